@@ -1,0 +1,98 @@
+#include "model/base/diagnostics.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace moeplan {
+
+namespace {
+
+std::string joined(std::span<const Diagnostic> diagnostics) {
+  std::string text;
+  for (const Diagnostic& d : diagnostics) {
+    if (!text.empty()) text += '\n';
+    text += d.text();
+  }
+  return text;
+}
+
+/// Edit distance with swaps of neighbours (optimal string alignment), given up on past `limit`.
+std::size_t edit_distance(std::string_view a, std::string_view b, std::size_t limit) {
+  if (a.size() > b.size() + limit || b.size() > a.size() + limit) return limit + 1;
+  std::vector<std::size_t> before(b.size() + 1), last(b.size() + 1), now(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) last[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    now[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      now[j] = std::min({last[j] + 1, now[j - 1] + 1, last[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) now[j] = std::min(now[j], before[j - 2] + 1);
+    }
+    std::swap(before, last);
+    std::swap(last, now);
+  }
+  return last[b.size()];
+}
+
+}  // namespace
+
+std::string Diagnostic::text() const {
+  std::string text = where.file;
+  if (where.line > 0) text += fmt::format(":{}:{}", where.line, where.column);
+  if (!key_path.empty()) text += (text.empty() ? "" : ": ") + key_path;
+  return text + (text.empty() ? "" : ": ") + message;
+}
+
+InputError::InputError(std::vector<Diagnostic> diagnostics)
+    : std::runtime_error(joined(diagnostics)), diagnostics_(std::move(diagnostics)) {}
+
+void Diagnostics::add(Location where, std::string key_path, std::string message) {
+  list_.push_back({std::move(where), std::move(key_path), std::move(message)});
+}
+
+void Diagnostics::throw_if_any() const {
+  if (!list_.empty()) throw InputError(list_);
+}
+
+std::string nearest_name(std::string_view name, std::span<const std::string> candidates) {
+  if (name.size() > 64) return "";
+  const std::size_t limit = std::max<std::size_t>(1, std::min<std::size_t>(3, name.size() / 2));
+  std::string best;
+  std::size_t best_distance = limit + 1;
+  for (const std::string& candidate : candidates) {
+    const std::size_t distance = edit_distance(name, candidate, limit);
+    if (distance < best_distance) {
+      best_distance = distance;
+      best = candidate;
+    }
+  }
+  return best;
+}
+
+std::string suggestion(std::string_view name, std::span<const std::string> candidates) {
+  if (const std::string nearest = nearest_name(name, candidates); !nearest.empty()) {
+    return fmt::format("; did you mean \"{}\"?", nearest);
+  }
+  if (candidates.empty() || candidates.size() > 16) return "";
+  return fmt::format("; one of {}", fmt::join(candidates, ", "));
+}
+
+std::string in_quotes(std::string_view text) {
+  constexpr std::size_t kLongest = 60;
+  std::string out = "\"";
+  for (const char c : text.substr(0, kLongest)) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (byte < 0x20 || byte >= 0x7f) {
+      out += fmt::format("\\x{:02x}", byte);
+    } else {
+      out += c;
+    }
+  }
+  if (text.size() > kLongest) out += "...";
+  return out + '"';
+}
+
+}  // namespace moeplan

@@ -1,0 +1,69 @@
+// What is wrong with an input, said so that its author can mend it.
+//
+// Policy. Bad user input: every diagnostic of a file is collected, then InputError is thrown once; the program's exit
+// code is 2. An expected negative (nothing fits) is a value, not an exception; exit code 3. A programmer's mistake is an
+// assert, never reachable from input.
+#pragma once
+
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace moeplan {
+
+/// A place in a file. Lines and columns count from 1; line 0 means the file as a whole.
+struct Location {
+  std::string file;
+  int line = 0;
+  int column = 0;
+
+  bool operator==(const Location&) const = default;
+};
+
+struct Diagnostic {
+  Location where;
+  std::string key_path;  // "links[0].bandwidth"; empty for the document itself
+  std::string message;
+
+  /// `file:line:col: key.path: message`
+  [[nodiscard]] std::string text() const;
+  bool operator==(const Diagnostic&) const = default;
+};
+
+/// Bad user input: at least one diagnostic. what() is one line a diagnostic.
+class InputError : public std::runtime_error {
+ public:
+  explicit InputError(std::vector<Diagnostic> diagnostics);
+  explicit InputError(Diagnostic diagnostic) : InputError(std::vector<Diagnostic>{std::move(diagnostic)}) {}
+
+  [[nodiscard]] std::span<const Diagnostic> diagnostics() const { return diagnostics_; }
+
+ private:
+  std::vector<Diagnostic> diagnostics_;
+};
+
+/// Collects what is wrong, in the order found; throw_if_any() ends the reading of a file.
+class Diagnostics {
+ public:
+  void add(Location where, std::string key_path, std::string message);
+  [[nodiscard]] bool empty() const { return list_.empty(); }
+  [[nodiscard]] std::span<const Diagnostic> list() const { return list_; }
+  void throw_if_any() const;
+
+ private:
+  std::vector<Diagnostic> list_;
+};
+
+/// The candidate nearest to `name` by edit distance (insert, delete, replace, swap), or "" where none is near enough
+/// to be what was meant. Ties: the first.
+[[nodiscard]] std::string nearest_name(std::string_view name, std::span<const std::string> candidates);
+
+/// `; did you mean "beta"?`, or `; one of a, b, c` where nothing is near and the list is short, or "".
+[[nodiscard]] std::string suggestion(std::string_view name, std::span<const std::string> candidates);
+
+/// Text as it may stand in a one-line message: quotes, control and non-ASCII bytes escaped, at most 60 characters.
+[[nodiscard]] std::string in_quotes(std::string_view text);
+
+}  // namespace moeplan

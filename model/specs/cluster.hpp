@@ -1,0 +1,131 @@
+// A GPU cluster: what is bought (ClusterSpec, as files in configs/clusters say it) and what a job runs on (Cluster).
+//
+// A ClusterSpec is a template that grows in whole nodes, or explicit vertices and directed links. build_cluster() makes
+// the graph for a number of GPUs. Every number of a file is covered by an entry of its `origins:` map, which says
+// "measured: ...", "datasheet: ..." or "assumed: ..." with the source.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "model/base/document.hpp"
+#include "model/base/ids.hpp"
+#include "model/base/quantity.hpp"
+#include "model/specs/gpu.hpp"
+#include "model/specs/topology.hpp"
+
+namespace moeplan {
+
+enum class Collective { AllToAll, AllGather, ReduceScatter, AllReduce, Broadcast, SendReceive };
+enum class Span { IntraNode, InterNode };  // whether a group lies in one node
+
+inline constexpr std::array<std::pair<Collective, std::string_view>, 6> kCollectiveNames{
+    {{Collective::AllToAll, "all_to_all"},
+     {Collective::AllGather, "all_gather"},
+     {Collective::ReduceScatter, "reduce_scatter"},
+     {Collective::AllReduce, "all_reduce"},
+     {Collective::Broadcast, "broadcast"},
+     {Collective::SendReceive, "send_receive"}}};
+inline constexpr std::array<std::pair<Span, std::string_view>, 2> kSpanNames{
+    {{Span::IntraNode, "intra_node"}, {Span::InterNode, "inter_node"}}};
+
+/// t = alpha + n beta, n as in MODELS section 0: the send buffer of a GPU for all-to-all, the gathered output for
+/// all-gather, the input for reduce-scatter, the tensor for all-reduce and broadcast, the message for send-receive.
+struct AlphaBeta {
+  Seconds alpha;
+  SecondsPerByte beta;
+  bool operator==(const AlphaBeta&) const = default;
+};
+
+/// The links inside a node.
+struct PcieTree {                        // GPU - PCIe switch - host bridge - (UPI) - host bridge ...
+  std::int64_t gpus_per_switch;          // 0: GPUs hang on the host bridge itself
+  std::int64_t switches_per_bridge;      // GPUs per bridge where there are no switches
+  BytesPerSecond pcie_bandwidth;         // of one x16 slot, each direction
+  BytesPerSecond inter_bridge_bandwidth; // UPI / Infinity Fabric, each direction; unused with one bridge
+  Seconds latency;                       // of one hop
+  bool operator==(const PcieTree&) const = default;
+};
+struct NvLink {  // one NVLink connection of two GPUs, each direction
+  std::int64_t a;
+  std::int64_t b;
+  BytesPerSecond bandwidth;
+  bool operator==(const NvLink&) const = default;
+};
+struct NvlinkMesh {  // direct GPU-GPU links beside a PCIe tree
+  std::vector<NvLink> links;
+  Seconds latency;
+  PcieTree pcie;
+  bool operator==(const NvlinkMesh&) const = default;
+};
+struct NvSwitch {  // every GPU to a non-blocking switch
+  BytesPerSecond bandwidth;
+  Seconds latency;
+  bool operator==(const NvSwitch&) const = default;
+};
+using IntraNode = std::variant<PcieTree, NvlinkMesh, NvSwitch>;
+
+/// The network between nodes.
+enum class FabricKind { SingleSwitch, RailOptimised, Dragonfly };
+struct Fabric {
+  FabricKind kind;
+  std::int64_t nics_per_node;    // NIC i serves GPUs i * gpus/nics ...; RailOptimised: NIC i of every node is rail i
+  BytesPerSecond nic_bandwidth;  // each direction
+  Seconds latency;               // NIC to switch, and of each switch hop
+  double oversubscription;       // >= 1: uplink capacity of a leaf (of a dragonfly group) is its down capacity over this
+  std::int64_t nodes_per_leaf;   // RailOptimised: nodes a leaf group; Dragonfly: nodes a group; unused by SingleSwitch
+  bool operator==(const Fabric&) const = default;
+};
+
+struct ClusterTemplate {
+  std::int64_t nodes;  // how many exist; --world may ask for fewer GPUs, or grow the template in whole nodes
+  std::int64_t gpus_per_node;
+  IntraNode intra_node;
+  std::optional<Fabric> fabric;  // none: a single node
+  bool operator==(const ClusterTemplate&) const = default;
+};
+
+/// Measured costs by collective and span; what is not measured follows from the links alone.
+using CollectiveCosts = std::map<std::pair<Collective, Span>, AlphaBeta>;
+
+struct ClusterSpec {
+  std::string name;
+  GpuSpec gpu;
+  std::variant<ClusterTemplate, Topology> machine;
+  CollectiveCosts collectives;
+  Seconds collective_startup;  // software start-up of a collective that is not measured
+  Seconds message_overhead;    // serial cost at the sender of each message of an all-to-all that is not measured
+  bool operator==(const ClusterSpec&) const = default;
+};
+
+/// Reads a cluster; `gpu:` is a name of configs/gpus, looked up in `gpu_dirs`, or the content itself.
+/// Raises InputError with everything that is wrong.
+[[nodiscard]] ClusterSpec read_cluster(const Node& document);
+
+/// Replaces `gpu: NAME` by that file's content, so that the document stands alone. Raises InputError.
+void embed_gpu(Node& cluster, const std::vector<std::filesystem::path>& gpu_dirs);
+
+/// What a job runs on: the graph, and the GPU of each rank (node by node, so that rank r is GPU r).
+struct Cluster {
+  std::string name;
+  GpuSpec gpu;
+  Topology topology;
+  std::vector<VertexId> gpu_of_rank;
+  std::vector<int> node_of_rank;
+  CollectiveCosts collectives;
+  Seconds collective_startup;
+  Seconds message_overhead;
+  Routes routes;
+
+  [[nodiscard]] std::int64_t world_size() const { return static_cast<std::int64_t>(gpu_of_rank.size()); }
+};
+
+/// The first `world` GPUs (all that exist if not given). A template of several nodes grows to as many whole nodes as are needed;
+/// explicit machines and single nodes do not. Raises InputError if the GPUs are too few or not all connected.
+[[nodiscard]] Cluster build_cluster(const ClusterSpec& spec, std::optional<std::int64_t> world);
+
+}  // namespace moeplan

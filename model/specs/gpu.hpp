@@ -1,0 +1,41 @@
+// A GPU as the cost models see it. Files: configs/gpus.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "model/base/quantity.hpp"
+#include "model/base/reader.hpp"
+#include "model/specs/dtype.hpp"
+
+namespace moeplan {
+
+/// A point of a curve: a GEMM of this many operations reaches this share of the peak.
+struct EfficiencyPoint {
+  double flops;
+  double efficiency;  // (0, 1]
+  bool operator==(const EfficiencyPoint&) const = default;
+};
+
+struct GpuSpec {
+  std::string name;
+  std::map<Dtype, FlopsPerSecond> peak;  // dense, by the format that is multiplied
+  Bytes memory;                          // usable device memory
+  BytesPerSecond hbm_bandwidth;
+  std::vector<EfficiencyPoint> gemm_efficiency;  // ascending in flops, at least one
+  double attention_efficiency;                   // share of peak of a fused attention kernel, (0, 1]
+  double memory_efficiency;                      // share of hbm_bandwidth of memory-bound kernels, (0, 1]
+  Seconds launch_overhead;                       // of one kernel
+  std::int64_t num_sms;
+  std::int64_t tile_rows;     // rows of the output tile of a grouped GEMM: an expert's rows are padded to this
+  std::int64_t tile_columns;  // columns of that tile
+  double slowdown_beside_communication;  // factor >= 1 on compute while communication kernels run
+
+  bool operator==(const GpuSpec&) const = default;
+};
+
+/// Reads one GPU (the content of a file of configs/gpus, or the same inside a cluster).
+[[nodiscard]] GpuSpec read_gpu(MapReader gpu);
+
+}  // namespace moeplan

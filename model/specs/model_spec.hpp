@@ -1,0 +1,106 @@
+// A Mixture-of-Experts transformer. Files: configs/models, or a Hugging Face config.json (hf_config.hpp).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "model/base/document.hpp"
+
+namespace moeplan {
+
+/// Multi-head and grouped-query attention.
+struct HeadAttention {
+  std::int64_t num_heads;
+  std::int64_t num_kv_heads;
+  std::int64_t head_dim;
+  bool bias;     // on the q, k, v and output projections
+  bool qk_norm;  // one norm weight of head_dim each for q and k
+  bool sinks;    // one learned value a head (gpt-oss)
+  bool operator==(const HeadAttention&) const = default;
+};
+
+/// Multi-head latent attention (DeepSeek-V2, sec. 2.1).
+struct LatentAttention {
+  std::int64_t num_heads;
+  std::int64_t q_lora_rank;  // 0: queries are not compressed
+  std::int64_t kv_lora_rank;
+  std::int64_t qk_nope_head_dim;
+  std::int64_t qk_rope_head_dim;
+  std::int64_t v_head_dim;
+  bool operator==(const LatentAttention&) const = default;
+};
+
+/// A feed-forward network: 2 matrices, or 3 where it is gated (SwiGLU).
+struct Ffn {
+  std::int64_t hidden_size;  // H; 0: there is none
+  bool gated;
+  bool bias;
+  bool operator==(const Ffn&) const = default;
+};
+
+struct Moe {
+  std::int64_t num_experts;  // E
+  std::int64_t top_k;        // k
+  Ffn expert;
+  Ffn shared;        // all shared experts as one FFN of their summed hidden size
+  bool shared_gate;  // a learned gate on the shared expert's output (one vector of hidden_size)
+  bool router_bias;  // one value an expert
+  bool operator==(const Moe&) const = default;
+};
+
+struct LayerSpec {
+  std::int64_t attention_window;  // tokens that a query sees; 0: all
+  std::variant<Ffn, Moe> ffn;     // the dense or the MoE feed-forward part
+  bool operator==(const LayerSpec&) const = default;
+};
+
+/// `repeat` times the layers of `pattern`, in order.
+struct LayerRun {
+  std::int64_t repeat;
+  std::vector<LayerSpec> pattern;
+  bool operator==(const LayerRun&) const = default;
+};
+
+enum class Norm { Rms, Layer };  // a weight of hidden_size, LayerNorm with a bias too
+
+struct ModelSpec {
+  std::string name;
+  std::int64_t vocab_size;
+  std::int64_t hidden_size;      // M
+  std::int64_t position_embeddings;  // learned positions; 0: none (rotary)
+  std::int64_t token_types;      // BERT's segment embeddings; 0: none
+  bool embedding_norm;           // BERT
+  bool tied_embeddings;          // the output projection is the input embedding
+  bool causal;
+  Norm norm;
+  std::int64_t norms_per_layer;  // 2, of hidden_size
+  bool final_norm;
+  std::variant<HeadAttention, LatentAttention> attention;  // the same in every layer
+  std::vector<LayerRun> layers;
+  std::int64_t num_mtp_layers;  // multi-token-prediction layers, counted apart and not planned
+  bool operator==(const ModelSpec&) const = default;
+
+  [[nodiscard]] std::int64_t num_layers() const;
+  [[nodiscard]] std::int64_t num_moe_layers() const;
+};
+
+[[nodiscard]] ModelSpec read_model(const Node& document);
+[[nodiscard]] Node model_document(const ModelSpec& model);
+
+/// Numbers of parameters. "Active" counts top_k of the routed experts of every MoE layer.
+struct ParameterCounts {
+  std::int64_t total;
+  std::int64_t active;                     // with embeddings and output projection
+  std::int64_t active_without_embeddings;  // without input, position embeddings and output projection
+  std::int64_t mtp;                        // of the multi-token-prediction layers, in none of the others
+};
+[[nodiscard]] ParameterCounts count_parameters(const ModelSpec& model);
+
+/// Parameters of the parts of a layer, for costs and memory.
+[[nodiscard]] std::int64_t attention_parameters(const ModelSpec& model);
+[[nodiscard]] std::int64_t ffn_parameters(const Ffn& ffn, std::int64_t hidden_size);
+[[nodiscard]] std::int64_t router_parameters(const Moe& moe, std::int64_t hidden_size);
+
+}  // namespace moeplan

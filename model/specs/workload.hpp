@@ -1,0 +1,42 @@
+// What is run: batch, sequence, numerics and routing. Files: configs/workloads; `default` is used where none is named.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "model/base/document.hpp"
+#include "model/specs/dtype.hpp"
+#include "model/specs/routing.hpp"
+
+namespace moeplan {
+
+enum class Mode { Train, Forward };  // Forward is a prefill; decode serving is out of scope
+enum class Recompute { None, Selective, Full };
+enum class Optimizer { Adam, Sgd };
+
+inline constexpr std::array<std::pair<Mode, std::string_view>, 2> kModeNames{
+    {{Mode::Train, "train"}, {Mode::Forward, "forward"}}};
+inline constexpr std::array<std::pair<Recompute, std::string_view>, 3> kRecomputeNames{
+    {{Recompute::None, "none"}, {Recompute::Selective, "selective"}, {Recompute::Full, "full"}}};
+inline constexpr std::array<std::pair<Optimizer, std::string_view>, 2> kOptimizerNames{
+    {{Optimizer::Adam, "adam"}, {Optimizer::Sgd, "sgd"}}};
+
+struct Workload {
+  std::string name;
+  std::int64_t global_batch;     // sequences an iteration, over all data-parallel replicas
+  std::int64_t sequence_length;  // L
+  std::optional<std::int64_t> micro_batch;  // sequences a forward pass of one replica; none: "auto", chosen by the planner
+  Mode mode;
+  Dtype dtype;  // of activations and of the weights that multiply them
+  Recompute recompute;
+  std::int64_t zero_stage;  // 0: replicated, 1: optimizer states are sharded over data-parallel ranks
+  Optimizer optimizer;
+  std::optional<double> capacity_factor;  // f: every expert takes exactly ceil(k f tokens / E) rows a source; none: dropless
+  RoutingScenario routing;                // of the dropless case
+  bool operator==(const Workload&) const = default;
+};
+
+[[nodiscard]] Workload read_workload(const Node& document);
+
+}  // namespace moeplan

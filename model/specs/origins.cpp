@@ -30,9 +30,10 @@ void read_origins(MapReader& document) {
   }
   for (const Entry& e : origins->entries) {
     if (says_where_from(e.value)) continue;
-    document.diagnostics().add(e.value.where, fmt::format("origins.{}", e.key),
-                               "expected a text that begins with measured:, datasheet:, published: or assumed: and then "
-                               "names the source or the reason");
+    document.diagnostics().add(
+        e.value.where, fmt::format("origins.{}", e.key),
+        "expected a text that begins with measured:, datasheet:, published: or assumed: and then "
+        "names the source or the reason");
   }
 }
 

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <array>
 
 #include "model/specs/hf_families.hpp"
 
@@ -11,6 +11,40 @@ namespace moeplan {
 namespace {
 
 using hf::Family;
+
+/// A family that is known and cannot be answered for honestly.
+struct Refusal {
+  std::string_view model_type;
+  std::string_view reason;
+};
+constexpr std::string_view kStateSpace = "its state-space layers are not modelled";
+constexpr std::string_view kLinear = "its linear-attention layers are not modelled";
+constexpr std::string_view kDense = "it is a dense model, without experts";
+constexpr std::array kRefusals{
+    Refusal{"jamba", kStateSpace},
+    Refusal{"granitemoehybrid", kStateSpace},
+    Refusal{"nemotron_h", kStateSpace},
+    Refusal{"qwen3_next", kLinear},
+    Refusal{"minimax", kLinear},
+    Refusal{"minimax_text_01", kLinear},
+    Refusal{"kimi_linear", kLinear},
+    Refusal{"lfm2_moe", "its convolution layers are not modelled"},
+    Refusal{"deepseek_v32", "the indexer of its sparse attention is not modelled"},
+    Refusal{"longcat_flash", "its zero-computation experts and doubled layers are not modelled"},
+    Refusal{"arctic", "its dense FFN beside the experts is not modelled"},
+    Refusal{"hunyuan", "attention shared across layers is not modelled"},
+    Refusal{"switch_transformers", "encoder-decoder models are not modelled"},
+    Refusal{"nllb-moe", "encoder-decoder models are not modelled"},
+    Refusal{"ernie4_5_vl_moe", "its two sets of experts, for text and for images, are not modelled"},
+    Refusal{"llama", kDense},
+    Refusal{"mistral", kDense},
+    Refusal{"qwen2", kDense},
+    Refusal{"qwen3", kDense},
+    Refusal{"gemma2", kDense},
+    Refusal{"gemma3", kDense},
+    Refusal{"phi3", kDense},
+    Refusal{"gpt2", kDense},
+    Refusal{"bert", kDense}};
 
 std::string scalar_of(const Node& map, std::string_view key) {
   const Node* value = map.find(key);
@@ -41,7 +75,7 @@ std::string model_type_of(const Node& map) {
 [[noreturn]] void refuse(const Node& document, const std::string& model_type) {
   const Node* written = document.find("model_type");
   const Location where = written ? written->where : document.where;
-  for (const hf::Refusal& r : hf::refusals()) {
+  for (const Refusal& r : kRefusals) {
     if (r.model_type == model_type) {
       throw InputError({where, "model_type", fmt::format("{} is not supported: {}", in_quotes(model_type), r.reason)});
     }

@@ -136,7 +136,8 @@ Ffn shared_experts(MapReader& r, std::string_view key, std::int64_t count, std::
 /// n_shared_experts are one FFN of n_shared_experts x moe_intermediate_size. n_shared_experts null: none.
 void deepseek_layers(MapReader& r, ModelSpec& m, bool router_bias, Indices window) {
   Moe moe = routed_experts(r, "n_routed_experts", "num_experts_per_tok", size(r, "moe_intermediate_size"));
-  moe.shared = shared_experts(r, "n_shared_experts", r.integer_or("n_shared_experts", 0, 0, 1024), moe.expert.hidden_size);
+  moe.shared =
+      shared_experts(r, "n_shared_experts", r.integer_or("n_shared_experts", 0, 0, 1024), moe.expert.hidden_size);
   moe.router_bias = router_bias;
   const auto n = static_cast<std::int64_t>(window.size());
   const std::int64_t dense = r.integer("first_k_dense_replace", 0, L::kLayers);
@@ -313,7 +314,8 @@ ModelSpec ernie4_5_moe(MapReader& r) {
   m.attention = a;
   m.lm_head_bias = bias;
   Moe moe = routed_experts(r, "moe_num_experts", "moe_k", size(r, "moe_intermediate_size"));
-  moe.shared = shared_experts(r, "moe_num_shared_experts", r.integer_or("moe_num_shared_experts", 0, 0, 1024), moe.expert.hidden_size);
+  moe.shared = shared_experts(r, "moe_num_shared_experts", r.integer_or("moe_num_shared_experts", 0, 0, 1024),
+                              moe.expert.hidden_size);
   moe.expert.bias = moe.shared.bias = bias;
   moe.router_bias = true;
   const std::int64_t n = num_layers(r);
@@ -372,38 +374,8 @@ constexpr std::array kFamilies{Family{"mixtral", "MixtralForCausalLM", mixtral},
                                Family{"hunyuan_v1_moe", "HunYuanMoEV1ForCausalLM", hunyuan_v1_moe},
                                Family{"dots1", "Dots1ForCausalLM", dots1}};
 
-constexpr std::string_view kStateSpace = "its state-space layers are not modelled";
-constexpr std::string_view kLinear = "its linear-attention layers are not modelled";
-constexpr std::string_view kDense = "it is a dense model, without experts";
-constexpr std::array kRefusals{
-    Refusal{"jamba", kStateSpace},
-    Refusal{"granitemoehybrid", kStateSpace},
-    Refusal{"nemotron_h", kStateSpace},
-    Refusal{"qwen3_next", kLinear},
-    Refusal{"minimax", kLinear},
-    Refusal{"minimax_text_01", kLinear},
-    Refusal{"kimi_linear", kLinear},
-    Refusal{"lfm2_moe", "its convolution layers are not modelled"},
-    Refusal{"deepseek_v32", "the indexer of its sparse attention is not modelled"},
-    Refusal{"longcat_flash", "its zero-computation experts and doubled layers are not modelled"},
-    Refusal{"arctic", "its dense FFN beside the experts is not modelled"},
-    Refusal{"hunyuan", "attention shared across layers is not modelled"},
-    Refusal{"switch_transformers", "encoder-decoder models are not modelled"},
-    Refusal{"nllb-moe", "encoder-decoder models are not modelled"},
-    Refusal{"ernie4_5_vl_moe", "its two sets of experts, for text and for images, are not modelled"},
-    Refusal{"llama", kDense},
-    Refusal{"mistral", kDense},
-    Refusal{"qwen2", kDense},
-    Refusal{"qwen3", kDense},
-    Refusal{"gemma2", kDense},
-    Refusal{"gemma3", kDense},
-    Refusal{"phi3", kDense},
-    Refusal{"gpt2", kDense},
-    Refusal{"bert", kDense}};
-
 }  // namespace
 
 std::span<const Family> families() { return kFamilies; }
-std::span<const Refusal> refusals() { return kRefusals; }
 
 }  // namespace moeplan::hf

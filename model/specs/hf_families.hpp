@@ -20,13 +20,6 @@ struct Family {
 };
 [[nodiscard]] std::span<const Family> families();
 
-/// A family that is known and cannot be answered for honestly.
-struct Refusal {
-  std::string_view model_type;
-  std::string_view reason;
-};
-[[nodiscard]] std::span<const Refusal> refusals();
-
 /// What is the same in nearly every family: vocab_size, hidden_size, tie_word_embeddings, two RMS norms a layer and a
 /// final one, causal. `tied` is what an absent tie_word_embeddings means to the family's configuration class.
 [[nodiscard]] ModelSpec decoder(MapReader& config, bool tied);

@@ -83,10 +83,11 @@ std::vector<bool> qwen_moe_layers(MapReader& r, std::int64_t n) {
   return is_moe;
 }
 
-/// Sliding attention from layer max_window_layers on, where use_sliding_window asks for it at all.
-Indices qwen_windows(MapReader& r, std::int64_t n, bool uses_windows) {
+/// Sliding attention from layer max_window_layers on (absent: the configuration class's default), where
+/// use_sliding_window asks for it at all.
+Indices qwen_windows(MapReader& r, std::int64_t n, bool uses_windows, std::int64_t default_first) {
   const std::int64_t window = uses_windows ? window_or_none(r) : 0;
-  const std::int64_t first = r.integer_or("max_window_layers", 0, 0);
+  const std::int64_t first = r.integer_or("max_window_layers", default_first, 0);
   Indices w = same_window(n, 0);
   for (std::int64_t i = first; i < n; ++i) w[static_cast<std::size_t>(i)] = window;
   return windows(r, std::move(w), window);
@@ -104,7 +105,7 @@ ModelSpec qwen2_moe(MapReader& r) {
   moe.shared_gate = moe.shared.hidden_size > 0;
   const std::int64_t n = num_layers(r);
   const std::vector<bool> is_moe = qwen_moe_layers(r, n);
-  const Indices w = qwen_windows(r, n, r.boolean_or("use_sliding_window", false));
+  const Indices w = qwen_windows(r, n, r.boolean_or("use_sliding_window", false), 28);
   m.layers = layer_runs(w, is_moe, dense_part(r, "intermediate_size", is_moe), moe);
   return m;
 }
@@ -199,7 +200,7 @@ ModelSpec dots1(MapReader& r) {
   a.qk_norm = true;
   set_bias(a, r.boolean_or("attention_bias", false));
   m.attention = a;
-  deepseek_layers(r, m, true, qwen_windows(r, num_layers(r), r.boolean_or("use_sliding_window", true)));
+  deepseek_layers(r, m, true, qwen_windows(r, num_layers(r), r.boolean_or("use_sliding_window", true), 62));
   return m;
 }
 

@@ -2,13 +2,17 @@
 //
 // A ClusterSpec is a template that grows in whole nodes, or explicit vertices and directed links. build_cluster() makes
 // the graph for a number of GPUs. Every number of a file is covered by an entry of its `origins:` map, which says
-// "measured: ...", "datasheet: ..." or "assumed: ..." with the source.
+// "measured: ...", "datasheet: ...", "published: ..." or "assumed: ..." with the source (origins.hpp).
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -42,12 +46,12 @@ struct AlphaBeta {
 };
 
 /// The links inside a node.
-struct PcieTree {                        // GPU - PCIe switch - host bridge - (UPI) - host bridge ...
-  std::int64_t gpus_per_switch;          // 0: GPUs hang on the host bridge itself
-  std::int64_t switches_per_bridge;      // GPUs per bridge where there are no switches
-  BytesPerSecond pcie_bandwidth;         // of one x16 slot, each direction
-  BytesPerSecond inter_bridge_bandwidth; // UPI / Infinity Fabric, each direction; unused with one bridge
-  Seconds latency;                       // of one hop
+struct PcieTree {                         // GPU - PCIe switch - host bridge - (UPI) - host bridge ...
+  std::int64_t gpus_per_switch;           // 0: GPUs hang on the host bridge itself
+  std::int64_t switches_per_bridge;       // GPUs per bridge where there are no switches
+  BytesPerSecond pcie_bandwidth;          // of one x16 slot, each direction
+  BytesPerSecond inter_bridge_bandwidth;  // UPI / Infinity Fabric, each direction; unused with one bridge
+  Seconds latency;                        // of one hop
   bool operator==(const PcieTree&) const = default;
 };
 struct NvLink {  // one NVLink connection of two GPUs, each direction
@@ -76,13 +80,14 @@ struct Fabric {
   std::int64_t nics_per_node;    // NIC i serves GPUs i * gpus/nics ...; RailOptimised: NIC i of every node is rail i
   BytesPerSecond nic_bandwidth;  // each direction
   Seconds latency;               // NIC to switch, and of each switch hop
-  double oversubscription;       // >= 1: uplink capacity of a leaf (of a dragonfly group) is its down capacity over this
-  std::int64_t nodes_per_leaf;   // RailOptimised: nodes a leaf group; Dragonfly: nodes a group; unused by SingleSwitch
+  double oversubscription;      // >= 1: uplink capacity of a leaf (of a dragonfly group) is its down capacity over this
+  std::int64_t nodes_per_leaf;  // RailOptimised: nodes a leaf group; Dragonfly: nodes a group; SingleSwitch: both are 1
   bool operator==(const Fabric&) const = default;
 };
 
 struct ClusterTemplate {
-  std::int64_t nodes;  // how many exist; --world may ask for fewer GPUs, or grow the template in whole nodes
+  std::int64_t
+      nodes;  // how many exist; --world may ask for fewer GPUs, or grow a template with a fabric in whole nodes
   std::int64_t gpus_per_node;
   IntraNode intra_node;
   std::optional<Fabric> fabric;  // none: a single node
@@ -102,11 +107,12 @@ struct ClusterSpec {
   bool operator==(const ClusterSpec&) const = default;
 };
 
-/// Reads a cluster; `gpu:` is a name of configs/gpus, looked up in `gpu_dirs`, or the content itself.
-/// Raises InputError with everything that is wrong.
+/// Reads a cluster whose `gpu:` is embedded (embed_gpu). A measured alpha-beta stands in a list `collectives:`. Raises
+/// InputError with everything that is wrong.
 [[nodiscard]] ClusterSpec read_cluster(const Node& document);
 
-/// Replaces `gpu: NAME` by that file's content, so that the document stands alone. Raises InputError.
+/// Replaces `gpu: NAME` by the content of NAME.yaml in the first of `gpu_dirs` that has it (a path with a slash starts
+/// from the file it stands in), so that the document stands alone. Raises InputError.
 void embed_gpu(Node& cluster, const std::vector<std::filesystem::path>& gpu_dirs);
 
 /// What a job runs on: the graph, and the GPU of each rank (node by node, so that rank r is GPU r).
@@ -124,8 +130,9 @@ struct Cluster {
   [[nodiscard]] std::int64_t world_size() const { return static_cast<std::int64_t>(gpu_of_rank.size()); }
 };
 
-/// The first `world` GPUs (all that exist if not given). A template of several nodes grows to as many whole nodes as are needed;
-/// explicit machines and single nodes do not. Raises InputError if the GPUs are too few or not all connected.
+/// The first `world` GPUs (all that exist if not given), of which at most 1,048,576. A template with a fabric grows to
+/// as many whole nodes as are needed; explicit machines and a template without fabric do not. Raises InputError if the
+/// GPUs are too few or not all connected.
 [[nodiscard]] Cluster build_cluster(const ClusterSpec& spec, std::optional<std::int64_t> world);
 
 }  // namespace moeplan

@@ -4,37 +4,165 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <optional>
 
 namespace moeplan {
 
 namespace {
 
-constexpr std::array<std::string_view, 4> kKinds{"measured:", "datasheet:", "published:", "assumed:"};
+constexpr std::array<std::string_view, 4> kMarks{"measured", "datasheet", "published", "assumed"};
+constexpr std::array<std::string_view, 12> kNoNumbers{"name", "from",       "to",   "node", "a",       "b",
+                                                      "kind", "collective", "span", "tier", "origins", "include"};
+constexpr std::string_view kCommandLine = "-C ";
 
-bool says_where_from(const Node& value) {
-  if (value.kind != Node::Kind::Scalar) return false;
-  const std::string_view text = value.scalar;
-  return std::any_of(kKinds.begin(), kKinds.end(), [&](std::string_view kind) {
-    return text.starts_with(kind) && text.find_first_not_of(' ', kind.size()) != std::string_view::npos;
+bool set_on_command_line(const Node& node) { return node.where.file.starts_with(kCommandLine); }
+
+/// Whether an origin's text is "MARK: something".
+bool has_mark(std::string_view text) {
+  return std::any_of(kMarks.begin(), kMarks.end(), [&](std::string_view mark) {
+    return text.size() > mark.size() + 2 && text.starts_with(mark) && text.substr(mark.size(), 2) == ": " &&
+           text.find_first_not_of(' ', mark.size() + 2) != std::string_view::npos;
   });
+}
+
+/// A number, with or without a unit.
+bool is_number(const Node& node) {
+  if (node.kind != Node::Kind::Scalar) return false;
+  const std::string& s = node.scalar;
+  double number = 0;
+  const auto [end, error] = std::from_chars(s.data(), s.data() + s.size(), number);
+  if (error != std::errc{}) return false;
+  if (end == s.data() + s.size()) return true;
+  return std::holds_alternative<Seconds>(parse_seconds(s)) || std::holds_alternative<Bytes>(parse_bytes(s)) ||
+         std::holds_alternative<BytesPerSecond>(parse_bytes_per_second(s)) ||
+         std::holds_alternative<SecondsPerByte>(parse_seconds_per_byte(s)) ||
+         std::holds_alternative<FlopsPerSecond>(parse_flops_per_second(s));
+}
+
+struct Number {
+  std::string path;  // from the map whose origins count
+  const Node* node;
+};
+
+/// The origins that count in a part of a document, and the key path at which that part starts.
+struct Scope {
+  const Node* origins;
+  std::string prefix;
+};
+
+std::string joined(const std::string& path, const std::string& key) { return path.empty() ? key : path + "." + key; }
+
+/// Calls visit(scope, path within the scope, node) for every number below `node`, in the order written.
+template <class Visit>
+void for_each_number(const Node& node, const std::string& path, const Scope& scope, const Visit& visit) {
+  if (is_number(node)) visit(scope, path, node);
+  for (std::size_t i = 0; i < node.items.size(); ++i) {
+    for_each_number(node.items[i], fmt::format("{}[{}]", path, i), scope, visit);
+  }
+  for (const Entry& e : node.entries) {
+    if (std::find(kNoNumbers.begin(), kNoNumbers.end(), e.key) != kNoNumbers.end()) continue;
+    const std::string inner = joined(path, e.key);
+    const Node* own = e.value.find("origins");
+    if (!own) {
+      for_each_number(e.value, inner, scope, visit);
+    } else {
+      for_each_number(e.value, "", Scope{own, joined(scope.prefix, inner)}, visit);
+    }
+  }
+}
+
+/// The path without its last step; nothing once it is empty.
+std::optional<std::string_view> parent(std::string_view path) {
+  if (path.empty()) return std::nullopt;
+  const std::size_t cut = path.find_last_of(".[");
+  return path.substr(0, cut == std::string_view::npos ? 0 : cut);
+}
+
+std::optional<std::string> origin_of(const Node* origins, std::string_view path, const Node& node) {
+  if (set_on_command_line(node)) return "assumed: set on the command line";
+  if (!origins) return std::nullopt;
+  for (std::optional<std::string_view> p = path; p; p = parent(*p)) {
+    if (const Node* origin = origins->find(*p); origin && origin->kind == Node::Kind::Scalar) return origin->scalar;
+  }
+  return std::nullopt;
+}
+
+/// The node at a key path, or the last one on the way that exists.
+struct Found {
+  const Node* node;
+  bool whole;
+};
+Found find_path(const Node& document, std::string_view path) {
+  const Node* at = &document;
+  while (!path.empty()) {
+    const Node* next = nullptr;
+    if (path.front() == '[') {
+      const std::size_t close = path.find(']');
+      if (close == std::string_view::npos) return {at, false};
+      const auto index = parse_integer(path.substr(1, close - 1));
+      const auto* i = std::get_if<long long>(&index);
+      if (i && *i >= 0 && static_cast<std::size_t>(*i) < at->items.size())
+        next = &at->items[static_cast<std::size_t>(*i)];
+      path.remove_prefix(close + 1);
+    } else {
+      const std::size_t end = std::min(path.find_first_of(".["), path.size());
+      next = at->find(path.substr(0, end));
+      path.remove_prefix(end);
+    }
+    if (path.starts_with('.')) path.remove_prefix(1);
+    if (!next) return {at, false};
+    at = next;
+  }
+  return {at, true};
 }
 
 }  // namespace
 
 void read_origins(MapReader& document) {
-  const Node* origins = document.find("origins");
-  if (!origins) return;
-  if (origins->kind != Node::Kind::Map) {
-    document.complain("origins", "expected a map from key paths to where their numbers come from");
+  if (!document.has("origins")) {
+    static_cast<void>(document.find("origins"));
     return;
   }
-  for (const Entry& e : origins->entries) {
-    if (says_where_from(e.value)) continue;
-    document.diagnostics().add(
-        e.value.where, fmt::format("origins.{}", e.key),
-        "expected a text that begins with measured:, datasheet:, published: or assumed: and then "
-        "names the source or the reason");
+  MapReader origins = document.map("origins");
+  for (const Entry& e : origins.node().entries) {
+    if (e.value.kind != Node::Kind::Scalar || !has_mark(e.value.scalar)) {
+      origins.complain(e.key, fmt::format("expected a text that starts with one of {}: and says the source",
+                                          fmt::join(kMarks, ":, ")));
+      continue;
+    }
+    const Found found = find_path(document.node(), e.key);
+    if (!found.whole && !set_on_command_line(*found.node)) {
+      origins.complain(e.key, "names no key of this document");
+    }
   }
+}
+
+void check_origins(MapReader& document, std::span<const std::string_view> elsewhere) {
+  const Node* origins = document.node().find("origins");
+  for (const Entry& e : document.node().entries) {
+    if (std::find(elsewhere.begin(), elsewhere.end(), e.key) != elsewhere.end()) continue;
+    if (std::find(kNoNumbers.begin(), kNoNumbers.end(), e.key) != kNoNumbers.end()) continue;
+    for_each_number(
+        e.value, e.key, Scope{origins, ""}, [&](const Scope& scope, const std::string& path, const Node& n) {
+          if (origin_of(scope.origins, path, n)) return;
+          document.diagnostics().add(n.where, joined(document.path(), joined(scope.prefix, path)),
+                                     "has no origin; name it, or a prefix of it, in origins as \"measured: ...\", "
+                                     "\"datasheet: ...\", \"published: ...\" or \"assumed: ...\"");
+        });
+  }
+}
+
+std::vector<std::string> assumed_numbers(const Node& document) {
+  constexpr std::string_view kAssumed = "assumed: ";
+  std::vector<std::string> out;
+  const Scope whole{document.find("origins"), ""};
+  for_each_number(document, "", whole, [&](const Scope& scope, const std::string& path, const Node& n) {
+    const std::optional<std::string> origin = origin_of(scope.origins, path, n);
+    if (!origin || !origin->starts_with(kAssumed)) return;
+    out.push_back(fmt::format("{} = {}: {}", joined(scope.prefix, path), n.scalar, origin->substr(kAssumed.size())));
+  });
+  return out;
 }
 
 }  // namespace moeplan

@@ -1,18 +1,30 @@
-// Where the numbers of a file come from: its `origins:` map.
+// Where the numbers of a GPU or cluster file come from.
 //
-//   origins:
-//     "": "published: Mixtral of Experts, table 1"
-//     attention.head_dim: "assumed: hidden_size / num_heads"
-//
-// A key is the path of a key, or of a map whose every number it covers ("": the whole file). A value says one of
-// measured, datasheet, published or assumed, and after it the source or the reason.
+// A document's `origins:` map goes from a key path, or a prefix of one, to a sentence that starts with its mark:
+//   origins: {"": "datasheet: ...", "template.intra_node": "measured: ...", "links[0].latency": "assumed: ..."}
+// The longest prefix wins; "" covers the whole document. A map inside the document that has an `origins:` of its own
+// (an embedded GPU) is covered by that one alone. A value set on the command line is "assumed: set on the command
+// line".
 #pragma once
 
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/base/document.hpp"
 #include "model/base/reader.hpp"
 
 namespace moeplan {
 
-/// Reads the optional `origins:` map of a document and reports entries that do not say where from.
+/// Reads and checks the optional `origins:` of a document: every entry has a known mark and names a key that exists.
 void read_origins(MapReader& document);
+
+/// Reports every number below `document` that no origin covers, except below the keys in `elsewhere`, which are checked
+/// by their own readers. Names, ends of links and positions (`node`, `a`, `b`) are no physical numbers.
+void check_origins(MapReader& document, std::span<const std::string_view> elsewhere = {});
+
+/// "template.nodes = 4: why", one a number that is marked assumed, in the order written.
+[[nodiscard]] std::vector<std::string> assumed_numbers(const Node& document);
 
 }  // namespace moeplan

@@ -1,9 +1,13 @@
 // The machine as a directed graph: GPUs, switches and NICs joined by links of one direction each.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "model/base/ids.hpp"
@@ -13,8 +17,19 @@ namespace moeplan {
 
 enum class VertexKind { Gpu, PcieSwitch, HostBridge, Nic, NvSwitch, NetworkSwitch };
 
+inline constexpr std::array<std::pair<VertexKind, std::string_view>, 6> kVertexKindNames{
+    {{VertexKind::Gpu, "gpu"},
+     {VertexKind::PcieSwitch, "pcie_switch"},
+     {VertexKind::HostBridge, "host_bridge"},
+     {VertexKind::Nic, "nic"},
+     {VertexKind::NvSwitch, "nv_switch"},
+     {VertexKind::NetworkSwitch, "network_switch"}}};
+
 /// What a link is part of: what-if questions scale all links of a tier together.
 enum class LinkTier { IntraNode, Nic, Core };
+
+inline constexpr std::array<std::pair<LinkTier, std::string_view>, 3> kLinkTierNames{
+    {{LinkTier::IntraNode, "intra_node"}, {LinkTier::Nic, "nic"}, {LinkTier::Core, "core"}}};
 
 struct Vertex {
   std::string name;
@@ -51,8 +66,12 @@ struct Route {
 };
 
 /// Static routes. A path has the fewest hops; among those, the largest bottleneck bandwidth; among those that tie, the
-/// transfer is split equally over all paths. GPUs do not forward. Built on demand, a source at a time; safe to share
-/// between threads.
+/// transfer is split equally over all paths. GPUs do not forward.
+///
+/// A route is found when asked for, by a breadth-first search from both ends that meets in the middle, so that a core
+/// with thousands of ports is reached and not crossed. Nothing is kept between calls: memory is that of the links,
+/// whatever the number of pairs, and one object may serve many threads. Where a caller asks again, it keeps the answer
+/// itself.
 class Routes {
  public:
   explicit Routes(const Topology& topology);
@@ -67,5 +86,11 @@ class Routes {
   struct State;
   std::unique_ptr<State> state_;
 };
+
+/// Two GPUs of which the first cannot reach the second (GPUs do not forward), or nothing. By strongly connected
+/// components of the vertices that forward; a machine whose GPUs share none is searched GPU by GPU. Raises InputError
+/// where that would take more than 1e9 steps.
+[[nodiscard]] std::optional<std::pair<VertexId, VertexId>> unconnected_pair(const Topology& topology,
+                                                                            std::span<const VertexId> gpus);
 
 }  // namespace moeplan

@@ -1,0 +1,117 @@
+#include "model/specs/cluster.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "model/specs/machine_reader.hpp"
+#include "model/specs/origins.hpp"
+
+namespace moeplan {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+CollectiveCosts read_collectives(MapReader& cluster) {
+  CollectiveCosts costs;
+  for (const auto& [item, path] : cluster.list_or_empty("collectives")) {
+    MapReader m(*item, path, cluster.diagnostics());
+    const auto key =
+        std::pair{m.choice<Collective>("collective", kCollectiveNames), m.choice<Span>("span", kSpanNames)};
+    const AlphaBeta cost{.alpha = m.quantity<Seconds>("alpha", Sign::NonNegative),
+                         .beta = m.quantity<SecondsPerByte>("beta")};
+    m.finish();
+    if (costs.emplace(key, cost).second || !m.has("collective") || !m.has("span")) continue;
+    m.complain("collective",
+               fmt::format("{} {} stands in the list twice", name_of<Collective>(kCollectiveNames, key.first),
+                           name_of<Span>(kSpanNames, key.second)));
+  }
+  return costs;
+}
+
+/// Exactly one of the two ways to describe the machine.
+std::variant<ClusterTemplate, Topology> read_machine(MapReader& cluster) {
+  const bool is_template = cluster.has("template");
+  const bool is_explicit = cluster.has("vertices") || cluster.has("links");
+  if (is_template && is_explicit) {
+    cluster.complain("template", "stands beside vertices or links; a machine is either a template or explicit");
+  }
+  if (!is_template && !is_explicit) {
+    cluster.complain("", "describes no machine; expected template, or vertices and links");
+    static_cast<void>(cluster.find("template"));
+    static_cast<void>(cluster.find("vertices"));
+    static_cast<void>(cluster.find("links"));
+    return Topology{};
+  }
+  if (is_template) {
+    static_cast<void>(cluster.find("vertices"));
+    static_cast<void>(cluster.find("links"));
+    return read_template(cluster.map("template"));
+  }
+  Topology machine = read_topology(cluster);
+  const bool has_gpu = std::any_of(machine.vertices.begin(), machine.vertices.end(),
+                                   [](const Vertex& v) { return v.kind == VertexKind::Gpu; });
+  if (!has_gpu && cluster.has("vertices")) cluster.complain("vertices", "has no vertex of kind gpu");
+  return machine;
+}
+
+std::vector<std::string> names_in(const std::vector<fs::path>& dirs) {
+  std::vector<std::string> names;
+  for (const fs::path& dir : dirs) {
+    std::error_code error;
+    for (fs::directory_iterator it(dir, error), end; !error && it != end; it.increment(error)) {
+      if (it->path().extension() == ".yaml") names.push_back(it->path().stem().string());
+    }
+  }
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  return names;
+}
+
+/// A name is looked up in the directories; a path (it has a slash) starts from the file that it stands in.
+std::optional<fs::path> gpu_file(const Node& gpu, const std::vector<fs::path>& dirs) {
+  std::error_code ignored;
+  if (gpu.scalar.find('/') != std::string::npos) {
+    const fs::path path = fs::path(gpu.where.file).parent_path() / gpu.scalar;
+    return fs::is_regular_file(path, ignored) ? std::optional(path) : std::nullopt;
+  }
+  for (const fs::path& dir : dirs) {
+    const fs::path path = dir / (gpu.scalar + ".yaml");
+    if (fs::is_regular_file(path, ignored)) return path;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+ClusterSpec read_cluster(const Node& document) {
+  constexpr std::array<std::string_view, 1> kReadElsewhere{"gpu"};
+  Diagnostics diagnostics;
+  MapReader cluster(document, "", diagnostics);
+  read_origins(cluster);
+  ClusterSpec spec{.name = cluster.text("name"),
+                   .gpu = read_gpu(cluster.map("gpu")),
+                   .machine = read_machine(cluster),
+                   .collectives = read_collectives(cluster),
+                   .collective_startup = cluster.quantity<Seconds>("collective_startup", Sign::NonNegative),
+                   .message_overhead = cluster.quantity<Seconds>("message_overhead", Sign::NonNegative)};
+  check_origins(cluster, kReadElsewhere);
+  cluster.finish();
+  diagnostics.throw_if_any();
+  return spec;
+}
+
+void embed_gpu(Node& cluster, const std::vector<fs::path>& gpu_dirs) {
+  Node* gpu = cluster.find("gpu");
+  if (!gpu || gpu->kind != Node::Kind::Scalar) return;
+  const std::optional<fs::path> path = gpu_file(*gpu, gpu_dirs);
+  if (!path) {
+    throw InputError(
+        {gpu->where, "gpu",
+         fmt::format("{} is no known GPU{}", in_quotes(gpu->scalar), suggestion(gpu->scalar, names_in(gpu_dirs)))});
+  }
+  *gpu = load_document(*path);
+}
+
+}  // namespace moeplan

@@ -1,0 +1,65 @@
+// What the tests of specs share: documents from text and the text of the error that reading them raises.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "model/specs/cluster.hpp"
+
+namespace moeplan::test {
+
+inline const std::filesystem::path kConfigs = std::filesystem::path(MOEPLAN_SOURCE_DIR) / "configs";
+
+inline std::vector<std::filesystem::path> files_in(const std::string& folder) {
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(kConfigs / folder)) {
+    if (entry.path().extension() == ".yaml") files.push_back(entry.path());
+  }
+  return files;
+}
+
+inline ClusterSpec load_cluster(const std::filesystem::path& path) {
+  Node document = load_document(path);
+  embed_gpu(document, {kConfigs / "gpus"});
+  return read_cluster(document);
+}
+
+/// The text of the InputError that `action` raises, or "" if none.
+template <class Action>
+std::string error_of(const Action& action) {
+  try {
+    action();
+  } catch (const InputError& e) {
+    return e.what();
+  }
+  return "";
+}
+
+inline const std::string kGpuText = R"(
+  name: toy
+  peak: {bf16: 100 TFLOP/s}
+  memory: 80 GB
+  hbm_bandwidth: 2 TB/s
+  gemm_efficiency: 0.8
+  attention_efficiency: 0.5
+  memory_efficiency: 0.9
+  launch_overhead: 4 us
+  num_sms: 100
+  tile_rows: 128
+  tile_columns: 128
+  slowdown_beside_communication: 1.1
+  origins: {"": "assumed: a toy"}
+)";
+
+/// A cluster file's head with the toy GPU, to which a test adds the machine.
+inline std::string cluster_text(const std::string& machine) {
+  return "name: t\ncollective_startup: 10 us\nmessage_overhead: 0\norigins: {\"\": \"assumed: a test\"}\n" + machine +
+         "\ngpu:" + kGpuText;
+}
+
+inline ClusterSpec cluster_from(const std::string& machine) {
+  return read_cluster(parse_yaml(cluster_text(machine), "c.yaml"));
+}
+
+}  // namespace moeplan::test

@@ -1,0 +1,55 @@
+#include "model/costs/communication.hpp"
+
+namespace moeplan {
+
+namespace {
+
+Span span_of(const GroupFamily& family, RankId rank, const Cluster& cluster) {
+  const int node = cluster.node_of_rank[rank.index()];
+  for (std::int64_t p = 0; p < family.size; ++p) {
+    if (cluster.node_of_rank[family.member(rank, p).index()] != node) return Span::InterNode;
+  }
+  return Span::IntraNode;
+}
+
+/// Bytes that a rank sends to others for each byte of the collective's n (rings and chains; MODELS section 0 and 2).
+double sent_share(Collective collective, std::int64_t group_size) {
+  const auto g = static_cast<double>(group_size);
+  switch (collective) {
+    case Collective::AllToAll:
+    case Collective::AllGather:
+    case Collective::ReduceScatter: return (g - 1) / g;
+    case Collective::AllReduce: return 2 * (g - 1) / g;
+    case Collective::Broadcast:
+    case Collective::SendReceive: return 1;
+  }
+  return 1;
+}
+
+}  // namespace
+
+CommunicationCost communication_cost(const Program& program, const Operation& operation, RankId rank,
+                                     const Cluster& cluster) {
+  const Communication& c = *operation.communication();
+  const GroupFamily& family = program.group(c.group);
+  if (family.size == 1) return {Seconds(0), std::nullopt, false};
+  const Span span = span_of(family, rank, cluster);
+  const bool in_parts = c.collective == Collective::AllToAll && c.of > 1;
+  if (in_parts) {
+    if (const auto it = cluster.collectives.find({Collective::SendReceive, span}); it != cluster.collectives.end()) {
+      return {it->second.alpha, BytesPerSecond(1 / it->second.beta.value()), false};
+    }
+  }
+  const double part = in_parts ? static_cast<double>(c.count) / static_cast<double>(c.of) : 1.0;
+  if (const auto it = cluster.collectives.find({c.collective, span}); it != cluster.collectives.end()) {
+    const double cap = sent_share(c.collective, family.size) / it->second.beta.value();
+    return {it->second.alpha * part, BytesPerSecond(cap), false};
+  }
+  Seconds startup = cluster.collective_startup;
+  if (c.collective == Collective::AllToAll) {
+    startup += cluster.message_overhead * (static_cast<double>(family.size - 1) * part);
+  }
+  return {startup, std::nullopt, true};
+}
+
+}  // namespace moeplan

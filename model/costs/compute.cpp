@@ -1,0 +1,95 @@
+#include "model/costs/compute.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace moeplan {
+
+namespace {
+
+constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+double flops_of(const GemmShape& s) {
+  return 2.0 * static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k);
+}
+
+}  // namespace
+
+double gemm_efficiency(const GpuSpec& gpu, double flops) {
+  const auto& curve = gpu.gemm_efficiency;
+  if (flops <= curve.front().flops) return curve.front().efficiency;
+  if (flops >= curve.back().flops) return curve.back().efficiency;
+  const auto high = std::lower_bound(curve.begin(), curve.end(), flops,
+                                     [](const EfficiencyPoint& p, double f) { return p.flops < f; });
+  const auto low = high - 1;
+  const double t = std::log(flops / low->flops) / std::log(high->flops / low->flops);
+  return low->efficiency + t * (high->efficiency - low->efficiency);
+}
+
+FlopsPerSecond peak_rate(const GpuSpec& gpu, Dtype dtype) {
+  const auto find = [&](Dtype d) {
+    const auto it = gpu.peak.find(d);
+    return it == gpu.peak.end() ? FlopsPerSecond(0) : it->second;
+  };
+  if (const FlopsPerSecond own = find(dtype); own.value() > 0) return own;
+  if (dtype != Dtype::Fp32 && dtype != Dtype::Tf32) {
+    const FlopsPerSecond half = std::max(find(Dtype::Bf16), find(Dtype::Fp16));
+    if (half.value() > 0) return half;
+  }
+  if (const FlopsPerSecond single = find(Dtype::Fp32); single.value() > 0) return single;
+  return std::max_element(gpu.peak.begin(), gpu.peak.end(), [](const auto& a, const auto& b) {
+           return a.second < b.second;
+         })->second;
+}
+
+Seconds gemm_time(const GpuSpec& gpu, Dtype dtype, const GemmShape& shape, std::int64_t bytes) {
+  const double flops = flops_of(shape);
+  if (flops == 0) return Seconds(0);
+  const Seconds math = Flops(flops) / (peak_rate(gpu, dtype) * gemm_efficiency(gpu, flops));
+  return gpu.launch_overhead + std::max(math, Bytes(static_cast<double>(bytes)) / gpu.hbm_bandwidth);
+}
+
+Seconds grouped_gemm_time(const GpuSpec& gpu, Dtype dtype, std::span<const GemmShape> products, std::int64_t bytes) {
+  double flops = 0;
+  double padded = 0;
+  std::int64_t tiles = 0;
+  for (const GemmShape& s : products) {
+    if (s.m == 0 || s.n == 0 || s.k == 0) continue;
+    const std::int64_t rows = ceil_div(s.m, gpu.tile_rows), columns = ceil_div(s.n, gpu.tile_columns);
+    flops += flops_of(s);
+    padded += flops_of({rows * gpu.tile_rows, columns * gpu.tile_columns, s.k});
+    tiles += rows * columns;
+  }
+  if (flops == 0) return Seconds(0);
+  // Below one wave a library cuts along k instead of leaving SMs idle; the efficiency curve covers that range.
+  const double waves = static_cast<double>(tiles) / static_cast<double>(gpu.num_sms);
+  const double quantised = waves <= 1 ? 1 : std::ceil(waves) / waves;
+  const Seconds math = Flops(padded * quantised) / (peak_rate(gpu, dtype) * gemm_efficiency(gpu, flops));
+  return gpu.launch_overhead + std::max(math, Bytes(static_cast<double>(bytes)) / gpu.hbm_bandwidth);
+}
+
+Seconds attention_time(const GpuSpec& gpu, Dtype dtype, double flops, std::int64_t bytes) {
+  if (flops == 0) return Seconds(0);
+  const Seconds math = Flops(flops) / (peak_rate(gpu, dtype) * gpu.attention_efficiency);
+  return gpu.launch_overhead + std::max(math, Bytes(static_cast<double>(bytes)) / gpu.hbm_bandwidth);
+}
+
+Seconds kernel_time(const GpuSpec& gpu, std::int64_t bytes) {
+  if (bytes == 0) return Seconds(0);
+  return gpu.launch_overhead + Bytes(static_cast<double>(bytes)) / (gpu.hbm_bandwidth * gpu.memory_efficiency);
+}
+
+Seconds compute_time(const Program& program, const Operation& operation, RankId rank, const GpuSpec& gpu) {
+  const ComputeLoad load = compute_load(program, operation, rank);
+  const Dtype dtype = program.buffer(operation.reads.front().buffer).dtype;
+  if (const auto* gemm = std::get_if<Gemm>(&operation.work)) {
+    return gemm->grouped ? grouped_gemm_time(gpu, dtype, load.products, load.bytes)
+                         : gemm_time(gpu, dtype, load.products.front(), load.bytes);
+  }
+  if (std::holds_alternative<AttentionCore>(operation.work)) {
+    return attention_time(gpu, dtype, load.flops, load.bytes);
+  }
+  return kernel_time(gpu, load.bytes);
+}
+
+}  // namespace moeplan

@@ -1,0 +1,210 @@
+#include "model/costs/estimate.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "model/costs/communication.hpp"
+#include "model/costs/compute.hpp"
+#include "model/program/resolve.hpp"
+
+namespace moeplan {
+
+namespace {
+
+constexpr std::size_t kStreams = kStreamNames.size();
+
+/// A rank's traffic in one communication, by link: small, so a list.
+class LinkLoad {
+ public:
+  explicit LinkLoad(std::size_t links) : bytes_(links, 0.0) {}
+  void add(LinkId link, double bytes) {
+    if (bytes_[link.index()] == 0) touched_.push_back(link);
+    bytes_[link.index()] += bytes;
+  }
+  [[nodiscard]] double slowest(const Topology& topology) const {
+    double time = 0;
+    for (const LinkId l : touched_) {
+      time = std::max(time, bytes_[l.index()] / topology.links[l.index()].bandwidth.value());
+    }
+    return time;
+  }
+  [[nodiscard]] const std::vector<LinkId>& touched() const { return touched_; }
+  [[nodiscard]] double on(LinkId link) const { return bytes_[link.index()]; }
+  void clear() {
+    for (const LinkId l : touched_) bytes_[l.index()] = 0;
+    touched_.clear();
+  }
+
+ private:
+  std::vector<double> bytes_;
+  std::vector<LinkId> touched_;
+};
+
+/// Times of one communication: by rank alone, and of all groups together.
+struct CommunicationTimes {
+  std::vector<double> alone;  // a lower bound on each rank's part
+  std::vector<double> together;
+};
+
+class Pricer {
+ public:
+  Pricer(const Program& program, const Cluster& cluster)
+      : program_(program), cluster_(cluster), all_(cluster.topology.links.size()), own_(cluster.topology.links.size()),
+        total_(cluster.topology.links.size(), 0.0) {}
+
+  Estimate run() {
+    const auto world = static_cast<std::size_t>(program_.world_size);
+    std::vector<double> path(world, 0.0), busy(world, 0.0);
+    double closed_form = 0;
+    const std::vector<std::int64_t> counts = block_counts(program_);
+    for (std::size_t b = 0; b < program_.blocks.size(); ++b) {
+      if (counts[b] == 0) continue;
+      const auto times = static_cast<double>(counts[b]);
+      double slowest = 0;
+      price_block(program_.blocks[b], times);
+      for (std::size_t r = 0; r < world; ++r) {
+        path[r] += times * block_alone_[r];
+        busy[r] += times * block_compute_[r];
+        slowest = std::max(slowest, block_together_[r]);
+      }
+      closed_form += times * slowest;
+    }
+    Estimate e;
+    e.closed_form = Seconds(closed_form);
+    e.critical_path = Seconds(*std::max_element(path.begin(), path.end()));
+    e.compute = Seconds(*std::max_element(busy.begin(), busy.end()));
+    std::size_t busiest = 0;
+    for (std::size_t l = 0; l < total_.size(); ++l) {
+      const Seconds t = Bytes(total_[l]) / cluster_.topology.links[l].bandwidth;
+      if (t > e.links) {
+        e.links = t;
+        busiest = l;
+      }
+    }
+    e.lower_bound = std::max({e.critical_path, e.compute, e.links});
+    if (e.lower_bound == e.compute) {
+      e.bound_by = "compute";
+    } else if (e.lower_bound == e.critical_path) {
+      e.bound_by = "critical path";
+    } else {
+      const Link& link = cluster_.topology.links[busiest];
+      e.bound_by = fmt::format("link {} -> {}", cluster_.topology.vertices[link.from.index()].name,
+                               cluster_.topology.vertices[link.to.index()].name);
+    }
+    return e;
+  }
+
+ private:
+  /// Longest chains of the block on every rank, from its start: along dependencies and streams.
+  void price_block(const Block& block, double times) {
+    const auto world = static_cast<std::size_t>(program_.world_size);
+    const std::size_t operations = block.operations.size();
+    block_alone_.assign(world, 0.0);
+    block_together_.assign(world, 0.0);
+    block_compute_.assign(world, 0.0);
+    std::vector<double> alone(world * operations, 0.0), together(world * operations, 0.0);
+    std::array<std::int64_t, kStreams> last{};  // the operation before on each stream
+    last.fill(-1);
+    for (std::size_t i = 0; i < operations; ++i) {
+      const Operation& op = block.operations[i];
+      const auto stream = static_cast<std::size_t>(op.stream);
+      CommunicationTimes c;
+      if (op.communication()) c = communication(op, times);
+      for (std::size_t r = 0; r < world; ++r) {
+        double start_alone = 0, start_together = 0;
+        const auto follow = [&](std::int64_t before) {
+          const std::size_t at = r * operations + static_cast<std::size_t>(before);
+          start_alone = std::max(start_alone, alone[at]);
+          start_together = std::max(start_together, together[at]);
+        };
+        for (const std::int32_t a : op.after) follow(a);
+        if (last[stream] >= 0) follow(last[stream]);
+        double own = 0, shared = 0;
+        if (op.communication()) {
+          own = c.alone[r];
+          shared = c.together[r];
+        } else {
+          own = shared = compute_time(program_, op, RankId(r), cluster_.gpu).value();
+          block_compute_[r] += own;
+        }
+        const std::size_t at = r * operations + i;
+        alone[at] = start_alone + own;
+        together[at] = start_together + shared;
+        block_alone_[r] = std::max(block_alone_[r], alone[at]);
+        block_together_[r] = std::max(block_together_[r], together[at]);
+      }
+      last[stream] = static_cast<std::int64_t>(i);
+    }
+  }
+
+  CommunicationTimes communication(const Operation& op, double times) {
+    const auto world = static_cast<std::size_t>(program_.world_size);
+    const GroupFamily& family = program_.group(op.communication()->group);
+    CommunicationTimes out{std::vector<double>(world, 0.0), std::vector<double>(world, 0.0)};
+    std::vector<double> startup(world, 0.0), capped(world, 0.0);
+    all_.clear();
+    for (std::size_t r = 0; r < world; ++r) {
+      if (family.base(RankId(r)) != RankId(r)) continue;
+      price_group(op, RankId(r), times, out.alone, startup, capped);
+    }
+    const double links = all_.slowest(cluster_.topology);
+    for (std::size_t r = 0; r < world; ++r) out.together[r] = startup[r] + std::max(links, capped[r]);
+    return out;
+  }
+
+  void price_group(const Operation& op, RankId base, double times, std::vector<double>& alone,
+                   std::vector<double>& startup, std::vector<double>& capped) {
+    const GroupFamily& family = program_.group(op.communication()->group);
+    const std::vector<Flow> flows = group_flows(program_, op, base);
+    const CommunicationCost cost = communication_cost(program_, op, base, cluster_);
+    const auto size = static_cast<std::size_t>(family.size);
+    std::vector<double> out(size, 0.0), in(size, 0.0), latency(size, 0.0), least_latency(size, 0.0);
+    std::vector<std::vector<std::pair<LinkId, double>>> loads(size);
+    for (const Flow& flow : flows) {
+      const auto bytes = static_cast<double>(flow.bytes);
+      const Route route =
+          cluster_.routes.between(cluster_.gpu_of_rank[flow.from.index()], cluster_.gpu_of_rank[flow.to.index()]);
+      const auto from = static_cast<std::size_t>(family.position(flow.from));
+      const auto to = static_cast<std::size_t>(family.position(flow.to));
+      out[from] += bytes;
+      in[to] += bytes;
+      for (const RouteLink& l : route.links) {
+        all_.add(l.link, bytes * l.share);
+        total_[l.link.index()] += times * bytes * l.share;
+        loads[from].emplace_back(l.link, bytes * l.share);
+        if (to != from) loads[to].emplace_back(l.link, bytes * l.share);
+      }
+      if (!cost.add_route_latency) continue;
+      for (const std::size_t end : {from, to}) {
+        latency[end] = std::max(latency[end], route.latency.value());
+        least_latency[end] = least_latency[end] == 0 ? route.latency.value()
+                                                   : std::min(least_latency[end], route.latency.value());
+      }
+    }
+    for (std::size_t p = 0; p < size; ++p) {
+      const std::size_t r = family.member(base, static_cast<std::int64_t>(p)).index();
+      own_.clear();
+      for (const auto& [link, bytes] : loads[p]) own_.add(link, bytes);
+      const double most = std::max(out[p], in[p]);
+      capped[r] = cost.rate_cap ? most / cost.rate_cap->value() : 0.0;
+      // All of the rank's flows wait at least the shortest of their latencies.
+      alone[r] = cost.startup.value() + least_latency[p] + std::max(own_.slowest(cluster_.topology), capped[r]);
+      startup[r] = cost.startup.value() + latency[p];
+    }
+  }
+
+  const Program& program_;
+  const Cluster& cluster_;
+  LinkLoad all_, own_;
+  std::vector<double> total_;  // bytes by link, over the whole run
+  std::vector<double> block_alone_, block_together_, block_compute_;
+};
+
+}  // namespace
+
+Estimate estimate(const Program& program, const Cluster& cluster) { return Pricer(program, cluster).run(); }
+
+}  // namespace moeplan

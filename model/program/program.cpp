@@ -1,0 +1,48 @@
+#include "model/program/program.hpp"
+
+namespace moeplan {
+
+namespace {
+
+void count_blocks(const Sequence& sequence, std::int64_t times, std::vector<std::int64_t>& counts) {
+  for (const Step& step : sequence) {
+    if (step.is_block()) {
+      counts[step.block.index()] += times;
+    } else {
+      count_blocks(step.body, times * step.count, counts);
+    }
+  }
+}
+
+}  // namespace
+
+Rows Rows::fixed(std::int64_t rows) {
+  Rows r;
+  r.each = rows;
+  return r;
+}
+
+Rows Rows::local_experts(RoutingId routing, std::int64_t rows_each) {
+  Rows r;
+  r.kind = Kind::LocalExperts;
+  r.routing = routing;
+  r.each = rows_each;
+  return r;
+}
+
+Rows Rows::routed(RoutingId routing, Experts experts, std::vector<RowStep> path) {
+  Rows r;
+  r.kind = Kind::Routed;
+  r.routing = routing;
+  r.experts = experts;
+  r.path = std::move(path);
+  return r;
+}
+
+std::vector<std::int64_t> block_counts(const Program& program) {
+  std::vector<std::int64_t> counts(program.blocks.size(), 0);
+  count_blocks(program.sequence, 1, counts);
+  return counts;
+}
+
+}  // namespace moeplan

@@ -1,0 +1,230 @@
+// The Program: what is simulated is what is executed.
+//
+// A Program is written once for all ranks. An operation names buffer slices, and a slice says symbolically which rows it
+// holds on the rank that executes it ("the tokens of my expert-parallel group for the experts that I hold"). Bytes,
+// FLOPs and who-sends-what-to-whom are derived from slices (resolve.hpp), never stored beside them, so an executor can run
+// exactly what the simulator prices. Size does not grow with ranks, layers or microbatches: ranks differ only
+// through their rows, process groups are given by size and stride, equal layers and microbatches are repeats.
+//
+// Semantics. A program is a sequence of blocks and repeats. A rank works through its sequence in order. Inside a block,
+// operations of one stream run in the order listed (FIFO), each also after those in its `after` list; different streams
+// overlap. A rank enters the next block (or the next iteration of a repeat) once all its operations of the previous one have
+// ended; ranks do not wait for each other except through communication.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "model/base/ids.hpp"
+#include "model/specs/cluster.hpp"
+#include "model/specs/dtype.hpp"
+#include "model/specs/routing.hpp"
+
+namespace moeplan {
+
+/// Ranks split into groups of `size` members, `stride` apart: r belongs to { base + i stride }, at position
+/// (r / stride) mod size. Every group of Megatron-LM's rank order has this form.
+struct GroupFamily {
+  std::string name;
+  std::int64_t size = 1;
+  std::int64_t stride = 1;
+
+  [[nodiscard]] std::int64_t position(RankId r) const { return r.value() / stride % size; }
+  [[nodiscard]] RankId member(RankId r, std::int64_t position_in_group) const {
+    return RankId(static_cast<std::int32_t>(r.value() + (position_in_group - position(r)) * stride));
+  }
+  /// The member at position 0: names the group.
+  [[nodiscard]] RankId base(RankId r) const { return member(r, 0); }
+  bool operator==(const GroupFamily&) const = default;
+};
+
+using RoutingId = Id<struct RoutingTag>;
+
+/// Tokens to experts in the MoE layers of one kind. Each rank is the source of its own shard of tokens: where tensor-parallel
+/// ranks hold the same tokens, the shards of the group together are those tokens.
+struct RoutingTable {
+  RoutingCounts counts;
+  GroupId holders;  // position p of this family holds the p-th contiguous share of the experts (the first ones one more
+                    // where they do not divide)
+  bool operator==(const RoutingTable&) const = default;
+};
+
+/// One step of the way from the executing rank to the sources whose token rows a slice holds.
+struct RowStep {
+  enum class Kind {
+    Union,  // the rows of all members of the group, one after the other (a member may stand for the same tokens as another)
+    Share,  // of each expert's rows, the part that belongs to this rank's position among the group's size
+    Chunk,  // of each expert's rows, the part `index` of `count`
+    Copies  // the same rows once for each member of the group (partial sums of expert shards before they are added)
+  };
+  Kind kind;
+  GroupId group{};
+  std::int64_t index = 0;
+  std::int64_t count = 1;
+  bool operator==(const RowStep&) const = default;
+};
+
+/// Which rows a slice holds on the executing rank.
+struct Rows {
+  enum class Kind {
+    Fixed,         // `each` rows on every rank
+    LocalExperts,  // `each` rows for every expert that the rank holds (weights)
+    Routed         // counts[source][expert] over the sources reached by `path` and the experts of `experts`
+  };
+  enum class Experts {
+    All,
+    Local,  // those that the rank holds
+    Behind  // those held `behind` positions before the rank's own in the holders' group, cyclically
+  };
+
+  Kind kind = Kind::Fixed;
+  std::int64_t each = 0;
+  RoutingId routing{};
+  Experts experts = Experts::All;
+  std::int64_t behind = 0;
+  std::vector<RowStep> path{};
+
+  [[nodiscard]] static Rows fixed(std::int64_t rows);
+  [[nodiscard]] static Rows local_experts(RoutingId routing, std::int64_t rows_each);
+  [[nodiscard]] static Rows routed(RoutingId routing, Experts experts, std::vector<RowStep> path);
+  bool operator==(const Rows&) const = default;
+};
+
+struct Buffer {
+  std::string name;
+  std::int64_t columns = 0;
+  Dtype dtype = Dtype::Bf16;
+  bool operator==(const Buffer&) const = default;
+};
+
+struct Slice {
+  BufferId buffer;
+  Rows rows;
+  bool operator==(const Slice&) const = default;
+};
+
+enum class Stream : std::uint8_t { Compute, Intra, Inter, Copy };
+inline constexpr std::array<std::pair<Stream, std::string_view>, 4> kStreamNames{
+    {{Stream::Compute, "compute"}, {Stream::Intra, "intra"}, {Stream::Inter, "inter"}, {Stream::Copy, "copy"}}};
+
+/// C = A B in one of the forms below, A = reads[0], B = reads[1], C = writes[0]. `grouped`: one product per local
+/// expert, the routed operands cut by expert.
+struct Gemm {
+  enum class Form { NN, NT, TN };  // C[m,n] = A[m,k] B[k,n] | A[m,k] B[n,k]^T | A[k,m]^T B[k,n]
+  Form form = Form::NN;
+  bool grouped = false;
+  bool operator==(const Gemm&) const = default;
+};
+
+/// Fused attention. Forward: reads q, k, v, writes the output. Backward re-reads them with the output and its gradient.
+struct AttentionCore {
+  std::int64_t sequence_length = 0;
+  std::int64_t window = 0;  // 0: none
+  bool causal = true;
+  bool backward = false;
+  std::int64_t query_columns = 0;  // over all heads of the rank: queries and keys as multiplied
+  std::int64_t value_columns = 0;
+  bool operator==(const AttentionCore&) const = default;
+};
+
+/// A memory-bound kernel: its time is that of its bytes.
+enum class Kernel {
+  Norm, Activation, Add, TopK, Encode, Decode, SumShards, Embed, Loss, Optimizer,
+  NormBackward, ActivationBackward, TopKBackward, EncodeBackward, DecodeBackward, EmbedBackward, LossBackward
+};
+
+/// A collective over each group of a family. reads[0] is the rank's input, writes[0] its output.
+///
+/// AllToAll moves row by row what the slices say: from a slice over all experts, to each peer the rows for the experts that it
+/// holds (dispatch); from a slice over the local experts whose path begins with Union over this group, to each peer
+/// the rows that came from it (combine); from fixed rows, an equal part to each. With `of` > 1 it is a part of such an
+/// exchange: the members form `of` equal blocks in order of position, and block b sends to the blocks (b + j) mod `of`,
+/// j = first .. first + count - 1. So {0, 1, 1} is everything at once and {j, 1, size} step j of a pairwise exchange.
+struct Communication {
+  Collective collective = Collective::AllToAll;
+  GroupId group{};
+  std::int64_t first = 0;
+  std::int64_t count = 1;
+  std::int64_t of = 1;
+  bool operator==(const Communication&) const = default;
+};
+
+/// What an operation is for: the classes of the reports. Nothing but reports looks at it.
+enum class OpClass { Attention, DenseFfn, Gate, Expert, SharedExpert, Permute, Dispatch, Combine, TensorParallel, ExpertSharding,
+                     Norm, Embedding, Gradient, Optimizer };
+inline constexpr std::array<std::pair<OpClass, std::string_view>, 14> kOpClassNames{
+    {{OpClass::Attention, "attention"},
+     {OpClass::DenseFfn, "dense_ffn"},
+     {OpClass::Gate, "gate"},
+     {OpClass::Expert, "expert"},
+     {OpClass::SharedExpert, "shared_expert"},
+     {OpClass::Permute, "permute"},
+     {OpClass::Dispatch, "dispatch"},
+     {OpClass::Combine, "combine"},
+     {OpClass::TensorParallel, "tensor_parallel"},
+     {OpClass::ExpertSharding, "expert_sharding"},
+     {OpClass::Norm, "norm_and_add"},
+     {OpClass::Embedding, "embedding_and_head"},
+     {OpClass::Gradient, "gradient_sync"},
+     {OpClass::Optimizer, "optimizer"}}};
+
+struct Operation {
+  std::string name;  // for people: "dispatch", "expert up projection"
+  OpClass op_class = OpClass::Attention;
+  Stream stream = Stream::Compute;
+  std::variant<Gemm, AttentionCore, Kernel, Communication> work;
+  std::vector<Slice> reads;
+  std::vector<Slice> writes;
+  std::vector<std::int32_t> after;  // indices of earlier operations of the block
+  bool operator==(const Operation&) const = default;
+
+  [[nodiscard]] const Communication* communication() const { return std::get_if<Communication>(&work); }
+};
+
+using BlockId = Id<struct BlockTag>;
+
+struct Block {
+  std::string name;
+  std::vector<Operation> operations;
+  /// Of a backward block: the forward block that it undoes, last run first. What that block wrote and this one reads before writing is
+  /// kept, once for each of its runs in between.
+  std::optional<BlockId> backward_of{};
+  bool operator==(const Block&) const = default;
+};
+
+struct Step;
+using Sequence = std::vector<Step>;
+
+/// A block, or a repeat: a sequence that is run `count` times.
+struct Step {
+  BlockId block{};
+  std::int64_t count = 1;  // of a repeat
+  Sequence body{};         // empty: the step is the block
+
+  [[nodiscard]] bool is_block() const { return body.empty(); }
+  bool operator==(const Step&) const = default;
+};
+
+struct Program {
+  std::int64_t world_size = 1;
+  std::vector<GroupFamily> groups;    // by GroupId
+  std::vector<RoutingTable> routings;  // by RoutingId
+  std::vector<Buffer> buffers;        // by BufferId; every rank owns one of each
+  std::vector<Block> blocks;          // by BlockId; a block may occur at several places of the sequence
+  Sequence sequence;
+  bool operator==(const Program&) const = default;
+
+  [[nodiscard]] const GroupFamily& group(GroupId id) const { return groups[id.index()]; }
+  [[nodiscard]] const Buffer& buffer(BufferId id) const { return buffers[id.index()]; }
+};
+
+/// How often each block runs in the whole sequence, by BlockId.
+[[nodiscard]] std::vector<std::int64_t> block_counts(const Program& program);
+
+}  // namespace moeplan

@@ -1,0 +1,252 @@
+#include "model/program/resolve.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <span>
+
+namespace moeplan {
+
+namespace {
+
+/// The part `index` of `count` of n rows, the parts as equal as whole numbers allow.
+std::int64_t part(std::int64_t n, std::int64_t index, std::int64_t count) {
+  return n * (index + 1) / count - n * index / count;
+}
+
+/// Rows for one expert along the rest of a path.
+std::int64_t expert_rows(const Program& program, const RoutingTable& table, std::span<const RowStep> path, RankId rank,
+                         ExpertId expert) {
+  if (path.empty()) return table.counts.at(rank, expert);
+  const RowStep& step = path.front();
+  const auto rest = path.subspan(1);
+  switch (step.kind) {
+    case RowStep::Kind::Chunk:
+      return part(expert_rows(program, table, rest, rank, expert), step.index, step.count);
+    case RowStep::Kind::Copies:
+      return program.group(step.group).size * expert_rows(program, table, rest, rank, expert);
+    case RowStep::Kind::Share: {
+      const GroupFamily& family = program.group(step.group);
+      return part(expert_rows(program, table, rest, rank, expert), family.position(rank), family.size);
+    }
+    case RowStep::Kind::Union: {
+      const GroupFamily& family = program.group(step.group);
+      // Equal members need one look only: with one count for everything, rows differ only through shares.
+      const bool shares = std::any_of(rest.begin(), rest.end(),
+                                      [](const RowStep& s) { return s.kind == RowStep::Kind::Share; });
+      if (table.counts.same_for_all_sources() && !shares) {
+        return family.size * expert_rows(program, table, rest, rank, expert);
+      }
+      std::int64_t sum = 0;
+      for (std::int64_t p = 0; p < family.size; ++p) {
+        sum += expert_rows(program, table, rest, family.member(rank, p), expert);
+      }
+      return sum;
+    }
+  }
+  return 0;
+}
+
+std::int64_t rows_over(const Program& program, const Rows& rows, std::span<const RowStep> path, RankId rank,
+                       ExpertRange range) {
+  const RoutingTable& table = program.routings[rows.routing.index()];
+  if (range.size() == 0) return 0;
+  if (table.counts.is_uniform()) {
+    return range.size() * expert_rows(program, table, path, rank, ExpertId(static_cast<std::int32_t>(range.first)));
+  }
+  std::int64_t sum = 0;
+  for (std::int64_t e = range.first; e < range.last; ++e) {
+    sum += expert_rows(program, table, path, rank, ExpertId(static_cast<std::int32_t>(e)));
+  }
+  return sum;
+}
+
+ExpertRange range_of(const Program& program, const Rows& rows, RankId rank) {
+  const RoutingTable& table = program.routings[rows.routing.index()];
+  switch (rows.experts) {
+    case Rows::Experts::All: break;
+    case Rows::Experts::Local: return local_experts(program, rows.routing, rank);
+    case Rows::Experts::Behind: {
+      const GroupFamily& family = program.group(table.holders);
+      const std::int64_t holder = (family.position(rank) - rows.behind + family.size) % family.size;
+      return local_experts(program, rows.routing, family.member(rank, holder));
+    }
+  }
+  return {0, table.counts.experts()};
+}
+
+/// Rows that `from` sends to `to` in an all-to-all.
+std::int64_t rows_between(const Program& program, const Operation& operation, const Communication& c, RankId from,
+                          RankId to) {
+  const Rows& rows = operation.reads.front().rows;
+  const GroupFamily& family = program.group(c.group);
+  switch (rows.kind) {
+    case Rows::Kind::Fixed: return part(rows.each, family.position(to), family.size);
+    case Rows::Kind::LocalExperts: break;
+    case Rows::Kind::Routed:
+      if (rows.experts == Rows::Experts::All) {
+        return rows_over(program, rows, rows.path, from, local_experts(program, rows.routing, to));
+      }
+      assert(!rows.path.empty() && rows.path.front().kind == RowStep::Kind::Union &&
+             rows.path.front().group == c.group && "a combine returns what this group sent");
+      return rows_over(program, rows, std::span(rows.path).subspan(1), to,
+                       local_experts(program, rows.routing, from));
+  }
+  assert(false && "weights do not go through an all-to-all");
+  return 0;
+}
+
+bool takes_part(const Communication& c, const GroupFamily& family, std::int64_t from, std::int64_t to) {
+  if (c.of == 1) return true;
+  const std::int64_t block = family.size / c.of;
+  const std::int64_t offset = (to / block - from / block + c.of) % c.of;
+  return offset >= c.first && offset < c.first + c.count;
+}
+
+}  // namespace
+
+ExpertRange local_experts(const Program& program, RoutingId routing, RankId rank) {
+  const RoutingTable& table = program.routings[routing.index()];
+  const GroupFamily& family = program.group(table.holders);
+  const std::int64_t experts = table.counts.experts();
+  const std::int64_t position = family.position(rank);
+  const std::int64_t base = experts / family.size, extra = experts % family.size;
+  const std::int64_t first = position * base + std::min(position, extra);
+  return {first, first + base + (position < extra ? 1 : 0)};
+}
+
+std::int64_t row_count(const Program& program, const Rows& rows, RankId rank) {
+  switch (rows.kind) {
+    case Rows::Kind::Fixed: return rows.each;
+    case Rows::Kind::LocalExperts: return rows.each * local_experts(program, rows.routing, rank).size();
+    case Rows::Kind::Routed: return rows_over(program, rows, rows.path, rank, range_of(program, rows, rank));
+  }
+  return 0;
+}
+
+std::vector<std::int64_t> rows_by_expert(const Program& program, const Rows& rows, RankId rank) {
+  assert(rows.kind == Rows::Kind::Routed && "only routed rows belong to experts");
+  const RoutingTable& table = program.routings[rows.routing.index()];
+  const ExpertRange range = range_of(program, rows, rank);
+  std::vector<std::int64_t> out;
+  for (std::int64_t e = range.first; e < range.last; ++e) {
+    if (table.counts.is_uniform() && !out.empty()) {
+      out.push_back(out.front());
+    } else {
+      out.push_back(expert_rows(program, table, rows.path, rank, ExpertId(static_cast<std::int32_t>(e))));
+    }
+  }
+  return out;
+}
+
+std::int64_t byte_count(const Program& program, const Slice& slice, RankId rank) {
+  const Buffer& buffer = program.buffer(slice.buffer);
+  return row_count(program, slice.rows, rank) * buffer.columns * size_of(buffer.dtype);
+}
+
+ComputeLoad compute_load(const Program& program, const Operation& operation, RankId rank) {
+  ComputeLoad load;
+  for (const Slice& s : operation.reads) load.bytes += byte_count(program, s, rank);
+  for (const Slice& s : operation.writes) load.bytes += byte_count(program, s, rank);
+  if (const auto* attention = std::get_if<AttentionCore>(&operation.work)) {
+    // Each query meets the keys before it (half of them on average) or those of its window. Backward: five products for two.
+    const auto tokens = static_cast<double>(row_count(program, operation.reads.front().rows, rank));
+    const auto length = static_cast<double>(attention->sequence_length);
+    double keys = attention->causal ? length / 2 : length;
+    if (attention->window > 0) keys = std::min(keys, static_cast<double>(attention->window));
+    const auto columns = static_cast<double>(attention->query_columns + attention->value_columns);
+    load.flops = 2 * tokens * keys * columns * (attention->backward ? 2.5 : 1.0);
+  }
+  if (const auto* gemm = std::get_if<Gemm>(&operation.work)) {
+    const Slice& a = operation.reads[0];
+    const Slice& other = gemm->form == Gemm::Form::TN ? operation.reads[1] : operation.writes[0];
+    const std::int64_t a_columns = program.buffer(a.buffer).columns;
+    const std::int64_t other_columns = program.buffer(other.buffer).columns;
+    const auto add = [&](std::int64_t rows) {
+      load.products.push_back(gemm->form == Gemm::Form::TN ? GemmShape{a_columns, other_columns, rows}
+                                                           : GemmShape{rows, other_columns, a_columns});
+      load.flops += 2.0 * static_cast<double>(rows) * static_cast<double>(a_columns) *
+                    static_cast<double>(other_columns);
+    };
+    if (gemm->grouped) {
+      for (const std::int64_t rows : rows_by_expert(program, a.rows, rank)) add(rows);
+    } else {
+      add(row_count(program, a.rows, rank));
+    }
+  }
+  return load;
+}
+
+std::vector<Flow> group_flows(const Program& program, const Operation& operation, RankId member) {
+  const Communication& c = *operation.communication();
+  const GroupFamily& family = program.group(c.group);
+  const RankId base = family.base(member);
+  const Slice& input = operation.reads.front();
+  const Buffer& buffer = program.buffer(input.buffer);
+  const std::int64_t row_bytes = buffer.columns * size_of(buffer.dtype);
+  std::vector<Flow> flows;
+  const auto add = [&](std::int64_t from, std::int64_t to, std::int64_t bytes) {
+    if (bytes > 0 && from != to) flows.push_back({family.member(base, from), family.member(base, to), bytes});
+  };
+  if (family.size == 1) return flows;
+
+  if (c.collective == Collective::AllToAll || c.collective == Collective::SendReceive) {
+    for (std::int64_t from = 0; from < family.size; ++from) {
+      for (std::int64_t to = 0; to < family.size; ++to) {
+        if (from == to || !takes_part(c, family, from, to)) continue;
+        add(from, to, row_bytes * rows_between(program, operation, c, family.member(base, from), family.member(base, to)));
+      }
+    }
+    return flows;
+  }
+
+  std::vector<std::int64_t> block(static_cast<std::size_t>(family.size));  // what each position owns
+  std::int64_t total = 0;
+  for (std::int64_t p = 0; p < family.size; ++p) {
+    const RankId rank = family.member(base, p);
+    const std::int64_t rows = c.collective == Collective::AllGather
+                                  ? row_count(program, input.rows, rank)
+                                  : part(row_count(program, input.rows, rank), p, family.size);
+    block[static_cast<std::size_t>(p)] = rows * row_bytes;
+    total += rows * row_bytes;
+  }
+  for (std::int64_t p = 0; p < family.size; ++p) {
+    const std::int64_t next = (p + 1) % family.size;
+    const std::int64_t own = block[static_cast<std::size_t>(p)], theirs = block[static_cast<std::size_t>(next)];
+    switch (c.collective) {
+      case Collective::AllGather: add(p, next, total - theirs); break;
+      case Collective::ReduceScatter: add(p, next, total - own); break;
+      case Collective::AllReduce: add(p, next, 2 * total - own - theirs); break;
+      case Collective::Broadcast: {
+        if (next != 0) add(p, next, row_count(program, input.rows, base) * row_bytes);
+        break;
+      }
+      case Collective::AllToAll:
+      case Collective::SendReceive: break;
+    }
+  }
+  std::sort(flows.begin(), flows.end(), [](const Flow& a, const Flow& b) {
+    return std::pair(a.from, a.to) < std::pair(b.from, b.to);
+  });
+  return flows;
+}
+
+std::int64_t message_size(const Program& program, const Operation& operation, RankId rank) {
+  const Communication& c = *operation.communication();
+  const GroupFamily& family = program.group(c.group);
+  std::int64_t total = 0;
+  if (c.collective == Collective::AllToAll || c.collective == Collective::SendReceive) {
+    const Buffer& buffer = program.buffer(operation.reads.front().buffer);
+    for (std::int64_t p = 0; p < family.size; ++p) {
+      if (!takes_part(c, family, family.position(rank), p)) continue;
+      total += rows_between(program, operation, c, rank, family.member(rank, p)) * buffer.columns * size_of(buffer.dtype);
+    }
+    return total;
+  }
+  if (c.collective != Collective::AllGather) return byte_count(program, operation.reads.front(), rank);
+  for (std::int64_t p = 0; p < family.size; ++p) {
+    total += byte_count(program, operation.reads.front(), family.member(rank, p));
+  }
+  return total;
+}
+
+}  // namespace moeplan

@@ -1,0 +1,60 @@
+// What a Program's symbols mean on one rank: rows, bytes, FLOPs, and the flows of a communication.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "model/program/program.hpp"
+
+namespace moeplan {
+
+/// A contiguous range of experts.
+struct ExpertRange {
+  std::int64_t first = 0;
+  std::int64_t last = 0;  // one past
+  [[nodiscard]] std::int64_t size() const { return last - first; }
+};
+
+/// The experts that `rank` holds.
+[[nodiscard]] ExpertRange local_experts(const Program& program, RoutingId routing, RankId rank);
+
+/// Rows of a slice on `rank`.
+[[nodiscard]] std::int64_t row_count(const Program& program, const Rows& rows, RankId rank);
+
+/// Of a routed slice: rows for each expert of the range, on `rank`.
+[[nodiscard]] std::vector<std::int64_t> rows_by_expert(const Program& program, const Rows& rows, RankId rank);
+
+[[nodiscard]] std::int64_t byte_count(const Program& program, const Slice& slice, RankId rank);
+
+/// One product of a GEMM: C[m,n] of k terms.
+struct GemmShape {
+  std::int64_t m = 0;
+  std::int64_t n = 0;
+  std::int64_t k = 0;
+  bool operator==(const GemmShape&) const = default;
+};
+
+/// What a computation amounts to on one rank.
+struct ComputeLoad {
+  double flops = 0;
+  std::int64_t bytes = 0;          // read and written
+  std::vector<GemmShape> products;  // of a Gemm: one, or one per local expert
+};
+[[nodiscard]] ComputeLoad compute_load(const Program& program, const Operation& operation, RankId rank);
+
+/// Bytes that one rank sends to another in one communication.
+struct Flow {
+  RankId from;
+  RankId to;
+  std::int64_t bytes = 0;
+  bool operator==(const Flow&) const = default;
+};
+
+/// All flows of the group that `member` belongs to, self and empty ones left out, ordered by (from, to). All-gather,
+/// reduce-scatter and all-reduce are rings, broadcast a chain from position 0: each neighbour link carries all of it.
+[[nodiscard]] std::vector<Flow> group_flows(const Program& program, const Operation& operation, RankId member);
+
+/// The n of the alpha-beta model for this rank (see AlphaBeta), in bytes.
+[[nodiscard]] std::int64_t message_size(const Program& program, const Operation& operation, RankId rank);
+
+}  // namespace moeplan

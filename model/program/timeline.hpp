@@ -1,0 +1,52 @@
+// What happened when: the result of simulating or of executing a Program.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "model/base/sim_time.hpp"
+#include "model/program/program.hpp"
+
+namespace moeplan {
+
+/// An operation of a block on one rank. Inside a repeat that ran in step (see Timeline::repeats) only the first
+/// iteration is kept.
+struct TimelineSpan {
+  RankId rank;
+  BlockId block;
+  std::int32_t operation = 0;  // index in the block
+  std::int32_t repeat = -1;    // index in Timeline::repeats of the innermost repeat that stands for more; -1: none
+  SimTime start;               // when the rank reached it; a communication then waits for its peers
+  SimTime end;
+  bool operator==(const TimelineSpan&) const = default;
+};
+
+/// Further iterations that are exact copies of the recorded one, `period` apart.
+struct TimelineRepeat {
+  std::int32_t parent = -1;  // the repeat that holds this one; -1: none
+  std::int64_t count = 1;    // iterations in all
+  SimTime start;             // of the recorded one
+  SimTime period;
+  bool operator==(const TimelineRepeat&) const = default;
+};
+
+/// Bytes that a link carried over the whole run.
+struct LinkUse {
+  LinkId link;
+  double bytes = 0;
+  bool operator==(const LinkUse&) const = default;
+};
+
+struct Timeline {
+  SimTime makespan;
+  std::vector<TimelineSpan> spans;  // by start, then rank, then operation
+  std::vector<TimelineRepeat> repeats;
+  std::vector<LinkUse> links;  // those that carried something, by id
+  bool operator==(const Timeline&) const = default;
+
+  /// How many times a span occurs.
+  [[nodiscard]] std::int64_t occurrences(const TimelineSpan& span) const;
+};
+
+}  // namespace moeplan

@@ -1,0 +1,54 @@
+// Writing blocks of a Program: buffers, operations one after the other, and the group families of a set of degrees.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "model/program/program.hpp"
+#include "model/specs/degrees.hpp"
+
+namespace moeplan {
+
+/// The group families of Megatron-LM's rank order: tensor-parallel ranks are neighbours, then data-parallel ones; for the
+/// experts, shards are neighbours, then expert-parallel ranks, then replicas.
+struct Groups {
+  GroupId tp;
+  GroupId dp;
+  GroupId esp;
+  GroupId ep;      // ranks that hold different experts, the same shard of each
+  GroupId ep_esp;  // all ranks that together hold every expert once
+  GroupId edp;
+};
+[[nodiscard]] Groups add_groups(Program& program, const Degrees& degrees);
+
+class BlockBuilder {
+ public:
+  BlockBuilder(Program& program, std::string name) : program_(program) { block_.name = std::move(name); }
+
+  /// A buffer of the program, made at first use; later uses must agree in columns and format.
+  [[nodiscard]] BufferId buffer(const std::string& name, std::int64_t columns, Dtype dtype);
+  [[nodiscard]] Slice slice(const std::string& name, std::int64_t columns, Dtype dtype, Rows rows) {
+    return {buffer(name, columns, dtype), std::move(rows)};
+  }
+
+  /// Appends an operation that runs after the one appended last.
+  std::int32_t then(Operation operation);
+  /// Appends an operation that runs after the given ones only.
+  std::int32_t after(std::vector<std::int32_t> dependencies, Operation operation);
+  /// What then() follows next: all of these.
+  void continue_after(std::vector<std::int32_t> operations) { last_ = std::move(operations); }
+  [[nodiscard]] const std::vector<std::int32_t>& last() const { return last_; }
+
+  [[nodiscard]] Program& program() { return program_; }
+  /// Adds the block to the program.
+  BlockId finish(std::optional<BlockId> backward_of = std::nullopt);
+
+ private:
+  Program& program_;
+  Block block_;
+  std::vector<std::int32_t> last_;
+};
+
+}  // namespace moeplan

@@ -1,0 +1,32 @@
+// Lowering: model, workload and one candidate to a Program.
+#pragma once
+
+#include <optional>
+
+#include "model/program/program.hpp"
+#include "model/specs/model_spec.hpp"
+#include "model/specs/workload.hpp"
+#include "planner/candidate.hpp"
+
+namespace moeplan {
+
+/// Parallel degrees that do not fit a model or a workload: a short reason for the count of rejections, or none.
+/// Everything that lower_iteration() requires is checked here.
+[[nodiscard]] std::optional<std::string> obstacle(const ModelSpec& model, const Workload& workload,
+                                                  const Candidate& candidate);
+
+/// One whole iteration: every microbatch forward and (in training) backward, then gradients and optimizer.
+/// `obstacle()` must be none.
+[[nodiscard]] Program lower_iteration(const ModelSpec& model, const Workload& workload, const Candidate& candidate);
+
+/// The forward and backward pass of one MoE layer alone (two blocks), without norm, residual and gradient traffic: what Parm
+/// measures. `tokens` rows on every rank.
+[[nodiscard]] Program lower_moe_layer(const Moe& moe, std::int64_t hidden_size, std::int64_t tokens,
+                                      const Workload& workload, const Candidate& candidate);
+
+/// What every rank's tokens ask of the experts: the scenario's counts, or with a capacity factor exactly
+/// T = ceil(k f tokens / E) rows from each source for each expert (padded, as GShard does).
+[[nodiscard]] RoutingCounts routing_counts(const Moe& moe, const Workload& workload, std::int64_t tokens_per_rank,
+                                           const Degrees& degrees);
+
+}  // namespace moeplan

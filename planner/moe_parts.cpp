@@ -1,0 +1,162 @@
+#include "planner/moe_parts.hpp"
+
+namespace moeplan {
+
+Path prepend(RowStep step, const Path& path) {
+  Path out{step};
+  out.insert(out.end(), path.begin(), path.end());
+  return out;
+}
+
+Operation gemm(std::string name, OpClass op_class, Gemm work, Slice a, Slice b, Slice c) {
+  return {.name = std::move(name), .op_class = op_class, .stream = Stream::Compute, .work = work,
+          .reads = {std::move(a), std::move(b)}, .writes = {std::move(c)}, .after = {}};
+}
+
+Operation kernel(std::string name, OpClass op_class, Kernel work, std::vector<Slice> reads, std::vector<Slice> writes) {
+  return {.name = std::move(name), .op_class = op_class, .stream = Stream::Compute, .work = work,
+          .reads = std::move(reads), .writes = std::move(writes), .after = {}};
+}
+
+Operation collective(std::string name, OpClass op_class, Stream stream, Communication work, Slice in, Slice out) {
+  return {.name = std::move(name), .op_class = op_class, .stream = stream, .work = work, .reads = {std::move(in)},
+          .writes = {std::move(out)}, .after = {}};
+}
+
+Slice MoeParts::tokens(const std::string& name, std::int64_t rows) {
+  return b_.slice(name, l_.hidden_size, l_.dtype, Rows::fixed(rows));
+}
+
+Slice MoeParts::routed(const std::string& name, Rows::Experts experts, Path path) {
+  return b_.slice(name, l_.hidden_size, l_.dtype, Rows::routed(l_.routing, experts, std::move(path)));
+}
+
+Slice MoeParts::weight(const std::string& name, std::int64_t rows_each, std::int64_t columns) {
+  return b_.slice(name, columns, l_.dtype, Rows::local_experts(l_.routing, rows_each));
+}
+
+Slice MoeParts::hidden(const std::string& name, std::int64_t columns, const Path& path) {
+  return b_.slice(name, columns, l_.dtype, Rows::routed(l_.routing, Rows::Experts::Local, path));
+}
+
+void MoeParts::gate(const std::string& input, std::int64_t rows) {
+  const Slice logits = b_.slice("gate.logits", l_.moe.num_experts, l_.dtype, Rows::fixed(rows));
+  b_.then(gemm("gate projection", OpClass::Gate, {}, tokens(input, rows),
+               b_.slice("gate.weight", l_.moe.num_experts, l_.dtype, Rows::fixed(l_.hidden_size)), logits));
+  b_.then(kernel("top-k", OpClass::Gate, Kernel::TopK, {logits},
+                 {b_.slice("gate.choice", 2 * l_.moe.top_k, Dtype::Fp32, Rows::fixed(rows))}));
+}
+
+void MoeParts::gate_backward(const std::string& input, std::int64_t rows) {
+  const Slice gradient = b_.slice("d.gate.logits", l_.moe.num_experts, l_.dtype, Rows::fixed(rows));
+  const Slice w = b_.slice("gate.weight", l_.moe.num_experts, l_.dtype, Rows::fixed(l_.hidden_size));
+  b_.then(kernel("top-k backward", OpClass::Gate, Kernel::TopKBackward,
+                 {b_.slice("d.gate.choice", l_.moe.top_k, Dtype::Fp32, Rows::fixed(rows)),
+                  b_.slice("gate.logits", l_.moe.num_experts, l_.dtype, Rows::fixed(rows))},
+                 {gradient}));
+  b_.then(gemm("gate weight gradient", OpClass::Gate, {.form = Gemm::Form::TN}, tokens(input, rows), gradient,
+               b_.slice("d.gate.weight", l_.moe.num_experts, l_.dtype, Rows::fixed(l_.hidden_size))));
+  b_.then(gemm("gate input gradient", OpClass::Gate, {.form = Gemm::Form::NT}, gradient, w,
+               tokens("d." + input + ".gate", rows)));
+}
+
+void MoeParts::encode(const std::string& input, std::int64_t rows, const Path& path) {
+  b_.then(kernel("encode", OpClass::Permute, Kernel::Encode, {tokens(input, rows)},
+                 {routed("moe.encoded", Rows::Experts::All, path)}));
+}
+
+void MoeParts::encode_backward(const std::string& gradient, std::int64_t rows, const Path& path) {
+  b_.then(kernel("encode backward", OpClass::Permute, Kernel::EncodeBackward,
+                 {routed("d.moe.encoded", Rows::Experts::All, path)}, {tokens(gradient, rows)}));
+}
+
+void MoeParts::sum_shards(const std::string& from, const std::string& to, const Path& path, Rows::Experts experts,
+                          std::int64_t behind) {
+  if (l_.degrees.esp == 1) return;
+  Slice in = routed(from, experts, prepend(copies_of(l_.groups.esp), path));
+  Slice out = routed(to, experts, path);
+  in.rows.behind = out.rows.behind = behind;
+  b_.then(kernel("local combine", OpClass::Permute, Kernel::SumShards, {in}, {out}));
+}
+
+void MoeParts::decode(std::int64_t rows, const Path& path, const std::string& output) {
+  b_.then(kernel("decode", OpClass::Permute, Kernel::Decode,
+                 {routed("moe.returned", Rows::Experts::All, path),
+                  b_.slice("gate.choice", 2 * l_.moe.top_k, Dtype::Fp32, Rows::fixed(rows))},
+                 {tokens(output, rows)}));
+}
+
+void MoeParts::decode_backward(const std::string& gradient, std::int64_t rows, const Path& path) {
+  b_.then(kernel("decode backward", OpClass::Permute, Kernel::DecodeBackward,
+                 {tokens(gradient, rows), routed("moe.returned", Rows::Experts::All, path)},
+                 {routed("d.moe.returned", Rows::Experts::All, path),
+                  b_.slice("d.gate.choice", l_.moe.top_k, Dtype::Fp32, Rows::fixed(rows))}));
+}
+
+void MoeParts::dispatch(GroupId group, const std::string& from, const std::string& to, const Path& sources) {
+  b_.then(collective("dispatch", OpClass::Dispatch, Stream::Inter, {.collective = Collective::AllToAll, .group = group},
+                     routed(from, Rows::Experts::All, sources),
+                     routed(to, Rows::Experts::Local, prepend(union_of(group), sources))));
+}
+
+void MoeParts::combine(GroupId group, const std::string& from, const std::string& to, const Path& sources,
+                       bool shards) {
+  const Path returned = shards && l_.degrees.esp > 1 ? prepend(copies_of(l_.groups.esp), sources) : sources;
+  b_.then(collective("combine", OpClass::Combine, Stream::Inter, {.collective = Collective::AllToAll, .group = group},
+                     routed(from, Rows::Experts::Local, prepend(union_of(group), sources)),
+                     routed(to, Rows::Experts::All, returned)));
+}
+
+void MoeParts::experts(const Path& path) {
+  const Gemm grouped{.form = Gemm::Form::NN, .grouped = true};
+  const Slice input = routed("expert.in", Rows::Experts::Local, path);
+  const Slice up = hidden("expert.up", up_columns(), path);
+  const Slice activated = hidden("expert.activated", shard_hidden(), path);
+  b_.then(gemm("expert up projection", OpClass::Expert, grouped, input,
+               weight("expert.w_up", l_.hidden_size, up_columns()), up));
+  b_.then(kernel("expert activation", OpClass::Expert, Kernel::Activation, {up}, {activated}));
+  b_.then(gemm("expert down projection", OpClass::Expert, grouped, activated,
+               weight("expert.w_down", shard_hidden(), l_.hidden_size),
+               routed("expert.out", Rows::Experts::Local, path)));
+}
+
+void MoeParts::experts_backward(const Path& path) {
+  const Gemm nt{.form = Gemm::Form::NT, .grouped = true}, tn{.form = Gemm::Form::TN, .grouped = true};
+  const Slice d_out = routed("d.expert.out", Rows::Experts::Local, path);
+  const Slice up = hidden("expert.up", up_columns(), path);
+  const Slice activated = hidden("expert.activated", shard_hidden(), path);
+  const Slice d_activated = hidden("d.expert.activated", shard_hidden(), path);
+  const Slice d_up = hidden("d.expert.up", up_columns(), path);
+  if (l_.recompute_activations) {
+    b_.then(kernel("expert activation", OpClass::Expert, Kernel::Activation, {up}, {activated}));
+  }
+  b_.then(gemm("expert down input gradient", OpClass::Expert, nt, d_out,
+               weight("expert.w_down", shard_hidden(), l_.hidden_size), d_activated));
+  b_.then(gemm("expert down weight gradient", OpClass::Expert, tn, activated, d_out,
+               weight("d.expert.w_down", shard_hidden(), l_.hidden_size)));
+  b_.then(kernel("expert activation backward", OpClass::Expert, Kernel::ActivationBackward, {d_activated, up}, {d_up}));
+  b_.then(gemm("expert up weight gradient", OpClass::Expert, tn, routed("expert.in", Rows::Experts::Local, path), d_up,
+               weight("d.expert.w_up", l_.hidden_size, up_columns())));
+  b_.then(gemm("expert up input gradient", OpClass::Expert, nt, d_up,
+               weight("expert.w_up", l_.hidden_size, up_columns()),
+               routed("d.expert.in", Rows::Experts::Local, path)));
+}
+
+void MoeParts::all_gather(GroupId group, OpClass op_class, const std::string& from, std::int64_t rows,
+                          const std::string& to) {
+  const std::int64_t size = b_.program().group(group).size;
+  if (size == 1) return;
+  b_.then(collective("all-gather", op_class, Stream::Intra, {.collective = Collective::AllGather, .group = group},
+                     tokens(from, rows), tokens(to, rows * size)));
+}
+
+void MoeParts::reduce_scatter(GroupId group, OpClass op_class, const std::string& from, std::int64_t rows,
+                              const std::string& to) {
+  const std::int64_t size = b_.program().group(group).size;
+  if (size == 1) return;
+  b_.then(collective("reduce-scatter", op_class, Stream::Intra,
+                     {.collective = Collective::ReduceScatter, .group = group}, tokens(from, rows),
+                     tokens(to, rows / size)));
+}
+
+}  // namespace moeplan

@@ -1,0 +1,69 @@
+// The parts that schedules of an MoE layer are made of: gate, encode, exchange, experts, decode, forward and backward.
+//
+// Each appends to the block after what was appended last. Token buffers have hidden_size columns. `sources` is the path of a
+// routed slice from a rank to the token sources whose rows it dispatches.
+#pragma once
+
+#include <vector>
+
+#include "planner/schedule.hpp"
+
+namespace moeplan {
+
+using Path = std::vector<RowStep>;
+
+[[nodiscard]] inline RowStep union_of(GroupId group) { return {RowStep::Kind::Union, group}; }
+[[nodiscard]] inline RowStep share_of(GroupId group) { return {RowStep::Kind::Share, group}; }
+[[nodiscard]] inline RowStep copies_of(GroupId group) { return {RowStep::Kind::Copies, group}; }
+[[nodiscard]] Path prepend(RowStep step, const Path& path);
+
+/// A product C = A B of a block, or its backward forms.
+[[nodiscard]] Operation gemm(std::string name, OpClass op_class, Gemm work, Slice a, Slice b, Slice c);
+[[nodiscard]] Operation kernel(std::string name, OpClass op_class, Kernel work, std::vector<Slice> reads,
+                               std::vector<Slice> writes);
+[[nodiscard]] Operation collective(std::string name, OpClass op_class, Stream stream, Communication work, Slice in,
+                                   Slice out);
+
+class MoeParts {
+ public:
+  MoeParts(const MoeLayer& layer, BlockBuilder& block) : l_(layer), b_(block) {}
+
+  /// Rows of hidden_size columns.
+  [[nodiscard]] Slice tokens(const std::string& name, std::int64_t rows);
+  [[nodiscard]] Slice routed(const std::string& name, Rows::Experts experts, Path path);
+
+  void gate(const std::string& input, std::int64_t rows);
+  void gate_backward(const std::string& input, std::int64_t rows);
+  /// Tokens to rows in expert order, for the sources of `path`.
+  void encode(const std::string& input, std::int64_t rows, const Path& path);
+  void encode_backward(const std::string& gradient, std::int64_t rows, const Path& path);
+  /// Expert rows back to tokens, weighted by the gate; adds the shards' partial sums of `copies` first where there are several.
+  void decode(std::int64_t rows, const Path& path, const std::string& output);
+  void decode_backward(const std::string& gradient, std::int64_t rows, const Path& path);
+  void sum_shards(const std::string& from, const std::string& to, const Path& path, Rows::Experts experts,
+                  std::int64_t behind = 0);
+
+  /// All-to-all over `group` to the holders of the experts, and back. `received` is the path of what a holder has.
+  void dispatch(GroupId group, const std::string& from, const std::string& to, const Path& sources);
+  void combine(GroupId group, const std::string& from, const std::string& to, const Path& sources, bool shards);
+
+  /// The expert FFNs over the rows of `path`: reads `prefix`.in, leaves `prefix`.out.
+  void experts(const Path& path);
+  void experts_backward(const Path& path);
+
+  /// A tensor-parallel or expert-sharding collective on token rows.
+  void all_gather(GroupId group, OpClass op_class, const std::string& from, std::int64_t rows, const std::string& to);
+  void reduce_scatter(GroupId group, OpClass op_class, const std::string& from, std::int64_t rows,
+                      const std::string& to);
+
+ private:
+  [[nodiscard]] std::int64_t shard_hidden() const { return l_.moe.expert.hidden_size / l_.degrees.esp; }
+  [[nodiscard]] std::int64_t up_columns() const { return (l_.moe.expert.gated ? 2 : 1) * shard_hidden(); }
+  [[nodiscard]] Slice weight(const std::string& name, std::int64_t rows_each, std::int64_t columns);
+  [[nodiscard]] Slice hidden(const std::string& name, std::int64_t columns, const Path& path);
+
+  const MoeLayer& l_;
+  BlockBuilder& b_;
+};
+
+}  // namespace moeplan

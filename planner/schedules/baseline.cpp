@@ -1,0 +1,67 @@
+// The schedule of DeepSpeed-MoE with expert sharding, as Parm describes it ([Parm] sec. III-A, fig. 3a; MODELS section 7):
+//
+//   forward   AG_ESP - gate - encode - A2A_EP - experts - AR_ESP - A2A_EP - decode - (ESP-Split, local)
+//   backward  AG_ESP - decode' - A2A_EP - experts' - A2A_EP - encode' - gate' - RS_ESP
+//
+// Every step waits for the one before. Tensor-parallel ranks all dispatch the same tokens. Without expert shards the ESP
+// collectives vanish and it is the plain expert parallelism of GShard.
+// Backward: the gradient of AR_ESP's result is the same on all shards and needs no communication; each shard's input
+// gradient is partial, and the reduce-scatter that mirrors AG_ESP adds them.
+#include "planner/moe_parts.hpp"
+
+namespace moeplan {
+
+namespace {
+
+class Baseline : public Schedule {
+ public:
+  std::string_view name() const override { return "baseline"; }
+  std::string_view summary() const override {
+    return "DeepSpeed-MoE with expert sharding, every step after the one before [Parm fig. 3a]";
+  }
+  std::string obstacle(const Degrees&) const override { return ""; }
+
+  void lower_forward(const MoeLayer& l, BlockBuilder& b) const override {
+    MoeParts parts(l, b);
+    const std::int64_t rows = l.tokens * l.degrees.esp;
+    const std::string input = gathered("ffn.in", l);
+    parts.all_gather(l.groups.esp, OpClass::ExpertSharding, "ffn.in", l.tokens, "ffn.in.gathered");
+    parts.gate(input, rows);
+    parts.encode(input, rows, sources(l));
+    parts.dispatch(l.groups.ep, "moe.encoded", "expert.in", sources(l));
+    parts.experts(held(l));
+    if (l.degrees.esp > 1) {
+      const Slice out = parts.routed("expert.out", Rows::Experts::Local, held(l));
+      b.then(collective("expert all-reduce", OpClass::ExpertSharding, Stream::Intra,
+                        {.collective = Collective::AllReduce, .group = l.groups.esp}, out, out));
+    }
+    parts.combine(l.groups.ep, "expert.out", "moe.returned", sources(l), /*shards=*/false);
+    parts.decode(rows, sources(l), gathered("moe.out", l));
+  }
+
+  void lower_backward(const MoeLayer& l, BlockBuilder& b) const override {
+    MoeParts parts(l, b);
+    const std::int64_t rows = l.tokens * l.degrees.esp;
+    parts.all_gather(l.groups.esp, OpClass::ExpertSharding, "d.moe.out", l.tokens, "d.moe.out.gathered");
+    parts.decode_backward(gathered("d.moe.out", l), rows, sources(l));
+    parts.dispatch(l.groups.ep, "d.moe.returned", "d.expert.out", sources(l));
+    parts.experts_backward(held(l));
+    parts.combine(l.groups.ep, "d.expert.in", "d.moe.encoded", sources(l), /*shards=*/false);
+    parts.encode_backward(gathered("d.ffn.in", l), rows, sources(l));
+    parts.gate_backward(gathered("ffn.in", l), rows);
+    parts.reduce_scatter(l.groups.esp, OpClass::ExpertSharding, "d.ffn.in.gathered", rows, "d.ffn.in");
+  }
+
+ private:
+  static std::string gathered(const std::string& name, const MoeLayer& l) {
+    return l.degrees.esp > 1 ? name + ".gathered" : name;
+  }
+  static Path sources(const MoeLayer& l) { return {union_of(l.groups.esp), union_of(l.groups.tp)}; }
+  static Path held(const MoeLayer& l) { return prepend(union_of(l.groups.ep), sources(l)); }
+};
+
+}  // namespace
+
+std::unique_ptr<Schedule> make_baseline_schedule() { return std::make_unique<Baseline>(); }
+
+}  // namespace moeplan

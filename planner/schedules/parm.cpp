@@ -1,0 +1,130 @@
+// Parm's schedules ([Parm] sec. III-B, fig. 3b and 3c; MODELS section 7). Both replace the ESP collectives and the EP
+// all-to-all by one all-to-all over the EP x ESP group, and stop duplicating work within a tensor-parallel (MP) group.
+//
+//   S1 forward   (MP-Split) - gate - encode - A2A* - experts - A2A* - local combine - decode - AG_MP
+//   S1 backward  (split) - decode' - A2A* - experts' - A2A* - local combine - encode' - gate' - AG_MP
+//   S2 forward   gate - encode - (MP-Split) - A2A* - experts - SAA(A2A*, AG_MP) - decode
+//   S2 backward  decode' - (split) - A2A* - experts' - SAA(A2A*, AG_MP) - encode' - gate'
+//
+// SAA, the simultaneous all-to-all and all-gather ([Parm] sec. III-D, fig. 5): the all-to-all runs in N_EP phases, in
+// each of which a rank exchanges with the N_ESP shards of one expert-parallel position; what a phase brought is summed over
+// the shards and gathered in the MP group while the next phase is on the wire.
+// "Dump" is virtual, as in the paper: the same rows are sent to each shard, no copy is made.
+#include "planner/moe_parts.hpp"
+
+namespace moeplan {
+
+namespace {
+
+class S1 : public Schedule {
+ public:
+  std::string_view name() const override { return "parm_s1"; }
+  std::string_view summary() const override {
+    return "Parm S1: tokens split over tensor-parallel ranks before the gate, gathered after decode [Parm fig. 3b]";
+  }
+  std::string obstacle(const Degrees&) const override { return ""; }
+
+  void lower_forward(const MoeLayer& l, BlockBuilder& b) const override {
+    MoeParts parts(l, b);
+    const std::int64_t rows = l.tokens / l.degrees.tp;
+    parts.gate("ffn.in", rows);
+    parts.encode("ffn.in", rows, {});
+    parts.dispatch(l.groups.ep_esp, "moe.encoded", "expert.in", {});
+    parts.experts({union_of(l.groups.ep_esp)});
+    parts.combine(l.groups.ep_esp, "expert.out", partial("moe.returned", l), {}, /*shards=*/true);
+    parts.sum_shards("moe.returned.partial", "moe.returned", {}, Rows::Experts::All);
+    parts.decode(rows, {}, l.degrees.tp > 1 ? "moe.out.shard" : "moe.out");
+    parts.all_gather(l.groups.tp, OpClass::TensorParallel, "moe.out.shard", rows, "moe.out");
+  }
+
+  void lower_backward(const MoeLayer& l, BlockBuilder& b) const override {
+    MoeParts parts(l, b);
+    const std::int64_t rows = l.tokens / l.degrees.tp;
+    parts.decode_backward("d.moe.out", rows, {});
+    parts.dispatch(l.groups.ep_esp, "d.moe.returned", "d.expert.out", {});
+    parts.experts_backward({union_of(l.groups.ep_esp)});
+    parts.combine(l.groups.ep_esp, "d.expert.in", partial("d.moe.encoded", l), {}, /*shards=*/true);
+    parts.sum_shards("d.moe.encoded.partial", "d.moe.encoded", {}, Rows::Experts::All);
+    parts.encode_backward(l.degrees.tp > 1 ? "d.ffn.in.shard" : "d.ffn.in", rows, {});
+    parts.gate_backward("ffn.in", rows);
+    parts.all_gather(l.groups.tp, OpClass::TensorParallel, "d.ffn.in.shard", rows, "d.ffn.in");
+  }
+
+ private:
+  static std::string partial(const std::string& name, const MoeLayer& l) {
+    return l.degrees.esp > 1 ? name + ".partial" : name;
+  }
+};
+
+class S2 : public Schedule {
+ public:
+  explicit S2(bool simultaneous) : simultaneous_(simultaneous) {}
+
+  std::string_view name() const override { return simultaneous_ ? "parm_s2" : "parm_s2_aas"; }
+  std::string_view summary() const override {
+    return simultaneous_ ? "Parm S2: split after the gate, gathered with the all-to-all at once (SAA) [Parm fig. 3c, 5]"
+                         : "Parm S2 with all-to-all and all-gather in turn (AAS) [Parm sec. VI-C]";
+  }
+  std::string obstacle(const Degrees& degrees) const override {
+    return degrees.tp == 1 ? "parm_s2 without tensor parallelism is parm_s1" : "";
+  }
+
+  void lower_forward(const MoeLayer& l, BlockBuilder& b) const override {
+    MoeParts parts(l, b);
+    parts.gate("ffn.in", l.tokens);
+    parts.encode("ffn.in", l.tokens, {union_of(l.groups.tp)});
+    parts.dispatch(l.groups.ep_esp, "moe.encoded", "expert.in", split(l));
+    parts.experts(held(l));
+    exchange_and_gather(l, b, "expert.out", "moe.returned");
+    parts.decode(l.tokens, {union_of(l.groups.tp)}, "moe.out");
+  }
+
+  void lower_backward(const MoeLayer& l, BlockBuilder& b) const override {
+    MoeParts parts(l, b);
+    parts.decode_backward("d.moe.out", l.tokens, {union_of(l.groups.tp)});
+    parts.dispatch(l.groups.ep_esp, "d.moe.returned", "d.expert.out", split(l));
+    parts.experts_backward(held(l));
+    exchange_and_gather(l, b, "d.expert.in", "d.moe.encoded");
+    parts.encode_backward("d.ffn.in", l.tokens, {union_of(l.groups.tp)});
+    parts.gate_backward("ffn.in", l.tokens);
+  }
+
+ private:
+  /// Of each expert's rows that the MP group holds, this rank's part.
+  static Path split(const MoeLayer& l) { return {share_of(l.groups.tp), union_of(l.groups.tp)}; }
+  static Path held(const MoeLayer& l) { return prepend(union_of(l.groups.ep_esp), split(l)); }
+
+  /// A2A* of the experts' rows back to their sources, with AG_MP: in phases that overlap, or in turn.
+  void exchange_and_gather(const MoeLayer& l, BlockBuilder& b, const std::string& from, const std::string& to) const {
+    MoeParts parts(l, b);
+    const bool shards = l.degrees.esp > 1;
+    const std::string part = to + ".part", arrived = shards ? part + ".partial" : part;
+    const std::int64_t phases = simultaneous_ ? l.degrees.ep : 1;
+    const std::vector<std::int32_t> ready = b.last();
+    std::vector<std::int32_t> gathered;
+    for (std::int64_t j = 0; j < phases; ++j) {
+      const auto experts = phases == 1 ? Rows::Experts::All : Rows::Experts::Behind;
+      Slice received = parts.routed(arrived, experts, shards ? prepend(copies_of(l.groups.esp), split(l)) : split(l));
+      Slice own = parts.routed(part, experts, split(l));
+      Slice whole = parts.routed(to, experts, prepend(union_of(l.groups.tp), split(l)));
+      received.rows.behind = own.rows.behind = whole.rows.behind = j;
+      b.after(ready, collective("combine", OpClass::Combine, Stream::Inter,
+                                {.collective = Collective::AllToAll, .group = l.groups.ep_esp, .first = j, .count = 1,
+                                 .of = phases},
+                                parts.routed(from, Rows::Experts::Local, held(l)), received));
+      parts.sum_shards(arrived, part, split(l), experts, j);
+      gathered.push_back(b.then(collective("all-gather", OpClass::TensorParallel, Stream::Intra,
+                                           {.collective = Collective::AllGather, .group = l.groups.tp}, own, whole)));
+    }
+    b.continue_after(gathered);
+  }
+
+  bool simultaneous_;
+};
+
+}  // namespace
+
+std::unique_ptr<Schedule> make_parm_s1_schedule() { return std::make_unique<S1>(); }
+std::unique_ptr<Schedule> make_parm_s2_schedule(bool simultaneous) { return std::make_unique<S2>(simultaneous); }
+
+}  // namespace moeplan

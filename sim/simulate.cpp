@@ -1,0 +1,516 @@
+#include "sim/simulate.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <cmath>
+#include <map>
+#include <queue>
+#include <tuple>
+#include <unordered_map>
+
+#include "model/costs/communication.hpp"
+#include "model/costs/compute.hpp"
+#include "model/program/resolve.hpp"
+#include "sim/program_cursor.hpp"
+
+namespace moeplan {
+
+namespace {
+
+constexpr std::size_t kStreams = kStreamNames.size();
+
+/// A communication of one group at one place of the run.
+struct Exchange {
+  std::vector<Flow> flows;
+  std::vector<std::vector<std::int32_t>> flows_of;  // by position in the group
+  std::vector<bool> arrived;                        // by position
+  std::vector<std::int32_t> open_flows;             // by position: flows that have not ended
+  CommunicationCost cost;
+  BlockId block;
+  std::int32_t operation = 0;
+};
+
+struct RunningFlowOf {
+  std::int32_t exchange;
+  std::int32_t flow;
+};
+
+/// A computation in progress: what is left of it, at full speed.
+struct Computing {
+  std::int32_t operation;
+  double remaining_ps;
+  SimTime since;
+  std::uint64_t version;  // its end event; an older one is void
+};
+
+struct RankState {
+  ProgramCursor cursor;
+  bool waiting = false;             // at the boundary of a repeat
+  bool finished = false;
+  std::int64_t block_number = -1;   // how many blocks have begun before this one
+  std::int32_t open_operations = 0;
+  std::vector<std::int32_t> open_dependencies{};       // by operation
+  std::array<std::vector<std::int32_t>, kStreams> fifo{};  // operations by stream, in order
+  std::array<std::size_t, kStreams> head{};            // next of the stream
+  std::array<bool, kStreams> busy{};
+  std::vector<SimTime> started{};                      // by operation
+  std::vector<Computing> computing{};
+  std::int32_t open_exchanges = 0;
+};
+
+enum class EventKind { ComputeEnd, FlowStart, IdleExchangeEnd };
+
+struct Event {
+  SimTime time;
+  std::uint64_t number;  // insertion order breaks ties
+  EventKind kind;
+  RankId rank{};
+  std::int32_t operation = 0;
+  std::uint64_t version = 0;
+  std::int32_t exchange = 0;
+  std::vector<std::int32_t> flows{};
+
+  bool operator>(const Event& other) const { return std::tie(time, number) > std::tie(other.time, other.number); }
+};
+
+/// The start of a repeat's iteration, where all ranks stood at the same instant.
+struct InStep {
+  SimTime time;
+  std::size_t spans;
+  std::size_t repeats;
+  std::vector<double> link_bytes;
+};
+
+class Engine {
+ public:
+  Engine(const Program& program, const Cluster& cluster, const SimulateOptions& options)
+      : program_(program), cluster_(cluster), options_(options), network_(options.network()) {
+    assert(program.world_size <= cluster.world_size() && "the cluster has a GPU for every rank");
+    for (const Link& link : cluster.topology.links) network_->add_resource(link.bandwidth.value());
+    skipped_bytes_.assign(cluster.topology.links.size(), 0.0);
+    compute_cache_.resize(program.blocks.size());
+  }
+
+  Timeline run() {
+    ranks_.reserve(static_cast<std::size_t>(program_.world_size));
+    for (std::int64_t r = 0; r < program_.world_size; ++r) ranks_.push_back({.cursor = ProgramCursor(program_)});
+    for (std::int64_t r = 0; r < program_.world_size; ++r) go_on(rank_id(r));
+    while (true) {
+      if (waiting_ > 0 && !anything_at_present()) {
+        pass_boundary();
+        continue;
+      }
+      if (!step()) break;
+    }
+    return finish();
+  }
+
+ private:
+  static RankId rank_id(std::int64_t r) { return RankId(static_cast<std::int32_t>(r)); }
+  RankState& state(RankId r) { return ranks_[r.index()]; }
+  const Block& block_of(RankId r) { return program_.blocks[state(r).cursor.block().index()]; }
+
+  // --- The event loop ---
+
+  std::optional<SimTime> next_network_time() {
+    const auto t = network_->next_completion();
+    if (!t) return std::nullopt;
+    SimTime time(static_cast<std::int64_t>(std::ceil(*t * 1e12)));
+    if (time.seconds().value() < *t) time += SimTime(1);
+    return std::max(time, now_);
+  }
+
+  bool anything_at_present() {
+    if (!events_.empty() && events_.top().time == now_) return true;
+    const auto t = next_network_time();
+    return t && *t == now_;
+  }
+
+  bool step() {
+    const auto network_time = next_network_time();
+    if (!network_time && events_.empty()) return false;
+    if (network_time && (events_.empty() || *network_time <= events_.top().time)) {
+      now_ = *network_time;
+      completed_.clear();
+      network_->advance(now_.seconds().value(), completed_);
+      for (const FlowId id : completed_) flow_ended(running_[id.index()]);
+      return true;
+    }
+    Event event = events_.top();
+    events_.pop();
+    if (event.time > now_) {
+      now_ = event.time;
+      completed_.clear();
+      network_->advance(now_.seconds().value(), completed_);
+      for (const FlowId id : completed_) flow_ended(running_[id.index()]);
+    }
+    switch (event.kind) {
+      case EventKind::ComputeEnd: compute_ended(event); break;
+      case EventKind::FlowStart: start_flows(event); break;
+      case EventKind::IdleExchangeEnd: exchange_ended(event.rank, event.operation); break;
+    }
+    return true;
+  }
+
+  void push(Event event) {
+    event.number = ++event_count_;
+    events_.push(std::move(event));
+  }
+
+  // --- Ranks, blocks and streams ---
+
+  /// The rank has ended its block (or stands at the very start): to the next one, or to a boundary.
+  void go_on(RankId r) {
+    RankState& s = state(r);
+    switch (s.cursor.next()) {
+      case ProgramCursor::At::End: s.finished = true; return;
+      case ProgramCursor::At::Boundary:
+        s.waiting = true;
+        ++waiting_;
+        return;
+      case ProgramCursor::At::Block: begin_block(r); return;
+    }
+  }
+
+  void begin_block(RankId r) {
+    RankState& s = state(r);
+    ++s.block_number;
+    const std::vector<Operation>& operations = block_of(r).operations;
+    s.open_operations = static_cast<std::int32_t>(operations.size());
+    s.open_dependencies.assign(operations.size(), 0);
+    s.started.assign(operations.size(), SimTime{});
+    for (std::size_t i = 0; i < kStreams; ++i) {
+      s.fifo[i].clear();
+      s.head[i] = 0;
+      s.busy[i] = false;
+    }
+    for (std::size_t i = 0; i < operations.size(); ++i) {
+      s.open_dependencies[i] = static_cast<std::int32_t>(operations[i].after.size());
+      s.fifo[static_cast<std::size_t>(operations[i].stream)].push_back(static_cast<std::int32_t>(i));
+    }
+    if (operations.empty()) {
+      go_on(r);
+      return;
+    }
+    start_what_can(r);
+  }
+
+  void start_what_can(RankId r) {
+    RankState& s = state(r);
+    for (std::size_t i = 0; i < kStreams; ++i) {
+      if (s.busy[i] || s.head[i] == s.fifo[i].size()) continue;
+      const std::int32_t operation = s.fifo[i][s.head[i]];
+      if (s.open_dependencies[static_cast<std::size_t>(operation)] > 0) continue;
+      s.busy[i] = true;
+      s.started[static_cast<std::size_t>(operation)] = now_;
+      start_operation(r, operation);
+    }
+  }
+
+  void start_operation(RankId r, std::int32_t index) {
+    const Operation& operation = block_of(r).operations[static_cast<std::size_t>(index)];
+    if (operation.communication()) {
+      arrive(r, index);
+      return;
+    }
+    const SimTime alone = compute_duration(r, index);
+    Computing c{index, static_cast<double>(alone.picoseconds()), now_, 0};
+    state(r).computing.push_back(c);
+    schedule_compute_end(r, state(r).computing.back());
+  }
+
+  void operation_ended(RankId r, std::int32_t index) {
+    RankState& s = state(r);
+    const std::vector<Operation>& operations = block_of(r).operations;
+    const auto i = static_cast<std::size_t>(index);
+    if (options_.keep_spans) {
+      spans_.push_back({r, s.cursor.block(), index, -1, s.started[i] + offset_, now_ + offset_});
+    }
+    const auto stream = static_cast<std::size_t>(operations[i].stream);
+    s.busy[stream] = false;
+    ++s.head[stream];
+    for (std::size_t j = i + 1; j < operations.size(); ++j) {
+      for (const std::int32_t a : operations[j].after) {
+        if (a == index) --s.open_dependencies[j];
+      }
+    }
+    if (--s.open_operations == 0) {
+      go_on(r);
+    } else {
+      start_what_can(r);
+    }
+  }
+
+  // --- Computation ---
+
+  SimTime compute_duration(RankId r, std::int32_t index) {
+    const BlockId block = state(r).cursor.block();
+    auto& cache = compute_cache_[block.index()];
+    const std::size_t operations = block_of(r).operations.size();
+    if (cache.empty()) cache.assign(operations * ranks_.size(), SimTime(-1));
+    SimTime& cached = cache[r.index() * operations + static_cast<std::size_t>(index)];
+    if (cached.picoseconds() < 0) {
+      cached = SimTime::from_seconds(
+          compute_time(program_, block_of(r).operations[static_cast<std::size_t>(index)], r, cluster_.gpu));
+    }
+    return cached;
+  }
+
+  double slowdown(RankId r) { return state(r).open_exchanges > 0 ? cluster_.gpu.slowdown_beside_communication : 1.0; }
+
+  void schedule_compute_end(RankId r, Computing& c) {
+    c.version = ++versions_;
+    const auto left = static_cast<std::int64_t>(std::ceil(c.remaining_ps * slowdown(r)));
+    push({.time = now_ + SimTime(left), .number = 0, .kind = EventKind::ComputeEnd, .rank = r,
+          .operation = c.operation, .version = c.version});
+  }
+
+  void compute_ended(const Event& event) {
+    auto& computing = state(event.rank).computing;
+    const auto it = std::find_if(computing.begin(), computing.end(),
+                                 [&](const Computing& c) { return c.version == event.version; });
+    if (it == computing.end()) return;
+    computing.erase(it);
+    operation_ended(event.rank, event.operation);
+  }
+
+  /// Communication begins or ends on the rank: computations in progress change speed.
+  void change_exchanges(RankId r, std::int32_t by) {
+    RankState& s = state(r);
+    const double before = slowdown(r);
+    s.open_exchanges += by;
+    if (slowdown(r) == before) return;
+    for (Computing& c : s.computing) {
+      c.remaining_ps = std::max(0.0, c.remaining_ps - static_cast<double>((now_ - c.since).picoseconds()) / before);
+      c.since = now_;
+      schedule_compute_end(r, c);
+    }
+  }
+
+  // --- Communication ---
+
+  std::int32_t exchange_of(RankId r, std::int32_t index) {
+    const Operation& operation = block_of(r).operations[static_cast<std::size_t>(index)];
+    const GroupFamily& family = program_.group(operation.communication()->group);
+    const auto key = std::tuple(state(r).block_number, index, family.base(r).value());
+    const auto [it, is_new] = exchange_index_.try_emplace(key, static_cast<std::int32_t>(exchanges_.size()));
+    if (!is_new) return it->second;
+    Exchange e;
+    e.block = state(r).cursor.block();
+    e.operation = index;
+    e.flows = group_flows(program_, operation, r);
+    e.cost = communication_cost(program_, operation, r, cluster_);
+    const auto size = static_cast<std::size_t>(family.size);
+    e.flows_of.resize(size);
+    e.arrived.assign(size, false);
+    e.open_flows.assign(size, 0);
+    for (std::size_t f = 0; f < e.flows.size(); ++f) {
+      for (const RankId end : {e.flows[f].from, e.flows[f].to}) {
+        const auto position = static_cast<std::size_t>(family.position(end));
+        e.flows_of[position].push_back(static_cast<std::int32_t>(f));
+        ++e.open_flows[position];
+      }
+    }
+    exchanges_.push_back(std::move(e));
+    return it->second;
+  }
+
+  void arrive(RankId r, std::int32_t index) {
+    const std::int32_t id = exchange_of(r, index);
+    change_exchanges(r, 1);
+    Exchange& e = exchanges_[static_cast<std::size_t>(id)];
+    const Operation& operation = block_of(r).operations[static_cast<std::size_t>(index)];
+    const GroupFamily& family = program_.group(operation.communication()->group);
+    const auto position = static_cast<std::size_t>(family.position(r));
+    e.arrived[position] = true;
+    if (e.flows_of[position].empty()) {
+      push({.time = now_ + SimTime::from_seconds(e.cost.startup), .number = 0, .kind = EventKind::IdleExchangeEnd,
+            .rank = r, .operation = index});
+      return;
+    }
+    std::map<SimTime, std::vector<std::int32_t>> starts;
+    for (const std::int32_t f : e.flows_of[position]) {
+      const Flow& flow = e.flows[static_cast<std::size_t>(f)];
+      const RankId peer = flow.from == r ? flow.to : flow.from;
+      if (!e.arrived[static_cast<std::size_t>(family.position(peer))]) continue;
+      Seconds delay = e.cost.startup;
+      if (e.cost.add_route_latency) delay += route(flow.from, flow.to).latency;
+      starts[now_ + SimTime::from_seconds(delay)].push_back(f);
+    }
+    for (auto& [time, flows] : starts) {
+      push({.time = time, .number = 0, .kind = EventKind::FlowStart, .exchange = id, .flows = std::move(flows)});
+    }
+  }
+
+  void start_flows(const Event& event) {
+    const Exchange& e = exchanges_[static_cast<std::size_t>(event.exchange)];
+    const Operation& operation =
+        program_.blocks[e.block.index()].operations[static_cast<std::size_t>(e.operation)];
+    std::vector<FlowUse> uses;
+    for (const std::int32_t f : event.flows) {
+      const Flow& flow = e.flows[static_cast<std::size_t>(f)];
+      uses.clear();
+      for (const RouteLink& l : route(flow.from, flow.to).links) uses.push_back({ResourceId(l.link.value()), l.share});
+      if (e.cost.rate_cap) {
+        uses.push_back({cap(flow.from, operation.stream, 0, *e.cost.rate_cap), 1.0});
+        uses.push_back({cap(flow.to, operation.stream, 1, *e.cost.rate_cap), 1.0});
+      }
+      const FlowId id = network_->start(uses, static_cast<double>(flow.bytes), 1.0, now_.seconds().value());
+      running_.resize(id.index() + 1);
+      running_[id.index()] = {event.exchange, f};
+    }
+  }
+
+  void flow_ended(RunningFlowOf which) {
+    Exchange& e = exchanges_[static_cast<std::size_t>(which.exchange)];
+    const Flow flow = e.flows[static_cast<std::size_t>(which.flow)];
+    const Operation& operation =
+        program_.blocks[e.block.index()].operations[static_cast<std::size_t>(e.operation)];
+    const GroupFamily& family = program_.group(operation.communication()->group);
+    const std::int32_t index = e.operation;
+    const bool from_done = --e.open_flows[static_cast<std::size_t>(family.position(flow.from))] == 0;
+    const bool to_done = --e.open_flows[static_cast<std::size_t>(family.position(flow.to))] == 0;
+    if (from_done) exchange_ended(flow.from, index);
+    if (to_done) exchange_ended(flow.to, index);
+  }
+
+  void exchange_ended(RankId r, std::int32_t index) {
+    change_exchanges(r, -1);
+    operation_ended(r, index);
+  }
+
+  /// The rate cap of a rank's stream in one direction, as a resource of the network.
+  ResourceId cap(RankId r, Stream stream, int direction, BytesPerSecond rate) {
+    const auto key = std::tuple(r.value(), static_cast<int>(stream), direction, rate.value());
+    const auto [it, is_new] = caps_.try_emplace(key, ResourceId{});
+    if (is_new) it->second = network_->add_resource(rate.value());
+    return it->second;
+  }
+
+  const Route& route(RankId from, RankId to) {
+    const auto key = static_cast<std::uint64_t>(from.value()) << 32U | static_cast<std::uint32_t>(to.value());
+    const auto [it, is_new] = routes_.try_emplace(key);
+    if (is_new) {
+      it->second = cluster_.routes.between(cluster_.gpu_of_rank[from.index()], cluster_.gpu_of_rank[to.index()]);
+    }
+    return it->second;
+  }
+
+  // --- Repeats ---
+
+  std::vector<double> link_bytes() {
+    std::vector<double> bytes(skipped_bytes_);
+    for (std::size_t l = 0; l < bytes.size(); ++l) bytes[l] += network_->bytes_carried(ResourceId(l));
+    return bytes;
+  }
+
+  /// Some ranks stand at a boundary of a repeat and nothing else happens at this instant.
+  void pass_boundary() {
+    const ProgramCursor& first = ranks_.front().cursor;
+    const bool in_step = std::all_of(ranks_.begin(), ranks_.end(), [&](const RankState& s) {
+      return s.waiting && s.cursor.same_boundary(first);
+    });
+    if (!in_step || !options_.skip_repeats) {
+      for (const RankState& s : ranks_) {
+        if (s.waiting && s.cursor.depth() <= in_step_.size()) in_step_[s.cursor.depth() - 1].reset();
+      }
+      release();
+      return;
+    }
+    exchanges_.clear();
+    exchange_index_.clear();
+    in_step_.resize(first.depth());
+    std::optional<InStep>& level = in_step_.back();
+    if (first.iterations_done() > 0 && level) {
+      skip_iterations(*level, first.iterations() - first.iterations_done());
+      for (RankState& s : ranks_) s.cursor.end_repeat();
+      level.reset();
+    } else {
+      level = InStep{now_ + offset_, spans_.size(), repeats_.size(), link_bytes()};
+    }
+    release();
+  }
+
+  void skip_iterations(const InStep& from, std::int64_t more) {
+    if (more == 0) return;
+    const SimTime period = now_ + offset_ - from.time;
+    const auto id = static_cast<std::int32_t>(repeats_.size());
+    for (std::size_t i = from.spans; i < spans_.size(); ++i) {
+      if (spans_[i].repeat < 0) spans_[i].repeat = id;
+    }
+    for (std::size_t i = from.repeats; i < repeats_.size(); ++i) {
+      if (repeats_[i].parent < 0) repeats_[i].parent = id;
+    }
+    repeats_.push_back({-1, more + 1, from.time, period});
+    const std::vector<double> bytes = link_bytes();
+    for (std::size_t l = 0; l < bytes.size(); ++l) {
+      skipped_bytes_[l] += static_cast<double>(more) * (bytes[l] - from.link_bytes[l]);
+    }
+    offset_ += SimTime::scaled(period, more);
+  }
+
+  void release() {
+    waiting_ = 0;
+    std::vector<RankId> released;
+    for (std::int64_t r = 0; r < program_.world_size; ++r) {
+      RankState& s = state(rank_id(r));
+      if (!s.waiting) continue;
+      s.waiting = false;
+      released.push_back(rank_id(r));
+    }
+    for (const RankId r : released) {
+      state(r).cursor.pass();
+      go_on(r);
+    }
+  }
+
+  Timeline finish() {
+    Timeline timeline;
+    timeline.makespan = now_ + offset_;
+    timeline.spans = std::move(spans_);
+    std::sort(timeline.spans.begin(), timeline.spans.end(), [](const TimelineSpan& a, const TimelineSpan& b) {
+      return std::tie(a.start, a.rank, a.end, a.operation) < std::tie(b.start, b.rank, b.end, b.operation);
+    });
+    timeline.repeats = std::move(repeats_);
+    const std::vector<double> bytes = link_bytes();
+    for (std::size_t l = 0; l < bytes.size(); ++l) {
+      if (bytes[l] > 0) timeline.links.push_back({LinkId(l), bytes[l]});
+    }
+    return timeline;
+  }
+
+  const Program& program_;
+  const Cluster& cluster_;
+  SimulateOptions options_;
+  std::unique_ptr<Network> network_;
+
+  SimTime now_;     // of the simulation itself
+  SimTime offset_;  // of iterations that were skipped
+  std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
+  std::uint64_t event_count_ = 0;
+  std::uint64_t versions_ = 0;
+  std::vector<RankState> ranks_;
+  std::int64_t waiting_ = 0;
+
+  std::vector<std::vector<SimTime>> compute_cache_;  // by block, then rank and operation
+  std::vector<Exchange> exchanges_;
+  std::map<std::tuple<std::int64_t, std::int32_t, std::int32_t>, std::int32_t> exchange_index_;
+  std::vector<RunningFlowOf> running_;  // by FlowId
+  std::vector<FlowId> completed_;
+  std::map<std::tuple<std::int32_t, int, int, double>, ResourceId> caps_;
+  std::unordered_map<std::uint64_t, Route> routes_;
+
+  std::vector<std::optional<InStep>> in_step_;  // by nesting level: where this iteration began, if in step
+  std::vector<double> skipped_bytes_;
+  std::vector<TimelineSpan> spans_;
+  std::vector<TimelineRepeat> repeats_;
+};
+
+}  // namespace
+
+Timeline simulate(const Program& program, const Cluster& cluster, const SimulateOptions& options) {
+  return Engine(program, cluster, options).run();
+}
+
+}  // namespace moeplan

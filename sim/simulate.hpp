@@ -1,0 +1,28 @@
+// The discrete-event simulator: a Program on a Cluster gives a Timeline.
+//
+// A pure function. Streams of a rank are FIFO. A transfer between two ranks starts once both have reached the
+// communication (NCCL's semantics), waits for the start-up, then shares the links by max-min fairness with everything else
+// on them; a rank's part of a communication ends when all its flows have. While a communication is open on a rank,
+// its GPU computes slower by the GPU's measured factor.
+//
+// Repeats are exact and cheap: where every rank ends an iteration at the instant at which all of them began the next,
+// nothing is in flight, so the next iterations are copies and are not simulated again. Otherwise every iteration is.
+#pragma once
+
+#include "model/program/program.hpp"
+#include "model/program/timeline.hpp"
+#include "model/specs/cluster.hpp"
+#include "sim/network.hpp"
+
+namespace moeplan {
+
+struct SimulateOptions {
+  bool keep_spans = true;    // without them a Timeline has makespan and links only
+  bool skip_repeats = true;  // false: simulate every iteration, for tests
+  std::unique_ptr<Network> (*network)() = make_plain_network;
+};
+
+/// The Program's world_size must not exceed the cluster's.
+[[nodiscard]] Timeline simulate(const Program& program, const Cluster& cluster, const SimulateOptions& options = {});
+
+}  // namespace moeplan

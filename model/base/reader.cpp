@@ -32,6 +32,7 @@ MapReader::MapReader(const Node& node, std::string path, Diagnostics& diagnostic
 }
 
 std::string MapReader::path_of(std::string_view key) const {
+  if (key.empty()) return path_;
   return path_.empty() ? std::string(key) : fmt::format("{}.{}", path_, key);
 }
 

@@ -81,7 +81,7 @@ class MapReader {
   [[nodiscard]] std::vector<std::pair<const Node*, std::string>> list(std::string_view key);
   [[nodiscard]] std::vector<std::pair<const Node*, std::string>> list_or_empty(std::string_view key);
 
-  /// Says what is wrong with the value of `key` (or with the map, where the key is missing).
+  /// Says what is wrong with the value of `key` (with the map, where the key is missing), or with the map itself ("").
   void complain(std::string_view key, std::string message);
   /// Reports keys that no accessor asked for.
   void finish();

@@ -86,8 +86,7 @@ struct Fabric {
 };
 
 struct ClusterTemplate {
-  std::int64_t
-      nodes;  // how many exist; --world may ask for fewer GPUs, or grow a template with a fabric in whole nodes
+  std::int64_t nodes;  // how many exist; --world may ask for fewer GPUs, or for more where there is a fabric
   std::int64_t gpus_per_node;
   IntraNode intra_node;
   std::optional<Fabric> fabric;  // none: a single node

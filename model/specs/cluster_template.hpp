@@ -13,8 +13,7 @@ namespace moeplan {
 /// - pcie_tree: GPU, PCIe switch, host bridge; the bridges are all joined to one another. Without switches GPUs hang on
 ///   the bridges. NICs hang on the bridges, spread evenly.
 /// - nvlink_mesh: the same, and direct links between GPUs, which win by having fewer hops.
-/// - nvswitch: every GPU to one switch, and to the NICs of its share. NIC i of N serves GPUs [i G/N, (i+1) G/N),
-/// through
+/// - nvswitch: every GPU to one switch, and to the NICs of its share. NIC i of N serves GPUs [i G/N, (i+1) G/N) through
 ///   a port for each GPU, so that two GPUs of one NIC stay nearer through the switch; where there are at least as many
 ///   NICs as GPUs, NIC i serves GPU floor(i G/N) directly. These links are as fast as the NIC and have no latency of
 ///   their own: fabric.latency counts from the GPU.

@@ -22,7 +22,7 @@ inline constexpr std::array<std::pair<VertexKind, std::string_view>, 6> kVertexK
      {VertexKind::PcieSwitch, "pcie_switch"},
      {VertexKind::HostBridge, "host_bridge"},
      {VertexKind::Nic, "nic"},
-     {VertexKind::NvSwitch, "nv_switch"},
+     {VertexKind::NvSwitch, "nvswitch"},
      {VertexKind::NetworkSwitch, "network_switch"}}};
 
 /// What a link is part of: what-if questions scale all links of a tier together.

@@ -77,21 +77,25 @@ TEST_CASE("every number of a GPU file has an origin") {
   const std::string none = with(kText, "origins: {\"\": \"assumed: a toy\"}", "");
   SECTION("a number that none covers is named") {
     const std::string error = gpu_error(none);
-    CHECK(error.find("g.yaml:2:14: peak.bf16: has no origin; name it, or a prefix of it, in origins as \"measured: ...\", "
-                     "\"datasheet: ...\", \"published: ...\" or \"assumed: ...\"\n") == 0);
+    CHECK(error.find(
+              "g.yaml:2:14: peak.bf16: has no origin; name it, or a prefix of it, in origins as \"measured: ...\", "
+              "\"datasheet: ...\", \"published: ...\" or \"assumed: ...\"\n") == 0);
     CHECK(std::count(error.begin(), error.end(), '\n') == 10);  // 11 numbers, the name is none
   }
   SECTION("an origin needs a mark, and a key that exists") {
-    CHECK(gpu_error(none + "origins: {\"\": guess, pek: \"datasheet: x\"}") .find(
-              "g.yaml:14:15: origins.: expected a text that starts with one of measured:, datasheet:, published:, "
-              "assumed: and says the source\n") == 0);
+    CHECK(
+        gpu_error(none + "origins: {\"\": guess, pek: \"datasheet: x\"}")
+            .find("g.yaml:14:15: origins: expected a text that starts with one of measured:, datasheet:, published:, "
+                  "assumed: and says the source\n") == 0);
     CHECK(gpu_error(none + "origins: {\"\": \"assumed: x\", pek: \"datasheet: x\"}") ==
-          "g.yaml:14:33: origins.pek: names no key of this document");
+          "g.yaml:14:34: origins.pek: names no key of this document");
   }
   SECTION("the longest prefix wins") {
-    const Node document = parse_yaml(
-        none + "origins: {\"\": \"datasheet: x\", peak: \"assumed: guessed\", peak.bf16: \"datasheet: y\", "
-               "memory: \"assumed: round\"}", "g.yaml");
+    const Node document =
+        parse_yaml(none +
+                       "origins: {\"\": \"datasheet: x\", peak: \"assumed: guessed\", peak.bf16: \"datasheet: y\", "
+                       "memory: \"assumed: round\"}",
+                   "g.yaml");
     CHECK(assumed_numbers(document) == std::vector<std::string>{"memory = 80 GB: round"});
   }
   SECTION("a value from the command line counts as assumed") {

@@ -1,9 +1,10 @@
 #include "model/specs/topology.hpp"
 
+#include <rapidcheck.h>
+
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <map>
-#include <rapidcheck.h>
 
 #include "tests/model/spec_files.hpp"
 
@@ -49,8 +50,8 @@ TEST_CASE("a route has the fewest hops") {
     CHECK(shares(t, 0, 2).empty());
   }
   SECTION("a longer way round is taken where the shorter one crosses a GPU") {
-    const Topology t = graph({kGpu, kGpu, kGpu, kSwitch, kSwitch},
-                             {{0, 1, 1}, {1, 2, 1}, {0, 3, 1}, {3, 4, 1}, {4, 2, 1}});
+    const Topology t =
+        graph({kGpu, kGpu, kGpu, kSwitch, kSwitch}, {{0, 1, 1}, {1, 2, 1}, {0, 3, 1}, {3, 4, 1}, {4, 2, 1}});
     CHECK(shares(t, 0, 2) == Shares{{2, 1.0}, {3, 1.0}, {4, 1.0}});
     CHECK(Routes(t).between(VertexId(0), VertexId(2)).latency.value() == Approx(3e-6));
   }
@@ -73,14 +74,14 @@ TEST_CASE("among the fewest hops the widest bottleneck wins, and ties split equa
     const Topology t = graph({kGpu, kGpu, kSwitch, kSwitch, kSwitch, kSwitch},
                              {{0, 2, 1}, {0, 3, 1}, {2, 4, 1}, {2, 5, 1}, {3, 5, 1}, {4, 1, 1}, {5, 1, 1}});
     const Shares got = shares(t, 0, 1);
-    for (const auto& [link, share] : Shares{{0, 2.0 / 3}, {1, 1.0 / 3}, {2, 1.0 / 3}, {3, 1.0 / 3}, {4, 1.0 / 3},
-                                            {5, 1.0 / 3}, {6, 2.0 / 3}}) {
+    for (const auto& [link, share] :
+         Shares{{0, 2.0 / 3}, {1, 1.0 / 3}, {2, 1.0 / 3}, {3, 1.0 / 3}, {4, 1.0 / 3}, {5, 1.0 / 3}, {6, 2.0 / 3}}) {
       CHECK(got.at(link) == Approx(share));
     }
   }
   SECTION("a first hop wider than the bottleneck does not break the tie, because only the bottleneck counts") {
-    const Topology t = graph({kGpu, kGpu, kSwitch, kSwitch, kSwitch},
-                             {{0, 2, 9}, {0, 3, 5}, {2, 4, 9}, {3, 4, 9}, {4, 1, 5}});
+    const Topology t =
+        graph({kGpu, kGpu, kSwitch, kSwitch, kSwitch}, {{0, 2, 9}, {0, 3, 5}, {2, 4, 9}, {3, 4, 9}, {4, 1, 5}});
     CHECK(shares(t, 0, 1) == Shares{{0, 0.5}, {1, 0.5}, {2, 0.5}, {3, 0.5}, {4, 1.0}});
   }
   SECTION("parallel links are paths of their own") {

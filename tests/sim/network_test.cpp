@@ -1,7 +1,14 @@
 #include "sim/network.hpp"
 
+#include <rapidcheck.h>
+
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <limits>
+#include <random>
+
+#include "sim/fast_network.hpp"
 
 using namespace moeplan;
 
@@ -10,8 +17,7 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 std::unique_ptr<Network> make(const std::string& engine) {
-  REQUIRE(engine == "plain");
-  return make_plain_network();
+  return engine == "plain" ? make_plain_network() : std::make_unique<FastNetwork>(true);
 }
 
 struct End {
@@ -40,7 +46,7 @@ FlowId start(Network& n, const std::vector<ResourceId>& route, double bytes, dou
 }  // namespace
 
 TEST_CASE("Flows end when max-min rates have carried their bytes") {
-  const std::string engine = GENERATE("plain");
+  const std::string engine = GENERATE("plain", "fast");
   CAPTURE(engine);
   const auto net = make(engine);
   Network& n = *net;
@@ -146,4 +152,128 @@ TEST_CASE("Flows end when max-min rates have carried their bytes") {
     CHECK(done == std::vector<FlowId>{FlowId(1), FlowId(0), FlowId(2)});
     CHECK_FALSE(n.next_completion());
   }
+}
+
+namespace {
+
+/// A random system: everything follows from the seed.
+struct Instance {
+  struct Start {
+    std::vector<FlowUse> uses;
+    double bytes;
+    double weight;
+    double time;
+  };
+  std::vector<double> capacity;
+  std::vector<Start> starts;  // by time
+};
+
+/// `ties`: few sizes, capacities and times, so that much coincides; else all are different.
+Instance random_instance(std::uint64_t seed, int resources, int flows, std::size_t longest, bool ties) {
+  std::mt19937_64 bits(seed);
+  const auto below = [&](std::size_t n) { return static_cast<int>(bits() % n); };
+  const auto unit = [&] { return static_cast<double>(bits() >> 11) * 0x1p-53; };
+  const std::vector<double> sizes{50e9, 25e9, 450e9, 100e9};
+  Instance x;
+  for (int l = 0; l < resources; ++l) {
+    const double c = ties ? sizes[static_cast<std::size_t>(below(4))] : std::exp(20 + 6 * unit());
+    x.capacity.push_back(below(12) == 0 ? kInfinity : c);
+  }
+  const std::size_t bursts = static_cast<std::size_t>(1 + below(6));
+  for (int f = 0; f < flows; ++f) {
+    Instance::Start s{{}, 0, 1, 0};
+    const std::size_t uses = static_cast<std::size_t>(below(longest + 1));
+    for (std::size_t u = 0; u < uses; ++u) {
+      const double share = below(3) == 0 ? 1.0 / (1 + below(4)) : 1.0;
+      s.uses.push_back({ResourceId(below(static_cast<std::size_t>(resources))), share});
+    }
+    s.bytes = ties ? 16384.0 * below(8) : 1e6 * unit();
+    if (below(4) == 0) s.weight = ties ? 1 + below(5) : 10 * unit() + 1e-3;
+    s.time = 1e-5 * static_cast<double>(below(bursts));
+    if (below(8) == 0) s.time = 5e-5 * unit();
+    x.starts.push_back(std::move(s));
+  }
+  std::stable_sort(x.starts.begin(), x.starts.end(), [](const auto& a, const auto& b) { return a.time < b.time; });
+  return x;
+}
+
+struct Run {
+  std::vector<double> end;      // by start
+  std::vector<double> carried;  // by resource
+};
+
+Run run(Network& n, const Instance& x) {
+  for (const double c : x.capacity) n.add_resource(c);
+  Run r{std::vector<double>(x.starts.size(), -1), {}};
+  std::size_t next = 0;
+  std::size_t left = x.starts.size();
+  std::vector<FlowId> done;
+  while (left > 0) {
+    auto t = n.next_completion();
+    if (next < x.starts.size() && (!t || x.starts[next].time < *t)) {
+      const double now = x.starts[next].time;
+      while (next < x.starts.size() && x.starts[next].time == now) {
+        const auto& s = x.starts[next++];
+        n.start(s.uses, s.bytes, s.weight, now);
+      }
+      continue;
+    }
+    REQUIRE(t);
+    done.clear();
+    n.advance(*t, done);
+    REQUIRE_FALSE(done.empty());
+    REQUIRE(std::is_sorted(done.begin(), done.end()));
+    for (const FlowId f : done) {
+      REQUIRE(r.end[f.index()] == -1);
+      r.end[f.index()] = *t;
+      --left;
+    }
+  }
+  REQUIRE_FALSE(n.next_completion());
+  for (std::size_t l = 0; l < x.capacity.size(); ++l) r.carried.push_back(n.bytes_carried(ResourceId(l)));
+  return r;
+}
+
+/// A picosecond for every event on the way, or 1e-9.
+double tolerance(double time, std::size_t events) { return std::max(1e-12 * static_cast<double>(events), 1e-9 * time); }
+
+void expect_same(const Instance& x, const Run& a, const Run& b) {
+  for (std::size_t f = 0; f < x.starts.size(); ++f) {
+    CAPTURE(f, a.end[f], b.end[f]);
+    REQUIRE(std::abs(a.end[f] - b.end[f]) <= tolerance(a.end[f], 1));
+  }
+}
+
+void expect_all_bytes_carried(const Instance& x, const Run& r) {
+  std::vector<double> sent(x.capacity.size(), 0);
+  for (const auto& s : x.starts) {
+    for (const FlowUse& use : s.uses) sent[use.resource.index()] += s.weight * use.share * s.bytes;
+  }
+  for (std::size_t l = 0; l < sent.size(); ++l) REQUIRE(r.carried[l] == Approx(sent[l]).epsilon(1e-9).margin(1e-6));
+}
+
+std::uint64_t seed_of(const char* what) {
+  std::uint64_t seed = *rc::gen::resize(1000, rc::gen::arbitrary<std::uint64_t>());
+  seed = seed * 0x9e3779b97f4a7c15U + 1;
+  UNSCOPED_INFO(what << " seed " << seed);
+  return seed;
+}
+
+}  // namespace
+
+TEST_CASE("The fast engine ends every flow when the plain engine does") {
+  const bool ties = GENERATE(false, true);
+  CAPTURE(ties);
+  CHECK(rc::check("on random systems, keeping the definition after every event", [ties] {
+    const int resources = *rc::gen::inRange(1, 14);
+    const int flows = *rc::gen::inRange(0, 60);
+    const auto longest = *rc::gen::inRange<std::size_t>(1, 9);
+    const Instance x = random_instance(seed_of("instance"), resources, flows, longest, ties);
+    FastNetwork fast(true);
+    const auto plain = make_plain_network();
+    const Run got = run(fast, x);
+    expect_same(x, run(*plain, x), got);
+    expect_all_bytes_carried(x, got);
+    RC_ASSERT(fast.counters().refilled == 0);
+  }));
 }

@@ -1,0 +1,248 @@
+#include "sim/fast_network.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+
+namespace moeplan {
+
+namespace {
+
+/// Least first; the first flow first where targets tie.
+constexpr auto kLater = [](const auto& a, const auto& b) {
+  return a.target != b.target ? a.target > b.target : a.flow > b.flow;
+};
+
+}  // namespace
+
+ResourceId FastNetwork::add_resource(double capacity_bytes_per_s) {
+  assert(capacity_bytes_per_s > 0 && "a resource has a positive capacity");
+  links_.emplace_back().capacity = capacity_bytes_per_s;
+  return ResourceId(links_.size() - 1);
+}
+
+std::int32_t FastNetwork::interned_loads(std::span<const double> loads) {
+  const auto next = static_cast<std::int32_t>(load_.size());
+  const auto [entry, is_new] = load_index_.try_emplace({loads.begin(), loads.end()}, next);
+  if (is_new) load_.insert(load_.end(), loads.begin(), loads.end());
+  return entry->second;
+}
+
+FlowId FastNetwork::start(std::span<const FlowUse> uses, double bytes, double weight, double now) {
+  assert(now >= now_ && "time does not go back");
+  assert(bytes >= 0 && std::isfinite(bytes) && weight > 0 && "a flow has bytes and a positive weight");
+  if (now > now_) {
+    flush();
+    now_ = now;
+  }
+  const FlowId id(started_++);
+  std::vector<double> loads;
+  const auto first = static_cast<std::int32_t>(way_.size());
+  bool is_held = false;
+  for (const FlowUse& use : uses) {
+    Link& l = links_[use.resource.index()];
+    l.promised += weight * use.share * bytes;
+    is_held = is_held || l.capacity < kInfinity;
+    const auto seen = std::find(way_.begin() + first, way_.end(), use.resource.value());
+    if (seen == way_.end()) {
+      way_.push_back(use.resource.value());
+      loads.push_back(weight * use.share);
+    } else {
+      loads[static_cast<std::size_t>(seen - way_.begin() - first)] += weight * use.share;
+    }
+  }
+  if (!is_held || bytes == 0) {
+    way_.resize(at(first));
+    immediate_.push_back(id);
+    return id;
+  }
+  const auto f = static_cast<std::int32_t>(flows_.size());
+  for (std::size_t use = at(first); use < way_.size(); ++use) link(way_[use]).flows.push_back(f);
+  flows_.push_back({bytes, id.value(), first, interned_loads(loads), static_cast<std::int16_t>(loads.size()), kNobody});
+  starting_.push_back(f);
+  ++running_;
+  return id;
+}
+
+double FastNetwork::remaining(const Flow& f) const {
+  if (f.owner == kNobody) return f.target;
+  const Link& l = links_[at(owner_of(f))];
+  return std::max(0.0, f.target - (l.clock + l.level * (now_ - l.clock_time)));
+}
+
+bool FastNetwork::is_current(std::int32_t l, const Due& due) const {
+  const Flow& f = flows_[at(due.flow)];
+  return f.owner >= 0 && f.target == due.target && owner_of(f) == l;
+}
+
+void FastNetwork::drop_stale_due(std::int32_t l) {
+  std::vector<Due>& due = link(l).due;
+  while (!due.empty() && !is_current(l, due.front())) {
+    std::pop_heap(due.begin(), due.end(), kLater);
+    due.pop_back();
+  }
+}
+
+void FastNetwork::push_due(std::int32_t l, std::int32_t f) {
+  std::vector<Due>& due = link(l).due;
+  due.push_back({flow(f).target, f});
+  std::push_heap(due.begin(), due.end(), kLater);
+}
+
+void FastNetwork::order_due(std::int32_t l) { std::make_heap(link(l).due.begin(), link(l).due.end(), kLater); }
+
+double FastNetwork::end_of(std::int32_t l) const {
+  const Link& k = links_[at(l)];
+  return std::max(now_, k.clock_time + (k.due.front().target - k.clock) / k.level);
+}
+
+void FastNetwork::schedule(std::int32_t l) {
+  drop_stale_due(l);
+  Link& k = link(l);
+  const double end = k.due.empty() || k.level == kInfinity ? kInfinity : end_of(l);
+  if (end >= k.end) return;  // the entry in ends_ is a lower bound: looked at again when it is met
+  k.end = end;
+  ends_.push_back({end, l});
+  std::push_heap(ends_.begin(), ends_.end(), std::greater<>());
+}
+
+std::optional<double> FastNetwork::next_completion() {
+  flush();
+  if (!immediate_.empty()) return now_;
+  while (!ends_.empty()) {
+    const Ranked first = ends_.front();
+    Link& k = link(first.link);
+    if (first.key == k.end) {
+      drop_stale_due(first.link);
+      if (!k.due.empty() && end_of(first.link) <= first.key) return first.key;
+    }
+    std::pop_heap(ends_.begin(), ends_.end(), std::greater<>());
+    ends_.pop_back();
+    if (first.key != k.end) continue;
+    k.end = kInfinity;
+    schedule(first.link);
+  }
+  return std::nullopt;
+}
+
+void FastNetwork::complete(std::int32_t f) {
+  Flow& ending = flow(f);
+  const std::int32_t l = owner_of(ending);
+  Link& owner = link(l);
+  for (int use = 0; use < ending.count; ++use) {
+    Link& k = link(way(ending, use));
+    ++k.ended;
+    if (use == ending.owner) continue;
+    if (!k.kept) {
+      k.ceiling_sum -= load(ending, use) * owner.ceiling;
+      continue;
+    }
+    k.other_rate -= load(ending, use) * owner.level;
+    owner.pushes_stale = true;
+    mark(way(ending, use));
+  }
+  owner.owned_load -= load(ending, ending.owner);
+  if (--owner.owned == 0) owner.owned_load = 0;
+  ending.owner = kEnded;
+  --running_;
+  mark(l);
+}
+
+void FastNetwork::process_event(double t, std::vector<FlowId>& completed) {
+  const std::size_t first_new = completed.size();
+  const double last = t + coincidence(t);
+  now_ = t;
+  completed.insert(completed.end(), immediate_.begin(), immediate_.end());
+  immediate_.clear();
+  std::vector<std::int32_t> ended;
+  std::vector<std::int32_t> met;
+  while (!ends_.empty() && ends_.front().key <= last) {
+    const Ranked first = ends_.front();
+    std::pop_heap(ends_.begin(), ends_.end(), std::greater<>());
+    ends_.pop_back();
+    Link& k = link(first.link);
+    if (first.key != k.end) continue;
+    k.end = kInfinity;
+    met.push_back(first.link);
+    for (drop_stale_due(first.link); !k.due.empty(); drop_stale_due(first.link)) {
+      if (end_of(first.link) > last) break;
+      const std::int32_t f = k.due.front().flow;
+      ended.push_back(f);
+      completed.push_back(FlowId(flow(f).id));
+      std::pop_heap(k.due.begin(), k.due.end(), kLater);
+      k.due.pop_back();
+      complete(f);
+    }
+  }
+  settle();
+  for (const std::int32_t l : met) schedule(l);
+  std::sort(completed.begin() + static_cast<std::ptrdiff_t>(first_new), completed.end());
+  if (!ended.empty()) ++counters_.events;
+  if (checked_) check();
+}
+
+void FastNetwork::advance(double now, std::vector<FlowId>& completed) {
+  assert(now >= now_ && "time does not go back");
+  for (auto t = next_completion(); t && *t <= now; t = next_completion()) {
+    process_event(*t, completed);
+    if (flows_.size() > 1024 + 2 * at(running_)) compact();
+  }
+  now_ = now;
+}
+
+double FastNetwork::bytes_carried(ResourceId resource) const {
+  const Link& l = links_[resource.index()];
+  double left = 0;
+  for (const std::int32_t f : l.flows) {
+    const Flow& running = flows_[at(f)];
+    if (running.owner == kEnded) continue;
+    left += load(running, use_of(way_, running, resource.value())) * remaining(running);
+  }
+  return l.promised - left;
+}
+
+std::vector<RunningFlow> FastNetwork::running() {
+  flush();
+  std::vector<RunningFlow> list;
+  for (const FlowId id : immediate_) list.push_back({id, kInfinity, 0});
+  for (const Flow& f : flows_) {
+    if (f.owner != kEnded) list.push_back({FlowId(f.id), links_[at(owner_of(f))].level, remaining(f)});
+  }
+  std::sort(list.begin(), list.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
+  return list;
+}
+
+/// Gives the storage of flows that have ended back; flows keep their order.
+void FastNetwork::compact() {
+  std::vector<std::int32_t> moved_to(flows_.size(), -1);
+  std::vector<std::int32_t> ways;
+  std::int32_t next = 0;
+  for (std::int32_t f = 0; at(f) < flows_.size(); ++f) {
+    Flow old = flow(f);
+    if (old.owner == kEnded) continue;
+    const auto first = static_cast<std::int32_t>(ways.size());
+    for (int use = 0; use < old.count; ++use) ways.push_back(way(old, use));
+    old.first = first;
+    moved_to[at(f)] = next;
+    flow(next++) = old;
+  }
+  // Until here `way_` is the old one; entries of `due` are current if flow and target still agree.
+  for (std::int32_t l = 0; at(l) < links_.size(); ++l) {
+    Link& k = link(l);
+    std::erase_if(k.flows, [&](std::int32_t f) { return moved_to[at(f)] < 0; });
+    for (std::int32_t& f : k.flows) f = moved_to[at(f)];
+    k.ended = 0;
+    std::erase_if(k.pushes, [&](const Push& p) { return moved_to[at(p.flow)] < 0; });
+    for (Push& p : k.pushes) p.flow = moved_to[at(p.flow)];
+    std::erase_if(k.due, [&](const Due& d) { return moved_to[at(d.flow)] < 0; });
+    for (Due& d : k.due) d.flow = moved_to[at(d.flow)];
+    order_due(l);
+  }
+  for (std::int32_t& f : starting_) f = moved_to[at(f)];
+  flows_.resize(at(next));
+  way_ = std::move(ways);
+}
+
+std::unique_ptr<Network> make_fast_network() { return std::make_unique<FastNetwork>(); }
+
+}  // namespace moeplan

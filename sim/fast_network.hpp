@@ -1,0 +1,195 @@
+// The max-min network that touches only what changes.
+//
+// Every resource (link) has a level; a flow is owned by the link of its way with the least level and runs at it. The
+// fixed point of
+//
+//   level_l = (C_l - R_l) / N_l,   N_l = sum of loads w_f a_fl of the flows that l owns,
+//                                  R_l = sum of loads times owner's level of the other flows on l,
+//
+// with every flow owned by the least level of its way, and level_l infinite where l owns nothing and R_l <= C_l, is the
+// max-min allocation (network.hpp). The engine keeps this fixed point from event to event:
+//
+//  - A link keeps a clock, the integral of its level over time. A flow that it owns ends when the clock reaches the
+//    flow's target, so that nothing per flow is touched as time passes.
+//  - A change (an end, a start, a move) adjusts N and R of the links concerned; these are settled in ascending order of
+//    level, each in O(1) while its level stays in its band, and a new level is pushed to R of the links that its owned
+//    flows cross, by one contiguous list.
+//  - The band [lower, upper] of a link is where its level can move without passing that of any link it shares a flow
+//    with: the owner's upper bound is never above another's lower bound. A link that leaves its band scans its flows,
+//    solves its level exactly (Newton's method on the concave water-filling function: finite, monotone), and takes or
+//    gives away the flows that contradict it.
+//  - An unsaturated link with so much room that even its owners' upper bounds ("ceilings") cannot fill it is quiet:
+//    nothing is pushed to it. Only when the sum of ceilings passes its capacity does it begin to keep R.
+//  - Many starts at one instant fill the connected components they touch anew, progressively; few are placed one by
+//  one.
+//
+// Ties: levels within kTie of each other count as equal and a flow stays with its owner.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <span>
+#include <vector>
+
+#include "sim/network.hpp"
+
+namespace moeplan {
+
+class FastNetwork final : public Network {
+ public:
+  /// With `checked`, every event is followed by a test of the definition: std::logic_error if it fails. Slow.
+  explicit FastNetwork(bool checked = false) : checked_(checked) {}
+
+  ResourceId add_resource(double capacity_bytes_per_s) override;
+  FlowId start(std::span<const FlowUse> uses, double bytes, double weight, double now) override;
+  [[nodiscard]] std::optional<double> next_completion() override;
+  void advance(double now, std::vector<FlowId>& completed) override;
+  [[nodiscard]] double bytes_carried(ResourceId resource) const override;
+  [[nodiscard]] std::vector<RunningFlow> running() override;
+
+  /// What the engine has done so far, for tests of cost.
+  struct Counters {
+    std::int64_t events = 0;    // distinct times of completion
+    std::int64_t settled = 0;   // levels looked at
+    std::int64_t resolved = 0;  // links whose flows were scanned because the level left its band
+    std::int64_t moved = 0;     // changes of a flow's owner
+    std::int64_t filled = 0;    // links filled anew for many starts
+    std::int64_t refilled = 0;  // times that settling did not come to rest and all was filled anew
+  };
+  [[nodiscard]] const Counters& counters() const { return counters_; }
+
+ private:
+  static constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  static constexpr double kTie = 1e-12;        // relative; 1,000 times finer than the engines' promised agreement
+  static constexpr double kCeiling = 1.125;    // of the level at the last scan; trades scans against kept links
+  static constexpr double kQuietAgain = 0.9;   // of the capacity: a kept link whose ceilings sum to less turns quiet
+  static constexpr std::int16_t kNobody = -1;  // owner of a flow not yet placed: target is then what remains
+  static constexpr std::int16_t kEnded = -2;
+
+  struct Flow {
+    double target;  // of the owner's clock
+    std::int32_t id;
+    std::int32_t first;  // of its ways in way_
+    std::int32_t loads;  // of its loads in load_
+    std::int16_t count;
+    std::int16_t owner;  // index of a use, or kNobody, kEnded
+  };
+  struct Push {  // a flow owned here crosses another kept link
+    double load;
+    std::int32_t link;
+    std::int32_t flow;
+  };
+  struct Due {
+    double target;
+    std::int32_t flow;
+  };
+  struct Link {
+    double capacity;
+    double owned_load = 0;  // N
+    double other_rate = 0;  // R, if kept
+    double level = kInfinity;
+    double clock = 0;
+    double clock_time = 0;
+    double lower = 0;
+    double upper = 0;
+    double ceiling = 0;      // level <= ceiling while it owns flows
+    double ceiling_sum = 0;  // if not kept: load times owner's ceiling, of all flows
+    double end = kInfinity;  // a lower bound of the next completion's time, as in ends_
+    double promised = 0;     // bytes of all flows ever started on it
+    std::int32_t owned = 0;
+    std::int32_t ended = 0;  // entries of flows that have ended
+    std::int32_t kept_for = 0;
+    bool kept = false;
+    bool pushes_stale = false;
+    bool dirty = false;
+    std::vector<std::int32_t> flows;
+    std::vector<Push> pushes;
+    std::vector<Due> due;  // heap, least target first; entries of flows that moved away remain until met
+  };
+  struct Ranked {
+    double key;
+    std::int32_t link;
+    bool operator>(const Ranked& other) const { return key != other.key ? key > other.key : link > other.link; }
+  };
+
+  static std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
+  Link& link(std::int32_t l) { return links_[at(l)]; }
+  Flow& flow(std::int32_t f) { return flows_[at(f)]; }
+  std::int32_t way(const Flow& f, int use) const { return way_[at(f.first + use)]; }
+  double load(const Flow& f, int use) const { return load_[at(f.loads + use)]; }
+  std::int32_t owner_of(const Flow& f) const { return f.owner < 0 ? -1 : way(f, f.owner); }
+  static int use_of(const std::vector<std::int32_t>& ways, const Flow& f, std::int32_t l);
+  double remaining(const Flow& f) const;
+
+  // fast_network.cpp: flows, time and completions
+  std::int32_t interned_loads(std::span<const double> loads);
+  void process_event(double t, std::vector<FlowId>& completed);
+  void complete(std::int32_t f);
+  bool is_current(std::int32_t l, const Due& due) const;
+  void drop_stale_due(std::int32_t l);
+  void schedule(std::int32_t l);
+  double end_of(std::int32_t l) const;
+  void push_due(std::int32_t l, std::int32_t f);
+  void order_due(std::int32_t l);
+  void compact();
+
+  // fast_network_levels.cpp: the fixed point
+  void mark(std::int32_t l);
+  void settle();
+  void settle(std::int32_t l);
+  void resolve(std::int32_t l);
+  double water_level(std::int32_t l);
+  void give_all_away(std::int32_t l);
+  void claim(std::int32_t l, double x);
+  void set_level(std::int32_t l, double level);
+  void set_clock(std::int32_t l);
+  void move(std::int32_t f, int use);
+  void separate(std::int32_t owner, std::int32_t other);
+  void set_bands(std::int32_t l);
+  void add_ceiling(std::int32_t l, double amount);
+  void keep(std::int32_t l);
+  void try_quiet(std::int32_t l);
+  void sweep_pushes(std::int32_t l);
+  void drop_ended(std::int32_t l);
+  void place(std::int32_t f);
+
+  // fast_network_fill.cpp: whole components
+  void flush();
+  void fill(std::span<const std::int32_t> seeds);
+  void collect_component(std::span<const std::int32_t> seeds);
+  void fill_levels();
+  void derive_from_levels();
+  void refill_everything();
+  void check() const;
+
+  std::vector<Link> links_;
+  std::vector<Flow> flows_;
+  std::vector<std::int32_t> way_;
+  std::vector<double> load_;
+  std::map<std::vector<double>, std::int32_t> load_index_;
+  std::vector<Ranked> ends_;                // heap of links by time; an entry counts if its key is the link's end
+  std::vector<Ranked> dirty_;               // heap of links by level
+  std::vector<std::int32_t> dirty_leaves_;  // dirty links that push to nobody: settled last
+  std::vector<std::int32_t> tight_;         // quiet links whose ceilings pass their capacity
+  std::vector<std::int32_t> starting_;      // flows without an owner yet
+  std::vector<FlowId> immediate_;           // flows that end where they start
+  struct Meeting {
+    double other;  // the least level of the flow's other links
+    double load;
+    std::int32_t flow;
+    std::int16_t use;        // this link's
+    std::int16_t other_use;  // the least other's
+  };
+  std::vector<Meeting> meetings_;
+  std::vector<std::int32_t> component_links_;
+  std::vector<std::int32_t> component_flows_;
+  std::int32_t started_ = 0;
+  std::int32_t running_ = 0;
+  std::int64_t budget_ = 0;  // settlements left before the event's components are filled anew
+  double now_ = 0;
+  bool checked_;
+  Counters counters_;
+};
+
+}  // namespace moeplan

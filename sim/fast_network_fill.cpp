@@ -1,0 +1,207 @@
+// Filling whole connected components anew, and the check of the definition: see fast_network.hpp.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <stdexcept>
+
+#include "sim/fast_network.hpp"
+#include "sim/max_min.hpp"
+
+namespace moeplan {
+
+void FastNetwork::flush() {
+  if (starting_.empty()) return;
+  // Few starts among many running flows are placed one by one; else the components that they touch are filled anew.
+  constexpr std::size_t kFew = 16;
+  if (starting_.size() > kFew && starting_.size() >= at(running_) / 8) {
+    fill(starting_);
+  } else {
+    for (const std::int32_t f : starting_) place(f);
+  }
+  starting_.clear();
+  settle();
+  if (checked_) check();
+}
+
+/// Where settling does not come to rest within its budget (rounding at a tie wider than kTie): solves all anew.
+void FastNetwork::refill_everything() {
+  ++counters_.refilled;
+  std::vector<std::int32_t> seeds;
+  for (std::int32_t f = 0; at(f) < flows_.size(); ++f) {
+    if (flow(f).owner != kEnded) seeds.push_back(f);
+  }
+  fill(seeds);
+  for (Link& k : links_) k.dirty = false;
+  dirty_.clear();
+  dirty_leaves_.clear();
+  tight_.clear();
+}
+
+void FastNetwork::collect_component(std::span<const std::int32_t> seeds) {
+  component_links_.clear();
+  component_flows_.assign(seeds.begin(), seeds.end());
+  std::vector<bool> seen_flow(flows_.size());
+  std::vector<bool> seen_link(links_.size());
+  for (const std::int32_t f : seeds) seen_flow[at(f)] = true;
+  for (std::size_t next = 0; next < component_flows_.size(); ++next) {
+    const Flow f = flow(component_flows_[next]);
+    for (int use = 0; use < f.count; ++use) {
+      const std::int32_t l = way(f, use);
+      if (seen_link[at(l)] || link(l).capacity == kInfinity) continue;
+      seen_link[at(l)] = true;
+      component_links_.push_back(l);
+      drop_ended(l);
+      for (const std::int32_t other : link(l).flows) {
+        if (seen_flow[at(other)]) continue;
+        seen_flow[at(other)] = true;
+        component_flows_.push_back(other);
+      }
+    }
+  }
+  std::sort(component_links_.begin(), component_links_.end());
+  std::sort(component_flows_.begin(), component_flows_.end());
+}
+
+void FastNetwork::fill(std::span<const std::int32_t> seeds) {
+  collect_component(seeds);
+  counters_.filled += static_cast<std::int64_t>(component_links_.size());
+  for (const std::int32_t id : component_flows_) flow(id).target = remaining(flow(id));
+  for (const std::int32_t id : component_flows_) flow(id).owner = kNobody;
+  for (const std::int32_t l : component_links_) {
+    Link& k = link(l);
+    k.owned_load = k.other_rate = k.clock = k.lower = k.ceiling = k.ceiling_sum = 0;
+    k.level = k.upper = k.end = kInfinity;
+    k.clock_time = now_;
+    k.owned = k.kept_for = 0;
+    k.kept = k.pushes_stale = false;
+    k.pushes.clear();
+    k.due.clear();
+  }
+  fill_levels();
+  derive_from_levels();
+}
+
+/// Progressive filling with a heap of the levels at which links would be full. These only rise, so that a stale entry
+/// is a lower bound.
+void FastNetwork::fill_levels() {
+  struct Growing {
+    double load = 0;
+    double taken = 0;
+    std::int32_t count = 0;
+  };
+  std::vector<Growing> growing(links_.size());
+  std::vector<Ranked> next;
+  const auto level_of = [&](std::int32_t l) {
+    return std::max(0.0, link(l).capacity - growing[at(l)].taken) / growing[at(l)].load;
+  };
+  for (const std::int32_t l : component_links_) {
+    for (const std::int32_t f : link(l).flows) {
+      growing[at(l)].load += load(flow(f), use_of(way_, flow(f), l));
+      ++growing[at(l)].count;
+    }
+    if (growing[at(l)].count > 0) next.push_back({level_of(l), l});
+  }
+  std::make_heap(next.begin(), next.end(), std::greater<>());
+  while (!next.empty()) {
+    Ranked least = next.front();
+    std::pop_heap(next.begin(), next.end(), std::greater<>());
+    next.pop_back();
+    if (growing[at(least.link)].count == 0) continue;
+    const double level = level_of(least.link);
+    if (level > least.key) {
+      least.key = level;
+      next.push_back(least);
+      std::push_heap(next.begin(), next.end(), std::greater<>());
+      continue;
+    }
+    link(least.link).level = least.key;
+    for (const std::int32_t id : link(least.link).flows) {
+      Flow& f = flow(id);
+      if (f.owner != kNobody) continue;
+      for (std::int16_t use = 0; use < f.count; ++use) {
+        Growing& g = growing[at(way(f, use))];
+        g.load -= load(f, use);
+        g.taken += load(f, use) * least.key;
+        --g.count;
+        if (way(f, use) == least.link) f.owner = use;
+      }
+    }
+  }
+}
+
+/// Everything that follows from the levels and owners of a component.
+void FastNetwork::derive_from_levels() {
+  for (const std::int32_t l : component_links_) {
+    if (link(l).level < kInfinity) link(l).ceiling = link(l).level * kCeiling;
+  }
+  for (const std::int32_t id : component_flows_) {
+    const Flow& f = flow(id);
+    Link& owner = link(owner_of(f));
+    owner.due.push_back({f.target, id});
+    for (int use = 0; use < f.count; ++use) {
+      Link& k = link(way(f, use));
+      if (use == f.owner) {
+        k.owned_load += load(f, use);
+        ++k.owned;
+      } else {
+        k.other_rate += load(f, use) * owner.level;
+        k.ceiling_sum += load(f, use) * owner.ceiling;
+      }
+    }
+  }
+  for (const std::int32_t l : component_links_) {
+    Link& k = link(l);
+    k.kept = k.level < kInfinity || k.ceiling_sum > k.capacity;
+  }
+  for (const std::int32_t id : component_flows_) {
+    const Flow& f = flow(id);
+    for (int use = 0; use < f.count; ++use) {
+      if (use != f.owner && link(way(f, use)).kept) {
+        link(owner_of(f)).pushes.push_back({load(f, use), way(f, use), id});
+      }
+    }
+  }
+  for (const std::int32_t l : component_links_) {
+    order_due(l);
+    if (link(l).owned > 0) set_bands(l);
+    schedule(l);
+    if (link(l).kept) mark(l);
+  }
+}
+
+void FastNetwork::check() const {
+  std::vector<double> capacity;
+  std::vector<double> weight;
+  std::vector<std::int32_t> first{0};
+  std::vector<std::int32_t> resource;
+  std::vector<double> share;
+  std::vector<double> rate;
+  std::vector<double> kept_rate(links_.size());
+  for (const Link& k : links_) capacity.push_back(k.capacity);
+  for (const Flow& f : flows_) {
+    if (f.owner == kEnded) continue;
+    rate.push_back(links_[at(owner_of(f))].level);
+    weight.push_back(1);
+    for (int use = 0; use < f.count; ++use) {
+      resource.push_back(way(f, use));
+      share.push_back(load(f, use));
+      if (use != f.owner) kept_rate[at(way(f, use))] += load(f, use) * rate.back();
+    }
+    first.push_back(static_cast<std::int32_t>(resource.size()));
+  }
+  constexpr double kTolerance = 1e-10;
+  for (std::size_t l = 0; l < links_.size(); ++l) {
+    if (links_[l].kept && std::abs(kept_rate[l] - links_[l].other_rate) > kTolerance * capacity[l]) {
+      throw std::logic_error(fmt::format("resource {} keeps a rate of {} B/s of flows that others own; it is {}", l,
+                                         links_[l].other_rate, kept_rate[l]));
+    }
+  }
+  const double violation = max_min_violation({capacity, weight, first, resource, share}, rate);
+  if (violation > kTolerance) {
+    throw std::logic_error(fmt::format("at {} s the rates are {} away from max-min fairness", now_, violation));
+  }
+}
+
+}  // namespace moeplan

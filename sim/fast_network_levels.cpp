@@ -1,0 +1,354 @@
+// The fixed point of levels: see fast_network.hpp.
+#include <algorithm>
+#include <cmath>
+
+#include "sim/fast_network.hpp"
+
+namespace moeplan {
+
+int FastNetwork::use_of(const std::vector<std::int32_t>& ways, const Flow& f, std::int32_t l) {
+  int use = 0;
+  while (ways[at(f.first + use)] != l) ++use;
+  return use;
+}
+
+void FastNetwork::mark(std::int32_t l) {
+  Link& k = link(l);
+  if (k.dirty) return;
+  k.dirty = true;
+  if (k.pushes.empty()) {
+    dirty_leaves_.push_back(l);
+    return;
+  }
+  dirty_.push_back({k.owned > 0 ? (k.capacity - k.other_rate) / k.owned_load : kInfinity, l});
+  std::push_heap(dirty_.begin(), dirty_.end(), std::greater<>());
+}
+
+void FastNetwork::settle() {
+  budget_ = 10'000 + 100 * static_cast<std::int64_t>(links_.size());
+  while (true) {
+    while (!tight_.empty()) {
+      const std::int32_t l = tight_.back();
+      tight_.pop_back();
+      if (!link(l).kept && link(l).ceiling_sum > link(l).capacity) keep(l);
+    }
+    if (--budget_ < 0) return refill_everything();
+    if (!dirty_.empty()) {
+      const std::int32_t l = dirty_.front().link;
+      std::pop_heap(dirty_.begin(), dirty_.end(), std::greater<>());
+      dirty_.pop_back();
+      settle(l);
+    } else if (!dirty_leaves_.empty()) {
+      const std::int32_t l = dirty_leaves_.back();
+      dirty_leaves_.pop_back();
+      settle(l);
+    } else {
+      return;
+    }
+  }
+}
+
+void FastNetwork::settle(std::int32_t l) {
+  ++counters_.settled;
+  Link& k = link(l);
+  k.dirty = false;
+  if (!k.kept) return;
+  if (k.owned == 0) {
+    k.level = kInfinity;
+    if (k.other_rate > k.capacity * (1 + 4 * kTie)) return resolve(l);
+    if (static_cast<std::size_t>(++k.kept_for) > k.flows.size()) try_quiet(l);
+    return;
+  }
+  const double level = (k.capacity - k.other_rate) / k.owned_load;
+  const bool in_band = level >= k.lower * (1 - kTie) && level <= k.upper * (1 + kTie) && level <= k.ceiling;
+  if (!in_band || static_cast<std::size_t>(++k.kept_for) > k.flows.size() + 1024) return resolve(l);
+  set_level(l, level);
+}
+
+void FastNetwork::set_clock(std::int32_t l) {
+  Link& k = link(l);
+  if (k.level != kInfinity) k.clock += k.level * (now_ - k.clock_time);
+  k.clock_time = now_;
+}
+
+void FastNetwork::set_level(std::int32_t l, double level) {
+  Link& k = link(l);
+  const double change = level - k.level;
+  if (change == 0) return;
+  set_clock(l);
+  k.level = level;
+  if (k.pushes_stale) sweep_pushes(l);
+  for (const Push& push : k.pushes) {
+    link(push.link).other_rate += push.load * change;
+    mark(push.link);
+  }
+  if (change > 0 || k.end == kInfinity) schedule(l);
+}
+
+/// The level at which the link is full, given the least level of every flow's other links; infinite if it is not
+/// full. g(x) = sum of load * min(x, other) is concave and increasing: Newton's method from the left climbs to
+/// g(x) = C in finitely many steps, one for each change of the set that x holds back.
+double FastNetwork::water_level(std::int32_t l) {
+  meetings_.clear();
+  double all = 0;
+  double taken_by_others = 0;
+  for (const std::int32_t id : link(l).flows) {
+    const Flow& f = flow(id);
+    Meeting m{kInfinity, 0, id, -1, -1};
+    for (std::int16_t use = 0; use < f.count; ++use) {
+      const std::int32_t other = way(f, use);
+      if (other == l) {
+        m.use = use;
+        m.load = load(f, use);
+      } else if (const double level = link(other).level; m.other_use < 0 || level < m.other) {
+        m.other = level;
+        m.other_use = use;
+      }
+    }
+    all += m.load;
+    taken_by_others += m.load * m.other;
+    meetings_.push_back(m);
+  }
+  const double capacity = link(l).capacity;
+  if (taken_by_others <= capacity * (1 + kTie)) return kInfinity;
+  double x = capacity / all;
+  while (true) {
+    double taken = 0;
+    double growing = 0;
+    for (const Meeting& m : meetings_) (m.other < x ? taken : growing) += m.other < x ? m.load * m.other : m.load;
+    if (growing == 0) return x;
+    const double next = (capacity - taken) / growing;
+    if (!(next > x)) return x;
+    x = next;
+  }
+}
+
+/// Scans the link's flows, solves its level exactly, and moves the flows that contradict it.
+void FastNetwork::resolve(std::int32_t l) {
+  ++counters_.resolved;
+  drop_ended(l);
+  link(l).kept_for = 0;
+  const double x = water_level(l);
+  if (x == kInfinity) return give_all_away(l);
+  claim(l, x);
+}
+
+void FastNetwork::give_all_away(std::int32_t l) {
+  for (const Meeting& m : meetings_) {
+    if (flow(m.flow).owner == m.use) move(m.flow, m.other_use);
+  }
+  Link& k = link(l);
+  k.level = kInfinity;
+  k.other_rate = 0;
+  for (const Meeting& m : meetings_) k.other_rate += m.load * link(owner_of(flow(m.flow))).level;
+  try_quiet(l);
+}
+
+void FastNetwork::claim(std::int32_t l, double x) {
+  keep(l);
+  Link& k = link(l);
+  if (k.level == kInfinity) {
+    set_clock(l);
+    k.level = x;
+  } else {
+    set_level(l, x);
+  }
+  const double raised = x * kCeiling - k.ceiling;
+  k.ceiling = x * kCeiling;
+  for (const Meeting& m : meetings_) {
+    const Flow& f = flow(m.flow);
+    if (f.owner != m.use) continue;
+    for (int use = 0; use < f.count; ++use) {
+      if (use != m.use && !link(way(f, use)).kept) add_ceiling(way(f, use), load(f, use) * raised);
+    }
+  }
+  for (const Meeting& m : meetings_) {
+    const Flow& f = flow(m.flow);
+    if (m.other > x * (1 + kTie)) {
+      if (f.owner != m.use) move(m.flow, m.use);
+      continue;
+    }
+    const double runs_at = f.owner == kNobody ? kInfinity : link(owner_of(f)).level;
+    if (m.other < x * (1 - kTie)) {
+      if (f.owner == m.use || runs_at > m.other * (1 + kTie)) move(m.flow, m.other_use);
+    } else if (runs_at > x * (1 + kTie)) {
+      move(m.flow, m.use);
+    }
+  }
+  k.owned_load = 0;
+  k.other_rate = 0;
+  for (const Meeting& m : meetings_) {
+    const Flow& f = flow(m.flow);
+    if (f.owner == m.use) {
+      k.owned_load += m.load;
+    } else {
+      k.other_rate += m.load * link(owner_of(f)).level;
+    }
+  }
+  if (k.owned == 0) {
+    k.level = kInfinity;
+    return;
+  }
+  set_level(l, (k.capacity - k.other_rate) / k.owned_load);
+  set_bands(l);
+  schedule(l);
+}
+
+/// Makes link way(f, use) the owner of f.
+void FastNetwork::move(std::int32_t id, int use) {
+  ++counters_.moved;
+  Flow& f = flow(id);
+  const std::int32_t to = way(f, use);
+  const std::int32_t from = owner_of(f);
+  Link& taker = link(to);
+  const double level_before = from < 0 ? 0 : link(from).level;
+  const double ceiling_before = from < 0 ? 0 : link(from).ceiling;
+  const double left = remaining(f);
+  set_clock(to);
+  if (taker.pushes_stale) sweep_pushes(to);
+  if (taker.owned == 0) taker.clock = 0;
+  for (int other = 0; other < f.count; ++other) {
+    const std::int32_t l = way(f, other);
+    Link& k = link(l);
+    const double a = load(f, other);
+    if (other == use) {
+      k.owned_load += a;
+      ++k.owned;
+      k.other_rate -= a * level_before;
+    } else if (l == from) {
+      k.owned_load -= a;
+      if (--k.owned == 0) k.owned_load = 0;
+      k.pushes_stale = true;
+      k.other_rate += a * taker.level;
+      taker.pushes.push_back({a, l, id});
+    } else if (k.kept) {
+      k.other_rate += a * (taker.level - level_before);
+      taker.pushes.push_back({a, l, id});
+    } else {
+      add_ceiling(l, a * (taker.ceiling - ceiling_before));
+    }
+    if (k.kept) mark(l);
+  }
+  f.owner = static_cast<std::int16_t>(use);
+  f.target = taker.clock + left;
+  push_due(to, id);
+  schedule(to);
+  for (int other = 0; other < f.count; ++other) {
+    if (other != use) separate(to, way(f, other));
+  }
+}
+
+/// Parts the bands of a flow's owner and of another link on its way.
+void FastNetwork::separate(std::int32_t owner, std::int32_t other) {
+  Link& p = link(owner);
+  Link& q = link(other);
+  if (q.level == kInfinity || p.upper <= q.lower) return;
+  if (p.level > q.level * (1 + kTie)) {
+    mark(owner);
+    mark(other);
+  }
+  const double middle = 0.5 * (p.level + q.level);
+  if (q.lower >= middle) {
+    p.upper = q.lower;
+  } else if (p.upper <= middle) {
+    q.lower = p.upper;
+  } else {
+    p.upper = q.lower = middle;
+  }
+}
+
+void FastNetwork::set_bands(std::int32_t l) {
+  Link& k = link(l);
+  k.lower = 0;
+  k.upper = kInfinity;
+  for (const std::int32_t id : k.flows) {
+    const Flow& f = flow(id);
+    if (f.owner < 0) continue;
+    const std::int32_t owner = owner_of(f);
+    if (owner != l) {
+      separate(owner, l);
+      continue;
+    }
+    for (int use = 0; use < f.count; ++use) {
+      if (use != f.owner) separate(l, way(f, use));
+    }
+  }
+}
+
+void FastNetwork::add_ceiling(std::int32_t l, double amount) {
+  Link& k = link(l);
+  k.ceiling_sum += amount;
+  if (k.ceiling_sum > k.capacity) tight_.push_back(l);
+}
+
+/// Begins to keep R of a quiet link.
+void FastNetwork::keep(std::int32_t l) {
+  Link& k = link(l);
+  if (k.kept) return;
+  drop_ended(l);
+  for (const std::int32_t f : k.flows) {
+    const std::int32_t owner = owner_of(flow(f));
+    if (owner >= 0 && link(owner).pushes_stale) sweep_pushes(owner);
+  }
+  k.kept = true;
+  k.kept_for = 0;
+  k.other_rate = 0;
+  for (const std::int32_t id : k.flows) {
+    const Flow& f = flow(id);
+    if (f.owner < 0) continue;
+    const double a = load(f, use_of(way_, f, l));
+    Link& owner = link(owner_of(f));
+    k.other_rate += a * owner.level;
+    owner.pushes.push_back({a, l, id});
+  }
+  mark(l);
+}
+
+void FastNetwork::try_quiet(std::int32_t l) {
+  Link& k = link(l);
+  k.kept_for = 0;
+  if (!k.kept) return;
+  drop_ended(l);
+  double sum = 0;
+  for (const std::int32_t id : k.flows) {
+    const Flow& f = flow(id);
+    if (f.owner < 0) return;
+    sum += load(f, use_of(way_, f, l)) * link(owner_of(f)).ceiling;
+  }
+  if (sum > kQuietAgain * k.capacity) return;
+  k.kept = false;
+  k.ceiling_sum = sum;
+  for (const std::int32_t f : k.flows) link(owner_of(flow(f))).pushes_stale = true;
+}
+
+void FastNetwork::sweep_pushes(std::int32_t l) {
+  Link& k = link(l);
+  k.pushes_stale = false;
+  std::erase_if(k.pushes, [&](const Push& p) { return owner_of(flow(p.flow)) != l || !link(p.link).kept; });
+}
+
+void FastNetwork::drop_ended(std::int32_t l) {
+  Link& k = link(l);
+  if (k.ended == 0) return;
+  k.ended = 0;
+  std::erase_if(k.flows, [&](std::int32_t f) { return flow(f).owner == kEnded; });
+}
+
+/// Gives a starting flow an owner: the least level on its way or, where all are infinite, the link that it alone
+/// would fill first.
+void FastNetwork::place(std::int32_t id) {
+  const Flow& f = flow(id);
+  if (f.owner != kNobody) return;
+  int least = 0;
+  int narrowest = 0;
+  for (int use = 1; use < f.count; ++use) {
+    if (link(way(f, use)).level < link(way(f, least)).level) least = use;
+    if (link(way(f, use)).capacity / load(f, use) < link(way(f, narrowest)).capacity / load(f, narrowest)) {
+      narrowest = use;
+    }
+  }
+  if (link(way(f, least)).level < kInfinity) return move(id, least);
+  resolve(way(f, narrowest));
+}
+
+}  // namespace moeplan

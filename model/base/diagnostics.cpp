@@ -17,6 +17,28 @@ std::string joined(std::span<const Diagnostic> diagnostics) {
   return text;
 }
 
+/// Control characters (line ends, terminal escapes) as \xNN, so that a diagnostic stays one line.
+std::string one_line(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7f) {
+      out += fmt::format("\\x{:02x}", byte);
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+/// The beginning of a very long key path, cut between characters.
+std::string_view shortened(std::string_view key_path) {
+  std::size_t length = 400;
+  if (key_path.size() <= length) return key_path;
+  while (length > 0 && (static_cast<unsigned char>(key_path[length]) & 0xc0) == 0x80) --length;
+  return key_path.substr(0, length);
+}
+
 /// Edit distance with swaps of neighbours (optimal string alignment), given up on past `limit`.
 std::size_t edit_distance(std::string_view a, std::string_view b, std::size_t limit) {
   if (a.size() > b.size() + limit || b.size() > a.size() + limit) return limit + 1;
@@ -37,21 +59,28 @@ std::size_t edit_distance(std::string_view a, std::string_view b, std::size_t li
 }  // namespace
 
 std::string Diagnostic::text() const {
-  std::string text = where.file;
+  std::string text = one_line(where.file);
   if (where.line > 0) text += fmt::format(":{}:{}", where.line, where.column);
-  if (!key_path.empty()) text += (text.empty() ? "" : ": ") + key_path;
-  return text + (text.empty() ? "" : ": ") + message;
+  if (!key_path.empty()) text += (text.empty() ? "" : ": ") + one_line(shortened(key_path));
+  return text + (text.empty() ? "" : ": ") + one_line(message);
 }
 
 InputError::InputError(std::vector<Diagnostic> diagnostics)
     : std::runtime_error(joined(diagnostics)), diagnostics_(std::move(diagnostics)) {}
 
 void Diagnostics::add(Location where, std::string key_path, std::string message) {
+  if (is_full()) {
+    ++dropped_;
+    return;
+  }
   list_.push_back({std::move(where), std::move(key_path), std::move(message)});
 }
 
 void Diagnostics::throw_if_any() const {
-  if (!list_.empty()) throw InputError(list_);
+  if (list_.empty()) return;
+  std::vector<Diagnostic> all = list_;
+  if (dropped_ > 0) all.push_back({{all.back().where.file}, "", fmt::format("{} more errors are not shown", dropped_)});
+  throw InputError(std::move(all));
 }
 
 std::string nearest_name(std::string_view name, std::span<const std::string> candidates) {

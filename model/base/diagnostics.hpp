@@ -1,8 +1,8 @@
 // What is wrong with an input, said so that its author can mend it.
 //
 // Policy. Bad user input: every diagnostic of a file is collected, then InputError is thrown once; the program's exit
-// code is 2. An expected negative (nothing fits) is a value, not an exception; exit code 3. A programmer's mistake is an
-// assert, never reachable from input.
+// code is 2. An expected negative (nothing fits) is a value, not an exception; exit code 3. A programmer's mistake is
+// an assert, never reachable from input.
 #pragma once
 
 #include <span>
@@ -27,7 +27,7 @@ struct Diagnostic {
   std::string key_path;  // "links[0].bandwidth"; empty for the document itself
   std::string message;
 
-  /// `file:line:col: key.path: message`
+  /// `file:line:col: key.path: message`, always one line.
   [[nodiscard]] std::string text() const;
   bool operator==(const Diagnostic&) const = default;
 };
@@ -44,16 +44,21 @@ class InputError : public std::runtime_error {
   std::vector<Diagnostic> diagnostics_;
 };
 
-/// Collects what is wrong, in the order found; throw_if_any() ends the reading of a file.
+/// Collects what is wrong, in the order found, the first hundred at most and the number of the others;
+/// throw_if_any() ends the reading of a file.
 class Diagnostics {
  public:
+  static constexpr std::size_t kMost = 100;
+
   void add(Location where, std::string key_path, std::string message);
   [[nodiscard]] bool empty() const { return list_.empty(); }
+  [[nodiscard]] bool is_full() const { return list_.size() >= kMost; }
   [[nodiscard]] std::span<const Diagnostic> list() const { return list_; }
   void throw_if_any() const;
 
  private:
   std::vector<Diagnostic> list_;
+  std::size_t dropped_ = 0;
 };
 
 /// The candidate nearest to `name` by edit distance (insert, delete, replace, swap), or "" where none is near enough

@@ -4,20 +4,21 @@
 #include <yaml-cpp/mark.h>
 #include <yaml-cpp/parser.h>
 
+#include <algorithm>
+#include <set>
 #include <sstream>
 
 #include "model/base/document.hpp"
+#include "model/base/source_text.hpp"
 
 namespace moeplan {
 
 namespace {
 
-constexpr int kDeepest = 64;
-
 /// Builds the tree from the parser's events, and refuses what YAML allows and we do not.
 class TreeBuilder : public YAML::EventHandler {
  public:
-  explicit TreeBuilder(std::string file) : file_(std::move(file)) {}
+  explicit TreeBuilder(const std::string& file) : file_(short_name(file)) {}
 
   void OnDocumentStart(const YAML::Mark&) override {}
   void OnDocumentEnd() override {}
@@ -63,6 +64,7 @@ class TreeBuilder : public YAML::EventHandler {
  private:
   struct Level {
     Node node;
+    std::set<std::string> keys;  // of a map, all so far
     std::string key;
     Location key_where;
     bool has_key = false;
@@ -73,16 +75,18 @@ class TreeBuilder : public YAML::EventHandler {
     throw InputError({place(mark), "", std::move(message)});
   }
   void refuse_anchor(const YAML::Mark& mark, YAML::anchor_t anchor) const {
-    if (anchor != YAML::NullAnchor) fail(mark, "anchors (&name) are not supported; use include: or write the value again");
+    if (anchor != YAML::NullAnchor)
+      fail(mark, "anchors (&name) are not supported; use include: or write the value again");
   }
   void refuse_tag(const YAML::Mark& mark, const std::string& tag) const {
-    if (!tag.empty() && tag != "?" && tag != "!") fail(mark, fmt::format("tags ({}) are not supported", in_quotes(tag)));
+    if (!tag.empty() && tag != "?" && tag != "!")
+      fail(mark, fmt::format("tags ({}) are not supported", in_quotes(tag)));
   }
 
   void open(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, Node::Kind kind) {
     refuse_anchor(mark, anchor);
     refuse_tag(mark, tag);
-    if (levels_.size() >= kDeepest) fail(mark, fmt::format("nested deeper than {} levels", kDeepest));
+    if (levels_.size() >= kDeepestNesting) fail(mark, fmt::format("nested deeper than {} levels", kDeepestNesting));
     Level level;
     level.node.kind = kind;
     level.node.where = place(mark);
@@ -96,6 +100,7 @@ class TreeBuilder : public YAML::EventHandler {
   }
 
   void place_node(Node node) {
+    if (++nodes_ > kMostNodes) throw InputError({node.where, "", fmt::format("more than {} values", kMostNodes)});
     if (levels_.empty()) {
       root_ = std::move(node);
       return;
@@ -107,7 +112,10 @@ class TreeBuilder : public YAML::EventHandler {
       if (node.kind != Node::Kind::Scalar) {
         throw InputError({node.where, "", "a map's key is expected to be plain text"});
       }
-      if (level.node.find(node.scalar)) {
+      if (node.scalar.size() > kLongestKey) {
+        throw InputError({node.where, "", fmt::format("a key of more than {} bytes", kLongestKey)});
+      }
+      if (!level.keys.insert(node.scalar).second) {
         throw InputError({node.where, "", fmt::format("duplicate key {}", in_quotes(node.scalar))});
       }
       level.key = node.scalar;
@@ -121,15 +129,24 @@ class TreeBuilder : public YAML::EventHandler {
 
   std::string file_;
   std::vector<Level> levels_;
+  std::size_t nodes_ = 0;
   Node root_;
 };
 
+/// yaml-cpp keeps every token of the outermost flow collection, some 230 bytes each, before it says the first.
+void refuse_too_many_indicators(std::string_view text, const std::string& name) {
+  constexpr std::string_view kIndicators = "[]{},:?";
+  const auto count =
+      std::count_if(text.begin(), text.end(), [&](char c) { return kIndicators.find(c) != std::string_view::npos; });
+  if (static_cast<std::size_t>(count) <= kMostNodes + kMostNodes / 2) return;
+  throw InputError({{name}, "", fmt::format("more than {} values", kMostNodes)});
+}
+
 }  // namespace
 
-Node parse_yaml(std::string_view text, const std::string& name) {
-  if (text.find('\0') != std::string_view::npos) {
-    throw InputError({{name}, "", "is not a text file (it holds NUL bytes); expected YAML"});
-  }
+Node parse_yaml(std::string_view source, const std::string& name) {
+  const std::string_view text = checked_text(source, name);
+  refuse_too_many_indicators(text, name);
   std::istringstream in{std::string(text)};
   TreeBuilder builder(name);
   try {

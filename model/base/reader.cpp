@@ -25,9 +25,10 @@ std::string_view kind_name(Node::Kind kind) {
 MapReader::MapReader(const Node& node, std::string path, Diagnostics& diagnostics)
     : node_(&node), path_(std::move(path)), diagnostics_(&diagnostics) {
   if (node.kind == Node::Kind::Map) return;
-  diagnostics.add(node.where, path_, node.kind == Node::Kind::Null && path_.empty()
-                                         ? "is empty; expected a map of keys"
-                                         : fmt::format("expected a map, found {}", kind_name(node.kind)));
+  diagnostics.add(node.where, path_,
+                  node.kind == Node::Kind::Null && path_.empty()
+                      ? "is empty; expected a map of keys"
+                      : fmt::format("expected a map, found {}", kind_name(node.kind)));
   node_ = &kEmptyMap;
 }
 
@@ -175,12 +176,12 @@ std::vector<std::pair<const Node*, std::string>> MapReader::list_or_empty(std::s
 }
 
 void MapReader::finish() {
-  std::vector<std::string> unasked;
   std::sort(known_.begin(), known_.end());
   known_.erase(std::unique(known_.begin(), known_.end()), known_.end());
   for (const Entry& e : node_->entries) {
     if (std::binary_search(known_.begin(), known_.end(), e.key)) continue;
-    diagnostics_->add(e.where, path_of(e.key), fmt::format("unknown key{}", suggestion(e.key, known_)));
+    diagnostics_->add(e.where, path_of(e.key),
+                      diagnostics_->is_full() ? "unknown key" : "unknown key" + suggestion(e.key, known_));
   }
 }
 

@@ -1,8 +1,9 @@
 // Strict reading of a document into typed values.
 //
-// A MapReader stands on one map of a document. Each accessor marks its key as known and returns its value; where the value
-// is missing or wrong, a diagnostic is collected and a harmless value returned, so that one pass finds everything.
-// finish() reports the keys that nobody asked for. Call Diagnostics::throw_if_any() before using what was read.
+// A MapReader stands on one map of a document. Each accessor marks its key as known and returns its value; where the
+// value is missing or wrong, a diagnostic is collected and a harmless value returned, so that one pass finds
+// everything. finish() reports the keys that nobody asked for. Call Diagnostics::throw_if_any() before using what was
+// read.
 #pragma once
 
 #include <cstdint>

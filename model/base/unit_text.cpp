@@ -24,9 +24,9 @@ constexpr double kKi = 1024.0, kMi = kKi * kKi, kGi = kMi * kKi, kTi = kGi * kKi
 constexpr std::array kTimeUnits{Unit{"s", 1}, Unit{"ms", 1e-3}, Unit{"us", 1e-6}, Unit{"ns", 1e-9}, Unit{"ps", 1e-12}};
 constexpr std::array kByteUnits{Unit{"B", 1},     Unit{"KB", 1e3},  Unit{"MB", 1e6},  Unit{"GB", 1e9}, Unit{"TB", 1e12},
                                 Unit{"KiB", kKi}, Unit{"MiB", kMi}, Unit{"GiB", kGi}, Unit{"TiB", kTi}};
-constexpr std::array kRateUnits{Unit{"B/s", 1},      Unit{"KB/s", 1e3},     Unit{"MB/s", 1e6},   Unit{"GB/s", 1e9},
-                                Unit{"TB/s", 1e12},  Unit{"KiB/s", kKi},    Unit{"MiB/s", kMi},  Unit{"GiB/s", kGi},
-                                Unit{"TiB/s", kTi},  Unit{"bps", 0.125},    Unit{"Kbps", 125.0}, Unit{"Mbps", 1.25e5},
+constexpr std::array kRateUnits{Unit{"B/s", 1},       Unit{"KB/s", 1e3},    Unit{"MB/s", 1e6},   Unit{"GB/s", 1e9},
+                                Unit{"TB/s", 1e12},   Unit{"KiB/s", kKi},   Unit{"MiB/s", kMi},  Unit{"GiB/s", kGi},
+                                Unit{"TiB/s", kTi},   Unit{"bps", 0.125},   Unit{"Kbps", 125.0}, Unit{"Mbps", 1.25e5},
                                 Unit{"Gbps", 1.25e8}, Unit{"Tbps", 1.25e11}};
 constexpr std::array kBetaUnits{Unit{"s/B", 1}, Unit{"ms/B", 1e-3}, Unit{"us/B", 1e-6}, Unit{"ns/B", 1e-9},
                                 Unit{"ps/B", 1e-12}};
@@ -43,7 +43,8 @@ Parsed<double> parse_with_unit(std::string_view text, std::span<const Unit> unit
   if (error != std::errc{} || !starts_number(text.front())) {
     return TextError{fmt::format("{} is not a number with a unit; write e.g. {}", in_quotes(text), example)};
   }
-  if (!std::isfinite(number)) return TextError{fmt::format("{} is not finite; write e.g. {}", in_quotes(text), example)};
+  if (!std::isfinite(number))
+    return TextError{fmt::format("{} is not finite; write e.g. {}", in_quotes(text), example)};
   std::string_view unit = text.substr(static_cast<std::size_t>(end - text.data()));
   if (unit.empty()) {
     if (number == 0) return 0.0;
@@ -134,7 +135,7 @@ std::string human(Seconds t) {
 std::string human(Bytes n) {
   static constexpr std::array kUnits{Unit{"B", 1}, Unit{"KiB", kKi}, Unit{"MiB", kMi}, Unit{"GiB", kGi},
                                      Unit{"TiB", kTi}};
-  return n.value() < kKi ? fmt::format("{:g} B", n.value()) : in_suitable(n.value(), kUnits);
+  return std::abs(n.value()) < kKi ? fmt::format("{:g} B", n.value()) : in_suitable(n.value(), kUnits);
 }
 std::string human(BytesPerSecond rate) {
   static constexpr std::array kUnits{Unit{"B/s", 1}, Unit{"KB/s", 1e3}, Unit{"MB/s", 1e6}, Unit{"GB/s", 1e9},

@@ -35,9 +35,13 @@ using Parsed = std::variant<T, TextError>;
 template <class Q>
 [[nodiscard]] Parsed<Q> parse_quantity(std::string_view text);
 template <>
-[[nodiscard]] inline Parsed<Seconds> parse_quantity<Seconds>(std::string_view text) { return parse_seconds(text); }
+[[nodiscard]] inline Parsed<Seconds> parse_quantity<Seconds>(std::string_view text) {
+  return parse_seconds(text);
+}
 template <>
-[[nodiscard]] inline Parsed<Bytes> parse_quantity<Bytes>(std::string_view text) { return parse_bytes(text); }
+[[nodiscard]] inline Parsed<Bytes> parse_quantity<Bytes>(std::string_view text) {
+  return parse_bytes(text);
+}
 template <>
 [[nodiscard]] inline Parsed<BytesPerSecond> parse_quantity<BytesPerSecond>(std::string_view text) {
   return parse_bytes_per_second(text);
@@ -51,7 +55,7 @@ template <>
   return parse_flops_per_second(text);
 }
 
-/// For people: about four digits in the unit that suits, "12.58 ms", "450 GB/s", "71.3 GiB".
+/// For people: about four digits in the unit that suits, "12.58 ms", "450.0 GB/s", "71.30 GiB".
 [[nodiscard]] std::string human(Seconds t);
 [[nodiscard]] std::string human(Bytes n);
 [[nodiscard]] std::string human(BytesPerSecond rate);

@@ -39,6 +39,8 @@ std::string_view shortened(std::string_view key_path) {
   return key_path.substr(0, length);
 }
 
+char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
 /// Edit distance with swaps of neighbours (optimal string alignment), given up on past `limit`.
 std::size_t edit_distance(std::string_view a, std::string_view b, std::size_t limit) {
   if (a.size() > b.size() + limit || b.size() > a.size() + limit) return limit + 1;
@@ -85,6 +87,10 @@ void Diagnostics::throw_if_any() const {
 
 std::string nearest_name(std::string_view name, std::span<const std::string> candidates) {
   if (name.size() > 64) return "";
+  const auto same = [](char a, char b) { return lower(a) == lower(b); };
+  for (const std::string& candidate : candidates) {
+    if (std::ranges::equal(name, candidate, same)) return candidate;
+  }
   const std::size_t limit = std::max<std::size_t>(1, std::min<std::size_t>(3, name.size() / 2));
   std::string best;
   std::size_t best_distance = limit + 1;

@@ -62,7 +62,7 @@ class Diagnostics {
 };
 
 /// The candidate nearest to `name` by edit distance (insert, delete, replace, swap), or "" where none is near enough
-/// to be what was meant. Ties: the first.
+/// to be what was meant. A name that differs only in case is nearest. Ties: the first.
 [[nodiscard]] std::string nearest_name(std::string_view name, std::span<const std::string> candidates);
 
 /// `; did you mean "beta"?`, or `; one of a, b, c` where nothing is near and the list is short, or "".

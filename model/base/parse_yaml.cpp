@@ -26,7 +26,8 @@ class TreeBuilder : public YAML::EventHandler {
   void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     refuse_anchor(mark, anchor);
     Node node;
-    node.where = place(mark);
+    // What is not there has no place of its own: its key has.
+    node.where = !levels_.empty() && levels_.back().has_key ? levels_.back().key_where : place(mark);
     place_node(std::move(node));
   }
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override {

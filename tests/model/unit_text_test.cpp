@@ -39,7 +39,7 @@ TEST_CASE("A quantity's text is a number and a unit whose case matters") {
   }
   SECTION("an unknown unit names the nearest, because most are slips of case") {
     CHECK(message(parse_bytes("80 gB")) ==
-          R"("80 gB" has unknown unit "gB"; did you mean "B"?; write e.g. "80 GB" or "16 MiB")");
+          R"("80 gB" has unknown unit "gB"; did you mean "GB"?; write e.g. "80 GB" or "16 MiB")");
     CHECK(message(parse_bytes_per_second("3 Gbs")).find(R"(did you mean "Gbps"?)") != std::string::npos);
     CHECK(message(parse_seconds("1  s")) != "");
     CHECK(message(parse_seconds("1 s ")) != "");

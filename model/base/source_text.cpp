@@ -70,8 +70,8 @@ std::string_view checked_text(std::string_view text, const std::string& name) {
 }
 
 std::string short_name(const std::string& name) {
-  constexpr std::size_t kLongest = 256;
-  return name.size() <= kLongest ? name : "..." + name.substr(name.size() - (kLongest - 3));
+  constexpr std::size_t kBegin = 64, kEnd = 192;
+  return name.size() <= kBegin + 3 + kEnd ? name : name.substr(0, kBegin) + "..." + name.substr(name.size() - kEnd);
 }
 
 }  // namespace moeplan

@@ -22,7 +22,7 @@ inline constexpr std::size_t kDeepestNesting = 64;
 inline constexpr std::size_t kMostNodes = 1'000'000;
 inline constexpr std::size_t kLongestKey = 200;
 
-/// A file's name as every node of it keeps it: the end of it, where it is very long.
+/// A file's name as every node of it keeps it: its beginning and end, where it is very long.
 [[nodiscard]] std::string short_name(const std::string& name);
 
 }  // namespace moeplan

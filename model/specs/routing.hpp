@@ -28,26 +28,30 @@ inline constexpr std::array<std::pair<RoutingShape, std::string_view>, 8> kRouti
 
 struct RoutingScenario {
   RoutingShape shape = RoutingShape::Uniform;
-  double zipf_exponent = 1.0;     // zipf: popularity of the i-th expert ~ (i + 1)^-s, experts in seeded order
-  double lognormal_sigma = 0.5;   // lognormal: popularity ~ exp(sigma N(0, 1))
-  double hot_fraction = 0.125;    // hot_expert, hot_rank: share of the experts that is hot; zero_load: share without tokens
-  double hot_factor = 4.0;        // how many times a cold expert's load a hot one has
-  double ragged_spread = 0.5;     // ragged: tokens a source vary by up to this share (the sum is kept)
-  bool sampled = false;           // each selection drawn, instead of the expected counts
+  double zipf_exponent = 1.0;    // zipf: popularity of the i-th expert ~ (i + 1)^-s, experts in seeded order
+  double lognormal_sigma = 0.5;  // lognormal: popularity ~ exp(sigma N(0, 1))
+  double hot_fraction =
+      0.125;                // hot_expert, hot_rank: share of the experts that is hot; zero_load: share without tokens
+  double hot_factor = 4.0;  // how many times a cold expert's load a hot one has
+  double ragged_spread = 0.5;  // ragged: tokens a source vary by up to this share (the sum is kept)
+  bool sampled = false;        // each selection drawn, instead of the expected counts
   std::uint64_t seed = 1;
   bool operator==(const RoutingScenario&) const = default;
 };
 
+/// Strict; only `shape` is required. Reports into the reader's diagnostics.
 [[nodiscard]] RoutingScenario read_routing(MapReader routing);
+[[nodiscard]] Node routing_document(const RoutingScenario& scenario);
 
-/// counts[source rank][expert] of one layer and one microbatch: whole numbers, row sums exactly the source's selections.
-/// Kept compact: one number where all are equal, one row where all sources are equal.
+/// counts[source rank][expert] of one layer and one microbatch: whole numbers, row sums exactly the source's
+/// selections. Kept compact: one number where all are equal, one row where all sources are equal.
 class RoutingCounts {
  public:
   [[nodiscard]] static RoutingCounts uniform(std::int64_t sources, std::int64_t experts, std::int64_t count);
   [[nodiscard]] static RoutingCounts by_expert(std::int64_t sources, std::vector<std::int64_t> row);
   /// Row-major sources x experts. Collapses to the compact forms where it can.
-  [[nodiscard]] static RoutingCounts dense(std::int64_t sources, std::int64_t experts, std::vector<std::int64_t> counts);
+  [[nodiscard]] static RoutingCounts dense(std::int64_t sources, std::int64_t experts,
+                                           std::vector<std::int64_t> counts);
 
   [[nodiscard]] std::int64_t sources() const { return sources_; }
   [[nodiscard]] std::int64_t experts() const { return experts_; }
@@ -69,10 +73,14 @@ class RoutingCounts {
   std::vector<std::int64_t> counts_;
 };
 
-/// The scenario's counts where each of `sources` ranks makes `selections` selections (tokens times top_k) of `experts`
-/// experts. Expected values are made whole by largest remainder (ties: lowest expert). A token selects an expert at most
-/// once: a count never exceeds `tokens` = selections / top_k; what does not fit goes to the next most popular expert.
-/// `experts_per_rank` places hot_rank's experts. Raises nothing; deterministic on every platform.
+/// The scenario's counts where each of `sources` ranks has `tokens` tokens that select `top_k` <= `experts` experts
+/// each. Expected values are made whole by largest remainder (ties: lowest expert), the same for every source;
+/// `balanced` deals the remainders out in turn over the sources. Sampled: every selection drawn on its own, every
+/// source from a stream of its own. A token selects an expert at most once: a count never exceeds the source's tokens;
+/// what does not fit goes to the most popular expert with room. `ragged`: random pairs of sources, of which one has as
+/// many more tokens as the other has fewer. At least one expert or rank is hot, at least one (as long as top_k others
+/// remain) without load. `experts_per_rank` places hot_rank's experts. Raises nothing; deterministic, up to the last
+/// bit of pow and exp.
 [[nodiscard]] RoutingCounts make_routing(const RoutingScenario& scenario, std::int64_t sources, std::int64_t experts,
                                          std::int64_t tokens, std::int64_t top_k, std::int64_t experts_per_rank);
 

@@ -1,9 +1,12 @@
 // What is run: batch, sequence, numerics and routing. Files: configs/workloads; `default` is used where none is named.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "model/base/document.hpp"
 #include "model/specs/dtype.hpp"
@@ -26,17 +29,25 @@ struct Workload {
   std::string name;
   std::int64_t global_batch;     // sequences an iteration, over all data-parallel replicas
   std::int64_t sequence_length;  // L
-  std::optional<std::int64_t> micro_batch;  // sequences a forward pass of one replica; none: "auto", chosen by the planner
+  std::optional<std::int64_t>
+      micro_batch;  // sequences a forward pass of one replica; none: "auto", chosen by the planner
   Mode mode;
   Dtype dtype;  // of activations and of the weights that multiply them
   Recompute recompute;
   std::int64_t zero_stage;  // 0: replicated, 1: optimizer states are sharded over data-parallel ranks
   Optimizer optimizer;
-  std::optional<double> capacity_factor;  // f: every expert takes exactly ceil(k f tokens / E) rows a source; none: dropless
-  RoutingScenario routing;                // of the dropless case
+  std::optional<double>
+      capacity_factor;      // f: every expert takes exactly ceil(k f tokens / E) rows a source; none: dropless
+  RoutingScenario routing;  // of the dropless case
   bool operator==(const Workload&) const = default;
 };
 
+/// Strict. micro_batch: a number or `auto` (or left out); capacity_factor: a number or `none` (or left out); routing:
+/// uniform where left out; recompute, zero_stage and optimizer may be left out of a forward workload. At most 2^32
+/// tokens. Raises InputError.
 [[nodiscard]] Workload read_workload(const Node& document);
+
+/// Every field, defaults too, so that it reads back as the same workload.
+[[nodiscard]] Node workload_document(const Workload& workload);
 
 }  // namespace moeplan

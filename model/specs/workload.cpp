@@ -1,0 +1,78 @@
+#include "model/specs/workload.hpp"
+
+#include <fmt/format.h>
+
+namespace moeplan {
+
+namespace {
+
+// Limits. Not physics: with up to 2^10 selections a token, 2^17 of hidden size and 8 bytes an element, every product of
+// counts stays below 2^62. 2^32 tokens are some forty times the largest published batch.
+constexpr std::int64_t kMostSequences = std::int64_t{1} << 24;
+constexpr std::int64_t kLongestSequence = std::int64_t{1} << 24;
+constexpr std::int64_t kMostTokens = std::int64_t{1} << 32;
+constexpr double kLeastCapacity = 0.001, kMostCapacity = 1000;
+
+bool is_word(const MapReader& reader, std::string_view key, std::string_view word) {
+  const Node* n = reader.node().find(key);
+  return n && n->kind == Node::Kind::Scalar && n->scalar == word;
+}
+
+}  // namespace
+
+Workload read_workload(const Node& document) {
+  Diagnostics diagnostics;
+  MapReader reader(document, "", diagnostics);
+  Workload w{};
+  w.name = reader.text("name");
+  w.global_batch = reader.integer("global_batch", 1, kMostSequences);
+  w.sequence_length = reader.integer("sequence_length", 1, kLongestSequence);
+  if (w.global_batch > kMostTokens / w.sequence_length) {
+    reader.complain("global_batch",
+                    fmt::format("{} sequences of {} tokens are out of range; expected at most {} tokens",
+                                w.global_batch, w.sequence_length, kMostTokens));
+  }
+  if (reader.find("micro_batch") && !is_word(reader, "micro_batch", "auto")) {
+    w.micro_batch = reader.integer("micro_batch", 1, w.global_batch);
+  }
+  w.mode = reader.choice<Mode>("mode", kModeNames);
+  w.dtype = reader.choice<Dtype>("dtype", kDtypeNames);
+  if (w.mode == Mode::Train) {
+    w.recompute = reader.choice<Recompute>("recompute", kRecomputeNames);
+    w.zero_stage = reader.integer("zero_stage", 0, 1);
+    w.optimizer = reader.choice<Optimizer>("optimizer", kOptimizerNames);
+  } else {  // nothing is kept for a backward pass, nothing is updated
+    w.recompute = reader.choice_or<Recompute>("recompute", Recompute::None, kRecomputeNames);
+    w.zero_stage = reader.integer_or("zero_stage", 0, 0, 1);
+    w.optimizer = reader.choice_or<Optimizer>("optimizer", Optimizer::Adam, kOptimizerNames);
+  }
+  if (reader.find("capacity_factor") && !is_word(reader, "capacity_factor", "none")) {
+    w.capacity_factor = reader.number("capacity_factor", kLeastCapacity, kMostCapacity);
+  }
+  if (reader.find("routing")) w.routing = read_routing(reader.map("routing"));
+  if (w.capacity_factor && w.routing != RoutingScenario{}) {
+    reader.complain("routing", "has no effect beside a capacity_factor, with which every expert takes the same rows");
+  }
+  (void)reader.find("origins");
+  reader.finish();
+  diagnostics.throw_if_any();
+  return w;
+}
+
+Node workload_document(const Workload& w) {
+  Node out = Node::map();
+  out.set("name", Node::text(w.name));
+  out.set("global_batch", Node::integer(w.global_batch));
+  out.set("sequence_length", Node::integer(w.sequence_length));
+  out.set("micro_batch", w.micro_batch ? Node::integer(*w.micro_batch) : Node::text("auto"));
+  out.set("mode", Node::text(std::string(name_of<Mode>(kModeNames, w.mode))));
+  out.set("dtype", Node::text(std::string(name_of<Dtype>(kDtypeNames, w.dtype))));
+  out.set("recompute", Node::text(std::string(name_of<Recompute>(kRecomputeNames, w.recompute))));
+  out.set("zero_stage", Node::integer(w.zero_stage));
+  out.set("optimizer", Node::text(std::string(name_of<Optimizer>(kOptimizerNames, w.optimizer))));
+  out.set("capacity_factor", w.capacity_factor ? Node::number(*w.capacity_factor) : Node::text("none"));
+  out.set("routing", routing_document(w.routing));
+  return out;
+}
+
+}  // namespace moeplan

@@ -1,5 +1,7 @@
 #include "model/specs/workload.hpp"
 
+#include "model/specs/origins.hpp"
+
 #include <fmt/format.h>
 
 namespace moeplan {
@@ -53,7 +55,7 @@ Workload read_workload(const Node& document) {
   if (w.capacity_factor && w.routing != RoutingScenario{}) {
     reader.complain("routing", "has no effect beside a capacity_factor, with which every expert takes the same rows");
   }
-  (void)reader.find("origins");
+  read_origins(reader);
   reader.finish();
   diagnostics.throw_if_any();
   return w;

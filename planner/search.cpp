@@ -1,0 +1,233 @@
+#include "planner/search.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <tuple>
+
+#include "planner/lower.hpp"
+#include "planner/schedule.hpp"
+#include "sim/simulate.hpp"
+
+namespace moeplan {
+
+namespace {
+
+constexpr std::size_t kRound = 8;  // candidates simulated between two prunings
+
+std::vector<std::int64_t> divisors(std::int64_t n) {
+  std::vector<std::int64_t> low, high;
+  for (std::int64_t d = 1; d * d <= n; ++d) {
+    if (n % d != 0) continue;
+    low.push_back(d);
+    if (d != n / d) high.push_back(n / d);
+  }
+  low.insert(low.end(), high.rbegin(), high.rend());
+  return low;
+}
+
+bool allowed(const std::optional<std::int64_t>& fixed, std::int64_t value) { return !fixed || *fixed == value; }
+
+/// Runs work(i) for all i < n on several threads; an exception of any is thrown here.
+void in_parallel(std::size_t n, int threads, const std::function<void(std::size_t)>& work) {
+  std::atomic<std::size_t> next{0};
+  std::exception_ptr failure;
+  std::mutex mutex;
+  const auto run = [&] {
+    for (std::size_t i = next++; i < n; i = next++) {
+      try {
+        work(i);
+      } catch (...) {
+        const std::lock_guard lock(mutex);
+        if (!failure) failure = std::current_exception();
+      }
+    }
+  };
+  std::vector<std::thread> others;
+  const auto wanted = std::min<std::size_t>(static_cast<std::size_t>(threads), n);
+  for (std::size_t t = 1; t < wanted; ++t) others.emplace_back(run);
+  run();
+  for (std::thread& t : others) t.join();
+  if (failure) std::rethrow_exception(failure);
+}
+
+class Search {
+ public:
+  Search(const ModelSpec& model, const Workload& workload, const Cluster& cluster, const SearchSpace& space,
+         const std::function<void(std::int64_t, std::int64_t)>& progress)
+      : model_(model), workload_(workload), cluster_(cluster), space_(space), progress_(progress) {
+    threads_ = space.threads > 0 ? space.threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  }
+
+  SearchResult run() {
+    enumerate();
+    evaluate_all();
+    if (result_.ranked.empty()) return std::move(result_);
+    result_.least_bound = result_.ranked.front().estimate.lower_bound;
+    for (const Evaluated& e : result_.ranked) {
+      result_.least_bound = std::min(result_.least_bound, e.estimate.lower_bound);
+    }
+    std::stable_sort(result_.ranked.begin(), result_.ranked.end(), [](const Evaluated& a, const Evaluated& b) {
+      return a.estimate.closed_form < b.estimate.closed_form;
+    });
+    simulate_best();
+    std::stable_sort(result_.ranked.begin(), result_.ranked.end(), [](const Evaluated& a, const Evaluated& b) {
+      if (a.makespan && b.makespan) return *a.makespan < *b.makespan;
+      return a.makespan.has_value() && !b.makespan.has_value();
+    });
+    return std::move(result_);
+  }
+
+ private:
+  std::int64_t gpus_per_node() const {
+    std::int64_t most = 0;
+    std::map<int, std::int64_t> counts;
+    for (const int node : cluster_.node_of_rank) most = std::max(most, ++counts[node]);
+    return most;
+  }
+
+  void enumerate() {
+    const std::int64_t world = cluster_.world_size(), node = gpus_per_node();
+    for (const std::int64_t tp : divisors(world)) {
+      if (!allowed(space_.tp, tp) || !allowed(space_.dp, world / tp)) continue;
+      for (const std::int64_t ep : divisors(world)) {
+        if (!allowed(space_.ep, ep)) continue;
+        for (const std::int64_t esp : divisors(world / ep)) {
+          if (!allowed(space_.esp, esp) || !allowed(space_.edp, world / ep / esp)) continue;
+          for (const auto& schedule : schedules()) {
+            if (space_.schedule && *space_.schedule != schedule->name()) continue;
+            ++result_.enumerated;
+            Candidate c;
+            c.degrees = {.pp = 1, .dp = world / tp, .cp = 1, .tp = tp, .edp = world / ep / esp, .ep = ep, .esp = esp};
+            c.schedule = schedule->name();
+            if (tp > node && !space_.tp) {
+              ++result_.rejected["tp spans nodes (ask for it with --tp)"];
+            } else if (esp > node && !space_.esp) {
+              ++result_.rejected["esp spans nodes (ask for it with --esp)"];
+            } else {
+              consider(c);
+            }
+          }
+        }
+      }
+    }
+  }
+
+  void consider(Candidate c) {
+    c.micro_batch = workload_.micro_batch.value_or(1);
+    if (const auto reason = obstacle(model_, workload_, c)) {
+      ++result_.rejected[*reason];
+      return;
+    }
+    const MemoryUse states = state_memory(model_, workload_, c.degrees);
+    if (states.total() > cluster_.gpu.memory) {
+      reject_for_memory(c, states);
+      return;
+    }
+    feasible_.push_back(c);
+  }
+
+  void reject_for_memory(const Candidate& c, const MemoryUse& memory) {
+    ++result_.rejected["memory"];
+    if (!result_.nearest_miss || memory.total() < result_.nearest_miss->memory.total()) {
+      result_.nearest_miss = NearestMiss{c, memory};
+    }
+  }
+
+  /// Micro batches to try, largest first: powers of two that divide a replica's batch, and the whole of it.
+  std::vector<std::int64_t> micro_batches(const Degrees& degrees) const {
+    if (workload_.micro_batch) return {*workload_.micro_batch};
+    const std::int64_t batch = workload_.global_batch / degrees.dp;
+    std::vector<std::int64_t> out{batch};
+    std::int64_t power = 1;
+    while (power * 2 <= batch) power *= 2;
+    for (; power >= 1; power /= 2) {
+      if (batch % power == 0 && power != batch) out.push_back(power);
+    }
+    return out;
+  }
+
+  /// The largest micro batch that fits, priced; or what the smallest one lacks.
+  void evaluate(const Candidate& base, std::optional<Evaluated>& fits, std::optional<Evaluated>& misses) const {
+    for (const std::int64_t micro_batch : micro_batches(base.degrees)) {
+      Evaluated e{base, {}, {}, std::nullopt};
+      e.candidate.micro_batch = micro_batch;
+      const Program program = lower_iteration(model_, workload_, e.candidate);
+      e.memory = memory_use(program, model_, workload_, base.degrees,
+                            workload_.global_batch / base.degrees.dp / micro_batch);
+      if (e.memory.total() > cluster_.gpu.memory) {
+        misses = std::move(e);
+        continue;
+      }
+      e.estimate = estimate(program, cluster_);
+      fits = std::move(e);
+      return;
+    }
+  }
+
+  void evaluate_all() {
+    std::vector<std::optional<Evaluated>> fits(feasible_.size()), misses(feasible_.size());
+    constexpr std::size_t kBatch = 32;
+    for (std::size_t from = 0; from < feasible_.size(); from += kBatch) {
+      const std::size_t n = std::min(kBatch, feasible_.size() - from);
+      in_parallel(n, threads_, [&](std::size_t i) { evaluate(feasible_[from + i], fits[from + i], misses[from + i]); });
+      tell(static_cast<std::int64_t>(from + n), static_cast<std::int64_t>(2 * feasible_.size()));
+    }
+    for (std::size_t i = 0; i < feasible_.size(); ++i) {
+      if (fits[i]) {
+        result_.ranked.push_back(std::move(*fits[i]));
+      } else {
+        reject_for_memory(misses[i]->candidate, misses[i]->memory);
+      }
+    }
+  }
+
+  void simulate_best() {
+    std::vector<Evaluated>& ranked = result_.ranked;
+    std::vector<std::size_t> waiting(ranked.size());
+    for (std::size_t i = 0; i < waiting.size(); ++i) waiting[i] = i;
+    std::optional<SimTime> best;
+    while (!waiting.empty() && result_.simulated < space_.most_simulated) {
+      const std::size_t n = std::min({kRound, waiting.size(),
+                                      static_cast<std::size_t>(space_.most_simulated - result_.simulated)});
+      in_parallel(n, threads_, [&](std::size_t i) {
+        Evaluated& e = ranked[waiting[i]];
+        const Program program = lower_iteration(model_, workload_, e.candidate);
+        e.makespan = simulate(program, cluster_, {.keep_spans = false}).makespan;
+      });
+      result_.simulated += static_cast<std::int64_t>(n);
+      for (std::size_t i = 0; i < n; ++i) {
+        const SimTime t = *ranked[waiting[i]].makespan;
+        if (!best || t < *best) best = t;
+      }
+      waiting.erase(waiting.begin(), waiting.begin() + static_cast<std::ptrdiff_t>(n));
+      std::erase_if(waiting, [&](std::size_t i) { return ranked[i].estimate.lower_bound >= best->seconds(); });
+      tell(static_cast<std::int64_t>(2 * ranked.size() - waiting.size()), static_cast<std::int64_t>(2 * ranked.size()));
+    }
+    result_.pruned = static_cast<std::int64_t>(ranked.size()) - result_.simulated;
+  }
+
+  void tell(std::int64_t done, std::int64_t total) const {
+    if (progress_) progress_(done, total);
+  }
+
+  const ModelSpec& model_;
+  const Workload& workload_;
+  const Cluster& cluster_;
+  const SearchSpace& space_;
+  const std::function<void(std::int64_t, std::int64_t)>& progress_;
+  int threads_ = 1;
+  std::vector<Candidate> feasible_;
+  SearchResult result_;
+};
+
+}  // namespace
+
+SearchResult search(const ModelSpec& model, const Workload& workload, const Cluster& cluster, const SearchSpace& space,
+                    const std::function<void(std::int64_t, std::int64_t)>& progress) {
+  return Search(model, workload, cluster, space, progress).run();
+}
+
+}  // namespace moeplan

@@ -15,6 +15,7 @@ constexpr std::array<std::string_view, 4> kMarks{"measured", "datasheet", "publi
 constexpr std::array<std::string_view, 12> kNoNumbers{"name", "from",       "to",   "node", "a",       "b",
                                                       "kind", "collective", "span", "tier", "origins", "include"};
 constexpr std::string_view kCommandLine = "-C ";
+constexpr std::string_view kSetThere = "assumed: set on the command line";
 
 bool set_on_command_line(const Node& node) { return node.where.file.starts_with(kCommandLine); }
 
@@ -39,11 +40,6 @@ bool is_number(const Node& node) {
          std::holds_alternative<SecondsPerByte>(parse_seconds_per_byte(s)) ||
          std::holds_alternative<FlopsPerSecond>(parse_flops_per_second(s));
 }
-
-struct Number {
-  std::string path;  // from the map whose origins count
-  const Node* node;
-};
 
 /// The origins that count in a part of a document, and the key path at which that part starts.
 struct Scope {
@@ -80,7 +76,7 @@ std::optional<std::string_view> parent(std::string_view path) {
 }
 
 std::optional<std::string> origin_of(const Node* origins, std::string_view path, const Node& node) {
-  if (set_on_command_line(node)) return "assumed: set on the command line";
+  if (set_on_command_line(node)) return std::string(kSetThere);
   if (!origins) return std::nullopt;
   for (std::optional<std::string_view> p = path; p; p = parent(*p)) {
     if (const Node* origin = origins->find(*p); origin && origin->kind == Node::Kind::Scalar) return origin->scalar;
@@ -127,8 +123,9 @@ void read_origins(MapReader& document) {
   MapReader origins = document.map("origins");
   for (const Entry& e : origins.node().entries) {
     if (e.value.kind != Node::Kind::Scalar || !has_mark(e.value.scalar)) {
-      origins.complain(e.key, fmt::format("expected a text that starts with one of {}: and says the source",
-                                          fmt::join(kMarks, ":, ")));
+      origins.complain(e.key,
+                       "expected a text that begins with measured:, datasheet:, published: or assumed: and says "
+                       "the source");
       continue;
     }
     const Found found = find_path(document.node(), e.key);
@@ -150,6 +147,25 @@ void check_origins(MapReader& document, std::span<const std::string_view> elsewh
                                      "has no origin; name it, or a prefix of it, in origins as \"measured: ...\", "
                                      "\"datasheet: ...\", \"published: ...\" or \"assumed: ...\"");
         });
+  }
+}
+
+void record_overrides(Node& document) {
+  std::vector<std::pair<std::string, std::string>> found;  // the map whose origins count, the path in it
+  const auto note = [&](const Scope& scope, const std::string& path, const Node& n) {
+    if (set_on_command_line(n)) found.emplace_back(scope.prefix, path);
+  };
+  for_each_number(document, "", Scope{document.find("origins"), ""}, note);
+  for (const auto& [prefix, path] : found) {
+    Node* map = &document;
+    for (std::size_t at = 0; at < prefix.size();) {
+      const std::size_t end = std::min(prefix.find('.', at), prefix.size());
+      if (Node* next = map->find(std::string_view(prefix).substr(at, end - at))) map = next;
+      at = end + 1;
+    }
+    Node* origins = map->find("origins");
+    if (!origins || origins->kind != Node::Kind::Map) origins = &map->set("origins", Node::map());
+    origins->set(path, Node::text(std::string(kSetThere)));
   }
 }
 

@@ -24,6 +24,10 @@ void read_origins(MapReader& document);
 /// by their own readers. Names, ends of links and positions (`node`, `a`, `b`) are no physical numbers.
 void check_origins(MapReader& document, std::span<const std::string_view> elsewhere = {});
 
+/// Writes into `origins:` that the numbers set on the command line were, so that the document says it once it is
+/// embedded elsewhere.
+void record_overrides(Node& document);
+
 /// "template.nodes = 4: why", one a number that is marked assumed, in the order written.
 [[nodiscard]] std::vector<std::string> assumed_numbers(const Node& document);
 

@@ -35,45 +35,44 @@ struct Adjacency {
   }
 };
 
-/// Vertices seen by a search, with their distance: a small open-addressing table.
+/// Vertices seen by a search, with their place in it: a small open-addressing table.
 class Seen {
  public:
   struct Entry {
     std::int32_t vertex = kFree;
     std::int32_t hops = 0;
-    std::int32_t position = kUnplaced;  // index in its level of the route
+    std::uint32_t position = 0;  // among the vertices at that distance
   };
-  static constexpr std::int32_t kUnplaced = -1;
 
-  Seen() : table_(64) {}
+  Seen() : table_(32) {}
 
-  [[nodiscard]] Entry* find(std::int32_t vertex) {
-    Entry& e = slot(vertex);
+  [[nodiscard]] const Entry* find(std::int32_t vertex) const {
+    const Entry& e = table_[slot(vertex)];
     return e.vertex == vertex ? &e : nullptr;
   }
-  /// False if it was there.
-  bool insert(std::int32_t vertex, std::int32_t hops) {
-    Entry& e = slot(vertex);
-    if (e.vertex == vertex) return false;
-    e = {vertex, hops, kUnplaced};
+  /// The vertex's entry, which is `fresh` if there was none.
+  Entry insert(const Entry& fresh) {
+    Entry& e = table_[slot(fresh.vertex)];
+    if (e.vertex == fresh.vertex) return e;
+    e = fresh;
     if (++size_ * 2 > table_.size()) grow();
-    return true;
+    return fresh;
   }
 
  private:
   static constexpr std::int32_t kFree = -1;
 
-  [[nodiscard]] Entry& slot(std::int32_t vertex) {
+  [[nodiscard]] std::size_t slot(std::int32_t vertex) const {
     const std::size_t mask = table_.size() - 1;
     std::size_t i = (static_cast<std::size_t>(vertex) * 0x9E3779B97F4A7C15U >> 32U) & mask;
     while (table_[i].vertex != kFree && table_[i].vertex != vertex) i = (i + 1) & mask;
-    return table_[i];
+    return i;
   }
   void grow() {
     std::vector<Entry> old(table_.size() * 2);
     std::swap(old, table_);
     for (const Entry& e : old) {
-      if (e.vertex != kFree) slot(e.vertex) = e;
+      if (e.vertex != kFree) table_[slot(e.vertex)] = e;
     }
   }
 
@@ -88,10 +87,53 @@ struct Step {
   std::size_t head;
 };
 
-/// The graph of all fewest-hop paths: level 0 is the source, the last is the destination.
+/// The graph of all fewest-hop paths: level 0 is the source, the last is the destination. A level may have positions
+/// that no step uses.
 struct PathGraph {
   std::vector<std::size_t> level_size;
   std::vector<std::vector<Step>> steps;  // from each level to the next
+};
+
+/// A search from one end: the vertices by distance, and the links by which they were reached.
+struct Side {
+  struct Reached {
+    LinkId link;
+    std::size_t near;  // position in the level nearer to the end
+    std::size_t far;   // position in the next level
+  };
+
+  const Adjacency* arcs;
+  Seen seen;
+  std::vector<std::vector<std::int32_t>> levels;  // by distance
+  std::vector<std::vector<Reached>> reached;      // from each level to the next
+
+  Side(const Adjacency& adjacency, std::int32_t end) : arcs(&adjacency), levels{{end}} { seen.insert({end, 0, 0}); }
+
+  [[nodiscard]] const std::vector<std::int32_t>& frontier() const { return levels.back(); }
+  /// Links to look at to go one hop further.
+  [[nodiscard]] std::size_t work() const {
+    std::size_t sum = 0;
+    for (const std::int32_t v : frontier()) sum += arcs->of(v).size();
+    return sum;
+  }
+  /// Goes one hop further, through vertices that forward or to `goal`.
+  void advance(const std::vector<char>& forwards, std::int32_t goal) {
+    std::vector<std::int32_t> next;
+    std::vector<Reached> by;
+    const auto hops = static_cast<std::int32_t>(levels.size());
+    for (std::size_t i = 0; i < frontier().size(); ++i) {
+      for (const Arc& arc : arcs->of(frontier()[i])) {
+        if (arc.other != goal && !forwards[static_cast<std::size_t>(arc.other)]) continue;
+        const auto end = static_cast<std::uint32_t>(next.size());
+        const Seen::Entry e = seen.insert({arc.other, hops, end});
+        if (e.hops != hops) continue;
+        if (e.position == end) next.push_back(arc.other);
+        by.push_back({arc.link, i, e.position});
+      }
+    }
+    levels.push_back(std::move(next));
+    reached.push_back(std::move(by));
+  }
 };
 
 }  // namespace
@@ -110,106 +152,59 @@ struct Routes::State {
 
   Adjacency out;
   Adjacency in;
-  std::vector<bool> forwards;     // by vertex
+  std::vector<char> forwards;     // by vertex
   std::vector<double> bandwidth;  // by link, B/s
   std::vector<double> latency;    // by link, s
 };
 
-namespace {
-
-/// One side of the search: all vertices at `hops` from its end.
-struct Side {
-  const Adjacency* arcs;
-  Seen seen;
-  std::vector<std::int32_t> frontier;
-  std::int32_t hops = 0;
-
-  Side(const Adjacency& adjacency, std::int32_t end) : arcs(&adjacency), frontier{end} { seen.insert(end, 0); }
-
-  [[nodiscard]] std::size_t work() const {
-    std::size_t sum = 0;
-    for (const std::int32_t v : frontier) sum += arcs->of(v).size();
-    return sum;
-  }
-  /// Goes one hop further, through vertices that forward or to `goal`.
-  void advance(const std::vector<bool>& forwards, std::int32_t goal) {
-    std::vector<std::int32_t> next;
-    ++hops;
-    for (const std::int32_t v : frontier) {
-      for (const Arc& arc : arcs->of(v)) {
-        if (arc.other != goal && !forwards[static_cast<std::size_t>(arc.other)]) continue;
-        if (seen.insert(arc.other, hops)) next.push_back(arc.other);
-      }
-    }
-    frontier = std::move(next);
-  }
-};
-
-/// Where the two searches met: the vertices of `a` that `b` has reached too.
-std::vector<std::int32_t> common(const Side& a, Side& b) {
-  std::vector<std::int32_t> both;
-  for (const std::int32_t v : a.frontier) {
-    if (b.seen.find(v)) both.push_back(v);
-  }
-  return both;
-}
-
-/// The steps from a level (given) to the next one away from the middle, and that level.
-std::vector<Step> outward(Side& side, const std::vector<std::int32_t>& level, std::int32_t next_hops, bool backward,
-                          std::vector<std::int32_t>& next) {
-  std::vector<Step> steps;
-  for (std::size_t i = 0; i < level.size(); ++i) {
-    // The side's own arcs lead away from its end; the path graph needs the arcs towards it.
-    for (const Arc& arc : side.arcs->of(level[i])) {
-      Seen::Entry* e = side.seen.find(arc.other);
-      if (!e || e->hops != next_hops) continue;
-      if (e->position == Seen::kUnplaced) {
-        e->position = static_cast<std::int32_t>(next.size());
-        next.push_back(arc.other);
-      }
-      const auto position = static_cast<std::size_t>(e->position);
-      steps.push_back(backward ? Step{arc.link, position, i} : Step{arc.link, i, position});
-    }
-  }
-  std::sort(steps.begin(), steps.end(), [](const Step& a, const Step& b) { return a.link < b.link; });
-  return steps;
-}
-
-}  // namespace
-
 PathGraph Routes::State::fewest_hops(std::int32_t from, std::int32_t to) const {
   Side source(out, from), target(in, to);
-  std::vector<std::int32_t> middle;
-  while (middle.empty()) {
-    if (source.frontier.empty() || target.frontier.empty()) return {};
+  constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
+  // Where the searches meet is a level of the graph: the index in it of each vertex of the two last levels.
+  std::vector<std::size_t> source_place, target_place;
+  std::size_t met = 0;
+  while (met == 0) {
+    if (source.frontier().empty() || target.frontier().empty()) return {};
     if (source.work() <= target.work()) {
       source.advance(forwards, to);
-      middle = common(source, target);
     } else {
       target.advance(forwards, from);
-      middle = common(target, source);
+    }
+    source_place.assign(source.frontier().size(), kNone);
+    target_place.assign(target.frontier().size(), kNone);
+    for (std::size_t i = 0; i < source_place.size(); ++i) {
+      // A vertex that both have seen is at the last distance of both: a shorter way would have met before.
+      const Seen::Entry* e = target.seen.find(source.frontier()[i]);
+      if (!e) continue;
+      source_place[i] = target_place[e->position] = met++;
     }
   }
-  // From the middle back to the source against the links, and on to the target along them.
-  const auto front = static_cast<std::size_t>(source.hops), back = static_cast<std::size_t>(target.hops);
-  PathGraph graph{.level_size = std::vector<std::size_t>(front + back + 1), .steps = {}};
-  graph.steps.resize(front + back);
-  graph.level_size[front] = middle.size();
-  source.arcs = &in;
-  target.arcs = &out;
-  std::vector<std::int32_t> level = middle;
+
+  // Keep the links that lead to the middle: back from it on the source's side, on from it on the target's.
+  const std::size_t front = source.reached.size(), back = target.reached.size();
+  PathGraph graph{.level_size = std::vector<std::size_t>(front + back + 1),
+                  .steps = std::vector<std::vector<Step>>(front + back)};
+  graph.level_size[front] = met;
   for (std::size_t i = front; i-- > 0;) {
-    std::vector<std::int32_t> next;
-    graph.steps[i] = outward(source, level, static_cast<std::int32_t>(i), true, next);
-    graph.level_size[i] = next.size();
-    level = std::move(next);
+    graph.level_size[i] = source.levels[i].size();
+    std::vector<std::size_t> nearer(graph.level_size[i], kNone);
+    for (const Side::Reached& r : source.reached[i]) {
+      if (source_place[r.far] == kNone) continue;
+      nearer[r.near] = r.near;
+      graph.steps[i].push_back({r.link, r.near, source_place[r.far]});
+    }
+    source_place = std::move(nearer);
   }
-  level = std::move(middle);
-  for (std::size_t i = front; i < front + back; ++i) {
-    std::vector<std::int32_t> next;
-    graph.steps[i] = outward(target, level, static_cast<std::int32_t>(front + back - i - 1), false, next);
-    graph.level_size[i + 1] = next.size();
-    level = std::move(next);
+  for (std::size_t i = back; i-- > 0;) {
+    const std::size_t level = front + back - i;  // of the nearer ends
+    graph.level_size[level] = target.levels[i].size();
+    std::vector<std::size_t> nearer(graph.level_size[level], kNone);
+    for (const Side::Reached& r : target.reached[i]) {
+      if (target_place[r.far] == kNone) continue;
+      nearer[r.near] = r.near;
+      graph.steps[level - 1].push_back({r.link, target_place[r.far], r.near});
+    }
+    target_place = std::move(nearer);
   }
   return graph;
 }
@@ -223,6 +218,16 @@ Route Routes::between(VertexId from, VertexId to) const {
   assert(from != to && "a route joins two different GPUs");
   const PathGraph graph = state_->fewest_hops(from.value(), to.value());
   if (graph.steps.empty()) return {};
+  const auto has_one = [](const std::vector<Step>& steps) { return steps.size() == 1; };
+  if (std::all_of(graph.steps.begin(), graph.steps.end(), has_one)) {
+    Route route{.links = {}, .latency = Seconds(0)};
+    route.links.reserve(graph.steps.size());
+    for (const std::vector<Step>& steps : graph.steps) {
+      route.links.push_back({steps.front().link, 1.0});
+      route.latency += Seconds(state_->latency[steps.front().link.index()]);
+    }
+    return route;
+  }
 
   // The widest bottleneck of any path to each vertex.
   std::vector<double> width{std::numeric_limits<double>::infinity()};

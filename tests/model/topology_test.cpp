@@ -4,6 +4,7 @@
 
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <functional>
 #include <map>
 
 #include "tests/model/spec_files.hpp"
@@ -103,7 +104,7 @@ TEST_CASE("among the fewest hops the widest bottleneck wins, and ties split equa
   }
 }
 
-TEST_CASE("the shares of a route are a unit flow along fewest-hop paths") {
+TEST_CASE("the shares of a route are a unit flow, equal over the widest of the fewest-hop paths") {
   CHECK(rc::check("conservation at every vertex", [] {
     const int vertices = *rc::gen::inRange(2, 14);
     std::vector<VertexKind> kinds{kGpu, kGpu};
@@ -128,6 +129,38 @@ TEST_CASE("the shares of a route are a unit flow along fewest-hop paths") {
     }
     RC_ASSERT(route.links.empty() == (hops[1] >= 1000));
     if (route.links.empty()) return;
+
+    // All fewest-hop paths by trying every link; the widest of them share the transfer equally.
+    std::vector<std::vector<std::size_t>> paths;
+    std::vector<std::size_t> path;
+    const std::function<void(std::size_t)> extend = [&](std::size_t vertex) {
+      if (vertex == 1) paths.push_back(path);
+      if (vertex == 1 || (vertex != 0 && kinds[vertex] == kGpu)) return;
+      for (std::size_t i = 0; i < t.links.size(); ++i) {
+        const std::size_t next = t.links[i].to.index();
+        if (t.links[i].from.index() != vertex || hops[next] != hops[vertex] + 1) continue;
+        path.push_back(i);
+        extend(next);
+        path.pop_back();
+      }
+    };
+    extend(0);
+    const auto width = [&](const std::vector<std::size_t>& p) {
+      double w = 1e9;
+      for (const std::size_t i : p) w = std::min(w, t.links[i].bandwidth.value());
+      return w;
+    };
+    double widest = 0;
+    for (const auto& p : paths) widest = std::max(widest, width(p));
+    std::map<std::size_t, double> expected;
+    const auto ties = std::count_if(paths.begin(), paths.end(), [&](const auto& p) { return width(p) == widest; });
+    for (const auto& p : paths) {
+      for (const std::size_t i : p) {
+        if (width(p) == widest) expected[i] += 1 / static_cast<double>(ties);
+      }
+    }
+    RC_ASSERT(expected.size() == route.links.size());
+    for (const RouteLink& l : route.links) RC_ASSERT(std::abs(expected.at(l.link.index()) - l.share) < 1e-12);
 
     std::vector<double> net(kinds.size(), 0);
     double hop_sum = 0;

@@ -102,6 +102,84 @@ bool takes_part(const Communication& c, const GroupFamily& family, std::int64_t 
   return offset >= c.first && offset < c.first + c.count;
 }
 
+bool is_pairwise(const Communication& c) {
+  return c.collective == Collective::AllToAll || c.collective == Collective::SendReceive;
+}
+
+/// Bytes between the positions of one group in one communication.
+class FlowBytes {
+ public:
+  FlowBytes(const Program& program, const Operation& operation, RankId member)
+      : program_(program),
+        operation_(operation),
+        c_(*operation.communication()),
+        family_(program.group(c_.group)),
+        base_(family_.base(member)) {
+    const Slice& input = operation.reads.front();
+    const Buffer& buffer = program.buffer(input.buffer);
+    row_bytes_ = buffer.columns * size_of(buffer.dtype);
+    if (family_.size == 1 || is_pairwise(c_)) return;
+    if (c_.collective == Collective::Broadcast) {
+      total_ = row_count(program, input.rows, base_) * row_bytes_;
+      return;
+    }
+    for (std::int64_t p = 0; p < family_.size; ++p) {
+      const std::int64_t rows = row_count(program, input.rows, rank(p));
+      block_.push_back(row_bytes_ * (c_.collective == Collective::AllGather ? rows : part(rows, p, family_.size)));
+      total_ += block_.back();
+    }
+  }
+
+  void add_sent_by(std::int64_t from, std::vector<Flow>& flows) const {
+    if (!is_pairwise(c_)) return add(from, (from + 1) % family_.size, flows);
+    for (std::int64_t to = 0; to < family_.size; ++to) add(from, to, flows);
+  }
+
+  void add_received_by(std::int64_t to, std::vector<Flow>& flows) const {
+    if (!is_pairwise(c_)) return add((to - 1 + family_.size) % family_.size, to, flows);
+    for (std::int64_t from = 0; from < family_.size; ++from) add(from, to, flows);
+  }
+
+ private:
+  [[nodiscard]] RankId rank(std::int64_t position) const { return family_.member(base_, position); }
+
+  void add(std::int64_t from, std::int64_t to, std::vector<Flow>& flows) const {
+    if (from == to) return;
+    const std::int64_t bytes = is_pairwise(c_) ? pair_bytes(from, to) : ring_bytes(from, to);
+    if (bytes > 0) flows.push_back({rank(from), rank(to), bytes});
+  }
+
+  [[nodiscard]] std::int64_t pair_bytes(std::int64_t from, std::int64_t to) const {
+    if (!takes_part(c_, family_, from, to)) return 0;
+    return row_bytes_ * rows_between(program_, operation_, c_, rank(from), rank(to));
+  }
+
+  /// To the next position. A ring passes on all blocks but one: the receiver's own when they are gathered, the
+  /// sender's own when they are added up.
+  [[nodiscard]] std::int64_t ring_bytes(std::int64_t from, std::int64_t to) const {
+    if (c_.collective == Collective::Broadcast) return to == 0 ? 0 : total_;
+    const std::int64_t own = block_[static_cast<std::size_t>(from)], theirs = block_[static_cast<std::size_t>(to)];
+    switch (c_.collective) {
+      case Collective::AllGather: return total_ - theirs;
+      case Collective::ReduceScatter: return total_ - own;
+      case Collective::AllReduce: return 2 * total_ - own - theirs;
+      case Collective::AllToAll:
+      case Collective::Broadcast:
+      case Collective::SendReceive: break;
+    }
+    return 0;
+  }
+
+  const Program& program_;
+  const Operation& operation_;
+  const Communication& c_;
+  const GroupFamily& family_;
+  RankId base_;
+  std::int64_t row_bytes_ = 0;
+  std::int64_t total_ = 0;           // of a ring or a chain
+  std::vector<std::int64_t> block_;  // of a ring: what each position owns
+};
+
 }  // namespace
 
 ExpertRange local_experts(const Program& program, RoutingId routing, RankId rank) {
@@ -177,56 +255,24 @@ ComputeLoad compute_load(const Program& program, const Operation& operation, Ran
 }
 
 std::vector<Flow> group_flows(const Program& program, const Operation& operation, RankId member) {
-  const Communication& c = *operation.communication();
-  const GroupFamily& family = program.group(c.group);
-  const RankId base = family.base(member);
-  const Slice& input = operation.reads.front();
-  const Buffer& buffer = program.buffer(input.buffer);
-  const std::int64_t row_bytes = buffer.columns * size_of(buffer.dtype);
+  const GroupFamily& family = program.group(operation.communication()->group);
+  const FlowBytes flow_bytes(program, operation, member);
   std::vector<Flow> flows;
-  const auto add = [&](std::int64_t from, std::int64_t to, std::int64_t bytes) {
-    if (bytes > 0 && from != to) flows.push_back({family.member(base, from), family.member(base, to), bytes});
-  };
-  if (family.size == 1) return flows;
+  for (std::int64_t p = 0; p < family.size; ++p) flow_bytes.add_sent_by(p, flows);
+  return flows;
+}
 
-  if (c.collective == Collective::AllToAll || c.collective == Collective::SendReceive) {
-    for (std::int64_t from = 0; from < family.size; ++from) {
-      for (std::int64_t to = 0; to < family.size; ++to) {
-        if (from == to || !takes_part(c, family, from, to)) continue;
-        add(from, to, row_bytes * rows_between(program, operation, c, family.member(base, from), family.member(base, to)));
-      }
-    }
-    return flows;
-  }
+std::vector<Flow> flows_from(const Program& program, const Operation& operation, RankId rank) {
+  const GroupFamily& family = program.group(operation.communication()->group);
+  std::vector<Flow> flows;
+  FlowBytes(program, operation, rank).add_sent_by(family.position(rank), flows);
+  return flows;
+}
 
-  std::vector<std::int64_t> block(static_cast<std::size_t>(family.size));  // what each position owns
-  std::int64_t total = 0;
-  for (std::int64_t p = 0; p < family.size; ++p) {
-    const RankId rank = family.member(base, p);
-    const std::int64_t rows = c.collective == Collective::AllGather
-                                  ? row_count(program, input.rows, rank)
-                                  : part(row_count(program, input.rows, rank), p, family.size);
-    block[static_cast<std::size_t>(p)] = rows * row_bytes;
-    total += rows * row_bytes;
-  }
-  for (std::int64_t p = 0; p < family.size; ++p) {
-    const std::int64_t next = (p + 1) % family.size;
-    const std::int64_t own = block[static_cast<std::size_t>(p)], theirs = block[static_cast<std::size_t>(next)];
-    switch (c.collective) {
-      case Collective::AllGather: add(p, next, total - theirs); break;
-      case Collective::ReduceScatter: add(p, next, total - own); break;
-      case Collective::AllReduce: add(p, next, 2 * total - own - theirs); break;
-      case Collective::Broadcast: {
-        if (next != 0) add(p, next, row_count(program, input.rows, base) * row_bytes);
-        break;
-      }
-      case Collective::AllToAll:
-      case Collective::SendReceive: break;
-    }
-  }
-  std::sort(flows.begin(), flows.end(), [](const Flow& a, const Flow& b) {
-    return std::pair(a.from, a.to) < std::pair(b.from, b.to);
-  });
+std::vector<Flow> flows_to(const Program& program, const Operation& operation, RankId rank) {
+  const GroupFamily& family = program.group(operation.communication()->group);
+  std::vector<Flow> flows;
+  FlowBytes(program, operation, rank).add_received_by(family.position(rank), flows);
   return flows;
 }
 
@@ -234,7 +280,7 @@ std::int64_t message_size(const Program& program, const Operation& operation, Ra
   const Communication& c = *operation.communication();
   const GroupFamily& family = program.group(c.group);
   std::int64_t total = 0;
-  if (c.collective == Collective::AllToAll || c.collective == Collective::SendReceive) {
+  if (is_pairwise(c)) {
     const Buffer& buffer = program.buffer(operation.reads.front().buffer);
     for (std::int64_t p = 0; p < family.size; ++p) {
       if (!takes_part(c, family, family.position(rank), p)) continue;

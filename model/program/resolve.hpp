@@ -54,6 +54,10 @@ struct Flow {
 /// reduce-scatter and all-reduce are rings, broadcast a chain from position 0: each neighbour link carries all of it.
 [[nodiscard]] std::vector<Flow> group_flows(const Program& program, const Operation& operation, RankId member);
 
+/// Of these, what one rank sends, ordered by receiver, or receives, ordered by sender. O(group size) row counts.
+[[nodiscard]] std::vector<Flow> flows_from(const Program& program, const Operation& operation, RankId rank);
+[[nodiscard]] std::vector<Flow> flows_to(const Program& program, const Operation& operation, RankId rank);
+
 /// The n of the alpha-beta model for this rank (see AlphaBeta), in bytes.
 [[nodiscard]] std::int64_t message_size(const Program& program, const Operation& operation, RankId rank);
 

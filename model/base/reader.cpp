@@ -93,7 +93,7 @@ std::string MapReader::text(std::string_view key) {
 
 std::string MapReader::text_or(std::string_view key, std::string fallback) {
   const Node* n = optional(key);
-  return n ? std::string(scalar(key, *n, "a text").value_or("")) : fallback;
+  return n ? std::string(scalar(key, *n, "a text").value_or("")) : std::move(fallback);
 }
 
 std::int64_t MapReader::integer(std::string_view key, std::int64_t least, std::int64_t most) {

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "model/specs/origins.hpp"
+
 namespace moeplan {
 
 namespace {

@@ -1,7 +1,5 @@
 #include "model/specs/workload.hpp"
 
-#include "model/specs/origins.hpp"
-
 #include <fmt/format.h>
 
 #include "model/specs/origins.hpp"

@@ -1,2 +1,36 @@
+// The `moeplan` executable: subcommands, exit codes and the form of errors. Exit codes: 0 done; 1 failed check; 2 bad
+// input; 3 nothing feasible.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
 #include <cstdio>
-int main(){return 0;}
+#include <new>
+
+#include "cli/commands.hpp"
+#include "model/base/diagnostics.hpp"
+
+int main(int argc, char** argv) {
+  using moeplan::ExitCode;
+  CLI::App app{"Plans Mixture-of-Experts models on GPU clusters: which parallel degrees, placement and schedule are "
+               "fastest, how fast, how far from the provable limit, and why."};
+  app.name("moeplan");
+  app.set_version_flag("--version", MOEPLAN_VERSION);
+  app.require_subcommand(1);
+  ExitCode code = ExitCode::Done;
+  moeplan::add_plan_command(app, code);
+  moeplan::add_simulate_command(app, code);
+  moeplan::add_list_command(app, code);
+  moeplan::add_import_command(app, code);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? 0 : static_cast<int>(ExitCode::BadInput);
+  } catch (const moeplan::InputError& e) {
+    fmt::print(stderr, "{}\n", e.what());
+    return static_cast<int>(ExitCode::BadInput);
+  } catch (const std::bad_alloc&) {
+    fmt::print(stderr, "not enough memory for this input on this machine\n");
+    return static_cast<int>(ExitCode::BadInput);
+  }
+  return static_cast<int>(code);
+}

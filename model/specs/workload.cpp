@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "model/specs/origins.hpp"
 
 namespace moeplan {
@@ -13,6 +15,8 @@ namespace {
 constexpr std::int64_t kMostSequences = std::int64_t{1} << 24;
 constexpr std::int64_t kLongestSequence = std::int64_t{1} << 24;
 constexpr std::int64_t kMostTokens = std::int64_t{1} << 32;
+// The context length that most published models are pre-trained with before it is extended (assumed default, 2024).
+constexpr std::int64_t kAutoSequence = 4096;
 constexpr double kLeastCapacity = 0.001, kMostCapacity = 1000;
 
 bool is_word(const MapReader& reader, std::string_view key, std::string_view word) {
@@ -22,13 +26,22 @@ bool is_word(const MapReader& reader, std::string_view key, std::string_view wor
 
 }  // namespace
 
-Workload read_workload(const Node& document) {
+Workload read_workload(const Node& document, std::int64_t learned_positions) {
   Diagnostics diagnostics;
   MapReader reader(document, "", diagnostics);
   Workload w{};
   w.name = reader.text("name");
   w.global_batch = reader.integer("global_batch", 1, kMostSequences);
-  w.sequence_length = reader.integer("sequence_length", 1, kLongestSequence);
+  if (is_word(reader, "sequence_length", "auto")) {
+    (void)reader.find("sequence_length");
+    w.sequence_length = learned_positions > 0 ? std::min(learned_positions, kAutoSequence) : kAutoSequence;
+  } else {
+    w.sequence_length = reader.integer("sequence_length", 1, kLongestSequence);
+  }
+  if (learned_positions > 0 && w.sequence_length > learned_positions) {
+    reader.complain("sequence_length", fmt::format("{} exceeds the {} positions that the model has learned; expected at most that, or auto",
+                                                   w.sequence_length, learned_positions));
+  }
   if (w.global_batch > kMostTokens / w.sequence_length) {
     reader.complain("global_batch",
                     fmt::format("{} sequences of {} tokens are out of range; expected at most {} tokens",

@@ -22,7 +22,9 @@ class S1 : public Schedule {
   std::string_view summary() const override {
     return "Parm S1: tokens split over tensor-parallel ranks before the gate, gathered after decode [Parm fig. 3b]";
   }
-  std::string obstacle(const Degrees&) const override { return ""; }
+  std::string obstacle(const Degrees& degrees) const override {
+    return degrees.tp == 1 && degrees.esp == 1 ? "parm_s1 without tp or esp is the baseline" : "";
+  }
 
   void lower_forward(const MoeLayer& l, BlockBuilder& b) const override {
     MoeParts parts(l, b);
@@ -66,7 +68,7 @@ class S2 : public Schedule {
                          : "Parm S2 with all-to-all and all-gather in turn (AAS) [Parm sec. VI-C]";
   }
   std::string obstacle(const Degrees& degrees) const override {
-    return degrees.tp == 1 ? "parm_s2 without tensor parallelism is parm_s1" : "";
+    return degrees.tp == 1 ? "parm_s2 without tp is parm_s1" : "";
   }
 
   void lower_forward(const MoeLayer& l, BlockBuilder& b) const override {

@@ -112,5 +112,6 @@ TEST_CASE("The workloads that come with the program can be read") {
   CHECK(files >= 3);
   const Workload w = read_workload(load_document(folder / "default.yaml"));
   CHECK(w.global_batch * w.sequence_length == 1 << 20);
+  CHECK(read_workload(load_document(folder / "default.yaml"), 1024).sequence_length == 1024);
   CHECK(read_workload(load_document(folder / "skewed.yaml")).routing.shape == RoutingShape::Zipf);
 }

@@ -1,0 +1,153 @@
+// moeplan plan --cluster C --model M [--workload W] [--world N] [-o plan.yaml] ...
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <cstdio>
+#include <memory>
+
+#include "cli/commands.hpp"
+#include "cli/plan_report.hpp"
+#include "cli/progress.hpp"
+#include "model/program/trace.hpp"
+#include "planner/schedule.hpp"
+
+namespace moeplan {
+
+namespace {
+
+struct Options {
+  std::string cluster, model, workload = "default", output, trace, schedule, placement = "auto";
+  std::vector<std::string> overrides;
+  std::int64_t world = 0, tp = 0, cp = 0, ep = 0, esp = 0, dp = 0, pp = 0, top = 5, threads = 0;
+  std::uint64_t seed = 0;
+  bool has_seed = false, json = false, quiet = false;
+};
+
+std::optional<std::int64_t> given(std::int64_t value) {
+  return value > 0 ? std::optional(value) : std::nullopt;
+}
+
+SearchSpace search_space(const Options& o) {
+  Diagnostics wrong;
+  std::vector<std::string> names;
+  for (const auto& s : schedules()) names.emplace_back(s->name());
+  if (!o.schedule.empty() && !find_schedule(o.schedule)) {
+    wrong.add({"--schedule"}, "", fmt::format("{} is not known{}", in_quotes(o.schedule), suggestion(o.schedule, names)));
+  }
+  if (o.placement != "auto" && o.placement != "contiguous") {
+    wrong.add({"--placement"}, "", fmt::format("{} is not known; one of auto, contiguous", in_quotes(o.placement)));
+  }
+  for (const auto& [name, value] : {std::pair{"--cp", o.cp}, std::pair{"--pp", o.pp}}) {
+    if (value > 1) wrong.add({name}, "", fmt::format("{} is not supported by this version; only 1 is", value));
+  }
+  wrong.throw_if_any();
+  SearchSpace space;
+  if (!o.schedule.empty()) space.schedule = o.schedule;
+  space.tp = given(o.tp);
+  space.ep = given(o.ep);
+  space.esp = given(o.esp);
+  space.dp = given(o.dp);
+  space.threads = static_cast<int>(o.threads);
+  return space;
+}
+
+/// Degrees that the user fixed and that no division of the GPUs can have.
+void check_degrees(const Options& o, std::int64_t world) {
+  Diagnostics wrong;
+  const auto check = [&](const char* name, std::int64_t product, const std::string& what) {
+    if (product > 0 && world % product != 0) {
+      wrong.add({name}, "", fmt::format("{} does not divide the {} GPUs", what, world));
+    }
+  };
+  check("--tp", o.tp, fmt::format("{}", o.tp));
+  check("--dp", o.dp, fmt::format("{}", o.dp));
+  check("--ep", o.ep, fmt::format("{}", o.ep));
+  check("--esp", o.esp, fmt::format("{}", o.esp));
+  if (wrong.empty() && o.tp > 0 && o.dp > 0 && o.tp * o.dp != world) {
+    wrong.add({"--tp, --dp"}, "", fmt::format("{} x {} is not the {} GPUs", o.tp, o.dp, world));
+  }
+  if (wrong.empty() && o.ep > 0 && o.esp > 0) {
+    check("--ep, --esp", o.ep * o.esp, fmt::format("{} x {}", o.ep, o.esp));
+  }
+  wrong.throw_if_any();
+}
+
+void run(const Options& o, ExitCode& code) {
+  const auto start = std::chrono::steady_clock::now();
+  const SearchSpace space = search_space(o);
+  std::vector<std::string> overrides = o.overrides;
+  if (o.has_seed) overrides.push_back(fmt::format("workload.routing.seed={}", o.seed));
+  PlanInputs documents = load_inputs(o.cluster, o.model, o.workload, overrides);
+  const Inputs inputs = read_inputs(documents);
+  const Cluster cluster = build_cluster(inputs.cluster, given(o.world));
+  check_degrees(o, cluster.world_size());
+
+  SearchResult result;
+  std::vector<Prediction> predictions;
+  {
+    Progress progress("planning", o.quiet);
+    result = search(inputs.model, inputs.workload, cluster, space,
+                    [&](std::int64_t done, std::int64_t total) { progress.show(done, total); });
+    const auto shown = std::min(static_cast<std::size_t>(o.top), result.ranked.size());
+    for (std::size_t i = 0; i < shown; ++i) {
+      predictions.push_back(predict(inputs.model, inputs.workload, cluster, result.ranked[i].candidate));
+    }
+  }
+  if (result.ranked.empty()) {
+    if (o.json) fmt::print("{}", infeasible_json(inputs, cluster, result));
+    fmt::print(stderr, "{}", infeasible_page(inputs, cluster, result));
+    code = ExitCode::NothingFeasible;
+    return;
+  }
+  const Prediction& best = predictions.front();
+  if (!o.output.empty()) {
+    Plan plan{.inputs = documents, .world_size = cluster.world_size(), .candidate = result.ranked.front().candidate,
+              .makespan = best.makespan, .estimate = best.estimate, .least_bound = result.least_bound};
+    write_plan(plan, o.output);
+  }
+  if (!o.trace.empty()) write_chrome_trace(o.trace, best.program, best.timeline, {.node_of_rank = cluster.node_of_rank, .ranks = {}});
+  const double wall = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const PlanReport report{inputs, documents, cluster, result, predictions, wall};
+  if (o.json) {
+    fmt::print("{}", plan_json(report));
+    return;
+  }
+  fmt::print("{}", plan_page(report));
+  if (!o.output.empty()) fmt::print("\n  plan   {}\n", o.output);
+  if (!o.trace.empty()) fmt::print("  trace  {}  (open it in ui.perfetto.dev)\n", o.trace);
+}
+
+}  // namespace
+
+void add_plan_command(CLI::App& app, ExitCode& code) {
+  auto* c = app.add_subcommand("plan", "Find the fastest plan for a model on a cluster");
+  auto o = std::make_shared<Options>();
+  c->add_option("--cluster", o->cluster, "Name in configs/clusters, or a file")->required();
+  c->add_option("--model", o->model, "Name in configs/models, a file, or a Hugging Face config.json")->required();
+  c->add_option("--workload", o->workload, "Name in configs/workloads, or a file")->capture_default_str();
+  const CLI::Range count(std::int64_t{1}, std::int64_t{1'048'576});
+  c->add_option("--world", o->world, "GPUs to use: the first N; a template grows in whole nodes")->check(count);
+  c->add_option("-o,--output", o->output, "Write the plan file here");
+  c->add_option("--trace", o->trace, "Write a Chrome trace of the best plan here");
+  c->add_option("--schedule", o->schedule, "Only this schedule of the MoE layers (moeplan list schedules)");
+  c->add_option("--placement", o->placement, "Only this expert placement, or auto")->capture_default_str();
+  c->add_option("--tp", o->tp, "Only this tensor-parallel size")->check(count);
+  c->add_option("--cp", o->cp, "Only this context-parallel size")->check(count);
+  c->add_option("--ep", o->ep, "Only this expert-parallel size")->check(count);
+  c->add_option("--esp", o->esp, "Only this number of shards an expert")->check(count);
+  c->add_option("--dp", o->dp, "Only this data-parallel size")->check(count);
+  c->add_option("--pp", o->pp, "Only this number of pipeline stages")->check(count);
+  c->add_option("--top", o->top, "How many candidates to show")->check(CLI::Range(1, 100))->capture_default_str();
+  c->add_option("--threads", o->threads, "Threads; 0: one a core; the result is the same")->check(CLI::Range(0, 1024));
+  auto* seed = c->add_option("--seed", o->seed, "Seed of the routing scenario");
+  c->add_option("-C", o->overrides, "Override a value: cluster.a.b=c, model.a=b, workload.a=b")->take_all();
+  c->add_flag("--json", o->json, "Print JSON");
+  c->add_flag("--quiet", o->quiet, "No progress bar");
+  c->callback([o, seed, &code] {
+    o->has_seed = seed->count() > 0;
+    run(*o, code);
+  });
+}
+
+}  // namespace moeplan

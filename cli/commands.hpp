@@ -1,0 +1,17 @@
+// The subcommands of `moeplan`, one file each. Each adds itself to the application; its callback sets the exit code.
+#pragma once
+
+namespace CLI {
+class App;
+}
+
+namespace moeplan {
+
+enum class ExitCode { Done = 0, FailedCheck = 1, BadInput = 2, NothingFeasible = 3 };
+
+void add_plan_command(CLI::App& app, ExitCode& code);
+void add_simulate_command(CLI::App& app, ExitCode& code);
+void add_list_command(CLI::App& app, ExitCode& code);
+void add_import_command(CLI::App& app, ExitCode& code);
+
+}  // namespace moeplan

@@ -1,0 +1,138 @@
+#include "cli/inputs.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "model/specs/hf_config.hpp"
+#include "model/specs/origins.hpp"
+
+namespace moeplan {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+[[noreturn]] void fail(std::string what, std::string key, std::string message) {
+  throw InputError({{std::move(what)}, std::move(key), std::move(message)});
+}
+
+void apply_override(PlanInputs& inputs, const std::string& text) {
+  const std::string origin = "-C " + text;
+  const std::size_t equals = text.find('=');
+  const std::size_t dot = text.find('.');
+  if (equals == std::string::npos || dot == std::string::npos || dot > equals) {
+    fail(origin, "", "expected KEY=VALUE with a key such as cluster.gpu.memory, model.layers[0].repeat or workload.global_batch");
+  }
+  const std::string root = text.substr(0, dot), path = text.substr(dot + 1, equals - dot - 1);
+  const std::vector<std::string> roots{"cluster", "model", "workload"};
+  Node* document = root == "cluster"    ? &inputs.cluster
+                   : root == "model"    ? &inputs.model
+                   : root == "workload" ? &inputs.workload
+                                        : nullptr;
+  if (!document) fail(origin, "", fmt::format("{} is no root of a key{}", in_quotes(root), suggestion(root, roots)));
+  override_value(*document, path, text.substr(equals + 1), origin);
+}
+
+}  // namespace
+
+fs::path config_directory() {
+  if (const char* set = std::getenv("MOEPLAN_CONFIGS"); set && *set) return set;
+  std::error_code ignored;
+  const fs::path installed = fs::read_symlink("/proc/self/exe", ignored).parent_path() / "../share/moeplan/configs";
+  if (fs::is_directory(installed, ignored)) return installed;
+  return fs::path(MOEPLAN_SOURCE_CONFIGS);
+}
+
+std::vector<std::string> config_names(const std::string& kind) {
+  std::vector<std::string> names;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(config_directory() / kind, ignored)) {
+    if (entry.path().extension() == ".yaml") names.push_back(entry.path().stem());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+fs::path find_config(const std::string& kind, const std::string& name) {
+  if (name.empty()) fail("", "", fmt::format("the name of a file of configs/{} is empty", kind));
+  std::error_code ignored;
+  const fs::path as_path(name);
+  if (name.find('/') != std::string::npos || (as_path.has_extension() && fs::exists(as_path, ignored))) return as_path;
+  const fs::path named = config_directory() / kind / (name + ".yaml");
+  if (fs::is_regular_file(named, ignored)) return named;
+  const std::vector<std::string> names = config_names(kind);
+  fail(name, "", fmt::format("is no file of configs/{}{}; a path is written with a slash, as ./{}", kind,
+                             suggestion(name, names), name));
+}
+
+Node load_model_document(const fs::path& path) {
+  const Node document = load_document(path);
+  if (!is_hf_config(document)) return document;
+  const std::string name = path.stem() == "config" ? path.parent_path().filename() : path.stem();
+  return model_document(model_from_hf_config(document, name.empty() ? "model" : name));
+}
+
+PlanInputs load_inputs(const std::string& cluster, const std::string& model, const std::string& workload,
+                       const std::vector<std::string>& overrides) {
+  // Everything that is wrong with any of the three is said at once.
+  std::vector<Diagnostic> wrong;
+  const auto collect = [&](auto load) {
+    try {
+      load();
+    } catch (const InputError& e) {
+      wrong.insert(wrong.end(), e.diagnostics().begin(), e.diagnostics().end());
+    }
+  };
+  PlanInputs inputs;
+  collect([&] {
+    inputs.cluster_source = find_config("clusters", cluster);
+    inputs.cluster = load_document(inputs.cluster_source);
+    embed_gpu(inputs.cluster, {config_directory() / "gpus"});
+  });
+  collect([&] {
+    inputs.model_source = find_config("models", model);
+    inputs.model = load_model_document(inputs.model_source);
+  });
+  collect([&] {
+    inputs.workload_source = find_config("workloads", workload);
+    inputs.workload = load_document(inputs.workload_source);
+  });
+  if (!wrong.empty()) throw InputError(wrong);
+  apply_overrides(inputs, overrides);
+  return inputs;
+}
+
+void apply_overrides(PlanInputs& inputs, const std::vector<std::string>& overrides) {
+  std::vector<Diagnostic> wrong;
+  for (const std::string& text : overrides) {
+    try {
+      apply_override(inputs, text);
+    } catch (const InputError& e) {
+      wrong.insert(wrong.end(), e.diagnostics().begin(), e.diagnostics().end());
+    }
+    inputs.overrides.push_back(text);
+  }
+  if (!wrong.empty()) throw InputError(wrong);
+  record_overrides(inputs.cluster);
+}
+
+Inputs read_inputs(const PlanInputs& documents) {
+  std::vector<Diagnostic> wrong;
+  Inputs inputs;
+  const auto collect = [&](auto read) {
+    try {
+      read();
+    } catch (const InputError& e) {
+      wrong.insert(wrong.end(), e.diagnostics().begin(), e.diagnostics().end());
+    }
+  };
+  collect([&] { inputs.cluster = read_cluster(documents.cluster); });
+  collect([&] { inputs.model = read_model(documents.model); });
+  collect([&] { inputs.workload = read_workload(documents.workload, inputs.model.position_embeddings); });
+  if (!wrong.empty()) throw InputError(wrong);
+  return inputs;
+}
+
+}  // namespace moeplan

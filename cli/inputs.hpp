@@ -1,0 +1,44 @@
+// From the names on the command line to resolved documents and typed values.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/specs/cluster.hpp"
+#include "model/specs/model_spec.hpp"
+#include "model/specs/workload.hpp"
+#include "planner/plan.hpp"
+
+namespace moeplan {
+
+/// Where configs/ lies: $MOEPLAN_CONFIGS, beside the installed executable (../share/moeplan/configs), or the sources.
+[[nodiscard]] std::filesystem::path config_directory();
+
+/// A path as it is if it has a slash or names an existing file with an ending; else NAME.yaml in configs/KIND. Raises InputError with
+/// the nearest name.
+[[nodiscard]] std::filesystem::path find_config(const std::string& kind, const std::string& name);
+
+/// Names in configs/KIND, sorted.
+[[nodiscard]] std::vector<std::string> config_names(const std::string& kind);
+
+/// Loads, merges, embeds and overrides (`-C cluster.a.b=c`). Raises InputError.
+[[nodiscard]] PlanInputs load_inputs(const std::string& cluster, const std::string& model, const std::string& workload,
+                                     const std::vector<std::string>& overrides);
+
+/// Applies `cluster.a.b=c` and the like, and notes them. Raises InputError with all that are wrong.
+void apply_overrides(PlanInputs& inputs, const std::vector<std::string>& overrides);
+
+/// The typed values of resolved documents.
+struct Inputs {
+  ClusterSpec cluster;
+  ModelSpec model;
+  Workload workload;
+};
+[[nodiscard]] Inputs read_inputs(const PlanInputs& documents);
+
+/// A model document from a file in our form or a Hugging Face config.json.
+[[nodiscard]] Node load_model_document(const std::filesystem::path& path);
+
+}  // namespace moeplan

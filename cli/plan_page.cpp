@@ -1,0 +1,202 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cli/plan_report.hpp"
+#include "model/base/unit_text.hpp"
+#include "model/specs/origins.hpp"
+
+namespace moeplan {
+
+namespace {
+
+std::string gib(Bytes n) { return fmt::format("{:.1f}", n.value() / 1073741824.0); }
+
+std::string shortened(const std::string& text) {
+  constexpr std::size_t kLine = 110;
+  return text.size() <= kLine ? text : text.substr(0, kLine - 3) + "...";
+}
+
+std::string degrees_text(const Candidate& c) {
+  const Degrees& d = c.degrees;
+  return fmt::format("tp {} dp {} | ep {} esp {} edp {} | micro batch {}", d.tp, d.dp, d.ep, d.esp, d.edp, c.micro_batch);
+}
+
+std::string header(const Inputs& inputs, const Cluster& cluster) {
+  const Workload& w = inputs.workload;
+  std::string out = fmt::format("{} on {} x {} of {}\n  workload       {}: {}, {} sequences of {} tokens, {}, ",
+                                inputs.model.name, cluster.world_size(), cluster.gpu.name, cluster.name, w.name,
+                                name_of<Mode>(kModeNames, w.mode), w.global_batch, w.sequence_length,
+                                name_of<Dtype>(kDtypeNames, w.dtype));
+  if (w.mode == Mode::Train) {
+    out += fmt::format("{} with ZeRO {}, {} recomputation, ", name_of<Optimizer>(kOptimizerNames, w.optimizer),
+                       w.zero_stage, name_of<Recompute>(kRecomputeNames, w.recompute));
+  }
+  return out + (w.capacity_factor ? fmt::format("capacity factor {}\n", *w.capacity_factor)
+                                  : fmt::format("dropless, {} routing (seed {})\n",
+                                                name_of<RoutingShape>(kRoutingShapeNames, w.routing.shape),
+                                                w.routing.seed));
+}
+
+std::string memory_text(const MemoryUse& m, const GpuSpec& gpu) {
+  return fmt::format("{} GiB of {}: weights {}, gradients {}, optimizer {}, activations {}, working buffers {}",
+                     gib(m.total()), gib(gpu.memory), gib(m.weights), gib(m.gradients), gib(m.optimizer),
+                     gib(m.activations), gib(m.working));
+}
+
+/// The classes in which `other` spends more than `best`, the most first: why it lost.
+std::string why(const Prediction& other, const Prediction& best) {
+  struct Loss {
+    std::string_view name;
+    Seconds time;
+  };
+  std::vector<Loss> losses;
+  for (const auto& [op_class, name] : kOpClassNames) {
+    Seconds delta{};
+    for (const ClassTime& t : other.slowest.classes) {
+      if (t.op_class == op_class) delta += visible(t);
+    }
+    for (const ClassTime& t : best.slowest.classes) {
+      if (t.op_class == op_class) delta -= visible(t);
+    }
+    losses.push_back({name, delta});
+  }
+  std::stable_sort(losses.begin(), losses.end(), [](const Loss& a, const Loss& b) { return a.time > b.time; });
+  std::string text;
+  const Seconds total = other.makespan.seconds() - best.makespan.seconds();
+  for (std::size_t i = 0; i < 3; ++i) {
+    if (losses[i].time <= Seconds(0) || losses[i].time < 0.05 * total) break;
+    text += fmt::format("{}{} +{}", text.empty() ? "" : ", ", losses[i].name, human(losses[i].time));
+  }
+  return text.empty() ? "as fast within rounding" : text;
+}
+
+std::string candidate_table(const PlanReport& r) {
+  std::string out = fmt::format("  {:>2}  {:<12} {:>3} {:>4} {:>4} {:>4} {:>4} {:>5}  {:>10} {:>7}  {:>10} {:>10} {:>8}\n", "#",
+                                "schedule", "tp", "dp", "ep", "esp", "edp", "micro", "time", "", "computing",
+                                "exposed", "memory");
+  out += fmt::format("  {:>2}  {:<12} {:>3} {:>4} {:>4} {:>4} {:>4} {:>5}  {:>10} {:>7}  {:>10} {:>10} {:>8}\n", "", "",
+                     "", "", "", "", "", "batch", "", "", "", "communic.", "GiB");
+  for (std::size_t i = 0; i < r.predictions.size(); ++i) {
+    const Prediction& p = r.predictions[i];
+    const Candidate& c = r.result.ranked[i].candidate;
+    const Degrees& d = c.degrees;
+    const double more = p.makespan.seconds() / r.predictions.front().makespan.seconds() - 1;
+    out += fmt::format("  {:>2}  {:<12} {:>3} {:>4} {:>4} {:>4} {:>4} {:>5}  {:>10} {:>7}  {:>10} {:>10} {:>8}\n", i + 1,
+                       c.schedule, d.tp, d.dp, d.ep, d.esp, d.edp, c.micro_batch, human(p.makespan.seconds()),
+                       i == 0 ? "" : fmt::format("+{:.1f}%", 100 * more), human(p.slowest.compute),
+                       human(p.slowest.exposed_communication), gib(p.memory.total()));
+  }
+  return out;
+}
+
+std::string class_table(const PlanReport& r) {
+  std::string out = "\n  Time by class on the slowest rank, as far as computation does not hide it:\n\n";
+  out += fmt::format("  {:<20}", "");
+  for (std::size_t i = 0; i < r.predictions.size(); ++i) out += fmt::format(" {:>10}", fmt::format("#{}", i + 1));
+  out += '\n';
+  for (const auto& [op_class, name] : kOpClassNames) {
+    std::string line = fmt::format("  {:<20}", name);
+    bool any = false;
+    for (const Prediction& p : r.predictions) {
+      Seconds t{};
+      for (const ClassTime& c : p.slowest.classes) {
+        if (c.op_class == op_class) t += visible(c);
+      }
+      any = any || t.value() > 0;
+      line += fmt::format(" {:>10}", t.value() > 0 ? human(t) : "-");
+    }
+    if (any) out += line + '\n';
+  }
+  std::string line = fmt::format("  {:<20}", "waiting");
+  for (const Prediction& p : r.predictions) line += fmt::format(" {:>10}", human(p.slowest.idle));
+  return out + line + '\n';
+}
+
+std::string rejections(const SearchResult& result) {
+  std::string out;
+  std::vector<std::pair<std::string, std::int64_t>> reasons(result.rejected.begin(), result.rejected.end());
+  std::stable_sort(reasons.begin(), reasons.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+  for (const auto& [reason, count] : reasons) out += fmt::format("  {:>6}  {}\n", count, reason);
+  return out;
+}
+
+}  // namespace
+
+Seconds visible(const ClassTime& time) {
+  switch (time.op_class) {
+    case OpClass::Dispatch:
+    case OpClass::Combine:
+    case OpClass::TensorParallel:
+    case OpClass::ExpertSharding:
+    case OpClass::Gradient: return time.exposed;
+    default: return time.total;
+  }
+}
+
+std::string plan_page(const PlanReport& r) {
+  const Evaluated& best = r.result.ranked.front();
+  const Prediction& p = r.predictions.front();
+  const double schedule_gap = p.makespan.seconds() / p.estimate.lower_bound - 1;
+  const double optimality_gap = p.makespan.seconds() / r.result.least_bound - 1;
+  std::string out = header(r.inputs, r.cluster);
+  out += fmt::format("  best plan      {} | {}\n", best.candidate.schedule, degrees_text(best.candidate));
+  out += fmt::format("  iteration      {}   {:.0f} tokens/s a GPU   {:.1f}% of peak FLOP/s\n", human(p.makespan.seconds()),
+                     p.tokens_per_s_per_gpu, 100 * p.model_flops_utilization);
+  out += fmt::format("  memory         {}\n", memory_text(p.memory, r.cluster.gpu));
+  out += fmt::format("  this schedule  cannot take less than {} ({}): gap {:.2f}%\n", human(p.estimate.lower_bound),
+                     p.estimate.bound_by, 100 * schedule_gap);
+  out += fmt::format("  any candidate  cannot take less than {}: gap {:.2f}%\n", human(r.result.least_bound),
+                     100 * optimality_gap);
+  out += fmt::format("\n  Best and runners-up ({} considered, {} feasible, {} simulated, {} ruled out by bound or price)\n\n",
+                     r.result.enumerated, r.result.ranked.size(), r.result.simulated, r.result.pruned);
+  out += candidate_table(r);
+  if (r.predictions.size() > 1) {
+    out += "\n  Why they lost:\n";
+    for (std::size_t i = 1; i < r.predictions.size(); ++i) {
+      out += fmt::format("  {:>2}  {}\n", i + 1, why(r.predictions[i], p));
+    }
+  }
+  out += class_table(r);
+  if (!r.result.rejected.empty()) out += "\n  Not feasible, by reason:\n" + rejections(r.result);
+  const std::vector<std::string> assumed = assumed_numbers(r.documents.cluster);
+  if (!assumed.empty()) {
+    out += fmt::format("\n  {} numbers of this cluster are assumed, not measured (see its origins), for example\n", assumed.size());
+    for (std::size_t i = 0; i < std::min<std::size_t>(3, assumed.size()); ++i) out += "    " + shortened(assumed[i]) + '\n';
+  }
+  return out;
+}
+
+std::string infeasible_page(const Inputs& inputs, const Cluster& cluster, const SearchResult& result) {
+  std::string out = header(inputs, cluster);
+  out += fmt::format("\nno feasible plan among {} candidates:\n{}", result.enumerated, rejections(result));
+  if (!result.nearest_miss) return out;
+  const NearestMiss& miss = *result.nearest_miss;
+  out += fmt::format("\nnearest to fitting: {} | {}\n  needs {}\n  lacks {} GiB a GPU\n", miss.candidate.schedule,
+                     degrees_text(miss.candidate), memory_text(miss.memory, cluster.gpu),
+                     gib(miss.memory.total() - cluster.gpu.memory));
+  return out;
+}
+
+std::string simulate_page(const Plan& plan, const Inputs& inputs, const Cluster& cluster, const Prediction& p) {
+  std::string out = header(inputs, cluster);
+  out += fmt::format("  plan           {} | {}\n", plan.candidate.schedule, degrees_text(plan.candidate));
+  out += fmt::format("  iteration      {}{}\n", human(p.makespan.seconds()),
+                     p.makespan == plan.makespan
+                         ? ", as the plan predicts"
+                         : fmt::format(", where the plan predicts {}", human(plan.makespan.seconds())));
+  out += fmt::format("  bound          {} ({})\n", human(p.estimate.lower_bound), p.estimate.bound_by);
+  out += fmt::format("  memory         {}\n", memory_text(p.memory, cluster.gpu));
+  out += "\n  stream     busy (mean of all ranks)\n";
+  for (const StreamUse& s : stream_use(p.program, p.timeline)) {
+    out += fmt::format("  {:<9} {:>5.1f}%\n", name_of<Stream>(kStreamNames, s.stream), 100 * s.utilisation.mean);
+  }
+  out += "\n  busiest links\n";
+  const std::vector<LinkUtilisation> links = link_utilisation(p.timeline, cluster.topology);
+  for (std::size_t i = 0; i < std::min<std::size_t>(5, links.size()); ++i) {
+    out += fmt::format("  {:<32} {:>12} {:>6.1f}%\n", links[i].name, human(links[i].bytes), 100 * links[i].utilisation);
+  }
+  return out;
+}
+
+}  // namespace moeplan

@@ -1,0 +1,145 @@
+#include <fmt/format.h>
+
+#include "planner/plan.hpp"
+#include "planner/schedule.hpp"
+
+namespace moeplan {
+
+namespace {
+
+Node strings(const std::vector<std::string>& texts) {
+  Node list = Node::list();
+  for (const std::string& t : texts) list.items.push_back(Node::text(t));
+  return list;
+}
+
+Node decision_document(const Candidate& c) {
+  Node d = Node::map();
+  d.set("tp", Node::integer(c.degrees.tp));
+  d.set("cp", Node::integer(c.degrees.cp));
+  d.set("ep", Node::integer(c.degrees.ep));
+  d.set("esp", Node::integer(c.degrees.esp));
+  d.set("dp", Node::integer(c.degrees.dp));
+  d.set("edp", Node::integer(c.degrees.edp));
+  d.set("pp", Node::integer(c.degrees.pp));
+  d.set("micro_batch", Node::integer(c.micro_batch));
+  d.set("schedule", Node::text(c.schedule));
+  d.set("all_to_all", Node::text(c.all_to_all));
+  d.set("pipeline_degree", Node::integer(c.pipeline_degree));
+  d.set("codec", Node::text(c.codec));
+  d.set("placement", Node::text(c.placement));
+  return d;
+}
+
+Node groups_document(const Candidate& c) {
+  Program program;
+  (void)add_groups(program, c.degrees);
+  Node groups = Node::list();
+  for (const GroupFamily& g : program.groups) {
+    Node n = Node::map();
+    n.set("name", Node::text(g.name));
+    n.set("size", Node::integer(g.size));
+    n.set("stride", Node::integer(g.stride));
+    groups.items.push_back(std::move(n));
+  }
+  return groups;
+}
+
+std::string only(MapReader& reader, std::string_view key, std::string_view one) {
+  const std::string value = reader.text(key);
+  if (value != one) reader.complain(key, fmt::format("{} is not known; expected {}", in_quotes(value), one));
+  return value;
+}
+
+Candidate read_decision(MapReader d) {
+  constexpr std::int64_t kMostRanks = 1'048'576;
+  Candidate c;
+  c.degrees.tp = d.integer("tp", 1, kMostRanks);
+  c.degrees.cp = d.integer("cp", 1, 1);
+  c.degrees.ep = d.integer("ep", 1, kMostRanks);
+  c.degrees.esp = d.integer("esp", 1, kMostRanks);
+  c.degrees.dp = d.integer("dp", 1, kMostRanks);
+  c.degrees.edp = d.integer("edp", 1, kMostRanks);
+  c.degrees.pp = d.integer("pp", 1, 1);
+  c.micro_batch = d.integer("micro_batch", 1);
+  c.schedule = d.text("schedule");
+  std::vector<std::string> names;
+  for (const auto& s : schedules()) names.emplace_back(s->name());
+  if (!find_schedule(c.schedule)) {
+    d.complain("schedule", fmt::format("{} is not known{}", in_quotes(c.schedule), suggestion(c.schedule, names)));
+  }
+  c.all_to_all = only(d, "all_to_all", "linear");
+  c.pipeline_degree = d.integer("pipeline_degree", 1, 1);
+  c.codec = only(d, "codec", "none");
+  c.placement = only(d, "placement", "contiguous");
+  d.finish();
+  return c;
+}
+
+}  // namespace
+
+void write_plan(const Plan& plan, const std::filesystem::path& path) {
+  Node doc = Node::map();
+  doc.set("schema_version", Node::integer(kPlanSchemaVersion));
+  doc.set("world_size", Node::integer(plan.world_size));
+  doc.set("decision", decision_document(plan.candidate));
+  doc.set("groups", groups_document(plan.candidate));
+  Node& prediction = doc.set("prediction", Node::map());
+  prediction.set("makespan_ps", Node::integer(plan.makespan.picoseconds()));
+  prediction.set("makespan_s", Node::number(plan.makespan.seconds().value()));
+  prediction.set("closed_form_s", Node::number(plan.estimate.closed_form.value()));
+  prediction.set("schedule_bound_s", Node::number(plan.estimate.lower_bound.value()));
+  prediction.set("schedule_bound_by", Node::text(plan.estimate.bound_by));
+  prediction.set("lower_bound_s", Node::number(plan.least_bound.value()));
+  Node& sources = doc.set("sources", Node::map());
+  sources.set("cluster", Node::text(plan.inputs.cluster_source));
+  sources.set("model", Node::text(plan.inputs.model_source));
+  sources.set("workload", Node::text(plan.inputs.workload_source));
+  sources.set("overrides", strings(plan.inputs.overrides));
+  doc.set("cluster", plan.inputs.cluster);
+  doc.set("model", plan.inputs.model);
+  doc.set("workload", plan.inputs.workload);
+  write_file_atomically(path, to_yaml(doc));
+}
+
+Plan read_plan(const std::filesystem::path& path) {
+  const Node doc = load_document(path);
+  Diagnostics diagnostics;
+  MapReader r(doc, "", diagnostics);
+  (void)r.integer("schema_version", kPlanSchemaVersion, kPlanSchemaVersion);
+  Plan plan;
+  plan.world_size = r.integer("world_size", 1, 1'048'576);
+  plan.candidate = read_decision(r.map("decision"));
+  (void)r.list("groups");  // follow from the decision; there for the reader
+  MapReader prediction = r.map("prediction");
+  plan.makespan = SimTime(prediction.integer("makespan_ps", 0, std::numeric_limits<std::int64_t>::max() / 2));
+  (void)prediction.number("makespan_s", 0, 1e9);
+  plan.estimate.closed_form = Seconds(prediction.number("closed_form_s", 0, 1e9));
+  plan.estimate.lower_bound = Seconds(prediction.number("schedule_bound_s", 0, 1e9));
+  plan.estimate.bound_by = prediction.text("schedule_bound_by");
+  plan.least_bound = Seconds(prediction.number("lower_bound_s", 0, 1e9));
+  prediction.finish();
+  MapReader sources = r.map("sources");
+  plan.inputs.cluster_source = sources.text("cluster");
+  plan.inputs.model_source = sources.text("model");
+  plan.inputs.workload_source = sources.text("workload");
+  for (const auto& [node, key] : sources.list_or_empty("overrides")) plan.inputs.overrides.push_back(node->scalar);
+  sources.finish();
+  const auto embedded = [&](std::string_view key) {
+    const MapReader inner = r.map(key);
+    return inner.node();
+  };
+  plan.inputs.cluster = embedded("cluster");
+  plan.inputs.model = embedded("model");
+  plan.inputs.workload = embedded("workload");
+  r.finish();
+  const Degrees& d = plan.candidate.degrees;
+  if (diagnostics.empty() && (d.dp * d.tp != plan.world_size || d.edp * d.ep * d.esp != plan.world_size)) {
+    r.complain("decision", fmt::format("the degrees do not make {} ranks: dp {} x tp {}, edp {} x ep {} x esp {}",
+                                       plan.world_size, d.dp, d.tp, d.edp, d.ep, d.esp));
+  }
+  diagnostics.throw_if_any();
+  return plan;
+}
+
+}  // namespace moeplan

@@ -39,8 +39,10 @@ Workload read_workload(const Node& document, std::int64_t learned_positions) {
     w.sequence_length = reader.integer("sequence_length", 1, kLongestSequence);
   }
   if (learned_positions > 0 && w.sequence_length > learned_positions) {
-    reader.complain("sequence_length", fmt::format("{} exceeds the {} positions that the model has learned; expected at most that, or auto",
-                                                   w.sequence_length, learned_positions));
+    reader.complain(
+        "sequence_length",
+        fmt::format("{} exceeds the {} positions that the model has learned; expected at most that, or auto",
+                    w.sequence_length, learned_positions));
   }
   if (w.global_batch > kMostTokens / w.sequence_length) {
     reader.complain("global_batch",

@@ -45,8 +45,8 @@ struct Workload {
 /// Strict. micro_batch: a number or `auto` (or left out); capacity_factor: a number or `none` (or left out); routing:
 /// uniform where left out; recompute, zero_stage and optimizer may be left out of a forward workload. At most 2^32
 /// tokens. Raises InputError.
-/// `sequence_length: auto` is 4096 tokens, or as many as the model has learned positions if those are fewer; an explicit one that
-/// exceeds them is an error. `learned_positions`: ModelSpec::position_embeddings; 0: no limit.
+/// `sequence_length: auto` is 4096 tokens, or as many as the model has learned positions if those are fewer; an
+/// explicit one that exceeds them is an error. `learned_positions`: ModelSpec::position_embeddings; 0: no limit.
 [[nodiscard]] Workload read_workload(const Node& document, std::int64_t learned_positions = 0);
 
 /// Every field, defaults too, so that it reads back as the same workload.

@@ -141,7 +141,7 @@ TEST_CASE("A wrong model file is refused at its line and key") {
       {"hidden_size: 64", "hidden_size: -1", "hidden_size: -1 is out of range"},
       {"vocab_size: 100", "vocab: 100", "vocab_size: missing key"},
       {"vocab_size: 100", "vocab_size: 100\norigins: {vocab_size: a book}",
-       "expected a text that starts with one of measured:"},
+       "expected a text that begins with measured:"},
       {"vocab_size: 100", "vocab_size: 100\norigins: {vocab_size: \"assumed: \"}",
        "origins.vocab_size: expected a text"},
       {"vocab_size: 100", "vocab_size: 100\norigins: here", "origins: expected a map"},

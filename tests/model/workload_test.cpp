@@ -80,6 +80,17 @@ TEST_CASE("A workload is read strictly") {
     CHECK(error_with("micro_batch", "010") != "");
     CHECK(error_with("micro_batch", "Auto") != "");
   }
+  SECTION("an automatic sequence length is 4096, or fewer where the model has learned fewer positions") {
+    const Node document =
+        parse_yaml("name: w\nglobal_batch: 8\nsequence_length: auto\nmode: forward\ndtype: fp8\n", "f");
+    CHECK(read_workload(document).sequence_length == 4096);
+    CHECK(read_workload(document, 512).sequence_length == 512);
+    CHECK(read_workload(document, 8192).sequence_length == 4096);
+    CHECK(
+        error_of([] { return read_workload(parse_yaml(kPlain, "f"), 100); }) ==
+        "f:3:18: sequence_length: 128 exceeds the 100 positions that the model has learned; expected at most that, or "
+        "auto");
+  }
   SECTION("routing beside a capacity is refused, because it would be ignored") {
     CHECK(read_error(kPlain + "capacity_factor: 1.2\nrouting: {shape: zipf}\n") ==
           "f:10:10: routing: has no effect beside a capacity_factor, with which every expert takes the same rows");

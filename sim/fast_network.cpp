@@ -43,9 +43,10 @@ FlowId FastNetwork::start(std::span<const FlowUse> uses, double bytes, double we
     Link& l = links_[use.resource.index()];
     l.promised += weight * use.share * bytes;
     is_held = is_held || l.capacity < kInfinity;
-    const auto seen = std::find(way_.begin() + first, way_.end(), use.resource.value());
+    const auto seen =
+        std::find_if(way_.begin() + first, way_.end(), [&](const Way& w) { return w.link == use.resource.value(); });
     if (seen == way_.end()) {
-      way_.push_back(use.resource.value());
+      way_.push_back({use.resource.value(), 0, 0});
       loads.push_back(weight * use.share);
     } else {
       loads[static_cast<std::size_t>(seen - way_.begin() - first)] += weight * use.share;
@@ -57,7 +58,11 @@ FlowId FastNetwork::start(std::span<const FlowUse> uses, double bytes, double we
     return id;
   }
   const auto f = static_cast<std::int32_t>(flows_.size());
-  for (std::size_t use = at(first); use < way_.size(); ++use) link(way_[use]).flows.push_back(f);
+  for (std::size_t use = at(first); use < way_.size(); ++use) {
+    std::vector<Member>& members = link(way_[use].link).members;
+    way_[use].place = static_cast<std::int32_t>(members.size());
+    members.push_back({f, kNobody});
+  }
   flows_.push_back({bytes, id.value(), first, interned_loads(loads), static_cast<std::int16_t>(loads.size()), kNobody});
   starting_.push_back(f);
   ++running_;
@@ -131,18 +136,18 @@ void FastNetwork::complete(std::int32_t f) {
   Link& owner = link(l);
   for (int use = 0; use < ending.count; ++use) {
     Link& k = link(way(ending, use));
-    ++k.ended;
     if (use == ending.owner) continue;
     if (!k.kept) {
       k.ceiling_sum -= load(ending, use) * owner.ceiling;
       continue;
     }
     k.other_rate -= load(ending, use) * owner.level;
-    owner.pushes_stale = true;
+    drop_push(l, ending, use);
     mark(way(ending, use));
   }
   owner.owned_load -= load(ending, ending.owner);
-  if (--owner.owned == 0) owner.owned_load = 0;
+  remove(f);
+  if (owner.owned == 0) owner.owned_load = 0;
   ending.owner = kEnded;
   --running_;
   mark(l);
@@ -193,10 +198,9 @@ void FastNetwork::advance(double now, std::vector<FlowId>& completed) {
 double FastNetwork::bytes_carried(ResourceId resource) const {
   const Link& l = links_[resource.index()];
   double left = 0;
-  for (const std::int32_t f : l.flows) {
-    const Flow& running = flows_[at(f)];
-    if (running.owner == kEnded) continue;
-    left += load(running, use_of(way_, running, resource.value())) * remaining(running);
+  for (const Member& m : l.members) {
+    const Flow& f = flows_[at(m.flow)];
+    left += load(f, use_of(f, resource.value())) * remaining(f);
   }
   return l.promised - left;
 }
@@ -214,33 +218,33 @@ std::vector<RunningFlow> FastNetwork::running() {
 
 /// Gives the storage of flows that have ended back; flows keep their order.
 void FastNetwork::compact() {
-  std::vector<std::int32_t> moved_to(flows_.size(), -1);
-  std::vector<std::int32_t> ways;
-  std::int32_t next = 0;
-  for (std::int32_t f = 0; at(f) < flows_.size(); ++f) {
-    Flow old = flow(f);
-    if (old.owner == kEnded) continue;
-    const auto first = static_cast<std::int32_t>(ways.size());
-    for (int use = 0; use < old.count; ++use) ways.push_back(way(old, use));
-    old.first = first;
-    moved_to[at(f)] = next;
-    flow(next++) = old;
-  }
-  // Until here `way_` is the old one; entries of `due` are current if flow and target still agree.
   for (std::int32_t l = 0; at(l) < links_.size(); ++l) {
-    Link& k = link(l);
-    std::erase_if(k.flows, [&](std::int32_t f) { return moved_to[at(f)] < 0; });
-    for (std::int32_t& f : k.flows) f = moved_to[at(f)];
-    k.ended = 0;
-    std::erase_if(k.pushes, [&](const Push& p) { return moved_to[at(p.flow)] < 0; });
-    for (Push& p : k.pushes) p.flow = moved_to[at(p.flow)];
-    std::erase_if(k.due, [&](const Due& d) { return moved_to[at(d.flow)] < 0; });
-    for (Due& d : k.due) d.flow = moved_to[at(d.flow)];
+    std::erase_if(link(l).due, [&](const Due& due) { return !is_current(l, due); });
+  }
+  std::vector<std::int32_t> moved_to(flows_.size(), -1);
+  std::int32_t next = 0;
+  std::int32_t next_way = 0;
+  for (std::int32_t id = 0; at(id) < flows_.size(); ++id) {
+    Flow f = flow(id);
+    if (f.owner == kEnded) continue;
+    const std::int32_t owner = owner_of(f);
+    for (int use = 0; use < f.count; ++use) {
+      const Way w = way_[at(f.first + use)];
+      link(w.link).members[at(w.place)].flow = next;
+      if (use != f.owner && link(w.link).kept) link(owner).pushes[at(w.push)].way = next_way + use;
+      way_[at(next_way + use)] = w;
+    }
+    f.first = next_way;
+    next_way += f.count;
+    moved_to[at(id)] = next;
+    flow(next++) = f;
+  }
+  flows_.resize(at(next));
+  way_.resize(at(next_way));
+  for (std::int32_t l = 0; at(l) < links_.size(); ++l) {
+    for (Due& due : link(l).due) due.flow = moved_to[at(due.flow)];
     order_due(l);
   }
-  for (std::int32_t& f : starting_) f = moved_to[at(f)];
-  flows_.resize(at(next));
-  way_ = std::move(ways);
 }
 
 std::unique_ptr<Network> make_fast_network() { return std::make_unique<FastNetwork>(); }

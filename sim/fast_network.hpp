@@ -50,12 +50,13 @@ class FastNetwork final : public Network {
 
   /// What the engine has done so far, for tests of cost.
   struct Counters {
-    std::int64_t events = 0;    // distinct times of completion
-    std::int64_t settled = 0;   // levels looked at
-    std::int64_t resolved = 0;  // links whose flows were scanned because the level left its band
-    std::int64_t moved = 0;     // changes of a flow's owner
-    std::int64_t filled = 0;    // links filled anew for many starts
-    std::int64_t refilled = 0;  // times that settling did not come to rest and all was filled anew
+    std::int64_t events = 0;     // distinct times of completion
+    std::int64_t settled = 0;    // levels looked at
+    std::int64_t resolved = 0;   // links whose flows were scanned because the level left its band
+    std::int64_t corrected = 0;  // links that left their band and were mended by the flows at its border
+    std::int64_t moved = 0;      // changes of a flow's owner
+    std::int64_t filled = 0;     // links filled anew for many starts
+    std::int64_t refilled = 0;   // times that settling did not come to rest and all was filled anew
   };
   [[nodiscard]] const Counters& counters() const { return counters_; }
 
@@ -75,10 +76,19 @@ class FastNetwork final : public Network {
     std::int16_t count;
     std::int16_t owner;  // index of a use, or kNobody, kEnded
   };
+  struct Way {  // one use of a flow
+    std::int32_t link;
+    std::int32_t place;  // of the flow in the link's members
+    std::int32_t push;   // of the use in the owner's pushes; meaningless for the owner itself and for links not kept
+  };
+  struct Member {  // a flow on a link
+    std::int32_t flow;
+    std::int32_t owner;  // its owner's link, or kNobody
+  };
   struct Push {  // a flow owned here crosses another kept link
     double load;
     std::int32_t link;
-    std::int32_t flow;
+    std::int32_t way;
   };
   struct Due {
     double target;
@@ -97,13 +107,11 @@ class FastNetwork final : public Network {
     double ceiling_sum = 0;  // if not kept: load times owner's ceiling, of all flows
     double end = kInfinity;  // a lower bound of the next completion's time, as in ends_
     double promised = 0;     // bytes of all flows ever started on it
-    std::int32_t owned = 0;
-    std::int32_t ended = 0;  // entries of flows that have ended
+    std::int32_t owned = 0;  // flows owned: they are the first members
     std::int32_t kept_for = 0;
     bool kept = false;
-    bool pushes_stale = false;
     bool dirty = false;
-    std::vector<std::int32_t> flows;
+    std::vector<Member> members;
     std::vector<Push> pushes;
     std::vector<Due> due;  // heap, least target first; entries of flows that moved away remain until met
   };
@@ -116,10 +124,10 @@ class FastNetwork final : public Network {
   static std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
   Link& link(std::int32_t l) { return links_[at(l)]; }
   Flow& flow(std::int32_t f) { return flows_[at(f)]; }
-  std::int32_t way(const Flow& f, int use) const { return way_[at(f.first + use)]; }
+  std::int32_t way(const Flow& f, int use) const { return way_[at(f.first + use)].link; }
   double load(const Flow& f, int use) const { return load_[at(f.loads + use)]; }
   std::int32_t owner_of(const Flow& f) const { return f.owner < 0 ? -1 : way(f, f.owner); }
-  static int use_of(const std::vector<std::int32_t>& ways, const Flow& f, std::int32_t l);
+  int use_of(const Flow& f, std::int32_t l) const;
   double remaining(const Flow& f) const;
 
   // fast_network.cpp: flows, time and completions
@@ -134,6 +142,11 @@ class FastNetwork final : public Network {
   void order_due(std::int32_t l);
   void compact();
 
+  // fast_network_members.cpp: which flows are on a link, and to whom it pushes
+  void swap_members(std::int32_t l, std::int32_t a, std::int32_t b);
+  void set_owner(std::int32_t f, int use);
+  void remove(std::int32_t f);
+
   // fast_network_levels.cpp: the fixed point
   void mark(std::int32_t l);
   void settle();
@@ -144,14 +157,17 @@ class FastNetwork final : public Network {
   void claim(std::int32_t l, double x);
   void set_level(std::int32_t l, double level);
   void set_clock(std::int32_t l);
-  void move(std::int32_t f, int use);
+  void move(std::int32_t f, int use, std::int32_t not_parted_from = -1);
+  void give_above(std::int32_t l);
+  void take_below(std::int32_t l);
+  void part_moved(std::int32_t l);
   void separate(std::int32_t owner, std::int32_t other);
   void set_bands(std::int32_t l);
   void add_ceiling(std::int32_t l, double amount);
   void keep(std::int32_t l);
   void try_quiet(std::int32_t l);
-  void sweep_pushes(std::int32_t l);
-  void drop_ended(std::int32_t l);
+  void add_push(std::int32_t owner, const Flow& f, int use);
+  void drop_push(std::int32_t owner, const Flow& f, int use);
   void place(std::int32_t f);
 
   // fast_network_fill.cpp: whole components
@@ -165,7 +181,7 @@ class FastNetwork final : public Network {
 
   std::vector<Link> links_;
   std::vector<Flow> flows_;
-  std::vector<std::int32_t> way_;
+  std::vector<Way> way_;
   std::vector<double> load_;
   std::map<std::vector<double>, std::int32_t> load_index_;
   std::vector<Ranked> ends_;                // heap of links by time; an entry counts if its key is the link's end
@@ -182,6 +198,8 @@ class FastNetwork final : public Network {
     std::int16_t other_use;  // the least other's
   };
   std::vector<Meeting> meetings_;
+  std::vector<std::pair<double, std::int32_t>> candidates_;  // level, and push or flow
+  std::vector<std::int32_t> moved_;
   std::vector<std::int32_t> component_links_;
   std::vector<std::int32_t> component_flows_;
   std::int32_t started_ = 0;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numeric>
 #include <stdexcept>
+#include <utility>
 
 #include "sim/fast_network.hpp"
 #include "sim/max_min.hpp"
@@ -52,11 +53,10 @@ void FastNetwork::collect_component(std::span<const std::int32_t> seeds) {
       if (seen_link[at(l)] || link(l).capacity == kInfinity) continue;
       seen_link[at(l)] = true;
       component_links_.push_back(l);
-      drop_ended(l);
-      for (const std::int32_t other : link(l).flows) {
-        if (seen_flow[at(other)]) continue;
-        seen_flow[at(other)] = true;
-        component_flows_.push_back(other);
+      for (const Member& m : link(l).members) {
+        if (seen_flow[at(m.flow)]) continue;
+        seen_flow[at(m.flow)] = true;
+        component_flows_.push_back(m.flow);
       }
     }
   }
@@ -75,7 +75,7 @@ void FastNetwork::fill(std::span<const std::int32_t> seeds) {
     k.level = k.upper = k.end = kInfinity;
     k.clock_time = now_;
     k.owned = k.kept_for = 0;
-    k.kept = k.pushes_stale = false;
+    k.kept = false;
     k.pushes.clear();
     k.due.clear();
   }
@@ -97,8 +97,8 @@ void FastNetwork::fill_levels() {
     return std::max(0.0, link(l).capacity - growing[at(l)].taken) / growing[at(l)].load;
   };
   for (const std::int32_t l : component_links_) {
-    for (const std::int32_t f : link(l).flows) {
-      growing[at(l)].load += load(flow(f), use_of(way_, flow(f), l));
+    for (const Member& m : link(l).members) {
+      growing[at(l)].load += load(flow(m.flow), use_of(flow(m.flow), l));
       ++growing[at(l)].count;
     }
     if (growing[at(l)].count > 0) next.push_back({level_of(l), l});
@@ -117,8 +117,8 @@ void FastNetwork::fill_levels() {
       continue;
     }
     link(least.link).level = least.key;
-    for (const std::int32_t id : link(least.link).flows) {
-      Flow& f = flow(id);
+    for (const Member& m : link(least.link).members) {
+      Flow& f = flow(m.flow);
       if (f.owner != kNobody) continue;
       for (std::int16_t use = 0; use < f.count; ++use) {
         Growing& g = growing[at(way(f, use))];
@@ -137,14 +137,15 @@ void FastNetwork::derive_from_levels() {
     if (link(l).level < kInfinity) link(l).ceiling = link(l).level * kCeiling;
   }
   for (const std::int32_t id : component_flows_) {
-    const Flow& f = flow(id);
+    Flow& f = flow(id);
+    const std::int16_t use_of_owner = std::exchange(f.owner, kNobody);
+    set_owner(id, use_of_owner);
     Link& owner = link(owner_of(f));
     owner.due.push_back({f.target, id});
     for (int use = 0; use < f.count; ++use) {
       Link& k = link(way(f, use));
       if (use == f.owner) {
         k.owned_load += load(f, use);
-        ++k.owned;
       } else {
         k.other_rate += load(f, use) * owner.level;
         k.ceiling_sum += load(f, use) * owner.ceiling;
@@ -158,9 +159,7 @@ void FastNetwork::derive_from_levels() {
   for (const std::int32_t id : component_flows_) {
     const Flow& f = flow(id);
     for (int use = 0; use < f.count; ++use) {
-      if (use != f.owner && link(way(f, use)).kept) {
-        link(owner_of(f)).pushes.push_back({load(f, use), way(f, use), id});
-      }
+      if (use != f.owner && link(way(f, use)).kept) add_push(owner_of(f), f, use);
     }
   }
   for (const std::int32_t l : component_links_) {

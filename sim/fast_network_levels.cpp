@@ -6,12 +6,6 @@
 
 namespace moeplan {
 
-int FastNetwork::use_of(const std::vector<std::int32_t>& ways, const Flow& f, std::int32_t l) {
-  int use = 0;
-  while (ways[at(f.first + use)] != l) ++use;
-  return use;
-}
-
 void FastNetwork::mark(std::int32_t l) {
   Link& k = link(l);
   if (k.dirty) return;
@@ -56,12 +50,13 @@ void FastNetwork::settle(std::int32_t l) {
   if (k.owned == 0) {
     k.level = kInfinity;
     if (k.other_rate > k.capacity * (1 + 4 * kTie)) return resolve(l);
-    if (static_cast<std::size_t>(++k.kept_for) > k.flows.size()) try_quiet(l);
+    if (static_cast<std::size_t>(++k.kept_for) > k.members.size()) try_quiet(l);
     return;
   }
   const double level = (k.capacity - k.other_rate) / k.owned_load;
-  const bool in_band = level >= k.lower * (1 - kTie) && level <= k.upper * (1 + kTie) && level <= k.ceiling;
-  if (!in_band || static_cast<std::size_t>(++k.kept_for) > k.flows.size() + 1024) return resolve(l);
+  if (level > k.ceiling || static_cast<std::size_t>(++k.kept_for) > k.members.size() + 1024) return resolve(l);
+  if (level < k.lower * (1 - kTie)) return take_below(l);
+  if (level > k.upper * (1 + kTie)) return give_above(l);
   set_level(l, level);
 }
 
@@ -77,7 +72,6 @@ void FastNetwork::set_level(std::int32_t l, double level) {
   if (change == 0) return;
   set_clock(l);
   k.level = level;
-  if (k.pushes_stale) sweep_pushes(l);
   for (const Push& push : k.pushes) {
     link(push.link).other_rate += push.load * change;
     mark(push.link);
@@ -92,9 +86,9 @@ double FastNetwork::water_level(std::int32_t l) {
   meetings_.clear();
   double all = 0;
   double taken_by_others = 0;
-  for (const std::int32_t id : link(l).flows) {
-    const Flow& f = flow(id);
-    Meeting m{kInfinity, 0, id, -1, -1};
+  for (const Member& member : link(l).members) {
+    const Flow& f = flow(member.flow);
+    Meeting m{kInfinity, 0, member.flow, -1, -1};
     for (std::int16_t use = 0; use < f.count; ++use) {
       const std::int32_t other = way(f, use);
       if (other == l) {
@@ -126,7 +120,6 @@ double FastNetwork::water_level(std::int32_t l) {
 /// Scans the link's flows, solves its level exactly, and moves the flows that contradict it.
 void FastNetwork::resolve(std::int32_t l) {
   ++counters_.resolved;
-  drop_ended(l);
   link(l).kept_for = 0;
   const double x = water_level(l);
   if (x == kInfinity) return give_all_away(l);
@@ -194,8 +187,91 @@ void FastNetwork::claim(std::int32_t l, double x) {
   schedule(l);
 }
 
+/// The level passes those of other links on the way of owned flows: gives these flows away, the least level first.
+/// Each takes less than its part with it, so that the level only rises: Newton's method from the left.
+void FastNetwork::give_above(std::int32_t l) {
+  ++counters_.corrected;
+  Link& k = link(l);
+  moved_.clear();
+  double level = (k.capacity - k.other_rate) / k.owned_load;
+  while (true) {
+    candidates_.clear();
+    for (const Push& push : k.pushes) {
+      if (link(push.link).level < level * (1 - kTie)) {
+        candidates_.emplace_back(link(push.link).level, link(push.link).members[at(way_[at(push.way)].place)].flow);
+      }
+    }
+    if (candidates_.empty()) break;
+    for (const auto& [other, id] : candidates_) {
+      const Flow& f = flow(id);
+      if (owner_of(f) != l) continue;  // already given away: it has several links below
+      int least = f.owner == 0 ? 1 : 0;
+      for (int use = 0; use < f.count; ++use) {
+        if (use != f.owner && link(way(f, use)).level < link(way(f, least)).level) least = use;
+      }
+      move(id, least, l);
+      moved_.push_back(id);
+    }
+    if (k.owned == 0) {
+      k.level = kInfinity;
+      mark(l);
+      return;
+    }
+    level = (k.capacity - k.other_rate) / k.owned_load;
+  }
+  if (level > k.ceiling) return resolve(l);
+  set_level(l, level);
+  k.upper = kInfinity;
+  for (const Push& push : k.pushes) separate(l, push.link);
+  part_moved(l);
+}
+
+/// The level falls below those of owners of other flows: takes these flows, the highest level first, while it is below.
+void FastNetwork::take_below(std::int32_t l) {
+  ++counters_.corrected;
+  Link& k = link(l);
+  moved_.clear();
+  candidates_.clear();
+  double level = (k.capacity - k.other_rate) / k.owned_load;
+  for (std::size_t m = at(k.owned); m < k.members.size(); ++m) {
+    const Member& member = k.members[m];
+    if (member.owner < 0) continue;
+    if (const double other = link(member.owner).level; other > level * (1 + kTie)) {
+      candidates_.emplace_back(-other, member.flow);
+    }
+  }
+  std::sort(candidates_.begin(), candidates_.end());
+  for (const auto& [negated, id] : candidates_) {
+    if (-negated <= level * (1 + kTie)) break;
+    move(id, use_of(flow(id), l), l);
+    moved_.push_back(id);
+    level = (k.capacity - k.other_rate) / k.owned_load;
+  }
+  if (level > k.ceiling || level > k.upper * (1 + kTie)) return resolve(l);
+  set_level(l, level);
+  k.lower = 0;
+  for (std::size_t m = at(k.owned); m < k.members.size(); ++m) {
+    if (k.members[m].owner >= 0) separate(k.members[m].owner, l);
+  }
+  part_moved(l);
+}
+
+/// Parts the bands of l and of the flows just moved from or to it.
+void FastNetwork::part_moved(std::int32_t l) {
+  for (const std::int32_t id : moved_) {
+    const Flow& f = flow(id);
+    if (owner_of(f) != l) {
+      separate(owner_of(f), l);
+      continue;
+    }
+    for (int use = 0; use < f.count; ++use) {
+      if (use != f.owner) separate(l, way(f, use));
+    }
+  }
+}
+
 /// Makes link way(f, use) the owner of f.
-void FastNetwork::move(std::int32_t id, int use) {
+void FastNetwork::move(std::int32_t id, int use, std::int32_t not_parted_from) {
   ++counters_.moved;
   Flow& f = flow(id);
   const std::int32_t to = way(f, use);
@@ -205,7 +281,6 @@ void FastNetwork::move(std::int32_t id, int use) {
   const double ceiling_before = from < 0 ? 0 : link(from).ceiling;
   const double left = remaining(f);
   set_clock(to);
-  if (taker.pushes_stale) sweep_pushes(to);
   if (taker.owned == 0) taker.clock = 0;
   for (int other = 0; other < f.count; ++other) {
     const std::int32_t l = way(f, other);
@@ -213,28 +288,28 @@ void FastNetwork::move(std::int32_t id, int use) {
     const double a = load(f, other);
     if (other == use) {
       k.owned_load += a;
-      ++k.owned;
       k.other_rate -= a * level_before;
+      if (from >= 0) drop_push(from, f, other);
     } else if (l == from) {
       k.owned_load -= a;
-      if (--k.owned == 0) k.owned_load = 0;
-      k.pushes_stale = true;
       k.other_rate += a * taker.level;
-      taker.pushes.push_back({a, l, id});
+      add_push(to, f, other);
     } else if (k.kept) {
       k.other_rate += a * (taker.level - level_before);
-      taker.pushes.push_back({a, l, id});
+      if (from >= 0) drop_push(from, f, other);
+      add_push(to, f, other);
     } else {
       add_ceiling(l, a * (taker.ceiling - ceiling_before));
     }
     if (k.kept) mark(l);
   }
-  f.owner = static_cast<std::int16_t>(use);
+  set_owner(id, use);
+  if (from >= 0 && link(from).owned == 0) link(from).owned_load = 0;
   f.target = taker.clock + left;
   push_due(to, id);
   schedule(to);
   for (int other = 0; other < f.count; ++other) {
-    if (other != use) separate(to, way(f, other));
+    if (other != use && way(f, other) != not_parted_from) separate(to, way(f, other));
   }
 }
 
@@ -261,17 +336,9 @@ void FastNetwork::set_bands(std::int32_t l) {
   Link& k = link(l);
   k.lower = 0;
   k.upper = kInfinity;
-  for (const std::int32_t id : k.flows) {
-    const Flow& f = flow(id);
-    if (f.owner < 0) continue;
-    const std::int32_t owner = owner_of(f);
-    if (owner != l) {
-      separate(owner, l);
-      continue;
-    }
-    for (int use = 0; use < f.count; ++use) {
-      if (use != f.owner) separate(l, way(f, use));
-    }
+  for (const Push& push : k.pushes) separate(l, push.link);
+  for (std::size_t m = at(k.owned); m < k.members.size(); ++m) {
+    if (k.members[m].owner >= 0) separate(k.members[m].owner, l);
   }
 }
 
@@ -285,21 +352,15 @@ void FastNetwork::add_ceiling(std::int32_t l, double amount) {
 void FastNetwork::keep(std::int32_t l) {
   Link& k = link(l);
   if (k.kept) return;
-  drop_ended(l);
-  for (const std::int32_t f : k.flows) {
-    const std::int32_t owner = owner_of(flow(f));
-    if (owner >= 0 && link(owner).pushes_stale) sweep_pushes(owner);
-  }
   k.kept = true;
   k.kept_for = 0;
   k.other_rate = 0;
-  for (const std::int32_t id : k.flows) {
-    const Flow& f = flow(id);
-    if (f.owner < 0) continue;
-    const double a = load(f, use_of(way_, f, l));
-    Link& owner = link(owner_of(f));
-    k.other_rate += a * owner.level;
-    owner.pushes.push_back({a, l, id});
+  for (const Member& m : k.members) {
+    if (m.owner < 0) continue;
+    const Flow& f = flow(m.flow);
+    const int use = use_of(f, l);
+    k.other_rate += load(f, use) * link(m.owner).level;
+    add_push(m.owner, f, use);
   }
   mark(l);
 }
@@ -308,30 +369,15 @@ void FastNetwork::try_quiet(std::int32_t l) {
   Link& k = link(l);
   k.kept_for = 0;
   if (!k.kept) return;
-  drop_ended(l);
   double sum = 0;
-  for (const std::int32_t id : k.flows) {
-    const Flow& f = flow(id);
-    if (f.owner < 0) return;
-    sum += load(f, use_of(way_, f, l)) * link(owner_of(f)).ceiling;
+  for (const Member& m : k.members) {
+    if (m.owner < 0) return;
+    sum += load(flow(m.flow), use_of(flow(m.flow), l)) * link(m.owner).ceiling;
   }
   if (sum > kQuietAgain * k.capacity) return;
   k.kept = false;
   k.ceiling_sum = sum;
-  for (const std::int32_t f : k.flows) link(owner_of(flow(f))).pushes_stale = true;
-}
-
-void FastNetwork::sweep_pushes(std::int32_t l) {
-  Link& k = link(l);
-  k.pushes_stale = false;
-  std::erase_if(k.pushes, [&](const Push& p) { return owner_of(flow(p.flow)) != l || !link(p.link).kept; });
-}
-
-void FastNetwork::drop_ended(std::int32_t l) {
-  Link& k = link(l);
-  if (k.ended == 0) return;
-  k.ended = 0;
-  std::erase_if(k.flows, [&](std::int32_t f) { return flow(f).owner == kEnded; });
+  for (const Member& m : k.members) drop_push(m.owner, flow(m.flow), use_of(flow(m.flow), l));
 }
 
 /// Gives a starting flow an owner: the least level on its way or, where all are infinite, the link that it alone

@@ -1,0 +1,65 @@
+// Which flows are on a link, and to whom it pushes: see fast_network.hpp.
+#include <utility>
+
+#include "sim/fast_network.hpp"
+
+namespace moeplan {
+
+int FastNetwork::use_of(const Flow& f, std::int32_t l) const {
+  int use = 0;
+  while (way(f, use) != l) ++use;
+  return use;
+}
+
+void FastNetwork::swap_members(std::int32_t l, std::int32_t a, std::int32_t b) {
+  if (a == b) return;
+  std::vector<Member>& members = link(l).members;
+  std::swap(members[at(a)], members[at(b)]);
+  for (const std::int32_t place : {a, b}) {
+    const Flow& f = flow(members[at(place)].flow);
+    way_[at(f.first + use_of(f, l))].place = place;
+  }
+}
+
+/// Makes `use` the owner in the members of every link on the way; owned flows stay first.
+void FastNetwork::set_owner(std::int32_t id, int use) {
+  Flow& f = flow(id);
+  const std::int32_t owner = way(f, use);
+  for (int u = 0; u < f.count; ++u) {
+    const std::int32_t l = way(f, u);
+    Link& k = link(l);
+    if (u == f.owner) swap_members(l, way_[at(f.first + u)].place, --k.owned);
+    if (u == use) swap_members(l, way_[at(f.first + u)].place, k.owned++);
+    k.members[at(way_[at(f.first + u)].place)].owner = owner;
+  }
+  f.owner = static_cast<std::int16_t>(use);
+}
+
+/// Takes an owned flow off every link.
+void FastNetwork::remove(std::int32_t id) {
+  const Flow& f = flow(id);
+  for (int use = 0; use < f.count; ++use) {
+    const std::int32_t l = way(f, use);
+    Link& k = link(l);
+    if (use == f.owner) swap_members(l, way_[at(f.first + use)].place, --k.owned);
+    swap_members(l, way_[at(f.first + use)].place, static_cast<std::int32_t>(k.members.size()) - 1);
+    k.members.pop_back();
+  }
+}
+
+void FastNetwork::add_push(std::int32_t owner, const Flow& f, int use) {
+  std::vector<Push>& pushes = link(owner).pushes;
+  const std::int32_t w = f.first + use;
+  way_[at(w)].push = static_cast<std::int32_t>(pushes.size());
+  pushes.push_back({load(f, use), way(f, use), w});
+}
+
+void FastNetwork::drop_push(std::int32_t owner, const Flow& f, int use) {
+  std::vector<Push>& pushes = link(owner).pushes;
+  const std::int32_t place = way_[at(f.first + use)].push;
+  pushes[at(place)] = pushes.back();
+  way_[at(pushes[at(place)].way)].push = place;
+  pushes.pop_back();
+}
+
+}  // namespace moeplan

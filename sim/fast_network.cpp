@@ -15,6 +15,12 @@ constexpr auto kLater = [](const auto& a, const auto& b) {
 
 }  // namespace
 
+void FastNetwork::reserve(std::size_t flows) {
+  flows_.reserve(flows);
+  way_.reserve(2 * flows);
+  starting_.reserve(flows);
+}
+
 ResourceId FastNetwork::add_resource(double capacity_bytes_per_s) {
   assert(capacity_bytes_per_s > 0 && "a resource has a positive capacity");
   links_.emplace_back().capacity = capacity_bytes_per_s;

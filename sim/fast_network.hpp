@@ -41,6 +41,9 @@ class FastNetwork final : public Network {
   /// With `checked`, every event is followed by a test of the definition: std::logic_error if it fails. Slow.
   explicit FastNetwork(bool checked = false) : checked_(checked) {}
 
+  /// Room for so many flows (of two uses each), so that storage does not double on the way.
+  void reserve(std::size_t flows);
+
   ResourceId add_resource(double capacity_bytes_per_s) override;
   FlowId start(std::span<const FlowUse> uses, double bytes, double weight, double now) override;
   [[nodiscard]] std::optional<double> next_completion() override;

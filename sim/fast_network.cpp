@@ -194,8 +194,9 @@ void FastNetwork::process_event(double t, std::vector<FlowId>& completed) {
 
 void FastNetwork::advance(double now, std::vector<FlowId>& completed) {
   assert(now >= now_ && "time does not go back");
-  for (auto t = next_completion(); t && *t <= now; t = next_completion()) {
-    process_event(*t, completed);
+  const double last = now + coincidence(now);
+  for (auto t = next_completion(); t && *t <= last; t = next_completion()) {
+    process_event(std::min(*t, now), completed);
     if (flows_.size() > 1024 + 2 * at(running_)) compact();
   }
   now_ = now;

@@ -63,7 +63,8 @@ class Network {
   /// The earliest time at which a running flow ends; none if none runs. advance() to it ends at least one.
   [[nodiscard]] virtual std::optional<double> next_completion() = 0;
 
-  /// Goes to time `now` and appends the flows that ended up to and at it, ordered by (time, FlowId).
+  /// Goes to time `now` and appends the flows that ended up to and at it, ordered by (time, FlowId). An end that lies
+  /// within coincidence(now) after `now` counts as at it, so that a caller may keep time in another unit.
   virtual void advance(double now, std::vector<FlowId>& completed) = 0;
 
   /// Bytes of all flows that have crossed the resource up to the last time given.

@@ -40,11 +40,13 @@ class PlainNetwork final : public Network {
 
   void advance(double now, std::vector<FlowId>& completed) override {
     assert(now >= now_ && "time does not go back");
-    for (auto t = next_completion(); t && *t <= now; t = next_completion()) {
-      const double last = *t + coincidence(*t);
+    const double latest = now + coincidence(now);
+    for (auto t = next_completion(); t && *t <= latest; t = next_completion()) {
+      const double at = std::min(*t, now);
+      const double last = at + coincidence(at);
       std::vector<bool> ended(flows_.size());
       for (std::size_t i = 0; i < flows_.size(); ++i) ended[i] = end(flows_[i]) <= last;
-      move_to(*t);
+      move_to(at);
       std::vector<Flow> left;
       for (std::size_t i = 0; i < flows_.size(); ++i) {
         if (!ended[i]) {

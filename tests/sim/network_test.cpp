@@ -141,6 +141,13 @@ TEST_CASE("Flows end when max-min rates have carried their bytes") {
     CHECK(ends[0].time == Approx(1 + 4.0 / 2));
     CHECK(ends[1].time == Approx((40.0 + 4.0) / 10));
   }
+  SECTION("advance to the last bit before an end: expect the end, because callers round times to picoseconds") {
+    const ResourceId link = n.add_resource(3);
+    start(n, {link}, 1);
+    std::vector<FlowId> done;
+    n.advance(std::nextafter(*n.next_completion(), 0.0), done);
+    CHECK(done == std::vector<FlowId>{FlowId(0)});
+  }
   SECTION("advance over several ends: expect all of them by time, then by FlowId") {
     const ResourceId a = n.add_resource(10);
     const ResourceId b = n.add_resource(10);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "model/specs/cluster.hpp"
 #include "sim/fast_network.hpp"
 #include "sim/traffic_classes.hpp"
 
@@ -89,6 +90,16 @@ TrafficResult from_flows(const TrafficMatrix& matrix, const TrafficNetwork& netw
 }
 
 }  // namespace
+
+TrafficNetwork traffic_network(const Cluster& cluster) {
+  TrafficNetwork network;
+  for (const Link& link : cluster.topology.links) network.capacity.push_back(link.bandwidth.value());
+  network.route = [&cluster](RankId src, RankId dst, std::vector<FlowUse>& uses) {
+    const Route route = cluster.routes.between(cluster.gpu_of_rank[src.index()], cluster.gpu_of_rank[dst.index()]);
+    for (const RouteLink& l : route.links) uses.push_back({ResourceId(l.link.value()), l.share});
+  };
+  return network;
+}
 
 TrafficResult simulate_traffic(const TrafficMatrix& matrix, const TrafficNetwork& network, bool with_flow_finish) {
   if (const auto decoupled = decoupled_traffic(matrix, network)) {

@@ -30,6 +30,11 @@ struct TrafficNetwork {
   RouteFunction route;
 };
 
+/// The links of a cluster and its routes between ranks; `cluster` must outlive the result. Routes of a pair without one
+/// are empty, as if nothing held the pair back: build_cluster refuses such clusters.
+struct Cluster;
+[[nodiscard]] TrafficNetwork traffic_network(const Cluster& cluster);
+
 /// How the answer was found; all three are exact.
 enum class TrafficMethod {
   Decoupled,  // each flow is held by one link that it shares with flows of equal size only

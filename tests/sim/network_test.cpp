@@ -284,3 +284,17 @@ TEST_CASE("The fast engine ends every flow when the plain engine does") {
     RC_ASSERT(fast.counters().refilled == 0);
   }));
 }
+
+TEST_CASE("The fast engine agrees on larger systems too") {
+  const bool ties = GENERATE(false, true);
+  for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+    CAPTURE(ties, seed);
+    const Instance x = random_instance(seed, 60, 400, 8, ties);
+    FastNetwork fast(true);
+    const auto plain = make_plain_network();
+    const Run got = run(fast, x);
+    expect_same(x, run(*plain, x), got);
+    expect_all_bytes_carried(x, got);
+    CHECK(fast.counters().refilled == 0);
+  }
+}

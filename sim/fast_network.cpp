@@ -24,6 +24,7 @@ void FastNetwork::reserve(std::size_t flows) {
 ResourceId FastNetwork::add_resource(double capacity_bytes_per_s) {
   assert(capacity_bytes_per_s > 0 && "a resource has a positive capacity");
   links_.emplace_back().capacity = capacity_bytes_per_s;
+  inflow_.emplace_back();
   return ResourceId(links_.size() - 1);
 }
 
@@ -147,9 +148,8 @@ void FastNetwork::complete(std::int32_t f) {
       k.ceiling_sum -= load(ending, use) * owner.ceiling;
       continue;
     }
-    k.other_rate -= load(ending, use) * owner.level;
     drop_push(l, ending, use);
-    mark(way(ending, use));
+    add_rate(way(ending, use), -load(ending, use) * owner.level);
   }
   owner.owned_load -= load(ending, ending.owner);
   remove(f);
@@ -251,6 +251,7 @@ void FastNetwork::compact() {
   for (std::int32_t l = 0; at(l) < links_.size(); ++l) {
     for (Due& due : link(l).due) due.flow = moved_to[at(due.flow)];
     order_due(l);
+    if (link(l).owned == 0) try_quiet(l);
   }
 }
 

@@ -100,7 +100,6 @@ class FastNetwork final : public Network {
   struct Link {
     double capacity;
     double owned_load = 0;  // N
-    double other_rate = 0;  // R, if kept
     double level = kInfinity;
     double clock = 0;
     double clock_time = 0;
@@ -117,6 +116,11 @@ class FastNetwork final : public Network {
     std::vector<Member> members;
     std::vector<Push> pushes;
     std::vector<Due> due;  // heap, least target first; entries of flows that moved away remain until met
+  };
+  struct Inflow {
+    double rate = 0;           // R, if kept
+    double limit = kInfinity;  // to be marked when R changes and is above: -inf if the link owns flows, its capacity
+                               // if it only watches, inf if it is dirty already or not kept
   };
   struct Ranked {
     double key;
@@ -152,6 +156,8 @@ class FastNetwork final : public Network {
 
   // fast_network_levels.cpp: the fixed point
   void mark(std::int32_t l);
+  void add_rate(std::int32_t l, double rate);
+  void set_limit(std::int32_t l);
   void settle();
   void settle(std::int32_t l);
   void resolve(std::int32_t l);
@@ -183,6 +189,7 @@ class FastNetwork final : public Network {
   void check() const;
 
   std::vector<Link> links_;
+  std::vector<Inflow> inflow_;  // of each link: apart, since most of the work is adding to it
   std::vector<Flow> flows_;
   std::vector<Way> way_;
   std::vector<double> load_;

@@ -34,7 +34,10 @@ void FastNetwork::refill_everything() {
     if (flow(f).owner != kEnded) seeds.push_back(f);
   }
   fill(seeds);
-  for (Link& k : links_) k.dirty = false;
+  for (std::int32_t l = 0; at(l) < links_.size(); ++l) {
+    link(l).dirty = false;
+    set_limit(l);
+  }
   dirty_.clear();
   dirty_leaves_.clear();
   tight_.clear();
@@ -71,8 +74,9 @@ void FastNetwork::fill(std::span<const std::int32_t> seeds) {
   for (const std::int32_t id : component_flows_) flow(id).owner = kNobody;
   for (const std::int32_t l : component_links_) {
     Link& k = link(l);
-    k.owned_load = k.other_rate = k.clock = k.lower = k.ceiling = k.ceiling_sum = 0;
+    k.owned_load = k.clock = k.lower = k.ceiling = k.ceiling_sum = 0;
     k.level = k.upper = k.end = kInfinity;
+    inflow_[at(l)] = {};
     k.clock_time = now_;
     k.owned = k.kept_for = 0;
     k.kept = false;
@@ -147,7 +151,7 @@ void FastNetwork::derive_from_levels() {
       if (use == f.owner) {
         k.owned_load += load(f, use);
       } else {
-        k.other_rate += load(f, use) * owner.level;
+        inflow_[at(way(f, use))].rate += load(f, use) * owner.level;
         k.ceiling_sum += load(f, use) * owner.ceiling;
       }
     }
@@ -166,6 +170,7 @@ void FastNetwork::derive_from_levels() {
     order_due(l);
     if (link(l).owned > 0) set_bands(l);
     schedule(l);
+    set_limit(l);
     if (link(l).kept) mark(l);
   }
 }
@@ -192,9 +197,9 @@ void FastNetwork::check() const {
   }
   constexpr double kTolerance = 1e-10;
   for (std::size_t l = 0; l < links_.size(); ++l) {
-    if (links_[l].kept && std::abs(kept_rate[l] - links_[l].other_rate) > kTolerance * capacity[l]) {
+    if (links_[l].kept && std::abs(kept_rate[l] - inflow_[l].rate) > kTolerance * capacity[l]) {
       throw std::logic_error(fmt::format("resource {} keeps a rate of {} B/s of flows that others own; it is {}", l,
-                                         links_[l].other_rate, kept_rate[l]));
+                                         inflow_[l].rate, kept_rate[l]));
     }
   }
   const double violation = max_min_violation({capacity, weight, first, resource, share}, rate);

@@ -10,12 +10,26 @@ void FastNetwork::mark(std::int32_t l) {
   Link& k = link(l);
   if (k.dirty) return;
   k.dirty = true;
+  inflow_[at(l)].limit = kInfinity;
   if (k.pushes.empty()) {
     dirty_leaves_.push_back(l);
     return;
   }
-  dirty_.push_back({k.owned > 0 ? (k.capacity - k.other_rate) / k.owned_load : kInfinity, l});
+  dirty_.push_back({k.owned > 0 ? (k.capacity - inflow_[at(l)].rate) / k.owned_load : kInfinity, l});
   std::push_heap(dirty_.begin(), dirty_.end(), std::greater<>());
+}
+
+/// Adds to R; the link is marked if that matters to it.
+void FastNetwork::add_rate(std::int32_t l, double rate) {
+  Inflow& in = inflow_[at(l)];
+  in.rate += rate;
+  if (in.rate > in.limit) mark(l);
+}
+
+void FastNetwork::set_limit(std::int32_t l) {
+  const Link& k = link(l);
+  const bool is_deaf = k.dirty || !k.kept;
+  inflow_[at(l)].limit = is_deaf ? kInfinity : k.owned > 0 ? -kInfinity : k.capacity * (1 + 4 * kTie);
 }
 
 void FastNetwork::settle() {
@@ -46,14 +60,15 @@ void FastNetwork::settle(std::int32_t l) {
   ++counters_.settled;
   Link& k = link(l);
   k.dirty = false;
+  set_limit(l);
   if (!k.kept) return;
   if (k.owned == 0) {
     k.level = kInfinity;
-    if (k.other_rate > k.capacity * (1 + 4 * kTie)) return resolve(l);
+    if (inflow_[at(l)].rate > k.capacity * (1 + 4 * kTie)) return resolve(l);
     if (static_cast<std::size_t>(++k.kept_for) > k.members.size()) try_quiet(l);
     return;
   }
-  const double level = (k.capacity - k.other_rate) / k.owned_load;
+  const double level = (k.capacity - inflow_[at(l)].rate) / k.owned_load;
   if (level > k.ceiling || static_cast<std::size_t>(++k.kept_for) > k.members.size() + 1024) return resolve(l);
   if (level < k.lower * (1 - kTie)) return take_below(l);
   if (level > k.upper * (1 + kTie)) return give_above(l);
@@ -73,8 +88,7 @@ void FastNetwork::set_level(std::int32_t l, double level) {
   set_clock(l);
   k.level = level;
   for (const Push& push : k.pushes) {
-    link(push.link).other_rate += push.load * change;
-    mark(push.link);
+    add_rate(push.link, push.load * change);
   }
   if (change > 0 || k.end == kInfinity) schedule(l);
 }
@@ -132,8 +146,8 @@ void FastNetwork::give_all_away(std::int32_t l) {
   }
   Link& k = link(l);
   k.level = kInfinity;
-  k.other_rate = 0;
-  for (const Meeting& m : meetings_) k.other_rate += m.load * link(owner_of(flow(m.flow))).level;
+  inflow_[at(l)].rate = 0;
+  for (const Meeting& m : meetings_) inflow_[at(l)].rate += m.load * link(owner_of(flow(m.flow))).level;
   try_quiet(l);
 }
 
@@ -169,20 +183,20 @@ void FastNetwork::claim(std::int32_t l, double x) {
     }
   }
   k.owned_load = 0;
-  k.other_rate = 0;
+  inflow_[at(l)].rate = 0;
   for (const Meeting& m : meetings_) {
     const Flow& f = flow(m.flow);
     if (f.owner == m.use) {
       k.owned_load += m.load;
     } else {
-      k.other_rate += m.load * link(owner_of(f)).level;
+      inflow_[at(l)].rate += m.load * link(owner_of(f)).level;
     }
   }
   if (k.owned == 0) {
     k.level = kInfinity;
     return;
   }
-  set_level(l, (k.capacity - k.other_rate) / k.owned_load);
+  set_level(l, (k.capacity - inflow_[at(l)].rate) / k.owned_load);
   set_bands(l);
   schedule(l);
 }
@@ -193,7 +207,7 @@ void FastNetwork::give_above(std::int32_t l) {
   ++counters_.corrected;
   Link& k = link(l);
   moved_.clear();
-  double level = (k.capacity - k.other_rate) / k.owned_load;
+  double level = (k.capacity - inflow_[at(l)].rate) / k.owned_load;
   while (true) {
     candidates_.clear();
     for (const Push& push : k.pushes) {
@@ -217,7 +231,7 @@ void FastNetwork::give_above(std::int32_t l) {
       mark(l);
       return;
     }
-    level = (k.capacity - k.other_rate) / k.owned_load;
+    level = (k.capacity - inflow_[at(l)].rate) / k.owned_load;
   }
   if (level > k.ceiling) return resolve(l);
   set_level(l, level);
@@ -232,7 +246,7 @@ void FastNetwork::take_below(std::int32_t l) {
   Link& k = link(l);
   moved_.clear();
   candidates_.clear();
-  double level = (k.capacity - k.other_rate) / k.owned_load;
+  double level = (k.capacity - inflow_[at(l)].rate) / k.owned_load;
   for (std::size_t m = at(k.owned); m < k.members.size(); ++m) {
     const Member& member = k.members[m];
     if (member.owner < 0) continue;
@@ -245,7 +259,7 @@ void FastNetwork::take_below(std::int32_t l) {
     if (-negated <= level * (1 + kTie)) break;
     move(id, use_of(flow(id), l), l);
     moved_.push_back(id);
-    level = (k.capacity - k.other_rate) / k.owned_load;
+    level = (k.capacity - inflow_[at(l)].rate) / k.owned_load;
   }
   if (level > k.ceiling || level > k.upper * (1 + kTie)) return resolve(l);
   set_level(l, level);
@@ -288,14 +302,14 @@ void FastNetwork::move(std::int32_t id, int use, std::int32_t not_parted_from) {
     const double a = load(f, other);
     if (other == use) {
       k.owned_load += a;
-      k.other_rate -= a * level_before;
+      inflow_[at(l)].rate -= a * level_before;
       if (from >= 0) drop_push(from, f, other);
     } else if (l == from) {
       k.owned_load -= a;
-      k.other_rate += a * taker.level;
+      inflow_[at(l)].rate += a * taker.level;
       add_push(to, f, other);
     } else if (k.kept) {
-      k.other_rate += a * (taker.level - level_before);
+      inflow_[at(l)].rate += a * (taker.level - level_before);
       if (from >= 0) drop_push(from, f, other);
       add_push(to, f, other);
     } else {
@@ -354,12 +368,12 @@ void FastNetwork::keep(std::int32_t l) {
   if (k.kept) return;
   k.kept = true;
   k.kept_for = 0;
-  k.other_rate = 0;
+  inflow_[at(l)].rate = 0;
   for (const Member& m : k.members) {
     if (m.owner < 0) continue;
     const Flow& f = flow(m.flow);
     const int use = use_of(f, l);
-    k.other_rate += load(f, use) * link(m.owner).level;
+    inflow_[at(l)].rate += load(f, use) * link(m.owner).level;
     add_push(m.owner, f, use);
   }
   mark(l);
@@ -376,6 +390,7 @@ void FastNetwork::try_quiet(std::int32_t l) {
   }
   if (sum > kQuietAgain * k.capacity) return;
   k.kept = false;
+  set_limit(l);
   k.ceiling_sum = sum;
   for (const Member& m : k.members) drop_push(m.owner, flow(m.flow), use_of(flow(m.flow), l));
 }

@@ -30,9 +30,13 @@ ResourceId FastNetwork::add_resource(double capacity_bytes_per_s) {
 
 std::int32_t FastNetwork::interned_loads(std::span<const double> loads) {
   const auto next = static_cast<std::int32_t>(load_.size());
+  if (at(last_loads_) + loads.size() <= load_.size() &&
+      std::equal(loads.begin(), loads.end(), load_.begin() + last_loads_)) {
+    return last_loads_;
+  }
   const auto [entry, is_new] = load_index_.try_emplace({loads.begin(), loads.end()}, next);
   if (is_new) load_.insert(load_.end(), loads.begin(), loads.end());
-  return entry->second;
+  return last_loads_ = entry->second;
 }
 
 FlowId FastNetwork::start(std::span<const FlowUse> uses, double bytes, double weight, double now) {
@@ -43,7 +47,7 @@ FlowId FastNetwork::start(std::span<const FlowUse> uses, double bytes, double we
     now_ = now;
   }
   const FlowId id(started_++);
-  std::vector<double> loads;
+  new_loads_.clear();
   const auto first = static_cast<std::int32_t>(way_.size());
   bool is_held = false;
   for (const FlowUse& use : uses) {
@@ -54,9 +58,9 @@ FlowId FastNetwork::start(std::span<const FlowUse> uses, double bytes, double we
         std::find_if(way_.begin() + first, way_.end(), [&](const Way& w) { return w.link == use.resource.value(); });
     if (seen == way_.end()) {
       way_.push_back({use.resource.value(), 0, 0});
-      loads.push_back(weight * use.share);
+      new_loads_.push_back(weight * use.share);
     } else {
-      loads[static_cast<std::size_t>(seen - way_.begin() - first)] += weight * use.share;
+      new_loads_[static_cast<std::size_t>(seen - way_.begin() - first)] += weight * use.share;
     }
   }
   if (!is_held || bytes == 0) {
@@ -70,7 +74,8 @@ FlowId FastNetwork::start(std::span<const FlowUse> uses, double bytes, double we
     way_[use].place = static_cast<std::int32_t>(members.size());
     members.push_back({f, kNobody});
   }
-  flows_.push_back({bytes, id.value(), first, interned_loads(loads), static_cast<std::int16_t>(loads.size()), kNobody});
+  flows_.push_back(
+      {bytes, id.value(), first, interned_loads(new_loads_), static_cast<std::int16_t>(new_loads_.size()), kNobody});
   starting_.push_back(f);
   ++running_;
   return id;

@@ -152,6 +152,7 @@ class FastNetwork final : public Network {
   // fast_network_members.cpp: which flows are on a link, and to whom it pushes
   void swap_members(std::int32_t l, std::int32_t a, std::int32_t b);
   void set_owner(std::int32_t f, int use);
+  void sort_out_members(std::int32_t l);
   void remove(std::int32_t f);
 
   // fast_network_levels.cpp: the fixed point
@@ -199,6 +200,8 @@ class FastNetwork final : public Network {
   std::vector<std::int32_t> dirty_leaves_;  // dirty links that push to nobody: settled last
   std::vector<std::int32_t> tight_;         // quiet links whose ceilings pass their capacity
   std::vector<std::int32_t> starting_;      // flows without an owner yet
+  std::vector<double> new_loads_;           // of the flow being started
+  std::int32_t last_loads_ = 0;             // of the flow started last: likely the same again
   std::vector<FlowId> immediate_;           // flows that end where they start
   struct Meeting {
     double other;  // the least level of the flow's other links

@@ -22,6 +22,7 @@ void FastNetwork::flush() {
     for (const std::int32_t f : starting_) place(f);
   }
   starting_.clear();
+  if (starting_.capacity() > at(running_) / 8) starting_.shrink_to_fit();
   settle();
   if (checked_) check();
 }
@@ -85,6 +86,9 @@ void FastNetwork::fill(std::span<const std::int32_t> seeds) {
   }
   fill_levels();
   derive_from_levels();
+  // A large fill is rare: what it needed is given back.
+  component_flows_ = {};
+  component_links_ = {};
 }
 
 /// Progressive filling with a heap of the levels at which links would be full. These only rise, so that a stale entry
@@ -140,19 +144,19 @@ void FastNetwork::derive_from_levels() {
   for (const std::int32_t l : component_links_) {
     if (link(l).level < kInfinity) link(l).ceiling = link(l).level * kCeiling;
   }
-  for (const std::int32_t id : component_flows_) {
-    Flow& f = flow(id);
-    const std::int16_t use_of_owner = std::exchange(f.owner, kNobody);
-    set_owner(id, use_of_owner);
-    Link& owner = link(owner_of(f));
-    owner.due.push_back({f.target, id});
-    for (int use = 0; use < f.count; ++use) {
-      Link& k = link(way(f, use));
-      if (use == f.owner) {
-        k.owned_load += load(f, use);
+  for (const std::int32_t l : component_links_) {
+    Link& k = link(l);
+    sort_out_members(l);
+    k.due.reserve(at(k.owned));
+    for (const Member& m : k.members) {
+      const Flow& f = flow(m.flow);
+      const double a = load(f, use_of(f, l));
+      if (m.owner == l) {
+        k.owned_load += a;
+        k.due.push_back({f.target, m.flow});
       } else {
-        inflow_[at(way(f, use))].rate += load(f, use) * owner.level;
-        k.ceiling_sum += load(f, use) * owner.ceiling;
+        inflow_[at(l)].rate += a * link(m.owner).level;
+        k.ceiling_sum += a * link(m.owner).ceiling;
       }
     }
   }

@@ -35,6 +35,21 @@ void FastNetwork::set_owner(std::int32_t id, int use) {
   f.owner = static_cast<std::int16_t>(use);
 }
 
+/// Owned flows first, from the flows' owners alone: after a fill. Links of infinite capacity keep any order.
+void FastNetwork::sort_out_members(std::int32_t l) {
+  Link& k = link(l);
+  k.members.shrink_to_fit();
+  k.owned = 0;
+  for (std::size_t i = 0; i < k.members.size(); ++i) {
+    k.members[i].owner = owner_of(flow(k.members[i].flow));
+    if (k.members[i].owner == l) std::swap(k.members[i], k.members[at(k.owned++)]);
+  }
+  for (std::size_t i = 0; i < k.members.size(); ++i) {
+    const Flow& f = flow(k.members[i].flow);
+    way_[at(f.first + use_of(f, l))].place = static_cast<std::int32_t>(i);
+  }
+}
+
 /// Takes an owned flow off every link.
 void FastNetwork::remove(std::int32_t id) {
   const Flow& f = flow(id);

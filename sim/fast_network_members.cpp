@@ -50,14 +50,24 @@ void FastNetwork::sort_out_members(std::int32_t l) {
   }
 }
 
-/// Takes an owned flow off every link.
+/// Takes an owned flow off every link: the last owned flow (where it was owned), then the last flow, fill the hole.
 void FastNetwork::remove(std::int32_t id) {
   const Flow& f = flow(id);
   for (int use = 0; use < f.count; ++use) {
     const std::int32_t l = way(f, use);
     Link& k = link(l);
-    if (use == f.owner) swap_members(l, way_[at(f.first + use)].place, --k.owned);
-    swap_members(l, way_[at(f.first + use)].place, static_cast<std::int32_t>(k.members.size()) - 1);
+    const auto fill_hole = [&](std::int32_t hole, std::int32_t from) {
+      if (hole == from) return;
+      const Member m = k.members[at(from)];
+      k.members[at(hole)] = m;
+      way_[at(flow(m.flow).first + use_of(flow(m.flow), l))].place = hole;
+    };
+    std::int32_t hole = way_[at(f.first + use)].place;
+    if (use == f.owner) {
+      fill_hole(hole, --k.owned);
+      hole = k.owned;
+    }
+    fill_hole(hole, static_cast<std::int32_t>(k.members.size()) - 1);
     k.members.pop_back();
   }
 }

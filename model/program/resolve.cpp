@@ -20,10 +20,8 @@ std::int64_t expert_rows(const Program& program, const RoutingTable& table, std:
   const RowStep& step = path.front();
   const auto rest = path.subspan(1);
   switch (step.kind) {
-    case RowStep::Kind::Chunk:
-      return part(expert_rows(program, table, rest, rank, expert), step.index, step.count);
-    case RowStep::Kind::Copies:
-      return program.group(step.group).size * expert_rows(program, table, rest, rank, expert);
+    case RowStep::Kind::Chunk: return part(expert_rows(program, table, rest, rank, expert), step.index, step.count);
+    case RowStep::Kind::Copies: return program.group(step.group).size * expert_rows(program, table, rest, rank, expert);
     case RowStep::Kind::Share: {
       const GroupFamily& family = program.group(step.group);
       return part(expert_rows(program, table, rest, rank, expert), family.position(rank), family.size);
@@ -31,8 +29,8 @@ std::int64_t expert_rows(const Program& program, const RoutingTable& table, std:
     case RowStep::Kind::Union: {
       const GroupFamily& family = program.group(step.group);
       // Equal members need one look only: with one count for everything, rows differ only through shares.
-      const bool shares = std::any_of(rest.begin(), rest.end(),
-                                      [](const RowStep& s) { return s.kind == RowStep::Kind::Share; });
+      const bool shares =
+          std::any_of(rest.begin(), rest.end(), [](const RowStep& s) { return s.kind == RowStep::Kind::Share; });
       if (table.counts.same_for_all_sources() && !shares) {
         return family.size * expert_rows(program, table, rest, rank, expert);
       }
@@ -86,10 +84,10 @@ std::int64_t rows_between(const Program& program, const Operation& operation, co
       if (rows.experts == Rows::Experts::All) {
         return rows_over(program, rows, rows.path, from, local_experts(program, rows.routing, to));
       }
-      assert(!rows.path.empty() && rows.path.front().kind == RowStep::Kind::Union &&
-             rows.path.front().group == c.group && "a combine returns what this group sent");
-      return rows_over(program, rows, std::span(rows.path).subspan(1), to,
-                       local_experts(program, rows.routing, from));
+      assert(rows.experts == Rows::Experts::Local && !rows.path.empty() &&
+             rows.path.front().kind == RowStep::Kind::Union && rows.path.front().group == c.group &&
+             "a combine returns what this group sent");
+      return rows_over(program, rows, std::span(rows.path).subspan(1), to, local_experts(program, rows.routing, from));
   }
   assert(false && "weights do not go through an all-to-all");
   return 0;
@@ -97,6 +95,7 @@ std::int64_t rows_between(const Program& program, const Operation& operation, co
 
 bool takes_part(const Communication& c, const GroupFamily& family, std::int64_t from, std::int64_t to) {
   if (c.of == 1) return true;
+  assert(family.size % c.of == 0 && "an exchange in parts has equal blocks");
   const std::int64_t block = family.size / c.of;
   const std::int64_t offset = (to / block - from / block + c.of) % c.of;
   return offset >= c.first && offset < c.first + c.count;
@@ -226,11 +225,12 @@ ComputeLoad compute_load(const Program& program, const Operation& operation, Ran
   for (const Slice& s : operation.reads) load.bytes += byte_count(program, s, rank);
   for (const Slice& s : operation.writes) load.bytes += byte_count(program, s, rank);
   if (const auto* attention = std::get_if<AttentionCore>(&operation.work)) {
-    // Each query meets the keys before it (half of them on average) or those of its window. Backward: five products for two.
+    // A query meets all keys or the window's. Causal, only those before it: the i-th meets min(i, window), on average
+    // window - window^2 / (2 length), half the length without a window. Backward: five products for two.
     const auto tokens = static_cast<double>(row_count(program, operation.reads.front().rows, rank));
     const auto length = static_cast<double>(attention->sequence_length);
-    double keys = attention->causal ? length / 2 : length;
-    if (attention->window > 0) keys = std::min(keys, static_cast<double>(attention->window));
+    const double window = attention->window > 0 ? std::min(length, static_cast<double>(attention->window)) : length;
+    const double keys = attention->causal && length > 0 ? window - window * window / (2 * length) : window;
     const auto columns = static_cast<double>(attention->query_columns + attention->value_columns);
     load.flops = 2 * tokens * keys * columns * (attention->backward ? 2.5 : 1.0);
   }
@@ -242,8 +242,8 @@ ComputeLoad compute_load(const Program& program, const Operation& operation, Ran
     const auto add = [&](std::int64_t rows) {
       load.products.push_back(gemm->form == Gemm::Form::TN ? GemmShape{a_columns, other_columns, rows}
                                                            : GemmShape{rows, other_columns, a_columns});
-      load.flops += 2.0 * static_cast<double>(rows) * static_cast<double>(a_columns) *
-                    static_cast<double>(other_columns);
+      load.flops +=
+          2.0 * static_cast<double>(rows) * static_cast<double>(a_columns) * static_cast<double>(other_columns);
     };
     if (gemm->grouped) {
       for (const std::int64_t rows : rows_by_expert(program, a.rows, rank)) add(rows);
@@ -284,7 +284,8 @@ std::int64_t message_size(const Program& program, const Operation& operation, Ra
     const Buffer& buffer = program.buffer(operation.reads.front().buffer);
     for (std::int64_t p = 0; p < family.size; ++p) {
       if (!takes_part(c, family, family.position(rank), p)) continue;
-      total += rows_between(program, operation, c, rank, family.member(rank, p)) * buffer.columns * size_of(buffer.dtype);
+      total +=
+          rows_between(program, operation, c, rank, family.member(rank, p)) * buffer.columns * size_of(buffer.dtype);
     }
     return total;
   }

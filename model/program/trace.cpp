@@ -35,6 +35,10 @@ struct Described {
 /// Which run of an operation on a rank: block, operation, rank, and how many came before.
 using RunOf = std::tuple<BlockId, std::int32_t, RankId, std::int64_t>;
 
+// Perfetto has special rules for process and thread 0 (google/perfetto issue 394, pull request 2278): count from 1.
+std::int64_t pid_of(RankId rank) { return std::int64_t{rank.value()} + 1; }
+int tid_of(Stream stream) { return static_cast<int>(stream) + 1; }
+
 class TraceWriter {
  public:
   TraceWriter(const Program& program, const Timeline& timeline, const TraceOptions& options)
@@ -59,6 +63,8 @@ class TraceWriter {
   void add(fmt::format_string<T...> format, T&&... values) {
     fmt::format_to(std::back_inserter(out_), format, std::forward<T>(values)...);
   }
+
+  [[nodiscard]] std::int64_t repeats_pid() const { return program_.world_size + 1; }
 
   void next_event() {
     add("{}", first_event_ ? "\n" : ",\n");
@@ -93,10 +99,10 @@ class TraceWriter {
     for (const RankId r : ranks_) {
       std::string name = fmt::format("rank {}", r.value());
       if (r.index() < options_.node_of_rank.size()) name += fmt::format(" (node {})", options_.node_of_rank[r.index()]);
-      process(r.value(), name);
-      for (const auto& [stream, stream_name] : kStreamNames) thread(r.value(), static_cast<int>(stream), stream_name);
+      process(pid_of(r), name);
+      for (const auto& [stream, stream_name] : kStreamNames) thread(pid_of(r), tid_of(stream), stream_name);
     }
-    if (!timeline_.repeats.empty()) process(program_.world_size, "repeats");
+    if (!timeline_.repeats.empty()) process(repeats_pid(), "repeats");
   }
 
   void process(std::int64_t pid, std::string_view name) {
@@ -161,7 +167,7 @@ class TraceWriter {
       if (!shown_[s.rank.index()]) continue;
       const Described& d = described(s);
       next_event();
-      add("{{\"ph\":\"X\",{},\"pid\":{},\"tid\":{},", d.head, s.rank.value(), static_cast<int>(operation_of(s).stream));
+      add("{{\"ph\":\"X\",{},\"pid\":{},\"tid\":{},", d.head, pid_of(s.rank), tid_of(operation_of(s).stream));
       add_time("ts", s.start);
       add(",");
       add_time("dur", s.end - s.start);
@@ -190,7 +196,7 @@ class TraceWriter {
   void arrow_end(std::string_view phase, std::int64_t id, const TimelineSpan& s, SimTime time) {
     next_event();
     add("{{\"ph\":\"{}\",\"name\":\"flow\",\"cat\":\"flow\",\"id\":{},\"pid\":{},\"tid\":{},", phase, id,
-        s.rank.value(), static_cast<int>(operation_of(s).stream));
+        pid_of(s.rank), tid_of(operation_of(s).stream));
     add_time("ts", time);
     add("{}", phase == "f" ? ",\"bp\":\"e\"}" : "}");
   }
@@ -202,7 +208,7 @@ class TraceWriter {
       for (std::int32_t p = r.parent; p >= 0; p = timeline_.repeats[static_cast<std::size_t>(p)].parent) ++depth;
       next_event();
       add("{{\"ph\":\"X\",\"name\":\"x {} more iterations of {}\",\"cat\":\"repeat\",\"pid\":{},\"tid\":{},",
-          r.count - 1, human(r.period.seconds()), program_.world_size, depth);
+          r.count - 1, human(r.period.seconds()), repeats_pid(), depth + 1);
       add_time("ts", r.start + r.period);
       add(",");
       add_time("dur", SimTime::scaled(r.period, r.count - 1));

@@ -1,9 +1,10 @@
 // A Timeline as Chrome trace events (JSON), which Perfetto and chrome://tracing open.
 //
-// A process is a rank, a thread a stream, a slice an operation; times are microseconds with all digits down to the
-// picosecond. Arrows lead from a sender's communication to the receiver's. Iterations that are copies are not repeated:
-// a slice of the process "repeats" fills their time and says how many there are, so that a whole iteration stays small.
-// Format: "Trace Event Format", https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
+// A process is a rank (its id is one more than the rank's), a thread a stream, a slice an operation; times are
+// microseconds with all digits down to the picosecond. Arrows lead from a sender's communication to the receiver's.
+// Iterations that are copies are not repeated: a slice of the process "repeats" fills their time and says how many
+// there are, so that a whole iteration stays small. Format: "Trace Event Format",
+// https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
 #pragma once
 
 #include <cstdint>

@@ -331,7 +331,9 @@ TEST_CASE("a computation's products, FLOPs and bytes follow from its slices") {
     op.writes = {{BufferId(3), Rows::fixed(7)}};
     CHECK(compute_load(p, op, rank(0)).products == std::vector<GemmShape>{{7, kHidden, kColumns}});
   }
-  SECTION("causal attention: 4 S L / 2 multiply-adds a column pair; a window bounds the keys; backward is 2.5 times") {
+  SECTION(
+      "attention: 4 FLOPs a token, key and column; causal meets the keys before; a window bounds them; backward is 2.5 "
+      "times") {
     Operation op;
     const std::int64_t tokens = 32, length = 16, columns = 8;
     op.reads = op.writes = {{BufferId(0), Rows::fixed(tokens)}};
@@ -341,6 +343,11 @@ TEST_CASE("a computation's products, FLOPs and bytes follow from its slices") {
       return compute_load(p, op, rank(0)).flops;
     };
     CHECK(flops() == 4.0 * tokens * length * columns / 2);
+    attention.window = length;
+    CHECK(flops() == 4.0 * tokens * length * columns / 2);
+    attention.window = 4;  // the first 4 of 16 meet 2 on average, the others 4
+    CHECK(flops() == 4.0 * columns * tokens * (4.0 * 2 + 12.0 * 4) / 16);
+    attention.window = 0;
     attention.causal = false;
     CHECK(flops() == 4.0 * tokens * length * columns);
     attention.window = 4;

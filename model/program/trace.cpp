@@ -207,8 +207,8 @@ class TraceWriter {
       int depth = 0;
       for (std::int32_t p = r.parent; p >= 0; p = timeline_.repeats[static_cast<std::size_t>(p)].parent) ++depth;
       next_event();
-      add("{{\"ph\":\"X\",\"name\":\"x {} more iterations of {}\",\"cat\":\"repeat\",\"pid\":{},\"tid\":{},",
-          r.count - 1, human(r.period.seconds()), repeats_pid(), depth + 1);
+      add("{{\"ph\":\"X\",\"name\":\"x {} more {} of {}\",\"cat\":\"repeat\",\"pid\":{},\"tid\":{},", r.count - 1,
+          r.count == 2 ? "iteration" : "iterations", human(r.period.seconds()), repeats_pid(), depth + 1);
       add_time("ts", r.start + r.period);
       add(",");
       add_time("dur", SimTime::scaled(r.period, r.count - 1));

@@ -116,8 +116,8 @@ class Engine {
   std::optional<SimTime> next_network_time() {
     const auto t = network_->next_completion();
     if (!t) return std::nullopt;
-    SimTime time(static_cast<std::int64_t>(std::ceil(*t * 1e12)));
-    if (time.seconds().value() < *t) time += SimTime(1);
+    // A whole picosecond stays one: the last bits of a double do not count.
+    const SimTime time(static_cast<std::int64_t>(std::ceil((*t - coincidence(*t)) * 1e12)));
     return std::max(time, now_);
   }
 
@@ -127,23 +127,27 @@ class Engine {
     return t && *t == now_;
   }
 
+  /// To now, or to `at_least` where that lies behind it by the last bits of a double.
+  void advance_network(double at_least) {
+    network_clock_ = std::max({network_clock_, now_.seconds().value(), at_least});
+    completed_.clear();
+    network_->advance(network_clock_, completed_);
+    for (const FlowId id : completed_) flow_ended(running_[id.index()]);
+  }
+
   bool step() {
     const auto network_time = next_network_time();
     if (!network_time && events_.empty()) return false;
     if (network_time && (events_.empty() || *network_time <= events_.top().time)) {
       now_ = *network_time;
-      completed_.clear();
-      network_->advance(now_.seconds().value(), completed_);
-      for (const FlowId id : completed_) flow_ended(running_[id.index()]);
+      advance_network(*network_->next_completion());
       return true;
     }
     Event event = events_.top();
     events_.pop();
     if (event.time > now_) {
       now_ = event.time;
-      completed_.clear();
-      network_->advance(now_.seconds().value(), completed_);
-      for (const FlowId id : completed_) flow_ended(running_[id.index()]);
+      advance_network(0);
     }
     switch (event.kind) {
       case EventKind::ComputeEnd: compute_ended(event); break;
@@ -344,6 +348,7 @@ class Engine {
   }
 
   void start_flows(const Event& event) {
+    network_clock_ = std::max(network_clock_, now_.seconds().value());
     const Exchange& e = exchanges_[static_cast<std::size_t>(event.exchange)];
     const Operation& operation =
         program_.blocks[e.block.index()].operations[static_cast<std::size_t>(e.operation)];
@@ -356,7 +361,7 @@ class Engine {
         uses.push_back({cap(flow.from, operation.stream, 0, *e.cost.rate_cap), 1.0});
         uses.push_back({cap(flow.to, operation.stream, 1, *e.cost.rate_cap), 1.0});
       }
-      const FlowId id = network_->start(uses, static_cast<double>(flow.bytes), 1.0, now_.seconds().value());
+      const FlowId id = network_->start(uses, static_cast<double>(flow.bytes), 1.0, network_clock_);
       running_.resize(id.index() + 1);
       running_[id.index()] = {event.exchange, f};
     }
@@ -498,6 +503,7 @@ class Engine {
   std::map<std::tuple<std::int64_t, std::int32_t, std::int32_t>, std::int32_t> exchange_index_;
   std::vector<RunningFlowOf> running_;  // by FlowId
   std::vector<FlowId> completed_;
+  double network_clock_ = 0;
   std::map<std::tuple<std::int32_t, int, int, double>, ResourceId> caps_;
   std::unordered_map<std::uint64_t, Route> routes_;
 

@@ -57,7 +57,7 @@ class Pricer {
 
   Estimate run() {
     const auto world = static_cast<std::size_t>(program_.world_size);
-    std::vector<double> path(world, 0.0), busy(world, 0.0);
+    std::vector<double> path(world, 0.0), busy(world * kStreams, 0.0);
     double closed_form = 0;
     const std::vector<std::int64_t> counts = block_counts(program_);
     for (std::size_t b = 0; b < program_.blocks.size(); ++b) {
@@ -67,9 +67,9 @@ class Pricer {
       price_block(program_.blocks[b], times);
       for (std::size_t r = 0; r < world; ++r) {
         path[r] += times * block_alone_[r];
-        busy[r] += times * block_compute_[r];
         slowest = std::max(slowest, block_together_[r]);
       }
+      for (std::size_t s = 0; s < busy.size(); ++s) busy[s] += times * block_compute_[s];
       closed_form += times * slowest;
     }
     Estimate e;
@@ -104,7 +104,7 @@ class Pricer {
     const std::size_t operations = block.operations.size();
     block_alone_.assign(world, 0.0);
     block_together_.assign(world, 0.0);
-    block_compute_.assign(world, 0.0);
+    block_compute_.assign(world * kStreams, 0.0);
     std::vector<double> alone(world * operations, 0.0), together(world * operations, 0.0);
     std::array<std::int64_t, kStreams> last{};  // the operation before on each stream
     last.fill(-1);
@@ -128,7 +128,7 @@ class Pricer {
           shared = c.together[r];
         } else {
           own = shared = compute_time(program_, op, RankId(r), cluster_.gpu).value();
-          block_compute_[r] += own;
+          block_compute_[r * kStreams + stream] += own;
         }
         const std::size_t at = r * operations + i;
         alone[at] = start_alone + own;

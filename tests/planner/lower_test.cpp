@@ -1,0 +1,236 @@
+#include "planner/lower.hpp"
+
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "model/costs/estimate.hpp"
+#include "model/program/resolve.hpp"
+#include "planner/schedule.hpp"
+#include "sim/simulate.hpp"
+#include "tests/toy_cluster.hpp"
+
+using namespace moeplan;
+
+namespace {
+
+constexpr std::int64_t kM = 64, kH = 128;
+
+Workload workload(std::optional<double> capacity_factor, Mode mode = Mode::Train) {
+  Workload w{};
+  w.name = "test";
+  w.global_batch = 8;
+  w.sequence_length = 32;
+  w.mode = mode;
+  w.dtype = Dtype::Fp32;
+  w.recompute = Recompute::None;
+  w.optimizer = Optimizer::Adam;
+  w.capacity_factor = capacity_factor;
+  return w;
+}
+
+Moe moe(std::int64_t experts, bool gated = false) {
+  return {.num_experts = experts,
+          .top_k = 2,
+          .expert = {kH, gated, false},
+          .shared = {0, false, false},
+          .shared_gate = false,
+          .router_bias = false};
+}
+
+Candidate candidate(const std::string& schedule, std::int64_t world, std::int64_t tp, std::int64_t ep,
+                    std::int64_t esp) {
+  Candidate c;
+  c.degrees = {.dp = world / tp, .tp = tp, .edp = world / (ep * esp), .ep = ep, .esp = esp};
+  c.schedule = schedule;
+  return c;
+}
+
+/// Of a block: the sum over all operations of a name on a rank.
+template <class Value>
+double sum(const Program& p, std::size_t block, const std::string& name, Value value) {
+  double total = 0;
+  for (const Operation& op : p.blocks[block].operations) {
+    if (op.name == name) total += static_cast<double>(value(op));
+  }
+  return total;
+}
+
+double message(const Program& p, std::size_t block, const std::string& name, std::int32_t rank = 0) {
+  return sum(p, block, name, [&](const Operation& op) { return message_size(p, op, RankId(rank)); });
+}
+
+double expert_flops(const Program& p, std::size_t block, std::int32_t rank) {
+  double flops = 0;
+  for (const Operation& op : p.blocks[block].operations) {
+    if (op.op_class == OpClass::Expert) flops += compute_load(p, op, RankId(rank)).flops;
+  }
+  return flops;
+}
+
+bool runs(const Schedule& schedule, const Degrees& degrees) { return schedule.obstacle(degrees).empty(); }
+
+}  // namespace
+
+TEST_CASE("exchanges move Parm's message sizes") {
+  // T = k f tokens / E is whole and a multiple of N_MP: nothing is rounded.
+  constexpr std::int64_t kTokens = 64, kWorld = 8, kExperts = 4;
+  constexpr double kF = 2;
+  const double blm = kTokens * kM * 4, x = 2 * kF * blm;
+  for (const std::int64_t tp : {1, 2, 4}) {
+    for (const auto& [ep, esp] :
+         std::vector<std::pair<std::int64_t, std::int64_t>>{{4, 1}, {4, 2}, {2, 2}, {2, 4}, {1, 4}}) {
+      CAPTURE(tp, ep, esp);
+      const double mp = static_cast<double>(tp), shards = static_cast<double>(esp), y = x * shards / mp;
+      const auto lowered = [&](const std::string& schedule) {
+        return lower_moe_layer(moe(kExperts), kM, kTokens, workload(kF), candidate(schedule, kWorld, tp, ep, esp));
+      };
+      SECTION("baseline: x N_ESP each way, BLM N_ESP gathered, x N_ESP reduced" +
+              std::to_string(tp * 100 + ep * 10 + esp)) {
+        const Program p = lowered("baseline");
+        for (const std::size_t block : {0U, 1U}) {
+          CHECK(message(p, block, "dispatch") == x * shards);
+          CHECK(message(p, block, "combine") == x * shards);
+          CHECK(message(p, block, "all-gather") == (esp > 1 ? blm * shards : 0));
+        }
+        // What an EP rank holds after dispatch is what N_EP peers sent for its experts: x N_ESP again.
+        CHECK(message(p, 0, "expert all-reduce") == (esp > 1 ? x * shards : 0));
+        CHECK(message(p, 1, "reduce-scatter") == (esp > 1 ? blm * shards : 0));
+      }
+      SECTION("S1: y each way, BLM gathered" + std::to_string(tp * 100 + ep * 10 + esp)) {
+        const Program p = lowered("parm_s1");
+        for (const std::size_t block : {0U, 1U}) {
+          CHECK(message(p, block, "dispatch") == y);
+          CHECK(message(p, block, "combine") == y);
+          CHECK(message(p, block, "all-gather") == (tp > 1 ? blm : 0));
+        }
+      }
+      if (tp == 1) continue;
+      for (const std::string schedule : {"parm_s2", "parm_s2_aas"}) {
+        SECTION(schedule + ": y each way, ETM gathered, whatever the phases" +
+                std::to_string(tp * 100 + ep * 10 + esp)) {
+          const Program p = lowered(schedule);
+          for (const std::size_t block : {0U, 1U}) {
+            for (const std::int32_t rank : {0, 3, 7}) {
+              CHECK(message(p, block, "dispatch", rank) == y);
+              CHECK(message(p, block, "combine", rank) == y);
+              CHECK(message(p, block, "all-gather", rank) == x);
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("the expert part costs 4 M H FLOPs a row forward and twice that backward, 6 M H where it is gated") {
+  constexpr std::int64_t kTokens = 64, kWorld = 8;
+  for (const bool gated : {false, true}) {
+    for (const auto& schedule : schedules()) {
+      for (const auto& [tp, ep, esp] :
+           std::vector<std::tuple<int, int, int>>{{2, 4, 2}, {4, 2, 2}, {2, 8, 1}, {1, 2, 4}}) {
+        const Candidate c = candidate(std::string(schedule->name()), kWorld, tp, ep, esp);
+        if (!runs(*schedule, c.degrees)) continue;
+        const Program p = lower_moe_layer(moe(8, gated), kM, kTokens, workload(2.0), c);
+        CAPTURE(schedule->name(), gated, tp, ep, esp);
+        // Each MP group dispatches k f tokens rows; the baseline does so from each of its ranks.
+        const double copies = schedule->name() == "baseline" ? 1 : tp;
+        const double all_rows = 2 * 2.0 * kTokens * kWorld / copies / static_cast<double>(c.degrees.edp);
+        const double rows = all_rows / ep;  // of one expert-parallel position, on each of its shards
+        const double forward = (gated ? 6.0 : 4.0) * kM * kH * rows / esp;
+        for (const std::int32_t rank : {0, 5}) {
+          CHECK(expert_flops(p, 0, rank) == forward);
+          CHECK(expert_flops(p, 1, rank) == 2 * forward);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("every schedule lowers, runs and keeps the layer's rows") {
+  const Cluster cluster = test::toy_cluster(2, 4);
+  for (const auto& schedule : schedules()) {
+    for (const std::optional<double> f : {std::optional<double>(1.2), std::optional<double>()}) {
+      for (const std::int64_t experts : {8, 7, 5}) {  // 7 and 5 do not divide by the ranks
+        for (const Mode mode : {Mode::Train, Mode::Forward}) {
+          for (const auto& [tp, ep, esp] :
+               std::vector<std::tuple<int, int, int>>{{1, 4, 2}, {2, 4, 1}, {4, 2, 2}, {2, 1, 4}}) {
+            const Candidate c = candidate(std::string(schedule->name()), 8, tp, ep, esp);
+            if (!runs(*schedule, c.degrees)) continue;
+            CAPTURE(schedule->name(), f.has_value(), experts, tp, ep, esp);
+            Workload w = workload(f, mode);
+            w.routing = {.shape = RoutingShape::Zipf};
+            const Program p = lower_moe_layer(moe(experts), kM, 60, w, c);
+            REQUIRE(p.blocks.size() == (mode == Mode::Train ? 2U : 1U));
+            if (mode == Mode::Train) CHECK(p.blocks[1].backward_of == BlockId(0));
+            // The baseline's ESP-Split is local: it leaves its shard's rows inside the gathered ones.
+            const auto writes = [&](std::size_t block, const std::string& name, std::int64_t rows) {
+              for (const Operation& op : p.blocks[block].operations) {
+                for (const Slice& s : op.writes) {
+                  if (p.buffer(s.buffer).name == name && row_count(p, s.rows, RankId(3)) == rows) return true;
+                }
+              }
+              return false;
+            };
+            const bool split = schedule->name() == "baseline" && esp > 1;
+            CHECK(writes(0, split ? "moe.out.gathered" : "moe.out", split ? 60 * esp : 60));
+            if (mode == Mode::Train) CHECK(writes(1, "d.ffn.in", 60));
+            const Timeline t = simulate(p, cluster);
+            CHECK(t.makespan.seconds() >= estimate(p, cluster).lower_bound * (1 - 1e-9));
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("what is dispatched is what the experts receive, and what they send is what comes back") {
+  for (const auto& schedule : schedules()) {
+    for (const std::optional<double> f : {std::optional<double>(1.2), std::optional<double>()}) {
+      for (const std::int64_t experts : {8, 7}) {
+        for (const auto& [tp, ep, esp] :
+             std::vector<std::tuple<int, int, int>>{{1, 8, 1}, {2, 4, 2}, {4, 4, 1}, {4, 2, 4}}) {
+          const Candidate c = candidate(std::string(schedule->name()), 8, tp, ep, esp);
+          if (!runs(*schedule, c.degrees)) continue;
+          CAPTURE(schedule->name(), f.has_value(), experts, tp, ep, esp);
+          Workload w = workload(f);
+          w.routing = {.shape = RoutingShape::Lognormal, .sampled = true};
+          const Program p = lower_moe_layer(moe(experts), kM, 64, w, c);
+          for (const Block& block : p.blocks) {
+            // Bytes into a rank over all parts of an exchange, with what it sends to itself, against its output slices.
+            std::vector<double> into(8), output(8);
+            for (const Operation& op : block.operations) {
+              const Communication* comm = op.communication();
+              if (!comm || comm->collective != Collective::AllToAll) continue;
+              for (std::int32_t r = 0; r < 8; ++r) {
+                const auto i = static_cast<std::size_t>(r);
+                output[i] += static_cast<double>(byte_count(p, op.writes.front(), RankId(r)));
+                into[i] += static_cast<double>(message_size(p, op, RankId(r)));  // sent, self included
+                for (const Flow& flow : group_flows(p, op, RankId(r))) {
+                  if (flow.from == RankId(r)) into[i] -= static_cast<double>(flow.bytes);
+                  if (flow.to == RankId(r)) into[i] += static_cast<double>(flow.bytes);
+                }
+              }
+            }
+            CHECK(into == output);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("routing counts") {
+  const Degrees degrees{.dp = 4, .tp = 2, .ep = 4, .esp = 2};
+  SECTION("a capacity factor gives every expert ceil(k f tokens / E) rows of each source, as GShard pads") {
+    const RoutingCounts c = routing_counts(moe(8), workload(1.2), 30, degrees);
+    CHECK(c.is_uniform());
+    CHECK(c.at(RankId(0), ExpertId(0)) == 9);  // 2 * 1.2 * 30 / 8
+  }
+  SECTION("without one nothing is dropped: k rows a token") {
+    const RoutingCounts c = routing_counts(moe(7), workload(std::nullopt), 30, degrees);
+    std::int64_t rows = 0;
+    for (std::int32_t e = 0; e < 7; ++e) rows += c.at(RankId(5), ExpertId(e));
+    CHECK(rows == 2 * 30);
+  }
+}

@@ -101,7 +101,7 @@ enum class ParmChoice { S1, S2 };
 struct ParmGridOptions {
   std::int64_t k = 2;             // not in the paper's text
   std::optional<std::int64_t> E;  // not in the paper's text; none: N_EP
-  std::int64_t b = 2;             // assumed: 16-bit activations
+  std::int64_t b = 4;             // assumed: fp32, the default of PyTorch
 };
 [[nodiscard]] std::vector<ParmProblem> parm_grid(std::int64_t P, const ParmGridOptions& options = {});
 

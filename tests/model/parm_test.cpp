@@ -188,7 +188,7 @@ TEST_CASE("table III's grid") {
     }
   }
   SECTION("fewer experts than a token chooses are left out") {
-    CHECK(parm_grid(8, {.k = 4, .E = std::nullopt, .b = 2}).size() == 6 * 162);  // N_EP = 2 with N_ESP = 4
+    CHECK(parm_grid(8, {.k = 4, .E = std::nullopt, .b = 4}).size() == 6 * 162);  // N_EP = 2 with N_ESP = 4
   }
 }
 

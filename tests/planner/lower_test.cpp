@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "model/costs/estimate.hpp"
+#include "model/costs/memory.hpp"
 #include "model/program/resolve.hpp"
 #include "planner/schedule.hpp"
 #include "sim/simulate.hpp"
@@ -232,5 +233,51 @@ TEST_CASE("routing counts") {
     std::int64_t rows = 0;
     for (std::int32_t e = 0; e < 7; ++e) rows += c.at(RankId(5), ExpertId(e));
     CHECK(rows == 2 * 30);
+  }
+}
+
+TEST_CASE("an iteration of a small model") {
+  ModelSpec model{};
+  model.name = "small";
+  model.vocab_size = 1000;
+  model.hidden_size = kM;
+  model.norms_per_layer = 2;
+  model.causal = true;
+  model.attention =
+      HeadAttention{.num_heads = 4, .num_kv_heads = 4, .head_dim = 16, .bias = false, .qk_norm = false, .sinks = false};
+  model.layers = {{3, {{0, Ffn{kH, false, false}}, {0, moe(4)}}}};
+  const auto use = [&](Recompute recompute, const std::string& schedule) {
+    Workload w = workload(std::nullopt);
+    w.recompute = recompute;
+    w.routing.shape = RoutingShape::Uniform;
+    const Candidate c = candidate(schedule, 4, 2, 2, 2);
+    REQUIRE_FALSE(obstacle(model, w, c));
+    const Program p = lower_iteration(model, w, c);
+    return std::pair(memory_use(p, model, w, c.degrees, w.global_batch / c.degrees.dp), p);
+  };
+  for (const std::string schedule : {"baseline", "parm_s1", "parm_s2"}) {
+    CAPTURE(schedule);
+    const auto [none, program] = use(Recompute::None, schedule);
+    const auto [selective, selective_program] = use(Recompute::Selective, schedule);
+    const auto [full, full_program] = use(Recompute::Full, schedule);
+    SECTION("full recomputation keeps fewer activations than selective, selective fewer than none: " + schedule) {
+      CHECK(full.activations < selective.activations);
+      CHECK(selective.activations < none.activations);
+      CHECK(full.activations.value() > 0);
+    }
+    SECTION("and takes longer, since it computes again: " + schedule) {
+      const Cluster cluster = test::toy_cluster(1, 4);
+      const auto time = [&](const Program& p) { return simulate(p, cluster, {.keep_spans = false}).makespan; };
+      CHECK(time(program) < time(selective_program));
+      CHECK(time(selective_program) < time(full_program));
+    }
+    SECTION("every layer runs once a microbatch, forward and backward: " + schedule) {
+      const std::vector<std::int64_t> counts = block_counts(program);
+      for (std::size_t b = 0; b < program.blocks.size(); ++b) {
+        const bool layer = program.blocks[b].name.find(" layer ") != std::string::npos;
+        const bool update = program.blocks[b].name == "gradients and optimizer";
+        CHECK(counts[b] == (update ? 1 : layer ? 3 * 4 : 4));  // 8 sequences over 2 replicas
+      }
+    }
   }
 }

@@ -274,6 +274,11 @@ TEST_CASE("random programs: skipped repeats, conservation, determinism and bound
       RC_ASSERT(std::abs(t.links[i].bytes - full.links[i].bytes) <= 1e-6 + 1e-9 * t.links[i].bytes);
     }
 
+    // The fast network tells the same story.
+    const Timeline fast = simulate(p, cluster, {.network = make_fast_network});
+    RC_ASSERT(std::abs((t.makespan - fast.makespan).picoseconds()) <= operations);
+    RC_ASSERT(totals(fast).size() == short_run.size());
+
     // What the ranks send is what the links count.
     std::vector<double> bytes(cluster.topology.links.size(), 0.0);
     const std::vector<std::int64_t> counts = block_counts(p);

@@ -135,6 +135,7 @@ Seconds parm_s1_time(const ParmProblem& p, const ParmCosts& costs) {
 
 Seconds parm_s2_time(const ParmProblem& p, const ParmCosts& costs) {
   if (p.N_MP == 1) return parm_s1_time(p, costs);
+  if (p.N_EP * p.N_ESP == 1) return parm_s2_time_in_turn(p, costs);  // nothing to overlap the all-gather with
   return cost(p, costs, ParmCollective::AllToAllEpEsp, p.y()) + cost(p, costs, ParmCollective::Overlapped, p.y());
 }
 

@@ -90,6 +90,8 @@ TEST_CASE("Parm's closed forms give the numbers worked out by hand") {
     p.N_ESP = p.N_EP = 1;
     CHECK(parm_baseline_time(p, c).value() == 0);
     CHECK(parm_s1_time(p, c).value() == 0);
+    p.N_MP = 2;
+    CHECK(parm_s2_time(p, c).value() == about(seconds(kTestbedB.all_gather_mp, kX)));
   }
 }
 

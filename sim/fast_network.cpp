@@ -158,7 +158,7 @@ void FastNetwork::complete(std::int32_t f) {
   }
   owner.owned_load -= load(ending, ending.owner);
   remove(f);
-  if (owner.owned == 0) owner.owned_load = 0;
+  mend_owned_load(l, load(ending, ending.owner));
   ending.owner = kEnded;
   --running_;
   mark(l);

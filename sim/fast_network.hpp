@@ -173,6 +173,7 @@ class FastNetwork final : public Network {
   void part_moved(std::int32_t l);
   void separate(std::int32_t owner, std::int32_t other);
   void set_bands(std::int32_t l);
+  void mend_owned_load(std::int32_t l, double lost);
   void add_ceiling(std::int32_t l, double amount);
   void keep(std::int32_t l);
   void try_quiet(std::int32_t l);

@@ -96,6 +96,7 @@ void FastNetwork::fill(std::span<const std::int32_t> seeds) {
 void FastNetwork::fill_levels() {
   struct Growing {
     double load = 0;
+    double summed = 0;  // load when last summed afresh
     double taken = 0;
     std::int32_t count = 0;
   };
@@ -109,6 +110,7 @@ void FastNetwork::fill_levels() {
       growing[at(l)].load += load(flow(m.flow), use_of(flow(m.flow), l));
       ++growing[at(l)].count;
     }
+    growing[at(l)].summed = growing[at(l)].load;
     if (growing[at(l)].count > 0) next.push_back({level_of(l), l});
   }
   std::make_heap(next.begin(), next.end(), std::greater<>());
@@ -117,6 +119,15 @@ void FastNetwork::fill_levels() {
     std::pop_heap(next.begin(), next.end(), std::greater<>());
     next.pop_back();
     if (growing[at(least.link)].count == 0) continue;
+    // What is left of a sum after much was taken from it is summed afresh before rounding shows.
+    constexpr double kShows = 1e-3;
+    if (Growing& g = growing[at(least.link)]; g.load < kShows * g.summed) {
+      g.load = 0;
+      for (const Member& m : link(least.link).members) {
+        if (flow(m.flow).owner == kNobody) g.load += load(flow(m.flow), use_of(flow(m.flow), least.link));
+      }
+      g.summed = g.load;
+    }
     const double level = level_of(least.link);
     if (level > least.key) {
       least.key = level;

@@ -69,7 +69,8 @@ void FastNetwork::settle(std::int32_t l) {
     return;
   }
   const double level = (k.capacity - inflow_[at(l)].rate) / k.owned_load;
-  if (level > k.ceiling || static_cast<std::size_t>(++k.kept_for) > k.members.size() + 1024) return resolve(l);
+  if (!(level > 0) || level > k.ceiling || static_cast<std::size_t>(++k.kept_for) > k.members.size() + 1024)
+    return resolve(l);
   if (level < k.lower * (1 - kTie)) return take_below(l);
   if (level > k.upper * (1 + kTie)) return give_above(l);
   set_level(l, level);
@@ -196,7 +197,8 @@ void FastNetwork::claim(std::int32_t l, double x) {
     k.level = kInfinity;
     return;
   }
-  set_level(l, (k.capacity - inflow_[at(l)].rate) / k.owned_load);
+  const double level = (k.capacity - inflow_[at(l)].rate) / k.owned_load;
+  set_level(l, level > 0.5 * x ? level : x);  // x where rounding of R swallows what a tiny load leaves
   set_bands(l);
   schedule(l);
 }
@@ -294,6 +296,7 @@ void FastNetwork::move(std::int32_t id, int use, std::int32_t not_parted_from) {
   const double level_before = from < 0 ? 0 : link(from).level;
   const double ceiling_before = from < 0 ? 0 : link(from).ceiling;
   const double left = remaining(f);
+  double from_load = 0;
   set_clock(to);
   if (taker.owned == 0) taker.clock = 0;
   for (int other = 0; other < f.count; ++other) {
@@ -306,6 +309,7 @@ void FastNetwork::move(std::int32_t id, int use, std::int32_t not_parted_from) {
       if (from >= 0) drop_push(from, f, other);
     } else if (l == from) {
       k.owned_load -= a;
+      from_load = a;
       inflow_[at(l)].rate += a * taker.level;
       add_push(to, f, other);
     } else if (k.kept) {
@@ -318,7 +322,7 @@ void FastNetwork::move(std::int32_t id, int use, std::int32_t not_parted_from) {
     if (k.kept) mark(l);
   }
   set_owner(id, use);
-  if (from >= 0 && link(from).owned == 0) link(from).owned_load = 0;
+  if (from >= 0) mend_owned_load(from, from_load);
   f.target = taker.clock + left;
   push_due(to, id);
   schedule(to);
@@ -343,6 +347,18 @@ void FastNetwork::separate(std::int32_t owner, std::int32_t other) {
     q.lower = p.upper;
   } else {
     p.upper = q.lower = middle;
+  }
+}
+
+/// After `lost` was taken from N: sums N afresh if so little is left that rounding shows.
+void FastNetwork::mend_owned_load(std::int32_t l, double lost) {
+  constexpr double kShows = 1e-3;
+  Link& k = link(l);
+  if (k.owned_load > kShows * lost) return;
+  k.owned_load = 0;
+  for (std::size_t m = 0; m < at(k.owned); ++m) {
+    const Flow& f = flow(k.members[m].flow);
+    k.owned_load += load(f, f.owner);
   }
 }
 

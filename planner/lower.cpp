@@ -23,9 +23,10 @@ struct LayerBlocks {
 
 class Lowering {
  public:
-  Lowering(const ModelSpec& model, const Workload& workload, const Candidate& candidate)
+  Lowering(const ModelSpec& model, const Workload& workload, const Candidate& candidate, std::int64_t ranks_per_node)
       : model_(model), workload_(workload), candidate_(candidate), schedule_(*find_schedule(candidate.schedule)) {
     program_.world_size = candidate.degrees.world();
+    program_.ranks_per_node = ranks_per_node;
     groups_ = add_groups(program_, candidate.degrees);
     tokens_ = candidate.micro_batch * workload.sequence_length / candidate.degrees.cp;
   }
@@ -226,15 +227,16 @@ std::optional<std::string> obstacle(const ModelSpec& model, const Workload& work
   return std::nullopt;
 }
 
-Program lower_iteration(const ModelSpec& model, const Workload& workload, const Candidate& candidate) {
-  return Lowering(model, workload, candidate).iteration();
+Program lower_iteration(const ModelSpec& model, const Workload& workload, const Candidate& candidate,
+                        std::int64_t ranks_per_node) {
+  return Lowering(model, workload, candidate, ranks_per_node).iteration();
 }
 
 Program lower_moe_layer(const Moe& moe, std::int64_t hidden_size, std::int64_t tokens, const Workload& workload,
-                        const Candidate& candidate) {
+                        const Candidate& candidate, std::int64_t ranks_per_node) {
   ModelSpec shell{};
   shell.hidden_size = hidden_size;
-  return Lowering(shell, workload, candidate).moe_layer_alone(moe, tokens);
+  return Lowering(shell, workload, candidate, ranks_per_node).moe_layer_alone(moe, tokens);
 }
 
 RoutingCounts routing_counts(const Moe& moe, const Workload& workload, std::int64_t tokens_per_rank,

@@ -17,12 +17,15 @@ namespace moeplan {
 
 /// One whole iteration: every microbatch forward and (in training) backward, then gradients and optimizer.
 /// `obstacle()` must be none.
-[[nodiscard]] Program lower_iteration(const ModelSpec& model, const Workload& workload, const Candidate& candidate);
+/// `ranks_per_node` shapes the rings of collectives (Program::ranks_per_node).
+[[nodiscard]] Program lower_iteration(const ModelSpec& model, const Workload& workload, const Candidate& candidate,
+                                      std::int64_t ranks_per_node = 1);
 
 /// The forward and backward pass of one MoE layer alone (two blocks), without norm, residual and gradient traffic: what Parm
 /// measures. `tokens` rows on every rank.
 [[nodiscard]] Program lower_moe_layer(const Moe& moe, std::int64_t hidden_size, std::int64_t tokens,
-                                      const Workload& workload, const Candidate& candidate);
+                                      const Workload& workload, const Candidate& candidate,
+                                      std::int64_t ranks_per_node = 1);
 
 /// What every rank's tokens ask of the experts: the scenario's counts, or with a capacity factor exactly
 /// T = ceil(k f tokens / E) rows from each source for each expert (padded, as GShard does).

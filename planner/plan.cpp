@@ -10,7 +10,7 @@ namespace moeplan {
 Prediction predict(const ModelSpec& model, const Workload& workload, const Cluster& cluster,
                    const Candidate& candidate) {
   Prediction p;
-  p.program = lower_iteration(model, workload, candidate);
+  p.program = lower_iteration(model, workload, candidate, cluster.ranks_per_node());
   p.estimate = estimate(p.program, cluster);
   p.memory = memory_use(p.program, model, workload, candidate.degrees,
                         workload.global_batch / candidate.degrees.dp / candidate.micro_batch);

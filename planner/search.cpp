@@ -154,7 +154,7 @@ class Search {
     for (const std::int64_t micro_batch : micro_batches(base.degrees)) {
       Evaluated e{base, {}, {}, std::nullopt};
       e.candidate.micro_batch = micro_batch;
-      const Program program = lower_iteration(model_, workload_, e.candidate);
+      const Program program = lower_iteration(model_, workload_, e.candidate, cluster_.ranks_per_node());
       e.memory = memory_use(program, model_, workload_, base.degrees,
                             workload_.global_batch / base.degrees.dp / micro_batch);
       if (e.memory.total() > cluster_.gpu.memory) {
@@ -194,7 +194,7 @@ class Search {
                                       static_cast<std::size_t>(space_.most_simulated - result_.simulated)});
       in_parallel(n, threads_, [&](std::size_t i) {
         Evaluated& e = ranked[waiting[i]];
-        const Program program = lower_iteration(model_, workload_, e.candidate);
+        const Program program = lower_iteration(model_, workload_, e.candidate, cluster_.ranks_per_node());
         e.makespan = simulate(program, cluster_, {.keep_spans = false}).makespan;
       });
       result_.simulated += static_cast<std::int64_t>(n);

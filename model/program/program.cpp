@@ -1,5 +1,7 @@
 #include "model/program/program.hpp"
 
+#include <algorithm>
+
 namespace moeplan {
 
 namespace {
@@ -37,6 +39,12 @@ Rows Rows::routed(RoutingId routing, Experts experts, std::vector<RowStep> path)
   r.experts = experts;
   r.path = std::move(path);
   return r;
+}
+
+std::int64_t members_per_node(const Program& program, const GroupFamily& family) {
+  if (family.stride >= program.ranks_per_node || program.ranks_per_node % family.stride != 0) return 1;
+  const std::int64_t members = std::min(family.size, program.ranks_per_node / family.stride);
+  return family.size % members == 0 ? members : 1;
 }
 
 std::vector<std::int64_t> block_counts(const Program& program) {

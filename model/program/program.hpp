@@ -213,6 +213,7 @@ struct Step {
 
 struct Program {
   std::int64_t world_size = 1;
+  std::int64_t ranks_per_node = 1;     // consecutive ranks that share a node: rings run through whole nodes (ring_edges)
   std::vector<GroupFamily> groups;    // by GroupId
   std::vector<RoutingTable> routings;  // by RoutingId
   std::vector<Buffer> buffers;        // by BufferId; every rank owns one of each
@@ -223,6 +224,9 @@ struct Program {
   [[nodiscard]] const GroupFamily& group(GroupId id) const { return groups[id.index()]; }
   [[nodiscard]] const Buffer& buffer(BufferId id) const { return buffers[id.index()]; }
 };
+
+/// Members of a group of this family that share a node, where whole nodes do; else 1.
+[[nodiscard]] std::int64_t members_per_node(const Program& program, const GroupFamily& family);
 
 /// How often each block runs in the whole sequence, by BlockId.
 [[nodiscard]] std::vector<std::int64_t> block_counts(const Program& program);

@@ -113,7 +113,8 @@ class FlowBytes {
         operation_(operation),
         c_(*operation.communication()),
         family_(program.group(c_.group)),
-        base_(family_.base(member)) {
+        base_(family_.base(member)),
+        per_node_(members_per_node(program, family_)) {
     const Slice& input = operation.reads.front();
     const Buffer& buffer = program.buffer(input.buffer);
     row_bytes_ = buffer.columns * size_of(buffer.dtype);
@@ -130,17 +131,47 @@ class FlowBytes {
   }
 
   void add_sent_by(std::int64_t from, std::vector<Flow>& flows) const {
-    if (!is_pairwise(c_)) return add(from, (from + 1) % family_.size, flows);
+    if (is_chain()) return add(from, (from + 1) % family_.size, flows);
+    if (!is_pairwise(c_)) {
+      const RingEdges edges = ring_edges(from, family_.size, per_node_);
+      add_along(from, edges.along, flows);
+      add_across(from, edges.across, flows);
+      return;
+    }
     for (std::int64_t to = 0; to < family_.size; ++to) add(from, to, flows);
   }
 
   void add_received_by(std::int64_t to, std::vector<Flow>& flows) const {
-    if (!is_pairwise(c_)) return add((to - 1 + family_.size) % family_.size, to, flows);
+    if (is_chain()) return add((to - 1 + family_.size) % family_.size, to, flows);
+    if (!is_pairwise(c_)) {
+      for (std::int64_t from = 0; from < family_.size; ++from) {
+        const RingEdges edges = ring_edges(from, family_.size, per_node_);
+        if (edges.along == to) add_along(from, to, flows);
+        if (edges.across == to) add_across(from, to, flows);
+      }
+      return;
+    }
     for (std::int64_t from = 0; from < family_.size; ++from) add(from, to, flows);
   }
 
  private:
   [[nodiscard]] RankId rank(std::int64_t position) const { return family_.member(base_, position); }
+
+  [[nodiscard]] bool is_chain() const { return c_.collective == Collective::Broadcast; }
+  [[nodiscard]] bool has_across() const { return per_node_ > 1 && per_node_ < family_.size; }
+
+  /// Inside the node: all rings but the one that leaves the node here.
+  void add_along(std::int64_t from, std::int64_t to, std::vector<Flow>& flows) const {
+    if (from == to) return;
+    const std::int64_t all = ring_bytes(from, to);
+    const std::int64_t bytes = has_across() ? all - part(all, to % per_node_, per_node_) : all;
+    if (bytes > 0) flows.push_back({rank(from), rank(to), bytes});
+  }
+  void add_across(std::int64_t from, std::int64_t to, std::vector<Flow>& flows) const {
+    if (!has_across()) return;
+    const std::int64_t bytes = part(ring_bytes(from, to), to % per_node_, per_node_);
+    if (bytes > 0) flows.push_back({rank(from), rank(to), bytes});
+  }
 
   void add(std::int64_t from, std::int64_t to, std::vector<Flow>& flows) const {
     if (from == to) return;
@@ -175,6 +206,7 @@ class FlowBytes {
   const GroupFamily& family_;
   RankId base_;
   std::int64_t row_bytes_ = 0;
+  std::int64_t per_node_;
   std::int64_t total_ = 0;           // of a ring or a chain
   std::vector<std::int64_t> block_;  // of a ring: what each position owns
 };

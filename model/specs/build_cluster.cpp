@@ -51,7 +51,39 @@ std::vector<VertexId> gpus_in_order(const Topology& topology) {
   return gpus;
 }
 
+std::vector<std::int64_t> boundaries_of(const ClusterTemplate& machine) {
+  const std::int64_t gpus = machine.gpus_per_node;
+  std::vector<std::int64_t> out{gpus};
+  const PcieTree* pcie = std::get_if<PcieTree>(&machine.intra_node);
+  if (const auto* mesh = std::get_if<NvlinkMesh>(&machine.intra_node)) pcie = &mesh->pcie;
+  if (pcie) {
+    const std::int64_t on_switch = std::max<std::int64_t>(1, pcie->gpus_per_switch);
+    out.push_back(on_switch);
+    out.push_back(std::min(gpus, on_switch * pcie->switches_per_bridge));
+  }
+  if (machine.fabric) {
+    if (machine.fabric->nics_per_node > 0 && machine.fabric->nics_per_node < gpus) {
+      out.push_back(gpus / machine.fabric->nics_per_node);
+    }
+    if (machine.fabric->kind != FabricKind::SingleSwitch) out.push_back(gpus * machine.fabric->nodes_per_leaf);
+  }
+  return out;
+}
+
+std::vector<std::int64_t> boundaries_of(const Topology&) { return {}; }
+
 }  // namespace
+
+std::int64_t Cluster::ranks_per_node() const {
+  std::int64_t first = 0;
+  while (first < world_size() && node_of_rank[static_cast<std::size_t>(first)] == node_of_rank[0]) ++first;
+  for (std::int64_t r = 0; r < world_size(); ++r) {
+    const bool begins = r % first == 0;
+    const bool parts = r > 0 && node_of_rank[static_cast<std::size_t>(r)] != node_of_rank[static_cast<std::size_t>(r - 1)];
+    if (r > 0 && begins != parts) return 1;
+  }
+  return world_size() % first == 0 ? first : 1;
+}
 
 Cluster build_cluster(const ClusterSpec& spec, std::optional<std::int64_t> world) {
   Topology topology = std::visit([&](const auto& machine) { return grown(machine, world); }, spec.machine);
@@ -73,7 +105,8 @@ Cluster build_cluster(const ClusterSpec& spec, std::optional<std::int64_t> world
           .collectives = spec.collectives,
           .collective_startup = spec.collective_startup,
           .message_overhead = spec.message_overhead,
-          .routes = std::move(routes)};
+          .routes = std::move(routes),
+          .natural_boundaries = std::visit([](const auto& machine) { return boundaries_of(machine); }, spec.machine)};
 }
 
 }  // namespace moeplan

@@ -20,6 +20,7 @@
 #include "model/base/ids.hpp"
 #include "model/base/quantity.hpp"
 #include "model/specs/gpu.hpp"
+#include "model/specs/symmetry.hpp"
 #include "model/specs/topology.hpp"
 
 namespace moeplan {
@@ -125,8 +126,14 @@ struct Cluster {
   Seconds collective_startup;
   Seconds message_overhead;
   Routes routes;
+  /// Sizes at which consecutive ranks part: of a PCIe switch, a host bridge, a NIC's share, a node, a leaf group. Empty where that is not
+  /// known (explicit machines), and then no symmetry is looked for.
+  std::vector<std::int64_t> natural_boundaries{};
+  SymmetryCache symmetries{};
 
   [[nodiscard]] std::int64_t world_size() const { return static_cast<std::int64_t>(gpu_of_rank.size()); }
+  /// Consecutive ranks that share a node, where every node has as many; else 1.
+  [[nodiscard]] std::int64_t ranks_per_node() const;
 };
 
 /// The first `world` GPUs (all that exist if not given), of which at most 1,048,576. A template with a fabric grows to

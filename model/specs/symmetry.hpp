@@ -1,0 +1,85 @@
+// Machines on which no rank can be told from another, seen through one of them.
+//
+// Write ranks in a mixed radix, digits cut at `boundaries` (1 | b1 | b2 | ... | world, each dividing the next). If turning any one
+// digit of all ranks at once is an automorphism of the topology (vertices map to vertices, every link to one of equal
+// bandwidth and latency), then these turns act transitively on the ranks, and the orbits of links are an equitable
+// partition for every traffic that the turns preserve: each link of an orbit carries as much of it as any other. So
+// max-min sharing of W ranks' traffic is that of rank 0's flows alone on one resource an orbit, with the capacity
+// (links of the orbit) x bandwidth / W.
+//
+// Rings do not turn with their digits. A ring's edges are checked by counting instead: every rank's edge has rank 0's
+// orbits, and within an orbit every link is crossed equally often. That is the same partition, so both may share links.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "model/base/quantity.hpp"
+#include "model/specs/topology.hpp"
+
+namespace moeplan {
+
+struct Cluster;
+
+/// A family of rings over ranks: groups of `size` ranks, `stride` apart, `per_node` consecutive members a node.
+struct RingFamily {
+  std::int64_t size;
+  std::int64_t stride;
+  std::int64_t per_node;
+  auto operator<=>(const RingFamily&) const = default;
+};
+
+/// What traffic must be preserved.
+struct SymmetryQuery {
+  std::vector<std::int64_t> boundaries;  // ascending, without 1 and without world
+  std::vector<RingFamily> rings;         // ascending
+  auto operator<=>(const SymmetryQuery&) const = default;
+};
+
+/// The machine as rank 0 sees it.
+struct SymmetricView {
+  /// A way that rank 0's traffic may take: orbits crossed, in order, and its latency.
+  struct Way {
+    std::vector<std::pair<std::int32_t, double>> orbits;  // orbit, share
+    Seconds latency;
+    bool operator==(const Way&) const = default;
+  };
+
+  std::vector<double> capacity;             // by orbit, bytes/s for rank 0's share of the traffic
+  std::vector<std::int32_t> orbit_of_link;  // by LinkId
+  std::vector<double> bytes_per_link;       // by orbit: bytes on each link for a byte of rank 0's on the orbit
+  std::vector<Way> ways;                    // distinct ones
+  std::vector<std::int32_t> way_to;         // by rank: index into ways; of rank 0 itself: -1
+};
+
+/// Views that were asked for, kept with the cluster. Safe to share between threads.
+class SymmetryCache {
+ public:
+  SymmetryCache();
+  ~SymmetryCache();
+  SymmetryCache(SymmetryCache&&) noexcept;
+  SymmetryCache& operator=(SymmetryCache&&) noexcept;
+
+  struct State;
+  [[nodiscard]] State& state() const { return *state_; }
+
+ private:
+  std::unique_ptr<State> state_;
+};
+
+/// The view for this traffic, or null where the ranks can be told apart (or it cannot be shown that they cannot).
+/// Boundaries of the machine itself (Cluster::natural_boundaries) are added to the query's.
+[[nodiscard]] const SymmetricView* symmetric_view(const Cluster& cluster, const SymmetryQuery& query);
+
+/// Where the edges of a ring lead: one ring for each member of a node (`per_node`), ring c entering each node at its c-th member and
+/// leaving it at the one before. So from position p: `along` inside the node carries all rings but one, `across` to the
+/// next node that one. A group within one node, or with one member a node, has the plain ring as `along` alone.
+struct RingEdges {
+  std::int64_t along;
+  std::int64_t across;  // == own position where there is none
+};
+[[nodiscard]] RingEdges ring_edges(std::int64_t position, std::int64_t size, std::int64_t per_node);
+
+}  // namespace moeplan

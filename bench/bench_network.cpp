@@ -1,4 +1,4 @@
-// How long one all-to-all takes to simulate, on traffic like that of data/README.md:
+// How long one all-to-all takes to simulate, on traffic like the reference matrices of the tests:
 //
 //   bench_network                      the standard table
 //   bench_network KIND RANKS ...       uniform | zipf | zipfs | zipfj, generated

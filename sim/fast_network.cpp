@@ -165,7 +165,6 @@ void FastNetwork::complete(std::int32_t f) {
 }
 
 void FastNetwork::process_event(double t, std::vector<FlowId>& completed) {
-  const std::size_t first_new = completed.size();
   const double last = t + coincidence(t);
   now_ = t;
   completed.insert(completed.end(), immediate_.begin(), immediate_.end());
@@ -192,7 +191,6 @@ void FastNetwork::process_event(double t, std::vector<FlowId>& completed) {
   }
   settle();
   for (const std::int32_t l : met) schedule(l);
-  std::sort(completed.begin() + static_cast<std::ptrdiff_t>(first_new), completed.end());
   if (!ended.empty()) ++counters_.events;
   if (checked_) check();
 }
@@ -200,8 +198,11 @@ void FastNetwork::process_event(double t, std::vector<FlowId>& completed) {
 void FastNetwork::advance(double now, std::vector<FlowId>& completed) {
   assert(now >= now_ && "time does not go back");
   const double last = now + coincidence(now);
+  CompletionOrder order;
   for (auto t = next_completion(); t && *t <= last; t = next_completion()) {
+    order.begin_event(std::min(*t, now), completed);
     process_event(std::min(*t, now), completed);
+    order.end_event(completed);
     if (flows_.size() > 1024 + 2 * at(running_)) compact();
   }
   now_ = now;

@@ -1,6 +1,7 @@
 // Flows over shared links under exact max-min fairness. Knows nothing of hosts or of what a flow is for.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <span>
@@ -80,6 +81,18 @@ class Network {
 /// Completions this near (seconds) to one at time t are the same event: 1e-12 t, never above a quarter of a picosecond
 /// and never below the four last bits of t.
 [[nodiscard]] double coincidence(double t);
+
+/// Keeps what one advance() appends ordered by (time, FlowId), for the engines: an end can follow an event within
+/// rounding and then has the same time.
+class CompletionOrder {
+ public:
+  void begin_event(double time, const std::vector<FlowId>& completed);
+  void end_event(std::vector<FlowId>& completed) const;
+
+ private:
+  std::optional<double> time_;
+  std::size_t first_ = 0;
+};
 
 /// Progressive filling, everything solved again at every change: the tests' twin. O(flows) memory; each change costs
 /// O(resources^2 + flows).

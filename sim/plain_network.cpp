@@ -41,12 +41,14 @@ class PlainNetwork final : public Network {
   void advance(double now, std::vector<FlowId>& completed) override {
     assert(now >= now_ && "time does not go back");
     const double latest = now + coincidence(now);
+    CompletionOrder order;
     for (auto t = next_completion(); t && *t <= latest; t = next_completion()) {
       const double at = std::min(*t, now);
       const double last = at + coincidence(at);
       std::vector<bool> ended(flows_.size());
       for (std::size_t i = 0; i < flows_.size(); ++i) ended[i] = end(flows_[i]) <= last;
       move_to(at);
+      order.begin_event(at, completed);
       std::vector<Flow> left;
       for (std::size_t i = 0; i < flows_.size(); ++i) {
         if (!ended[i]) {
@@ -58,6 +60,7 @@ class PlainNetwork final : public Network {
           carried_[use.resource.index()] += flows_[i].weight * use.share * flows_[i].bytes;
         }
       }
+      order.end_event(completed);
       flows_ = std::move(left);
       stale_ = true;
     }
@@ -132,6 +135,15 @@ class PlainNetwork final : public Network {
 };
 
 }  // namespace
+
+void CompletionOrder::begin_event(double time, const std::vector<FlowId>& completed) {
+  if (time != time_) first_ = completed.size();
+  time_ = time;
+}
+
+void CompletionOrder::end_event(std::vector<FlowId>& completed) const {
+  std::sort(completed.begin() + static_cast<std::ptrdiff_t>(first_), completed.end());
+}
 
 double coincidence(double t) {
   const double last_bits = 4 * std::numeric_limits<double>::epsilon() * t;

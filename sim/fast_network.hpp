@@ -154,6 +154,8 @@ class FastNetwork final : public Network {
   void set_owner(std::int32_t f, int use);
   void sort_out_members(std::int32_t l);
   void remove(std::int32_t f);
+  void add_push(std::int32_t owner, const Flow& f, int use);
+  void drop_push(std::int32_t owner, const Flow& f, int use);
 
   // fast_network_levels.cpp: the fixed point
   void mark(std::int32_t l);
@@ -171,15 +173,15 @@ class FastNetwork final : public Network {
   void give_above(std::int32_t l);
   void take_below(std::int32_t l);
   void part_moved(std::int32_t l);
+  void place(std::int32_t f);
+
+  // fast_network_bands.cpp: bands in which levels move freely, and which links keep R
   void separate(std::int32_t owner, std::int32_t other);
   void set_bands(std::int32_t l);
   void mend_owned_load(std::int32_t l, double lost);
   void add_ceiling(std::int32_t l, double amount);
   void keep(std::int32_t l);
   void try_quiet(std::int32_t l);
-  void add_push(std::int32_t owner, const Flow& f, int use);
-  void drop_push(std::int32_t owner, const Flow& f, int use);
-  void place(std::int32_t f);
 
   // fast_network_fill.cpp: whole components
   void flush();

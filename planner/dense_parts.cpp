@@ -214,12 +214,13 @@ void DenseParts::update(const std::string& name, double parameters, GroupId repl
   const std::int64_t size = block.program().group(replicas).size;
   const bool sharded = workload.zero_stage >= 1 && size > 1;
   const auto whole = static_cast<std::int64_t>(std::ceil(parameters));
-  const std::int64_t shard = sharded ? ceil_div(whole, size) : whole;
+  // Shards are padded to whole 64 elements, as Megatron-LM's gradient buffers are.
+  const std::int64_t shard = sharded ? ceil_div(ceil_div(whole, size), 64) * 64 : ceil_div(whole, 64 * size) * 64 * size;
   // Gradients are kept and reduced in fp32, as Megatron-LM does by default for 16-bit training.
   const auto flat = [&](const std::string& buffer, Dtype dtype, std::int64_t n, std::int64_t columns = 1) {
     return block.slice(name + "." + buffer, columns, dtype, Rows::fixed(n));
   };
-  const Slice gradients = flat("gradients", Dtype::Fp32, sharded ? shard * size : whole);
+  const Slice gradients = flat("gradients", Dtype::Fp32, sharded ? shard * size : shard);
   if (size > 1) {
     const auto kind = sharded ? Collective::ReduceScatter : Collective::AllReduce;
     block.then(collective(name + (sharded ? " gradient reduce-scatter" : " gradient all-reduce"), OpClass::Gradient,

@@ -11,6 +11,7 @@
 
 #include "model/costs/communication.hpp"
 #include "model/costs/compute.hpp"
+#include "model/program/equal_ranks.hpp"
 #include "model/program/resolve.hpp"
 #include "sim/program_cursor.hpp"
 
@@ -20,9 +21,17 @@ namespace {
 
 constexpr std::size_t kStreams = kStreamNames.size();
 
+/// Equal transfers of one rank: several only where all ranks are equal.
+struct Transfer {
+  RankId from;
+  RankId to;  // one of the receivers
+  std::int64_t bytes;
+  double weight;
+};
+
 /// A communication of one group at one place of the run.
 struct Exchange {
-  std::vector<Flow> flows;
+  std::vector<Transfer> flows;
   std::vector<std::vector<std::int32_t>> flows_of;  // by position in the group
   std::vector<bool> arrived;                        // by position
   std::vector<std::int32_t> open_flows;             // by position: flows that have not ended
@@ -87,15 +96,23 @@ class Engine {
   Engine(const Program& program, const Cluster& cluster, const SimulateOptions& options)
       : program_(program), cluster_(cluster), options_(options), network_(options.network()) {
     assert(program.world_size <= cluster.world_size() && "the cluster has a GPU for every rank");
-    for (const Link& link : cluster.topology.links) network_->add_resource(link.bandwidth.value());
-    skipped_bytes_.assign(cluster.topology.links.size(), 0.0);
+    if (options.use_symmetry && program.world_size == cluster.world_size() && program.world_size > 1) {
+      if (const auto query = symmetry_query(program)) view_ = symmetric_view(cluster, *query);
+    }
+    if (view_) {
+      for (const double capacity : view_->capacity) network_->add_resource(capacity);
+    } else {
+      for (const Link& link : cluster.topology.links) network_->add_resource(link.bandwidth.value());
+    }
+    skipped_bytes_.assign(view_ ? view_->capacity.size() : cluster.topology.links.size(), 0.0);
     compute_cache_.resize(program.blocks.size());
   }
 
   Timeline run() {
-    ranks_.reserve(static_cast<std::size_t>(program_.world_size));
-    for (std::int64_t r = 0; r < program_.world_size; ++r) ranks_.push_back({.cursor = ProgramCursor(program_)});
-    for (std::int64_t r = 0; r < program_.world_size; ++r) go_on(rank_id(r));
+    const std::int64_t simulated = view_ ? 1 : program_.world_size;
+    ranks_.reserve(static_cast<std::size_t>(simulated));
+    for (std::int64_t r = 0; r < simulated; ++r) ranks_.push_back({.cursor = ProgramCursor(program_)});
+    for (std::int64_t r = 0; r < simulated; ++r) go_on(rank_id(r));
     while (true) {
       if (waiting_ > 0 && !anything_at_present()) {
         pass_boundary();
@@ -303,7 +320,7 @@ class Engine {
     Exchange e;
     e.block = state(r).cursor.block();
     e.operation = index;
-    e.flows = group_flows(program_, operation, r);
+    e.flows = transfers(operation, r);
     e.cost = communication_cost(program_, operation, r, cluster_);
     const auto size = static_cast<std::size_t>(family.size);
     e.flows_of.resize(size);
@@ -311,6 +328,7 @@ class Engine {
     e.open_flows.assign(size, 0);
     for (std::size_t f = 0; f < e.flows.size(); ++f) {
       for (const RankId end : {e.flows[f].from, e.flows[f].to}) {
+        if (view_ && end != r) continue;  // what r receives mirrors what it sends
         const auto position = static_cast<std::size_t>(family.position(end));
         e.flows_of[position].push_back(static_cast<std::int32_t>(f));
         ++e.open_flows[position];
@@ -318,6 +336,25 @@ class Engine {
     }
     exchanges_.push_back(std::move(e));
     return it->second;
+  }
+
+  /// Of the group of r; where all ranks are equal, those of r alone, merged by size and way.
+  std::vector<Transfer> transfers(const Operation& operation, RankId r) {
+    std::vector<Transfer> out;
+    if (!view_) {
+      for (const Flow& f : group_flows(program_, operation, r)) out.push_back({f.from, f.to, f.bytes, 1.0});
+      return out;
+    }
+    std::map<std::pair<std::int32_t, std::int64_t>, std::size_t> merged;
+    for (const Flow& f : flows_from(program_, operation, r)) {
+      const auto [it, is_new] = merged.try_emplace({view_->way_to[f.to.index()], f.bytes}, out.size());
+      if (is_new) {
+        out.push_back({f.from, f.to, f.bytes, 1.0});
+      } else {
+        out[it->second].weight += 1;
+      }
+    }
+    return out;
   }
 
   void arrive(RankId r, std::int32_t index) {
@@ -335,11 +372,11 @@ class Engine {
     }
     std::map<SimTime, std::vector<std::int32_t>> starts;
     for (const std::int32_t f : e.flows_of[position]) {
-      const Flow& flow = e.flows[static_cast<std::size_t>(f)];
+      const Transfer& flow = e.flows[static_cast<std::size_t>(f)];
       const RankId peer = flow.from == r ? flow.to : flow.from;
-      if (!e.arrived[static_cast<std::size_t>(family.position(peer))]) continue;
+      if (!view_ && !e.arrived[static_cast<std::size_t>(family.position(peer))]) continue;
       Seconds delay = e.cost.startup;
-      if (e.cost.add_route_latency) delay += route(flow.from, flow.to).latency;
+      if (e.cost.add_route_latency) delay += view_ ? way_to(flow.to).latency : route(flow.from, flow.to).latency;
       starts[now_ + SimTime::from_seconds(delay)].push_back(f);
     }
     for (auto& [time, flows] : starts) {
@@ -354,14 +391,18 @@ class Engine {
         program_.blocks[e.block.index()].operations[static_cast<std::size_t>(e.operation)];
     std::vector<FlowUse> uses;
     for (const std::int32_t f : event.flows) {
-      const Flow& flow = e.flows[static_cast<std::size_t>(f)];
+      const Transfer& flow = e.flows[static_cast<std::size_t>(f)];
       uses.clear();
-      for (const RouteLink& l : route(flow.from, flow.to).links) uses.push_back({ResourceId(l.link.value()), l.share});
+      if (view_) {
+        for (const auto& [orbit, share] : way_to(flow.to).orbits) uses.push_back({ResourceId(orbit), share});
+      } else {
+        for (const RouteLink& l : route(flow.from, flow.to).links) uses.push_back({ResourceId(l.link.value()), l.share});
+      }
       if (e.cost.rate_cap) {
         uses.push_back({cap(flow.from, operation.stream, 0, *e.cost.rate_cap), 1.0});
-        uses.push_back({cap(flow.to, operation.stream, 1, *e.cost.rate_cap), 1.0});
+        if (!view_) uses.push_back({cap(flow.to, operation.stream, 1, *e.cost.rate_cap), 1.0});
       }
-      const FlowId id = network_->start(uses, static_cast<double>(flow.bytes), 1.0, network_clock_);
+      const FlowId id = network_->start(uses, static_cast<double>(flow.bytes), flow.weight, network_clock_);
       running_.resize(id.index() + 1);
       running_[id.index()] = {event.exchange, f};
     }
@@ -369,13 +410,13 @@ class Engine {
 
   void flow_ended(RunningFlowOf which) {
     Exchange& e = exchanges_[static_cast<std::size_t>(which.exchange)];
-    const Flow flow = e.flows[static_cast<std::size_t>(which.flow)];
+    const Transfer flow = e.flows[static_cast<std::size_t>(which.flow)];
     const Operation& operation =
         program_.blocks[e.block.index()].operations[static_cast<std::size_t>(e.operation)];
     const GroupFamily& family = program_.group(operation.communication()->group);
     const std::int32_t index = e.operation;
     const bool from_done = --e.open_flows[static_cast<std::size_t>(family.position(flow.from))] == 0;
-    const bool to_done = --e.open_flows[static_cast<std::size_t>(family.position(flow.to))] == 0;
+    const bool to_done = !view_ && --e.open_flows[static_cast<std::size_t>(family.position(flow.to))] == 0;
     if (from_done) exchange_ended(flow.from, index);
     if (to_done) exchange_ended(flow.to, index);
   }
@@ -393,6 +434,10 @@ class Engine {
     return it->second;
   }
 
+  const SymmetricView::Way& way_to(RankId to) const {
+    return view_->ways[static_cast<std::size_t>(view_->way_to[to.index()])];
+  }
+
   const Route& route(RankId from, RankId to) {
     const auto key = static_cast<std::uint64_t>(from.value()) << 32U | static_cast<std::uint32_t>(to.value());
     const auto [it, is_new] = routes_.try_emplace(key);
@@ -404,6 +449,7 @@ class Engine {
 
   // --- Repeats ---
 
+  /// By resource of the network: links, or orbits of links.
   std::vector<double> link_bytes() {
     std::vector<double> bytes(skipped_bytes_);
     for (std::size_t l = 0; l < bytes.size(); ++l) bytes[l] += network_->bytes_carried(ResourceId(l));
@@ -458,11 +504,11 @@ class Engine {
   void release() {
     waiting_ = 0;
     std::vector<RankId> released;
-    for (std::int64_t r = 0; r < program_.world_size; ++r) {
-      RankState& s = state(rank_id(r));
+    for (std::size_t r = 0; r < ranks_.size(); ++r) {
+      RankState& s = ranks_[r];
       if (!s.waiting) continue;
       s.waiting = false;
-      released.push_back(rank_id(r));
+      released.push_back(RankId(r));
     }
     for (const RankId r : released) {
       state(r).cursor.pass();
@@ -474,13 +520,25 @@ class Engine {
     Timeline timeline;
     timeline.makespan = now_ + offset_;
     timeline.spans = std::move(spans_);
+    if (view_) {
+      const std::size_t own = timeline.spans.size();
+      timeline.spans.reserve(own * static_cast<std::size_t>(program_.world_size));
+      for (std::int64_t r = 1; r < program_.world_size; ++r) {
+        for (std::size_t i = 0; i < own; ++i) {
+          timeline.spans.push_back(timeline.spans[i]);
+          timeline.spans.back().rank = rank_id(r);
+        }
+      }
+    }
     std::sort(timeline.spans.begin(), timeline.spans.end(), [](const TimelineSpan& a, const TimelineSpan& b) {
       return std::tie(a.start, a.rank, a.end, a.operation) < std::tie(b.start, b.rank, b.end, b.operation);
     });
     timeline.repeats = std::move(repeats_);
     const std::vector<double> bytes = link_bytes();
-    for (std::size_t l = 0; l < bytes.size(); ++l) {
-      if (bytes[l] > 0) timeline.links.push_back({LinkId(l), bytes[l]});
+    for (std::size_t l = 0; l < cluster_.topology.links.size(); ++l) {
+      const auto orbit = view_ ? static_cast<std::size_t>(view_->orbit_of_link[l]) : l;
+      const double on_link = view_ ? bytes[orbit] * view_->bytes_per_link[orbit] : bytes[orbit];
+      if (on_link > 0) timeline.links.push_back({LinkId(l), on_link});
     }
     return timeline;
   }
@@ -489,6 +547,7 @@ class Engine {
   const Cluster& cluster_;
   SimulateOptions options_;
   std::unique_ptr<Network> network_;
+  const SymmetricView* view_ = nullptr;  // where all ranks are equal
 
   SimTime now_;     // of the simulation itself
   SimTime offset_;  // of iterations that were skipped

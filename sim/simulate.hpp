@@ -7,6 +7,9 @@
 //
 // Repeats are exact and cheap: where every rank ends an iteration at the instant at which all of them began the next,
 // nothing is in flight, so the next iterations are copies and are not simulated again. Otherwise every iteration is.
+//
+// Symmetry is exact and cheap too: where all ranks are provably equal (equal_ranks.hpp, symmetry.hpp) rank 0 alone is
+// simulated with its part of the machine, its transfers of equal size and way as one weighted flow.
 #pragma once
 
 #include "model/program/program.hpp"
@@ -19,7 +22,8 @@ namespace moeplan {
 struct SimulateOptions {
   bool keep_spans = true;    // without them a Timeline has makespan and links only
   bool skip_repeats = true;  // false: simulate every iteration, for tests
-  std::unique_ptr<Network> (*network)() = make_plain_network;
+  bool use_symmetry = true;  // false: simulate every rank, for tests
+  std::unique_ptr<Network> (*network)() = make_fast_network;
 };
 
 /// The Program's world_size must not exceed the cluster's.

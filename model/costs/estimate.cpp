@@ -8,6 +8,7 @@
 
 #include "model/costs/communication.hpp"
 #include "model/costs/compute.hpp"
+#include "model/program/equal_ranks.hpp"
 #include "model/program/resolve.hpp"
 
 namespace moeplan {
@@ -56,7 +57,11 @@ class Pricer {
         total_(cluster.topology.links.size(), 0.0) {}
 
   Estimate run() {
-    const auto world = static_cast<std::size_t>(program_.world_size);
+    if (program_.world_size == cluster_.world_size() && program_.world_size > 1) {
+      if (const auto query = symmetry_query(program_)) view_ = symmetric_view(cluster_, *query);
+    }
+    const std::size_t world = ranks();
+    if (view_) orbit_time_.assign(view_->capacity.size(), 0.0);
     std::vector<double> path(world, 0.0), busy(world * kStreams, 0.0);
     double closed_form = 0;
     const std::vector<std::int64_t> counts = block_counts(program_);
@@ -78,7 +83,8 @@ class Pricer {
     e.compute = Seconds(*std::max_element(busy.begin(), busy.end()));
     std::size_t busiest = 0;
     for (std::size_t l = 0; l < total_.size(); ++l) {
-      const Seconds t = Bytes(total_[l]) / cluster_.topology.links[l].bandwidth;
+      const Seconds t = view_ ? Seconds(orbit_time_[static_cast<std::size_t>(view_->orbit_of_link[l])])
+                              : Bytes(total_[l]) / cluster_.topology.links[l].bandwidth;
       if (t > e.links) {
         e.links = t;
         busiest = l;
@@ -100,7 +106,7 @@ class Pricer {
  private:
   /// Longest chains of the block on every rank, from its start: along dependencies and streams.
   void price_block(const Block& block, double times) {
-    const auto world = static_cast<std::size_t>(program_.world_size);
+    const std::size_t world = ranks();
     const std::size_t operations = block.operations.size();
     block_alone_.assign(world, 0.0);
     block_together_.assign(world, 0.0);
@@ -112,7 +118,7 @@ class Pricer {
       const Operation& op = block.operations[i];
       const auto stream = static_cast<std::size_t>(op.stream);
       CommunicationTimes c;
-      if (op.communication()) c = communication(op, times);
+      if (op.communication()) c = view_ ? equal_ranks(op, times) : communication(op, times);
       for (std::size_t r = 0; r < world; ++r) {
         double start_alone = 0, start_together = 0;
         const auto follow = [&](std::int64_t before) {
@@ -138,6 +144,35 @@ class Pricer {
       }
       last[stream] = static_cast<std::int64_t>(i);
     }
+  }
+
+  /// Ranks to look at: rank 0 stands for all where all are equal.
+  [[nodiscard]] std::size_t ranks() const { return view_ ? 1 : static_cast<std::size_t>(program_.world_size); }
+
+  /// All ranks are in it at once, so the load of all of them on a link bounds each one's time too.
+  CommunicationTimes equal_ranks(const Operation& op, double times) {
+    const RankId rank(0);
+    const CommunicationCost cost = communication_cost(program_, op, rank, cluster_);
+    std::vector<double> load(view_->capacity.size(), 0.0);
+    double sent = 0, most = 0, least_latency = 0, latency = 0;
+    bool first = true;
+    for (const Flow& flow : flows_from(program_, op, rank)) {
+      const auto bytes = static_cast<double>(flow.bytes);
+      const SymmetricView::Way& way = view_->ways[static_cast<std::size_t>(view_->way_to[flow.to.index()])];
+      for (const auto& [orbit, share] : way.orbits) load[static_cast<std::size_t>(orbit)] += bytes * share;
+      sent += bytes;
+      if (!cost.add_route_latency) continue;
+      latency = std::max(latency, way.latency.value());
+      least_latency = first ? way.latency.value() : std::min(least_latency, way.latency.value());
+      first = false;
+    }
+    for (std::size_t o = 0; o < load.size(); ++o) {
+      if (load[o] == 0) continue;
+      orbit_time_[o] += times * load[o] / view_->capacity[o];
+      most = std::max(most, load[o] / view_->capacity[o]);
+    }
+    if (cost.rate_cap) most = std::max(most, sent / cost.rate_cap->value());
+    return {{cost.startup.value() + least_latency + most}, {cost.startup.value() + latency + most}};
   }
 
   CommunicationTimes communication(const Operation& op, double times) {
@@ -200,6 +235,8 @@ class Pricer {
   const Cluster& cluster_;
   LinkLoad all_, own_;
   std::vector<double> total_;  // bytes by link, over the whole run
+  const SymmetricView* view_ = nullptr;  // where all ranks are equal
+  std::vector<double> orbit_time_;       // by orbit: bytes over bandwidth of each of its links, over the whole run
   std::vector<double> block_alone_, block_together_, block_compute_;
 };
 

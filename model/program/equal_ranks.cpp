@@ -1,0 +1,104 @@
+#include "model/program/equal_ranks.hpp"
+
+#include <algorithm>
+
+#include "model/program/resolve.hpp"
+
+namespace moeplan {
+
+namespace {
+
+/// Rows for one expert along a path where every count is the same; nothing where a share does not divide.
+std::optional<std::int64_t> even_rows(const Program& program, const Rows& rows) {
+  std::int64_t n = program.routings[rows.routing.index()].counts.at(RankId(0), ExpertId(0));
+  for (auto step = rows.path.rbegin(); step != rows.path.rend(); ++step) {
+    const std::int64_t size = program.group(step->group).size;
+    switch (step->kind) {
+      case RowStep::Kind::Union:
+      case RowStep::Kind::Copies: n *= size; break;
+      case RowStep::Kind::Share:
+        if (n % size != 0) return std::nullopt;
+        n /= size;
+        break;
+      case RowStep::Kind::Chunk: n = n * (step->index + 1) / step->count - n * step->index / step->count; break;
+    }
+  }
+  return n;
+}
+
+bool even_slice(const Program& program, const Slice& slice) {
+  return slice.rows.kind != Rows::Kind::Routed || even_rows(program, slice.rows);
+}
+
+/// Notes what the communication needs; false where ranks differ by their position.
+bool note(const Program& program, const Operation& operation, SymmetryQuery& query) {
+  const Communication& c = *operation.communication();
+  const GroupFamily& family = program.group(c.group);
+  if (family.size == 1) return true;
+  query.boundaries.push_back(family.stride);
+  query.boundaries.push_back(family.stride * family.size);
+  const bool pairwise = c.collective == Collective::AllToAll || c.collective == Collective::SendReceive;
+  if (pairwise && c.of > 1) query.boundaries.push_back(family.stride * (family.size / c.of));
+  const bool cut_by_position = pairwise ? operation.reads.front().rows.kind == Rows::Kind::Fixed
+                                        : c.collective != Collective::AllGather;
+  if (cut_by_position && row_count(program, operation.reads.front().rows, RankId(0)) % family.size != 0) return false;
+  if (pairwise) return true;
+  if (c.collective == Collective::Broadcast) return false;
+  // Each ring carries an equal part of every block.
+  const std::int64_t whole = byte_count(program, operation.reads.front(), RankId(0));
+  const std::int64_t block = c.collective == Collective::AllGather ? whole : whole / family.size;
+  if (block % members_per_node(program, family) != 0) return false;
+  query.rings.push_back({family.size, family.stride, members_per_node(program, family)});
+  return true;
+}
+
+/// A part of an exchange goes by the difference of block numbers modulo their count, and Behind by that of holders: so no boundary may cut
+/// the numbers.
+bool cyclic_parts_whole(const Program& program, const SymmetryQuery& query) {
+  for (const Block& block : program.blocks) {
+    for (const Operation& op : block.operations) {
+      const Communication* c = op.communication();
+      if (!c || c->of == 1) continue;
+      const GroupFamily& family = program.group(c->group);
+      const std::int64_t low = family.stride * (family.size / c->of), high = family.stride * family.size;
+      for (const std::int64_t b : query.boundaries) {
+        if (b > low && b < high) return false;
+      }
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+std::optional<SymmetryQuery> symmetry_query(const Program& program) {
+  SymmetryQuery query;
+  for (const RoutingTable& table : program.routings) {
+    if (!table.counts.is_uniform()) return std::nullopt;
+    const GroupFamily& holders = program.group(table.holders);
+    if (table.counts.experts() % holders.size != 0) return std::nullopt;
+    query.boundaries.push_back(holders.stride);
+    query.boundaries.push_back(holders.stride * holders.size);
+  }
+  for (const Block& block : program.blocks) {
+    for (const Operation& op : block.operations) {
+      for (const Slice& s : op.reads) {
+        if (!even_slice(program, s)) return std::nullopt;
+      }
+      for (const Slice& s : op.writes) {
+        if (!even_slice(program, s)) return std::nullopt;
+      }
+      if (op.communication() && !note(program, op, query)) return std::nullopt;
+    }
+  }
+  auto& b = query.boundaries;
+  std::sort(b.begin(), b.end());
+  b.erase(std::unique(b.begin(), b.end()), b.end());
+  std::erase_if(b, [&](std::int64_t x) { return x == 1 || x == program.world_size; });
+  std::sort(query.rings.begin(), query.rings.end());
+  query.rings.erase(std::unique(query.rings.begin(), query.rings.end()), query.rings.end());
+  if (!cyclic_parts_whole(program, query)) return std::nullopt;
+  return query;
+}
+
+}  // namespace moeplan

@@ -1,0 +1,16 @@
+// Whether all ranks of a Program do the same work on the same data, shifted.
+#pragma once
+
+#include <optional>
+
+#include "model/program/program.hpp"
+#include "model/specs/symmetry.hpp"
+
+namespace moeplan {
+
+/// What a machine must look like (symmetric_view) for all ranks of the Program to be equal; nothing where their data
+/// differs already: counts that are not uniform, experts or rows that do not divide, a broadcast's root. Sufficient,
+/// not necessary.
+[[nodiscard]] std::optional<SymmetryQuery> symmetry_query(const Program& program);
+
+}  // namespace moeplan

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <vector>
 
 #include "model/costs/communication.hpp"
@@ -53,7 +54,10 @@ struct CommunicationTimes {
 class Pricer {
  public:
   Pricer(const Program& program, const Cluster& cluster)
-      : program_(program), cluster_(cluster), all_(cluster.topology.links.size()), own_(cluster.topology.links.size()),
+      : program_(program),
+        cluster_(cluster),
+        all_(cluster.topology.links.size()),
+        own_(cluster.topology.links.size()),
         total_(cluster.topology.links.size(), 0.0) {}
 
   Estimate run() {
@@ -196,7 +200,8 @@ class Pricer {
     const std::vector<Flow> flows = group_flows(program_, op, base);
     const CommunicationCost cost = communication_cost(program_, op, base, cluster_);
     const auto size = static_cast<std::size_t>(family.size);
-    std::vector<double> out(size, 0.0), in(size, 0.0), latency(size, 0.0), least_latency(size, 0.0);
+    std::vector<double> out(size, 0.0), in(size, 0.0), latency(size, 0.0);
+    std::vector<std::optional<double>> least_latency(size);  // none without a flow; that of a route may be zero
     std::vector<std::vector<std::pair<LinkId, double>>> loads(size);
     for (const Flow& flow : flows) {
       const auto bytes = static_cast<double>(flow.bytes);
@@ -215,8 +220,7 @@ class Pricer {
       if (!cost.add_route_latency) continue;
       for (const std::size_t end : {from, to}) {
         latency[end] = std::max(latency[end], route.latency.value());
-        least_latency[end] = least_latency[end] == 0 ? route.latency.value()
-                                                   : std::min(least_latency[end], route.latency.value());
+        least_latency[end] = std::min(least_latency[end].value_or(route.latency.value()), route.latency.value());
       }
     }
     for (std::size_t p = 0; p < size; ++p) {
@@ -226,7 +230,8 @@ class Pricer {
       const double most = std::max(out[p], in[p]);
       capped[r] = cost.rate_cap ? most / cost.rate_cap->value() : 0.0;
       // All of the rank's flows wait at least the shortest of their latencies.
-      alone[r] = cost.startup.value() + least_latency[p] + std::max(own_.slowest(cluster_.topology), capped[r]);
+      alone[r] =
+          cost.startup.value() + least_latency[p].value_or(0) + std::max(own_.slowest(cluster_.topology), capped[r]);
       startup[r] = cost.startup.value() + latency[p];
     }
   }

@@ -14,7 +14,7 @@ Prediction predict(const ModelSpec& model, const Workload& workload, const Clust
   p.estimate = estimate(p.program, cluster);
   p.memory = memory_use(p.program, model, workload, candidate.degrees,
                         workload.global_batch / candidate.degrees.dp / candidate.micro_batch);
-  p.timeline = simulate(p.program, cluster);
+  p.timeline = simulate(p.program, cluster, {.network = make_fast_network});
   p.makespan = p.timeline.makespan;
   const std::vector<RankTime> times = rank_times(p.program, p.timeline);
   p.slowest = times[slowest_rank(times).index()];

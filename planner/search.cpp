@@ -123,7 +123,8 @@ class Search {
     }
     const MemoryUse states = state_memory(model_, workload_, c.degrees);
     if (states.total() > cluster_.gpu.memory) {
-      reject_for_memory(c, states);
+      ++result_.rejected["memory"];
+      if (!least_states_ || states.total() < least_states_->memory.total()) least_states_ = NearestMiss{c, states};
       return;
     }
     feasible_.push_back(c);
@@ -155,8 +156,8 @@ class Search {
       Evaluated e{base, {}, {}, std::nullopt};
       e.candidate.micro_batch = micro_batch;
       const Program program = lower_iteration(model_, workload_, e.candidate, cluster_.ranks_per_node());
-      e.memory = memory_use(program, model_, workload_, base.degrees,
-                            workload_.global_batch / base.degrees.dp / micro_batch);
+      e.memory =
+          memory_use(program, model_, workload_, base.degrees, workload_.global_batch / base.degrees.dp / micro_batch);
       if (e.memory.total() > cluster_.gpu.memory) {
         misses = std::move(e);
         continue;
@@ -182,6 +183,15 @@ class Search {
         reject_for_memory(misses[i]->candidate, misses[i]->memory);
       }
     }
+    if (!result_.nearest_miss && least_states_) result_.nearest_miss = in_full(least_states_->candidate);
+  }
+
+  /// With activations and working buffers, of the smallest micro batch.
+  NearestMiss in_full(Candidate c) const {
+    c.micro_batch = micro_batches(c.degrees).back();
+    const std::int64_t microbatches = workload_.global_batch / c.degrees.dp / c.micro_batch;
+    return {c, memory_use(lower_iteration(model_, workload_, c, cluster_.ranks_per_node()), model_, workload_,
+                          c.degrees, microbatches)};
   }
 
   void simulate_best() {
@@ -190,12 +200,12 @@ class Search {
     for (std::size_t i = 0; i < waiting.size(); ++i) waiting[i] = i;
     std::optional<SimTime> best;
     while (!waiting.empty() && result_.simulated < space_.most_simulated) {
-      const std::size_t n = std::min({kRound, waiting.size(),
-                                      static_cast<std::size_t>(space_.most_simulated - result_.simulated)});
+      const std::size_t n =
+          std::min({kRound, waiting.size(), static_cast<std::size_t>(space_.most_simulated - result_.simulated)});
       in_parallel(n, threads_, [&](std::size_t i) {
         Evaluated& e = ranked[waiting[i]];
         const Program program = lower_iteration(model_, workload_, e.candidate, cluster_.ranks_per_node());
-        e.makespan = simulate(program, cluster_, {.keep_spans = false}).makespan;
+        e.makespan = simulate(program, cluster_, {.keep_spans = false, .network = make_fast_network}).makespan;
       });
       result_.simulated += static_cast<std::int64_t>(n);
       for (std::size_t i = 0; i < n; ++i) {
@@ -220,6 +230,7 @@ class Search {
   const std::function<void(std::int64_t, std::int64_t)>& progress_;
   int threads_ = 1;
   std::vector<Candidate> feasible_;
+  std::optional<NearestMiss> least_states_;  // of those whose weights and states alone do not fit
   SearchResult result_;
 };
 

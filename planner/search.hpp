@@ -1,10 +1,11 @@
 // The search for the best plan: every feasible candidate is priced, the promising ones are simulated.
 //
-// 1. Enumerate degrees, schedules and (where it is "auto") the largest micro batch that fits; what cannot run is counted by reason.
+// 1. Enumerate degrees, schedules and (where it is "auto") the largest micro batch that fits; what cannot run is
+// counted by reason.
 // 2. Price each by its closed form and its lower bound (model/costs/estimate.hpp), and order by the closed form.
 // 3. Simulate in rounds of fixed size, best closed form first; after each round drop the candidates whose lower bound
-//    is not below the best simulated time. Rounds, not threads, decide what is dropped, so the result does not depend on
-//    the number of threads.
+//    is not below the best simulated time. Rounds, not threads, decide what is dropped, so the result does not depend
+//    on the number of threads.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +27,8 @@ namespace moeplan {
 
 /// What the user fixed; what is absent is searched.
 struct SearchSpace {
-  std::optional<std::string> schedule;
-  std::optional<std::int64_t> tp, ep, esp, dp, edp;
+  std::optional<std::string> schedule = {};
+  std::optional<std::int64_t> tp = {}, ep = {}, esp = {}, dp = {}, edp = {};
   std::int64_t most_simulated = 64;  // candidates; the rest keep their closed form
   int threads = 0;                   // 0: one a core
 };
@@ -39,19 +40,21 @@ struct Evaluated {
   std::optional<SimTime> makespan;  // simulated
 };
 
-/// How far the candidate that came nearest to fitting missed: says what to change.
+/// How far the candidate that came nearest to fitting missed: says what to change. Of those whose weights and states
+/// fit, the one that needs least; where there are none, the one with the least of these.
 struct NearestMiss {
   Candidate candidate;
   MemoryUse memory;
 };
 
 struct SearchResult {
-  std::vector<Evaluated> ranked;  // simulated ones by makespan, then the others by closed form; empty: nothing is feasible
+  std::vector<Evaluated>
+      ranked;  // simulated ones by makespan, then the others by closed form; empty: nothing is feasible
   std::map<std::string, std::int64_t> rejected;  // by reason
   std::int64_t enumerated = 0;
   std::int64_t simulated = 0;
-  std::int64_t pruned = 0;      // not simulated because their bound or their closed form was worse
-  Seconds least_bound;          // over every feasible candidate: no plan in the space is faster
+  std::int64_t pruned = 0;                  // not simulated because their bound or their closed form was worse
+  Seconds least_bound;                      // over every feasible candidate: no plan in the space is faster
   std::optional<NearestMiss> nearest_miss;  // where memory was what ruled candidates out
 };
 

@@ -134,8 +134,9 @@ class Engine {
     const auto t = network_->next_completion();
     if (!t) return std::nullopt;
     // A whole picosecond stays one: the last bits of a double do not count.
-    const SimTime time(static_cast<std::int64_t>(std::ceil((*t - coincidence(*t)) * 1e12)));
-    return std::max(time, now_);
+    const double picoseconds = std::ceil((*t - coincidence(*t)) * 1e12);
+    if (!(picoseconds < 0x1p63)) throw_time_out_of_range(*t);
+    return std::max(SimTime(static_cast<std::int64_t>(picoseconds)), now_);
   }
 
   bool anything_at_present() {

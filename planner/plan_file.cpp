@@ -7,6 +7,8 @@ namespace moeplan {
 
 namespace {
 
+constexpr const char* kEnd = "of plan";
+
 Node strings(const std::vector<std::string>& texts) {
   Node list = Node::list();
   for (const std::string& t : texts) list.items.push_back(Node::text(t));
@@ -47,7 +49,8 @@ Node groups_document(const Candidate& c) {
 
 std::string only(MapReader& reader, std::string_view key, std::string_view one) {
   const std::string value = reader.text(key);
-  if (value != one) reader.complain(key, fmt::format("{} is not known; expected {}", in_quotes(value), one));
+  if (value != one && reader.has(key))
+    reader.complain(key, fmt::format("{} is not known; expected {}", in_quotes(value), one));
   return value;
 }
 
@@ -65,7 +68,7 @@ Candidate read_decision(MapReader d) {
   c.schedule = d.text("schedule");
   std::vector<std::string> names;
   for (const auto& s : schedules()) names.emplace_back(s->name());
-  if (!find_schedule(c.schedule)) {
+  if (d.has("schedule") && !find_schedule(c.schedule)) {
     d.complain("schedule", fmt::format("{} is not known{}", in_quotes(c.schedule), suggestion(c.schedule, names)));
   }
   c.all_to_all = only(d, "all_to_all", "linear");
@@ -99,6 +102,7 @@ void write_plan(const Plan& plan, const std::filesystem::path& path) {
   doc.set("cluster", plan.inputs.cluster);
   doc.set("model", plan.inputs.model);
   doc.set("workload", plan.inputs.workload);
+  doc.set("end", Node::text(kEnd));  // so that a file that was cut off is noticed
   write_file_atomically(path, to_yaml(doc));
 }
 
@@ -123,7 +127,11 @@ Plan read_plan(const std::filesystem::path& path) {
   plan.inputs.cluster_source = sources.text("cluster");
   plan.inputs.model_source = sources.text("model");
   plan.inputs.workload_source = sources.text("workload");
-  for (const auto& [node, key] : sources.list_or_empty("overrides")) plan.inputs.overrides.push_back(node->scalar);
+  for (const auto& [node, key] : sources.list_or_empty("overrides")) {
+    if (node->kind != Node::Kind::Scalar)
+      diagnostics.add(node->where, key, "expected a text such as cluster.gpu.memory=40 GB");
+    plan.inputs.overrides.push_back(node->scalar);
+  }
   sources.finish();
   const auto embedded = [&](std::string_view key) {
     const MapReader inner = r.map(key);
@@ -132,6 +140,7 @@ Plan read_plan(const std::filesystem::path& path) {
   plan.inputs.cluster = embedded("cluster");
   plan.inputs.model = embedded("model");
   plan.inputs.workload = embedded("workload");
+  (void)only(r, "end", kEnd);
   r.finish();
   const Degrees& d = plan.candidate.degrees;
   if (diagnostics.empty() && (d.dp * d.tp != plan.world_size || d.edp * d.ep * d.esp != plan.world_size)) {

@@ -24,16 +24,15 @@ struct Options {
   bool has_seed = false, json = false, quiet = false;
 };
 
-std::optional<std::int64_t> given(std::int64_t value) {
-  return value > 0 ? std::optional(value) : std::nullopt;
-}
+std::optional<std::int64_t> given(std::int64_t value) { return value > 0 ? std::optional(value) : std::nullopt; }
 
 SearchSpace search_space(const Options& o) {
   Diagnostics wrong;
   std::vector<std::string> names;
   for (const auto& s : schedules()) names.emplace_back(s->name());
   if (!o.schedule.empty() && !find_schedule(o.schedule)) {
-    wrong.add({"--schedule"}, "", fmt::format("{} is not known{}", in_quotes(o.schedule), suggestion(o.schedule, names)));
+    wrong.add({"--schedule"}, "",
+              fmt::format("{} is not known{}", in_quotes(o.schedule), suggestion(o.schedule, names)));
   }
   if (o.placement != "auto" && o.placement != "contiguous") {
     wrong.add({"--placement"}, "", fmt::format("{} is not known; one of auto, contiguous", in_quotes(o.placement)));
@@ -80,7 +79,7 @@ void run(const Options& o, ExitCode& code) {
   if (o.has_seed) overrides.push_back(fmt::format("workload.routing.seed={}", o.seed));
   PlanInputs documents = load_inputs(o.cluster, o.model, o.workload, overrides);
   const Inputs inputs = read_inputs(documents);
-  const Cluster cluster = build_cluster(inputs.cluster, given(o.world));
+  const Cluster cluster = build_cluster_of(documents.cluster_source, inputs.cluster, given(o.world));
   check_degrees(o, cluster.world_size());
 
   SearchResult result;
@@ -102,11 +101,16 @@ void run(const Options& o, ExitCode& code) {
   }
   const Prediction& best = predictions.front();
   if (!o.output.empty()) {
-    Plan plan{.inputs = documents, .world_size = cluster.world_size(), .candidate = result.ranked.front().candidate,
-              .makespan = best.makespan, .estimate = best.estimate, .least_bound = result.least_bound};
+    Plan plan{.inputs = documents,
+              .world_size = cluster.world_size(),
+              .candidate = result.ranked.front().candidate,
+              .makespan = best.makespan,
+              .estimate = best.estimate,
+              .least_bound = result.least_bound};
     write_plan(plan, o.output);
   }
-  if (!o.trace.empty()) write_chrome_trace(o.trace, best.program, best.timeline, {.node_of_rank = cluster.node_of_rank, .ranks = {}});
+  if (!o.trace.empty())
+    write_chrome_trace(o.trace, best.program, best.timeline, {.node_of_rank = cluster.node_of_rank, .ranks = {}});
   const double wall = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const PlanReport report{inputs, documents, cluster, result, predictions, wall};
   if (o.json) {

@@ -60,12 +60,13 @@ void run(const Options& o) {
   if (o.inputs == "disk") reload(plan);
   apply_overrides(plan.inputs, o.overrides);
   const Inputs inputs = read_inputs(plan.inputs);
-  const Cluster cluster = build_cluster(inputs.cluster, plan.world_size);
+  const Cluster cluster = build_cluster_of(o.plan, inputs.cluster, plan.world_size);
   if (const auto reason = obstacle(inputs.model, inputs.workload, plan.candidate)) {
     throw InputError({{o.plan}, "decision", fmt::format("cannot be lowered: {}", *reason)});
   }
   const Prediction p = predict(inputs.model, inputs.workload, cluster, plan.candidate);
-  if (!o.trace.empty()) write_chrome_trace(o.trace, p.program, p.timeline, {.node_of_rank = cluster.node_of_rank, .ranks = {}});
+  if (!o.trace.empty())
+    write_chrome_trace(o.trace, p.program, p.timeline, {.node_of_rank = cluster.node_of_rank, .ranks = {}});
   const double wall = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   fmt::print("{}", o.json ? simulate_json(plan, inputs, cluster, p, wall) : simulate_page(plan, inputs, cluster, p));
 }
@@ -76,7 +77,8 @@ void add_simulate_command(CLI::App& app, ExitCode&) {
   auto* c = app.add_subcommand("simulate", "Simulate a plan file again");
   auto o = std::make_shared<Options>();
   c->add_option("plan", o->plan, "The plan file")->required();
-  c->add_option("--inputs", o->inputs, "embedded: the plan alone; disk: read the original files again and say what changed")
+  c->add_option("--inputs", o->inputs,
+                "embedded: the plan alone; disk: read the original files again and say what changed")
       ->check(CLI::IsMember({"embedded", "disk"}))
       ->capture_default_str();
   c->add_option("--trace", o->trace, "Write a Chrome trace here");

@@ -23,7 +23,8 @@ void apply_override(PlanInputs& inputs, const std::string& text) {
   const std::size_t equals = text.find('=');
   const std::size_t dot = text.find('.');
   if (equals == std::string::npos || dot == std::string::npos || dot > equals) {
-    fail(origin, "", "expected KEY=VALUE with a key such as cluster.gpu.memory, model.layers[0].repeat or workload.global_batch");
+    fail(origin, "",
+         "expected KEY=VALUE with a key such as cluster.gpu.memory, model.layers[0].repeat or workload.global_batch");
   }
   const std::string root = text.substr(0, dot), path = text.substr(dot + 1, equals - dot - 1);
   const std::vector<std::string> roots{"cluster", "model", "workload"};
@@ -63,8 +64,9 @@ fs::path find_config(const std::string& kind, const std::string& name) {
   const fs::path named = config_directory() / kind / (name + ".yaml");
   if (fs::is_regular_file(named, ignored)) return named;
   const std::vector<std::string> names = config_names(kind);
-  fail(name, "", fmt::format("is no file of configs/{}{}; a path is written with a slash, as ./{}", kind,
-                             suggestion(name, names), name));
+  fail(name, "",
+       fmt::format("is no file of configs/{}{}; a path is written with a slash, as ./{}", kind, suggestion(name, names),
+                   name));
 }
 
 Node load_model_document(const fs::path& path) {
@@ -116,6 +118,18 @@ void apply_overrides(PlanInputs& inputs, const std::vector<std::string>& overrid
   }
   if (!wrong.empty()) throw InputError(wrong);
   record_overrides(inputs.cluster);
+}
+
+Cluster build_cluster_of(const std::string& file, const ClusterSpec& spec, std::optional<std::int64_t> world) {
+  try {
+    return build_cluster(spec, world);
+  } catch (const InputError& e) {
+    std::vector<Diagnostic> wrong(e.diagnostics().begin(), e.diagnostics().end());
+    for (Diagnostic& d : wrong) {
+      if (d.where.file.empty()) d.where.file = file;
+    }
+    throw InputError(std::move(wrong));
+  }
 }
 
 Inputs read_inputs(const PlanInputs& documents) {

@@ -16,8 +16,8 @@ namespace moeplan {
 /// Where configs/ lies: $MOEPLAN_CONFIGS, beside the installed executable (../share/moeplan/configs), or the sources.
 [[nodiscard]] std::filesystem::path config_directory();
 
-/// A path as it is if it has a slash or names an existing file with an ending; else NAME.yaml in configs/KIND. Raises InputError with
-/// the nearest name.
+/// A path as it is if it has a slash or names an existing file with an ending; else NAME.yaml in configs/KIND. Raises
+/// InputError with the nearest name.
 [[nodiscard]] std::filesystem::path find_config(const std::string& kind, const std::string& name);
 
 /// Names in configs/KIND, sorted.
@@ -37,6 +37,10 @@ struct Inputs {
   Workload workload;
 };
 [[nodiscard]] Inputs read_inputs(const PlanInputs& documents);
+
+/// build_cluster() of a file: its errors name the file.
+[[nodiscard]] Cluster build_cluster_of(const std::string& file, const ClusterSpec& spec,
+                                       std::optional<std::int64_t> world);
 
 /// A model document from a file in our form or a Hugging Face config.json.
 [[nodiscard]] Node load_model_document(const std::filesystem::path& path);

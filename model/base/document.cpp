@@ -158,12 +158,18 @@ void override_value(Node& document, std::string_view key_path, std::string_view 
       at = &at->items[step.index];
       continue;
     }
-    if (at->kind == Node::Kind::Null) *at = Node::map();
+    if (at->kind == Node::Kind::Null) {
+      *at = Node::map();
+      at->where = parsed.where;
+    }
     if (at->kind != Node::Kind::Map) {
       fail({origin}, std::string(key_path), fmt::format("{} is not inside a map", in_quotes(step.key)));
     }
     Node* next = at->find(step.key);
-    if (!next) next = &at->set(step.key, Node{});
+    if (!next) {
+      next = &at->set(step.key, Node{});
+      at->entries.back().where = parsed.where;
+    }
     at = next;
   }
   *at = std::move(parsed);

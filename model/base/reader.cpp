@@ -60,6 +60,7 @@ bool MapReader::has(std::string_view key) const {
 const Node* MapReader::find(std::string_view key) { return optional(key); }
 
 void MapReader::complain(std::string_view key, std::string message) {
+  if (node_ == &kEmptyMap) return;  // that the map is missing has been said
   const Node* n = node_->find(key);
   diagnostics_->add(n ? n->where : node_->where, path_of(key), std::move(message));
 }
@@ -75,6 +76,12 @@ bool MapReader::checked(std::string_view key, const Node& node, double value, Si
   complain(key, fmt::format("{} is out of range; expected {}", in_quotes(node.scalar),
                             sign == Sign::Positive ? "more than 0" : "0 or more"));
   return false;
+}
+
+bool MapReader::is_quoted(std::string_view key, const Node& node) {
+  if (node.is_string)
+    complain(key, fmt::format("{} is a text; write the number without quotes", in_quotes(node.scalar)));
+  return node.is_string;
 }
 
 void MapReader::wrong_choice(std::string_view key, const Node& node, std::span<const std::string> names) {
@@ -100,7 +107,7 @@ std::int64_t MapReader::integer(std::string_view key, std::int64_t least, std::i
   const Node* n = required(key);
   if (!n) return least;
   const auto value = scalar(key, *n, "a whole number");
-  if (!value) return least;
+  if (!value || is_quoted(key, *n)) return least;
   const auto parsed = parse_integer(*value);
   if (const auto* error = std::get_if<TextError>(&parsed)) {
     complain(key, fmt::format("{}; expected {} to {}", error->message, least, most));
@@ -108,8 +115,10 @@ std::int64_t MapReader::integer(std::string_view key, std::int64_t least, std::i
   }
   const std::int64_t number = std::get<long long>(parsed);
   if (number < least || number > most) {
-    complain(key, most == kMostCount ? fmt::format("{} is out of range; expected {} or more", number, least)
-                                     : fmt::format("{} is out of range; expected {} to {}", number, least, most));
+    complain(key, fmt::format("{} is out of range; expected {}{}", number, least,
+                              most == kMostCount ? " or more"
+                              : most == least    ? ""
+                                                 : fmt::format(" to {}", most)));
     return least;
   }
   return number;
@@ -123,7 +132,7 @@ double MapReader::number(std::string_view key, double least, double most) {
   const Node* n = required(key);
   if (!n) return least;
   const auto value = scalar(key, *n, "a number");
-  if (!value) return least;
+  if (!value || is_quoted(key, *n)) return least;
   const auto parsed = parse_number(*value);
   if (const auto* error = std::get_if<TextError>(&parsed)) {
     complain(key, fmt::format("{}; expected {} to {}", error->message, least, most));

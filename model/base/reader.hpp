@@ -82,7 +82,8 @@ class MapReader {
   [[nodiscard]] std::vector<std::pair<const Node*, std::string>> list(std::string_view key);
   [[nodiscard]] std::vector<std::pair<const Node*, std::string>> list_or_empty(std::string_view key);
 
-  /// Says what is wrong with the value of `key` (with the map, where the key is missing), or with the map itself ("").
+  /// Says what is wrong with the value of `key` (with the map, where the key is missing), or with the map itself ("");
+  /// nothing where the map itself is missing, which has been said then.
   void complain(std::string_view key, std::string message);
   /// Reports keys that no accessor asked for.
   void finish();
@@ -95,6 +96,8 @@ class MapReader {
   [[nodiscard]] std::string path_of(std::string_view key) const;
   [[nodiscard]] std::optional<std::string_view> scalar(std::string_view key, const Node& node,
                                                        std::string_view expected);
+  /// Complains of a count or plain number that is written as a text.
+  [[nodiscard]] bool is_quoted(std::string_view key, const Node& node);
   [[nodiscard]] bool checked(std::string_view key, const Node& node, double value, Sign sign);
   void wrong_choice(std::string_view key, const Node& node, std::span<const std::string> names);
 

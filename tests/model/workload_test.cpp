@@ -58,7 +58,7 @@ TEST_CASE("A workload is read strictly") {
                      "recompute: some\nzero_stage: 3\noptimizer: adamw\n") ==
           "f:2:15: global_batch: 0 is out of range; expected 1 to 16777216\n"
           "f:1:1: sequence_length: missing key\n"
-          "f:4:14: micro_batch: 0 is out of range; expected 1 to 1\n"
+          "f:4:14: micro_batch: 0 is out of range; expected 1\n"
           "f:5:7: mode: \"training\" is not known; did you mean \"train\"?\n"
           "f:6:8: dtype: \"bf17\" is not known; did you mean \"bf16\"?\n"
           "f:7:12: recompute: \"some\" is not known; did you mean \"none\"?\n"

@@ -1,0 +1,269 @@
+// `moeplan plan` and `moeplan simulate` as a user runs them: what they print, write and return.
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "tests/cli/run_cli.hpp"
+
+using namespace moeplan::tests;
+using Json = nlohmann::json;
+
+namespace {
+
+const std::vector<std::string> kSmall{"plan",    "--cluster", "dgx_h100", "--model", "schemoe_gpt2_tiny_moe",
+                                      "--world", "8"};
+
+std::vector<std::string> with(std::vector<std::string> arguments, const std::vector<std::string>& more) {
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+Json parsed(const Ran& ran) {
+  CAPTURE(ran.err);
+  REQUIRE(ran.code == 0);
+  return Json::parse(ran.out);
+}
+
+void check_no_null_or_negative(const Json& j, const std::string& path) {
+  CAPTURE(path);
+  if (j.is_number()) CHECK(j.get<double>() >= -1e-9);
+  if (j.is_null() && path.find("capacity_factor") == std::string::npos) FAIL_CHECK("null, which is how NaN prints");
+  if (!j.is_structured()) return;
+  for (const auto& [key, value] : j.items()) check_no_null_or_negative(value, path + "." + key);
+}
+
+void check_documented(const Json& j) {
+  CHECK(j.at("schema_version") == 1);
+  const Json& best = j.at("best");
+  for (const char* key : {"schedule", "all_to_all", "codec", "placement"}) CHECK(best.at(key).is_string());
+  for (const char* key : {"pipeline_degree", "tp", "cp", "ep", "esp", "dp", "pp"})
+    CHECK(best.at(key).is_number_integer());
+  for (const char* key : {"makespan_s", "lower_bound_s", "schedule_bound_s", "memory_bytes", "tokens_per_s_per_gpu",
+                          "model_flops_utilization"}) {
+    CAPTURE(key);
+    CHECK(best.at(key).get<double>() > 0);
+  }
+  for (const char* key : {"optimality_gap", "schedule_gap", "exposed_communication_s"}) {
+    CAPTURE(key);
+    CHECK(best.at(key).get<double>() >= -1e-9);
+  }
+  CHECK(best.at("lower_bound_s").get<double>() <= best.at("schedule_bound_s").get<double>());
+  CHECK(best.at("model_flops_utilization").get<double>() < 1);
+  CHECK(best.at("exposed_communication_s").get<double>() <= best.at("makespan_s").get<double>());
+  REQUIRE(best.at("layers").is_array());
+  CHECK_FALSE(best.at("layers").empty());
+  CHECK(best.at("tp").get<int>() * best.at("dp").get<int>() == j.at("world_size").get<int>());
+  REQUIRE(j.at("candidates").is_array());
+  REQUIRE_FALSE(j.at("candidates").empty());
+  CHECK(j.at("candidates")[0].at("makespan_s") == best.at("makespan_s"));
+  CHECK(j.at("rejected").is_object());
+  for (const auto& [reason, count] : j.at("rejected").items()) CHECK(count.get<int>() > 0);
+  CHECK(j.at("search").at("simulated").is_number_integer());
+  CHECK(j.at("search").at("pruned").is_number_integer());
+  CHECK(j.at("timing").is_object());
+  check_no_null_or_negative(j, "");
+}
+
+}  // namespace
+
+TEST_CASE("plan prints the promised JSON for real models on real machines, and simulate agrees with it") {
+  const Cli cli;
+  std::vector<std::string> arguments;
+  SECTION("Mixtral on four H200 nodes") {
+    arguments = {"plan", "--cluster", "hgx_h200", "--model", "mixtral_8x7b", "--world", "32"};
+  }
+  SECTION("a Hugging Face configuration on the default H100 nodes") {
+    const std::filesystem::path qwen = MOEPLAN_SOURCE_DIR "/../shared/data/hf_configs/Qwen--Qwen3-30B-A3B_config.json";
+    if (!std::filesystem::exists(qwen)) {
+      WARN("skipped: ../shared/data/hf_configs is absent");
+      return;
+    }
+    arguments = {"plan", "--cluster", "dgx_h100", "--model", qwen.string()};
+  }
+  SECTION("a paper's model on its testbed") {
+    arguments = {"plan", "--cluster", "parm_testbed_b", "--model", "gpt2_moe", "--workload", "parm_grid"};
+  }
+  const Json plan = parsed(cli.run(with(arguments, {"--json", "--top", "2", "-o", "plan.yaml"})));
+  check_documented(plan);
+  const Json simulated = parsed(cli.run({"simulate", "plan.yaml", "--json"}));
+  CHECK(simulated.at("makespan_s") == plan.at("best").at("makespan_s"));
+  CHECK(simulated.at("lower_bound_s") == plan.at("best").at("schedule_bound_s"));
+  CHECK_FALSE(simulated.at("streams").empty());
+  CHECK_FALSE(simulated.at("links").empty());
+  for (const Json& link : simulated.at("links")) CHECK(link.at("utilisation").get<double>() <= 1 + 1e-6);
+  check_no_null_or_negative(simulated, "");
+}
+
+TEST_CASE("Two runs of plan give the same bytes, apart from the time that they took") {
+  const Cli cli;
+  const auto once = [&](const std::string& name, const std::string& threads) {
+    return parsed(cli.run(with(kSmall, {"--workload", "skewed", "--json", "--threads", threads, "-o", name + ".yaml",
+                                        "--trace", name + ".json"})));
+  };
+  Json first = once("a", "1"), second = once("b", "2");
+  first.erase("timing");
+  second.erase("timing");
+  CHECK(first.dump() == second.dump());
+  CHECK(whole_file(cli.path("a.yaml")) == whole_file(cli.path("b.yaml")));
+  CHECK(whole_file(cli.path("a.json")) == whole_file(cli.path("b.json")));
+  CHECK(Json::parse(whole_file(cli.path("a.json"))).at("traceEvents").size() > 10);
+}
+
+TEST_CASE("A plan file stands alone: the configurations may be gone") {
+  Cli cli;
+  std::filesystem::copy(configs(), cli.path("mine"), std::filesystem::copy_options::recursive);
+  cli.config_directory = cli.path("mine");
+  const Json plan = parsed(cli.run(with(kSmall, {"--json", "-o", "plan.yaml"})));
+  std::filesystem::remove_all(cli.path("mine"));
+  CHECK(cli.run(kSmall).code == 2);
+  const Json simulated = parsed(cli.run({"simulate", "plan.yaml", "--json"}));
+  CHECK(simulated.at("makespan_s") == plan.at("best").at("makespan_s"));
+  SECTION("while --inputs disk misses them and says so") {
+    const Ran disk = cli.run({"simulate", "plan.yaml", "--inputs", "disk"});
+    CHECK(disk.code == 2);
+    CHECK_THAT(disk.err, Catch::Contains("mine/clusters/dgx_h100.yaml: no such file"));
+  }
+}
+
+TEST_CASE("simulate --inputs disk names what has changed since the plan") {
+  Cli cli;
+  std::filesystem::copy(configs(), cli.path("mine"), std::filesystem::copy_options::recursive);
+  cli.config_directory = cli.path("mine");
+  REQUIRE(cli.run(with(kSmall, {"-o", "plan.yaml"})).code == 0);
+  const std::string workload = whole_file(cli.path("mine/workloads/default.yaml"));
+  (void)cli.write("mine/workloads/default.yaml", with_every(workload, "global_batch: 256", "global_batch: 512"));
+  const Ran ran = cli.run({"simulate", "plan.yaml", "--inputs", "disk"});
+  CHECK(ran.code == 0);
+  CHECK(ran.err == "changed since the plan was made: workload.global_batch\n");
+}
+
+TEST_CASE("The exit code says how it went") {
+  const Cli cli;
+  SECTION("0: done") {
+    CHECK(cli.run(kSmall).code == 0);
+    CHECK(cli.run({"--help"}).code == 0);
+    CHECK(cli.run({"--version"}).code == 0);
+    CHECK(cli.run({"list", "clusters"}).code == 0);
+  }
+  SECTION("2: bad input, with nothing on standard output") {
+    for (const std::vector<std::string>& bad :
+         std::vector<std::vector<std::string>>{{},
+                                               {"plann"},
+                                               {"plan"},
+                                               {"list", "nothing"},
+                                               {"simulate", "none.yaml"},
+                                               with(kSmall, {"--nonsense"}),
+                                               with(kSmall, {"--world", "-1"}),
+                                               with(kSmall, {"--world", "0"}),
+                                               with(kSmall, {"--world", "1048577"}),
+                                               with(kSmall, {"--world", "8.5"}),
+                                               with(kSmall, {"--top", "0"}),
+                                               with(kSmall, {"--tp", "3"}),
+                                               with(kSmall, {"--pp", "2"}),
+                                               with(kSmall, {"--cluster", "no_such"})}) {
+      CAPTURE(bad);
+      const Ran ran = cli.run(bad);
+      CHECK(ran.code == 2);
+      CHECK(ran.out.empty());
+      CHECK_FALSE(ran.err.empty());
+    }
+  }
+  SECTION("2: an output that cannot be written, and nothing half-written stays") {
+    for (const char* option : {"-o", "--trace"}) {
+      const std::size_t files = cli.dir().files();
+      const Ran ran = cli.run(with(kSmall, {option, "no/such/directory/file"}));
+      CHECK(ran.code == 2);
+      CHECK(ran.out.empty());
+      CHECK_THAT(ran.err, Catch::StartsWith("no/such/directory/file: cannot be written: No such file or directory"));
+      CHECK(cli.dir().files() <= files + 2);  // what the test itself keeps of stdout and stderr
+    }
+  }
+  SECTION("3: nothing feasible, with what lacks how much") {
+    const std::vector<std::string> deepseek{"plan", "--cluster", "dgx_h100", "--model", "deepseek_v3", "--world", "8"};
+    const Ran page = cli.run(deepseek);
+    CHECK(page.code == 3);
+    CHECK_THAT(page.err, Catch::Contains("no feasible plan among") && Catch::Contains("memory") &&
+                             Catch::Contains("lacks ") && Catch::Contains(" GiB a GPU"));
+    const Ran ran = cli.run(with(deepseek, {"--json"}));
+    CHECK(ran.code == 3);
+    const Json j = Json::parse(ran.out);
+    CHECK(j.at("best").is_null());
+    CHECK(j.at("rejected").at("memory").get<int>() > 0);
+    const Json& miss = j.at("nearest_miss");
+    const Json& parts = miss.at("memory_parts_bytes");
+    CHECK(miss.at("lacking_bytes").get<double>() == Approx(parts.at("total").get<double>() - 80e9));  // of an H100
+    CHECK(parts.at("total").get<double>() ==
+          Approx(parts.at("weights").get<double>() + parts.at("gradients").get<double>() +
+                 parts.at("optimizer").get<double>() + parts.at("activations").get<double>() +
+                 parts.at("working").get<double>()));
+  }
+  SECTION("3 too where a number of GPUs divides nothing") {
+    const Ran ran = cli.run({"plan", "--cluster", "dgx_h100", "--model", "mixtral_8x7b", "--world", "7"});
+    CHECK(ran.code == 3);
+    CHECK_THAT(ran.err, Catch::Contains("dp does not divide the global batch"));
+  }
+}
+
+TEST_CASE("Extreme overrides are refused or answered, but never crash, hang or print what is no number") {
+  const Cli cli;
+  const std::vector<std::string> base{"plan",    "--cluster", "dgx_h100", "--model", "schemoe_gpt2_tiny_moe",
+                                      "--world", "16",        "--json",   "--top",   "1"};
+  const auto code = [&](const std::vector<std::string>& overrides) {
+    std::vector<std::string> arguments = base;
+    for (const std::string& o : overrides) arguments = with(arguments, {"-C", o});
+    const Ran ran = cli.run(arguments, kStrict);
+    CAPTURE(overrides, ran.err);
+    if (ran.code == 0) check_no_null_or_negative(Json::parse(ran.out), "");
+    if (ran.code == 2) CHECK(ran.out.empty());
+    if (ran.code == 2) CHECK_FALSE(ran.err.empty());
+    CHECK_THAT(ran.out, !Catch::Contains("nan") && !Catch::Contains("inf\""));
+    return ran.code;
+  };
+  SECTION("sizes") {
+    CHECK(code({"workload.global_batch=16777216", "workload.sequence_length=256"}) == 0);
+    CHECK(code({"workload.global_batch=16777217"}) == 2);
+    CHECK(code({"workload.global_batch=1e30"}) == 2);
+    CHECK(code({"workload.global_batch=99999999999999999999999"}) == 2);
+    CHECK(code({"workload.sequence_length=1"}) == 0);
+    CHECK(code({"workload.sequence_length=0"}) == 2);
+    CHECK(code({"workload.capacity_factor=1e9"}) == 2);
+    CHECK(code({"workload.capacity_factor=1000"}) != 2);
+    CHECK(code({"workload.capacity_factor=0.001"}) == 0);
+  }
+  SECTION("machines") {
+    CHECK(code({"cluster.gpu.memory=1 B"}) == 3);
+    CHECK(code({"cluster.template.gpus_per_node=0"}) == 2);
+    CHECK(code({"cluster.template.gpus_per_node=1000000"}) == 2);
+    CHECK(code({"cluster.template.gpus_per_node=1024"}) != 2);
+    CHECK(code({"cluster.template.nodes=0"}) == 2);
+  }
+  SECTION("rates and times outside the model's range") {
+    for (const char* o :
+         {"cluster.template.fabric.nic_bandwidth=1e-300 GB/s", "cluster.template.intra_node.bandwidth=1e-300 GB/s",
+          "cluster.template.fabric.latency=1e300 s", "cluster.template.intra_node.latency=1e300 s",
+          "cluster.collective_startup=1e300 s", "cluster.gpu.launch_overhead=1e300 s",
+          "cluster.gpu.hbm_bandwidth=1e-300 GB/s", "cluster.gpu.peak.bf16=1e-300 FLOP/s",
+          "cluster.template.fabric.nic_bandwidth=1e-14 GB/s"}) {
+      std::vector<std::string> arguments = with(base, {"-C", o});
+      const Ran ran = cli.run(arguments, kStrict);
+      CAPTURE(o);
+      CHECK(ran.code == 2);
+      CHECK(ran.out.empty());
+      CHECK_THAT(ran.err, Catch::Contains("outside the model's range"));
+    }
+  }
+  SECTION("rates that are nearly endless take no time, or nearly none") {
+    CHECK(code({"cluster.template.fabric.nic_bandwidth=1e290 GB/s"}) == 0);
+    CHECK(code({"cluster.template.intra_node.bandwidth=1e290 GB/s"}) == 0);
+    CHECK(code({"cluster.gpu.peak.bf16=1e300 FLOP/s", "cluster.gpu.hbm_bandwidth=1e300 B/s",
+                "cluster.gpu.launch_overhead=0"}) != -6);
+  }
+}
+
+TEST_CASE("Numbers of GPUs that share no factor with anything are answered quickly") {
+  const Cli cli;
+  for (const char* world : {"7", "13", "97", "1009"}) {
+    CAPTURE(world);
+    const Ran ran = cli.run({"plan", "--cluster", "dgx_h100", "--model", "mixtral_8x7b", "--world", world}, kStrict);
+    CHECK(ran.code == 3);
+  }
+}

@@ -1,0 +1,118 @@
+// Runs the built executable as a user would, in a directory of its own and within limits.
+#pragma once
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "tests/support.hpp"
+
+namespace moeplan::tests {
+
+struct Ran {
+  int code;  // the exit code; minus the signal that ended it
+  std::string out;
+  std::string err;
+};
+
+struct RunLimits {
+  rlim_t cpu_s = 60;
+  rlim_t memory_bytes = 0;  // of address space; 0: no limit
+};
+
+inline constexpr RunLimits kStrict{.cpu_s = 5, .memory_bytes = rlim_t{1} << 30};
+
+inline std::string whole_file(const std::filesystem::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+inline std::filesystem::path configs() { return std::filesystem::path(MOEPLAN_SOURCE_DIR) / "configs"; }
+
+class Cli {
+ public:
+  [[nodiscard]] const TemporaryDirectory& dir() const { return dir_; }
+  [[nodiscard]] std::string path(const std::string& name) const { return (dir_.path() / name).string(); }
+  /// Writes a file and says where it is.
+  [[nodiscard]] std::string write(const std::string& name, std::string_view content) const {
+    return dir_.write(name, content).string();
+  }
+
+  /// The program's configuration directory for the next runs; "" for its own.
+  std::string config_directory = "";
+
+  /// Standard input is empty. A run that waits instead of computing is killed after a minute.
+  [[nodiscard]] Ran run(const std::vector<std::string>& arguments, RunLimits limits = {}) const {
+    const std::string out = path("stdout"), err = path("stderr");
+    const pid_t child = ::fork();
+    if (child == 0) start(arguments, limits, out, err);
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status), whole_file(out), whole_file(err)};
+  }
+
+ private:
+  [[noreturn]] void start(const std::vector<std::string>& arguments, RunLimits limits, const std::string& out,
+                          const std::string& err) const {
+    ::alarm(60);
+    const auto onto = [](const char* file, int flags, int descriptor) {
+      ::dup2(::open(file, flags, 0600), descriptor);
+    };
+    onto("/dev/null", O_RDONLY, STDIN_FILENO);
+    onto(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, STDOUT_FILENO);
+    onto(err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, STDERR_FILENO);
+    const rlimit cpu{limits.cpu_s, limits.cpu_s}, no_core{0, 0};
+    ::setrlimit(RLIMIT_CPU, &cpu);
+    ::setrlimit(RLIMIT_CORE, &no_core);
+#ifndef __SANITIZE_ADDRESS__  // which reserves terabytes of addresses
+    if (limits.memory_bytes > 0) {
+      const rlimit memory{limits.memory_bytes, limits.memory_bytes};
+      ::setrlimit(RLIMIT_AS, &memory);
+    }
+#endif
+    if (config_directory.empty()) {
+      ::unsetenv("MOEPLAN_CONFIGS");
+    } else {
+      ::setenv("MOEPLAN_CONFIGS", config_directory.c_str(), 1);
+    }
+    if (::chdir(dir_.path().c_str()) != 0) ::_exit(126);
+    std::vector<std::string> all{MOEPLAN_EXECUTABLE};
+    all.insert(all.end(), arguments.begin(), arguments.end());
+    std::vector<char*> argv;
+    for (std::string& a : all) argv.push_back(a.data());
+    argv.push_back(nullptr);
+    ::execv(argv[0], argv.data());
+    ::_exit(127);
+  }
+
+  TemporaryDirectory dir_;
+};
+
+inline std::string with_every(std::string text, const std::string& from, const std::string& to) {
+  for (std::size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) {
+    text.replace(at, from.size(), to);
+  }
+  return text;
+}
+
+inline std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::size_t begin = 0;
+  for (std::size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n', begin)) {
+    lines.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  if (begin < text.size()) lines.push_back(text.substr(begin));
+  return lines;
+}
+
+}  // namespace moeplan::tests

@@ -25,7 +25,7 @@ LinkKind kind_of(const Link& l) { return {l.bandwidth.value(), l.latency.value()
 /// verified, so a wrong guess only means "not shown".
 class Extension {
  public:
-  explicit Extension(const Topology& topology) : topology_(topology), neighbours_(topology.vertices.size()) {
+  explicit Extension(const Topology& topology) : neighbours_(topology.vertices.size()) {
     for (std::size_t l = 0; l < topology.links.size(); ++l) {
       const Link& link = topology.links[l];
       neighbours_[link.from.index()].push_back({link.to.value(), true, kind_of(link)});
@@ -40,9 +40,10 @@ class Extension {
   }
 
   /// The images of all links, or nothing.
-  std::optional<std::vector<Index>> links(const std::vector<VertexId>& gpus, const std::vector<Index>& turned) const {
-    std::vector<Index> image(topology_.vertices.size(), -1);
-    std::vector<bool> taken(topology_.vertices.size(), false);
+  std::optional<std::vector<Index>> links(const Topology& topology, const std::vector<VertexId>& gpus,
+                                          const std::vector<Index>& turned) const {
+    std::vector<Index> image(topology.vertices.size(), -1);
+    std::vector<bool> taken(topology.vertices.size(), false);
     std::vector<Index> front;
     for (std::size_t r = 0; r < gpus.size(); ++r) {
       image[gpus[r].index()] = gpus[static_cast<std::size_t>(turned[r])].value();
@@ -54,7 +55,7 @@ class Extension {
       if (!next) return std::nullopt;
       front = std::move(*next);
     }
-    return verified(image);
+    return verified(topology, image);
   }
 
  private:
@@ -109,8 +110,8 @@ class Extension {
     return sources;
   }
 
-  std::optional<std::vector<Index>> verified(const std::vector<Index>& image) const {
-    std::vector<Index> links(topology_.links.size(), -1);
+  std::optional<std::vector<Index>> verified(const Topology& topology, const std::vector<Index>& image) const {
+    std::vector<Index> links(topology.links.size(), -1);
     for (const auto& [ends, own] : by_ends_) {
       const Index from = image[static_cast<std::size_t>(ends.first)], to = image[static_cast<std::size_t>(ends.second)];
       if (from < 0 && to < 0) continue;  // not joined to any rank
@@ -118,14 +119,13 @@ class Extension {
       const auto it = by_ends_.find({from, to});
       if (it == by_ends_.end() || it->second.size() != own.size()) return std::nullopt;
       for (std::size_t i = 0; i < own.size(); ++i) {
-        if (kind_of(topology_.links[own[i].index()]) != kind_of(topology_.links[it->second[i].index()])) return std::nullopt;
+        if (kind_of(topology.links[own[i].index()]) != kind_of(topology.links[it->second[i].index()])) return std::nullopt;
         links[own[i].index()] = it->second[i].value();
       }
     }
     return links;
   }
 
-  const Topology& topology_;
   std::vector<std::vector<Neighbour>> neighbours_;
   std::map<std::pair<Index, Index>, std::vector<LinkId>> by_ends_;
 };
@@ -152,38 +152,64 @@ Index root(std::vector<Index>& parent, Index i) {
   return i;
 }
 
+/// The images of all links when one digit of all ranks is turned; nothing where that is no automorphism.
+using LinkImages = std::optional<std::vector<Index>>;
+
+LinkImages turn_digit(const Cluster& cluster, const Extension& extension, std::int64_t low, std::int64_t radix) {
+  std::vector<Index> turned;
+  for (std::int64_t r = 0; r < cluster.world_size(); ++r) {
+    const std::int64_t digit = r / low % radix;
+    turned.push_back(static_cast<Index>(r + ((digit + 1) % radix - digit) * low));
+  }
+  return extension.links(cluster.topology, cluster.gpu_of_rank, turned);
+}
+
+}  // namespace
+
+struct SymmetryCache::State {
+  std::mutex mutex;
+  std::optional<Extension> extension;
+  std::map<std::pair<std::int64_t, std::int64_t>, LinkImages> turns;  // by lowest place of the digit and radix
+  std::vector<Route> routes;                                          // from rank 0, by rank
+  std::map<SymmetryQuery, std::unique_ptr<SymmetricView>> views;
+};
+
+namespace {
+
 /// Orbits of links under all turns, numbered by their first link; nothing where a turn is no automorphism.
-std::optional<std::vector<Index>> link_orbits(const Cluster& cluster, const std::vector<std::int64_t>& cuts) {
-  const Extension extension(cluster.topology);
+std::optional<std::vector<Index>> link_orbits(const Cluster& cluster, SymmetryCache::State& state,
+                                              const std::vector<std::int64_t>& cuts) {
+  if (!state.extension) state.extension.emplace(cluster.topology);
   std::vector<Index> parent(cluster.topology.links.size());
   std::iota(parent.begin(), parent.end(), 0);
-  const std::int64_t world = cluster.world_size();
   for (std::size_t d = 0; d + 1 < cuts.size(); ++d) {
     const std::int64_t low = cuts[d], radix = cuts[d + 1] / low;
-    std::vector<Index> turned;
-    for (std::int64_t r = 0; r < world; ++r) {
-      const std::int64_t digit = r / low % radix;
-      turned.push_back(static_cast<Index>(r + ((digit + 1) % radix - digit) * low));
-    }
-    const auto images = extension.links(cluster.gpu_of_rank, turned);
-    if (!images) return std::nullopt;
-    for (std::size_t l = 0; l < images->size(); ++l) {
-      if ((*images)[l] < 0) continue;
-      const Index a = root(parent, static_cast<Index>(l)), b = root(parent, (*images)[l]);
+    const auto [it, is_new] = state.turns.try_emplace({low, radix});
+    if (is_new) it->second = turn_digit(cluster, *state.extension, low, radix);
+    if (!it->second) return std::nullopt;
+    const std::vector<Index>& images = *it->second;
+    for (std::size_t l = 0; l < images.size(); ++l) {
+      if (images[l] < 0) continue;
+      const Index a = root(parent, static_cast<Index>(l)), b = root(parent, images[l]);
       parent[static_cast<std::size_t>(std::max(a, b))] = std::min(a, b);
     }
   }
-  std::vector<Index> orbit(parent.size());
-  std::map<Index, Index> number;
+  std::vector<Index> orbit(parent.size()), number(parent.size(), -1);
+  Index orbits = 0;
   for (std::size_t l = 0; l < parent.size(); ++l) {
-    orbit[l] = number.try_emplace(root(parent, static_cast<Index>(l)), static_cast<Index>(number.size())).first->second;
+    Index& n = number[static_cast<std::size_t>(root(parent, static_cast<Index>(l)))];
+    if (n < 0) n = orbits++;
+    orbit[l] = n;
   }
   return orbit;
 }
 
-SymmetricView::Way way(const Cluster& cluster, const std::vector<Index>& orbit, std::int64_t from, std::int64_t to) {
-  const Route route = cluster.routes.between(cluster.gpu_of_rank[static_cast<std::size_t>(from)],
-                                             cluster.gpu_of_rank[static_cast<std::size_t>(to)]);
+Route route(const Cluster& cluster, std::int64_t from, std::int64_t to) {
+  return cluster.routes.between(cluster.gpu_of_rank[static_cast<std::size_t>(from)],
+                                cluster.gpu_of_rank[static_cast<std::size_t>(to)]);
+}
+
+SymmetricView::Way way(const std::vector<Index>& orbit, const Route& route) {
   SymmetricView::Way w{{}, route.latency};
   for (const RouteLink& l : route.links) w.orbits.emplace_back(orbit[l.link.index()], l.share);
   std::sort(w.orbits.begin(), w.orbits.end());
@@ -205,11 +231,9 @@ bool evenly_used(const Cluster& cluster, const std::vector<Index>& orbit, const 
   std::vector<double> crossed(orbit.size(), 0.0);
   std::optional<SymmetricView::Way> first;
   for (std::int64_t r = 0; r < cluster.world_size(); ++r) {
-    const std::int64_t target = to[static_cast<std::size_t>(r)];
-    const Route route = cluster.routes.between(cluster.gpu_of_rank[static_cast<std::size_t>(r)],
-                                               cluster.gpu_of_rank[static_cast<std::size_t>(target)]);
-    for (const RouteLink& l : route.links) crossed[l.link.index()] += l.share;
-    const SymmetricView::Way own = way(cluster, orbit, r, target);
+    const Route edge = route(cluster, r, to[static_cast<std::size_t>(r)]);
+    for (const RouteLink& l : edge.links) crossed[l.link.index()] += l.share;
+    const SymmetricView::Way own = way(orbit, edge);
     if (!first) first = own;
     if (own != *first) return false;
   }
@@ -233,12 +257,13 @@ bool rings_fit(const Cluster& cluster, const std::vector<Index>& orbit, const Ri
   return evenly_used(cluster, orbit, along) && (across.empty() || evenly_used(cluster, orbit, across));
 }
 
-std::unique_ptr<SymmetricView> make_view(const Cluster& cluster, const SymmetryQuery& query) {
+std::unique_ptr<SymmetricView> make_view(const Cluster& cluster, SymmetryCache::State& state,
+                                         const SymmetryQuery& query) {
   std::vector<std::int64_t> boundaries = query.boundaries;
   boundaries.insert(boundaries.end(), cluster.natural_boundaries.begin(), cluster.natural_boundaries.end());
   const auto cuts = digits(std::move(boundaries), cluster.world_size());
   if (!cuts || cluster.natural_boundaries.empty()) return nullptr;
-  auto orbit = link_orbits(cluster, *cuts);
+  auto orbit = link_orbits(cluster, state, *cuts);
   if (!orbit) return nullptr;
   for (const RingFamily& ring : query.rings) {
     if (!rings_fit(cluster, *orbit, ring)) return nullptr;
@@ -255,8 +280,12 @@ std::unique_ptr<SymmetricView> make_view(const Cluster& cluster, const SymmetryQ
   }
   for (const double n : size) view->bytes_per_link.push_back(world / n);
   view->way_to.assign(static_cast<std::size_t>(cluster.world_size()), -1);
+  if (state.routes.empty()) {
+    state.routes.emplace_back();
+    for (std::int64_t p = 1; p < cluster.world_size(); ++p) state.routes.push_back(route(cluster, 0, p));
+  }
   for (std::int64_t p = 1; p < cluster.world_size(); ++p) {
-    const SymmetricView::Way w = way(cluster, *orbit, 0, p);
+    const SymmetricView::Way w = way(*orbit, state.routes[static_cast<std::size_t>(p)]);
     const auto it = std::find(view->ways.begin(), view->ways.end(), w);
     view->way_to[static_cast<std::size_t>(p)] = static_cast<Index>(it - view->ways.begin());
     if (it == view->ways.end()) view->ways.push_back(w);
@@ -267,11 +296,6 @@ std::unique_ptr<SymmetricView> make_view(const Cluster& cluster, const SymmetryQ
 
 }  // namespace
 
-struct SymmetryCache::State {
-  std::mutex mutex;
-  std::map<SymmetryQuery, std::unique_ptr<SymmetricView>> views;
-};
-
 SymmetryCache::SymmetryCache() : state_(std::make_unique<State>()) {}
 SymmetryCache::~SymmetryCache() = default;
 SymmetryCache::SymmetryCache(SymmetryCache&&) noexcept = default;
@@ -281,7 +305,7 @@ const SymmetricView* symmetric_view(const Cluster& cluster, const SymmetryQuery&
   SymmetryCache::State& state = cluster.symmetries.state();
   const std::lock_guard lock(state.mutex);
   const auto [it, is_new] = state.views.try_emplace(query);
-  if (is_new) it->second = make_view(cluster, query);
+  if (is_new) it->second = make_view(cluster, state, query);
   return it->second.get();
 }
 

@@ -38,7 +38,11 @@ bool note(const Program& program, const Operation& operation, SymmetryQuery& que
   query.boundaries.push_back(family.stride);
   query.boundaries.push_back(family.stride * family.size);
   const bool pairwise = c.collective == Collective::AllToAll || c.collective == Collective::SendReceive;
-  if (pairwise && c.of > 1) query.boundaries.push_back(family.stride * (family.size / c.of));
+  if (pairwise && c.of > 1) {  // parts go by the difference of block numbers modulo their count
+    const std::int64_t block = family.stride * (family.size / c.of);
+    query.boundaries.push_back(block);
+    query.cyclic.emplace_back(block, family.stride * family.size);
+  }
   const bool cut_by_position = pairwise ? operation.reads.front().rows.kind == Rows::Kind::Fixed
                                         : c.collective != Collective::AllGather;
   if (cut_by_position && row_count(program, operation.reads.front().rows, RankId(0)) % family.size != 0) return false;
@@ -49,23 +53,6 @@ bool note(const Program& program, const Operation& operation, SymmetryQuery& que
   const std::int64_t block = c.collective == Collective::AllGather ? whole : whole / family.size;
   if (block % members_per_node(program, family) != 0) return false;
   query.rings.push_back({family.size, family.stride, members_per_node(program, family)});
-  return true;
-}
-
-/// A part of an exchange goes by the difference of block numbers modulo their count, and Behind by that of holders: so no boundary may cut
-/// the numbers.
-bool cyclic_parts_whole(const Program& program, const SymmetryQuery& query) {
-  for (const Block& block : program.blocks) {
-    for (const Operation& op : block.operations) {
-      const Communication* c = op.communication();
-      if (!c || c->of == 1) continue;
-      const GroupFamily& family = program.group(c->group);
-      const std::int64_t low = family.stride * (family.size / c->of), high = family.stride * family.size;
-      for (const std::int64_t b : query.boundaries) {
-        if (b > low && b < high) return false;
-      }
-    }
-  }
   return true;
 }
 
@@ -95,9 +82,10 @@ std::optional<SymmetryQuery> symmetry_query(const Program& program) {
   std::sort(b.begin(), b.end());
   b.erase(std::unique(b.begin(), b.end()), b.end());
   std::erase_if(b, [&](std::int64_t x) { return x == 1 || x == program.world_size; });
+  std::sort(query.cyclic.begin(), query.cyclic.end());
+  query.cyclic.erase(std::unique(query.cyclic.begin(), query.cyclic.end()), query.cyclic.end());
   std::sort(query.rings.begin(), query.rings.end());
   query.rings.erase(std::unique(query.rings.begin(), query.rings.end()), query.rings.end());
-  if (!cyclic_parts_whole(program, query)) return std::nullopt;
   return query;
 }
 

@@ -263,6 +263,11 @@ std::unique_ptr<SymmetricView> make_view(const Cluster& cluster, SymmetryCache::
   boundaries.insert(boundaries.end(), cluster.natural_boundaries.begin(), cluster.natural_boundaries.end());
   const auto cuts = digits(std::move(boundaries), cluster.world_size());
   if (!cuts || cluster.natural_boundaries.empty()) return nullptr;
+  for (const auto& [low, high] : query.cyclic) {
+    for (const std::int64_t cut : *cuts) {
+      if (cut > low && cut < high) return nullptr;
+    }
+  }
   auto orbit = link_orbits(cluster, state, *cuts);
   if (!orbit) return nullptr;
   for (const RingFamily& ring : query.rings) {

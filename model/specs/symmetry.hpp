@@ -14,6 +14,7 @@
 #include <compare>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "model/base/quantity.hpp"
@@ -35,6 +36,8 @@ struct RingFamily {
 struct SymmetryQuery {
   std::vector<std::int64_t> boundaries;  // ascending, without 1 and without world
   std::vector<RingFamily> rings;         // ascending
+  /// Ranges (low, high) of places that must be one digit, since traffic goes by differences modulo high / low there.
+  std::vector<std::pair<std::int64_t, std::int64_t>> cyclic;
   auto operator<=>(const SymmetryQuery&) const = default;
 };
 

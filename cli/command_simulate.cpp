@@ -8,8 +8,8 @@
 
 #include "cli/commands.hpp"
 #include "cli/plan_report.hpp"
+#include "cli/prepared_plan.hpp"
 #include "model/program/trace.hpp"
-#include "planner/lower.hpp"
 
 namespace moeplan {
 
@@ -21,35 +21,15 @@ struct Options {
   bool json = false;
 };
 
-/// Key paths at which two documents differ, at most ten.
-void differences(const Node& a, const Node& b, const std::string& path, std::vector<std::string>& out) {
-  if (a.same_content(b) || out.size() >= 10) return;
-  if (a.kind != Node::Kind::Map || b.kind != Node::Kind::Map) {
-    out.push_back(path);
-    return;
-  }
-  for (const Entry& e : a.entries) {
-    const Node* other = b.find(e.key);
-    const std::string key = path + "." + e.key;
-    if (other) {
-      differences(e.value, *other, key, out);
-    } else {
-      out.push_back(key + " (gone)");
-    }
-  }
-  for (const Entry& e : b.entries) {
-    if (!a.find(e.key)) out.push_back(path + "." + e.key + " (new)");
-  }
-}
-
 /// Reads the originals again, and says on stderr what they changed.
 void reload(Plan& plan) {
   const PlanInputs now = load_inputs(plan.inputs.cluster_source, plan.inputs.model_source, plan.inputs.workload_source,
                                      plan.inputs.overrides);
+  constexpr std::size_t kMostNamed = 10;
   std::vector<std::string> changed;
-  differences(plan.inputs.cluster, now.cluster, "cluster", changed);
-  differences(plan.inputs.model, now.model, "model", changed);
-  differences(plan.inputs.workload, now.workload, "workload", changed);
+  add_differences(plan.inputs.cluster, now.cluster, "cluster", kMostNamed, changed);
+  add_differences(plan.inputs.model, now.model, "model", kMostNamed, changed);
+  add_differences(plan.inputs.workload, now.workload, "workload", kMostNamed, changed);
   for (const std::string& key : changed) fmt::print(stderr, "changed since the plan was made: {}\n", key);
   plan.inputs = now;
 }
@@ -58,17 +38,13 @@ void run(const Options& o) {
   const auto start = std::chrono::steady_clock::now();
   Plan plan = read_plan(o.plan);
   if (o.inputs == "disk") reload(plan);
-  apply_overrides(plan.inputs, o.overrides);
-  const Inputs inputs = read_inputs(plan.inputs);
-  const Cluster cluster = build_cluster_of(o.plan, inputs.cluster, plan.world_size);
-  if (const auto reason = obstacle(inputs.model, inputs.workload, plan.candidate)) {
-    throw InputError({{o.plan}, "decision", fmt::format("cannot be lowered: {}", *reason)});
-  }
-  const Prediction p = predict(inputs.model, inputs.workload, cluster, plan.candidate);
+  const PreparedPlan prepared = prepare_plan(std::move(plan), o.plan, o.overrides);
+  const Prediction p = predict(prepared);
   if (!o.trace.empty())
-    write_chrome_trace(o.trace, p.program, p.timeline, {.node_of_rank = cluster.node_of_rank, .ranks = {}});
+    write_chrome_trace(o.trace, p.program, p.timeline, {.node_of_rank = prepared.cluster.node_of_rank, .ranks = {}});
   const double wall = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  fmt::print("{}", o.json ? simulate_json(plan, inputs, cluster, p, wall) : simulate_page(plan, inputs, cluster, p));
+  const auto& [whole, inputs, cluster] = prepared;
+  fmt::print("{}", o.json ? simulate_json(whole, inputs, cluster, p, wall) : simulate_page(whole, inputs, cluster, p));
 }
 
 }  // namespace

@@ -11,6 +11,8 @@ enum class ExitCode { Done = 0, FailedCheck = 1, BadInput = 2, NothingFeasible =
 
 void add_plan_command(CLI::App& app, ExitCode& code);
 void add_simulate_command(CLI::App& app, ExitCode& code);
+void add_explain_command(CLI::App& app, ExitCode& code);
+void add_compare_command(CLI::App& app, ExitCode& code);
 void add_list_command(CLI::App& app, ExitCode& code);
 void add_import_command(CLI::App& app, ExitCode& code);
 

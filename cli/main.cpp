@@ -19,6 +19,8 @@ int main(int argc, char** argv) {
   ExitCode code = ExitCode::Done;
   moeplan::add_plan_command(app, code);
   moeplan::add_simulate_command(app, code);
+  moeplan::add_explain_command(app, code);
+  moeplan::add_compare_command(app, code);
   moeplan::add_list_command(app, code);
   moeplan::add_import_command(app, code);
   try {

@@ -2,47 +2,13 @@
 
 #include <algorithm>
 
+#include "cli/page_parts.hpp"
 #include "cli/plan_report.hpp"
 #include "model/base/unit_text.hpp"
-#include "model/specs/origins.hpp"
 
 namespace moeplan {
 
 namespace {
-
-std::string gib(Bytes n) { return fmt::format("{:.1f}", n.value() / 1073741824.0); }
-
-std::string shortened(const std::string& text) {
-  constexpr std::size_t kLine = 110;
-  return text.size() <= kLine ? text : text.substr(0, kLine - 3) + "...";
-}
-
-std::string degrees_text(const Candidate& c) {
-  const Degrees& d = c.degrees;
-  return fmt::format("tp {} dp {} | ep {} esp {} edp {} | micro batch {}", d.tp, d.dp, d.ep, d.esp, d.edp, c.micro_batch);
-}
-
-std::string header(const Inputs& inputs, const Cluster& cluster) {
-  const Workload& w = inputs.workload;
-  std::string out = fmt::format("{} on {} x {} of {}\n  workload       {}: {}, {} sequences of {} tokens, {}, ",
-                                inputs.model.name, cluster.world_size(), cluster.gpu.name, cluster.name, w.name,
-                                name_of<Mode>(kModeNames, w.mode), w.global_batch, w.sequence_length,
-                                name_of<Dtype>(kDtypeNames, w.dtype));
-  if (w.mode == Mode::Train) {
-    out += fmt::format("{} with ZeRO {}, {} recomputation, ", name_of<Optimizer>(kOptimizerNames, w.optimizer),
-                       w.zero_stage, name_of<Recompute>(kRecomputeNames, w.recompute));
-  }
-  return out + (w.capacity_factor ? fmt::format("capacity factor {}\n", *w.capacity_factor)
-                                  : fmt::format("dropless, {} routing (seed {})\n",
-                                                name_of<RoutingShape>(kRoutingShapeNames, w.routing.shape),
-                                                w.routing.seed));
-}
-
-std::string memory_text(const MemoryUse& m, const GpuSpec& gpu) {
-  return fmt::format("{} GiB of {}: weights {}, gradients {}, optimizer {}, activations {}, working buffers {}",
-                     gib(m.total()), gib(gpu.memory), gib(m.weights), gib(m.gradients), gib(m.optimizer),
-                     gib(m.activations), gib(m.working));
-}
 
 /// The classes in which `other` spends more than `best`, the most first: why it lost.
 std::string why(const Prediction& other, const Prediction& best) {
@@ -123,23 +89,12 @@ std::string rejections(const SearchResult& result) {
 
 }  // namespace
 
-Seconds visible(const ClassTime& time) {
-  switch (time.op_class) {
-    case OpClass::Dispatch:
-    case OpClass::Combine:
-    case OpClass::TensorParallel:
-    case OpClass::ExpertSharding:
-    case OpClass::Gradient: return time.exposed;
-    default: return time.total;
-  }
-}
-
 std::string plan_page(const PlanReport& r) {
   const Evaluated& best = r.result.ranked.front();
   const Prediction& p = r.predictions.front();
   const double schedule_gap = p.makespan.seconds() / p.estimate.lower_bound - 1;
   const double optimality_gap = p.makespan.seconds() / r.result.least_bound - 1;
-  std::string out = header(r.inputs, r.cluster);
+  std::string out = page_header(r.inputs, r.cluster);
   out += fmt::format("  best plan      {} | {}\n", best.candidate.schedule, degrees_text(best.candidate));
   out += fmt::format("  iteration      {}   {:.0f} tokens/s a GPU   {:.1f}% of peak FLOP/s\n", human(p.makespan.seconds()),
                      p.tokens_per_s_per_gpu, 100 * p.model_flops_utilization);
@@ -159,16 +114,13 @@ std::string plan_page(const PlanReport& r) {
   }
   out += class_table(r);
   if (!r.result.rejected.empty()) out += "\n  Not feasible, by reason:\n" + rejections(r.result);
-  const std::vector<std::string> assumed = assumed_numbers(r.documents.cluster);
-  if (!assumed.empty()) {
-    out += fmt::format("\n  {} numbers of this cluster are assumed, not measured (see its origins), for example\n", assumed.size());
-    for (std::size_t i = 0; i < std::min<std::size_t>(3, assumed.size()); ++i) out += "    " + shortened(assumed[i]) + '\n';
-  }
+  const std::string assumed = assumed_text(r.documents.cluster, 3);
+  if (!assumed.empty()) out += '\n' + assumed;
   return out;
 }
 
 std::string infeasible_page(const Inputs& inputs, const Cluster& cluster, const SearchResult& result) {
-  std::string out = header(inputs, cluster);
+  std::string out = page_header(inputs, cluster);
   out += fmt::format("\nno feasible plan among {} candidates:\n{}", result.enumerated, rejections(result));
   if (!result.nearest_miss) return out;
   const NearestMiss& miss = *result.nearest_miss;
@@ -179,7 +131,7 @@ std::string infeasible_page(const Inputs& inputs, const Cluster& cluster, const 
 }
 
 std::string simulate_page(const Plan& plan, const Inputs& inputs, const Cluster& cluster, const Prediction& p) {
-  std::string out = header(inputs, cluster);
+  std::string out = page_header(inputs, cluster);
   out += fmt::format("  plan           {} | {}\n", plan.candidate.schedule, degrees_text(plan.candidate));
   out += fmt::format("  iteration      {}{}\n", human(p.makespan.seconds()),
                      p.makespan == plan.makespan
@@ -187,15 +139,7 @@ std::string simulate_page(const Plan& plan, const Inputs& inputs, const Cluster&
                          : fmt::format(", where the plan predicts {}", human(plan.makespan.seconds())));
   out += fmt::format("  bound          {} ({})\n", human(p.estimate.lower_bound), p.estimate.bound_by);
   out += fmt::format("  memory         {}\n", memory_text(p.memory, cluster.gpu));
-  out += "\n  stream     busy (mean of all ranks)\n";
-  for (const StreamUse& s : stream_use(p.program, p.timeline)) {
-    out += fmt::format("  {:<9} {:>5.1f}%\n", name_of<Stream>(kStreamNames, s.stream), 100 * s.utilisation.mean);
-  }
-  out += "\n  busiest links\n";
-  const std::vector<LinkUtilisation> links = link_utilisation(p.timeline, cluster.topology);
-  for (std::size_t i = 0; i < std::min<std::size_t>(5, links.size()); ++i) {
-    out += fmt::format("  {:<32} {:>12} {:>6.1f}%\n", links[i].name, human(links[i].bytes), 100 * links[i].utilisation);
-  }
+  out += '\n' + stream_table(p) + '\n' + link_table(p, cluster.topology, 5);
   return out;
 }
 

@@ -6,6 +6,7 @@
 
 #include "cli/inputs.hpp"
 #include "planner/plan.hpp"
+#include "planner/plan_difference.hpp"
 #include "planner/search.hpp"
 
 namespace moeplan {
@@ -31,9 +32,5 @@ struct PlanReport {
                                         const Prediction& prediction);
 [[nodiscard]] std::string simulate_json(const Plan& plan, const Inputs& inputs, const Cluster& cluster,
                                         const Prediction& prediction, double wall_s);
-
-/// Time of a class that was not hidden behind computation: what one candidate can be compared by with another. Over all
-/// classes it sums to the rank's busy time.
-[[nodiscard]] Seconds visible(const ClassTime& time);
 
 }  // namespace moeplan

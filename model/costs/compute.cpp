@@ -13,6 +13,49 @@ double flops_of(const GemmShape& s) {
   return 2.0 * static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k);
 }
 
+Seconds hbm_time(const GpuSpec& gpu, std::int64_t bytes) {
+  return Bytes(static_cast<double>(bytes)) / gpu.hbm_bandwidth;
+}
+
+ComputeParts gemm_parts(const GpuSpec& gpu, Dtype dtype, const GemmShape& shape, std::int64_t bytes) {
+  const double flops = flops_of(shape);
+  if (flops == 0) return {};
+  const Seconds math = Flops(flops) / (peak_rate(gpu, dtype) * gemm_efficiency(gpu, flops));
+  return {gpu.launch_overhead, math, hbm_time(gpu, bytes)};
+}
+
+ComputeParts grouped_gemm_parts(const GpuSpec& gpu, Dtype dtype, std::span<const GemmShape> products,
+                                std::int64_t bytes) {
+  double flops = 0;
+  double padded = 0;
+  std::int64_t tiles = 0;
+  for (const GemmShape& s : products) {
+    if (s.m == 0 || s.n == 0 || s.k == 0) continue;
+    const std::int64_t rows = ceil_div(s.m, gpu.tile_rows), columns = ceil_div(s.n, gpu.tile_columns);
+    flops += flops_of(s);
+    padded += flops_of({rows * gpu.tile_rows, columns * gpu.tile_columns, s.k});
+    tiles += rows * columns;
+  }
+  if (flops == 0) return {};
+  // Below one wave a library cuts along k instead of leaving SMs idle; the efficiency curve covers that range.
+  const double waves = static_cast<double>(tiles) / static_cast<double>(gpu.num_sms);
+  const double quantised = waves <= 1 ? 1 : std::ceil(waves) / waves;
+  const Seconds math = Flops(padded * quantised) / (peak_rate(gpu, dtype) * gemm_efficiency(gpu, flops));
+  return {gpu.launch_overhead, math, hbm_time(gpu, bytes)};
+}
+
+ComputeParts attention_parts(const GpuSpec& gpu, Dtype dtype, double flops, std::int64_t bytes) {
+  if (flops == 0) return {};
+  const Seconds math = Flops(flops) / (peak_rate(gpu, dtype) * gpu.attention_efficiency);
+  return {gpu.launch_overhead, math, hbm_time(gpu, bytes)};
+}
+
+ComputeParts kernel_parts(const GpuSpec& gpu, std::int64_t bytes) {
+  if (bytes == 0) return {};
+  return {gpu.launch_overhead, Seconds(0),
+          Bytes(static_cast<double>(bytes)) / (gpu.hbm_bandwidth * gpu.memory_efficiency)};
+}
+
 }  // namespace
 
 double gemm_efficiency(const GpuSpec& gpu, double flops) {
@@ -37,59 +80,40 @@ FlopsPerSecond peak_rate(const GpuSpec& gpu, Dtype dtype) {
     if (half.value() > 0) return half;
   }
   if (const FlopsPerSecond single = find(Dtype::Fp32); single.value() > 0) return single;
-  return std::max_element(gpu.peak.begin(), gpu.peak.end(), [](const auto& a, const auto& b) {
-           return a.second < b.second;
-         })->second;
+  return std::max_element(gpu.peak.begin(), gpu.peak.end(),
+                          [](const auto& a, const auto& b) { return a.second < b.second; })
+      ->second;
 }
 
 Seconds gemm_time(const GpuSpec& gpu, Dtype dtype, const GemmShape& shape, std::int64_t bytes) {
-  const double flops = flops_of(shape);
-  if (flops == 0) return Seconds(0);
-  const Seconds math = Flops(flops) / (peak_rate(gpu, dtype) * gemm_efficiency(gpu, flops));
-  return gpu.launch_overhead + std::max(math, Bytes(static_cast<double>(bytes)) / gpu.hbm_bandwidth);
+  return gemm_parts(gpu, dtype, shape, bytes).time();
 }
 
 Seconds grouped_gemm_time(const GpuSpec& gpu, Dtype dtype, std::span<const GemmShape> products, std::int64_t bytes) {
-  double flops = 0;
-  double padded = 0;
-  std::int64_t tiles = 0;
-  for (const GemmShape& s : products) {
-    if (s.m == 0 || s.n == 0 || s.k == 0) continue;
-    const std::int64_t rows = ceil_div(s.m, gpu.tile_rows), columns = ceil_div(s.n, gpu.tile_columns);
-    flops += flops_of(s);
-    padded += flops_of({rows * gpu.tile_rows, columns * gpu.tile_columns, s.k});
-    tiles += rows * columns;
-  }
-  if (flops == 0) return Seconds(0);
-  // Below one wave a library cuts along k instead of leaving SMs idle; the efficiency curve covers that range.
-  const double waves = static_cast<double>(tiles) / static_cast<double>(gpu.num_sms);
-  const double quantised = waves <= 1 ? 1 : std::ceil(waves) / waves;
-  const Seconds math = Flops(padded * quantised) / (peak_rate(gpu, dtype) * gemm_efficiency(gpu, flops));
-  return gpu.launch_overhead + std::max(math, Bytes(static_cast<double>(bytes)) / gpu.hbm_bandwidth);
+  return grouped_gemm_parts(gpu, dtype, products, bytes).time();
 }
 
 Seconds attention_time(const GpuSpec& gpu, Dtype dtype, double flops, std::int64_t bytes) {
-  if (flops == 0) return Seconds(0);
-  const Seconds math = Flops(flops) / (peak_rate(gpu, dtype) * gpu.attention_efficiency);
-  return gpu.launch_overhead + std::max(math, Bytes(static_cast<double>(bytes)) / gpu.hbm_bandwidth);
+  return attention_parts(gpu, dtype, flops, bytes).time();
 }
 
-Seconds kernel_time(const GpuSpec& gpu, std::int64_t bytes) {
-  if (bytes == 0) return Seconds(0);
-  return gpu.launch_overhead + Bytes(static_cast<double>(bytes)) / (gpu.hbm_bandwidth * gpu.memory_efficiency);
-}
+Seconds kernel_time(const GpuSpec& gpu, std::int64_t bytes) { return kernel_parts(gpu, bytes).time(); }
 
-Seconds compute_time(const Program& program, const Operation& operation, RankId rank, const GpuSpec& gpu) {
+ComputeParts compute_parts(const Program& program, const Operation& operation, RankId rank, const GpuSpec& gpu) {
   const ComputeLoad load = compute_load(program, operation, rank);
   const Dtype dtype = program.buffer(operation.reads.front().buffer).dtype;
   if (const auto* gemm = std::get_if<Gemm>(&operation.work)) {
-    return gemm->grouped ? grouped_gemm_time(gpu, dtype, load.products, load.bytes)
-                         : gemm_time(gpu, dtype, load.products.front(), load.bytes);
+    return gemm->grouped ? grouped_gemm_parts(gpu, dtype, load.products, load.bytes)
+                         : gemm_parts(gpu, dtype, load.products.front(), load.bytes);
   }
   if (std::holds_alternative<AttentionCore>(operation.work)) {
-    return attention_time(gpu, dtype, load.flops, load.bytes);
+    return attention_parts(gpu, dtype, load.flops, load.bytes);
   }
-  return kernel_time(gpu, load.bytes);
+  return kernel_parts(gpu, load.bytes);
+}
+
+Seconds compute_time(const Program& program, const Operation& operation, RankId rank, const GpuSpec& gpu) {
+  return compute_parts(program, operation, rank, gpu).time();
 }
 
 }  // namespace moeplan

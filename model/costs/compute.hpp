@@ -9,19 +9,20 @@
 
 namespace moeplan {
 
-/// Share of the peak that a GEMM of this many FLOPs reaches: linear in log(flops) between the points of the GPU's curve,
-/// constant beyond its ends.
+/// Share of the peak that a GEMM of this many FLOPs reaches: linear in log(flops) between the points of the GPU's
+/// curve, constant beyond its ends.
 [[nodiscard]] double gemm_efficiency(const GpuSpec& gpu, double flops);
 
-/// The peak for a format: its own; tf32 falls back to fp32, fp8 and int8 to the fastest 16-bit one, 16-bit ones to each other,
-/// then to fp32.
+/// The peak for a format: its own; tf32 falls back to fp32, fp8 and int8 to the fastest 16-bit one, 16-bit ones to each
+/// other, then to fp32.
 [[nodiscard]] FlopsPerSecond peak_rate(const GpuSpec& gpu, Dtype dtype);
 
 /// Roofline: launch + max(flops / (peak efficiency), bytes / hbm_bandwidth). `bytes` are those of all operands.
 [[nodiscard]] Seconds gemm_time(const GpuSpec& gpu, Dtype dtype, const GemmShape& shape, std::int64_t bytes);
 
-/// One launch for all products. Each product's output is cut into tiles of tile_rows x tile_columns, the last ones padded; the
-/// tiles of all products run in waves of num_sms, the last wave as long as a full one. So small products lose.
+/// One launch for all products. Each product's output is cut into tiles of tile_rows x tile_columns, the last ones
+/// padded; the tiles of all products run in waves of num_sms, the last wave as long as a full one. So small products
+/// lose.
 [[nodiscard]] Seconds grouped_gemm_time(const GpuSpec& gpu, Dtype dtype, std::span<const GemmShape> products,
                                         std::int64_t bytes);
 
@@ -31,8 +32,19 @@ namespace moeplan {
 /// A memory-bound kernel: launch + bytes / (hbm_bandwidth memory_efficiency); nothing at all for no bytes.
 [[nodiscard]] Seconds kernel_time(const GpuSpec& gpu, std::int64_t bytes);
 
+/// What a computation's time is made of: one of `math` and `memory` hides behind the other.
+struct ComputeParts {
+  Seconds launch;
+  Seconds math;
+  Seconds memory;
+  [[nodiscard]] Seconds time() const { return launch + (math < memory ? memory : math); }
+};
+
+/// Of a compute operation of a Program on one rank, alone on its GPU.
+[[nodiscard]] ComputeParts compute_parts(const Program& program, const Operation& operation, RankId rank,
+                                         const GpuSpec& gpu);
+
 /// The time of a compute operation of a Program on one rank, alone on its GPU.
-[[nodiscard]] Seconds compute_time(const Program& program, const Operation& operation, RankId rank,
-                                   const GpuSpec& gpu);
+[[nodiscard]] Seconds compute_time(const Program& program, const Operation& operation, RankId rank, const GpuSpec& gpu);
 
 }  // namespace moeplan

@@ -1,0 +1,114 @@
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "cli/explanation.hpp"
+#include "cli/json_parts.hpp"
+#include "model/costs/compute.hpp"
+#include "model/specs/origins.hpp"
+
+namespace moeplan {
+
+namespace {
+
+double share(SimTime part, SimTime whole) { return whole > SimTime() ? part.seconds() / whole.seconds() : 0; }
+
+std::string_view class_name(OpClass op_class) { return name_of<OpClass>(kOpClassNames, op_class); }
+
+Json path_rows(const Explanation& e) {
+  Json out = Json::array();
+  for (const PathRow& row : e.path.rows) {
+    const Block& block = e.prediction.program.blocks[row.block.index()];
+    const Operation& op = block.operations[static_cast<std::size_t>(row.operation)];
+    out.push_back({{"block", block.name},
+                   {"operation", op.name},
+                   {"class", class_name(op.op_class)},
+                   {"held_by", row.held_by},
+                   {"time_s", row.time.seconds().value()},
+                   {"share", share(row.time, e.path.time)}});
+  }
+  return out;
+}
+
+Json path_classes(const Explanation& e) {
+  Json out = Json::array();
+  for (const PathClass& c : e.path.classes) {
+    out.push_back({{"class", class_name(c.op_class)},
+                   {"time_s", c.time.seconds().value()},
+                   {"share", share(c.time, e.path.time)},
+                   {"share_of_peak", c.possible_flops > 0 ? Json(c.flops / c.possible_flops) : Json(nullptr)}});
+  }
+  return out;
+}
+
+Json path_holders(const Explanation& e) {
+  Json out = Json::array();
+  for (const auto& [name, time] : e.path.holders) {
+    out.push_back({{"held_by", name}, {"time_s", time.seconds().value()}, {"share", share(time, e.path.time)}});
+  }
+  return out;
+}
+
+Json sensitivities_json(const Explanation& e) {
+  Json out = Json::array();
+  for (const Sensitivity& s : e.sensitivities) {
+    out.push_back({{"what", s.resource.key},
+                   {"change", s.resource.change},
+                   {"makespan_s", s.makespan.seconds().value()},
+                   {"gain", s.gain}});
+  }
+  return out;
+}
+
+Json exposed_json(const RankTime& t) {
+  Json out = Json::object();
+  for (const ClassTime& c : t.classes) {
+    if (c.exposed > Seconds(0)) out[std::string(class_name(c.op_class))] = c.exposed.value();
+  }
+  return out;
+}
+
+Json roofline_json(const Explanation& e) {
+  const DdlRoofline& r = e.roofline;
+  return {{"computation_s", r.computation.value()},
+          {"communication_s", r.communication.value()},
+          {"r_cc", std::isfinite(r.ratio) ? Json(r.ratio) : Json(nullptr)},
+          {"computing_flops_per_s", r.computing.value()},
+          {"average_flops_per_s", r.average.value()},
+          {"ideal_flops_per_s", r.ideal.value()},
+          {"semi_ideal_flops_per_s", r.semi_ideal.value()},
+          {"peak_flops_per_s", peak_rate(e.plan.cluster.gpu, e.plan.inputs.workload.dtype).value()}};
+}
+
+}  // namespace
+
+std::string explain_json(const Explanation& e, double wall_s) {
+  const Prediction& p = e.prediction;
+  Json j = json_head(e.plan.inputs, e.plan.cluster);
+  j["plan"] = decision_json(e.plan.plan.candidate);
+  j["conclusion"] = conclusion(e);
+  j["makespan_s"] = p.makespan.seconds().value();
+  j["lower_bound_s"] = p.estimate.lower_bound.value();
+  j["lower_bound_by"] = p.estimate.bound_by;
+  j["tokens_per_s_per_gpu"] = p.tokens_per_s_per_gpu;
+  j["model_flops_utilization"] = p.model_flops_utilization;
+  j["critical_path"] = path_rows(e);
+  j["critical_path_classes"] = path_classes(e);
+  j["critical_path_holders"] = path_holders(e);
+  j["critical_path_ranks"] = Json::array();
+  for (const RankId r : e.path.ranks) j["critical_path_ranks"].push_back(r.value());
+  j["critical_path_handovers"] = e.path.handovers;
+  j["critical_path_waited_s"] = e.path.waited.seconds().value();
+  j["slowest_rank"] = p.slowest.rank.value();
+  j["exposed_communication_s"] = p.slowest.exposed_communication.value();
+  j["exposed_by_class"] = exposed_json(p.slowest);
+  j["classes"] = class_times_json(p.slowest);
+  j["links"] = links_json(p, e.plan.cluster.topology);
+  j["streams"] = streams_json(p);
+  j["sensitivities"] = sensitivities_json(e);
+  j["roofline"] = roofline_json(e);
+  j["assumed"] = assumed_numbers(e.plan.plan.inputs.cluster);
+  j["timing"] = {{"wall_s", wall_s}};
+  return json_text(j);
+}
+
+}  // namespace moeplan

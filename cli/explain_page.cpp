@@ -1,0 +1,197 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "cli/explanation.hpp"
+#include "cli/page_parts.hpp"
+#include "model/base/unit_text.hpp"
+#include "model/costs/compute.hpp"
+
+namespace moeplan {
+
+namespace {
+
+std::string_view phrase(OpClass op_class) {
+  switch (op_class) {
+    case OpClass::Attention: return "attention";
+    case OpClass::DenseFfn: return "dense feed-forward computation";
+    case OpClass::Gate: return "gating";
+    case OpClass::Expert: return "expert computation";
+    case OpClass::SharedExpert: return "shared-expert computation";
+    case OpClass::Permute: return "permuting tokens";
+    case OpClass::Dispatch: return "dispatch of tokens";
+    case OpClass::Combine: return "combining of tokens";
+    case OpClass::TensorParallel: return "tensor-parallel traffic";
+    case OpClass::ExpertSharding: return "traffic of expert shards";
+    case OpClass::Norm: return "norms and additions";
+    case OpClass::Embedding: return "embedding and output head";
+    case OpClass::Gradient: return "gradient traffic";
+    case OpClass::Optimizer: return "the optimizer";
+  }
+  return "";
+}
+
+bool communicates(OpClass op_class) {
+  return op_class == OpClass::Dispatch || op_class == OpClass::Combine || op_class == OpClass::TensorParallel ||
+         op_class == OpClass::ExpertSharding || op_class == OpClass::Gradient;
+}
+
+const Operation& operation_of(const Program& program, const PathRow& row) {
+  return program.blocks[row.block.index()].operations[static_cast<std::size_t>(row.operation)];
+}
+
+double percent(SimTime part, SimTime whole) { return whole > SimTime() ? 100 * (part.seconds() / whole.seconds()) : 0; }
+
+/// What held a class on the path, the longest first.
+std::vector<std::pair<std::string, SimTime>> holders_of(const Explanation& e, OpClass op_class) {
+  std::map<std::string, SimTime> times;
+  for (const PathRow& row : e.path.rows) {
+    if (operation_of(e.prediction.program, row).op_class == op_class) times[row.held_by] += row.time;
+  }
+  std::vector<std::pair<std::string, SimTime>> out(times.begin(), times.end());
+  std::stable_sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+  return out;
+}
+
+/// Time on the path in communications.
+SimTime communication_on_path(const Explanation& e) {
+  SimTime time;
+  for (const PathRow& row : e.path.rows) {
+    if (operation_of(e.prediction.program, row).communication()) time += row.time;
+  }
+  return time;
+}
+
+std::string class_table(const Explanation& e) {
+  std::string out = "  Critical path by class\n\n";
+  for (const PathClass& c : e.path.classes) {
+    const std::string reached =
+        c.possible_flops > 0 ? fmt::format("products at {:.0f}% of peak; ", 100 * c.flops / c.possible_flops) : "";
+    std::string held;
+    for (const auto& [name, time] : holders_of(e, c.op_class)) {
+      const double share = percent(time, c.time);
+      if (share < 1 && !held.empty()) break;
+      held += fmt::format("{}{} {:.0f}%", held.empty() ? "" : ", ", name, share);
+    }
+    out += fmt::format("  {:<19} {:>10} {:>6.1f}%   {}{}\n", name_of<OpClass>(kOpClassNames, c.op_class),
+                       human(c.time.seconds()), percent(c.time, e.path.time), reached, held);
+  }
+  return out;
+}
+
+std::string holder_table(const Explanation& e) {
+  constexpr std::size_t kMost = 10;
+  std::string out = "\n  Critical path by what holds it\n\n";
+  SimTime rest;
+  for (std::size_t i = 0; i < e.path.holders.size(); ++i) {
+    const auto& [name, time] = e.path.holders[i];
+    if (i >= kMost) {
+      rest += time;
+      continue;
+    }
+    out += fmt::format("  {:<44} {:>10} {:>6.1f}%\n", name, human(time.seconds()), percent(time, e.path.time));
+  }
+  if (rest > SimTime()) {
+    out += fmt::format("  {:<44} {:>10} {:>6.1f}%\n", fmt::format("{} others", e.path.holders.size() - kMost),
+                       human(rest.seconds()), percent(rest, e.path.time));
+  }
+  out += e.path.handovers == 0
+             ? fmt::format("  It stays on rank {}: no slower rank is waited for.\n", e.path.ranks.front().value())
+             : fmt::format(
+                   "  It goes from rank to rank {} times, to the slower one each time; the ranks that it leaves "
+                   "had waited {} there.\n",
+                   e.path.handovers, human(e.path.waited.seconds()));
+  return out;
+}
+
+std::string exposed_table(const Explanation& e) {
+  const RankTime& t = e.prediction.slowest;
+  std::string out = fmt::format("\n  Communication while nothing computes, rank {}: {}\n\n", t.rank.value(),
+                                human(t.exposed_communication));
+  for (const ClassTime& c : t.classes) {
+    if (c.exposed <= Seconds(0)) continue;
+    out += fmt::format("  {:<19} {:>10} {:>6.1f}%   of {} in all\n", name_of<OpClass>(kOpClassNames, c.op_class),
+                       human(c.exposed), 100 * (c.exposed / e.prediction.makespan.seconds()), human(c.total));
+  }
+  return out;
+}
+
+std::string sensitivity_table(const Explanation& e) {
+  std::string out = "\n  What a better machine would give to this plan (simulated again, one change at a time)\n\n";
+  for (const Sensitivity& s : e.sensitivities) {
+    out += fmt::format("  {:<38} {:>5} {:>12} {:>7.2f}%\n", s.resource.name, s.resource.change,
+                       human(s.makespan.seconds()), 100 * s.gain);
+  }
+  return out;
+}
+
+std::string roofline_text(const Explanation& e) {
+  const DdlRoofline& r = e.roofline;
+  if (r.communication == Seconds(0)) return "\n  DDL-roofline: no communication.\n";
+  std::string out = fmt::format(
+      "\n  DDL-roofline (FasterMoE, eqs. 3-6): computation {} / communication {} on rank {}: R_CC = {:.2f}\n",
+      human(r.computation), human(r.communication), e.prediction.slowest.rank.value(), r.ratio);
+  const FlopsPerSecond peak = peak_rate(e.plan.cluster.gpu, e.plan.inputs.workload.dtype);
+  const auto line = [&](const char* what, FlopsPerSecond rate) {
+    return fmt::format("  {:<44} {:>16} {:>6.1f}% of peak\n", what, human(rate), 100 * (rate / peak));
+  };
+  out += line("while it computes, a GPU does", r.computing);
+  out += line("if communication hid wholly", r.ideal);
+  out += line("over the iteration, it does (P_avg)", r.average);
+  return out + line("if none of it hid", r.semi_ideal);
+}
+
+}  // namespace
+
+std::string conclusion(const Explanation& e) {
+  const SimTime all = e.path.time;
+  if (all == SimTime()) return "This plan does nothing: its iteration takes no time.";
+  const double communication = percent(communication_on_path(e), all);
+  std::string out =
+      fmt::format("This plan is bound by {} ({:.0f}% of its critical path; {:.0f}% is {}).",
+                  communication > 50 ? "communication" : "computation", std::max(communication, 100 - communication),
+                  std::min(communication, 100 - communication),
+                  communication > 50 ? "computation" : "communication that nothing hides");
+  constexpr std::size_t kMostClasses = 3;
+  constexpr double kWorthSaying = 5;  // percent
+  for (std::size_t i = 0; i < std::min(kMostClasses, e.path.classes.size()); ++i) {
+    const PathClass& c = e.path.classes[i];
+    const double share = percent(c.time, all);
+    if (i > 0 && share < kWorthSaying) break;
+    out += fmt::format(" {:.0f}% {} is {}", share, i == 0 ? "of the iteration" : "of it", phrase(c.op_class));
+    const auto held = holders_of(e, c.op_class);
+    if (c.possible_flops > 0) {
+      out += fmt::format(", its products at {:.0f}% of peak.", 100 * c.flops / c.possible_flops);
+    } else {
+      out += fmt::format("{}, held by {}.", communicates(c.op_class) ? " that nothing hides" : "", held.front().first);
+    }
+  }
+  if (e.sensitivities.empty()) return out;
+  const Sensitivity& best = e.sensitivities.front();
+  if (best.gain <= 0) return out + " No single resource of the machine, a tenth better, would make it faster.";
+  out += fmt::format(" {} {} would give the most, {:.1f}%", best.resource.change, best.resource.name, 100 * best.gain);
+  if (e.sensitivities.size() > 1 && e.sensitivities[1].gain > 0) {
+    const Sensitivity& second = e.sensitivities[1];
+    out += fmt::format("; then {} {}, {:.1f}%", second.resource.change, second.resource.name, 100 * second.gain);
+  }
+  return out + '.';
+}
+
+std::string explain_page(const Explanation& e) {
+  const auto& [plan, inputs, cluster] = e.plan;
+  const Prediction& p = e.prediction;
+  std::string out = page_header(inputs, cluster);
+  out += fmt::format("  plan           {} | {}\n", plan.candidate.schedule, degrees_text(plan.candidate));
+  out += fmt::format("  iteration      {}   {:.0f} tokens/s a GPU   {:.1f}% of peak FLOP/s\n",
+                     human(p.makespan.seconds()), p.tokens_per_s_per_gpu, 100 * p.model_flops_utilization);
+  out += fmt::format("  its bound      {} ({})\n\n", human(p.estimate.lower_bound), p.estimate.bound_by);
+  out += in_lines(conclusion(e)) + '\n';
+  out += class_table(e) + holder_table(e) + exposed_table(e) + '\n';
+  out += link_table(p, cluster.topology, 5) + '\n' + stream_table(p);
+  out += sensitivity_table(e) + roofline_text(e);
+  const std::string assumed = assumed_text(plan.inputs.cluster, 5);
+  return assumed.empty() ? out : out + '\n' + assumed;
+}
+
+}  // namespace moeplan

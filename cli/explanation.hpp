@@ -1,0 +1,34 @@
+// What `explain` says about a plan: why an iteration takes as long as it does, and what would make it shorter.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "cli/prepared_plan.hpp"
+#include "model/costs/ddl_roofline.hpp"
+#include "model/program/critical_path.hpp"
+#include "planner/sensitivity.hpp"
+
+namespace moeplan {
+
+struct Explanation {
+  const PreparedPlan& plan;
+  Prediction prediction;
+  PathSummary path;
+  DdlRoofline roofline;
+  std::vector<Sensitivity> sensitivities;
+};
+
+/// `progress` is told (done, total).
+[[nodiscard]] Explanation explain(const PreparedPlan& plan,
+                                  const std::function<void(std::int64_t, std::int64_t)>& progress = {});
+
+/// The paragraph that the page begins with, without line breaks.
+[[nodiscard]] std::string conclusion(const Explanation& explanation);
+
+[[nodiscard]] std::string explain_page(const Explanation& explanation);
+[[nodiscard]] std::string explain_json(const Explanation& explanation, double wall_s);
+
+}  // namespace moeplan

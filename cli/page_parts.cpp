@@ -1,0 +1,90 @@
+#include "cli/page_parts.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "model/base/unit_text.hpp"
+#include "model/program/analysis.hpp"
+#include "model/specs/origins.hpp"
+
+namespace moeplan {
+
+std::string gib(Bytes n) { return fmt::format("{:.1f}", n.value() / 1073741824.0); }
+
+std::string shortened(const std::string& text) {
+  constexpr std::size_t kLine = 110;
+  return text.size() <= kLine ? text : text.substr(0, kLine - 3) + "...";
+}
+
+std::string in_lines(const std::string& text) {
+  constexpr std::size_t kWidth = 108;
+  std::string out, line;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t space = std::min(text.find(' ', at), text.size());
+    const std::string word = text.substr(at, space - at);
+    if (!line.empty() && line.size() + 1 + word.size() > kWidth) {
+      out += "  " + line + '\n';
+      line.clear();
+    }
+    line += (line.empty() ? "" : " ") + word;
+    at = space + 1;
+  }
+  return out + "  " + line + '\n';
+}
+
+std::string degrees_text(const Candidate& c) {
+  const Degrees& d = c.degrees;
+  return fmt::format("tp {} dp {} | ep {} esp {} edp {} | micro batch {}", d.tp, d.dp, d.ep, d.esp, d.edp,
+                     c.micro_batch);
+}
+
+std::string memory_text(const MemoryUse& m, const GpuSpec& gpu) {
+  return fmt::format("{} GiB of {}: weights {}, gradients {}, optimizer {}, activations {}, working buffers {}",
+                     gib(m.total()), gib(gpu.memory), gib(m.weights), gib(m.gradients), gib(m.optimizer),
+                     gib(m.activations), gib(m.working));
+}
+
+std::string page_header(const Inputs& inputs, const Cluster& cluster) {
+  const Workload& w = inputs.workload;
+  std::string out =
+      fmt::format("{} on {} x {} of {}\n  workload       {}: {}, {} sequences of {} tokens, {}, ", inputs.model.name,
+                  cluster.world_size(), cluster.gpu.name, cluster.name, w.name, name_of<Mode>(kModeNames, w.mode),
+                  w.global_batch, w.sequence_length, name_of<Dtype>(kDtypeNames, w.dtype));
+  if (w.mode == Mode::Train) {
+    out += fmt::format("{} with ZeRO {}, {} recomputation, ", name_of<Optimizer>(kOptimizerNames, w.optimizer),
+                       w.zero_stage, name_of<Recompute>(kRecomputeNames, w.recompute));
+  }
+  return out + (w.capacity_factor
+                    ? fmt::format("capacity factor {}\n", *w.capacity_factor)
+                    : fmt::format("dropless, {} routing (seed {})\n",
+                                  name_of<RoutingShape>(kRoutingShapeNames, w.routing.shape), w.routing.seed));
+}
+
+std::string stream_table(const Prediction& p) {
+  std::string out = "  stream     busy (mean of all ranks)\n";
+  for (const StreamUse& s : stream_use(p.program, p.timeline)) {
+    out += fmt::format("  {:<9} {:>5.1f}%\n", name_of<Stream>(kStreamNames, s.stream), 100 * s.utilisation.mean);
+  }
+  return out;
+}
+
+std::string link_table(const Prediction& p, const Topology& topology, std::size_t most) {
+  std::string out = "  busiest links\n";
+  const std::vector<LinkUtilisation> links = link_utilisation(p.timeline, topology);
+  for (std::size_t i = 0; i < std::min(most, links.size()); ++i) {
+    out += fmt::format("  {:<32} {:>12} {:>6.1f}%\n", links[i].name, human(links[i].bytes), 100 * links[i].utilisation);
+  }
+  return out;
+}
+
+std::string assumed_text(const Node& cluster_document, std::size_t most) {
+  const std::vector<std::string> assumed = assumed_numbers(cluster_document);
+  if (assumed.empty()) return "";
+  std::string out = fmt::format(
+      "  {} numbers of this cluster are assumed, not measured (see its origins), for example\n", assumed.size());
+  for (std::size_t i = 0; i < std::min(most, assumed.size()); ++i) out += "    " + shortened(assumed[i]) + '\n';
+  return out;
+}
+
+}  // namespace moeplan

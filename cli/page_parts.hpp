@@ -1,0 +1,37 @@
+// Parts of the pages that several subcommands print.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "cli/inputs.hpp"
+#include "model/costs/memory.hpp"
+#include "planner/plan.hpp"
+
+namespace moeplan {
+
+/// "12.3" GiB.
+[[nodiscard]] std::string gib(Bytes n);
+
+/// At most one line's length, with "..." where something was cut.
+[[nodiscard]] std::string shortened(const std::string& text);
+
+/// A paragraph, cut into lines between words and indented.
+[[nodiscard]] std::string in_lines(const std::string& text);
+
+[[nodiscard]] std::string degrees_text(const Candidate& candidate);
+[[nodiscard]] std::string memory_text(const MemoryUse& memory, const GpuSpec& gpu);
+
+/// Model, machine and workload, in two lines.
+[[nodiscard]] std::string page_header(const Inputs& inputs, const Cluster& cluster);
+
+/// "stream  busy", one line each.
+[[nodiscard]] std::string stream_table(const Prediction& prediction);
+
+/// The `most` busiest links, one line each, with their bytes and utilisation.
+[[nodiscard]] std::string link_table(const Prediction& prediction, const Topology& topology, std::size_t most);
+
+/// How many numbers of a cluster are assumed, and the first `most` of them; "" if none is.
+[[nodiscard]] std::string assumed_text(const Node& cluster_document, std::size_t most);
+
+}  // namespace moeplan

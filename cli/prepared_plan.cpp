@@ -1,0 +1,23 @@
+#include "cli/prepared_plan.hpp"
+
+#include <fmt/format.h>
+
+#include "planner/lower.hpp"
+
+namespace moeplan {
+
+PreparedPlan prepare_plan(Plan plan, const std::string& file, const std::vector<std::string>& overrides) {
+  apply_overrides(plan.inputs, overrides);
+  Inputs inputs = read_inputs(plan.inputs);
+  Cluster cluster = build_cluster_of(file, inputs.cluster, plan.world_size);
+  if (const auto reason = obstacle(inputs.model, inputs.workload, plan.candidate)) {
+    throw InputError({{file}, "decision", fmt::format("cannot be lowered: {}", *reason)});
+  }
+  return {std::move(plan), std::move(inputs), std::move(cluster)};
+}
+
+PreparedPlan load_plan(const std::string& file, const std::vector<std::string>& overrides) {
+  return prepare_plan(read_plan(file), file, overrides);
+}
+
+}  // namespace moeplan

@@ -1,0 +1,108 @@
+#include "planner/sensitivity.hpp"
+
+#include <algorithm>
+
+#include "sim/simulate.hpp"
+
+namespace moeplan {
+
+namespace {
+
+constexpr double kMore = 1.1;
+constexpr double kLess = 0.9;
+
+bool has_tier(const Cluster& cluster, LinkTier tier) {
+  const auto& links = cluster.topology.links;
+  return std::any_of(links.begin(), links.end(), [&](const Link& l) { return l.tier == tier; });
+}
+
+void scale_tier(Topology& topology, LinkTier tier, double factor) {
+  for (Link& l : topology.links) {
+    if (l.tier == tier) l.bandwidth *= factor;
+  }
+}
+
+}  // namespace
+
+const std::vector<ResourceInfo>& resources() {
+  static const std::vector<ResourceInfo> all{
+      {Resource::IntraNodeBandwidth, "intra_node_bandwidth", "bandwidth inside nodes", "+10%", kMore},
+      {Resource::NicBandwidth, "nic_bandwidth", "NIC bandwidth", "+10%", kMore},
+      {Resource::CoreBandwidth, "core_bandwidth", "bandwidth of the network core", "+10%", kMore},
+      {Resource::LinkLatency, "link_latency", "latency of links", "-10%", kLess},
+      {Resource::CollectiveStartup, "collective_startup", "start-up of collectives (alpha)", "-10%", kLess},
+      {Resource::CollectiveRate, "collective_rate", "measured rate of collectives (1/beta)", "+10%", 1 / kMore},
+      {Resource::GpuFlops, "gpu_flops", "GPU FLOP/s", "+10%", kMore},
+      {Resource::HbmBandwidth, "hbm_bandwidth", "HBM bandwidth", "+10%", kMore},
+      {Resource::KernelLaunch, "kernel_launch", "launch overhead of kernels", "-10%", kLess}};
+  return all;
+}
+
+std::vector<ResourceInfo> resources_of(const Cluster& cluster) {
+  std::vector<ResourceInfo> out;
+  for (const ResourceInfo& r : resources()) {
+    if (r.resource == Resource::IntraNodeBandwidth && !has_tier(cluster, LinkTier::IntraNode)) continue;
+    if (r.resource == Resource::NicBandwidth && !has_tier(cluster, LinkTier::Nic)) continue;
+    if (r.resource == Resource::CoreBandwidth && !has_tier(cluster, LinkTier::Core)) continue;
+    if (r.resource == Resource::CollectiveRate && cluster.collectives.empty()) continue;
+    out.push_back(r);
+  }
+  return out;
+}
+
+Cluster scaled(const Cluster& cluster, Resource resource, double factor) {
+  Topology topology = cluster.topology;
+  GpuSpec gpu = cluster.gpu;
+  CollectiveCosts collectives = cluster.collectives;
+  Seconds startup = cluster.collective_startup, overhead = cluster.message_overhead;
+  switch (resource) {
+    case Resource::IntraNodeBandwidth: scale_tier(topology, LinkTier::IntraNode, factor); break;
+    case Resource::NicBandwidth: scale_tier(topology, LinkTier::Nic, factor); break;
+    case Resource::CoreBandwidth: scale_tier(topology, LinkTier::Core, factor); break;
+    case Resource::LinkLatency:
+      for (Link& l : topology.links) l.latency *= factor;
+      break;
+    case Resource::CollectiveStartup:
+      startup *= factor;
+      overhead *= factor;
+      for (auto& [key, cost] : collectives) cost.alpha *= factor;
+      break;
+    case Resource::CollectiveRate:
+      for (auto& [key, cost] : collectives) cost.beta *= factor;
+      break;
+    case Resource::GpuFlops:
+      for (auto& [dtype, peak] : gpu.peak) peak *= factor;
+      break;
+    case Resource::HbmBandwidth: gpu.hbm_bandwidth *= factor; break;
+    case Resource::KernelLaunch: gpu.launch_overhead *= factor; break;
+  }
+  Routes routes(topology);
+  return {.name = cluster.name,
+          .gpu = std::move(gpu),
+          .topology = std::move(topology),
+          .gpu_of_rank = cluster.gpu_of_rank,
+          .node_of_rank = cluster.node_of_rank,
+          .collectives = std::move(collectives),
+          .collective_startup = startup,
+          .message_overhead = overhead,
+          .routes = std::move(routes)};
+}
+
+std::vector<Sensitivity> sensitivities(const Program& program, const Cluster& cluster, SimTime makespan,
+                                       const std::function<void(std::int64_t, std::int64_t)>& progress) {
+  const std::vector<ResourceInfo> all = resources_of(cluster);
+  SimulateOptions options;
+  options.keep_spans = false;
+  std::vector<Sensitivity> out;
+  for (const ResourceInfo& r : all) {
+    if (progress) progress(static_cast<std::int64_t>(out.size()), static_cast<std::int64_t>(all.size()));
+    const SimTime now = simulate(program, scaled(cluster, r.resource, r.factor), options).makespan;
+    const auto saved = static_cast<double>((makespan - now).picoseconds());
+    const double gain = makespan > SimTime() ? saved / static_cast<double>(makespan.picoseconds()) : 0;
+    out.push_back({r, now, gain});
+  }
+  std::stable_sort(out.begin(), out.end(), [](const Sensitivity& a, const Sensitivity& b) { return a.gain > b.gain; });
+  return out;
+}
+
+}  // namespace moeplan

@@ -1,6 +1,8 @@
 #include "planner/sensitivity.hpp"
 
 #include <algorithm>
+#include <future>
+#include <thread>
 
 #include "sim/simulate.hpp"
 
@@ -93,13 +95,23 @@ std::vector<Sensitivity> sensitivities(const Program& program, const Cluster& cl
   const std::vector<ResourceInfo> all = resources_of(cluster);
   SimulateOptions options;
   options.keep_spans = false;
+  const auto simulated = [&](const ResourceInfo& r) {
+    return simulate(program, scaled(cluster, r.resource, r.factor), options).makespan;
+  };
+  const std::size_t at_once = std::max(1U, std::thread::hardware_concurrency());
   std::vector<Sensitivity> out;
-  for (const ResourceInfo& r : all) {
-    if (progress) progress(static_cast<std::int64_t>(out.size()), static_cast<std::int64_t>(all.size()));
-    const SimTime now = simulate(program, scaled(cluster, r.resource, r.factor), options).makespan;
-    const auto saved = static_cast<double>((makespan - now).picoseconds());
-    const double gain = makespan > SimTime() ? saved / static_cast<double>(makespan.picoseconds()) : 0;
-    out.push_back({r, now, gain});
+  for (std::size_t from = 0; from < all.size(); from += at_once) {
+    if (progress) progress(static_cast<std::int64_t>(from), static_cast<std::int64_t>(all.size()));
+    std::vector<std::future<SimTime>> round;
+    for (std::size_t i = from; i < std::min(from + at_once, all.size()); ++i) {
+      round.push_back(std::async(std::launch::async, simulated, all[i]));
+    }
+    for (std::size_t i = 0; i < round.size(); ++i) {
+      const SimTime now = round[i].get();
+      const auto saved = static_cast<double>((makespan - now).picoseconds());
+      const double gain = makespan > SimTime() ? saved / static_cast<double>(makespan.picoseconds()) : 0;
+      out.push_back({all[from + i], now, gain});
+    }
   }
   std::stable_sort(out.begin(), out.end(), [](const Sensitivity& a, const Sensitivity& b) { return a.gain > b.gain; });
   return out;

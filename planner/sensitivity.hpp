@@ -50,7 +50,8 @@ struct Sensitivity {
   double gain = 0;  // (makespan before - makespan) / makespan before; below 0 it takes longer
 };
 
-/// The largest gain first; ties in the order of Resource. `progress` is told (done, total).
+/// The largest gain first; ties in the order of Resource. One thread a core; the result does not depend on how many.
+/// `progress` is told (done, total) from the calling thread.
 [[nodiscard]] std::vector<Sensitivity> sensitivities(
     const Program& program, const Cluster& cluster, SimTime makespan,
     const std::function<void(std::int64_t, std::int64_t)>& progress = {});

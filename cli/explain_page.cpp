@@ -96,12 +96,12 @@ std::string holder_table(const Explanation& e) {
     out += fmt::format("  {:<44} {:>10} {:>6.1f}%\n", fmt::format("{} others", e.path.holders.size() - kMost),
                        human(rest.seconds()), percent(rest, e.path.time));
   }
-  out += e.path.handovers == 0
-             ? fmt::format("  It stays on rank {}: no slower rank is waited for.\n", e.path.ranks.front().value())
-             : fmt::format(
-                   "  It goes from rank to rank {} times, to the slower one each time; the ranks that it leaves "
-                   "had waited {} there.\n",
-                   e.path.handovers, human(e.path.waited.seconds()));
+  out +=
+      e.path.handovers == 0
+          ? fmt::format("  It stays on rank {}: no slower rank is waited for.\n", e.path.ranks.front().value())
+          : fmt::format(
+                "  It changes rank {} times, each time from a slower rank to one that waits for it: {} of waiting.\n",
+                e.path.handovers, human(e.path.waited.seconds()));
   return out;
 }
 

@@ -87,7 +87,8 @@ Cluster scaled(const Cluster& cluster, Resource resource, double factor) {
           .collectives = std::move(collectives),
           .collective_startup = startup,
           .message_overhead = overhead,
-          .routes = std::move(routes)};
+          .routes = std::move(routes),
+          .natural_boundaries = cluster.natural_boundaries};
 }
 
 std::vector<Sensitivity> sensitivities(const Program& program, const Cluster& cluster, SimTime makespan,

@@ -4,6 +4,7 @@
 
 #include "model/costs/communication.hpp"
 #include "model/costs/compute.hpp"
+#include "model/program/equal_ranks.hpp"
 #include "model/program/resolve.hpp"
 
 namespace moeplan {
@@ -28,6 +29,11 @@ bool is_rounding(SimTime rest, SimTime of) {
 }
 
 }  // namespace
+
+PathHolders::PathHolders(const Program& program, const Cluster& cluster) : program_(program), cluster_(cluster) {
+  if (program.world_size != cluster.world_size() || program.world_size == 1) return;
+  if (const auto query = symmetry_query(program)) view_ = symmetric_view(cluster, *query);
+}
 
 std::vector<HeldTime> PathHolders::of_computation(const Operation& operation, RankId rank, SimTime duration) const {
   const ComputeParts parts = compute_parts(program_, operation, rank, cluster_.gpu);
@@ -113,6 +119,10 @@ const PathHolders::Load& PathHolders::load(BlockId block, std::int32_t index) {
   all.link_seconds.assign(links.size(), 0.0);
   all.out.assign(static_cast<std::size_t>(program_.world_size), 0.0);
   all.in = all.out;
+  if (view_) {
+    add_equal_ranks(operation, all);
+    return all;
+  }
   for (std::int64_t r = 0; r < program_.world_size; ++r) {
     const RankId rank(static_cast<std::int32_t>(r));
     if (family.base(rank) != rank) continue;
@@ -126,6 +136,25 @@ const PathHolders::Load& PathHolders::load(BlockId block, std::int32_t index) {
     }
   }
   return all;
+}
+
+/// Rank 0's traffic stands for that of all.
+void PathHolders::add_equal_ranks(const Operation& operation, Load& all) const {
+  std::vector<double> orbit_seconds(view_->capacity.size(), 0.0);
+  double sent = 0;
+  for (const Flow& f : flows_from(program_, operation, RankId(0))) {
+    const auto bytes = static_cast<double>(f.bytes);
+    sent += bytes;
+    for (const auto& [orbit, share] : view_->ways[static_cast<std::size_t>(view_->way_to[f.to.index()])].orbits) {
+      orbit_seconds[static_cast<std::size_t>(orbit)] +=
+          bytes * share / view_->capacity[static_cast<std::size_t>(orbit)];
+    }
+  }
+  std::fill(all.out.begin(), all.out.end(), sent);
+  std::fill(all.in.begin(), all.in.end(), sent);
+  for (std::size_t l = 0; l < all.link_seconds.size(); ++l) {
+    all.link_seconds[l] = orbit_seconds[static_cast<std::size_t>(view_->orbit_of_link[l])];
+  }
 }
 
 const Route& PathHolders::route(RankId from, RankId to) {

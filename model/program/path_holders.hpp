@@ -22,7 +22,7 @@ struct HeldTime {
 /// Remembers loads of communications, so that one asked about again costs little.
 class PathHolders {
  public:
-  PathHolders(const Program& program, const Cluster& cluster) : program_(program), cluster_(cluster) {}
+  PathHolders(const Program& program, const Cluster& cluster);
 
   /// Stretches of a computation that took `duration`, in order; they sum to it.
   [[nodiscard]] std::vector<HeldTime> of_computation(const Operation& operation, RankId rank, SimTime duration) const;
@@ -50,10 +50,12 @@ class PathHolders {
   };
   const Part& part(BlockId block, std::int32_t operation, RankId rank);
   const Load& load(BlockId block, std::int32_t operation);
+  void add_equal_ranks(const Operation& operation, Load& all) const;
   const Route& route(RankId from, RankId to);
 
   const Program& program_;
   const Cluster& cluster_;
+  const SymmetricView* view_ = nullptr;  // where all ranks are equal
   std::map<std::tuple<BlockId, std::int32_t, RankId>, Part> parts_;
   std::map<std::pair<BlockId, std::int32_t>, Load> loads_;
   std::map<std::pair<RankId, RankId>, Route> routes_;

@@ -138,7 +138,7 @@ Overrides of_collectives(const ClusterSpec& spec, const std::string& what, doubl
 
 TEST_CASE("a sensitivity is the makespan that simulating with the value overridden gives") {
   SECTION("on dgx_h100, where the core follows the NICs unless oversubscription makes up for it") {
-    const Program p = lower_iteration(model(), workload(), candidate("parm_s1", 16, 2, 8, 2));
+    const Program p = lower_iteration(model(), workload(), candidate("parm_s1", 16, 2, 8, 2), 8);
     const ClusterSpec spec = read_cluster(cluster_document("dgx_h100"));
     const Cluster cluster = build_cluster(spec, 16);
     check_overrides(
@@ -159,7 +159,7 @@ TEST_CASE("a sensitivity is the makespan that simulating with the value overridd
          {Resource::KernelLaunch, {{"gpu.launch_overhead", "2.394 us"}}}});
   }
   SECTION("on parm_testbed_b, a PCIe tree whose collectives were measured") {
-    const Program p = lower_iteration(model(), workload(), candidate("parm_s1", 32, 4, 8, 4));
+    const Program p = lower_iteration(model(), workload(), candidate("parm_s1", 32, 4, 8, 4), 4);
     const ClusterSpec spec = read_cluster(cluster_document("parm_testbed_b"));
     const Cluster cluster = build_cluster(spec, 32);
     check_overrides(
@@ -196,29 +196,32 @@ TEST_CASE("sensitivities are sorted by gain and leave out what the machine lacks
 }
 
 TEST_CASE("the critical path of a plan is as long as its makespan and leaves nothing unexplained") {
-  const auto check = [](const Program& p, const Cluster& cluster, bool skip_repeats) {
-    SimulateOptions options;
-    options.skip_repeats = skip_repeats;
+  const auto check = [](const Program& p, const Cluster& cluster, const SimulateOptions& options) {
     const Timeline t = simulate(p, cluster, options);
     const std::vector<PathSegment> path = critical_path(p, t, cluster);
     SimTime sum;
+    bool explained = true;
     for (const PathSegment& s : path) {
       sum += SimTime::scaled(s.duration, s.times);
-      CHECK(s.held_by != Holder::Unrecorded);
-      CHECK(s.held_by != Holder::Waiting);
+      explained = explained && s.held_by != Holder::Unrecorded && s.held_by != Holder::Waiting;
     }
+    CHECK(explained);
     CHECK(sum == t.makespan);
     CHECK(summarise(p, cluster, path).time == t.makespan);
   };
+  SimulateOptions every_iteration, every_rank;
+  every_iteration.skip_repeats = false;
+  every_rank.use_symmetry = false;
   const Cluster dgx = overridden("dgx_h100", 16, {}), parm = overridden("parm_testbed_b", 16, {});
   for (const RoutingShape shape : {RoutingShape::Uniform, RoutingShape::Zipf}) {
     for (const Candidate& c : {candidate("baseline", 16, 1, 8, 1), candidate("baseline", 16, 4, 4, 4),
                                candidate("parm_s1", 16, 2, 8, 2), candidate("parm_s2", 16, 4, 4, 2)}) {
       INFO(c.schedule << " tp " << c.degrees.tp);
-      const Program p = lower_iteration(model(), workload(shape), c);
-      check(p, dgx, true);
-      check(p, parm, true);
-      check(p, parm, false);
+      check(lower_iteration(model(), workload(shape), c, 8), dgx, {});
+      const Program p = lower_iteration(model(), workload(shape), c, 4);
+      check(p, parm, {});
+      check(p, parm, every_iteration);
+      check(p, parm, every_rank);
     }
   }
 }

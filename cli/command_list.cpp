@@ -6,6 +6,7 @@
 
 #include "cli/commands.hpp"
 #include "cli/inputs.hpp"
+#include "planner/collective_programs.hpp"
 #include "planner/schedule.hpp"
 
 namespace moeplan {
@@ -36,7 +37,13 @@ Listing rows_of(const std::string& what) {
     for (const auto& s : schedules()) rows.emplace_back(s->name(), s->summary());
     return rows;
   }
-  if (what == "all-to-all") return {{"linear", "every pair at once"}};
+  if (what == "all-to-all") {
+    Listing rows;
+    for (const CollectiveAlgorithm& a : collective_algorithms()) {
+      if (a.collective == Collective::AllToAll) rows.emplace_back(a.name, a.summary);
+    }
+    return rows;
+  }
   if (what == "codecs") return {{"none", "tokens travel as they are"}};
   if (what == "placements") {
     return {{"contiguous", "the p-th expert-parallel rank holds the p-th share of the experts"}};

@@ -21,6 +21,7 @@ int main(int argc, char** argv) {
   moeplan::add_simulate_command(app, code);
   moeplan::add_explain_command(app, code);
   moeplan::add_compare_command(app, code);
+  moeplan::add_collective_command(app, code);
   moeplan::add_list_command(app, code);
   moeplan::add_import_command(app, code);
   try {

@@ -26,6 +26,13 @@ double sent_share(Collective collective, std::int64_t group_size) {
   return 1;
 }
 
+/// Of the messages that a rank sends to others in a whole all-to-all, those of this part of it.
+double share_of_messages(const Communication& c, std::int64_t group_size) {
+  if (c.of == 1) return 1;
+  const std::int64_t self = c.first == 0 ? 1 : 0;
+  return static_cast<double>(c.count * (group_size / c.of) - self) / static_cast<double>(group_size - 1);
+}
+
 }  // namespace
 
 CommunicationCost communication_cost(const Program& program, const Operation& operation, RankId rank,
@@ -40,7 +47,7 @@ CommunicationCost communication_cost(const Program& program, const Operation& op
       return {it->second.alpha, BytesPerSecond(1 / it->second.beta.value()), false};
     }
   }
-  const double part = in_parts ? static_cast<double>(c.count) / static_cast<double>(c.of) : 1.0;
+  const double part = in_parts ? share_of_messages(c, family.size) : 1.0;
   if (const auto it = cluster.collectives.find({c.collective, span}); it != cluster.collectives.end()) {
     const double cap = sent_share(c.collective, family.size) / it->second.beta.value();
     return {it->second.alpha * part, BytesPerSecond(cap), false};

@@ -21,8 +21,9 @@ struct CommunicationCost {
 };
 
 /// For the group that `rank` belongs to. An all-to-all in parts (Communication::of > 1) that was measured only as a whole
-/// starts each part with its share of alpha, since a linear all-to-all's start-up is serial over its messages
-/// (assumption; measure send_receive to replace it).
+/// starts each part with its share of alpha, by messages, since a linear all-to-all's start-up is serial over its messages
+/// (assumption; measure send_receive to replace it). What is not measured pays message_overhead for each message that
+/// the rank sends to another, and each part is a collective with a start-up of its own.
 [[nodiscard]] CommunicationCost communication_cost(const Program& program, const Operation& operation, RankId rank,
                                                    const Cluster& cluster);
 

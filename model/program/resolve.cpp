@@ -138,7 +138,7 @@ class FlowBytes {
       add_across(from, edges.across, flows);
       return;
     }
-    for (std::int64_t to = 0; to < family_.size; ++to) add(from, to, flows);
+    for_peers(from, 1, [&](std::int64_t to) { add(from, to, flows); });
   }
 
   void add_received_by(std::int64_t to, std::vector<Flow>& flows) const {
@@ -151,7 +151,7 @@ class FlowBytes {
       }
       return;
     }
-    for (std::int64_t from = 0; from < family_.size; ++from) add(from, to, flows);
+    for_peers(to, -1, [&](std::int64_t from) { add(from, to, flows); });
   }
 
  private:
@@ -177,6 +177,17 @@ class FlowBytes {
     if (from == to) return;
     const std::int64_t bytes = is_pairwise(c_) ? pair_bytes(from, to) : ring_bytes(from, to);
     if (bytes > 0) flows.push_back({rank(from), rank(to), bytes});
+  }
+
+  /// The positions, in order, that one sends to (direction 1) or receives from (-1) in this part of the exchange: whole
+  /// blocks, cyclically.
+  template <class Visit>
+  void for_peers(std::int64_t position, std::int64_t direction, Visit&& visit) const {
+    const std::int64_t block = family_.size / c_.of, blocks = std::min(c_.count, c_.of);
+    const std::int64_t nearest = position / block + direction * (direction > 0 ? c_.first : c_.first + blocks - 1);
+    const std::int64_t begin = ((nearest % c_.of) + c_.of) % c_.of * block, end = begin + blocks * block;
+    for (std::int64_t p = 0; p < end - family_.size; ++p) visit(p);
+    for (std::int64_t p = begin; p < std::min(end, family_.size); ++p) visit(p);
   }
 
   [[nodiscard]] std::int64_t pair_bytes(std::int64_t from, std::int64_t to) const {

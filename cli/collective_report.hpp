@@ -1,0 +1,50 @@
+// What `moeplan collective` computes and prints.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/specs/cluster.hpp"
+#include "planner/collective_programs.hpp"
+#include "sim/traffic.hpp"
+
+namespace moeplan {
+
+/// One size of a collective, simulated.
+struct CollectiveResult {
+  std::int64_t bytes;  // nccl-tests' size: whole_message()
+  Seconds time;
+  [[nodiscard]] BytesPerSecond algorithm_bandwidth() const { return Bytes(static_cast<double>(bytes)) / time; }
+};
+
+/// Lowers and simulates the collective on a machine that is otherwise idle.
+[[nodiscard]] CollectiveResult time_collective(const CollectiveAlgorithm& algorithm, const Cluster& cluster,
+                                               std::int64_t bytes);
+
+/// The table that nccl-tests prints, predicted.
+[[nodiscard]] std::string collective_page(const CollectiveAlgorithm& algorithm, const Cluster& cluster,
+                                          const std::vector<CollectiveResult>& results);
+[[nodiscard]] std::string collective_json(const CollectiveAlgorithm& algorithm, const Cluster& cluster,
+                                          const std::vector<CollectiveResult>& results, double wall_s);
+
+/// A traffic file, simulated.
+struct TrafficReport {
+  std::string file;
+  const Cluster& cluster;
+  const TrafficMatrix& matrix;
+  const TrafficResult& result;
+  std::optional<double> largest_difference;  // relative, over all flows: to the finish times that the file holds
+  double simulation_wall_s;                  // routes and engine
+  double wall_s;                             // with reading and building the cluster
+};
+[[nodiscard]] std::string traffic_page(const TrafficReport& report);
+[[nodiscard]] std::string traffic_json(const TrafficReport& report);
+/// src,dst,bytes,finish_s of every flow, in exact numbers.
+[[nodiscard]] std::string flows_csv(const TrafficMatrix& matrix, const TrafficResult& result);
+
+/// The largest |got - expected| / expected; a flow expected at 0 counts in full where it is not.
+[[nodiscard]] double largest_relative_difference(const std::vector<double>& got, const std::vector<double>& expected);
+
+}  // namespace moeplan

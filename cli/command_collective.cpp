@@ -1,0 +1,170 @@
+// moeplan collective --cluster C --op OP [--algorithm NAME] [--world N] [--sizes MIN:MAX:FACTOR | --traffic FILE
+//   [--flows F.csv]] [-C cluster.a.b=c] [--json]
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <cstdio>
+#include <memory>
+
+#include "cli/collective_report.hpp"
+#include "cli/commands.hpp"
+#include "cli/inputs.hpp"
+#include "cli/message_sizes.hpp"
+#include "cli/progress.hpp"
+#include "model/base/diagnostics.hpp"
+#include "model/base/reader.hpp"
+#include "sim/route_rows.hpp"
+#include "sim/traffic_file.hpp"
+
+namespace moeplan {
+
+namespace {
+
+/// Pairs of ranks whose flows one simulation holds: some 2 GB of memory.
+constexpr std::int64_t kMostPairs = std::int64_t{1} << 22;
+
+struct Options {
+  std::string cluster, op, algorithm, sizes = "1KiB:1GiB:2", traffic, flows;
+  std::optional<std::int64_t> world;
+  std::vector<std::string> overrides;
+  bool json = false, quiet = false;
+};
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+const CollectiveAlgorithm& algorithm_of(const Options& o) {
+  std::vector<std::string> ops;
+  for (const auto& [c, name] : kCollectiveNames) {
+    if (!algorithm_names(c).empty()) ops.emplace_back(name);
+  }
+  if (o.op.empty() && o.traffic.empty()) {
+    throw InputError(Diagnostic{{"--op"}, "", fmt::format("is missing; one of {}", fmt::join(ops, ", "))});
+  }
+  const std::string op = o.op.empty() ? "all_to_all" : o.op;
+  for (const auto& [c, name] : kCollectiveNames) {
+    const std::vector<std::string> names = algorithm_names(c);
+    if (name != op || names.empty()) continue;
+    const std::string wanted = o.algorithm.empty() ? names.front() : o.algorithm;
+    if (const CollectiveAlgorithm* a = find_algorithm(c, wanted)) return *a;
+    throw InputError(
+        Diagnostic{{"--algorithm"},
+                   "",
+                   fmt::format("{} is no algorithm of {}{}", in_quotes(wanted), op, suggestion(wanted, names))});
+  }
+  throw InputError(Diagnostic{{"--op"}, "", fmt::format("{} is no collective{}", in_quotes(op), suggestion(op, ops))});
+}
+
+/// Everything that is wrong with the options, as far as it can be told without reading a file.
+void check(const Options& o) {
+  Diagnostics wrong;
+  const auto collect = [&](auto call) {
+    try {
+      call();
+    } catch (const InputError& e) {
+      for (const Diagnostic& d : e.diagnostics()) wrong.add(d.where, d.key_path, d.message);
+    }
+  };
+  collect([&] {
+    const CollectiveAlgorithm& a = algorithm_of(o);
+    if (o.traffic.empty() || (a.collective == Collective::AllToAll && a.name == "linear")) return;
+    throw InputError(Diagnostic{{"--traffic"}, "", "is for a linear all_to_all: all flows start together"});
+  });
+  collect([&] { (void)parse_message_sizes(o.sizes); });
+  if (o.world && *o.world < 2) wrong.add({"--world"}, "", fmt::format("is {}; expected at least 2 ranks", *o.world));
+  if (!o.flows.empty() && o.traffic.empty()) wrong.add({"--flows"}, "", "needs --traffic");
+  for (const std::string& text : o.overrides) {
+    if (text.starts_with("model.") || text.starts_with("workload.")) {
+      wrong.add({"-C " + text}, "", "a collective has a cluster only");
+    }
+  }
+  wrong.throw_if_any();
+}
+
+Cluster cluster_of(const Options& o, std::optional<std::int64_t> world) {
+  PlanInputs documents;
+  documents.cluster = load_document(find_config("clusters", o.cluster));
+  embed_gpu(documents.cluster, {config_directory() / "gpus"});
+  apply_overrides(documents, o.overrides);
+  return build_cluster(read_cluster(documents.cluster), world);
+}
+
+void run_traffic(const Options& o, Clock::time_point start) {
+  const TrafficFile file = read_traffic(o.traffic);
+  const std::int64_t ranks = file.matrix.ranks;
+  if (file.matrix.flows.empty()) throw InputError(Diagnostic{{o.traffic}, "", "holds no flow"});
+  if (o.world && *o.world < ranks) {
+    throw InputError(
+        Diagnostic{{"--world"}, "", fmt::format("{} ranks are fewer than the {} of {}", *o.world, ranks, o.traffic)});
+  }
+  const Cluster cluster = cluster_of(o, o.world.value_or(ranks));
+  const bool with_flow_finish = !o.flows.empty() || !file.finish_s.empty();
+  const auto simulation_start = Clock::now();
+  RouteRows routes(cluster);
+  const TrafficResult result = simulate_traffic(file.matrix, routes.network(), with_flow_finish);
+  const double simulation_wall_s = seconds_since(simulation_start);
+  if (!o.flows.empty()) write_file_atomically(o.flows, flows_csv(file.matrix, result));
+  TrafficReport report{.file = std::filesystem::path(o.traffic).filename(),
+                       .cluster = cluster,
+                       .matrix = file.matrix,
+                       .result = result,
+                       .largest_difference = std::nullopt,
+                       .simulation_wall_s = simulation_wall_s,
+                       .wall_s = 0};
+  if (!file.finish_s.empty()) {
+    report.largest_difference = largest_relative_difference(result.flow_finish_s, file.finish_s);
+  }
+  report.wall_s = seconds_since(start);
+  fmt::print("{}", o.json ? traffic_json(report) : traffic_page(report));
+}
+
+void run(const Options& o) {
+  const auto start = Clock::now();
+  check(o);
+  if (!o.traffic.empty()) return run_traffic(o, start);
+  const CollectiveAlgorithm& algorithm = algorithm_of(o);
+  const Cluster cluster = cluster_of(o, o.world);
+  const std::int64_t world = cluster.world_size();
+  if (world < 2) throw InputError(Diagnostic{{"--cluster"}, "", fmt::format("{} has one GPU only", cluster.name)});
+  if (algorithm.collective == Collective::AllToAll && world * world > kMostPairs) {
+    throw InputError(
+        Diagnostic{{"--world"},
+                   "",
+                   fmt::format("{} ranks are too many for an all_to_all pair by pair; the most are 2048", world)});
+  }
+  const std::vector<std::int64_t> sizes = parse_message_sizes(o.sizes);
+  Progress progress("simulating", o.quiet);
+  std::vector<CollectiveResult> results;
+  for (const std::int64_t bytes : sizes) {
+    results.push_back(time_collective(algorithm, cluster, bytes));
+    progress.show(static_cast<std::int64_t>(results.size()), static_cast<std::int64_t>(sizes.size()));
+  }
+  fmt::print("{}", o.json ? collective_json(algorithm, cluster, results, seconds_since(start))
+                          : collective_page(algorithm, cluster, results));
+}
+
+}  // namespace
+
+void add_collective_command(CLI::App& app, ExitCode&) {
+  auto* c = app.add_subcommand("collective",
+                               "Predict the table that nccl-tests prints, or when each flow of a traffic file ends");
+  auto o = std::make_shared<Options>();
+  c->add_option("--cluster", o->cluster, "The cluster: a name of configs/clusters or a path")->required();
+  c->add_option("--op", o->op, "all_to_all, all_gather, reduce_scatter, all_reduce or broadcast");
+  c->add_option("--algorithm", o->algorithm, "linear (default) or pairwise for all_to_all; ring for the others");
+  c->add_option("--world", o->world, "Ranks: the first N GPUs (default: all, or those of the traffic)");
+  auto* sizes =
+      c->add_option("--sizes", o->sizes, "MIN:MAX:FACTOR, in nccl-tests' meaning of size")->capture_default_str();
+  auto* traffic =
+      c->add_option("--traffic", o->traffic, "src,dst,bytes[,finish_s] as CSV, or a matrix of bytes; plain or gzip");
+  traffic->excludes(sizes);
+  c->add_option("--flows", o->flows, "Write when each flow of the traffic ends, as CSV");
+  c->add_option("-C", o->overrides, "Override a value: cluster.a.b=c")->take_all();
+  c->add_flag("--json", o->json, "Print JSON");
+  c->add_flag("--quiet", o->quiet, "No progress bar");
+  c->callback([o] { run(*o); });
+}
+
+}  // namespace moeplan

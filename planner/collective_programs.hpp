@@ -1,0 +1,44 @@
+// One collective over all ranks as a Program of its own, by algorithm: what `moeplan collective` times.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/program/program.hpp"
+
+namespace moeplan {
+
+/// How a collective is carried out. A tree is not among them: without cutting the message into chunks that follow one
+/// another it is slower than a ring for all but tiny messages, and such chunks a Program cannot say.
+struct CollectiveAlgorithm {
+  Collective collective;
+  std::string_view name;
+  std::string_view summary;                                 // one line
+  std::vector<Communication> (*steps)(std::int64_t world);  // one after the other, over group 0
+};
+
+/// All built-in algorithms: the one visible table. The first of a collective is its default.
+[[nodiscard]] std::span<const CollectiveAlgorithm> collective_algorithms();
+
+/// Names of a collective's algorithms, the default first; empty for those that have none (send_receive).
+[[nodiscard]] std::vector<std::string> algorithm_names(Collective collective);
+
+/// The algorithm of this name, or null.
+[[nodiscard]] const CollectiveAlgorithm* find_algorithm(Collective collective, std::string_view name);
+
+/// `bytes` >= 1 in whole bytes a rank, at least one: nccl-tests' size. It is the send buffer of a rank for all-to-all,
+/// the gathered output for all-gather, the input for reduce-scatter, the tensor for all-reduce and broadcast; the first
+/// three are rounded down to a multiple of the ranks (nccl-tests rounds to 16 B a rank, and shows 0 below).
+[[nodiscard]] std::int64_t whole_message(Collective collective, std::int64_t world, std::int64_t bytes);
+
+/// One block that runs the collective once over `world` ranks, with whole_message(bytes) bytes.
+[[nodiscard]] Program collective_program(const CollectiveAlgorithm& algorithm, std::int64_t world, std::int64_t bytes);
+
+/// Bus bandwidth over algorithm bandwidth (size over time): what each link must carry for each byte of the size
+/// [nccl-tests, doc/PERFORMANCE.md].
+[[nodiscard]] double bus_bandwidth_factor(Collective collective, std::int64_t world);
+
+}  // namespace moeplan

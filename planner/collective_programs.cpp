@@ -38,11 +38,13 @@ std::span<const CollectiveAlgorithm> collective_algorithms() {
       {Collective::AllToAll, "linear", "every pair at once", at_once<Collective::AllToAll>},
       {Collective::AllToAll, "pairwise", "step j exchanges with ranks r - j and r + j, one step after the other",
        pairwise},
-      {Collective::AllGather, "ring", "every rank passes on what it got from its neighbour",
+      {Collective::AllGather, "ring",
+       "rings through all nodes, one for each GPU of a node: every rank passes on what it got",
        at_once<Collective::AllGather>},
-      {Collective::ReduceScatter, "ring", "every rank adds its part to what it got and passes it on",
+      {Collective::ReduceScatter, "ring", "the same rings: every rank adds its part to what it got and passes it on",
        at_once<Collective::ReduceScatter>},
-      {Collective::AllReduce, "ring", "reduce-scatter and all-gather on one ring", at_once<Collective::AllReduce>},
+      {Collective::AllReduce, "ring", "the same rings: reduce-scatter, then all-gather",
+       at_once<Collective::AllReduce>},
       {Collective::Broadcast, "ring", "a chain from rank 0", at_once<Collective::Broadcast>},
   }};
   return kAlgorithms;
@@ -67,11 +69,13 @@ std::int64_t whole_message(Collective collective, std::int64_t world, std::int64
   return is_split(collective) ? std::max<std::int64_t>(1, bytes / world) * world : bytes;
 }
 
-Program collective_program(const CollectiveAlgorithm& algorithm, std::int64_t world, std::int64_t bytes) {
+Program collective_program(const CollectiveAlgorithm& algorithm, std::int64_t world, std::int64_t bytes,
+                           std::int64_t ranks_per_node) {
   const std::int64_t size = whole_message(algorithm.collective, world, bytes);
   const std::int64_t part = size / world;
   Program p;
   p.world_size = world;
+  p.ranks_per_node = ranks_per_node;
   p.groups = {{"world", world, 1}};
   p.buffers = {{"send", 1, Dtype::Int8}, {"receive", 1, Dtype::Int8}};
   const Slice send{BufferId(0), Rows::fixed(algorithm.collective == Collective::AllGather ? part : size)};

@@ -34,8 +34,10 @@ struct CollectiveAlgorithm {
 /// three are rounded down to a multiple of the ranks (nccl-tests rounds to 16 B a rank, and shows 0 below).
 [[nodiscard]] std::int64_t whole_message(Collective collective, std::int64_t world, std::int64_t bytes);
 
-/// One block that runs the collective once over `world` ranks, with whole_message(bytes) bytes.
-[[nodiscard]] Program collective_program(const CollectiveAlgorithm& algorithm, std::int64_t world, std::int64_t bytes);
+/// One block that runs the collective once over `world` ranks, with whole_message(bytes) bytes. `ranks_per_node` shapes
+/// the rings (Program::ranks_per_node).
+[[nodiscard]] Program collective_program(const CollectiveAlgorithm& algorithm, std::int64_t world, std::int64_t bytes,
+                                         std::int64_t ranks_per_node = 1);
 
 /// Bus bandwidth over algorithm bandwidth (size over time): what each link must carry for each byte of the size
 /// [nccl-tests, doc/PERFORMANCE.md].

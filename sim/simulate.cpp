@@ -169,7 +169,7 @@ class Engine {
     }
     switch (event.kind) {
       case EventKind::ComputeEnd: compute_ended(event); break;
-      case EventKind::FlowStart: start_flows(event); break;
+      case EventKind::FlowStart: start_all_flows(event); break;
       case EventKind::IdleExchangeEnd: exchange_ended(event.rank, event.operation); break;
     }
     return true;
@@ -382,6 +382,17 @@ class Engine {
     }
     for (auto& [time, flows] : starts) {
       push({.time = time, .number = 0, .kind = EventKind::FlowStart, .exchange = id, .flows = std::move(flows)});
+    }
+  }
+
+  /// What starts at one instant starts together: the network shares its links once. (A flow that was just started ends
+  /// later, so nothing of the network can come in between.)
+  void start_all_flows(Event event) {
+    start_flows(event);
+    while (!events_.empty() && events_.top().time == now_ && events_.top().kind == EventKind::FlowStart) {
+      event = events_.top();
+      events_.pop();
+      start_flows(event);
     }
   }
 

@@ -41,9 +41,11 @@ std::span<const CollectiveAlgorithm> collective_algorithms() {
       {Collective::AllGather, "ring",
        "rings through all nodes, one for each GPU of a node: every rank passes on what it got",
        at_once<Collective::AllGather>},
-      {Collective::ReduceScatter, "ring", "the same rings: every rank adds its part to what it got and passes it on",
+      {Collective::ReduceScatter, "ring",
+       "rings through all nodes, one for each GPU of a node: every rank adds its part to what it got",
        at_once<Collective::ReduceScatter>},
-      {Collective::AllReduce, "ring", "the same rings: reduce-scatter, then all-gather",
+      {Collective::AllReduce, "ring",
+       "rings through all nodes, one for each GPU of a node: reduce-scatter, then all-gather",
        at_once<Collective::AllReduce>},
       {Collective::Broadcast, "ring", "a chain from rank 0", at_once<Collective::Broadcast>},
   }};

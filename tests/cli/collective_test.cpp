@@ -1,0 +1,181 @@
+// moeplan collective, as a user runs it.
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "tests/support.hpp"
+
+using namespace moeplan::tests;
+using Json = nlohmann::json;
+
+namespace {
+
+struct Output {
+  int code;
+  std::string out, err;
+};
+
+std::string content_of(const std::filesystem::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+/// `arguments` go through a shell.
+Output collective(const TemporaryDirectory& dir, const std::string& arguments) {
+  const std::string out = dir.path() / "stdout", err = dir.path() / "stderr";
+  const std::string command =
+      std::string(MOEPLAN_EXECUTABLE) + " collective " + arguments + " >" + out + " 2>" + err + " </dev/null";
+  const int status = std::system(command.c_str());
+  return {WEXITSTATUS(status), content_of(out), content_of(err)};
+}
+
+Json without_timing(const std::string& text) {
+  Json j = Json::parse(text);
+  j.erase("timing");
+  return j;
+}
+
+}  // namespace
+
+TEST_CASE("collective prints the table of nccl-tests") {
+  const TemporaryDirectory dir;
+  const std::string arguments = "--cluster maxmin_reference --op all_reduce --world 8 --sizes 1KiB:1GiB:32";
+  const Output json = collective(dir, arguments + " --json");
+  REQUIRE(json.code == 0);
+  const Json j = Json::parse(json.out);
+  CHECK(j["schema_version"] == 1);
+  CHECK(j["cluster"] == "maxmin_reference");
+  CHECK(j["op"] == "all_reduce");
+  CHECK(j["algorithm"] == "ring");
+  CHECK(j["world_size"] == 8);
+  CHECK(j["timing"]["wall_s"] >= 0);
+  REQUIRE(j["results"].size() == 5);
+  std::int64_t bytes = 1024;
+  for (const Json& r : j["results"]) {
+    // 2 (n - 1) / n of the bytes leave each GPU at 450 GB/s; times are whole picoseconds.
+    const double time = r["time_s"].get<double>();
+    CHECK(r["bytes"] == bytes);
+    CHECK(time == Approx(static_cast<double>(bytes) * 14 / 8 / 450e9).margin(1e-12));
+    CHECK(r["algorithm_bandwidth_bytes_per_s"].get<double>() == Approx(static_cast<double>(bytes) / time));
+    CHECK(r["bus_bandwidth_bytes_per_s"].get<double>() == Approx(static_cast<double>(bytes) / time * 14 / 8));
+    bytes *= 32;
+  }
+  SECTION("the page has nccl-tests' columns") {
+    const Output page = collective(dir, arguments);
+    CHECK(page.code == 0);
+    CHECK(page.out.find("#       size         count    type   redop       time    algbw    busbw\n") !=
+          std::string::npos);
+    CHECK(page.out.find("  1073741824     268435456   float     sum     4175.7   257.14   450.00\n") !=
+          std::string::npos);
+  }
+  SECTION("the same input gives the same bytes, but for timing") {
+    CHECK(without_timing(collective(dir, arguments + " --json").out).dump() == without_timing(json.out).dump());
+  }
+}
+
+TEST_CASE("collective says what is wrong with its options, and exits with 2") {
+  const TemporaryDirectory dir;
+  const auto expect = [&](const std::string& arguments, const std::string& error) {
+    const Output got = collective(dir, arguments);
+    CAPTURE(arguments, got.err);
+    CHECK(got.code == 2);
+    CHECK(got.out.empty());
+    CHECK(got.err == error + "\n");
+  };
+  const std::string base = "--cluster dgx_h100 ";
+  expect(base, "--op: is missing; one of all_to_all, all_gather, reduce_scatter, all_reduce, broadcast");
+  expect(base + "--op all_reduced", "--op: \"all_reduced\" is no collective; did you mean \"all_reduce\"?");
+  expect(base + "--op all_to_all --algorithm pairwize",
+         "--algorithm: \"pairwize\" is no algorithm of all_to_all; did you mean \"pairwise\"?");
+  expect(base + "--op all_reduce --algorithm tree", "--algorithm: \"tree\" is no algorithm of all_reduce; one of ring");
+  expect(base + "--op all_reduce --world 1", "--world: is 1; expected at least 2 ranks");
+  expect(base + "--op all_to_all --world 4096",
+         "--world: 4096 ranks are too many for an all_to_all pair by pair; the most are 2048");
+  expect(base + "--op all_reduce --flows f.csv", "--flows: needs --traffic");
+  expect(base + "--op all_reduce --traffic f.csv", "--traffic: is for a linear all_to_all: all flows start together");
+  expect(base + "--op all_reduce -C model.layers=3", "-C model.layers=3: a collective has a cluster only");
+  expect("--cluster dgx_h10 --op all_reduce",
+         "dgx_h10: is no file of configs/clusters; did you mean \"dgx_h100\"?; a path is written with a slash, as "
+         "./dgx_h10");
+  const std::string sizes = base + "--op all_reduce --sizes ";
+  expect(sizes + "1KiB:1GiB", "--sizes: \"1KiB:1GiB\" is not MIN:MAX:FACTOR; write e.g. 1KiB:1GiB:2");
+  expect(sizes + "2GiB:1GiB:2", "--sizes: MIN: 2.000 GiB is more than MAX, 1.000 GiB");
+  expect(sizes + "1KiB:1GiB:1", "--sizes: FACTOR: is \"1\"; expected a number > 1");
+  expect(sizes + "1KiB:1GiB:1.01", "--sizes: are more than 100 sizes; take a larger FACTOR");
+  expect(sizes + "1B:10B:1.001", "--sizes: FACTOR: is too near to 1 for sizes so small: they are whole bytes");
+  expect(sizes + "1KiB:2TiB:2", "--sizes: MAX: \"2TiB\" is not a whole number of bytes from 1 B to 1 TiB");
+  expect(sizes + "0.5B:1KiB:2", "--sizes: MIN: \"0.5B\" is not a whole number of bytes from 1 B to 1 TiB");
+  SECTION("everything at once") {
+    expect(sizes + "1024:1GiB:x --world 0",
+           "--sizes: MIN: \"1024\" has no unit; write e.g. \"80 GB\" or \"16 MiB\"\n--sizes: FACTOR: \"x\" is not a "
+           "number\n--world: is 0; expected at least 2 ranks");
+  }
+}
+
+TEST_CASE("collective runs a traffic file") {
+  const TemporaryDirectory dir;
+  const std::string on = "--cluster maxmin_reference --op all_to_all --traffic ";
+  SECTION("two flows that share a NIC: expect each at half of 50 GB/s until the small one ends") {
+    const std::string flows = "src,dst,bytes,finish_s\n0,8,1000000,4e-05\n0,9,3000000,8e-05\n";
+    const Output got =
+        collective(dir, on + dir.write("t.csv", flows).string() + " --json --flows " + (dir.path() / "F.csv").string());
+    REQUIRE(got.code == 0);
+    const Json j = Json::parse(got.out);
+    CHECK(j["world_size"] == 10);
+    CHECK(j["finish_s"].get<double>() == Approx(8e-5).epsilon(1e-12));
+    CHECK(j["sum_flow_finish_s"].get<double>() == Approx(12e-5).epsilon(1e-12));
+    CHECK(j["largest_relative_difference"].get<double>() < 1e-12);
+    CHECK(j["timing"]["simulation_wall_s"] >= 0);
+    // What is written is a traffic file again, and its times are exactly those of this run.
+    const Output again = collective(dir, on + (dir.path() / "F.csv").string() + " --json");
+    REQUIRE(again.code == 0);
+    CHECK(Json::parse(again.out)["largest_relative_difference"] == 0);
+  }
+  SECTION("a matrix of bytes: expect the cluster cut to its ranks") {
+    const Output got = collective(dir, on + dir.write("m.txt", "0 1000\n2000 0\n").string());
+    CHECK(got.code == 0);
+    CHECK(got.out.find("all_to_all over 2 ranks of maxmin_reference, 2 flows") != std::string::npos);
+  }
+  SECTION("what is wrong") {
+    const std::string file = dir.write("t.csv", "src,dst,bytes\n0,8,1000000\n");
+    const Output few = collective(dir, on + file + " --world 4");
+    CHECK(few.code == 2);
+    CHECK(few.err == "--world: 4 ranks are fewer than the 9 of " + file + "\n");
+    CHECK(collective(dir, on + file + " --sizes 1KiB:1MiB:2").code == 2);
+    CHECK(collective(dir, on + (dir.path() / "none.csv").string()).code == 2);
+    CHECK(collective(dir, on + dir.write("e.csv", "src,dst,bytes\n").string()).code == 2);
+    CHECK(collective(dir, on + file + " --flows " + (dir.path() / "no/F.csv").string()).code == 2);
+  }
+}
+
+TEST_CASE("collective gives the reference finish times") {
+  const std::filesystem::path folder = MOEPLAN_SOURCE_DIR "/../shared/data/traffic";
+  if (!std::filesystem::exists(folder)) {
+    WARN("skipped: no reference traffic at ../shared/data/traffic");
+    return;
+  }
+  struct Expected {
+    const char* file;
+    double finish_s, sum_flow_finish_s;
+  };
+  // The table of data/README.md beside the files.
+  const auto x =
+      GENERATE(Expected{"uniform-128", 0.0012582912, 19.3346602416}, Expected{"zipf-64", 0.01584394, 4.21637309788},
+               Expected{"zipf-512", 0.09923797296, 340.940409168}, Expected{"zipfs-128", 0.02973564928, 17.8053239696},
+               Expected{"zipfj-64", 0.01585792512, 4.01208977768}, Expected{"zipfs-256", 0.05437816832, 73.7440233352});
+  CAPTURE(x.file);
+  const TemporaryDirectory dir;
+  const Output got = collective(dir, "--cluster maxmin_reference --op all_to_all --json --traffic " +
+                                         (folder / (std::string(x.file) + ".csv.gz")).string());
+  REQUIRE(got.code == 0);
+  const Json j = Json::parse(got.out);
+  CHECK(j["finish_s"].get<double>() == Approx(x.finish_s).epsilon(1e-9));
+  CHECK(j["sum_flow_finish_s"].get<double>() == Approx(x.sum_flow_finish_s).epsilon(1e-9));
+  if (j.contains("largest_relative_difference")) CHECK(j["largest_relative_difference"].get<double>() < 1e-9);
+}

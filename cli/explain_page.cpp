@@ -107,6 +107,7 @@ std::string holder_table(const Explanation& e) {
 
 std::string exposed_table(const Explanation& e) {
   const RankTime& t = e.prediction.slowest;
+  if (t.exposed_communication == Seconds(0)) return "\n  No communication while nothing computes.\n";
   std::string out = fmt::format("\n  Communication while nothing computes, rank {}: {}\n\n", t.rank.value(),
                                 human(t.exposed_communication));
   for (const ClassTime& c : t.classes) {
@@ -188,7 +189,8 @@ std::string explain_page(const Explanation& e) {
   out += fmt::format("  its bound      {} ({})\n\n", human(p.estimate.lower_bound), p.estimate.bound_by);
   out += in_lines(conclusion(e)) + '\n';
   out += class_table(e) + holder_table(e) + exposed_table(e) + '\n';
-  out += link_table(p, cluster.topology, 5) + '\n' + stream_table(p);
+  if (!p.timeline.links.empty()) out += link_table(p, cluster.topology, 5) + '\n';
+  out += stream_table(p);
   out += sensitivity_table(e) + roofline_text(e);
   const std::string assumed = assumed_text(plan.inputs.cluster, 5);
   return assumed.empty() ? out : out + '\n' + assumed;

@@ -46,7 +46,8 @@ void import_hf_config(const std::string& file, const std::string& output) {
 void add_import_command(CLI::App& app, ExitCode&) {
   auto* import = app.add_subcommand("import", "Convert what others wrote into configurations of ours");
   import->require_subcommand(1);
-  auto* hf = import->add_subcommand("hf-config", "A Hugging Face config.json: prints its parameters, writes a model file");
+  auto* hf =
+      import->add_subcommand("hf-config", "A Hugging Face config.json: prints its parameters, writes a model file");
   auto file = std::make_shared<std::string>();
   auto output = std::make_shared<std::string>();
   hf->add_option("file", *file, "config.json")->required();

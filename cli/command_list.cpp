@@ -64,7 +64,9 @@ Listing rows_of(const std::string& what) {
 void add_list_command(CLI::App& app, ExitCode&) {
   auto* command = app.add_subcommand("list", "What is built in and which configurations are there");
   auto what = std::make_shared<std::string>();
-  command->add_option("what", *what, "schedules, all-to-all, codecs, placements, topologies, gpus, clusters, models or workloads")
+  command
+      ->add_option("what", *what,
+                   "schedules, all-to-all, codecs, placements, topologies, gpus, clusters, models or workloads")
       ->required()
       ->check(CLI::IsMember({"schedules", "all-to-all", "codecs", "placements", "topologies", "gpus", "clusters",
                              "models", "workloads"}));

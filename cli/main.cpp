@@ -11,8 +11,9 @@
 
 int main(int argc, char** argv) {
   using moeplan::ExitCode;
-  CLI::App app{"Plans Mixture-of-Experts models on GPU clusters: which parallel degrees, placement and schedule are "
-               "fastest, how fast, how far from the provable limit, and why."};
+  CLI::App app{
+      "Plans Mixture-of-Experts models on GPU clusters: which parallel degrees, placement and schedule are "
+      "fastest, how fast, how far from the provable limit, and why."};
   app.name("moeplan");
   app.set_version_flag("--version", MOEPLAN_VERSION);
   app.require_subcommand(1);

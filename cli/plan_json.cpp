@@ -43,7 +43,8 @@ Json rejected(const SearchResult& result) {
 }
 
 Json search_json(const SearchResult& r) {
-  return {{"enumerated", r.enumerated}, {"feasible", r.ranked.size()}, {"simulated", r.simulated}, {"pruned", r.pruned}};
+  return {
+      {"enumerated", r.enumerated}, {"feasible", r.ranked.size()}, {"simulated", r.simulated}, {"pruned", r.pruned}};
 }
 
 }  // namespace

@@ -38,9 +38,9 @@ std::string why(const Prediction& other, const Prediction& best) {
 }
 
 std::string candidate_table(const PlanReport& r) {
-  std::string out = fmt::format("  {:>2}  {:<12} {:>3} {:>4} {:>4} {:>4} {:>4} {:>5}  {:>10} {:>7}  {:>10} {:>10} {:>8}\n", "#",
-                                "schedule", "tp", "dp", "ep", "esp", "edp", "micro", "time", "", "computing",
-                                "exposed", "memory");
+  std::string out =
+      fmt::format("  {:>2}  {:<12} {:>3} {:>4} {:>4} {:>4} {:>4} {:>5}  {:>10} {:>7}  {:>10} {:>10} {:>8}\n", "#",
+                  "schedule", "tp", "dp", "ep", "esp", "edp", "micro", "time", "", "computing", "exposed", "memory");
   out += fmt::format("  {:>2}  {:<12} {:>3} {:>4} {:>4} {:>4} {:>4} {:>5}  {:>10} {:>7}  {:>10} {:>10} {:>8}\n", "", "",
                      "", "", "", "", "", "batch", "", "", "", "communic.", "GiB");
   for (std::size_t i = 0; i < r.predictions.size(); ++i) {
@@ -48,8 +48,8 @@ std::string candidate_table(const PlanReport& r) {
     const Candidate& c = r.result.ranked[i].candidate;
     const Degrees& d = c.degrees;
     const double more = p.makespan.seconds() / r.predictions.front().makespan.seconds() - 1;
-    out += fmt::format("  {:>2}  {:<12} {:>3} {:>4} {:>4} {:>4} {:>4} {:>5}  {:>10} {:>7}  {:>10} {:>10} {:>8}\n", i + 1,
-                       c.schedule, d.tp, d.dp, d.ep, d.esp, d.edp, c.micro_batch, human(p.makespan.seconds()),
+    out += fmt::format("  {:>2}  {:<12} {:>3} {:>4} {:>4} {:>4} {:>4} {:>5}  {:>10} {:>7}  {:>10} {:>10} {:>8}\n",
+                       i + 1, c.schedule, d.tp, d.dp, d.ep, d.esp, d.edp, c.micro_batch, human(p.makespan.seconds()),
                        i == 0 ? "" : fmt::format("+{:.1f}%", 100 * more), human(p.slowest.compute),
                        human(p.slowest.exposed_communication), gib(p.memory.total()));
   }
@@ -96,15 +96,16 @@ std::string plan_page(const PlanReport& r) {
   const double optimality_gap = p.makespan.seconds() / r.result.least_bound - 1;
   std::string out = page_header(r.inputs, r.cluster);
   out += fmt::format("  best plan      {} | {}\n", best.candidate.schedule, degrees_text(best.candidate));
-  out += fmt::format("  iteration      {}   {:.0f} tokens/s a GPU   {:.1f}% of peak FLOP/s\n", human(p.makespan.seconds()),
-                     p.tokens_per_s_per_gpu, 100 * p.model_flops_utilization);
+  out += fmt::format("  iteration      {}   {:.0f} tokens/s a GPU   {:.1f}% of peak FLOP/s\n",
+                     human(p.makespan.seconds()), p.tokens_per_s_per_gpu, 100 * p.model_flops_utilization);
   out += fmt::format("  memory         {}\n", memory_text(p.memory, r.cluster.gpu));
   out += fmt::format("  this schedule  cannot take less than {} ({}): gap {:.2f}%\n", human(p.estimate.lower_bound),
                      p.estimate.bound_by, 100 * schedule_gap);
   out += fmt::format("  any candidate  cannot take less than {}: gap {:.2f}%\n", human(r.result.least_bound),
                      100 * optimality_gap);
-  out += fmt::format("\n  Best and runners-up ({} considered, {} feasible, {} simulated, {} ruled out by bound or price)\n\n",
-                     r.result.enumerated, r.result.ranked.size(), r.result.simulated, r.result.pruned);
+  out += fmt::format(
+      "\n  Best and runners-up ({} considered, {} feasible, {} simulated, {} ruled out by bound or price)\n\n",
+      r.result.enumerated, r.result.ranked.size(), r.result.simulated, r.result.pruned);
   out += candidate_table(r);
   if (r.predictions.size() > 1) {
     out += "\n  Why they lost:\n";

@@ -8,7 +8,9 @@
 namespace moeplan {
 
 Progress::Progress(std::string what, bool quiet)
-    : what_(std::move(what)), active_(!quiet && ::isatty(STDERR_FILENO) != 0), start_(std::chrono::steady_clock::now()),
+    : what_(std::move(what)),
+      active_(!quiet && ::isatty(STDERR_FILENO) != 0),
+      start_(std::chrono::steady_clock::now()),
       last_(start_) {}
 
 Progress::~Progress() {

@@ -11,8 +11,8 @@
 
 namespace moeplan {
 
-/// The group families of Megatron-LM's rank order: tensor-parallel ranks are neighbours, then data-parallel ones; for the
-/// experts, shards are neighbours, then expert-parallel ranks, then replicas.
+/// The group families of Megatron-LM's rank order: tensor-parallel ranks are neighbours, then data-parallel ones; for
+/// the experts, shards are neighbours, then expert-parallel ranks, then replicas.
 struct Groups {
   GroupId tp;
   GroupId dp;

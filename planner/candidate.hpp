@@ -10,12 +10,12 @@ namespace moeplan {
 
 struct Candidate {
   Degrees degrees;
-  std::string schedule = "baseline";    // of the MoE layers, a name of planner/schedule.hpp
-  std::string all_to_all = "linear";    // every pair at once
-  std::int64_t pipeline_degree = 1;     // parts that a microbatch's tokens are cut into inside an MoE layer
+  std::string schedule = "baseline";  // of the MoE layers, a name of planner/schedule.hpp
+  std::string all_to_all = "linear";  // every pair at once
+  std::int64_t pipeline_degree = 1;   // parts that a microbatch's tokens are cut into inside an MoE layer
   std::string codec = "none";
-  std::string placement = "contiguous"; // the p-th expert-parallel rank holds the p-th share of the experts
-  std::int64_t micro_batch = 1;         // sequences
+  std::string placement = "contiguous";  // the p-th expert-parallel rank holds the p-th share of the experts
+  std::int64_t micro_batch = 1;          // sequences
   bool operator==(const Candidate&) const = default;
 };
 

@@ -26,8 +26,8 @@ std::vector<AttentionProjection> input_projections(const ModelSpec& model, const
                                                    std::int64_t tp) {
   const std::int64_t hidden = model.hidden_size;
   if (std::holds_alternative<HeadAttention>(model.attention)) {
-    return {{"qkv", "attn.in", hidden, "attn.qkv",
-             shape.query_columns + shape.key_columns + shape.stored_value_columns, true}};
+    return {{"qkv", "attn.in", hidden, "attn.qkv", shape.query_columns + shape.key_columns + shape.stored_value_columns,
+             true}};
   }
   const auto& latent = std::get<LatentAttention>(model.attention);
   const std::int64_t heads = latent.num_heads / tp;
@@ -67,8 +67,8 @@ Slice DenseParts::weight(const std::string& name, std::int64_t in, std::int64_t 
 
 void DenseParts::project(const std::string& name, OpClass op_class, const std::string& in, std::int64_t in_columns,
                          const std::string& out, std::int64_t out_columns) const {
-  block.then(gemm(name + " projection", op_class, {}, rows(in, in_columns), weight("w." + name, in_columns, out_columns),
-                  rows(out, out_columns)));
+  block.then(gemm(name + " projection", op_class, {}, rows(in, in_columns),
+                  weight("w." + name, in_columns, out_columns), rows(out, out_columns)));
 }
 
 void DenseParts::project_backward(const std::string& name, OpClass op_class, const std::string& in,
@@ -103,8 +103,11 @@ void DenseParts::attention_core(std::int64_t window, bool backward) const {
   Operation op;
   op.name = backward ? "attention backward" : "attention";
   op.op_class = OpClass::Attention;
-  op.work = AttentionCore{.sequence_length = workload.sequence_length, .window = window, .causal = model.causal,
-                          .backward = backward, .query_columns = shape.query_columns,
+  op.work = AttentionCore{.sequence_length = workload.sequence_length,
+                          .window = window,
+                          .causal = model.causal,
+                          .backward = backward,
+                          .query_columns = shape.query_columns,
                           .value_columns = shape.value_columns};
   std::vector<Slice> inputs, gradients;
   for (const auto& p : input_projections(model, shape, degrees.tp)) {
@@ -185,8 +188,8 @@ void DenseParts::embed() const {
 }
 
 void DenseParts::embed_backward() const {
-  block.then(kernel("embedding backward", OpClass::Embedding, Kernel::EmbedBackward, {x("d.x")},
-                    {x("d.embedding.rows")}));
+  block.then(
+      kernel("embedding backward", OpClass::Embedding, Kernel::EmbedBackward, {x("d.x")}, {x("d.embedding.rows")}));
 }
 
 void DenseParts::head() const {
@@ -215,7 +218,8 @@ void DenseParts::update(const std::string& name, double parameters, GroupId repl
   const bool sharded = workload.zero_stage >= 1 && size > 1;
   const auto whole = static_cast<std::int64_t>(std::ceil(parameters));
   // Shards are padded to whole 64 elements, as Megatron-LM's gradient buffers are.
-  const std::int64_t shard = sharded ? ceil_div(ceil_div(whole, size), 64) * 64 : ceil_div(whole, 64 * size) * 64 * size;
+  const std::int64_t shard =
+      sharded ? ceil_div(ceil_div(whole, size), 64) * 64 : ceil_div(whole, 64 * size) * 64 * size;
   // Gradients are kept and reduced in fp32, as Megatron-LM does by default for 16-bit training.
   const auto flat = [&](const std::string& buffer, Dtype dtype, std::int64_t n, std::int64_t columns = 1) {
     return block.slice(name + "." + buffer, columns, dtype, Rows::fixed(n));

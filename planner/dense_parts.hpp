@@ -1,8 +1,8 @@
 // The dense parts of a model on tensor-parallel ranks (Megatron-LM's column- and row-parallel layers): attention, dense
 // FFN, embedding, output head, gradient traffic and optimizer.
 //
-// Every rank of a tensor-parallel group holds all `tokens` rows of the residual stream "x". [Megatron-LM] sec. 3: one all-reduce
-// after attention and one after the FFN forward, as many backward.
+// Every rank of a tensor-parallel group holds all `tokens` rows of the residual stream "x". [Megatron-LM] sec. 3: one
+// all-reduce after attention and one after the FFN forward, as many backward.
 #pragma once
 
 #include "model/specs/model_spec.hpp"
@@ -38,7 +38,8 @@ struct DenseParts {
   void head() const;
   void head_backward() const;
 
-  /// Gradients of `parameters` (on this rank) over the replicas, the optimizer's step, and what ZeRO gathers afterwards.
+  /// Gradients of `parameters` (on this rank) over the replicas, the optimizer's step, and what ZeRO gathers
+  /// afterwards.
   void update(const std::string& name, double parameters, GroupId replicas) const;
 
  private:

@@ -49,8 +49,9 @@ class Lowering {
     }
     forward.push_back({.block = make("output head", [](const DenseParts& d) { d.head(); })});
     if (train) {
-      backward.push_back({.block = make("output head backward", [](const DenseParts& d) { d.head_backward(); },
-                                         forward.back().block)});
+      backward.push_back(
+          {.block = make(
+               "output head backward", [](const DenseParts& d) { d.head_backward(); }, forward.back().block)});
       for (const Sequence& run : runs_backward) backward.insert(backward.end(), run.begin(), run.end());
       backward.push_back({.block = make("embedding backward", [](const DenseParts& d) { d.embed_backward(); })});
     }
@@ -106,8 +107,14 @@ class Lowering {
       program_.routings.push_back(
           {routing_counts(moe, workload_, tokens_ / candidate_.degrees.tp, candidate_.degrees), groups_.ep});
     }
-    return {moe, model_.hidden_size, tokens_, workload_.dtype, workload_.recompute == Recompute::Selective,
-            candidate_.degrees, groups_, routing};
+    return {moe,
+            model_.hidden_size,
+            tokens_,
+            workload_.dtype,
+            workload_.recompute == Recompute::Selective,
+            candidate_.degrees,
+            groups_,
+            routing};
   }
 
   LayerBlocks layer_blocks(const LayerSpec& layer) {
@@ -149,8 +156,9 @@ class Lowering {
 
   void write_backward(const LayerSpec& layer, BlockBuilder& block) {
     const DenseParts d = dense(block);
-    // Selective recomputation ([Korthikanti] sec. 5, Megatron-LM): memory-bound results, the norms' and the activations',
-    // are made again. FlashAttention keeps no scores anyway, and its backward FLOPs count their recomputation.
+    // Selective recomputation ([Korthikanti] sec. 5, Megatron-LM): memory-bound results, the norms' and the
+    // activations', are made again. FlashAttention keeps no scores anyway, and its backward FLOPs count their
+    // recomputation.
     const bool selective = workload_.recompute == Recompute::Selective;
     if (selective) d.norm("x.mid", "ffn.in");
     if (const Ffn* ffn = std::get_if<Ffn>(&layer.ffn)) {
@@ -206,7 +214,8 @@ std::optional<std::string> obstacle(const ModelSpec& model, const Workload& work
   if (attention_heads(model) % d.tp != 0) return "tp does not divide the attention heads";
   if (!shares_evenly(model, d.tp)) return "tp and the key-value heads do not divide";
   if (workload.global_batch % d.dp != 0) return "dp does not divide the global batch";
-  if (workload.global_batch / d.dp % candidate.micro_batch != 0) return "the micro batch does not divide a replica's batch";
+  if (workload.global_batch / d.dp % candidate.micro_batch != 0)
+    return "the micro batch does not divide a replica's batch";
   if (candidate.micro_batch * workload.sequence_length % d.tp != 0) return "tp does not divide the tokens";
   for (const LayerRun& run : model.layers) {
     for (const LayerSpec& layer : run.pattern) {

@@ -21,8 +21,8 @@ namespace moeplan {
 [[nodiscard]] Program lower_iteration(const ModelSpec& model, const Workload& workload, const Candidate& candidate,
                                       std::int64_t ranks_per_node = 1);
 
-/// The forward and backward pass of one MoE layer alone (two blocks), without norm, residual and gradient traffic: what Parm
-/// measures. `tokens` rows on every rank.
+/// The forward and backward pass of one MoE layer alone (two blocks), without norm, residual and gradient traffic: what
+/// Parm measures. `tokens` rows on every rank.
 [[nodiscard]] Program lower_moe_layer(const Moe& moe, std::int64_t hidden_size, std::int64_t tokens,
                                       const Workload& workload, const Candidate& candidate,
                                       std::int64_t ranks_per_node = 1);

@@ -9,18 +9,33 @@ Path prepend(RowStep step, const Path& path) {
 }
 
 Operation gemm(std::string name, OpClass op_class, Gemm work, Slice a, Slice b, Slice c) {
-  return {.name = std::move(name), .op_class = op_class, .stream = Stream::Compute, .work = work,
-          .reads = {std::move(a), std::move(b)}, .writes = {std::move(c)}, .after = {}};
+  return {.name = std::move(name),
+          .op_class = op_class,
+          .stream = Stream::Compute,
+          .work = work,
+          .reads = {std::move(a), std::move(b)},
+          .writes = {std::move(c)},
+          .after = {}};
 }
 
 Operation kernel(std::string name, OpClass op_class, Kernel work, std::vector<Slice> reads, std::vector<Slice> writes) {
-  return {.name = std::move(name), .op_class = op_class, .stream = Stream::Compute, .work = work,
-          .reads = std::move(reads), .writes = std::move(writes), .after = {}};
+  return {.name = std::move(name),
+          .op_class = op_class,
+          .stream = Stream::Compute,
+          .work = work,
+          .reads = std::move(reads),
+          .writes = std::move(writes),
+          .after = {}};
 }
 
 Operation collective(std::string name, OpClass op_class, Stream stream, Communication work, Slice in, Slice out) {
-  return {.name = std::move(name), .op_class = op_class, .stream = stream, .work = work, .reads = {std::move(in)},
-          .writes = {std::move(out)}, .after = {}};
+  return {.name = std::move(name),
+          .op_class = op_class,
+          .stream = stream,
+          .work = work,
+          .reads = {std::move(in)},
+          .writes = {std::move(out)},
+          .after = {}};
 }
 
 Slice MoeParts::tokens(const std::string& name, std::int64_t rows) {
@@ -138,8 +153,7 @@ void MoeParts::experts_backward(const Path& path) {
   b_.then(gemm("expert up weight gradient", OpClass::Expert, tn, routed("expert.in", Rows::Experts::Local, path), d_up,
                weight("d.expert.w_up", l_.hidden_size, up_columns())));
   b_.then(gemm("expert up input gradient", OpClass::Expert, nt, d_up,
-               weight("expert.w_up", l_.hidden_size, up_columns()),
-               routed("d.expert.in", Rows::Experts::Local, path)));
+               weight("expert.w_up", l_.hidden_size, up_columns()), routed("d.expert.in", Rows::Experts::Local, path)));
 }
 
 void MoeParts::all_gather(GroupId group, OpClass op_class, const std::string& from, std::int64_t rows,

@@ -1,7 +1,7 @@
 // The parts that schedules of an MoE layer are made of: gate, encode, exchange, experts, decode, forward and backward.
 //
-// Each appends to the block after what was appended last. Token buffers have hidden_size columns. `sources` is the path of a
-// routed slice from a rank to the token sources whose rows it dispatches.
+// Each appends to the block after what was appended last. Token buffers have hidden_size columns. `sources` is the path
+// of a routed slice from a rank to the token sources whose rows it dispatches.
 #pragma once
 
 #include <vector>
@@ -37,7 +37,8 @@ class MoeParts {
   /// Tokens to rows in expert order, for the sources of `path`.
   void encode(const std::string& input, std::int64_t rows, const Path& path);
   void encode_backward(const std::string& gradient, std::int64_t rows, const Path& path);
-  /// Expert rows back to tokens, weighted by the gate; adds the shards' partial sums of `copies` first where there are several.
+  /// Expert rows back to tokens, weighted by the gate; adds the shards' partial sums of `copies` first where there are
+  /// several.
   void decode(std::int64_t rows, const Path& path, const std::string& output);
   void decode_backward(const std::string& gradient, std::int64_t rows, const Path& path);
   void sum_shards(const std::string& from, const std::string& to, const Path& path, Rows::Experts experts,

@@ -22,8 +22,8 @@ Prediction predict(const ModelSpec& model, const Workload& workload, const Clust
   const double tokens = static_cast<double>(workload.global_batch) * static_cast<double>(workload.sequence_length);
   const double seconds = p.makespan.seconds().value();
   p.tokens_per_s_per_gpu = tokens / seconds / gpus;
-  const double flops = tokens * forward_flops_per_token(model, workload.sequence_length) *
-                       (workload.mode == Mode::Train ? 3.0 : 1.0);
+  const double flops =
+      tokens * forward_flops_per_token(model, workload.sequence_length) * (workload.mode == Mode::Train ? 3.0 : 1.0);
   p.model_flops_utilization = flops / (seconds * gpus * peak_rate(cluster.gpu, workload.dtype).value());
   return p;
 }

@@ -36,7 +36,7 @@ struct Prediction {
   SimTime makespan;
   Estimate estimate;
   MemoryUse memory;
-  RankTime slowest;                // of the slowest rank
+  RankTime slowest;  // of the slowest rank
   double tokens_per_s_per_gpu = 0;
   double model_flops_utilization = 0;  // the model's own FLOPs over what all GPUs' peaks could have done meanwhile
   Program program;

@@ -13,9 +13,10 @@
 
 namespace moeplan {
 
-/// An MoE layer on one set of degrees, as a schedule needs it. The layer's input "ffn.in" holds `tokens` rows of hidden_size
-/// on every rank, the same on all ranks of a tensor-parallel group; the schedule leaves as many rows in "moe.out".
-/// Backward it turns "d.moe.out" into "d.ffn.in". Rank r is the routing source of its tokens / tp_size own tokens.
+/// An MoE layer on one set of degrees, as a schedule needs it. The layer's input "ffn.in" holds `tokens` rows of
+/// hidden_size on every rank, the same on all ranks of a tensor-parallel group; the schedule leaves as many rows in
+/// "moe.out". Backward it turns "d.moe.out" into "d.ffn.in". Rank r is the routing source of its tokens / tp_size own
+/// tokens.
 struct MoeLayer {
   Moe moe;
   std::int64_t hidden_size;
@@ -44,8 +45,8 @@ class Schedule {
 /// The schedule of this name, or null.
 [[nodiscard]] const Schedule* find_schedule(std::string_view name);
 
-[[nodiscard]] std::unique_ptr<Schedule> make_baseline_schedule();                    // schedules/baseline.cpp
-[[nodiscard]] std::unique_ptr<Schedule> make_parm_s1_schedule();                     // schedules/parm.cpp
-[[nodiscard]] std::unique_ptr<Schedule> make_parm_s2_schedule(bool simultaneous);    // schedules/parm.cpp; SAA or in turn
+[[nodiscard]] std::unique_ptr<Schedule> make_baseline_schedule();                  // schedules/baseline.cpp
+[[nodiscard]] std::unique_ptr<Schedule> make_parm_s1_schedule();                   // schedules/parm.cpp
+[[nodiscard]] std::unique_ptr<Schedule> make_parm_s2_schedule(bool simultaneous);  // schedules/parm.cpp; SAA or in turn
 
 }  // namespace moeplan

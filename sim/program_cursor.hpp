@@ -7,8 +7,8 @@
 
 namespace moeplan {
 
-/// Walks block by block. Before each iteration of a repeat, and after the last, it stops at a boundary, so that a simulator can
-/// see whether all ranks stand there together.
+/// Walks block by block. Before each iteration of a repeat, and after the last, it stops at a boundary, so that a
+/// simulator can see whether all ranks stand there together.
 class ProgramCursor {
  public:
   enum class At { Block, Boundary, End };

@@ -55,15 +55,15 @@ struct Computing {
 
 struct RankState {
   ProgramCursor cursor;
-  bool waiting = false;             // at the boundary of a repeat
+  bool waiting = false;  // at the boundary of a repeat
   bool finished = false;
-  std::int64_t block_number = -1;   // how many blocks have begun before this one
+  std::int64_t block_number = -1;  // how many blocks have begun before this one
   std::int32_t open_operations = 0;
-  std::vector<std::int32_t> open_dependencies{};       // by operation
+  std::vector<std::int32_t> open_dependencies{};           // by operation
   std::array<std::vector<std::int32_t>, kStreams> fifo{};  // operations by stream, in order
-  std::array<std::size_t, kStreams> head{};            // next of the stream
+  std::array<std::size_t, kStreams> head{};                // next of the stream
   std::array<bool, kStreams> busy{};
-  std::vector<SimTime> started{};                      // by operation
+  std::vector<SimTime> started{};  // by operation
   std::vector<Computing> computing{};
   std::int32_t open_exchanges = 0;
 };
@@ -284,8 +284,12 @@ class Engine {
   void schedule_compute_end(RankId r, Computing& c) {
     c.version = ++versions_;
     const auto left = static_cast<std::int64_t>(std::ceil(c.remaining_ps * slowdown(r)));
-    push({.time = now_ + SimTime(left), .number = 0, .kind = EventKind::ComputeEnd, .rank = r,
-          .operation = c.operation, .version = c.version});
+    push({.time = now_ + SimTime(left),
+          .number = 0,
+          .kind = EventKind::ComputeEnd,
+          .rank = r,
+          .operation = c.operation,
+          .version = c.version});
   }
 
   void compute_ended(const Event& event) {
@@ -367,8 +371,11 @@ class Engine {
     const auto position = static_cast<std::size_t>(family.position(r));
     e.arrived[position] = true;
     if (e.flows_of[position].empty()) {
-      push({.time = now_ + SimTime::from_seconds(e.cost.startup), .number = 0, .kind = EventKind::IdleExchangeEnd,
-            .rank = r, .operation = index});
+      push({.time = now_ + SimTime::from_seconds(e.cost.startup),
+            .number = 0,
+            .kind = EventKind::IdleExchangeEnd,
+            .rank = r,
+            .operation = index});
       return;
     }
     std::map<SimTime, std::vector<std::int32_t>> starts;
@@ -399,8 +406,7 @@ class Engine {
   void start_flows(const Event& event) {
     network_clock_ = std::max(network_clock_, now_.seconds().value());
     const Exchange& e = exchanges_[static_cast<std::size_t>(event.exchange)];
-    const Operation& operation =
-        program_.blocks[e.block.index()].operations[static_cast<std::size_t>(e.operation)];
+    const Operation& operation = program_.blocks[e.block.index()].operations[static_cast<std::size_t>(e.operation)];
     std::vector<FlowUse> uses;
     for (const std::int32_t f : event.flows) {
       const Transfer& flow = e.flows[static_cast<std::size_t>(f)];
@@ -408,7 +414,8 @@ class Engine {
       if (view_) {
         for (const auto& [orbit, share] : way_to(flow.to).orbits) uses.push_back({ResourceId(orbit), share});
       } else {
-        for (const RouteLink& l : route(flow.from, flow.to).links) uses.push_back({ResourceId(l.link.value()), l.share});
+        for (const RouteLink& l : route(flow.from, flow.to).links)
+          uses.push_back({ResourceId(l.link.value()), l.share});
       }
       if (e.cost.rate_cap) {
         uses.push_back({cap(flow.from, operation.stream, 0, *e.cost.rate_cap), 1.0});
@@ -423,8 +430,7 @@ class Engine {
   void flow_ended(RunningFlowOf which) {
     Exchange& e = exchanges_[static_cast<std::size_t>(which.exchange)];
     const Transfer flow = e.flows[static_cast<std::size_t>(which.flow)];
-    const Operation& operation =
-        program_.blocks[e.block.index()].operations[static_cast<std::size_t>(e.operation)];
+    const Operation& operation = program_.blocks[e.block.index()].operations[static_cast<std::size_t>(e.operation)];
     const GroupFamily& family = program_.group(operation.communication()->group);
     const std::int32_t index = e.operation;
     const bool from_done = --e.open_flows[static_cast<std::size_t>(family.position(flow.from))] == 0;
@@ -471,9 +477,8 @@ class Engine {
   /// Some ranks stand at a boundary of a repeat and nothing else happens at this instant.
   void pass_boundary() {
     const ProgramCursor& first = ranks_.front().cursor;
-    const bool in_step = std::all_of(ranks_.begin(), ranks_.end(), [&](const RankState& s) {
-      return s.waiting && s.cursor.same_boundary(first);
-    });
+    const bool in_step = std::all_of(ranks_.begin(), ranks_.end(),
+                                     [&](const RankState& s) { return s.waiting && s.cursor.same_boundary(first); });
     if (!in_step || !options_.skip_repeats) {
       for (const RankState& s : ranks_) {
         if (s.waiting && s.cursor.depth() <= in_step_.size()) in_step_[s.cursor.depth() - 1].reset();

@@ -1,9 +1,9 @@
 // What a communication costs beside its bytes on the links: its start-up and the rate that its implementation reaches.
 //
 // One network model. A measured alpha-beta becomes the start-up alpha and a cap on what a rank sends, and on what it
-// receives, such that alone on fast enough links the collective takes exactly alpha + n beta; beside other traffic, and on
-// slower links, max-min sharing applies. What is not measured has the cluster's start-up, the latency of its route, and
-// no cap.
+// receives, such that alone on fast enough links the collective takes exactly alpha + n beta; beside other traffic, and
+// on slower links, max-min sharing applies. What is not measured has the cluster's start-up, the latency of its route,
+// and no cap.
 #pragma once
 
 #include <optional>
@@ -20,10 +20,10 @@ struct CommunicationCost {
   bool add_route_latency = true;           // false where alpha was measured: it holds the latency
 };
 
-/// For the group that `rank` belongs to. An all-to-all in parts (Communication::of > 1) that was measured only as a whole
-/// starts each part with its share of alpha, by messages, since a linear all-to-all's start-up is serial over its messages
-/// (assumption; measure send_receive to replace it). What is not measured pays message_overhead for each message that
-/// the rank sends to another, and each part is a collective with a start-up of its own.
+/// For the group that `rank` belongs to. An all-to-all in parts (Communication::of > 1) that was measured only as a
+/// whole starts each part with its share of alpha, by messages, since a linear all-to-all's start-up is serial over its
+/// messages (assumption; measure send_receive to replace it). What is not measured pays message_overhead for each
+/// message that the rank sends to another, and each part is a collective with a start-up of its own.
 [[nodiscard]] CommunicationCost communication_cost(const Program& program, const Operation& operation, RankId rank,
                                                    const Cluster& cluster);
 

@@ -239,7 +239,7 @@ class Pricer {
   const Program& program_;
   const Cluster& cluster_;
   LinkLoad all_, own_;
-  std::vector<double> total_;  // bytes by link, over the whole run
+  std::vector<double> total_;            // bytes by link, over the whole run
   const SymmetricView* view_ = nullptr;  // where all ranks are equal
   std::vector<double> orbit_time_;       // by orbit: bytes over bandwidth of each of its links, over the whole run
   std::vector<double> block_alone_, block_together_, block_compute_;

@@ -1,4 +1,5 @@
-// Pricing a Program without simulating it: a closed form, and a bound that no execution can beat. MODELS sections 2 and 12.
+// Pricing a Program without simulating it: a closed form, and a bound that no execution can beat. MODELS sections 2
+// and 12.
 #pragma once
 
 #include <string>
@@ -10,10 +11,10 @@
 namespace moeplan {
 
 struct Estimate {
-  /// Blocks one after the other; in a block, the longest chain of operations along streams and dependencies; computations by the
-  /// compute model; a communication takes its start-up plus the most loaded link's time for the traffic of all its
-  /// groups at once ([FasterMoE] eq. (2)) or of its most loaded rank under its cap, whichever is more. Exact where one
-  /// collective is on the network at a time, all ranks are equal and the links are evenly used.
+  /// Blocks one after the other; in a block, the longest chain of operations along streams and dependencies;
+  /// computations by the compute model; a communication takes its start-up plus the most loaded link's time for the
+  /// traffic of all its groups at once ([FasterMoE] eq. (2)) or of its most loaded rank under its cap, whichever is
+  /// more. Exact where one collective is on the network at a time, all ranks are equal and the links are evenly used.
   Seconds closed_form;
 
   /// Three lower bounds on the makespan, and the largest.
@@ -21,7 +22,7 @@ struct Estimate {
   Seconds compute;        // of the busiest stream of a GPU: streams compute beside one another
   Seconds links;          // of the busiest link: its traffic over its bandwidth
   Seconds lower_bound;
-  std::string bound_by;   // "critical path", "compute", or the name of the busiest link
+  std::string bound_by;  // "critical path", "compute", or the name of the busiest link
 };
 
 [[nodiscard]] Estimate estimate(const Program& program, const Cluster& cluster);

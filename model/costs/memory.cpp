@@ -45,7 +45,8 @@ std::vector<RankId> ranks_that_differ(const Program& program) {
     return t.counts.is_uniform() && t.counts.experts() % program.group(t.holders).size == 0;
   });
   std::vector<RankId> ranks;
-  for (std::int64_t r = 0; r < (equal ? 1 : program.world_size); ++r) ranks.push_back(RankId(static_cast<std::int32_t>(r)));
+  for (std::int64_t r = 0; r < (equal ? 1 : program.world_size); ++r)
+    ranks.push_back(RankId(static_cast<std::int32_t>(r)));
   return ranks;
 }
 
@@ -102,8 +103,8 @@ MemoryUse memory_use(const Program& program, const ModelSpec& model, const Workl
       if (is_update) continue;
       double saved = 0, rest = 0;
       for (const auto& [buffer, slices] : written_by(program.blocks[b])) {
-        const bool weights = slices.front()->rows.kind == Rows::Kind::LocalExperts ||
-                             program.buffer(buffer).name.starts_with("d.w.");
+        const bool weights =
+            slices.front()->rows.kind == Rows::Kind::LocalExperts || program.buffer(buffer).name.starts_with("d.w.");
         if (weights) continue;
         const auto bytes = static_cast<double>(largest(program, slices, rank));
         (kept[b].contains(buffer) ? saved : rest) += bytes;

@@ -16,8 +16,8 @@ struct RankParameters {
 };
 [[nodiscard]] RankParameters rank_parameters(const ModelSpec& model, const Degrees& degrees);
 
-/// fp32 values that the optimizer keeps for each parameter: Adam's two moments, SGD's momentum, and a master copy where the
-/// weights are 16-bit.
+/// fp32 values that the optimizer keeps for each parameter: Adam's two moments, SGD's momentum, and a master copy where
+/// the weights are 16-bit.
 [[nodiscard]] std::int64_t optimizer_states(const Workload& workload);
 
 struct MemoryUse {
@@ -30,8 +30,9 @@ struct MemoryUse {
   [[nodiscard]] Bytes total() const { return weights + gradients + optimizer + activations + working; }
 };
 
-/// Of the rank that needs most. Activations follow from the Program: what forward blocks write and their backward blocks read
-/// before writing, once for each run in a microbatch. `microbatches` is how often the iteration repeats the model.
+/// Of the rank that needs most. Activations follow from the Program: what forward blocks write and their backward
+/// blocks read before writing, once for each run in a microbatch. `microbatches` is how often the iteration repeats the
+/// model.
 [[nodiscard]] MemoryUse memory_use(const Program& program, const ModelSpec& model, const Workload& workload,
                                    const Degrees& degrees, std::int64_t microbatches);
 

@@ -43,8 +43,8 @@ bool note(const Program& program, const Operation& operation, SymmetryQuery& que
     query.boundaries.push_back(block);
     query.cyclic.emplace_back(block, family.stride * family.size);
   }
-  const bool cut_by_position = pairwise ? operation.reads.front().rows.kind == Rows::Kind::Fixed
-                                        : c.collective != Collective::AllGather;
+  const bool cut_by_position =
+      pairwise ? operation.reads.front().rows.kind == Rows::Kind::Fixed : c.collective != Collective::AllGather;
   if (cut_by_position && row_count(program, operation.reads.front().rows, RankId(0)) % family.size != 0) return false;
   if (pairwise) return true;
   if (c.collective == Collective::Broadcast) return false;

@@ -1,15 +1,15 @@
 // The Program: what is simulated is what is executed.
 //
-// A Program is written once for all ranks. An operation names buffer slices, and a slice says symbolically which rows it
-// holds on the rank that executes it ("the tokens of my expert-parallel group for the experts that I hold"). Bytes,
-// FLOPs and who-sends-what-to-whom are derived from slices (resolve.hpp), never stored beside them, so an executor can run
-// exactly what the simulator prices. Size does not grow with ranks, layers or microbatches: ranks differ only
+// A Program is written once for all ranks. An operation names buffer slices, and a slice says symbolically which rows
+// it holds on the rank that executes it ("the tokens of my expert-parallel group for the experts that I hold"). Bytes,
+// FLOPs and who-sends-what-to-whom are derived from slices (resolve.hpp), never stored beside them, so an executor can
+// run exactly what the simulator prices. Size does not grow with ranks, layers or microbatches: ranks differ only
 // through their rows, process groups are given by size and stride, equal layers and microbatches are repeats.
 //
 // Semantics. A program is a sequence of blocks and repeats. A rank works through its sequence in order. Inside a block,
 // operations of one stream run in the order listed (FIFO), each also after those in its `after` list; different streams
-// overlap. A rank enters the next block (or the next iteration of a repeat) once all its operations of the previous one have
-// ended; ranks do not wait for each other except through communication.
+// overlap. A rank enters the next block (or the next iteration of a repeat) once all its operations of the previous one
+// have ended; ranks do not wait for each other except through communication.
 #pragma once
 
 #include <array>
@@ -46,8 +46,8 @@ struct GroupFamily {
 
 using RoutingId = Id<struct RoutingTag>;
 
-/// Tokens to experts in the MoE layers of one kind. Each rank is the source of its own shard of tokens: where tensor-parallel
-/// ranks hold the same tokens, the shards of the group together are those tokens.
+/// Tokens to experts in the MoE layers of one kind. Each rank is the source of its own shard of tokens: where
+/// tensor-parallel ranks hold the same tokens, the shards of the group together are those tokens.
 struct RoutingTable {
   RoutingCounts counts;
   GroupId holders;  // position p of this family holds the p-th contiguous share of the experts (the first ones one more
@@ -58,7 +58,8 @@ struct RoutingTable {
 /// One step of the way from the executing rank to the sources whose token rows a slice holds.
 struct RowStep {
   enum class Kind {
-    Union,  // the rows of all members of the group, one after the other (a member may stand for the same tokens as another)
+    Union,  // the rows of all members of the group, one after the other (a member may stand for the same tokens as
+            // another)
     Share,  // of each expert's rows, the part that belongs to this rank's position among the group's size
     Chunk,  // of each expert's rows, the part `index` of `count`
     Copies  // the same rows once for each member of the group (partial sums of expert shards before they are added)
@@ -135,17 +136,33 @@ struct AttentionCore {
 
 /// A memory-bound kernel: its time is that of its bytes.
 enum class Kernel {
-  Norm, Activation, Add, TopK, Encode, Decode, SumShards, Embed, Loss, Optimizer,
-  NormBackward, ActivationBackward, TopKBackward, EncodeBackward, DecodeBackward, EmbedBackward, LossBackward
+  Norm,
+  Activation,
+  Add,
+  TopK,
+  Encode,
+  Decode,
+  SumShards,
+  Embed,
+  Loss,
+  Optimizer,
+  NormBackward,
+  ActivationBackward,
+  TopKBackward,
+  EncodeBackward,
+  DecodeBackward,
+  EmbedBackward,
+  LossBackward
 };
 
 /// A collective over each group of a family. reads[0] is the rank's input, writes[0] its output.
 ///
-/// AllToAll moves row by row what the slices say: from a slice over all experts, to each peer the rows for the experts that it
-/// holds (dispatch); from a slice over the local experts whose path begins with Union over this group, to each peer
-/// the rows that came from it (combine); from fixed rows, an equal part to each. With `of` > 1 it is a part of such an
-/// exchange: the members form `of` equal blocks in order of position, and block b sends to the blocks (b + j) mod `of`,
-/// j = first .. first + count - 1. So {0, 1, 1} is everything at once and {j, 1, size} step j of a pairwise exchange.
+/// AllToAll moves row by row what the slices say: from a slice over all experts, to each peer the rows for the experts
+/// that it holds (dispatch); from a slice over the local experts whose path begins with Union over this group, to each
+/// peer the rows that came from it (combine); from fixed rows, an equal part to each. With `of` > 1 it is a part of
+/// such an exchange: the members form `of` equal blocks in order of position, and block b sends to the blocks (b + j)
+/// mod `of`, j = first .. first + count - 1. So {0, 1, 1} is everything at once and {j, 1, size} step j of a pairwise
+/// exchange.
 struct Communication {
   Collective collective = Collective::AllToAll;
   GroupId group{};
@@ -156,8 +173,22 @@ struct Communication {
 };
 
 /// What an operation is for: the classes of the reports. Nothing but reports looks at it.
-enum class OpClass { Attention, DenseFfn, Gate, Expert, SharedExpert, Permute, Dispatch, Combine, TensorParallel, ExpertSharding,
-                     Norm, Embedding, Gradient, Optimizer };
+enum class OpClass {
+  Attention,
+  DenseFfn,
+  Gate,
+  Expert,
+  SharedExpert,
+  Permute,
+  Dispatch,
+  Combine,
+  TensorParallel,
+  ExpertSharding,
+  Norm,
+  Embedding,
+  Gradient,
+  Optimizer
+};
 inline constexpr std::array<std::pair<OpClass, std::string_view>, 14> kOpClassNames{
     {{OpClass::Attention, "attention"},
      {OpClass::DenseFfn, "dense_ffn"},
@@ -192,8 +223,8 @@ using BlockId = Id<struct BlockTag>;
 struct Block {
   std::string name;
   std::vector<Operation> operations;
-  /// Of a backward block: the forward block that it undoes, last run first. What that block wrote and this one reads before writing is
-  /// kept, once for each of its runs in between.
+  /// Of a backward block: the forward block that it undoes, last run first. What that block wrote and this one reads
+  /// before writing is kept, once for each of its runs in between.
   std::optional<BlockId> backward_of{};
   bool operator==(const Block&) const = default;
 };
@@ -213,11 +244,11 @@ struct Step {
 
 struct Program {
   std::int64_t world_size = 1;
-  std::int64_t ranks_per_node = 1;     // consecutive ranks that share a node: rings run through whole nodes (ring_edges)
-  std::vector<GroupFamily> groups;    // by GroupId
+  std::int64_t ranks_per_node = 1;  // consecutive ranks that share a node: rings run through whole nodes (ring_edges)
+  std::vector<GroupFamily> groups;  // by GroupId
   std::vector<RoutingTable> routings;  // by RoutingId
-  std::vector<Buffer> buffers;        // by BufferId; every rank owns one of each
-  std::vector<Block> blocks;          // by BlockId; a block may occur at several places of the sequence
+  std::vector<Buffer> buffers;         // by BufferId; every rank owns one of each
+  std::vector<Block> blocks;           // by BlockId; a block may occur at several places of the sequence
   Sequence sequence;
   bool operator==(const Program&) const = default;
 

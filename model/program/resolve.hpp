@@ -37,7 +37,7 @@ struct GemmShape {
 /// What a computation amounts to on one rank.
 struct ComputeLoad {
   double flops = 0;
-  std::int64_t bytes = 0;          // read and written
+  std::int64_t bytes = 0;           // read and written
   std::vector<GemmShape> products;  // of a Gemm: one, or one per local expert
 };
 [[nodiscard]] ComputeLoad compute_load(const Program& program, const Operation& operation, RankId rank);
@@ -51,8 +51,8 @@ struct Flow {
 };
 
 /// All flows of the group that `member` belongs to, self and empty ones left out, ordered by (from, to). All-gather,
-/// reduce-scatter and all-reduce are rings over the nodes, one for each member of a node, each with its part of the data
-/// (ring_edges; NCCL's channels); broadcast is a chain from position 0.
+/// reduce-scatter and all-reduce are rings over the nodes, one for each member of a node, each with its part of the
+/// data (ring_edges; NCCL's channels); broadcast is a chain from position 0.
 [[nodiscard]] std::vector<Flow> group_flows(const Program& program, const Operation& operation, RankId member);
 
 /// Of these, what one rank sends, ordered by receiver, or receives, ordered by sender. O(group size) row counts.

@@ -126,8 +126,8 @@ struct Cluster {
   Seconds collective_startup;
   Seconds message_overhead;
   Routes routes;
-  /// Sizes at which consecutive ranks part: of a PCIe switch, a host bridge, a NIC's share, a node, a leaf group. Empty where that is not
-  /// known (explicit machines), and then no symmetry is looked for.
+  /// Sizes at which consecutive ranks part: of a PCIe switch, a host bridge, a NIC's share, a node, a leaf group. Empty
+  /// where that is not known (explicit machines), and then no symmetry is looked for.
   std::vector<std::int64_t> natural_boundaries{};
   SymmetryCache symmetries{};
 

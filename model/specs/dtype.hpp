@@ -12,13 +12,12 @@ namespace moeplan {
 
 enum class Dtype { Fp32, Tf32, Fp16, Bf16, Fp8, Int8 };
 
-inline constexpr std::array<std::pair<Dtype, std::string_view>, 6> kDtypeNames{
-    {{Dtype::Fp32, "fp32"},
-     {Dtype::Tf32, "tf32"},
-     {Dtype::Fp16, "fp16"},
-     {Dtype::Bf16, "bf16"},
-     {Dtype::Fp8, "fp8"},
-     {Dtype::Int8, "int8"}}};
+inline constexpr std::array<std::pair<Dtype, std::string_view>, 6> kDtypeNames{{{Dtype::Fp32, "fp32"},
+                                                                                {Dtype::Tf32, "tf32"},
+                                                                                {Dtype::Fp16, "fp16"},
+                                                                                {Dtype::Bf16, "bf16"},
+                                                                                {Dtype::Fp8, "fp8"},
+                                                                                {Dtype::Int8, "int8"}}};
 
 /// Bytes of one element in memory (tf32 is stored as fp32).
 [[nodiscard]] constexpr std::int64_t size_of(Dtype dtype) {

@@ -20,9 +20,9 @@ using LinkKind = std::tuple<double, double, int>;
 
 LinkKind kind_of(const Link& l) { return {l.bandwidth.value(), l.latency.value(), static_cast<int>(l.tier)}; }
 
-/// Extends a permutation of GPUs to the whole topology, vertex by vertex from the GPUs outwards: an unmapped vertex goes to the
-/// one that is joined to the images of its mapped neighbours by equal links. Ties are broken by order; the result is
-/// verified, so a wrong guess only means "not shown".
+/// Extends a permutation of GPUs to the whole topology, vertex by vertex from the GPUs outwards: an unmapped vertex
+/// goes to the one that is joined to the images of its mapped neighbours by equal links. Ties are broken by order; the
+/// result is verified, so a wrong guess only means "not shown".
 class Extension {
  public:
   explicit Extension(const Topology& topology) : neighbours_(topology.vertices.size()) {
@@ -119,7 +119,8 @@ class Extension {
       const auto it = by_ends_.find({from, to});
       if (it == by_ends_.end() || it->second.size() != own.size()) return std::nullopt;
       for (std::size_t i = 0; i < own.size(); ++i) {
-        if (kind_of(topology.links[own[i].index()]) != kind_of(topology.links[it->second[i].index()])) return std::nullopt;
+        if (kind_of(topology.links[own[i].index()]) != kind_of(topology.links[it->second[i].index()]))
+          return std::nullopt;
         links[own[i].index()] = it->second[i].value();
       }
     }
@@ -275,7 +276,8 @@ std::unique_ptr<SymmetricView> make_view(const Cluster& cluster, SymmetryCache::
   }
   auto view = std::make_unique<SymmetricView>();
   const auto world = static_cast<double>(cluster.world_size());
-  const std::size_t orbits = orbit->empty() ? 0 : static_cast<std::size_t>(*std::max_element(orbit->begin(), orbit->end())) + 1;
+  const std::size_t orbits =
+      orbit->empty() ? 0 : static_cast<std::size_t>(*std::max_element(orbit->begin(), orbit->end())) + 1;
   std::vector<double> size(orbits, 0.0);
   view->capacity.assign(orbits, 0.0);
   for (std::size_t l = 0; l < orbit->size(); ++l) {

@@ -1,11 +1,11 @@
 // Machines on which no rank can be told from another, seen through one of them.
 //
-// Write ranks in a mixed radix, digits cut at `boundaries` (1 | b1 | b2 | ... | world, each dividing the next). If turning any one
-// digit of all ranks at once is an automorphism of the topology (vertices map to vertices, every link to one of equal
-// bandwidth and latency), then these turns act transitively on the ranks, and the orbits of links are an equitable
-// partition for every traffic that the turns preserve: each link of an orbit carries as much of it as any other. So
-// max-min sharing of W ranks' traffic is that of rank 0's flows alone on one resource an orbit, with the capacity
-// (links of the orbit) x bandwidth / W.
+// Write ranks in a mixed radix, digits cut at `boundaries` (1 | b1 | b2 | ... | world, each dividing the next). If
+// turning any one digit of all ranks at once is an automorphism of the topology (vertices map to vertices, every link
+// to one of equal bandwidth and latency), then these turns act transitively on the ranks, and the orbits of links are
+// an equitable partition for every traffic that the turns preserve: each link of an orbit carries as much of it as any
+// other. So max-min sharing of W ranks' traffic is that of rank 0's flows alone on one resource an orbit, with the
+// capacity (links of the orbit) x bandwidth / W.
 //
 // Rings do not turn with their digits. A ring's edges are checked by counting instead: every rank's edge has rank 0's
 // orbits, and within an orbit every link is crossed equally often. That is the same partition, so both may share links.
@@ -76,9 +76,10 @@ class SymmetryCache {
 /// Boundaries of the machine itself (Cluster::natural_boundaries) are added to the query's.
 [[nodiscard]] const SymmetricView* symmetric_view(const Cluster& cluster, const SymmetryQuery& query);
 
-/// Where the edges of a ring lead: one ring for each member of a node (`per_node`), ring c entering each node at its c-th member and
-/// leaving it at the one before. So from position p: `along` inside the node carries all rings but one, `across` to the
-/// next node that one. A group within one node, or with one member a node, has the plain ring as `along` alone.
+/// Where the edges of a ring lead: one ring for each member of a node (`per_node`), ring c entering each node at its
+/// c-th member and leaving it at the one before. So from position p: `along` inside the node carries all rings but one,
+/// `across` to the next node that one. A group within one node, or with one member a node, has the plain ring as
+/// `along` alone.
 struct RingEdges {
   std::int64_t along;
   std::int64_t across;  // == own position where there is none

@@ -1,12 +1,13 @@
-// The schedule of DeepSpeed-MoE with expert sharding, as Parm describes it ([Parm] sec. III-A, fig. 3a; MODELS section 7):
+// The schedule of DeepSpeed-MoE with expert sharding, as Parm describes it ([Parm] sec. III-A, fig. 3a; MODELS section
+// 7):
 //
 //   forward   AG_ESP - gate - encode - A2A_EP - experts - AR_ESP - A2A_EP - decode - (ESP-Split, local)
 //   backward  AG_ESP - decode' - A2A_EP - experts' - A2A_EP - encode' - gate' - RS_ESP
 //
-// Every step waits for the one before. Tensor-parallel ranks all dispatch the same tokens. Without expert shards the ESP
-// collectives vanish and it is the plain expert parallelism of GShard.
-// Backward: the gradient of AR_ESP's result is the same on all shards and needs no communication; each shard's input
-// gradient is partial, and the reduce-scatter that mirrors AG_ESP adds them.
+// Every step waits for the one before. Tensor-parallel ranks all dispatch the same tokens. Without expert shards the
+// ESP collectives vanish and it is the plain expert parallelism of GShard. Backward: the gradient of AR_ESP's result is
+// the same on all shards and needs no communication; each shard's input gradient is partial, and the reduce-scatter
+// that mirrors AG_ESP adds them.
 #include "planner/moe_parts.hpp"
 
 namespace moeplan {

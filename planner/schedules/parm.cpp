@@ -7,9 +7,9 @@
 //   S2 backward  decode' - (split) - A2A* - experts' - SAA(A2A*, AG_MP) - encode' - gate'
 //
 // SAA, the simultaneous all-to-all and all-gather ([Parm] sec. III-D, fig. 5): the all-to-all runs in N_EP phases, in
-// each of which a rank exchanges with the N_ESP shards of one expert-parallel position; what a phase brought is summed over
-// the shards and gathered in the MP group while the next phase is on the wire.
-// "Dump" is virtual, as in the paper: the same rows are sent to each shard, no copy is made.
+// each of which a rank exchanges with the N_ESP shards of one expert-parallel position; what a phase brought is summed
+// over the shards and gathered in the MP group while the next phase is on the wire. "Dump" is virtual, as in the paper:
+// the same rows are sent to each shard, no copy is made.
 #include "planner/moe_parts.hpp"
 
 namespace moeplan {
@@ -110,10 +110,11 @@ class S2 : public Schedule {
       Slice own = parts.routed(part, experts, split(l));
       Slice whole = parts.routed(to, experts, prepend(union_of(l.groups.tp), split(l)));
       received.rows.behind = own.rows.behind = whole.rows.behind = j;
-      b.after(ready, collective("combine", OpClass::Combine, Stream::Inter,
-                                {.collective = Collective::AllToAll, .group = l.groups.ep_esp, .first = j, .count = 1,
-                                 .of = phases},
-                                parts.routed(from, Rows::Experts::Local, held(l)), received));
+      b.after(ready,
+              collective(
+                  "combine", OpClass::Combine, Stream::Inter,
+                  {.collective = Collective::AllToAll, .group = l.groups.ep_esp, .first = j, .count = 1, .of = phases},
+                  parts.routed(from, Rows::Experts::Local, held(l)), received));
       parts.sum_shards(arrived, part, split(l), experts, j);
       gathered.push_back(b.then(collective("all-gather", OpClass::TensorParallel, Stream::Intra,
                                            {.collective = Collective::AllGather, .group = l.groups.tp}, own, whole)));

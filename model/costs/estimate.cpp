@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <unordered_map>
 #include <vector>
 
 #include "model/costs/communication.hpp"
@@ -205,8 +206,7 @@ class Pricer {
     std::vector<std::vector<std::pair<LinkId, double>>> loads(size);
     for (const Flow& flow : flows) {
       const auto bytes = static_cast<double>(flow.bytes);
-      const Route route =
-          cluster_.routes.between(cluster_.gpu_of_rank[flow.from.index()], cluster_.gpu_of_rank[flow.to.index()]);
+      const Route& route = route_between(flow.from, flow.to);
       const auto from = static_cast<std::size_t>(family.position(flow.from));
       const auto to = static_cast<std::size_t>(family.position(flow.to));
       out[from] += bytes;
@@ -236,8 +236,19 @@ class Pricer {
     }
   }
 
+  /// Found once: a program's communications use the same pairs again and again.
+  const Route& route_between(RankId from, RankId to) {
+    const auto key = static_cast<std::uint64_t>(from.value()) << 32U | static_cast<std::uint32_t>(to.value());
+    const auto [it, is_new] = routes_.try_emplace(key);
+    if (is_new) {
+      it->second = cluster_.routes.between(cluster_.gpu_of_rank[from.index()], cluster_.gpu_of_rank[to.index()]);
+    }
+    return it->second;
+  }
+
   const Program& program_;
   const Cluster& cluster_;
+  std::unordered_map<std::uint64_t, Route> routes_;
   LinkLoad all_, own_;
   std::vector<double> total_;            // bytes by link, over the whole run
   const SymmetricView* view_ = nullptr;  // where all ranks are equal

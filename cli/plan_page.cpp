@@ -10,7 +10,7 @@ namespace moeplan {
 
 namespace {
 
-/// The classes in which `other` spends more than `best`, the most first: why it lost.
+/// The classes in which `other` spends more than `best`, the most first: why it lost; and the largest gain beside.
 std::string why(const Prediction& other, const Prediction& best) {
   struct Loss {
     std::string_view name;
@@ -34,7 +34,13 @@ std::string why(const Prediction& other, const Prediction& best) {
     if (losses[i].time <= Seconds(0) || losses[i].time < 0.05 * total) break;
     text += fmt::format("{}{} +{}", text.empty() ? "" : ", ", losses[i].name, human(losses[i].time));
   }
-  return text.empty() ? "as fast within rounding" : text;
+  if (text.empty()) return "as fast within rounding";
+  // What it gains elsewhere, where that is a good part of what it loses.
+  const Loss& gain = losses.back();
+  if (gain.time < Seconds(0) && -gain.time > 0.1 * losses.front().time) {
+    text += fmt::format("; but {} -{}", gain.name, human(-gain.time));
+  }
+  return text;
 }
 
 std::string candidate_table(const PlanReport& r) {

@@ -43,7 +43,10 @@ fs::path config_directory() {
   std::error_code ignored;
   const fs::path installed = fs::read_symlink("/proc/self/exe", ignored).parent_path() / "../share/moeplan/configs";
   if (fs::is_directory(installed, ignored)) return installed;
-  return fs::path(MOEPLAN_SOURCE_CONFIGS);
+  if (fs::is_directory(MOEPLAN_SOURCE_CONFIGS, ignored)) return fs::path(MOEPLAN_SOURCE_CONFIGS);
+  // Sources that were moved after they were built: build/PRESET/cli/moeplan.
+  const fs::path beside = fs::read_symlink("/proc/self/exe", ignored).parent_path() / "../../../configs";
+  return fs::is_directory(beside, ignored) ? beside : fs::path(MOEPLAN_SOURCE_CONFIGS);
 }
 
 std::vector<std::string> config_names(const std::string& kind) {

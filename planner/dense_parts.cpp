@@ -3,14 +3,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "model/base/whole_numbers.hpp"
 #include "model/costs/memory.hpp"
 #include "planner/moe_parts.hpp"
 
 namespace moeplan {
 
 namespace {
-
-constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 /// A projection of the attention part. `attended`: the attention kernel reads what it writes.
 struct AttentionProjection {

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 
+#include "model/base/whole_numbers.hpp"
 #include "model/costs/memory.hpp"
 #include "planner/dense_parts.hpp"
 #include "planner/moe_parts.hpp"
@@ -255,7 +256,7 @@ RoutingCounts routing_counts(const Moe& moe, const Workload& workload, std::int6
                                       static_cast<double>(tokens_per_rank) / static_cast<double>(moe.num_experts));
     return RoutingCounts::uniform(degrees.world(), moe.num_experts, static_cast<std::int64_t>(capacity));
   }
-  const std::int64_t held = (moe.num_experts + degrees.ep - 1) / degrees.ep;
+  const std::int64_t held = ceil_div(moe.num_experts, degrees.ep);
   return make_routing(workload.routing, degrees.world(), moe.num_experts, tokens_per_rank, moe.top_k, held);
 }
 

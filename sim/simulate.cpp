@@ -7,12 +7,12 @@
 #include <map>
 #include <queue>
 #include <tuple>
-#include <unordered_map>
 
 #include "model/costs/communication.hpp"
 #include "model/costs/compute.hpp"
 #include "model/program/equal_ranks.hpp"
 #include "model/program/resolve.hpp"
+#include "model/specs/rank_routes.hpp"
 #include "sim/program_cursor.hpp"
 
 namespace moeplan {
@@ -94,11 +94,9 @@ struct InStep {
 class Engine {
  public:
   Engine(const Program& program, const Cluster& cluster, const SimulateOptions& options)
-      : program_(program), cluster_(cluster), options_(options), network_(options.network()) {
+      : program_(program), cluster_(cluster), options_(options), network_(options.network()), routes_(cluster) {
     assert(program.world_size <= cluster.world_size() && "the cluster has a GPU for every rank");
-    if (options.use_symmetry && program.world_size == cluster.world_size() && program.world_size > 1) {
-      if (const auto query = symmetry_query(program)) view_ = symmetric_view(cluster, *query);
-    }
+    if (options.use_symmetry) view_ = equal_ranks_view(program, cluster);
     if (view_) {
       for (const double capacity : view_->capacity) network_->add_resource(capacity);
     } else {
@@ -384,7 +382,8 @@ class Engine {
       const RankId peer = flow.from == r ? flow.to : flow.from;
       if (!view_ && !e.arrived[static_cast<std::size_t>(family.position(peer))]) continue;
       Seconds delay = e.cost.startup;
-      if (e.cost.add_route_latency) delay += view_ ? way_to(flow.to).latency : route(flow.from, flow.to).latency;
+      if (e.cost.add_route_latency)
+        delay += view_ ? way_to(flow.to).latency : routes_.between(flow.from, flow.to).latency;
       starts[now_ + SimTime::from_seconds(delay)].push_back(f);
     }
     for (auto& [time, flows] : starts) {
@@ -414,7 +413,7 @@ class Engine {
       if (view_) {
         for (const auto& [orbit, share] : way_to(flow.to).orbits) uses.push_back({ResourceId(orbit), share});
       } else {
-        for (const RouteLink& l : route(flow.from, flow.to).links)
+        for (const RouteLink& l : routes_.between(flow.from, flow.to).links)
           uses.push_back({ResourceId(l.link.value()), l.share});
       }
       if (e.cost.rate_cap) {
@@ -454,15 +453,6 @@ class Engine {
 
   const SymmetricView::Way& way_to(RankId to) const {
     return view_->ways[static_cast<std::size_t>(view_->way_to[to.index()])];
-  }
-
-  const Route& route(RankId from, RankId to) {
-    const auto key = static_cast<std::uint64_t>(from.value()) << 32U | static_cast<std::uint32_t>(to.value());
-    const auto [it, is_new] = routes_.try_emplace(key);
-    if (is_new) {
-      it->second = cluster_.routes.between(cluster_.gpu_of_rank[from.index()], cluster_.gpu_of_rank[to.index()]);
-    }
-    return it->second;
   }
 
   // --- Repeats ---
@@ -581,7 +571,7 @@ class Engine {
   std::vector<FlowId> completed_;
   double network_clock_ = 0;
   std::map<std::tuple<std::int32_t, int, int, double>, ResourceId> caps_;
-  std::unordered_map<std::uint64_t, Route> routes_;
+  RankRoutes routes_;
 
   std::vector<std::optional<InStep>> in_step_;  // by nesting level: where this iteration began, if in step
   std::vector<double> skipped_bytes_;

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "model/base/whole_numbers.hpp"
+
 namespace moeplan {
 
 namespace {
-
-constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 double flops_of(const GemmShape& s) {
   return 2.0 * static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k);

@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <array>
 #include <optional>
-#include <unordered_map>
 #include <vector>
 
 #include "model/costs/communication.hpp"
 #include "model/costs/compute.hpp"
 #include "model/program/equal_ranks.hpp"
 #include "model/program/resolve.hpp"
+#include "model/specs/rank_routes.hpp"
 
 namespace moeplan {
 
@@ -57,14 +57,13 @@ class Pricer {
   Pricer(const Program& program, const Cluster& cluster)
       : program_(program),
         cluster_(cluster),
+        routes_(cluster),
         all_(cluster.topology.links.size()),
         own_(cluster.topology.links.size()),
         total_(cluster.topology.links.size(), 0.0) {}
 
   Estimate run() {
-    if (program_.world_size == cluster_.world_size() && program_.world_size > 1) {
-      if (const auto query = symmetry_query(program_)) view_ = symmetric_view(cluster_, *query);
-    }
+    view_ = equal_ranks_view(program_, cluster_);
     const std::size_t world = ranks();
     if (view_) orbit_time_.assign(view_->capacity.size(), 0.0);
     std::vector<double> path(world, 0.0), busy(world * kStreams, 0.0);
@@ -206,7 +205,7 @@ class Pricer {
     std::vector<std::vector<std::pair<LinkId, double>>> loads(size);
     for (const Flow& flow : flows) {
       const auto bytes = static_cast<double>(flow.bytes);
-      const Route& route = route_between(flow.from, flow.to);
+      const Route& route = routes_.between(flow.from, flow.to);
       const auto from = static_cast<std::size_t>(family.position(flow.from));
       const auto to = static_cast<std::size_t>(family.position(flow.to));
       out[from] += bytes;
@@ -236,19 +235,9 @@ class Pricer {
     }
   }
 
-  /// Found once: a program's communications use the same pairs again and again.
-  const Route& route_between(RankId from, RankId to) {
-    const auto key = static_cast<std::uint64_t>(from.value()) << 32U | static_cast<std::uint32_t>(to.value());
-    const auto [it, is_new] = routes_.try_emplace(key);
-    if (is_new) {
-      it->second = cluster_.routes.between(cluster_.gpu_of_rank[from.index()], cluster_.gpu_of_rank[to.index()]);
-    }
-    return it->second;
-  }
-
   const Program& program_;
   const Cluster& cluster_;
-  std::unordered_map<std::uint64_t, Route> routes_;
+  RankRoutes routes_;
   LinkLoad all_, own_;
   std::vector<double> total_;            // bytes by link, over the whole run
   const SymmetricView* view_ = nullptr;  // where all ranks are equal

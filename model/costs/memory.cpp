@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "model/base/whole_numbers.hpp"
 #include "model/program/resolve.hpp"
 
 namespace moeplan {
@@ -61,7 +62,7 @@ RankParameters rank_parameters(const ModelSpec& model, const Degrees& degrees) {
       const auto one = static_cast<double>(ffn_parameters(moe->expert, model.hidden_size));
       const auto times = static_cast<double>(run.repeat);
       experts += times * static_cast<double>(moe->num_experts) * one;
-      held += times * static_cast<double>((moe->num_experts + degrees.ep - 1) / degrees.ep) * one;
+      held += times * static_cast<double>(ceil_div(moe->num_experts, degrees.ep)) * one;
     }
   }
   const auto total = static_cast<double>(count_parameters(model).total);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "model/base/whole_numbers.hpp"
 #include "model/program/resolve.hpp"
 
 namespace moeplan {
@@ -20,7 +21,7 @@ std::optional<std::int64_t> even_rows(const Program& program, const Rows& rows) 
         if (n % size != 0) return std::nullopt;
         n /= size;
         break;
-      case RowStep::Kind::Chunk: n = n * (step->index + 1) / step->count - n * step->index / step->count; break;
+      case RowStep::Kind::Chunk: n = part(n, step->index, step->count); break;
     }
   }
   return n;
@@ -87,6 +88,12 @@ std::optional<SymmetryQuery> symmetry_query(const Program& program) {
   std::sort(query.rings.begin(), query.rings.end());
   query.rings.erase(std::unique(query.rings.begin(), query.rings.end()), query.rings.end());
   return query;
+}
+
+const SymmetricView* equal_ranks_view(const Program& program, const Cluster& cluster) {
+  if (program.world_size != cluster.world_size() || program.world_size == 1) return nullptr;
+  const auto query = symmetry_query(program);
+  return query ? symmetric_view(cluster, *query) : nullptr;
 }
 
 }  // namespace moeplan

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "model/program/program.hpp"
+#include "model/specs/cluster.hpp"
 #include "model/specs/symmetry.hpp"
 
 namespace moeplan {
@@ -12,5 +13,9 @@ namespace moeplan {
 /// differs already: counts that are not uniform, experts or rows that do not divide, a broadcast's root. Sufficient,
 /// not necessary.
 [[nodiscard]] std::optional<SymmetryQuery> symmetry_query(const Program& program);
+
+/// The machine as rank 0 sees it, where all of its ranks run the Program and are provably equal; else null. The view
+/// lives with the cluster.
+[[nodiscard]] const SymmetricView* equal_ranks_view(const Program& program, const Cluster& cluster);
 
 }  // namespace moeplan

@@ -30,9 +30,9 @@ bool is_rounding(SimTime rest, SimTime of) {
 
 }  // namespace
 
-PathHolders::PathHolders(const Program& program, const Cluster& cluster) : program_(program), cluster_(cluster) {
-  if (program.world_size != cluster.world_size() || program.world_size == 1) return;
-  if (const auto query = symmetry_query(program)) view_ = symmetric_view(cluster, *query);
+PathHolders::PathHolders(const Program& program, const Cluster& cluster)
+    : program_(program), cluster_(cluster), routes_(cluster) {
+  view_ = equal_ranks_view(program, cluster);
 }
 
 std::vector<HeldTime> PathHolders::of_computation(const Operation& operation, RankId rank, SimTime duration) const {
@@ -93,7 +93,7 @@ const PathHolders::Part& PathHolders::part(BlockId block, std::int32_t index, Ra
   for (const Flow& f : flows) {
     p.peers.push_back(f.from == rank ? f.to : f.from);
     most = std::max({most, all.out[f.from.index()], all.in[f.to.index()]});
-    const Route& way = route(f.from, f.to);
+    const Route& way = routes_.between(f.from, f.to);
     latency = std::max(latency, way.latency);
     for (const RouteLink& l : way.links) {
       const Seconds time(all.link_seconds[l.link.index()]);
@@ -130,7 +130,7 @@ const PathHolders::Load& PathHolders::load(BlockId block, std::int32_t index) {
       const auto bytes = static_cast<double>(f.bytes);
       all.out[f.from.index()] += bytes;
       all.in[f.to.index()] += bytes;
-      for (const RouteLink& l : route(f.from, f.to).links) {
+      for (const RouteLink& l : routes_.between(f.from, f.to).links) {
         all.link_seconds[l.link.index()] += bytes * l.share / links[l.link.index()].bandwidth.value();
       }
     }
@@ -155,14 +155,6 @@ void PathHolders::add_equal_ranks(const Operation& operation, Load& all) const {
   for (std::size_t l = 0; l < all.link_seconds.size(); ++l) {
     all.link_seconds[l] = orbit_seconds[static_cast<std::size_t>(view_->orbit_of_link[l])];
   }
-}
-
-const Route& PathHolders::route(RankId from, RankId to) {
-  const auto [it, is_new] = routes_.try_emplace({from, to});
-  if (is_new) {
-    it->second = cluster_.routes.between(cluster_.gpu_of_rank[from.index()], cluster_.gpu_of_rank[to.index()]);
-  }
-  return it->second;
 }
 
 }  // namespace moeplan

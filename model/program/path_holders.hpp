@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "model/program/critical_path.hpp"
+#include "model/specs/rank_routes.hpp"
 
 namespace moeplan {
 
@@ -51,14 +52,13 @@ class PathHolders {
   const Part& part(BlockId block, std::int32_t operation, RankId rank);
   const Load& load(BlockId block, std::int32_t operation);
   void add_equal_ranks(const Operation& operation, Load& all) const;
-  const Route& route(RankId from, RankId to);
 
   const Program& program_;
   const Cluster& cluster_;
   const SymmetricView* view_ = nullptr;  // where all ranks are equal
   std::map<std::tuple<BlockId, std::int32_t, RankId>, Part> parts_;
   std::map<std::pair<BlockId, std::int32_t>, Load> loads_;
-  std::map<std::pair<RankId, RankId>, Route> routes_;
+  RankRoutes routes_;
 };
 
 }  // namespace moeplan

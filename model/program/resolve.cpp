@@ -4,14 +4,11 @@
 #include <cassert>
 #include <span>
 
+#include "model/base/whole_numbers.hpp"
+
 namespace moeplan {
 
 namespace {
-
-/// The part `index` of `count` of n rows, the parts as equal as whole numbers allow.
-std::int64_t part(std::int64_t n, std::int64_t index, std::int64_t count) {
-  return n * (index + 1) / count - n * index / count;
-}
 
 /// Rows for one expert along the rest of a path.
 std::int64_t expert_rows(const Program& program, const RoutingTable& table, std::span<const RowStep> path, RankId rank,

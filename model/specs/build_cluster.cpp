@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "model/base/whole_numbers.hpp"
 #include "model/specs/cluster.hpp"
 #include "model/specs/cluster_template.hpp"
 #include "model/specs/machine_reader.hpp"
@@ -24,7 +25,7 @@ Topology grown(const ClusterTemplate& machine, std::optional<std::int64_t> world
   if (wanted > exist && !machine.fabric) {
     fail(fmt::format("world {} needs {} GPUs; the cluster has {} and no fabric to grow by", wanted, wanted, exist));
   }
-  return expand(machine, (wanted + machine.gpus_per_node - 1) / machine.gpus_per_node);
+  return expand(machine, ceil_div(wanted, machine.gpus_per_node));
 }
 
 Topology grown(const Topology& machine, std::optional<std::int64_t> world) {

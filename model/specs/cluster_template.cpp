@@ -5,13 +5,12 @@
 #include <algorithm>
 
 #include "model/base/diagnostics.hpp"
+#include "model/base/whole_numbers.hpp"
 #include "model/specs/machine_reader.hpp"
 
 namespace moeplan {
 
 namespace {
-
-std::int64_t divided_up(std::int64_t n, std::int64_t by) { return (n + by - 1) / by; }
 
 class Builder {
  public:
@@ -38,9 +37,9 @@ class Builder {
   [[nodiscard]] std::int64_t nics_per_node() const { return machine_.fabric ? machine_.fabric->nics_per_node : 0; }
   /// Groups of nodes_per_leaf nodes that exist, of which the first `nodes_` nodes are built.
   [[nodiscard]] std::int64_t groups() const {
-    return divided_up(std::max(nodes_, machine_.nodes), machine_.fabric->nodes_per_leaf);
+    return ceil_div(std::max(nodes_, machine_.nodes), machine_.fabric->nodes_per_leaf);
   }
-  [[nodiscard]] std::int64_t groups_built() const { return divided_up(nodes_, machine_.fabric->nodes_per_leaf); }
+  [[nodiscard]] std::int64_t groups_built() const { return ceil_div(nodes_, machine_.fabric->nodes_per_leaf); }
 
   /// The number of links, from above, before any is made.
   void check_size() const {
@@ -85,8 +84,7 @@ class Builder {
   }
 
   [[nodiscard]] std::int64_t bridge_count(const PcieTree& tree) const {
-    return divided_up(machine_.gpus_per_node,
-                      std::max<std::int64_t>(1, tree.gpus_per_switch) * tree.switches_per_bridge);
+    return ceil_div(machine_.gpus_per_node, std::max<std::int64_t>(1, tree.gpus_per_switch) * tree.switches_per_bridge);
   }
 
   void add_tree(const PcieTree& tree, int node, const std::vector<VertexId>& gpus, const std::vector<VertexId>& nics) {

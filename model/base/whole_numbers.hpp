@@ -1,0 +1,16 @@
+// Dividing whole numbers of things.
+#pragma once
+
+#include <cstdint>
+
+namespace moeplan {
+
+/// a / b rounded up; a >= 0, b > 0.
+[[nodiscard]] constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+/// How many of n things are in part `index` of `count`, the parts as equal as whole numbers allow.
+[[nodiscard]] constexpr std::int64_t part(std::int64_t n, std::int64_t index, std::int64_t count) {
+  return n * (index + 1) / count - n * index / count;
+}
+
+}  // namespace moeplan

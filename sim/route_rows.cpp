@@ -1,16 +1,19 @@
 #include "sim/route_rows.hpp"
 
+#include <algorithm>
+
 #include "model/specs/cluster.hpp"
 
 namespace moeplan {
 
 namespace {
 
-constexpr std::size_t kMostBytes = std::size_t{256} << 20;
+constexpr std::size_t kMostBytes = std::size_t{32} << 20;
+constexpr int kMostTimesFull = 64;  // 2 GiB of rows, some seconds of searching: then the order of questions is wild
 
 }  // namespace
 
-RouteRows::RouteRows(const Cluster& cluster) : cluster_(cluster), rows_(cluster.gpu_of_rank.size()) {
+RouteRows::RouteRows(const Cluster& cluster) : cluster_(cluster) {
   const Topology& topology = cluster.topology;
   first_out_.assign(topology.vertices.size() + 1, 0);
   for (const Link& l : topology.links) ++first_out_[l.from.index() + 1];
@@ -19,6 +22,8 @@ RouteRows::RouteRows(const Cluster& cluster) : cluster_(cluster), rows_(cluster.
   std::vector<std::size_t> next(first_out_.begin(), first_out_.end() - 1);
   for (std::size_t l = 0; l < topology.links.size(); ++l) out_[next[topology.links[l].from.index()]++] = LinkId(l);
   reached_.resize(topology.vertices.size());
+  find_chains();
+  find_exits();
 }
 
 TrafficNetwork RouteRows::network() {
@@ -28,27 +33,131 @@ TrafficNetwork RouteRows::network() {
   return network;
 }
 
-void RouteRows::append(RankId src, RankId dst, std::vector<FlowUse>& uses) {
-  Row& row = rows_[src.index()];
-  if (row.first.empty() && bytes_ < kMostBytes) fill(src, row);
-  if (row.first.empty() || row.is_split[dst.index()]) {
-    const Route route = cluster_.routes.between(cluster_.gpu_of_rank[src.index()], cluster_.gpu_of_rank[dst.index()]);
-    for (const RouteLink& l : route.links) uses.push_back({ResourceId(l.link.value()), l.share});
-    return;
+/// The link after `link` in its chain.
+std::optional<LinkId> RouteRows::next_in_chain(LinkId link) const {
+  const std::vector<Link>& links = cluster_.topology.links;
+  const VertexId v = links[link.index()].to;
+  if (!passes_[v.index()]) return std::nullopt;
+  const LinkId first = out_[first_out_[v.index()]];
+  return links[first.index()].to == links[link.index()].from ? out_[first_out_[v.index()] + 1] : first;
+}
+
+void RouteRows::find_chains() {
+  const Topology& topology = cluster_.topology;
+  const std::vector<Link>& links = topology.links;
+  std::vector<std::vector<VertexId>> neighbours_in(topology.vertices.size());
+  for (const Link& l : links) neighbours_in[l.to.index()].push_back(l.from);
+  passes_.assign(topology.vertices.size(), false);
+  for (std::size_t v = 0; v < topology.vertices.size(); ++v) {
+    const std::vector<VertexId>& in = neighbours_in[v];
+    if (topology.vertices[v].kind == VertexKind::Gpu || in.size() != 2 || first_out_[v + 1] != first_out_[v] + 2) {
+      continue;
+    }
+    const VertexId a = links[out_[first_out_[v]].index()].to;
+    const VertexId b = links[out_[first_out_[v] + 1].index()].to;
+    passes_[v] = a != b && ((in[0] == a && in[1] == b) || (in[0] == b && in[1] == a));
   }
-  for (std::uint32_t i = row.first[dst.index()]; i < row.first[dst.index() + 1]; ++i) {
-    uses.push_back({ResourceId(row.link[i].value()), 1.0});
+  is_left_out_.assign(links.size(), false);
+  for (std::size_t l = 0; l < links.size(); ++l) {
+    if (passes_[links[l].from.index()]) continue;  // not the first of its chain
+    LinkId narrowest(l);
+    for (auto next = next_in_chain(narrowest); next; next = next_in_chain(*next)) {
+      const bool is_narrower = links[next->index()].bandwidth < links[narrowest.index()].bandwidth;
+      is_left_out_[is_narrower ? narrowest.index() : next->index()] = true;
+      if (is_narrower) narrowest = *next;
+    }
   }
 }
 
+void RouteRows::find_exits() {
+  const Topology& topology = cluster_.topology;
+  std::vector<std::int32_t> row_of(topology.vertices.size(), -1);
+  for (const VertexId gpu : cluster_.gpu_of_rank) {
+    first_exit_.push_back(exits_.size());
+    for (std::size_t k = first_out_[gpu.index()]; k < first_out_[gpu.index() + 1]; ++k) {
+      LinkId last = out_[k];
+      Exit exit{last, 1, 0};
+      for (auto next = next_in_chain(last); next; next = next_in_chain(*next)) {
+        last = *next;
+        ++exit.hops;
+        if (!is_left_out_[last.index()]) exit.link = last;
+      }
+      const VertexId end = topology.links[last.index()].to;
+      if (row_of[end.index()] < 0) {
+        row_of[end.index()] = static_cast<std::int32_t>(rows_.size());
+        rows_.emplace_back().start = end;
+      }
+      exit.row = row_of[end.index()];
+      exits_.push_back(exit);
+    }
+  }
+  first_exit_.push_back(exits_.size());
+}
+
+void RouteRows::append(RankId src, RankId dst, std::vector<FlowUse>& uses) {
+  if (src == dst) return;
+  if (source_ != src) turn_to(src);
+  const Exit* best = nullptr;
+  const Reach* best_reach = nullptr;
+  const Row* best_row = nullptr;
+  int hops = 0;
+  bool is_several = source_ != src;
+  if (source_ == src) {
+    for (std::size_t e = first_exit_[src.index()]; e < first_exit_[src.index() + 1]; ++e) {
+      const Row& row = rows_[static_cast<std::size_t>(exits_[e].row)];
+      const std::size_t i = dst.index() - row.begin;  // wraps round below `begin`
+      if (i + 1 >= row.ranks.size() || row.ranks[i].hops < 0) continue;
+      const int total = exits_[e].hops + row.ranks[i].hops;
+      if (best != nullptr && total > hops) continue;
+      is_several = (best != nullptr && total == hops) || row.ranks[i].is_several;
+      best = &exits_[e];
+      best_reach = &row.ranks[i];
+      best_row = &row;
+      hops = total;
+    }
+  }
+  if (is_several) {
+    const Route route = cluster_.routes.between(cluster_.gpu_of_rank[src.index()], cluster_.gpu_of_rank[dst.index()]);
+    for (const RouteLink& l : route.links) {
+      if (!is_left_out_[l.link.index()]) uses.push_back({ResourceId(l.link.value()), l.share});
+    }
+    return;
+  }
+  if (best == nullptr) return;
+  uses.push_back({ResourceId(best->link.value()), 1.0});
+  for (std::uint32_t i = best_reach[0].first; i < best_reach[1].first; ++i) {
+    uses.push_back({ResourceId(best_row->links[i].value()), 1.0});
+  }
+}
+
+/// Fills the rows of the source's exits, if it may.
+void RouteRows::turn_to(RankId src) {
+  if (bytes_ > kMostBytes) {
+    if (times_full_ == kMostTimesFull) return;
+    ++times_full_;
+    for (Row& row : rows_) {
+      const VertexId start = row.start;
+      row = {};
+      row.start = start;
+    }
+    bytes_ = 0;
+  }
+  for (std::size_t e = first_exit_[src.index()]; e < first_exit_[src.index() + 1]; ++e) {
+    Row& row = rows_[static_cast<std::size_t>(exits_[e].row)];
+    if (!row.is_filled) fill(row);
+  }
+  source_ = src;
+}
+
 void RouteRows::search(VertexId source) {
-  reached_.assign(reached_.size(), {});
+  for (const VertexId v : queue_) reached_[v.index()] = {};
   reached_[source.index()].hops = 0;
   queue_ = {source};
+  if (cluster_.topology.vertices[source.index()].kind == VertexKind::Gpu) return;  // does not forward
   for (std::size_t i = 0; i < queue_.size(); ++i) {
     const VertexId u = queue_[i];
     const Reached from = reached_[u.index()];
-    if (u != source && cluster_.topology.vertices[u.index()].kind == VertexKind::Gpu) continue;  // does not forward
+    if (cluster_.topology.vertices[u.index()].kind == VertexKind::Gpu) continue;
     for (std::size_t k = first_out_[u.index()]; k < first_out_[u.index() + 1]; ++k) {
       const VertexId v = cluster_.topology.links[out_[k].index()].to;
       Reached& to = reached_[v.index()];
@@ -62,28 +171,30 @@ void RouteRows::search(VertexId source) {
   }
 }
 
-void RouteRows::fill(RankId src, Row& row) {
-  const VertexId source = cluster_.gpu_of_rank[src.index()];
-  search(source);
-  const std::size_t ranks = rows_.size();
-  row.first.reserve(ranks + 1);
-  row.is_split.assign(ranks, false);
-  row.first.push_back(0);
-  for (std::size_t r = 0; r < ranks; ++r) {
-    const VertexId end = cluster_.gpu_of_rank[r];
-    const Reached& at = reached_[end.index()];
-    if (at.hops > 0 && at.is_several) {
-      row.is_split[r] = true;
-    } else if (at.hops > 0) {
-      row.link.resize(row.link.size() + static_cast<std::size_t>(at.hops));
-      std::size_t i = row.link.size();
-      for (VertexId v = end; v != source; v = cluster_.topology.links[row.link[i].index()].from) {
-        row.link[--i] = reached_[v.index()].by;
-      }
+void RouteRows::fill(Row& row) {
+  search(row.start);
+  row.is_filled = true;
+  const auto is_reached = [&](VertexId gpu) { return reached_[gpu.index()].hops >= 0; };
+  const std::vector<VertexId>& gpus = cluster_.gpu_of_rank;
+  const auto begin = std::find_if(gpus.begin(), gpus.end(), is_reached);
+  const auto end = std::find_if(gpus.rbegin(), std::make_reverse_iterator(begin), is_reached).base();
+  if (begin == end) return;
+  row.begin = static_cast<std::uint32_t>(begin - gpus.begin());
+  row.ranks.reserve(static_cast<std::size_t>(end - begin) + 1);
+  for (auto gpu = begin; gpu != end; ++gpu) {
+    const Reached& at = reached_[gpu->index()];
+    const std::size_t first = row.links.size();
+    row.ranks.push_back({static_cast<std::uint32_t>(first), at.hops, at.is_several});
+    if (at.hops < 0 || at.is_several) continue;
+    for (VertexId v = *gpu; v != row.start;) {
+      const LinkId by = reached_[v.index()].by;
+      if (!is_left_out_[by.index()]) row.links.push_back(by);
+      v = cluster_.topology.links[by.index()].from;
     }
-    row.first.push_back(static_cast<std::uint32_t>(row.link.size()));
+    std::reverse(row.links.begin() + static_cast<std::ptrdiff_t>(first), row.links.end());
   }
-  bytes_ += row.first.size() * sizeof(row.first[0]) + row.link.size() * sizeof(row.link[0]);
+  row.ranks.push_back({static_cast<std::uint32_t>(row.links.size()), -1, false});
+  bytes_ += row.ranks.size() * sizeof(Reach) + row.links.capacity() * sizeof(LinkId);
 }
 
 }  // namespace moeplan

@@ -6,19 +6,9 @@
 
 namespace moeplan {
 
-namespace {
-
-/// Least first; the first flow first where targets tie.
-constexpr auto kLater = [](const auto& a, const auto& b) {
-  return a.target != b.target ? a.target > b.target : a.flow > b.flow;
-};
-
-}  // namespace
-
-void FastNetwork::reserve(std::size_t flows) {
-  flows_.reserve(flows);
-  way_.reserve(2 * flows);
-  starting_.reserve(flows);
+void FastNetwork::reserve(std::size_t flows, std::size_t uses) {
+  flows_.reserve(flows + 1);
+  way_.reserve(uses);
 }
 
 ResourceId FastNetwork::add_resource(double capacity_bytes_per_s) {
@@ -68,45 +58,72 @@ FlowId FastNetwork::start(std::span<const FlowUse> uses, double bytes, double we
     immediate_.push_back(id);
     return id;
   }
-  const auto f = static_cast<std::int32_t>(flows_.size());
+  const std::int32_t f = number_of(flows_.back());
   for (std::size_t use = at(first); use < way_.size(); ++use) {
-    std::vector<Member>& members = link(way_[use].link).members;
+    std::vector<std::int32_t>& members = link(way_[use].link).members;
     way_[use].place = static_cast<std::int32_t>(members.size());
-    members.push_back({f, kNobody});
+    members.push_back(f);
   }
-  flows_.push_back(
-      {bytes, id.value(), first, interned_loads(new_loads_), static_cast<std::int16_t>(new_loads_.size()), kNobody});
-  starting_.push_back(f);
+  flows_.back() = {bytes, first, kNobody};
+  flows_.push_back({0, static_cast<std::int32_t>(way_.size()), kEnded});
+  if (!ids_.empty() || id.value() != f) {
+    while (ids_.size() < at(f)) ids_.push_back(static_cast<std::int32_t>(ids_.size()));
+    ids_.push_back(id.value());
+  }
+  if (const std::int32_t loads = interned_loads(new_loads_); !loads_.empty() || loads != 0) {
+    loads_.resize(at(f));
+    loads_.push_back(loads);
+  }
   ++running_;
   return id;
 }
 
 double FastNetwork::remaining(const Flow& f) const {
   if (f.owner == kNobody) return f.target;
-  const Link& l = links_[at(owner_of(f))];
+  const Link& l = links_[at(f.owner)];
   return std::max(0.0, f.target - (l.clock + l.level * (now_ - l.clock_time)));
 }
 
 bool FastNetwork::is_current(std::int32_t l, const Due& due) const {
   const Flow& f = flows_[at(due.flow)];
-  return f.owner >= 0 && f.target == due.target && owner_of(f) == l;
+  return f.owner == l && f.target == due.target;
 }
 
-void FastNetwork::drop_stale_due(std::int32_t l) {
-  std::vector<Due>& due = link(l).due;
-  while (!due.empty() && !is_current(l, due.front())) {
-    std::pop_heap(due.begin(), due.end(), kLater);
-    due.pop_back();
+/// Brings the owned flow that ends next to the front of the heap; false if the link owns none.
+bool FastNetwork::find_due(std::int32_t l) {
+  Link& k = link(l);
+  while (!k.due.empty() && !is_current(l, k.due.front())) {
+    std::pop_heap(k.due.begin(), k.due.end(), std::greater<>());
+    k.due.pop_back();
   }
+  if (k.due.empty() && k.owned > 0) collect_due(l);
+  return !k.due.empty();
+}
+
+/// Fills the heap anew with the quarter of the owned flows that end first.
+void FastNetwork::collect_due(std::int32_t l) {
+  constexpr std::ptrdiff_t kFew = 64;  // so many are collected together
+  Link& k = link(l);
+  collected_.clear();
+  for (std::size_t m = 0; m < at(k.owned); ++m) collected_.push_back({flow(k.members[m]).target, k.members[m]});
+  auto end = collected_.end();
+  k.horizon = kNoHorizon;
+  if (k.owned > kFew) {
+    end = collected_.begin() + std::max<std::ptrdiff_t>(kFew, k.owned / 4);
+    std::nth_element(collected_.begin(), end - 1, collected_.end(), std::less<>());
+    k.horizon = *(end - 1);
+  }
+  k.due.assign(collected_.begin(), end);
+  std::make_heap(k.due.begin(), k.due.end(), std::greater<>());
 }
 
 void FastNetwork::push_due(std::int32_t l, std::int32_t f) {
-  std::vector<Due>& due = link(l).due;
-  due.push_back({flow(f).target, f});
-  std::push_heap(due.begin(), due.end(), kLater);
+  Link& k = link(l);
+  const Due due{flow(f).target, f};
+  if (due > k.horizon) return;
+  k.due.push_back(due);
+  std::push_heap(k.due.begin(), k.due.end(), std::greater<>());
 }
-
-void FastNetwork::order_due(std::int32_t l) { std::make_heap(link(l).due.begin(), link(l).due.end(), kLater); }
 
 double FastNetwork::end_of(std::int32_t l) const {
   const Link& k = links_[at(l)];
@@ -114,9 +131,8 @@ double FastNetwork::end_of(std::int32_t l) const {
 }
 
 void FastNetwork::schedule(std::int32_t l) {
-  drop_stale_due(l);
   Link& k = link(l);
-  const double end = k.due.empty() || k.level == kInfinity ? kInfinity : end_of(l);
+  const double end = find_due(l) && k.level < kInfinity ? end_of(l) : kInfinity;
   if (end >= k.end) return;  // the entry in ends_ is a lower bound: looked at again when it is met
   k.end = end;
   ends_.push_back({end, l});
@@ -129,10 +145,7 @@ std::optional<double> FastNetwork::next_completion() {
   while (!ends_.empty()) {
     const Ranked first = ends_.front();
     Link& k = link(first.link);
-    if (first.key == k.end) {
-      drop_stale_due(first.link);
-      if (!k.due.empty() && end_of(first.link) <= first.key) return first.key;
-    }
+    if (first.key == k.end && find_due(first.link) && end_of(first.link) <= first.key) return first.key;
     std::pop_heap(ends_.begin(), ends_.end(), std::greater<>());
     ends_.pop_back();
     if (first.key != k.end) continue;
@@ -144,11 +157,15 @@ std::optional<double> FastNetwork::next_completion() {
 
 void FastNetwork::complete(std::int32_t f) {
   Flow& ending = flow(f);
-  const std::int32_t l = owner_of(ending);
+  const std::int32_t l = ending.owner;
   Link& owner = link(l);
-  for (int use = 0; use < ending.count; ++use) {
+  double owned_load = 0;
+  for (int use = 0; use < count(ending); ++use) {
     Link& k = link(way(ending, use));
-    if (use == ending.owner) continue;
+    if (way(ending, use) == l) {
+      owned_load = load(ending, use);
+      continue;
+    }
     if (!k.kept) {
       k.ceiling_sum -= load(ending, use) * owner.ceiling;
       continue;
@@ -156,9 +173,9 @@ void FastNetwork::complete(std::int32_t f) {
     drop_push(l, ending, use);
     add_rate(way(ending, use), -load(ending, use) * owner.level);
   }
-  owner.owned_load -= load(ending, ending.owner);
+  owner.owned_load -= owned_load;
   remove(f);
-  mend_owned_load(l, load(ending, ending.owner));
+  mend_owned_load(l, owned_load);
   ending.owner = kEnded;
   --running_;
   mark(l);
@@ -169,7 +186,7 @@ void FastNetwork::process_event(double t, std::vector<FlowId>& completed) {
   now_ = t;
   completed.insert(completed.end(), immediate_.begin(), immediate_.end());
   immediate_.clear();
-  std::vector<std::int32_t> ended;
+  bool has_ended = false;
   std::vector<std::int32_t> met;
   while (!ends_.empty() && ends_.front().key <= last) {
     const Ranked first = ends_.front();
@@ -179,19 +196,18 @@ void FastNetwork::process_event(double t, std::vector<FlowId>& completed) {
     if (first.key != k.end) continue;
     k.end = kInfinity;
     met.push_back(first.link);
-    for (drop_stale_due(first.link); !k.due.empty(); drop_stale_due(first.link)) {
-      if (end_of(first.link) > last) break;
+    while (find_due(first.link) && end_of(first.link) <= last) {
       const std::int32_t f = k.due.front().flow;
-      ended.push_back(f);
-      completed.push_back(FlowId(flow(f).id));
-      std::pop_heap(k.due.begin(), k.due.end(), kLater);
+      has_ended = true;
+      completed.push_back(id_of(f));
+      std::pop_heap(k.due.begin(), k.due.end(), std::greater<>());
       k.due.pop_back();
       complete(f);
     }
   }
   settle();
   for (const std::int32_t l : met) schedule(l);
-  if (!ended.empty()) ++counters_.events;
+  if (has_ended) ++counters_.events;
   if (checked_) check();
 }
 
@@ -211,8 +227,8 @@ void FastNetwork::advance(double now, std::vector<FlowId>& completed) {
 double FastNetwork::bytes_carried(ResourceId resource) const {
   const Link& l = links_[resource.index()];
   double left = 0;
-  for (const Member& m : l.members) {
-    const Flow& f = flows_[at(m.flow)];
+  for (const std::int32_t m : l.members) {
+    const Flow& f = flows_[at(m)];
     left += load(f, use_of(f, resource.value())) * remaining(f);
   }
   return l.promised - left;
@@ -223,7 +239,7 @@ std::vector<RunningFlow> FastNetwork::running() {
   std::vector<RunningFlow> list;
   for (const FlowId id : immediate_) list.push_back({id, kInfinity, 0});
   for (const Flow& f : flows_) {
-    if (f.owner != kEnded) list.push_back({FlowId(f.id), links_[at(owner_of(f))].level, remaining(f)});
+    if (f.owner != kEnded) list.push_back({id_of(number_of(f)), links_[at(f.owner)].level, remaining(f)});
   }
   std::sort(list.begin(), list.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
   return list;
@@ -231,33 +247,37 @@ std::vector<RunningFlow> FastNetwork::running() {
 
 /// Gives the storage of flows that have ended back; flows keep their order.
 void FastNetwork::compact() {
-  for (std::int32_t l = 0; at(l) < links_.size(); ++l) {
-    std::erase_if(link(l).due, [&](const Due& due) { return !is_current(l, due); });
-  }
-  std::vector<std::int32_t> moved_to(flows_.size(), -1);
+  std::vector<std::int32_t> ids;
+  ids.reserve(at(running_));
   std::int32_t next = 0;
   std::int32_t next_way = 0;
-  for (std::int32_t id = 0; at(id) < flows_.size(); ++id) {
-    Flow f = flow(id);
+  for (std::int32_t number = 0; at(number) + 1 < flows_.size(); ++number) {
+    const Flow& f = flow(number);
     if (f.owner == kEnded) continue;
-    const std::int32_t owner = owner_of(f);
-    for (int use = 0; use < f.count; ++use) {
+    const int uses = count(f);
+    for (int use = 0; use < uses; ++use) {
       const Way w = way_[at(f.first + use)];
-      link(w.link).members[at(w.place)].flow = next;
-      if (use != f.owner && link(w.link).kept) link(owner).pushes[at(w.push)].way = next_way + use;
+      link(w.link).members[at(w.place)] = next;
+      if (w.link != f.owner && link(w.link).kept) link(f.owner).pushes[at(w.push)].way = next_way + use;
       way_[at(next_way + use)] = w;
     }
-    f.first = next_way;
-    next_way += f.count;
-    moved_to[at(id)] = next;
-    flow(next++) = f;
+    ids.push_back(id_of(number).value());
+    if (!loads_.empty()) loads_[at(next)] = loads_[at(number)];
+    flow(next) = {f.target, next_way, f.owner};
+    next_way += uses;
+    ++next;
   }
-  flows_.resize(at(next));
+  flows_.resize(at(next) + 1);
+  flows_.back() = {0, next_way, kEnded};
   way_.resize(at(next_way));
+  if (!loads_.empty()) loads_.resize(at(next));
+  ids_ = std::move(ids);
+  first_starting_ = next;
   for (std::int32_t l = 0; at(l) < links_.size(); ++l) {
-    for (Due& due : link(l).due) due.flow = moved_to[at(due.flow)];
-    order_due(l);
-    if (link(l).owned == 0) try_quiet(l);
+    Link& k = link(l);
+    k.due.clear();
+    if (k.owned > 0) collect_due(l);
+    if (k.owned == 0) try_quiet(l);
   }
 }
 

@@ -10,7 +10,7 @@
 // max-min allocation (network.hpp). The engine keeps this fixed point from event to event:
 //
 //  - A link keeps a clock, the integral of its level over time. A flow that it owns ends when the clock reaches the
-//    flow's target, so that nothing per flow is touched as time passes.
+//    flow's target, so that nothing per flow is touched as time passes. Only the next few ends stand in a heap.
 //  - A change (an end, a start, a move) adjusts N and R of the links concerned; these are settled in ascending order of
 //    level, each in O(1) while its level stays in its band, and a new level is pushed to R of the links that its owned
 //    flows cross, by one contiguous list.
@@ -24,8 +24,12 @@
 //  one.
 //
 // Ties: levels within kTie of each other count as equal and a flow stays with its owner.
+//
+// Memory: a flow of two uses takes 48 bytes (flow, ways, members), some 4 of the heap of ends, and 12 where it crosses
+// a kept link.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <limits>
 #include <map>
@@ -41,8 +45,8 @@ class FastNetwork final : public Network {
   /// With `checked`, every event is followed by a test of the definition: std::logic_error if it fails. Slow.
   explicit FastNetwork(bool checked = false) : checked_(checked) {}
 
-  /// Room for so many flows (of two uses each), so that storage does not double on the way.
-  void reserve(std::size_t flows);
+  /// Room for so many flows with so many uses in all, so that storage does not double on the way.
+  void reserve(std::size_t flows, std::size_t uses);
 
   ResourceId add_resource(double capacity_bytes_per_s) override;
   FlowId start(std::span<const FlowUse> uses, double bytes, double weight, double now) override;
@@ -68,35 +72,30 @@ class FastNetwork final : public Network {
   static constexpr double kTie = 1e-12;        // relative; 1,000 times finer than the engines' promised agreement
   static constexpr double kCeiling = 1.125;    // of the level at the last scan; trades scans against kept links
   static constexpr double kQuietAgain = 0.9;   // of the capacity: a kept link whose ceilings sum to less turns quiet
-  static constexpr std::int16_t kNobody = -1;  // owner of a flow not yet placed: target is then what remains
-  static constexpr std::int16_t kEnded = -2;
+  static constexpr std::int32_t kNobody = -1;  // owner of a flow not yet placed: target is then what remains
+  static constexpr std::int32_t kEnded = -2;
 
   struct Flow {
-    double target;  // of the owner's clock
-    std::int32_t id;
-    std::int32_t first;  // of its ways in way_
-    std::int32_t loads;  // of its loads in load_
-    std::int16_t count;
-    std::int16_t owner;  // index of a use, or kNobody, kEnded
+    double target;       // of the owner's clock
+    std::int32_t first;  // of its ways in way_; the next flow's ends them
+    std::int32_t owner;  // a link, or kNobody, kEnded
   };
   struct Way {  // one use of a flow
     std::int32_t link;
     std::int32_t place;  // of the flow in the link's members
     std::int32_t push;   // of the use in the owner's pushes; meaningless for the owner itself and for links not kept
   };
-  struct Member {  // a flow on a link
-    std::int32_t flow;
-    std::int32_t owner;  // its owner's link, or kNobody
-  };
   struct Push {  // a flow owned here crosses another kept link
-    double load;
     std::int32_t link;
     std::int32_t way;
+    std::int32_t load;  // in load_
   };
   struct Due {
     double target;
     std::int32_t flow;
+    auto operator<=>(const Due&) const = default;
   };
+  static constexpr Due kNoHorizon{kInfinity, 0};
   struct Link {
     double capacity;
     double owned_load = 0;  // N
@@ -113,9 +112,11 @@ class FastNetwork final : public Network {
     std::int32_t kept_for = 0;
     bool kept = false;
     bool dirty = false;
-    std::vector<Member> members;
+    std::vector<std::int32_t> members;  // flows
     std::vector<Push> pushes;
-    std::vector<Due> due;  // heap, least target first; entries of flows that moved away remain until met
+    std::vector<Due> due;  // heap, least first, of the owned flows not after `horizon`; entries of flows that moved
+                           // away remain until met
+    Due horizon = kNoHorizon;
   };
   struct Inflow {
     double rate = 0;           // R, if kept
@@ -132,8 +133,11 @@ class FastNetwork final : public Network {
   Link& link(std::int32_t l) { return links_[at(l)]; }
   Flow& flow(std::int32_t f) { return flows_[at(f)]; }
   std::int32_t way(const Flow& f, int use) const { return way_[at(f.first + use)].link; }
-  double load(const Flow& f, int use) const { return load_[at(f.loads + use)]; }
-  std::int32_t owner_of(const Flow& f) const { return f.owner < 0 ? -1 : way(f, f.owner); }
+  static int count(const Flow& f) { return (&f)[1].first - f.first; }
+  std::int32_t number_of(const Flow& f) const { return static_cast<std::int32_t>(&f - flows_.data()); }
+  FlowId id_of(std::int32_t f) const { return FlowId(ids_.empty() ? f : ids_[at(f)]); }
+  std::int32_t loads_of(const Flow& f) const { return loads_.empty() ? 0 : loads_[at(number_of(f))]; }
+  double load(const Flow& f, int use) const { return load_[at(loads_of(f) + use)]; }
   int use_of(const Flow& f, std::int32_t l) const;
   double remaining(const Flow& f) const;
 
@@ -142,16 +146,16 @@ class FastNetwork final : public Network {
   void process_event(double t, std::vector<FlowId>& completed);
   void complete(std::int32_t f);
   bool is_current(std::int32_t l, const Due& due) const;
-  void drop_stale_due(std::int32_t l);
+  bool find_due(std::int32_t l);
+  void collect_due(std::int32_t l);
   void schedule(std::int32_t l);
   double end_of(std::int32_t l) const;
   void push_due(std::int32_t l, std::int32_t f);
-  void order_due(std::int32_t l);
   void compact();
 
   // fast_network_members.cpp: which flows are on a link, and to whom it pushes
   void swap_members(std::int32_t l, std::int32_t a, std::int32_t b);
-  void set_owner(std::int32_t f, int use);
+  void set_owner(std::int32_t f, std::int32_t owner);
   void sort_out_members(std::int32_t l);
   void remove(std::int32_t f);
   void add_push(std::int32_t owner, const Flow& f, int use);
@@ -169,7 +173,7 @@ class FastNetwork final : public Network {
   void claim(std::int32_t l, double x);
   void set_level(std::int32_t l, double level);
   void set_clock(std::int32_t l);
-  void move(std::int32_t f, int use, std::int32_t not_parted_from = -1);
+  void move(std::int32_t f, std::int32_t to, std::int32_t not_parted_from = -1);
   void give_above(std::int32_t l);
   void take_below(std::int32_t l);
   void part_moved(std::int32_t l);
@@ -185,16 +189,18 @@ class FastNetwork final : public Network {
 
   // fast_network_fill.cpp: whole components
   void flush();
-  void fill(std::span<const std::int32_t> seeds);
-  void collect_component(std::span<const std::int32_t> seeds);
+  void fill(std::int32_t first_seed);
+  void collect_component(std::int32_t first_seed);
   void fill_levels();
   void derive_from_levels();
   void refill_everything();
   void check() const;
 
   std::vector<Link> links_;
-  std::vector<Inflow> inflow_;  // of each link: apart, since most of the work is adding to it
-  std::vector<Flow> flows_;
+  std::vector<Inflow> inflow_;               // of each link: apart, since most of the work is adding to it
+  std::vector<Flow> flows_{{0, 0, kEnded}};  // the last only ends the ways of the one before
+  std::vector<std::int32_t> ids_;            // of flows; empty while a flow's number is its id
+  std::vector<std::int32_t> loads_;          // of flows, their first in load_; empty while all are 0
   std::vector<Way> way_;
   std::vector<double> load_;
   std::map<std::vector<double>, std::int32_t> load_index_;
@@ -202,7 +208,6 @@ class FastNetwork final : public Network {
   std::vector<Ranked> dirty_;               // heap of links by level
   std::vector<std::int32_t> dirty_leaves_;  // dirty links that push to nobody: settled last
   std::vector<std::int32_t> tight_;         // quiet links whose ceilings pass their capacity
-  std::vector<std::int32_t> starting_;      // flows without an owner yet
   std::vector<double> new_loads_;           // of the flow being started
   std::int32_t last_loads_ = 0;             // of the flow started last: likely the same again
   std::vector<FlowId> immediate_;           // flows that end where they start
@@ -210,14 +215,14 @@ class FastNetwork final : public Network {
     double other;  // the least level of the flow's other links
     double load;
     std::int32_t flow;
-    std::int16_t use;        // this link's
-    std::int16_t other_use;  // the least other's
+    std::int32_t other_link;  // the one of that level, or kNobody
   };
   std::vector<Meeting> meetings_;
   std::vector<std::pair<double, std::int32_t>> candidates_;  // level, and push or flow
   std::vector<std::int32_t> moved_;
   std::vector<std::int32_t> component_links_;
-  std::vector<std::int32_t> component_flows_;
+  std::vector<Due> collected_;
+  std::int32_t first_starting_ = 0;  // flows from here on have no owner yet
   std::int32_t started_ = 0;
   std::int32_t running_ = 0;
   std::int64_t budget_ = 0;  // settlements left before the event's components are filled anew

@@ -29,8 +29,8 @@ void FastNetwork::mend_owned_load(std::int32_t l, double lost) {
   if (k.owned_load > kShows * lost) return;
   k.owned_load = 0;
   for (std::size_t m = 0; m < at(k.owned); ++m) {
-    const Flow& f = flow(k.members[m].flow);
-    k.owned_load += load(f, f.owner);
+    const Flow& f = flow(k.members[m]);
+    k.owned_load += load(f, use_of(f, l));
   }
 }
 
@@ -40,7 +40,7 @@ void FastNetwork::set_bands(std::int32_t l) {
   k.upper = kInfinity;
   for (const Push& push : k.pushes) separate(l, push.link);
   for (std::size_t m = at(k.owned); m < k.members.size(); ++m) {
-    if (k.members[m].owner >= 0) separate(k.members[m].owner, l);
+    if (const std::int32_t owner = flow(k.members[m]).owner; owner >= 0) separate(owner, l);
   }
 }
 
@@ -57,12 +57,12 @@ void FastNetwork::keep(std::int32_t l) {
   k.kept = true;
   k.kept_for = 0;
   inflow_[at(l)].rate = 0;
-  for (const Member& m : k.members) {
-    if (m.owner < 0) continue;
-    const Flow& f = flow(m.flow);
+  for (const std::int32_t m : k.members) {
+    const Flow& f = flow(m);
+    if (f.owner < 0) continue;
     const int use = use_of(f, l);
-    inflow_[at(l)].rate += load(f, use) * link(m.owner).level;
-    add_push(m.owner, f, use);
+    inflow_[at(l)].rate += load(f, use) * link(f.owner).level;
+    add_push(f.owner, f, use);
   }
   mark(l);
 }
@@ -72,15 +72,16 @@ void FastNetwork::try_quiet(std::int32_t l) {
   k.kept_for = 0;
   if (!k.kept) return;
   double sum = 0;
-  for (const Member& m : k.members) {
-    if (m.owner < 0) return;
-    sum += load(flow(m.flow), use_of(flow(m.flow), l)) * link(m.owner).ceiling;
+  for (const std::int32_t m : k.members) {
+    const Flow& f = flow(m);
+    if (f.owner < 0) return;
+    sum += load(f, use_of(f, l)) * link(f.owner).ceiling;
   }
   if (sum > kQuietAgain * k.capacity) return;
   k.kept = false;
   set_limit(l);
   k.ceiling_sum = sum;
-  for (const Member& m : k.members) drop_push(m.owner, flow(m.flow), use_of(flow(m.flow), l));
+  for (const std::int32_t m : k.members) drop_push(flow(m).owner, flow(m), use_of(flow(m), l));
 }
 
 }  // namespace moeplan

@@ -13,16 +13,17 @@
 namespace moeplan {
 
 void FastNetwork::flush() {
-  if (starting_.empty()) return;
+  const std::int32_t end = number_of(flows_.back());
+  if (first_starting_ == end) return;
   // Few starts among many running flows are placed one by one; else the components that they touch are filled anew.
-  constexpr std::size_t kFew = 16;
-  if (starting_.size() > kFew && starting_.size() >= at(running_) / 8) {
-    fill(starting_);
+  constexpr std::int32_t kFew = 16;
+  const std::int32_t starting = end - first_starting_;
+  if (starting > kFew && starting >= running_ / 8) {
+    fill(first_starting_);
   } else {
-    for (const std::int32_t f : starting_) place(f);
+    for (std::int32_t f = first_starting_; f < end; ++f) place(f);
   }
-  starting_.clear();
-  if (starting_.capacity() > at(running_) / 8) starting_.shrink_to_fit();
+  first_starting_ = end;
   settle();
   if (checked_) check();
 }
@@ -30,11 +31,7 @@ void FastNetwork::flush() {
 /// Where settling does not come to rest within its budget (rounding at a tie wider than kTie): solves all anew.
 void FastNetwork::refill_everything() {
   ++counters_.refilled;
-  std::vector<std::int32_t> seeds;
-  for (std::int32_t f = 0; at(f) < flows_.size(); ++f) {
-    if (flow(f).owner != kEnded) seeds.push_back(f);
-  }
-  fill(seeds);
+  fill(0);
   for (std::int32_t l = 0; at(l) < links_.size(); ++l) {
     link(l).dirty = false;
     set_limit(l);
@@ -44,35 +41,36 @@ void FastNetwork::refill_everything() {
   tight_.clear();
 }
 
-void FastNetwork::collect_component(std::span<const std::int32_t> seeds) {
+/// The links of finite capacity that can be reached from the flows that start with this one.
+void FastNetwork::collect_component(std::int32_t first_seed) {
   component_links_.clear();
-  component_flows_.assign(seeds.begin(), seeds.end());
-  std::vector<bool> seen_flow(flows_.size());
-  std::vector<bool> seen_link(links_.size());
-  for (const std::int32_t f : seeds) seen_flow[at(f)] = true;
-  for (std::size_t next = 0; next < component_flows_.size(); ++next) {
-    const Flow f = flow(component_flows_[next]);
-    for (int use = 0; use < f.count; ++use) {
+  std::vector<bool> seen(links_.size());
+  const auto meet_links_of = [&](const Flow& f) {
+    for (int use = 0; use < count(f); ++use) {
       const std::int32_t l = way(f, use);
-      if (seen_link[at(l)] || link(l).capacity == kInfinity) continue;
-      seen_link[at(l)] = true;
+      if (seen[at(l)] || link(l).capacity == kInfinity) continue;
+      seen[at(l)] = true;
       component_links_.push_back(l);
-      for (const Member& m : link(l).members) {
-        if (seen_flow[at(m.flow)]) continue;
-        seen_flow[at(m.flow)] = true;
-        component_flows_.push_back(m.flow);
-      }
     }
+  };
+  for (std::int32_t f = first_seed; f < number_of(flows_.back()); ++f) {
+    if (flow(f).owner != kEnded) meet_links_of(flow(f));
+  }
+  for (std::size_t next = 0; next < component_links_.size(); ++next) {
+    for (const std::int32_t m : link(component_links_[next]).members) meet_links_of(flow(m));
   }
   std::sort(component_links_.begin(), component_links_.end());
-  std::sort(component_flows_.begin(), component_flows_.end());
 }
 
-void FastNetwork::fill(std::span<const std::int32_t> seeds) {
-  collect_component(seeds);
+void FastNetwork::fill(std::int32_t first_seed) {
+  collect_component(first_seed);
   counters_.filled += static_cast<std::int64_t>(component_links_.size());
-  for (const std::int32_t id : component_flows_) flow(id).target = remaining(flow(id));
-  for (const std::int32_t id : component_flows_) flow(id).owner = kNobody;
+  for (const std::int32_t l : component_links_) {
+    for (const std::int32_t m : link(l).members) {
+      flow(m).target = remaining(flow(m));
+      flow(m).owner = kNobody;
+    }
+  }
   for (const std::int32_t l : component_links_) {
     Link& k = link(l);
     k.owned_load = k.clock = k.lower = k.ceiling = k.ceiling_sum = 0;
@@ -86,9 +84,6 @@ void FastNetwork::fill(std::span<const std::int32_t> seeds) {
   }
   fill_levels();
   derive_from_levels();
-  // A large fill is rare: what it needed is given back.
-  component_flows_ = {};
-  component_links_ = {};
 }
 
 /// Progressive filling with a heap of the levels at which links would be full. These only rise, so that a stale entry
@@ -106,8 +101,8 @@ void FastNetwork::fill_levels() {
     return std::max(0.0, link(l).capacity - growing[at(l)].taken) / growing[at(l)].load;
   };
   for (const std::int32_t l : component_links_) {
-    for (const Member& m : link(l).members) {
-      growing[at(l)].load += load(flow(m.flow), use_of(flow(m.flow), l));
+    for (const std::int32_t m : link(l).members) {
+      growing[at(l)].load += load(flow(m), use_of(flow(m), l));
       ++growing[at(l)].count;
     }
     growing[at(l)].summed = growing[at(l)].load;
@@ -123,8 +118,8 @@ void FastNetwork::fill_levels() {
     constexpr double kShows = 1e-3;
     if (Growing& g = growing[at(least.link)]; g.load < kShows * g.summed) {
       g.load = 0;
-      for (const Member& m : link(least.link).members) {
-        if (flow(m.flow).owner == kNobody) g.load += load(flow(m.flow), use_of(flow(m.flow), least.link));
+      for (const std::int32_t m : link(least.link).members) {
+        if (flow(m).owner == kNobody) g.load += load(flow(m), use_of(flow(m), least.link));
       }
       g.summed = g.load;
     }
@@ -136,15 +131,15 @@ void FastNetwork::fill_levels() {
       continue;
     }
     link(least.link).level = least.key;
-    for (const Member& m : link(least.link).members) {
-      Flow& f = flow(m.flow);
+    for (const std::int32_t m : link(least.link).members) {
+      Flow& f = flow(m);
       if (f.owner != kNobody) continue;
-      for (std::int16_t use = 0; use < f.count; ++use) {
+      f.owner = least.link;
+      for (int use = 0; use < count(f); ++use) {
         Growing& g = growing[at(way(f, use))];
         g.load -= load(f, use);
         g.taken += load(f, use) * least.key;
         --g.count;
-        if (way(f, use) == least.link) f.owner = use;
       }
     }
   }
@@ -158,16 +153,14 @@ void FastNetwork::derive_from_levels() {
   for (const std::int32_t l : component_links_) {
     Link& k = link(l);
     sort_out_members(l);
-    k.due.reserve(at(k.owned));
-    for (const Member& m : k.members) {
-      const Flow& f = flow(m.flow);
+    for (const std::int32_t m : k.members) {
+      const Flow& f = flow(m);
       const double a = load(f, use_of(f, l));
-      if (m.owner == l) {
+      if (f.owner == l) {
         k.owned_load += a;
-        k.due.push_back({f.target, m.flow});
       } else {
-        inflow_[at(l)].rate += a * link(m.owner).level;
-        k.ceiling_sum += a * link(m.owner).ceiling;
+        inflow_[at(l)].rate += a * link(f.owner).level;
+        k.ceiling_sum += a * link(f.owner).ceiling;
       }
     }
   }
@@ -175,14 +168,21 @@ void FastNetwork::derive_from_levels() {
     Link& k = link(l);
     k.kept = k.level < kInfinity || k.ceiling_sum > k.capacity;
   }
-  for (const std::int32_t id : component_flows_) {
-    const Flow& f = flow(id);
-    for (int use = 0; use < f.count; ++use) {
-      if (use != f.owner && link(way(f, use)).kept) add_push(owner_of(f), f, use);
-    }
+  for (const std::int32_t l : component_links_) {
+    const auto for_each_push = [&](auto&& act) {
+      for (std::size_t m = 0; m < at(link(l).owned); ++m) {
+        const Flow& f = flow(link(l).members[m]);
+        for (int use = 0; use < count(f); ++use) {
+          if (way(f, use) != l && link(way(f, use)).kept) act(f, use);
+        }
+      }
+    };
+    std::size_t pushes = 0;
+    for_each_push([&](const Flow&, int) { ++pushes; });
+    link(l).pushes.reserve(pushes);
+    for_each_push([&](const Flow& f, int use) { add_push(l, f, use); });
   }
   for (const std::int32_t l : component_links_) {
-    order_due(l);
     if (link(l).owned > 0) set_bands(l);
     schedule(l);
     set_limit(l);
@@ -201,12 +201,12 @@ void FastNetwork::check() const {
   for (const Link& k : links_) capacity.push_back(k.capacity);
   for (const Flow& f : flows_) {
     if (f.owner == kEnded) continue;
-    rate.push_back(links_[at(owner_of(f))].level);
+    rate.push_back(links_[at(f.owner)].level);
     weight.push_back(1);
-    for (int use = 0; use < f.count; ++use) {
+    for (int use = 0; use < count(f); ++use) {
       resource.push_back(way(f, use));
       share.push_back(load(f, use));
-      if (use != f.owner) kept_rate[at(way(f, use))] += load(f, use) * rate.back();
+      if (way(f, use) != f.owner) kept_rate[at(way(f, use))] += load(f, use) * rate.back();
     }
     first.push_back(static_cast<std::int32_t>(resource.size()));
   }

@@ -89,7 +89,7 @@ void FastNetwork::set_level(std::int32_t l, double level) {
   set_clock(l);
   k.level = level;
   for (const Push& push : k.pushes) {
-    add_rate(push.link, push.load * change);
+    add_rate(push.link, load_[at(push.load)] * change);
   }
   if (change > 0 || k.end == kInfinity) schedule(l);
 }
@@ -101,17 +101,16 @@ double FastNetwork::water_level(std::int32_t l) {
   meetings_.clear();
   double all = 0;
   double taken_by_others = 0;
-  for (const Member& member : link(l).members) {
-    const Flow& f = flow(member.flow);
-    Meeting m{kInfinity, 0, member.flow, -1, -1};
-    for (std::int16_t use = 0; use < f.count; ++use) {
+  for (const std::int32_t member : link(l).members) {
+    const Flow& f = flow(member);
+    Meeting m{kInfinity, 0, member, kNobody};
+    for (int use = 0; use < count(f); ++use) {
       const std::int32_t other = way(f, use);
       if (other == l) {
-        m.use = use;
         m.load = load(f, use);
-      } else if (const double level = link(other).level; m.other_use < 0 || level < m.other) {
+      } else if (const double level = link(other).level; m.other_link < 0 || level < m.other) {
         m.other = level;
-        m.other_use = use;
+        m.other_link = other;
       }
     }
     all += m.load;
@@ -143,12 +142,12 @@ void FastNetwork::resolve(std::int32_t l) {
 
 void FastNetwork::give_all_away(std::int32_t l) {
   for (const Meeting& m : meetings_) {
-    if (flow(m.flow).owner == m.use) move(m.flow, m.other_use);
+    if (flow(m.flow).owner == l) move(m.flow, m.other_link);
   }
   Link& k = link(l);
   k.level = kInfinity;
   inflow_[at(l)].rate = 0;
-  for (const Meeting& m : meetings_) inflow_[at(l)].rate += m.load * link(owner_of(flow(m.flow))).level;
+  for (const Meeting& m : meetings_) inflow_[at(l)].rate += m.load * link(flow(m.flow).owner).level;
   try_quiet(l);
 }
 
@@ -165,32 +164,32 @@ void FastNetwork::claim(std::int32_t l, double x) {
   k.ceiling = x * kCeiling;
   for (const Meeting& m : meetings_) {
     const Flow& f = flow(m.flow);
-    if (f.owner != m.use) continue;
-    for (int use = 0; use < f.count; ++use) {
-      if (use != m.use && !link(way(f, use)).kept) add_ceiling(way(f, use), load(f, use) * raised);
+    if (f.owner != l) continue;
+    for (int use = 0; use < count(f); ++use) {
+      if (way(f, use) != l && !link(way(f, use)).kept) add_ceiling(way(f, use), load(f, use) * raised);
     }
   }
   for (const Meeting& m : meetings_) {
     const Flow& f = flow(m.flow);
     if (m.other > x * (1 + kTie)) {
-      if (f.owner != m.use) move(m.flow, m.use);
+      if (f.owner != l) move(m.flow, l);
       continue;
     }
-    const double runs_at = f.owner == kNobody ? kInfinity : link(owner_of(f)).level;
+    const double runs_at = f.owner == kNobody ? kInfinity : link(f.owner).level;
     if (m.other < x * (1 - kTie)) {
-      if (f.owner == m.use || runs_at > m.other * (1 + kTie)) move(m.flow, m.other_use);
+      if (f.owner == l || runs_at > m.other * (1 + kTie)) move(m.flow, m.other_link);
     } else if (runs_at > x * (1 + kTie)) {
-      move(m.flow, m.use);
+      move(m.flow, l);
     }
   }
   k.owned_load = 0;
   inflow_[at(l)].rate = 0;
   for (const Meeting& m : meetings_) {
     const Flow& f = flow(m.flow);
-    if (f.owner == m.use) {
+    if (f.owner == l) {
       k.owned_load += m.load;
     } else {
-      inflow_[at(l)].rate += m.load * link(owner_of(f)).level;
+      inflow_[at(l)].rate += m.load * link(f.owner).level;
     }
   }
   if (k.owned == 0) {
@@ -214,16 +213,16 @@ void FastNetwork::give_above(std::int32_t l) {
     candidates_.clear();
     for (const Push& push : k.pushes) {
       if (link(push.link).level < level * (1 - kTie)) {
-        candidates_.emplace_back(link(push.link).level, link(push.link).members[at(way_[at(push.way)].place)].flow);
+        candidates_.emplace_back(link(push.link).level, link(push.link).members[at(way_[at(push.way)].place)]);
       }
     }
     if (candidates_.empty()) break;
     for (const auto& [other, id] : candidates_) {
       const Flow& f = flow(id);
-      if (owner_of(f) != l) continue;  // already given away: it has several links below
-      int least = f.owner == 0 ? 1 : 0;
-      for (int use = 0; use < f.count; ++use) {
-        if (use != f.owner && link(way(f, use)).level < link(way(f, least)).level) least = use;
+      if (f.owner != l) continue;  // already given away: it has several links below
+      std::int32_t least = way(f, 0) == l ? way(f, 1) : way(f, 0);
+      for (int use = 0; use < count(f); ++use) {
+        if (way(f, use) != l && link(way(f, use)).level < link(least).level) least = way(f, use);
       }
       move(id, least, l);
       moved_.push_back(id);
@@ -250,16 +249,16 @@ void FastNetwork::take_below(std::int32_t l) {
   candidates_.clear();
   double level = (k.capacity - inflow_[at(l)].rate) / k.owned_load;
   for (std::size_t m = at(k.owned); m < k.members.size(); ++m) {
-    const Member& member = k.members[m];
-    if (member.owner < 0) continue;
-    if (const double other = link(member.owner).level; other > level * (1 + kTie)) {
-      candidates_.emplace_back(-other, member.flow);
+    const std::int32_t owner = flow(k.members[m]).owner;
+    if (owner < 0) continue;
+    if (const double other = link(owner).level; other > level * (1 + kTie)) {
+      candidates_.emplace_back(-other, k.members[m]);
     }
   }
   std::sort(candidates_.begin(), candidates_.end());
   for (const auto& [negated, id] : candidates_) {
     if (-negated <= level * (1 + kTie)) break;
-    move(id, use_of(flow(id), l), l);
+    move(id, l, l);
     moved_.push_back(id);
     level = (k.capacity - inflow_[at(l)].rate) / k.owned_load;
   }
@@ -267,7 +266,7 @@ void FastNetwork::take_below(std::int32_t l) {
   set_level(l, level);
   k.lower = 0;
   for (std::size_t m = at(k.owned); m < k.members.size(); ++m) {
-    if (k.members[m].owner >= 0) separate(k.members[m].owner, l);
+    if (const std::int32_t owner = flow(k.members[m]).owner; owner >= 0) separate(owner, l);
   }
   part_moved(l);
 }
@@ -276,34 +275,36 @@ void FastNetwork::take_below(std::int32_t l) {
 void FastNetwork::part_moved(std::int32_t l) {
   for (const std::int32_t id : moved_) {
     const Flow& f = flow(id);
-    if (owner_of(f) != l) {
-      separate(owner_of(f), l);
+    if (f.owner != l) {
+      separate(f.owner, l);
       continue;
     }
-    for (int use = 0; use < f.count; ++use) {
-      if (use != f.owner) separate(l, way(f, use));
+    for (int use = 0; use < count(f); ++use) {
+      if (way(f, use) != l) separate(l, way(f, use));
     }
   }
 }
 
-/// Makes link way(f, use) the owner of f.
-void FastNetwork::move(std::int32_t id, int use, std::int32_t not_parted_from) {
+/// Makes `to` the owner of the flow.
+void FastNetwork::move(std::int32_t id, std::int32_t to, std::int32_t not_parted_from) {
   ++counters_.moved;
   Flow& f = flow(id);
-  const std::int32_t to = way(f, use);
-  const std::int32_t from = owner_of(f);
+  const std::int32_t from = f.owner;
   Link& taker = link(to);
   const double level_before = from < 0 ? 0 : link(from).level;
   const double ceiling_before = from < 0 ? 0 : link(from).ceiling;
   const double left = remaining(f);
   double from_load = 0;
   set_clock(to);
-  if (taker.owned == 0) taker.clock = 0;
-  for (int other = 0; other < f.count; ++other) {
+  if (taker.owned == 0) {
+    taker.clock = 0;
+    taker.horizon = kNoHorizon;
+  }
+  for (int other = 0; other < count(f); ++other) {
     const std::int32_t l = way(f, other);
     Link& k = link(l);
     const double a = load(f, other);
-    if (other == use) {
+    if (l == to) {
       k.owned_load += a;
       inflow_[at(l)].rate -= a * level_before;
       if (from >= 0) drop_push(from, f, other);
@@ -321,13 +322,13 @@ void FastNetwork::move(std::int32_t id, int use, std::int32_t not_parted_from) {
     }
     if (k.kept) mark(l);
   }
-  set_owner(id, use);
+  set_owner(id, to);
   if (from >= 0) mend_owned_load(from, from_load);
   f.target = taker.clock + left;
   push_due(to, id);
   schedule(to);
-  for (int other = 0; other < f.count; ++other) {
-    if (other != use && way(f, other) != not_parted_from) separate(to, way(f, other));
+  for (int other = 0; other < count(f); ++other) {
+    if (way(f, other) != to && way(f, other) != not_parted_from) separate(to, way(f, other));
   }
 }
 
@@ -336,15 +337,15 @@ void FastNetwork::move(std::int32_t id, int use, std::int32_t not_parted_from) {
 void FastNetwork::place(std::int32_t id) {
   const Flow& f = flow(id);
   if (f.owner != kNobody) return;
-  int least = 0;
+  std::int32_t least = way(f, 0);
   int narrowest = 0;
-  for (int use = 1; use < f.count; ++use) {
-    if (link(way(f, use)).level < link(way(f, least)).level) least = use;
+  for (int use = 1; use < count(f); ++use) {
+    if (link(way(f, use)).level < link(least).level) least = way(f, use);
     if (link(way(f, use)).capacity / load(f, use) < link(way(f, narrowest)).capacity / load(f, narrowest)) {
       narrowest = use;
     }
   }
-  if (link(way(f, least)).level < kInfinity) return move(id, least);
+  if (link(least).level < kInfinity) return move(id, least);
   resolve(way(f, narrowest));
 }
 

@@ -13,26 +13,23 @@ int FastNetwork::use_of(const Flow& f, std::int32_t l) const {
 
 void FastNetwork::swap_members(std::int32_t l, std::int32_t a, std::int32_t b) {
   if (a == b) return;
-  std::vector<Member>& members = link(l).members;
+  std::vector<std::int32_t>& members = link(l).members;
   std::swap(members[at(a)], members[at(b)]);
   for (const std::int32_t place : {a, b}) {
-    const Flow& f = flow(members[at(place)].flow);
+    const Flow& f = flow(members[at(place)]);
     way_[at(f.first + use_of(f, l))].place = place;
   }
 }
 
-/// Makes `use` the owner in the members of every link on the way; owned flows stay first.
-void FastNetwork::set_owner(std::int32_t id, int use) {
+/// Makes a link on the way the flow's owner; owned flows stay first.
+void FastNetwork::set_owner(std::int32_t id, std::int32_t owner) {
   Flow& f = flow(id);
-  const std::int32_t owner = way(f, use);
-  for (int u = 0; u < f.count; ++u) {
-    const std::int32_t l = way(f, u);
-    Link& k = link(l);
-    if (u == f.owner) swap_members(l, way_[at(f.first + u)].place, --k.owned);
-    if (u == use) swap_members(l, way_[at(f.first + u)].place, k.owned++);
-    k.members[at(way_[at(f.first + u)].place)].owner = owner;
+  for (int use = 0; use < count(f); ++use) {
+    const std::int32_t l = way(f, use);
+    if (l == f.owner) swap_members(l, way_[at(f.first + use)].place, --link(l).owned);
+    if (l == owner) swap_members(l, way_[at(f.first + use)].place, link(l).owned++);
   }
-  f.owner = static_cast<std::int16_t>(use);
+  f.owner = owner;
 }
 
 /// Owned flows first, from the flows' owners alone: after a fill. Links of infinite capacity keep any order.
@@ -41,11 +38,10 @@ void FastNetwork::sort_out_members(std::int32_t l) {
   k.members.shrink_to_fit();
   k.owned = 0;
   for (std::size_t i = 0; i < k.members.size(); ++i) {
-    k.members[i].owner = owner_of(flow(k.members[i].flow));
-    if (k.members[i].owner == l) std::swap(k.members[i], k.members[at(k.owned++)]);
+    if (flow(k.members[i]).owner == l) std::swap(k.members[i], k.members[at(k.owned++)]);
   }
   for (std::size_t i = 0; i < k.members.size(); ++i) {
-    const Flow& f = flow(k.members[i].flow);
+    const Flow& f = flow(k.members[i]);
     way_[at(f.first + use_of(f, l))].place = static_cast<std::int32_t>(i);
   }
 }
@@ -53,17 +49,17 @@ void FastNetwork::sort_out_members(std::int32_t l) {
 /// Takes an owned flow off every link: the last owned flow (where it was owned), then the last flow, fill the hole.
 void FastNetwork::remove(std::int32_t id) {
   const Flow& f = flow(id);
-  for (int use = 0; use < f.count; ++use) {
+  for (int use = 0; use < count(f); ++use) {
     const std::int32_t l = way(f, use);
     Link& k = link(l);
     const auto fill_hole = [&](std::int32_t hole, std::int32_t from) {
       if (hole == from) return;
-      const Member m = k.members[at(from)];
+      const std::int32_t m = k.members[at(from)];
       k.members[at(hole)] = m;
-      way_[at(flow(m.flow).first + use_of(flow(m.flow), l))].place = hole;
+      way_[at(flow(m).first + use_of(flow(m), l))].place = hole;
     };
     std::int32_t hole = way_[at(f.first + use)].place;
-    if (use == f.owner) {
+    if (l == f.owner) {
       fill_hole(hole, --k.owned);
       hole = k.owned;
     }
@@ -76,7 +72,7 @@ void FastNetwork::add_push(std::int32_t owner, const Flow& f, int use) {
   std::vector<Push>& pushes = link(owner).pushes;
   const std::int32_t w = f.first + use;
   way_[at(w)].push = static_cast<std::int32_t>(pushes.size());
-  pushes.push_back({load(f, use), way(f, use), w});
+  pushes.push_back({way(f, use), w, loads_of(f) + use});
 }
 
 void FastNetwork::drop_push(std::int32_t owner, const Flow& f, int use) {

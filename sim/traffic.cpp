@@ -70,13 +70,21 @@ TrafficResult from_classes(const TrafficClasses& classes, bool with_flow_finish)
 }
 
 TrafficResult from_flows(const TrafficMatrix& matrix, const TrafficNetwork& network, bool with_flow_finish) {
-  FastNetwork engine;
-  engine.reserve(matrix.flows.size());
-  for (const double c : network.capacity) engine.add_resource(c);
   std::vector<FlowUse> uses;
-  for (const TrafficFlow& f : matrix.flows) {
+  const auto find_uses = [&](const TrafficFlow& f) {
     uses.clear();
     if (f.src != f.dst) network.route(f.src, f.dst, uses);
+  };
+  std::size_t number_of_uses = 0;
+  for (const TrafficFlow& f : matrix.flows) {
+    find_uses(f);
+    number_of_uses += uses.size();
+  }
+  FastNetwork engine;
+  engine.reserve(matrix.flows.size(), number_of_uses);
+  for (const double c : network.capacity) engine.add_resource(c);
+  for (const TrafficFlow& f : matrix.flows) {
+    find_uses(f);
     engine.start(uses, f.bytes, 1, 0);
   }
   TrafficResult result{0, 0, TrafficMethod::Flows, static_cast<std::int64_t>(matrix.flows.size()), {}};

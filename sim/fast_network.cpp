@@ -14,6 +14,7 @@ void FastNetwork::reserve(std::size_t flows, std::size_t uses) {
 ResourceId FastNetwork::add_resource(double capacity_bytes_per_s) {
   assert(capacity_bytes_per_s > 0 && "a resource has a positive capacity");
   links_.emplace_back().capacity = capacity_bytes_per_s;
+  band_.emplace_back();
   inflow_.emplace_back();
   return ResourceId(links_.size() - 1);
 }
@@ -81,7 +82,7 @@ FlowId FastNetwork::start(std::span<const FlowUse> uses, double bytes, double we
 double FastNetwork::remaining(const Flow& f) const {
   if (f.owner == kNobody) return f.target;
   const Link& l = links_[at(f.owner)];
-  return std::max(0.0, f.target - (l.clock + l.level * (now_ - l.clock_time)));
+  return std::max(0.0, f.target - (l.clock + band(f.owner).level * (now_ - l.clock_time)));
 }
 
 bool FastNetwork::is_current(std::int32_t l, const Due& due) const {
@@ -127,12 +128,12 @@ void FastNetwork::push_due(std::int32_t l, std::int32_t f) {
 
 double FastNetwork::end_of(std::int32_t l) const {
   const Link& k = links_[at(l)];
-  return std::max(now_, k.clock_time + (k.due.front().target - k.clock) / k.level);
+  return std::max(now_, k.clock_time + (k.due.front().target - k.clock) / band(l).level);
 }
 
 void FastNetwork::schedule(std::int32_t l) {
   Link& k = link(l);
-  const double end = find_due(l) && k.level < kInfinity ? end_of(l) : kInfinity;
+  const double end = find_due(l) && band(l).level < kInfinity ? end_of(l) : kInfinity;
   if (end >= k.end) return;  // the entry in ends_ is a lower bound: looked at again when it is met
   k.end = end;
   ends_.push_back({end, l});
@@ -171,7 +172,7 @@ void FastNetwork::complete(std::int32_t f) {
       continue;
     }
     drop_push(l, ending, use);
-    add_rate(way(ending, use), -load(ending, use) * owner.level);
+    add_rate(way(ending, use), -load(ending, use) * band(l).level);
   }
   owner.owned_load -= owned_load;
   remove(f);
@@ -239,7 +240,7 @@ std::vector<RunningFlow> FastNetwork::running() {
   std::vector<RunningFlow> list;
   for (const FlowId id : immediate_) list.push_back({id, kInfinity, 0});
   for (const Flow& f : flows_) {
-    if (f.owner != kEnded) list.push_back({id_of(number_of(f)), links_[at(f.owner)].level, remaining(f)});
+    if (f.owner != kEnded) list.push_back({id_of(number_of(f)), band(f.owner).level, remaining(f)});
   }
   std::sort(list.begin(), list.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
   return list;

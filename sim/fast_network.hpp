@@ -99,11 +99,8 @@ class FastNetwork final : public Network {
   struct Link {
     double capacity;
     double owned_load = 0;  // N
-    double level = kInfinity;
     double clock = 0;
     double clock_time = 0;
-    double lower = 0;
-    double upper = 0;
     double ceiling = 0;      // level <= ceiling while it owns flows
     double ceiling_sum = 0;  // if not kept: load times owner's ceiling, of all flows
     double end = kInfinity;  // a lower bound of the next completion's time, as in ends_
@@ -118,6 +115,11 @@ class FastNetwork final : public Network {
                            // away remain until met
     Due horizon = kNoHorizon;
   };
+  struct Band {
+    double level = kInfinity;
+    double lower = 0;
+    double upper = 0;
+  };
   struct Inflow {
     double rate = 0;           // R, if kept
     double limit = kInfinity;  // to be marked when R changes and is above: -inf if the link owns flows, its capacity
@@ -131,6 +133,8 @@ class FastNetwork final : public Network {
 
   static std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
   Link& link(std::int32_t l) { return links_[at(l)]; }
+  Band& band(std::int32_t l) { return band_[at(l)]; }
+  const Band& band(std::int32_t l) const { return band_[at(l)]; }
   Flow& flow(std::int32_t f) { return flows_[at(f)]; }
   std::int32_t way(const Flow& f, int use) const { return way_[at(f.first + use)].link; }
   static int count(const Flow& f) { return (&f)[1].first - f.first; }
@@ -197,7 +201,8 @@ class FastNetwork final : public Network {
   void check() const;
 
   std::vector<Link> links_;
-  std::vector<Inflow> inflow_;               // of each link: apart, since most of the work is adding to it
+  std::vector<Band> band_;      // of each link: apart, since most of the work is with few numbers of many links
+  std::vector<Inflow> inflow_;  // likewise
   std::vector<Flow> flows_{{0, 0, kEnded}};  // the last only ends the ways of the one before
   std::vector<std::int32_t> ids_;            // of flows; empty while a flow's number is its id
   std::vector<std::int32_t> loads_;          // of flows, their first in load_; empty while all are 0

@@ -5,8 +5,8 @@ namespace moeplan {
 
 /// Parts the bands of a flow's owner and of another link on its way.
 void FastNetwork::separate(std::int32_t owner, std::int32_t other) {
-  Link& p = link(owner);
-  Link& q = link(other);
+  Band& p = band(owner);
+  Band& q = band(other);
   if (q.level == kInfinity || p.upper <= q.lower) return;
   if (p.level > q.level * (1 + kTie)) {
     mark(owner);
@@ -36,8 +36,8 @@ void FastNetwork::mend_owned_load(std::int32_t l, double lost) {
 
 void FastNetwork::set_bands(std::int32_t l) {
   Link& k = link(l);
-  k.lower = 0;
-  k.upper = kInfinity;
+  band(l).lower = 0;
+  band(l).upper = kInfinity;
   for (const Push& push : k.pushes) separate(l, push.link);
   for (std::size_t m = at(k.owned); m < k.members.size(); ++m) {
     if (const std::int32_t owner = flow(k.members[m]).owner; owner >= 0) separate(owner, l);
@@ -61,7 +61,7 @@ void FastNetwork::keep(std::int32_t l) {
     const Flow& f = flow(m);
     if (f.owner < 0) continue;
     const int use = use_of(f, l);
-    inflow_[at(l)].rate += load(f, use) * link(f.owner).level;
+    inflow_[at(l)].rate += load(f, use) * band(f.owner).level;
     add_push(f.owner, f, use);
   }
   mark(l);

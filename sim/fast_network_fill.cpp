@@ -73,8 +73,8 @@ void FastNetwork::fill(std::int32_t first_seed) {
   }
   for (const std::int32_t l : component_links_) {
     Link& k = link(l);
-    k.owned_load = k.clock = k.lower = k.ceiling = k.ceiling_sum = 0;
-    k.level = k.upper = k.end = kInfinity;
+    k.owned_load = k.clock = band(l).lower = k.ceiling = k.ceiling_sum = 0;
+    band(l).level = band(l).upper = k.end = kInfinity;
     inflow_[at(l)] = {};
     k.clock_time = now_;
     k.owned = k.kept_for = 0;
@@ -130,7 +130,7 @@ void FastNetwork::fill_levels() {
       std::push_heap(next.begin(), next.end(), std::greater<>());
       continue;
     }
-    link(least.link).level = least.key;
+    band(least.link).level = least.key;
     for (const std::int32_t m : link(least.link).members) {
       Flow& f = flow(m);
       if (f.owner != kNobody) continue;
@@ -148,7 +148,7 @@ void FastNetwork::fill_levels() {
 /// Everything that follows from the levels and owners of a component.
 void FastNetwork::derive_from_levels() {
   for (const std::int32_t l : component_links_) {
-    if (link(l).level < kInfinity) link(l).ceiling = link(l).level * kCeiling;
+    if (band(l).level < kInfinity) link(l).ceiling = band(l).level * kCeiling;
   }
   for (const std::int32_t l : component_links_) {
     Link& k = link(l);
@@ -159,14 +159,14 @@ void FastNetwork::derive_from_levels() {
       if (f.owner == l) {
         k.owned_load += a;
       } else {
-        inflow_[at(l)].rate += a * link(f.owner).level;
+        inflow_[at(l)].rate += a * band(f.owner).level;
         k.ceiling_sum += a * link(f.owner).ceiling;
       }
     }
   }
   for (const std::int32_t l : component_links_) {
     Link& k = link(l);
-    k.kept = k.level < kInfinity || k.ceiling_sum > k.capacity;
+    k.kept = band(l).level < kInfinity || k.ceiling_sum > k.capacity;
   }
   for (const std::int32_t l : component_links_) {
     const auto for_each_push = [&](auto&& act) {
@@ -201,7 +201,7 @@ void FastNetwork::check() const {
   for (const Link& k : links_) capacity.push_back(k.capacity);
   for (const Flow& f : flows_) {
     if (f.owner == kEnded) continue;
-    rate.push_back(links_[at(f.owner)].level);
+    rate.push_back(band(f.owner).level);
     weight.push_back(1);
     for (int use = 0; use < count(f); ++use) {
       resource.push_back(way(f, use));

@@ -63,7 +63,7 @@ void FastNetwork::settle(std::int32_t l) {
   set_limit(l);
   if (!k.kept) return;
   if (k.owned == 0) {
-    k.level = kInfinity;
+    band(l).level = kInfinity;
     if (inflow_[at(l)].rate > k.capacity * (1 + 4 * kTie)) return resolve(l);
     if (static_cast<std::size_t>(++k.kept_for) > k.members.size()) try_quiet(l);
     return;
@@ -71,23 +71,23 @@ void FastNetwork::settle(std::int32_t l) {
   const double level = (k.capacity - inflow_[at(l)].rate) / k.owned_load;
   if (!(level > 0) || level > k.ceiling || static_cast<std::size_t>(++k.kept_for) > k.members.size() + 1024)
     return resolve(l);
-  if (level < k.lower * (1 - kTie)) return take_below(l);
-  if (level > k.upper * (1 + kTie)) return give_above(l);
+  if (level < band(l).lower * (1 - kTie)) return take_below(l);
+  if (level > band(l).upper * (1 + kTie)) return give_above(l);
   set_level(l, level);
 }
 
 void FastNetwork::set_clock(std::int32_t l) {
   Link& k = link(l);
-  if (k.level != kInfinity) k.clock += k.level * (now_ - k.clock_time);
+  if (band(l).level != kInfinity) k.clock += band(l).level * (now_ - k.clock_time);
   k.clock_time = now_;
 }
 
 void FastNetwork::set_level(std::int32_t l, double level) {
   Link& k = link(l);
-  const double change = level - k.level;
+  const double change = level - band(l).level;
   if (change == 0) return;
   set_clock(l);
-  k.level = level;
+  band(l).level = level;
   for (const Push& push : k.pushes) {
     add_rate(push.link, load_[at(push.load)] * change);
   }
@@ -108,7 +108,7 @@ double FastNetwork::water_level(std::int32_t l) {
       const std::int32_t other = way(f, use);
       if (other == l) {
         m.load = load(f, use);
-      } else if (const double level = link(other).level; m.other_link < 0 || level < m.other) {
+      } else if (const double level = band(other).level; m.other_link < 0 || level < m.other) {
         m.other = level;
         m.other_link = other;
       }
@@ -144,19 +144,18 @@ void FastNetwork::give_all_away(std::int32_t l) {
   for (const Meeting& m : meetings_) {
     if (flow(m.flow).owner == l) move(m.flow, m.other_link);
   }
-  Link& k = link(l);
-  k.level = kInfinity;
+  band(l).level = kInfinity;
   inflow_[at(l)].rate = 0;
-  for (const Meeting& m : meetings_) inflow_[at(l)].rate += m.load * link(flow(m.flow).owner).level;
+  for (const Meeting& m : meetings_) inflow_[at(l)].rate += m.load * band(flow(m.flow).owner).level;
   try_quiet(l);
 }
 
 void FastNetwork::claim(std::int32_t l, double x) {
   keep(l);
   Link& k = link(l);
-  if (k.level == kInfinity) {
+  if (band(l).level == kInfinity) {
     set_clock(l);
-    k.level = x;
+    band(l).level = x;
   } else {
     set_level(l, x);
   }
@@ -175,7 +174,7 @@ void FastNetwork::claim(std::int32_t l, double x) {
       if (f.owner != l) move(m.flow, l);
       continue;
     }
-    const double runs_at = f.owner == kNobody ? kInfinity : link(f.owner).level;
+    const double runs_at = f.owner == kNobody ? kInfinity : band(f.owner).level;
     if (m.other < x * (1 - kTie)) {
       if (f.owner == l || runs_at > m.other * (1 + kTie)) move(m.flow, m.other_link);
     } else if (runs_at > x * (1 + kTie)) {
@@ -189,11 +188,11 @@ void FastNetwork::claim(std::int32_t l, double x) {
     if (f.owner == l) {
       k.owned_load += m.load;
     } else {
-      inflow_[at(l)].rate += m.load * link(f.owner).level;
+      inflow_[at(l)].rate += m.load * band(f.owner).level;
     }
   }
   if (k.owned == 0) {
-    k.level = kInfinity;
+    band(l).level = kInfinity;
     return;
   }
   const double level = (k.capacity - inflow_[at(l)].rate) / k.owned_load;
@@ -212,8 +211,8 @@ void FastNetwork::give_above(std::int32_t l) {
   while (true) {
     candidates_.clear();
     for (const Push& push : k.pushes) {
-      if (link(push.link).level < level * (1 - kTie)) {
-        candidates_.emplace_back(link(push.link).level, link(push.link).members[at(way_[at(push.way)].place)]);
+      if (band(push.link).level < level * (1 - kTie)) {
+        candidates_.emplace_back(band(push.link).level, link(push.link).members[at(way_[at(push.way)].place)]);
       }
     }
     if (candidates_.empty()) break;
@@ -222,13 +221,13 @@ void FastNetwork::give_above(std::int32_t l) {
       if (f.owner != l) continue;  // already given away: it has several links below
       std::int32_t least = way(f, 0) == l ? way(f, 1) : way(f, 0);
       for (int use = 0; use < count(f); ++use) {
-        if (way(f, use) != l && link(way(f, use)).level < link(least).level) least = way(f, use);
+        if (way(f, use) != l && band(way(f, use)).level < band(least).level) least = way(f, use);
       }
       move(id, least, l);
       moved_.push_back(id);
     }
     if (k.owned == 0) {
-      k.level = kInfinity;
+      band(l).level = kInfinity;
       mark(l);
       return;
     }
@@ -236,7 +235,7 @@ void FastNetwork::give_above(std::int32_t l) {
   }
   if (level > k.ceiling) return resolve(l);
   set_level(l, level);
-  k.upper = kInfinity;
+  band(l).upper = kInfinity;
   for (const Push& push : k.pushes) separate(l, push.link);
   part_moved(l);
 }
@@ -251,7 +250,7 @@ void FastNetwork::take_below(std::int32_t l) {
   for (std::size_t m = at(k.owned); m < k.members.size(); ++m) {
     const std::int32_t owner = flow(k.members[m]).owner;
     if (owner < 0) continue;
-    if (const double other = link(owner).level; other > level * (1 + kTie)) {
+    if (const double other = band(owner).level; other > level * (1 + kTie)) {
       candidates_.emplace_back(-other, k.members[m]);
     }
   }
@@ -262,9 +261,9 @@ void FastNetwork::take_below(std::int32_t l) {
     moved_.push_back(id);
     level = (k.capacity - inflow_[at(l)].rate) / k.owned_load;
   }
-  if (level > k.ceiling || level > k.upper * (1 + kTie)) return resolve(l);
+  if (level > k.ceiling || level > band(l).upper * (1 + kTie)) return resolve(l);
   set_level(l, level);
-  k.lower = 0;
+  band(l).lower = 0;
   for (std::size_t m = at(k.owned); m < k.members.size(); ++m) {
     if (const std::int32_t owner = flow(k.members[m]).owner; owner >= 0) separate(owner, l);
   }
@@ -291,7 +290,7 @@ void FastNetwork::move(std::int32_t id, std::int32_t to, std::int32_t not_parted
   Flow& f = flow(id);
   const std::int32_t from = f.owner;
   Link& taker = link(to);
-  const double level_before = from < 0 ? 0 : link(from).level;
+  const double level_before = from < 0 ? 0 : band(from).level;
   const double ceiling_before = from < 0 ? 0 : link(from).ceiling;
   const double left = remaining(f);
   double from_load = 0;
@@ -311,10 +310,10 @@ void FastNetwork::move(std::int32_t id, std::int32_t to, std::int32_t not_parted
     } else if (l == from) {
       k.owned_load -= a;
       from_load = a;
-      inflow_[at(l)].rate += a * taker.level;
+      inflow_[at(l)].rate += a * band(to).level;
       add_push(to, f, other);
     } else if (k.kept) {
-      inflow_[at(l)].rate += a * (taker.level - level_before);
+      inflow_[at(l)].rate += a * (band(to).level - level_before);
       if (from >= 0) drop_push(from, f, other);
       add_push(to, f, other);
     } else {
@@ -340,12 +339,12 @@ void FastNetwork::place(std::int32_t id) {
   std::int32_t least = way(f, 0);
   int narrowest = 0;
   for (int use = 1; use < count(f); ++use) {
-    if (link(way(f, use)).level < link(least).level) least = way(f, use);
+    if (band(way(f, use)).level < band(least).level) least = way(f, use);
     if (link(way(f, use)).capacity / load(f, use) < link(way(f, narrowest)).capacity / load(f, narrowest)) {
       narrowest = use;
     }
   }
-  if (link(least).level < kInfinity) return move(id, least);
+  if (band(least).level < kInfinity) return move(id, least);
   resolve(way(f, narrowest));
 }
 

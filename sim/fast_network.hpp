@@ -88,7 +88,6 @@ class FastNetwork final : public Network {
   struct Push {  // a flow owned here crosses another kept link
     std::int32_t link;
     std::int32_t way;
-    std::int32_t load;  // in load_
   };
   struct Due {
     double target;
@@ -111,6 +110,8 @@ class FastNetwork final : public Network {
     bool dirty = false;
     std::vector<std::int32_t> members;  // flows
     std::vector<Push> pushes;
+    std::vector<double> push_loads;  // of the pushes; empty while each is push_load
+    double push_load = 0;
     std::vector<Due> due;  // heap, least first, of the owned flows not after `horizon`; entries of flows that moved
                            // away remain until met
     Due horizon = kNoHorizon;

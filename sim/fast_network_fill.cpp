@@ -80,6 +80,7 @@ void FastNetwork::fill(std::int32_t first_seed) {
     k.owned = k.kept_for = 0;
     k.kept = false;
     k.pushes.clear();
+    k.push_loads.clear();
     k.due.clear();
   }
   fill_levels();

@@ -6,6 +6,12 @@
 
 namespace moeplan {
 
+namespace {
+
+constexpr auto kHigher = [](const auto& a, const auto& b) { return a.key > b.key; };
+
+}  // namespace
+
 void FastNetwork::mark(std::int32_t l) {
   Link& k = link(l);
   if (k.dirty) return;
@@ -16,7 +22,7 @@ void FastNetwork::mark(std::int32_t l) {
     return;
   }
   dirty_.push_back({k.owned > 0 ? (k.capacity - inflow_[at(l)].rate) / k.owned_load : kInfinity, l});
-  std::push_heap(dirty_.begin(), dirty_.end(), std::greater<>());
+  std::push_heap(dirty_.begin(), dirty_.end(), kHigher);
 }
 
 /// Adds to R; the link is marked if that matters to it.
@@ -43,7 +49,7 @@ void FastNetwork::settle() {
     if (--budget_ < 0) return refill_everything();
     if (!dirty_.empty()) {
       const std::int32_t l = dirty_.front().link;
-      std::pop_heap(dirty_.begin(), dirty_.end(), std::greater<>());
+      std::pop_heap(dirty_.begin(), dirty_.end(), kHigher);
       dirty_.pop_back();
       settle(l);
     } else if (!dirty_leaves_.empty()) {
@@ -88,8 +94,11 @@ void FastNetwork::set_level(std::int32_t l, double level) {
   if (change == 0) return;
   set_clock(l);
   band(l).level = level;
-  for (const Push& push : k.pushes) {
-    add_rate(push.link, load_[at(push.load)] * change);
+  if (k.push_loads.empty()) {
+    const double rate = k.push_load * change;
+    for (const Push& push : k.pushes) add_rate(push.link, rate);
+  } else {
+    for (std::size_t p = 0; p < k.pushes.size(); ++p) add_rate(k.pushes[p].link, k.push_loads[p] * change);
   }
   if (change > 0 || k.end == kInfinity) schedule(l);
 }

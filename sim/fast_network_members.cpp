@@ -69,18 +69,25 @@ void FastNetwork::remove(std::int32_t id) {
 }
 
 void FastNetwork::add_push(std::int32_t owner, const Flow& f, int use) {
-  std::vector<Push>& pushes = link(owner).pushes;
+  Link& k = link(owner);
   const std::int32_t w = f.first + use;
-  way_[at(w)].push = static_cast<std::int32_t>(pushes.size());
-  pushes.push_back({way(f, use), w, loads_of(f) + use});
+  const double a = load(f, use);
+  if (k.pushes.empty()) k.push_load = a;
+  if (k.push_loads.empty() && a != k.push_load) k.push_loads.assign(k.pushes.size(), k.push_load);
+  if (!k.push_loads.empty()) k.push_loads.push_back(a);
+  way_[at(w)].push = static_cast<std::int32_t>(k.pushes.size());
+  k.pushes.push_back({way(f, use), w});
 }
 
 void FastNetwork::drop_push(std::int32_t owner, const Flow& f, int use) {
-  std::vector<Push>& pushes = link(owner).pushes;
+  Link& k = link(owner);
   const std::int32_t place = way_[at(f.first + use)].push;
-  pushes[at(place)] = pushes.back();
-  way_[at(pushes[at(place)].way)].push = place;
-  pushes.pop_back();
+  k.pushes[at(place)] = k.pushes.back();
+  way_[at(k.pushes[at(place)].way)].push = place;
+  k.pushes.pop_back();
+  if (k.push_loads.empty()) return;
+  k.push_loads[at(place)] = k.push_loads.back();
+  k.push_loads.pop_back();
 }
 
 }  // namespace moeplan

@@ -21,7 +21,7 @@ void FastNetwork::mark(std::int32_t l) {
     dirty_leaves_.push_back(l);
     return;
   }
-  dirty_.push_back({k.owned > 0 ? (k.capacity - inflow_[at(l)].rate) / k.owned_load : kInfinity, l});
+  dirty_.push_back({band(l).level, l});
   std::push_heap(dirty_.begin(), dirty_.end(), kHigher);
 }
 

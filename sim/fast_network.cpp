@@ -101,16 +101,16 @@ bool FastNetwork::find_due(std::int32_t l) {
   return !k.due.empty();
 }
 
-/// Fills the heap anew with the quarter of the owned flows that end first.
+/// Fills the heap anew with the eighth of the owned flows that end first.
 void FastNetwork::collect_due(std::int32_t l) {
-  constexpr std::ptrdiff_t kFew = 64;  // so many are collected together
+  constexpr std::ptrdiff_t kFew = 32;  // so many are collected together
   Link& k = link(l);
   collected_.clear();
   for (std::size_t m = 0; m < at(k.owned); ++m) collected_.push_back({flow(k.members[m]).target, k.members[m]});
   auto end = collected_.end();
   k.horizon = kNoHorizon;
   if (k.owned > kFew) {
-    end = collected_.begin() + std::max<std::ptrdiff_t>(kFew, k.owned / 4);
+    end = collected_.begin() + std::max<std::ptrdiff_t>(kFew, k.owned / 8);
     std::nth_element(collected_.begin(), end - 1, collected_.end(), std::less<>());
     k.horizon = *(end - 1);
   }
@@ -122,6 +122,8 @@ void FastNetwork::push_due(std::int32_t l, std::int32_t f) {
   Link& k = link(l);
   const Due due{flow(f).target, f};
   if (due > k.horizon) return;
+  // Entries are of 16 bytes: where most would be stale or not near, they are collected anew.
+  if (k.due.size() == k.due.capacity() && k.due.size() > 64 + at(k.owned) / 4) return collect_due(l);
   k.due.push_back(due);
   std::push_heap(k.due.begin(), k.due.end(), std::greater<>());
 }

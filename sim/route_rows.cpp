@@ -96,44 +96,38 @@ void RouteRows::find_exits() {
 
 void RouteRows::append(RankId src, RankId dst, std::vector<FlowUse>& uses) {
   if (src == dst) return;
-  if (source_ != src) turn_to(src);
-  const Exit* best = nullptr;
-  const Reach* best_reach = nullptr;
-  const Row* best_row = nullptr;
-  int hops = 0;
-  bool is_several = source_ != src;
-  if (source_ == src) {
-    for (std::size_t e = first_exit_[src.index()]; e < first_exit_[src.index() + 1]; ++e) {
-      const Row& row = rows_[static_cast<std::size_t>(exits_[e].row)];
-      const std::size_t i = dst.index() - row.begin;  // wraps round below `begin`
-      if (i + 1 >= row.ranks.size() || row.ranks[i].hops < 0) continue;
-      const int total = exits_[e].hops + row.ranks[i].hops;
-      if (best != nullptr && total > hops) continue;
-      is_several = (best != nullptr && total == hops) || row.ranks[i].is_several;
-      best = &exits_[e];
-      best_reach = &row.ranks[i];
-      best_row = &row;
-      hops = total;
-    }
-  }
-  if (is_several) {
-    const Route route = cluster_.routes.between(cluster_.gpu_of_rank[src.index()], cluster_.gpu_of_rank[dst.index()]);
-    for (const RouteLink& l : route.links) {
-      if (!is_left_out_[l.link.index()]) uses.push_back({ResourceId(l.link.value()), l.share});
-    }
-    return;
+  if (source_ != src && !turn_to(src)) return append_from_cluster(src, dst, uses);
+  const Choice* best = nullptr;
+  const Reach* reach = nullptr;
+  bool is_several = false;
+  for (const Choice& choice : choices_) {
+    const std::size_t i = dst.index() - choice.begin;  // wraps round below `begin`
+    if (i >= choice.size || choice.ranks[i].hops < 0) continue;
+    const int further = best == nullptr ? -1 : choice.exit.hops + choice.ranks[i].hops - best->exit.hops - reach->hops;
+    if (further > 0) continue;
+    is_several = further == 0 || choice.ranks[i].is_several;
+    best = &choice;
+    reach = &choice.ranks[i];
   }
   if (best == nullptr) return;
-  uses.push_back({ResourceId(best->link.value()), 1.0});
-  for (std::uint32_t i = best_reach[0].first; i < best_reach[1].first; ++i) {
-    uses.push_back({ResourceId(best_row->links[i].value()), 1.0});
+  if (is_several) return append_from_cluster(src, dst, uses);
+  uses.push_back({ResourceId(best->exit.link.value()), 1.0});
+  for (std::uint32_t i = reach[0].first; i < reach[1].first; ++i) {
+    uses.push_back({ResourceId(best->links[i].value()), 1.0});
   }
 }
 
-/// Fills the rows of the source's exits, if it may.
-void RouteRows::turn_to(RankId src) {
+void RouteRows::append_from_cluster(RankId src, RankId dst, std::vector<FlowUse>& uses) const {
+  const Route route = cluster_.routes.between(cluster_.gpu_of_rank[src.index()], cluster_.gpu_of_rank[dst.index()]);
+  for (const RouteLink& l : route.links) {
+    if (!is_left_out_[l.link.index()]) uses.push_back({ResourceId(l.link.value()), l.share});
+  }
+}
+
+/// Makes `src` the present source; false if memory has been too small for that too often.
+bool RouteRows::turn_to(RankId src) {
   if (bytes_ > kMostBytes) {
-    if (times_full_ == kMostTimesFull) return;
+    if (times_full_ == kMostTimesFull) return false;
     ++times_full_;
     for (Row& row : rows_) {
       const VertexId start = row.start;
@@ -142,11 +136,16 @@ void RouteRows::turn_to(RankId src) {
     }
     bytes_ = 0;
   }
+  choices_.clear();
   for (std::size_t e = first_exit_[src.index()]; e < first_exit_[src.index() + 1]; ++e) {
     Row& row = rows_[static_cast<std::size_t>(exits_[e].row)];
     if (!row.is_filled) fill(row);
+    if (row.ranks.empty()) continue;
+    const auto size = static_cast<std::uint32_t>(row.ranks.size() - 1);
+    choices_.push_back({exits_[e], row.begin, size, row.ranks.data(), row.links.data()});
   }
   source_ = src;
+  return true;
 }
 
 void RouteRows::search(VertexId source) {

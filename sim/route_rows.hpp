@@ -53,11 +53,20 @@ class RouteRows {
     bool is_several = false;  // there is more than one
   };
 
+  struct Choice {  // an exit of the present source, and what its row holds
+    Exit exit;
+    std::uint32_t begin;
+    std::uint32_t size;
+    const Reach* ranks;
+    const LinkId* links;
+  };
+
   void find_chains();
   void find_exits();
   [[nodiscard]] std::optional<LinkId> next_in_chain(LinkId link) const;
   void append(RankId src, RankId dst, std::vector<FlowUse>& uses);
-  void turn_to(RankId src);
+  void append_from_cluster(RankId src, RankId dst, std::vector<FlowUse>& uses) const;
+  [[nodiscard]] bool turn_to(RankId src);
   void search(VertexId source);
   void fill(Row& row);
 
@@ -71,7 +80,8 @@ class RouteRows {
   std::vector<Row> rows_;
   std::size_t bytes_ = 0;  // of all rows
   int times_full_ = 0;
-  std::optional<RankId> source_;  // the rows of its exits are filled
+  std::optional<RankId> source_;  // the present one
+  std::vector<Choice> choices_;   // of source_
   std::vector<Reached> reached_;  // by vertex
   std::vector<VertexId> queue_;
 };

@@ -25,8 +25,8 @@
 //
 // Ties: levels within kTie of each other count as equal and a flow stays with its owner.
 //
-// Memory: a flow of two uses takes 48 bytes (flow, ways, members), some 4 of the heap of ends, and 12 where it crosses
-// a kept link.
+// Memory: a flow of two uses takes 48 bytes (flow, ways, members), 8 where it crosses a kept link, and 2 or more of the
+// heap of ends.
 #pragma once
 
 #include <compare>

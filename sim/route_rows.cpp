@@ -8,12 +8,11 @@ namespace moeplan {
 
 namespace {
 
-constexpr std::size_t kMostBytes = std::size_t{32} << 20;
-constexpr int kMostTimesFull = 64;  // 2 GiB of rows, some seconds of searching: then the order of questions is wild
+constexpr int kMostTimesFull = 64;  // of 32 MiB: 2 GiB of rows, some seconds of searching
 
 }  // namespace
 
-RouteRows::RouteRows(const Cluster& cluster) : cluster_(cluster) {
+RouteRows::RouteRows(const Cluster& cluster, std::size_t most_bytes) : cluster_(cluster), most_bytes_(most_bytes) {
   const Topology& topology = cluster.topology;
   first_out_.assign(topology.vertices.size() + 1, 0);
   for (const Link& l : topology.links) ++first_out_[l.from.index() + 1];
@@ -126,7 +125,7 @@ void RouteRows::append_from_cluster(RankId src, RankId dst, std::vector<FlowUse>
 
 /// Makes `src` the present source; false if memory has been too small for that too often.
 bool RouteRows::turn_to(RankId src) {
-  if (bytes_ > kMostBytes) {
+  if (bytes_ > most_bytes_) {
     if (times_full_ == kMostTimesFull) return false;
     ++times_full_;
     for (Row& row : rows_) {

@@ -1,6 +1,7 @@
 // Routes between all ranks from small tables, for traffic in which most pairs occur.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -14,13 +15,13 @@ namespace moeplan {
 /// around it carry the same flows, and of such a chain only the narrowest link can hold anybody back.
 ///
 /// A GPU leaves by few chains ("exits"), each to a vertex that other GPUs use too. Routes from there to all ranks (a
-/// "row") are found by one breadth-first search and kept: 32 MiB of them at most, the rest is searched for again. Where
-/// a pair has more than one shortest path, and where memory is too small for the order of questions, Cluster::routes is
-/// asked. For one thread.
+/// "row") are found by one breadth-first search and kept while they fit into `most_bytes`; then all are forgotten and
+/// searched for again. Where a pair has more than one shortest path, and where memory is too small for the order of
+/// questions, Cluster::routes is asked. For one thread.
 class RouteRows {
  public:
   /// `cluster` must outlive this.
-  explicit RouteRows(const Cluster& cluster);
+  explicit RouteRows(const Cluster& cluster, std::size_t most_bytes = std::size_t{32} << 20);
   RouteRows(const RouteRows&) = delete;
   RouteRows& operator=(const RouteRows&) = delete;
 
@@ -71,6 +72,7 @@ class RouteRows {
   void fill(Row& row);
 
   const Cluster& cluster_;
+  std::size_t most_bytes_;
   std::vector<std::size_t> first_out_;  // by vertex, into out_
   std::vector<LinkId> out_;
   std::vector<bool> passes_;             // by vertex: it has two neighbours and is no GPU

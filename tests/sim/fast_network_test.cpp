@@ -154,3 +154,22 @@ TEST_CASE("Disjoint components do not disturb each other") {
   // Each end settles its own link only; the rest is what filling marked.
   CHECK(network.counters().settled <= 2000 + 8000);
 }
+
+TEST_CASE("A link ends many flows by size, though only the next few stand in its heap") {
+  // n flows of k MB each, k = 1 ... n, share 1 GB/s: until the k-th ends, each longer one has sent k MB too.
+  const int n = 1000;
+  FastNetwork network(true);
+  const ResourceId link = network.add_resource(1e9);
+  for (int f = 0; f < n; ++f) network.start(std::vector<FlowUse>{{link, 1}}, 1e6 * ((f * 7) % n + 1), 1, 0);
+  std::vector<double> end(static_cast<std::size_t>(n) + 1);
+  std::vector<FlowId> done;
+  while (const auto t = network.next_completion()) {
+    done.clear();
+    network.advance(*t, done);
+    for (const FlowId f : done) end[f.index() * 7 % static_cast<std::size_t>(n) + 1] = *t;
+  }
+  for (int k = 1; k <= n; ++k) {
+    const double megabytes = 0.5 * k * (k + 1) + static_cast<double>(n - k) * k;
+    REQUIRE(end[static_cast<std::size_t>(k)] == Approx(1e-3 * megabytes).epsilon(1e-12));
+  }
+}

@@ -24,15 +24,15 @@ Uses route(const TrafficNetwork& network, std::int32_t s, std::int32_t d) {
 
 /// Every route is the cluster's, in order and share, but for links that a link which is not left out stands for: all
 /// routes over the former cross the latter, with the same share, and its capacity is no larger.
-void expect_same_routes(const Cluster& cluster) {
-  RouteRows rows(cluster);
+void expect_same_routes(const Cluster& cluster, RouteRows& rows, bool by_source) {
   const TrafficNetwork expected = traffic_network(cluster), got = rows.network();
   CHECK(got.capacity == expected.capacity);
   std::set<std::int32_t> is_used;
   std::map<std::int32_t, std::set<std::int32_t>> stand_in;  // of each link left out: what may stand for it
   std::int64_t different = 0;
-  for (std::int32_t s = 0; s < cluster.world_size(); ++s) {
-    for (std::int32_t d = 0; d < cluster.world_size(); ++d) {
+  for (std::int32_t outer = 0; outer < cluster.world_size(); ++outer) {
+    for (std::int32_t inner = 0; inner < cluster.world_size(); ++inner) {
+      const std::int32_t s = by_source ? outer : inner, d = by_source ? inner : outer;
       if (s == d) continue;
       const Uses all = route(expected, s, d), few = route(got, s, d);
       std::size_t next = 0;
@@ -59,10 +59,22 @@ void expect_same_routes(const Cluster& cluster) {
   CHECK(different == 0);
 }
 
+void expect_same_routes(const Cluster& cluster) {
+  RouteRows rows(cluster);
+  expect_same_routes(cluster, rows, true);
+}
+
 }  // namespace
 
 TEST_CASE("Rows of routes are the cluster's routes without links that a narrower one in series stands for") {
   SECTION("a small tree") { expect_same_routes(test::toy_cluster(3, 4)); }
+  SECTION("no memory for rows: they are searched for again, then the cluster is asked, and routes are the same") {
+    const Cluster cluster = test::toy_cluster(3, 4);
+    for (const bool by_source : {true, false}) {
+      RouteRows rows(cluster, 0);
+      expect_same_routes(cluster, rows, by_source);
+    }
+  }
   SECTION("every machine of configs/clusters: trees, meshes, rails, several NICs a GPU") {
     const std::filesystem::path configs = std::filesystem::path(MOEPLAN_SOURCE_DIR) / "configs";
     for (const auto& entry : std::filesystem::directory_iterator(configs / "clusters")) {

@@ -222,7 +222,7 @@ void FastNetwork::advance(double now, std::vector<FlowId>& completed) {
     order.begin_event(std::min(*t, now), completed);
     process_event(std::min(*t, now), completed);
     order.end_event(completed);
-    if (flows_.size() > 1024 + 2 * at(running_)) compact();
+    if (flows_.size() > 1024 + 4 * at(running_)) compact();
   }
   now_ = now;
 }

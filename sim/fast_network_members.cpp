@@ -76,6 +76,8 @@ void FastNetwork::add_push(std::int32_t owner, const Flow& f, int use) {
   if (k.push_loads.empty() && a != k.push_load) k.push_loads.assign(k.pushes.size(), k.push_load);
   if (!k.push_loads.empty()) k.push_loads.push_back(a);
   way_[at(w)].push = static_cast<std::int32_t>(k.pushes.size());
+  // Grown by little: a link that begins to be kept adds to many others.
+  if (k.pushes.size() == k.pushes.capacity()) k.pushes.reserve(k.pushes.size() + k.pushes.size() / 8 + 4);
   k.pushes.push_back({way(f, use), w});
 }
 

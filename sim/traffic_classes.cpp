@@ -45,6 +45,9 @@ class Refinement {
   std::optional<TrafficClasses> classes() {
     if (!is_promising()) return std::nullopt;
     std::vector<FlowUse> uses;
+    ways_.uses.reserve(number_of_uses_);
+    ways_.first.reserve(flows_.size() + 1);
+    flow_colour_.reserve(flows_.size());
     for (const TrafficFlow& f : flows_) {
       uses.clear();
       if (is_sent(f)) network_.route(f.src, f.dst, uses);
@@ -61,7 +64,7 @@ class Refinement {
     return std::span(ways_.uses).subspan(ways_.first[f], ways_.first[f + 1] - ways_.first[f]);
   }
 
-  /// False if nearly every resource differs from every other by the sizes on it alone: costs one pass, no memory.
+  /// False if there would be too many classes by the sizes on each resource alone: costs two passes, one bit a flow.
   bool is_promising() {
     std::vector<bool> is_used(resource_colour_.size());
     std::vector<FlowUse> uses;
@@ -73,13 +76,32 @@ class Refinement {
         resource_colour_[use.resource.index()] += mixed(bits(f.bytes), bits(use.share));
         is_used[use.resource.index()] = true;
       }
+      number_of_uses_ += uses.size();
     }
     std::vector<std::uint64_t> used;
     for (std::size_t l = 0; l < is_used.size(); ++l) {
       resource_colour_[l] = mixed(resource_colour_[l], bits(network_.capacity[l]));
       if (is_used[l]) used.push_back(resource_colour_[l]);
     }
-    return number_of_distinct(used) * 4 <= used.size() * 3;
+    if (number_of_distinct(used) * 4 > used.size() * 3) return false;
+    // Different colours may meet at one bit, so that there are at least as many colours as bits set.
+    std::vector<bool> is_seen(flows_.size());
+    std::size_t seen = 0;
+    for (const TrafficFlow& f : flows_) {
+      uses.clear();
+      if (is_sent(f)) network_.route(f.src, f.dst, uses);
+      const std::size_t bit = next_colour(bits(f.bytes), uses) % is_seen.size();
+      if (!is_seen[bit]) ++seen;
+      is_seen[bit] = true;
+    }
+    return seen * 4 <= flows_.size();
+  }
+
+  /// A flow's colour, refined by those of the resources that it crosses.
+  std::uint64_t next_colour(std::uint64_t colour, std::span<const FlowUse> uses) const {
+    std::uint64_t sum = 0;
+    for (const FlowUse& use : uses) sum += mixed(resource_colour_[use.resource.index()], bits(use.share));
+    return mixed(colour, sum);
   }
 
   /// Colours until they do not split further; false if there are too many.
@@ -87,9 +109,7 @@ class Refinement {
     std::size_t classes = 0;
     while (true) {
       for (std::size_t f = 0; f < flow_colour_.size(); ++f) {
-        std::uint64_t sum = 0;
-        for (const FlowUse& use : uses_of(f)) sum += mixed(resource_colour_[use.resource.index()], bits(use.share));
-        flow_colour_[f] = mixed(flow_colour_[f], sum);
+        flow_colour_[f] = next_colour(flow_colour_[f], uses_of(f));
       }
       std::vector<std::uint64_t> sums(resource_colour_.size(), 0);
       for (std::size_t f = 0; f < flow_colour_.size(); ++f) {
@@ -178,6 +198,7 @@ class Refinement {
   std::vector<std::uint64_t> resource_colour_;
   std::vector<std::uint64_t> flow_colour_;
   Incidence ways_;
+  std::size_t number_of_uses_ = 0;
 };
 
 std::optional<DecoupledTraffic> decoupled(const TrafficMatrix& matrix, const TrafficNetwork& network, bool by_last) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <bit>
 #include <chrono>
 #include <cstdio>
 #include <memory>
@@ -134,6 +135,12 @@ void run(const Options& o) {
                    "",
                    fmt::format("{} ranks are too many for an all_to_all pair by pair; the most are 2048", world)});
   }
+  if (algorithm.for_powers_of_two && !std::has_single_bit(static_cast<std::uint64_t>(world))) {
+    throw InputError(Diagnostic{
+        {"--algorithm"},
+        "",
+        fmt::format("{} is for 2, 4, 8 ... ranks, not for {}; see --world", in_quotes(algorithm.name), world)});
+  }
   const std::vector<std::int64_t> sizes = parse_message_sizes(o.sizes);
   Progress progress("simulating", o.quiet);
   std::vector<CollectiveResult> results;
@@ -153,7 +160,10 @@ void add_collective_command(CLI::App& app, ExitCode&) {
   auto o = std::make_shared<Options>();
   c->add_option("--cluster", o->cluster, "The cluster: a name of configs/clusters or a path")->required();
   c->add_option("--op", o->op, "all_to_all, all_gather, reduce_scatter, all_reduce or broadcast");
-  c->add_option("--algorithm", o->algorithm, "linear (default) or pairwise for all_to_all; ring for the others");
+  c->add_option(
+      "--algorithm", o->algorithm,
+      "linear (default) or pairwise for all_to_all; ring (default), tree or recursive ones for the others: see "
+      "moeplan list collectives");
   c->add_option("--world", o->world, "Ranks: the first N GPUs (default: all, or those of the traffic)");
   auto* sizes =
       c->add_option("--sizes", o->sizes, "MIN:MAX:FACTOR, in nccl-tests' meaning of size")->capture_default_str();

@@ -1,4 +1,4 @@
-// moeplan list schedules|all-to-all|codecs|placements|topologies|gpus|clusters|models
+// moeplan list schedules|all-to-all|collectives|codecs|placements|topologies|gpus|clusters|models
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -6,6 +6,7 @@
 
 #include "cli/commands.hpp"
 #include "cli/inputs.hpp"
+#include "model/base/reader.hpp"
 #include "planner/collective_programs.hpp"
 #include "planner/schedule.hpp"
 
@@ -44,6 +45,13 @@ Listing rows_of(const std::string& what) {
     }
     return rows;
   }
+  if (what == "collectives") {
+    Listing rows;
+    for (const CollectiveAlgorithm& a : collective_algorithms()) {
+      rows.emplace_back(fmt::format("{} {}", name_of<Collective>(kCollectiveNames, a.collective), a.name), a.summary);
+    }
+    return rows;
+  }
   if (what == "codecs") return {{"none", "tokens travel as they are"}};
   if (what == "placements") {
     return {{"contiguous", "the p-th expert-parallel rank holds the p-th share of the experts"}};
@@ -65,11 +73,12 @@ void add_list_command(CLI::App& app, ExitCode&) {
   auto* command = app.add_subcommand("list", "What is built in and which configurations are there");
   auto what = std::make_shared<std::string>();
   command
-      ->add_option("what", *what,
-                   "schedules, all-to-all, codecs, placements, topologies, gpus, clusters, models or workloads")
+      ->add_option(
+          "what", *what,
+          "schedules, all-to-all, collectives, codecs, placements, topologies, gpus, clusters, models or workloads")
       ->required()
-      ->check(CLI::IsMember({"schedules", "all-to-all", "codecs", "placements", "topologies", "gpus", "clusters",
-                             "models", "workloads"}));
+      ->check(CLI::IsMember({"schedules", "all-to-all", "collectives", "codecs", "placements", "topologies", "gpus",
+                             "clusters", "models", "workloads"}));
   command->callback([what] {
     std::size_t width = 0;
     const Listing rows = rows_of(*what);

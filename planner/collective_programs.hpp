@@ -11,13 +11,22 @@
 
 namespace moeplan {
 
-/// How a collective is carried out. A tree is not among them: without cutting the message into chunks that follow one
-/// another it is slower than a ring for all but tiny messages, and such chunks a Program cannot say.
+/// One step of an algorithm. Its group goes by place: Communication::group is not looked at.
+struct CollectiveStep {
+  Communication communication;
+  GroupFamily group;
+  std::int64_t reads;   // bytes of a rank
+  std::int64_t writes;  // bytes of a rank
+};
+
+/// How a collective is carried out.
 struct CollectiveAlgorithm {
   Collective collective;
   std::string_view name;
-  std::string_view summary;                                 // one line
-  std::vector<Communication> (*steps)(std::int64_t world);  // one after the other, over group 0
+  std::string_view summary;  // one line
+  /// One after the other, for a whole_message() of `bytes`.
+  std::vector<CollectiveStep> (*steps)(std::int64_t world, std::int64_t bytes);
+  bool for_powers_of_two = false;  // only for so many ranks
 };
 
 /// All built-in algorithms: the one visible table. The first of a collective is its default.
@@ -35,7 +44,7 @@ struct CollectiveAlgorithm {
 [[nodiscard]] std::int64_t whole_message(Collective collective, std::int64_t world, std::int64_t bytes);
 
 /// One block that runs the collective once over `world` ranks, with whole_message(bytes) bytes. `ranks_per_node` shapes
-/// the rings (Program::ranks_per_node).
+/// rings and trees (Program::ranks_per_node). The algorithm must be one for so many ranks (for_powers_of_two).
 [[nodiscard]] Program collective_program(const CollectiveAlgorithm& algorithm, std::int64_t world, std::int64_t bytes,
                                          std::int64_t ranks_per_node = 1);
 

@@ -1,5 +1,7 @@
 #include "model/costs/communication.hpp"
 
+#include "model/program/tree_edges.hpp"
+
 namespace moeplan {
 
 namespace {
@@ -33,6 +35,18 @@ double share_of_messages(const Communication& c, std::int64_t group_size) {
   return static_cast<double>(c.count * (group_size / c.of) - self) / static_cast<double>(group_size - 1);
 }
 
+/// What the depth of a tree costs: the latencies on its longest way, up and down for an all-reduce.
+Seconds tree_latency(const Program& program, const Communication& c, RankId rank, const Cluster& cluster) {
+  const GroupFamily& family = program.group(c.group);
+  const auto gpu = [&](std::int64_t position) { return cluster.gpu_of_rank[family.member(rank, position).index()]; };
+  const std::vector<std::int64_t> way = longest_tree_way(c.collective, family.size, members_per_node(program, family));
+  Seconds latency;
+  for (std::size_t i = 1; i < way.size(); ++i) {
+    latency += cluster.routes.between(gpu(way[i - 1]), gpu(way[i])).latency;
+  }
+  return c.collective == Collective::AllReduce ? latency * 2.0 : latency;
+}
+
 }  // namespace
 
 CommunicationCost communication_cost(const Program& program, const Operation& operation, RankId rank,
@@ -40,6 +54,9 @@ CommunicationCost communication_cost(const Program& program, const Operation& op
   const Communication& c = *operation.communication();
   const GroupFamily& family = program.group(c.group);
   if (family.size == 1) return {Seconds(0), std::nullopt, false};
+  if (c.pattern == Pattern::Tree) {
+    return {cluster.collective_startup + tree_latency(program, c, rank, cluster), std::nullopt, false};
+  }
   const Span span = span_of(family, rank, cluster);
   const bool in_parts = c.collective == Collective::AllToAll && c.of > 1;
   if (in_parts) {

@@ -24,6 +24,10 @@ struct CommunicationCost {
 /// whole starts each part with its share of alpha, by messages, since a linear all-to-all's start-up is serial over its
 /// messages (assumption; measure send_receive to replace it). What is not measured pays message_overhead for each
 /// message that the rank sends to another, and each part is a collective with a start-up of its own.
+///
+/// A tree starts with the cluster's start-up and the latency of each step of its longest way (NCCL's tuning model has
+/// the same form: 2 (ranks / nodes - 1) steps inside the node and 2 log2 nodes between nodes, src/graph/tuning.cc).
+/// Measured costs are those of the pattern that the library chose, unknown here, and are taken for rings'.
 [[nodiscard]] CommunicationCost communication_cost(const Program& program, const Operation& operation, RankId rank,
                                                    const Cluster& cluster);
 

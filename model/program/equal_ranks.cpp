@@ -48,7 +48,7 @@ bool note(const Program& program, const Operation& operation, SymmetryQuery& que
       pairwise ? operation.reads.front().rows.kind == Rows::Kind::Fixed : c.collective != Collective::AllGather;
   if (cut_by_position && row_count(program, operation.reads.front().rows, RankId(0)) % family.size != 0) return false;
   if (pairwise) return true;
-  if (c.collective == Collective::Broadcast) return false;
+  if (c.collective == Collective::Broadcast || c.pattern == Pattern::Tree) return false;
   // Each ring carries an equal part of every block.
   const std::int64_t whole = byte_count(program, operation.reads.front(), RankId(0));
   const std::int64_t block = c.collective == Collective::AllGather ? whole : whole / family.size;

@@ -10,8 +10,8 @@
 namespace moeplan {
 
 /// What a machine must look like (symmetric_view) for all ranks of the Program to be equal; nothing where their data
-/// differs already: counts that are not uniform, experts or rows that do not divide, a broadcast's root. Sufficient,
-/// not necessary.
+/// differs already: counts that are not uniform, experts or rows that do not divide, a broadcast's root, a tree.
+/// Sufficient, not necessary.
 [[nodiscard]] std::optional<SymmetryQuery> symmetry_query(const Program& program);
 
 /// The machine as rank 0 sees it, where all of its ranks run the Program and are provably equal; else null. The view

@@ -155,6 +155,11 @@ enum class Kernel {
   LossBackward
 };
 
+/// How the data of a collective other than an all-to-all streams: along rings through all nodes, for a broadcast a
+/// chain from position 0 (ring_edges), or, for all-reduce and broadcast, along two trees over the nodes with half of
+/// the data each (tree_edges).
+enum class Pattern : std::uint8_t { Ring, Tree };
+
 /// A collective over each group of a family. reads[0] is the rank's input, writes[0] its output.
 ///
 /// AllToAll moves row by row what the slices say: from a slice over all experts, to each peer the rows for the experts
@@ -169,6 +174,7 @@ struct Communication {
   std::int64_t first = 0;
   std::int64_t count = 1;
   std::int64_t of = 1;
+  Pattern pattern = Pattern::Ring;
   bool operator==(const Communication&) const = default;
 };
 

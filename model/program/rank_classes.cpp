@@ -56,14 +56,16 @@ std::vector<const Operation*> operations_of(const Program& program) {
 
 /// No program has more transfers than this.
 std::int64_t most_transfers(const Program& program, const std::vector<const Operation*>& operations) {
-  std::set<GroupId> pairwise, rings;
+  std::set<GroupId> pairwise, rings, trees;
   for (const Operation* op : operations) {
     const Communication* c = op->communication();
     if (!c) continue;
     const bool is_ring = c->collective != Collective::AllToAll && c->collective != Collective::SendReceive;
-    (is_ring ? rings : pairwise).insert(c->group);
+    (!is_ring ? pairwise : c->pattern == Pattern::Tree ? trees : rings).insert(c->group);
   }
-  auto most = static_cast<std::int64_t>(rings.size()) * program.world_size;
+  constexpr std::int64_t kRingEdges = 2, kTreeEdges = 8;  // out of a rank: see ring_edges, tree_edges
+  auto most = static_cast<std::int64_t>(rings.size()) * program.world_size * kRingEdges;
+  most += static_cast<std::int64_t>(trees.size()) * program.world_size * kTreeEdges;
   for (const GroupId g : pairwise) most += program.world_size * (program.group(g).size - 1);
   return most;
 }

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "model/base/whole_numbers.hpp"
+#include "model/program/tree_edges.hpp"
 
 namespace moeplan {
 
@@ -128,6 +129,12 @@ class FlowBytes {
   }
 
   void add_sent_by(std::int64_t from, std::vector<Flow>& flows) const {
+    if (is_tree()) {
+      for (const TreeEdge& e : edges_of_tree(from)) {
+        if (e.sends > 0) flows.push_back({rank(from), rank(e.peer), e.sends});
+      }
+      return;
+    }
     if (is_chain()) return add(from, (from + 1) % family_.size, flows);
     if (!is_pairwise(c_)) {
       const RingEdges edges = ring_edges(from, family_.size, per_node_);
@@ -139,6 +146,12 @@ class FlowBytes {
   }
 
   void add_received_by(std::int64_t to, std::vector<Flow>& flows) const {
+    if (is_tree()) {
+      for (const TreeEdge& e : edges_of_tree(to)) {
+        if (e.receives > 0) flows.push_back({rank(e.peer), rank(to), e.receives});
+      }
+      return;
+    }
     if (is_chain()) return add((to - 1 + family_.size) % family_.size, to, flows);
     if (!is_pairwise(c_)) {
       for (std::int64_t from = 0; from < family_.size; ++from) {
@@ -154,6 +167,10 @@ class FlowBytes {
  private:
   [[nodiscard]] RankId rank(std::int64_t position) const { return family_.member(base_, position); }
 
+  [[nodiscard]] bool is_tree() const { return !is_pairwise(c_) && c_.pattern == Pattern::Tree; }
+  [[nodiscard]] std::vector<TreeEdge> edges_of_tree(std::int64_t position) const {
+    return tree_edges(c_.collective, position, family_.size, per_node_, total_);
+  }
   [[nodiscard]] bool is_chain() const { return c_.collective == Collective::Broadcast; }
   [[nodiscard]] bool has_across() const { return per_node_ > 1 && per_node_ < family_.size; }
 
@@ -215,7 +232,7 @@ class FlowBytes {
   RankId base_;
   std::int64_t row_bytes_ = 0;
   std::int64_t per_node_;
-  std::int64_t total_ = 0;           // of a ring or a chain
+  std::int64_t total_ = 0;           // of a ring, a chain or a tree
   std::vector<std::int64_t> block_;  // of a ring: what each position owns
 };
 

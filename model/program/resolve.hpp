@@ -52,7 +52,8 @@ struct Flow {
 
 /// All flows of the group that `member` belongs to, self and empty ones left out, ordered by (from, to). All-gather,
 /// reduce-scatter and all-reduce are rings over the nodes, one for each member of a node, each with its part of the
-/// data (ring_edges; NCCL's channels); broadcast is a chain from position 0.
+/// data (ring_edges; NCCL's channels); broadcast is a chain from position 0. With Pattern::Tree: tree_edges, where two
+/// flows of a pair are of two trees.
 [[nodiscard]] std::vector<Flow> group_flows(const Program& program, const Operation& operation, RankId member);
 
 /// Of these, what one rank sends, ordered by receiver, or receives, ordered by sender. O(group size) row counts.

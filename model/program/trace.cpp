@@ -156,6 +156,7 @@ class TraceWriter {
       return (family.position(to) - family.position(rank) + family.size) % family.size;
     };
     std::sort(d.arrows.begin(), d.arrows.end(), [&](RankId a, RankId b) { return distance(a) < distance(b); });
+    d.arrows.erase(std::unique(d.arrows.begin(), d.arrows.end()), d.arrows.end());
     if (d.arrows.size() > static_cast<std::size_t>(kTraceArrows))
       d.arrows.resize(static_cast<std::size_t>(kTraceArrows));
     d.args += fmt::format(",\"bytes_sent\":{},\"bytes_received\":{}", sent, received);

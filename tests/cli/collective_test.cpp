@@ -93,7 +93,8 @@ TEST_CASE("collective says what is wrong with its options, and exits with 2") {
   expect(base + "--op all_reduced", "--op: \"all_reduced\" is no collective; did you mean \"all_reduce\"?");
   expect(base + "--op all_to_all --algorithm pairwize",
          "--algorithm: \"pairwize\" is no algorithm of all_to_all; did you mean \"pairwise\"?");
-  expect(base + "--op all_reduce --algorithm tree", "--algorithm: \"tree\" is no algorithm of all_reduce; one of ring");
+  expect(base + "--op all_reduce --algorithm linear",
+         "--algorithm: \"linear\" is no algorithm of all_reduce; one of ring, tree, halving_doubling");
   expect(base + "--op all_reduce --world 1", "--world: is 1; expected at least 2 ranks");
   expect(base + "--op all_to_all --world 4096",
          "--world: 4096 ranks are too many for an all_to_all pair by pair; the most are 2048");
@@ -178,4 +179,28 @@ TEST_CASE("collective gives the reference finish times") {
   CHECK(j["finish_s"].get<double>() == Approx(x.finish_s).epsilon(1e-9));
   CHECK(j["sum_flow_finish_s"].get<double>() == Approx(x.sum_flow_finish_s).epsilon(1e-9));
   if (j.contains("largest_relative_difference")) CHECK(j["largest_relative_difference"].get<double>() < 1e-9);
+}
+
+TEST_CASE("collective runs other algorithms by name") {
+  const TemporaryDirectory dir;
+  const std::string cluster = "--cluster maxmin_reference --sizes 1MiB:1MiB:2 --json ";
+  SECTION("a tree in one node: each GPU sends 7 / 8 of the bytes up and down its chains") {
+    const Output tree = collective(dir, cluster + "--op all_reduce --world 8 --algorithm tree");
+    REQUIRE(tree.code == 0);
+    const Json j = Json::parse(tree.out);
+    CHECK(j["algorithm"] == "tree");
+    CHECK(j["results"][0]["time_s"].get<double>() == Approx(1048576 * 14.0 / 8 / 450e9).epsilon(1e-5));
+  }
+  SECTION("recursive ones need a power of two") {
+    const Output eight = collective(dir, cluster + "--op all_gather --world 8 --algorithm recursive_doubling");
+    CHECK(eight.code == 0);
+    const Output six = collective(dir, cluster + "--op all_gather --world 6 --algorithm recursive_doubling");
+    CHECK(six.code == 2);
+    CHECK(six.err == "--algorithm: \"recursive_doubling\" is for 2, 4, 8 ... ranks, not for 6; see --world\n");
+  }
+  SECTION("an unknown one") {
+    const Output output = collective(dir, cluster + "--op broadcast --algorithm trees");
+    CHECK(output.code == 2);
+    CHECK(output.err.find("\"trees\" is no algorithm of broadcast; did you mean \"tree\"?") != std::string::npos);
+  }
 }

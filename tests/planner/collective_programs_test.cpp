@@ -1,6 +1,7 @@
 #include "planner/collective_programs.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <catch2/catch.hpp>
 #include <cmath>
 
@@ -32,10 +33,10 @@ std::int64_t bytes_sent(const Program& p, RankId rank) {
 
 TEST_CASE("the first algorithm of each collective is its default") {
   CHECK(algorithm_names(Collective::AllToAll) == std::vector<std::string>{"linear", "pairwise"});
-  for (const Collective c :
-       {Collective::AllGather, Collective::ReduceScatter, Collective::AllReduce, Collective::Broadcast}) {
-    CHECK(algorithm_names(c) == std::vector<std::string>{"ring"});
-  }
+  CHECK(algorithm_names(Collective::AllGather) == std::vector<std::string>{"ring", "recursive_doubling"});
+  CHECK(algorithm_names(Collective::ReduceScatter) == std::vector<std::string>{"ring", "recursive_halving"});
+  CHECK(algorithm_names(Collective::AllReduce) == std::vector<std::string>{"ring", "tree", "halving_doubling"});
+  CHECK(algorithm_names(Collective::Broadcast) == std::vector<std::string>{"ring", "tree"});
   CHECK(algorithm_names(Collective::SendReceive).empty());
   CHECK(find_algorithm(Collective::AllReduce, "linear") == nullptr);
 }
@@ -68,6 +69,66 @@ TEST_CASE("every collective alone takes its closed form") {
         CHECK(std::abs(simulated - closed_form) <= std::max(operations * 1e-12, 1e-9 * closed_form));
       }
     }
+  }
+}
+
+TEST_CASE("trees take the time of their bytes and of their depth") {
+  const double hop = 1e-6, start = 5e-6;
+  const std::int64_t bytes = 1 << 20;
+  for (const int nodes : {1, 2, 3, 5, 8}) {
+    for (const int gpus : {1, 4}) {
+      if (nodes * gpus == 1) continue;
+      CAPTURE(nodes, gpus);
+      Cluster cluster = test::toy_cluster(nodes, gpus, Seconds(hop));
+      cluster.collective_startup = Seconds(start);
+      // Between GPUs of a node 2 hops, of different nodes 4; trees of n nodes are bit_width(n - 1) deep.
+      const double chain = (gpus - 1) * 2 * hop;
+      const double deep = std::bit_width(static_cast<unsigned>(nodes - 1)) * 4 * hop;
+      const double s = static_cast<double>(bytes);
+      for (const Collective c : {Collective::AllReduce, Collective::Broadcast}) {
+        const bool twice = c == Collective::AllReduce;
+        const Program p = collective_program(algorithm(c, "tree"), cluster.world_size(), bytes, gpus);
+        const Estimate e = estimate(p, cluster);
+        const double simulated = simulate(p, cluster).makespan.seconds().value();
+        const double depth = twice ? 2 * (chain + deep) : chain + deep + (nodes > 1 ? chain : 0);
+        // An inner node of one tree with two children, a leaf of the other, sends 3 halves of S and 1: 2 S. Trees of 2
+        // and 3 nodes have no node with two children. A broadcast sends S down. In one node of 4 GPUs, rings of chains
+        // carry 3 / 4 S up and down.
+        const double up_and_down = nodes == 2 ? 1 : nodes == 3 ? 1.5 : 2;
+        const double between = nodes == 1 ? 0 : (twice ? up_and_down : 1) * s;
+        const double inside = nodes > 1 ? 0 : (twice ? 1.5 : 1) * s;
+        const double expected = start + depth + std::max(between / test::kNodeRate, inside / test::kGpuRate);
+        CHECK(simulated == Approx(e.closed_form.value()).epsilon(1e-9));
+        CHECK(simulated == Approx(expected).epsilon(1e-4));
+        CHECK(e.lower_bound.value() <= simulated * (1 + 1e-12));
+        CHECK(simulate(p, cluster, {.use_symmetry = false}).makespan.seconds().value() == simulated);
+      }
+    }
+  }
+}
+
+TEST_CASE("recursive algorithms move what rings move, in log2 steps") {
+  for (const std::int64_t world : {2, 8, 32}) {
+    for (const auto& [c, name] : {std::pair{Collective::AllGather, "recursive_doubling"},
+                                  std::pair{Collective::ReduceScatter, "recursive_halving"},
+                                  std::pair{Collective::AllReduce, "halving_doubling"}}) {
+      const Program ring = collective_program(algorithm(c, "ring"), world, 320 * world);
+      const Program steps = collective_program(algorithm(c, name), world, 320 * world);
+      const auto log2 = static_cast<std::size_t>(std::bit_width(static_cast<std::uint64_t>(world)) - 1);
+      CHECK(steps.blocks.front().operations.size() == (c == Collective::AllReduce ? 2 : 1) * log2);
+      for (std::int32_t r = 0; r < world; ++r) CHECK(bytes_sent(steps, RankId(r)) == bytes_sent(ring, RankId(r)));
+    }
+  }
+  SECTION("step k of doubling exchanges 2^k blocks with the rank that differs in bit k") {
+    const Program p = collective_program(algorithm(Collective::AllGather, "recursive_doubling"), 8, 8 * 100);
+    for (std::int32_t k = 0; k < 3; ++k) {
+      const Operation& step = p.blocks.front().operations[static_cast<std::size_t>(k)];
+      CHECK(flows_from(p, step, RankId(5)) == std::vector<Flow>{{RankId(5), RankId(5 ^ (1 << k)), 100 << k}});
+    }
+  }
+  SECTION("bytes that do not divide: every block is rounded up") {
+    const Program p = collective_program(algorithm(Collective::AllReduce, "halving_doubling"), 8, 1001);
+    CHECK(bytes_sent(p, RankId(3)) == 2 * 7 * 126);  // ceil(1001 / 8) = 126
   }
 }
 

@@ -11,6 +11,7 @@
 #include "cli/progress.hpp"
 #include "model/program/trace.hpp"
 #include "planner/schedule.hpp"
+#include "sim/link_tracks.hpp"
 
 namespace moeplan {
 
@@ -110,7 +111,10 @@ void run(const Options& o, ExitCode& code) {
     write_plan(plan, o.output);
   }
   if (!o.trace.empty())
-    write_chrome_trace(o.trace, best.program, best.timeline, {.node_of_rank = cluster.node_of_rank, .ranks = {}});
+    write_chrome_trace(o.trace, best.program, best.timeline,
+                       {.node_of_rank = cluster.node_of_rank,
+                        .ranks = {},
+                        .links = busiest_link_tracks(best.program, cluster, best.timeline)});
   const double wall = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const PlanReport report{inputs, documents, cluster, result, predictions, wall};
   if (o.json) {

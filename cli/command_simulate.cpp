@@ -10,6 +10,7 @@
 #include "cli/plan_report.hpp"
 #include "cli/prepared_plan.hpp"
 #include "model/program/trace.hpp"
+#include "sim/link_tracks.hpp"
 
 namespace moeplan {
 
@@ -40,8 +41,12 @@ void run(const Options& o) {
   if (o.inputs == "disk") reload(plan);
   const PreparedPlan prepared = prepare_plan(std::move(plan), o.plan, o.overrides);
   const Prediction p = predict(prepared);
-  if (!o.trace.empty())
-    write_chrome_trace(o.trace, p.program, p.timeline, {.node_of_rank = prepared.cluster.node_of_rank, .ranks = {}});
+  if (!o.trace.empty()) {
+    write_chrome_trace(o.trace, p.program, p.timeline,
+                       {.node_of_rank = prepared.cluster.node_of_rank,
+                        .ranks = {},
+                        .links = busiest_link_tracks(p.program, prepared.cluster, p.timeline)});
+  }
   const double wall = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const auto& [whole, inputs, cluster] = prepared;
   fmt::print("{}", o.json ? simulate_json(whole, inputs, cluster, p, wall) : simulate_page(whole, inputs, cluster, p));

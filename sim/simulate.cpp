@@ -89,6 +89,17 @@ struct InStep {
   std::size_t spans;
   std::size_t repeats;
   std::vector<double> link_bytes;
+  std::vector<std::size_t> segments;  // of each watched link
+};
+
+/// A link whose history is kept.
+struct Watched {
+  ResourceId resource;
+  double bytes_per_byte;  // on the link, for a byte on the resource
+  LinkHistory history;
+  double seen = 0;          // bytes on the resource up to seen_at
+  SimTime seen_at{};        // of the simulation itself
+  bool may_extend = false;  // the last segment, by more at the same rate
 };
 
 class Engine {
@@ -104,6 +115,14 @@ class Engine {
     }
     skipped_bytes_.assign(view_ ? view_->capacity.size() : cluster.topology.links.size(), 0.0);
     compute_cache_.resize(program.blocks.size());
+    for (const LinkId l : options.watch) {
+      if (view_) {
+        const auto orbit = static_cast<std::size_t>(view_->orbit_of_link[l.index()]);
+        watched_.push_back({ResourceId(orbit), view_->bytes_per_link[orbit], {l, {}}});
+      } else {
+        watched_.push_back({ResourceId(l.value()), 1.0, {l, {}}});
+      }
+    }
   }
 
   Timeline run() {
@@ -148,6 +167,7 @@ class Engine {
     network_clock_ = std::max({network_clock_, now_.seconds().value(), at_least});
     completed_.clear();
     network_->advance(network_clock_, completed_);
+    for (Watched& w : watched_) look_at(w);
     for (const FlowId id : completed_) flow_ended(running_[id.index()]);
   }
 
@@ -464,6 +484,43 @@ class Engine {
     return bytes;
   }
 
+  /// Rates change at events only, so what a link carried since the last one had one rate.
+  void look_at(Watched& w) {
+    if (now_ == w.seen_at) return;
+    const double carried = network_->bytes_carried(w.resource);
+    const double bytes = (carried - w.seen) * w.bytes_per_byte;
+    const SimTime start = w.seen_at + offset_, end = now_ + offset_;
+    w.seen = carried;
+    w.seen_at = now_;
+    if (bytes <= 0) {
+      w.may_extend = false;
+      return;
+    }
+    std::vector<LinkSegment>& segments = w.history.segments;
+    if (w.may_extend) {
+      constexpr double kSameRate = 1e-6;  // relative: times are whole picoseconds
+      LinkSegment& last = segments.back();
+      const double rate = last.bytes / static_cast<double>((last.end - last.start).picoseconds());
+      const double now = bytes / static_cast<double>((end - start).picoseconds());
+      if (std::abs(now - rate) <= kSameRate * rate) {
+        last.end = end;
+        last.bytes += bytes;
+        return;
+      }
+    }
+    segments.push_back({start, end, bytes, -1});
+    w.may_extend = true;
+  }
+
+  std::vector<std::size_t> segment_counts() {
+    std::vector<std::size_t> counts;
+    for (Watched& w : watched_) {
+      counts.push_back(w.history.segments.size());
+      w.may_extend = false;
+    }
+    return counts;
+  }
+
   /// Some ranks stand at a boundary of a repeat and nothing else happens at this instant.
   void pass_boundary() {
     const ProgramCursor& first = ranks_.front().cursor;
@@ -485,7 +542,7 @@ class Engine {
       for (RankState& s : ranks_) s.cursor.end_repeat();
       level.reset();
     } else {
-      level = InStep{now_ + offset_, spans_.size(), repeats_.size(), link_bytes()};
+      level = InStep{now_ + offset_, spans_.size(), repeats_.size(), link_bytes(), segment_counts()};
     }
     release();
   }
@@ -499,6 +556,13 @@ class Engine {
     }
     for (std::size_t i = from.repeats; i < repeats_.size(); ++i) {
       if (repeats_[i].parent < 0) repeats_[i].parent = id;
+    }
+    for (std::size_t w = 0; w < watched_.size(); ++w) {
+      std::vector<LinkSegment>& segments = watched_[w].history.segments;
+      for (std::size_t i = from.segments[w]; i < segments.size(); ++i) {
+        if (segments[i].repeat < 0) segments[i].repeat = id;
+      }
+      watched_[w].may_extend = false;
     }
     repeats_.push_back({-1, more + 1, from.time, period});
     const std::vector<double> bytes = link_bytes();
@@ -547,6 +611,7 @@ class Engine {
       const double on_link = view_ ? bytes[orbit] * view_->bytes_per_link[orbit] : bytes[orbit];
       if (on_link > 0) timeline.links.push_back({LinkId(l), on_link});
     }
+    for (Watched& w : watched_) timeline.link_history.push_back(std::move(w.history));
     return timeline;
   }
 
@@ -577,6 +642,7 @@ class Engine {
   std::vector<double> skipped_bytes_;
   std::vector<TimelineSpan> spans_;
   std::vector<TimelineRepeat> repeats_;
+  std::vector<Watched> watched_;
 };
 
 }  // namespace

@@ -24,6 +24,7 @@ struct SimulateOptions {
   bool skip_repeats = true;  // false: simulate every iteration, for tests
   bool use_symmetry = true;  // false: simulate every rank, for tests
   std::unique_ptr<Network> (*network)() = make_fast_network;
+  std::vector<LinkId> watch{};  // their Timeline::link_history; each costs time and memory at every event
 };
 
 /// The Program's world_size must not exceed the cluster's.

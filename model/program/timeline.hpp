@@ -38,11 +38,29 @@ struct LinkUse {
   bool operator==(const LinkUse&) const = default;
 };
 
+/// Bytes that crossed a link at an even rate. As for spans, of a repeat that ran in step only the first iteration is
+/// kept.
+struct LinkSegment {
+  SimTime start;
+  SimTime end;               // after start
+  double bytes = 0;          // above 0
+  std::int32_t repeat = -1;  // as TimelineSpan::repeat
+  bool operator==(const LinkSegment&) const = default;
+};
+
+/// What a link carried when.
+struct LinkHistory {
+  LinkId link;
+  std::vector<LinkSegment> segments;  // ascending, apart
+  bool operator==(const LinkHistory&) const = default;
+};
+
 struct Timeline {
   SimTime makespan;
   std::vector<TimelineSpan> spans;  // by start, then rank, then operation
   std::vector<TimelineRepeat> repeats;
-  std::vector<LinkUse> links;  // those that carried something, by id
+  std::vector<LinkUse> links;               // those that carried something, by id
+  std::vector<LinkHistory> link_history{};  // of the links that were asked for, in that order
   bool operator==(const Timeline&) const = default;
 
   /// How many times a span occurs.

@@ -54,6 +54,7 @@ class TraceWriter {
     spans();
     arrows();
     repeats();
+    counters();
     add("\n]}}\n");
     return fmt::to_string(out_);
   }
@@ -65,6 +66,7 @@ class TraceWriter {
   }
 
   [[nodiscard]] std::int64_t repeats_pid() const { return program_.world_size + 1; }
+  [[nodiscard]] std::int64_t links_pid() const { return program_.world_size + 2; }
 
   void next_event() {
     add("{}", first_event_ ? "\n" : ",\n");
@@ -87,12 +89,15 @@ class TraceWriter {
     const Microseconds makespan(timeline_.makespan);
     return fmt::format(
         "{{\"makespan_us\":{}.{:06},\"world_size\":{},\"ranks_shown\":[{}],\"ranks_left_out\":{},"
-        "\"most_arrows_out_of_a_slice\":{},\"arrows\":{},\"repeats\":{}}}",
+        "\"most_arrows_out_of_a_slice\":{},\"arrows\":{},\"repeats\":{}{}}}",
         makespan.whole, makespan.rest, program_.world_size, shown,
         program_.world_size - static_cast<std::int64_t>(ranks_.size()), kTraceArrows,
         json_text("from a sender's slice to the receivers' at the nearest positions of the group; "
                   "receivers that are not shown have none"),
-        json_text("iterations that are exact copies are not drawn; the process \"repeats\" counts them"));
+        json_text("iterations that are exact copies are not drawn; the process \"repeats\" counts them"),
+        options_.links.empty()
+            ? ""
+            : ",\"links\":" + json_text("the busiest links; in the time of copies, the mean of an iteration"));
   }
 
   void names() {
@@ -103,6 +108,7 @@ class TraceWriter {
       for (const auto& [stream, stream_name] : kStreamNames) thread(pid_of(r), tid_of(stream), stream_name);
     }
     if (!timeline_.repeats.empty()) process(repeats_pid(), "repeats");
+    if (!options_.links.empty()) process(links_pid(), "links");
   }
 
   void process(std::int64_t pid, std::string_view name) {
@@ -216,6 +222,19 @@ class TraceWriter {
       add(",\"args\":{{\"iterations\":{},", r.count);
       add_time("period_us", r.period);
       add("}}}}");
+    }
+  }
+
+  /// A counter keeps its value until its next event.
+  void counters() {
+    for (const LinkTrack& track : options_.links) {
+      const std::string name = json_text(track.name);
+      for (const RatePoint& p : track.rates) {
+        next_event();
+        add("{{\"ph\":\"C\",\"name\":{},\"pid\":{},", name, links_pid());
+        add_time("ts", p.time);
+        add(",\"args\":{{\"GB/s\":{}}}}}", p.rate.value() / 1e9);
+      }
     }
   }
 

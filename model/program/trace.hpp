@@ -3,7 +3,8 @@
 // A process is a rank (its id is one more than the rank's), a thread a stream, a slice an operation; times are
 // microseconds with all digits down to the picosecond. Arrows lead from a sender's communication to the receiver's.
 // Iterations that are copies are not repeated: a slice of the process "repeats" fills their time and says how many
-// there are, so that a whole iteration stays small. Format: "Trace Event Format",
+// there are, so that a whole iteration stays small. Counters of the process "links" show what links carry, in GB/s, and
+// in the time of copies their mean. Format: "Trace Event Format",
 // https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
 #pragma once
 
@@ -12,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "model/program/link_rates.hpp"
 #include "model/program/program.hpp"
 #include "model/program/timeline.hpp"
 
@@ -23,6 +25,7 @@ inline constexpr std::int64_t kTraceArrows = 8;
 struct TraceOptions {
   std::vector<int> node_of_rank{};  // as Cluster::node_of_rank; empty: nodes are not named
   std::vector<RankId> ranks{};      // those shown, ascending; empty: default_traced_ranks()
+  std::vector<LinkTrack> links{};   // a counter each
 };
 
 /// All ranks if there are at most 16; else the first 8 of node 0 and the first of each other node, at most 64 in all.

@@ -162,6 +162,28 @@ TEST_CASE("iterations that are copies are drawn once and counted") {
   CHECK(repeats[1].at("tid") == 1);
 }
 
+TEST_CASE("counters show what links carry") {
+  const std::vector<RatePoint> rates{{SimTime(1'000'000), BytesPerSecond(25e9)},
+                                     {SimTime(4'000'000), BytesPerSecond(0)}};
+  const json trace = json::parse(chrome_trace(
+      program(2), timeline(2), {.node_of_rank = {}, .ranks = {}, .links = {{"a \"b\"", rates}, {"idle", {}}}}));
+  const std::vector<json> counters = events(trace, "C");
+  REQUIRE(counters.size() == 2);
+  CHECK(counters[0].at("name") == "a \"b\"");
+  CHECK(counters[0].at("ts") == 1.0);
+  CHECK(counters[0].at("args").at("GB/s") == 25.0);
+  CHECK(counters[1].at("ts") == 4.0);
+  CHECK(counters[1].at("args").at("GB/s") == 0.0);
+  CHECK(trace.at("otherData").contains("links"));
+  SECTION("in a process of their own") {
+    for (const json& e : events(trace, "M")) {
+      if (e.at("pid") == counters[0].at("pid") && e.at("name") == "process_name") {
+        CHECK(e.at("args").at("name") == "links");
+      }
+    }
+  }
+}
+
 TEST_CASE("a trace shows as many ranks as a screen can") {
   SECTION("all of 16") { CHECK(default_traced_ranks(16, {}).size() == 16); }
   SECTION("the first 8 where 17 ranks stand on one node or on unknown ones") {

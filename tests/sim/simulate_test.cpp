@@ -10,6 +10,7 @@
 #include "model/base/diagnostics.hpp"
 #include "model/costs/estimate.hpp"
 #include "model/program/resolve.hpp"
+#include "tests/sim/random_programs.hpp"
 #include "tests/toy_cluster.hpp"
 
 using namespace moeplan;
@@ -165,93 +166,10 @@ TEST_CASE("one collective at a time takes exactly what the closed form says") {
   }
 }
 
-namespace {
-
-std::int64_t pick(std::int64_t low, std::int64_t high) { return *rc::gen::inRange(low, high + 1); }
-
-/// A small random program: blocks of kernels and collectives on random streams, in nested repeats.
-Program random_program(std::int64_t world, bool skewed) {
-  Program p;
-  p.world_size = world;
-  p.groups = {{"all", world, 1}, {"near", 2, 1}, {"far", world / 2, 2}, {"alone", 1, 1}};
-  std::vector<std::int64_t> counts;
-  for (std::int64_t i = 0; i < world * world; ++i) counts.push_back(skewed ? pick(0, 50'000) : 20'000);
-  p.routings.push_back({RoutingCounts::dense(world, world, counts), GroupId(0)});
-  const RowStep all{RowStep::Kind::Union, GroupId(0)};
-  const std::int64_t blocks = pick(1, 3);
-  for (std::int64_t b = 0; b < blocks; ++b) {
-    p.blocks.push_back({.name = "block", .operations = {}});
-    const std::int64_t operations = pick(0, 5);
-    for (std::int32_t i = 0; i < operations; ++i) {
-      std::vector<std::int32_t> after;
-      for (std::int32_t a = 0; a < i; ++a) {
-        if (pick(0, 2) == 0) after.push_back(a);
-      }
-      const auto stream = static_cast<Stream>(pick(0, 3));
-      if (pick(0, 1) == 0) {
-        Operation k = test::kernel_of(p, pick(0, 3 * kMicrosecond), stream, after);
-        if (pick(0, 1) == 0) k.reads.front().rows = Rows::routed(RoutingId(0), Rows::Experts::Local, {all});
-        add(p, k);
-        continue;
-      }
-      const auto kind = static_cast<Collective>(pick(0, 4));
-      const GroupId group(static_cast<std::int32_t>(pick(0, 3)));
-      Operation c = test::collective_of(p, kind, group, pick(0, 100'000) * p.group(group).size, stream, after);
-      if (kind == Collective::AllToAll && group == GroupId(0) && pick(0, 1) == 0) {
-        const std::int64_t parts = pick(0, 1) == 0 ? 1 : world;
-        std::get<Communication>(c.work).of = parts;
-        std::get<Communication>(c.work).first = parts == 1 ? 0 : pick(0, parts - 1);
-        c.reads.front().rows = Rows::routed(RoutingId(0), Rows::Experts::All, {});
-      }
-      add(p, c);
-    }
-  }
-  const auto block = [&] { return Step{.block = BlockId(static_cast<std::int32_t>(pick(0, blocks - 1)))}; };
-  const Sequence inner{block(), block()};
-  p.sequence = {block(),
-                Step{.block = {}, .count = pick(0, 4), .body = {block(), {.count = pick(1, 3), .body = inner}}},
-                block()};
-  return p;
-}
-
-Cluster random_cluster() {
-  Cluster c = test::toy_cluster(2, 2, Seconds(static_cast<double>(pick(0, 2000)) * 1e-9));
-  c.collective_startup = Seconds(static_cast<double>(pick(0, 10'000)) * 1e-9);
-  c.gpu.slowdown_beside_communication = pick(0, 1) == 0 ? 1.0 : 1.15;
-  if (pick(0, 1) == 0) {
-    c.collectives[{Collective::AllToAll, Span::InterNode}] = {Seconds(2e-5), SecondsPerByte(3.06e-10)};
-    c.collectives[{Collective::AllGather, Span::IntraNode}] = {Seconds(1e-5), SecondsPerByte(1.68e-10)};
-  }
-  return c;
-}
-
-std::int64_t operations_of(const Program& p) {
-  std::int64_t n = 0;
-  const std::vector<std::int64_t> counts = block_counts(p);
-  for (std::size_t b = 0; b < counts.size(); ++b) {
-    n += counts[b] * static_cast<std::int64_t>(p.blocks[b].operations.size());
-  }
-  return n;
-}
-
-/// How often each operation runs on each rank, with its shortest and longest duration.
-using Totals = std::map<std::tuple<std::int32_t, std::int32_t, std::int32_t>, std::pair<std::int64_t, std::int64_t>>;
-Totals totals(const Timeline& t) {
-  Totals sums;
-  for (const TimelineSpan& s : t.spans) {
-    auto& [count, time] = sums[{s.rank.value(), s.block.value(), s.operation}];
-    count += t.occurrences(s);
-    time += t.occurrences(s) * (s.end - s.start).picoseconds();
-  }
-  return sums;
-}
-
-}  // namespace
-
 TEST_CASE("random programs: skipped repeats, conservation, determinism and bounds") {
   const auto check = [](bool skewed) {
-    const Program p = random_program(4, skewed);
-    const Cluster cluster = random_cluster();
+    const Program p = test::random_program(4, skewed);
+    const Cluster cluster = test::random_cluster();
     const Timeline t = simulate(p, cluster);
 
     // The same run twice is the same timeline.
@@ -259,10 +177,10 @@ TEST_CASE("random programs: skipped repeats, conservation, determinism and bound
 
     // Iterations that were skipped are as if they had been simulated, up to 1 ps an operation.
     const Timeline full = simulate(p, cluster, {.skip_repeats = false});
-    const std::int64_t operations = operations_of(p);
+    const std::int64_t operations = test::operations_of(p);
     RC_ASSERT(std::abs((t.makespan - full.makespan).picoseconds()) <= operations);
     RC_ASSERT(full.repeats.empty());
-    const Totals short_run = totals(t), long_run = totals(full);
+    const test::Totals short_run = test::totals(t), long_run = test::totals(full);
     RC_ASSERT(short_run.size() == long_run.size());
     for (const auto& [key, value] : short_run) {
       RC_ASSERT(value.first == long_run.at(key).first);
@@ -277,7 +195,7 @@ TEST_CASE("random programs: skipped repeats, conservation, determinism and bound
     // The fast network tells the same story.
     const Timeline fast = simulate(p, cluster, {.network = make_fast_network});
     RC_ASSERT(std::abs((t.makespan - fast.makespan).picoseconds()) <= operations);
-    RC_ASSERT(totals(fast).size() == short_run.size());
+    RC_ASSERT(test::totals(fast).size() == short_run.size());
 
     // What the ranks send is what the links count.
     std::vector<double> bytes(cluster.topology.links.size(), 0.0);

@@ -39,17 +39,18 @@ std::string degrees_text(const Candidate& c) {
                      c.micro_batch);
 }
 
-std::string memory_text(const MemoryUse& m, const GpuSpec& gpu) {
+std::string memory_text(const MemoryUse& m, const Cluster& cluster) {
   return fmt::format("{} GiB of {}: weights {}, gradients {}, optimizer {}, activations {}, working buffers {}",
-                     gib(m.total()), gib(gpu.memory), gib(m.weights), gib(m.gradients), gib(m.optimizer),
+                     gib(m.total()), gib(cluster.memory_per_rank()), gib(m.weights), gib(m.gradients), gib(m.optimizer),
                      gib(m.activations), gib(m.working));
 }
 
 std::string page_header(const Inputs& inputs, const Cluster& cluster) {
   const Workload& w = inputs.workload;
+  const std::string ranks = cluster.ranks_per_gpu > 1 ? fmt::format("{} ranks on ", cluster.world_size()) : "";
   std::string out =
-      fmt::format("{} on {} x {} of {}\n  workload       {}: {}, {} sequences of {} tokens, {}, ", inputs.model.name,
-                  cluster.world_size(), cluster.gpu.name, cluster.name, w.name, name_of<Mode>(kModeNames, w.mode),
+      fmt::format("{} on {}{} x {} of {}\n  workload       {}: {}, {} sequences of {} tokens, {}, ", inputs.model.name,
+                  ranks, cluster.gpus(), cluster.gpu.name, cluster.name, w.name, name_of<Mode>(kModeNames, w.mode),
                   w.global_batch, w.sequence_length, name_of<Dtype>(kDtypeNames, w.dtype));
   if (w.mode == Mode::Train) {
     out += fmt::format("{} with ZeRO {}, {} recomputation, ", name_of<Optimizer>(kOptimizerNames, w.optimizer),

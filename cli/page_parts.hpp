@@ -20,7 +20,7 @@ namespace moeplan {
 [[nodiscard]] std::string in_lines(const std::string& text);
 
 [[nodiscard]] std::string degrees_text(const Candidate& candidate);
-[[nodiscard]] std::string memory_text(const MemoryUse& memory, const GpuSpec& gpu);
+[[nodiscard]] std::string memory_text(const MemoryUse& memory, const Cluster& cluster);
 
 /// Model, machine and workload, in two lines.
 [[nodiscard]] std::string page_header(const Inputs& inputs, const Cluster& cluster);

@@ -79,7 +79,7 @@ std::string infeasible_json(const Inputs& inputs, const Cluster& cluster, const 
   if (result.nearest_miss) {
     Json miss = decision_json(result.nearest_miss->candidate);
     miss["memory_parts_bytes"] = memory_json(result.nearest_miss->memory);
-    miss["lacking_bytes"] = (result.nearest_miss->memory.total() - cluster.gpu.memory).value();
+    miss["lacking_bytes"] = (result.nearest_miss->memory.total() - cluster.memory_per_rank()).value();
     j["nearest_miss"] = std::move(miss);
   }
   return json_text(j);

@@ -104,7 +104,7 @@ std::string plan_page(const PlanReport& r) {
   out += fmt::format("  best plan      {} | {}\n", best.candidate.schedule, degrees_text(best.candidate));
   out += fmt::format("  iteration      {}   {:.0f} tokens/s a GPU   {:.1f}% of peak FLOP/s\n",
                      human(p.makespan.seconds()), p.tokens_per_s_per_gpu, 100 * p.model_flops_utilization);
-  out += fmt::format("  memory         {}\n", memory_text(p.memory, r.cluster.gpu));
+  out += fmt::format("  memory         {}\n", memory_text(p.memory, r.cluster));
   out += fmt::format("  this schedule  cannot take less than {} ({}): gap {:.2f}%\n", human(p.estimate.lower_bound),
                      p.estimate.bound_by, 100 * schedule_gap);
   out += fmt::format("  any candidate  cannot take less than {}: gap {:.2f}%\n", human(r.result.least_bound),
@@ -131,9 +131,9 @@ std::string infeasible_page(const Inputs& inputs, const Cluster& cluster, const 
   out += fmt::format("\nno feasible plan among {} candidates:\n{}", result.enumerated, rejections(result));
   if (!result.nearest_miss) return out;
   const NearestMiss& miss = *result.nearest_miss;
-  out += fmt::format("\nnearest to fitting: {} | {}\n  needs {}\n  lacks {} GiB a GPU\n", miss.candidate.schedule,
-                     degrees_text(miss.candidate), memory_text(miss.memory, cluster.gpu),
-                     gib(miss.memory.total() - cluster.gpu.memory));
+  out += fmt::format("\nnearest to fitting: {} | {}\n  needs {}\n  lacks {} GiB a {}\n", miss.candidate.schedule,
+                     degrees_text(miss.candidate), memory_text(miss.memory, cluster),
+                     gib(miss.memory.total() - cluster.memory_per_rank()), cluster.ranks_per_gpu > 1 ? "rank" : "GPU");
   return out;
 }
 
@@ -145,7 +145,7 @@ std::string simulate_page(const Plan& plan, const Inputs& inputs, const Cluster&
                          ? ", as the plan predicts"
                          : fmt::format(", where the plan predicts {}", human(plan.makespan.seconds())));
   out += fmt::format("  bound          {} ({})\n", human(p.estimate.lower_bound), p.estimate.bound_by);
-  out += fmt::format("  memory         {}\n", memory_text(p.memory, cluster.gpu));
+  out += fmt::format("  memory         {}\n", memory_text(p.memory, cluster));
   out += '\n' + stream_table(p) + '\n' + link_table(p, cluster.topology, 5);
   return out;
 }

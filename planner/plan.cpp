@@ -18,7 +18,7 @@ Prediction predict(const ModelSpec& model, const Workload& workload, const Clust
   p.makespan = p.timeline.makespan;
   const std::vector<RankTime> times = rank_times(p.program, p.timeline);
   p.slowest = times[slowest_rank(times).index()];
-  const auto gpus = static_cast<double>(p.program.world_size);
+  const auto gpus = static_cast<double>(cluster.gpus());
   const double tokens = static_cast<double>(workload.global_batch) * static_cast<double>(workload.sequence_length);
   const double seconds = p.makespan.seconds().value();
   p.tokens_per_s_per_gpu = tokens / seconds / gpus;

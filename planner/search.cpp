@@ -122,7 +122,7 @@ class Search {
       return;
     }
     const MemoryUse states = state_memory(model_, workload_, c.degrees);
-    if (states.total() > cluster_.gpu.memory) {
+    if (states.total() > cluster_.memory_per_rank()) {
       ++result_.rejected["memory"];
       if (!least_states_ || states.total() < least_states_->memory.total()) least_states_ = NearestMiss{c, states};
       return;
@@ -158,7 +158,7 @@ class Search {
       const Program program = lower_iteration(model_, workload_, e.candidate, cluster_.ranks_per_node());
       e.memory =
           memory_use(program, model_, workload_, base.degrees, workload_.global_batch / base.degrees.dp / micro_batch);
-      if (e.memory.total() > cluster_.gpu.memory) {
+      if (e.memory.total() > cluster_.memory_per_rank()) {
         misses = std::move(e);
         continue;
       }

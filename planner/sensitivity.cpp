@@ -75,7 +75,10 @@ Cluster scaled(const Cluster& cluster, Resource resource, double factor) {
     case Resource::GpuFlops:
       for (auto& [dtype, peak] : gpu.peak) peak *= factor;
       break;
-    case Resource::HbmBandwidth: gpu.hbm_bandwidth *= factor; break;
+    case Resource::HbmBandwidth:
+      gpu.hbm_bandwidth *= factor;
+      scale_tier(topology, LinkTier::Memory, factor);
+      break;
     case Resource::KernelLaunch: gpu.launch_overhead *= factor; break;
   }
   Routes routes(topology);
@@ -88,7 +91,9 @@ Cluster scaled(const Cluster& cluster, Resource resource, double factor) {
           .collective_startup = startup,
           .message_overhead = overhead,
           .routes = std::move(routes),
-          .natural_boundaries = cluster.natural_boundaries};
+          .natural_boundaries = cluster.natural_boundaries,
+          .ranks_per_gpu = cluster.ranks_per_gpu,
+          .memory_links = cluster.memory_links};
 }
 
 std::vector<Sensitivity> sensitivities(const Program& program, const Cluster& cluster, SimTime makespan,

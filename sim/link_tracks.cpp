@@ -18,8 +18,7 @@ std::vector<LinkTrack> busiest_link_tracks(const Program& program, const Cluster
   std::vector<LinkTrack> tracks;
   for (std::size_t i = 0; i < busiest.size(); ++i) {
     const Link& link = topology.links[busiest[i].link.index()];
-    std::string name = fmt::format("{} -> {} ({}", topology.vertices[link.from.index()].name,
-                                   topology.vertices[link.to.index()].name, human(link.bandwidth));
+    std::string name = fmt::format("{} ({}", topology.link_name(busiest[i].link), human(link.bandwidth));
     if (busiest[i].alike > 1) name += fmt::format(", {} links alike", busiest[i].alike);
     tracks.push_back({name + ")", link_rates(watched, watched.link_history[i])});
   }

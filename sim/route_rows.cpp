@@ -95,6 +95,9 @@ void RouteRows::find_exits() {
 
 void RouteRows::append(RankId src, RankId dst, std::vector<FlowUse>& uses) {
   if (src == dst) return;
+  if (cluster_.gpu_of_rank[src.index()] == cluster_.gpu_of_rank[dst.index()]) {
+    return append_from_cluster(src, dst, uses);  // a copy inside the GPU
+  }
   if (source_ != src && !turn_to(src)) return append_from_cluster(src, dst, uses);
   const Choice* best = nullptr;
   const Reach* reach = nullptr;
@@ -117,7 +120,7 @@ void RouteRows::append(RankId src, RankId dst, std::vector<FlowUse>& uses) {
 }
 
 void RouteRows::append_from_cluster(RankId src, RankId dst, std::vector<FlowUse>& uses) const {
-  const Route route = cluster_.routes.between(cluster_.gpu_of_rank[src.index()], cluster_.gpu_of_rank[dst.index()]);
+  const Route route = cluster_.route(src, dst);
   for (const RouteLink& l : route.links) {
     if (!is_left_out_[l.link.index()]) uses.push_back({ResourceId(l.link.value()), l.share});
   }

@@ -8,6 +8,7 @@
 #include <queue>
 #include <tuple>
 
+#include "model/base/whole_numbers.hpp"
 #include "model/costs/communication.hpp"
 #include "model/costs/compute.hpp"
 #include "model/program/equal_ranks.hpp"
@@ -65,7 +66,12 @@ struct RankState {
   std::array<bool, kStreams> busy{};
   std::vector<SimTime> started{};  // by operation
   std::vector<Computing> computing{};
+};
+
+/// What the ranks of one GPU do to each other's speed.
+struct GpuState {
   std::int32_t open_exchanges = 0;
+  std::int32_t computing_ranks = 0;
 };
 
 enum class EventKind { ComputeEnd, FlowStart, IdleExchangeEnd };
@@ -129,6 +135,7 @@ class Engine {
     const std::int64_t simulated = view_ ? 1 : program_.world_size;
     ranks_.reserve(static_cast<std::size_t>(simulated));
     for (std::int64_t r = 0; r < simulated; ++r) ranks_.push_back({.cursor = ProgramCursor(program_)});
+    gpus_.resize(static_cast<std::size_t>(ceil_div(simulated, cluster_.ranks_per_gpu)));
     for (std::int64_t r = 0; r < simulated; ++r) go_on(rank_id(r));
     while (true) {
       if (waiting_ > 0 && !anything_at_present()) {
@@ -255,8 +262,8 @@ class Engine {
       return;
     }
     const SimTime alone = compute_duration(r, index);
-    Computing c{index, static_cast<double>(alone.picoseconds()), now_, 0};
-    state(r).computing.push_back(c);
+    if (state(r).computing.empty()) change_gpu(r, 0, 1);
+    state(r).computing.push_back({index, static_cast<double>(alone.picoseconds()), now_, 0});
     schedule_compute_end(r, state(r).computing.back());
   }
 
@@ -297,11 +304,17 @@ class Engine {
     return cached;
   }
 
-  double slowdown(RankId r) { return state(r).open_exchanges > 0 ? cluster_.gpu.slowdown_beside_communication : 1.0; }
+  GpuState& gpu_of(RankId r) { return gpus_[r.index() / static_cast<std::size_t>(cluster_.ranks_per_gpu)]; }
+
+  /// By how much computations on the GPU take longer: communication is open on it, and its ranks have equal parts.
+  double slowdown(const GpuState& gpu) const {
+    const double beside = gpu.open_exchanges > 0 ? cluster_.gpu.slowdown_beside_communication : 1.0;
+    return beside * std::max(1, gpu.computing_ranks);
+  }
 
   void schedule_compute_end(RankId r, Computing& c) {
     c.version = ++versions_;
-    const auto left = static_cast<std::int64_t>(std::ceil(c.remaining_ps * slowdown(r)));
+    const auto left = static_cast<std::int64_t>(std::ceil(c.remaining_ps * slowdown(gpu_of(r))));
     push({.time = now_ + SimTime(left),
           .number = 0,
           .kind = EventKind::ComputeEnd,
@@ -316,19 +329,25 @@ class Engine {
                                  [&](const Computing& c) { return c.version == event.version; });
     if (it == computing.end()) return;
     computing.erase(it);
+    if (computing.empty()) change_gpu(event.rank, 0, -1);
     operation_ended(event.rank, event.operation);
   }
 
-  /// Communication begins or ends on the rank: computations in progress change speed.
-  void change_exchanges(RankId r, std::int32_t by) {
-    RankState& s = state(r);
-    const double before = slowdown(r);
-    s.open_exchanges += by;
-    if (slowdown(r) == before) return;
-    for (Computing& c : s.computing) {
-      c.remaining_ps = std::max(0.0, c.remaining_ps - static_cast<double>((now_ - c.since).picoseconds()) / before);
-      c.since = now_;
-      schedule_compute_end(r, c);
+  /// Communication or computing begins or ends on the rank: computations in progress on its GPU change speed.
+  void change_gpu(RankId r, std::int32_t exchanges, std::int32_t computing) {
+    GpuState& gpu = gpu_of(r);
+    const double before = slowdown(gpu);
+    gpu.open_exchanges += exchanges;
+    gpu.computing_ranks += computing;
+    if (slowdown(gpu) == before) return;
+    const auto shared_by = static_cast<std::size_t>(cluster_.ranks_per_gpu);
+    const std::size_t first = r.index() - r.index() % shared_by, last = std::min(first + shared_by, ranks_.size());
+    for (std::size_t other = first; other < last; ++other) {
+      for (Computing& c : ranks_[other].computing) {
+        c.remaining_ps = std::max(0.0, c.remaining_ps - static_cast<double>((now_ - c.since).picoseconds()) / before);
+        c.since = now_;
+        schedule_compute_end(RankId(other), c);
+      }
     }
   }
 
@@ -382,7 +401,7 @@ class Engine {
 
   void arrive(RankId r, std::int32_t index) {
     const std::int32_t id = exchange_of(r, index);
-    change_exchanges(r, 1);
+    change_gpu(r, 1, 0);
     Exchange& e = exchanges_[static_cast<std::size_t>(id)];
     const Operation& operation = block_of(r).operations[static_cast<std::size_t>(index)];
     const GroupFamily& family = program_.group(operation.communication()->group);
@@ -459,7 +478,7 @@ class Engine {
   }
 
   void exchange_ended(RankId r, std::int32_t index) {
-    change_exchanges(r, -1);
+    change_gpu(r, -1, 0);
     operation_ended(r, index);
   }
 
@@ -627,6 +646,7 @@ class Engine {
   std::uint64_t event_count_ = 0;
   std::uint64_t versions_ = 0;
   std::vector<RankState> ranks_;
+  std::vector<GpuState> gpus_;
   std::int64_t waiting_ = 0;
 
   std::vector<std::vector<SimTime>> compute_cache_;  // by block, then rank and operation

@@ -103,7 +103,7 @@ TrafficNetwork traffic_network(const Cluster& cluster) {
   TrafficNetwork network;
   for (const Link& link : cluster.topology.links) network.capacity.push_back(link.bandwidth.value());
   network.route = [&cluster](RankId src, RankId dst, std::vector<FlowUse>& uses) {
-    const Route route = cluster.routes.between(cluster.gpu_of_rank[src.index()], cluster.gpu_of_rank[dst.index()]);
+    const Route route = cluster.route(src, dst);
     for (const RouteLink& l : route.links) uses.push_back({ResourceId(l.link.value()), l.share});
   };
   return network;

@@ -38,11 +38,10 @@ double share_of_messages(const Communication& c, std::int64_t group_size) {
 /// What the depth of a tree costs: the latencies on its longest way, up and down for an all-reduce.
 Seconds tree_latency(const Program& program, const Communication& c, RankId rank, const Cluster& cluster) {
   const GroupFamily& family = program.group(c.group);
-  const auto gpu = [&](std::int64_t position) { return cluster.gpu_of_rank[family.member(rank, position).index()]; };
   const std::vector<std::int64_t> way = longest_tree_way(c.collective, family.size, members_per_node(program, family));
   Seconds latency;
   for (std::size_t i = 1; i < way.size(); ++i) {
-    latency += cluster.routes.between(gpu(way[i - 1]), gpu(way[i])).latency;
+    latency += cluster.route(family.member(rank, way[i - 1]), family.member(rank, way[i])).latency;
   }
   return c.collective == Collective::AllReduce ? latency * 2.0 : latency;
 }

@@ -1,7 +1,5 @@
 #include "model/costs/estimate.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -46,8 +44,8 @@ class LinkLoad {
   std::vector<LinkId> touched_;
 };
 
-/// Times of one communication: by rank alone, and of all groups together.
-struct CommunicationTimes {
+/// Times of one operation by rank: alone, and with all ranks that do the same.
+struct OperationTimes {
   std::vector<double> alone;  // a lower bound on each rank's part
   std::vector<double> together;
 };
@@ -84,7 +82,7 @@ class Pricer {
     Estimate e;
     e.closed_form = Seconds(closed_form);
     e.critical_path = Seconds(*std::max_element(path.begin(), path.end()));
-    e.compute = Seconds(*std::max_element(busy.begin(), busy.end()));
+    e.compute = Seconds(busiest_gpu(busy));
     std::size_t busiest = 0;
     for (std::size_t l = 0; l < total_.size(); ++l) {
       const Seconds t = view_ ? Seconds(orbit_time_[static_cast<std::size_t>(view_->orbit_of_link[l])])
@@ -100,9 +98,7 @@ class Pricer {
     } else if (e.lower_bound == e.critical_path) {
       e.bound_by = "critical path";
     } else {
-      const Link& link = cluster_.topology.links[busiest];
-      e.bound_by = fmt::format("link {} -> {}", cluster_.topology.vertices[link.from.index()].name,
-                               cluster_.topology.vertices[link.to.index()].name);
+      e.bound_by = "link " + cluster_.topology.link_name(LinkId(busiest));
     }
     return e;
   }
@@ -121,8 +117,17 @@ class Pricer {
     for (std::size_t i = 0; i < operations; ++i) {
       const Operation& op = block.operations[i];
       const auto stream = static_cast<std::size_t>(op.stream);
-      CommunicationTimes c;
-      if (op.communication()) c = view_ ? equal_ranks(op, times) : communication(op, times);
+      OperationTimes c;
+      if (op.communication()) {
+        c = view_ ? equal_ranks(op, times) : communication(op, times);
+      } else {
+        for (std::size_t r = 0; r < world; ++r) {
+          c.alone.push_back(compute_time(program_, op, RankId(r), cluster_.gpu).value());
+          block_compute_[r * kStreams + stream] += c.alone.back();
+        }
+        c.together = c.alone;
+        share_gpus(c.together);
+      }
       for (std::size_t r = 0; r < world; ++r) {
         double start_alone = 0, start_together = 0;
         const auto follow = [&](std::int64_t before) {
@@ -132,17 +137,9 @@ class Pricer {
         };
         for (const std::int32_t a : op.after) follow(a);
         if (last[stream] >= 0) follow(last[stream]);
-        double own = 0, shared = 0;
-        if (op.communication()) {
-          own = c.alone[r];
-          shared = c.together[r];
-        } else {
-          own = shared = compute_time(program_, op, RankId(r), cluster_.gpu).value();
-          block_compute_[r * kStreams + stream] += own;
-        }
         const std::size_t at = r * operations + i;
-        alone[at] = start_alone + own;
-        together[at] = start_together + shared;
+        alone[at] = start_alone + c.alone[r];
+        together[at] = start_together + c.together[r];
         block_alone_[r] = std::max(block_alone_[r], alone[at]);
         block_together_[r] = std::max(block_together_[r], together[at]);
       }
@@ -150,11 +147,38 @@ class Pricer {
     }
   }
 
+  /// Of the GPUs, the most that the busiest streams of their ranks need: while a rank computes, each of its streams has
+  /// one part in as many as there are ranks that do.
+  double busiest_gpu(const std::vector<double>& busy) const {
+    const auto shared_by = static_cast<std::size_t>(cluster_.ranks_per_gpu);
+    double most = 0, sum = 0;
+    for (std::size_t r = 0; r < ranks(); ++r) {
+      if (r % shared_by == 0) sum = 0;
+      const auto first = busy.begin() + static_cast<std::ptrdiff_t>(r * kStreams);
+      sum += *std::max_element(first, first + kStreams);
+      most = std::max(most, sum);
+    }
+    return most;
+  }
+
+  /// How long an operation of the GPU's ranks takes on each where all of them begin it together: of equal parts, each
+  /// has had min(own, theirs) of every other one by its end.
+  void share_gpus(std::vector<double>& times) const {
+    if (cluster_.ranks_per_gpu == 1) return;
+    const auto shared_by = static_cast<std::size_t>(cluster_.ranks_per_gpu);
+    const std::vector<double> alone = times;
+    for (std::size_t r = 0; r < times.size(); ++r) {
+      const std::size_t first = r - r % shared_by, last = std::min(first + shared_by, times.size());
+      times[r] = 0;
+      for (std::size_t other = first; other < last; ++other) times[r] += std::min(alone[r], alone[other]);
+    }
+  }
+
   /// Ranks to look at: rank 0 stands for all where all are equal.
   [[nodiscard]] std::size_t ranks() const { return view_ ? 1 : static_cast<std::size_t>(program_.world_size); }
 
   /// All ranks are in it at once, so the load of all of them on a link bounds each one's time too.
-  CommunicationTimes equal_ranks(const Operation& op, double times) {
+  OperationTimes equal_ranks(const Operation& op, double times) {
     const RankId rank(0);
     const CommunicationCost cost = communication_cost(program_, op, rank, cluster_);
     std::vector<double> load(view_->capacity.size(), 0.0);
@@ -179,10 +203,10 @@ class Pricer {
     return {{cost.startup.value() + least_latency + most}, {cost.startup.value() + latency + most}};
   }
 
-  CommunicationTimes communication(const Operation& op, double times) {
+  OperationTimes communication(const Operation& op, double times) {
     const auto world = static_cast<std::size_t>(program_.world_size);
     const GroupFamily& family = program_.group(op.communication()->group);
-    CommunicationTimes out{std::vector<double>(world, 0.0), std::vector<double>(world, 0.0)};
+    OperationTimes out{std::vector<double>(world, 0.0), std::vector<double>(world, 0.0)};
     std::vector<double> startup(world, 0.0), capped(world, 0.0);
     all_.clear();
     for (std::size_t r = 0; r < world; ++r) {

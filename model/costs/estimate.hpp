@@ -19,7 +19,7 @@ struct Estimate {
 
   /// Three lower bounds on the makespan, and the largest.
   Seconds critical_path;  // of the slowest rank, every operation alone on an idle machine
-  Seconds compute;        // of the busiest stream of a GPU: streams compute beside one another
+  Seconds compute;        // of the busiest stream of a GPU, summed over its ranks: streams compute beside one another
   Seconds links;          // of the busiest link: its traffic over its bandwidth
   Seconds lower_bound;
   std::string bound_by;  // "critical path", "compute", or the name of the busiest link

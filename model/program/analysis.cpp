@@ -175,9 +175,7 @@ std::vector<LinkUtilisation> link_utilisation(const Timeline& timeline, const To
   std::vector<LinkUtilisation> out;
   for (const LinkUse& use : timeline.links) {
     const Link& link = topology.links[use.link.index()];
-    LinkUtilisation u{use.link,
-                      topology.vertices[link.from.index()].name + " -> " + topology.vertices[link.to.index()].name,
-                      Bytes(use.bytes), 0};
+    LinkUtilisation u{use.link, topology.link_name(use.link), Bytes(use.bytes), 0};
     if (makespan > Seconds(0)) u.utilisation = u.bytes / (link.bandwidth * makespan);
     out.push_back(std::move(u));
   }

@@ -29,6 +29,7 @@ enum class Holder {
   Memory,        // bytes to and from HBM
   Launch,        // launching the kernel
   Slowed,        // a computation longer than it is alone: communication ran beside it
+  SharedGpu,     // the same where ranks share the GPU: other ranks computed, or communication ran, beside it
   StartUp,       // a communication before its first byte: measured alpha, or software start-up and latency of the route
   MeasuredRate,  // bytes at the rate that the measured collective reaches (beta)
   Link,          // bytes over the most loaded link, counting all groups of this communication at once

@@ -47,7 +47,7 @@ std::vector<HeldTime> PathHolders::of_computation(const Operation& operation, Ra
     left = SimTime();
   }
   if (work > SimTime()) out.push_back({holder, work});
-  if (left > SimTime()) out.push_back({Holder::Slowed, left});
+  if (left > SimTime()) out.push_back({cluster_.ranks_per_gpu > 1 ? Holder::SharedGpu : Holder::Slowed, left});
   return out;
 }
 

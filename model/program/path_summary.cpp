@@ -16,11 +16,6 @@ const Operation& operation_of(const Program& program, const PathSegment& s) {
   return program.blocks[s.block.index()].operations[static_cast<std::size_t>(s.operation)];
 }
 
-std::string link_name(const Topology& topology, LinkId id) {
-  const Link& link = topology.links[id.index()];
-  return fmt::format("{} -> {}", topology.vertices[link.from.index()].name, topology.vertices[link.to.index()].name);
-}
-
 bool is_matrix_work(const Operation& operation) {
   return std::holds_alternative<Gemm>(operation.work) || std::holds_alternative<AttentionCore>(operation.work);
 }
@@ -33,12 +28,13 @@ std::string holder_name(const Program& program, const Topology& topology, const 
     case Holder::Memory: return "compute: HBM";
     case Holder::Launch: return "kernel launches";
     case Holder::Slowed: return "compute slowed by communication beside it";
+    case Holder::SharedGpu: return "compute slowed by what shares its GPU";
     case Holder::StartUp: return "start-up (alpha)";
     case Holder::MeasuredRate:
       return fmt::format(
           "measured rate of {} (beta)",
           name_of<Collective>(kCollectiveNames, operation_of(program, segment).communication()->collective));
-    case Holder::Link: return "link " + link_name(topology, *segment.link);
+    case Holder::Link: return "link " + topology.link_name(*segment.link);
     case Holder::SharedLinks: return "links shared with other traffic";
     case Holder::Waiting: return "waiting for slower ranks";
     case Holder::Unrecorded: return "nothing recorded";

@@ -117,7 +117,7 @@ std::vector<Transfer> transfers_of(const Program& program, const std::vector<con
 bool add_routes(const Cluster& cluster, std::vector<Transfer>& transfers) {
   std::int64_t crossings = 0;
   for (Transfer& t : transfers) {
-    const Route route = cluster.routes.between(cluster.gpu_of_rank[t.from.index()], cluster.gpu_of_rank[t.to.index()]);
+    const Route route = cluster.route(t.from, t.to);
     t.traffic.push_back(bits(route.latency.value()));
     t.links.reserve(route.links.size());
     for (const RouteLink& l : route.links) t.links.push_back({l.link.value(), l.share});
@@ -219,6 +219,7 @@ std::vector<RankClass> singletons(std::int64_t world) {
 
 std::vector<RankClass> rank_classes(const Program& program, const Cluster& cluster) {
   assert(program.world_size <= cluster.world_size() && "the cluster has a GPU for every rank");
+  if (cluster.ranks_per_gpu > 1) return singletons(program.world_size);
   const std::vector<const Operation*> operations = operations_of(program);
   if (most_transfers(program, operations) > kMostTransfers) return singletons(program.world_size);
   std::vector<Transfer> transfers = transfers_of(program, operations);

@@ -35,7 +35,8 @@ struct RankClass {
 /// "Algebraic Graph Theory", sec. 9.3). Colours are compared, not hashed.
 ///
 /// A program with more than kMostTransfers possible transfers, or whose routes have more than kMostCrossings links in
-/// all, is not examined: every rank is then a class of its own. The Program's world_size must not exceed the cluster's.
+/// all, or on GPUs that ranks share, is not examined: every rank is then a class of its own. The Program's world_size
+/// must not exceed the cluster's.
 [[nodiscard]] std::vector<RankClass> rank_classes(const Program& program, const Cluster& cluster);
 
 inline constexpr std::int64_t kMostTransfers = std::int64_t{1} << 19;  // assumed: a few seconds

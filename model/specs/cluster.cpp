@@ -95,7 +95,8 @@ ClusterSpec read_cluster(const Node& document) {
                    .machine = read_machine(cluster),
                    .collectives = read_collectives(cluster),
                    .collective_startup = cluster.quantity<Seconds>("collective_startup", Sign::NonNegative),
-                   .message_overhead = cluster.quantity<Seconds>("message_overhead", Sign::NonNegative)};
+                   .message_overhead = cluster.quantity<Seconds>("message_overhead", Sign::NonNegative),
+                   .ranks_per_gpu = cluster.integer_or("ranks_per_gpu", 1, 1, kMostRanksPerGpu)};
   check_origins(cluster, kReadElsewhere);
   cluster.finish();
   diagnostics.throw_if_any();

@@ -102,8 +102,9 @@ struct ClusterSpec {
   GpuSpec gpu;
   std::variant<ClusterTemplate, Topology> machine;
   CollectiveCosts collectives;
-  Seconds collective_startup;  // software start-up of a collective that is not measured
-  Seconds message_overhead;    // serial cost at the sender of each message of an all-to-all that is not measured
+  Seconds collective_startup;      // software start-up of a collective that is not measured
+  Seconds message_overhead;        // serial cost at the sender of each message of an all-to-all that is not measured
+  std::int64_t ranks_per_gpu = 1;  // several ranks of a job on each GPU: for checks on few GPUs
   bool operator==(const ClusterSpec&) const = default;
 };
 
@@ -115,7 +116,13 @@ struct ClusterSpec {
 /// from the file it stands in), so that the document stands alone. Raises InputError.
 void embed_gpu(Node& cluster, const std::vector<std::filesystem::path>& gpu_dirs);
 
-/// What a job runs on: the graph, and the GPU of each rank (node by node, so that rank r is GPU r).
+/// What a job runs on: the graph, and the GPU of each rank (node by node, so that rank r is GPU r / ranks_per_gpu).
+///
+/// Ranks that share a GPU share its SMs: those that compute at the same time each run at an equal part of the GPU's
+/// speed (processor sharing; the launch of a kernel counts as part of it, assumed), and all are slowed while any of
+/// them communicates. Transfers between them are copies in its memory: a link of the GPU to itself with half of the
+/// bandwidth that memory-bound kernels reach, since a copied byte is read and written. All of them must fit into its
+/// memory.
 struct Cluster {
   std::string name;
   GpuSpec gpu;
@@ -129,16 +136,23 @@ struct Cluster {
   /// Sizes at which consecutive ranks part: of a PCIe switch, a host bridge, a NIC's share, a node, a leaf group. Empty
   /// where that is not known (explicit machines), and then no symmetry is looked for.
   std::vector<std::int64_t> natural_boundaries{};
+  std::int64_t ranks_per_gpu = 1;      // consecutive ones; the last GPU may have fewer
+  std::vector<LinkId> memory_links{};  // of each GPU, where ranks share them
   SymmetryCache symmetries{};
 
   [[nodiscard]] std::int64_t world_size() const { return static_cast<std::int64_t>(gpu_of_rank.size()); }
+  [[nodiscard]] std::int64_t gpus() const { return (world_size() + ranks_per_gpu - 1) / ranks_per_gpu; }
+  /// What a rank may use of its GPU's memory.
+  [[nodiscard]] Bytes memory_per_rank() const;
+  /// The way from a rank to another: Routes::between their GPUs, or a copy inside one.
+  [[nodiscard]] Route route(RankId from, RankId to) const;
   /// Consecutive ranks that share a node, where every node has as many; else 1.
   [[nodiscard]] std::int64_t ranks_per_node() const;
 };
 
-/// The first `world` GPUs (all that exist if not given), of which at most 1,048,576. A template with a fabric grows to
-/// as many whole nodes as are needed; explicit machines and a template without fabric do not. Raises InputError if the
-/// GPUs are too few or not all connected.
+/// The first `world` ranks (as many as all GPUs that exist hold, if not given), at most 1,048,576. A template with a
+/// fabric grows to as many whole nodes as are needed; explicit machines and a template without fabric do not. Raises
+/// InputError if the GPUs are too few or not all connected.
 [[nodiscard]] Cluster build_cluster(const ClusterSpec& spec, std::optional<std::int64_t> world);
 
 }  // namespace moeplan

@@ -7,8 +7,9 @@
 namespace moeplan {
 
 /// Limits on what a file may ask for, so that no input exhausts memory.
-inline constexpr std::int64_t kMostWorld = 1'048'576;   // GPUs of a job
-inline constexpr std::int64_t kMostPerNode = 1024;      // GPUs or NICs of one node
+inline constexpr std::int64_t kMostWorld = 1'048'576;  // GPUs of a job
+inline constexpr std::int64_t kMostPerNode = 1024;     // GPUs or NICs of one node
+inline constexpr std::int64_t kMostRanksPerGpu = 1024;
 inline constexpr std::int64_t kMostLinks = 16'777'216;  // directed links of a machine
 
 /// `template:` of a cluster file.

@@ -16,9 +16,7 @@ class RankRoutes {
   const Route& between(RankId from, RankId to) {
     const auto key = static_cast<std::uint64_t>(from.value()) << 32U | static_cast<std::uint32_t>(to.value());
     const auto [it, is_new] = routes_.try_emplace(key);
-    if (is_new) {
-      it->second = cluster_.routes.between(cluster_.gpu_of_rank[from.index()], cluster_.gpu_of_rank[to.index()]);
-    }
+    if (is_new) it->second = cluster_.route(from, to);
     return it->second;
   }
 

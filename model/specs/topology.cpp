@@ -209,6 +209,12 @@ PathGraph Routes::State::fewest_hops(std::int32_t from, std::int32_t to) const {
   return graph;
 }
 
+std::string Topology::link_name(LinkId link) const {
+  const Link& l = links[link.index()];
+  const std::string& from = vertices[l.from.index()].name;
+  return l.from == l.to ? "memory of " + from : from + " -> " + vertices[l.to.index()].name;
+}
+
 Routes::Routes(const Topology& topology) : state_(std::make_unique<State>(topology)) {}
 Routes::~Routes() = default;
 Routes::Routes(Routes&&) noexcept = default;

@@ -25,8 +25,9 @@ inline constexpr std::array<std::pair<VertexKind, std::string_view>, 6> kVertexK
      {VertexKind::NvSwitch, "nvswitch"},
      {VertexKind::NetworkSwitch, "network_switch"}}};
 
-/// What a link is part of: what-if questions scale all links of a tier together.
-enum class LinkTier { IntraNode, Nic, Core };
+/// What a link is part of: what-if questions scale all links of a tier together. Memory: a GPU's own, for copies
+/// between ranks that share it; no file names it.
+enum class LinkTier { IntraNode, Nic, Core, Memory };
 
 inline constexpr std::array<std::pair<LinkTier, std::string_view>, 3> kLinkTierNames{
     {{LinkTier::IntraNode, "intra_node"}, {LinkTier::Nic, "nic"}, {LinkTier::Core, "core"}}};
@@ -52,6 +53,9 @@ struct Topology {
   std::vector<Vertex> vertices;
   std::vector<Link> links;
   bool operator==(const Topology&) const = default;
+
+  /// "from -> to", or "memory of GPU" of a link to itself.
+  [[nodiscard]] std::string link_name(LinkId link) const;
 };
 
 /// The share of a transfer that crosses one link: 1 unless equal-cost paths split it.

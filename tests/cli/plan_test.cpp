@@ -235,6 +235,11 @@ TEST_CASE("Extreme overrides are refused or answered, but never crash, hang or p
     CHECK(code({"cluster.template.gpus_per_node=1000000"}) == 2);
     CHECK(code({"cluster.template.gpus_per_node=1024"}) != 2);
     CHECK(code({"cluster.template.nodes=0"}) == 2);
+    CHECK(code({"cluster.ranks_per_gpu=2"}) != 2);
+    CHECK(code({"cluster.ranks_per_gpu=1024"}) != 2);
+    CHECK(code({"cluster.ranks_per_gpu=0"}) == 2);
+    CHECK(code({"cluster.ranks_per_gpu=1025"}) == 2);
+    CHECK(code({"cluster.ranks_per_gpu=2", "cluster.gpu.hbm_bandwidth=1e-320 B/s"}) == 2);
   }
   SECTION("rates and times outside the model's range") {
     for (const char* o :
@@ -256,6 +261,34 @@ TEST_CASE("Extreme overrides are refused or answered, but never crash, hang or p
     CHECK(code({"cluster.template.intra_node.bandwidth=1e290 GB/s"}) == 0);
     CHECK(code({"cluster.gpu.peak.bf16=1e300 FLOP/s", "cluster.gpu.hbm_bandwidth=1e300 B/s",
                 "cluster.gpu.launch_overhead=0"}) != -6);
+  }
+}
+
+TEST_CASE("Ranks that share a GPU are planned and simulated like others") {
+  const Cli cli;
+  const std::string plan = cli.path("plan.yaml");
+  const Ran planned =
+      cli.run({"plan", "--cluster", "loopback", "--model", "schemoe_gpt2_tiny_moe", "--ep", "4", "--json", "-o", plan},
+              kStrict);
+  REQUIRE(planned.code == 0);
+  const Json best = Json::parse(planned.out)["best"];
+  CHECK(Json::parse(planned.out)["world_size"] == 4);
+  // 4 ranks and all their memory are one GPU's.
+  CHECK(best["memory_bytes"].get<double>() <= 141e9 / 4);
+  const double tokens = 256 * 1024;
+  CHECK(best["tokens_per_s_per_gpu"].get<double>() == Approx(tokens / best["makespan_s"].get<double>()));
+  CHECK(best["makespan_s"].get<double>() >= best["lower_bound_s"].get<double>());
+  SECTION("the plan holds how many share, and gives the same makespan") {
+    const Ran again = cli.run({"simulate", plan, "--json"}, kStrict);
+    REQUIRE(again.code == 0);
+    CHECK(Json::parse(again.out)["makespan_s"] == best["makespan_s"]);
+  }
+  SECTION("4 GPUs of their own are faster") {
+    const Ran apart = cli.run(
+        {"plan", "--cluster", "hgx_h200", "--world", "4", "--model", "schemoe_gpt2_tiny_moe", "--ep", "4", "--json"},
+        kStrict);
+    REQUIRE(apart.code == 0);
+    CHECK(Json::parse(apart.out)["best"]["makespan_s"].get<double>() < best["makespan_s"].get<double>() / 2);
   }
 }
 

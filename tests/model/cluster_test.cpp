@@ -10,6 +10,7 @@
 
 using namespace moeplan;
 using test::cluster_from;
+using test::cluster_text;
 using test::error_of;
 
 namespace {
@@ -269,12 +270,12 @@ TEST_CASE("every cluster of configs/clusters loads under the name of its file an
     CHECK(spec.name == path.stem().string());
     const Cluster c = build_cluster(spec, std::nullopt);
     for (std::size_t r = 1; r < c.gpu_of_rank.size(); ++r) {
-      const Route route = c.routes.between(c.gpu_of_rank[0], c.gpu_of_rank[r]);
+      const Route route = c.route(RankId(0), RankId(r));
       REQUIRE(!route.links.empty());
       if (c.node_of_rank[r] != 0) continue;
       for (const RouteLink& l : route.links) {
         const Link& link = c.topology.links[l.link.index()];
-        CHECK(link.tier == LinkTier::IntraNode);  // never the NIC inside a node
+        CHECK((link.tier == LinkTier::IntraNode || link.tier == LinkTier::Memory));  // never the NIC inside a node
       }
     }
   }
@@ -308,4 +309,64 @@ TEST_CASE("large worlds are built and routed on demand in well under a second") 
   for (std::size_t r = 0; r < 16000; r += 8) CHECK(c.routes.between(c.gpu_of_rank[r], last).links.size() == 6);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   CHECK(took.count() < 5);  // loose: sanitizers and busy machines
+}
+
+TEST_CASE("several ranks may share each GPU") {
+  const std::string machine =
+      "template:\n  nodes: 1\n  gpus_per_node: 2\n  intra_node: {kind: nvswitch, bandwidth: 100 GB/s, latency: 1 us}\n"
+      "  fabric: {kind: single_switch, nics_per_node: 1, nic_bandwidth: 100 Gbps, latency: 1 us}";
+  const ClusterSpec spec = cluster_from("ranks_per_gpu: 4\n" + machine);
+  SECTION("a rank's GPU is that of its number over 4; nodes hold 8; world counts ranks") {
+    const Cluster c = build_cluster(spec, std::nullopt);
+    CHECK(c.world_size() == 8);
+    CHECK(c.gpus() == 2);
+    CHECK(c.ranks_per_node() == 8);
+    for (std::size_t r = 0; r < 8; ++r) {
+      CHECK(c.topology.vertices[c.gpu_of_rank[r].index()].name == (r < 4 ? "node0.gpu0" : "node0.gpu1"));
+    }
+  }
+  SECTION("9 ranks need a third GPU, and the template grows by a node") {
+    const Cluster c = build_cluster(spec, 9);
+    CHECK(c.world_size() == 9);
+    CHECK(c.gpus() == 3);
+    CHECK(c.node_of_rank.back() == 1);
+  }
+  SECTION("a way inside a GPU is its memory, at half of what kernels reach, since a byte is read and written") {
+    const Cluster c = build_cluster(spec, std::nullopt);
+    const Route copy = c.route(RankId(4), RankId(7));
+    REQUIRE(copy.links.size() == 1);
+    const Link& link = c.topology.links[copy.links[0].link.index()];
+    CHECK(link.bandwidth.value() == Approx(2e12 * 0.9 / 2));
+    CHECK(copy.latency == Seconds(0));
+    CHECK(c.topology.link_name(copy.links[0].link) == "memory of node0.gpu1");
+    CHECK(c.route(RankId(3), RankId(4)).links.size() == 2);  // over the NVSwitch
+  }
+  SECTION("all ranks of a GPU must fit into its 80 GB") {
+    CHECK(build_cluster(spec, std::nullopt).memory_per_rank().value() == Approx(20e9));
+    CHECK(build_cluster(spec, 2).memory_per_rank().value() == Approx(40e9));
+  }
+  SECTION("one rank a GPU is the default, and has no such links") {
+    const ClusterSpec alone = cluster_from(machine);
+    CHECK(alone.ranks_per_gpu == 1);
+    const Cluster c = build_cluster(alone, std::nullopt);
+    CHECK(c.memory_links.empty());
+    CHECK(c.topology == build_cluster(cluster_from("ranks_per_gpu: 1\n" + machine), std::nullopt).topology);
+    CHECK(c.memory_per_rank() == c.gpu.memory);
+  }
+  SECTION("an explicit machine of one GPU needs no link") {
+    const ClusterSpec one = cluster_from("ranks_per_gpu: 3\nvertices: [{name: g, kind: gpu, node: 0}]\nlinks: []");
+    CHECK(build_cluster(one, std::nullopt).world_size() == 3);
+    CHECK(error_of([&] { static_cast<void>(build_cluster(one, 4)); }) ==
+          "world 4 needs 2 GPUs; the cluster has 1, and explicit vertices do not grow");
+  }
+  SECTION("nonsense is refused, and the number needs an origin") {
+    CHECK(read_error("ranks_per_gpu: 0\n" + machine).find("ranks_per_gpu: 0 is out of range") != std::string::npos);
+    std::string text = cluster_text("ranks_per_gpu: 4\n" + machine);
+    const std::string origins = "origins: {\"\": \"assumed: a test\"}";
+    text.replace(text.find(origins), origins.size(),
+                 "origins: {template: \"assumed: a test\", collective_startup: \"assumed: a test\", message_overhead: "
+                 "\"assumed: a test\"}");
+    CHECK(error_of([&] { static_cast<void>(read_cluster(parse_yaml(text, "c.yaml"))); }).find("ranks_per_gpu") !=
+          std::string::npos);
+  }
 }

@@ -225,3 +225,14 @@ TEST_CASE("the critical path of a plan is as long as its makespan and leaves not
     }
   }
 }
+
+TEST_CASE("copies inside a GPU that ranks share go by its HBM, not by links of the node") {
+  Node document = load_document(kConfigs / "clusters" / "loopback.yaml");
+  embed_gpu(document, {kConfigs / "gpus"});
+  const Cluster cluster = build_cluster(read_cluster(document), std::nullopt);
+  const auto copies = [](const Cluster& c) { return c.topology.links.front().bandwidth.value(); };
+  CHECK(copies(scaled(cluster, Resource::HbmBandwidth, 1.1)) == Approx(1.1 * copies(cluster)));
+  CHECK(copies(scaled(cluster, Resource::IntraNodeBandwidth, 1.1)) == copies(cluster));
+  CHECK(scaled(cluster, Resource::GpuFlops, 1.1).route(RankId(0), RankId(3)).links.size() == 1);
+  for (const ResourceInfo& r : resources_of(cluster)) CHECK(r.resource != Resource::IntraNodeBandwidth);
+}

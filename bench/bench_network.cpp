@@ -4,66 +4,26 @@
 //   bench_network KIND RANKS ...       uniform | zipf | zipfs | zipfj, generated
 //   bench_network file PATH ...        a traffic file
 //
-// Generated traffic: every rank has 4,096 tokens of 16 KiB; popularity of destination k is as 1 / (k + 1) in a shuffled
-// order. zipf sends the expected bytes, zipfs draws each token, zipfj makes each size of zipfs up to 10% larger.
+// Generated traffic: traffic_cases.hpp.
 #include <fmt/format.h>
 #include <sys/resource.h>
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <ctime>
 #include <exception>
-#include <numeric>
-#include <random>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "bench/traffic_cases.hpp"
 #include "sim/traffic.hpp"
-#include "sim/traffic_file.hpp"
 #include "tests/sim/reference_machine.hpp"
 
 namespace {
 
 using namespace moeplan;
-
-constexpr int kTokens = 4096;
-constexpr double kTokenBytes = 16384;
-
-double unit(std::mt19937_64& bits) { return static_cast<double>(bits() >> 11U) * 0x1p-53; }
-
-TrafficMatrix generated(const std::string& kind, int ranks) {
-  std::mt19937_64 bits(20261121);
-  const auto n = static_cast<std::size_t>(ranks);
-  std::vector<double> popularity(n, 1.0);
-  if (kind != "uniform") {
-    for (std::size_t k = 0; k < n; ++k) popularity[k] = 1.0 / static_cast<double>(k + 1);
-    for (std::size_t k = n; k > 1; --k) std::swap(popularity[k - 1], popularity[bits() % k]);
-  }
-  const double sum = std::accumulate(popularity.begin(), popularity.end(), 0.0);
-  std::vector<double> cumulative(n);
-  std::partial_sum(popularity.begin(), popularity.end(), cumulative.begin());
-  TrafficMatrix matrix{ranks, {}};
-  std::vector<double> bytes(n);
-  for (int s = 0; s < ranks; ++s) {
-    for (std::size_t d = 0; d < n; ++d) bytes[d] = std::floor(kTokens * kTokenBytes * popularity[d] / sum);
-    if (kind == "zipfs" || kind == "zipfj") {
-      std::fill(bytes.begin(), bytes.end(), 0.0);
-      for (int t = 0; t < kTokens; ++t) {
-        const auto d = std::lower_bound(cumulative.begin(), cumulative.end(), unit(bits) * sum) - cumulative.begin();
-        bytes[std::min(static_cast<std::size_t>(d), n - 1)] += kTokenBytes;
-      }
-    }
-    for (std::size_t d = 0; d < n; ++d) {
-      if (RankId(d) == RankId(s) || bytes[d] == 0) continue;
-      const double jitter = kind == "zipfj" ? 1 + 0.1 * unit(bits) : 1.0;
-      matrix.flows.push_back({RankId(s), RankId(d), std::floor(bytes[d] * jitter)});
-    }
-  }
-  matrix.flows.shrink_to_fit();
-  return matrix;
-}
 
 double peak_bytes() {
   rusage usage{};
@@ -94,8 +54,8 @@ void measure(const std::string& label, const TrafficMatrix& matrix) {
 }
 
 void run(const std::string& kind, const std::string& what) {
-  if (kind == "file") return measure(what.substr(what.rfind('/') + 1), read_traffic(what).matrix);
-  measure(kind + "-" + what, generated(kind, std::stoi(what)));
+  const bench::TrafficCase c = bench::traffic_case(kind, what);
+  measure(c.name, c.matrix);
 }
 
 }  // namespace

@@ -1,0 +1,118 @@
+// How long simulate() takes, with the engines of today and of yesterday side by side:
+//
+//   bench_simulate            one MoE layer, forward and backward, on 32 GPUs: simulations a second
+//   bench_simulate PLAN ...   the whole iterations of plan files
+//
+// Four ways to the same makespan. "every repeat" is the definition: plain progressive filling, every rank, every
+// iteration of every repeat. "plain" is how the simulator began: plain progressive filling, every rank, iterations that
+// are copies skipped. "fast" has the fast network engine instead. "present" is what users run: equal ranks once, too.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstdio>
+#include <exception>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "bench/clocks.hpp"
+#include "cli/prepared_plan.hpp"
+#include "planner/lower.hpp"
+#include "sim/simulate.hpp"
+
+namespace {
+
+using namespace moeplan;
+
+struct Way {
+  const char* name;
+  SimulateOptions options;
+};
+
+const std::vector<Way> kWays{
+    {"every repeat",
+     {.keep_spans = false, .skip_repeats = false, .use_symmetry = false, .network = make_plain_network}},
+    {"plain", {.keep_spans = false, .use_symmetry = false, .network = make_plain_network}},
+    {"fast", {.keep_spans = false, .use_symmetry = false}},
+    {"present", {.keep_spans = false}}};
+
+constexpr double kBudget = 0.5;  // CPU seconds of each measurement
+
+/// One row for each way, the present one last: ratios are of CPU time to the present one's. Each way's first call is on
+/// a machine of its own, whose routes nobody has asked for yet; the others are the same call again.
+void measure(const std::string& label, const Program& program, const std::function<Cluster()>& machine) {
+  struct Row {
+    double first_cpu_s;
+    bench::Times again;
+    SimTime makespan;
+  };
+  std::vector<Row> rows;
+  for (const Way& way : kWays) {
+    const Cluster cluster = machine();
+    SimTime makespan;
+    const auto once = [&] { makespan = simulate(program, cluster, way.options).makespan; };
+    const double first = bench::times_of(once).cpu_s;
+    const bench::Times again = bench::least_times_of(once, kBudget);
+    rows.push_back({first, again, makespan});
+  }
+  const Row& present = rows.back();
+  fmt::print("{}\n  {:<13} {:>13} {:>13} {:>10} {:>10} {:>17} {:>9}\n", label, "", "first, ms CPU", "again, ms CPU",
+             "a second", "ratio", "makespan", "differs");
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const double difference = std::abs(rows[i].makespan.seconds() / present.makespan.seconds() - 1);
+    fmt::print("  {:<13} {:>13.3f} {:>13.3f} {:>10.1f} {:>10.1f} {:>15.12g} s {:>9.1e}\n", kWays[i].name,
+               1e3 * rows[i].first_cpu_s, 1e3 * rows[i].again.cpu_s, 1 / rows[i].again.cpu_s,
+               rows[i].again.cpu_s / present.again.cpu_s, rows[i].makespan.seconds().value(), difference);
+  }
+  std::fflush(stdout);
+}
+
+/// An MoE layer like Mixtral's with 64 experts, 2 of them on each GPU, and 4,096 tokens a GPU, on four DGX H100.
+void measure_layer(const std::string& schedule, const Degrees& degrees, RoutingShape shape) {
+  const PlanInputs documents = load_inputs("dgx_h100", "mixtral_8x7b", "default", {});
+  const Inputs inputs = read_inputs(documents);
+  const Cluster cluster = build_cluster(inputs.cluster, 32);
+  const Moe moe{.num_experts = 64,
+                .top_k = 2,
+                .expert = {.hidden_size = 3584, .gated = true, .bias = false},
+                .shared = {},
+                .shared_gate = false,
+                .router_bias = false};
+  Workload workload = inputs.workload;
+  workload.routing.shape = shape;
+  workload.routing.sampled = shape != RoutingShape::Uniform;
+  Candidate candidate;
+  candidate.degrees = degrees;
+  candidate.schedule = schedule;
+  const auto lowered = [&] { return lower_moe_layer(moe, 4096, 4096, workload, candidate, cluster.ranks_per_node()); };
+  const Program program = lowered();
+  measure(fmt::format("layer, {}, tp {} ep {} esp {}, {} routing (lowered in {:.2f} ms CPU)", schedule, degrees.tp,
+                      degrees.ep, degrees.esp, shape == RoutingShape::Uniform ? "uniform" : "sampled zipf",
+                      1e3 * bench::least_times_of(lowered, 0.1).cpu_s),
+          program, [&] { return build_cluster(inputs.cluster, 32); });
+}
+
+void measure_plan(const std::string& file) {
+  const PreparedPlan plan = load_plan(file, {});
+  const Program program =
+      lower_iteration(plan.inputs.model, plan.inputs.workload, plan.plan.candidate, plan.cluster.ranks_per_node());
+  measure(fmt::format("iteration, {} on {} GPUs of {}, {}", plan.inputs.model.name, plan.plan.world_size,
+                      plan.cluster.name, plan.plan.candidate.schedule),
+          program, [&] { return build_cluster(plan.inputs.cluster, plan.plan.world_size); });
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  const std::vector<std::string> plans(argv + 1, argv + argc);
+  for (const std::string& file : plans) measure_plan(file);
+  if (!plans.empty()) return 0;
+  for (const RoutingShape shape : {RoutingShape::Uniform, RoutingShape::Zipf}) {
+    measure_layer("baseline", {.dp = 32, .tp = 1, .edp = 1, .ep = 32, .esp = 1}, shape);
+    measure_layer("parm_s1", {.dp = 8, .tp = 4, .edp = 1, .ep = 8, .esp = 4}, shape);
+  }
+  return 0;
+} catch (const std::exception& e) {
+  fmt::print(stderr, "{}\n", e.what());
+  return 2;
+}

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 #include "cli/comparison.hpp"
 #include "cli/page_parts.hpp"
@@ -69,6 +70,15 @@ std::string tables(const Comparison& c) {
   return out;
 }
 
+/// Where the times are of different work, whatever the plans; "" where they are of the same.
+std::string caution(const Comparison& c) {
+  const Inputs &a = c.a.plan.inputs, &b = c.b.plan.inputs;
+  if (!(a.model == b.model)) return " They run different models, so their times do not say which plan is better.";
+  const auto work = [](const Workload& w) { return std::tuple(w.mode, w.global_batch, w.sequence_length); };
+  if (work(a.workload) == work(b.workload)) return "";
+  return " An iteration of one is not the work of the other's: compare their tokens/s.";
+}
+
 }  // namespace
 
 std::string conclusion(const Comparison& c) {
@@ -86,9 +96,9 @@ std::string conclusion(const Comparison& c) {
       out += fmt::format(", {} {}", longer ? "though" : "in spite of", against);
     }
   }
-  if (std::abs(more.value()) < 1e8) return out + "; they need equally much memory.";
-  return out + fmt::format("; B needs {} GiB {} a GPU.", gib(Bytes(std::abs(more.value()))),
-                           more > Bytes(0) ? "more" : "less");
+  if (std::abs(more.value()) < 1e8) return out + "; they need equally much memory." + caution(c);
+  return out + fmt::format("; B needs {} GiB {} a GPU.{}", gib(Bytes(std::abs(more.value()))),
+                           more > Bytes(0) ? "more" : "less", caution(c));
 }
 
 std::string compare_page(const Comparison& c) {

@@ -20,7 +20,8 @@ struct Comparison {
   PlanDifference difference;
 };
 
-/// One sentence: how much longer or shorter the second takes, and on what.
+/// One sentence: how much longer or shorter the second takes, and on what; and one more where the two do not do the
+/// same work (another model, batch, sequence length or mode).
 [[nodiscard]] std::string conclusion(const Comparison& comparison);
 
 [[nodiscard]] std::string compare_page(const Comparison& comparison);

@@ -41,6 +41,19 @@ const Operation& operation_of(const Program& program, const PathRow& row) {
   return program.blocks[row.block.index()].operations[static_cast<std::size_t>(row.operation)];
 }
 
+/// A holder inside a sentence.
+std::string in_words(const std::string& holder) {
+  constexpr std::string_view kCompute = "compute: ";
+  if (holder.starts_with(kCompute)) return holder.substr(kCompute.size());
+  return holder.starts_with("link ") || holder.starts_with("measured ") ? "the " + holder : holder;
+}
+
+/// "10% higher NIC bandwidth"
+std::string in_words(const ResourceInfo& resource) {
+  return fmt::format("{} {} {}", resource.change.substr(1), resource.change.front() == '-' ? "lower" : "higher",
+                     resource.name);
+}
+
 double percent(SimTime part, SimTime whole) { return whole > SimTime() ? 100 * (part.seconds() / whole.seconds()) : 0; }
 
 /// What held a class on the path, the longest first.
@@ -64,7 +77,7 @@ SimTime communication_on_path(const Explanation& e) {
 }
 
 std::string class_table(const Explanation& e) {
-  std::string out = "  Critical path by class\n\n";
+  std::string out = fmt::format("  {:<24} {:>5} {:>7}   {}\n\n", "Critical path by class", "time", "share", "held by");
   for (const PathClass& c : e.path.classes) {
     const std::string reached =
         c.possible_flops > 0 ? fmt::format("products at {:.0f}% of peak; ", 100 * c.flops / c.possible_flops) : "";
@@ -82,7 +95,7 @@ std::string class_table(const Explanation& e) {
 
 std::string holder_table(const Explanation& e) {
   constexpr std::size_t kMost = 10;
-  std::string out = "\n  Critical path by what holds it\n\n";
+  std::string out = fmt::format("\n  {:<44} {:>10} {:>7}\n\n", "Critical path by what holds it", "time", "share");
   SimTime rest;
   for (std::size_t i = 0; i < e.path.holders.size(); ++i) {
     const auto& [name, time] = e.path.holders[i];
@@ -98,9 +111,9 @@ std::string holder_table(const Explanation& e) {
   }
   out +=
       e.path.handovers == 0
-          ? fmt::format("  It stays on rank {}: no slower rank is waited for.\n", e.path.ranks.front().value())
+          ? fmt::format("\n  It stays on rank {}: no slower rank is waited for.\n", e.path.ranks.front().value())
           : fmt::format(
-                "  It changes rank {} times, each time from a slower rank to one that waits for it: {} of waiting.\n",
+                "\n  It changes rank {} times, each time from a slower rank to one that waits for it: {} of waiting.\n",
                 e.path.handovers, human(e.path.waited.seconds()));
   return out;
 }
@@ -119,7 +132,8 @@ std::string exposed_table(const Explanation& e) {
 }
 
 std::string sensitivity_table(const Explanation& e) {
-  std::string out = "\n  What a better machine would give to this plan (simulated again, one change at a time)\n\n";
+  std::string out = "\n  What a better machine would give to this plan (simulated again, one change at a time)\n\n" +
+                    fmt::format("  {:<38} {:>5} {:>12} {:>8}\n", "", "", "iteration", "shorter");
   for (const Sensitivity& s : e.sensitivities) {
     out += fmt::format("  {:<38} {:>5} {:>12} {:>7.2f}%\n", s.resource.name, s.resource.change,
                        human(s.makespan.seconds()), 100 * s.gain);
@@ -138,7 +152,7 @@ std::string roofline_text(const Explanation& e) {
     return fmt::format("  {:<44} {:>16} {:>6.1f}% of peak\n", what, human(rate), 100 * (rate / peak));
   };
   out += line("while it computes, a GPU does", r.computing);
-  out += line("if communication hid wholly", r.ideal);
+  out += line("if the shorter of the two hid wholly", r.ideal);
   out += line("over the iteration, it does (P_avg)", r.average);
   return out + line("if none of it hid", r.semi_ideal);
 }
@@ -163,18 +177,20 @@ std::string conclusion(const Explanation& e) {
     out += fmt::format(" {:.0f}% {} is {}", share, i == 0 ? "of the iteration" : "of it", phrase(c.op_class));
     const auto held = holders_of(e, c.op_class);
     if (c.possible_flops > 0) {
-      out += fmt::format(", its products at {:.0f}% of peak.", 100 * c.flops / c.possible_flops);
+      out += fmt::format(", held by {}, its products at {:.0f}% of peak.", in_words(held.front().first),
+                         100 * c.flops / c.possible_flops);
     } else {
-      out += fmt::format("{}, held by {}.", communicates(c.op_class) ? " that nothing hides" : "", held.front().first);
+      out += fmt::format("{}, held by {}.", communicates(c.op_class) ? " that nothing hides" : "",
+                         in_words(held.front().first));
     }
   }
   if (e.sensitivities.empty()) return out;
   const Sensitivity& best = e.sensitivities.front();
   if (best.gain <= 0) return out + " No single resource of the machine, a tenth better, would make it faster.";
-  out += fmt::format(" {} {} would give the most, {:.1f}%", best.resource.change, best.resource.name, 100 * best.gain);
+  out += fmt::format(" {} would shorten it most, by {:.1f}%", in_words(best.resource), 100 * best.gain);
   if (e.sensitivities.size() > 1 && e.sensitivities[1].gain > 0) {
     const Sensitivity& second = e.sensitivities[1];
-    out += fmt::format("; then {} {}, {:.1f}%", second.resource.change, second.resource.name, 100 * second.gain);
+    out += fmt::format("; {} by {:.1f}%", in_words(second.resource), 100 * second.gain);
   }
   return out + '.';
 }
@@ -186,7 +202,9 @@ std::string explain_page(const Explanation& e) {
   out += fmt::format("  plan           {} | {}\n", plan.candidate.schedule, degrees_text(plan.candidate));
   out += fmt::format("  iteration      {}   {:.0f} tokens/s a GPU   {:.1f}% of peak FLOP/s\n",
                      human(p.makespan.seconds()), p.tokens_per_s_per_gpu, 100 * p.model_flops_utilization);
-  out += fmt::format("  its bound      {} ({})\n\n", human(p.estimate.lower_bound), p.estimate.bound_by);
+  const Seconds bound = p.estimate.lower_bound;
+  const double gap = bound > Seconds(0) ? p.makespan.seconds() / bound - 1 : 0;
+  out += fmt::format("  lower bound    {} ({}): gap {:.2f}%\n\n", human(bound), p.estimate.bound_by, 100 * gap);
   out += in_lines(conclusion(e)) + '\n';
   out += class_table(e) + holder_table(e) + exposed_table(e) + '\n';
   if (!p.timeline.links.empty()) out += link_table(p, cluster.topology, 5) + '\n';

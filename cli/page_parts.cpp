@@ -54,7 +54,8 @@ std::string page_header(const Inputs& inputs, const Cluster& cluster) {
                   w.global_batch, w.sequence_length, name_of<Dtype>(kDtypeNames, w.dtype));
   if (w.mode == Mode::Train) {
     out += fmt::format("{} with ZeRO {}, {} recomputation, ", name_of<Optimizer>(kOptimizerNames, w.optimizer),
-                       w.zero_stage, name_of<Recompute>(kRecomputeNames, w.recompute));
+                       w.zero_stage,
+                       w.recompute == Recompute::None ? "no" : name_of<Recompute>(kRecomputeNames, w.recompute));
   }
   return out + (w.capacity_factor
                     ? fmt::format("capacity factor {}\n", *w.capacity_factor)
@@ -71,7 +72,7 @@ std::string stream_table(const Prediction& p) {
 }
 
 std::string link_table(const Prediction& p, const Topology& topology, std::size_t most) {
-  std::string out = "  busiest links\n";
+  std::string out = fmt::format("  {:<32} {:>12} {:>7}\n", "busiest links", "carried", "busy");
   const std::vector<LinkUtilisation> links = link_utilisation(p.timeline, topology);
   for (std::size_t i = 0; i < std::min(most, links.size()); ++i) {
     out += fmt::format("  {:<32} {:>12} {:>6.1f}%\n", links[i].name, human(links[i].bytes), 100 * links[i].utilisation);

@@ -1,27 +1,12 @@
 // `moeplan plan` and `moeplan simulate` as a user runs them: what they print, write and return.
-#include <catch2/catch.hpp>
-#include <nlohmann/json.hpp>
-
-#include "tests/cli/run_cli.hpp"
+#include "tests/cli/cli_json.hpp"
 
 using namespace moeplan::tests;
-using Json = nlohmann::json;
 
 namespace {
 
 const std::vector<std::string> kSmall{"plan",    "--cluster", "dgx_h100", "--model", "schemoe_gpt2_tiny_moe",
                                       "--world", "8"};
-
-std::vector<std::string> with(std::vector<std::string> arguments, const std::vector<std::string>& more) {
-  arguments.insert(arguments.end(), more.begin(), more.end());
-  return arguments;
-}
-
-Json parsed(const Ran& ran) {
-  CAPTURE(ran.err);
-  REQUIRE(ran.code == 0);
-  return Json::parse(ran.out);
-}
 
 void check_no_null_or_negative(const Json& j, const std::string& path) {
   CAPTURE(path);

@@ -1,0 +1,40 @@
+// JSON that the executable prints.
+#pragma once
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/cli/run_cli.hpp"
+
+namespace moeplan::tests {
+
+using Json = nlohmann::json;
+
+inline std::vector<std::string> with(std::vector<std::string> arguments, const std::vector<std::string>& more) {
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+/// Of a run that must have gone well.
+inline Json parsed(const Ran& ran) {
+  CAPTURE(ran.err);
+  REQUIRE(ran.code == 0);
+  return Json::parse(ran.out);
+}
+
+/// What is the same on every run.
+inline Json without_timing(Json document) {
+  document.erase("timing");
+  return document;
+}
+
+/// The sum of one number of every item.
+inline double sum_of(const Json& items, const std::string& key) {
+  double sum = 0;
+  for (const Json& item : items) sum += item.at(key).get<double>();
+  return sum;
+}
+
+}  // namespace moeplan::tests

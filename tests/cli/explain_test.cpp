@@ -1,0 +1,156 @@
+// `moeplan explain` as a user runs it.
+#include <map>
+
+#include "tests/cli/cli_json.hpp"
+#include "tests/golden.hpp"
+
+using namespace moeplan::tests;
+
+namespace {
+
+/// The quickstart's plan, in plan.yaml.
+void plan_quickstart(const Cli& cli) {
+  REQUIRE(
+      cli.run({"plan", "--cluster", "hgx_h200", "--model", "mixtral_8x7b", "--world", "32", "-o", "plan.yaml"}).code ==
+      0);
+}
+
+double makespan(const Cli& cli, const std::vector<std::string>& overrides) {
+  std::vector<std::string> arguments{"simulate", "plan.yaml", "--json"};
+  for (const std::string& o : overrides) arguments.insert(arguments.end(), {"-C", o});
+  return parsed(cli.run(arguments)).at("makespan_s").get<double>();
+}
+
+/// Each sensitivity that is named against simulate with the value overridden.
+void check_sensitivities(const Cli& cli, const std::map<std::string, std::vector<std::string>>& overrides) {
+  const double before = makespan(cli, {});
+  std::size_t found = 0;
+  const Json explained = parsed(cli.run({"explain", "plan.yaml", "--json"}));
+  for (const Json& s : explained.at("sensitivities")) {
+    const auto it = overrides.find(s.at("what").get<std::string>());
+    if (it == overrides.end()) continue;
+    CAPTURE(it->first);
+    ++found;
+    const double now = makespan(cli, it->second);
+    CHECK(s.at("makespan_s").get<double>() == Approx(now).epsilon(1e-9));  // values are scaled in another order
+    CHECK(s.at("gain").get<double>() == Approx(1 - now / before).margin(1e-8));
+  }
+  CHECK(found == overrides.size());
+}
+
+}  // namespace
+
+TEST_CASE("explain prints the promised JSON, whose parts sum to the whole") {
+  const Cli cli;
+  plan_quickstart(cli);
+  const Json j = parsed(cli.run({"explain", "plan.yaml", "--json"}));
+  CHECK(j.at("schema_version") == 1);
+  CHECK_FALSE(j.at("conclusion").get<std::string>().empty());
+  const double all = j.at("makespan_s").get<double>();
+  CHECK(all == makespan(cli, {}));
+  CHECK(j.at("lower_bound_s").get<double>() <= all);
+  SECTION("the critical path is as long as the iteration, by operation, by class and by what holds it") {
+    for (const char* key : {"critical_path", "critical_path_classes", "critical_path_holders"}) {
+      CAPTURE(key);
+      REQUIRE(j.at(key).is_array());
+      CHECK(sum_of(j.at(key), "time_s") == Approx(all).epsilon(1e-12));
+      CHECK(sum_of(j.at(key), "share") == Approx(1).epsilon(1e-12));
+    }
+    for (const char* key : {"block", "operation", "class", "held_by"}) {
+      CHECK(j.at("critical_path").at(0).at(key).is_string());
+    }
+  }
+  SECTION("what is exposed by class sums to all exposed communication, and is on the slowest rank's account") {
+    double exposed = 0;
+    for (const auto& [name, time] : j.at("exposed_by_class").items()) exposed += time.get<double>();
+    CHECK(exposed == Approx(j.at("exposed_communication_s").get<double>()).epsilon(1e-12));
+    CHECK(j.at("slowest_rank").is_number_integer());
+    CHECK_FALSE(j.at("classes").empty());
+  }
+  SECTION("the roofline's ratio is that of its times") {
+    const Json& r = j.at("roofline");
+    CHECK(r.at("r_cc").get<double>() ==
+          Approx(r.at("computation_s").get<double>() / r.at("communication_s").get<double>()));
+    CHECK(r.at("semi_ideal_flops_per_s") <= r.at("average_flops_per_s"));
+    CHECK(r.at("average_flops_per_s").get<double>() <= r.at("ideal_flops_per_s").get<double>() * (1 + 1e-9));
+    CHECK(r.at("computing_flops_per_s") < r.at("peak_flops_per_s"));
+  }
+  SECTION("sensitivities come by gain") {
+    double last = 1;
+    for (const Json& s : j.at("sensitivities")) {
+      const double gain = s.at("gain").get<double>();
+      CHECK(gain == Approx(1 - s.at("makespan_s").get<double>() / all).margin(1e-9));
+      CHECK(gain <= last);
+      last = gain;
+    }
+    CHECK(last < 1);
+  }
+  SECTION("no link is busier than always, and what is assumed is named") {
+    CHECK_FALSE(j.at("streams").empty());
+    REQUIRE_FALSE(j.at("links").empty());
+    for (const Json& link : j.at("links")) CHECK(link.at("utilisation").get<double>() <= 1 + 1e-9);
+    CHECK_FALSE(j.at("assumed").empty());
+  }
+  SECTION("the same plan gives the same bytes, but for timing") {
+    CHECK(without_timing(parsed(cli.run({"explain", "plan.yaml", "--json"}))).dump() == without_timing(j).dump());
+  }
+}
+
+TEST_CASE("The page of explain on the quickstart's plan") {
+  const Cli cli;
+  plan_quickstart(cli);
+  const Ran page = cli.run({"explain", "plan.yaml"});
+  CHECK(page.err.empty());
+  check_golden("explain_quickstart.txt", page.out);
+}
+
+TEST_CASE("What explain says a tenth more would give is what simulate -C gives") {
+  const Cli cli;
+  SECTION("on H200 nodes, where the core follows the NICs unless oversubscription makes up for it") {
+    plan_quickstart(cli);
+    check_sensitivities(cli, {{"nic_bandwidth",
+                               {"cluster.template.fabric.nic_bandwidth=440 Gbps",  // 1.1 x 400
+                                "cluster.template.fabric.oversubscription=1.1"}},
+                              {"intra_node_bandwidth", {"cluster.template.intra_node.bandwidth=495 GB/s"}},
+                              {"gpu_flops", {"cluster.gpu.peak.bf16=1088.34 TFLOP/s"}},      // 1.1 x 989.4
+                              {"hbm_bandwidth", {"cluster.gpu.hbm_bandwidth=5280 GB/s"}}});  // 1.1 x 4800
+  }
+  SECTION("on a PCIe machine whose collectives were measured") {
+    REQUIRE(cli.run({"plan", "--cluster", "parm_testbed_b", "--model", "gpt2_moe", "--workload", "parm_grid", "-o",
+                     "plan.yaml"})
+                .code == 0);
+    check_sensitivities(cli, {{"nic_bandwidth", {"cluster.template.fabric.nic_bandwidth=110 Gbps"}},
+                              {"intra_node_bandwidth",
+                               {"cluster.template.intra_node.pcie_bandwidth=17.325 GB/s",
+                                "cluster.template.intra_node.inter_bridge_bandwidth=22.88 GB/s"}},
+                              {"collective_startup",
+                               {"cluster.collective_startup=28.8 us", "cluster.collectives[0].alpha=157.5 us",
+                                "cluster.collectives[1].alpha=28.8 us", "cluster.collectives[2].alpha=35.19 us",
+                                "cluster.collectives[3].alpha=75.33 us"}}});
+  }
+}
+
+TEST_CASE("explain takes overrides, and refuses what is no plan") {
+  const Cli cli;
+  plan_quickstart(cli);
+  SECTION("an override changes the machine that is explained") {
+    const Json slow =
+        parsed(cli.run({"explain", "plan.yaml", "--json", "-C", "cluster.template.fabric.nic_bandwidth=40 Gbps"}));
+    CHECK(slow.at("makespan_s") == makespan(cli, {"cluster.template.fabric.nic_bandwidth=40 Gbps"}));
+    CHECK(slow.at("sensitivities").at(0).at("what") == "nic_bandwidth");
+    CHECK_THAT(slow.at("conclusion").get<std::string>(), Catch::Contains("bound by communication"));
+  }
+  SECTION("bad input: exit code 2, nothing on standard output, and the file or key named") {
+    const auto refused = [&](const std::vector<std::string>& arguments, const std::string& what) {
+      const Ran ran = cli.run(arguments);
+      CAPTURE(arguments);
+      CHECK(ran.code == 2);
+      CHECK(ran.out.empty());
+      CHECK_THAT(ran.err, Catch::Contains(what));
+    };
+    refused({"explain"}, "plan");
+    refused({"explain", "none.yaml"}, "none.yaml");
+    refused({"explain", (configs() / "clusters/dgx_h100.yaml").string()}, "dgx_h100.yaml");
+    refused({"explain", "plan.yaml", "-C", "cluster.gpu.memroy=1 GB"}, "memroy");
+  }
+}

@@ -1,7 +1,9 @@
 // What the tests of specs share: documents from text and the text of the error that reading them raises.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,10 +21,21 @@ inline std::vector<std::filesystem::path> files_in(const std::string& folder) {
   return files;
 }
 
-inline ClusterSpec load_cluster(const std::filesystem::path& path) {
+/// A cluster file with its GPU embedded.
+inline Node cluster_document(const std::filesystem::path& path) {
   Node document = load_document(path);
   embed_gpu(document, {kConfigs / "gpus"});
-  return read_cluster(document);
+  return document;
+}
+
+inline ClusterSpec load_cluster(const std::filesystem::path& path) { return read_cluster(cluster_document(path)); }
+
+/// The path of a file of configs/clusters.
+inline std::filesystem::path cluster_path(const std::string& name) { return kConfigs / "clusters" / (name + ".yaml"); }
+
+/// A machine of configs/clusters, of its own size where no `world` is given.
+inline Cluster built_cluster(const std::string& name, std::optional<std::int64_t> world = std::nullopt) {
+  return build_cluster(load_cluster(cluster_path(name)), world);
 }
 
 /// The text of the InputError that `action` raises, or "" if none.

@@ -7,17 +7,11 @@
 #include "model/costs/estimate.hpp"
 #include "planner/lower.hpp"
 #include "sim/simulate.hpp"
+#include "tests/model/spec_files.hpp"
 
 using namespace moeplan;
 
 namespace {
-
-Cluster cluster_of(const std::string& name, std::int64_t world) {
-  const std::string configs = MOEPLAN_SOURCE_DIR "/configs/";
-  Node document = load_document(configs + "clusters/" + name + ".yaml");
-  embed_gpu(document, {configs + "gpus"});
-  return build_cluster(read_cluster(document), world);
-}
 
 Workload workload() {
   Workload w{};
@@ -72,7 +66,7 @@ TEST_CASE("One rank simulated for all gives what all ranks simulated give") {
   for (const Machine machine :
        {Machine{"hgx_h200", 16}, Machine{"hgx_h200", 8}, Machine{"parm_testbed_a", 8}, Machine{"parm_testbed_b", 16},
         Machine{"azure_ndv4", 32}, Machine{"fastermoe_trevor", 16}, Machine{"fastermoe_johnny", 16}}) {
-    const Cluster cluster = cluster_of(machine.name, machine.world);
+    const Cluster cluster = test::built_cluster(machine.name, machine.world);
     for (const std::int64_t tp : {1, 2, 4}) {
       for (const std::int64_t esp : {1, 2}) {
         for (const std::int64_t ep : {2, 4, 8}) {
@@ -108,7 +102,7 @@ TEST_CASE("Ranks are told apart where something differs") {
   Candidate c;
   c.degrees = {1, 16, 1, 1, 2, 8, 1};
   SECTION("equal data on equal nodes has a view") {
-    const Cluster cluster = cluster_of("hgx_h200", 16);
+    const Cluster cluster = test::built_cluster("hgx_h200", 16);
     const auto query = symmetry_query(lower_iteration(model(), uniform, c, cluster.ranks_per_node()));
     REQUIRE(query);
     CHECK(symmetric_view(cluster, *query) != nullptr);
@@ -120,7 +114,7 @@ TEST_CASE("Ranks are told apart where something differs") {
     CHECK_FALSE(symmetry_query(lower_iteration(model(), skewed, c, 8)));
   }
   SECTION("one slower NIC has none, because its node is no image of another") {
-    Cluster cluster = cluster_of("hgx_h200", 16);
+    Cluster cluster = test::built_cluster("hgx_h200", 16);
     for (Link& link : cluster.topology.links) {
       if (link.tier == LinkTier::Nic) {
         link.bandwidth = link.bandwidth / 2;
@@ -132,7 +126,7 @@ TEST_CASE("Ranks are told apart where something differs") {
     CHECK(symmetric_view(cluster, *query) == nullptr);
   }
   SECTION("an NVLink mesh of unequal links has none") {
-    const Cluster cluster = cluster_of("fastermoe_trevor", 16);
+    const Cluster cluster = test::built_cluster("fastermoe_trevor", 16);
     const auto query = symmetry_query(lower_iteration(model(), uniform, c, cluster.ranks_per_node()));
     REQUIRE(query);
     CHECK(symmetric_view(cluster, *query) == nullptr);

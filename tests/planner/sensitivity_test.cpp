@@ -10,13 +10,12 @@
 #include "model/program/critical_path.hpp"
 #include "planner/lower.hpp"
 #include "sim/simulate.hpp"
+#include "tests/model/spec_files.hpp"
 #include "tests/toy_cluster.hpp"
 
 using namespace moeplan;
 
 namespace {
-
-const std::filesystem::path kConfigs = std::filesystem::path(MOEPLAN_SOURCE_DIR) / "configs";
 
 /// A small model whose iteration has every class of traffic.
 ModelSpec model() {
@@ -66,11 +65,7 @@ Candidate candidate(const std::string& schedule, std::int64_t world, std::int64_
   return c;
 }
 
-Node cluster_document(const std::string& name) {
-  Node document = load_document(kConfigs / "clusters" / (name + ".yaml"));
-  embed_gpu(document, {kConfigs / "gpus"});
-  return document;
-}
+Node cluster_document(const std::string& name) { return test::cluster_document(test::cluster_path(name)); }
 
 /// Values on the command line: KEY=VALUE without the root "cluster."
 using Overrides = std::vector<std::pair<std::string, std::string>>;

@@ -1,11 +1,11 @@
 #include "sim/route_rows.hpp"
 
 #include <catch2/catch.hpp>
-#include <filesystem>
 #include <map>
 #include <set>
 #include <tuple>
 
+#include "tests/model/spec_files.hpp"
 #include "tests/toy_cluster.hpp"
 
 using namespace moeplan;
@@ -76,12 +76,9 @@ TEST_CASE("Rows of routes are the cluster's routes without links that a narrower
     }
   }
   SECTION("every machine of configs/clusters: trees, meshes, rails, several NICs a GPU") {
-    const std::filesystem::path configs = std::filesystem::path(MOEPLAN_SOURCE_DIR) / "configs";
-    for (const auto& entry : std::filesystem::directory_iterator(configs / "clusters")) {
-      CAPTURE(entry.path().string());
-      Node document = load_document(entry.path());
-      embed_gpu(document, {configs / "gpus"});
-      expect_same_routes(build_cluster(read_cluster(document), std::nullopt));
+    for (const auto& path : test::files_in("clusters")) {
+      CAPTURE(path.string());
+      expect_same_routes(build_cluster(test::load_cluster(path), std::nullopt));
     }
   }
 }

@@ -10,6 +10,7 @@
 
 #include "planner/collective_programs.hpp"
 #include "sim/simulate.hpp"
+#include "tests/model/spec_files.hpp"
 
 using namespace moeplan;
 
@@ -18,11 +19,7 @@ namespace {
 const std::filesystem::path kSource = MOEPLAN_SOURCE_DIR;
 const std::filesystem::path kData = kSource / "../shared/data";
 
-ClusterSpec spec_of(const std::string& name) {
-  Node document = load_document(kSource / "configs" / "clusters" / (name + ".yaml"));
-  embed_gpu(document, {kSource / "configs" / "gpus"});
-  return read_cluster(document);
-}
+ClusterSpec spec_of(const std::string& name) { return test::load_cluster(test::cluster_path(name)); }
 
 double predicted(Collective c, const Cluster& cluster, std::int64_t bytes) {
   const CollectiveAlgorithm& a = *find_algorithm(c, algorithm_names(c).front());

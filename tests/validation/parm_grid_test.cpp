@@ -13,6 +13,7 @@
 #include "model/costs/parm.hpp"
 #include "planner/lower.hpp"
 #include "sim/simulate.hpp"
+#include "tests/model/spec_files.hpp"
 
 using namespace moeplan;
 
@@ -28,11 +29,7 @@ struct Machine {
 const std::vector<Machine> kMachines{
     {"A", "parm_testbed_a", 8}, {"B", "parm_testbed_b", 8}, {"B", "parm_testbed_b", 16}, {"B", "parm_testbed_b", 32}};
 
-Cluster testbed(const Machine& machine) {
-  Node document = load_document(kSource / "configs" / "clusters" / (machine.cluster + ".yaml"));
-  embed_gpu(document, {kSource / "configs" / "gpus"});
-  return build_cluster(read_cluster(document), machine.P);
-}
+Cluster testbed(const Machine& machine) { return test::built_cluster(machine.cluster, machine.P); }
 
 /// A layer depends on B L and not on B and L: every distinct layer once, with the number of grid points that it stands
 /// for.

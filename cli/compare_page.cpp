@@ -34,7 +34,7 @@ std::string changes(const PlanDifference& d, bool longer) {
 }
 
 std::string row(const std::string& what, const std::string& a, const std::string& b, const std::string& change) {
-  return fmt::format("  {:<22} {:>14} {:>14} {:>14}\n", what, a, b, change);
+  return fmt::format("  {:<22} {:>14} {:>14}{}\n", what, a, b, change.empty() ? "" : fmt::format(" {:>14}", change));
 }
 
 std::string time_row(const std::string& what, Seconds a, Seconds b) {

@@ -61,6 +61,44 @@ bool has_start_up(const Cluster& c) {
                      [](const Link& l) { return l.latency > Seconds(0); });
 }
 
+constexpr std::string_view kLinksAlone =
+    "\nThe links alone: every flow starts at 0, without start-up times, latency or measured rates.\n";
+
+std::pair<std::string, std::string> method_text(const ColumnResult& result) {
+  if (result.is_by_pairs) return method_text(result.method);
+  return {"columns", "flows to one rank that must behave alike were simulated once"};
+}
+
+/// Flows that have bytes.
+std::int64_t flow_count(const ColumnRun& run) {
+  const auto columns = std::count_if(run.bytes_to.begin(), run.bytes_to.end(), [](double b) { return b > 0; });
+  return columns * (static_cast<std::int64_t>(run.bytes_to.size()) - 1);
+}
+
+Bytes total_bytes(const ColumnRun& run) {
+  double sum = 0;
+  for (const double b : run.bytes_to) sum += b;
+  return Bytes(sum * static_cast<double>(run.bytes_to.size() - 1));
+}
+
+Json column_head(const ColumnReport& r) {
+  return {{"schema_version", kSchemaVersion},
+          {"cluster", r.cluster.name},
+          {"op", "all_to_all"},
+          {"algorithm", "linear"},
+          {"world_size", r.cluster.world_size()},
+          {"traffic", r.traffic}};
+}
+
+Json column_values(const ColumnRun& run) {
+  return {{"flows", flow_count(run)},
+          {"total_bytes", total_bytes(run).value()},
+          {"finish_s", run.result.finish_s},
+          {"sum_flow_finish_s", run.result.sum_flow_finish_s},
+          {"method", method_text(run.result).first},
+          {"simulated_classes", run.result.classes}};
+}
+
 double total_bytes(const TrafficMatrix& matrix) {
   double sum = 0;
   for (const TrafficFlow& f : matrix.flows) sum += f.bytes;
@@ -99,7 +137,7 @@ std::string collective_page(const CollectiveAlgorithm& a, const Cluster& cluster
 }
 
 std::string collective_json(const CollectiveAlgorithm& a, const Cluster& cluster,
-                            const std::vector<CollectiveResult>& results, double wall_s) {
+                            const std::vector<CollectiveResult>& results, double simulation_wall_s, double wall_s) {
   Json j{{"schema_version", kSchemaVersion},
          {"cluster", cluster.name},
          {"op", name_of_op(a)},
@@ -112,7 +150,7 @@ std::string collective_json(const CollectiveAlgorithm& a, const Cluster& cluster
                             {"algorithm_bandwidth_bytes_per_s", r.algorithm_bandwidth().value()},
                             {"bus_bandwidth_bytes_per_s", bus_bandwidth(a, cluster, r).value()}});
   }
-  j["timing"] = {{"wall_s", wall_s}};
+  j["timing"] = {{"simulation_wall_s", simulation_wall_s}, {"wall_s", wall_s}};
   return j.dump(2) + '\n';
 }
 
@@ -128,9 +166,7 @@ std::string traffic_page(const TrafficReport& r) {
   }
   fmt::format_to(out, "method                   {}: {}; {} simulated\n", name, meaning, r.result.classes);
   fmt::format_to(out, "simulated in             {}\n", human(Seconds(r.simulation_wall_s)));
-  if (has_start_up(r.cluster)) {
-    page += "\nThe links alone: every flow starts at 0, without start-up times, latency or measured rates.\n";
-  }
+  if (has_start_up(r.cluster)) page += kLinksAlone;
   return page;
 }
 
@@ -148,6 +184,58 @@ std::string traffic_json(const TrafficReport& r) {
   if (r.largest_difference) j["largest_relative_difference"] = *r.largest_difference;
   j["method"] = method_text(r.result.method).first;
   j["simulated_classes"] = r.result.classes;
+  j["includes_start_up"] = !has_start_up(r.cluster);
+  j["timing"] = {{"simulation_wall_s", r.simulation_wall_s}, {"wall_s", r.wall_s}};
+  return j.dump(2) + '\n';
+}
+
+std::string column_page(const ColumnReport& r) {
+  const ColumnRun& run = r.runs.front();
+  const auto [name, meaning] = method_text(run.result);
+  std::string page = fmt::format("{}: all_to_all by column over {} ranks of {}, {} flows, {}\n\n", r.traffic,
+                                 r.cluster.world_size(), r.cluster.name, flow_count(run), human(total_bytes(run)));
+  const auto out = std::back_inserter(page);
+  fmt::format_to(out, "last flow ends at        {}\n", human(Seconds(run.result.finish_s)));
+  fmt::format_to(out, "sum of all flows' ends   {}\n", human(Seconds(run.result.sum_flow_finish_s)));
+  fmt::format_to(out, "method                   {}: {}; {} simulated\n", name, meaning, run.result.classes);
+  fmt::format_to(out, "simulated in             {}\n", human(Seconds(r.simulation_wall_s)));
+  if (has_start_up(r.cluster)) page += kLinksAlone;
+  return page;
+}
+
+std::string column_json(const ColumnReport& r) {
+  Json j = column_head(r);
+  j.update(column_values(r.runs.front()));
+  j["includes_start_up"] = !has_start_up(r.cluster);
+  j["timing"] = {{"simulation_wall_s", r.simulation_wall_s}, {"wall_s", r.wall_s}};
+  return j.dump(2) + '\n';
+}
+
+std::string routing_page(const ColumnReport& r) {
+  std::string page = fmt::format("# all_to_all ({}, the same for every source) over {} ranks of {}, predicted\n#\n",
+                                 r.traffic, r.cluster.world_size(), r.cluster.name);
+  const auto out = std::back_inserter(page);
+  fmt::format_to(out, "#{:>13}{:>16}{:>16}{:>18}  {}\n", "size (B)", "to hottest (B)", "last end (us)",
+                 "sum of ends (s)", "method");
+  for (const ColumnRun& run : r.runs) {
+    fmt::format_to(out, "{:>14}{:>16.0f}{:>16}{:>18.6g}  {}\n", run.bytes,
+                   *std::max_element(run.bytes_to.begin(), run.bytes_to.end()),
+                   microseconds(Seconds(run.result.finish_s)), run.result.sum_flow_finish_s,
+                   method_text(run.result).first);
+  }
+  fmt::format_to(out, "# simulated in {}\n", human(Seconds(r.simulation_wall_s)));
+  if (has_start_up(r.cluster)) page += kLinksAlone;
+  return page;
+}
+
+std::string routing_json(const ColumnReport& r) {
+  Json j = column_head(r);
+  j["results"] = Json::array();
+  for (const ColumnRun& run : r.runs) {
+    Json one{{"bytes", run.bytes}};
+    one.update(column_values(run));
+    j["results"].push_back(std::move(one));
+  }
   j["includes_start_up"] = !has_start_up(r.cluster);
   j["timing"] = {{"simulation_wall_s", r.simulation_wall_s}, {"wall_s", r.wall_s}};
   return j.dump(2) + '\n';

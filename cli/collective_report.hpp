@@ -8,6 +8,7 @@
 
 #include "model/specs/cluster.hpp"
 #include "planner/collective_programs.hpp"
+#include "sim/column_traffic.hpp"
 #include "sim/traffic.hpp"
 
 namespace moeplan {
@@ -27,7 +28,8 @@ struct CollectiveResult {
 [[nodiscard]] std::string collective_page(const CollectiveAlgorithm& algorithm, const Cluster& cluster,
                                           const std::vector<CollectiveResult>& results);
 [[nodiscard]] std::string collective_json(const CollectiveAlgorithm& algorithm, const Cluster& cluster,
-                                          const std::vector<CollectiveResult>& results, double wall_s);
+                                          const std::vector<CollectiveResult>& results, double simulation_wall_s,
+                                          double wall_s);
 
 /// A traffic file, simulated.
 struct TrafficReport {
@@ -41,6 +43,26 @@ struct TrafficReport {
 };
 [[nodiscard]] std::string traffic_page(const TrafficReport& report);
 [[nodiscard]] std::string traffic_json(const TrafficReport& report);
+/// Traffic by column of one size, simulated.
+struct ColumnRun {
+  std::int64_t bytes;            // the send buffer of a rank, with its own part
+  std::vector<double> bytes_to;  // by destination
+  ColumnResult result;
+};
+struct ColumnReport {
+  std::string traffic;  // a file's name, or what was generated
+  const Cluster& cluster;
+  std::vector<ColumnRun> runs;
+  double simulation_wall_s;
+  double wall_s;
+};
+/// Of a file: one run.
+[[nodiscard]] std::string column_page(const ColumnReport& report);
+[[nodiscard]] std::string column_json(const ColumnReport& report);
+/// Of generated traffic: a run for each size.
+[[nodiscard]] std::string routing_page(const ColumnReport& report);
+[[nodiscard]] std::string routing_json(const ColumnReport& report);
+
 /// src,dst,bytes,finish_s of every flow, in exact numbers.
 [[nodiscard]] std::string flows_csv(const TrafficMatrix& matrix, const TrafficResult& result);
 

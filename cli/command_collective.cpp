@@ -1,20 +1,24 @@
 // moeplan collective --cluster C --op OP [--algorithm NAME] [--world N] [--sizes MIN:MAX:FACTOR | --traffic FILE
-//   [--flows F.csv]] [-C cluster.a.b=c] [--json]
+//   [--flows F.csv]] [--routing SHAPE[:NUMBER]] [-C cluster.a.b=c] [--json]
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <bit>
 #include <chrono>
 #include <cstdio>
 #include <memory>
+#include <numeric>
 
 #include "cli/collective_report.hpp"
+#include "cli/column_routing.hpp"
 #include "cli/commands.hpp"
 #include "cli/inputs.hpp"
 #include "cli/message_sizes.hpp"
 #include "cli/progress.hpp"
 #include "model/base/diagnostics.hpp"
 #include "model/base/reader.hpp"
+#include "model/program/equal_ranks.hpp"
 #include "sim/route_rows.hpp"
 #include "sim/traffic_file.hpp"
 
@@ -26,7 +30,7 @@ namespace {
 constexpr std::int64_t kMostPairs = std::int64_t{1} << 22;
 
 struct Options {
-  std::string cluster, op, algorithm, sizes = "1KiB:1GiB:2", traffic, flows;
+  std::string cluster, op, algorithm, sizes = "1KiB:1GiB:2", traffic, flows, routing;
   std::optional<std::int64_t> world;
   std::vector<std::string> overrides;
   bool json = false, quiet = false;
@@ -41,7 +45,7 @@ const CollectiveAlgorithm& algorithm_of(const Options& o) {
   for (const auto& [c, name] : kCollectiveNames) {
     if (!algorithm_names(c).empty()) ops.emplace_back(name);
   }
-  if (o.op.empty() && o.traffic.empty()) {
+  if (o.op.empty() && o.traffic.empty() && o.routing.empty()) {
     throw InputError(Diagnostic{{"--op"}, "", fmt::format("is missing; one of {}", fmt::join(ops, ", "))});
   }
   const std::string op = o.op.empty() ? "all_to_all" : o.op;
@@ -70,12 +74,20 @@ void check(const Options& o) {
   };
   collect([&] {
     const CollectiveAlgorithm& a = algorithm_of(o);
-    if (o.traffic.empty() || (a.collective == Collective::AllToAll && a.name == "linear")) return;
-    throw InputError(Diagnostic{{"--traffic"}, "", "is for a linear all_to_all: all flows start together"});
+    if (a.collective == Collective::AllToAll && a.name == "linear") return;
+    for (const auto& [option, text] : {std::pair("--traffic", &o.traffic), std::pair("--routing", &o.routing)}) {
+      if (text->empty()) continue;
+      throw InputError(Diagnostic{{option}, "", "is for a linear all_to_all: all flows start together"});
+    }
   });
+  if (!o.routing.empty()) collect([&] { (void)parse_column_routing(o.routing); });
   collect([&] { (void)parse_message_sizes(o.sizes); });
   if (o.world && *o.world < 2) wrong.add({"--world"}, "", fmt::format("is {}; expected at least 2 ranks", *o.world));
-  if (!o.flows.empty() && o.traffic.empty()) wrong.add({"--flows"}, "", "needs --traffic");
+  if (!o.flows.empty() && !o.routing.empty()) {
+    wrong.add({"--flows"}, "", "is not offered for traffic by column: the flows of all pairs are never listed");
+  } else if (!o.flows.empty() && o.traffic.empty()) {
+    wrong.add({"--flows"}, "", "needs --traffic");
+  }
   for (const std::string& text : o.overrides) {
     if (text.starts_with("model.") || text.starts_with("workload.")) {
       wrong.add({"-C " + text}, "", "a collective has a cluster only");
@@ -92,14 +104,78 @@ Cluster cluster_of(const Options& o, std::optional<std::int64_t> world) {
   return build_cluster(read_cluster(documents.cluster), world);
 }
 
+[[noreturn]] void refuse_few_ranks(std::int64_t world, std::int64_t ranks, const std::string& file) {
+  throw InputError(
+      Diagnostic{{"--world"}, "", fmt::format("{} ranks are fewer than the {} of {}", world, ranks, file)});
+}
+
+ColumnRun column_run(const ColumnTraffic& traffic, std::int64_t size, std::vector<double> bytes) {
+  auto answer = traffic.simulate(bytes, false);
+  if (const auto* reason = std::get_if<std::string>(&answer)) {
+    throw InputError(
+        Diagnostic{{"--world"},
+                   "",
+                   fmt::format("{} ranks are too many to simulate pair by pair (the most are {}), and by column it "
+                               "would not be exact on this cluster: {}",
+                               bytes.size(), kMostRanksByPairs, *reason)});
+  }
+  return {size, std::move(bytes), std::move(std::get<ColumnResult>(answer))};
+}
+
+void run_columns(const Options& o, ColumnFile file, Clock::time_point start) {
+  const auto ranks = static_cast<std::int64_t>(file.bytes.size());
+  if (std::all_of(file.bytes.begin(), file.bytes.end(), [](double b) { return b == 0; })) {
+    throw InputError(Diagnostic{{o.traffic}, "", "holds no flow"});
+  }
+  if (!o.flows.empty()) {
+    throw InputError(
+        Diagnostic{{"--flows"}, "", "is not offered for traffic by column: the flows of all pairs are never listed"});
+  }
+  if (o.world && *o.world < ranks) refuse_few_ranks(*o.world, ranks, o.traffic);
+  if (!o.world && ranks < 2) throw InputError(Diagnostic{{"--world"}, "", "is needed: the columns are of rank 0 only"});
+  const Cluster cluster = cluster_of(o, o.world.value_or(ranks));
+  file.bytes.resize(static_cast<std::size_t>(cluster.world_size()), 0);
+  const double size = std::accumulate(file.bytes.begin(), file.bytes.end(), 0.0);
+  ColumnReport report{.traffic = std::filesystem::path(o.traffic).filename(),
+                      .cluster = cluster,
+                      .runs = {},
+                      .simulation_wall_s = 0,
+                      .wall_s = 0};
+  const auto simulation_start = Clock::now();
+  const ColumnTraffic traffic(cluster);
+  report.runs.push_back(column_run(traffic, static_cast<std::int64_t>(std::min(size, 9e18)), std::move(file.bytes)));
+  report.simulation_wall_s = seconds_since(simulation_start);
+  report.wall_s = seconds_since(start);
+  fmt::print("{}", o.json ? column_json(report) : column_page(report));
+}
+
+void run_routing(const Options& o, Clock::time_point start) {
+  const RoutingScenario scenario = parse_column_routing(o.routing);
+  const std::vector<std::int64_t> sizes = parse_message_sizes(o.sizes);
+  const Cluster cluster = cluster_of(o, o.world);
+  const std::int64_t world = cluster.world_size();
+  if (world < 2) throw InputError(Diagnostic{{"--cluster"}, "", fmt::format("{} has one GPU only", cluster.name)});
+  ColumnReport report{.traffic = o.routing, .cluster = cluster, .runs = {}, .simulation_wall_s = 0, .wall_s = 0};
+  Progress progress("simulating", o.quiet);
+  const auto simulation_start = Clock::now();
+  const ColumnTraffic traffic(cluster);
+  for (const std::int64_t bytes : sizes) {
+    const std::int64_t size = whole_message(Collective::AllToAll, world, bytes);
+    report.runs.push_back(column_run(traffic, size, column_bytes(scenario, world, size)));
+    progress.show(static_cast<std::int64_t>(report.runs.size()), static_cast<std::int64_t>(sizes.size()));
+  }
+  report.simulation_wall_s = seconds_since(simulation_start);
+  report.wall_s = seconds_since(start);
+  fmt::print("{}", o.json ? routing_json(report) : routing_page(report));
+}
+
 void run_traffic(const Options& o, Clock::time_point start) {
-  const TrafficFile file = read_traffic(o.traffic);
+  auto read = read_traffic_or_columns(o.traffic);
+  if (auto* columns = std::get_if<ColumnFile>(&read)) return run_columns(o, std::move(*columns), start);
+  const TrafficFile& file = std::get<TrafficFile>(read);
   const std::int64_t ranks = file.matrix.ranks;
   if (file.matrix.flows.empty()) throw InputError(Diagnostic{{o.traffic}, "", "holds no flow"});
-  if (o.world && *o.world < ranks) {
-    throw InputError(
-        Diagnostic{{"--world"}, "", fmt::format("{} ranks are fewer than the {} of {}", *o.world, ranks, o.traffic)});
-  }
+  if (o.world && *o.world < ranks) refuse_few_ranks(*o.world, ranks, o.traffic);
   const Cluster cluster = cluster_of(o, o.world.value_or(ranks));
   const bool with_flow_finish = !o.flows.empty() || !file.finish_s.empty();
   const auto simulation_start = Clock::now();
@@ -121,26 +197,39 @@ void run_traffic(const Options& o, Clock::time_point start) {
   fmt::print("{}", o.json ? traffic_json(report) : traffic_page(report));
 }
 
+/// Every pair has a flow of its own, unless all ranks are equal and one of them stands for all.
+void refuse_too_many_pairs(const CollectiveAlgorithm& algorithm, const Cluster& cluster) {
+  const std::int64_t world = cluster.world_size();
+  if (algorithm.collective != Collective::AllToAll || world * world <= kMostPairs) return;
+  if (algorithm.name == "linear") {
+    const Program program = collective_program(algorithm, world, world, cluster.ranks_per_node());
+    if (equal_ranks_view(program, cluster)) return;
+  }
+  throw InputError(Diagnostic{
+      {"--world"},
+      "",
+      fmt::format("{} ranks are too many for an all_to_all pair by pair; the most are 2048. More are simulated for "
+                  "linear where all ranks are provably equal: a template's whole nodes in whole leaf groups",
+                  world)});
+}
+
 void run(const Options& o) {
   const auto start = Clock::now();
   check(o);
   if (!o.traffic.empty()) return run_traffic(o, start);
+  if (!o.routing.empty()) return run_routing(o, start);
   const CollectiveAlgorithm& algorithm = algorithm_of(o);
   const Cluster cluster = cluster_of(o, o.world);
   const std::int64_t world = cluster.world_size();
   if (world < 2) throw InputError(Diagnostic{{"--cluster"}, "", fmt::format("{} has one GPU only", cluster.name)});
-  if (algorithm.collective == Collective::AllToAll && world * world > kMostPairs) {
-    throw InputError(
-        Diagnostic{{"--world"},
-                   "",
-                   fmt::format("{} ranks are too many for an all_to_all pair by pair; the most are 2048", world)});
-  }
   if (algorithm.for_powers_of_two && !std::has_single_bit(static_cast<std::uint64_t>(world))) {
     throw InputError(Diagnostic{
         {"--algorithm"},
         "",
         fmt::format("{} is for 2, 4, 8 ... ranks, not for {}; see --world", in_quotes(algorithm.name), world)});
   }
+  const auto simulation_start = Clock::now();
+  refuse_too_many_pairs(algorithm, cluster);
   const std::vector<std::int64_t> sizes = parse_message_sizes(o.sizes);
   Progress progress("simulating", o.quiet);
   std::vector<CollectiveResult> results;
@@ -148,7 +237,8 @@ void run(const Options& o) {
     results.push_back(time_collective(algorithm, cluster, bytes));
     progress.show(static_cast<std::int64_t>(results.size()), static_cast<std::int64_t>(sizes.size()));
   }
-  fmt::print("{}", o.json ? collective_json(algorithm, cluster, results, seconds_since(start))
+  const double simulation_wall_s = seconds_since(simulation_start);
+  fmt::print("{}", o.json ? collective_json(algorithm, cluster, results, simulation_wall_s, seconds_since(start))
                           : collective_page(algorithm, cluster, results));
 }
 
@@ -167,9 +257,15 @@ void add_collective_command(CLI::App& app, ExitCode&) {
   c->add_option("--world", o->world, "Ranks: the first N GPUs (default: all, or those of the traffic)");
   auto* sizes =
       c->add_option("--sizes", o->sizes, "MIN:MAX:FACTOR, in nccl-tests' meaning of size")->capture_default_str();
-  auto* traffic =
-      c->add_option("--traffic", o->traffic, "src,dst,bytes[,finish_s] as CSV, or a matrix of bytes; plain or gzip");
+  auto* traffic = c->add_option("--traffic", o->traffic,
+                                "src,dst,bytes[,finish_s] or dst,bytes (of every source) as CSV, or a "
+                                "matrix of bytes; plain or gzip");
   traffic->excludes(sizes);
+  c->add_option("--routing", o->routing,
+                "All-to-all of the sizes to experts of this popularity, one a rank, the same for every source: "
+                "uniform, zipf:EXPONENT, lognormal:SIGMA, hot_expert:FACTOR, hot_rank:FACTOR, zero_load:FRACTION, or "
+                "a map as a workload's routing")
+      ->excludes(traffic);
   c->add_option("--flows", o->flows, "Write when each flow of the traffic ends, as CSV");
   c->add_option("-C", o->overrides, "Override a value: cluster.a.b=c")->take_all();
   c->add_flag("--json", o->json, "Print JSON");

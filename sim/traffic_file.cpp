@@ -103,17 +103,23 @@ class Reader {
  public:
   explicit Reader(const std::filesystem::path& path) : lines_(path) {}
 
-  TrafficFile read() {
+  std::variant<TrafficFile, ColumnFile> read() {
     auto line = lines_.next();
+    if (line == "dst,bytes") {
+      ColumnFile columns = read_columns();
+      diagnostics_.throw_if_any();
+      return columns;
+    }
     if (line == "src,dst,bytes" || line == "src,dst,bytes,finish_s") {
       read_csv(line == "src,dst,bytes,finish_s");
     } else {
       while (line && is_skipped(*line)) line = lines_.next();
-      if (!line) lines_.fail(0, "is empty; expected a traffic CSV (src,dst,bytes) or a matrix of bytes");
+      if (!line) lines_.fail(0, "is empty; expected a traffic CSV (src,dst,bytes or dst,bytes) or a matrix of bytes");
       const char first = line->front();
       if (first != ' ' && first != '\t' && (first < '0' || first > '9')) {
-        lines_.fail(lines_.line(), fmt::format("{} is neither the header src,dst,bytes[,finish_s] nor a row of numbers",
-                                               in_quotes(*line)));
+        lines_.fail(lines_.line(),
+                    fmt::format("{} is neither the header src,dst,bytes[,finish_s] or dst,bytes nor a row of numbers",
+                                in_quotes(*line)));
       }
       read_matrix(*line);
     }
@@ -184,6 +190,32 @@ class Reader {
     if (diagnostics_.empty()) refuse_pairs_given_twice();
   }
 
+  ColumnFile read_columns() {
+    ColumnFile columns;
+    std::vector<int> given;  // on which line
+    while (const auto line = lines_.next()) {
+      const std::size_t comma = line->find(',');
+      if (comma == std::string_view::npos || line->find(',', comma + 1) != std::string_view::npos) {
+        complain(lines_.line(), fmt::format("{} is not dst,bytes", in_quotes(*line)));
+        continue;
+      }
+      const auto dst = rank(line->substr(0, comma), "dst");
+      const auto bytes = amount(line->substr(comma + 1), "bytes", kMostBytes);
+      if (!dst || !bytes) continue;
+      if (dst->index() >= given.size()) {
+        given.resize(dst->index() + 1, 0);
+        columns.bytes.resize(dst->index() + 1, 0);
+      }
+      if (given[dst->index()] > 0) {
+        complain(lines_.line(),
+                 fmt::format("dst {} is given twice; first on line {}", dst->value(), given[dst->index()]));
+      }
+      given[dst->index()] = lines_.line();
+      columns.bytes[dst->index()] = *bytes;
+    }
+    return columns;
+  }
+
   void refuse_pairs_given_twice() {
     const auto& flows = result_.matrix.flows;
     const auto key = [&](std::size_t i) { return std::pair(flows[i].src, flows[i].dst); };
@@ -241,6 +273,14 @@ class Reader {
 
 }  // namespace
 
-TrafficFile read_traffic(const std::filesystem::path& path) { return Reader(path).read(); }
+std::variant<TrafficFile, ColumnFile> read_traffic_or_columns(const std::filesystem::path& path) {
+  return Reader(path).read();
+}
+
+TrafficFile read_traffic(const std::filesystem::path& path) {
+  auto file = read_traffic_or_columns(path);
+  if (auto* traffic = std::get_if<TrafficFile>(&file)) return std::move(*traffic);
+  throw InputError(Diagnostic{{path.string(), 1, 0}, "", "is traffic by column; expected src,dst,bytes"});
+}
 
 }  // namespace moeplan

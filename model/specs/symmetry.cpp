@@ -5,6 +5,7 @@
 #include <mutex>
 #include <numeric>
 #include <optional>
+#include <span>
 #include <tuple>
 
 #include "model/specs/cluster.hpp"
@@ -20,22 +21,40 @@ using LinkKind = std::tuple<double, double, int>;
 
 LinkKind kind_of(const Link& l) { return {l.bandwidth.value(), l.latency.value(), static_cast<int>(l.tier)}; }
 
+/// The finaliser of SplitMix64 (G. Steele, D. Lea, C. Flood, OOPSLA 2014).
+std::uint64_t mixed(std::uint64_t x) {
+  x = (x ^ (x >> 30U)) * 0xbf58476d1ce4e5b9U;
+  x = (x ^ (x >> 27U)) * 0x94d049bb133111ebU;
+  return x ^ (x >> 31U);
+}
+
 /// Extends a permutation of GPUs to the whole topology, vertex by vertex from the GPUs outwards: an unmapped vertex
-/// goes to the one that is joined to the images of its mapped neighbours by equal links. Ties are broken by order; the
-/// result is verified, so a wrong guess only means "not shown".
+/// goes to the one that is joined to the images of its mapped neighbours by equal links (compared by a hash). Ties are
+/// broken by order; the result is verified, so a wrong guess only means "not shown". O(links log links) a permutation.
 class Extension {
  public:
-  explicit Extension(const Topology& topology) : neighbours_(topology.vertices.size()) {
+  explicit Extension(const Topology& topology) : first_(topology.vertices.size() + 1, 0) {
+    std::vector<LinkKind> kinds;
+    for (const Link& link : topology.links) {
+      const auto it = std::find(kinds.begin(), kinds.end(), kind_of(link));
+      kind_.push_back(static_cast<Index>(it - kinds.begin()));
+      if (it == kinds.end()) kinds.push_back(kind_of(link));
+      ++first_[link.from.index() + 1];
+      ++first_[link.to.index() + 1];
+    }
+    for (std::size_t v = 1; v < first_.size(); ++v) first_[v] += first_[v - 1];
+    std::vector<std::size_t> next(first_.begin(), first_.end() - 1);
+    neighbours_.resize(topology.links.size() * 2);
     for (std::size_t l = 0; l < topology.links.size(); ++l) {
       const Link& link = topology.links[l];
-      neighbours_[link.from.index()].push_back({link.to.value(), true, kind_of(link)});
-      neighbours_[link.to.index()].push_back({link.from.value(), false, kind_of(link)});
-      by_ends_[{link.from.value(), link.to.value()}].push_back(LinkId(l));
+      const auto id = static_cast<Index>(l);
+      neighbours_[next[link.from.index()]++] = {link.to.value(), 2 * kind_[l] + 1, id};
+      neighbours_[next[link.to.index()]++] = {link.from.value(), 2 * kind_[l], id};
     }
-    for (auto& [ends, links] : by_ends_) {
-      std::sort(links.begin(), links.end(), [&](LinkId a, LinkId b) {
-        return std::pair(kind_of(topology.links[a.index()]), a) < std::pair(kind_of(topology.links[b.index()]), b);
-      });
+    for (std::size_t v = 0; v + 1 < first_.size(); ++v) {
+      const auto begin = neighbours_.begin() + static_cast<std::ptrdiff_t>(first_[v]);
+      const auto end = neighbours_.begin() + static_cast<std::ptrdiff_t>(first_[v + 1]);
+      if (!std::is_sorted(begin, end)) std::sort(begin, end);
     }
   }
 
@@ -43,11 +62,11 @@ class Extension {
   std::optional<std::vector<Index>> links(const Topology& topology, const std::vector<VertexId>& gpus,
                                           const std::vector<Index>& turned) const {
     std::vector<Index> image(topology.vertices.size(), -1);
-    std::vector<bool> taken(topology.vertices.size(), false);
+    std::vector<char> taken(topology.vertices.size(), 0);
     std::vector<Index> front;
     for (std::size_t r = 0; r < gpus.size(); ++r) {
       image[gpus[r].index()] = gpus[static_cast<std::size_t>(turned[r])].value();
-      taken[gpus[r].index()] = true;
+      taken[gpus[r].index()] = 1;
       front.push_back(gpus[r].value());
     }
     while (!front.empty()) {
@@ -61,74 +80,161 @@ class Extension {
  private:
   struct Neighbour {
     Index vertex;
-    bool outwards;
-    LinkKind kind;
+    Index kind;  // twice the link's kind, and 1 if it leads to the vertex
+    Index link;
+    auto operator<=>(const Neighbour&) const = default;
   };
-  using Signature = std::vector<std::tuple<Index, bool, LinkKind>>;
+  struct Signed {
+    std::uint64_t signature;
+    Index vertex;
+    auto operator<=>(const Signed&) const = default;
+  };
+
+  std::span<const Neighbour> of(Index vertex) const {
+    const auto v = static_cast<std::size_t>(vertex);
+    return std::span(neighbours_).subspan(first_[v], first_[v + 1] - first_[v]);
+  }
 
   /// Maps the vertices next to `front`; null where there is no counterpart.
   std::optional<std::vector<Index>> grow(const std::vector<Index>& front, std::vector<Index>& image,
-                                         std::vector<bool>& taken) const {
-    std::vector<Index> sources, targets;
+                                         std::vector<char>& taken) const {
+    constexpr char kListed = 2;
+    std::vector<Signed> sources, targets;
+    std::vector<char> listed(image.size(), 0);
+    const auto sign = [](Index vertex, Index kind) {
+      return mixed(static_cast<std::uint64_t>(vertex) << 32U | static_cast<std::uint32_t>(kind));
+    };
     for (const Index v : front) {
-      for (const Neighbour& n : neighbours_[static_cast<std::size_t>(v)]) {
-        if (image[static_cast<std::size_t>(n.vertex)] < 0) sources.push_back(n.vertex);
+      for (const Neighbour& n : of(v)) {
+        const auto i = static_cast<std::size_t>(n.vertex);
+        if (image[i] >= 0 || listed[i]) continue;
+        listed[i] = 1;
+        std::uint64_t sum = 0;
+        for (const Neighbour& m : of(n.vertex)) {
+          if (const Index to = image[static_cast<std::size_t>(m.vertex)]; to >= 0) sum += sign(to, m.kind);
+        }
+        sources.push_back({sum, n.vertex});
       }
-      for (const Neighbour& n : neighbours_[static_cast<std::size_t>(image[static_cast<std::size_t>(v)])]) {
-        if (!taken[static_cast<std::size_t>(n.vertex)]) targets.push_back(n.vertex);
+      for (const Neighbour& n : of(image[static_cast<std::size_t>(v)])) {
+        const auto i = static_cast<std::size_t>(n.vertex);
+        if (taken[i]) continue;
+        taken[i] = kListed;
+        std::uint64_t sum = 0;
+        for (const Neighbour& m : of(n.vertex)) {
+          if (taken[static_cast<std::size_t>(m.vertex)] == 1) sum += sign(m.vertex, m.kind);
+        }
+        targets.push_back({sum, n.vertex});
       }
     }
-    for (std::vector<Index>* list : {&sources, &targets}) {
-      std::sort(list->begin(), list->end());
-      list->erase(std::unique(list->begin(), list->end()), list->end());
+    for (const Signed& t : targets) taken[static_cast<std::size_t>(t.vertex)] = 0;
+    std::sort(sources.begin(), sources.end());
+    std::sort(targets.begin(), targets.end());
+    std::size_t t = 0;
+    std::vector<Index> next;
+    for (const Signed& s : sources) {
+      while (t < targets.size() && targets[t].signature < s.signature) ++t;
+      if (t == targets.size() || targets[t].signature != s.signature) return std::nullopt;
+      image[static_cast<std::size_t>(s.vertex)] = targets[t].vertex;
+      taken[static_cast<std::size_t>(targets[t].vertex)] = 1;
+      ++t;
+      next.push_back(s.vertex);
     }
-    std::map<Signature, std::vector<Index>> waiting;
-    for (auto t = targets.rbegin(); t != targets.rend(); ++t) {
-      Signature s;
-      for (const Neighbour& n : neighbours_[static_cast<std::size_t>(*t)]) {
-        if (taken[static_cast<std::size_t>(n.vertex)]) s.emplace_back(n.vertex, n.outwards, n.kind);
-      }
-      std::sort(s.begin(), s.end());
-      waiting[s].push_back(*t);
-    }
-    std::vector<std::pair<Index, Index>> found;
-    for (const Index v : sources) {
-      Signature s;
-      for (const Neighbour& n : neighbours_[static_cast<std::size_t>(v)]) {
-        if (const Index i = image[static_cast<std::size_t>(n.vertex)]; i >= 0) s.emplace_back(i, n.outwards, n.kind);
-      }
-      std::sort(s.begin(), s.end());
-      const auto it = waiting.find(s);
-      if (it == waiting.end() || it->second.empty()) return std::nullopt;
-      found.emplace_back(v, it->second.back());
-      it->second.pop_back();
-    }
-    for (const auto& [v, t] : found) {
-      image[static_cast<std::size_t>(v)] = t;
-      taken[static_cast<std::size_t>(t)] = true;
-    }
-    return sources;
+    return next;
+  }
+
+  /// Of the links between two vertices, as `from` lists them: the first, and one past the last.
+  std::pair<const Neighbour*, const Neighbour*> between(Index from, Index to) const {
+    const auto list = of(from);
+    const auto less = [](const Neighbour& n, Index vertex) { return n.vertex < vertex; };
+    const auto greater = [](Index vertex, const Neighbour& n) { return vertex < n.vertex; };
+    const auto begin = std::lower_bound(list.begin(), list.end(), to, less);
+    const auto end = std::upper_bound(begin, list.end(), to, greater);
+    return {list.data() + (begin - list.begin()), list.data() + (end - list.begin())};
   }
 
   std::optional<std::vector<Index>> verified(const Topology& topology, const std::vector<Index>& image) const {
     std::vector<Index> links(topology.links.size(), -1);
-    for (const auto& [ends, own] : by_ends_) {
-      const Index from = image[static_cast<std::size_t>(ends.first)], to = image[static_cast<std::size_t>(ends.second)];
-      if (from < 0 && to < 0) continue;  // not joined to any rank
-      if (from < 0 || to < 0) return std::nullopt;
-      const auto it = by_ends_.find({from, to});
-      if (it == by_ends_.end() || it->second.size() != own.size()) return std::nullopt;
-      for (std::size_t i = 0; i < own.size(); ++i) {
-        if (kind_of(topology.links[own[i].index()]) != kind_of(topology.links[it->second[i].index()]))
-          return std::nullopt;
-        links[own[i].index()] = it->second[i].value();
+    for (std::size_t v = 0; v + 1 < first_.size(); ++v) {
+      const auto own = of(static_cast<Index>(v));
+      for (std::size_t i = 0; i < own.size();) {
+        const std::size_t begin = i;
+        while (i < own.size() && own[i].vertex == own[begin].vertex) ++i;
+        // Once for each joined pair, from the end with fewer links: its image has as few.
+        const std::size_t other = of(own[begin].vertex).size();
+        if (std::pair(own.size(), static_cast<Index>(v)) > std::pair(other, own[begin].vertex)) continue;
+        const Index from = image[v], to = image[static_cast<std::size_t>(own[begin].vertex)];
+        if (from < 0 && to < 0) continue;  // not joined to any rank
+        if (from < 0 || to < 0) return std::nullopt;
+        const auto [first, last] = between(from, to);
+        if (static_cast<std::size_t>(last - first) != i - begin) return std::nullopt;
+        for (std::size_t k = begin; k < i; ++k) {
+          const Neighbour& there = first[k - begin];
+          if (there.kind != own[k].kind) return std::nullopt;
+          links[static_cast<std::size_t>(own[k].link)] = there.link;
+        }
       }
     }
     return links;
   }
 
-  std::vector<std::vector<Neighbour>> neighbours_;
-  std::map<std::pair<Index, Index>, std::vector<LinkId>> by_ends_;
+  std::vector<std::size_t> first_;     // by vertex, and one past the end
+  std::vector<Neighbour> neighbours_;  // of each vertex by vertex, kind and link
+  std::vector<Index> kind_;            // by link
+};
+
+/// Shortest ways from rank 0 to every rank by one search; Cluster::routes is asked where a rank has several.
+class RoutesFromFirst {
+ public:
+  explicit RoutesFromFirst(const Cluster& cluster)
+      : cluster_(cluster), source_(cluster.gpu_of_rank.front()), reached_(cluster.topology.vertices.size()) {
+    const Topology& t = cluster.topology;
+    std::vector<std::size_t> first(t.vertices.size() + 2, 0);
+    for (const Link& l : t.links) ++first[l.from.index() + 2];
+    for (std::size_t v = 2; v < first.size(); ++v) first[v] += first[v - 1];
+    std::vector<LinkId> out(t.links.size());
+    for (std::size_t l = 0; l < t.links.size(); ++l) out[first[t.links[l].from.index() + 1]++] = LinkId(l);
+    reached_[source_.index()].hops = 0;
+    std::vector<VertexId> queue{source_};
+    for (std::size_t i = 0; i < queue.size(); ++i) {
+      const VertexId u = queue[i];
+      if (u != source_ && t.vertices[u.index()].kind == VertexKind::Gpu) continue;  // does not forward
+      const Reached from = reached_[u.index()];
+      for (std::size_t k = first[u.index()]; k < first[u.index() + 1]; ++k) {
+        const VertexId v = t.links[out[k].index()].to;
+        Reached& to = reached_[v.index()];
+        if (to.hops < 0) {
+          to = {from.hops + 1, out[k], from.is_several};
+          queue.push_back(v);
+        } else if (to.hops == from.hops + 1) {
+          to.is_several = true;
+        }
+      }
+    }
+  }
+
+  Route to(std::int64_t rank) const {
+    const VertexId end = cluster_.gpu_of_rank[static_cast<std::size_t>(rank)];
+    if (reached_[end.index()].is_several) return cluster_.routes.between(source_, end);
+    Route route{.links = {}, .latency = Seconds(0)};
+    if (reached_[end.index()].hops < 0) return route;
+    for (VertexId v = end; v != source_; v = cluster_.topology.links[route.links.back().link.index()].from) {
+      route.links.push_back({reached_[v.index()].by, 1.0});
+    }
+    std::reverse(route.links.begin(), route.links.end());
+    for (const RouteLink& l : route.links) route.latency += cluster_.topology.links[l.link.index()].latency;
+    return route;
+  }
+
+ private:
+  struct Reached {
+    std::int32_t hops = -1;
+    LinkId by{};
+    bool is_several = false;
+  };
+
+  const Cluster& cluster_;
+  VertexId source_;
+  std::vector<Reached> reached_;  // by vertex
 };
 
 /// 1 | b1 | ... | world, or nothing where one does not divide the next.
@@ -288,14 +394,17 @@ std::unique_ptr<SymmetricView> make_view(const Cluster& cluster, SymmetryCache::
   for (const double n : size) view->bytes_per_link.push_back(world / n);
   view->way_to.assign(static_cast<std::size_t>(cluster.world_size()), -1);
   if (state.routes.empty()) {
+    const RoutesFromFirst routes(cluster);
     state.routes.emplace_back();
-    for (std::int64_t p = 1; p < cluster.world_size(); ++p) state.routes.push_back(route(cluster, 0, p));
+    for (std::int64_t p = 1; p < cluster.world_size(); ++p) state.routes.push_back(routes.to(p));
   }
+  std::map<std::pair<std::vector<std::pair<Index, double>>, Seconds>, Index> number;
   for (std::int64_t p = 1; p < cluster.world_size(); ++p) {
-    const SymmetricView::Way w = way(*orbit, state.routes[static_cast<std::size_t>(p)]);
-    const auto it = std::find(view->ways.begin(), view->ways.end(), w);
-    view->way_to[static_cast<std::size_t>(p)] = static_cast<Index>(it - view->ways.begin());
-    if (it == view->ways.end()) view->ways.push_back(w);
+    SymmetricView::Way w = way(*orbit, state.routes[static_cast<std::size_t>(p)]);
+    const auto next = static_cast<Index>(view->ways.size());
+    const auto [it, is_new] = number.try_emplace(std::pair(w.orbits, w.latency), next);
+    view->way_to[static_cast<std::size_t>(p)] = it->second;
+    if (is_new) view->ways.push_back(std::move(w));
   }
   view->orbit_of_link = std::move(*orbit);
   return view;

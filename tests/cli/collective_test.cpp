@@ -96,8 +96,9 @@ TEST_CASE("collective says what is wrong with its options, and exits with 2") {
   expect(base + "--op all_reduce --algorithm linear",
          "--algorithm: \"linear\" is no algorithm of all_reduce; one of ring, tree, halving_doubling");
   expect(base + "--op all_reduce --world 1", "--world: is 1; expected at least 2 ranks");
-  expect(base + "--op all_to_all --world 4096",
-         "--world: 4096 ranks are too many for an all_to_all pair by pair; the most are 2048");
+  expect(base + "--op all_to_all --world 4104",
+         "--world: 4104 ranks are too many for an all_to_all pair by pair; the most are 2048. More are simulated for "
+         "linear where all ranks are provably equal: a template's whole nodes in whole leaf groups");
   expect(base + "--op all_reduce --flows f.csv", "--flows: needs --traffic");
   expect(base + "--op all_reduce --traffic f.csv", "--traffic: is for a linear all_to_all: all flows start together");
   expect(base + "--op all_reduce -C model.layers=3", "-C model.layers=3: a collective has a cluster only");
@@ -152,6 +153,112 @@ TEST_CASE("collective runs a traffic file") {
     CHECK(collective(dir, on + (dir.path() / "none.csv").string()).code == 2);
     CHECK(collective(dir, on + dir.write("e.csv", "src,dst,bytes\n").string()).code == 2);
     CHECK(collective(dir, on + file + " --flows " + (dir.path() / "no/F.csv").string()).code == 2);
+  }
+}
+
+TEST_CASE("collective times a uniform all-to-all over very many equal ranks") {
+  const TemporaryDirectory dir;
+  const Output got =
+      collective(dir, "--cluster maxmin_reference --op all_to_all --world 16384 --sizes 1GiB:1GiB:2 --json");
+  REQUIRE(got.code == 0);
+  const Json j = Json::parse(got.out);
+  // 16,384 - 8 flows of 64 KiB share each NIC; times are whole picoseconds.
+  CHECK(j["results"][0]["time_s"].get<double>() == Approx(65536.0 * (16384 - 8) / 50e9).margin(1e-12));
+  CHECK(j["timing"]["simulation_wall_s"].get<double>() <= j["timing"]["wall_s"].get<double>());
+  CHECK(j["timing"]["simulation_wall_s"].get<double>() < 2);  // 0.02 s optimised and alone
+}
+
+TEST_CASE("collective runs traffic that is the same for every source, by column") {
+  const TemporaryDirectory dir;
+  const std::string on = "--cluster maxmin_reference --op all_to_all ";
+  const auto error = [&](const std::string& arguments) {
+    const Output got = collective(dir, on + arguments);
+    CHECK(got.code == 2);
+    CHECK(got.out.empty());
+    return got.err;
+  };
+  SECTION("generated over 65,536 ranks: expect NICs to hold all flows but those inside nodes") {
+    const Output got = collective(dir, on + "--routing zipf:1.0 --world 65536 --sizes 1GiB:1GiB:2 --json");
+    REQUIRE(got.code == 0);
+    const Json j = Json::parse(got.out);
+    const Json& r = j["results"][0];
+    double harmonic = 0;
+    for (int i = 65536; i > 0; --i) harmonic += 1.0 / i;
+    const double size = 1 << 30, most = size / harmonic, outside = 65536 - 8;
+    CHECK(j["world_size"] == 65536);
+    CHECK(j["traffic"] == "zipf:1.0");
+    CHECK(j["includes_start_up"] == true);
+    CHECK(r["bytes"] == 1 << 30);
+    CHECK(r["flows"] == 65536LL * 65535);
+    CHECK(r["total_bytes"].get<double>() == size * 65535);
+    CHECK(r["method"] == "columns");
+    CHECK(r["finish_s"].get<double>() == Approx(most * outside / 50e9).epsilon(1e-6));  // whole bytes
+    // All columns add up to the size; to each rank `outside` flows end together, and 7 inside its node.
+    CHECK(r["sum_flow_finish_s"].get<double>() ==
+          Approx(size * (outside * outside / 50e9 + 7 * 7 / 450e9)).epsilon(1e-9));
+    CHECK(j["timing"]["simulation_wall_s"].get<double>() < 10);
+  }
+  SECTION("a map as in a workload, and the page") {
+    const Output got = collective(dir, on + "--world 16 --sizes 1MiB:4MiB:2 --routing '{shape: hot_rank, seed: 3}'");
+    CHECK(got.code == 0);
+    CHECK(got.out.find("# all_to_all ({shape: hot_rank, seed: 3}, the same for every source) over 16 ranks") == 0);
+    CHECK(std::count(got.out.begin(), got.out.end(), '\n') == 3 + 3 + 1);
+  }
+  SECTION("a file: expect what the same flows give pair by pair") {
+    std::string columns = "dst,bytes\n", pairs = "src,dst,bytes\n";
+    for (int d = 0; d < 24; ++d) {
+      const std::string bytes = std::to_string(1000000 / (1 + d * 7 % 24));
+      columns += std::to_string(d) + "," + bytes + "\n";
+      for (int s = 0; s < 24; ++s) {
+        if (s != d) pairs += std::to_string(s) + "," + std::to_string(d) + "," + bytes + "\n";
+      }
+    }
+    const std::string file = dir.write("c.csv", columns).string();
+    const Output by_column = collective(dir, on + "--json --traffic " + file);
+    const Output by_pair = collective(dir, on + "--json --traffic " + dir.write("p.csv", pairs).string());
+    REQUIRE(by_column.code == 0);
+    REQUIRE(by_pair.code == 0);
+    const Json c = Json::parse(by_column.out), p = Json::parse(by_pair.out);
+    CHECK(c["method"] == "columns");
+    for (const char* key : {"finish_s", "sum_flow_finish_s", "total_bytes"}) {
+      CHECK(c[key].get<double>() == Approx(p[key].get<double>()).epsilon(1e-12));
+    }
+    CHECK(c["flows"] == p["flows"]);
+    CHECK(collective(dir, on + "--traffic " + file).out.find("c.csv: all_to_all by column over 24 ranks") == 0);
+    SECTION("more ranks than columns: expect them to send too") {
+      const Output more = collective(dir, on + "--world 4096 --json --traffic " + file);
+      REQUIRE(more.code == 0);
+      CHECK(Json::parse(more.out)["flows"] == 24 * 4095);
+      CHECK(Json::parse(more.out)["finish_s"].get<double>() == Approx(1e6 * (4096 - 8) / 50e9).epsilon(1e-12));
+    }
+    SECTION("what is wrong") {
+      CHECK(error("--traffic " + file + " --flows f.csv") ==
+            "--flows: is not offered for traffic by column: the flows of all pairs are never listed\n");
+      CHECK(error("--traffic " + file + " --world 4") == "--world: 4 ranks are fewer than the 24 of " + file + "\n");
+      const std::string none = dir.write("n.csv", "dst,bytes\n3,0\n").string();
+      CHECK(error("--traffic " + none) == none + ": holds no flow\n");
+      CHECK(error("--traffic " + dir.write("o.csv", "dst,bytes\n0,5\n").string()) ==
+            "--world: is needed: the columns are of rank 0 only\n");
+    }
+  }
+  SECTION("what is wrong with a routing") {
+    // The last node's three ranks send more through their NICs than those of whole nodes.
+    CHECK(error("--routing zipf:1.0 --world 4099 --sizes 1MiB:1MiB:2") ==
+          "--world: 4099 ranks are too many to simulate pair by pair (the most are 2048), and by column it would not "
+          "be exact on this cluster: the link from node512.gpu0 to node512.nic0 may hold sources back\n");
+    CHECK(error("--routing zipf:1.0 --flows f.csv") ==
+          "--flows: is not offered for traffic by column: the flows of all pairs are never listed\n");
+    CHECK(error("--routing uniform:3") == "--routing: uniform takes no number\n");
+    CHECK(error("--routing ragged") ==
+          "--routing: ragged differs between sources; traffic by column is the same for all\n");
+    CHECK(error("--routing '{shape: zipf, sampled: true}'").find("what is sampled differs between sources") !=
+          std::string::npos);
+    CHECK(error("--routing zip:1").find("did you mean \"zipf\"?") != std::string::npos);
+    CHECK(error("--routing zipf:x").find("--routing: zipf_exponent: ") == 0);
+    CHECK(error("--routing zipf:-1").find("--routing: zipf_exponent: ") == 0);
+    CHECK(error("--routing zipf:").find("--routing: zipf_exponent: ") == 0);
+    CHECK(error("--routing zipf --algorithm pairwise") ==
+          "--routing: is for a linear all_to_all: all flows start together\n");
   }
 }
 

@@ -98,6 +98,37 @@ TEST_CASE("The matrix of alltoallv_perf is read as flows") {
   }
 }
 
+TEST_CASE("Traffic by column is read as bytes by destination") {
+  const auto read = [](const std::string& content) {
+    const Scratch file(content);
+    return std::get<ColumnFile>(read_traffic_or_columns(file.path())).bytes;
+  };
+  SECTION("in any order; what is left out gets nothing") {
+    CHECK(read("dst,bytes\n3,5\n0,2.5\r\n") == std::vector<double>{2.5, 0, 0, 5});
+    CHECK(read("dst,bytes\n").empty());
+  }
+  SECTION("compressed as well as plain") { CHECK(read(compressed("dst,bytes\n1,7\n")) == std::vector<double>{0, 7}); }
+  SECTION("a file of pairs stays one") {
+    const Scratch file("src,dst,bytes\n0,1,10\n");
+    CHECK(std::get<TrafficFile>(read_traffic_or_columns(file.path())).matrix.flows.size() == 1);
+  }
+  SECTION("not where it is wrong, or where pairs are asked for") {
+    const Scratch file("dst,bytes\n0,1,2\n0\nx,1\n0,-1\n1,1\n1,2\n");
+    try {
+      (void)read_traffic_or_columns(file.path());
+      FAIL("is not refused");
+    } catch (const InputError& e) {
+      Errors list;
+      for (const Diagnostic& d : e.diagnostics()) list.push_back(std::to_string(d.where.line) + ": " + d.message);
+      CHECK(list == Errors{"2: \"0,1,2\" is not dst,bytes", "3: \"0\" is not dst,bytes",
+                           "4: dst is \"x\"; expected a rank from 0 to 1048575",
+                           "5: bytes is \"-1\"; expected a number from 0 to 1e+18",
+                           "7: dst 1 is given twice; first on line 6"});
+    }
+    CHECK(errors("dst,bytes\n0,1\n") == Errors{"1: is traffic by column; expected src,dst,bytes"});
+  }
+}
+
 TEST_CASE("Errors of a traffic file name the line, all of them") {
   CHECK(errors("src,dst,bytes\n0,1\n0,-1,5\n0,1,nan\n0,1,inf\n 0,1,1\n") ==
         Errors{"2: \"0,1\" has 2 fields; expected 3", "3: dst is \"-1\"; expected a rank from 0 to 1048575",
@@ -106,8 +137,8 @@ TEST_CASE("Errors of a traffic file name the line, all of them") {
                "6: src is \" 0\"; expected a rank from 0 to 1048575"});
   CHECK(errors("src,dst,bytes\n0,1,5\n1,0,5\n0,1,6\n") == Errors{"4: 0 -> 1 is given twice; first on line 2"});
   CHECK(errors("src,dst\n") ==
-        Errors{"1: \"src,dst\" is neither the header src,dst,bytes[,finish_s] nor a row of numbers"});
-  CHECK(errors("") == Errors{"0: is empty; expected a traffic CSV (src,dst,bytes) or a matrix of bytes"});
+        Errors{"1: \"src,dst\" is neither the header src,dst,bytes[,finish_s] or dst,bytes nor a row of numbers"});
+  CHECK(errors("") == Errors{"0: is empty; expected a traffic CSV (src,dst,bytes or dst,bytes) or a matrix of bytes"});
   SECTION("the first 20, because a file of another kind has millions") {
     std::string text = "src,dst,bytes\n";
     for (int i = 0; i < 100; ++i) text += "x\n";

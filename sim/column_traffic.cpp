@@ -4,13 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <numeric>
 #include <optional>
 #include <unordered_map>
 
+#include "sim/column_shape.hpp"
 #include "sim/limb_traffic.hpp"
-#include "sim/route_blocks.hpp"
 #include "sim/route_rows.hpp"
 
 namespace moeplan {
@@ -19,206 +18,15 @@ namespace {
 
 using Index = RouteBlocks::Index;
 using Block = RouteBlocks::Block;
+using Shape = ColumnShape;
+using NearJoin = ColumnShape::NearJoin;
 
 constexpr double kRounding = 1e-11;                          // relative: sums of up to a million rates
 constexpr double kMostEngineSteps = 4e9;                     // all limbs together: some minutes
 constexpr double kMostUses = 2e9;                            // links on the ways of all classes: some seconds
 constexpr std::size_t kMostLimbUses = std::size_t{1} << 26;  // of one limb: 1 GiB
-constexpr std::size_t kMostNearSteps = std::size_t{1} << 27;
-
-struct TooMuch {
-  std::string reason;
-};
 
 std::size_t at(Index i) { return static_cast<std::size_t>(i); }
-
-/// A pair that does not use the fabric, and where in the fabric it would have met.
-struct NearJoin {
-  RankId src;
-  RankId dst;
-  Index sum;                 // of the destinations that its source would have joined (Shape::sum_...)
-  std::uint32_t first_step;  // vertices on the source's way up, up to the meeting
-  std::uint32_t steps;
-};
-
-/// What does not depend on the bytes.
-///
-/// A sum is one of rates to destinations that a source meets at the same place: the vertex above block b, coming down
-/// through b (its number is b), or in a block, from its terminal t to its terminal u (numbered after all blocks).
-struct Shape {
-  explicit Shape(const Cluster& c, RouteBlocks&& f) : cluster(c), factors(std::move(f)) {
-    for (const Link& l : c.topology.links) capacity.push_back(l.bandwidth.value());
-    number_crossings();
-    choose_kept();
-    join_near();
-    merge_crossings();
-    list_limbs();
-  }
-
-  bool has_crossings(const Block& b) const { return b.terminals > (b.top >= 0 ? 2U : 1U); }
-  Index crossing(std::size_t block, std::size_t t, std::size_t u) const {
-    return static_cast<Index>(first_crossing[block] + t * factors.blocks[block].terminals + u);
-  }
-  VertexId gpu(RankId r) const { return cluster.gpu_of_rank[r.index()]; }
-  std::span<const NearJoin> near_of(RankId dst) const {
-    return std::span(near).subspan(first_near[dst.index()], first_near[dst.index() + 1] - first_near[dst.index()]);
-  }
-  std::span<const Index> steps_of(const NearJoin& n) const { return std::span(steps).subspan(n.first_step, n.steps); }
-
-  const Cluster& cluster;
-  RouteBlocks factors;
-  std::vector<double> capacity;             // by link
-  std::vector<char> kept;                   // by link
-  std::vector<std::size_t> first_crossing;  // by block
-  std::size_t sums = 0;
-  std::vector<Index> stands_for;  // by sum: for a crossing, the terminal whose crossing stands for it
-  std::vector<Index> members;     // by sum: for how many it stands
-  std::vector<NearJoin> near;     // by destination
-  std::vector<std::size_t> first_near;
-  std::vector<Index> steps;
-  std::vector<std::vector<RankId>> limbs;
-
- private:
-  void number_crossings() {
-    std::size_t next = factors.blocks.size();
-    for (const Block& b : factors.blocks) {
-      first_crossing.push_back(next);
-      if (has_crossings(b)) next += std::size_t{b.terminals} * b.terminals;
-    }
-    sums = next;
-    stands_for.assign(sums, -1);
-    members.assign(sums, 1);
-    for (std::size_t b = 0; b < factors.blocks.size(); ++b) {
-      const std::size_t k = factors.blocks[b].terminals;
-      if (!has_crossings(factors.blocks[b])) continue;
-      for (std::size_t i = 0; i < k * k; ++i) stands_for[first_crossing[b] + i] = static_cast<Index>(i / k);
-    }
-  }
-
-  /// Links that no way up crosses; in the root block, those that lead to one terminal only.
-  void choose_kept() {
-    kept.assign(capacity.size(), 1);
-    std::vector<Index> leads_to(capacity.size(), -1);
-    for (const Block& b : factors.blocks) {
-      for (std::size_t t = 0; t < b.terminals; ++t) {
-        for (std::size_t u = 0; u < b.terminals; ++u) {
-          for (const FlowUse& use : factors.route(b, t, u)) {
-            const std::size_t l = use.resource.index();
-            if (b.top >= 0) {
-              if (u == 0) kept[l] = 0;
-              continue;
-            }
-            if (leads_to[l] >= 0 && leads_to[l] != static_cast<Index>(u)) kept[l] = 0;
-            leads_to[l] = static_cast<Index>(u);
-          }
-        }
-      }
-    }
-  }
-
-  void join_near() {
-    depth_.assign(cluster.topology.vertices.size(), 0);
-    for (const Block& b : factors.blocks) {
-      for (const Index v : factors.terminals_of(b)) {
-        if (v != b.top) depth_[at(v)] = b.top < 0 ? 1 : depth_[at(b.top)] + 1;
-      }
-    }
-    first_near.assign(cluster.gpu_of_rank.size() + 1, 0);
-    for (const auto& f : factors.near) ++first_near[f.dst.index() + 1];
-    for (std::size_t r = 1; r < first_near.size(); ++r) first_near[r] += first_near[r - 1];
-    near.resize(factors.near.size(), {});
-    std::vector<std::size_t> next(first_near.begin(), first_near.end() - 1);
-    for (const auto& f : factors.near) near[next[f.dst.index()]++] = join(f.src, f.dst);
-  }
-
-  NearJoin join(RankId src, RankId dst) {
-    NearJoin n{src, dst, -1, static_cast<std::uint32_t>(steps.size()), 0};
-    Index s = gpu(src).value(), d = gpu(dst).value(), down = -1;
-    while (s != d) {
-      const Index bs = factors.block_of[at(s)], bd = factors.block_of[at(d)];
-      // In one block, both below its top: they meet here. A block's top lies higher than its other terminals.
-      if (bs == bd) {
-        steps.push_back(s);
-        n.sum = crossing(at(bs), at(factors.place_of[at(s)]), at(factors.place_of[at(d)]));
-        break;
-      }
-      const Index depth_s = depth_[at(s)], depth_d = depth_[at(d)];
-      if (depth_s >= depth_d) {
-        steps.push_back(s);
-        s = factors.blocks[at(bs)].top;
-      }
-      if (depth_d >= depth_s) {
-        down = bd;
-        d = factors.blocks[at(bd)].top;
-      }
-    }
-    if (n.sum < 0) n.sum = down;
-    if (steps.size() > kMostNearSteps) throw TooMuch{"ways up its tree are too long"};
-    n.steps = static_cast<std::uint32_t>(steps.size()) - n.first_step;
-    return n;
-  }
-
-  /// Crossings to one terminal from several alike, each by links of its own, stand for one another.
-  void merge_crossings() {
-    std::vector<char> is_touched(sums, 0);
-    for (const NearJoin& n : near) is_touched[at(n.sum)] = 1;
-    std::vector<Index> users(capacity.size(), 0);
-    using Signature = std::pair<std::int64_t, std::vector<std::pair<double, double>>>;
-    for (std::size_t b = 0; b < factors.blocks.size(); ++b) {
-      const Block& block = factors.blocks[b];
-      if (block.terminals < 4) continue;
-      const auto terminals = factors.terminals_of(block);
-      const auto each_use = [&](auto&& call) {
-        for (std::size_t i = 0; i < block.terminals; ++i) {
-          for (std::size_t j = 0; j < block.terminals; ++j) {
-            for (const FlowUse& use : factors.route(block, i, j)) call(use);
-          }
-        }
-      };
-      each_use([&](const FlowUse& use) { ++users[use.resource.index()]; });
-      const std::size_t child = block.top >= 0 ? 1 : 0;
-      for (std::size_t u = child; u < block.terminals; ++u) {
-        std::map<Signature, std::size_t> alike;
-        for (std::size_t t = child; t < block.terminals; ++t) {
-          const auto pair = at(crossing(b, t, u));
-          if (t == u || is_touched[pair]) continue;
-          Signature s{factors.ranks[at(terminals[t])], {}};
-          bool is_own = true;
-          for (const FlowUse& use : factors.route(block, t, u)) {
-            if (!kept[use.resource.index()]) continue;
-            is_own = is_own && users[use.resource.index()] == 1;
-            s.second.emplace_back(capacity[use.resource.index()], use.share);
-          }
-          if (!is_own) continue;
-          const auto [it, is_new] = alike.try_emplace(std::move(s), t);
-          if (is_new) continue;
-          stands_for[pair] = static_cast<Index>(it->second);
-          ++members[at(crossing(b, it->second, u))];
-        }
-      }
-      each_use([&](const FlowUse& use) { users[use.resource.index()] = 0; });
-    }
-  }
-
-  std::vector<Index> depth_;  // by vertex: blocks between it and the root
-
-  void list_limbs() {
-    std::vector<Index> limb(cluster.topology.vertices.size(), -1);
-    std::vector<Index> of_block(factors.blocks.size(), -1);
-    Index count = 0;
-    for (std::size_t b = 0; b < factors.blocks.size(); ++b) {
-      const Block& block = factors.blocks[b];
-      if (block.top >= 0) of_block[b] = limb[at(block.top)] >= 0 ? limb[at(block.top)] : count++;
-      for (const Index v : factors.terminals_of(block)) {
-        if (v != block.top) limb[at(v)] = block.top >= 0 ? of_block[b] : count++;
-      }
-    }
-    limbs.resize(at(count));
-    for (std::size_t r = 0; r < cluster.gpu_of_rank.size(); ++r) {
-      limbs[at(limb[gpu(RankId(r)).index()])].push_back(RankId(r));
-    }
-  }
-};
 
 /// One run: the limbs one after the other, then what they were simulated without.
 class Run {
@@ -239,7 +47,7 @@ class Run {
       build(limb);
       if (traffic_.classes.empty()) continue;
       const auto limb_result = simulate_limb(traffic_, steps_left_);
-      if (!limb_result) throw TooMuch{"its parts have too many flows that differ"};
+      if (!limb_result) throw TooManyColumns{"its parts have too many flows that differ"};
       take(*limb_result);
     }
     if (const auto link = overloaded_link()) {
@@ -319,7 +127,7 @@ class Run {
   void add_class(RankId d, double flows, Index sum, const std::vector<FlowUse>& way) {
     uses_left_ -= static_cast<double>(way.size());
     if (uses_left_ < 0 || traffic_.uses.size() + way.size() > kMostLimbUses) {
-      throw TooMuch{"its parts have too many flows that differ"};
+      throw TooManyColumns{"its parts have too many flows that differ"};
     }
     for (const NearJoin& n : shape_.near_of(d)) flows -= n.sum == sum ? 1 : 0;
     if (flows <= 0) return;
@@ -556,7 +364,7 @@ ColumnTraffic::ColumnTraffic(const Cluster& cluster) : state_(new State{cluster,
   }
   try {
     state_->shape = std::make_unique<const Shape>(cluster, std::move(std::get<RouteBlocks>(factors)));
-  } catch (const TooMuch& e) {
+  } catch (const TooManyColumns& e) {
     state_->reason = e.reason;
   }
 }
@@ -571,7 +379,7 @@ std::variant<ColumnResult, std::string> ColumnTraffic::simulate(std::span<const 
       auto result = Run(*state_->shape, bytes, with_columns).result();
       if (std::holds_alternative<ColumnResult>(result)) return result;
       reason = std::get<std::string>(result);
-    } catch (const TooMuch& e) {
+    } catch (const TooManyColumns& e) {
       reason = e.reason;
     }
   }

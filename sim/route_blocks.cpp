@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <tuple>
+
+#include "sim/block_routes.hpp"
 
 namespace moeplan {
 
@@ -14,12 +17,6 @@ using Index = RouteBlocks::Index;
 
 constexpr std::size_t kMostNear = std::size_t{1} << 23;
 constexpr std::size_t kMostTerminalPairs = std::size_t{1} << 24;
-constexpr std::size_t kMostRouteUses = std::size_t{1} << 25;  // 512 MiB
-constexpr double kMostSteps = 2e9;
-
-struct NotFactored {
-  std::string reason;
-};
 
 std::size_t at(Index i) { return static_cast<std::size_t>(i); }
 
@@ -308,12 +305,6 @@ class Factoring {
     return a == b ? a : -1;
   }
 
-  struct Arc {
-    Index from;  // places in the block's list of vertices
-    Index to;
-    LinkId link;
-  };
-
   void find_routes() {
     std::vector<std::size_t> first(out_.blocks.size() + 2, 0);
     std::vector<Index> block(topology_.links.size());
@@ -326,114 +317,23 @@ class Factoring {
     for (std::size_t l = 0; l < block.size(); ++l) {
       if (block[l] >= 0) links[first[at(block[l]) + 1]++] = LinkId(l);
     }
-    std::vector<Index> place(topology_.vertices.size());
+    BlockRoutes search(topology_);
     std::size_t pairs = 0;
     for (std::size_t b = 0; b < out_.blocks.size(); ++b) {
       pairs += std::size_t{out_.blocks[b].terminals} * out_.blocks[b].terminals;
-      if (pairs > kMostTerminalPairs) too_dense(out_.blocks[b].terminals);
-      vertices_ = vertices_of(at(order_[b]));
-      for (std::size_t i = 0; i < vertices_.size(); ++i) place[at(vertices_[i])] = static_cast<Index>(i);
+      if (pairs > kMostTerminalPairs) BlockRoutes::refuse(out_.blocks[b].terminals);
       out_.blocks[b].first_route = static_cast<std::uint32_t>(out_.route_begin.size());
-      arcs_.clear();
-      for (std::size_t i = first[b]; i < first[b + 1]; ++i) {
-        const Link& l = topology_.links[links[i].index()];
-        arcs_.push_back({place[l.from.index()], place[l.to.index()], links[i]});
-      }
-      std::stable_sort(arcs_.begin(), arcs_.end(), [](const Arc& x, const Arc& y) { return x.from < y.from; });
-      first_arc_.assign(vertices_.size() + 1, 0);
-      for (const Arc& a : arcs_) ++first_arc_[at(a.from) + 1];
-      for (std::size_t i = 1; i < first_arc_.size(); ++i) first_arc_[i] += first_arc_[i - 1];
+      search.begin(vertices_of(at(order_[b])), std::span(links).subspan(first[b], first[b + 1] - first[b]));
       const auto terminals = out_.terminals_of(out_.blocks[b]);
       for (const Index t : terminals) {
-        search(place[at(t)], terminals, place);
+        search.find_from(t, terminals);
         for (const Index u : terminals) {
           out_.route_begin.push_back(static_cast<std::uint32_t>(out_.route_uses.size()));
-          if (t != u) trace(place[at(t)], place[at(u)]);
+          if (t != u) search.append_route_to(u, out_.route_uses);
         }
       }
     }
     out_.route_begin.push_back(static_cast<std::uint32_t>(out_.route_uses.size()));
-  }
-
-  [[noreturn]] static void too_dense(std::size_t terminals) {
-    throw NotFactored{fmt::format("{} places of the network are joined by more ways than one", terminals)};
-  }
-
-  struct Reached {
-    Index hops = -1;
-    double paths = 0;
-    double narrowest = 0;  // of the paths
-    double widest = 0;
-  };
-
-  /// Fewest-hop paths from one vertex of the block, until all terminals are reached.
-  void search(Index source, std::span<const Index> terminals, const std::vector<Index>& place) {
-    constexpr double kInfinity = std::numeric_limits<double>::infinity();
-    reached_.assign(vertices_.size(), {});
-    into_.clear();
-    reached_[at(source)] = {0, 1, kInfinity, kInfinity};
-    std::vector<Index> front{source}, next;
-    for (Index hops = 1; !front.empty(); ++hops) {
-      next.clear();
-      for (const Index v : front) {
-        if (v != source && is_gpu(VertexId(vertices_[at(v)]))) continue;  // does not forward
-        const Reached from = reached_[at(v)];
-        for (std::size_t i = first_arc_[at(v)]; i < first_arc_[at(v) + 1]; ++i) {
-          Reached& to = reached_[at(arcs_[i].to)];
-          if (to.hops >= 0 && to.hops < hops) continue;
-          if (to.hops < 0) {
-            to = {hops, 0, kInfinity, 0};
-            next.push_back(arcs_[i].to);
-          }
-          const double width = topology_.links[arcs_[i].link.index()].bandwidth.value();
-          to.paths += from.paths;
-          to.narrowest = std::min({to.narrowest, from.narrowest, width});
-          to.widest = std::max(to.widest, std::min(from.widest, width));
-          into_.push_back(arcs_[i]);
-        }
-        steps_ += static_cast<double>(first_arc_[at(v) + 1] - first_arc_[at(v)]);
-      }
-      if (steps_ > kMostSteps) too_dense(terminals.size());
-      std::swap(front, next);
-      if (std::all_of(terminals.begin(), terminals.end(),
-                      [&](Index t) { return reached_[at(place[at(t)])].hops >= 0; })) {
-        break;
-      }
-    }
-    // Arcs by where they lead, so that paths can be followed back.
-    std::stable_sort(into_.begin(), into_.end(), [](const Arc& x, const Arc& y) { return x.to < y.to; });
-    first_into_.assign(vertices_.size() + 1, 0);
-    for (const Arc& a : into_) ++first_into_[at(a.to) + 1];
-    for (std::size_t i = 1; i < first_into_.size(); ++i) first_into_[i] += first_into_[i - 1];
-  }
-
-  /// Appends the links of all fewest-hop paths to `target`, with the share that crosses each.
-  void trace(Index source, Index target) {
-    if (reached_[at(target)].hops < 0) throw NotFactored{"a way through the network has no way back"};
-    if (reached_[at(target)].narrowest != reached_[at(target)].widest) {
-      throw NotFactored{"paths of equally many hops have different bandwidths"};
-    }
-    carried_.resize(vertices_.size(), 0);
-    std::vector<Index> level{target}, nearer;
-    carried_[at(target)] = 1;
-    const auto begin = static_cast<std::ptrdiff_t>(out_.route_uses.size());
-    while (level.front() != source) {
-      nearer.clear();
-      for (const Index v : level) {
-        for (std::size_t i = first_into_[at(v)]; i < first_into_[at(v) + 1]; ++i) {
-          const Arc& a = into_[i];
-          const double share = carried_[at(v)] * (reached_[at(a.from)].paths / reached_[at(v)].paths);
-          out_.route_uses.push_back({ResourceId(a.link.value()), share});
-          if (carried_[at(a.from)] == 0) nearer.push_back(a.from);
-          carried_[at(a.from)] += share;
-        }
-        carried_[at(v)] = 0;
-      }
-      if (out_.route_uses.size() > kMostRouteUses) too_dense(vertices_.size());
-      std::swap(level, nearer);
-    }
-    carried_[at(source)] = 0;
-    std::reverse(out_.route_uses.begin() + begin, out_.route_uses.end());
   }
 
   const Cluster& cluster_;
@@ -446,15 +346,6 @@ class Factoring {
   std::vector<std::size_t> first_in_{0};          // blocks as they were found, into in_block_
   std::vector<Index> in_block_;
   std::vector<Index> order_;  // of blocks, from the root
-  // Of the block that is being searched.
-  std::span<const Index> vertices_;
-  std::vector<Arc> arcs_;
-  std::vector<std::size_t> first_arc_;
-  std::vector<Reached> reached_;
-  std::vector<Arc> into_;
-  std::vector<std::size_t> first_into_;
-  std::vector<double> carried_;
-  double steps_ = 0;
 };
 
 }  // namespace

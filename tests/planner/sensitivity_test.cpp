@@ -222,9 +222,7 @@ TEST_CASE("the critical path of a plan is as long as its makespan and leaves not
 }
 
 TEST_CASE("copies inside a GPU that ranks share go by its HBM, not by links of the node") {
-  Node document = load_document(kConfigs / "clusters" / "loopback.yaml");
-  embed_gpu(document, {kConfigs / "gpus"});
-  const Cluster cluster = build_cluster(read_cluster(document), std::nullopt);
+  const Cluster cluster = test::built_cluster("loopback");
   const auto copies = [](const Cluster& c) { return c.topology.links.front().bandwidth.value(); };
   CHECK(copies(scaled(cluster, Resource::HbmBandwidth, 1.1)) == Approx(1.1 * copies(cluster)));
   CHECK(copies(scaled(cluster, Resource::IntraNodeBandwidth, 1.1)) == copies(cluster));

@@ -38,13 +38,12 @@ SearchSpace search_space(const Options& o) {
   if (o.placement != "auto" && o.placement != "contiguous") {
     wrong.add({"--placement"}, "", fmt::format("{} is not known; one of auto, contiguous", in_quotes(o.placement)));
   }
-  for (const auto& [name, value] : {std::pair{"--cp", o.cp}, std::pair{"--pp", o.pp}}) {
-    if (value > 1) wrong.add({name}, "", fmt::format("{} is not supported by this version; only 1 is", value));
-  }
   wrong.throw_if_any();
   SearchSpace space;
   if (!o.schedule.empty()) space.schedule = o.schedule;
   space.tp = given(o.tp);
+  space.cp = given(o.cp);
+  space.pp = given(o.pp);
   space.ep = given(o.ep);
   space.esp = given(o.esp);
   space.dp = given(o.dp);
@@ -61,15 +60,30 @@ void check_degrees(const Options& o, std::int64_t world) {
     }
   };
   check("--tp", o.tp, fmt::format("{}", o.tp));
+  check("--cp", o.cp, fmt::format("{}", o.cp));
+  check("--pp", o.pp, fmt::format("{}", o.pp));
   check("--dp", o.dp, fmt::format("{}", o.dp));
   check("--ep", o.ep, fmt::format("{}", o.ep));
   check("--esp", o.esp, fmt::format("{}", o.esp));
-  if (wrong.empty() && o.tp > 0 && o.dp > 0 && o.tp * o.dp != world) {
-    wrong.add({"--tp, --dp"}, "", fmt::format("{} x {} is not the {} GPUs", o.tp, o.dp, world));
+  const auto together = [&](const char* names, std::initializer_list<std::int64_t> degrees) {
+    std::int64_t product = 1;
+    std::string text;
+    for (const std::int64_t d : degrees) {
+      if (d == 0) continue;
+      product *= d;
+      text += fmt::format("{}{}", text.empty() ? "" : " x ", d);
+      if (product > world) break;
+    }
+    if (wrong.empty()) check(names, product, text);
+    return product;
+  };
+  const bool all_given = o.tp > 0 && o.cp > 0 && o.dp > 0 && o.pp > 0;
+  const std::int64_t dense = together("--pp, --dp, --cp, --tp", {o.pp, o.dp, o.cp, o.tp});
+  if (wrong.empty() && all_given && dense != world) {
+    wrong.add({"--pp, --dp, --cp, --tp"}, "",
+              fmt::format("{} x {} x {} x {} is not the {} GPUs", o.pp, o.dp, o.cp, o.tp, world));
   }
-  if (wrong.empty() && o.ep > 0 && o.esp > 0) {
-    check("--ep, --esp", o.ep * o.esp, fmt::format("{} x {}", o.ep, o.esp));
-  }
+  (void)together("--pp, --ep, --esp", {o.pp, o.ep, o.esp});
   wrong.throw_if_any();
 }
 

@@ -26,6 +26,9 @@ std::string_view phrase(OpClass op_class) {
     case OpClass::ExpertSharding: return "traffic of expert shards";
     case OpClass::Norm: return "norms and additions";
     case OpClass::Embedding: return "embedding and output head";
+    case OpClass::ContextParallel: return "context-parallel traffic";
+    case OpClass::Pipeline: return "waiting for the pipeline";
+    case OpClass::WeightGather: return "gathering of weights";
     case OpClass::Gradient: return "gradient traffic";
     case OpClass::Optimizer: return "the optimizer";
   }
@@ -34,7 +37,8 @@ std::string_view phrase(OpClass op_class) {
 
 bool communicates(OpClass op_class) {
   return op_class == OpClass::Dispatch || op_class == OpClass::Combine || op_class == OpClass::TensorParallel ||
-         op_class == OpClass::ExpertSharding || op_class == OpClass::Gradient;
+         op_class == OpClass::ExpertSharding || op_class == OpClass::ContextParallel || op_class == OpClass::Pipeline ||
+         op_class == OpClass::WeightGather || op_class == OpClass::Gradient;
 }
 
 const Operation& operation_of(const Program& program, const PathRow& row) {

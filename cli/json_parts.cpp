@@ -47,6 +47,8 @@ Json decision_json(const Candidate& c) {
           {"dp", d.dp},
           {"edp", d.edp},
           {"pp", d.pp},
+          {"virtual_stages", c.virtual_stages},
+          {"sequence_parallel", c.sequence_parallel},
           {"micro_batch", c.micro_batch}};
 }
 

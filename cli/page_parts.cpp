@@ -35,8 +35,12 @@ std::string in_lines(const std::string& text) {
 
 std::string degrees_text(const Candidate& c) {
   const Degrees& d = c.degrees;
-  return fmt::format("tp {} dp {} | ep {} esp {} edp {} | micro batch {}", d.tp, d.dp, d.ep, d.esp, d.edp,
-                     c.micro_batch);
+  std::string out;
+  if (d.pp > 1)
+    out += fmt::format("pp {}{} | ", d.pp, c.virtual_stages > 1 ? fmt::format(" x {}", c.virtual_stages) : "");
+  out += fmt::format("tp {}{} ", d.tp, c.sequence_parallel ? " with sequence parallelism" : "");
+  if (d.cp > 1) out += fmt::format("cp {} ", d.cp);
+  return out + fmt::format("dp {} | ep {} esp {} edp {} | micro batch {}", d.dp, d.ep, d.esp, d.edp, c.micro_batch);
 }
 
 std::string memory_text(const MemoryUse& m, const Cluster& cluster) {

@@ -44,21 +44,29 @@ std::string why(const Prediction& other, const Prediction& best) {
 }
 
 std::string candidate_table(const PlanReport& r) {
-  std::string out =
-      fmt::format("  {:>2}  {:<12} {:>3} {:>4} {:>4} {:>4} {:>4} {:>5}  {:>10} {:>7}  {:>10} {:>10} {:>8}\n", "#",
-                  "schedule", "tp", "dp", "ep", "esp", "edp", "micro", "time", "", "computing", "exposed", "memory");
-  out += fmt::format("  {:>2}  {:<12} {:>3} {:>4} {:>4} {:>4} {:>4} {:>5}  {:>10} {:>7}  {:>10} {:>10} {:>8}\n", "", "",
-                     "", "", "", "", "", "batch", "", "", "", "communic.", "GiB");
+  bool has_sequence_parallel = false;
+  std::string out = fmt::format(
+      "  {:>2}  {:<12} {:>5} {:>4} {:>3} {:>4} {:>4} {:>4} {:>4} {:>5}  {:>10} {:>7}  {:>10} {:>10} {:>8}\n", "#",
+      "schedule", "pp", "tp", "cp", "dp", "ep", "esp", "edp", "micro", "time", "", "computing", "exposed", "memory");
+  out += fmt::format(
+      "  {:>2}  {:<12} {:>5} {:>4} {:>3} {:>4} {:>4} {:>4} {:>4} {:>5}  {:>10} {:>7}  {:>10} {:>10} {:>8}\n", "", "",
+      "", "", "", "", "", "", "", "batch", "", "", "", "communic.", "GiB");
   for (std::size_t i = 0; i < r.predictions.size(); ++i) {
     const Prediction& p = r.predictions[i];
     const Candidate& c = r.result.ranked[i].candidate;
     const Degrees& d = c.degrees;
     const double more = p.makespan.seconds() / r.predictions.front().makespan.seconds() - 1;
-    out += fmt::format("  {:>2}  {:<12} {:>3} {:>4} {:>4} {:>4} {:>4} {:>5}  {:>10} {:>7}  {:>10} {:>10} {:>8}\n",
-                       i + 1, c.schedule, d.tp, d.dp, d.ep, d.esp, d.edp, c.micro_batch, human(p.makespan.seconds()),
-                       i == 0 ? "" : fmt::format("+{:.1f}%", 100 * more), human(p.slowest.compute),
-                       human(p.slowest.exposed_communication), gib(p.memory.total()));
+    const std::string pp =
+        c.virtual_stages > 1 ? fmt::format("{}x{}", d.pp, c.virtual_stages) : fmt::format("{}", d.pp);
+    const std::string tp = fmt::format("{}{}", d.tp, c.sequence_parallel ? "s" : "");
+    has_sequence_parallel = has_sequence_parallel || c.sequence_parallel;
+    out += fmt::format(
+        "  {:>2}  {:<12} {:>5} {:>4} {:>3} {:>4} {:>4} {:>4} {:>4} {:>5}  {:>10} {:>7}  {:>10} {:>10} {:>8}\n", i + 1,
+        c.schedule, pp, tp, d.cp, d.dp, d.ep, d.esp, d.edp, c.micro_batch, human(p.makespan.seconds()),
+        i == 0 ? "" : fmt::format("+{:.1f}%", 100 * more), human(p.slowest.compute),
+        human(p.slowest.exposed_communication), gib(p.memory.total()));
   }
+  if (has_sequence_parallel) out += "      (tp s: with sequence parallelism; pp n x m: m parts of the model a stage)\n";
   return out;
 }
 

@@ -12,11 +12,14 @@ Groups add_groups(Program& program, const Degrees& d) {
   };
   Groups groups;
   groups.tp = add("tp", d.tp, 1);
-  groups.dp = add("dp", d.dp, d.tp);
+  groups.cp = add("cp", d.cp, d.tp);
+  groups.dp_cp = add("dp_cp", d.dp * d.cp, d.tp);
   groups.esp = add("esp", d.esp, 1);
   groups.ep = add("ep", d.ep, d.esp);
   groups.ep_esp = add("ep_esp", d.ep * d.esp, 1);
   groups.edp = add("edp", d.edp, d.ep * d.esp);
+  groups.stages = add("stages", d.pp, d.ranks_per_stage());
+  groups.own = add("own", 1, 1);
   return groups;
 }
 
@@ -40,8 +43,9 @@ std::int32_t BlockBuilder::after(std::vector<std::int32_t> dependencies, Operati
   return last_.front();
 }
 
-BlockId BlockBuilder::finish(std::optional<BlockId> backward_of) {
+BlockId BlockBuilder::finish(std::optional<BlockId> backward_of, std::optional<BlockId> variant_of) {
   block_.backward_of = backward_of;
+  block_.variant_of = variant_of;
   program_.blocks.push_back(std::move(block_));
   return BlockId(program_.blocks.size() - 1);
 }

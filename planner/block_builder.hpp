@@ -11,15 +11,19 @@
 
 namespace moeplan {
 
-/// The group families of Megatron-LM's rank order: tensor-parallel ranks are neighbours, then data-parallel ones; for
-/// the experts, shards are neighbours, then expert-parallel ranks, then replicas.
+/// The group families of Megatron-LM's rank order tp-cp-dp-pp: tensor-parallel ranks are neighbours, then
+/// context-parallel, then data-parallel ones; for the experts, shards are neighbours, then expert-parallel ranks, then
+/// replicas. Pipeline stages are consecutive ranges of ranks.
 struct Groups {
   GroupId tp;
-  GroupId dp;
+  GroupId cp;
+  GroupId dp_cp;  // ranks that hold the same dense parameters
   GroupId esp;
   GroupId ep;      // ranks that hold different experts, the same shard of each
   GroupId ep_esp;  // all ranks that together hold every expert once
   GroupId edp;
+  GroupId stages;
+  GroupId own;  // the rank alone
 };
 [[nodiscard]] Groups add_groups(Program& program, const Degrees& degrees);
 
@@ -43,7 +47,7 @@ class BlockBuilder {
 
   [[nodiscard]] Program& program() { return program_; }
   /// Adds the block to the program.
-  BlockId finish(std::optional<BlockId> backward_of = std::nullopt);
+  BlockId finish(std::optional<BlockId> backward_of = std::nullopt, std::optional<BlockId> variant_of = std::nullopt);
 
  private:
   Program& program_;

@@ -16,6 +16,8 @@ struct Candidate {
   std::string codec = "none";
   std::string placement = "contiguous";  // the p-th expert-parallel rank holds the p-th share of the experts
   std::int64_t micro_batch = 1;          // sequences
+  std::int64_t virtual_stages = 1;       // parts of the model on each pipeline stage; > 1: interleaved
+  bool sequence_parallel = false;        // between attention and FFN each tensor-parallel rank keeps its own tokens
   bool operator==(const Candidate&) const = default;
 };
 

@@ -147,7 +147,7 @@ Program collective_program(const CollectiveAlgorithm& algorithm, std::int64_t wo
          .after = {}});
   }
   p.blocks.push_back(std::move(block));
-  p.sequence.push_back({.block = BlockId(0)});
+  p.stages.front().push_back({.block = BlockId(0)});
   return p;
 }
 

@@ -60,8 +60,53 @@ Slice DenseParts::rows(const std::string& name, std::int64_t columns) const {
   return block.slice(name, columns, workload.dtype, Rows::fixed(tokens));
 }
 
+Slice DenseParts::own(const std::string& name) const {
+  return block.slice(name, model.hidden_size, workload.dtype, Rows::fixed(own_tokens()));
+}
+
 Slice DenseParts::weight(const std::string& name, std::int64_t in, std::int64_t out) const {
   return block.slice(name, out, workload.dtype, Rows::fixed(in));
+}
+
+std::string DenseParts::whole(const std::string& name) const { return sequence_parallel ? name + ".all" : name; }
+
+void DenseParts::gather(const std::string& name) const {
+  if (!sequence_parallel) return;
+  block.then(collective("all-gather", OpClass::TensorParallel, Stream::Intra,
+                        {.collective = Collective::AllGather, .group = groups.tp}, own(name), x(whole(name))));
+}
+
+void DenseParts::reduce(const std::string& partial, const std::string& sum) const {
+  if (degrees.tp == 1) return;
+  const auto kind = sequence_parallel ? Collective::ReduceScatter : Collective::AllReduce;
+  block.then(collective(sequence_parallel ? "reduce-scatter" : "all-reduce", OpClass::TensorParallel, Stream::Intra,
+                        {.collective = kind, .group = groups.tp}, x(partial), own(sum)));
+}
+
+void DenseParts::gather_beside(const std::string& input, const std::string& gradient,
+                               const std::function<void()>& input_gradients,
+                               const std::function<void()>& weight_gradients) const {
+  const std::vector<std::int32_t> before = block.last();
+  std::vector<std::int32_t> gathered;
+  if (sequence_parallel) {
+    gather(input);
+    gathered = block.last();
+    block.continue_after(before);
+  }
+  input_gradients();
+  std::vector<std::int32_t> both = block.last();
+  if (degrees.tp > 1) {
+    reduce(whole(gradient), gradient);
+    // The sum over ranks goes on beside the weight gradients.
+    std::vector<std::int32_t> reduced = block.last();
+    both.insert(both.end(), gathered.begin(), gathered.end());
+    block.continue_after(both);
+    weight_gradients();
+    reduced.insert(reduced.end(), block.last().begin(), block.last().end());
+    block.continue_after(reduced);
+    return;
+  }
+  weight_gradients();
 }
 
 void DenseParts::project(const std::string& name, OpClass op_class, const std::string& in, std::int64_t in_columns,
@@ -70,31 +115,54 @@ void DenseParts::project(const std::string& name, OpClass op_class, const std::s
                   weight("w." + name, in_columns, out_columns), rows(out, out_columns)));
 }
 
-void DenseParts::project_backward(const std::string& name, OpClass op_class, const std::string& in,
-                                  std::int64_t in_columns, const std::string& out, std::int64_t out_columns) const {
-  const Slice gradient = rows("d." + out, out_columns);
-  block.then(gemm(name + " weight gradient", op_class, {.form = Gemm::Form::TN}, rows(in, in_columns), gradient,
-                  weight("d.w." + name, in_columns, out_columns)));
-  block.then(gemm(name + " input gradient", op_class, {.form = Gemm::Form::NT}, gradient,
+void DenseParts::weight_gradient(const std::string& name, OpClass op_class, const std::string& in,
+                                 std::int64_t in_columns, const std::string& out, std::int64_t out_columns) const {
+  block.then(gemm(name + " weight gradient", op_class, {.form = Gemm::Form::TN}, rows(in, in_columns),
+                  rows("d." + out, out_columns), weight("d.w." + name, in_columns, out_columns)));
+}
+
+void DenseParts::input_gradient(const std::string& name, OpClass op_class, const std::string& in,
+                                std::int64_t in_columns, const std::string& out, std::int64_t out_columns) const {
+  block.then(gemm(name + " input gradient", op_class, {.form = Gemm::Form::NT}, rows("d." + out, out_columns),
                   weight("w." + name, in_columns, out_columns), rows("d." + in, in_columns)));
 }
 
-void DenseParts::all_reduce(const std::string& what) const {
-  if (degrees.tp == 1) return;
-  block.then(collective("all-reduce", OpClass::TensorParallel, Stream::Intra,
-                        {.collective = Collective::AllReduce, .group = groups.tp}, x(what), x(what)));
+void DenseParts::project_backward(const std::string& name, OpClass op_class, const std::string& in,
+                                  std::int64_t in_columns, const std::string& out, std::int64_t out_columns) const {
+  weight_gradient(name, op_class, in, in_columns, out, out_columns);
+  input_gradient(name, op_class, in, in_columns, out, out_columns);
 }
 
 void DenseParts::norm(const std::string& from, const std::string& to) const {
-  block.then(kernel("norm", OpClass::Norm, Kernel::Norm, {x(from)}, {x(to)}));
+  block.then(kernel("norm", OpClass::Norm, Kernel::Norm, {own(from)}, {own(to)}));
 }
 
 void DenseParts::norm_backward(const std::string& gradient, const std::string& input, const std::string& to) const {
-  block.then(kernel("norm backward", OpClass::Norm, Kernel::NormBackward, {x(gradient), x(input)}, {x(to)}));
+  block.then(kernel("norm backward", OpClass::Norm, Kernel::NormBackward, {own(gradient), own(input)}, {own(to)}));
 }
 
 void DenseParts::add(const std::string& a, const std::string& b, const std::string& to) const {
-  block.then(kernel("residual add", OpClass::Norm, Kernel::Add, {x(a), x(b)}, {x(to)}));
+  block.then(kernel("residual add", OpClass::Norm, Kernel::Add, {own(a), own(b)}, {own(to)}));
+}
+
+/// Keys and values of the rank's part of the sequence.
+Slice DenseParts::kv(const std::string& name) const {
+  const AttentionShape shape = attention_shape(model, degrees.tp);
+  return block.slice(name, shape.key_columns + shape.stored_value_columns, workload.dtype, Rows::fixed(tokens));
+}
+
+void DenseParts::exchange_context(bool backward) const {
+  if (degrees.cp == 1) return;
+  Slice all = kv(backward ? "d.attn.kv.context" : "attn.kv.context");
+  all.rows = Rows::fixed(tokens * degrees.cp);
+  const Slice part = kv(backward ? "d.attn.kv.own" : "attn.kv.own");
+  if (backward) {
+    block.then(collective("context reduce-scatter", OpClass::ContextParallel, Stream::Inter,
+                          {.collective = Collective::ReduceScatter, .group = groups.cp}, all, part));
+  } else {
+    block.then(collective("context all-gather", OpClass::ContextParallel, Stream::Inter,
+                          {.collective = Collective::AllGather, .group = groups.cp}, part, all));
+  }
 }
 
 void DenseParts::attention_core(std::int64_t window, bool backward) const {
@@ -114,6 +182,12 @@ void DenseParts::attention_core(std::int64_t window, bool backward) const {
     inputs.push_back(rows(p.out, p.out_columns));
     gradients.push_back(rows("d." + p.out, p.out_columns));
   }
+  if (degrees.cp > 1) {
+    Slice all = kv("attn.kv.context"), d_all = kv("d.attn.kv.context");
+    all.rows = d_all.rows = Rows::fixed(tokens * degrees.cp);
+    inputs.push_back(all);
+    gradients.push_back(d_all);
+  }
   op.reads = inputs;
   op.writes = {rows("attn.core", shape.value_columns)};
   if (backward) {
@@ -127,36 +201,64 @@ void DenseParts::attention_core(std::int64_t window, bool backward) const {
 void DenseParts::attention(std::int64_t window) const {
   const AttentionShape shape = attention_shape(model, degrees.tp);
   norm("x", "attn.in");
+  gather("attn.in");
   for (const auto& p : input_projections(model, shape, degrees.tp)) {
-    project(p.name, OpClass::Attention, p.in, p.in_columns, p.out, p.out_columns);
+    project(p.name, OpClass::Attention, p.in == "attn.in" ? whole(p.in) : p.in, p.in_columns, p.out, p.out_columns);
   }
+  exchange_context(false);
   attention_core(window, false);
-  project("attention_out", OpClass::Attention, "attn.core", shape.value_columns, "attn.out", model.hidden_size);
-  all_reduce("attn.out");
+  project("attention_out", OpClass::Attention, "attn.core", shape.value_columns, whole("attn.out"), model.hidden_size);
+  reduce(whole("attn.out"), "attn.out");
   add("x", "attn.out", "x.mid");
 }
 
 void DenseParts::attention_backward(std::int64_t window) const {
   const AttentionShape shape = attention_shape(model, degrees.tp);
-  project_backward("attention_out", OpClass::Attention, "attn.core", shape.value_columns, "attn.out",
-                   model.hidden_size);
-  attention_core(window, true);
   const auto projections = input_projections(model, shape, degrees.tp);
+  gather("d.x");
+  const std::string d_out = whole("d.x");
+  block.then(gemm("attention_out weight gradient", OpClass::Attention, {.form = Gemm::Form::TN},
+                  rows("attn.core", shape.value_columns), x(d_out),
+                  weight("d.w.attention_out", shape.value_columns, model.hidden_size)));
+  block.then(gemm("attention_out input gradient", OpClass::Attention, {.form = Gemm::Form::NT}, x(d_out),
+                  weight("w.attention_out", shape.value_columns, model.hidden_size),
+                  rows("d.attn.core", shape.value_columns)));
+  // A rank keeps its own keys and values and gathers the others' again.
+  exchange_context(false);
+  attention_core(window, true);
+  exchange_context(true);
   for (auto p = projections.rbegin(); p != projections.rend(); ++p) {
-    project_backward(p->name, OpClass::Attention, p->in, p->in_columns, p->out, p->out_columns);
+    if (p->in != "attn.in") project_backward(p->name, OpClass::Attention, p->in, p->in_columns, p->out, p->out_columns);
   }
-  all_reduce("d.attn.in");
+  const auto of_input = [&](const auto& write) {
+    for (auto p = projections.rbegin(); p != projections.rend(); ++p) {
+      if (p->in == "attn.in") write(*p);
+    }
+  };
+  gather_beside(
+      "attn.in", "d.attn.in",
+      [&] {
+        of_input([&](const AttentionProjection& p) {
+          input_gradient(p.name, OpClass::Attention, whole(p.in), p.in_columns, p.out, p.out_columns);
+        });
+      },
+      [&] {
+        of_input([&](const AttentionProjection& p) {
+          weight_gradient(p.name, OpClass::Attention, whole(p.in), p.in_columns, p.out, p.out_columns);
+        });
+      });
   norm_backward("d.attn.in", "x", "d.attn.x");
   add("d.x", "d.attn.x", "d.x");
 }
 
 void DenseParts::ffn(const Ffn& f, const std::string& prefix, OpClass op_class, const std::string& output) const {
   const std::int64_t shard = f.hidden_size / degrees.tp, up = (f.gated ? 2 : 1) * shard;
-  project(prefix + ".up", op_class, "ffn.in", model.hidden_size, prefix + ".up", up);
+  gather("ffn.in");
+  project(prefix + ".up", op_class, whole("ffn.in"), model.hidden_size, prefix + ".up", up);
   block.then(kernel(prefix + " activation", op_class, Kernel::Activation, {rows(prefix + ".up", up)},
                     {rows(prefix + ".activated", shard)}));
-  project(prefix + ".down", op_class, prefix + ".activated", shard, output, model.hidden_size);
-  all_reduce(output);
+  project(prefix + ".down", op_class, prefix + ".activated", shard, whole(output), model.hidden_size);
+  reduce(whole(output), output);
 }
 
 void DenseParts::ffn_backward(const Ffn& f, const std::string& prefix, OpClass op_class, const std::string& gradient,
@@ -166,35 +268,41 @@ void DenseParts::ffn_backward(const Ffn& f, const std::string& prefix, OpClass o
   const Slice w_down = weight("w." + prefix + ".down", shard, model.hidden_size);
   const Slice w_up = weight("w." + prefix + ".up", model.hidden_size, up);
   const Gemm nt{.form = Gemm::Form::NT}, tn{.form = Gemm::Form::TN};
+  gather(gradient);
   if (workload.recompute == Recompute::Selective) {
     block.then(kernel(prefix + " activation", op_class, Kernel::Activation, {rows(prefix + ".up", up)},
                       {rows(prefix + ".activated", shard)}));
   }
-  block.then(gemm(prefix + ".down weight gradient", op_class, tn, rows(prefix + ".activated", shard), x(gradient),
-                  weight("d.w." + prefix + ".down", shard, model.hidden_size)));
-  block.then(gemm(prefix + ".down input gradient", op_class, nt, x(gradient), w_down, d_activated));
+  block.then(gemm(prefix + ".down weight gradient", op_class, tn, rows(prefix + ".activated", shard),
+                  x(whole(gradient)), weight("d.w." + prefix + ".down", shard, model.hidden_size)));
+  block.then(gemm(prefix + ".down input gradient", op_class, nt, x(whole(gradient)), w_down, d_activated));
   block.then(kernel(prefix + " activation backward", op_class, Kernel::ActivationBackward,
                     {d_activated, rows(prefix + ".up", up)}, {d_up}));
-  block.then(gemm(prefix + ".up weight gradient", op_class, tn, x("ffn.in"), d_up,
-                  weight("d.w." + prefix + ".up", model.hidden_size, up)));
-  block.then(gemm(prefix + ".up input gradient", op_class, nt, d_up, w_up, x(output)));
-  all_reduce(output);
+  gather_beside(
+      "ffn.in", output,
+      [&] { block.then(gemm(prefix + ".up input gradient", op_class, nt, d_up, w_up, x(whole(output)))); },
+      [&] {
+        block.then(gemm(prefix + ".up weight gradient", op_class, tn, x(whole("ffn.in")), d_up,
+                        weight("d.w." + prefix + ".up", model.hidden_size, up)));
+      });
 }
 
 void DenseParts::embed() const {
-  block.then(kernel("embedding", OpClass::Embedding, Kernel::Embed, {x("embedding.rows")}, {x("x")}));
-  all_reduce("x");
+  block.then(kernel("embedding", OpClass::Embedding, Kernel::Embed, {x("embedding.rows")}, {x(whole("x"))}));
+  reduce(whole("x"), "x");
 }
 
 void DenseParts::embed_backward() const {
-  block.then(
-      kernel("embedding backward", OpClass::Embedding, Kernel::EmbedBackward, {x("d.x")}, {x("d.embedding.rows")}));
+  gather("d.x");
+  block.then(kernel("embedding backward", OpClass::Embedding, Kernel::EmbedBackward, {x(whole("d.x"))},
+                    {x("d.embedding.rows")}));
 }
 
 void DenseParts::head() const {
   const std::int64_t vocabulary = ceil_div(model.vocab_size, degrees.tp);
   norm("x", "head.in");
-  project("head", OpClass::Embedding, "head.in", model.hidden_size, "head.logits", vocabulary);
+  gather("head.in");
+  project("head", OpClass::Embedding, whole("head.in"), model.hidden_size, "head.logits", vocabulary);
   block.then(kernel("loss", OpClass::Embedding, Kernel::Loss, {rows("head.logits", vocabulary)},
                     {block.slice("loss", 2, Dtype::Fp32, Rows::fixed(tokens))}));
   if (degrees.tp == 1) return;
@@ -207,37 +315,13 @@ void DenseParts::head_backward() const {
   const std::int64_t vocabulary = ceil_div(model.vocab_size, degrees.tp);
   block.then(kernel("loss backward", OpClass::Embedding, Kernel::LossBackward, {rows("head.logits", vocabulary)},
                     {rows("d.head.logits", vocabulary)}));
-  project_backward("head", OpClass::Embedding, "head.in", model.hidden_size, "head.logits", vocabulary);
-  all_reduce("d.head.in");
-  norm_backward("d.head.in", "x", "d.x");
-}
-
-void DenseParts::update(const std::string& name, double parameters, GroupId replicas) const {
-  const std::int64_t size = block.program().group(replicas).size;
-  const bool sharded = workload.zero_stage >= 1 && size > 1;
-  const auto whole = static_cast<std::int64_t>(std::ceil(parameters));
-  // Shards are padded to whole 64 elements, as Megatron-LM's gradient buffers are.
-  const std::int64_t shard =
-      sharded ? ceil_div(ceil_div(whole, size), 64) * 64 : ceil_div(whole, 64 * size) * 64 * size;
-  // Gradients are kept and reduced in fp32, as Megatron-LM does by default for 16-bit training.
-  const auto flat = [&](const std::string& buffer, Dtype dtype, std::int64_t n, std::int64_t columns = 1) {
-    return block.slice(name + "." + buffer, columns, dtype, Rows::fixed(n));
+  const auto project = [&](bool input) {
+    const auto write = input ? &DenseParts::input_gradient : &DenseParts::weight_gradient;
+    (this->*write)("head", OpClass::Embedding, whole("head.in"), model.hidden_size, "head.logits", vocabulary);
   };
-  const Slice gradients = flat("gradients", Dtype::Fp32, sharded ? shard * size : shard);
-  if (size > 1) {
-    const auto kind = sharded ? Collective::ReduceScatter : Collective::AllReduce;
-    block.then(collective(name + (sharded ? " gradient reduce-scatter" : " gradient all-reduce"), OpClass::Gradient,
-                          Stream::Inter, {.collective = kind, .group = replicas}, gradients,
-                          flat("gradients", Dtype::Fp32, shard)));
-  }
-  const std::int64_t states = optimizer_states(workload);
-  block.then(kernel(name + " optimizer", OpClass::Optimizer, Kernel::Optimizer,
-                    {flat("gradients", Dtype::Fp32, shard), flat("states", Dtype::Fp32, shard, states)},
-                    {flat("states", Dtype::Fp32, shard, states), flat("weights", workload.dtype, shard)}));
-  if (!sharded) return;
-  block.then(collective(name + " weight all-gather", OpClass::Gradient, Stream::Inter,
-                        {.collective = Collective::AllGather, .group = replicas},
-                        flat("weights", workload.dtype, shard), flat("weights", workload.dtype, shard * size)));
+  gather_beside(
+      "head.in", "d.head.in", [&] { project(true); }, [&] { project(false); });
+  norm_backward("d.head.in", "x", "d.x");
 }
 
 }  // namespace moeplan

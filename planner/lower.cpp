@@ -10,57 +10,59 @@
 #include "model/costs/memory.hpp"
 #include "planner/dense_parts.hpp"
 #include "planner/moe_parts.hpp"
+#include "planner/replica_parts.hpp"
 #include "planner/schedule.hpp"
+#include "planner/stage_layout.hpp"
 
 namespace moeplan {
 
 namespace {
 
-/// Blocks of one layer.
-struct LayerBlocks {
-  BlockId forward;
-  BlockId backward;
+/// What a block does beside its part of the model, for the replicas of the parameters (ZeRO, data parallelism).
+struct Duties {
+  bool waits_for_weights = false;
+  std::optional<std::size_t> gathers{};  // the unit whose weights it gathers meanwhile
+  bool reduces = false;                  // it sends its gradients to their sums
+  auto operator<=>(const Duties&) const = default;
 };
 
 class Lowering {
  public:
   Lowering(const ModelSpec& model, const Workload& workload, const Candidate& candidate, std::int64_t ranks_per_node)
-      : model_(model), workload_(workload), candidate_(candidate), schedule_(*find_schedule(candidate.schedule)) {
-    program_.world_size = candidate.degrees.world();
+      : model_(model),
+        workload_(workload),
+        candidate_(candidate),
+        d_(candidate.degrees),
+        schedule_(*find_schedule(candidate.schedule)) {
+    program_.world_size = d_.world();
     program_.ranks_per_node = ranks_per_node;
-    groups_ = add_groups(program_, candidate.degrees);
-    tokens_ = candidate.micro_batch * workload.sequence_length / candidate.degrees.cp;
+    groups_ = add_groups(program_, d_);
+    tokens_ = candidate.micro_batch * workload.sequence_length / d_.cp;
   }
 
   Program iteration() {
-    const bool train = workload_.mode == Mode::Train;
-    Sequence forward, backward;
-    forward.push_back({.block = make("embedding", [](const DenseParts& d) { d.embed(); })});
-    std::vector<Sequence> runs_backward;
-    for (const LayerRun& run : model_.layers) {
-      Sequence body, body_backward;
-      for (const LayerSpec& layer : run.pattern) {
-        const LayerBlocks blocks = layer_blocks(layer);
-        body.push_back({.block = blocks.forward});
-        body_backward.insert(body_backward.begin(), {.block = blocks.backward});
+    const std::int64_t microbatches = workload_.global_batch / (d_.dp * candidate_.micro_batch);
+    const std::vector<StagePart> parts =
+        stage_parts(model_, workload_.sequence_length, d_.pp * candidate_.virtual_stages);
+    program_.stages.assign(static_cast<std::size_t>(d_.pp), {});
+    for (std::int64_t s = 0; s < d_.pp; ++s) {
+      Sequence& stage = program_.stages[static_cast<std::size_t>(s)];
+      std::vector<Part> own;
+      for (std::int64_t v = 0; v < candidate_.virtual_stages; ++v) {
+        own.push_back(part(parts[static_cast<std::size_t>(v * d_.pp + s)], v * d_.pp + s, std::ssize(parts)));
       }
-      append_repeat(forward, run.repeat, body);
-      runs_backward.insert(runs_backward.begin(), Sequence{});
-      append_repeat(runs_backward.front(), run.repeat, body_backward);
+      if (d_.pp == 1 && candidate_.virtual_stages == 1) {
+        one_stage(own.front(), microbatches, stage);
+      } else {
+        for (const PipelineTask& t : pipeline_tasks(d_.pp, s, candidate_.virtual_stages, microbatches, train())) {
+          const Part& p = own[static_cast<std::size_t>(t.part)];
+          const Sequence& steps = t.forward ? (t.microbatch == 0 ? p.first_forward : p.forward)
+                                            : (t.microbatch == microbatches - 1 ? p.last_backward : p.backward);
+          stage.insert(stage.end(), steps.begin(), steps.end());
+        }
+      }
+      if (train()) stage.push_back({.block = update_block(own)});
     }
-    forward.push_back({.block = make("output head", [](const DenseParts& d) { d.head(); })});
-    if (train) {
-      backward.push_back(
-          {.block = make(
-               "output head backward", [](const DenseParts& d) { d.head_backward(); }, forward.back().block)});
-      for (const Sequence& run : runs_backward) backward.insert(backward.end(), run.begin(), run.end());
-      backward.push_back({.block = make("embedding backward", [](const DenseParts& d) { d.embed_backward(); })});
-    }
-    Sequence microbatch = std::move(forward);
-    microbatch.insert(microbatch.end(), backward.begin(), backward.end());
-    const std::int64_t microbatches = workload_.global_batch / (candidate_.degrees.dp * candidate_.micro_batch);
-    append_repeat(program_.sequence, microbatches, microbatch);
-    if (train) program_.sequence.push_back({.block = update_block()});
     return std::move(program_);
   }
 
@@ -69,28 +71,157 @@ class Lowering {
     const MoeLayer layer = moe_layer(moe);
     BlockBuilder forward(program_, "moe layer");
     schedule_.lower_forward(layer, forward);
-    program_.sequence.push_back({.block = forward.finish()});
-    if (workload_.mode == Mode::Train) {
+    program_.stages.front().push_back({.block = forward.finish()});
+    if (train()) {
       BlockBuilder backward(program_, "moe layer backward");
       schedule_.lower_backward(layer, backward);
-      program_.sequence.push_back({.block = backward.finish(program_.sequence.back().block)});
+      program_.stages.front().push_back({.block = backward.finish(program_.stages.front().back().block)});
     }
     return std::move(program_);
   }
 
  private:
+  /// What parameters belong together: the embedding, a kind of layer, or the output head.
+  struct Unit {
+    std::string name;
+    std::optional<LayerSpec> layer;
+    bool is_head;
+    UnitParameters parameters;
+    std::map<std::pair<bool, Duties>, BlockId> blocks;  // forward or backward
+    std::optional<BlockId> forward;                     // the first one made
+  };
+  /// A part of the model on a stage: its sequences for the first, the last and the other microbatches.
+  struct Part {
+    std::vector<std::size_t> units;
+    Sequence first_forward, forward, backward, last_backward;
+  };
+
+  bool train() const { return workload_.mode == Mode::Train; }
+  std::int64_t replicas() const { return program_.group(groups_.dp_cp).size; }
+  std::int64_t expert_replicas() const { return program_.group(groups_.edp).size; }
+  bool has_replicas() const { return replicas() > 1 || expert_replicas() > 1; }
+
   DenseParts dense(BlockBuilder& block) const {
-    return {model_, workload_, candidate_.degrees, groups_, tokens_, block};
+    return {model_, workload_, d_, groups_, tokens_, candidate_.sequence_parallel, block};
+  }
+  ReplicaParts replica_parts(BlockBuilder& block) const { return {workload_, groups_, block}; }
+
+  // --- Units and their blocks ---
+
+  std::size_t unit(const std::optional<LayerSpec>& layer, bool is_head) {
+    for (std::size_t i = 0; i < units_.size(); ++i) {
+      if (units_[i].layer == layer && units_[i].is_head == is_head) return i;
+    }
+    Unit u;
+    u.layer = layer;
+    u.is_head = is_head;
+    const bool moe = layer && std::holds_alternative<Moe>(layer->ffn);
+    u.name = layer     ? fmt::format("{} {}", moe ? "moe layer" : "dense layer", layers_++)
+             : is_head ? "output head"
+                       : "embedding";
+    u.parameters = layer     ? layer_parameters(model_, *layer, d_)
+                   : is_head ? head_parameters(model_, d_)
+                             : embedding_parameters(model_, d_);
+    units_.push_back(std::move(u));
+    return units_.size() - 1;
   }
 
-  template <class Write>
-  BlockId make(const std::string& name, Write write, std::optional<BlockId> backward_of = std::nullopt) {
-    BlockBuilder block(program_, name);
-    write(dense(block));
-    return block.finish(backward_of);
+  BlockId block(std::size_t index, bool forward, const Duties& duties) {
+    if (const auto it = units_[index].blocks.find({forward, duties}); it != units_[index].blocks.end())
+      return it->second;
+    std::string name = units_[index].name + (forward ? "" : " backward");
+    if (duties.gathers) name += ", gathering weights";
+    if (duties.reduces) name += ", reducing gradients";
+    BlockBuilder b(program_, name);
+    const ReplicaParts replicas = replica_parts(b);
+    if (duties.waits_for_weights) replicas.wait(OpClass::WeightGather);
+    if (duties.gathers) replicas.gather_weights(units_[*duties.gathers].parameters);
+    forward ? write_forward(units_[index], b) : write_backward(units_[index], b);
+    if (duties.reduces) replicas.reduce_gradients(units_[index].parameters);
+    const std::optional<BlockId> known = units_[index].forward;
+    const BlockId id = forward ? b.finish(std::nullopt, known) : b.finish(known);
+    if (!known) units_[index].forward = id;
+    units_[index].blocks[{forward, duties}] = id;
+    return id;
   }
+
+  void write_forward(const Unit& u, BlockBuilder& b) {
+    const DenseParts d = dense(b);
+    if (u.layer) return write_layer(*u.layer, b);
+    u.is_head ? d.head() : d.embed();
+  }
+
+  void write_backward(const Unit& u, BlockBuilder& b) {
+    const DenseParts d = dense(b);
+    if (!u.layer) return u.is_head ? d.head_backward() : d.embed_backward();
+    if (workload_.recompute == Recompute::Full) write_layer(*u.layer, b);
+    write_layer_backward(*u.layer, b);
+  }
+
+  // --- A stage's parts of the model ---
+
+  Part part(const StagePart& layers, std::int64_t index, std::int64_t parts) {
+    Part p;
+    if (layers.embedding) p.units.push_back(unit(std::nullopt, false));
+    for (const LayerSpec& layer : layers.layers) p.units.push_back(unit(layer, false));
+    if (layers.head) p.units.push_back(unit(std::nullopt, true));
+    const bool sharded = has_replicas() && train();
+    const bool always = sharded && workload_.zero_stage == 3;
+    const bool first = index == 0, last = index == parts - 1;
+    p.forward = pass(p.units, true, always, false, first, last);
+    p.first_forward = pass(p.units, true, sharded && workload_.zero_stage >= 1, false, first, last);
+    if (!train()) return p;
+    const std::vector<std::size_t> reversed(p.units.rbegin(), p.units.rend());
+    p.backward = pass(reversed, false, always, sharded && workload_.zero_stage >= 2, first, last);
+    p.last_backward = pass(reversed, false, always, sharded, first, last);
+    return p;
+  }
+
+  /// One microbatch through the units, with the messages from and to the parts before and after.
+  Sequence pass(const std::vector<std::size_t>& units, bool forward, bool gathers, bool reduces, bool is_first_part,
+                bool is_last_part) {
+    Sequence out;
+    if (gathers) out.push_back({.block = gather_block(units.front())});
+    const bool receives = forward ? !is_first_part : !is_last_part, sends = forward ? !is_last_part : !is_first_part;
+    if (receives) out.push_back({.block = message_block(forward, /*sends=*/false)});
+    Sequence steps;
+    for (std::size_t i = 0; i < units.size(); ++i) {
+      Duties duties{.waits_for_weights = gathers, .gathers = std::nullopt, .reduces = reduces};
+      if (gathers && i + 1 < units.size()) duties.gathers = units[i + 1];
+      steps.push_back({.block = block(units[i], forward, duties)});
+    }
+    append_folded(out, steps);
+    if (sends) out.push_back({.block = message_block(forward, /*sends=*/true)});
+    return out;
+  }
+
+  /// Appends steps, those of the model's repeated patterns as repeats: a run of equal ones, or of a whole pattern.
+  void append_folded(Sequence& out, const Sequence& steps) const {
+    std::size_t longest = 1;
+    for (const LayerRun& run : model_.layers) longest = std::max(longest, run.pattern.size());
+    for (std::size_t i = 0; i < steps.size();) {
+      std::size_t best_length = 1, best_count = 1;
+      for (std::size_t length = 1; length <= longest; ++length) {
+        std::size_t count = 1;
+        while (
+            i + (count + 1) * length <= steps.size() &&
+            std::equal(steps.begin() + at(i), steps.begin() + at(i + length), steps.begin() + at(i + count * length))) {
+          ++count;
+        }
+        if (count > 1 && count * length > best_count * best_length) {
+          best_length = length;
+          best_count = count;
+        }
+      }
+      const Sequence body(steps.begin() + at(i), steps.begin() + at(i + best_length));
+      append_repeat(out, static_cast<std::int64_t>(best_count), body);
+      i += best_length * best_count;
+    }
+  }
+  static std::ptrdiff_t at(std::size_t i) { return static_cast<std::ptrdiff_t>(i); }
 
   static void append_repeat(Sequence& sequence, std::int64_t count, const Sequence& body) {
+    if (count <= 0) return;
     if (count == 1) {
       sequence.insert(sequence.end(), body.begin(), body.end());
     } else {
@@ -98,46 +229,132 @@ class Lowering {
     }
   }
 
+  static void one_stage(const Part& p, std::int64_t microbatches, Sequence& stage) {
+    const auto microbatch = [](const Sequence& forward, const Sequence& backward) {
+      Sequence both = forward;
+      both.insert(both.end(), backward.begin(), backward.end());
+      return both;
+    };
+    const Sequence usual = microbatch(p.forward, p.backward);
+    std::vector<Sequence> all;
+    if (microbatches == 1) {
+      all = {microbatch(p.first_forward, p.last_backward)};
+      append_repeat(stage, 1, all.front());
+      return;
+    }
+    const Sequence first = microbatch(p.first_forward, p.backward), last = microbatch(p.forward, p.last_backward);
+    const std::int64_t begin = first == usual ? 0 : 1, end = last == usual ? 0 : 1;
+    append_repeat(stage, begin, first);
+    append_repeat(stage, microbatches - begin - end, usual);
+    append_repeat(stage, end, last);
+  }
+
+  BlockId gather_block(std::size_t unit) {
+    const auto [it, is_new] = gather_blocks_.try_emplace(unit);
+    if (is_new) {
+      BlockBuilder b(program_, units_[unit].name + " weights");
+      replica_parts(b).gather_weights(units_[unit].parameters);
+      it->second = b.finish();
+    }
+    return it->second;
+  }
+
+  BlockId message_block(bool forward, bool sends) {
+    const auto [it, is_new] = message_blocks_.try_emplace({forward, sends});
+    if (is_new) {
+      BlockBuilder b(program_, fmt::format("{} {}", sends ? "send" : "receive", forward ? "activations" : "gradients"));
+      const Slice message = dense(b).own(forward ? "x" : "d.x");
+      const std::int64_t shift = forward ? 1 : -1;
+      const std::int32_t channel = forward ? 0 : 1;
+      Operation op{.name = fmt::format("{} {}", sends ? "send" : "receive", forward ? "activations" : "gradients"),
+                   .op_class = OpClass::Pipeline,
+                   .stream = sends ? Stream::Pipeline : Stream::Compute,
+                   .work = Send{groups_.stages, shift, channel},
+                   .reads = {},
+                   .writes = {},
+                   .after = {}};
+      if (sends) {
+        op.reads = {message};
+      } else {
+        op.work = Receive{groups_.stages, shift, channel};
+        op.writes = {message};
+      }
+      b.then(std::move(op));
+      it->second = b.finish();
+    }
+    return it->second;
+  }
+
+  BlockId update_block(const std::vector<Part>& parts) {
+    UnitParameters sum;
+    for (const Part& p : parts) {
+      for (const std::size_t u : p.units) {
+        sum.dense += units_[u].parameters.dense;
+        sum.expert += units_[u].parameters.expert;
+      }
+    }
+    for (const auto& [known, id] : update_blocks_) {
+      if (known == sum) return id;
+    }
+    BlockBuilder b(program_, "optimizer");
+    const ReplicaParts replicas = replica_parts(b);
+    if (has_replicas()) replicas.wait(OpClass::Gradient);
+    replicas.update(sum);
+    update_blocks_.emplace_back(sum, b.finish());
+    return update_blocks_.back().second;
+  }
+
+  // --- Layers ---
+
   MoeLayer moe_layer(const Moe& moe) {
-    RoutingId routing{};
-    for (; routing.index() < program_.routings.size(); routing = RoutingId(routing.index() + 1)) {
-      if (routed_[routing.index()] == moe) break;
+    // With sequence parallelism every rank has tokens of its own, as if there were no tensor parallelism.
+    MoeLayer layer{.moe = moe,
+                   .hidden_size = model_.hidden_size,
+                   .tokens = tokens_,
+                   .dtype = workload_.dtype,
+                   .recompute_activations = workload_.recompute == Recompute::Selective,
+                   .degrees = d_,
+                   .groups = groups_,
+                   .routing = {},
+                   .beside_dispatch = {}};
+    if (candidate_.sequence_parallel) {
+      layer.tokens = tokens_ / d_.tp;
+      layer.degrees.tp = 1;
+      layer.groups.tp = groups_.own;
     }
-    if (routing.index() == program_.routings.size()) {
+    for (; layer.routing.index() < program_.routings.size(); layer.routing = RoutingId(layer.routing.index() + 1)) {
+      if (routed_[layer.routing.index()] == moe) break;
+    }
+    if (layer.routing.index() == program_.routings.size()) {
       routed_.push_back(moe);
-      program_.routings.push_back(
-          {routing_counts(moe, workload_, tokens_ / candidate_.degrees.tp, candidate_.degrees), groups_.ep});
+      program_.routings.push_back({routing_counts(moe, workload_, tokens_ / d_.tp, d_), groups_.ep});
     }
-    return {moe,
-            model_.hidden_size,
-            tokens_,
-            workload_.dtype,
-            workload_.recompute == Recompute::Selective,
-            candidate_.degrees,
-            groups_,
-            routing};
+    return layer;
   }
 
-  LayerBlocks layer_blocks(const LayerSpec& layer) {
-    for (const auto& [known, blocks] : layers_) {
-      if (known == layer) return blocks;
+  /// `write` beside the first dispatch of the schedule where it lets go of one, else after it; then `join`.
+  template <class Write>
+  void with_shared(MoeLayer& layer, BlockBuilder& block, bool forward, Write write) {
+    std::vector<std::int32_t> shared;
+    const std::vector<std::int32_t> ready = block.last();
+    if (layer.moe.shared.hidden_size > 0) {
+      layer.beside_dispatch = [&] {
+        if (!shared.empty()) return;
+        const std::vector<std::int32_t> before = block.last();
+        block.continue_after(ready);
+        write();
+        shared = block.last();
+        block.continue_after(before);
+      };
     }
-    const std::string kind = std::holds_alternative<Moe>(layer.ffn) ? "moe layer" : "dense layer";
-    LayerBlocks blocks{};
-    BlockBuilder forward(program_, fmt::format("{} {}", kind, layers_.size()));
-    write_forward(layer, forward);
-    blocks.forward = forward.finish();
-    if (workload_.mode == Mode::Train) {
-      BlockBuilder backward(program_, fmt::format("{} {} backward", kind, layers_.size()));
-      if (workload_.recompute == Recompute::Full) write_forward(layer, backward);
-      write_backward(layer, backward);
-      blocks.backward = backward.finish(blocks.forward);
-    }
-    layers_.emplace_back(layer, blocks);
-    return blocks;
+    forward ? schedule_.lower_forward(layer, block) : schedule_.lower_backward(layer, block);
+    if (layer.beside_dispatch) layer.beside_dispatch();
+    std::vector<std::int32_t> both = block.last();
+    both.insert(both.end(), shared.begin(), shared.end());
+    block.continue_after(both);
   }
 
-  void write_forward(const LayerSpec& layer, BlockBuilder& block) {
+  void write_layer(const LayerSpec& layer, BlockBuilder& block) {
     const DenseParts d = dense(block);
     d.attention(layer.attention_window);
     d.norm("x.mid", "ffn.in");
@@ -146,16 +363,14 @@ class Lowering {
       d.add("x.mid", "ffn.out", "x");
       return;
     }
-    const MoeLayer moe = moe_layer(std::get<Moe>(layer.ffn));
-    schedule_.lower_forward(moe, block);
-    if (moe.moe.shared.hidden_size > 0) {
-      d.ffn(moe.moe.shared, "shared", OpClass::SharedExpert, "shared.out");
-      d.add("moe.out", "shared.out", "moe.out");
-    }
+    MoeLayer moe = moe_layer(std::get<Moe>(layer.ffn));
+    with_shared(moe, block, /*forward=*/true,
+                [&] { d.ffn(moe.moe.shared, "shared", OpClass::SharedExpert, "shared.out"); });
+    if (moe.moe.shared.hidden_size > 0) d.add("moe.out", "shared.out", "moe.out");
     d.add("x.mid", "moe.out", "x");
   }
 
-  void write_backward(const LayerSpec& layer, BlockBuilder& block) {
+  void write_layer_backward(const LayerSpec& layer, BlockBuilder& block) {
     const DenseParts d = dense(block);
     // Selective recomputation ([Korthikanti] sec. 5, Megatron-LM): memory-bound results, the norms' and the
     // activations', are made again. FlashAttention keeps no scores anyway, and its backward FLOPs count their
@@ -165,11 +380,10 @@ class Lowering {
     if (const Ffn* ffn = std::get_if<Ffn>(&layer.ffn)) {
       d.ffn_backward(*ffn, "ffn", OpClass::DenseFfn, "d.x", "d.ffn.in");
     } else {
-      const MoeLayer moe = moe_layer(std::get<Moe>(layer.ffn));
-      if (moe.moe.shared.hidden_size > 0) {
-        d.ffn_backward(moe.moe.shared, "shared", OpClass::SharedExpert, "d.x", "d.shared.in");
-      }
-      schedule_.lower_backward(moe, block);
+      MoeLayer moe = moe_layer(std::get<Moe>(layer.ffn));
+      with_shared(moe, block, /*forward=*/false,
+                  [&] { d.ffn_backward(moe.moe.shared, "shared", OpClass::SharedExpert, "d.x", "d.shared.in"); });
+      if (moe.moe.shared.hidden_size > 0) d.add("d.ffn.in", "d.shared.in", "d.ffn.in");
     }
     d.norm_backward("d.ffn.in", "x.mid", "d.ffn.x");
     d.add("d.x", "d.ffn.x", "d.x");
@@ -177,24 +391,20 @@ class Lowering {
     d.attention_backward(layer.attention_window);
   }
 
-  BlockId update_block() {
-    BlockBuilder block(program_, "gradients and optimizer");
-    const DenseParts d = dense(block);
-    const RankParameters parameters = rank_parameters(model_, candidate_.degrees);
-    d.update("dense", parameters.dense, groups_.dp);
-    if (parameters.expert > 0) d.update("expert", parameters.expert, groups_.edp);
-    return block.finish();
-  }
-
   const ModelSpec& model_;
   const Workload& workload_;
   const Candidate& candidate_;
+  const Degrees& d_;
   const Schedule& schedule_;
   Program program_;
   Groups groups_;
-  std::int64_t tokens_ = 0;
+  std::int64_t tokens_ = 0;  // that a tensor-parallel group works on
   std::vector<Moe> routed_;  // by RoutingId
-  std::vector<std::pair<LayerSpec, LayerBlocks>> layers_;
+  std::vector<Unit> units_;
+  std::int64_t layers_ = 0;                                  // kinds of them
+  std::map<std::size_t, BlockId> gather_blocks_;             // by unit
+  std::map<std::pair<bool, bool>, BlockId> message_blocks_;  // by forward, sends
+  std::vector<std::pair<UnitParameters, BlockId>> update_blocks_;
 };
 
 std::int64_t attention_heads(const ModelSpec& model) {
@@ -210,14 +420,19 @@ bool shares_evenly(const ModelSpec& model, std::int64_t tp) {
 
 std::optional<std::string> obstacle(const ModelSpec& model, const Workload& workload, const Candidate& candidate) {
   const Degrees& d = candidate.degrees;
-  assert(d.pp == 1 && d.cp == 1 && "pipeline and context parallelism are refused before");
-  if (d.dp * d.tp != d.edp * d.ep * d.esp) return "dp tp is not edp ep esp";
+  if (d.dp * d.cp * d.tp != d.edp * d.ep * d.esp) return "dp cp tp is not edp ep esp";
+  if (d.pp * candidate.virtual_stages > model.num_layers()) return "more pipeline parts than layers";
+  if (candidate.virtual_stages > 1 && d.pp == 1) return "virtual stages need a pipeline";
   if (attention_heads(model) % d.tp != 0) return "tp does not divide the attention heads";
   if (!shares_evenly(model, d.tp)) return "tp and the key-value heads do not divide";
   if (workload.global_batch % d.dp != 0) return "dp does not divide the global batch";
   if (workload.global_batch / d.dp % candidate.micro_batch != 0)
     return "the micro batch does not divide a replica's batch";
-  if (candidate.micro_batch * workload.sequence_length % d.tp != 0) return "tp does not divide the tokens";
+  const std::int64_t microbatches = workload.global_batch / d.dp / candidate.micro_batch;
+  if (candidate.virtual_stages > 1 && microbatches % d.pp != 0) return "pp does not divide the microbatches";
+  if (workload.sequence_length % d.cp != 0) return "cp does not divide the sequence";
+  if (candidate.micro_batch * (workload.sequence_length / d.cp) % d.tp != 0) return "tp does not divide the tokens";
+  if (candidate.sequence_parallel && d.tp == 1) return "sequence parallelism needs tensor parallelism";
   for (const LayerRun& run : model.layers) {
     for (const LayerSpec& layer : run.pattern) {
       if (const Ffn* ffn = std::get_if<Ffn>(&layer.ffn)) {
@@ -233,7 +448,9 @@ std::optional<std::string> obstacle(const ModelSpec& model, const Workload& work
   if (model.num_moe_layers() == 0 && (d.ep > 1 || d.esp > 1)) return "the model has no experts";
   const Schedule* schedule = find_schedule(candidate.schedule);
   assert(schedule && "schedule names are checked at the edge");
-  if (const std::string reason = schedule->obstacle(d); !reason.empty()) return reason;
+  Degrees of_layer = d;
+  if (candidate.sequence_parallel) of_layer.tp = 1;
+  if (const std::string reason = schedule->obstacle(of_layer); !reason.empty()) return reason;
   return std::nullopt;
 }
 
@@ -254,10 +471,10 @@ RoutingCounts routing_counts(const Moe& moe, const Workload& workload, std::int6
   if (workload.capacity_factor) {
     const double capacity = std::ceil(static_cast<double>(moe.top_k) * *workload.capacity_factor *
                                       static_cast<double>(tokens_per_rank) / static_cast<double>(moe.num_experts));
-    return RoutingCounts::uniform(degrees.world(), moe.num_experts, static_cast<std::int64_t>(capacity));
+    return RoutingCounts::uniform(degrees.ranks_per_stage(), moe.num_experts, static_cast<std::int64_t>(capacity));
   }
   const std::int64_t held = ceil_div(moe.num_experts, degrees.ep);
-  return make_routing(workload.routing, degrees.world(), moe.num_experts, tokens_per_rank, moe.top_k, held);
+  return make_routing(workload.routing, degrees.ranks_per_stage(), moe.num_experts, tokens_per_rank, moe.top_k, held);
 }
 
 }  // namespace moeplan

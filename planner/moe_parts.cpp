@@ -112,6 +112,7 @@ void MoeParts::dispatch(GroupId group, const std::string& from, const std::strin
   b_.then(collective("dispatch", OpClass::Dispatch, Stream::Inter, {.collective = Collective::AllToAll, .group = group},
                      routed(from, Rows::Experts::All, sources),
                      routed(to, Rows::Experts::Local, prepend(union_of(group), sources))));
+  if (l_.beside_dispatch) l_.beside_dispatch();
 }
 
 void MoeParts::combine(GroupId group, const std::string& from, const std::string& to, const Path& sources,

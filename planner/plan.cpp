@@ -3,21 +3,30 @@
 #include "model/costs/compute.hpp"
 #include "model/costs/model_flops.hpp"
 #include "planner/lower.hpp"
+#include "planner/stage_layout.hpp"
 #include "sim/simulate.hpp"
+#include "sim/simulate_stages.hpp"
 
 namespace moeplan {
+
+Timeline simulated(const Program& program, StageMachines& machines, bool keep_spans) {
+  const SimulateOptions options{.keep_spans = keep_spans, .network = make_fast_network};
+  return program.stages.size() == 1 ? simulate(program, machines.cluster(), options)
+                                    : simulate_stages(program, machines, options);
+}
 
 Prediction predict(const ModelSpec& model, const Workload& workload, const Cluster& cluster,
                    const Candidate& candidate) {
   Prediction p;
   p.program = lower_iteration(model, workload, candidate, cluster.ranks_per_node());
-  p.estimate = estimate(p.program, cluster);
-  p.memory = memory_use(p.program, model, workload, candidate.degrees,
-                        workload.global_batch / candidate.degrees.dp / candidate.micro_batch);
-  p.timeline = simulate(p.program, cluster, {.network = make_fast_network});
+  StageMachines machines(cluster);
+  p.estimate = estimate(p.program, machines);
+  p.memory = memory_use(p.program,
+                        stage_parameters(model, workload.sequence_length, candidate.degrees, candidate.virtual_stages),
+                        workload, candidate.degrees);
+  p.timeline = simulated(p.program, machines, /*keep_spans=*/true);
   p.makespan = p.timeline.makespan;
-  const std::vector<RankTime> times = rank_times(p.program, p.timeline);
-  p.slowest = times[slowest_rank(times).index()];
+  p.slowest = slowest_rank(rank_times(p.program, p.timeline));
   const auto gpus = static_cast<double>(cluster.gpus());
   const double tokens = static_cast<double>(workload.global_batch) * static_cast<double>(workload.sequence_length);
   const double seconds = p.makespan.seconds().value();

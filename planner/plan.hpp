@@ -31,6 +31,9 @@ struct PlanInputs {
   std::vector<std::string> overrides;  // "cluster.gpu.memory=40 GB"
 };
 
+/// One stage is simulated as it is, several by their segments (sim/simulate_stages.hpp).
+[[nodiscard]] Timeline simulated(const Program& program, StageMachines& machines, bool keep_spans);
+
 /// What a candidate is predicted to do, in full.
 struct Prediction {
   SimTime makespan;

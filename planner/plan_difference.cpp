@@ -26,6 +26,8 @@ std::vector<std::pair<std::string, std::string>> decisions(const Plan& plan) {
           {"esp", text(d.esp)},
           {"edp", text(d.edp)},
           {"pp", text(d.pp)},
+          {"virtual_stages", text(c.virtual_stages)},
+          {"sequence_parallel", c.sequence_parallel ? "true" : "false"},
           {"micro_batch", text(c.micro_batch)}};
 }
 
@@ -43,6 +45,9 @@ Seconds visible(const ClassTime& time) {
     case OpClass::Combine:
     case OpClass::TensorParallel:
     case OpClass::ExpertSharding:
+    case OpClass::ContextParallel:
+    case OpClass::Pipeline:
+    case OpClass::WeightGather:
     case OpClass::Gradient: return time.exposed;
     default: return time.total;
   }

@@ -24,6 +24,8 @@ Node decision_document(const Candidate& c) {
   d.set("dp", Node::integer(c.degrees.dp));
   d.set("edp", Node::integer(c.degrees.edp));
   d.set("pp", Node::integer(c.degrees.pp));
+  d.set("virtual_stages", Node::integer(c.virtual_stages));
+  d.set("sequence_parallel", Node::boolean(c.sequence_parallel));
   d.set("micro_batch", Node::integer(c.micro_batch));
   d.set("schedule", Node::text(c.schedule));
   d.set("all_to_all", Node::text(c.all_to_all));
@@ -58,12 +60,14 @@ Candidate read_decision(MapReader d) {
   constexpr std::int64_t kMostRanks = 1'048'576;
   Candidate c;
   c.degrees.tp = d.integer("tp", 1, kMostRanks);
-  c.degrees.cp = d.integer("cp", 1, 1);
+  c.degrees.cp = d.integer("cp", 1, kMostRanks);
   c.degrees.ep = d.integer("ep", 1, kMostRanks);
   c.degrees.esp = d.integer("esp", 1, kMostRanks);
   c.degrees.dp = d.integer("dp", 1, kMostRanks);
   c.degrees.edp = d.integer("edp", 1, kMostRanks);
-  c.degrees.pp = d.integer("pp", 1, 1);
+  c.degrees.pp = d.integer("pp", 1, kMostRanks);
+  c.virtual_stages = d.integer("virtual_stages", 1, kMostRanks);
+  c.sequence_parallel = d.boolean("sequence_parallel");
   c.micro_batch = d.integer("micro_batch", 1);
   c.schedule = d.text("schedule");
   std::vector<std::string> names;
@@ -143,9 +147,11 @@ Plan read_plan(const std::filesystem::path& path) {
   (void)only(r, "end", kEnd);
   r.finish();
   const Degrees& d = plan.candidate.degrees;
-  if (diagnostics.empty() && (d.dp * d.tp != plan.world_size || d.edp * d.ep * d.esp != plan.world_size)) {
-    r.complain("decision", fmt::format("the degrees do not make {} ranks: dp {} x tp {}, edp {} x ep {} x esp {}",
-                                       plan.world_size, d.dp, d.tp, d.edp, d.ep, d.esp));
+  if (diagnostics.empty() && (d.world() != plan.world_size || d.pp * d.edp * d.ep * d.esp != plan.world_size)) {
+    r.complain(
+        "decision",
+        fmt::format("the degrees do not make {} ranks: pp {} x dp {} x cp {} x tp {}, pp {} x edp {} x ep {} x esp {}",
+                    plan.world_size, d.pp, d.dp, d.cp, d.tp, d.pp, d.edp, d.ep, d.esp));
   }
   diagnostics.throw_if_any();
   return plan;

@@ -2,6 +2,7 @@
 // one class that writes operations; simulator and executors never see its name.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -26,6 +27,8 @@ struct MoeLayer {
   Degrees degrees;
   Groups groups;
   RoutingId routing;
+  /// Appends what can run beside the layer's first dispatch; the parts call it once that is under way. Perhaps empty.
+  std::function<void()> beside_dispatch{};
 };
 
 class Schedule {

@@ -8,8 +8,9 @@
 #include <tuple>
 
 #include "planner/lower.hpp"
+#include "planner/plan.hpp"
 #include "planner/schedule.hpp"
-#include "sim/simulate.hpp"
+#include "planner/stage_layout.hpp"
 
 namespace moeplan {
 
@@ -57,7 +58,7 @@ class Search {
  public:
   Search(const ModelSpec& model, const Workload& workload, const Cluster& cluster, const SearchSpace& space,
          const std::function<void(std::int64_t, std::int64_t)>& progress)
-      : model_(model), workload_(workload), cluster_(cluster), space_(space), progress_(progress) {
+      : model_(model), workload_(workload), cluster_(cluster), machines_(cluster), space_(space), progress_(progress) {
     threads_ = space.threads > 0 ? space.threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   }
 
@@ -65,13 +66,12 @@ class Search {
     enumerate();
     evaluate_all();
     if (result_.ranked.empty()) return std::move(result_);
+    refine();
     result_.least_bound = result_.ranked.front().estimate.lower_bound;
     for (const Evaluated& e : result_.ranked) {
       result_.least_bound = std::min(result_.least_bound, e.estimate.lower_bound);
     }
-    std::stable_sort(result_.ranked.begin(), result_.ranked.end(), [](const Evaluated& a, const Evaluated& b) {
-      return a.estimate.closed_form < b.estimate.closed_form;
-    });
+    sort_by_closed_form();
     simulate_best();
     std::stable_sort(result_.ranked.begin(), result_.ranked.end(), [](const Evaluated& a, const Evaluated& b) {
       if (a.makespan && b.makespan) return *a.makespan < *b.makespan;
@@ -90,26 +90,57 @@ class Search {
 
   void enumerate() {
     const std::int64_t world = cluster_.world_size(), node = gpus_per_node();
-    for (const std::int64_t tp : divisors(world)) {
-      if (!allowed(space_.tp, tp) || !allowed(space_.dp, world / tp)) continue;
-      for (const std::int64_t ep : divisors(world)) {
-        if (!allowed(space_.ep, ep)) continue;
-        for (const std::int64_t esp : divisors(world / ep)) {
-          if (!allowed(space_.esp, esp) || !allowed(space_.edp, world / ep / esp)) continue;
-          for (const auto& schedule : schedules()) {
-            if (space_.schedule && *space_.schedule != schedule->name()) continue;
-            ++result_.enumerated;
-            Candidate c;
-            c.degrees = {.pp = 1, .dp = world / tp, .cp = 1, .tp = tp, .edp = world / ep / esp, .ep = ep, .esp = esp};
-            c.schedule = schedule->name();
-            if (tp > node && !space_.tp) {
-              ++result_.rejected["tp spans nodes (ask for it with --tp)"];
-            } else if (esp > node && !space_.esp) {
-              ++result_.rejected["esp spans nodes (ask for it with --esp)"];
-            } else {
-              consider(c);
+    for (const std::int64_t pp : divisors(world)) {
+      if (!allowed(space_.pp, pp)) continue;
+      const std::int64_t stage = world / pp;
+      if (stage % cluster_.ranks_per_gpu != 0 && pp > 1) {
+        ++result_.enumerated;
+        ++result_.rejected["pipeline stages would share a GPU"];
+        continue;
+      }
+      for (const std::int64_t cp : divisors(stage)) {
+        if (!allowed(space_.cp, cp) || (!space_.cp && cp > most_context_parallel())) continue;
+        for (const std::int64_t tp : divisors(stage / cp)) {
+          if (!allowed(space_.tp, tp) || !allowed(space_.dp, stage / cp / tp)) continue;
+          for (const std::int64_t ep : divisors(stage)) {
+            if (!allowed(space_.ep, ep)) continue;
+            for (const std::int64_t esp : divisors(stage / ep)) {
+              if (!allowed(space_.esp, esp) || !allowed(space_.edp, stage / ep / esp)) continue;
+              enumerate_schedules(
+                  {.pp = pp, .dp = stage / cp / tp, .cp = cp, .tp = tp, .edp = stage / ep / esp, .ep = ep, .esp = esp},
+                  node);
             }
           }
+        }
+      }
+    }
+  }
+
+  /// Sequences are cut only where they are long, unless the user asks for it.
+  std::int64_t most_context_parallel() const {
+    constexpr std::int64_t kTokens = 8192;  // that a rank then keeps at least
+    return std::max<std::int64_t>(1, workload_.sequence_length / kTokens);
+  }
+
+  void enumerate_schedules(const Degrees& degrees, std::int64_t node) {
+    for (const bool sequence_parallel : {false, true}) {
+      if (sequence_parallel && degrees.tp == 1) continue;
+      for (const auto& schedule : schedules()) {
+        if (space_.schedule && *space_.schedule != schedule->name()) continue;
+        ++result_.enumerated;
+        Candidate c;
+        c.degrees = degrees;
+        c.schedule = schedule->name();
+        c.sequence_parallel = sequence_parallel;
+        if (degrees.tp > node && !space_.tp) {
+          ++result_.rejected["tp spans nodes (ask for it with --tp)"];
+        } else if (degrees.esp > node && !space_.esp) {
+          ++result_.rejected["esp spans nodes (ask for it with --esp)"];
+        } else if (!space_.schedule && schedule != schedules().front() && degrees.esp == 1 &&
+                   (degrees.tp == 1 || sequence_parallel)) {
+          ++result_.rejected["the same as the first schedule without tp and esp"];
+        } else {
+          consider(c);
         }
       }
     }
@@ -121,13 +152,27 @@ class Search {
       ++result_.rejected[*reason];
       return;
     }
-    const MemoryUse states = state_memory(model_, workload_, c.degrees);
+    const MemoryUse states = least_memory(c);
     if (states.total() > cluster_.memory_per_rank()) {
       ++result_.rejected["memory"];
       if (!least_states_ || states.total() < least_states_->memory.total()) least_states_ = NearestMiss{c, states};
       return;
     }
     feasible_.push_back(c);
+  }
+
+  std::vector<StageParameters> parameters(const Candidate& c) const {
+    return stage_parameters(model_, workload_.sequence_length, c.degrees, c.virtual_stages);
+  }
+
+  /// Weights and states of the fullest stage.
+  MemoryUse least_memory(const Candidate& c) const {
+    MemoryUse most{};
+    for (const StageParameters& stage : parameters(c)) {
+      const MemoryUse use = state_memory(stage, workload_, c.degrees);
+      if (use.total() > most.total()) most = use;
+    }
+    return most;
   }
 
   void reject_for_memory(const Candidate& c, const MemoryUse& memory) {
@@ -150,21 +195,27 @@ class Search {
     return out;
   }
 
-  /// The largest micro batch that fits, priced; or what the smallest one lacks.
-  void evaluate(const Candidate& base, std::optional<Evaluated>& fits, std::optional<Evaluated>& misses) const {
-    for (const std::int64_t micro_batch : micro_batches(base.degrees)) {
+  /// The candidate priced, or what it lacks.
+  bool price(Evaluated& e) {
+    const Program program = lower_iteration(model_, workload_, e.candidate, cluster_.ranks_per_node());
+    e.memory = memory_use(program, parameters(e.candidate), workload_, e.candidate.degrees);
+    if (e.memory.total() > cluster_.memory_per_rank()) return false;
+    e.estimate = estimate(program, machines_);
+    return true;
+  }
+
+  /// The largest micro batch that fits (of a pipeline, the smallest), priced; or what the smallest one lacks.
+  void evaluate(const Candidate& base, std::optional<Evaluated>& fits, std::optional<Evaluated>& misses) {
+    std::vector<std::int64_t> sizes = micro_batches(base.degrees);
+    if (base.degrees.pp > 1) sizes = {sizes.back()};
+    for (const std::int64_t micro_batch : sizes) {
       Evaluated e{base, {}, {}, std::nullopt};
       e.candidate.micro_batch = micro_batch;
-      const Program program = lower_iteration(model_, workload_, e.candidate, cluster_.ranks_per_node());
-      e.memory =
-          memory_use(program, model_, workload_, base.degrees, workload_.global_batch / base.degrees.dp / micro_batch);
-      if (e.memory.total() > cluster_.memory_per_rank()) {
-        misses = std::move(e);
-        continue;
+      if (price(e)) {
+        fits = std::move(e);
+        return;
       }
-      e.estimate = estimate(program, cluster_);
-      fits = std::move(e);
-      return;
+      misses = std::move(e);
     }
   }
 
@@ -186,12 +237,55 @@ class Search {
     if (!result_.nearest_miss && least_states_) result_.nearest_miss = in_full(least_states_->candidate);
   }
 
+  /// Other micro batches and interleaved stages of the best pipelines.
+  void refine() {
+    sort_by_closed_form();
+    std::vector<Candidate> more;
+    std::int64_t pipelines = 0;
+    for (const Evaluated& e : result_.ranked) {
+      if (e.candidate.degrees.pp == 1 || pipelines == space_.most_refined) continue;
+      ++pipelines;
+      for (std::int64_t parts = 1; parts * e.candidate.degrees.pp <= model_.num_layers(); parts *= 2) {
+        for (const std::int64_t micro_batch : micro_batches(e.candidate.degrees)) {
+          Candidate c = e.candidate;
+          c.virtual_stages = parts;
+          c.micro_batch = micro_batch;
+          // A pipeline lives on many microbatches: with fewer than one a stage it mostly stands idle.
+          if (c == e.candidate || workload_.global_batch / c.degrees.dp / micro_batch < c.degrees.pp) continue;
+          ++result_.enumerated;
+          if (const auto reason = obstacle(model_, workload_, c)) {
+            ++result_.rejected[*reason];
+          } else {
+            more.push_back(c);
+          }
+        }
+      }
+    }
+    std::vector<std::optional<Evaluated>> fits(more.size());
+    in_parallel(more.size(), threads_, [&](std::size_t i) {
+      Evaluated e{more[i], {}, {}, std::nullopt};
+      if (price(e)) fits[i] = std::move(e);
+    });
+    for (std::optional<Evaluated>& e : fits) {
+      if (e) {
+        result_.ranked.push_back(std::move(*e));
+      } else {
+        ++result_.rejected["memory"];
+      }
+    }
+  }
+
+  void sort_by_closed_form() {
+    std::stable_sort(result_.ranked.begin(), result_.ranked.end(), [](const Evaluated& a, const Evaluated& b) {
+      return a.estimate.closed_form < b.estimate.closed_form;
+    });
+  }
+
   /// With activations and working buffers, of the smallest micro batch.
   NearestMiss in_full(Candidate c) const {
     c.micro_batch = micro_batches(c.degrees).back();
-    const std::int64_t microbatches = workload_.global_batch / c.degrees.dp / c.micro_batch;
-    return {c, memory_use(lower_iteration(model_, workload_, c, cluster_.ranks_per_node()), model_, workload_,
-                          c.degrees, microbatches)};
+    return {c, memory_use(lower_iteration(model_, workload_, c, cluster_.ranks_per_node()), parameters(c), workload_,
+                          c.degrees)};
   }
 
   void simulate_best() {
@@ -205,7 +299,7 @@ class Search {
       in_parallel(n, threads_, [&](std::size_t i) {
         Evaluated& e = ranked[waiting[i]];
         const Program program = lower_iteration(model_, workload_, e.candidate, cluster_.ranks_per_node());
-        e.makespan = simulate(program, cluster_, {.keep_spans = false, .network = make_fast_network}).makespan;
+        e.makespan = simulated(program, machines_, /*keep_spans=*/false).makespan;
       });
       result_.simulated += static_cast<std::int64_t>(n);
       for (std::size_t i = 0; i < n; ++i) {
@@ -226,6 +320,7 @@ class Search {
   const ModelSpec& model_;
   const Workload& workload_;
   const Cluster& cluster_;
+  StageMachines machines_;
   const SearchSpace& space_;
   const std::function<void(std::int64_t, std::int64_t)>& progress_;
   int threads_ = 1;

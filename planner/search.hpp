@@ -1,9 +1,10 @@
 // The search for the best plan: every feasible candidate is priced, the promising ones are simulated.
 //
-// 1. Enumerate degrees, schedules and (where it is "auto") the largest micro batch that fits; what cannot run is
-// counted by reason.
+// 1. Enumerate degrees and schedules; what cannot run is counted by reason. Where the micro batch is "auto" it is the
+//    largest that fits, in a pipeline the smallest; a pipeline's stages have one part of the model each.
 // 2. Price each by its closed form and its lower bound (model/costs/estimate.hpp), and order by the closed form.
-// 3. Simulate in rounds of fixed size, best closed form first; after each round drop the candidates whose lower bound
+// 3. Of the best pipelines, price those with other micro batches and with interleaved stages too.
+// 4. Simulate in rounds of fixed size, best closed form first; after each round drop the candidates whose lower bound
 //    is not below the best simulated time. Rounds, not threads, decide what is dropped, so the result does not depend
 //    on the number of threads.
 #pragma once
@@ -28,7 +29,8 @@ namespace moeplan {
 /// What the user fixed; what is absent is searched.
 struct SearchSpace {
   std::optional<std::string> schedule = {};
-  std::optional<std::int64_t> tp = {}, ep = {}, esp = {}, dp = {}, edp = {};
+  std::optional<std::int64_t> tp = {}, cp = {}, ep = {}, esp = {}, dp = {}, edp = {}, pp = {};
+  std::int64_t most_refined = 48;    // pipelines of which other micro batches and interleaving are tried
   std::int64_t most_simulated = 64;  // candidates; the rest keep their closed form
   int threads = 0;                   // 0: one a core
 };

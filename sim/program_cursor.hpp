@@ -1,4 +1,4 @@
-// One rank's place in a Program's sequence.
+// One rank's place in its sequence of a Program.
 #pragma once
 
 #include <vector>
@@ -13,7 +13,7 @@ class ProgramCursor {
  public:
   enum class At { Block, Boundary, End };
 
-  explicit ProgramCursor(const Program& program) { frames_.push_back({&program.sequence, nullptr, 0, 0, false}); }
+  explicit ProgramCursor(const Sequence& sequence) { frames_.push_back({&sequence, nullptr, 0, 0, false}); }
 
   /// From a block that has ended (or the start, or a boundary that was passed) to what comes next.
   At next();

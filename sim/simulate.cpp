@@ -4,8 +4,10 @@
 #include <array>
 #include <cassert>
 #include <cmath>
+#include <deque>
 #include <map>
 #include <queue>
+#include <stdexcept>
 #include <tuple>
 
 #include "model/base/whole_numbers.hpp"
@@ -30,15 +32,40 @@ struct Transfer {
   double weight;
 };
 
-/// A communication of one group at one place of the run.
+/// An operation of a block at one place of a rank's run.
+struct Place {
+  BlockId block;
+  std::int32_t operation;
+  std::int64_t block_number;  // how many blocks the rank had begun before
+};
+
+/// A communication of one group at one place of the run, or a Send.
 struct Exchange {
   std::vector<Transfer> flows;
   std::vector<std::vector<std::int32_t>> flows_of;  // by position in the group
   std::vector<bool> arrived;                        // by position
   std::vector<std::int32_t> open_flows;             // by position: flows that have not ended
   CommunicationCost cost;
-  BlockId block;
-  std::int32_t operation = 0;
+  Place place;  // the same on all members
+};
+
+/// An operation of a background stream that has not ended.
+struct Queued {
+  Place place;
+  std::int32_t open_dependencies;
+  SimTime started;
+};
+struct BackgroundStream {
+  std::deque<Queued> queue;  // in the order listed
+  bool is_busy = false;      // with the first of them
+  std::int64_t listed = 0;
+  std::int64_t ended = 0;
+};
+/// A Wait that has been reached, for so many ends.
+struct Waiting {
+  std::int32_t operation;
+  std::size_t stream;
+  std::int64_t ends;
 };
 
 struct RunningFlowOf {
@@ -66,6 +93,9 @@ struct RankState {
   std::array<bool, kStreams> busy{};
   std::vector<SimTime> started{};  // by operation
   std::vector<Computing> computing{};
+  std::array<BackgroundStream, kStreams> background{};
+  std::vector<std::int64_t> listed_before{};  // by operation: on the stream that a Wait waits for
+  std::vector<Waiting> waits{};
 };
 
 /// What the ranks of one GPU do to each other's speed.
@@ -74,14 +104,20 @@ struct GpuState {
   std::int32_t computing_ranks = 0;
 };
 
-enum class EventKind { ComputeEnd, FlowStart, IdleExchangeEnd };
+/// Messages between two ranks on one channel.
+struct Channel {
+  std::int64_t arrived = 0;                // and not taken by a Receive yet
+  std::deque<std::int32_t> receives = {};  // operations of the receiver's block that wait
+};
+
+enum class EventKind { ComputeEnd, FlowStart, IdleExchangeEnd, WaitEnd };
 
 struct Event {
   SimTime time;
   std::uint64_t number;  // insertion order breaks ties
   EventKind kind;
   RankId rank{};
-  std::int32_t operation = 0;
+  std::int32_t operation = 0;  // of the rank's block
   std::uint64_t version = 0;
   std::int32_t exchange = 0;
   std::vector<std::int32_t> flows{};
@@ -134,7 +170,8 @@ class Engine {
   Timeline run() {
     const std::int64_t simulated = view_ ? 1 : program_.world_size;
     ranks_.reserve(static_cast<std::size_t>(simulated));
-    for (std::int64_t r = 0; r < simulated; ++r) ranks_.push_back({.cursor = ProgramCursor(program_)});
+    for (std::int64_t r = 0; r < simulated; ++r)
+      ranks_.push_back({.cursor = ProgramCursor(program_.stages[program_.stage_of(rank_id(r))])});
     gpus_.resize(static_cast<std::size_t>(ceil_div(simulated, cluster_.ranks_per_gpu)));
     for (std::int64_t r = 0; r < simulated; ++r) go_on(rank_id(r));
     while (true) {
@@ -195,7 +232,8 @@ class Engine {
     switch (event.kind) {
       case EventKind::ComputeEnd: compute_ended(event); break;
       case EventKind::FlowStart: start_all_flows(event); break;
-      case EventKind::IdleExchangeEnd: exchange_ended(event.rank, event.operation); break;
+      case EventKind::IdleExchangeEnd: exchange_ended(event.rank, event.exchange); break;
+      case EventKind::WaitEnd: operation_ended(event.rank, event.operation); break;
     }
     return true;
   }
@@ -211,7 +249,10 @@ class Engine {
   void go_on(RankId r) {
     RankState& s = state(r);
     switch (s.cursor.next()) {
-      case ProgramCursor::At::End: s.finished = true; return;
+      case ProgramCursor::At::End:
+        s.finished = true;
+        joined_end_ = std::max(joined_end_, now_ + offset_);
+        return;
       case ProgramCursor::At::Boundary:
         s.waiting = true;
         ++waiting_;
@@ -224,8 +265,9 @@ class Engine {
     RankState& s = state(r);
     ++s.block_number;
     const std::vector<Operation>& operations = block_of(r).operations;
-    s.open_operations = static_cast<std::int32_t>(operations.size());
+    s.open_operations = 0;
     s.open_dependencies.assign(operations.size(), 0);
+    s.listed_before.assign(operations.size(), 0);
     s.started.assign(operations.size(), SimTime{});
     for (std::size_t i = 0; i < kStreams; ++i) {
       s.fifo[i].clear();
@@ -233,14 +275,24 @@ class Engine {
       s.busy[i] = false;
     }
     for (std::size_t i = 0; i < operations.size(); ++i) {
-      s.open_dependencies[i] = static_cast<std::int32_t>(operations[i].after.size());
-      s.fifo[static_cast<std::size_t>(operations[i].stream)].push_back(static_cast<std::int32_t>(i));
+      const auto index = static_cast<std::int32_t>(i);
+      const auto stream = static_cast<std::size_t>(operations[i].stream);
+      const auto dependencies = static_cast<std::int32_t>(operations[i].after.size());
+      if (const Wait* wait = std::get_if<Wait>(&operations[i].work)) {
+        s.listed_before[i] = s.background[static_cast<std::size_t>(wait->stream)].listed;
+      }
+      if (is_background(operations[i].stream)) {
+        s.background[stream].queue.push_back({{s.cursor.block(), index, s.block_number}, dependencies, {}});
+        ++s.background[stream].listed;
+        continue;
+      }
+      ++s.open_operations;
+      s.open_dependencies[i] = dependencies;
+      s.fifo[stream].push_back(index);
     }
-    if (operations.empty()) {
-      go_on(r);
-      return;
-    }
+    const bool is_done = s.open_operations == 0;
     start_what_can(r);
+    if (is_done) go_on(r);
   }
 
   void start_what_can(RankId r) {
@@ -253,12 +305,29 @@ class Engine {
       s.started[static_cast<std::size_t>(operation)] = now_;
       start_operation(r, operation);
     }
+    for (std::size_t i = 0; i < kStreams; ++i) start_background(r, i);
+  }
+
+  const Operation& operation_at(const Place& p) const {
+    return program_.blocks[p.block.index()].operations[static_cast<std::size_t>(p.operation)];
   }
 
   void start_operation(RankId r, std::int32_t index) {
     const Operation& operation = block_of(r).operations[static_cast<std::size_t>(index)];
     if (operation.communication()) {
-      arrive(r, index);
+      arrive(r, {state(r).cursor.block(), index, state(r).block_number});
+      return;
+    }
+    if (const auto* receive = std::get_if<Receive>(&operation.work)) {
+      channel(program_.group(receive->group).shifted(r, -receive->shift), r, receive->channel)
+          .receives.push_back(index);
+      hand_over(program_.group(receive->group).shifted(r, -receive->shift), r, receive->channel);
+      return;
+    }
+    if (const auto* wait = std::get_if<Wait>(&operation.work)) {
+      state(r).waits.push_back(
+          {index, static_cast<std::size_t>(wait->stream), state(r).listed_before[static_cast<std::size_t>(index)]});
+      end_waits(r);
       return;
     }
     const SimTime alone = compute_duration(r, index);
@@ -279,14 +348,95 @@ class Engine {
     ++s.head[stream];
     for (std::size_t j = i + 1; j < operations.size(); ++j) {
       for (const std::int32_t a : operations[j].after) {
-        if (a == index) --s.open_dependencies[j];
+        if (a == index) --open_dependencies(s, operations[j], j);
       }
     }
     if (--s.open_operations == 0) {
+      for (std::size_t k = 0; k < kStreams; ++k) start_background(r, k);
       go_on(r);
     } else {
       start_what_can(r);
     }
+  }
+
+  // --- Background streams, and who waits for them or for messages ---
+
+  std::int32_t& open_dependencies(RankState& s, const Operation& operation, std::size_t index) {
+    if (!is_background(operation.stream)) return s.open_dependencies[index];
+    for (Queued& q : s.background[static_cast<std::size_t>(operation.stream)].queue) {
+      if (q.place.block_number == s.block_number && q.place.operation == static_cast<std::int32_t>(index)) {
+        return q.open_dependencies;
+      }
+    }
+    throw std::logic_error("an operation of a background stream ended before one that it comes after");
+  }
+
+  void start_background(RankId r, std::size_t stream) {
+    BackgroundStream& b = state(r).background[stream];
+    if (b.is_busy || b.queue.empty() || b.queue.front().open_dependencies > 0) return;
+    b.is_busy = true;
+    b.queue.front().started = now_;
+    const Place place = b.queue.front().place;
+    const Operation& operation = operation_at(place);
+    if (operation.communication()) {
+      arrive(r, place);
+    } else {
+      send(r, place, std::get<Send>(operation.work));
+    }
+  }
+
+  void background_ended(RankId r, std::size_t stream) {
+    BackgroundStream& b = state(r).background[stream];
+    const Queued done = b.queue.front();
+    b.queue.pop_front();
+    b.is_busy = false;
+    ++b.ended;
+    if (options_.keep_spans) {
+      spans_.push_back({r, done.place.block, done.place.operation, -1, done.started + offset_, now_ + offset_});
+    }
+    start_background(r, stream);
+    end_waits(r);
+  }
+
+  void end_waits(RankId r) {
+    RankState& s = state(r);
+    std::erase_if(s.waits, [&](const Waiting& w) {
+      if (s.background[w.stream].ended < w.ends) return false;
+      push({.time = now_, .number = 0, .kind = EventKind::WaitEnd, .rank = r, .operation = w.operation});
+      return true;
+    });
+  }
+
+  Channel& channel(RankId from, RankId to, std::int32_t number) {
+    return channels_[{from.value(), to.value(), number}];
+  }
+
+  /// Messages that are there to the receives that wait for them.
+  void hand_over(RankId from, RankId to, std::int32_t number) {
+    Channel& c = channel(from, to, number);
+    while (c.arrived > 0 && !c.receives.empty()) {
+      push({.time = now_, .number = 0, .kind = EventKind::WaitEnd, .rank = to, .operation = c.receives.front()});
+      c.receives.pop_front();
+      --c.arrived;
+    }
+  }
+
+  void send(RankId from, const Place& place, const Send& s) {
+    const Operation& operation = operation_at(place);
+    const RankId to = program_.group(s.group).shifted(from, s.shift);
+    Exchange e;
+    e.place = place;
+    e.flows = {{from, to, byte_count(program_, operation.reads.front(), from), 1.0}};
+    e.cost = communication_cost(program_, operation, from, cluster_);
+    Seconds delay = e.cost.startup;
+    if (e.cost.add_route_latency && from != to) delay += routes_.between(from, to).latency;
+    const auto id = static_cast<std::int32_t>(exchanges_.size());
+    exchanges_.push_back(std::move(e));
+    push({.time = now_ + SimTime::from_seconds(delay),
+          .number = 0,
+          .kind = EventKind::FlowStart,
+          .exchange = id,
+          .flows = {0}});
   }
 
   // --- Computation ---
@@ -353,15 +503,14 @@ class Engine {
 
   // --- Communication ---
 
-  std::int32_t exchange_of(RankId r, std::int32_t index) {
-    const Operation& operation = block_of(r).operations[static_cast<std::size_t>(index)];
+  std::int32_t exchange_of(RankId r, const Place& place) {
+    const Operation& operation = operation_at(place);
     const GroupFamily& family = program_.group(operation.communication()->group);
-    const auto key = std::tuple(state(r).block_number, index, family.base(r).value());
+    const auto key = std::tuple(place.block_number, place.operation, family.base(r).value());
     const auto [it, is_new] = exchange_index_.try_emplace(key, static_cast<std::int32_t>(exchanges_.size()));
     if (!is_new) return it->second;
     Exchange e;
-    e.block = state(r).cursor.block();
-    e.operation = index;
+    e.place = place;
     e.flows = transfers(operation, r);
     e.cost = communication_cost(program_, operation, r, cluster_);
     const auto size = static_cast<std::size_t>(family.size);
@@ -399,11 +548,11 @@ class Engine {
     return out;
   }
 
-  void arrive(RankId r, std::int32_t index) {
-    const std::int32_t id = exchange_of(r, index);
+  void arrive(RankId r, const Place& place) {
+    const std::int32_t id = exchange_of(r, place);
     change_gpu(r, 1, 0);
     Exchange& e = exchanges_[static_cast<std::size_t>(id)];
-    const Operation& operation = block_of(r).operations[static_cast<std::size_t>(index)];
+    const Operation& operation = operation_at(place);
     const GroupFamily& family = program_.group(operation.communication()->group);
     const auto position = static_cast<std::size_t>(family.position(r));
     e.arrived[position] = true;
@@ -412,7 +561,7 @@ class Engine {
             .number = 0,
             .kind = EventKind::IdleExchangeEnd,
             .rank = r,
-            .operation = index});
+            .exchange = id});
       return;
     }
     std::map<SimTime, std::vector<std::int32_t>> starts;
@@ -444,12 +593,14 @@ class Engine {
   void start_flows(const Event& event) {
     network_clock_ = std::max(network_clock_, now_.seconds().value());
     const Exchange& e = exchanges_[static_cast<std::size_t>(event.exchange)];
-    const Operation& operation = program_.blocks[e.block.index()].operations[static_cast<std::size_t>(e.operation)];
+    const Operation& operation = operation_at(e.place);
     std::vector<FlowUse> uses;
     for (const std::int32_t f : event.flows) {
       const Transfer& flow = e.flows[static_cast<std::size_t>(f)];
       uses.clear();
-      if (view_) {
+      if (flow.from == flow.to) {
+        // A rank's message to itself crosses nothing.
+      } else if (view_) {
         for (const auto& [orbit, share] : way_to(flow.to).orbits) uses.push_back({ResourceId(orbit), share});
       } else {
         for (const RouteLink& l : routes_.between(flow.from, flow.to).links)
@@ -468,18 +619,29 @@ class Engine {
   void flow_ended(RunningFlowOf which) {
     Exchange& e = exchanges_[static_cast<std::size_t>(which.exchange)];
     const Transfer flow = e.flows[static_cast<std::size_t>(which.flow)];
-    const Operation& operation = program_.blocks[e.block.index()].operations[static_cast<std::size_t>(e.operation)];
+    const Operation& operation = operation_at(e.place);
+    if (const auto* sent = std::get_if<Send>(&operation.work)) {
+      ++channel(flow.from, flow.to, sent->channel).arrived;
+      hand_over(flow.from, flow.to, sent->channel);
+      background_ended(flow.from, static_cast<std::size_t>(operation.stream));
+      return;
+    }
     const GroupFamily& family = program_.group(operation.communication()->group);
-    const std::int32_t index = e.operation;
     const bool from_done = --e.open_flows[static_cast<std::size_t>(family.position(flow.from))] == 0;
     const bool to_done = !view_ && --e.open_flows[static_cast<std::size_t>(family.position(flow.to))] == 0;
-    if (from_done) exchange_ended(flow.from, index);
-    if (to_done) exchange_ended(flow.to, index);
+    if (from_done) exchange_ended(flow.from, which.exchange);
+    if (to_done) exchange_ended(flow.to, which.exchange);
   }
 
-  void exchange_ended(RankId r, std::int32_t index) {
+  void exchange_ended(RankId r, std::int32_t exchange) {
+    const Place place = exchanges_[static_cast<std::size_t>(exchange)].place;
+    const Stream stream = operation_at(place).stream;
     change_gpu(r, -1, 0);
-    operation_ended(r, index);
+    if (is_background(stream)) {
+      background_ended(r, static_cast<std::size_t>(stream));
+    } else {
+      operation_ended(r, place.operation);
+    }
   }
 
   /// The rate cap of a rank's stream in one direction, as a resource of the network.
@@ -543,8 +705,9 @@ class Engine {
   /// Some ranks stand at a boundary of a repeat and nothing else happens at this instant.
   void pass_boundary() {
     const ProgramCursor& first = ranks_.front().cursor;
-    const bool in_step = std::all_of(ranks_.begin(), ranks_.end(),
-                                     [&](const RankState& s) { return s.waiting && s.cursor.same_boundary(first); });
+    const bool in_step = std::all_of(ranks_.begin(), ranks_.end(), [&](const RankState& s) {
+      return s.waiting && s.cursor.same_boundary(first) && is_quiet(s);
+    });
     if (!in_step || !options_.skip_repeats) {
       for (const RankState& s : ranks_) {
         if (s.waiting && s.cursor.depth() <= in_step_.size()) in_step_[s.cursor.depth() - 1].reset();
@@ -564,6 +727,12 @@ class Engine {
       level = InStep{now_ + offset_, spans_.size(), repeats_.size(), link_bytes(), segment_counts()};
     }
     release();
+  }
+
+  /// Nothing of it is in flight.
+  static bool is_quiet(const RankState& s) {
+    return std::all_of(s.background.begin(), s.background.end(),
+                       [](const BackgroundStream& b) { return b.queue.empty(); });
   }
 
   void skip_iterations(const InStep& from, std::int64_t more) {
@@ -607,19 +776,17 @@ class Engine {
   }
 
   Timeline finish() {
-    Timeline timeline;
-    timeline.makespan = now_ + offset_;
-    timeline.spans = std::move(spans_);
-    if (view_) {
-      const std::size_t own = timeline.spans.size();
-      timeline.spans.reserve(own * static_cast<std::size_t>(program_.world_size));
-      for (std::int64_t r = 1; r < program_.world_size; ++r) {
-        for (std::size_t i = 0; i < own; ++i) {
-          timeline.spans.push_back(timeline.spans[i]);
-          timeline.spans.back().rank = rank_id(r);
-        }
+    for (std::size_t r = 0; r < ranks_.size(); ++r) {
+      if (!ranks_[r].finished || !is_quiet(ranks_[r])) {
+        throw std::logic_error("the Program does not end: rank " + std::to_string(r) + " waits in block '" +
+                               block_of(RankId(r)).name + "'");
       }
     }
+    Timeline timeline;
+    timeline.makespan = now_ + offset_;
+    timeline.joined_end = joined_end_;
+    timeline.spans = std::move(spans_);
+    if (view_) timeline.alike = program_.world_size;
     std::sort(timeline.spans.begin(), timeline.spans.end(), [](const TimelineSpan& a, const TimelineSpan& b) {
       return std::tie(a.start, a.rank, a.end, a.operation) < std::tie(b.start, b.rank, b.end, b.operation);
     });
@@ -642,6 +809,7 @@ class Engine {
 
   SimTime now_;     // of the simulation itself
   SimTime offset_;  // of iterations that were skipped
+  SimTime joined_end_;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   std::uint64_t event_count_ = 0;
   std::uint64_t versions_ = 0;
@@ -652,7 +820,8 @@ class Engine {
   std::vector<std::vector<SimTime>> compute_cache_;  // by block, then rank and operation
   std::vector<Exchange> exchanges_;
   std::map<std::tuple<std::int64_t, std::int32_t, std::int32_t>, std::int32_t> exchange_index_;
-  std::vector<RunningFlowOf> running_;  // by FlowId
+  std::map<std::tuple<std::int32_t, std::int32_t, std::int32_t>, Channel> channels_;  // by sender, receiver, number
+  std::vector<RunningFlowOf> running_;                                                // by FlowId
   std::vector<FlowId> completed_;
   double network_clock_ = 0;
   std::map<std::tuple<std::int32_t, int, int, double>, ResourceId> caps_;

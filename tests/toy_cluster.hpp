@@ -102,7 +102,7 @@ inline Program one_block(std::int64_t world, std::vector<GroupFamily> groups = {
   program.world_size = world;
   program.groups = std::move(groups);
   program.blocks.push_back({.name = "block", .operations = {}});
-  program.sequence.push_back({.block = BlockId(0)});
+  program.stages.front().push_back({.block = BlockId(0)});
   return program;
 }
 

@@ -46,10 +46,20 @@ Seconds tree_latency(const Program& program, const Communication& c, RankId rank
   return c.collective == Collective::AllReduce ? latency * 2.0 : latency;
 }
 
+CommunicationCost send_cost(const Program& program, const Send& send, RankId rank, const Cluster& cluster) {
+  const RankId to = program.group(send.group).shifted(rank, send.shift);
+  if (to == rank) return {Seconds(0), std::nullopt, false};
+  const bool inside = cluster.node_of_rank[rank.index()] == cluster.node_of_rank[to.index()];
+  const auto it = cluster.collectives.find({Collective::SendReceive, inside ? Span::IntraNode : Span::InterNode});
+  if (it == cluster.collectives.end()) return {cluster.collective_startup, std::nullopt, true};
+  return {it->second.alpha, BytesPerSecond(1 / it->second.beta.value()), false};
+}
+
 }  // namespace
 
 CommunicationCost communication_cost(const Program& program, const Operation& operation, RankId rank,
                                      const Cluster& cluster) {
+  if (const auto* send = std::get_if<Send>(&operation.work)) return send_cost(program, *send, rank, cluster);
   const Communication& c = *operation.communication();
   const GroupFamily& family = program.group(c.group);
   if (family.size == 1) return {Seconds(0), std::nullopt, false};

@@ -20,10 +20,11 @@ struct CommunicationCost {
   bool add_route_latency = true;           // false where alpha was measured: it holds the latency
 };
 
-/// For the group that `rank` belongs to. An all-to-all in parts (Communication::of > 1) that was measured only as a
-/// whole starts each part with its share of alpha, by messages, since a linear all-to-all's start-up is serial over its
-/// messages (assumption; measure send_receive to replace it). What is not measured pays message_overhead for each
-/// message that the rank sends to another, and each part is a collective with a start-up of its own.
+/// Of a Communication, for the group that `rank` belongs to, or of what `rank` Sends. An all-to-all in parts
+/// (Communication::of > 1) that was measured only as a whole starts each part with its share of alpha, by messages,
+/// since a linear all-to-all's start-up is serial over its messages (assumption; measure send_receive to replace it).
+/// What is not measured pays message_overhead for each message that the rank sends to another, and each part is a
+/// collective with a start-up of its own.
 ///
 /// A tree starts with the cluster's start-up and the latency of each step of its longest way (NCCL's tuning model has
 /// the same form: 2 (ranks / nodes - 1) steps inside the node and 2 log2 nodes between nodes, src/graph/tuning.cc).

@@ -1,15 +1,15 @@
 #include "model/costs/estimate.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <array>
+#include <map>
+#include <memory>
 #include <optional>
 #include <vector>
 
-#include "model/costs/communication.hpp"
-#include "model/costs/compute.hpp"
-#include "model/program/equal_ranks.hpp"
-#include "model/program/resolve.hpp"
-#include "model/specs/rank_routes.hpp"
+#include "model/costs/block_price.hpp"
+#include "model/program/compose_stages.hpp"
 
 namespace moeplan {
 
@@ -17,260 +17,203 @@ namespace {
 
 constexpr std::size_t kStreams = kStreamNames.size();
 
-/// A rank's traffic in one communication, by link: small, so a list.
-class LinkLoad {
- public:
-  explicit LinkLoad(std::size_t links) : bytes_(links, 0.0) {}
-  void add(LinkId link, double bytes) {
-    if (bytes_[link.index()] == 0) touched_.push_back(link);
-    bytes_[link.index()] += bytes;
-  }
-  [[nodiscard]] double slowest(const Topology& topology) const {
-    double time = 0;
-    for (const LinkId l : touched_) {
-      time = std::max(time, bytes_[l.index()] / topology.links[l.index()].bandwidth.value());
-    }
-    return time;
-  }
-  [[nodiscard]] const std::vector<LinkId>& touched() const { return touched_; }
-  [[nodiscard]] double on(LinkId link) const { return bytes_[link.index()]; }
-  void clear() {
-    for (const LinkId l : touched_) bytes_[l.index()] = 0;
-    touched_.clear();
-  }
+/// What all runs of the blocks of one sequence come to.
+struct Totals {
+  std::vector<double> path;        // by rank: blocks one after the other, alone
+  std::vector<double> background;  // by rank
+  std::vector<double> compute;     // by rank and stream
+  std::vector<double> link_seconds;
+  double together = 0;
+  double background_together = 0;
 
- private:
-  std::vector<double> bytes_;
-  std::vector<LinkId> touched_;
+  void add(const BlockPrice& p, double times) {
+    const auto sum = [&](std::vector<double>& into, const std::vector<double>& from) {
+      into.resize(std::max(into.size(), from.size()), 0.0);
+      for (std::size_t i = 0; i < from.size(); ++i) into[i] += times * from[i];
+    };
+    sum(path, p.alone);
+    sum(background, p.background);
+    sum(compute, p.compute);
+    sum(link_seconds, p.link_seconds);
+    together += times * p.together;
+    background_together += times * p.background_together;
+  }
 };
 
-/// Times of one operation by rank: alone, and with all ranks that do the same.
-struct OperationTimes {
-  std::vector<double> alone;  // a lower bound on each rank's part
-  std::vector<double> together;
-};
+double largest(const std::vector<double>& values) {
+  return values.empty() ? 0.0 : *std::max_element(values.begin(), values.end());
+}
 
-class Pricer {
- public:
-  Pricer(const Program& program, const Cluster& cluster)
-      : program_(program),
-        cluster_(cluster),
-        routes_(cluster),
-        all_(cluster.topology.links.size()),
-        own_(cluster.topology.links.size()),
-        total_(cluster.topology.links.size(), 0.0) {}
-
-  Estimate run() {
-    view_ = equal_ranks_view(program_, cluster_);
-    const std::size_t world = ranks();
-    if (view_) orbit_time_.assign(view_->capacity.size(), 0.0);
-    std::vector<double> path(world, 0.0), busy(world * kStreams, 0.0);
-    double closed_form = 0;
-    const std::vector<std::int64_t> counts = block_counts(program_);
-    for (std::size_t b = 0; b < program_.blocks.size(); ++b) {
-      if (counts[b] == 0) continue;
-      const auto times = static_cast<double>(counts[b]);
-      double slowest = 0;
-      price_block(program_.blocks[b], times);
-      for (std::size_t r = 0; r < world; ++r) {
-        path[r] += times * block_alone_[r];
-        slowest = std::max(slowest, block_together_[r]);
-      }
-      for (std::size_t s = 0; s < busy.size(); ++s) busy[s] += times * block_compute_[s];
-      closed_form += times * slowest;
-    }
-    Estimate e;
-    e.closed_form = Seconds(closed_form);
-    e.critical_path = Seconds(*std::max_element(path.begin(), path.end()));
-    e.compute = Seconds(busiest_gpu(busy));
-    std::size_t busiest = 0;
-    for (std::size_t l = 0; l < total_.size(); ++l) {
-      const Seconds t = view_ ? Seconds(orbit_time_[static_cast<std::size_t>(view_->orbit_of_link[l])])
-                              : Bytes(total_[l]) / cluster_.topology.links[l].bandwidth;
-      if (t > e.links) {
-        e.links = t;
-        busiest = l;
-      }
-    }
-    e.lower_bound = std::max({e.critical_path, e.compute, e.links});
-    if (e.lower_bound == e.compute) {
-      e.bound_by = "compute";
-    } else if (e.lower_bound == e.critical_path) {
-      e.bound_by = "critical path";
+void add_counts(const Sequence& sequence, double times, std::map<BlockId, double>& counts) {
+  for (const Step& step : sequence) {
+    if (step.is_block()) {
+      counts[step.block] += times;
     } else {
-      e.bound_by = "link " + cluster_.topology.link_name(LinkId(busiest));
+      add_counts(step.body, times * static_cast<double>(step.count), counts);
     }
+  }
+}
+
+Totals totals(const Sequence& sequence, BlockPricer& pricer) {
+  std::map<BlockId, double> counts;
+  add_counts(sequence, 1, counts);
+  Totals t;
+  for (const auto& [block, times] : counts) t.add(pricer.price(block), times);
+  return t;
+}
+
+/// Of the GPUs, the most that the busiest streams of their ranks need: while a rank computes, each of its streams has
+/// one part in as many as there are ranks that do.
+double busiest_gpu(const std::vector<double>& compute, std::int64_t ranks_per_gpu) {
+  const auto shared_by = static_cast<std::size_t>(ranks_per_gpu);
+  double most = 0, sum = 0;
+  for (std::size_t r = 0; r < compute.size() / kStreams; ++r) {
+    if (r % shared_by == 0) sum = 0;
+    const auto first = compute.begin() + static_cast<std::ptrdiff_t>(r * kStreams);
+    sum += *std::max_element(first, first + static_cast<std::ptrdiff_t>(kStreams));
+    most = std::max(most, sum);
+  }
+  return most;
+}
+
+/// The estimate so far, from the work of one stage (or of all).
+void add_bounds(const Totals& t, const BlockPricer& pricer, std::int64_t ranks_per_gpu, Estimate& e,
+                std::string& busiest) {
+  e.compute = std::max(e.compute, Seconds(busiest_gpu(t.compute, ranks_per_gpu)));
+  const auto link = std::max_element(t.link_seconds.begin(), t.link_seconds.end());
+  if (link == t.link_seconds.end() || Seconds(*link) <= e.links) return;
+  e.links = Seconds(*link);
+  busiest = pricer.link_name(static_cast<std::size_t>(link - t.link_seconds.begin()));
+}
+
+void finish(Estimate& e, const std::string& busiest) {
+  e.lower_bound = std::max({e.critical_path, e.compute, e.links});
+  if (e.lower_bound == e.compute) {
+    e.bound_by = "compute";
+  } else if (e.lower_bound == e.critical_path) {
+    e.bound_by = "critical path";
+  } else {
+    e.bound_by = "link " + busiest;
+  }
+}
+
+/// Prices the segments of a pipeline, and composes them.
+class StagePricer {
+ public:
+  StagePricer(const Program& program, StageMachines& machines)
+      : stages_(stage_segments(program)), count_(std::ssize(program.stages)), machines_(machines) {}
+
+  Estimate run(const Program& program) {
+    Estimate e{};
+    std::string busiest;
+    const bool alike = machines_.alike(count_);
+    times_alone_.resize(program.stages.size());
+    times_together_.resize(program.stages.size());
+    for (std::size_t s = 0; s < program.stages.size(); ++s) {
+      if (s == 0 || !alike) {
+        pricers_.push_back(
+            std::make_unique<BlockPricer>(stages_.local, machines_.of(count_, static_cast<std::int64_t>(s)).cluster));
+      }
+      BlockPricer& pricer = *pricers_.back();
+      const Totals t = totals(program.stages[s], pricer);
+      add_bounds(t, pricer, machines_.cluster().ranks_per_gpu, e, busiest);
+      // The busiest rank's chain of segments, with the ranks at its place in the other stages: any choice is a bound.
+      const auto rank = static_cast<std::size_t>(std::max_element(t.path.begin(), t.path.end()) - t.path.begin());
+      if (t.path.size() > 1 && (s == 0 || t.path[rank] > most_path_)) {
+        rank_ = rank;
+        most_path_ = t.path[rank];
+      }
+    }
+    for (std::size_t s = 0; s < program.stages.size(); ++s) {
+      BlockPricer& pricer = alike ? *pricers_.front() : *pricers_[s];
+      times_alone_[s].resize(stages_.segments.size());
+      times_together_[s].resize(stages_.segments.size());
+      for (const std::size_t i : stages_.order[s]) price_segment(s, i, pricer);
+    }
+    e.closed_form = compose_stages(stages_, times_together_, [&](std::size_t stage, const StageMessage& m) {
+                      const StageTransfer t = transfer(stage, m);
+                      return SimTime::from_seconds(t.startup + Bytes(static_cast<double>(m.bytes)) * t.per_byte);
+                    }).makespan.seconds();
+    e.critical_path = compose_stages(stages_, times_alone_, [&](std::size_t stage, const StageMessage& m) {
+                        const StageTransfer t = transfer(stage, m);
+                        return rounded_down(t.alone_startup + Bytes(static_cast<double>(m.bytes)) * t.alone_per_byte);
+                      }).makespan.seconds();
+    finish(e, busiest);
     return e;
   }
 
  private:
-  /// Longest chains of the block on every rank, from its start: along dependencies and streams.
-  void price_block(const Block& block, double times) {
-    const std::size_t world = ranks();
-    const std::size_t operations = block.operations.size();
-    block_alone_.assign(world, 0.0);
-    block_together_.assign(world, 0.0);
-    block_compute_.assign(world * kStreams, 0.0);
-    std::vector<double> alone(world * operations, 0.0), together(world * operations, 0.0);
-    std::array<std::int64_t, kStreams> last{};  // the operation before on each stream
-    last.fill(-1);
-    for (std::size_t i = 0; i < operations; ++i) {
-      const Operation& op = block.operations[i];
-      const auto stream = static_cast<std::size_t>(op.stream);
-      OperationTimes c;
-      if (op.communication()) {
-        c = view_ ? equal_ranks(op, times) : communication(op, times);
-      } else {
-        for (std::size_t r = 0; r < world; ++r) {
-          c.alone.push_back(compute_time(program_, op, RankId(r), cluster_.gpu).value());
-          block_compute_[r * kStreams + stream] += c.alone.back();
+  static SimTime rounded_down(Seconds t) { return SimTime(static_cast<std::int64_t>(t.value() * 1e12)); }
+
+  StageTransfer transfer(std::size_t stage, const StageMessage& m) {
+    const auto from = static_cast<std::int64_t>(stage);
+    return machines_.transfer(count_, from, ((from + m.shift) % count_ + count_) % count_);
+  }
+
+  void price_segment(std::size_t stage, std::size_t index, BlockPricer& pricer) {
+    SegmentTimes& alone = times_alone_[stage][index];
+    SegmentTimes& together = times_together_[stage][index];
+    if (together.joined > SimTime()) return;
+    const Segment& segment = stages_.segments[index];
+    alone.sends.assign(segment.sends.size(), SimTime());
+    together.sends.assign(segment.sends.size(), SimTime());
+    double path = 0, both = 0, background = 0, background_together = 0, last_background = 0;
+    std::size_t sends = 0;
+    for (const Step& step : segment.steps) {
+      if (step.is_block()) {
+        const BlockPrice& p = pricer.price(step.block);
+        for (std::size_t i = 0; i < p.sends_alone.size(); ++i, ++sends) {
+          alone.sends[sends] = rounded_down(Seconds(path + p.sends_alone[i].second));
+          together.sends[sends] = SimTime::from_seconds(Seconds(both + p.sends_together[i].second));
         }
-        c.together = c.alone;
-        share_gpus(c.together);
       }
-      for (std::size_t r = 0; r < world; ++r) {
-        double start_alone = 0, start_together = 0;
-        const auto follow = [&](std::int64_t before) {
-          const std::size_t at = r * operations + static_cast<std::size_t>(before);
-          start_alone = std::max(start_alone, alone[at]);
-          start_together = std::max(start_together, together[at]);
-        };
-        for (const std::int32_t a : op.after) follow(a);
-        if (last[stream] >= 0) follow(last[stream]);
-        const std::size_t at = r * operations + i;
-        alone[at] = start_alone + c.alone[r];
-        together[at] = start_together + c.together[r];
-        block_alone_[r] = std::max(block_alone_[r], alone[at]);
-        block_together_[r] = std::max(block_together_[r], together[at]);
-      }
-      last[stream] = static_cast<std::int64_t>(i);
+      const Totals t = totals({step}, pricer);
+      const std::size_t rank = std::min(rank_, t.path.size() - 1);
+      path += t.path[rank];
+      background += t.background[rank];
+      both += t.together;
+      background_together += t.background_together;
+      last_background =
+          step.is_block() ? t.background_together : t.background_together / static_cast<double>(step.count);
     }
+    alone.joined = rounded_down(Seconds(path));
+    alone.background_busy = alone.background_end = rounded_down(Seconds(background));
+    together.joined = SimTime::from_seconds(Seconds(both));
+    together.background_busy = SimTime::from_seconds(Seconds(background_together));
+    // Gradients come at the end of a block: the last block's are summed after it.
+    together.background_end = SimTime::from_seconds(Seconds(std::max(background_together, both + last_background)));
   }
 
-  /// Of the GPUs, the most that the busiest streams of their ranks need: while a rank computes, each of its streams has
-  /// one part in as many as there are ranks that do.
-  double busiest_gpu(const std::vector<double>& busy) const {
-    const auto shared_by = static_cast<std::size_t>(cluster_.ranks_per_gpu);
-    double most = 0, sum = 0;
-    for (std::size_t r = 0; r < ranks(); ++r) {
-      if (r % shared_by == 0) sum = 0;
-      const auto first = busy.begin() + static_cast<std::ptrdiff_t>(r * kStreams);
-      sum += *std::max_element(first, first + kStreams);
-      most = std::max(most, sum);
-    }
-    return most;
-  }
-
-  /// How long an operation of the GPU's ranks takes on each where all of them begin it together: of equal parts, each
-  /// has had min(own, theirs) of every other one by its end.
-  void share_gpus(std::vector<double>& times) const {
-    if (cluster_.ranks_per_gpu == 1) return;
-    const auto shared_by = static_cast<std::size_t>(cluster_.ranks_per_gpu);
-    const std::vector<double> alone = times;
-    for (std::size_t r = 0; r < times.size(); ++r) {
-      const std::size_t first = r - r % shared_by, last = std::min(first + shared_by, times.size());
-      times[r] = 0;
-      for (std::size_t other = first; other < last; ++other) times[r] += std::min(alone[r], alone[other]);
-    }
-  }
-
-  /// Ranks to look at: rank 0 stands for all where all are equal.
-  [[nodiscard]] std::size_t ranks() const { return view_ ? 1 : static_cast<std::size_t>(program_.world_size); }
-
-  /// All ranks are in it at once, so the load of all of them on a link bounds each one's time too.
-  OperationTimes equal_ranks(const Operation& op, double times) {
-    const RankId rank(0);
-    const CommunicationCost cost = communication_cost(program_, op, rank, cluster_);
-    std::vector<double> load(view_->capacity.size(), 0.0);
-    double sent = 0, most = 0, least_latency = 0, latency = 0;
-    bool first = true;
-    for (const Flow& flow : flows_from(program_, op, rank)) {
-      const auto bytes = static_cast<double>(flow.bytes);
-      const SymmetricView::Way& way = view_->ways[static_cast<std::size_t>(view_->way_to[flow.to.index()])];
-      for (const auto& [orbit, share] : way.orbits) load[static_cast<std::size_t>(orbit)] += bytes * share;
-      sent += bytes;
-      if (!cost.add_route_latency) continue;
-      latency = std::max(latency, way.latency.value());
-      least_latency = first ? way.latency.value() : std::min(least_latency, way.latency.value());
-      first = false;
-    }
-    for (std::size_t o = 0; o < load.size(); ++o) {
-      if (load[o] == 0) continue;
-      orbit_time_[o] += times * load[o] / view_->capacity[o];
-      most = std::max(most, load[o] / view_->capacity[o]);
-    }
-    if (cost.rate_cap) most = std::max(most, sent / cost.rate_cap->value());
-    return {{cost.startup.value() + least_latency + most}, {cost.startup.value() + latency + most}};
-  }
-
-  OperationTimes communication(const Operation& op, double times) {
-    const auto world = static_cast<std::size_t>(program_.world_size);
-    const GroupFamily& family = program_.group(op.communication()->group);
-    OperationTimes out{std::vector<double>(world, 0.0), std::vector<double>(world, 0.0)};
-    std::vector<double> startup(world, 0.0), capped(world, 0.0);
-    all_.clear();
-    for (std::size_t r = 0; r < world; ++r) {
-      if (family.base(RankId(r)) != RankId(r)) continue;
-      price_group(op, RankId(r), times, out.alone, startup, capped);
-    }
-    const double links = all_.slowest(cluster_.topology);
-    for (std::size_t r = 0; r < world; ++r) out.together[r] = startup[r] + std::max(links, capped[r]);
-    return out;
-  }
-
-  void price_group(const Operation& op, RankId base, double times, std::vector<double>& alone,
-                   std::vector<double>& startup, std::vector<double>& capped) {
-    const GroupFamily& family = program_.group(op.communication()->group);
-    const std::vector<Flow> flows = group_flows(program_, op, base);
-    const CommunicationCost cost = communication_cost(program_, op, base, cluster_);
-    const auto size = static_cast<std::size_t>(family.size);
-    std::vector<double> out(size, 0.0), in(size, 0.0), latency(size, 0.0);
-    std::vector<std::optional<double>> least_latency(size);  // none without a flow; that of a route may be zero
-    std::vector<std::vector<std::pair<LinkId, double>>> loads(size);
-    for (const Flow& flow : flows) {
-      const auto bytes = static_cast<double>(flow.bytes);
-      const Route& route = routes_.between(flow.from, flow.to);
-      const auto from = static_cast<std::size_t>(family.position(flow.from));
-      const auto to = static_cast<std::size_t>(family.position(flow.to));
-      out[from] += bytes;
-      in[to] += bytes;
-      for (const RouteLink& l : route.links) {
-        all_.add(l.link, bytes * l.share);
-        total_[l.link.index()] += times * bytes * l.share;
-        loads[from].emplace_back(l.link, bytes * l.share);
-        if (to != from) loads[to].emplace_back(l.link, bytes * l.share);
-      }
-      if (!cost.add_route_latency) continue;
-      for (const std::size_t end : {from, to}) {
-        latency[end] = std::max(latency[end], route.latency.value());
-        least_latency[end] = std::min(least_latency[end].value_or(route.latency.value()), route.latency.value());
-      }
-    }
-    for (std::size_t p = 0; p < size; ++p) {
-      const std::size_t r = family.member(base, static_cast<std::int64_t>(p)).index();
-      own_.clear();
-      for (const auto& [link, bytes] : loads[p]) own_.add(link, bytes);
-      const double most = std::max(out[p], in[p]);
-      capped[r] = cost.rate_cap ? most / cost.rate_cap->value() : 0.0;
-      // All of the rank's flows wait at least the shortest of their latencies.
-      alone[r] =
-          cost.startup.value() + least_latency[p].value_or(0) + std::max(own_.slowest(cluster_.topology), capped[r]);
-      startup[r] = cost.startup.value() + latency[p];
-    }
-  }
-
-  const Program& program_;
-  const Cluster& cluster_;
-  RankRoutes routes_;
-  LinkLoad all_, own_;
-  std::vector<double> total_;            // bytes by link, over the whole run
-  const SymmetricView* view_ = nullptr;  // where all ranks are equal
-  std::vector<double> orbit_time_;       // by orbit: bytes over bandwidth of each of its links, over the whole run
-  std::vector<double> block_alone_, block_together_, block_compute_;
+  StageSegments stages_;
+  std::int64_t count_;
+  StageMachines& machines_;
+  std::vector<std::unique_ptr<BlockPricer>> pricers_;
+  std::vector<std::vector<SegmentTimes>> times_alone_, times_together_;
+  std::size_t rank_ = 0;
+  double most_path_ = 0;
 };
 
 }  // namespace
 
-Estimate estimate(const Program& program, const Cluster& cluster) { return Pricer(program, cluster).run(); }
+Estimate estimate(const Program& program, const Cluster& cluster) {
+  if (program.stages.size() > 1) {
+    StageMachines machines(cluster);
+    return estimate(program, machines);
+  }
+  BlockPricer pricer(program, cluster);
+  const Totals t = totals(program.stages.front(), pricer);
+  Estimate e{};
+  std::string busiest;
+  add_bounds(t, pricer, cluster.ranks_per_gpu, e, busiest);
+  e.closed_form = Seconds(std::max(t.together, t.background_together));
+  e.critical_path = Seconds(std::max(largest(t.path), largest(t.background)));
+  finish(e, busiest);
+  return e;
+}
+
+Estimate estimate(const Program& program, StageMachines& machines) {
+  if (program.stages.size() == 1) return estimate(program, machines.cluster());
+  return StagePricer(program, machines).run(program);
+}
 
 }  // namespace moeplan

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "model/base/quantity.hpp"
+#include "model/costs/stage_machines.hpp"
 #include "model/program/program.hpp"
 #include "model/specs/cluster.hpp"
 
@@ -15,10 +16,13 @@ struct Estimate {
   /// computations by the compute model; a communication takes its start-up plus the most loaded link's time for the
   /// traffic of all its groups at once ([FasterMoE] eq. (2)) or of its most loaded rank under its cap, whichever is
   /// more. Exact where one collective is on the network at a time, all ranks are equal and the links are evenly used.
+  /// A pipeline is composed of such segments (compose_stages.hpp). Background streams run beside: what of them does not
+  /// fit beside the rest counts.
   Seconds closed_form;
 
   /// Three lower bounds on the makespan, and the largest.
-  Seconds critical_path;  // of the slowest rank, every operation alone on an idle machine
+  Seconds critical_path;  // of the slowest rank (of a pipeline: of one rank a stage), every operation alone on an
+                          // idle machine
   Seconds compute;        // of the busiest stream of a GPU, summed over its ranks: streams compute beside one another
   Seconds links;          // of the busiest link: its traffic over its bandwidth
   Seconds lower_bound;
@@ -26,5 +30,7 @@ struct Estimate {
 };
 
 [[nodiscard]] Estimate estimate(const Program& program, const Cluster& cluster);
+/// The same; `machines` are kept for the next question about this cluster.
+[[nodiscard]] Estimate estimate(const Program& program, StageMachines& machines);
 
 }  // namespace moeplan

@@ -32,41 +32,126 @@ std::set<BufferId> read_first(const Block& block) {
   return first;
 }
 
-Touched written_by(const Block& block) {
+/// Buffers of weights, gradients and states, which are counted by parameters.
+bool is_state(const Program& program, const Operation& op, const Slice& s) {
+  return s.rows.kind == Rows::Kind::LocalExperts || program.buffer(s.buffer).name.starts_with("d.w.") ||
+         op.op_class == OpClass::WeightGather || op.op_class == OpClass::Gradient || op.op_class == OpClass::Optimizer;
+}
+
+/// Weights, gradients and states apart.
+Touched written_by(const Program& program, const Block& block) {
   Touched touched;
   for (const Operation& op : block.operations) {
-    for (const Slice& s : op.writes) touched[s.buffer].push_back(&s);
+    for (const Slice& s : op.writes) {
+      if (!is_state(program, op, s)) touched[s.buffer].push_back(&s);
+    }
   }
   return touched;
 }
 
-/// Ranks whose rows may differ: one of each, where every rank has the same counts.
+/// Ranks of a stage whose rows may differ: one of each, where every rank has the same counts.
 std::vector<RankId> ranks_that_differ(const Program& program) {
   const bool equal = std::all_of(program.routings.begin(), program.routings.end(), [&](const RoutingTable& t) {
     return t.counts.is_uniform() && t.counts.experts() % program.group(t.holders).size == 0;
   });
   std::vector<RankId> ranks;
-  for (std::int64_t r = 0; r < (equal ? 1 : program.world_size); ++r)
+  for (std::int64_t r = 0; r < (equal ? 1 : program.ranks_per_stage()); ++r)
     ranks.push_back(RankId(static_cast<std::int32_t>(r)));
   return ranks;
 }
 
+/// Bytes kept from a block to its backward, and of its other buffers.
+struct BlockMemory {
+  double kept = 0;
+  double working = 0;
+};
+
+class StageMemory {
+ public:
+  StageMemory(const Program& program, RankId rank) : blocks_(program.blocks.size()), program_(program) {
+    std::vector<std::set<BufferId>> kept(program.blocks.size());
+    for (const Block& block : program.blocks) {
+      if (block.backward_of) kept[block.backward_of->index()].merge(read_first(block));
+    }
+    for (std::size_t b = 0; b < program.blocks.size(); ++b) {
+      const Block& block = program.blocks[b];
+      const std::set<BufferId>& own = kept[block.variant_of ? block.variant_of->index() : b];
+      for (const auto& [buffer, slices] : written_by(program, block)) {
+        const auto bytes = static_cast<double>(largest(program, slices, rank));
+        (own.contains(buffer) ? blocks_[b].kept : blocks_[b].working) += bytes;
+      }
+    }
+  }
+
+  /// The most that is kept at a time, and the largest working set.
+  BlockMemory of(const Sequence& sequence) {
+    kept_ = 0;
+    most_ = {};
+    walk(sequence);
+    return most_;
+  }
+
+ private:
+  void walk(const Sequence& sequence) {
+    for (const Step& step : sequence) {
+      if (step.is_block()) {
+        const Block& block = program_.blocks[step.block.index()];
+        most_.working = std::max(most_.working, blocks_[step.block.index()].working);
+        kept_ += blocks_[step.block.index()].kept;
+        most_.kept = std::max(most_.kept, kept_);
+        if (block.backward_of) kept_ -= blocks_[block.backward_of->index()].kept;
+        continue;
+      }
+      const double before = kept_;
+      walk(step.body);
+      const double more = (kept_ - before) * static_cast<double>(step.count - 1);
+      kept_ += more;
+      if (more > 0) most_.kept = std::max(most_.kept, kept_);
+    }
+  }
+
+  std::vector<BlockMemory> blocks_;
+  const Program& program_;
+  double kept_ = 0;
+  BlockMemory most_;
+};
+
+double experts(const ModelSpec& model, const LayerSpec& layer) {
+  const Moe* moe = std::get_if<Moe>(&layer.ffn);
+  return moe ? static_cast<double>(ffn_parameters(moe->expert, model.hidden_size)) : 0;
+}
+
 }  // namespace
 
-RankParameters rank_parameters(const ModelSpec& model, const Degrees& degrees) {
-  double experts = 0, held = 0;
+UnitParameters& UnitParameters::operator+=(const UnitParameters& other) {
+  dense += other.dense;
+  expert += other.expert;
+  return *this;
+}
+
+UnitParameters layer_parameters(const ModelSpec& model, const LayerSpec& layer, const Degrees& degrees) {
+  UnitParameters p{static_cast<double>(dense_parameters(model, layer)) / static_cast<double>(degrees.tp), 0};
+  if (const Moe* moe = std::get_if<Moe>(&layer.ffn)) {
+    p.expert = static_cast<double>(ceil_div(moe->num_experts, degrees.ep)) * experts(model, layer) /
+               static_cast<double>(degrees.esp);
+  }
+  return p;
+}
+
+UnitParameters embedding_parameters(const ModelSpec& model, const Degrees& degrees) {
+  auto rest = static_cast<double>(count_parameters(model).total - head_parameters(model));
   for (const LayerRun& run : model.layers) {
     for (const LayerSpec& layer : run.pattern) {
       const Moe* moe = std::get_if<Moe>(&layer.ffn);
-      if (!moe) continue;
-      const auto one = static_cast<double>(ffn_parameters(moe->expert, model.hidden_size));
-      const auto times = static_cast<double>(run.repeat);
-      experts += times * static_cast<double>(moe->num_experts) * one;
-      held += times * static_cast<double>(ceil_div(moe->num_experts, degrees.ep)) * one;
+      const double routed = moe ? static_cast<double>(moe->num_experts) * experts(model, layer) : 0;
+      rest -= static_cast<double>(run.repeat) * (static_cast<double>(dense_parameters(model, layer)) + routed);
     }
   }
-  const auto total = static_cast<double>(count_parameters(model).total);
-  return {(total - experts) / static_cast<double>(degrees.tp), held / static_cast<double>(degrees.esp)};
+  return {rest / static_cast<double>(degrees.tp), 0};
+}
+
+UnitParameters head_parameters(const ModelSpec& model, const Degrees& degrees) {
+  return {static_cast<double>(head_parameters(model)) / static_cast<double>(degrees.tp), 0};
 }
 
 std::int64_t optimizer_states(const Workload& workload) {
@@ -74,51 +159,39 @@ std::int64_t optimizer_states(const Workload& workload) {
   return moments + (size_of(workload.dtype) < 4 ? 1 : 0);
 }
 
-MemoryUse state_memory(const ModelSpec& model, const Workload& workload, const Degrees& degrees) {
-  const RankParameters p = rank_parameters(model, degrees);
+MemoryUse state_memory(const StageParameters& stage, const Workload& workload, const Degrees& degrees) {
+  const auto count = [&](const UnitParameters& p, bool shared_out) {
+    if (!shared_out) return p.dense + p.expert;
+    return p.dense / static_cast<double>(degrees.dp * degrees.cp) + p.expert / static_cast<double>(degrees.edp);
+  };
+  const bool train = workload.mode == Mode::Train;
+  const auto size = static_cast<double>(size_of(workload.dtype));
+  const bool shares_weights = train && workload.zero_stage >= 3;
   MemoryUse use{};
-  use.weights = Bytes((p.dense + p.expert) * static_cast<double>(size_of(workload.dtype)));
-  if (workload.mode == Mode::Forward) return use;
-  use.gradients = Bytes((p.dense + p.expert) * 4);
-  const bool sharded = workload.zero_stage >= 1;
-  const double dense = sharded ? p.dense / static_cast<double>(degrees.dp * degrees.cp) : p.dense;
-  const double expert = sharded ? p.expert / static_cast<double>(degrees.edp) : p.expert;
-  use.optimizer = Bytes((dense + expert) * 4 * static_cast<double>(optimizer_states(workload)));
+  use.weights = Bytes(count(stage.all, shares_weights) * size);
+  if (!train) return use;
+  if (shares_weights) use.weights += Bytes((count(stage.largest, false) - count(stage.largest, true)) * size);
+  use.gradients = Bytes(count(stage.all, workload.zero_stage >= 2) * 4);
+  use.optimizer =
+      Bytes(count(stage.all, workload.zero_stage >= 1) * 4 * static_cast<double>(optimizer_states(workload)));
   return use;
 }
 
-MemoryUse memory_use(const Program& program, const ModelSpec& model, const Workload& workload, const Degrees& degrees,
-                     std::int64_t microbatches) {
-  MemoryUse use = state_memory(model, workload, degrees);
-  const std::vector<std::int64_t> counts = block_counts(program);
-  std::vector<std::set<BufferId>> kept(program.blocks.size());
-  for (const Block& block : program.blocks) {
-    if (block.backward_of) kept[block.backward_of->index()] = read_first(block);
-  }
-  // The flat buffers of the update block are the weights, gradients and states counted above.
+MemoryUse memory_use(const Program& program, const std::vector<StageParameters>& stages, const Workload& workload,
+                     const Degrees& degrees) {
+  MemoryUse most{};
   for (const RankId rank : ranks_that_differ(program)) {
-    double activations = 0, working = 0;
-    for (std::size_t b = 0; b < program.blocks.size(); ++b) {
-      const bool is_update = std::any_of(program.blocks[b].operations.begin(), program.blocks[b].operations.end(),
-                                         [](const Operation& op) { return op.op_class == OpClass::Optimizer; });
-      if (is_update) continue;
-      double saved = 0, rest = 0;
-      for (const auto& [buffer, slices] : written_by(program.blocks[b])) {
-        const bool weights =
-            slices.front()->rows.kind == Rows::Kind::LocalExperts || program.buffer(buffer).name.starts_with("d.w.");
-        if (weights) continue;
-        const auto bytes = static_cast<double>(largest(program, slices, rank));
-        (kept[b].contains(buffer) ? saved : rest) += bytes;
-      }
-      activations += saved * static_cast<double>(counts[b] / std::max<std::int64_t>(1, microbatches));
-      working = std::max(working, rest);
-    }
-    if (activations + working > (use.activations + use.working).value()) {
-      use.activations = Bytes(activations);
-      use.working = Bytes(working);
+    StageMemory memory(program, rank);
+    for (std::size_t s = 0; s < stages.size(); ++s) {
+      MemoryUse use = state_memory(stages[s], workload, degrees);
+      const BlockMemory blocks = memory.of(program.stages[s]);
+      use.activations = Bytes(blocks.kept);
+      use.working = Bytes(blocks.working);
+      use.stage = s;
+      if (use.total() > most.total()) most = use;
     }
   }
-  return use;
+  return most;
 }
 
 }  // namespace moeplan

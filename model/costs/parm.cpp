@@ -67,7 +67,7 @@ Program one_block(std::int64_t world) {
   Program program;
   program.world_size = world;
   program.blocks.push_back({.name = "collectives", .operations = {}});
-  program.sequence.push_back({.block = BlockId(0)});
+  program.stages.front().push_back({.block = BlockId(0)});
   return program;
 }
 

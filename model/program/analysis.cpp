@@ -42,8 +42,8 @@ void add_level(const Program& program, std::vector<const TimelineSpan*>& spans, 
     const auto c = static_cast<std::size_t>(op.op_class);
     sums.occurs[c] = true;
     sums.total[c] += times * duration(*span);
-    (op.communication() ? sums.communication : sums.compute) += times * duration(*span);
-    if (span->end <= span->start) continue;
+    (op.computes() ? sums.compute : sums.communication) += times * duration(*span);
+    if (span->end <= span->start || is_background(op.stream)) continue;
     edges.push_back({span->start, true, &op});
     edges.push_back({span->end, false, &op});
   }
@@ -63,7 +63,7 @@ void add_level(const Program& program, std::vector<const TimelineSpan*>& spans, 
     }
     now = edge.time;
     const std::int64_t change = edge.is_start ? 1 : -1;
-    if (!edge.operation->communication()) {
+    if (edge.operation->computes()) {
       computing += change;
       continue;
     }
@@ -125,39 +125,44 @@ Seconds RankTime::total(OpClass op_class) const { return find_time(*this, op_cla
 Seconds RankTime::exposed(OpClass op_class) const { return find_time(*this, op_class, &ClassTime::exposed); }
 
 std::vector<RankTime> rank_times(const Program& program, const Timeline& timeline) {
-  std::vector<std::vector<const TimelineSpan*>> spans(static_cast<std::size_t>(program.world_size));
-  for (const TimelineSpan& s : timeline.spans) spans[s.rank.index()].push_back(&s);
+  const auto recorded = static_cast<std::size_t>(program.world_size / timeline.alike);
+  std::vector<std::vector<const TimelineSpan*>> spans(recorded);
+  for (const TimelineSpan& s : timeline.spans) spans[timeline.place(s.rank)].push_back(&s);
   std::vector<RankTime> times;
   times.reserve(spans.size());
-  for (std::size_t r = 0; r < spans.size(); ++r) times.push_back(measured(program, timeline, RankId(r), spans[r]));
+  for (std::size_t i = 0; i < recorded; ++i) {
+    const RankId rank(i * static_cast<std::size_t>(timeline.alike));
+    times.push_back(measured(program, timeline, rank, spans[i]));
+  }
   return times;
 }
 
 RankTime rank_time(const Program& program, const Timeline& timeline, RankId rank) {
   std::vector<const TimelineSpan*> spans;
   for (const TimelineSpan& s : timeline.spans) {
-    if (s.rank == rank) spans.push_back(&s);
+    if (s.rank == timeline.recorded(rank)) spans.push_back(&s);
   }
   return measured(program, timeline, rank, spans);
 }
 
-RankId slowest_rank(const std::vector<RankTime>& times) {
+const RankTime& slowest_rank(const std::vector<RankTime>& times) {
   assert(!times.empty() && "a program has at least one rank");
   const auto before = [](const RankTime& a, const RankTime& b) {
     return std::tie(a.busy, a.compute) < std::tie(b.busy, b.compute);
   };
-  return std::max_element(times.begin(), times.end(), before)->rank;
+  return *std::max_element(times.begin(), times.end(), before);
 }
 
 std::vector<StreamUse> stream_use(const Program& program, const Timeline& timeline) {
-  const auto world = static_cast<std::size_t>(program.world_size);
+  const auto world = static_cast<std::size_t>(program.world_size / timeline.alike);
   std::array<std::vector<double>, kStreams> busy;
   std::array<bool, kStreams> used{};
   for (auto& b : busy) b.assign(world, 0.0);
   for (const TimelineSpan& s : timeline.spans) {
     const auto stream = static_cast<std::size_t>(operation_of(program, s).stream);
     used[stream] = true;
-    busy[stream][s.rank.index()] += duration(s) * static_cast<double>(timeline.occurrences(s)) * kSecondsPerPicosecond;
+    busy[stream][timeline.place(s.rank)] +=
+        duration(s) * static_cast<double>(timeline.occurrences(s)) * kSecondsPerPicosecond;
   }
   const double makespan = timeline.makespan.seconds().value();
   std::vector<StreamUse> out;

@@ -34,19 +34,20 @@ struct RankTime {
   bool operator==(const RankTime&) const = default;
 };
 
-/// Of all ranks, by RankId. Where several communications are exposed at once, the time is split equally among them.
-/// Spans inside a repeat and spans outside of it never overlap on a rank (it joins before and after each iteration), so
-/// each level is measured by itself. O(spans log spans).
+/// Of the recorded ranks (Timeline::alike), by RankId. Where several communications are exposed at once, the time is
+/// split equally among them. Spans inside a repeat and spans outside of it never overlap on a rank (it joins before and
+/// after each iteration), so each level is measured by itself. Background streams count in the totals; what of them is
+/// not hidden shows as Waits. O(spans log spans).
 [[nodiscard]] std::vector<RankTime> rank_times(const Program& program, const Timeline& timeline);
 
-/// Of one rank.
+/// Of any one rank.
 [[nodiscard]] RankTime rank_time(const Program& program, const Timeline& timeline, RankId rank);
 
-/// The rank that a report is about: the longest busy; ties: the longest computing, then the lowest id. `times` as of
-/// rank_times(), not empty.
-[[nodiscard]] RankId slowest_rank(const std::vector<RankTime>& times);
+/// That of the rank that a report is about: the longest busy; ties: the longest computing, then the lowest id. `times`
+/// as of rank_times(), not empty.
+[[nodiscard]] const RankTime& slowest_rank(const std::vector<RankTime>& times);
 
-/// A stream over all ranks. Utilisation is busy time over the makespan, 0 for an empty run.
+/// A stream over all recorded ranks. Utilisation is busy time over the makespan, 0 for an empty run.
 struct StreamUse {
   struct Summary {
     double min = 0;

@@ -31,13 +31,13 @@ struct Run {
 class Levels {
  public:
   Levels(const Program& program, const Timeline& timeline) : program_(program), timeline_(timeline) {
-    const auto world = static_cast<std::size_t>(program.world_size);
-    items_.assign(timeline.repeats.size() + 1, std::vector<std::vector<Item>>(world));
+    const auto recorded = static_cast<std::size_t>(program.world_size / timeline.alike);
+    items_.assign(timeline.repeats.size() + 1, std::vector<std::vector<Item>>(recorded));
     repeats_.resize(timeline.repeats.size() + 1);
     for (const TimelineSpan& s : timeline.spans) {
       std::vector<SimTime>& starts = starts_[{s.repeat, s.block, s.operation, s.rank}];
       if (s.end > s.start) {
-        items_[index(s.repeat)][s.rank.index()].push_back(
+        items_[index(s.repeat)][timeline.place(s.rank)].push_back(
             {s.start, s.end, &s, -1, static_cast<std::int64_t>(starts.size())});
       }
       starts.push_back(s.start);
@@ -57,7 +57,7 @@ class Levels {
   /// a dependency, else the operation before on the stream, else a repeat, else the block before. None: nothing did.
   [[nodiscard]] const Item* before(std::int32_t level, RankId rank, SimTime time,
                                    const std::optional<Run>& after) const {
-    const std::vector<Item>& spans = items_[index(level)][rank.index()];
+    const std::vector<Item>& spans = items_[index(level)][timeline_.place(rank)];
     const std::vector<Item>& repeats = repeats_[index(level)];
     const auto from = past(spans, time);
     const auto repeat = past(repeats, time);
@@ -81,7 +81,7 @@ class Levels {
 
   /// When the same run of the item's operation started on another rank; none where that was not recorded.
   [[nodiscard]] std::optional<SimTime> start_on(const Item& item, RankId rank) const {
-    const auto it = starts_.find({item.span->repeat, item.span->block, item.span->operation, rank});
+    const auto it = starts_.find({item.span->repeat, item.span->block, item.span->operation, timeline_.recorded(rank)});
     if (it == starts_.end() || item.run >= static_cast<std::int64_t>(it->second.size())) return std::nullopt;
     return it->second[static_cast<std::size_t>(item.run)];
   }
@@ -94,7 +94,7 @@ class Levels {
       const std::vector<Item>& spans = items_.front()[r];
       if (spans.empty() || spans.back().end <= end) continue;
       end = spans.back().end;
-      last = RankId(r);
+      last = spans.back().span->rank;
     }
     return last;
   }
@@ -169,7 +169,12 @@ class Walk {
     const SimTime start = std::max(s.start, from);
     reached_ = start;
     PathSegment like{rank, s.block, s.operation, Holder::Waiting, {}, start, {}, times};
-    if (!operation.communication()) {
+    if (!operation.communication() && !operation.computes()) {
+      like.duration = s.end - start;
+      add(like);
+      return rank;
+    }
+    if (operation.computes()) {
       add_stretches(like, holders_.of_computation(operation, rank, s.end - start),
                     compute_load(program_, operation, rank).flops);
       return rank;

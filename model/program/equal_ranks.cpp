@@ -60,6 +60,7 @@ bool note(const Program& program, const Operation& operation, SymmetryQuery& que
 }  // namespace
 
 std::optional<SymmetryQuery> symmetry_query(const Program& program) {
+  if (program.stages.size() > 1) return std::nullopt;
   SymmetryQuery query;
   for (const RoutingTable& table : program.routings) {
     if (!table.counts.is_uniform()) return std::nullopt;
@@ -76,6 +77,8 @@ std::optional<SymmetryQuery> symmetry_query(const Program& program) {
       for (const Slice& s : op.writes) {
         if (!even_slice(program, s)) return std::nullopt;
       }
+      const auto* send = std::get_if<Send>(&op.work);
+      if (send && program.group(send->group).size > 1) return std::nullopt;
       if (op.communication() && !note(program, op, query)) return std::nullopt;
     }
   }

@@ -47,9 +47,9 @@ std::int64_t members_per_node(const Program& program, const GroupFamily& family)
   return family.size % members == 0 ? members : 1;
 }
 
-std::vector<std::int64_t> block_counts(const Program& program) {
+std::vector<std::int64_t> block_counts(const Program& program, std::size_t stage) {
   std::vector<std::int64_t> counts(program.blocks.size(), 0);
-  count_blocks(program.sequence, 1, counts);
+  count_blocks(program.stages[stage], 1, counts);
   return counts;
 }
 

@@ -6,10 +6,11 @@
 // run exactly what the simulator prices. Size does not grow with ranks, layers or microbatches: ranks differ only
 // through their rows, process groups are given by size and stride, equal layers and microbatches are repeats.
 //
-// Semantics. A program is a sequence of blocks and repeats. A rank works through its sequence in order. Inside a block,
-// operations of one stream run in the order listed (FIFO), each also after those in its `after` list; different streams
-// overlap. A rank enters the next block (or the next iteration of a repeat) once all its operations of the previous one
-// have ended; ranks do not wait for each other except through communication.
+// Semantics. A program is a sequence of blocks and repeats; pipeline stages have a sequence each. A rank works through
+// its sequence in order. Inside a block, operations of one stream run in the order listed (FIFO), each also after those
+// in its `after` list; different streams overlap. A rank enters the next block (or the next iteration of a repeat) once
+// all its operations of the previous one have ended, those on background streams apart: these stay FIFO from block to
+// block and hold up nobody but a Wait. Ranks do not wait for each other except through communication.
 #pragma once
 
 #include <array>
@@ -39,6 +40,10 @@ struct GroupFamily {
   [[nodiscard]] RankId member(RankId r, std::int64_t position_in_group) const {
     return RankId(static_cast<std::int32_t>(r.value() + (position_in_group - position(r)) * stride));
   }
+  /// The member so many positions on, cyclically.
+  [[nodiscard]] RankId shifted(RankId r, std::int64_t shift) const {
+    return member(r, ((position(r) + shift) % size + size) % size);
+  }
   /// The member at position 0: names the group.
   [[nodiscard]] RankId base(RankId r) const { return member(r, 0); }
   bool operator==(const GroupFamily&) const = default;
@@ -49,7 +54,7 @@ using RoutingId = Id<struct RoutingTag>;
 /// Tokens to experts in the MoE layers of one kind. Each rank is the source of its own shard of tokens: where
 /// tensor-parallel ranks hold the same tokens, the shards of the group together are those tokens.
 struct RoutingTable {
-  RoutingCounts counts;
+  RoutingCounts counts;  // by source: a rank's place in its pipeline stage
   GroupId holders;  // position p of this family holds the p-th contiguous share of the experts (the first ones one more
                     // where they do not divide)
   bool operator==(const RoutingTable&) const = default;
@@ -110,9 +115,20 @@ struct Slice {
   bool operator==(const Slice&) const = default;
 };
 
-enum class Stream : std::uint8_t { Compute, Intra, Inter, Copy };
-inline constexpr std::array<std::pair<Stream, std::string_view>, 4> kStreamNames{
-    {{Stream::Compute, "compute"}, {Stream::Intra, "intra"}, {Stream::Inter, "inter"}, {Stream::Copy, "copy"}}};
+/// The last two are background streams.
+enum class Stream : std::uint8_t { Compute, Intra, Inter, Copy, Replicas, Pipeline };
+inline constexpr std::array<std::pair<Stream, std::string_view>, 6> kStreamNames{{{Stream::Compute, "compute"},
+                                                                                  {Stream::Intra, "intra"},
+                                                                                  {Stream::Inter, "inter"},
+                                                                                  {Stream::Copy, "copy"},
+                                                                                  {Stream::Replicas, "replicas"},
+                                                                                  {Stream::Pipeline, "pipeline"}}};
+
+/// The end of a block does not wait for its operations on such a stream. They may come after operations of the other
+/// streams, and others only through a Wait.
+[[nodiscard]] constexpr bool is_background(Stream stream) {
+  return stream == Stream::Replicas || stream == Stream::Pipeline;
+}
 
 /// C = A B in one of the forms below, A = reads[0], B = reads[1], C = writes[0]. `grouped`: one product per local
 /// expert, the routed operands cut by expert.
@@ -178,6 +194,30 @@ struct Communication {
   bool operator==(const Communication&) const = default;
 };
 
+/// Sends reads[0] to the member `shift` positions on in the group, cyclically. It begins when the sender reaches it:
+/// receivers have posted all their receives from the outset. On a background stream.
+struct Send {
+  GroupId group{};
+  std::int64_t shift = 1;
+  std::int32_t channel = 0;  // sends between two ranks on one channel arrive in their order
+  bool operator==(const Send&) const = default;
+};
+
+/// Ends when the bytes of the matching Send are there: of the n-th Receive of a channel from the member `shift`
+/// positions before, its n-th Send. Leaves writes[0].
+struct Receive {
+  GroupId group{};
+  std::int64_t shift = 1;
+  std::int32_t channel = 0;
+  bool operator==(const Receive&) const = default;
+};
+
+/// Ends when all the rank's operations listed before it on a background stream have ended.
+struct Wait {
+  Stream stream = Stream::Replicas;
+  bool operator==(const Wait&) const = default;
+};
+
 /// What an operation is for: the classes of the reports. Nothing but reports looks at it.
 enum class OpClass {
   Attention,
@@ -190,12 +230,15 @@ enum class OpClass {
   Combine,
   TensorParallel,
   ExpertSharding,
+  ContextParallel,
   Norm,
   Embedding,
+  Pipeline,
+  WeightGather,
   Gradient,
   Optimizer
 };
-inline constexpr std::array<std::pair<OpClass, std::string_view>, 14> kOpClassNames{
+inline constexpr std::array<std::pair<OpClass, std::string_view>, 17> kOpClassNames{
     {{OpClass::Attention, "attention"},
      {OpClass::DenseFfn, "dense_ffn"},
      {OpClass::Gate, "gate"},
@@ -206,8 +249,11 @@ inline constexpr std::array<std::pair<OpClass, std::string_view>, 14> kOpClassNa
      {OpClass::Combine, "combine"},
      {OpClass::TensorParallel, "tensor_parallel"},
      {OpClass::ExpertSharding, "expert_sharding"},
+     {OpClass::ContextParallel, "context_parallel"},
      {OpClass::Norm, "norm_and_add"},
      {OpClass::Embedding, "embedding_and_head"},
+     {OpClass::Pipeline, "pipeline"},
+     {OpClass::WeightGather, "weight_gather"},
      {OpClass::Gradient, "gradient_sync"},
      {OpClass::Optimizer, "optimizer"}}};
 
@@ -215,13 +261,15 @@ struct Operation {
   std::string name;  // for people: "dispatch", "expert up projection"
   OpClass op_class = OpClass::Attention;
   Stream stream = Stream::Compute;
-  std::variant<Gemm, AttentionCore, Kernel, Communication> work;
+  std::variant<Gemm, AttentionCore, Kernel, Communication, Send, Receive, Wait> work;
   std::vector<Slice> reads;
   std::vector<Slice> writes;
   std::vector<std::int32_t> after;  // indices of earlier operations of the block
   bool operator==(const Operation&) const = default;
 
   [[nodiscard]] const Communication* communication() const { return std::get_if<Communication>(&work); }
+  /// A product, attention or a kernel: what keeps the GPU busy.
+  [[nodiscard]] bool computes() const { return work.index() <= 2; }
 };
 
 using BlockId = Id<struct BlockTag>;
@@ -232,6 +280,7 @@ struct Block {
   /// Of a backward block: the forward block that it undoes, last run first. What that block wrote and this one reads
   /// before writing is kept, once for each of its runs in between.
   std::optional<BlockId> backward_of{};
+  std::optional<BlockId> variant_of{};  // it does what that block does, and what replicas exchange beside
   bool operator==(const Block&) const = default;
 };
 
@@ -254,10 +303,12 @@ struct Program {
   std::vector<GroupFamily> groups;  // by GroupId
   std::vector<RoutingTable> routings;  // by RoutingId
   std::vector<Buffer> buffers;         // by BufferId; every rank owns one of each
-  std::vector<Block> blocks;           // by BlockId; a block may occur at several places of the sequence
-  Sequence sequence;
+  std::vector<Block> blocks;           // by BlockId; a block may occur at several places
+  std::vector<Sequence> stages{1};     // what each of so many equal ranges of ranks runs, in order of rank
   bool operator==(const Program&) const = default;
 
+  [[nodiscard]] std::int64_t ranks_per_stage() const { return world_size / std::ssize(stages); }
+  [[nodiscard]] std::size_t stage_of(RankId r) const { return static_cast<std::size_t>(r.value() / ranks_per_stage()); }
   [[nodiscard]] const GroupFamily& group(GroupId id) const { return groups[id.index()]; }
   [[nodiscard]] const Buffer& buffer(BufferId id) const { return buffers[id.index()]; }
 };
@@ -265,7 +316,7 @@ struct Program {
 /// Members of a group of this family that share a node, where whole nodes do; else 1.
 [[nodiscard]] std::int64_t members_per_node(const Program& program, const GroupFamily& family);
 
-/// How often each block runs in the whole sequence, by BlockId.
-[[nodiscard]] std::vector<std::int64_t> block_counts(const Program& program);
+/// How often each block runs in a stage's whole sequence, by BlockId.
+[[nodiscard]] std::vector<std::int64_t> block_counts(const Program& program, std::size_t stage = 0);
 
 }  // namespace moeplan

@@ -17,12 +17,13 @@ RankOperation resolved(const Program& program, const Operation& operation, std::
   out.operation = index;
   out.reads = resolved(program, operation.reads, rank);
   out.writes = resolved(program, operation.writes, rank);
-  if (!operation.communication()) {
+  if (operation.computes()) {
     ComputeLoad load = compute_load(program, operation, rank);
     out.flops = load.flops;
     out.products = std::move(load.products);
     return out;
   }
+  if (!operation.communication()) return out;
   for (const Flow& f : flows_from(program, operation, rank)) out.sends.push_back({f.to, f.bytes});
   for (const Flow& f : flows_to(program, operation, rank)) out.receives.push_back({f.from, f.bytes});
   return out;

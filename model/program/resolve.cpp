@@ -14,7 +14,9 @@ namespace {
 /// Rows for one expert along the rest of a path.
 std::int64_t expert_rows(const Program& program, const RoutingTable& table, std::span<const RowStep> path, RankId rank,
                          ExpertId expert) {
-  if (path.empty()) return table.counts.at(rank, expert);
+  if (path.empty()) {
+    return table.counts.at(RankId(static_cast<std::int32_t>(rank.value() % table.counts.sources())), expert);
+  }
   const RowStep& step = path.front();
   const auto rest = path.subspan(1);
   switch (step.kind) {

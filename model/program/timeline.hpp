@@ -57,11 +57,20 @@ struct LinkHistory {
 
 struct Timeline {
   SimTime makespan;
+  SimTime joined_end;      // of the sequences: earlier than the makespan where background operations end last
+  std::int64_t alike = 1;  // spans are of the ranks 0, alike, 2 alike ... and hold for the alike - 1 after each, too
   std::vector<TimelineSpan> spans;  // by start, then rank, then operation
   std::vector<TimelineRepeat> repeats;
   std::vector<LinkUse> links;               // those that carried something, by id
   std::vector<LinkHistory> link_history{};  // of the links that were asked for, in that order
   bool operator==(const Timeline&) const = default;
+
+  /// The rank whose spans hold for `rank`.
+  [[nodiscard]] RankId recorded(RankId rank) const {
+    return RankId(static_cast<std::int32_t>(rank.value() - rank.value() % alike));
+  }
+  /// The place of a recorded rank among those.
+  [[nodiscard]] std::size_t place(RankId rank) const { return static_cast<std::size_t>(rank.value() / alike); }
 
   /// How many times a span occurs.
   [[nodiscard]] std::int64_t occurrences(const TimelineSpan& span) const;

@@ -46,6 +46,14 @@ class TraceWriter {
     if (ranks_.empty()) ranks_ = default_traced_ranks(program.world_size, options.node_of_rank);
     shown_.assign(static_cast<std::size_t>(program.world_size), false);
     for (const RankId r : ranks_) shown_[r.index()] = true;
+    for (const TimelineSpan& s : timeline.spans) {
+      for (std::int64_t i = 0; i < timeline.alike; ++i) {
+        const RankId rank(static_cast<std::int32_t>(s.rank.value() + i));
+        if (!shown_[rank.index()]) continue;
+        spans_.push_back(s);
+        spans_.back().rank = rank;
+      }
+    }
   }
 
   std::string text() {
@@ -105,10 +113,19 @@ class TraceWriter {
       std::string name = fmt::format("rank {}", r.value());
       if (r.index() < options_.node_of_rank.size()) name += fmt::format(" (node {})", options_.node_of_rank[r.index()]);
       process(pid_of(r), name);
-      for (const auto& [stream, stream_name] : kStreamNames) thread(pid_of(r), tid_of(stream), stream_name);
+      for (const auto& [stream, stream_name] : kStreamNames) {
+        if (!is_background(stream) || uses(stream)) thread(pid_of(r), tid_of(stream), stream_name);
+      }
     }
     if (!timeline_.repeats.empty()) process(repeats_pid(), "repeats");
     if (!options_.links.empty()) process(links_pid(), "links");
+  }
+
+  bool uses(Stream stream) const {
+    return std::any_of(program_.blocks.begin(), program_.blocks.end(), [&](const Block& b) {
+      return std::any_of(b.operations.begin(), b.operations.end(),
+                         [&](const Operation& op) { return op.stream == stream; });
+    });
   }
 
   void process(std::int64_t pid, std::string_view name) {
@@ -142,7 +159,7 @@ class TraceWriter {
       d.args += fmt::format(",\"collective\":\"{}\",\"group\":{}", name_of(kCollectiveNames, c->collective),
                             json_text(program_.group(c->group).name));
       describe_traffic(op, s.rank, d);
-    } else {
+    } else if (op.computes()) {
       const ComputeLoad load = compute_load(program_, op, s.rank);
       if (load.flops > 0) d.args += fmt::format(",\"flops\":{}", load.flops);
       d.args += fmt::format(",\"bytes\":{}", load.bytes);
@@ -170,8 +187,7 @@ class TraceWriter {
 
   void spans() {
     std::map<std::tuple<BlockId, std::int32_t, RankId>, std::int64_t> runs;
-    for (const TimelineSpan& s : timeline_.spans) {
-      if (!shown_[s.rank.index()]) continue;
+    for (const TimelineSpan& s : spans_) {
       const Described& d = described(s);
       next_event();
       add("{{\"ph\":\"X\",{},\"pid\":{},\"tid\":{},", d.head, pid_of(s.rank), tid_of(operation_of(s).stream));
@@ -242,7 +258,8 @@ class TraceWriter {
   const Timeline& timeline_;
   const TraceOptions& options_;
   std::vector<RankId> ranks_;
-  std::vector<bool> shown_;  // by RankId
+  std::vector<bool> shown_;          // by RankId
+  std::vector<TimelineSpan> spans_;  // of the ranks that are shown
   std::map<std::tuple<BlockId, std::int32_t, RankId>, Described> described_;
   std::map<RunOf, const TimelineSpan*> communications_;
   fmt::memory_buffer out_;

@@ -15,6 +15,7 @@ struct Degrees {
   std::int64_t esp = 1;  // shards of one expert (N_ESP; Megatron's expert-tensor-parallel size)
 
   [[nodiscard]] std::int64_t world() const { return pp * dp * cp * tp; }
+  [[nodiscard]] std::int64_t ranks_per_stage() const { return dp * cp * tp; }
   bool operator==(const Degrees&) const = default;
 };
 

@@ -144,5 +144,8 @@ struct ParameterCounts {
 [[nodiscard]] std::int64_t attention_parameters(const ModelSpec& model);
 [[nodiscard]] std::int64_t ffn_parameters(const Ffn& ffn, std::int64_t hidden_size);
 [[nodiscard]] std::int64_t router_parameters(const Moe& moe, std::int64_t hidden_size);
+/// Of a whole layer, the routed experts apart; of the output projection, 0 where it is the input embedding.
+[[nodiscard]] std::int64_t dense_parameters(const ModelSpec& model, const LayerSpec& layer);
+[[nodiscard]] std::int64_t head_parameters(const ModelSpec& model);
 
 }  // namespace moeplan

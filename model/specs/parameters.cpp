@@ -122,6 +122,17 @@ ParameterCounts count_parameters(const ModelSpec& model) {
           .mtp = count.mtp()};
 }
 
+std::int64_t dense_parameters(const ModelSpec& model, const LayerSpec& layer) {
+  LayerSpec without = layer;
+  if (auto* moe = std::get_if<Moe>(&without.ffn)) moe->top_k = 0;
+  return Count<std::int64_t>{model}.layer(without, /*active_only=*/true);
+}
+
+std::int64_t head_parameters(const ModelSpec& model) {
+  return (model.tied_embeddings ? 0 : model.vocab_size * model.hidden_size) +
+         (model.lm_head_bias ? model.vocab_size : 0);
+}
+
 std::int64_t attention_parameters(const ModelSpec& model) { return Count<std::int64_t>{model}.attention(); }
 
 std::int64_t ffn_parameters(const Ffn& ffn, std::int64_t hidden_size) {

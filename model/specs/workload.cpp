@@ -56,11 +56,11 @@ Workload read_workload(const Node& document, std::int64_t learned_positions) {
   w.dtype = reader.choice<Dtype>("dtype", kDtypeNames);
   if (w.mode == Mode::Train) {
     w.recompute = reader.choice<Recompute>("recompute", kRecomputeNames);
-    w.zero_stage = reader.integer("zero_stage", 0, 1);
+    w.zero_stage = reader.integer("zero_stage", 0, 3);
     w.optimizer = reader.choice<Optimizer>("optimizer", kOptimizerNames);
   } else {  // nothing is kept for a backward pass, nothing is updated
     w.recompute = reader.choice_or<Recompute>("recompute", Recompute::None, kRecomputeNames);
-    w.zero_stage = reader.integer_or("zero_stage", 0, 0, 1);
+    w.zero_stage = reader.integer_or("zero_stage", 0, 0, 3);
     w.optimizer = reader.choice_or<Optimizer>("optimizer", Optimizer::Adam, kOptimizerNames);
   }
   if (reader.find("capacity_factor") && !is_word(reader, "capacity_factor", "none")) {

@@ -34,7 +34,7 @@ struct Workload {
   Mode mode;
   Dtype dtype;  // of activations and of the weights that multiply them
   Recompute recompute;
-  std::int64_t zero_stage;  // 0: replicated, 1: optimizer states are sharded over data-parallel ranks
+  std::int64_t zero_stage;  // sharded over data-parallel ranks: 1: optimizer states, 2: gradients too, 3: weights too
   Optimizer optimizer;
   std::optional<double>
       capacity_factor;      // f: every expert takes exactly ceil(k f tokens / E) rows a source; none: dropless

@@ -27,7 +27,7 @@ Program program(std::int64_t world) {
        {operation(OpClass::Expert, Stream::Compute, false), operation(OpClass::Dispatch, Stream::Inter, true),
         operation(OpClass::TensorParallel, Stream::Intra, true),
         operation(OpClass::Attention, Stream::Compute, false)}});
-  p.sequence.push_back({.block = BlockId(0)});
+  p.stages.front().push_back({.block = BlockId(0)});
   return p;
 }
 
@@ -122,7 +122,7 @@ TEST_CASE("ranks are summed up") {
     CHECK(use[1].utilisation.mean == Approx(10 / 4.0 / 50));
   }
   SECTION("the slowest is rank 1 because 1, 2 and 3 are busy for 30 ps, 1 and 3 compute longest, and 1 is lowest") {
-    CHECK(slowest_rank(rank_times(p, t)) == RankId(1));
+    CHECK(slowest_rank(rank_times(p, t)).rank == RankId(1));
   }
   SECTION("all ranks at once are the ranks one by one") {
     const std::vector<RankTime> all = rank_times(p, t);

@@ -83,7 +83,7 @@ TEST_CASE("the path goes back along what ended when an operation began") {
     add(p, test::kernel_of(p, 3 * kMicrosecond, Stream::Copy));
     add(p, test::kernel_of(p, 1 * kMicrosecond));
     p.blocks.push_back({.name = "second", .operations = {}});
-    p.sequence.push_back({.block = BlockId(1)});
+    p.stages.front().push_back({.block = BlockId(1)});
     add(p, test::kernel_of(p, 2 * kMicrosecond));
     t.spans = {span(0, 0, 0, 3), span(0, 1, 0, 1), span(0, 0, 3, 5, -1, 1)};
     t.makespan = us(5);
@@ -153,7 +153,7 @@ TEST_CASE("iterations that are copies count as often as they are") {
   }
   const Sequence inner{{.block = BlockId(2)}};
   const Sequence outer{{.block = BlockId(1)}, {.block = {}, .count = 2, .body = inner}};
-  p.sequence = {{.block = BlockId(0)}, {.block = {}, .count = 3, .body = outer}, {.block = BlockId(0)}};
+  p.stages.front() = {{.block = BlockId(0)}, {.block = {}, .count = 3, .body = outer}, {.block = BlockId(0)}};
   Timeline t;
   t.repeats = {{1, 2, us(9), us(6)}, {-1, 3, us(4), us(17)}};
   for (const int r : {0, 1}) {

@@ -17,7 +17,7 @@ TEST_CASE("the DDL-roofline is computation over communication, and what overlap 
   gemm.reads = {m, m};
   gemm.writes = {m};
   p.blocks.back().operations = {gemm};
-  p.sequence = {{.block = {}, .count = 3, .body = {{.block = BlockId(0)}}}};
+  p.stages.front() = {{.block = {}, .count = 3, .body = {{.block = BlockId(0)}}}};
   const double flops = 3 * 2e6;
   RankTime slowest{};
   slowest.compute = Seconds(6e-6);

@@ -103,7 +103,7 @@ TEST_CASE("activations are what a forward block writes and its backward block re
   // Two microbatches of five layers.
   const Sequence layers{{.block = {}, .count = 5, .body = {{.block = BlockId(0)}}},
                         {.block = {}, .count = 5, .body = {{.block = BlockId(1)}}}};
-  p.sequence = {{.block = {}, .count = 2, .body = layers}};
+  p.stages.front() = {{.block = {}, .count = 2, .body = layers}};
   const MemoryUse m = memory_use(p, mixtral(), training(), {}, 2);
   CHECK(m.activations.value() == 5 * 1000);  // of one microbatch
   CHECK(m.working.value() == 300);           // of the largest block

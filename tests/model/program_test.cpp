@@ -48,7 +48,7 @@ TEST_CASE("blocks are counted through nested repeats") {
   const Step a{.block = BlockId(0)}, b{.block = BlockId(1)}, c{.block = BlockId(2)};
   const Step inner{.block = {}, .count = 5, .body = {b, a}};
   const Step outer{.block = {}, .count = 3, .body = {a, inner, b}};
-  p.sequence = {a, outer, c};
+  p.stages.front() = {a, outer, c};
   CHECK(block_counts(p) == std::vector<std::int64_t>{1 + 3 * (1 + 5), 3 * (5 + 1), 1, 0});
 }
 

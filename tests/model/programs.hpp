@@ -51,7 +51,7 @@ inline Program moe_program(std::int64_t world, std::int64_t ep, RoutingCounts co
   reduce.work = Communication{.collective = Collective::AllReduce, .group = GroupId(1)};
   reduce.reads = reduce.writes = {{BufferId(5), Rows::fixed(1 << 20)}};
   p.blocks = {{"layer", {dispatch, expert, combine}}, {"update", {reduce}}};
-  p.sequence = {{.block = {}, .count = layers, .body = {{.block = BlockId(0)}}}, {.block = BlockId(1)}};
+  p.stages.front() = {{.block = {}, .count = layers, .body = {{.block = BlockId(0)}}}, {.block = BlockId(1)}};
   return p;
 }
 

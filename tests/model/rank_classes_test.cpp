@@ -110,7 +110,7 @@ TEST_CASE("ranks at different places of the cluster are apart") {
   }
   SECTION("traffic that stays in the node does not see it") {
     Program p = moe_program(16, 8, RoutingCounts::uniform(16, 16, 32));
-    p.sequence.pop_back();
+    p.stages.front().pop_back();
     CHECK(members(rank_classes(p, cluster)) == Members{range(0, 16)});
   }
   SECTION("12 ranks on one and a half nodes: only 4 of the first have a peer on their rail, so three classes") {

@@ -53,7 +53,7 @@ Program one_collective(Collective collective, std::int64_t n, std::int64_t bytes
   op.work = Communication{.collective = collective, .group = GroupId(0)};
   op.reads = op.writes = {{BufferId(0), Rows::fixed(bytes)}};
   p.blocks = {{"b", {op}}};
-  p.sequence = {{.block = BlockId(0)}};
+  p.stages.front() = {{.block = BlockId(0)}};
   return p;
 }
 

@@ -33,7 +33,7 @@ Program program(std::int64_t world) {
   dispatch.reads = {{BufferId(0), Rows::fixed(16 * world)}};
   dispatch.writes = {{BufferId(2), Rows::fixed(16 * world)}};
   p.blocks = {{"layer", {gemm, dispatch}}};
-  p.sequence = {{.block = BlockId(0)}};
+  p.stages.front() = {{.block = BlockId(0)}};
   return p;
 }
 

@@ -81,7 +81,7 @@ TEST_CASE("a link's history says when it carried how much") {
           std::vector<RatePoint>{{us(0), BytesPerSecond(h.segments[0].bytes / 3e-6)}, {us(3), BytesPerSecond(0)}});
   }
   SECTION("5 times: the first as it is, then 30 kB in each 7 us") {
-    p.sequence = {Step{.block = {}, .count = 5, .body = {{.block = BlockId(0)}}}};
+    p.stages.front() = {Step{.block = {}, .count = 5, .body = {{.block = BlockId(0)}}}};
     const Timeline t = simulate(p, cluster, {.watch = all_links(cluster)});
     const std::vector<RatePoint> rates = link_rates(t, t.link_history[2]);
     REQUIRE(rates.size() == 4);

@@ -63,9 +63,9 @@ inline Program random_program(std::int64_t world, bool skewed, std::int64_t rank
   }
   const auto block = [&] { return Step{.block = BlockId(static_cast<std::int32_t>(pick(0, blocks - 1)))}; };
   const Sequence inner{block(), block()};
-  p.sequence = {block(),
-                Step{.block = {}, .count = pick(0, 4), .body = {block(), {.count = pick(1, 3), .body = inner}}},
-                block()};
+  p.stages.front() = {block(),
+                      Step{.block = {}, .count = pick(0, 4), .body = {block(), {.count = pick(1, 3), .body = inner}}},
+                      block()};
   return p;
 }
 

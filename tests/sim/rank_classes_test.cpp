@@ -30,7 +30,7 @@ Cluster cluster(std::int64_t world, bool rails) {
 std::vector<std::tuple<BlockId, std::int32_t, std::int64_t, std::int64_t>> spans_of(const Timeline& t, RankId rank) {
   std::vector<std::tuple<BlockId, std::int32_t, std::int64_t, std::int64_t>> out;
   for (const TimelineSpan& s : t.spans) {
-    if (s.rank == rank) out.emplace_back(s.block, s.operation, s.start.picoseconds(), s.end.picoseconds());
+    if (s.rank == t.recorded(rank)) out.emplace_back(s.block, s.operation, s.start.picoseconds(), s.end.picoseconds());
   }
   return out;
 }

@@ -68,7 +68,7 @@ TEST_CASE("streams are FIFO and operations wait for their dependencies") {
     add(p, test::kernel_of(p, 3 * kMicrosecond));
     add(p, test::kernel_of(p, 2 * kMicrosecond, Stream::Copy));
     p.blocks.push_back({.name = "second", .operations = {}});
-    p.sequence.push_back({.block = BlockId(1)});
+    p.stages.front().push_back({.block = BlockId(1)});
     add(p, test::kernel_of(p, 1 * kMicrosecond, Stream::Copy));
     CHECK(simulate(p, cluster).makespan == us(4));
   }
@@ -235,13 +235,13 @@ TEST_CASE("equal iterations are simulated once") {
   Program p = test::one_block(2, {{"g", 2, 1}});
   add(p, test::kernel_of(p, 3 * kMicrosecond));
   add(p, test::collective_of(p, Collective::AllToAll, GroupId(0), 2'000'000, Stream::Inter, {0}));
-  p.sequence = {Step{.block = {}, .count = 1'000'000'000, .body = {{.block = BlockId(0)}}}};
+  p.stages.front() = {Step{.block = {}, .count = 1'000'000'000, .body = {{.block = BlockId(0)}}}};
   const Timeline t = simulate(p, cluster);
   CHECK(t.makespan.picoseconds() == 1'000'000'000 * us(103).picoseconds());
   CHECK(t.spans.size() == 4);
   CHECK(t.occurrences(t.spans.front()) == 1'000'000'000);
   SECTION("a run beyond simulated time is refused, not wrapped around") {
-    p.sequence.front().count = std::int64_t{1} << 62;
+    p.stages.front().front().count = std::int64_t{1} << 62;
     CHECK_THROWS_AS(simulate(p, cluster), InputError);
   }
 }

@@ -1,0 +1,262 @@
+#include "model/costs/block_price.hpp"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "model/costs/communication.hpp"
+#include "model/costs/compute.hpp"
+#include "model/program/equal_ranks.hpp"
+#include "model/program/resolve.hpp"
+#include "model/specs/rank_routes.hpp"
+
+namespace moeplan {
+
+namespace {
+
+constexpr std::size_t kStreams = kStreamNames.size();
+constexpr auto kReplicas = static_cast<std::size_t>(Stream::Replicas);
+
+/// A rank's traffic in one communication, by link: small, so a list.
+class LinkLoad {
+ public:
+  explicit LinkLoad(std::size_t links) : bytes_(links, 0.0) {}
+  void add(LinkId link, double bytes) {
+    if (bytes_[link.index()] == 0) touched_.push_back(link);
+    bytes_[link.index()] += bytes;
+  }
+  [[nodiscard]] double slowest(const Topology& topology) const {
+    double time = 0;
+    for (const LinkId l : touched_) {
+      time = std::max(time, bytes_[l.index()] / topology.links[l.index()].bandwidth.value());
+    }
+    return time;
+  }
+  [[nodiscard]] const std::vector<LinkId>& touched() const { return touched_; }
+  [[nodiscard]] double on(LinkId link) const { return bytes_[link.index()]; }
+  void clear() {
+    for (const LinkId l : touched_) bytes_[l.index()] = 0;
+    touched_.clear();
+  }
+
+ private:
+  std::vector<double> bytes_;
+  std::vector<LinkId> touched_;
+};
+
+/// Times of one operation by rank: alone, and with all ranks that do the same.
+struct OperationTimes {
+  std::vector<double> alone;  // a lower bound on each rank's part
+  std::vector<double> together;
+};
+
+}  // namespace
+
+class BlockPricer::State {
+ public:
+  State(const Program& program, const Cluster& cluster)
+      : program_(program),
+        cluster_(cluster),
+        routes_(cluster),
+        all_(cluster.topology.links.size()),
+        own_(cluster.topology.links.size()),
+        view_(equal_ranks_view(program, cluster)),
+        prices_(program.blocks.size()) {}
+
+  const BlockPrice& price(BlockId id) {
+    std::optional<BlockPrice>& known = prices_[id.index()];
+    if (!known) known = make(program_.blocks[id.index()]);
+    return *known;
+  }
+
+  std::string link_name(std::size_t index) const {
+    std::size_t l = index;
+    if (view_) {
+      const auto& orbits = view_->orbit_of_link;
+      l = static_cast<std::size_t>(std::find(orbits.begin(), orbits.end(), static_cast<std::int32_t>(index)) -
+                                   orbits.begin());
+    }
+    return cluster_.topology.link_name(LinkId(l));
+  }
+
+  /// Ranks to look at: rank 0 stands for all where all are equal.
+  std::size_t ranks() const { return view_ ? 1 : static_cast<std::size_t>(program_.world_size); }
+
+ private:
+  /// Longest chains of the block on every rank, from its start: along dependencies and streams.
+  BlockPrice make(const Block& block) {
+    const std::size_t world = ranks(), operations = block.operations.size();
+    BlockPrice price;
+    price.alone.assign(world, 0.0);
+    price.background.assign(world, 0.0);
+    price.compute.assign(world * kStreams, 0.0);
+    std::vector<double> background_together(world, 0.0);
+    link_seconds_.assign(view_ ? view_->capacity.size() : cluster_.topology.links.size(), 0.0);
+    std::vector<double> alone(world * operations, 0.0), together(world * operations, 0.0);
+    std::array<std::int64_t, kStreams> last{};  // the operation before on each stream
+    last.fill(-1);
+    for (std::size_t i = 0; i < operations; ++i) {
+      const Operation& op = block.operations[i];
+      const auto stream = static_cast<std::size_t>(op.stream);
+      OperationTimes c;
+      if (op.communication()) {
+        c = view_ ? equal_ranks(op) : communication(op);
+      } else if (op.computes()) {
+        for (std::size_t r = 0; r < world; ++r) {
+          c.alone.push_back(compute_time(program_, op, RankId(r), cluster_.gpu).value());
+          price.compute[r * kStreams + stream] += c.alone.back();
+        }
+        c.together = c.alone;
+        share_gpus(c.together);
+      } else {
+        c = {std::vector<double>(world, 0.0), std::vector<double>(world, 0.0)};
+      }
+      double first_alone = 0, first_together = 0;
+      for (std::size_t r = 0; r < world; ++r) {
+        double start_alone = 0, start_together = 0;
+        const auto follow = [&](std::int64_t before) {
+          const std::size_t at = r * operations + static_cast<std::size_t>(before);
+          start_alone = std::max(start_alone, alone[at]);
+          start_together = std::max(start_together, together[at]);
+        };
+        for (const std::int32_t a : op.after) follow(a);
+        if (last[stream] >= 0 && !is_background(op.stream)) follow(last[stream]);
+        first_alone = r == 0 ? start_alone : std::min(first_alone, start_alone);
+        first_together = std::max(first_together, start_together);
+        const double own = c.alone[r], shared = c.together[r];
+        const std::size_t at = r * operations + i;
+        alone[at] = start_alone + own;
+        together[at] = start_together + shared;
+        if (is_background(op.stream)) {
+          if (stream != kReplicas) continue;
+          price.background[r] += own;
+          background_together[r] += shared;
+          continue;
+        }
+        price.alone[r] = std::max(price.alone[r], alone[at]);
+        price.together = std::max(price.together, together[at]);
+      }
+      if (std::holds_alternative<Send>(op.work)) {
+        price.sends_alone.emplace_back(static_cast<std::int32_t>(i), first_alone);
+        price.sends_together.emplace_back(static_cast<std::int32_t>(i), first_together);
+      }
+      last[stream] = static_cast<std::int64_t>(i);
+    }
+    price.background_together = *std::max_element(background_together.begin(), background_together.end());
+    price.link_seconds = link_seconds_;
+    return price;
+  }
+
+  /// How long an operation of the GPU's ranks takes on each where all of them begin it together: of equal parts, each
+  /// has had min(own, theirs) of every other one by its end.
+  void share_gpus(std::vector<double>& times) const {
+    if (cluster_.ranks_per_gpu == 1) return;
+    const auto shared_by = static_cast<std::size_t>(cluster_.ranks_per_gpu);
+    const std::vector<double> alone = times;
+    for (std::size_t r = 0; r < times.size(); ++r) {
+      const std::size_t first = r - r % shared_by, last = std::min(first + shared_by, times.size());
+      times[r] = 0;
+      for (std::size_t other = first; other < last; ++other) times[r] += std::min(alone[r], alone[other]);
+    }
+  }
+
+  /// All ranks are in it at once, so the load of all of them on a link bounds each one's time too.
+  OperationTimes equal_ranks(const Operation& op) {
+    const RankId rank(0);
+    const CommunicationCost cost = communication_cost(program_, op, rank, cluster_);
+    std::vector<double> load(view_->capacity.size(), 0.0);
+    double sent = 0, most = 0, least_latency = 0, latency = 0;
+    bool first = true;
+    for (const Flow& flow : flows_from(program_, op, rank)) {
+      const auto bytes = static_cast<double>(flow.bytes);
+      const SymmetricView::Way& way = view_->ways[static_cast<std::size_t>(view_->way_to[flow.to.index()])];
+      for (const auto& [orbit, share] : way.orbits) load[static_cast<std::size_t>(orbit)] += bytes * share;
+      sent += bytes;
+      if (!cost.add_route_latency) continue;
+      latency = std::max(latency, way.latency.value());
+      least_latency = first ? way.latency.value() : std::min(least_latency, way.latency.value());
+      first = false;
+    }
+    for (std::size_t o = 0; o < load.size(); ++o) {
+      if (load[o] == 0) continue;
+      link_seconds_[o] += load[o] / view_->capacity[o];
+      most = std::max(most, load[o] / view_->capacity[o]);
+    }
+    if (cost.rate_cap) most = std::max(most, sent / cost.rate_cap->value());
+    return {{cost.startup.value() + least_latency + most}, {cost.startup.value() + latency + most}};
+  }
+
+  OperationTimes communication(const Operation& op) {
+    const auto world = static_cast<std::size_t>(program_.world_size);
+    const GroupFamily& family = program_.group(op.communication()->group);
+    OperationTimes out{std::vector<double>(world, 0.0), std::vector<double>(world, 0.0)};
+    std::vector<double> startup(world, 0.0), capped(world, 0.0);
+    all_.clear();
+    for (std::size_t r = 0; r < world; ++r) {
+      if (family.base(RankId(r)) != RankId(r)) continue;
+      price_group(op, RankId(r), out.alone, startup, capped);
+    }
+    const double links = all_.slowest(cluster_.topology);
+    for (std::size_t r = 0; r < world; ++r) out.together[r] = startup[r] + std::max(links, capped[r]);
+    return out;
+  }
+
+  void price_group(const Operation& op, RankId base, std::vector<double>& alone, std::vector<double>& startup,
+                   std::vector<double>& capped) {
+    const GroupFamily& family = program_.group(op.communication()->group);
+    const std::vector<Flow> flows = group_flows(program_, op, base);
+    const CommunicationCost cost = communication_cost(program_, op, base, cluster_);
+    const auto size = static_cast<std::size_t>(family.size);
+    std::vector<double> out(size, 0.0), in(size, 0.0), latency(size, 0.0);
+    std::vector<std::optional<double>> least_latency(size);  // none without a flow; that of a route may be zero
+    std::vector<std::vector<std::pair<LinkId, double>>> loads(size);
+    for (const Flow& flow : flows) {
+      const auto bytes = static_cast<double>(flow.bytes);
+      const Route& route = routes_.between(flow.from, flow.to);
+      const auto from = static_cast<std::size_t>(family.position(flow.from));
+      const auto to = static_cast<std::size_t>(family.position(flow.to));
+      out[from] += bytes;
+      in[to] += bytes;
+      for (const RouteLink& l : route.links) {
+        all_.add(l.link, bytes * l.share);
+        link_seconds_[l.link.index()] += bytes * l.share / cluster_.topology.links[l.link.index()].bandwidth.value();
+        loads[from].emplace_back(l.link, bytes * l.share);
+        if (to != from) loads[to].emplace_back(l.link, bytes * l.share);
+      }
+      if (!cost.add_route_latency) continue;
+      for (const std::size_t end : {from, to}) {
+        latency[end] = std::max(latency[end], route.latency.value());
+        least_latency[end] = std::min(least_latency[end].value_or(route.latency.value()), route.latency.value());
+      }
+    }
+    for (std::size_t p = 0; p < size; ++p) {
+      const std::size_t r = family.member(base, static_cast<std::int64_t>(p)).index();
+      own_.clear();
+      for (const auto& [link, bytes] : loads[p]) own_.add(link, bytes);
+      const double most = std::max(out[p], in[p]);
+      capped[r] = cost.rate_cap ? most / cost.rate_cap->value() : 0.0;
+      // All of the rank's flows wait at least the shortest of their latencies.
+      alone[r] =
+          cost.startup.value() + least_latency[p].value_or(0) + std::max(own_.slowest(cluster_.topology), capped[r]);
+      startup[r] = cost.startup.value() + latency[p];
+    }
+  }
+
+  const Program& program_;
+  const Cluster& cluster_;
+  RankRoutes routes_;
+  LinkLoad all_, own_;
+  const SymmetricView* view_;         // where all ranks are equal
+  std::vector<double> link_seconds_;  // of the block being priced
+  std::vector<std::optional<BlockPrice>> prices_;
+};
+
+BlockPricer::BlockPricer(const Program& program, const Cluster& cluster)
+    : state_(std::make_unique<State>(program, cluster)) {}
+BlockPricer::~BlockPricer() = default;
+
+const BlockPrice& BlockPricer::price(BlockId block) { return state_->price(block); }
+std::size_t BlockPricer::ranks() const { return state_->ranks(); }
+std::string BlockPricer::link_name(std::size_t index) const { return state_->link_name(index); }
+
+}  // namespace moeplan

@@ -1,0 +1,42 @@
+// What one run of each block of a Program costs: for the closed form and the lower bounds of estimate().
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "model/program/program.hpp"
+#include "model/specs/cluster.hpp"
+
+namespace moeplan {
+
+/// One run of a block. Ranks: all, or rank 0 for all where all are equal. In seconds.
+struct BlockPrice {
+  std::vector<double> alone;         // by rank: the longest chain, every operation alone on an idle machine
+  double together = 0;               // of the slowest rank, all groups of a communication on the links at once
+  std::vector<double> background;    // by rank: the replicas' stream, alone
+  double background_together = 0;    // the same of the slowest rank, together
+  std::vector<double> compute;       // by rank and stream: computations
+  std::vector<double> link_seconds;  // traffic over bandwidth, by link or orbit
+  std::vector<std::pair<std::int32_t, double>> sends_alone;  // operation, and when a rank reaches it at the earliest
+  std::vector<std::pair<std::int32_t, double>> sends_together;
+};
+
+/// Prices blocks when asked; `program` (of one stage's ranks) and `cluster` must outlive it. For one thread.
+class BlockPricer {
+ public:
+  BlockPricer(const Program& program, const Cluster& cluster);
+  ~BlockPricer();
+
+  [[nodiscard]] const BlockPrice& price(BlockId block);
+  /// How many ranks prices are of.
+  [[nodiscard]] std::size_t ranks() const;
+  /// "from -> to" of a link that this index of link_seconds stands for.
+  [[nodiscard]] std::string link_name(std::size_t index) const;
+
+ private:
+  class State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace moeplan

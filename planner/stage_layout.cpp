@@ -1,0 +1,105 @@
+#include "planner/stage_layout.hpp"
+
+#include <algorithm>
+#include <cassert>
+
+#include "model/costs/model_flops.hpp"
+
+namespace moeplan {
+
+namespace {
+
+/// First layer of each part if no part may exceed `most`, the last parts filled first; empty where that is impossible.
+std::vector<std::size_t> cuts(const std::vector<double>& cost, double head, std::size_t parts, double most) {
+  std::vector<std::size_t> first(parts);
+  std::size_t end = cost.size();
+  for (std::size_t p = parts; p-- > 0;) {
+    double sum = p + 1 == parts ? head : 0;
+    std::size_t begin = end;
+    while (begin > p && sum + cost[begin - 1] <= most) sum += cost[--begin];  // leaves one layer for each part before
+    if (begin == end) return {};
+    first[p] = end = begin;
+  }
+  return end == 0 ? first : std::vector<std::size_t>{};
+}
+
+}  // namespace
+
+std::vector<StagePart> stage_parts(const ModelSpec& model, std::int64_t sequence_length, std::int64_t parts) {
+  std::vector<LayerSpec> layers;
+  for (const LayerRun& run : model.layers) {
+    for (std::int64_t i = 0; i < run.repeat; ++i) layers.insert(layers.end(), run.pattern.begin(), run.pattern.end());
+  }
+  assert(parts >= 1 && static_cast<std::size_t>(parts) <= layers.size());
+  ModelSpec one = model;
+  one.layers.clear();
+  const double head = forward_flops_per_token(one, sequence_length);
+  std::vector<double> cost;
+  double most = 0, least = 0;
+  for (const LayerSpec& layer : layers) {
+    one.layers = {{1, {layer}}};
+    cost.push_back(forward_flops_per_token(one, sequence_length) - head);
+    least = std::max(least, cost.back());
+    most += cost.back();
+  }
+  most += head;
+  const auto count = static_cast<std::size_t>(parts);
+  std::vector<std::size_t> first = cuts(cost, head, count, most);
+  for (int i = 0; i < 60 && count > 1; ++i) {
+    const double middle = (least + most) / 2;
+    std::vector<std::size_t> found = cuts(cost, head, count, middle);
+    (found.empty() ? least : most) = middle;
+    if (!found.empty()) first = std::move(found);
+  }
+  std::vector<StagePart> out(count);
+  for (std::size_t p = 0; p < count; ++p) {
+    const std::size_t end = p + 1 < count ? first[p + 1] : layers.size();
+    out[p].layers.assign(layers.begin() + static_cast<std::ptrdiff_t>(first[p]),
+                         layers.begin() + static_cast<std::ptrdiff_t>(end));
+  }
+  out.front().embedding = true;
+  out.back().head = true;
+  return out;
+}
+
+std::vector<StageParameters> stage_parameters(const ModelSpec& model, std::int64_t sequence_length,
+                                              const Degrees& degrees, std::int64_t virtual_stages) {
+  std::vector<StageParameters> stages(static_cast<std::size_t>(degrees.pp));
+  const std::vector<StagePart> parts = stage_parts(model, sequence_length, degrees.pp * virtual_stages);
+  for (std::size_t p = 0; p < parts.size(); ++p) {
+    StageParameters& stage = stages[p % stages.size()];
+    const auto add = [&](const UnitParameters& unit) {
+      stage.all += unit;
+      if (unit.dense + unit.expert > stage.largest.dense + stage.largest.expert) stage.largest = unit;
+    };
+    if (parts[p].embedding) add(embedding_parameters(model, degrees));
+    for (const LayerSpec& layer : parts[p].layers) add(layer_parameters(model, layer, degrees));
+    if (parts[p].head) add(head_parameters(model, degrees));
+  }
+  return stages;
+}
+
+std::vector<PipelineTask> pipeline_tasks(std::int64_t stages, std::int64_t stage, std::int64_t virtual_stages,
+                                         std::int64_t microbatches, bool train) {
+  const std::int64_t total = microbatches * virtual_stages;
+  // Groups of `stages` microbatches go through part 0, then part 1 ...; backward through the last part first.
+  const auto task = [&](bool forward, std::int64_t k) {
+    if (virtual_stages == 1) return PipelineTask{forward, 0, k};
+    const std::int64_t part = k % (stages * virtual_stages) / stages;
+    return PipelineTask{forward, forward ? part : virtual_stages - 1 - part,
+                        k / (stages * virtual_stages) * stages + k % stages};
+  };
+  std::int64_t ahead = train ? stages - stage - 1 : total;
+  if (train && virtual_stages > 1) ahead = 2 * (stages - stage - 1) + (virtual_stages - 1) * stages;
+  ahead = std::min(ahead, total);
+  std::vector<PipelineTask> tasks;
+  for (std::int64_t k = 0; k < ahead; ++k) tasks.push_back(task(true, k));
+  if (!train) return tasks;
+  for (std::int64_t k = 0; k < total; ++k) {
+    if (ahead + k < total) tasks.push_back(task(true, ahead + k));
+    tasks.push_back(task(false, k));
+  }
+  return tasks;
+}
+
+}  // namespace moeplan

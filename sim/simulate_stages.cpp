@@ -1,0 +1,175 @@
+#include "sim/simulate_stages.hpp"
+
+#include <algorithm>
+#include <tuple>
+
+#include "model/program/compose_stages.hpp"
+
+namespace moeplan {
+
+namespace {
+
+class StageSimulator {
+ public:
+  StageSimulator(const Program& program, StageMachines& machines, const SimulateOptions& options)
+      : program_(program),
+        machines_(machines),
+        options_(options),
+        stages_(stage_segments(program)),
+        count_(std::ssize(program.stages)),
+        alone_(program.stages.size(), std::vector<Timeline>(stages_.segments.size())),
+        times_(program.stages.size(), std::vector<SegmentTimes>(stages_.segments.size())) {}
+
+  Timeline run() {
+    simulate_segments();
+    const ComposedRun run = compose_stages(stages_, times_, [&](std::size_t stage, const StageMessage& m) {
+      const auto from = static_cast<std::int64_t>(stage);
+      const std::int64_t to = ((from + m.shift) % count_ + count_) % count_;
+      const StageTransfer t = machines_.transfer(count_, from, to);
+      return SimTime::from_seconds(t.startup + Bytes(static_cast<double>(m.bytes)) * t.per_byte);
+    });
+    Timeline out;
+    out.makespan = out.joined_end = run.makespan;
+    out.alike = program_.ranks_per_stage();
+    if (options_.keep_spans) {
+      add_links(out);
+      for (std::size_t s = 0; s < run.runs.size(); ++s) add_spans(s, run.runs[s], out);
+      std::sort(out.spans.begin(), out.spans.end(), [](const TimelineSpan& a, const TimelineSpan& b) {
+        return std::tie(a.start, a.rank, a.end, a.operation) < std::tie(b.start, b.rank, b.end, b.operation);
+      });
+    }
+    return out;
+  }
+
+ private:
+  /// Where spans and links are not asked for, equal stages are simulated once.
+  void simulate_segments() {
+    const bool alike = !options_.keep_spans && machines_.alike(count_);
+    for (std::size_t s = 0; s < stages_.order.size(); ++s) {
+      for (const std::size_t i : stages_.order[s]) {
+        if (!alone_[s][i].spans.empty() || times_[s][i].joined > SimTime()) continue;
+        const std::size_t like = alike ? first_with(i) : s;
+        if (like == s) {
+          alone_[s][i] = simulate_segment(s, i);
+          times_[s][i] = times_of(stages_.segments[i], alone_[s][i]);
+        } else {
+          times_[s][i] = times_[like][i];
+        }
+      }
+    }
+  }
+
+  std::size_t first_with(std::size_t segment) const {
+    for (std::size_t s = 0;; ++s) {
+      const auto& order = stages_.order[s];
+      if (std::find(order.begin(), order.end(), segment) != order.end()) return s;
+    }
+  }
+
+  Timeline simulate_segment(std::size_t stage, std::size_t segment) const {
+    SimulateOptions options = options_;
+    options.keep_spans = true;
+    return simulate(stages_.program(segment), machines_.of(count_, static_cast<std::int64_t>(stage)).cluster, options);
+  }
+
+  SegmentTimes times_of(const Segment& segment, const Timeline& alone) const {
+    SegmentTimes t;
+    t.joined = alone.joined_end;
+    t.sends.assign(segment.sends.size(), SimTime());
+    for (const TimelineSpan& span : alone.spans) {
+      const Operation& op = operation_of(span);
+      if (op.stream == Stream::Replicas && span.rank == RankId(0)) {
+        t.background_busy += SimTime::scaled(span.end - span.start, alone.occurrences(span));
+      }
+      if (!std::holds_alternative<Send>(op.work)) continue;
+      for (std::size_t i = 0; i < segment.sends.size(); ++i) {
+        if (segment.sends[i].block != span.block || segment.sends[i].operation != span.operation) continue;
+        t.sends[i] = std::max(t.sends[i], span.start);
+      }
+    }
+    if (t.background_busy > SimTime()) t.background_end = alone.makespan;
+    return t;
+  }
+
+  const Operation& operation_of(const TimelineSpan& s) const {
+    return program_.blocks[s.block.index()].operations[static_cast<std::size_t>(s.operation)];
+  }
+
+  void add_spans(std::size_t stage, const std::vector<SegmentRun>& runs, Timeline& out) const {
+    const RankId rank(static_cast<std::int32_t>(static_cast<std::int64_t>(stage) * program_.ranks_per_stage()));
+    for (std::size_t i = 0; i < runs.size(); ++i) {
+      const std::size_t index = stages_.order[stage][i];
+      std::size_t sends = 0;
+      const Timeline& alone = alone_[stage][index];
+      const auto repeats = static_cast<std::int32_t>(out.repeats.size());
+      for (TimelineRepeat r : alone.repeats) {
+        r.start += runs[i].begin;
+        if (r.parent >= 0) r.parent += repeats;
+        out.repeats.push_back(r);
+      }
+      for (TimelineSpan s : alone.spans) {
+        if (s.rank != RankId(0)) continue;
+        s.rank = rank;
+        s.start += runs[i].begin;
+        s.end += runs[i].begin;
+        const Operation& op = operation_of(s);
+        if (std::holds_alternative<Send>(op.work)) std::tie(s.start, s.end) = runs[i].sends[sends++];
+        const bool waits = std::holds_alternative<Receive>(op.work) || std::holds_alternative<Wait>(op.work);
+        if (waits && s.end == runs[i].begin) s.start = runs[i].reached;
+        if (s.repeat >= 0) s.repeat += repeats;
+        out.spans.push_back(s);
+      }
+    }
+  }
+
+  /// Links inside the stages, and those of the messages between them.
+  void add_links(Timeline& out) {
+    std::vector<double> bytes(machines_.cluster().topology.links.size(), 0.0);
+    for (std::size_t s = 0; s < stages_.order.size(); ++s) {
+      const std::vector<LinkId>& links = machines_.of(count_, static_cast<std::int64_t>(s)).links;
+      for (const std::size_t i : stages_.order[s]) {
+        for (const LinkUse& use : alone_[s][i].links) bytes[links[use.link.index()].index()] += use.bytes;
+        const Segment& segment = stages_.segments[i];
+        for (const StageMessage& m : segment.sends) add_message(s, m.shift, static_cast<double>(m.bytes), bytes);
+      }
+    }
+    for (std::size_t l = 0; l < bytes.size(); ++l) {
+      if (bytes[l] > 0) out.links.push_back({LinkId(l), bytes[l]});
+    }
+  }
+
+  void add_message(std::size_t stage, std::int64_t shift, double bytes, std::vector<double>& on_links) {
+    const auto from = static_cast<std::int64_t>(stage);
+    const std::int64_t to = ((from + shift) % count_ + count_) % count_;
+    if (from == to) return;
+    auto& routes = message_routes_[{from, to}];
+    if (routes.empty()) {
+      const Cluster& c = machines_.cluster();
+      const std::int64_t ranks = program_.ranks_per_stage();
+      for (std::int64_t i = 0; i < ranks; ++i) {
+        routes.push_back(c.route(RankId(static_cast<std::int32_t>(from * ranks + i)),
+                                 RankId(static_cast<std::int32_t>(to * ranks + i))));
+      }
+    }
+    for (const Route& r : routes) {
+      for (const RouteLink& l : r.links) on_links[l.link.index()] += bytes * l.share;
+    }
+  }
+
+  const Program& program_;
+  StageMachines& machines_;
+  SimulateOptions options_;
+  StageSegments stages_;
+  std::int64_t count_;
+  std::vector<std::vector<Timeline>> alone_;  // by stage and segment
+  std::vector<std::vector<SegmentTimes>> times_;
+  std::map<std::pair<std::int64_t, std::int64_t>, std::vector<Route>> message_routes_;
+};
+
+}  // namespace
+
+Timeline simulate_stages(const Program& program, StageMachines& machines, const SimulateOptions& options) {
+  return StageSimulator(program, machines, options).run();
+}
+
+}  // namespace moeplan

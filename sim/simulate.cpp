@@ -46,7 +46,8 @@ struct Exchange {
   std::vector<bool> arrived;                        // by position
   std::vector<std::int32_t> open_flows;             // by position: flows that have not ended
   CommunicationCost cost;
-  Place place;  // the same on all members
+  std::optional<Seconds> ring_latency;  // of the longest edge
+  Place place;                          // the same on all members
 };
 
 /// An operation of a background stream that has not ended.
@@ -513,6 +514,10 @@ class Engine {
     e.place = place;
     e.flows = transfers(operation, r);
     e.cost = communication_cost(program_, operation, r, cluster_);
+    if (runs_in_rings(*operation.communication()) && e.cost.add_route_latency) {
+      e.ring_latency = Seconds(0);
+      for (const Transfer& f : e.flows) e.ring_latency = std::max(*e.ring_latency, latency(operation, f));
+    }
     const auto size = static_cast<std::size_t>(family.size);
     e.flows_of.resize(size);
     e.arrived.assign(size, false);
@@ -538,7 +543,9 @@ class Engine {
     }
     std::map<std::pair<std::int32_t, std::int64_t>, std::size_t> merged;
     for (const Flow& f : flows_from(program_, operation, r)) {
-      const auto [it, is_new] = merged.try_emplace({view_->way_to[f.to.index()], f.bytes}, out.size());
+      // Flows of a ring have ways of their own.
+      const std::int32_t way = runs_in_rings(*operation.communication()) ? f.to.value() : view_->way_to[f.to.index()];
+      const auto [it, is_new] = merged.try_emplace({way, f.bytes}, out.size());
       if (is_new) {
         out.push_back({f.from, f.to, f.bytes, 1.0});
       } else {
@@ -570,8 +577,7 @@ class Engine {
       const RankId peer = flow.from == r ? flow.to : flow.from;
       if (!view_ && !e.arrived[static_cast<std::size_t>(family.position(peer))]) continue;
       Seconds delay = e.cost.startup;
-      if (e.cost.add_route_latency)
-        delay += view_ ? way_to(flow.to).latency : routes_.between(flow.from, flow.to).latency;
+      if (e.cost.add_route_latency) delay += e.ring_latency ? *e.ring_latency : latency(operation, flow);
       starts[now_ + SimTime::from_seconds(delay)].push_back(f);
     }
     for (auto& [time, flows] : starts) {
@@ -601,7 +607,9 @@ class Engine {
       if (flow.from == flow.to) {
         // A rank's message to itself crosses nothing.
       } else if (view_) {
-        for (const auto& [orbit, share] : way_to(flow.to).orbits) uses.push_back({ResourceId(orbit), share});
+        for (const auto& [orbit, share] : way_of_flow(*view_, program_, operation, flow.to).orbits) {
+          uses.push_back({ResourceId(orbit), share});
+        }
       } else {
         for (const RouteLink& l : routes_.between(flow.from, flow.to).links)
           uses.push_back({ResourceId(l.link.value()), l.share});
@@ -652,8 +660,9 @@ class Engine {
     return it->second;
   }
 
-  const SymmetricView::Way& way_to(RankId to) const {
-    return view_->ways[static_cast<std::size_t>(view_->way_to[to.index()])];
+  Seconds latency(const Operation& operation, const Transfer& flow) {
+    return view_ ? way_of_flow(*view_, program_, operation, flow.to).latency
+                 : routes_.between(flow.from, flow.to).latency;
   }
 
   // --- Repeats ---

@@ -1,9 +1,10 @@
 // The discrete-event simulator: a Program on a Cluster gives a Timeline.
 //
 // A pure function. Streams of a rank are FIFO. A transfer between two ranks starts once both have reached the
-// communication (NCCL's semantics), waits for the start-up, then shares the links by max-min fairness with everything
-// else on them; a rank's part of a communication ends when all its flows have. While a communication is open on a rank,
-// its GPU computes slower by the GPU's measured factor. Ranks that share a GPU also share its speed (cluster.hpp).
+// communication (NCCL's semantics), waits for the start-up (in a ring, with the latency of its longest edge), then
+// shares the links by max-min fairness with everything else on them; a rank's part of a communication ends when all its
+// flows have. While a communication is open on a rank, its GPU computes slower by the GPU's measured factor. Ranks that
+// share a GPU also share its speed (cluster.hpp).
 //
 // Repeats are exact and cheap: where every rank ends an iteration at the instant at which all of them began the next,
 // nothing is in flight, so the next iterations are copies and are not simulated again. Otherwise every iteration is.

@@ -169,7 +169,7 @@ class BlockPricer::State {
     bool first = true;
     for (const Flow& flow : flows_from(program_, op, rank)) {
       const auto bytes = static_cast<double>(flow.bytes);
-      const SymmetricView::Way& way = view_->ways[static_cast<std::size_t>(view_->way_to[flow.to.index()])];
+      const SymmetricView::Way& way = way_of_flow(*view_, program_, op, flow.to);
       for (const auto& [orbit, share] : way.orbits) load[static_cast<std::size_t>(orbit)] += bytes * share;
       sent += bytes;
       if (!cost.add_route_latency) continue;
@@ -183,6 +183,7 @@ class BlockPricer::State {
       most = std::max(most, load[o] / view_->capacity[o]);
     }
     if (cost.rate_cap) most = std::max(most, sent / cost.rate_cap->value());
+    if (runs_in_rings(*op.communication())) least_latency = latency;
     return {{cost.startup.value() + least_latency + most}, {cost.startup.value() + latency + most}};
   }
 
@@ -227,6 +228,13 @@ class BlockPricer::State {
       for (const std::size_t end : {from, to}) {
         latency[end] = std::max(latency[end], route.latency.value());
         least_latency[end] = std::min(least_latency[end].value_or(route.latency.value()), route.latency.value());
+      }
+    }
+    if (runs_in_rings(*op.communication())) {
+      const double longest = *std::max_element(latency.begin(), latency.end());
+      for (std::size_t p = 0; p < size; ++p) {
+        latency[p] = longest;
+        if (least_latency[p]) least_latency[p] = longest;
       }
     }
     for (std::size_t p = 0; p < size; ++p) {

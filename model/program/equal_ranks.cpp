@@ -42,7 +42,11 @@ bool note(const Program& program, const Operation& operation, SymmetryQuery& que
   if (pairwise && c.of > 1) {  // parts go by the difference of block numbers modulo their count
     const std::int64_t block = family.stride * (family.size / c.of);
     query.boundaries.push_back(block);
-    query.cyclic.emplace_back(block, family.stride * family.size);
+    if (c.paired) {  // or bit by bit: then every bit is a digit
+      for (std::int64_t b = block; b < family.stride * family.size; b *= 2) query.boundaries.push_back(b);
+    } else {
+      query.cyclic.emplace_back(block, family.stride * family.size);
+    }
   }
   const bool cut_by_position =
       pairwise ? operation.reads.front().rows.kind == Rows::Kind::Fixed : c.collective != Collective::AllGather;
@@ -91,6 +95,22 @@ std::optional<SymmetryQuery> symmetry_query(const Program& program) {
   std::sort(query.rings.begin(), query.rings.end());
   query.rings.erase(std::unique(query.rings.begin(), query.rings.end()), query.rings.end());
   return query;
+}
+
+bool runs_in_rings(const Communication& c) {
+  return c.pattern == Pattern::Ring &&
+         (c.collective == Collective::AllGather || c.collective == Collective::ReduceScatter ||
+          c.collective == Collective::AllReduce);
+}
+
+const SymmetricView::Way& way_of_flow(const SymmetricView& view, const Program& program, const Operation& operation,
+                                      RankId to) {
+  const Communication& c = *operation.communication();
+  if (!runs_in_rings(c)) return view.ways[static_cast<std::size_t>(view.way_to[to.index()])];
+  const GroupFamily& family = program.group(c.group);
+  const std::int64_t per_node = members_per_node(program, family);
+  const SymmetricView::RingWays& ways = view.rings.at({family.size, family.stride, per_node});
+  return family.position(to) == ring_edges(0, family.size, per_node).along ? ways.along : ways.across;
 }
 
 const SymmetricView* equal_ranks_view(const Program& program, const Cluster& cluster) {

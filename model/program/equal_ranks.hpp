@@ -18,4 +18,11 @@ namespace moeplan {
 /// lives with the cluster.
 [[nodiscard]] const SymmetricView* equal_ranks_view(const Program& program, const Cluster& cluster);
 
+/// The way of rank 0's flow to `to` in one of the Program's communications.
+[[nodiscard]] const SymmetricView::Way& way_of_flow(const SymmetricView& view, const Program& program,
+                                                    const Operation& operation, RankId to);
+
+/// Whether the communication runs in rings: all members then wait for the longest latency among its edges.
+[[nodiscard]] bool runs_in_rings(const Communication& communication);
+
 }  // namespace moeplan

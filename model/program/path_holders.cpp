@@ -102,6 +102,11 @@ const PathHolders::Part& PathHolders::part(BlockId block, std::int32_t index, Ra
       p.busiest = l.link;
     }
   }
+  if (runs_in_rings(*operation.communication()) && cost.add_route_latency) {
+    for (const Flow& f : group_flows(program_, operation, rank)) {
+      latency = std::max(latency, routes_.between(f.from, f.to).latency);
+    }
+  }
   std::sort(p.peers.begin(), p.peers.end());
   p.peers.erase(std::unique(p.peers.begin(), p.peers.end()), p.peers.end());
   p.startup = cost.add_route_latency ? cost.startup + latency : cost.startup;
@@ -145,7 +150,7 @@ void PathHolders::add_equal_ranks(const Operation& operation, Load& all) const {
   for (const Flow& f : flows_from(program_, operation, RankId(0))) {
     const auto bytes = static_cast<double>(f.bytes);
     sent += bytes;
-    for (const auto& [orbit, share] : view_->ways[static_cast<std::size_t>(view_->way_to[f.to.index()])].orbits) {
+    for (const auto& [orbit, share] : way_of_flow(*view_, program_, operation, f.to).orbits) {
       orbit_seconds[static_cast<std::size_t>(orbit)] +=
           bytes * share / view_->capacity[static_cast<std::size_t>(orbit)];
     }

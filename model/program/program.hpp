@@ -85,8 +85,9 @@ struct Rows {
   };
   enum class Experts {
     All,
-    Local,  // those that the rank holds
-    Behind  // those held `behind` positions before the rank's own in the holders' group, cyclically
+    Local,   // those that the rank holds
+    Behind,  // those held `behind` positions before the rank's own in the holders' group, cyclically
+    Paired   // those held at the rank's own position in it, exclusive or `behind`: groups of 2, 4, 8 ...
   };
 
   Kind kind = Kind::Fixed;
@@ -183,13 +184,16 @@ enum class Pattern : std::uint8_t { Ring, Tree };
 /// peer the rows that came from it (combine); from fixed rows, an equal part to each. With `of` > 1 it is a part of
 /// such an exchange: the members form `of` equal blocks in order of position, and block b sends to the blocks (b + j)
 /// mod `of`, j = first .. first + count - 1. So {0, 1, 1} is everything at once and {j, 1, size} step j of a pairwise
-/// exchange.
+/// exchange. `paired`: to the blocks b exclusive or j, for 2, 4, 8 ... blocks ([Thakur, Rabenseifner, Gropp 2005] sec.
+/// 3.2); then the two of a pair exchange with each other, and each step looks the same from every rank of a regular
+/// machine.
 struct Communication {
   Collective collective = Collective::AllToAll;
   GroupId group{};
   std::int64_t first = 0;
   std::int64_t count = 1;
   std::int64_t of = 1;
+  bool paired = false;
   Pattern pattern = Pattern::Ring;
   bool operator==(const Communication&) const = default;
 };

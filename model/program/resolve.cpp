@@ -63,6 +63,10 @@ ExpertRange range_of(const Program& program, const Rows& rows, RankId rank) {
   switch (rows.experts) {
     case Rows::Experts::All: break;
     case Rows::Experts::Local: return local_experts(program, rows.routing, rank);
+    case Rows::Experts::Paired: {
+      const GroupFamily& family = program.group(table.holders);
+      return local_experts(program, rows.routing, family.member(rank, family.position(rank) ^ rows.behind));
+    }
     case Rows::Experts::Behind: {
       const GroupFamily& family = program.group(table.holders);
       const std::int64_t holder = (family.position(rank) - rows.behind + family.size) % family.size;
@@ -97,7 +101,7 @@ bool takes_part(const Communication& c, const GroupFamily& family, std::int64_t 
   if (c.of == 1) return true;
   assert(family.size % c.of == 0 && "an exchange in parts has equal blocks");
   const std::int64_t block = family.size / c.of;
-  const std::int64_t offset = (to / block - from / block + c.of) % c.of;
+  const std::int64_t offset = c.paired ? (to / block) ^ (from / block) : (to / block - from / block + c.of) % c.of;
   return offset >= c.first && offset < c.first + c.count;
 }
 
@@ -200,6 +204,15 @@ class FlowBytes {
   template <class Visit>
   void for_peers(std::int64_t position, std::int64_t direction, Visit&& visit) const {
     const std::int64_t block = family_.size / c_.of, blocks = std::min(c_.count, c_.of);
+    if (c_.paired) {
+      std::vector<std::int64_t> partners;
+      for (std::int64_t j = c_.first; j < c_.first + blocks; ++j) partners.push_back((position / block) ^ j);
+      std::sort(partners.begin(), partners.end());
+      for (const std::int64_t partner : partners) {
+        for (std::int64_t p = partner * block; p < (partner + 1) * block; ++p) visit(p);
+      }
+      return;
+    }
     const std::int64_t nearest = position / block + direction * (direction > 0 ? c_.first : c_.first + blocks - 1);
     const std::int64_t begin = ((nearest % c_.of) + c_.of) % c_.of * block, end = begin + blocks * block;
     for (std::int64_t p = 0; p < end - family_.size; ++p) visit(p);

@@ -1,10 +1,12 @@
 #include "model/specs/symmetry.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <numeric>
 #include <optional>
+#include <set>
 
 #include "model/specs/automorphism.hpp"
 #include "model/specs/cluster.hpp"
@@ -167,26 +169,137 @@ SymmetricView::Way way(const std::vector<Index>& orbit, const Route& route) {
   return w;
 }
 
-/// Whether one edge of every rank crosses rank 0's orbits, and each link of an orbit equally often.
-bool evenly_used(const Cluster& cluster, const std::vector<Index>& orbit, const std::vector<std::int64_t>& to) {
+/// Links of the core whose constraint follows from those of the links before or behind them on every route, by orbit:
+/// with x the largest part of what enters a link's tail (leaves its head) that a route puts on it, the link carries at
+/// most x times the capacity of the links that its routes enter by (leave by). All routes are images of rank 0's.
+class NeverBinding {
+ public:
+  NeverBinding(const Cluster& cluster, const std::vector<Index>& orbit, std::size_t orbits,
+               const std::vector<Route>& routes)
+      : cluster_(cluster), orbit_(orbit), before_(orbits), behind_(orbits) {
+    for (const Route& route : routes) {
+      if (!route.links.empty() && seen_.insert(key(route)).second) note(route);
+    }
+  }
+
+  std::vector<bool> orbits() const {
+    const Topology& t = cluster_.topology;
+    std::vector<std::optional<std::size_t>> example(before_.size());
+    for (std::size_t l = 0; l < orbit_.size(); ++l) {
+      auto& e = example[static_cast<std::size_t>(orbit_[l])];
+      if (!e) e = l;
+    }
+    std::vector<std::vector<std::size_t>> in(t.vertices.size()), out(t.vertices.size());
+    for (std::size_t l = 0; l < t.links.size(); ++l) {
+      in[t.links[l].to.index()].push_back(l);
+      out[t.links[l].from.index()].push_back(l);
+    }
+    std::vector<bool> result(before_.size(), false);
+    for (std::size_t o = 0; o < before_.size(); ++o) {
+      if (!example[o]) continue;
+      const Link& link = t.links[*example[o]];
+      if (link.tier != LinkTier::Core) continue;  // only links of other tiers are taken for guards
+      result[o] = follows(link, before_[o], in[link.from.index()]) || follows(link, behind_[o], out[link.to.index()]);
+    }
+    return result;
+  }
+
+ private:
+  struct Neighbours {
+    double part = 0;
+    std::set<Index> orbits;
+    bool all_known = true;
+  };
+
+  std::vector<std::pair<Index, double>> key(const Route& route) const {
+    std::vector<std::pair<Index, double>> k;
+    for (const RouteLink& l : route.links) k.emplace_back(orbit_[l.link.index()], l.share);
+    return k;
+  }
+
+  void note(const Route& route) {
+    const std::vector<Link>& links = cluster_.topology.links;
+    std::map<VertexId, double> entering, leaving;
+    for (const RouteLink& l : route.links) {
+      entering[links[l.link.index()].to] += l.share;
+      leaving[links[l.link.index()].from] += l.share;
+    }
+    for (const RouteLink& l : route.links) {
+      const Link& link = links[l.link.index()];
+      const auto o = static_cast<std::size_t>(orbit_[l.link.index()]);
+      const auto add = [&](Neighbours& n, const std::map<VertexId, double>& through, VertexId at, bool is_before) {
+        const auto it = through.find(at);
+        if (it == through.end()) {
+          n.all_known = false;
+          return;
+        }
+        n.part = std::max(n.part, l.share / it->second);
+        for (const RouteLink& other : route.links) {
+          const Link& neighbour = links[other.link.index()];
+          if ((is_before ? neighbour.to : neighbour.from) == at) n.orbits.insert(orbit_[other.link.index()]);
+        }
+      };
+      add(before_[o], entering, link.from, true);
+      add(behind_[o], leaving, link.to, false);
+    }
+  }
+
+  bool follows(const Link& link, const Neighbours& n, const std::vector<std::size_t>& at) const {
+    if (!n.all_known || n.orbits.empty()) return false;
+    double capacity = 0;
+    for (const std::size_t l : at) {
+      if (!n.orbits.contains(orbit_[l])) continue;
+      const Link& neighbour = cluster_.topology.links[l];
+      if (neighbour.tier == LinkTier::Core) return false;
+      if (neighbour.from == link.to && neighbour.to == link.from) continue;  // the other direction of the same cable
+      capacity += neighbour.bandwidth.value();
+    }
+    return n.part * capacity <= link.bandwidth.value() * (1 + 1e-12);
+  }
+
+  const Cluster& cluster_;
+  const std::vector<Index>& orbit_;
+  std::vector<Neighbours> before_, behind_;  // by orbit
+  std::set<std::vector<std::pair<Index, double>>> seen_;
+};
+
+/// One edge of every rank as a way: that of rank 0, and on links that never bind the average of all. Nothing where the
+/// edges cross other orbits that can bind, or such an orbit's links unequally often.
+std::optional<SymmetricView::Way> even_way(const Cluster& cluster, const std::vector<Index>& orbit,
+                                           const std::vector<bool>& never_binds, const std::vector<std::int64_t>& to) {
   std::vector<double> crossed(orbit.size(), 0.0);
-  std::optional<SymmetricView::Way> first;
+  std::map<Index, double> average;
+  std::vector<std::pair<Index, double>> first;
+  Seconds latency;
   for (std::int64_t r = 0; r < cluster.world_size(); ++r) {
     const Route edge = route(cluster, r, to[static_cast<std::size_t>(r)]);
+    latency = std::max(latency, edge.latency);
     for (const RouteLink& l : edge.links) crossed[l.link.index()] += l.share;
-    const SymmetricView::Way own = way(orbit, edge);
-    if (!first) first = own;
-    if (own != *first) return false;
+    std::vector<std::pair<Index, double>> binding;
+    for (const auto& [o, share] : way(orbit, edge).orbits) {
+      if (never_binds[static_cast<std::size_t>(o)]) {
+        average[o] += share / static_cast<double>(cluster.world_size());
+      } else {
+        binding.emplace_back(o, share);
+      }
+    }
+    if (r == 0) first = binding;
+    if (binding != first) return std::nullopt;
   }
   std::map<Index, double> expected;
   for (std::size_t l = 0; l < orbit.size(); ++l) {
+    if (never_binds[static_cast<std::size_t>(orbit[l])]) continue;
     const double other = expected.try_emplace(orbit[l], crossed[l]).first->second;
-    if (std::abs(other - crossed[l]) > 1e-9) return false;
+    if (std::abs(other - crossed[l]) > 1e-9) return std::nullopt;
   }
-  return true;
+  SymmetricView::Way w{std::move(first), latency};
+  for (const auto& [o, share] : average) w.orbits.emplace_back(o, std::min(share, 1.0));
+  std::sort(w.orbits.begin(), w.orbits.end());
+  return w;
 }
 
-bool rings_fit(const Cluster& cluster, const std::vector<Index>& orbit, const RingFamily& ring) {
+std::optional<SymmetricView::RingWays> ring_ways(const Cluster& cluster, const std::vector<Index>& orbit,
+                                                 const std::vector<bool>& never_binds, const RingFamily& ring) {
   const std::int64_t world = cluster.world_size();
   std::vector<std::int64_t> along, across;
   for (std::int64_t r = 0; r < world; ++r) {
@@ -195,7 +308,15 @@ bool rings_fit(const Cluster& cluster, const std::vector<Index>& orbit, const Ri
     along.push_back(r + (edges.along - position) * ring.stride);
     if (edges.across != position) across.push_back(r + (edges.across - position) * ring.stride);
   }
-  return evenly_used(cluster, orbit, along) && (across.empty() || evenly_used(cluster, orbit, across));
+  SymmetricView::RingWays ways;
+  auto way = even_way(cluster, orbit, never_binds, along);
+  if (!way) return std::nullopt;
+  ways.along = ways.across = std::move(*way);
+  if (across.empty()) return ways;
+  way = even_way(cluster, orbit, never_binds, across);
+  if (!way) return std::nullopt;
+  ways.across = std::move(*way);
+  return ways;
 }
 
 std::unique_ptr<SymmetricView> make_view(const Cluster& cluster, SymmetryCache::State& state,
@@ -211,13 +332,21 @@ std::unique_ptr<SymmetricView> make_view(const Cluster& cluster, SymmetryCache::
   }
   auto orbit = link_orbits(cluster, state, *cuts);
   if (!orbit) return nullptr;
-  for (const RingFamily& ring : query.rings) {
-    if (!rings_fit(cluster, *orbit, ring)) return nullptr;
+  if (state.routes.empty()) {
+    const RoutesFromFirst routes(cluster);
+    state.routes.emplace_back();
+    for (std::int64_t p = 1; p < cluster.world_size(); ++p) state.routes.push_back(routes.to(p));
   }
   auto view = std::make_unique<SymmetricView>();
   const auto world = static_cast<double>(cluster.world_size());
   const std::size_t orbits =
       orbit->empty() ? 0 : static_cast<std::size_t>(*std::max_element(orbit->begin(), orbit->end())) + 1;
+  const std::vector<bool> never_binds = NeverBinding(cluster, *orbit, orbits, state.routes).orbits();
+  for (const RingFamily& ring : query.rings) {
+    auto ways = ring_ways(cluster, *orbit, never_binds, ring);
+    if (!ways) return nullptr;
+    view->rings.emplace(ring, std::move(*ways));
+  }
   std::vector<double> size(orbits, 0.0);
   view->capacity.assign(orbits, 0.0);
   for (std::size_t l = 0; l < orbit->size(); ++l) {
@@ -226,12 +355,10 @@ std::unique_ptr<SymmetricView> make_view(const Cluster& cluster, SymmetryCache::
     view->capacity[o] += cluster.topology.links[l].bandwidth.value() / world;
   }
   for (const double n : size) view->bytes_per_link.push_back(world / n);
-  view->way_to.assign(static_cast<std::size_t>(cluster.world_size()), -1);
-  if (state.routes.empty()) {
-    const RoutesFromFirst routes(cluster);
-    state.routes.emplace_back();
-    for (std::int64_t p = 1; p < cluster.world_size(); ++p) state.routes.push_back(routes.to(p));
+  for (std::size_t o = 0; o < orbits; ++o) {
+    if (never_binds[o]) view->capacity[o] = std::numeric_limits<double>::infinity();
   }
+  view->way_to.assign(static_cast<std::size_t>(cluster.world_size()), -1);
   std::map<std::pair<std::vector<std::pair<Index, double>>, Seconds>, Index> number;
   for (std::int64_t p = 1; p < cluster.world_size(); ++p) {
     SymmetricView::Way w = way(*orbit, state.routes[static_cast<std::size_t>(p)]);

@@ -9,10 +9,17 @@
 //
 // Rings do not turn with their digits. A ring's edges are checked by counting instead: every rank's edge has rank 0's
 // orbits, and within an orbit every link is crossed equally often. That is the same partition, so both may share links.
+//
+// A ring over several leaf switches crosses the core on some of its edges only. Links of the core that never bind are
+// left out of that check and of the sharing: where a link has room for all that the links before it (or behind it) on
+// its routes can carry, its constraint follows from theirs, and max-min rates do not depend on it. So a non-blocking
+// core does not tell ranks apart; an oversubscribed one does. Such links have infinite capacity in the view, and count
+// each edge's average use.
 #pragma once
 
 #include <compare>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -50,11 +57,18 @@ struct SymmetricView {
     bool operator==(const Way&) const = default;
   };
 
-  std::vector<double> capacity;             // by orbit, bytes/s for rank 0's share of the traffic
+  /// Ways of a ring's edges (RingEdges), as averages over all ranks where links never bind; the longest latency.
+  struct RingWays {
+    Way along;
+    Way across;
+  };
+
+  std::vector<double> capacity;  // by orbit, bytes/s for rank 0's share of the traffic; infinite: never binds
   std::vector<std::int32_t> orbit_of_link;  // by LinkId
   std::vector<double> bytes_per_link;       // by orbit: bytes on each link for a byte of rank 0's on the orbit
   std::vector<Way> ways;                    // distinct ones
   std::vector<std::int32_t> way_to;         // by rank: index into ways; of rank 0 itself: -1
+  std::map<RingFamily, RingWays> rings;     // those of the query
 };
 
 /// Views that were asked for, kept with the cluster. Safe to share between threads.

@@ -10,6 +10,8 @@
 // each of which a rank exchanges with the N_ESP shards of one expert-parallel position; what a phase brought is summed
 // over the shards and gathered in the MP group while the next phase is on the wire. "Dump" is virtual, as in the paper:
 // the same rows are sent to each shard, no copy is made.
+#include <bit>
+
 #include "planner/moe_parts.hpp"
 
 namespace moeplan {
@@ -105,16 +107,21 @@ class S2 : public Schedule {
     const std::vector<std::int32_t> ready = b.last();
     std::vector<std::int32_t> gathered;
     for (std::int64_t j = 0; j < phases; ++j) {
-      const auto experts = phases == 1 ? Rows::Experts::All : Rows::Experts::Behind;
+      const bool paired = std::has_single_bit(static_cast<std::uint64_t>(phases));
+      const auto in_part = paired ? Rows::Experts::Paired : Rows::Experts::Behind;
+      const auto experts = phases == 1 ? Rows::Experts::All : in_part;
       Slice received = parts.routed(arrived, experts, shards ? prepend(copies_of(l.groups.esp), split(l)) : split(l));
       Slice own = parts.routed(part, experts, split(l));
       Slice whole = parts.routed(to, experts, prepend(union_of(l.groups.tp), split(l)));
       received.rows.behind = own.rows.behind = whole.rows.behind = j;
-      b.after(ready,
-              collective(
-                  "combine", OpClass::Combine, Stream::Inter,
-                  {.collective = Collective::AllToAll, .group = l.groups.ep_esp, .first = j, .count = 1, .of = phases},
-                  parts.routed(from, Rows::Experts::Local, held(l)), received));
+      b.after(ready, collective("combine", OpClass::Combine, Stream::Inter,
+                                {.collective = Collective::AllToAll,
+                                 .group = l.groups.ep_esp,
+                                 .first = j,
+                                 .count = 1,
+                                 .of = phases,
+                                 .paired = paired},
+                                parts.routed(from, Rows::Experts::Local, held(l)), received));
       parts.sum_shards(arrived, part, split(l), experts, j);
       gathered.push_back(b.then(collective("all-gather", OpClass::TensorParallel, Stream::Intra,
                                            {.collective = Collective::AllGather, .group = l.groups.tp}, own, whole)));

@@ -36,7 +36,8 @@ class Levels {
     repeats_.resize(timeline.repeats.size() + 1);
     for (const TimelineSpan& s : timeline.spans) {
       std::vector<SimTime>& starts = starts_[{s.repeat, s.block, s.operation, s.rank}];
-      if (s.end > s.start) {
+      // What a Wait waits for ends with it, and stands for it.
+      if (s.end > s.start && !std::holds_alternative<Wait>(operation_of(s).work)) {
         items_[index(s.repeat)][timeline.place(s.rank)].push_back(
             {s.start, s.end, &s, -1, static_cast<std::int64_t>(starts.size())});
       }

@@ -55,14 +55,14 @@ TEST_CASE("A workload is read strictly") {
   }
   SECTION("all that is wrong is said at once") {
     CHECK(read_error("name: w\nglobal_batch: 0\nsequence_lenght: 128\nmicro_batch: 0\nmode: training\ndtype: bf17\n"
-                     "recompute: some\nzero_stage: 3\noptimizer: adamw\n") ==
+                     "recompute: some\nzero_stage: 4\noptimizer: adamw\n") ==
           "f:2:15: global_batch: 0 is out of range; expected 1 to 16777216\n"
           "f:1:1: sequence_length: missing key\n"
           "f:4:14: micro_batch: 0 is out of range; expected 1\n"
           "f:5:7: mode: \"training\" is not known; did you mean \"train\"?\n"
           "f:6:8: dtype: \"bf17\" is not known; did you mean \"bf16\"?\n"
           "f:7:12: recompute: \"some\" is not known; did you mean \"none\"?\n"
-          "f:8:13: zero_stage: 3 is out of range; expected 0 to 1\n"
+          "f:8:13: zero_stage: 4 is out of range; expected 0 to 3\n"
           "f:9:12: optimizer: \"adamw\" is not known; did you mean \"adam\"?\n"
           "f:3:1: sequence_lenght: unknown key; did you mean \"sequence_length\"?");
   }

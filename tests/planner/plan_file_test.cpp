@@ -57,6 +57,14 @@ TEST_CASE("A plan file reads back as the plan that was written") {
     CHECK(read.optimality_gap() == plan.optimality_gap());
     CHECK(read.schedule_gap() == plan.schedule_gap());
   }
+  SECTION("a pipeline's too") {
+    Plan pipeline = plan;
+    pipeline.candidate.degrees = {.pp = 2, .dp = 1, .cp = 1, .tp = 2, .edp = 1, .ep = 2, .esp = 1};
+    pipeline.candidate.virtual_stages = 2;
+    pipeline.candidate.sequence_parallel = true;
+    write_plan(pipeline, path);
+    CHECK(read_plan(path).candidate == pipeline.candidate);
+  }
   SECTION("inputs, where they came from and what was overridden") {
     CHECK(read.inputs.cluster.same_content(plan.inputs.cluster));
     CHECK(read.inputs.model.same_content(plan.inputs.model));
@@ -98,8 +106,9 @@ TEST_CASE("A plan file that was edited badly is refused with what is wrong") {
                Catch::Contains("decision.tp") && Catch::Contains("decision.tpp"));
   }
   SECTION("degrees that do not make the ranks") {
-    CHECK_THAT(error(replaced(good, "  dp: 2", "  dp: 4")),
-               Catch::Contains("the degrees do not make 4 ranks: dp 4 x tp 2, edp 1 x ep 2 x esp 2"));
+    CHECK_THAT(
+        error(replaced(good, "  dp: 2", "  dp: 4")),
+        Catch::Contains("the degrees do not make 4 ranks: pp 1 x dp 4 x cp 1 x tp 2, pp 1 x edp 1 x ep 2 x esp 2"));
   }
   SECTION("degrees whose product would overflow") {
     std::string text = replaced(good, "  ep: 2", "  ep: 1048576");
@@ -114,7 +123,10 @@ TEST_CASE("A plan file that was edited badly is refused with what is wrong") {
   SECTION("decisions that this version does not know") {
     CHECK_THAT(error(replaced(good, "codec: none", "codec: zfp")), Catch::Contains("decision.codec"));
     CHECK_THAT(error(replaced(good, "all_to_all: linear", "all_to_all: 2dh")), Catch::Contains("decision.all_to_all"));
-    CHECK_THAT(error(replaced(good, "  pp: 1", "  pp: 2")), Catch::Contains("decision.pp: 2 is out of range"));
+    CHECK_THAT(error(replaced(good, "  pp: 1", "  pp: 0")), Catch::Contains("decision.pp: 0 is out of range"));
+    CHECK_THAT(error(replaced(good, "  pp: 1", "  pp: 2")), Catch::Contains("the degrees do not make 4 ranks: pp 2"));
+    CHECK_THAT(error(replaced(good, "sequence_parallel: false", "sequence_parallel: 3")),
+               Catch::Contains("decision.sequence_parallel"));
   }
   SECTION("a later schema") {
     CHECK_THAT(error(replaced(good, "schema_version: 1", "schema_version: 2")),

@@ -4,7 +4,9 @@
 #include <numeric>
 
 #include "planner/lower.hpp"
+#include "planner/plan.hpp"
 #include "planner/schedule.hpp"
+#include "planner/stage_layout.hpp"
 #include "sim/simulate.hpp"
 #include "tests/planner/small_cases.hpp"
 #include "tests/support.hpp"
@@ -43,20 +45,39 @@ void check_same(const SearchResult& a, const SearchResult& b) {
   }
 }
 
-/// Every way to cut four GPUs, with every schedule and every micro batch that divides, written out plainly.
-std::vector<Candidate> all_on_four_gpus(const Small& s) {
+/// The same as the first schedule, so that a search leaves it out.
+bool repeats_the_first(const Candidate& c) {
+  return c.schedule != schedules().front()->name() && c.degrees.esp == 1 && (c.degrees.tp == 1 || c.sequence_parallel);
+}
+
+/// Every way to cut four GPUs, with every schedule and every micro batch that divides, written out plainly. Of
+/// pipelines, one part of the model a stage, and (`interleaved`) those with 2, 4 ... where there is a microbatch for
+/// every stage.
+std::vector<Candidate> all_on_four_gpus(const Small& s, bool interleaved = false) {
   std::vector<Candidate> out;
-  for (const std::int64_t tp : {1, 2, 4}) {
-    for (const std::int64_t ep : {1, 2, 4}) {
-      for (const std::int64_t esp : {1, 2, 4}) {
-        if (ep * esp > 4) continue;
-        for (const auto& schedule : schedules()) {
-          for (std::int64_t micro_batch = 1; micro_batch <= s.workload.global_batch; ++micro_batch) {
-            Candidate c;
-            c.degrees = {.pp = 1, .dp = 4 / tp, .cp = 1, .tp = tp, .edp = 4 / (ep * esp), .ep = ep, .esp = esp};
-            c.schedule = schedule->name();
-            c.micro_batch = micro_batch;
-            if (!obstacle(s.model, s.workload, c)) out.push_back(c);
+  const auto add = [&](Candidate c) {
+    for (const auto& schedule : schedules()) {
+      c.schedule = schedule->name();
+      for (c.micro_batch = 1; c.micro_batch <= s.workload.global_batch; ++c.micro_batch) {
+        if (c.virtual_stages > 1 && s.workload.global_batch / c.degrees.dp / c.micro_batch < c.degrees.pp) continue;
+        if (!obstacle(s.model, s.workload, c)) out.push_back(c);
+      }
+    }
+  };
+  for (const std::int64_t pp : {1, 2, 4}) {
+    for (const std::int64_t tp : {1, 2, 4}) {
+      for (const std::int64_t ep : {1, 2, 4}) {
+        for (const std::int64_t esp : {1, 2, 4}) {
+          if (pp * tp > 4 || pp * ep * esp > 4) continue;
+          for (const bool sequence_parallel : {false, true}) {
+            for (std::int64_t parts = 1; parts <= (interleaved && pp > 1 ? 4 : 1); parts *= 2) {
+              Candidate c;
+              c.degrees = {
+                  .pp = pp, .dp = 4 / pp / tp, .cp = 1, .tp = tp, .edp = 4 / (pp * ep * esp), .ep = ep, .esp = esp};
+              c.sequence_parallel = sequence_parallel;
+              c.virtual_stages = parts;
+              add(c);
+            }
           }
         }
       }
@@ -66,7 +87,19 @@ std::vector<Candidate> all_on_four_gpus(const Small& s) {
 }
 
 SimTime simulated(const Small& s, const Candidate& c) {
-  return simulate(lower_iteration(s.model, s.workload, c, s.cluster.ranks_per_node()), s.cluster).makespan;
+  StageMachines machines(s.cluster);
+  return simulated(lower_iteration(s.model, s.workload, c, s.cluster.ranks_per_node()), machines, false).makespan;
+}
+
+/// Weights and states of the fullest stage.
+MemoryUse states(const Small& s, const Candidate& c) {
+  MemoryUse most{};
+  for (const StageParameters& stage :
+       stage_parameters(s.model, s.workload.sequence_length, c.degrees, c.virtual_stages)) {
+    const MemoryUse use = state_memory(stage, s.workload, c.degrees);
+    if (use.total() > most.total()) most = use;
+  }
+  return most;
 }
 
 }  // namespace
@@ -82,6 +115,30 @@ TEST_CASE("The result of a search does not depend on the number of threads") {
     CAPTURE(threads);
     check_same(one, search_of(s, {.threads = threads}));
   }
+  SECTION("nor does that of a search among pipelines") {
+    const SearchResult pipelines = search_of(s, {.pp = 2, .threads = 1});
+    REQUIRE_FALSE(pipelines.ranked.empty());
+    for (const int threads : {2, 7}) check_same(pipelines, search_of(s, {.pp = 2, .threads = threads}));
+  }
+}
+
+TEST_CASE("Pruning and the limits of a search do not cost the best plan of a small case") {
+  SmallCase c;
+  c.moe_layers = 3;
+  SECTION("balanced load") {}
+  SECTION("skewed load on two nodes with a slow network between") {
+    c.nodes = 2;
+    c.gpus_per_node = 2;
+    c.fabric_bandwidth = "2 GB/s";
+    c.routing = "{shape: zipf, sampled: true, seed: 3}";
+  }
+  SECTION("more weights than one GPU holds") { c.memory = "100 MB"; }
+  const Small s = small(c);
+  const SearchResult usual = search_of(s);
+  const SearchResult all = search_of(s, {.most_refined = 1'000'000, .most_simulated = 1'000'000});
+  REQUIRE_FALSE(usual.ranked.empty());
+  REQUIRE(usual.ranked.front().makespan);
+  CHECK(*usual.ranked.front().makespan == *all.ranked.front().makespan);
 }
 
 TEST_CASE("Every candidate of a search is accounted for") {
@@ -93,9 +150,13 @@ TEST_CASE("Every candidate of a search is accounted for") {
     CHECK(rejections(r) + static_cast<std::int64_t>(r.ranked.size()) == r.enumerated);
     CHECK(r.rejected.at("ep exceeds the experts") > 0);
   }
-  SECTION("enumerated are the divisors of 4 for tp, those ep and esp whose product divides 4, and the schedules") {
-    const std::int64_t expert_cuts = 3 + 2 + 1;  // ep 1: esp 1 2 4; ep 2: esp 1 2; ep 4: esp 1
-    CHECK(r.enumerated == 3 * expert_cuts * static_cast<std::int64_t>(schedules().size()));
+  SECTION("enumerated are the ways to cut the ranks of 1, 2 or 4 stages, and the schedules") {
+    // Of n ranks: tp with and without sequence parallelism; ep and esp whose product divides n.
+    const std::int64_t four = 5 * 6, two = 3 * 3, one = 1;
+    const SearchResult unrefined = search_of(s, {.most_refined = 0});
+    CHECK(unrefined.enumerated == (four + two + one) * static_cast<std::int64_t>(schedules().size()));
+    CHECK(rejections(unrefined) + static_cast<std::int64_t>(unrefined.ranked.size()) == unrefined.enumerated);
+    CHECK(r.enumerated > unrefined.enumerated);
   }
   SECTION("feasible ones are simulated or pruned") {
     CHECK(r.simulated + r.pruned == static_cast<std::int64_t>(r.ranked.size()));
@@ -140,13 +201,13 @@ TEST_CASE("The best of a search is the best of all candidates simulated one by o
   }
   c.micro_batch = "2";  // otherwise the search takes the largest that fits, by design not always the fastest
   const Small s = small(c);
-  const SearchResult r = search_of(s, {.most_simulated = 1'000'000});
+  const SearchResult r = search_of(s, {.most_refined = 1'000'000, .most_simulated = 1'000'000});
   std::optional<SimTime> best;
   std::size_t feasible = 0;
-  for (const Candidate& candidate : all_on_four_gpus(s)) {
+  for (const Candidate& candidate : all_on_four_gpus(s, /*interleaved=*/true)) {
     if (candidate.micro_batch != 2) continue;
     if (c.nodes == 2 && (candidate.degrees.tp > 2 || candidate.degrees.esp > 2)) continue;  // only if asked for
-    ++feasible;
+    if (!repeats_the_first(candidate)) ++feasible;
     const SimTime t = simulated(s, candidate);
     if (!best || t < *best) best = t;
   }
@@ -158,19 +219,31 @@ TEST_CASE("The best of a search is the best of all candidates simulated one by o
 
 TEST_CASE("A degree or schedule that the user fixed is the only one searched") {
   const Small s = small({});
-  const SearchResult r = search_of(s, {.schedule = "baseline", .tp = 2, .ep = 2, .esp = 2});
-  REQUIRE(r.enumerated == 1);
-  REQUIRE(r.ranked.size() == 1);
-  const Candidate& c = r.ranked.front().candidate;
-  CHECK(c.schedule == "baseline");
-  CHECK(c.degrees == Degrees{.pp = 1, .dp = 2, .cp = 1, .tp = 2, .edp = 1, .ep = 2, .esp = 2});
+  SECTION("with and without sequence parallelism, which nobody can fix") {
+    const SearchResult r = search_of(s, {.schedule = "baseline", .tp = 2, .ep = 2, .esp = 2});
+    REQUIRE(r.enumerated == 2);
+    REQUIRE(r.ranked.size() == 2);
+    CHECK(r.ranked[0].candidate.sequence_parallel != r.ranked[1].candidate.sequence_parallel);
+    for (const Evaluated& e : r.ranked) {
+      CHECK(e.candidate.schedule == "baseline");
+      CHECK(e.candidate.degrees == Degrees{.pp = 1, .dp = 2, .cp = 1, .tp = 2, .edp = 1, .ep = 2, .esp = 2});
+    }
+  }
+  SECTION("stages and shards of the sequence") {
+    const SearchResult r = search_of(s, {.cp = 2, .pp = 2});
+    REQUIRE_FALSE(r.ranked.empty());
+    for (const Evaluated& e : r.ranked) {
+      CHECK(e.candidate.degrees.pp == 2);
+      CHECK(e.candidate.degrees.cp == 2);
+    }
+  }
 }
 
 TEST_CASE("With an automatic micro batch the largest that fits is taken") {
   SmallCase c;
   c.dense_layers = 0;
   const Small roomy = small(c);
-  const SearchSpace one{.schedule = "baseline", .tp = 1, .ep = 4, .esp = 1};
+  const SearchSpace one{.schedule = "baseline", .tp = 1, .ep = 4, .esp = 1, .pp = 1};
   const Evaluated whole = search_of(roomy, one).ranked.at(0);
   CHECK(whole.candidate.micro_batch == roomy.workload.global_batch / 4);
   SECTION("a GPU with one byte less than that needs runs half of it because powers of two are tried") {
@@ -191,13 +264,13 @@ TEST_CASE("Where nothing fits the search says which candidate came nearest and w
   const NearestMiss& miss = *r.nearest_miss;
   SECTION("its memory is that of its weights and states, at the least") {
     CHECK(miss.memory.total() > s.cluster.gpu.memory);
-    const MemoryUse states = state_memory(s.model, s.workload, miss.candidate.degrees);
-    CHECK(miss.memory.total() >= states.total());
+    const MemoryUse least = states(s, miss.candidate);
+    CHECK(miss.memory.total() >= least.total());
   }
   SECTION("no other candidate has less of these") {
-    const Bytes least = state_memory(s.model, s.workload, miss.candidate.degrees).total();
+    const Bytes least = states(s, miss.candidate).total();
     for (const Candidate& candidate : all_on_four_gpus(s)) {
-      CHECK(state_memory(s.model, s.workload, candidate.degrees).total() >= least);
+      CHECK(states(s, candidate).total() >= least);
     }
   }
   SECTION("it counts the activations of the smallest micro batch, because these must fit too") {

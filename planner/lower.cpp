@@ -407,6 +407,10 @@ class Lowering {
   std::vector<std::pair<UnitParameters, BlockId>> update_blocks_;
 };
 
+/// Forward passes of a microbatch through a part of the model that all stages together may have. Each is written out,
+/// so this bounds time and memory. Assumed: 16 stages with 4,096 microbatches, far more than any published run has.
+constexpr std::int64_t kMostPipelineTasks = 65'536;
+
 std::int64_t attention_heads(const ModelSpec& model) {
   return std::visit([](const auto& a) { return a.num_heads; }, model.attention);
 }
@@ -430,6 +434,8 @@ std::optional<std::string> obstacle(const ModelSpec& model, const Workload& work
     return "the micro batch does not divide a replica's batch";
   const std::int64_t microbatches = workload.global_batch / d.dp / candidate.micro_batch;
   if (candidate.virtual_stages > 1 && microbatches % d.pp != 0) return "pp does not divide the microbatches";
+  if (d.pp > 1 && d.pp * candidate.virtual_stages * microbatches > kMostPipelineTasks)
+    return "more microbatches than pipelines are planned with";
   if (workload.sequence_length % d.cp != 0) return "cp does not divide the sequence";
   if (candidate.micro_batch * (workload.sequence_length / d.cp) % d.tp != 0) return "tp does not divide the tokens";
   if (candidate.sequence_parallel && d.tp == 1) return "sequence parallelism needs tensor parallelism";

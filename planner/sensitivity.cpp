@@ -4,7 +4,7 @@
 #include <future>
 #include <thread>
 
-#include "sim/simulate.hpp"
+#include "planner/plan.hpp"
 
 namespace moeplan {
 
@@ -99,10 +99,10 @@ Cluster scaled(const Cluster& cluster, Resource resource, double factor) {
 std::vector<Sensitivity> sensitivities(const Program& program, const Cluster& cluster, SimTime makespan,
                                        const std::function<void(std::int64_t, std::int64_t)>& progress) {
   const std::vector<ResourceInfo> all = resources_of(cluster);
-  SimulateOptions options;
-  options.keep_spans = false;
-  const auto simulated = [&](const ResourceInfo& r) {
-    return simulate(program, scaled(cluster, r.resource, r.factor), options).makespan;
+  const auto makespan_with = [&](const ResourceInfo& r) {
+    const Cluster changed = scaled(cluster, r.resource, r.factor);
+    StageMachines machines(changed);
+    return simulated(program, machines, /*keep_spans=*/false).makespan;
   };
   const std::size_t at_once = std::max(1U, std::thread::hardware_concurrency());
   std::vector<Sensitivity> out;
@@ -110,7 +110,7 @@ std::vector<Sensitivity> sensitivities(const Program& program, const Cluster& cl
     if (progress) progress(static_cast<std::int64_t>(from), static_cast<std::int64_t>(all.size()));
     std::vector<std::future<SimTime>> round;
     for (std::size_t i = from; i < std::min(from + at_once, all.size()); ++i) {
-      round.push_back(std::async(std::launch::async, simulated, all[i]));
+      round.push_back(std::async(std::launch::async, makespan_with, all[i]));
     }
     for (std::size_t i = 0; i < round.size(); ++i) {
       const SimTime now = round[i].get();

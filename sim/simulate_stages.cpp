@@ -17,6 +17,7 @@ class StageSimulator {
         options_(options),
         stages_(stage_segments(program)),
         count_(std::ssize(program.stages)),
+        alike_(!options.keep_spans && machines.alike(count_)),
         alone_(program.stages.size(), std::vector<Timeline>(stages_.segments.size())),
         times_(program.stages.size(), std::vector<SegmentTimes>(stages_.segments.size())) {}
 
@@ -29,7 +30,7 @@ class StageSimulator {
       return SimTime::from_seconds(t.startup + Bytes(static_cast<double>(m.bytes)) * t.per_byte);
     });
     Timeline out;
-    out.makespan = out.joined_end = run.makespan;
+    out.makespan = out.joined_end = std::max(run.makespan, busiest_link());
     out.alike = program_.ranks_per_stage();
     if (options_.keep_spans) {
       add_links(out);
@@ -44,11 +45,10 @@ class StageSimulator {
  private:
   /// Where spans and links are not asked for, equal stages are simulated once.
   void simulate_segments() {
-    const bool alike = !options_.keep_spans && machines_.alike(count_);
     for (std::size_t s = 0; s < stages_.order.size(); ++s) {
       for (const std::size_t i : stages_.order[s]) {
         if (!alone_[s][i].spans.empty() || times_[s][i].joined > SimTime()) continue;
-        const std::size_t like = alike ? first_with(i) : s;
+        const std::size_t like = simulated_for(s, i);
         if (like == s) {
           alone_[s][i] = simulate_segment(s, i);
           times_[s][i] = times_of(stages_.segments[i], alone_[s][i]);
@@ -57,6 +57,30 @@ class StageSimulator {
         }
       }
     }
+  }
+
+  /// The stage whose run of the segment stands for this one's.
+  std::size_t simulated_for(std::size_t stage, std::size_t segment) const {
+    return alike_ ? first_with(segment) : stage;
+  }
+
+  /// What the busiest link inside a stage needs for all of the stage's traffic: where background traffic outlasts its
+  /// segment, the composed run would let it pass beside the next one's.
+  SimTime busiest_link() {
+    SimTime most;
+    for (std::size_t s = 0; s < stages_.order.size(); ++s) {
+      std::map<std::size_t, double> runs;
+      for (const std::size_t i : stages_.order[s]) runs[i] += 1;
+      const Topology& topology = machines_.of(count_, static_cast<std::int64_t>(s)).cluster.topology;
+      std::vector<double> bytes(topology.links.size(), 0.0);
+      for (const auto& [i, times] : runs) {
+        for (const LinkUse& use : alone_[simulated_for(s, i)][i].links) bytes[use.link.index()] += times * use.bytes;
+      }
+      for (std::size_t l = 0; l < bytes.size(); ++l) {
+        most = std::max(most, SimTime::from_seconds(Bytes(bytes[l]) / topology.links[l].bandwidth));
+      }
+    }
+    return most;
   }
 
   std::size_t first_with(std::size_t segment) const {
@@ -76,10 +100,13 @@ class StageSimulator {
     SegmentTimes t;
     t.joined = alone.joined_end;
     t.sends.assign(segment.sends.size(), SimTime());
+    std::map<RankId, SimTime> busy;
     for (const TimelineSpan& span : alone.spans) {
       const Operation& op = operation_of(span);
-      if (op.stream == Stream::Replicas && span.rank == RankId(0)) {
-        t.background_busy += SimTime::scaled(span.end - span.start, alone.occurrences(span));
+      if (op.stream == Stream::Replicas) {
+        SimTime& own = busy[span.rank];
+        own += SimTime::scaled(span.end - span.start, alone.occurrences(span));
+        t.background_busy = std::max(t.background_busy, own);
       }
       if (!std::holds_alternative<Send>(op.work)) continue;
       for (std::size_t i = 0; i < segment.sends.size(); ++i) {
@@ -161,6 +188,7 @@ class StageSimulator {
   SimulateOptions options_;
   StageSegments stages_;
   std::int64_t count_;
+  bool alike_;                                // what one stage takes for a segment, all do
   std::vector<std::vector<Timeline>> alone_;  // by stage and segment
   std::vector<std::vector<SegmentTimes>> times_;
   std::map<std::pair<std::int64_t, std::int64_t>, std::vector<Route>> message_routes_;

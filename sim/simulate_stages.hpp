@@ -3,8 +3,14 @@
 // Each different segment of each stage is simulated alone on the stage's machine (stage_segments.hpp), and the run is
 // composed from their times (compose_stages.hpp). Against simulating the whole Program at once this leaves out that
 // messages between stages share links with what runs beside them and with each other beyond one stage's, that ranks of
-// a stage may begin a segment apart, and the slowdown of computing beside background traffic that outlasts its segment.
-// The tests say how much that is.
+// a stage may begin a segment apart, the slowdown of computing beside background traffic that outlasts its segment, and
+// that stages which share a node share its way to the network.
+//
+// How much that is (tests/validation/stages_test.cpp: 1,000 random pipelines of 2 to 4 stages on up to 16 GPUs, with
+// models and networks that make communication as dear as computing): nothing where none of it occurs. Where stages have
+// nodes of their own, 84% are within 1%, 96% within 5%, 99% within 10%, and all between 35% too short and 4.1% too
+// long; too short by more than 10% are those with a network too slow for their gradients or messages. Where stages
+// share nodes, 95% are within 5%, and the shortest is 47% too short.
 #pragma once
 
 #include "model/costs/stage_machines.hpp"

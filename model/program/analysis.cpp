@@ -159,7 +159,9 @@ std::vector<StreamUse> stream_use(const Program& program, const Timeline& timeli
   std::array<bool, kStreams> used{};
   for (auto& b : busy) b.assign(world, 0.0);
   for (const TimelineSpan& s : timeline.spans) {
-    const auto stream = static_cast<std::size_t>(operation_of(program, s).stream);
+    const Operation& op = operation_of(program, s);
+    if (std::holds_alternative<Receive>(op.work) || std::holds_alternative<Wait>(op.work)) continue;
+    const auto stream = static_cast<std::size_t>(op.stream);
     used[stream] = true;
     busy[stream][timeline.place(s.rank)] +=
         duration(s) * static_cast<double>(timeline.occurrences(s)) * kSecondsPerPicosecond;

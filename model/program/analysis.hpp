@@ -47,7 +47,8 @@ struct RankTime {
 /// as of rank_times(), not empty.
 [[nodiscard]] const RankTime& slowest_rank(const std::vector<RankTime>& times);
 
-/// A stream over all recorded ranks. Utilisation is busy time over the makespan, 0 for an empty run.
+/// A stream over all recorded ranks. Utilisation is busy time over the makespan, 0 for an empty run. A stream that
+/// stands in a Receive or a Wait is not busy.
 struct StreamUse {
   struct Summary {
     double min = 0;

@@ -87,6 +87,17 @@ class Levels {
     return it->second[static_cast<std::size_t>(item.run)];
   }
 
+  /// The Send whose message the item, a Receive, ended with; none where that was not recorded.
+  [[nodiscard]] const Item* sent(const Item& item, const Receive& receive) const {
+    const RankId sender = timeline_.recorded(program_.group(receive.group).shifted(item.span->rank, -receive.shift));
+    const std::vector<Item>& spans = items_[index(item.span->repeat)][timeline_.place(sender)];
+    for (auto it = past(spans, item.end); it != spans.begin() && (it - 1)->end == item.end; --it) {
+      const auto* send = std::get_if<Send>(&operation_of(*(it - 1)->span).work);
+      if (send && send->shift == receive.shift && send->channel == receive.channel) return &*(it - 1);
+    }
+    return nullptr;
+  }
+
   /// The lowest of the ranks that end last.
   [[nodiscard]] RankId last_rank() const {
     RankId last;
@@ -148,8 +159,9 @@ class Walk {
       }
       if (!item || time <= from) break;
       if (item->span) {
+        after_ = Run{item->span->block, item->span->operation, item->run};
         rank = span(*item, from, times);
-        after = Run{item->span->block, item->span->operation, item->run};
+        after = after_;
         time = std::max(from, reached_);
         continue;
       }
@@ -170,9 +182,21 @@ class Walk {
     const SimTime start = std::max(s.start, from);
     reached_ = start;
     PathSegment like{rank, s.block, s.operation, Holder::Waiting, {}, start, {}, times};
-    if (!operation.communication() && !operation.computes()) {
+    if (const auto* receive = std::get_if<Receive>(&operation.work)) {
+      if (const Item* message = levels_.sent(item, *receive)) {
+        const SimTime waited = s.end - start;
+        const RankId sender = span(*message, from, times);
+        next_ = {message->span->block, message->span->operation};
+        after_ = Run{message->span->block, message->span->operation, message->run};
+        if (!path_.empty()) path_.back().waited = waited;
+        return sender;
+      }
       like.duration = s.end - start;
       add(like);
+      return rank;
+    }
+    if (std::holds_alternative<Send>(operation.work)) {
+      add_stretches(like, holders_.of_message(operation, rank, s.end - start), 0);
       return rank;
     }
     if (operation.computes()) {
@@ -229,6 +253,7 @@ class Walk {
   Levels levels_;
   PathHolders holders_;
   SimTime reached_;
+  std::optional<Run> after_;               // what the path came from, at reached_
   std::pair<BlockId, std::int32_t> next_;  // the operation that the path came from
   std::vector<PathSegment> path_;          // backwards
 };

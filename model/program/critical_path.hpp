@@ -5,7 +5,7 @@
 // communication starts moving once the last of the peers that the rank exchanges bytes with has come; where that was
 // later than the rank itself, the path goes on at that peer, so waiting for a slower rank shows as the slower rank's
 // own work. (Where bytes of an earlier peer end last, this is an approximation: a Timeline does not say which flow
-// did.)
+// did.) A Receive hands over to the Send whose message it waited for, a Wait to what it waited for.
 //
 // Iterations that are copies of a recorded one (Timeline::repeats) begin and end at one instant on all ranks, so the
 // path through the recorded one stands for all `count` of them: duration times `times`, over all segments, is exactly

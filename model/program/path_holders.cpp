@@ -74,6 +74,36 @@ std::vector<HeldTime> PathHolders::of_communication(BlockId block, std::int32_t 
   return out;
 }
 
+std::vector<HeldTime> PathHolders::of_message(const Operation& operation, RankId rank, SimTime duration) {
+  const Send& send = std::get<Send>(operation.work);
+  const Route& way = routes_.between(rank, program_.group(send.group).shifted(rank, send.shift));
+  const CommunicationCost cost = communication_cost(program_, operation, rank, cluster_);
+  const Bytes bytes(static_cast<double>(byte_count(program_, operation.reads.front(), rank)));
+  Seconds linked;
+  std::optional<LinkId> slowest;
+  for (const RouteLink& l : way.links) {
+    const Seconds time = bytes * l.share / cluster_.topology.links[l.link.index()].bandwidth;
+    if (slowest && time <= linked) continue;
+    linked = time;
+    slowest = l.link;
+  }
+  std::vector<HeldTime> out;
+  SimTime left = duration;
+  const SimTime startup = take(left, cost.add_route_latency ? cost.startup + way.latency : cost.startup);
+  if (startup > SimTime()) out.push_back({Holder::StartUp, startup});
+  const Seconds capped = cost.rate_cap ? bytes / *cost.rate_cap : Seconds(0);
+  SimTime transfer = take(left, std::max(capped, linked));
+  if (is_rounding(left, duration)) {
+    transfer += left;
+    left = SimTime();
+  }
+  const bool by_rate = capped >= linked;
+  if (transfer > SimTime())
+    out.push_back({by_rate ? Holder::MeasuredRate : Holder::Link, transfer, by_rate ? std::nullopt : slowest});
+  if (left > SimTime()) out.push_back({Holder::SharedLinks, left, slowest});
+  return out;
+}
+
 const std::vector<RankId>& PathHolders::peers(BlockId block, std::int32_t operation, RankId rank) {
   return part(block, operation, rank).peers;
 }

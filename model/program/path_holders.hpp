@@ -32,6 +32,9 @@ class PathHolders {
   [[nodiscard]] std::vector<HeldTime> of_communication(BlockId block, std::int32_t operation, RankId rank,
                                                        SimTime duration);
 
+  /// Of a Send by `rank`, from when it was reached on.
+  [[nodiscard]] std::vector<HeldTime> of_message(const Operation& send, RankId rank, SimTime duration);
+
   /// The ranks that `rank` sends bytes to or receives bytes from, ascending.
   [[nodiscard]] const std::vector<RankId>& peers(BlockId block, std::int32_t operation, RankId rank);
 

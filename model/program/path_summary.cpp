@@ -31,6 +31,7 @@ std::string holder_name(const Program& program, const Topology& topology, const 
     case Holder::SharedGpu: return "compute slowed by what shares its GPU";
     case Holder::StartUp: return "start-up (alpha)";
     case Holder::MeasuredRate:
+      if (!operation_of(program, segment).communication()) return "measured rate of send_receive (beta)";
       return fmt::format(
           "measured rate of {} (beta)",
           name_of<Collective>(kCollectiveNames, operation_of(program, segment).communication()->collective));

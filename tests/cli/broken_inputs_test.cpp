@@ -249,7 +249,7 @@ TEST_CASE("Wrong values are refused with their key") {
       {"workload", "global_batch: 256", "global_batch: 256 B", "global_batch"},
       {"workload", "micro_batch: auto", "micro_batch: 1e18", "micro_batch"},
       {"workload", "dtype: bf16", "dtype: [bf16]", "dtype"},
-      {"workload", "zero_stage: 1", "zero_stage: 3", "zero_stage"},
+      {"workload", "zero_stage: 1", "zero_stage: 4", "zero_stage"},
       {"workload", "capacity_factor: none", "capacity_factor: inf", "capacity_factor"},
       {"workload", "capacity_factor: none", "capacity_factor: -1", "capacity_factor"},
       {"workload", "{shape: uniform}", "{shape: zipf, zipf_exponent: nan}", "zipf_exponent"},

@@ -95,9 +95,9 @@ TEST_CASE("Errors of degrees say what does not divide") {
   Log log(cli);
   log.plan({"--tp", "3"});
   log.plan({"--tp", "16"});
-  log.plan({"--tp", "2", "--dp", "2"});
+  log.plan({"--tp", "2", "--dp", "2", "--pp", "1", "--cp", "1"});
   log.plan({"--ep", "4", "--esp", "4"});
-  log.plan({"--pp", "2", "--cp", "2"});
+  log.plan({"--pp", "2", "--cp", "8"});
   log.plan({"--tp", "0"});
   check_golden("errors/degrees.txt", log.text());
 }

@@ -36,7 +36,8 @@ void check_documented(const Json& j) {
   CHECK(best.at("exposed_communication_s").get<double>() <= best.at("makespan_s").get<double>());
   REQUIRE(best.at("layers").is_array());
   CHECK_FALSE(best.at("layers").empty());
-  CHECK(best.at("tp").get<int>() * best.at("dp").get<int>() == j.at("world_size").get<int>());
+  const auto degree = [&](const char* name) { return best.at(name).get<int>(); };
+  CHECK(degree("pp") * degree("dp") * degree("cp") * degree("tp") == j.at("world_size").get<int>());
   REQUIRE(j.at("candidates").is_array());
   REQUIRE_FALSE(j.at("candidates").empty());
   CHECK(j.at("candidates")[0].at("makespan_s") == best.at("makespan_s"));
@@ -76,6 +77,19 @@ TEST_CASE("plan prints the promised JSON for real models on real machines, and s
   CHECK_FALSE(simulated.at("links").empty());
   for (const Json& link : simulated.at("links")) CHECK(link.at("utilisation").get<double>() <= 1 + 1e-6);
   check_no_null_or_negative(simulated, "");
+}
+
+TEST_CASE("A pipeline of shards of the sequence is planned, written and simulated again") {
+  const Cli cli;
+  const Json plan =
+      parsed(cli.run(with(kSmall, {"--pp", "2", "--cp", "2", "--json", "-o", "plan.yaml", "--trace", "trace.json"})));
+  check_documented(plan);
+  for (const char* degree : {"pp", "cp"}) CHECK(plan.at("best").at(degree) == 2);
+  CHECK_THAT(whole_file(cli.path("plan.yaml")), Catch::Contains("pp: 2") && Catch::Contains("virtual_stages: "));
+  const Json simulated = parsed(cli.run({"simulate", "plan.yaml", "--json"}));
+  CHECK(simulated.at("makespan_s") == plan.at("best").at("makespan_s"));
+  CHECK(cli.run({"explain", "plan.yaml"}).code == 0);
+  CHECK(Json::parse(whole_file(cli.path("trace.json"))).at("traceEvents").size() > 10);
 }
 
 TEST_CASE("Two runs of plan give the same bytes, apart from the time that they took") {
@@ -143,7 +157,7 @@ TEST_CASE("The exit code says how it went") {
                                                with(kSmall, {"--world", "8.5"}),
                                                with(kSmall, {"--top", "0"}),
                                                with(kSmall, {"--tp", "3"}),
-                                               with(kSmall, {"--pp", "2"}),
+                                               with(kSmall, {"--pp", "3"}),
                                                with(kSmall, {"--cluster", "no_such"})}) {
       CAPTURE(bad);
       const Ran ran = cli.run(bad);

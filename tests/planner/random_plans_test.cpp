@@ -1,43 +1,13 @@
 // What must be true of every plan, on plans drawn at random.
 #include <catch2/catch.hpp>
+#include <cmath>
 
-#include "planner/lower.hpp"
-#include "planner/schedule.hpp"
+#include "planner/plan.hpp"
 #include "sim/simulate.hpp"
-#include "tests/planner/small_cases.hpp"
+#include "tests/planner/random_pipelines.hpp"
 
 using namespace moeplan;
 using namespace moeplan::tests;
-
-namespace {
-
-Candidate random_candidate(Random& random, std::int64_t world, std::int64_t batch) {
-  const auto divisor = [&](std::int64_t n) {
-    std::vector<std::int64_t> all;
-    for (std::int64_t d = 1; d <= n; ++d) {
-      if (n % d == 0) all.push_back(d);
-    }
-    return any_of(random, all);
-  };
-  Candidate c;
-  c.degrees.tp = divisor(world);
-  c.degrees.dp = world / c.degrees.tp;
-  c.degrees.ep = divisor(world);
-  c.degrees.esp = divisor(world / c.degrees.ep);
-  c.degrees.edp = world / c.degrees.ep / c.degrees.esp;
-  c.schedule = schedules()[random.below(schedules().size())]->name();
-  c.micro_batch = batch % c.degrees.dp == 0 ? divisor(batch / c.degrees.dp) : 1;
-  return c;
-}
-
-std::string dump(const SmallCase& c, const Candidate& p) {
-  const Degrees& d = p.degrees;
-  return to_yaml(cluster_document(c)) + to_yaml(model_text_document(c)) + to_yaml(workload_text_document(c)) +
-         p.schedule + " tp " + std::to_string(d.tp) + " dp " + std::to_string(d.dp) + " ep " + std::to_string(d.ep) +
-         " esp " + std::to_string(d.esp) + " micro batch " + std::to_string(p.micro_batch);
-}
-
-}  // namespace
 
 TEST_CASE("No plan of a thousand random ones is faster than its lower bound") {
   constexpr int kPlans = 1000;
@@ -64,4 +34,38 @@ TEST_CASE("No plan of a thousand random ones is faster than its lower bound") {
       FAIL_CHECK("no time at all:\n" << dump(c, candidate));
   }
   WARN(feasible << " of " << drawn << " random plans were feasible, and all of them were simulated");
+}
+
+TEST_CASE("No pipeline of two hundred random ones is faster than its lower bound, at once or composed") {
+  Random random(7);
+  for (int i = 0; i < 200; ++i) {
+    const RandomPipeline r = random_pipeline(random);
+    StageMachines machines(r.small.cluster);
+    const Estimate bound = estimate(r.program, machines);
+    const double least = bound.lower_bound.value() * (1 - 1e-9);
+    const SimTime whole = simulate(r.program, r.small.cluster, {.keep_spans = false}).makespan;
+    const SimTime composed = simulated(r.program, machines, /*keep_spans=*/false).makespan;
+    if (whole.seconds().value() < least || composed.seconds().value() < least) {
+      FAIL_CHECK(whole.seconds().value() << " s or " << composed.seconds().value() << " s is below the bound "
+                                         << bound.lower_bound.value() << " s by " << bound.bound_by << " of\n"
+                                         << dump(r.numbers, r.candidate));
+    }
+  }
+}
+
+TEST_CASE("Without pipeline stages nothing is composed, and with them their time does not depend on what is kept") {
+  Random random(8);
+  for (int i = 0; i < 60; ++i) {
+    const RandomPipeline r = random_pipeline(random);
+    StageMachines machines(r.small.cluster);
+    const SimTime bare = simulated(r.program, machines, /*keep_spans=*/false).makespan;
+    const Timeline kept = simulated(r.program, machines, /*keep_spans=*/true);
+    const auto apart = static_cast<double>((kept.makespan - bare).picoseconds());
+    CAPTURE(dump(r.numbers, r.candidate));
+    CHECK(std::abs(apart) <= 1e-9 * static_cast<double>(bare.picoseconds()));
+    SimTime last;
+    for (const TimelineSpan& s : kept.spans) last = std::max(last, s.end);
+    CHECK(last <= kept.makespan);
+    if (r.candidate.degrees.pp == 1) CHECK(kept == simulate(r.program, r.small.cluster));
+  }
 }

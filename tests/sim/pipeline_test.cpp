@@ -1,6 +1,8 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
+#include "model/program/analysis.hpp"
+#include "model/program/critical_path.hpp"
 #include "sim/simulate.hpp"
 #include "sim/simulate_stages.hpp"
 #include "tests/toy_cluster.hpp"
@@ -76,6 +78,24 @@ TEST_CASE("stages meet through messages") {
     CHECK(composed.spans == whole.spans);
     CHECK(composed.links == whole.links);
   }
+  SECTION("its critical path goes from stage to stage with the message, and leaves nothing unexplained") {
+    for (const Timeline& t : {whole, simulate_stages(p, machines)}) {
+      const std::vector<PathSegment> path = critical_path(p, t, cluster);
+      REQUIRE(path.size() == 6);
+      CHECK((path[0].rank == RankId(0) && path[0].duration == us(3)));
+      CHECK((path[1].rank == RankId(0) && path[1].duration == us(1) && path[1].held_by == Holder::Link));
+      for (std::size_t i = 2; i < 6; ++i) CHECK((path[i].rank == RankId(1) && path[i].duration == us(3)));
+      CHECK(path[1].waited == us(4));
+    }
+  }
+  SECTION("a stage that stands in a Receive is not busy") {
+    const std::vector<StreamUse> use = stream_use(p, whole);
+    REQUIRE(use.size() == 2);
+    CHECK(use[0].busy.min == Approx(12e-6));
+    CHECK(use[0].busy.max == Approx(12e-6));
+    CHECK(use[1].stream == Stream::Pipeline);
+    CHECK(use[1].busy.max == Approx(4e-6));
+  }
   SECTION("a Program whose stages wait for each other in a circle is refused, not simulated for ever") {
     Program q = p;
     std::swap(q.stages[0], q.stages[1]);
@@ -107,6 +127,16 @@ TEST_CASE("background operations hold up only who waits for them") {
   SECTION("composed from segments it is the same") {
     StageMachines machines(cluster);
     CHECK(simulate_stages(p, machines).makespan == t.makespan);
+  }
+  SECTION("on the critical path the Wait is what it waits for") {
+    SimTime background;
+    for (const PathSegment& s : critical_path(p, t, cluster)) {
+      CHECK(s.held_by != Holder::Waiting);
+      CHECK(s.held_by != Holder::Unrecorded);
+      const Operation& op = p.blocks[s.block.index()].operations[static_cast<std::size_t>(s.operation)];
+      if (op.stream == Stream::Replicas) background += s.duration;
+    }
+    CHECK(background == us(8));
   }
   SECTION("without a Wait the run lasts until the background has ended") {
     Program q = p;

@@ -290,3 +290,48 @@ TEST_CASE("an iteration of a small model") {
     }
   }
 }
+
+TEST_CASE("a pipeline stage keeps the activations of the microbatches that it has in flight") {
+  ModelSpec model{};
+  model.name = "small";
+  model.vocab_size = 8;
+  model.hidden_size = kM;
+  model.norms_per_layer = 2;
+  model.causal = true;
+  model.attention =
+      HeadAttention{.num_heads = 4, .num_kv_heads = 4, .head_dim = 16, .bias = false, .qk_norm = false, .sinks = false};
+  model.layers = {{8, {{0, moe(4)}}}};
+  Workload w = workload(std::nullopt);
+  w.routing.shape = RoutingShape::Uniform;
+  w.zero_stage = 2;
+  constexpr std::int64_t kStages = 4;
+  // Kept on one stage; two replicas, so that blocks have variants with their traffic.
+  const auto kept = [&](std::int64_t microbatches, std::int64_t parts, std::int64_t stage) {
+    w.global_batch = 2 * microbatches;
+    Candidate c = candidate("baseline", 2, 1, 2, 1);
+    c.degrees.pp = kStages;
+    c.virtual_stages = parts;
+    REQUIRE_FALSE(obstacle(model, w, c));
+    Program p = lower_iteration(model, w, c);
+    p.stages = {p.stages[static_cast<std::size_t>(stage)]};
+    p.world_size = 2;
+    return memory_use(p, std::vector<StageParameters>(1), w, c.degrees).activations.value();
+  };
+  const double layer = kept(1, 1, 1) / 2;  // a stage in the middle has two layers and nothing else
+  REQUIRE(layer > 0);
+  SECTION("one after the other: as many as stages are left, the own one included, or all") {
+    for (const std::int64_t microbatches : {1, 2, 3, 8}) {
+      for (std::int64_t stage = 0; stage < kStages; ++stage) {
+        CAPTURE(microbatches, stage);
+        CHECK(kept(microbatches, 1, stage) ==
+              static_cast<double>(std::min(microbatches, kStages - stage)) * kept(1, 1, stage));
+      }
+    }
+  }
+  SECTION("interleaved: 2 (stages - s - 1) + (parts - 1) stages + 1 passes of a part") {
+    // Of two parts, one layer each; 8 microbatches make 16 passes.
+    CHECK(kept(8, 2, 1) == (2 * (kStages - 1 - 1) + kStages + 1) * layer);
+    CHECK(kept(8, 2, 2) == (2 * (kStages - 2 - 1) + kStages + 1) * layer);
+    CHECK(kept(4, 2, 1) == 8 * layer);  // that is all of them
+  }
+}

@@ -1,0 +1,172 @@
+// Predicted training iterations against published ones.
+#include <fmt/format.h>
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <filesystem>
+
+#include "model/specs/hf_config.hpp"
+#include "planner/plan.hpp"
+#include "planner/plan_difference.hpp"
+#include "tests/model/spec_files.hpp"
+
+using namespace moeplan;
+
+namespace {
+
+constexpr std::int64_t kSequence = 4096;
+
+/// A training run that somebody published: bf16, dropless, 4096 tokens a sequence, Adam with Megatron's distributed
+/// optimizer (ZeRO 1), on nodes of 8 H100 with NVLink and 8 NICs of 400 Gb/s.
+struct PublishedRun {
+  std::string name;
+  std::filesystem::path model;
+  Candidate candidate;
+  std::int64_t global_batch;
+  double tokens_per_s_per_gpu;
+};
+
+/// The training FLOPs of a token by Megatron-LM's num_floating_point_operations as of Megatron-Core 0.9: every matrix
+/// three times, attention over all pairs of tokens although half of them are masked, no recomputation. Of models whose
+/// layers are all alike.
+double megatron_flops_per_token(const ModelSpec& m, std::int64_t sequence_length) {
+  const auto& a = std::get<HeadAttention>(m.attention);
+  const auto& moe = std::get<Moe>(m.layers.front().pattern.front().ffn);
+  const double h = static_cast<double>(m.hidden_size), layers = static_cast<double>(m.num_layers());
+  const double queries_to_hidden = static_cast<double>(a.num_heads * a.head_dim) / h;
+  const double attention = (1 + static_cast<double>(a.num_kv_heads) / static_cast<double>(a.num_heads) +
+                            static_cast<double>(sequence_length) / h) *
+                           queries_to_hidden;
+  const double mlp =
+      static_cast<double>(moe.expert.hidden_size) / h * static_cast<double>(moe.top_k) * (moe.expert.gated ? 1.5 : 1);
+  const double logits = static_cast<double>(m.vocab_size) / (2 * layers * h);
+  return 12 * layers * h * h * (attention + mlp + logits);
+}
+
+ModelSpec model_at(const std::filesystem::path& path) {
+  const Node document = load_document(path);
+  return is_hf_config(document) ? model_from_hf_config(document, path.stem()) : read_model(document);
+}
+
+Workload workload_of(const PublishedRun& run) {
+  Workload w = read_workload(load_document(test::kConfigs / "workloads/default.yaml"));
+  w.global_batch = run.global_batch;
+  w.sequence_length = kSequence;
+  w.micro_batch = run.candidate.micro_batch;
+  w.recompute = Recompute::None;  // assumed: the sources name none
+  return w;
+}
+
+/// By Megatron-Core's own formula, as it was published.
+constexpr double kMixtralFlopsPerS = 468e12;
+
+PublishedRun mixtral() {
+  // Megatron-Core, megatron/core/transformer/moe/README.md at 022bcb5: 468 TFLOP/s with v0.9, and the mapping for which
+  // it is given: 64 GPUs, TP 1 EP 8 PP 4 VP 8, micro batch 1, global batch 256, 4096 tokens, dropless, all-to-all,
+  // distributed optimizer, gradient reduction and weight gathering beside computation.
+  const std::filesystem::path model = test::kConfigs / "models/mixtral_8x7b.yaml";
+  return {.name = "Mixtral 8x7B",
+          .model = model,
+          .candidate = {.degrees = {.pp = 4, .dp = 16, .edp = 2, .ep = 8}, .micro_batch = 1, .virtual_stages = 8},
+          .global_batch = 256,
+          .tokens_per_s_per_gpu = kMixtralFlopsPerS / megatron_flops_per_token(model_at(model), kSequence)};
+}
+
+PublishedRun gpt_oss() {
+  // Megatron-Bridge, docs/performance-summary-archive.md at 0a25f91, container 26.02, DGX-H100: 64 GPUs, TP 1 EP 8 PP
+  // 4, micro batch 1, global batch 1280, 4096 tokens, BF16, dropless with forced balance.
+  return {.name = "GPT-OSS 120B",
+          .model = MOEPLAN_SOURCE_DIR "/../shared/data/hf_configs/openai--gpt-oss-120b_config.json",
+          .candidate = {.degrees = {.pp = 4, .dp = 16, .edp = 2, .ep = 8}, .micro_batch = 1, .virtual_stages = 1},
+          .global_batch = 1280,
+          .tokens_per_s_per_gpu = 5993};
+}
+
+Prediction predicted(const PublishedRun& run, const ClusterSpec& machine, const Workload& workload) {
+  return predict(model_at(run.model), workload, build_cluster(machine, run.candidate.degrees.world()), run.candidate);
+}
+
+/// Of predicted tokens/s over published ones; 0.1: predicted 10% too fast.
+double error_of(const PublishedRun& run, const Prediction& p) {
+  return p.tokens_per_s_per_gpu / run.tokens_per_s_per_gpu - 1;
+}
+
+/// Prints a row of docs/validation.md's table and returns the error.
+double compared(const PublishedRun& run) {
+  const Prediction p = predicted(run, test::load_cluster(test::cluster_path("dgx_h100")), workload_of(run));
+  fmt::print("{:>16}{:>24}{:>24}{:>10}\n{:>16}{:>24.0f}{:>24.0f}{:>9.1f}%\n", "tokens/s a GPU", "published",
+             "predicted", "error", run.name, run.tokens_per_s_per_gpu, p.tokens_per_s_per_gpu, 100 * error_of(run, p));
+  return error_of(run, p);
+}
+
+void print_classes(const Prediction& p) {
+  for (const ClassTime& c : p.slowest.classes) {
+    fmt::print("{:>54}{:>10.1f} ms\n", name_of<OpClass>(kOpClassNames, c.op_class), 1e3 * visible(c).value());
+  }
+}
+
+}  // namespace
+
+TEST_CASE("Megatron's FLOPs of a token are the published formula's") {
+  // Mixtral 8x7B by hand: 12 32 4096^2 (1 + 8/32 + 4096/4096 + 3.5 2 1.5 + 32000 / (2 32 4096)).
+  const double expected = 12.0 * 32 * 4096 * 4096 * (1 + 0.25 + 1 + 10.5 + 32000.0 / (2 * 32 * 4096));
+  const ModelSpec model = model_at(mixtral().model);
+  CHECK(megatron_flops_per_token(model, kSequence) == Approx(expected));
+}
+
+TEST_CASE("Mixtral 8x7B on 64 H100, as published for Megatron-Core") {
+  // What is reached, not what is wished: kernels at the speed that they have alone, equal loads and no host make the
+  // prediction the faster one. docs/validation.md says what is known of the rest.
+  constexpr double kTolerance = 0.32;
+  const PublishedRun run = mixtral();
+  const double error = compared(run);
+  CHECK(error > 0);
+  CHECK(error < kTolerance);
+
+  const ClusterSpec machine = test::load_cluster(test::cluster_path("dgx_h100"));
+  const Workload workload = workload_of(run);
+  const Prediction base = predicted(run, machine, workload);
+  const double flops = megatron_flops_per_token(model_at(run.model), kSequence);
+  fmt::print("{:>16}{:>24.1f}{:>24.1f}\n", "TFLOP/s a GPU", run.tokens_per_s_per_gpu * flops * 1e-12,
+             base.tokens_per_s_per_gpu * flops * 1e-12);
+  const double published_s = static_cast<double>(run.global_batch * kSequence) / (run.tokens_per_s_per_gpu * 64);
+  fmt::print("{:>16}{:>24.3f}{:>24.3f}\n\n", "iteration, s", published_s, base.makespan.seconds().value());
+  print_classes(base);
+  fmt::print("\n{:>54}{:>12}{:>9}\n", "if instead", "iteration", "error");
+  const auto print = [&](const std::string& what, const ClusterSpec& m, const Workload& w) {
+    const Prediction p = predicted(run, m, w);
+    fmt::print("{:>54}{:>10.3f} s{:>8.1f}%\n", what, p.makespan.seconds().value(), 100 * error_of(run, p));
+    return error_of(run, p);
+  };
+  for (const double efficiency : {0.7, 0.65, 0.6}) {
+    ClusterSpec slower = machine;
+    slower.gpu.gemm_efficiency = {{1, efficiency}};
+    print(fmt::format("every GEMM at {} of the peak", efficiency), slower, workload);
+  }
+  for (const double sigma : {0.1, 0.2}) {
+    Workload skewed = workload;
+    skewed.routing.shape = RoutingShape::Lognormal;
+    skewed.routing.lognormal_sigma = sigma;
+    CHECK(print(fmt::format("lognormal loads, sigma {}, same for all layers", sigma), machine, skewed) < error);
+  }
+  ClusterSpec launches = machine;
+  launches.gpu.launch_overhead = Seconds(10e-6);
+  CHECK(print("10 us a kernel launch", launches, workload) < error);
+  ClusterSpec slow_attention = machine;
+  slow_attention.gpu.attention_efficiency = 0.45;
+  print("attention at 0.45 of the peak", slow_attention, workload);
+}
+
+TEST_CASE("GPT-OSS 120B on 64 H100, as published for Megatron-Bridge") {
+  const PublishedRun run = gpt_oss();
+  if (!std::filesystem::exists(run.model)) {
+    WARN("skipped: no configurations at ../shared/data/hf_configs");
+    return;
+  }
+  // The published run is far from what its kernels could do: B200 (2.3 times the peak, EP 64) ran it 1.3 times as fast.
+  // Neither recomputation nor kernels are named. So the prediction is a limit, and a loose one.
+  constexpr double kTolerance = 1.4;
+  const double error = compared(run);
+  CHECK(error > 0);
+  CHECK(error < kTolerance);
+}

@@ -148,6 +148,14 @@ class Search {
 
   void consider(Candidate c) {
     c.micro_batch = workload_.micro_batch.value_or(1);
+    if (c.degrees.pp > 1 && workload_.global_batch % c.degrees.dp == 0) {
+      const std::vector<std::int64_t> sizes = micro_batches(c.degrees);
+      const auto least = std::find_if(sizes.rbegin(), sizes.rend(), [&](std::int64_t size) {
+        c.micro_batch = size;
+        return !obstacle(model_, workload_, c);
+      });
+      if (least == sizes.rend()) c.micro_batch = sizes.back();
+    }
     if (const auto reason = obstacle(model_, workload_, c)) {
       ++result_.rejected[*reason];
       return;
@@ -207,7 +215,7 @@ class Search {
   /// The largest micro batch that fits (of a pipeline, the smallest), priced; or what the smallest one lacks.
   void evaluate(const Candidate& base, std::optional<Evaluated>& fits, std::optional<Evaluated>& misses) {
     std::vector<std::int64_t> sizes = micro_batches(base.degrees);
-    if (base.degrees.pp > 1) sizes = {sizes.back()};
+    if (base.degrees.pp > 1) sizes = {base.micro_batch};
     for (const std::int64_t micro_batch : sizes) {
       Evaluated e{base, {}, {}, std::nullopt};
       e.candidate.micro_batch = micro_batch;

@@ -107,7 +107,10 @@ class S2 : public Schedule {
     const std::vector<std::int32_t> ready = b.last();
     std::vector<std::int32_t> gathered;
     for (std::int64_t j = 0; j < phases; ++j) {
-      const bool paired = std::has_single_bit(static_cast<std::uint64_t>(phases));
+      // Over several nodes ranks exchange in pairs, so that every phase looks the same from each of them; inside a node
+      // in turn, which mixes near and far peers in each phase.
+      const bool paired = std::has_single_bit(static_cast<std::uint64_t>(phases)) &&
+                          l.degrees.ep * l.degrees.esp > b.program().ranks_per_node;
       const auto in_part = paired ? Rows::Experts::Paired : Rows::Experts::Behind;
       const auto experts = phases == 1 ? Rows::Experts::All : in_part;
       Slice received = parts.routed(arrived, experts, shards ? prepend(copies_of(l.groups.esp), split(l)) : split(l));

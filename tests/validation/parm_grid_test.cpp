@@ -56,7 +56,7 @@ double simulated(const ParmProblem& p, const std::string& schedule, Workload wor
                 .shared = {0, false, false},
                 .shared_gate = false,
                 .router_bias = false};
-  const Program program = lower_moe_layer(moe, p.M, p.B * p.L, workload, candidate);
+  const Program program = lower_moe_layer(moe, p.M, p.B * p.L, workload, candidate, cluster.ranks_per_node());
   return simulate(program, cluster, {.keep_spans = false, .network = make_fast_network}).makespan.seconds().value();
 }
 

@@ -1,0 +1,163 @@
+#include "planner/reorder.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bitset>
+#include <cassert>
+#include <optional>
+
+#include "model/program/equal_ranks.hpp"
+#include "sim/simulate.hpp"
+
+namespace moeplan {
+
+namespace {
+
+using Operations = std::bitset<kMostOrderTasks>;
+
+std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
+
+bool share_data(const Operation& a, const Operation& b) {
+  const auto meet = [](const std::vector<Slice>& x, const std::vector<Slice>& y) {
+    return std::any_of(x.begin(), x.end(), [&](const Slice& s) {
+      return std::any_of(y.begin(), y.end(), [&](const Slice& t) { return may_overlap(s, t); });
+    });
+  };
+  return meet(a.writes, b.writes) || meet(a.writes, b.reads) || meet(a.reads, b.writes);
+}
+
+/// By operation: which others have ended when it starts, by `after` and the order of streams.
+std::vector<Operations> ended_before(const Block& block) {
+  std::vector<Operations> out(block.operations.size());
+  std::array<std::optional<std::size_t>, kStreamNames.size()> last;
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const auto follow = [&](std::size_t before) { out[i] |= out[before].set(before); };
+    for (const std::int32_t a : block.operations[i].after) follow(at(a));
+    auto& before = last[static_cast<std::size_t>(block.operations[i].stream)];
+    if (before) follow(*before);
+    before = i;
+  }
+  for (std::size_t i = 0; i < out.size(); ++i) out[i].reset(i);
+  return out;
+}
+
+}  // namespace
+
+std::string_view order_obstacle(const Block& block) {
+  if (block.operations.size() > kMostOrderTasks) return "too many operations";
+  for (const Operation& operation : block.operations) {
+    if (is_background(operation.stream) || !(operation.computes() || operation.communication())) {
+      return "background streams";
+    }
+  }
+  return "";
+}
+
+bool may_overlap(const Slice& a, const Slice& b) {
+  if (a.buffer != b.buffer) return false;
+  const Rows &x = a.rows, &y = b.rows;
+  if (x.kind != Rows::Kind::Routed || y.kind != Rows::Kind::Routed) return true;
+  if (x.routing != y.routing || x.experts != y.experts || x.path.size() != y.path.size()) return true;
+  std::size_t chunks = 0;  // steps at which the two take different chunks
+  for (std::size_t i = 0; i < x.path.size(); ++i) {
+    RowStep other = y.path[i];
+    if (x.path[i] == other) continue;
+    other.index = x.path[i].index;
+    if (x.path[i] != other || other.kind != RowStep::Kind::Chunk) return true;
+    ++chunks;
+  }
+  const bool is_behind = x.experts == Rows::Experts::Behind && x.behind != y.behind;
+  return chunks == 0 && !is_behind;
+}
+
+OrderProblem order_problem(const Block& block, std::span<const SimTime> durations) {
+  assert(order_obstacle(block).empty() && durations.size() == block.operations.size() && "a block that can be ordered");
+  const std::vector<Operations> before = ended_before(block);
+  OrderProblem problem;
+  for (std::size_t i = 0; i < block.operations.size(); ++i) {
+    const Operation& operation = block.operations[i];
+    OrderTask task{durations[i], static_cast<std::int32_t>(operation.stream), operation.after};
+    for (std::size_t b = 0; b < i; ++b) {
+      if (before[i][b] && share_data(block.operations[b], operation)) {
+        task.after.push_back(static_cast<std::int32_t>(b));
+      }
+    }
+    std::sort(task.after.begin(), task.after.end());
+    task.after.erase(std::unique(task.after.begin(), task.after.end()), task.after.end());
+    problem.push_back(std::move(task));
+  }
+  return problem;
+}
+
+Block with_order(const Block& block, std::span<const std::int32_t> order) {
+  const OrderProblem problem = order_problem(block, std::vector<SimTime>(block.operations.size()));
+  std::vector<std::int32_t> place(order.size());
+  for (std::size_t i = 0; i < order.size(); ++i) place[at(order[i])] = static_cast<std::int32_t>(i);
+  Block out{block.name, {}, block.backward_of};
+  for (const std::int32_t i : order) {
+    out.operations.push_back(block.operations[at(i)]);
+    for (std::int32_t& a : out.operations.back().after) a = place[at(a)];
+  }
+  // One after the other, since what is added here may stand for what comes later.
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    const Operations before = ended_before(out)[i];
+    std::vector<std::int32_t>& after = out.operations[i].after;
+    for (const std::int32_t a : problem[at(order[i])].after) {
+      if (!before[at(place[at(a)])]) after.push_back(place[at(a)]);
+    }
+    std::sort(after.begin(), after.end());
+  }
+  return out;
+}
+
+std::vector<SimTime> durations_alone(const Program& program, BlockId block, const Cluster& cluster) {
+  Program alone;
+  alone.world_size = program.world_size;
+  alone.ranks_per_node = program.ranks_per_node;
+  alone.groups = program.groups;
+  alone.routings = program.routings;
+  alone.buffers = program.buffers;
+  alone.blocks.push_back({.name = "alone", .operations = {}, .backward_of = {}});
+  alone.stages.assign(program.stages.size(), {});
+  for (std::size_t s = 0; s < program.stages.size(); ++s) {
+    if (block_counts(program, s)[block.index()] > 0) alone.stages[s].push_back({.block = BlockId(0)});
+  }
+  std::vector<SimTime> out;
+  for (const Operation& operation : program.blocks[block.index()].operations) {
+    alone.blocks.front().operations.assign(1, operation);
+    alone.blocks.front().operations.front().after.clear();
+    out.push_back(simulate(alone, cluster, {.keep_spans = false}).makespan);
+  }
+  return out;
+}
+
+bool Reordering::is_changed() const {
+  return std::any_of(blocks.begin(), blocks.end(), [](const BlockOrder& b) { return b.best < b.listed; });
+}
+
+std::string_view Reordering::answered_by() const {
+  const bool is_exact =
+      equal_ranks && left.empty() && std::all_of(blocks.begin(), blocks.end(), [](const auto& b) { return b.proved; });
+  return is_exact ? "exact" : "heuristic";
+}
+
+Reordering reordered(const Program& program, const Cluster& cluster, std::int64_t budget) {
+  Reordering out{program, {}, {}, program.world_size == 1 || equal_ranks_view(program, cluster) != nullptr};
+  for (std::size_t b = 0; b < program.blocks.size(); ++b) {
+    const Block& block = program.blocks[b];
+    if (const std::string_view obstacle = order_obstacle(block); !obstacle.empty()) {
+      out.left.emplace_back(BlockId(b), obstacle);
+      continue;
+    }
+    const OrderProblem problem = order_problem(block, durations_alone(program, BlockId(b), cluster));
+    std::vector<std::int32_t> listed(problem.size());
+    for (std::size_t i = 0; i < listed.size(); ++i) listed[i] = static_cast<std::int32_t>(i);
+    const OrderResult best = exact_order(problem, budget);
+    out.blocks.push_back(
+        {BlockId(b), order_makespan(problem, listed), best.makespan, best.lower_bound, best.proved, best.nodes});
+    if (best.makespan < out.blocks.back().listed) out.program.blocks[b] = with_order(block, best.order);
+  }
+  return out;
+}
+
+}  // namespace moeplan

@@ -2,7 +2,8 @@
 // the block first.
 //
 // Operations take the time that they take alone, so what sharing links and slowing beside communication change is left
-// out: simulate what comes out beside what went in and keep the faster one. Working memory may change, too.
+// out, and bounds here bound no simulated time: simulate what comes out beside what went in and keep the faster one.
+// Working memory may change, too.
 #pragma once
 
 #include <cstdint>

@@ -7,11 +7,10 @@
 #include <catch2/catch.hpp>
 #include <optional>
 
-#include "planner/interchangeable.hpp"
-#include "planner/order_bound.hpp"
-#include "planner/schedules/opt_sche.hpp"
+#include "order_cases.hpp"
 
 using namespace moeplan;
+using namespace moeplan::tests;
 
 namespace {
 
@@ -41,11 +40,6 @@ class BruteForce {
   std::vector<std::int32_t> order_;
   std::optional<SimTime> best_;
 };
-
-/// The whole range from the first case on.
-std::int64_t in_range(std::int64_t first, std::int64_t last) {
-  return *rc::gen::resize(rc::kNominalSize, rc::gen::inRange(first, last + 1));
-}
 
 /// Few different times, so that ties and zero are common.
 SimTime any_duration() { return SimTime(in_range(0, 3) == 0 ? in_range(0, 40) : in_range(0, 6)); }
@@ -105,12 +99,6 @@ void check_against_brute_force(const OrderProblem& problem) {
   RC_ASSERT(result.makespan == BruteForce(problem).best());
 }
 
-std::array<SimTime, kChunkTasks> picoseconds(const std::array<std::int64_t, kChunkTasks>& numbers) {
-  std::array<SimTime, kChunkTasks> out;
-  for (std::size_t i = 0; i < out.size(); ++i) out[i] = SimTime(numbers[i]);
-  return out;
-}
-
 }  // namespace
 
 TEST_CASE("The best order is what trying all orders finds") {
@@ -134,33 +122,6 @@ TEST_CASE("The search looks beyond schedules that never wait") {
     CHECK(result.makespan == SimTime(1 + 10 + 10));
     CHECK(result.proved);
     CHECK(order_makespan(problem, std::vector<std::int32_t>{0, 1, 2, 3}) == SimTime(4 + 10 + 10));
-  }
-}
-
-TEST_CASE("OptSche is the best order where both ways take as long") {
-  for (std::int64_t chunks = 1; chunks <= 4; ++chunks) {
-    rc::prop("no order of " + std::to_string(chunks) + " chunks is better", [chunks] {
-      const std::int64_t encode = in_range(0, 30), exchange = in_range(0, 60), decode = in_range(0, 30);
-      const OrderProblem problem =
-          opt_sche_problem(chunks, picoseconds({encode, exchange, decode, in_range(0, 90), encode, exchange, decode}));
-      const OrderResult result = exact_order(problem);
-      RC_ASSERT(result.proved);
-      RC_ASSERT(result.makespan == order_makespan(problem, opt_sche_order(chunks)));
-    });
-  }
-}
-
-TEST_CASE("OptSche is not the best order in general") {
-  // C1 18, A1 0, D1 0, E 3, C2 0, A2 14, D2 11.
-  const OrderProblem problem = opt_sche_problem(2, picoseconds({18, 0, 0, 3, 0, 14, 11}));
-  SECTION("expect 78, because both C1 come before the first E: 2 18 + 3 + 3 ... 14 + 14 + 11 after the first E") {
-    CHECK(order_makespan(problem, opt_sche_order(2)) == SimTime(18 + 18 + 3 + 14 + 14 + 11));
-  }
-  SECTION("expect 67, because the first chunk's A2 runs beside the second's C1") {
-    const OrderResult result = exact_order(problem);
-    CHECK(result.makespan == SimTime(67));
-    CHECK(result.proved);
-    CHECK(answered_by(result) == "exact");
   }
 }
 
@@ -190,34 +151,5 @@ TEST_CASE("The answer depends on a budget of states") {
       CHECK(result.proved == (result.makespan == result.lower_bound));
       before = result.makespan;
     }
-  }
-}
-
-TEST_CASE("Interchangeable chunks go in one order") {
-  SECTION("three copies: each kind of task from chunk to chunk") {
-    const auto added = non_overtaking(opt_sche_problem(3, picoseconds({1, 2, 3, 4, 5, 6, 7})));
-    CHECK(added.size() == 2 * kChunkTasks);
-    for (const auto& [a, b] : added) CHECK(b - a == static_cast<std::int32_t>(kChunkTasks));
-  }
-  SECTION("none where one chunk is longer, because it can be told apart") {
-    OrderProblem problem = opt_sche_problem(2, picoseconds({1, 2, 3, 4, 5, 6, 7}));
-    problem[3].duration += SimTime(1);
-    CHECK(non_overtaking(problem).empty());
-  }
-  SECTION("none where the second chunk comes after the first") {
-    OrderProblem problem = opt_sche_problem(2, picoseconds({1, 2, 3, 4, 5, 6, 7}));
-    problem[kChunkTasks].after = {3};
-    CHECK(non_overtaking(problem).empty());
-  }
-}
-
-TEST_CASE("One machine by itself has a preemptive bound") {
-  SECTION("expect 1 + 10 + 10: the long tail interrupts what has begun") {
-    std::vector<OneMachineJob> jobs{{0, 4, 0}, {1, 10, 10}};
-    CHECK(one_machine_bound(jobs) == 1 + 10 + 10);
-  }
-  SECTION("expect the head, all work and the shortest tail") {
-    std::vector<OneMachineJob> jobs{{5, 4, 3}, {5, 6, 3}};
-    CHECK(one_machine_bound(jobs) == 5 + 4 + 6 + 3);
   }
 }

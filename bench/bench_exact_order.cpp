@@ -65,7 +65,7 @@ int main(int argc, char** argv) {
         better += result.makespan < listed ? 1 : 0;
         ratio = std::max(ratio, listed.seconds() / result.makespan.seconds());
       }
-      fmt::print("{:10} {:>6} {:>5.0f}% {:>10.0f} {:>10} {:>10.3f} {:>10.3f} {:>7.0f}% {:>14.3f}\n", kind, chunks,
+      fmt::print("{:10} {:>6} {:>5.1f}% {:>10.0f} {:>10} {:>10.3f} {:>10.3f} {:>7.0f}% {:>14.3f}\n", kind, chunks,
                  100.0 * static_cast<double>(proved) / instances, static_cast<double>(states) / instances, most_states,
                  ms / instances, most_ms, 100.0 * static_cast<double>(better) / instances, ratio);
       std::fflush(stdout);

@@ -17,13 +17,22 @@ using Operations = std::bitset<kMostOrderTasks>;
 
 std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 
+bool is_wait(const Operation& operation) { return std::holds_alternative<Wait>(operation.work); }
+
+/// Whether the order of the two matters. A wait may stand for any data.
 bool share_data(const Operation& a, const Operation& b) {
+  if (is_wait(a) || is_wait(b)) return true;
   const auto meet = [](const std::vector<Slice>& x, const std::vector<Slice>& y) {
     return std::any_of(x.begin(), x.end(), [&](const Slice& s) {
       return std::any_of(y.begin(), y.end(), [&](const Slice& t) { return may_overlap(s, t); });
     });
   };
   return meet(a.writes, b.writes) || meet(a.writes, b.reads) || meet(a.reads, b.writes);
+}
+
+bool waits_for(const Operation& operation, Stream stream) {
+  const Wait* wait = std::get_if<Wait>(&operation.work);
+  return wait != nullptr && wait->stream == stream;
 }
 
 /// By operation: which others have ended when it starts, by `after` and the order of streams.
@@ -45,10 +54,12 @@ std::vector<Operations> ended_before(const Block& block) {
 
 std::string_view order_obstacle(const Block& block) {
   if (block.operations.size() > kMostOrderTasks) return "too many operations";
+  std::array<bool, kStreamNames.size()> is_used{};
   for (const Operation& operation : block.operations) {
-    if (is_background(operation.stream) || !(operation.computes() || operation.communication())) {
-      return "background streams";
-    }
+    if (std::holds_alternative<Receive>(operation.work)) return "receives";
+    const Wait* wait = std::get_if<Wait>(&operation.work);
+    if (wait != nullptr && is_used[static_cast<std::size_t>(wait->stream)]) return "waits for its own operations";
+    is_used[static_cast<std::size_t>(operation.stream)] = true;
   }
   return "";
 }
@@ -76,11 +87,13 @@ OrderProblem order_problem(const Block& block, std::span<const SimTime> duration
   OrderProblem problem;
   for (std::size_t i = 0; i < block.operations.size(); ++i) {
     const Operation& operation = block.operations[i];
-    OrderTask task{durations[i], static_cast<std::int32_t>(operation.stream), operation.after};
+    const bool is_behind = is_background(operation.stream);
+    OrderTask task{is_behind ? SimTime{} : durations[i], static_cast<std::int32_t>(operation.stream), operation.after};
     for (std::size_t b = 0; b < i; ++b) {
-      if (before[i][b] && share_data(block.operations[b], operation)) {
-        task.after.push_back(static_cast<std::int32_t>(b));
-      }
+      const Operation& earlier = block.operations[b];
+      const bool shares = before[i][b] && share_data(earlier, operation);
+      const bool is_queued = is_behind && (earlier.stream == operation.stream || waits_for(earlier, operation.stream));
+      if (shares || is_queued) task.after.push_back(static_cast<std::int32_t>(b));
     }
     std::sort(task.after.begin(), task.after.end());
     task.after.erase(std::unique(task.after.begin(), task.after.end()), task.after.end());
@@ -103,6 +116,8 @@ Block with_order(const Block& block, std::span<const std::int32_t> order) {
     const Operations before = ended_before(out)[i];
     std::vector<std::int32_t>& after = out.operations[i].after;
     for (const std::int32_t a : problem[at(order[i])].after) {
+      // Behind a wait for its stream an operation stands in the list only.
+      if (waits_for(block.operations[at(a)], out.operations[i].stream)) continue;
       if (!before[at(place[at(a)])]) after.push_back(place[at(a)]);
     }
     std::sort(after.begin(), after.end());
@@ -124,6 +139,10 @@ std::vector<SimTime> durations_alone(const Program& program, BlockId block, cons
   }
   std::vector<SimTime> out;
   for (const Operation& operation : program.blocks[block.index()].operations) {
+    if (is_background(operation.stream) || is_wait(operation)) {
+      out.emplace_back();
+      continue;
+    }
     alone.blocks.front().operations.assign(1, operation);
     alone.blocks.front().operations.front().after.clear();
     out.push_back(simulate(alone, cluster, {.keep_spans = false}).makespan);

@@ -19,8 +19,9 @@
 
 namespace moeplan {
 
-/// Why a block's order is not searched; "" if it can be. Operations on background streams and waits for them reach
-/// beyond the block; more than kMostOrderTasks operations are too many.
+/// Why a block's order is not searched; "" if it can be. When messages arrive, and when a background operation of the
+/// block ends that the block itself waits for, is not known to a block alone; more than kMostOrderTasks operations are
+/// too many.
 [[nodiscard]] std::string_view order_obstacle(const Block& block);
 
 /// Whether two slices may hold the same rows. Rows of one buffer are told apart where the ways to their sources differ
@@ -29,7 +30,8 @@ namespace moeplan {
 
 /// The block as a problem of ordering, `durations` by operation. An operation comes after those of its `after` list,
 /// and after those before it, by dependencies or by the order of a stream, whose data it shares (one of the two
-/// writing). order_obstacle() must be none.
+/// writing), and after waits. Operations on background streams hold up nobody: they take no time, and keep their order
+/// on their stream and behind the waits for it. order_obstacle() must be none.
 [[nodiscard]] OrderProblem order_problem(const Block& block, std::span<const SimTime> durations);
 
 /// The block with its operations in this order, which keeps to the precedences of order_problem(). What the old order
@@ -37,7 +39,8 @@ namespace moeplan {
 [[nodiscard]] Block with_order(const Block& block, std::span<const std::int32_t> order);
 
 /// The time of each operation of a block while nothing else runs, of the slowest rank that runs it: what simulating the
-/// operation alone gives (all groups of a communication at once). order_obstacle() must be none.
+/// operation alone gives (all groups of a communication at once); of background operations, and of waits for those of
+/// earlier blocks, nothing. order_obstacle() must be none.
 [[nodiscard]] std::vector<SimTime> durations_alone(const Program& program, BlockId block, const Cluster& cluster);
 
 /// What the search says about a block.

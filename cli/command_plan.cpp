@@ -21,6 +21,7 @@ struct Options {
   std::string cluster, model, workload = "default", output, trace, schedule, placement = "auto";
   std::vector<std::string> overrides;
   std::int64_t world = 0, tp = 0, cp = 0, ep = 0, esp = 0, dp = 0, pp = 0, top = 5, threads = 0;
+  std::int64_t budget = SearchSpace{}.most_simulated;
   std::uint64_t seed = 0;
   bool has_seed = false, json = false, quiet = false;
 };
@@ -48,6 +49,7 @@ SearchSpace search_space(const Options& o) {
   space.esp = given(o.esp);
   space.dp = given(o.dp);
   space.threads = static_cast<int>(o.threads);
+  space.most_simulated = o.budget;
   return space;
 }
 
@@ -104,6 +106,7 @@ void run(const Options& o, ExitCode& code) {
     result = search(inputs.model, inputs.workload, cluster, space,
                     [&](std::int64_t done, std::int64_t total) { progress.show(done, total); });
     const auto shown = std::min(static_cast<std::size_t>(o.top), result.ranked.size());
+    bring_ideas_forward(result.ranked, shown);
     for (std::size_t i = 0; i < shown; ++i) {
       predictions.push_back(predict(inputs.model, inputs.workload, cluster, result.ranked[i].candidate));
     }
@@ -161,6 +164,9 @@ void add_plan_command(CLI::App& app, ExitCode& code) {
   c->add_option("--dp", o->dp, "Only this data-parallel size")->check(count);
   c->add_option("--pp", o->pp, "Only this number of pipeline stages")->check(count);
   c->add_option("--top", o->top, "How many candidates to show")->check(CLI::Range(1, 100))->capture_default_str();
+  c->add_option("--budget", o->budget, "How many candidates may be simulated; the best by closed form are")
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
   c->add_option("--threads", o->threads, "Threads; 0: one a core; the result is the same")->check(CLI::Range(0, 1024));
   auto* seed = c->add_option("--seed", o->seed, "Seed of the routing scenario");
   c->add_option("-C", o->overrides, "Override a value: cluster.a.b=c, model.a=b, workload.a=b")->take_all();

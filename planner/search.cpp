@@ -344,4 +344,18 @@ SearchResult search(const ModelSpec& model, const Workload& workload, const Clus
   return Search(model, workload, cluster, space, progress).run();
 }
 
+void bring_ideas_forward(std::vector<Evaluated>& ranked, std::size_t count) {
+  for (std::size_t shown = 0; shown < std::min(count, ranked.size()); ++shown) {
+    const auto front = ranked.begin() + static_cast<std::ptrdiff_t>(shown);
+    const auto is_new = [&](const Evaluated& e) {
+      return std::none_of(ranked.begin(), front, [&](const Evaluated& before) {
+        return before.candidate.degrees == e.candidate.degrees && before.candidate.schedule == e.candidate.schedule;
+      });
+    };
+    const auto next = std::find_if(front, ranked.end(), is_new);
+    if (next == ranked.end()) return;
+    std::rotate(front, next, next + 1);
+  }
+}
+
 }  // namespace moeplan

@@ -65,4 +65,8 @@ struct SearchResult {
                                   const SearchSpace& space,
                                   const std::function<void(std::int64_t, std::int64_t)>& progress = {});
 
+/// Brings the best candidate of each idea to the front, in their order, until there are `count` of them: candidates of
+/// one idea share schedule and parallel degrees, and differ in micro batch, interleaving or sequence parallelism.
+void bring_ideas_forward(std::vector<Evaluated>& ranked, std::size_t count);
+
 }  // namespace moeplan

@@ -287,3 +287,24 @@ TEST_CASE("A time beyond the model's range ends the search with an error, whiche
   const Small s = small(c);
   CHECK_THAT(moeplan::tests::error_of([&] { (void)search_of(s); }), Catch::Contains("outside the model's range"));
 }
+
+TEST_CASE("runners-up are of different ideas first") {
+  const auto evaluated = [](std::int64_t pp, std::int64_t micro_batch, const char* schedule) {
+    Evaluated e{};
+    e.candidate.degrees.pp = pp;
+    e.candidate.micro_batch = micro_batch;
+    e.candidate.schedule = schedule;
+    return e;
+  };
+  std::vector<Evaluated> ranked{evaluated(1, 1, "baseline"), evaluated(1, 2, "baseline"), evaluated(2, 1, "baseline"),
+                                evaluated(2, 2, "baseline"), evaluated(2, 1, "parm_s1")};
+  const std::vector<Evaluated> before = ranked;
+  bring_ideas_forward(ranked, 4);
+  const auto is = [&](std::size_t now, std::size_t then) { return ranked[now].candidate == before[then].candidate; };
+  CHECK(is(0, 0));
+  CHECK(is(1, 2));
+  CHECK(is(2, 4));
+  // There is no fourth idea: the rest stays in its order.
+  CHECK(is(3, 1));
+  CHECK(is(4, 3));
+}

@@ -59,7 +59,11 @@ Cluster scaled(const Cluster& cluster, Resource resource, double factor) {
   Seconds startup = cluster.collective_startup, overhead = cluster.message_overhead;
   switch (resource) {
     case Resource::IntraNodeBandwidth: scale_tier(topology, LinkTier::IntraNode, factor); break;
-    case Resource::NicBandwidth: scale_tier(topology, LinkTier::Nic, factor); break;
+    case Resource::NicBandwidth:
+      scale_tier(topology, LinkTier::Nic, factor);
+      // A template's core is built for its NICs: capacity below a switch over the oversubscription.
+      if (!cluster.natural_boundaries.empty()) scale_tier(topology, LinkTier::Core, factor);
+      break;
     case Resource::CoreBandwidth: scale_tier(topology, LinkTier::Core, factor); break;
     case Resource::LinkLatency:
       for (Link& l : topology.links) l.latency *= factor;

@@ -43,26 +43,24 @@ class StageSimulator {
   }
 
  private:
-  /// Where spans and links are not asked for, equal stages are simulated once.
   void simulate_segments() {
+    std::vector<std::vector<bool>> known(alone_.size(), std::vector<bool>(stages_.segments.size(), false));
     for (std::size_t s = 0; s < stages_.order.size(); ++s) {
+      const std::size_t m = machine(s);
       for (const std::size_t i : stages_.order[s]) {
-        if (!alone_[s][i].spans.empty() || times_[s][i].joined > SimTime()) continue;
-        const std::size_t like = simulated_for(s, i);
-        if (like == s) {
-          alone_[s][i] = simulate_segment(s, i);
-          times_[s][i] = times_of(stages_.segments[i], alone_[s][i]);
-        } else {
-          times_[s][i] = times_[like][i];
+        if (!known[m][i]) {
+          alone_[m][i] = simulate_segment(m, i);
+          times_[m][i] = times_of(stages_.segments[i], alone_[m][i]);
+          known[m][i] = true;
         }
+        if (m != s) times_[s][i] = times_[m][i];
       }
     }
   }
 
-  /// The stage whose run of the segment stands for this one's.
-  std::size_t simulated_for(std::size_t stage, std::size_t segment) const {
-    return alike_ ? first_with(segment) : stage;
-  }
+  /// The stage on whose machine a stage's segments are simulated. Where spans and links are not asked for, equal
+  /// machines are one.
+  std::size_t machine(std::size_t stage) const { return alike_ ? 0 : stage; }
 
   /// What the busiest link inside a stage needs for all of the stage's traffic: where background traffic outlasts its
   /// segment, the composed run would let it pass beside the next one's.
@@ -71,23 +69,16 @@ class StageSimulator {
     for (std::size_t s = 0; s < stages_.order.size(); ++s) {
       std::map<std::size_t, double> runs;
       for (const std::size_t i : stages_.order[s]) runs[i] += 1;
-      const Topology& topology = machines_.of(count_, static_cast<std::int64_t>(s)).cluster.topology;
+      const Topology& topology = machines_.of(count_, static_cast<std::int64_t>(machine(s))).cluster.topology;
       std::vector<double> bytes(topology.links.size(), 0.0);
       for (const auto& [i, times] : runs) {
-        for (const LinkUse& use : alone_[simulated_for(s, i)][i].links) bytes[use.link.index()] += times * use.bytes;
+        for (const LinkUse& use : alone_[machine(s)][i].links) bytes[use.link.index()] += times * use.bytes;
       }
       for (std::size_t l = 0; l < bytes.size(); ++l) {
         most = std::max(most, SimTime::from_seconds(Bytes(bytes[l]) / topology.links[l].bandwidth));
       }
     }
     return most;
-  }
-
-  std::size_t first_with(std::size_t segment) const {
-    for (std::size_t s = 0;; ++s) {
-      const auto& order = stages_.order[s];
-      if (std::find(order.begin(), order.end(), segment) != order.end()) return s;
-    }
   }
 
   Timeline simulate_segment(std::size_t stage, std::size_t segment) const {

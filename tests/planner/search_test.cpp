@@ -8,6 +8,7 @@
 #include "planner/schedule.hpp"
 #include "planner/stage_layout.hpp"
 #include "sim/simulate.hpp"
+#include "tests/model/spec_files.hpp"
 #include "tests/planner/small_cases.hpp"
 #include "tests/support.hpp"
 
@@ -307,4 +308,18 @@ TEST_CASE("runners-up are of different ideas first") {
   // There is no fourth idea: the rest stays in its order.
   CHECK(is(3, 1));
   CHECK(is(4, 3));
+}
+
+TEST_CASE("a pipeline over several leaf switches takes the same time with its spans kept and without") {
+  // Stages on different leaves have equal machines whose links count in different order.
+  const Cluster cluster = test::built_cluster("dgx_h100", 1024);
+  const ModelSpec model = read_model(load_document(test::kConfigs / "models" / "mixtral_8x7b.yaml"));
+  Workload workload = read_workload(load_document(test::kConfigs / "workloads" / "default.yaml"));
+  workload.global_batch = 1024;
+  Candidate c;
+  c.degrees = {.pp = 4, .dp = 256, .cp = 1, .tp = 1, .edp = 32, .ep = 8, .esp = 1};
+  const Program program = lower_iteration(model, workload, c, cluster.ranks_per_node());
+  StageMachines machines(cluster);
+  CHECK(machines.alike(4));
+  CHECK(simulated(program, machines, true).makespan == simulated(program, machines, false).makespan);
 }

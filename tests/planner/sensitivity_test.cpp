@@ -132,15 +132,14 @@ Overrides of_collectives(const ClusterSpec& spec, const std::string& what, doubl
 }  // namespace
 
 TEST_CASE("a sensitivity is the makespan that simulating with the value overridden gives") {
-  SECTION("on dgx_h100, where the core follows the NICs unless oversubscription makes up for it") {
+  SECTION("on dgx_h100, where the core follows the NICs") {
     const Program p = lower_iteration(model(), workload(), candidate("parm_s1", 16, 2, 8, 2), 8);
     const ClusterSpec spec = read_cluster(cluster_document("dgx_h100"));
     const Cluster cluster = build_cluster(spec, 16);
     check_overrides(
         "dgx_h100", p, 16,
         {{Resource::IntraNodeBandwidth, {{"template.intra_node.bandwidth", "495 GB/s"}}},
-         {Resource::NicBandwidth,
-          {{"template.fabric.nic_bandwidth", "440 Gbps"}, {"template.fabric.oversubscription", "1.1"}}},
+         {Resource::NicBandwidth, {{"template.fabric.nic_bandwidth", "440 Gbps"}}},
          // Only one leaf group is built, so nothing crosses the spine, whatever its bandwidth.
          {Resource::CoreBandwidth, {}},
          {Resource::LinkLatency, {{"template.intra_node.latency", "0.45 us"}, {"template.fabric.latency", "0.9 us"}}},

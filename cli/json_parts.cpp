@@ -40,6 +40,7 @@ Json decision_json(const Candidate& c) {
           {"pipeline_degree", c.pipeline_degree},
           {"codec", c.codec},
           {"placement", c.placement},
+          {"order", c.order},
           {"tp", d.tp},
           {"cp", d.cp},
           {"ep", d.ep},

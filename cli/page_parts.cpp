@@ -40,7 +40,8 @@ std::string degrees_text(const Candidate& c) {
     out += fmt::format("pp {}{} | ", d.pp, c.virtual_stages > 1 ? fmt::format(" x {}", c.virtual_stages) : "");
   out += fmt::format("tp {}{} ", d.tp, c.sequence_parallel ? " with sequence parallelism" : "");
   if (d.cp > 1) out += fmt::format("cp {} ", d.cp);
-  return out + fmt::format("dp {} | ep {} esp {} edp {} | micro batch {}", d.dp, d.ep, d.esp, d.edp, c.micro_batch);
+  return out + fmt::format("dp {} | ep {} esp {} edp {} | micro batch {}{}", d.dp, d.ep, d.esp, d.edp, c.micro_batch,
+                           c.order == kSearchedOrder ? " | operations reordered" : "");
 }
 
 std::string memory_text(const MemoryUse& m, const Cluster& cluster) {

@@ -55,6 +55,12 @@ std::string plan_json(const PlanReport& r) {
   Json b = decision_json(r.result.ranked.front().candidate);
   b["layers"] = layers(r.inputs.model, r.result.ranked.front().candidate);
   add_prediction(b, best);
+  const Evaluated& found = r.result.ranked.front();
+  b["order_search"] = {{"answered_by", found.order_answered_by()},
+                       {"blocks", found.order.blocks},
+                       {"fixed", found.order.fixed},
+                       {"improved", found.order.improved},
+                       {"states", found.order.states}};
   b["lower_bound_s"] = r.result.least_bound.value();
   b["optimality_gap"] = best.makespan.seconds() / r.result.least_bound - 1;
   j["best"] = std::move(b);

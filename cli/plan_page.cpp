@@ -44,7 +44,7 @@ std::string why(const Prediction& other, const Prediction& best) {
 }
 
 std::string candidate_table(const PlanReport& r) {
-  bool has_sequence_parallel = false;
+  bool has_sequence_parallel = false, is_reordered = false;
   std::string out = fmt::format(
       "  {:>2}  {:<12} {:>5} {:>4} {:>3} {:>4} {:>4} {:>4} {:>4} {:>5}  {:>10} {:>7}  {:>10} {:>10} {:>8}\n", "#",
       "schedule", "pp", "tp", "cp", "dp", "ep", "esp", "edp", "micro", "time", "", "computing", "exposed", "memory");
@@ -60,13 +60,16 @@ std::string candidate_table(const PlanReport& r) {
         c.virtual_stages > 1 ? fmt::format("{}x{}", d.pp, c.virtual_stages) : fmt::format("{}", d.pp);
     const std::string tp = fmt::format("{}{}", d.tp, c.sequence_parallel ? "s" : "");
     has_sequence_parallel = has_sequence_parallel || c.sequence_parallel;
+    const std::string schedule = c.schedule + (c.order == kSearchedOrder ? "~" : "");
+    is_reordered = is_reordered || c.order == kSearchedOrder;
     out += fmt::format(
         "  {:>2}  {:<12} {:>5} {:>4} {:>3} {:>4} {:>4} {:>4} {:>4} {:>5}  {:>10} {:>7}  {:>10} {:>10} {:>8}\n", i + 1,
-        c.schedule, pp, tp, d.cp, d.dp, d.ep, d.esp, d.edp, c.micro_batch, human(p.makespan.seconds()),
+        schedule, pp, tp, d.cp, d.dp, d.ep, d.esp, d.edp, c.micro_batch, human(p.makespan.seconds()),
         i == 0 ? "" : fmt::format("+{:.1f}%", 100 * more), human(p.slowest.compute),
         human(p.slowest.exposed_communication), gib(p.memory.total()));
   }
   if (has_sequence_parallel) out += "      (tp s: with sequence parallelism; pp n x m: m parts of the model a stage)\n";
+  if (is_reordered) out += "      (schedule ~: with its operations in the order that the search of orders found)\n";
   return out;
 }
 
@@ -101,6 +104,27 @@ std::string rejections(const SearchResult& result) {
   return out;
 }
 
+/// How the order of operations was found. The search knows nothing of shared links: that is said.
+std::string order_text(const Evaluated& e) {
+  const OrderSearch& o = e.order;
+  if (o.answered_by == "listed") return "as listed: not searched";
+  const bool is_exact = o.answered_by == "exact";
+  if (o.fixed == o.blocks) return fmt::format("exact: the dependencies of every block leave one ({} blocks)", o.blocks);
+  const std::string counts =
+      fmt::format("({} blocks, {} of them with one order alone; {} states)", o.blocks, o.fixed, o.states);
+  if (o.improved == 0) {
+    return is_exact ? "exact: no order of the operations of any block is faster, contention apart " + counts
+                    : "heuristic: no faster one found, contention apart, nor proved that there is none " + counts;
+  }
+  if (e.candidate.order == kListedOrder) {
+    return fmt::format(
+        "heuristic: as listed; that of {} blocks could be faster, contention apart, but is not simulated {}",
+        o.improved, counts);
+  }
+  return fmt::format("{}: {} blocks reordered, {} {}", e.order_answered_by(), o.improved,
+                     is_exact ? "each proved the fastest, contention apart" : "not proved the fastest", counts);
+}
+
 }  // namespace
 
 std::string plan_page(const PlanReport& r) {
@@ -117,6 +141,7 @@ std::string plan_page(const PlanReport& r) {
                      p.estimate.bound_by, 100 * schedule_gap);
   out += fmt::format("  any candidate  cannot take less than {}: gap {:.2f}%\n", human(r.result.least_bound),
                      100 * optimality_gap);
+  out += fmt::format("  order          {}\n", order_text(best));
   out += fmt::format(
       "\n  Best and runners-up ({} considered, {} feasible, {} simulated, {} ruled out by bound or price)\n\n",
       r.result.enumerated, r.result.ranked.size(), r.result.simulated, r.result.pruned);

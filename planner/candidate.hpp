@@ -8,6 +8,9 @@
 
 namespace moeplan {
 
+inline constexpr const char* kListedOrder = "listed";
+inline constexpr const char* kSearchedOrder = "searched";
+
 struct Candidate {
   Degrees degrees;
   std::string schedule = "baseline";  // of the MoE layers, a name of planner/schedule.hpp
@@ -15,6 +18,7 @@ struct Candidate {
   std::int64_t pipeline_degree = 1;   // parts that a microbatch's tokens are cut into inside an MoE layer
   std::string codec = "none";
   std::string placement = "contiguous";  // the p-th expert-parallel rank holds the p-th share of the experts
+  std::string order = kListedOrder;      // of a block's operations; the other one is kSearchedOrder (lowered.hpp)
   std::int64_t micro_batch = 1;          // sequences
   std::int64_t virtual_stages = 1;       // parts of the model on each pipeline stage; > 1: interleaved
   bool sequence_parallel = false;        // between attention and FFN each tensor-parallel rank keeps its own tokens

@@ -2,7 +2,7 @@
 
 #include "model/costs/compute.hpp"
 #include "model/costs/model_flops.hpp"
-#include "planner/lower.hpp"
+#include "planner/lowered.hpp"
 #include "planner/stage_layout.hpp"
 #include "sim/simulate.hpp"
 #include "sim/simulate_stages.hpp"
@@ -18,8 +18,8 @@ Timeline simulated(const Program& program, StageMachines& machines, bool keep_sp
 Prediction predict(const ModelSpec& model, const Workload& workload, const Cluster& cluster,
                    const Candidate& candidate) {
   Prediction p;
-  p.program = lower_iteration(model, workload, candidate, cluster.ranks_per_node());
   StageMachines machines(cluster);
+  p.program = lowered(model, workload, machines, candidate);
   p.estimate = estimate(p.program, machines);
   p.memory = memory_use(p.program,
                         stage_parameters(model, workload.sequence_length, candidate.degrees, candidate.virtual_stages),

@@ -32,6 +32,7 @@ Node decision_document(const Candidate& c) {
   d.set("pipeline_degree", Node::integer(c.pipeline_degree));
   d.set("codec", Node::text(c.codec));
   d.set("placement", Node::text(c.placement));
+  d.set("order", Node::text(c.order));
   return d;
 }
 
@@ -79,6 +80,11 @@ Candidate read_decision(MapReader d) {
   c.pipeline_degree = d.integer("pipeline_degree", 1, 1);
   c.codec = only(d, "codec", "none");
   c.placement = only(d, "placement", "contiguous");
+  c.order = d.text("order");
+  if (d.has("order") && c.order != kListedOrder && c.order != kSearchedOrder) {
+    d.complain("order",
+               fmt::format("{} is not known; one of {}, {}", in_quotes(c.order), kListedOrder, kSearchedOrder));
+  }
   d.finish();
   return c;
 }

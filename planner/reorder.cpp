@@ -102,11 +102,22 @@ OrderProblem order_problem(const Block& block, std::span<const SimTime> duration
   return problem;
 }
 
+bool has_one_order(const Block& block, const OrderProblem& problem) {
+  std::optional<std::int32_t> last;
+  for (std::size_t i = 0; i < problem.size(); ++i) {
+    if (is_background(block.operations[i].stream)) continue;
+    const std::vector<std::int32_t>& after = problem[i].after;
+    if (last && !std::binary_search(after.begin(), after.end(), *last)) return false;
+    last = static_cast<std::int32_t>(i);
+  }
+  return true;
+}
+
 Block with_order(const Block& block, std::span<const std::int32_t> order) {
   const OrderProblem problem = order_problem(block, std::vector<SimTime>(block.operations.size()));
   std::vector<std::int32_t> place(order.size());
   for (std::size_t i = 0; i < order.size(); ++i) place[at(order[i])] = static_cast<std::int32_t>(i);
-  Block out{block.name, {}, block.backward_of};
+  Block out{block.name, {}, block.backward_of, block.variant_of};
   for (const std::int32_t i : order) {
     out.operations.push_back(block.operations[at(i)]);
     for (std::int32_t& a : out.operations.back().after) a = place[at(a)];
@@ -155,26 +166,32 @@ bool Reordering::is_changed() const {
 }
 
 std::string_view Reordering::answered_by() const {
-  const bool is_exact =
-      equal_ranks && left.empty() && std::all_of(blocks.begin(), blocks.end(), [](const auto& b) { return b.proved; });
+  const bool is_exact = (equal_ranks || blocks.empty()) && left.empty() &&
+                        std::all_of(blocks.begin(), blocks.end(), [](const auto& b) { return b.proved; });
   return is_exact ? "exact" : "heuristic";
 }
 
 Reordering reordered(const Program& program, const Cluster& cluster, std::int64_t budget) {
-  Reordering out{program, {}, {}, program.world_size == 1 || equal_ranks_view(program, cluster) != nullptr};
+  Reordering out{program, {}, {}, {}, program.world_size == 1 || equal_ranks_view(program, cluster) != nullptr};
   for (std::size_t b = 0; b < program.blocks.size(); ++b) {
     const Block& block = program.blocks[b];
     if (const std::string_view obstacle = order_obstacle(block); !obstacle.empty()) {
       out.left.emplace_back(BlockId(b), obstacle);
       continue;
     }
+    if (has_one_order(block, order_problem(block, std::vector<SimTime>(block.operations.size())))) {
+      out.fixed.emplace_back(b);
+      continue;
+    }
     const OrderProblem problem = order_problem(block, durations_alone(program, BlockId(b), cluster));
     std::vector<std::int32_t> listed(problem.size());
     for (std::size_t i = 0; i < listed.size(); ++i) listed[i] = static_cast<std::int32_t>(i);
-    const OrderResult best = exact_order(problem, budget);
-    out.blocks.push_back(
-        {BlockId(b), order_makespan(problem, listed), best.makespan, best.lower_bound, best.proved, best.nodes});
-    if (best.makespan < out.blocks.back().listed) out.program.blocks[b] = with_order(block, best.order);
+    OrderResult best = exact_order(problem, budget);
+    const SimTime before = order_makespan(problem, listed);
+    const bool is_better = best.makespan < before;
+    if (is_better) out.program.blocks[b] = with_order(block, best.order);
+    out.blocks.push_back({BlockId(b), before, best.makespan, best.lower_bound, best.proved, best.nodes,
+                          std::move(is_better ? best.order : listed)});
   }
   return out;
 }

@@ -34,6 +34,10 @@ namespace moeplan {
 /// on their stream and behind the waits for it. order_obstacle() must be none.
 [[nodiscard]] OrderProblem order_problem(const Block& block, std::span<const SimTime> durations);
 
+/// Whether the precedences leave one order alone, background operations apart: every other task comes directly after
+/// the one listed before it.
+[[nodiscard]] bool has_one_order(const Block& block, const OrderProblem& problem);
+
 /// The block with its operations in this order, which keeps to the precedences of order_problem(). What the old order
 /// of a stream made sure of and the new one does not is added to `after`.
 [[nodiscard]] Block with_order(const Block& block, std::span<const std::int32_t> order);
@@ -51,22 +55,25 @@ struct BlockOrder {
   SimTime lower_bound;  // of every order
   bool proved = false;  // `best` is exact
   std::int64_t nodes = 0;
+  std::vector<std::int32_t> order;  // of the operations now, by their places before
 };
 
 /// The program with its blocks reordered where that helps.
 struct Reordering {
   Program program;
   std::vector<BlockOrder> blocks;
+  std::vector<BlockId> fixed;                         // not searched, since there is one order alone
   std::vector<std::pair<BlockId, std::string>> left;  // not searched, and why
   bool equal_ranks = false;  // provably (equal_ranks_view): no rank waits for a slower one, so `best` is a makespan
 
   [[nodiscard]] bool is_changed() const;
-  /// "exact" if ranks are equal and the order of every block is proved, else "heuristic".
+  /// "exact" if there was nothing to choose, or ranks are equal and the order of every block is proved, else
+  /// "heuristic".
   [[nodiscard]] std::string_view answered_by() const;
 };
 
 /// All blocks of a program; `budget` for each. Where ranks differ, an operation counts with its slowest rank's time.
-/// Simulates every operation of the program once, alone.
+/// Simulates every operation of the searched blocks once, alone.
 [[nodiscard]] Reordering reordered(const Program& program, const Cluster& cluster, std::int64_t budget = kOrderBudget);
 
 }  // namespace moeplan

@@ -7,6 +7,8 @@
 // 4. Simulate in rounds of fixed size, best closed form first; after each round drop the candidates whose lower bound
 //    is not below the best simulated time. Rounds, not threads, decide what is dropped, so the result does not depend
 //    on the number of threads.
+// 5. Search the order of operations in the blocks of the fastest ones (lowered.hpp), and simulate what it finds: where
+//    that is faster than the listed order, it becomes a candidate of its own.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +24,7 @@
 #include "model/specs/cluster.hpp"
 #include "model/specs/model_spec.hpp"
 #include "model/specs/workload.hpp"
-#include "planner/candidate.hpp"
+#include "planner/lowered.hpp"
 
 namespace moeplan {
 
@@ -32,6 +34,7 @@ struct SearchSpace {
   std::optional<std::int64_t> tp = {}, cp = {}, ep = {}, esp = {}, dp = {}, edp = {}, pp = {};
   std::int64_t most_refined = 48;    // pipelines of which other micro batches and interleaving are tried
   std::int64_t most_simulated = 64;  // candidates; the rest keep their closed form
+  std::int64_t most_ordered = 3;     // simulated candidates whose order of operations is searched
   int threads = 0;                   // 0: one a core
 };
 
@@ -40,6 +43,13 @@ struct Evaluated {
   MemoryUse memory;
   Estimate estimate;
   std::optional<SimTime> makespan;  // simulated
+  OrderSearch order = {};           // "listed" unless this candidate's order was searched
+
+  /// Whose answer the order is: the search's, "heuristic" too where it found another order that is not in use because
+  /// it is no faster simulated.
+  [[nodiscard]] std::string_view order_answered_by() const {
+    return order.improved > 0 && candidate.order == kListedOrder ? "heuristic" : order.answered_by;
+  }
 };
 
 /// How far the candidate that came nearest to fitting missed: says what to change. Of those whose weights and states

@@ -202,7 +202,7 @@ TEST_CASE("The best of a search is the best of all candidates simulated one by o
   }
   c.micro_batch = "2";  // otherwise the search takes the largest that fits, by design not always the fastest
   const Small s = small(c);
-  const SearchResult r = search_of(s, {.most_refined = 1'000'000, .most_simulated = 1'000'000});
+  const SearchResult r = search_of(s, {.most_refined = 1'000'000, .most_simulated = 1'000'000, .most_ordered = 0});
   std::optional<SimTime> best;
   std::size_t feasible = 0;
   for (const Candidate& candidate : all_on_four_gpus(s, /*interleaved=*/true)) {
@@ -221,7 +221,7 @@ TEST_CASE("The best of a search is the best of all candidates simulated one by o
 TEST_CASE("A degree or schedule that the user fixed is the only one searched") {
   const Small s = small({});
   SECTION("with and without sequence parallelism, which nobody can fix") {
-    const SearchResult r = search_of(s, {.schedule = "baseline", .tp = 2, .ep = 2, .esp = 2});
+    const SearchResult r = search_of(s, {.schedule = "baseline", .tp = 2, .ep = 2, .esp = 2, .most_ordered = 0});
     REQUIRE(r.enumerated == 2);
     REQUIRE(r.ranked.size() == 2);
     CHECK(r.ranked[0].candidate.sequence_parallel != r.ranked[1].candidate.sequence_parallel);

@@ -117,9 +117,8 @@ std::string order_text(const Evaluated& e) {
                     : "heuristic: no faster one found, contention apart, nor proved that there is none " + counts;
   }
   if (e.candidate.order == kListedOrder) {
-    return fmt::format(
-        "heuristic: as listed; that of {} blocks could be faster, contention apart, but is not simulated {}",
-        o.improved, counts);
+    return fmt::format("heuristic: as listed; others are faster for {} blocks, contention apart, but not simulated {}",
+                       o.improved, counts);
   }
   return fmt::format("{}: {} blocks reordered, {} {}", e.order_answered_by(), o.improved,
                      is_exact ? "each proved the fastest, contention apart" : "not proved the fastest", counts);

@@ -26,6 +26,7 @@ struct OrderSearch {
   std::int64_t fixed = 0;                   // those whose dependencies leave one order alone
   std::int64_t improved = 0;                // those in which another order is faster
   std::int64_t states = 0;                  // visited, of all blocks
+  bool operator==(const OrderSearch&) const = default;
 };
 
 struct SearchedOrder {

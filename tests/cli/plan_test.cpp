@@ -46,6 +46,11 @@ void check_documented(const Json& j) {
   CHECK(j.at("search").at("simulated").is_number_integer());
   CHECK(j.at("search").at("pruned").is_number_integer());
   CHECK(j.at("timing").is_object());
+  CHECK((best.at("order") == "listed" || best.at("order") == "searched"));
+  const Json& order = best.at("order_search");
+  CHECK((order.at("answered_by") == "exact" || order.at("answered_by") == "heuristic"));
+  CHECK(order.at("blocks").get<int>() > 0);
+  CHECK(order.at("fixed").get<int>() + order.at("improved").get<int>() <= order.at("blocks").get<int>());
   check_no_null_or_negative(j, "");
 }
 

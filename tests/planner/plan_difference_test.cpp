@@ -22,6 +22,7 @@ TEST_CASE("two plans differ by class, by memory part, by decision and by input")
   a.candidate.degrees = {.dp = 16, .edp = 2, .ep = 8};
   b.candidate.degrees = {.dp = 8, .tp = 2, .edp = 2, .ep = 8};
   b.candidate.schedule = "parm_s1";
+  b.candidate.order = kSearchedOrder;
   Prediction of_a, of_b;
   // Dispatch is compared by what is exposed, 3 s and 1 s; attention by all of it, 5 s in both; norms 1 s and 1.5 s.
   of_a.slowest = rank_time({{OpClass::Attention, Seconds(5), Seconds(0)},
@@ -55,11 +56,13 @@ TEST_CASE("two plans differ by class, by memory part, by decision and by input")
     CHECK(d.memory[2].second.second - d.memory[2].second.first == Bytes(15 - 30));
   }
   SECTION("only the decisions that differ") {
-    REQUIRE(d.decisions.size() == 3);
+    REQUIRE(d.decisions.size() == 4);
     CHECK(d.decisions[0].first == "schedule");
-    CHECK(d.decisions[1].first == "tp");
-    CHECK(d.decisions[1].second.second == "2");
-    CHECK(d.decisions[2].first == "dp");
+    CHECK(d.decisions[1].first == "order");
+    CHECK(d.decisions[1].second.second == "searched");
+    CHECK(d.decisions[2].first == "tp");
+    CHECK(d.decisions[2].second.second == "2");
+    CHECK(d.decisions[3].first == "dp");
   }
   SECTION("inputs by key path: changed, gone and new") {
     CHECK(d.inputs == std::vector<std::string>{"model.layers", "model.name (gone)", "model.bias (new)"});

@@ -48,6 +48,12 @@ TEST_CASE("A plan file reads back as the plan that was written") {
     CHECK(read.candidate == plan.candidate);
     CHECK(read.world_size == plan.world_size);
   }
+  SECTION("the order of operations too") {
+    Plan searched = plan;
+    searched.candidate.order = kSearchedOrder;
+    write_plan(searched, path);
+    CHECK(read_plan(path).candidate == searched.candidate);
+  }
   SECTION("predictions, to the last bit") {
     CHECK(read.makespan == plan.makespan);
     CHECK(read.estimate.closed_form == plan.estimate.closed_form);
@@ -122,6 +128,8 @@ TEST_CASE("A plan file that was edited badly is refused with what is wrong") {
   }
   SECTION("decisions that this version does not know") {
     CHECK_THAT(error(replaced(good, "codec: none", "codec: zfp")), Catch::Contains("decision.codec"));
+    CHECK_THAT(error(replaced(good, "order: listed", "order: best")),
+               Catch::Contains("decision.order: \"best\" is not known; one of listed, searched"));
     CHECK_THAT(error(replaced(good, "all_to_all: linear", "all_to_all: 2dh")), Catch::Contains("decision.all_to_all"));
     CHECK_THAT(error(replaced(good, "  pp: 1", "  pp: 0")), Catch::Contains("decision.pp: 0 is out of range"));
     CHECK_THAT(error(replaced(good, "  pp: 1", "  pp: 2")), Catch::Contains("the degrees do not make 4 ranks: pp 2"));

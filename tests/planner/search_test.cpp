@@ -43,6 +43,7 @@ void check_same(const SearchResult& a, const SearchResult& b) {
     CHECK(a.ranked[i].makespan == b.ranked[i].makespan);
     CHECK(a.ranked[i].estimate.closed_form == b.ranked[i].estimate.closed_form);
     CHECK(a.ranked[i].estimate.lower_bound == b.ranked[i].estimate.lower_bound);
+    CHECK(a.ranked[i].order == b.ranked[i].order);
   }
 }
 
@@ -161,6 +162,49 @@ TEST_CASE("Every candidate of a search is accounted for") {
   }
   SECTION("feasible ones are simulated or pruned") {
     CHECK(r.simulated + r.pruned == static_cast<std::int64_t>(r.ranked.size()));
+  }
+}
+
+TEST_CASE("The order of operations of the fastest candidates is searched, and kept where it is faster") {
+  SmallCase c;
+  c.shared_hidden = 8192;  // longer than a dispatch, so that a part of it is better beside the combine
+  c.sequence = 1024;
+  const Small s = small(c);
+  const SearchSpace space{.ep = 4, .esp = 1};
+  SearchSpace plain = space;
+  plain.most_ordered = 0;
+  const SearchResult listed = search_of(s, plain), r = search_of(s, space);
+  std::int64_t kept = 0;
+  for (const Evaluated& e : r.ranked) {
+    if (e.candidate.order == kListedOrder) continue;
+    ++kept;
+    Candidate before = e.candidate;
+    before.order = kListedOrder;
+    const auto it = std::find_if(r.ranked.begin(), r.ranked.end(),
+                                 [&](const Evaluated& other) { return other.candidate == before; });
+    REQUIRE(it != r.ranked.end());
+    CHECK(*e.makespan < *it->makespan);
+    CHECK(*e.makespan == predict(s.model, s.workload, s.cluster, e.candidate).makespan);
+    CHECK(e.order_answered_by() == "exact");
+    CHECK(it->order_answered_by() == "heuristic");  // the search's answer is not in use there
+  }
+  CHECK(kept > 0);
+  CHECK(kept <= space.most_ordered);
+  CHECK(*r.ranked.front().makespan < *listed.ranked.front().makespan);
+  CHECK(listed.ranked.front().order_answered_by() == "listed");
+  SECTION("each counts as a candidate that was simulated") {
+    CHECK(r.enumerated == listed.enumerated + kept);
+    CHECK(r.simulated == listed.simulated + kept);
+    CHECK(r.pruned == listed.pruned);
+    CHECK(r.rejected == listed.rejected);
+    CHECK(r.ranked.size() == listed.ranked.size() + static_cast<std::size_t>(kept));
+  }
+  SECTION("the number of threads changes nothing") {
+    for (const int threads : {1, 2, 7}) {
+      SearchSpace other = space;
+      other.threads = threads;
+      check_same(r, search_of(s, other));
+    }
   }
 }
 

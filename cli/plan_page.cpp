@@ -116,11 +116,12 @@ std::string order_text(const Evaluated& e) {
     return is_exact ? "exact: no order of the operations of any block is faster, contention apart " + counts
                     : "heuristic: no faster one found, contention apart, nor proved that there is none " + counts;
   }
+  const std::string improved = fmt::format("{} block{}", o.improved, o.improved == 1 ? "" : "s");
   if (e.candidate.order == kListedOrder) {
-    return fmt::format("heuristic: as listed; others are faster for {} blocks, contention apart, but not simulated {}",
-                       o.improved, counts);
+    return fmt::format("heuristic: as listed; others are faster for {}, contention apart, but not simulated {}",
+                       improved, counts);
   }
-  return fmt::format("{}: {} blocks reordered, {} {}", e.order_answered_by(), o.improved,
+  return fmt::format("{}: {} reordered, {} {}", e.order_answered_by(), improved,
                      is_exact ? "each proved the fastest, contention apart" : "not proved the fastest", counts);
 }
 

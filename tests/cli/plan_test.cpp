@@ -97,6 +97,37 @@ TEST_CASE("A pipeline of shards of the sequence is planned, written and simulate
   CHECK(Json::parse(whole_file(cli.path("trace.json"))).at("traceEvents").size() > 10);
 }
 
+TEST_CASE("plan says how the order of operations was found") {
+  const Cli cli;
+  SECTION("exact where no block has another") {
+    const std::vector<std::string> plan =
+        with(kSmall, {"--schedule", "baseline", "--pp", "1", "--tp", "1", "-o", "plan.yaml"});
+    const Json best = parsed(cli.run(with(plan, {"--json"}))).at("best");
+    CHECK(best.at("order") == "listed");
+    const Json& order = best.at("order_search");
+    CHECK(order.at("answered_by") == "exact");
+    CHECK(order.at("fixed") == order.at("blocks"));
+    CHECK(order.at("states") == 0);
+    CHECK_THAT(cli.run(plan).out, Catch::Contains("order          exact: the dependencies of every block leave one ("));
+  }
+  SECTION("searched where a shared expert is better computed beside the combine, and simulated again so") {
+    const std::vector<std::string> plan{"plan", "--cluster", "dgx_h100", "--model", "deepseek_v3", "--world",  "256",
+                                        "--pp", "32",        "--tp",     "8",       "-o",          "plan.yaml"};
+    const Json best = parsed(cli.run(with(plan, {"--json"}))).at("best");
+    CHECK(best.at("order") == "searched");
+    CHECK(best.at("order_search").at("answered_by") == "exact");
+    CHECK(best.at("order_search").at("improved").get<int>() > 0);
+    CHECK_THAT(whole_file(cli.path("plan.yaml")), Catch::Contains("order: searched"));
+    const Json simulated = parsed(cli.run({"simulate", "plan.yaml", "--json"}));
+    CHECK(simulated.at("plan").at("order") == "searched");
+    CHECK(simulated.at("makespan_s") == best.at("makespan_s"));
+    CHECK(simulated.at("lower_bound_s") == best.at("schedule_bound_s"));
+    const std::string page = cli.run(plan).out;
+    CHECK_THAT(page, Catch::Contains("| operations reordered") && Catch::Contains("baseline~"));
+    CHECK_THAT(page, Catch::Contains(" reordered, each proved the fastest, contention apart ("));
+  }
+}
+
 TEST_CASE("Two runs of plan give the same bytes, apart from the time that they took") {
   const Cli cli;
   const auto once = [&](const std::string& name, const std::string& threads) {

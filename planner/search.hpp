@@ -66,7 +66,7 @@ struct SearchResult {
   std::int64_t enumerated = 0;
   std::int64_t simulated = 0;
   std::int64_t pruned = 0;                  // not simulated because their bound or their closed form was worse
-  Seconds least_bound;                      // over every feasible candidate: no plan in the space is faster
+  Seconds least_bound;                      // over every feasible candidate; orders of operations not searched apart
   std::optional<NearestMiss> nearest_miss;  // where memory was what ruled candidates out
 };
 

@@ -83,7 +83,10 @@ Cluster scaled(const Cluster& cluster, Resource resource, double factor) {
       gpu.hbm_bandwidth *= factor;
       scale_tier(topology, LinkTier::Memory, factor);
       break;
-    case Resource::KernelLaunch: gpu.launch_overhead *= factor; break;
+    case Resource::KernelLaunch:
+      gpu.launch_overhead *= factor;
+      if (gpu.grouped_gemm_launch_overhead) *gpu.grouped_gemm_launch_overhead *= factor;
+      break;
   }
   Routes routes(topology);
   return {.name = cluster.name,

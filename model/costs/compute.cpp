@@ -40,8 +40,9 @@ ComputeParts grouped_gemm_parts(const GpuSpec& gpu, Dtype dtype, std::span<const
   // Below one wave a library cuts along k instead of leaving SMs idle; the efficiency curve covers that range.
   const double waves = static_cast<double>(tiles) / static_cast<double>(gpu.num_sms);
   const double quantised = waves <= 1 ? 1 : std::ceil(waves) / waves;
-  const Seconds math = Flops(padded * quantised) / (peak_rate(gpu, dtype) * gemm_efficiency(gpu, flops));
-  return {gpu.launch_overhead, math, hbm_time(gpu, bytes)};
+  const Seconds math = Flops(padded * quantised) / (peak_rate(gpu, dtype) * grouped_gemm_efficiency(gpu, flops));
+  return {gpu.grouped_gemm_launch_overhead.value_or(gpu.launch_overhead), math,
+          hbm_time(gpu, bytes) / gpu.grouped_gemm_memory_efficiency.value_or(1)};
 }
 
 ComputeParts attention_parts(const GpuSpec& gpu, Dtype dtype, double flops, std::int64_t bytes) {
@@ -56,10 +57,8 @@ ComputeParts kernel_parts(const GpuSpec& gpu, std::int64_t bytes) {
           Bytes(static_cast<double>(bytes)) / (gpu.hbm_bandwidth * gpu.memory_efficiency)};
 }
 
-}  // namespace
-
-double gemm_efficiency(const GpuSpec& gpu, double flops) {
-  const auto& curve = gpu.gemm_efficiency;
+/// Linear in log(flops) between the points, constant beyond the ends.
+double efficiency_at(const std::vector<EfficiencyPoint>& curve, double flops) {
   if (flops <= curve.front().flops) return curve.front().efficiency;
   if (flops >= curve.back().flops) return curve.back().efficiency;
   const auto high = std::lower_bound(curve.begin(), curve.end(), flops,
@@ -67,6 +66,14 @@ double gemm_efficiency(const GpuSpec& gpu, double flops) {
   const auto low = high - 1;
   const double t = std::log(flops / low->flops) / std::log(high->flops / low->flops);
   return low->efficiency + t * (high->efficiency - low->efficiency);
+}
+
+}  // namespace
+
+double gemm_efficiency(const GpuSpec& gpu, double flops) { return efficiency_at(gpu.gemm_efficiency, flops); }
+
+double grouped_gemm_efficiency(const GpuSpec& gpu, double flops) {
+  return efficiency_at(gpu.grouped_gemm_efficiency ? *gpu.grouped_gemm_efficiency : gpu.gemm_efficiency, flops);
 }
 
 FlopsPerSecond peak_rate(const GpuSpec& gpu, Dtype dtype) {

@@ -13,6 +13,10 @@ namespace moeplan {
 /// curve, constant beyond its ends.
 [[nodiscard]] double gemm_efficiency(const GpuSpec& gpu, double flops);
 
+/// The same of a grouped GEMM whose products have this many FLOPs together: from the curve of grouped GEMMs where the
+/// GPU has one.
+[[nodiscard]] double grouped_gemm_efficiency(const GpuSpec& gpu, double flops);
+
 /// The peak for a format: its own; tf32 falls back to fp32, fp8 and int8 to the fastest 16-bit one, 16-bit ones to each
 /// other, then to fp32.
 [[nodiscard]] FlopsPerSecond peak_rate(const GpuSpec& gpu, Dtype dtype);
@@ -22,7 +26,7 @@ namespace moeplan {
 
 /// One launch for all products. Each product's output is cut into tiles of tile_rows x tile_columns, the last ones
 /// padded; the tiles of all products run in waves of num_sms, the last wave as long as a full one. So small products
-/// lose.
+/// lose. The GPU's own launch overhead and share of the HBM bandwidth for grouped GEMMs count where it has them.
 [[nodiscard]] Seconds grouped_gemm_time(const GpuSpec& gpu, Dtype dtype, std::span<const GemmShape> products,
                                         std::int64_t bytes);
 

@@ -42,6 +42,15 @@ std::vector<EfficiencyPoint> read_efficiency(MapReader& gpu, std::string_view ke
   return curve;
 }
 
+/// The keys of grouped GEMMs, each optional.
+void read_grouped_gemm(MapReader& gpu, GpuSpec& spec) {
+  constexpr std::string_view kCurve = "grouped_gemm_efficiency", kMemory = "grouped_gemm_memory_efficiency",
+                             kLaunch = "grouped_gemm_launch_overhead";
+  if (gpu.find(kCurve)) spec.grouped_gemm_efficiency = read_efficiency(gpu, kCurve);
+  if (gpu.find(kMemory)) spec.grouped_gemm_memory_efficiency = gpu.number(kMemory, kLeastShare, 1);
+  if (gpu.find(kLaunch)) spec.grouped_gemm_launch_overhead = gpu.quantity<Seconds>(kLaunch, Sign::NonNegative);
+}
+
 }  // namespace
 
 GpuSpec read_gpu(MapReader gpu) {
@@ -59,6 +68,7 @@ GpuSpec read_gpu(MapReader gpu) {
                .tile_rows = gpu.integer("tile_rows", 1, 65536),
                .tile_columns = gpu.integer("tile_columns", 1, 65536),
                .slowdown_beside_communication = gpu.number("slowdown_beside_communication", 1, kMostSlowdown)};
+  read_grouped_gemm(gpu, spec);
   if (has_peak && spec.peak.empty()) gpu.complain("peak", "names no number format; expected e.g. {bf16: 989 TFLOP/s}");
   check_origins(gpu);
   gpu.finish();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,12 @@ struct GpuSpec {
   std::int64_t tile_rows;     // rows of the output tile of a grouped GEMM: an expert's rows are padded to this
   std::int64_t tile_columns;  // columns of that tile
   double slowdown_beside_communication;  // factor >= 1 on compute while communication kernels run
+
+  // Grouped GEMMs (those of the experts), where they were measured apart from single ones. What is absent is as for
+  // single GEMMs: gemm_efficiency, the whole hbm_bandwidth, launch_overhead.
+  std::optional<std::vector<EfficiencyPoint>> grouped_gemm_efficiency = {};  // by the FLOPs of all products together
+  std::optional<double> grouped_gemm_memory_efficiency = {};  // share of hbm_bandwidth at which operands stream, (0, 1]
+  std::optional<Seconds> grouped_gemm_launch_overhead = {};   // of one grouped GEMM, sorting rows by expert included
 
   bool operator==(const GpuSpec&) const = default;
 };

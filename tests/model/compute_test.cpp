@@ -73,6 +73,32 @@ TEST_CASE("a grouped GEMM pays for whole tiles and whole waves") {
   }
 }
 
+TEST_CASE("a grouped GEMM follows the figures of grouped GEMMs where the GPU has them, and single ones never do") {
+  const std::vector<GemmShape> one_wave{{640, 128, 500}};
+  const double flops = 2.0 * 640 * 128 * 500;
+  const auto time = [&](const GpuSpec& g, std::int64_t bytes) {
+    return grouped_gemm_time(g, Dtype::Fp32, one_wave, bytes).value();
+  };
+  GpuSpec own = gpu();
+  SECTION("the share of the peak") {
+    own.grouped_gemm_efficiency = {{flops / 10, 0.5}, {flops * 10, 0.7}};
+    CHECK(grouped_gemm_efficiency(own, flops) == Approx(0.6));
+    CHECK(time(own, 0) == Approx(kLaunch + flops / (0.6 * 1e12)));
+  }
+  SECTION("the share of the HBM bandwidth, which is the whole one where it is absent") {
+    CHECK(time(own, 100'000'000) == Approx(kLaunch + 1e8 / test::kMemoryRate));
+    own.grouped_gemm_memory_efficiency = 0.8;
+    CHECK(time(own, 100'000'000) == Approx(kLaunch + 1e8 / (0.8 * test::kMemoryRate)));
+  }
+  SECTION("the launch") {
+    own.grouped_gemm_launch_overhead = Seconds(9e-6);
+    CHECK(time(own, 0) - time(gpu(), 0) == Approx(9e-6 - kLaunch));
+  }
+  CHECK(grouped_gemm_efficiency(gpu(), flops) == gemm_efficiency(gpu(), flops));
+  CHECK(gemm_time(own, Dtype::Fp32, {640, 128, 500}, 1000) == gemm_time(gpu(), Dtype::Fp32, {640, 128, 500}, 1000));
+  CHECK(kernel_time(own, 1000) == kernel_time(gpu(), 1000));
+}
+
 TEST_CASE("attention and memory-bound kernels") {
   CHECK(attention_time(gpu(), Dtype::Fp32, 1e9, 10).value() == Approx(kLaunch + 1e9 / (0.25 * 1e12)));
   CHECK(attention_time(gpu(), Dtype::Fp32, 10, 1'000'000).value() == Approx(kLaunch + 1e6 / test::kMemoryRate));

@@ -22,6 +22,10 @@ std::string indented_left(std::string text) {
 }
 
 const std::string kText = indented_left(test::kGpuText);
+const std::string kGrouped =
+    "grouped_gemm_efficiency: [{flops: 1e9, efficiency: 0.3}, {flops: 1e11, efficiency: 0.7}]\n"
+    "grouped_gemm_memory_efficiency: 0.75\n"
+    "grouped_gemm_launch_overhead: 9 us\n";
 
 std::string with(std::string text, const std::string& from, const std::string& to) {
   const std::size_t at = text.find(from);
@@ -48,6 +52,23 @@ TEST_CASE("a GPU is read from its file") {
     const GpuSpec gpu = gpu_from(parse_yaml(with(kText, "gemm_efficiency: 0.8", curve), "g.yaml"));
     CHECK(gpu.gemm_efficiency == std::vector<EfficiencyPoint>{{1e9, 0.3}, {1e11, 0.7}});
   }
+  SECTION("grouped GEMMs have figures of their own only where the file names them") {
+    const GpuSpec without = gpu_from(parse_yaml(kText, "g.yaml"));
+    CHECK(!without.grouped_gemm_efficiency);
+    CHECK(!without.grouped_gemm_memory_efficiency);
+    CHECK(!without.grouped_gemm_launch_overhead);
+    const Node document = parse_yaml(kText + kGrouped, "g.yaml");
+    const GpuSpec gpu = gpu_from(document);
+    CHECK(gpu.grouped_gemm_efficiency == std::vector<EfficiencyPoint>{{1e9, 0.3}, {1e11, 0.7}});
+    CHECK(gpu.grouped_gemm_memory_efficiency == 0.75);
+    CHECK(gpu.grouped_gemm_launch_overhead == Seconds(9e-6));
+    CHECK(gpu.gemm_efficiency == without.gemm_efficiency);
+    CHECK(gpu_from(parse_yaml(to_yaml(document), "again.yaml")) == gpu);
+  }
+  SECTION("their efficiency may be a constant too") {
+    const GpuSpec gpu = gpu_from(parse_yaml(kText + "grouped_gemm_efficiency: 0.6\n", "g.yaml"));
+    CHECK(gpu.grouped_gemm_efficiency == std::vector<EfficiencyPoint>{{1, 0.6}});
+  }
 }
 
 TEST_CASE("a wrong GPU file is refused with the place and what was expected") {
@@ -65,6 +86,13 @@ TEST_CASE("a wrong GPU file is refused with the place and what was expected") {
           "g.yaml:5:58: gemm_efficiency[1].flops: 1000000000 is not more than the point before; expected an ascending "
           "list");
   }
+  SECTION("figures of grouped GEMMs that cannot be") {
+    CHECK(gpu_error(kText + "grouped_gemm_efficiency: []\ngrouped_gemm_memory_efficiency: 1.5\n"
+                            "grouped_gemm_launch_overhead: 9\n") ==
+          "g.yaml:14:26: grouped_gemm_efficiency: is an empty list; expected a number or points {flops, efficiency}\n"
+          "g.yaml:15:33: grouped_gemm_memory_efficiency: 1.5 is out of range; expected 1e-06 to 1\n"
+          "g.yaml:16:31: grouped_gemm_launch_overhead: \"9\" has no unit; write e.g. \"12.5 us\"");
+  }
   SECTION("an empty curve and an empty peak") {
     CHECK(gpu_error(with(kText, "gemm_efficiency: 0.8", "gemm_efficiency: []")) ==
           "g.yaml:5:18: gemm_efficiency: is an empty list; expected a number or points {flops, efficiency}");
@@ -81,6 +109,13 @@ TEST_CASE("every number of a GPU file has an origin") {
               "g.yaml:2:14: peak.bf16: has no origin; name it, or a prefix of it, in origins as \"measured: ...\", "
               "\"datasheet: ...\", \"published: ...\" or \"assumed: ...\"\n") == 0);
     CHECK(std::count(error.begin(), error.end(), '\n') == 10);  // 11 numbers, the name is none
+  }
+  SECTION("those of grouped GEMMs are asked for theirs as well") {
+    const std::string origins = "datasheet: x\", grouped_gemm_efficiency: \"assumed: as a toy";
+    const Node document = parse_yaml(with(kText, "assumed: a toy", origins) + kGrouped, "g.yaml");
+    CHECK(gpu_from(document).grouped_gemm_efficiency);
+    CHECK(assumed_numbers(document).size() == 4);  // FLOPs and efficiency of two points
+    CHECK(gpu_error(none + kGrouped).find("grouped_gemm_launch_overhead: has no origin") != std::string::npos);
   }
   SECTION("an origin needs a mark, and a key that exists") {
     CHECK(gpu_error(none + "origins: {\"\": guess, pek: \"datasheet: x\"}")

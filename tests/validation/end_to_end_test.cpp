@@ -117,7 +117,7 @@ TEST_CASE("Megatron's FLOPs of a token are the published formula's") {
 TEST_CASE("Mixtral 8x7B on 64 H100, as published for Megatron-Core") {
   // What is reached, not what is wished: kernels at the speed that they have alone, equal loads and no host make the
   // prediction the faster one. docs/validation.md says what is known of the rest.
-  constexpr double kTolerance = 0.32;
+  constexpr double kTolerance = 0.35;
   const PublishedRun run = mixtral();
   const double error = compared(run);
   CHECK(error > 0);
@@ -141,6 +141,7 @@ TEST_CASE("Mixtral 8x7B on 64 H100, as published for Megatron-Core") {
   for (const double efficiency : {0.7, 0.65, 0.6}) {
     ClusterSpec slower = machine;
     slower.gpu.gemm_efficiency = {{1, efficiency}};
+    slower.gpu.grouped_gemm_efficiency.reset();
     print(fmt::format("every GEMM at {} of the peak", efficiency), slower, workload);
   }
   for (const double sigma : {0.1, 0.2}) {
@@ -165,7 +166,7 @@ TEST_CASE("GPT-OSS 120B on 64 H100, as published for Megatron-Bridge") {
   }
   // The published run is far from what its kernels could do: B200 (2.3 times the peak, EP 64) ran it 1.3 times as fast.
   // Neither recomputation nor kernels are named. So the prediction is a limit, and a loose one.
-  constexpr double kTolerance = 1.4;
+  constexpr double kTolerance = 1.25;
   const double error = compared(run);
   CHECK(error > 0);
   CHECK(error < kTolerance);

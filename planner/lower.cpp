@@ -236,10 +236,8 @@ class Lowering {
       return both;
     };
     const Sequence usual = microbatch(p.forward, p.backward);
-    std::vector<Sequence> all;
     if (microbatches == 1) {
-      all = {microbatch(p.first_forward, p.last_backward)};
-      append_repeat(stage, 1, all.front());
+      append_repeat(stage, 1, microbatch(p.first_forward, p.last_backward));
       return;
     }
     const Sequence first = microbatch(p.first_forward, p.backward), last = microbatch(p.forward, p.last_backward);

@@ -796,9 +796,7 @@ class Engine {
     timeline.joined_end = joined_end_;
     timeline.spans = std::move(spans_);
     if (view_) timeline.alike = program_.world_size;
-    std::sort(timeline.spans.begin(), timeline.spans.end(), [](const TimelineSpan& a, const TimelineSpan& b) {
-      return std::tie(a.start, a.rank, a.end, a.operation) < std::tie(b.start, b.rank, b.end, b.operation);
-    });
+    sort_spans(timeline.spans);
     timeline.repeats = std::move(repeats_);
     const std::vector<double> bytes = link_bytes();
     for (std::size_t l = 0; l < cluster_.topology.links.size(); ++l) {

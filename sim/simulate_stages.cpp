@@ -24,10 +24,8 @@ class StageSimulator {
   Timeline run() {
     simulate_segments();
     const ComposedRun run = compose_stages(stages_, times_, [&](std::size_t stage, const StageMessage& m) {
-      const auto from = static_cast<std::int64_t>(stage);
-      const std::int64_t to = ((from + m.shift) % count_ + count_) % count_;
-      const StageTransfer t = machines_.transfer(count_, from, to);
-      return SimTime::from_seconds(t.startup + Bytes(static_cast<double>(m.bytes)) * t.per_byte);
+      const auto to = static_cast<std::int64_t>(stages_.shifted(stage, m.shift));
+      return SimTime::from_seconds(machines_.transfer(count_, static_cast<std::int64_t>(stage), to).together(m.bytes));
     });
     Timeline out;
     out.makespan = out.joined_end = std::max(run.makespan, busiest_link());
@@ -35,9 +33,7 @@ class StageSimulator {
     if (options_.keep_spans) {
       add_links(out);
       for (std::size_t s = 0; s < run.runs.size(); ++s) add_spans(s, run.runs[s], out);
-      std::sort(out.spans.begin(), out.spans.end(), [](const TimelineSpan& a, const TimelineSpan& b) {
-        return std::tie(a.start, a.rank, a.end, a.operation) < std::tie(b.start, b.rank, b.end, b.operation);
-      });
+      sort_spans(out.spans);
     }
     return out;
   }
@@ -158,7 +154,7 @@ class StageSimulator {
 
   void add_message(std::size_t stage, std::int64_t shift, double bytes, std::vector<double>& on_links) {
     const auto from = static_cast<std::int64_t>(stage);
-    const std::int64_t to = ((from + shift) % count_ + count_) % count_;
+    const auto to = static_cast<std::int64_t>(stages_.shifted(stage, shift));
     if (from == to) return;
     auto& routes = message_routes_[{from, to}];
     if (routes.empty()) {

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -44,21 +43,12 @@ double largest(const std::vector<double>& values) {
   return values.empty() ? 0.0 : *std::max_element(values.begin(), values.end());
 }
 
-void add_counts(const Sequence& sequence, double times, std::map<BlockId, double>& counts) {
-  for (const Step& step : sequence) {
-    if (step.is_block()) {
-      counts[step.block] += times;
-    } else {
-      add_counts(step.body, times * static_cast<double>(step.count), counts);
-    }
-  }
-}
-
-Totals totals(const Sequence& sequence, BlockPricer& pricer) {
-  std::map<BlockId, double> counts;
-  add_counts(sequence, 1, counts);
+Totals totals(const Sequence& sequence, std::size_t blocks, BlockPricer& pricer) {
+  const std::vector<std::int64_t> counts = block_counts(sequence, blocks);
   Totals t;
-  for (const auto& [block, times] : counts) t.add(pricer.price(block), times);
+  for (std::size_t b = 0; b < blocks; ++b) {
+    if (counts[b] > 0) t.add(pricer.price(BlockId(b)), static_cast<double>(counts[b]));
+  }
   return t;
 }
 
@@ -115,7 +105,7 @@ class StagePricer {
             std::make_unique<BlockPricer>(stages_.local, machines_.of(count_, static_cast<std::int64_t>(s)).cluster));
       }
       BlockPricer& pricer = *pricers_.back();
-      const Totals t = totals(program.stages[s], pricer);
+      const Totals t = totals(program.stages[s], program.blocks.size(), pricer);
       add_bounds(t, pricer, machines_.cluster().ranks_per_gpu, e, busiest);
       // The busiest rank's chain of segments, with the ranks at its place in the other stages: any choice is a bound.
       const auto rank = static_cast<std::size_t>(std::max_element(t.path.begin(), t.path.end()) - t.path.begin());
@@ -130,14 +120,14 @@ class StagePricer {
       times_together_[s].resize(stages_.segments.size());
       for (const std::size_t i : stages_.order[s]) price_segment(s, i, pricer);
     }
-    e.closed_form = compose_stages(stages_, times_together_, [&](std::size_t stage, const StageMessage& m) {
-                      const StageTransfer t = transfer(stage, m);
-                      return SimTime::from_seconds(t.startup + Bytes(static_cast<double>(m.bytes)) * t.per_byte);
-                    }).makespan.seconds();
-    e.critical_path = compose_stages(stages_, times_alone_, [&](std::size_t stage, const StageMessage& m) {
-                        const StageTransfer t = transfer(stage, m);
-                        return rounded_down(t.alone_startup + Bytes(static_cast<double>(m.bytes)) * t.alone_per_byte);
-                      }).makespan.seconds();
+    const auto together = [&](std::size_t stage, const StageMessage& m) {
+      return SimTime::from_seconds(transfer(stage, m).together(m.bytes));
+    };
+    const auto alone = [&](std::size_t stage, const StageMessage& m) {
+      return rounded_down(transfer(stage, m).alone(m.bytes));
+    };
+    e.closed_form = compose_stages(stages_, times_together_, together).makespan.seconds();
+    e.critical_path = compose_stages(stages_, times_alone_, alone).makespan.seconds();
     finish(e, busiest);
     return e;
   }
@@ -146,8 +136,8 @@ class StagePricer {
   static SimTime rounded_down(Seconds t) { return SimTime(static_cast<std::int64_t>(t.value() * 1e12)); }
 
   StageTransfer transfer(std::size_t stage, const StageMessage& m) {
-    const auto from = static_cast<std::int64_t>(stage);
-    return machines_.transfer(count_, from, ((from + m.shift) % count_ + count_) % count_);
+    return machines_.transfer(count_, static_cast<std::int64_t>(stage),
+                              static_cast<std::int64_t>(stages_.shifted(stage, m.shift)));
   }
 
   void price_segment(std::size_t stage, std::size_t index, BlockPricer& pricer) {
@@ -167,7 +157,7 @@ class StagePricer {
           together.sends[sends] = SimTime::from_seconds(Seconds(both + p.sends_together[i].second));
         }
       }
-      const Totals t = totals({step}, pricer);
+      const Totals t = totals({step}, stages_.local.blocks.size(), pricer);
       const std::size_t rank = std::min(rank_, t.path.size() - 1);
       path += t.path[rank];
       background += t.background[rank];
@@ -201,7 +191,7 @@ Estimate estimate(const Program& program, const Cluster& cluster) {
     return estimate(program, machines);
   }
   BlockPricer pricer(program, cluster);
-  const Totals t = totals(program.stages.front(), pricer);
+  const Totals t = totals(program.stages.front(), program.blocks.size(), pricer);
   Estimate e{};
   std::string busiest;
   add_bounds(t, pricer, cluster.ranks_per_gpu, e, busiest);

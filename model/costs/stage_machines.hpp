@@ -18,6 +18,13 @@ struct StageTransfer {
   SecondsPerByte per_byte;  // of the most loaded link, or at the measured rate
   Seconds alone_startup;    // of the rank that has it easiest, its message alone on the links: a lower bound
   SecondsPerByte alone_per_byte;
+
+  [[nodiscard]] Seconds together(std::int64_t bytes) const {
+    return startup + Bytes(static_cast<double>(bytes)) * per_byte;
+  }
+  [[nodiscard]] Seconds alone(std::int64_t bytes) const {
+    return alone_startup + Bytes(static_cast<double>(bytes)) * alone_per_byte;
+  }
 };
 
 /// Made once for a cluster and asked by all candidates of a search; safe to share between threads.

@@ -47,11 +47,6 @@ class Composer {
   /// Sending stage, receiving stage, channel.
   using Way = std::tuple<std::size_t, std::size_t, std::int32_t>;
 
-  std::size_t other(std::size_t stage, std::int64_t shift) const {
-    const auto n = static_cast<std::int64_t>(state_.size());
-    return static_cast<std::size_t>(((static_cast<std::int64_t>(stage) + shift) % n + n) % n);
-  }
-
   bool try_next(std::size_t s) {
     State& state = state_[s];
     if (state.next == stages_.order[s].size()) return false;
@@ -61,11 +56,11 @@ class Composer {
     SimTime& begin = own.begin;
     if (segment.waits) begin = std::max(begin, state.background_end);
     for (const StageMessage& m : segment.receives) {
-      const auto it = arrivals_.find({other(s, -m.shift), s, m.channel});
+      const auto it = arrivals_.find({stages_.shifted(s, -m.shift), s, m.channel});
       if (it == arrivals_.end() || it->second.empty()) return false;
       begin = std::max(begin, it->second.front());
     }
-    for (const StageMessage& m : segment.receives) arrivals_[{other(s, -m.shift), s, m.channel}].pop_front();
+    for (const StageMessage& m : segment.receives) arrivals_[{stages_.shifted(s, -m.shift), s, m.channel}].pop_front();
     const SegmentTimes& t = times_[s][index];
     state.joined = begin + t.joined;
     if (t.background_busy > SimTime()) {
@@ -76,7 +71,7 @@ class Composer {
       const SimTime from = std::max(begin + t.sends[i], state.last_send);
       state.last_send = from + transfer_(s, m);
       own.sends.emplace_back(from, state.last_send);
-      arrivals_[{s, other(s, m.shift), m.channel}].push_back(state.last_send);
+      arrivals_[{s, stages_.shifted(s, m.shift), m.channel}].push_back(state.last_send);
     }
     run_.runs[s].push_back(std::move(own));
     ++state.next;

@@ -48,8 +48,12 @@ std::int64_t members_per_node(const Program& program, const GroupFamily& family)
 }
 
 std::vector<std::int64_t> block_counts(const Program& program, std::size_t stage) {
-  std::vector<std::int64_t> counts(program.blocks.size(), 0);
-  count_blocks(program.stages[stage], 1, counts);
+  return block_counts(program.stages[stage], program.blocks.size());
+}
+
+std::vector<std::int64_t> block_counts(const Sequence& sequence, std::size_t blocks) {
+  std::vector<std::int64_t> counts(blocks, 0);
+  count_blocks(sequence, 1, counts);
   return counts;
 }
 

@@ -322,5 +322,7 @@ struct Program {
 
 /// How often each block runs in a stage's whole sequence, by BlockId.
 [[nodiscard]] std::vector<std::int64_t> block_counts(const Program& program, std::size_t stage = 0);
+/// The same of any sequence of a Program with so many blocks.
+[[nodiscard]] std::vector<std::int64_t> block_counts(const Sequence& sequence, std::size_t blocks);
 
 }  // namespace moeplan

@@ -107,6 +107,11 @@ class Cutter {
 
 }  // namespace
 
+std::size_t StageSegments::shifted(std::size_t stage, std::int64_t shift) const {
+  const auto count = static_cast<std::int64_t>(order.size());
+  return static_cast<std::size_t>(((static_cast<std::int64_t>(stage) + shift) % count + count) % count);
+}
+
 Program StageSegments::program(std::size_t segment) const {
   Program p = local;
   p.stages = {segments[segment].steps};

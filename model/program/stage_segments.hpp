@@ -37,6 +37,8 @@ struct StageSegments {
   std::vector<Segment> segments;                // different ones
   std::vector<std::vector<std::size_t>> order;  // by stage: what it runs, one after the other
 
+  /// The stage so many on, cyclically.
+  [[nodiscard]] std::size_t shifted(std::size_t stage, std::int64_t shift) const;
   /// `local` with the sequence of a segment.
   [[nodiscard]] Program program(std::size_t segment) const;
 };

@@ -76,4 +76,7 @@ struct Timeline {
   [[nodiscard]] std::int64_t occurrences(const TimelineSpan& span) const;
 };
 
+/// Puts spans in the order of Timeline::spans.
+void sort_spans(std::vector<TimelineSpan>& spans);
+
 }  // namespace moeplan

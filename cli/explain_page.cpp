@@ -20,6 +20,7 @@ std::string_view phrase(OpClass op_class) {
     case OpClass::Expert: return "expert computation";
     case OpClass::SharedExpert: return "shared-expert computation";
     case OpClass::Permute: return "permuting tokens";
+    case OpClass::Codec: return "coding and decoding of tokens";
     case OpClass::Dispatch: return "dispatch of tokens";
     case OpClass::Combine: return "combining of tokens";
     case OpClass::TensorParallel: return "tensor-parallel traffic";

@@ -10,7 +10,7 @@ PreparedPlan prepare_plan(Plan plan, const std::string& file, const std::vector<
   apply_overrides(plan.inputs, overrides);
   Inputs inputs = read_inputs(plan.inputs);
   Cluster cluster = build_cluster_of(file, inputs.cluster, plan.world_size);
-  if (const auto reason = obstacle(inputs.model, inputs.workload, plan.candidate)) {
+  if (const auto reason = obstacle(inputs.model, inputs.workload, plan.candidate, cluster.ranks_per_node())) {
     throw InputError({{file}, "decision", fmt::format("cannot be lowered: {}", *reason)});
   }
   return {std::move(plan), std::move(inputs), std::move(cluster)};

@@ -34,6 +34,15 @@ BufferId BlockBuilder::buffer(const std::string& name, std::int64_t columns, Dty
   return BufferId(buffers.size() - 1);
 }
 
+GroupId BlockBuilder::group(const std::string& name, std::int64_t size, std::int64_t stride) {
+  auto& groups = program_.groups;
+  const GroupFamily family{name, size, stride};
+  const auto it = std::find(groups.begin(), groups.end(), family);
+  if (it != groups.end()) return GroupId(static_cast<std::size_t>(it - groups.begin()));
+  groups.push_back(family);
+  return GroupId(groups.size() - 1);
+}
+
 std::int32_t BlockBuilder::then(Operation operation) { return after(last_, std::move(operation)); }
 
 std::int32_t BlockBuilder::after(std::vector<std::int32_t> dependencies, Operation operation) {

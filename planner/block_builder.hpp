@@ -37,6 +37,9 @@ class BlockBuilder {
     return {buffer(name, columns, dtype), std::move(rows)};
   }
 
+  /// A group family of the program, made at first use.
+  [[nodiscard]] GroupId group(const std::string& name, std::int64_t size, std::int64_t stride);
+
   /// Appends an operation that runs after the one appended last.
   std::int32_t then(Operation operation);
   /// Appends an operation that runs after the given ones only.

@@ -314,18 +314,27 @@ class Lowering {
                    .degrees = d_,
                    .groups = groups_,
                    .routing = {},
+                   .all_to_all = find_all_to_all(candidate_.all_to_all),
+                   .codec = *parse_codec_pair(candidate_.codec),
+                   .codec_options = workload_.codecs,
+                   .chunks = {},
+                   .encoding = workload_.encoding,
+                   .expert_layout = workload_.expert_layout,
                    .beside_dispatch = {}};
     if (candidate_.sequence_parallel) {
       layer.tokens = tokens_ / d_.tp;
       layer.degrees.tp = 1;
       layer.groups.tp = groups_.own;
     }
+    for (std::int64_t i = 0; i < candidate_.pipeline_degree; ++i) {
+      layer.chunks.push_back({RowStep::Kind::Chunk, {}, i, candidate_.pipeline_degree});
+    }
     for (; layer.routing.index() < program_.routings.size(); layer.routing = RoutingId(layer.routing.index() + 1)) {
       if (routed_[layer.routing.index()] == moe) break;
     }
     if (layer.routing.index() == program_.routings.size()) {
       routed_.push_back(moe);
-      program_.routings.push_back({routing_counts(moe, workload_, tokens_ / d_.tp, d_), groups_.ep});
+      program_.routings.push_back({routing_counts(moe, workload_, tokens_ / d_.tp, d_), groups_.ep, moe.top_k});
     }
     return layer;
   }
@@ -418,9 +427,19 @@ bool shares_evenly(const ModelSpec& model, std::int64_t tp) {
   return !heads || heads->num_kv_heads % tp == 0 || tp % heads->num_kv_heads == 0;
 }
 
+std::string exchange_obstacle(const Schedule& schedule, const Degrees& d, const Candidate& candidate,
+                              std::int64_t ranks_per_node) {
+  const bool with_shards = schedule.exchanges_with_shards();
+  const GroupFamily family{"", with_shards ? d.ep * d.esp : d.ep, with_shards ? 1 : d.esp};
+  const AllToAll* all_to_all = find_all_to_all(candidate.all_to_all);
+  assert(all_to_all && "names of all-to-alls are checked at the edge");
+  return all_to_all->obstacle({family, members_per_node(ranks_per_node, family), with_shards ? d.esp : 1});
+}
+
 }  // namespace
 
-std::optional<std::string> obstacle(const ModelSpec& model, const Workload& workload, const Candidate& candidate) {
+std::optional<std::string> obstacle(const ModelSpec& model, const Workload& workload, const Candidate& candidate,
+                                    std::int64_t ranks_per_node) {
   const Degrees& d = candidate.degrees;
   if (d.dp * d.cp * d.tp != d.edp * d.ep * d.esp) return "dp cp tp is not edp ep esp";
   if (d.pp * candidate.virtual_stages > model.num_layers()) return "more pipeline parts than layers";
@@ -454,7 +473,18 @@ std::optional<std::string> obstacle(const ModelSpec& model, const Workload& work
   assert(schedule && "schedule names are checked at the edge");
   Degrees of_layer = d;
   if (candidate.sequence_parallel) of_layer.tp = 1;
-  if (const std::string reason = schedule->obstacle(of_layer); !reason.empty()) return reason;
+  if (const std::string reason = schedule->obstacle(of_layer, candidate); !reason.empty()) return reason;
+  if (const std::string reason = exchange_obstacle(*schedule, d, candidate, ranks_per_node); !reason.empty()) {
+    return reason;
+  }
+  const std::optional<CodecPair> codec = parse_codec_pair(candidate.codec);
+  assert(codec && "names of codecs are checked at the edge");
+  for (const std::optional<WireFormat>& format : {codec->there, codec->back}) {
+    if (!format) continue;
+    if (const std::string reason = codec_obstacle(*format, workload, model.hidden_size); !reason.empty()) return reason;
+  }
+  if (workload.encoding == Encoding::Dense && !workload.capacity_factor)
+    return "dense encoding needs a capacity factor";
   return std::nullopt;
 }
 

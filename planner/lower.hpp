@@ -13,7 +13,7 @@ namespace moeplan {
 /// Parallel degrees that do not fit a model or a workload: a short reason for the count of rejections, or none.
 /// Everything that lower_iteration() requires is checked here.
 [[nodiscard]] std::optional<std::string> obstacle(const ModelSpec& model, const Workload& workload,
-                                                  const Candidate& candidate);
+                                                  const Candidate& candidate, std::int64_t ranks_per_node = 1);
 
 /// One whole iteration: every microbatch forward and (in training) backward, then gradients and optimizer.
 /// `obstacle()` must be none.

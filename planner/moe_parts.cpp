@@ -1,5 +1,7 @@
 #include "planner/moe_parts.hpp"
 
+#include "model/program/resolve.hpp"
+
 namespace moeplan {
 
 Path prepend(RowStep step, const Path& path) {
@@ -46,8 +48,14 @@ Slice MoeParts::routed(const std::string& name, Rows::Experts experts, Path path
   return b_.slice(name, l_.hidden_size, l_.dtype, Rows::routed(l_.routing, experts, std::move(path)));
 }
 
+Slice MoeParts::at_sources(const std::string& name, Path path) {
+  Slice s = routed(name, Rows::Experts::All, std::move(path));
+  s.rows.distinct = l_.all_to_all->deduplicates();
+  return s;
+}
+
 Slice MoeParts::weight(const std::string& name, std::int64_t rows_each, std::int64_t columns) {
-  return b_.slice(name, columns, l_.dtype, Rows::local_experts(l_.routing, rows_each));
+  return b_.slice(name, columns, l_.dtype, Rows::per_expert(l_.routing, rows_each));
 }
 
 Slice MoeParts::hidden(const std::string& name, std::int64_t columns, const Path& path) {
@@ -58,17 +66,16 @@ void MoeParts::gate(const std::string& input, std::int64_t rows) {
   const Slice logits = b_.slice("gate.logits", l_.moe.num_experts, l_.dtype, Rows::fixed(rows));
   b_.then(gemm("gate projection", OpClass::Gate, {}, tokens(input, rows),
                b_.slice("gate.weight", l_.moe.num_experts, l_.dtype, Rows::fixed(l_.hidden_size)), logits));
-  b_.then(kernel("top-k", OpClass::Gate, Kernel::TopK, {logits},
-                 {b_.slice("gate.choice", 2 * l_.moe.top_k, Dtype::Fp32, Rows::fixed(rows))}));
+  b_.then(kernel("top-k", OpClass::Gate, Kernel::TopK, {logits}, {choice("gate.choice", 2, rows)}));
 }
 
 void MoeParts::gate_backward(const std::string& input, std::int64_t rows) {
   const Slice gradient = b_.slice("d.gate.logits", l_.moe.num_experts, l_.dtype, Rows::fixed(rows));
   const Slice w = b_.slice("gate.weight", l_.moe.num_experts, l_.dtype, Rows::fixed(l_.hidden_size));
-  b_.then(kernel("top-k backward", OpClass::Gate, Kernel::TopKBackward,
-                 {b_.slice("d.gate.choice", l_.moe.top_k, Dtype::Fp32, Rows::fixed(rows)),
-                  b_.slice("gate.logits", l_.moe.num_experts, l_.dtype, Rows::fixed(rows))},
-                 {gradient}));
+  b_.then(kernel(
+      "top-k backward", OpClass::Gate, Kernel::TopKBackward,
+      {choice("d.gate.choice", 1, rows), b_.slice("gate.logits", l_.moe.num_experts, l_.dtype, Rows::fixed(rows))},
+      {gradient}));
   b_.then(gemm("gate weight gradient", OpClass::Gate, {.form = Gemm::Form::TN}, tokens(input, rows), gradient,
                b_.slice("d.gate.weight", l_.moe.num_experts, l_.dtype, Rows::fixed(l_.hidden_size))));
   b_.then(gemm("gate input gradient", OpClass::Gate, {.form = Gemm::Form::NT}, gradient, w,
@@ -76,13 +83,21 @@ void MoeParts::gate_backward(const std::string& input, std::int64_t rows) {
 }
 
 void MoeParts::encode(const std::string& input, std::int64_t rows, const Path& path) {
-  b_.then(kernel("encode", OpClass::Permute, Kernel::Encode, {tokens(input, rows)},
-                 {routed("moe.encoded", Rows::Experts::All, path)}));
+  const Slice in = tokens(input, rows), out = at_sources("moe.encoded", path);
+  if (l_.encoding == Encoding::Sparse) {
+    b_.then(kernel("encode", OpClass::Permute, Kernel::Encode, {in}, {out}));
+  } else {
+    b_.then(gemm("dense encode", OpClass::Permute, {.form = Gemm::Form::TN}, mask(rows, out), in, out));
+  }
 }
 
 void MoeParts::encode_backward(const std::string& gradient, std::int64_t rows, const Path& path) {
-  b_.then(kernel("encode backward", OpClass::Permute, Kernel::EncodeBackward,
-                 {routed("d.moe.encoded", Rows::Experts::All, path)}, {tokens(gradient, rows)}));
+  const Slice in = at_sources("d.moe.encoded", path), out = tokens(gradient, rows);
+  if (l_.encoding == Encoding::Sparse) {
+    b_.then(kernel("encode backward", OpClass::Permute, Kernel::EncodeBackward, {in}, {out}));
+  } else {
+    b_.then(gemm("dense encode backward", OpClass::Permute, {}, mask(rows, in), in, out));
+  }
 }
 
 void MoeParts::sum_shards(const std::string& from, const std::string& to, const Path& path, Rows::Experts experts,
@@ -95,36 +110,42 @@ void MoeParts::sum_shards(const std::string& from, const std::string& to, const 
 }
 
 void MoeParts::decode(std::int64_t rows, const Path& path, const std::string& output) {
-  b_.then(kernel("decode", OpClass::Permute, Kernel::Decode,
-                 {routed("moe.returned", Rows::Experts::All, path),
-                  b_.slice("gate.choice", 2 * l_.moe.top_k, Dtype::Fp32, Rows::fixed(rows))},
-                 {tokens(output, rows)}));
+  const Slice in = at_sources("moe.returned", path), out = tokens(output, rows);
+  if (l_.encoding == Encoding::Sparse) {
+    b_.then(kernel("decode", OpClass::Permute, Kernel::Decode, {in, choice("gate.choice", 2, rows)}, {out}));
+  } else {
+    b_.then(gemm("dense decode", OpClass::Permute, {}, mask(rows, in), in, out));
+  }
 }
 
 void MoeParts::decode_backward(const std::string& gradient, std::int64_t rows, const Path& path) {
-  b_.then(kernel("decode backward", OpClass::Permute, Kernel::DecodeBackward,
-                 {tokens(gradient, rows), routed("moe.returned", Rows::Experts::All, path)},
-                 {routed("d.moe.returned", Rows::Experts::All, path),
-                  b_.slice("d.gate.choice", l_.moe.top_k, Dtype::Fp32, Rows::fixed(rows))}));
+  const Slice d_out = tokens(gradient, rows), returned = at_sources("moe.returned", path);
+  const Slice d_returned = at_sources("d.moe.returned", path);
+  if (l_.encoding == Encoding::Sparse) {
+    b_.then(kernel("decode backward", OpClass::Permute, Kernel::DecodeBackward, {d_out, returned},
+                   {d_returned, choice("d.gate.choice", 1, rows)}));
+    return;
+  }
+  b_.then(gemm("dense decode backward", OpClass::Permute, {.form = Gemm::Form::TN}, mask(rows, d_returned), d_out,
+               d_returned));
+  b_.then(gemm("dense gate gradient", OpClass::Permute, {.form = Gemm::Form::NT}, d_out, returned,
+               choice("d.gate.choice", 1, rows)));
 }
 
-void MoeParts::dispatch(GroupId group, const std::string& from, const std::string& to, const Path& sources) {
-  b_.then(collective("dispatch", OpClass::Dispatch, Stream::Inter, {.collective = Collective::AllToAll, .group = group},
-                     routed(from, Rows::Experts::All, sources),
-                     routed(to, Rows::Experts::Local, prepend(union_of(group), sources))));
-  if (l_.beside_dispatch) l_.beside_dispatch();
+Slice MoeParts::choice(const std::string& name, std::int64_t values, std::int64_t rows) {
+  return b_.slice(name, values * l_.moe.top_k, Dtype::Fp32, Rows::fixed(rows));
 }
 
-void MoeParts::combine(GroupId group, const std::string& from, const std::string& to, const Path& sources,
-                       bool shards) {
-  const Path returned = shards && l_.degrees.esp > 1 ? prepend(copies_of(l_.groups.esp), sources) : sources;
-  b_.then(collective("combine", OpClass::Combine, Stream::Inter, {.collective = Collective::AllToAll, .group = group},
-                     routed(from, Rows::Experts::Local, prepend(union_of(group), sources)),
-                     routed(to, Rows::Experts::All, returned)));
+Slice MoeParts::mask(std::int64_t rows, const Slice& expert_rows) {
+  return b_.slice("gate.mask", row_count(b_.program(), expert_rows.rows, RankId(0)), l_.dtype, Rows::fixed(rows));
+}
+
+Gemm MoeParts::product(Gemm::Form form) const {
+  return {.form = form, .grouped = true, .by_source = l_.expert_layout == ExpertLayout::BySource};
 }
 
 void MoeParts::experts(const Path& path) {
-  const Gemm grouped{.form = Gemm::Form::NN, .grouped = true};
+  const Gemm grouped = product(Gemm::Form::NN);
   const Slice input = routed("expert.in", Rows::Experts::Local, path);
   const Slice up = hidden("expert.up", up_columns(), path);
   const Slice activated = hidden("expert.activated", shard_hidden(), path);
@@ -137,7 +158,7 @@ void MoeParts::experts(const Path& path) {
 }
 
 void MoeParts::experts_backward(const Path& path) {
-  const Gemm nt{.form = Gemm::Form::NT, .grouped = true}, tn{.form = Gemm::Form::TN, .grouped = true};
+  const Gemm nt = product(Gemm::Form::NT), tn = product(Gemm::Form::TN);
   const Slice d_out = routed("d.expert.out", Rows::Experts::Local, path);
   const Slice up = hidden("expert.up", up_columns(), path);
   const Slice activated = hidden("expert.activated", shard_hidden(), path);

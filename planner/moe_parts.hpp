@@ -31,6 +31,8 @@ class MoeParts {
   /// Rows of hidden_size columns.
   [[nodiscard]] Slice tokens(const std::string& name, std::int64_t rows);
   [[nodiscard]] Slice routed(const std::string& name, Rows::Experts experts, Path path);
+  /// Rows for all experts where they come from: each token's once where the all-to-all wants it so.
+  [[nodiscard]] Slice at_sources(const std::string& name, Path path);
 
   void gate(const std::string& input, std::int64_t rows);
   void gate_backward(const std::string& input, std::int64_t rows);
@@ -44,11 +46,7 @@ class MoeParts {
   void sum_shards(const std::string& from, const std::string& to, const Path& path, Rows::Experts experts,
                   std::int64_t behind = 0);
 
-  /// All-to-all over `group` to the holders of the experts, and back. `received` is the path of what a holder has.
-  void dispatch(GroupId group, const std::string& from, const std::string& to, const Path& sources);
-  void combine(GroupId group, const std::string& from, const std::string& to, const Path& sources, bool shards);
-
-  /// The expert FFNs over the rows of `path`: reads `prefix`.in, leaves `prefix`.out.
+  /// The expert FFNs over the rows of `path`: "expert.in" to "expert.out", backward "d.expert.out" to "d.expert.in".
   void experts(const Path& path);
   void experts_backward(const Path& path);
 
@@ -61,6 +59,10 @@ class MoeParts {
   [[nodiscard]] std::int64_t shard_hidden() const { return l_.moe.expert.hidden_size / l_.degrees.esp; }
   [[nodiscard]] std::int64_t up_columns() const { return (l_.moe.expert.gated ? 2 : 1) * shard_hidden(); }
   [[nodiscard]] Slice weight(const std::string& name, std::int64_t rows_each, std::int64_t columns);
+  [[nodiscard]] Slice choice(const std::string& name, std::int64_t values, std::int64_t rows);
+  /// Dense encoding's 0 and 1: a row a token, a column for each of the experts' rows.
+  [[nodiscard]] Slice mask(std::int64_t rows, const Slice& expert_rows);
+  [[nodiscard]] Gemm product(Gemm::Form form) const;
   [[nodiscard]] Slice hidden(const std::string& name, std::int64_t columns, const Path& path);
 
   const MoeLayer& l_;

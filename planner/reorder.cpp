@@ -69,16 +69,15 @@ bool may_overlap(const Slice& a, const Slice& b) {
   const Rows &x = a.rows, &y = b.rows;
   if (x.kind != Rows::Kind::Routed || y.kind != Rows::Kind::Routed) return true;
   if (x.routing != y.routing || x.experts != y.experts || x.path.size() != y.path.size()) return true;
-  std::size_t chunks = 0;  // steps at which the two take different chunks
+  bool is_apart = x.experts == Rows::Experts::Behind && x.behind != y.behind;
   for (std::size_t i = 0; i < x.path.size(); ++i) {
-    RowStep other = y.path[i];
-    if (x.path[i] == other) continue;
-    other.index = x.path[i].index;
-    if (x.path[i] != other || other.kind != RowStep::Kind::Chunk) return true;
-    ++chunks;
+    const RowStep &s = x.path[i], &t = y.path[i];
+    if (s == t) continue;
+    if (s.kind != t.kind || s.group != t.group || s.count != t.count) return true;
+    const bool is_cut = s.kind == RowStep::Kind::Chunk || s.kind == RowStep::Kind::Union;
+    if (is_cut && (s.index + s.width <= t.index || t.index + t.width <= s.index)) is_apart = true;
   }
-  const bool is_behind = x.experts == Rows::Experts::Behind && x.behind != y.behind;
-  return chunks == 0 && !is_behind;
+  return !is_apart;
 }
 
 OrderProblem order_problem(const Block& block, std::span<const SimTime> durations) {

@@ -25,7 +25,7 @@ namespace moeplan {
 [[nodiscard]] std::string_view order_obstacle(const Block& block);
 
 /// Whether two slices may hold the same rows. Rows of one buffer are told apart where the ways to their sources differ
-/// by a chunk of the same count, or by the position of their holders.
+/// by chunks, or by blocks of a union, of the same count, or by the position of their holders.
 [[nodiscard]] bool may_overlap(const Slice& a, const Slice& b);
 
 /// The block as a problem of ordering, `durations` by operation. An operation comes after those of its `after` list,

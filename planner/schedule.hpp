@@ -10,7 +10,10 @@
 #include <vector>
 
 #include "model/specs/model_spec.hpp"
+#include "planner/all_to_all.hpp"
 #include "planner/block_builder.hpp"
+#include "planner/candidate.hpp"
+#include "planner/codec.hpp"
 
 namespace moeplan {
 
@@ -27,6 +30,13 @@ struct MoeLayer {
   Degrees degrees;
   Groups groups;
   RoutingId routing;
+  /// How rows travel, and in how many chunks: each of them goes to the experts and back on its own.
+  const AllToAll* all_to_all;
+  CodecPair codec;
+  CodecOptions codec_options;
+  std::vector<RowStep> chunks;  // Chunk steps that together are all rows
+  Encoding encoding;
+  ExpertLayout expert_layout;
   /// Appends what can run beside the layer's first dispatch; the parts call it once that is under way. Perhaps empty.
   std::function<void()> beside_dispatch{};
 };
@@ -36,8 +46,10 @@ class Schedule {
   virtual ~Schedule() = default;
   [[nodiscard]] virtual std::string_view name() const = 0;
   [[nodiscard]] virtual std::string_view summary() const = 0;  // one line, with its source
-  /// Why it cannot run with these degrees, as a short counted reason; "" if it can.
-  [[nodiscard]] virtual std::string obstacle(const Degrees& degrees) const = 0;
+  /// Why it cannot run with these degrees and so many chunks, as a short counted reason; "" if it can.
+  [[nodiscard]] virtual std::string obstacle(const Degrees& degrees, const Candidate& candidate) const = 0;
+  /// The groups of its all-to-all: of ep ranks that hold the same shard of different experts, or of all shards too.
+  [[nodiscard]] virtual bool exchanges_with_shards() const { return false; }
   virtual void lower_forward(const MoeLayer& layer, BlockBuilder& block) const = 0;
   virtual void lower_backward(const MoeLayer& layer, BlockBuilder& block) const = 0;
 };

@@ -151,11 +151,11 @@ class Search {
       const std::vector<std::int64_t> sizes = micro_batches(c.degrees);
       const auto least = std::find_if(sizes.rbegin(), sizes.rend(), [&](std::int64_t size) {
         c.micro_batch = size;
-        return !obstacle(model_, workload_, c);
+        return !obstacle(model_, workload_, c, cluster_.ranks_per_node());
       });
       if (least == sizes.rend()) c.micro_batch = sizes.back();
     }
-    if (const auto reason = obstacle(model_, workload_, c)) {
+    if (const auto reason = obstacle(model_, workload_, c, cluster_.ranks_per_node())) {
       ++result_.rejected[*reason];
       return;
     }
@@ -263,7 +263,7 @@ class Search {
           // A pipeline lives on many microbatches: with fewer than one a stage it mostly stands idle.
           if (c == e.candidate || workload_.global_batch / c.degrees.dp / micro_batch < c.degrees.pp) continue;
           ++result_.enumerated;
-          if (const auto reason = obstacle(model_, workload_, c)) {
+          if (const auto reason = obstacle(model_, workload_, c, cluster_.ranks_per_node())) {
             ++result_.rejected[*reason];
           } else {
             more.push_back(c);

@@ -35,6 +35,13 @@ double share_of_messages(const Communication& c, std::int64_t group_size) {
   return static_cast<double>(c.count * (group_size / c.of) - self) / static_cast<double>(group_size - 1);
 }
 
+/// What it costs the sender that what each of its peers gets does not lie in one piece.
+Seconds cost_of_pieces(const Communication& c, std::int64_t group_size, const Cluster& cluster) {
+  if (c.collective != Collective::AllToAll || c.messages == 1) return Seconds(0);
+  const double peers = static_cast<double>(group_size - 1) * share_of_messages(c, group_size);
+  return cluster.message_overhead * (peers * static_cast<double>(c.messages - 1));
+}
+
 /// What the depth of a tree costs: the latencies on its longest way, up and down for an all-reduce.
 Seconds tree_latency(const Program& program, const Communication& c, RankId rank, const Cluster& cluster) {
   const GroupFamily& family = program.group(c.group);
@@ -68,17 +75,18 @@ CommunicationCost communication_cost(const Program& program, const Operation& op
   }
   const Span span = span_of(family, rank, cluster);
   const bool in_parts = c.collective == Collective::AllToAll && c.of > 1;
+  const Seconds pieces = cost_of_pieces(c, family.size, cluster);
   if (in_parts) {
     if (const auto it = cluster.collectives.find({Collective::SendReceive, span}); it != cluster.collectives.end()) {
-      return {it->second.alpha, BytesPerSecond(1 / it->second.beta.value()), false};
+      return {it->second.alpha + pieces, BytesPerSecond(1 / it->second.beta.value()), false};
     }
   }
   const double part = in_parts ? share_of_messages(c, family.size) : 1.0;
   if (const auto it = cluster.collectives.find({c.collective, span}); it != cluster.collectives.end()) {
     const double cap = sent_share(c.collective, family.size) / it->second.beta.value();
-    return {it->second.alpha * part, BytesPerSecond(cap), false};
+    return {it->second.alpha * part + pieces, BytesPerSecond(cap), false};
   }
-  Seconds startup = cluster.collective_startup;
+  Seconds startup = cluster.collective_startup + pieces;
   if (c.collective == Collective::AllToAll) {
     startup += cluster.message_overhead * (static_cast<double>(family.size - 1) * part);
   }

@@ -24,7 +24,8 @@ struct CommunicationCost {
 /// (Communication::of > 1) that was measured only as a whole starts each part with its share of alpha, by messages,
 /// since a linear all-to-all's start-up is serial over its messages (assumption; measure send_receive to replace it).
 /// What is not measured pays message_overhead for each message that the rank sends to another, and each part is a
-/// collective with a start-up of its own.
+/// collective with a start-up of its own. Where a peer gets several messages (Communication::messages), measured or
+/// not, all but the first pay message_overhead too.
 ///
 /// A tree starts with the cluster's start-up and the latency of each step of its longest way (NCCL's tuning model has
 /// the same form: 2 (ranks / nodes - 1) steps inside the node and 2 log2 nodes between nodes, src/graph/tuning.cc).

@@ -57,6 +57,15 @@ ComputeParts kernel_parts(const GpuSpec& gpu, std::int64_t bytes) {
           Bytes(static_cast<double>(bytes)) / (gpu.hbm_bandwidth * gpu.memory_efficiency)};
 }
 
+ComputeParts codec_parts(const Program& program, const Operation& operation, const Codec& codec, RankId rank,
+                         const GpuSpec& gpu) {
+  const auto known = gpu.codec_throughput.find(codec.format);
+  if (known == gpu.codec_throughput.end()) return kernel_parts(gpu, compute_load(program, operation, rank).bytes);
+  const std::int64_t rows = byte_count(program, (codec.decodes ? operation.writes : operation.reads).front(), rank);
+  if (rows == 0) return {};
+  return {gpu.launch_overhead, Seconds(0), Bytes(static_cast<double>(rows)) / known->second};
+}
+
 /// Linear in log(flops) between the points, constant beyond the ends.
 double efficiency_at(const std::vector<EfficiencyPoint>& curve, double flops) {
   if (flops <= curve.front().flops) return curve.front().efficiency;
@@ -113,6 +122,8 @@ ComputeParts compute_parts(const Program& program, const Operation& operation, R
     return gemm->grouped ? grouped_gemm_parts(gpu, dtype, load.products, load.bytes)
                          : gemm_parts(gpu, dtype, load.products.front(), load.bytes);
   }
+  if (const auto* codec = std::get_if<Codec>(&operation.work))
+    return codec_parts(program, operation, *codec, rank, gpu);
   if (std::holds_alternative<AttentionCore>(operation.work)) {
     return attention_parts(gpu, dtype, load.flops, load.bytes);
   }

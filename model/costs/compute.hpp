@@ -44,7 +44,8 @@ struct ComputeParts {
   [[nodiscard]] Seconds time() const { return launch + (math < memory ? memory : math); }
 };
 
-/// Of a compute operation of a Program on one rank, alone on its GPU.
+/// Of a compute operation of a Program on one rank, alone on its GPU. A codec takes launch + bytes of its rows /
+/// codec_throughput, or what a memory-bound kernel does where the GPU has no such figure.
 [[nodiscard]] ComputeParts compute_parts(const Program& program, const Operation& operation, RankId rank,
                                          const GpuSpec& gpu);
 

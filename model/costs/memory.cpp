@@ -14,9 +14,18 @@ namespace {
 /// The largest slice of each buffer that an operation touches, as an operation's slices name it.
 using Touched = std::map<BufferId, std::vector<const Slice*>>;
 
+/// The slice that this one is a chunk, or some sources' rows, of.
+Slice whole(Slice slice) {
+  std::erase_if(slice.rows.path, [](const RowStep& s) { return s.kind == RowStep::Kind::Chunk; });
+  for (RowStep& s : slice.rows.path) {
+    if (s.kind == RowStep::Kind::Union) s.index = 0, s.count = 1;
+  }
+  return slice;
+}
+
 std::int64_t largest(const Program& program, const std::vector<const Slice*>& slices, RankId rank) {
   std::int64_t bytes = 0;
-  for (const Slice* s : slices) bytes = std::max(bytes, byte_count(program, *s, rank));
+  for (const Slice* s : slices) bytes = std::max(bytes, byte_count(program, whole(*s), rank));
   return bytes;
 }
 
@@ -34,7 +43,7 @@ std::set<BufferId> read_first(const Block& block) {
 
 /// Buffers of weights, gradients and states, which are counted by parameters.
 bool is_state(const Program& program, const Operation& op, const Slice& s) {
-  return s.rows.kind == Rows::Kind::LocalExperts || program.buffer(s.buffer).name.starts_with("d.w.") ||
+  return s.rows.kind == Rows::Kind::PerExpert || program.buffer(s.buffer).name.starts_with("d.w.") ||
          op.op_class == OpClass::WeightGather || op.op_class == OpClass::Gradient || op.op_class == OpClass::Optimizer;
 }
 

@@ -3,25 +3,29 @@
 #include <algorithm>
 
 #include "model/base/whole_numbers.hpp"
-#include "model/program/resolve.hpp"
+#include "model/program/row_sets.hpp"
 
 namespace moeplan {
 
 namespace {
 
-/// Rows for one expert along a path where every count is the same; nothing where a share does not divide.
+/// Rows for one expert along a path where every count is the same; nothing where a share does not divide, or where one
+/// rank has them for others. (Of distinct rows too few, but as many on every rank if it is any.)
 std::optional<std::int64_t> even_rows(const Program& program, const Rows& rows) {
   std::int64_t n = program.routings[rows.routing.index()].counts.at(RankId(0), ExpertId(0));
   for (auto step = rows.path.rbegin(); step != rows.path.rend(); ++step) {
     const std::int64_t size = program.group(step->group).size;
     switch (step->kind) {
-      case RowStep::Kind::Union:
+      case RowStep::Kind::Union: n *= size / step->count; break;
       case RowStep::Kind::Copies: n *= size; break;
       case RowStep::Kind::Share:
         if (n % size != 0) return std::nullopt;
         n /= size;
         break;
-      case RowStep::Kind::Chunk: n = part(n, step->index, step->count); break;
+      case RowStep::Kind::Leader:
+        if (size > 1) return std::nullopt;
+        break;
+      case RowStep::Kind::Chunk: n = chunk_rows(n, *step); break;
     }
   }
   return n;

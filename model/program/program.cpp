@@ -24,11 +24,12 @@ Rows Rows::fixed(std::int64_t rows) {
   return r;
 }
 
-Rows Rows::local_experts(RoutingId routing, std::int64_t rows_each) {
+Rows Rows::per_expert(RoutingId routing, std::int64_t rows_each, Experts experts) {
   Rows r;
-  r.kind = Kind::LocalExperts;
+  r.kind = Kind::PerExpert;
   r.routing = routing;
   r.each = rows_each;
+  r.experts = experts;
   return r;
 }
 
@@ -41,9 +42,9 @@ Rows Rows::routed(RoutingId routing, Experts experts, std::vector<RowStep> path)
   return r;
 }
 
-std::int64_t members_per_node(const Program& program, const GroupFamily& family) {
-  if (family.stride >= program.ranks_per_node || program.ranks_per_node % family.stride != 0) return 1;
-  const std::int64_t members = std::min(family.size, program.ranks_per_node / family.stride);
+std::int64_t members_per_node(std::int64_t ranks_per_node, const GroupFamily& family) {
+  if (family.stride >= ranks_per_node || ranks_per_node % family.stride != 0) return 1;
+  const std::int64_t members = std::min(family.size, ranks_per_node / family.stride);
   return family.size % members == 0 ? members : 1;
 }
 

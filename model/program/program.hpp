@@ -57,35 +57,40 @@ struct RoutingTable {
   RoutingCounts counts;  // by source: a rank's place in its pipeline stage
   GroupId holders;  // position p of this family holds the p-th contiguous share of the experts (the first ones one more
                     // where they do not divide)
+  std::int64_t top_k = 1;  // experts that a token selects
   bool operator==(const RoutingTable&) const = default;
 };
 
 /// One step of the way from the executing rank to the sources whose token rows a slice holds.
 struct RowStep {
   enum class Kind {
-    Union,  // the rows of all members of the group, one after the other (a member may stand for the same tokens as
-            // another)
-    Share,  // of each expert's rows, the part that belongs to this rank's position among the group's size
-    Chunk,  // of each expert's rows, the part `index` of `count`
-    Copies  // the same rows once for each member of the group (partial sums of expert shards before they are added)
+    Union,   // the rows of all members of the group, one after the other (a member may stand for the same tokens as
+             // another); with `count` > 1 those of one block of `count` equal ones in order of position: the one
+             // `index` blocks before the rank's own, cyclically
+    Share,   // of each expert's rows, the part that belongs to this rank's position among the group's size
+    Chunk,   // of each expert's rows, the `width` parts of `count` from `index` on
+    Copies,  // the same rows once for each member of the group (partial sums of expert shards before they are added)
+    Leader   // the rows on the member at position 0 of the group, none on the others
   };
   Kind kind;
   GroupId group{};
   std::int64_t index = 0;
   std::int64_t count = 1;
+  std::int64_t width = 1;
   bool operator==(const RowStep&) const = default;
 };
 
 /// Which rows a slice holds on the executing rank.
 struct Rows {
   enum class Kind {
-    Fixed,         // `each` rows on every rank
-    LocalExperts,  // `each` rows for every expert that the rank holds (weights)
-    Routed         // counts[source][expert] over the sources reached by `path` and the experts of `experts`
+    Fixed,      // `each` rows on every rank
+    PerExpert,  // `each` rows for every expert of `experts` (weights)
+    Routed      // counts[source][expert] over the sources reached by `path` and the experts of `experts`
   };
   enum class Experts {
     All,
     Local,   // those that the rank holds
+    Held,    // those that any member of the rank's group of `holders` holds
     Behind,  // those held `behind` positions before the rank's own in the holders' group, cyclically
     Paired   // those held at the rank's own position in it, exclusive or `behind`: groups of 2, 4, 8 ...
   };
@@ -95,10 +100,12 @@ struct Rows {
   RoutingId routing{};
   Experts experts = Experts::All;
   std::int64_t behind = 0;
+  GroupId holders{};
+  bool distinct = false;  // of the tokens routed to these experts, each once, however many of them it selected
   std::vector<RowStep> path{};
 
   [[nodiscard]] static Rows fixed(std::int64_t rows);
-  [[nodiscard]] static Rows local_experts(RoutingId routing, std::int64_t rows_each);
+  [[nodiscard]] static Rows per_expert(RoutingId routing, std::int64_t rows_each, Experts experts = Experts::Local);
   [[nodiscard]] static Rows routed(RoutingId routing, Experts experts, std::vector<RowStep> path);
   bool operator==(const Rows&) const = default;
 };
@@ -132,11 +139,12 @@ inline constexpr std::array<std::pair<Stream, std::string_view>, 6> kStreamNames
 }
 
 /// C = A B in one of the forms below, A = reads[0], B = reads[1], C = writes[0]. `grouped`: one product per local
-/// expert, the routed operands cut by expert.
+/// expert, the routed operands cut by expert; `by_source`: and by source.
 struct Gemm {
   enum class Form { NN, NT, TN };  // C[m,n] = A[m,k] B[k,n] | A[m,k] B[n,k]^T | A[k,m]^T B[k,n]
   Form form = Form::NN;
   bool grouped = false;
+  bool by_source = false;
   bool operator==(const Gemm&) const = default;
 };
 
@@ -160,6 +168,7 @@ enum class Kernel {
   Encode,
   Decode,
   SumShards,
+  Copy,  // the same rows in another order
   Embed,
   Loss,
   Optimizer,
@@ -172,6 +181,15 @@ enum class Kernel {
   LossBackward
 };
 
+/// Rows into the format in which they are sent, or back. To encode, reads[0] are the rows and the writes are what is
+/// sent: their values, and what belongs to a whole row (the scale of int8) each in a buffer of its own; to decode, the
+/// other way round.
+struct Codec {
+  WireFormat format = WireFormat::Fp16;
+  bool decodes = false;
+  bool operator==(const Codec&) const = default;
+};
+
 /// How the data of a collective other than an all-to-all streams: along rings through all nodes, for a broadcast a
 /// chain from position 0 (ring_edges), or, for all-reduce and broadcast, along two trees over the nodes with half of
 /// the data each (tree_edges).
@@ -179,11 +197,12 @@ enum class Pattern : std::uint8_t { Ring, Tree };
 
 /// A collective over each group of a family. reads[0] is the rank's input, writes[0] its output.
 ///
-/// AllToAll moves row by row what the slices say: from a slice over all experts, to each peer the rows for the experts
-/// that it holds (dispatch); from a slice over the local experts whose path begins with Union over this group, to each
-/// peer the rows that came from it (combine); from fixed rows, an equal part to each. With `of` > 1 it is a part of
-/// such an exchange: the members form `of` equal blocks in order of position, and block b sends to the blocks (b + j)
-/// mod `of`, j = first .. first + count - 1. So {0, 1, 1} is everything at once and {j, 1, size} step j of a pairwise
+/// AllToAll moves from each member to each other what both the one's input and the other's output hold: the same
+/// tokens' rows (those of the slice with fewer sources), for the experts of both. So from a slice over all experts go
+/// to each peer the rows for the experts that it holds (dispatch), and from a slice over the local experts, to each
+/// peer the rows that came from it (combine). Of fixed rows each gets an equal part. With `of` > 1 it is a part of such
+/// an exchange: the members form `of` equal blocks in order of position, and block b sends to the blocks (b + j) mod
+/// `of`, j = first .. first + count - 1. So {0, 1, 1} is everything at once and {j, 1, size} step j of a pairwise
 /// exchange. `paired`: to the blocks b exclusive or j, for 2, 4, 8 ... blocks ([Thakur, Rabenseifner, Gropp 2005] sec.
 /// 3.2); then the two of a pair exchange with each other, and each step looks the same from every rank of a regular
 /// machine.
@@ -194,6 +213,7 @@ struct Communication {
   std::int64_t count = 1;
   std::int64_t of = 1;
   bool paired = false;
+  std::int64_t messages = 1;  // that what one peer gets of an all-to-all is sent in, where it does not lie in one piece
   Pattern pattern = Pattern::Ring;
   bool operator==(const Communication&) const = default;
 };
@@ -230,6 +250,7 @@ enum class OpClass {
   Expert,
   SharedExpert,
   Permute,
+  Codec,
   Dispatch,
   Combine,
   TensorParallel,
@@ -242,13 +263,14 @@ enum class OpClass {
   Gradient,
   Optimizer
 };
-inline constexpr std::array<std::pair<OpClass, std::string_view>, 17> kOpClassNames{
+inline constexpr std::array<std::pair<OpClass, std::string_view>, 18> kOpClassNames{
     {{OpClass::Attention, "attention"},
      {OpClass::DenseFfn, "dense_ffn"},
      {OpClass::Gate, "gate"},
      {OpClass::Expert, "expert"},
      {OpClass::SharedExpert, "shared_expert"},
      {OpClass::Permute, "permute"},
+     {OpClass::Codec, "codec"},
      {OpClass::Dispatch, "dispatch"},
      {OpClass::Combine, "combine"},
      {OpClass::TensorParallel, "tensor_parallel"},
@@ -265,15 +287,15 @@ struct Operation {
   std::string name;  // for people: "dispatch", "expert up projection"
   OpClass op_class = OpClass::Attention;
   Stream stream = Stream::Compute;
-  std::variant<Gemm, AttentionCore, Kernel, Communication, Send, Receive, Wait> work;
+  std::variant<Gemm, AttentionCore, Kernel, Codec, Communication, Send, Receive, Wait> work;
   std::vector<Slice> reads;
   std::vector<Slice> writes;
   std::vector<std::int32_t> after;  // indices of earlier operations of the block
   bool operator==(const Operation&) const = default;
 
   [[nodiscard]] const Communication* communication() const { return std::get_if<Communication>(&work); }
-  /// A product, attention or a kernel: what keeps the GPU busy.
-  [[nodiscard]] bool computes() const { return work.index() <= 2; }
+  /// A product, attention, a kernel or a codec: what keeps the GPU busy.
+  [[nodiscard]] bool computes() const { return work.index() <= 3; }
 };
 
 using BlockId = Id<struct BlockTag>;
@@ -318,7 +340,10 @@ struct Program {
 };
 
 /// Members of a group of this family that share a node, where whole nodes do; else 1.
-[[nodiscard]] std::int64_t members_per_node(const Program& program, const GroupFamily& family);
+[[nodiscard]] std::int64_t members_per_node(std::int64_t ranks_per_node, const GroupFamily& family);
+[[nodiscard]] inline std::int64_t members_per_node(const Program& program, const GroupFamily& family) {
+  return members_per_node(program.ranks_per_node, family);
+}
 
 /// How often each block runs in a stage's whole sequence, by BlockId.
 [[nodiscard]] std::vector<std::int64_t> block_counts(const Program& program, std::size_t stage = 0);

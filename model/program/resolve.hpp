@@ -21,7 +21,7 @@ struct ExpertRange {
 /// Rows of a slice on `rank`.
 [[nodiscard]] std::int64_t row_count(const Program& program, const Rows& rows, RankId rank);
 
-/// Of a routed slice: rows for each expert of the range, on `rank`.
+/// Of a routed slice that is not distinct: rows for each of its experts in order, on `rank`.
 [[nodiscard]] std::vector<std::int64_t> rows_by_expert(const Program& program, const Rows& rows, RankId rank);
 
 [[nodiscard]] std::int64_t byte_count(const Program& program, const Slice& slice, RankId rank);

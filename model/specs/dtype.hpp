@@ -19,6 +19,13 @@ inline constexpr std::array<std::pair<Dtype, std::string_view>, 6> kDtypeNames{{
                                                                                 {Dtype::Fp8, "fp8"},
                                                                                 {Dtype::Int8, "int8"}}};
 
+/// Formats in which rows are sent that are not those of computation: rounded to fp16; int8 with a scale (and a zero
+/// point) for each row; zfp's fixed rate, one-dimensional blocks along a row.
+enum class WireFormat { Fp16, Int8, Zfp };
+
+inline constexpr std::array<std::pair<WireFormat, std::string_view>, 3> kWireFormatNames{
+    {{WireFormat::Fp16, "fp16"}, {WireFormat::Int8, "int8"}, {WireFormat::Zfp, "zfp"}}};
+
 /// Bytes of one element in memory (tf32 is stored as fp32).
 [[nodiscard]] constexpr std::int64_t size_of(Dtype dtype) {
   switch (dtype) {

@@ -51,6 +51,17 @@ void read_grouped_gemm(MapReader& gpu, GpuSpec& spec) {
   if (gpu.find(kLaunch)) spec.grouped_gemm_launch_overhead = gpu.quantity<Seconds>(kLaunch, Sign::NonNegative);
 }
 
+std::map<WireFormat, BytesPerSecond> read_codecs(MapReader& gpu) {
+  std::map<WireFormat, BytesPerSecond> out;
+  if (!gpu.find("codec_throughput")) return out;
+  MapReader codecs = gpu.map("codec_throughput");
+  for (const auto& [format, name] : kWireFormatNames) {
+    if (codecs.find(name)) out[format] = codecs.quantity<BytesPerSecond>(name, Sign::Positive);
+  }
+  codecs.finish();
+  return out;
+}
+
 }  // namespace
 
 GpuSpec read_gpu(MapReader gpu) {
@@ -69,6 +80,7 @@ GpuSpec read_gpu(MapReader gpu) {
                .tile_columns = gpu.integer("tile_columns", 1, 65536),
                .slowdown_beside_communication = gpu.number("slowdown_beside_communication", 1, kMostSlowdown)};
   read_grouped_gemm(gpu, spec);
+  spec.codec_throughput = read_codecs(gpu);
   if (has_peak && spec.peak.empty()) gpu.complain("peak", "names no number format; expected e.g. {bf16: 989 TFLOP/s}");
   check_origins(gpu);
   gpu.finish();

@@ -39,6 +39,10 @@ struct GpuSpec {
   std::optional<double> grouped_gemm_memory_efficiency = {};  // share of hbm_bandwidth at which operands stream, (0, 1]
   std::optional<Seconds> grouped_gemm_launch_overhead = {};   // of one grouped GEMM, sorting rows by expert included
 
+  /// Bytes of rows (not of what is sent) that a codec takes in or gives out a second, where that was measured; else it
+  /// is a memory-bound kernel.
+  std::map<WireFormat, BytesPerSecond> codec_throughput = {};
+
   bool operator==(const GpuSpec&) const = default;
 };
 

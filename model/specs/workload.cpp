@@ -24,6 +24,32 @@ bool is_word(const MapReader& reader, std::string_view key, std::string_view wor
   return n && n->kind == Node::Kind::Scalar && n->scalar == word;
 }
 
+CodecOptions read_codecs(MapReader codecs) {
+  CodecOptions options;
+  for (const auto& [format, name] : kWireFormatNames) {
+    if (!codecs.find(name)) continue;
+    options.allowed.insert(format);
+    MapReader codec = codecs.map(name);
+    if (format == WireFormat::Int8) options.int8_row_messages = codec.integer_or("row_messages", 2, 1, 2);
+    if (format == WireFormat::Zfp) options.zfp_bits = codec.integer_or("bits", 8, 1, 32);
+    codec.finish();
+  }
+  codecs.finish();
+  return options;
+}
+
+Node codecs_document(const CodecOptions& options) {
+  Node out = Node::map();
+  for (const auto& [format, name] : kWireFormatNames) {
+    if (!options.allowed.contains(format)) continue;
+    Node codec = Node::map();
+    if (format == WireFormat::Int8) codec.set("row_messages", Node::integer(options.int8_row_messages));
+    if (format == WireFormat::Zfp) codec.set("bits", Node::integer(options.zfp_bits));
+    out.set(std::string(name), std::move(codec));
+  }
+  return out;
+}
+
 }  // namespace
 
 Workload read_workload(const Node& document, std::int64_t learned_positions) {
@@ -70,6 +96,9 @@ Workload read_workload(const Node& document, std::int64_t learned_positions) {
   if (w.capacity_factor && w.routing != RoutingScenario{}) {
     reader.complain("routing", "has no effect beside a capacity_factor, with which every expert takes the same rows");
   }
+  w.encoding = reader.choice_or<Encoding>("encoding", Encoding::Sparse, kEncodingNames);
+  w.expert_layout = reader.choice_or<ExpertLayout>("expert_layout", ExpertLayout::Merged, kExpertLayoutNames);
+  if (reader.find("codecs")) w.codecs = read_codecs(reader.map("codecs"));
   read_origins(reader);
   reader.finish();
   diagnostics.throw_if_any();
@@ -89,6 +118,9 @@ Node workload_document(const Workload& w) {
   out.set("optimizer", Node::text(std::string(name_of<Optimizer>(kOptimizerNames, w.optimizer))));
   out.set("capacity_factor", w.capacity_factor ? Node::number(*w.capacity_factor) : Node::text("none"));
   out.set("routing", routing_document(w.routing));
+  out.set("encoding", Node::text(std::string(name_of<Encoding>(kEncodingNames, w.encoding))));
+  out.set("expert_layout", Node::text(std::string(name_of<ExpertLayout>(kExpertLayoutNames, w.expert_layout))));
+  out.set("codecs", codecs_document(w.codecs));
   return out;
 }
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -18,12 +19,31 @@ enum class Mode { Train, Forward };  // Forward is a prefill; decode serving is 
 enum class Recompute { None, Selective, Full };
 enum class Optimizer { Adam, Sgd };
 
+/// How tokens become rows in expert order, and back: by index, O(T k M), or by products with a mask of 0 and 1 over
+/// tokens and capacity, O(T E C M) multiply-adds (Fairseq, DeepSpeed; [Tutel] sec. 4.2).
+enum class Encoding { Sparse, Dense };
+/// Rows of an expert's product: of all sources together, or a product for each source ([Tutel] sec. 4.1, the layouts
+/// (E_g, C, M) and (W, E_g, C_g, M)).
+enum class ExpertLayout { Merged, BySource };
+
 inline constexpr std::array<std::pair<Mode, std::string_view>, 2> kModeNames{
     {{Mode::Train, "train"}, {Mode::Forward, "forward"}}};
 inline constexpr std::array<std::pair<Recompute, std::string_view>, 3> kRecomputeNames{
     {{Recompute::None, "none"}, {Recompute::Selective, "selective"}, {Recompute::Full, "full"}}};
 inline constexpr std::array<std::pair<Optimizer, std::string_view>, 2> kOptimizerNames{
     {{Optimizer::Adam, "adam"}, {Optimizer::Sgd, "sgd"}}};
+inline constexpr std::array<std::pair<Encoding, std::string_view>, 2> kEncodingNames{
+    {{Encoding::Sparse, "sparse"}, {Encoding::Dense, "dense"}}};
+inline constexpr std::array<std::pair<ExpertLayout, std::string_view>, 2> kExpertLayoutNames{
+    {{ExpertLayout::Merged, "merged"}, {ExpertLayout::BySource, "by_source"}}};
+
+/// Codecs lose digits, so a plan uses those alone that the workload allows.
+struct CodecOptions {
+  std::set<WireFormat> allowed = {};
+  std::int64_t zfp_bits = 8;           // of a value: zfp's fixed rate
+  std::int64_t int8_row_messages = 2;  // beside the values: a scale, and a zero point (ScheMoE's three all-to-alls)
+  bool operator==(const CodecOptions&) const = default;
+};
 
 struct Workload {
   std::string name;
@@ -39,14 +59,19 @@ struct Workload {
   std::optional<double>
       capacity_factor;      // f: every expert takes exactly ceil(k f tokens / E) rows a source; none: dropless
   RoutingScenario routing;  // of the dropless case
+  Encoding encoding = Encoding::Sparse;
+  ExpertLayout expert_layout = ExpertLayout::Merged;
+  CodecOptions codecs = {};
   bool operator==(const Workload&) const = default;
 };
 
 /// Strict. micro_batch: a number or `auto` (or left out); capacity_factor: a number or `none` (or left out); routing:
-/// uniform where left out; recompute, zero_stage and optimizer may be left out of a forward workload. At most 2^32
-/// tokens. Raises InputError.
-/// `sequence_length: auto` is 4096 tokens, or as many as the model has learned positions if those are fewer; an
-/// explicit one that exceeds them is an error. `learned_positions`: ModelSpec::position_embeddings; 0: no limit.
+/// uniform where left out; encoding: sparse and expert_layout: merged where left out; codecs: those allowed, a map as
+/// {fp16:
+/// {}, int8: {row_messages: 2}, zfp: {bits: 8}}, none where left out; recompute, zero_stage and optimizer may be left
+/// out of a forward workload. At most 2^32 tokens. Raises InputError. `sequence_length: auto` is 4096 tokens, or as
+/// many as the model has learned positions if those are fewer; an explicit one that exceeds them is an error.
+/// `learned_positions`: ModelSpec::position_embeddings; 0: no limit.
 [[nodiscard]] Workload read_workload(const Node& document, std::int64_t learned_positions = 0);
 
 /// Every field, defaults too, so that it reads back as the same workload.

@@ -8,7 +8,7 @@
 // ESP collectives vanish and it is the plain expert parallelism of GShard. Backward: the gradient of AR_ESP's result is
 // the same on all shards and needs no communication; each shard's input gradient is partial, and the reduce-scatter
 // that mirrors AG_ESP adds them.
-#include "planner/moe_parts.hpp"
+#include "planner/expert_round.hpp"
 
 namespace moeplan {
 
@@ -20,7 +20,9 @@ class Baseline : public Schedule {
   std::string_view summary() const override {
     return "DeepSpeed-MoE with expert sharding, every step after the one before [Parm fig. 3a]";
   }
-  std::string obstacle(const Degrees&) const override { return ""; }
+  std::string obstacle(const Degrees&, const Candidate& candidate) const override {
+    return candidate.pipeline_degree > 1 ? "baseline has one chunk" : "";
+  }
 
   void lower_forward(const MoeLayer& l, BlockBuilder& b) const override {
     MoeParts parts(l, b);
@@ -29,14 +31,14 @@ class Baseline : public Schedule {
     parts.all_gather(l.groups.esp, OpClass::ExpertSharding, "ffn.in", l.tokens, "ffn.in.gathered");
     parts.gate(input, rows);
     parts.encode(input, rows, sources(l));
-    parts.dispatch(l.groups.ep, "moe.encoded", "expert.in", sources(l));
-    parts.experts(held(l));
-    if (l.degrees.esp > 1) {
-      const Slice out = parts.routed("expert.out", Rows::Experts::Local, held(l));
+    ExpertRound round{.group = l.groups.ep, .sources = sources(l), .order = opt_sche(std::ssize(l.chunks))};
+    round.after_experts = [&](const Path& held) {
+      if (l.degrees.esp == 1) return;
+      const Slice out = parts.routed("expert.out", Rows::Experts::Local, held);
       b.then(collective("expert all-reduce", OpClass::ExpertSharding, Stream::Intra,
                         {.collective = Collective::AllReduce, .group = l.groups.esp}, out, out));
-    }
-    parts.combine(l.groups.ep, "expert.out", "moe.returned", sources(l), /*shards=*/false);
+    };
+    append(round, l, b);
     parts.decode(rows, sources(l), gathered("moe.out", l));
   }
 
@@ -45,9 +47,8 @@ class Baseline : public Schedule {
     const std::int64_t rows = l.tokens * l.degrees.esp;
     parts.all_gather(l.groups.esp, OpClass::ExpertSharding, "d.moe.out", l.tokens, "d.moe.out.gathered");
     parts.decode_backward(gathered("d.moe.out", l), rows, sources(l));
-    parts.dispatch(l.groups.ep, "d.moe.returned", "d.expert.out", sources(l));
-    parts.experts_backward(held(l));
-    parts.combine(l.groups.ep, "d.expert.in", "d.moe.encoded", sources(l), /*shards=*/false);
+    append({.group = l.groups.ep, .sources = sources(l), .backward = true, .order = opt_sche(std::ssize(l.chunks))}, l,
+           b);
     parts.encode_backward(gathered("d.ffn.in", l), rows, sources(l));
     parts.gate_backward(gathered("ffn.in", l), rows);
     parts.reduce_scatter(l.groups.esp, OpClass::ExpertSharding, "d.ffn.in.gathered", rows, "d.ffn.in");
@@ -58,7 +59,6 @@ class Baseline : public Schedule {
     return l.degrees.esp > 1 ? name + ".gathered" : name;
   }
   static Path sources(const MoeLayer& l) { return {union_of(l.groups.esp), union_of(l.groups.tp)}; }
-  static Path held(const MoeLayer& l) { return prepend(union_of(l.groups.ep), sources(l)); }
 };
 
 }  // namespace

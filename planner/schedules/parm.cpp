@@ -12,7 +12,7 @@
 // the same rows are sent to each shard, no copy is made.
 #include <bit>
 
-#include "planner/moe_parts.hpp"
+#include "planner/expert_round.hpp"
 
 namespace moeplan {
 
@@ -24,19 +24,18 @@ class S1 : public Schedule {
   std::string_view summary() const override {
     return "Parm S1: tokens split over tensor-parallel ranks before the gate, gathered after decode [Parm fig. 3b]";
   }
-  std::string obstacle(const Degrees& degrees) const override {
-    return degrees.tp == 1 && degrees.esp == 1 ? "parm_s1 without tp or esp is the baseline" : "";
+  std::string obstacle(const Degrees& degrees, const Candidate& candidate) const override {
+    const bool is_baseline = degrees.tp == 1 && degrees.esp == 1 && candidate.pipeline_degree == 1;
+    return is_baseline ? "parm_s1 without tp or esp is the baseline" : "";
   }
+  bool exchanges_with_shards() const override { return true; }
 
   void lower_forward(const MoeLayer& l, BlockBuilder& b) const override {
     MoeParts parts(l, b);
     const std::int64_t rows = l.tokens / l.degrees.tp;
     parts.gate("ffn.in", rows);
     parts.encode("ffn.in", rows, {});
-    parts.dispatch(l.groups.ep_esp, "moe.encoded", "expert.in", {});
-    parts.experts({union_of(l.groups.ep_esp)});
-    parts.combine(l.groups.ep_esp, "expert.out", partial("moe.returned", l), {}, /*shards=*/true);
-    parts.sum_shards("moe.returned.partial", "moe.returned", {}, Rows::Experts::All);
+    append(round(l, /*backward=*/false), l, b);
     parts.decode(rows, {}, l.degrees.tp > 1 ? "moe.out.shard" : "moe.out");
     parts.all_gather(l.groups.tp, OpClass::TensorParallel, "moe.out.shard", rows, "moe.out");
   }
@@ -45,18 +44,19 @@ class S1 : public Schedule {
     MoeParts parts(l, b);
     const std::int64_t rows = l.tokens / l.degrees.tp;
     parts.decode_backward("d.moe.out", rows, {});
-    parts.dispatch(l.groups.ep_esp, "d.moe.returned", "d.expert.out", {});
-    parts.experts_backward({union_of(l.groups.ep_esp)});
-    parts.combine(l.groups.ep_esp, "d.expert.in", partial("d.moe.encoded", l), {}, /*shards=*/true);
-    parts.sum_shards("d.moe.encoded.partial", "d.moe.encoded", {}, Rows::Experts::All);
+    append(round(l, /*backward=*/true), l, b);
     parts.encode_backward(l.degrees.tp > 1 ? "d.ffn.in.shard" : "d.ffn.in", rows, {});
     parts.gate_backward("ffn.in", rows);
     parts.all_gather(l.groups.tp, OpClass::TensorParallel, "d.ffn.in.shard", rows, "d.ffn.in");
   }
 
  private:
-  static std::string partial(const std::string& name, const MoeLayer& l) {
-    return l.degrees.esp > 1 ? name + ".partial" : name;
+  static ExpertRound round(const MoeLayer& l, bool backward) {
+    return {.group = l.groups.ep_esp,
+            .sources = {},
+            .backward = backward,
+            .shards = true,
+            .order = opt_sche(std::ssize(l.chunks))};
   }
 };
 
@@ -69,26 +69,26 @@ class S2 : public Schedule {
     return simultaneous_ ? "Parm S2: split after the gate, gathered with the all-to-all at once (SAA) [Parm fig. 3c, 5]"
                          : "Parm S2 with all-to-all and all-gather in turn (AAS) [Parm sec. VI-C]";
   }
-  std::string obstacle(const Degrees& degrees) const override {
-    return degrees.tp == 1 ? "parm_s2 without tp is parm_s1" : "";
+  std::string obstacle(const Degrees& degrees, const Candidate& candidate) const override {
+    if (degrees.tp == 1) return "parm_s2 without tp is parm_s1";
+    if (candidate.all_to_all == "node_dedup") return "parm_s2 splits rows, not tokens";
+    const std::optional<CodecPair> codec = parse_codec_pair(candidate.codec);
+    return codec && codec->back ? "parm_s2 gathers what comes back, which a codec would have to read first" : "";
   }
+  bool exchanges_with_shards() const override { return true; }
 
   void lower_forward(const MoeLayer& l, BlockBuilder& b) const override {
     MoeParts parts(l, b);
     parts.gate("ffn.in", l.tokens);
     parts.encode("ffn.in", l.tokens, {union_of(l.groups.tp)});
-    parts.dispatch(l.groups.ep_esp, "moe.encoded", "expert.in", split(l));
-    parts.experts(held(l));
-    exchange_and_gather(l, b, "expert.out", "moe.returned");
+    append(round(l, b, /*backward=*/false), l, b);
     parts.decode(l.tokens, {union_of(l.groups.tp)}, "moe.out");
   }
 
   void lower_backward(const MoeLayer& l, BlockBuilder& b) const override {
     MoeParts parts(l, b);
     parts.decode_backward("d.moe.out", l.tokens, {union_of(l.groups.tp)});
-    parts.dispatch(l.groups.ep_esp, "d.moe.returned", "d.expert.out", split(l));
-    parts.experts_backward(held(l));
-    exchange_and_gather(l, b, "d.expert.in", "d.moe.encoded");
+    append(round(l, b, /*backward=*/true), l, b);
     parts.encode_backward("d.ffn.in", l.tokens, {union_of(l.groups.tp)});
     parts.gate_backward("ffn.in", l.tokens);
   }
@@ -96,10 +96,23 @@ class S2 : public Schedule {
  private:
   /// Of each expert's rows that the MP group holds, this rank's part.
   static Path split(const MoeLayer& l) { return {share_of(l.groups.tp), union_of(l.groups.tp)}; }
-  static Path held(const MoeLayer& l) { return prepend(union_of(l.groups.ep_esp), split(l)); }
+  ExpertRound round(const MoeLayer& l, BlockBuilder& b, bool backward) const {
+    ExpertRound r{.group = l.groups.ep_esp,
+                  .sources = split(l),
+                  .backward = backward,
+                  .shards = true,
+                  .order = opt_sche(std::ssize(l.chunks))};
+    r.combine = [&l, &b, backward, this](const Path& chunk) {
+      exchange_and_gather(l, b, backward ? "d.expert.in" : "expert.out", backward ? "d.moe.encoded" : "moe.returned",
+                          chunk);
+    };
+    return r;
+  }
 
-  /// A2A* of the experts' rows back to their sources, with AG_MP: in phases that overlap, or in turn.
-  void exchange_and_gather(const MoeLayer& l, BlockBuilder& b, const std::string& from, const std::string& to) const {
+  /// A2A* of the experts' rows back to their sources, with AG_MP: in phases that overlap, or in turn. `own_path` is the
+  /// path of the rows that the rank sent, of what its MP group sent its part.
+  void exchange_and_gather(const MoeLayer& l, BlockBuilder& b, const std::string& from, const std::string& to,
+                           const Path& own_path) const {
     MoeParts parts(l, b);
     const bool shards = l.degrees.esp > 1;
     const std::string part = to + ".part", arrived = shards ? part + ".partial" : part;
@@ -113,9 +126,9 @@ class S2 : public Schedule {
                           l.degrees.ep * l.degrees.esp > b.program().ranks_per_node;
       const auto in_part = paired ? Rows::Experts::Paired : Rows::Experts::Behind;
       const auto experts = phases == 1 ? Rows::Experts::All : in_part;
-      Slice received = parts.routed(arrived, experts, shards ? prepend(copies_of(l.groups.esp), split(l)) : split(l));
-      Slice own = parts.routed(part, experts, split(l));
-      Slice whole = parts.routed(to, experts, prepend(union_of(l.groups.tp), split(l)));
+      Slice received = parts.routed(arrived, experts, shards ? prepend(copies_of(l.groups.esp), own_path) : own_path);
+      Slice own = parts.routed(part, experts, own_path);
+      Slice whole = parts.routed(to, experts, prepend(union_of(l.groups.tp), own_path));
       received.rows.behind = own.rows.behind = whole.rows.behind = j;
       b.after(ready, collective("combine", OpClass::Combine, Stream::Inter,
                                 {.collective = Collective::AllToAll,
@@ -124,8 +137,9 @@ class S2 : public Schedule {
                                  .count = 1,
                                  .of = phases,
                                  .paired = paired},
-                                parts.routed(from, Rows::Experts::Local, held(l)), received));
-      parts.sum_shards(arrived, part, split(l), experts, j);
+                                parts.routed(from, Rows::Experts::Local, prepend(union_of(l.groups.ep_esp), own_path)),
+                                received));
+      parts.sum_shards(arrived, part, own_path, experts, j);
       gathered.push_back(b.then(collective("all-gather", OpClass::TensorParallel, Stream::Intra,
                                            {.collective = Collective::AllGather, .group = l.groups.tp}, own, whole)));
     }

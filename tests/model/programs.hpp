@@ -39,7 +39,7 @@ inline Program moe_program(std::int64_t world, std::int64_t ep, RoutingCounts co
   expert.name = "expert";
   expert.op_class = OpClass::Expert;
   expert.work = Gemm{.form = Gemm::Form::NN, .grouped = true};
-  expert.reads = {{BufferId(1), held}, {BufferId(2), Rows::local_experts(routing, kColumns)}};
+  expert.reads = {{BufferId(1), held}, {BufferId(2), Rows::per_expert(routing, kColumns)}};
   expert.writes = {{BufferId(3), held}};
   expert.after = {0};
   Operation combine = all_to_all("combine", OpClass::Combine, {BufferId(1), held}, {BufferId(4), mine});

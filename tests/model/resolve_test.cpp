@@ -104,8 +104,8 @@ TEST_CASE("rows of a slice follow its path to the sources") {
   const Program p = small();
   SECTION("fixed rows, and rows for each expert held") {
     CHECK(row_count(p, Rows::fixed(9), rank(3)) == 9);
-    CHECK(row_count(p, Rows::local_experts(kRouting, 9), rank(2)) == 9 * 2);
-    CHECK(row_count(p, Rows::local_experts(kRouting, 9), rank(3)) == 9 * 1);
+    CHECK(row_count(p, Rows::per_expert(kRouting, 9), rank(2)) == 9 * 2);
+    CHECK(row_count(p, Rows::per_expert(kRouting, 9), rank(3)) == 9 * 1);
   }
   SECTION("no step: the rank's own tokens") {
     CHECK(rows(p, Experts::All, {}, 2) == Counts{20, 21, 22});

@@ -71,7 +71,7 @@ double expert_flops(const Program& p, std::size_t block, std::int32_t rank) {
   return flops;
 }
 
-bool runs(const Schedule& schedule, const Degrees& degrees) { return schedule.obstacle(degrees).empty(); }
+bool runs(const Schedule& schedule, const Degrees& degrees) { return schedule.obstacle(degrees, {}).empty(); }
 
 }  // namespace
 

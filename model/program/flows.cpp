@@ -1,0 +1,245 @@
+#include <algorithm>
+#include <cassert>
+
+#include "model/base/whole_numbers.hpp"
+#include "model/program/row_sets.hpp"
+#include "model/program/tree_edges.hpp"
+
+namespace moeplan {
+
+namespace {
+
+/// How many sources' rows a path reaches.
+std::int64_t sources_of(const Program& program, std::span<const RowStep> path) {
+  std::int64_t sources = 1;
+  for (const RowStep& step : path) {
+    if (step.kind == RowStep::Kind::Union) sources *= program.group(step.group).size / step.count;
+  }
+  return sources;
+}
+
+/// The path without the copies that several senders make of the receiver's rows.
+std::span<const RowStep> one_copy(std::span<const RowStep> path) {
+  return !path.empty() && path.front().kind == RowStep::Kind::Copies ? path.subspan(1) : path;
+}
+
+/// Rows that `from` sends to `to` in an all-to-all.
+std::int64_t rows_between(const Program& program, const Operation& operation, const Communication& c, RankId from,
+                          RankId to) {
+  const Rows& in = operation.reads.front().rows;
+  if (in.kind == Rows::Kind::Fixed) {
+    const GroupFamily& family = program.group(c.group);
+    return part(in.each, family.position(to), family.size);
+  }
+  assert(in.kind == Rows::Kind::Routed && "weights do not go through an all-to-all");
+  const Rows& out = operation.writes.front().rows;
+  const auto gets = one_copy(out.path);
+  if (!leads(program, in.path, from) || !leads(program, gets, to)) return 0;
+  const bool gathers = sources_of(program, in.path) <= sources_of(program, gets);
+  const Rows::Experts all = Rows::Experts::All;
+  const ExpertSet experts = in.experts == all ? experts_of(program, out, to)
+                            : out.experts == all
+                                ? experts_of(program, in, from)
+                                : intersection(experts_of(program, in, from), experts_of(program, out, to));
+  return gathers ? rows_over(program, in, in.path, from, experts) : rows_over(program, out, gets, to, experts);
+}
+
+bool takes_part(const Communication& c, const GroupFamily& family, std::int64_t from, std::int64_t to) {
+  if (c.of == 1) return true;
+  assert(family.size % c.of == 0 && "an exchange in parts has equal blocks");
+  const std::int64_t block = family.size / c.of;
+  const std::int64_t offset = c.paired ? (to / block) ^ (from / block) : (to / block - from / block + c.of) % c.of;
+  return offset >= c.first && offset < c.first + c.count;
+}
+
+bool is_pairwise(const Communication& c) {
+  return c.collective == Collective::AllToAll || c.collective == Collective::SendReceive;
+}
+
+/// Bytes between the positions of one group in one communication.
+class FlowBytes {
+ public:
+  FlowBytes(const Program& program, const Operation& operation, RankId member)
+      : program_(program),
+        operation_(operation),
+        c_(*operation.communication()),
+        family_(program.group(c_.group)),
+        base_(family_.base(member)),
+        per_node_(members_per_node(program, family_)) {
+    const Slice& input = operation.reads.front();
+    const Buffer& buffer = program.buffer(input.buffer);
+    row_bytes_ = buffer.columns * size_of(buffer.dtype);
+    if (family_.size == 1 || is_pairwise(c_)) return;
+    if (c_.collective == Collective::Broadcast) {
+      total_ = row_count(program, input.rows, base_) * row_bytes_;
+      return;
+    }
+    for (std::int64_t p = 0; p < family_.size; ++p) {
+      const std::int64_t rows = row_count(program, input.rows, rank(p));
+      block_.push_back(row_bytes_ * (c_.collective == Collective::AllGather ? rows : part(rows, p, family_.size)));
+      total_ += block_.back();
+    }
+  }
+
+  void add_sent_by(std::int64_t from, std::vector<Flow>& flows) const {
+    if (is_tree()) {
+      for (const TreeEdge& e : edges_of_tree(from)) {
+        if (e.sends > 0) flows.push_back({rank(from), rank(e.peer), e.sends});
+      }
+      return;
+    }
+    if (is_chain()) return add(from, (from + 1) % family_.size, flows);
+    if (!is_pairwise(c_)) {
+      const RingEdges edges = ring_edges(from, family_.size, per_node_);
+      add_along(from, edges.along, flows);
+      add_across(from, edges.across, flows);
+      return;
+    }
+    for_peers(from, 1, [&](std::int64_t to) { add(from, to, flows); });
+  }
+
+  void add_received_by(std::int64_t to, std::vector<Flow>& flows) const {
+    if (is_tree()) {
+      for (const TreeEdge& e : edges_of_tree(to)) {
+        if (e.receives > 0) flows.push_back({rank(e.peer), rank(to), e.receives});
+      }
+      return;
+    }
+    if (is_chain()) return add((to - 1 + family_.size) % family_.size, to, flows);
+    if (!is_pairwise(c_)) {
+      for (std::int64_t from = 0; from < family_.size; ++from) {
+        const RingEdges edges = ring_edges(from, family_.size, per_node_);
+        if (edges.along == to) add_along(from, to, flows);
+        if (edges.across == to) add_across(from, to, flows);
+      }
+      return;
+    }
+    for_peers(to, -1, [&](std::int64_t from) { add(from, to, flows); });
+  }
+
+ private:
+  [[nodiscard]] RankId rank(std::int64_t position) const { return family_.member(base_, position); }
+
+  [[nodiscard]] bool is_tree() const { return !is_pairwise(c_) && c_.pattern == Pattern::Tree; }
+  [[nodiscard]] std::vector<TreeEdge> edges_of_tree(std::int64_t position) const {
+    return tree_edges(c_.collective, position, family_.size, per_node_, total_);
+  }
+  [[nodiscard]] bool is_chain() const { return c_.collective == Collective::Broadcast; }
+  [[nodiscard]] bool has_across() const { return per_node_ > 1 && per_node_ < family_.size; }
+
+  /// Inside the node: all rings but the one that leaves the node here.
+  void add_along(std::int64_t from, std::int64_t to, std::vector<Flow>& flows) const {
+    if (from == to) return;
+    const std::int64_t all = ring_bytes(from, to);
+    const std::int64_t bytes = has_across() ? all - part(all, to % per_node_, per_node_) : all;
+    if (bytes > 0) flows.push_back({rank(from), rank(to), bytes});
+  }
+  void add_across(std::int64_t from, std::int64_t to, std::vector<Flow>& flows) const {
+    if (!has_across()) return;
+    const std::int64_t bytes = part(ring_bytes(from, to), to % per_node_, per_node_);
+    if (bytes > 0) flows.push_back({rank(from), rank(to), bytes});
+  }
+
+  void add(std::int64_t from, std::int64_t to, std::vector<Flow>& flows) const {
+    if (from == to) return;
+    const std::int64_t bytes = is_pairwise(c_) ? pair_bytes(from, to) : ring_bytes(from, to);
+    if (bytes > 0) flows.push_back({rank(from), rank(to), bytes});
+  }
+
+  /// The positions, in order, that one sends to (direction 1) or receives from (-1) in this part of the exchange: whole
+  /// blocks, cyclically.
+  template <class Visit>
+  void for_peers(std::int64_t position, std::int64_t direction, Visit&& visit) const {
+    const std::int64_t block = family_.size / c_.of, blocks = std::min(c_.count, c_.of);
+    if (c_.paired) {
+      std::vector<std::int64_t> partners;
+      for (std::int64_t j = c_.first; j < c_.first + blocks; ++j) partners.push_back((position / block) ^ j);
+      std::sort(partners.begin(), partners.end());
+      for (const std::int64_t partner : partners) {
+        for (std::int64_t p = partner * block; p < (partner + 1) * block; ++p) visit(p);
+      }
+      return;
+    }
+    const std::int64_t nearest = position / block + direction * (direction > 0 ? c_.first : c_.first + blocks - 1);
+    const std::int64_t begin = ((nearest % c_.of) + c_.of) % c_.of * block, end = begin + blocks * block;
+    for (std::int64_t p = 0; p < end - family_.size; ++p) visit(p);
+    for (std::int64_t p = begin; p < std::min(end, family_.size); ++p) visit(p);
+  }
+
+  [[nodiscard]] std::int64_t pair_bytes(std::int64_t from, std::int64_t to) const {
+    if (!takes_part(c_, family_, from, to)) return 0;
+    return row_bytes_ * rows_between(program_, operation_, c_, rank(from), rank(to));
+  }
+
+  /// To the next position. A ring passes on all blocks but one: the receiver's own when they are gathered, the
+  /// sender's own when they are added up.
+  [[nodiscard]] std::int64_t ring_bytes(std::int64_t from, std::int64_t to) const {
+    if (c_.collective == Collective::Broadcast) return to == 0 ? 0 : total_;
+    const std::int64_t own = block_[static_cast<std::size_t>(from)], theirs = block_[static_cast<std::size_t>(to)];
+    switch (c_.collective) {
+      case Collective::AllGather: return total_ - theirs;
+      case Collective::ReduceScatter: return total_ - own;
+      case Collective::AllReduce: return 2 * total_ - own - theirs;
+      case Collective::AllToAll:
+      case Collective::Broadcast:
+      case Collective::SendReceive: break;
+    }
+    return 0;
+  }
+
+  const Program& program_;
+  const Operation& operation_;
+  const Communication& c_;
+  const GroupFamily& family_;
+  RankId base_;
+  std::int64_t row_bytes_ = 0;
+  std::int64_t per_node_;
+  std::int64_t total_ = 0;           // of a ring, a chain or a tree
+  std::vector<std::int64_t> block_;  // of a ring: what each position owns
+};
+
+}  // namespace
+
+std::vector<Flow> group_flows(const Program& program, const Operation& operation, RankId member) {
+  const GroupFamily& family = program.group(operation.communication()->group);
+  const FlowBytes flow_bytes(program, operation, member);
+  std::vector<Flow> flows;
+  for (std::int64_t p = 0; p < family.size; ++p) flow_bytes.add_sent_by(p, flows);
+  return flows;
+}
+
+std::vector<Flow> flows_from(const Program& program, const Operation& operation, RankId rank) {
+  const GroupFamily& family = program.group(operation.communication()->group);
+  std::vector<Flow> flows;
+  FlowBytes(program, operation, rank).add_sent_by(family.position(rank), flows);
+  return flows;
+}
+
+std::vector<Flow> flows_to(const Program& program, const Operation& operation, RankId rank) {
+  const GroupFamily& family = program.group(operation.communication()->group);
+  std::vector<Flow> flows;
+  FlowBytes(program, operation, rank).add_received_by(family.position(rank), flows);
+  return flows;
+}
+
+std::int64_t message_size(const Program& program, const Operation& operation, RankId rank) {
+  const Communication& c = *operation.communication();
+  const GroupFamily& family = program.group(c.group);
+  std::int64_t total = 0;
+  if (is_pairwise(c)) {
+    const Buffer& buffer = program.buffer(operation.reads.front().buffer);
+    for (std::int64_t p = 0; p < family.size; ++p) {
+      if (!takes_part(c, family, family.position(rank), p)) continue;
+      total +=
+          rows_between(program, operation, c, rank, family.member(rank, p)) * buffer.columns * size_of(buffer.dtype);
+    }
+    return total;
+  }
+  if (c.collective != Collective::AllGather) return byte_count(program, operation.reads.front(), rank);
+  for (std::int64_t p = 0; p < family.size; ++p) {
+    total += byte_count(program, operation.reads.front(), family.member(rank, p));
+  }
+  return total;
+}
+
+}  // namespace moeplan

@@ -1,0 +1,155 @@
+#include "model/program/row_sets.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "model/base/whole_numbers.hpp"
+
+namespace moeplan {
+
+namespace {
+
+/// Rows along a path, `leaf(source)` of them at each source.
+template <class Leaf>
+std::int64_t path_rows(const Program& program, const RoutingTable& table, std::span<const RowStep> path, RankId rank,
+                       const Leaf& leaf) {
+  if (path.empty()) return leaf(RankId(static_cast<std::int32_t>(rank.value() % table.counts.sources())));
+  const RowStep& step = path.front();
+  const auto rest = path.subspan(1);
+  const GroupFamily& family = program.group(step.group);
+  switch (step.kind) {
+    case RowStep::Kind::Chunk: return chunk_rows(path_rows(program, table, rest, rank, leaf), step);
+    case RowStep::Kind::Copies: return family.size * path_rows(program, table, rest, rank, leaf);
+    case RowStep::Kind::Leader: return family.position(rank) == 0 ? path_rows(program, table, rest, rank, leaf) : 0;
+    case RowStep::Kind::Share:
+      return part(path_rows(program, table, rest, rank, leaf), family.position(rank), family.size);
+    case RowStep::Kind::Union: {
+      const std::int64_t members = family.size / step.count;
+      const std::int64_t block = (family.position(rank) / members - step.index + step.count) % step.count;
+      // Equal members need one look only: with one count for everything, rows differ only through positions.
+      const bool is_positional = std::any_of(rest.begin(), rest.end(), [](const RowStep& s) {
+        return s.kind == RowStep::Kind::Share || s.kind == RowStep::Kind::Leader;
+      });
+      if (table.counts.same_for_all_sources() && !is_positional) {
+        return members * path_rows(program, table, rest, rank, leaf);
+      }
+      std::int64_t sum = 0;
+      for (std::int64_t p = block * members; p < (block + 1) * members; ++p) {
+        sum += path_rows(program, table, rest, family.member(rank, p), leaf);
+      }
+      return sum;
+    }
+  }
+  return 0;
+}
+
+/// Of a source's tokens, those that select any of the experts. Selections are counts by expert, not sets by token: the
+/// experts' share q of the source's selections is taken for a share q of the E experts, of which top_k different ones
+/// are drawn: 1 - C(E - q E, k) / C(E, k) (MODELS section 2, there of q = 1 / G).
+std::int64_t distinct_tokens(const RoutingTable& table, const ExpertSet& experts, RankId source) {
+  const RoutingCounts& counts = table.counts;
+  const auto all = static_cast<double>(counts.experts());
+  double selections = 0, total = 0;
+  if (counts.is_uniform()) {
+    const auto each = static_cast<double>(counts.at(source, ExpertId(0)));
+    selections = each * static_cast<double>(size_of(experts));
+    total = each * all;
+  } else {
+    for (std::int64_t e = 0; e < counts.experts(); ++e)
+      total += static_cast<double>(counts.at(source, ExpertId(static_cast<std::int32_t>(e))));
+    for (const ExpertRange& range : experts) {
+      for (std::int64_t e = range.first; e < range.last; ++e)
+        selections += static_cast<double>(counts.at(source, ExpertId(static_cast<std::int32_t>(e))));
+    }
+  }
+  if (total == 0) return 0;
+  const double others = all * (1 - selections / total);
+  double missed = 1;
+  for (std::int64_t i = 0; i < table.top_k; ++i) {
+    missed *= std::max(0.0, others - static_cast<double>(i)) / (all - static_cast<double>(i));
+  }
+  return std::llround(total / static_cast<double>(table.top_k) * (1 - missed));
+}
+
+}  // namespace
+
+ExpertSet intersection(const ExpertSet& a, const ExpertSet& b) {
+  ExpertSet out;
+  for (auto x = a.begin(), y = b.begin(); x != a.end() && y != b.end();) {
+    const ExpertRange both{std::max(x->first, y->first), std::min(x->last, y->last)};
+    if (both.size() > 0) out.push_back(both);
+    x->last < y->last ? ++x : ++y;
+  }
+  return out;
+}
+
+std::int64_t size_of(const ExpertSet& experts) {
+  std::int64_t size = 0;
+  for (const ExpertRange& range : experts) size += range.size();
+  return size;
+}
+
+std::int64_t chunk_rows(std::int64_t rows, const RowStep& chunk) {
+  return rows * (chunk.index + chunk.width) / chunk.count - rows * chunk.index / chunk.count;
+}
+
+ExpertSet experts_of(const Program& program, const Rows& rows, RankId rank) {
+  const RoutingTable& table = program.routings[rows.routing.index()];
+  const GroupFamily& family = program.group(table.holders);
+  switch (rows.experts) {
+    case Rows::Experts::All: break;
+    case Rows::Experts::Local: return {local_experts(program, rows.routing, rank)};
+    case Rows::Experts::Paired:
+      return {local_experts(program, rows.routing, family.member(rank, family.position(rank) ^ rows.behind))};
+    case Rows::Experts::Behind: return {local_experts(program, rows.routing, family.shifted(rank, -rows.behind))};
+    case Rows::Experts::Held: {
+      const GroupFamily& holders = program.group(rows.holders);
+      ExpertSet sorted;
+      for (std::int64_t p = 0; p < holders.size; ++p) {
+        const ExpertRange range = local_experts(program, rows.routing, holders.member(rank, p));
+        if (range.size() > 0) sorted.push_back(range);
+      }
+      std::sort(sorted.begin(), sorted.end(),
+                [](const ExpertRange& x, const ExpertRange& y) { return x.first < y.first; });
+      ExpertSet out;
+      for (const ExpertRange& range : sorted) {
+        if (!out.empty() && range.first <= out.back().last) {
+          out.back().last = std::max(out.back().last, range.last);
+        } else {
+          out.push_back(range);
+        }
+      }
+      return out;
+    }
+  }
+  return {{0, table.counts.experts()}};
+}
+
+std::int64_t rows_over(const Program& program, const Rows& rows, std::span<const RowStep> path, RankId rank,
+                       const ExpertSet& experts) {
+  const RoutingTable& table = program.routings[rows.routing.index()];
+  if (experts.empty()) return 0;
+  if (rows.distinct) {
+    return path_rows(program, table, path, rank,
+                     [&](RankId source) { return distinct_tokens(table, experts, source); });
+  }
+  const auto rows_of = [&](std::int64_t expert) {
+    return path_rows(program, table, path, rank, [&](RankId source) {
+      return table.counts.at(source, ExpertId(static_cast<std::int32_t>(expert)));
+    });
+  };
+  if (table.counts.is_uniform()) return size_of(experts) * rows_of(experts.front().first);
+  std::int64_t sum = 0;
+  for (const ExpertRange& range : experts) {
+    for (std::int64_t e = range.first; e < range.last; ++e) sum += rows_of(e);
+  }
+  return sum;
+}
+
+bool leads(const Program& program, std::span<const RowStep> path, RankId rank) {
+  return std::all_of(path.begin(), path.end(), [&](const RowStep& s) {
+    return s.kind != RowStep::Kind::Leader || program.group(s.group).position(rank) == 0;
+  });
+}
+
+}  // namespace moeplan

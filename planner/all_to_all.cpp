@@ -1,0 +1,24 @@
+#include "planner/all_to_all.hpp"
+
+#include <array>
+
+namespace moeplan {
+
+std::span<const std::unique_ptr<AllToAll>> all_to_alls() {
+  static const std::array<std::unique_ptr<AllToAll>, 8> kAllToAlls{
+      make_linear_all_to_all(),      make_pairwise_all_to_all(),
+      make_leaders_all_to_all(),     make_two_dimensional_all_to_all(),
+      make_naive_local_all_to_all(), make_three_dimensional_all_to_all(),
+      make_pipe_all_to_all(),        make_deduplicated_all_to_all(),
+  };
+  return kAllToAlls;
+}
+
+const AllToAll* find_all_to_all(std::string_view name) {
+  for (const auto& algorithm : all_to_alls()) {
+    if (algorithm->name() == name) return algorithm.get();
+  }
+  return nullptr;
+}
+
+}  // namespace moeplan

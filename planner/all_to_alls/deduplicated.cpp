@@ -1,0 +1,69 @@
+// Node-deduplicated dispatch (DeepEP's normal mode; MODELS section 2). A token goes once to each node that holds any of
+// its experts, to the rank at the sender's own place there; that rank passes it on, once to each rank of the node that
+// holds any; there it is written out for each expert. Back: a rank adds up what its experts made of a token, the node
+// adds up its ranks' sums on the way, and the source gets one row from each node.
+#include "planner/all_to_alls/exchange_parts.hpp"
+
+namespace moeplan {
+
+namespace {
+
+class Deduplicated : public AllToAll {
+ public:
+  std::string_view name() const override { return "node_dedup"; }
+  std::string_view summary() const override {
+    return "a token goes once to a node, and once to a rank there, however many of its experts they hold [DeepEP]";
+  }
+  std::string obstacle(const ExchangeGroup& group) const override {
+    if (group.nodes() == 1) return "node_dedup needs several nodes";
+    return group.shards > 1 ? "node_dedup sends no partial sums of expert shards" : "";
+  }
+  bool deduplicates() const override { return true; }
+
+  void lower(const Exchange& exchange, BlockBuilder& block) const override {
+    const NodeLevels levels = node_levels(exchange.group, block);
+    const Slice& sources = exchange.is_return ? exchange.to : exchange.from;
+    const Slice& holders = exchange.is_return ? exchange.from : exchange.to;
+    std::vector<RowStep> path = source_path(exchange);
+    path.insert(path.begin(), {RowStep::Kind::Union, levels.across});
+    Rows in_node = held_rows(sources.rows, levels.inside, path);
+    in_node.distinct = true;
+    Rows on_rank = holders.rows;
+    on_rank.distinct = true;
+    const Slice node = hop(sources, ".node", in_node, block), rank = hop(sources, ".rank", on_rank, block);
+    if (exchange.is_return) {
+      rearrange(exchange, "add up experts", Kernel::Decode, holders, rank, block);
+      step(exchange, levels.inside, Stream::Intra, rank, node, block);
+      step(exchange, levels.across, Stream::Inter, node, sources, block);
+    } else {
+      step(exchange, levels.across, Stream::Inter, sources, node, block);
+      step(exchange, levels.inside, Stream::Intra, node, rank, block);
+      rearrange(exchange, "write out for experts", Kernel::Encode, rank, holders, block);
+    }
+  }
+
+ private:
+  static void step(Exchange exchange, GroupId group, Stream stream, const Slice& from, const Slice& to,
+                   BlockBuilder& block) {
+    exchange.group = group;
+    exchange.from = from;
+    exchange.to = to;
+    move_rows(exchange, stream, {}, block);
+  }
+  static void rearrange(const Exchange& exchange, const std::string& what, Kernel kernel, const Slice& from,
+                        const Slice& to, BlockBuilder& block) {
+    block.then({.name = exchange.name + ": " + what,
+                .op_class = OpClass::Permute,
+                .stream = Stream::Compute,
+                .work = kernel,
+                .reads = {from},
+                .writes = {to},
+                .after = {}});
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<AllToAll> make_deduplicated_all_to_all() { return std::make_unique<Deduplicated>(); }
+
+}  // namespace moeplan

@@ -1,0 +1,67 @@
+#include "planner/codec.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "model/base/whole_numbers.hpp"
+
+namespace moeplan {
+
+std::span<const CodecEntry> codecs() {
+  static constexpr std::array<CodecEntry, 3> kCodecs{{
+      {"fp16", WireFormat::Fp16, "every value rounded to fp16: half of fp32 [ScheMoE sec. 3]"},
+      {"int8", WireFormat::Int8,
+       "every value as int8, with a scale and a zero point a row in messages of their own "
+       "[ScheMoE sec. 3]"},
+      {"zfp", WireFormat::Zfp, "zfp's fixed rate, 8 bits a value unless the workload says otherwise [Lindstrom 2014]"},
+  }};
+  return kCodecs;
+}
+
+std::vector<WirePart> wire_parts(WireFormat format, const CodecOptions& options, std::int64_t columns) {
+  switch (format) {
+    case WireFormat::Fp16: return {{".fp16", columns, Dtype::Fp16}};
+    case WireFormat::Int8: {
+      std::vector<WirePart> parts{{".int8", columns, Dtype::Int8}};
+      constexpr std::array<std::string_view, 2> kOfRow{".int8.scale", ".int8.zero"};
+      for (std::int64_t i = 0; i < options.int8_row_messages; ++i) {
+        parts.push_back({kOfRow[static_cast<std::size_t>(i)], 1, Dtype::Fp32});
+      }
+      return parts;
+    }
+    case WireFormat::Zfp: return {{".zfp", ceil_div(columns * options.zfp_bits, 8), Dtype::Int8}};
+  }
+  return {};
+}
+
+std::optional<CodecPair> parse_codec_pair(std::string_view name) {
+  const auto one = [](std::string_view text) -> std::optional<std::optional<WireFormat>> {
+    if (text == "none") return std::optional<WireFormat>{};
+    const auto it = std::find_if(codecs().begin(), codecs().end(), [&](const CodecEntry& c) { return c.name == text; });
+    if (it == codecs().end()) return std::nullopt;
+    return std::optional(it->format);
+  };
+  const std::size_t slash = name.find('/');
+  const auto there = one(name.substr(0, slash));
+  const auto back = slash == std::string_view::npos ? there : one(name.substr(slash + 1));
+  if (!there || !back) return std::nullopt;
+  return CodecPair{*there, *back};
+}
+
+std::string codec_pair_name(const CodecPair& pair) {
+  const auto name = [](const std::optional<WireFormat>& format) {
+    return format ? std::string(name_of<WireFormat>(kWireFormatNames, *format)) : std::string("none");
+  };
+  return pair.there == pair.back ? name(pair.there) : fmt::format("{}/{}", name(pair.there), name(pair.back));
+}
+
+std::string codec_obstacle(WireFormat format, const Workload& workload, std::int64_t columns) {
+  if (!workload.codecs.allowed.contains(format)) return "the workload does not allow the codec";
+  std::int64_t bytes = 0;
+  for (const WirePart& p : wire_parts(format, workload.codecs, columns)) bytes += p.columns * size_of(p.dtype);
+  return bytes < columns * size_of(workload.dtype) ? "" : "the codec makes rows no smaller";
+}
+
+}  // namespace moeplan

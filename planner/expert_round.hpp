@@ -1,0 +1,31 @@
+// The way of an MoE layer's rows to the experts and back, chunk by chunk: encode by the codec, all-to-all, decode,
+// experts, encode, all-to-all, decode ([ScheMoE] sec. 4: C1 A1 D1 E C2 A2 D2). What a schedule adds to it are its
+// groups, its order of the chunks' tasks and what it does between them.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "planner/moe_parts.hpp"
+#include "planner/schedules/opt_sche.hpp"
+
+namespace moeplan {
+
+struct ExpertRound {
+  GroupId group;          // of both all-to-alls
+  Path sources;           // from a rank to the sources whose rows it sends
+  bool backward = false;  // gradients: "d.moe.returned" to "d.moe.encoded" instead of "moe.encoded" to "moe.returned"
+  bool shards = false;    // partial sums of the expert shards come back, and are added up
+  /// Of all chunks' tasks; each stands after the one before it of its chunk.
+  std::vector<ChunkStep> order;
+  /// After a chunk's experts: `held` is the path of its rows at their holder.
+  std::function<void(const Path& held)> after_experts = {};
+  /// Instead of the all-to-all back: `chunk` is the path of the chunk's rows at their source.
+  std::function<void(const Path& chunk)> combine = {};
+};
+
+/// Appends it. Afterwards all chunks are back.
+void append(const ExpertRound& round, const MoeLayer& layer, BlockBuilder& block);
+
+}  // namespace moeplan

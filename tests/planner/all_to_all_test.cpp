@@ -1,0 +1,132 @@
+#include "planner/all_to_all.hpp"
+
+#include <rapidcheck/catch.h>
+
+#include <catch2/catch.hpp>
+
+#include "model/program/resolve.hpp"
+
+using namespace moeplan;
+
+namespace {
+
+struct Case {
+  std::int64_t nodes, per_node, experts, tokens, top_k;
+  RoutingShape shape;
+  std::int64_t replicas;  // how many such groups there are
+};
+
+Case random_case() {
+  return {.nodes = *rc::gen::element(2, 3, 4, 6),
+          .per_node = *rc::gen::inRange(2, 5),
+          .experts = *rc::gen::inRange(1, 40),
+          .tokens = *rc::gen::inRange(1, 60),
+          .top_k = 1,
+          .shape = *rc::gen::element(RoutingShape::Uniform, RoutingShape::Zipf, RoutingShape::ZeroLoad,
+                                     RoutingShape::HotExpert),
+          .replicas = *rc::gen::inRange(1, 3)};
+}
+
+/// A dispatch (or its return) of the algorithm, as the only block of a Program.
+Program exchange_program(const AllToAll& algorithm, const Case& c, bool is_return, const RowStep& chunk) {
+  const std::int64_t ranks = c.nodes * c.per_node;
+  Program p;
+  p.world_size = ranks * c.replicas;
+  p.ranks_per_node = c.per_node;
+  p.groups.push_back({"ep", ranks, 1});
+  RoutingScenario scenario;
+  scenario.shape = c.shape;
+  scenario.sampled = true;
+  p.routings.push_back({make_routing(scenario, p.world_size, c.experts, c.tokens, c.top_k, 1), GroupId(0), c.top_k});
+  BlockBuilder block(p, "exchange");
+  const RoutingId routing(0);
+  Slice sources = block.slice("at sources", 3, Dtype::Fp16, Rows::routed(routing, Rows::Experts::All, {chunk}));
+  sources.rows.distinct = algorithm.deduplicates();
+  const Slice holders =
+      block.slice("at holders", 3, Dtype::Fp16,
+                  Rows::routed(routing, Rows::Experts::Local, {{RowStep::Kind::Union, GroupId(0)}, chunk}));
+  algorithm.lower({"exchange", OpClass::Dispatch, GroupId(0), is_return ? holders : sources,
+                   is_return ? sources : holders, is_return},
+                  block);
+  p.stages.front().push_back({.block = block.finish()});
+  return p;
+}
+
+std::int64_t sum(const std::vector<Flow>& flows) {
+  std::int64_t bytes = 0;
+  for (const Flow& f : flows) bytes += f.bytes;
+  return bytes;
+}
+
+}  // namespace
+
+TEST_CASE("An all-to-all brings every row from where it is to where it is wanted") {
+  for (const auto& algorithm : all_to_alls()) {
+    if (algorithm->deduplicates()) continue;  // rows are added up on the way back
+    DYNAMIC_SECTION(
+        algorithm->name() << ": what each step receives is what its slice holds, because slices say it all") {
+      rc::prop("", [&] {
+        Case c = random_case();
+        if (algorithm->name() == "3dh" && c.nodes < 4) c.nodes *= 2;  // a number that divides
+        const std::int64_t ranks = c.nodes * c.per_node;
+        RC_ASSERT(algorithm->obstacle({{"ep", ranks, 1}, c.per_node, 1}).empty());
+        const bool is_return = *rc::gen::arbitrary<bool>();
+        const RowStep chunk{RowStep::Kind::Chunk, {}, *rc::gen::inRange(0, 3), 3};
+        const Program p = exchange_program(*algorithm, c, is_return, chunk);
+        for (std::int32_t r = 0; r < p.world_size; ++r) {
+          const RankId rank(r);
+          std::int64_t sent = 0, received = 0, in = 0, out = 0;
+          const Block& block = p.blocks.front();
+          const Slice* before = nullptr;
+          for (const Operation& op : block.operations) {
+            if (op.computes()) {
+              RC_ASSERT(byte_count(p, op.reads.front(), rank) == byte_count(p, op.writes.front(), rank));
+              continue;
+            }
+            // Operations between the same two slices are parts of one exchange.
+            if (before == nullptr || *before != op.writes.front()) {
+              RC_ASSERT(sent == in);
+              RC_ASSERT(received == out);
+              sent = received = 0;
+              in = byte_count(p, op.reads.front(), rank);
+              out = byte_count(p, op.writes.front(), rank);
+              const auto& c2 = *op.communication();
+              if (algorithm->name() == "pairwise") {  // a rank's own rows are in no step
+                Operation whole = op;
+                std::get<Communication>(whole.work) = {.group = c2.group};
+                sent = received = message_size(p, whole, rank) - sum(flows_from(p, whole, rank));
+              }
+            }
+            before = &op.writes.front();
+            const std::int64_t own = message_size(p, op, rank) - sum(flows_from(p, op, rank));
+            sent += message_size(p, op, rank);
+            received += sum(flows_to(p, op, rank)) + own;
+          }
+          RC_ASSERT(sent == in);
+          RC_ASSERT(received == out);
+        }
+      });
+    }
+  }
+}
+
+TEST_CASE("Node-deduplicated dispatch sends a token once to a node") {
+  // MODELS section 2: a token reaches G (1 - C(E - E/G, k) / C(E, k)) nodes, its own included, of which a share of
+  // (G - 1) / G is others.
+  const std::int64_t nodes = 4, per_node = 2, experts = 16, top_k = 3, tokens = 1600;
+  const auto choose = [](double n, double k) {
+    return std::tgamma(n + 1) / std::tgamma(k + 1) / std::tgamma(n - k + 1);
+  };
+  const double crossings = static_cast<double>(nodes - 1) *
+                           (1 - choose(static_cast<double>(experts - experts / nodes), top_k) / choose(experts, top_k));
+  const Case c{nodes, per_node, experts, tokens, top_k, RoutingShape::Uniform, 1};
+  Program p = exchange_program(*find_all_to_all("node_dedup"), c, false, {RowStep::Kind::Chunk, {}, 0, 1});
+  p.routings.front().counts = RoutingCounts::uniform(p.world_size, experts, tokens * top_k / experts);
+  const std::int64_t row = 3 * 2;
+  CHECK(static_cast<double>(sum(flows_from(p, p.blocks.front().operations.front(), RankId(0)))) / row ==
+        Approx(crossings * tokens).epsilon(1e-3));
+  Program linear = exchange_program(*find_all_to_all("linear"), c, false, {RowStep::Kind::Chunk, {}, 0, 1});
+  linear.routings = p.routings;
+  CHECK(sum(flows_from(p, p.blocks.front().operations.front(), RankId(0))) <
+        sum(flows_from(linear, linear.blocks.front().operations.front(), RankId(0))));
+}

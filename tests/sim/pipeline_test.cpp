@@ -16,8 +16,8 @@ constexpr std::int64_t kMessage = 10'000;       // bytes that a link inside a no
 
 SimTime us(double t) { return SimTime(static_cast<std::int64_t>(std::llround(t * 1e6))); }
 
-Operation of(decltype(Operation::work) work, Stream stream,
-             std::vector<Slice> reads, std::vector<std::int32_t> after = {}) {
+Operation of(decltype(Operation::work) work, Stream stream, std::vector<Slice> reads,
+             std::vector<std::int32_t> after = {}) {
   return {.name = "message",
           .op_class = OpClass::Pipeline,
           .stream = stream,

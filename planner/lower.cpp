@@ -427,8 +427,8 @@ bool shares_evenly(const ModelSpec& model, std::int64_t tp) {
   return !heads || heads->num_kv_heads % tp == 0 || tp % heads->num_kv_heads == 0;
 }
 
-std::string exchange_obstacle(const Schedule& schedule, const Degrees& d, const Candidate& candidate,
-                              std::int64_t ranks_per_node) {
+std::string exchange_obstacle(const Schedule& schedule, const Candidate& candidate, std::int64_t ranks_per_node) {
+  const Degrees& d = candidate.degrees;
   const bool with_shards = schedule.exchanges_with_shards();
   const GroupFamily family{"", with_shards ? d.ep * d.esp : d.ep, with_shards ? 1 : d.esp};
   const AllToAll* all_to_all = find_all_to_all(candidate.all_to_all);
@@ -469,23 +469,32 @@ std::optional<std::string> obstacle(const ModelSpec& model, const Workload& work
     }
   }
   if (model.num_moe_layers() == 0 && (d.ep > 1 || d.esp > 1)) return "the model has no experts";
+  if (const std::string reason = layer_obstacle(model.hidden_size, workload, candidate, ranks_per_node);
+      !reason.empty()) {
+    return reason;
+  }
+  return std::nullopt;
+}
+
+std::string layer_obstacle(std::int64_t hidden_size, const Workload& workload, const Candidate& candidate,
+                           std::int64_t ranks_per_node) {
   const Schedule* schedule = find_schedule(candidate.schedule);
   assert(schedule && "schedule names are checked at the edge");
-  Degrees of_layer = d;
+  Degrees of_layer = candidate.degrees;
   if (candidate.sequence_parallel) of_layer.tp = 1;
   if (const std::string reason = schedule->obstacle(of_layer, candidate); !reason.empty()) return reason;
-  if (const std::string reason = exchange_obstacle(*schedule, d, candidate, ranks_per_node); !reason.empty()) {
+  if (const std::string reason = exchange_obstacle(*schedule, candidate, ranks_per_node); !reason.empty()) {
     return reason;
   }
   const std::optional<CodecPair> codec = parse_codec_pair(candidate.codec);
   assert(codec && "names of codecs are checked at the edge");
   for (const std::optional<WireFormat>& format : {codec->there, codec->back}) {
     if (!format) continue;
-    if (const std::string reason = codec_obstacle(*format, workload, model.hidden_size); !reason.empty()) return reason;
+    if (const std::string reason = codec_obstacle(*format, workload, hidden_size); !reason.empty()) return reason;
   }
   if (workload.encoding == Encoding::Dense && !workload.capacity_factor)
     return "dense encoding needs a capacity factor";
-  return std::nullopt;
+  return "";
 }
 
 Program lower_iteration(const ModelSpec& model, const Workload& workload, const Candidate& candidate,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "model/program/program.hpp"
 #include "model/specs/model_spec.hpp"
@@ -14,6 +15,10 @@ namespace moeplan {
 /// Everything that lower_iteration() requires is checked here.
 [[nodiscard]] std::optional<std::string> obstacle(const ModelSpec& model, const Workload& workload,
                                                   const Candidate& candidate, std::int64_t ranks_per_node = 1);
+
+/// The part of it that is about how the MoE layers run: schedule, all-to-all, chunks and codec. "" if they can.
+[[nodiscard]] std::string layer_obstacle(std::int64_t hidden_size, const Workload& workload, const Candidate& candidate,
+                                         std::int64_t ranks_per_node);
 
 /// One whole iteration: every microbatch forward and (in training) backward, then gradients and optimizer.
 /// `obstacle()` must be none.

@@ -40,8 +40,12 @@ Operation collective(std::string name, OpClass op_class, Stream stream, Communic
           .after = {}};
 }
 
-Slice MoeParts::tokens(const std::string& name, std::int64_t rows) {
-  return b_.slice(name, l_.hidden_size, l_.dtype, Rows::fixed(rows));
+Slice MoeParts::tokens(const std::string& name, const Path& path) {
+  return tokens(name, l_.hidden_size, l_.dtype, path);
+}
+
+Slice MoeParts::tokens(const std::string& name, std::int64_t columns, Dtype dtype, const Path& path) {
+  return b_.slice(name, columns, dtype, Rows::tokens(l_.tokens / l_.degrees.tp, path));
 }
 
 Slice MoeParts::routed(const std::string& name, Rows::Experts experts, Path path) {
@@ -62,41 +66,37 @@ Slice MoeParts::hidden(const std::string& name, std::int64_t columns, const Path
   return b_.slice(name, columns, l_.dtype, Rows::routed(l_.routing, Rows::Experts::Local, path));
 }
 
-void MoeParts::gate(const std::string& input, std::int64_t rows) {
-  const Slice logits = b_.slice("gate.logits", l_.moe.num_experts, l_.dtype, Rows::fixed(rows));
-  b_.then(gemm("gate projection", OpClass::Gate, {}, tokens(input, rows),
-               b_.slice("gate.weight", l_.moe.num_experts, l_.dtype, Rows::fixed(l_.hidden_size)), logits));
-  b_.then(kernel("top-k", OpClass::Gate, Kernel::TopK, {logits}, {choice("gate.choice", 2, rows)}));
+void MoeParts::gate(const std::string& input, const Path& path) {
+  const Slice logits = tokens("gate.logits", l_.moe.num_experts, l_.dtype, path);
+  b_.then(gemm("gate projection", OpClass::Gate, {}, tokens(input, path), gate_weight("gate.weight"), logits));
+  b_.then(kernel("top-k", OpClass::Gate, Kernel::TopK, {logits}, {choice(path)}));
 }
 
-void MoeParts::gate_backward(const std::string& input, std::int64_t rows) {
-  const Slice gradient = b_.slice("d.gate.logits", l_.moe.num_experts, l_.dtype, Rows::fixed(rows));
-  const Slice w = b_.slice("gate.weight", l_.moe.num_experts, l_.dtype, Rows::fixed(l_.hidden_size));
-  b_.then(kernel(
-      "top-k backward", OpClass::Gate, Kernel::TopKBackward,
-      {choice("d.gate.choice", 1, rows), b_.slice("gate.logits", l_.moe.num_experts, l_.dtype, Rows::fixed(rows))},
-      {gradient}));
-  b_.then(gemm("gate weight gradient", OpClass::Gate, {.form = Gemm::Form::TN}, tokens(input, rows), gradient,
-               b_.slice("d.gate.weight", l_.moe.num_experts, l_.dtype, Rows::fixed(l_.hidden_size))));
-  b_.then(gemm("gate input gradient", OpClass::Gate, {.form = Gemm::Form::NT}, gradient, w,
-               tokens("d." + input + ".gate", rows)));
+void MoeParts::gate_backward(const std::string& input, const std::string& gradient, const Path& path) {
+  const Slice d_logits = tokens("d.gate.logits", l_.moe.num_experts, l_.dtype, path);
+  b_.then(kernel("top-k backward", OpClass::Gate, Kernel::TopKBackward,
+                 {d_choice(path), tokens("gate.logits", l_.moe.num_experts, l_.dtype, path)}, {d_logits}));
+  b_.then(gemm("gate weight gradient", OpClass::Gate, {.form = Gemm::Form::TN, .accumulates = true},
+               tokens(input, path), d_logits, gate_weight("d.gate.weight")));
+  b_.then(gemm("gate input gradient", OpClass::Gate, {.form = Gemm::Form::NT, .accumulates = true}, d_logits,
+               gate_weight("gate.weight"), tokens(gradient, path)));
 }
 
-void MoeParts::encode(const std::string& input, std::int64_t rows, const Path& path) {
-  const Slice in = tokens(input, rows), out = at_sources("moe.encoded", path);
+void MoeParts::encode(const std::string& input, const Path& path) {
+  const Slice in = tokens(input, path), out = at_sources("moe.encoded", path);
   if (l_.encoding == Encoding::Sparse) {
     b_.then(kernel("encode", OpClass::Permute, Kernel::Encode, {in}, {out}));
   } else {
-    b_.then(gemm("dense encode", OpClass::Permute, {.form = Gemm::Form::TN}, mask(rows, out), in, out));
+    b_.then(gemm("dense encode", OpClass::Permute, {.form = Gemm::Form::TN}, mask(path, out), in, out));
   }
 }
 
-void MoeParts::encode_backward(const std::string& gradient, std::int64_t rows, const Path& path) {
-  const Slice in = at_sources("d.moe.encoded", path), out = tokens(gradient, rows);
+void MoeParts::encode_backward(const std::string& gradient, const Path& path) {
+  const Slice in = at_sources("d.moe.encoded", path), out = tokens(gradient, path);
   if (l_.encoding == Encoding::Sparse) {
     b_.then(kernel("encode backward", OpClass::Permute, Kernel::EncodeBackward, {in}, {out}));
   } else {
-    b_.then(gemm("dense encode backward", OpClass::Permute, {}, mask(rows, in), in, out));
+    b_.then(gemm("dense encode backward", OpClass::Permute, {}, mask(path, in), in, out));
   }
 }
 
@@ -109,35 +109,37 @@ void MoeParts::sum_shards(const std::string& from, const std::string& to, const 
   b_.then(kernel("local combine", OpClass::Permute, Kernel::SumShards, {in}, {out}));
 }
 
-void MoeParts::decode(std::int64_t rows, const Path& path, const std::string& output) {
-  const Slice in = at_sources("moe.returned", path), out = tokens(output, rows);
+void MoeParts::decode(const Path& path, const std::string& output) {
+  const Slice in = at_sources("moe.returned", path), out = tokens(output, path);
   if (l_.encoding == Encoding::Sparse) {
-    b_.then(kernel("decode", OpClass::Permute, Kernel::Decode, {in, choice("gate.choice", 2, rows)}, {out}));
+    b_.then(kernel("decode", OpClass::Permute, Kernel::Decode, {in, choice(path)}, {out}));
   } else {
-    b_.then(gemm("dense decode", OpClass::Permute, {}, mask(rows, in), in, out));
+    b_.then(gemm("dense decode", OpClass::Permute, {}, mask(path, in), in, out));
   }
 }
 
-void MoeParts::decode_backward(const std::string& gradient, std::int64_t rows, const Path& path) {
-  const Slice d_out = tokens(gradient, rows), returned = at_sources("moe.returned", path);
+void MoeParts::decode_backward(const std::string& gradient, const Path& path) {
+  const Slice d_out = tokens(gradient, path), returned = at_sources("moe.returned", path);
   const Slice d_returned = at_sources("d.moe.returned", path);
   if (l_.encoding == Encoding::Sparse) {
-    b_.then(kernel("decode backward", OpClass::Permute, Kernel::DecodeBackward, {d_out, returned},
-                   {d_returned, choice("d.gate.choice", 1, rows)}));
+    b_.then(kernel("decode backward", OpClass::Permute, Kernel::DecodeBackward, {d_out, returned, choice(path)},
+                   {d_returned, d_choice(path)}));
     return;
   }
-  b_.then(gemm("dense decode backward", OpClass::Permute, {.form = Gemm::Form::TN}, mask(rows, d_returned), d_out,
+  b_.then(gemm("dense decode backward", OpClass::Permute, {.form = Gemm::Form::TN}, mask(path, d_returned), d_out,
                d_returned));
-  b_.then(gemm("dense gate gradient", OpClass::Permute, {.form = Gemm::Form::NT}, d_out, returned,
-               choice("d.gate.choice", 1, rows)));
+  b_.then(gemm("dense gate gradient", OpClass::Permute, {.form = Gemm::Form::NT}, d_out, returned, d_choice(path)));
 }
 
-Slice MoeParts::choice(const std::string& name, std::int64_t values, std::int64_t rows) {
-  return b_.slice(name, values * l_.moe.top_k, Dtype::Fp32, Rows::fixed(rows));
+Slice MoeParts::gate_weight(const std::string& name) {
+  return b_.slice(name, l_.moe.num_experts, l_.dtype, Rows::fixed(l_.hidden_size));
 }
 
-Slice MoeParts::mask(std::int64_t rows, const Slice& expert_rows) {
-  return b_.slice("gate.mask", row_count(b_.program(), expert_rows.rows, RankId(0)), l_.dtype, Rows::fixed(rows));
+Slice MoeParts::choice(const Path& path) { return tokens("gate.choice", 2 * l_.moe.top_k, Dtype::Fp32, path); }
+Slice MoeParts::d_choice(const Path& path) { return tokens("d.gate.choice", l_.moe.top_k, Dtype::Fp32, path); }
+
+Slice MoeParts::mask(const Path& path, const Slice& expert_rows) {
+  return tokens("gate.mask", row_count(b_.program(), expert_rows.rows, RankId(0)), l_.dtype, path);
 }
 
 Gemm MoeParts::product(Gemm::Form form) const {
@@ -158,7 +160,9 @@ void MoeParts::experts(const Path& path) {
 }
 
 void MoeParts::experts_backward(const Path& path) {
-  const Gemm nt = product(Gemm::Form::NT), tn = product(Gemm::Form::TN);
+  const Gemm nt = product(Gemm::Form::NT);
+  Gemm tn = product(Gemm::Form::TN);
+  tn.accumulates = true;
   const Slice d_out = routed("d.expert.out", Rows::Experts::Local, path);
   const Slice up = hidden("expert.up", up_columns(), path);
   const Slice activated = hidden("expert.activated", shard_hidden(), path);
@@ -178,21 +182,19 @@ void MoeParts::experts_backward(const Path& path) {
                weight("expert.w_up", l_.hidden_size, up_columns()), routed("d.expert.in", Rows::Experts::Local, path)));
 }
 
-void MoeParts::all_gather(GroupId group, OpClass op_class, const std::string& from, std::int64_t rows,
-                          const std::string& to) {
-  const std::int64_t size = b_.program().group(group).size;
-  if (size == 1) return;
+void MoeParts::all_gather(GroupId group, OpClass op_class, const std::string& from, const std::string& to,
+                          const Path& path) {
+  if (b_.program().group(group).size == 1) return;
   b_.then(collective("all-gather", op_class, Stream::Intra, {.collective = Collective::AllGather, .group = group},
-                     tokens(from, rows), tokens(to, rows * size)));
+                     tokens(from, path), tokens(to, prepend(union_of(group), path))));
 }
 
-void MoeParts::reduce_scatter(GroupId group, OpClass op_class, const std::string& from, std::int64_t rows,
-                              const std::string& to) {
-  const std::int64_t size = b_.program().group(group).size;
-  if (size == 1) return;
+void MoeParts::reduce_scatter(GroupId group, OpClass op_class, const std::string& from, const std::string& to,
+                              const Path& path) {
+  if (b_.program().group(group).size == 1) return;
   b_.then(collective("reduce-scatter", op_class, Stream::Intra,
-                     {.collective = Collective::ReduceScatter, .group = group}, tokens(from, rows),
-                     tokens(to, rows / size)));
+                     {.collective = Collective::ReduceScatter, .group = group},
+                     tokens(from, prepend(union_of(group), path)), tokens(to, path)));
 }
 
 }  // namespace moeplan

@@ -28,21 +28,23 @@ class MoeParts {
  public:
   MoeParts(const MoeLayer& layer, BlockBuilder& block) : l_(layer), b_(block) {}
 
-  /// Rows of hidden_size columns.
-  [[nodiscard]] Slice tokens(const std::string& name, std::int64_t rows);
+  /// The tokens, of hidden_size columns, of the sources of `path`.
+  [[nodiscard]] Slice tokens(const std::string& name, const Path& path);
   [[nodiscard]] Slice routed(const std::string& name, Rows::Experts experts, Path path);
   /// Rows for all experts where they come from: each token's once where the all-to-all wants it so.
   [[nodiscard]] Slice at_sources(const std::string& name, Path path);
 
-  void gate(const std::string& input, std::int64_t rows);
-  void gate_backward(const std::string& input, std::int64_t rows);
-  /// Tokens to rows in expert order, for the sources of `path`.
-  void encode(const std::string& input, std::int64_t rows, const Path& path);
-  void encode_backward(const std::string& gradient, std::int64_t rows, const Path& path);
-  /// Expert rows back to tokens, weighted by the gate; adds the shards' partial sums of `copies` first where there are
-  /// several.
-  void decode(std::int64_t rows, const Path& path, const std::string& output);
-  void decode_backward(const std::string& gradient, std::int64_t rows, const Path& path);
+  // Of the tokens of the sources of `path`. A buffer may hold those of more sources: then these are a local split.
+  void gate(const std::string& input, const Path& path);
+  /// Adds to `gradient`, which encode_backward() has begun.
+  void gate_backward(const std::string& input, const std::string& gradient, const Path& path);
+  /// Tokens to rows in expert order.
+  void encode(const std::string& input, const Path& path);
+  void encode_backward(const std::string& gradient, const Path& path);
+  /// Expert rows back to tokens, weighted by the gate.
+  void decode(const Path& path, const std::string& output);
+  void decode_backward(const std::string& gradient, const Path& path);
+  /// Adds the expert shards' partial sums where there are several.
   void sum_shards(const std::string& from, const std::string& to, const Path& path, Rows::Experts experts,
                   std::int64_t behind = 0);
 
@@ -50,18 +52,22 @@ class MoeParts {
   void experts(const Path& path);
   void experts_backward(const Path& path);
 
-  /// A tensor-parallel or expert-sharding collective on token rows.
-  void all_gather(GroupId group, OpClass op_class, const std::string& from, std::int64_t rows, const std::string& to);
-  void reduce_scatter(GroupId group, OpClass op_class, const std::string& from, std::int64_t rows,
-                      const std::string& to);
+  /// Tensor-parallel or expert-sharding collectives between the tokens of `path` and those of the whole group.
+  void all_gather(GroupId group, OpClass op_class, const std::string& from, const std::string& to, const Path& path);
+  void reduce_scatter(GroupId group, OpClass op_class, const std::string& from, const std::string& to,
+                      const Path& path);
 
  private:
   [[nodiscard]] std::int64_t shard_hidden() const { return l_.moe.expert.hidden_size / l_.degrees.esp; }
   [[nodiscard]] std::int64_t up_columns() const { return (l_.moe.expert.gated ? 2 : 1) * shard_hidden(); }
   [[nodiscard]] Slice weight(const std::string& name, std::int64_t rows_each, std::int64_t columns);
-  [[nodiscard]] Slice choice(const std::string& name, std::int64_t values, std::int64_t rows);
+  [[nodiscard]] Slice tokens(const std::string& name, std::int64_t columns, Dtype dtype, const Path& path);
+  [[nodiscard]] Slice gate_weight(const std::string& name);
+  /// Of each token its experts and their weights, and the gradient by these.
+  [[nodiscard]] Slice choice(const Path& path);
+  [[nodiscard]] Slice d_choice(const Path& path);
   /// Dense encoding's 0 and 1: a row a token, a column for each of the experts' rows.
-  [[nodiscard]] Slice mask(std::int64_t rows, const Slice& expert_rows);
+  [[nodiscard]] Slice mask(const Path& path, const Slice& expert_rows);
   [[nodiscard]] Gemm product(Gemm::Form form) const;
   [[nodiscard]] Slice hidden(const std::string& name, std::int64_t columns, const Path& path);
 

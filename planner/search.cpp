@@ -1,12 +1,10 @@
 #include "planner/search.hpp"
 
 #include <algorithm>
-#include <atomic>
-#include <exception>
-#include <mutex>
 #include <thread>
 #include <tuple>
 
+#include "planner/in_parallel.hpp"
 #include "planner/lower.hpp"
 #include "planner/plan.hpp"
 #include "planner/schedule.hpp"
@@ -30,29 +28,6 @@ std::vector<std::int64_t> divisors(std::int64_t n) {
 }
 
 bool allowed(const std::optional<std::int64_t>& fixed, std::int64_t value) { return !fixed || *fixed == value; }
-
-/// Runs work(i) for all i < n on several threads; an exception of any is thrown here.
-void in_parallel(std::size_t n, int threads, const std::function<void(std::size_t)>& work) {
-  std::atomic<std::size_t> next{0};
-  std::exception_ptr failure;
-  std::mutex mutex;
-  const auto run = [&] {
-    for (std::size_t i = next++; i < n; i = next++) {
-      try {
-        work(i);
-      } catch (...) {
-        const std::lock_guard lock(mutex);
-        if (!failure) failure = std::current_exception();
-      }
-    }
-  };
-  std::vector<std::thread> others;
-  const auto wanted = std::min<std::size_t>(static_cast<std::size_t>(threads), n);
-  for (std::size_t t = 1; t < wanted; ++t) others.emplace_back(run);
-  run();
-  for (std::thread& t : others) t.join();
-  if (failure) std::rethrow_exception(failure);
-}
 
 class Search {
  public:

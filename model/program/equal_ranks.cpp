@@ -32,6 +32,12 @@ std::optional<std::int64_t> even_rows(const Program& program, const Rows& rows) 
 }
 
 bool even_slice(const Program& program, const Slice& slice) {
+  if (slice.rows.kind == Rows::Kind::Tokens) {  // every source has as many
+    return std::none_of(slice.rows.path.begin(), slice.rows.path.end(), [&](const RowStep& s) {
+      const bool by_position = s.kind == RowStep::Kind::Share || s.kind == RowStep::Kind::Leader;
+      return by_position && program.group(s.group).size > 1;
+    });
+  }
   return slice.rows.kind != Rows::Kind::Routed || even_rows(program, slice.rows);
 }
 

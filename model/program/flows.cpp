@@ -44,14 +44,6 @@ std::int64_t rows_between(const Program& program, const Operation& operation, co
   return gathers ? rows_over(program, in, in.path, from, experts) : rows_over(program, out, gets, to, experts);
 }
 
-bool takes_part(const Communication& c, const GroupFamily& family, std::int64_t from, std::int64_t to) {
-  if (c.of == 1) return true;
-  assert(family.size % c.of == 0 && "an exchange in parts has equal blocks");
-  const std::int64_t block = family.size / c.of;
-  const std::int64_t offset = c.paired ? (to / block) ^ (from / block) : (to / block - from / block + c.of) % c.of;
-  return offset >= c.first && offset < c.first + c.count;
-}
-
 bool is_pairwise(const Communication& c) {
   return c.collective == Collective::AllToAll || c.collective == Collective::SendReceive;
 }
@@ -167,7 +159,7 @@ class FlowBytes {
   }
 
   [[nodiscard]] std::int64_t pair_bytes(std::int64_t from, std::int64_t to) const {
-    if (!takes_part(c_, family_, from, to)) return 0;
+    if (!exchanges(c_, family_, from, to)) return 0;
     return row_bytes_ * rows_between(program_, operation_, c_, rank(from), rank(to));
   }
 
@@ -200,6 +192,14 @@ class FlowBytes {
 
 }  // namespace
 
+bool exchanges(const Communication& c, const GroupFamily& family, std::int64_t from, std::int64_t to) {
+  if (c.of == 1) return true;
+  assert(family.size % c.of == 0 && "an exchange in parts has equal blocks");
+  const std::int64_t block = family.size / c.of;
+  const std::int64_t offset = c.paired ? (to / block) ^ (from / block) : (to / block - from / block + c.of) % c.of;
+  return offset >= c.first && offset < c.first + c.count;
+}
+
 std::vector<Flow> group_flows(const Program& program, const Operation& operation, RankId member) {
   const GroupFamily& family = program.group(operation.communication()->group);
   const FlowBytes flow_bytes(program, operation, member);
@@ -229,7 +229,7 @@ std::int64_t message_size(const Program& program, const Operation& operation, Ra
   if (is_pairwise(c)) {
     const Buffer& buffer = program.buffer(operation.reads.front().buffer);
     for (std::int64_t p = 0; p < family.size; ++p) {
-      if (!takes_part(c, family, family.position(rank), p)) continue;
+      if (!exchanges(c, family, family.position(rank), p)) continue;
       total +=
           rows_between(program, operation, c, rank, family.member(rank, p)) * buffer.columns * size_of(buffer.dtype);
     }

@@ -24,6 +24,14 @@ Rows Rows::fixed(std::int64_t rows) {
   return r;
 }
 
+Rows Rows::tokens(std::int64_t of_each_source, std::vector<RowStep> path) {
+  Rows r;
+  r.kind = Kind::Tokens;
+  r.each = of_each_source;
+  r.path = std::move(path);
+  return r;
+}
+
 Rows Rows::per_expert(RoutingId routing, std::int64_t rows_each, Experts experts) {
   Rows r;
   r.kind = Kind::PerExpert;

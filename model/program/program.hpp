@@ -84,6 +84,7 @@ struct RowStep {
 struct Rows {
   enum class Kind {
     Fixed,      // `each` rows on every rank
+    Tokens,     // `each` tokens of every source reached by `path`
     PerExpert,  // `each` rows for every expert of `experts` (weights)
     Routed      // counts[source][expert] over the sources reached by `path` and the experts of `experts`
   };
@@ -105,6 +106,7 @@ struct Rows {
   std::vector<RowStep> path{};
 
   [[nodiscard]] static Rows fixed(std::int64_t rows);
+  [[nodiscard]] static Rows tokens(std::int64_t of_each_source, std::vector<RowStep> path);
   [[nodiscard]] static Rows per_expert(RoutingId routing, std::int64_t rows_each, Experts experts = Experts::Local);
   [[nodiscard]] static Rows routed(RoutingId routing, Experts experts, std::vector<RowStep> path);
   bool operator==(const Rows&) const = default;
@@ -139,12 +141,14 @@ inline constexpr std::array<std::pair<Stream, std::string_view>, 6> kStreamNames
 }
 
 /// C = A B in one of the forms below, A = reads[0], B = reads[1], C = writes[0]. `grouped`: one product per local
-/// expert, the routed operands cut by expert; `by_source`: and by source.
+/// expert, the routed operands cut by expert; `by_source`: and by source. `accumulates`: C += A B (gradients of
+/// weights, and what has several parts).
 struct Gemm {
   enum class Form { NN, NT, TN };  // C[m,n] = A[m,k] B[k,n] | A[m,k] B[n,k]^T | A[k,m]^T B[k,n]
   Form form = Form::NN;
   bool grouped = false;
   bool by_source = false;
+  bool accumulates = false;
   bool operator==(const Gemm&) const = default;
 };
 

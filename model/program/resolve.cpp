@@ -20,6 +20,7 @@ ExpertRange local_experts(const Program& program, RoutingId routing, RankId rank
 std::int64_t row_count(const Program& program, const Rows& rows, RankId rank) {
   switch (rows.kind) {
     case Rows::Kind::Fixed: return rows.each;
+    case Rows::Kind::Tokens: return token_rows(program, rows, rank);
     case Rows::Kind::PerExpert: return rows.each * size_of(experts_of(program, rows, rank));
     case Rows::Kind::Routed: return rows_over(program, rows, rows.path, rank, experts_of(program, rows, rank));
   }

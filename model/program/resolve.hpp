@@ -56,6 +56,9 @@ struct Flow {
 /// flows of a pair are of two trees.
 [[nodiscard]] std::vector<Flow> group_flows(const Program& program, const Operation& operation, RankId member);
 
+/// Whether two positions of a group exchange anything in this part of an all-to-all.
+[[nodiscard]] bool exchanges(const Communication& c, const GroupFamily& family, std::int64_t from, std::int64_t to);
+
 /// Of these, what one rank sends, ordered by receiver, or receives, ordered by sender. O(group size) row counts.
 [[nodiscard]] std::vector<Flow> flows_from(const Program& program, const Operation& operation, RankId rank);
 [[nodiscard]] std::vector<Flow> flows_to(const Program& program, const Operation& operation, RankId rank);

@@ -9,20 +9,20 @@ namespace moeplan {
 
 namespace {
 
-/// Rows along a path, `leaf(source)` of them at each source.
+/// Rows along a path, `leaf(rank)` of them at each source. `alike`: as many at all of them.
 template <class Leaf>
-std::int64_t path_rows(const Program& program, const RoutingTable& table, std::span<const RowStep> path, RankId rank,
+std::int64_t path_rows(const Program& program, bool alike, std::span<const RowStep> path, RankId rank,
                        const Leaf& leaf) {
-  if (path.empty()) return leaf(RankId(static_cast<std::int32_t>(rank.value() % table.counts.sources())));
+  if (path.empty()) return leaf(rank);
   const RowStep& step = path.front();
   const auto rest = path.subspan(1);
   const GroupFamily& family = program.group(step.group);
   switch (step.kind) {
-    case RowStep::Kind::Chunk: return chunk_rows(path_rows(program, table, rest, rank, leaf), step);
-    case RowStep::Kind::Copies: return family.size * path_rows(program, table, rest, rank, leaf);
-    case RowStep::Kind::Leader: return family.position(rank) == 0 ? path_rows(program, table, rest, rank, leaf) : 0;
+    case RowStep::Kind::Chunk: return chunk_rows(path_rows(program, alike, rest, rank, leaf), step);
+    case RowStep::Kind::Copies: return family.size * path_rows(program, alike, rest, rank, leaf);
+    case RowStep::Kind::Leader: return family.position(rank) == 0 ? path_rows(program, alike, rest, rank, leaf) : 0;
     case RowStep::Kind::Share:
-      return part(path_rows(program, table, rest, rank, leaf), family.position(rank), family.size);
+      return part(path_rows(program, alike, rest, rank, leaf), family.position(rank), family.size);
     case RowStep::Kind::Union: {
       const std::int64_t members = family.size / step.count;
       const std::int64_t block = (family.position(rank) / members - step.index + step.count) % step.count;
@@ -30,12 +30,12 @@ std::int64_t path_rows(const Program& program, const RoutingTable& table, std::s
       const bool is_positional = std::any_of(rest.begin(), rest.end(), [](const RowStep& s) {
         return s.kind == RowStep::Kind::Share || s.kind == RowStep::Kind::Leader;
       });
-      if (table.counts.same_for_all_sources() && !is_positional) {
-        return members * path_rows(program, table, rest, rank, leaf);
+      if (alike && !is_positional) {
+        return members * path_rows(program, alike, rest, rank, leaf);
       }
       std::int64_t sum = 0;
       for (std::int64_t p = block * members; p < (block + 1) * members; ++p) {
-        sum += path_rows(program, table, rest, family.member(rank, p), leaf);
+        sum += path_rows(program, alike, rest, family.member(rank, p), leaf);
       }
       return sum;
     }
@@ -129,14 +129,14 @@ std::int64_t rows_over(const Program& program, const Rows& rows, std::span<const
                        const ExpertSet& experts) {
   const RoutingTable& table = program.routings[rows.routing.index()];
   if (experts.empty()) return 0;
+  const bool alike = table.counts.same_for_all_sources();
+  const auto source = [&](RankId r) { return RankId(static_cast<std::int32_t>(r.value() % table.counts.sources())); };
   if (rows.distinct) {
-    return path_rows(program, table, path, rank,
-                     [&](RankId source) { return distinct_tokens(table, experts, source); });
+    return path_rows(program, alike, path, rank, [&](RankId r) { return distinct_tokens(table, experts, source(r)); });
   }
   const auto rows_of = [&](std::int64_t expert) {
-    return path_rows(program, table, path, rank, [&](RankId source) {
-      return table.counts.at(source, ExpertId(static_cast<std::int32_t>(expert)));
-    });
+    return path_rows(program, alike, path, rank,
+                     [&](RankId r) { return table.counts.at(source(r), ExpertId(static_cast<std::int32_t>(expert))); });
   };
   if (table.counts.is_uniform()) return size_of(experts) * rows_of(experts.front().first);
   std::int64_t sum = 0;
@@ -144,6 +144,10 @@ std::int64_t rows_over(const Program& program, const Rows& rows, std::span<const
     for (std::int64_t e = range.first; e < range.last; ++e) sum += rows_of(e);
   }
   return sum;
+}
+
+std::int64_t token_rows(const Program& program, const Rows& rows, RankId rank) {
+  return path_rows(program, /*alike=*/true, rows.path, rank, [&](RankId) { return rows.each; });
 }
 
 bool leads(const Program& program, std::span<const RowStep> path, RankId rank) {

@@ -17,6 +17,9 @@ using ExpertSet = std::vector<ExpertRange>;
 /// The experts that a slice holds rows for (or weights of) on `rank`.
 [[nodiscard]] ExpertSet experts_of(const Program& program, const Rows& rows, RankId rank);
 
+/// Of a slice of tokens.
+[[nodiscard]] std::int64_t token_rows(const Program& program, const Rows& rows, RankId rank);
+
 /// Rows of these experts along a path from `rank`, of a routed slice otherwise like `rows`.
 [[nodiscard]] std::int64_t rows_over(const Program& program, const Rows& rows, std::span<const RowStep> path,
                                      RankId rank, const ExpertSet& experts);

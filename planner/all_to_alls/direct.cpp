@@ -33,7 +33,8 @@ class Pairwise : public AllToAll {
   void lower(const Exchange& exchange, BlockBuilder& block) const override {
     const std::int64_t size = block.program().group(exchange.group).size;
     if (size == 1) return move_rows(exchange, Stream::Inter, {}, block);
-    for (std::int64_t s = 1; s < size; ++s) {
+    move_rows(exchange, Stream::Inter, {.first = 0, .count = 2, .of = size}, block);  // with a rank's own rows
+    for (std::int64_t s = 2; s < size; ++s) {
       move_rows(exchange, Stream::Inter, {.first = s, .count = 1, .of = size}, block);
     }
   }

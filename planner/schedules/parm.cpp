@@ -32,22 +32,20 @@ class S1 : public Schedule {
 
   void lower_forward(const MoeLayer& l, BlockBuilder& b) const override {
     MoeParts parts(l, b);
-    const std::int64_t rows = l.tokens / l.degrees.tp;
-    parts.gate("ffn.in", rows);
-    parts.encode("ffn.in", rows, {});
+    parts.gate("ffn.in", {});
+    parts.encode("ffn.in", {});
     append(round(l, /*backward=*/false), l, b);
-    parts.decode(rows, {}, l.degrees.tp > 1 ? "moe.out.shard" : "moe.out");
-    parts.all_gather(l.groups.tp, OpClass::TensorParallel, "moe.out.shard", rows, "moe.out");
+    parts.decode({}, "moe.out");
+    parts.all_gather(l.groups.tp, OpClass::TensorParallel, "moe.out", "moe.out", {});
   }
 
   void lower_backward(const MoeLayer& l, BlockBuilder& b) const override {
     MoeParts parts(l, b);
-    const std::int64_t rows = l.tokens / l.degrees.tp;
-    parts.decode_backward("d.moe.out", rows, {});
+    parts.decode_backward("d.moe.out", {});
     append(round(l, /*backward=*/true), l, b);
-    parts.encode_backward(l.degrees.tp > 1 ? "d.ffn.in.shard" : "d.ffn.in", rows, {});
-    parts.gate_backward("ffn.in", rows);
-    parts.all_gather(l.groups.tp, OpClass::TensorParallel, "d.ffn.in.shard", rows, "d.ffn.in");
+    parts.encode_backward("d.ffn.in", {});
+    parts.gate_backward("ffn.in", "d.ffn.in", {});
+    parts.all_gather(l.groups.tp, OpClass::TensorParallel, "d.ffn.in", "d.ffn.in", {});
   }
 
  private:
@@ -79,18 +77,20 @@ class S2 : public Schedule {
 
   void lower_forward(const MoeLayer& l, BlockBuilder& b) const override {
     MoeParts parts(l, b);
-    parts.gate("ffn.in", l.tokens);
-    parts.encode("ffn.in", l.tokens, {union_of(l.groups.tp)});
+    const Path all{union_of(l.groups.tp)};
+    parts.gate("ffn.in", all);
+    parts.encode("ffn.in", all);
     append(round(l, b, /*backward=*/false), l, b);
-    parts.decode(l.tokens, {union_of(l.groups.tp)}, "moe.out");
+    parts.decode(all, "moe.out");
   }
 
   void lower_backward(const MoeLayer& l, BlockBuilder& b) const override {
     MoeParts parts(l, b);
-    parts.decode_backward("d.moe.out", l.tokens, {union_of(l.groups.tp)});
+    const Path all{union_of(l.groups.tp)};
+    parts.decode_backward("d.moe.out", all);
     append(round(l, b, /*backward=*/true), l, b);
-    parts.encode_backward("d.ffn.in", l.tokens, {union_of(l.groups.tp)});
-    parts.gate_backward("ffn.in", l.tokens);
+    parts.encode_backward("d.ffn.in", all);
+    parts.gate_backward("ffn.in", "d.ffn.in", all);
   }
 
  private:
@@ -128,8 +128,9 @@ class S2 : public Schedule {
       const auto experts = phases == 1 ? Rows::Experts::All : in_part;
       Slice received = parts.routed(arrived, experts, shards ? prepend(copies_of(l.groups.esp), own_path) : own_path);
       Slice own = parts.routed(part, experts, own_path);
-      Slice whole = parts.routed(to, experts, prepend(union_of(l.groups.tp), own_path));
-      received.rows.behind = own.rows.behind = whole.rows.behind = j;
+      // Of the experts whose rows came to each member.
+      const Slice whole = parts.routed(to, Rows::Experts::All, prepend(union_of(l.groups.tp), own_path));
+      received.rows.behind = own.rows.behind = j;
       b.after(ready, collective("combine", OpClass::Combine, Stream::Inter,
                                 {.collective = Collective::AllToAll,
                                  .group = l.groups.ep_esp,

@@ -1,0 +1,126 @@
+#include "model/program/row_keys.hpp"
+
+#include <algorithm>
+#include <span>
+
+#include "model/program/row_sets.hpp"
+
+namespace moeplan {
+
+namespace {
+
+using Keys = std::vector<RowKey>;
+
+/// Part `index` of `count`, `width` of them.
+Keys cut(const Keys& keys, std::int64_t index, std::int64_t width, std::int64_t count) {
+  const auto size = std::ssize(keys);
+  return {keys.begin() + size * index / count, keys.begin() + size * (index + width) / count};
+}
+
+/// Along a path, `leaf(source)` at each source.
+template <class Leaf>
+Keys along(const Program& program, std::span<const RowStep> path, RankId rank, const Leaf& leaf) {
+  if (path.empty()) return leaf(rank);
+  const RowStep& step = path.front();
+  const auto rest = path.subspan(1);
+  const GroupFamily& family = program.group(step.group);
+  switch (step.kind) {
+    case RowStep::Kind::Chunk: return cut(along(program, rest, rank, leaf), step.index, step.width, step.count);
+    case RowStep::Kind::Share: return cut(along(program, rest, rank, leaf), family.position(rank), 1, family.size);
+    case RowStep::Kind::Leader: return family.position(rank) == 0 ? along(program, rest, rank, leaf) : Keys{};
+    case RowStep::Kind::Copies: {
+      const Keys once = along(program, rest, rank, leaf);
+      Keys all;
+      for (std::int64_t c = 0; c < family.size; ++c) {
+        for (RowKey key : once) {
+          key.copy = c;
+          all.push_back(key);
+        }
+      }
+      return all;
+    }
+    case RowStep::Kind::Union: {
+      const std::int64_t members = family.size / step.count;
+      const std::int64_t block = (family.position(rank) / members - step.index + step.count) % step.count;
+      Keys all;
+      for (std::int64_t p = block * members; p < (block + 1) * members; ++p) {
+        const Keys theirs = along(program, rest, family.member(rank, p), leaf);
+        all.insert(all.end(), theirs.begin(), theirs.end());
+      }
+      return all;
+    }
+  }
+  return {};
+}
+
+bool chose_any(const std::vector<std::int64_t>& chosen, const ExpertSet& experts) {
+  return std::any_of(chosen.begin(), chosen.end(), [&](std::int64_t e) {
+    return std::any_of(experts.begin(), experts.end(),
+                       [&](const ExpertRange& r) { return e >= r.first && e < r.last; });
+  });
+}
+
+}  // namespace
+
+std::vector<RowKey> row_keys(const Program& program, const Rows& rows, RankId rank, const TokenChoices& choices) {
+  if (rows.kind == Rows::Kind::Fixed) {
+    return along(program, rows.path, rank, [&](RankId) {
+      Keys keys;
+      for (std::int64_t i = 0; i < rows.each; ++i) keys.push_back({.ordinal = i});
+      return keys;
+    });
+  }
+  if (rows.kind == Rows::Kind::Tokens) {
+    return along(program, rows.path, rank, [&](RankId r) {
+      Keys keys;
+      const std::int64_t source = r.value() % std::ssize(choices);
+      for (std::int64_t t = 0; t < rows.each; ++t) keys.push_back({.source = source, .ordinal = t});
+      return keys;
+    });
+  }
+  Keys all;
+  const ExpertSet experts = experts_of(program, rows, rank);
+  const RoutingTable& table = program.routings[rows.routing.index()];
+  const auto source_of = [&](RankId r) { return r.value() % table.counts.sources(); };
+  if (rows.kind == Rows::Kind::Routed && rows.distinct) {
+    return along(program, rows.path, rank, [&](RankId r) {
+      const std::int64_t source = source_of(r);
+      const auto& tokens = choices[static_cast<std::size_t>(source)];
+      Keys keys;
+      for (std::size_t t = 0; t < tokens.size(); ++t) {
+        if (chose_any(tokens[t], experts)) keys.push_back({.source = source, .ordinal = static_cast<std::int64_t>(t)});
+      }
+      return keys;
+    });
+  }
+  for (const ExpertRange& range : experts) {
+    for (std::int64_t e = range.first; e < range.last; ++e) {
+      if (rows.kind == Rows::Kind::PerExpert) {
+        for (std::int64_t i = 0; i < rows.each; ++i) all.push_back({.expert = e, .ordinal = i});
+        continue;
+      }
+      const Keys keys = along(program, rows.path, rank, [&](RankId r) {
+        const std::int64_t source = source_of(r);
+        const std::int64_t count =
+            table.counts.at(RankId(static_cast<std::int32_t>(source)), ExpertId(static_cast<std::int32_t>(e)));
+        Keys own;
+        for (std::int64_t o = 0; o < count; ++o) own.push_back({.expert = e, .source = source, .ordinal = o});
+        return own;
+      });
+      all.insert(all.end(), keys.begin(), keys.end());
+    }
+  }
+  return all;
+}
+
+std::int64_t token_of(const RowKey& key, const TokenChoices& choices) {
+  const auto& tokens = choices[static_cast<std::size_t>(key.source)];
+  std::int64_t seen = 0;
+  for (std::size_t t = 0; t < tokens.size(); ++t) {
+    if (std::find(tokens[t].begin(), tokens[t].end(), key.expert) == tokens[t].end()) continue;
+    if (seen++ == key.ordinal) return static_cast<std::int64_t>(t);
+  }
+  return -1;
+}
+
+}  // namespace moeplan

@@ -1,0 +1,34 @@
+// Which rows a slice holds, one by one: what an executor needs where resolve.hpp counts.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <vector>
+
+#include "model/program/program.hpp"
+
+namespace moeplan {
+
+/// Experts that each token of each source selected, by [source][token]: as many as the routing's counts say.
+using TokenChoices = std::vector<std::vector<std::vector<std::int64_t>>>;
+
+/// A row of a buffer, the same wherever it lies. Of fixed rows: `ordinal`. Of weights: a row of an expert. Of tokens,
+/// and of distinct routed rows: the ordinal-th token of `source`; of other routed rows: the ordinal-th of its tokens
+/// that selected `expert`.
+struct RowKey {
+  std::int64_t expert = -1;  // -1: none
+  std::int64_t source = -1;  // rank, by its place in the stage; -1: none
+  std::int64_t ordinal = 0;
+  std::int64_t copy = 0;  // of RowStep::Kind::Copies: the position in the group of who made it
+  auto operator<=>(const RowKey&) const = default;
+};
+
+/// In order; routed rows by expert first. As many as row_count() says (of distinct rows, as there are). A key may occur
+/// more than once, where a path meets a source more than once.
+[[nodiscard]] std::vector<RowKey> row_keys(const Program& program, const Rows& rows, RankId rank,
+                                           const TokenChoices& choices);
+
+/// The token of a routed row that is not distinct; -1 for a padding row, which no token has.
+[[nodiscard]] std::int64_t token_of(const RowKey& key, const TokenChoices& choices);
+
+}  // namespace moeplan

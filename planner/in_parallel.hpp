@@ -1,0 +1,38 @@
+// Independent pieces of work on several threads.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace moeplan {
+
+/// Runs work(i) for all i < n on at most so many threads, the calling one among them; an exception of any is thrown
+/// here.
+inline void in_parallel(std::size_t n, int threads, const std::function<void(std::size_t)>& work) {
+  std::atomic<std::size_t> next{0};
+  std::exception_ptr failure;
+  std::mutex mutex;
+  const auto run = [&] {
+    for (std::size_t i = next++; i < n; i = next++) {
+      try {
+        work(i);
+      } catch (...) {
+        const std::lock_guard lock(mutex);
+        if (!failure) failure = std::current_exception();
+      }
+    }
+  };
+  std::vector<std::thread> others;
+  const auto wanted = std::min<std::size_t>(static_cast<std::size_t>(threads), n);
+  for (std::size_t t = 1; t < wanted; ++t) others.emplace_back(run);
+  run();
+  for (std::thread& t : others) t.join();
+  if (failure) std::rethrow_exception(failure);
+}
+
+}  // namespace moeplan

@@ -1,0 +1,59 @@
+// How an MoE layer is best run on given degrees: the full product of schedules, all-to-alls, numbers of chunks and
+// codecs, each simulated, the layer alone.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/base/sim_time.hpp"
+#include "model/specs/cluster.hpp"
+#include "model/specs/model_spec.hpp"
+#include "model/specs/workload.hpp"
+#include "planner/candidate.hpp"
+
+namespace moeplan {
+
+/// Chunks that are tried: Tutel's degrees ([Tutel] sec. 4.2).
+inline constexpr std::array<std::int64_t, 4> kPipelineDegrees{1, 2, 4, 8};
+
+/// One way to run it.
+struct MoeRun {
+  std::string schedule;
+  std::string all_to_all;
+  std::int64_t pipeline_degree = 1;
+  std::string codec = "none";
+  bool operator==(const MoeRun&) const = default;
+
+  [[nodiscard]] static MoeRun of(const Candidate& candidate);
+  /// The candidate that runs its MoE layers so.
+  [[nodiscard]] Candidate in(Candidate candidate) const;
+};
+
+/// What the user fixed; what is absent is searched.
+struct LayerSpace {
+  std::optional<std::string> schedule = {}, all_to_all = {}, codec = {};
+  std::optional<std::int64_t> pipeline_degree = {};
+};
+
+/// All ways that layer_obstacle() lets through on the degrees of `candidate`. Codecs: those that the workload allows,
+/// the same both ways or on one of them.
+[[nodiscard]] std::vector<MoeRun> layer_runs(std::int64_t hidden_size, const Workload& workload,
+                                             const Candidate& candidate, std::int64_t ranks_per_node,
+                                             const LayerSpace& space = {});
+
+struct PricedRun {
+  MoeRun run;
+  SimTime time;  // forward and, in training, backward
+};
+
+/// Each of these ways simulated, fastest first (ties: as listed). `tokens` rows on every rank, as lower_moe_layer() has
+/// it; the cluster has a GPU for every rank of the candidate's one stage.
+[[nodiscard]] std::vector<PricedRun> priced_runs(const std::vector<MoeRun>& runs, const Moe& moe,
+                                                 std::int64_t hidden_size, std::int64_t tokens,
+                                                 const Workload& workload, const Candidate& candidate,
+                                                 const Cluster& cluster, int threads);
+
+}  // namespace moeplan

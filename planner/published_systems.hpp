@@ -1,0 +1,22 @@
+// What each of the five papers' systems can do in one MoE layer, as parts of the planner's search space: to say what a
+// mix of them gains that none of them has.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "planner/layer_search.hpp"
+
+namespace moeplan {
+
+struct PublishedSystem {
+  std::string_view name;
+  std::string_view summary;  // of what it chooses among, with its source
+  bool (*offers)(const MoeRun& run);
+};
+
+/// Tutel, FasterMoE, ScheMoE, Parm, Pro-Prophet. Placements are not part of a MoeRun: without an imbalance
+/// Pro-Prophet is the expert parallelism that it builds on.
+[[nodiscard]] std::span<const PublishedSystem> published_systems();
+
+}  // namespace moeplan

@@ -4,7 +4,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <bit>
 #include <chrono>
 #include <cstdio>
 #include <memory>
@@ -54,6 +53,13 @@ const CollectiveAlgorithm& algorithm_of(const Options& o) {
     if (name != op || names.empty()) continue;
     const std::string wanted = o.algorithm.empty() ? names.front() : o.algorithm;
     if (const CollectiveAlgorithm* a = find_algorithm(c, wanted)) return *a;
+    if (c == Collective::AllToAll && find_all_to_all(wanted)) {
+      throw InputError(Diagnostic{{"--algorithm"},
+                                  "",
+                                  fmt::format("{} is for tokens that several experts get, not for a collective; one of "
+                                              "{}",
+                                              in_quotes(wanted), fmt::join(names, ", "))});
+    }
     throw InputError(
         Diagnostic{{"--algorithm"},
                    "",
@@ -197,11 +203,11 @@ void run_traffic(const Options& o, Clock::time_point start) {
   fmt::print("{}", o.json ? traffic_json(report) : traffic_page(report));
 }
 
-/// Every pair has a flow of its own, unless all ranks are equal and one of them stands for all.
+/// Every pair has a flow of its own, unless all ranks are equal and one of them stands for all; then those of rank 0.
 void refuse_too_many_pairs(const CollectiveAlgorithm& algorithm, const Cluster& cluster) {
   const std::int64_t world = cluster.world_size();
   if (algorithm.collective != Collective::AllToAll || world * world <= kMostPairs) return;
-  if (algorithm.name == "linear") {
+  if (algorithm.name != "pairwise") {  // as many operations as ranks
     const Program program = collective_program(algorithm, world, world, cluster.ranks_per_node());
     if (equal_ranks_view(program, cluster)) return;
   }
@@ -209,7 +215,8 @@ void refuse_too_many_pairs(const CollectiveAlgorithm& algorithm, const Cluster& 
       {"--world"},
       "",
       fmt::format("{} ranks are too many for an all_to_all pair by pair; the most are 2048. More are simulated for "
-                  "linear where all ranks are provably equal: a template's whole nodes in whole leaf groups",
+                  "algorithms without leaders or steps where all ranks are provably equal: a template's whole nodes in "
+                  "whole leaf groups",
                   world)});
 }
 
@@ -222,11 +229,8 @@ void run(const Options& o) {
   const Cluster cluster = cluster_of(o, o.world);
   const std::int64_t world = cluster.world_size();
   if (world < 2) throw InputError(Diagnostic{{"--cluster"}, "", fmt::format("{} has one GPU only", cluster.name)});
-  if (algorithm.for_powers_of_two && !std::has_single_bit(static_cast<std::uint64_t>(world))) {
-    throw InputError(Diagnostic{
-        {"--algorithm"},
-        "",
-        fmt::format("{} is for 2, 4, 8 ... ranks, not for {}; see --world", in_quotes(algorithm.name), world)});
+  if (const std::string reason = algorithm.obstacle(world, cluster.ranks_per_node()); !reason.empty()) {
+    throw InputError(Diagnostic{{"--algorithm"}, "", reason + "; see --world"});
   }
   const auto simulation_start = Clock::now();
   refuse_too_many_pairs(algorithm, cluster);
@@ -252,7 +256,7 @@ void add_collective_command(CLI::App& app, ExitCode&) {
   c->add_option("--op", o->op, "all_to_all, all_gather, reduce_scatter, all_reduce or broadcast");
   c->add_option(
       "--algorithm", o->algorithm,
-      "linear (default) or pairwise for all_to_all; ring (default), tree or recursive ones for the others: see "
+      "linear (default), pairwise, 2dh ... for all_to_all; ring (default), tree or recursive ones for the others: see "
       "moeplan list collectives");
   c->add_option("--world", o->world, "Ranks: the first N GPUs (default: all, or those of the traffic)");
   auto* sizes =

@@ -40,9 +40,7 @@ Listing rows_of(const std::string& what) {
   }
   if (what == "all-to-all") {
     Listing rows;
-    for (const CollectiveAlgorithm& a : collective_algorithms()) {
-      if (a.collective == Collective::AllToAll) rows.emplace_back(a.name, a.summary);
-    }
+    for (const auto& a : all_to_alls()) rows.emplace_back(a->name(), a->summary());
     return rows;
   }
   if (what == "collectives") {
@@ -52,7 +50,11 @@ Listing rows_of(const std::string& what) {
     }
     return rows;
   }
-  if (what == "codecs") return {{"none", "tokens travel as they are"}};
+  if (what == "codecs") {
+    Listing rows{{"none", "tokens travel as they are"}};
+    for (const CodecEntry& c : codecs()) rows.emplace_back(c.name, c.summary);
+    return rows;
+  }
   if (what == "placements") {
     return {{"contiguous", "the p-th expert-parallel rank holds the p-th share of the experts"}};
   }

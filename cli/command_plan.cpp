@@ -18,9 +18,9 @@ namespace moeplan {
 namespace {
 
 struct Options {
-  std::string cluster, model, workload = "default", output, trace, schedule, placement = "auto";
+  std::string cluster, model, workload = "default", output, trace, schedule, all_to_all, codec, placement = "auto";
   std::vector<std::string> overrides;
-  std::int64_t world = 0, tp = 0, cp = 0, ep = 0, esp = 0, dp = 0, pp = 0, top = 5, threads = 0;
+  std::int64_t world = 0, tp = 0, cp = 0, ep = 0, esp = 0, dp = 0, pp = 0, pipeline_degree = 0, top = 5, threads = 0;
   std::int64_t budget = SearchSpace{}.most_simulated;
   std::uint64_t seed = 0;
   bool has_seed = false, json = false, quiet = false;
@@ -36,12 +36,20 @@ SearchSpace search_space(const Options& o) {
     wrong.add({"--schedule"}, "",
               fmt::format("{} is not known{}", in_quotes(o.schedule), suggestion(o.schedule, names)));
   }
+  if (!o.all_to_all.empty() && !find_all_to_all(o.all_to_all)) {
+    wrong.add({"--all-to-all"}, "",
+              fmt::format("{} is not known{}", in_quotes(o.all_to_all), suggestion(o.all_to_all, all_to_all_names())));
+  }
+  if (!o.codec.empty() && !parse_codec_pair(o.codec)) wrong.add({"--codec"}, "", codec_pair_flaw(o.codec));
   if (o.placement != "auto" && o.placement != "contiguous") {
     wrong.add({"--placement"}, "", fmt::format("{} is not known; one of auto, contiguous", in_quotes(o.placement)));
   }
   wrong.throw_if_any();
   SearchSpace space;
   if (!o.schedule.empty()) space.schedule = o.schedule;
+  if (!o.all_to_all.empty()) space.all_to_all = o.all_to_all;
+  if (const auto pair = parse_codec_pair(o.codec)) space.codec = codec_pair_name(*pair);
+  space.pipeline_degree = given(o.pipeline_degree);
   space.tp = given(o.tp);
   space.cp = given(o.cp);
   space.pp = given(o.pp);
@@ -156,6 +164,10 @@ void add_plan_command(CLI::App& app, ExitCode& code) {
   c->add_option("-o,--output", o->output, "Write the plan file here");
   c->add_option("--trace", o->trace, "Write a Chrome trace of the best plan here");
   c->add_option("--schedule", o->schedule, "Only this schedule of the MoE layers (moeplan list schedules)");
+  c->add_option("--all-to-all", o->all_to_all, "Only this all-to-all (moeplan list all-to-all)");
+  c->add_option("--pipeline-degree", o->pipeline_degree, "Only so many chunks of a microbatch in an MoE layer")
+      ->check(CLI::Range(std::int64_t{1}, kMostChunks));
+  c->add_option("--codec", o->codec, "Only this codec (moeplan list codecs), or one there and one back: int8/none");
   c->add_option("--placement", o->placement, "Only this expert placement, or auto")->capture_default_str();
   c->add_option("--tp", o->tp, "Only this tensor-parallel size")->check(count);
   c->add_option("--cp", o->cp, "Only this context-parallel size")->check(count);

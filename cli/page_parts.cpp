@@ -33,9 +33,22 @@ std::string in_lines(const std::string& text) {
   return out + "  " + line + '\n';
 }
 
+namespace {
+
+/// How rows travel, where it is not linear, in one piece and as they are: "2dh, 2 chunks, int8/none | ".
+std::string travel_text(const Candidate& c) {
+  std::vector<std::string> parts;
+  if (c.all_to_all != "linear") parts.push_back(c.all_to_all);
+  if (c.pipeline_degree > 1) parts.push_back(fmt::format("{} chunks", c.pipeline_degree));
+  if (c.codec != "none") parts.push_back(c.codec);
+  return parts.empty() ? "" : fmt::format("{} | ", fmt::join(parts, ", "));
+}
+
+}  // namespace
+
 std::string degrees_text(const Candidate& c) {
   const Degrees& d = c.degrees;
-  std::string out;
+  std::string out = travel_text(c);
   if (d.pp > 1)
     out += fmt::format("pp {}{} | ", d.pp, c.virtual_stages > 1 ? fmt::format(" x {}", c.virtual_stages) : "");
   out += fmt::format("tp {}{} ", d.tp, c.sequence_parallel ? " with sequence parallelism" : "");

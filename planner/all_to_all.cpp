@@ -14,6 +14,12 @@ std::span<const std::unique_ptr<AllToAll>> all_to_alls() {
   return kAllToAlls;
 }
 
+std::vector<std::string> all_to_all_names() {
+  std::vector<std::string> names;
+  for (const auto& algorithm : all_to_alls()) names.emplace_back(algorithm->name());
+  return names;
+}
+
 const AllToAll* find_all_to_all(std::string_view name) {
   for (const auto& algorithm : all_to_alls()) {
     if (algorithm->name() == name) return algorithm.get();

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "planner/block_builder.hpp"
 
@@ -37,8 +38,10 @@ class AllToAll {
   virtual ~AllToAll() = default;
   [[nodiscard]] virtual std::string_view name() const = 0;
   [[nodiscard]] virtual std::string_view summary() const = 0;  // one line, with its source
-  /// Why it cannot run in such groups, or is another one there, as a short counted reason; "" if it can.
+  /// Why it cannot run in such groups, as a short counted reason; "" if it can.
   [[nodiscard]] virtual std::string obstacle(const ExchangeGroup& group) const = 0;
+  /// Why no plan has it in such groups though it runs there, as a short counted reason; "" if plans may.
+  [[nodiscard]] virtual std::string unplanned(const ExchangeGroup&) const { return ""; }
   /// Whether a row goes to a node once, for all the experts there that its token selected. Slices at the sources are
   /// then `distinct`.
   [[nodiscard]] virtual bool deduplicates() const { return false; }
@@ -48,6 +51,7 @@ class AllToAll {
 
 /// All built-in algorithms: the one visible table.
 [[nodiscard]] std::span<const std::unique_ptr<AllToAll>> all_to_alls();
+[[nodiscard]] std::vector<std::string> all_to_all_names();
 
 /// The algorithm of this name, or null.
 [[nodiscard]] const AllToAll* find_all_to_all(std::string_view name);

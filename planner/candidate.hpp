@@ -11,6 +11,8 @@ namespace moeplan {
 inline constexpr const char* kListedOrder = "listed";
 inline constexpr const char* kSearchedOrder = "searched";
 
+inline constexpr std::int64_t kMostChunks = 64;  // of a microbatch inside an MoE layer; [Tutel] goes to 8
+
 struct Candidate {
   Degrees degrees;
   std::string schedule = "baseline";  // of the MoE layers, a name of planner/schedule.hpp

@@ -4,10 +4,31 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
+#include "model/base/diagnostics.hpp"
 #include "model/base/whole_numbers.hpp"
 
 namespace moeplan {
+
+namespace {
+
+/// The names there and back of a pair's name.
+std::pair<std::string_view, std::string_view> ways(std::string_view name) {
+  const std::size_t slash = name.find('/');
+  if (slash == std::string_view::npos) return {name, name};
+  return {name.substr(0, slash), name.substr(slash + 1)};
+}
+
+/// Of "none" no format; of an unknown name nothing.
+std::optional<std::optional<WireFormat>> parse_codec(std::string_view name) {
+  if (name == "none") return std::optional<WireFormat>{};
+  const auto it = std::find_if(codecs().begin(), codecs().end(), [&](const CodecEntry& c) { return c.name == name; });
+  if (it == codecs().end()) return std::nullopt;
+  return std::optional(it->format);
+}
+
+}  // namespace
 
 std::span<const CodecEntry> codecs() {
   static constexpr std::array<CodecEntry, 3> kCodecs{{
@@ -37,17 +58,21 @@ std::vector<WirePart> wire_parts(WireFormat format, const CodecOptions& options,
 }
 
 std::optional<CodecPair> parse_codec_pair(std::string_view name) {
-  const auto one = [](std::string_view text) -> std::optional<std::optional<WireFormat>> {
-    if (text == "none") return std::optional<WireFormat>{};
-    const auto it = std::find_if(codecs().begin(), codecs().end(), [&](const CodecEntry& c) { return c.name == text; });
-    if (it == codecs().end()) return std::nullopt;
-    return std::optional(it->format);
-  };
-  const std::size_t slash = name.find('/');
-  const auto there = one(name.substr(0, slash));
-  const auto back = slash == std::string_view::npos ? there : one(name.substr(slash + 1));
-  if (!there || !back) return std::nullopt;
-  return CodecPair{*there, *back};
+  const auto [there, back] = ways(name);
+  const auto out = parse_codec(there), returning = parse_codec(back);
+  if (!out || !returning) return std::nullopt;
+  return CodecPair{*out, *returning};
+}
+
+std::string codec_pair_flaw(std::string_view name) {
+  const auto [there, back] = ways(name);
+  for (const std::string_view way : {there, back}) {
+    if (parse_codec(way)) continue;
+    std::vector<std::string> names{"none"};
+    for (const CodecEntry& c : codecs()) names.emplace_back(c.name);
+    return fmt::format("{} is not known{}", in_quotes(way), suggestion(way, names));
+  }
+  return "";
 }
 
 std::string codec_pair_name(const CodecPair& pair) {

@@ -41,6 +41,8 @@ struct CodecPair {
 
 /// "zfp" for both ways, "int8/none" for there and back; nothing where a name is unknown.
 [[nodiscard]] std::optional<CodecPair> parse_codec_pair(std::string_view name);
+/// What is wrong with the name of a pair, with the nearest name; "" if nothing is.
+[[nodiscard]] std::string codec_pair_flaw(std::string_view name);
 [[nodiscard]] std::string codec_pair_name(const CodecPair& pair);
 
 /// Why rows of these cannot be sent so, as a short counted reason; "" if they can: what is sent must be fewer bytes.

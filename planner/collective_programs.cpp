@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 
+#include "model/base/diagnostics.hpp"
 #include "model/base/reader.hpp"
 #include "model/base/whole_numbers.hpp"
+#include "planner/block_builder.hpp"
 
 namespace moeplan {
 
@@ -21,18 +24,6 @@ std::vector<CollectiveStep> at_once(std::int64_t world, std::int64_t bytes) {
            .group = everyone(world),
            .reads = kCollective == Collective::AllGather ? block : bytes,
            .writes = kCollective == Collective::ReduceScatter ? block : bytes}};
-}
-
-/// Step j exchanges with the ranks j before and behind. Step 0, to oneself, is left out.
-std::vector<CollectiveStep> pairwise(std::int64_t world, std::int64_t bytes) {
-  std::vector<CollectiveStep> steps;
-  for (std::int64_t j = 1; j < world; ++j) {
-    steps.push_back({.communication = {.collective = Collective::AllToAll, .first = j, .count = 1, .of = world},
-                     .group = everyone(world),
-                     .reads = bytes,
-                     .writes = bytes});
-  }
-  return steps;
 }
 
 /// The pairs of ranks that differ in one bit are the groups of two, that bit apart.
@@ -65,45 +56,90 @@ std::vector<CollectiveStep> halving_doubling(std::int64_t world, std::int64_t by
   return steps;
 }
 
+constexpr std::array<CollectiveAlgorithm, 9> kInSteps{{
+    {Collective::AllGather, "ring",
+     "rings through all nodes, one for each GPU of a node: every rank passes on what it got",
+     at_once<Collective::AllGather>},
+    {Collective::AllGather, "recursive_doubling",
+     "log2 ranks steps: pairs 1, 2, 4 ... apart gather what both have [Thakur, Rabenseifner, Gropp 2005]", doubling,
+     true},
+    {Collective::ReduceScatter, "ring",
+     "rings through all nodes, one for each GPU of a node: every rank adds its part to what it got",
+     at_once<Collective::ReduceScatter>},
+    {Collective::ReduceScatter, "recursive_halving",
+     "log2 ranks steps: pairs ... 4, 2, 1 apart add and part what they have [Thakur, Rabenseifner, Gropp 2005]",
+     halving, true},
+    {Collective::AllReduce, "ring",
+     "rings through all nodes, one for each GPU of a node: reduce-scatter, then all-gather",
+     at_once<Collective::AllReduce>},
+    {Collective::AllReduce, "tree",
+     "two complementary binary trees over the nodes, a chain inside each: up to add, down again [NCCL]",
+     at_once<Collective::AllReduce, Pattern::Tree>},
+    {Collective::AllReduce, "halving_doubling",
+     "recursive halving, then recursive doubling [Thakur, Rabenseifner, Gropp 2005]", halving_doubling, true},
+    {Collective::Broadcast, "ring", "a chain from rank 0", at_once<Collective::Broadcast>},
+    {Collective::Broadcast, "tree",
+     "two complementary binary trees over the nodes, a chain inside each [Sanders, Speck, Traeff 2009]",
+     at_once<Collective::Broadcast, Pattern::Tree>},
+}};
+
 /// Whether the size is cut into one part a rank.
 bool is_split(Collective collective) {
   return collective == Collective::AllToAll || collective == Collective::AllGather ||
          collective == Collective::ReduceScatter;
 }
 
+void write_all_to_all(const AllToAll& algorithm, std::int64_t size, BlockBuilder& block) {
+  Program& p = block.program();
+  const GroupId all = block.group("world", p.world_size, 1);
+  p.routings.push_back({RoutingCounts::uniform(p.world_size, p.world_size, size / p.world_size), all});
+  const RoutingId routing(0);
+  const Slice send = block.slice("send", 1, Dtype::Int8, Rows::routed(routing, Rows::Experts::All, {}));
+  const Slice receive = block.slice("receive", 1, Dtype::Int8,
+                                    Rows::routed(routing, Rows::Experts::Local, {{RowStep::Kind::Union, all}}));
+  algorithm.lower({"all_to_all", OpClass::Dispatch, all, send, receive, /*is_return=*/false}, block);
+}
+
+void write_steps(const CollectiveAlgorithm& algorithm, std::int64_t size, BlockBuilder& block) {
+  for (CollectiveStep& step : algorithm.steps(block.program().world_size, size)) {
+    step.communication.group = block.group(step.group.name, step.group.size, step.group.stride);
+    block.then({.name = std::string(name_of<Collective>(kCollectiveNames, algorithm.collective)),
+                .op_class = OpClass::Gradient,
+                .stream = Stream::Inter,
+                .work = step.communication,
+                .reads = {block.slice("send", 1, Dtype::Int8, Rows::fixed(step.reads))},
+                .writes = {block.slice("receive", 1, Dtype::Int8, Rows::fixed(step.writes))},
+                .after = {}});
+  }
+}
+
 }  // namespace
 
 std::span<const CollectiveAlgorithm> collective_algorithms() {
-  static constexpr std::array<CollectiveAlgorithm, 11> kAlgorithms{{
-      {Collective::AllToAll, "linear", "every pair at once", at_once<Collective::AllToAll>},
-      {Collective::AllToAll, "pairwise", "step j exchanges with ranks r - j and r + j, one step after the other",
-       pairwise},
-      {Collective::AllGather, "ring",
-       "rings through all nodes, one for each GPU of a node: every rank passes on what it got",
-       at_once<Collective::AllGather>},
-      {Collective::AllGather, "recursive_doubling",
-       "log2 ranks steps: pairs 1, 2, 4 ... apart gather what both have [Thakur, Rabenseifner, Gropp 2005]", doubling,
-       true},
-      {Collective::ReduceScatter, "ring",
-       "rings through all nodes, one for each GPU of a node: every rank adds its part to what it got",
-       at_once<Collective::ReduceScatter>},
-      {Collective::ReduceScatter, "recursive_halving",
-       "log2 ranks steps: pairs ... 4, 2, 1 apart add and part what they have [Thakur, Rabenseifner, Gropp 2005]",
-       halving, true},
-      {Collective::AllReduce, "ring",
-       "rings through all nodes, one for each GPU of a node: reduce-scatter, then all-gather",
-       at_once<Collective::AllReduce>},
-      {Collective::AllReduce, "tree",
-       "two complementary binary trees over the nodes, a chain inside each: up to add, down again [NCCL]",
-       at_once<Collective::AllReduce, Pattern::Tree>},
-      {Collective::AllReduce, "halving_doubling",
-       "recursive halving, then recursive doubling [Thakur, Rabenseifner, Gropp 2005]", halving_doubling, true},
-      {Collective::Broadcast, "ring", "a chain from rank 0", at_once<Collective::Broadcast>},
-      {Collective::Broadcast, "tree",
-       "two complementary binary trees over the nodes, a chain inside each [Sanders, Speck, Traeff 2009]",
-       at_once<Collective::Broadcast, Pattern::Tree>},
-  }};
+  static const std::vector<CollectiveAlgorithm> kAlgorithms = [] {
+    std::vector<CollectiveAlgorithm> all;
+    for (const auto& a : all_to_alls()) {
+      if (a->deduplicates()) continue;  // a token's row for several experts: here every row is another
+      all.push_back({.collective = Collective::AllToAll,
+                     .name = a->name(),
+                     .summary = a->summary(),
+                     .steps = nullptr,
+                     .for_powers_of_two = false,
+                     .all_to_all = a.get()});
+    }
+    all.insert(all.end(), kInSteps.begin(), kInSteps.end());
+    return all;
+  }();
   return kAlgorithms;
+}
+
+std::string CollectiveAlgorithm::obstacle(std::int64_t world, std::int64_t ranks_per_node) const {
+  if (all_to_all) {
+    const GroupFamily family = everyone(world);
+    return all_to_all->obstacle({family, members_per_node(ranks_per_node, family), 1});
+  }
+  if (!for_powers_of_two || std::has_single_bit(static_cast<std::uint64_t>(world))) return "";
+  return fmt::format("{} is for 2, 4, 8 ... ranks, not for {}", in_quotes(name), world);
 }
 
 std::vector<std::string> algorithm_names(Collective collective) {
@@ -131,23 +167,9 @@ Program collective_program(const CollectiveAlgorithm& algorithm, std::int64_t wo
   Program p;
   p.world_size = world;
   p.ranks_per_node = ranks_per_node;
-  p.buffers = {{"send", 1, Dtype::Int8}, {"receive", 1, Dtype::Int8}};
-  Block block{.name = std::string(name_of<Collective>(kCollectiveNames, algorithm.collective)), .operations = {}};
-  for (CollectiveStep& step : algorithm.steps(world, size)) {
-    const auto group = std::find(p.groups.begin(), p.groups.end(), step.group);
-    step.communication.group = GroupId(static_cast<std::size_t>(group - p.groups.begin()));
-    if (group == p.groups.end()) p.groups.push_back(std::move(step.group));
-    block.operations.push_back(
-        {.name = block.name,
-         .op_class = algorithm.collective == Collective::AllToAll ? OpClass::Dispatch : OpClass::Gradient,
-         .stream = Stream::Inter,
-         .work = step.communication,
-         .reads = {{BufferId(0), Rows::fixed(step.reads)}},
-         .writes = {{BufferId(1), Rows::fixed(step.writes)}},
-         .after = {}});
-  }
-  p.blocks.push_back(std::move(block));
-  p.stages.front().push_back({.block = BlockId(0)});
+  BlockBuilder block(p, std::string(name_of<Collective>(kCollectiveNames, algorithm.collective)));
+  algorithm.all_to_all ? write_all_to_all(*algorithm.all_to_all, size, block) : write_steps(algorithm, size, block);
+  p.stages.front().push_back({.block = block.finish()});
   return p;
 }
 

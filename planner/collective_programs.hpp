@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "model/program/program.hpp"
+#include "planner/all_to_all.hpp"
 
 namespace moeplan {
 
@@ -19,17 +20,22 @@ struct CollectiveStep {
   std::int64_t writes;  // bytes of a rank
 };
 
-/// How a collective is carried out.
+/// How a collective is carried out: an all-to-all as an MoE layer does it, any other in steps.
 struct CollectiveAlgorithm {
   Collective collective;
   std::string_view name;
   std::string_view summary;  // one line
-  /// One after the other, for a whole_message() of `bytes`.
-  std::vector<CollectiveStep> (*steps)(std::int64_t world, std::int64_t bytes);
+  /// One after the other, for a whole_message() of `bytes`. Null of an all-to-all.
+  std::vector<CollectiveStep> (*steps)(std::int64_t world, std::int64_t bytes) = nullptr;
   bool for_powers_of_two = false;  // only for so many ranks
+  const AllToAll* all_to_all = nullptr;
+
+  /// Why it cannot run over so many ranks, of which `ranks_per_node` consecutive ones share a node; "" if it can.
+  [[nodiscard]] std::string obstacle(std::int64_t world, std::int64_t ranks_per_node) const;
 };
 
-/// All built-in algorithms: the one visible table. The first of a collective is its default.
+/// All built-in algorithms: those of planner/all_to_all.hpp that need no tokens, and the one visible table of the
+/// others. The first of a collective is its default.
 [[nodiscard]] std::span<const CollectiveAlgorithm> collective_algorithms();
 
 /// Names of a collective's algorithms, the default first; empty for those that have none (send_receive).
@@ -44,7 +50,8 @@ struct CollectiveAlgorithm {
 [[nodiscard]] std::int64_t whole_message(Collective collective, std::int64_t world, std::int64_t bytes);
 
 /// One block that runs the collective once over `world` ranks, with whole_message(bytes) bytes. `ranks_per_node` shapes
-/// rings and trees (Program::ranks_per_node). The algorithm must be one for so many ranks (for_powers_of_two).
+/// rings, trees and all-to-alls (Program::ranks_per_node). obstacle() must be "". An all-to-all moves routed rows of
+/// one byte, as a dispatch to one expert a rank from which every source wants the same.
 [[nodiscard]] Program collective_program(const CollectiveAlgorithm& algorithm, std::int64_t world, std::int64_t bytes,
                                          std::int64_t ranks_per_node = 1);
 

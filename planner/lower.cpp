@@ -433,7 +433,9 @@ std::string exchange_obstacle(const Schedule& schedule, const Candidate& candida
   const GroupFamily family{"", with_shards ? d.ep * d.esp : d.ep, with_shards ? 1 : d.esp};
   const AllToAll* all_to_all = find_all_to_all(candidate.all_to_all);
   assert(all_to_all && "names of all-to-alls are checked at the edge");
-  return all_to_all->obstacle({family, members_per_node(ranks_per_node, family), with_shards ? d.esp : 1});
+  const ExchangeGroup group{family, members_per_node(ranks_per_node, family), with_shards ? d.esp : 1};
+  const std::string reason = all_to_all->obstacle(group);
+  return reason.empty() ? all_to_all->unplanned(group) : reason;
 }
 
 }  // namespace

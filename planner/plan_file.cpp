@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "planner/plan.hpp"
 #include "planner/schedule.hpp"
 
@@ -57,6 +59,21 @@ std::string only(MapReader& reader, std::string_view key, std::string_view one) 
   return value;
 }
 
+std::string one_of(MapReader& reader, std::string_view key, const std::vector<std::string>& names) {
+  const std::string value = reader.text(key);
+  if (reader.has(key) && std::find(names.begin(), names.end(), value) == names.end())
+    reader.complain(key, fmt::format("{} is not known{}", in_quotes(value), suggestion(value, names)));
+  return value;
+}
+
+/// In its shortest form.
+std::string read_codec_pair(MapReader& reader) {
+  const std::string value = reader.text("codec");
+  if (const auto pair = parse_codec_pair(value)) return codec_pair_name(*pair);
+  if (reader.has("codec")) reader.complain("codec", codec_pair_flaw(value));
+  return value;
+}
+
 Candidate read_decision(MapReader d) {
   constexpr std::int64_t kMostRanks = 1'048'576;
   Candidate c;
@@ -70,15 +87,12 @@ Candidate read_decision(MapReader d) {
   c.virtual_stages = d.integer("virtual_stages", 1, kMostRanks);
   c.sequence_parallel = d.boolean("sequence_parallel");
   c.micro_batch = d.integer("micro_batch", 1);
-  c.schedule = d.text("schedule");
   std::vector<std::string> names;
   for (const auto& s : schedules()) names.emplace_back(s->name());
-  if (d.has("schedule") && !find_schedule(c.schedule)) {
-    d.complain("schedule", fmt::format("{} is not known{}", in_quotes(c.schedule), suggestion(c.schedule, names)));
-  }
-  c.all_to_all = only(d, "all_to_all", "linear");
-  c.pipeline_degree = d.integer("pipeline_degree", 1, 1);
-  c.codec = only(d, "codec", "none");
+  c.schedule = one_of(d, "schedule", names);
+  c.all_to_all = one_of(d, "all_to_all", all_to_all_names());
+  c.pipeline_degree = d.integer("pipeline_degree", 1, kMostChunks);
+  c.codec = read_codec_pair(d);
   c.placement = only(d, "placement", "contiguous");
   c.order = d.text("order");
   if (d.has("order") && c.order != kListedOrder && c.order != kSearchedOrder) {

@@ -106,12 +106,15 @@ class Search {
         c.degrees = degrees;
         c.schedule = schedule->name();
         c.sequence_parallel = sequence_parallel;
+        c.all_to_all = space_.all_to_all.value_or(c.all_to_all);
+        c.pipeline_degree = space_.pipeline_degree.value_or(c.pipeline_degree);
+        c.codec = space_.codec.value_or(c.codec);
         if (degrees.tp > node && !space_.tp) {
           ++result_.rejected["tp spans nodes (ask for it with --tp)"];
         } else if (degrees.esp > node && !space_.esp) {
           ++result_.rejected["esp spans nodes (ask for it with --esp)"];
         } else if (!space_.schedule && schedule != schedules().front() && degrees.esp == 1 &&
-                   (degrees.tp == 1 || sequence_parallel)) {
+                   (degrees.tp == 1 || sequence_parallel) && c.pipeline_degree == 1) {
           ++result_.rejected["the same as the first schedule without tp and esp"];
         } else {
           consider(c);

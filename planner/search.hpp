@@ -31,6 +31,9 @@ namespace moeplan {
 /// What the user fixed; what is absent is searched.
 struct SearchSpace {
   std::optional<std::string> schedule = {};
+  // How rows travel: names of planner/all_to_all.hpp, planner/codec.hpp.
+  std::optional<std::string> all_to_all = {}, codec = {};
+  std::optional<std::int64_t> pipeline_degree = {};
   std::optional<std::int64_t> tp = {}, cp = {}, ep = {}, esp = {}, dp = {}, edp = {}, pp = {};
   std::int64_t most_refined = 48;    // pipelines of which other micro batches and interleaving are tried
   std::int64_t most_simulated = 64;  // candidates; the rest keep their closed form

@@ -26,7 +26,8 @@ class Pairwise : public AllToAll {
   std::string_view summary() const override {
     return "step s exchanges with the ranks s before and behind, one step after the other";
   }
-  std::string obstacle(const ExchangeGroup& group) const override {
+  std::string obstacle(const ExchangeGroup&) const override { return ""; }
+  std::string unplanned(const ExchangeGroup& group) const override {
     if (group.family.size <= 2) return "pairwise between two ranks is linear";
     return group.family.size > kMostSteps ? "pairwise is planned with up to 256 steps" : "";
   }

@@ -95,10 +95,16 @@ TEST_CASE("collective says what is wrong with its options, and exits with 2") {
          "--algorithm: \"pairwize\" is no algorithm of all_to_all; did you mean \"pairwise\"?");
   expect(base + "--op all_reduce --algorithm linear",
          "--algorithm: \"linear\" is no algorithm of all_reduce; one of ring, tree, halving_doubling");
+  expect(base + "--op all_to_all --algorithm node_dedup",
+         "--algorithm: \"node_dedup\" is for tokens that several experts get, not for a collective; one of linear, "
+         "pairwise, 1dh, 2dh, naive_local, 3dh, pipe");
+  expect(base + "--op all_to_all --algorithm 2dh --world 8",
+         "--algorithm: hierarchical all-to-alls need several nodes of several ranks; see --world");
   expect(base + "--op all_reduce --world 1", "--world: is 1; expected at least 2 ranks");
   expect(base + "--op all_to_all --world 4104",
          "--world: 4104 ranks are too many for an all_to_all pair by pair; the most are 2048. More are simulated for "
-         "linear where all ranks are provably equal: a template's whole nodes in whole leaf groups");
+         "algorithms without leaders or steps where all ranks are provably equal: a template's whole nodes in whole "
+         "leaf groups");
   expect(base + "--op all_reduce --flows f.csv", "--flows: needs --traffic");
   expect(base + "--op all_reduce --traffic f.csv", "--traffic: is for a linear all_to_all: all flows start together");
   expect(base + "--op all_reduce -C model.layers=3", "-C model.layers=3: a collective has a cluster only");
@@ -297,6 +303,16 @@ TEST_CASE("collective runs other algorithms by name") {
     const Json j = Json::parse(tree.out);
     CHECK(j["algorithm"] == "tree");
     CHECK(j["results"][0]["time_s"].get<double>() == Approx(1048576 * 14.0 / 8 / 450e9).epsilon(1e-5));
+  }
+  SECTION("2DH over very many equal ranks: no bytes less than linear, but fewer messages") {
+    const std::string on = "--cluster azure_ndv4 --world 4096 --op all_to_all --sizes 32MiB:32MiB:2 --json ";
+    const Json linear = Json::parse(collective(dir, on).out);
+    const Json two = Json::parse(collective(dir, on + "--algorithm 2dh").out);
+    CHECK(two["algorithm"] == "2dh");
+    // 4,095 messages of 2 us against 7 + 511.
+    const double saved = (4095 - 7 - 511) * 2e-6;
+    CHECK(linear["results"][0]["time_s"].get<double>() - two["results"][0]["time_s"].get<double>() < saved);
+    CHECK(linear["results"][0]["time_s"].get<double>() - two["results"][0]["time_s"].get<double>() > 0.9 * saved);
   }
   SECTION("recursive ones need a power of two") {
     const Output eight = collective(dir, cluster + "--op all_gather --world 8 --algorithm recursive_doubling");

@@ -171,6 +171,54 @@ TEST_CASE("simulate --inputs disk names what has changed since the plan") {
   CHECK(ran.err == "changed since the plan was made: workload.global_batch\n");
 }
 
+TEST_CASE("plan takes how rows travel as given, and other commands run it") {
+  const Cli cli;
+  const std::vector<std::string> two_nodes{
+      "plan", "--cluster", "azure_ndv4", "--model", "gpt2_moe", "--world", "16", "-C", "workload.codecs={int8: {}}"};
+  const Json plan = parsed(cli.run(with(two_nodes, {"--all-to-all", "2dh", "--pipeline-degree", "2", "--codec",
+                                                    "int8/none", "--json", "--top", "3", "-o", "a.yaml"})));
+  for (const Json& c : plan.at("candidates")) {
+    CHECK(c.at("all_to_all") == "2dh");
+    CHECK(c.at("pipeline_degree") == 2);
+    CHECK(c.at("codec") == "int8/none");
+  }
+  CHECK(parsed(cli.run({"simulate", "a.yaml", "--json"})).at("makespan_s") == plan.at("best").at("makespan_s"));
+  const Ran explained = cli.run({"explain", "a.yaml", "--quiet"});
+  CHECK(explained.code == 0);
+  CHECK(explained.out.find(" | 2dh, 2 chunks, int8/none | ") != std::string::npos);
+  REQUIRE(cli.run(with(two_nodes, {"-o", "b.yaml"})).code == 0);
+  const Ran compared = cli.run({"compare", "a.yaml", "b.yaml"});
+  CHECK(compared.code == 0);
+  CHECK(compared.out.find("int8/none") != std::string::npos);
+  SECTION("a codec that the workload does not allow is no plan") {
+    const Ran ran = cli.run(with(kSmall, {"--codec", "zfp"}));
+    CHECK(ran.code == 3);
+    CHECK(ran.err.find("the workload does not allow the codec") != std::string::npos);
+  }
+  SECTION("unknown names, with the nearest") {
+    const Ran ran = cli.run(with(kSmall, {"--all-to-all", "2hd", "--codec", "zfp/int9"}));
+    CHECK(ran.code == 2);
+    CHECK(ran.err ==
+          "--all-to-all: \"2hd\" is not known; did you mean \"2dh\"?\n"
+          "--codec: \"int9\" is not known; did you mean \"int8\"?\n");
+    CHECK(cli.run(with(kSmall, {"--pipeline-degree", "65"})).code == 2);
+  }
+}
+
+TEST_CASE("list names what is built in, with a line about each") {
+  const Cli cli;
+  const auto first_words = [&](const char* what) {
+    const Ran ran = cli.run({"list", what});
+    CHECK(ran.code == 0);
+    std::vector<std::string> words;
+    for (const std::string& line : lines_of(ran.out)) words.push_back(line.substr(0, line.find(' ')));
+    return words;
+  };
+  CHECK(first_words("all-to-all") ==
+        std::vector<std::string>{"linear", "pairwise", "1dh", "2dh", "naive_local", "3dh", "pipe", "node_dedup"});
+  CHECK(first_words("codecs") == std::vector<std::string>{"none", "fp16", "int8", "zfp"});
+}
+
 TEST_CASE("The exit code says how it went") {
   const Cli cli;
   SECTION("0: done") {

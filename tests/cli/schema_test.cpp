@@ -74,6 +74,7 @@ Documents of_collectives(const Cli& cli) {
     add({"--op", op, "--sizes", "1KiB:1MiB:1024"});
   }
   add({"--op", "all_reduce", "--algorithm", "tree", "--sizes", "1MiB:1MiB:2"});
+  add({"--op", "all_to_all", "--algorithm", "2dh", "--sizes", "1MiB:1MiB:2"});
   add({"--routing", "zipf:1.0", "--sizes", "1MiB:4MiB:2"});
   add({"--traffic", cli.write("t.csv", "src,dst,bytes\n0,1,1000\n1,9,500\n")});
   add({"--traffic", cli.write("f.csv", "src,dst,bytes,finish_s\n0,1,1000,1\n1,9,500,1\n")});
@@ -159,6 +160,11 @@ TEST_CASE("The JSON that is printed and the plan files that are written follow d
   SECTION("of a PCIe tree, and a capacity factor") {
     check_valid(
         cli, of_plan(cli, {"plan", "--cluster", "parm_testbed_b", "--model", "gpt2_moe", "--workload", "parm_grid"}));
+  }
+  SECTION("of rows that travel in chunks, over several levels and through codecs") {
+    check_valid(cli, of_plan(cli, {"plan", "--cluster", "parm_testbed_b", "--model", "gpt2_moe", "--workload",
+                                   "parm_grid", "--all-to-all", "2dh", "--pipeline-degree", "2", "--codec", "int8/zfp",
+                                   "-C", "workload.codecs={int8: {}, zfp: {}}"}));
   }
   SECTION("where nothing fits") { check_valid(cli, of_nothing_feasible(cli)); }
   SECTION("of collectives") { check_valid(cli, of_collectives(cli)); }

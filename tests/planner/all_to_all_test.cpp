@@ -4,7 +4,15 @@
 
 #include <catch2/catch.hpp>
 
+#include "model/costs/memory.hpp"
 #include "model/program/resolve.hpp"
+#include "planner/collective_programs.hpp"
+#include "planner/lower.hpp"
+#include "planner/search.hpp"
+#include "planner/stage_layout.hpp"
+#include "sim/simulate.hpp"
+#include "tests/model/spec_files.hpp"
+#include "tests/planner/small_cases.hpp"
 
 using namespace moeplan;
 
@@ -123,4 +131,52 @@ TEST_CASE("Node-deduplicated dispatch sends a token once to a node") {
   linear.routings = p.routings;
   CHECK(sum(flows_from(p, p.blocks.front().operations.front(), RankId(0))) <
         sum(flows_from(linear, linear.blocks.front().operations.front(), RankId(0))));
+}
+
+TEST_CASE("Pipe-A2A takes the longer of its two streams, one stream the sum") {
+  // [ScheMoE] eq. (16)-(18): max(m t1, (P - m) t2) against m t1 + (P - m) t2. On a machine whose GPUs reach their node
+  // and their NIC by links apart. A rank's own rows do not travel: m - 1 of t1.
+  const std::int64_t m = 8, ranks = 32, size = ranks << 20;
+  ClusterSpec spec = test::load_cluster(test::cluster_path("maxmin_reference"));
+  for (const double rate : {450e9, 10e9}) {
+    std::get<NvSwitch>(std::get<ClusterTemplate>(spec.machine).intra_node).bandwidth = BytesPerSecond(rate);
+    const Cluster cluster = build_cluster(spec, ranks);
+    Program pipe = collective_program(*find_algorithm(Collective::AllToAll, "pipe"), ranks, size, m);
+    const double t1 = (1 << 20) / rate, t2 = (1 << 20) / 50e9;
+    const double intra = static_cast<double>(m - 1) * t1, inter = static_cast<double>(ranks - m) * t2;
+    CHECK(simulate(pipe, cluster).makespan.seconds().value() == Approx(std::max(intra, inter)));
+    for (Operation& op : pipe.blocks.front().operations) op.stream = Stream::Inter;
+    CHECK(simulate(pipe, cluster).makespan.seconds().value() == Approx(intra + inter));
+  }
+}
+
+TEST_CASE("1DH's leaders need memory for the rows of their node, and plans without it are refused") {
+  tests::SmallCase c;
+  c.nodes = 2;
+  c.mode = "forward";
+  c.micro_batch = "1";
+  tests::Small s = tests::small(c);
+  Candidate candidate;
+  candidate.degrees = {.pp = 1, .dp = 8, .cp = 1, .tp = 1, .edp = 1, .ep = 8, .esp = 1};
+  const auto memory = [&](const char* all_to_all) {
+    candidate.all_to_all = all_to_all;
+    const Program p = lower_iteration(s.model, s.workload, candidate, s.cluster.ranks_per_node());
+    return memory_use(p, stage_parameters(s.model, s.workload.sequence_length, candidate.degrees, 1), s.workload,
+                      candidate.degrees);
+  };
+  const MemoryUse linear = memory("linear"), leaders = memory("1dh");
+  // Gathered and exchanged rows of m = 4 ranks, there and back: 128 tokens, top 2, of 256 bf16 values.
+  CHECK(leaders.working.value() - linear.working.value() == 4 * 4 * (128.0 * 2 * 256 * 2));
+  SECTION("between the two: 1dh has no plan, linear one") {
+    s.cluster.gpu.memory = Bytes((linear.total().value() + leaders.total().value()) / 2);
+    SearchSpace space{.schedule = "baseline", .tp = 1, .cp = 1, .ep = 8, .esp = 1, .pp = 1, .threads = 1};
+    space.all_to_all = "linear";
+    CHECK_FALSE(search(s.model, s.workload, s.cluster, space).ranked.empty());
+    space.all_to_all = "1dh";
+    const SearchResult refused = search(s.model, s.workload, s.cluster, space);
+    CHECK(refused.ranked.empty());
+    CHECK(refused.rejected.at("memory") == 1);
+    REQUIRE(refused.nearest_miss);
+    CHECK(refused.nearest_miss->memory.total() == leaders.total());
+  }
 }

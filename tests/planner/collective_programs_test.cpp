@@ -4,7 +4,9 @@
 #include <bit>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <tuple>
 
+#include "model/costs/communication.hpp"
 #include "model/costs/estimate.hpp"
 #include "model/program/resolve.hpp"
 #include "sim/simulate.hpp"
@@ -32,7 +34,8 @@ std::int64_t bytes_sent(const Program& p, RankId rank) {
 }  // namespace
 
 TEST_CASE("the first algorithm of each collective is its default") {
-  CHECK(algorithm_names(Collective::AllToAll) == std::vector<std::string>{"linear", "pairwise"});
+  CHECK(algorithm_names(Collective::AllToAll) ==
+        std::vector<std::string>{"linear", "pairwise", "1dh", "2dh", "naive_local", "3dh", "pipe"});
   CHECK(algorithm_names(Collective::AllGather) == std::vector<std::string>{"ring", "recursive_doubling"});
   CHECK(algorithm_names(Collective::ReduceScatter) == std::vector<std::string>{"ring", "recursive_halving"});
   CHECK(algorithm_names(Collective::AllReduce) == std::vector<std::string>{"ring", "tree", "halving_doubling"});
@@ -54,6 +57,7 @@ TEST_CASE("every collective alone takes its closed form") {
     cluster.message_overhead = Seconds(1e-7);
     for (const CollectiveAlgorithm& a : collective_algorithms()) {
       CAPTURE(nodes, std::string(a.name), static_cast<int>(a.collective));
+      if (!a.obstacle(cluster.world_size(), cluster.ranks_per_node()).empty()) continue;
       const Program p = collective_program(a, cluster.world_size(), 1 << 20, cluster.ranks_per_node());
       const double simulated = simulate(p, cluster).makespan.seconds().value();
       const double closed_form = estimate(p, cluster).closed_form.value();
@@ -188,5 +192,70 @@ TEST_CASE("a lone collective reaches the bus bandwidth of its links or of what w
     const double beta = 4e-10;
     cluster.collectives[{Collective::AllReduce, Span::IntraNode}] = {Seconds(0), SecondsPerByte(beta)};
     CHECK(bus_bandwidth(Collective::AllReduce, "ring") == Approx(14.0 / 8 / beta));
+  }
+}
+
+TEST_CASE("an algorithm says where it cannot run") {
+  CHECK(algorithm(Collective::AllGather, "recursive_doubling").obstacle(6, 2) ==
+        "\"recursive_doubling\" is for 2, 4, 8 ... ranks, not for 6");
+  CHECK(algorithm(Collective::AllGather, "recursive_doubling").obstacle(8, 2).empty());
+  CHECK(algorithm(Collective::AllToAll, "pairwise").obstacle(2, 1).empty());
+  CHECK(algorithm(Collective::AllToAll, "2dh").obstacle(8, 8) ==
+        "hierarchical all-to-alls need several nodes of several ranks");
+  CHECK(find_algorithm(Collective::AllToAll, "node_dedup") == nullptr);
+}
+
+TEST_CASE("all-to-alls of several levels deliver every rank's bytes") {
+  const std::int64_t world = 24, size = 24 * 100;
+  for (const char* name : {"1dh", "2dh", "naive_local", "3dh", "pipe"}) {
+    CAPTURE(name);
+    const Program p = collective_program(algorithm(Collective::AllToAll, name), world, size, 4);
+    const Block& block = p.blocks.front();
+    for (std::int32_t r = 0; r < world; ++r) {
+      CHECK(byte_count(p, block.operations.front().reads.front(), RankId(r)) == size);
+      CHECK(byte_count(p, block.operations.back().writes.front(), RankId(r)) == size);
+    }
+  }
+  SECTION("2dh: m S / P to each of N - 1 others between nodes, N S / P to each of m - 1 inside") {
+    const Program p = collective_program(algorithm(Collective::AllToAll, "2dh"), world, size, 4);
+    const auto& operations = p.blocks.front().operations;
+    REQUIRE(operations.size() == 4);
+    for (const auto& [index, peers, bytes] : {std::tuple(1, 3, 6 * 100), std::tuple(3, 5, 4 * 100)}) {
+      const std::vector<Flow> flows = flows_from(p, operations[static_cast<std::size_t>(index)], RankId(5));
+      CHECK(std::ssize(flows) == peers);
+      for (const Flow& f : flows) CHECK(f.bytes == bytes);
+    }
+  }
+  SECTION("2dh: its copies read and write S each, 2 x 2 S in all") {
+    const Program p = collective_program(algorithm(Collective::AllToAll, "2dh"), world, size, 4);
+    std::int64_t copied = 0;
+    for (const Operation& op : p.blocks.front().operations) {
+      if (op.computes()) copied += compute_load(p, op, RankId(7)).bytes;
+    }
+    CHECK(copied == 2 * 2 * size);
+  }
+  SECTION("2dh: m - 1 + N - 1 messages are paid for") {
+    Cluster cluster = test::toy_cluster(6, 4);
+    cluster.collective_startup = Seconds(5e-6);
+    cluster.message_overhead = Seconds(1e-6);
+    const Program p = collective_program(algorithm(Collective::AllToAll, "2dh"), world, size, 4);
+    Seconds startup;
+    for (const Operation& op : p.blocks.front().operations) {
+      if (op.communication()) startup += communication_cost(p, op, RankId(0), cluster).startup;
+    }
+    CHECK(startup.value() == Approx(2 * 5e-6 + (4 - 1 + 6 - 1) * 1e-6));
+    // Naive local aggregation leaves the pieces apart: N messages to each of m - 1, m to each of N - 1.
+    const Program naive = collective_program(algorithm(Collective::AllToAll, "naive_local"), world, size, 4);
+    startup = Seconds(0);
+    for (const Operation& op : naive.blocks.front().operations) {
+      startup += communication_cost(naive, op, RankId(0), cluster).startup;
+    }
+    CHECK(startup.value() == Approx(2 * 5e-6 + ((4 - 1) * 6 + (6 - 1) * 4) * 1e-6));
+  }
+  SECTION("1dh: the leader of a node gathers what all of it sends") {
+    const Program p = collective_program(algorithm(Collective::AllToAll, "1dh"), world, size, 4);
+    const Slice& gathered = p.blocks.front().operations.front().writes.front();
+    CHECK(byte_count(p, gathered, RankId(4)) == 4 * size);
+    CHECK(byte_count(p, gathered, RankId(5)) == 0);
   }
 }

@@ -15,19 +15,19 @@ class ChunkByChunk : public Schedule {
 
   void lower_forward(const MoeLayer& layer, BlockBuilder& block) const override {
     MoeParts parts(layer, block);
-    parts.gate("ffn.in", layer.tokens);
-    parts.encode("ffn.in", layer.tokens, sources(layer));
+    parts.gate("ffn.in", sources(layer));
+    parts.encode("ffn.in", sources(layer));
     append({.group = layer.groups.ep, .sources = sources(layer), .order = order(layer)}, layer, block);
-    parts.decode(layer.tokens, sources(layer), "moe.out");
+    parts.decode(sources(layer), "moe.out");
   }
 
   void lower_backward(const MoeLayer& layer, BlockBuilder& block) const override {
     MoeParts parts(layer, block);
-    parts.decode_backward("d.moe.out", layer.tokens, sources(layer));
+    parts.decode_backward("d.moe.out", sources(layer));
     append({.group = layer.groups.ep, .sources = sources(layer), .backward = true, .order = order(layer)}, layer,
            block);
-    parts.encode_backward("d.ffn.in", layer.tokens, sources(layer));
-    parts.gate_backward("ffn.in", layer.tokens);
+    parts.encode_backward("d.ffn.in", sources(layer));
+    parts.gate_backward("ffn.in", "d.ffn.in", sources(layer));
   }
 
  private:

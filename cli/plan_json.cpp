@@ -43,8 +43,10 @@ Json rejected(const SearchResult& result) {
 }
 
 Json search_json(const SearchResult& r) {
-  return {
-      {"enumerated", r.enumerated}, {"feasible", r.ranked.size()}, {"simulated", r.simulated}, {"pruned", r.pruned}};
+  return {{"enumerated", r.enumerated},
+          {"feasible", std::ssize(r.ranked) + r.set_aside},
+          {"simulated", r.simulated},
+          {"pruned", r.pruned}};
 }
 
 }  // namespace

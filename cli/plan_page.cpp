@@ -144,7 +144,7 @@ std::string plan_page(const PlanReport& r) {
   out += fmt::format("  order          {}\n", order_text(best));
   out += fmt::format(
       "\n  Best and runners-up ({} considered, {} feasible, {} simulated, {} ruled out by bound or price)\n\n",
-      r.result.enumerated, r.result.ranked.size(), r.result.simulated, r.result.pruned);
+      r.result.enumerated, std::ssize(r.result.ranked) + r.result.set_aside, r.result.simulated, r.result.pruned);
   out += candidate_table(r);
   if (r.predictions.size() > 1) {
     out += "\n  Why they lost:\n";

@@ -42,12 +42,14 @@ class Search {
     evaluate_all();
     if (result_.ranked.empty()) return std::move(result_);
     refine();
+    sort_by_closed_form();
+    simulate_best();
+    look_at_unequal();
     result_.least_bound = result_.ranked.front().estimate.lower_bound;
     for (const Evaluated& e : result_.ranked) {
       result_.least_bound = std::min(result_.least_bound, e.estimate.lower_bound);
     }
-    sort_by_closed_form();
-    simulate_best();
+    for (const SetAside& u : unequal_) result_.least_bound = std::min(result_.least_bound, u.bound);
     sort_by_makespan();
     search_orders();
     sort_by_makespan();
@@ -180,49 +182,104 @@ class Search {
     return out;
   }
 
+  MemoryUse memory(const Candidate& c, const Program& program) const {
+    return memory_use(program, parameters(c), workload_, c.degrees);
+  }
+
+  /// A candidate that fits and whose ranks differ: to price it takes long, to bound it does not.
+  struct SetAside {
+    Evaluated evaluated;  // without an estimate
+    Seconds bound;
+  };
+
   /// The candidate priced, or what it lacks.
   bool price(Evaluated& e) {
     return price(e, lower_iteration(model_, workload_, e.candidate, cluster_.ranks_per_node()));
   }
 
   bool price(Evaluated& e, const Program& program) {
-    e.memory = memory_use(program, parameters(e.candidate), workload_, e.candidate.degrees);
+    e.memory = memory(e.candidate, program);
     if (e.memory.total() > cluster_.memory_per_rank()) return false;
     e.estimate = estimate(program, machines_);
     return true;
   }
 
-  /// The largest micro batch that fits (of a pipeline, the smallest), priced; or what the smallest one lacks.
-  void evaluate(const Candidate& base, std::optional<Evaluated>& fits, std::optional<Evaluated>& misses) {
+  /// What becomes of a candidate of feasible_: one of these.
+  struct Outcome {
+    std::optional<Evaluated> priced, misses;
+    std::optional<SetAside> unequal;
+  };
+
+  /// The largest micro batch that fits (of a pipeline, the smallest), priced or set aside; or what the smallest one
+  /// lacks.
+  Outcome evaluate(const Candidate& base) {
+    Outcome out;
     std::vector<std::int64_t> sizes = micro_batches(base.degrees);
     if (base.degrees.pp > 1) sizes = {base.micro_batch};
     for (const std::int64_t micro_batch : sizes) {
       Evaluated e{.candidate = base, .memory = {}, .estimate = {}, .makespan = {}};
       e.candidate.micro_batch = micro_batch;
-      if (price(e)) {
-        fits = std::move(e);
-        return;
+      const Program program = lower_iteration(model_, workload_, e.candidate, cluster_.ranks_per_node());
+      e.memory = memory(e.candidate, program);
+      if (e.memory.total() > cluster_.memory_per_rank()) {
+        out.misses = std::move(e);
+      } else if (program.ranks_per_stage() >= space_.many_ranks && has_unequal_ranks(program, machines_)) {
+        const Seconds bound = bound_by_first_rank(program, machines_);
+        out.unequal = SetAside{std::move(e), bound};
+        return out;
+      } else {
+        e.estimate = estimate(program, machines_);
+        out.priced = std::move(e);
+        return out;
       }
-      misses = std::move(e);
     }
+    return out;
   }
 
   void evaluate_all() {
-    std::vector<std::optional<Evaluated>> fits(feasible_.size()), misses(feasible_.size());
+    std::vector<Outcome> outcomes(feasible_.size());
     constexpr std::size_t kBatch = 32;
     for (std::size_t from = 0; from < feasible_.size(); from += kBatch) {
       const std::size_t n = std::min(kBatch, feasible_.size() - from);
-      in_parallel(n, threads_, [&](std::size_t i) { evaluate(feasible_[from + i], fits[from + i], misses[from + i]); });
+      in_parallel(n, threads_, [&](std::size_t i) { outcomes[from + i] = evaluate(feasible_[from + i]); });
       tell(static_cast<std::int64_t>(from + n), static_cast<std::int64_t>(2 * feasible_.size()));
     }
-    for (std::size_t i = 0; i < feasible_.size(); ++i) {
-      if (fits[i]) {
-        result_.ranked.push_back(std::move(*fits[i]));
+    for (Outcome& o : outcomes) {
+      if (o.priced) {
+        result_.ranked.push_back(std::move(*o.priced));
+      } else if (o.unequal) {
+        unequal_.push_back(std::move(*o.unequal));
       } else {
-        reject_for_memory(misses[i]->candidate, misses[i]->memory);
+        reject_for_memory(o.misses->candidate, o.misses->memory);
       }
     }
     if (!result_.nearest_miss && least_states_) result_.nearest_miss = in_full(least_states_->candidate);
+    if (result_.ranked.empty()) price_unequal(unequal_.size());
+  }
+
+  /// Prices the next `n` of those set aside, in their order.
+  void price_unequal(std::size_t n) {
+    in_parallel(n, threads_, [&](std::size_t i) { (void)price(unequal_[i].evaluated); });
+    for (std::size_t i = 0; i < n; ++i) result_.ranked.push_back(std::move(unequal_[i].evaluated));
+    unequal_.erase(unequal_.begin(), unequal_.begin() + static_cast<std::ptrdiff_t>(n));
+  }
+
+  /// In rounds, least bound first, as long as a bound is below the best time.
+  void look_at_unequal() {
+    std::stable_sort(unequal_.begin(), unequal_.end(),
+                     [](const SetAside& a, const SetAside& b) { return a.bound < b.bound; });
+    std::int64_t left = space_.most_unequal;
+    while (!unequal_.empty() && left > 0) {
+      const auto below = std::find_if(unequal_.begin(), unequal_.end(),
+                                      [&](const SetAside& u) { return best_ && u.bound >= best_->seconds(); });
+      const std::size_t n =
+          std::min({kRound, static_cast<std::size_t>(below - unequal_.begin()), static_cast<std::size_t>(left)});
+      if (n == 0) break;
+      left -= static_cast<std::int64_t>(n);
+      price_unequal(n);
+      simulate_best();
+    }
+    result_.set_aside = std::ssize(unequal_);
   }
 
   /// Other micro batches and interleaved stages of the best pipelines.
@@ -272,15 +329,17 @@ class Search {
   /// With activations and working buffers, of the smallest micro batch.
   NearestMiss in_full(Candidate c) const {
     c.micro_batch = micro_batches(c.degrees).back();
-    return {c, memory_use(lower_iteration(model_, workload_, c, cluster_.ranks_per_node()), parameters(c), workload_,
-                          c.degrees)};
+    return {c, memory(c, lower_iteration(model_, workload_, c, cluster_.ranks_per_node()))};
   }
 
+  /// Those of the ranked ones that are not simulated yet, as far as bounds and budget say.
   void simulate_best() {
     std::vector<Evaluated>& ranked = result_.ranked;
-    std::vector<std::size_t> waiting(ranked.size());
-    for (std::size_t i = 0; i < waiting.size(); ++i) waiting[i] = i;
-    std::optional<SimTime> best;
+    std::vector<std::size_t> waiting;
+    const auto is_worse = [&](std::size_t i) { return best_ && ranked[i].estimate.lower_bound >= best_->seconds(); };
+    for (std::size_t i = 0; i < ranked.size(); ++i) {
+      if (!ranked[i].makespan && !is_worse(i)) waiting.push_back(i);
+    }
     while (!waiting.empty() && result_.simulated < space_.most_simulated) {
       const std::size_t n =
           std::min({kRound, waiting.size(), static_cast<std::size_t>(space_.most_simulated - result_.simulated)});
@@ -292,13 +351,13 @@ class Search {
       result_.simulated += static_cast<std::int64_t>(n);
       for (std::size_t i = 0; i < n; ++i) {
         const SimTime t = *ranked[waiting[i]].makespan;
-        if (!best || t < *best) best = t;
+        if (!best_ || t < *best_) best_ = t;
       }
       waiting.erase(waiting.begin(), waiting.begin() + static_cast<std::ptrdiff_t>(n));
-      std::erase_if(waiting, [&](std::size_t i) { return ranked[i].estimate.lower_bound >= best->seconds(); });
+      std::erase_if(waiting, is_worse);
       tell(static_cast<std::int64_t>(2 * ranked.size() - waiting.size()), static_cast<std::int64_t>(2 * ranked.size()));
     }
-    result_.pruned = static_cast<std::int64_t>(ranked.size()) - result_.simulated;
+    result_.pruned = std::ssize(ranked) + std::ssize(unequal_) - result_.simulated;
   }
 
   void sort_by_makespan() {
@@ -348,6 +407,8 @@ class Search {
   const std::function<void(std::int64_t, std::int64_t)>& progress_;
   int threads_ = 1;
   std::vector<Candidate> feasible_;
+  std::vector<SetAside> unequal_;
+  std::optional<SimTime> best_;              // simulated
   std::optional<NearestMiss> least_states_;  // of those whose weights and states alone do not fit
   SearchResult result_;
 };

@@ -3,11 +3,13 @@
 // 1. Enumerate degrees and schedules; what cannot run is counted by reason. Where the micro batch is "auto" it is the
 //    largest that fits, in a pipeline the smallest; a pipeline's stages have one part of the model each.
 // 2. Price each by its closed form and its lower bound (model/costs/estimate.hpp), and order by the closed form.
+//    On many ranks those whose ranks differ (experts that do not divide, say) are set aside with a bound by one rank.
 // 3. Of the best pipelines, price those with other micro batches and with interleaved stages too.
 // 4. Simulate in rounds of fixed size, best closed form first; after each round drop the candidates whose lower bound
 //    is not below the best simulated time. Rounds, not threads, decide what is dropped, so the result does not depend
 //    on the number of threads.
-// 5. Search the order of operations in the blocks of the fastest ones (lowered.hpp), and simulate what it finds: where
+// 5. Those set aside are priced and simulated, least bound first, as long as that bound is below the best time.
+// 6. Search the order of operations in the blocks of the fastest ones (lowered.hpp), and simulate what it finds: where
 //    that is faster than the listed order, it becomes a candidate of its own.
 #pragma once
 
@@ -37,8 +39,11 @@ struct SearchSpace {
   std::optional<std::int64_t> tp = {}, cp = {}, ep = {}, esp = {}, dp = {}, edp = {}, pp = {};
   std::int64_t most_refined = 48;    // pipelines of which other micro batches and interleaving are tried
   std::int64_t most_simulated = 64;  // candidates; the rest keep their closed form
-  std::int64_t most_ordered = 3;     // simulated candidates whose order of operations is searched
-  int threads = 0;                   // 0: one a core
+  std::int64_t many_ranks = 64;    // of a stage: from so many on candidates whose ranks differ are set aside at first.
+                                   // assumed: fewer are priced in some milliseconds
+  std::int64_t most_unequal = 32;  // of those set aside because their ranks differ, priced after all
+  std::int64_t most_ordered = 3;   // simulated candidates whose order of operations is searched
+  int threads = 0;                 // 0: one a core
 };
 
 struct Evaluated {
@@ -68,6 +73,7 @@ struct SearchResult {
   std::map<std::string, std::int64_t> rejected;  // by reason
   std::int64_t enumerated = 0;
   std::int64_t simulated = 0;
+  std::int64_t set_aside = 0;               // feasible, not priced because their bound was worse; not among `ranked`
   std::int64_t pruned = 0;                  // not simulated because their bound or their closed form was worse
   Seconds least_bound;                      // over every feasible candidate; orders of operations not searched apart
   std::optional<NearestMiss> nearest_miss;  // where memory was what ruled candidates out

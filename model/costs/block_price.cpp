@@ -54,13 +54,14 @@ struct OperationTimes {
 
 class BlockPricer::State {
  public:
-  State(const Program& program, const Cluster& cluster)
+  State(const Program& program, const Cluster& cluster, PricedRanks ranks)
       : program_(program),
         cluster_(cluster),
         routes_(cluster),
         all_(cluster.topology.links.size()),
         own_(cluster.topology.links.size()),
         view_(equal_ranks_view(program, cluster)),
+        first_alone_(!view_ && ranks == PricedRanks::First),
         prices_(program.blocks.size()) {}
 
   const BlockPrice& price(BlockId id) {
@@ -80,7 +81,7 @@ class BlockPricer::State {
   }
 
   /// Ranks to look at: rank 0 stands for all where all are equal.
-  std::size_t ranks() const { return view_ ? 1 : static_cast<std::size_t>(program_.world_size); }
+  std::size_t ranks() const { return view_ || first_alone_ ? 1 : static_cast<std::size_t>(program_.world_size); }
 
  private:
   /// Longest chains of the block on every rank, from its start: along dependencies and streams.
@@ -100,7 +101,7 @@ class BlockPricer::State {
       const auto stream = static_cast<std::size_t>(op.stream);
       OperationTimes c;
       if (op.communication()) {
-        c = view_ ? equal_ranks(op) : communication(op);
+        c = view_ ? equal_ranks(op) : first_alone_ ? first_rank(op) : communication(op);
       } else if (op.computes()) {
         for (std::size_t r = 0; r < world; ++r) {
           c.alone.push_back(compute_time(program_, op, RankId(r), cluster_.gpu).value());
@@ -150,7 +151,7 @@ class BlockPricer::State {
   /// How long an operation of the GPU's ranks takes on each where all of them begin it together: of equal parts, each
   /// has had min(own, theirs) of every other one by its end.
   void share_gpus(std::vector<double>& times) const {
-    if (cluster_.ranks_per_gpu == 1) return;
+    if (cluster_.ranks_per_gpu == 1 || first_alone_) return;
     const auto shared_by = static_cast<std::size_t>(cluster_.ranks_per_gpu);
     const std::vector<double> alone = times;
     for (std::size_t r = 0; r < times.size(); ++r) {
@@ -185,6 +186,32 @@ class BlockPricer::State {
     if (cost.rate_cap) most = std::max(most, sent / cost.rate_cap->value());
     if (runs_in_rings(*op.communication())) least_latency = latency;
     return {{cost.startup.value() + least_latency + most}, {cost.startup.value() + latency + most}};
+  }
+
+  /// Its part alone on the links: at least this.
+  OperationTimes first_rank(const Operation& op) {
+    const RankId rank(0);
+    const CommunicationCost cost = communication_cost(program_, op, rank, cluster_);
+    double sent = 0, received = 0, latency = 0, least_latency = 0;
+    bool any = false;
+    own_.clear();
+    for (const bool out : {true, false}) {
+      for (const Flow& flow : out ? flows_from(program_, op, rank) : flows_to(program_, op, rank)) {
+        const auto bytes = static_cast<double>(flow.bytes);
+        const Route& route = routes_.between(flow.from, flow.to);
+        for (const RouteLink& l : route.links) own_.add(l.link, bytes * l.share);
+        (out ? sent : received) += bytes;
+        if (!cost.add_route_latency) continue;
+        latency = std::max(latency, route.latency.value());
+        least_latency = any ? std::min(least_latency, route.latency.value()) : route.latency.value();
+        any = true;
+      }
+    }
+    if (runs_in_rings(*op.communication())) least_latency = latency;
+    double most = own_.slowest(cluster_.topology);
+    if (cost.rate_cap) most = std::max(most, std::max(sent, received) / cost.rate_cap->value());
+    const double time = cost.startup.value() + least_latency + most;
+    return {{time}, {time}};
   }
 
   OperationTimes communication(const Operation& op) {
@@ -255,12 +282,13 @@ class BlockPricer::State {
   RankRoutes routes_;
   LinkLoad all_, own_;
   const SymmetricView* view_;         // where all ranks are equal
+  bool first_alone_;                  // they are not, and only rank 0 is asked for
   std::vector<double> link_seconds_;  // of the block being priced
   std::vector<std::optional<BlockPrice>> prices_;
 };
 
-BlockPricer::BlockPricer(const Program& program, const Cluster& cluster)
-    : state_(std::make_unique<State>(program, cluster)) {}
+BlockPricer::BlockPricer(const Program& program, const Cluster& cluster, PricedRanks ranks)
+    : state_(std::make_unique<State>(program, cluster, ranks)) {}
 BlockPricer::~BlockPricer() = default;
 
 const BlockPrice& BlockPricer::price(BlockId block) { return state_->price(block); }

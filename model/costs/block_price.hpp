@@ -22,10 +22,14 @@ struct BlockPrice {
   std::vector<std::pair<std::int32_t, double>> sends_together;
 };
 
+/// Whose prices: a bound needs those of one rank only, which is quick where all have to be looked at one by one.
+enum class PricedRanks { All, First };
+
 /// Prices blocks when asked; `program` (of one stage's ranks) and `cluster` must outlive it. For one thread.
 class BlockPricer {
  public:
-  BlockPricer(const Program& program, const Cluster& cluster);
+  /// First: rank 0 alone; `together`, links and GPUs that ranks share are not looked at.
+  BlockPricer(const Program& program, const Cluster& cluster, PricedRanks ranks = PricedRanks::All);
   ~BlockPricer();
 
   [[nodiscard]] const BlockPrice& price(BlockId block);

@@ -9,6 +9,7 @@
 
 #include "model/costs/block_price.hpp"
 #include "model/program/compose_stages.hpp"
+#include "model/program/equal_ranks.hpp"
 
 namespace moeplan {
 
@@ -90,8 +91,8 @@ void finish(Estimate& e, const std::string& busiest) {
 /// Prices the segments of a pipeline, and composes them.
 class StagePricer {
  public:
-  StagePricer(const Program& program, StageMachines& machines)
-      : stages_(stage_segments(program)), count_(std::ssize(program.stages)), machines_(machines) {}
+  StagePricer(const Program& program, StageMachines& machines, PricedRanks ranks)
+      : stages_(stage_segments(program)), count_(std::ssize(program.stages)), machines_(machines), ranks_(ranks) {}
 
   Estimate run(const Program& program) {
     Estimate e{};
@@ -101,8 +102,8 @@ class StagePricer {
     times_together_.resize(program.stages.size());
     for (std::size_t s = 0; s < program.stages.size(); ++s) {
       if (s == 0 || !alike) {
-        pricers_.push_back(
-            std::make_unique<BlockPricer>(stages_.local, machines_.of(count_, static_cast<std::int64_t>(s)).cluster));
+        pricers_.push_back(std::make_unique<BlockPricer>(
+            stages_.local, machines_.of(count_, static_cast<std::int64_t>(s)).cluster, ranks_));
       }
       BlockPricer& pricer = *pricers_.back();
       const Totals t = totals(program.stages[s], program.blocks.size(), pricer);
@@ -177,20 +178,15 @@ class StagePricer {
   StageSegments stages_;
   std::int64_t count_;
   StageMachines& machines_;
+  PricedRanks ranks_;
   std::vector<std::unique_ptr<BlockPricer>> pricers_;
   std::vector<std::vector<SegmentTimes>> times_alone_, times_together_;
   std::size_t rank_ = 0;
   double most_path_ = 0;
 };
 
-}  // namespace
-
-Estimate estimate(const Program& program, const Cluster& cluster) {
-  if (program.stages.size() > 1) {
-    StageMachines machines(cluster);
-    return estimate(program, machines);
-  }
-  BlockPricer pricer(program, cluster);
+Estimate estimate_of_one_stage(const Program& program, const Cluster& cluster, PricedRanks ranks) {
+  BlockPricer pricer(program, cluster, ranks);
   const Totals t = totals(program.stages.front(), program.blocks.size(), pricer);
   Estimate e{};
   std::string busiest;
@@ -201,9 +197,31 @@ Estimate estimate(const Program& program, const Cluster& cluster) {
   return e;
 }
 
+Estimate estimate_of(const Program& program, StageMachines& machines, PricedRanks ranks) {
+  if (program.stages.size() == 1) return estimate_of_one_stage(program, machines.cluster(), ranks);
+  return StagePricer(program, machines, ranks).run(program);
+}
+
+}  // namespace
+
+Estimate estimate(const Program& program, const Cluster& cluster) {
+  StageMachines machines(cluster);
+  return estimate(program, machines);
+}
+
 Estimate estimate(const Program& program, StageMachines& machines) {
-  if (program.stages.size() == 1) return estimate(program, machines.cluster());
-  return StagePricer(program, machines).run(program);
+  return estimate_of(program, machines, PricedRanks::All);
+}
+
+Seconds bound_by_first_rank(const Program& program, StageMachines& machines) {
+  return estimate_of(program, machines, PricedRanks::First).lower_bound;
+}
+
+bool has_unequal_ranks(const Program& program, StageMachines& machines) {
+  const auto stages = std::ssize(program.stages);
+  if (stages == 1) return program.world_size > 1 && equal_ranks_view(program, machines.cluster()) == nullptr;
+  return program.ranks_per_stage() > 1 &&
+         equal_ranks_view(stage_program(program), machines.of(stages, 0).cluster) == nullptr;
 }
 
 }  // namespace moeplan

@@ -33,4 +33,11 @@ struct Estimate {
 /// The same; `machines` are kept for the next question about this cluster.
 [[nodiscard]] Estimate estimate(const Program& program, StageMachines& machines);
 
+/// A lower bound on the makespan that is quick where ranks differ: the longest chain of rank 0 of each stage, every
+/// operation alone on an idle machine, or its busiest stream. Never more than estimate()'s, up to rounding.
+[[nodiscard]] Seconds bound_by_first_rank(const Program& program, StageMachines& machines);
+
+/// Whether estimate() has to look at every rank: they cannot be shown to be equal.
+[[nodiscard]] bool has_unequal_ranks(const Program& program, StageMachines& machines);
+
 }  // namespace moeplan

@@ -9,36 +9,40 @@ namespace moeplan {
 
 namespace {
 
-/// Rows for one expert along a path where every count is the same; nothing where a share does not divide, or where one
-/// rank has them for others. (Of distinct rows too few, but as many on every rank if it is any.)
-std::optional<std::int64_t> even_rows(const Program& program, const Rows& rows) {
-  std::int64_t n = program.routings[rows.routing.index()].counts.at(RankId(0), ExpertId(0));
-  for (auto step = rows.path.rbegin(); step != rows.path.rend(); ++step) {
+/// Whether all holders get the same from all sources, expert by expert of their shares.
+bool even_holders(const Program& program, const RoutingTable& table) {
+  const std::int64_t experts = table.counts.experts(), holders = program.group(table.holders).size;
+  if (!table.counts.same_for_all_sources() || experts % holders != 0) return false;
+  if (table.counts.is_uniform()) return true;
+  for (std::int64_t e = experts / holders; e < experts; ++e) {
+    const std::int64_t before = e - experts / holders;
+    if (table.counts.at(RankId(0), ExpertId(static_cast<std::int32_t>(e))) !=
+        table.counts.at(RankId(0), ExpertId(static_cast<std::int32_t>(before)))) {
+      return false;
+    }
+  }
+  return true;
+}
+
+/// Whether `n` rows for one expert are cut into whole shares all along a path, and no rank has them for others. (Of
+/// distinct rows there are fewer, but as many on every rank if this is so.)
+bool divides(const Program& program, const std::vector<RowStep>& path, std::int64_t n) {
+  for (auto step = path.rbegin(); step != path.rend(); ++step) {
     const std::int64_t size = program.group(step->group).size;
     switch (step->kind) {
       case RowStep::Kind::Union: n *= size / step->count; break;
       case RowStep::Kind::Copies: n *= size; break;
       case RowStep::Kind::Share:
-        if (n % size != 0) return std::nullopt;
+        if (n % size != 0) return false;
         n /= size;
         break;
       case RowStep::Kind::Leader:
-        if (size > 1) return std::nullopt;
+        if (size > 1) return false;
         break;
       case RowStep::Kind::Chunk: n = chunk_rows(n, *step); break;
     }
   }
-  return n;
-}
-
-bool even_slice(const Program& program, const Slice& slice) {
-  if (slice.rows.kind == Rows::Kind::Tokens) {  // every source has as many
-    return std::none_of(slice.rows.path.begin(), slice.rows.path.end(), [&](const RowStep& s) {
-      const bool by_position = s.kind == RowStep::Kind::Share || s.kind == RowStep::Kind::Leader;
-      return by_position && program.group(s.group).size > 1;
-    });
-  }
-  return slice.rows.kind != Rows::Kind::Routed || even_rows(program, slice.rows);
+  return true;
 }
 
 /// Notes what the communication needs; false where ranks differ by their position.
@@ -73,23 +77,40 @@ bool note(const Program& program, const Operation& operation, SymmetryQuery& que
 
 }  // namespace
 
+bool even_rows(const Program& program, const Rows& rows) {
+  if (rows.kind == Rows::Kind::Fixed) return true;
+  if (rows.kind == Rows::Kind::Tokens) {  // every source has as many
+    return std::none_of(rows.path.begin(), rows.path.end(), [&](const RowStep& s) {
+      const bool by_position = s.kind == RowStep::Kind::Share || s.kind == RowStep::Kind::Leader;
+      return by_position && program.group(s.group).size > 1;
+    });
+  }
+  const RoutingTable& table = program.routings[rows.routing.index()];
+  if (!even_holders(program, table)) return false;
+  if (rows.kind == Rows::Kind::PerExpert) return true;
+  const std::int64_t each = table.counts.is_uniform() ? 1 : table.counts.experts() / program.group(table.holders).size;
+  for (std::int64_t e = 0; e < each; ++e) {
+    if (!divides(program, rows.path, table.counts.at(RankId(0), ExpertId(static_cast<std::int32_t>(e))))) return false;
+  }
+  return true;
+}
+
 std::optional<SymmetryQuery> symmetry_query(const Program& program) {
   if (program.stages.size() > 1) return std::nullopt;
   SymmetryQuery query;
   for (const RoutingTable& table : program.routings) {
-    if (!table.counts.is_uniform()) return std::nullopt;
+    if (!even_holders(program, table)) return std::nullopt;
     const GroupFamily& holders = program.group(table.holders);
-    if (table.counts.experts() % holders.size != 0) return std::nullopt;
     query.boundaries.push_back(holders.stride);
     query.boundaries.push_back(holders.stride * holders.size);
   }
   for (const Block& block : program.blocks) {
     for (const Operation& op : block.operations) {
       for (const Slice& s : op.reads) {
-        if (!even_slice(program, s)) return std::nullopt;
+        if (!even_rows(program, s.rows)) return std::nullopt;
       }
       for (const Slice& s : op.writes) {
-        if (!even_slice(program, s)) return std::nullopt;
+        if (!even_rows(program, s.rows)) return std::nullopt;
       }
       const auto* send = std::get_if<Send>(&op.work);
       if (send && program.group(send->group).size > 1) return std::nullopt;

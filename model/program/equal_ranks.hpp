@@ -9,9 +9,13 @@
 
 namespace moeplan {
 
+/// Whether a slice of these rows has as many of them on every rank, expert by expert of its share. Sufficient, not
+/// necessary: equal counts from all sources, to all holders the same, and whole parts wherever rows are split.
+[[nodiscard]] bool even_rows(const Program& program, const Rows& rows);
+
 /// What a machine must look like (symmetric_view) for all ranks of the Program to be equal; nothing where their data
-/// differs already: counts that are not uniform, experts or rows that do not divide, a broadcast's root, a tree.
-/// Sufficient, not necessary.
+/// differs already: counts that differ between sources or holders, experts or rows that do not divide, a broadcast's
+/// root, a tree. Sufficient, not necessary.
 [[nodiscard]] std::optional<SymmetryQuery> symmetry_query(const Program& program);
 
 /// The machine as rank 0 sees it, where all of its ranks run the Program and are provably equal; else null. The view

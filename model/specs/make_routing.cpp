@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "model/base/random.hpp"
+#include "model/base/whole_numbers.hpp"
 #include "model/specs/routing.hpp"
 
 namespace moeplan {
@@ -154,6 +155,15 @@ std::vector<std::int64_t> tokens_by_source(const RoutingScenario& s, std::size_t
   return result;
 }
 
+/// As even as whole numbers allow, what remains spread evenly too: contiguous shares of the experts, where they are
+/// whole periods of the pattern, have equal loads.
+std::vector<std::int64_t> spread_evenly(std::int64_t selections, std::int64_t experts) {
+  std::vector<std::int64_t> counts;
+  counts.reserve(static_cast<std::size_t>(experts));
+  for (std::int64_t e = 0; e < experts; ++e) counts.push_back(part(selections, e, experts));
+  return counts;
+}
+
 /// As even as whole numbers allow for every source, and over all sources: each begins where the one before ended.
 RoutingCounts balanced(std::int64_t sources, std::int64_t experts, std::int64_t selections) {
   const std::int64_t each = selections / experts, rest = selections % experts;
@@ -176,6 +186,9 @@ RoutingCounts make_routing(const RoutingScenario& scenario, std::int64_t sources
   assert(sources > 0 && tokens >= 0 && top_k > 0 && top_k <= experts && experts_per_rank > 0 &&
          "a token selects top_k different experts");
   if (scenario.shape == RoutingShape::Balanced) return balanced(sources, experts, tokens * top_k);
+  if (scenario.shape == RoutingShape::Uniform && !scenario.sampled) {
+    return RoutingCounts::by_expert(sources, spread_evenly(tokens * top_k, experts));
+  }
   const Shares shares =
       shares_of(popularities(scenario, static_cast<std::size_t>(experts), static_cast<std::size_t>(top_k),
                              static_cast<std::size_t>(experts_per_rank)));

@@ -74,13 +74,13 @@ class RoutingCounts {
 };
 
 /// The scenario's counts where each of `sources` ranks has `tokens` tokens that select `top_k` <= `experts` experts
-/// each. Expected values are made whole by largest remainder (ties: lowest expert), the same for every source;
-/// `balanced` deals the remainders out in turn over the sources. Sampled: every selection drawn on its own, every
-/// source from a stream of its own. A token selects an expert at most once: a count never exceeds the source's tokens;
-/// what does not fit goes to the most popular expert with room. `ragged`: random pairs of sources, of which one has as
-/// many more tokens as the other has fewer. At least one expert or rank is hot, at least one (as long as top_k others
-/// remain) without load. `experts_per_rank` places hot_rank's experts. Raises nothing; deterministic, up to the last
-/// bit of pow and exp.
+/// each. Expected values are made whole by largest remainder (ties: lowest expert; `uniform`: every so many experts, so
+/// that the holders' loads are as even), the same for every source; `balanced` deals the remainders out in turn over
+/// the sources. Sampled: every selection drawn on its own, every source from a stream of its own. A token selects an
+/// expert at most once: a count never exceeds the source's tokens; what does not fit goes to the most popular expert
+/// with room. `ragged`: random pairs of sources, of which one has as many more tokens as the other has fewer. At least
+/// one expert or rank is hot, at least one (as long as top_k others remain) without load. `experts_per_rank` places
+/// hot_rank's experts. Raises nothing; deterministic, up to the last bit of pow and exp.
 [[nodiscard]] RoutingCounts make_routing(const RoutingScenario& scenario, std::int64_t sources, std::int64_t experts,
                                          std::int64_t tokens, std::int64_t top_k, std::int64_t experts_per_rank);
 

@@ -70,9 +70,11 @@ TEST_CASE("Routing counts are kept as compactly as they allow") {
 }
 
 TEST_CASE("Expected counts follow the shape") {
-  SECTION("uniform: tokens top_k / experts, the first experts taking what remains") {
+  SECTION("uniform: tokens top_k / experts, what remains at even distances, because holders' loads are then as even") {
     CHECK(make_routing({.shape = RoutingShape::Uniform}, 8, 4, 100, 2, 1) == RoutingCounts::uniform(8, 4, 100 * 2 / 4));
-    CHECK(make_routing({.shape = RoutingShape::Uniform}, 8, 3, 10, 1, 1) == RoutingCounts::by_expert(8, {4, 3, 3}));
+    CHECK(make_routing({.shape = RoutingShape::Uniform}, 8, 3, 10, 1, 1) == RoutingCounts::by_expert(8, {3, 3, 4}));
+    CHECK(make_routing({.shape = RoutingShape::Uniform}, 8, 6, 5, 2, 1) ==
+          RoutingCounts::by_expert(8, {1, 2, 2, 1, 2, 2}));
   }
   SECTION("balanced: remainders spread, because they rotate over the sources") {
     const RoutingCounts counts = make_routing({.shape = RoutingShape::Balanced}, 3, 3, 10, 1, 1);

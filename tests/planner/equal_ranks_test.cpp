@@ -97,6 +97,34 @@ TEST_CASE("One rank simulated for all gives what all ranks simulated give") {
   CHECK(equal > cases / 4);
 }
 
+TEST_CASE("Experts with unequal loads have equal holders where the loads repeat from holder to holder") {
+  // 512 x 4 selections on 12 experts: 171, 171, 170 and so on, three experts a period.
+  Workload w = workload();
+  w.capacity_factor.reset();
+  ModelSpec m = model();
+  Moe& moe = std::get<Moe>(m.layers.front().pattern.front().ffn);
+  moe.num_experts = 12;
+  moe.top_k = 4;
+  const Cluster cluster = test::built_cluster("hgx_h200", 16);
+  Candidate c;
+  SECTION("one rank stands for all, because each has the same sum") {
+    for (const std::int64_t ep : {1, 2, 4}) {
+      c.degrees = {1, 16, 1, 1, 16 / ep, ep, 1};
+      const Program program = lower_iteration(m, w, c, cluster.ranks_per_node());
+      REQUIRE_FALSE(program.routings.front().counts.is_uniform());
+      REQUIRE(equal_ranks_view(program, cluster) != nullptr);
+      const Timeline one = simulate(program, cluster, {.keep_spans = true});
+      const Timeline all = simulate(program, cluster, {.keep_spans = true, .use_symmetry = false});
+      CHECK(one.makespan.seconds().value() == Approx(all.makespan.seconds().value()).epsilon(1e-6));
+      CHECK(link_difference(one, all) < 1e-9);
+    }
+  }
+  SECTION("no rank does where a holder has part of a period") {
+    c.degrees = {1, 16, 1, 1, 2, 8, 1};
+    CHECK(equal_ranks_view(lower_iteration(m, w, c, cluster.ranks_per_node()), cluster) == nullptr);
+  }
+}
+
 TEST_CASE("Ranks are told apart where something differs") {
   const Workload uniform = workload();
   Candidate c;

@@ -24,6 +24,9 @@ TEST_CASE("No plan of a thousand random ones is faster than its lower bound") {
     ++feasible;
     const Program program = lower_iteration(s.model, s.workload, candidate, s.cluster.ranks_per_node());
     const Estimate bound = estimate(program, s.cluster);
+    StageMachines machines(s.cluster);
+    if (bound_by_first_rank(program, machines).value() > bound.lower_bound.value() * (1 + 1e-9))
+      FAIL_CHECK("one rank's bound is above that of all:\n" << dump(c, candidate));
     const auto network = feasible % 2 == 0 ? make_plain_network : make_fast_network;
     const SimTime makespan = simulate(program, s.cluster, {.keep_spans = false, .network = network}).makespan;
     if (makespan.seconds().value() < bound.lower_bound.value() * (1 - 1e-9)) {

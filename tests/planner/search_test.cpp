@@ -143,6 +143,29 @@ TEST_CASE("Pruning and the limits of a search do not cost the best plan of a sma
   CHECK(*usual.ranked.front().makespan == *all.ranked.front().makespan);
 }
 
+TEST_CASE("Setting candidates aside whose ranks differ does not cost the best plan of a small case") {
+  SmallCase c;
+  SECTION("experts that do not divide") { c.experts = 6; }
+  SECTION("experts that do not divide, in large layers") {
+    c.experts = 6;
+    c.expert_hidden = 2048;
+    c.sequence = 1024;
+  }
+  SECTION("nothing but such candidates") { c.routing = "{shape: zipf, sampled: true, seed: 3}"; }
+  const Small s = small(c);
+  const SearchResult priced = search_of(s, {.many_ranks = 1'000'000});
+  const SearchResult r = search_of(s, {.many_ranks = 2, .most_unequal = 1'000'000});
+  REQUIRE(r.ranked.front().makespan);
+  CHECK(*r.ranked.front().makespan == *priced.ranked.front().makespan);
+  CHECK(priced.set_aside == 0);
+  CHECK(r.least_bound <= priced.least_bound * (1 + 1e-9));
+  CHECK(rejections(r) + std::ssize(r.ranked) + r.set_aside == r.enumerated);
+  CHECK(r.simulated + r.pruned == std::ssize(r.ranked) + r.set_aside);
+  SECTION("whatever the number of threads") {
+    check_same(r, search_of(s, {.many_ranks = 2, .most_unequal = 1'000'000, .threads = 7}));
+  }
+}
+
 TEST_CASE("Every candidate of a search is accounted for") {
   SmallCase c;
   c.experts = 3;  // ep 4 exceeds them

@@ -56,7 +56,8 @@ Json decision_json(const Candidate& c) {
 Json memory_json(const MemoryUse& m) {
   return {{"total", m.total().value()},           {"weights", m.weights.value()},
           {"gradients", m.gradients.value()},     {"optimizer", m.optimizer.value()},
-          {"activations", m.activations.value()}, {"working", m.working.value()}};
+          {"activations", m.activations.value()}, {"working", m.working.value()},
+          {"runtime", m.runtime.value()}};
 }
 
 Json class_times_json(const RankTime& t) {

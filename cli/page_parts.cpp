@@ -58,9 +58,10 @@ std::string degrees_text(const Candidate& c) {
 }
 
 std::string memory_text(const MemoryUse& m, const Cluster& cluster) {
-  return fmt::format("{} GiB of {}: weights {}, gradients {}, optimizer {}, activations {}, working buffers {}",
-                     gib(m.total()), gib(cluster.memory_per_rank()), gib(m.weights), gib(m.gradients), gib(m.optimizer),
-                     gib(m.activations), gib(m.working));
+  return fmt::format(
+      "{} GiB of {}: weights {}, gradients {}, optimizer {}, activations {}, working buffers {}, runtime {}",
+      gib(m.total()), gib(cluster.memory_per_rank()), gib(m.weights), gib(m.gradients), gib(m.optimizer),
+      gib(m.activations), gib(m.working), gib(m.runtime));
 }
 
 std::string page_header(const Inputs& inputs, const Cluster& cluster) {

@@ -92,11 +92,9 @@ PlanDifference plan_difference(const Plan& a, const Prediction& of_a, const Plan
   });
   out.waiting = {of_a.slowest.idle, of_b.slowest.idle};
   const MemoryUse &m = of_a.memory, &n = of_b.memory;
-  out.memory = {{"weights", {m.weights, n.weights}},
-                {"gradients", {m.gradients, n.gradients}},
-                {"optimizer", {m.optimizer, n.optimizer}},
-                {"activations", {m.activations, n.activations}},
-                {"working", {m.working, n.working}}};
+  out.memory = {{"weights", {m.weights, n.weights}},       {"gradients", {m.gradients, n.gradients}},
+                {"optimizer", {m.optimizer, n.optimizer}}, {"activations", {m.activations, n.activations}},
+                {"working", {m.working, n.working}},       {"runtime", {m.runtime, n.runtime}}};
   const auto first = decisions(a), second = decisions(b);
   for (std::size_t i = 0; i < first.size(); ++i) {
     if (first[i].second == second[i].second) continue;

@@ -29,7 +29,7 @@ struct ClassDifference {
 struct PlanDifference {
   std::vector<ClassDifference> classes;                         // those that either has, the largest change first
   Compared<Seconds> waiting;                                    // idle on the slowest rank
-  std::vector<std::pair<std::string, Compared<Bytes>>> memory;  // "weights" ... "working"
+  std::vector<std::pair<std::string, Compared<Bytes>>> memory;  // "weights" ... "runtime"
   std::vector<std::pair<std::string, Compared<std::string>>> decisions;  // "tp": "1", "2"; those that differ
   std::vector<std::string> inputs;  // "cluster.gpu.memory"; those that differ, at most `most`
 };

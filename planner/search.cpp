@@ -183,7 +183,7 @@ class Search {
   }
 
   MemoryUse memory(const Candidate& c, const Program& program) const {
-    return memory_use(program, parameters(c), workload_, c.degrees);
+    return memory_use(program, parameters(c), workload_, c.degrees, cluster_.gpu.runtime_memory);
   }
 
   /// A candidate that fits and whose ranks differ: to price it takes long, to bound it does not.

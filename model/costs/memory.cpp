@@ -166,6 +166,18 @@ class StageMemory {
   BlockMemory most_;
 };
 
+/// Families of groups of several ranks that exchange anything.
+std::int64_t communicators(const Program& program) {
+  std::set<GroupId> used;
+  for (const Block& block : program.blocks) {
+    for (const Operation& op : block.operations) {
+      if (op.communication()) used.insert(op.communication()->group);
+      if (const auto* send = std::get_if<Send>(&op.work)) used.insert(send->group);
+    }
+  }
+  return std::count_if(used.begin(), used.end(), [&](GroupId g) { return program.group(g).size > 1; });
+}
+
 double experts(const ModelSpec& model, const LayerSpec& layer) {
   const Moe* moe = std::get_if<Moe>(&layer.ffn);
   return moe ? static_cast<double>(ffn_parameters(moe->expert, model.hidden_size)) : 0;
@@ -228,8 +240,9 @@ MemoryUse state_memory(const StageParameters& stage, const Workload& workload, c
 }
 
 MemoryUse memory_use(const Program& program, const std::vector<StageParameters>& stages, const Workload& workload,
-                     const Degrees& degrees) {
+                     const Degrees& degrees, const RuntimeMemory& runtime) {
   MemoryUse most{};
+  const Bytes fixed = runtime.context + static_cast<double>(communicators(program)) * runtime.communicator;
   for (const RankId rank : ranks_that_differ(program)) {
     StageMemory memory(program, rank);
     for (std::size_t s = 0; s < stages.size(); ++s) {
@@ -237,6 +250,7 @@ MemoryUse memory_use(const Program& program, const std::vector<StageParameters>&
       const BlockMemory blocks = memory.of(program.stages[s]);
       use.activations = Bytes(blocks.kept);
       use.working = Bytes(blocks.working);
+      use.runtime = fixed + runtime.fragmentation * (use.activations + use.working);
       use.stage = s;
       if (use.total() > most.total()) most = use;
     }

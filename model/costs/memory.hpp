@@ -35,9 +35,10 @@ struct MemoryUse {
   Bytes optimizer;        // ZeRO stages 1 to 3: shared out over the replicas
   Bytes activations;      // kept from forward to backward, of all microbatches in between
   Bytes working;          // every other buffer of the largest block, dispatch buffers included: an upper estimate
+  Bytes runtime;          // reserve besides all tensors: GpuSpec::runtime_memory
   std::size_t stage = 0;  // pipeline stage
 
-  [[nodiscard]] Bytes total() const { return weights + gradients + optimizer + activations + working; }
+  [[nodiscard]] Bytes total() const { return weights + gradients + optimizer + activations + working + runtime; }
 };
 
 /// What a pipeline stage holds, and its largest single layer.
@@ -50,8 +51,9 @@ struct StageParameters {
 [[nodiscard]] MemoryUse state_memory(const StageParameters& stage, const Workload& workload, const Degrees& degrees);
 
 /// Of the rank that needs most, by stage. Activations follow from the Program: what forward blocks write and their
-/// backward blocks read before writing, at the moment at which most of it is kept.
+/// backward blocks read before writing, at the moment at which most of it is kept. Every family of groups of several
+/// ranks that operations communicate over is a communicator of a rank.
 [[nodiscard]] MemoryUse memory_use(const Program& program, const std::vector<StageParameters>& stages,
-                                   const Workload& workload, const Degrees& degrees);
+                                   const Workload& workload, const Degrees& degrees, const RuntimeMemory& runtime = {});
 
 }  // namespace moeplan

@@ -62,6 +62,14 @@ std::map<WireFormat, BytesPerSecond> read_codecs(MapReader& gpu) {
   return out;
 }
 
+RuntimeMemory read_runtime_memory(MapReader memory) {
+  const RuntimeMemory out{.context = memory.quantity<Bytes>("context", Sign::NonNegative),
+                          .communicator = memory.quantity<Bytes>("communicator", Sign::NonNegative),
+                          .fragmentation = memory.number("fragmentation", 0, 1)};
+  memory.finish();
+  return out;
+}
+
 }  // namespace
 
 GpuSpec read_gpu(MapReader gpu) {
@@ -79,6 +87,7 @@ GpuSpec read_gpu(MapReader gpu) {
                .tile_rows = gpu.integer("tile_rows", 1, 65536),
                .tile_columns = gpu.integer("tile_columns", 1, 65536),
                .slowdown_beside_communication = gpu.number("slowdown_beside_communication", 1, kMostSlowdown)};
+  if (gpu.find("runtime_memory")) spec.runtime_memory = read_runtime_memory(gpu.map("runtime_memory"));
   read_grouped_gemm(gpu, spec);
   spec.codec_throughput = read_codecs(gpu);
   if (has_peak && spec.peak.empty()) gpu.complain("peak", "names no number format; expected e.g. {bf16: 989 TFLOP/s}");

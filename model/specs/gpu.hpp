@@ -19,6 +19,14 @@ struct EfficiencyPoint {
   bool operator==(const EfficiencyPoint&) const = default;
 };
 
+/// What a job holds in a GPU's memory besides its tensors.
+struct RuntimeMemory {
+  Bytes context = Bytes(0);       // the driver's context, libraries' code and workspaces
+  Bytes communicator = Bytes(0);  // buffers of one communicator, of more than one rank
+  double fragmentation = 0;       // what the allocator cannot use, as a share of what comes and goes
+  bool operator==(const RuntimeMemory&) const = default;
+};
+
 struct GpuSpec {
   std::string name;
   std::map<Dtype, FlopsPerSecond> peak;  // dense, by the format that is multiplied
@@ -32,6 +40,7 @@ struct GpuSpec {
   std::int64_t tile_rows;     // rows of the output tile of a grouped GEMM: an expert's rows are padded to this
   std::int64_t tile_columns;  // columns of that tile
   double slowdown_beside_communication;  // factor >= 1 on compute while communication kernels run
+  RuntimeMemory runtime_memory = {};     // nothing where a file does not say
 
   // Grouped GEMMs (those of the experts), where they were measured apart from single ones. What is absent is as for
   // single GEMMs: gemm_efficiency, the whole hbm_bandwidth, launch_overhead.

@@ -156,3 +156,16 @@ TEST_CASE("every GPU of configs/gpus loads under the name of its file") {
     CHECK((gpu.peak.contains(Dtype::Fp16) || gpu.peak.contains(Dtype::Bf16)));
   }
 }
+
+TEST_CASE("A GPU says what a job holds in its memory besides tensors") {
+  const std::string kRuntime = "runtime_memory: {context: 1 GB, communicator: 0, fragmentation: 0.05}\n";
+  SECTION("nothing where the file does not say") {
+    CHECK(gpu_from(parse_yaml(kText, "g.yaml")).runtime_memory == RuntimeMemory{});
+  }
+  SECTION("otherwise all three numbers") {
+    CHECK(gpu_from(parse_yaml(kText + kRuntime, "g.yaml")).runtime_memory ==
+          RuntimeMemory{.context = Bytes(1e9), .communicator = Bytes(0), .fragmentation = 0.05});
+    CHECK(gpu_error(kText + "runtime_memory: {context: 1 GB, fragmentation: 1.5}\n").find("communicator") !=
+          std::string::npos);
+  }
+}

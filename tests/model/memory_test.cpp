@@ -193,3 +193,28 @@ TEST_CASE("activations are what a forward block writes and its backward block re
     CHECK(blocks_alone(p).activations.value() == 4 * 1000);
   }
 }
+
+TEST_CASE("The runtime's reserve is a context, communicators, and a share of what comes and goes") {
+  Program p = forward_and_backward();
+  p.stages.front() = {kForward, kBackward};
+  const std::vector<StageParameters> stages(1);
+  const RuntimeMemory runtime{.context = Bytes(1e6), .communicator = Bytes(1e3), .fragmentation = 0.25};
+  const MemoryUse without = memory_use(p, stages, training(), {}),
+                  with = memory_use(p, stages, training(), {}, runtime);
+  CHECK(without.runtime.value() == 0);
+  SECTION("without communication there is no communicator") {
+    CHECK(with.runtime.value() == 1e6 + 0.25 * (1000 + 300));
+    CHECK(with.total() == without.total() + with.runtime);
+  }
+  SECTION("a family of groups is one communicator however often it is used, and none where groups have one rank") {
+    p.world_size = 2;
+    p.groups = {{"all", 2, 1}, {"unused", 2, 1}, {"own", 1, 1}};
+    for (const std::int32_t group : {0, 0, 2}) {
+      Operation sum = step(rows_of(1, 10), rows_of(1, 10));
+      sum.stream = Stream::Inter;
+      sum.work = Communication{.collective = Collective::AllReduce, .group = GroupId(group)};
+      p.blocks.front().operations.push_back(std::move(sum));
+    }
+    CHECK(memory_use(p, stages, training(), {}, runtime).runtime.value() == 1e6 + 1e3 + 0.25 * (1000 + 300));
+  }
+}

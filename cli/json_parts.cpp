@@ -15,7 +15,7 @@ Json workload_json(const Workload& w) {
           {"sequence_length", w.sequence_length},
           {"mode", name_of<Mode>(kModeNames, w.mode)},
           {"dtype", name_of<Dtype>(kDtypeNames, w.dtype)},
-          {"recompute", name_of<Recompute>(kRecomputeNames, w.recompute)},
+          {"recompute", recompute_text(w)},
           {"zero_stage", w.zero_stage},
           {"capacity_factor", w.capacity_factor ? Json(*w.capacity_factor) : Json(nullptr)},
           {"routing", name_of<RoutingShape>(kRoutingShapeNames, w.routing.shape)},
@@ -50,7 +50,8 @@ Json decision_json(const Candidate& c) {
           {"pp", d.pp},
           {"virtual_stages", c.virtual_stages},
           {"sequence_parallel", c.sequence_parallel},
-          {"micro_batch", c.micro_batch}};
+          {"micro_batch", c.micro_batch},
+          {"recompute", name_of<Recompute>(kRecomputeNames, c.recompute)}};
 }
 
 Json memory_json(const MemoryUse& m) {

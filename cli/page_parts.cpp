@@ -53,7 +53,8 @@ std::string degrees_text(const Candidate& c) {
     out += fmt::format("pp {}{} | ", d.pp, c.virtual_stages > 1 ? fmt::format(" x {}", c.virtual_stages) : "");
   out += fmt::format("tp {}{} ", d.tp, c.sequence_parallel ? " with sequence parallelism" : "");
   if (d.cp > 1) out += fmt::format("cp {} ", d.cp);
-  return out + fmt::format("dp {} | ep {} esp {} edp {} | micro batch {}{}", d.dp, d.ep, d.esp, d.edp, c.micro_batch,
+  return out + fmt::format("dp {} | ep {} esp {} edp {} | micro batch {} | recompute {}{}", d.dp, d.ep, d.esp, d.edp,
+                           c.micro_batch, name_of<Recompute>(kRecomputeNames, c.recompute),
                            c.order == kSearchedOrder ? " | operations reordered" : "");
 }
 
@@ -73,8 +74,7 @@ std::string page_header(const Inputs& inputs, const Cluster& cluster) {
                   w.global_batch, w.sequence_length, name_of<Dtype>(kDtypeNames, w.dtype));
   if (w.mode == Mode::Train) {
     out += fmt::format("{} with ZeRO {}, {} recomputation, ", name_of<Optimizer>(kOptimizerNames, w.optimizer),
-                       w.zero_stage,
-                       w.recompute == Recompute::None ? "no" : name_of<Recompute>(kRecomputeNames, w.recompute));
+                       w.zero_stage, w.recompute == Recompute::None ? "no" : recompute_text(w));
   }
   return out + (w.capacity_factor
                     ? fmt::format("capacity factor {}\n", *w.capacity_factor)

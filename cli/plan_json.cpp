@@ -89,6 +89,7 @@ std::string infeasible_json(const Inputs& inputs, const Cluster& cluster, const 
     miss["memory_parts_bytes"] = memory_json(result.nearest_miss->memory);
     miss["lacking_bytes"] = (result.nearest_miss->memory.total() - cluster.memory_per_rank()).value();
     j["nearest_miss"] = std::move(miss);
+    if (result.fits_with) j["fits_with_recompute"] = name_of<Recompute>(kRecomputeNames, *result.fits_with);
   }
   return json_text(j);
 }

@@ -167,6 +167,10 @@ std::string infeasible_page(const Inputs& inputs, const Cluster& cluster, const 
   out += fmt::format("\nnearest to fitting: {} | {}\n  needs {}\n  lacks {} GiB a {}\n", miss.candidate.schedule,
                      degrees_text(miss.candidate), memory_text(miss.memory, cluster),
                      gib(miss.memory.total() - cluster.memory_per_rank()), cluster.ranks_per_gpu > 1 ? "rank" : "GPU");
+  if (result.fits_with) {
+    out += fmt::format("  fits with more recomputation: -C workload.recompute={} (or auto)\n",
+                       name_of<Recompute>(kRecomputeNames, *result.fits_with));
+  }
   return out;
 }
 

@@ -10,6 +10,8 @@ PreparedPlan prepare_plan(Plan plan, const std::string& file, const std::vector<
   apply_overrides(plan.inputs, overrides);
   Inputs inputs = read_inputs(plan.inputs);
   Cluster cluster = build_cluster_of(file, inputs.cluster, plan.world_size);
+  // A workload that was overridden may say what the plan decided otherwise.
+  if (inputs.workload.recompute) plan.candidate.recompute = *inputs.workload.recompute;
   if (const auto reason = obstacle(inputs.model, inputs.workload, plan.candidate, cluster.ranks_per_node())) {
     throw InputError({{file}, "decision", fmt::format("cannot be lowered: {}", *reason)});
   }

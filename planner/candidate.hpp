@@ -5,6 +5,7 @@
 #include <string>
 
 #include "model/specs/degrees.hpp"
+#include "model/specs/workload.hpp"
 
 namespace moeplan {
 
@@ -19,11 +20,12 @@ struct Candidate {
   std::string all_to_all = "linear";  // every pair at once
   std::int64_t pipeline_degree = 1;   // parts that a microbatch's tokens are cut into inside an MoE layer
   std::string codec = "none";
-  std::string placement = "contiguous";  // the p-th expert-parallel rank holds the p-th share of the experts
-  std::string order = kListedOrder;      // of a block's operations; the other one is kSearchedOrder (lowered.hpp)
-  std::int64_t micro_batch = 1;          // sequences
-  std::int64_t virtual_stages = 1;       // parts of the model on each pipeline stage; > 1: interleaved
-  bool sequence_parallel = false;        // between attention and FFN each tensor-parallel rank keeps its own tokens
+  std::string placement = "contiguous";   // the p-th expert-parallel rank holds the p-th share of the experts
+  std::string order = kListedOrder;       // of a block's operations; the other one is kSearchedOrder (lowered.hpp)
+  std::int64_t micro_batch = 1;           // sequences
+  std::int64_t virtual_stages = 1;        // parts of the model on each pipeline stage; > 1: interleaved
+  bool sequence_parallel = false;         // between attention and FFN each tensor-parallel rank keeps its own tokens
+  Recompute recompute = Recompute::None;  // where the workload leaves it open (auto); else as that says
   bool operator==(const Candidate&) const = default;
 };
 

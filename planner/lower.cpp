@@ -26,11 +26,17 @@ struct Duties {
   auto operator<=>(const Duties&) const = default;
 };
 
+/// The workload with what it leaves to the plan and lowering asks for.
+Workload decided(Workload workload, const Candidate& candidate) {
+  if (!workload.recompute) workload.recompute = candidate.recompute;
+  return workload;
+}
+
 class Lowering {
  public:
   Lowering(const ModelSpec& model, const Workload& workload, const Candidate& candidate, std::int64_t ranks_per_node)
       : model_(model),
-        workload_(workload),
+        workload_(decided(workload, candidate)),
         candidate_(candidate),
         d_(candidate.degrees),
         schedule_(*find_schedule(candidate.schedule)) {
@@ -399,7 +405,7 @@ class Lowering {
   }
 
   const ModelSpec& model_;
-  const Workload& workload_;
+  const Workload workload_;
   const Candidate& candidate_;
   const Degrees& d_;
   const Schedule& schedule_;

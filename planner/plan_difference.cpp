@@ -29,7 +29,8 @@ std::vector<std::pair<std::string, std::string>> decisions(const Plan& plan) {
           {"pp", text(d.pp)},
           {"virtual_stages", text(c.virtual_stages)},
           {"sequence_parallel", c.sequence_parallel ? "true" : "false"},
-          {"micro_batch", text(c.micro_batch)}};
+          {"micro_batch", text(c.micro_batch)},
+          {"recompute", std::string(name_of<Recompute>(kRecomputeNames, c.recompute))}};
 }
 
 const ClassTime* find(const RankTime& t, OpClass op_class) {

@@ -29,6 +29,7 @@ Node decision_document(const Candidate& c) {
   d.set("virtual_stages", Node::integer(c.virtual_stages));
   d.set("sequence_parallel", Node::boolean(c.sequence_parallel));
   d.set("micro_batch", Node::integer(c.micro_batch));
+  d.set("recompute", Node::text(std::string(name_of<Recompute>(kRecomputeNames, c.recompute))));
   d.set("schedule", Node::text(c.schedule));
   d.set("all_to_all", Node::text(c.all_to_all));
   d.set("pipeline_degree", Node::integer(c.pipeline_degree));
@@ -87,6 +88,7 @@ Candidate read_decision(MapReader d) {
   c.virtual_stages = d.integer("virtual_stages", 1, kMostRanks);
   c.sequence_parallel = d.boolean("sequence_parallel");
   c.micro_batch = d.integer("micro_batch", 1);
+  c.recompute = d.choice<Recompute>("recompute", kRecomputeNames);
   std::vector<std::string> names;
   for (const auto& s : schedules()) names.emplace_back(s->name());
   c.schedule = one_of(d, "schedule", names);

@@ -111,6 +111,7 @@ class Search {
         c.all_to_all = space_.all_to_all.value_or(c.all_to_all);
         c.pipeline_degree = space_.pipeline_degree.value_or(c.pipeline_degree);
         c.codec = space_.codec.value_or(c.codec);
+        c.recompute = recompute_levels().front();
         if (degrees.tp > node && !space_.tp) {
           ++result_.rejected["tp spans nodes (ask for it with --tp)"];
         } else if (degrees.esp > node && !space_.esp) {
@@ -204,33 +205,44 @@ class Search {
     return true;
   }
 
-  /// What becomes of a candidate of feasible_: one of these.
+  /// What becomes of a candidate of feasible_: those that fit, by recomputation, or what it lacks.
   struct Outcome {
-    std::optional<Evaluated> priced, misses;
-    std::optional<SetAside> unequal;
+    std::vector<Evaluated> priced;
+    std::vector<SetAside> unequal;
+    std::optional<Evaluated> misses;
   };
 
-  /// The largest micro batch that fits (of a pipeline, the smallest), priced or set aside; or what the smallest one
-  /// lacks.
+  /// What recomputation to try, the least first: more of it only takes longer, unless it makes room.
+  std::vector<Recompute> recompute_levels() const {
+    if (workload_.mode == Mode::Forward) return {Recompute::None};
+    if (workload_.recompute) return {*workload_.recompute};
+    return {Recompute::None, Recompute::Selective, Recompute::Full};
+  }
+
+  /// The largest micro batch that fits (of a pipeline, the smallest), priced or set aside, and larger ones that fit
+  /// with more recomputation; or what the smallest one with all of it lacks.
   Outcome evaluate(const Candidate& base) {
     Outcome out;
     std::vector<std::int64_t> sizes = micro_batches(base.degrees);
     if (base.degrees.pp > 1) sizes = {base.micro_batch};
-    for (const std::int64_t micro_batch : sizes) {
-      Evaluated e{.candidate = base, .memory = {}, .estimate = {}, .makespan = {}};
-      e.candidate.micro_batch = micro_batch;
-      const Program program = lower_iteration(model_, workload_, e.candidate, cluster_.ranks_per_node());
-      e.memory = memory(e.candidate, program);
-      if (e.memory.total() > cluster_.memory_per_rank()) {
-        out.misses = std::move(e);
-      } else if (program.ranks_per_stage() >= space_.many_ranks && has_unequal_ranks(program, machines_)) {
-        const Seconds bound = bound_by_first_rank(program, machines_);
-        out.unequal = SetAside{std::move(e), bound};
-        return out;
-      } else {
-        e.estimate = estimate(program, machines_);
-        out.priced = std::move(e);
-        return out;
+    for (const Recompute recompute : recompute_levels()) {
+      for (std::size_t i = 0; i < sizes.size(); ++i) {
+        Evaluated e{.candidate = base, .memory = {}, .estimate = {}, .makespan = {}};
+        e.candidate.micro_batch = sizes[i];
+        e.candidate.recompute = recompute;
+        const Program program = lower_iteration(model_, workload_, e.candidate, cluster_.ranks_per_node());
+        e.memory = memory(e.candidate, program);
+        if (e.memory.total() > cluster_.memory_per_rank()) {
+          out.misses = std::move(e);
+          continue;
+        }
+        sizes.resize(i);
+        if (program.ranks_per_stage() >= space_.many_ranks && has_unequal_ranks(program, machines_)) {
+          out.unequal.push_back({std::move(e), bound_by_first_rank(program, machines_)});
+        } else {
+          e.estimate = estimate(program, machines_);
+          out.priced.push_back(std::move(e));
+        }
       }
     }
     return out;
@@ -245,16 +257,31 @@ class Search {
       tell(static_cast<std::int64_t>(from + n), static_cast<std::int64_t>(2 * feasible_.size()));
     }
     for (Outcome& o : outcomes) {
-      if (o.priced) {
-        result_.ranked.push_back(std::move(*o.priced));
-      } else if (o.unequal) {
-        unequal_.push_back(std::move(*o.unequal));
-      } else {
-        reject_for_memory(o.misses->candidate, o.misses->memory);
-      }
+      const std::int64_t fit = std::ssize(o.priced) + std::ssize(o.unequal);
+      result_.enumerated += std::max<std::int64_t>(0, fit - 1);
+      if (fit == 0) reject_for_memory(o.misses->candidate, o.misses->memory);
+      std::move(o.priced.begin(), o.priced.end(), std::back_inserter(result_.ranked));
+      std::move(o.unequal.begin(), o.unequal.end(), std::back_inserter(unequal_));
     }
+    if (result_.ranked.empty() && unequal_.empty()) result_.fits_with = enough_recomputation();
     if (!result_.nearest_miss && least_states_) result_.nearest_miss = in_full(least_states_->candidate);
     if (result_.ranked.empty()) price_unequal(unequal_.size());
+  }
+
+  /// The least recomputation, more than the workload's, with which any candidate fits.
+  std::optional<Recompute> enough_recomputation() const {
+    if (!workload_.recompute || workload_.mode == Mode::Forward) return std::nullopt;
+    Workload more = workload_;
+    for (const Recompute recompute : {Recompute::Selective, Recompute::Full}) {
+      if (recompute <= *workload_.recompute) continue;
+      more.recompute = recompute;
+      for (Candidate c : feasible_) {
+        if (c.degrees.pp == 1) c.micro_batch = micro_batches(c.degrees).back();
+        const Program program = lower_iteration(model_, more, c, cluster_.ranks_per_node());
+        if (memory(c, program).total() <= cluster_.memory_per_rank()) return recompute;
+      }
+    }
+    return std::nullopt;
   }
 
   /// Prices the next `n` of those set aside, in their order.
@@ -308,8 +335,13 @@ class Search {
     }
     std::vector<std::optional<Evaluated>> fits(more.size());
     in_parallel(more.size(), threads_, [&](std::size_t i) {
-      Evaluated e{.candidate = more[i], .memory = {}, .estimate = {}, .makespan = {}};
-      if (price(e)) fits[i] = std::move(e);
+      for (const Recompute recompute : recompute_levels()) {
+        Evaluated e{.candidate = more[i], .memory = {}, .estimate = {}, .makespan = {}};
+        e.candidate.recompute = recompute;
+        if (!price(e)) continue;
+        fits[i] = std::move(e);
+        break;
+      }
     });
     for (std::optional<Evaluated>& e : fits) {
       if (e) {
@@ -329,6 +361,7 @@ class Search {
   /// With activations and working buffers, of the smallest micro batch.
   NearestMiss in_full(Candidate c) const {
     c.micro_batch = micro_batches(c.degrees).back();
+    c.recompute = recompute_levels().back();
     return {c, memory(c, lower_iteration(model_, workload_, c, cluster_.ranks_per_node()))};
   }
 
@@ -425,7 +458,8 @@ void bring_ideas_forward(std::vector<Evaluated>& ranked, std::size_t count) {
     const auto front = ranked.begin() + static_cast<std::ptrdiff_t>(shown);
     const auto is_new = [&](const Evaluated& e) {
       return std::none_of(ranked.begin(), front, [&](const Evaluated& before) {
-        return before.candidate.degrees == e.candidate.degrees && before.candidate.schedule == e.candidate.schedule;
+        return before.candidate.degrees == e.candidate.degrees && before.candidate.schedule == e.candidate.schedule &&
+               before.candidate.recompute == e.candidate.recompute;
       });
     };
     const auto next = std::find_if(front, ranked.end(), is_new);

@@ -1,7 +1,8 @@
 // The search for the best plan: every feasible candidate is priced, the promising ones are simulated.
 //
 // 1. Enumerate degrees and schedules; what cannot run is counted by reason. Where the micro batch is "auto" it is the
-//    largest that fits, in a pipeline the smallest; a pipeline's stages have one part of the model each.
+//    largest that fits, in a pipeline the smallest; a pipeline's stages have one part of the model each. Where
+//    recomputation is "auto" it is the least that fits, and more where that makes room for a larger micro batch.
 // 2. Price each by its closed form and its lower bound (model/costs/estimate.hpp), and order by the closed form.
 //    On many ranks those whose ranks differ (experts that do not divide, say) are set aside with a bound by one rank.
 // 3. Of the best pipelines, price those with other micro batches and with interleaved stages too.
@@ -77,6 +78,7 @@ struct SearchResult {
   std::int64_t pruned = 0;                  // not simulated because their bound or their closed form was worse
   Seconds least_bound;                      // over every feasible candidate; orders of operations not searched apart
   std::optional<NearestMiss> nearest_miss;  // where memory was what ruled candidates out
+  std::optional<Recompute> fits_with;       // nothing is feasible, but something would be with so much recomputation
 };
 
 /// `progress` is told (done, total) from the calling thread.
@@ -85,7 +87,8 @@ struct SearchResult {
                                   const std::function<void(std::int64_t, std::int64_t)>& progress = {});
 
 /// Brings the best candidate of each idea to the front, in their order, until there are `count` of them: candidates of
-/// one idea share schedule and parallel degrees, and differ in micro batch, interleaving or sequence parallelism.
+/// one idea share schedule, parallel degrees and recomputation, and differ in micro batch, interleaving or sequence
+/// parallelism.
 void bring_ideas_forward(std::vector<Evaluated>& ranked, std::size_t count);
 
 }  // namespace moeplan

@@ -50,6 +50,12 @@ Node codecs_document(const CodecOptions& options) {
   return out;
 }
 
+std::optional<Recompute> read_recompute(MapReader& reader) {
+  if (!is_word(reader, "recompute", "auto")) return reader.choice<Recompute>("recompute", kRecomputeNames);
+  (void)reader.find("recompute");
+  return std::nullopt;
+}
+
 }  // namespace
 
 Workload read_workload(const Node& document, std::int64_t learned_positions) {
@@ -81,7 +87,7 @@ Workload read_workload(const Node& document, std::int64_t learned_positions) {
   w.mode = reader.choice<Mode>("mode", kModeNames);
   w.dtype = reader.choice<Dtype>("dtype", kDtypeNames);
   if (w.mode == Mode::Train) {
-    w.recompute = reader.choice<Recompute>("recompute", kRecomputeNames);
+    w.recompute = read_recompute(reader);
     w.zero_stage = reader.integer("zero_stage", 0, 3);
     w.optimizer = reader.choice<Optimizer>("optimizer", kOptimizerNames);
   } else {  // nothing is kept for a backward pass, nothing is updated
@@ -105,6 +111,10 @@ Workload read_workload(const Node& document, std::int64_t learned_positions) {
   return w;
 }
 
+std::string recompute_text(const Workload& w) {
+  return w.recompute ? std::string(name_of<Recompute>(kRecomputeNames, *w.recompute)) : "auto";
+}
+
 Node workload_document(const Workload& w) {
   Node out = Node::map();
   out.set("name", Node::text(w.name));
@@ -113,7 +123,7 @@ Node workload_document(const Workload& w) {
   out.set("micro_batch", w.micro_batch ? Node::integer(*w.micro_batch) : Node::text("auto"));
   out.set("mode", Node::text(std::string(name_of<Mode>(kModeNames, w.mode))));
   out.set("dtype", Node::text(std::string(name_of<Dtype>(kDtypeNames, w.dtype))));
-  out.set("recompute", Node::text(std::string(name_of<Recompute>(kRecomputeNames, w.recompute))));
+  out.set("recompute", Node::text(recompute_text(w)));
   out.set("zero_stage", Node::integer(w.zero_stage));
   out.set("optimizer", Node::text(std::string(name_of<Optimizer>(kOptimizerNames, w.optimizer))));
   out.set("capacity_factor", w.capacity_factor ? Node::number(*w.capacity_factor) : Node::text("none"));

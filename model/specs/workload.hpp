@@ -52,8 +52,8 @@ struct Workload {
   std::optional<std::int64_t>
       micro_batch;  // sequences a forward pass of one replica; none: "auto", chosen by the planner
   Mode mode;
-  Dtype dtype;  // of activations and of the weights that multiply them
-  Recompute recompute;
+  Dtype dtype;                         // of activations and of the weights that multiply them
+  std::optional<Recompute> recompute;  // none: "auto", chosen by the planner
   std::int64_t zero_stage;  // sharded over data-parallel ranks: 1: optimizer states, 2: gradients too, 3: weights too
   Optimizer optimizer;
   std::optional<double>
@@ -69,10 +69,14 @@ struct Workload {
 /// uniform where left out; encoding: sparse and expert_layout: merged where left out; codecs: those allowed, a map as
 /// {fp16:
 /// {}, int8: {row_messages: 2}, zfp: {bits: 8}}, none where left out; recompute, zero_stage and optimizer may be left
-/// out of a forward workload. At most 2^32 tokens. Raises InputError. `sequence_length: auto` is 4096 tokens, or as
+/// out of a forward workload. At most 2^32 tokens. Raises InputError. recompute: one of
+/// kRecomputeNames or `auto`. `sequence_length: auto` is 4096 tokens, or as
 /// many as the model has learned positions if those are fewer; an explicit one that exceeds them is an error.
 /// `learned_positions`: ModelSpec::position_embeddings; 0: no limit.
 [[nodiscard]] Workload read_workload(const Node& document, std::int64_t learned_positions = 0);
+
+/// "none" ... or "auto".
+[[nodiscard]] std::string recompute_text(const Workload& workload);
 
 /// Every field, defaults too, so that it reads back as the same workload.
 [[nodiscard]] Node workload_document(const Workload& workload);

@@ -320,6 +320,57 @@ TEST_CASE("With an automatic micro batch the largest that fits is taken") {
   }
 }
 
+TEST_CASE("Recomputation that the workload leaves open is the fastest that fits") {
+  SmallCase c;
+  c.dense_layers = 0;
+  c.recompute = "auto";
+  const SearchSpace one{.schedule = "baseline", .tp = 1, .ep = 4, .esp = 1, .pp = 1, .most_ordered = 0};
+  const auto memory_of = [&](const char* recompute, std::int64_t micro_batch) {
+    SmallCase fixed = c;
+    fixed.recompute = recompute;
+    fixed.micro_batch = std::to_string(micro_batch);
+    return static_cast<std::int64_t>(search_of(small(fixed), one).ranked.at(0).memory.total().value());
+  };
+  SECTION("none where memory is ample, because everything else does more") {
+    const SearchResult r = search_of(small(c), one);
+    REQUIRE(r.ranked.size() == 1);
+    CHECK(r.ranked[0].candidate.recompute == Recompute::None);
+  }
+  SECTION("more where that makes room for a larger micro batch, and both are compared") {
+    REQUIRE(memory_of("selective", 2) < memory_of("none", 2));
+    c.memory = std::to_string(memory_of("selective", 2)) + " B";
+    const SearchResult r = search_of(small(c), one);
+    REQUIRE(r.ranked.size() == 2);
+    for (const Evaluated& e : r.ranked) {
+      REQUIRE(e.makespan);
+      CHECK(e.candidate.recompute == (e.candidate.micro_batch == 2 ? Recompute::Selective : Recompute::None));
+    }
+    CHECK(r.enumerated == 2);
+  }
+  SECTION("the best is the best of the three workloads that say it") {
+    c.memory = "30 MB";
+    const SearchResult open = search_of(small(c));
+    REQUIRE_FALSE(open.ranked.empty());
+    for (const char* recompute : {"none", "selective", "full"}) {
+      SmallCase fixed = c;
+      fixed.recompute = recompute;
+      const SearchResult r = search_of(small(fixed));
+      if (r.ranked.empty()) continue;
+      CAPTURE(recompute);
+      CHECK(*open.ranked.front().makespan <= *r.ranked.front().makespan);
+    }
+  }
+  SECTION("a workload that says too little is told what would fit") {
+    c.memory = std::to_string(memory_of("full", 1)) + " B";
+    c.recompute = "none";
+    const SearchResult r = search_of(small(c), one);
+    CHECK(r.ranked.empty());
+    CHECK(r.fits_with == (memory_of("selective", 1) <= memory_of("full", 1) ? Recompute::Selective : Recompute::Full));
+    c.recompute = "full";
+    CHECK_FALSE(search_of(small(c), one).ranked.empty());
+  }
+}
+
 TEST_CASE("Where nothing fits the search says which candidate came nearest and what it needs") {
   SmallCase c;
   c.memory = "1 MB";

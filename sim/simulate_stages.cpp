@@ -17,7 +17,8 @@ class StageSimulator {
         options_(options),
         stages_(stage_segments(program)),
         count_(std::ssize(program.stages)),
-        alike_(!options.keep_spans && machines.alike(count_)),
+        shares_nodes_(stages_share_nodes()),
+        alike_(!options.keep_spans && !shares_nodes_ && machines.alike(count_)),
         alone_(program.stages.size(), std::vector<Timeline>(stages_.segments.size())),
         times_(program.stages.size(), std::vector<SegmentTimes>(stages_.segments.size())) {}
 
@@ -31,7 +32,10 @@ class StageSimulator {
     out.makespan = out.joined_end = std::max(run.makespan, busiest_link());
     out.alike = program_.ranks_per_stage();
     if (options_.keep_spans) {
-      add_links(out);
+      const std::vector<double> bytes = link_bytes();
+      for (std::size_t l = 0; l < bytes.size(); ++l) {
+        if (bytes[l] > 0) out.links.push_back({LinkId(l), bytes[l]});
+      }
       for (std::size_t s = 0; s < run.runs.size(); ++s) add_spans(s, run.runs[s], out);
       sort_spans(out.spans);
     }
@@ -58,9 +62,29 @@ class StageSimulator {
   /// machines are one.
   std::size_t machine(std::size_t stage) const { return alike_ ? 0 : stage; }
 
+  /// Whether a node has ranks of two stages, which then share its links.
+  bool stages_share_nodes() const {
+    const std::vector<int>& node = machines_.cluster().node_of_rank;
+    for (auto r = static_cast<std::size_t>(program_.ranks_per_stage()); r < node.size();
+         r += static_cast<std::size_t>(program_.ranks_per_stage())) {
+      if (node[r] == node[r - 1]) return true;
+    }
+    return false;
+  }
+
+  static SimTime slowest(const std::vector<double>& bytes, const Topology& topology) {
+    SimTime most;
+    for (std::size_t l = 0; l < bytes.size(); ++l) {
+      most = std::max(most, SimTime::from_seconds(Bytes(bytes[l]) / topology.links[l].bandwidth));
+    }
+    return most;
+  }
+
   /// What the busiest link inside a stage needs for all of the stage's traffic: where background traffic outlasts its
-  /// segment, the composed run would let it pass beside the next one's.
+  /// segment, the composed run would let it pass beside the next one's. Where stages share nodes, what any link needs
+  /// for that of all stages and for their messages.
   SimTime busiest_link() {
+    if (shares_nodes_) return slowest(link_bytes(), machines_.cluster().topology);
     SimTime most;
     for (std::size_t s = 0; s < stages_.order.size(); ++s) {
       std::map<std::size_t, double> runs;
@@ -70,9 +94,7 @@ class StageSimulator {
       for (const auto& [i, times] : runs) {
         for (const LinkUse& use : alone_[machine(s)][i].links) bytes[use.link.index()] += times * use.bytes;
       }
-      for (std::size_t l = 0; l < bytes.size(); ++l) {
-        most = std::max(most, SimTime::from_seconds(Bytes(bytes[l]) / topology.links[l].bandwidth));
-      }
+      most = std::max(most, slowest(bytes, topology));
     }
     return most;
   }
@@ -136,8 +158,8 @@ class StageSimulator {
     }
   }
 
-  /// Links inside the stages, and those of the messages between them.
-  void add_links(Timeline& out) {
+  /// Bytes by link: inside the stages, and of the messages between them.
+  std::vector<double> link_bytes() {
     std::vector<double> bytes(machines_.cluster().topology.links.size(), 0.0);
     for (std::size_t s = 0; s < stages_.order.size(); ++s) {
       const std::vector<LinkId>& links = machines_.of(count_, static_cast<std::int64_t>(s)).links;
@@ -147,9 +169,7 @@ class StageSimulator {
         for (const StageMessage& m : segment.sends) add_message(s, m.shift, static_cast<double>(m.bytes), bytes);
       }
     }
-    for (std::size_t l = 0; l < bytes.size(); ++l) {
-      if (bytes[l] > 0) out.links.push_back({LinkId(l), bytes[l]});
-    }
+    return bytes;
   }
 
   void add_message(std::size_t stage, std::int64_t shift, double bytes, std::vector<double>& on_links) {
@@ -175,6 +195,7 @@ class StageSimulator {
   SimulateOptions options_;
   StageSegments stages_;
   std::int64_t count_;
+  bool shares_nodes_;
   bool alike_;                                // what one stage takes for a segment, all do
   std::vector<std::vector<Timeline>> alone_;  // by stage and segment
   std::vector<std::vector<SegmentTimes>> times_;

@@ -76,8 +76,9 @@ TEST_CASE("Without pipeline stages nothing is composed, and with them their time
       if (segment.held_by == Holder::Unrecorded || segment.held_by == Holder::Waiting) unexplained += segment.duration;
     }
     CHECK(path == kept.makespan);
-    // Only a stage's first rank is recorded, and now and then another is the slowest.
-    CHECK(unexplained.seconds() <= 0.02 * kept.makespan.seconds());
+    // Only a stage's first rank is recorded, and now and then another is the slowest; and what a link that stages share
+    // needs beyond the last span is nobody's.
+    CHECK(unexplained.seconds() <= 0.02 * kept.makespan.seconds() + (kept.makespan - last).seconds());
     if (r.candidate.degrees.pp == 1) CHECK(kept == simulate(r.program, r.small.cluster));
   }
 }

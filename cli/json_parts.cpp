@@ -51,6 +51,7 @@ Json decision_json(const Candidate& c) {
           {"virtual_stages", c.virtual_stages},
           {"sequence_parallel", c.sequence_parallel},
           {"micro_batch", c.micro_batch},
+          {"rank_order", c.rank_order},
           {"recompute", name_of<Recompute>(kRecomputeNames, c.recompute)}};
 }
 

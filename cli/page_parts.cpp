@@ -53,8 +53,9 @@ std::string degrees_text(const Candidate& c) {
     out += fmt::format("pp {}{} | ", d.pp, c.virtual_stages > 1 ? fmt::format(" x {}", c.virtual_stages) : "");
   out += fmt::format("tp {}{} ", d.tp, c.sequence_parallel ? " with sequence parallelism" : "");
   if (d.cp > 1) out += fmt::format("cp {} ", d.cp);
-  return out + fmt::format("dp {} | ep {} esp {} edp {} | micro batch {} | recompute {}{}", d.dp, d.ep, d.esp, d.edp,
+  return out + fmt::format("dp {} | ep {} esp {} edp {} | micro batch {} | recompute {}{}{}", d.dp, d.ep, d.esp, d.edp,
                            c.micro_batch, name_of<Recompute>(kRecomputeNames, c.recompute),
+                           c.rank_order == kMegatronRankOrder ? "" : fmt::format(" | ranks {}", c.rank_order),
                            c.order == kSearchedOrder ? " | operations reordered" : "");
 }
 

@@ -5,7 +5,10 @@
 
 namespace moeplan {
 
-Groups add_groups(Program& program, const Degrees& d) {
+Groups add_groups(Program& program, const Degrees& d, std::string_view rank_order) {
+  const bool replicas_inner = rank_order == kReplicasInnerRankOrder;
+  assert((!replicas_inner || d.esp == 1) && "shards are neighbours");
+  const std::int64_t holders = replicas_inner ? d.edp : 1;  // consecutive ranks that hold the same experts
   const auto add = [&](const char* name, std::int64_t size, std::int64_t stride) {
     program.groups.push_back({name, size, stride});
     return GroupId(program.groups.size() - 1);
@@ -15,9 +18,9 @@ Groups add_groups(Program& program, const Degrees& d) {
   groups.cp = add("cp", d.cp, d.tp);
   groups.dp_cp = add("dp_cp", d.dp * d.cp, d.tp);
   groups.esp = add("esp", d.esp, 1);
-  groups.ep = add("ep", d.ep, d.esp);
-  groups.ep_esp = add("ep_esp", d.ep * d.esp, 1);
-  groups.edp = add("edp", d.edp, d.ep * d.esp);
+  groups.ep = add("ep", d.ep, d.esp * holders);
+  groups.ep_esp = add("ep_esp", d.ep * d.esp, holders);
+  groups.edp = add("edp", d.edp, replicas_inner ? 1 : d.ep * d.esp);
   groups.stages = add("stages", d.pp, d.ranks_per_stage());
   groups.own = add("own", 1, 1);
   return groups;

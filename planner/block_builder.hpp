@@ -3,17 +3,21 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "model/program/program.hpp"
 #include "model/specs/degrees.hpp"
+#include "planner/candidate.hpp"
 
 namespace moeplan {
 
-/// The group families of Megatron-LM's rank order tp-cp-dp-pp: tensor-parallel ranks are neighbours, then
-/// context-parallel, then data-parallel ones; for the experts, shards are neighbours, then expert-parallel ranks, then
-/// replicas. Pipeline stages are consecutive ranges of ranks.
+/// The group families of a rank order (candidate.hpp). Megatron-LM's usual one, tp-cp-ep-dp-pp: tensor-parallel ranks
+/// are neighbours, then context-parallel, then data-parallel ones; for the experts, shards are neighbours, then
+/// expert-parallel ranks, then replicas. In tp-cp-dp-ep-pp replicas of an expert are neighbours, then expert-parallel
+/// ranks; an expert is not cut then (esp 1), since shards and expert-parallel ranks together would be no groups of one
+/// stride. Pipeline stages are consecutive ranges of ranks.
 struct Groups {
   GroupId tp;
   GroupId cp;
@@ -25,7 +29,8 @@ struct Groups {
   GroupId stages;
   GroupId own;  // the rank alone
 };
-[[nodiscard]] Groups add_groups(Program& program, const Degrees& degrees);
+[[nodiscard]] Groups add_groups(Program& program, const Degrees& degrees,
+                                std::string_view rank_order = kMegatronRankOrder);
 
 class BlockBuilder {
  public:

@@ -13,6 +13,10 @@ inline constexpr const char* kListedOrder = "listed";
 inline constexpr const char* kSearchedOrder = "searched";
 
 inline constexpr std::int64_t kMostChunks = 64;  // of a microbatch inside an MoE layer; [Tutel] goes to 8
+/// Orders of the parallel axes over consecutive ranks, the fastest first, as Megatron-LM's RankGenerator writes them:
+/// ep and, for the experts, dp are those of the experts (tp being esp), for the dense part ep is left out.
+inline constexpr const char* kMegatronRankOrder = "tp-cp-ep-dp-pp";
+inline constexpr const char* kReplicasInnerRankOrder = "tp-cp-dp-ep-pp";  // replicas of an expert are neighbours
 
 struct Candidate {
   Degrees degrees;
@@ -20,7 +24,8 @@ struct Candidate {
   std::string all_to_all = "linear";  // every pair at once
   std::int64_t pipeline_degree = 1;   // parts that a microbatch's tokens are cut into inside an MoE layer
   std::string codec = "none";
-  std::string placement = "contiguous";   // the p-th expert-parallel rank holds the p-th share of the experts
+  std::string placement = "contiguous";  // the p-th expert-parallel rank holds the p-th share of the experts
+  std::string rank_order = kMegatronRankOrder;
   std::string order = kListedOrder;       // of a block's operations; the other one is kSearchedOrder (lowered.hpp)
   std::int64_t micro_batch = 1;           // sequences
   std::int64_t virtual_stages = 1;        // parts of the model on each pipeline stage; > 1: interleaved

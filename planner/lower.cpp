@@ -42,7 +42,7 @@ class Lowering {
         schedule_(*find_schedule(candidate.schedule)) {
     program_.world_size = d_.world();
     program_.ranks_per_node = ranks_per_node;
-    groups_ = add_groups(program_, d_);
+    groups_ = add_groups(program_, d_, candidate.rank_order);
     tokens_ = candidate.micro_batch * workload.sequence_length / d_.cp;
   }
 
@@ -450,6 +450,7 @@ std::optional<std::string> obstacle(const ModelSpec& model, const Workload& work
                                     std::int64_t ranks_per_node) {
   const Degrees& d = candidate.degrees;
   if (d.dp * d.cp * d.tp != d.edp * d.ep * d.esp) return "dp cp tp is not edp ep esp";
+  if (candidate.rank_order == kReplicasInnerRankOrder && d.esp > 1) return "tp-cp-dp-ep-pp needs whole experts";
   if (d.pp * candidate.virtual_stages > model.num_layers()) return "more pipeline parts than layers";
   if (candidate.virtual_stages > 1 && d.pp == 1) return "virtual stages need a pipeline";
   if (attention_heads(model) % d.tp != 0) return "tp does not divide the attention heads";

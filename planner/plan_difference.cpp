@@ -30,6 +30,7 @@ std::vector<std::pair<std::string, std::string>> decisions(const Plan& plan) {
           {"virtual_stages", text(c.virtual_stages)},
           {"sequence_parallel", c.sequence_parallel ? "true" : "false"},
           {"micro_batch", text(c.micro_batch)},
+          {"rank_order", c.rank_order},
           {"recompute", std::string(name_of<Recompute>(kRecomputeNames, c.recompute))}};
 }
 

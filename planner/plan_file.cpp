@@ -29,6 +29,7 @@ Node decision_document(const Candidate& c) {
   d.set("virtual_stages", Node::integer(c.virtual_stages));
   d.set("sequence_parallel", Node::boolean(c.sequence_parallel));
   d.set("micro_batch", Node::integer(c.micro_batch));
+  d.set("rank_order", Node::text(c.rank_order));
   d.set("recompute", Node::text(std::string(name_of<Recompute>(kRecomputeNames, c.recompute))));
   d.set("schedule", Node::text(c.schedule));
   d.set("all_to_all", Node::text(c.all_to_all));
@@ -41,7 +42,7 @@ Node decision_document(const Candidate& c) {
 
 Node groups_document(const Candidate& c) {
   Program program;
-  (void)add_groups(program, c.degrees);
+  (void)add_groups(program, c.degrees, c.rank_order);
   Node groups = Node::list();
   for (const GroupFamily& g : program.groups) {
     Node n = Node::map();
@@ -88,6 +89,11 @@ Candidate read_decision(MapReader d) {
   c.virtual_stages = d.integer("virtual_stages", 1, kMostRanks);
   c.sequence_parallel = d.boolean("sequence_parallel");
   c.micro_batch = d.integer("micro_batch", 1);
+  c.rank_order = d.text("rank_order");
+  if (d.has("rank_order") && c.rank_order != kMegatronRankOrder && c.rank_order != kReplicasInnerRankOrder) {
+    d.complain("rank_order", fmt::format("{} is not known; one of {}, {}", in_quotes(c.rank_order), kMegatronRankOrder,
+                                         kReplicasInnerRankOrder));
+  }
   c.recompute = d.choice<Recompute>("recompute", kRecomputeNames);
   std::vector<std::string> names;
   for (const auto& s : schedules()) names.emplace_back(s->name());

@@ -101,29 +101,39 @@ class Search {
   void enumerate_schedules(const Degrees& degrees, std::int64_t node) {
     for (const bool sequence_parallel : {false, true}) {
       if (sequence_parallel && degrees.tp == 1) continue;
-      for (const auto& schedule : schedules()) {
-        if (space_.schedule && *space_.schedule != schedule->name()) continue;
-        ++result_.enumerated;
-        Candidate c;
-        c.degrees = degrees;
-        c.schedule = schedule->name();
-        c.sequence_parallel = sequence_parallel;
-        c.all_to_all = space_.all_to_all.value_or(c.all_to_all);
-        c.pipeline_degree = space_.pipeline_degree.value_or(c.pipeline_degree);
-        c.codec = space_.codec.value_or(c.codec);
-        c.recompute = recompute_levels().front();
-        if (degrees.tp > node && !space_.tp) {
-          ++result_.rejected["tp spans nodes (ask for it with --tp)"];
-        } else if (degrees.esp > node && !space_.esp) {
-          ++result_.rejected["esp spans nodes (ask for it with --esp)"];
-        } else if (!space_.schedule && schedule != schedules().front() && degrees.esp == 1 &&
-                   (degrees.tp == 1 || sequence_parallel) && c.pipeline_degree == 1) {
-          ++result_.rejected["the same as the first schedule without tp and esp"];
-        } else {
-          consider(c);
+      for (const char* rank_order : {kMegatronRankOrder, kReplicasInnerRankOrder}) {
+        if (rank_order != kMegatronRankOrder && !has_rank_orders(degrees, node)) continue;
+        for (const auto& schedule : schedules()) {
+          if (space_.schedule && *space_.schedule != schedule->name()) continue;
+          ++result_.enumerated;
+          Candidate c;
+          c.degrees = degrees;
+          c.schedule = schedule->name();
+          c.sequence_parallel = sequence_parallel;
+          c.all_to_all = space_.all_to_all.value_or(c.all_to_all);
+          c.pipeline_degree = space_.pipeline_degree.value_or(c.pipeline_degree);
+          c.codec = space_.codec.value_or(c.codec);
+          c.recompute = recompute_levels().front();
+          c.rank_order = rank_order;
+          if (degrees.tp > node && !space_.tp) {
+            ++result_.rejected["tp spans nodes (ask for it with --tp)"];
+          } else if (degrees.esp > node && !space_.esp) {
+            ++result_.rejected["esp spans nodes (ask for it with --esp)"];
+          } else if (!space_.schedule && schedule != schedules().front() && degrees.esp == 1 &&
+                     (degrees.tp == 1 || sequence_parallel) && c.pipeline_degree == 1) {
+            ++result_.rejected["the same as the first schedule without tp and esp"];
+          } else {
+            consider(c);
+          }
         }
       }
     }
+  }
+
+  /// Whether another order of the ranks is another plan that can run: experts that are whole, held by several ranks and
+  /// shared out over several, in a stage that is more than a node.
+  static bool has_rank_orders(const Degrees& degrees, std::int64_t node) {
+    return degrees.esp == 1 && degrees.ep > 1 && degrees.edp > 1 && degrees.ranks_per_stage() > node;
   }
 
   void consider(Candidate c) {
@@ -459,7 +469,8 @@ void bring_ideas_forward(std::vector<Evaluated>& ranked, std::size_t count) {
     const auto is_new = [&](const Evaluated& e) {
       return std::none_of(ranked.begin(), front, [&](const Evaluated& before) {
         return before.candidate.degrees == e.candidate.degrees && before.candidate.schedule == e.candidate.schedule &&
-               before.candidate.recompute == e.candidate.recompute;
+               before.candidate.recompute == e.candidate.recompute &&
+               before.candidate.rank_order == e.candidate.rank_order;
       });
     };
     const auto next = std::find_if(front, ranked.end(), is_new);

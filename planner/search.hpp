@@ -87,8 +87,8 @@ struct SearchResult {
                                   const std::function<void(std::int64_t, std::int64_t)>& progress = {});
 
 /// Brings the best candidate of each idea to the front, in their order, until there are `count` of them: candidates of
-/// one idea share schedule, parallel degrees and recomputation, and differ in micro batch, interleaving or sequence
-/// parallelism.
+/// one idea share schedule, parallel degrees, rank order and recomputation, and differ in micro batch, interleaving or
+/// sequence parallelism.
 void bring_ideas_forward(std::vector<Evaluated>& ranked, std::size_t count);
 
 }  // namespace moeplan

@@ -32,8 +32,8 @@ TEST_CASE("two plans differ by class, by memory part, by decision and by input")
                             {OpClass::Dispatch, Seconds(9), Seconds(1)},
                             {OpClass::TensorParallel, Seconds(1), Seconds(0.25)},
                             {OpClass::Norm, Seconds(1.5), Seconds(0)}});
-  of_a.memory = {Bytes(10), Bytes(20), Bytes(30), Bytes(40), Bytes(50)};
-  of_b.memory = {Bytes(10), Bytes(20), Bytes(15), Bytes(40), Bytes(50)};
+  of_a.memory = {Bytes(10), Bytes(20), Bytes(30), Bytes(40), Bytes(50), Bytes(60)};
+  of_b.memory = {Bytes(10), Bytes(20), Bytes(15), Bytes(40), Bytes(50), Bytes(60)};
   a.inputs.cluster = b.inputs.cluster = parse_yaml("{gpu: {memory: 80 GB}, nodes: 2}", "a");
   a.inputs.model = parse_yaml("{layers: [1, 2], name: m}", "a");
   b.inputs.model = parse_yaml("{layers: [1, 3], bias: true}", "b");
@@ -51,7 +51,7 @@ TEST_CASE("two plans differ by class, by memory part, by decision and by input")
     CHECK(d.classes[3].op_class == OpClass::Attention);
   }
   SECTION("every part of the memory") {
-    REQUIRE(d.memory.size() == 5);
+    REQUIRE(d.memory.size() == 6);
     CHECK(d.memory[2].first == "optimizer");
     CHECK(d.memory[2].second.second - d.memory[2].second.first == Bytes(15 - 30));
   }

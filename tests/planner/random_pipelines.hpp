@@ -33,6 +33,7 @@ inline Candidate random_candidate(Random& random, std::int64_t world, std::int64
   c.degrees.edp = stage / c.degrees.ep / c.degrees.esp;
   c.schedule = schedules()[random.below(schedules().size())]->name();
   c.micro_batch = batch % c.degrees.dp == 0 ? divisor(batch / c.degrees.dp) : 1;
+  if (c.degrees.esp == 1 && random.below(3) == 0) c.rank_order = kReplicasInnerRankOrder;
   if (!pp) return c;
   c.sequence_parallel = c.degrees.tp > 1 && random.below(2) == 0;
   c.virtual_stages = any_of<std::int64_t>(random, {1, 1, 2});
@@ -70,7 +71,8 @@ inline std::string dump(const SmallCase& c, const Candidate& p) {
   return to_yaml(cluster_document(c)) + to_yaml(model_text_document(c)) + to_yaml(workload_text_document(c)) +
          p.schedule + " pp " + number(d.pp) + " cp " + number(d.cp) + " tp " + number(d.tp) + " dp " + number(d.dp) +
          " ep " + number(d.ep) + " esp " + number(d.esp) + " micro batch " + number(p.micro_batch) +
-         " parts of the model a stage " + number(p.virtual_stages) + (p.sequence_parallel ? " sequence parallel" : "");
+         " parts of the model a stage " + number(p.virtual_stages) + (p.sequence_parallel ? " sequence parallel" : "") +
+         " ranks " + p.rank_order;
 }
 
 }  // namespace moeplan::tests

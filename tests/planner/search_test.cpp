@@ -79,6 +79,10 @@ std::vector<Candidate> all_on_four_gpus(const Small& s, bool interleaved = false
               c.sequence_parallel = sequence_parallel;
               c.virtual_stages = parts;
               add(c);
+              if (c.degrees.ranks_per_stage() <= s.cluster.ranks_per_node()) continue;
+              if (esp > 1 || ep == 1 || c.degrees.edp == 1) continue;
+              c.rank_order = kReplicasInnerRankOrder;
+              add(c);
             }
           }
         }
@@ -267,6 +271,13 @@ TEST_CASE("The best of a search is the best of all candidates simulated one by o
     c.gpus_per_node = 2;
     c.fabric_bandwidth = "2 GB/s";
   }
+  SECTION("so slow that large experts are better replicated inside a node") {
+    c.nodes = 2;
+    c.gpus_per_node = 2;
+    c.fabric_bandwidth = "1 GB/s";
+    c.expert_hidden = 4096;
+    c.sequence = 16;
+  }
   c.micro_batch = "2";  // otherwise the search takes the largest that fits, by design not always the fastest
   const Small s = small(c);
   const SearchResult r = search_of(s, {.most_refined = 1'000'000, .most_simulated = 1'000'000, .most_ordered = 0});
@@ -348,7 +359,7 @@ TEST_CASE("Recomputation that the workload leaves open is the fastest that fits"
     CHECK(r.enumerated == 2);
   }
   SECTION("the best is the best of the three workloads that say it") {
-    c.memory = "30 MB";
+    c.memory = "100 MB";
     const SearchResult open = search_of(small(c));
     REQUIRE_FALSE(open.ranked.empty());
     for (const char* recompute : {"none", "selective", "full"}) {
@@ -361,13 +372,37 @@ TEST_CASE("Recomputation that the workload leaves open is the fastest that fits"
     }
   }
   SECTION("a workload that says too little is told what would fit") {
-    c.memory = std::to_string(memory_of("full", 1)) + " B";
+    const std::int64_t selective = memory_of("selective", 1);
+    REQUIRE(selective < memory_of("none", 1));
+    c.memory = std::to_string(selective) + " B";
     c.recompute = "none";
     const SearchResult r = search_of(small(c), one);
     CHECK(r.ranked.empty());
-    CHECK(r.fits_with == (memory_of("selective", 1) <= memory_of("full", 1) ? Recompute::Selective : Recompute::Full));
-    c.recompute = "full";
+    CHECK(r.fits_with == Recompute::Selective);
+    c.recompute = "selective";
     CHECK_FALSE(search_of(small(c), one).ranked.empty());
+  }
+}
+
+TEST_CASE("Replicas of an expert are neighbours where their gradients weigh more than the tokens") {
+  SmallCase c;
+  c.nodes = 2;
+  c.fabric_bandwidth = "1 GB/s";
+  c.expert_hidden = 4096;
+  c.sequence = 16;
+  // On nodes of four, two ranks of experts: with ep inside, each expert is on both nodes; with dp inside, on one.
+  const SearchSpace one{.schedule = "baseline", .tp = 1, .ep = 2, .esp = 1, .pp = 1, .most_ordered = 0};
+  const auto order_of = [&] { return search_of(small(c), one).ranked.at(0).candidate.rank_order; };
+  CHECK(order_of() == kReplicasInnerRankOrder);
+  SECTION("and not where the tokens weigh more") {
+    c.expert_hidden = 64;
+    c.sequence = 4096;
+    c.global_batch = 64;
+    CHECK(order_of() == kMegatronRankOrder);
+  }
+  SECTION("nor inside one node, where the order is not asked for") {
+    c.nodes = 1;
+    CHECK(search_of(small(c), one).enumerated == 1);
   }
 }
 

@@ -33,7 +33,8 @@ inline Candidate random_candidate(Random& random, std::int64_t world, std::int64
   c.degrees.edp = stage / c.degrees.ep / c.degrees.esp;
   c.schedule = schedules()[random.below(schedules().size())]->name();
   c.micro_batch = batch % c.degrees.dp == 0 ? divisor(batch / c.degrees.dp) : 1;
-  if (c.degrees.esp == 1 && random.below(3) == 0) c.rank_order = kReplicasInnerRankOrder;
+  // Without a draw, so that everything else stays what it is without rank orders.
+  if (c.degrees.esp == 1 && (c.degrees.ep + c.micro_batch) % 2 == 0) c.rank_order = kReplicasInnerRankOrder;
   if (!pp) return c;
   c.sequence_parallel = c.degrees.tp > 1 && random.below(2) == 0;
   c.virtual_stages = any_of<std::int64_t>(random, {1, 1, 2});

@@ -99,9 +99,10 @@ TEST_CASE("Pipelines composed from their segments take as long as simulated at o
   CHECK(own_nodes.share(0.1) > 0.97);
   CHECK(own_nodes.longest < 0.05);
   CHECK(own_nodes.shortest > -0.4);
-  // At times far too short where stages share a node's way to the network.
-  CHECK(shared_nodes.share(0.05) > 0.9);
+  // At times too short where stages share a node's way to the network, which carries the traffic of all.
+  CHECK(shared_nodes.share(0.01) > 0.85);
+  CHECK(shared_nodes.share(0.05) > 0.93);
   CHECK(shared_nodes.longest < 0.05);
-  CHECK(shared_nodes.shortest > -0.5);
+  CHECK(shared_nodes.shortest > -0.25);
   WARN("exactly: " << exact << "; own nodes: " << own_nodes.text() << "; shared nodes: " << shared_nodes.text());
 }

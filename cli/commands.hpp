@@ -7,7 +7,7 @@ class App;
 
 namespace moeplan {
 
-enum class ExitCode { Done = 0, FailedCheck = 1, BadInput = 2, NothingFeasible = 3 };
+enum class ExitCode { Done = 0, FailedCheck = 1, BadInput = 2, NothingFeasible = 3, Interrupted = 130 };
 
 void add_plan_command(CLI::App& app, ExitCode& code);
 void add_simulate_command(CLI::App& app, ExitCode& code);
@@ -16,5 +16,7 @@ void add_compare_command(CLI::App& app, ExitCode& code);
 void add_collective_command(CLI::App& app, ExitCode& code);
 void add_list_command(CLI::App& app, ExitCode& code);
 void add_import_command(CLI::App& app, ExitCode& code);
+void add_sweep_command(CLI::App& app, ExitCode& code);
+void add_query_command(CLI::App& app, ExitCode& code);
 
 }  // namespace moeplan

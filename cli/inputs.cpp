@@ -72,6 +72,12 @@ fs::path find_config(const std::string& kind, const std::string& name) {
                    name));
 }
 
+Node load_cluster_document(const fs::path& path) {
+  Node document = load_document(path);
+  embed_gpu(document, {config_directory() / "gpus"});
+  return document;
+}
+
 Node load_model_document(const fs::path& path) {
   const Node document = load_document(path);
   if (!is_hf_config(document)) return document;
@@ -93,8 +99,7 @@ PlanInputs load_inputs(const std::string& cluster, const std::string& model, con
   PlanInputs inputs;
   collect([&] {
     inputs.cluster_source = find_config("clusters", cluster);
-    inputs.cluster = load_document(inputs.cluster_source);
-    embed_gpu(inputs.cluster, {config_directory() / "gpus"});
+    inputs.cluster = load_cluster_document(inputs.cluster_source);
   });
   collect([&] {
     inputs.model_source = find_config("models", model);

@@ -42,6 +42,9 @@ struct Inputs {
 [[nodiscard]] Cluster build_cluster_of(const std::string& file, const ClusterSpec& spec,
                                        std::optional<std::int64_t> world);
 
+/// A cluster document with its GPU embedded.
+[[nodiscard]] Node load_cluster_document(const std::filesystem::path& path);
+
 /// A model document from a file in our form or a Hugging Face config.json.
 [[nodiscard]] Node load_model_document(const std::filesystem::path& path);
 

@@ -1,5 +1,5 @@
 // The `moeplan` executable: subcommands, exit codes and the form of errors. Exit codes: 0 done; 1 failed check; 2 bad
-// input; 3 nothing feasible.
+// input; 3 nothing feasible; 130 interrupted (sweep).
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -25,6 +25,8 @@ int main(int argc, char** argv) {
   moeplan::add_collective_command(app, code);
   moeplan::add_list_command(app, code);
   moeplan::add_import_command(app, code);
+  moeplan::add_sweep_command(app, code);
+  moeplan::add_query_command(app, code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

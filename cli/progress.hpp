@@ -15,7 +15,8 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  void show(std::int64_t done, std::int64_t total);
+  /// `more` stands behind the bar.
+  void show(std::int64_t done, std::int64_t total, const std::string& more = "");
 
  private:
   std::string what_;

@@ -15,6 +15,16 @@ Timeline simulated(const Program& program, StageMachines& machines, bool keep_sp
                                     : simulate_stages(program, machines, options);
 }
 
+Throughput throughput(const ModelSpec& model, const Workload& workload, const Cluster& cluster, SimTime makespan) {
+  const auto gpus = static_cast<double>(cluster.gpus());
+  const double tokens = static_cast<double>(workload.global_batch) * static_cast<double>(workload.sequence_length);
+  const double seconds = makespan.seconds().value();
+  const double flops =
+      tokens * forward_flops_per_token(model, workload.sequence_length) * (workload.mode == Mode::Train ? 3.0 : 1.0);
+  return {.tokens_per_s_per_gpu = tokens / seconds / gpus,
+          .model_flops_utilization = flops / (seconds * gpus * peak_rate(cluster.gpu, workload.dtype).value())};
+}
+
 Prediction predict(const ModelSpec& model, const Workload& workload, const Cluster& cluster,
                    const Candidate& candidate) {
   Prediction p;
@@ -27,13 +37,9 @@ Prediction predict(const ModelSpec& model, const Workload& workload, const Clust
   p.timeline = simulated(p.program, machines, /*keep_spans=*/true);
   p.makespan = p.timeline.makespan;
   p.slowest = slowest_rank(rank_times(p.program, p.timeline));
-  const auto gpus = static_cast<double>(cluster.gpus());
-  const double tokens = static_cast<double>(workload.global_batch) * static_cast<double>(workload.sequence_length);
-  const double seconds = p.makespan.seconds().value();
-  p.tokens_per_s_per_gpu = tokens / seconds / gpus;
-  const double flops =
-      tokens * forward_flops_per_token(model, workload.sequence_length) * (workload.mode == Mode::Train ? 3.0 : 1.0);
-  p.model_flops_utilization = flops / (seconds * gpus * peak_rate(cluster.gpu, workload.dtype).value());
+  const Throughput rate = throughput(model, workload, cluster, p.makespan);
+  p.tokens_per_s_per_gpu = rate.tokens_per_s_per_gpu;
+  p.model_flops_utilization = rate.model_flops_utilization;
   return p;
 }
 

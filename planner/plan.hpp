@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "model/base/document.hpp"
+#include "model/base/reader.hpp"
 #include "model/costs/estimate.hpp"
 #include "model/costs/memory.hpp"
 #include "model/program/analysis.hpp"
@@ -34,6 +35,14 @@ struct PlanInputs {
 /// One stage is simulated as it is, several by their segments (sim/simulate_stages.hpp).
 [[nodiscard]] Timeline simulated(const Program& program, StageMachines& machines, bool keep_spans);
 
+/// What a time of an iteration means for a model on a machine.
+struct Throughput {
+  double tokens_per_s_per_gpu;
+  double model_flops_utilization;  // the model's own FLOPs over what all GPUs' peaks could have done meanwhile
+};
+[[nodiscard]] Throughput throughput(const ModelSpec& model, const Workload& workload, const Cluster& cluster,
+                                    SimTime makespan);
+
 /// What a candidate is predicted to do, in full.
 struct Prediction {
   SimTime makespan;
@@ -41,7 +50,7 @@ struct Prediction {
   MemoryUse memory;
   RankTime slowest;  // of the slowest rank
   double tokens_per_s_per_gpu = 0;
-  double model_flops_utilization = 0;  // the model's own FLOPs over what all GPUs' peaks could have done meanwhile
+  double model_flops_utilization = 0;
   Program program;
   Timeline timeline;
 };
@@ -64,6 +73,10 @@ struct Plan {
 /// YAML, deterministic. Raises InputError where the file cannot be written or read.
 void write_plan(const Plan& plan, const std::filesystem::path& path);
 [[nodiscard]] Plan read_plan(const std::filesystem::path& path);
+
+/// A candidate as plan files say it: every decision under its key, strictly read.
+[[nodiscard]] Node decision_document(const Candidate& candidate);
+[[nodiscard]] Candidate read_decision(MapReader decision);
 
 inline constexpr std::int64_t kPlanSchemaVersion = 1;
 

@@ -17,6 +17,8 @@ Node strings(const std::vector<std::string>& texts) {
   return list;
 }
 
+}  // namespace
+
 Node decision_document(const Candidate& c) {
   Node d = Node::map();
   d.set("tp", Node::integer(c.degrees.tp));
@@ -39,6 +41,8 @@ Node decision_document(const Candidate& c) {
   d.set("order", Node::text(c.order));
   return d;
 }
+
+namespace {
 
 Node groups_document(const Candidate& c) {
   Program program;
@@ -75,6 +79,7 @@ std::string read_codec_pair(MapReader& reader) {
   if (reader.has("codec")) reader.complain("codec", codec_pair_flaw(value));
   return value;
 }
+}  // namespace
 
 Candidate read_decision(MapReader d) {
   constexpr std::int64_t kMostRanks = 1'048'576;
@@ -110,8 +115,6 @@ Candidate read_decision(MapReader d) {
   d.finish();
   return c;
 }
-
-}  // namespace
 
 void write_plan(const Plan& plan, const std::filesystem::path& path) {
   Node doc = Node::map();

@@ -1,4 +1,4 @@
-// moeplan list schedules|all-to-all|collectives|codecs|placements|topologies|gpus|clusters|models
+// moeplan list schedules|all-to-all|collectives|codecs|placements|topologies|gpus|clusters|models|workloads|sweeps
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -75,12 +75,12 @@ void add_list_command(CLI::App& app, ExitCode&) {
   auto* command = app.add_subcommand("list", "What is built in and which configurations are there");
   auto what = std::make_shared<std::string>();
   command
-      ->add_option(
-          "what", *what,
-          "schedules, all-to-all, collectives, codecs, placements, topologies, gpus, clusters, models or workloads")
+      ->add_option("what", *what,
+                   "schedules, all-to-all, collectives, codecs, placements, topologies, gpus, clusters, models, "
+                   "workloads or sweeps")
       ->required()
       ->check(CLI::IsMember({"schedules", "all-to-all", "collectives", "codecs", "placements", "topologies", "gpus",
-                             "clusters", "models", "workloads"}));
+                             "clusters", "models", "workloads", "sweeps"}));
   command->callback([what] {
     std::size_t width = 0;
     const Listing rows = rows_of(*what);

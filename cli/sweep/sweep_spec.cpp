@@ -228,13 +228,14 @@ class SweepReader {
       const std::string name = lower_case(s.name);  // SQL's names of columns have no case
       if (!is_name(s.name))
         wrong_.add(s.where, s.name, "a name is letters, digits, _ and . and does not begin with a digit");
-      if (std::find(taken.begin(), taken.end(), name) != taken.end()) {
+      const bool set_twice = !s.key.empty() && std::any_of(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(i),
+                                                           [&](const Setting* other) { return other->key == s.key; });
+      if (set_twice) {
+        wrong_.add(s.where, s.name, fmt::format("{} is set twice", in_quotes(s.key)));
+      } else if (std::find(taken.begin(), taken.end(), name) != taken.end()) {
         wrong_.add(s.where, s.name, "this name is taken already");
       }
       taken.push_back(name);
-      for (std::size_t j = 0; j < i && !s.key.empty(); ++j) {
-        if (all[j]->key == s.key) wrong_.add(s.where, s.name, fmt::format("{} is set twice", in_quotes(s.key)));
-      }
     }
     for (const std::string_view key : {"cluster", "model"}) {
       if (std::none_of(all.begin(), all.end(), [&](const Setting* s) { return s->key == key; })) {

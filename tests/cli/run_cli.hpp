@@ -27,6 +27,7 @@ struct Ran {
 struct RunLimits {
   rlim_t cpu_s = 60;
   rlim_t memory_bytes = 0;  // of address space; 0: no limit
+  rlim_t file_bytes = 0;    // that a file may have; 0: no limit
 };
 
 inline constexpr RunLimits kStrict{.cpu_s = 5, .memory_bytes = rlim_t{1} << 30};
@@ -52,12 +53,20 @@ class Cli {
 
   /// Standard input is empty. A run that waits instead of computing is killed after a minute.
   [[nodiscard]] Ran run(const std::vector<std::string>& arguments, RunLimits limits = {}) const {
-    const std::string out = path("stdout"), err = path("stderr");
+    return ended(started(arguments, limits));
+  }
+
+  /// A run that goes on beside the test until ended() waits for it. One at a time.
+  [[nodiscard]] pid_t started(const std::vector<std::string>& arguments, RunLimits limits = {}) const {
     const pid_t child = ::fork();
-    if (child == 0) start(arguments, limits, out, err);
+    if (child == 0) start(arguments, limits, path("stdout"), path("stderr"));
+    return child;
+  }
+  [[nodiscard]] Ran ended(pid_t child) const {
     int status = 0;
     ::waitpid(child, &status, 0);
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status), whole_file(out), whole_file(err)};
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status), whole_file(path("stdout")),
+            whole_file(path("stderr"))};
   }
 
  private:
@@ -73,6 +82,10 @@ class Cli {
     const rlimit cpu{limits.cpu_s, limits.cpu_s}, no_core{0, 0};
     ::setrlimit(RLIMIT_CPU, &cpu);
     ::setrlimit(RLIMIT_CORE, &no_core);
+    if (limits.file_bytes > 0) {
+      const rlimit file{limits.file_bytes, limits.file_bytes};
+      ::setrlimit(RLIMIT_FSIZE, &file);
+    }
 #ifndef __SANITIZE_ADDRESS__  // which reserves terabytes of addresses
     if (limits.memory_bytes > 0) {
       const rlimit memory{limits.memory_bytes, limits.memory_bytes};

@@ -1,0 +1,284 @@
+// Sweeps as users run them: killed, interrupted, on a full disk, on several threads and machines.
+#include <sys/mount.h>
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <random>
+#include <thread>
+
+#include "tests/cli/cli_json.hpp"
+#include "tests/cli/json_schema.hpp"
+
+using namespace moeplan::tests;
+
+namespace {
+
+using Arguments = std::vector<std::string>;
+
+/// A quarter of Parm's grid on 8 GPUs, where rows are there for every schedule: about a second.
+std::string part_of_parm_grid(const Cli& cli) {
+  return cli.write(
+      "grid.yaml",
+      "include: " + (configs() / "sweeps/parm_table3_a.yaml").string() +
+          "\nname: grid\naxes:\n  B: {values: [2, 4]}\n  f: {values: [1.2]}\n  L: {values: [512, 1024]}\n");
+}
+
+Arguments sweep(const std::string& file, const std::string& database, const Arguments& more = {}) {
+  return with({"sweep", file, "-o", database, "--quiet"}, more);
+}
+
+/// All rows in order, wall times apart.
+std::string dump(const Cli& cli, const std::string& database) {
+  const Ran ran = cli.run({"query", database, "table", "--csv"});
+  CAPTURE(ran.err);
+  REQUIRE(ran.code == 0);
+  return ran.out;
+}
+
+std::size_t rows(const std::string& csv) { return lines_of(csv).size() - 1; }
+
+std::string undisturbed(const Cli& cli, const std::string& file) {
+  const Ran ran = cli.run(sweep(file, "undisturbed.sqlite"));
+  CAPTURE(ran.err);
+  REQUIRE(ran.code == 0);
+  return dump(cli, "undisturbed.sqlite");
+}
+
+bool exists(const Cli& cli, const std::string& name) { return std::filesystem::exists(cli.path(name)); }
+
+/// A file system of its own in memory; mounted only where this process may.
+class SmallDisk {
+ public:
+  SmallDisk(std::string at, const std::string& size) : at_(std::move(at)) {
+    std::filesystem::create_directories(at_);
+    mounted_ = ::mount("tmpfs", at_.c_str(), "tmpfs", 0, ("size=" + size).c_str()) == 0;
+  }
+  ~SmallDisk() {
+    if (mounted_) ::umount2(at_.c_str(), MNT_DETACH);
+  }
+  SmallDisk(const SmallDisk&) = delete;
+  SmallDisk& operator=(const SmallDisk&) = delete;
+
+  [[nodiscard]] bool mounted() const { return mounted_; }
+  void grow(const std::string& size) const {
+    REQUIRE(::mount("tmpfs", at_.c_str(), "tmpfs", MS_REMOUNT, ("size=" + size).c_str()) == 0);
+  }
+
+ private:
+  std::string at_;
+  bool mounted_;
+};
+
+}  // namespace
+
+TEST_CASE("A sweep that is killed twenty times and resumed ends as if nothing had been") {
+  const Cli cli;
+  const std::string file = part_of_parm_grid(cli);
+  const std::string expected = undisturbed(cli, file);
+  std::mt19937 random(20261121);  // NOLINT: the same moments every time
+  std::size_t killed = 0, grew = 0, before = 0;
+  for (int i = 0; i < 20; ++i) {
+    const pid_t child = cli.started(sweep(file, "killed.sqlite", {"--resume", "--jobs", "2"}));
+    std::this_thread::sleep_for(std::chrono::milliseconds(random() % 300));
+    ::kill(child, SIGKILL);
+    if (cli.ended(child).code == -SIGKILL) ++killed;
+    if (!exists(cli, "killed.sqlite")) continue;
+    const Ran ran = cli.run({"query", "killed.sqlite", "table", "--csv"});
+    if (ran.code != 0) continue;  // killed before its tables were there
+    const std::size_t now = rows(ran.out);
+    CHECK(now >= before);  // what was committed is never lost
+    grew += now > before ? 1 : 0;
+    before = now;
+  }
+  CHECK(killed > 5);
+  CHECK(grew > 0);
+  const Ran last = cli.run(sweep(file, "killed.sqlite", {"--resume"}));
+  CAPTURE(last.err);
+  CHECK(last.code == 0);
+  CHECK(dump(cli, "killed.sqlite") == expected);
+  CHECK_FALSE(exists(cli, "killed.sqlite-wal"));
+  CHECK_FALSE(exists(cli, "killed.sqlite.lock"));
+}
+
+TEST_CASE("A full disk ends a sweep with a clear error and a readable file, and room lets it go on") {
+  const Cli cli;
+  const std::string file = part_of_parm_grid(cli);
+  const std::string expected = undisturbed(cli, file);
+  const auto check_full = [&](const Ran& ran, const std::string& database, const std::string& what) {
+    CHECK(ran.code == 2);
+    CHECK(ran.err == database + ": " + what + "; the cases committed so far stay; make room and go on with --resume\n");
+    const std::string there = dump(cli, database);  // while there is no room still
+    CHECK(rows(there) < rows(expected));
+  };
+  const auto check_resumed = [&](const std::string& database) {
+    CHECK(cli.run(sweep(file, database, {"--resume"})).code == 0);
+    CHECK(dump(cli, database) == expected);
+  };
+  SECTION("a small file system") {
+    const SmallDisk disk(cli.path("disk"), "192k");
+    if (!disk.mounted()) {
+      WARN("skipped: this process may not mount a file system");
+      return;
+    }
+    check_full(cli.run(sweep(file, "disk/full.sqlite")), "disk/full.sqlite", "the disk is full");
+    disk.grow("64m");
+    check_resumed("disk/full.sqlite");
+  }
+  SECTION("a limit on the size of files") {
+    const Ran ran = cli.run(sweep(file, "limited.sqlite"), {.file_bytes = 100'000});
+    check_full(ran, "limited.sqlite", "has reached the largest size that a file may have here");
+    check_resumed("limited.sqlite");
+  }
+}
+
+TEST_CASE("The database says the same for 1, 2 and 5 jobs, and for three shards that are merged") {
+  const Cli cli;
+  const std::string file = part_of_parm_grid(cli);
+  const std::string expected = undisturbed(cli, file);
+  for (const std::string jobs : {"1", "2", "5"}) {
+    CHECK(cli.run(sweep(file, jobs + ".sqlite", {"--jobs", jobs, "--csv", jobs + ".csv"})).code == 0);
+    CHECK(dump(cli, jobs + ".sqlite") == expected);
+    CHECK(whole_file(cli.path(jobs + ".csv")) == expected);
+  }
+  Arguments merge{"sweep", "-o", "merged.sqlite", "--merge"};
+  for (const std::string shard : {"1/3", "2/3", "3/3"}) {
+    const std::string database = "shard" + shard.substr(0, 1) + ".sqlite";
+    CHECK(cli.run(sweep(file, database, {"--shard", shard})).code == 0);
+    merge.push_back(database);
+  }
+  const std::string note = cli.run({"query", "shard1.sqlite", "best"}).out;
+  CHECK(note.find(" of the 648 cases of grid") != std::string::npos);
+  const Ran merged = cli.run(merge);
+  CHECK(merged.out == "grid: 648 of the 648 cases are in merged.sqlite\n");
+  CHECK(dump(cli, "merged.sqlite") == expected);
+}
+
+TEST_CASE("An interrupt ends a sweep with what is finished and says how to go on") {
+  const Cli cli;
+  const std::string file =
+      cli.write("all.yaml", "include: " + (configs() / "sweeps/parm_table3_b.yaml").string() + "\n");
+  const pid_t child = cli.started(sweep(file, "i.sqlite"));
+  while (!exists(cli, "i.sqlite-wal")) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  const Ran second = cli.run(sweep(file, "i.sqlite", {"--resume"}));
+  CHECK(second.code == 2);
+  CHECK(second.err == "i.sqlite: is being written by another sweep\n");
+  ::kill(child, SIGINT);
+  const Ran ran = cli.ended(child);
+  CHECK(ran.code == 130);
+  const std::size_t there = rows(dump(cli, "i.sqlite"));
+  CHECK(there > 0);
+  CHECK(ran.err == "interrupted: " + std::to_string(there) +
+                       " of 13122 cases are in i.sqlite; the same command with --resume does the others\n");
+  CHECK_FALSE(exists(cli, "i.sqlite-wal"));
+}
+
+TEST_CASE("Cases that cannot be done are rows with their reason") {
+  const Cli cli;
+  const std::string base =
+      "name: s\nkind: candidate\nbase: {cluster: dgx_h100, model: mixtral_8x7b, world: 8, workload.micro_batch: 1}\n";
+  const auto reasons = [&](const std::string& yaml) {
+    const std::string file = cli.write("s.yaml", base + yaml);
+    std::filesystem::remove(cli.path("s.sqlite"));
+    const Ran ran = cli.run(sweep(file, "s.sqlite"));
+    const Json table = parsed(cli.run({"query", "s.sqlite", "table", "--json", "--columns", "status,reason"}));
+    return std::pair(ran, table.at("rows"));
+  };
+  SECTION("infeasible and bad ones beside one that runs") {
+    const auto [ran, rows] = reasons("axes: {ep: [8, 3], cluster.gpu.memory: [800 GB, 8 GB, 8 MHz]}\n");
+    CHECK(ran.code == 0);
+    REQUIRE(rows.size() == 6);
+    CHECK(rows[0] == Json{"done", ""});
+    CHECK(rows[1][0] == "infeasible");
+    CHECK(rows[1][1].get<std::string>().rfind("memory: ", 0) == 0);
+    CHECK(rows[2][0] == "bad_input");
+    CHECK(rows[2][1].get<std::string>().find("has unknown unit \"MHz\"") != std::string::npos);
+    CHECK(rows[3] == Json{"infeasible",
+                          "the degrees do not make 8 ranks: pp 1 x dp 8 x cp 1 x tp 1, pp 1 x edp 2 x ep 3 x esp 1"});
+    CHECK(ran.err.find("warning: case 2 cannot be read") != std::string::npos);
+  }
+  SECTION("nothing feasible is exit code 3") {
+    const auto [ran, rows] = reasons("axes: {ep: [3, 5]}\n");
+    CHECK(ran.code == 3);
+    CHECK(rows.size() == 2);
+  }
+  SECTION("where no case can be read the sweep is refused before it begins") {
+    const std::string file = cli.write("s.yaml", base + "axes: {workload.dtpye: [bf16, fp16]}\n");
+    const Ran ran = cli.run(sweep(file, "s.sqlite"));
+    CHECK(ran.code == 2);
+    CHECK(ran.err == "workload.dtpye=bf16:1:1: dtpye: unknown key; did you mean \"dtype\"?\n");
+    CHECK_FALSE(exists(cli, "s.sqlite"));
+  }
+}
+
+TEST_CASE("A planned case is what moeplan plan finds, and a candidate what it predicts") {
+  const Cli cli;
+  const std::string file = cli.write(
+      "p.yaml",
+      "name: p\nkind: plan\nbase: {cluster: dgx_h100, model: mixtral_8x7b}\naxes: {world: [16, 32], tp: [1, 2]}\n"
+      "outputs: [makespan_s, lower_bound_s, memory_bytes, exposed_communication_s, model_flops_utilization, ep, "
+      "micro_batch]\n");
+  CHECK(cli.run(sweep(file, "p.sqlite")).code == 0);
+  const Json table = parsed(cli.run({"query", "p.sqlite", "table", "--json", "--columns",
+                                     "world,tp,makespan_s,lower_bound_s,memory_bytes,exposed_communication_s,model_"
+                                     "flops_utilization,ep,micro_batch"}));
+  REQUIRE(table.at("rows").size() == 4);
+  for (const Json& row : table.at("rows")) {
+    const Json best = parsed(cli.run({"plan", "--cluster", "dgx_h100", "--model", "mixtral_8x7b", "--world",
+                                      row[0].dump(), "--tp", row[1].dump(), "--top", "1", "--json"}))
+                          .at("best");
+    const std::vector<std::string> keys{
+        "makespan_s", "lower_bound_s", "memory_bytes", "exposed_communication_s", "model_flops_utilization",
+        "ep",         "micro_batch"};
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      CAPTURE(keys[i], row.dump());
+      CHECK(row[i + 2].get<double>() == best.at(keys[i]).get<double>());
+    }
+  }
+}
+
+TEST_CASE("Wrong options of sweep and query are refused") {
+  const Cli cli;
+  const std::string file = part_of_parm_grid(cli);
+  const auto error = [&](const Arguments& arguments) {
+    const Ran ran = cli.run(arguments);
+    CHECK(ran.code == 2);
+    CHECK(ran.out.empty());
+    return ran.err;
+  };
+  CHECK(error({"sweep", file, "-o", "x.sqlite", "--shard", "4/3"}) == "--shard: \"4/3\" is not I/N with 1 <= I <= N\n");
+  CHECK(error({"sweep", file}).find("--output") != std::string::npos);
+  CHECK(error({"sweep", "-o", "x.sqlite"}).find("SWEEP or --merge") != std::string::npos);
+  CHECK(error({"sweep", "mixtral_nic", "-o", "x.sqlite"}).find("did you mean \"mixtral_nics\"?") != std::string::npos);
+  CHECK(error({"sweep", file, "-o", "no/where.sqlite"}).find("no/where.sqlite: cannot be made") != std::string::npos);
+  CHECK(error({"query", "none.sqlite", "best"}) == "none.sqlite: cannot be opened or made\n");
+  CHECK(error({"sweep", "-o", "x.sqlite", "--merge", "none.sqlite"}) == "none.sqlite: cannot be opened or made\n");
+}
+
+TEST_CASE("Every shipped sweep can be read, and the small ones run") {
+  const Cli cli;
+  const std::vector<std::pair<std::string, std::string>> sizes{{"capacity_factor", "18 cases"},
+                                                               {"deepseek_v3_degrees", "400 cases of 480 combinations"},
+                                                               {"mixtral_bandwidth", "18 cases"},
+                                                               {"mixtral_degrees", "384 cases"},
+                                                               {"mixtral_nics", "16 cases"},
+                                                               {"parm_table3_a", "4374 cases"},
+                                                               {"parm_table3_b", "13122 cases"},
+                                                               {"schemoe_table4", "1350 cases"},
+                                                               {"skew", "42 cases"}};
+  std::string listed;
+  for (const auto& [name, size] : sizes) {
+    const Ran ran = cli.run({"sweep", name, "--dry-run"});
+    CAPTURE(ran.err);
+    CHECK(ran.code == 0);
+    CHECK(lines_of(ran.out).front() == name + ": " + size);
+  }
+  CHECK(lines_of(cli.run({"list", "sweeps"}).out).size() == sizes.size());
+  for (const std::string name : {"capacity_factor", "skew"}) {
+    CHECK(cli.run(sweep(name, name + ".sqlite")).code == 0);
+    const std::string csv = dump(cli, name + ".sqlite");
+    CHECK(csv.find("infeasible") == std::string::npos);
+    CHECK(csv.find("bad_input") == std::string::npos);
+  }
+}

@@ -107,8 +107,8 @@ void print_outcome(const std::string& path, const SweepRun& run) {
   fmt::print("  {}: {}{}\n", path, text, run.kept > 0 ? fmt::format("; {} of them were there before", run.kept) : "");
   if (run.ran > 0) {
     fmt::print("  {} cases in {}, {:.{}f} a second; {} share the result of an equal one\n", run.ran,
-               human(Seconds(run.wall_s)), static_cast<double>(run.ran) / run.wall_s, static_cast<double>(run.ran) < 10 * run.wall_s ? 2 : 0,
-               run.shared);
+               human(Seconds(run.wall_s)), static_cast<double>(run.ran) / run.wall_s,
+               static_cast<double>(run.ran) < 10 * run.wall_s ? 2 : 0, run.shared);
   }
   Statement reasons(
       database,
@@ -145,14 +145,18 @@ void run(const Options& o, ExitCode& code) {
   // Few cases share the threads between them; the result is the same.
   CaseRunner runner(sweep, std::max(1, jobs / static_cast<int>(std::ssize(sweep.cases))));
   probe(sweep, runner.resolver());
-  if (!o.quiet || o.dry_run) fmt::print("{}", size_text(sweep));
-  if (o.dry_run) return;
+  if (o.dry_run) {
+    fmt::print("{}", size_text(sweep));
+    return;
+  }
 
   ::signal(SIGXFSZ, SIG_IGN);  // a limit on the size of files is then an error like a full disk
   const Interrupt interrupt;
   SweepRun done;
   try {
     SweepStore store(o.output, head_of(sweep, runner.resolver().fingerprint(), shard), o.resume);
+    if (!o.quiet) fmt::print("{}", size_text(sweep));
+    std::fflush(stdout);
     Progress progress("sweep", o.quiet);
     const auto start = std::chrono::steady_clock::now();
     done = run_sweep(sweep, runner, store, shard, jobs, interrupt.flag(),

@@ -2,17 +2,31 @@
 
 #include <fmt/format.h>
 #include <sqlite3.h>
+#include <sys/resource.h>
 
 #include <cerrno>
 #include <cstring>
+#include <optional>
+#include <utility>
 
 namespace moeplan {
 
 namespace {
 
-bool is_full(int code, int system_error) {
-  return (code & 0xff) == SQLITE_FULL ||
-         ((code & 0xff) == SQLITE_IOERR && (system_error == ENOSPC || system_error == EDQUOT || system_error == EFBIG));
+/// Whether files of this process may not grow beyond a size.
+bool has_size_limit() {
+  rlimit limit{};
+  return ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+}
+
+/// Why there is no room, where that is what failed. SQLite tells a full disk apart; what else made a write fail is in
+/// errno only as long as nothing follows.
+std::optional<std::string> lack_of_room(int code, int system_error) {
+  if ((code & 0xff) == SQLITE_FULL || code == SQLITE_IOERR_SHMSIZE) return "the disk is full";
+  if ((code & 0xff) != SQLITE_IOERR) return std::nullopt;
+  if (system_error == ENOSPC || system_error == EDQUOT) return "the disk is full";
+  if (system_error != EFBIG && !(code == SQLITE_IOERR_WRITE && has_size_limit())) return std::nullopt;
+  return "has reached the largest size that a file may have here";
 }
 
 std::string explanation(int code, int system_error, const std::string& message) {
@@ -130,12 +144,7 @@ void Database::fail(int code) const {
   sqlite3* handle = handle_.get();
   const int system_error = handle ? sqlite3_system_errno(handle) : 0;
   const std::string message = handle ? sqlite3_errmsg(handle) : sqlite3_errstr(code);
-  if (is_full(code, system_error)) {
-    throw DatabaseFull(
-        {{path_},
-         "",
-         system_error == EFBIG ? "has reached the largest size that a file may have here" : "the disk is full"});
-  }
+  if (auto reason = lack_of_room(code, system_error)) throw DatabaseFull({{path_}, "", std::move(*reason)});
   throw InputError({{path_}, "", explanation(code, system_error, message)});
 }
 

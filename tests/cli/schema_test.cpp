@@ -88,6 +88,23 @@ Documents of_nothing_feasible(const Cli& cli) {
   return {{"plan.json", Json::parse(ran.out)}};
 }
 
+Documents of_queries(const Cli& cli) {
+  const std::string file = cli.write(
+      "s.yaml",
+      "name: s\nkind: layer\nbase: {cluster: dgx_h100, model: mixtral_8x7b, world: 8, workload.micro_batch: 1}\n"
+      "axes: {ep: [3, 4, 8], workload.dtype: [bf16, fp16]}\n");
+  REQUIRE(cli.run({"sweep", file, "-o", "s.sqlite", "--quiet"}).code == 0);
+  Documents out;
+  for (const std::vector<std::string>& query : {std::vector<std::string>{"best", "--price", "2"},
+                                                {"pivot", "--rows", "ep", "--columns", "workload.dtype"},
+                                                {"pareto"},
+                                                {"diff", "s.sqlite"},
+                                                {"table"}}) {
+    out.emplace_back("query.json", parsed(cli.run(with(with({"query", "s.sqlite"}, query), {"--json"}))));
+  }
+  return out;
+}
+
 void check_valid(const Cli& cli, const Documents& documents) {
   std::string arguments;
   for (const auto& [schema, document] : documents) {
@@ -120,7 +137,7 @@ TEST_CASE("The schemas of docs/schema are strict and in the part of JSON Schema 
     CHECK(schema_flaws(file) == std::vector<std::string>{});
     CHECK(schema_file(file).at("$schema") == "https://json-schema.org/draft/2020-12/schema");
   }
-  for (const char* file : {"plan_file", "plan", "simulate", "explain", "compare", "collective"}) {
+  for (const char* file : {"plan_file", "plan", "simulate", "explain", "compare", "collective", "query"}) {
     CHECK(files.contains(file + std::string(".json")));
   }
 }
@@ -168,6 +185,7 @@ TEST_CASE("The JSON that is printed and the plan files that are written follow d
   }
   SECTION("where nothing fits") { check_valid(cli, of_nothing_feasible(cli)); }
   SECTION("of collectives") { check_valid(cli, of_collectives(cli)); }
+  SECTION("of questions to a sweep") { check_valid(cli, of_queries(cli)); }
 }
 
 TEST_CASE("The schema checker finds what is wrong, or valid documents would prove nothing") {

@@ -278,6 +278,32 @@ TEST_CASE("Wrong options of sweep and query are refused") {
   CHECK(error({"sweep", "-o", "x.sqlite", "--merge", "none.sqlite"}) == "none.sqlite: cannot be opened or made\n");
 }
 
+TEST_CASE("A damaged database is refused or read, and nothing else") {
+  const Cli cli;
+  CHECK(cli.run(sweep("capacity_factor", "good.sqlite")).code == 0);
+  const std::string good = whole_file(cli.path("good.sqlite"));
+  std::mt19937 random(7);  // NOLINT: the same damage every time
+  for (int i = 0; i < 30; ++i) {
+    std::string bad = good;
+    if (i % 3 == 0) bad.resize(random() % bad.size());
+    for (int n = 0; n < 1 + i; ++n) {
+      if (!bad.empty()) bad[random() % bad.size()] = static_cast<char>(random());
+    }
+    const std::string file = cli.write("bad.sqlite", bad);
+    for (const std::vector<std::string>& query : {std::vector<std::string>{"table", "--csv"},
+                                                  {"pivot", "--rows", "f", "--columns", "ep"},
+                                                  {"pareto", "--json"}}) {
+      const Ran ran = cli.run(with({"query", file}, query), kStrict);
+      CAPTURE(i, ran.err);
+      CHECK((ran.code == 0 || ran.code == 2));
+    }
+    const Ran ran = cli.run(sweep("capacity_factor", file, {"--resume"}), kStrict);
+    CAPTURE(i, ran.err);
+    CHECK((ran.code == 0 || ran.code == 2));
+    for (const char* ending : {"-wal", "-shm", "-journal"}) std::filesystem::remove(file + ending);
+  }
+}
+
 TEST_CASE("Every shipped sweep can be read, and the small ones run") {
   const Cli cli;
   const std::vector<std::pair<std::string, std::string>> sizes{{"capacity_factor", "18 cases"},

@@ -126,7 +126,8 @@ ExitCode code_of(const std::string& path) {
         database.first(fmt::format("SELECT 1 FROM cases WHERE status = '{}' LIMIT 1", status)));
   };
   if (there_is("done")) return ExitCode::Done;
-  return there_is("infeasible") ? ExitCode::NothingFeasible : ExitCode::BadInput;
+  if (there_is("infeasible")) return ExitCode::NothingFeasible;
+  return there_is("bad_input") ? ExitCode::BadInput : ExitCode::Done;  // done: a shard without cases
 }
 
 void merge(const Options& o) {
@@ -191,18 +192,20 @@ void add_sweep_command(CLI::App& app, ExitCode& code) {
   auto* output = c->add_option("-o,--output", o->output, "The database");
   c->add_option("--jobs", o->jobs, "Cases at once; 0: one a core; the database says the same")
       ->check(CLI::Range(0, 1024));
-  c->add_flag("--resume", o->resume, "Go on with a database that was begun, if there is one");
-  c->add_option("--shard", o->shard, "I/N: only this part of the cases, for many machines")->capture_default_str();
+  auto* resume = c->add_flag("--resume", o->resume, "Go on with a database that was begun, if there is one");
+  auto* part = c->add_option("--shard", o->shard, "I/N: only this part of the cases, for many machines");
   c->add_option("--csv", o->csv, "Write all rows in order here, too");
-  auto* merge_option = c->add_option("--merge", o->merge, "Join databases of shards instead")->excludes(sweep);
-  c->add_option("-C", o->overrides, "Set a value for all cases: world=64, cluster.a.b=c, model.a=b, workload.a=b")
-      ->take_all();
+  auto* merged = c->add_option("--merge", o->merge, "Join these databases of shards instead");
+  auto* settings =
+      c->add_option("-C", o->overrides, "Set a value for all cases: world=64, cluster.a.b=c, model.a=b, workload.a=b")
+          ->take_all();
   auto* dry = c->add_flag("--dry-run", o->dry_run, "Only read the sweep and say how many cases it has");
   c->add_flag("--quiet", o->quiet, "No progress bar and no summary");
+  for (CLI::Option* other : {sweep, resume, part, settings, dry}) merged->excludes(other);
   c->callback([=, &code] {
-    if (sweep->count() + merge_option->count() == 0) throw CLI::RequiredError("SWEEP or --merge");
+    if (sweep->count() + merged->count() == 0) throw CLI::RequiredError("SWEEP or --merge");
     if (output->count() + dry->count() == 0) throw CLI::RequiredError("--output");
-    if (merge_option->count() > 0) return merge(*o);
+    if (merged->count() > 0) return merge(*o);
     run(*o, code);
   });
 }

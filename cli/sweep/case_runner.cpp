@@ -141,6 +141,8 @@ class OneCase {
 
   static void set(SearchSpace& space, const Assignment& a) {
     if (a.key == "schedule") {
+      if (!find_schedule(a.value))
+        throw InputError({{}, "schedule", fmt::format("{} is not known", in_quotes(a.value))});
       space.schedule = a.value;
       return;
     }

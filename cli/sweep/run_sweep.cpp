@@ -45,8 +45,10 @@ class Workers {
     return std::exchange(results_, {});
   }
 
+  /// Throws what a worker threw.
   bool finished() {
     const std::lock_guard lock(mutex_);
+    if (failure_) std::rethrow_exception(failure_);
     return running_ == 0 && results_.empty();
   }
 

@@ -62,6 +62,7 @@ class Bench {
                            {}};
     REQUIRE(cli.run(both(both({"plan", "--world", "8", "-o", "plan.yaml"}, cluster), model)).code == 0);
     inputs_["plan"] = {"plan.yaml", whole_file(cli.path("plan.yaml")), {"simulate"}, {}};
+    inputs_["sweep"] = {"sweep.yaml", whole_file(configs() / "sweeps/mixtral_nics.yaml"), {"sweep", "--dry-run"}, {}};
   }
 
   const Input& input(const std::string& kind) const { return inputs_.at(kind); }
@@ -94,7 +95,7 @@ class Bench {
   std::map<std::string, Input> inputs_;
 };
 
-const std::vector<std::string> kKinds{"cluster", "model", "config", "workload", "plan"};
+const std::vector<std::string> kKinds{"cluster", "model", "config", "workload", "plan", "sweep"};
 
 std::string lines_but_one(const std::string& text, std::size_t left_out) {
   std::string out;

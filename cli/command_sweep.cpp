@@ -97,7 +97,7 @@ std::string pace(std::int64_t done, std::int64_t wanted, double seconds) {
                      human(Seconds(static_cast<double>(wanted - done) / rate)));
 }
 
-/// Counts by status, and why cases are not done: the commonest reasons.
+/// Counts by status, and why cases are not done: the commonest reasons, up to their first colon.
 void print_outcome(const std::string& path, const SweepRun& run) {
   Database database(path, Database::Access::Read);
   Statement counts(database, "SELECT status, count(*) FROM cases GROUP BY status ORDER BY 2 DESC");
@@ -112,7 +112,8 @@ void print_outcome(const std::string& path, const SweepRun& run) {
   }
   Statement reasons(
       database,
-      "SELECT status, reason, count(*) FROM cases WHERE status <> 'done' GROUP BY 1, 2 ORDER BY 3 DESC, 2 LIMIT 3");
+      "SELECT status, substr(reason, 1, instr(reason || ':', ':') - 1), count(*) FROM cases WHERE status <> 'done' "
+      "GROUP BY 1, 2 ORDER BY 3 DESC, 2 LIMIT 3");
   while (reasons.next()) {
     fmt::print("  {:>8} {}: {}\n", cell_text(reasons.cell(2)), cell_text(reasons.cell(0)),
                shortened(cell_text(reasons.cell(1))));

@@ -235,7 +235,7 @@ class OneCase {
     const Moe& moe = std::get<Moe>(model_.layers.front().pattern.front().ffn);
     const std::int64_t tokens = workload_.sequence_length;
     out_.tokens = tokens * c->degrees.dp;
-    if (const std::string reason = layer_obstacle(moe, tokens, *c); !reason.empty()) return cannot(reason);
+    if (const auto reason = layer_obstacle(*c)) return cannot(*reason);
     const Program program = lower_moe_layer(moe, model_.hidden_size, tokens, workload_, *c, cluster_.ranks_per_node());
     Measures m{.candidate = *c};
     if (wants({"closed_form_s", "schedule_bound_s", "schedule_gap"})) m.estimate = estimate(program, cluster_);
@@ -246,12 +246,18 @@ class OneCase {
     keep(m);
   }
 
-  static std::string layer_obstacle(const Moe& moe, std::int64_t tokens, const Candidate& c) {
-    if (c.degrees.ep > moe.num_experts) return "ep exceeds the experts";
-    if (moe.expert.hidden_size % c.degrees.esp != 0) return "esp does not divide the expert's FFN";
-    if (moe.shared.hidden_size % c.degrees.tp != 0) return "tp does not divide the shared expert";
-    if (tokens % c.degrees.tp != 0) return "tp does not divide the tokens";
-    return find_schedule(c.schedule)->obstacle(c.degrees);
+  /// The obstacles of an iteration with this layer, in which attention and batch divide.
+  std::optional<std::string> layer_obstacle(const Candidate& c) const {
+    ModelSpec model = model_;
+    model.attention = HeadAttention{.num_heads = c.degrees.tp,
+                                    .num_kv_heads = c.degrees.tp,
+                                    .head_dim = 1,
+                                    .bias = false,
+                                    .qk_norm = false,
+                                    .sinks = false};
+    Workload workload = workload_;
+    workload.global_batch = c.degrees.dp;
+    return obstacle(model, workload, c);
   }
 
   void take_time(Measures& m, const Program& program, const Timeline& timeline) const {

@@ -224,6 +224,9 @@ class SweepReader {
     std::vector<std::string> taken(kSweepColumns.begin(), kSweepColumns.end());
     taken.emplace_back(kTimingColumn);
     for (std::size_t i = 0; i < all.size(); ++i) {
+      if (i == sweep_.base.size()) {  // from here on, settings are columns beside the outputs
+        taken.insert(taken.end(), sweep_.outputs.begin(), sweep_.outputs.end());
+      }
       const Setting& s = *all[i];
       const std::string name = lower_case(s.name);  // SQL's names of columns have no case
       if (!is_name(s.name))

@@ -310,7 +310,7 @@ TEST_CASE("Every shipped sweep can be read, and the small ones run") {
                                                                {"deepseek_v3_degrees", "400 cases of 480 combinations"},
                                                                {"mixtral_bandwidth", "18 cases"},
                                                                {"mixtral_degrees", "384 cases"},
-                                                               {"mixtral_nics", "16 cases"},
+                                                               {"mixtral_nics", "25 cases"},
                                                                {"parm_table3_a", "4374 cases"},
                                                                {"parm_table3_b", "13122 cases"},
                                                                {"schemoe_table4", "1350 cases"},

@@ -92,6 +92,7 @@ TEST_CASE("Everything that is wrong with a sweep is said, with its place") {
   contains(all, "base: names no model");
   contains(error(kBase + "axes: {ep: [1], EP: {values: [1]}}"), "EP: this name is taken already");
   contains(error(kBase + "axes: {key: {values: [1]}}"), "key: this name is taken already");
+  contains(error(kBase + "axes: {Makespan_s: {values: [1]}}"), "Makespan_s: this name is taken already");
   contains(error(kBase + "axes: {a b: {values: [1]}}"), "a name is letters, digits");
   contains(error(kBase + "axes: {cluster: [a]}"), "is set twice");
   contains(error("name: x\nkind: layer\nbase: {model: gpt2_moe}\naxes: {cluster: [dgx_h10]}"),

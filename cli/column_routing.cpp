@@ -19,7 +19,7 @@ const std::string kOption = "--routing";
 std::optional<std::string> number_key(const std::string& shape) {
   if (shape == "zipf") return "zipf_exponent";
   if (shape == "lognormal") return "lognormal_sigma";
-  if (shape == "hot_expert" || shape == "hot_rank") return "hot_factor";
+  if (shape == "hot_expert" || shape == "hot_rank" || shape == "spread") return "hot_factor";
   if (shape == "zero_load") return "hot_fraction";
   return std::nullopt;
 }

@@ -267,8 +267,8 @@ void add_collective_command(CLI::App& app, ExitCode&) {
   traffic->excludes(sizes);
   c->add_option("--routing", o->routing,
                 "All-to-all of the sizes to experts of this popularity, one a rank, the same for every source: "
-                "uniform, zipf:EXPONENT, lognormal:SIGMA, hot_expert:FACTOR, hot_rank:FACTOR, zero_load:FRACTION, or "
-                "a map as a workload's routing")
+                "uniform, zipf:EXPONENT, lognormal:SIGMA, hot_expert:FACTOR, hot_rank:FACTOR, spread:FACTOR, "
+                "zero_load:FRACTION, or a map as a workload's routing")
       ->excludes(traffic);
   c->add_option("--flows", o->flows, "Write when each flow of the traffic ends, as CSV");
   c->add_option("-C", o->overrides, "Override a value: cluster.a.b=c")->take_all();

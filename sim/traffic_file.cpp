@@ -1,95 +1,24 @@
 #include "sim/traffic_file.hpp"
 
 #include <fmt/format.h>
-#include <zlib.h>
 
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <memory>
 #include <numeric>
 #include <optional>
 #include <string_view>
 
-#include "model/base/diagnostics.hpp"
+#include "model/base/line_reader.hpp"
 
 namespace moeplan {
 
 namespace {
 
 constexpr std::size_t kMostErrors = 20;
-constexpr std::size_t kLongestLine = 16U << 20U;            // a matrix row of more than half a million entries
 constexpr std::int64_t kMostRanks = std::int64_t{1} << 20;  // ten times the largest machines
 constexpr std::size_t kMostFlows = std::size_t{1} << 27;    // 2 GiB of them
 constexpr double kMostBytes = 1e18;  // an exabyte: whole numbers of bytes still add up in a double
-
-/// Lines of a file, plain or gzip.
-class Lines {
- public:
-  explicit Lines(const std::filesystem::path& path) : file_(path.string()), handle_(gzopen(path.c_str(), "rb")) {
-    if (!handle_) fail(0, "cannot be read");
-    gzbuffer(handle_.get(), 1U << 18U);
-  }
-
-  /// The next line without its end; none at the end of the file.
-  std::optional<std::string_view> next() {
-    std::size_t scanned = 0;
-    while (true) {
-      const std::size_t end = buffer_.find('\n', begin_ + scanned);
-      if (end != std::string::npos) return take(end, end + 1);
-      scanned = buffer_.size() - begin_;
-      if (scanned > kLongestLine) fail(line_ + 1, fmt::format("a line has more than {} bytes", kLongestLine));
-      if (is_at_end_) {
-        if (scanned == 0) return std::nullopt;
-        return take(buffer_.size(), buffer_.size());
-      }
-      fill();
-    }
-  }
-
-  int line() const { return line_; }
-  const std::string& file() const { return file_; }
-
-  [[noreturn]] void fail(int line, std::string message) const {
-    throw InputError(Diagnostic{{file_, line, 0}, "", std::move(message)});
-  }
-
- private:
-  struct Close {
-    void operator()(gzFile_s* f) const { gzclose(f); }
-  };
-
-  std::string_view take(std::size_t end, std::size_t next_begin) {
-    std::string_view text(buffer_.data() + begin_, end - begin_);
-    if (text.ends_with('\r')) text.remove_suffix(1);
-    begin_ = next_begin;
-    ++line_;
-    return text;
-  }
-
-  void fill() {
-    buffer_.erase(0, begin_);
-    begin_ = 0;
-    const std::size_t old = buffer_.size();
-    constexpr unsigned kChunk = 1U << 18U;
-    buffer_.resize(old + kChunk);
-    const int got = gzread(handle_.get(), buffer_.data() + old, kChunk);
-    int status = Z_OK;
-    const char* message = gzerror(handle_.get(), &status);
-    if (got < 0 || (status != Z_OK && status != Z_STREAM_END)) {
-      fail(line_ + 1, status == Z_ERRNO ? "cannot be read" : fmt::format("damaged gzip data: {}", message));
-    }
-    buffer_.resize(old + static_cast<std::size_t>(got));
-    is_at_end_ = got == 0;
-  }
-
-  std::string file_;
-  std::unique_ptr<gzFile_s, Close> handle_;
-  std::string buffer_;
-  std::size_t begin_ = 0;
-  bool is_at_end_ = false;
-  int line_ = 0;
-};
 
 template <class Number>
 std::optional<Number> number(std::string_view text) {
@@ -266,7 +195,7 @@ class Reader {
     }
   }
 
-  Lines lines_;
+  LineReader lines_;
   TrafficFile result_{{0, {}}, {}};
   Diagnostics diagnostics_;
 };

@@ -13,4 +13,9 @@ namespace moeplan {
   return n * (index + 1) / count - n * index / count;
 }
 
+/// Where share `index` of n things in order begins, if the first n % count of the shares have one more than the others.
+[[nodiscard]] constexpr std::int64_t share_begin(std::int64_t n, std::int64_t index, std::int64_t count) {
+  return index * (n / count) + (index < n % count ? index : n % count);
+}
+
 }  // namespace moeplan

@@ -55,6 +55,13 @@ std::vector<double> popularities(const RoutingScenario& s, std::size_t experts, 
       }
       break;
     }
+    case RoutingShape::Spread: {
+      const std::size_t ranks = (experts + experts_per_rank - 1) / experts_per_rank;
+      const std::size_t hot = std::min(experts, some_of(ranks, s.hot_fraction, ranks) * experts_per_rank);
+      const std::size_t first = random.below(experts);
+      for (std::size_t i = 0; i < hot; ++i) popularity[(first + i * experts / hot) % experts] = s.hot_factor;
+      break;
+    }
     case RoutingShape::ZeroLoad: {
       const std::vector<std::size_t> order = random.permutation(experts);
       const std::size_t idle = some_of(experts, s.hot_fraction, experts - top_k);
@@ -181,17 +188,24 @@ RoutingCounts balanced(std::int64_t sources, std::int64_t experts, std::int64_t 
 
 }  // namespace
 
-RoutingCounts make_routing(const RoutingScenario& scenario, std::int64_t sources, std::int64_t experts,
-                           std::int64_t tokens, std::int64_t top_k, std::int64_t experts_per_rank) {
-  assert(sources > 0 && tokens >= 0 && top_k > 0 && top_k <= experts && experts_per_rank > 0 &&
-         "a token selects top_k different experts");
-  if (scenario.shape == RoutingShape::Balanced) return balanced(sources, experts, tokens * top_k);
-  if (scenario.shape == RoutingShape::Uniform && !scenario.sampled) {
+std::vector<double> routing_popularities(const RoutingScenario& scenario, std::int64_t experts, std::int64_t top_k,
+                                         std::int64_t experts_per_rank) {
+  assert(top_k > 0 && top_k <= experts && experts_per_rank > 0 && "a token selects top_k different experts");
+  return popularities(scenario, static_cast<std::size_t>(experts), static_cast<std::size_t>(top_k),
+                      static_cast<std::size_t>(experts_per_rank));
+}
+
+RoutingCounts routing_by_popularity(const RoutingScenario& scenario, std::vector<double> popularity,
+                                    std::int64_t sources, std::int64_t tokens, std::int64_t top_k) {
+  assert(sources > 0 && tokens >= 0 && "tokens come from somewhere");
+  const auto experts = static_cast<std::int64_t>(popularity.size());
+  const bool all_equal =
+      std::all_of(popularity.begin(), popularity.end(), [&](double p) { return p == popularity.front(); });
+  if (scenario.shape == RoutingShape::Balanced && all_equal) return balanced(sources, experts, tokens * top_k);
+  if (scenario.shape == RoutingShape::Uniform && all_equal && !scenario.sampled) {
     return RoutingCounts::by_expert(sources, spread_evenly(tokens * top_k, experts));
   }
-  const Shares shares =
-      shares_of(popularities(scenario, static_cast<std::size_t>(experts), static_cast<std::size_t>(top_k),
-                             static_cast<std::size_t>(experts_per_rank)));
+  const Shares shares = shares_of(std::move(popularity));
   const auto row = [&](std::int64_t source_tokens, std::uint64_t source) {
     std::vector<std::int64_t> counts = scenario.sampled
                                            ? drawn(shares, source_tokens * top_k, Random(scenario.seed, source + 1))
@@ -210,6 +224,12 @@ RoutingCounts make_routing(const RoutingScenario& scenario, std::int64_t sources
     counts.insert(counts.end(), one.begin(), one.end());
   }
   return RoutingCounts::dense(sources, experts, std::move(counts));
+}
+
+RoutingCounts make_routing(const RoutingScenario& scenario, std::int64_t sources, std::int64_t experts,
+                           std::int64_t tokens, std::int64_t top_k, std::int64_t experts_per_rank) {
+  return routing_by_popularity(scenario, routing_popularities(scenario, experts, top_k, experts_per_rank), sources,
+                               tokens, top_k);
 }
 
 }  // namespace moeplan

@@ -14,15 +14,16 @@
 namespace moeplan {
 
 /// MODELS section 11. Shapes after Megatron-LM PR 7488.
-enum class RoutingShape { Uniform, Zipf, Lognormal, Balanced, HotExpert, HotRank, Ragged, ZeroLoad };
+enum class RoutingShape { Uniform, Zipf, Lognormal, Balanced, HotExpert, HotRank, Spread, Ragged, ZeroLoad };
 
-inline constexpr std::array<std::pair<RoutingShape, std::string_view>, 8> kRoutingShapeNames{
+inline constexpr std::array<std::pair<RoutingShape, std::string_view>, 9> kRoutingShapeNames{
     {{RoutingShape::Uniform, "uniform"},
      {RoutingShape::Zipf, "zipf"},
      {RoutingShape::Lognormal, "lognormal"},
      {RoutingShape::Balanced, "balanced"},
      {RoutingShape::HotExpert, "hot_expert"},
      {RoutingShape::HotRank, "hot_rank"},
+     {RoutingShape::Spread, "spread"},
      {RoutingShape::Ragged, "ragged"},
      {RoutingShape::ZeroLoad, "zero_load"}}};
 
@@ -31,8 +32,8 @@ struct RoutingScenario {
   double zipf_exponent = 1.0;    // zipf: popularity of the i-th expert ~ (i + 1)^-s, experts in seeded order
   double lognormal_sigma = 0.5;  // lognormal: popularity ~ exp(sigma N(0, 1))
   double hot_fraction =
-      0.125;                // hot_expert, hot_rank: share of the experts that is hot; zero_load: share without tokens
-  double hot_factor = 4.0;  // how many times a cold expert's load a hot one has
+      0.125;  // hot_expert, hot_rank, spread: share of the experts that is hot; zero_load: share without tokens
+  double hot_factor = 4.0;     // how many times a cold expert's load a hot one has
   double ragged_spread = 0.5;  // ragged: tokens a source vary by up to this share (the sum is kept)
   bool sampled = false;        // each selection drawn, instead of the expected counts
   std::uint64_t seed = 1;
@@ -80,8 +81,16 @@ class RoutingCounts {
 /// expert at most once: a count never exceeds the source's tokens; what does not fit goes to the most popular expert
 /// with room. `ragged`: random pairs of sources, of which one has as many more tokens as the other has fewer. At least
 /// one expert or rank is hot, at least one (as long as top_k others remain) without load. `experts_per_rank` places
-/// hot_rank's experts. Raises nothing; deterministic, up to the last bit of pow and exp.
+/// hot_rank's experts; `spread` has as many hot ones, as far apart as they can be. Raises nothing; deterministic, up to
+/// the last bit of pow and exp.
 [[nodiscard]] RoutingCounts make_routing(const RoutingScenario& scenario, std::int64_t sources, std::int64_t experts,
                                          std::int64_t tokens, std::int64_t top_k, std::int64_t experts_per_rank);
+
+/// The two halves of make_routing, for popularities that change over time (make_routing_trace.hpp): how popular each
+/// expert is (only ratios count; at least top_k are positive), and the counts that this gives.
+[[nodiscard]] std::vector<double> routing_popularities(const RoutingScenario& scenario, std::int64_t experts,
+                                                       std::int64_t top_k, std::int64_t experts_per_rank);
+[[nodiscard]] RoutingCounts routing_by_popularity(const RoutingScenario& scenario, std::vector<double> popularity,
+                                                  std::int64_t sources, std::int64_t tokens, std::int64_t top_k);
 
 }  // namespace moeplan

@@ -119,6 +119,17 @@ TEST_CASE("Expected counts follow the shape") {
     expected[order[1]] = 100;
     CHECK(row_of(counts, 0) == expected);
   }
+  SECTION("spread: as many hot experts as a hot rank has, as far apart as they can be") {
+    // 8 ranks of 4 experts: 1 / 8 of the ranks is hot, so 4 experts, 8 apart; shares 4 / 44 and 1 / 44.
+    const Row load = row_of(make_routing({.shape = RoutingShape::Spread, .seed = 5}, 2, 32, 440, 1, 4), 0);
+    std::vector<std::size_t> hot;
+    for (std::size_t e = 0; e < load.size(); ++e) {
+      CHECK((load[e] == 40 || load[e] == 10));
+      if (load[e] == 40) hot.push_back(e);
+    }
+    REQUIRE(hot.size() == 4);
+    for (std::size_t i = 1; i < 4; ++i) CHECK(hot[i] - hot[i - 1] == 8);
+  }
   SECTION("hot experts have hot_factor times a cold one's load") {
     // 2 of 16 hot, factor 4: shares 4 and 1 of 2 * 4 + 14 = 22.
     const Row row = row_of(make_routing({.shape = RoutingShape::HotExpert}, 4, 16, 2200, 1, 1), 0);

@@ -1,12 +1,15 @@
-// moeplan import hf-config FILE [-o F]
+// moeplan import hf-config|routing-trace FILE [-o F]
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <map>
 
 #include "cli/commands.hpp"
 #include "cli/inputs.hpp"
 #include "model/specs/hf_config.hpp"
+#include "model/specs/routing_statistics.hpp"
+#include "model/specs/routing_trace.hpp"
 
 namespace moeplan {
 
@@ -41,6 +44,57 @@ void import_hf_config(const std::string& file, const std::string& output) {
   fmt::print("written to {}\n", output);
 }
 
+struct TraceImport {
+  std::string file;
+  std::string output;
+  std::int64_t ranks = 0;    // 0: as many as it has
+  std::int64_t experts = 0;  // 0: as many as it has
+  TraceMapping rank_rule = TraceMapping::None;
+  TraceMapping expert_rule = TraceMapping::None;
+};
+
+void import_routing_trace(const TraceImport& o) {
+  RoutingTrace trace = read_routing_trace(o.file);
+  if (o.ranks > 0) trace = with_sources(trace, o.ranks, o.rank_rule, o.file);
+  if (o.experts > 0) trace = with_experts(trace, o.experts, o.expert_rule, o.file);
+  const auto iterations = trace.iterations();
+  fmt::print("{} iterations ({} to {}), {} layers, {} ranks, {} experts\n", iterations.size(), iterations.front(),
+             iterations.back(), trace.layers(), trace.sources(), trace.experts());
+  fmt::print("{:>5} {:>15} {:>10} {:>8} {:>11} {:>9}\n", "layer", "max/mean expert", "max", "entropy", "drift", "max");
+  const std::vector<LayerRouting> layers = trace_statistics(trace, trace.sources());
+  for (std::size_t l = 0; l < layers.size(); ++l) {
+    fmt::print("{:>5} {:>15.3f} {:>10.3f} {:>8.4f} {:>11.4f} {:>9.4f}\n", l, layers[l].mean_max_over_mean,
+               layers[l].most_max_over_mean, layers[l].mean_entropy, layers[l].mean_drift, layers[l].most_drift);
+  }
+  if (o.output.empty()) return;
+  write_routing_trace(o.output, trace);
+  fmt::print("written to {}\n", o.output);
+}
+
+std::map<std::string, TraceMapping> mapping_names() {
+  std::map<std::string, TraceMapping> names;
+  for (const auto& [rule, name] : kTraceMappingNames) names.emplace(name, rule);
+  return names;
+}
+
+void add_routing_trace(CLI::App& import) {
+  auto* command = import.add_subcommand(
+      "routing-trace",
+      "A CSV of tokens by iteration, layer, rank and expert, plain or gzip: checks it, prints how "
+      "uneven and how steady each layer is, writes it in order");
+  auto o = std::make_shared<TraceImport>();
+  command->add_option("file", o->file, "The trace: iteration,layer,rank,e0,e1,...")->required();
+  command->add_option("-o,--output", o->output, "Where to write it; gzip where the name ends in .gz");
+  command->add_option("--ranks", o->ranks, "Map it to as many ranks, by --rank-rule")->check(CLI::PositiveNumber);
+  command->add_option("--experts", o->experts, "Map it to as many experts, by --expert-rule")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--rank-rule", o->rank_rule, "none, sum (neighbours are one), split (evenly) or repeat")
+      ->transform(CLI::CheckedTransformer(mapping_names()));
+  command->add_option("--expert-rule", o->expert_rule, "none, sum (neighbours are one) or split (evenly)")
+      ->transform(CLI::CheckedTransformer(mapping_names()));
+  command->callback([o] { import_routing_trace(*o); });
+}
+
 }  // namespace
 
 void add_import_command(CLI::App& app, ExitCode&) {
@@ -53,6 +107,7 @@ void add_import_command(CLI::App& app, ExitCode&) {
   hf->add_option("file", *file, "config.json")->required();
   hf->add_option("-o,--output", *output, "Where to write the model");
   hf->callback([file, output] { import_hf_config(*file, *output); });
+  add_routing_trace(*import);
 }
 
 }  // namespace moeplan

@@ -1,0 +1,129 @@
+#include "bench/placement_cases.hpp"
+
+#include <algorithm>
+
+#include "planner/placement/exact_placement.hpp"
+
+namespace moeplan::bench {
+
+namespace {
+
+/// HPWNV nodes of Pro-Prophet (configs/clusters/proprophet_hpwnv.yaml: PCIe 3.0 x16, one 100 Gb/s NIC a node), RTX 3090
+/// in fp32 at 0.9 of the peak (assumed there), MoE-GPT-M (hidden 1024, FFN 2048); 8,192 tokens a rank as in the trace,
+/// sequences of 1,024 (assumed). State: parameters and Adam's two moments.
+Case rtx3090() {
+  constexpr double kM = 1024, kH = 2048, kL = 1024, kTokens = 8192, kRate = 35.6e12 * 0.9;
+  constexpr double kParameters = 2 * kM * kH;
+  return {"HPWNV: 4 x 4 RTX 3090, MoE-GPT-M, training",
+          {.ranks = 16,
+           .ranks_per_node = 4,
+           .slots = 6,
+           .token_time = Seconds(2 * kParameters / kRate),
+           .token_bytes = Bytes(4 * kM),
+           .parameter_bytes = Bytes(4 * kParameters),
+           .gradient_bytes = Bytes(4 * kParameters),
+           .state_bytes = Bytes(3 * 4 * kParameters),
+           .rank_bandwidth = BytesPerSecond(15.75e9),
+           .nic_bandwidth = BytesPerSecond(12.5e9),
+           .node_bandwidth = BytesPerSecond(12.5e9),
+           .overlaps_transfers = true,
+           .non_expert_time = Seconds(kTokens * (8 * kM * kM + 4 * kL * kM) / kRate)},
+          {.expert_groups = 8}};
+}
+
+/// DGX H100 (configs/clusters/dgx_h100.yaml: 450 GB/s NVLink, 400 Gb/s NIC a GPU), experts of DeepSeek-V3 (hidden 7168,
+/// FFN 2048, gated) in bf16 at 0.6 of 989 TFLOP/s (assumed). State: fp32 weight and Adam's two moments, and the bf16
+/// weight. Attention beside: 8 M^2 a token, a stand-in for latent attention (assumed).
+Case h100(bool trains) {
+  constexpr double kM = 7168, kH = 2048, kTokens = 8192, kRate = 989e12 * 0.6;
+  constexpr double kParameters = 3 * kM * kH;
+  return {
+      trains ? "DGX H100: 2 x 8, experts of DeepSeek-V3, training" : "DGX H100: 2 x 8, experts of DeepSeek-V3, forward",
+      {.ranks = 16,
+       .ranks_per_node = 8,
+       .slots = 6,
+       .token_time = Seconds(2 * kParameters / kRate),
+       .token_bytes = Bytes(2 * kM),
+       .parameter_bytes = Bytes(2 * kParameters),
+       .gradient_bytes = Bytes(2 * kParameters),
+       .state_bytes = Bytes(14 * kParameters),
+       .rank_bandwidth = BytesPerSecond(450e9),
+       .nic_bandwidth = BytesPerSecond(50e9),
+       .node_bandwidth = BytesPerSecond(400e9),
+       .trains = trains,
+       .overlaps_transfers = trains,
+       .non_expert_time = Seconds(kTokens * 8 * kM * kM / kRate)},
+      {.expert_groups = 8}};
+}
+
+std::vector<RoutingScenario> scenarios() {
+  std::vector<RoutingScenario> list;
+  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+    for (const double s : {0.5, 1.0}) {
+      list.push_back({.shape = RoutingShape::Zipf, .zipf_exponent = s, .sampled = true, .seed = seed});
+      list.push_back({.shape = RoutingShape::Lognormal, .lognormal_sigma = s, .sampled = true, .seed = seed});
+    }
+  }
+  return list;
+}
+
+}  // namespace
+
+std::vector<Case> cases() { return {rtx3090(), h100(true), h100(false)}; }
+
+std::vector<ExactRow> exact_rows() {
+  std::vector<ExactRow> rows;
+  const auto solve = [&](bool by_time, std::int64_t ranks, std::int64_t experts) {
+    ExactRow row{.objective = by_time ? "time" : "load", .ranks = ranks, .experts = experts};
+    PlacementDevices devices = h100(true).devices;
+    devices.ranks = ranks;
+    devices.ranks_per_node = ranks / 2;
+    devices.slots = (experts + ranks - 1) / ranks;  // one holder an expert
+    if (!by_time) devices.token_bytes = Bytes(0);
+    for (const RoutingScenario& scenario : scenarios()) {
+      const RoutingCounts counts = make_routing(scenario, ranks, experts, 2048, 2, devices.slots);
+      const auto time_of = [&](const char* name) {
+        return layer_time(counts, *find_placement_strategy(name)->place({counts, devices}).placement, devices).total;
+      };
+      std::vector<std::int64_t> homes;
+      bool proved = false;
+      if (by_time) {
+        const Placement start = *find_placement_strategy("auto")->place({counts, devices}).placement;
+        for (const ExpertPlace& place : start.experts) homes.push_back(place.home.value());
+        const ExactPrice exact = exact_price(counts, devices, homes);
+        homes = exact.homes;
+        proved = exact.proved;
+        row.nodes += static_cast<double>(exact.nodes);
+      } else {
+        const ExactLoad exact = exact_load(counts.expert_load(), ranks, devices.slots);
+        homes = exact.homes;
+        proved = exact.proved;
+        row.nodes += static_cast<double>(exact.nodes);
+      }
+      ++row.instances;
+      if (!proved) continue;
+      ++row.proved;
+      const Seconds optimum = layer_time(counts, placement_of_homes(homes), devices).total;
+      const double ours = time_of("auto") / optimum, theirs = time_of("smartmoe") / optimum;
+      row.mean_ratio += ours;
+      row.worst_ratio = std::max(row.worst_ratio, ours);
+      row.mean_smartmoe += theirs;
+      row.worst_smartmoe = std::max(row.worst_smartmoe, theirs);
+    }
+    row.nodes /= row.instances;
+    row.mean_ratio /= std::max(1, row.proved);
+    row.mean_smartmoe /= std::max(1, row.proved);
+    rows.push_back(row);
+  };
+  for (const auto& [ranks, experts] :
+       std::vector<std::pair<std::int64_t, std::int64_t>>{{4, 8}, {4, 16}, {8, 16}, {8, 20}, {8, 24}}) {
+    solve(false, ranks, experts);
+  }
+  for (const auto& [ranks, experts] :
+       std::vector<std::pair<std::int64_t, std::int64_t>>{{4, 8}, {4, 12}, {8, 8}, {8, 12}}) {
+    solve(true, ranks, experts);
+  }
+  return rows;
+}
+
+}  // namespace moeplan::bench

@@ -1,0 +1,399 @@
+#include "planner/placement/local_search.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <iterator>
+#include <tuple>
+
+#include "planner/placement/balanced_parts.hpp"
+#include "planner/placement/strategies/shadow.hpp"
+
+namespace moeplan {
+
+namespace {
+
+constexpr std::size_t kPartners = 16;  // experts that one may change places with at a time: the most promising
+constexpr std::uint64_t kKicks = 3;    // random exchanges after a local optimum, at most
+constexpr std::uint64_t kSeed = 1;
+constexpr std::size_t kDividesOften = 512;  // ranks x experts, up to which every change is also priced with new shares
+
+/// A change: experts with their new places.
+using Change = std::vector<std::pair<std::size_t, ExpertPlace>>;
+
+class Search {
+ public:
+  Search(const ExpertColumns& columns, const SearchTerms& terms, Placement start, std::int64_t trials)
+      : columns_(columns),
+        terms_(terms),
+        trials_(trials),
+        traffic_(columns, terms.devices),
+        now_(std::move(start)),
+        free_(slots_free(now_, terms.devices)),
+        divides_often_(now_.experts.size() * free_.size() <= kDividesOften) {
+    for (std::size_t e = 0; e < now_.experts.size(); ++e) traffic_.add(e, now_.experts[e], now_.nearest);
+    value_ = value();
+    best_ = {now_, value_.price, 0};
+  }
+
+  SearchResult run() {
+    Random random(kSeed);
+    while (true) {
+      const std::int64_t used_before = used_;
+      while (improve()) {
+      }
+      if (value_.price < best_.price) best_ = {now_, value_.price, 0};
+      if (spent() || used_ == used_before) break;  // nothing is left to try
+      if (value_.price > best_.price) replace_all(best_.placement);
+      for (std::uint64_t kicks = 1 + random.below(kKicks); kicks > 0; --kicks) kick(random);
+      value_ = value();
+    }
+    best_.trials = used_;
+    return std::move(best_);
+  }
+
+ private:
+  struct Value {
+    Seconds price{};
+    double uneven = 0;
+    bool operator<(const Value& other) const {
+      constexpr double kEqual = 1e-12;  // relative: sums of the same terms in the same order, so this is generous
+      if (price < other.price * (1 - kEqual)) return true;
+      return price <= other.price && uneven < other.uneven * (1 - kEqual);
+    }
+  };
+
+  Value value() {
+    Value v{traffic_.time().total, 0};
+    if (terms_.current) {
+      v.price += migration_time(*terms_.current, now_, terms_.devices) / static_cast<double>(terms_.iterations);
+    }
+    for (const std::int64_t load : traffic_.loads()) v.uneven += static_cast<double>(load) * static_cast<double>(load);
+    return v;
+  }
+
+  void put(std::size_t e, ExpertPlace place) {
+    traffic_.remove(e, now_.experts[e], now_.nearest);
+    for (const Holder& h : now_.experts[e].holders) free_[h.rank.index()] += h.copies;
+    now_.experts[e] = std::move(place);
+    for (const Holder& h : now_.experts[e].holders) free_[h.rank.index()] -= h.copies;
+    traffic_.add(e, now_.experts[e], now_.nearest);
+  }
+
+  void replace_all(const Placement& placement) {
+    for (std::size_t e = 0; e < placement.experts.size(); ++e) {
+      if (now_.experts[e] != placement.experts[e]) put(e, placement.experts[e]);
+    }
+  }
+
+  [[nodiscard]] bool spent() const { return used_ >= trials_; }
+
+  /// Makes a change; what takes it back.
+  Change made(const Change& change) {
+    Change before;
+    for (const auto& [e, place] : change) before.emplace_back(e, now_.experts[e]);
+    for (const auto& [e, place] : change) put(e, place);
+    return before;
+  }
+
+  /// In changes of experts with one holder: dividing an expert's tokens takes longer the more holders share them.
+  [[nodiscard]] std::int64_t cost_of(const Change& change) const {
+    constexpr std::size_t kFlows = 512;  // dealt in the time of one such change, about
+    std::size_t flows = 0;
+    for (const auto& [e, place] : change) {
+      const std::size_t holders = std::max(place.holders.size(), now_.experts[e].holders.size());
+      if (holders > 1) flows += holders * free_.size();
+    }
+    return static_cast<std::int64_t>(1 + flows / kFlows);
+  }
+
+  /// Prices a change and remembers the best of a round. Where it is cheap, also with its tokens divided anew.
+  void consider(Change change) {
+    if (spent()) return;
+    used_ += cost_of(change);
+    const Change before = made(change);
+    remember(change);
+    if (divides_often_) {
+      if (Change shares = divided(); !shares.empty()) {
+        const Change undivided = made(shares);
+        change.insert(change.end(), std::make_move_iterator(shares.begin()), std::make_move_iterator(shares.end()));
+        remember(change);
+        (void)made(undivided);
+      }
+    }
+    (void)made(before);
+  }
+
+  void remember(const Change& change) {
+    const Value v = value();
+    if (!(v < (chosen_ ? chosen_value_ : value_))) return;
+    chosen_ = change;
+    chosen_value_ = v;
+  }
+
+  bool take() {
+    if (!chosen_) return false;
+    for (auto& [e, place] : *chosen_) put(e, std::move(place));
+    value_ = chosen_value_;
+    chosen_.reset();
+    return true;
+  }
+
+  [[nodiscard]] static ExpertPlace alone(std::size_t rank) { return {RankId(rank), {{RankId(rank), 1, 1}}}; }
+
+  [[nodiscard]] std::vector<std::size_t> experts_at(std::size_t rank) const {
+    std::vector<std::size_t> experts;
+    for (std::size_t e = 0; e < now_.experts.size(); ++e) {
+      if (now_.experts[e].holder(RankId(rank))) experts.push_back(e);
+    }
+    std::stable_sort(experts.begin(), experts.end(),
+                     [&](std::size_t a, std::size_t b) { return columns_.load(a) > columns_.load(b); });
+    return experts;
+  }
+
+  /// One better change, the best found at the first expert that has one.
+  bool improve() {
+    const std::size_t rank = traffic_.busiest_rank(), port = traffic_.busiest_port();
+    for (const std::size_t focus : {rank, port}) {
+      for (const std::size_t e : experts_at(focus)) {
+        if (spent()) return false;
+        exchanges(e, focus);
+        moves(e, focus);
+        more_holders(e);
+        displaces(e);
+        fewer_holders(e);
+        if (take()) return true;
+      }
+      if (port == rank) break;
+    }
+    if (Change shares = divided(); !shares.empty()) consider(std::move(shares));
+    if (take()) return true;
+    for (std::size_t e = 0; e < now_.experts.size() && !spent(); ++e) {
+      fewer_holders(e);
+      if (take()) return true;
+    }
+    return false;
+  }
+
+  /// The place with a holder on another rank, which does not hold it yet.
+  [[nodiscard]] static ExpertPlace moved(const ExpertPlace& place, std::size_t from, std::size_t to) {
+    ExpertPlace result = place;
+    const auto it = std::find_if(result.holders.begin(), result.holders.end(),
+                                 [&](const Holder& h) { return h.rank.index() == from; });
+    Holder holder = *it;
+    holder.rank = RankId(to);
+    result.holders.erase(it);
+    result.holders.insert(std::find_if(result.holders.begin(), result.holders.end(),
+                                       [&](const Holder& h) { return holder.rank < h.rank; }),
+                          holder);
+    if (place.home.index() == from) result.home = RankId(to);
+    return result;
+  }
+
+  /// What a holder has to do, roughly: its share of the load.
+  [[nodiscard]] std::int64_t part_of(std::size_t e, const Holder& holder) const {
+    const ExpertPlace& place = now_.experts[e];
+    if (place.holders.size() == 1) return columns_.load(e);
+    double shares = 0;
+    for (const Holder& h : place.holders) shares += static_cast<double>(h.share);
+    return static_cast<std::int64_t>(static_cast<double>(columns_.load(e)) * static_cast<double>(holder.share) /
+                                     shares);
+  }
+
+  /// With experts of other ranks; first those after which the busier of the two ranks has least to do.
+  void exchanges(std::size_t e, std::size_t rank) {
+    struct Partner {
+      std::int64_t larger;
+      std::size_t expert, rank;
+    };
+    const auto loads = traffic_.loads();
+    const ExpertPlace& place = now_.experts[e];
+    const Holder& holder = *place.holder(RankId(rank));
+    const std::int64_t part = part_of(e, holder);
+    std::vector<Partner> partners;
+    for (std::size_t g = 0; g < now_.experts.size(); ++g) {
+      if (g == e || now_.experts[g].holder(RankId(rank))) continue;
+      for (const Holder& h : now_.experts[g].holders) {
+        if (h.copies != holder.copies || place.holder(h.rank)) continue;
+        const std::int64_t less = part - part_of(g, h);
+        partners.push_back({std::max(loads[rank] - less, loads[h.rank.index()] + less), g, h.rank.index()});
+      }
+    }
+    const std::size_t most = std::min(kPartners, partners.size());
+    std::partial_sort(partners.begin(), partners.begin() + static_cast<std::ptrdiff_t>(most), partners.end(),
+                      [](const Partner& a, const Partner& b) {
+                        return std::tuple(a.larger, a.expert, a.rank) < std::tuple(b.larger, b.expert, b.rank);
+                      });
+    for (std::size_t i = 0; i < most; ++i) {
+      const Partner& p = partners[i];
+      consider({{e, moved(now_.experts[e], rank, p.rank)}, {p.expert, moved(now_.experts[p.expert], p.rank, rank)}});
+    }
+  }
+
+  void moves(std::size_t e, std::size_t rank) {
+    if (now_.experts[e].holder(RankId(rank))->copies > 1) return;
+    for (const std::size_t r : lightest_free()) {
+      if (!now_.experts[e].holder(RankId(r))) consider({{e, moved(now_.experts[e], rank, r)}});
+    }
+  }
+
+  /// The lightest ranks with a free slot, at most kPartners.
+  [[nodiscard]] std::vector<std::size_t> lightest_free() const {
+    std::vector<std::size_t> ranks;
+    for (std::size_t r = 0; r < free_.size(); ++r) {
+      if (free_[r] > 0) ranks.push_back(r);
+    }
+    const auto loads = traffic_.loads();
+    std::stable_sort(ranks.begin(), ranks.end(), [&](std::size_t a, std::size_t b) { return loads[a] < loads[b]; });
+    ranks.resize(std::min(ranks.size(), kPartners));
+    return ranks;
+  }
+
+  /// Another holder: for its own tokens alone, or with as large a share as the others.
+  void more_holders(std::size_t e) {
+    for (const std::size_t r : lightest_free()) {
+      const ExpertPlace& place = now_.experts[e];
+      if (place.holder(RankId(r))) continue;
+      for (const std::int64_t share : {std::int64_t{0}, mean_share(place)}) {
+        ExpertPlace wider = place;
+        add_holder(wider, RankId(r), share);
+        consider({{e, std::move(wider)}});
+      }
+    }
+  }
+
+  /// Another holder, in the slot of an expert that has others.
+  void displaces(std::size_t e) {
+    struct Slot {
+      std::int64_t load;
+      std::size_t rank, expert;
+    };
+    std::vector<Slot> slots;
+    for (std::size_t g = 0; g < now_.experts.size(); ++g) {
+      if (g == e || now_.experts[g].holders.size() < 2) continue;
+      for (const Holder& h : now_.experts[g].holders) {
+        if (now_.experts[e].holder(h.rank) || h.copies > 1) continue;
+        slots.push_back({traffic_.loads()[h.rank.index()] - part_of(g, h), h.rank.index(), g});
+      }
+    }
+    const std::size_t most = std::min(kPartners, slots.size());
+    std::partial_sort(slots.begin(), slots.begin() + static_cast<std::ptrdiff_t>(most), slots.end(),
+                      [](const Slot& a, const Slot& b) {
+                        return std::tuple(a.load, a.rank, a.expert) < std::tuple(b.load, b.rank, b.expert);
+                      });
+    for (std::size_t i = 0; i < most; ++i) {
+      if (Change change = displaced(e, slots[i].expert, slots[i].rank); !change.empty()) consider(std::move(change));
+    }
+  }
+
+  /// `e` takes the slot of `g` on `rank`; nothing where `g` could not go on without.
+  [[nodiscard]] Change displaced(std::size_t e, std::size_t g, std::size_t rank) const {
+    ExpertPlace fewer = now_.experts[g], more = now_.experts[e];
+    std::erase_if(fewer.holders, [&](const Holder& h) { return h.rank.index() == rank; });
+    if (std::none_of(fewer.holders.begin(), fewer.holders.end(), [](const Holder& h) { return h.share > 0; }))
+      return {};
+    if (fewer.home.index() == rank) fewer.home = fewer.holders.front().rank;
+    add_holder(more, RankId(rank), mean_share(more));
+    return {{e, std::move(more)}, {g, std::move(fewer)}};
+  }
+
+  [[nodiscard]] static std::int64_t mean_share(const ExpertPlace& place) {
+    std::int64_t sharing = 0, shares = 0;
+    for (const Holder& h : place.holders) {
+      sharing += h.share > 0 ? 1 : 0;
+      shares += h.share;
+    }
+    return std::max<std::int64_t>(1, shares / sharing);
+  }
+
+  void fewer_holders(std::size_t e) {
+    const ExpertPlace place = now_.experts[e];
+    if (place.holders.size() < 2) return;
+    for (const Holder& h : place.holders) {
+      if (h.rank == place.home) continue;
+      ExpertPlace narrower = place;
+      std::erase_if(narrower.holders, [&](const Holder& other) { return other.rank == h.rank; });
+      std::int64_t shares = 0;
+      for (const Holder& other : narrower.holders) shares += other.share;
+      if (shares == 0) continue;
+      consider({{e, std::move(narrower)}});
+    }
+    consider({{e, alone(place.home.index())}});
+  }
+
+  /// Shares by which the largest load is least, of all experts that have several holders with a share.
+  Change divided() {
+    std::vector<std::size_t> experts;
+    std::vector<DivisibleLoad> divisible;
+    std::vector<std::int64_t> fixed(traffic_.loads().begin(), traffic_.loads().end());
+    TokenDivider divider(terms_.devices.ranks, terms_.devices.ranks_per_node);
+    for (std::size_t e = 0; e < now_.experts.size(); ++e) {
+      const ExpertPlace& place = now_.experts[e];
+      if (place.holders.size() < 2) continue;
+      DivisibleLoad load{0, {}};
+      for (const Holder& h : place.holders) {
+        if (h.share > 0) load.machines.push_back(h.rank.value());
+      }
+      if (load.machines.size() < 2) continue;
+      for (const TokenFlow& flow : divider.divide(columns_.column(e), place, now_.nearest)) {
+        if (now_.nearest != Nearest::Off && flow.source == flow.rank) continue;
+        fixed[flow.rank.index()] -= flow.tokens;
+        load.amount += flow.tokens;
+      }
+      experts.push_back(e);
+      divisible.push_back(std::move(load));
+    }
+    if (experts.empty()) return {};
+    ++used_;
+    const BalancedParts balanced = balanced_parts(fixed, divisible);
+    Change change;
+    for (std::size_t i = 0; i < experts.size(); ++i) {
+      if (divisible[i].amount == 0) continue;
+      ExpertPlace place = now_.experts[experts[i]];
+      std::size_t part = 0;
+      for (Holder& h : place.holders) {
+        if (h.share > 0) h.share = balanced.parts[i][part++];
+      }
+      change.emplace_back(experts[i], std::move(place));
+    }
+    return change;
+  }
+
+  /// Lets a holder of one expert and a holder of another change places, or take the other's, where that can be.
+  void kick(Random& random) {
+    const std::size_t a = random.below(now_.experts.size()), b = random.below(now_.experts.size());
+    if (a != b && now_.experts[b].holders.size() > 1 && random.below(2) == 0) {
+      const Holder slot = now_.experts[b].holders[random.below(now_.experts[b].holders.size())];
+      if (slot.copies == 1 && !now_.experts[a].holder(slot.rank)) (void)made(displaced(a, b, slot.rank.index()));
+      return;
+    }
+    const ExpertPlace of_a = now_.experts[a], of_b = now_.experts[b];
+    const Holder& from_a = of_a.holders[random.below(of_a.holders.size())];
+    const Holder& from_b = of_b.holders[random.below(of_b.holders.size())];
+    if (a == b || from_a.copies != from_b.copies || of_a.holder(from_b.rank) || of_b.holder(from_a.rank)) return;
+    put(a, moved(of_a, from_a.rank.index(), from_b.rank.index()));
+    put(b, moved(of_b, from_b.rank.index(), from_a.rank.index()));
+  }
+
+  const ExpertColumns& columns_;
+  const SearchTerms& terms_;
+  std::int64_t trials_;
+  std::int64_t used_ = 0;
+  LayerTraffic traffic_;
+  Placement now_;
+  std::vector<std::int64_t> free_;
+  bool divides_often_;
+  Value value_;
+  std::optional<Change> chosen_;
+  Value chosen_value_;
+  SearchResult best_;
+};
+
+}  // namespace
+
+SearchResult improve_placement(const ExpertColumns& columns, const SearchTerms& terms, Placement start,
+                               std::int64_t trials) {
+  assert(!flaw(start, terms.devices, columns.experts()) && "a placement without flaw");
+  return Search(columns, terms, std::move(start), trials).run();
+}
+
+}  // namespace moeplan

@@ -77,7 +77,7 @@ std::vector<ExactRow> exact_rows() {
     ExactRow row{.objective = by_time ? "time" : "load", .ranks = ranks, .experts = experts};
     PlacementDevices devices = h100(true).devices;
     devices.ranks = ranks;
-    devices.ranks_per_node = ranks / 2;
+    devices.ranks_per_node = ranks % 2 == 0 ? ranks / 2 : ranks;
     devices.slots = (experts + ranks - 1) / ranks;  // one holder an expert
     if (!by_time) devices.token_bytes = Bytes(0);
     for (const RoutingScenario& scenario : scenarios()) {
@@ -116,11 +116,11 @@ std::vector<ExactRow> exact_rows() {
     rows.push_back(row);
   };
   for (const auto& [ranks, experts] :
-       std::vector<std::pair<std::int64_t, std::int64_t>>{{4, 8}, {4, 16}, {8, 16}, {8, 20}, {8, 24}}) {
+       std::vector<std::pair<std::int64_t, std::int64_t>>{{4, 8}, {4, 16}, {8, 16}, {7, 21}, {8, 24}}) {
     solve(false, ranks, experts);
   }
   for (const auto& [ranks, experts] :
-       std::vector<std::pair<std::int64_t, std::int64_t>>{{4, 8}, {4, 12}, {8, 8}, {8, 12}}) {
+       std::vector<std::pair<std::int64_t, std::int64_t>>{{4, 8}, {4, 12}, {6, 12}, {8, 16}}) {
     solve(true, ranks, experts);
   }
   return rows;

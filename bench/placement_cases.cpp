@@ -120,7 +120,7 @@ std::vector<ExactRow> exact_rows() {
     solve(false, ranks, experts);
   }
   for (const auto& [ranks, experts] :
-       std::vector<std::pair<std::int64_t, std::int64_t>>{{4, 8}, {4, 12}, {6, 12}, {8, 16}}) {
+       std::vector<std::pair<std::int64_t, std::int64_t>>{{4, 8}, {4, 12}, {6, 6}, {8, 8}}) {
     solve(true, ranks, experts);
   }
   return rows;

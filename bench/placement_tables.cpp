@@ -43,7 +43,7 @@ void print_trace(const RoutingTrace& trace) {
       "| layer | max/mean expert | highest | max/mean of 16 ranks | entropy | drift | highest | locality "
       "|\n|---|---|---|---|---|---|---|---|\n");
   const auto layers = trace_statistics(trace, 16);
-  for (std::size_t l = 0; l < layers.size(); l += l + 1 < layers.size() && l < 3 ? 1 : 4) {
+  for (std::size_t l = 0; l < layers.size(); l += l < 3 ? std::size_t{1} : std::size_t{4}) {
     const LayerRouting& r = layers[l];
     fmt::print("| {} | {:.2f} | {:.2f} | {:.2f} | {:.3f} | {:.3f} | {:.3f} | {:.3f} |\n", l, r.mean_max_over_mean,
                r.most_max_over_mean, r.mean_rank_max_over_mean, r.mean_entropy, r.mean_drift, r.most_drift, r.locality);
@@ -122,23 +122,22 @@ void print_strategies(const RoutingTrace& trace) {
 void print_prophet(const RoutingTrace& trace) {
   for (const Case& c : cases()) {
     if (!c.devices.trains) continue;
+    ReplayOptions o{.devices = c.devices, .options = c.options, .foresight = true};
+    const auto ms = [&](const char* name) {
+      const ReplayTable table = replay(trace, strategy(name), o);
+      return 1e3 * table.time.value() / static_cast<double>(table.rows.size());
+    };
+    fmt::print("\n{}: top2 {:.3f} ms, top3 {:.3f} ms.\n\n", c.name, ms("top2"), ms("top3"));
     fmt::print(
-        "\n{}:\n\n| n / D | alpha | eq. 6, ms | eq. 8 | top2 | top3 | eq. 8, planned from the iteration before "
-        "|\n|---|---|---|---|---|---|---|\n",
-        c.name);
-    for (const double n : {0.0, 0.25, 0.5, 0.75}) {
-      for (const double alpha : {0.25, 0.5, 1.0}) {
-        ReplayOptions o{.devices = c.devices, .options = c.options, .foresight = true};
+        "| n / D | alpha | eq. 6, ms | eq. 8 | eq. 8, planned from the iteration before |\n|---|---|---|---|---|\n");
+    for (const double n : {0.0, 0.25, 0.5}) {
+      for (const double alpha : {0.25, 1.0}) {
         o.options.pro_prophet_n_share = n;
         o.options.pro_prophet_alpha = alpha;
-        const auto ms = [&](const char* name) {
-          const ReplayTable table = replay(trace, strategy(name), o);
-          return 1e3 * table.time.value() / static_cast<double>(table.rows.size());
-        };
-        const double eq6 = ms("pro_prophet_eq6"), eq8 = ms("pro_prophet"), top2 = ms("top2"), top3 = ms("top3");
+        o.foresight = true;
+        const double eq6 = ms("pro_prophet_eq6"), eq8 = ms("pro_prophet");
         o.foresight = false;
-        fmt::print("| {} | {} | {:.3f} | {:.3f} | {:.3f} | {:.3f} | {:.3f} |\n", n, alpha, eq6, eq8, top2, top3,
-                   ms("pro_prophet"));
+        fmt::print("| {} | {} | {:.3f} | {:.3f} | {:.3f} |\n", n, alpha, eq6, eq8, ms("pro_prophet"));
         std::fflush(stdout);
       }
     }
@@ -155,6 +154,7 @@ void print_over_time(const RoutingTrace& trace) {
       const auto row = [&](const std::string& when, ReplayOptions o) {
         o.devices = c.devices;
         o.options = c.options;
+        o.options.trials = 200;
         const ReplayTable t = replay(trace, strategy(name), o);
         const auto n = static_cast<double>(t.rows.size());
         fmt::print("| {} | {} | {} | {:.3f} | {:.3f} | {:.3f} | {:.3f} |\n", name, when, t.plans,
@@ -179,7 +179,7 @@ void print_pays(const RoutingTrace& trace) {
     for (const char* name : {"pro_prophet", "smartmoe", "eplb_distinct", "lplb_ring", "auto"}) {
       double gain = 0, cost = 0, even = 0, lasts = 0, memory = 0, pays = 0, evens = 0, n = 0;
       for (std::int64_t layer = 0; layer < trace.layers(); ++layer) {
-        for (std::size_t from = 0; from + 10 < trace.iterations().size(); from += 10) {
+        for (std::size_t from = 0; from + 10 < trace.iterations().size(); from += 20) {
           const BreakEven b = break_even(trace, layer, from, 30, strategy(name),
                                          {.devices = c.devices, .options = c.options, .interval = 30});
           gain += b.gain.value();

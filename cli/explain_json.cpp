@@ -67,8 +67,7 @@ Json exposed_json(const RankTime& t) {
   return out;
 }
 
-Json roofline_json(const Explanation& e) {
-  const DdlRoofline& r = e.roofline;
+Json roofline_json(const Explanation& e, const DdlRoofline& r) {
   return {{"computation_s", r.computation.value()},
           {"communication_s", r.communication.value()},
           {"r_cc", std::isfinite(r.ratio) ? Json(r.ratio) : Json(nullptr)},
@@ -77,6 +76,23 @@ Json roofline_json(const Explanation& e) {
           {"ideal_flops_per_s", r.ideal.value()},
           {"semi_ideal_flops_per_s", r.semi_ideal.value()},
           {"peak_flops_per_s", peak_rate(e.plan.cluster.gpu, e.plan.inputs.workload.dtype).value()}};
+}
+
+Json layer_points_json(const Explanation& e) {
+  Json out = Json::array();
+  for (const LayerPoint& p : e.layer_points) {
+    const Degrees& d = p.candidate.degrees;
+    out.push_back({{"name", p.name},
+                   {"schedule", p.candidate.schedule},
+                   {"pipeline_degree", p.candidate.pipeline_degree},
+                   {"tp", d.tp},
+                   {"ep", d.ep},
+                   {"esp", d.esp},
+                   {"edp", d.edp},
+                   {"makespan_s", p.makespan.seconds().value()},
+                   {"roofline", roofline_json(e, p.roofline)}});
+  }
+  return out;
 }
 
 }  // namespace
@@ -105,7 +121,8 @@ std::string explain_json(const Explanation& e, double wall_s) {
   j["links"] = links_json(p, e.plan.cluster.topology);
   j["streams"] = streams_json(p);
   j["sensitivities"] = sensitivities_json(e);
-  j["roofline"] = roofline_json(e);
+  j["roofline"] = roofline_json(e, e.roofline);
+  j["layer_roofline"] = layer_points_json(e);
   j["assumed"] = assumed_numbers(e.plan.plan.inputs.cluster);
   j["timing"] = {{"wall_s", wall_s}};
   return json_text(j);

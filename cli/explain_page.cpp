@@ -1,10 +1,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "cli/explanation.hpp"
 #include "cli/page_parts.hpp"
+#include "cli/roofline_plot.hpp"
 #include "model/base/unit_text.hpp"
 #include "model/costs/compute.hpp"
 
@@ -162,6 +164,25 @@ std::string roofline_text(const Explanation& e) {
   return out + line("if none of it hid", r.semi_ideal);
 }
 
+/// FasterMoE's figure 5.
+std::string layer_points_text(const Explanation& e) {
+  if (e.layer_points.empty()) return "";
+  std::string out =
+      "\n  One MoE layer on the DDL-roofline (simulated alone; = all hides, eq. 5; - nothing does, eq. 6)\n\n" +
+      roofline_plot(e.layer_points) +
+      fmt::format("\n  {:>2}  {:<24} {:>8} {:>9} {:>16} {:>9} {:>11} {:>11}\n", "", "", "R_CC", "layer", "P_avg",
+                  "of peak", "if all hid", "if none did");
+  const FlopsPerSecond peak = peak_rate(e.plan.cluster.gpu, e.plan.inputs.workload.dtype);
+  for (std::size_t i = 0; i < e.layer_points.size(); ++i) {
+    const auto& [name, candidate, makespan, r] = e.layer_points[i];
+    const std::string ratio = std::isfinite(r.ratio) ? fmt::format("{:.2f}", r.ratio) : "-";
+    out += fmt::format("  {:>2}  {:<24} {:>8} {:>9} {:>16} {:>8.1f}% {:>10.1f}% {:>10.1f}%\n", i + 1, name, ratio,
+                       human(makespan.seconds()), human(r.average), 100 * (r.average / peak), 100 * (r.ideal / peak),
+                       100 * (r.semi_ideal / peak));
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string conclusion(const Explanation& e) {
@@ -214,7 +235,7 @@ std::string explain_page(const Explanation& e) {
   out += class_table(e) + holder_table(e) + exposed_table(e) + '\n';
   if (!p.timeline.links.empty()) out += link_table(p, cluster.topology, 5) + '\n';
   out += stream_table(p);
-  out += sensitivity_table(e) + roofline_text(e);
+  out += sensitivity_table(e) + roofline_text(e) + layer_points_text(e);
   const std::string assumed = assumed_text(plan.inputs.cluster, 5);
   return assumed.empty() ? out : out + '\n' + assumed;
 }

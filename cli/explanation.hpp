@@ -9,6 +9,7 @@
 #include "cli/prepared_plan.hpp"
 #include "model/costs/ddl_roofline.hpp"
 #include "model/program/critical_path.hpp"
+#include "planner/layer_roofline.hpp"
 #include "planner/sensitivity.hpp"
 
 namespace moeplan {
@@ -18,6 +19,7 @@ struct Explanation {
   Prediction prediction;
   PathSummary path;
   DdlRoofline roofline;
+  std::vector<LayerPoint> layer_points;  // of an MoE layer alone
   std::vector<Sensitivity> sensitivities;
 };
 

@@ -28,7 +28,7 @@ DdlRoofline ddl_roofline(const Program& program, SimTime makespan, const RankTim
   DdlRoofline out;
   out.computation = slowest.compute;
   out.communication = slowest.communication;
-  if (slowest.compute > Seconds(0)) out.computing = mean / slowest.compute;
+  if (slowest.compute > Seconds(0)) out.computing = Flops(flops[slowest.rank.index()]) / slowest.compute;
   if (makespan > SimTime()) out.average = mean / makespan.seconds();
   if (slowest.communication == Seconds(0)) {
     out.ratio = std::numeric_limits<double>::infinity();

@@ -14,7 +14,7 @@ struct DdlRoofline {
   Seconds computation;        // Lat_comp: of the slowest rank, over the whole iteration, forward and backward
   Seconds communication;      // Lat_comm: the same, from reaching a communication to its end
   double ratio = 0;           // R_CC = Lat_comp / Lat_comm, eq. (3); infinite without communication
-  FlopsPerSecond computing;   // P_w: what a GPU does while it computes: the average rank's FLOPs over Lat_comp
+  FlopsPerSecond computing;   // P_w: what a GPU does while it computes: the slowest rank's FLOPs over Lat_comp
   FlopsPerSecond average;     // P_avg, eq. (4): the average rank's FLOPs over the makespan
   FlopsPerSecond ideal;       // P_w min(1, R_CC), eq. (5): the shorter of the two hides wholly behind the longer
   FlopsPerSecond semi_ideal;  // P_w R_CC / (R_CC + 1), eq. (6): nothing overlaps

@@ -97,6 +97,13 @@ void check_degrees(const Options& o, std::int64_t world) {
   wrong.throw_if_any();
 }
 
+/// Of the dictionary's settings: as the user says, else Tutel's own where there is one, else one that takes shards and
+/// chunks.
+std::string tutel_schedule(const Options& o) {
+  if (!o.schedule.empty()) return o.schedule;
+  return find_schedule("tutel") ? "tutel" : "parm_s1";
+}
+
 void run(const Options& o, ExitCode& code) {
   const auto start = std::chrono::steady_clock::now();
   const SearchSpace space = search_space(o);
@@ -126,13 +133,17 @@ void run(const Options& o, ExitCode& code) {
     return;
   }
   const Prediction& best = predictions.front();
+  const Candidate& decided = result.ranked.front().candidate;
+  const std::vector<TutelDictionary> tutel =
+      tutel_dictionaries(inputs.model, inputs.workload, cluster, decided, tutel_schedule(o));
   if (!o.output.empty()) {
     Plan plan{.inputs = documents,
               .world_size = cluster.world_size(),
               .candidate = result.ranked.front().candidate,
               .makespan = best.makespan,
               .estimate = best.estimate,
-              .least_bound = result.least_bound};
+              .least_bound = result.least_bound,
+              .tutel = tutel};
     write_plan(plan, o.output);
   }
   if (!o.trace.empty())
@@ -141,7 +152,7 @@ void run(const Options& o, ExitCode& code) {
                         .ranks = {},
                         .links = busiest_link_tracks(best.program, cluster, best.timeline)});
   const double wall = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  const PlanReport report{inputs, documents, cluster, result, predictions, wall};
+  const PlanReport report{inputs, documents, cluster, result, predictions, tutel, wall};
   if (o.json) {
     fmt::print("{}", plan_json(report));
     return;

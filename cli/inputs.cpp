@@ -36,6 +36,18 @@ void apply_override(PlanInputs& inputs, const std::string& text) {
   override_value(*document, path, text.substr(equals + 1), origin);
 }
 
+/// A topology gate takes the ratio of bandwidths from the cluster, unless the workload says it.
+void resolve_gate(Inputs& inputs, const Node& workload) {
+  Gate& gate = inputs.workload.gate;
+  if (gate.kind != GateKind::Topology || gate.net_over_local) return;
+  gate.net_over_local = net_over_local(inputs.cluster);
+  if (gate.net_over_local) return;
+  Diagnostics wrong;
+  wrong.add(workload.find("gate")->where, "gate",
+            "the cluster's file has no template with a network to take W_net / W_local from; expected net_over_local");
+  wrong.throw_if_any();
+}
+
 }  // namespace
 
 fs::path config_directory() {
@@ -153,6 +165,7 @@ Inputs read_inputs(const PlanInputs& documents) {
   collect([&] { inputs.cluster = read_cluster(documents.cluster); });
   collect([&] { inputs.model = read_model(documents.model); });
   collect([&] { inputs.workload = read_workload(documents.workload, inputs.model.position_embeddings); });
+  if (wrong.empty()) collect([&] { resolve_gate(inputs, documents.workload); });
   if (!wrong.empty()) throw InputError(wrong);
   return inputs;
 }

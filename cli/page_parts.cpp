@@ -77,10 +77,12 @@ std::string page_header(const Inputs& inputs, const Cluster& cluster) {
     out += fmt::format("{} with ZeRO {}, {} recomputation, ", name_of<Optimizer>(kOptimizerNames, w.optimizer),
                        w.zero_stage, w.recompute == Recompute::None ? "no" : recompute_text(w));
   }
-  return out + (w.capacity_factor
-                    ? fmt::format("capacity factor {}\n", *w.capacity_factor)
-                    : fmt::format("dropless, {} routing (seed {})\n",
-                                  name_of<RoutingShape>(kRoutingShapeNames, w.routing.shape), w.routing.seed));
+  if (w.capacity_factor) return out + fmt::format("capacity factor {}\n", *w.capacity_factor);
+  const bool is_dropless = w.gate.kind != GateKind::Capacity;
+  out += fmt::format("{}{} routing (seed {})", is_dropless ? "dropless, " : "",
+                     name_of<RoutingShape>(kRoutingShapeNames, w.routing.shape), w.routing.seed);
+  const std::string gate = gate_text(w.gate);
+  return out + (gate.empty() ? "\n" : ", " + gate + '\n');
 }
 
 std::string stream_table(const Prediction& p) {

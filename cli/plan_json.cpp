@@ -2,6 +2,7 @@
 
 #include "cli/json_parts.hpp"
 #include "cli/plan_report.hpp"
+#include "planner/lower.hpp"
 
 namespace moeplan {
 
@@ -36,6 +37,38 @@ void add_prediction(Json& j, const Prediction& p) {
   j["classes"] = class_times_json(p.slowest);
 }
 
+Json gate_json(const PlanReport& r) {
+  const GateEffect e =
+      gate_effect(r.inputs.model, r.inputs.workload, r.result.ranked.front().candidate, r.cluster.ranks_per_node());
+  return {{"selections", e.selections},
+          {"rerouted_share", e.rerouted},
+          {"dropped_share", e.dropped},
+          {"padding_share", e.padding}};
+}
+
+Json tutel_json(const std::vector<TutelDictionary>& dictionaries) {
+  Json out = Json::array();
+  for (const TutelDictionary& d : dictionaries) {
+    Json entries = Json::array();
+    for (const TutelEntry& e : d.entries) {
+      entries.push_back({{"key", e.key},
+                         {"capacity", e.capacity},
+                         {"adaptive", e.best.r},
+                         {"pipeline_degree", e.best.pipeline_degree},
+                         {"all_to_all", e.best.all_to_all},
+                         {"layer_s", e.time.seconds().value()},
+                         {"trials", e.trials}});
+    }
+    out.push_back({{"schedule", d.schedule},
+                   {"window", d.window},
+                   {"experts", d.experts},
+                   {"most_adaptive", d.most_adaptive},
+                   {"most_trials", d.most_trials},
+                   {"entries", std::move(entries)}});
+  }
+  return out;
+}
+
 Json rejected(const SearchResult& result) {
   Json out = Json::object();
   for (const auto& [reason, count] : result.rejected) out[reason] = count;
@@ -63,6 +96,7 @@ std::string plan_json(const PlanReport& r) {
                        {"fixed", found.order.fixed},
                        {"improved", found.order.improved},
                        {"states", found.order.states}};
+  if (r.inputs.workload.gate.kind != GateKind::TopK) b["gate"] = gate_json(r);
   b["lower_bound_s"] = r.result.least_bound.value();
   b["optimality_gap"] = best.makespan.seconds() / r.result.least_bound - 1;
   j["best"] = std::move(b);
@@ -72,6 +106,7 @@ std::string plan_json(const PlanReport& r) {
     add_prediction(c, r.predictions[i]);
     j["candidates"].push_back(std::move(c));
   }
+  if (!r.tutel.empty()) j["tutel_dictionaries"] = tutel_json(r.tutel);
   j["rejected"] = rejected(r.result);
   j["search"] = search_json(r.result);
   j["timing"] = {{"wall_s", r.wall_s}};

@@ -5,6 +5,7 @@
 #include "cli/page_parts.hpp"
 #include "cli/plan_report.hpp"
 #include "model/base/unit_text.hpp"
+#include "planner/lower.hpp"
 
 namespace moeplan {
 
@@ -125,6 +126,27 @@ std::string order_text(const Evaluated& e) {
                      is_exact ? "each proved the fastest, contention apart" : "not proved the fastest", counts);
 }
 
+std::string tutel_table(const TutelDictionary& d) {
+  std::string out = fmt::format(
+      "\n  Tutel's dictionary, one MoE layer with {}: an expert's rows of a source in windows of {}, at most {} trials "
+      "each\n\n  {:>7} {:>9} {:>9} {:>7}  {:<11} {:>12} {:>7}\n",
+      d.schedule, d.window, d.most_trials, "key", "capacity", "adaptive", "degree", "all-to-all", "layer", "trials");
+  for (const TutelEntry& e : d.entries) {
+    out += fmt::format("  {:>7} {:>9} {:>9} {:>7}  {:<11} {:>12} {:>7}\n", e.key, e.capacity, e.best.r,
+                       e.best.pipeline_degree, e.best.all_to_all, human(e.time.seconds()), e.trials);
+  }
+  return out;
+}
+
+/// What the workload's gate does to the model's own routing.
+std::string gate_line(const PlanReport& r) {
+  const GateEffect e =
+      gate_effect(r.inputs.model, r.inputs.workload, r.result.ranked.front().candidate, r.cluster.ranks_per_node());
+  return fmt::format(
+      "  gate           changes the routing: {:.1f}% of the selections go to another expert, {:.1f}% are dropped{}\n",
+      100 * e.rerouted, 100 * e.dropped, e.padding > 0 ? fmt::format("; padding adds {:.1f}%", 100 * e.padding) : "");
+}
+
 }  // namespace
 
 std::string plan_page(const PlanReport& r) {
@@ -142,6 +164,7 @@ std::string plan_page(const PlanReport& r) {
   out += fmt::format("  any candidate  cannot take less than {}: gap {:.2f}%\n", human(r.result.least_bound),
                      100 * optimality_gap);
   out += fmt::format("  order          {}\n", order_text(best));
+  if (r.inputs.workload.gate.kind != GateKind::TopK) out += gate_line(r);
   out += fmt::format(
       "\n  Best and runners-up ({} considered, {} feasible, {} simulated, {} ruled out by bound or price)\n\n",
       r.result.enumerated, std::ssize(r.result.ranked) + r.result.set_aside, r.result.simulated, r.result.pruned);
@@ -153,6 +176,7 @@ std::string plan_page(const PlanReport& r) {
     }
   }
   out += class_table(r);
+  for (const TutelDictionary& d : r.tutel) out += tutel_table(d);
   if (!r.result.rejected.empty()) out += "\n  Not feasible, by reason:\n" + rejections(r.result);
   const std::string assumed = assumed_text(r.documents.cluster, 3);
   if (!assumed.empty()) out += '\n' + assumed;

@@ -18,6 +18,7 @@ struct PlanReport {
   const Cluster& cluster;
   const SearchResult& result;
   const std::vector<Prediction>& predictions;
+  const std::vector<TutelDictionary>& tutel;
   double wall_s;
 };
 

@@ -340,7 +340,8 @@ class Lowering {
     }
     if (layer.routing.index() == program_.routings.size()) {
       routed_.push_back(moe);
-      program_.routings.push_back({routing_counts(moe, workload_, tokens_ / d_.tp, d_), groups_.ep, moe.top_k});
+      RoutingCounts counts = gated_routing(moe, workload_, tokens_ / d_.tp, candidate_, program_.ranks_per_node).counts;
+      program_.routings.push_back({std::move(counts), groups_.ep, moe.top_k});
     }
     return layer;
   }
@@ -445,6 +446,34 @@ std::string exchange_obstacle(const Schedule& schedule, const Candidate& candida
   return reason.empty() ? all_to_all->unplanned(group) : reason;
 }
 
+/// Counts that differ by source and expert are kept one by one. assumed: 128 MiB of them is room for 65,536 ranks and
+/// 256 experts.
+constexpr std::int64_t kMostGatedCounts = std::int64_t{1} << 24;
+
+std::string gate_obstacle(const ModelSpec& model, const Workload& workload, const Degrees& d) {
+  if (workload.gate.kind != GateKind::Topology) return "";
+  if (!workload.gate.net_over_local) return "the topology gate needs net_over_local on this machine";
+  for (const LayerRun& run : model.layers) {
+    for (const LayerSpec& layer : run.pattern) {
+      const Moe* moe = std::get_if<Moe>(&layer.ffn);
+      if (moe && d.ranks_per_stage() > kMostGatedCounts / moe->num_experts) return "too many ranks for a topology gate";
+    }
+  }
+  return "";
+}
+
+/// Whether the holder of an expert in the source's expert-parallel group shares its node.
+IsNear same_node(const Degrees& d, std::int64_t num_experts, std::int64_t ranks_per_node) {
+  const GroupFamily holders{"ep", d.ep, d.esp};
+  const std::int64_t base = num_experts / d.ep, extra = num_experts % d.ep;
+  return [=](RankId source, ExpertId expert) {
+    const std::int64_t e = expert.value();
+    const std::int64_t in_larger = extra * (base + 1);  // experts of the first holders, which have one more
+    const std::int64_t position = e < in_larger ? e / (base + 1) : extra + (e - in_larger) / base;
+    return holders.member(source, position).value() / ranks_per_node == source.value() / ranks_per_node;
+  };
+}
+
 }  // namespace
 
 std::optional<std::string> obstacle(const ModelSpec& model, const Workload& workload, const Candidate& candidate,
@@ -479,6 +508,7 @@ std::optional<std::string> obstacle(const ModelSpec& model, const Workload& work
     }
   }
   if (model.num_moe_layers() == 0 && (d.ep > 1 || d.esp > 1)) return "the model has no experts";
+  if (const std::string reason = gate_obstacle(model, workload, d); !reason.empty()) return reason;
   if (const std::string reason = layer_obstacle(model.hidden_size, workload, candidate, ranks_per_node);
       !reason.empty()) {
     return reason;
@@ -502,7 +532,7 @@ std::string layer_obstacle(std::int64_t hidden_size, const Workload& workload, c
     if (!format) continue;
     if (const std::string reason = codec_obstacle(*format, workload, hidden_size); !reason.empty()) return reason;
   }
-  if (workload.encoding == Encoding::Dense && !workload.capacity_factor)
+  if (workload.encoding == Encoding::Dense && !workload.capacity_factor && workload.gate.kind != GateKind::Capacity)
     return "dense encoding needs a capacity factor";
   return "";
 }
@@ -528,6 +558,45 @@ RoutingCounts routing_counts(const Moe& moe, const Workload& workload, std::int6
   }
   const std::int64_t held = ceil_div(moe.num_experts, degrees.ep);
   return make_routing(workload.routing, degrees.ranks_per_stage(), moe.num_experts, tokens_per_rank, moe.top_k, held);
+}
+
+GatedRouting gated_routing(const Moe& moe, const Workload& workload, std::int64_t tokens_per_rank,
+                           const Candidate& candidate, std::int64_t ranks_per_node) {
+  const Degrees& d = candidate.degrees;
+  const Gate& gate = workload.gate;
+  RoutingCounts asked = routing_counts(moe, workload, tokens_per_rank, d);
+  if (gate.kind == GateKind::Topology) {
+    assert(gate.net_over_local && "obstacle() has said so");
+    return topology_gated(asked, moe.top_k, *gate.net_over_local, std::min(ranks_per_node, d.ranks_per_stage()),
+                          same_node(d, moe.num_experts, ranks_per_node));
+  }
+  if (gate.kind == GateKind::Capacity) {
+    return capacity_gated(asked, moe.top_k, tokens_per_rank, gate.factor, gate.is_padded,
+                          candidate.pipeline_degree * d.esp);
+  }
+  return {.counts = std::move(asked)};
+}
+
+GateEffect gate_effect(const ModelSpec& model, const Workload& workload, const Candidate& candidate,
+                       std::int64_t ranks_per_node) {
+  const Degrees& d = candidate.degrees;
+  const std::int64_t tokens = candidate.micro_batch * (workload.sequence_length / d.cp) / d.tp;
+  const std::int64_t microbatches = workload.global_batch / (d.dp * candidate.micro_batch);
+  GateEffect sum;
+  for (const LayerRun& run : model.layers) {
+    for (const LayerSpec& layer : run.pattern) {
+      const Moe* moe = std::get_if<Moe>(&layer.ffn);
+      if (!moe) continue;
+      const GatedRouting one = gated_routing(*moe, workload, tokens, candidate, ranks_per_node);
+      const auto times = static_cast<double>(run.repeat * microbatches);
+      sum.selections += times * static_cast<double>(one.selections);
+      sum.rerouted += times * static_cast<double>(one.rerouted);
+      sum.dropped += times * static_cast<double>(one.dropped);
+      sum.padding += times * static_cast<double>(one.padding);
+    }
+  }
+  if (sum.selections == 0) return {};
+  return {sum.selections, sum.rerouted / sum.selections, sum.dropped / sum.selections, sum.padding / sum.selections};
 }
 
 }  // namespace moeplan

@@ -37,4 +37,18 @@ namespace moeplan {
 [[nodiscard]] RoutingCounts routing_counts(const Moe& moe, const Workload& workload, std::int64_t tokens_per_rank,
                                            const Degrees& degrees);
 
+/// The same behind the workload's gate (model/specs/gate.hpp), and what that did.
+[[nodiscard]] GatedRouting gated_routing(const Moe& moe, const Workload& workload, std::int64_t tokens_per_rank,
+                                         const Candidate& candidate, std::int64_t ranks_per_node);
+
+/// What the gate does in an iteration, over all MoE layers, as shares of what the plain top-k gate asks for.
+struct GateEffect {
+  double selections = 0;  // of all tokens in all layers: k a token and layer
+  double rerouted = 0;    // share led to another expert
+  double dropped = 0;     // share given up
+  double padding = 0;     // rows of zeros over selections
+};
+[[nodiscard]] GateEffect gate_effect(const ModelSpec& model, const Workload& workload, const Candidate& candidate,
+                                     std::int64_t ranks_per_node);
+
 }  // namespace moeplan

@@ -17,6 +17,7 @@
 #include "model/specs/workload.hpp"
 #include "planner/candidate.hpp"
 #include "planner/search.hpp"
+#include "planner/tutel_dictionary.hpp"
 
 namespace moeplan {
 
@@ -64,6 +65,7 @@ struct Plan {
   SimTime makespan;
   Estimate estimate;
   Seconds least_bound;  // over every feasible candidate of the search
+  std::vector<TutelDictionary> tutel = {};
 
   /// How much longer than the bound of its own Program; than the least bound of the search. 0.1 is 10%.
   [[nodiscard]] double schedule_gap() const { return makespan.seconds() / estimate.lower_bound - 1; }

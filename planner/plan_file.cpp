@@ -4,6 +4,7 @@
 
 #include "planner/plan.hpp"
 #include "planner/schedule.hpp"
+#include "planner/tutel_document.hpp"
 
 namespace moeplan {
 
@@ -129,6 +130,7 @@ void write_plan(const Plan& plan, const std::filesystem::path& path) {
   prediction.set("schedule_bound_s", Node::number(plan.estimate.lower_bound.value()));
   prediction.set("schedule_bound_by", Node::text(plan.estimate.bound_by));
   prediction.set("lower_bound_s", Node::number(plan.least_bound.value()));
+  if (!plan.tutel.empty()) doc.set("tutel_dictionaries", tutel_document(plan.tutel));
   Node& sources = doc.set("sources", Node::map());
   sources.set("cluster", Node::text(plan.inputs.cluster_source));
   sources.set("model", Node::text(plan.inputs.model_source));
@@ -158,6 +160,7 @@ Plan read_plan(const std::filesystem::path& path) {
   plan.estimate.bound_by = prediction.text("schedule_bound_by");
   plan.least_bound = Seconds(prediction.number("lower_bound_s", 0, 1e9));
   prediction.finish();
+  plan.tutel = read_tutel(r, "tutel_dictionaries");
   MapReader sources = r.map("sources");
   plan.inputs.cluster_source = sources.text("cluster");
   plan.inputs.model_source = sources.text("model");

@@ -38,6 +38,28 @@ CodecOptions read_codecs(MapReader codecs) {
   return options;
 }
 
+std::vector<double> read_capacity_factors(MapReader& reader) {
+  constexpr std::size_t kMost = 64;  // each costs up to some hundred simulations of a layer
+  std::vector<double> out;
+  const auto list = reader.list("capacity_factors");
+  if (list.size() > kMost) {
+    reader.complain("capacity_factors", fmt::format("has {} factors; expected at most {}", list.size(), kMost));
+    return out;
+  }
+  for (const auto& [node, path] : list) {
+    const bool is_number = node->kind == Node::Kind::Scalar && !node->is_string;
+    const auto parsed = parse_number(is_number ? node->scalar : "");
+    const double* factor = std::get_if<double>(&parsed);
+    if (factor && *factor >= kLeastCapacity && *factor <= kMostCapacity) {
+      out.push_back(*factor);
+    } else {
+      reader.diagnostics().add(node->where, path,
+                               fmt::format("expected a number from {} to {}", kLeastCapacity, kMostCapacity));
+    }
+  }
+  return out;
+}
+
 Node codecs_document(const CodecOptions& options) {
   Node out = Node::map();
   for (const auto& [format, name] : kWireFormatNames) {
@@ -102,6 +124,14 @@ Workload read_workload(const Node& document, std::int64_t learned_positions) {
   if (w.capacity_factor && w.routing != RoutingScenario{}) {
     reader.complain("routing", "has no effect beside a capacity_factor, with which every expert takes the same rows");
   }
+  if (reader.find("gate")) w.gate = read_gate(reader.map("gate"));
+  if (w.capacity_factor && w.gate != Gate{}) {
+    reader.complain("gate", "has no effect beside a capacity_factor; a gate of kind capacity has a factor of its own");
+  }
+  if (reader.find("capacity_factors")) w.capacity_factors = read_capacity_factors(reader);
+  if (!w.capacity_factors.empty() && !w.capacity_factor) {
+    reader.complain("capacity_factors", "needs a capacity_factor, which the plan itself is for");
+  }
   w.encoding = reader.choice_or<Encoding>("encoding", Encoding::Sparse, kEncodingNames);
   w.expert_layout = reader.choice_or<ExpertLayout>("expert_layout", ExpertLayout::Merged, kExpertLayoutNames);
   if (reader.find("codecs")) w.codecs = read_codecs(reader.map("codecs"));
@@ -131,6 +161,9 @@ Node workload_document(const Workload& w) {
   out.set("encoding", Node::text(std::string(name_of<Encoding>(kEncodingNames, w.encoding))));
   out.set("expert_layout", Node::text(std::string(name_of<ExpertLayout>(kExpertLayoutNames, w.expert_layout))));
   out.set("codecs", codecs_document(w.codecs));
+  out.set("gate", gate_document(w.gate));
+  Node& factors = out.set("capacity_factors", Node::list());
+  for (const double f : w.capacity_factors) factors.items.push_back(Node::number(f));
   return out;
 }
 

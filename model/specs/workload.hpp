@@ -8,9 +8,11 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "model/base/document.hpp"
 #include "model/specs/dtype.hpp"
+#include "model/specs/gate.hpp"
 #include "model/specs/routing.hpp"
 
 namespace moeplan {
@@ -62,16 +64,20 @@ struct Workload {
   Encoding encoding = Encoding::Sparse;
   ExpertLayout expert_layout = ExpertLayout::Merged;
   CodecOptions codecs = {};
+  Gate gate = {};  // of the dropless case: what it does to the routing
+  std::vector<double> capacity_factors =
+      {};  // that occur in a run, for Tutel's dictionary; the plan is for `capacity_factor`
   bool operator==(const Workload&) const = default;
 };
 
 /// Strict. micro_batch: a number or `auto` (or left out); capacity_factor: a number or `none` (or left out); routing:
 /// uniform where left out; encoding: sparse and expert_layout: merged where left out; codecs: those allowed, a map as
 /// {fp16:
-/// {}, int8: {row_messages: 2}, zfp: {bits: 8}}, none where left out; recompute, zero_stage and optimizer may be left
-/// out of a forward workload. At most 2^32 tokens. Raises InputError. recompute: one of
-/// kRecomputeNames or `auto`. `sequence_length: auto` is 4096 tokens, or as
-/// many as the model has learned positions if those are fewer; an explicit one that exceeds them is an error.
+/// {}, int8: {row_messages: 2}, zfp: {bits: 8}}, none where left out; gate: top_k where left out;
+/// capacity_factors: at most 64 beside a capacity_factor, none where left out; recompute, zero_stage and optimizer may
+/// be left out of a forward workload. At most 2^32 tokens. Raises InputError. recompute: one of kRecomputeNames or
+/// `auto`. `sequence_length: auto` is 4096 tokens, or as many as the model has learned positions if those are fewer; an
+/// explicit one that exceeds them is an error.
 /// `learned_positions`: ModelSpec::position_embeddings; 0: no limit.
 [[nodiscard]] Workload read_workload(const Node& document, std::int64_t learned_positions = 0);
 

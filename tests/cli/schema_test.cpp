@@ -183,6 +183,13 @@ TEST_CASE("The JSON that is printed and the plan files that are written follow d
                                    "parm_grid", "--all-to-all", "2dh", "--pipeline-degree", "2", "--codec", "int8/zfp",
                                    "-C", "workload.codecs={int8: {}, zfp: {}}"}));
   }
+  SECTION("of a gate that changes the routing, and of capacities that change") {
+    const std::vector<std::string> plan{"plan",    "--cluster", "dgx_h100", "--model", "schemoe_gpt2_tiny_moe",
+                                        "--world", "16"};
+    check_valid(cli, of_plan(cli, with(plan, {"-C", "workload.gate={kind: topology}"})));
+    check_valid(
+        cli, of_plan(cli, with(plan, {"-C", "workload.capacity_factor=1", "-C", "workload.capacity_factors=[1, 2]"})));
+  }
   SECTION("where nothing fits") { check_valid(cli, of_nothing_feasible(cli)); }
   SECTION("of collectives") { check_valid(cli, of_collectives(cli)); }
   SECTION("of questions to a sweep") { check_valid(cli, of_queries(cli)); }

@@ -96,6 +96,20 @@ TEST_CASE("A workload is read strictly") {
           "f:10:10: routing: has no effect beside a capacity_factor, with which every expert takes the same rows");
     CHECK(read_error(kPlain + "capacity_factor: 1.2\nrouting: {shape: uniform}\n").empty());
   }
+  SECTION("a gate, or capacities that change, go with what they need alone") {
+    CHECK(read(kPlain + "gate: {kind: topology}\n").gate == Gate{.kind = GateKind::Topology});
+    CHECK(read_error(kPlain + "capacity_factor: 1.2\ngate: {kind: capacity}\n") ==
+          "f:10:7: gate: has no effect beside a capacity_factor; a gate of kind capacity has a factor of its own");
+    CHECK(read_error(kPlain + "capacity_factors: [1, 2]\n") ==
+          "f:9:19: capacity_factors: needs a capacity_factor, which the plan itself is for");
+    CHECK(read_error(kPlain + "capacity_factor: 1\ncapacity_factors: [1, two, 0]\n") ==
+          "f:10:23: capacity_factors[1]: expected a number from 0.001 to 1000\n"
+          "f:10:28: capacity_factors[2]: expected a number from 0.001 to 1000");
+    std::string many = "1";
+    for (int i = 0; i < 64; ++i) many += ", 1";
+    CHECK(read_error(kPlain + "capacity_factor: 1\ncapacity_factors: [" + many + "]\n") ==
+          "f:10:19: capacity_factors: has 65 factors; expected at most 64");
+  }
   SECTION("what is no workload") {
     CHECK(read_error("") == "f:1:1: is empty; expected a map of keys");
     CHECK(read_error("[1, 2]") == "f:1:1: expected a map, found a list");
@@ -105,7 +119,9 @@ TEST_CASE("A workload is read strictly") {
 
 TEST_CASE("A workload written out reads back") {
   for (const char* more : {"", "micro_batch: 4\ncapacity_factor: 1.2\n",
-                           "routing: {shape: lognormal, lognormal_sigma: 0.7, sampled: true, seed: 9}\n"}) {
+                           "routing: {shape: lognormal, lognormal_sigma: 0.7, sampled: true, seed: 9}\n",
+                           "gate: {kind: topology, net_over_local: 0.5}\n", "gate: {kind: capacity, factor: -2}\n",
+                           "capacity_factor: 1\ncapacity_factors: [0.5, 1, 2]\n"}) {
     const Workload w = read(kPlain + more);
     CHECK(read(to_yaml(workload_document(w))) == w);
   }

@@ -238,6 +238,43 @@ TEST_CASE("routing counts") {
   }
 }
 
+TEST_CASE("a gate changes what experts are asked for, and the iteration with it") {
+  // Two nodes of 4 ranks. Shards are neighbours: an expert-parallel group of rank 0 is 0, 2 | 4, 6.
+  Candidate c;
+  c.degrees = {.dp = 8, .ep = 4, .esp = 2};
+  Workload w = workload(std::nullopt);
+  w.routing = {};
+  const Moe eight = moe(8);
+  const std::int64_t tokens = 32, selections = 2 * tokens;
+  SECTION("far experts are those whose holders in the group are on the other node") {
+    w.gate = {.kind = GateKind::Topology, .net_over_local = 1};
+    const GatedRouting g = gated_routing(eight, w, tokens, c, /*ranks_per_node=*/4);
+    const std::int64_t far = selections / 4;  // of the half that is asked for
+    for (std::int32_t e = 0; e < 8; ++e) {
+      CHECK(g.counts.at(RankId(1), ExpertId(e)) == (e < 4 ? selections - far : far) / 4);
+      CHECK(g.counts.at(RankId(7), ExpertId(e)) == (e < 4 ? far : selections - far) / 4);
+    }
+    CHECK(g.rerouted == 8 * (selections / 2 - far));
+    CHECK(lower_moe_layer(eight, kM, tokens, w, c, 4).routings.front().counts == g.counts);
+  }
+  SECTION("within one node nothing is far") {
+    w.gate = {.kind = GateKind::Topology, .net_over_local = 0.01};
+    CHECK(gated_routing(eight, w, tokens, c, /*ranks_per_node=*/8).rerouted == 0);
+  }
+  SECTION("padded rows are a multiple of chunks times shards") {
+    w.gate = {.kind = GateKind::Capacity, .factor = 1.1};
+    c.pipeline_degree = 4;
+    const GatedRouting g = gated_routing(eight, w, tokens, c, 4);
+    const std::int64_t T = 9, up = 16;  // 1.1 x 64 / 8 = 8.8
+    CHECK(g.counts == RoutingCounts::uniform(8, 8, up));
+    CHECK(g.padding == 8 * 8 * (up - selections / 8));
+    w.gate.is_padded = false;
+    w.routing.shape = RoutingShape::Zipf;
+    const RoutingCounts unpadded = gated_routing(eight, w, tokens, c, 4).counts;
+    for (std::int32_t e = 0; e < 8; ++e) CHECK(unpadded.at(RankId(0), ExpertId(e)) <= T);
+  }
+}
+
 TEST_CASE("an iteration of a small model") {
   ModelSpec model{};
   model.name = "small";
@@ -254,6 +291,9 @@ TEST_CASE("an iteration of a small model") {
     w.routing.shape = RoutingShape::Uniform;
     const Candidate c = candidate(schedule, 4, 2, 2, 2);
     REQUIRE_FALSE(obstacle(model, w, c));
+    Workload gated = w;
+    gated.gate.kind = GateKind::Topology;
+    REQUIRE(obstacle(model, gated, c) == "the topology gate needs net_over_local on this machine");
     const Program p = lower_iteration(model, w, c);
     return std::pair(memory_use(p, stage_parameters(model, w.sequence_length, c.degrees, 1), w, c.degrees), p);
   };

@@ -532,8 +532,9 @@ std::string layer_obstacle(std::int64_t hidden_size, const Workload& workload, c
     if (!format) continue;
     if (const std::string reason = codec_obstacle(*format, workload, hidden_size); !reason.empty()) return reason;
   }
-  if (workload.encoding == Encoding::Dense && !workload.capacity_factor && workload.gate.kind != GateKind::Capacity)
-    return "dense encoding needs a capacity factor";
+  const bool has_capacity =
+      workload.capacity_factor || (workload.gate.kind == GateKind::Capacity && workload.gate.is_padded);
+  if (workload.encoding == Encoding::Dense && !has_capacity) return "dense encoding needs a capacity factor";
   return "";
 }
 

@@ -65,8 +65,8 @@ struct Workload {
   ExpertLayout expert_layout = ExpertLayout::Merged;
   CodecOptions codecs = {};
   Gate gate = {};  // of the dropless case: what it does to the routing
-  std::vector<double> capacity_factors =
-      {};  // that occur in a run, for Tutel's dictionary; the plan is for `capacity_factor`
+  /// That occur in a run, for Tutel's dictionary; the plan itself is for `capacity_factor`.
+  std::vector<double> capacity_factors = {};
   bool operator==(const Workload&) const = default;
 };
 

@@ -62,7 +62,8 @@ std::size_t edit_distance(std::string_view a, std::string_view b, std::size_t li
 
 std::string Diagnostic::text() const {
   std::string text = one_line(where.file);
-  if (where.line > 0) text += fmt::format(":{}:{}", where.line, where.column);
+  if (where.line > 0) text += fmt::format(":{}", where.line);
+  if (where.line > 0 && where.column > 0) text += fmt::format(":{}", where.column);
   if (!key_path.empty()) text += (text.empty() ? "" : ": ") + one_line(shortened(key_path));
   return text + (text.empty() ? "" : ": ") + one_line(message);
 }

@@ -13,7 +13,7 @@
 
 namespace moeplan {
 
-/// A place in a file. Lines and columns count from 1; line 0 means the file as a whole.
+/// A place in a file. Lines and columns count from 1; line 0 means the file as a whole, column 0 the line.
 struct Location {
   std::string file;
   int line = 0;

@@ -1,31 +1,29 @@
 #include "model/costs/communication.hpp"
 
+#include "model/costs/measured_cost.hpp"
 #include "model/program/tree_edges.hpp"
 
 namespace moeplan {
 
 namespace {
 
-Span span_of(const GroupFamily& family, RankId rank, const Cluster& cluster) {
-  const int node = cluster.node_of_rank[rank.index()];
-  for (std::int64_t p = 0; p < family.size; ++p) {
-    if (cluster.node_of_rank[family.member(rank, p).index()] != node) return Span::InterNode;
+/// Ranks are in order of node, and so are a group's members.
+GroupShape shape_of(const GroupFamily& family, RankId rank, const Cluster& cluster) {
+  GroupShape shape{family.size, 1};
+  for (std::int64_t p = 1; p < family.size; ++p) {
+    const auto node = [&](std::int64_t position) {
+      return cluster.node_of_rank[family.member(rank, position).index()];
+    };
+    if (node(p) != node(p - 1)) ++shape.nodes;
   }
-  return Span::IntraNode;
+  return shape;
 }
 
-/// Bytes that a rank sends to others for each byte of the collective's n (rings and chains; MODELS section 0 and 2).
-double sent_share(Collective collective, std::int64_t group_size) {
-  const auto g = static_cast<double>(group_size);
-  switch (collective) {
-    case Collective::AllToAll:
-    case Collective::AllGather:
-    case Collective::ReduceScatter: return (g - 1) / g;
-    case Collective::AllReduce: return 2 * (g - 1) / g;
-    case Collective::Broadcast:
-    case Collective::SendReceive: return 1;
-  }
-  return 1;
+/// The n of a communication; of a part of an all-to-all, that of the whole, whose parts are about equal.
+Bytes whole_message(const Program& program, const Operation& operation, RankId rank) {
+  const Communication& c = *operation.communication();
+  const auto n = static_cast<double>(message_size(program, operation, rank));
+  return Bytes(n * static_cast<double>(c.of) / static_cast<double>(c.count));
 }
 
 /// Of the messages that a rank sends to others in a whole all-to-all, those of this part of it.
@@ -53,38 +51,46 @@ Seconds tree_latency(const Program& program, const Communication& c, RankId rank
   return c.collective == Collective::AllReduce ? latency * 2.0 : latency;
 }
 
-CommunicationCost send_cost(const Program& program, const Send& send, RankId rank, const Cluster& cluster) {
+CommunicationCost send_cost(const Program& program, const Operation& operation, RankId rank, const Cluster& cluster) {
+  const Send& send = std::get<Send>(operation.work);
   const RankId to = program.group(send.group).shifted(rank, send.shift);
   if (to == rank) return {Seconds(0), std::nullopt, false};
   const bool inside = cluster.node_of_rank[rank.index()] == cluster.node_of_rank[to.index()];
-  const auto it = cluster.collectives.find({Collective::SendReceive, inside ? Span::IntraNode : Span::InterNode});
-  if (it == cluster.collectives.end()) return {cluster.collective_startup, std::nullopt, true};
-  return {it->second.alpha, BytesPerSecond(1 / it->second.beta.value()), false};
+  constexpr double kLarge = 1e12;
+  const bool is_sized = !operation.reads.empty() && depends_on_message(cluster.collectives);
+  const Bytes bytes(is_sized ? static_cast<double>(byte_count(program, operation.reads.front(), rank)) : kLarge);
+  const auto cost = measured_cost(cluster.collectives, Collective::SendReceive, {2, inside ? 1 : 2}, bytes);
+  if (!cost) return {cluster.collective_startup, std::nullopt, true};
+  return {cost->alpha, BytesPerSecond(1 / cost->beta.value()), false};
 }
 
 }  // namespace
 
 CommunicationCost communication_cost(const Program& program, const Operation& operation, RankId rank,
                                      const Cluster& cluster) {
-  if (const auto* send = std::get_if<Send>(&operation.work)) return send_cost(program, *send, rank, cluster);
+  if (std::holds_alternative<Send>(operation.work)) return send_cost(program, operation, rank, cluster);
   const Communication& c = *operation.communication();
   const GroupFamily& family = program.group(c.group);
   if (family.size == 1) return {Seconds(0), std::nullopt, false};
   if (c.pattern == Pattern::Tree) {
     return {cluster.collective_startup + tree_latency(program, c, rank, cluster), std::nullopt, false};
   }
-  const Span span = span_of(family, rank, cluster);
   const bool in_parts = c.collective == Collective::AllToAll && c.of > 1;
-  const Seconds pieces = cost_of_pieces(c, family.size, cluster);
-  if (in_parts) {
-    if (const auto it = cluster.collectives.find({Collective::SendReceive, span}); it != cluster.collectives.end()) {
-      return {it->second.alpha + pieces, BytesPerSecond(1 / it->second.beta.value()), false};
-    }
-  }
   const double part = in_parts ? share_of_messages(c, family.size) : 1.0;
-  if (const auto it = cluster.collectives.find({c.collective, span}); it != cluster.collectives.end()) {
-    const double cap = sent_share(c.collective, family.size) / it->second.beta.value();
-    return {it->second.alpha * part + pieces, BytesPerSecond(cap), false};
+  const Seconds pieces = cost_of_pieces(c, family.size, cluster);
+  if (!cluster.collectives.empty()) {
+    const GroupShape shape = shape_of(family, rank, cluster);
+    const Bytes n = depends_on_message(cluster.collectives) ? whole_message(program, operation, rank) : Bytes(1);
+    if (in_parts) {
+      const Bytes message = n / static_cast<double>(family.size);
+      if (const auto cost = measured_cost(cluster.collectives, Collective::SendReceive, shape, message)) {
+        return {cost->alpha + pieces, BytesPerSecond(1 / cost->beta.value()), false};
+      }
+    }
+    if (const auto cost = measured_cost(cluster.collectives, c.collective, shape, n)) {
+      const double cap = sent_share(c.collective, family.size) / cost->beta.value();
+      return {cost->alpha * part + pieces, BytesPerSecond(cap), false};
+    }
   }
   Seconds startup = cluster.collective_startup + pieces;
   if (c.collective == Collective::AllToAll) {

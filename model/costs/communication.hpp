@@ -3,7 +3,7 @@
 // One network model. A measured alpha-beta becomes the start-up alpha and a cap on what a rank sends, and on what it
 // receives, such that alone on fast enough links the collective takes exactly alpha + n beta; beside other traffic, and
 // on slower links, max-min sharing applies. What is not measured has the cluster's start-up, the latency of its route,
-// and no cap.
+// and no cap. Of a measured curve, alpha and beta are those of the rank's own message (measured_cost.hpp).
 #pragma once
 
 #include <optional>
@@ -25,7 +25,7 @@ struct CommunicationCost {
 /// since a linear all-to-all's start-up is serial over its messages (assumption; measure send_receive to replace it).
 /// What is not measured pays message_overhead for each message that the rank sends to another, and each part is a
 /// collective with a start-up of its own. Where a peer gets several messages (Communication::messages), measured or
-/// not, all but the first pay message_overhead too.
+/// not, all but the first pay message_overhead too. A Send that reads nothing is priced as a large message.
 ///
 /// A tree starts with the cluster's start-up and the latency of each step of its longest way (NCCL's tuning model has
 /// the same form: 2 (ranks / nodes - 1) steps inside the node and 2 log2 nodes between nodes, src/graph/tuning.cc).

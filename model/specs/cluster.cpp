@@ -13,19 +13,46 @@ namespace fs = std::filesystem;
 
 namespace {
 
-CollectiveCosts read_collectives(MapReader& cluster) {
+/// The shape of the groups that an entry was measured on; none is any.
+void read_shape(MapReader& m, CollectiveKey& key) {
+  const bool inside = key.span == Span::IntraNode;
+  if (m.has("ranks")) {
+    key.ranks = m.integer("ranks", 2, kMostWorld);
+    key.nodes = inside ? m.integer_or("nodes", 1, 1, 1) : m.integer("nodes", 2, kMostWorld);
+    if (key.ranks < key.nodes) m.complain("ranks", fmt::format("{} ranks are on {} nodes", key.ranks, key.nodes));
+  } else {
+    static_cast<void>(m.find("ranks"));
+    if (m.has("nodes")) m.complain("nodes", "stands without ranks");
+    static_cast<void>(m.find("nodes"));
+  }
+  key.in_place = m.boolean_or("in_place", false);
+  key.from = m.quantity_or("from", Bytes(0));
+}
+
+std::string description(const CollectiveKey& key) {
+  std::string text =
+      fmt::format("{} {}", name_of<Collective>(kCollectiveNames, key.collective), name_of<Span>(kSpanNames, key.span));
+  if (key.ranks > 0) text += fmt::format(" of {} ranks", key.ranks);
+  if (key.from > Bytes(0)) text += fmt::format(" from {}", human(key.from));
+  return text;
+}
+
+CollectiveCosts read_collectives(MapReader& cluster, const GpuSpec& gpu, Seconds startup) {
   CollectiveCosts costs;
   for (const auto& [item, path] : cluster.list_or_empty("collectives")) {
     MapReader m(*item, path, cluster.diagnostics());
-    const auto key =
-        std::pair{m.choice<Collective>("collective", kCollectiveNames), m.choice<Span>("span", kSpanNames)};
-    const AlphaBeta cost{.alpha = m.quantity<Seconds>("alpha", Sign::NonNegative),
-                         .beta = m.quantity<SecondsPerByte>("beta")};
+    CollectiveKey key{.collective = m.choice<Collective>("collective", kCollectiveNames),
+                      .span = m.choice<Span>("span", kSpanNames)};
+    read_shape(m, key);
+    const AlphaBeta cost{.alpha = m.quantity_or("alpha", startup), .beta = m.quantity<SecondsPerByte>("beta")};
     m.finish();
-    if (costs.emplace(key, cost).second || !m.has("collective") || !m.has("span")) continue;
-    m.complain("collective",
-               fmt::format("{} {} stands in the list twice", name_of<Collective>(kCollectiveNames, key.first),
-                           name_of<Span>(kSpanNames, key.second)));
+    if (!m.has("collective") || !m.has("span")) continue;
+    // A rank sends at least half of n (the all-to-all of two), and what it sends is read from its memory.
+    if (m.has("beta") && 0.5 / cost.beta.value() > gpu.hbm_bandwidth.value()) {
+      m.complain("beta", fmt::format("{} is impossible: faster than the GPU's memory, {}",
+                                     in_quotes(m.find("beta")->scalar), human(gpu.hbm_bandwidth)));
+    }
+    if (!costs.emplace(key, cost).second) m.complain("collective", description(key) + " stands in the list twice");
   }
   return costs;
 }
@@ -90,11 +117,14 @@ ClusterSpec read_cluster(const Node& document) {
   Diagnostics diagnostics;
   MapReader cluster(document, "", diagnostics);
   read_origins(cluster);
-  ClusterSpec spec{.name = cluster.text("name"),
-                   .gpu = read_gpu(cluster.map("gpu")),
+  const std::string name = cluster.text("name");
+  const GpuSpec gpu = read_gpu(cluster.map("gpu"));
+  const auto startup = cluster.quantity<Seconds>("collective_startup", Sign::NonNegative);
+  ClusterSpec spec{.name = name,
+                   .gpu = gpu,
                    .machine = read_machine(cluster),
-                   .collectives = read_collectives(cluster),
-                   .collective_startup = cluster.quantity<Seconds>("collective_startup", Sign::NonNegative),
+                   .collectives = read_collectives(cluster, gpu, startup),
+                   .collective_startup = startup,
                    .message_overhead = cluster.quantity<Seconds>("message_overhead", Sign::NonNegative),
                    .ranks_per_gpu = cluster.integer_or("ranks_per_gpu", 1, 1, kMostRanksPerGpu)};
   check_origins(cluster, kReadElsewhere);

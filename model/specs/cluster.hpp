@@ -94,8 +94,21 @@ struct ClusterTemplate {
   bool operator==(const ClusterTemplate&) const = default;
 };
 
-/// Measured costs by collective and span; what is not measured follows from the links alone.
-using CollectiveCosts = std::map<std::pair<Collective, Span>, AlphaBeta>;
+/// What a measured alpha-beta is of. Without a shape (ranks 0): of groups of any size, and of any message from `from`
+/// on. With one: of groups of so many ranks on so many nodes; the entries of one shape are the pieces of a curve by
+/// message size. How groups of other shapes follow from them: costs/measured_cost.hpp.
+struct CollectiveKey {
+  Collective collective;
+  Span span;
+  bool in_place = false;   // measured without the copy of a rank's own part (the in-place column of nccl-tests)
+  std::int64_t nodes = 0;  // of the group
+  std::int64_t ranks = 0;
+  Bytes from{};  // the n (see AlphaBeta) at which the piece begins; below the first piece, the first holds
+  friend auto operator<=>(const CollectiveKey&, const CollectiveKey&) = default;
+};
+
+/// Measured costs; what is not measured follows from the links alone.
+using CollectiveCosts = std::map<CollectiveKey, AlphaBeta>;
 
 struct ClusterSpec {
   std::string name;
@@ -108,8 +121,9 @@ struct ClusterSpec {
   bool operator==(const ClusterSpec&) const = default;
 };
 
-/// Reads a cluster whose `gpu:` is embedded (embed_gpu). A measured alpha-beta stands in a list `collectives:`. Raises
-/// InputError with everything that is wrong.
+/// Reads a cluster whose `gpu:` is embedded (embed_gpu). Measured alpha-betas stand in a list `collectives:`
+/// (CollectiveKey); one without `alpha` starts as what is not measured, where messages were too large to tell. Raises
+/// InputError with everything that is wrong, a beta faster than the GPU's memory for one.
 [[nodiscard]] ClusterSpec read_cluster(const Node& document);
 
 /// Replaces `gpu: NAME` by the content of NAME.yaml in the first of `gpu_dirs` that has it (a path with a slash starts

@@ -246,6 +246,21 @@ TEST_CASE("a wrong cluster file is refused with the place and what was expected"
     CHECK(read_error(nv_template("", 1) + "collectives: [" + one + ", " + one + "]") ==
           "c.yaml:9:99: collectives[1].collective: all_gather intra_node stands in the list twice");
   }
+  SECTION("measured collectives of a shape that cannot be, or faster than memory") {
+    const auto with = [](const std::string& entry) {
+      return read_error(nv_template("", 1) + "collectives: [{collective: all_gather, " + entry + "}]");
+    };
+    CHECK(with("span: intra_node, ranks: 8, nodes: 2, alpha: 1 us, beta: 1 ns/B") ==
+          "c.yaml:9:75: collectives[0].nodes: 2 is out of range; expected 1");
+    CHECK(with("span: inter_node, ranks: 2, nodes: 4, alpha: 1 us, beta: 1 ns/B") ==
+          "c.yaml:9:65: collectives[0].ranks: 2 ranks are on 4 nodes");
+    CHECK(with("span: intra_node, nodes: 1, alpha: 1 us, beta: 1 ns/B") ==
+          "c.yaml:9:65: collectives[0].nodes: stands without ranks");
+    CHECK(with("span: intra_node, alpha: 1 us, beta: 0.0001 ps/B") ==
+          "c.yaml:9:77: collectives[0].beta: \"0.0001 ps/B\" is impossible: faster than the GPU's memory, 2.000 TB/s");
+    CHECK(with("span: intra_node, alpha: -1 us, beta: 1 ns/B")
+              .starts_with("c.yaml:9:65: collectives[0].alpha: \"-1 us\" is out of range"));
+  }
   SECTION("an unknown GPU names the nearest file") {
     Node document = parse_yaml("gpu: h100_sxn", "c.yaml");
     CHECK(error_of([&] { embed_gpu(document, {test::kConfigs / "gpus"}); }) ==
@@ -259,6 +274,22 @@ TEST_CASE("the assumed numbers of a cluster include those of its GPU") {
   CHECK(assumed.front() == "collective_startup = 10 us: a test");
   CHECK(std::find(assumed.begin(), assumed.end(), "gpu.peak.bf16 = 100 TFLOP/s: a toy") != assumed.end());
   CHECK(assumed.size() == 2 + 4 + 11);  // start-up and overhead, the template's four, the GPU's eleven
+}
+
+TEST_CASE("measured collectives are read by shape and size") {
+  const std::string entries =
+      "collectives:\n"
+      "  - {collective: all_to_all, span: intra_node, ranks: 8, alpha: 7 us, beta: 20 ps/B}\n"
+      "  - {collective: all_to_all, span: intra_node, ranks: 8, from: 1 MiB, alpha: 24 us, beta: 3 ps/B}\n"
+      "  - {collective: all_to_all, span: inter_node, ranks: 2, nodes: 2, in_place: true, beta: 12 ps/B}\n";
+  const ClusterSpec spec = read_cluster(parse_yaml(test::cluster_text(nv_template("", 1) + entries), "c.yaml"));
+  REQUIRE(spec.collectives.size() == 3);
+  const CollectiveKey piece{
+      .collective = Collective::AllToAll, .span = Span::IntraNode, .nodes = 1, .ranks = 8, .from = Bytes(1 << 20)};
+  CHECK(spec.collectives.at(piece).alpha.value() == Approx(24e-6));
+  const CollectiveKey pair{
+      .collective = Collective::AllToAll, .span = Span::InterNode, .in_place = true, .nodes = 2, .ranks = 2};
+  CHECK(spec.collectives.at(pair).alpha == spec.collective_startup);  // none was measured
 }
 
 TEST_CASE("every cluster of configs/clusters loads under the name of its file and is connected") {

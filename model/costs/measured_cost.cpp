@@ -1,0 +1,211 @@
+#include "model/costs/measured_cost.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+namespace moeplan {
+
+namespace {
+
+/// A measured curve at one message: the time, the slope there, and the slope of the largest messages, in seconds and
+/// seconds a byte of the message that is asked for.
+struct At {
+  double time;
+  double slope;
+  double last_slope;
+};
+
+At operator*(const At& a, double factor) { return {a.time * factor, a.slope * factor, a.last_slope * factor}; }
+At operator+(const At& a, const At& b) { return {a.time + b.time, a.slope + b.slope, a.last_slope + b.last_slope}; }
+At positive_part(const At& a) { return {std::max(a.time, 0.0), std::max(a.slope, 0.0), std::max(a.last_slope, 0.0)}; }
+At larger(const At& a, const At& b) {
+  return {std::max(a.time, b.time), std::max(a.slope, b.slope), std::max(a.last_slope, b.last_slope)};
+}
+
+struct Curve {
+  GroupShape shape;  // ranks 0: any
+  bool in_place;
+  std::vector<std::pair<double, AlphaBeta>> pieces;  // by the n at which they begin
+
+  [[nodiscard]] const AlphaBeta& piece(double n) const {
+    std::size_t i = pieces.size() - 1;
+    while (i > 0 && pieces[i].first > n) --i;
+    return pieces[i].second;
+  }
+  /// At the message `n`, which stands for `asked` bytes of what is asked for.
+  [[nodiscard]] At at(double n, double asked) const {
+    const AlphaBeta& p = piece(n);
+    const double scale = asked > 0 ? n / asked : 1;
+    return {p.alpha.value() + n * p.beta.value(), p.beta.value() * scale, pieces.back().second.beta.value() * scale};
+  }
+  [[nodiscard]] double per_node() const {
+    return static_cast<double>(shape.ranks) / static_cast<double>(std::max<std::int64_t>(1, shape.nodes));
+  }
+};
+
+std::vector<Curve> curves_of(const CollectiveCosts& costs, Collective collective, Span span) {
+  std::vector<Curve> curves;
+  for (auto it = costs.lower_bound({.collective = collective, .span = span});
+       it != costs.end() && it->first.collective == collective && it->first.span == span; ++it) {
+    const CollectiveKey& key = it->first;
+    const GroupShape shape{key.ranks, key.nodes};
+    if (curves.empty() || curves.back().shape != shape || curves.back().in_place != key.in_place) {
+      curves.push_back({shape, key.in_place, {}});
+    }
+    curves.back().pieces.emplace_back(key.from.value(), it->second);
+  }
+  return curves;
+}
+
+/// One curve a shape, the preferred kind where there are two; in order of ranks.
+std::vector<const Curve*> one_a_shape(const std::vector<Curve>& curves, bool in_place_first) {
+  std::vector<const Curve*> out;
+  for (const bool kind : {in_place_first, !in_place_first}) {
+    for (const Curve& c : curves) {
+      const bool known = std::any_of(out.begin(), out.end(), [&](const Curve* o) { return o->shape == c.shape; });
+      if (c.in_place == kind && c.shape.ranks > 0 && !known) out.push_back(&c);
+    }
+  }
+  std::sort(out.begin(), out.end(), [](const Curve* a, const Curve* b) {
+    return std::pair(a->shape.ranks, a->shape.nodes) < std::pair(b->shape.ranks, b->shape.nodes);
+  });
+  return out;
+}
+
+bool is_cut_by_ranks(Collective c) { return c != Collective::Broadcast && c != Collective::SendReceive; }
+
+/// Of curves of shapes that differ in P alone (rules 2 and 3).
+class Family {
+ public:
+  Family(Collective collective, GroupShape shape, double n) : collective_(collective), shape_(shape), n_(n) {}
+
+  [[nodiscard]] At along_line(const std::vector<const Curve*>& curves) const {
+    std::size_t b = 1;
+    while (b + 1 < curves.size() && curves[b]->shape.ranks < shape_.ranks) ++b;
+    const At low = at_equal_part(*curves[b - 1]), high = at_equal_part(*curves[b]);
+    const double p = ranks(shape_), p_low = ranks(curves[b - 1]->shape), p_high = ranks(curves[b]->shape);
+    const At step = (high + low * -1) * (1 / (p_high - p_low));
+    if (p >= p_low && p <= p_high) return low + step * (p - p_low);
+    if (p > p_high) return high + positive_part(step) * (p - p_high);
+    // Below: no faster than the steps that are left.
+    return larger(low + positive_part(step) * (p - p_low), low * ((p - 1) / (p_low - 1)));
+  }
+
+  [[nodiscard]] At scaled(const Curve& curve) const {
+    const At at = at_equal_part(curve);
+    if (!is_cut_by_ranks(collective_)) return at;
+    // What a rank keeps to itself: its own part, or, where the network decides, those of its node.
+    const double kept = collective_ == Collective::AllToAll && shape_.nodes > 1 ? curve.per_node() : 1;
+    const double factor = (ranks(shape_) - kept) / (ranks(curve.shape) - kept);
+    const double startup = at.time - n_ * at.slope;
+    return {startup + n_ * at.slope * factor, at.slope * factor, at.last_slope * factor};
+  }
+
+ private:
+  static double ranks(const GroupShape& s) { return static_cast<double>(s.ranks); }
+  [[nodiscard]] At at_equal_part(const Curve& curve) const {
+    return curve.at(is_cut_by_ranks(collective_) ? n_ * ranks(curve.shape) / ranks(shape_) : n_, n_);
+  }
+
+  Collective collective_;
+  GroupShape shape_;
+  double n_;
+};
+
+const Curve* nearest(const std::vector<const Curve*>& curves, GroupShape shape) {
+  const double per_node = static_cast<double>(shape.ranks) / static_cast<double>(shape.nodes);
+  const auto distance = [&](const Curve* c) {
+    return std::pair(std::abs(std::log(c->per_node() / per_node)),
+                     std::abs(std::log(static_cast<double>(c->shape.ranks) / static_cast<double>(shape.ranks))));
+  };
+  const auto it = std::min_element(curves.begin(), curves.end(),
+                                   [&](const Curve* a, const Curve* b) { return distance(a) < distance(b); });
+  return it == curves.end() ? nullptr : *it;
+}
+
+AlphaBeta as_alpha_beta(const At& at, double n) {
+  for (const double beta : {std::max(at.slope, at.last_slope), at.slope}) {
+    if (n * beta <= at.time) return {Seconds(at.time - n * beta), SecondsPerByte(beta)};
+  }
+  return {Seconds(0), SecondsPerByte(at.time / n)};
+}
+
+/// Of a message of the curve's own shape.
+AlphaBeta own_cost(const Curve& curve, double n) {
+  const AlphaBeta& piece = curve.piece(n);
+  return piece.beta >= curve.pieces.back().second.beta ? piece : as_alpha_beta(curve.at(n, n), n);
+}
+
+/// Rule 5 for an all-to-all.
+At across(const CollectiveCosts& costs, const std::vector<Curve>& curves, GroupShape shape, double n) {
+  const auto p = static_cast<double>(shape.ranks);
+  const double m = p / static_cast<double>(shape.nodes);
+  const Curve& network = *nearest(one_a_shape(curves, true), shape);
+  const auto measured_ranks = static_cast<double>(network.shape.ranks);
+  const double crossing = (p - m) / p;
+  At at = network.at(n * crossing * measured_ranks / (measured_ranks - network.per_node()), n);
+  const auto in_node = static_cast<std::int64_t>(std::ceil(m));
+  if (in_node < 2) return at;
+  // m ranks that exchange n m / P move the same parts as the node's share of the whole.
+  const double inside = n * static_cast<double>(in_node) / p;
+  if (const auto c = measured_cost(costs, Collective::AllToAll, {in_node, 1}, Bytes(inside))) {
+    const double slope = c->beta.value() * inside / n;
+    const At local{(c->alpha + Bytes(inside) * c->beta).value(), slope, slope};
+    if (local.time > at.time) at = local;
+  }
+  return at;
+}
+
+}  // namespace
+
+bool depends_on_message(const CollectiveCosts& costs) {
+  return std::any_of(costs.begin(), costs.end(),
+                     [](const auto& entry) { return entry.first.ranks > 0 || entry.first.from > Bytes(0); });
+}
+
+double sent_share(Collective collective, std::int64_t group_size) {
+  const auto g = static_cast<double>(group_size);
+  switch (collective) {
+    case Collective::AllToAll:
+    case Collective::AllGather:
+    case Collective::ReduceScatter: return (g - 1) / g;
+    case Collective::AllReduce: return 2 * (g - 1) / g;
+    case Collective::Broadcast:
+    case Collective::SendReceive: return 1;
+  }
+  return 1;
+}
+
+std::optional<AlphaBeta> measured_cost(const CollectiveCosts& costs, Collective collective, GroupShape shape,
+                                       Bytes bytes) {
+  const double n = bytes.value();
+  const bool inside = shape.nodes == 1;
+  const std::vector<Curve> curves = curves_of(costs, collective, inside ? Span::IntraNode : Span::InterNode);
+  if (curves.empty()) return std::nullopt;
+  const std::vector<const Curve*> all = one_a_shape(curves, false);
+  for (const Curve* c : all) {
+    if (c->shape == shape) return own_cost(*c, n);
+  }
+  if (collective == Collective::SendReceive && !all.empty()) {
+    return own_cost(*nearest(all, shape), n);
+  }
+  std::vector<const Curve*> alike;
+  for (const Curve* c : all) {
+    if (inside || c->shape.ranks * shape.nodes == shape.ranks * c->shape.nodes) alike.push_back(c);
+  }
+  const Family family(collective, shape, n);
+  if (alike.size() > 1) return as_alpha_beta(family.along_line(alike), n);
+  if (alike.size() == 1) {
+    for (const Curve* c : one_a_shape(curves, true)) {
+      if (c->shape == alike.front()->shape) return as_alpha_beta(family.scaled(*c), n);
+    }
+  }
+  for (const Curve& c : curves) {
+    if (c.shape.ranks == 0) return own_cost(c, n);
+  }
+  if (collective == Collective::AllToAll && !all.empty()) return as_alpha_beta(across(costs, curves, shape, n), n);
+  return std::nullopt;
+}
+
+}  // namespace moeplan

@@ -1,0 +1,112 @@
+#include "model/costs/measured_cost.hpp"
+
+#include <catch2/catch.hpp>
+
+using namespace moeplan;
+
+namespace {
+
+constexpr AlphaBeta line(double alpha, double beta) { return {Seconds(alpha), SecondsPerByte(beta)}; }
+
+double time_of(const CollectiveCosts& costs, Collective c, GroupShape shape, double n) {
+  const auto cost = measured_cost(costs, c, shape, Bytes(n));
+  REQUIRE(cost);
+  return (cost->alpha + Bytes(n) * cost->beta).value();
+}
+
+CollectiveKey inside(Collective c, std::int64_t ranks, double from = 0) {
+  return {.collective = c, .span = Span::IntraNode, .nodes = ranks > 0 ? 1 : 0, .ranks = ranks, .from = Bytes(from)};
+}
+
+CollectiveKey across(Collective c, std::int64_t ranks, std::int64_t nodes, bool in_place = false) {
+  return {.collective = c, .span = Span::InterNode, .in_place = in_place, .nodes = nodes, .ranks = ranks};
+}
+
+/// A ring or linear all-to-all of P ranks by parts of c bytes: 4 us + (P - 1) (1 us + c / 100 GB/s).
+AlphaBeta ring(std::int64_t ranks) {
+  const auto p = static_cast<double>(ranks);
+  return line(4e-6 + (p - 1) * 1e-6, (p - 1) / p * 1e-11);
+}
+
+}  // namespace
+
+TEST_CASE("an entry without a shape holds for groups of all shapes") {
+  const CollectiveCosts costs{{inside(Collective::AllGather, 0), line(1e-5, 1e-10)}};
+  CHECK(measured_cost(costs, Collective::AllGather, {4, 1}, Bytes(1)) == line(1e-5, 1e-10));
+  CHECK(measured_cost(costs, Collective::AllGather, {8, 1}, Bytes(1e9)) == line(1e-5, 1e-10));
+  CHECK_FALSE(measured_cost(costs, Collective::AllGather, {8, 2}, Bytes(1)));
+  CHECK_FALSE(measured_cost(costs, Collective::AllReduce, {8, 1}, Bytes(1)));
+  CHECK_FALSE(depends_on_message(costs));
+}
+
+TEST_CASE("a measured shape has its own curve") {
+  const CollectiveCosts costs{{inside(Collective::AllToAll, 8), line(5e-6, 40e-12)},
+                              {inside(Collective::AllToAll, 8, 1e6), line(42e-6, 3e-12)}};
+  CHECK(depends_on_message(costs));
+  CHECK(time_of(costs, Collective::AllToAll, {8, 1}, 2e6) == Approx(42e-6 + 6e-6));
+  CHECK(time_of(costs, Collective::AllToAll, {8, 1}, 1e5) == Approx(5e-6 + 4e-6));
+  SECTION("small messages share links at the rate of large ones as far as their time allows: beside, it is start-up") {
+    const CollectiveCosts flat{{inside(Collective::AllToAll, 8), line(9e-6, 1e-12)},
+                               {inside(Collective::AllToAll, 8, 1e6), line(7e-6, 3e-12)}};
+    const auto cost = measured_cost(flat, Collective::AllToAll, {8, 1}, Bytes(5e5));
+    CHECK(cost->beta.value() == Approx(3e-12));
+    CHECK((cost->alpha + Bytes(5e5) * cost->beta).value() == Approx(9.5e-6));
+  }
+}
+
+TEST_CASE("other numbers of ranks lie on a line in the number of steps, at equal parts") {
+  for (const Collective c : {Collective::AllToAll, Collective::AllGather, Collective::ReduceScatter}) {
+    const CollectiveCosts costs{{inside(c, 2), ring(2)}, {inside(c, 4), ring(4)}};
+    const auto expected = [](std::int64_t p, double n) { return (ring(p).alpha + Bytes(n) * ring(p).beta).value(); };
+    for (const double n : {8e3, 1e6, 1e9}) {
+      CHECK(time_of(costs, c, {8, 1}, n) == Approx(expected(8, n)));
+      CHECK(time_of(costs, c, {3, 1}, n) == Approx(expected(3, n)));
+    }
+  }
+  SECTION("below the measured ones too, no faster than the steps that are left") {
+    const CollectiveCosts costs{{inside(Collective::AllGather, 4), ring(4)},
+                                {inside(Collective::AllGather, 8), ring(8)}};
+    CHECK(time_of(costs, Collective::AllGather, {2, 1}, 1e6) ==
+          Approx((ring(2).alpha + Bytes(1e6) * ring(2).beta).value()));
+  }
+  SECTION("a second measurement that is faster by noise is not extrapolated") {
+    const CollectiveCosts costs{{inside(Collective::AllGather, 2), line(9e-6, 5e-12)},
+                                {inside(Collective::AllGather, 4), line(3e-6, 1e-12)}};
+    CHECK(time_of(costs, Collective::AllGather, {8, 1}, 8e6) ==
+          Approx(time_of(costs, Collective::AllGather, {4, 1}, 4e6)));
+  }
+  SECTION("with one measured shape the start-up stays and the transfer grows: 7/8 over 1/2 from two to eight") {
+    const CollectiveCosts costs{{inside(Collective::AllToAll, 2), line(6e-6, 2e-12)}};
+    CHECK(time_of(costs, Collective::AllToAll, {8, 1}, 1e8) == Approx(6e-6 + 1e8 * 2e-12 * (7.0 / 8) / (1.0 / 2)));
+  }
+}
+
+TEST_CASE("between nodes") {
+  SECTION("more nodes of as many ranks: what crosses grows from half of n to three quarters") {
+    const CollectiveCosts costs{{across(Collective::AllToAll, 16, 2), line(50e-6, 10e-12)}};
+    CHECK(time_of(costs, Collective::AllToAll, {32, 4}, 1e9) ==
+          Approx(50e-6 + 1e9 * 10e-12 * (24.0 / 32) / (8.0 / 16)));
+  }
+  // A rank sends 40 GB/s over the network: half of n from one of two ranks, 25 ps/B of it. In a node of eight 300 GB/s.
+  const CollectiveCosts costs{{across(Collective::AllToAll, 2, 2), line(30e-6, 16e-12)},
+                              {across(Collective::AllToAll, 2, 2, true), line(20e-6, 12.5e-12)},
+                              {inside(Collective::AllToAll, 8), line(8e-6, 7.0 / 8 / 300e9)}};
+  SECTION(
+      "an all-to-all of more ranks a node: the network decides, at its in-place rate, without the own part's copy") {
+    CHECK(time_of(costs, Collective::AllToAll, {16, 2}, 1e9) == Approx(20e-6 + 0.5e9 / 40e9));
+    CHECK(time_of(costs, Collective::AllToAll, {2, 2}, 1e9) == Approx(30e-6 + 16e-3));
+  }
+  SECTION("or the node, where little crosses") {
+    CollectiveCosts slow = costs;
+    slow[inside(Collective::AllToAll, 8)] = line(8e-6, 7.0 / 8 / 10e9);  // 7/16 of n at 10 GB/s
+    CHECK(time_of(slow, Collective::AllToAll, {16, 2}, 1e9) == Approx(8e-6 + 7.0 / 16 * 1e9 / 10e9));
+  }
+  SECTION("rings of another number of ranks a node are not measured, since it is not known how many NICs they use") {
+    const CollectiveCosts rings{{across(Collective::AllGather, 2, 2), line(30e-6, 16e-12)}};
+    CHECK_FALSE(measured_cost(rings, Collective::AllGather, {16, 2}, Bytes(1e9)));
+  }
+  SECTION("a message between two ranks takes the nearest shape's") {
+    const CollectiveCosts pairs{{across(Collective::SendReceive, 16, 2), line(30e-6, 22e-12)}};
+    CHECK(time_of(pairs, Collective::SendReceive, {2, 2}, 1e9) == Approx(30e-6 + 22e-3));
+  }
+}

@@ -1,0 +1,81 @@
+#include "cuda_runtime/reference/number_formats.hpp"
+
+#include <bit>
+#include <cassert>
+#include <cmath>
+#include <limits>
+
+namespace moeplan {
+
+namespace {
+
+struct Format {
+  int precision;   // bits of the significand, the hidden one included
+  int least;       // exponent of the smallest normal number
+  double largest;  // finite
+};
+
+constexpr Format kFp16{11, -14, 65504.0};
+constexpr Format kBf16{8, -126, 3.3895313892515355e38};
+constexpr Format kFp32{24, -126, 3.4028234663852886e38};
+
+Format format_of(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::Fp32:
+    case Dtype::Tf32: return kFp32;
+    case Dtype::Fp16: return kFp16;
+    case Dtype::Bf16: return kBf16;
+    case Dtype::Fp8:
+    case Dtype::Int8: break;
+  }
+  assert(false && "a format that needs a scale");
+  return kFp32;
+}
+
+/// Exact for doubles: the significand is brought to whole numbers, rounded there, and brought back.
+double rounded(const Format& format, double value) {
+  if (!std::isfinite(value) || value == 0) return value;
+  const int exponent = std::max(std::ilogb(value), format.least);
+  const int shift = format.precision - 1 - exponent;
+  const double near = std::ldexp(std::nearbyint(std::ldexp(value, shift)), -shift);
+  return std::abs(near) > format.largest ? std::copysign(std::numeric_limits<double>::infinity(), value) : near;
+}
+
+}  // namespace
+
+std::uint16_t to_fp16(float value) {
+  const std::uint32_t sign = (std::bit_cast<std::uint32_t>(value) >> 16U) & 0x8000U;
+  if (std::isnan(value)) return static_cast<std::uint16_t>(sign | 0x7e00U);
+  const double near = std::abs(rounded(kFp16, static_cast<double>(value)));
+  if (std::isinf(near)) return static_cast<std::uint16_t>(sign | 0x7c00U);
+  // Subnormal numbers are multiples of 2^-24, normal ones 1024 to 2047 times 2^(exponent - 10).
+  const int exponent = near < std::ldexp(1.0, kFp16.least) ? kFp16.least : std::ilogb(near);
+  const auto significand = static_cast<std::uint32_t>(std::ldexp(near, 10 - exponent));
+  const auto biased = static_cast<std::uint32_t>(exponent - kFp16.least) << 10U;
+  return static_cast<std::uint16_t>(sign | (biased + significand));
+}
+
+float from_fp16(std::uint16_t bits) {
+  const float sign = (bits & 0x8000U) != 0 ? -1.0F : 1.0F;
+  const int exponent = (bits >> 10U) & 0x1f;
+  const auto fraction = static_cast<float>(bits & 0x3ffU);
+  if (exponent == 31) {
+    return fraction > 0 ? std::numeric_limits<float>::quiet_NaN() : sign * std::numeric_limits<float>::infinity();
+  }
+  if (exponent == 0) return sign * std::ldexp(fraction, -24);
+  return sign * std::ldexp(1024.0F + fraction, exponent - 25);
+}
+
+std::uint16_t to_bf16(float value) {
+  const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
+  if (std::isnan(value)) return static_cast<std::uint16_t>((bits >> 16U) | 0x40U);
+  return static_cast<std::uint16_t>((bits + 0x7fffU + ((bits >> 16U) & 1U)) >> 16U);
+}
+
+float from_bf16(std::uint16_t bits) { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16U); }
+
+double rounded_to(Dtype dtype, double value) { return rounded(format_of(dtype), value); }
+
+double unit_roundoff(Dtype dtype) { return std::ldexp(1.0, -format_of(dtype).precision); }
+
+}  // namespace moeplan

@@ -1,0 +1,55 @@
+#include "profiler/statistics.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <numbers>
+
+namespace moeplan {
+
+double median(std::vector<double> values) {
+  assert(!values.empty() && "no median of nothing");
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  if (values.size() % 2 == 1) return *middle;
+  return (*middle + *std::max_element(values.begin(), middle)) / 2;
+}
+
+std::optional<OrderPair> median_ranks(std::size_t samples, double confidence) {
+  const auto n = static_cast<double>(samples);
+  // The interval from sample k to sample n-1-k misses the median if at most k samples are below it, or above.
+  double missed = 0;
+  std::optional<OrderPair> found;
+  for (std::size_t k = 0; k < samples / 2; ++k) {
+    const auto x = static_cast<double>(k);
+    missed += 2 * std::exp(std::lgamma(n + 1) - std::lgamma(x + 1) - std::lgamma(n - x + 1) - n * std::numbers::ln2);
+    if (missed > 1 - confidence) break;
+    found = {k, samples - 1 - k};
+  }
+  return found;
+}
+
+std::optional<Interval> median_interval(std::vector<double> samples, double confidence) {
+  const auto ranks = median_ranks(samples.size(), confidence);
+  if (!ranks) return std::nullopt;
+  std::sort(samples.begin(), samples.end());
+  return Interval{samples[ranks->low], samples[ranks->high]};
+}
+
+Interval bootstrap_interval(const std::vector<double>& samples,
+                            const std::function<double(std::vector<double>)>& statistic, double confidence,
+                            std::int64_t resamples, Random random) {
+  assert(!samples.empty() && resamples > 0 && "nothing to resample");
+  std::vector<double> values;
+  for (std::int64_t i = 0; i < resamples; ++i) {
+    std::vector<double> drawn;
+    for (std::size_t j = 0; j < samples.size(); ++j) drawn.push_back(samples[random.below(samples.size())]);
+    values.push_back(statistic(std::move(drawn)));
+  }
+  std::sort(values.begin(), values.end());
+  const auto last = static_cast<double>(values.size() - 1);
+  const auto at = [&](double q) { return values[static_cast<std::size_t>(std::lround(q * last))]; };
+  return {at((1 - confidence) / 2), at((1 + confidence) / 2)};
+}
+
+}  // namespace moeplan

@@ -1,0 +1,63 @@
+// Pieces of lines of text tables.
+#pragma once
+
+#include <charconv>
+#include <cmath>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+namespace moeplan {
+
+/// Cuts at every `separator`; "a,,b" has three parts.
+[[nodiscard]] inline std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  std::size_t begin = 0;
+  for (std::size_t end = text.find(separator); end != std::string_view::npos; end = text.find(separator, begin)) {
+    parts.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  parts.push_back(text.substr(begin));
+  return parts;
+}
+
+/// What stands between blanks and control characters.
+[[nodiscard]] inline std::vector<std::string_view> words(std::string_view line) {
+  std::vector<std::string_view> out;
+  const auto is_blank = [](char c) { return static_cast<unsigned char>(c) <= ' '; };
+  for (std::size_t i = 0; i < line.size();) {
+    if (is_blank(line[i])) {
+      ++i;
+      continue;
+    }
+    std::size_t end = i;
+    while (end < line.size() && !is_blank(line[end])) ++end;
+    out.push_back(line.substr(i, end - i));
+    i = end;
+  }
+  return out;
+}
+
+/// Without blanks before and after.
+[[nodiscard]] inline std::string_view trimmed(std::string_view text) {
+  const std::size_t begin = text.find_first_not_of(" \t\r");
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1);
+}
+
+/// The whole text as a whole number of at least 0, or as a finite decimal one ("4e-07", "12844.", "-1").
+[[nodiscard]] inline std::optional<std::int64_t> whole_number(std::string_view text) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size() || value < 0) return std::nullopt;
+  return value;
+}
+[[nodiscard]] inline std::optional<double> decimal_number(std::string_view text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size() || !std::isfinite(value)) return std::nullopt;
+  return value;
+}
+
+}  // namespace moeplan

@@ -23,6 +23,7 @@ int main(int argc, char** argv) {
   moeplan::add_explain_command(app, code);
   moeplan::add_compare_command(app, code);
   moeplan::add_collective_command(app, code);
+  moeplan::add_profile_command(app, code);
   moeplan::add_list_command(app, code);
   moeplan::add_import_command(app, code);
   moeplan::add_sweep_command(app, code);

@@ -1,0 +1,154 @@
+// moeplan profile --from-nccl-tests LOG... | --from-csv F... [--gpu NAME] -o profile.yaml [--quiet]
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <set>
+
+#include "cli/commands.hpp"
+#include "cli/inputs.hpp"
+#include "model/base/diagnostics.hpp"
+#include "profiler/measured_csv.hpp"
+#include "profiler/nccl_tests.hpp"
+#include "profiler/profile.hpp"
+
+namespace moeplan {
+
+namespace {
+
+struct Options {
+  std::string backend, gpu, output;
+  std::vector<std::string> logs, tables;
+  bool quiet = false;
+};
+
+/// Calls `read` for every file, and raises once what is wrong with any of them.
+template <class Read>
+void for_each_file(const std::vector<std::string>& files, Read read) {
+  Diagnostics wrong;
+  for (const std::string& file : files) {
+    try {
+      read(file);
+    } catch (const InputError& e) {
+      for (const Diagnostic& d : e.diagnostics()) wrong.add(d.where, d.key_path, d.message);
+    }
+  }
+  wrong.throw_if_any();
+}
+
+/// "KIND a.log, b.log and 3 others".
+std::string source_text(const std::string& kind, const std::vector<std::string>& files) {
+  constexpr std::size_t kMostNamed = 4;
+  std::string text = kind;
+  for (std::size_t i = 0; i < std::min(kMostNamed, files.size()); ++i) {
+    text += (i == 0 ? " " : ", ") + std::filesystem::path(files[i]).filename().string();
+  }
+  if (files.size() > kMostNamed) text += fmt::format(" and {} others", files.size() - kMostNamed);
+  return text;
+}
+
+void write_profile(const Options& o, const Node& profile, const std::string& included_by) {
+  const std::string head =
+      fmt::format("# Written by moeplan profile; include it from a {} file (docs/profile.md).\n", included_by);
+  write_file_atomically(o.output, head + to_yaml(profile));
+  if (!o.quiet) fmt::print("written to {}\n", o.output);
+}
+
+void write_collectives(const Options& o, std::span<const CollectiveSample> samples, std::string source) {
+  if (samples.empty()) throw InputError(Diagnostic{{o.logs.front()}, "", "nothing in it is of use (see the notes)"});
+  const std::vector<CollectiveFit> fits = fit_collectives(samples);
+  std::set<std::string> devices;
+  for (const CollectiveSample& s : samples) {
+    if (!s.device.empty()) devices.insert(s.device);
+  }
+  if (!devices.empty()) source += fmt::format(", on {}", fmt::join(devices, ", "));
+  if (devices.size() > 1) {
+    fmt::print(stderr, "note: of {} kinds of GPU, fitted together: {}\n", devices.size(), fmt::join(devices, ", "));
+  }
+  if (!o.quiet) fmt::print("{}", fit_table(fits));
+  write_profile(o, collective_profile(fits, source), "cluster");
+}
+
+void profile_logs(const Options& o) {
+  std::vector<CollectiveSample> samples;
+  for_each_file(o.logs, [&](const std::string& file) {
+    CollectiveSamples read = read_nccl_tests(file);
+    samples.insert(samples.end(), read.samples.begin(), read.samples.end());
+    for (const Diagnostic& note : read.notes) fmt::print(stderr, "note: {}\n", note.text());
+  });
+  write_collectives(o, samples, source_text("nccl-tests", o.logs));
+}
+
+void profile_gemms(const Options& o, const std::vector<GemmSample>& samples) {
+  if (o.gpu.empty()) throw InputError(Diagnostic{{"--gpu"}, "", "is needed for GEMMs: shares are of its peak"});
+  const Node document = load_document(find_config("gpus", o.gpu));
+  Diagnostics wrong;
+  const GpuSpec gpu = read_gpu(MapReader(document, "", wrong));
+  wrong.throw_if_any();
+  const GemmFit fit = fit_gemms(samples, gpu);
+  if (!o.quiet) fmt::print("{}", fit_table(fit));
+  write_profile(o, gemm_profile(fit, source_text("table", o.tables)), "GPU");
+}
+
+void profile_tables(const Options& o) {
+  std::vector<CollectiveSample> collectives;
+  std::vector<GemmSample> gemms;
+  for_each_file(o.tables, [&](const std::string& file) {
+    auto read = read_measured_csv(file);
+    if (const auto* c = std::get_if<std::vector<CollectiveSample>>(&read)) {
+      collectives.insert(collectives.end(), c->begin(), c->end());
+    } else {
+      const auto& g = std::get<std::vector<GemmSample>>(read);
+      gemms.insert(gemms.end(), g.begin(), g.end());
+    }
+  });
+  if (!collectives.empty() && !gemms.empty()) {
+    throw InputError(
+        Diagnostic{{"--from-csv"},
+                   "",
+                   "are of collectives and of GEMMs: those belong to a cluster, these to a GPU; profile them "
+                   "one after the other"});
+  }
+  if (!gemms.empty()) return profile_gemms(o, gemms);
+  if (!o.gpu.empty()) throw InputError(Diagnostic{{"--gpu"}, "", "is for GEMMs"});
+  write_collectives(o, collectives, source_text("table", o.tables));
+}
+
+void check(const Options& o) {
+  const int sources =
+      static_cast<int>(!o.backend.empty()) + static_cast<int>(!o.logs.empty()) + static_cast<int>(!o.tables.empty());
+  if (sources != 1) {
+    throw InputError(Diagnostic{{"profile"}, "", "needs one of --from-nccl-tests, --from-csv and --backend"});
+  }
+  if (!o.backend.empty()) {
+    throw InputError(Diagnostic{{"--backend"},
+                                "",
+                                fmt::format("{} is not built: measured logs alone are read so far, see "
+                                            "--from-nccl-tests and --from-csv",
+                                            o.backend)});
+  }
+  if (!o.logs.empty() && !o.gpu.empty()) throw InputError(Diagnostic{{"--gpu"}, "", "is for GEMMs"});
+}
+
+void run(const Options& o) {
+  check(o);
+  if (!o.logs.empty()) return profile_logs(o);
+  profile_tables(o);
+}
+
+}  // namespace
+
+void add_profile_command(CLI::App& app, ExitCode&) {
+  auto* c = app.add_subcommand("profile", "Fit measured times, for a cluster or GPU file to include");
+  auto o = std::make_shared<Options>();
+  c->add_option("--from-nccl-tests", o->logs, "Raw logs of nccl-tests, of any version");
+  c->add_option("--from-csv", o->tables,
+                "Tables of collectives (collective,ranks,nodes,bytes,time_us) or of GEMMs (m,n,k,dtype,time_us)");
+  c->add_option("--backend", o->backend, "Measure here, on host or nccl")->check(CLI::IsMember({"host", "nccl"}));
+  c->add_option("--gpu", o->gpu, "For GEMMs: the GPU, a name of configs/gpus or a path");
+  c->add_option("-o,--output", o->output, "Where to write the profile")->required();
+  c->add_flag("--quiet", o->quiet, "Do not print the fits");
+  c->callback([o] { run(*o); });
+}
+
+}  // namespace moeplan

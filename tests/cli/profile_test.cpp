@@ -1,0 +1,129 @@
+// moeplan profile, as users run it: the commands of docs/profile.md among them.
+#include <catch2/catch.hpp>
+#include <cstdlib>
+
+#include "tests/cli/cli_json.hpp"
+#include "tests/cli/run_cli.hpp"
+
+using namespace moeplan::tests;
+
+namespace {
+
+/// A log of an all-to-all: 1 KiB to 1 GiB, 10 us + n / rate.
+std::string log_of(int ranks, int nodes, double rate) {
+  std::string text = "# nThread 1 nGpus 1 minBytes 1024\n# Using devices\n";
+  for (int r = 0; r < ranks; ++r) {
+    text += "#  Rank  " + std::to_string(r) + " Group  0 Pid  1 on node" + std::to_string(r * nodes / ranks) +
+            " device  0 [0x07] NVIDIA H100\n";
+  }
+  text +=
+      "#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw "
+      "#wrong\n#        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)  (GB/s)\n";
+  for (double n = 1024; n <= 0x1p30; n *= 4) {
+    const double us = 10 + n / rate * 1e6;
+    char line[200];
+    std::snprintf(line, sizeof line, "%12.0f %12.0f float none -1 %.2f %.2f %.2f 0 %.2f %.2f %.2f N/A\n", n,
+                  n / 4 / ranks, us, n / us * 1e-3, n / us * 1e-3, us, n / us * 1e-3, n / us * 1e-3);
+    text += line;
+  }
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("from a log to a plan, as docs/profile.md says") {
+  const Cli cli;
+  const auto log1 = cli.write("n1_alltoall.log", log_of(8, 1, 300e9)),
+             log2 = cli.write("n2_alltoall.log", log_of(16, 2, 90e9));
+  const Ran fit = cli.run({"profile", "--from-nccl-tests", log1, log2, "-o", cli.path("profile.yaml")});
+  CHECK(fit.err == "");
+  REQUIRE(fit.code == 0);
+  CHECK(lines_of(fit.out).size() == 1 + 2 + 2 + 1);  // heading, two fits, two lines of legend, where it is
+  CHECK(fit.out.find("all_to_all         16     2") != std::string::npos);
+  const auto cluster = cli.write("our_cluster.yaml", "include: [" + (configs() / "clusters/dgx_h100.yaml").string() +
+                                                         ", profile.yaml]\nname: our_cluster\n");
+  SECTION("collective gives the measured times again") {
+    const Ran ran = cli.run({"collective", "--cluster", cluster, "--op", "all_to_all", "--world", "16", "--sizes",
+                             "1KiB:1GiB:32", "--json"});
+    const Json document = parsed(ran);
+    for (const Json& row : document.at("results")) {
+      CHECK(row["time_s"].get<double>() == Approx(10e-6 + row["bytes"].get<double>() / 90e9).epsilon(0.01));
+    }
+  }
+  SECTION("a plan uses them") {
+    const Ran ran = cli.run({"plan", "--cluster", cluster, "--model", "mixtral_8x7b", "--world", "32", "--pp", "1",
+                             "--ep", "8", "-o", cli.path("plan.yaml")});
+    CHECK(ran.err == "");
+    CHECK(ran.code == 0);
+    CHECK(whole_file(cli.path("plan.yaml")).find("measured: nccl-tests n1_alltoall.log, n2_alltoall.log") !=
+          std::string::npos);
+    const Ran again = cli.run({"simulate", cli.path("plan.yaml")});
+    CHECK(again.code == 0);
+  }
+  SECTION("the same logs give the same bytes") {
+    REQUIRE(cli.run({"profile", "--from-nccl-tests", log1, log2, "-o", cli.path("again.yaml"), "--quiet"}).out == "");
+    CHECK(whole_file(cli.path("again.yaml")) == whole_file(cli.path("profile.yaml")));
+  }
+  SECTION("a profile with impossible values is refused with its line") {
+    std::string text = whole_file(cli.path("profile.yaml"));
+    const std::size_t at = text.find("alpha: ");
+    const auto line = std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(at), '\n') + 1;
+    text.replace(at, text.find('\n', at) - at, "alpha: -3 us");
+    static_cast<void>(cli.write("profile.yaml", text));
+    const Ran ran = cli.run({"collective", "--cluster", cluster, "--op", "all_to_all"});
+    CHECK(ran.code == 2);
+    CHECK(ran.err.find("profile.yaml:" + std::to_string(line) + ":") != std::string::npos);
+    CHECK(ran.err.find("collectives[0].alpha: \"-3 us\" is out of range") != std::string::npos);
+  }
+}
+
+TEST_CASE("tables convert with the awk and sed lines of docs/profile.md") {
+  const Cli cli;
+  static_cast<void>(cli.write(
+      "h100_nccl.csv",
+      "framework,version,device,op_name,kernel_source,nccl_dtype,num_gpus,message_size,latency\n"
+      "TRTLLM,2.29.2,H100,alltoall,NCCL,half,8,524288,0.01561\nTRTLLM,2.29.2,H100,alltoall,NCCL,int8,8,4194304,0."
+      "02595\n"));
+  std::string gemms = "gemm_dtype,m,n,k,latency_ms\n";
+  for (int i = 0; i < 8; ++i) gemms += "bfloat16,8192,8192," + std::to_string(8192 + i) + ",1.5\n";
+  static_cast<void>(cli.write("h100_gemm.csv", gemms));
+  const std::string page = whole_file(std::filesystem::path(MOEPLAN_SOURCE_DIR) / "docs/profile.md");
+  const std::size_t begin = page.find("    awk -F,"), end = page.find("\n\n", begin);
+  std::string commands = page.substr(begin, end - begin);
+  commands.insert(commands.find("\n    sed"), " > nccl_plain.csv");
+  commands += " > gemm_plain.csv";
+  REQUIRE(std::system(("cd " + cli.dir().path().string() + " && " + commands).c_str()) == 0);
+  CHECK(whole_file(cli.path("nccl_plain.csv")) ==
+        "collective,ranks,nodes,bytes,time_ms,dtype\nall_to_all,8,1,1048576,0.01561,half\n"
+        "all_to_all,8,1,4194304,0.02595,int8\n");
+  CHECK(cli.run({"profile", "--from-csv", cli.path("nccl_plain.csv"), "-o", cli.path("p.yaml")}).code == 0);
+  const Ran gemm =
+      cli.run({"profile", "--from-csv", cli.path("gemm_plain.csv"), "--gpu", "h100_sxm", "-o", cli.path("g.yaml")});
+  CHECK(gemm.err.find("decided by FLOPs") != std::string::npos);  // eight equal ones are launch and nothing else
+  CHECK(gemm.code == 2);
+}
+
+TEST_CASE("what profile refuses") {
+  const Cli cli;
+  const auto error = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), "profile");
+    arguments.insert(arguments.end(), {"-o", cli.path("p.yaml")});
+    const Ran ran = cli.run(arguments, kStrict);
+    CHECK(ran.code == 2);
+    CHECK_FALSE(std::filesystem::exists(cli.path("p.yaml")));
+    return with_every(ran.err, cli.dir().path().string() + "/", "");
+  };
+  CHECK(error({}) == "profile: needs one of --from-nccl-tests, --from-csv and --backend\n");
+  CHECK(error({"--backend", "host"}) ==
+        "--backend: host is not built: measured logs alone are read so far, see --from-nccl-tests and --from-csv\n");
+  const auto table = cli.write("t.csv", "collective,ranks,nodes,bytes,time_us\nall_gather,2,1,8,-1\n");
+  const auto fast = cli.write("fast.csv", "collective,ranks,nodes,bytes,time_ns\nall_gather,2,1,1000000000,1\n");
+  const auto gemms = cli.write("g.csv", "m,n,k,dtype,time_us\n1,1,1,bf16,3\n");
+  CHECK(error({"--from-csv", table}) == "t.csv:2: time_us: is \"-1\"; expected a time above 0\n");
+  CHECK(error({"--from-csv", fast}) == "fast.csv:2: 1000000000 B in 1.000 ns is impossible: 1000000 TB/s\n");
+  CHECK(error({"--from-csv", gemms}) == "--gpu: is needed for GEMMs: shares are of its peak\n");
+  CHECK(error({"--from-csv", table, "--gpu", "h100_sxm"}).starts_with("t.csv:2: "));
+  CHECK(error({"--from-nccl-tests", cli.path("none.log")}).starts_with("none.log: "));
+  CHECK(error({"--from-nccl-tests", table, gemms}) ==
+        "t.csv: holds no table of nccl-tests\ng.csv: holds no table of nccl-tests\n");
+}

@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <set>
 
@@ -36,15 +38,29 @@ void for_each_file(const std::vector<std::string>& files, Read read) {
   wrong.throw_if_any();
 }
 
-/// "KIND a.log, b.log and 3 others".
-std::string source_text(const std::string& kind, const std::vector<std::string>& files) {
-  constexpr std::size_t kMostNamed = 4;
-  std::string text = kind;
-  for (std::size_t i = 0; i < std::min(kMostNamed, files.size()); ++i) {
-    text += (i == 0 ? " " : ", ") + std::filesystem::path(files[i]).filename().string();
-  }
-  if (files.size() > kMostNamed) text += fmt::format(" and {} others", files.size() - kMostNamed);
+/// As it may stand in a line of a document: printable, and not long.
+std::string plain(std::string text) {
+  constexpr std::size_t kLongest = 80;
+  if (text.size() > kLongest) text = text.substr(0, kLongest) + "...";
+  std::replace_if(
+      text.begin(), text.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
   return text;
+}
+
+/// "a.log, b.log and 3 others".
+std::string listed(const std::vector<std::string>& names) {
+  constexpr std::size_t kMostNamed = 4;
+  std::vector<std::string> named;
+  for (std::size_t i = 0; i < std::min(kMostNamed, names.size()); ++i) named.push_back(plain(names[i]));
+  std::string text = fmt::format("{}", fmt::join(named, ", "));
+  if (names.size() > kMostNamed) text += fmt::format(" and {} others", names.size() - kMostNamed);
+  return text;
+}
+
+std::string listed_files(const std::vector<std::string>& files) {
+  std::vector<std::string> names;
+  for (const std::string& file : files) names.push_back(std::filesystem::path(file).filename().string());
+  return listed(names);
 }
 
 void write_profile(const Options& o, const Node& profile, const std::string& included_by) {
@@ -57,13 +73,14 @@ void write_profile(const Options& o, const Node& profile, const std::string& inc
 void write_collectives(const Options& o, std::span<const CollectiveSample> samples, std::string source) {
   if (samples.empty()) throw InputError(Diagnostic{{o.logs.front()}, "", "nothing in it is of use (see the notes)"});
   const std::vector<CollectiveFit> fits = fit_collectives(samples);
-  std::set<std::string> devices;
+  std::set<std::string> kinds;
   for (const CollectiveSample& s : samples) {
-    if (!s.device.empty()) devices.insert(s.device);
+    if (!s.device.empty()) kinds.insert(s.device);
   }
-  if (!devices.empty()) source += fmt::format(", on {}", fmt::join(devices, ", "));
+  const std::vector<std::string> devices(kinds.begin(), kinds.end());
+  if (!devices.empty()) source += ", on " + listed(devices);
   if (devices.size() > 1) {
-    fmt::print(stderr, "note: of {} kinds of GPU, fitted together: {}\n", devices.size(), fmt::join(devices, ", "));
+    fmt::print(stderr, "note: of {} kinds of GPU, fitted together: {}\n", devices.size(), listed(devices));
   }
   if (!o.quiet) fmt::print("{}", fit_table(fits));
   write_profile(o, collective_profile(fits, source), "cluster");
@@ -76,7 +93,7 @@ void profile_logs(const Options& o) {
     samples.insert(samples.end(), read.samples.begin(), read.samples.end());
     for (const Diagnostic& note : read.notes) fmt::print(stderr, "note: {}\n", note.text());
   });
-  write_collectives(o, samples, source_text("nccl-tests", o.logs));
+  write_collectives(o, samples, "nccl-tests " + listed_files(o.logs));
 }
 
 void profile_gemms(const Options& o, const std::vector<GemmSample>& samples) {
@@ -87,7 +104,7 @@ void profile_gemms(const Options& o, const std::vector<GemmSample>& samples) {
   wrong.throw_if_any();
   const GemmFit fit = fit_gemms(samples, gpu);
   if (!o.quiet) fmt::print("{}", fit_table(fit));
-  write_profile(o, gemm_profile(fit, source_text("table", o.tables)), "GPU");
+  write_profile(o, gemm_profile(fit, "table " + listed_files(o.tables)), "GPU");
 }
 
 void profile_tables(const Options& o) {
@@ -111,7 +128,7 @@ void profile_tables(const Options& o) {
   }
   if (!gemms.empty()) return profile_gemms(o, gemms);
   if (!o.gpu.empty()) throw InputError(Diagnostic{{"--gpu"}, "", "is for GEMMs"});
-  write_collectives(o, collectives, source_text("table", o.tables));
+  write_collectives(o, collectives, "table " + listed_files(o.tables));
 }
 
 void check(const Options& o) {

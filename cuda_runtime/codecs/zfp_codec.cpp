@@ -1,84 +1,77 @@
 #include "cuda_runtime/codecs/zfp_codec.hpp"
 
+#include <fmt/format.h>
 #include <zfp.h>
 
-#include <algorithm>
-#include <cassert>
-#include <cstdint>
 #include <cstring>
-#include <memory>
+#include <vector>
+
+#include "model/base/diagnostics.hpp"
 
 namespace moeplan {
 
 namespace {
 
-struct CloseStream {
-  void operator()(zfp_stream* s) const { zfp_stream_close(s); }
-};
-struct CloseBits {
-  void operator()(bitstream* b) const { stream_close(b); }
-};
+constexpr std::size_t kBlock = 4;  // values
 
-constexpr std::size_t kValuesPerBlock = 4;
-constexpr std::size_t kBlocksPerWord = 2;  // of 64 bits
-
-class ZfpCodec final : public Codec {
+/// A stream of whole 64-bit words, and zfp's state at its beginning.
+class Stream {
  public:
-  [[nodiscard]] std::string_view name() const override { return "zfp"; }
+  Stream(std::size_t bytes, unsigned block_bits)
+      : words_((bytes + sizeof(std::uint64_t) - 1) / sizeof(std::uint64_t) + 1),
+        bits_(stream_open(words_.data(), words_.size() * sizeof(std::uint64_t))),
+        zfp_(zfp_stream_open(bits_.get())) {
+    zfp_stream_set_params(zfp_.get(), block_bits, block_bits, ZFP_MAX_PREC, ZFP_MIN_EXP);
+  }
+  [[nodiscard]] zfp_stream* zfp() const { return zfp_.get(); }
+  [[nodiscard]] std::uint64_t* words() { return words_.data(); }
 
-  [[nodiscard]] std::size_t encoded_row_bytes(std::size_t columns) const override {
-    const std::size_t blocks = (columns + kValuesPerBlock - 1) / kValuesPerBlock;
-    return (blocks + kBlocksPerWord - 1) / kBlocksPerWord * sizeof(std::uint64_t);
+ private:
+  struct Close {
+    void operator()(zfp_stream* s) const { zfp_stream_close(s); }
+    void operator()(bitstream* b) const { stream_close(b); }
+  };
+  std::vector<std::uint64_t> words_;
+  std::unique_ptr<bitstream, Close> bits_;
+  std::unique_ptr<zfp_stream, Close> zfp_;
+};
+
+class ZfpCodec final : public RowCodec {
+ public:
+  explicit ZfpCodec(std::size_t bits) : bits_(bits) {}
+
+  [[nodiscard]] std::size_t value_bytes(std::size_t columns) const override { return (columns * bits_ + 7) / 8; }
+  [[nodiscard]] bool takes(std::size_t columns) const override { return columns > 0 && columns % kBlock == 0; }
+
+  void encode(std::span<const float> row, std::span<std::byte> values, std::span<float>) const override {
+    Stream stream(values.size(), block_bits());
+    for (std::size_t i = 0; i < row.size(); i += kBlock) zfp_encode_block_float_1(stream.zfp(), row.data() + i);
+    zfp_stream_flush(stream.zfp());
+    std::memcpy(values.data(), stream.words(), values.size());
   }
 
-  void encode_row(std::span<const float> row, std::span<std::byte> out) const override {
-    std::vector<std::uint64_t> words(out.size() / sizeof(std::uint64_t));
-    Stream stream(words);
-    for (std::size_t i = 0; i < row.size(); i += kValuesPerBlock) {
-      const std::size_t count = std::min(kValuesPerBlock, row.size() - i);
-      if (count == kValuesPerBlock) {
-        zfp_encode_block_float_1(stream.zfp.get(), row.data() + i);
-      } else {
-        zfp_encode_partial_block_strided_float_1(stream.zfp.get(), row.data() + i, count, 1);
-      }
-    }
-    zfp_stream_flush(stream.zfp.get());
-    std::memcpy(out.data(), words.data(), out.size());
-  }
-
-  void decode_row(std::span<const std::byte> encoded, std::span<float> row) const override {
-    std::vector<std::uint64_t> words(encoded.size() / sizeof(std::uint64_t));
-    std::memcpy(words.data(), encoded.data(), encoded.size());
-    Stream stream(words);
-    for (std::size_t i = 0; i < row.size(); i += kValuesPerBlock) {
-      const std::size_t count = std::min(kValuesPerBlock, row.size() - i);
-      if (count == kValuesPerBlock) {
-        zfp_decode_block_float_1(stream.zfp.get(), row.data() + i);
-      } else {
-        zfp_decode_partial_block_strided_float_1(stream.zfp.get(), row.data() + i, count, 1);
-      }
-    }
+  void decode(std::span<const std::byte> values, std::span<const float>, std::span<float> row) const override {
+    Stream stream(values.size(), block_bits());
+    std::memcpy(stream.words(), values.data(), values.size());
+    for (std::size_t i = 0; i < row.size(); i += kBlock) zfp_decode_block_float_1(stream.zfp(), row.data() + i);
   }
 
  private:
-  struct Stream {
-    explicit Stream(std::span<std::uint64_t> words)
-        : bits(stream_open(words.data(), words.size_bytes())), zfp(zfp_stream_open(bits.get())) {
-      const double rate = zfp_stream_set_rate(zfp.get(), kZfpBitsPerValue, zfp_type_float, 1, zfp_false);
-      assert(rate == kZfpBitsPerValue && "zfp rounded the rate");
-      static_cast<void>(rate);
-      zfp_stream_rewind(zfp.get());
-    }
-    std::unique_ptr<bitstream, CloseBits> bits;
-    std::unique_ptr<zfp_stream, CloseStream> zfp;
-  };
+  [[nodiscard]] unsigned block_bits() const { return static_cast<unsigned>(kBlock * bits_); }
+  std::size_t bits_;
 };
 
 }  // namespace
 
-const Codec& zfp_codec() {
-  static const ZfpCodec codec;
-  return codec;
+std::unique_ptr<RowCodec> make_zfp_codec(std::int64_t bits_per_value) {
+  constexpr std::int64_t kLeast = 3, kMost = 32;  // a block has a sign of emptiness and 8 bits of exponent: 9 of 12
+  if (bits_per_value < kLeast || bits_per_value > kMost) {
+    throw InputError(
+        Diagnostic{{"codecs"},
+                   "zfp.bits",
+                   fmt::format("{} cannot be executed; expected {} to {}", bits_per_value, kLeast, kMost)});
+  }
+  return std::make_unique<ZfpCodec>(static_cast<std::size_t>(bits_per_value));
 }
 
 }  // namespace moeplan

@@ -1,13 +1,14 @@
-// zfp (P. Lindstrom, "Fixed-Rate Compressed Floating-Point Arrays", IEEE TVCG 20(12), 2014), of Debian's libzfp.
+// The zfp codec, whose library's headers stay in one source.
 #pragma once
 
-#include "cuda_runtime/codecs/codec.hpp"
+#include <cstdint>
+#include <memory>
+
+#include "cuda_runtime/codecs/row_codec.hpp"
 
 namespace moeplan {
 
-inline constexpr double kZfpBitsPerValue = 8;
-
-/// One-dimensional blocks of four values, 32 bits each; a row's stream is filled up to whole 64-bit words.
-[[nodiscard]] const Codec& zfp_codec();
+/// See make_row_codec(). Raises InputError for fewer than 3 or more than 32 bits a value.
+[[nodiscard]] std::unique_ptr<RowCodec> make_zfp_codec(std::int64_t bits_per_value);
 
 }  // namespace moeplan

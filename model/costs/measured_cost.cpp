@@ -181,7 +181,12 @@ std::optional<AlphaBeta> measured_cost(const CollectiveCosts& costs, Collective 
                                        Bytes bytes) {
   const double n = bytes.value();
   const bool inside = shape.nodes == 1;
-  const std::vector<Curve> curves = curves_of(costs, collective, inside ? Span::IntraNode : Span::InterNode);
+  const Span span = inside ? Span::IntraNode : Span::InterNode;
+  if (!depends_on_message(costs)) {
+    const auto it = costs.find({.collective = collective, .span = span});
+    return it == costs.end() ? std::nullopt : std::optional(it->second);
+  }
+  const std::vector<Curve> curves = curves_of(costs, collective, span);
   if (curves.empty()) return std::nullopt;
   const std::vector<const Curve*> all = one_a_shape(curves, false);
   for (const Curve* c : all) {

@@ -26,6 +26,7 @@ void read_shape(MapReader& m, CollectiveKey& key) {
     static_cast<void>(m.find("nodes"));
   }
   key.in_place = m.boolean_or("in_place", false);
+  if (key.in_place && !m.has("ranks")) m.complain("in_place", "stands without ranks");
   key.from = m.quantity_or("from", Bytes(0));
 }
 

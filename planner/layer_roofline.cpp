@@ -58,6 +58,7 @@ class Points {
     add("this plan", plan_);
     Candidate plain;
     plain.micro_batch = plan_.micro_batch;
+    plain.recompute = plan_.recompute;
     plain.degrees = {.dp = ranks / plan_.degrees.cp, .cp = plan_.degrees.cp};
     const auto with = [&](std::int64_t ep, std::int64_t esp) {
       Candidate c = plain;

@@ -463,9 +463,11 @@ std::string gate_obstacle(const ModelSpec& model, const Workload& workload, cons
 }
 
 /// Whether the holder of an expert in the source's expert-parallel group shares its node.
-IsNear same_node(const Degrees& d, std::int64_t num_experts, std::int64_t ranks_per_node) {
-  const GroupFamily holders{"ep", d.ep, d.esp};
-  const std::int64_t base = num_experts / d.ep, extra = num_experts % d.ep;
+IsNear same_node(const Candidate& candidate, std::int64_t num_experts, std::int64_t ranks_per_node) {
+  Program scratch;
+  const Groups groups = add_groups(scratch, candidate.degrees, candidate.rank_order);
+  const GroupFamily holders = scratch.group(groups.ep);
+  const std::int64_t base = num_experts / holders.size, extra = num_experts % holders.size;
   return [=](RankId source, ExpertId expert) {
     const std::int64_t e = expert.value();
     const std::int64_t in_larger = extra * (base + 1);  // experts of the first holders, which have one more
@@ -569,7 +571,7 @@ GatedRouting gated_routing(const Moe& moe, const Workload& workload, std::int64_
   if (gate.kind == GateKind::Topology) {
     assert(gate.net_over_local && "obstacle() has said so");
     return topology_gated(asked, moe.top_k, *gate.net_over_local, std::min(ranks_per_node, d.ranks_per_stage()),
-                          same_node(d, moe.num_experts, ranks_per_node));
+                          same_node(candidate, moe.num_experts, ranks_per_node));
   }
   if (gate.kind == GateKind::Capacity) {
     return capacity_gated(asked, moe.top_k, tokens_per_rank, gate.factor, gate.is_padded,

@@ -8,6 +8,7 @@
 
 #include "model/costs/memory.hpp"
 #include "model/costs/parm.hpp"
+#include "planner/block_builder.hpp"
 #include "planner/lower.hpp"
 #include "planner/plan.hpp"
 #include "planner/schedule.hpp"
@@ -159,7 +160,7 @@ class LayerPrice {
     const Program program =
         lower_moe_layer(moe(), model_.hidden_size, tokens_, workload, *c, cluster_.ranks_per_node());
     SimTime time = simulated(program, machines_, /*keep_spans=*/false).makespan;
-    if (!moves_weights(program)) time += SimTime::from_seconds(weights_time(c->degrees));
+    if (!moves_weights(program)) time += SimTime::from_seconds(weights_time(*c));
     return time;
   }
 
@@ -187,10 +188,14 @@ class LayerPrice {
     return std::nullopt;
   }
 
-  Seconds weights_time(const Degrees& d) const {
-    const Bytes weights(layer_parameters(model_, layer_, d).expert * static_cast<double>(size_of(workload_.dtype)));
+  Seconds weights_time(const Candidate& c) const {
+    Program scratch;
+    const Groups groups = add_groups(scratch, c.degrees, c.rank_order);
+    const GroupFamily replicas = scratch.group(groups.edp);
+    const Bytes weights(layer_parameters(model_, layer_, c.degrees).expert *
+                        static_cast<double>(size_of(workload_.dtype)));
     const auto time = [&](Collective collective) {
-      return group_collective_time(cluster_, ranks(), collective, d.edp, d.ep * d.esp, weights);
+      return group_collective_time(cluster_, ranks(), collective, replicas.size, replicas.stride, weights);
     };
     const Seconds gather = time(Collective::AllGather);
     return workload_.mode == Mode::Train ? gather + time(Collective::ReduceScatter) : gather;

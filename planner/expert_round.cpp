@@ -13,51 +13,100 @@ class Writer {
     std::vector<std::vector<std::int32_t>> last(l_.chunks.size(), b_.last());
     for (const ChunkStep& step : r_.order) {
       const auto chunk = static_cast<std::size_t>(step.chunk);
+      if (step.task == ChunkTask::DecodeBack) weight_gradients();
       b_.continue_after(last[chunk]);
-      task(l_.chunks[chunk], step.task);
+      task(chunk, step.task);
       last[chunk] = b_.last();
     }
-    std::vector<std::int32_t> all;
+    std::vector<std::int32_t> all = std::move(beside_);
     for (const auto& operations : last) all.insert(all.end(), operations.begin(), operations.end());
     b_.continue_after(all);
   }
 
  private:
-  void task(const RowStep& chunk, ChunkTask task) {
-    // One chunk is all rows: then no slice needs to say so.
-    const Path own = chunk.count == 1 ? r_.sources : prepend(chunk, r_.sources);
-    const Path held = prepend(union_of(r_.group), own);
+  /// A chunk's rows: which of the source's, where they come from at the holder, and with whom they are exchanged.
+  struct Part {
+    Path own;
+    Path held;
+    std::function<Slice(Slice)> at_source = [](Slice s) { return s; };
+    std::optional<std::int64_t> groups_on{};
+  };
+
+  Part part(std::size_t chunk) {
+    const auto count = static_cast<std::int64_t>(l_.chunks.size());
+    if (count == 1) return {r_.sources, prepend(union_of(r_.group), r_.sources)};  // all rows: no slice needs to say so
+    if (!r_.by_groups) {
+      const Path own = prepend(l_.chunks[chunk], r_.sources);
+      return {own, prepend(union_of(r_.group), own)};
+    }
+    const auto j = static_cast<std::int64_t>(chunk);
+    const GroupFamily family = b_.program().group(r_.group);
+    const GroupId neighbours = b_.group(family.name + " neighbours", family.size / count, family.stride);
+    const auto for_group = [neighbours, j, count](Slice s) {
+      s.rows.experts = Rows::Experts::Held;
+      s.rows.holders = neighbours;
+      s.rows.behind = (count - j) % count;
+      return s;
+    };
+    return {r_.sources, prepend({RowStep::Kind::Union, r_.group, j, count}, r_.sources), for_group, j};
+  }
+
+  void task(std::size_t chunk, ChunkTask task) {
+    const Part p = part(chunk);
     const bool back = r_.backward;
-    const Slice from = parts_.at_sources(back ? "d.moe.returned" : "moe.encoded", own);
-    const Slice in = parts_.routed(back ? "d.expert.out" : "expert.in", Rows::Experts::Local, held);
-    const Slice out = parts_.routed(back ? "d.expert.in" : "expert.out", Rows::Experts::Local, held);
+    const Slice from = p.at_source(parts_.at_sources(back ? "d.moe.returned" : "moe.encoded", p.own));
+    const Slice in = parts_.routed(back ? "d.expert.out" : "expert.in", l_.computed, p.held);
+    const Slice out = parts_.routed(back ? "d.expert.in" : "expert.out", l_.computed, p.held);
     const std::string returned = back ? "d.moe.encoded" : "moe.returned";
     const bool sums = r_.shards && l_.degrees.esp > 1;
-    const Slice to = sums ? parts_.at_sources(returned + ".partial", prepend(copies_of(l_.groups.esp), own))
-                          : parts_.at_sources(returned, own);
+    const Slice to =
+        p.at_source(sums ? parts_.at_sources(returned + ".partial", prepend(copies_of(l_.groups.esp), p.own))
+                         : parts_.at_sources(returned, p.own));
     switch (task) {
       case ChunkTask::Encode: return transcode(l_.codec.there, from, /*decodes=*/false, "there");
       case ChunkTask::Dispatch:
-        exchange("dispatch", OpClass::Dispatch, l_.codec.there, from, in, /*is_return=*/false);
+        exchange("dispatch", OpClass::Dispatch, l_.codec.there, from, in, /*is_return=*/false, p);
         if (l_.beside_dispatch) l_.beside_dispatch();
         return;
       case ChunkTask::Decode: return transcode(l_.codec.there, in, /*decodes=*/true, "there");
-      case ChunkTask::Expert:
-        back ? parts_.experts_backward(held) : parts_.experts(held);
-        if (r_.after_experts) r_.after_experts(held);
-        return;
+      case ChunkTask::Expert: return experts(chunk, p.held);
       case ChunkTask::EncodeBack:
         if (!r_.combine) transcode(l_.codec.back, out, /*decodes=*/false, "back");
         return;
       case ChunkTask::Combine:
-        if (r_.combine) return r_.combine(own);
-        return exchange("combine", OpClass::Combine, l_.codec.back, out, to, /*is_return=*/true);
+        if (r_.combine) return r_.combine(p.own);
+        return exchange("combine", OpClass::Combine, l_.codec.back, out, to, /*is_return=*/true, p);
       case ChunkTask::DecodeBack:
         if (r_.combine) return;
         transcode(l_.codec.back, to, /*decodes=*/true, "back");
-        if (sums) parts_.sum_shards(returned + ".partial", returned, own, Rows::Experts::All);
+        if (sums) parts_.sum_shards(returned + ".partial", returned, p.own, Rows::Experts::All);
         return;
     }
+  }
+
+  void experts(std::size_t chunk, const Path& held) {
+    std::vector<std::int32_t> ready = b_.last();
+    ready.insert(ready.end(), r_.weights_ready.begin(), r_.weights_ready.end());
+    b_.continue_after(ready);
+    if (!r_.backward) {
+      parts_.experts(held);
+    } else if (r_.defers_weight_gradients) {
+      parts_.experts_input_gradients(held);
+      deferred_.emplace_back(held, b_.last());
+    } else {
+      parts_.experts_backward(held);
+    }
+    if (r_.after_experts) r_.after_experts(static_cast<std::int64_t>(chunk), held);
+  }
+
+  /// Those that have been put off.
+  void weight_gradients() {
+    for (const auto& [held, input_gradients] : deferred_) {
+      b_.continue_after(input_gradients);
+      parts_.experts_weight_gradients(held);
+      beside_.push_back(b_.last().front());
+    }
+    deferred_.clear();
   }
 
   /// What is sent of the rows of a slice.
@@ -87,9 +136,17 @@ class Writer {
   }
 
   void exchange(const std::string& name, OpClass op_class, const std::optional<WireFormat>& format, const Slice& from,
-                const Slice& to, bool is_return) {
+                const Slice& to, bool is_return, const Part& p) {
     const auto move = [&](const Slice& a, const Slice& b) {
-      l_.all_to_all->lower({name, op_class, r_.group, a, b, is_return}, b_);
+      if (!p.groups_on) return l_.all_to_all->lower({name, op_class, r_.group, a, b, is_return}, b_);
+      const auto count = static_cast<std::int64_t>(l_.chunks.size());
+      b_.then(collective(name, op_class, Stream::Inter,
+                         {.collective = Collective::AllToAll,
+                          .group = r_.group,
+                          .first = is_return ? (count - *p.groups_on) % count : *p.groups_on,
+                          .count = 1,
+                          .of = count},
+                         a, b));
     };
     if (!format) return move(from, to);
     const std::string way = is_return ? "back" : "there";
@@ -101,6 +158,8 @@ class Writer {
   const MoeLayer& l_;
   BlockBuilder& b_;
   MoeParts parts_;
+  std::vector<std::pair<Path, std::vector<std::int32_t>>> deferred_;  // chunks' rows, and what comes before
+  std::vector<std::int32_t> beside_;                                  // last operations that no chunk waits for
 };
 
 }  // namespace

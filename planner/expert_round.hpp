@@ -19,8 +19,15 @@ struct ExpertRound {
   bool shards = false;    // partial sums of the expert shards come back, and are added up
   /// Of all chunks' tasks; each stands after the one before it of its chunk.
   std::vector<ChunkStep> order;
+  /// Chunks are not parts of every source's rows, but the rows of a group of neighbouring sources each, and every rank
+  /// exchanges chunk j with the group j groups on ([FasterMoE] sec. 4.2).
+  bool by_groups = false;
+  /// Weight gradients, which no other rank waits for, come after the input gradients of all chunks.
+  bool defers_weight_gradients = false;
+  /// What the experts wait for besides their rows.
+  std::vector<std::int32_t> weights_ready = {};
   /// After a chunk's experts: `held` is the path of its rows at their holder.
-  std::function<void(const Path& held)> after_experts = {};
+  std::function<void(std::int64_t chunk, const Path& held)> after_experts = {};
   /// Instead of the all-to-all back: `chunk` is the path of the chunk's rows at their source.
   std::function<void(const Path& chunk)> combine = {};
 };

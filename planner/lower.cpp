@@ -435,13 +435,10 @@ bool shares_evenly(const ModelSpec& model, std::int64_t tp) {
 }
 
 std::string exchange_obstacle(const Schedule& schedule, const Candidate& candidate, std::int64_t ranks_per_node) {
-  const bool with_shards = schedule.exchanges_with_shards();
-  Program groups_alone;
-  const Groups groups = add_groups(groups_alone, candidate.degrees, candidate.rank_order);
-  const GroupFamily& family = groups_alone.group(with_shards ? groups.ep_esp : groups.ep);
+  const ExchangeFamily exchange = schedule.exchange(candidate.degrees);
   const AllToAll* all_to_all = find_all_to_all(candidate.all_to_all);
   assert(all_to_all && "names of all-to-alls are checked at the edge");
-  const ExchangeGroup group{family, members_per_node(ranks_per_node, family), with_shards ? candidate.degrees.esp : 1};
+  const ExchangeGroup group{exchange.family, members_per_node(ranks_per_node, exchange.family), exchange.shards};
   const std::string reason = all_to_all->obstacle(group);
   return reason.empty() ? all_to_all->unplanned(group) : reason;
 }

@@ -59,11 +59,12 @@ Slice MoeParts::at_sources(const std::string& name, Path path) {
 }
 
 Slice MoeParts::weight(const std::string& name, std::int64_t rows_each, std::int64_t columns) {
-  return b_.slice(name, columns, l_.dtype, Rows::per_expert(l_.routing, rows_each));
+  const std::string_view suffix = l_.gathers_weights ? kGatheredWeights : "";
+  return b_.slice(name + std::string(suffix), columns, l_.dtype, Rows::per_expert(l_.routing, rows_each, l_.computed));
 }
 
 Slice MoeParts::hidden(const std::string& name, std::int64_t columns, const Path& path) {
-  return b_.slice(name, columns, l_.dtype, Rows::routed(l_.routing, Rows::Experts::Local, path));
+  return b_.slice(name, columns, l_.dtype, Rows::routed(l_.routing, l_.computed, path));
 }
 
 void MoeParts::gate(const std::string& input, const Path& path) {
@@ -101,12 +102,14 @@ void MoeParts::encode_backward(const std::string& gradient, const Path& path) {
 }
 
 void MoeParts::sum_shards(const std::string& from, const std::string& to, const Path& path, Rows::Experts experts,
-                          std::int64_t behind) {
+                          std::int64_t behind, Stream stream) {
   if (l_.degrees.esp == 1) return;
   Slice in = routed(from, experts, prepend(copies_of(l_.groups.esp), path));
   Slice out = routed(to, experts, path);
   in.rows.behind = out.rows.behind = behind;
-  b_.then(kernel("local combine", OpClass::Permute, Kernel::SumShards, {in}, {out}));
+  Operation sum = kernel("local combine", OpClass::Permute, Kernel::SumShards, {in}, {out});
+  sum.stream = stream;
+  b_.then(std::move(sum));
 }
 
 void MoeParts::decode(const Path& path, const std::string& output) {
@@ -148,38 +151,76 @@ Gemm MoeParts::product(Gemm::Form form) const {
 
 void MoeParts::experts(const Path& path) {
   const Gemm grouped = product(Gemm::Form::NN);
-  const Slice input = routed("expert.in", Rows::Experts::Local, path);
   const Slice up = hidden("expert.up", up_columns(), path);
   const Slice activated = hidden("expert.activated", shard_hidden(), path);
-  b_.then(gemm("expert up projection", OpClass::Expert, grouped, input,
-               weight("expert.w_up", l_.hidden_size, up_columns()), up));
+  b_.then(
+      gemm("expert up projection", OpClass::Expert, grouped, hidden("expert.in", l_.hidden_size, path), w_up(), up));
   b_.then(kernel("expert activation", OpClass::Expert, Kernel::Activation, {up}, {activated}));
-  b_.then(gemm("expert down projection", OpClass::Expert, grouped, activated,
-               weight("expert.w_down", shard_hidden(), l_.hidden_size),
-               routed("expert.out", Rows::Experts::Local, path)));
+  b_.then(gemm("expert down projection", OpClass::Expert, grouped, activated, w_down(),
+               hidden("expert.out", l_.hidden_size, path)));
 }
 
 void MoeParts::experts_backward(const Path& path) {
-  const Gemm nt = product(Gemm::Form::NT);
-  Gemm tn = product(Gemm::Form::TN);
-  tn.accumulates = true;
-  const Slice d_out = routed("d.expert.out", Rows::Experts::Local, path);
-  const Slice up = hidden("expert.up", up_columns(), path);
-  const Slice activated = hidden("expert.activated", shard_hidden(), path);
-  const Slice d_activated = hidden("d.expert.activated", shard_hidden(), path);
-  const Slice d_up = hidden("d.expert.up", up_columns(), path);
-  if (l_.recompute_activations) {
-    b_.then(kernel("expert activation", OpClass::Expert, Kernel::Activation, {up}, {activated}));
-  }
-  b_.then(gemm("expert down input gradient", OpClass::Expert, nt, d_out,
-               weight("expert.w_down", shard_hidden(), l_.hidden_size), d_activated));
-  b_.then(gemm("expert down weight gradient", OpClass::Expert, tn, activated, d_out,
-               weight("d.expert.w_down", shard_hidden(), l_.hidden_size)));
-  b_.then(kernel("expert activation backward", OpClass::Expert, Kernel::ActivationBackward, {d_activated, up}, {d_up}));
-  b_.then(gemm("expert up weight gradient", OpClass::Expert, tn, routed("expert.in", Rows::Experts::Local, path), d_up,
-               weight("d.expert.w_up", l_.hidden_size, up_columns())));
-  b_.then(gemm("expert up input gradient", OpClass::Expert, nt, d_up,
-               weight("expert.w_up", l_.hidden_size, up_columns()), routed("d.expert.in", Rows::Experts::Local, path)));
+  activation_again(path);
+  down_input_gradient(path);
+  down_weight_gradient(path);
+  activation_backward(path);
+  up_weight_gradient(path);
+  up_input_gradient(path);
+}
+
+void MoeParts::experts_input_gradients(const Path& path) {
+  down_input_gradient(path);
+  activation_backward(path);
+  up_input_gradient(path);
+}
+
+void MoeParts::experts_weight_gradients(const Path& path) {
+  activation_again(path);
+  down_weight_gradient(path);
+  up_weight_gradient(path);
+}
+
+/// Gradients add up over chunks and microbatches; those of gathered weights begin anew with each layer.
+Gemm MoeParts::weight_gradient() const {
+  Gemm out = product(Gemm::Form::TN);
+  out.accumulates = !l_.gathers_weights || has_weight_gradients_;
+  return out;
+}
+
+void MoeParts::activation_again(const Path& path) {
+  if (!l_.recompute_activations) return;
+  b_.then(kernel("expert activation", OpClass::Expert, Kernel::Activation, {hidden("expert.up", up_columns(), path)},
+                 {hidden("expert.activated", shard_hidden(), path)}));
+}
+
+void MoeParts::down_input_gradient(const Path& path) {
+  b_.then(gemm("expert down input gradient", OpClass::Expert, product(Gemm::Form::NT),
+               hidden("d.expert.out", l_.hidden_size, path), w_down(),
+               hidden("d.expert.activated", shard_hidden(), path)));
+}
+
+void MoeParts::down_weight_gradient(const Path& path) {
+  b_.then(gemm("expert down weight gradient", OpClass::Expert, weight_gradient(),
+               hidden("expert.activated", shard_hidden(), path), hidden("d.expert.out", l_.hidden_size, path),
+               w_down("d.")));
+}
+
+void MoeParts::activation_backward(const Path& path) {
+  b_.then(kernel("expert activation backward", OpClass::Expert, Kernel::ActivationBackward,
+                 {hidden("d.expert.activated", shard_hidden(), path), hidden("expert.up", up_columns(), path)},
+                 {hidden("d.expert.up", up_columns(), path)}));
+}
+
+void MoeParts::up_weight_gradient(const Path& path) {
+  b_.then(gemm("expert up weight gradient", OpClass::Expert, weight_gradient(),
+               hidden("expert.in", l_.hidden_size, path), hidden("d.expert.up", up_columns(), path), w_up("d.")));
+  has_weight_gradients_ = true;
+}
+
+void MoeParts::up_input_gradient(const Path& path) {
+  b_.then(gemm("expert up input gradient", OpClass::Expert, product(Gemm::Form::NT),
+               hidden("d.expert.up", up_columns(), path), w_up(), hidden("d.expert.in", l_.hidden_size, path)));
 }
 
 void MoeParts::all_gather(GroupId group, OpClass op_class, const std::string& from, const std::string& to,

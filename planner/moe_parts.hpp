@@ -34,6 +34,14 @@ class MoeParts {
   /// Rows for all experts where they come from: each token's once where the all-to-all wants it so.
   [[nodiscard]] Slice at_sources(const std::string& name, Path path);
 
+  /// Weights of the experts that the rank computes, or with "d." their gradients.
+  [[nodiscard]] Slice w_up(const std::string& prefix = "") {
+    return weight(prefix + "expert.w_up", l_.hidden_size, up_columns());
+  }
+  [[nodiscard]] Slice w_down(const std::string& prefix = "") {
+    return weight(prefix + "expert.w_down", shard_hidden(), l_.hidden_size);
+  }
+
   // Of the tokens of the sources of `path`. A buffer may hold those of more sources: then these are a local split.
   void gate(const std::string& input, const Path& path);
   /// Adds to `gradient`, which encode_backward() has begun.
@@ -46,11 +54,14 @@ class MoeParts {
   void decode_backward(const std::string& gradient, const Path& path);
   /// Adds the expert shards' partial sums where there are several.
   void sum_shards(const std::string& from, const std::string& to, const Path& path, Rows::Experts experts,
-                  std::int64_t behind = 0);
+                  std::int64_t behind = 0, Stream stream = Stream::Compute);
 
   /// The expert FFNs over the rows of `path`: "expert.in" to "expert.out", backward "d.expert.out" to "d.expert.in".
   void experts(const Path& path);
   void experts_backward(const Path& path);
+  /// The two halves of it: what goes back to the sources, and what stays.
+  void experts_input_gradients(const Path& path);
+  void experts_weight_gradients(const Path& path);
 
   /// Tensor-parallel or expert-sharding collectives between the tokens of `path` and those of the whole group.
   void all_gather(GroupId group, OpClass op_class, const std::string& from, const std::string& to, const Path& path);
@@ -69,10 +80,19 @@ class MoeParts {
   /// Dense encoding's 0 and 1: a row a token, a column for each of the experts' rows.
   [[nodiscard]] Slice mask(const Path& path, const Slice& expert_rows);
   [[nodiscard]] Gemm product(Gemm::Form form) const;
+  /// Rows of the experts that the rank computes.
   [[nodiscard]] Slice hidden(const std::string& name, std::int64_t columns, const Path& path);
+  [[nodiscard]] Gemm weight_gradient() const;
+  void activation_again(const Path& path);
+  void down_input_gradient(const Path& path);
+  void down_weight_gradient(const Path& path);
+  void activation_backward(const Path& path);
+  void up_weight_gradient(const Path& path);
+  void up_input_gradient(const Path& path);
 
   const MoeLayer& l_;
   BlockBuilder& b_;
+  bool has_weight_gradients_ = false;  // of a chunk of the layer
 };
 
 }  // namespace moeplan

@@ -69,7 +69,9 @@ bool may_overlap(const Slice& a, const Slice& b) {
   const Rows &x = a.rows, &y = b.rows;
   if (x.kind != Rows::Kind::Routed || y.kind != Rows::Kind::Routed) return true;
   if (x.routing != y.routing || x.experts != y.experts || x.path.size() != y.path.size()) return true;
-  bool is_apart = x.experts == Rows::Experts::Behind && x.behind != y.behind;
+  const bool is_elsewhere = x.experts == Rows::Experts::Behind || x.experts == Rows::Experts::Paired ||
+                            (x.experts == Rows::Experts::Held && x.holders == y.holders);
+  bool is_apart = is_elsewhere && x.behind != y.behind;
   for (std::size_t i = 0; i < x.path.size(); ++i) {
     const RowStep &s = x.path[i], &t = y.path[i];
     if (s == t) continue;

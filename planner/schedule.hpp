@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "model/specs/model_spec.hpp"
+#include "model/specs/workload.hpp"
 #include "planner/all_to_all.hpp"
 #include "planner/block_builder.hpp"
 #include "planner/candidate.hpp"
@@ -37,8 +38,18 @@ struct MoeLayer {
   std::vector<RowStep> chunks;  // Chunk steps that together are all rows
   Encoding encoding;
   ExpertLayout expert_layout;
+  /// The experts that a rank computes: its own, or all, and whether their weights, and the gradients of these, are
+  /// gathered ones that live as long as the layer runs.
+  Rows::Experts computed = Rows::Experts::Local;
+  bool gathers_weights = false;
   /// Appends what can run beside the layer's first dispatch; the parts call it once that is under way. Perhaps empty.
   std::function<void()> beside_dispatch{};
+};
+
+/// The groups in which a schedule exchanges rows.
+struct ExchangeFamily {
+  GroupFamily family;
+  std::int64_t shards = 1;  // consecutive members that hold a shard each of the same experts
 };
 
 class Schedule {
@@ -48,8 +59,15 @@ class Schedule {
   [[nodiscard]] virtual std::string_view summary() const = 0;  // one line, with its source
   /// Why it cannot run with these degrees and so many chunks, as a short counted reason; "" if it can.
   [[nodiscard]] virtual std::string obstacle(const Degrees& degrees, const Candidate& candidate) const = 0;
-  /// The groups of its all-to-all: of ep ranks that hold the same shard of different experts, or of all shards too.
-  [[nodiscard]] virtual bool exchanges_with_shards() const { return false; }
+  /// Another schedule of the table that does the same with these, so that a search need not look at this one; or "".
+  [[nodiscard]] virtual std::string_view same_as(const Degrees&, const Candidate&, Mode) const { return ""; }
+  /// The numbers of chunks that are worth a try on a machine with so many ranks a node.
+  [[nodiscard]] virtual std::vector<std::int64_t> pipeline_degrees(const Degrees&,
+                                                                   std::int64_t /*ranks_per_node*/) const {
+    return {1, 2, 4, 8};
+  }
+  /// The groups of its all-to-all: of ep ranks that hold the same shard of different experts, or others.
+  [[nodiscard]] virtual ExchangeFamily exchange(const Degrees& d) const { return {{"", d.ep, d.esp}, 1}; }
   virtual void lower_forward(const MoeLayer& layer, BlockBuilder& block) const = 0;
   virtual void lower_backward(const MoeLayer& layer, BlockBuilder& block) const = 0;
 };
@@ -60,8 +78,17 @@ class Schedule {
 /// The schedule of this name, or null.
 [[nodiscard]] const Schedule* find_schedule(std::string_view name);
 
-[[nodiscard]] std::unique_ptr<Schedule> make_baseline_schedule();                  // schedules/baseline.cpp
-[[nodiscard]] std::unique_ptr<Schedule> make_parm_s1_schedule();                   // schedules/parm.cpp
-[[nodiscard]] std::unique_ptr<Schedule> make_parm_s2_schedule(bool simultaneous);  // schedules/parm.cpp; SAA or in turn
+[[nodiscard]] std::unique_ptr<Schedule> make_baseline_schedule();             // schedules/baseline.cpp
+[[nodiscard]] std::unique_ptr<Schedule> make_pipelined_schedule();            // schedules/pipelined.cpp
+[[nodiscard]] std::unique_ptr<Schedule> make_opt_sche_schedule();             // schedules/opt_sche.cpp
+[[nodiscard]] std::unique_ptr<Schedule> make_smart_schedule();                // schedules/smart.cpp
+[[nodiscard]] std::unique_ptr<Schedule> make_tutel_schedule(std::int64_t r);  // schedules/tutel.cpp
+[[nodiscard]] std::unique_ptr<Schedule> make_parm_s1_schedule();              // schedules/parm_s1.cpp
+[[nodiscard]] std::unique_ptr<Schedule> make_parm_s2_schedule();              // schedules/parm_s2.cpp
+[[nodiscard]] std::unique_ptr<Schedule> make_parm_s2_code_schedule();         // schedules/parm_s2.cpp
+[[nodiscard]] std::unique_ptr<Schedule> make_parm_s2_in_turn_schedule();      // schedules/parm_s2.cpp
+[[nodiscard]] std::unique_ptr<Schedule> make_deferred_s1_schedule();          // schedules/parm_s1.cpp
+[[nodiscard]] std::unique_ptr<Schedule> make_tapered_s1_schedule();           // schedules/parm_s1.cpp
+[[nodiscard]] std::unique_ptr<Schedule> make_deferred_s2_schedule();          // schedules/parm_s2.cpp
 
 }  // namespace moeplan

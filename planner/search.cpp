@@ -115,13 +115,14 @@ class Search {
           c.codec = space_.codec.value_or(c.codec);
           c.recompute = recompute_levels().front();
           c.rank_order = rank_order;
+          Degrees layer = degrees;
+          if (sequence_parallel) layer.tp = 1;
           if (degrees.tp > node && !space_.tp) {
             ++result_.rejected["tp spans nodes (ask for it with --tp)"];
           } else if (degrees.esp > node && !space_.esp) {
             ++result_.rejected["esp spans nodes (ask for it with --esp)"];
-          } else if (!space_.schedule && schedule != schedules().front() && degrees.esp == 1 &&
-                     (degrees.tp == 1 || sequence_parallel) && c.pipeline_degree == 1) {
-            ++result_.rejected["the same as the first schedule without tp and esp"];
+          } else if (!space_.schedule && !schedule->same_as(layer, c, workload_.mode).empty()) {
+            ++result_.rejected["the same as another schedule"];
           } else {
             consider(c);
           }

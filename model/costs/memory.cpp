@@ -15,12 +15,16 @@ namespace {
 /// The largest slice of each buffer that an operation touches, as an operation's slices name it.
 using Touched = std::map<BufferId, std::vector<const Slice*>>;
 
-/// The slice that this one is a chunk, or some sources' rows, of.
+/// The slice that this one is a chunk, or some sources' or some experts' rows, of.
 Slice whole(Slice slice) {
   std::erase_if(slice.rows.path, [](const RowStep& s) { return s.kind == RowStep::Kind::Chunk; });
   for (RowStep& s : slice.rows.path) {
     if (s.kind == RowStep::Kind::Union) s.index = 0, s.count = 1;
   }
+  Rows& rows = slice.rows;
+  const bool is_elsewhere = rows.experts == Rows::Experts::Behind || rows.experts == Rows::Experts::Paired ||
+                            (rows.experts == Rows::Experts::Held && rows.behind > 0);
+  if (rows.kind == Rows::Kind::Routed && is_elsewhere) rows.experts = Rows::Experts::All;
   return slice;
 }
 
@@ -42,8 +46,9 @@ std::set<BufferId> read_first(const Block& block) {
   return first;
 }
 
-/// Buffers of weights, gradients and states, which are counted by parameters.
+/// Buffers of weights, gradients and states, which are counted by parameters: not those gathered for a layer's time.
 bool is_state(const Program& program, const Operation& op, const Slice& s) {
+  if (program.buffer(s.buffer).name.ends_with(kGatheredWeights)) return false;
   return s.rows.kind == Rows::Kind::PerExpert || program.buffer(s.buffer).name.starts_with("d.w.") ||
          op.op_class == OpClass::WeightGather || op.op_class == OpClass::Gradient || op.op_class == OpClass::Optimizer;
 }

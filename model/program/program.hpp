@@ -91,7 +91,8 @@ struct Rows {
   enum class Experts {
     All,
     Local,   // those that the rank holds
-    Held,    // those that any member of the rank's group of `holders` holds
+    Held,    // those that any member of a group of `holders` holds: the rank's own one, or the one `behind` groups
+             // before it among the routing's holders, cyclically (then neighbours, whose groups divide those)
     Behind,  // those held `behind` positions before the rank's own in the holders' group, cyclically
     Paired   // those held at the rank's own position in it, exclusive or `behind`: groups of 2, 4, 8 ...
   };
@@ -111,6 +112,9 @@ struct Rows {
   [[nodiscard]] static Rows routed(RoutingId routing, Experts experts, std::vector<RowStep> path);
   bool operator==(const Rows&) const = default;
 };
+
+/// What the names of buffers end with that hold weights of other ranks, or gradients of these, while a layer runs.
+inline constexpr std::string_view kGatheredWeights = ".gathered";
 
 struct Buffer {
   std::string name;

@@ -104,9 +104,10 @@ ExpertSet experts_of(const Program& program, const Rows& rows, RankId rank) {
     case Rows::Experts::Behind: return {local_experts(program, rows.routing, family.shifted(rank, -rows.behind))};
     case Rows::Experts::Held: {
       const GroupFamily& holders = program.group(rows.holders);
+      const RankId member = rows.behind == 0 ? rank : family.shifted(rank, -rows.behind * holders.size);
       ExpertSet sorted;
       for (std::int64_t p = 0; p < holders.size; ++p) {
-        const ExpertRange range = local_experts(program, rows.routing, holders.member(rank, p));
+        const ExpertRange range = local_experts(program, rows.routing, holders.member(member, p));
         if (range.size() > 0) sorted.push_back(range);
       }
       std::sort(sorted.begin(), sorted.end(),

@@ -1,20 +1,15 @@
-// The schedule of DeepSpeed-MoE with expert sharding, as Parm describes it ([Parm] sec. III-A, fig. 3a; MODELS section
-// 7):
-//
-//   forward   AG_ESP - gate - encode - A2A_EP - experts - AR_ESP - A2A_EP - decode - (ESP-Split, local)
-//   backward  AG_ESP - decode' - A2A_EP - experts' - A2A_EP - encode' - RS_ESP - gate'
-//
-// Every step waits for the one before. Tensor-parallel ranks all dispatch the same tokens. Without expert shards the
-// ESP collectives vanish and it is the plain expert parallelism of GShard. Backward: the gradient of AR_ESP's result is
-// the same on all shards and needs no communication; each shard's input gradient is partial, and the reduce-scatter
-// that mirrors AG_ESP adds them. The gate's is the same on all shards, so each adds its own tokens' after that.
-#include "planner/expert_round.hpp"
+// The schedule of DeepSpeed-MoE with expert sharding, as Parm describes it ([Parm] sec. III-A, fig. 3a): every step
+// waits for the one before. Without expert shards the ESP collectives vanish and it is the plain expert parallelism of
+// GShard; with one expert-parallel rank it is data parallelism, or where shards hold the experts, their model
+// parallelism. Backward: the gradient of AR_ESP's result is the same on all shards and needs no communication; each
+// shard's input gradient is partial, and the reduce-scatter that mirrors AG_ESP adds them.
+#include "planner/schedules/baseline_layout.hpp"
 
 namespace moeplan {
 
 namespace {
 
-class Baseline : public Schedule {
+class Baseline : public BaselineLayout {
  public:
   std::string_view name() const override { return "baseline"; }
   std::string_view summary() const override {
@@ -23,42 +18,14 @@ class Baseline : public Schedule {
   std::string obstacle(const Degrees&, const Candidate& candidate) const override {
     return candidate.pipeline_degree > 1 ? "baseline has one chunk" : "";
   }
-
-  void lower_forward(const MoeLayer& l, BlockBuilder& b) const override {
-    MoeParts parts(l, b);
-    const std::string input = gathered("ffn.in", l);
-    parts.all_gather(l.groups.esp, OpClass::ExpertSharding, "ffn.in", input, own(l));
-    parts.gate(input, sources(l));
-    parts.encode(input, sources(l));
-    ExpertRound round{.group = l.groups.ep, .sources = sources(l), .order = opt_sche(std::ssize(l.chunks))};
-    round.after_experts = [&](const Path& held) {
-      if (l.degrees.esp == 1) return;
-      const Slice out = parts.routed("expert.out", Rows::Experts::Local, held);
-      b.then(collective("expert all-reduce", OpClass::ExpertSharding, Stream::Intra,
-                        {.collective = Collective::AllReduce, .group = l.groups.esp}, out, out));
-    };
-    append(round, l, b);
-    parts.decode(sources(l), "moe.out");
-  }
-
-  void lower_backward(const MoeLayer& l, BlockBuilder& b) const override {
-    MoeParts parts(l, b);
-    const std::string gradient = gathered("d.ffn.in", l);
-    parts.all_gather(l.groups.esp, OpClass::ExpertSharding, "d.moe.out", gathered("d.moe.out", l), own(l));
-    parts.decode_backward(gathered("d.moe.out", l), sources(l));
-    append({.group = l.groups.ep, .sources = sources(l), .backward = true, .order = opt_sche(std::ssize(l.chunks))}, l,
-           b);
-    parts.encode_backward(gradient, sources(l));
-    parts.reduce_scatter(l.groups.esp, OpClass::ExpertSharding, gradient, "d.ffn.in", own(l));
-    parts.gate_backward("ffn.in", "d.ffn.in", own(l));
-  }
+  std::vector<std::int64_t> pipeline_degrees(const Degrees&, std::int64_t) const override { return {1}; }
 
  private:
-  static std::string gathered(const std::string& name, const MoeLayer& l) {
-    return l.degrees.esp > 1 ? name + ".gathered" : name;
+  ExpertRound round(std::int64_t chunks) const override {
+    ExpertRound out;
+    out.order = task_by_task(chunks);
+    return out;
   }
-  static Path own(const MoeLayer& l) { return {union_of(l.groups.tp)}; }
-  static Path sources(const MoeLayer& l) { return prepend(union_of(l.groups.esp), own(l)); }
 };
 
 }  // namespace

@@ -1,6 +1,34 @@
 #include "planner/schedules/opt_sche.hpp"
 
+#include "planner/schedules/baseline_layout.hpp"
+
 namespace moeplan {
+
+namespace {
+
+class OptSche : public BaselineLayout {
+ public:
+  std::string_view name() const override { return "opt_sche"; }
+  std::string_view summary() const override {
+    return "OptSche: the best order of r chunks where both ways take as long [ScheMoE sec. 4]";
+  }
+  std::string obstacle(const Degrees&, const Candidate&) const override { return ""; }
+  std::string_view same_as(const Degrees&, const Candidate& candidate, Mode) const override {
+    if (candidate.pipeline_degree == 1) return "baseline";
+    return candidate.codec == "none" ? "pipelined" : "";
+  }
+
+ private:
+  ExpertRound round(std::int64_t chunks) const override {
+    ExpertRound out;
+    out.order = opt_sche(chunks);
+    return out;
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Schedule> make_opt_sche_schedule() { return std::make_unique<OptSche>(); }
 
 std::vector<ChunkStep> opt_sche(std::int64_t chunks) {
   std::vector<ChunkStep> out;
@@ -12,6 +40,14 @@ std::vector<ChunkStep> opt_sche(std::int64_t chunks) {
   for_each_chunk(ChunkTask::Decode, ChunkTask::Expert, ChunkTask::EncodeBack);
   for_each_chunk(ChunkTask::Combine);
   for_each_chunk(ChunkTask::DecodeBack);
+  return out;
+}
+
+std::vector<ChunkStep> task_by_task(std::int64_t chunks) {
+  std::vector<ChunkStep> out;
+  for (std::size_t task = 0; task < kChunkTasks; ++task) {
+    for (std::int64_t c = 0; c < chunks; ++c) out.push_back({c, static_cast<ChunkTask>(task)});
+  }
   return out;
 }
 

@@ -40,7 +40,10 @@ struct ChunkStep {
 /// A listing whose streams are OptSche's; every task stands after the one that it needs.
 [[nodiscard]] std::vector<ChunkStep> opt_sche(std::int64_t chunks);
 
-/// The same, by number.
+/// Every task of all chunks before the next task of any: what a library lists that starts each step for all chunks.
+[[nodiscard]] std::vector<ChunkStep> task_by_task(std::int64_t chunks);
+
+/// The same as opt_sche(), by number.
 [[nodiscard]] std::vector<std::int32_t> opt_sche_order(std::int64_t chunks);
 
 /// The problem that it solves: streams are 0 for computation and 1 for communication. Durations of one chunk's tasks in

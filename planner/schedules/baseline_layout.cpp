@@ -1,0 +1,51 @@
+#include "planner/schedules/baseline_layout.hpp"
+
+namespace moeplan {
+
+namespace {
+
+std::string gathered(const std::string& name, const MoeLayer& l) {
+  return l.degrees.esp > 1 ? name + ".gathered" : name;
+}
+
+Path own(const MoeLayer& l) { return {union_of(l.groups.tp)}; }
+Path sources(const MoeLayer& l) { return prepend(union_of(l.groups.esp), own(l)); }
+
+}  // namespace
+
+void BaselineLayout::lower_forward(const MoeLayer& l, BlockBuilder& b) const {
+  MoeParts parts(l, b);
+  const std::string input = gathered("ffn.in", l);
+  parts.all_gather(l.groups.esp, OpClass::ExpertSharding, "ffn.in", input, own(l));
+  parts.gate(input, sources(l));
+  parts.encode(input, sources(l));
+  ExpertRound way = round(std::ssize(l.chunks));
+  way.group = l.groups.ep;
+  way.sources = sources(l);
+  way.after_experts = [&](std::int64_t, const Path& held) {
+    if (l.degrees.esp == 1) return;
+    const Slice out = parts.routed("expert.out", Rows::Experts::Local, held);
+    b.then(collective("expert all-reduce", OpClass::ExpertSharding, Stream::Intra,
+                      {.collective = Collective::AllReduce, .group = l.groups.esp}, out, out));
+  };
+  append(way, l, b);
+  parts.decode(sources(l), "moe.out");
+}
+
+void BaselineLayout::lower_backward(const MoeLayer& l, BlockBuilder& b) const {
+  MoeParts parts(l, b);
+  const std::string gradient = gathered("d.ffn.in", l);
+  parts.all_gather(l.groups.esp, OpClass::ExpertSharding, "d.moe.out", gathered("d.moe.out", l), own(l));
+  parts.decode_backward(gathered("d.moe.out", l), sources(l));
+  ExpertRound way = round(std::ssize(l.chunks));
+  way.group = l.groups.ep;
+  way.sources = sources(l);
+  way.backward = true;
+  append(way, l, b);
+  parts.encode_backward(gradient, sources(l));
+  parts.reduce_scatter(l.groups.esp, OpClass::ExpertSharding, gradient, "d.ffn.in", own(l));
+  // The gate's gradient is the same on all shards: each adds its own tokens' after that.
+  parts.gate_backward("ffn.in", "d.ffn.in", own(l));
+}
+
+}  // namespace moeplan

@@ -1,0 +1,39 @@
+// Plain pipelining of degree d: the capacity is cut into d chunks, which go through all-to-all, experts and all-to-all
+// one behind the other ([Tutel] sec. 3.2, fig. 9; PipeMoE, Shi et al. 2023).
+//
+//   compute        E^1 .. E^d
+//   communication  A1^1 .. A1^d, A2^1 .. A2^d
+//
+// A step is started for all chunks before the next one is, as in Tutel's released code (all-to-all of all chunks, then
+// the experts chunk by chunk, then the second all-to-all), which has no codecs. With codecs the same habit gives
+// C1^1 .. C1^d, D1^1 .. D1^d, E^1 .. E^d, C2^1 .. C2^d, D2^1 .. D2^d on the compute stream: what OptSche improves.
+#include "planner/schedules/baseline_layout.hpp"
+
+namespace moeplan {
+
+namespace {
+
+class Pipelined : public BaselineLayout {
+ public:
+  std::string_view name() const override { return "pipelined"; }
+  std::string_view summary() const override {
+    return "d chunks, each step for all of them before the next [Tutel sec. 3.2, PipeMoE]";
+  }
+  std::string obstacle(const Degrees&, const Candidate&) const override { return ""; }
+  std::string_view same_as(const Degrees&, const Candidate& candidate, Mode) const override {
+    return candidate.pipeline_degree == 1 ? "baseline" : "";
+  }
+
+ private:
+  ExpertRound round(std::int64_t chunks) const override {
+    ExpertRound out;
+    out.order = task_by_task(chunks);
+    return out;
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Schedule> make_pipelined_schedule() { return std::make_unique<Pipelined>(); }
+
+}  // namespace moeplan

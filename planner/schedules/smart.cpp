@@ -1,0 +1,61 @@
+// FasterMoE's smart schedule ([FasterMoE] sec. 4.2, fig. 7-8; MODELS section 5). The expert-parallel ranks form n
+// groups of closely connected ones, neighbours here: consecutive ranks share a node. In step j group i exchanges with
+// the group j groups on, and computes what came (S_ij, C_ij, R_ij).
+//
+//   compute        C_0, C_1 .. C_n-1
+//   communication  S_0, S_1 .. S_n-1, R_0, R_1 .. R_n-1
+//
+// Fastest first and last: S_0 stays inside the groups, and in step n - 1 all groups are a ring of neighbours. The paper
+// sends to (i - j) mod n and receives from (i + j) mod n; here it is the other way round, as in Communication, which by
+// symmetry takes as long. n is the pipeline degree; FasterMoE's code has groups of 4 unless told otherwise
+// (FMOE_FUSE_GRAN). Its exchange is its own, so that no other all-to-all fits.
+#include <algorithm>
+
+#include "planner/schedules/baseline_layout.hpp"
+
+namespace moeplan {
+
+namespace {
+
+constexpr std::int64_t kGroup = 4;        // ranks, FasterMoE's default
+constexpr std::int64_t kMostSteps = 256;  // each has three operations of its own; assumed: enough
+
+class Smart : public BaselineLayout {
+ public:
+  std::string_view name() const override { return "smart"; }
+  std::string_view summary() const override {
+    return "n groups of neighbours, one after the other sent to, computed and sent back [FasterMoE sec. 4.2]";
+  }
+  std::string obstacle(const Degrees& degrees, const Candidate& candidate) const override {
+    if (degrees.ep % candidate.pipeline_degree != 0) return "smart needs groups of equal size";
+    if (candidate.pipeline_degree > kMostSteps) return "smart is planned with up to 256 groups";
+    return candidate.pipeline_degree > 1 && candidate.all_to_all != "linear" ? "smart has an exchange of its own" : "";
+  }
+  std::string_view same_as(const Degrees&, const Candidate& candidate, Mode) const override {
+    return candidate.pipeline_degree == 1 ? "baseline" : "";
+  }
+  /// Groups of 4, and the members of a node.
+  std::vector<std::int64_t> pipeline_degrees(const Degrees& d, std::int64_t ranks_per_node) const override {
+    std::vector<std::int64_t> out{1};
+    for (const std::int64_t group : {members_per_node(ranks_per_node, {"", d.ep, d.esp}), kGroup}) {
+      const std::int64_t n = d.ep / group;
+      if (d.ep % group == 0 && n <= kMostSteps && std::find(out.begin(), out.end(), n) == out.end()) out.push_back(n);
+    }
+    std::sort(out.begin(), out.end());
+    return out;
+  }
+
+ private:
+  ExpertRound round(std::int64_t chunks) const override {
+    ExpertRound out;
+    out.order = opt_sche(chunks);
+    out.by_groups = true;
+    return out;
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Schedule> make_smart_schedule() { return std::make_unique<Smart>(); }
+
+}  // namespace moeplan

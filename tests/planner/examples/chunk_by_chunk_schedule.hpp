@@ -27,7 +27,7 @@ class ChunkByChunk : public Schedule {
     append({.group = layer.groups.ep, .sources = sources(layer), .backward = true, .order = order(layer)}, layer,
            block);
     parts.encode_backward("d.ffn.in", sources(layer));
-    parts.gate_backward("ffn.in", "d.ffn.in", sources(layer));
+    parts.gate_backward("ffn.in", "d.ffn.in", {union_of(layer.groups.tp)});
   }
 
  private:

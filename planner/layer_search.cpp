@@ -46,15 +46,19 @@ std::vector<MoeRun> layer_runs(std::int64_t hidden_size, const Workload& workloa
   std::vector<std::string> schedule_names, all_to_all_names;
   for (const auto& s : schedules()) schedule_names.emplace_back(s->name());
   for (const auto& a : all_to_alls()) all_to_all_names.emplace_back(a->name());
-  const std::vector<std::int64_t> degrees =
-      choices(space.pipeline_degree, std::vector<std::int64_t>(kPipelineDegrees.begin(), kPipelineDegrees.end()));
+  Degrees of_layer = candidate.degrees;
+  if (candidate.sequence_parallel) of_layer.tp = 1;
   std::vector<MoeRun> runs;
   for (const std::string& schedule : choices(space.schedule, schedule_names)) {
+    const Schedule& s = *find_schedule(schedule);
+    const auto degrees = choices(space.pipeline_degree, s.pipeline_degrees(of_layer, ranks_per_node));
     for (const std::string& all_to_all : choices(space.all_to_all, all_to_all_names)) {
       for (const std::string& codec : choices(space.codec, codec_names(workload))) {
         for (const std::int64_t degree : degrees) {
           const MoeRun run{schedule, all_to_all, degree, codec};
-          if (layer_obstacle(hidden_size, workload, run.in(candidate), ranks_per_node).empty()) runs.push_back(run);
+          const Candidate c = run.in(candidate);
+          if (!layer_obstacle(hidden_size, workload, c, ranks_per_node).empty()) continue;
+          if (space.schedule || s.same_as(of_layer, c, workload.mode).empty()) runs.push_back(run);
         }
       }
     }
@@ -72,6 +76,36 @@ std::vector<PricedRun> priced_runs(const std::vector<MoeRun>& runs, const Moe& m
         lower_moe_layer(moe, hidden_size, tokens, workload, runs[i].in(candidate), cluster.ranks_per_node());
     priced[i].time = simulate(program, cluster, {.keep_spans = false, .network = make_fast_network}).makespan;
   });
+  std::stable_sort(priced.begin(), priced.end(),
+                   [](const PricedRun& a, const PricedRun& b) { return a.time < b.time; });
+  return priced;
+}
+
+std::vector<PricedRun> promising_runs(const Moe& moe, std::int64_t hidden_size, std::int64_t tokens,
+                                      const Workload& workload, const Candidate& candidate, const Cluster& cluster,
+                                      const LayerSpace& space, int threads) {
+  constexpr std::size_t kExtended = 4;
+  const std::vector<MoeRun> all = layer_runs(hidden_size, workload, candidate, cluster.ranks_per_node(), space);
+  const auto price = [&](const std::vector<MoeRun>& runs) {
+    return priced_runs(runs, moe, hidden_size, tokens, workload, candidate, cluster, threads);
+  };
+  // Of each schedule and all-to-all, the one with the fewest chunks and no codec where there is one.
+  std::vector<MoeRun> first;
+  const auto same_way = [](const MoeRun& a, const MoeRun& b) {
+    return a.schedule == b.schedule && a.all_to_all == b.all_to_all;
+  };
+  for (const MoeRun& run : all) {
+    if (first.empty() || !same_way(first.back(), run)) first.push_back(run);
+  }
+  std::vector<PricedRun> priced = price(first);
+  std::vector<MoeRun> more;
+  for (std::size_t i = 0; i < std::min(kExtended, priced.size()); ++i) {
+    for (const MoeRun& run : all) {
+      if (same_way(run, priced[i].run) && run != priced[i].run) more.push_back(run);
+    }
+  }
+  const std::vector<PricedRun> extended = price(more);
+  priced.insert(priced.end(), extended.begin(), extended.end());
   std::stable_sort(priced.begin(), priced.end(),
                    [](const PricedRun& a, const PricedRun& b) { return a.time < b.time; });
   return priced;

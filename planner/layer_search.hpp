@@ -2,7 +2,6 @@
 // codecs, each simulated, the layer alone.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -15,9 +14,6 @@
 #include "planner/candidate.hpp"
 
 namespace moeplan {
-
-/// Chunks that are tried: Tutel's degrees ([Tutel] sec. 4.2).
-inline constexpr std::array<std::int64_t, 4> kPipelineDegrees{1, 2, 4, 8};
 
 /// One way to run it.
 struct MoeRun {
@@ -39,7 +35,7 @@ struct LayerSpace {
 };
 
 /// All ways that layer_obstacle() lets through on the degrees of `candidate`. Codecs: those that the workload allows,
-/// the same both ways or on one of them.
+/// the same both ways or on one of them. Numbers of chunks: Schedule::pipeline_degrees().
 [[nodiscard]] std::vector<MoeRun> layer_runs(std::int64_t hidden_size, const Workload& workload,
                                              const Candidate& candidate, std::int64_t ranks_per_node,
                                              const LayerSpace& space = {});
@@ -55,5 +51,11 @@ struct PricedRun {
                                                  std::int64_t hidden_size, std::int64_t tokens,
                                                  const Workload& workload, const Candidate& candidate,
                                                  const Cluster& cluster, int threads);
+
+/// A descent in their product instead of all of it: every schedule with every all-to-all in as few chunks as it takes,
+/// then the fastest four of these with all numbers of chunks and codecs. What was simulated, fastest first.
+[[nodiscard]] std::vector<PricedRun> promising_runs(const Moe& moe, std::int64_t hidden_size, std::int64_t tokens,
+                                                    const Workload& workload, const Candidate& candidate,
+                                                    const Cluster& cluster, const LayerSpace& space, int threads);
 
 }  // namespace moeplan

@@ -435,7 +435,8 @@ bool shares_evenly(const ModelSpec& model, std::int64_t tp) {
 }
 
 std::string exchange_obstacle(const Schedule& schedule, const Candidate& candidate, std::int64_t ranks_per_node) {
-  const ExchangeFamily exchange = schedule.exchange(candidate.degrees);
+  ExchangeFamily exchange = schedule.exchange(candidate.degrees);
+  if (candidate.rank_order == kReplicasInnerRankOrder) exchange.family.stride *= candidate.degrees.edp;
   const AllToAll* all_to_all = find_all_to_all(candidate.all_to_all);
   assert(all_to_all && "names of all-to-alls are checked at the edge");
   const ExchangeGroup group{exchange.family, members_per_node(ranks_per_node, exchange.family), exchange.shards};

@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "planner/in_parallel.hpp"
+#include "planner/layer_search.hpp"
 #include "planner/lower.hpp"
 #include "planner/plan.hpp"
 #include "planner/schedule.hpp"
@@ -42,6 +43,7 @@ class Search {
     evaluate_all();
     if (result_.ranked.empty()) return std::move(result_);
     refine();
+    vary_layers();
     sort_by_closed_form();
     simulate_best();
     look_at_unequal();
@@ -361,6 +363,71 @@ class Search {
         ++result_.rejected["memory"];
       }
     }
+  }
+
+  /// Other ways to run the MoE layers of the best candidates on different degrees: the fastest of the layer alone
+  /// become candidates, as far as they fit. Machines on which ranks differ are left out where they are large.
+  void vary_layers() {
+    if (model_.num_moe_layers() == 0) return;
+    sort_by_closed_form();
+    std::vector<Candidate> bases;
+    for (const Evaluated& e : result_.ranked) {
+      const Candidate& c = e.candidate;
+      const bool is_new = std::none_of(bases.begin(), bases.end(), [&](const Candidate& b) {
+        return b.degrees == c.degrees && b.rank_order == c.rank_order && b.sequence_parallel == c.sequence_parallel;
+      });
+      if (is_new && c.degrees.ep > 1 && std::ssize(bases) < space_.most_varied) bases.push_back(c);
+    }
+    std::vector<Candidate> more;
+    for (const Candidate& base : bases) {
+      for (const MoeRun& run : fastest_runs(base)) more.push_back(run.in(base));
+    }
+    std::vector<std::optional<Evaluated>> fits(more.size());
+    in_parallel(more.size(), threads_, [&](std::size_t i) {
+      Evaluated e{.candidate = more[i], .memory = {}, .estimate = {}, .makespan = {}};
+      if (price(e)) fits[i] = std::move(e);
+    });
+    result_.enumerated += std::ssize(more);
+    for (std::optional<Evaluated>& e : fits) {
+      if (e) {
+        result_.ranked.push_back(std::move(*e));
+      } else {
+        ++result_.rejected["memory"];
+      }
+    }
+  }
+
+  /// At most three, all faster for the layer alone than the candidate's own.
+  std::vector<MoeRun> fastest_runs(const Candidate& base) {
+    constexpr std::size_t kTaken = 3;
+    if (base.degrees.ranks_per_stage() > space_.most_varied_ranks) return {};
+    const Program program = lower_iteration(model_, workload_, base, cluster_.ranks_per_node());
+    if (program.ranks_per_stage() >= space_.many_ranks && has_unequal_ranks(program, machines_)) return {};
+    const Cluster& stage = base.degrees.pp == 1 ? cluster_ : machines_.of(base.degrees.pp, 0).cluster;
+    const LayerSpace space{.schedule = space_.schedule,
+                           .all_to_all = space_.all_to_all,
+                           .codec = space_.codec,
+                           .pipeline_degree = space_.pipeline_degree};
+    Candidate one_stage = base;
+    one_stage.degrees.pp = 1;
+    one_stage.virtual_stages = 1;
+    const std::int64_t tokens = base.micro_batch * workload_.sequence_length / base.degrees.cp;
+    std::vector<MoeRun> out;
+    for (const PricedRun& p :
+         promising_runs(first_moe(), model_.hidden_size, tokens, workload_, one_stage, stage, space, threads_)) {
+      if (p.run == MoeRun::of(base) || out.size() == kTaken) break;
+      out.push_back(p.run);
+    }
+    return out;
+  }
+
+  const Moe& first_moe() const {
+    for (const LayerRun& run : model_.layers) {
+      for (const LayerSpec& layer : run.pattern) {
+        if (const Moe* moe = std::get_if<Moe>(&layer.ffn)) return *moe;
+      }
+    }
+    throw std::logic_error("asked of models with MoE layers only");
   }
 
   void sort_by_closed_form() {

@@ -6,6 +6,7 @@
 // 2. Price each by its closed form and its lower bound (model/costs/estimate.hpp), and order by the closed form.
 //    On many ranks those whose ranks differ (experts that do not divide, say) are set aside with a bound by one rank.
 // 3. Of the best pipelines, price those with other micro batches and with interleaved stages too.
+//    Of the best of all, look for other ways to run their MoE layers (layer_search.hpp), and price the fastest.
 // 4. Simulate in rounds of fixed size, best closed form first; after each round drop the candidates whose lower bound
 //    is not below the best simulated time. Rounds, not threads, decide what is dropped, so the result does not depend
 //    on the number of threads.
@@ -43,8 +44,10 @@ struct SearchSpace {
   std::int64_t many_ranks = 64;    // of a stage: from so many on candidates whose ranks differ are set aside at first.
                                    // assumed: fewer are priced in some milliseconds
   std::int64_t most_unequal = 32;  // of those set aside because their ranks differ, priced after all
-  std::int64_t most_ordered = 3;   // simulated candidates whose order of operations is searched
-  int threads = 0;                 // 0: one a core
+  std::int64_t most_varied = 6;    // candidates of which other ways to run the MoE layers are simulated, layers alone
+  std::int64_t most_varied_ranks = 128;  // of a stage. assumed: on more, that takes longer than all the rest
+  std::int64_t most_ordered = 3;         // simulated candidates whose order of operations is searched
+  int threads = 0;                       // 0: one a core
 };
 
 struct Evaluated {

@@ -282,7 +282,8 @@ TEST_CASE("The best of a search is the best of all candidates simulated one by o
   }
   c.micro_batch = "2";  // otherwise the search takes the largest that fits, by design not always the fastest
   const Small s = small(c);
-  const SearchResult r = search_of(s, {.most_refined = 1'000'000, .most_simulated = 1'000'000, .most_ordered = 0});
+  const SearchResult r =
+      search_of(s, {.most_refined = 1'000'000, .most_simulated = 1'000'000, .most_varied = 0, .most_ordered = 0});
   std::optional<SimTime> best;
   std::size_t feasible = 0;
   for (const Candidate& candidate : all_on_four_gpus(s, /*interleaved=*/true)) {

@@ -24,7 +24,7 @@ namespace {
 
 constexpr std::size_t kStreams = kStreamNames.size();
 
-/// Equal transfers of one rank: several only where all ranks are equal.
+/// Equal transfers of one rank: several only where it represents others.
 struct Transfer {
   RankId from;
   RankId to;  // one of the receivers
@@ -39,7 +39,7 @@ struct Place {
   std::int64_t block_number;  // how many blocks the rank had begun before
 };
 
-/// A communication of one group at one place of the run, or a Send.
+/// A communication of one group (and of its images, by its representatives) at one place of the run, or a Send.
 struct Exchange {
   std::vector<Transfer> flows;
   std::vector<std::vector<std::int32_t>> flows_of;  // by position in the group
@@ -150,7 +150,7 @@ class Engine {
   Engine(const Program& program, const Cluster& cluster, const SimulateOptions& options)
       : program_(program), cluster_(cluster), options_(options), network_(options.network()), routes_(cluster) {
     assert(program.world_size <= cluster.world_size() && "the cluster has a GPU for every rank");
-    if (options.use_symmetry) view_ = equal_ranks_view(program, cluster);
+    if (options.use_symmetry) view_ = representatives_view(program, cluster);
     if (view_) {
       for (const double capacity : view_->capacity) network_->add_resource(capacity);
     } else {
@@ -169,7 +169,7 @@ class Engine {
   }
 
   Timeline run() {
-    const std::int64_t simulated = view_ ? 1 : program_.world_size;
+    const std::int64_t simulated = view_ ? view_->representatives : program_.world_size;
     ranks_.reserve(static_cast<std::size_t>(simulated));
     for (std::int64_t r = 0; r < simulated; ++r)
       ranks_.push_back({.cursor = ProgramCursor(program_.stages[program_.stage_of(rank_id(r))])});
@@ -189,6 +189,8 @@ class Engine {
   static RankId rank_id(std::int64_t r) { return RankId(static_cast<std::int32_t>(r)); }
   RankState& state(RankId r) { return ranks_[r.index()]; }
   const Block& block_of(RankId r) { return program_.blocks[state(r).cursor.block().index()]; }
+  /// The rank that is simulated for r.
+  [[nodiscard]] RankId simulated(RankId r) const { return RankId(r.index() % ranks_.size()); }
 
   // --- The event loop ---
 
@@ -523,33 +525,42 @@ class Engine {
     e.arrived.assign(size, false);
     e.open_flows.assign(size, 0);
     for (std::size_t f = 0; f < e.flows.size(); ++f) {
-      for (const RankId end : {e.flows[f].from, e.flows[f].to}) {
-        if (view_ && end != r) continue;  // what r receives mirrors what it sends
+      const auto end_at = [&](RankId end) {
         const auto position = static_cast<std::size_t>(family.position(end));
         e.flows_of[position].push_back(static_cast<std::int32_t>(f));
         ++e.open_flows[position];
-      }
+      };
+      const RankId from = e.flows[f].from, to = simulated(e.flows[f].to);
+      end_at(from);
+      if (to != from) end_at(to);  // else what it receives mirrors what it sends
     }
     exchanges_.push_back(std::move(e));
     return it->second;
   }
 
-  /// Of the group of r; where all ranks are equal, those of r alone, merged by size and way.
+  /// Of the group of r; with representatives those that they send, merged by ends, size and way. What others send to
+  /// images of a representative stands for what it receives.
   std::vector<Transfer> transfers(const Operation& operation, RankId r) {
     std::vector<Transfer> out;
     if (!view_) {
       for (const Flow& f : group_flows(program_, operation, r)) out.push_back({f.from, f.to, f.bytes, 1.0});
       return out;
     }
-    std::map<std::pair<std::int32_t, std::int64_t>, std::size_t> merged;
-    for (const Flow& f : flows_from(program_, operation, r)) {
-      // Flows of a ring have ways of their own.
-      const std::int32_t way = runs_in_rings(*operation.communication()) ? f.to.value() : view_->way_to[f.to.index()];
-      const auto [it, is_new] = merged.try_emplace({way, f.bytes}, out.size());
-      if (is_new) {
-        out.push_back({f.from, f.to, f.bytes, 1.0});
-      } else {
-        out[it->second].weight += 1;
+    const GroupFamily& family = program_.group(operation.communication()->group);
+    std::map<std::tuple<RankId, RankId, std::int32_t, std::int64_t>, std::size_t> merged;
+    for (std::int64_t p = 0; p < family.size; ++p) {
+      const RankId from = family.member(r, p);
+      if (simulated(from) != from) break;
+      for (const Flow& f : flows_from(program_, operation, from)) {
+        // Flows of a ring have ways of their own.
+        const bool in_ring = runs_in_rings(*operation.communication());
+        const std::int32_t way = in_ring ? f.to.value() : view_->way_between(from, f.to);
+        const auto [it, is_new] = merged.try_emplace({from, simulated(f.to), way, f.bytes}, out.size());
+        if (is_new) {
+          out.push_back({f.from, f.to, f.bytes, 1.0});
+        } else {
+          out[it->second].weight += 1;
+        }
       }
     }
     return out;
@@ -574,8 +585,8 @@ class Engine {
     std::map<SimTime, std::vector<std::int32_t>> starts;
     for (const std::int32_t f : e.flows_of[position]) {
       const Transfer& flow = e.flows[static_cast<std::size_t>(f)];
-      const RankId peer = flow.from == r ? flow.to : flow.from;
-      if (!view_ && !e.arrived[static_cast<std::size_t>(family.position(peer))]) continue;
+      const RankId peer = flow.from == r ? simulated(flow.to) : flow.from;
+      if (!e.arrived[static_cast<std::size_t>(family.position(peer))]) continue;
       Seconds delay = e.cost.startup;
       if (e.cost.add_route_latency) delay += e.ring_latency ? *e.ring_latency : latency(operation, flow);
       starts[now_ + SimTime::from_seconds(delay)].push_back(f);
@@ -607,7 +618,7 @@ class Engine {
       if (flow.from == flow.to) {
         // A rank's message to itself crosses nothing.
       } else if (view_) {
-        for (const auto& [orbit, share] : way_of_flow(*view_, program_, operation, flow.to).orbits) {
+        for (const auto& [orbit, share] : way_of_flow(*view_, program_, operation, flow.from, flow.to).orbits) {
           uses.push_back({ResourceId(orbit), share});
         }
       } else {
@@ -616,7 +627,8 @@ class Engine {
       }
       if (e.cost.rate_cap) {
         uses.push_back({cap(flow.from, operation.stream, 0, *e.cost.rate_cap), 1.0});
-        if (!view_) uses.push_back({cap(flow.to, operation.stream, 1, *e.cost.rate_cap), 1.0});
+        // One representative receives as it sends.
+        if (ranks_.size() > 1) uses.push_back({cap(simulated(flow.to), operation.stream, 1, *e.cost.rate_cap), 1.0});
       }
       const FlowId id = network_->start(uses, static_cast<double>(flow.bytes), flow.weight, network_clock_);
       running_.resize(id.index() + 1);
@@ -635,10 +647,14 @@ class Engine {
       return;
     }
     const GroupFamily& family = program_.group(operation.communication()->group);
-    const bool from_done = --e.open_flows[static_cast<std::size_t>(family.position(flow.from))] == 0;
-    const bool to_done = !view_ && --e.open_flows[static_cast<std::size_t>(family.position(flow.to))] == 0;
+    const auto is_done = [&](RankId end) {
+      return --e.open_flows[static_cast<std::size_t>(family.position(end))] == 0;
+    };
+    const RankId to = simulated(flow.to);
+    const bool from_done = is_done(flow.from);
+    const bool to_done = to != flow.from && is_done(to);
     if (from_done) exchange_ended(flow.from, which.exchange);
-    if (to_done) exchange_ended(flow.to, which.exchange);
+    if (to_done) exchange_ended(to, which.exchange);
   }
 
   void exchange_ended(RankId r, std::int32_t exchange) {
@@ -661,7 +677,7 @@ class Engine {
   }
 
   Seconds latency(const Operation& operation, const Transfer& flow) {
-    return view_ ? way_of_flow(*view_, program_, operation, flow.to).latency
+    return view_ ? way_of_flow(*view_, program_, operation, flow.from, flow.to).latency
                  : routes_.between(flow.from, flow.to).latency;
   }
 
@@ -796,6 +812,7 @@ class Engine {
     timeline.joined_end = joined_end_;
     timeline.spans = std::move(spans_);
     if (view_) timeline.alike = program_.world_size;
+    if (view_) timeline.classes = view_->representatives;
     sort_spans(timeline.spans);
     timeline.repeats = std::move(repeats_);
     const std::vector<double> bytes = link_bytes();
@@ -812,7 +829,7 @@ class Engine {
   const Cluster& cluster_;
   SimulateOptions options_;
   std::unique_ptr<Network> network_;
-  const SymmetricView* view_ = nullptr;  // where all ranks are equal
+  const SymmetricView* view_ = nullptr;  // where some ranks represent all
 
   SimTime now_;     // of the simulation itself
   SimTime offset_;  // of iterations that were skipped

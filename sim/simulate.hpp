@@ -9,8 +9,9 @@
 // Repeats are exact and cheap: where every rank ends an iteration at the instant at which all of them began the next,
 // nothing is in flight, so the next iterations are copies and are not simulated again. Otherwise every iteration is.
 //
-// Symmetry is exact and cheap too: where all ranks are provably equal (equal_ranks.hpp, symmetry.hpp) rank 0 alone is
-// simulated with its part of the machine, its transfers of equal size and way as one weighted flow.
+// Symmetry is exact and cheap too: where a few ranks provably represent all (equal_ranks.hpp, symmetry.hpp) they alone
+// are simulated with their part of the machine, their transfers of equal ends, size and way as one weighted flow. Who
+// sends to an image of a representative meets that representative.
 #pragma once
 
 #include "model/program/program.hpp"

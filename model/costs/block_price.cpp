@@ -60,7 +60,7 @@ class BlockPricer::State {
         routes_(cluster),
         all_(cluster.topology.links.size()),
         own_(cluster.topology.links.size()),
-        view_(equal_ranks_view(program, cluster)),
+        view_(representatives_view(program, cluster)),
         first_alone_(!view_ && ranks == PricedRanks::First),
         prices_(program.blocks.size()) {}
 
@@ -80,8 +80,11 @@ class BlockPricer::State {
     return cluster_.topology.link_name(LinkId(l));
   }
 
-  /// Ranks to look at: rank 0 stands for all where all are equal.
-  std::size_t ranks() const { return view_ || first_alone_ ? 1 : static_cast<std::size_t>(program_.world_size); }
+  /// Ranks to look at: the representatives, or all.
+  std::size_t ranks() const {
+    if (first_alone_) return 1;
+    return static_cast<std::size_t>(view_ ? view_->representatives : program_.world_size);
+  }
 
  private:
   /// Longest chains of the block on every rank, from its start: along dependencies and streams.
@@ -101,7 +104,7 @@ class BlockPricer::State {
       const auto stream = static_cast<std::size_t>(op.stream);
       OperationTimes c;
       if (op.communication()) {
-        c = view_ ? equal_ranks(op) : first_alone_ ? first_rank(op) : communication(op);
+        c = view_ ? representatives(op) : first_alone_ ? first_rank(op) : communication(op);
       } else if (op.computes()) {
         for (std::size_t r = 0; r < world; ++r) {
           c.alone.push_back(compute_time(program_, op, RankId(r), cluster_.gpu).value());
@@ -161,31 +164,68 @@ class BlockPricer::State {
     }
   }
 
-  /// All ranks are in it at once, so the load of all of them on a link bounds each one's time too.
-  OperationTimes equal_ranks(const Operation& op) {
-    const RankId rank(0);
-    const CommunicationCost cost = communication_cost(program_, op, rank, cluster_);
-    std::vector<double> load(view_->capacity.size(), 0.0);
-    double sent = 0, most = 0, least_latency = 0, latency = 0;
-    bool first = true;
-    for (const Flow& flow : flows_from(program_, op, rank)) {
-      const auto bytes = static_cast<double>(flow.bytes);
-      const SymmetricView::Way& way = way_of_flow(*view_, program_, op, flow.to);
+  /// A representative's part of a communication.
+  struct Part {
+    std::vector<double> load{};  // by orbit: of what it sends or receives
+    double sent = 0, received = 0, latency = 0;
+    std::optional<double> least_latency{};  // none without a flow
+    void add(const SymmetricView::Way& way, double bytes, bool waits) {
       for (const auto& [orbit, share] : way.orbits) load[static_cast<std::size_t>(orbit)] += bytes * share;
-      sent += bytes;
-      if (!cost.add_route_latency) continue;
+      if (!waits) return;
       latency = std::max(latency, way.latency.value());
-      least_latency = first ? way.latency.value() : std::min(least_latency, way.latency.value());
-      first = false;
+      least_latency = std::min(least_latency.value_or(way.latency.value()), way.latency.value());
     }
+  };
+
+  /// All images of a representative are in it at once, so the load of all of them on a link bounds each one's time too.
+  OperationTimes representatives(const Operation& op) {
+    const GroupFamily& family = program_.group(op.communication()->group);
+    const std::size_t count = ranks(), orbits = view_->capacity.size();
+    std::vector<Part> parts(count, Part{.load = std::vector<double>(orbits, 0.0)});
+    std::vector<double> all(orbits, 0.0);
+    std::vector<CommunicationCost> costs;
+    for (std::size_t r = 0; r < count; ++r) {
+      const CommunicationCost cost = costs.emplace_back(communication_cost(program_, op, RankId(r), cluster_));
+      for (const Flow& flow : flows_from(program_, op, RankId(r))) {
+        const auto bytes = static_cast<double>(flow.bytes);
+        const SymmetricView::Way& way = way_of_flow(*view_, program_, op, flow.from, flow.to);
+        const std::size_t to = flow.to.index() % count;
+        for (const auto& [orbit, share] : way.orbits) all[static_cast<std::size_t>(orbit)] += bytes * share;
+        parts[r].sent += bytes;
+        parts[to].received += bytes;
+        parts[r].add(way, bytes, cost.add_route_latency);
+        if (to != r) parts[to].add(way, bytes, cost.add_route_latency);
+      }
+    }
+    const double links = slowest(all);
+    for (std::size_t o = 0; o < orbits; ++o) link_seconds_[o] += all[o] / view_->capacity[o];
+    std::vector<double> longest(count, 0.0);  // latency: by the group's first rank
+    for (std::size_t r = 0; r < count; ++r) {
+      double& of_group = longest[family.base(RankId(r)).index()];
+      of_group = std::max(of_group, parts[r].latency);
+    }
+    OperationTimes out;
+    for (std::size_t r = 0; r < count; ++r) {
+      Part& p = parts[r];
+      if (runs_in_rings(*op.communication())) {
+        p.latency = longest[family.base(RankId(r)).index()];
+        if (p.least_latency) p.least_latency = p.latency;
+      }
+      const double capped = costs[r].rate_cap ? std::max(p.sent, p.received) / costs[r].rate_cap->value() : 0.0;
+      const double startup = costs[r].startup.value();
+      out.alone.push_back(startup + p.least_latency.value_or(0) + std::max(slowest(p.load), capped));
+      out.together.push_back(startup + p.latency + std::max(links, capped));
+    }
+    return out;
+  }
+
+  /// Of loads by orbit.
+  [[nodiscard]] double slowest(const std::vector<double>& load) const {
+    double time = 0;
     for (std::size_t o = 0; o < load.size(); ++o) {
-      if (load[o] == 0) continue;
-      link_seconds_[o] += load[o] / view_->capacity[o];
-      most = std::max(most, load[o] / view_->capacity[o]);
+      if (load[o] > 0) time = std::max(time, load[o] / view_->capacity[o]);
     }
-    if (cost.rate_cap) most = std::max(most, sent / cost.rate_cap->value());
-    if (runs_in_rings(*op.communication())) least_latency = latency;
-    return {{cost.startup.value() + least_latency + most}, {cost.startup.value() + latency + most}};
+    return time;
   }
 
   /// Its part alone on the links: at least this.
@@ -281,8 +321,8 @@ class BlockPricer::State {
   const Cluster& cluster_;
   RankRoutes routes_;
   LinkLoad all_, own_;
-  const SymmetricView* view_;         // where all ranks are equal
-  bool first_alone_;                  // they are not, and only rank 0 is asked for
+  const SymmetricView* view_;         // where some ranks represent all
+  bool first_alone_;                  // none do, and only rank 0 is asked for
   std::vector<double> link_seconds_;  // of the block being priced
   std::vector<std::optional<BlockPrice>> prices_;
 };

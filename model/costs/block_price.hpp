@@ -10,7 +10,7 @@
 
 namespace moeplan {
 
-/// One run of a block. Ranks: all, or rank 0 for all where all are equal. In seconds.
+/// One run of a block. Ranks: all, or those that represent all (representatives_view). In seconds.
 struct BlockPrice {
   std::vector<double> alone;         // by rank: the longest chain, every operation alone on an idle machine
   double together = 0;               // of the slowest rank, all groups of a communication on the links at once

@@ -159,7 +159,7 @@ class StagePricer {
         }
       }
       const Totals t = totals({step}, stages_.local.blocks.size(), pricer);
-      const std::size_t rank = std::min(rank_, t.path.size() - 1);
+      const std::size_t rank = rank_ % t.path.size();  // prices may be of representatives
       path += t.path[rank];
       background += t.background[rank];
       both += t.together;
@@ -219,9 +219,9 @@ Seconds bound_by_first_rank(const Program& program, StageMachines& machines) {
 
 bool has_unequal_ranks(const Program& program, StageMachines& machines) {
   const auto stages = std::ssize(program.stages);
-  if (stages == 1) return program.world_size > 1 && equal_ranks_view(program, machines.cluster()) == nullptr;
+  if (stages == 1) return program.world_size > 1 && representatives_view(program, machines.cluster()) == nullptr;
   return program.ranks_per_stage() > 1 &&
-         equal_ranks_view(stage_program(program), machines.of(stages, 0).cluster) == nullptr;
+         representatives_view(stage_program(program), machines.of(stages, 0).cluster) == nullptr;
 }
 
 }  // namespace moeplan

@@ -37,7 +37,7 @@ struct Estimate {
 /// operation alone on an idle machine, or its busiest stream. Never more than estimate()'s, up to rounding.
 [[nodiscard]] Seconds bound_by_first_rank(const Program& program, StageMachines& machines);
 
-/// Whether estimate() has to look at every rank: they cannot be shown to be equal.
+/// Whether estimate() has to look at every rank: no few of them can be shown to represent all.
 [[nodiscard]] bool has_unequal_ranks(const Program& program, StageMachines& machines);
 
 }  // namespace moeplan

@@ -125,14 +125,12 @@ Seconds RankTime::total(OpClass op_class) const { return find_time(*this, op_cla
 Seconds RankTime::exposed(OpClass op_class) const { return find_time(*this, op_class, &ClassTime::exposed); }
 
 std::vector<RankTime> rank_times(const Program& program, const Timeline& timeline) {
-  const auto recorded = static_cast<std::size_t>(program.world_size / timeline.alike);
-  std::vector<std::vector<const TimelineSpan*>> spans(recorded);
+  std::vector<std::vector<const TimelineSpan*>> spans(timeline.recorded_ranks(program.world_size));
   for (const TimelineSpan& s : timeline.spans) spans[timeline.place(s.rank)].push_back(&s);
   std::vector<RankTime> times;
   times.reserve(spans.size());
-  for (std::size_t i = 0; i < recorded; ++i) {
-    const RankId rank(i * static_cast<std::size_t>(timeline.alike));
-    times.push_back(measured(program, timeline, rank, spans[i]));
+  for (std::size_t i = 0; i < spans.size(); ++i) {
+    times.push_back(measured(program, timeline, timeline.recorded_at(i), spans[i]));
   }
   return times;
 }
@@ -154,7 +152,7 @@ const RankTime& slowest_rank(const std::vector<RankTime>& times) {
 }
 
 std::vector<StreamUse> stream_use(const Program& program, const Timeline& timeline) {
-  const auto world = static_cast<std::size_t>(program.world_size / timeline.alike);
+  const std::size_t world = timeline.recorded_ranks(program.world_size);
   std::array<std::vector<double>, kStreams> busy;
   std::array<bool, kStreams> used{};
   for (auto& b : busy) b.assign(world, 0.0);

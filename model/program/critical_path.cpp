@@ -31,8 +31,8 @@ struct Run {
 class Levels {
  public:
   Levels(const Program& program, const Timeline& timeline) : program_(program), timeline_(timeline) {
-    const auto recorded = static_cast<std::size_t>(program.world_size / timeline.alike);
-    items_.assign(timeline.repeats.size() + 1, std::vector<std::vector<Item>>(recorded));
+    items_.assign(timeline.repeats.size() + 1,
+                  std::vector<std::vector<Item>>(timeline.recorded_ranks(program.world_size)));
     repeats_.resize(timeline.repeats.size() + 1);
     for (const TimelineSpan& s : timeline.spans) {
       std::vector<SimTime>& starts = starts_[{s.repeat, s.block, s.operation, s.rank}];

@@ -24,108 +24,172 @@ bool even_holders(const Program& program, const RoutingTable& table) {
   return true;
 }
 
-/// Whether `n` rows for one expert are cut into whole shares all along a path, and no rank has them for others. (Of
-/// distinct rows there are fewer, but as many on every rank if this is so.)
-bool divides(const Program& program, const std::vector<RowStep>& path, std::int64_t n) {
+/// Groups whose members get different parts of `n` rows along a path (one rank has them for others, or shares are not
+/// whole; of `tokens`, any shares), and the groups from there on. (Of distinct rows there are fewer than n, but as many
+/// on every rank if this is none.)
+std::vector<GroupId> uneven_groups(const Program& program, const std::vector<RowStep>& path, std::int64_t n,
+                                   bool tokens) {
+  std::vector<GroupId> groups;
   for (auto step = path.rbegin(); step != path.rend(); ++step) {
-    const std::int64_t size = program.group(step->group).size;
-    switch (step->kind) {
-      case RowStep::Kind::Union: n *= size / step->count; break;
-      case RowStep::Kind::Copies: n *= size; break;
-      case RowStep::Kind::Share:
-        if (n % size != 0) return false;
-        n /= size;
-        break;
-      case RowStep::Kind::Leader:
-        if (size > 1) return false;
-        break;
-      case RowStep::Kind::Chunk: n = chunk_rows(n, *step); break;
+    if (step->kind == RowStep::Kind::Chunk) {
+      n = chunk_rows(n, *step);
+      continue;
     }
+    const std::int64_t size = program.group(step->group).size;
+    const bool splits = step->kind == RowStep::Kind::Share && (tokens || n % size != 0);
+    if (size > 1 && (!groups.empty() || splits || step->kind == RowStep::Kind::Leader)) {
+      groups.push_back(step->group);
+      continue;
+    }
+    if (step->kind == RowStep::Kind::Union) n *= size / step->count;
+    if (step->kind == RowStep::Kind::Copies) n *= size;
+    if (step->kind == RowStep::Kind::Share) n /= size;
   }
-  return true;
+  return groups;
 }
 
-/// Notes what the communication needs; false where ranks differ by their position.
-bool note(const Program& program, const Operation& operation, SymmetryQuery& query) {
-  const Communication& c = *operation.communication();
-  const GroupFamily& family = program.group(c.group);
-  if (family.size == 1) return true;
-  query.boundaries.push_back(family.stride);
-  query.boundaries.push_back(family.stride * family.size);
-  const bool pairwise = c.collective == Collective::AllToAll || c.collective == Collective::SendReceive;
-  if (pairwise && c.of > 1) {  // parts go by the difference of block numbers modulo their count
-    const std::int64_t block = family.stride * (family.size / c.of);
-    query.boundaries.push_back(block);
-    if (c.paired) {  // or bit by bit: then every bit is a digit
-      for (std::int64_t b = block; b < family.stride * family.size; b *= 2) query.boundaries.push_back(b);
-    } else {
-      query.cyclic.emplace_back(block, family.stride * family.size);
+/// The same of all experts of a slice.
+std::vector<GroupId> uneven_groups(const Program& program, const Rows& rows) {
+  if (rows.kind == Rows::Kind::Tokens) return uneven_groups(program, rows.path, rows.each, true);
+  std::vector<GroupId> groups;
+  if (rows.kind != Rows::Kind::Routed) return groups;
+  const RoutingTable& table = program.routings[rows.routing.index()];
+  const std::int64_t experts = table.counts.experts();
+  const std::int64_t different = table.counts.is_uniform()      ? 1
+                                 : even_holders(program, table) ? experts / program.group(table.holders).size
+                                                                : experts;
+  for (std::int64_t e = 0; e < different; ++e) {
+    const std::int64_t n = table.counts.at(RankId(0), ExpertId(static_cast<std::int32_t>(e)));
+    for (const GroupId g : uneven_groups(program, rows.path, n, false)) {
+      if (std::find(groups.begin(), groups.end(), g) == groups.end()) groups.push_back(g);
     }
   }
-  const bool cut_by_position =
-      pairwise ? operation.reads.front().rows.kind == Rows::Kind::Fixed : c.collective != Collective::AllGather;
-  if (cut_by_position && row_count(program, operation.reads.front().rows, RankId(0)) % family.size != 0) return false;
-  if (pairwise) return true;
-  if (c.collective == Collective::Broadcast || c.pattern == Pattern::Tree) return false;
-  // Each ring carries an equal part of every block.
-  const std::int64_t whole = byte_count(program, operation.reads.front(), RankId(0));
-  const std::int64_t block = c.collective == Collective::AllGather ? whole : whole / family.size;
-  if (block % members_per_node(program, family) != 0) return false;
-  query.rings.push_back({family.size, family.stride, members_per_node(program, family)});
-  return true;
+  return groups;
 }
+
+/// Whether every rank holds weights of, or rows for, as many and as loaded experts.
+bool even_experts(const Program& program, const Rows& rows) {
+  if (rows.kind == Rows::Kind::Fixed || rows.kind == Rows::Kind::Tokens) return true;
+  return even_holders(program, program.routings[rows.routing.index()]);
+}
+
+/// Collects what a Program's operations need.
+class Query {
+ public:
+  explicit Query(const Program& program) : program_(program) {}
+
+  /// False where sources' counts differ.
+  bool note(const RoutingTable& table) {
+    if (!table.counts.same_for_all_sources()) return false;
+    const GroupFamily& holders = program_.group(table.holders);
+    note_group(holders);
+    if (!even_holders(program_, table)) fix(holders);
+    return true;
+  }
+
+  /// False for a message between ranks.
+  bool note(const Operation& op) {
+    for (const Slice& s : op.reads) note_rows(s.rows);
+    for (const Slice& s : op.writes) note_rows(s.rows);
+    if (op.communication()) note_communication(op);
+    const auto* send = std::get_if<Send>(&op.work);
+    return !send || program_.group(send->group).size == 1;
+  }
+
+  [[nodiscard]] SymmetryQuery finish() && {
+    sort(query_.boundaries);
+    sort(query_.cyclic);
+    sort(query_.rings);
+    sort(query_.fixed);
+    std::erase_if(query_.boundaries, [&](std::int64_t x) { return x == 1 || x == program_.world_size; });
+    return std::move(query_);
+  }
+
+ private:
+  void note_group(const GroupFamily& family) {
+    query_.boundaries.push_back(family.stride);
+    query_.boundaries.push_back(family.stride * family.size);
+  }
+
+  /// Its members are told apart by their positions.
+  void fix(const GroupFamily& family) {
+    if (family.size == 1) return;
+    note_group(family);
+    query_.fixed.push_back(family.stride * family.size);
+  }
+
+  /// Whether all ranks hold as many rows.
+  bool note_rows(const Rows& rows) {
+    if (rows.kind == Rows::Kind::Fixed) return true;
+    if (rows.experts == Rows::Experts::Held) note_group(program_.group(rows.holders));
+    const std::vector<GroupId> uneven = uneven_groups(program_, rows);
+    for (const GroupId g : uneven) fix(program_.group(g));
+    return uneven.empty() && even_experts(program_, rows);
+  }
+
+  void note_communication(const Operation& operation) {
+    const Communication& c = *operation.communication();
+    const GroupFamily& family = program_.group(c.group);
+    if (family.size == 1) return;
+    note_group(family);
+    const Rows& rows = operation.reads.front().rows;
+    const bool pairwise = c.collective == Collective::AllToAll || c.collective == Collective::SendReceive;
+    if (pairwise) {
+      note_parts(c, family);
+      if (rows.kind == Rows::Kind::Fixed && rows.each % family.size != 0) fix(family);
+      return;
+    }
+    if (c.collective == Collective::Broadcast || c.pattern == Pattern::Tree || !note_rows(rows)) return fix(family);
+    if (c.collective != Collective::AllGather && row_count(program_, rows, RankId(0)) % family.size != 0) {
+      return fix(family);
+    }
+    // Each ring carries an equal part of every block.
+    const std::int64_t whole = byte_count(program_, operation.reads.front(), RankId(0));
+    const std::int64_t block = c.collective == Collective::AllGather ? whole : whole / family.size;
+    if (block % members_per_node(program_, family) != 0) return fix(family);
+    query_.rings.push_back({family.size, family.stride, members_per_node(program_, family)});
+  }
+
+  /// Parts of an exchange go by the difference of block numbers modulo their count.
+  void note_parts(const Communication& c, const GroupFamily& family) {
+    if (c.of == 1) return;
+    const std::int64_t block = family.stride * (family.size / c.of);
+    query_.boundaries.push_back(block);
+    if (c.paired) {  // or bit by bit: then every bit is a digit
+      for (std::int64_t b = block; b < family.stride * family.size; b *= 2) query_.boundaries.push_back(b);
+    } else {
+      query_.cyclic.emplace_back(block, family.stride * family.size);
+    }
+  }
+
+  template <class T>
+  static void sort(std::vector<T>& values) {
+    std::sort(values.begin(), values.end());
+    values.erase(std::unique(values.begin(), values.end()), values.end());
+  }
+
+  const Program& program_;
+  SymmetryQuery query_;
+};
 
 }  // namespace
 
 bool even_rows(const Program& program, const Rows& rows) {
-  if (rows.kind == Rows::Kind::Fixed) return true;
-  if (rows.kind == Rows::Kind::Tokens) {  // every source has as many
-    return std::none_of(rows.path.begin(), rows.path.end(), [&](const RowStep& s) {
-      const bool by_position = s.kind == RowStep::Kind::Share || s.kind == RowStep::Kind::Leader;
-      return by_position && program.group(s.group).size > 1;
-    });
-  }
-  const RoutingTable& table = program.routings[rows.routing.index()];
-  if (!even_holders(program, table)) return false;
-  if (rows.kind == Rows::Kind::PerExpert) return true;
-  const std::int64_t each = table.counts.is_uniform() ? 1 : table.counts.experts() / program.group(table.holders).size;
-  for (std::int64_t e = 0; e < each; ++e) {
-    if (!divides(program, rows.path, table.counts.at(RankId(0), ExpertId(static_cast<std::int32_t>(e))))) return false;
-  }
-  return true;
+  return even_experts(program, rows) && uneven_groups(program, rows).empty();
 }
 
 std::optional<SymmetryQuery> symmetry_query(const Program& program) {
   if (program.stages.size() > 1) return std::nullopt;
-  SymmetryQuery query;
+  Query query(program);
   for (const RoutingTable& table : program.routings) {
-    if (!even_holders(program, table)) return std::nullopt;
-    const GroupFamily& holders = program.group(table.holders);
-    query.boundaries.push_back(holders.stride);
-    query.boundaries.push_back(holders.stride * holders.size);
+    if (!query.note(table)) return std::nullopt;
   }
   for (const Block& block : program.blocks) {
     for (const Operation& op : block.operations) {
-      for (const Slice& s : op.reads) {
-        if (!even_rows(program, s.rows)) return std::nullopt;
-      }
-      for (const Slice& s : op.writes) {
-        if (!even_rows(program, s.rows)) return std::nullopt;
-      }
-      const auto* send = std::get_if<Send>(&op.work);
-      if (send && program.group(send->group).size > 1) return std::nullopt;
-      if (op.communication() && !note(program, op, query)) return std::nullopt;
+      if (!query.note(op)) return std::nullopt;
     }
   }
-  auto& b = query.boundaries;
-  std::sort(b.begin(), b.end());
-  b.erase(std::unique(b.begin(), b.end()), b.end());
-  std::erase_if(b, [&](std::int64_t x) { return x == 1 || x == program.world_size; });
-  std::sort(query.cyclic.begin(), query.cyclic.end());
-  query.cyclic.erase(std::unique(query.cyclic.begin(), query.cyclic.end()), query.cyclic.end());
-  std::sort(query.rings.begin(), query.rings.end());
-  query.rings.erase(std::unique(query.rings.begin(), query.rings.end()), query.rings.end());
-  return query;
+  return std::move(query).finish();
 }
 
 bool runs_in_rings(const Communication& c) {
@@ -135,19 +199,29 @@ bool runs_in_rings(const Communication& c) {
 }
 
 const SymmetricView::Way& way_of_flow(const SymmetricView& view, const Program& program, const Operation& operation,
-                                      RankId to) {
+                                      RankId from, RankId to) {
   const Communication& c = *operation.communication();
-  if (!runs_in_rings(c)) return view.ways[static_cast<std::size_t>(view.way_to[to.index()])];
-  const GroupFamily& family = program.group(c.group);
-  const std::int64_t per_node = members_per_node(program, family);
-  const SymmetricView::RingWays& ways = view.rings.at({family.size, family.stride, per_node});
-  return family.position(to) == ring_edges(0, family.size, per_node).along ? ways.along : ways.across;
+  if (runs_in_rings(c)) {
+    const GroupFamily& family = program.group(c.group);
+    const std::int64_t per_node = members_per_node(program, family);
+    if (const auto it = view.rings.find({family.size, family.stride, per_node}); it != view.rings.end()) {
+      const SymmetricView::RingWays& ways = it->second[from.index()];
+      const bool is_along = family.position(to) == ring_edges(family.position(from), family.size, per_node).along;
+      return is_along ? ways.along : ways.across;
+    }
+  }
+  return view.ways[static_cast<std::size_t>(view.way_between(from, to))];
 }
 
-const SymmetricView* equal_ranks_view(const Program& program, const Cluster& cluster) {
+const SymmetricView* representatives_view(const Program& program, const Cluster& cluster) {
   if (program.world_size != cluster.world_size() || program.world_size == 1) return nullptr;
   const auto query = symmetry_query(program);
   return query ? symmetric_view(cluster, *query) : nullptr;
+}
+
+const SymmetricView* equal_ranks_view(const Program& program, const Cluster& cluster) {
+  const SymmetricView* view = representatives_view(program, cluster);
+  return view && view->representatives == 1 ? view : nullptr;
 }
 
 }  // namespace moeplan

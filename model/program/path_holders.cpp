@@ -180,7 +180,7 @@ void PathHolders::add_equal_ranks(const Operation& operation, Load& all) const {
   for (const Flow& f : flows_from(program_, operation, RankId(0))) {
     const auto bytes = static_cast<double>(f.bytes);
     sent += bytes;
-    for (const auto& [orbit, share] : way_of_flow(*view_, program_, operation, f.to).orbits) {
+    for (const auto& [orbit, share] : way_of_flow(*view_, program_, operation, f.from, f.to).orbits) {
       orbit_seconds[static_cast<std::size_t>(orbit)] +=
           bytes * share / view_->capacity[static_cast<std::size_t>(orbit)];
     }

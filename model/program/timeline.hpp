@@ -57,8 +57,10 @@ struct LinkHistory {
 
 struct Timeline {
   SimTime makespan;
-  SimTime joined_end;      // of the sequences: earlier than the makespan where background operations end last
-  std::int64_t alike = 1;  // spans are of the ranks 0, alike, 2 alike ... and hold for the alike - 1 after each, too
+  SimTime joined_end;  // of the sequences: earlier than the makespan where background operations end last
+  /// Of every `alike` ranks the first `classes` have spans. These hold for those `classes`, 2 `classes` ... on, too.
+  std::int64_t alike = 1;
+  std::int64_t classes = 1;
   std::vector<TimelineSpan> spans;  // by start, then rank, then operation
   std::vector<TimelineRepeat> repeats;
   std::vector<LinkUse> links;               // those that carried something, by id
@@ -67,10 +69,20 @@ struct Timeline {
 
   /// The rank whose spans hold for `rank`.
   [[nodiscard]] RankId recorded(RankId rank) const {
-    return RankId(static_cast<std::int32_t>(rank.value() - rank.value() % alike));
+    const std::int64_t first = rank.value() - rank.value() % alike;
+    return RankId(static_cast<std::int32_t>(first + rank.value() % alike % classes));
   }
-  /// The place of a recorded rank among those.
-  [[nodiscard]] std::size_t place(RankId rank) const { return static_cast<std::size_t>(rank.value() / alike); }
+  /// How many of `world` ranks are recorded; the place of a rank's recorded one among those; and the other way round.
+  [[nodiscard]] std::size_t recorded_ranks(std::int64_t world) const {
+    return static_cast<std::size_t>(world / alike * classes);
+  }
+  [[nodiscard]] std::size_t place(RankId rank) const {
+    return static_cast<std::size_t>(rank.value() / alike * classes + rank.value() % alike % classes);
+  }
+  [[nodiscard]] RankId recorded_at(std::size_t place_of_it) const {
+    const auto at = static_cast<std::int64_t>(place_of_it);
+    return RankId(static_cast<std::int32_t>(at / classes * alike + at % classes));
+  }
 
   /// How many times a span occurs.
   [[nodiscard]] std::int64_t occurrences(const TimelineSpan& span) const;

@@ -58,7 +58,8 @@ bool ranges_are_alike(const Cluster& cluster, std::int64_t count) {
   if (count == cluster.world_size()) return true;
   SymmetryQuery query;
   if (count > 1) query.boundaries.push_back(count);
-  return symmetric_view(cluster, query) != nullptr;
+  const SymmetricView* view = symmetric_view(cluster, query);
+  return view && view->representatives <= count;
 }
 
 }  // namespace moeplan

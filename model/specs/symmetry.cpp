@@ -7,6 +7,7 @@
 #include <numeric>
 #include <optional>
 #include <set>
+#include <span>
 
 #include "model/specs/automorphism.hpp"
 #include "model/specs/cluster.hpp"
@@ -17,11 +18,13 @@ namespace {
 
 using Index = std::int32_t;
 
-/// Shortest ways from rank 0 to every rank by one search; Cluster::routes is asked where a rank has several.
-class RoutesFromFirst {
+/// Shortest ways from one rank to every rank by one search; Cluster::routes is asked where a rank has several.
+class RoutesFrom {
  public:
-  explicit RoutesFromFirst(const Cluster& cluster)
-      : cluster_(cluster), source_(cluster.gpu_of_rank.front()), reached_(cluster.topology.vertices.size()) {
+  RoutesFrom(const Cluster& cluster, std::int64_t rank)
+      : cluster_(cluster),
+        source_(cluster.gpu_of_rank[static_cast<std::size_t>(rank)]),
+        reached_(cluster.topology.vertices.size()) {
     const Topology& t = cluster.topology;
     std::vector<std::size_t> first(t.vertices.size() + 2, 0);
     for (const Link& l : t.links) ++first[l.from.index() + 2];
@@ -72,9 +75,11 @@ class RoutesFromFirst {
   std::vector<Reached> reached_;  // by vertex
 };
 
-/// 1 | b1 | ... | world, or nothing where one does not divide the next.
-std::optional<std::vector<std::int64_t>> digits(std::vector<std::int64_t> boundaries, std::int64_t world) {
-  boundaries.push_back(1);
+/// Of the boundaries those above `first`: first | b1 | ... | world, or nothing where one does not divide the next.
+std::optional<std::vector<std::int64_t>> digits(std::vector<std::int64_t> boundaries, std::int64_t first,
+                                                std::int64_t world) {
+  std::erase_if(boundaries, [&](std::int64_t b) { return b < first; });
+  boundaries.push_back(first);
   boundaries.push_back(world);
   std::sort(boundaries.begin(), boundaries.end());
   boundaries.erase(std::unique(boundaries.begin(), boundaries.end()), boundaries.end());
@@ -113,7 +118,7 @@ struct SymmetryCache::State {
   std::mutex mutex;
   std::optional<Automorphisms> automorphisms;
   std::map<std::pair<std::int64_t, std::int64_t>, LinkImages> turns;  // by lowest place of the digit and radix
-  std::vector<Route> routes;                                          // from rank 0, by rank
+  std::vector<std::vector<Route>> routes;                             // by representative and rank
   std::map<SymmetryQuery, std::unique_ptr<SymmetricView>> views;
 };
 
@@ -171,14 +176,16 @@ SymmetricView::Way way(const std::vector<Index>& orbit, const Route& route) {
 
 /// Links of the core whose constraint follows from those of the links before or behind them on every route, by orbit:
 /// with x the largest part of what enters a link's tail (leaves its head) that a route puts on it, the link carries at
-/// most x times the capacity of the links that its routes enter by (leave by). All routes are images of rank 0's.
+/// most x times the capacity of the links that its routes enter by (leave by). All routes are images of these.
 class NeverBinding {
  public:
   NeverBinding(const Cluster& cluster, const std::vector<Index>& orbit, std::size_t orbits,
-               const std::vector<Route>& routes)
+               std::span<const std::vector<Route>> routes)
       : cluster_(cluster), orbit_(orbit), before_(orbits), behind_(orbits) {
-    for (const Route& route : routes) {
-      if (!route.links.empty() && seen_.insert(key(route)).second) note(route);
+    for (const std::vector<Route>& from : routes) {
+      for (const Route& route : from) {
+        if (!route.links.empty() && seen_.insert(key(route)).second) note(route);
+      }
     }
   }
 
@@ -263,27 +270,33 @@ class NeverBinding {
   std::set<std::vector<std::pair<Index, double>>> seen_;
 };
 
-/// One edge of every rank as a way: that of rank 0, and on links that never bind the average of all. Nothing where the
-/// edges cross other orbits that can bind, or such an orbit's links unequally often.
+/// One edge of every image of a representative as a way: that of the representative, and on links that never bind the
+/// average of all. Nothing where the edges cross other orbits that can bind, or such an orbit's links unequally often,
+/// or lead to images of different representatives.
 std::optional<SymmetricView::Way> even_way(const Cluster& cluster, const std::vector<Index>& orbit,
-                                           const std::vector<bool>& never_binds, const std::vector<std::int64_t>& to) {
+                                           const std::vector<bool>& never_binds, std::int64_t representative,
+                                           std::int64_t representatives, const std::vector<std::int64_t>& to) {
   std::vector<double> crossed(orbit.size(), 0.0);
   std::map<Index, double> average;
   std::vector<std::pair<Index, double>> first;
   Seconds latency;
-  for (std::int64_t r = 0; r < cluster.world_size(); ++r) {
-    const Route edge = route(cluster, r, to[static_cast<std::size_t>(r)]);
+  const auto images = static_cast<double>(cluster.world_size() / representatives);
+  const std::int64_t peer = to[static_cast<std::size_t>(representative)] % representatives;
+  for (std::int64_t r = representative; r < cluster.world_size(); r += representatives) {
+    const std::int64_t end = to[static_cast<std::size_t>(r)];
+    if (end % representatives != peer) return std::nullopt;
+    const Route edge = route(cluster, r, end);
     latency = std::max(latency, edge.latency);
     for (const RouteLink& l : edge.links) crossed[l.link.index()] += l.share;
     std::vector<std::pair<Index, double>> binding;
     for (const auto& [o, share] : way(orbit, edge).orbits) {
       if (never_binds[static_cast<std::size_t>(o)]) {
-        average[o] += share / static_cast<double>(cluster.world_size());
+        average[o] += share / images;
       } else {
         binding.emplace_back(o, share);
       }
     }
-    if (r == 0) first = binding;
+    if (r == representative) first = binding;
     if (binding != first) return std::nullopt;
   }
   std::map<Index, double> expected;
@@ -298,8 +311,10 @@ std::optional<SymmetricView::Way> even_way(const Cluster& cluster, const std::ve
   return w;
 }
 
-std::optional<SymmetricView::RingWays> ring_ways(const Cluster& cluster, const std::vector<Index>& orbit,
-                                                 const std::vector<bool>& never_binds, const RingFamily& ring) {
+/// By representative.
+std::optional<std::vector<SymmetricView::RingWays>> ring_ways(const Cluster& cluster, const std::vector<Index>& orbit,
+                                                              const std::vector<bool>& never_binds,
+                                                              std::int64_t representatives, const RingFamily& ring) {
   const std::int64_t world = cluster.world_size();
   std::vector<std::int64_t> along, across;
   for (std::int64_t r = 0; r < world; ++r) {
@@ -308,42 +323,70 @@ std::optional<SymmetricView::RingWays> ring_ways(const Cluster& cluster, const s
     along.push_back(r + (edges.along - position) * ring.stride);
     if (edges.across != position) across.push_back(r + (edges.across - position) * ring.stride);
   }
-  SymmetricView::RingWays ways;
-  auto way = even_way(cluster, orbit, never_binds, along);
-  if (!way) return std::nullopt;
-  ways.along = ways.across = std::move(*way);
-  if (across.empty()) return ways;
-  way = even_way(cluster, orbit, never_binds, across);
-  if (!way) return std::nullopt;
-  ways.across = std::move(*way);
+  std::vector<SymmetricView::RingWays> ways;
+  for (std::int64_t a = 0; a < representatives; ++a) {
+    auto way = even_way(cluster, orbit, never_binds, a, representatives, along);
+    if (!way) return std::nullopt;
+    ways.push_back({*way, *way});
+    if (across.empty()) continue;
+    way = even_way(cluster, orbit, never_binds, a, representatives, across);
+    if (!way) return std::nullopt;
+    ways.back().across = std::move(*way);
+  }
   return ways;
 }
 
-std::unique_ptr<SymmetricView> make_view(const Cluster& cluster, SymmetryCache::State& state,
-                                         const SymmetryQuery& query) {
+/// Whether turning any digit takes each edge of such rings to another one.
+bool turns(const RingFamily& ring, const std::vector<std::int64_t>& cuts) {
+  const std::int64_t representatives = cuts.front(), end = ring.stride * ring.size;
+  if (end <= representatives) return true;
+  const std::int64_t step = std::max(representatives, ring.stride);  // of what turns in the ring
+  if (std::any_of(cuts.begin(), cuts.end(), [&](std::int64_t c) { return c > step && c < end; })) return false;
+  const bool is_plain = ring.per_node == 1 || ring.per_node == ring.size;
+  return is_plain || step % (ring.stride * ring.per_node) == 0;
+}
+
+/// Digits from `representatives` on; nothing where such turns do not preserve the traffic.
+std::optional<std::vector<std::int64_t>> cuts_of(const Cluster& cluster, const SymmetryQuery& query,
+                                                 std::int64_t representatives) {
+  const auto divides = [&](std::int64_t x) { return representatives % x == 0; };
+  if (!std::all_of(query.fixed.begin(), query.fixed.end(), divides)) return std::nullopt;
+  for (const std::int64_t b : query.boundaries) {
+    if (b < representatives && !divides(b)) return std::nullopt;
+  }
   std::vector<std::int64_t> boundaries = query.boundaries;
   boundaries.insert(boundaries.end(), cluster.natural_boundaries.begin(), cluster.natural_boundaries.end());
-  const auto cuts = digits(std::move(boundaries), cluster.world_size());
-  if (!cuts || cluster.natural_boundaries.empty()) return nullptr;
+  auto cuts = digits(std::move(boundaries), representatives, cluster.world_size());
+  if (!cuts) return std::nullopt;
   for (const auto& [low, high] : query.cyclic) {
     for (const std::int64_t cut : *cuts) {
-      if (cut > low && cut < high) return nullptr;
+      if (cut > std::max(low, representatives) && cut < high) return std::nullopt;
     }
   }
+  return cuts;
+}
+
+std::unique_ptr<SymmetricView> make_view(const Cluster& cluster, SymmetryCache::State& state,
+                                         const SymmetryQuery& query, std::int64_t representatives) {
+  const auto cuts = cuts_of(cluster, query, representatives);
+  if (!cuts) return nullptr;
   auto orbit = link_orbits(cluster, state, *cuts);
   if (!orbit) return nullptr;
-  if (state.routes.empty()) {
-    const RoutesFromFirst routes(cluster);
-    state.routes.emplace_back();
-    for (std::int64_t p = 1; p < cluster.world_size(); ++p) state.routes.push_back(routes.to(p));
+  for (std::int64_t a = std::ssize(state.routes); a < representatives; ++a) {
+    const RoutesFrom routes(cluster, a);
+    std::vector<Route>& by_rank = state.routes.emplace_back();
+    for (std::int64_t p = 0; p < cluster.world_size(); ++p) by_rank.push_back(p == a ? Route{} : routes.to(p));
   }
+  const std::span<const std::vector<Route>> routes(state.routes.data(), static_cast<std::size_t>(representatives));
   auto view = std::make_unique<SymmetricView>();
-  const auto world = static_cast<double>(cluster.world_size());
+  view->representatives = representatives;
+  const auto images = static_cast<double>(cluster.world_size() / representatives);
   const std::size_t orbits =
       orbit->empty() ? 0 : static_cast<std::size_t>(*std::max_element(orbit->begin(), orbit->end())) + 1;
-  const std::vector<bool> never_binds = NeverBinding(cluster, *orbit, orbits, state.routes).orbits();
+  const std::vector<bool> never_binds = NeverBinding(cluster, *orbit, orbits, routes).orbits();
   for (const RingFamily& ring : query.rings) {
-    auto ways = ring_ways(cluster, *orbit, never_binds, ring);
+    if (representatives > 1 && turns(ring, *cuts)) continue;
+    auto ways = ring_ways(cluster, *orbit, never_binds, representatives, ring);
     if (!ways) return nullptr;
     view->rings.emplace(ring, std::move(*ways));
   }
@@ -352,23 +395,38 @@ std::unique_ptr<SymmetricView> make_view(const Cluster& cluster, SymmetryCache::
   for (std::size_t l = 0; l < orbit->size(); ++l) {
     const auto o = static_cast<std::size_t>((*orbit)[l]);
     size[o] += 1;
-    view->capacity[o] += cluster.topology.links[l].bandwidth.value() / world;
+    view->capacity[o] += cluster.topology.links[l].bandwidth.value() / images;
   }
-  for (const double n : size) view->bytes_per_link.push_back(world / n);
+  for (const double n : size) view->bytes_per_link.push_back(images / n);
   for (std::size_t o = 0; o < orbits; ++o) {
     if (never_binds[o]) view->capacity[o] = std::numeric_limits<double>::infinity();
   }
-  view->way_to.assign(static_cast<std::size_t>(cluster.world_size()), -1);
   std::map<std::pair<std::vector<std::pair<Index, double>>, Seconds>, Index> number;
-  for (std::int64_t p = 1; p < cluster.world_size(); ++p) {
-    SymmetricView::Way w = way(*orbit, state.routes[static_cast<std::size_t>(p)]);
-    const auto next = static_cast<Index>(view->ways.size());
-    const auto [it, is_new] = number.try_emplace(std::pair(w.orbits, w.latency), next);
-    view->way_to[static_cast<std::size_t>(p)] = it->second;
-    if (is_new) view->ways.push_back(std::move(w));
+  for (std::size_t a = 0; a < routes.size(); ++a) {
+    std::vector<Index>& way_to = view->way_to.emplace_back(routes[a].size(), -1);
+    for (std::size_t p = 0; p < routes[a].size(); ++p) {
+      if (p == a) continue;
+      SymmetricView::Way w = way(*orbit, routes[a][p]);
+      const auto next = static_cast<Index>(view->ways.size());
+      const auto [it, is_new] = number.try_emplace(std::pair(w.orbits, w.latency), next);
+      way_to[p] = it->second;
+      if (is_new) view->ways.push_back(std::move(w));
+    }
   }
   view->orbit_of_link = std::move(*orbit);
   return view;
+}
+
+/// Ascending.
+std::set<std::int64_t> counts_of_representatives(const Cluster& cluster, const SymmetryQuery& query) {
+  constexpr std::int64_t kMostRoutes = std::int64_t{1} << 20U;  // assumed: what their memory (some 200 MB) is worth
+  std::set<std::int64_t> counts{1};
+  counts.insert(cluster.natural_boundaries.begin(), cluster.natural_boundaries.end());
+  counts.insert(query.fixed.begin(), query.fixed.end());
+  const std::int64_t world = cluster.world_size(), in_node = cluster.ranks_per_node();
+  std::erase_if(counts,
+                [&](std::int64_t n) { return n > 1 && (n > in_node || n == world || n * world > kMostRoutes); });
+  return counts;
 }
 
 }  // namespace
@@ -382,7 +440,11 @@ const SymmetricView* symmetric_view(const Cluster& cluster, const SymmetryQuery&
   SymmetryCache::State& state = cluster.symmetries.state();
   const std::lock_guard lock(state.mutex);
   const auto [it, is_new] = state.views.try_emplace(query);
-  if (is_new) it->second = make_view(cluster, state, query);
+  if (!is_new || cluster.natural_boundaries.empty()) return it->second.get();
+  for (const std::int64_t representatives : counts_of_representatives(cluster, query)) {
+    it->second = make_view(cluster, state, query, representatives);
+    if (it->second) break;
+  }
   return it->second.get();
 }
 

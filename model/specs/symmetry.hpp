@@ -1,14 +1,17 @@
-// Machines on which no rank can be told from another, seen through one of them.
+// Machines on which ranks cannot be told from one another, seen through a few of them: the representatives.
 //
-// Write ranks in a mixed radix, digits cut at `boundaries` (1 | b1 | b2 | ... | world, each dividing the next). If
+// Write ranks in a mixed radix, digits cut at `boundaries` (R | b1 | b2 | ... | world, each dividing the next). If
 // turning any one digit of all ranks at once is an automorphism of the topology (vertices map to vertices, every link
-// to one of equal bandwidth and latency), then these turns act transitively on the ranks, and the orbits of links are
-// an equitable partition for every traffic that the turns preserve: each link of an orbit carries as much of it as any
-// other. So max-min sharing of W ranks' traffic is that of rank 0's flows alone on one resource an orbit, with the
-// capacity (links of the orbit) x bandwidth / W.
+// to one of equal bandwidth and latency), then these turns take each rank to every one that equals it modulo R, and the
+// orbits of links are an equitable partition for every traffic that the turns preserve: each link of an orbit carries
+// as much of it as any other. So max-min sharing of W ranks' traffic is that of the flows of ranks 0 .. R - 1 alone on
+// one resource an orbit, with the capacity (links of the orbit) x bandwidth / (W / R). R is 1 where no rank can be told
+// from another; where only a node's ranks can (PCIe trees with one NIC), it is the ranks of a node.
 //
-// Rings do not turn with their digits. A ring's edges are checked by counting instead: every rank's edge has rank 0's
-// orbits, and within an orbit every link is crossed equally often. That is the same partition, so both may share links.
+// Rings inside a range of R ranks turn with it, and so do those that cross it in equal steps, where what they span
+// above R is one digit. Other rings do not turn with their digits. Their edges are checked by counting instead: the
+// edges of all ranks that are equal modulo R have the same orbits, and within an orbit they cross every link equally
+// often. That is the same partition, so both may share links.
 //
 // A ring over several leaf switches crosses the core on some of its edges only. Links of the core that never bind are
 // left out of that check and of the sharing: where a link has room for all that the links before it (or behind it) on
@@ -24,6 +27,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/base/ids.hpp"
 #include "model/base/quantity.hpp"
 #include "model/specs/topology.hpp"
 
@@ -45,30 +49,37 @@ struct SymmetryQuery {
   std::vector<RingFamily> rings;         // ascending
   /// Ranges (low, high) of places that must be one digit, since traffic goes by differences modulo high / low there.
   std::vector<std::pair<std::int64_t, std::int64_t>> cyclic;
+  /// Ranges of so many ranks in which groups lie whose members' places make a difference: divide R. Ascending.
+  std::vector<std::int64_t> fixed{};
   auto operator<=>(const SymmetryQuery&) const = default;
 };
 
-/// The machine as rank 0 sees it.
+/// The machine as its representatives see it.
 struct SymmetricView {
-  /// A way that rank 0's traffic may take: orbits crossed, in order, and its latency.
+  /// A way that their traffic may take: orbits crossed, in order, and its latency.
   struct Way {
     std::vector<std::pair<std::int32_t, double>> orbits;  // orbit, share
     Seconds latency;
     bool operator==(const Way&) const = default;
   };
 
-  /// Ways of a ring's edges (RingEdges), as averages over all ranks where links never bind; the longest latency.
+  /// Ways of a ring's edges (RingEdges), as averages over all images where links never bind; the longest latency.
   struct RingWays {
     Way along;
     Way across;
   };
 
-  std::vector<double> capacity;  // by orbit, bytes/s for rank 0's share of the traffic; infinite: never binds
-  std::vector<std::int32_t> orbit_of_link;  // by LinkId
-  std::vector<double> bytes_per_link;       // by orbit: bytes on each link for a byte of rank 0's on the orbit
-  std::vector<Way> ways;                    // distinct ones
-  std::vector<std::int32_t> way_to;         // by rank: index into ways; of rank 0 itself: -1
-  std::map<RingFamily, RingWays> rings;     // those of the query
+  std::int64_t representatives = 1;  // R: ranks 0 .. R - 1; any other rank is an image of the one it equals modulo R
+  std::vector<double> capacity;      // by orbit, bytes/s for the representatives' traffic; infinite: never binds
+  std::vector<std::int32_t> orbit_of_link;            // by LinkId
+  std::vector<double> bytes_per_link;                 // by orbit: bytes on each link for one of theirs on the orbit
+  std::vector<Way> ways;                              // distinct ones
+  std::vector<std::vector<std::int32_t>> way_to;      // by representative and rank: index into ways; to itself: -1
+  std::map<RingFamily, std::vector<RingWays>> rings;  // those that do not turn: by representative
+
+  [[nodiscard]] std::int32_t way_between(RankId representative, RankId to) const {
+    return way_to[representative.index()][to.index()];
+  }
 };
 
 /// Views that were asked for, kept with the cluster. Safe to share between threads.
@@ -86,8 +97,9 @@ class SymmetryCache {
   std::unique_ptr<State> state_;
 };
 
-/// The view for this traffic, or null where the ranks can be told apart (or it cannot be shown that they cannot).
-/// Boundaries of the machine itself (Cluster::natural_boundaries) are added to the query's.
+/// The view for this traffic with the fewest representatives, at most the ranks of a node; null where no two ranks are
+/// images of one another (or it cannot be shown that they are). Boundaries of the machine itself
+/// (Cluster::natural_boundaries) are added to the query's.
 [[nodiscard]] const SymmetricView* symmetric_view(const Cluster& cluster, const SymmetryQuery& query);
 
 /// Where the edges of a ring lead: one ring for each member of a node (`per_node`), ring c entering each node at its

@@ -1,11 +1,13 @@
-// Simulating one rank for all, against simulating every rank.
+// Simulating one rank, or one node, for all, against simulating every rank.
 #include "model/program/equal_ranks.hpp"
 
 #include <catch2/catch.hpp>
 #include <cmath>
 
 #include "model/costs/estimate.hpp"
+#include "planner/all_to_all.hpp"
 #include "planner/lower.hpp"
+#include "planner/schedule.hpp"
 #include "sim/simulate.hpp"
 #include "tests/model/spec_files.hpp"
 
@@ -125,6 +127,47 @@ TEST_CASE("Experts with unequal loads have equal holders where the loads repeat 
   }
 }
 
+TEST_CASE("One node simulated for all gives what all nodes simulated give") {
+  const ModelSpec spec = model();
+  const Moe& moe = std::get<Moe>(spec.layers.front().pattern.front().ffn);
+  int seen = 0, represented = 0;
+  for (const char* name : {"parm_testbed_b", "fastermoe_trevor"}) {
+    for (const auto& schedule : schedules()) {
+      for (const auto& all_to_all : all_to_alls()) {
+        const std::int64_t world = all_to_all->name() == "3dh" ? 16 : 8;
+        const Cluster cluster = test::built_cluster(name, world);
+        for (const Degrees degrees :
+             {Degrees{.dp = world, .ep = world}, Degrees{.dp = world / 2, .tp = 2, .ep = world / 2, .esp = 2},
+              Degrees{.dp = world, .edp = 2, .ep = world / 2}}) {
+          for (const std::int64_t chunks : {1, 2}) {
+            Candidate c;
+            c.degrees = degrees;
+            c.schedule = schedule->name();
+            c.all_to_all = all_to_all->name();
+            c.pipeline_degree = chunks;
+            if (obstacle(spec, workload(), c, cluster.ranks_per_node())) continue;
+            const Program program = lower_moe_layer(moe, 256, 512, workload(), c, cluster.ranks_per_node());
+            const Timeline one = simulate(program, cluster);
+            const Timeline all = simulate(program, cluster, {.use_symmetry = false});
+            INFO(name << " ep " << degrees.ep << " esp " << degrees.esp << " " << c.schedule << " " << c.all_to_all
+                      << " chunks " << chunks);
+            ++seen;
+            const SymmetricView* view = representatives_view(program, cluster);
+            represented += view && view->representatives == 4 ? 1 : 0;
+            const auto makespan = static_cast<double>(all.makespan.picoseconds());
+            CHECK(std::abs(static_cast<double>((one.makespan - all.makespan).picoseconds())) <=
+                  std::max(200.0, 1e-9 * makespan));
+            CHECK(link_difference(one, all) < 1e-9);
+            CHECK(one.makespan.seconds() >= estimate(program, cluster).lower_bound * (1 - 1e-12));
+          }
+        }
+      }
+    }
+  }
+  WARN(represented << " of " << seen << " layers have one node that stands for all");
+  CHECK(represented == seen);
+}
+
 TEST_CASE("Ranks are told apart where something differs") {
   const Workload uniform = workload();
   Candidate c;
@@ -135,11 +178,27 @@ TEST_CASE("Ranks are told apart where something differs") {
     REQUIRE(query);
     CHECK(symmetric_view(cluster, *query) != nullptr);
   }
-  SECTION("skewed routing has none, because counts differ") {
+  SECTION("routing drawn source by source has none, because counts differ") {
     Workload skewed = uniform;
     skewed.capacity_factor.reset();
     skewed.routing.shape = RoutingShape::Zipf;
+    skewed.routing.sampled = true;
     CHECK_FALSE(symmetry_query(lower_iteration(model(), skewed, c, 8)));
+  }
+  SECTION("popular experts are told apart inside their group: a node stands for all if it has the whole group") {
+    Workload skewed = uniform;
+    skewed.capacity_factor.reset();
+    skewed.routing.shape = RoutingShape::Zipf;
+    const Cluster cluster = test::built_cluster("hgx_h200", 16);
+    const Program inside = lower_iteration(model(), skewed, c, cluster.ranks_per_node());
+    const SymmetricView* view = representatives_view(inside, cluster);
+    REQUIRE(view);
+    CHECK(view->representatives == 8);
+    const Timeline one = simulate(inside, cluster), all = simulate(inside, cluster, {.use_symmetry = false});
+    CHECK(one.makespan.seconds().value() == Approx(all.makespan.seconds().value()).epsilon(1e-9));
+    CHECK(link_difference(one, all) < 1e-9);
+    c.degrees = {1, 16, 1, 1, 1, 16, 1};
+    CHECK(representatives_view(lower_iteration(model(), skewed, c, cluster.ranks_per_node()), cluster) == nullptr);
   }
   SECTION("one slower NIC has none, because its node is no image of another") {
     Cluster cluster = test::built_cluster("hgx_h200", 16);
@@ -153,11 +212,13 @@ TEST_CASE("Ranks are told apart where something differs") {
     REQUIRE(query);
     CHECK(symmetric_view(cluster, *query) == nullptr);
   }
-  SECTION("an NVLink mesh of unequal links has none") {
+  SECTION("an NVLink mesh of unequal links has the ranks of a node, because nodes are alike") {
     const Cluster cluster = test::built_cluster("fastermoe_trevor", 16);
-    const auto query = symmetry_query(lower_iteration(model(), uniform, c, cluster.ranks_per_node()));
-    REQUIRE(query);
-    CHECK(symmetric_view(cluster, *query) == nullptr);
+    const Program program = lower_iteration(model(), uniform, c, cluster.ranks_per_node());
+    const SymmetricView* view = representatives_view(program, cluster);
+    REQUIRE(view);
+    CHECK(view->representatives == 4);
+    CHECK(equal_ranks_view(program, cluster) == nullptr);
   }
 }
 

@@ -1,11 +1,12 @@
 // How long simulate() takes, with the engines of today and of yesterday side by side:
 //
-//   bench_simulate            one MoE layer, forward and backward, on 32 GPUs: simulations a second
+//   bench_simulate            an MoE layer, forward and backward, on 32 GPUs: simulations a second
 //   bench_simulate PLAN ...   the whole iterations of plan files
 //
 // Four ways to the same makespan. "every repeat" is the definition: plain progressive filling, every rank, every
 // iteration of every repeat. "plain" is how the simulator began: plain progressive filling, every rank, iterations that
-// are copies skipped. "fast" has the fast network engine instead. "present" is what users run: equal ranks once, too.
+// are copies skipped. "fast" has the fast network engine instead. "present" is what users run: equal ranks once, too,
+// and where only nodes are alike (parm_testbed_b), one node.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -67,9 +68,9 @@ void measure(const std::string& label, const Program& program, const std::functi
   std::fflush(stdout);
 }
 
-/// An MoE layer like Mixtral's with 64 experts, 2 of them on each GPU, and 4,096 tokens a GPU, on four DGX H100.
-void measure_layer(const std::string& schedule, const Degrees& degrees, RoutingShape shape) {
-  const PlanInputs documents = load_inputs("dgx_h100", "mixtral_8x7b", "default", {});
+/// An MoE layer like Mixtral's with 64 experts, 2 of them on each GPU, and 4,096 tokens a GPU, on 32 GPUs.
+void measure_layer(const std::string& machine, const Candidate& candidate, RoutingShape shape) {
+  const PlanInputs documents = load_inputs(machine, "mixtral_8x7b", "default", {});
   const Inputs inputs = read_inputs(documents);
   const Cluster cluster = build_cluster(inputs.cluster, 32);
   const Moe moe{.num_experts = 64,
@@ -81,13 +82,12 @@ void measure_layer(const std::string& schedule, const Degrees& degrees, RoutingS
   Workload workload = inputs.workload;
   workload.routing.shape = shape;
   workload.routing.sampled = shape != RoutingShape::Uniform;
-  Candidate candidate;
-  candidate.degrees = degrees;
-  candidate.schedule = schedule;
   const auto lowered = [&] { return lower_moe_layer(moe, 4096, 4096, workload, candidate, cluster.ranks_per_node()); };
   const Program program = lowered();
-  measure(fmt::format("layer, {}, tp {} ep {} esp {}, {} routing (lowered in {:.2f} ms CPU)", schedule, degrees.tp,
-                      degrees.ep, degrees.esp, shape == RoutingShape::Uniform ? "uniform" : "sampled zipf",
+  const Degrees& degrees = candidate.degrees;
+  measure(fmt::format("layer, {}, {}, tp {} ep {} esp {}, {}, {} chunks, {} routing (lowered in {:.2f} ms CPU)",
+                      machine, candidate.schedule, degrees.tp, degrees.ep, degrees.esp, candidate.all_to_all,
+                      candidate.pipeline_degree, shape == RoutingShape::Uniform ? "uniform" : "sampled zipf",
                       1e3 * bench::least_times_of(lowered, 0.1).cpu_s),
           program, [&] { return build_cluster(inputs.cluster, 32); });
 }
@@ -108,8 +108,16 @@ int main(int argc, char** argv) try {
   for (const std::string& file : plans) measure_plan(file);
   if (!plans.empty()) return 0;
   for (const RoutingShape shape : {RoutingShape::Uniform, RoutingShape::Zipf}) {
-    measure_layer("baseline", {.dp = 32, .tp = 1, .edp = 1, .ep = 32, .esp = 1}, shape);
-    measure_layer("parm_s1", {.dp = 8, .tp = 4, .edp = 1, .ep = 8, .esp = 4}, shape);
+    measure_layer("dgx_h100", {.degrees = {.dp = 32, .ep = 32}}, shape);
+    measure_layer("dgx_h100", {.degrees = {.dp = 8, .tp = 4, .ep = 8, .esp = 4}, .schedule = "parm_s1"}, shape);
+  }
+  for (const char* all_to_all : {"linear", "pairwise", "2dh"}) {
+    for (const std::int64_t chunks : {1, 8}) {
+      measure_layer(
+          "parm_testbed_b",
+          {.degrees = {.dp = 32, .ep = 32}, .schedule = "parm_s1", .all_to_all = all_to_all, .pipeline_degree = chunks},
+          RoutingShape::Uniform);
+    }
   }
   return 0;
 } catch (const std::exception& e) {

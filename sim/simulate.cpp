@@ -515,7 +515,7 @@ class Engine {
     Exchange e;
     e.place = place;
     e.flows = transfers(operation, r);
-    e.cost = communication_cost(program_, operation, r, cluster_);
+    e.cost = communication_cost(program_, operation, family.base(r), cluster_);
     if (runs_in_rings(*operation.communication()) && e.cost.add_route_latency) {
       e.ring_latency = Seconds(0);
       for (const Transfer& f : e.flows) e.ring_latency = std::max(*e.ring_latency, latency(operation, f));

@@ -183,9 +183,11 @@ class BlockPricer::State {
     const std::size_t count = ranks(), orbits = view_->capacity.size();
     std::vector<Part> parts(count, Part{.load = std::vector<double>(orbits, 0.0)});
     std::vector<double> all(orbits, 0.0);
-    std::vector<CommunicationCost> costs;
+    std::vector<CommunicationCost> costs;  // the same in a group
     for (std::size_t r = 0; r < count; ++r) {
-      const CommunicationCost cost = costs.emplace_back(communication_cost(program_, op, RankId(r), cluster_));
+      const std::size_t base = family.base(RankId(r)).index();
+      costs.push_back(base < r ? costs[base] : communication_cost(program_, op, RankId(r), cluster_));
+      const CommunicationCost& cost = costs.back();
       for (const Flow& flow : flows_from(program_, op, RankId(r))) {
         const auto bytes = static_cast<double>(flow.bytes);
         const SymmetricView::Way& way = way_of_flow(*view_, program_, op, flow.from, flow.to);

@@ -136,6 +136,8 @@ class Query {
     const bool pairwise = c.collective == Collective::AllToAll || c.collective == Collective::SendReceive;
     if (pairwise) {
       note_parts(c, family);
+      note_shift(rows);
+      note_shift(operation.writes.front().rows);
       if (rows.kind == Rows::Kind::Fixed && rows.each % family.size != 0) fix(family);
       return;
     }
@@ -160,6 +162,17 @@ class Query {
     } else {
       query_.cyclic.emplace_back(block, family.stride * family.size);
     }
+  }
+
+  /// So do experts of holders so many places before the rank's own.
+  void note_shift(const Rows& rows) {
+    const bool in_groups = rows.experts == Rows::Experts::Held;
+    if (rows.kind != Rows::Kind::Routed || rows.behind == 0) return;
+    if (!in_groups && rows.experts != Rows::Experts::Behind) return;
+    const GroupFamily& holders = program_.group(program_.routings[rows.routing.index()].holders);
+    const std::int64_t step = holders.stride * (in_groups ? program_.group(rows.holders).size : 1);
+    query_.boundaries.push_back(step);
+    query_.cyclic.emplace_back(step, holders.stride * holders.size);
   }
 
   template <class T>

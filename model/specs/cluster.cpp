@@ -38,24 +38,31 @@ std::string description(const CollectiveKey& key) {
   return text;
 }
 
-CollectiveCosts read_collectives(MapReader& cluster, const GpuSpec& gpu, Seconds startup) {
+struct ReadCollectives {
   CollectiveCosts costs;
+  std::vector<CollectiveKey> without_alpha;  // the cluster's start-up holds for them
+};
+
+/// `memory`: the bandwidth that no rank can exceed, where it is known.
+ReadCollectives read_collectives(MapReader& cluster, std::optional<BytesPerSecond> memory) {
+  ReadCollectives out;
   for (const auto& [item, path] : cluster.list_or_empty("collectives")) {
     MapReader m(*item, path, cluster.diagnostics());
     CollectiveKey key{.collective = m.choice<Collective>("collective", kCollectiveNames),
                       .span = m.choice<Span>("span", kSpanNames)};
     read_shape(m, key);
-    const AlphaBeta cost{.alpha = m.quantity_or("alpha", startup), .beta = m.quantity<SecondsPerByte>("beta")};
+    const AlphaBeta cost{.alpha = m.quantity_or("alpha", Seconds(0)), .beta = m.quantity<SecondsPerByte>("beta")};
     m.finish();
     if (!m.has("collective") || !m.has("span")) continue;
     // A rank sends at least half of n (the all-to-all of two), and what it sends is read from its memory.
-    if (m.has("beta") && 0.5 / cost.beta.value() > gpu.hbm_bandwidth.value()) {
+    if (memory && m.has("beta") && 0.5 / cost.beta.value() > memory->value()) {
       m.complain("beta", fmt::format("{} is impossible: faster than the GPU's memory, {}",
-                                     in_quotes(m.find("beta")->scalar), human(gpu.hbm_bandwidth)));
+                                     in_quotes(m.find("beta")->scalar), human(*memory)));
     }
-    if (!costs.emplace(key, cost).second) m.complain("collective", description(key) + " stands in the list twice");
+    if (!out.costs.emplace(key, cost).second) m.complain("collective", description(key) + " stands in the list twice");
+    if (!m.has("alpha")) out.without_alpha.push_back(key);
   }
-  return costs;
+  return out;
 }
 
 /// Exactly one of the two ways to describe the machine.
@@ -120,14 +127,18 @@ ClusterSpec read_cluster(const Node& document) {
   read_origins(cluster);
   const std::string name = cluster.text("name");
   const GpuSpec gpu = read_gpu(cluster.map("gpu"));
-  const auto startup = cluster.quantity<Seconds>("collective_startup", Sign::NonNegative);
+  const bool gpu_is_sound = diagnostics.empty();
+  auto machine = read_machine(cluster);
+  ReadCollectives collectives =
+      read_collectives(cluster, gpu_is_sound ? std::optional(gpu.hbm_bandwidth) : std::nullopt);
   ClusterSpec spec{.name = name,
                    .gpu = gpu,
-                   .machine = read_machine(cluster),
-                   .collectives = read_collectives(cluster, gpu, startup),
-                   .collective_startup = startup,
+                   .machine = std::move(machine),
+                   .collectives = std::move(collectives.costs),
+                   .collective_startup = cluster.quantity<Seconds>("collective_startup", Sign::NonNegative),
                    .message_overhead = cluster.quantity<Seconds>("message_overhead", Sign::NonNegative),
                    .ranks_per_gpu = cluster.integer_or("ranks_per_gpu", 1, 1, kMostRanksPerGpu)};
+  for (const CollectiveKey& key : collectives.without_alpha) spec.collectives.at(key).alpha = spec.collective_startup;
   check_origins(cluster, kReadElsewhere);
   cluster.finish();
   diagnostics.throw_if_any();

@@ -123,7 +123,7 @@ struct ClusterSpec {
 
 /// Reads a cluster whose `gpu:` is embedded (embed_gpu). Measured alpha-betas stand in a list `collectives:`
 /// (CollectiveKey); one without `alpha` starts as what is not measured, where messages were too large to tell. Raises
-/// InputError with everything that is wrong, a beta faster than the GPU's memory for one.
+/// InputError with everything that is wrong, a beta that no machine can have for one.
 [[nodiscard]] ClusterSpec read_cluster(const Node& document);
 
 /// Replaces `gpu: NAME` by the content of NAME.yaml in the first of `gpu_dirs` that has it (a path with a slash starts

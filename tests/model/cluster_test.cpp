@@ -246,7 +246,7 @@ TEST_CASE("a wrong cluster file is refused with the place and what was expected"
     CHECK(read_error(nv_template("", 1) + "collectives: [" + one + ", " + one + "]") ==
           "c.yaml:9:99: collectives[1].collective: all_gather intra_node stands in the list twice");
   }
-  SECTION("measured collectives of a shape that cannot be, or faster than memory") {
+  SECTION("measured collectives of a shape or a rate that cannot be") {
     const auto with = [](const std::string& entry) {
       return read_error(nv_template("", 1) + "collectives: [{collective: all_gather, " + entry + "}]");
     };
@@ -256,8 +256,8 @@ TEST_CASE("a wrong cluster file is refused with the place and what was expected"
           "c.yaml:9:65: collectives[0].ranks: 2 ranks are on 4 nodes");
     CHECK(with("span: intra_node, nodes: 1, alpha: 1 us, beta: 1 ns/B") ==
           "c.yaml:9:65: collectives[0].nodes: stands without ranks");
-    CHECK(with("span: intra_node, alpha: 1 us, beta: 0.0001 ps/B") ==
-          "c.yaml:9:77: collectives[0].beta: \"0.0001 ps/B\" is impossible: faster than the GPU's memory, 2.000 TB/s");
+    CHECK(with("span: intra_node, alpha: 1 us, beta: 0.001 ps/B") ==
+          "c.yaml:9:77: collectives[0].beta: \"0.001 ps/B\" is impossible: a rank would send more than 100.0 TB/s");
     CHECK(with("span: intra_node, alpha: -1 us, beta: 1 ns/B")
               .starts_with("c.yaml:9:65: collectives[0].alpha: \"-1 us\" is out of range"));
   }

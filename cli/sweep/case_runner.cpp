@@ -213,7 +213,7 @@ class OneCase {
   void candidate() {
     const std::optional<Candidate> c = decided();
     if (!c) return;
-    if (const auto reason = obstacle(model_, workload_, *c)) return cannot(*reason);
+    if (const auto reason = obstacle(model_, workload_, *c, cluster_.ranks_per_node())) return cannot(*reason);
     StageMachines machines(cluster_);
     const Program program = lowered(model_, workload_, machines, *c);
     const MemoryUse memory =
@@ -257,7 +257,7 @@ class OneCase {
                                     .sinks = false};
     Workload workload = workload_;
     workload.global_batch = c.degrees.dp;
-    return obstacle(model, workload, c);
+    return obstacle(model, workload, c, cluster_.ranks_per_node());
   }
 
   void take_time(Measures& m, const Program& program, const Timeline& timeline) const {

@@ -228,6 +228,16 @@ void PlainMachine::kernel(const Operation& operation, Kernel kernel, RankId rank
       }
       return;
     }
+    case Kernel::Add: {
+      const std::vector<RowKey> other = keys(operation.reads[1], rank);
+      std::vector<Row> sums;
+      for (std::size_t i = 0; i < from.size(); ++i) {
+        sums.push_back(read(in, from[i], rank));
+        add_scaled(sums.back(), read(operation.reads[1], other[i], rank), 1);
+      }
+      for (std::size_t i = 0; i < to.size(); ++i) held[to[i]] = std::move(sums[i]);
+      return;
+    }
     case Kernel::Copy:
       for (std::size_t i = 0; i < from.size(); ++i) held[to[i]] = read(in, from[i], rank);
       return;

@@ -77,8 +77,9 @@ double candidate_makespan(const Cli& cli, const Json& best) {
       "base: {cluster: parm_testbed_b, model: gpt2_moe, workload: parm_grid";
   std::int64_t world = 1;
   for (const char* key : {"pp", "dp", "cp", "tp"}) world *= best.at(key).get<std::int64_t>();
-  for (const char* key : {"schedule", "order", "tp", "cp", "ep", "esp", "dp", "edp", "pp", "virtual_stages",
-                          "sequence_parallel", "micro_batch"}) {
+  for (const char* key :
+       {"schedule", "all_to_all", "pipeline_degree", "codec", "rank_order", "recompute", "order", "tp", "cp", "ep",
+        "esp", "dp", "edp", "pp", "virtual_stages", "sequence_parallel", "micro_batch"}) {
     yaml += std::string(", ") + key + ": " + best.at(key).dump();
   }
   const std::string file = cli.write("c.yaml", yaml + ", world: " + std::to_string(world) + "}\n");
@@ -100,7 +101,7 @@ TEST_CASE("A sweep that is killed twenty times and resumed ends as if nothing ha
   std::size_t killed = 0, grew = 0, before = 0;
   for (int i = 0; i < 20; ++i) {
     const pid_t child = cli.started(sweep(file, "killed.sqlite", {"--resume", "--jobs", "2"}));
-    std::this_thread::sleep_for(std::chrono::milliseconds(random() % 300));
+    std::this_thread::sleep_for(std::chrono::milliseconds(random() % 120));
     ::kill(child, SIGKILL);
     if (cli.ended(child).code == -SIGKILL) ++killed;
     if (!exists(cli, "killed.sqlite")) continue;

@@ -241,14 +241,15 @@ void PlainMachine::kernel(const Operation& operation, Kernel kernel, RankId rank
     case Kernel::Copy:
       for (std::size_t i = 0; i < from.size(); ++i) held[to[i]] = read(in, from[i], rank);
       return;
-    case Kernel::SumShards: {
+    case Kernel::SumShards: {  // copies of one slice, or a slice for each shard
       std::map<RowKey, Row> sums;
-      std::set<RowKey> seen;
-      for (RowKey k : from) {
-        if (!seen.insert(k).second) continue;  // a path may meet a source twice
-        const Row& row = read(in, k, rank);
-        k.copy = 0;
-        add_scaled(sums[k], row, 1);
+      for (const Slice& part : operation.reads) {
+        const std::vector<RowKey> theirs = keys(part, rank);
+        for (RowKey k : std::set<RowKey>(theirs.begin(), theirs.end())) {  // a path may meet a source twice
+          const Row& row = read(part, k, rank);
+          k.copy = 0;
+          add_scaled(sums[k], row, 1);
+        }
       }
       for (const RowKey& k : to) held[k] = sums.at(k);
       return;

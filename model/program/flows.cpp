@@ -9,15 +9,6 @@ namespace moeplan {
 
 namespace {
 
-/// How many sources' rows a path reaches.
-std::int64_t sources_of(const Program& program, std::span<const RowStep> path) {
-  std::int64_t sources = 1;
-  for (const RowStep& step : path) {
-    if (step.kind == RowStep::Kind::Union) sources *= program.group(step.group).size / step.count;
-  }
-  return sources;
-}
-
 /// The path without the copies that several senders make of the receiver's rows.
 std::span<const RowStep> one_copy(std::span<const RowStep> path) {
   return !path.empty() && path.front().kind == RowStep::Kind::Copies ? path.subspan(1) : path;
@@ -35,7 +26,7 @@ std::int64_t rows_between(const Program& program, const Operation& operation, co
   const Rows& out = operation.writes.front().rows;
   const auto gets = one_copy(out.path);
   if (!leads(program, in.path, from) || !leads(program, gets, to)) return 0;
-  const bool gathers = sources_of(program, in.path) <= sources_of(program, gets);
+  const bool gathers = sources_reached(program, in.path) <= sources_reached(program, gets);
   const Rows::Experts all = Rows::Experts::All;
   const ExpertSet experts = in.experts == all ? experts_of(program, out, to)
                             : out.experts == all

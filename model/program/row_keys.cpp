@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <span>
+#include <unordered_map>
 
 #include "model/program/row_sets.hpp"
 
@@ -9,12 +10,28 @@ namespace moeplan {
 
 namespace {
 
-using Keys = std::vector<RowKey>;
+/// A key, and whether a Chunk step has left it out.
+struct Counted {
+  RowKey key;
+  bool is_left_out = false;
+};
+using Keys = std::vector<Counted>;
 
-/// Part `index` of `count`, `width` of them.
-Keys cut(const Keys& keys, std::int64_t index, std::int64_t width, std::int64_t count) {
-  const auto size = std::ssize(keys);
-  return {keys.begin() + size * index / count, keys.begin() + size * (index + width) / count};
+/// Where part `index` of `count` begins of those that are left.
+Keys::iterator begin_of(Keys& keys, std::int64_t index, std::int64_t count) {
+  const std::int64_t size = std::count_if(keys.begin(), keys.end(), [](const Counted& c) { return !c.is_left_out; });
+  std::int64_t before = size * index / count;
+  return std::find_if(keys.begin(), keys.end(), [&](const Counted& c) { return !c.is_left_out && before-- == 0; });
+}
+
+/// Part `index` of `count`, `width` of them; the others stay, left out, or go.
+Keys cut(Keys keys, std::int64_t index, std::int64_t width, std::int64_t count, bool others_stay) {
+  const auto begin = begin_of(keys, index, count), end = begin_of(keys, index + width, count);
+  if (!others_stay) return {begin, end};
+  for (auto it = keys.begin(); it != keys.end(); ++it) {
+    if (it < begin || it >= end) it->is_left_out = true;
+  }
+  return keys;
 }
 
 /// Along a path, `leaf(source)` at each source.
@@ -25,16 +42,17 @@ Keys along(const Program& program, std::span<const RowStep> path, RankId rank, c
   const auto rest = path.subspan(1);
   const GroupFamily& family = program.group(step.group);
   switch (step.kind) {
-    case RowStep::Kind::Chunk: return cut(along(program, rest, rank, leaf), step.index, step.width, step.count);
-    case RowStep::Kind::Share: return cut(along(program, rest, rank, leaf), family.position(rank), 1, family.size);
+    case RowStep::Kind::Chunk: return cut(along(program, rest, rank, leaf), step.index, step.width, step.count, true);
+    case RowStep::Kind::Share:
+      return cut(along(program, rest, rank, leaf), family.position(rank), 1, family.size, false);
     case RowStep::Kind::Leader: return family.position(rank) == 0 ? along(program, rest, rank, leaf) : Keys{};
     case RowStep::Kind::Copies: {
       const Keys once = along(program, rest, rank, leaf);
       Keys all;
       for (std::int64_t c = 0; c < family.size; ++c) {
-        for (RowKey key : once) {
-          key.copy = c;
-          all.push_back(key);
+        for (Counted row : once) {
+          row.key.copy = c;
+          all.push_back(row);
         }
       }
       return all;
@@ -60,13 +78,11 @@ bool chose_any(const std::vector<std::int64_t>& chosen, const ExpertSet& experts
   });
 }
 
-}  // namespace
-
-std::vector<RowKey> row_keys(const Program& program, const Rows& rows, RankId rank, const TokenChoices& choices) {
+Keys counted_keys(const Program& program, const Rows& rows, RankId rank, const TokenChoices& choices) {
   if (rows.kind == Rows::Kind::Fixed) {
     return along(program, rows.path, rank, [&](RankId) {
       Keys keys;
-      for (std::int64_t i = 0; i < rows.each; ++i) keys.push_back({.ordinal = i});
+      for (std::int64_t i = 0; i < rows.each; ++i) keys.push_back({{.ordinal = i}});
       return keys;
     });
   }
@@ -74,7 +90,7 @@ std::vector<RowKey> row_keys(const Program& program, const Rows& rows, RankId ra
     return along(program, rows.path, rank, [&](RankId r) {
       Keys keys;
       const std::int64_t source = r.value() % std::ssize(choices);
-      for (std::int64_t t = 0; t < rows.each; ++t) keys.push_back({.source = source, .ordinal = t});
+      for (std::int64_t t = 0; t < rows.each; ++t) keys.push_back({{.source = source, .ordinal = t}});
       return keys;
     });
   }
@@ -88,7 +104,8 @@ std::vector<RowKey> row_keys(const Program& program, const Rows& rows, RankId ra
       const auto& tokens = choices[static_cast<std::size_t>(source)];
       Keys keys;
       for (std::size_t t = 0; t < tokens.size(); ++t) {
-        if (chose_any(tokens[t], experts)) keys.push_back({.source = source, .ordinal = static_cast<std::int64_t>(t)});
+        if (chose_any(tokens[t], experts))
+          keys.push_back({{.source = source, .ordinal = static_cast<std::int64_t>(t)}});
       }
       return keys;
     });
@@ -96,7 +113,7 @@ std::vector<RowKey> row_keys(const Program& program, const Rows& rows, RankId ra
   for (const ExpertRange& range : experts) {
     for (std::int64_t e = range.first; e < range.last; ++e) {
       if (rows.kind == Rows::Kind::PerExpert) {
-        for (std::int64_t i = 0; i < rows.each; ++i) all.push_back({.expert = e, .ordinal = i});
+        for (std::int64_t i = 0; i < rows.each; ++i) all.push_back({{.expert = e, .ordinal = i}});
         continue;
       }
       const Keys keys = along(program, rows.path, rank, [&](RankId r) {
@@ -104,13 +121,33 @@ std::vector<RowKey> row_keys(const Program& program, const Rows& rows, RankId ra
         const std::int64_t count =
             table.counts.at(RankId(static_cast<std::int32_t>(source)), ExpertId(static_cast<std::int32_t>(e)));
         Keys own;
-        for (std::int64_t o = 0; o < count; ++o) own.push_back({.expert = e, .source = source, .ordinal = o});
+        for (std::int64_t o = 0; o < count; ++o) own.push_back({{.expert = e, .source = source, .ordinal = o}});
         return own;
       });
       all.insert(all.end(), keys.begin(), keys.end());
     }
   }
   return all;
+}
+
+}  // namespace
+
+std::vector<RowKey> row_keys(const Program& program, const Rows& rows, RankId rank, const TokenChoices& choices) {
+  std::vector<RowKey> out;
+  for (const Counted& c : counted_keys(program, rows, rank, choices)) {
+    if (!c.is_left_out) out.push_back(c.key);
+  }
+  return out;
+}
+
+std::vector<RowSlot> row_slots(const Program& program, const Rows& rows, RankId rank, const TokenChoices& choices) {
+  std::unordered_map<RowKey, std::int32_t, RowKeyHash> seen;
+  std::vector<RowSlot> out;
+  for (const Counted& c : counted_keys(program, rows, rank, choices)) {
+    const std::int32_t occurrence = seen[c.key]++;
+    if (!c.is_left_out) out.push_back({c.key, occurrence});
+  }
+  return out;
 }
 
 std::int64_t token_of(const RowKey& key, const TokenChoices& choices) {

@@ -28,6 +28,26 @@ struct RowKey {
 [[nodiscard]] std::vector<RowKey> row_keys(const Program& program, const Rows& rows, RankId rank,
                                            const TokenChoices& choices);
 
+/// A row of a buffer on one rank, where a path may meet a source more than once (tensor-parallel ranks that all send
+/// their group's tokens): which of its occurrences, in order. Counted before a Chunk step takes its part, so that the
+/// chunks of a slice and the whole of it number them alike.
+struct RowSlot {
+  RowKey key;
+  std::int32_t occurrence = 0;
+  auto operator<=>(const RowSlot&) const = default;
+};
+[[nodiscard]] std::vector<RowSlot> row_slots(const Program& program, const Rows& rows, RankId rank,
+                                             const TokenChoices& choices);
+
+struct RowKeyHash {
+  [[nodiscard]] std::size_t operator()(const RowKey& key) const {
+    std::uint64_t h = 0;
+    for (const std::int64_t part : {key.expert, key.source, key.ordinal, key.copy})
+      h = (h ^ static_cast<std::uint64_t>(part)) * 0x9e3779b97f4a7c15ULL + (h >> 29U);
+    return static_cast<std::size_t>(h);
+  }
+};
+
 /// The token of a routed row that is not distinct; -1 for a padding row, which no token has.
 [[nodiscard]] std::int64_t token_of(const RowKey& key, const TokenChoices& choices);
 

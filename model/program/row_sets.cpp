@@ -89,6 +89,14 @@ std::int64_t size_of(const ExpertSet& experts) {
   return size;
 }
 
+std::int64_t sources_reached(const Program& program, std::span<const RowStep> path) {
+  std::int64_t sources = 1;
+  for (const RowStep& step : path) {
+    if (step.kind == RowStep::Kind::Union) sources *= program.group(step.group).size / step.count;
+  }
+  return sources;
+}
+
 std::int64_t chunk_rows(std::int64_t rows, const RowStep& chunk) {
   return rows * (chunk.index + chunk.width) / chunk.count - rows * chunk.index / chunk.count;
 }

@@ -24,6 +24,9 @@ using ExpertSet = std::vector<ExpertRange>;
 [[nodiscard]] std::int64_t rows_over(const Program& program, const Rows& rows, std::span<const RowStep> path,
                                      RankId rank, const ExpertSet& experts);
 
+/// How many sources' rows a path reaches, counted as often as it meets them.
+[[nodiscard]] std::int64_t sources_reached(const Program& program, std::span<const RowStep> path);
+
 /// Of so many rows, those of a Chunk step.
 [[nodiscard]] std::int64_t chunk_rows(std::int64_t rows, const RowStep& chunk);
 

@@ -11,6 +11,7 @@
 #include "planner/codec.hpp"
 #include "planner/layer_search.hpp"
 #include "planner/lower.hpp"
+#include "tests/pairwise_runs.hpp"
 
 using namespace moeplan;
 
@@ -226,7 +227,8 @@ TEST_CASE("Every way to run an MoE layer gives the reference's values") {
   for (const Layer& layer : layers) {
     const Workload w = workload(layer.shape);
     Check check(layer, w);
-    for (const MoeRun& run : layer_runs(12, w, check.candidate({"baseline", "linear", 1, "none"}), layer.per_node)) {
+    const auto all = layer_runs(12, w, check.candidate({"baseline", "linear", 1, "none"}), layer.per_node);
+    for (const MoeRun& run : pairwise_runs(all)) {
       // Its rows are added up at their holders, weighted: the gate's choice would have to travel with them.
       if (find_all_to_all(run.all_to_all)->deduplicates()) continue;
       // Gathered shards of weights are rows that this machine cannot tell apart.

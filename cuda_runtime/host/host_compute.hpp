@@ -1,0 +1,25 @@
+// The computations of work.hpp on a CPU.
+#pragma once
+
+#include <span>
+
+#include "cuda_runtime/host/host_memory.hpp"
+#include "cuda_runtime/work.hpp"
+#include "model/specs/workload.hpp"
+
+namespace moeplan {
+
+using HostBuffers = std::span<HostBuffer>;  // by BufferId
+
+void compute(const GemmWork& work, HostBuffers buffers);  // host_gemm.cpp
+void compute(const CopyRowsWork& work, HostBuffers buffers);
+void compute(const SumRowsWork& work, HostBuffers buffers);
+void compute(const TopKWork& work, HostBuffers buffers);
+void compute(const TopKBackwardWork& work, HostBuffers buffers);
+void compute(const ActivationWork& work, HostBuffers buffers);
+void compute(const ActivationBackwardWork& work, HostBuffers buffers);
+void compute(const AddWork& work, HostBuffers buffers);
+void compute(const DecodeBackwardWork& work, HostBuffers buffers);
+void compute(const CodecWork& work, HostBuffers buffers, const CodecOptions& options);
+
+}  // namespace moeplan

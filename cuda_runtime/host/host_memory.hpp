@@ -1,0 +1,49 @@
+// Buffers of a rank on a CPU: elements in the buffer's format, computed with in fp32.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "cuda_runtime/backend.hpp"
+
+namespace moeplan {
+
+/// Whether buffers of this format can be computed with, or at least copied and coded (fp8: no).
+[[nodiscard]] bool has_host_format(Dtype dtype);
+
+/// Between memory and fp32; `bytes` has size_of(dtype) for each value. Not of int8, whose bytes only codecs know.
+void load(Dtype dtype, const std::byte* bytes, std::span<float> values);
+void store(Dtype dtype, std::span<const float> values, std::byte* bytes);
+/// bytes += values, in fp32, rounded.
+void add_to(Dtype dtype, const std::byte* values, std::size_t count, std::byte* bytes);
+
+class HostBuffer {
+ public:
+  HostBuffer() = default;
+  explicit HostBuffer(const BufferShape& shape)
+      : shape_(shape), data_(static_cast<std::size_t>(shape.rows) * row_bytes()) {}
+
+  [[nodiscard]] const BufferShape& shape() const { return shape_; }
+  [[nodiscard]] std::size_t columns() const { return static_cast<std::size_t>(shape_.columns); }
+  [[nodiscard]] std::size_t element_bytes() const { return static_cast<std::size_t>(size_of(shape_.dtype)); }
+  [[nodiscard]] std::size_t row_bytes() const { return columns() * element_bytes(); }
+  [[nodiscard]] std::byte* at(std::int64_t element) {
+    return data_.data() + static_cast<std::size_t>(element) * element_bytes();
+  }
+  [[nodiscard]] std::byte* row(std::int64_t row) { return data_.data() + static_cast<std::size_t>(row) * row_bytes(); }
+  [[nodiscard]] bool is_fp32() const { return shape_.dtype == Dtype::Fp32 || shape_.dtype == Dtype::Tf32; }
+  /// Of an fp32 buffer.
+  [[nodiscard]] float* floats(std::int64_t first_row) { return reinterpret_cast<float*>(row(first_row)); }
+
+  /// A row; -1 loads noughts.
+  void load_row(std::int64_t r, std::span<float> values);
+  void store_row(std::int64_t r, std::span<const float> values) { store(shape_.dtype, values, row(r)); }
+  void clear() { std::fill(data_.begin(), data_.end(), std::byte{}); }
+
+ private:
+  BufferShape shape_{};
+  std::vector<std::byte> data_;
+};
+
+}  // namespace moeplan

@@ -1,0 +1,119 @@
+#include "cuda_runtime/layer_reference.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "cuda_runtime/reference/made_layer.hpp"
+
+namespace moeplan {
+
+namespace {
+
+std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+void add_scaled(Matrix& to, const Matrix& from, double factor) {
+  for (std::size_t i = 0; i < to.values.size(); ++i) to.values[i] += factor * from.values[i];
+}
+
+void clear(Matrix& m) { std::fill(m.values.begin(), m.values.end(), 0.0); }
+
+/// Every step-th row, from the first one.
+Matrix some_rows(const Matrix& m, std::int64_t step) {
+  Matrix out(0, m.columns);
+  for (std::int64_t r = 0; r < m.rows; r += step) {
+    out.values.insert(out.values.end(), m.row(r).begin(), m.row(r).end());
+    ++out.rows;
+  }
+  return out;
+}
+
+/// The ranks over whose rows an expert's gradient is summed up before the rank has it.
+std::vector<RankId> gradient_ranks(const Program& program, RankId rank, std::span<const BlockId> blocks) {
+  for (const BlockId block : blocks) {
+    for (const Operation& o : program.blocks[block.index()].operations) {
+      const Communication* c = o.communication();
+      if (c == nullptr || c->collective != Collective::ReduceScatter ||
+          o.reads.front().rows.kind != Rows::Kind::PerExpert) {
+        continue;
+      }
+      const GroupFamily& family = program.group(c->group);
+      std::vector<RankId> out;
+      for (std::int64_t p = 0; p < family.size; ++p) out.push_back(family.member(rank, p));
+      return out;
+    }
+  }
+  return {rank};
+}
+
+}  // namespace
+
+bool GradientShares::has(std::int64_t source) const {
+  return gate.contains(source) || std::any_of(experts.begin(), experts.end(),
+                                              [&](const auto& of_expert) { return of_expert.second.contains(source); });
+}
+
+GradientShares gradient_shares(const Program& program, const Interpreter& interpreter, const TokenChoices& kept) {
+  GradientShares out;
+  const auto tokens = static_cast<double>(kept.front().size());
+  for (const Slot& s : interpreter.layout().slots(interpreter.buffer("d.gate.logits")))
+    out.gate[s.key.source] += 1 / tokens;
+  const TokenIndex index(kept, program.routings.front().counts.experts());
+  const BufferId rows = interpreter.buffer("expert.in");
+  for (const RankId rank : gradient_ranks(program, interpreter.rank(), interpreter.blocks())) {
+    const Layout layout(program, rank, interpreter.blocks(), kept);
+    for (const Slot& s : layout.slots(rows)) {
+      if (index.token(s.key.source, s.key.expert, s.key.ordinal) < 0) continue;
+      out.experts[s.key.expert][s.key.source] += 1 / static_cast<double>(index.count(s.key.source, s.key.expert));
+    }
+  }
+  return out;
+}
+
+LayerReference::LayerReference(const MadeLayer& layer, Wire wire, double most_flops)
+    : layer_(layer),
+      wire_(std::move(wire)),
+      weights_(made_weights(layer.shape, layer.dtype, layer.seed)),
+      sum_(weights_) {
+  const MoeShape& shape = layer.shape;
+  const auto tokens = static_cast<double>(layer.kept.size() * layer.kept.front().size());
+  // Forward, and backward, which does the forward products again and two for each: four times 2 m n k.
+  const double flops = 8 * tokens * static_cast<double>(shape.top_k * shape.hidden_size) *
+                       static_cast<double>(shape.up_columns() + shape.ffn_size);
+  // What a capacity drops depends on all tokens.
+  if (!layer.capacity) step_ = std::max<std::int64_t>(1, static_cast<std::int64_t>(std::ceil(flops / most_flops)));
+  clear(sum_.gate);
+  for (auto* matrices : {&sum_.up, &sum_.down}) {
+    for (Matrix& m : *matrices) clear(m);
+  }
+}
+
+void LayerReference::add(std::int64_t source, bool trains, const std::optional<GradientShares>& shares) {
+  const RankId id(static_cast<std::int32_t>(source));
+  const Matrix all = made_tokens(layer_.shape, layer_.asked, id, layer_.dtype, layer_.seed);
+  const Matrix in = some_rows(all, step_);
+  const MoeForward forward = moe_forward(layer_.shape, weights_, in, layer_.capacity, wire_);
+  OfSource& out = sources_[source];
+  out.output = forward.output;
+  if (!trains) return;
+  const Matrix d_out = some_rows(made_gradient(layer_.shape, all.rows, id, layer_.dtype, layer_.seed), step_);
+  MoeGradients back = moe_backward(layer_.shape, weights_, in, forward, d_out, wire_);
+  out.gradient = std::move(back.tokens);
+  if (!shares) return;
+  if (const auto it = shares->gate.find(source); it != shares->gate.end()) {
+    add_scaled(sum_.gate, back.weights.gate, it->second);
+  }
+  for (const auto& [expert, sources] : shares->experts) {
+    const auto it = sources.find(source);
+    if (it == sources.end()) continue;
+    add_scaled(sum_.up[at(expert)], back.weights.up[at(expert)], it->second);
+    add_scaled(sum_.down[at(expert)], back.weights.down[at(expert)], it->second);
+  }
+}
+
+std::span<const double> LayerReference::row(const RowKey& token, bool backward) const {
+  const auto it = sources_.find(token.source);
+  if (it == sources_.end() || token.ordinal % step_ != 0) return {};
+  return (backward ? it->second.gradient : it->second.output).row(token.ordinal / step_);
+}
+
+}  // namespace moeplan

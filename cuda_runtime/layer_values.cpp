@@ -1,0 +1,223 @@
+#include "cuda_runtime/layer_values.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <memory>
+
+#include "cuda_runtime/codecs/row_codec.hpp"
+#include "cuda_runtime/layer_reference.hpp"
+#include "cuda_runtime/reference/made_layer.hpp"
+#include "cuda_runtime/reference/number_formats.hpp"
+#include "model/base/diagnostics.hpp"
+
+namespace moeplan {
+
+namespace {
+
+RankId source_id(std::int64_t source) { return RankId(static_cast<std::int32_t>(source)); }
+std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+/// Differences of rows against a reference; the share of the largest value there.
+class Comparison {
+ public:
+  void add(std::span<const double> got, std::span<const double> expected) {
+    double worst = 0;
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      largest_ = std::max(largest_, std::abs(expected[i]));
+      // Not a number is as wrong as can be.
+      const double d = std::abs(got[i] - expected[i]);
+      worst = std::isfinite(d) ? std::max(worst, d) : std::numeric_limits<double>::infinity();
+    }
+    rows_.push_back(worst);
+  }
+  [[nodiscard]] double worst() const {
+    return rows_.empty() ? 0 : *std::max_element(rows_.begin(), rows_.end()) / scale();
+  }
+  [[nodiscard]] std::int64_t rows() const { return std::ssize(rows_); }
+  [[nodiscard]] std::int64_t off(double tolerance) const {
+    return std::count_if(rows_.begin(), rows_.end(), [&](double d) { return d > tolerance * scale(); });
+  }
+
+ private:
+  [[nodiscard]] double scale() const { return largest_ > 0 ? largest_ : 1; }
+  double largest_ = 0;
+  std::vector<double> rows_;
+};
+
+}  // namespace
+
+MadeLayer with_choices(MadeLayer layer, const RoutingCounts& counts, std::int64_t tokens) {
+  for (std::int64_t s = 0; s < counts.sources(); ++s) {
+    auto choices = planned_choices(layer.asked, source_id(s), layer.shape.top_k, layer.seed);
+    if (std::ssize(choices) != tokens) {
+      throw InputError(Diagnostic{{"routing"},
+                                  "",
+                                  fmt::format("source {} has {} tokens where every source has {}; execution needs as "
+                                              "many tokens of every source",
+                                              s, choices.size(), tokens)});
+    }
+    std::vector<std::int64_t> taken(at(counts.experts()), 0);
+    for (auto& chosen : choices) {
+      std::erase_if(chosen, [&](std::int64_t e) {
+        const std::int64_t room = counts.at(source_id(s), ExpertId(at(e)));
+        if (taken[at(e)]++ < room) return false;
+        layer.capacity = room;
+        return true;
+      });
+    }
+    layer.kept.push_back(std::move(choices));
+  }
+  return layer;
+}
+
+double lossless_tolerance(Dtype dtype) {
+  constexpr double kRoundings16 = 8, kRoundings32 = 512;
+  return unit_roundoff(dtype) * (size_of(dtype) == 2 ? kRoundings16 : kRoundings32);
+}
+
+bool are_right(const ValueErrors& errors, const MadeLayer& layer) {
+  if (!layer.there && !layer.back) return errors.worst() <= lossless_tolerance(layer.dtype);
+  constexpr double kShareOff = 0.25, kRowsOff = 2, kFar = 0.1, kFarOfZfp = 0.3, kFarOfParts = 0.5;
+  const bool zfp = layer.there == WireFormat::Zfp || layer.back == WireFormat::Zfp;
+  const bool codes_parts = layer.back && layer.esp > 1;
+  if (!(errors.worst() <= (codes_parts ? kFarOfParts : zfp ? kFarOfZfp : kFar))) return false;
+  return codes_parts || size_of(layer.dtype) == 2 || errors.rows_off * static_cast<double>(errors.rows) <= kRowsOff ||
+         errors.rows_off <= kShareOff;
+}
+
+LayerValues::LayerValues(const Program& program, MadeLayer layer, Interpreter& interpreter)
+    : program_(program),
+      layer_(std::move(layer)),
+      interpreter_(interpreter),
+      shard_(interpreter.rank().value() % layer_.esp) {}
+
+bool LayerValues::has(const std::string& buffer) const {
+  return std::any_of(program_.buffers.begin(), program_.buffers.end(),
+                     [&](const Buffer& b) { return b.name == buffer; });
+}
+
+/// Columns of the rank's shard, of both halves of a gated expert.
+std::vector<double> LayerValues::shard_of_up(std::span<const double> row) const {
+  const std::size_t parts = layer_.shape.gated ? 2 : 1, half = row.size() / parts, own = half / at(layer_.esp);
+  std::vector<double> out;
+  for (std::size_t p = 0; p < parts; ++p) {
+    const auto first = row.begin() + static_cast<std::ptrdiff_t>(p * half + at(shard_) * own);
+    out.insert(out.end(), first, first + static_cast<std::ptrdiff_t>(own));
+  }
+  return out;
+}
+
+void LayerValues::fill() {
+  for (std::size_t b = 0; b < program_.buffers.size(); ++b) interpreter_.clear(BufferId(b));
+  std::map<std::int64_t, Matrix> tokens;
+  const auto tokens_of = [&](std::int64_t source) -> const Matrix& {
+    auto it = tokens.find(source);
+    if (it == tokens.end()) {
+      it = tokens.emplace(source, made_tokens(layer_.shape, layer_.asked, source_id(source), layer_.dtype, layer_.seed))
+               .first;
+    }
+    return it->second;
+  };
+  std::map<std::int64_t, Matrix> gradients;
+  for (const std::string name : {"ffn.in", "d.moe.out"}) {
+    if (!has(name)) continue;
+    const BufferId buffer = interpreter_.buffer(name);
+    for (const Slot& slot : interpreter_.layout().slots(buffer)) {
+      const Matrix& in = tokens_of(slot.key.source);
+      if (name == "ffn.in") {
+        interpreter_.write(buffer, slot, in.row(slot.key.ordinal));
+        continue;
+      }
+      auto [it, is_new] = gradients.try_emplace(slot.key.source);
+      if (is_new)
+        it->second = made_gradient(layer_.shape, in.rows, source_id(slot.key.source), layer_.dtype, layer_.seed);
+      interpreter_.write(buffer, slot, it->second.row(slot.key.ordinal));
+    }
+  }
+  fill_weights();
+}
+
+void LayerValues::fill_weights() {
+  const Matrix gate = made_gate(layer_.shape, layer_.dtype, layer_.seed);
+  const BufferId gate_weight = interpreter_.buffer("gate.weight");
+  for (const Slot& s : interpreter_.layout().slots(gate_weight)) {
+    interpreter_.write(gate_weight, s, gate.row(s.key.ordinal));
+  }
+  const BufferId up = interpreter_.buffer("expert.w_up"), down = interpreter_.buffer("expert.w_down");
+  std::int64_t expert = -1;
+  Matrix weight;
+  for (const Slot& s : interpreter_.layout().slots(up)) {
+    if (s.key.expert != expert) weight = made_up(layer_.shape, expert = s.key.expert, layer_.dtype, layer_.seed);
+    interpreter_.write(up, s, shard_of_up(weight.row(s.key.ordinal)));
+  }
+  expert = -1;
+  const std::int64_t rows = layer_.shape.ffn_size / layer_.esp;
+  for (const Slot& s : interpreter_.layout().slots(down)) {
+    if (s.key.expert != expert) weight = made_down(layer_.shape, expert = s.key.expert, layer_.dtype, layer_.seed);
+    interpreter_.write(down, s, weight.row(shard_ * rows + s.key.ordinal));
+  }
+}
+
+Wire LayerValues::wire() const {
+  const auto loss = [&](const std::optional<WireFormat>& format) -> RowLoss {
+    if (!format) return {};
+    return [codec = std::shared_ptr<const RowCodec>(make_row_codec(*format, layer_.codecs)),
+            dtype = layer_.dtype](std::span<double> row) {
+      std::vector<float> floats(row.begin(), row.end());
+      pass_through(*codec, floats.size(), floats);
+      for (std::size_t i = 0; i < row.size(); ++i) row[i] = rounded_to(dtype, static_cast<double>(floats[i]));
+    };
+  };
+  return {loss(layer_.there), loss(layer_.back)};
+}
+
+ValueErrors LayerValues::errors(double most_flops) {
+  const bool trains = has("d.moe.out");
+  LayerReference reference(layer_, wire(), most_flops);
+  std::optional<GradientShares> shares;
+  if (trains && reference.is_whole()) shares = gradient_shares(program_, interpreter_, layer_.kept);
+  for (std::int64_t s = 0; s < std::ssize(layer_.kept); ++s) {
+    const auto& slots = interpreter_.layout().slots(interpreter_.buffer("moe.out"));
+    const bool has_tokens =
+        std::any_of(slots.begin(), slots.end(), [&](const Slot& slot) { return slot.key.source == s; });
+    if (has_tokens || (shares && shares->has(s))) reference.add(s, trains, shares);
+  }
+  ValueErrors out;
+  out.has_weights = shares.has_value();
+  std::int64_t off = 0;
+  const auto rows = [&](const std::string& name, bool backward) {
+    Comparison c;
+    const BufferId buffer = interpreter_.buffer(name);
+    for (const Slot& s : interpreter_.layout().slots(buffer)) {
+      const std::span<const double> expected = reference.row(s.key, backward);
+      if (!expected.empty()) c.add(interpreter_.read(buffer, s), expected);
+    }
+    off += c.off(lossless_tolerance(layer_.dtype));
+    out.rows += c.rows();
+    return c.worst();
+  };
+  out.output = rows("moe.out", false);
+  if (trains) out.gradient = rows("d.ffn.in", true);
+  out.rows_off = out.rows > 0 ? static_cast<double>(off) / static_cast<double>(out.rows) : 0;
+  if (shares) out.weight_gradient = weight_errors(reference.weight_gradients());
+  return out;
+}
+
+double LayerValues::weight_errors(const MoeWeights& expected) {
+  Comparison gate, up, down;
+  const auto compare = [&](const std::string& name, Comparison& c, const auto& row) {
+    const BufferId buffer = interpreter_.buffer(name);
+    for (const Slot& s : interpreter_.layout().slots(buffer)) c.add(interpreter_.read(buffer, s), row(s.key));
+  };
+  const std::int64_t rows = layer_.shape.ffn_size / layer_.esp;
+  compare("d.gate.weight", gate, [&](const RowKey& k) { return expected.gate.row(k.ordinal); });
+  compare("d.expert.w_up", up, [&](const RowKey& k) { return shard_of_up(expected.up[at(k.expert)].row(k.ordinal)); });
+  compare("d.expert.w_down", down,
+          [&](const RowKey& k) { return expected.down[at(k.expert)].row(shard_ * rows + k.ordinal); });
+  return std::max({gate.worst(), up.worst(), down.worst()});
+}
+
+}  // namespace moeplan

@@ -1,0 +1,76 @@
+#include "cuda_runtime/layout.hpp"
+
+#include <algorithm>
+#include <cassert>
+
+namespace moeplan {
+
+SlotTable::SlotTable(std::span<const Slot> slots) {
+  for (const Slot& s : slots) occurrences_[s.key].push_back(s.occurrence);
+}
+
+Slot SlotTable::at(const RowKey& key, std::int32_t occurrence) const {
+  const auto& known = occurrences_.at(key);
+  const bool has = std::find(known.begin(), known.end(), occurrence) != known.end();
+  return {key, has ? occurrence : known.back()};
+}
+
+Slot SlotTable::nth(const RowKey& key, std::size_t n) const {
+  const auto& known = occurrences_.at(key);
+  return {key, known[std::min(n, known.size() - 1)]};
+}
+
+TokenIndex::TokenIndex(const TokenChoices& choices, std::int64_t experts) {
+  for (const auto& tokens : choices) {
+    auto& of_source = tokens_.emplace_back(static_cast<std::size_t>(experts));
+    for (std::size_t t = 0; t < tokens.size(); ++t) {
+      for (const std::int64_t e : tokens[t]) of_source[static_cast<std::size_t>(e)].push_back(static_cast<int>(t));
+    }
+  }
+}
+
+std::int64_t TokenIndex::token(std::int64_t source, std::int64_t expert, std::int64_t ordinal) const {
+  const auto& tokens = tokens_[static_cast<std::size_t>(source)][static_cast<std::size_t>(expert)];
+  return ordinal < std::ssize(tokens) ? tokens[static_cast<std::size_t>(ordinal)] : -1;
+}
+
+RowKey TokenIndex::token_key(const RowKey& row) const {
+  return {.source = row.source, .ordinal = row.expert < 0 ? row.ordinal : token(row.source, row.expert, row.ordinal)};
+}
+
+Layout::Layout(const Program& program, RankId rank, std::span<const BlockId> blocks, const TokenChoices& choices)
+    : order_(program.buffers.size()), place_(program.buffers.size()) {
+  for (const bool products : {true, false}) {
+    for (const BlockId block : blocks) {
+      for (const Operation& operation : program.blocks[block.index()].operations) {
+        if (std::holds_alternative<Gemm>(operation.work) != products) continue;
+        for (const Slice& s : operation.reads) add(program, s, rank, choices);
+        for (const Slice& s : operation.writes) add(program, s, rank, choices);
+      }
+    }
+  }
+}
+
+void Layout::add(const Program& program, const Slice& slice, RankId rank, const TokenChoices& choices) {
+  auto& order = order_[slice.buffer.index()];
+  auto& place = place_[slice.buffer.index()];
+  for (const Slot& slot : row_slots(program, slice.rows, rank, choices)) {
+    if (place.try_emplace(slot, static_cast<std::int32_t>(order.size())).second) order.push_back(slot);
+  }
+}
+
+std::int32_t Layout::place(BufferId buffer, const Slot& slot) const {
+  const auto& place = place_[buffer.index()];
+  const auto it = place.find(slot);
+  assert(it != place.end() && "a row that no slice names");
+  return it->second;
+}
+
+RowList Layout::list(BufferId buffer, std::span<const Slot> slots) const {
+  RowList out{buffer, {}};
+  out.rows.reserve(slots.size());
+  for (const Slot& s : slots) out.rows.push_back(place(buffer, s));
+  return out;
+}
+
+}  // namespace moeplan

@@ -1,0 +1,214 @@
+#include "cuda_runtime/resolve_work.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "model/base/diagnostics.hpp"
+
+namespace moeplan {
+
+namespace {
+
+[[noreturn]] void refuse(const Operation& operation, const std::string& why) {
+  throw InputError(Diagnostic{{"execution"}, operation.name, why});
+}
+
+/// Ranges of equal experts (and sources) in a list, by expert.
+using Ranges = std::vector<std::pair<std::int64_t, Product::Range>>;
+Ranges ranges_of(std::span<const Slot> slots, bool by_source) {
+  Ranges out;
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    const RowKey& key = slots[i].key;
+    const bool goes_on =
+        i > 0 && key.expert == slots[i - 1].key.expert && (!by_source || key.source == slots[i - 1].key.source);
+    if (!goes_on) out.push_back({key.expert, {static_cast<std::int64_t>(i), 0}});
+    ++out.back().second.rows;
+  }
+  return out;
+}
+
+class Resolver {
+ public:
+  Resolver(const ResolveContext& context, const Operation& operation) : x_(context), o_(operation) {}
+
+  Work work() const {
+    if (const auto* g = std::get_if<Gemm>(&o_.work)) return gemm(*g);
+    if (const auto* k = std::get_if<Kernel>(&o_.work)) return kernel(*k);
+    if (const auto* c = std::get_if<Codec>(&o_.work)) return codec(*c);
+    if (const Communication* c = o_.communication()) return resolve_communication(x_, o_, *c);
+    refuse(o_, "only the operations of an MoE layer are executed");
+  }
+
+ private:
+  const Slice& in(std::size_t i = 0) const { return o_.reads[i]; }
+  const Slice& out(std::size_t i = 0) const { return o_.writes[i]; }
+  RowList rows_in(std::size_t i = 0) const { return x_.list(in(i)); }
+  RowList rows_out(std::size_t i = 0) const { return x_.list(out(i)); }
+  std::int32_t place(const Slice& s, const Slot& slot) const { return x_.layout.place(s.buffer, slot); }
+
+  const Slice* choice() const {
+    for (const Slice& s : o_.reads) {
+      if (x_.program.buffer(s.buffer).name == "gate.choice") return &s;
+    }
+    return nullptr;
+  }
+
+  Work gemm(const Gemm& g) const {
+    if (x_.program.buffer(in().buffer).name == "gate.mask") refuse(o_, "dense encoding is not executed");
+    const std::vector<Slot> a = x_.slots(in(0)), b = x_.slots(in(1)), c = x_.slots(out());
+    GemmWork work{
+        g.form, x_.layout.list(in(0).buffer, a), x_.layout.list(in(1).buffer, b), x_.layout.list(out().buffer, c), {}};
+    const auto whole = [](const auto& list) { return Product::Range{0, std::ssize(list)}; };
+    if (!g.grouped) {
+      work.products = {{whole(a), whole(b), whole(c), g.accumulates}};
+      return work;
+    }
+    // A weight's gradient is there, and nought, where nobody chose the expert.
+    const bool is_gradient = g.form == Gemm::Form::TN;
+    const Ranges as = ranges_of(a, g.by_source), bs = ranges_of(b, g.by_source && is_gradient),
+                 cs = ranges_of(c, g.by_source && !is_gradient);
+    const auto of = [](const Ranges& ranges, std::int64_t expert, std::size_t nth) {
+      for (const auto& [e, range] : ranges) {
+        if (e == expert && nth-- == 0) return std::optional(range);
+      }
+      return std::optional<Product::Range>{};
+    };
+    std::unordered_map<std::int64_t, std::size_t> seen;
+    for (const auto& [expert, c_rows] : cs) {
+      const std::size_t nth = seen[expert]++;
+      if (!is_gradient) {
+        work.products.push_back({of(as, expert, nth).value_or(Product::Range{}),
+                                 of(bs, expert, 0).value_or(Product::Range{}), c_rows, g.accumulates});
+        continue;
+      }
+      for (std::size_t part = 0;; ++part) {
+        const auto a_rows = of(as, expert, part), b_rows = of(bs, expert, part);
+        if (!a_rows && part > 0) break;
+        work.products.push_back(
+            {a_rows.value_or(Product::Range{}), b_rows.value_or(Product::Range{}), c_rows, g.accumulates || part > 0});
+        if (!a_rows) break;
+      }
+    }
+    return work;
+  }
+
+  Work kernel(Kernel kernel) const {
+    switch (kernel) {
+      case Kernel::TopK: return TopKWork{rows_in(), rows_out(), x_.facts.top_k};
+      case Kernel::TopKBackward: return TopKBackwardWork{rows_in(0), rows_in(1), rows_out(), x_.facts.top_k};
+      case Kernel::Activation: return ActivationWork{rows_in(), rows_out(), x_.facts.gated};
+      case Kernel::ActivationBackward:
+        return ActivationBackwardWork{rows_in(0), rows_in(1), rows_out(), x_.facts.gated};
+      case Kernel::Add: return AddWork{rows_in(0), rows_in(1), rows_out()};
+      case Kernel::Copy: return CopyRowsWork{rows_in(), rows_out()};
+      case Kernel::Encode: return encode();
+      case Kernel::EncodeBackward:
+      case Kernel::Decode: return sum([&](const RowKey& k) { return x_.tokens.token_key(k); });
+      case Kernel::SumShards:
+        return sum([](RowKey k) {
+          k.copy = 0;
+          return k;
+        });
+      case Kernel::DecodeBackward: return decode_backward();
+      default: refuse(o_, "only the kernels of an MoE layer are executed");
+    }
+  }
+
+  /// Tokens, or distinct rows, to an expert's rows.
+  Work encode() const {
+    const SlotTable from(x_.slots(in()));
+    CopyRowsWork work{{in().buffer, {}}, rows_out()};
+    for (const Slot& s : x_.slots(out())) {
+      const RowKey key = out().rows.distinct ? s.key : x_.tokens.token_key(s.key);
+      work.in.rows.push_back(from.contains(key) ? place(in(), from.at(key, s.occurrence)) : -1);
+    }
+    return work;
+  }
+
+  /// Every row of the inputs but the choice is added to the row that `target` says, with the gate's weight where the
+  /// operation reads its choice.
+  template <class Target>
+  Work sum(Target target) const {
+    struct Part {
+      std::size_t input;
+      RowKey key;
+    };
+    SumRowsWork work{{}, rows_out(), {0}, {}, std::nullopt};
+    const Slice* chosen = choice();
+    std::vector<const Slice*> inputs;
+    std::vector<SlotTable> tables;
+    std::unordered_map<RowKey, std::vector<Part>, RowKeyHash> parts;
+    for (const Slice& s : o_.reads) {
+      if (&s == chosen) continue;
+      const std::vector<Slot> slots = x_.slots(s);
+      std::unordered_set<RowKey, RowKeyHash> known;
+      for (const Slot& slot : slots) {  // in order of the list, so that sums are too
+        if (known.insert(slot.key).second) parts[target(slot.key)].push_back({inputs.size(), slot.key});
+      }
+      tables.emplace_back(slots);
+      inputs.push_back(&s);
+      work.inputs.push_back(s.buffer);
+    }
+    std::optional<SlotTable> choices;
+    if (chosen != nullptr) {
+      work.choice = chosen->buffer;
+      choices.emplace(x_.slots(*chosen));
+    }
+    for (const Slot& s : x_.slots(out())) {
+      if (const auto it = parts.find(s.key); it != parts.end()) {
+        for (const Part& p : it->second) {
+          SumRowsWork::Term term{static_cast<std::int32_t>(p.input),
+                                 place(*inputs[p.input], tables[p.input].at(p.key, s.occurrence)), 0,
+                                 static_cast<std::int32_t>(p.key.expert)};
+          if (chosen != nullptr) term.choice_row = place(*chosen, choices->at(s.key, s.occurrence));
+          work.terms.push_back(term);
+        }
+      }
+      work.begin.push_back(std::ssize(work.terms));
+    }
+    return work;
+  }
+
+  Work decode_backward() const {
+    const Slice &d_out = in(0), &returned = in(1), &d_returned = out(0), &d_choice = out(1);
+    const Slice* chosen = choice();
+    if (chosen == nullptr || d_returned.rows.distinct) {
+      refuse(o_, "rows of several experts that were added up on the way lack the gate's weights there");
+    }
+    DecodeBackwardWork work{d_out.buffer, returned.buffer, chosen->buffer, d_returned.buffer, rows_out(1), {}};
+    const SlotTable gradients(x_.slots(d_out)), rows(x_.slots(returned)), choices(x_.slots(*chosen)),
+        d_choices(x_.slots(d_choice));
+    for (const Slot& s : x_.slots(d_returned)) {
+      const RowKey token = x_.tokens.token_key(s.key);
+      if (!gradients.contains(token)) {  // padding
+        work.entries.push_back({-1, place(d_returned, s), -1, -1, -1, 0});
+        continue;
+      }
+      work.entries.push_back(
+          {place(returned, rows.at(s.key, s.occurrence)), place(d_returned, s),
+           place(d_out, gradients.at(token, s.occurrence)), place(*chosen, choices.at(token, s.occurrence)),
+           place(d_choice, d_choices.at(token, s.occurrence)), static_cast<std::int32_t>(s.key.expert)});
+    }
+    return work;
+  }
+
+  Work codec(const Codec& codec) const {
+    CodecWork work{codec.format, codec.decodes, codec.decodes ? rows_out() : rows_in(), {}};
+    for (const Slice& s : codec.decodes ? o_.reads : o_.writes) work.wire.push_back(x_.list(s));
+    return work;
+  }
+
+  const ResolveContext& x_;
+  const Operation& o_;
+};
+
+}  // namespace
+
+Work resolve_work(const ResolveContext& context, const Operation& operation) {
+  return Resolver(context, operation).work();
+}
+
+}  // namespace moeplan

@@ -34,6 +34,9 @@ std::string_view phrase(OpClass op_class) {
     case OpClass::WeightGather: return "gathering of weights";
     case OpClass::Gradient: return "gradient traffic";
     case OpClass::Optimizer: return "the optimizer";
+    case OpClass::ExpertTransfer: return "sending weights to copies of experts";
+    case OpClass::ExpertGradientTransfer: return "bringing home gradients of copies of experts";
+    case OpClass::PlacementPlan: return "telling loads for the next placement";
   }
   return "";
 }
@@ -41,7 +44,8 @@ std::string_view phrase(OpClass op_class) {
 bool communicates(OpClass op_class) {
   return op_class == OpClass::Dispatch || op_class == OpClass::Combine || op_class == OpClass::TensorParallel ||
          op_class == OpClass::ExpertSharding || op_class == OpClass::ContextParallel || op_class == OpClass::Pipeline ||
-         op_class == OpClass::WeightGather || op_class == OpClass::Gradient;
+         op_class == OpClass::WeightGather || op_class == OpClass::Gradient || op_class == OpClass::ExpertTransfer ||
+         op_class == OpClass::ExpertGradientTransfer || op_class == OpClass::PlacementPlan;
 }
 
 const Operation& operation_of(const Program& program, const PathRow& row) {

@@ -41,6 +41,7 @@ Json decision_json(const Candidate& c) {
           {"pipeline_degree", c.pipeline_degree},
           {"codec", c.codec},
           {"placement", c.placement},
+          {"redundant_experts", c.redundant_experts},
           {"order", c.order},
           {"tp", d.tp},
           {"cp", d.cp},

@@ -3,14 +3,18 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "model/specs/degrees.hpp"
 #include "model/specs/workload.hpp"
+#include "planner/placement/placement.hpp"
 
 namespace moeplan {
 
 inline constexpr const char* kListedOrder = "listed";
 inline constexpr const char* kSearchedOrder = "searched";
+
+inline constexpr std::int64_t kMostRedundantExperts = 1024;  // a rank; far more than fit
 
 inline constexpr std::int64_t kMostChunks = 64;  // of a microbatch inside an MoE layer; [Tutel] goes to 8
 /// Orders of the parallel axes over consecutive ranks, the fastest first, as Megatron-LM's RankGenerator writes them:
@@ -24,7 +28,10 @@ struct Candidate {
   std::string all_to_all = "linear";  // every pair at once
   std::int64_t pipeline_degree = 1;   // parts that a microbatch's tokens are cut into inside an MoE layer
   std::string codec = "none";
-  std::string placement = "contiguous";  // the p-th expert-parallel rank holds the p-th share of the experts
+  std::string placement = kContiguous;   // of the experts: a strategy of planner/placement/strategy.hpp
+  std::int64_t redundant_experts = 0;    // slots a rank beyond its share of the experts, that the strategy may fill
+  std::vector<Placement> expert_places;  // by kind of routing (routing_kinds()), ranks being positions in the
+                                         // expert-parallel group; empty: contiguous
   std::string rank_order = kMegatronRankOrder;
   std::string order = kListedOrder;       // of a block's operations; the other one is kSearchedOrder (lowered.hpp)
   std::int64_t micro_batch = 1;           // sequences

@@ -2,14 +2,18 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cassert>
 #include <cmath>
 #include <map>
 
 #include "model/base/whole_numbers.hpp"
 #include "model/costs/memory.hpp"
+#include "planner/copy_parts.hpp"
 #include "planner/dense_parts.hpp"
 #include "planner/moe_parts.hpp"
+#include "planner/placement/slots.hpp"
+#include "planner/placement/strategy.hpp"
 #include "planner/replica_parts.hpp"
 #include "planner/schedule.hpp"
 #include "planner/stage_layout.hpp"
@@ -23,6 +27,10 @@ struct Duties {
   bool waits_for_weights = false;
   std::optional<std::size_t> gathers{};  // the unit whose weights it gathers meanwhile
   bool reduces = false;                  // it sends its gradients to their sums
+  // Of placed experts with copies (copy_parts.hpp):
+  bool waits_for_copies = false;
+  std::optional<std::size_t> sends_copies{};  // the unit whose copies it sends weights meanwhile
+  bool collects_copies = false;               // their gradients go home
   auto operator<=>(const Duties&) const = default;
 };
 
@@ -44,18 +52,29 @@ class Lowering {
     program_.ranks_per_node = ranks_per_node;
     groups_ = add_groups(program_, d_, candidate.rank_order);
     tokens_ = candidate.micro_batch * workload.sequence_length / d_.cp;
+    const PlacementStrategy* strategy = find_placement_strategy(candidate.placement);
+    replans_ = train() && strategy != nullptr && strategy->replans();
   }
 
   Program iteration() {
+    kinds_ = routing_kinds(model_, workload_.recorded.has_value());
     const std::int64_t microbatches = workload_.global_batch / (d_.dp * candidate_.micro_batch);
     const std::vector<StagePart> parts =
         stage_parts(model_, workload_.sequence_length, d_.pp * candidate_.virtual_stages);
+    std::vector<std::size_t> moe_layers_before{0};
+    for (const StagePart& p : parts) {
+      const auto in_part = std::count_if(p.layers.begin(), p.layers.end(),
+                                         [](const LayerSpec& l) { return std::holds_alternative<Moe>(l.ffn); });
+      moe_layers_before.push_back(moe_layers_before.back() + static_cast<std::size_t>(in_part));
+    }
     program_.stages.assign(static_cast<std::size_t>(d_.pp), {});
     for (std::int64_t s = 0; s < d_.pp; ++s) {
       Sequence& stage = program_.stages[static_cast<std::size_t>(s)];
       std::vector<Part> own;
       for (std::int64_t v = 0; v < candidate_.virtual_stages; ++v) {
-        own.push_back(part(parts[static_cast<std::size_t>(v * d_.pp + s)], v * d_.pp + s, std::ssize(parts)));
+        const std::int64_t p = v * d_.pp + s;
+        own.push_back(part(parts[static_cast<std::size_t>(p)], moe_layers_before[static_cast<std::size_t>(p)], p,
+                           std::ssize(parts)));
       }
       if (d_.pp == 1 && candidate_.virtual_stages == 1) {
         one_stage(own.front(), microbatches, stage);
@@ -74,13 +93,22 @@ class Lowering {
 
   Program moe_layer_alone(const Moe& moe, std::int64_t tokens) {
     tokens_ = tokens;
-    const MoeLayer layer = moe_layer(moe);
+    MoeLayer layer = moe_layer(moe, 0);
+    const bool sends = train() && has_copies(0);
     BlockBuilder forward(program_, "moe layer");
+    if (sends) {
+      send_copies(layer, forward);
+      layer.copies_ready = {CopyParts(layer, forward).wait(/*at_start=*/false)};
+    }
+    layer.tells_loads = replans_;
     schedule_.lower_forward(layer, forward);
     program_.stages.front().push_back({.block = forward.finish()});
     if (train()) {
       BlockBuilder backward(program_, "moe layer backward");
+      layer.copies_ready.clear();
+      layer.tells_loads = false;
       schedule_.lower_backward(layer, backward);
+      if (sends) CopyParts(layer, backward).collect_gradients();
       program_.stages.front().push_back({.block = backward.finish(program_.stages.front().back().block)});
     }
     return std::move(program_);
@@ -91,6 +119,7 @@ class Lowering {
   struct Unit {
     std::string name;
     std::optional<LayerSpec> layer;
+    std::size_t routing;  // of an MoE layer: its kind of routing
     bool is_head;
     UnitParameters parameters;
     std::map<std::pair<bool, Duties>, BlockId> blocks;  // forward or backward
@@ -114,20 +143,23 @@ class Lowering {
 
   // --- Units and their blocks ---
 
-  std::size_t unit(const std::optional<LayerSpec>& layer, bool is_head) {
+  std::size_t unit(const std::optional<LayerSpec>& layer, std::size_t routing, bool is_head) {
     for (std::size_t i = 0; i < units_.size(); ++i) {
-      if (units_[i].layer == layer && units_[i].is_head == is_head) return i;
+      if (units_[i].layer == layer && units_[i].routing == routing && units_[i].is_head == is_head) return i;
     }
     Unit u;
     u.layer = layer;
+    u.routing = routing;
     u.is_head = is_head;
-    const bool moe = layer && std::holds_alternative<Moe>(layer->ffn);
+    const Moe* moe = layer ? std::get_if<Moe>(&layer->ffn) : nullptr;
     u.name = layer     ? fmt::format("{} {}", moe ? "moe layer" : "dense layer", layers_++)
              : is_head ? "output head"
                        : "embedding";
     u.parameters = layer     ? layer_parameters(model_, *layer, d_)
                    : is_head ? head_parameters(model_, d_)
                              : embedding_parameters(model_, d_);
+    if (moe && !candidate_.expert_places.empty())
+      u.parameters = placed_parameters(u.parameters, *moe, candidate_.expert_places[routing], d_.ep);
     units_.push_back(std::move(u));
     return units_.size() - 1;
   }
@@ -137,12 +169,13 @@ class Lowering {
       return it->second;
     std::string name = units_[index].name + (forward ? "" : " backward");
     if (duties.gathers) name += ", gathering weights";
+    if (duties.sends_copies) name += ", sending copies";
     if (duties.reduces) name += ", reducing gradients";
     BlockBuilder b(program_, name);
     const ReplicaParts replicas = replica_parts(b);
     if (duties.waits_for_weights) replicas.wait(OpClass::WeightGather);
     if (duties.gathers) replicas.gather_weights(units_[*duties.gathers].parameters);
-    forward ? write_forward(units_[index], b) : write_backward(units_[index], b);
+    forward ? write_forward(units_[index], duties, b) : write_backward(units_[index], duties, b);
     if (duties.reduces) replicas.reduce_gradients(units_[index].parameters);
     const std::optional<BlockId> known = units_[index].forward;
     const BlockId id = forward ? b.finish(std::nullopt, known) : b.finish(known);
@@ -151,49 +184,69 @@ class Lowering {
     return id;
   }
 
-  void write_forward(const Unit& u, BlockBuilder& b) {
+  void write_forward(const Unit& u, const Duties& duties, BlockBuilder& b) {
     const DenseParts d = dense(b);
-    if (u.layer) return write_layer(*u.layer, b);
+    if (u.layer) return write_layer(u, duties, b);
+    if (duties.sends_copies) send_copies(moe_layer_of(units_[*duties.sends_copies]), b);
     u.is_head ? d.head() : d.embed();
   }
 
-  void write_backward(const Unit& u, BlockBuilder& b) {
+  void write_backward(const Unit& u, const Duties& duties, BlockBuilder& b) {
     const DenseParts d = dense(b);
     if (!u.layer) return u.is_head ? d.head_backward() : d.embed_backward();
-    if (workload_.recompute == Recompute::Full) write_layer(*u.layer, b);
-    write_layer_backward(*u.layer, b);
+    if (workload_.recompute == Recompute::Full) write_layer(u, {}, b);
+    write_layer_backward(u, duties, b);
   }
 
   // --- A stage's parts of the model ---
 
-  Part part(const StagePart& layers, std::int64_t index, std::int64_t parts) {
+  Part part(const StagePart& layers, std::size_t moe_layers_before, std::int64_t index, std::int64_t parts) {
     Part p;
-    if (layers.embedding) p.units.push_back(unit(std::nullopt, false));
-    for (const LayerSpec& layer : layers.layers) p.units.push_back(unit(layer, false));
-    if (layers.head) p.units.push_back(unit(std::nullopt, true));
+    if (layers.embedding) p.units.push_back(unit(std::nullopt, 0, false));
+    for (const LayerSpec& layer : layers.layers) {
+      const bool is_moe = std::holds_alternative<Moe>(layer.ffn);
+      p.units.push_back(unit(layer, is_moe ? kinds_[moe_layers_before++] : 0, false));
+    }
+    if (layers.head) p.units.push_back(unit(std::nullopt, 0, true));
     const bool sharded = has_replicas() && train();
     const bool always = sharded && workload_.zero_stage == 3;
     const bool first = index == 0, last = index == parts - 1;
-    p.forward = pass(p.units, true, always, false, first, last);
-    p.first_forward = pass(p.units, true, sharded && workload_.zero_stage >= 1, false, first, last);
+    p.forward = pass(p.units, true, {.gathers = always}, first, last);
+    p.first_forward =
+        pass(p.units, true, {.gathers = sharded && workload_.zero_stage >= 1, .moves_copies = train()}, first, last);
     if (!train()) return p;
     const std::vector<std::size_t> reversed(p.units.rbegin(), p.units.rend());
-    p.backward = pass(reversed, false, always, sharded && workload_.zero_stage >= 2, first, last);
-    p.last_backward = pass(reversed, false, always, sharded, first, last);
+    p.backward =
+        pass(reversed, false, {.gathers = always, .reduces = sharded && workload_.zero_stage >= 2}, first, last);
+    p.last_backward = pass(reversed, false, {.gathers = always, .reduces = sharded, .moves_copies = true}, first, last);
     return p;
   }
 
+  /// What a pass does beside the model.
+  struct PassDuties {
+    bool gathers = false;
+    bool reduces = false;
+    bool moves_copies = false;  // forward weights to copies of experts, backward their gradients home
+  };
+
   /// One microbatch through the units, with the messages from and to the parts before and after.
-  Sequence pass(const std::vector<std::size_t>& units, bool forward, bool gathers, bool reduces, bool is_first_part,
+  Sequence pass(const std::vector<std::size_t>& units, bool forward, const PassDuties& does, bool is_first_part,
                 bool is_last_part) {
     Sequence out;
-    if (gathers) out.push_back({.block = gather_block(units.front())});
+    if (does.gathers) out.push_back({.block = gather_block(units.front())});
+    const auto copied = [&](std::size_t i) {
+      return does.moves_copies && i < units.size() && has_copies(units_[units[i]]);
+    };
+    if (forward && copied(0)) out.push_back({.block = copies_block(units.front())});
     const bool receives = forward ? !is_first_part : !is_last_part, sends = forward ? !is_last_part : !is_first_part;
     if (receives) out.push_back({.block = message_block(forward, /*sends=*/false)});
     Sequence steps;
     for (std::size_t i = 0; i < units.size(); ++i) {
-      Duties duties{.waits_for_weights = gathers, .gathers = std::nullopt, .reduces = reduces};
-      if (gathers && i + 1 < units.size()) duties.gathers = units[i + 1];
+      Duties duties{.waits_for_weights = does.gathers, .gathers = std::nullopt, .reduces = does.reduces};
+      if (does.gathers && i + 1 < units.size()) duties.gathers = units[i + 1];
+      duties.waits_for_copies = forward && copied(i);
+      if (forward && copied(i + 1)) duties.sends_copies = units[i + 1];
+      duties.collects_copies = !forward && copied(i);
       steps.push_back({.block = block(units[i], forward, duties)});
     }
     append_folded(out, steps);
@@ -263,6 +316,16 @@ class Lowering {
     return it->second;
   }
 
+  BlockId copies_block(std::size_t unit) {
+    const auto [it, is_new] = copies_blocks_.try_emplace(unit);
+    if (is_new) {
+      BlockBuilder b(program_, units_[unit].name + " copies");
+      send_copies(moe_layer_of(units_[unit]), b);
+      it->second = b.finish();
+    }
+    return it->second;
+  }
+
   BlockId message_block(bool forward, bool sends) {
     const auto [it, is_new] = message_blocks_.try_emplace({forward, sends});
     if (is_new) {
@@ -293,8 +356,7 @@ class Lowering {
     UnitParameters sum;
     for (const Part& p : parts) {
       for (const std::size_t u : p.units) {
-        sum.dense += units_[u].parameters.dense;
-        sum.expert += units_[u].parameters.expert;
+        sum += units_[u].parameters;
       }
     }
     for (const auto& [known, id] : update_blocks_) {
@@ -310,7 +372,23 @@ class Lowering {
 
   // --- Layers ---
 
-  MoeLayer moe_layer(const Moe& moe) {
+  bool has_copies(std::size_t routing) const {
+    if (candidate_.expert_places.empty()) return false;
+    const std::vector<ExpertPlace>& places = candidate_.expert_places[routing].experts;
+    return std::any_of(places.begin(), places.end(), [](const ExpertPlace& p) { return p.holders.size() > 1; });
+  }
+  bool has_copies(const Unit& u) const {
+    return u.layer && std::holds_alternative<Moe>(u.layer->ffn) && has_copies(u.routing);
+  }
+  MoeLayer moe_layer_of(const Unit& u) { return moe_layer(std::get<Moe>(u.layer->ffn), u.routing); }
+
+  static void send_copies(const MoeLayer& layer, BlockBuilder& b) {
+    CopyParts copies(layer, b);
+    copies.send_up();
+    copies.send_down();
+  }
+
+  MoeLayer moe_layer(const Moe& moe, std::size_t routing) {
     // With sequence parallelism every rank has tokens of its own, as if there were no tensor parallelism.
     MoeLayer layer{.moe = moe,
                    .hidden_size = model_.hidden_size,
@@ -335,57 +413,86 @@ class Lowering {
     for (std::int64_t i = 0; i < candidate_.pipeline_degree; ++i) {
       layer.chunks.push_back({RowStep::Kind::Chunk, {}, i, candidate_.pipeline_degree});
     }
-    for (; layer.routing.index() < program_.routings.size(); layer.routing = RoutingId(layer.routing.index() + 1)) {
-      if (routed_[layer.routing.index()] == moe) break;
-    }
-    if (layer.routing.index() == program_.routings.size()) {
-      routed_.push_back(moe);
-      RoutingCounts counts = gated_routing(moe, workload_, tokens_ / d_.tp, candidate_, program_.ranks_per_node).counts;
-      program_.routings.push_back({std::move(counts), groups_.ep, moe.top_k});
-    }
+    const auto [known, is_new] = routings_.try_emplace(routing, program_.routings.size());
+    layer.routing = known->second;
+    if (is_new) program_.routings.push_back(routing_table(moe, routing));
     return layer;
   }
 
-  /// `write` beside the first dispatch of the schedule where it lets go of one, else after it; then `join`.
-  template <class Write>
-  void with_shared(MoeLayer& layer, BlockBuilder& block, bool forward, Write write) {
+  RoutingTable routing_table(const Moe& moe, std::size_t routing) const {
+    RoutingCounts counts =
+        gated_routing(moe, workload_, tokens_ / d_.tp, candidate_, program_.ranks_per_node, routing).counts;
+    if (candidate_.expert_places.empty()) return {std::move(counts), groups_.ep, moe.top_k};
+    const GroupFamily& holders = program_.group(groups_.ep);
+    PlacedRouting table =
+        placed(counts, candidate_.expert_places[routing], holders, members_per_node(program_, holders));
+    return {std::move(table.counts), groups_.ep, moe.top_k, std::move(table.slots)};
+  }
+
+  /// `write` beside the first dispatch of the schedule where it lets go of one, else after it; then `join`. `during`:
+  /// appends what begins when the first dispatch has ended.
+  template <class Write, class During>
+  void with_shared(MoeLayer& layer, BlockBuilder& block, bool forward, Write write, During during) {
     std::vector<std::int32_t> shared;
+    bool is_done = false;
     const std::vector<std::int32_t> ready = block.last();
-    if (layer.moe.shared.hidden_size > 0) {
-      layer.beside_dispatch = [&] {
-        if (!shared.empty()) return;
-        const std::vector<std::int32_t> before = block.last();
+    layer.beside_dispatch = [&] {
+      if (is_done) return;
+      is_done = true;
+      const std::vector<std::int32_t> before = block.last();
+      if (layer.moe.shared.hidden_size > 0) {
         block.continue_after(ready);
         write();
         shared = block.last();
         block.continue_after(before);
-      };
-    }
+      }
+      during();
+      block.continue_after(before);
+    };
     forward ? schedule_.lower_forward(layer, block) : schedule_.lower_backward(layer, block);
-    if (layer.beside_dispatch) layer.beside_dispatch();
+    layer.beside_dispatch();
     std::vector<std::int32_t> both = block.last();
     both.insert(both.end(), shared.begin(), shared.end());
     block.continue_after(both);
   }
 
-  void write_layer(const LayerSpec& layer, BlockBuilder& block) {
+  void write_layer(const Unit& u, const Duties& duties, BlockBuilder& block) {
     const DenseParts d = dense(block);
+    const LayerSpec& layer = *u.layer;
+    const Ffn* ffn = std::get_if<Ffn>(&layer.ffn);
+    std::optional<MoeLayer> next;  // whose copies are sent weights
+    if (duties.sends_copies) next = moe_layer_of(units_[*duties.sends_copies]);
+    if (ffn && next) send_copies(*next, block);
+    std::vector<std::int32_t> copies_ready;
+    if (duties.waits_for_copies) copies_ready.push_back(wait_for_copies(u, block));
     d.attention(layer.attention_window);
     d.norm("x.mid", "ffn.in");
-    if (const Ffn* ffn = std::get_if<Ffn>(&layer.ffn)) {
+    if (ffn) {
       d.ffn(*ffn, "ffn", OpClass::DenseFfn, "ffn.out");
       d.add("x.mid", "ffn.out", "x");
       return;
     }
-    MoeLayer moe = moe_layer(std::get<Moe>(layer.ffn));
-    with_shared(moe, block, /*forward=*/true,
-                [&] { d.ffn(moe.moe.shared, "shared", OpClass::SharedExpert, "shared.out"); });
+    MoeLayer moe = moe_layer_of(u);
+    moe.copies_ready = std::move(copies_ready);
+    moe.tells_loads = replans_ && duties.waits_for_copies;
+    with_shared(
+        moe, block, /*forward=*/true, [&] { d.ffn(moe.moe.shared, "shared", OpClass::SharedExpert, "shared.out"); },
+        [&] {
+          if (next) CopyParts(*next, block).send_up();
+        });
+    if (next) CopyParts(*next, block).send_down();
     if (moe.moe.shared.hidden_size > 0) d.add("moe.out", "shared.out", "moe.out");
     d.add("x.mid", "moe.out", "x");
   }
 
-  void write_layer_backward(const LayerSpec& layer, BlockBuilder& block) {
+  /// Segments of pipelines begin with what they wait for; elsewhere the experts alone wait.
+  std::int32_t wait_for_copies(const Unit& u, BlockBuilder& block) {
+    return CopyParts(moe_layer_of(u), block).wait(/*at_start=*/d_.pp > 1);
+  }
+
+  void write_layer_backward(const Unit& u, const Duties& duties, BlockBuilder& block) {
     const DenseParts d = dense(block);
+    const LayerSpec& layer = *u.layer;
     // Selective recomputation ([Korthikanti] sec. 5, Megatron-LM): memory-bound results, the norms' and the
     // activations', are made again. FlashAttention keeps no scores anyway, and its backward FLOPs count their
     // recomputation.
@@ -394,9 +501,11 @@ class Lowering {
     if (const Ffn* ffn = std::get_if<Ffn>(&layer.ffn)) {
       d.ffn_backward(*ffn, "ffn", OpClass::DenseFfn, "d.x", "d.ffn.in");
     } else {
-      MoeLayer moe = moe_layer(std::get<Moe>(layer.ffn));
-      with_shared(moe, block, /*forward=*/false,
-                  [&] { d.ffn_backward(moe.moe.shared, "shared", OpClass::SharedExpert, "d.x", "d.shared.in"); });
+      MoeLayer moe = moe_layer_of(u);
+      with_shared(
+          moe, block, /*forward=*/false,
+          [&] { d.ffn_backward(moe.moe.shared, "shared", OpClass::SharedExpert, "d.x", "d.shared.in"); }, [] {});
+      if (duties.collects_copies) CopyParts(moe, block).collect_gradients();
       if (moe.moe.shared.hidden_size > 0) d.add("d.ffn.in", "d.shared.in", "d.ffn.in");
     }
     d.norm_backward("d.ffn.in", "x.mid", "d.ffn.x");
@@ -412,11 +521,14 @@ class Lowering {
   const Schedule& schedule_;
   Program program_;
   Groups groups_;
-  std::int64_t tokens_ = 0;  // that a tensor-parallel group works on
-  std::vector<Moe> routed_;  // by RoutingId
+  std::int64_t tokens_ = 0;                    // that a tensor-parallel group works on
+  bool replans_ = false;                       // the placement is planned every iteration
+  std::vector<std::size_t> kinds_;             // of routing, by MoE layer
+  std::map<std::size_t, RoutingId> routings_;  // by kind
   std::vector<Unit> units_;
   std::int64_t layers_ = 0;                                  // kinds of them
   std::map<std::size_t, BlockId> gather_blocks_;             // by unit
+  std::map<std::size_t, BlockId> copies_blocks_;             // by unit
   std::map<std::pair<bool, bool>, BlockId> message_blocks_;  // by forward, sends
   std::vector<std::pair<UnitParameters, BlockId>> update_blocks_;
 };
@@ -447,6 +559,47 @@ std::string exchange_obstacle(const Schedule& schedule, const Candidate& candida
 /// Counts that differ by source and expert are kept one by one. assumed: 128 MiB of them is room for 65,536 ranks and
 /// 256 experts.
 constexpr std::int64_t kMostGatedCounts = std::int64_t{1} << 24;
+
+std::string recorded_obstacle(const ModelSpec& model, const RecordedRouting& recorded, const Degrees& d) {
+  const RoutingTrace& trace = recorded.counts;
+  const std::vector<Moe> layers = moe_layers(model);
+  const std::int64_t ranks = d.ranks_per_stage();
+  if (std::ssize(layers) != trace.layers()) return "the recorded routing has another number of layers";
+  for (const Moe& moe : layers) {
+    if (moe.num_experts != trace.experts()) return "the recorded routing has another number of experts";
+  }
+  const bool fits = recorded.sources == TraceMapping::None  ? ranks == trace.sources()
+                    : recorded.sources == TraceMapping::Sum ? trace.sources() % ranks == 0
+                                                            : ranks % trace.sources() == 0;
+  return fits ? "" : "the recorded routing has another number of sources";
+}
+
+/// Ranks differ then, and are looked at one by one. assumed: on more an iteration takes minutes.
+constexpr std::int64_t kMostPlacedRanks = 1024;
+
+std::string placement_obstacle(const Candidate& candidate) {
+  if (candidate.expert_places.empty()) return "";
+  if (find_all_to_all(candidate.all_to_all)->deduplicates()) return "placed experts are not deduplicated by node";
+  if (find_schedule(candidate.schedule)->gathers_weights()) return "gathered weights are of contiguous experts";
+  if (candidate.degrees.ranks_per_stage() > kMostPlacedRanks) return "too many ranks for placed experts";
+  return "";
+}
+
+/// Of what a plan file says.
+std::string places_obstacle(const ModelSpec& model, const Workload& workload, const Candidate& candidate) {
+  if (candidate.expert_places.empty()) return "";
+  const std::vector<Moe> layers = moe_layers(model);
+  const std::vector<std::size_t> kinds = routing_kinds(model, workload.recorded.has_value());
+  std::size_t count = 0;
+  for (std::size_t l = 0; l < layers.size(); ++l) {
+    count = std::max(count, kinds[l] + 1);
+    if (kinds[l] < candidate.expert_places.size() &&
+        std::ssize(candidate.expert_places[kinds[l]].experts) != layers[l].num_experts) {
+      return "the placement has another number of experts";
+    }
+  }
+  return count == candidate.expert_places.size() ? "" : "the placement has another number of layers";
+}
 
 std::string gate_obstacle(const ModelSpec& model, const Workload& workload, const Degrees& d) {
   if (workload.gate.kind != GateKind::Topology) return "";
@@ -509,6 +662,10 @@ std::optional<std::string> obstacle(const ModelSpec& model, const Workload& work
   }
   if (model.num_moe_layers() == 0 && (d.ep > 1 || d.esp > 1)) return "the model has no experts";
   if (const std::string reason = gate_obstacle(model, workload, d); !reason.empty()) return reason;
+  if (workload.recorded && !workload.capacity_factor) {
+    if (const std::string reason = recorded_obstacle(model, *workload.recorded, d); !reason.empty()) return reason;
+  }
+  if (const std::string reason = places_obstacle(model, workload, candidate); !reason.empty()) return reason;
   if (const std::string reason = layer_obstacle(model.hidden_size, workload, candidate, ranks_per_node);
       !reason.empty()) {
     return reason;
@@ -526,6 +683,7 @@ std::string layer_obstacle(std::int64_t hidden_size, const Workload& workload, c
   if (const std::string reason = exchange_obstacle(*schedule, candidate, ranks_per_node); !reason.empty()) {
     return reason;
   }
+  if (const std::string reason = placement_obstacle(candidate); !reason.empty()) return reason;
   const std::optional<CodecPair> codec = parse_codec_pair(candidate.codec);
   assert(codec && "names of codecs are checked at the edge");
   for (const std::optional<WireFormat>& format : {codec->there, codec->back}) {
@@ -551,21 +709,23 @@ Program lower_moe_layer(const Moe& moe, std::int64_t hidden_size, std::int64_t t
 }
 
 RoutingCounts routing_counts(const Moe& moe, const Workload& workload, std::int64_t tokens_per_rank,
-                             const Degrees& degrees) {
+                             const Degrees& degrees, std::size_t kind) {
   if (workload.capacity_factor) {
     const double capacity = std::ceil(static_cast<double>(moe.top_k) * *workload.capacity_factor *
                                       static_cast<double>(tokens_per_rank) / static_cast<double>(moe.num_experts));
     return RoutingCounts::uniform(degrees.ranks_per_stage(), moe.num_experts, static_cast<std::int64_t>(capacity));
   }
+  if (workload.recorded)
+    return recorded_counts(*workload.recorded, kind, degrees.ranks_per_stage(), tokens_per_rank, moe.top_k);
   const std::int64_t held = ceil_div(moe.num_experts, degrees.ep);
   return make_routing(workload.routing, degrees.ranks_per_stage(), moe.num_experts, tokens_per_rank, moe.top_k, held);
 }
 
 GatedRouting gated_routing(const Moe& moe, const Workload& workload, std::int64_t tokens_per_rank,
-                           const Candidate& candidate, std::int64_t ranks_per_node) {
+                           const Candidate& candidate, std::int64_t ranks_per_node, std::size_t kind) {
   const Degrees& d = candidate.degrees;
   const Gate& gate = workload.gate;
-  RoutingCounts asked = routing_counts(moe, workload, tokens_per_rank, d);
+  RoutingCounts asked = routing_counts(moe, workload, tokens_per_rank, d, kind);
   if (gate.kind == GateKind::Topology) {
     assert(gate.net_over_local && "obstacle() has said so");
     return topology_gated(asked, moe.top_k, *gate.net_over_local, std::min(ranks_per_node, d.ranks_per_stage()),
@@ -584,17 +744,18 @@ GateEffect gate_effect(const ModelSpec& model, const Workload& workload, const C
   const std::int64_t tokens = candidate.micro_batch * (workload.sequence_length / d.cp) / d.tp;
   const std::int64_t microbatches = workload.global_batch / (d.dp * candidate.micro_batch);
   GateEffect sum;
-  for (const LayerRun& run : model.layers) {
-    for (const LayerSpec& layer : run.pattern) {
-      const Moe* moe = std::get_if<Moe>(&layer.ffn);
-      if (!moe) continue;
-      const GatedRouting one = gated_routing(*moe, workload, tokens, candidate, ranks_per_node);
-      const auto times = static_cast<double>(run.repeat * microbatches);
-      sum.selections += times * static_cast<double>(one.selections);
-      sum.rerouted += times * static_cast<double>(one.rerouted);
-      sum.dropped += times * static_cast<double>(one.dropped);
-      sum.padding += times * static_cast<double>(one.padding);
-    }
+  const std::vector<Moe> layers = moe_layers(model);
+  const std::vector<std::size_t> kinds = routing_kinds(model, workload.recorded.has_value());
+  std::map<std::size_t, std::int64_t> layers_of_kind;
+  for (const std::size_t kind : kinds) ++layers_of_kind[kind];
+  for (const auto& [kind, count] : layers_of_kind) {
+    const auto first = static_cast<std::size_t>(std::find(kinds.begin(), kinds.end(), kind) - kinds.begin());
+    const GatedRouting one = gated_routing(layers[first], workload, tokens, candidate, ranks_per_node, kind);
+    const auto times = static_cast<double>(count * microbatches);
+    sum.selections += times * static_cast<double>(one.selections);
+    sum.rerouted += times * static_cast<double>(one.rerouted);
+    sum.dropped += times * static_cast<double>(one.dropped);
+    sum.padding += times * static_cast<double>(one.padding);
   }
   if (sum.selections == 0) return {};
   return {sum.selections, sum.rerouted / sum.selections, sum.dropped / sum.selections, sum.padding / sum.selections};

@@ -32,14 +32,15 @@ namespace moeplan {
                                       const Workload& workload, const Candidate& candidate,
                                       std::int64_t ranks_per_node = 1);
 
-/// What every rank's tokens ask of the experts: the scenario's counts, or with a capacity factor exactly
-/// T = ceil(k f tokens / E) rows from each source for each expert (padded, as GShard does).
+/// What every rank's tokens ask of the experts: the scenario's counts, or those recorded of layer `kind`
+/// (routing_kinds()), or with a capacity factor exactly T = ceil(k f tokens / E) rows from each source for each expert
+/// (padded, as GShard does).
 [[nodiscard]] RoutingCounts routing_counts(const Moe& moe, const Workload& workload, std::int64_t tokens_per_rank,
-                                           const Degrees& degrees);
+                                           const Degrees& degrees, std::size_t kind = 0);
 
 /// The same behind the workload's gate (model/specs/gate.hpp), and what that did.
 [[nodiscard]] GatedRouting gated_routing(const Moe& moe, const Workload& workload, std::int64_t tokens_per_rank,
-                                         const Candidate& candidate, std::int64_t ranks_per_node);
+                                         const Candidate& candidate, std::int64_t ranks_per_node, std::size_t kind = 0);
 
 /// What the gate does in an iteration, over all MoE layers, as shares of what the plain top-k gate asks for.
 struct GateEffect {

@@ -71,6 +71,22 @@ void MoeParts::gate(const std::string& input, const Path& path) {
   const Slice logits = tokens("gate.logits", l_.moe.num_experts, l_.dtype, path);
   b_.then(gemm("gate projection", OpClass::Gate, {}, tokens(input, path), gate_weight("gate.weight"), logits));
   b_.then(kernel("top-k", OpClass::Gate, Kernel::TopK, {logits}, {choice(path)}));
+  if (l_.tells_loads) tell_loads(path);
+}
+
+/// [Pro-Prophet] algorithm 2: what Plan needs of the other ranks, beside this layer's exchange.
+void MoeParts::tell_loads(const Path& path) {
+  const std::vector<std::int32_t> before = b_.last();
+  const GroupId group = b_.program().routings[l_.routing.index()].holders;
+  const auto loads = [&](std::int64_t ranks) {
+    return b_.slice(ranks == 1 ? "gate.loads" : "gate.all_loads", 1, Dtype::Fp32,
+                    Rows::fixed(ranks * l_.moe.num_experts));
+  };
+  b_.then(kernel("count tokens", OpClass::PlacementPlan, Kernel::CountTokens, {choice(path)}, {loads(1)}));
+  b_.then(collective("tell loads", OpClass::PlacementPlan, Stream::Replicas,
+                     {.collective = Collective::AllGather, .group = group}, loads(1),
+                     loads(b_.program().group(group).size)));
+  b_.continue_after(before);
 }
 
 void MoeParts::gate_backward(const std::string& input, const std::string& gradient, const Path& path) {

@@ -83,6 +83,7 @@ class MoeParts {
   /// Rows of the experts that the rank computes.
   [[nodiscard]] Slice hidden(const std::string& name, std::int64_t columns, const Path& path);
   [[nodiscard]] Gemm weight_gradient() const;
+  void tell_loads(const Path& path);
   void activation_again(const Path& path);
   void down_input_gradient(const Path& path);
   void down_weight_gradient(const Path& path);

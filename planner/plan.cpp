@@ -31,9 +31,8 @@ Prediction predict(const ModelSpec& model, const Workload& workload, const Clust
   StageMachines machines(cluster);
   p.program = lowered(model, workload, machines, candidate);
   p.estimate = estimate(p.program, machines);
-  p.memory = memory_use(p.program,
-                        stage_parameters(model, workload.sequence_length, candidate.degrees, candidate.virtual_stages),
-                        workload, candidate.degrees, cluster.gpu.runtime_memory);
+  p.memory = memory_use(p.program, stage_parameters(model, workload, candidate), workload, candidate.degrees,
+                        cluster.gpu.runtime_memory);
   p.timeline = simulated(p.program, machines, /*keep_spans=*/true);
   p.makespan = p.timeline.makespan;
   p.slowest = slowest_rank(rank_times(p.program, p.timeline));

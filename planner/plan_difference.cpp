@@ -19,6 +19,7 @@ std::vector<std::pair<std::string, std::string>> decisions(const Plan& plan) {
           {"pipeline_degree", text(c.pipeline_degree)},
           {"codec", c.codec},
           {"placement", c.placement},
+          {"redundant_experts", text(c.redundant_experts)},
           {"order", c.order},
           {"tp", text(d.tp)},
           {"cp", text(d.cp)},

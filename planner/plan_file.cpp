@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "planner/placement/placement_document.hpp"
+#include "planner/placement/strategy.hpp"
 #include "planner/plan.hpp"
 #include "planner/schedule.hpp"
 #include "planner/tutel_document.hpp"
@@ -39,6 +41,11 @@ Node decision_document(const Candidate& c) {
   d.set("pipeline_degree", Node::integer(c.pipeline_degree));
   d.set("codec", Node::text(c.codec));
   d.set("placement", Node::text(c.placement));
+  d.set("redundant_experts", Node::integer(c.redundant_experts));
+  if (!c.expert_places.empty()) {
+    Node& places = d.set("expert_places", Node::list());
+    for (const Placement& placement : c.expert_places) places.items.push_back(placement_document(placement));
+  }
   d.set("order", Node::text(c.order));
   return d;
 }
@@ -107,7 +114,12 @@ Candidate read_decision(MapReader d) {
   c.all_to_all = one_of(d, "all_to_all", all_to_all_names());
   c.pipeline_degree = d.integer("pipeline_degree", 1, kMostChunks);
   c.codec = read_codec_pair(d);
-  c.placement = only(d, "placement", "contiguous");
+  c.placement = one_of(d, "placement", placement_names());
+  c.redundant_experts = d.integer_or("redundant_experts", 0, 0, kMostRedundantExperts);
+  for (const auto& [node, path] : d.list_or_empty("expert_places"))
+    c.expert_places.push_back(read_placement(MapReader(*node, path, d.diagnostics()), c.degrees.ep));
+  if (c.placement == kContiguous && !c.expert_places.empty())
+    d.complain("expert_places", "has no effect on contiguous experts; expected another placement");
   c.order = d.text("order");
   if (d.has("order") && c.order != kListedOrder && c.order != kSearchedOrder) {
     d.complain("order",

@@ -44,6 +44,9 @@ struct MoeLayer {
   bool gathers_weights = false;
   /// Appends what can run beside the layer's first dispatch; the parts call it once that is under way. Perhaps empty.
   std::function<void()> beside_dispatch{};
+  /// What the experts wait for besides their rows and what their schedule asks for: weights of copies.
+  std::vector<std::int32_t> copies_ready{};
+  bool tells_loads = false;  // ranks tell each other what their gates chose: the placement is planned every iteration
 };
 
 /// The groups in which a schedule exchanges rows.
@@ -66,6 +69,8 @@ class Schedule {
                                                                    std::int64_t /*ranks_per_node*/) const {
     return {1, 2, 4, 8};
   }
+  /// It gathers weights of experts itself, and knows of contiguous ones only.
+  [[nodiscard]] virtual bool gathers_weights() const { return false; }
   /// The groups of its all-to-all: of ep ranks that hold the same shard of different experts, or others.
   [[nodiscard]] virtual ExchangeFamily exchange(const Degrees& d) const { return {{"", d.ep, d.esp}, 1}; }
   virtual void lower_forward(const MoeLayer& layer, BlockBuilder& block) const = 0;

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cassert>
 
+#include "model/base/whole_numbers.hpp"
 #include "model/costs/model_flops.hpp"
+#include "planner/placement/slots.hpp"
 
 namespace moeplan {
 
@@ -62,10 +64,16 @@ std::vector<StagePart> stage_parts(const ModelSpec& model, std::int64_t sequence
   return out;
 }
 
-std::vector<StageParameters> stage_parameters(const ModelSpec& model, std::int64_t sequence_length,
-                                              const Degrees& degrees, std::int64_t virtual_stages) {
+namespace {
+
+/// `layer` is asked for the parameters of each layer, which it may know by its number among the MoE layers.
+template <class Layer>
+std::vector<StageParameters> parameters_by_stage(const ModelSpec& model, std::int64_t sequence_length,
+                                                 const Degrees& degrees, std::int64_t virtual_stages,
+                                                 const Layer& layer_of) {
   std::vector<StageParameters> stages(static_cast<std::size_t>(degrees.pp));
   const std::vector<StagePart> parts = stage_parts(model, sequence_length, degrees.pp * virtual_stages);
+  std::size_t moe_layers_before = 0;
   for (std::size_t p = 0; p < parts.size(); ++p) {
     StageParameters& stage = stages[p % stages.size()];
     const auto add = [&](const UnitParameters& unit) {
@@ -73,10 +81,71 @@ std::vector<StageParameters> stage_parameters(const ModelSpec& model, std::int64
       if (unit.dense + unit.expert > stage.largest.dense + stage.largest.expert) stage.largest = unit;
     };
     if (parts[p].embedding) add(embedding_parameters(model, degrees));
-    for (const LayerSpec& layer : parts[p].layers) add(layer_parameters(model, layer, degrees));
+    for (const LayerSpec& layer : parts[p].layers) {
+      add(layer_of(layer, moe_layers_before));
+      if (std::holds_alternative<Moe>(layer.ffn)) ++moe_layers_before;
+    }
     if (parts[p].head) add(head_parameters(model, degrees));
   }
   return stages;
+}
+
+}  // namespace
+
+std::vector<StageParameters> stage_parameters(const ModelSpec& model, std::int64_t sequence_length,
+                                              const Degrees& degrees, std::int64_t virtual_stages) {
+  return parameters_by_stage(model, sequence_length, degrees, virtual_stages, [&](const LayerSpec& layer, std::size_t) {
+    return layer_parameters(model, layer, degrees);
+  });
+}
+
+std::vector<StageParameters> stage_parameters(const ModelSpec& model, const Workload& workload,
+                                              const Candidate& candidate) {
+  const Degrees& d = candidate.degrees;
+  if (candidate.expert_places.empty())
+    return stage_parameters(model, workload.sequence_length, d, candidate.virtual_stages);
+  const std::vector<std::size_t> kinds = routing_kinds(model, workload.recorded.has_value());
+  return parameters_by_stage(
+      model, workload.sequence_length, d, candidate.virtual_stages, [&](const LayerSpec& layer, std::size_t number) {
+        const UnitParameters whole = layer_parameters(model, layer, d);
+        const Moe* moe = std::get_if<Moe>(&layer.ffn);
+        return moe ? placed_parameters(whole, *moe, candidate.expert_places[kinds[number]], d.ep) : whole;
+      });
+}
+
+UnitParameters placed_parameters(UnitParameters layer, const Moe& moe, const Placement& placement, std::int64_t ep) {
+  const double each = layer.expert / static_cast<double>(ceil_div(moe.num_experts, ep));
+  const SlotUse use = slot_use(placement, ep);
+  layer.expert = each * static_cast<double>(use.homes);
+  layer.copied = each * static_cast<double>(use.copies);
+  return layer;
+}
+
+std::vector<Moe> moe_layers(const ModelSpec& model) {
+  std::vector<Moe> out;
+  for (const LayerRun& run : model.layers) {
+    for (std::int64_t i = 0; i < run.repeat; ++i) {
+      for (const LayerSpec& layer : run.pattern) {
+        if (const Moe* moe = std::get_if<Moe>(&layer.ffn)) out.push_back(*moe);
+      }
+    }
+  }
+  return out;
+}
+
+std::vector<std::size_t> routing_kinds(const ModelSpec& model, bool is_recorded) {
+  const std::vector<Moe> layers = moe_layers(model);
+  std::vector<std::size_t> kinds;
+  std::vector<Moe> known;
+  for (const Moe& moe : layers) {
+    const auto it = std::find(known.begin(), known.end(), moe);
+    kinds.push_back(static_cast<std::size_t>(it - known.begin()));
+    if (it == known.end() || is_recorded) {
+      kinds.back() = known.size();
+      known.push_back(moe);
+    }
+  }
+  return kinds;
 }
 
 std::vector<PipelineTask> pipeline_tasks(std::int64_t stages, std::int64_t stage, std::int64_t virtual_stages,

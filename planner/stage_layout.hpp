@@ -7,6 +7,8 @@
 #include "model/costs/memory.hpp"
 #include "model/specs/degrees.hpp"
 #include "model/specs/model_spec.hpp"
+#include "model/specs/workload.hpp"
+#include "planner/candidate.hpp"
 
 namespace moeplan {
 
@@ -26,6 +28,19 @@ struct StagePart {
 /// What each stage holds of the model cut for these degrees.
 [[nodiscard]] std::vector<StageParameters> stage_parameters(const ModelSpec& model, std::int64_t sequence_length,
                                                             const Degrees& degrees, std::int64_t virtual_stages);
+/// The same of a candidate, its placed experts as they are placed.
+[[nodiscard]] std::vector<StageParameters> stage_parameters(const ModelSpec& model, const Workload& workload,
+                                                            const Candidate& candidate);
+
+/// Of a layer of `moe` experts on the rank with most homes and that with most copies (perhaps another one).
+[[nodiscard]] UnitParameters placed_parameters(UnitParameters layer, const Moe& moe, const Placement& placement,
+                                               std::int64_t ep);
+
+/// Every MoE layer's number among the kinds of routing, in order of the layers: equal layers share one, but for those
+/// of a recorded routing.
+[[nodiscard]] std::vector<std::size_t> routing_kinds(const ModelSpec& model, bool is_recorded);
+/// The MoE layers of a model, in order.
+[[nodiscard]] std::vector<Moe> moe_layers(const ModelSpec& model);
 
 /// A forward or backward pass of one microbatch through one of the stage's parts.
 struct PipelineTask {

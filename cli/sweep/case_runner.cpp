@@ -216,9 +216,7 @@ class OneCase {
     if (const auto reason = obstacle(model_, workload_, *c, cluster_.ranks_per_node())) return cannot(*reason);
     StageMachines machines(cluster_);
     const Program program = lowered(model_, workload_, machines, *c);
-    const MemoryUse memory =
-        memory_use(program, stage_parameters(model_, workload_.sequence_length, c->degrees, c->virtual_stages),
-                   workload_, c->degrees);
+    const MemoryUse memory = memory_use(program, stage_parameters(model_, workload_, *c), workload_, c->degrees);
     if (memory.total() > cluster_.memory_per_rank()) return cannot(memory_reason(memory));
     Measures m{.candidate = *c, .estimate = estimate(program, machines), .memory = memory};
     if (wants_time()) {

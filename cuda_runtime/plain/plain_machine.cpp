@@ -268,6 +268,15 @@ void PlainMachine::kernel(const Operation& operation, Kernel kernel, RankId rank
       }
       return;
     }
+    case Kernel::CountTokens: {
+      std::vector<double> selected(to.size(), 0.0);
+      for (const RowKey& k : std::set<RowKey>(from.begin(), from.end())) {
+        const Row& choice = read(in, k, rank);
+        for (std::size_t i = 0; i < choice.size() / 2; ++i) selected.at(static_cast<std::size_t>(choice[i])) += 1;
+      }
+      for (std::size_t i = 0; i < to.size(); ++i) held[to[i]] = {selected[i]};
+      return;
+    }
     default: throw std::logic_error("an MoE layer has no kernel like " + operation.name);
   }
 }
@@ -338,7 +347,7 @@ void PlainMachine::communicate(const Operation& operation, const Communication& 
           !exchanges(c, family, family.position(from), family.position(RankId(to))))
         continue;
       const bool sums = c.collective == Collective::AllReduce || c.collective == Collective::ReduceScatter ||
-                        (c.collective == Collective::AllToAll && out.rows.distinct);
+                        (c.collective == Collective::AllToAll && out.rows.distinct) || c.reduces;
       const std::vector<RowKey> sent_keys = keys(in, from);
       for (RowKey k : std::set<RowKey>(sent_keys.begin(), sent_keys.end())) {
         const Row& row = read(in, k, from);
@@ -355,7 +364,14 @@ void PlainMachine::communicate(const Operation& operation, const Communication& 
     }
   }
   for (std::int32_t r = 0; r < program_.world_size; ++r) {
-    for (auto& [key, row] : arrived[static_cast<std::size_t>(r)]) rows(RankId(r), out.buffer)[key] = std::move(row);
+    for (auto& [key, row] : arrived[static_cast<std::size_t>(r)]) {
+      Row& held = rows(RankId(r), out.buffer)[key];
+      if (c.reduces) {  // onto the home's own
+        add_scaled(held, row, 1);
+      } else {
+        held = std::move(row);
+      }
+    }
   }
 }
 

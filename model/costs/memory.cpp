@@ -93,8 +93,9 @@ RankDigits rank_digits(const Program& program) {
 /// same place wherever rows are split.
 std::vector<RankId> ranks_that_differ(const Program& program) {
   std::vector<RankId> ranks;
-  const bool same = std::all_of(program.routings.begin(), program.routings.end(),
-                                [](const RoutingTable& t) { return t.counts.same_for_all_sources(); });
+  const bool same = std::all_of(program.routings.begin(), program.routings.end(), [](const RoutingTable& t) {
+    return t.counts.same_for_all_sources() && t.slots.empty();
+  });
   const RankDigits digits = rank_digits(program);
   std::set<std::vector<std::int64_t>> kinds;
   for (std::int64_t r = 0; r < program.ranks_per_stage(); ++r) {
@@ -193,11 +194,12 @@ double experts(const ModelSpec& model, const LayerSpec& layer) {
 UnitParameters& UnitParameters::operator+=(const UnitParameters& other) {
   dense += other.dense;
   expert += other.expert;
+  copied += other.copied;
   return *this;
 }
 
 UnitParameters layer_parameters(const ModelSpec& model, const LayerSpec& layer, const Degrees& degrees) {
-  UnitParameters p{static_cast<double>(dense_parameters(model, layer)) / static_cast<double>(degrees.tp), 0};
+  UnitParameters p{.dense = static_cast<double>(dense_parameters(model, layer)) / static_cast<double>(degrees.tp)};
   if (const Moe* moe = std::get_if<Moe>(&layer.ffn)) {
     p.expert = static_cast<double>(ceil_div(moe->num_experts, degrees.ep)) * experts(model, layer) /
                static_cast<double>(degrees.esp);
@@ -214,11 +216,11 @@ UnitParameters embedding_parameters(const ModelSpec& model, const Degrees& degre
       rest -= static_cast<double>(run.repeat) * (static_cast<double>(dense_parameters(model, layer)) + routed);
     }
   }
-  return {rest / static_cast<double>(degrees.tp), 0};
+  return {.dense = rest / static_cast<double>(degrees.tp)};
 }
 
 UnitParameters head_parameters(const ModelSpec& model, const Degrees& degrees) {
-  return {static_cast<double>(head_parameters(model)) / static_cast<double>(degrees.tp), 0};
+  return {.dense = static_cast<double>(head_parameters(model)) / static_cast<double>(degrees.tp)};
 }
 
 std::int64_t optimizer_states(const Workload& workload) {
@@ -235,10 +237,10 @@ MemoryUse state_memory(const StageParameters& stage, const Workload& workload, c
   const auto size = static_cast<double>(size_of(workload.dtype));
   const bool shares_weights = train && workload.zero_stage >= 3;
   MemoryUse use{};
-  use.weights = Bytes(count(stage.all, shares_weights) * size);
+  use.weights = Bytes((count(stage.all, shares_weights) + stage.all.copied) * size);
   if (!train) return use;
   if (shares_weights) use.weights += Bytes((count(stage.largest, false) - count(stage.largest, true)) * size);
-  use.gradients = Bytes(count(stage.all, workload.zero_stage >= 2) * 4);
+  use.gradients = Bytes((count(stage.all, workload.zero_stage >= 2) + stage.all.copied) * 4);
   use.optimizer =
       Bytes(count(stage.all, workload.zero_stage >= 1) * 4 * static_cast<double>(optimizer_states(workload)));
   return use;

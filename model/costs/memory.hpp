@@ -16,6 +16,7 @@ namespace moeplan {
 struct UnitParameters {
   double dense = 0;
   double expert = 0;
+  double copied = 0;  // of copies of experts: weights and gradients, no optimizer states, never shared out
 
   UnitParameters& operator+=(const UnitParameters& other);
   bool operator==(const UnitParameters&) const = default;

@@ -12,7 +12,7 @@ namespace {
 /// Whether all holders get the same from all sources, expert by expert of their shares.
 bool even_holders(const Program& program, const RoutingTable& table) {
   const std::int64_t experts = table.counts.experts(), holders = program.group(table.holders).size;
-  if (!table.counts.same_for_all_sources() || experts % holders != 0) return false;
+  if (!table.counts.same_for_all_sources() || !table.slots.empty() || experts % holders != 0) return false;
   if (table.counts.is_uniform()) return true;
   for (std::int64_t e = experts / holders; e < experts; ++e) {
     const std::int64_t before = e - experts / holders;
@@ -78,9 +78,9 @@ class Query {
  public:
   explicit Query(const Program& program) : program_(program) {}
 
-  /// False where sources' counts differ.
+  /// False where sources' counts differ, or experts are placed.
   bool note(const RoutingTable& table) {
-    if (!table.counts.same_for_all_sources()) return false;
+    if (!table.counts.same_for_all_sources() || !table.slots.empty()) return false;
     const GroupFamily& holders = program_.group(table.holders);
     note_group(holders);
     if (!even_holders(program_, table)) fix(holders);

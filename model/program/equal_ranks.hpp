@@ -14,7 +14,8 @@ namespace moeplan {
 [[nodiscard]] bool even_rows(const Program& program, const Rows& rows);
 
 /// What a machine must look like (symmetric_view) for ranks of the Program to be images of one another; nothing where
-/// their data differs without a rule: counts that differ between sources, messages between pipeline stages. What
+/// their data differs without a rule: counts that differ between sources, placed experts, messages between pipeline
+/// stages. What
 /// differs by a rank's position in a group (experts that do not divide or have other loads, rows that do not divide,
 /// leaders, a broadcast's root, a tree) makes the group `fixed`. Sufficient, not necessary.
 [[nodiscard]] std::optional<SymmetryQuery> symmetry_query(const Program& program);

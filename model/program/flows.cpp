@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <cassert>
+#include <map>
+#include <tuple>
 
 #include "model/base/whole_numbers.hpp"
 #include "model/program/row_sets.hpp"
@@ -35,6 +37,52 @@ std::int64_t rows_between(const Program& program, const Operation& operation, co
   return gathers ? rows_over(program, in, in.path, from, experts) : rows_over(program, out, gets, to, experts);
 }
 
+/// A broadcast of placed experts to their copies, or back.
+bool is_to_copies(const Operation& operation) {
+  return operation.communication()->collective == Collective::Broadcast &&
+         operation.reads.front().rows.kind == Rows::Kind::PerExpert;
+}
+
+/// Who sends an expert's rows on to whom, by position in the group, in the order of a broadcast.
+struct ChainEdge {
+  std::int64_t from;
+  std::int64_t to;
+  std::int64_t experts;  // how many take this way
+};
+
+/// All chains of the group of `member`, by (from, to).
+std::vector<ChainEdge> chain_edges(const Program& program, const Operation& operation, RankId member) {
+  const GroupFamily& family = program.group(operation.communication()->group);
+  const RoutingTable& table = program.routings[operation.reads.front().rows.routing.index()];
+  const std::int64_t per_node = members_per_node(program, family);
+  struct Chain {
+    std::int64_t home = 0;
+    std::vector<std::int64_t> copies;
+  };
+  std::map<ExpertId, Chain> chains;
+  for (std::int64_t p = 0; p < family.size; ++p) {
+    const ExpertRange held = local_experts(program, operation.reads.front().rows.routing, family.member(member, p));
+    for (std::int64_t s = held.first; s < held.last && !table.slots.empty(); ++s) {
+      const std::optional<ExpertSlot>& slot = table.slots[static_cast<std::size_t>(s)];
+      if (!slot) continue;
+      slot->is_home ? (void)(chains[slot->expert].home = p) : chains[slot->expert].copies.push_back(p);
+    }
+  }
+  std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t> edges;
+  for (auto& [expert, chain] : chains) {
+    std::stable_partition(chain.copies.begin(), chain.copies.end(),
+                          [&, home = chain.home](std::int64_t p) { return p / per_node == home / per_node; });
+    std::int64_t last = chain.home;
+    for (const std::int64_t p : chain.copies) {
+      ++edges[{last, p}];
+      last = p;
+    }
+  }
+  std::vector<ChainEdge> out;
+  for (const auto& [ends, experts] : edges) out.push_back({ends.first, ends.second, experts});
+  return out;
+}
+
 bool is_pairwise(const Communication& c) {
   return c.collective == Collective::AllToAll || c.collective == Collective::SendReceive;
 }
@@ -53,6 +101,13 @@ class FlowBytes {
     const Buffer& buffer = program.buffer(input.buffer);
     row_bytes_ = buffer.columns * size_of(buffer.dtype);
     if (family_.size == 1 || is_pairwise(c_)) return;
+    if (is_to_copies(operation)) {
+      chain_edges_ = chain_edges(program, operation, member);
+      if (c_.reduces) {
+        for (ChainEdge& e : chain_edges_) std::swap(e.from, e.to);
+      }
+      return;
+    }
     if (c_.collective == Collective::Broadcast) {
       total_ = row_count(program, input.rows, base_) * row_bytes_;
       return;
@@ -65,6 +120,7 @@ class FlowBytes {
   }
 
   void add_sent_by(std::int64_t from, std::vector<Flow>& flows) const {
+    if (is_to_copies(operation_)) return add_chains(flows, [&](const ChainEdge& e) { return e.from == from; });
     if (is_tree()) {
       for (const TreeEdge& e : edges_of_tree(from)) {
         if (e.sends > 0) flows.push_back({rank(from), rank(e.peer), e.sends});
@@ -82,6 +138,7 @@ class FlowBytes {
   }
 
   void add_received_by(std::int64_t to, std::vector<Flow>& flows) const {
+    if (is_to_copies(operation_)) return add_chains(flows, [&](const ChainEdge& e) { return e.to == to; });
     if (is_tree()) {
       for (const TreeEdge& e : edges_of_tree(to)) {
         if (e.receives > 0) flows.push_back({rank(e.peer), rank(to), e.receives});
@@ -101,6 +158,17 @@ class FlowBytes {
   }
 
  private:
+  template <class Choose>
+  void add_chains(std::vector<Flow>& flows, const Choose& choose) const {
+    const std::size_t first = flows.size();
+    for (const ChainEdge& e : chain_edges_) {
+      const std::int64_t bytes = e.experts * operation_.reads.front().rows.each * row_bytes_;
+      if (choose(e) && bytes > 0) flows.push_back({rank(e.from), rank(e.to), bytes});
+    }
+    std::sort(flows.begin() + static_cast<std::ptrdiff_t>(first), flows.end(),
+              [](const Flow& a, const Flow& b) { return std::tie(a.from, a.to) < std::tie(b.from, b.to); });
+  }
+
   [[nodiscard]] RankId rank(std::int64_t position) const { return family_.member(base_, position); }
 
   [[nodiscard]] bool is_tree() const { return !is_pairwise(c_) && c_.pattern == Pattern::Tree; }
@@ -179,6 +247,7 @@ class FlowBytes {
   std::int64_t per_node_;
   std::int64_t total_ = 0;           // of a ring, a chain or a tree
   std::vector<std::int64_t> block_;  // of a ring: what each position owns
+  std::vector<ChainEdge> chain_edges_;
 };
 
 }  // namespace
@@ -223,6 +292,14 @@ std::int64_t message_size(const Program& program, const Operation& operation, Ra
       if (!exchanges(c, family, family.position(rank), p)) continue;
       total +=
           rows_between(program, operation, c, rank, family.member(rank, p)) * buffer.columns * size_of(buffer.dtype);
+    }
+    return total;
+  }
+  if (is_to_copies(operation)) {
+    for (std::int64_t p = 0; p < family.size; ++p) {
+      const RankId member = family.member(rank, p);
+      total = std::max({total, byte_count(program, operation.reads.front(), member),
+                        byte_count(program, operation.writes.front(), member)});
     }
     return total;
   }

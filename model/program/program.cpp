@@ -18,6 +18,11 @@ void count_blocks(const Sequence& sequence, std::int64_t times, std::vector<std:
 
 }  // namespace
 
+std::int64_t RoutingTable::num_experts() const {
+  if (slots.empty()) return counts.experts();
+  return std::count_if(slots.begin(), slots.end(), [](const auto& s) { return s && s->is_home; });
+}
+
 Rows Rows::fixed(std::int64_t rows) {
   Rows r;
   r.each = rows;

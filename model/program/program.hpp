@@ -51,14 +51,30 @@ struct GroupFamily {
 
 using RoutingId = Id<struct RoutingTag>;
 
+/// Room for an expert on a rank.
+struct ExpertSlot {
+  ExpertId expert;
+  bool is_home = true;  // of its slots the one that keeps the optimizer's states; the others hold copies
+  bool operator==(const ExpertSlot&) const = default;
+};
+
 /// Tokens to experts in the MoE layers of one kind. Each rank is the source of its own shard of tokens: where
 /// tensor-parallel ranks hold the same tokens, the shards of the group together are those tokens.
+///
+/// Where experts are placed, ranks hold slots, as many each, and what is said here of experts (shares, rows of experts,
+/// All, Local ...) holds for slots. Which tokens of a source go to which of an expert's slots is in the counts: the
+/// first ones to its first slot, and so on. So schedules, all-to-alls and engines need not know of placements.
 struct RoutingTable {
-  RoutingCounts counts;  // by source: a rank's place in its pipeline stage
+  RoutingCounts counts;  // by source, a rank's place in its pipeline stage, and expert (or slot)
   GroupId holders;  // position p of this family holds the p-th contiguous share of the experts (the first ones one more
                     // where they do not divide)
   std::int64_t top_k = 1;  // experts that a token selects
+  /// By slot; none: an empty one, without weights or tokens. Every expert has one home. Empty: no placement, expert e
+  /// is alone in slot e.
+  std::vector<std::optional<ExpertSlot>> slots = {};
   bool operator==(const RoutingTable&) const = default;
+
+  [[nodiscard]] std::int64_t num_experts() const;
 };
 
 /// One step of the way from the executing rank to the sources whose token rows a slice holds.
@@ -85,7 +101,7 @@ struct Rows {
   enum class Kind {
     Fixed,      // `each` rows on every rank
     Tokens,     // `each` tokens of every source reached by `path`
-    PerExpert,  // `each` rows for every expert of `experts` (weights)
+    PerExpert,  // `each` rows for every expert of `experts` (weights); empty slots have none
     Routed      // counts[source][expert] over the sources reached by `path` and the experts of `experts`
   };
   enum class Experts {
@@ -94,7 +110,9 @@ struct Rows {
     Held,    // those that any member of a group of `holders` holds: the rank's own one, or the one `behind` groups
              // before it among the routing's holders, cyclically (then neighbours, whose groups divide those)
     Behind,  // those held `behind` positions before the rank's own in the holders' group, cyclically
-    Paired   // those held at the rank's own position in it, exclusive or `behind`: groups of 2, 4, 8 ...
+    Paired,  // those held at the rank's own position in it, exclusive or `behind`: groups of 2, 4, 8 ...
+    Homes,   // of placed experts, those whose home the rank is
+    Copies   // and those that it holds copies of
   };
 
   Kind kind = Kind::Fixed;
@@ -176,7 +194,8 @@ enum class Kernel {
   Encode,
   Decode,
   SumShards,
-  Copy,  // the same rows in another order
+  Copy,         // the same rows in another order
+  CountTokens,  // a token's choices to one row an expert: how many selected it
   Embed,
   Loss,
   Optimizer,
@@ -214,6 +233,11 @@ enum class Pattern : std::uint8_t { Ring, Tree };
 /// exchange. `paired`: to the blocks b exclusive or j, for 2, 4, 8 ... blocks ([Thakur, Rabenseifner, Gropp 2005] sec.
 /// 3.2); then the two of a pair exchange with each other, and each step looks the same from every rank of a regular
 /// machine.
+///
+/// A Broadcast from weights of Homes to weights of Copies brings each placed expert to its copies: along a chain of its
+/// own from its home, first through that node, then through the other ranks in order of position, so that none sends
+/// or receives it more than once. With `reduces` data go the other way round and are added up: gradients of Copies to
+/// those of Homes.
 struct Communication {
   Collective collective = Collective::AllToAll;
   GroupId group{};
@@ -223,6 +247,7 @@ struct Communication {
   bool paired = false;
   std::int64_t messages = 1;  // that what one peer gets of an all-to-all is sent in, where it does not lie in one piece
   Pattern pattern = Pattern::Ring;
+  bool reduces = false;  // a Broadcast of placed experts, backwards
   bool operator==(const Communication&) const = default;
 };
 
@@ -269,9 +294,12 @@ enum class OpClass {
   Pipeline,
   WeightGather,
   Gradient,
-  Optimizer
+  Optimizer,
+  ExpertTransfer,          // weights to copies of experts: Trans
+  ExpertGradientTransfer,  // and their gradients to the homes: Agg
+  PlacementPlan            // telling each other the loads
 };
-inline constexpr std::array<std::pair<OpClass, std::string_view>, 18> kOpClassNames{
+inline constexpr std::array<std::pair<OpClass, std::string_view>, 21> kOpClassNames{
     {{OpClass::Attention, "attention"},
      {OpClass::DenseFfn, "dense_ffn"},
      {OpClass::Gate, "gate"},
@@ -289,7 +317,10 @@ inline constexpr std::array<std::pair<OpClass, std::string_view>, 18> kOpClassNa
      {OpClass::Pipeline, "pipeline"},
      {OpClass::WeightGather, "weight_gather"},
      {OpClass::Gradient, "gradient_sync"},
-     {OpClass::Optimizer, "optimizer"}}};
+     {OpClass::Optimizer, "optimizer"},
+     {OpClass::ExpertTransfer, "expert_transfer"},
+     {OpClass::ExpertGradientTransfer, "expert_gradient_transfer"},
+     {OpClass::PlacementPlan, "placement_plan"}}};
 
 struct Operation {
   std::string name;  // for people: "dispatch", "expert up projection"

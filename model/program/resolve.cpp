@@ -17,11 +17,25 @@ ExpertRange local_experts(const Program& program, RoutingId routing, RankId rank
   return {first, first + base + (position < extra ? 1 : 0)};
 }
 
+RoutingCounts expert_counts(const RoutingTable& table) {
+  if (table.slots.empty()) return table.counts;
+  const std::int64_t sources = table.counts.sources(), experts = table.num_experts();
+  std::vector<std::int64_t> sums(static_cast<std::size_t>(sources * experts), 0);
+  for (std::size_t slot = 0; slot < table.slots.size(); ++slot) {
+    if (!table.slots[slot]) continue;
+    for (std::int64_t s = 0; s < sources; ++s) {
+      sums[static_cast<std::size_t>(s * experts) + table.slots[slot]->expert.index()] +=
+          table.counts.at(RankId(static_cast<std::int32_t>(s)), ExpertId(slot));
+    }
+  }
+  return RoutingCounts::dense(sources, experts, std::move(sums));
+}
+
 std::int64_t row_count(const Program& program, const Rows& rows, RankId rank) {
   switch (rows.kind) {
     case Rows::Kind::Fixed: return rows.each;
     case Rows::Kind::Tokens: return token_rows(program, rows, rank);
-    case Rows::Kind::PerExpert: return rows.each * size_of(experts_of(program, rows, rank));
+    case Rows::Kind::PerExpert: return rows.each * weights_of(program, rows, rank);
     case Rows::Kind::Routed: return rows_over(program, rows, rows.path, rank, experts_of(program, rows, rank));
   }
   return 0;

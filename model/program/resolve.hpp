@@ -15,8 +15,11 @@ struct ExpertRange {
   [[nodiscard]] std::int64_t size() const { return last - first; }
 };
 
-/// The experts that `rank` holds.
+/// The experts (or slots) that `rank` holds.
 [[nodiscard]] ExpertRange local_experts(const Program& program, RoutingId routing, RankId rank);
+
+/// Tokens by source and expert, over all of an expert's slots.
+[[nodiscard]] RoutingCounts expert_counts(const RoutingTable& table);
 
 /// Rows of a slice on `rank`.
 [[nodiscard]] std::int64_t row_count(const Program& program, const Rows& rows, RankId rank);

@@ -71,6 +71,22 @@ Keys along(const Program& program, std::span<const RowStep> path, RankId rank, c
   return {};
 }
 
+std::optional<std::int64_t> expert_in(const RoutingTable& table, std::int64_t slot) {
+  if (table.slots.empty()) return slot;
+  const std::optional<ExpertSlot>& s = table.slots[static_cast<std::size_t>(slot)];
+  return s ? std::optional<std::int64_t>(s->expert.value()) : std::nullopt;
+}
+
+/// Of a source's rows for the slot's expert, those that go to earlier slots.
+std::int64_t rows_before(const RoutingTable& table, RankId source, std::int64_t slot) {
+  std::int64_t rows = 0;
+  for (std::int64_t s = 0; s < slot && !table.slots.empty(); ++s) {
+    if (expert_in(table, s) == expert_in(table, slot))
+      rows += table.counts.at(source, ExpertId(static_cast<std::int32_t>(s)));
+  }
+  return rows;
+}
+
 bool chose_any(const std::vector<std::int64_t>& chosen, const ExpertSet& experts) {
   return std::any_of(chosen.begin(), chosen.end(), [&](std::int64_t e) {
     return std::any_of(experts.begin(), experts.end(),
@@ -111,17 +127,20 @@ Keys counted_keys(const Program& program, const Rows& rows, RankId rank, const T
     });
   }
   for (const ExpertRange& range : experts) {
-    for (std::int64_t e = range.first; e < range.last; ++e) {
+    for (std::int64_t slot = range.first; slot < range.last; ++slot) {
+      const std::optional<std::int64_t> e = expert_in(table, slot);
+      if (!e) continue;
       if (rows.kind == Rows::Kind::PerExpert) {
-        for (std::int64_t i = 0; i < rows.each; ++i) all.push_back({{.expert = e, .ordinal = i}});
+        for (std::int64_t i = 0; i < rows.each; ++i) all.push_back({{.expert = *e, .ordinal = i}});
         continue;
       }
       const Keys keys = along(program, rows.path, rank, [&](RankId r) {
-        const std::int64_t source = source_of(r);
-        const std::int64_t count =
-            table.counts.at(RankId(static_cast<std::int32_t>(source)), ExpertId(static_cast<std::int32_t>(e)));
+        const RankId source(static_cast<std::int32_t>(r.value() % table.counts.sources()));
+        const std::int64_t first = rows_before(table, source, slot);
+        const std::int64_t count = table.counts.at(source, ExpertId(static_cast<std::int32_t>(slot)));
         Keys own;
-        for (std::int64_t o = 0; o < count; ++o) own.push_back({{.expert = e, .source = source, .ordinal = o}});
+        for (std::int64_t o = first; o < first + count; ++o)
+          own.push_back({{.expert = *e, .source = source.value(), .ordinal = o}});
         return own;
       });
       all.insert(all.end(), keys.begin(), keys.end());

@@ -23,8 +23,9 @@ struct RowKey {
   auto operator<=>(const RowKey&) const = default;
 };
 
-/// In order; routed rows by expert first. As many as row_count() says (of distinct rows, as there are). A key may occur
-/// more than once, where a path meets a source more than once.
+/// In order; routed rows by expert (slot) first; of placed experts they bear the expert's number, so that its rows are
+/// the same in whichever slot. No distinct rows of placed experts. As many as row_count() says (of distinct rows, as
+/// there are). A key may occur more than once, where a path meets a source more than once.
 [[nodiscard]] std::vector<RowKey> row_keys(const Program& program, const Rows& rows, RankId rank,
                                            const TokenChoices& choices);
 

@@ -48,12 +48,12 @@ std::int64_t path_rows(const Program& program, bool alike, std::span<const RowSt
 /// are drawn: 1 - C(E - q E, k) / C(E, k) (MODELS section 2, there of q = 1 / G).
 std::int64_t distinct_tokens(const RoutingTable& table, const ExpertSet& experts, RankId source) {
   const RoutingCounts& counts = table.counts;
-  const auto all = static_cast<double>(counts.experts());
+  const auto all = static_cast<double>(table.num_experts());
   double selections = 0, total = 0;
   if (counts.is_uniform()) {
     const auto each = static_cast<double>(counts.at(source, ExpertId(0)));
     selections = each * static_cast<double>(size_of(experts));
-    total = each * all;
+    total = each * static_cast<double>(counts.experts());
   } else {
     for (std::int64_t e = 0; e < counts.experts(); ++e)
       total += static_cast<double>(counts.at(source, ExpertId(static_cast<std::int32_t>(e))));
@@ -69,6 +69,13 @@ std::int64_t distinct_tokens(const RoutingTable& table, const ExpertSet& experts
     missed *= std::max(0.0, others - static_cast<double>(i)) / (all - static_cast<double>(i));
   }
   return std::llround(total / static_cast<double>(table.top_k) * (1 - missed));
+}
+
+/// Whether a slot is a home, or a copy.
+bool is_slot_of(const RoutingTable& table, std::int64_t slot, bool home) {
+  if (table.slots.empty()) return home;
+  const std::optional<ExpertSlot>& s = table.slots[static_cast<std::size_t>(slot)];
+  return s && s->is_home == home;
 }
 
 }  // namespace
@@ -110,6 +117,20 @@ ExpertSet experts_of(const Program& program, const Rows& rows, RankId rank) {
     case Rows::Experts::Paired:
       return {local_experts(program, rows.routing, family.member(rank, family.position(rank) ^ rows.behind))};
     case Rows::Experts::Behind: return {local_experts(program, rows.routing, family.shifted(rank, -rows.behind))};
+    case Rows::Experts::Homes:
+    case Rows::Experts::Copies: {
+      const ExpertRange held = local_experts(program, rows.routing, rank);
+      ExpertSet out;
+      for (std::int64_t s = held.first; s < held.last; ++s) {
+        if (!is_slot_of(table, s, rows.experts == Rows::Experts::Homes)) continue;
+        if (!out.empty() && out.back().last == s) {
+          ++out.back().last;
+        } else {
+          out.push_back({s, s + 1});
+        }
+      }
+      return out;
+    }
     case Rows::Experts::Held: {
       const GroupFamily& holders = program.group(rows.holders);
       const RankId member = rows.behind == 0 ? rank : family.shifted(rank, -rows.behind * holders.size);
@@ -132,6 +153,17 @@ ExpertSet experts_of(const Program& program, const Rows& rows, RankId rank) {
     }
   }
   return {{0, table.counts.experts()}};
+}
+
+std::int64_t weights_of(const Program& program, const Rows& rows, RankId rank) {
+  const RoutingTable& table = program.routings[rows.routing.index()];
+  const ExpertSet experts = experts_of(program, rows, rank);
+  std::int64_t weights = size_of(experts);
+  for (const ExpertRange& range : experts) {
+    for (std::int64_t s = range.first; s < range.last && !table.slots.empty(); ++s)
+      weights -= table.slots[static_cast<std::size_t>(s)] ? 0 : 1;
+  }
+  return weights;
 }
 
 std::int64_t rows_over(const Program& program, const Rows& rows, std::span<const RowStep> path, RankId rank,

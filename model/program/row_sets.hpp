@@ -17,6 +17,9 @@ using ExpertSet = std::vector<ExpertRange>;
 /// The experts that a slice holds rows for (or weights of) on `rank`.
 [[nodiscard]] ExpertSet experts_of(const Program& program, const Rows& rows, RankId rank);
 
+/// How many experts a slice has weights of: those without the empty slots.
+[[nodiscard]] std::int64_t weights_of(const Program& program, const Rows& rows, RankId rank);
+
 /// Of a slice of tokens.
 [[nodiscard]] std::int64_t token_rows(const Program& program, const Rows& rows, RankId rank);
 

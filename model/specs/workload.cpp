@@ -141,6 +141,27 @@ Workload read_workload(const Node& document, std::int64_t learned_positions) {
   return w;
 }
 
+RoutingCounts recorded_counts(const RecordedRouting& recorded, std::size_t layer, std::int64_t sources,
+                              std::int64_t tokens, std::int64_t top_k) {
+  const RoutingTrace& trace = recorded.counts;
+  const bool sums = sources < trace.sources();
+  const std::int64_t several = sums ? trace.sources() / sources : sources / trace.sources();
+  const auto experts = static_cast<std::size_t>(trace.experts());
+  std::vector<std::int64_t> counts;
+  counts.reserve(static_cast<std::size_t>(sources) * experts);
+  for (std::int64_t s = 0; s < sources; ++s) {
+    std::vector<double> popularity(experts, 1e-9);  // an expert may be wanted by nobody, a token wants top_k
+    const std::int64_t first = sums ? s * several : s / several, last = sums ? first + several : first + 1;
+    for (std::int64_t from = first; from < last; ++from) {
+      const auto row = trace.row(0, static_cast<std::int64_t>(layer), RankId(static_cast<std::int32_t>(from)));
+      for (std::size_t e = 0; e < experts; ++e) popularity[e] += row[e];
+    }
+    const RoutingCounts own = routing_by_popularity({}, std::move(popularity), 1, tokens, top_k);
+    for (std::size_t e = 0; e < experts; ++e) counts.push_back(own.at(RankId(0), ExpertId(e)));
+  }
+  return RoutingCounts::dense(sources, trace.experts(), std::move(counts));
+}
+
 std::string recompute_text(const Workload& w) {
   return w.recompute ? std::string(name_of<Recompute>(kRecomputeNames, *w.recompute)) : "auto";
 }

@@ -14,6 +14,7 @@
 #include "model/specs/dtype.hpp"
 #include "model/specs/gate.hpp"
 #include "model/specs/routing.hpp"
+#include "model/specs/routing_trace.hpp"
 
 namespace moeplan {
 
@@ -47,6 +48,17 @@ struct CodecOptions {
   bool operator==(const CodecOptions&) const = default;
 };
 
+/// What a run's gates did in one iteration, in every MoE layer: each source's experts in the proportions recorded,
+/// scaled to the plan's tokens.
+struct RecordedRouting {
+  std::string file;                           // a routing trace (routing_trace.hpp)
+  std::string sha256;                         // of the file
+  std::int64_t iteration;                     // by its number in the trace
+  TraceMapping sources = TraceMapping::None;  // to the plan's ranks
+  RoutingTrace counts;                        // of that iteration alone
+  bool operator==(const RecordedRouting&) const = default;
+};
+
 struct Workload {
   std::string name;
   std::int64_t global_batch;     // sequences an iteration, over all data-parallel replicas
@@ -61,6 +73,7 @@ struct Workload {
   std::optional<double>
       capacity_factor;      // f: every expert takes exactly ceil(k f tokens / E) rows a source; none: dropless
   RoutingScenario routing;  // of the dropless case
+  std::optional<RecordedRouting> recorded = {};  // instead
   Encoding encoding = Encoding::Sparse;
   ExpertLayout expert_layout = ExpertLayout::Merged;
   CodecOptions codecs = {};
@@ -80,6 +93,12 @@ struct Workload {
 /// explicit one that exceeds them is an error.
 /// `learned_positions`: ModelSpec::position_embeddings; 0: no limit.
 [[nodiscard]] Workload read_workload(const Node& document, std::int64_t learned_positions = 0);
+
+/// Counts of layer `layer` where `sources` ranks have `tokens` tokens that select `top_k` experts each: every source's
+/// in the proportions recorded, whole as routing_by_popularity() makes them. Neighbouring sources count as one
+/// (TraceMapping::Sum), or one stands for several (Split, Repeat): which of them the numbers must allow.
+[[nodiscard]] RoutingCounts recorded_counts(const RecordedRouting& recorded, std::size_t layer, std::int64_t sources,
+                                            std::int64_t tokens, std::int64_t top_k);
 
 /// "none" ... or "auto".
 [[nodiscard]] std::string recompute_text(const Workload& workload);

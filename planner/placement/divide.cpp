@@ -24,7 +24,7 @@ void TokenDivider::claim_among(std::vector<Claim>& claims, const ExpertPlace& pl
                                std::optional<std::int64_t> node) const {
   claims.clear();
   std::int64_t shares = 0;
-  for (const Holder& holder : place.holders) {
+  for (const ExpertHolder& holder : place.holders) {
     if (node && holder.rank.value() / ranks_per_node_ != *node) continue;
     claims.push_back({holder.rank, static_cast<double>(holder.share), 0});
     shares += holder.share;
@@ -73,7 +73,7 @@ std::span<const TokenFlow> TokenDivider::divide(std::span<const std::int64_t> co
                                                 Nearest nearest) {
   assert(column.size() == holds_.size() && !place.holders.empty() && "every rank is a source, and someone holds it");
   flows_.clear();
-  for (const Holder& holder : place.holders) holds_[holder.rank.index()] = 1;
+  for (const ExpertHolder& holder : place.holders) holds_[holder.rank.index()] = 1;
   claim_among(everywhere_, place, std::nullopt);
   std::optional<std::int64_t> node_of_claims;
   for (std::size_t s = 0; s < column.size(); ++s) {
@@ -90,7 +90,7 @@ std::span<const TokenFlow> TokenDivider::divide(std::span<const std::int64_t> co
     }
     deal(nearest == Nearest::Node && !in_node_.empty() ? in_node_ : everywhere_, source, column[s]);
   }
-  for (const Holder& holder : place.holders) holds_[holder.rank.index()] = 0;
+  for (const ExpertHolder& holder : place.holders) holds_[holder.rank.index()] = 0;
   return flows_;
 }
 

@@ -76,7 +76,7 @@ void LayerTraffic::apply(std::size_t expert, const ExpertPlace& place, Nearest n
   std::size_t last = place.home.index();
   const std::size_t home_node = node_[last];
   for (const bool in_home_node : {true, false}) {
-    for (const Holder& holder : place.holders) {
+    for (const ExpertHolder& holder : place.holders) {
       const std::size_t rank = holder.rank.index();
       if (holder.rank == place.home || (node_[rank] == home_node) != in_home_node) continue;
       pass(experts_, last, rank, sign);
@@ -159,7 +159,7 @@ Seconds migration_time(const Placement& from, const Placement& to, const Placeme
       states.pass(homes, home, to.experts[e].home.index(), 1);
       continue;
     }
-    for (const Holder& holder : to.experts[e].holders) {
+    for (const ExpertHolder& holder : to.experts[e].holders) {
       if (!from.experts[e].holder(holder.rank)) states.pass(replicas, home, holder.rank.index(), 1);
     }
   }

@@ -73,9 +73,9 @@ class Search {
 
   void put(std::size_t e, ExpertPlace place) {
     traffic_.remove(e, now_.experts[e], now_.nearest);
-    for (const Holder& h : now_.experts[e].holders) free_[h.rank.index()] += h.copies;
+    for (const ExpertHolder& h : now_.experts[e].holders) free_[h.rank.index()] += h.copies;
     now_.experts[e] = std::move(place);
-    for (const Holder& h : now_.experts[e].holders) free_[h.rank.index()] -= h.copies;
+    for (const ExpertHolder& h : now_.experts[e].holders) free_[h.rank.index()] -= h.copies;
     traffic_.add(e, now_.experts[e], now_.nearest);
   }
 
@@ -178,23 +178,23 @@ class Search {
   [[nodiscard]] static ExpertPlace moved(const ExpertPlace& place, std::size_t from, std::size_t to) {
     ExpertPlace result = place;
     const auto it = std::find_if(result.holders.begin(), result.holders.end(),
-                                 [&](const Holder& h) { return h.rank.index() == from; });
-    Holder holder = *it;
+                                 [&](const ExpertHolder& h) { return h.rank.index() == from; });
+    ExpertHolder holder = *it;
     holder.rank = RankId(to);
     result.holders.erase(it);
     result.holders.insert(std::find_if(result.holders.begin(), result.holders.end(),
-                                       [&](const Holder& h) { return holder.rank < h.rank; }),
+                                       [&](const ExpertHolder& h) { return holder.rank < h.rank; }),
                           holder);
     if (place.home.index() == from) result.home = RankId(to);
     return result;
   }
 
   /// What a holder has to do, roughly: its share of the load.
-  [[nodiscard]] std::int64_t part_of(std::size_t e, const Holder& holder) const {
+  [[nodiscard]] std::int64_t part_of(std::size_t e, const ExpertHolder& holder) const {
     const ExpertPlace& place = now_.experts[e];
     if (place.holders.size() == 1) return columns_.load(e);
     double shares = 0;
-    for (const Holder& h : place.holders) shares += static_cast<double>(h.share);
+    for (const ExpertHolder& h : place.holders) shares += static_cast<double>(h.share);
     return static_cast<std::int64_t>(static_cast<double>(columns_.load(e)) * static_cast<double>(holder.share) /
                                      shares);
   }
@@ -207,12 +207,12 @@ class Search {
     };
     const auto loads = traffic_.loads();
     const ExpertPlace& place = now_.experts[e];
-    const Holder& holder = *place.holder(RankId(rank));
+    const ExpertHolder& holder = *place.holder(RankId(rank));
     const std::int64_t part = part_of(e, holder);
     std::vector<Partner> partners;
     for (std::size_t g = 0; g < now_.experts.size(); ++g) {
       if (g == e || now_.experts[g].holder(RankId(rank))) continue;
-      for (const Holder& h : now_.experts[g].holders) {
+      for (const ExpertHolder& h : now_.experts[g].holders) {
         if (h.copies != holder.copies || place.holder(h.rank)) continue;
         const std::int64_t less = part - part_of(g, h);
         partners.push_back({std::max(loads[rank] - less, loads[h.rank.index()] + less), g, h.rank.index()});
@@ -270,7 +270,7 @@ class Search {
     std::vector<Slot> slots;
     for (std::size_t g = 0; g < now_.experts.size(); ++g) {
       if (g == e || now_.experts[g].holders.size() < 2) continue;
-      for (const Holder& h : now_.experts[g].holders) {
+      for (const ExpertHolder& h : now_.experts[g].holders) {
         if (now_.experts[e].holder(h.rank) || h.copies > 1) continue;
         slots.push_back({traffic_.loads()[h.rank.index()] - part_of(g, h), h.rank.index(), g});
       }
@@ -288,8 +288,8 @@ class Search {
   /// `e` takes the slot of `g` on `rank`; nothing where `g` could not go on without.
   [[nodiscard]] Change displaced(std::size_t e, std::size_t g, std::size_t rank) const {
     ExpertPlace fewer = now_.experts[g], more = now_.experts[e];
-    std::erase_if(fewer.holders, [&](const Holder& h) { return h.rank.index() == rank; });
-    if (std::none_of(fewer.holders.begin(), fewer.holders.end(), [](const Holder& h) { return h.share > 0; }))
+    std::erase_if(fewer.holders, [&](const ExpertHolder& h) { return h.rank.index() == rank; });
+    if (std::none_of(fewer.holders.begin(), fewer.holders.end(), [](const ExpertHolder& h) { return h.share > 0; }))
       return {};
     if (fewer.home.index() == rank) fewer.home = fewer.holders.front().rank;
     add_holder(more, RankId(rank), mean_share(more));
@@ -298,7 +298,7 @@ class Search {
 
   [[nodiscard]] static std::int64_t mean_share(const ExpertPlace& place) {
     std::int64_t sharing = 0, shares = 0;
-    for (const Holder& h : place.holders) {
+    for (const ExpertHolder& h : place.holders) {
       sharing += h.share > 0 ? 1 : 0;
       shares += h.share;
     }
@@ -308,12 +308,12 @@ class Search {
   void fewer_holders(std::size_t e) {
     const ExpertPlace place = now_.experts[e];
     if (place.holders.size() < 2) return;
-    for (const Holder& h : place.holders) {
+    for (const ExpertHolder& h : place.holders) {
       if (h.rank == place.home) continue;
       ExpertPlace narrower = place;
-      std::erase_if(narrower.holders, [&](const Holder& other) { return other.rank == h.rank; });
+      std::erase_if(narrower.holders, [&](const ExpertHolder& other) { return other.rank == h.rank; });
       std::int64_t shares = 0;
-      for (const Holder& other : narrower.holders) shares += other.share;
+      for (const ExpertHolder& other : narrower.holders) shares += other.share;
       if (shares == 0) continue;
       consider({{e, std::move(narrower)}});
     }
@@ -330,7 +330,7 @@ class Search {
       const ExpertPlace& place = now_.experts[e];
       if (place.holders.size() < 2) continue;
       DivisibleLoad load{0, {}};
-      for (const Holder& h : place.holders) {
+      for (const ExpertHolder& h : place.holders) {
         if (h.share > 0) load.machines.push_back(h.rank.value());
       }
       if (load.machines.size() < 2) continue;
@@ -350,7 +350,7 @@ class Search {
       if (divisible[i].amount == 0) continue;
       ExpertPlace place = now_.experts[experts[i]];
       std::size_t part = 0;
-      for (Holder& h : place.holders) {
+      for (ExpertHolder& h : place.holders) {
         if (h.share > 0) h.share = balanced.parts[i][part++];
       }
       change.emplace_back(experts[i], std::move(place));
@@ -362,13 +362,13 @@ class Search {
   void kick(Random& random) {
     const std::size_t a = random.below(now_.experts.size()), b = random.below(now_.experts.size());
     if (a != b && now_.experts[b].holders.size() > 1 && random.below(2) == 0) {
-      const Holder slot = now_.experts[b].holders[random.below(now_.experts[b].holders.size())];
+      const ExpertHolder slot = now_.experts[b].holders[random.below(now_.experts[b].holders.size())];
       if (slot.copies == 1 && !now_.experts[a].holder(slot.rank)) (void)made(displaced(a, b, slot.rank.index()));
       return;
     }
     const ExpertPlace of_a = now_.experts[a], of_b = now_.experts[b];
-    const Holder& from_a = of_a.holders[random.below(of_a.holders.size())];
-    const Holder& from_b = of_b.holders[random.below(of_b.holders.size())];
+    const ExpertHolder& from_a = of_a.holders[random.below(of_a.holders.size())];
+    const ExpertHolder& from_b = of_b.holders[random.below(of_b.holders.size())];
     if (a == b || from_a.copies != from_b.copies || of_a.holder(from_b.rank) || of_b.holder(from_a.rank)) return;
     put(a, moved(of_a, from_a.rank.index(), from_b.rank.index()));
     put(b, moved(of_b, from_b.rank.index(), from_a.rank.index()));

@@ -10,11 +10,11 @@ namespace moeplan {
 
 namespace {
 
-bool before(const Holder& holder, RankId rank) { return holder.rank < rank; }
+bool before(const ExpertHolder& holder, RankId rank) { return holder.rank < rank; }
 
 }  // namespace
 
-const Holder* ExpertPlace::holder(RankId rank) const {
+const ExpertHolder* ExpertPlace::holder(RankId rank) const {
   const auto it = std::lower_bound(holders.begin(), holders.end(), rank, before);
   return it != holders.end() && it->rank == rank ? &*it : nullptr;
 }
@@ -37,7 +37,7 @@ std::optional<std::string> flaw(const Placement& placement, const PlacementDevic
     const ExpertPlace& place = placement.experts[e];
     std::int64_t shares = 0;
     for (std::size_t h = 0; h < place.holders.size(); ++h) {
-      const Holder& holder = place.holders[h];
+      const ExpertHolder& holder = place.holders[h];
       if (holder.rank.value() < 0 || holder.rank.value() >= devices.ranks) {
         return fmt::format("expert {} is held by rank {} of {}", e, holder.rank.value(), devices.ranks);
       }
@@ -60,7 +60,7 @@ std::optional<std::string> flaw(const Placement& placement, const PlacementDevic
 std::vector<std::int64_t> slots_filled(const Placement& placement, std::int64_t ranks) {
   std::vector<std::int64_t> filled(static_cast<std::size_t>(ranks), 0);
   for (const ExpertPlace& place : placement.experts) {
-    for (const Holder& holder : place.holders) filled[holder.rank.index()] += holder.copies;
+    for (const ExpertHolder& holder : place.holders) filled[holder.rank.index()] += holder.copies;
   }
   return filled;
 }

@@ -11,20 +11,22 @@
 
 namespace moeplan {
 
+inline constexpr const char* kContiguous = "contiguous";  // the p-th rank holds the p-th share of the experts
+
 /// A rank with an expert's parameters.
-struct Holder {
+struct ExpertHolder {
   RankId rank;
   std::int64_t share = 1;   // of the tokens that are divided, among the shares of the expert's holders
   std::int64_t copies = 1;  // slots that the expert fills on this rank
-  bool operator==(const Holder&) const = default;
+  bool operator==(const ExpertHolder&) const = default;
 };
 
 struct ExpertPlace {
-  RankId home;                  // keeps the optimizer states; sends parameters, collects gradients
-  std::vector<Holder> holders;  // by rank, the home among them
+  RankId home;                        // keeps the optimizer states; sends parameters, collects gradients
+  std::vector<ExpertHolder> holders;  // by rank, the home among them
   bool operator==(const ExpertPlace&) const = default;
 
-  [[nodiscard]] const Holder* holder(RankId rank) const;
+  [[nodiscard]] const ExpertHolder* holder(RankId rank) const;
 };
 
 /// Which tokens stay near before the others are divided by shares.

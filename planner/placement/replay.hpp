@@ -17,7 +17,7 @@ struct ReplayOptions {
   PlacementDevices devices;
   PlacementOptions options{};
   /// q of [Pro-Prophet]: plans are made every so many iterations of the trace, in every layer, from the counts of the
-  /// iteration before. The first iteration runs as `none`.
+  /// iteration before. The first iteration runs as `contiguous`.
   std::int64_t interval = 1;
   /// Instead: a layer is planned again when the last known loads have drifted this far (drift(), total variation) from
   /// those it was planned for.
@@ -33,10 +33,10 @@ struct ReplayRow {
   std::size_t iteration;  // index in the trace
   std::int64_t layer;
   bool planned;                   // anew for this iteration
-  double max_over_mean_before{};  // of ranks' loads as `none` would have them
+  double max_over_mean_before{};  // of ranks' loads as `contiguous` would have them
   double max_over_mean{};
   double rb{};            // balance degree before / after ([Pro-Prophet] VI-C); infinite where after is even
-  Seconds time_before{};  // layer_time() of `none`
+  Seconds time_before{};  // layer_time() of `contiguous`
   Seconds time{};         // layer_time() of the placement, on the counts that came
   Seconds migration{};    // paid once, where planned
   Seconds plan{};         // what its making exceeds the exchange by
@@ -57,7 +57,8 @@ struct ReplayTable {
   [[nodiscard]] double speedup() const { return time_before / total(); }
 };
 
-/// Layers in which the strategy has no answer run as `none`. The trace has as many sources as the devices have ranks.
+/// Layers in which the strategy has no answer run as `contiguous`. The trace has as many sources as the devices have
+/// ranks.
 [[nodiscard]] ReplayTable replay(const RoutingTrace& trace, const PlacementStrategy& strategy,
                                  const ReplayOptions& options);
 
@@ -66,7 +67,7 @@ struct BreakEven {
   Seconds gain{};  // an iteration, mean over those it lasts
   Seconds cost{};  // of moving there, and of the plan beyond the exchange
   Bytes memory{};  // of replicas on the rank with most of them: parameters and gradients
-  /// Iterations of the trace after `from`, up to the first in which it is no faster than `none`.
+  /// Iterations of the trace after `from`, up to the first in which it is no faster than `contiguous`.
   std::int64_t lasts = 0;
   /// Iterations of training after which it has paid for itself; none if it never does.
   std::optional<double> iterations{};

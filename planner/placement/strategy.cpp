@@ -47,6 +47,12 @@ std::span<const std::unique_ptr<PlacementStrategy>> placement_strategies() {
   return kStrategies;
 }
 
+std::vector<std::string> placement_names() {
+  std::vector<std::string> names;
+  for (const auto& s : placement_strategies()) names.emplace_back(s->name());
+  return names;
+}
+
 const PlacementStrategy* find_placement_strategy(std::string_view name) {
   for (const auto& strategy : placement_strategies()) {
     if (strategy->name() == name) return strategy.get();

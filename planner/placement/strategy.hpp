@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "planner/placement/layer_time.hpp"
 
@@ -57,6 +58,8 @@ class PlacementStrategy {
   virtual ~PlacementStrategy() = default;
   [[nodiscard]] virtual std::string_view name() const = 0;
   [[nodiscard]] virtual std::string_view summary() const = 0;  // one line, with its source
+  /// Whether it is made to be planned anew in every iteration of training; others serve many.
+  [[nodiscard]] virtual bool replans() const { return false; }
   /// A placement without flaw(). There is none on any strategy where the experts do not fit into the slots of
   /// contiguous ranks (share_begin); a strategy may want more.
   [[nodiscard]] PlacementAnswer place(const PlacementProblem& problem) const;
@@ -68,6 +71,8 @@ class PlacementStrategy {
 
 /// All built-in strategies: the one visible table. `auto` is the last.
 [[nodiscard]] std::span<const std::unique_ptr<PlacementStrategy>> placement_strategies();
+
+[[nodiscard]] std::vector<std::string> placement_names();
 
 /// The strategy of this name, or null.
 [[nodiscard]] const PlacementStrategy* find_placement_strategy(std::string_view name);

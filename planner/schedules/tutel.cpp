@@ -50,6 +50,7 @@ class Tutel : public Schedule {
   std::vector<std::int64_t> pipeline_degrees(const Degrees& d, std::int64_t ranks_per_node) const override {
     return r_ == 0 ? std::vector<std::int64_t>{1} : Schedule::pipeline_degrees(d, ranks_per_node);
   }
+  bool gathers_weights() const override { return true; }
   ExchangeFamily exchange(const Degrees& d) const override {
     if (r_ == 0) return {{"", 1, 1}, 1};
     return {{"", d.ep * r_, d.esp / r_}, r_};

@@ -3,14 +3,20 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <catch2/catch.hpp>
+#include <optional>
 
 #include "cuda_runtime/reference/made_layer.hpp"
 #include "cuda_runtime/reference/moe_layer.hpp"
+#include "model/base/random.hpp"
+#include "model/program/resolve.hpp"
 #include "planner/all_to_all.hpp"
 #include "planner/codec.hpp"
 #include "planner/layer_search.hpp"
 #include "planner/lower.hpp"
+#include "planner/placement/slots.hpp"
+#include "planner/placement/strategy.hpp"
 #include "tests/pairwise_runs.hpp"
 
 using namespace moeplan;
@@ -38,12 +44,14 @@ void loss(WireFormat format, std::span<double> row) {
 
 struct Difference {
   double output = 0, gradient = 0, up = 0, down = 0;
+  [[nodiscard]] double most() const { return std::max({output, gradient, up, down}); }
 };
 
 class Check {
  public:
-  Check(const Layer& layer, const Workload& workload)
+  Check(const Layer& layer, const Workload& workload, std::optional<Placement> placement = std::nullopt)
       : layer_(layer),
+        placement_(std::move(placement)),
         workload_(workload),
         moe_{.num_experts = layer.experts,
              .top_k = 2,
@@ -57,15 +65,19 @@ class Check {
     Candidate c;
     c.degrees = layer_.degrees;
     c.sequence_parallel = layer_.sequence_parallel;
+    if (placement_) c.expert_places = {*placement_};
     return run.in(c);
   }
+
+  /// What the placement is planned for.
+  RoutingCounts asked() const { return routing_counts(moe_, workload_, kTokens, layer_.degrees); }
 
   /// Largest differences from the reference layer, over all ranks.
   Difference differences(const MoeRun& run) {
     const Candidate c = candidate(run);
     const std::int64_t tp = layer_.degrees.tp, tokens = kTokens * tp;
     const Program program = lower_moe_layer(moe_, kHidden, tokens, workload_, c, layer_.per_node);
-    const RoutingCounts& counts = program.routings.front().counts;
+    const RoutingCounts counts = expert_counts(program.routings.front());
     TokenChoices choices;
     for (std::int32_t s = 0; s < counts.sources(); ++s)
       choices.push_back(planned_choices(counts, RankId(s), moe_.top_k, kSeed));
@@ -109,9 +121,10 @@ class Check {
     const std::int64_t position = rank.value() % layer_.degrees.esp, rows = 8 / layer_.degrees.esp;
     for (std::int64_t e = 0; e < layer_.experts; ++e) {
       const auto at = static_cast<std::size_t>(e);
-      for (std::int64_t i = 0; i < kHidden; ++i)
+      // Weights of copies have to come from their homes.
+      for (std::int64_t i = 0; i < kHidden && is_home(program, rank, e); ++i)
         machine.set(rank, "expert.w_up", {.expert = e, .ordinal = i}, shard(row(weights.up[at], i), position));
-      for (std::int64_t i = 0; i < rows; ++i)
+      for (std::int64_t i = 0; i < rows && is_home(program, rank, e); ++i)
         machine.set(rank, "expert.w_down", {.expert = e, .ordinal = i}, row(weights.down[at], position * rows + i));
       // Gradients are added up, from nought.
       const auto up_columns = static_cast<std::size_t>((layer_.gated ? 2 : 1) * rows);
@@ -120,7 +133,13 @@ class Check {
       for (std::int64_t i = 0; i < rows; ++i)
         machine.set(rank, "d.expert.w_down", {.expert = e, .ordinal = i}, Row(kHidden, 0.0));
     }
-    (void)program;
+  }
+
+  /// Of a placed expert; of others every rank has the weights.
+  bool is_home(const Program& program, RankId rank, std::int64_t expert) const {
+    if (!placement_) return true;
+    const GroupFamily& holders = program.group(program.routings.front().holders);
+    return placement_->experts[static_cast<std::size_t>(expert)].home.value() == holders.position(rank);
   }
 
   static void widen(double& most, const Row& a, const Row& b) {
@@ -163,6 +182,11 @@ class Check {
     return most;
   }
 
+  static void add(Row& to, const Row& more) {
+    if (to.empty()) to.assign(more.size(), 0.0);
+    for (std::size_t j = 0; j < more.size(); ++j) to[j] += more[j];
+  }
+
   /// Gradients of weights are sums over the sources of one group of holders, and what tensor-parallel ranks send twice
   /// counts twice.
   void compare_weights(const PlainMachine& machine, const Program& program, const MoeWeights& sum, Difference& most) {
@@ -174,14 +198,12 @@ class Check {
         const BufferRows& d_up = machine.buffer(RankId(r), "d.expert.w_up");
         const BufferRows& d_down = machine.buffer(RankId(r), "d.expert.w_down");
         const std::int64_t position = r % layer_.degrees.esp;
-        if (!d_down.contains({.expert = e, .ordinal = 0})) continue;
+        if (!d_down.contains({.expert = e, .ordinal = 0}) || !is_home(program, RankId(r), e)) continue;
+        for (std::int64_t i = 0; i < kHidden && placement_ && layer_.degrees.esp == 1; ++i)
+          add(up[static_cast<std::size_t>(i)], d_up.at({.expert = e, .ordinal = i}));
         for (std::int64_t i = 0; i < rows; ++i) {
-          Row& to = down[static_cast<std::size_t>(position * rows + i)];
-          const Row& add = d_down.at({.expert = e, .ordinal = i});
-          if (to.empty()) to.assign(add.size(), 0.0);
-          for (std::size_t j = 0; j < add.size(); ++j) to[j] += add[j];
+          add(down[static_cast<std::size_t>(position * rows + i)], d_down.at({.expert = e, .ordinal = i}));
         }
-        (void)d_up;
       }
       for (std::int64_t i = 0; i < 8; ++i) {
         const Row expected = row(sum.down[static_cast<std::size_t>(e)], i);
@@ -192,10 +214,18 @@ class Check {
           most.down = std::max(most.down, std::abs(got[j] - std::max(factor, 1.0) * expected[j]));
         }
       }
+      for (std::int64_t i = 0; i < kHidden && !up.front().empty(); ++i) {
+        const Row expected = row(sum.up[static_cast<std::size_t>(e)], i);
+        for (std::size_t j = 0; j < expected.size(); ++j) {
+          const double got = up[static_cast<std::size_t>(i)][j];
+          most.up = std::max(most.up, std::abs(got - std::max(factor, 1.0) * expected[j]));
+        }
+      }
     }
   }
 
   Layer layer_;
+  std::optional<Placement> placement_;
   Workload workload_;
   Moe moe_;
   MoeShape shape_;
@@ -247,4 +277,91 @@ TEST_CASE("Every way to run an MoE layer gives the reference's values") {
     }
   }
   CHECK(runs > 100);
+}
+
+namespace {
+
+/// Ranks of a machine with room for so many redundant experts each.
+PlacementDevices devices_of(const Layer& layer, std::int64_t redundant) {
+  const std::int64_t ranks = layer.degrees.ep, share = (layer.experts + ranks - 1) / ranks;
+  return {.ranks = ranks,
+          .ranks_per_node = std::max<std::int64_t>(1, layer.per_node / layer.degrees.esp),
+          .slots = share + redundant,
+          .token_time = Seconds(1e-6),
+          .token_bytes = Bytes(1e3),
+          .parameter_bytes = Bytes(2e3),
+          .gradient_bytes = Bytes(2e3),
+          .state_bytes = Bytes(6e3),
+          .rank_bandwidth = BytesPerSecond(10e9),
+          .nic_bandwidth = BytesPerSecond(1e9),
+          .node_bandwidth = BytesPerSecond(2e9)};
+}
+
+/// Any holders, shares and homes.
+Placement random_placement(const Layer& layer, std::uint64_t seed) {
+  Random random(seed, 0);
+  Placement placement;
+  placement.nearest = std::array{Nearest::Off, Nearest::Rank, Nearest::Node}[seed % 3];
+  for (std::int64_t e = 0; e < layer.experts; ++e) {
+    ExpertPlace place;
+    const auto pick = [&](std::int64_t n) {
+      return static_cast<std::int32_t>(random.bits() % static_cast<std::uint64_t>(n));
+    };
+    for (std::int32_t h = pick(layer.degrees.ep); h >= 0; --h)
+      add_holder(place, RankId(pick(layer.degrees.ep)), pick(3));
+    ++place.holders.front().share;
+    place.home = place.holders[static_cast<std::size_t>(pick(std::ssize(place.holders)))].rank;
+    placement.experts.push_back(std::move(place));
+  }
+  return placement;
+}
+
+std::vector<Layer> placed_layers() {
+  return {
+      {{.dp = 8, .ep = 8}, 4, 8, RoutingShape::Zipf, true},
+      {{.dp = 8, .ep = 8}, 2, 11, RoutingShape::HotExpert, false},         // experts that do not divide
+      {{.dp = 8, .edp = 2, .ep = 4}, 2, 6, RoutingShape::ZeroLoad, true},  // experts without load, and replicas
+      {{.dp = 8, .ep = 8}, 4, 5, RoutingShape::Zipf, false},               // more ranks than experts
+      {{.dp = 4, .tp = 2, .edp = 1, .ep = 4, .esp = 2}, 4, 8, RoutingShape::Zipf, true},
+      {{.dp = 4, .tp = 2, .edp = 2, .ep = 4}, 4, 5, RoutingShape::HotExpert, false},
+  };
+}
+
+void check_placed(const Layer& layer, const Placement& placement, const MoeRun& run, const std::string& what) {
+  Check check(layer, workload(layer.shape), placement);
+  INFO(what << ": " << run.schedule << " " << run.all_to_all << " " << run.pipeline_degree << ", " << layer.experts
+            << " experts, ep " << layer.degrees.ep << " esp " << layer.degrees.esp << " tp " << layer.degrees.tp);
+  CHECK(check.differences(run).most() < 1e-9);
+}
+
+}  // namespace
+
+TEST_CASE("Every strategy's placement leaves the layer's values as they are") {
+  std::int64_t moved = 0;
+  for (const Layer& layer : placed_layers()) {
+    const GroupFamily holders{"ep", layer.degrees.ep, layer.degrees.esp};
+    const RoutingCounts counts = counts_by_position(Check(layer, workload(layer.shape)).asked(), holders);
+    for (const auto& strategy : placement_strategies()) {
+      const PlacementAnswer answer = strategy->place({counts, devices_of(layer, 2)});
+      if (!answer.placement) continue;
+      moved += *answer.placement != contiguous_placement(layer.experts, layer.degrees.ep) ? 1 : 0;
+      const std::string name(strategy->name());
+      check_placed(layer, *answer.placement, {"baseline", "linear", 1, "none"}, name);
+      check_placed(layer, *answer.placement, {"pipelined", "linear", 2, "none"}, name);
+    }
+  }
+  CHECK(moved > 50);
+}
+
+TEST_CASE("Every way to run an MoE layer takes placed experts") {
+  std::uint64_t seed = 0;
+  for (const Layer& layer : placed_layers()) {
+    Workload plain = workload(layer.shape);
+    plain.codecs.allowed.clear();
+    const Candidate any = Check(layer, plain, random_placement(layer, 0)).candidate({"baseline", "linear", 1, "none"});
+    for (const MoeRun& run : pairwise_runs(layer_runs(12, plain, any, layer.per_node))) {
+      if (run.pipeline_degree <= 4) check_placed(layer, random_placement(layer, seed++), run, "random");
+    }
+  }
+  CHECK(seed > 50);
 }

@@ -70,10 +70,10 @@ TEST_CASE("Every token reaches a holder of its expert, and none is lost") {
         served[flow.rank.value()] += static_cast<double>(flow.tokens);
       }
       double shares = 0;
-      for (const Holder& h : place.holders) shares += static_cast<double>(h.share);
+      for (const ExpertHolder& h : place.holders) shares += static_cast<double>(h.share);
       for (std::int32_t s = 0; s < counts.sources(); ++s) RC_ASSERT(sent[s] == counts.at(RankId(s), ExpertId(e)));
       if (placement.nearest != Nearest::Off) continue;
-      for (const Holder& h : place.holders) {  // sums follow the shares, up to what is owed at the end
+      for (const ExpertHolder& h : place.holders) {  // sums follow the shares, up to what is owed at the end
         const double exact = static_cast<double>(columns.load(e)) * static_cast<double>(h.share) / shares;
         RC_ASSERT(std::abs(served[h.rank.value()] - exact) <= static_cast<double>(place.holders.size()));
       }

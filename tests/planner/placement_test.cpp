@@ -31,7 +31,7 @@ TEST_CASE("A placement's flaws are said") {
   }
   SECTION("copies fill slots too") {
     add_holder(p.experts[5], RankId(3), 1);
-    CHECK(p.experts[5].holders == std::vector<Holder>{{RankId(3), 2, 2}});
+    CHECK(p.experts[5].holders == std::vector<ExpertHolder>{{RankId(3), 2, 2}});
     CHECK(slots_filled(p, 4) == std::vector<std::int64_t>{2, 2, 1, 2});
     CHECK_FALSE(flaw(p, devices, 6));
   }

@@ -111,7 +111,7 @@ TEST_CASE("LPLB balances what its replicas can reach, and no more") {
     const Placement p = *answer(counts, "lplb_cube", 6).placement;
     std::vector<std::int64_t> copies(8, 0), copied(8, 0);
     for (const ExpertPlace& place : p.experts) {
-      for (const Holder& h : place.holders) {
+      for (const ExpertHolder& h : place.holders) {
         if (h.rank == place.home) continue;
         ++copies[h.rank.index()];
         ++copied[place.home.index()];
@@ -143,7 +143,7 @@ TEST_CASE("EPLB's policies as strategies") {
   SECTION("hierarchical keeps an expert in one node, because its group is there") {
     const Placement placement = *place("eplb_hierarchical", 4).placement;
     for (const ExpertPlace& e : placement.experts) {
-      for (const Holder& h : e.holders) CHECK(h.rank.value() / 4 == e.home.value() / 4);
+      for (const ExpertHolder& h : e.holders) CHECK(h.rank.value() / 4 == e.home.value() / 4);
     }
     CHECK(place("eplb_hierarchical", 1).obstacle == "1 expert groups do not divide among 2 nodes");
     CHECK(place("eplb_hierarchical", 6).obstacle == "16 experts do not divide into 6 groups");

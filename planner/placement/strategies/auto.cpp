@@ -52,7 +52,7 @@ class Auto final : public PlacementStrategy {
     std::vector<Candidate> candidates;
     const auto add = [&](Placement placement) {
       for (ExpertPlace& place : placement.experts) {  // a second copy on a rank serves nobody: its slot is free
-        for (Holder& holder : place.holders) holder.copies = 1;
+        for (ExpertHolder& holder : place.holders) holder.copies = 1;
       }
       for (const Candidate& c : candidates) {
         if (c.placement == placement) return;

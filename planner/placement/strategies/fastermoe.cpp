@@ -77,6 +77,7 @@ class FasterMoe final : public PlacementStrategy {
     return priced_ ? "dynamic shadowing, each step by the price of the whole layer"
                    : "dynamic shadowing by the paper's latencies [FasterMoE eq. 7-8, algorithm 1]";
   }
+  bool replans() const override { return true; }
 
  protected:
   PlacementAnswer answer(const PlacementProblem& problem) const override {

@@ -55,6 +55,7 @@ class Lplb final : public PlacementStrategy {
                ? "linear programme over replicas on cubes of 8 ranks, two slots each [LPLB]"
                : "linear programme over replicas on rings of 8 ranks (else of all), a slot each [LPLB]";
   }
+  bool replans() const override { return true; }
 
  protected:
   PlacementAnswer answer(const PlacementProblem& problem) const override;

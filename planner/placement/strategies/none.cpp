@@ -7,7 +7,7 @@ namespace {
 
 class NoPlacement final : public PlacementStrategy {
  public:
-  std::string_view name() const override { return "none"; }
+  std::string_view name() const override { return kContiguous; }
   std::string_view summary() const override { return "rank p holds the p-th share of the experts, in order"; }
 
  protected:

@@ -145,6 +145,7 @@ class ProProphet final : public PlacementStrategy {
     return scheduled_ ? "greedy planner with transfers beside computations [Pro-Prophet algorithm 1, eq. 8]"
                       : "greedy planner with blocking transfers [Pro-Prophet algorithm 1, eq. 6]";
   }
+  bool replans() const override { return true; }
 
  protected:
   PlacementAnswer answer(const PlacementProblem& problem) const override {

@@ -16,6 +16,7 @@ class TopExperts final : public PlacementStrategy {
     return experts_ == 2 ? "the two heaviest experts on every rank [Pro-Prophet VI-C]"
                          : "the three heaviest experts on every rank [Pro-Prophet VI-C]";
   }
+  bool replans() const override { return true; }
 
  protected:
   PlacementAnswer answer(const PlacementProblem& problem) const override {

@@ -19,5 +19,6 @@ void add_list_command(CLI::App& app, ExitCode& code);
 void add_import_command(CLI::App& app, ExitCode& code);
 void add_sweep_command(CLI::App& app, ExitCode& code);
 void add_query_command(CLI::App& app, ExitCode& code);
+void add_validate_command(CLI::App& app, ExitCode& code);
 
 }  // namespace moeplan

@@ -1,5 +1,5 @@
 // The `moeplan` executable: subcommands, exit codes and the form of errors. Exit codes: 0 done; 1 failed check; 2 bad
-// input; 3 nothing feasible; 130 interrupted (sweep).
+// input; 3 nothing feasible; 130 interrupted (sweep, validate).
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -24,6 +24,7 @@ int main(int argc, char** argv) {
   moeplan::add_compare_command(app, code);
   moeplan::add_collective_command(app, code);
   moeplan::add_profile_command(app, code);
+  moeplan::add_validate_command(app, code);
   moeplan::add_list_command(app, code);
   moeplan::add_import_command(app, code);
   moeplan::add_sweep_command(app, code);

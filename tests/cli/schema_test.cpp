@@ -137,7 +137,8 @@ TEST_CASE("The schemas of docs/schema are strict and in the part of JSON Schema 
     CHECK(schema_flaws(file) == std::vector<std::string>{});
     CHECK(schema_file(file).at("$schema") == "https://json-schema.org/draft/2020-12/schema");
   }
-  for (const char* file : {"plan_file", "plan", "simulate", "explain", "compare", "collective", "query"}) {
+  for (const char* file :
+       {"plan_file", "plan", "simulate", "explain", "compare", "collective", "query", "validate", "validate_suite"}) {
     CHECK(files.contains(file + std::string(".json")));
   }
 }

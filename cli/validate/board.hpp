@@ -1,0 +1,42 @@
+// What each rank does at the moment, in a file that all processes of one machine map: for the message when one of them
+// is gone and cannot say it any more.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "model/base/ids.hpp"
+
+namespace moeplan {
+
+/// A rank's place. Without a file it does nothing.
+class Board {
+ public:
+  /// Raises InputError where the file cannot be mapped.
+  Board(const std::filesystem::path& file, RankId rank);
+  ~Board();
+  Board(const Board&) = delete;
+  Board& operator=(const Board&) = delete;
+
+  /// From any thread.
+  void say(const std::string& text);
+
+ private:
+  std::mutex mutex_;
+  std::byte* place_ = nullptr;
+};
+
+/// What a rank said last.
+struct BoardEntry {
+  std::int64_t process = 0;  // its id; 0: the rank has said nothing
+  std::string text;
+};
+/// An empty board for so many ranks.
+void make_board(const std::filesystem::path& file, std::int64_t ranks);
+[[nodiscard]] std::vector<BoardEntry> read_board(const std::filesystem::path& file);
+
+}  // namespace moeplan

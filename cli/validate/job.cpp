@@ -1,0 +1,99 @@
+#include "cli/validate/job.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "cli/json_parts.hpp"
+
+namespace moeplan {
+
+namespace {
+
+/// One number a span's edge, by run and rank.
+Json runs_json(const ExecutionResult& c) {
+  Json runs = Json::array();
+  for (const auto& run : c.runs) {
+    Json& ranks = runs.emplace_back(Json::array());
+    for (const auto& spans : run) {
+      Json& edges = ranks.emplace_back(Json::array());
+      for (const RanSpan& s : spans) {
+        edges.push_back(s.start);
+        edges.push_back(s.end);
+      }
+    }
+  }
+  return runs;
+}
+
+Json values_json(const ValueErrors& v) {
+  return {{"output", v.output},     {"gradient", v.gradient}, {"weight_gradient", v.weight_gradient},
+          {"rows_off", v.rows_off}, {"rows", v.rows},         {"has_weights", v.has_weights}};
+}
+
+}  // namespace
+
+Node job_document(const ExecuteJob& job) {
+  Node d = Node::map();
+  d.set("time_out_s", Node::number(job.limits.time_out.value()));
+  d.set("budget_s", Node::number(job.limits.budget.value()));
+  d.set("iterations", Node::integer(job.limits.iterations.value_or(0)));
+  d.set("most_reference_flops", Node::number(job.limits.most_reference_flops));
+  Node& cases = d.set("cases", Node::list());
+  for (const LayerCase& c : job.cases) cases.items.push_back(layer_case_document(c));
+  return d;
+}
+
+ExecuteJob read_job(const Node& document) {
+  Diagnostics wrong;
+  MapReader d(document, "", wrong);
+  ExecuteJob out;
+  out.limits.time_out = Seconds(d.number("time_out_s", 0, 1e6));
+  out.limits.budget = Seconds(d.number("budget_s", 0, 1e6));
+  if (const std::int64_t n = d.integer("iterations", 0); n > 0) out.limits.iterations = n;
+  out.limits.most_reference_flops = d.number("most_reference_flops", 1, 1e18);
+  for (const auto& [node, path] : d.list("cases")) out.cases.push_back(read_layer_case(*node));
+  d.finish();
+  wrong.throw_if_any();
+  return out;
+}
+
+std::string answer_text(const Answer& answer) {
+  Json cases = Json::array();
+  for (const ExecutionResult& c : answer.cases) {
+    cases.push_back({{"refused", c.refused},
+                     {"is_right", c.is_right},
+                     {"values", values_json(c.values)},
+                     {"stopped_by", c.stopped_by},
+                     {"runs", runs_json(c)}});
+  }
+  return Json{{"hosts", answer.hosts}, {"processor", answer.processor}, {"cores", answer.cores}, {"cases", cases}}
+      .dump();
+}
+
+Answer read_answer(const std::string& text) {
+  try {
+    const Json j = Json::parse(text);
+    Answer out{j.at("hosts"), j.at("processor"), j.at("cores"), {}};
+    for (const Json& c : j.at("cases")) {
+      const Json& v = c.at("values");
+      ExecutionResult r{c.at("refused"),
+                        c.at("is_right"),
+                        {v.at("output"), v.at("gradient"), v.at("weight_gradient"), v.at("rows_off"), v.at("rows"),
+                         v.at("has_weights")},
+                        c.at("stopped_by"),
+                        {}};
+      for (const Json& run : c.at("runs")) {
+        auto& ranks = r.runs.emplace_back();
+        for (const Json& edges : run) {
+          auto& spans = ranks.emplace_back();
+          for (std::size_t i = 0; i + 1 < edges.size(); i += 2) spans.push_back({edges[i], edges[i + 1]});
+        }
+      }
+      out.cases.push_back(std::move(r));
+    }
+    return out;
+  } catch (const Json::exception& e) {
+    throw InputError(Diagnostic{{"answer of the ranks"}, "", e.what()});
+  }
+}
+
+}  // namespace moeplan

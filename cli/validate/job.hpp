@@ -1,0 +1,54 @@
+// What `moeplan validate` asks of the ranks that it starts, and what they answer: two files.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cuda_runtime/layer_values.hpp"
+#include "planner/layer_case.hpp"
+#include "profiler/stopping_rule.hpp"
+
+namespace moeplan {
+
+struct ExecuteLimits {
+  Seconds time_out{60};                    // of a communication that others do not come to
+  Seconds budget{10};                      // of the timed runs of one case
+  std::optional<std::int64_t> iterations;  // exactly so many; none: until the median is known to 5 % or the budget ends
+  double most_reference_flops = 2e9;       // of the reference on one rank, beyond which some tokens are compared
+};
+
+struct ExecuteJob {
+  ExecuteLimits limits;
+  std::vector<LayerCase> cases;  // all of as many ranks
+};
+[[nodiscard]] Node job_document(const ExecuteJob& job);
+[[nodiscard]] ExecuteJob read_job(const Node& document);
+
+/// When an operation ran, in nanoseconds since the run began.
+struct RanSpan {
+  std::int64_t start;
+  std::int64_t end;
+  bool operator==(const RanSpan&) const = default;
+};
+
+struct ExecutionResult {
+  std::string refused;  // why it cannot be executed; "": it was
+  bool is_right = false;
+  ValueErrors values;                                   // the worst of all ranks
+  std::string stopped_by;                               // a name of kStopReasonNames, or "iterations"
+  std::vector<std::vector<std::vector<RanSpan>>> runs;  // by run, rank, operation of all blocks in order
+};
+
+struct Answer {
+  std::vector<std::string> hosts;  // by rank: name of the machine
+  std::string processor;           // of rank 0's
+  std::int64_t cores = 1;          // that rank 0's machine has
+  std::vector<ExecutionResult> cases;
+};
+[[nodiscard]] std::string answer_text(const Answer& answer);
+/// Raises InputError where the text is none that answer_text() wrote.
+[[nodiscard]] Answer read_answer(const std::string& text);
+
+}  // namespace moeplan

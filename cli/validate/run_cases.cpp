@@ -1,0 +1,82 @@
+#include "cli/validate/run_cases.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <thread>
+
+#include "cli/validate/board.hpp"
+#include "cli/validate/launch.hpp"
+
+namespace moeplan {
+
+namespace {
+
+constexpr const char* kWrittenBy = "# Written by moeplan validate for its ranks.\n";
+
+std::int64_t cores() { return std::max<std::int64_t>(1, std::thread::hardware_concurrency()); }
+
+/// The least scale with which the layer has room, or 0.
+std::int64_t helpful_scale(const LayerCase& layer, std::int64_t room) {
+  for (std::int64_t by = 2; by <= layer.candidate.degrees.ep; ++by) {
+    if (layer.candidate.degrees.ep % by == 0 && scaled(layer, by).ranks() <= room) return by;
+  }
+  return 0;
+}
+
+/// Everything that values, timed runs and start-up may take, with room.
+Seconds time_limit(const ExecuteJob& job) {
+  const auto cases = static_cast<double>(job.cases.size());
+  return Seconds(60) + (job.limits.budget * 2 + job.limits.time_out * 2) * cases;
+}
+
+}  // namespace
+
+void check_ranks(const LayerCase& layer, const RankSetup& setup) {
+  const auto given = started_rank();
+  const std::int64_t room = given ? given->ranks : cores() * setup.ranks_per_core;
+  if (given ? layer.ranks() == room : layer.ranks() <= room) return;
+  const std::string there = given ? fmt::format("mpirun or srun has started {}", room)
+                                  : fmt::format("this machine has {} cores for up to {} ranks each (--ranks-per-gpu)",
+                                                cores(), setup.ranks_per_core);
+  const std::int64_t scale = helpful_scale(layer, room);
+  const std::string hint =
+      scale == 0 ? std::string()
+                 : fmt::format("; --scale {} makes it a layer of {} ranks", scale, scaled(layer, scale).ranks());
+  throw InputError(
+      Diagnostic{{"validate"}, "", fmt::format("the layer needs {} ranks; {}{}", layer.ranks(), there, hint)});
+}
+
+JobRun run_on_host(const std::vector<LayerCase>& cases, const RankSetup& setup) {
+  const std::filesystem::path worker = host_worker();
+  const ScratchDirectory scratch;
+  const std::filesystem::path job_file = scratch.path() / "job.yaml", answer = scratch.path() / "answer.json";
+  const ExecuteJob job{setup.limits, cases};
+  write_file_atomically(job_file, kWrittenBy + to_yaml(job_document(job)));
+  std::vector<std::string> command{worker.string(), job_file.string(), answer.string()};
+  JobRun out{JobEnd::Done, {}, {}, {}};
+  std::filesystem::path board;
+  if (const auto given = started_rank()) {
+    out.end = given->rank == 0 ? JobEnd::Done : JobEnd::NotMine;
+  } else {
+    board = scratch.path() / "board";
+    make_board(board, cases.front().ranks());
+    command.push_back(board.string());
+    command = mpirun_command(cases.front().ranks(), command);
+    out.command = fmt::format("{}", fmt::join(command, " "));
+    if (!setup.quiet) fmt::print(stderr, "{}\n", out.command);
+  }
+  const Launched launched = launch(command, board, time_limit(job));
+  if (launched.interrupted) return {JobEnd::Interrupted, {}, out.command, "interrupted: all ranks were ended"};
+  if (!launched.done) return {JobEnd::Failed, {}, out.command, launched.problem};
+  constexpr std::size_t kMostAnswer = std::size_t{1} << 30;
+  if (out.end == JobEnd::Done) out.answer = read_answer(read_text_file(answer, kMostAnswer));
+  return out;
+}
+
+}  // namespace moeplan

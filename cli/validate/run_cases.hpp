@@ -1,0 +1,34 @@
+// From layers to measured ones: jobs, ranks, answers.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cli/validate/job.hpp"
+
+namespace moeplan {
+
+struct RankSetup {
+  ExecuteLimits limits;
+  std::int64_t ranks_per_core = 4;  // that this machine may be asked to start
+  bool quiet = false;
+};
+
+/// How ranks ran a job.
+enum class JobEnd { Done, Failed, Interrupted, NotMine };
+struct JobRun {
+  JobEnd end;  // NotMine: under mpirun or srun, on other ranks than 0, which have nothing to report
+  Answer answer;
+  std::string command;  // that started the ranks; "" where they were started already
+  std::string problem;
+};
+
+/// Raises InputError where this machine, or mpirun's or srun's job, has too few ranks; `scale` divides ep for a hint.
+void check_ranks(const LayerCase& layer, const RankSetup& setup);
+
+/// Executes cases of as many ranks. On one machine it starts them, and says the command on standard error; under
+/// mpirun or srun they are those of its job.
+[[nodiscard]] JobRun run_on_host(const std::vector<LayerCase>& cases, const RankSetup& setup);
+
+}  // namespace moeplan

@@ -1,0 +1,46 @@
+// What `moeplan validate` prints.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "cli/json_parts.hpp"
+#include "cli/validate/job.hpp"
+#include "cli/validate/validation.hpp"
+
+namespace moeplan {
+
+/// The machine that executed it.
+struct Hardware {
+  std::string backend;
+  std::string processor;
+  std::int64_t cores;
+  std::vector<std::string> hosts;  // by rank
+};
+/// "4 ranks over MPI on 1 machine: 2 cores of AMD EPYC, shared by 2 ranks each".
+[[nodiscard]] std::string hardware_text(const Hardware& hardware);
+
+/// A layer that was executed and compared, or refused.
+struct ValidatedCase {
+  LayerCase layer;
+  ExecutionResult result;
+  CaseValidation validation;  // where it was not refused
+};
+
+struct ValidateHead {
+  std::string cluster;
+  std::string source;  // the plan's file, or the suite's
+  std::int64_t scale = 1;
+  Hardware hardware;
+  std::string command;
+};
+
+[[nodiscard]] std::string validate_page(const ValidateHead& head, const ValidatedCase& validated);
+[[nodiscard]] std::string validate_json(const ValidateHead& head, const ValidatedCase& validated);
+
+/// Of several ways to run one layer: which order the times have, and what choosing by prediction costs.
+[[nodiscard]] std::string suite_page(const ValidateHead& head, const std::vector<ValidatedCase>& cases);
+[[nodiscard]] std::string suite_json(const ValidateHead& head, const std::vector<ValidatedCase>& cases);
+
+}  // namespace moeplan

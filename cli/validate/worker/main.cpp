@@ -1,0 +1,78 @@
+// One rank of the host back end: mpirun -n P moeplan-host-worker JOB ANSWER [BOARD]. Executes the job, and on rank 0
+// writes the answer. BOARD is a file in which every rank says what it does.
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <fstream>
+#include <thread>
+
+#include "cli/validate/board.hpp"
+#include "cli/validate/execute.hpp"
+#include "cuda_runtime/host/host_backend.hpp"
+#include "cuda_runtime/host/mpi/mpi_transport.hpp"
+
+namespace moeplan {
+
+namespace {
+
+std::string processor_name() {
+  std::ifstream in("/proc/cpuinfo");
+  for (std::string line; std::getline(in, line);) {
+    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
+  }
+  return "unknown";
+}
+
+void run(MpiSession& session, const std::string& job_file, const std::string& answer_file,
+         const std::string& board_file) {
+  const ExecuteJob job = read_job(load_document(job_file));
+  for (const LayerCase& c : job.cases) {
+    if (c.ranks() == session.size()) continue;
+    throw InputError(Diagnostic{
+        {job_file}, "", fmt::format("the layer needs {} ranks, and there are {}", c.ranks(), session.size())});
+  }
+  const auto transport = make_mpi_transport(session);
+  const auto peers = make_mpi_peers(session, *transport, job.limits.time_out);
+  Board board(board_file, session.rank());
+  const BackendMaker make_backend = [&](const LayerCase& layer, const std::vector<std::string>& operations) {
+    HostOptions options{session.rank(), layer.workload.codecs, job.limits.time_out, {}};
+    options.on_reach = [&board, operations](std::size_t i) { board.say(operations[i]); };
+    return make_host_backend(*transport, std::move(options));
+  };
+  Answer answer;
+  answer.hosts = peers->gather(session.host());
+  answer.processor = processor_name();
+  answer.cores = static_cast<std::int64_t>(std::thread::hardware_concurrency());
+  answer.cases = execute(job, *peers, make_backend);
+  if (session.rank().value() == 0) write_file_atomically(answer_file, answer_text(answer));
+  board.say("done");
+}
+
+}  // namespace
+
+}  // namespace moeplan
+
+int main(int argc, char** argv) {
+  // No orphans: a rank goes with whoever started it.
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (argc < 3 || argc > 4) {
+    fmt::print(stderr, "usage: moeplan-host-worker JOB ANSWER [BOARD]; started by moeplan validate\n");
+    return 2;
+  }
+  moeplan::MpiSession session(argc, argv);
+  int code = 1;
+  try {
+    moeplan::run(session, argv[1], argv[2], argc == 4 ? argv[3] : "");
+    return 0;
+  } catch (const moeplan::InputError& e) {
+    fmt::print(stderr, "{}\n", e.what());
+    code = 2;
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "{}\n", e.what());
+  }
+  std::fflush(stderr);
+  session.abort(code);
+}

@@ -1,5 +1,5 @@
 // The search for the best way to run one MoE layer, over ScheMoE's table 4: 675 layers on 32 GPUs of parm_testbed_b,
-// each with the full product of schedules, all-to-alls, chunks and codecs.
+// each with the full product of schedules, all-to-alls, chunks and codecs, with and without codecs.
 //
 //   bench_layers           all of them: seconds, and where a mix beats every published system
 //   bench_layers EVERY     every so many-th layer
@@ -9,12 +9,16 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
+#include <limits>
 #include <map>
 #include <string>
+#include <thread>
+#include <tuple>
 #include <vector>
 
 #include "bench/clocks.hpp"
 #include "cli/prepared_plan.hpp"
+#include "planner/in_parallel.hpp"
 #include "planner/layer_search.hpp"
 #include "planner/published_systems.hpp"
 
@@ -59,6 +63,23 @@ void print(const char* title, const std::map<std::string, Gain>& gains, std::int
   }
 }
 
+/// Layers of as many tokens and one capacity factor are one layer.
+using LayerKey = std::tuple<std::int64_t, std::int64_t, std::int64_t, double>;
+
+struct Found {
+  PricedRun mix, plain;                    // the fastest of the product, and of its part without codecs
+  std::vector<PricedRun> systems, simple;  // of each published system, and of its part without codecs
+};
+
+Moe moe_of(const Layer& layer) {
+  return {.num_experts = kRanks,
+          .top_k = 2,
+          .expert = {.hidden_size = layer.H, .gated = false, .bias = false},
+          .shared = {},
+          .shared_gate = false,
+          .router_bias = false};
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -69,50 +90,77 @@ int main(int argc, char** argv) {
   const Cluster cluster = build_cluster(inputs.cluster, kRanks);
   Candidate candidate;
   candidate.degrees = {.dp = kRanks, .ep = kRanks};
-  std::map<std::string, Gain> with_codecs, without;
-  std::map<std::string, std::int64_t> chosen;
-  std::int64_t layers = 0, simulated = 0;
+  const int threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+
+  std::vector<Layer> layers;
+  std::map<LayerKey, std::size_t> distinct;  // place in `founds`
+  std::vector<Layer> representatives;
+  const std::vector<Layer> all = table_4();
+  for (std::size_t i = 0; i < all.size(); i += static_cast<std::size_t>(every)) {
+    layers.push_back(all[i]);
+    const LayerKey key{all[i].B * all[i].L, all[i].H, all[i].M, all[i].f};
+    if (distinct.try_emplace(key, distinct.size()).second) representatives.push_back(all[i]);
+  }
+
+  std::vector<Found> founds(representatives.size());
+  const auto fastest = [&](const Layer& layer, const auto& offers, FastestRuns* counts = nullptr) {
+    Workload workload = inputs.workload;
+    workload.capacity_factor = layer.f;
+    const Moe moe = moe_of(layer);
+    std::vector<MoeRun> runs = layer_runs(layer.M, workload, candidate, cluster.ranks_per_node());
+    std::erase_if(runs, [&](const MoeRun& r) { return !offers(r); });
+    const LayerProblem problem{moe, layer.M, layer.B * layer.L, workload, candidate, cluster};
+    FastestRuns found = fastest_runs(runs, problem, 1, 1);
+    PricedRun best = found.fastest.front();
+    if (counts != nullptr) *counts = std::move(found);
+    return best;
+  };
+  const auto no_codec = [](const MoeRun& r) { return r.codec == "none"; };
+  std::vector<FastestRuns> counts(representatives.size());
   const bench::Times times = bench::times_of([&] {
-    const std::vector<Layer> all = table_4();
-    for (std::size_t i = 0; i < all.size(); i += static_cast<std::size_t>(every)) {
-      const Layer& layer = all[i];
-      Workload workload = inputs.workload;
-      workload.capacity_factor = layer.f;
-      const Moe moe{.num_experts = kRanks,
-                    .top_k = 2,
-                    .expert = {.hidden_size = layer.H, .gated = false, .bias = false},
-                    .shared = {},
-                    .shared_gate = false,
-                    .router_bias = false};
-      const std::vector<MoeRun> runs = layer_runs(layer.M, workload, candidate, cluster.ranks_per_node());
-      const std::vector<PricedRun> priced =
-          priced_runs(runs, moe, layer.M, layer.B * layer.L, workload, candidate, cluster, 2);
-      ++layers;
-      simulated += std::ssize(priced);
-      const auto best = [&](auto&& offers) {
-        return std::find_if(priced.begin(), priced.end(), [&](const PricedRun& p) { return offers(p.run); });
-      };
-      const auto plain = best([](const MoeRun& r) { return r.codec == "none"; });
-      const auto compare = [&](std::map<std::string, Gain>& gains, const PricedRun& mix, bool codecs) {
-        double least = 1e300;
-        for (const PublishedSystem& s : published_systems()) {
-          const auto its = best([&](const MoeRun& r) { return s.offers(r) && (codecs || r.codec == "none"); });
-          const double ratio = its->time.seconds() / mix.time.seconds();
-          gains[std::string(s.name)].add(ratio);
-          least = std::min(least, ratio);
-        }
-        gains["all five"].add(least);
-      };
-      compare(with_codecs, priced.front(), true);
-      compare(without, *plain, false);
-      const MoeRun& r = priced.front().run;
-      ++chosen[fmt::format("{} / {} / {} chunks / {}", r.schedule, r.all_to_all, r.pipeline_degree, r.codec)];
+    in_parallel(founds.size(), threads, [&](std::size_t i) {
+      founds[i].mix = fastest(
+          representatives[i], [](const MoeRun&) { return true; }, &counts[i]);
+    });
+  });
+  in_parallel(founds.size(), threads, [&](std::size_t i) {
+    founds[i].plain = fastest(representatives[i], no_codec);
+    for (const PublishedSystem& s : published_systems()) {
+      founds[i].systems.push_back(fastest(representatives[i], s.offers));
+      founds[i].simple.push_back(
+          fastest(representatives[i], [&](const MoeRun& r) { return s.offers(r) && no_codec(r); }));
     }
   });
-  fmt::print("{} layers, {} simulations in {:.1f} s ({:.1f} s CPU): {:.0f} a second\n\n", layers, simulated,
-             times.wall_s, times.cpu_s, static_cast<double>(simulated) / times.wall_s);
-  print("Against the best of the product:", with_codecs, layers);
-  print("The same without codecs:", without, layers);
+
+  std::int64_t estimated = 0, simulated = 0;
+  for (const FastestRuns& c : counts) {
+    estimated += c.estimated;
+    simulated += c.simulated;
+  }
+  std::map<std::string, Gain> with_codecs, without;
+  std::map<std::string, std::int64_t> chosen;
+  const auto compare = [](std::map<std::string, Gain>& gains, const PricedRun& mix,
+                          const std::vector<PricedRun>& systems) {
+    double least = std::numeric_limits<double>::infinity();
+    for (std::size_t s = 0; s < systems.size(); ++s) {
+      const double ratio = systems[s].time.seconds() / mix.time.seconds();
+      gains[std::string(published_systems()[s].name)].add(ratio);
+      least = std::min(least, ratio);
+    }
+    gains["all five"].add(least);
+  };
+  for (const Layer& layer : layers) {
+    const Found& found = founds[distinct.at({layer.B * layer.L, layer.H, layer.M, layer.f})];
+    compare(with_codecs, found.mix, found.systems);
+    compare(without, found.plain, found.simple);
+    const MoeRun& r = found.mix.run;
+    ++chosen[fmt::format("{} / {} / {} chunks / {}", r.schedule, r.all_to_all, r.pipeline_degree, r.codec)];
+  }
+  const std::int64_t n = std::ssize(layers);
+  fmt::print("{} layers, {} of them different, searched in {:.1f} s ({:.1f} s CPU): {} runs bounded, {} simulated\n\n",
+             n, founds.size(), times.wall_s, times.cpu_s, estimated, simulated);
+  print("Against the best of the product:", with_codecs, n);
+  print("The same without codecs:", without, n);
   fmt::print("Chosen:\n");
   std::vector<std::pair<std::int64_t, std::string>> often;
   for (const auto& [run, count] : chosen) often.emplace_back(count, run);

@@ -45,6 +45,9 @@ class AllToAll {
   /// Whether a row goes to a node once, for all the experts there that its token selected. Slices at the sources are
   /// then `distinct`.
   [[nodiscard]] virtual bool deduplicates() const { return false; }
+  /// Whether every row goes from its source straight to the holder, so that each link carries what it carries of all
+  /// others of this kind.
+  [[nodiscard]] virtual bool is_direct() const { return false; }
   /// Appends the exchange after block.last(), and leaves in it what ends when the rows are there.
   virtual void lower(const Exchange& exchange, BlockBuilder& block) const = 0;
 };

@@ -28,10 +28,10 @@ struct Candidate {
   std::string all_to_all = "linear";  // every pair at once
   std::int64_t pipeline_degree = 1;   // parts that a microbatch's tokens are cut into inside an MoE layer
   std::string codec = "none";
-  std::string placement = kContiguous;   // of the experts: a strategy of planner/placement/strategy.hpp
-  std::int64_t redundant_experts = 0;    // slots a rank beyond its share of the experts, that the strategy may fill
-  std::vector<Placement> expert_places;  // by kind of routing (routing_kinds()), ranks being positions in the
-                                         // expert-parallel group; empty: contiguous
+  std::string placement = kContiguous;  // of the experts: a strategy of planner/placement/strategy.hpp
+  std::int64_t redundant_experts = 0;   // slots a rank beyond its share of the experts, that the strategy may fill
+  std::vector<Placement> expert_places = {};  // by kind of routing (routing_kinds()), ranks being positions in the
+                                              // expert-parallel group; empty: contiguous
   std::string rank_order = kMegatronRankOrder;
   std::string order = kListedOrder;       // of a block's operations; the other one is kSearchedOrder (lowered.hpp)
   std::int64_t micro_batch = 1;           // sequences

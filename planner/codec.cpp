@@ -82,11 +82,40 @@ std::string codec_pair_name(const CodecPair& pair) {
   return pair.there == pair.back ? name(pair.there) : fmt::format("{}/{}", name(pair.there), name(pair.back));
 }
 
-std::string codec_obstacle(WireFormat format, const Workload& workload, std::int64_t columns) {
-  if (!workload.codecs.allowed.contains(format)) return "the workload does not allow the codec";
+std::vector<CodecPair> codec_pairs(const Workload& workload) {
+  std::vector<std::optional<WireFormat>> formats{std::nullopt};
+  formats.insert(formats.end(), workload.codecs.allowed.begin(), workload.codecs.allowed.end());
+  std::vector<CodecPair> pairs;
+  for (const auto& there : formats) {
+    for (const auto& back : formats) pairs.push_back({there, back});
+  }
+  return pairs;
+}
+
+namespace {
+
+std::int64_t wire_bytes(WireFormat format, const Workload& workload, std::int64_t columns) {
   std::int64_t bytes = 0;
   for (const WirePart& p : wire_parts(format, workload.codecs, columns)) bytes += p.columns * size_of(p.dtype);
-  return bytes < columns * size_of(workload.dtype) ? "" : "the codec makes rows no smaller";
+  return bytes;
+}
+
+}  // namespace
+
+bool never_slower(WireFormat format, WireFormat than, const Workload& workload, const GpuSpec& gpu,
+                  std::int64_t columns) {
+  const auto own = gpu.codec_throughput.find(format), other = gpu.codec_throughput.find(than);
+  const bool is_known = own != gpu.codec_throughput.end();
+  if (is_known != (other != gpu.codec_throughput.end())) return false;  // a rate and a count of bytes
+  return wire_bytes(format, workload, columns) <= wire_bytes(than, workload, columns) &&
+         wire_parts(format, workload.codecs, columns).size() <= wire_parts(than, workload.codecs, columns).size() &&
+         (!is_known || own->second >= other->second);
+}
+
+std::string codec_obstacle(WireFormat format, const Workload& workload, std::int64_t columns) {
+  if (!workload.codecs.allowed.contains(format)) return "the workload does not allow the codec";
+  return wire_bytes(format, workload, columns) < columns * size_of(workload.dtype) ? ""
+                                                                                   : "the codec makes rows no smaller";
 }
 
 }  // namespace moeplan

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "model/program/program.hpp"
+#include "model/specs/gpu.hpp"
 #include "model/specs/workload.hpp"
 
 namespace moeplan {
@@ -44,6 +45,14 @@ struct CodecPair {
 /// What is wrong with the name of a pair, with the nearest name; "" if nothing is.
 [[nodiscard]] std::string codec_pair_flaw(std::string_view name);
 [[nodiscard]] std::string codec_pair_name(const CodecPair& pair);
+
+/// All pairs that the workload allows, without a codec first.
+[[nodiscard]] std::vector<CodecPair> codec_pairs(const Workload& workload);
+
+/// Whether rows of so many columns take `format` no longer to encode, send and decode than `than`, whatever is sent: no
+/// more bytes, in no more messages, and as fast a kernel.
+[[nodiscard]] bool never_slower(WireFormat format, WireFormat than, const Workload& workload, const GpuSpec& gpu,
+                                std::int64_t columns);
 
 /// Why rows of these cannot be sent so, as a short counted reason; "" if they can: what is sent must be fewer bytes.
 [[nodiscard]] std::string codec_obstacle(WireFormat format, const Workload& workload, std::int64_t columns);

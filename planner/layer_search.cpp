@@ -1,7 +1,11 @@
 #include "planner/layer_search.hpp"
 
 #include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
 
+#include "model/costs/estimate.hpp"
 #include "planner/all_to_all.hpp"
 #include "planner/codec.hpp"
 #include "planner/in_parallel.hpp"
@@ -20,14 +24,133 @@ std::vector<T> choices(const std::optional<T>& fixed, std::vector<T> all) {
 }
 
 std::vector<std::string> codec_names(const Workload& workload) {
-  std::vector<std::optional<WireFormat>> formats{std::nullopt};
-  formats.insert(formats.end(), workload.codecs.allowed.begin(), workload.codecs.allowed.end());
   std::vector<std::string> names;
-  for (const auto& there : formats) {
-    for (const auto& back : formats) names.push_back(codec_pair_name({there, back}));
-  }
+  for (const CodecPair& pair : codec_pairs(workload)) names.push_back(codec_pair_name(pair));
   return names;
 }
+
+/// Branch and bound over the runs of a layer.
+class RunSearch {
+ public:
+  RunSearch(const std::vector<MoeRun>& runs, const LayerProblem& layer, std::size_t count, int threads)
+      : runs_(runs), layer_(layer), machines_(layer.cluster), count_(count), threads_(threads), ways_(runs.size()) {}
+
+  FastestRuns run() {
+    std::vector<std::size_t> leaders, others;
+    find_leaders();
+    for (std::size_t i = 0; i < runs_.size(); ++i) (ways_[i].leader == i ? leaders : others).push_back(i);
+    estimate_all(leaders);
+    simulate_all(leaders);
+    std::erase_if(others, [&](std::size_t i) { return is_beaten(ways_[ways_[i].leader].bound); });
+    estimate_all(others);
+    simulate_all(others);
+    for (const Way& way : ways_) {
+      if (way.is_costly && !is_beaten(way.bound)) ++result_.undecided;
+    }
+    return std::move(result_);
+  }
+
+ private:
+  static constexpr std::size_t kRound = 8;  // runs simulated between two prunings
+
+  struct Way {
+    std::size_t leader = 0;  // the run that does the same with codecs that are never slower
+    Seconds bound, closed_form;
+    bool is_costly = false;
+  };
+
+  void find_leaders() {
+    std::map<std::tuple<std::string, std::string, std::int64_t, std::string>, std::size_t> places;
+    for (std::size_t i = 0; i < runs_.size(); ++i) {
+      places.try_emplace({runs_[i].schedule, runs_[i].all_to_all, runs_[i].pipeline_degree, runs_[i].codec}, i);
+    }
+    std::map<std::string, std::string> leads;  // names of codec pairs
+    for (const CodecPair& pair : codec_pairs(layer_.workload)) {
+      leads[codec_pair_name(pair)] = codec_pair_name({swiftest(pair.there), swiftest(pair.back)});
+    }
+    for (std::size_t i = 0; i < runs_.size(); ++i) {
+      const auto at =
+          places.find({runs_[i].schedule, runs_[i].all_to_all, runs_[i].pipeline_degree, leads.at(runs_[i].codec)});
+      ways_[i].leader = at == places.end() ? i : at->second;
+    }
+  }
+
+  /// The allowed format that is never slower than this one, and than which none is never slower.
+  std::optional<WireFormat> swiftest(std::optional<WireFormat> format) const {
+    if (!format) return format;
+    for (const WireFormat other : layer_.workload.codecs.allowed) {
+      if (!codec_obstacle(other, layer_.workload, layer_.hidden_size).empty()) continue;
+      if (never_slower(other, *format, layer_.workload, layer_.cluster.gpu, layer_.hidden_size)) format = other;
+    }
+    return format;
+  }
+
+  Program lowered(std::size_t i) const {
+    return lower_moe_layer(layer_.moe, layer_.hidden_size, layer_.tokens, layer_.workload,
+                           runs_[i].in(layer_.candidate), layer_.cluster.ranks_per_node());
+  }
+
+  void estimate_all(const std::vector<std::size_t>& which) {
+    in_parallel(which.size(), threads_, [&](std::size_t k) {
+      Way& way = ways_[which[k]];
+      const Program program = lowered(which[k]);
+      way.is_costly = program.world_size >= layer_.many_ranks && has_unequal_ranks(program, machines_);
+      if (way.is_costly) {
+        way.bound = way.closed_form = bound_by_first_rank(program, machines_);
+        return;
+      }
+      const Estimate e = estimate(program, machines_);
+      way.bound = e.lower_bound;
+      way.closed_form = e.closed_form;
+    });
+    result_.estimated += std::ssize(which);
+  }
+
+  /// In rounds, least closed form first, as long as bounds allow.
+  void simulate_all(std::vector<std::size_t> waiting) {
+    std::erase_if(waiting, [&](std::size_t i) { return ways_[i].is_costly; });
+    std::stable_sort(waiting.begin(), waiting.end(),
+                     [&](std::size_t a, std::size_t b) { return ways_[a].closed_form < ways_[b].closed_form; });
+    for (;;) {
+      std::erase_if(waiting, [&](std::size_t i) { return is_beaten(ways_[i].bound); });
+      if (waiting.empty()) return;
+      const std::size_t n = std::min(kRound, waiting.size());
+      std::vector<SimTime> times(n);
+      in_parallel(n, threads_, [&](std::size_t k) {
+        times[k] =
+            simulate(lowered(waiting[k]), layer_.cluster, {.keep_spans = false, .network = make_fast_network}).makespan;
+      });
+      for (std::size_t k = 0; k < n; ++k) keep(waiting[k], times[k]);
+      result_.simulated += static_cast<std::int64_t>(n);
+      waiting.erase(waiting.begin(), waiting.begin() + static_cast<std::ptrdiff_t>(n));
+    }
+  }
+
+  /// Among the fastest so far, where it is one of them.
+  void keep(std::size_t i, SimTime time) {
+    const std::pair key{time, i};
+    const auto at = std::upper_bound(order_.begin(), order_.end(), key);
+    result_.fastest.insert(result_.fastest.begin() + (at - order_.begin()), {runs_[i], time});
+    order_.insert(at, key);
+    if (order_.size() <= count_) return;
+    order_.pop_back();
+    result_.fastest.pop_back();
+  }
+
+  /// Bounds are sums in another order than the simulator's: a picosecond an operation is not worth a proof.
+  bool is_beaten(Seconds bound) const {
+    return order_.size() == count_ && bound > order_.back().first.seconds() * (1 + 1e-9);
+  }
+
+  const std::vector<MoeRun>& runs_;
+  const LayerProblem& layer_;
+  StageMachines machines_;
+  std::size_t count_;
+  int threads_;
+  std::vector<Way> ways_;                               // by run
+  std::vector<std::pair<SimTime, std::size_t>> order_;  // of the fastest
+  FastestRuns result_;
+};
 
 }  // namespace
 
@@ -81,34 +204,8 @@ std::vector<PricedRun> priced_runs(const std::vector<MoeRun>& runs, const Moe& m
   return priced;
 }
 
-std::vector<PricedRun> promising_runs(const Moe& moe, std::int64_t hidden_size, std::int64_t tokens,
-                                      const Workload& workload, const Candidate& candidate, const Cluster& cluster,
-                                      const LayerSpace& space, int threads) {
-  constexpr std::size_t kExtended = 4;
-  const std::vector<MoeRun> all = layer_runs(hidden_size, workload, candidate, cluster.ranks_per_node(), space);
-  const auto price = [&](const std::vector<MoeRun>& runs) {
-    return priced_runs(runs, moe, hidden_size, tokens, workload, candidate, cluster, threads);
-  };
-  // Of each schedule and all-to-all, the one with the fewest chunks and no codec where there is one.
-  std::vector<MoeRun> first;
-  const auto same_way = [](const MoeRun& a, const MoeRun& b) {
-    return a.schedule == b.schedule && a.all_to_all == b.all_to_all;
-  };
-  for (const MoeRun& run : all) {
-    if (first.empty() || !same_way(first.back(), run)) first.push_back(run);
-  }
-  std::vector<PricedRun> priced = price(first);
-  std::vector<MoeRun> more;
-  for (std::size_t i = 0; i < std::min(kExtended, priced.size()); ++i) {
-    for (const MoeRun& run : all) {
-      if (same_way(run, priced[i].run) && run != priced[i].run) more.push_back(run);
-    }
-  }
-  const std::vector<PricedRun> extended = price(more);
-  priced.insert(priced.end(), extended.begin(), extended.end());
-  std::stable_sort(priced.begin(), priced.end(),
-                   [](const PricedRun& a, const PricedRun& b) { return a.time < b.time; });
-  return priced;
+FastestRuns fastest_runs(const std::vector<MoeRun>& runs, const LayerProblem& layer, std::size_t count, int threads) {
+  return RunSearch(runs, layer, count, threads).run();
 }
 
 }  // namespace moeplan

@@ -52,10 +52,29 @@ struct PricedRun {
                                                  const Workload& workload, const Candidate& candidate,
                                                  const Cluster& cluster, int threads);
 
-/// A descent in their product instead of all of it: every schedule with every all-to-all in as few chunks as it takes,
-/// then the fastest four of these with all numbers of chunks and codecs. What was simulated, fastest first.
-[[nodiscard]] std::vector<PricedRun> promising_runs(const Moe& moe, std::int64_t hidden_size, std::int64_t tokens,
-                                                    const Workload& workload, const Candidate& candidate,
-                                                    const Cluster& cluster, const LayerSpace& space, int threads);
+/// The layer on a machine: what a search over its runs needs to know. The references outlive it.
+struct LayerProblem {
+  const Moe& moe;
+  std::int64_t hidden_size;
+  std::int64_t tokens;  // as priced_runs() has it
+  const Workload& workload;
+  const Candidate& candidate;
+  const Cluster& cluster;
+  std::int64_t many_ranks = 64;  // from so many on, runs on which ranks differ are bounded, not simulated
+};
+
+struct FastestRuns {
+  std::vector<PricedRun> fastest;  // in order (ties: as listed), as many as asked for where there are so many
+  std::int64_t estimated = 0;      // runs whose own bound was computed
+  std::int64_t simulated = 0;
+  /// Runs that might be faster than the last of `fastest`, but take too long to simulate: their ranks differ.
+  std::int64_t undecided = 0;
+};
+
+/// The `count` fastest of these runs, without simulating all of them: a run is ruled out where a lower bound of it is
+/// above the time of `count` others; the bound is its own, or that of the run with codecs that are never slower. The
+/// result does not depend on `threads`.
+[[nodiscard]] FastestRuns fastest_runs(const std::vector<MoeRun>& runs, const LayerProblem& layer, std::size_t count,
+                                       int threads);
 
 }  // namespace moeplan

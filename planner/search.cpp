@@ -3,7 +3,11 @@
 #include <algorithm>
 #include <thread>
 #include <tuple>
+#include <utility>
 
+#include "planner/all_to_all.hpp"
+#include "planner/codec.hpp"
+#include "planner/exchange_free.hpp"
 #include "planner/in_parallel.hpp"
 #include "planner/layer_search.hpp"
 #include "planner/lower.hpp"
@@ -47,11 +51,7 @@ class Search {
     sort_by_closed_form();
     simulate_best();
     look_at_unequal();
-    result_.least_bound = result_.ranked.front().estimate.lower_bound;
-    for (const Evaluated& e : result_.ranked) {
-      result_.least_bound = std::min(result_.least_bound, e.estimate.lower_bound);
-    }
-    for (const SetAside& u : unequal_) result_.least_bound = std::min(result_.least_bound, u.bound);
+    bound_all();
     sort_by_makespan();
     search_orders();
     sort_by_makespan();
@@ -366,7 +366,7 @@ class Search {
   }
 
   /// Other ways to run the MoE layers of the best candidates on different degrees: the fastest of the layer alone
-  /// become candidates, as far as they fit. Machines on which ranks differ are left out where they are large.
+  /// become candidates, as far as they fit.
   void vary_layers() {
     if (model_.num_moe_layers() == 0) return;
     sort_by_closed_form();
@@ -380,7 +380,7 @@ class Search {
     }
     std::vector<Candidate> more;
     for (const Candidate& base : bases) {
-      for (const MoeRun& run : fastest_runs(base)) more.push_back(run.in(base));
+      for (const MoeRun& run : faster_runs(base)) more.push_back(run.in(base));
     }
     std::vector<std::optional<Evaluated>> fits(more.size());
     in_parallel(more.size(), threads_, [&](std::size_t i) {
@@ -398,11 +398,8 @@ class Search {
   }
 
   /// At most three, all faster for the layer alone than the candidate's own.
-  std::vector<MoeRun> fastest_runs(const Candidate& base) {
+  std::vector<MoeRun> faster_runs(const Candidate& base) {
     constexpr std::size_t kTaken = 3;
-    if (base.degrees.ranks_per_stage() > space_.most_varied_ranks) return {};
-    const Program program = lower_iteration(model_, workload_, base, cluster_.ranks_per_node());
-    if (program.ranks_per_stage() >= space_.many_ranks && has_unequal_ranks(program, machines_)) return {};
     const Cluster& stage = base.degrees.pp == 1 ? cluster_ : machines_.of(base.degrees.pp, 0).cluster;
     const LayerSpace space{.schedule = space_.schedule,
                            .all_to_all = space_.all_to_all,
@@ -411,11 +408,19 @@ class Search {
     Candidate one_stage = base;
     one_stage.degrees.pp = 1;
     one_stage.virtual_stages = 1;
-    const std::int64_t tokens = base.micro_batch * workload_.sequence_length / base.degrees.cp;
+    const LayerProblem layer{.moe = first_moe(),
+                             .hidden_size = model_.hidden_size,
+                             .tokens = base.micro_batch * workload_.sequence_length / base.degrees.cp,
+                             .workload = workload_,
+                             .candidate = one_stage,
+                             .cluster = stage,
+                             .many_ranks = space_.many_ranks};
+    const std::vector<MoeRun> all = layer_runs(model_.hidden_size, workload_, one_stage, stage.ranks_per_node(), space);
+    const FastestRuns found = fastest_runs(all, layer, kTaken, threads_);
+    result_.undecided_runs += found.undecided;
     std::vector<MoeRun> out;
-    for (const PricedRun& p :
-         promising_runs(first_moe(), model_.hidden_size, tokens, workload_, one_stage, stage, space, threads_)) {
-      if (p.run == MoeRun::of(base) || out.size() == kTaken) break;
+    for (const PricedRun& p : found.fastest) {
+      if (p.run == MoeRun::of(base)) break;
       out.push_back(p.run);
     }
     return out;
@@ -469,6 +474,81 @@ class Search {
       tell(static_cast<std::int64_t>(2 * ranked.size() - waiting.size()), static_cast<std::int64_t>(2 * ranked.size()));
     }
     result_.pruned = std::ssize(ranked) + std::ssize(unequal_) - result_.simulated;
+  }
+
+  /// Over every feasible candidate, and over the ways to run its MoE layers that were not priced: none is faster than
+  /// the work that all have in common, nor than the busiest link under any all-to-all with the smallest codec.
+  void bound_all() {
+    Seconds& least = result_.least_bound;
+    least = result_.ranked.front().estimate.lower_bound;
+    for (const Evaluated& e : result_.ranked) least = std::min(least, e.estimate.lower_bound);
+    for (const SetAside& u : unequal_) least = std::min(least, u.bound);
+    if (space_.all_to_all && space_.pipeline_degree && space_.codec) return;
+
+    // In chunks products may fill the last wave of tiles better: the bound has none.
+    RankRange without_waves = rank_range(cluster_, 0, cluster_.world_size());
+    without_waves.cluster.gpu.num_sms = 1;
+    StageMachines machines(without_waves.cluster);
+    const auto common_work = [&](const Candidate& c) {
+      return without_exchange(lower_iteration(model_, workload_, c, cluster_.ranks_per_node()));
+    };
+    struct Open {
+      const Evaluated* evaluated;
+      Seconds bound;
+    };
+    std::vector<Open> open;
+    for (const Evaluated& e : result_.ranked) {
+      if (e.candidate.degrees.ep > 1) open.push_back({&e, {}});
+    }
+    in_parallel(open.size(), threads_, [&](std::size_t i) {
+      open[i].bound = estimate(common_work(open[i].evaluated->candidate), machines).lower_bound;
+    });
+    std::vector<Seconds> aside(unequal_.size());
+    in_parallel(aside.size(), threads_, [&](std::size_t i) {
+      aside[i] = bound_by_first_rank(common_work(unequal_[i].evaluated.candidate), machines);
+    });
+    for (const Seconds bound : aside) least = std::min(least, bound);
+    std::stable_sort(open.begin(), open.end(), [](const Open& a, const Open& b) { return a.bound < b.bound; });
+    for (std::size_t from = 0; from < open.size() && open[from].bound < least; from += kRound) {
+      const std::size_t n = std::min(kRound, open.size() - from);
+      std::vector<Seconds> bounds(n);
+      in_parallel(n, threads_, [&](std::size_t i) {
+        const Evaluated& e = *open[from + i].evaluated;
+        bounds[i] = std::max(open[from + i].bound, least_links(e.candidate, e.estimate.links));
+      });
+      least = std::min(least, *std::min_element(bounds.begin(), bounds.end()));
+    }
+  }
+
+  /// The busiest link's time under any all-to-all and codec that the candidate could have, which under its own ones is
+  /// `own`. Nothing where ranks differ and are many.
+  Seconds least_links(Candidate c, Seconds own) {
+    Seconds least = own;
+    const bool is_direct = find_all_to_all(c.all_to_all)->is_direct();
+    const std::string own_codec = c.codec;
+    for (const std::string& codec : uniform_codecs()) {
+      bool has_direct = is_direct && codec == own_codec;  // one of them speaks for all
+      for (const auto& all_to_all : all_to_alls()) {
+        if (all_to_all->is_direct() && std::exchange(has_direct, true)) continue;
+        c.all_to_all = all_to_all->name();
+        c.codec = codec;
+        if (obstacle(model_, workload_, c, cluster_.ranks_per_node())) continue;
+        const Program program = lower_iteration(model_, workload_, c, cluster_.ranks_per_node());
+        if (program.ranks_per_stage() >= space_.many_ranks && has_unequal_ranks(program, machines_)) return {};
+        least = std::min(least, estimate(program, machines_).links);
+      }
+    }
+    return least;
+  }
+
+  /// Of the codecs that a candidate could have, those that are the same both ways: one of these sends least.
+  std::vector<std::string> uniform_codecs() const {
+    if (space_.codec) return {*space_.codec};
+    std::vector<std::string> names;
+    for (const CodecPair& pair : codec_pairs(workload_)) {
+      if (pair.there == pair.back) names.push_back(codec_pair_name(pair));
+    }
+    return names;
   }
 
   void sort_by_makespan() {

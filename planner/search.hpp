@@ -45,9 +45,8 @@ struct SearchSpace {
                                    // assumed: fewer are priced in some milliseconds
   std::int64_t most_unequal = 32;  // of those set aside because their ranks differ, priced after all
   std::int64_t most_varied = 6;    // candidates of which other ways to run the MoE layers are simulated, layers alone
-  std::int64_t most_varied_ranks = 128;  // of a stage. assumed: on more, that takes longer than all the rest
-  std::int64_t most_ordered = 3;         // simulated candidates whose order of operations is searched
-  int threads = 0;                       // 0: one a core
+  std::int64_t most_ordered = 3;   // simulated candidates whose order of operations is searched
+  int threads = 0;                 // 0: one a core
 };
 
 struct Evaluated {
@@ -79,7 +78,8 @@ struct SearchResult {
   std::int64_t simulated = 0;
   std::int64_t set_aside = 0;               // feasible, not priced because their bound was worse; not among `ranked`
   std::int64_t pruned = 0;                  // not simulated because their bound or their closed form was worse
-  Seconds least_bound;                      // over every feasible candidate; orders of operations not searched apart
+  std::int64_t undecided_runs = 0;          // ways to run MoE layers that could be faster and take too long to simulate
+  Seconds least_bound;                      // over every feasible candidate, whichever way it runs its MoE layers
   std::optional<NearestMiss> nearest_miss;  // where memory was what ruled candidates out
   std::optional<Recompute> fits_with;       // nothing is feasible, but something would be with so much recomputation
 };

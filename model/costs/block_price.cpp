@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <array>
+#include <deque>
 #include <optional>
+#include <utility>
 
 #include "model/costs/communication.hpp"
 #include "model/costs/compute.hpp"
 #include "model/program/equal_ranks.hpp"
 #include "model/program/resolve.hpp"
+#include "model/program/same_work.hpp"
 #include "model/specs/rank_routes.hpp"
 
 namespace moeplan {
@@ -48,6 +51,13 @@ class LinkLoad {
 struct OperationTimes {
   std::vector<double> alone;  // a lower bound on each rank's part
   std::vector<double> together;
+};
+
+/// An operation that has been priced, for those of the same work.
+struct PricedOperation {
+  const Operation* operation;
+  OperationTimes times;
+  std::vector<std::pair<std::size_t, double>> link_seconds;  // by link
 };
 
 }  // namespace
@@ -102,18 +112,9 @@ class BlockPricer::State {
     for (std::size_t i = 0; i < operations; ++i) {
       const Operation& op = block.operations[i];
       const auto stream = static_cast<std::size_t>(op.stream);
-      OperationTimes c;
-      if (op.communication()) {
-        c = view_ ? representatives(op) : first_alone_ ? first_rank(op) : communication(op);
-      } else if (op.computes()) {
-        for (std::size_t r = 0; r < world; ++r) {
-          c.alone.push_back(compute_time(program_, op, RankId(r), cluster_.gpu).value());
-          price.compute[r * kStreams + stream] += c.alone.back();
-        }
-        c.together = c.alone;
-        share_gpus(c.together);
-      } else {
-        c = {std::vector<double>(world, 0.0), std::vector<double>(world, 0.0)};
+      const OperationTimes& c = operation(op);
+      if (op.computes()) {
+        for (std::size_t r = 0; r < world; ++r) price.compute[r * kStreams + stream] += c.alone[r];
       }
       double first_alone = 0, first_together = 0;
       for (std::size_t r = 0; r < world; ++r) {
@@ -149,6 +150,37 @@ class BlockPricer::State {
     price.background_together = *std::max_element(background_together.begin(), background_together.end());
     price.link_seconds = link_seconds_;
     return price;
+  }
+
+  /// Its times; link_seconds_ have its traffic.
+  const OperationTimes& operation(const Operation& op) {
+    const auto known = std::find_if(priced_.begin(), priced_.end(),
+                                    [&](const PricedOperation& p) { return same_work(program_, *p.operation, op); });
+    if (known != priced_.end()) {
+      for (const auto& [link, seconds] : known->link_seconds) link_seconds_[link] += seconds;
+      return known->times;
+    }
+    PricedOperation& p = priced_.emplace_back(PricedOperation{&op, {}, {}});
+    OperationTimes& times = p.times;
+    if (op.communication()) {
+      std::vector<double> before(link_seconds_.size(), 0.0);
+      before.swap(link_seconds_);
+      times = view_ ? representatives(op) : first_alone_ ? first_rank(op) : communication(op);
+      for (std::size_t l = 0; l < before.size(); ++l) {
+        if (link_seconds_[l] > 0) p.link_seconds.emplace_back(l, link_seconds_[l]);
+        link_seconds_[l] += before[l];
+      }
+    } else if (op.computes()) {
+      for (std::size_t r = 0; r < ranks(); ++r) {
+        times.alone.push_back(compute_time(program_, op, RankId(r), cluster_.gpu).value());
+      }
+      times.together = times.alone;
+      share_gpus(times.together);
+    } else {
+      times.alone.assign(ranks(), 0.0);
+      times.together.assign(ranks(), 0.0);
+    }
+    return times;
   }
 
   /// How long an operation of the GPU's ranks takes on each where all of them begin it together: of equal parts, each
@@ -326,6 +358,7 @@ class BlockPricer::State {
   const SymmetricView* view_;         // where some ranks represent all
   bool first_alone_;                  // none do, and only rank 0 is asked for
   std::vector<double> link_seconds_;  // of the block being priced
+  std::deque<PricedOperation> priced_;
   std::vector<std::optional<BlockPrice>> prices_;
 };
 

@@ -15,6 +15,7 @@ class Linear : public AllToAll {
   std::string_view name() const override { return "linear"; }
   std::string_view summary() const override { return "every pair of ranks at once"; }
   std::string obstacle(const ExchangeGroup&) const override { return ""; }
+  bool is_direct() const override { return true; }
   void lower(const Exchange& exchange, BlockBuilder& block) const override {
     move_rows(exchange, Stream::Inter, {}, block);
   }
@@ -31,6 +32,7 @@ class Pairwise : public AllToAll {
     if (group.family.size <= 2) return "pairwise between two ranks is linear";
     return group.family.size > kMostSteps ? "pairwise is planned with up to 256 steps" : "";
   }
+  bool is_direct() const override { return true; }
   void lower(const Exchange& exchange, BlockBuilder& block) const override {
     const std::int64_t size = block.program().group(exchange.group).size;
     if (size == 1) return move_rows(exchange, Stream::Inter, {}, block);
@@ -53,6 +55,7 @@ class Pipe : public AllToAll {
   std::string obstacle(const ExchangeGroup& group) const override {
     return group.per_node == 1 || group.nodes() == 1 ? "pipe needs several nodes with several ranks each" : "";
   }
+  bool is_direct() const override { return true; }
   void lower(const Exchange& exchange, BlockBuilder& block) const override {
     const std::int64_t nodes = exchange_group(block.program(), exchange.group, 1).nodes();
     const std::vector<std::int32_t> ready = block.last();

@@ -153,7 +153,7 @@ TEST_CASE("every GPU of configs/gpus loads under the name of its file") {
     INFO(path);
     const GpuSpec gpu = gpu_from(load_document(path));
     CHECK(gpu.name == path.stem().string());
-    CHECK((gpu.peak.contains(Dtype::Fp16) || gpu.peak.contains(Dtype::Bf16)));
+    CHECK_FALSE(gpu.peak.empty());
   }
 }
 

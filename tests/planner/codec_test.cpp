@@ -156,3 +156,25 @@ TEST_CASE("A codec is refused where it is not allowed or of no use") {
   wide.workload.codecs.zfp_bits = 16;
   CHECK(reason(wide, "zfp") == "the codec makes rows no smaller");
 }
+
+TEST_CASE("A codec that sends less in as few messages is never slower than another, unless its kernel is") {
+  tests::Small s = case_of({WireFormat::Zfp, WireFormat::Int8, WireFormat::Fp16}, "fp32");
+  const auto never = [&](WireFormat a, WireFormat b) {
+    return never_slower(a, b, s.workload, s.cluster.gpu, s.model.hidden_size);
+  };
+  CHECK(never(WireFormat::Zfp, WireFormat::Int8));  // int8 has a message of scales too
+  CHECK(never(WireFormat::Zfp, WireFormat::Fp16));
+  CHECK_FALSE(never(WireFormat::Int8, WireFormat::Fp16));  // fewer bytes, more messages
+  CHECK_FALSE(never(WireFormat::Fp16, WireFormat::Zfp));
+  SECTION("a throughput beside a count of bytes cannot be compared") {
+    s.cluster.gpu.codec_throughput[WireFormat::Zfp] = BytesPerSecond(50e9);
+    CHECK_FALSE(never(WireFormat::Zfp, WireFormat::Fp16));
+  }
+  SECTION("throughputs can") {
+    s.cluster.gpu.codec_throughput[WireFormat::Zfp] = BytesPerSecond(50e9);
+    s.cluster.gpu.codec_throughput[WireFormat::Fp16] = BytesPerSecond(400e9);
+    CHECK_FALSE(never(WireFormat::Zfp, WireFormat::Fp16));
+    s.cluster.gpu.codec_throughput[WireFormat::Zfp] = BytesPerSecond(500e9);
+    CHECK(never(WireFormat::Zfp, WireFormat::Fp16));
+  }
+}

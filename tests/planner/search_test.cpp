@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <numeric>
 
+#include "planner/layer_search.hpp"
 #include "planner/lower.hpp"
 #include "planner/plan.hpp"
 #include "planner/schedule.hpp"
@@ -256,6 +257,26 @@ TEST_CASE("No simulated time of a search is below a bound, and its list is in or
     if (last) CHECK(*last <= *e.makespan);
     last = e.makespan;
   }
+}
+
+TEST_CASE("The least bound of a search holds for every way to run the layers of its candidates") {
+  SmallCase c;
+  c.nodes = 2;
+  c.gpus_per_node = 2;
+  c.fabric_bandwidth = "2 GB/s";
+  c.micro_batch = "2";
+  const Small s = small(c);
+  const SearchResult r = search_of(s, {.ep = 4, .pp = 1, .most_varied = 0});
+  REQUIRE_FALSE(r.ranked.empty());
+  std::int64_t ways = 0;
+  for (const Evaluated& e : r.ranked) {
+    for (const MoeRun& run : layer_runs(s.model.hidden_size, s.workload, e.candidate, s.cluster.ranks_per_node())) {
+      CAPTURE(run.schedule, run.all_to_all, run.pipeline_degree);
+      ++ways;
+      CHECK(simulated(s, run.in(e.candidate)).seconds().value() >= r.least_bound.value() * (1 - 1e-9));
+    }
+  }
+  CHECK(ways > 50);
 }
 
 TEST_CASE("The best of a search is the best of all candidates simulated one by one") {

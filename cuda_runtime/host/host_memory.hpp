@@ -39,6 +39,7 @@ class HostBuffer {
   /// A row; -1 loads noughts.
   void load_row(std::int64_t r, std::span<float> values);
   void store_row(std::int64_t r, std::span<const float> values) { store(shape_.dtype, values, row(r)); }
+  [[nodiscard]] std::span<const std::byte> bytes() const { return data_; }
   void clear() { std::fill(data_.begin(), data_.end(), std::byte{}); }
 
  private:

@@ -1,0 +1,22 @@
+// The formats of buffers as kernels know them.
+#pragma once
+
+#include "cuda_runtime/kernels/formats.hpp"
+#include "model/specs/dtype.hpp"
+
+namespace moeplan {
+
+/// Of one byte: kernels::Format::Bytes.
+[[nodiscard]] constexpr kernels::Format format_of(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::Fp32:
+    case Dtype::Tf32: return kernels::Format::Fp32;
+    case Dtype::Fp16: return kernels::Format::Fp16;
+    case Dtype::Bf16: return kernels::Format::Bf16;
+    case Dtype::Fp8:
+    case Dtype::Int8: break;
+  }
+  return kernels::Format::Bytes;
+}
+
+}  // namespace moeplan

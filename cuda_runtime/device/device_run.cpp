@@ -1,0 +1,196 @@
+#include "cuda_runtime/device/device_run.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cassert>
+#include <chrono>
+#include <thread>
+
+namespace moeplan {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+std::size_t index_of(Stream stream) { return static_cast<std::size_t>(stream); }
+
+}  // namespace
+
+DeviceRun::DeviceRun(Device& device, DeviceTransport& transport, std::vector<RankId> ranks, DeviceOptions options)
+    : device_(device),
+      transport_(transport),
+      options_(std::move(options)),
+      pool_(device, options_.slab),
+      origin_(device.make_stream()),
+      begin_(device.make_event(true)),
+      fork_(device.make_event(false)),
+      over_(device.make_event(false)) {
+  for (const RankId id : ranks) {
+    ranks_.push_back({id});
+    const std::int32_t none = 0;
+    // Through the pool, whose memory is not const.
+    ranks_.back().failure = const_cast<std::int32_t*>(pool_.copy_of(std::span(&none, 1)));
+  }
+}
+
+/// Memory that something still runs on is not given back.
+DeviceRun::~DeviceRun() {
+  if (!is_running_) return;
+  transport_.abort();
+  const auto deadline = Clock::now() + std::chrono::duration<double>(std::min(options_.time_out, Seconds(5)).value());
+  try {
+    while (!device_.is_over(over_) && Clock::now() < deadline)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  } catch (const std::exception&) {
+    // The device has failed: nothing runs any more.
+  }
+}
+
+void DeviceRun::allocate(std::size_t rank, std::span<const BufferShape> buffers) {
+  for (const BufferShape& shape : buffers) ranks_[rank].buffers.emplace_back(shape, device_, pool_);
+}
+
+void DeviceRun::prepare(std::size_t rank, const Work& work, const std::string& name) {
+  Rank& r = ranks_[rank];
+  const DeviceContext context{r.buffers, pool_, options_.codecs, r.failure};
+  r.operations.push_back(device_operation(work, name, context));
+  r.events.push_back({device_.make_event(true), device_.make_event(true), device_.make_event(false)});
+}
+
+void DeviceRun::execute() {
+  make_ready();
+  transport_.meet(options_.time_out);
+  is_running_ = true;
+  transport_.align(origin_);
+  if (!options_.captures) {
+    issue_all();
+  } else {
+    if (!graph_) {
+      device_.begin_capture(origin_);
+      issue_all();
+      graph_ = device_.end_capture(origin_);
+    }
+    device_.launch(origin_, *graph_);
+  }
+  device_.record(over_, origin_);
+  wait_for_end();
+  is_running_ = false;
+  collect();
+}
+
+/// Streams, communicators and buffers as the steps need them.
+void DeviceRun::make_ready() {
+  const std::vector<DeviceStep>& steps = ranks_.front().steps;
+  for (Rank& r : ranks_) {
+    assert(r.steps == steps && "all ranks of a process take the same steps");
+    for (DeviceBuffer& buffer : r.buffers) buffer.give();
+    const std::int32_t none = 0;
+    device_.copy_in(reinterpret_cast<std::byte*>(r.failure), std::as_bytes(std::span(&none, 1)));
+  }
+  if (steps == ready_for_) return;
+  for (Rank& r : ranks_) {
+    for (const DeviceStep& step : steps) {
+      auto& stream = r.streams[index_of(step.stream)];
+      if (stream) continue;
+      stream = device_.make_stream();
+      joins_.push_back(device_.make_event(false));
+    }
+  }
+  for (std::size_t s = 0; s < steps.size(); ++s) {
+    if (!ranks_.front().operations[steps[s].operation].transfer) continue;
+    transport_.prepare(steps[s].operation, steps[s].stream, parts(s));
+  }
+  ready_for_ = steps;
+  graph_.reset();
+}
+
+void DeviceRun::issue_all() {
+  device_.record(begin_, origin_);
+  device_.record(fork_, origin_);
+  for (Rank& r : ranks_) {
+    for (const auto& stream : r.streams) {
+      if (stream) device_.wait(*stream, fork_);
+    }
+  }
+  for (std::size_t s = 0; s < ready_for_.size(); ++s) issue(s);
+  std::size_t join = 0;
+  for (Rank& r : ranks_) {
+    for (const auto& stream : r.streams) {
+      if (!stream) continue;
+      device_.record(joins_[join], *stream);
+      device_.wait(origin_, joins_[join++]);
+    }
+  }
+}
+
+/// A step of all ranks.
+void DeviceRun::issue(std::size_t s) {
+  const DeviceStep& step = ready_for_[s];
+  for (Rank& r : ranks_) {
+    const DeviceStream stream = *r.streams[index_of(step.stream)];
+    for (const std::size_t a : step.after) device_.wait(stream, r.events[a].ended);
+    device_.record(r.events[step.operation].start, stream);
+    moeplan::issue(device_, stream, r.operations[step.operation].before);
+  }
+  if (ranks_.front().operations[step.operation].transfer) transport_.transfer(step.operation, parts(s));
+  for (Rank& r : ranks_) {
+    const DeviceStream stream = *r.streams[index_of(step.stream)];
+    moeplan::issue(device_, stream, r.operations[step.operation].after);
+    device_.record(r.events[step.operation].end, stream);
+    device_.record(r.events[step.operation].ended, stream);
+  }
+}
+
+std::vector<DevicePart> DeviceRun::parts(std::size_t s) {
+  std::vector<DevicePart> out;
+  const DeviceStep& step = ranks_.front().steps[s];
+  for (Rank& r : ranks_) {
+    out.push_back({r.id, *r.streams[index_of(step.stream)], &*r.operations[step.operation].transfer});
+  }
+  return out;
+}
+
+void DeviceRun::wait_for_end() {
+  constexpr std::chrono::microseconds kPause(50);
+  const auto begin = Clock::now();
+  while (!device_.is_over(over_)) {
+    transport_.check();
+    const std::chrono::duration<double> waited = Clock::now() - begin;
+    if (waited.count() > options_.time_out.value()) {
+      const std::string late = late_operation();
+      transport_.abort();
+      throw ExecutionError(
+          fmt::format("rank {}: {}: not over within {} s", ranks_.front().id.value(), late, options_.time_out.value()));
+    }
+    std::this_thread::sleep_for(kPause);
+  }
+}
+
+/// The first one that has not ended.
+std::string DeviceRun::late_operation() {
+  for (const DeviceStep& step : ready_for_) {
+    for (Rank& r : ranks_) {
+      if (!device_.is_over(r.events[step.operation].end)) return r.operations[step.operation].name;
+    }
+  }
+  return "the run";
+}
+
+void DeviceRun::collect() {
+  for (Rank& r : ranks_) {
+    std::int32_t failure = 0;
+    device_.copy_out(std::as_writable_bytes(std::span(&failure, 1)), reinterpret_cast<const std::byte*>(r.failure));
+    if (failure != 0) {
+      throw ExecutionError(
+          fmt::format("rank {}: a token was sent to an expert that the gate did not choose", r.id.value()));
+    }
+    r.times.assign(r.operations.size(), OperationTime{Seconds(0), Seconds(0)});
+    for (const DeviceStep& step : ready_for_) {
+      const Events& e = r.events[step.operation];
+      r.times[step.operation] = {device_.between(begin_, e.start), device_.between(begin_, e.end)};
+    }
+  }
+}
+
+}  // namespace moeplan

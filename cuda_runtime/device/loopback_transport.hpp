@@ -1,0 +1,48 @@
+// All ranks in one process on one device: what one sends another is a copy from buffer to buffer.
+//
+// A transfer of a pair starts once both ends have reached it: the receiver's stream waits for the sender's, copies, and
+// the sender's stream goes on once all its receivers have copied.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <memory>
+
+#include "cuda_runtime/device/device_pool.hpp"
+#include "cuda_runtime/device/device_transport.hpp"
+
+namespace moeplan {
+
+class LoopbackTransport final : public DeviceTransport {
+ public:
+  explicit LoopbackTransport(Device& device, std::size_t slab = DevicePool::kSlab)
+      : device_(device), pool_(device, slab) {}
+
+  void prepare(std::size_t operation, Stream stream, std::span<const DevicePart> parts) override;
+  void transfer(std::size_t operation, std::span<const DevicePart> parts) override;
+  void meet(Seconds) override {}
+  void align(DeviceStream) override {}
+  void check() override {}
+  void abort() noexcept override {}
+
+ private:
+  /// What a rank has beside an operation.
+  struct Rendezvous {
+    DeviceEvent ready, added, done;
+    std::byte* sums = nullptr;               // of reduce-scatter and all-reduce: the own block
+    const kernels::Piece* pieces = nullptr;  // that block
+    std::int64_t piece_count = 0;
+  };
+  using ByRank = std::map<RankId, Rendezvous>;
+
+  void exchange(const DevicePart& part, std::span<const DevicePart> parts, ByRank& all);
+  void sum(const DevicePart& part, std::span<const DevicePart> parts, const Rendezvous& own);
+  void collect(const DevicePart& part, std::span<const DevicePart> parts, ByRank& all);
+  void copy(DeviceStream stream, std::byte* to, const std::byte* from, std::size_t bytes);
+
+  Device& device_;
+  DevicePool pool_;
+  std::map<std::size_t, ByRank> operations_;
+};
+
+}  // namespace moeplan

@@ -1,0 +1,160 @@
+// Rows into the formats in which they are sent, and back: the bytes of codecs/row_codec.hpp.
+#pragma once
+
+#include <cmath>
+
+#include "cuda_runtime/kernels/rows.hpp"
+#include "cuda_runtime/kernels/zfp_block.hpp"
+
+namespace moeplan::kernels {
+
+/// binary16.
+struct Fp16Codec {
+  RowView plain, values;
+  std::int64_t items = 0;
+  bool decodes = false;
+  [[nodiscard]] std::int64_t width() const { return plain.view.columns; }
+
+  template <class Team>
+  MOEPLAN_BOTH void run(std::int64_t item, Team& team) const {
+    const Fp16Codec& k = *this;
+    each_chunk(team, plain.view.columns, [&](std::int64_t c, int n) {
+      float x[8];
+      if (k.decodes) {
+        load(Format::Fp16, k.values.row(item), c, n, x);
+        store(k.plain.view.format, k.plain.row(item), c, n, x);
+      } else {
+        load(k.plain.view.format, k.plain.row(item), c, n, x);
+        store(Format::Fp16, k.values.row(item), c, n, x);
+      }
+    });
+  }
+};
+
+/// A byte a value; a scale and, where `zeros` has data, a zero point a row.
+struct Int8Codec {
+  RowView plain, values, scales, zeros;
+  std::int64_t items = 0;
+  bool decodes = false;
+  [[nodiscard]] std::int64_t width() const { return plain.view.columns; }
+
+  template <class Team>
+  MOEPLAN_BOTH void run(std::int64_t item, Team& team) const {
+    decodes ? decode(item, team) : encode(item, team);
+  }
+
+ private:
+  template <class Team>
+  MOEPLAN_BOTH void encode(std::int64_t item, Team& team) const {
+    constexpr float kSteps = 127;
+    const Int8Codec& k = *this;
+    float least = INFINITY, most = -INFINITY;
+    each_chunk(team, plain.view.columns, [&](std::int64_t c, int n) {
+      float x[8];
+      load(k.plain.view.format, k.plain.row(item), c, n, x);
+      for (int j = 0; j < n; ++j) {
+        least = fminf(least, x[j]);
+        most = fmaxf(most, x[j]);
+      }
+    });
+    least = team.least(least);
+    most = team.most(most);
+    const bool has_zero = zeros.view.data != nullptr;
+    const float zero = has_zero ? least / 2 + most / 2 : 0.0F;
+    const float reach = has_zero ? most / 2 - least / 2 : fmaxf(fabsf(least), fabsf(most));
+    const float scale = reach / kSteps;
+    each_chunk(team, plain.view.columns, [&](std::int64_t c, int n) {
+      float x[8];
+      load(k.plain.view.format, k.plain.row(item), c, n, x);
+      auto* out = reinterpret_cast<std::int8_t*>(k.values.row(item)) + c;
+      for (int j = 0; j < n; ++j) {
+        const float steps = scale > 0 ? fminf(fmaxf(rintf((x[j] - zero) / scale), -kSteps), kSteps) : 0.0F;
+        out[j] = static_cast<std::int8_t>(steps);
+      }
+    });
+    if (team.lane != 0) return;
+    store1(Format::Fp32, scales.row(item), 0, scale);
+    if (has_zero) store1(Format::Fp32, zeros.row(item), 0, zero);
+  }
+
+  template <class Team>
+  MOEPLAN_BOTH void decode(std::int64_t item, Team& team) const {
+    const Int8Codec& k = *this;
+    const float scale = load1(Format::Fp32, scales.row(item), 0);
+    const float zero = zeros.view.data != nullptr ? load1(Format::Fp32, zeros.row(item), 0) : 0.0F;
+    each_chunk(team, plain.view.columns, [&](std::int64_t c, int n) {
+      const auto* in = reinterpret_cast<const std::int8_t*>(k.values.row(item)) + c;
+      float x[8];
+      for (int j = 0; j < n; ++j) x[j] = zero + scale * static_cast<float>(in[j]);
+      store(k.plain.view.format, k.plain.row(item), c, n, x);
+    });
+  }
+};
+
+/// zfp's fixed rate of `bits` a value, 3 to 32. Two blocks end at a whole byte: a lane takes pairs.
+struct ZfpCodec {
+  RowView plain, values;
+  std::int64_t items = 0;
+  std::int32_t bits = 8;
+  bool decodes = false;
+  [[nodiscard]] std::int64_t width() const { return plain.view.columns; }
+
+  template <class Team>
+  MOEPLAN_BOTH void run(std::int64_t item, Team& team) const {
+    const std::int64_t blocks = plain.view.columns / kZfpBlock;
+    auto* row = reinterpret_cast<std::uint8_t*>(values.row(item));
+    for (std::int64_t pair = team.lane; 2 * pair < blocks; pair += team.size) {
+      const bool has_second = 2 * pair + 1 < blocks;
+      const int both = (has_second ? 2 : 1) * kZfpBlock * bits, bytes = (both + 7) / 8;
+      std::uint8_t* at = row + pair * bits;
+      decodes ? decode(item, 2 * pair, has_second, at, bytes) : encode(item, 2 * pair, has_second, at, bytes);
+    }
+  }
+
+ private:
+  MOEPLAN_BOTH void encode(std::int64_t item, std::int64_t block, bool has_second, std::uint8_t* out, int bytes) const {
+    const int block_bits = kZfpBlock * bits;
+    ZfpBits parts[2];
+    for (int b = 0; b < (has_second ? 2 : 1); ++b) {
+      float x[4];
+      for (int j = 0; j < 4; ++j) x[j] = load1(plain.view.format, plain.row(item), (block + b) * kZfpBlock + j);
+      parts[b] = zfp_encoded(x, block_bits);
+      parts[b].place = 0;
+    }
+    for (int i = 0; i < bytes; ++i) {
+      std::uint32_t byte = 0;
+      for (int j = 0; j < 8; ++j) {
+        const int bit = 8 * i + j;
+        if (bit < block_bits)
+          byte |= parts[0].read() << static_cast<unsigned>(j);
+        else if (bit < 2 * block_bits && has_second)
+          byte |= parts[1].read() << static_cast<unsigned>(j);
+      }
+      out[i] = static_cast<std::uint8_t>(byte);
+    }
+  }
+
+  MOEPLAN_BOTH void decode(std::int64_t item, std::int64_t block, bool has_second, const std::uint8_t* in,
+                           int bytes) const {
+    const int block_bits = kZfpBlock * bits;
+    ZfpBits parts[2];
+    for (int i = 0; i < bytes; ++i) {
+      for (int j = 0; j < 8; ++j) {
+        const int bit = 8 * i + j;
+        const std::uint32_t value = static_cast<std::uint32_t>(in[i]) >> static_cast<unsigned>(j) & 1U;
+        if (bit < block_bits)
+          parts[0].write(value);
+        else if (bit < 2 * block_bits)
+          parts[1].write(value);
+      }
+    }
+    for (int b = 0; b < (has_second ? 2 : 1); ++b) {
+      float x[4];
+      parts[b].place = 0;
+      zfp_decode(parts[b], block_bits, x);
+      for (int j = 0; j < 4; ++j) store1(plain.view.format, plain.row(item), (block + b) * kZfpBlock + j, x[j]);
+    }
+  }
+};
+
+}  // namespace moeplan::kernels

@@ -1,0 +1,170 @@
+// The gate and what it weights: choosing experts, adding up what came back from them, and the gradients of both.
+//
+// A choice row holds k experts as numbers, then their weights. Which rows a capacity drops was decided when rows were
+// found (work.hpp): sums have no term for them.
+#pragma once
+
+#include <cmath>
+
+#include "cuda_runtime/kernels/rows.hpp"
+
+namespace moeplan::kernels {
+
+/// Experts that a token may choose.
+constexpr std::int32_t kMostChosen = 64;
+
+/// The k largest logits of a row with their softmax, the largest first.
+struct Chosen {
+  Best logits[kMostChosen];
+  float weights[kMostChosen];
+
+  template <class Team>
+  MOEPLAN_BOTH Chosen(const RowView& rows, std::int64_t item, std::int32_t k, Team& team) {
+    Best last;
+    float sum = 0;
+    for (std::int32_t j = 0; j < k; ++j) {
+      Best mine;
+      for (std::int64_t c = team.lane; c < rows.view.columns; c += team.size) {
+        const Best candidate{load1(rows.view.format, rows.row(item), c), static_cast<std::int32_t>(c)};
+        if (last.index >= 0 && !is_better(last, candidate)) continue;
+        if (is_better(candidate, mine)) mine = candidate;
+      }
+      last = team.best(mine);
+      logits[j] = last;
+      weights[j] = expf(last.value - logits[0].value);
+      sum += weights[j];
+    }
+    for (std::int32_t j = 0; j < k; ++j) weights[j] /= sum;
+  }
+};
+
+struct TopK {
+  RowView logits, choice;
+  std::int64_t items = 0;
+  std::int32_t k = 1;
+  [[nodiscard]] std::int64_t width() const { return 8 * logits.view.columns; }
+
+  template <class Team>
+  MOEPLAN_BOTH void run(std::int64_t item, Team& team) const {
+    const Chosen chosen(logits, item, k, team);
+    for (std::int32_t j = team.lane; j < k; j += team.size) {
+      store1(choice.view.format, choice.row(item), j, static_cast<float>(chosen.logits[j].index));
+      store1(choice.view.format, choice.row(item), k + j, chosen.weights[j]);
+    }
+  }
+};
+
+/// d logit = weight (d weight - sum of weight d weight), of the chosen; nought, of the others.
+struct TopKBackward {
+  RowView d_weights, logits, d_logits;
+  std::int64_t items = 0;
+  std::int32_t k = 1;
+  [[nodiscard]] std::int64_t width() const { return 8 * logits.view.columns; }
+
+  template <class Team>
+  MOEPLAN_BOTH void run(std::int64_t item, Team& team) const {
+    const Chosen chosen(logits, item, k, team);
+    float mean = 0;
+    for (std::int32_t j = 0; j < k; ++j) {
+      mean += chosen.weights[j] * load1(d_weights.view.format, d_weights.row(item), j);
+    }
+    copy_bytes(team, d_logits.row(item), nullptr, d_logits.view.row_bytes());
+    team.sync();
+    for (std::int32_t j = team.lane; j < k; j += team.size) {
+      if (chosen.logits[j].index < 0) continue;
+      const float d = load1(d_weights.view.format, d_weights.row(item), j);
+      store1(d_logits.view.format, d_logits.row(item), chosen.logits[j].index, chosen.weights[j] * (d - mean));
+    }
+  }
+};
+
+/// Where an expert stands in a choice row; -1, and `failure` set: nowhere.
+MOEPLAN_BOTH inline std::int32_t place_of(const View& choice, std::int64_t row, std::int32_t expert,
+                                          std::int32_t* failure) {
+  for (std::int32_t j = 0; 2 * j < choice.columns; ++j) {
+    if (load1(choice.format, choice.row(row), j) == static_cast<float>(expert)) return j;
+  }
+  *failure = 1;
+  return -1;
+}
+
+struct SumTerm {
+  std::int32_t input = 0, row = 0, choice_row = 0, expert = 0;
+};
+
+/// Row i of `out` becomes the sum of its terms, each times the weight that the gate gave it, where `choice` has data.
+struct SumRows {
+  const View* inputs = nullptr;
+  RowView out;
+  const std::int64_t* begin = nullptr;
+  const SumTerm* terms = nullptr;
+  View choice;
+  std::int64_t items = 0;
+  std::int32_t* failure = nullptr;
+  [[nodiscard]] std::int64_t width() const { return out.view.columns; }
+
+  template <class Team>
+  MOEPLAN_BOTH void run(std::int64_t item, Team& team) const {
+    const SumRows& k = *this;
+    each_chunk(team, out.view.columns, [&](std::int64_t c, int n) {
+      float sum[8] = {};
+      for (std::int64_t t = k.begin[item]; t < k.begin[item + 1]; ++t) {
+        const SumTerm term = k.terms[t];
+        float weight = 1;
+        if (k.choice.data != nullptr) {
+          const std::int32_t place = place_of(k.choice, term.choice_row, term.expert, k.failure);
+          if (place < 0) continue;
+          weight = load1(k.choice.format, k.choice.row(term.choice_row), k.choice.columns / 2 + place);
+        }
+        const View in = k.inputs[term.input];
+        float x[8];
+        load(in.format, in.row(term.row), c, n, x);
+        for (int j = 0; j < n; ++j) sum[j] += weight * x[j];
+      }
+      store(k.out.view.format, k.out.row(item), c, n, sum);
+    });
+  }
+};
+
+/// Rows of DecodeBackward; token -1: a row of padding, which gets noughts.
+struct DecodeEntry {
+  std::int32_t returned = 0, d_returned = 0, token = 0, choice = 0, d_choice = 0, expert = 0;
+};
+
+/// The gradients by rows that came back and by the weights that they were added up with. Rows of `d_choice` are nought
+/// before.
+struct DecodeBackward {
+  View d_out, returned, choice, d_returned, d_choice;
+  const DecodeEntry* entries = nullptr;
+  std::int64_t items = 0;
+  std::int32_t* failure = nullptr;
+  [[nodiscard]] std::int64_t width() const { return d_out.columns; }
+
+  template <class Team>
+  MOEPLAN_BOTH void run(std::int64_t item, Team& team) const {
+    const DecodeBackward& k = *this;
+    const DecodeEntry e = entries[item];
+    char* out = d_returned.row(e.d_returned);
+    if (e.token < 0) {
+      copy_bytes(team, out, nullptr, d_returned.row_bytes());
+      return;
+    }
+    const std::int32_t place = place_of(choice, e.choice, e.expert, failure);
+    const float weight = place < 0 ? 0.0F : load1(choice.format, choice.row(e.choice), choice.columns / 2 + place);
+    float dot = 0;
+    each_chunk(team, d_out.columns, [&](std::int64_t c, int n) {
+      float gradient[8], row[8];
+      load(k.d_out.format, k.d_out.row(e.token), c, n, gradient);
+      load(k.returned.format, k.returned.row(e.returned), c, n, row);
+      for (int j = 0; j < n; ++j) {
+        dot += gradient[j] * row[j];
+        gradient[j] *= weight;
+      }
+      store(k.d_returned.format, out, c, n, gradient);
+    });
+    dot = team.sum(dot);
+    if (team.lane == 0 && place >= 0) store1(d_choice.format, d_choice.row(e.d_choice), place, dot);
+  }
+};
+
+}  // namespace moeplan::kernels

@@ -1,0 +1,362 @@
+// Kernels against the CPU back end and codecs of the library, by one lane and by several, which are threads here.
+#include <rapidcheck.h>
+#include <rapidcheck/catch.h>
+
+#include <barrier>
+#include <bit>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <limits>
+#include <thread>
+
+#include "cuda_runtime/codecs/row_codec.hpp"
+#include "cuda_runtime/host/host_compute.hpp"
+#include "cuda_runtime/kernels/kernel_call.hpp"
+#include "cuda_runtime/reference/number_formats.hpp"
+#include "model/base/random.hpp"
+
+using namespace moeplan;
+using kernels::Format;
+
+namespace {
+
+constexpr int kLanes = 3;
+
+/// Lanes that are threads.
+class Lanes {
+ public:
+  template <class Kernel>
+  static void run(const Kernel& kernel) {
+    for (std::int64_t item = 0; item < kernel.items; ++item) {
+      Shared shared;
+      std::vector<std::jthread> threads;
+      for (int lane = 0; lane < kLanes; ++lane) {
+        threads.emplace_back([&, lane] {
+          Team team{lane, kLanes, shared};
+          kernel.run(item, team);
+        });
+      }
+    }
+  }
+
+ private:
+  struct Shared {
+    std::barrier<> all{kLanes};
+    kernels::Best values[kLanes];
+  };
+  struct Team {
+    int lane, size;
+    Shared& shared;
+    void sync() { shared.all.arrive_and_wait(); }
+    template <class F>
+    kernels::Best fold(kernels::Best mine, F f) {
+      shared.values[lane] = mine;
+      sync();
+      kernels::Best out = shared.values[0];
+      for (int i = 1; i < kLanes; ++i) out = f(out, shared.values[i]);
+      sync();
+      return out;
+    }
+    float sum(float v) {
+      return fold({v, 0}, [](auto a, auto b) { return kernels::Best{a.value + b.value, 0}; }).value;
+    }
+    float least(float v) {
+      return fold({v, 0}, [](auto a, auto b) { return kernels::Best{std::min(a.value, b.value), 0}; }).value;
+    }
+    float most(float v) {
+      return fold({v, 0}, [](auto a, auto b) { return kernels::Best{std::max(a.value, b.value), 0}; }).value;
+    }
+    kernels::Best best(kernels::Best v) {
+      return fold(v, [](auto a, auto b) { return is_better(b, a) ? b : a; });
+    }
+  };
+};
+
+struct OneLane {
+  template <class Kernel>
+  static void run(const Kernel& kernel) {
+    for (std::int64_t item = 0; item < kernel.items; ++item) {
+      kernels::Alone team;
+      kernel.run(item, team);
+    }
+  }
+};
+
+std::vector<float> normal_values(std::size_t count, std::uint64_t seed) {
+  Random random(seed);
+  std::vector<float> values;
+  for (std::size_t i = 0; i < count; ++i) values.push_back(static_cast<float>(random.normal()));
+  return values;
+}
+
+kernels::View view_of(HostBuffer& buffer) {
+  const Dtype d = buffer.shape().dtype;
+  return {buffer.at(0), buffer.shape().columns,
+          d == Dtype::Fp32   ? Format::Fp32
+          : d == Dtype::Fp16 ? Format::Fp16
+          : d == Dtype::Bf16 ? Format::Bf16
+                             : Format::Bytes};
+}
+
+/// Buffers that the CPU back end and a kernel work on alike. HostBuffer's memory is aligned to 16 bytes, as malloc's
+/// is.
+struct Both {
+  std::vector<HostBuffer> cpu, gpu;
+
+  BufferId add(std::int64_t rows, std::int64_t columns, Dtype dtype = Dtype::Fp32) {
+    HostBuffer buffer({rows, columns, dtype});
+    const auto values = normal_values(static_cast<std::size_t>(rows * columns), 11 + cpu.size());
+    if (dtype != Dtype::Int8) {
+      for (std::int64_t r = 0; r < rows; ++r) {
+        buffer.store_row(r, std::span(values).subspan(static_cast<std::size_t>(r * columns), buffer.columns()));
+      }
+    }
+    cpu.push_back(buffer);
+    gpu.push_back(buffer);
+    return BufferId(cpu.size() - 1);
+  }
+  kernels::View view(BufferId b) { return view_of(gpu[b.index()]); }
+  kernels::RowView rows(BufferId b, const std::vector<std::int32_t>& index) { return {view(b), index.data(), 0}; }
+  /// Largest difference of a buffer between the two.
+  float difference(BufferId b) {
+    float worst = 0;
+    HostBuffer &x = cpu[b.index()], &y = gpu[b.index()];
+    std::vector<float> p(x.columns()), q(x.columns());
+    for (std::int64_t r = 0; r < x.shape().rows; ++r) {
+      x.load_row(r, p);
+      y.load_row(r, q);
+      for (std::size_t c = 0; c < p.size(); ++c) worst = std::max(worst, std::abs(p[c] - q[c]));
+    }
+    return worst;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("kernels' 16-bit formats have the bits of the library's") {
+  SECTION("every fp16 and bf16 there and back") {
+    for (std::uint32_t b = 0; b < 0x10000; ++b) {
+      const auto bits = static_cast<std::uint16_t>(b);
+      const float h = kernels::from_fp16(bits), f = from_fp16(bits);
+      REQUIRE((std::isnan(f) ? std::isnan(h) : h == f));
+      if (!std::isnan(f)) REQUIRE(kernels::fp16_of(f) == bits);
+      const float g = kernels::from_bf16(bits);
+      if (!std::isnan(g)) REQUIRE(kernels::bf16_of(g) == to_bf16(from_bf16(bits)));
+    }
+  }
+  SECTION("fp32 is rounded to nearest, ties to even, around every fp16") {
+    for (std::uint32_t b = 0; b < 0x7c00; ++b) {
+      const float low = from_fp16(static_cast<std::uint16_t>(b));
+      const float high = b + 1 == 0x7c00 ? 65536.0F : from_fp16(static_cast<std::uint16_t>(b + 1));
+      const float middle = (low + high) / 2;
+      for (const float v : {std::nextafter(middle, low), middle, std::nextafter(middle, high), -middle}) {
+        REQUIRE(kernels::fp16_of(v) == to_fp16(v));
+        REQUIRE(kernels::bf16_of(v) == to_bf16(v));
+      }
+    }
+  }
+  rc::prop("any bits of fp32", [](std::uint32_t bits) {
+    const float v = std::bit_cast<float>(bits);
+    RC_PRE(!std::isnan(v));
+    RC_ASSERT(kernels::fp16_of(v) == to_fp16(v));
+    RC_ASSERT(kernels::bf16_of(v) == to_bf16(v));
+  });
+}
+
+namespace {
+
+/// A row through the kernel and through libzfp: the same bytes, and the same values back.
+bool is_zfp(const std::vector<float>& row, std::int32_t bits) {
+  const auto codec = make_row_codec(WireFormat::Zfp, {.zfp_bits = bits});
+  const auto columns = static_cast<std::int64_t>(row.size());
+  std::vector<std::byte> expected(codec->value_bytes(row.size())), got(expected.size(), std::byte{0x5a});
+  codec->encode(row, expected, {});
+  std::vector<float> in = row, out(row.size()), back(row.size());
+  const kernels::View bytes{got.data(), static_cast<std::int64_t>(got.size()), Format::Bytes};
+  OneLane::run(kernels::ZfpCodec{{{in.data(), columns, Format::Fp32}}, {bytes}, 1, bits, false});
+  if (got != expected) return false;
+  codec->decode(expected, {}, back);
+  OneLane::run(kernels::ZfpCodec{{{out.data(), columns, Format::Fp32}}, {bytes}, 1, bits, true});
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    if (std::bit_cast<std::uint32_t>(out[i]) != std::bit_cast<std::uint32_t>(back[i])) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+TEST_CASE("zfp's blocks are libzfp's, bit for bit") {
+  const float least = std::numeric_limits<float>::denorm_min(), most = std::numeric_limits<float>::max();
+  for (std::int32_t bits = 3; bits <= 32; ++bits) {
+    SECTION("at " + std::to_string(bits) + " bits a value") {
+      CHECK(is_zfp({0, 0, 0, 0}, bits));
+      CHECK(is_zfp({-0.0F, 0, -0.0F, 0}, bits));
+      CHECK(is_zfp({1, 1, 1, 1, -1, -1, -1, -1}, bits));
+      CHECK(is_zfp({1, -1, 1, -1, 0, 0, 0, 1, 1, 0, 0, 0}, bits));
+      CHECK(is_zfp({most, -most, most, -most, most, most, most, most}, bits));
+      CHECK(is_zfp({0x1p-96F, 0x1.8p-97F, -0x1p-97F, 0, 1e20F, -1e-20F, 3, 0}, bits));
+      CHECK(is_zfp({0x1p-97F, 0x1p-98F, -0x1p-120F, 0}, bits));  // the library's scale is infinite here
+      CHECK(is_zfp({least, -least, 0, 2 * least, 0x1p-126F, 0, 0, 0}, bits));
+      Random random(static_cast<std::uint64_t>(bits));
+      for (int i = 0; i < 300; ++i) {
+        std::vector<float> row;
+        const int exponent = static_cast<int>(random.below(40)) - 20;
+        for (int j = 0; j < 12; ++j) {
+          row.push_back(std::ldexp(static_cast<float>(random.normal()), exponent + static_cast<int>(random.below(6))));
+        }
+        REQUIRE(is_zfp(row, bits));
+      }
+    }
+  }
+  rc::prop("any finite values", [](std::uint32_t a, std::uint32_t b, std::uint32_t c, std::uint32_t d) {
+    std::vector<float> row;
+    for (const std::uint32_t v : {a, b, c, d}) row.push_back(std::bit_cast<float>(v));
+    for (const float v : row) RC_PRE(std::isfinite(v));
+    for (const std::int32_t bits : {3, 8, 13, 32}) RC_ASSERT(is_zfp(row, bits));
+  });
+}
+
+TEST_CASE("codecs' kernels give the library's bytes, by several lanes too") {
+  for (const std::int64_t columns : {std::int64_t{24}, std::int64_t{20}}) {
+    for (const Dtype dtype : {Dtype::Fp32, Dtype::Bf16}) {
+      for (const WireFormat format : {WireFormat::Fp16, WireFormat::Int8, WireFormat::Zfp}) {
+        for (const std::int64_t numbers : {1, 2}) {
+          const CodecOptions options{.zfp_bits = 5, .int8_row_messages = numbers};
+          const auto codec = make_row_codec(format, options);
+          Both both;
+          const BufferId plain = both.add(3, columns, dtype);
+          const auto bytes = static_cast<std::int64_t>(codec->value_bytes(static_cast<std::size_t>(columns)));
+          const BufferId values = both.add(2, bytes, Dtype::Int8), scale = both.add(2, 1), zero = both.add(2, 1);
+          CodecWork work{format, false, {plain, {2, 0}}, {{values, {0, 1}}}};
+          if (format == WireFormat::Int8) work.wire.push_back({scale, {0, 1}});
+          if (format == WireFormat::Int8 && numbers == 2) work.wire.push_back({zero, {0, 1}});
+          for (const bool decodes : {false, true}) {
+            work.decodes = decodes;
+            compute(work, both.cpu, options);
+            const std::vector<std::int32_t> in{2, 0}, out{0, 1};
+            const kernels::RowView p = both.rows(plain, in), v = both.rows(values, out), s = both.rows(scale, out),
+                                   z = numbers == 2 ? both.rows(zero, out) : kernels::RowView{};
+            if (format == WireFormat::Fp16) Lanes::run(kernels::Fp16Codec{p, v, 2, decodes});
+            if (format == WireFormat::Int8) Lanes::run(kernels::Int8Codec{p, v, s, z, 2, decodes});
+            if (format == WireFormat::Zfp) Lanes::run(kernels::ZfpCodec{p, v, 2, 5, decodes});
+            const HostBuffer &a = both.cpu[values.index()], &b = both.gpu[values.index()];
+            const auto all = static_cast<std::size_t>(2 * bytes);
+            CHECK(
+                std::equal(a.bytes().begin(), a.bytes().begin() + static_cast<std::ptrdiff_t>(all), b.bytes().begin()));
+            CHECK(both.difference(plain) == 0);
+            CHECK(both.difference(scale) == 0);
+            CHECK(both.difference(zero) == 0);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("kernels compute what the CPU back end computes, by several lanes") {
+  const std::int64_t columns = GENERATE(std::int64_t{16}, std::int64_t{10});  // in eights, and not
+  const Dtype dtype = GENERATE(Dtype::Fp32, Dtype::Fp16, Dtype::Bf16);
+  const float tolerance = dtype == Dtype::Fp32 ? 1e-5F : dtype == Dtype::Fp16 ? 4e-3F : 4e-2F;
+  Both both;
+  std::int32_t failure = 0;
+
+  SECTION("rows copied, added and summed up") {
+    const BufferId a = both.add(4, columns, dtype), b = both.add(4, columns, dtype), out = both.add(4, columns, dtype);
+    compute(CopyRowsWork{{a, {3, -1, 0}}, {out, {1, 0, 3}}}, both.cpu);
+    const std::vector<std::int32_t> from{3, -1, 0}, to{1, 0, 3};
+    Lanes::run(kernels::CopyRows{both.rows(a, from), both.rows(out, to), 3});
+    CHECK(both.difference(out) == 0);
+    compute(AddWork{{a, {3, 1, 0}}, {b, {1, 1, 2}}, {out, {1, 0, 3}}}, both.cpu);
+    const std::vector<std::int32_t> x{3, 1, 0}, y{1, 1, 2};
+    Lanes::run(kernels::AddRows{both.rows(a, x), both.rows(b, y), both.rows(out, to), 3});
+    CHECK(both.difference(out) == 0);
+    const SumRowsWork sum{{a, b}, {out, {0, 2}}, {0, 3, 3}, {{0, 1, 0, 0}, {1, 2, 0, 0}, {0, 3, 0, 0}}, {}};
+    compute(sum, both.cpu);
+    const std::vector<kernels::View> inputs{both.view(a), both.view(b)};
+    const std::vector<kernels::SumTerm> terms{{0, 1, 0, 0}, {1, 2, 0, 0}, {0, 3, 0, 0}};
+    const std::vector<std::int32_t> rows{0, 2};
+    Lanes::run(kernels::SumRows{inputs.data(), both.rows(out, rows), sum.begin.data(), terms.data(), {}, 2, &failure});
+    CHECK(both.difference(out) == 0);
+  }
+  SECTION("the gate, its gradient, and what it weights") {
+    const std::int64_t k = 3;
+    const BufferId logits = both.add(2, columns, dtype), choice = both.add(2, 2 * k), d = both.add(2, k),
+                   d_logits = both.add(2, columns, dtype);
+    const std::vector<std::int32_t> all{0, 1};
+    compute(TopKWork{{logits, all}, {choice, all}, k}, both.cpu);
+    Lanes::run(kernels::TopK{both.rows(logits, all), both.rows(choice, all), 2, 3});
+    CHECK(both.difference(choice) < 1e-6F);
+    compute(TopKBackwardWork{{d, all}, {logits, all}, {d_logits, all}, k}, both.cpu);
+    Lanes::run(kernels::TopKBackward{both.rows(d, all), both.rows(logits, all), both.rows(d_logits, all), 2, 3});
+    CHECK(both.difference(d_logits) < tolerance);
+
+    // Rows of the experts that token 1 chose, and one of padding.
+    std::vector<float> chosen(static_cast<std::size_t>(2 * k));
+    both.cpu[choice.index()].load_row(1, chosen);
+    const auto first = static_cast<std::int32_t>(chosen[0]), second = static_cast<std::int32_t>(chosen[1]);
+    const BufferId d_out = both.add(2, columns, dtype), returned = both.add(3, columns, dtype),
+                   d_returned = both.add(3, columns, dtype), d_choice = both.add(2, k),
+                   out = both.add(2, columns, dtype);
+    const DecodeBackwardWork work{
+        d_out,      returned,        choice,
+        d_returned, {d_choice, all}, {{2, 1, 1, 1, 0, second}, {-1, 0, -1, -1, -1, 0}, {0, 2, 1, 1, 0, first}}};
+    compute(work, both.cpu);
+    std::vector<kernels::DecodeEntry> entries;
+    for (const auto& e : work.entries)
+      entries.push_back({e.returned, e.d_returned, e.token, e.choice, e.d_choice, e.expert});
+    const std::vector<std::int32_t> none{-1, -1};
+    Lanes::run(kernels::CopyRows{both.rows(d_choice, none), both.rows(d_choice, all), 2});
+    Lanes::run(kernels::DecodeBackward{both.view(d_out), both.view(returned), both.view(choice), both.view(d_returned),
+                                       both.view(d_choice), entries.data(), 3, &failure});
+    CHECK(both.difference(d_returned) < tolerance);
+    CHECK(both.difference(d_choice) < 1e-4F);
+    const SumRowsWork sum{{returned}, {out, {1}}, {0, 2}, {{0, 2, 1, second}, {0, 0, 1, first}}, choice};
+    compute(sum, both.cpu);
+    const std::vector<kernels::View> inputs{both.view(returned)};
+    const std::vector<kernels::SumTerm> terms{{0, 2, 1, second}, {0, 0, 1, first}};
+    const std::vector<std::int32_t> row{1};
+    Lanes::run(kernels::SumRows{inputs.data(), both.rows(out, row), sum.begin.data(), terms.data(), both.view(choice),
+                                1, &failure});
+    CHECK(both.difference(out) < tolerance);
+    CHECK(failure == 0);
+    const std::vector<kernels::SumTerm> wrong{{0, 2, 1, 999}, {0, 0, 1, first}};
+    Lanes::run(kernels::SumRows{inputs.data(), both.rows(out, row), sum.begin.data(), wrong.data(), both.view(choice),
+                                1, &failure});
+    CHECK(failure == 1);  // nobody chose expert 999
+  }
+  SECTION("activations and their gradients") {
+    for (const bool gated : {false, true}) {
+      const BufferId up = both.add(2, gated ? 2 * columns : columns, dtype), out = both.add(2, columns, dtype),
+                     d_up = both.add(2, gated ? 2 * columns : columns, dtype);
+      const std::vector<std::int32_t> all{1, 0};
+      compute(ActivationWork{{up, all}, {out, all}, gated}, both.cpu);
+      Lanes::run(kernels::Activation{both.rows(up, all), both.rows(out, all), 2, gated});
+      CHECK(both.difference(out) < tolerance);
+      compute(ActivationBackwardWork{{out, all}, {up, all}, {d_up, all}, gated}, both.cpu);
+      Lanes::run(kernels::ActivationBackward{both.rows(out, all), both.rows(up, all), both.rows(d_up, all), 2, gated});
+      CHECK(both.difference(d_up) < tolerance);
+    }
+  }
+}
+
+TEST_CASE("pieces are moved and added up wherever they begin") {
+  rc::prop("odd places, odd lengths", [](std::uint8_t first, std::uint8_t packed, std::uint8_t length) {
+    const std::int64_t count = length % 40, from = first % 20, at = packed % 20;
+    alignas(16) float buffer[64], staged[64];
+    for (int i = 0; i < 64; ++i) buffer[i] = static_cast<float>(i), staged[i] = -1;
+    const kernels::Piece piece{from, at, count};
+    Lanes::run(kernels::MovePieces{buffer, staged, &piece, 1, 4, kernels::Move::Pack});
+    for (std::int64_t i = 0; i < 64; ++i) {
+      const bool is_inside = i >= at && i < at + count;
+      RC_ASSERT(staged[i] == (is_inside ? static_cast<float>(from + i - at) : -1.0F));
+    }
+    Lanes::run(kernels::AddPieces{buffer, staged, &piece, 1, Format::Fp32});
+    for (std::int64_t i = 0; i < 64; ++i) {
+      RC_ASSERT(buffer[i] == static_cast<float>(i >= from && i < from + count ? 2 * i : i));
+    }
+    Lanes::run(kernels::MovePieces{buffer, nullptr, &piece, 1, 4, kernels::Move::Clear});
+    for (std::int64_t i = 0; i < 64; ++i) {
+      RC_ASSERT(buffer[i] == static_cast<float>(i >= from && i < from + count ? 0 : i));
+    }
+  });
+}

@@ -1,0 +1,192 @@
+// The back end of GPUs on a device that a CPU stands in for: what it asks for, and what it says when something fails.
+#include "cuda_runtime/device/device_world.hpp"
+
+#include <atomic>
+#include <catch2/catch.hpp>
+
+#include "cuda_runtime/device/loopback_transport.hpp"
+#include "tests/device/fake_device.hpp"
+#include "tests/support.hpp"
+
+using namespace moeplan;
+using moeplan::tests::FakeDevice;
+
+namespace {
+
+const std::vector<RankId> kTwo{RankId(0), RankId(1)};
+
+/// Row 0 of buffer 0 goes to row 1 on the own rank, then to row 2 on the other rank; all row 2 together to buffer 1.
+void prepare(RankId rank, Backend& backend) {
+  const std::vector<BufferShape> shapes{{4, 8, Dtype::Fp32}, {2, 8, Dtype::Fp32}};
+  backend.allocate(shapes);
+  const BufferId a(0), b(1);
+  const RankId other(1 - rank.value());
+  backend.prepare(CopyRowsWork{{a, {0}}, {a, {1}}}, "copy");
+  backend.prepare(ExchangeWork{a, a, {{other, {{{8, 8}}}}}, {{other, {{{16, 8}}}}}, {}, {}, false, {}, 2}, "exchange");
+  CollectiveWork sum{Collective::AllReduce, kTwo, rank.value(), a, b, {}, {}};
+  sum.from_blocks = {{{{16, 4}}}, {{{20, 4}}}};
+  sum.to_blocks = {{{{0, 4}}}, {{{4, 4}}}};
+  backend.prepare(sum, "sum");
+  backend.prepare(CopyRowsWork{{a, {3}}, {a, {1}}}, "overwrite");  // what was sent, once it is sent
+}
+
+void run(Backend& backend) {
+  backend.begin();
+  const std::vector<std::size_t> none, first{0}, second{1};
+  backend.enqueue(0, Stream::Compute, none);
+  backend.enqueue(1, Stream::Inter, first);
+  backend.enqueue(2, Stream::Intra, second);
+  backend.enqueue(3, Stream::Inter, none);
+  const auto times = backend.finish();
+  for (const OperationTime& t : times) {
+    if (t.start < Seconds(0) || t.end < t.start) throw std::logic_error("an operation ends before it starts");
+  }
+  if (times[1].start < times[0].end) throw std::logic_error("an exchange starts before what it waits for has ended");
+}
+
+/// What a world of two ranks says that runs this; "": nothing.
+template <class Job>
+std::string error_of(FakeDevice& device, const DeviceOptions& options, Job job) {
+  try {
+    LoopbackTransport transport(device, options.slab);
+    DeviceWorld world(device, transport, kTwo, options);
+    world.run(job);
+  } catch (const std::exception& e) {
+    return e.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("Ranks on one device exchange rows and add them up, in whatever order it runs their streams") {
+  const bool captures = GENERATE(false, true);
+  const std::size_t slab = GENERATE(std::size_t{0}, std::size_t{1} << 16U);
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    FakeDevice device(seed);
+    const std::string error = error_of(device, {.captures = captures, .slab = slab}, [](RankId rank, Backend& backend) {
+      prepare(rank, backend);
+      for (int i = 1; i <= 3; ++i) {
+        const double mine = 10.0 * i + rank.value(), others = 10.0 * i + 1 - rank.value();
+        backend.clear(BufferId(0));
+        backend.write_row(BufferId(0), 0, std::vector<double>(8, mine));
+        run(backend);
+        if (backend.read_row(BufferId(0), 2) != std::vector<double>(8, others)) throw std::logic_error("not exchanged");
+        if (backend.read_row(BufferId(1), 0) != std::vector<double>(8, mine + others))
+          throw std::logic_error("not added");
+        if (backend.read_row(BufferId(0), 3) != std::vector<double>(8, 0)) throw std::logic_error("not nought");
+      }
+    });
+    CHECK(error.empty());
+    INFO(error);
+    CHECK(device.is_clean());
+    // An exchange of two messages, the sums' own blocks, both blocks gathered: 5 copies a rank and run, or graph.
+    CHECK(device.calls("copy") == 2 * 5 * (captures ? 1 : 3));
+    CHECK(device.calls("launch graph") == (captures ? 3 : 0));
+  }
+}
+
+TEST_CASE("Whatever call of a device fails, all ranks end with its message and nothing is kept") {
+  std::size_t seen = 0;
+  for (const std::string call : {"allocate", "copy_in", "copy_out", "make_stream", "make_event", "record", "wait",
+                                 "copy", "launch", "begin_capture", "end_capture", "launch graph", "is_over"}) {
+    for (std::size_t n = 0; n < 40; n += 3) {
+      FakeDevice device(n);
+      device.fail(call, n);
+      const std::string error =
+          error_of(device, {.time_out = Seconds(2), .captures = true, .slab = 0}, [](RankId rank, Backend& backend) {
+            prepare(rank, backend);
+            backend.write_row(BufferId(0), 0, std::vector<double>(8, 1.0));
+            run(backend);
+            (void)backend.read_row(BufferId(0), 2);
+          });
+      if (device.calls(call) <= n) break;  // it is not called so often
+      CHECK(error == call + ": made to fail");
+      ++seen;
+    }
+  }
+  CHECK(seen > 40);
+}
+
+TEST_CASE("A run that does not end is told by its operation and the time-out") {
+  FakeDevice device(1);
+  device.hang();
+  const std::string error = error_of(device, {.time_out = Seconds(0.05), .slab = 0}, [](RankId rank, Backend& backend) {
+    prepare(rank, backend);
+    run(backend);
+  });
+  CHECK(error == "rank 0: copy: not over within 0.05 s");
+}
+
+TEST_CASE("A rank that gives up ends the others' waiting") {
+  FakeDevice device(1);
+  std::atomic<int> waiting = 0;
+  const std::string error = error_of(device, {.slab = 0}, [&](RankId rank, Backend& backend) {
+    prepare(rank, backend);
+    if (rank.value() == 1) throw ExecutionError("rank 1: has had enough");
+    ++waiting;
+    run(backend);
+    ++waiting;
+  });
+  CHECK(error == "rank 1: has had enough");
+  CHECK(waiting == 1);
+  CHECK(device.is_clean());
+}
+
+TEST_CASE("What GPUs do not compute is refused before anything runs") {
+  FakeDevice device(1);
+  const auto refused = [&](const Work& work, const std::vector<BufferShape>& shapes) {
+    return tests::error_of([&] {
+      LoopbackTransport transport(device, 0);
+      DeviceWorld world(device, transport, {RankId(0)}, {.slab = 0});
+      world.backend(0).allocate(shapes);
+      world.backend(0).prepare(work, "an operation");
+    });
+  };
+  const BufferId a(0), b(1), c(2);
+  CHECK(refused(AddWork{}, {{1, 1, Dtype::Fp8}}) == "execution: fp8 is not computed with on GPUs");
+  CHECK(refused(TopKWork{{a, {0}}, {b, {0}}, 65}, {{1, 128, Dtype::Fp32}, {1, 130, Dtype::Fp32}}) ==
+        "execution: an operation: a token of 65 experts; GPUs choose at most 64");
+  const GemmWork mixed{Gemm::Form::NN, {a, {0}}, {b, {0}}, {c, {0}}, {{{0, 1}, {0, 1}, {0, 1}, false}}};
+  CHECK(refused(mixed, {{1, 1, Dtype::Bf16}, {1, 1, Dtype::Fp32}, {1, 1, Dtype::Bf16}}) ==
+        "execution: an operation: products of several number formats are not computed on GPUs");
+}
+
+TEST_CASE("A token sent to an expert that the gate did not choose is an error") {
+  FakeDevice device(1);
+  const std::string error = error_of(device, {.slab = 0}, [](RankId, Backend& backend) {
+    const BufferId choice(0), rows(1);
+    backend.allocate(std::vector<BufferShape>{{1, 2, Dtype::Fp32}, {2, 8, Dtype::Fp32}});
+    backend.prepare(SumRowsWork{{rows}, {rows, {1}}, {0, 1}, {{0, 0, 0, 5}}, choice}, "decode");
+    backend.begin();
+    backend.enqueue(0, Stream::Compute, {});
+    (void)backend.finish();
+  });
+  CHECK(error == "rank 0: a token was sent to an expert that the gate did not choose");
+}
+
+TEST_CASE("Products of rows that lie apart work on copies of them") {
+  FakeDevice device(3);
+  LoopbackTransport transport(device, 0);
+  DeviceWorld world(device, transport, {RankId(0)}, {.slab = 0});
+  Backend& backend = world.backend(0);
+  const BufferId a(0), b(1), c(2);
+  backend.allocate(std::vector<BufferShape>{{3, 2, Dtype::Fp32}, {2, 2, Dtype::Fp32}, {3, 2, Dtype::Fp32}});
+  // Rows 2 and 0 of A by B to rows 0 and 2 of C; then C += the same; then rows of nobody.
+  GemmWork work{Gemm::Form::NN, {a, {2, 0}}, {b, {0, 1}}, {c, {0, 2}}, {{{0, 2}, {0, 2}, {0, 2}, false}}};
+  backend.prepare(work, "product");
+  work.products.front().accumulates = true;
+  backend.prepare(work, "again");
+  backend.prepare(GemmWork{Gemm::Form::NN, {a, {}}, {b, {}}, {c, {1}}, {{{0, 0}, {0, 0}, {0, 1}, false}}}, "empty");
+  backend.write_row(a, 0, std::vector<double>{1, 2});
+  backend.write_row(a, 2, std::vector<double>{3, 4});
+  backend.write_row(b, 0, std::vector<double>{5, 6});
+  backend.write_row(b, 1, std::vector<double>{7, 8});
+  backend.write_row(c, 1, std::vector<double>{9, 9});
+  backend.begin();
+  for (std::size_t i = 0; i < 3; ++i) backend.enqueue(i, Stream::Compute, {});
+  (void)backend.finish();
+  CHECK(backend.read_row(c, 0) == std::vector<double>{2 * (3 * 5 + 4 * 7), 2 * (3 * 6 + 4 * 8)});
+  CHECK(backend.read_row(c, 2) == std::vector<double>{2 * (1 * 5 + 2 * 7), 2 * (1 * 6 + 2 * 8)});
+  CHECK(backend.read_row(c, 1) == std::vector<double>{0, 0});  // nothing was added up
+}

@@ -1,0 +1,237 @@
+#include "tests/device/fake_device.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <stdexcept>
+
+#include "cuda_runtime/device/device_formats.hpp"
+
+namespace moeplan::tests {
+
+namespace {
+
+[[noreturn]] void misused(const std::string& how) { throw std::logic_error("a device is misused: " + how); }
+
+void multiply_on_cpu(Gemm::Form form, kernels::Format format, const MatrixProduct& p) {
+  using kernels::load1;
+  for (std::int64_t i = 0; i < p.m; ++i) {
+    for (std::int64_t j = 0; j < p.n; ++j) {
+      float sum = p.accumulates ? load1(format, p.c, i * p.n + j) : 0.0F;
+      for (std::int64_t l = 0; l < p.k; ++l) {
+        const float a = load1(format, p.a, form == Gemm::Form::TN ? l * p.m + i : i * p.k + l);
+        const float b = load1(format, p.b, form == Gemm::Form::NT ? j * p.k + l : l * p.n + j);
+        sum += a * b;
+      }
+      kernels::store1(format, p.c, i * p.n + j, sum);
+    }
+  }
+}
+
+}  // namespace
+
+bool FakeDevice::is_clean() const { return memory_.empty() && is_idle(); }
+
+std::size_t FakeDevice::calls(const std::string& name) const {
+  const auto it = calls_.find(name);
+  return it == calls_.end() ? 0 : it->second;
+}
+
+void FakeDevice::count(const std::string& call) {
+  const std::size_t n = calls_[call]++;
+  if (const auto it = failing_.find(call); it != failing_.end() && n >= it->second) {
+    throw ExecutionError(call + ": made to fail");
+  }
+}
+
+std::byte* FakeDevice::allocate(std::size_t bytes) {
+  count("allocate");
+  constexpr std::size_t kAlignment = 256;
+  auto* data =
+      static_cast<std::byte*>(std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment));
+  if (data == nullptr) throw ExecutionError("allocate: out of memory");
+  std::memset(data, 0xff, bytes);
+  memory_[data] = bytes;
+  return data;
+}
+
+void FakeDevice::release(std::byte* data) {
+  if (memory_.erase(data) == 0) misused("memory is given back that nobody has");
+  if (!is_idle() && !hangs_) misused("memory is given back while something runs");
+  std::free(data);
+}
+
+void FakeDevice::check_range(const std::byte* data, std::size_t bytes) const {
+  auto it = memory_.upper_bound(const_cast<std::byte*>(data));
+  if (it == memory_.begin()) misused("an address that is nobody's");
+  --it;
+  if (data + bytes > it->first + it->second) misused(fmt::format("{} bytes beyond the end of memory", bytes));
+}
+
+void FakeDevice::copy_in(std::byte* to, std::span<const std::byte> from) {
+  count("copy_in");
+  if (!is_idle()) misused("the host copies while something runs");
+  check_range(to, from.size());
+  std::memcpy(to, from.data(), from.size());
+}
+
+void FakeDevice::copy_out(std::span<std::byte> to, const std::byte* from) {
+  count("copy_out");
+  if (!is_idle()) misused("the host copies while something runs");
+  check_range(from, to.size());
+  std::memcpy(to.data(), from, to.size());
+}
+
+DeviceStream FakeDevice::make_stream() {
+  count("make_stream");
+  streams_.emplace_back();
+  is_in_capture_.push_back(false);
+  return DeviceStream(streams_.size() - 1);
+}
+
+DeviceEvent FakeDevice::make_event(bool is_timed) {
+  count("make_event");
+  events_.push_back({is_timed});
+  return DeviceEvent(events_.size() - 1);
+}
+
+/// To the stream, or to the graph under way.
+void FakeDevice::add(DeviceStream stream, Command command) {
+  if (!capture_) return enqueue(stream, std::move(command));
+  if (!is_in_capture_[stream.index()]) misused("a stream that is not part of the capture");
+  capture_->commands.emplace_back(stream, std::move(command));
+}
+
+void FakeDevice::enqueue(DeviceStream stream, Command command) {
+  Event* event = command.kind == Kind::Run ? nullptr : &events_[command.event.index()];
+  if (command.kind == Kind::Record) command.record = ++event->asked;
+  if (command.kind == Kind::Wait) command.record = event->asked;
+  streams_[stream.index()].push_back(std::move(command));
+}
+
+void FakeDevice::record(DeviceEvent event, DeviceStream stream) {
+  count("record");
+  add(stream, {Kind::Record, event});
+  events_[event.index()].is_captured = capture_.has_value();
+}
+
+void FakeDevice::wait(DeviceStream stream, DeviceEvent event) {
+  count("wait");
+  const Event& e = events_[event.index()];
+  if (capture_) {
+    if (!e.is_captured) misused("a capture waits for an event from outside");
+    is_in_capture_[stream.index()] = true;
+  } else if (e.asked == 0) {
+    misused("a wait for an event that was never recorded");
+  }
+  add(stream, {Kind::Wait, event});
+}
+
+bool FakeDevice::is_over(DeviceEvent event) {
+  count("is_over");
+  const Event& e = events_[event.index()];
+  constexpr int kSteps = 64;
+  for (int i = 0; i < kSteps && e.over < e.asked && !hangs_; ++i) {
+    if (!step()) misused("nothing can run any more");
+  }
+  return e.over >= e.asked;
+}
+
+Seconds FakeDevice::between(DeviceEvent from, DeviceEvent to) {
+  const Event &a = events_[from.index()], &b = events_[to.index()];
+  if (!a.is_timed || !b.is_timed) misused("an event without a time");
+  if (a.over == 0 || b.over == 0) misused("the time of an event that is not over");
+  return Seconds(b.when - a.when);
+}
+
+bool FakeDevice::is_idle() const {
+  return std::all_of(streams_.begin(), streams_.end(), [](const auto& s) { return s.empty(); });
+}
+
+bool FakeDevice::can_run(const Command& c) const {
+  return c.kind != Kind::Wait || events_[c.event.index()].over >= c.record;
+}
+
+/// One command of a stream drawn at random.
+bool FakeDevice::step() {
+  std::vector<std::size_t> able;
+  for (std::size_t s = 0; s < streams_.size(); ++s) {
+    if (!streams_[s].empty() && can_run(streams_[s].front())) able.push_back(s);
+  }
+  if (able.empty()) return false;
+  auto& stream = streams_[able[random_.below(able.size())]];
+  const Command command = std::move(stream.front());
+  stream.pop_front();
+  clock_ += 1e-6;
+  if (command.kind == Kind::Run) command.run();
+  if (command.kind == Kind::Record) {
+    Event& e = events_[command.event.index()];
+    e.over = command.record;
+    e.when = clock_;
+  }
+  return true;
+}
+
+void FakeDevice::clear(DeviceStream stream, std::byte* data, std::size_t bytes) {
+  count("clear");
+  check_range(data, bytes);
+  add(stream, {Kind::Run, {}, 0, [=] { std::memset(data, 0, bytes); }});
+}
+
+void FakeDevice::copy(DeviceStream stream, std::byte* to, const std::byte* from, std::size_t bytes) {
+  count("copy");
+  check_range(to, bytes);
+  check_range(from, bytes);
+  add(stream, {Kind::Run, {}, 0, [=] { std::memmove(to, from, bytes); }});
+}
+
+void FakeDevice::launch(DeviceStream stream, const kernels::KernelCall& call) {
+  count("launch");
+  add(stream, {Kind::Run, {}, 0, [call] {
+                 std::visit(
+                     [](const auto& kernel) {
+                       for (std::int64_t i = 0; i < kernel.items; ++i) {
+                         kernels::Alone team;
+                         kernel.run(i, team);
+                       }
+                     },
+                     call);
+               }});
+}
+
+void FakeDevice::multiply(DeviceStream stream, const Products& products) {
+  count("multiply");
+  const std::vector<MatrixProduct> list(products.products.begin(), products.products.end());
+  add(stream, {Kind::Run, {}, 0, [list, form = products.form, format = format_of(products.dtype)] {
+                 for (const MatrixProduct& p : list) multiply_on_cpu(form, format, p);
+               }});
+}
+
+void FakeDevice::begin_capture(DeviceStream stream) {
+  count("begin_capture");
+  if (capture_) misused("a capture within a capture");
+  capture_ = Graph{stream, {}};
+  is_in_capture_.assign(streams_.size(), false);
+  is_in_capture_[stream.index()] = true;
+}
+
+DeviceGraph FakeDevice::end_capture(DeviceStream stream) {
+  count("end_capture");
+  if (!capture_ || capture_->origin != stream) misused("a capture ends that did not begin");
+  graphs_.push_back(std::move(*capture_));
+  capture_.reset();
+  for (Event& e : events_) e.is_captured = false;
+  return DeviceGraph(graphs_.size() - 1);
+}
+
+/// A graph begins once its stream comes to it, and the stream goes on once all of it has ended.
+void FakeDevice::launch(DeviceStream stream, DeviceGraph graph) {
+  count("launch graph");
+  const Graph& g = graphs_[graph.index()];
+  if (g.origin != stream) misused("a graph on another stream than its capture's");
+  for (const auto& [s, command] : g.commands) enqueue(s, command);
+}
+
+}  // namespace moeplan::tests

@@ -1,0 +1,95 @@
+// A device for tests: a CPU that keeps what is asked for in streams, and runs it in any order that streams and events
+// allow, drawn at random, when it is asked whether something is over. What one forgot to wait for gives wrong values
+// then.
+//
+// It watches its users: memory given back twice or not at all, copies beyond an allocation or while something runs,
+// waits for events that were never recorded, streams in a capture that are not part of it, asking for more than can
+// ever run. Fresh memory has the bits of a signalling value, so that what nobody wrote is seen. Addresses inside of
+// kernels are checked where tests run under the address sanitizer, for which allocations of their own are asked (slab
+// 0).
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cuda_runtime/backend.hpp"
+#include "cuda_runtime/device/device.hpp"
+#include "model/base/random.hpp"
+
+namespace moeplan::tests {
+
+class FakeDevice final : public Device {
+ public:
+  explicit FakeDevice(std::uint64_t seed) : random_(seed) {}
+  /// Whether everything was given back and ran.
+  [[nodiscard]] bool is_clean() const;
+
+  /// From the n-th call of this name on (from 0): ExecutionError.
+  void fail(const std::string& call, std::size_t n) { failing_[call] = n; }
+  /// Nothing runs any more, as on a device whose kernel does not end.
+  void hang() { hangs_ = true; }
+  [[nodiscard]] std::size_t calls(const std::string& name) const;
+
+  std::byte* allocate(std::size_t bytes) override;
+  void release(std::byte* data) override;
+  void copy_in(std::byte* to, std::span<const std::byte> from) override;
+  void copy_out(std::span<std::byte> to, const std::byte* from) override;
+  DeviceStream make_stream() override;
+  DeviceEvent make_event(bool is_timed) override;
+  void record(DeviceEvent event, DeviceStream stream) override;
+  void wait(DeviceStream stream, DeviceEvent event) override;
+  bool is_over(DeviceEvent event) override;
+  Seconds between(DeviceEvent from, DeviceEvent to) override;
+  void clear(DeviceStream stream, std::byte* data, std::size_t bytes) override;
+  void copy(DeviceStream stream, std::byte* to, const std::byte* from, std::size_t bytes) override;
+  void launch(DeviceStream stream, const kernels::KernelCall& call) override;
+  void multiply(DeviceStream stream, const Products& products) override;
+  void begin_capture(DeviceStream stream) override;
+  DeviceGraph end_capture(DeviceStream stream) override;
+  void launch(DeviceStream stream, DeviceGraph graph) override;
+
+ private:
+  enum class Kind { Run, Record, Wait };
+  struct Command {
+    Kind kind;
+    DeviceEvent event{};
+    std::int64_t record = 0;  // of the event: the n-th
+    std::function<void()> run{};
+  };
+  struct Event {
+    bool is_timed;
+    std::int64_t asked = 0, over = 0;  // records
+    double when = 0;
+    bool is_captured = false;  // last recorded in the capture under way
+  };
+  struct Graph {
+    DeviceStream origin;
+    std::vector<std::pair<DeviceStream, Command>> commands;
+  };
+  void count(const std::string& call);
+  void add(DeviceStream stream, Command command);
+  void enqueue(DeviceStream stream, Command command);
+  [[nodiscard]] bool can_run(const Command& command) const;
+  bool step();
+  [[nodiscard]] bool is_idle() const;
+  void check_range(const std::byte* data, std::size_t bytes) const;
+
+  Random random_;
+  std::map<std::byte*, std::size_t> memory_;
+  std::vector<std::deque<Command>> streams_;
+  std::vector<Event> events_;
+  std::vector<Graph> graphs_;
+  std::optional<Graph> capture_;
+  std::vector<bool> is_in_capture_;  // by stream
+  std::map<std::string, std::size_t> calls_, failing_;
+  double clock_ = 0;
+  bool hangs_ = false;
+};
+
+}  // namespace moeplan::tests

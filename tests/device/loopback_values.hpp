@@ -1,0 +1,73 @@
+// Every way to run an MoE layer on the loopback transport of a device.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <functional>
+#include <memory>
+
+#include "cuda_runtime/device/device_world.hpp"
+#include "cuda_runtime/device/loopback_transport.hpp"
+#include "tests/value_cases.hpp"
+
+namespace moeplan::tests {
+
+/// What is wrong with a device after a run, beside its values; "": nothing.
+using Inspection = std::function<std::string(const Device&)>;
+
+struct LoopbackWays {
+  std::int64_t ranks = 2;
+  std::int64_t every = 1;  // n-th way only
+  std::string only = {};   // ways whose name has this
+  int times = 1;           // that a layer runs one after the other, so that a graph is launched again
+};
+
+/// Prints what is wrong, by case; how many ways were wrong. `make`: a device for the n-th way.
+inline std::int64_t wrong_loopback_values(const LoopbackWays& ways, const DeviceOptions& options,
+                                          const std::function<std::unique_ptr<Device>(std::uint64_t)>& make,
+                                          const Inspection& inspect) {
+  const std::int64_t ranks = ways.ranks;
+  std::int64_t runs = 0, wrong = 0, seen = 0;
+  double worst = 0;
+  const auto begin = std::chrono::steady_clock::now();
+  for (const ValueLayer& layer : value_layers(ranks)) {
+    const ValueCase c(layer);
+    for (const MoeRun& run : c.runs()) {
+      const std::string name = c.name(run);
+      if (name.find(ways.only) == std::string::npos || seen++ % ways.every != 0) continue;
+      std::vector<std::string> problems(static_cast<std::size_t>(ranks));
+      std::vector<double> errors(static_cast<std::size_t>(ranks), 0.0);
+      const std::unique_ptr<Device> device = make(static_cast<std::uint64_t>(runs));
+      try {
+        DeviceOptions with_codecs = options;
+        with_codecs.codecs = c.workload.codecs;
+        std::vector<RankId> ids;
+        for (std::int64_t r = 0; r < ranks; ++r) ids.push_back(RankId(static_cast<std::size_t>(r)));
+        LoopbackTransport transport(*device, options.slab);
+        DeviceWorld world(*device, transport, ids, with_codecs);
+        world.run([&](RankId rank, Backend& backend) {
+          problems[rank.index()] = c.problem(run, backend, rank, errors[rank.index()], ways.times);
+        });
+      } catch (const std::exception& e) {
+        problems.front() = e.what();
+      }
+      problems.push_back(inspect(*device));
+      bool is_wrong = false;
+      for (std::size_t r = 0; r < problems.size(); ++r) {
+        if (problems[r].empty()) continue;
+        is_wrong = true;
+        fmt::print("{}: rank {}: {}\n", name, r, problems[r]);
+      }
+      for (const double e : errors) worst = std::max(worst, e);
+      ++runs;
+      wrong += is_wrong ? 1 : 0;
+    }
+  }
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  fmt::print("{} ranks: {} ways to run a layer in {:.1f} s, {} wrong; lossless fp32 differs by at most {:.1e}\n", ranks,
+             runs, took.count(), wrong, worst);
+  return runs > 0 ? wrong : 1;
+}
+
+}  // namespace moeplan::tests

@@ -1,0 +1,24 @@
+// Every way to run an MoE layer, or every n-th, gives the reference's values on the loopback transport of a device that
+// a CPU stands in for, which runs streams in random order: device_values_tests RANKS EVERY [captured|plain [ONLY]].
+// Exit code 1 where one is wrong.
+#include <cstdlib>
+
+#include "tests/device/fake_device.hpp"
+#include "tests/device/loopback_values.hpp"
+
+using namespace moeplan;
+
+int main(int argc, char** argv) {
+  if (argc < 3) return EXIT_FAILURE;
+  const bool captures = argc > 3 && std::string(argv[3]) == "captured";
+  const tests::LoopbackWays ways{.ranks = std::atoi(argv[1]),
+                                 .every = std::max(1, std::atoi(argv[2])),
+                                 .only = argc > 4 ? argv[4] : "",
+                                 .times = captures ? 2 : 1};
+  const std::int64_t wrong = tests::wrong_loopback_values(
+      ways, {.captures = captures, .slab = 0}, [](std::uint64_t n) { return std::make_unique<tests::FakeDevice>(n); },
+      [](const Device& device) {
+        return dynamic_cast<const tests::FakeDevice&>(device).is_clean() ? "" : "memory is not given back";
+      });
+  return wrong == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

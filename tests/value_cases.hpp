@@ -1,0 +1,138 @@
+// MoE layers, and every way to run them, whose values a back end must give.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string>
+#include <vector>
+
+#include "cuda_runtime/layer_values.hpp"
+#include "planner/all_to_all.hpp"
+#include "planner/codec.hpp"
+#include "planner/layer_search.hpp"
+#include "planner/lower.hpp"
+#include "tests/pairwise_runs.hpp"
+
+namespace moeplan::tests {
+
+inline constexpr std::int64_t kHidden = 16, kFfn = 8, kTokens = 6;
+
+struct ValueLayer {
+  std::string name;
+  Degrees degrees;
+  std::int64_t per_node;
+  std::int64_t experts;
+  RoutingShape shape;
+  bool gated;
+  Dtype dtype = Dtype::Fp32;
+  bool sequence_parallel = false;
+  double capacity = 0;  // above 0: GShard's, which overflows
+  bool padded = false;
+};
+
+/// Of so many ranks: 1, 2, 4 or 8.
+inline std::vector<ValueLayer> value_layers(std::int64_t ranks) {
+  using enum RoutingShape;
+  if (ranks == 1) {
+    return {{"alone", {.dp = 1, .ep = 1}, 1, 4, Zipf, true},
+            {"alone", {.dp = 1, .ep = 1}, 1, 3, ZeroLoad, false, Dtype::Bf16}};
+  }
+  if (ranks == 2) {
+    return {{"uniform", {.dp = 2, .ep = 2}, 2, 4, Uniform, true},
+            {"skewed", {.dp = 2, .ep = 2}, 1, 5, Zipf, false, Dtype::Bf16},
+            {"empty experts", {.dp = 2, .ep = 2}, 1, 6, ZeroLoad, true, Dtype::Fp16},
+            {"shards", {.dp = 1, .tp = 2, .ep = 1, .esp = 2}, 2, 3, Zipf, true},
+            {"shards without tp", {.dp = 2, .ep = 1, .esp = 2}, 2, 3, HotExpert, false},
+            {"overflowing", {.dp = 2, .ep = 2}, 2, 4, HotExpert, true, Dtype::Fp32, false, 1.0},
+            {"padded", {.dp = 2, .ep = 2}, 2, 4, HotExpert, true, Dtype::Fp32, false, 1.0, true}};
+  }
+  if (ranks == 4) {
+    return {{"uniform", {.dp = 4, .ep = 4}, 2, 4, Uniform, true},
+            {"skewed", {.dp = 4, .ep = 4}, 2, 7, Zipf, false, Dtype::Bf16},
+            {"empty experts", {.dp = 4, .edp = 2, .ep = 2}, 2, 6, ZeroLoad, true},
+            {"tp and shards", {.dp = 2, .tp = 2, .ep = 2, .esp = 2}, 2, 4, Zipf, true},
+            {"shards without tp", {.dp = 4, .ep = 1, .esp = 4}, 4, 3, HotExpert, true},
+            {"overflowing", {.dp = 4, .ep = 4}, 2, 4, HotExpert, false, Dtype::Fp32, false, 1.0}};
+  }
+  return {
+      {"uniform", {.dp = 8, .ep = 8}, 4, 8, Uniform, true},
+      {"skewed", {.dp = 8, .ep = 8}, 2, 11, Zipf, false},
+      {"empty experts", {.dp = 8, .edp = 2, .ep = 4}, 2, 6, ZeroLoad, true},
+      {"tp and shards", {.dp = 4, .tp = 2, .edp = 1, .ep = 4, .esp = 2}, 4, 8, Zipf, true},
+      {"tp", {.dp = 4, .tp = 2, .edp = 2, .ep = 4}, 4, 5, HotExpert, false},
+      {"sequence parallel", {.dp = 2, .tp = 4, .edp = 1, .ep = 4, .esp = 2}, 4, 4, Uniform, true, Dtype::Fp32, true},
+      {"overflowing", {.dp = 8, .ep = 8}, 4, 8, HotExpert, true, Dtype::Fp32, false, 1.0}};
+}
+
+inline Workload workload_of(const ValueLayer& layer) {
+  Workload w{};
+  w.name = "values";
+  w.mode = Mode::Train;
+  w.dtype = layer.dtype;
+  w.routing.shape = layer.shape;
+  w.routing.sampled = true;
+  w.codecs.allowed = {WireFormat::Fp16, WireFormat::Int8, WireFormat::Zfp};
+  if (layer.capacity > 0) {
+    w.gate = {.kind = GateKind::Capacity, .factor = layer.capacity, .is_padded = layer.padded};
+  }
+  return w;
+}
+
+struct ValueCase {
+  const ValueLayer& layer;
+  Workload workload;
+  Candidate base;
+
+  explicit ValueCase(const ValueLayer& l) : layer(l), workload(workload_of(l)) {
+    base.degrees = l.degrees;
+    base.sequence_parallel = l.sequence_parallel;
+  }
+
+  /// Ways to run the layer that the tests go through.
+  std::vector<MoeRun> runs() const {
+    std::vector<MoeRun> out = pairwise_runs(layer_runs(kHidden, workload, base, layer.per_node));
+    // Their rows are added up at their holders, weighted: the gate's choice would have to travel with them.
+    std::erase_if(out, [](const MoeRun& run) { return find_all_to_all(run.all_to_all)->deduplicates(); });
+    return out;
+  }
+  std::string name(const MoeRun& run) const {
+    return fmt::format("{}, {} {} {} {}", layer.name, run.schedule, run.all_to_all, run.pipeline_degree, run.codec);
+  }
+
+  /// What is wrong on this rank after the layer has run so many times on a back end that runs nothing else; "":
+  /// nothing. `worst`: made the largest error of lossless fp32.
+  std::string problem(const MoeRun& run, Backend& backend, RankId rank, double& worst, int times = 1) const {
+    const Candidate c = run.in(base);
+    const Moe moe{.num_experts = layer.experts,
+                  .top_k = 2,
+                  .expert = {.hidden_size = kFfn, .gated = layer.gated, .bias = false},
+                  .shared = {},
+                  .shared_gate = false,
+                  .router_bias = false};
+    const std::int64_t tokens = kTokens * layer.degrees.tp;
+    const Program program = lower_moe_layer(moe, kHidden, tokens, workload, c, layer.per_node);
+    const CodecPair codec = *parse_codec_pair(run.codec);
+    const MadeLayer made = with_choices({.shape = {kHidden, kFfn, layer.experts, moe.top_k, layer.gated},
+                                         .dtype = layer.dtype,
+                                         .esp = layer.degrees.esp,
+                                         .there = codec.there,
+                                         .back = codec.back,
+                                         .codecs = workload.codecs,
+                                         .seed = 7,
+                                         .asked = routing_counts(moe, workload, kTokens, layer.degrees)},
+                                        program.routings.front().counts, kTokens);
+    Interpreter interpreter(program, rank, made.kept, {moe.top_k, layer.gated}, backend);
+    LayerValues values(program, made, interpreter);
+    for (int i = 0; i < times; ++i) {
+      values.fill();
+      (void)interpreter.run();
+    }
+    const ValueErrors e = values.errors();
+    if (run.codec == "none" && layer.dtype == Dtype::Fp32) worst = std::max(worst, e.worst());
+    if (are_right(e, made)) return "";
+    return fmt::format("output {:.2e}, gradient {:.2e}, weight gradient {:.2e}, {:.1f}% of {} rows off", e.output,
+                       e.gradient, e.weight_gradient, 100 * e.rows_off, e.rows);
+  }
+};
+
+}  // namespace moeplan::tests

@@ -63,7 +63,7 @@ void DeviceRun::execute() {
   transport_.meet(options_.time_out);
   is_running_ = true;
   transport_.align(origin_);
-  if (!options_.captures) {
+  if (!options_.captures || !has_run_) {
     issue_all();
   } else {
     if (!graph_) {
@@ -76,6 +76,7 @@ void DeviceRun::execute() {
   device_.record(over_, origin_);
   wait_for_end();
   is_running_ = false;
+  has_run_ = true;
   collect();
 }
 
@@ -102,6 +103,7 @@ void DeviceRun::make_ready() {
     transport_.prepare(steps[s].operation, steps[s].stream, parts(s));
   }
   ready_for_ = steps;
+  has_run_ = false;
   graph_.reset();
 }
 

@@ -71,6 +71,7 @@ class DeviceRun {
   std::vector<DeviceEvent> joins_;     // a stream's end, by rank and stream
   std::vector<DeviceStep> ready_for_;  // the steps that everything is made ready for
   std::optional<DeviceGraph> graph_;   // of these steps
+  bool has_run_ = false;               // these steps, so that all libraries have what they need
   bool is_running_ = false;
 };
 

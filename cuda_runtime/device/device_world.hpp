@@ -6,6 +6,7 @@
 // can be captured as a graph.
 #pragma once
 
+#include <exception>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -37,10 +38,11 @@ class DeviceWorld {
   /// Runs `job` for each rank of this process, in threads where they are several, and waits. A failure of one ends the
   /// others' waiting; the first one is raised.
   void run(const std::function<void(RankId, Backend&)>& job);
+  /// Ends the waiting of all ranks.
+  void give_up(std::exception_ptr why);
 
  private:
   class Rank;
-  class Round;
   struct Run;
   std::unique_ptr<Run> run_;
 };

@@ -14,7 +14,7 @@ int main(int argc, char** argv) {
   const tests::LoopbackWays ways{.ranks = std::atoi(argv[1]),
                                  .every = std::max(1, std::atoi(argv[2])),
                                  .only = argc > 4 ? argv[4] : "",
-                                 .times = captures ? 2 : 1};
+                                 .times = captures ? 3 : 1};
   const std::int64_t wrong = tests::wrong_loopback_values(
       ways, {.captures = captures, .slab = 0}, [](std::uint64_t n) { return std::make_unique<tests::FakeDevice>(n); },
       [](const Device& device) {

@@ -1,0 +1,183 @@
+#include "cuda_runtime/cuda/cuda_device.hpp"
+
+#include <cuda_runtime_api.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cuda_runtime/cuda/check.hpp"
+#include "cuda_runtime/cuda/launch_kernel.hpp"
+#include "cuda_runtime/cuda/lt_products.hpp"
+
+namespace moeplan {
+
+namespace {
+
+class Cuda final : public CudaDevice {
+ public:
+  Cuda(int index, RankId rank) : index_(index), rank_(rank) {
+    use();
+    products_.emplace(rank);
+    copies_ = new_stream();
+  }
+  ~Cuda() override {
+    // What has failed before fails again here, and nobody asks any more.
+    (void)cudaSetDevice(index_);
+    products_.reset();
+    for (cudaGraphExec_t g : graphs_) (void)cudaGraphExecDestroy(g);
+    for (cudaEvent_t e : events_) (void)cudaEventDestroy(e);
+    for (cudaStream_t s : streams_) (void)cudaStreamDestroy(s);
+    (void)cudaStreamDestroy(copies_);
+  }
+  Cuda(const Cuda&) = delete;
+  Cuda& operator=(const Cuda&) = delete;
+
+  CUstream_st* native(DeviceStream stream) const override { return streams_[stream.index()]; }
+
+  std::byte* allocate(std::size_t bytes) override {
+    use();
+    void* data = nullptr;
+    const std::string call = fmt::format("cudaMalloc of {} bytes", bytes);
+    check(cudaMalloc(&data, std::max<std::size_t>(1, bytes)), call.c_str());
+    return static_cast<std::byte*>(data);
+  }
+  void release(std::byte* data) override {
+    use();
+    check(cudaFree(data), "cudaFree");
+  }
+
+  // The default stream does not wait for the others; and a copy from pageable memory is over before it has arrived.
+  void copy_in(std::byte* to, std::span<const std::byte> from) override {
+    use();
+    check(cudaMemcpyAsync(to, from.data(), from.size(), cudaMemcpyHostToDevice, copies_), "cudaMemcpyAsync to device");
+    check(cudaStreamSynchronize(copies_), "cudaStreamSynchronize");
+  }
+  void copy_out(std::span<std::byte> to, const std::byte* from) override {
+    use();
+    check(cudaMemcpyAsync(to.data(), from, to.size(), cudaMemcpyDeviceToHost, copies_), "cudaMemcpyAsync to host");
+    check(cudaStreamSynchronize(copies_), "cudaStreamSynchronize");
+  }
+
+  DeviceStream make_stream() override {
+    use();
+    streams_.push_back(new_stream());
+    return DeviceStream(streams_.size() - 1);
+  }
+  DeviceEvent make_event(bool is_timed) override {
+    use();
+    cudaEvent_t event = nullptr;
+    check(cudaEventCreateWithFlags(&event, is_timed ? cudaEventDefault : cudaEventDisableTiming),
+          "cudaEventCreateWithFlags");
+    events_.push_back(event);
+    is_timed_.push_back(is_timed);
+    return DeviceEvent(events_.size() - 1);
+  }
+
+  void record(DeviceEvent event, DeviceStream stream) override {
+    use();
+    // In a graph a timed event is a node of its own, so that it has the time of each launch.
+    const unsigned flags = captures_ && is_timed_[event.index()] ? cudaEventRecordExternal : cudaEventRecordDefault;
+    check(cudaEventRecordWithFlags(events_[event.index()], native(stream), flags), "cudaEventRecordWithFlags");
+  }
+  void wait(DeviceStream stream, DeviceEvent event) override {
+    use();
+    check(cudaStreamWaitEvent(native(stream), events_[event.index()], 0), "cudaStreamWaitEvent");
+  }
+  bool is_over(DeviceEvent event) override {
+    use();
+    const cudaError_t code = cudaEventQuery(events_[event.index()]);
+    if (code == cudaErrorNotReady) return false;
+    check(code, "cudaEventQuery");
+    return true;
+  }
+  Seconds between(DeviceEvent from, DeviceEvent to) override {
+    use();
+    float milliseconds = 0;
+    check(cudaEventElapsedTime(&milliseconds, events_[from.index()], events_[to.index()]), "cudaEventElapsedTime");
+    return Seconds(static_cast<double>(milliseconds) * 1e-3);
+  }
+
+  void clear(DeviceStream stream, std::byte* data, std::size_t bytes) override {
+    use();
+    check(cudaMemsetAsync(data, 0, bytes, native(stream)), "cudaMemsetAsync");
+  }
+  void copy(DeviceStream stream, std::byte* to, const std::byte* from, std::size_t bytes) override {
+    use();
+    check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, native(stream)), "cudaMemcpyAsync");
+  }
+  void launch(DeviceStream stream, const kernels::KernelCall& call) override {
+    use();
+    check(launch_kernel(call, native(stream)), "a kernel's launch");
+  }
+  void multiply(DeviceStream stream, const Products& products) override {
+    use();
+    products_->run(products, native(stream));
+  }
+
+  void begin_capture(DeviceStream stream) override {
+    use();
+    check(cudaStreamBeginCapture(native(stream), cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
+    captures_ = true;
+  }
+  DeviceGraph end_capture(DeviceStream stream) override {
+    use();
+    captures_ = false;
+    cudaGraph_t graph = nullptr;
+    check(cudaStreamEndCapture(native(stream), &graph), "cudaStreamEndCapture");
+    cudaGraphExec_t ready = nullptr;
+    const cudaError_t code = cudaGraphInstantiateWithFlags(&ready, graph, 0);
+    (void)cudaGraphDestroy(graph);
+    check(code, "cudaGraphInstantiateWithFlags");
+    graphs_.push_back(ready);
+    return DeviceGraph(graphs_.size() - 1);
+  }
+  void launch(DeviceStream stream, DeviceGraph graph) override {
+    use();
+    check(cudaGraphLaunch(graphs_[graph.index()], native(stream)), "cudaGraphLaunch");
+  }
+
+ private:
+  void check(int code, const char* call, const std::source_location& where = std::source_location::current()) const {
+    check_cuda(code, rank_, call, where);
+  }
+  /// Threads have a current device each.
+  void use() const { check(cudaSetDevice(index_), "cudaSetDevice"); }
+  [[nodiscard]] cudaStream_t new_stream() const {
+    cudaStream_t stream = nullptr;
+    check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+    return stream;
+  }
+
+  int index_;
+  RankId rank_;
+  cudaStream_t copies_ = nullptr;
+  std::vector<cudaStream_t> streams_;
+  std::vector<cudaEvent_t> events_;
+  std::vector<bool> is_timed_;
+  std::vector<cudaGraphExec_t> graphs_;
+  std::optional<LtProducts> products_;
+  bool captures_ = false;
+};
+
+}  // namespace
+
+VisibleGpus visible_gpus() {
+  VisibleGpus out;
+  int count = 0;
+  const cudaError_t code = cudaGetDeviceCount(&count);
+  if (code != cudaSuccess) {
+    out.problem = fmt::format("{}: {}", cudaGetErrorName(code), cudaGetErrorString(code));
+    return out;
+  }
+  if (count == 0) out.problem = "this process sees no GPU";
+  for (int i = 0; i < count; ++i) {
+    cudaDeviceProp p{};
+    check_cuda(cudaGetDeviceProperties(&p, i), RankId(0), "cudaGetDeviceProperties");
+    out.gpus.push_back({p.name, static_cast<std::int64_t>(p.totalGlobalMem), p.multiProcessorCount, p.major, p.minor});
+  }
+  return out;
+}
+
+std::unique_ptr<CudaDevice> make_cuda_device(int index, RankId rank) { return std::make_unique<Cuda>(index, rank); }
+
+}  // namespace moeplan

@@ -1,0 +1,39 @@
+// A GPU through the CUDA runtime and cuBLASLt.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cuda_runtime/device/device.hpp"
+#include "model/base/ids.hpp"
+
+struct CUstream_st;
+
+namespace moeplan {
+
+struct GpuFacts {
+  std::string name;
+  std::int64_t memory_bytes = 0;
+  std::int64_t multiprocessors = 0;
+  int major = 0, minor = 0;  // compute capability
+};
+
+/// The GPUs that this process sees, or why it sees none ("cudaErrorNoDevice: no CUDA-capable device is detected").
+struct VisibleGpus {
+  std::vector<GpuFacts> gpus;
+  std::string problem;
+};
+[[nodiscard]] VisibleGpus visible_gpus();
+
+class CudaDevice : public Device {
+ public:
+  /// The stream as NCCL takes it.
+  [[nodiscard]] virtual CUstream_st* native(DeviceStream stream) const = 0;
+};
+
+/// `index`: among the visible ones. `rank`: for messages. Raises ExecutionError.
+[[nodiscard]] std::unique_ptr<CudaDevice> make_cuda_device(int index, RankId rank);
+
+}  // namespace moeplan

@@ -1,0 +1,161 @@
+#include "cuda_runtime/cuda/lt_products.hpp"
+
+#include <cublasLt.h>
+#include <cuda_runtime_api.h>
+#include <fmt/format.h>
+
+#include <array>
+#include <map>
+#include <tuple>
+
+#include "cuda_runtime/cuda/check.hpp"
+
+namespace moeplan {
+
+namespace {
+
+/// What NVIDIA recommends on Hopper (cuBLAS documentation, cublasSetWorkspace): 32 MiB; more than enough before.
+constexpr std::size_t kWorkspace = std::size_t{32} << 20U;
+
+cudaDataType_t type_of(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::Fp16: return CUDA_R_16F;
+    case Dtype::Bf16: return CUDA_R_16BF;
+    default: return CUDA_R_32F;
+  }
+}
+
+/// Of the address, as far as cuBLASLt makes use of it.
+std::uint32_t alignment_of(const void* data) {
+  const auto address = reinterpret_cast<std::uintptr_t>(data);
+  for (std::uint32_t a = 16; a > 1; a /= 2) {
+    if (address % a == 0) return a;
+  }
+  return 1;
+}
+
+class Layout {
+ public:
+  /// Column by column, without gaps.
+  Layout(cudaDataType_t type, std::int64_t rows, std::int64_t columns, RankId rank) {
+    check_cublas(cublasLtMatrixLayoutCreate(&layout_, type, static_cast<std::uint64_t>(rows),
+                                            static_cast<std::uint64_t>(columns), rows),
+                 rank, "cublasLtMatrixLayoutCreate");
+  }
+  ~Layout() { (void)cublasLtMatrixLayoutDestroy(layout_); }
+  Layout(const Layout&) = delete;
+  Layout& operator=(const Layout&) = delete;
+  [[nodiscard]] cublasLtMatrixLayout_t get() const { return layout_; }
+
+ private:
+  cublasLtMatrixLayout_t layout_ = nullptr;
+};
+
+/// A product's description and the way that the heuristic chose. Row by row C = A B is column by column C^T = B^T A^T,
+/// so that our B is cuBLAS's first operand.
+struct Shape {
+  cublasLtMatmulDesc_t description = nullptr;
+  Layout first, second, out;
+  cublasLtMatmulAlgo_t way{};
+
+  Shape(cublasLtHandle_t handle, Gemm::Form form, Dtype dtype, const MatrixProduct& p,
+        const std::array<std::uint32_t, 3>& alignments, RankId rank)
+      : first(type_of(dtype), form == Gemm::Form::NT ? p.k : p.n, form == Gemm::Form::NT ? p.n : p.k, rank),
+        second(type_of(dtype), form == Gemm::Form::TN ? p.m : p.k, form == Gemm::Form::TN ? p.k : p.m, rank),
+        out(type_of(dtype), p.n, p.m, rank) {
+    const cublasComputeType_t compute = dtype == Dtype::Tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+    check_cublas(cublasLtMatmulDescCreate(&description, compute, CUDA_R_32F), rank, "cublasLtMatmulDescCreate");
+    set(CUBLASLT_MATMUL_DESC_TRANSA, form == Gemm::Form::NT ? CUBLAS_OP_T : CUBLAS_OP_N, rank);
+    set(CUBLASLT_MATMUL_DESC_TRANSB, form == Gemm::Form::TN ? CUBLAS_OP_T : CUBLAS_OP_N, rank);
+    choose(handle, p, alignments, rank);
+  }
+  ~Shape() { (void)cublasLtMatmulDescDestroy(description); }
+  Shape(const Shape&) = delete;
+  Shape& operator=(const Shape&) = delete;
+
+ private:
+  void set(cublasLtMatmulDescAttributes_t attribute, cublasOperation_t value, RankId rank) const {
+    check_cublas(cublasLtMatmulDescSetAttribute(description, attribute, &value, sizeof value), rank,
+                 "cublasLtMatmulDescSetAttribute");
+  }
+
+  void choose(cublasLtHandle_t handle, const MatrixProduct& p, const std::array<std::uint32_t, 3>& alignments,
+              RankId rank) {
+    cublasLtMatmulPreference_t preference = nullptr;
+    check_cublas(cublasLtMatmulPreferenceCreate(&preference), rank, "cublasLtMatmulPreferenceCreate");
+    const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
+      check_cublas(cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof value), rank,
+                   "cublasLtMatmulPreferenceSetAttribute");
+    };
+    prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kWorkspace);
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignments[1]);
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignments[0]);
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignments[2]);
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignments[2]);
+    cublasLtMatmulHeuristicResult_t found{};
+    int count = 0;
+    const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(handle, description, first.get(), second.get(),
+                                                                 out.get(), out.get(), preference, 1, &found, &count);
+    (void)cublasLtMatmulPreferenceDestroy(preference);
+    const std::string call = fmt::format("cublasLtMatmulAlgoGetHeuristic of {} x {} x {}", p.m, p.n, p.k);
+    check_cublas(status, rank, call.c_str());
+    check_cublas(count > 0 ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED, rank, call.c_str());
+    way = found.algo;
+  }
+};
+
+using Key = std::tuple<Gemm::Form, Dtype, std::int64_t, std::int64_t, std::int64_t, std::array<std::uint32_t, 3>>;
+
+}  // namespace
+
+struct LtProducts::State {
+  RankId rank;
+  cublasLtHandle_t handle = nullptr;
+  std::map<Key, Shape> shapes;
+  std::map<cudaStream_t, void*> workspaces;
+
+  explicit State(RankId of) : rank(of) { check_cublas(cublasLtCreate(&handle), rank, "cublasLtCreate"); }
+  ~State() {
+    for (const auto& [stream, memory] : workspaces) (void)cudaFree(memory);
+    shapes.clear();
+    (void)cublasLtDestroy(handle);
+  }
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+
+  const Shape& shape_of(Gemm::Form form, Dtype dtype, const MatrixProduct& p) {
+    const std::array<std::uint32_t, 3> alignments{alignment_of(p.a), alignment_of(p.b), alignment_of(p.c)};
+    return shapes.try_emplace(Key{form, dtype, p.m, p.n, p.k, alignments}, handle, form, dtype, p, alignments, rank)
+        .first->second;
+  }
+
+  void* workspace_of(cudaStream_t stream) {
+    void*& memory = workspaces[stream];
+    if (memory == nullptr) check_cuda(cudaMalloc(&memory, kWorkspace), rank, "cudaMalloc of a workspace");
+    return memory;
+  }
+
+  void multiply(Gemm::Form form, Dtype dtype, const MatrixProduct& p, cudaStream_t stream) {
+    if (p.m == 0 || p.n == 0) return;
+    if (p.k == 0) {
+      const std::size_t bytes = static_cast<std::size_t>(p.m * p.n * size_of(dtype));
+      if (!p.accumulates) check_cuda(cudaMemsetAsync(p.c, 0, bytes, stream), rank, "cudaMemsetAsync");
+      return;
+    }
+    const Shape& shape = shape_of(form, dtype, p);
+    const float alpha = 1, beta = p.accumulates ? 1.0F : 0.0F;
+    check_cublas(
+        cublasLtMatmul(handle, shape.description, &alpha, p.b, shape.first.get(), p.a, shape.second.get(), &beta, p.c,
+                       shape.out.get(), p.c, shape.out.get(), &shape.way, workspace_of(stream), kWorkspace, stream),
+        rank, "cublasLtMatmul");
+  }
+};
+
+LtProducts::LtProducts(RankId rank) : state_(std::make_unique<State>(rank)) {}
+LtProducts::~LtProducts() = default;
+
+void LtProducts::run(const Products& products, CUstream_st* stream) {
+  for (const MatrixProduct& p : products.products) state_->multiply(products.form, products.dtype, p, stream);
+}
+
+}  // namespace moeplan

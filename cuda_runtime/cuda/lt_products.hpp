@@ -1,0 +1,28 @@
+// Products by cuBLASLt, one call each; what its heuristic chooses for a shape is kept.
+#pragma once
+
+#include <memory>
+
+#include "cuda_runtime/device/device.hpp"
+#include "model/base/ids.hpp"
+
+struct CUstream_st;
+
+namespace moeplan {
+
+class LtProducts {
+ public:
+  explicit LtProducts(RankId rank);
+  ~LtProducts();
+  LtProducts(const LtProducts&) = delete;
+  LtProducts& operator=(const LtProducts&) = delete;
+
+  /// A stream's first products allocate its workspace: not in a capture.
+  void run(const Products& products, CUstream_st* stream);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace moeplan

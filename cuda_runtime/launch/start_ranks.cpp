@@ -1,0 +1,103 @@
+#include "cuda_runtime/launch/start_ranks.hpp"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+#include <set>
+#include <thread>
+
+#include "cuda_runtime/backend.hpp"
+#include "cuda_runtime/launch/sockets.hpp"
+
+namespace moeplan {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+[[noreturn]] void become(const std::vector<std::string>& command, std::int64_t rank, std::int64_t ranks,
+                         std::uint16_t port, pid_t starter) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != starter) ::_exit(1);  // it went before
+  const auto set = [](const char* name, const std::string& value) { ::setenv(name, value.c_str(), 1); };
+  set("RANK", std::to_string(rank));
+  set("LOCAL_RANK", std::to_string(rank));
+  set("WORLD_SIZE", std::to_string(ranks));
+  set("MASTER_ADDR", "127.0.0.1");
+  set("MASTER_PORT", std::to_string(port));
+  std::vector<std::string> copy = command;
+  std::vector<char*> argv;
+  for (std::string& a : copy) argv.push_back(a.data());
+  argv.push_back(nullptr);
+  ::execvp(argv[0], argv.data());
+  const std::string problem = fmt::format("{}: {}\n", command.front(), std::strerror(errno));
+  (void)!::write(STDERR_FILENO, problem.data(), problem.size());
+  ::_exit(127);
+}
+
+int code_of(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
+
+/// Those that still run; they do not outlive this.
+class Children {
+ public:
+  ~Children() { end(); }
+  void add(pid_t child) { running_.insert(child); }
+  [[nodiscard]] bool any() const { return !running_.empty(); }
+
+  /// The code of one that has ended.
+  std::optional<int> ended() {
+    for (const pid_t child : running_) {
+      int status = 0;
+      if (::waitpid(child, &status, WNOHANG) != child) continue;
+      running_.erase(child);
+      return code_of(status);
+    }
+    return std::nullopt;
+  }
+  void end() {
+    for (const pid_t child : running_) ::kill(child, SIGKILL);
+    for (const pid_t child : running_) (void)::waitpid(child, nullptr, 0);
+    running_.clear();
+  }
+
+ private:
+  std::set<pid_t> running_;
+};
+
+}  // namespace
+
+int run_ranks(const std::vector<std::string>& command, std::int64_t ranks, Seconds grace) {
+  const std::uint16_t port = free_port();
+  const pid_t starter = ::getpid();
+  Children children;
+  for (std::int64_t rank = 0; rank < ranks; ++rank) {
+    const pid_t child = ::fork();
+    if (child < 0) throw ExecutionError(fmt::format("fork of rank {}: {}", rank, std::strerror(errno)));
+    if (child == 0) become(command, rank, ranks, port, starter);
+    children.add(child);
+  }
+  int first = 0;
+  Clock::time_point failed;
+  while (children.any()) {
+    if (const auto code = children.ended()) {
+      if (*code != 0 && first == 0) {
+        first = *code;
+        failed = Clock::now();
+      }
+      continue;
+    }
+    if (first != 0 && Clock::now() - failed > std::chrono::duration<double>(grace.value())) children.end();
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return first;
+}
+
+}  // namespace moeplan

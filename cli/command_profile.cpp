@@ -1,4 +1,5 @@
-// moeplan profile --from-nccl-tests LOG... | --from-csv F... [--gpu NAME] -o profile.yaml [--quiet]
+// moeplan profile --from-nccl-tests LOG... | --from-csv F... [--gpu NAME] | --backend host [--ranks N] [--budget 1m]
+//                 -o profile.yaml [--quiet]
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -6,9 +7,13 @@
 #include <filesystem>
 #include <memory>
 #include <set>
+#include <thread>
 
 #include "cli/commands.hpp"
 #include "cli/inputs.hpp"
+#include "cli/measure/machine_profile.hpp"
+#include "cli/option_values.hpp"
+#include "cli/validate/run_cases.hpp"
 #include "model/base/diagnostics.hpp"
 #include "profiler/measured_csv.hpp"
 #include "profiler/nccl_tests.hpp"
@@ -19,7 +24,8 @@ namespace moeplan {
 namespace {
 
 struct Options {
-  std::string backend, gpu, output;
+  std::string backend, gpu, output, budget = "60s", time_out = "60s";
+  std::int64_t ranks = 4;
   std::vector<std::string> logs, tables;
   bool quiet = false;
 };
@@ -137,35 +143,62 @@ void check(const Options& o) {
   if (sources != 1) {
     throw InputError(Diagnostic{{"profile"}, "", "needs one of --from-nccl-tests, --from-csv and --backend"});
   }
-  if (!o.backend.empty()) {
-    throw InputError(Diagnostic{{"--backend"},
-                                "",
-                                fmt::format("{} is not built: measured logs alone are read so far, see "
-                                            "--from-nccl-tests and --from-csv",
-                                            o.backend)});
-  }
+  if (o.backend == "nccl") throw InputError(Diagnostic{{"--backend"}, "", "nccl is not built"});
+  if (!o.backend.empty() && !o.gpu.empty()) throw InputError(Diagnostic{{"--gpu"}, "", "is for GEMMs of a table"});
   if (!o.logs.empty() && !o.gpu.empty()) throw InputError(Diagnostic{{"--gpu"}, "", "is for GEMMs"});
 }
 
-void run(const Options& o) {
+ExitCode profile_host(const Options& o) {
+  const std::int64_t cores = std::max<std::int64_t>(1, std::thread::hardware_concurrency());
+  const ExecuteJob job{.limits = {.time_out = duration_option("--timeout", o.time_out)},
+                       .cases = {},
+                       .measure = MeasureJob{o.ranks, cores, duration_option("--budget", o.budget)}};
+  const JobRun run = run_on_host(job, o.ranks, o.quiet);
+  if (run.end == JobEnd::NotMine) return ExitCode::Done;
+  if (run.end != JobEnd::Done) {
+    fmt::print(stderr, "{}\n", run.problem);
+    return run.end == JobEnd::Interrupted ? ExitCode::Interrupted : ExitCode::FailedCheck;
+  }
+  const MachineFit fit = fit_machine(benchmarks(o.ranks, cores), run.answer.measured);
+  if (!o.quiet) fmt::print("{}", machine_table(fit, run.answer.measured));
+  const std::string head =
+      "# Written by moeplan profile: this machine as ranks of the host back end use it. A cluster of its own, or to "
+      "be\n"
+      "# included by one (docs/validate.md).\n";
+  write_file_atomically(o.output, head + to_yaml(machine_profile(fit, plain(run.answer.processor), cores, o.ranks)));
+  if (!o.quiet) fmt::print("written to {}\n", o.output);
+  return ExitCode::Done;
+}
+
+void run(const Options& o, ExitCode& code) {
   check(o);
+  if (!o.backend.empty()) {
+    code = profile_host(o);
+    return;
+  }
   if (!o.logs.empty()) return profile_logs(o);
   profile_tables(o);
 }
 
 }  // namespace
 
-void add_profile_command(CLI::App& app, ExitCode&) {
-  auto* c = app.add_subcommand("profile", "Fit measured times, for a cluster or GPU file to include");
+void add_profile_command(CLI::App& app, ExitCode& code) {
+  auto* c = app.add_subcommand("profile", "Measure, or fit measured times, for a cluster or GPU file to include");
   auto o = std::make_shared<Options>();
   c->add_option("--from-nccl-tests", o->logs, "Raw logs of nccl-tests, of any version");
   c->add_option("--from-csv", o->tables,
                 "Tables of collectives (collective,ranks,nodes,bytes,time_us) or of GEMMs (m,n,k,dtype,time_us)");
   c->add_option("--backend", o->backend, "Measure here, on host or nccl")->check(CLI::IsMember({"host", "nccl"}));
+  c->add_option("--ranks", o->ranks, "With --backend host: ranks to start")
+      ->check(CLI::Range(2, 64))
+      ->capture_default_str();
+  c->add_option("--budget", o->budget, "With --backend: time for all measurements")->capture_default_str();
+  c->add_option("--timeout", o->time_out, "With --backend: how long a rank waits for the others")
+      ->capture_default_str();
   c->add_option("--gpu", o->gpu, "For GEMMs: the GPU, a name of configs/gpus or a path");
   c->add_option("-o,--output", o->output, "Where to write the profile")->required();
   c->add_flag("--quiet", o->quiet, "Do not print the fits");
-  c->callback([o] { run(*o); });
+  c->callback([o, &code] { run(*o, code); });
 }
 
 }  // namespace moeplan

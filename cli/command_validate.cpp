@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "cli/commands.hpp"
+#include "cli/option_values.hpp"
 #include "cli/prepared_plan.hpp"
 #include "cli/progress.hpp"
 #include "cli/validate/run_cases.hpp"
@@ -29,17 +30,6 @@ struct Options {
   throw InputError(Diagnostic{{option}, "", message});
 }
 
-/// Seconds, or minutes as in "5m".
-Seconds duration(const std::string& option, const std::string& text) {
-  const bool minutes = text.size() > 1 && text.back() == 'm';
-  const Parsed<Seconds> parsed = parse_seconds(minutes ? text.substr(0, text.size() - 1) + "s" : text);
-  if (const auto* e = std::get_if<TextError>(&parsed)) wrong(option, e->message);
-  const Seconds value = std::get<Seconds>(parsed) * (minutes ? 60 : 1);
-  constexpr double kMost = 86'400;
-  if (!(value.value() > 0 && value.value() <= kMost)) wrong(option, "expected more than 0 and at most a day");
-  return value;
-}
-
 /// "10%" or "0.1".
 double share(const std::string& option, const std::string& text) {
   const bool percent = !text.empty() && text.back() == '%';
@@ -51,8 +41,8 @@ double share(const std::string& option, const std::string& text) {
 }
 
 RankSetup setup_of(const Options& o) {
-  RankSetup out{.limits = {.time_out = duration("--timeout", o.time_out),
-                           .budget = duration("--budget", o.budget),
+  RankSetup out{.limits = {.time_out = duration_option("--timeout", o.time_out),
+                           .budget = duration_option("--budget", o.budget),
                            .iterations = o.iterations},
                 .ranks_per_core = o.ranks_per_gpu,
                 .quiet = o.quiet};
@@ -104,7 +94,7 @@ ExitCode run_plan(const Options& o) {
   (void)lower(layer);
   check_ranks(layer, setup);
   const Cluster cluster = cluster_for(o.plan, plan.inputs.cluster, layer);
-  const JobRun run = run_on_host({layer}, setup);
+  const JobRun run = run_on_host(layer, setup);
   if (const auto code = ended_early(run)) return *code;
   const ValidatedCase result = validated(layer, run.answer.cases.front(), cluster);
   if (!result.result.refused.empty()) wrong(o.plan, result.result.refused);
@@ -132,7 +122,7 @@ ExitCode run_suite(const Options& o) {
   for (const LayerCase& c : cases) {
     std::optional<Answer> answer = store.find(c);
     if (!answer) {
-      const JobRun run = run_on_host({c}, quiet);
+      const JobRun run = run_on_host(c, quiet);
       if (const auto code = ended_early(run); code && run.end != JobEnd::NotMine) return *code;
       if (run.end == JobEnd::NotMine) continue;
       answer = run.answer;

@@ -37,6 +37,12 @@ Node job_document(const ExecuteJob& job) {
   d.set("budget_s", Node::number(job.limits.budget.value()));
   d.set("iterations", Node::integer(job.limits.iterations.value_or(0)));
   d.set("most_reference_flops", Node::number(job.limits.most_reference_flops));
+  if (job.measure) {
+    Node& m = d.set("measure", Node::map());
+    m.set("ranks", Node::integer(job.measure->ranks));
+    m.set("cores", Node::integer(job.measure->cores));
+    m.set("budget_s", Node::number(job.measure->budget.value()));
+  }
   Node& cases = d.set("cases", Node::list());
   for (const LayerCase& c : job.cases) cases.items.push_back(layer_case_document(c));
   return d;
@@ -51,6 +57,12 @@ ExecuteJob read_job(const Node& document) {
   if (const std::int64_t n = d.integer("iterations", 0); n > 0) out.limits.iterations = n;
   out.limits.most_reference_flops = d.number("most_reference_flops", 1, 1e18);
   for (const auto& [node, path] : d.list("cases")) out.cases.push_back(read_layer_case(*node));
+  if (d.has("measure")) {
+    constexpr std::int64_t kMost = 65'536;
+    MapReader m = d.map("measure");
+    out.measure = {m.integer("ranks", 1, kMost), m.integer("cores", 1, kMost), Seconds(m.number("budget_s", 0, 1e6))};
+    m.finish();
+  }
   d.finish();
   wrong.throw_if_any();
   return out;
@@ -65,7 +77,13 @@ std::string answer_text(const Answer& answer) {
                      {"stopped_by", c.stopped_by},
                      {"runs", runs_json(c)}});
   }
-  return Json{{"hosts", answer.hosts}, {"processor", answer.processor}, {"cores", answer.cores}, {"cases", cases}}
+  Json measured = Json::array();
+  for (const Measured& m : answer.measured) measured.push_back({m.median, m.low, m.high, m.runs, m.stopped_by});
+  return Json{{"hosts", answer.hosts},
+              {"processor", answer.processor},
+              {"cores", answer.cores},
+              {"cases", cases},
+              {"measured", measured}}
       .dump();
 }
 
@@ -90,6 +108,7 @@ Answer read_answer(const std::string& text) {
       }
       out.cases.push_back(std::move(r));
     }
+    for (const Json& m : j.at("measured")) out.measured.push_back({m.at(0), m.at(1), m.at(2), m.at(3), m.at(4)});
     return out;
   } catch (const Json::exception& e) {
     throw InputError(Diagnostic{{"answer of the ranks"}, "", e.what()});

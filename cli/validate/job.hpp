@@ -1,4 +1,4 @@
-// What `moeplan validate` asks of the ranks that it starts, and what they answer: two files.
+// What `moeplan validate` and `moeplan profile` ask of the ranks that it starts, and what they answer: two files.
 #pragma once
 
 #include <cstdint>
@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/measure/measure.hpp"
 #include "cuda_runtime/layer_values.hpp"
 #include "planner/layer_case.hpp"
 #include "profiler/stopping_rule.hpp"
@@ -13,15 +14,24 @@
 namespace moeplan {
 
 struct ExecuteLimits {
-  Seconds time_out{60};                    // of a communication that others do not come to
-  Seconds budget{10};                      // of the timed runs of one case
-  std::optional<std::int64_t> iterations;  // exactly so many; none: until the median is known to 5 % or the budget ends
-  double most_reference_flops = 2e9;       // of the reference on one rank, beyond which some tokens are compared
+  Seconds time_out{60};  // of a communication that others do not come to
+  Seconds budget{10};    // of the timed runs of one case
+  std::optional<std::int64_t> iterations =
+      {};                             // exactly so many; none: until the median is known to 5 % or the budget ends
+  double most_reference_flops = 2e9;  // of the reference on one rank, beyond which some tokens are compared
+};
+
+/// Measuring operations instead of executing layers (measure/benchmarks.hpp).
+struct MeasureJob {
+  std::int64_t ranks;
+  std::int64_t cores;  // that computations are measured on at once
+  Seconds budget;      // of all benchmarks
 };
 
 struct ExecuteJob {
   ExecuteLimits limits;
   std::vector<LayerCase> cases;  // all of as many ranks
+  std::optional<MeasureJob> measure = {};
 };
 [[nodiscard]] Node job_document(const ExecuteJob& job);
 [[nodiscard]] ExecuteJob read_job(const Node& document);
@@ -46,6 +56,7 @@ struct Answer {
   std::string processor;           // of rank 0's
   std::int64_t cores = 1;          // that rank 0's machine has
   std::vector<ExecutionResult> cases;
+  std::vector<Measured> measured = {};  // by benchmark
 };
 [[nodiscard]] std::string answer_text(const Answer& answer);
 /// Raises InputError where the text is none that answer_text() wrote.

@@ -17,7 +17,7 @@ namespace moeplan {
 
 namespace {
 
-constexpr const char* kWrittenBy = "# Written by moeplan validate for its ranks.\n";
+constexpr const char* kWrittenBy = "# Written by moeplan for the ranks that it starts.\n";
 
 std::int64_t cores() { return std::max<std::int64_t>(1, std::thread::hardware_concurrency()); }
 
@@ -32,7 +32,8 @@ std::int64_t helpful_scale(const LayerCase& layer, std::int64_t room) {
 /// Everything that values, timed runs and start-up may take, with room.
 Seconds time_limit(const ExecuteJob& job) {
   const auto cases = static_cast<double>(job.cases.size());
-  return Seconds(60) + (job.limits.budget * 2 + job.limits.time_out * 2) * cases;
+  const Seconds measuring = job.measure ? job.measure->budget * 3 : Seconds(0);
+  return Seconds(60) + measuring + (job.limits.budget * 2 + job.limits.time_out * 2) * cases;
 }
 
 }  // namespace
@@ -52,11 +53,10 @@ void check_ranks(const LayerCase& layer, const RankSetup& setup) {
       Diagnostic{{"validate"}, "", fmt::format("the layer needs {} ranks; {}{}", layer.ranks(), there, hint)});
 }
 
-JobRun run_on_host(const std::vector<LayerCase>& cases, const RankSetup& setup) {
+JobRun run_on_host(const ExecuteJob& job, std::int64_t ranks, bool quiet) {
   const std::filesystem::path worker = host_worker();
   const ScratchDirectory scratch;
   const std::filesystem::path job_file = scratch.path() / "job.yaml", answer = scratch.path() / "answer.json";
-  const ExecuteJob job{setup.limits, cases};
   write_file_atomically(job_file, kWrittenBy + to_yaml(job_document(job)));
   std::vector<std::string> command{worker.string(), job_file.string(), answer.string()};
   JobRun out{JobEnd::Done, {}, {}, {}};
@@ -65,11 +65,11 @@ JobRun run_on_host(const std::vector<LayerCase>& cases, const RankSetup& setup) 
     out.end = given->rank == 0 ? JobEnd::Done : JobEnd::NotMine;
   } else {
     board = scratch.path() / "board";
-    make_board(board, cases.front().ranks());
+    make_board(board, ranks);
     command.push_back(board.string());
-    command = mpirun_command(cases.front().ranks(), command);
+    command = mpirun_command(ranks, command);
     out.command = fmt::format("{}", fmt::join(command, " "));
-    if (!setup.quiet) fmt::print(stderr, "{}\n", out.command);
+    if (!quiet) fmt::print(stderr, "{}\n", out.command);
   }
   const Launched launched = launch(command, board, time_limit(job));
   if (launched.interrupted) return {JobEnd::Interrupted, {}, out.command, "interrupted: all ranks were ended"};

@@ -27,8 +27,11 @@ struct JobRun {
 /// Raises InputError where this machine, or mpirun's or srun's job, has too few ranks; `scale` divides ep for a hint.
 void check_ranks(const LayerCase& layer, const RankSetup& setup);
 
-/// Executes cases of as many ranks. On one machine it starts them, and says the command on standard error; under
+/// Executes a job of so many ranks. On one machine it starts them, and says the command on standard error; under
 /// mpirun or srun they are those of its job.
-[[nodiscard]] JobRun run_on_host(const std::vector<LayerCase>& cases, const RankSetup& setup);
+[[nodiscard]] JobRun run_on_host(const ExecuteJob& job, std::int64_t ranks, bool quiet);
+[[nodiscard]] inline JobRun run_on_host(const LayerCase& layer, const RankSetup& setup) {
+  return run_on_host({.limits = setup.limits, .cases = {layer}}, layer.ranks(), setup.quiet);
+}
 
 }  // namespace moeplan

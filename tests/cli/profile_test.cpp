@@ -1,6 +1,7 @@
 // moeplan profile, as users run it: the commands of docs/profile.md among them.
 #include <catch2/catch.hpp>
 #include <cstdlib>
+#include <filesystem>
 
 #include "tests/cli/cli_json.hpp"
 #include "tests/cli/run_cli.hpp"
@@ -114,8 +115,7 @@ TEST_CASE("what profile refuses") {
     return with_every(ran.err, cli.dir().path().string() + "/", "");
   };
   CHECK(error({}) == "profile: needs one of --from-nccl-tests, --from-csv and --backend\n");
-  CHECK(error({"--backend", "host"}) ==
-        "--backend: host is not built: measured logs alone are read so far, see --from-nccl-tests and --from-csv\n");
+  CHECK(error({"--backend", "nccl"}) == "--backend: nccl is not built\n");
   const auto table = cli.write("t.csv", "collective,ranks,nodes,bytes,time_us\nall_gather,2,1,8,-1\n");
   const auto fast = cli.write("fast.csv", "collective,ranks,nodes,bytes,time_ns\nall_gather,2,1,1000000000,1\n");
   const auto gemms = cli.write("g.csv", "m,n,k,dtype,time_us\n1,1,1,bf16,3\n");
@@ -126,4 +126,30 @@ TEST_CASE("what profile refuses") {
   CHECK(error({"--from-nccl-tests", cli.path("none.log")}).starts_with("none.log: "));
   CHECK(error({"--from-nccl-tests", table, gemms}) ==
         "t.csv: holds no table of nccl-tests\ng.csv: holds no table of nccl-tests\n");
+}
+
+TEST_CASE("profile, plan and validate are one loop on CPU ranks") {
+  if (!std::filesystem::exists(std::filesystem::path(MOEPLAN_EXECUTABLE).parent_path() / "moeplan-host-worker")) {
+    WARN("skipped: built without MPI");
+    return;
+  }
+  const Cli cli;
+  const Ran profile = cli.run({"profile", "--backend", "host", "--ranks", "2", "--budget", "3s", "-o", "p.yaml"});
+  CAPTURE(profile.err);
+  REQUIRE(profile.code == 0);
+  CHECK(profile.out.find("all_to_all") != std::string::npos);
+  CHECK(profile.out.find("measurements:") != std::string::npos);
+  const Ran plan = cli.run({"plan", "--cluster", "./p.yaml", "--model", "host_moe", "--workload", "host", "--pp", "1",
+                            "--ep", "2", "--tp", "1", "-o", "plan.yaml"});
+  CAPTURE(plan.err);
+  REQUIRE(plan.code == 0);
+  const Json document = parsed(cli.run({"validate", "plan.yaml", "--backend", "host", "--iterations", "6", "--json"}));
+  CHECK(document["values_ok"] == true);
+  SECTION("and the profile can be included from another cluster") {
+    (void)cli.write("mine.yaml",
+                    "include: [" + (configs() / "clusters/host.yaml").string() + ", p.yaml]\nname: mine\n");
+    CHECK(
+        cli.run({"plan", "--cluster", "./mine.yaml", "--model", "host_moe", "--workload", "host", "--pp", "1"}).code ==
+        0);
+  }
 }

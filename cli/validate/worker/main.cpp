@@ -47,6 +47,12 @@ void run(MpiSession& session, const std::string& job_file, const std::string& an
   answer.processor = processor_name();
   answer.cores = static_cast<std::int64_t>(std::thread::hardware_concurrency());
   answer.cases = execute(job, *peers, make_backend);
+  if (job.measure) {
+    board.say("measuring");
+    answer.measured = measure(benchmarks(job.measure->ranks, job.measure->cores), job.measure->budget, *peers, [&] {
+      return make_host_backend(*transport, {session.rank(), {}, job.limits.time_out, {}});
+    });
+  }
   if (session.rank().value() == 0) write_file_atomically(answer_file, answer_text(answer));
   board.say("done");
 }

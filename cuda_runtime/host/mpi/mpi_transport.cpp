@@ -5,7 +5,9 @@
 #include <sched.h>
 
 #include <array>
+#include <chrono>
 #include <limits>
+#include <thread>
 
 #include "cuda_runtime/host/host_backend.hpp"
 
@@ -28,13 +30,19 @@ void check(int code, const char* call) {
                                    std::string_view(text.data(), static_cast<std::size_t>(length))));
 }
 
-/// Waits for one request, giving way to others.
+/// Waits for one request. Others may be computing meanwhile: after a few looks it sleeps between them.
 void wait(MPI_Request& request, Seconds time_out, const char* call) {
+  constexpr int kYields = 50;
+  constexpr std::chrono::microseconds kSleep(50);
   const std::int64_t begin = host_clock();
-  for (int done = 0;;) {
+  for (int looks = 0, done = 0;; ++looks) {
     check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), call);
     if (done != 0) return;
-    sched_yield();
+    if (looks < kYields) {
+      sched_yield();
+    } else {
+      std::this_thread::sleep_for(kSleep);
+    }
     if (static_cast<double>(host_clock() - begin) * 1e-9 > time_out.value()) {
       throw ExecutionError(
           fmt::format("rank {}: {}: others have not come within {} s", world_rank(), call, time_out.value()));

@@ -1,0 +1,106 @@
+#include "cli/measure/machine_profile.hpp"
+
+#include <catch2/catch.hpp>
+
+#include "model/costs/compute.hpp"
+#include "model/costs/measured_cost.hpp"
+
+using namespace moeplan;
+
+namespace {
+
+constexpr double kPeak = 10e9, kKernelRate = 2e9, kLaunch = 20e-6;
+constexpr std::int64_t kRanks = 4, kCores = 2;
+
+/// A machine whose times follow the model exactly.
+double time_on(const Benchmark& b) {
+  switch (b.kind) {
+    case Benchmark::Kind::Gemm:
+    case Benchmark::Kind::GroupedGemm: return kLaunch + b.flops / kPeak;
+    case Benchmark::Kind::Kernel:
+    case Benchmark::Kind::Codec: return kLaunch + b.bytes / kKernelRate;
+    case Benchmark::Kind::Collective: return 1e-5 * static_cast<double>(b.ranks) + b.bytes / 1e9;
+    case Benchmark::Kind::Pair: return 7e-5 + b.bytes / 0.5e9;
+    case Benchmark::Kind::Beside: return 1.5 * (kLaunch + b.flops / kPeak);
+  }
+  return 0;
+}
+
+std::vector<Measured> measured_on(const std::vector<Benchmark>& all) {
+  std::vector<Measured> out;
+  for (const Benchmark& b : all) out.push_back({time_on(b), time_on(b), time_on(b), 9, "precise"});
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("A machine that is as the model has it is found again") {
+  const std::vector<Benchmark> all = benchmarks(kRanks, kCores);
+  const std::vector<Measured> measured = measured_on(all);
+  const MachineFit fit = fit_machine(all, measured);
+  CHECK(fit.launch.value() == Approx(kLaunch).epsilon(1e-6));
+  CHECK(fit.kernel_rate == Approx(kKernelRate).epsilon(1e-6));
+  CHECK(fit.slowdown == Approx(1.5));
+  CHECK(fit.pairs.pieces.front().cost.alpha.value() == Approx(7e-5).epsilon(1e-6));
+  CHECK(fit.pairs.pieces.front().cost.beta.value() == Approx(2e-9).epsilon(1e-6));
+  for (const RateFit& f : fit.fits) {
+    CAPTURE(f.what);
+    CHECK(f.quality.median_error < 0.02);
+    CHECK(f.quality.r2 > 0.99);
+  }
+  SECTION("and its profile is a cluster, because a plan shall be made with it as it is") {
+    const Node document = parse_yaml(to_yaml(machine_profile(fit, "CPU", kCores, kRanks)), "profile.yaml");
+    const ClusterSpec spec = read_cluster(document);
+    CHECK(spec.ranks_per_gpu == 2);
+    const Cluster cluster = build_cluster(spec, kRanks);
+    CHECK(cluster.gpus() == kCores);
+    const double flops = 2.0 * 256 * 512 * 256;
+    const Seconds gemm = gemm_time(cluster.gpu, Dtype::Fp32, {256, 512, 256}, 0);
+    CHECK(gemm.value() == Approx(kLaunch + flops / kPeak).epsilon(0.02));
+    const auto cost = measured_cost(cluster.collectives, Collective::AllToAll, {4, 1}, Bytes(1e6));
+    REQUIRE(cost);
+    CHECK(cost->alpha.value() == Approx(4e-5).epsilon(0.01));
+    CHECK(cost->beta.value() == Approx(1e-9).epsilon(0.01));
+  }
+  SECTION("and the table says how well") {
+    const std::string table = machine_table(fit, measured);
+    CHECK(table.find("memory-bound kernels") != std::string::npos);
+    CHECK(table.find("1.50 times as long") != std::string::npos);
+    CHECK(table.find(std::to_string(all.size()) + " measurements: " + std::to_string(all.size()) + " precise") !=
+          std::string::npos);
+  }
+}
+
+TEST_CASE("Benchmarks are the same on every rank and stay inside their buffers") {
+  const auto inside = [](const BenchmarkRun& run, BufferId buffer, const Packed& packed) {
+    const BufferShape& shape = run.buffers[buffer.index()];
+    return std::all_of(packed.runs.begin(), packed.runs.end(),
+                       [&](const Run& r) { return r.first >= 0 && r.first + r.count <= shape.rows * shape.columns; });
+  };
+  for (const std::int64_t ranks : {2, 3, 4, 8}) {
+    for (const Benchmark& b : benchmarks(ranks, kCores)) {
+      CAPTURE(ranks, b.name, b.bytes);
+      std::vector<BenchmarkRun> runs;
+      for (std::int32_t r = 0; r < ranks; ++r) runs.push_back(run_of(b, RankId(r)));
+      bool fits = true, agrees = true;
+      for (std::size_t r = 0; r < runs.size(); ++r) {
+        CHECK(runs[r].works.size() == runs[r].steps.size());
+        CHECK(runs[r].works.empty() == (static_cast<std::int64_t>(r) >= b.ranks));
+        for (std::size_t w = 0; w < runs[r].works.size(); ++w) {
+          const auto* exchange = std::get_if<ExchangeWork>(&runs[r].works[w]);
+          if (exchange == nullptr) continue;
+          for (const Transfer& t : exchange->sends) {
+            fits &= inside(runs[r], exchange->from, t.data);
+            const auto& there = std::get<ExchangeWork>(runs[t.peer.index()].works[w]).receives;
+            const auto it =
+                std::find_if(there.begin(), there.end(), [&](const Transfer& x) { return x.peer.index() == r; });
+            agrees &= it != there.end() && it->data.elements() == t.data.elements();
+          }
+          for (const Transfer& t : exchange->receives) fits &= inside(runs[r], exchange->to, t.data);
+        }
+      }
+      CHECK(fits);
+      CHECK(agrees);
+    }
+  }
+}

@@ -80,26 +80,35 @@ void DeviceRun::execute() {
   collect();
 }
 
+std::vector<DeviceRun::Rank*> DeviceRun::busy_ranks() {
+  std::vector<Rank*> out;
+  for (Rank& r : ranks_) {
+    if (!r.steps.empty()) out.push_back(&r);
+  }
+  return out;
+}
+
 /// Streams, communicators and buffers as the steps need them.
 void DeviceRun::make_ready() {
-  const std::vector<DeviceStep>& steps = ranks_.front().steps;
+  const std::vector<Rank*> busy = busy_ranks();
+  const std::vector<DeviceStep> steps = busy.empty() ? std::vector<DeviceStep>() : busy.front()->steps;
   for (Rank& r : ranks_) {
-    assert(r.steps == steps && "all ranks of a process take the same steps");
+    assert((r.steps.empty() || r.steps == steps) && "all ranks that do something take the same steps");
     for (DeviceBuffer& buffer : r.buffers) buffer.give();
     const std::int32_t none = 0;
     device_.copy_in(reinterpret_cast<std::byte*>(r.failure), std::as_bytes(std::span(&none, 1)));
   }
   if (steps == ready_for_) return;
-  for (Rank& r : ranks_) {
+  for (Rank* r : busy) {
     for (const DeviceStep& step : steps) {
-      auto& stream = r.streams[index_of(step.stream)];
+      auto& stream = r->streams[index_of(step.stream)];
       if (stream) continue;
       stream = device_.make_stream();
       joins_.push_back(device_.make_event(false));
     }
   }
   for (std::size_t s = 0; s < steps.size(); ++s) {
-    if (!ranks_.front().operations[steps[s].operation].transfer) continue;
+    if (!busy.front()->operations[steps[s].operation].transfer) continue;
     transport_.prepare(steps[s].operation, steps[s].stream, parts(s));
   }
   ready_for_ = steps;
@@ -129,26 +138,27 @@ void DeviceRun::issue_all() {
 /// A step of all ranks.
 void DeviceRun::issue(std::size_t s) {
   const DeviceStep& step = ready_for_[s];
-  for (Rank& r : ranks_) {
-    const DeviceStream stream = *r.streams[index_of(step.stream)];
-    for (const std::size_t a : step.after) device_.wait(stream, r.events[a].ended);
-    device_.record(r.events[step.operation].start, stream);
-    moeplan::issue(device_, stream, r.operations[step.operation].before);
+  const std::vector<Rank*> ranks = busy_ranks();
+  for (Rank* r : ranks) {
+    const DeviceStream stream = *r->streams[index_of(step.stream)];
+    for (const std::size_t a : step.after) device_.wait(stream, r->events[a].ended);
+    device_.record(r->events[step.operation].start, stream);
+    moeplan::issue(device_, stream, r->operations[step.operation].before);
   }
-  if (ranks_.front().operations[step.operation].transfer) transport_.transfer(step.operation, parts(s));
-  for (Rank& r : ranks_) {
-    const DeviceStream stream = *r.streams[index_of(step.stream)];
-    moeplan::issue(device_, stream, r.operations[step.operation].after);
-    device_.record(r.events[step.operation].end, stream);
-    device_.record(r.events[step.operation].ended, stream);
+  if (ranks.front()->operations[step.operation].transfer) transport_.transfer(step.operation, parts(s));
+  for (Rank* r : ranks) {
+    const DeviceStream stream = *r->streams[index_of(step.stream)];
+    moeplan::issue(device_, stream, r->operations[step.operation].after);
+    device_.record(r->events[step.operation].end, stream);
+    device_.record(r->events[step.operation].ended, stream);
   }
 }
 
 std::vector<DevicePart> DeviceRun::parts(std::size_t s) {
   std::vector<DevicePart> out;
-  const DeviceStep& step = ranks_.front().steps[s];
-  for (Rank& r : ranks_) {
-    out.push_back({r.id, *r.streams[index_of(step.stream)], &*r.operations[step.operation].transfer});
+  for (Rank* r : busy_ranks()) {
+    const DeviceStep& step = r->steps[s];
+    out.push_back({r->id, *r->streams[index_of(step.stream)], &*r->operations[step.operation].transfer});
   }
   return out;
 }
@@ -172,8 +182,8 @@ void DeviceRun::wait_for_end() {
 /// The first one that has not ended.
 std::string DeviceRun::late_operation() {
   for (const DeviceStep& step : ready_for_) {
-    for (Rank& r : ranks_) {
-      if (!device_.is_over(r.events[step.operation].end)) return r.operations[step.operation].name;
+    for (Rank* r : busy_ranks()) {
+      if (!device_.is_over(r->events[step.operation].end)) return r->operations[step.operation].name;
     }
   }
   return "the run";
@@ -188,7 +198,7 @@ void DeviceRun::collect() {
           fmt::format("rank {}: a token was sent to an expert that the gate did not choose", r.id.value()));
     }
     r.times.assign(r.operations.size(), OperationTime{Seconds(0), Seconds(0)});
-    for (const DeviceStep& step : ready_for_) {
+    for (const DeviceStep& step : r.steps) {
       const Events& e = r.events[step.operation];
       r.times[step.operation] = {device_.between(begin_, e.start), device_.between(begin_, e.end)};
     }

@@ -32,7 +32,7 @@ class DeviceRun {
   void prepare(std::size_t rank, const Work& work, const std::string& name);
   void set_steps(std::size_t rank, const std::vector<DeviceStep>& steps) { ranks_[rank].steps = steps; }
 
-  /// All steps of all ranks, which have the same ones, and waits for their end. Raises ExecutionError.
+  /// All steps of all ranks, which have the same ones or none, and waits for their end. Raises ExecutionError.
   void execute();
   /// Of the last run, by operation.
   [[nodiscard]] const std::vector<OperationTime>& times(std::size_t rank) const { return ranks_[rank].times; }
@@ -53,6 +53,8 @@ class DeviceRun {
     std::vector<OperationTime> times{};
   };
 
+  /// Those with steps; a measurement may leave some out.
+  [[nodiscard]] std::vector<Rank*> busy_ranks();
   void make_ready();
   void issue_all();
   void issue(std::size_t step);

@@ -110,6 +110,26 @@ TEST_CASE("Whatever call of a device fails, all ranks end with its message and n
   CHECK(seen > 40);
 }
 
+TEST_CASE("Ranks that have nothing to do in a run wait for the others") {
+  FakeDevice device(5);
+  const std::string error = error_of(device, {.slab = 0}, [](RankId rank, Backend& backend) {
+    const BufferId a(0);
+    backend.allocate(std::vector<BufferShape>{{2, 8, Dtype::Fp32}});
+    backend.prepare(CopyRowsWork{{a, {0}}, {a, {1}}}, "copy");
+    for (const std::int32_t busy : {1, 2, 0}) {  // rank 1 alone, nobody, rank 0 alone
+      backend.write_row(a, 0, std::vector<double>(8, 1.0 + busy));
+      backend.begin();
+      if (rank.value() == busy) backend.enqueue(0, Stream::Compute, {});
+      const auto times = backend.finish();
+      if (times.size() != 1) throw std::logic_error("a time for each operation");
+      const bool is_copied = backend.read_row(a, 1) == std::vector<double>(8, 1.0 + busy);
+      if (is_copied != (rank.value() == busy)) throw std::logic_error("not the busy rank's copy");
+    }
+  });
+  CHECK(error.empty());
+  CHECK(device.is_clean());
+}
+
 TEST_CASE("A run that does not end is told by its operation and the time-out") {
   FakeDevice device(1);
   device.hang();

@@ -1,0 +1,4 @@
+cmake_path(GET CMAKE_CURRENT_LIST_DIR PARENT_PATH third_party)
+add_library(fmt::fmt INTERFACE IMPORTED GLOBAL)
+set_property(TARGET fmt::fmt PROPERTY INTERFACE_INCLUDE_DIRECTORIES ${third_party}/include)
+set_property(TARGET fmt::fmt PROPERTY INTERFACE_COMPILE_DEFINITIONS FMT_HEADER_ONLY=1)

@@ -14,6 +14,7 @@
 #include "cli/measure/machine_profile.hpp"
 #include "cli/option_values.hpp"
 #include "cli/validate/run_cases.hpp"
+#include "cli/validate/run_on_gpus.hpp"
 #include "model/base/diagnostics.hpp"
 #include "profiler/measured_csv.hpp"
 #include "profiler/nccl_tests.hpp"
@@ -143,9 +144,21 @@ void check(const Options& o) {
   if (sources != 1) {
     throw InputError(Diagnostic{{"profile"}, "", "needs one of --from-nccl-tests, --from-csv and --backend"});
   }
-  if (o.backend == "nccl") throw InputError(Diagnostic{{"--backend"}, "", "nccl is not built"});
   if (!o.backend.empty() && !o.gpu.empty()) throw InputError(Diagnostic{{"--gpu"}, "", "is for GEMMs of a table"});
   if (!o.logs.empty() && !o.gpu.empty()) throw InputError(Diagnostic{{"--gpu"}, "", "is for GEMMs"});
+}
+
+/// Without a GPU that is what is said; with one, what to do instead.
+ExitCode profile_gpus() {
+  const std::string problem = gpu_problem();
+  if (problem.empty()) {
+    throw InputError(Diagnostic{{"--backend"},
+                                "",
+                                "nccl does not measure yet; fit logs of nccl-tests (--from-nccl-tests) and tables of "
+                                "GEMMs (--from-csv --gpu NAME) instead"});
+  }
+  fmt::print(stderr, "{}\n", problem);
+  return ExitCode::FailedCheck;
 }
 
 ExitCode profile_host(const Options& o) {
@@ -173,7 +186,7 @@ ExitCode profile_host(const Options& o) {
 void run(const Options& o, ExitCode& code) {
   check(o);
   if (!o.backend.empty()) {
-    code = profile_host(o);
+    code = o.backend == "host" ? profile_host(o) : profile_gpus();
     return;
   }
   if (!o.logs.empty()) return profile_logs(o);

@@ -1,4 +1,5 @@
-// moeplan validate PLAN | --suite S.yaml --backend host [--layer I] [--scale N] [--ranks-per-gpu N] [--iterations N]
+// moeplan validate PLAN | --suite S.yaml --backend host|nccl [--layer I] [--scale N] [--ranks-per-gpu N] [--iterations
+// N]
 //                  [--timeout 60s] [--budget 10s] [--resume] [--max-error 10%] [--trace t.json] [--json]
 #include <fmt/format.h>
 
@@ -11,6 +12,7 @@
 #include "cli/prepared_plan.hpp"
 #include "cli/progress.hpp"
 #include "cli/validate/run_cases.hpp"
+#include "cli/validate/run_on_gpus.hpp"
 #include "cli/validate/suite.hpp"
 #include "cli/validate/validate_report.hpp"
 
@@ -81,6 +83,12 @@ std::optional<ExitCode> ended_early(const JobRun& run) {
   return std::nullopt;
 }
 
+/// The back end that was asked for.
+JobRun execute_on(const Options& o, const LayerCase& layer, const RankSetup& setup) {
+  if (o.backend == "host") return run_on_host(layer, setup);
+  return run_on_gpus({.limits = setup.limits, .cases = {layer}, .measure = {}}, o.ranks_per_gpu, setup.quiet);
+}
+
 Hardware hardware_of(const Options& o, const Answer& answer) {
   return {o.backend, answer.processor, answer.cores, answer.hosts};
 }
@@ -92,9 +100,9 @@ ExitCode run_plan(const Options& o) {
       layer_case(plan.inputs.model, plan.inputs.workload, plan.plan.candidate, plan.cluster.ranks_per_node(), o.layer);
   const LayerCase layer = scaled(whole, o.scale);
   (void)lower(layer);
-  check_ranks(layer, setup);
+  if (o.backend == "host") check_ranks(layer, setup);
   const Cluster cluster = cluster_for(o.plan, plan.inputs.cluster, layer);
-  const JobRun run = run_on_host(layer, setup);
+  const JobRun run = execute_on(o, layer, setup);
   if (const auto code = ended_early(run)) return *code;
   const ValidatedCase result = validated(layer, run.answer.cases.front(), cluster);
   if (!result.result.refused.empty()) wrong(o.plan, result.result.refused);
@@ -111,7 +119,7 @@ ExitCode run_suite(const Options& o) {
   const Cluster whole = build_cluster_of(o.suite, inputs.cluster, suite.base.degrees.world());
   const LayerCase layer =
       scaled(layer_case(inputs.model, inputs.workload, suite.base, whole.ranks_per_node(), o.layer), o.scale);
-  check_ranks(layer, setup);
+  if (o.backend == "host") check_ranks(layer, setup);
   const Cluster cluster = cluster_for(o.suite, inputs.cluster, layer);
   const std::vector<LayerCase> cases = cases_of(suite, layer);
   SuiteStore store(suite.name + ".validate.jsonl", o.resume);
@@ -122,7 +130,7 @@ ExitCode run_suite(const Options& o) {
   for (const LayerCase& c : cases) {
     std::optional<Answer> answer = store.find(c);
     if (!answer) {
-      const JobRun run = run_on_host(c, quiet);
+      const JobRun run = execute_on(o, c, quiet);
       if (const auto code = ended_early(run); code && run.end != JobEnd::NotMine) return *code;
       if (run.end == JobEnd::NotMine) continue;
       answer = run.answer;
@@ -141,7 +149,6 @@ ExitCode run_suite(const Options& o) {
 
 ExitCode run(const Options& o) {
   if (o.plan.empty() == o.suite.empty()) wrong("validate", "needs a plan or a --suite");
-  if (o.backend != "host") wrong("--backend", fmt::format("{} is not built", o.backend));
   if (!o.max_error.empty()) (void)share("--max-error", o.max_error);
   if (!o.suite.empty() && !o.trace.empty()) wrong("--trace", "is of one plan, not of a suite");
   if (o.suite.empty() && o.resume) wrong("--resume", "is of a suite");
@@ -155,13 +162,13 @@ void add_validate_command(CLI::App& app, ExitCode& code) {
   auto o = std::make_shared<Options>();
   c->add_option("plan", o->plan, "The plan file");
   c->add_option("--suite", o->suite, "Many ways to run one layer: a name of configs/suites or a path");
-  c->add_option("--backend", o->backend, "host: CPU ranks over MPI")
+  c->add_option("--backend", o->backend, "host: CPU ranks over MPI; nccl: GPUs")
       ->required()
       ->check(CLI::IsMember({"host", "nccl"}));
   c->add_option("--layer", o->layer, "Which layer, from 0; else the first with experts")->check(CLI::NonNegativeNumber);
   c->add_option("--scale", o->scale, "Shrink ranks, experts, tokens and sizes to one N-th")
       ->check(CLI::Range(1, 65536));
-  c->add_option("--ranks-per-gpu", o->ranks_per_gpu, "Ranks that may share a core (host)")
+  c->add_option("--ranks-per-gpu", o->ranks_per_gpu, "Ranks that may share a core (host) or a GPU (nccl)")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
   c->add_option("--iterations", o->iterations, "Timed runs; else until the median is known to 5% or the budget ends")

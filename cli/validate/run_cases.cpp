@@ -29,14 +29,25 @@ std::int64_t helpful_scale(const LayerCase& layer, std::int64_t room) {
   return 0;
 }
 
-/// Everything that values, timed runs and start-up may take, with room.
+}  // namespace
+
 Seconds time_limit(const ExecuteJob& job) {
   const auto cases = static_cast<double>(job.cases.size());
   const Seconds measuring = job.measure ? job.measure->budget * 3 : Seconds(0);
   return Seconds(60) + measuring + (job.limits.budget * 2 + job.limits.time_out * 2) * cases;
 }
 
-}  // namespace
+void write_job(const std::filesystem::path& file, const ExecuteJob& job) {
+  write_file_atomically(file, kWrittenBy + to_yaml(job_document(job)));
+}
+
+JobRun finished(const Launched& launched, const std::filesystem::path& answer, JobRun run) {
+  if (launched.interrupted) return {JobEnd::Interrupted, {}, run.command, "interrupted: all ranks were ended"};
+  if (!launched.done) return {JobEnd::Failed, {}, run.command, launched.problem};
+  constexpr std::size_t kMostAnswer = std::size_t{1} << 30;
+  if (run.end == JobEnd::Done) run.answer = read_answer(read_text_file(answer, kMostAnswer));
+  return run;
+}
 
 void check_ranks(const LayerCase& layer, const RankSetup& setup) {
   const auto given = started_rank();
@@ -57,7 +68,7 @@ JobRun run_on_host(const ExecuteJob& job, std::int64_t ranks, bool quiet) {
   const std::filesystem::path worker = host_worker();
   const ScratchDirectory scratch;
   const std::filesystem::path job_file = scratch.path() / "job.yaml", answer = scratch.path() / "answer.json";
-  write_file_atomically(job_file, kWrittenBy + to_yaml(job_document(job)));
+  write_job(job_file, job);
   std::vector<std::string> command{worker.string(), job_file.string(), answer.string()};
   JobRun out{JobEnd::Done, {}, {}, {}};
   std::filesystem::path board;
@@ -71,12 +82,7 @@ JobRun run_on_host(const ExecuteJob& job, std::int64_t ranks, bool quiet) {
     out.command = fmt::format("{}", fmt::join(command, " "));
     if (!quiet) fmt::print(stderr, "{}\n", out.command);
   }
-  const Launched launched = launch(command, board, time_limit(job));
-  if (launched.interrupted) return {JobEnd::Interrupted, {}, out.command, "interrupted: all ranks were ended"};
-  if (!launched.done) return {JobEnd::Failed, {}, out.command, launched.problem};
-  constexpr std::size_t kMostAnswer = std::size_t{1} << 30;
-  if (out.end == JobEnd::Done) out.answer = read_answer(read_text_file(answer, kMostAnswer));
-  return out;
+  return finished(launch(command, board, time_limit(job)), answer, std::move(out));
 }
 
 }  // namespace moeplan

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <vector>
 
 #include "cli/validate/job.hpp"
+#include "cli/validate/launch.hpp"
 
 namespace moeplan {
 
@@ -23,6 +25,12 @@ struct JobRun {
   std::string command;  // that started the ranks; "" where they were started already
   std::string problem;
 };
+
+/// What ranks are given, and when they are late: all that values, timed runs and start-up may take, with room.
+void write_job(const std::filesystem::path& file, const ExecuteJob& job);
+[[nodiscard]] Seconds time_limit(const ExecuteJob& job);
+/// `run` with what became of its ranks, and rank 0's answer.
+[[nodiscard]] JobRun finished(const Launched& launched, const std::filesystem::path& answer, JobRun run);
 
 /// Raises InputError where this machine, or mpirun's or srun's job, has too few ranks; `scale` divides ep for a hint.
 void check_ranks(const LayerCase& layer, const RankSetup& setup);

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "tests/cli/cli_json.hpp"
+#include "tests/cli/gpu.hpp"
 #include "tests/cli/run_cli.hpp"
 
 using namespace moeplan::tests;
@@ -115,7 +116,13 @@ TEST_CASE("what profile refuses") {
     return with_every(ran.err, cli.dir().path().string() + "/", "");
   };
   CHECK(error({}) == "profile: needs one of --from-nccl-tests, --from-csv and --backend\n");
-  CHECK(error({"--backend", "nccl"}) == "--backend: nccl is not built\n");
+  if (!has_gpu_ranks()) {
+    CHECK(error({"--backend", "nccl"}) == "--backend: nccl is not built: CUDA or NCCL was missing (docs/cuda.md)\n");
+  } else if (!has_gpu()) {
+    const Ran ran = cli.run({"profile", "--backend", "nccl", "-o", cli.path("p.yaml")});
+    CHECK(ran.code == 1);
+    CHECK(ran.err.starts_with("no GPU: cuda"));
+  }
   const auto table = cli.write("t.csv", "collective,ranks,nodes,bytes,time_us\nall_gather,2,1,8,-1\n");
   const auto fast = cli.write("fast.csv", "collective,ranks,nodes,bytes,time_ns\nall_gather,2,1,1000000000,1\n");
   const auto gemms = cli.write("g.csv", "m,n,k,dtype,time_us\n1,1,1,bf16,3\n");

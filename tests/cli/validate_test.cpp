@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "tests/cli/cli_json.hpp"
+#include "tests/cli/gpu.hpp"
 #include "tests/cli/json_schema.hpp"
 
 using namespace moeplan::tests;
@@ -133,9 +134,19 @@ TEST_CASE("What cannot be validated is said before anything runs") {
   refused({plan, "--resume"}, "is of a suite");
   refused({plan, "--scale", "3"}, "3 does not divide");
   refused({"--suite", "no_such"}, "no_such");
-  const Ran nccl = cli.run({"validate", plan, "--backend", "nccl"});
-  CHECK(nccl.code == 2);
-  CHECK(nccl.err.find("nccl is not built") != std::string::npos);
+  const Ran nccl = cli.run({"validate", plan, "--backend", "nccl", "--iterations", "3"}, kStrict);
+  CAPTURE(nccl.err);
+  if (!has_gpu_ranks()) {
+    CHECK(nccl.code == 2);
+    CHECK(nccl.err.find("nccl is not built: CUDA or NCCL was missing") != std::string::npos);
+  } else if (!has_gpu()) {
+    CHECK(nccl.code == 1);
+    CHECK(nccl.err.find("no GPU: cuda") != std::string::npos);
+    CHECK(nccl.out == "");
+  } else {
+    CHECK(nccl.code == 0);
+    CHECK(nccl.out.find("nccl back end") != std::string::npos);
+  }
   SECTION("too few ranks among it, with how many are needed and what would help") {
     const Ran ran = cli.run({"plan",
                              "--cluster",

@@ -1,0 +1,46 @@
+#include "cli/validate/run_on_gpus.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <filesystem>
+
+#include "cli/validate/launch.hpp"
+#include "cuda_runtime/launch/rank_store.hpp"
+#include "model/base/diagnostics.hpp"
+
+namespace moeplan {
+
+namespace {
+
+std::filesystem::path cuda_worker() {
+  std::filesystem::path worker = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "moeplan-cuda-worker";
+  if (std::filesystem::exists(worker)) return worker;
+  throw InputError(Diagnostic{{"--backend"}, "", "nccl is not built: CUDA or NCCL was missing (docs/cuda.md)"});
+}
+
+}  // namespace
+
+JobRun run_on_gpus(const ExecuteJob& job, std::int64_t ranks_per_gpu, bool quiet) {
+  const std::filesystem::path worker = cuda_worker();
+  const ScratchDirectory scratch;
+  const std::filesystem::path job_file = scratch.path() / "job.yaml", answer = scratch.path() / "answer.json";
+  write_job(job_file, job);
+  const std::vector<std::string> command{worker.string(), job_file.string(), answer.string(),
+                                         std::to_string(ranks_per_gpu)};
+  JobRun out{JobEnd::Done, {}, {}, {}};
+  if (const auto place = rank_place()) {
+    if (place->rank != 0) out.end = JobEnd::NotMine;
+  } else {
+    out.command = fmt::format("{}", fmt::join(command, " "));
+    if (!quiet) fmt::print(stderr, "{}\n", out.command);
+  }
+  return finished(launch(command, {}, time_limit(job)), answer, std::move(out));
+}
+
+std::string gpu_problem() {
+  const Launched launched = launch({cuda_worker().string(), "--gpus"}, {}, Seconds(60));
+  return launched.done ? "" : launched.problem;
+}
+
+}  // namespace moeplan

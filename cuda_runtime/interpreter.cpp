@@ -1,11 +1,10 @@
 #include "cuda_runtime/interpreter.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cassert>
-#include <optional>
 
 #include "model/base/diagnostics.hpp"
+#include "model/program/resolve.hpp"
 
 namespace moeplan {
 
@@ -24,8 +23,16 @@ std::vector<BlockId> blocks_of(const Program& program, RankId rank) {
 
 std::int64_t experts_of(const Program& program) {
   std::int64_t most = 0;
-  for (const RoutingTable& table : program.routings) most = std::max(most, table.counts.experts());
+  for (const RoutingTable& table : program.routings) most = std::max(most, table.num_experts());
   return most;
+}
+
+std::vector<Work> works_of(const ResolveContext& context, const Operation& operation) {
+  // A wait does nothing but come after others.
+  if (std::holds_alternative<Wait>(operation.work)) return {CopyRowsWork{}};
+  if (!is_to_copies(operation)) return {resolve_work(context, operation)};
+  std::vector<Work> steps = resolve_copies(context, operation);
+  return steps.empty() ? std::vector<Work>{CopyRowsWork{}} : steps;
 }
 
 }  // namespace
@@ -44,31 +51,43 @@ Interpreter::Interpreter(const Program& program, RankId rank, const TokenChoices
   backend.allocate(shapes);
   const TokenIndex tokens(choices, experts_of(program));
   const ResolveContext context{program, rank, choices, tokens, layout_, facts};
-  std::vector<std::size_t> last;
-  for (const BlockId block : blocks_) {
-    for (const Operation& operation : program.blocks[block.index()].operations) {
-      backend.prepare(resolve_work(context, operation), program.blocks[block.index()].name + ": " + operation.name);
-    }
-    add(block, last);
-  }
+  LastSteps last;
+  for (const BlockId block : blocks_) add(context, block, last);
 }
 
 /// A rank enters a block once all its operations of the one before have ended: the first operation on each stream waits
-/// for the last ones on all of them.
-void Interpreter::add(BlockId block, std::vector<std::size_t>& last_of_streams) {
-  const std::size_t first = steps_.size();
-  std::array<std::optional<std::size_t>, kStreamNames.size()> last;
-  for (const Operation& operation : program_.blocks[block.index()].operations) {
+/// for the last ones on all of them. Operations on background streams hold up nobody but a Wait.
+void Interpreter::add(const ResolveContext& context, BlockId id, LastSteps& before) {
+  const Block& block = program_.blocks[id.index()];
+  LastSteps last;
+  std::vector<std::size_t> last_of;  // step of each operation
+  for (const Operation& operation : block.operations) {
     auto& of_stream = last[static_cast<std::size_t>(operation.stream)];
-    Step step{block, static_cast<std::int32_t>(steps_.size() - first), operation.stream, {}};
-    if (!of_stream) step.after = last_of_streams;
-    for (const std::int32_t a : operation.after) step.after.push_back(first + static_cast<std::size_t>(a));
-    of_stream = steps_.size();
-    steps_.push_back(std::move(step));
+    Step step{id, static_cast<std::int32_t>(last_of.size()), operation.stream, {}};
+    for (std::size_t s = 0; s < before.size() && !of_stream; ++s) {
+      if (before[s] && !is_background(kStreamNames[s].first)) step.after.push_back(*before[s]);
+    }
+    for (const std::int32_t a : operation.after) step.after.push_back(last_of[static_cast<std::size_t>(a)]);
+    if (const auto* wait = std::get_if<Wait>(&operation.work)) {
+      const auto stream = static_cast<std::size_t>(wait->stream);
+      if (const auto& awaited = last[stream] ? last[stream] : before[stream]) step.after.push_back(*awaited);
+    }
+    add_steps(works_of(context, operation), block, std::move(step));
+    of_stream = steps_.size() - 1;
+    last_of.push_back(*of_stream);
   }
-  last_of_streams.clear();
-  for (const auto& step : last) {
-    if (step) last_of_streams.push_back(*step);
+  for (std::size_t s = 0; s < before.size(); ++s) {
+    // On a background stream what came before may still be awaited.
+    if (last[s] || !is_background(kStreamNames[s].first)) before[s] = last[s];
+  }
+}
+
+void Interpreter::add_steps(std::vector<Work> works, const Block& block, Step step) {
+  const std::string name = block.name + ": " + block.operations[static_cast<std::size_t>(step.operation)].name;
+  for (const Work& work : works) {
+    backend_.prepare(work, name);
+    steps_.push_back(step);
+    step.after.clear();  // the others follow on the stream
   }
 }
 
@@ -78,8 +97,14 @@ std::vector<TimelineSpan> Interpreter::run() {
   const std::vector<OperationTime> times = backend_.finish();
   std::vector<TimelineSpan> spans;
   for (std::size_t i = 0; i < steps_.size(); ++i) {
-    spans.push_back({rank_, steps_[i].block, steps_[i].operation, -1, SimTime::from_seconds(times[i].start),
-                     SimTime::from_seconds(times[i].end)});
+    const SimTime end = SimTime::from_seconds(times[i].end);
+    const bool goes_on =
+        i > 0 && steps_[i].block == steps_[i - 1].block && steps_[i].operation == steps_[i - 1].operation;
+    if (goes_on) {
+      spans.back().end = end;
+    } else {
+      spans.push_back({rank_, steps_[i].block, steps_[i].operation, -1, SimTime::from_seconds(times[i].start), end});
+    }
   }
   return spans;
 }

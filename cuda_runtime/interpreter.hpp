@@ -1,7 +1,9 @@
 // Runs a Program's blocks on a back end, as one rank. Knows operations, no schedule.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -37,13 +39,16 @@ class Interpreter {
   void clear(BufferId buffer) { backend_.clear(buffer); }
 
  private:
+  /// What the back end knows as one operation. An operation of the Program may be several, one after the other.
   struct Step {
     BlockId block;
     std::int32_t operation;
     Stream stream;
     std::vector<std::size_t> after;
   };
-  void add(BlockId block, std::vector<std::size_t>& last_of_streams);
+  using LastSteps = std::array<std::optional<std::size_t>, kStreamNames.size()>;  // by stream
+  void add(const ResolveContext& context, BlockId block, LastSteps& before);
+  void add_steps(std::vector<Work> works, const Block& block, Step step);
 
   const Program& program_;
   RankId rank_;

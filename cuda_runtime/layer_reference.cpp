@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "cuda_runtime/reference/made_layer.hpp"
+#include "model/program/resolve.hpp"
 
 namespace moeplan {
 
@@ -32,10 +33,9 @@ std::vector<RankId> gradient_ranks(const Program& program, RankId rank, std::spa
   for (const BlockId block : blocks) {
     for (const Operation& o : program.blocks[block.index()].operations) {
       const Communication* c = o.communication();
-      if (c == nullptr || c->collective != Collective::ReduceScatter ||
-          o.reads.front().rows.kind != Rows::Kind::PerExpert) {
-        continue;
-      }
+      const bool scatters = c != nullptr && c->collective == Collective::ReduceScatter &&
+                            o.reads.front().rows.kind == Rows::Kind::PerExpert;
+      if (!scatters && !(is_to_copies(o) && c->reduces)) continue;
       const GroupFamily& family = program.group(c->group);
       std::vector<RankId> out;
       for (std::int64_t p = 0; p < family.size; ++p) out.push_back(family.member(rank, p));
@@ -57,11 +57,10 @@ GradientShares gradient_shares(const Program& program, const Interpreter& interp
   const auto tokens = static_cast<double>(kept.front().size());
   for (const Slot& s : interpreter.layout().slots(interpreter.buffer("d.gate.logits")))
     out.gate[s.key.source] += 1 / tokens;
-  const TokenIndex index(kept, program.routings.front().counts.experts());
+  const TokenIndex index(kept, program.routings.front().num_experts());
   const BufferId rows = interpreter.buffer("expert.in");
   for (const RankId rank : gradient_ranks(program, interpreter.rank(), interpreter.blocks())) {
-    const Layout layout(program, rank, interpreter.blocks(), kept);
-    for (const Slot& s : layout.slots(rows)) {
+    for (const Slot& s : buffer_slots(program, rank, interpreter.blocks(), rows, kept)) {
       if (index.token(s.key.source, s.key.expert, s.key.ordinal) < 0) continue;
       out.experts[s.key.expert][s.key.source] += 1 / static_cast<double>(index.count(s.key.source, s.key.expert));
     }

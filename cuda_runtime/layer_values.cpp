@@ -12,6 +12,7 @@
 #include "cuda_runtime/reference/made_layer.hpp"
 #include "cuda_runtime/reference/number_formats.hpp"
 #include "model/base/diagnostics.hpp"
+#include "model/program/resolve.hpp"
 
 namespace moeplan {
 
@@ -49,7 +50,19 @@ class Comparison {
 
 }  // namespace
 
-MadeLayer with_choices(MadeLayer layer, const RoutingCounts& counts, std::int64_t tokens) {
+MadeLayer with_choices(MadeLayer layer, const RoutingTable& table, std::int64_t tokens) {
+  const RoutingCounts& counts = table.counts;
+  const auto rooms_of = [&](RankId source) {
+    std::vector<std::int64_t> rooms(at(table.num_experts()), 0);
+    for (std::size_t s = 0; s < at(counts.experts()); ++s) {
+      if (table.slots.empty()) {
+        rooms[s] = counts.at(source, ExpertId(s));
+      } else if (table.slots[s]) {
+        rooms[table.slots[s]->expert.index()] += counts.at(source, ExpertId(s));
+      }
+    }
+    return rooms;
+  };
   for (std::int64_t s = 0; s < counts.sources(); ++s) {
     auto choices = planned_choices(layer.asked, source_id(s), layer.shape.top_k, layer.seed);
     if (std::ssize(choices) != tokens) {
@@ -59,12 +72,12 @@ MadeLayer with_choices(MadeLayer layer, const RoutingCounts& counts, std::int64_
                                               "many tokens of every source",
                                               s, choices.size(), tokens)});
     }
-    std::vector<std::int64_t> taken(at(counts.experts()), 0);
+    const std::vector<std::int64_t> rooms = rooms_of(source_id(s));
+    std::vector<std::int64_t> taken(rooms.size(), 0);
     for (auto& chosen : choices) {
       std::erase_if(chosen, [&](std::int64_t e) {
-        const std::int64_t room = counts.at(source_id(s), ExpertId(at(e)));
-        if (taken[at(e)]++ < room) return false;
-        layer.capacity = room;
+        if (taken[at(e)]++ < rooms[at(e)]) return false;
+        layer.capacity = rooms[at(e)];
         return true;
       });
     }
@@ -97,6 +110,17 @@ LayerValues::LayerValues(const Program& program, MadeLayer layer, Interpreter& i
 bool LayerValues::has(const std::string& buffer) const {
   return std::any_of(program_.buffers.begin(), program_.buffers.end(),
                      [&](const Buffer& b) { return b.name == buffer; });
+}
+
+bool LayerValues::is_home(std::int64_t expert) const {
+  const RoutingTable& table = program_.routings.front();
+  if (table.slots.empty()) return true;
+  const ExpertRange held = local_experts(program_, RoutingId(0), interpreter_.rank());
+  for (std::int64_t s = held.first; s < held.last; ++s) {
+    const auto& slot = table.slots[at(s)];
+    if (slot && slot->is_home && slot->expert.value() == expert) return true;
+  }
+  return false;
 }
 
 /// Columns of the rank's shard, of both halves of a gated expert.
@@ -150,12 +174,14 @@ void LayerValues::fill_weights() {
   std::int64_t expert = -1;
   Matrix weight;
   for (const Slot& s : interpreter_.layout().slots(up)) {
+    if (!is_home(s.key.expert)) continue;
     if (s.key.expert != expert) weight = made_up(layer_.shape, expert = s.key.expert, layer_.dtype, layer_.seed);
     interpreter_.write(up, s, shard_of_up(weight.row(s.key.ordinal)));
   }
   expert = -1;
   const std::int64_t rows = layer_.shape.ffn_size / layer_.esp;
   for (const Slot& s : interpreter_.layout().slots(down)) {
+    if (!is_home(s.key.expert)) continue;
     if (s.key.expert != expert) weight = made_down(layer_.shape, expert = s.key.expert, layer_.dtype, layer_.seed);
     interpreter_.write(down, s, weight.row(shard_ * rows + s.key.ordinal));
   }
@@ -210,7 +236,9 @@ double LayerValues::weight_errors(const MoeWeights& expected) {
   Comparison gate, up, down;
   const auto compare = [&](const std::string& name, Comparison& c, const auto& row) {
     const BufferId buffer = interpreter_.buffer(name);
-    for (const Slot& s : interpreter_.layout().slots(buffer)) c.add(interpreter_.read(buffer, s), row(s.key));
+    for (const Slot& s : interpreter_.layout().slots(buffer)) {
+      if (s.key.expert < 0 || is_home(s.key.expert)) c.add(interpreter_.read(buffer, s), row(s.key));
+    }
   };
   const std::int64_t rows = layer_.shape.ffn_size / layer_.esp;
   compare("d.gate.weight", gate, [&](const RowKey& k) { return expected.gate.row(k.ordinal); });

@@ -26,10 +26,10 @@ struct MadeLayer {
   std::optional<std::int64_t> capacity = {};  // rows of one source that an expert takes, where that is fewer
 };
 
-/// Fills in `kept` and `capacity`: `asked` behind the counts of the Program's routing, of which an expert takes the
-/// first ones in order of token. `tokens` of each source. Raises InputError where no tokens can be made that choose so:
-/// sources of different size, or another hidden_size than made_tokens() needs.
-[[nodiscard]] MadeLayer with_choices(MadeLayer layer, const RoutingCounts& counts, std::int64_t tokens);
+/// Fills in `kept` and `capacity`: `asked` behind the counts of the Program's routing (of all slots of a placed
+/// expert), of which an expert takes the first ones in order of token. `tokens` of each source. Raises InputError where
+/// no tokens can be made that choose so: sources of different size, or another hidden_size than made_tokens() needs.
+[[nodiscard]] MadeLayer with_choices(MadeLayer layer, const RoutingTable& table, std::int64_t tokens);
 
 /// Largest differences from the reference, as shares of the largest value there.
 struct ValueErrors {
@@ -57,7 +57,7 @@ class LayerValues {
  public:
   LayerValues(const Program& program, MadeLayer layer, Interpreter& interpreter);
 
-  /// Inputs, weights and gradients at the output; everything else nought.
+  /// Inputs, weights (at their homes) and gradients at the output; everything else nought.
   void fill();
   /// After one run since fill(). Where the reference would take more than `most_flops`, some tokens of every source are
   /// compared, and no gradients of weights.
@@ -66,6 +66,8 @@ class LayerValues {
  private:
   [[nodiscard]] bool has(const std::string& buffer) const;
   void fill_weights();
+  /// Whether the rank has the expert's own weights, not a copy.
+  [[nodiscard]] bool is_home(std::int64_t expert) const;
   [[nodiscard]] std::vector<double> shard_of_up(std::span<const double> row) const;
   [[nodiscard]] Wire wire() const;
   [[nodiscard]] double weight_errors(const MoeWeights& expected);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <unordered_set>
 
 namespace moeplan {
 
@@ -38,14 +39,43 @@ RowKey TokenIndex::token_key(const RowKey& row) const {
   return {.source = row.source, .ordinal = row.expert < 0 ? row.ordinal : token(row.source, row.expert, row.ordinal)};
 }
 
+std::vector<Slot> buffer_slots(const Program& program, RankId rank, std::span<const BlockId> blocks, BufferId buffer,
+                               const TokenChoices& choices) {
+  std::vector<const Rows*> looked_at;
+  std::unordered_set<Slot, SlotHash> known;
+  std::vector<Slot> out;
+  const auto add = [&](const Slice& slice) {
+    const auto is_same = [&](const Rows* rows) { return *rows == slice.rows; };
+    if (slice.buffer != buffer || std::any_of(looked_at.begin(), looked_at.end(), is_same)) return;
+    looked_at.push_back(&slice.rows);
+    for (const Slot& slot : row_slots(program, slice.rows, rank, choices)) {
+      if (known.insert(slot).second) out.push_back(slot);
+    }
+  };
+  for (const BlockId block : blocks) {
+    for (const Operation& operation : program.blocks[block.index()].operations) {
+      for (const Slice& s : operation.reads) add(s);
+      for (const Slice& s : operation.writes) add(s);
+    }
+  }
+  return out;
+}
+
 Layout::Layout(const Program& program, RankId rank, std::span<const BlockId> blocks, const TokenChoices& choices)
     : order_(program.buffers.size()), place_(program.buffers.size()) {
+  std::vector<std::vector<const Rows*>> looked_at(program.buffers.size());
+  const auto add_once = [&](const Slice& slice) {
+    auto& known = looked_at[slice.buffer.index()];
+    if (std::any_of(known.begin(), known.end(), [&](const Rows* rows) { return *rows == slice.rows; })) return;
+    known.push_back(&slice.rows);
+    add(program, slice, rank, choices);
+  };
   for (const bool products : {true, false}) {
     for (const BlockId block : blocks) {
       for (const Operation& operation : program.blocks[block.index()].operations) {
         if (std::holds_alternative<Gemm>(operation.work) != products) continue;
-        for (const Slice& s : operation.reads) add(program, s, rank, choices);
-        for (const Slice& s : operation.writes) add(program, s, rank, choices);
+        for (const Slice& s : operation.reads) add_once(s);
+        for (const Slice& s : operation.writes) add_once(s);
       }
     }
   }

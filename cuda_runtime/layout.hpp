@@ -52,6 +52,10 @@ class TokenIndex {
   std::vector<std::vector<std::vector<std::int32_t>>> tokens_;  // by source, expert
 };
 
+/// The rows of one buffer that the blocks name on a rank, each once.
+[[nodiscard]] std::vector<Slot> buffer_slots(const Program& program, RankId rank, std::span<const BlockId> blocks,
+                                             BufferId buffer, const TokenChoices& choices);
+
 /// Every row that the blocks name has a place. Rows that products read or write come first, in their order, so that
 /// those of an expert lie together.
 class Layout {

@@ -201,8 +201,6 @@ class Transfers {
   }
 
   Work broadcast() const {
-    if (in_.rows.kind == Rows::Kind::PerExpert)
-      throw InputError(Diagnostic{{"execution"}, "placement", "copies of experts are not executed"});
     CollectiveWork work = collective();
     if (me_ == 0) work.from_blocks = {pack(in_, x_.slots(in_))};
     work.to_blocks = {pack(out_, x_.slots(in_, member(0)))};

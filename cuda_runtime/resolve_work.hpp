@@ -35,6 +35,10 @@ struct ResolveContext {
 /// messages between pipeline stages, background streams, dense encoding (its mask is in no operation's hands).
 [[nodiscard]] Work resolve_work(const ResolveContext& context, const Operation& operation);
 
+/// The weights of placed experts to their copies, or gradients back: one exchange for each step of the longest chain,
+/// as many on every rank (resolve_copies.cpp). The operation is_to_copies().
+[[nodiscard]] std::vector<Work> resolve_copies(const ResolveContext& context, const Operation& operation);
+
 /// The same of a communication (resolve_transfers.cpp).
 [[nodiscard]] Work resolve_communication(const ResolveContext& context, const Operation& operation,
                                          const Communication& c);

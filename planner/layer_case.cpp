@@ -6,8 +6,8 @@
 
 #include "model/base/whole_numbers.hpp"
 #include "planner/lower.hpp"
-#include "planner/placement/strategy.hpp"
 #include "planner/plan.hpp"
+#include "planner/stage_layout.hpp"
 
 namespace moeplan {
 
@@ -17,17 +17,20 @@ namespace {
   throw InputError(Diagnostic{{"layer"}, std::move(key), std::move(message)});
 }
 
-const Moe& moe_of(const ModelSpec& model, std::optional<std::int64_t> layer) {
+/// The MoE layer, and how many of these come before it.
+std::pair<const Moe*, std::size_t> moe_of(const ModelSpec& model, std::optional<std::int64_t> layer) {
   std::int64_t i = 0;
+  std::size_t before = 0;
   for (const LayerRun& run : model.layers) {
     for (std::int64_t r = 0; r < run.repeat; ++r) {
       for (const LayerSpec& spec : run.pattern) {
         const Moe* moe = std::get_if<Moe>(&spec.ffn);
         if (layer ? i == *layer : moe != nullptr) {
-          if (moe != nullptr) return *moe;
+          if (moe != nullptr) return {moe, before};
           fail("--layer", fmt::format("layer {} of {} has no experts", i, model.name));
         }
         ++i;
+        before += moe != nullptr ? 1 : 0;
       }
     }
   }
@@ -41,12 +44,16 @@ std::int64_t rounded_up(std::int64_t n, std::int64_t multiple) { return ceil_div
 
 LayerCase layer_case(const ModelSpec& model, const Workload& workload, const Candidate& candidate,
                      std::int64_t ranks_per_node, std::optional<std::int64_t> layer) {
-  LayerCase out{.moe = moe_of(model, layer),
+  const auto [moe, number] = moe_of(model, layer);
+  const std::size_t kind = routing_kinds(model, workload.recorded.has_value())[number];
+  if (workload.recorded && kind > 0) fail("--layer", "of a recorded routing the first layer is executed");
+  LayerCase out{.moe = *moe,
                 .hidden_size = model.hidden_size,
                 .tokens = candidate.micro_batch * workload.sequence_length / candidate.degrees.cp,
                 .workload = workload,
                 .candidate = candidate,
                 .ranks_per_node = ranks_per_node};
+  if (!candidate.expert_places.empty()) out.candidate.expert_places = {candidate.expert_places[kind]};
   Degrees& d = out.candidate.degrees;
   const std::int64_t world = std::lcm(d.tp, d.ep * d.esp);
   d.pp = d.cp = 1;
@@ -60,6 +67,7 @@ LayerCase layer_case(const ModelSpec& model, const Workload& workload, const Can
 
 LayerCase scaled(const LayerCase& layer, std::int64_t by) {
   if (by == 1) return layer;
+  if (!layer.candidate.expert_places.empty()) fail("--scale", "does not go with placed experts");
   LayerCase out = layer;
   Degrees& d = out.candidate.degrees;
   if (d.ep % by != 0) fail("--scale", fmt::format("{} does not divide the plan's expert-parallel size {}", by, d.ep));
@@ -78,7 +86,6 @@ LayerCase scaled(const LayerCase& layer, std::int64_t by) {
 }
 
 Program lower(const LayerCase& layer) {
-  if (layer.candidate.placement != kContiguous) fail("placement", "placed experts are not executed so far");
   if (const std::string reason =
           layer_obstacle(layer.hidden_size, layer.workload, layer.candidate, layer.ranks_per_node);
       !reason.empty()) {

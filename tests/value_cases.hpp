@@ -12,6 +12,7 @@
 #include "planner/layer_search.hpp"
 #include "planner/lower.hpp"
 #include "tests/pairwise_runs.hpp"
+#include "tests/random_placement.hpp"
 
 namespace moeplan::tests {
 
@@ -28,6 +29,7 @@ struct ValueLayer {
   bool sequence_parallel = false;
   double capacity = 0;  // above 0: GShard's, which overflows
   bool padded = false;
+  bool placed = false;  // experts at random, some of them several times
 };
 
 /// Of so many ranks: 1, 2, 4 or 8.
@@ -44,15 +46,19 @@ inline std::vector<ValueLayer> value_layers(std::int64_t ranks) {
             {"shards", {.dp = 1, .tp = 2, .ep = 1, .esp = 2}, 2, 3, Zipf, true},
             {"shards without tp", {.dp = 2, .ep = 1, .esp = 2}, 2, 3, HotExpert, false},
             {"overflowing", {.dp = 2, .ep = 2}, 2, 4, HotExpert, true, Dtype::Fp32, false, 1.0},
-            {"padded", {.dp = 2, .ep = 2}, 2, 4, HotExpert, true, Dtype::Fp32, false, 1.0, true}};
+            {"padded", {.dp = 2, .ep = 2}, 2, 4, HotExpert, true, Dtype::Fp32, false, 1.0, true},
+            {"placed", {.dp = 2, .ep = 2}, 2, 5, Zipf, true, Dtype::Fp32, false, 0, false, true}};
   }
   if (ranks == 4) {
-    return {{"uniform", {.dp = 4, .ep = 4}, 2, 4, Uniform, true},
-            {"skewed", {.dp = 4, .ep = 4}, 2, 7, Zipf, false, Dtype::Bf16},
-            {"empty experts", {.dp = 4, .edp = 2, .ep = 2}, 2, 6, ZeroLoad, true},
-            {"tp and shards", {.dp = 2, .tp = 2, .ep = 2, .esp = 2}, 2, 4, Zipf, true},
-            {"shards without tp", {.dp = 4, .ep = 1, .esp = 4}, 4, 3, HotExpert, true},
-            {"overflowing", {.dp = 4, .ep = 4}, 2, 4, HotExpert, false, Dtype::Fp32, false, 1.0}};
+    return {
+        {"uniform", {.dp = 4, .ep = 4}, 2, 4, Uniform, true},
+        {"skewed", {.dp = 4, .ep = 4}, 2, 7, Zipf, false, Dtype::Bf16},
+        {"empty experts", {.dp = 4, .edp = 2, .ep = 2}, 2, 6, ZeroLoad, true},
+        {"tp and shards", {.dp = 2, .tp = 2, .ep = 2, .esp = 2}, 2, 4, Zipf, true},
+        {"shards without tp", {.dp = 4, .ep = 1, .esp = 4}, 4, 3, HotExpert, true},
+        {"overflowing", {.dp = 4, .ep = 4}, 2, 4, HotExpert, false, Dtype::Fp32, false, 1.0},
+        {"placed", {.dp = 4, .ep = 4}, 2, 6, Zipf, true, Dtype::Fp32, false, 0, false, true},
+        {"placed replicas", {.dp = 4, .edp = 2, .ep = 2}, 2, 5, HotExpert, false, Dtype::Fp32, false, 0, false, true}};
   }
   return {
       {"uniform", {.dp = 8, .ep = 8}, 4, 8, Uniform, true},
@@ -61,7 +67,19 @@ inline std::vector<ValueLayer> value_layers(std::int64_t ranks) {
       {"tp and shards", {.dp = 4, .tp = 2, .edp = 1, .ep = 4, .esp = 2}, 4, 8, Zipf, true},
       {"tp", {.dp = 4, .tp = 2, .edp = 2, .ep = 4}, 4, 5, HotExpert, false},
       {"sequence parallel", {.dp = 2, .tp = 4, .edp = 1, .ep = 4, .esp = 2}, 4, 4, Uniform, true, Dtype::Fp32, true},
-      {"overflowing", {.dp = 8, .ep = 8}, 4, 8, HotExpert, true, Dtype::Fp32, false, 1.0}};
+      {"overflowing", {.dp = 8, .ep = 8}, 4, 8, HotExpert, true, Dtype::Fp32, false, 1.0},
+      {"placed", {.dp = 8, .ep = 8}, 4, 11, Zipf, true, Dtype::Fp32, false, 0, false, true},
+      {"placed shards",
+       {.dp = 4, .tp = 2, .edp = 1, .ep = 4, .esp = 2},
+       4,
+       8,
+       Zipf,
+       true,
+       Dtype::Fp32,
+       false,
+       0,
+       false,
+       true}};
 }
 
 inline Workload workload_of(const ValueLayer& layer) {
@@ -86,6 +104,10 @@ struct ValueCase {
   explicit ValueCase(const ValueLayer& l) : layer(l), workload(workload_of(l)) {
     base.degrees = l.degrees;
     base.sequence_parallel = l.sequence_parallel;
+    if (l.placed) {
+      base.expert_places = {random_placement(l.experts, l.degrees.ep, static_cast<std::uint64_t>(l.experts))};
+      workload.codecs.allowed.clear();
+    }
   }
 
   /// Ways to run the layer that the tests go through.
@@ -120,7 +142,7 @@ struct ValueCase {
                                          .codecs = workload.codecs,
                                          .seed = 7,
                                          .asked = routing_counts(moe, workload, kTokens, layer.degrees)},
-                                        program.routings.front().counts, kTokens);
+                                        program.routings.front(), kTokens);
     Interpreter interpreter(program, rank, made.kept, {moe.top_k, layer.gated}, backend);
     LayerValues values(program, made, interpreter);
     for (int i = 0; i < times; ++i) {

@@ -29,16 +29,7 @@ MadeLayer made(const LayerCase& layer, const Program& program) {
                        .codecs = layer.workload.codecs,
                        .seed = kSeed,
                        .asked = asked_counts(layer, program)},
-                      program.routings.front().counts, layer.tokens_of_source());
-}
-
-std::vector<std::string> names_of(const Program& program) {
-  std::vector<std::string> out;
-  for (const Step& step : program.stages.front()) {
-    const Block& block = program.blocks[step.block.index()];
-    for (const Operation& o : block.operations) out.push_back(block.name + ": " + o.name);
-  }
-  return out;
+                      program.routings.front(), layer.tokens_of_source());
 }
 
 class CaseRun {
@@ -48,7 +39,7 @@ class CaseRun {
         peers_(peers),
         program_(lower(layer)),
         made_(made(layer, program_)),
-        backend_(make_backend(layer, names_of(program_))),
+        backend_(make_backend(layer)),
         interpreter_(program_, peers.rank(), made_.kept, {layer.moe.top_k, layer.moe.expert.gated}, *backend_) {}
 
   ExecutionResult run() {

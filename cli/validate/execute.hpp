@@ -9,9 +9,8 @@
 
 namespace moeplan {
 
-/// A new back end for a case; `operations` are its operations' names, as they are prepared.
-using BackendMaker =
-    std::function<std::unique_ptr<Backend>(const LayerCase& layer, const std::vector<std::string>& operations)>;
+/// A new back end for a case.
+using BackendMaker = std::function<std::unique_ptr<Backend>(const LayerCase& layer)>;
 
 /// All ranks call it; the results are on rank 0, on the others empty. Raises ExecutionError.
 [[nodiscard]] std::vector<ExecutionResult> execute(const ExecuteJob& job, Peers& peers,

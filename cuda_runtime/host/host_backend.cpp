@@ -148,7 +148,7 @@ class HostBackend final : public Backend {
 
   void execute(std::size_t index) {
     Operation& o = operations_[index];
-    if (options_.on_reach) options_.on_reach(index);
+    if (options_.on_reach) options_.on_reach(o.name);
     const bool waits = communicates(o.work);
     if (waits) set_reached(o, host_clock());
     o.time.start = now();

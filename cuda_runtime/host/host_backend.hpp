@@ -22,8 +22,8 @@ struct HostOptions {
   RankId rank;
   CodecOptions codecs = {};
   Seconds time_out{60};  // of a communication, from when this rank reached it
-  /// Is told each operation that a stream reaches, from any thread.
-  std::function<void(std::size_t operation)> on_reach = {};
+  /// Is told the name of each operation that a stream reaches, from any thread.
+  std::function<void(const std::string& operation)> on_reach = {};
 };
 
 /// Nanoseconds of a clock that never goes back; on one machine the same for all processes.

@@ -37,12 +37,6 @@ std::int64_t rows_between(const Program& program, const Operation& operation, co
   return gathers ? rows_over(program, in, in.path, from, experts) : rows_over(program, out, gets, to, experts);
 }
 
-/// A broadcast of placed experts to their copies, or back.
-bool is_to_copies(const Operation& operation) {
-  return operation.communication()->collective == Collective::Broadcast &&
-         operation.reads.front().rows.kind == Rows::Kind::PerExpert;
-}
-
 /// Who sends an expert's rows on to whom, by position in the group, in the order of a broadcast.
 struct ChainEdge {
   std::int64_t from;
@@ -52,31 +46,9 @@ struct ChainEdge {
 
 /// All chains of the group of `member`, by (from, to).
 std::vector<ChainEdge> chain_edges(const Program& program, const Operation& operation, RankId member) {
-  const GroupFamily& family = program.group(operation.communication()->group);
-  const RoutingTable& table = program.routings[operation.reads.front().rows.routing.index()];
-  const std::int64_t per_node = members_per_node(program, family);
-  struct Chain {
-    std::int64_t home = 0;
-    std::vector<std::int64_t> copies;
-  };
-  std::map<ExpertId, Chain> chains;
-  for (std::int64_t p = 0; p < family.size; ++p) {
-    const ExpertRange held = local_experts(program, operation.reads.front().rows.routing, family.member(member, p));
-    for (std::int64_t s = held.first; s < held.last && !table.slots.empty(); ++s) {
-      const std::optional<ExpertSlot>& slot = table.slots[static_cast<std::size_t>(s)];
-      if (!slot) continue;
-      slot->is_home ? (void)(chains[slot->expert].home = p) : chains[slot->expert].copies.push_back(p);
-    }
-  }
   std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t> edges;
-  for (auto& [expert, chain] : chains) {
-    std::stable_partition(chain.copies.begin(), chain.copies.end(),
-                          [&, home = chain.home](std::int64_t p) { return p / per_node == home / per_node; });
-    std::int64_t last = chain.home;
-    for (const std::int64_t p : chain.copies) {
-      ++edges[{last, p}];
-      last = p;
-    }
+  for (const ExpertChain& chain : expert_chains(program, operation, member)) {
+    for (std::size_t i = 1; i < chain.positions.size(); ++i) ++edges[{chain.positions[i - 1], chain.positions[i]}];
   }
   std::vector<ChainEdge> out;
   for (const auto& [ends, experts] : edges) out.push_back({ends.first, ends.second, experts});
@@ -251,6 +223,39 @@ class FlowBytes {
 };
 
 }  // namespace
+
+bool is_to_copies(const Operation& operation) {
+  const Communication* c = operation.communication();
+  return c != nullptr && c->collective == Collective::Broadcast &&
+         operation.reads.front().rows.kind == Rows::Kind::PerExpert;
+}
+
+std::vector<ExpertChain> expert_chains(const Program& program, const Operation& operation, RankId member) {
+  const GroupFamily& family = program.group(operation.communication()->group);
+  const RoutingTable& table = program.routings[operation.reads.front().rows.routing.index()];
+  const std::int64_t per_node = members_per_node(program, family);
+  struct Chain {
+    std::int64_t home = 0;
+    std::vector<std::int64_t> copies;
+  };
+  std::map<ExpertId, Chain> chains;
+  for (std::int64_t p = 0; p < family.size; ++p) {
+    const ExpertRange held = local_experts(program, operation.reads.front().rows.routing, family.member(member, p));
+    for (std::int64_t s = held.first; s < held.last && !table.slots.empty(); ++s) {
+      const std::optional<ExpertSlot>& slot = table.slots[static_cast<std::size_t>(s)];
+      if (!slot) continue;
+      slot->is_home ? (void)(chains[slot->expert].home = p) : chains[slot->expert].copies.push_back(p);
+    }
+  }
+  std::vector<ExpertChain> out;
+  for (auto& [expert, chain] : chains) {
+    std::stable_partition(chain.copies.begin(), chain.copies.end(),
+                          [&, home = chain.home](std::int64_t p) { return p / per_node == home / per_node; });
+    out.push_back({expert, {chain.home}});
+    out.back().positions.insert(out.back().positions.end(), chain.copies.begin(), chain.copies.end());
+  }
+  return out;
+}
 
 bool exchanges(const Communication& c, const GroupFamily& family, std::int64_t from, std::int64_t to) {
   if (c.of == 1) return true;

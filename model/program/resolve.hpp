@@ -59,6 +59,17 @@ struct Flow {
 /// flows of a pair are of two trees.
 [[nodiscard]] std::vector<Flow> group_flows(const Program& program, const Operation& operation, RankId member);
 
+/// Whether it is a broadcast of placed experts to their copies, or back.
+[[nodiscard]] bool is_to_copies(const Operation& operation);
+
+/// The way of a placed expert's rows in such a broadcast: the home's position in the group, then those of the copies.
+struct ExpertChain {
+  ExpertId expert;
+  std::vector<std::int64_t> positions;
+};
+/// Of the group that `member` belongs to, by expert.
+[[nodiscard]] std::vector<ExpertChain> expert_chains(const Program& program, const Operation& operation, RankId member);
+
 /// Whether two positions of a group exchange anything in this part of an all-to-all.
 [[nodiscard]] bool exchanges(const Communication& c, const GroupFamily& family, std::int64_t from, std::int64_t to);
 

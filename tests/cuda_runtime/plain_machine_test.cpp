@@ -18,6 +18,7 @@
 #include "planner/placement/slots.hpp"
 #include "planner/placement/strategy.hpp"
 #include "tests/pairwise_runs.hpp"
+#include "tests/random_placement.hpp"
 
 using namespace moeplan;
 
@@ -297,23 +298,8 @@ PlacementDevices devices_of(const Layer& layer, std::int64_t redundant) {
           .node_bandwidth = BytesPerSecond(2e9)};
 }
 
-/// Any holders, shares and homes.
 Placement random_placement(const Layer& layer, std::uint64_t seed) {
-  Random random(seed, 0);
-  Placement placement;
-  placement.nearest = std::array{Nearest::Off, Nearest::Rank, Nearest::Node}[seed % 3];
-  for (std::int64_t e = 0; e < layer.experts; ++e) {
-    ExpertPlace place;
-    const auto pick = [&](std::int64_t n) {
-      return static_cast<std::int32_t>(random.bits() % static_cast<std::uint64_t>(n));
-    };
-    for (std::int32_t h = pick(layer.degrees.ep); h >= 0; --h)
-      add_holder(place, RankId(pick(layer.degrees.ep)), pick(3));
-    ++place.holders.front().share;
-    place.home = place.holders[static_cast<std::size_t>(pick(std::ssize(place.holders)))].rank;
-    placement.experts.push_back(std::move(place));
-  }
-  return placement;
+  return tests::random_placement(layer.experts, layer.degrees.ep, seed);
 }
 
 std::vector<Layer> placed_layers() {

@@ -112,7 +112,7 @@ TEST_CASE("What ranks send each other is what the Program's flows say, and both 
           lower_moe_layer(moe, kHidden, kTokens * layer.degrees.tp, workload, run.in(base), layer.per_node);
       const MadeLayer made = with_choices({.shape = {kHidden, 8, layer.experts, 2, true},
                                            .asked = routing_counts(moe, workload, kTokens, layer.degrees)},
-                                          program.routings.front().counts, kTokens);
+                                          program.routings.front(), kTokens);
       const std::vector<BlockId> blocks{BlockId(0), BlockId(1)};
       const TokenIndex tokens(made.kept, layer.experts);
       std::vector<Layout> layouts;

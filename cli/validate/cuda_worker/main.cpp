@@ -70,9 +70,8 @@ void run_as_threads(const ExecuteJob& job, const Arguments& arguments) {
   LoopbackSession session(*device, ranks_of(job), {.time_out = job.limits.time_out, .captures = captures});
   session.run([&](Peers& peers) {
     std::vector<std::string> hosts = peers.gather(machine_name());
-    auto cases = execute(job, peers, [&](const LayerCase& layer, const std::vector<std::string>&) {
-      return session.make_backend(peers.rank(), layer.workload.codecs);
-    });
+    auto cases = execute(
+        job, peers, [&](const LayerCase& layer) { return session.make_backend(peers.rank(), layer.workload.codecs); });
     if (peers.rank().value() == 0) write_answer(arguments, std::move(hosts), std::move(cases));
   });
 }
@@ -90,7 +89,7 @@ void run_as_rank(const ExecuteJob& job, const Arguments& arguments, const RankPl
     const auto transport = make_nccl_transport(*device, *store, place, job.limits.time_out);
     const auto peers = make_store_peers(*store, place, job.limits.time_out, "job");
     std::vector<std::string> hosts = peers->gather(machine_name());
-    auto cases = execute(job, *peers, [&](const LayerCase& layer, const std::vector<std::string>&) {
+    auto cases = execute(job, *peers, [&](const LayerCase& layer) {
       return std::make_unique<ForwardingBackend>(std::make_unique<DeviceWorld>(
           *device, *transport, std::vector{peers->rank()},
           DeviceOptions{.codecs = layer.workload.codecs, .time_out = job.limits.time_out}));

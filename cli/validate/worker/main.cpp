@@ -37,10 +37,9 @@ void run(MpiSession& session, const std::string& job_file, const std::string& an
   const auto transport = make_mpi_transport(session);
   const auto peers = make_mpi_peers(session, *transport, job.limits.time_out);
   Board board(board_file, session.rank());
-  const BackendMaker make_backend = [&](const LayerCase& layer, const std::vector<std::string>& operations) {
-    HostOptions options{session.rank(), layer.workload.codecs, job.limits.time_out, {}};
-    options.on_reach = [&board, operations](std::size_t i) { board.say(operations[i]); };
-    return make_host_backend(*transport, std::move(options));
+  const BackendMaker make_backend = [&](const LayerCase& layer) {
+    return make_host_backend(*transport, {session.rank(), layer.workload.codecs, job.limits.time_out,
+                                          [&board](const std::string& operation) { board.say(operation); }});
   };
   Answer answer;
   answer.hosts = peers->gather(session.host());

@@ -90,6 +90,15 @@ class Cuda final : public CudaDevice {
     check(code, "cudaEventQuery");
     return true;
   }
+  bool is_idle() override {
+    use();
+    for (cudaStream_t s : streams_) {
+      const cudaError_t code = cudaStreamQuery(s);
+      if (code == cudaErrorNotReady) return false;
+      check(code, "cudaStreamQuery");
+    }
+    return true;
+  }
   Seconds between(DeviceEvent from, DeviceEvent to) override {
     use();
     float milliseconds = 0;

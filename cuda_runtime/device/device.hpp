@@ -57,6 +57,8 @@ class Device {
   virtual void wait(DeviceStream stream, DeviceEvent event) = 0;
   /// Whether the latest record is over.
   [[nodiscard]] virtual bool is_over(DeviceEvent event) = 0;
+  /// Whether all streams have done what they were asked for.
+  [[nodiscard]] virtual bool is_idle() = 0;
   /// Of two timed events that are over.
   [[nodiscard]] virtual Seconds between(DeviceEvent from, DeviceEvent to) = 0;
 

@@ -40,8 +40,7 @@ DeviceRun::~DeviceRun() {
   transport_.abort();
   const auto deadline = Clock::now() + std::chrono::duration<double>(std::min(options_.time_out, Seconds(5)).value());
   try {
-    while (!device_.is_over(over_) && Clock::now() < deadline)
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    while (!device_.is_idle() && Clock::now() < deadline) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   } catch (const std::exception&) {
     // The device has failed: nothing runs any more.
   }

@@ -102,6 +102,7 @@ TEST_CASE("Whatever call of a device fails, all ranks end with its message and n
             run(backend);
             (void)backend.read_row(BufferId(0), 2);
           });
+      CHECK(device.is_clean());
       if (device.calls(call) <= n) break;  // it is not called so often
       CHECK(error == call + ": made to fail");
       ++seen;

@@ -45,6 +45,7 @@ class FakeDevice final : public Device {
   void record(DeviceEvent event, DeviceStream stream) override;
   void wait(DeviceStream stream, DeviceEvent event) override;
   bool is_over(DeviceEvent event) override;
+  bool is_idle() override;
   Seconds between(DeviceEvent from, DeviceEvent to) override;
   void clear(DeviceStream stream, std::byte* data, std::size_t bytes) override;
   void copy(DeviceStream stream, std::byte* to, const std::byte* from, std::size_t bytes) override;
@@ -77,7 +78,7 @@ class FakeDevice final : public Device {
   void enqueue(DeviceStream stream, Command command);
   [[nodiscard]] bool can_run(const Command& command) const;
   bool step();
-  [[nodiscard]] bool is_idle() const;
+  [[nodiscard]] bool has_nothing_to_do() const;
   void check_range(const std::byte* data, std::size_t bytes) const;
 
   Random random_;

@@ -1,0 +1,68 @@
+// A job of moeplan validate on ranks that share a device, on a CPU that stands in for one: what a GPU's worker does.
+#include <algorithm>
+#include <atomic>
+#include <catch2/catch.hpp>
+
+#include "cli/validate/execute.hpp"
+#include "cuda_runtime/device/loopback_session.hpp"
+#include "tests/device/fake_device.hpp"
+
+using namespace moeplan;
+
+namespace {
+
+LayerCase layer_of(std::int64_t experts, Dtype dtype) {
+  Workload w{};
+  w.name = "w";
+  w.global_batch = 2;
+  w.sequence_length = 8;
+  w.mode = Mode::Train;
+  w.dtype = dtype;
+  w.recompute = Recompute::None;
+  w.optimizer = Optimizer::Adam;
+  Candidate c;
+  c.degrees = {.dp = 2, .ep = 2};
+  return {.moe = {experts, 2, {8, true, false}, {0, false, false}, false, false},
+          .hidden_size = 16,
+          .tokens = 8,
+          .workload = w,
+          .candidate = c,
+          .ranks_per_node = 2};
+}
+
+}  // namespace
+
+TEST_CASE("Ranks that share a device execute a job's cases one after the other") {
+  const bool captures = GENERATE(false, true);
+  tests::FakeDevice device(3);
+  ExecuteJob job{
+      .limits = {.iterations = 3}, .cases = {layer_of(4, Dtype::Fp32), layer_of(6, Dtype::Bf16)}, .measure = {}};
+  job.cases.push_back(job.cases.front());
+  job.cases.back().workload.dtype = Dtype::Fp8;
+  std::vector<ExecutionResult> results;
+  {
+    LoopbackSession session(device, 2, {.captures = captures, .slab = 0});
+    session.run([&](Peers& peers) {
+      const auto mine = execute(job, peers, [&](const LayerCase& layer) {
+        return session.make_backend(peers.rank(), layer.workload.codecs);
+      });
+      if (peers.rank().value() == 0) results = mine;
+    });
+  }
+  CHECK(device.is_clean());
+  REQUIRE(results.size() == 3);
+  for (std::size_t i = 0; i < 2; ++i) {
+    CHECK(results[i].refused == "");
+    CHECK(results[i].is_right);
+    CHECK(results[i].stopped_by == "iterations");
+    REQUIRE(results[i].runs.size() == 3);
+    for (const auto& ranks : results[i].runs) {
+      REQUIRE(ranks.size() == 2);
+      for (const auto& spans : ranks) {
+        // The device's clock goes on a microsecond a command: every operation has its time.
+        CHECK(std::all_of(spans.begin(), spans.end(), [](const RanSpan& s) { return 0 < s.start && s.start < s.end; }));
+      }
+    }
+  }
+  CHECK(results[2].refused.find("fp8 is not computed with on GPUs") != std::string::npos);
+}

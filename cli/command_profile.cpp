@@ -165,14 +165,14 @@ ExitCode profile_host(const Options& o) {
   const std::int64_t cores = std::max<std::int64_t>(1, std::thread::hardware_concurrency());
   const ExecuteJob job{.limits = {.time_out = duration_option("--timeout", o.time_out)},
                        .cases = {},
-                       .measure = MeasureJob{o.ranks, cores, duration_option("--budget", o.budget)}};
+                       .measure = MeasureJob{o.ranks, duration_option("--budget", o.budget)}};
   const JobRun run = run_on_host(job, o.ranks, o.quiet);
   if (run.end == JobEnd::NotMine) return ExitCode::Done;
   if (run.end != JobEnd::Done) {
     fmt::print(stderr, "{}\n", run.problem);
     return run.end == JobEnd::Interrupted ? ExitCode::Interrupted : ExitCode::FailedCheck;
   }
-  const MachineFit fit = fit_machine(benchmarks(o.ranks, cores), run.answer.measured);
+  const MachineFit fit = fit_machine(benchmarks(o.ranks), run.answer.measured);
   if (!o.quiet) fmt::print("{}", machine_table(fit, run.answer.measured));
   const std::string head =
       "# Written by moeplan profile: this machine as ranks of the host back end use it. A cluster of its own, or to "

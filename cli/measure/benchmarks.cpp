@@ -182,10 +182,10 @@ BufferShape room(double n, std::int64_t ranks) {
 
 }  // namespace
 
-std::vector<Benchmark> benchmarks(std::int64_t ranks, std::int64_t cores) {
+std::vector<Benchmark> benchmarks(std::int64_t ranks) {
   using Kind = Benchmark::Kind;
   std::vector<Benchmark> out;
-  const std::int64_t computing = std::min(ranks, cores);
+  constexpr std::int64_t kAlone = 1;
   for (const std::int64_t groups : {std::int64_t{1}, kGroups}) {
     for (std::size_t i = 0; i < std::size(kShapes); ++i) {
       const Shape& s = kShapes[i];
@@ -194,17 +194,17 @@ std::vector<Benchmark> benchmarks(std::int64_t ranks, std::int64_t cores) {
                      real(2 * s.m * s.n * s.k * groups),
                      real((s.m * s.k + s.k * s.n + s.m * s.n) * groups) * kFloat,
                      {},
-                     computing,
+                     kAlone,
                      i});
     }
   }
   for (const char* kernel : kKernels) {
     for (std::size_t i = 0; i < std::size(kKernelRows); ++i) {
-      out.push_back({Kind::Kernel, kernel, 0, kernel_bytes(kernel, kKernelRows[i]), {}, computing, i});
+      out.push_back({Kind::Kernel, kernel, 0, kernel_bytes(kernel, kKernelRows[i]), {}, kAlone, i});
     }
   }
   for (const CodecEntry& codec : codecs()) {
-    out.push_back({Kind::Codec, std::string(codec.name), 0, real(kKernelRows[2] * kColumns) * kFloat, {}, computing});
+    out.push_back({Kind::Codec, std::string(codec.name), 0, real(kKernelRows[2] * kColumns) * kFloat, {}, kAlone});
   }
   for (const Collective c : kCollectives) {
     for (std::int64_t p = ranks; p >= 2; p /= 2) {
@@ -222,7 +222,7 @@ std::vector<Benchmark> benchmarks(std::int64_t ranks, std::int64_t cores) {
                  real(2 * large.m * large.n * large.k),
                  real(kSizes[4]),
                  {},
-                 std::max<std::int64_t>(2, computing),
+                 2,
                  kBesideShape});
   return out;
 }

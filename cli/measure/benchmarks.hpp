@@ -33,8 +33,8 @@ struct Benchmark {
   std::size_t size = 0;    // which of the sizes of its kind
 };
 
-/// In the order in which they are run. `cores`: that computations run on at once, a rank each; the others rest.
-[[nodiscard]] std::vector<Benchmark> benchmarks(std::int64_t ranks, std::int64_t cores);
+/// In the order in which they are run. Computations run on rank 0 alone, the others rest.
+[[nodiscard]] std::vector<Benchmark> benchmarks(std::int64_t ranks);
 
 /// A benchmark as one rank runs it.
 struct BenchmarkRun {

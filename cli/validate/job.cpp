@@ -40,7 +40,6 @@ Node job_document(const ExecuteJob& job) {
   if (job.measure) {
     Node& m = d.set("measure", Node::map());
     m.set("ranks", Node::integer(job.measure->ranks));
-    m.set("cores", Node::integer(job.measure->cores));
     m.set("budget_s", Node::number(job.measure->budget.value()));
   }
   Node& cases = d.set("cases", Node::list());
@@ -60,7 +59,7 @@ ExecuteJob read_job(const Node& document) {
   if (d.has("measure")) {
     constexpr std::int64_t kMost = 65'536;
     MapReader m = d.map("measure");
-    out.measure = {m.integer("ranks", 1, kMost), m.integer("cores", 1, kMost), Seconds(m.number("budget_s", 0, 1e6))};
+    out.measure = {m.integer("ranks", 1, kMost), Seconds(m.number("budget_s", 0, 1e6))};
     m.finish();
   }
   d.finish();

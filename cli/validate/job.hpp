@@ -24,8 +24,7 @@ struct ExecuteLimits {
 /// Measuring operations instead of executing layers (measure/benchmarks.hpp).
 struct MeasureJob {
   std::int64_t ranks;
-  std::int64_t cores;  // that computations are measured on at once
-  Seconds budget;      // of all benchmarks
+  Seconds budget;  // of all benchmarks
 };
 
 struct ExecuteJob {

@@ -35,7 +35,7 @@ std::vector<Measured> measured_on(const std::vector<Benchmark>& all) {
 }  // namespace
 
 TEST_CASE("A machine that is as the model has it is found again") {
-  const std::vector<Benchmark> all = benchmarks(kRanks, kCores);
+  const std::vector<Benchmark> all = benchmarks(kRanks);
   const std::vector<Measured> measured = measured_on(all);
   const MachineFit fit = fit_machine(all, measured);
   CHECK(fit.launch.value() == Approx(kLaunch).epsilon(1e-6));
@@ -78,7 +78,7 @@ TEST_CASE("Benchmarks are the same on every rank and stay inside their buffers")
                        [&](const Run& r) { return r.first >= 0 && r.first + r.count <= shape.rows * shape.columns; });
   };
   for (const std::int64_t ranks : {2, 3, 4, 8}) {
-    for (const Benchmark& b : benchmarks(ranks, kCores)) {
+    for (const Benchmark& b : benchmarks(ranks)) {
       CAPTURE(ranks, b.name, b.bytes);
       std::vector<BenchmarkRun> runs;
       for (std::int32_t r = 0; r < ranks; ++r) runs.push_back(run_of(b, RankId(r)));

@@ -48,7 +48,7 @@ void run(MpiSession& session, const std::string& job_file, const std::string& an
   answer.cases = execute(job, *peers, make_backend);
   if (job.measure) {
     board.say("measuring");
-    answer.measured = measure(benchmarks(job.measure->ranks, job.measure->cores), job.measure->budget, *peers, [&] {
+    answer.measured = measure(benchmarks(job.measure->ranks), job.measure->budget, *peers, [&] {
       return make_host_backend(*transport, {session.rank(), {}, job.limits.time_out, {}});
     });
   }

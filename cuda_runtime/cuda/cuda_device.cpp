@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "cuda_runtime/cuda/check.hpp"
 #include "cuda_runtime/cuda/launch_kernel.hpp"

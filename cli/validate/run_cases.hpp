@@ -32,7 +32,8 @@ void write_job(const std::filesystem::path& file, const ExecuteJob& job);
 /// `run` with what became of its ranks, and rank 0's answer.
 [[nodiscard]] JobRun finished(const Launched& launched, const std::filesystem::path& answer, JobRun run);
 
-/// Raises InputError where this machine, or mpirun's or srun's job, has too few ranks; `scale` divides ep for a hint.
+/// Raises InputError where this machine has too few ranks, or mpirun's or srun's job another number: how many are
+/// needed, and which --scale would help.
 void check_ranks(const LayerCase& layer, const RankSetup& setup);
 
 /// Executes a job of so many ranks. On one machine it starts them, and says the command on standard error; under

@@ -73,9 +73,4 @@ void Mailbox::stop() {
   over_.notify_all();
 }
 
-bool Mailbox::is_idle() const {
-  const std::lock_guard lock(mutex_);
-  return new_.empty() && under_way_.empty();
-}
-
 }  // namespace moeplan

@@ -25,9 +25,6 @@ class Mailbox {
   void wake();
   void stop();
 
-  /// Of the messages under way, when the first one was asked for (host_clock()); none: nothing is under way.
-  [[nodiscard]] bool is_idle() const;
-
  private:
   struct Posting {
     std::span<const Message> messages;
@@ -36,7 +33,7 @@ class Mailbox {
   void wait_a_moment(bool moved);
 
   Transport& transport_;
-  mutable std::mutex mutex_;
+  std::mutex mutex_;
   std::condition_variable over_, asked_;
   std::vector<Posting*> new_;
   std::unordered_map<std::size_t, Posting*> under_way_;  // by number of the transport

@@ -10,6 +10,7 @@
 #include "planner/exchange_free.hpp"
 #include "planner/in_parallel.hpp"
 #include "planner/layer_search.hpp"
+#include "planner/long_pipeline.hpp"
 #include "planner/lower.hpp"
 #include "planner/plan.hpp"
 #include "planner/schedule.hpp"
@@ -38,7 +39,13 @@ class Search {
  public:
   Search(const ModelSpec& model, const Workload& workload, const Cluster& cluster, const SearchSpace& space,
          const std::function<void(std::int64_t, std::int64_t)>& progress)
-      : model_(model), workload_(workload), cluster_(cluster), machines_(cluster), space_(space), progress_(progress) {
+      : model_(model),
+        workload_(workload),
+        cluster_(cluster),
+        machines_(cluster),
+        space_(space),
+        progress_(progress),
+        ranks_per_node_(cluster.ranks_per_node()) {
     threads_ = space.threads > 0 ? space.threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   }
 
@@ -145,11 +152,11 @@ class Search {
       const std::vector<std::int64_t> sizes = micro_batches(c.degrees);
       const auto least = std::find_if(sizes.rbegin(), sizes.rend(), [&](std::int64_t size) {
         c.micro_batch = size;
-        return !obstacle(model_, workload_, c, cluster_.ranks_per_node());
+        return !obstacle(model_, workload_, c, ranks_per_node_);
       });
       if (least == sizes.rend()) c.micro_batch = sizes.back();
     }
-    if (const auto reason = obstacle(model_, workload_, c, cluster_.ranks_per_node())) {
+    if (const auto reason = obstacle(model_, workload_, c, ranks_per_node_)) {
       ++result_.rejected[*reason];
       return;
     }
@@ -206,9 +213,15 @@ class Search {
     Seconds bound;
   };
 
+  [[nodiscard]] Iteration iteration_of(const Candidate& c) const { return {model_, workload_, c, ranks_per_node_}; }
+
   /// The candidate priced, or what it lacks.
   bool price(Evaluated& e) {
-    return price(e, lower_iteration(model_, workload_, e.candidate, cluster_.ranks_per_node()));
+    const Iteration iteration = iteration_of(e.candidate);
+    e.memory = memory(e.candidate, iteration.filled());
+    if (e.memory.total() > cluster_.memory_per_rank()) return false;
+    e.estimate = iteration.estimated(machines_);
+    return true;
   }
 
   bool price(Evaluated& e, const Program& program) {
@@ -243,7 +256,8 @@ class Search {
         Evaluated e{.candidate = base, .memory = {}, .estimate = {}, .makespan = {}};
         e.candidate.micro_batch = sizes[i];
         e.candidate.recompute = recompute;
-        const Program program = lower_iteration(model_, workload_, e.candidate, cluster_.ranks_per_node());
+        const Iteration iteration = iteration_of(e.candidate);
+        const Program program = iteration.filled();
         e.memory = memory(e.candidate, program);
         if (e.memory.total() > cluster_.memory_per_rank()) {
           out.misses = std::move(e);
@@ -251,9 +265,10 @@ class Search {
         }
         sizes.resize(i);
         if (program.ranks_per_stage() >= space_.many_ranks && has_unequal_ranks(program, machines_)) {
-          out.unequal.push_back({std::move(e), bound_by_first_rank(program, machines_)});
+          const Seconds bound = iteration.bounded_by_first_rank(machines_);
+          out.unequal.push_back({std::move(e), bound});
         } else {
-          e.estimate = estimate(program, machines_);
+          e.estimate = iteration.estimated(machines_);
           out.priced.push_back(std::move(e));
         }
       }
@@ -290,7 +305,7 @@ class Search {
       more.recompute = recompute;
       for (Candidate c : feasible_) {
         if (c.degrees.pp == 1) c.micro_batch = micro_batches(c.degrees).back();
-        const Program program = lower_iteration(model_, more, c, cluster_.ranks_per_node());
+        const Program program = Iteration(model_, more, c, ranks_per_node_).filled();
         if (memory(c, program).total() <= cluster_.memory_per_rank()) return recompute;
       }
     }
@@ -338,7 +353,7 @@ class Search {
           // A pipeline lives on many microbatches: with fewer than one a stage it mostly stands idle.
           if (c == e.candidate || workload_.global_batch / c.degrees.dp / micro_batch < c.degrees.pp) continue;
           ++result_.enumerated;
-          if (const auto reason = obstacle(model_, workload_, c, cluster_.ranks_per_node())) {
+          if (const auto reason = obstacle(model_, workload_, c, ranks_per_node_)) {
             ++result_.rejected[*reason];
           } else {
             more.push_back(c);
@@ -445,7 +460,7 @@ class Search {
   NearestMiss in_full(Candidate c) const {
     c.micro_batch = micro_batches(c.degrees).back();
     c.recompute = recompute_levels().back();
-    return {c, memory(c, lower_iteration(model_, workload_, c, cluster_.ranks_per_node()))};
+    return {c, memory(c, iteration_of(c).filled())};
   }
 
   /// Those of the ranked ones that are not simulated yet, as far as bounds and budget say.
@@ -461,7 +476,7 @@ class Search {
           std::min({kRound, waiting.size(), static_cast<std::size_t>(space_.most_simulated - result_.simulated)});
       in_parallel(n, threads_, [&](std::size_t i) {
         Evaluated& e = ranked[waiting[i]];
-        const Program program = lower_iteration(model_, workload_, e.candidate, cluster_.ranks_per_node());
+        const Program program = lower_iteration(model_, workload_, e.candidate, ranks_per_node_);
         e.makespan = simulated(program, machines_, /*keep_spans=*/false).makespan;
       });
       result_.simulated += static_cast<std::int64_t>(n);
@@ -489,9 +504,6 @@ class Search {
     RankRange without_waves = rank_range(cluster_, 0, cluster_.world_size());
     without_waves.cluster.gpu.num_sms = 1;
     StageMachines machines(without_waves.cluster);
-    const auto common_work = [&](const Candidate& c) {
-      return without_exchange(lower_iteration(model_, workload_, c, cluster_.ranks_per_node()));
-    };
     struct Open {
       const Evaluated* evaluated;
       Seconds bound;
@@ -501,11 +513,11 @@ class Search {
       if (e.candidate.degrees.ep > 1) open.push_back({&e, {}});
     }
     in_parallel(open.size(), threads_, [&](std::size_t i) {
-      open[i].bound = estimate(common_work(open[i].evaluated->candidate), machines).lower_bound;
+      open[i].bound = iteration_of(open[i].evaluated->candidate).estimated(machines, without_exchange).lower_bound;
     });
     std::vector<Seconds> aside(unequal_.size());
     in_parallel(aside.size(), threads_, [&](std::size_t i) {
-      aside[i] = bound_by_first_rank(common_work(unequal_[i].evaluated.candidate), machines);
+      aside[i] = iteration_of(unequal_[i].evaluated.candidate).bounded_by_first_rank(machines, without_exchange);
     });
     for (const Seconds bound : aside) least = std::min(least, bound);
     std::stable_sort(open.begin(), open.end(), [](const Open& a, const Open& b) { return a.bound < b.bound; });
@@ -532,10 +544,11 @@ class Search {
         if (all_to_all->is_direct() && std::exchange(has_direct, true)) continue;
         c.all_to_all = all_to_all->name();
         c.codec = codec;
-        if (obstacle(model_, workload_, c, cluster_.ranks_per_node())) continue;
-        const Program program = lower_iteration(model_, workload_, c, cluster_.ranks_per_node());
+        if (obstacle(model_, workload_, c, ranks_per_node_)) continue;
+        const Iteration iteration = iteration_of(c);
+        const Program program = iteration.filled();
         if (program.ranks_per_stage() >= space_.many_ranks && has_unequal_ranks(program, machines_)) return {};
-        least = std::min(least, estimate(program, machines_).links);
+        least = std::min(least, iteration.estimated(machines_).links);
       }
     }
     return least;
@@ -575,7 +588,7 @@ class Search {
   /// Notes what the search says; the candidate of the order found, where that fits in memory and is faster simulated.
   std::optional<Evaluated> with_searched_order(Evaluated& listed) {
     const SearchedOrder found =
-        searched_order(lower_iteration(model_, workload_, listed.candidate, cluster_.ranks_per_node()), machines_);
+        searched_order(lower_iteration(model_, workload_, listed.candidate, ranks_per_node_), machines_);
     listed.order = found.search;
     if (found.search.improved == 0) return std::nullopt;
     Evaluated e = listed;
@@ -596,6 +609,7 @@ class Search {
   StageMachines machines_;
   const SearchSpace& space_;
   const std::function<void(std::int64_t, std::int64_t)>& progress_;
+  std::int64_t ranks_per_node_;
   int threads_ = 1;
   std::vector<Candidate> feasible_;
   std::vector<SetAside> unequal_;

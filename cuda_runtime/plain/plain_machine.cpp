@@ -21,7 +21,7 @@ double dot(const Row& a, const Row& b) {
 }
 
 void add_scaled(Row& to, const Row& from, double factor) {
-  if (to.empty()) to.assign(from.size(), 0.0);
+  if (to.empty()) to.resize(from.size());
   for (std::size_t i = 0; i < from.size(); ++i) to[i] += factor * from[i];
 }
 

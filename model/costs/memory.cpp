@@ -1,6 +1,7 @@
 #include "model/costs/memory.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 
@@ -257,7 +258,8 @@ MemoryUse memory_use(const Program& program, const std::vector<StageParameters>&
       const BlockMemory blocks = memory.of(program.stages[s]);
       use.activations = Bytes(blocks.kept);
       use.working = Bytes(blocks.working);
-      use.runtime = fixed + runtime.fragmentation * (use.activations + use.working);
+      const Bytes fragments = runtime.fragmentation * (use.activations + use.working);
+      use.runtime = fixed + Bytes(std::ceil(fragments.value()));
       use.stage = s;
       if (use.total() > most.total()) most = use;
     }

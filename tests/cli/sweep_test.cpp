@@ -96,12 +96,15 @@ double candidate_makespan(const Cli& cli, const Json& best) {
 TEST_CASE("A sweep that is killed twenty times and resumed ends as if nothing had been") {
   const Cli cli;
   const std::string file = part_of_parm_grid(cli);
+  const auto began = std::chrono::steady_clock::now();
   const std::string expected = undisturbed(cli, file);
+  const std::chrono::duration<double, std::milli> whole = std::chrono::steady_clock::now() - began;
   std::mt19937 random(20261121);  // NOLINT: the same moments every time
+  std::uniform_real_distribution<double> moment(0, whole.count() / 4);
   std::size_t killed = 0, grew = 0, before = 0;
   for (int i = 0; i < 20; ++i) {
     const pid_t child = cli.started(sweep(file, "killed.sqlite", {"--resume", "--jobs", "2"}));
-    std::this_thread::sleep_for(std::chrono::milliseconds(random() % 120));
+    std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(moment(random)));
     ::kill(child, SIGKILL);
     if (cli.ended(child).code == -SIGKILL) ++killed;
     if (!exists(cli, "killed.sqlite")) continue;

@@ -36,13 +36,19 @@ void run(const Options& o) {
 }  // namespace
 
 Explanation explain(const PreparedPlan& plan, const std::function<void(std::int64_t, std::int64_t)>& progress) {
-  Explanation e{
-      .plan = plan, .prediction = predict(plan), .path = {}, .roofline = {}, .layer_points = {}, .sensitivities = {}};
+  Explanation e{.plan = plan,
+                .prediction = predict(plan),
+                .path = {},
+                .roofline = {},
+                .layer_points = {},
+                .sensitivities = {},
+                .placement = {}};
   const Prediction& p = e.prediction;
   e.path = summarise(p.program, plan.cluster, critical_path(p.program, p.timeline, plan.cluster));
   e.roofline = ddl_roofline(p.program, p.makespan, p.slowest);
   e.layer_points = layer_roofline(plan.inputs.model, plan.inputs.workload, plan.cluster, plan.plan.candidate);
   e.sensitivities = sensitivities(p.program, plan.cluster, p.makespan, progress);
+  e.placement = placement_worth(plan.inputs.model, plan.inputs.workload, plan.cluster, plan.plan.candidate, p);
   return e;
 }
 

@@ -8,6 +8,7 @@
 #include "cli/inputs.hpp"
 #include "model/base/reader.hpp"
 #include "planner/collective_programs.hpp"
+#include "planner/placement/strategy.hpp"
 #include "planner/schedule.hpp"
 
 namespace moeplan {
@@ -56,7 +57,9 @@ Listing rows_of(const std::string& what) {
     return rows;
   }
   if (what == "placements") {
-    return {{"contiguous", "the p-th expert-parallel rank holds the p-th share of the experts"}};
+    Listing rows;
+    for (const auto& s : placement_strategies()) rows.emplace_back(s->name(), s->summary());
+    return rows;
   }
   if (what == "topologies") {
     return {{"pcie_tree", "intra_node: GPUs on PCIe switches or host bridges, joined by UPI"},

@@ -10,6 +10,8 @@
 #include "cli/plan_report.hpp"
 #include "cli/progress.hpp"
 #include "model/program/trace.hpp"
+#include "planner/placement/strategy.hpp"
+#include "planner/placement_search.hpp"
 #include "planner/schedule.hpp"
 #include "sim/link_tracks.hpp"
 
@@ -21,6 +23,7 @@ struct Options {
   std::string cluster, model, workload = "default", output, trace, schedule, all_to_all, codec, placement = "auto";
   std::vector<std::string> overrides;
   std::int64_t world = 0, tp = 0, cp = 0, ep = 0, esp = 0, dp = 0, pp = 0, pipeline_degree = 0, top = 5, threads = 0;
+  std::optional<std::int64_t> redundant_experts{};
   std::int64_t budget = SearchSpace{}.most_simulated;
   std::uint64_t seed = 0;
   bool has_seed = false, json = false, quiet = false;
@@ -41,8 +44,9 @@ SearchSpace search_space(const Options& o) {
               fmt::format("{} is not known{}", in_quotes(o.all_to_all), suggestion(o.all_to_all, all_to_all_names())));
   }
   if (!o.codec.empty() && !parse_codec_pair(o.codec)) wrong.add({"--codec"}, "", codec_pair_flaw(o.codec));
-  if (o.placement != "auto" && o.placement != "contiguous") {
-    wrong.add({"--placement"}, "", fmt::format("{} is not known; one of auto, contiguous", in_quotes(o.placement)));
+  if (!find_placement_strategy(o.placement)) {
+    wrong.add({"--placement"}, "",
+              fmt::format("{} is not known{}", in_quotes(o.placement), suggestion(o.placement, placement_names())));
   }
   wrong.throw_if_any();
   SearchSpace space;
@@ -120,6 +124,11 @@ void run(const Options& o, ExitCode& code) {
     Progress progress("planning", o.quiet);
     result = search(inputs.model, inputs.workload, cluster, space,
                     [&](std::int64_t done, std::int64_t total) { progress.show(done, total); });
+    const PlacementSpace placements{
+        .placement = o.placement == "auto" ? std::nullopt : std::optional<std::string>(o.placement),
+        .redundant_experts = o.redundant_experts,
+        .threads = static_cast<int>(o.threads)};
+    result = with_placed_experts(std::move(result), inputs.model, inputs.workload, cluster, placements);
     const auto shown = std::min(static_cast<std::size_t>(o.top), result.ranked.size());
     bring_ideas_forward(result.ranked, shown);
     for (std::size_t i = 0; i < shown; ++i) {
@@ -179,7 +188,11 @@ void add_plan_command(CLI::App& app, ExitCode& code) {
   c->add_option("--pipeline-degree", o->pipeline_degree, "Only so many chunks of a microbatch in an MoE layer")
       ->check(CLI::Range(std::int64_t{1}, kMostChunks));
   c->add_option("--codec", o->codec, "Only this codec (moeplan list codecs), or one there and one back: int8/none");
-  c->add_option("--placement", o->placement, "Only this expert placement, or auto")->capture_default_str();
+  c->add_option("--placement", o->placement, "Only this expert placement (moeplan list placements), or auto")
+      ->capture_default_str();
+  c->add_option("--redundant-experts", o->redundant_experts,
+                "Only so many slots a rank beyond its share of the experts")
+      ->check(CLI::Range(std::int64_t{0}, kMostRedundantExperts));
   c->add_option("--tp", o->tp, "Only this tensor-parallel size")->check(count);
   c->add_option("--cp", o->cp, "Only this context-parallel size")->check(count);
   c->add_option("--ep", o->ep, "Only this expert-parallel size")->check(count);

@@ -95,6 +95,33 @@ Json layer_points_json(const Explanation& e) {
   return out;
 }
 
+Json placement_json(const PlacementWorth& w) {
+  const auto seconds = [](SimTime t) { return t.seconds().value(); };
+  Json curve = Json::array();
+  for (const RedundantExperts& r : w.curve) {
+    curve.push_back({{"redundant_experts", r.redundant},
+                     {"memory_bytes", r.memory.value()},
+                     {"makespan_s", r.makespan ? Json(seconds(*r.makespan)) : Json(nullptr)}});
+  }
+  return {{"strategy", w.strategy},
+          {"redundant_experts", w.redundant_experts},
+          {"imbalance_before", w.imbalance_before},
+          {"imbalance", w.imbalance},
+          {"contiguous_s", seconds(w.contiguous)},
+          {"placed_s", seconds(w.placed)},
+          {"gain_s", w.gain().value()},
+          {"weights_s", w.weights.value()},
+          {"gradients_s", w.gradients.value()},
+          {"migration_s", w.migration.value()},
+          {"memory_bytes", w.memory.value()},
+          {"break_even_iterations", w.break_even ? Json(*w.break_even) : Json(nullptr)},
+          {"lasts_iterations", w.lasts ? Json(*w.lasts) : Json(nullptr)},
+          {"outlasts_trace", w.outlasts_trace},
+          {"pays", w.pays()},
+          {"worth_it", w.worth_it() ? Json(*w.worth_it()) : Json(nullptr)},
+          {"curve", std::move(curve)}};
+}
+
 }  // namespace
 
 std::string explain_json(const Explanation& e, double wall_s) {
@@ -123,6 +150,7 @@ std::string explain_json(const Explanation& e, double wall_s) {
   j["sensitivities"] = sensitivities_json(e);
   j["roofline"] = roofline_json(e, e.roofline);
   j["layer_roofline"] = layer_points_json(e);
+  j["placement"] = e.placement ? placement_json(*e.placement) : Json(nullptr);
   j["assumed"] = assumed_numbers(e.plan.plan.inputs.cluster);
   j["timing"] = {{"wall_s", wall_s}};
   return json_text(j);

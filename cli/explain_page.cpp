@@ -168,6 +168,50 @@ std::string roofline_text(const Explanation& e) {
   return out + line("if none of it hid", r.semi_ideal);
 }
 
+/// What comes of moving experts, in a sentence.
+std::string placement_verdict(const PlacementWorth& w) {
+  if (w.gain() <= Seconds(0)) return "no: an iteration is no shorter";
+  const std::string after =
+      *w.break_even <= 1 ? "the first iteration" : fmt::format("{:.0f} iterations", std::ceil(*w.break_even));
+  if (!w.lasts) return fmt::format("yes, after {}, as long as loads stay as they are", after);
+  const std::string lasts =
+      fmt::format("{} iterations{}", *w.lasts, w.outlasts_trace ? " at least, where the trace ends" : "");
+  if (w.pays()) return fmt::format("yes, after {}; it goes on gaining for {}", after, lasts);
+  return fmt::format("no: moving would take {} to earn, and it goes on gaining for {}", after, lasts);
+}
+
+std::string placement_text(const Explanation& e) {
+  if (!e.placement) return "";
+  const PlacementWorth& w = *e.placement;
+  const bool is_placed = !e.plan.plan.candidate.expert_places.empty();
+  std::string out = fmt::format("\n  Does rebalancing pay? {}\n\n", placement_verdict(w));
+  const auto line = [&](const std::string& what, const std::string& value) {
+    out += fmt::format("  {:<44} {}\n", what, value);
+  };
+  line("iteration with contiguous experts",
+       fmt::format("{}, loads of ranks max/mean {:.2f}", human(w.contiguous.seconds()), w.imbalance_before));
+  line(fmt::format("{} {}, {} redundant a rank", is_placed ? "placed by" : "if placed by", w.strategy,
+                   w.redundant_experts),
+       fmt::format("{}, max/mean {:.2f}", human(w.placed.seconds()), w.imbalance));
+  line("gain an iteration", w.gain() < Seconds(0) ? "-" + human(-1 * w.gain()) : human(w.gain()));
+  line("weights to copies, gradients back, hidden or not",
+       fmt::format("{}, {} an iteration", human(w.weights), human(w.gradients)));
+  line("moving there from contiguous experts, once", human(w.migration));
+  line("memory of copies a rank", human(w.memory));
+  out += fmt::format("\n  {:>16} {:>12} {:>12} {:>12}\n", "redundant a rank", "memory", "iteration", "gain");
+  for (const RedundantExperts& r : w.curve) {
+    if (!r.makespan) {
+      out += fmt::format("  {:>16} {:>12} {:>12}\n", r.redundant, human(r.memory), "no");
+      continue;
+    }
+    out += fmt::format("  {:>16} {:>12} {:>12} {:>11.1f}%{}\n", r.redundant, human(r.memory),
+                       human(r.makespan->seconds()), 100 * (1 - r.makespan->seconds() / w.contiguous.seconds()),
+                       w.worth_it() == r.redundant ? "  <- worth it" : "");
+  }
+  if (!w.worth_it()) out += "  None is worth it.\n";
+  return out;
+}
+
 /// FasterMoE's figure 5.
 std::string layer_points_text(const Explanation& e) {
   if (e.layer_points.empty()) return "";
@@ -239,7 +283,7 @@ std::string explain_page(const Explanation& e) {
   out += class_table(e) + holder_table(e) + exposed_table(e) + '\n';
   if (!p.timeline.links.empty()) out += link_table(p, cluster.topology, 5) + '\n';
   out += stream_table(p);
-  out += sensitivity_table(e) + roofline_text(e) + layer_points_text(e);
+  out += sensitivity_table(e) + placement_text(e) + roofline_text(e) + layer_points_text(e);
   const std::string assumed = assumed_text(plan.inputs.cluster, 5);
   return assumed.empty() ? out : out + '\n' + assumed;
 }

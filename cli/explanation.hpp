@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "model/costs/ddl_roofline.hpp"
 #include "model/program/critical_path.hpp"
 #include "planner/layer_roofline.hpp"
+#include "planner/placement_worth.hpp"
 #include "planner/sensitivity.hpp"
 
 namespace moeplan {
@@ -21,6 +23,7 @@ struct Explanation {
   DdlRoofline roofline;
   std::vector<LayerPoint> layer_points;  // of an MoE layer alone
   std::vector<Sensitivity> sensitivities;
+  std::optional<PlacementWorth> placement;  // where there is anything to place
 };
 
 /// `progress` is told (done, total).

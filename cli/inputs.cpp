@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "model/base/sha256.hpp"
 #include "model/specs/hf_config.hpp"
 #include "model/specs/origins.hpp"
 
@@ -34,6 +35,21 @@ void apply_override(PlanInputs& inputs, const std::string& text) {
                                         : nullptr;
   if (!document) fail(origin, "", fmt::format("{} is no root of a key{}", in_quotes(root), suggestion(root, roots)));
   override_value(*document, path, text.substr(equals + 1), origin);
+}
+
+/// A trace's path, relative to the file that names it, as an absolute one, with the content's hash: a plan stands
+/// elsewhere, and its trace may change.
+void pin_trace(Node& workload) {
+  Node* routing = workload.find("routing");
+  Node* trace = routing ? routing->find("trace") : nullptr;
+  if (!trace || trace->kind != Node::Kind::Scalar || routing->find("sha256")) return;
+  const bool is_option = trace->where.file.starts_with("-C ");
+  const fs::path folder = is_option ? fs::path() : fs::path(trace->where.file).parent_path();
+  trace->scalar = fs::absolute(folder / trace->scalar).lexically_normal();
+  trace->is_string = true;
+  constexpr std::size_t kMost = std::size_t{1} << 30;
+  const std::string hash = sha256(read_text_file(trace->scalar, kMost));
+  routing->set("sha256", Node::text(hash));
 }
 
 /// A topology gate takes the ratio of bandwidths from the cluster, unless the workload says it.
@@ -123,6 +139,7 @@ PlanInputs load_inputs(const std::string& cluster, const std::string& model, con
   });
   if (!wrong.empty()) throw InputError(wrong);
   apply_overrides(inputs, overrides);
+  pin_trace(inputs.workload);
   return inputs;
 }
 

@@ -18,7 +18,7 @@ Json workload_json(const Workload& w) {
           {"recompute", recompute_text(w)},
           {"zero_stage", w.zero_stage},
           {"capacity_factor", w.capacity_factor ? Json(*w.capacity_factor) : Json(nullptr)},
-          {"routing", name_of<RoutingShape>(kRoutingShapeNames, w.routing.shape)},
+          {"routing", w.recorded ? "recorded" : name_of<RoutingShape>(kRoutingShapeNames, w.routing.shape)},
           {"seed", w.routing.seed},
           {"gate", name_of<GateKind>(kGateKindNames, w.gate.kind)}};
 }

@@ -35,12 +35,15 @@ std::string in_lines(const std::string& text) {
 
 namespace {
 
-/// How rows travel, where it is not linear, in one piece and as they are: "2dh, 2 chunks, int8/none | ".
+/// How rows travel, where it is not linear, in one piece, as they are and to contiguous experts: "2dh, 2 chunks,
+/// int8/none | ".
 std::string travel_text(const Candidate& c) {
   std::vector<std::string> parts;
   if (c.all_to_all != "linear") parts.push_back(c.all_to_all);
   if (c.pipeline_degree > 1) parts.push_back(fmt::format("{} chunks", c.pipeline_degree));
   if (c.codec != "none") parts.push_back(c.codec);
+  if (!c.expert_places.empty())
+    parts.push_back(fmt::format("experts placed by {}, {} redundant a rank", c.placement, c.redundant_experts));
   return parts.empty() ? "" : fmt::format("{} | ", fmt::join(parts, ", "));
 }
 
@@ -79,8 +82,10 @@ std::string page_header(const Inputs& inputs, const Cluster& cluster) {
   }
   if (w.capacity_factor) return out + fmt::format("capacity factor {}\n", *w.capacity_factor);
   const bool is_dropless = w.gate.kind != GateKind::Capacity;
-  out += fmt::format("{}{} routing (seed {})", is_dropless ? "dropless, " : "",
-                     name_of<RoutingShape>(kRoutingShapeNames, w.routing.shape), w.routing.seed);
+  out += is_dropless ? "dropless, " : "";
+  out += w.recorded ? fmt::format("routing of iteration {} of {}", w.recorded->iteration, w.recorded->file)
+                    : fmt::format("{} routing (seed {})", name_of<RoutingShape>(kRoutingShapeNames, w.routing.shape),
+                                  w.routing.seed);
   const std::string gate = gate_text(w.gate);
   return out + (gate.empty() ? "\n" : ", " + gate + '\n');
 }

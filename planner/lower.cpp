@@ -91,16 +91,16 @@ class Lowering {
     return std::move(program_);
   }
 
-  Program moe_layer_alone(const Moe& moe, std::int64_t tokens) {
+  Program moe_layer_alone(const Moe& moe, std::int64_t tokens, bool moves_copies, std::size_t kind) {
     tokens_ = tokens;
-    MoeLayer layer = moe_layer(moe, 0);
-    const bool sends = train() && has_copies(0);
+    MoeLayer layer = moe_layer(moe, kind);
+    const bool sends = train() && moves_copies && has_copies(kind);
     BlockBuilder forward(program_, "moe layer");
     if (sends) {
       send_copies(layer, forward);
       layer.copies_ready = {CopyParts(layer, forward).wait(/*at_start=*/false)};
     }
-    layer.tells_loads = replans_;
+    layer.tells_loads = replans_ && sends;
     schedule_.lower_forward(layer, forward);
     program_.stages.front().push_back({.block = forward.finish()});
     if (train()) {
@@ -702,10 +702,10 @@ Program lower_iteration(const ModelSpec& model, const Workload& workload, const 
 }
 
 Program lower_moe_layer(const Moe& moe, std::int64_t hidden_size, std::int64_t tokens, const Workload& workload,
-                        const Candidate& candidate, std::int64_t ranks_per_node) {
+                        const Candidate& candidate, std::int64_t ranks_per_node, bool moves_copies, std::size_t kind) {
   ModelSpec shell{};
   shell.hidden_size = hidden_size;
-  return Lowering(shell, workload, candidate, ranks_per_node).moe_layer_alone(moe, tokens);
+  return Lowering(shell, workload, candidate, ranks_per_node).moe_layer_alone(moe, tokens, moves_copies, kind);
 }
 
 RoutingCounts routing_counts(const Moe& moe, const Workload& workload, std::int64_t tokens_per_rank,

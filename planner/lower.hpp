@@ -27,10 +27,12 @@ namespace moeplan {
                                       std::int64_t ranks_per_node = 1);
 
 /// The forward and backward pass of one MoE layer alone (two blocks), without norm, residual and gradient traffic: what
-/// Parm measures. `tokens` rows on every rank.
+/// Parm measures. `tokens` rows on every rank. The routing is that of `kind`. Copies of placed experts get their
+/// weights before the experts run and send gradients home at the end, unless `moves_copies` is off: then it is one of
+/// the microbatches in which they stay.
 [[nodiscard]] Program lower_moe_layer(const Moe& moe, std::int64_t hidden_size, std::int64_t tokens,
                                       const Workload& workload, const Candidate& candidate,
-                                      std::int64_t ranks_per_node = 1);
+                                      std::int64_t ranks_per_node = 1, bool moves_copies = true, std::size_t kind = 0);
 
 /// What every rank's tokens ask of the experts: the scenario's counts, or those recorded of layer `kind`
 /// (routing_kinds()), or with a capacity factor exactly T = ceil(k f tokens / E) rows from each source for each expert

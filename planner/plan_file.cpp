@@ -163,6 +163,9 @@ Plan read_plan(const std::filesystem::path& path) {
   Plan plan;
   plan.world_size = r.integer("world_size", 1, 1'048'576);
   plan.candidate = read_decision(r.map("decision"));
+  const bool is_placed = find_placement_strategy(plan.candidate.placement) && plan.candidate.placement != kContiguous;
+  if (is_placed && plan.candidate.expert_places.empty())
+    r.complain("decision", "names a placement and no expert_places");
   (void)r.list("groups");  // follow from the decision; there for the reader
   MapReader prediction = r.map("prediction");
   plan.makespan = SimTime(prediction.integer("makespan_ps", 0, std::numeric_limits<std::int64_t>::max() / 2));

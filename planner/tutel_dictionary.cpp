@@ -172,6 +172,7 @@ class LayerPrice {
 
   std::optional<Candidate> candidate(const Workload& workload, const TutelSetting& setting) const {
     Candidate c = plan_;
+    c.expert_places.clear();  // with a capacity factor experts are loaded evenly
     c.degrees.pp = c.virtual_stages = 1;
     c.degrees.ep = setting.r == 0 ? 1 : expert_parallel();
     c.degrees.esp = std::max<std::int64_t>(1, setting.r);

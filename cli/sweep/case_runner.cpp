@@ -12,6 +12,9 @@
 #include "model/base/sha256.hpp"
 #include "planner/lower.hpp"
 #include "planner/lowered.hpp"
+#include "planner/place_experts.hpp"
+#include "planner/placement/strategy.hpp"
+#include "planner/placement_search.hpp"
 #include "planner/plan.hpp"
 #include "planner/schedule.hpp"
 #include "planner/stage_layout.hpp"
@@ -124,9 +127,10 @@ class OneCase {
     SearchSpace space;
     space.threads = threads_;
     space.most_simulated = sweep_.budget;
-    for (const Assignment& a : decisions_) set(space, a);
-    const SearchResult result =
-        search(model_, workload_, cluster_, space, [&](std::int64_t, std::int64_t) { check_stop(); });
+    PlacementSpace placements{.threads = threads_};
+    for (const Assignment& a : decisions_) set(space, placements, a);
+    SearchResult result = search(model_, workload_, cluster_, space, [&](std::int64_t, std::int64_t) { check_stop(); });
+    result = with_placed_experts(std::move(result), model_, workload_, cluster_, placements);
     if (result.ranked.empty()) return cannot(why_nothing(result));
     const Evaluated& best = result.ranked.front();
     Measures m{.candidate = best.candidate,
@@ -139,14 +143,22 @@ class OneCase {
     keep(m);
   }
 
-  static void set(SearchSpace& space, const Assignment& a) {
+  static void set(SearchSpace& space, PlacementSpace& placements, const Assignment& a) {
     if (a.key == "schedule") {
       if (!find_schedule(a.value))
         throw InputError({{}, "schedule", fmt::format("{} is not known", in_quotes(a.value))});
       space.schedule = a.value;
       return;
     }
-    std::optional<std::int64_t>* degree = a.key == "tp"    ? &space.tp
+    if (a.key == "placement") {
+      if (!find_placement_strategy(a.value))
+        throw InputError({{}, "placement", fmt::format("{} is not known", in_quotes(a.value))});
+      if (a.value != "auto") placements.placement = a.value;
+      return;
+    }
+    const bool is_degree = a.key != "redundant_experts";
+    std::optional<std::int64_t>* degree = !is_degree       ? &placements.redundant_experts
+                                          : a.key == "tp"  ? &space.tp
                                           : a.key == "cp"  ? &space.cp
                                           : a.key == "ep"  ? &space.ep
                                           : a.key == "esp" ? &space.esp
@@ -156,7 +168,8 @@ class OneCase {
     Node settings = Node::map();
     settings.set(a.key, scalar(a.value));
     Diagnostics wrong;
-    *degree = MapReader(settings, "", wrong).integer(a.key, 1, kMostRanks);
+    *degree = MapReader(settings, "", wrong)
+                  .integer(a.key, is_degree ? 1 : 0, is_degree ? kMostRanks : kMostRedundantExperts);
     wrong.throw_if_any();
   }
 
@@ -211,10 +224,12 @@ class OneCase {
   }
 
   void candidate() {
-    const std::optional<Candidate> c = decided();
+    std::optional<Candidate> c = decided();
     if (!c) return;
     if (const auto reason = obstacle(model_, workload_, *c, cluster_.ranks_per_node())) return cannot(*reason);
     StageMachines machines(cluster_);
+    if (!place_experts(*c, c->degrees.pp == 1 ? cluster_ : machines.of(c->degrees.pp, 0).cluster)) return;
+    if (const auto reason = obstacle(model_, workload_, *c, cluster_.ranks_per_node())) return cannot(*reason);
     const Program program = lowered(model_, workload_, machines, *c);
     const MemoryUse memory = memory_use(program, stage_parameters(model_, workload_, *c), workload_, c->degrees);
     if (memory.total() > cluster_.memory_per_rank()) return cannot(memory_reason(memory));
@@ -228,11 +243,13 @@ class OneCase {
   }
 
   void layer() {
-    const std::optional<Candidate> c = decided();
+    std::optional<Candidate> c = decided();
     if (!c) return;
     const Moe& moe = std::get<Moe>(model_.layers.front().pattern.front().ffn);
     const std::int64_t tokens = workload_.sequence_length;
     out_.tokens = tokens * c->degrees.dp;
+    if (const auto reason = layer_obstacle(*c)) return cannot(*reason);
+    if (!place_experts(*c, cluster_)) return;
     if (const auto reason = layer_obstacle(*c)) return cannot(*reason);
     const Program program = lower_moe_layer(moe, model_.hidden_size, tokens, workload_, *c, cluster_.ranks_per_node());
     Measures m{.candidate = *c};
@@ -242,6 +259,16 @@ class OneCase {
       take_time(m, program, simulate(program, cluster_, {.keep_spans = wants_classes(), .network = make_fast_network}));
     }
     keep(m);
+  }
+
+  /// As the candidate's strategy places them, by the closed form; false where it has no answer.
+  bool place_experts(Candidate& c, const Cluster& stage) {
+    if (c.placement == kContiguous) return true;
+    PlacedCandidate placed =
+        with_placement(model_, workload_, stage, c, c.placement, c.redundant_experts, /*simulates=*/false);
+    if (!placed.obstacle.empty()) cannot(placed.obstacle);
+    if (placed.obstacle.empty()) c.expert_places = std::move(placed.candidate.expert_places);
+    return placed.obstacle.empty();
   }
 
   /// The obstacles of an iteration with this layer, in which attention and batch divide.

@@ -30,7 +30,8 @@ constexpr std::array kIterationOnly{"pp", "cp", "virtual_stages", "sequence_para
 }  // namespace
 
 std::vector<std::string> decision_keys(SweepKind kind) {
-  if (kind == SweepKind::Plan) return {"schedule", "tp", "cp", "ep", "esp", "dp", "edp", "pp"};
+  if (kind == SweepKind::Plan)
+    return {"schedule", "placement", "redundant_experts", "tp", "cp", "ep", "esp", "dp", "edp", "pp"};
   std::vector<std::string> keys = settable_decisions();
   if (kind == SweepKind::Layer) {
     std::erase_if(keys, [](const std::string& key) {

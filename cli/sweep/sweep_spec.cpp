@@ -7,6 +7,7 @@
 #include "cli/inputs.hpp"
 #include "cli/sweep/axis_values.hpp"
 #include "cli/sweep/sweep_outputs.hpp"
+#include "planner/placement/strategy.hpp"
 #include "planner/schedule.hpp"
 
 namespace moeplan {
@@ -260,9 +261,12 @@ class SweepReader {
           }
         }
       }
-      if (setting.key != "schedule" || find_schedule(value)) return;
       std::vector<std::string> known;
-      for (const auto& s : schedules()) known.emplace_back(s->name());
+      if (setting.key == "schedule") {
+        for (const auto& s : schedules()) known.emplace_back(s->name());
+      }
+      if (setting.key == "placement") known = placement_names();
+      if (known.empty() || std::find(known.begin(), known.end(), value) != known.end()) return;
       wrong_.add(setting.where, setting.name,
                  fmt::format("{} is not known{}", in_quotes(value), suggestion(value, known)));
     };

@@ -319,7 +319,7 @@ inline constexpr std::array<std::pair<OpClass, std::string_view>, 21> kOpClassNa
      {OpClass::Gradient, "gradient_sync"},
      {OpClass::Optimizer, "optimizer"},
      {OpClass::ExpertTransfer, "expert_transfer"},
-     {OpClass::ExpertGradientTransfer, "expert_gradient_transfer"},
+     {OpClass::ExpertGradientTransfer, "expert_gradients"},
      {OpClass::PlacementPlan, "placement_plan"}}};
 
 struct Operation {

@@ -37,4 +37,15 @@ std::vector<std::int64_t> RoutingTrace::expert_load(std::size_t iteration, std::
   return load;
 }
 
+RoutingTrace one_iteration(const RoutingTrace& trace, std::size_t iteration) {
+  std::vector<std::uint32_t> counts;
+  for (std::int64_t layer = 0; layer < trace.layers(); ++layer) {
+    for (std::int64_t s = 0; s < trace.sources(); ++s) {
+      const auto row = trace.row(iteration, layer, RankId(static_cast<std::int32_t>(s)));
+      counts.insert(counts.end(), row.begin(), row.end());
+    }
+  }
+  return {{trace.iterations()[iteration]}, trace.layers(), trace.sources(), trace.experts(), std::move(counts)};
+}
+
 }  // namespace moeplan

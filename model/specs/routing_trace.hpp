@@ -48,6 +48,9 @@ class RoutingTrace {
   std::vector<std::uint32_t> counts_;
 };
 
+/// One of its iterations alone, by index.
+[[nodiscard]] RoutingTrace one_iteration(const RoutingTrace& trace, std::size_t iteration);
+
 /// Limits of a file: counts in all (512 MiB of them), and each dimension.
 inline constexpr std::int64_t kMostTraceCounts = std::int64_t{1} << 27;
 inline constexpr std::int64_t kMostTraceRows = std::int64_t{1} << 23;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "model/base/sha256.hpp"
 #include "model/specs/origins.hpp"
 
 namespace moeplan {
@@ -17,6 +18,7 @@ constexpr std::int64_t kLongestSequence = std::int64_t{1} << 24;
 constexpr std::int64_t kMostTokens = std::int64_t{1} << 32;
 // The context length that most published models are pre-trained with before it is extended (assumed default, 2024).
 constexpr std::int64_t kAutoSequence = 4096;
+constexpr std::size_t kMostTraceBytes = std::size_t{1} << 30;  // of a trace's file
 constexpr double kLeastCapacity = 0.001, kMostCapacity = 1000;
 
 bool is_word(const MapReader& reader, std::string_view key, std::string_view word) {
@@ -72,6 +74,42 @@ Node codecs_document(const CodecOptions& options) {
   return out;
 }
 
+/// routing: {trace: FILE, iteration: N}, with the file's SHA-256 in plans.
+std::optional<RecordedRouting> read_recorded(MapReader routing) {
+  const std::string file = routing.text("trace"), expected = routing.text_or("sha256", "");
+  const std::int64_t number = routing.integer("iteration", 0);
+  const auto sources = routing.choice_or<TraceMapping>("sources", TraceMapping::None, kTraceMappingNames);
+  routing.finish();
+  if (!routing.has("trace") || !routing.has("iteration")) return std::nullopt;
+  const std::string hash = sha256(read_text_file(file, kMostTraceBytes));
+  if (!expected.empty() && hash != expected) {
+    routing.complain("trace",
+                     fmt::format("{} is not the file that was planned with: its SHA-256 is {}", in_quotes(file), hash));
+    return std::nullopt;
+  }
+  const RoutingTrace trace = read_routing_trace(file);
+  const auto numbers = trace.iterations();
+  const auto it = std::lower_bound(numbers.begin(), numbers.end(), number);
+  if (it == numbers.end() || *it != number) {
+    routing.complain(
+        "iteration",
+        fmt::format("{} is not in the trace; {} iterations from {} to {} are, the next one {}", number, numbers.size(),
+                    numbers.front(), numbers.back(), it == numbers.end() ? numbers.back() : *it));
+    return std::nullopt;
+  }
+  return RecordedRouting{file, hash, number, sources,
+                         one_iteration(trace, static_cast<std::size_t>(it - numbers.begin()))};
+}
+
+Node recorded_document(const RecordedRouting& recorded) {
+  Node out = Node::map();
+  out.set("trace", Node::text(recorded.file));
+  out.set("sha256", Node::text(recorded.sha256));
+  out.set("iteration", Node::integer(recorded.iteration));
+  out.set("sources", Node::text(std::string(name_of<TraceMapping>(kTraceMappingNames, recorded.sources))));
+  return out;
+}
+
 std::optional<Recompute> read_recompute(MapReader& reader) {
   if (!is_word(reader, "recompute", "auto")) return reader.choice<Recompute>("recompute", kRecomputeNames);
   (void)reader.find("recompute");
@@ -120,8 +158,12 @@ Workload read_workload(const Node& document, std::int64_t learned_positions) {
   if (reader.find("capacity_factor") && !is_word(reader, "capacity_factor", "none")) {
     w.capacity_factor = reader.number("capacity_factor", kLeastCapacity, kMostCapacity);
   }
-  if (reader.find("routing")) w.routing = read_routing(reader.map("routing"));
-  if (w.capacity_factor && w.routing != RoutingScenario{}) {
+  if (const Node* routing = reader.find("routing"); routing && routing->find("trace")) {
+    w.recorded = read_recorded(reader.map("routing"));
+  } else if (routing) {
+    w.routing = read_routing(reader.map("routing"));
+  }
+  if (w.capacity_factor && (w.routing != RoutingScenario{} || w.recorded)) {
     reader.complain("routing", "has no effect beside a capacity_factor, with which every expert takes the same rows");
   }
   if (reader.find("gate")) w.gate = read_gate(reader.map("gate"));
@@ -178,7 +220,7 @@ Node workload_document(const Workload& w) {
   out.set("zero_stage", Node::integer(w.zero_stage));
   out.set("optimizer", Node::text(std::string(name_of<Optimizer>(kOptimizerNames, w.optimizer))));
   out.set("capacity_factor", w.capacity_factor ? Node::number(*w.capacity_factor) : Node::text("none"));
-  out.set("routing", routing_document(w.routing));
+  out.set("routing", w.recorded ? recorded_document(*w.recorded) : routing_document(w.routing));
   out.set("encoding", Node::text(std::string(name_of<Encoding>(kEncodingNames, w.encoding))));
   out.set("expert_layout", Node::text(std::string(name_of<ExpertLayout>(kExpertLayoutNames, w.expert_layout))));
   out.set("codecs", codecs_document(w.codecs));

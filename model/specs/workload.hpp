@@ -84,8 +84,9 @@ struct Workload {
 };
 
 /// Strict. micro_batch: a number or `auto` (or left out); capacity_factor: a number or `none` (or left out); routing:
-/// uniform where left out; encoding: sparse and expert_layout: merged where left out; codecs: those allowed, a map as
-/// {fp16:
+/// uniform where left out, a scenario (read_routing()) or a recorded one, {trace: FILE, iteration: N, sources: RULE},
+/// with `sha256` where it must be the same file; encoding: sparse and expert_layout: merged where left out; codecs:
+/// those allowed, a map as {fp16:
 /// {}, int8: {row_messages: 2}, zfp: {bits: 8}}, none where left out; gate: top_k where left out;
 /// capacity_factors: at most 64 beside a capacity_factor, none where left out; recompute, zero_stage and optimizer may
 /// be left out of a forward workload. At most 2^32 tokens. Raises InputError. recompute: one of kRecomputeNames or

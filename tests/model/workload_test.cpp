@@ -142,3 +142,31 @@ TEST_CASE("The workloads that come with the program can be read") {
   CHECK(read_workload(load_document(folder / "default.yaml"), 1024).sequence_length == 1024);
   CHECK(read_workload(load_document(folder / "skewed.yaml")).routing.shape == RoutingShape::Zipf);
 }
+
+TEST_CASE("A recorded routing is scaled to the plan's tokens") {
+  // Two layers of two sources, three experts.
+  const RoutingTrace trace({7}, 2, 2, 3, {30, 20, 10, 0, 6, 0, 1, 1, 1, 2, 2, 2});
+  RecordedRouting recorded{.file = "f", .sha256 = "", .iteration = 7, .counts = trace};
+  SECTION("in proportion, source by source") {
+    const RoutingCounts counts = recorded_counts(recorded, 0, 2, 60, 2);
+    CHECK(counts.at(RankId(0), ExpertId(0)) == 60);  // half of 120 selections
+    CHECK(counts.at(RankId(0), ExpertId(1)) == 40);
+    CHECK(counts.at(RankId(0), ExpertId(2)) == 20);
+    // A token selects an expert at most once: source 1's other selections go elsewhere.
+    CHECK(counts.at(RankId(1), ExpertId(1)) == 60);
+    CHECK(counts.at(RankId(1), ExpertId(0)) + counts.at(RankId(1), ExpertId(2)) == 60);
+  }
+  SECTION("neighbouring sources together, or one for several") {
+    CHECK(recorded_counts(recorded, 1, 1, 9, 1) == RoutingCounts::uniform(1, 3, 3));
+    const RoutingCounts four = recorded_counts(recorded, 0, 4, 6, 1);
+    CHECK(four.at(RankId(0), ExpertId(0)) == 3);
+    CHECK(four.at(RankId(1), ExpertId(0)) == 3);
+    CHECK(four.at(RankId(3), ExpertId(1)) == 6);
+  }
+  SECTION("its file must be there") {
+    CHECK(read_error(kPlain + "routing: {trace: nowhere.csv, iteration: 3}\n").find("nowhere.csv") !=
+          std::string::npos);
+    CHECK(read_error(kPlain + "routing: {trace: nowhere.csv}\n").find("routing.iteration: missing key") !=
+          std::string::npos);
+  }
+}

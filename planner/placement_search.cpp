@@ -1,0 +1,133 @@
+#include "planner/placement_search.hpp"
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "planner/in_parallel.hpp"
+#include "planner/lower.hpp"
+#include "planner/lowered.hpp"
+#include "planner/place_experts.hpp"
+#include "planner/plan.hpp"
+#include "planner/stage_layout.hpp"
+
+namespace moeplan {
+
+namespace {
+
+constexpr double kUneven = 1.05;  // max/mean of loads; assumed: below it is not worth a look
+
+class Placing {
+ public:
+  Placing(const ModelSpec& model, const Workload& workload, const Cluster& cluster, const PlacementSpace& space)
+      : model_(model), workload_(workload), cluster_(cluster), machines_(cluster), space_(space) {
+    threads_ = space.threads > 0 ? space.threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+    const std::vector<std::size_t> kinds = routing_kinds(model, workload.recorded.has_value());
+    kinds_ = *std::max_element(kinds.begin(), kinds.end()) + 1;
+  }
+
+  SearchResult run(SearchResult result) {
+    const std::vector<PlacedCandidate> placed = candidates(bases(result));
+    std::vector<std::optional<Evaluated>> fits(placed.size());
+    in_parallel(placed.size(), threads_, [&](std::size_t i) {
+      if (placed[i].obstacle.empty()) fits[i] = evaluated(placed[i].candidate);
+    });
+    if (space_.placement) result.ranked.clear();
+    for (std::size_t i = 0; i < placed.size(); ++i) {
+      ++result.enumerated;
+      if (!fits[i]) {
+        ++result.rejected[placed[i].obstacle.empty() ? "memory" : placed[i].obstacle];
+        continue;
+      }
+      ++result.simulated;
+      result.least_bound = std::min(result.least_bound, fits[i]->estimate.lower_bound);
+      result.ranked.push_back(std::move(*fits[i]));
+    }
+    std::stable_sort(result.ranked.begin(), result.ranked.end(), [](const Evaluated& a, const Evaluated& b) {
+      if (a.makespan && b.makespan) return *a.makespan < *b.makespan;
+      return a.makespan.has_value() && !b.makespan.has_value();
+    });
+    return result;
+  }
+
+ private:
+  std::vector<Candidate> bases(const SearchResult& result) {
+    constexpr std::int64_t kMostAskedFor = 8;
+    std::vector<Candidate> out;
+    for (const Evaluated& e : result.ranked) {
+      if (std::ssize(out) == (space_.placement ? kMostAskedFor : space_.most_placed)) break;
+      if (e.makespan && (space_.placement || may_gain(e.candidate))) out.push_back(e.candidate);
+    }
+    return out;
+  }
+
+  bool may_gain(const Candidate& c) {
+    if (c.degrees.ep == 1 || c.degrees.ranks_per_stage() > space_.most_ranks) return false;
+    return imbalance(placed_layers(model_, workload_, stage_cluster(c), c, 0)) > kUneven;
+  }
+
+  const Cluster& stage_cluster(const Candidate& c) {
+    return c.degrees.pp == 1 ? cluster_ : machines_.of(c.degrees.pp, 0).cluster;
+  }
+
+  /// Each once, and none as it was, unless that was asked for.
+  std::vector<PlacedCandidate> candidates(const std::vector<Candidate>& bases) {
+    constexpr std::size_t kMostSimulatedKinds = 2;
+    std::vector<std::int64_t> redundant{0, 1, 2, 4};
+    if (space_.redundant_experts) redundant = {*space_.redundant_experts};
+    std::vector<PlacedCandidate> out;
+    for (const Candidate& base : bases) {
+      const Cluster& stage = stage_cluster(base);
+      const bool simulates = kinds_ <= kMostSimulatedKinds && base.degrees.ranks_per_stage() <= space_.most_ranks;
+      std::vector<PlacedCandidate> of_base(redundant.size());
+      in_parallel(redundant.size(), threads_, [&](std::size_t i) {
+        PlacedCandidate& p = of_base[i];
+        p = with_placement(model_, workload_, stage, base, space_.placement.value_or("auto"), redundant[i], simulates);
+        if (!p.obstacle.empty()) return;
+        if (const auto reason = obstacle(model_, workload_, p.candidate, cluster_.ranks_per_node()))
+          p.obstacle = *reason;
+      });
+      for (std::size_t i = 0; i < of_base.size(); ++i) {
+        const bool is_known = std::any_of(of_base.begin(), of_base.begin() + static_cast<std::ptrdiff_t>(i),
+                                          [&](const PlacedCandidate& o) {
+                                            return o.obstacle == of_base[i].obstacle &&
+                                                   o.candidate.expert_places == of_base[i].candidate.expert_places;
+                                          });
+        const bool is_as_before = of_base[i].obstacle.empty() && holds_contiguous_experts(of_base[i].candidate);
+        if (!is_known && (!is_as_before || space_.placement)) out.push_back(of_base[i]);
+      }
+    }
+    return out;
+  }
+
+  /// None where it does not fit.
+  std::optional<Evaluated> evaluated(const Candidate& c) {
+    Evaluated e{.candidate = c, .memory = {}, .estimate = {}, .makespan = {}};
+    const Program program = lowered(model_, workload_, machines_, c);
+    e.memory =
+        memory_use(program, stage_parameters(model_, workload_, c), workload_, c.degrees, cluster_.gpu.runtime_memory);
+    if (e.memory.total() > cluster_.memory_per_rank()) return std::nullopt;
+    e.estimate = estimate(program, machines_);
+    e.makespan = simulated(program, machines_, /*keep_spans=*/false).makespan;
+    return e;
+  }
+
+  const ModelSpec& model_;
+  const Workload& workload_;
+  const Cluster& cluster_;
+  StageMachines machines_;
+  const PlacementSpace& space_;
+  int threads_ = 1;
+  std::size_t kinds_ = 0;
+};
+
+}  // namespace
+
+SearchResult with_placed_experts(SearchResult result, const ModelSpec& model, const Workload& workload,
+                                 const Cluster& cluster, const PlacementSpace& space) {
+  if (model.num_moe_layers() == 0 || space.placement == kContiguous) return result;
+  return Placing(model, workload, cluster, space).run(std::move(result));
+}
+
+}  // namespace moeplan

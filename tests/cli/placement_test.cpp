@@ -1,0 +1,125 @@
+// Placements of experts as a user asks for them: plan, simulate, explain, and a recorded routing.
+#include <fstream>
+
+#include "tests/cli/cli_json.hpp"
+
+using namespace moeplan::tests;
+
+namespace {
+
+const std::vector<std::string> kSkewed{"plan",
+                                       "--cluster",
+                                       "proprophet_hpwnv",
+                                       "--model",
+                                       "pro_prophet_moe_gpt_m",
+                                       "--world",
+                                       "16",
+                                       "--workload",
+                                       "skewed",
+                                       "--ep",
+                                       "16",
+                                       "--tp",
+                                       "1",
+                                       "--schedule",
+                                       "baseline",
+                                       "--budget",
+                                       "4",
+                                       "-C",
+                                       "model.layers[0].repeat=3"};
+
+/// Three layers of 16 ranks and 16 experts; in the later iteration other experts are hot.
+void write_trace(const Cli& cli) {
+  std::ofstream out(cli.path("run.csv"));
+  out << "iteration,layer,rank";
+  for (int e = 0; e < 16; ++e) out << ",e" << e;
+  out << '\n';
+  for (const int iteration : {100, 130}) {
+    for (int layer = 0; layer < 3; ++layer) {
+      for (int rank = 0; rank < 16; ++rank) {
+        out << iteration << ',' << layer << ',' << rank;
+        const int hot = (layer + (iteration == 100 ? 0 : 7)) % 16;
+        for (int e = 0; e < 16; ++e) out << ',' << (e == hot ? 500 : 20);
+        out << '\n';
+      }
+    }
+  }
+}
+
+const std::vector<std::string> kRecorded{"-C", "workload.routing={trace: run.csv, iteration: 100}"};
+
+}  // namespace
+
+TEST_CASE("plan places experts where loads are uneven, and simulate agrees with it") {
+  const Cli cli;
+  const Json plain = parsed(cli.run(with(kSkewed, {"--json", "--placement", "contiguous"})));
+  const Json best = parsed(cli.run(with(kSkewed, {"--json", "-o", "plan.yaml"})));
+  CHECK(plain.at("best").at("placement") == "contiguous");
+  CHECK(plain.at("best").at("redundant_experts") == 0);
+  CHECK(best.at("best").at("placement") == "auto");
+  const double time = best.at("best").at("makespan_s").get<double>();
+  CHECK(time < plain.at("best").at("makespan_s").get<double>());
+  CHECK(parsed(cli.run({"simulate", "plan.yaml", "--json"})).at("makespan_s").get<double>() == time);
+  SECTION("explain says that it pays, and how many redundant experts are worth it") {
+    const Json w = parsed(cli.run({"explain", "plan.yaml", "--json"})).at("placement");
+    CHECK(w.at("strategy") == "auto");
+    CHECK(w.at("placed_s").get<double>() == time);
+    CHECK(w.at("gain_s").get<double>() == Approx(w.at("contiguous_s").get<double>() - time));
+    CHECK(w.at("pays") == true);
+    CHECK(w.at("lasts_iterations").is_null());
+    CHECK(w.at("imbalance").get<double>() < w.at("imbalance_before").get<double>());
+    CHECK(w.at("break_even_iterations").get<double>() ==
+          Approx(w.at("migration_s").get<double>() / w.at("gain_s").get<double>()));
+    CHECK(w.at("curve").size() >= 5);
+    CHECK(w.at("worth_it").is_number_integer());
+    CHECK(cli.run({"explain", "plan.yaml"}).out.find("Does rebalancing pay? yes, after ") != std::string::npos);
+  }
+  SECTION("a plan file that was tampered with is bad input") {
+    const Ran ran = cli.run({"simulate", "plan.yaml", "-C", "model.ffns.moe.num_experts=32"});
+    CHECK(ran.code == 2);
+    CHECK(ran.err.find("the placement has another number of experts") != std::string::npos);
+  }
+}
+
+TEST_CASE("Every placement is planned and simulated where it is asked for") {
+  const Cli cli;
+  for (const char* name :
+       {"fastermoe", "pro_prophet", "top2", "eplb_global", "eplb_distinct", "smartmoe", "lplb_ring"}) {
+    CAPTURE(name);
+    const Json j = parsed(cli.run(
+        with(kSkewed, {"--json", "--placement", name, "--redundant-experts", "2", "--top", "1", "-o", "p.yaml"})));
+    CHECK(j.at("best").at("placement") == name);
+    CHECK(parsed(cli.run({"simulate", "p.yaml", "--json"})).at("makespan_s") == j.at("best").at("makespan_s"));
+  }
+}
+
+TEST_CASE("A recorded routing gives every layer its own counts and placement") {
+  const Cli cli;
+  write_trace(cli);
+  const auto plan = [&](const std::vector<std::string>& more) { return cli.run(with(with(kSkewed, kRecorded), more)); };
+  const Json j = parsed(plan({"--json", "-o", "plan.yaml"}));
+  CHECK(j.at("workload").at("routing") == "recorded");
+  CHECK(j.at("best").at("placement") == "auto");
+  const Json w = parsed(cli.run({"explain", "plan.yaml", "--json"})).at("placement");
+  REQUIRE(w.at("lasts_iterations").is_number_integer());
+  CHECK(w.at("outlasts_trace") == (w.at("lasts_iterations") == 30));  // as long as the trace goes on
+  SECTION("a trace that has changed, or lacks, is bad input") {
+    std::ofstream(cli.path("run.csv"), std::ios::app) << "\n";
+    const Ran changed = cli.run({"simulate", "plan.yaml"});
+    CHECK(changed.code == 2);
+    CHECK(changed.err.find("is not the file that was planned with") != std::string::npos);
+    std::filesystem::remove(cli.path("run.csv"));
+    CHECK(cli.run({"simulate", "plan.yaml"}).code == 2);
+  }
+  SECTION("an iteration that is not in it, and ranks that it does not fit, are said") {
+    CHECK(plan({"-C", "workload.routing.iteration=110"}).err.find("110 is not in the trace") != std::string::npos);
+    const auto on_8 = [&](const std::vector<std::string>& more) {
+      std::vector<std::string> all = with(with(kSkewed, kRecorded), more);
+      for (std::string& a : all) {
+        if (a == "16") a = "8";
+      }
+      return cli.run(all).code;
+    };
+    CHECK(on_8({}) == 3);
+    CHECK(on_8({"-C", "workload.routing.sources=sum"}) == 0);
+  }
+}

@@ -100,11 +100,11 @@ TEST_CASE("A sweep that is killed twenty times and resumed ends as if nothing ha
   const std::string expected = undisturbed(cli, file);
   const std::chrono::duration<double, std::milli> whole = std::chrono::steady_clock::now() - began;
   std::mt19937 random(20261121);  // NOLINT: the same moments every time
-  std::uniform_real_distribution<double> moment(0, whole.count() / 4);
+  std::uniform_real_distribution<double> drawn(0, 1);
   std::size_t killed = 0, grew = 0, before = 0;
   for (int i = 0; i < 20; ++i) {
     const pid_t child = cli.started(sweep(file, "killed.sqlite", {"--resume", "--jobs", "2"}));
-    std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(moment(random)));
+    std::this_thread::sleep_for((i + drawn(random)) / 15 * whole);  // at last, later than a whole run
     ::kill(child, SIGKILL);
     if (cli.ended(child).code == -SIGKILL) ++killed;
     if (!exists(cli, "killed.sqlite")) continue;

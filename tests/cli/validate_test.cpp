@@ -25,6 +25,8 @@ std::string small_plan(const Cli& cli) {
                            "host",
                            "--world",
                            "2",
+                           "--placement",
+                           "contiguous",
                            "--pp",
                            "1",
                            "--tp",

@@ -41,4 +41,11 @@ struct Candidate {
   bool operator==(const Candidate&) const = default;
 };
 
+/// The candidate without its pipeline: what each of its stages does.
+[[nodiscard]] inline Candidate stage_alone(Candidate candidate) {
+  candidate.degrees.pp = 1;
+  candidate.virtual_stages = 1;
+  return candidate;
+}
+
 }  // namespace moeplan

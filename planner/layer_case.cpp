@@ -38,6 +38,13 @@ std::pair<const Moe*, std::size_t> moe_of(const ModelSpec& model, std::optional<
   fail("--layer", fmt::format("{} has layers 0 to {}, not {}", model.name, i - 1, *layer));
 }
 
+/// The fewest ranks on which both the dense part and the experts have whole groups.
+void fit_world(Degrees& d) {
+  const std::int64_t world = std::lcm(d.tp, d.ep * d.esp);
+  d.dp = world / d.tp;
+  d.edp = world / (d.ep * d.esp);
+}
+
 std::int64_t rounded_up(std::int64_t n, std::int64_t multiple) { return ceil_div(n, multiple) * multiple; }
 
 }  // namespace
@@ -55,10 +62,8 @@ LayerCase layer_case(const ModelSpec& model, const Workload& workload, const Can
                 .ranks_per_node = ranks_per_node};
   if (!candidate.expert_places.empty()) out.candidate.expert_places = {candidate.expert_places[kind]};
   Degrees& d = out.candidate.degrees;
-  const std::int64_t world = std::lcm(d.tp, d.ep * d.esp);
   d.pp = d.cp = 1;
-  d.dp = world / d.tp;
-  d.edp = world / (d.ep * d.esp);
+  fit_world(d);
   out.candidate.virtual_stages = 1;
   out.candidate.order = kListedOrder;
   if (!out.workload.recompute) out.workload.recompute = candidate.recompute;
@@ -72,9 +77,7 @@ LayerCase scaled(const LayerCase& layer, std::int64_t by) {
   Degrees& d = out.candidate.degrees;
   if (d.ep % by != 0) fail("--scale", fmt::format("{} does not divide the plan's expert-parallel size {}", by, d.ep));
   d.ep /= by;
-  const std::int64_t world = std::lcm(d.tp, d.ep * d.esp);
-  d.dp = world / d.tp;
-  d.edp = world / (d.ep * d.esp);
+  fit_world(d);
   out.moe.num_experts = std::max(ceil_div(layer.moe.num_experts, by), d.ep);
   out.moe.top_k = std::min(layer.moe.top_k, out.moe.num_experts);
   constexpr std::int64_t kBlock = 4;  // of zfp's values

@@ -26,32 +26,30 @@ std::vector<double> chains(const std::vector<std::int64_t>& counts, BlockPricer&
 }  // namespace
 
 Iteration::Iteration(const ModelSpec& model, const Workload& workload, const Candidate& candidate,
-                     std::int64_t ranks_per_node)
+                     std::int64_t ranks_per_node, std::function<Program(Program)> change)
     : model_(model),
       workload_(workload),
       candidate_(candidate),
       ranks_per_node_(ranks_per_node),
-      microbatches_(workload.global_batch / (candidate.degrees.dp * candidate.micro_batch)) {}
+      microbatches_(workload.global_batch / (candidate.degrees.dp * candidate.micro_batch)),
+      change_(std::move(change)),
+      filled_(with_microbatches(is_long() ? 4 * candidate.degrees.pp : microbatches_)) {}
 
-Program Iteration::with_microbatches(std::int64_t count, const ProgramChange& change) const {
+Program Iteration::with_microbatches(std::int64_t count) const {
   Workload shorter = workload_;
   shorter.global_batch = count * candidate_.degrees.dp * candidate_.micro_batch;
   Program program = lower_iteration(model_, shorter, candidate_, ranks_per_node_);
-  return change ? change(std::move(program)) : program;
+  return change_ ? change_(std::move(program)) : program;
 }
 
 double Iteration::steps_beyond() const {
   return static_cast<double>(microbatches_) / static_cast<double>(candidate_.degrees.pp) - 4;
 }
 
-Program Iteration::filled() const {
-  return with_microbatches(is_long() ? 4 * candidate_.degrees.pp : microbatches_, {});
-}
-
-Seconds Iteration::longer_path(Seconds of_four, const Program& three, const Program& four, StageMachines& machines,
+Seconds Iteration::longer_path(Seconds of_filled, const Program& three, StageMachines& machines,
                                PricedRanks ranks) const {
   const std::int64_t stages = candidate_.degrees.pp;
-  const Program local = stage_program(four);
+  const Program local = stage_program(filled_);
   const bool alike = machines.alike(stages);
   std::unique_ptr<BlockPricer> pricer;
   double least_step = std::numeric_limits<double>::infinity(), longest = 0;
@@ -59,25 +57,24 @@ Seconds Iteration::longer_path(Seconds of_four, const Program& three, const Prog
     if (s == 0 || !alike) pricer = std::make_unique<BlockPricer>(local, machines.of(stages, s).cluster, ranks);
     const auto stage = static_cast<std::size_t>(s);
     const std::vector<double> before = chains(block_counts(three, stage), *pricer);
-    const std::vector<double> chain = chains(block_counts(four, stage), *pricer);
+    const std::vector<double> chain = chains(block_counts(filled_, stage), *pricer);
     for (std::size_t r = 0; r < chain.size(); ++r) {
       const double step = chain[r] - before[r];
       least_step = std::min(least_step, step);
       longest = std::max(longest, chain[r] + steps_beyond() * step);
     }
   }
-  return std::max(of_four + Seconds(steps_beyond() * least_step), Seconds(longest));
+  return std::max(of_filled + Seconds(steps_beyond() * least_step), Seconds(longest));
 }
 
-Estimate Iteration::estimated(StageMachines& machines, const ProgramChange& change) const {
-  if (!is_long()) return estimate(with_microbatches(microbatches_, change), machines);
-  const std::int64_t stages = candidate_.degrees.pp;
-  const Program three = with_microbatches(3 * stages, change), four = with_microbatches(4 * stages, change);
+Estimate Iteration::estimated(StageMachines& machines) const {
+  Estimate e = estimate(filled_, machines);
+  if (!is_long()) return e;
+  const Program three = with_microbatches(3 * candidate_.degrees.pp);
   const Estimate before = estimate(three, machines);
-  Estimate e = estimate(four, machines);
   const bool was_by_links = e.lower_bound == e.links;
   const auto go_on = [&](Seconds Estimate::*part) { e.*part = e.*part + steps_beyond() * (e.*part - before.*part); };
-  e.critical_path = longer_path(e.critical_path, three, four, machines, PricedRanks::All);
+  e.critical_path = longer_path(e.critical_path, three, machines, PricedRanks::All);
   go_on(&Estimate::closed_form);
   go_on(&Estimate::compute);
   go_on(&Estimate::links);
@@ -90,11 +87,10 @@ Estimate Iteration::estimated(StageMachines& machines, const ProgramChange& chan
   return e;
 }
 
-Seconds Iteration::bounded_by_first_rank(StageMachines& machines, const ProgramChange& change) const {
-  if (!is_long()) return bound_by_first_rank(with_microbatches(microbatches_, change), machines);
-  const std::int64_t stages = candidate_.degrees.pp;
-  const Program three = with_microbatches(3 * stages, change), four = with_microbatches(4 * stages, change);
-  return longer_path(bound_by_first_rank(four, machines), three, four, machines, PricedRanks::First);
+Seconds Iteration::bounded_by_first_rank(StageMachines& machines) const {
+  const Seconds bound = bound_by_first_rank(filled_, machines);
+  if (!is_long()) return bound;
+  return longer_path(bound, with_microbatches(3 * candidate_.degrees.pp), machines, PricedRanks::First);
 }
 
 }  // namespace moeplan

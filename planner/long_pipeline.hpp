@@ -14,35 +14,34 @@
 
 namespace moeplan {
 
-/// Made of every Program before it is priced.
-using ProgramChange = std::function<Program(Program)>;
-
 /// One iteration of a candidate; what it refers to outlives it. obstacle() must be none. A pipeline is long where it
 /// has more than four microbatches a stage.
 class Iteration {
  public:
-  Iteration(const ModelSpec& model, const Workload& workload, const Candidate& candidate, std::int64_t ranks_per_node);
+  /// `change` is made to every Program of it.
+  Iteration(const ModelSpec& model, const Workload& workload, const Candidate& candidate, std::int64_t ranks_per_node,
+            std::function<Program(Program)> change = {});
 
   /// With at most four microbatches a stage: it needs as much memory as the whole.
-  [[nodiscard]] Program filled() const;
+  [[nodiscard]] const Program& filled() const { return filled_; }
 
   /// estimate() of the whole iteration. Of a long pipeline, `closed_form`, `compute` and `links` go on in a line from
   /// three and four microbatches a stage: the first a few percent off at worst where stages differ, the others exact
   /// or, where something else is the busiest later, below. `critical_path` is a lower bound still: that of four
   /// microbatches a stage and, for each further one, the chain of the stage with the least to do (a longest path goes
   /// on over the same stages one microbatch later), or the whole chain of one stage.
-  [[nodiscard]] Estimate estimated(StageMachines& machines, const ProgramChange& change = {}) const;
+  [[nodiscard]] Estimate estimated(StageMachines& machines) const;
 
   /// bound_by_first_rank() of the whole iteration, or of a long pipeline a lower bound in the same way.
-  [[nodiscard]] Seconds bounded_by_first_rank(StageMachines& machines, const ProgramChange& change = {}) const;
+  [[nodiscard]] Seconds bounded_by_first_rank(StageMachines& machines) const;
 
  private:
   [[nodiscard]] bool is_long() const { return candidate_.degrees.pp > 1 && microbatches_ > 4 * candidate_.degrees.pp; }
-  [[nodiscard]] Program with_microbatches(std::int64_t count, const ProgramChange& change) const;
+  [[nodiscard]] Program with_microbatches(std::int64_t count) const;
   /// Microbatches beyond four a stage, in units of one a stage.
   [[nodiscard]] double steps_beyond() const;
-  /// The critical path's bound from that of four microbatches a stage, by the chains of these Programs' stages.
-  [[nodiscard]] Seconds longer_path(Seconds of_four, const Program& three, const Program& four, StageMachines& machines,
+  /// The critical path's bound from that of filled(), by the chains of its stages and of `three` microbatches a stage.
+  [[nodiscard]] Seconds longer_path(Seconds of_filled, const Program& three, StageMachines& machines,
                                     PricedRanks ranks) const;
 
   const ModelSpec& model_;
@@ -50,6 +49,8 @@ class Iteration {
   const Candidate& candidate_;
   std::int64_t ranks_per_node_;
   std::int64_t microbatches_;
+  std::function<Program(Program)> change_;
+  Program filled_;
 };
 
 }  // namespace moeplan

@@ -81,13 +81,6 @@ PlacementDevices devices_of(const ModelSpec& model, const Workload& workload, co
           .non_expert_time = Seconds(dense_flops / (rate * gemm_efficiency(cluster.gpu, dense_flops)))};
 }
 
-/// A stage alone.
-Candidate of_one_stage(Candidate c) {
-  c.degrees.pp = 1;
-  c.virtual_stages = 1;
-  return c;
-}
-
 std::int64_t group_tokens(const Workload& workload, const Candidate& c) {
   return c.micro_batch * (workload.sequence_length / c.degrees.cp);
 }
@@ -122,13 +115,18 @@ std::vector<PlacedLayer> placed_layers(const ModelSpec& model, const Workload& w
   return out;
 }
 
-double imbalance(const std::vector<PlacedLayer>& layers) {
+double imbalance(const std::vector<PlacedLayer>& layers, const std::vector<Placement>& places) {
   double most = 1;
-  for (const PlacedLayer& l : layers) {
-    const Placement contiguous = contiguous_placement(l.counts.experts(), l.devices.ranks);
-    most = std::max(most, max_over_mean(rank_loads(l.counts, contiguous, l.devices)));
+  for (std::size_t k = 0; k < layers.size(); ++k) {
+    const PlacedLayer& l = layers[k];
+    const Placement place = places.empty() ? contiguous_placement(l.counts.experts(), l.devices.ranks) : places[k];
+    most = std::max(most, max_over_mean(rank_loads(l.counts, place, l.devices)));
   }
   return most;
+}
+
+bool may_simulate_placements(std::int64_t routing_kinds, const Candidate& candidate, std::int64_t most_ranks) {
+  return routing_kinds <= 2 && candidate.degrees.ranks_per_stage() <= most_ranks;
 }
 
 Seconds simulated_layer_time(const Moe& moe, std::int64_t hidden_size, std::int64_t tokens, const Workload& workload,
@@ -160,7 +158,7 @@ PlacedCandidate with_placement(const ModelSpec& model, const Workload& workload,
   out.candidate.expert_places.clear();
   const PlacementStrategy& places = *find_placement_strategy(strategy);
   const std::vector<PlacedLayer> layers = placed_layers(model, workload, cluster, base, redundant_experts);
-  Candidate alone = of_one_stage(base);
+  Candidate alone = stage_alone(base);
   const std::int64_t microbatches = workload.global_batch / (base.degrees.dp * base.micro_batch);
   for (std::size_t kind = 0; kind < layers.size(); ++kind) {
     const PlacedLayer& layer = layers[kind];

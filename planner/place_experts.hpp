@@ -30,8 +30,16 @@ struct PlacedLayer {
                                                      const Cluster& cluster, const Candidate& candidate,
                                                      std::int64_t redundant_experts);
 
-/// max/mean of the loads of ranks as contiguous experts have them, the largest of all layers: 1 is even.
-[[nodiscard]] double imbalance(const std::vector<PlacedLayer>& layers);
+/// max/mean of the loads of ranks, the largest of all layers: 1 is even. `places` by kind of routing; empty:
+/// contiguous.
+[[nodiscard]] double imbalance(const std::vector<PlacedLayer>& layers, const std::vector<Placement>& places = {});
+/// From this imbalance on placements are looked at. assumed: below it they are not worth it.
+inline constexpr double kUnevenLoads = 1.05;
+
+/// Whether a placement is judged by simulated layers: up to two kinds of routing, and stages of so many ranks (they
+/// differ then, and are simulated one by one).
+[[nodiscard]] bool may_simulate_placements(std::int64_t routing_kinds, const Candidate& candidate,
+                                           std::int64_t most_ranks);
 
 /// The candidate with experts placed by a strategy, or why there is none. `simulates`: what `auto` and fastermoe_priced
 /// go by is the layer simulated, with its transfers by microbatch, instead of a closed form.

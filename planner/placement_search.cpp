@@ -16,15 +16,13 @@ namespace moeplan {
 
 namespace {
 
-constexpr double kUneven = 1.05;  // max/mean of loads; assumed: below it is not worth a look
-
 class Placing {
  public:
   Placing(const ModelSpec& model, const Workload& workload, const Cluster& cluster, const PlacementSpace& space)
       : model_(model), workload_(workload), cluster_(cluster), machines_(cluster), space_(space) {
     threads_ = space.threads > 0 ? space.threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
     const std::vector<std::size_t> kinds = routing_kinds(model, workload.recorded.has_value());
-    kinds_ = *std::max_element(kinds.begin(), kinds.end()) + 1;
+    kinds_ = static_cast<std::int64_t>(*std::max_element(kinds.begin(), kinds.end())) + 1;
   }
 
   SearchResult run(SearchResult result) {
@@ -44,10 +42,7 @@ class Placing {
       result.least_bound = std::min(result.least_bound, fits[i]->estimate.lower_bound);
       result.ranked.push_back(std::move(*fits[i]));
     }
-    std::stable_sort(result.ranked.begin(), result.ranked.end(), [](const Evaluated& a, const Evaluated& b) {
-      if (a.makespan && b.makespan) return *a.makespan < *b.makespan;
-      return a.makespan.has_value() && !b.makespan.has_value();
-    });
+    sort_by_makespan(result.ranked);
     return result;
   }
 
@@ -64,22 +59,17 @@ class Placing {
 
   bool may_gain(const Candidate& c) {
     if (c.degrees.ep == 1 || c.degrees.ranks_per_stage() > space_.most_ranks) return false;
-    return imbalance(placed_layers(model_, workload_, stage_cluster(c), c, 0)) > kUneven;
-  }
-
-  const Cluster& stage_cluster(const Candidate& c) {
-    return c.degrees.pp == 1 ? cluster_ : machines_.of(c.degrees.pp, 0).cluster;
+    return imbalance(placed_layers(model_, workload_, machines_.first_of(c.degrees.pp), c, 0)) > kUnevenLoads;
   }
 
   /// Each once, and none as it was, unless that was asked for.
   std::vector<PlacedCandidate> candidates(const std::vector<Candidate>& bases) {
-    constexpr std::size_t kMostSimulatedKinds = 2;
     std::vector<std::int64_t> redundant{0, 1, 2, 4};
     if (space_.redundant_experts) redundant = {*space_.redundant_experts};
     std::vector<PlacedCandidate> out;
     for (const Candidate& base : bases) {
-      const Cluster& stage = stage_cluster(base);
-      const bool simulates = kinds_ <= kMostSimulatedKinds && base.degrees.ranks_per_stage() <= space_.most_ranks;
+      const Cluster& stage = machines_.first_of(base.degrees.pp);
+      const bool simulates = may_simulate_placements(kinds_, base, space_.most_ranks);
       std::vector<PlacedCandidate> of_base(redundant.size());
       in_parallel(redundant.size(), threads_, [&](std::size_t i) {
         PlacedCandidate& p = of_base[i];
@@ -105,8 +95,7 @@ class Placing {
   std::optional<Evaluated> evaluated(const Candidate& c) {
     Evaluated e{.candidate = c, .memory = {}, .estimate = {}, .makespan = {}};
     const Program program = lowered(model_, workload_, machines_, c);
-    e.memory =
-        memory_use(program, stage_parameters(model_, workload_, c), workload_, c.degrees, cluster_.gpu.runtime_memory);
+    e.memory = iteration_memory(model_, workload_, cluster_, c, program);
     if (e.memory.total() > cluster_.memory_per_rank()) return std::nullopt;
     e.estimate = estimate(program, machines_);
     e.makespan = simulated(program, machines_, /*keep_spans=*/false).makespan;
@@ -119,7 +108,7 @@ class Placing {
   StageMachines machines_;
   const PlacementSpace& space_;
   int threads_ = 1;
-  std::size_t kinds_ = 0;
+  std::int64_t kinds_ = 0;
 };
 
 }  // namespace

@@ -11,8 +11,6 @@ namespace moeplan {
 
 namespace {
 
-constexpr double kUneven = 1.05;  // assumed: less is not worth a look
-
 class Question {
  public:
   Question(const ModelSpec& model, const Workload& workload, const Cluster& cluster, const Candidate& candidate)
@@ -20,7 +18,7 @@ class Question {
         workload_(workload),
         machines_(cluster),
         candidate_(candidate),
-        stage_(candidate.degrees.pp == 1 ? cluster : machines_.of(candidate.degrees.pp, 0).cluster),
+        stage_(machines_.first_of(candidate.degrees.pp)),
         layers_(placed_layers(model, workload, stage_, candidate, candidate.redundant_experts)),
         plain_(candidate) {
     plain_.placement = kContiguous;
@@ -28,7 +26,7 @@ class Question {
     plain_.expert_places.clear();
   }
 
-  [[nodiscard]] bool is_uneven() const { return imbalance(layers_) > kUneven; }
+  [[nodiscard]] bool is_uneven() const { return imbalance(layers_) > kUnevenLoads; }
 
   std::optional<PlacementWorth> answer(const Prediction& prediction) {
     PlacementWorth w{};
@@ -44,19 +42,19 @@ class Question {
     }
     w.contiguous = *contiguous;
     const Candidate* chosen = &candidate_;
+    w.placed = prediction.makespan;
     if (!is_placed) {
       std::optional<SimTime> best;
       for (std::size_t i = 0; i < tried.size(); ++i) {
         if (!w.curve[i].makespan || (best && *best <= *w.curve[i].makespan)) continue;
-        best = w.curve[i].makespan;
+        best = w.placed = *w.curve[i].makespan;
         chosen = &tried[i];
       }
     }
     w.redundant_experts = chosen->redundant_experts;
-    w.placed = time_of(*chosen, prediction).value_or(w.contiguous);
     w.memory = memory_of(*chosen);
     w.imbalance_before = imbalance(layers_);
-    w.imbalance = is_placed || !chosen->expert_places.empty() ? imbalance_of(*chosen) : w.imbalance_before;
+    w.imbalance = imbalance(layers_, chosen->expert_places);
     if (is_placed) note_transfers(prediction, w);
     if (!is_placed && !chosen->expert_places.empty())
       note_transfers(predict(model_, workload_, machines_.cluster(), *chosen), w);
@@ -76,8 +74,8 @@ class Question {
   }
 
   Candidate placed(const std::string& strategy, std::int64_t redundant) const {
-    constexpr std::size_t kMostKinds = 2;  // of routing, for which auto simulates layers
-    const bool simulates = layers_.size() <= kMostKinds && candidate_.degrees.ranks_per_stage() <= 64;
+    constexpr std::int64_t kMostRanks = 64;
+    const bool simulates = may_simulate_placements(std::ssize(layers_), candidate_, kMostRanks);
     PlacedCandidate p = with_placement(model_, workload_, stage_, plain_, strategy, redundant, simulates);
     p.candidate.redundant_experts = redundant;
     if (!p.obstacle.empty()) p.candidate.placement.clear();  // no answer
@@ -89,8 +87,7 @@ class Question {
     if (c.placement.empty()) return std::nullopt;
     if (obstacle(model_, workload_, c, machines_.cluster().ranks_per_node())) return std::nullopt;
     const Program program = lowered(model_, workload_, machines_, c);
-    const MemoryUse memory = memory_use(program, stage_parameters(model_, workload_, c), workload_, c.degrees,
-                                        machines_.cluster().gpu.runtime_memory);
+    const MemoryUse memory = iteration_memory(model_, workload_, machines_.cluster(), c, program);
     if (memory.total() > machines_.cluster().memory_per_rank()) return std::nullopt;
     return simulated(program, machines_, /*keep_spans=*/false).makespan;
   }
@@ -100,15 +97,6 @@ class Question {
     for (const StageParameters& s : stage_parameters(model_, workload_, c)) most = std::max(most, s.all.copied);
     const bool trains = workload_.mode == Mode::Train;
     return Bytes(most * (static_cast<double>(size_of(workload_.dtype)) + (trains ? 4 : 0)));
-  }
-
-  double imbalance_of(const Candidate& c) const {
-    double most = 1;
-    for (std::size_t k = 0; k < layers_.size(); ++k) {
-      const PlacedLayer& l = layers_[k];
-      most = std::max(most, max_over_mean(rank_loads(l.counts, c.expert_places[k], l.devices)));
-    }
-    return most;
   }
 
   /// Of all layers, one after the other: those of a stage, the largest sum of any were they spread evenly.

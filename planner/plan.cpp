@@ -25,14 +25,19 @@ Throughput throughput(const ModelSpec& model, const Workload& workload, const Cl
           .model_flops_utilization = flops / (seconds * gpus * peak_rate(cluster.gpu, workload.dtype).value())};
 }
 
+MemoryUse iteration_memory(const ModelSpec& model, const Workload& workload, const Cluster& cluster,
+                           const Candidate& candidate, const Program& program) {
+  return memory_use(program, stage_parameters(model, workload, candidate), workload, candidate.degrees,
+                    cluster.gpu.runtime_memory);
+}
+
 Prediction predict(const ModelSpec& model, const Workload& workload, const Cluster& cluster,
                    const Candidate& candidate) {
   Prediction p;
   StageMachines machines(cluster);
   p.program = lowered(model, workload, machines, candidate);
   p.estimate = estimate(p.program, machines);
-  p.memory = memory_use(p.program, stage_parameters(model, workload, candidate), workload, candidate.degrees,
-                        cluster.gpu.runtime_memory);
+  p.memory = iteration_memory(model, workload, cluster, candidate, p.program);
   p.timeline = simulated(p.program, machines, /*keep_spans=*/true);
   p.makespan = p.timeline.makespan;
   p.slowest = slowest_rank(rank_times(p.program, p.timeline));

@@ -36,6 +36,10 @@ struct PlanInputs {
 /// One stage is simulated as it is, several by their segments (sim/simulate_stages.hpp).
 [[nodiscard]] Timeline simulated(const Program& program, StageMachines& machines, bool keep_spans);
 
+/// What an iteration of the candidate holds on its fullest rank: what every check of memory asks.
+[[nodiscard]] MemoryUse iteration_memory(const ModelSpec& model, const Workload& workload, const Cluster& cluster,
+                                         const Candidate& candidate, const Program& program);
+
 /// What a time of an iteration means for a model on a machine.
 struct Throughput {
   double tokens_per_s_per_gpu;

@@ -59,9 +59,9 @@ class Search {
     simulate_best();
     look_at_unequal();
     bound_all();
-    sort_by_makespan();
+    sort_by_makespan(result_.ranked);
     search_orders();
-    sort_by_makespan();
+    sort_by_makespan(result_.ranked);
     return std::move(result_);
   }
 
@@ -169,14 +169,10 @@ class Search {
     feasible_.push_back(c);
   }
 
-  std::vector<StageParameters> parameters(const Candidate& c) const {
-    return stage_parameters(model_, workload_.sequence_length, c.degrees, c.virtual_stages);
-  }
-
   /// Weights and states of the fullest stage.
   MemoryUse least_memory(const Candidate& c) const {
     MemoryUse most{};
-    for (const StageParameters& stage : parameters(c)) {
+    for (const StageParameters& stage : stage_parameters(model_, workload_, c)) {
       const MemoryUse use = state_memory(stage, workload_, c.degrees);
       if (use.total() > most.total()) most = use;
     }
@@ -204,7 +200,7 @@ class Search {
   }
 
   MemoryUse memory(const Candidate& c, const Program& program) const {
-    return memory_use(program, parameters(c), workload_, c.degrees, cluster_.gpu.runtime_memory);
+    return iteration_memory(model_, workload_, cluster_, c, program);
   }
 
   /// A candidate that fits and whose ranks differ: to price it takes long, to bound it does not.
@@ -214,6 +210,10 @@ class Search {
   };
 
   [[nodiscard]] Iteration iteration_of(const Candidate& c) const { return {model_, workload_, c, ranks_per_node_}; }
+  /// What it has in common with all ways to run its MoE layers.
+  [[nodiscard]] Iteration common_work_of(const Candidate& c) const {
+    return {model_, workload_, c, ranks_per_node_, without_exchange};
+  }
 
   /// The candidate priced, or what it lacks.
   bool price(Evaluated& e) {
@@ -257,7 +257,7 @@ class Search {
         e.candidate.micro_batch = sizes[i];
         e.candidate.recompute = recompute;
         const Iteration iteration = iteration_of(e.candidate);
-        const Program program = iteration.filled();
+        const Program& program = iteration.filled();
         e.memory = memory(e.candidate, program);
         if (e.memory.total() > cluster_.memory_per_rank()) {
           out.misses = std::move(e);
@@ -305,8 +305,8 @@ class Search {
       more.recompute = recompute;
       for (Candidate c : feasible_) {
         if (c.degrees.pp == 1) c.micro_batch = micro_batches(c.degrees).back();
-        const Program program = Iteration(model_, more, c, ranks_per_node_).filled();
-        if (memory(c, program).total() <= cluster_.memory_per_rank()) return recompute;
+        const Iteration iteration(model_, more, c, ranks_per_node_);
+        if (memory(c, iteration.filled()).total() <= cluster_.memory_per_rank()) return recompute;
       }
     }
     return std::nullopt;
@@ -415,14 +415,12 @@ class Search {
   /// At most three, all faster for the layer alone than the candidate's own.
   std::vector<MoeRun> faster_runs(const Candidate& base) {
     constexpr std::size_t kTaken = 3;
-    const Cluster& stage = base.degrees.pp == 1 ? cluster_ : machines_.of(base.degrees.pp, 0).cluster;
+    const Cluster& stage = machines_.first_of(base.degrees.pp);
     const LayerSpace space{.schedule = space_.schedule,
                            .all_to_all = space_.all_to_all,
                            .codec = space_.codec,
                            .pipeline_degree = space_.pipeline_degree};
-    Candidate one_stage = base;
-    one_stage.degrees.pp = 1;
-    one_stage.virtual_stages = 1;
+    const Candidate one_stage = stage_alone(base);
     const LayerProblem layer{.moe = first_moe(),
                              .hidden_size = model_.hidden_size,
                              .tokens = base.micro_batch * workload_.sequence_length / base.degrees.cp,
@@ -513,11 +511,11 @@ class Search {
       if (e.candidate.degrees.ep > 1) open.push_back({&e, {}});
     }
     in_parallel(open.size(), threads_, [&](std::size_t i) {
-      open[i].bound = iteration_of(open[i].evaluated->candidate).estimated(machines, without_exchange).lower_bound;
+      open[i].bound = common_work_of(open[i].evaluated->candidate).estimated(machines).lower_bound;
     });
     std::vector<Seconds> aside(unequal_.size());
     in_parallel(aside.size(), threads_, [&](std::size_t i) {
-      aside[i] = iteration_of(unequal_[i].evaluated.candidate).bounded_by_first_rank(machines, without_exchange);
+      aside[i] = common_work_of(unequal_[i].evaluated.candidate).bounded_by_first_rank(machines);
     });
     for (const Seconds bound : aside) least = std::min(least, bound);
     std::stable_sort(open.begin(), open.end(), [](const Open& a, const Open& b) { return a.bound < b.bound; });
@@ -546,7 +544,7 @@ class Search {
         c.codec = codec;
         if (obstacle(model_, workload_, c, ranks_per_node_)) continue;
         const Iteration iteration = iteration_of(c);
-        const Program program = iteration.filled();
+        const Program& program = iteration.filled();
         if (program.ranks_per_stage() >= space_.many_ranks && has_unequal_ranks(program, machines_)) return {};
         least = std::min(least, iteration.estimated(machines_).links);
       }
@@ -562,13 +560,6 @@ class Search {
       if (pair.there == pair.back) names.push_back(codec_pair_name(pair));
     }
     return names;
-  }
-
-  void sort_by_makespan() {
-    std::stable_sort(result_.ranked.begin(), result_.ranked.end(), [](const Evaluated& a, const Evaluated& b) {
-      if (a.makespan && b.makespan) return *a.makespan < *b.makespan;
-      return a.makespan.has_value() && !b.makespan.has_value();
-    });
   }
 
   /// Of the fastest ones. A searched order that is faster joins the ranked ones, which are sorted by makespan.
@@ -623,6 +614,13 @@ class Search {
 SearchResult search(const ModelSpec& model, const Workload& workload, const Cluster& cluster, const SearchSpace& space,
                     const std::function<void(std::int64_t, std::int64_t)>& progress) {
   return Search(model, workload, cluster, space, progress).run();
+}
+
+void sort_by_makespan(std::vector<Evaluated>& ranked) {
+  std::stable_sort(ranked.begin(), ranked.end(), [](const Evaluated& a, const Evaluated& b) {
+    if (a.makespan && b.makespan) return *a.makespan < *b.makespan;
+    return a.makespan.has_value() && !b.makespan.has_value();
+  });
 }
 
 void bring_ideas_forward(std::vector<Evaluated>& ranked, std::size_t count) {

@@ -89,6 +89,9 @@ struct SearchResult {
                                   const SearchSpace& space,
                                   const std::function<void(std::int64_t, std::int64_t)>& progress = {});
 
+/// Simulated ones first, the fastest before; the others as they were.
+void sort_by_makespan(std::vector<Evaluated>& ranked);
+
 /// Brings the best candidate of each idea to the front, in their order, until there are `count` of them: candidates of
 /// one idea share schedule, parallel degrees, rank order and recomputation, and differ in micro batch, interleaving or
 /// sequence parallelism.

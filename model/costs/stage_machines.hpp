@@ -36,6 +36,8 @@ class StageMachines {
   [[nodiscard]] const Cluster& cluster() const { return cluster_; }
   /// Ranks of stage `stage` of `stages` equal ones.
   [[nodiscard]] const RankRange& of(std::int64_t stages, std::int64_t stage);
+  /// The first stage's machine; of one stage, the whole cluster.
+  [[nodiscard]] const Cluster& first_of(std::int64_t stages) { return stages == 1 ? cluster_ : of(stages, 0).cluster; }
   /// Whether all stages have provably equal machines.
   [[nodiscard]] bool alike(std::int64_t stages);
   [[nodiscard]] StageTransfer transfer(std::int64_t stages, std::int64_t from, std::int64_t to);

@@ -19,13 +19,6 @@ class Baseline : public BaselineLayout {
     return candidate.pipeline_degree > 1 ? "baseline has one chunk" : "";
   }
   std::vector<std::int64_t> pipeline_degrees(const Degrees&, std::int64_t) const override { return {1}; }
-
- private:
-  ExpertRound round(std::int64_t chunks) const override {
-    ExpertRound out;
-    out.order = task_by_task(chunks);
-    return out;
-  }
 };
 
 }  // namespace

@@ -13,6 +13,12 @@ Path sources(const MoeLayer& l) { return prepend(union_of(l.groups.esp), own(l))
 
 }  // namespace
 
+ExpertRound BaselineLayout::round(std::int64_t chunks) const {
+  ExpertRound out;
+  out.order = task_by_task(chunks);
+  return out;
+}
+
 void BaselineLayout::lower_forward(const MoeLayer& l, BlockBuilder& b) const {
   MoeParts parts(l, b);
   const std::string input = gathered("ffn.in", l);

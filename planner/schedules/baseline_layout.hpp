@@ -18,8 +18,9 @@ class BaselineLayout : public Schedule {
   void lower_backward(const MoeLayer& layer, BlockBuilder& block) const final;
 
  private:
-  /// An order of so many chunks, and what they are. Groups, sources and direction are the layout's.
-  [[nodiscard]] virtual ExpertRound round(std::int64_t chunks) const = 0;
+  /// An order of so many chunks, and what they are: here each step for all of them before the next. Groups, sources and
+  /// direction are the layout's.
+  [[nodiscard]] virtual ExpertRound round(std::int64_t chunks) const;
 };
 
 }  // namespace moeplan

@@ -98,6 +98,23 @@ class S2 : public Schedule {
     return r;
   }
 
+  struct Phase {
+    std::int64_t number, of;
+    bool paired;
+  };
+  /// A phase of A2A*: a part of the local experts' rows to the ranks of the group.
+  static Operation combine_phase(const MoeLayer& l, MoeParts& parts, const std::string& from, const Path& own_path,
+                                 const Phase& phase, const Slice& received) {
+    return collective("combine", OpClass::Combine, Stream::Inter,
+                      {.collective = Collective::AllToAll,
+                       .group = l.groups.ep_esp,
+                       .first = phase.number,
+                       .count = 1,
+                       .of = phase.of,
+                       .paired = phase.paired},
+                      parts.routed(from, Rows::Experts::Local, prepend(union_of(l.groups.ep_esp), own_path)), received);
+  }
+
   /// A2A* of the experts' rows back to their sources, with AG_MP: in phases that overlap, or in turn. `own_path` is the
   /// path of the rows that the rank sent, of what its MP group sent its part.
   void exchange_and_gather(const MoeLayer& l, BlockBuilder& b, const std::string& from, const std::string& to,
@@ -119,15 +136,7 @@ class S2 : public Schedule {
       // Of the experts whose rows came to each member.
       const Slice whole = parts.routed(to, Rows::Experts::All, prepend(union_of(l.groups.tp), own_path));
       received.rows.behind = own.rows.behind = j;
-      b.after(ready, collective("combine", OpClass::Combine, Stream::Inter,
-                                {.collective = Collective::AllToAll,
-                                 .group = l.groups.ep_esp,
-                                 .first = j,
-                                 .count = 1,
-                                 .of = phases,
-                                 .paired = paired},
-                                parts.routed(from, Rows::Experts::Local, prepend(union_of(l.groups.ep_esp), own_path)),
-                                received));
+      b.after(ready, combine_phase(l, parts, from, own_path, {j, phases, paired}, received));
       parts.sum_shards(arrived, part, own_path, experts, j, Stream::Copy);
       gathered.push_back(b.then(collective("all-gather", OpClass::TensorParallel, Stream::Intra,
                                            {.collective = Collective::AllGather, .group = l.groups.tp}, own, whole)));
@@ -150,15 +159,7 @@ class S2 : public Schedule {
       Slice received = parts.routed(to + ".part" + suffix, Rows::Experts::Paired, own_path);
       const Slice whole = parts.routed(to + suffix, Rows::Experts::All, whole_path);
       received.rows.behind = j / shards;
-      b.after(ready, collective("combine", OpClass::Combine, Stream::Inter,
-                                {.collective = Collective::AllToAll,
-                                 .group = l.groups.ep_esp,
-                                 .first = j,
-                                 .count = 1,
-                                 .of = phases,
-                                 .paired = true},
-                                parts.routed(from, Rows::Experts::Local, prepend(union_of(l.groups.ep_esp), own_path)),
-                                received));
+      b.after(ready, combine_phase(l, parts, from, own_path, {j, phases, /*paired=*/true}, received));
       gathered.push_back(
           b.then(collective("all-gather", OpClass::TensorParallel, Stream::Intra,
                             {.collective = Collective::AllGather, .group = l.groups.tp}, received, whole)));

@@ -23,13 +23,6 @@ class Pipelined : public BaselineLayout {
   std::string_view same_as(const Degrees&, const Candidate& candidate, Mode) const override {
     return candidate.pipeline_degree == 1 ? "baseline" : "";
   }
-
- private:
-  ExpertRound round(std::int64_t chunks) const override {
-    ExpertRound out;
-    out.order = task_by_task(chunks);
-    return out;
-  }
 };
 
 }  // namespace

@@ -228,10 +228,10 @@ class OneCase {
     if (!c) return;
     if (const auto reason = obstacle(model_, workload_, *c, cluster_.ranks_per_node())) return cannot(*reason);
     StageMachines machines(cluster_);
-    if (!place_experts(*c, c->degrees.pp == 1 ? cluster_ : machines.of(c->degrees.pp, 0).cluster)) return;
+    if (!place_experts(*c, machines.first_of(c->degrees.pp))) return;
     if (const auto reason = obstacle(model_, workload_, *c, cluster_.ranks_per_node())) return cannot(*reason);
     const Program program = lowered(model_, workload_, machines, *c);
-    const MemoryUse memory = memory_use(program, stage_parameters(model_, workload_, *c), workload_, c->degrees);
+    const MemoryUse memory = iteration_memory(model_, workload_, cluster_, *c, program);
     if (memory.total() > cluster_.memory_per_rank()) return cannot(memory_reason(memory));
     Measures m{.candidate = *c, .estimate = estimate(program, machines), .memory = memory};
     if (wants_time()) {

@@ -70,8 +70,8 @@ class SmallDisk {
   bool mounted_;
 };
 
-/// The time of the candidate that `plan` found, in a sweep of that candidate alone.
-double candidate_makespan(const Cli& cli, const Json& best) {
+/// What the candidate that `plan` found takes (s, bytes) in a sweep of that candidate alone.
+std::pair<double, double> makespan_and_memory(const Cli& cli, const Json& best) {
   std::string yaml =
       "name: c\nkind: candidate\naxes: {workload.name: [w]}\n"
       "base: {cluster: parm_testbed_b, model: gpt2_moe, workload: parm_grid";
@@ -87,8 +87,9 @@ double candidate_makespan(const Cli& cli, const Json& best) {
   const Ran ran = cli.run(sweep(file, "c.sqlite"));
   CAPTURE(ran.err);
   REQUIRE(ran.code == 0);
-  return parsed(cli.run({"query", "c.sqlite", "best", "--json", "--columns", "makespan_s"}))["rows"][0][0]
-      .get<double>();
+  const Json row =
+      parsed(cli.run({"query", "c.sqlite", "best", "--json", "--columns", "makespan_s,memory_bytes"}))["rows"][0];
+  return {row[0].get<double>(), row[1].get<double>()};
 }
 
 }  // namespace
@@ -260,7 +261,7 @@ TEST_CASE("A planned case is what moeplan plan finds, and the same candidate is 
       CAPTURE(keys[i], row.dump());
       CHECK(row[i + 2].get<double>() == best.at(keys[i]).get<double>());
     }
-    CHECK(candidate_makespan(cli, best) == row[2].get<double>());
+    CHECK(makespan_and_memory(cli, best) == std::pair(row[2].get<double>(), row[4].get<double>()));
   }
 }
 

@@ -18,6 +18,7 @@
 
 #include "cli/sweep/interrupt.hpp"
 #include "cli/validate/board.hpp"
+#include "cuda_runtime/launch/exec_command.hpp"
 #include "model/base/diagnostics.hpp"
 
 namespace moeplan {
@@ -45,14 +46,7 @@ std::optional<std::int64_t> number_of(const char* name) {
     ::setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
     ::setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
   }
-  std::vector<std::string> copy = command;
-  std::vector<char*> argv;
-  for (std::string& a : copy) argv.push_back(a.data());
-  argv.push_back(nullptr);
-  ::execvp(argv[0], argv.data());
-  const std::string problem = fmt::format("{}: {}\n", command.front(), std::strerror(errno));
-  (void)!::write(STDERR_FILENO, problem.data(), problem.size());
-  ::_exit(127);
+  exec_command(command);
 }
 
 bool is_alive(std::int64_t process) { return process > 0 && ::kill(static_cast<pid_t>(process), 0) == 0; }

@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "cuda_runtime/backend.hpp"
+#include "cuda_runtime/launch/exec_command.hpp"
 #include "cuda_runtime/launch/sockets.hpp"
 
 namespace moeplan {
@@ -33,14 +34,7 @@ using Clock = std::chrono::steady_clock;
   set("WORLD_SIZE", std::to_string(ranks));
   set("MASTER_ADDR", "127.0.0.1");
   set("MASTER_PORT", std::to_string(port));
-  std::vector<std::string> copy = command;
-  std::vector<char*> argv;
-  for (std::string& a : copy) argv.push_back(a.data());
-  argv.push_back(nullptr);
-  ::execvp(argv[0], argv.data());
-  const std::string problem = fmt::format("{}: {}\n", command.front(), std::strerror(errno));
-  (void)!::write(STDERR_FILENO, problem.data(), problem.size());
-  ::_exit(127);
+  exec_command(command);
 }
 
 int code_of(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }

@@ -197,7 +197,7 @@ Wire LayerValues::wire() const {
       for (std::size_t i = 0; i < row.size(); ++i) row[i] = rounded_to(dtype, static_cast<double>(floats[i]));
     };
   };
-  return {loss(layer_.there), loss(layer_.back)};
+  return {loss(layer_.there), loss(layer_.back), layer_.weighs_at_experts};
 }
 
 ValueErrors LayerValues::errors(double most_flops) {

@@ -19,6 +19,7 @@ struct MadeLayer {
   Dtype dtype = Dtype::Fp32;
   std::int64_t esp = 1;  // shards of an expert, on consecutive ranks
   std::optional<WireFormat> there = {}, back = {};
+  bool weighs_at_experts = false;  // rows of one token are added up there (AllToAll::deduplicates())
   CodecOptions codecs = {};
   std::uint64_t seed = 1;
   RoutingCounts asked;                        // by the tokens' choices, before a capacity drops any

@@ -25,6 +25,7 @@ class Transfers {
         out_(operation.writes.front()),
         c_(c),
         family_(context.program.group(c.group)),
+        adds_(adds_up(context.program, operation)),
         me_(family_.position(context.rank)) {}
 
   Work work() const {
@@ -64,7 +65,7 @@ class Transfers {
   }
 
   Work exchange() const {
-    ExchangeWork work{in_.buffer, out_.buffer, {}, {}, {}, {}, out_.rows.distinct, {}, c_.messages};
+    ExchangeWork work{in_.buffer, out_.buffer, {}, {}, {}, {}, adds_, {}, c_.messages};
     const bool sender_orders =
         sources_reached(x_.program, in_.rows.path) <= sources_reached(x_.program, out_.rows.path);
     const std::vector<Slot> mine_in = x_.slots(in_), mine_out = x_.slots(out_);
@@ -119,7 +120,7 @@ class Transfers {
     if (sender_orders) {
       for (const Slot& s : theirs) {
         const RowKey key = arriving(s.key, from);
-        if (wanted.contains(key)) append(out, out_, wanted.nth(key, out_.rows.distinct ? 0 : filled[key]++));
+        if (wanted.contains(key)) append(out, out_, wanted.nth(key, filled[key]++));
       }
       return out;
     }
@@ -212,6 +213,7 @@ class Transfers {
   const Slice& out_;
   const Communication& c_;
   const GroupFamily& family_;
+  bool adds_;
   std::int64_t me_;
 };
 

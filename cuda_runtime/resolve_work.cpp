@@ -49,11 +49,11 @@ class Resolver {
   RowList rows_out(std::size_t i = 0) const { return x_.list(out(i)); }
   std::int32_t place(const Slice& s, const Slot& slot) const { return x_.layout.place(s.buffer, slot); }
 
-  const Slice* choice() const {
-    for (const Slice& s : o_.reads) {
-      if (x_.program.buffer(s.buffer).name == "gate.choice") return &s;
-    }
-    return nullptr;
+  /// The key of a row's token in a slice of tokens or of distinct rows.
+  RowKey token_in(const Slice& slice, const RowKey& row) const {
+    RowKey key = x_.tokens.token_key(row);
+    key.copy = copy_of(slice.rows);
+    return key;
   }
 
   Work gemm(const Gemm& g) const {
@@ -106,9 +106,9 @@ class Resolver {
       case Kernel::Copy: return CopyRowsWork{rows_in(), rows_out()};
       case Kernel::Encode: return encode();
       case Kernel::EncodeBackward:
-      case Kernel::Decode: return sum([&](const RowKey& k) { return x_.tokens.token_key(k); });
+      case Kernel::Decode: return sum(kernel == Kernel::Decode, [&](const RowKey& k) { return token_in(out(), k); });
       case Kernel::SumShards:
-        return sum([](RowKey k) {
+        return sum(false, [](RowKey k) {
           k.copy = 0;
           return k;
         });
@@ -117,53 +117,55 @@ class Resolver {
     }
   }
 
-  /// Tokens, or distinct rows, to an expert's rows.
+  /// Tokens, or distinct rows, to an expert's rows or to those of chunks.
   Work encode() const {
     const SlotTable from(x_.slots(in()));
-    CopyRowsWork work{{in().buffer, {}}, rows_out()};
-    for (const Slot& s : x_.slots(out())) {
-      const RowKey key = out().rows.distinct ? s.key : x_.tokens.token_key(s.key);
-      work.in.rows.push_back(from.contains(key) ? place(in(), from.at(key, s.occurrence)) : -1);
+    CopyRowsWork work{{in().buffer, {}}, {out().buffer, {}}};
+    for (const Slice& to : o_.writes) {
+      for (const Slot& s : x_.slots(to)) {
+        const RowKey key = token_in(in(), s.key);
+        work.in.rows.push_back(from.contains(key) ? place(in(), from.at(key, s.occurrence)) : -1);
+        work.out.rows.push_back(place(to, s));
+      }
     }
     return work;
   }
 
-  /// Every row of the inputs but the choice is added to the row that `target` says, with the gate's weight where the
-  /// operation reads its choice.
+  /// Every row of the inputs is added to the row that `target` says; `weighted`: by the choices, which are read last.
   template <class Target>
-  Work sum(Target target) const {
+  Work sum(bool weighted, Target target) const {
     struct Part {
       std::size_t input;
       RowKey key;
     };
     SumRowsWork work{{}, rows_out(), {0}, {}, std::nullopt};
-    const Slice* chosen = choice();
-    std::vector<const Slice*> inputs;
+    const std::size_t count = o_.reads.size() - (weighted ? 1 : 0);
     std::vector<SlotTable> tables;
     std::unordered_map<RowKey, std::vector<Part>, RowKeyHash> parts;
-    for (const Slice& s : o_.reads) {
-      if (&s == chosen) continue;
-      const std::vector<Slot> slots = x_.slots(s);
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::vector<Slot> slots = x_.slots(in(i));
       std::unordered_set<RowKey, RowKeyHash> known;
       for (const Slot& slot : slots) {  // in order of the list, so that sums are too
-        if (known.insert(slot.key).second) parts[target(slot.key)].push_back({inputs.size(), slot.key});
+        if (known.insert(slot.key).second) parts[target(slot.key)].push_back({i, slot.key});
       }
       tables.emplace_back(slots);
-      inputs.push_back(&s);
-      work.inputs.push_back(s.buffer);
+      work.inputs.push_back(in(i).buffer);
     }
     std::optional<SlotTable> choices;
-    if (chosen != nullptr) {
-      work.choice = chosen->buffer;
-      choices.emplace(x_.slots(*chosen));
+    if (weighted) {
+      work.choice = o_.reads.back().buffer;
+      choices.emplace(x_.slots(o_.reads.back()));
     }
     for (const Slot& s : x_.slots(out())) {
       if (const auto it = parts.find(s.key); it != parts.end()) {
         for (const Part& p : it->second) {
           SumRowsWork::Term term{static_cast<std::int32_t>(p.input),
-                                 place(*inputs[p.input], tables[p.input].at(p.key, s.occurrence)), 0,
+                                 place(in(p.input), tables[p.input].at(p.key, s.occurrence)), 0,
                                  static_cast<std::int32_t>(p.key.expert)};
-          if (chosen != nullptr) term.choice_row = place(*chosen, choices->at(s.key, s.occurrence));
+          if (weighted) {
+            const Slice& chosen = o_.reads.back();
+            term.choice_row = place(chosen, choices->at(token_in(chosen, s.key), s.occurrence));
+          }
           work.terms.push_back(term);
         }
       }
@@ -173,24 +175,21 @@ class Resolver {
   }
 
   Work decode_backward() const {
-    const Slice &d_out = in(0), &returned = in(1), &d_returned = out(0), &d_choice = out(1);
-    const Slice* chosen = choice();
-    if (chosen == nullptr || d_returned.rows.distinct) {
-      refuse(o_, "rows of several experts that were added up on the way lack the gate's weights there");
-    }
-    DecodeBackwardWork work{d_out.buffer, returned.buffer, chosen->buffer, d_returned.buffer, rows_out(1), {}};
-    const SlotTable gradients(x_.slots(d_out)), rows(x_.slots(returned)), choices(x_.slots(*chosen)),
+    const Slice &d_out = in(0), &returned = in(1), &chosen = in(2), &d_returned = out(0), &d_choice = out(1);
+    DecodeBackwardWork work{d_out.buffer, returned.buffer, chosen.buffer, d_returned.buffer, rows_out(1), {}};
+    const SlotTable gradients(x_.slots(d_out)), rows(x_.slots(returned)), choices(x_.slots(chosen)),
         d_choices(x_.slots(d_choice));
     for (const Slot& s : x_.slots(d_returned)) {
-      const RowKey token = x_.tokens.token_key(s.key);
+      const RowKey token = token_in(d_out, s.key);
       if (!gradients.contains(token)) {  // padding
         work.entries.push_back({-1, place(d_returned, s), -1, -1, -1, 0});
         continue;
       }
-      work.entries.push_back(
-          {place(returned, rows.at(s.key, s.occurrence)), place(d_returned, s),
-           place(d_out, gradients.at(token, s.occurrence)), place(*chosen, choices.at(token, s.occurrence)),
-           place(d_choice, d_choices.at(token, s.occurrence)), static_cast<std::int32_t>(s.key.expert)});
+      work.entries.push_back({place(returned, rows.at(s.key, s.occurrence)), place(d_returned, s),
+                              place(d_out, gradients.at(token, s.occurrence)),
+                              place(chosen, choices.at(token_in(chosen, s.key), s.occurrence)),
+                              place(d_choice, d_choices.at(token_in(d_choice, s.key), s.occurrence)),
+                              static_cast<std::int32_t>(s.key.expert)});
     }
     return work;
   }

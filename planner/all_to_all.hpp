@@ -42,8 +42,8 @@ class AllToAll {
   [[nodiscard]] virtual std::string obstacle(const ExchangeGroup& group) const = 0;
   /// Why no plan has it in such groups though it runs there, as a short counted reason; "" if plans may.
   [[nodiscard]] virtual std::string unplanned(const ExchangeGroup&) const { return ""; }
-  /// Whether a row goes to a node once, for all the experts there that its token selected. Slices at the sources are
-  /// then `distinct`.
+  /// Whether a row goes to a node, and to a rank, once for all the experts there that its token selected: slices on
+  /// both ends are `distinct`, and on the way back rows are added up.
   [[nodiscard]] virtual bool deduplicates() const { return false; }
   /// Whether every row goes from its source straight to the holder, so that each link carries what it carries of all
   /// others of this kind.

@@ -55,8 +55,11 @@ class Writer {
     const Part p = part(chunk);
     const bool back = r_.backward;
     const Slice from = p.at_source(parts_.at_sources(back ? "d.moe.returned" : "moe.encoded", p.own));
-    const Slice in = parts_.routed(back ? "d.expert.out" : "expert.in", l_.computed, p.held);
-    const Slice out = parts_.routed(back ? "d.expert.in" : "expert.out", l_.computed, p.held);
+    const bool dedup = l_.all_to_all->deduplicates();
+    const Slice in = dedup ? parts_.at_holders(back ? "d.moe.arrived" : "moe.arrived", p.held)
+                           : parts_.routed(back ? "d.expert.out" : "expert.in", l_.computed, p.held);
+    const Slice out = dedup ? parts_.at_holders(back ? "d.moe.leaving" : "moe.leaving", p.held)
+                            : parts_.routed(back ? "d.expert.in" : "expert.out", l_.computed, p.held);
     const std::string returned = back ? "d.moe.encoded" : "moe.returned";
     const bool sums = r_.shards && l_.degrees.esp > 1;
     const Slice to =
@@ -65,16 +68,22 @@ class Writer {
     switch (task) {
       case ChunkTask::Encode: return transcode(l_.codec.there, from, /*decodes=*/false, "there");
       case ChunkTask::Dispatch:
+        if (dedup && !back) move("dispatch choices", OpClass::Dispatch, parts_.choice_there(p.own, p.held), false, p);
         exchange("dispatch", OpClass::Dispatch, l_.codec.there, from, in, /*is_return=*/false, p);
         if (l_.beside_dispatch) l_.beside_dispatch();
         return;
-      case ChunkTask::Decode: return transcode(l_.codec.there, in, /*decodes=*/true, "there");
+      case ChunkTask::Decode:
+        transcode(l_.codec.there, in, /*decodes=*/true, "there");
+        if (dedup) parts_.write_out(p.held, back);
+        return;
       case ChunkTask::Expert: return experts(chunk, p.held);
       case ChunkTask::EncodeBack:
+        if (dedup) parts_.add_up(p.held, back);
         if (!r_.combine) transcode(l_.codec.back, out, /*decodes=*/false, "back");
         return;
       case ChunkTask::Combine:
         if (r_.combine) return r_.combine(p.own);
+        if (dedup && back) move("combine choices", OpClass::Combine, parts_.d_choice_back(p.own, p.held), true, p);
         return exchange("combine", OpClass::Combine, l_.codec.back, out, to, /*is_return=*/true, p);
       case ChunkTask::DecodeBack:
         if (r_.combine) return;
@@ -138,21 +147,24 @@ class Writer {
 
   void exchange(const std::string& name, OpClass op_class, const std::optional<WireFormat>& format, const Slice& from,
                 const Slice& to, bool is_return, const Part& p) {
-    const auto move = [&](const Slice& a, const Slice& b) {
-      if (!p.groups_on) return l_.all_to_all->lower({name, op_class, r_.group, a, b, is_return}, b_);
-      const auto count = static_cast<std::int64_t>(l_.chunks.size());
-      b_.then(collective(name, op_class, Stream::Inter,
-                         {.collective = Collective::AllToAll,
-                          .group = r_.group,
-                          .first = is_return ? (count - *p.groups_on) % count : *p.groups_on,
-                          .count = 1,
-                          .of = count},
-                         a, b));
-    };
-    if (!format) return move(from, to);
+    if (!format) return move(name, op_class, {from, to}, is_return, p);
     const std::string way = is_return ? "back" : "there";
     const std::vector<Slice> sent = wire(*format, from, way), received = wire(*format, to, way);
-    for (std::size_t i = 0; i < sent.size(); ++i) move(sent[i], received[i]);
+    for (std::size_t i = 0; i < sent.size(); ++i) move(name, op_class, {sent[i], received[i]}, is_return, p);
+  }
+
+  void move(const std::string& name, OpClass op_class, const std::pair<Slice, Slice>& ends, bool is_return,
+            const Part& p) {
+    const auto& [from, to] = ends;
+    if (!p.groups_on) return l_.all_to_all->lower({name, op_class, r_.group, from, to, is_return}, b_);
+    const auto count = static_cast<std::int64_t>(l_.chunks.size());
+    b_.then(collective(name, op_class, Stream::Inter,
+                       {.collective = Collective::AllToAll,
+                        .group = r_.group,
+                        .first = is_return ? (count - *p.groups_on) % count : *p.groups_on,
+                        .count = 1,
+                        .of = count},
+                       from, to));
   }
 
   const ExpertRound& r_;

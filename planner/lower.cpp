@@ -579,7 +579,6 @@ constexpr std::int64_t kMostPlacedRanks = 1024;
 
 std::string placement_obstacle(const Candidate& candidate) {
   if (candidate.expert_places.empty()) return "";
-  if (find_all_to_all(candidate.all_to_all)->deduplicates()) return "placed experts are not deduplicated by node";
   if (find_schedule(candidate.schedule)->gathers_weights()) return "gathered weights are of contiguous experts";
   if (candidate.degrees.ranks_per_stage() > kMostPlacedRanks) return "too many ranks for placed experts";
   return "";
@@ -686,6 +685,12 @@ std::string layer_obstacle(std::int64_t hidden_size, const Workload& workload, c
   if (const std::string reason = placement_obstacle(candidate); !reason.empty()) return reason;
   const std::optional<CodecPair> codec = parse_codec_pair(candidate.codec);
   assert(codec && "names of codecs are checked at the edge");
+  const bool adds_up_on_the_way = find_all_to_all(candidate.all_to_all)->deduplicates();
+  // Such a token's rows for an expert may be in several chunks, and would be added up more than once.
+  if (adds_up_on_the_way && candidate.pipeline_degree > 1 && of_layer.tp > 1 && of_layer.esp > 1)
+    return "tokens that several ranks have are not deduplicated in chunks";
+  if (adds_up_on_the_way && codec->back) return "rows in a codec's format are not added up on the way back";
+  if (adds_up_on_the_way && workload.encoding == Encoding::Dense) return "dense encoding weighs rows at their sources";
   for (const std::optional<WireFormat>& format : {codec->there, codec->back}) {
     if (!format) continue;
     if (const std::string reason = codec_obstacle(*format, workload, hidden_size); !reason.empty()) return reason;

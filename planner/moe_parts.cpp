@@ -54,8 +54,21 @@ Slice MoeParts::routed(const std::string& name, Rows::Experts experts, Path path
 
 Slice MoeParts::at_sources(const std::string& name, Path path) {
   Slice s = routed(name, Rows::Experts::All, std::move(path));
-  s.rows.distinct = l_.all_to_all->deduplicates();
+  s.rows.distinct = deduplicates();
   return s;
+}
+
+Slice MoeParts::at_holders(const std::string& name, Path path) {
+  Slice s = routed(name, l_.computed, std::move(path));
+  s.rows.distinct = true;
+  return s;
+}
+
+std::vector<Slice> MoeParts::all_chunks(const std::string& name, const Path& path) {
+  if (!deduplicates() || l_.chunks.size() == 1) return {at_sources(name, path)};
+  std::vector<Slice> out;
+  for (const RowStep& chunk : l_.chunks) out.push_back(at_sources(name, prepend(chunk, path)));
+  return out;
 }
 
 Slice MoeParts::weight(const std::string& name, std::int64_t rows_each, std::int64_t columns) {
@@ -100,21 +113,33 @@ void MoeParts::gate_backward(const std::string& input, const std::string& gradie
 }
 
 void MoeParts::encode(const std::string& input, const Path& path) {
-  const Slice in = tokens(input, path), out = at_sources("moe.encoded", path);
-  if (l_.encoding == Encoding::Sparse) {
-    b_.then(kernel("encode", OpClass::Permute, Kernel::Encode, {in}, {out}));
-  } else {
+  const Slice in = tokens(input, path);
+  if (l_.encoding == Encoding::Dense) {
+    const Slice out = at_sources("moe.encoded", path);
     b_.then(gemm("dense encode", OpClass::Permute, {.form = Gemm::Form::TN}, mask(path, out), in, out));
+    return;
   }
+  const std::vector<Slice> rows = all_chunks("moe.encoded", path);
+  b_.then(kernel("encode", OpClass::Permute, Kernel::Encode, {in}, rows));
+  if (!deduplicates()) return;
+  std::vector<Slice> sent;
+  for (const Slice& chunk : rows) sent.push_back(choice_of("gate.choice.sent", chunk));
+  b_.then(kernel("encode choices", OpClass::Permute, Kernel::Encode, {choice(path)}, sent));
 }
 
 void MoeParts::encode_backward(const std::string& gradient, const Path& path) {
-  const Slice in = at_sources("d.moe.encoded", path), out = tokens(gradient, path);
-  if (l_.encoding == Encoding::Sparse) {
-    b_.then(kernel("encode backward", OpClass::Permute, Kernel::EncodeBackward, {in}, {out}));
-  } else {
+  const Slice out = tokens(gradient, path);
+  if (l_.encoding == Encoding::Dense) {
+    const Slice in = at_sources("d.moe.encoded", path);
     b_.then(gemm("dense encode backward", OpClass::Permute, {}, mask(path, in), in, out));
+    return;
   }
+  const std::vector<Slice> rows = all_chunks("d.moe.encoded", path);
+  b_.then(kernel("encode backward", OpClass::Permute, Kernel::EncodeBackward, rows, {out}));
+  if (!deduplicates()) return;
+  std::vector<Slice> returned;
+  for (const Slice& chunk : rows) returned.push_back(d_choice_of("d.gate.choice.returned", chunk));
+  b_.then(kernel("encode choices backward", OpClass::Permute, Kernel::EncodeBackward, returned, {d_choice(path)}));
 }
 
 void MoeParts::sum_shards(const std::string& from, const std::string& to, const Path& path, Rows::Experts experts,
@@ -129,17 +154,24 @@ void MoeParts::sum_shards(const std::string& from, const std::string& to, const 
 }
 
 void MoeParts::decode(const Path& path, const std::string& output) {
-  const Slice in = at_sources("moe.returned", path), out = tokens(output, path);
-  if (l_.encoding == Encoding::Sparse) {
-    b_.then(kernel("decode", OpClass::Permute, Kernel::Decode, {in, choice(path)}, {out}));
-  } else {
+  const Slice out = tokens(output, path);
+  if (l_.encoding == Encoding::Dense) {
+    const Slice in = at_sources("moe.returned", path);
     b_.then(gemm("dense decode", OpClass::Permute, {}, mask(path, in), in, out));
+    return;
   }
+  std::vector<Slice> in = all_chunks("moe.returned", path);
+  if (!deduplicates()) in.push_back(choice(path));
+  b_.then(kernel("decode", OpClass::Permute, deduplicates() ? Kernel::EncodeBackward : Kernel::Decode, in, {out}));
 }
 
 void MoeParts::decode_backward(const std::string& gradient, const Path& path) {
-  const Slice d_out = tokens(gradient, path), returned = at_sources("moe.returned", path);
-  const Slice d_returned = at_sources("d.moe.returned", path);
+  const Slice d_out = tokens(gradient, path);
+  if (deduplicates()) {
+    b_.then(kernel("decode backward", OpClass::Permute, Kernel::Encode, {d_out}, all_chunks("d.moe.returned", path)));
+    return;
+  }
+  const Slice returned = at_sources("moe.returned", path), d_returned = at_sources("d.moe.returned", path);
   if (l_.encoding == Encoding::Sparse) {
     b_.then(kernel("decode backward", OpClass::Permute, Kernel::DecodeBackward, {d_out, returned, choice(path)},
                    {d_returned, d_choice(path)}));
@@ -150,12 +182,53 @@ void MoeParts::decode_backward(const std::string& gradient, const Path& path) {
   b_.then(gemm("dense gate gradient", OpClass::Permute, {.form = Gemm::Form::NT}, d_out, returned, d_choice(path)));
 }
 
+std::pair<Slice, Slice> MoeParts::choice_there(const Path& own, const Path& held) {
+  return {choice_of("gate.choice.sent", at_sources("moe.encoded", own)),
+          choice_of("gate.choice.arrived", at_holders("moe.arrived", held))};
+}
+
+std::pair<Slice, Slice> MoeParts::d_choice_back(const Path& own, const Path& held) {
+  return {d_choice_of("d.gate.choice.leaving", at_holders("d.moe.leaving", held)),
+          d_choice_of("d.gate.choice.returned", at_sources("d.moe.encoded", own))};
+}
+
+void MoeParts::write_out(const Path& held, bool backward) {
+  const Slice arrived = at_holders(backward ? "d.moe.arrived" : "moe.arrived", held);
+  if (!backward) {
+    b_.then(kernel("write out for experts", OpClass::Permute, Kernel::Encode, {arrived},
+                   {hidden("expert.in", l_.hidden_size, held)}));
+    return;
+  }
+  b_.then(kernel("add up experts backward", OpClass::Permute, Kernel::DecodeBackward,
+                 {arrived, hidden("expert.out", l_.hidden_size, held), choice_of("gate.choice.arrived", arrived)},
+                 {hidden("d.expert.out", l_.hidden_size, held), d_choice_of("d.gate.choice.leaving", arrived)}));
+}
+
+void MoeParts::add_up(const Path& held, bool backward) {
+  const Slice leaving = at_holders(backward ? "d.moe.leaving" : "moe.leaving", held);
+  if (backward) {
+    b_.then(kernel("write out for experts backward", OpClass::Permute, Kernel::EncodeBackward,
+                   {hidden("d.expert.in", l_.hidden_size, held)}, {leaving}));
+    return;
+  }
+  b_.then(kernel("add up experts", OpClass::Permute, Kernel::Decode,
+                 {hidden("expert.out", l_.hidden_size, held), choice_of("gate.choice.arrived", leaving)}, {leaving}));
+}
+
 Slice MoeParts::gate_weight(const std::string& name) {
   return b_.slice(name, l_.moe.num_experts, l_.dtype, Rows::fixed(l_.hidden_size));
 }
 
 Slice MoeParts::choice(const Path& path) { return tokens("gate.choice", 2 * l_.moe.top_k, Dtype::Fp32, path); }
 Slice MoeParts::d_choice(const Path& path) { return tokens("d.gate.choice", l_.moe.top_k, Dtype::Fp32, path); }
+
+Slice MoeParts::choice_of(const std::string& name, const Slice& rows) {
+  return b_.slice(name, 2 * l_.moe.top_k, Dtype::Fp32, rows.rows);
+}
+
+Slice MoeParts::d_choice_of(const std::string& name, const Slice& rows) {
+  return b_.slice(name, l_.moe.top_k, Dtype::Fp32, rows.rows);
+}
 
 Slice MoeParts::mask(const Path& path, const Slice& expert_rows) {
   return tokens("gate.mask", row_count(b_.program(), expert_rows.rows, RankId(0)), l_.dtype, path);

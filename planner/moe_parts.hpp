@@ -4,6 +4,7 @@
 // of a routed slice from a rank to the token sources whose rows it dispatches.
 #pragma once
 
+#include <utility>
 #include <vector>
 
 #include "planner/schedule.hpp"
@@ -33,6 +34,8 @@ class MoeParts {
   [[nodiscard]] Slice routed(const std::string& name, Rows::Experts experts, Path path);
   /// Rows for all experts where they come from: each token's once where the all-to-all wants it so.
   [[nodiscard]] Slice at_sources(const std::string& name, Path path);
+  /// Where an all-to-all that deduplicates ends: each token's row once, for all of the rank's experts.
+  [[nodiscard]] Slice at_holders(const std::string& name, Path path);
 
   /// Weights of the experts that the rank computes, or with "d." their gradients.
   [[nodiscard]] Slice w_up(const std::string& prefix = "") {
@@ -52,6 +55,16 @@ class MoeParts {
   /// Expert rows back to tokens, weighted by the gate.
   void decode(const Path& path, const std::string& output);
   void decode_backward(const std::string& gradient, const Path& path);
+  // Where the all-to-all deduplicates, experts' rows are made and added up, weighted, where the experts are. The gate's
+  // choice goes there with the tokens, and its gradient comes back with theirs. `own` and `held` are the paths of a
+  // chunk at its source and at the holders.
+  [[nodiscard]] std::pair<Slice, Slice> choice_there(const Path& own, const Path& held);
+  [[nodiscard]] std::pair<Slice, Slice> d_choice_back(const Path& own, const Path& held);
+  /// Rows that have arrived to the experts' rows, forward or as gradients.
+  void write_out(const Path& held, bool backward);
+  /// The experts' rows to those that go back.
+  void add_up(const Path& held, bool backward);
+
   /// Adds the expert shards' partial sums where there are several.
   void sum_shards(const std::string& from, const std::string& to, const Path& path, Rows::Experts experts,
                   std::int64_t behind = 0, Stream stream = Stream::Compute);
@@ -77,6 +90,12 @@ class MoeParts {
   /// Of each token its experts and their weights, and the gradient by these.
   [[nodiscard]] Slice choice(const Path& path);
   [[nodiscard]] Slice d_choice(const Path& path);
+  /// The same of distinct rows, under way.
+  [[nodiscard]] Slice choice_of(const std::string& name, const Slice& rows);
+  [[nodiscard]] Slice d_choice_of(const std::string& name, const Slice& rows);
+  [[nodiscard]] bool deduplicates() const { return l_.all_to_all->deduplicates(); }
+  /// At the sources: all rows, or if they are distinct, those of each chunk.
+  [[nodiscard]] std::vector<Slice> all_chunks(const std::string& name, const Path& path);
   /// Dense encoding's 0 and 1: a row a token, a column for each of the experts' rows.
   [[nodiscard]] Slice mask(const Path& path, const Slice& expert_rows);
   [[nodiscard]] Gemm product(Gemm::Form form) const;

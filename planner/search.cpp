@@ -536,12 +536,13 @@ class Search {
     Seconds least = own;
     const bool is_direct = find_all_to_all(c.all_to_all)->is_direct();
     const std::string own_codec = c.codec;
-    for (const std::string& codec : uniform_codecs()) {
-      bool has_direct = is_direct && codec == own_codec;  // one of them speaks for all
+    for (const CodecPair& codec : codec_pairs(workload_)) {
+      bool has_direct = is_direct && codec_pair_name(codec) == own_codec;  // one of them speaks for all
       for (const auto& all_to_all : all_to_alls()) {
+        if (!may_send_least(codec, *all_to_all)) continue;
         if (all_to_all->is_direct() && std::exchange(has_direct, true)) continue;
         c.all_to_all = all_to_all->name();
-        c.codec = codec;
+        c.codec = codec_pair_name(codec);
         if (obstacle(model_, workload_, c, ranks_per_node_)) continue;
         const Iteration iteration = iteration_of(c);
         const Program& program = iteration.filled();
@@ -552,14 +553,11 @@ class Search {
     return least;
   }
 
-  /// Of the codecs that a candidate could have, those that are the same both ways: one of these sends least.
-  std::vector<std::string> uniform_codecs() const {
-    if (space_.codec) return {*space_.codec};
-    std::vector<std::string> names;
-    for (const CodecPair& pair : codec_pairs(workload_)) {
-      if (pair.there == pair.back) names.push_back(codec_pair_name(pair));
-    }
-    return names;
+  /// Whether this may be the pair of which least is sent: one codec both ways, or where rows are added up on the way
+  /// back, none on that way.
+  bool may_send_least(const CodecPair& codec, const AllToAll& all_to_all) const {
+    if (space_.codec) return codec_pair_name(codec) == *space_.codec;
+    return all_to_all.deduplicates() ? !codec.back : codec.there == codec.back;
   }
 
   /// Of the fastest ones. A searched order that is faster joins the ranked ones, which are sorted by makespan.

@@ -111,12 +111,7 @@ struct ValueCase {
   }
 
   /// Ways to run the layer that the tests go through.
-  std::vector<MoeRun> runs() const {
-    std::vector<MoeRun> out = pairwise_runs(layer_runs(kHidden, workload, base, layer.per_node));
-    // Their rows are added up at their holders, weighted: the gate's choice would have to travel with them.
-    std::erase_if(out, [](const MoeRun& run) { return find_all_to_all(run.all_to_all)->deduplicates(); });
-    return out;
-  }
+  std::vector<MoeRun> runs() const { return pairwise_runs(layer_runs(kHidden, workload, base, layer.per_node)); }
   std::string name(const MoeRun& run) const {
     return fmt::format("{}, {} {} {} {}", layer.name, run.schedule, run.all_to_all, run.pipeline_degree, run.codec);
   }
@@ -139,6 +134,7 @@ struct ValueCase {
                                          .esp = layer.degrees.esp,
                                          .there = codec.there,
                                          .back = codec.back,
+                                         .weighs_at_experts = find_all_to_all(run.all_to_all)->deduplicates(),
                                          .codecs = workload.codecs,
                                          .seed = 7,
                                          .asked = routing_counts(moe, workload, kTokens, layer.degrees)},

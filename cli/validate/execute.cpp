@@ -6,6 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "planner/all_to_all.hpp"
 #include "planner/codec.hpp"
 
 namespace moeplan {
@@ -26,6 +27,7 @@ MadeLayer made(const LayerCase& layer, const Program& program) {
                        .esp = layer.candidate.degrees.esp,
                        .there = codec.there,
                        .back = codec.back,
+                       .weighs_at_experts = find_all_to_all(layer.candidate.all_to_all)->deduplicates(),
                        .codecs = layer.workload.codecs,
                        .seed = kSeed,
                        .asked = asked_counts(layer, program)},

@@ -86,8 +86,11 @@ Row top_k_backward(const Row& d_weights, const Row& logits, std::int64_t k) {
   return out;
 }
 
-RowKey token_key(const RowKey& row, const TokenChoices& choices) {
-  return {.source = row.source, .ordinal = row.expert < 0 ? row.ordinal : token_of(row, choices)};
+/// The key of a row's token in a slice of tokens or of distinct rows.
+RowKey token_in(const Slice& slice, const RowKey& row, const TokenChoices& choices) {
+  return {.source = row.source,
+          .ordinal = row.expert < 0 ? row.ordinal : token_of(row, choices),
+          .copy = copy_of(slice.rows)};
 }
 
 /// The keys of each expert, in order.
@@ -95,12 +98,6 @@ std::map<std::int64_t, std::vector<RowKey>> by_expert(const std::vector<RowKey>&
   std::map<std::int64_t, std::vector<RowKey>> out;
   for (const RowKey& k : keys) out[k.expert].push_back(k);
   return out;
-}
-
-const Slice* slice_with(const std::vector<Slice>& slices, const Program& program, std::string_view name) {
-  const auto it =
-      std::find_if(slices.begin(), slices.end(), [&](const Slice& s) { return program.buffer(s.buffer).name == name; });
-  return it == slices.end() ? nullptr : &*it;
 }
 
 }  // namespace
@@ -254,20 +251,16 @@ void PlainMachine::kernel(const Operation& operation, Kernel kernel, RankId rank
       for (const RowKey& k : to) held[k] = sums.at(k);
       return;
     }
-    case Kernel::Encode:  // tokens, or distinct rows, to an expert's rows
-      for (const RowKey& k : to) held[k] = read(in, out.rows.distinct ? k : token_key(k, choices_), rank);
-      return;
-    case Kernel::Decode: return decode(operation, rank);
-    case Kernel::DecodeBackward: return decode_backward(operation, rank);
-    case Kernel::EncodeBackward: {
-      std::map<RowKey, Row> sums;
-      const std::set<RowKey> once(from.begin(), from.end());
-      for (const RowKey& k : once) add_scaled(sums[token_key(k, choices_)], read(in, k, rank), 1);
-      for (const RowKey& k : to) {
-        held[k] = sums.contains(k) ? sums.at(k) : Row(columns(out), 0.0);
+    case Kernel::Encode:  // tokens, or distinct rows, to an expert's rows or to those of chunks
+      for (const Slice& part : operation.writes) {
+        for (const RowKey& k : keys(part, rank)) {
+          rows(rank, part.buffer)[k] = read(in, token_in(in, k, choices_), rank);
+        }
       }
       return;
-    }
+    case Kernel::Decode:
+    case Kernel::EncodeBackward: return add_up(operation, kernel == Kernel::Decode, rank);
+    case Kernel::DecodeBackward: return decode_backward(operation, rank);
     case Kernel::CountTokens: {
       std::vector<double> selected(to.size(), 0.0);
       for (const RowKey& k : std::set<RowKey>(from.begin(), from.end())) {
@@ -281,21 +274,21 @@ void PlainMachine::kernel(const Operation& operation, Kernel kernel, RankId rank
   }
 }
 
-/// Expert rows to tokens: with the gate's weights where the operation reads its choice, else (where rows of several
-/// experts become one distinct row) as they are.
-void PlainMachine::decode(const Operation& operation, RankId rank) {
-  const Slice &in = operation.reads[0], &out = operation.writes[0];
-  const Slice* choice = slice_with(operation.reads, program_, "gate.choice");
+/// Rows to their tokens; `weighted`: by the choices, which are read last.
+void PlainMachine::add_up(const Operation& operation, bool weighted, RankId rank) {
+  const Slice &out = operation.writes[0], &choice = operation.reads.back();
   std::map<RowKey, Row> sums;
-  const std::vector<RowKey> from = keys(in, rank);
-  for (const RowKey& k : std::set<RowKey>(from.begin(), from.end())) {
-    const RowKey token = token_key(k, choices_);
-    double weight = 1;
-    if (choice != nullptr) {
-      const Row& chosen = read(*choice, token, rank);
-      weight = chosen[chosen.size() / 2 + place_of(chosen, k.expert)];
+  for (std::size_t i = 0; i < operation.reads.size() - (weighted ? 1 : 0); ++i) {
+    const Slice& in = operation.reads[i];
+    const std::vector<RowKey> from = keys(in, rank);
+    for (const RowKey& k : std::set<RowKey>(from.begin(), from.end())) {
+      double weight = 1;
+      if (weighted) {
+        const Row& chosen = read(choice, token_in(choice, k, choices_), rank);
+        weight = chosen[chosen.size() / 2 + place_of(chosen, k.expert)];
+      }
+      add_scaled(sums[token_in(out, k, choices_)], read(in, k, rank), weight);
     }
-    add_scaled(sums[token], read(in, k, rank), weight);
   }
   for (const RowKey& k : keys(out, rank)) {
     rows(rank, out.buffer)[k] = sums.contains(k) ? sums.at(k) : Row(columns(out), 0.0);
@@ -303,17 +296,16 @@ void PlainMachine::decode(const Operation& operation, RankId rank) {
 }
 
 void PlainMachine::decode_backward(const Operation& operation, RankId rank) {
-  const Slice &d_out = operation.reads[0], &returned = operation.reads[1];
-  const Slice *choice = slice_with(operation.reads, program_, "gate.choice"), &d_returned = operation.writes[0],
-              &d_choice = operation.writes[1];
+  const Slice &d_out = operation.reads[0], &returned = operation.reads[1], &choice = operation.reads[2],
+              &d_returned = operation.writes[0], &d_choice = operation.writes[1];
   for (const RowKey& k : keys(d_choice, rank))
     rows(rank, d_choice.buffer)[k] = Row(static_cast<std::size_t>(top_k_), 0.0);
   const std::vector<RowKey> to = keys(d_returned, rank);
   for (const RowKey& k : std::set<RowKey>(to.begin(), to.end())) {
-    const RowKey token = token_key(k, choices_);
-    const Row &gradient = read(d_out, token, rank), &chosen = read(*choice, token, rank);
+    const Row &gradient = read(d_out, token_in(d_out, k, choices_), rank),
+              &chosen = read(choice, token_in(choice, k, choices_), rank);
     const std::size_t place = place_of(chosen, k.expert);
-    rows(rank, d_choice.buffer)[token][place] = dot(gradient, read(returned, k, rank));
+    rows(rank, d_choice.buffer)[token_in(d_choice, k, choices_)][place] = dot(gradient, read(returned, k, rank));
     Row row(gradient.size(), 0.0);
     add_scaled(row, gradient, chosen[chosen.size() / 2 + place]);
     rows(rank, d_returned.buffer)[k] = std::move(row);
@@ -336,6 +328,7 @@ void PlainMachine::codec(const Operation& operation, const Codec& codec, RankId 
 void PlainMachine::communicate(const Operation& operation, const Communication& c) {
   const GroupFamily& family = program_.group(c.group);
   const Slice &in = operation.reads[0], &out = operation.writes[0];
+  const bool sums = adds_up(program_, operation);
   std::vector<BufferRows> arrived(static_cast<std::size_t>(program_.world_size));
   for (std::int32_t to = 0; to < program_.world_size; ++to) {
     const std::vector<RowKey> wanted_keys = keys(out, RankId(to));
@@ -346,8 +339,6 @@ void PlainMachine::communicate(const Operation& operation, const Communication& 
       if (c.collective == Collective::AllToAll &&
           !exchanges(c, family, family.position(from), family.position(RankId(to))))
         continue;
-      const bool sums = c.collective == Collective::AllReduce || c.collective == Collective::ReduceScatter ||
-                        (c.collective == Collective::AllToAll && out.rows.distinct) || c.reduces;
       const std::vector<RowKey> sent_keys = keys(in, from);
       for (RowKey k : std::set<RowKey>(sent_keys.begin(), sent_keys.end())) {
         const Row& row = read(in, k, from);

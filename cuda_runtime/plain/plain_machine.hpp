@@ -48,7 +48,7 @@ class PlainMachine {
   void product(const Operation& operation, const Gemm& gemm, RankId rank, const std::vector<RowKey>& a,
                const std::vector<RowKey>& b, const std::vector<RowKey>& c);
   void kernel(const Operation& operation, Kernel kernel, RankId rank);
-  void decode(const Operation& operation, RankId rank);
+  void add_up(const Operation& operation, bool weighted, RankId rank);
   void decode_backward(const Operation& operation, RankId rank);
   void codec(const Operation& operation, const Codec& codec, RankId rank);
   void communicate(const Operation& operation, const Communication& c);

@@ -136,10 +136,11 @@ MoeGradients moe_backward(const MoeShape& shape, const MoeWeights& weights, cons
       const Row up = times(input, up_weight);
       const Row hidden = activated(shape, up);
       const Row returned = lossy(times(hidden, down_weight), wire.combine);
-      d_weight[i] = dot(d_output.row(t), returned);
       Row d_result(d_output.row(t).begin(), d_output.row(t).end());
+      if (wire.weighs_at_experts) d_result = lossy(d_result, wire.dispatch);
+      d_weight[i] = dot(d_result, returned);
       for (double& v : d_result) v *= c.weight;
-      d_result = lossy(d_result, wire.dispatch);
+      if (!wire.weighs_at_experts) d_result = lossy(d_result, wire.dispatch);
       const Row d_up = activation_backward(shape, up, times_transposed(d_result, down_weight));
       add_outer(d.weights.down[at(c.expert)], hidden, d_result);
       add_outer(d.weights.up[at(c.expert)], input, d_up);

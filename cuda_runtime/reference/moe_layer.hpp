@@ -54,6 +54,8 @@ using RowLoss = std::function<void(std::span<double>)>;
 struct Wire {
   RowLoss dispatch = {};
   RowLoss combine = {};
+  /// The gate weighs rows where the experts are, so that an output's gradient travels before it is weighted.
+  bool weighs_at_experts = false;
 };
 
 struct Choice {

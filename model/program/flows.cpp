@@ -257,6 +257,18 @@ std::vector<ExpertChain> expert_chains(const Program& program, const Operation& 
   return out;
 }
 
+bool adds_up(const Program& program, const Operation& operation) {
+  const Communication& c = *operation.communication();
+  const Rows &in = operation.reads.front().rows, &out = operation.writes.front().rows;
+  switch (c.collective) {
+    case Collective::AllReduce:
+    case Collective::ReduceScatter: return true;
+    case Collective::AllToAll:
+      return in.distinct && out.distinct && sources_reached(program, in.path) > sources_reached(program, out.path);
+    default: return c.reduces;
+  }
+}
+
 bool exchanges(const Communication& c, const GroupFamily& family, std::int64_t from, std::int64_t to) {
   if (c.of == 1) return true;
   assert(family.size % c.of == 0 && "an exchange in parts has equal blocks");

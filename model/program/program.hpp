@@ -185,7 +185,10 @@ struct AttentionCore {
   bool operator==(const AttentionCore&) const = default;
 };
 
-/// A memory-bound kernel: its time is that of its bytes.
+/// A memory-bound kernel: its time is that of its bytes. Encode brings tokens, or distinct rows, to rows of their
+/// experts or to distinct rows; EncodeBackward adds such rows up again. Decode does so with the gate's weights, which
+/// are in the choices that it reads last. DecodeBackward reads the gradient, the rows that Decode added up, and the
+/// choices; it writes the gradients by these rows and by the weights.
 enum class Kernel {
   Norm,
   Activation,

@@ -73,6 +73,10 @@ struct ExpertChain {
 /// Whether two positions of a group exchange anything in this part of an all-to-all.
 [[nodiscard]] bool exchanges(const Communication& c, const GroupFamily& family, std::int64_t from, std::int64_t to);
 
+/// Whether what arrives from several members is added up: what reduces, and of distinct rows an all-to-all from the
+/// holders of experts back to the sources.
+[[nodiscard]] bool adds_up(const Program& program, const Operation& operation);
+
 /// Of these, what one rank sends, ordered by receiver, or receives, ordered by sender. O(group size) row counts.
 [[nodiscard]] std::vector<Flow> flows_from(const Program& program, const Operation& operation, RankId rank);
 [[nodiscard]] std::vector<Flow> flows_to(const Program& program, const Operation& operation, RankId rank);

@@ -1,6 +1,7 @@
 #include "model/program/row_keys.hpp"
 
 #include <algorithm>
+#include <map>
 #include <span>
 #include <unordered_map>
 
@@ -87,12 +88,55 @@ std::int64_t rows_before(const RoutingTable& table, RankId source, std::int64_t 
   return rows;
 }
 
-bool chose_any(const std::vector<std::int64_t>& chosen, const ExpertSet& experts) {
-  return std::any_of(chosen.begin(), chosen.end(), [&](std::int64_t e) {
-    return std::any_of(experts.begin(), experts.end(),
-                       [&](const ExpertRange& r) { return e >= r.first && e < r.last; });
-  });
+/// Tokens of a source by the expert that they selected, in order.
+std::vector<std::vector<std::int64_t>> tokens_by_expert(const std::vector<std::vector<std::int64_t>>& choices,
+                                                        std::int64_t experts) {
+  std::vector<std::vector<std::int64_t>> out(static_cast<std::size_t>(experts));
+  for (std::size_t t = 0; t < choices.size(); ++t) {
+    for (const std::int64_t e : choices[t]) out[static_cast<std::size_t>(e)].push_back(static_cast<std::int64_t>(t));
+  }
+  return out;
 }
+
+/// Every token of routed rows once (for each time that a path meets its source); left out where all its rows are.
+class DistinctRows {
+ public:
+  DistinctRows(const Program& program, const Rows& rows, const TokenChoices& choices)
+      : experts_(program.routings[rows.routing.index()].num_experts()), copy_(copy_of(rows)), choices_(choices) {}
+
+  /// The rows of one expert.
+  void add(const Keys& keys) {
+    std::unordered_map<RowKey, std::int32_t, RowKeyHash> seen;
+    for (const Counted& c : keys) {
+      const std::int32_t occurrence = seen[c.key]++;
+      const std::vector<std::int64_t>& tokens = tokens_of(c.key.source)[static_cast<std::size_t>(c.key.expert)];
+      if (c.key.ordinal >= std::ssize(tokens)) continue;  // padding
+      const RowKey key{
+          .source = c.key.source, .ordinal = tokens[static_cast<std::size_t>(c.key.ordinal)], .copy = copy_};
+      const auto it = is_left_out_.try_emplace({key, occurrence}, true).first;
+      it->second = it->second && c.is_left_out;
+    }
+  }
+
+  [[nodiscard]] Keys keys() const {
+    Keys out;
+    for (const auto& [slot, is_left_out] : is_left_out_) out.push_back({slot.key, is_left_out});
+    return out;
+  }
+
+ private:
+  const std::vector<std::vector<std::int64_t>>& tokens_of(std::int64_t source) {
+    auto& of_source = tokens_[source];
+    if (of_source.empty()) of_source = tokens_by_expert(choices_[static_cast<std::size_t>(source)], experts_);
+    return of_source;
+  }
+
+  std::int64_t experts_;
+  std::int64_t copy_;
+  const TokenChoices& choices_;
+  std::unordered_map<std::int64_t, std::vector<std::vector<std::int64_t>>> tokens_;  // by source and expert
+  std::map<RowSlot, bool> is_left_out_;
+};
 
 Keys counted_keys(const Program& program, const Rows& rows, RankId rank, const TokenChoices& choices) {
   if (rows.kind == Rows::Kind::Fixed) {
@@ -111,22 +155,9 @@ Keys counted_keys(const Program& program, const Rows& rows, RankId rank, const T
     });
   }
   Keys all;
-  const ExpertSet experts = experts_of(program, rows, rank);
+  DistinctRows distinct(program, rows, choices);
   const RoutingTable& table = program.routings[rows.routing.index()];
-  const auto source_of = [&](RankId r) { return r.value() % table.counts.sources(); };
-  if (rows.kind == Rows::Kind::Routed && rows.distinct) {
-    return along(program, rows.path, rank, [&](RankId r) {
-      const std::int64_t source = source_of(r);
-      const auto& tokens = choices[static_cast<std::size_t>(source)];
-      Keys keys;
-      for (std::size_t t = 0; t < tokens.size(); ++t) {
-        if (chose_any(tokens[t], experts))
-          keys.push_back({{.source = source, .ordinal = static_cast<std::int64_t>(t)}});
-      }
-      return keys;
-    });
-  }
-  for (const ExpertRange& range : experts) {
+  for (const ExpertRange& range : experts_of(program, rows, rank)) {
     for (std::int64_t slot = range.first; slot < range.last; ++slot) {
       const std::optional<std::int64_t> e = expert_in(table, slot);
       if (!e) continue;
@@ -143,10 +174,14 @@ Keys counted_keys(const Program& program, const Rows& rows, RankId rank, const T
           own.push_back({{.expert = *e, .source = source.value(), .ordinal = o}});
         return own;
       });
-      all.insert(all.end(), keys.begin(), keys.end());
+      if (rows.distinct) {
+        distinct.add(keys);
+      } else {
+        all.insert(all.end(), keys.begin(), keys.end());
+      }
     }
   }
-  return all;
+  return rows.distinct ? distinct.keys() : all;
 }
 
 }  // namespace
@@ -167,6 +202,13 @@ std::vector<RowSlot> row_slots(const Program& program, const Rows& rows, RankId 
     if (!c.is_left_out) out.push_back({c.key, occurrence});
   }
   return out;
+}
+
+std::int64_t copy_of(const Rows& rows) {
+  if (!rows.distinct) return 0;
+  const auto chunk =
+      std::find_if(rows.path.begin(), rows.path.end(), [](const RowStep& s) { return s.kind == RowStep::Kind::Chunk; });
+  return chunk == rows.path.end() ? 0 : chunk->index;
 }
 
 std::int64_t token_of(const RowKey& key, const TokenChoices& choices) {

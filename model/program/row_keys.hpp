@@ -14,18 +14,19 @@ using TokenChoices = std::vector<std::vector<std::vector<std::int64_t>>>;
 
 /// A row of a buffer, the same wherever it lies. Of fixed rows: `ordinal`. Of weights: a row of an expert. Of tokens,
 /// and of distinct routed rows: the ordinal-th token of `source`; of other routed rows: the ordinal-th of its tokens
-/// that selected `expert`.
+/// that selected `expert`. A token whose experts' rows lie in several chunks has a distinct row in each of them.
 struct RowKey {
   std::int64_t expert = -1;  // -1: none
   std::int64_t source = -1;  // rank, by its place in the stage; -1: none
   std::int64_t ordinal = 0;
-  std::int64_t copy = 0;  // of RowStep::Kind::Copies: the position in the group of who made it
+  std::int64_t copy = 0;  // of RowStep::Kind::Copies: the position in the group of who made it; of distinct rows:
+                          // the index of the Chunk
   auto operator<=>(const RowKey&) const = default;
 };
 
 /// In order; routed rows by expert (slot) first; of placed experts they bear the expert's number, so that its rows are
-/// the same in whichever slot. No distinct rows of placed experts. As many as row_count() says (of distinct rows, as
-/// there are). A key may occur more than once, where a path meets a source more than once.
+/// the same in whichever slot. As many as row_count() says (of distinct rows, as there are). A key may occur more than
+/// once, where a path meets a source more than once.
 [[nodiscard]] std::vector<RowKey> row_keys(const Program& program, const Rows& rows, RankId rank,
                                            const TokenChoices& choices);
 
@@ -48,6 +49,9 @@ struct RowKeyHash {
     return static_cast<std::size_t>(h);
   }
 };
+
+/// The `copy` of the keys of these distinct rows; of others 0.
+[[nodiscard]] std::int64_t copy_of(const Rows& rows);
 
 /// The token of a routed row that is not distinct; -1 for a padding row, which no token has.
 [[nodiscard]] std::int64_t token_of(const RowKey& key, const TokenChoices& choices);

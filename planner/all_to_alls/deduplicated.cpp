@@ -1,7 +1,7 @@
 // Node-deduplicated dispatch (DeepEP's normal mode; MODELS section 2). A token goes once to each node that holds any of
 // its experts, to the rank at the sender's own place there; that rank passes it on, once to each rank of the node that
-// holds any; there it is written out for each expert. Back: a rank adds up what its experts made of a token, the node
-// adds up its ranks' sums on the way, and the source gets one row from each node.
+// holds any. Back: the node adds up its ranks' rows on the way, and the source adds up one row from each node. What a
+// rank's experts make of a token is written out and added up there (expert_round.hpp).
 #include "planner/all_to_alls/exchange_parts.hpp"
 
 namespace moeplan {
@@ -23,22 +23,17 @@ class Deduplicated : public AllToAll {
   void lower(const Exchange& exchange, BlockBuilder& block) const override {
     const NodeLevels levels = node_levels(exchange.group, block);
     const Slice& sources = exchange.is_return ? exchange.to : exchange.from;
-    const Slice& holders = exchange.is_return ? exchange.from : exchange.to;
     std::vector<RowStep> path = source_path(exchange);
     path.insert(path.begin(), {RowStep::Kind::Union, levels.across});
     Rows in_node = held_rows(sources.rows, levels.inside, path);
     in_node.distinct = true;
-    Rows on_rank = holders.rows;
-    on_rank.distinct = true;
-    const Slice node = hop(sources, ".node", in_node, block), rank = hop(sources, ".rank", on_rank, block);
+    const Slice node = hop(sources, ".node", in_node, block);
     if (exchange.is_return) {
-      rearrange(exchange, "add up experts", Kernel::Decode, holders, rank, block);
-      step(exchange, levels.inside, Stream::Intra, rank, node, block);
-      step(exchange, levels.across, Stream::Inter, node, sources, block);
+      step(exchange, levels.inside, Stream::Intra, exchange.from, node, block);
+      step(exchange, levels.across, Stream::Inter, node, exchange.to, block);
     } else {
-      step(exchange, levels.across, Stream::Inter, sources, node, block);
-      step(exchange, levels.inside, Stream::Intra, node, rank, block);
-      rearrange(exchange, "write out for experts", Kernel::Encode, rank, holders, block);
+      step(exchange, levels.across, Stream::Inter, exchange.from, node, block);
+      step(exchange, levels.inside, Stream::Intra, node, exchange.to, block);
     }
   }
 
@@ -49,16 +44,6 @@ class Deduplicated : public AllToAll {
     exchange.from = from;
     exchange.to = to;
     move_rows(exchange, stream, {}, block);
-  }
-  static void rearrange(const Exchange& exchange, const std::string& what, Kernel kernel, const Slice& from,
-                        const Slice& to, BlockBuilder& block) {
-    block.then({.name = exchange.name + ": " + what,
-                .op_class = OpClass::Permute,
-                .stream = Stream::Compute,
-                .work = kernel,
-                .reads = {from},
-                .writes = {to},
-                .after = {}});
   }
 };
 

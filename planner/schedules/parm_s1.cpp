@@ -61,18 +61,20 @@ class S1 : public Schedule {
   ExchangeFamily exchange(const Degrees& d) const override { return {{"", d.ep * d.esp, 1}, d.esp}; }
 
   void lower_forward(const MoeLayer& l, BlockBuilder& b) const override {
-    MoeParts parts(l, b);
+    const MoeLayer in_parts = in_chunks(l);
+    MoeParts parts(in_parts, b);
     parts.gate("ffn.in", {});
     parts.encode("ffn.in", {});
-    append(round(l, /*backward=*/false), in_chunks(l), b);
+    append(round(l, /*backward=*/false), in_parts, b);
     parts.decode({}, "moe.out");
     parts.all_gather(l.groups.tp, OpClass::TensorParallel, "moe.out", "moe.out", {});
   }
 
   void lower_backward(const MoeLayer& l, BlockBuilder& b) const override {
-    MoeParts parts(l, b);
+    const MoeLayer in_parts = in_chunks(l);
+    MoeParts parts(in_parts, b);
     parts.decode_backward("d.moe.out", {});
-    append(round(l, /*backward=*/true), in_chunks(l), b);
+    append(round(l, /*backward=*/true), in_parts, b);
     parts.encode_backward("d.ffn.in", {});
     parts.gate_backward("ffn.in", "d.ffn.in", {});
     parts.all_gather(l.groups.tp, OpClass::TensorParallel, "d.ffn.in", "d.ffn.in", {});

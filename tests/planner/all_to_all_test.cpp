@@ -50,9 +50,9 @@ Program exchange_program(const AllToAll& algorithm, const Case& c, bool is_retur
   const RoutingId routing(0);
   Slice sources = block.slice("at sources", 3, Dtype::Fp16, Rows::routed(routing, Rows::Experts::All, {chunk}));
   sources.rows.distinct = algorithm.deduplicates();
-  const Slice holders =
-      block.slice("at holders", 3, Dtype::Fp16,
-                  Rows::routed(routing, Rows::Experts::Local, {{RowStep::Kind::Union, GroupId(0)}, chunk}));
+  Slice holders = block.slice("at holders", 3, Dtype::Fp16,
+                              Rows::routed(routing, Rows::Experts::Local, {{RowStep::Kind::Union, GroupId(0)}, chunk}));
+  holders.rows.distinct = algorithm.deduplicates();
   algorithm.lower({"exchange", OpClass::Dispatch, GroupId(0), is_return ? holders : sources,
                    is_return ? sources : holders, is_return},
                   block);

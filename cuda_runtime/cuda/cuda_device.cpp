@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <optional>
+#include <utility>
 
 #include "cuda_runtime/cuda/check.hpp"
 #include "cuda_runtime/cuda/launch_kernel.hpp"
@@ -25,7 +27,9 @@ class Cuda final : public CudaDevice {
     // What has failed before fails again here, and nobody asks any more.
     (void)cudaSetDevice(index_);
     products_.reset();
-    for (cudaGraphExec_t g : graphs_) (void)cudaGraphExecDestroy(g);
+    for (cudaGraphExec_t g : graphs_) {
+      if (g != nullptr) (void)cudaGraphExecDestroy(g);
+    }
     for (cudaEvent_t e : events_) (void)cudaEventDestroy(e);
     for (cudaStream_t s : streams_) (void)cudaStreamDestroy(s);
     (void)cudaStreamDestroy(copies_);
@@ -59,19 +63,28 @@ class Cuda final : public CudaDevice {
     check(cudaStreamSynchronize(copies_), "cudaStreamSynchronize");
   }
 
+  // What is given back is used again: a stream has a workspace for products beside it.
   DeviceStream make_stream() override {
     use();
+    if (!free_streams_.empty()) return taken(free_streams_);
     streams_.push_back(new_stream());
     return DeviceStream(streams_.size() - 1);
   }
   DeviceEvent make_event(bool is_timed) override {
     use();
+    if (auto& free = free_events_[is_timed ? 1 : 0]; !free.empty()) return taken(free);
     cudaEvent_t event = nullptr;
     check(cudaEventCreateWithFlags(&event, is_timed ? cudaEventDefault : cudaEventDisableTiming),
           "cudaEventCreateWithFlags");
     events_.push_back(event);
     is_timed_.push_back(is_timed);
     return DeviceEvent(events_.size() - 1);
+  }
+  void release(DeviceStream stream) override { free_streams_.push_back(stream); }
+  void release(DeviceEvent event) override { free_events_[is_timed_[event.index()] ? 1 : 0].push_back(event); }
+  void release(DeviceGraph graph) override {
+    use();
+    check(cudaGraphExecDestroy(std::exchange(graphs_[graph.index()], nullptr)), "cudaGraphExecDestroy");
   }
 
   void record(DeviceEvent event, DeviceStream stream) override {
@@ -150,6 +163,12 @@ class Cuda final : public CudaDevice {
   void check(int code, const char* call, const std::source_location& where = std::source_location::current()) const {
     check_cuda(code, rank_, call, where);
   }
+  template <class Id>
+  static Id taken(std::vector<Id>& free) {
+    const Id out = free.back();
+    free.pop_back();
+    return out;
+  }
   /// Threads have a current device each.
   void use() const { check(cudaSetDevice(index_), "cudaSetDevice"); }
   [[nodiscard]] cudaStream_t new_stream() const {
@@ -164,6 +183,8 @@ class Cuda final : public CudaDevice {
   std::vector<cudaStream_t> streams_;
   std::vector<cudaEvent_t> events_;
   std::vector<bool> is_timed_;
+  std::vector<DeviceStream> free_streams_;
+  std::array<std::vector<DeviceEvent>, 2> free_events_;  // by whether they are timed
   std::vector<cudaGraphExec_t> graphs_;
   std::optional<LtProducts> products_;
   bool captures_ = false;

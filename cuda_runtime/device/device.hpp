@@ -48,10 +48,14 @@ class Device {
   virtual void copy_in(std::byte* to, std::span<const std::byte> from) = 0;
   virtual void copy_out(std::span<std::byte> to, const std::byte* from) = 0;
 
-  /// Streams and events live as long as the device object. Streams do not wait for each other.
+  /// Streams do not wait for each other.
   [[nodiscard]] virtual DeviceStream make_stream() = 0;
   /// Timed ones can be asked for the time between them; the others cost less.
   [[nodiscard]] virtual DeviceEvent make_event(bool is_timed) = 0;
+  /// Streams, events and graphs that nothing runs on any more, for others to have (device_handles.hpp).
+  virtual void release(DeviceStream stream) = 0;
+  virtual void release(DeviceEvent event) = 0;
+  virtual void release(DeviceGraph graph) = 0;
   virtual void record(DeviceEvent event, DeviceStream stream) = 0;
   /// The stream goes on once the event's latest record is over.
   virtual void wait(DeviceStream stream, DeviceEvent event) = 0;

@@ -13,7 +13,7 @@ std::size_t bytes_of(const BufferShape& shape) {
 }  // namespace
 
 DeviceBuffer::DeviceBuffer(const BufferShape& shape, Device& device, DevicePool& pool)
-    : shape_(shape), device_(device), data_(pool.allocate(bytes_of(shape))), mirror_(shape) {}
+    : shape_(shape), device_(device), data_(pool.allocate(bytes_of(shape))) {}
 
 kernels::View DeviceBuffer::view() const { return {data_, shape_.columns, format_of(shape_.dtype)}; }
 
@@ -21,7 +21,7 @@ void DeviceBuffer::write_row(std::int64_t row, std::span<const double> values) {
   take();
   const std::vector<float> floats(values.begin(), values.end());
   mirror_.store_row(row, floats);
-  newer_ = Newer::Host;
+  newest_ = Newest::Host;
 }
 
 std::vector<double> DeviceBuffer::read_row(std::int64_t row) {
@@ -32,24 +32,37 @@ std::vector<double> DeviceBuffer::read_row(std::int64_t row) {
 }
 
 void DeviceBuffer::clear() {
-  if (newer_ == Newer::Device) mirror_ = HostBuffer(shape_);
-  mirror_.clear();
-  newer_ = Newer::Host;
+  mirror_ = HostBuffer();
+  newest_ = Newest::Noughts;
 }
 
 void DeviceBuffer::give() {
+  if (newest_ == Newest::Noughts) return;
   const std::size_t bytes = bytes_of(shape_);
-  if (newer_ == Newer::Host && bytes > 0) device_.copy_in(data_, {mirror_.at(0), bytes});
+  if (newest_ == Newest::Host && bytes > 0) device_.copy_in(data_, {mirror_.at(0), bytes});
   mirror_ = HostBuffer();
-  newer_ = Newer::Device;
+  newest_ = Newest::Device;
 }
 
+void DeviceBuffer::give_noughts(DeviceStream stream) {
+  if (newest_ != Newest::Noughts) return;
+  const std::size_t bytes = bytes_of(shape_);
+  if (bytes > 0) device_.clear(stream, data_, bytes);
+  clear();
+  newest_ = Newest::Device;
+}
+
+/// The rows on the host.
 void DeviceBuffer::take() {
-  if (newer_ != Newer::Device) return;
+  if (newest_ == Newest::Noughts) {
+    mirror_ = HostBuffer(shape_);
+    newest_ = Newest::Host;
+  }
+  if (newest_ != Newest::Device) return;
   mirror_ = HostBuffer(shape_);
   const std::size_t bytes = bytes_of(shape_);
   if (bytes > 0) device_.copy_out({mirror_.at(0), bytes}, data_);
-  newer_ = Newer::Neither;
+  newest_ = Newest::Both;
 }
 
 }  // namespace moeplan

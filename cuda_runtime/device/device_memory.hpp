@@ -25,6 +25,8 @@ class DeviceBuffer {
   void clear();
   /// Before the device runs: what the host wrote goes there, and what the host has is old from here on.
   void give();
+  /// After that: noughts are written by the device itself, as the first thing on a stream.
+  void give_noughts(DeviceStream stream);
 
  private:
   void take();
@@ -33,7 +35,8 @@ class DeviceBuffer {
   Device& device_;
   std::byte* data_;
   HostBuffer mirror_;  // empty until it is needed
-  enum class Newer { Neither, Host, Device } newer_ = Newer::Host;
+  /// Who has what is to be: the host's rows, the device's, both alike, or neither, where all is nought.
+  enum class Newest { Host, Device, Both, Noughts } newest_ = Newest::Noughts;
 };
 
 }  // namespace moeplan

@@ -22,10 +22,11 @@ DeviceRun::DeviceRun(Device& device, DeviceTransport& transport, std::vector<Ran
       transport_(transport),
       options_(std::move(options)),
       pool_(device, options_.slab),
-      origin_(device.make_stream()),
-      begin_(device.make_event(true)),
-      fork_(device.make_event(false)),
-      over_(device.make_event(false)) {
+      handles_(device),
+      origin_(handles_.make_stream()),
+      begin_(handles_.make_event(true)),
+      fork_(handles_.make_event(false)),
+      over_(handles_.make_event(false)) {
   for (const RankId id : ranks) {
     ranks_.push_back({id});
     const std::int32_t none = 0;
@@ -54,13 +55,17 @@ void DeviceRun::prepare(std::size_t rank, const Work& work, const std::string& n
   Rank& r = ranks_[rank];
   const DeviceContext context{r.buffers, pool_, options_.codecs, r.failure};
   r.operations.push_back(device_operation(work, name, context));
-  r.events.push_back({device_.make_event(true), device_.make_event(true), device_.make_event(false)});
+  r.events.push_back({handles_.make_event(true), handles_.make_event(true), handles_.make_event(false)});
 }
 
 void DeviceRun::execute() {
   make_ready();
   transport_.meet(options_.time_out);
   is_running_ = true;
+  for (Rank& r : ranks_) {
+    for (DeviceBuffer& buffer : r.buffers) buffer.give_noughts(origin_);
+  }
+  if (cold_ != nullptr) device_.clear(origin_, cold_, options_.cold_bytes);
   transport_.align(origin_);
   if (!options_.captures || !has_run_) {
     issue_all();
@@ -68,7 +73,7 @@ void DeviceRun::execute() {
     if (!graph_) {
       device_.begin_capture(origin_);
       issue_all();
-      graph_ = device_.end_capture(origin_);
+      graph_ = handles_.end_capture(origin_);
     }
     device_.launch(origin_, *graph_);
   }
@@ -97,13 +102,14 @@ void DeviceRun::make_ready() {
     const std::int32_t none = 0;
     device_.copy_in(reinterpret_cast<std::byte*>(r.failure), std::as_bytes(std::span(&none, 1)));
   }
+  if (options_.cold_bytes > 0 && cold_ == nullptr) cold_ = pool_.allocate(options_.cold_bytes);
   if (steps == ready_for_) return;
   for (Rank* r : busy) {
     for (const DeviceStep& step : steps) {
       auto& stream = r->streams[index_of(step.stream)];
       if (stream) continue;
-      stream = device_.make_stream();
-      joins_.push_back(device_.make_event(false));
+      stream = handles_.make_stream();
+      joins_.push_back(handles_.make_event(false));
     }
   }
   for (std::size_t s = 0; s < steps.size(); ++s) {

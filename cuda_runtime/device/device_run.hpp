@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "cuda_runtime/device/device_handles.hpp"
 #include "cuda_runtime/device/device_operation.hpp"
 #include "cuda_runtime/device/device_world.hpp"
 
@@ -67,12 +68,14 @@ class DeviceRun {
   DeviceTransport& transport_;
   DeviceOptions options_;
   DevicePool pool_;
+  DeviceHandles handles_;
   std::vector<Rank> ranks_;
   DeviceStream origin_;                // from which all others begin, and which ends after all of them
   DeviceEvent begin_, fork_, over_;    // the first one timed
   std::vector<DeviceEvent> joins_;     // a stream's end, by rank and stream
   std::vector<DeviceStep> ready_for_;  // the steps that everything is made ready for
   std::optional<DeviceGraph> graph_;   // of these steps
+  std::byte* cold_ = nullptr;          // what is written before a run
   bool has_run_ = false;               // these steps, so that all libraries have what they need
   bool is_running_ = false;
 };

@@ -22,6 +22,9 @@ struct DeviceOptions {
   Seconds time_out{60};                       // of a run, and of ranks that meet
   bool captures = false;                      // the first run as a graph, which later ones launch as a whole
   std::size_t slab = std::size_t{64} << 20U;  // bytes of memory at once (DevicePool)
+  /// Written before each run, so that the run finds none of its data in the cache, as a layer among others does; and
+  /// while that is written, the host asks for the run.
+  std::size_t cold_bytes = 0;
 };
 
 class DeviceWorld {

@@ -56,7 +56,7 @@ std::int64_t DeviceCollective::first_of(std::int64_t p) const {
 void LoopbackTransport::prepare(std::size_t operation, Stream, std::span<const DevicePart> parts) {
   ByRank& all = operations_[operation];
   for (const DevicePart& part : parts) {
-    Rendezvous r{device_.make_event(false), device_.make_event(false), device_.make_event(false)};
+    Rendezvous r{handles_.make_event(false), handles_.make_event(false), handles_.make_event(false)};
     if (reduces(part)) {
       const DeviceCollective& c = collective_of(part);
       r.sums = pool_.allocate(block_bytes(c, c.position));

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 
+#include "cuda_runtime/device/device_handles.hpp"
 #include "cuda_runtime/device/device_pool.hpp"
 #include "cuda_runtime/device/device_transport.hpp"
 
@@ -16,7 +17,7 @@ namespace moeplan {
 class LoopbackTransport final : public DeviceTransport {
  public:
   explicit LoopbackTransport(Device& device, std::size_t slab = DevicePool::kSlab)
-      : device_(device), pool_(device, slab) {}
+      : device_(device), pool_(device, slab), handles_(device) {}
 
   void prepare(std::size_t operation, Stream stream, std::span<const DevicePart> parts) override;
   void transfer(std::size_t operation, std::span<const DevicePart> parts) override;
@@ -42,6 +43,7 @@ class LoopbackTransport final : public DeviceTransport {
 
   Device& device_;
   DevicePool pool_;
+  DeviceHandles handles_;
   std::map<std::size_t, ByRank> operations_;
 };
 

@@ -89,8 +89,9 @@ TEST_CASE("Ranks on one device exchange rows and add them up, in whatever order 
 
 TEST_CASE("Whatever call of a device fails, all ranks end with its message and nothing is kept") {
   std::size_t seen = 0;
-  for (const std::string call : {"allocate", "copy_in", "copy_out", "make_stream", "make_event", "record", "wait",
-                                 "copy", "launch", "begin_capture", "end_capture", "launch graph", "is_over"}) {
+  for (const std::string call :
+       {"allocate", "copy_in", "copy_out", "make_stream", "make_event", "record", "wait", "copy", "clear", "launch",
+        "begin_capture", "end_capture", "launch graph", "is_over"}) {
     for (std::size_t n = 0; n < 40; n += 3) {
       FakeDevice device(n);
       device.fail(call, n);
@@ -109,6 +110,21 @@ TEST_CASE("Whatever call of a device fails, all ranks end with its message and n
     }
   }
   CHECK(seen > 40);
+}
+
+TEST_CASE("Before each run the cache is filled with what no rank asks for, outside of the graph") {
+  const bool captures = GENERATE(false, true);
+  FakeDevice device(2);
+  const std::string error =
+      error_of(device, {.captures = captures, .slab = 0, .cold_bytes = 4096}, [](RankId rank, Backend& backend) {
+        prepare(rank, backend);
+        backend.write_row(BufferId(0), 0, std::vector<double>(8, 1.0));
+        for (int i = 0; i < 3; ++i) run(backend);
+        if (backend.read_row(BufferId(1), 0) != std::vector<double>(8, 2.0)) throw std::logic_error("not added");
+      });
+  CHECK(error.empty());
+  CHECK(device.calls("clear") == 3 + 2);  // each run, and each rank's buffer that the host has not written to
+  CHECK(device.is_clean());
 }
 
 TEST_CASE("Ranks that have nothing to do in a run wait for the others") {

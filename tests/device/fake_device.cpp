@@ -32,7 +32,11 @@ void multiply_on_cpu(Gemm::Form form, kernels::Format format, const MatrixProduc
 
 }  // namespace
 
-bool FakeDevice::is_clean() const { return memory_.empty() && has_nothing_to_do(); }
+bool FakeDevice::is_clean() const {
+  const auto is_free = [](const auto& x) { return x.is_free; };
+  return memory_.empty() && has_nothing_to_do() && std::all_of(streams_.begin(), streams_.end(), is_free) &&
+         std::all_of(events_.begin(), events_.end(), is_free) && std::all_of(graphs_.begin(), graphs_.end(), is_free);
+}
 
 std::size_t FakeDevice::calls(const std::string& name) const {
   const auto it = calls_.find(name);
@@ -52,7 +56,7 @@ std::byte* FakeDevice::allocate(std::size_t bytes) {
   auto* data =
       static_cast<std::byte*>(std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment));
   if (data == nullptr) throw ExecutionError("allocate: out of memory");
-  std::memset(data, 0xff, bytes);
+  if (!costs_) std::memset(data, 0xff, bytes);
   memory_[data] = bytes;
   return data;
 }
@@ -86,7 +90,7 @@ void FakeDevice::copy_out(std::span<std::byte> to, const std::byte* from) {
 
 DeviceStream FakeDevice::make_stream() {
   count("make_stream");
-  streams_.emplace_back();
+  streams_.push_back({});
   is_in_capture_.push_back(false);
   return DeviceStream(streams_.size() - 1);
 }
@@ -95,6 +99,26 @@ DeviceEvent FakeDevice::make_event(bool is_timed) {
   count("make_event");
   events_.push_back({is_timed});
   return DeviceEvent(events_.size() - 1);
+}
+
+void FakeDevice::release(DeviceStream stream) {
+  Queue& queue = streams_[stream.index()];
+  if (queue.is_free) misused("a stream is given back twice");
+  if (!queue.commands.empty() && !hangs_) misused("a stream is given back that has something to do");
+  queue.is_free = true;
+}
+
+void FakeDevice::release(DeviceEvent event) {
+  Event& e = events_[event.index()];
+  if (e.is_free) misused("an event is given back twice");
+  if (e.over < e.asked && !hangs_) misused("an event is given back that is not over");
+  e.is_free = true;
+}
+
+void FakeDevice::release(DeviceGraph graph) {
+  Graph& g = graphs_[graph.index()];
+  if (g.is_free) misused("a graph is given back twice");
+  g.is_free = true;
 }
 
 /// To the stream, or to the graph under way.
@@ -108,7 +132,8 @@ void FakeDevice::enqueue(DeviceStream stream, Command command) {
   Event* event = command.kind == Kind::Run ? nullptr : &events_[command.event.index()];
   if (command.kind == Kind::Record) command.record = ++event->asked;
   if (command.kind == Kind::Wait) command.record = event->asked;
-  streams_[stream.index()].push_back(std::move(command));
+  if (streams_[stream.index()].is_free || (event != nullptr && event->is_free)) misused("what was given back is used");
+  streams_[stream.index()].commands.push_back(std::move(command));
 }
 
 void FakeDevice::record(DeviceEvent event, DeviceStream stream) {
@@ -153,7 +178,7 @@ Seconds FakeDevice::between(DeviceEvent from, DeviceEvent to) {
 }
 
 bool FakeDevice::has_nothing_to_do() const {
-  return std::all_of(streams_.begin(), streams_.end(), [](const auto& s) { return s.empty(); });
+  return std::all_of(streams_.begin(), streams_.end(), [](const Queue& q) { return q.commands.empty(); });
 }
 
 bool FakeDevice::can_run(const Command& c) const {
@@ -164,18 +189,21 @@ bool FakeDevice::can_run(const Command& c) const {
 bool FakeDevice::step() {
   std::vector<std::size_t> able;
   for (std::size_t s = 0; s < streams_.size(); ++s) {
-    if (!streams_[s].empty() && can_run(streams_[s].front())) able.push_back(s);
+    const auto& commands = streams_[s].commands;
+    if (!commands.empty() && can_run(commands.front())) able.push_back(s);
   }
   if (able.empty()) return false;
-  auto& stream = streams_[able[random_.below(able.size())]];
-  const Command command = std::move(stream.front());
-  stream.pop_front();
+  Queue& stream = streams_[able[random_.below(able.size())]];
+  const Command command = std::move(stream.commands.front());
+  stream.commands.pop_front();
   clock_ += 1e-6;
-  if (command.kind == Kind::Run) command.run();
+  stream.time += command.cost;
+  if (command.kind == Kind::Run && !costs_) command.run();
+  if (command.kind == Kind::Wait) stream.time = std::max(stream.time, events_[command.event.index()].when);
   if (command.kind == Kind::Record) {
     Event& e = events_[command.event.index()];
     e.over = command.record;
-    e.when = clock_;
+    e.when = costs_ ? stream.time : clock_;
   }
   return true;
 }
@@ -190,12 +218,15 @@ void FakeDevice::copy(DeviceStream stream, std::byte* to, const std::byte* from,
   count("copy");
   check_range(to, bytes);
   check_range(from, bytes);
-  add(stream, {Kind::Run, {}, 0, [=] { std::memmove(to, from, bytes); }});
+  add(stream, {Kind::Run, {}, 0, [=] { std::memmove(to, from, bytes); }, costs_ ? costs_->copy(bytes) : 0.0});
 }
 
 void FakeDevice::launch(DeviceStream stream, const kernels::KernelCall& call) {
   count("launch");
-  add(stream, {Kind::Run, {}, 0, [call] {
+  add(stream, {Kind::Run,
+               {},
+               0,
+               [call] {
                  std::visit(
                      [](const auto& kernel) {
                        for (std::int64_t i = 0; i < kernel.items; ++i) {
@@ -204,21 +235,26 @@ void FakeDevice::launch(DeviceStream stream, const kernels::KernelCall& call) {
                        }
                      },
                      call);
-               }});
+               },
+               costs_ ? costs_->kernel(call) : 0.0});
 }
 
 void FakeDevice::multiply(DeviceStream stream, const Products& products) {
   count("multiply");
   const std::vector<MatrixProduct> list(products.products.begin(), products.products.end());
-  add(stream, {Kind::Run, {}, 0, [list, form = products.form, format = format_of(products.dtype)] {
+  add(stream, {Kind::Run,
+               {},
+               0,
+               [list, form = products.form, format = format_of(products.dtype)] {
                  for (const MatrixProduct& p : list) multiply_on_cpu(form, format, p);
-               }});
+               },
+               costs_ ? costs_->products(products) : 0.0});
 }
 
 void FakeDevice::begin_capture(DeviceStream stream) {
   count("begin_capture");
   if (capture_) misused("a capture within a capture");
-  capture_ = Graph{stream, {}};
+  capture_ = Graph{stream, {}, false};
   is_in_capture_.assign(streams_.size(), false);
   is_in_capture_[stream.index()] = true;
 }
@@ -236,6 +272,7 @@ DeviceGraph FakeDevice::end_capture(DeviceStream stream) {
 void FakeDevice::launch(DeviceStream stream, DeviceGraph graph) {
   count("launch graph");
   const Graph& g = graphs_[graph.index()];
+  if (g.is_free) misused("a graph that was given back");
   if (g.origin != stream) misused("a graph on another stream than its capture's");
   for (const auto& [s, command] : g.commands) enqueue(s, command);
 }

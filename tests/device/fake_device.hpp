@@ -7,6 +7,9 @@
 // ever run. Fresh memory has the bits of a signalling value, so that what nobody wrote is seen. Addresses inside of
 // kernels are checked where tests run under the address sanitizer, for which allocations of their own are asked (slab
 // 0).
+//
+// With costs it only keeps the time: nothing is computed, a stream's commands take what the costs say, one after the
+// other, and streams run beside each other as if each had a device to itself.
 #pragma once
 
 #include <cstdint>
@@ -24,9 +27,17 @@
 
 namespace moeplan::tests {
 
+/// Seconds that commands take.
+struct FakeCosts {
+  std::function<double(const kernels::KernelCall&)> kernel;
+  std::function<double(const Products&)> products;
+  std::function<double(std::size_t bytes)> copy;
+};
+
 class FakeDevice final : public Device {
  public:
   explicit FakeDevice(std::uint64_t seed) : random_(seed) {}
+  explicit FakeDevice(FakeCosts costs) : random_(1), costs_(std::move(costs)) {}
   /// Whether everything was given back and ran.
   [[nodiscard]] bool is_clean() const;
 
@@ -42,6 +53,9 @@ class FakeDevice final : public Device {
   void copy_out(std::span<std::byte> to, const std::byte* from) override;
   DeviceStream make_stream() override;
   DeviceEvent make_event(bool is_timed) override;
+  void release(DeviceStream stream) override;
+  void release(DeviceEvent event) override;
+  void release(DeviceGraph graph) override;
   void record(DeviceEvent event, DeviceStream stream) override;
   void wait(DeviceStream stream, DeviceEvent event) override;
   bool is_over(DeviceEvent event) override;
@@ -62,16 +76,24 @@ class FakeDevice final : public Device {
     DeviceEvent event{};
     std::int64_t record = 0;  // of the event: the n-th
     std::function<void()> run{};
+    double cost = 0;
   };
   struct Event {
     bool is_timed;
     std::int64_t asked = 0, over = 0;  // records
     double when = 0;
     bool is_captured = false;  // last recorded in the capture under way
+    bool is_free = false;      // given back
   };
   struct Graph {
     DeviceStream origin;
     std::vector<std::pair<DeviceStream, Command>> commands;
+    bool is_free = false;
+  };
+  struct Queue {
+    std::deque<Command> commands{};
+    double time = 0;  // when the last command was over
+    bool is_free = false;
   };
   void count(const std::string& call);
   void add(DeviceStream stream, Command command);
@@ -83,7 +105,7 @@ class FakeDevice final : public Device {
 
   Random random_;
   std::map<std::byte*, std::size_t> memory_;
-  std::vector<std::deque<Command>> streams_;
+  std::vector<Queue> streams_;
   std::vector<Event> events_;
   std::vector<Graph> graphs_;
   std::optional<Graph> capture_;
@@ -91,6 +113,7 @@ class FakeDevice final : public Device {
   std::map<std::string, std::size_t> calls_, failing_;
   double clock_ = 0;
   bool hangs_ = false;
+  std::optional<FakeCosts> costs_{};
 };
 
 }  // namespace moeplan::tests

@@ -1,0 +1,23 @@
+#include "cuda_runtime/device/device_handles.hpp"
+
+#include <exception>
+
+namespace moeplan {
+
+DeviceHandles::~DeviceHandles() {
+  try {
+    for (const DeviceGraph graph : graphs_) device_.release(graph);
+    for (const DeviceEvent event : events_) device_.release(event);
+    for (const DeviceStream stream : streams_) device_.release(stream);
+  } catch (const std::exception&) {
+    // A device that has failed has nothing to give back.
+  }
+}
+
+DeviceStream DeviceHandles::make_stream() { return streams_.emplace_back(device_.make_stream()); }
+DeviceEvent DeviceHandles::make_event(bool is_timed) { return events_.emplace_back(device_.make_event(is_timed)); }
+DeviceGraph DeviceHandles::end_capture(DeviceStream stream) {
+  return graphs_.emplace_back(device_.end_capture(stream));
+}
+
+}  // namespace moeplan

@@ -1,0 +1,28 @@
+// Streams, events and graphs of one user, given back with it.
+#pragma once
+
+#include <vector>
+
+#include "cuda_runtime/device/device.hpp"
+
+namespace moeplan {
+
+class DeviceHandles {
+ public:
+  explicit DeviceHandles(Device& device) : device_(device) {}
+  ~DeviceHandles();
+  DeviceHandles(const DeviceHandles&) = delete;
+  DeviceHandles& operator=(const DeviceHandles&) = delete;
+
+  [[nodiscard]] DeviceStream make_stream();
+  [[nodiscard]] DeviceEvent make_event(bool is_timed);
+  [[nodiscard]] DeviceGraph end_capture(DeviceStream stream);
+
+ private:
+  Device& device_;
+  std::vector<DeviceStream> streams_;
+  std::vector<DeviceEvent> events_;
+  std::vector<DeviceGraph> graphs_;
+};
+
+}  // namespace moeplan

@@ -1,18 +1,20 @@
-// moeplan profile --from-nccl-tests LOG... | --from-csv F... [--gpu NAME] | --backend host [--ranks N] [--budget 1m]
-//                 -o profile.yaml [--quiet]
+// moeplan profile --from-nccl-tests LOG... | --from-csv F... [--gpu NAME] | --backend host|nccl [--ranks N] [--budget
+// 1m]
+//                 [--gpu-file FILE] -o profile.yaml [--quiet]
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <set>
-#include <thread>
 
 #include "cli/commands.hpp"
 #include "cli/inputs.hpp"
 #include "cli/measure/machine_profile.hpp"
 #include "cli/option_values.hpp"
+#include "cli/validate/execute.hpp"
 #include "cli/validate/run_cases.hpp"
 #include "cli/validate/run_on_gpus.hpp"
 #include "model/base/diagnostics.hpp"
@@ -24,9 +26,11 @@ namespace moeplan {
 
 namespace {
 
+constexpr std::int64_t kMostRanks = 64;  // that profile starts
+
 struct Options {
-  std::string backend, gpu, output, budget = "60s", time_out = "60s";
-  std::int64_t ranks = 4;
+  std::string backend, gpu, output, gpu_file, budget = "60s", time_out = "60s";
+  std::optional<std::int64_t> ranks = {};
   std::vector<std::string> logs, tables;
   bool quiet = false;
 };
@@ -146,47 +150,61 @@ void check(const Options& o) {
   }
   if (!o.backend.empty() && !o.gpu.empty()) throw InputError(Diagnostic{{"--gpu"}, "", "is for GEMMs of a table"});
   if (!o.logs.empty() && !o.gpu.empty()) throw InputError(Diagnostic{{"--gpu"}, "", "is for GEMMs"});
+  if (!o.gpu_file.empty() && o.backend != "nccl")
+    throw InputError(Diagnostic{{"--gpu-file"}, "", "is of --backend nccl"});
+  if (o.backend == "host" && o.ranks == 1)
+    throw InputError(Diagnostic{{"--ranks"}, "", "of --backend host are 2 or more"});
 }
 
-/// Without a GPU that is what is said; with one, what to do instead.
-ExitCode profile_gpus() {
-  const std::string problem = gpu_problem();
-  if (problem.empty()) {
-    throw InputError(Diagnostic{{"--backend"},
-                                "",
-                                "nccl does not measure yet; fit logs of nccl-tests (--from-nccl-tests) and tables of "
-                                "GEMMs (--from-csv --gpu NAME) instead"});
-  }
-  fmt::print(stderr, "{}\n", problem);
-  return ExitCode::FailedCheck;
+MeasuredMachine machine_of(const Answer& answer, bool has_gpus) {
+  constexpr double kMemoryOfCore = 1e9;  // bytes; assumed: room for an executed layer
+  const Processor& p = answer.processor;
+  return {.has_gpus = has_gpus,
+          .processor = plain(p.name),
+          .processors = p.count,
+          .memory = has_gpus ? p.memory : kMemoryOfCore,
+          .multiprocessors = p.multiprocessors,
+          .ranks = std::ssize(answer.hosts),
+          .nodes = machines_of(answer.hosts),
+          .clocks = "clocks: " + answer.clocks.text()};
 }
 
-ExitCode profile_host(const Options& o) {
-  const std::int64_t cores = std::max<std::int64_t>(1, std::thread::hardware_concurrency());
+/// Measures here, and writes what was fitted.
+ExitCode profile_here(const Options& o) {
+  const bool has_gpus = o.backend == "nccl";
+  const BenchmarkScale scale = has_gpus ? BenchmarkScale::Gpus : BenchmarkScale::Cores;
+  constexpr std::int64_t kHostRanks = 4, kAllGpus = 0;
+  const std::int64_t ranks = o.ranks.value_or(has_gpus ? kAllGpus : kHostRanks);
   const ExecuteJob job{.limits = {.time_out = duration_option("--timeout", o.time_out)},
                        .cases = {},
-                       .measure = MeasureJob{o.ranks, duration_option("--budget", o.budget)}};
-  const JobRun run = run_on_host(job, o.ranks, o.quiet);
+                       .measure = MeasureJob{ranks, duration_option("--budget", o.budget), scale}};
+  const JobRun run = has_gpus ? run_on_gpus(job, kMostRanks, o.quiet) : run_on_host(job, ranks, o.quiet);
   if (run.end == JobEnd::NotMine) return ExitCode::Done;
   if (run.end != JobEnd::Done) {
     fmt::print(stderr, "{}\n", run.problem);
     return run.end == JobEnd::Interrupted ? ExitCode::Interrupted : ExitCode::FailedCheck;
   }
-  const MachineFit fit = fit_machine(benchmarks(o.ranks), run.answer.measured);
-  if (!o.quiet) fmt::print("{}", machine_table(fit, run.answer.measured));
-  const std::string head =
-      "# Written by moeplan profile: this machine as ranks of the host back end use it. A cluster of its own, or to "
-      "be\n"
-      "# included by one (docs/validate.md).\n";
-  write_file_atomically(o.output, head + to_yaml(machine_profile(fit, plain(run.answer.processor), cores, o.ranks)));
+  const MeasuredMachine machine = machine_of(run.answer, has_gpus);
+  const std::vector<Measured>& measured = run.answer.measured;
+  const MachineFit fit = fit_machine(benchmarks(scale, machine.ranks, machine.nodes), measured, machine);
+  if (!o.quiet) fmt::print("{}{}", machine_table(fit, measured), has_gpus ? machine.clocks + "\n" : "");
+  const std::string head = fmt::format(
+      "# Written by moeplan profile: this machine as ranks of the {} back end use it. A cluster of its own, or to be\n"
+      "# included by one ({}).\n",
+      o.backend, has_gpus ? "docs/cuda.md" : "docs/validate.md");
+  write_file_atomically(o.output, head + to_yaml(machine_profile(fit, machine)));
   if (!o.quiet) fmt::print("written to {}\n", o.output);
+  if (o.gpu_file.empty()) return ExitCode::Done;
+  write_file_atomically(o.gpu_file,
+                        "# Written by moeplan profile --backend nccl.\n" + to_yaml(processor_profile(fit, machine)));
+  if (!o.quiet) fmt::print("written to {}\n", o.gpu_file);
   return ExitCode::Done;
 }
 
 void run(const Options& o, ExitCode& code) {
   check(o);
   if (!o.backend.empty()) {
-    code = o.backend == "host" ? profile_host(o) : profile_gpus();
+    code = profile_here(o);
     return;
   }
   if (!o.logs.empty()) return profile_logs(o);
@@ -202,14 +220,14 @@ void add_profile_command(CLI::App& app, ExitCode& code) {
   c->add_option("--from-csv", o->tables,
                 "Tables of collectives (collective,ranks,nodes,bytes,time_us) or of GEMMs (m,n,k,dtype,time_us)");
   c->add_option("--backend", o->backend, "Measure here, on host or nccl")->check(CLI::IsMember({"host", "nccl"}));
-  c->add_option("--ranks", o->ranks, "With --backend host: ranks to start")
-      ->check(CLI::Range(2, 64))
-      ->capture_default_str();
+  c->add_option("--ranks", o->ranks, "With --backend: ranks to start; else 4 (host), or one a GPU (nccl)")
+      ->check(CLI::Range(std::int64_t{1}, kMostRanks));
   c->add_option("--budget", o->budget, "With --backend: time for all measurements")->capture_default_str();
   c->add_option("--timeout", o->time_out, "With --backend: how long a rank waits for the others")
       ->capture_default_str();
   c->add_option("--gpu", o->gpu, "For GEMMs: the GPU, a name of configs/gpus or a path");
   c->add_option("-o,--output", o->output, "Where to write the profile")->required();
+  c->add_option("--gpu-file", o->gpu_file, "With --backend nccl: also write the GPU alone, as a file of configs/gpus");
   c->add_flag("--quiet", o->quiet, "Do not print the fits");
   c->callback([o, &code] { run(*o, code); });
 }

@@ -90,7 +90,8 @@ JobRun execute_on(const Options& o, const LayerCase& layer, const RankSetup& set
 }
 
 Hardware hardware_of(const Options& o, const Answer& answer) {
-  return {o.backend, answer.processor, answer.cores, answer.hosts};
+  return {o.backend, answer.processor.name, answer.processor.count, answer.hosts,
+          o.backend == "nccl" ? answer.clocks.text() : ""};
 }
 
 ExitCode run_plan(const Options& o) {

@@ -5,15 +5,14 @@
 #include <algorithm>
 #include <numeric>
 
+#include "cli/measure/benchmark_sizes.hpp"
 #include "model/base/whole_numbers.hpp"
+#include "model/costs/measured_cost.hpp"
 #include "planner/codec.hpp"
 
 namespace moeplan {
 
 namespace {
-
-constexpr std::int64_t kColumns = 256;  // of the rows that kernels work on
-constexpr double kFloat = sizeof(float);
 
 double real(std::int64_t n) { return static_cast<double>(n); }
 
@@ -25,47 +24,39 @@ RowList rows(std::size_t buffer, std::int64_t count) {
 
 BufferShape floats(std::int64_t count, std::int64_t columns) { return {count, columns, Dtype::Fp32}; }
 
-/// Sizes of one operation, from those of a small layer's to those of a large one's.
-struct Shape {
-  std::int64_t m, n, k;
-};
-constexpr Shape kShapes[] = {{8, 32, 32},     {16, 64, 64},     {64, 64, 64},    {32, 128, 128},
-                             {128, 128, 128}, {64, 256, 256},   {256, 256, 256}, {64, 1024, 256},
-                             {256, 512, 256}, {256, 1024, 256}, {512, 1024, 512}};
-constexpr std::size_t kBesideShape = 8;  // of the product beside an all-to-all
-constexpr std::int64_t kKernelRows[] = {4, 64, 512, 2048};
 constexpr const char* kKernels[] = {"copy", "activation", "activation backward", "decode", "decode backward"};
-constexpr std::int64_t kGroups = 4;  // products of a grouped GEMM
 constexpr Collective kCollectives[] = {Collective::AllToAll,  Collective::AllGather, Collective::ReduceScatter,
                                        Collective::AllReduce, Collective::Broadcast, Collective::SendReceive};
-constexpr std::int64_t kSizes[] = {1 << 12, 1 << 15, 1 << 17, 1 << 19, 1 << 21, 1 << 23};  // bytes
-constexpr std::int64_t kPairSizes[] = {1 << 12, 1 << 17, 1 << 19, 1 << 21};
 
-double kernel_bytes(const std::string& name, std::int64_t n) {
-  const double row = real(n * kColumns) * kFloat;
-  if (name == "activation") return 1.5 * row;           // up to half as many columns
-  if (name == "activation backward") return 2.5 * row;  // that half and up to up
+double kernel_bytes(const std::string& name, std::int64_t n, const BenchmarkSizes& sizes) {
+  const double row = real(n * sizes.columns * size_of(sizes.dtype));
+  if (name == "activation" || name == "decode") return 1.5 * row;  // up to half as many columns, or rows
+  if (name == "activation backward") return 2.5 * row;             // that half and up to up
   if (name == "decode backward") return 3 * row;
   return 2 * row;
 }
 
-BenchmarkRun gemm_run(const Shape& s, std::int64_t groups) {
+BenchmarkRun gemm_run(const std::vector<GemmShape>& products, Dtype dtype) {
+  const GemmShape& s = products.front();
+  const std::int64_t groups = std::ssize(products);
   BenchmarkRun out;
-  out.buffers = {floats(s.m * groups, s.k), floats(s.k * groups, s.n), floats(s.m * groups, s.n)};
+  out.buffers = {{s.m * groups, s.k, dtype}, {s.k * groups, s.n, dtype}, {s.m * groups, s.n, dtype}};
   GemmWork work{Gemm::Form::NN, rows(0, s.m * groups), rows(1, s.k * groups), rows(2, s.m * groups), {}};
   for (std::int64_t g = 0; g < groups; ++g) {
     work.products.push_back({{g * s.m, s.m}, {g * s.k, s.k}, {g * s.m, s.m}, false});
   }
   out.works = {std::move(work)};
   out.steps = {{Stream::Compute, {}}};
+  out.random = {BufferId(0), BufferId(1)};
   return out;
 }
 
-BenchmarkRun kernel_run(const std::string& name, std::int64_t n) {
+BenchmarkRun kernel_run(const std::string& name, std::int64_t n, const BenchmarkSizes& sizes) {
+  const auto wide = [&](std::int64_t count) { return BufferShape{count, sizes.columns, sizes.dtype}; };
   BenchmarkRun out;
   out.steps = {{Stream::Compute, {}}};
   if (name == "activation" || name == "activation backward") {
-    out.buffers = {floats(n, kColumns), floats(n, kColumns / 2), floats(n, kColumns)};
+    out.buffers = {wide(n), {n, sizes.columns / 2, sizes.dtype}, wide(n)};
     if (name == "activation") {
       out.works = {ActivationWork{rows(0, n), rows(1, n), true}};
     } else {
@@ -73,7 +64,7 @@ BenchmarkRun kernel_run(const std::string& name, std::int64_t n) {
     }
   } else if (name == "decode") {  // of two experts a token, each with half of the rows
     const std::int64_t tokens = ceil_div(n, 2);
-    out.buffers = {floats(2 * tokens, kColumns), floats(tokens, kColumns)};
+    out.buffers = {wide(2 * tokens), wide(tokens)};
     SumRowsWork work{{BufferId(0)}, rows(1, tokens), {0}, {}, std::nullopt};
     for (std::int64_t t = 0; t < tokens; ++t) {
       work.terms.push_back({0, static_cast<std::int32_t>(t)});
@@ -82,22 +73,24 @@ BenchmarkRun kernel_run(const std::string& name, std::int64_t n) {
     }
     out.works = {std::move(work)};
   } else if (name == "decode backward") {
-    out.buffers = {floats(n, kColumns), floats(n, kColumns), floats(n, 2), floats(n, kColumns), floats(n, 1)};
+    out.buffers = {wide(n), wide(n), floats(n, 2), wide(n), floats(n, 1)};
     DecodeBackwardWork work{BufferId(0), BufferId(1), BufferId(2), BufferId(3), rows(4, n), {}};
     for (std::int32_t i = 0; i < n; ++i) work.entries.push_back({i, i, i, i, i, 0});
     out.works = {std::move(work)};
   } else {
-    out.buffers = {floats(n, kColumns), floats(n, kColumns)};
+    out.buffers = {wide(n), wide(n)};
     out.works = {CopyRowsWork{rows(0, n), rows(1, n)}};
   }
   return out;
 }
 
-BenchmarkRun codec_run(WireFormat format, std::int64_t n) {
+BenchmarkRun codec_run(WireFormat format, const BenchmarkSizes& sizes) {
+  const std::int64_t n = sizes.rows[sizes.codec_rows];
   BenchmarkRun out;
-  out.buffers = {floats(n, kColumns), floats(n, kColumns)};
+  out.buffers = {{n, sizes.columns, sizes.dtype}, {n, sizes.columns, sizes.dtype}};
+  out.random = {BufferId(0)};
   CodecWork encode{format, false, rows(0, n), {}};
-  for (const WirePart& p : wire_parts(format, {}, kColumns)) {
+  for (const WirePart& p : wire_parts(format, {}, sizes.columns)) {
     encode.wire.push_back(rows(out.buffers.size(), n));
     out.buffers.push_back({n, p.columns, p.dtype});
   }
@@ -116,36 +109,35 @@ Packed piece(std::int64_t first, std::int64_t count) {
 }
 
 /// `n` bytes as the collective counts them (AlphaBeta), from buffer `from` to buffer `to`.
-Work collective_work(Collective collective, std::int64_t n, std::int64_t ranks, RankId rank, std::size_t from,
-                     std::size_t to) {
-  const std::int64_t elements = n / size_of(Dtype::Fp32), me = rank.value();
+Work collective_work(const Benchmark& b, Collective collective, RankId rank, std::size_t from, std::size_t to) {
+  const std::vector<RankId> members = b.members();
+  const std::int64_t elements = static_cast<std::int64_t>(b.bytes) / size_of(b.dtype), ranks = b.ranks;
+  const std::int64_t me = std::find(members.begin(), members.end(), rank) - members.begin();
   const auto begin = [&](std::int64_t p) { return elements * p / ranks; };
   const auto block = [&](std::int64_t p) { return piece(begin(p), begin(p + 1) - begin(p)); };
   if (collective == Collective::AllToAll || collective == Collective::SendReceive) {
     ExchangeWork work{BufferId(from), BufferId(to), {}, {}, {}, {}, false, {}, 1};
-    for (std::int32_t p = 0; p < ranks; ++p) {
+    for (std::int64_t p = 0; p < ranks; ++p) {
+      const RankId peer = members[static_cast<std::size_t>(p)];
       if (collective == Collective::SendReceive) {  // a ring of messages, in pairs of neighbours for two ranks
-        if (p == (me + 1) % ranks) work.sends.push_back({RankId(p), piece(0, elements)});
-        if (p == (me + ranks - 1) % ranks) work.receives.push_back({RankId(p), piece(0, elements)});
+        if (p == (me + 1) % ranks) work.sends.push_back({peer, piece(0, elements)});
+        if (p == (me + ranks - 1) % ranks) work.receives.push_back({peer, piece(0, elements)});
         continue;
       }
       if (p == me) {
         work.own_from = work.own_to = block(p);
         continue;
       }
-      work.sends.push_back({RankId(p), block(p)});
+      work.sends.push_back({peer, block(p)});
       // The same of every sender: what is sent to this rank has the length of its own block.
       const std::int64_t size = begin(me + 1) - begin(me);
-      work.receives.push_back({RankId(p), piece(p * size, size)});
+      work.receives.push_back({peer, piece(p * size, size)});
     }
     return work;
   }
-  CollectiveWork work{collective, {}, me, BufferId(from), BufferId(to), {}, {}};
+  CollectiveWork work{collective, members, me, BufferId(from), BufferId(to), {}, {}};
   std::vector<Packed> all;
-  for (std::int32_t p = 0; p < ranks; ++p) {
-    work.members.emplace_back(p);
-    all.push_back(block(p));
-  }
+  for (std::int64_t p = 0; p < ranks; ++p) all.push_back(block(p));
   const std::vector<Packed> own{block(me)};
   switch (collective) {
     case Collective::AllGather: work.from_blocks = own, work.to_blocks = all; break;
@@ -175,88 +167,155 @@ BenchmarkRun between(std::vector<BufferShape> buffers, std::vector<std::pair<Wor
   return out;
 }
 
-/// Room for n bytes, and for what all others send of uneven parts.
-BufferShape room(double n, std::int64_t ranks) {
-  return floats(static_cast<std::int64_t>(n / kFloat) + ranks * ranks, 1);
+/// Room for the benchmark's bytes, and for what all others send of uneven parts.
+BufferShape room(const Benchmark& b) {
+  return {static_cast<std::int64_t>(b.bytes) / size_of(b.dtype) + b.ranks * b.ranks, 1, b.dtype};
 }
 
-}  // namespace
-
-std::vector<Benchmark> benchmarks(std::int64_t ranks) {
-  using Kind = Benchmark::Kind;
-  std::vector<Benchmark> out;
-  constexpr std::int64_t kAlone = 1;
-  for (const std::int64_t groups : {std::int64_t{1}, kGroups}) {
-    for (std::size_t i = 0; i < std::size(kShapes); ++i) {
-      const Shape& s = kShapes[i];
-      out.push_back({groups == 1 ? Kind::Gemm : Kind::GroupedGemm,
-                     fmt::format("{}{} x {} x {}", groups == 1 ? "" : fmt::format("{} of ", groups), s.m, s.n, s.k),
-                     real(2 * s.m * s.n * s.k * groups),
-                     real((s.m * s.k + s.k * s.n + s.m * s.n) * groups) * kFloat,
-                     {},
-                     kAlone,
-                     i});
-    }
+/// Shapes of groups that collectives are measured on: all ranks first; two numbers of ranks tell what a further one
+/// costs, inside a machine and between machines.
+std::vector<GroupShape> group_shapes(std::int64_t ranks, std::int64_t nodes) {
+  std::vector<GroupShape> out;
+  const std::int64_t local = ranks / nodes;
+  if (nodes > 1) {
+    out.push_back({ranks, nodes});
+    if (local > 1) out.push_back({nodes, nodes});
   }
-  for (const char* kernel : kKernels) {
-    for (std::size_t i = 0; i < std::size(kKernelRows); ++i) {
-      out.push_back({Kind::Kernel, kernel, 0, kernel_bytes(kernel, kKernelRows[i]), {}, kAlone, i});
-    }
+  for (std::int64_t p = local; p >= 2; p /= 2) {
+    if (p < local && 2 * p < local) break;
+    out.push_back({p, 1});
   }
-  for (const CodecEntry& codec : codecs()) {
-    out.push_back({Kind::Codec, std::string(codec.name), 0, real(kKernelRows[2] * kColumns) * kFloat, {}, kAlone});
-  }
-  for (const Collective c : kCollectives) {
-    for (std::int64_t p = ranks; p >= 2; p /= 2) {
-      if (p < ranks && 2 * p < ranks) break;  // two numbers of ranks tell what a further one costs
-      for (const std::int64_t n : kSizes) {
-        out.push_back({Kind::Collective, std::string(name_of<Collective>(kCollectiveNames, c)), 0, real(n), c, p});
-      }
-    }
-  }
-  for (const std::int64_t n : kPairSizes)
-    out.push_back({Kind::Pair, "all_to_all beside all_gather", 0, real(n), {}, ranks});
-  const Shape& large = kShapes[kBesideShape];
-  out.push_back({Kind::Beside,
-                 "product beside all_to_all",
-                 real(2 * large.m * large.n * large.k),
-                 real(kSizes[4]),
-                 {},
-                 2,
-                 kBesideShape});
   return out;
 }
 
+class Maker {
+ public:
+  Maker(BenchmarkScale scale, std::int64_t ranks, std::int64_t nodes)
+      : sizes_(sizes_of(scale)), scale_(scale), ranks_(ranks), nodes_(nodes) {}
+
+  std::vector<Benchmark> all() {
+    computations();
+    if (ranks_ > 1) communications();
+    return std::move(out_);
+  }
+
+ private:
+  using Kind = Benchmark::Kind;
+
+  Benchmark& add(Kind kind, std::string name, std::size_t size, double bytes, GroupShape group = {1, 1}) {
+    return out_.emplace_back(Benchmark{.kind = kind,
+                                       .name = std::move(name),
+                                       .bytes = bytes,
+                                       .ranks = group.ranks,
+                                       .size = size,
+                                       .dtype = sizes_.dtype,
+                                       .scale = scale_,
+                                       .nodes = group.nodes,
+                                       .ranks_of_machine = ranks_ / nodes_});
+  }
+
+  void product(Kind kind, std::size_t size, Dtype dtype) {
+    Benchmark& b = add(kind, "", size, 0);
+    b.dtype = dtype;
+    const std::vector<GemmShape> products = b.products();
+    const GemmShape& s = products.front();
+    const double count = real(std::ssize(products));
+    b.flops = count * real(2 * s.m * s.n * s.k);
+    b.bytes = count * real((s.m * s.k + s.k * s.n + s.m * s.n) * size_of(dtype));
+    const std::string several = count > 1 ? fmt::format("{} of ", products.size()) : "";
+    b.name = fmt::format("{}{} x {} x {} in {}", several, s.m, s.n, s.k, name_of<Dtype>(kDtypeNames, dtype));
+  }
+
+  void computations() {
+    for (std::size_t i = 0; i < sizes_.products.size(); ++i) product(Kind::Gemm, i, sizes_.dtype);
+    for (std::size_t i = 0; i < sizes_.grouped; ++i) product(Kind::GroupedGemm, i, sizes_.dtype);
+    for (const Dtype dtype : sizes_.peaks) product(Kind::Peak, sizes_.products.size() - 1, dtype);
+    for (const char* kernel : kKernels) {
+      for (std::size_t i = 0; i < sizes_.rows.size(); ++i) {
+        add(Kind::Kernel, kernel, i, kernel_bytes(kernel, sizes_.rows[i], sizes_));
+      }
+    }
+    const double coded = real(sizes_.rows[sizes_.codec_rows] * sizes_.columns * size_of(sizes_.dtype));
+    for (const CodecEntry& codec : codecs()) add(Kind::Codec, std::string(codec.name), 0, coded);
+  }
+
+  void communications() {
+    for (const Collective c : kCollectives) {
+      for (const GroupShape& group : group_shapes(ranks_, nodes_)) {
+        for (const std::int64_t n : sizes_.bytes) {
+          add(Kind::Collective, std::string(name_of<Collective>(kCollectiveNames, c)), 0, real(n), group).collective =
+              c;
+        }
+      }
+    }
+    for (const std::int64_t n : sizes_.paired) {
+      add(Kind::Pair, "all_to_all beside all_gather", 0, real(n), {ranks_, nodes_});
+    }
+    const std::int64_t apart = ranks_ == nodes_ ? 2 : 1;
+    Benchmark& b = add(Kind::Beside, "product beside all_to_all", sizes_.beside, real(sizes_.beside_bytes), {2, apart});
+    const GemmShape& s = sizes_.products[sizes_.beside];
+    b.flops = real(2 * s.m * s.n * s.k);
+  }
+
+  const BenchmarkSizes& sizes_;
+  BenchmarkScale scale_;
+  std::int64_t ranks_, nodes_;
+  std::vector<Benchmark> out_;
+};
+
+}  // namespace
+
+std::vector<RankId> Benchmark::members() const {
+  const std::int64_t together = ranks / nodes;
+  std::vector<RankId> out;
+  for (std::int64_t i = 0; i < ranks; ++i) {
+    out.emplace_back(static_cast<std::size_t>(i / together * ranks_of_machine + i % together));
+  }
+  return out;
+}
+
+std::vector<GemmShape> Benchmark::products() const {
+  const BenchmarkSizes& sizes = sizes_of(scale);
+  switch (kind) {
+    case Kind::Gemm:
+    case Kind::Peak:
+    case Kind::Beside: return {sizes.products[size]};
+    case Kind::GroupedGemm: return std::vector<GemmShape>(static_cast<std::size_t>(sizes.groups), sizes.products[size]);
+    default: return {};
+  }
+}
+
+std::vector<Benchmark> benchmarks(BenchmarkScale scale, std::int64_t ranks, std::int64_t nodes) {
+  return Maker(scale, ranks, nodes).all();
+}
+
 BenchmarkRun run_of(const Benchmark& b, RankId rank) {
-  if (rank.value() >= b.ranks) return {};
+  const std::vector<RankId> members = b.members();
+  if (std::find(members.begin(), members.end(), rank) == members.end()) return {};
+  const BenchmarkSizes& sizes = sizes_of(b.scale);
+  const auto work = [&](Collective c, std::size_t from) { return collective_work(b, c, rank, from, from + 1); };
   switch (b.kind) {
-    case Benchmark::Kind::Gemm: return gemm_run(kShapes[b.size], 1);
-    case Benchmark::Kind::GroupedGemm: return gemm_run(kShapes[b.size], kGroups);
-    case Benchmark::Kind::Kernel: return kernel_run(b.name, kKernelRows[b.size]);
+    case Benchmark::Kind::Gemm:
+    case Benchmark::Kind::Peak:
+    case Benchmark::Kind::GroupedGemm: return gemm_run(b.products(), b.dtype);
+    case Benchmark::Kind::Kernel: return kernel_run(b.name, sizes.rows[b.size], sizes);
     case Benchmark::Kind::Codec:
       for (const CodecEntry& codec : codecs()) {
-        if (codec.name == b.name) return codec_run(codec.format, kKernelRows[2]);
+        if (codec.name == b.name) return codec_run(codec.format, sizes);
       }
       return {};
-    case Benchmark::Kind::Collective:
-      return between(
-          {room(b.bytes, b.ranks), room(b.bytes, b.ranks)},
-          {{collective_work(b.collective, static_cast<std::int64_t>(b.bytes), b.ranks, rank, 0, 1), Stream::Inter}});
-    case Benchmark::Kind::Pair: {
-      const auto n = static_cast<std::int64_t>(b.bytes);
-      return between({room(b.bytes, b.ranks), room(b.bytes, b.ranks), room(b.bytes, b.ranks), room(b.bytes, b.ranks)},
-                     {{collective_work(Collective::AllToAll, n, b.ranks, rank, 0, 1), Stream::Inter},
-                      {collective_work(Collective::AllGather, n, b.ranks, rank, 2, 3), Stream::Intra}});
-    }
+    case Benchmark::Kind::Collective: return between({room(b), room(b)}, {{work(b.collective, 0), Stream::Inter}});
+    case Benchmark::Kind::Pair:
+      return between({room(b), room(b), room(b), room(b)},
+                     {{work(Collective::AllToAll, 0), Stream::Inter}, {work(Collective::AllGather, 2), Stream::Intra}});
     case Benchmark::Kind::Beside: {
-      BenchmarkRun gemm = gemm_run(kShapes[b.size], 1);
+      BenchmarkRun gemm = gemm_run(b.products(), b.dtype);
       const std::size_t first = gemm.buffers.size();
-      gemm.buffers.insert(gemm.buffers.end(), 2, room(b.bytes, b.ranks));
-      return between(
-          gemm.buffers,
-          {{gemm.works.front(), Stream::Copy},
-           {collective_work(Collective::AllToAll, static_cast<std::int64_t>(b.bytes), b.ranks, rank, first, first + 1),
-            Stream::Inter}});
+      gemm.buffers.insert(gemm.buffers.end(), 2, room(b));
+      BenchmarkRun out = between(
+          gemm.buffers, {{gemm.works.front(), Stream::Copy}, {work(Collective::AllToAll, first), Stream::Inter}});
+      out.random = gemm.random;
+      return out;
     }
   }
   return {};

@@ -9,14 +9,19 @@
 #include <vector>
 
 #include "cuda_runtime/backend.hpp"
+#include "model/program/resolve.hpp"
 #include "model/specs/cluster.hpp"
 #include "model/specs/dtype.hpp"
 
 namespace moeplan {
 
+/// Sizes and formats of what is measured: those of layers that such ranks run.
+enum class BenchmarkScale { Cores, Gpus };
+
 struct Benchmark {
   enum class Kind {
     Gemm,         // one product
+    Peak,         // one, in a format of which nothing else is measured
     GroupedGemm,  // several at once
     Kernel,       // memory-bound
     Codec,        // rows encoded, then decoded
@@ -29,12 +34,22 @@ struct Benchmark {
   double flops = 0;
   double bytes = 0;  // read and written; of a collective its n (AlphaBeta), of a codec those of the plain rows
   Collective collective = Collective::AllToAll;
-  std::int64_t ranks = 0;  // that take part, the first ones
+  std::int64_t ranks = 0;  // that take part, the first ones of each machine
   std::size_t size = 0;    // which of the sizes of its kind
+  Dtype dtype = Dtype::Fp32;
+  BenchmarkScale scale = BenchmarkScale::Cores;
+  std::int64_t nodes = 1;              // machines that take part
+  std::int64_t ranks_of_machine = {};  // that are there, one after the other
+
+  /// The ranks that take part, ascending.
+  [[nodiscard]] std::vector<RankId> members() const;
+  /// Of a product or several.
+  [[nodiscard]] std::vector<GemmShape> products() const;
 };
 
-/// In the order in which they are run. Computations run on rank 0 alone, the others rest.
-[[nodiscard]] std::vector<Benchmark> benchmarks(std::int64_t ranks);
+/// What is measured on so many ranks, as many on each machine, in the order in which it is run. Computations run on
+/// rank 0 alone, the others rest; one rank measures these only. The first communication is one of all ranks.
+[[nodiscard]] std::vector<Benchmark> benchmarks(BenchmarkScale scale, std::int64_t ranks, std::int64_t nodes = 1);
 
 /// A benchmark as one rank runs it.
 struct BenchmarkRun {
@@ -45,6 +60,8 @@ struct BenchmarkRun {
   std::vector<BufferShape> buffers;
   std::vector<Work> works;
   std::vector<Step> steps;  // of each work
+  /// Buffers whose values matter to the time: a GPU that multiplies noughts needs less power, and clocks higher.
+  std::vector<BufferId> random = {};
 };
 [[nodiscard]] BenchmarkRun run_of(const Benchmark& benchmark, RankId rank);
 

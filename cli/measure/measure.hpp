@@ -21,8 +21,9 @@ struct Measured {
 };
 
 /// All ranks call it with the same arguments; on rank 0 by benchmark, on the others empty. Every benchmark gets an
-/// equal part of the budget. Raises ExecutionError.
+/// equal part of the budget. `after_each` is called on every rank, right after it has run. Raises ExecutionError.
 [[nodiscard]] std::vector<Measured> measure(const std::vector<Benchmark>& benchmarks, Seconds budget, Peers& peers,
-                                            const std::function<std::unique_ptr<Backend>()>& make_backend);
+                                            const std::function<std::unique_ptr<Backend>()>& make_backend,
+                                            const std::function<void()>& after_each = {});
 
 }  // namespace moeplan

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "planner/all_to_all.hpp"
 #include "planner/codec.hpp"
@@ -36,12 +37,12 @@ MadeLayer made(const LayerCase& layer, const Program& program) {
 
 class CaseRun {
  public:
-  CaseRun(const LayerCase& layer, const ExecuteLimits& limits, Peers& peers, const BackendMaker& make_backend)
+  CaseRun(const LayerCase& layer, const ExecuteLimits& limits, Peers& peers, const RankMachine& machine)
       : limits_(limits),
         peers_(peers),
         program_(lower(layer)),
         made_(made(layer, program_)),
-        backend_(make_backend(layer)),
+        backend_(machine.make_backend(layer.workload.codecs)),
         interpreter_(program_, peers.rank(), made_.kept, {layer.moe.top_k, layer.moe.expert.gated}, *backend_) {}
 
   ExecutionResult run() {
@@ -123,19 +124,75 @@ class CaseRun {
   Interpreter interpreter_;
 };
 
+/// The clocks of the rank's GPU, looked at right after it has run.
+class ClockWatch {
+ public:
+  explicit ClockWatch(const RankMachine& machine) : machine_(machine) {}
+
+  void look() {
+    if (!machine_.clocks) return;
+    if (const auto now = machine_.clocks()) seen_.add(*now);
+  }
+  /// Of all ranks, on rank 0.
+  [[nodiscard]] SeenClocks of_all(Peers& peers) const {
+    SeenClocks out;
+    for (const std::string& text : peers.gather(clocks_text(seen_))) out.add(read_clocks(text));
+    return out;
+  }
+
+ private:
+  const RankMachine& machine_;
+  SeenClocks seen_;
+};
+
+ExecutionResult executed(const LayerCase& layer, const ExecuteLimits& limits, Peers& peers,
+                         const RankMachine& machine) {
+  try {
+    return CaseRun(layer, limits, peers, machine).run();
+  } catch (const InputError& e) {  // found before anything runs, on all ranks alike
+    ExecutionResult refused;
+    refused.refused = e.what();
+    return refused;
+  }
+}
+
+/// What rank 0 knows of all ranks, on all of them.
+std::vector<std::string> of_all(const std::vector<std::string>& texts, Peers& peers) {
+  return json::parse(peers.broadcast(json(texts).dump()));
+}
+
 }  // namespace
 
-std::vector<ExecutionResult> execute(const ExecuteJob& job, Peers& peers, const BackendMaker& make_backend) {
-  std::vector<ExecutionResult> out;
-  for (const LayerCase& layer : job.cases) {
-    ExecutionResult result;
-    try {
-      result = CaseRun(layer, job.limits, peers, make_backend).run();
-    } catch (const InputError& e) {  // found before anything runs, on all ranks alike
-      result.refused = e.what();
-    }
-    if (peers.rank().value() == 0) out.push_back(std::move(result));
+std::int64_t machines_of(const std::vector<std::string>& hosts) {
+  std::vector<std::string> machines;
+  for (const std::string& host : hosts) {
+    if (machines.empty() || machines.back() != host) machines.push_back(host);
   }
+  const std::size_t each = hosts.size() / machines.size();
+  bool are_alike = std::set<std::string>(machines.begin(), machines.end()).size() == machines.size();
+  for (std::size_t r = 0; r < hosts.size(); ++r) {
+    are_alike = are_alike && r / each < machines.size() && hosts[r] == machines[r / each];
+  }
+  if (are_alike) return std::ssize(machines);
+  throw InputError(Diagnostic{{"profile"}, "", "needs as many ranks on each machine, one after the other"});
+}
+
+Answer answer(const ExecuteJob& job, Peers& peers, const RankMachine& machine) {
+  ClockWatch clocks(machine);
+  const bool is_first = peers.rank().value() == 0;
+  Answer out{peers.gather(machine.host), machine.processor, {}};
+  for (const LayerCase& layer : job.cases) {
+    ExecutionResult result = executed(layer, job.limits, peers, machine);
+    clocks.look();
+    if (is_first) out.cases.push_back(std::move(result));
+  }
+  if (job.measure) {
+    const std::int64_t machines = machines_of(of_all(out.hosts, peers));
+    out.measured = measure(
+        benchmarks(job.measure->scale, peers.size(), machines), job.measure->budget, peers,
+        [&] { return machine.make_backend({}); }, [&] { clocks.look(); });
+  }
+  out.clocks = clocks.of_all(peers);
   return out;
 }
 

@@ -31,6 +31,19 @@ Json values_json(const ValueErrors& v) {
 
 }  // namespace
 
+std::string clocks_text(const SeenClocks& c) {
+  const auto numbers = [](const GpuClocks& g) {
+    return Json{g.multiprocessors, g.most_multiprocessors, g.memory, g.most_memory};
+  };
+  return Json{numbers(c.low), numbers(c.high), c.looks}.dump();
+}
+
+SeenClocks read_clocks(const std::string& text) {
+  const Json j = Json::parse(text);
+  const auto clocks = [](const Json& g) { return GpuClocks{g.at(0), g.at(1), g.at(2), g.at(3)}; };
+  return {clocks(j.at(0)), clocks(j.at(1)), j.at(2)};
+}
+
 Node job_document(const ExecuteJob& job) {
   Node d = Node::map();
   d.set("time_out_s", Node::number(job.limits.time_out.value()));
@@ -41,6 +54,7 @@ Node job_document(const ExecuteJob& job) {
     Node& m = d.set("measure", Node::map());
     m.set("ranks", Node::integer(job.measure->ranks));
     m.set("budget_s", Node::number(job.measure->budget.value()));
+    m.set("gpus", Node::boolean(job.measure->scale == BenchmarkScale::Gpus));
   }
   Node& cases = d.set("cases", Node::list());
   for (const LayerCase& c : job.cases) cases.items.push_back(layer_case_document(c));
@@ -59,7 +73,8 @@ ExecuteJob read_job(const Node& document) {
   if (d.has("measure")) {
     constexpr std::int64_t kMost = 65'536;
     MapReader m = d.map("measure");
-    out.measure = {m.integer("ranks", 1, kMost), Seconds(m.number("budget_s", 0, 1e6))};
+    out.measure = {m.integer("ranks", 0, kMost), Seconds(m.number("budget_s", 0, 1e6)),
+                   m.boolean("gpus") ? BenchmarkScale::Gpus : BenchmarkScale::Cores};
     m.finish();
   }
   d.finish();
@@ -78,18 +93,20 @@ std::string answer_text(const Answer& answer) {
   }
   Json measured = Json::array();
   for (const Measured& m : answer.measured) measured.push_back({m.median, m.low, m.high, m.runs, m.stopped_by});
+  const Processor& p = answer.processor;
   return Json{{"hosts", answer.hosts},
-              {"processor", answer.processor},
-              {"cores", answer.cores},
+              {"processor", {p.name, p.count, p.memory, p.multiprocessors}},
               {"cases", cases},
-              {"measured", measured}}
+              {"measured", measured},
+              {"clocks", clocks_text(answer.clocks)}}
       .dump();
 }
 
 Answer read_answer(const std::string& text) {
   try {
     const Json j = Json::parse(text);
-    Answer out{j.at("hosts"), j.at("processor"), j.at("cores"), {}};
+    const Json& p = j.at("processor");
+    Answer out{j.at("hosts"), {p.at(0), p.at(1), p.at(2), p.at(3)}, {}, {}, read_clocks(j.at("clocks"))};
     for (const Json& c : j.at("cases")) {
       const Json& v = c.at("values");
       ExecutionResult r{c.at("refused"),

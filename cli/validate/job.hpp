@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cli/measure/measure.hpp"
+#include "cuda_runtime/device/gpu_clocks.hpp"
 #include "cuda_runtime/layer_values.hpp"
 #include "planner/layer_case.hpp"
 #include "profiler/stopping_rule.hpp"
@@ -23,8 +24,9 @@ struct ExecuteLimits {
 
 /// Measuring operations instead of executing layers (measure/benchmarks.hpp).
 struct MeasureJob {
-  std::int64_t ranks;
-  Seconds budget;  // of all benchmarks
+  std::int64_t ranks;  // 0: one for each GPU of the machine; where there is one, four that share it
+  Seconds budget;      // of all benchmarks
+  BenchmarkScale scale = BenchmarkScale::Cores;
 };
 
 struct ExecuteJob {
@@ -50,15 +52,28 @@ struct ExecutionResult {
   std::vector<std::vector<std::vector<RanSpan>>> runs;  // by run, rank, operation of all blocks in order
 };
 
+/// What ranks ran on.
+struct Processor {
+  std::string name;                  // a core's or a GPU's
+  std::int64_t count = 1;            // that a machine has
+  double memory = 0;                 // of a GPU, bytes
+  std::int64_t multiprocessors = 1;  // of a GPU
+  bool operator==(const Processor&) const = default;
+};
+
 struct Answer {
   std::vector<std::string> hosts;  // by rank: name of the machine
-  std::string processor;           // of rank 0's
-  std::int64_t cores = 1;          // that rank 0's machine has
+  Processor processor;             // of rank 0's
   std::vector<ExecutionResult> cases;
   std::vector<Measured> measured = {};  // by benchmark
+  SeenClocks clocks = {};               // of all ranks' GPUs, after runs
 };
 [[nodiscard]] std::string answer_text(const Answer& answer);
 /// Raises InputError where the text is none that answer_text() wrote.
 [[nodiscard]] Answer read_answer(const std::string& text);
+
+/// What ranks tell each other of their GPUs' clocks.
+[[nodiscard]] std::string clocks_text(const SeenClocks& clocks);
+[[nodiscard]] SeenClocks read_clocks(const std::string& text);
 
 }  // namespace moeplan

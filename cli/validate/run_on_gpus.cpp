@@ -38,9 +38,4 @@ JobRun run_on_gpus(const ExecuteJob& job, std::int64_t ranks_per_gpu, bool quiet
   return finished(launch(command, {}, time_limit(job)), answer, std::move(out));
 }
 
-std::string gpu_problem() {
-  const Launched launched = launch({cuda_worker().string(), "--gpus"}, {}, Seconds(60));
-  return launched.done ? "" : launched.problem;
-}
-
 }  // namespace moeplan

@@ -12,7 +12,4 @@ namespace moeplan {
 /// the worker was not built. Without a GPU, ranks fail and say so.
 [[nodiscard]] JobRun run_on_gpus(const ExecuteJob& job, std::int64_t ranks_per_gpu, bool quiet);
 
-/// Raises InputError where the worker was not built; "" or why there is no GPU here.
-[[nodiscard]] std::string gpu_problem();
-
 }  // namespace moeplan

@@ -61,6 +61,7 @@ Json head_json(const ValidateHead& head, const LayerCase& l) {
            {{"processor", head.hardware.processor},
             {"cores", head.hardware.cores},
             {"machines", machines(head.hardware)},
+            {"clocks", head.hardware.clocks},
             {"shared", l.ranks() > head.hardware.cores * machines(head.hardware)}}},
           {"command", head.command},
           {"ranks", l.ranks()},
@@ -121,10 +122,14 @@ struct Times {
 
 std::string hardware_text(const Hardware& h) {
   const std::int64_t ranks = std::ssize(h.hosts), places = h.cores * machines(h);
-  const std::string shared =
-      ranks > places ? fmt::format("; {} ranks share {} cores", ranks, places) : "; a core for each rank and more";
-  return fmt::format("{} ranks, {} back end, {} machine{}, {} cores of {}{}", ranks, h.backend, machines(h),
-                     machines(h) == 1 ? "" : "s", h.cores, h.processor, shared);
+  const bool has_gpus = h.backend == "nccl";
+  const char* unit = has_gpus ? "GPU" : "core";
+  std::string shared = fmt::format("; a {} for each rank and more", unit);
+  if (ranks > places)
+    shared = has_gpus ? "; ranks share a GPU" : fmt::format("; {} ranks share {} cores", ranks, places);
+  const std::string clocks = h.clocks.empty() ? "" : "; " + h.clocks;
+  return fmt::format("{} ranks, {} back end, {} machine{}, {} {}s of {}{}{}", ranks, h.backend, machines(h),
+                     machines(h) == 1 ? "" : "s", h.cores, unit, h.processor, shared, clocks);
 }
 
 std::string validate_page(const ValidateHead& head, const ValidatedCase& c) {

@@ -14,11 +14,12 @@ namespace moeplan {
 /// The machine that executed it.
 struct Hardware {
   std::string backend;
-  std::string processor;
-  std::int64_t cores;
+  std::string processor;           // a core or a GPU
+  std::int64_t cores;              // or GPUs, of a machine
   std::vector<std::string> hosts;  // by rank
+  std::string clocks = {};         // of GPUs
 };
-/// "4 ranks over MPI on 1 machine: 2 cores of AMD EPYC, shared by 2 ranks each".
+/// "4 ranks, host back end, 1 machine, 2 cores of AMD EPYC; 4 ranks share 2 cores".
 [[nodiscard]] std::string hardware_text(const Hardware& hardware);
 
 /// A layer that was executed and compared, or refused.

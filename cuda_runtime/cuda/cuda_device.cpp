@@ -204,7 +204,10 @@ VisibleGpus visible_gpus() {
   for (int i = 0; i < count; ++i) {
     cudaDeviceProp p{};
     check_cuda(cudaGetDeviceProperties(&p, i), RankId(0), "cudaGetDeviceProperties");
-    out.gpus.push_back({p.name, static_cast<std::int64_t>(p.totalGlobalMem), p.multiProcessorCount, p.major, p.minor});
+    std::array<char, 32> bus{};
+    check_cuda(cudaDeviceGetPCIBusId(bus.data(), static_cast<int>(bus.size()), i), RankId(0), "cudaDeviceGetPCIBusId");
+    out.gpus.push_back({p.name, static_cast<std::int64_t>(p.totalGlobalMem), p.multiProcessorCount, p.major, p.minor,
+                        p.l2CacheSize, bus.data()});
   }
   return out;
 }

@@ -17,7 +17,9 @@ struct GpuFacts {
   std::string name;
   std::int64_t memory_bytes = 0;
   std::int64_t multiprocessors = 0;
-  int major = 0, minor = 0;  // compute capability
+  int major = 0, minor = 0;      // compute capability
+  std::int64_t cache_bytes = 0;  // L2
+  std::string bus = {};          // PCI address
 };
 
 /// The GPUs that this process sees, or why it sees none ("cudaErrorNoDevice: no CUDA-capable device is detected").

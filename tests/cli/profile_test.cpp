@@ -117,12 +117,20 @@ TEST_CASE("what profile refuses") {
   };
   CHECK(error({}) == "profile: needs one of --from-nccl-tests, --from-csv and --backend\n");
   if (!has_gpu_ranks()) {
-    CHECK(error({"--backend", "nccl"}) == "--backend: nccl is not built: CUDA or NCCL was missing (docs/cuda.md)\n");
+    CHECK(error({"--backend", "nccl", "--quiet"}) ==
+          "--backend: nccl is not built: CUDA or NCCL was missing (docs/cuda.md)\n");
   } else if (!has_gpu()) {
-    const Ran ran = cli.run({"profile", "--backend", "nccl", "-o", cli.path("p.yaml")});
-    CHECK(ran.code == 1);
-    CHECK(ran.err.starts_with("no GPU: cuda"));
+    for (const std::string ranks : {"", "1", "2"}) {
+      std::vector<std::string> arguments{"profile", "--backend", "nccl", "--quiet", "-o", cli.path("p.yaml")};
+      if (!ranks.empty()) arguments.insert(arguments.end(), {"--ranks", ranks});
+      const Ran ran = cli.run(arguments, kStrict);
+      CHECK(ran.code == 1);
+      CHECK(ran.err.starts_with("no GPU: cuda"));
+      CHECK_FALSE(std::filesystem::exists(cli.path("p.yaml")));
+    }
   }
+  CHECK(error({"--backend", "host", "--ranks", "1"}) == "--ranks: of --backend host are 2 or more\n");
+  CHECK(error({"--backend", "host", "--gpu-file", "g.yaml"}) == "--gpu-file: is of --backend nccl\n");
   const auto table = cli.write("t.csv", "collective,ranks,nodes,bytes,time_us\nall_gather,2,1,8,-1\n");
   const auto fast = cli.write("fast.csv", "collective,ranks,nodes,bytes,time_ns\nall_gather,2,1,1000000000,1\n");
   const auto gemms = cli.write("g.csv", "m,n,k,dtype,time_us\n1,1,1,bf16,3\n");

@@ -43,10 +43,10 @@ TEST_CASE("Ranks that share a device execute a job's cases one after the other")
   {
     LoopbackSession session(device, 2, {.captures = captures, .slab = 0});
     session.run([&](Peers& peers) {
-      const auto mine = execute(job, peers, [&](const LayerCase& layer) {
-        return session.make_backend(peers.rank(), layer.workload.codecs);
-      });
-      if (peers.rank().value() == 0) results = mine;
+      const Answer mine = answer(job, peers, {"machine", {"GPU"}, [&](const CodecOptions& codecs) {
+                                                return session.make_backend(peers.rank(), codecs);
+                                              }});
+      if (peers.rank().value() == 0) results = mine.cases;
     });
   }
   CHECK(device.is_clean());

@@ -1,6 +1,7 @@
 #include "cli/measure/machine_profile.hpp"
 
 #include <catch2/catch.hpp>
+#include <set>
 
 #include "model/costs/compute.hpp"
 #include "model/costs/measured_cost.hpp"
@@ -11,11 +12,13 @@ namespace {
 
 constexpr double kPeak = 10e9, kKernelRate = 2e9, kLaunch = 20e-6;
 constexpr std::int64_t kRanks = 4, kCores = 2;
+const MeasuredMachine kMachine{.processor = "CPU", .processors = kCores, .memory = 1e9, .ranks = kRanks};
 
 /// A machine whose times follow the model exactly.
 double time_on(const Benchmark& b) {
   switch (b.kind) {
     case Benchmark::Kind::Gemm:
+    case Benchmark::Kind::Peak:
     case Benchmark::Kind::GroupedGemm: return kLaunch + b.flops / kPeak;
     case Benchmark::Kind::Kernel:
     case Benchmark::Kind::Codec: return kLaunch + b.bytes / kKernelRate;
@@ -35,12 +38,13 @@ std::vector<Measured> measured_on(const std::vector<Benchmark>& all) {
 }  // namespace
 
 TEST_CASE("A machine that is as the model has it is found again") {
-  const std::vector<Benchmark> all = benchmarks(kRanks);
+  const std::vector<Benchmark> all = benchmarks(BenchmarkScale::Cores, kRanks);
   const std::vector<Measured> measured = measured_on(all);
-  const MachineFit fit = fit_machine(all, measured);
+  const MachineFit fit = fit_machine(all, measured, kMachine);
   CHECK(fit.launch.value() == Approx(kLaunch).epsilon(1e-6));
   CHECK(fit.kernel_rate == Approx(kKernelRate).epsilon(1e-6));
-  CHECK(fit.slowdown == Approx(1.5));
+  REQUIRE(fit.slowdown);
+  CHECK(*fit.slowdown == Approx(1.5));
   CHECK(fit.pairs.pieces.front().cost.alpha.value() == Approx(7e-5).epsilon(1e-6));
   CHECK(fit.pairs.pieces.front().cost.beta.value() == Approx(2e-9).epsilon(1e-6));
   for (const RateFit& f : fit.fits) {
@@ -49,7 +53,7 @@ TEST_CASE("A machine that is as the model has it is found again") {
     CHECK(f.quality.r2 > 0.99);
   }
   SECTION("and its profile is a cluster, because a plan shall be made with it as it is") {
-    const Node document = parse_yaml(to_yaml(machine_profile(fit, "CPU", kCores, kRanks)), "profile.yaml");
+    const Node document = parse_yaml(to_yaml(machine_profile(fit, kMachine)), "profile.yaml");
     const ClusterSpec spec = read_cluster(document);
     CHECK(spec.ranks_per_gpu == 2);
     const Cluster cluster = build_cluster(spec, kRanks);
@@ -77,16 +81,38 @@ TEST_CASE("Benchmarks are the same on every rank and stay inside their buffers")
     return std::all_of(packed.runs.begin(), packed.runs.end(),
                        [&](const Run& r) { return r.first >= 0 && r.first + r.count <= shape.rows * shape.columns; });
   };
-  for (const std::int64_t ranks : {2, 3, 4, 8}) {
-    for (const Benchmark& b : benchmarks(ranks)) {
-      CAPTURE(ranks, b.name, b.bytes);
+  struct Ranks {
+    std::int64_t all, machines;
+  };
+  const BenchmarkScale scale = GENERATE(BenchmarkScale::Cores, BenchmarkScale::Gpus);
+  for (const Ranks ranks : {Ranks{1, 1}, {2, 1}, {3, 1}, {4, 1}, {8, 1}, {2, 2}, {8, 2}, {6, 3}}) {
+    const std::vector<Benchmark> all = benchmarks(scale, ranks.all, ranks.machines);
+    const auto sends = [](const Benchmark& b) {
+      return b.kind == Benchmark::Kind::Collective || b.kind == Benchmark::Kind::Pair ||
+             b.kind == Benchmark::Kind::Beside;
+    };
+    const auto first = std::find_if(all.begin(), all.end(), sends);
+    CHECK((first == all.end()) == (ranks.all == 1));
+    if (first != all.end()) CHECK(first->ranks == ranks.all);  // so that all have what any of them needs to send
+    for (const Benchmark& b : all) {
+      if (b.kind == Benchmark::Kind::Kernel && scale == BenchmarkScale::Gpus) continue;  // large, and of one rank
+      CAPTURE(ranks.all, ranks.machines, b.name, b.bytes);
+      const std::vector<RankId> members = b.members();
+      CHECK(std::ssize(members) == b.ranks);
+      std::set<std::int64_t> machines;
+      for (const RankId m : members) machines.insert(m.value() / (ranks.all / ranks.machines));
+      CHECK(std::ssize(machines) == b.nodes);
       std::vector<BenchmarkRun> runs;
-      for (std::int32_t r = 0; r < ranks; ++r) runs.push_back(run_of(b, RankId(r)));
+      for (std::int64_t r = 0; r < ranks.all; ++r) runs.push_back(run_of(b, RankId(static_cast<std::size_t>(r))));
       bool fits = true, agrees = true;
       for (std::size_t r = 0; r < runs.size(); ++r) {
         CHECK(runs[r].works.size() == runs[r].steps.size());
-        CHECK(runs[r].works.empty() == (static_cast<std::int64_t>(r) >= b.ranks));
+        const bool rests = std::find(members.begin(), members.end(), RankId(r)) == members.end();
+        CHECK(runs[r].works.empty() == rests);
         for (std::size_t w = 0; w < runs[r].works.size(); ++w) {
+          if (const auto* c = std::get_if<CollectiveWork>(&runs[r].works[w])) {
+            agrees &= c->members == members && c->members[static_cast<std::size_t>(c->position)] == RankId(r);
+          }
           const auto* exchange = std::get_if<ExchangeWork>(&runs[r].works[w]);
           if (exchange == nullptr) continue;
           for (const Transfer& t : exchange->sends) {

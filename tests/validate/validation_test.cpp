@@ -117,10 +117,18 @@ TEST_CASE("What ranks are asked and what they answer reads back as it was writte
   ExecuteJob job{{.time_out = Seconds(3), .budget = Seconds(1.5), .iterations = 7}, {layer, layer}};
   const ExecuteJob again = read_job(job_document(job));
   CHECK(again.cases == job.cases);
+  job.measure = MeasureJob{0, Seconds(9), BenchmarkScale::Gpus};
+  const auto measure = read_job(job_document(job)).measure;
+  REQUIRE(measure);
+  CHECK((measure->ranks == 0 && measure->budget == Seconds(9) && measure->scale == BenchmarkScale::Gpus));
   CHECK(again.limits.iterations == 7);
   CHECK(again.limits.time_out == Seconds(3));
-  Answer answer{{"a", "b"}, "processor", 2, {result_of(lower(layer), 10)}};
+  Answer answer{{"a", "b"}, {"processor", 2}, {result_of(lower(layer), 10)}};
+  answer.processor = {"GPU", 8, 80e9, 132};
+  answer.clocks = {{1500, 1980, 2619, 2619}, {1980, 1980, 2619, 2619}, 3};
   const Answer back = read_answer(answer_text(answer));
+  CHECK(back.processor == answer.processor);
+  CHECK(back.clocks == answer.clocks);
   CHECK(back.hosts == answer.hosts);
   CHECK(back.cases.front().runs == answer.cases.front().runs);
   CHECK_THROWS_WITH(read_answer("{"), Catch::Contains("answer of the ranks"));
@@ -133,7 +141,7 @@ TEST_CASE("A suite's store has what was executed before it was interrupted") {
   other.candidate.schedule = "pipelined";
   {
     SuiteStore store(file, false);
-    store.add(one, {{"h"}, "p", 1, {result_of(lower(one), 10)}});
+    store.add(one, {{"h"}, {"p", 1}, {result_of(lower(one), 10)}});
   }
   std::ofstream(file, std::ios::app) << "{\"case\": \"cut o";
   SECTION("and a line that was cut off counts as not done") {

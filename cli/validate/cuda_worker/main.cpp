@@ -48,53 +48,84 @@ std::string machine_name() {
   return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
 }
 
-/// Of all cases, which are as many everywhere.
+/// Of all cases, which are as many everywhere; or that shall measure.
 std::int64_t ranks_of(const ExecuteJob& job) {
   std::int64_t ranks = 1;
+  if (job.measure) {
+    constexpr std::int64_t kSharing = 4;  // assumed: as configs/clusters/loopback.yaml
+    const std::int64_t here = std::ssize(gpus());
+    return job.measure->ranks > 0 ? job.measure->ranks : here > 1 ? here : kSharing;
+  }
   for (const LayerCase& c : job.cases) ranks = std::max(ranks, c.ranks());
   return ranks;
 }
 
-void write_answer(const Arguments& arguments, std::vector<std::string> hosts, std::vector<ExecutionResult> cases) {
-  Answer answer;
-  answer.hosts = std::move(hosts);
-  answer.processor = name_of(gpus().front());
-  answer.cores = std::ssize(gpus());
-  answer.cases = std::move(cases);
-  write_file_atomically(arguments.answer, answer_text(answer));
-}
+/// A GPU of this machine, and what its ranks are told of it.
+class Gpu {
+ public:
+  Gpu(std::size_t index, RankId rank)
+      : facts_(gpus().at(index)), clocks_(facts_.bus), device_(make_cuda_device(static_cast<int>(index), rank)) {}
+
+  [[nodiscard]] CudaDevice& device() { return *device_; }
+  [[nodiscard]] DeviceOptions options(const ExecuteJob& job) const {
+    // assumed: 256 MiB take a GPU about 0.1 ms, in which the host asks for a run; twice the cache leaves nothing in it.
+    constexpr std::int64_t kLeast = std::int64_t{256} << 20U;
+    return {.time_out = job.limits.time_out,
+            .captures = std::getenv("MOEPLAN_CUDA_GRAPH") != nullptr,
+            .cold_bytes = static_cast<std::size_t>(std::max(kLeast, 2 * facts_.cache_bytes))};
+  }
+  [[nodiscard]] RankMachine machine() const {
+    return {.host = machine_name(),
+            .processor = {name_of(facts_), std::ssize(gpus()), static_cast<double>(facts_.memory_bytes),
+                          facts_.multiprocessors},
+            .make_backend = {},
+            .clocks = [this] { return clocks_.read(); }};
+  }
+
+ private:
+  GpuFacts facts_;
+  ClockReader clocks_;
+  std::unique_ptr<CudaDevice> device_;
+};
 
 void run_as_threads(const ExecuteJob& job, const Arguments& arguments) {
-  const auto device = make_cuda_device(0, RankId(0));
-  const bool captures = std::getenv("MOEPLAN_CUDA_GRAPH") != nullptr;
-  LoopbackSession session(*device, ranks_of(job), {.time_out = job.limits.time_out, .captures = captures});
+  Gpu gpu(0, RankId(0));
+  LoopbackSession session(gpu.device(), ranks_of(job), gpu.options(job));
   session.run([&](Peers& peers) {
-    std::vector<std::string> hosts = peers.gather(machine_name());
-    auto cases = execute(
-        job, peers, [&](const LayerCase& layer) { return session.make_backend(peers.rank(), layer.workload.codecs); });
-    if (peers.rank().value() == 0) write_answer(arguments, std::move(hosts), std::move(cases));
+    RankMachine machine = gpu.machine();
+    machine.make_backend = [&](const CodecOptions& codecs) { return session.make_backend(peers.rank(), codecs); };
+    const bool is_first = peers.rank().value() == 0;
+    if (!is_first) machine.clocks = {};  // one rank looks at the one GPU
+    const Answer all = answer(job, peers, machine);
+    if (is_first) write_file_atomically(arguments.answer, answer_text(all));
   });
 }
 
 void run_as_rank(const ExecuteJob& job, const Arguments& arguments, const RankPlace& place) {
-  if (place.ranks != ranks_of(job)) {
+  const std::int64_t here = std::ssize(gpus());
+  if (!job.measure && place.ranks != ranks_of(job)) {
     throw InputError(Diagnostic{
         {arguments.job}, "", fmt::format("the layer needs {} ranks, and there are {}", ranks_of(job), place.ranks)});
   }
   const auto store = make_rank_store(place, job.limits.time_out);
   try {
+    if (job.measure && place.local_rank >= here) {
+      throw InputError(
+          Diagnostic{{"profile"}, "", fmt::format("needs a GPU for each rank; this machine has {}", here)});
+    }
     // More ranks than GPUs here take turns: their values are right, their times are nobody's.
-    const auto device = make_cuda_device(static_cast<int>(place.local_rank % std::ssize(gpus())),
-                                         RankId(static_cast<std::size_t>(place.rank)));
-    const auto transport = make_nccl_transport(*device, *store, place, job.limits.time_out);
+    Gpu gpu(static_cast<std::size_t>(place.local_rank % here), RankId(static_cast<std::size_t>(place.rank)));
+    const auto transport = make_nccl_transport(gpu.device(), *store, place, job.limits.time_out);
     const auto peers = make_store_peers(*store, place, job.limits.time_out, "job");
-    std::vector<std::string> hosts = peers->gather(machine_name());
-    auto cases = execute(job, *peers, [&](const LayerCase& layer) {
-      return std::make_unique<ForwardingBackend>(std::make_unique<DeviceWorld>(
-          *device, *transport, std::vector{peers->rank()},
-          DeviceOptions{.codecs = layer.workload.codecs, .time_out = job.limits.time_out}));
-    });
-    if (place.rank == 0) write_answer(arguments, std::move(hosts), std::move(cases));
+    RankMachine machine = gpu.machine();
+    machine.make_backend = [&](const CodecOptions& codecs) {
+      DeviceOptions options = gpu.options(job);
+      options.codecs = codecs;
+      return std::make_unique<ForwardingBackend>(
+          std::make_unique<DeviceWorld>(gpu.device(), *transport, std::vector{peers->rank()}, options));
+    };
+    const Answer all = answer(job, *peers, machine);
+    if (place.rank == 0) write_file_atomically(arguments.answer, answer_text(all));
     // Nobody goes before all are done.
     (void)peers->gather("");
     (void)peers->broadcast("");
@@ -115,12 +146,11 @@ int run(const Arguments& arguments, const std::filesystem::path& self) {
     return run_ranks({self.string(), arguments.job, arguments.answer, std::to_string(arguments.ranks_per_gpu)}, ranks);
   }
   if (ranks > arguments.ranks_per_gpu) {
-    throw InputError(
-        Diagnostic{{"validate"},
-                   "",
-                   fmt::format("the layer needs {} ranks; this machine has {} GPUs, one of which takes up to "
-                               "{} ranks (--ranks-per-gpu)",
-                               ranks, here, arguments.ranks_per_gpu)});
+    throw InputError(Diagnostic{{job.measure ? "profile" : "validate"},
+                                "",
+                                fmt::format("{} needs {} ranks; this machine has {} GPUs, one of which takes up to "
+                                            "{} ranks (--ranks-per-gpu)",
+                                            job.measure ? "it" : "the layer", ranks, here, arguments.ranks_per_gpu)});
   }
   run_as_threads(job, arguments);
   return 0;
@@ -152,8 +182,9 @@ int main(int argc, char** argv) {
   try {
     if (argc == 2 && std::string(argv[1]) == "--gpus") return moeplan::list_gpus();
     if (argc < 3 || argc > 4) {
-      fmt::print(stderr,
-                 "usage: moeplan-cuda-worker JOB ANSWER [RANKS_PER_GPU] | --gpus; started by moeplan validate\n");
+      fmt::print(
+          stderr,
+          "usage: moeplan-cuda-worker JOB ANSWER [RANKS_PER_GPU] | --gpus; started by moeplan validate and profile\n");
       return 2;
     }
     return moeplan::run(moeplan::read(argc, argv), std::filesystem::read_symlink("/proc/self/exe"));

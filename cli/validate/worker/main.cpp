@@ -37,22 +37,13 @@ void run(MpiSession& session, const std::string& job_file, const std::string& an
   const auto transport = make_mpi_transport(session);
   const auto peers = make_mpi_peers(session, *transport, job.limits.time_out);
   Board board(board_file, session.rank());
-  const BackendMaker make_backend = [&](const LayerCase& layer) {
-    return make_host_backend(*transport, {session.rank(), layer.workload.codecs, job.limits.time_out,
+  const auto make_backend = [&](const CodecOptions& codecs) {
+    return make_host_backend(*transport, {session.rank(), codecs, job.limits.time_out,
                                           [&board](const std::string& operation) { board.say(operation); }});
   };
-  Answer answer;
-  answer.hosts = peers->gather(session.host());
-  answer.processor = processor_name();
-  answer.cores = static_cast<std::int64_t>(std::thread::hardware_concurrency());
-  answer.cases = execute(job, *peers, make_backend);
-  if (job.measure) {
-    board.say("measuring");
-    answer.measured = measure(benchmarks(job.measure->ranks), job.measure->budget, *peers, [&] {
-      return make_host_backend(*transport, {session.rank(), {}, job.limits.time_out, {}});
-    });
-  }
-  if (session.rank().value() == 0) write_file_atomically(answer_file, answer_text(answer));
+  const Processor core{processor_name(), static_cast<std::int64_t>(std::thread::hardware_concurrency())};
+  const Answer all = answer(job, *peers, {session.host(), core, make_backend});
+  if (session.rank().value() == 0) write_file_atomically(answer_file, answer_text(all));
   board.say("done");
 }
 

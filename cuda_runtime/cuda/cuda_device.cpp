@@ -134,7 +134,7 @@ class Cuda final : public CudaDevice {
   }
   void multiply(DeviceStream stream, const Products& products) override {
     use();
-    products_->run(products, native(stream));
+    products_->run(products, native(stream), captures_);
   }
 
   void begin_capture(DeviceStream stream) override {

@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "cuda_runtime/cuda/check.hpp"
+#include "cuda_runtime/cuda/grouped_products.hpp"
 
 namespace moeplan {
 
@@ -113,8 +114,9 @@ struct LtProducts::State {
   cublasLtHandle_t handle = nullptr;
   std::map<Key, Shape> shapes;
   std::map<cudaStream_t, void*> workspaces;
+  GroupedProducts grouped;
 
-  explicit State(RankId of) : rank(of) { check_cublas(cublasLtCreate(&handle), rank, "cublasLtCreate"); }
+  explicit State(RankId of) : rank(of), grouped(of) { check_cublas(cublasLtCreate(&handle), rank, "cublasLtCreate"); }
   ~State() {
     for (const auto& [stream, memory] : workspaces) (void)cudaFree(memory);
     shapes.clear();
@@ -136,12 +138,6 @@ struct LtProducts::State {
   }
 
   void multiply(Gemm::Form form, Dtype dtype, const MatrixProduct& p, cudaStream_t stream) {
-    if (p.m == 0 || p.n == 0) return;
-    if (p.k == 0) {
-      const std::size_t bytes = static_cast<std::size_t>(p.m * p.n * size_of(dtype));
-      if (!p.accumulates) check_cuda(cudaMemsetAsync(p.c, 0, bytes, stream), rank, "cudaMemsetAsync");
-      return;
-    }
     const Shape& shape = shape_of(form, dtype, p);
     const float alpha = 1, beta = p.accumulates ? 1.0F : 0.0F;
     check_cublas(
@@ -154,7 +150,10 @@ struct LtProducts::State {
 LtProducts::LtProducts(RankId rank) : state_(std::make_unique<State>(rank)) {}
 LtProducts::~LtProducts() = default;
 
-void LtProducts::run(const Products& products, CUstream_st* stream) {
+void LtProducts::run(const Products& products, CUstream_st* stream, bool is_captured) {
+  if (products.products.size() > 1 && !is_captured && state_->grouped.can_run(products)) {
+    return state_->grouped.run(products, stream, {state_->workspace_of(stream), kWorkspace});
+  }
   for (const MatrixProduct& p : products.products) state_->multiply(products.form, products.dtype, p, stream);
 }
 

@@ -1,4 +1,5 @@
-// Products by cuBLASLt, one call each; what its heuristic chooses for a shape is kept.
+// Products: several in one call of cuBLAS where that can be, else by cuBLASLt, one call each; what its heuristic
+// chooses for a shape is kept.
 #pragma once
 
 #include <memory>
@@ -17,8 +18,8 @@ class LtProducts {
   LtProducts(const LtProducts&) = delete;
   LtProducts& operator=(const LtProducts&) = delete;
 
-  /// A stream's first products allocate its workspace: not in a capture.
-  void run(const Products& products, CUstream_st* stream);
+  /// A stream's first products allocate its workspace: not in a capture. In a capture, one call each.
+  void run(const Products& products, CUstream_st* stream, bool is_captured);
 
  private:
   struct State;

@@ -18,8 +18,8 @@ using DeviceStream = Id<struct DeviceStreamTag>;
 using DeviceEvent = Id<struct DeviceEventTag>;
 using DeviceGraph = Id<struct DeviceGraphTag>;
 
-/// C = A B, or C += A B, row by row, without gaps: C has m rows of n elements, k products are added up for each. None,
-/// and A and B nowhere, is allowed.
+/// C = A B, or C += A B, row by row, without gaps: C has m rows of n elements, k products are added up for each; none of
+/// them is 0.
 struct MatrixProduct {
   const void* a = nullptr;
   const void* b = nullptr;
@@ -28,12 +28,13 @@ struct MatrixProduct {
   bool accumulates = false;
 };
 
-/// Products of one form and number format that do not depend on each other, but on those before them that write to the
-/// same C. fp32 and 16-bit formats add up in fp32, tf32 multiplies in tf32.
+/// Products of one form and number format, none of which writes to another's C. fp32 and 16-bit formats add up in fp32,
+/// tf32 multiplies in tf32.
 struct Products {
   Gemm::Form form = Gemm::Form::NN;
   Dtype dtype = Dtype::Fp32;
   std::span<const MatrixProduct> products;
+  const void* const* addresses = nullptr;  // in device memory: of every A, then of every B, then of every C
 };
 
 /// Raises ExecutionError, from any call: with the call's text, the error's name and where it was called.

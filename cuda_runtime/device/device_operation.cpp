@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "model/base/diagnostics.hpp"
 
@@ -84,14 +85,18 @@ class Maker {
     const auto range_of = [](auto member) { return [member](const Product& p) { return p.*member; }; };
     const Operand a = gathered(w.a, w, range_of(&Product::a), true), b = gathered(w.b, w, range_of(&Product::b), true),
                   c = gathered(w.c, w, range_of(&Product::c), accumulates);
-    DeviceProducts out{w.form, dtype, {}};
-    for (const Product& p : w.products) {
-      if (p.c.rows == 0) continue;
-      const std::int64_t k = w.form == Gemm::Form::TN ? p.a.rows : a.columns;
-      const bool is_empty = p.a.rows == 0 || p.b.rows == 0;  // C is nought, if it does not accumulate
-      out.products.push_back({a.at(p.a), b.at(p.b), c.at(p.c), p.c.rows, c.columns, is_empty ? 0 : k, p.accumulates});
+    for (const std::vector<Product>& round : rounds(w.products)) {
+      DeviceProducts out{w.form, dtype, {}};
+      for (const Product& p : round) {
+        const std::int64_t k = w.form == Gemm::Form::TN ? p.a.rows : a.columns;
+        if (p.a.rows == 0 || p.b.rows == 0) {
+          if (!p.accumulates) clear(c, p.c);
+        } else {
+          out.products.push_back({a.at(p.a), b.at(p.b), c.at(p.c), p.c.rows, c.columns, k, p.accumulates});
+        }
+      }
+      add(std::move(out));
     }
-    add(std::move(out));
     if (c.is_copy) add(CopyRows{c.rows, x_.rows(w.c), count(w.c)});
   }
 
@@ -125,10 +130,42 @@ class Maker {
     return out;
   }
 
+  /// Products that write to the same C are in different rounds, in their order.
+  static std::vector<std::vector<Product>> rounds(std::span<const Product> products) {
+    std::map<std::int64_t, std::size_t> before;  // products by the first row of C
+    std::vector<std::vector<Product>> out;
+    for (const Product& p : products) {
+      if (p.c.rows == 0) continue;
+      const std::size_t round = before[p.c.first]++;
+      if (round == out.size()) out.emplace_back();
+      out[round].push_back(p);
+    }
+    return out;
+  }
+
+  void clear(const Operand& c, const Product::Range& range) {
+    RowView out = c.rows;
+    out.first =
+        c.is_copy ? static_cast<std::int32_t>(range.first) : c.list->rows[static_cast<std::size_t>(range.first)];
+    const std::vector<std::int32_t> none(static_cast<std::size_t>(range.rows), -1);
+    add(CopyRows{{out.view, x_.pool.copy_of<std::int32_t>(none), 0}, out, range.rows});
+  }
+
+  [[nodiscard]] const void* const* addresses(std::span<const MatrixProduct> products) const {
+    std::vector<const void*> out;
+    for (const auto operand : {&MatrixProduct::a, &MatrixProduct::b}) {
+      for (const MatrixProduct& p : products) out.push_back(p.*operand);
+    }
+    for (const MatrixProduct& p : products) out.push_back(p.c);
+    return x_.pool.copy_of<const void*>(out);
+  }
+
   template <class Call>
   void add(Call call) {
     if constexpr (std::is_same_v<Call, DeviceProducts>) {
-      if (!call.products.empty()) commands.emplace_back(std::move(call));
+      if (call.products.empty()) return;
+      call.addresses = addresses(call.products);
+      commands.emplace_back(std::move(call));
     } else {
       if (call.items > 0) commands.emplace_back(KernelCall(call));
     }
@@ -180,7 +217,7 @@ void issue(Device& device, DeviceStream stream, std::span<const DeviceCommand> c
       device.launch(stream, *call);
     } else {
       const auto& p = std::get<DeviceProducts>(command);
-      device.multiply(stream, {p.form, p.dtype, p.products});
+      device.multiply(stream, {p.form, p.dtype, p.products, p.addresses});
     }
   }
 }

@@ -17,6 +17,7 @@ struct DeviceProducts {
   Gemm::Form form = Gemm::Form::NN;
   Dtype dtype = Dtype::Fp32;
   std::vector<MatrixProduct> products;
+  const void* const* addresses = nullptr;
 };
 using DeviceCommand = std::variant<kernels::KernelCall, DeviceProducts>;
 

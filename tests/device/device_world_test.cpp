@@ -264,3 +264,36 @@ TEST_CASE("Products of rows that lie apart work on copies of them") {
   CHECK(backend.read_row(c, 2) == std::vector<double>{2 * (1 * 5 + 2 * 7), 2 * (1 * 6 + 2 * 8)});
   CHECK(backend.read_row(c, 1) == std::vector<double>{0, 0});  // nothing was added up
 }
+
+TEST_CASE("Products that do not write to the same rows are asked for at once") {
+  FakeDevice device(4);
+  {
+    LoopbackTransport transport(device, 0);
+    DeviceWorld world(device, transport, {RankId(0)}, {.slab = 0});
+    Backend& backend = world.backend(0);
+    const BufferId a(0), b(1), c(2);
+    constexpr std::int64_t kGroups = 3;
+    backend.allocate(std::vector<BufferShape>{
+        {2 * kGroups, 1, Dtype::Fp32}, {2 * kGroups, 1, Dtype::Fp32}, {kGroups, 1, Dtype::Fp32}});
+    // Of each of three sums, the terms of two sources; the second source of the last one has none.
+    GemmWork work{Gemm::Form::TN, {a, {0, 1, 2, 3, 4}}, {b, {0, 1, 2, 3, 4}}, {c, {0, 1, 2}}, {}};
+    for (std::int64_t g = 0; g < kGroups; ++g) {
+      work.products.push_back({{2 * g, 1}, {2 * g, 1}, {g, 1}, false});
+      const std::int64_t rows = g + 1 < kGroups ? 1 : 0;
+      work.products.push_back({{2 * g + rows, rows}, {2 * g + rows, rows}, {g, 1}, true});
+    }
+    backend.prepare(work, "sums");
+    for (std::int64_t r = 0; r < 2 * kGroups; ++r) {
+      backend.write_row(a, r, std::vector<double>{static_cast<double>(r + 1)});
+      backend.write_row(b, r, std::vector<double>{10});
+    }
+    backend.begin();
+    backend.enqueue(0, Stream::Compute, {});
+    (void)backend.finish();
+    CHECK(backend.read_row(c, 0) == std::vector<double>{10 * 1 + 10 * 2});
+    CHECK(backend.read_row(c, 1) == std::vector<double>{10 * 3 + 10 * 4});
+    CHECK(backend.read_row(c, 2) == std::vector<double>{10 * 5});
+  }
+  CHECK(device.calls("multiply") == 2);
+  CHECK(device.is_clean());
+}

@@ -242,6 +242,7 @@ void FakeDevice::launch(DeviceStream stream, const kernels::KernelCall& call) {
 void FakeDevice::multiply(DeviceStream stream, const Products& products) {
   count("multiply");
   const std::vector<MatrixProduct> list(products.products.begin(), products.products.end());
+  check_products(list, products.dtype, products.addresses);
   add(stream, {Kind::Run,
                {},
                0,
@@ -249,6 +250,26 @@ void FakeDevice::multiply(DeviceStream stream, const Products& products) {
                  for (const MatrixProduct& p : list) multiply_on_cpu(form, format, p);
                },
                costs_ ? costs_->products(products) : 0.0});
+}
+
+/// What a call that takes them all at once relies on.
+void FakeDevice::check_products(std::span<const MatrixProduct> list, Dtype dtype, const void* const* addresses) const {
+  check_range(reinterpret_cast<const std::byte*>(addresses), 3 * list.size() * sizeof(void*));
+  std::map<const std::byte*, const std::byte*> written;  // from, to
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const MatrixProduct& p = list[i];
+    if (p.m < 1 || p.n < 1 || p.k < 1) misused("a product of nothing");
+    if (addresses[i] != p.a || addresses[list.size() + i] != p.b || addresses[2 * list.size() + i] != p.c) {
+      misused("addresses that are not the products'");
+    }
+    const auto* c = static_cast<const std::byte*>(p.c);
+    if (!written.emplace(c, c + p.m * p.n * size_of(dtype)).second) misused("two products to one place at once");
+  }
+  const std::byte* end = nullptr;
+  for (const auto& [from, to] : written) {
+    if (end != nullptr && from < end) misused("products to places that overlap, at once");
+    end = to;
+  }
 }
 
 void FakeDevice::begin_capture(DeviceStream stream) {

@@ -18,8 +18,8 @@ using DeviceStream = Id<struct DeviceStreamTag>;
 using DeviceEvent = Id<struct DeviceEventTag>;
 using DeviceGraph = Id<struct DeviceGraphTag>;
 
-/// C = A B, or C += A B, row by row, without gaps: C has m rows of n elements, k products are added up for each; none of
-/// them is 0.
+/// C = A B, or C += A B, row by row, without gaps: C has m rows of n elements, k products are added up for each; none
+/// of them is 0.
 struct MatrixProduct {
   const void* a = nullptr;
   const void* b = nullptr;

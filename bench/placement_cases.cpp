@@ -73,55 +73,64 @@ std::vector<Case> cases() { return {rtx3090(), h100(true), h100(false)}; }
 
 std::vector<ExactRow> exact_rows() {
   std::vector<ExactRow> rows;
-  const auto solve = [&](bool by_time, std::int64_t ranks, std::int64_t experts) {
-    ExactRow row{.objective = by_time ? "time" : "load", .ranks = ranks, .experts = experts};
-    PlacementDevices devices = h100(true).devices;
+  const auto solve = [&](const char* objective, std::int64_t ranks, std::int64_t nodes, std::int64_t experts,
+                         std::int64_t budget = kExactPlacementBudget) {
+    const std::string name = objective;
+    ExactRow row{.objective = name, .ranks = ranks, .nodes = nodes, .experts = experts};
+    PlacementDevices devices = name == "time, HPWNV" ? rtx3090().devices : h100(true).devices;
     devices.ranks = ranks;
-    devices.ranks_per_node = ranks % 2 == 0 ? ranks / 2 : ranks;
+    devices.ranks_per_node = (ranks + nodes - 1) / nodes;
     devices.slots = (experts + ranks - 1) / ranks;  // one holder an expert
-    if (!by_time) devices.token_bytes = Bytes(0);
+    if (name == "load") devices.token_bytes = Bytes(0);
     for (const RoutingScenario& scenario : scenarios()) {
       const RoutingCounts counts = make_routing(scenario, ranks, experts, 2048, 2, devices.slots);
-      const auto time_of = [&](const char* name) {
-        return layer_time(counts, *find_placement_strategy(name)->place({counts, devices}).placement, devices).total;
+      const auto placed = [&](const char* strategy) {
+        return *find_placement_strategy(strategy)->place({counts, devices}).placement;
       };
-      std::vector<std::int64_t> homes;
-      bool proved = false;
-      if (by_time) {
-        const Placement start = *find_placement_strategy("auto")->place({counts, devices}).placement;
-        for (const ExpertPlace& place : start.experts) homes.push_back(place.home.value());
-        const ExactPrice exact = exact_price(counts, devices, homes);
-        homes = exact.homes;
-        proved = exact.proved;
-        row.nodes += static_cast<double>(exact.nodes);
-      } else {
+      const auto time_of = [&](const Placement& p) { return layer_time(counts, p, devices).total; };
+      const Placement ours = placed("auto");
+      Seconds bound;  // of every placement
+      if (name == "load") {
         const ExactLoad exact = exact_load(counts.expert_load(), ranks, devices.slots);
-        homes = exact.homes;
-        proved = exact.proved;
-        row.nodes += static_cast<double>(exact.nodes);
+        bound = devices.token_time * (3.0 * static_cast<double>(exact.lower_bound));
+        row.proved += exact.proved ? 1 : 0;
+        row.searched += static_cast<double>(exact.nodes);
+      } else {
+        std::vector<std::int64_t> start;
+        for (const ExpertPlace& place : ours.experts) start.push_back(place.home.value());
+        const ExactPrice exact = exact_price(counts, devices, start, budget);
+        bound = exact.lower_bound;
+        row.proved += exact.proved ? 1 : 0;
+        row.searched += static_cast<double>(exact.nodes);
+        row.widest_gap = std::max(row.widest_gap, exact.price / bound - 1);
       }
       ++row.instances;
-      if (!proved) continue;
-      ++row.proved;
-      const Seconds optimum = layer_time(counts, placement_of_homes(homes), devices).total;
-      const double ours = time_of("auto") / optimum, theirs = time_of("smartmoe") / optimum;
-      row.mean_ratio += ours;
-      row.worst_ratio = std::max(row.worst_ratio, ours);
+      const double ratio = time_of(ours) / bound, theirs = time_of(placed("smartmoe")) / bound;
+      row.mean_ratio += ratio;
+      row.worst_ratio = std::max(row.worst_ratio, ratio);
       row.mean_smartmoe += theirs;
       row.worst_smartmoe = std::max(row.worst_smartmoe, theirs);
     }
-    row.nodes /= row.instances;
-    row.mean_ratio /= std::max(1, row.proved);
-    row.mean_smartmoe /= std::max(1, row.proved);
+    row.searched /= row.instances;
+    row.mean_ratio /= row.instances;
+    row.mean_smartmoe /= row.instances;
     rows.push_back(row);
   };
-  for (const auto& [ranks, experts] :
-       std::vector<std::pair<std::int64_t, std::int64_t>>{{4, 8}, {4, 16}, {8, 16}, {7, 21}, {8, 24}}) {
-    solve(false, ranks, experts);
-  }
-  for (const auto& [ranks, experts] :
-       std::vector<std::pair<std::int64_t, std::int64_t>>{{4, 8}, {4, 12}, {6, 6}, {8, 8}}) {
-    solve(true, ranks, experts);
+  solve("load", 4, 2, 8);
+  solve("load", 4, 2, 16);
+  solve("load", 8, 2, 16);
+  solve("load", 7, 1, 21);
+  solve("load", 8, 2, 24);
+  constexpr std::int64_t kLongBudget = 500'000'000,
+                         kShortBudget = 2'000'000;  // two nodes; one, where nodes take longest
+  for (const char* machine : {"time, DGX H100", "time, HPWNV"}) {
+    solve(machine, 4, 2, 8);
+    solve(machine, 4, 2, 16);
+    solve(machine, 8, 2, 8);
+    solve(machine, 8, 2, 16);
+    solve(machine, 8, 2, 24, kLongBudget);
+    solve(machine, 8, 4, 24);
+    solve(machine, 8, 1, 24, kShortBudget);
   }
   return rows;
 }

@@ -1,7 +1,11 @@
 // Expert placement on a recorded run, simulated: whole blocks with their attention, transfers to copies beside the
 // block before. The tables of docs/placement.md whose times are simulated.
 //
-//   placement_simulated TRACE [EVERY [LAYERS]]      every 14th of its iterations and every 4th layer, or as given
+//   placement_simulated TRACE ROWS [MACHINE [EVERY [LAYERS]]]
+//
+// MACHINE: hpwnv, h100, or both (the default). Of every EVERY-th iteration and every LAYERS-th layer (all of them).
+// What is simulated goes to the file ROWS, an iteration at a time, and what stands there is not simulated again: it may
+// be stopped and called again, and tables can be printed from what there is. Two threads.
 //
 // A block is what a model of three takes longer than one of one, halved: in the middle of a model, where transfers have
 // another block to hide beside ([Pro-Prophet] sec. V). Deterministic.
@@ -11,12 +15,16 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <map>
+#include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cli/inputs.hpp"
 #include "model/specs/routing_statistics.hpp"
+#include "planner/in_parallel.hpp"
 #include "planner/lower.hpp"
 #include "planner/place_experts.hpp"
 #include "planner/plan.hpp"
@@ -25,8 +33,11 @@ namespace {
 
 using namespace moeplan;
 
+constexpr const char* kBestOther = "the best other of each layer";
+
 struct Machine {
   std::string name;
+  std::string title;
   Cluster cluster;
   ModelSpec model;  // of one block
   Workload workload;
@@ -34,15 +45,15 @@ struct Machine {
 };
 
 /// 16 ranks, 8,192 tokens each, 32 experts and two of them a token, as in the trace.
-Machine machine(const std::string& name, const std::string& cluster, const std::string& model, const char* dtype,
-                const std::string& sequence, const std::string& micro_batch) {
+Machine machine(const std::string& name, const std::string& title, const std::string& cluster, const std::string& model,
+                const char* dtype, const std::string& sequence, const std::string& micro_batch) {
   const PlanInputs documents = load_inputs(
       cluster, model, "default",
       {std::string("workload.dtype=") + dtype, "workload.sequence_length=" + sequence,
        "workload.micro_batch=" + micro_batch, "workload.global_batch=" + std::to_string(16 * std::stoi(micro_batch)),
        "workload.recompute=none", "workload.zero_stage=0"});
   const Inputs inputs = read_inputs(documents);
-  Machine m{name, build_cluster(inputs.cluster, 16), inputs.model, inputs.workload, {}};
+  Machine m{name, title, build_cluster(inputs.cluster, 16), inputs.model, inputs.workload, {}};
   const auto moe_run = std::find_if(inputs.model.layers.begin(), inputs.model.layers.end(), [](const LayerRun& run) {
     return std::holds_alternative<Moe>(run.pattern.front().ffn);
   });
@@ -89,16 +100,28 @@ class Blocks {
 
   [[nodiscard]] const PlacedLayer& layer() const { return layer_; }
 
-  double time(const Placement& placement, const std::string& strategy) {
-    return (of(3, three_, placement, strategy) - of(1, one_, placement, strategy)) / 2;
+  /// Each placement is simulated once; strategies that plan anew in every iteration are told the loads.
+  double time(const Placement& placement, const PlacementStrategy& strategy) {
+    for (const Known& k : known_) {
+      if (k.replans == strategy.replans() && k.placement == placement) return k.seconds;
+    }
+    const double seconds = (of(3, three_, placement, strategy) - of(1, one_, placement, strategy)) / 2;
+    known_.push_back({placement, strategy.replans(), seconds});
+    return seconds;
   }
 
  private:
-  double of(std::int64_t blocks, const Workload& w, const Placement& placement, const std::string& strategy) {
+  struct Known {
+    Placement placement;
+    bool replans;
+    double seconds;
+  };
+
+  double of(std::int64_t blocks, const Workload& w, const Placement& placement, const PlacementStrategy& strategy) {
     ModelSpec model = m_.model;
     model.layers.front().repeat = blocks;
     Candidate c = m_.candidate;
-    c.placement = strategy;
+    c.placement = strategy.name();
     c.expert_places.assign(static_cast<std::size_t>(blocks), placement);
     const Program program = lower_iteration(model, w, c, m_.cluster.ranks_per_node());
     return simulated(program, machines_, /*keep_spans=*/false).makespan.seconds().value();
@@ -108,49 +131,130 @@ class Blocks {
   Workload one_, three_;
   StageMachines machines_;
   PlacedLayer layer_;
+  std::vector<Known> known_;
 };
+
+/// One strategy in one layer of one iteration.
+struct Row {
+  std::size_t iteration;  // index
+  std::int64_t layer;
+  std::string strategy;
+  double seconds;                // of the block, simulated
+  double closed;                 // of the layer, by the closed form
+  double before, max_over_mean;  // loads of ranks: contiguous, placed
+  double rb;                     // 0 where loads are even before or after
+};
+
+std::vector<Row> rows_of(const Machine& m, const RoutingTrace& trace, std::size_t iteration, std::int64_t layer) {
+  Blocks blocks(m, trace, iteration, layer);
+  const PlacedLayer& l = blocks.layer();
+  const std::vector<std::int64_t> before =
+      rank_loads(l.counts, contiguous_placement(l.counts.experts(), l.devices.ranks), l.devices);
+  std::vector<Row> rows;
+  for (const auto& strategy : placement_strategies()) {
+    const PlacementProblem problem{
+        .counts = l.counts,
+        .devices = l.devices,
+        .options = {.expert_groups = 8},
+        .price = [&](const RoutingCounts&, const Placement& p) { return Seconds(blocks.time(p, *strategy)); }};
+    const PlacementAnswer answer = strategy->place(problem);
+    if (!answer.placement) continue;
+    const std::vector<std::int64_t> after = rank_loads(l.counts, *answer.placement, l.devices);
+    const bool is_finite = balance_degree(before) > 0 && balance_degree(after) > 0;
+    rows.push_back({iteration, layer, std::string(strategy->name()), blocks.time(*answer.placement, *strategy),
+                    layer_time(l.counts, *answer.placement, l.devices).total.value(), max_over_mean(before),
+                    max_over_mean(after), is_finite ? balance_degree(before) / balance_degree(after) : 0});
+  }
+  return rows;
+}
+
+/// Iterations that the file has in full, each with a last line "machine iteration"; others' lines are not looked at.
+std::map<std::size_t, std::vector<Row>> known_rows(const std::string& path, const std::string& machine) {
+  std::map<std::size_t, std::vector<Row>> out;
+  std::vector<Row> rows;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream words(line);
+    std::string name;
+    Row row{};
+    words >> name >> row.iteration;
+    if (!words || name != machine) continue;
+    if (words.eof()) {
+      std::erase_if(rows, [&](const Row& r) { return r.iteration != row.iteration; });  // of one that was stopped
+      out[row.iteration] = std::move(rows);
+      rows.clear();
+    } else if (words >> row.layer >> row.strategy >> row.seconds >> row.closed >> row.before >> row.max_over_mean >>
+               row.rb) {
+      rows.push_back(std::move(row));
+    }
+  }
+  return out;
+}
+
+/// Of the iterations asked for, in order: those of the file, the others simulated and added to it.
+std::vector<Row> all_rows(const Machine& m, const RoutingTrace& trace, const std::string& path, std::size_t every,
+                          std::int64_t layers) {
+  std::map<std::size_t, std::vector<Row>> known = known_rows(path, m.name);
+  std::vector<Row> out;
+  for (std::size_t i = 0; i < trace.iterations().size(); i += every) {
+    if (const auto it = known.find(i); it != known.end()) {
+      out.insert(out.end(), it->second.begin(), it->second.end());
+      continue;
+    }
+    std::vector<std::vector<Row>> of_layer(static_cast<std::size_t>((trace.layers() + layers - 1) / layers));
+    in_parallel(of_layer.size(), 2,
+                [&](std::size_t l) { of_layer[l] = rows_of(m, trace, i, static_cast<std::int64_t>(l) * layers); });
+    std::string text;
+    for (const std::vector<Row>& rows : of_layer) {
+      for (const Row& r : rows) {
+        text += fmt::format("{} {} {} {} {:.17g} {:.17g} {:.17g} {:.17g} {:.17g}\n", m.name, r.iteration, r.layer,
+                            r.strategy, r.seconds, r.closed, r.before, r.max_over_mean, r.rb);
+      }
+      out.insert(out.end(), rows.begin(), rows.end());
+    }
+    std::ofstream(path, std::ios::app) << text << m.name << ' ' << i << '\n';
+  }
+  return out;
+}
 
 struct Column {
   double seconds = 0, closed = 0, max_over_mean = 0, rb = 0, finite = 0, ratio = 0, largest = 0, n = 0;
+
+  void add(const Row& row, double ours) {
+    seconds += row.seconds;
+    closed += row.closed;
+    max_over_mean += row.max_over_mean;
+    ratio += ours / row.seconds;
+    largest = std::max(largest, ours / row.seconds);
+    ++n;
+    if (row.rb == 0) return;
+    rb += std::log(row.rb);
+    ++finite;
+  }
 };
 
-void print(const Machine& m, const RoutingTrace& trace, std::size_t every, std::int64_t layers) {
+void print(const Machine& m, const std::vector<Row>& rows) {
   std::map<std::string, Column> columns;
-  std::vector<std::string> names = placement_names();
-  for (std::size_t i = 0; i < trace.iterations().size(); i += every) {
-    for (std::int64_t layer = 0; layer < trace.layers(); layer += layers) {
-      Blocks blocks(m, trace, i, layer);
-      const PlacedLayer& l = blocks.layer();
-      const std::vector<std::int64_t> before =
-          rank_loads(l.counts, contiguous_placement(32, l.devices.ranks), l.devices);
-      std::map<std::string, double> times;
-      for (const std::string& name : names) {
-        PlacementProblem problem{.counts = l.counts, .devices = l.devices, .options = {.expert_groups = 8}};
-        if (name == "auto")
-          problem.price = [&](const RoutingCounts&, const Placement& p) { return Seconds(blocks.time(p, name)); };
-        const PlacementAnswer answer = find_placement_strategy(name)->place(problem);
-        if (!answer.placement) continue;
-        Column& c = columns[name];
-        times[name] = blocks.time(*answer.placement, name);
-        c.seconds += times[name];
-        c.closed += layer_time(l.counts, *answer.placement, l.devices).total.value();
-        const std::vector<std::int64_t> after = rank_loads(l.counts, *answer.placement, l.devices);
-        c.max_over_mean += max_over_mean(after);
-        ++c.n;
-        if (balance_degree(before) == 0 || balance_degree(after) == 0) continue;
-        c.rb += std::log(balance_degree(before) / balance_degree(after));
-        ++c.finite;
-      }
-      for (const auto& [name, time] : times) {
-        columns[name].ratio += times["auto"] / time;
-        columns[name].largest = std::max(columns[name].largest, times["auto"] / time);
-      }
+  std::map<std::pair<std::size_t, std::int64_t>, std::vector<const Row*>> layers;
+  for (const Row& row : rows) layers[{row.iteration, row.layer}].push_back(&row);
+  std::int64_t above = 0;
+  for (const auto& [layer, of_layer] : layers) {
+    const Row& ours = *of_layer.back();  // the last strategy of the table is auto
+    const Row* best = nullptr;
+    for (const Row* row : of_layer) {
+      columns[row->strategy].add(*row, ours.seconds);
+      if (row != &ours && (!best || row->seconds < best->seconds)) best = row;
     }
+    if (!best) continue;
+    columns[kBestOther].add(*best, ours.seconds);
+    above += ours.seconds > best->seconds ? 1 : 0;
   }
   fmt::print(
-      "\n{}:\n\n| strategy | max/mean | RB | block, ms | closed form, layer, ms | auto / this, mean | largest "
-      "|\n|---|---|---|---|---|---|---|\n",
-      m.name);
+      "\n{}, {} layers, auto above the best other in {}:\n\n| strategy | max/mean | RB | block, ms | closed form, "
+      "layer, ms | auto / this, mean | largest |\n|---|---|---|---|---|---|---|\n",
+      m.title, layers.size(), above);
+  std::vector<std::string> names = placement_names();
+  names.emplace_back(kBestOther);
   for (const std::string& name : names) {
     const Column& c = columns[name];
     if (c.n == 0) continue;
@@ -164,17 +268,21 @@ void print(const Machine& m, const RoutingTrace& trace, std::size_t every, std::
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 2) {
-    fmt::print(stderr, "usage: placement_simulated TRACE [EVERY [LAYERS]]\n");
+  if (argc < 3) {
+    fmt::print(stderr, "usage: placement_simulated TRACE ROWS [hpwnv|h100|both [EVERY [LAYERS]]]\n");
     return 2;
   }
   const RoutingTrace trace = read_routing_trace(argv[1]);
-  const auto every = static_cast<std::size_t>(argc > 2 ? std::max(1, std::atoi(argv[2])) : 14);
-  const std::int64_t layers = argc > 3 ? std::max(1, std::atoi(argv[3])) : 4;
-  print(machine("HPWNV: 4 x 4 RTX 3090, blocks of MoE-GPT-M, training in fp32", "proprophet_hpwnv",
-                "pro_prophet_moe_gpt_m", "fp32", "1024", "8"),
-        trace, every, layers);
-  print(machine("DGX H100: 2 x 8, blocks of DeepSeek-V3 with 32 experts, training in bf16", "dgx_h100", "deepseek_v3",
-                "bf16", "4096", "2"),
-        trace, every, layers);
+  const std::string which = argc > 3 ? argv[3] : "both";
+  const auto every = static_cast<std::size_t>(argc > 4 ? std::max(1, std::atoi(argv[4])) : 1);
+  const std::int64_t layers = argc > 5 ? std::max(1, std::atoi(argv[5])) : 1;
+  const auto show = [&](const Machine& m) { print(m, all_rows(m, trace, argv[2], every, layers)); };
+  if (which != "h100") {
+    show(machine("hpwnv", "HPWNV: 4 x 4 RTX 3090, blocks of MoE-GPT-M, training in fp32", "proprophet_hpwnv",
+                 "pro_prophet_moe_gpt_m", "fp32", "1024", "8"));
+  }
+  if (which != "hpwnv") {
+    show(machine("h100", "DGX H100: 2 x 8, blocks of DeepSeek-V3 with 32 experts, training in bf16", "dgx_h100",
+                 "deepseek_v3", "bf16", "4096", "2"));
+  }
 }

@@ -231,12 +231,12 @@ void print_redundant(const RoutingTrace& trace) {
 
 void print_exact() {
   fmt::print(
-      "| objective | ranks | experts | instances | proved | nodes | auto / optimum, mean | worst | smartmoe, mean | "
-      "worst |\n|---|---|---|---|---|---|---|---|---|---|\n");
+      "| objective | ranks | nodes | experts | proved | searched | widest gap | auto / bound, mean | worst | smartmoe, "
+      "mean | worst |\n|---|---|---|---|---|---|---|---|---|---|---|\n");
   for (const ExactRow& r : exact_rows()) {
-    fmt::print("| {} | {} | {} | {} | {} | {:.0f} | {:.5f} | {:.5f} | {:.4f} | {:.4f} |\n", r.objective, r.ranks,
-               r.experts, r.instances, r.proved, r.nodes, r.mean_ratio, r.worst_ratio, r.mean_smartmoe,
-               r.worst_smartmoe);
+    fmt::print("| {} | {} | {} | {} | {} of {} | {:.0f} | {:.3f}% | {:.5f} | {:.5f} | {:.4f} | {:.4f} |\n", r.objective,
+               r.ranks, r.nodes, r.experts, r.proved, r.instances, r.searched, 100 * r.widest_gap, r.mean_ratio,
+               r.worst_ratio, r.mean_smartmoe, r.worst_smartmoe);
   }
 }
 

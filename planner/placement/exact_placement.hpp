@@ -6,12 +6,16 @@
 // enough to beat the best found and heavy enough that the rest can still fit; sets of experts that failed are not tried
 // again, and of experts with equal loads the first go first.
 //
-// exact_price(): the least layer_time(). Sources tell ranks apart here, so experts are placed one by one, heaviest
-// first. Of ranks that are empty and whose sources count the same, in nodes alike so far, only the first is tried. A
-// branch ends where a bound on its price reaches the best found: the largest load so far or the mean; on every port
-// what has passed so far; what no rank can keep from its port.
+// exact_price(): the least layer_time(), in two steps, since ranks of a node are told apart by traffic inside it alone,
+// which seldom decides. First every expert gets a node, heaviest first: that settles what each rank and node sends out,
+// and what each node takes in. A branch ends where a bound on its price reaches the best found: of every port what has
+// passed so far and the least that the experts left add to it, by how many of them must go there; of loads the mean of
+// the fullest node; of the rank with an expert, load and traffic of that expert and the fewest that must be beside it.
+// Nodes that are empty and alike are tried once. Then the experts of each node are divided among its ranks
+// (rank_fronts.hpp). Where the ports inside a node are busiest after all, ranks are tried one by one, bounded alike.
 //
-// Exponential in the worst case: the budget is a number of nodes, so that answers do not depend on the machine.
+// Exponential in the worst case: the budget is a number of nodes, so that answers do not depend on the machine. What is
+// found then comes with a bound that no placement is below.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +27,7 @@
 namespace moeplan {
 
 inline constexpr std::int64_t kMostExactExperts = 64;
-inline constexpr std::int64_t kExactPlacementBudget = 2'000'000;
+inline constexpr std::int64_t kExactPlacementBudget = 20'000'000;
 
 struct ExactLoad {
   std::vector<std::int64_t> homes;  // by expert
@@ -39,10 +43,12 @@ struct ExactLoad {
 struct ExactPrice {
   std::vector<std::int64_t> homes;
   Seconds price{};
-  bool proved = false;
+  Seconds lower_bound{};  // of every placement
+  bool proved = false;    // price == lower_bound
   std::int64_t nodes = 0;
 };
-/// Starts from `start`'s homes (one holder each).
+/// Up to rounding, 1e-12. Starts from `start`'s homes (one holder each, within the slots). At most kMostExactExperts
+/// experts.
 [[nodiscard]] ExactPrice exact_price(const RoutingCounts& counts, const PlacementDevices& devices,
                                      const std::vector<std::int64_t>& start,
                                      std::int64_t budget = kExactPlacementBudget);

@@ -30,7 +30,22 @@ struct ValueLayer {
   double capacity = 0;  // above 0: GShard's, which overflows
   bool padded = false;
   bool placed = false;  // experts at random, some of them several times
+  std::int64_t top_k = 2;
+  double empty = 0.125;  // of ZeroLoad: the share of experts without tokens
 };
+
+/// Every token asks for one expert, the same one, which is placed as the others are.
+inline ValueLayer one_takes_all(std::int64_t ranks, std::int64_t experts) {
+  return {.name = "placed, one takes all",
+          .degrees = {.dp = ranks, .ep = ranks},
+          .per_node = 2,
+          .experts = experts,
+          .shape = RoutingShape::ZeroLoad,
+          .gated = true,
+          .placed = true,
+          .top_k = 1,
+          .empty = 1};
+}
 
 /// Of so many ranks: 1, 2, 4 or 8.
 inline std::vector<ValueLayer> value_layers(std::int64_t ranks) {
@@ -47,7 +62,8 @@ inline std::vector<ValueLayer> value_layers(std::int64_t ranks) {
             {"shards without tp", {.dp = 2, .ep = 1, .esp = 2}, 2, 3, HotExpert, false},
             {"overflowing", {.dp = 2, .ep = 2}, 2, 4, HotExpert, true, Dtype::Fp32, false, 1.0},
             {"padded", {.dp = 2, .ep = 2}, 2, 4, HotExpert, true, Dtype::Fp32, false, 1.0, true},
-            {"placed", {.dp = 2, .ep = 2}, 2, 5, Zipf, true, Dtype::Fp32, false, 0, false, true}};
+            {"placed", {.dp = 2, .ep = 2}, 2, 5, Zipf, true, Dtype::Fp32, false, 0, false, true},
+            one_takes_all(2, 5)};
   }
   if (ranks == 4) {
     return {
@@ -58,7 +74,15 @@ inline std::vector<ValueLayer> value_layers(std::int64_t ranks) {
         {"shards without tp", {.dp = 4, .ep = 1, .esp = 4}, 4, 3, HotExpert, true},
         {"overflowing", {.dp = 4, .ep = 4}, 2, 4, HotExpert, false, Dtype::Fp32, false, 1.0},
         {"placed", {.dp = 4, .ep = 4}, 2, 6, Zipf, true, Dtype::Fp32, false, 0, false, true},
-        {"placed replicas", {.dp = 4, .edp = 2, .ep = 2}, 2, 5, HotExpert, false, Dtype::Fp32, false, 0, false, true}};
+        {"placed replicas", {.dp = 4, .edp = 2, .ep = 2}, 2, 5, HotExpert, false, Dtype::Fp32, false, 0, false, true},
+        one_takes_all(4, 6),
+        {.name = "placed, more ranks than experts",
+         .degrees = {.dp = 4, .ep = 4},
+         .per_node = 2,
+         .experts = 3,
+         .shape = Zipf,
+         .gated = true,
+         .placed = true}};
   }
   return {
       {"uniform", {.dp = 8, .ep = 8}, 4, 8, Uniform, true},
@@ -79,7 +103,16 @@ inline std::vector<ValueLayer> value_layers(std::int64_t ranks) {
        false,
        0,
        false,
-       true}};
+       true},
+      {.name = "placed, empty experts",
+       .degrees = {.dp = 8, .edp = 2, .ep = 4},
+       .per_node = 2,
+       .experts = 6,
+       .shape = ZeroLoad,
+       .gated = false,
+       .placed = true,
+       .empty = 0.5},
+      one_takes_all(8, 5)};
 }
 
 inline Workload workload_of(const ValueLayer& layer) {
@@ -89,6 +122,7 @@ inline Workload workload_of(const ValueLayer& layer) {
   w.dtype = layer.dtype;
   w.routing.shape = layer.shape;
   w.routing.sampled = true;
+  if (layer.shape == RoutingShape::ZeroLoad) w.routing.hot_fraction = layer.empty;
   w.codecs.allowed = {WireFormat::Fp16, WireFormat::Int8, WireFormat::Zfp};
   if (layer.capacity > 0) {
     w.gate = {.kind = GateKind::Capacity, .factor = layer.capacity, .is_padded = layer.padded};
@@ -121,7 +155,7 @@ struct ValueCase {
   std::string problem(const MoeRun& run, Backend& backend, RankId rank, double& worst, int times = 1) const {
     const Candidate c = run.in(base);
     const Moe moe{.num_experts = layer.experts,
-                  .top_k = 2,
+                  .top_k = layer.top_k,
                   .expert = {.hidden_size = kFfn, .gated = layer.gated, .bias = false},
                   .shared = {},
                   .shared_gate = false,

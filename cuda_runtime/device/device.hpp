@@ -53,7 +53,7 @@ class Device {
   [[nodiscard]] virtual DeviceStream make_stream() = 0;
   /// Timed ones can be asked for the time between them; the others cost less.
   [[nodiscard]] virtual DeviceEvent make_event(bool is_timed) = 0;
-  /// Streams, events and graphs that nothing runs on any more, for others to have (device_handles.hpp).
+  /// Streams and events that nothing runs on any more, for others to have, and graphs (device_handles.hpp).
   virtual void release(DeviceStream stream) = 0;
   virtual void release(DeviceEvent event) = 0;
   virtual void release(DeviceGraph graph) = 0;

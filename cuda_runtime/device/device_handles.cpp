@@ -5,13 +5,22 @@
 namespace moeplan {
 
 DeviceHandles::~DeviceHandles() {
+  release_graphs();
   try {
-    for (const DeviceGraph graph : graphs_) device_.release(graph);
     for (const DeviceEvent event : events_) device_.release(event);
     for (const DeviceStream stream : streams_) device_.release(stream);
   } catch (const std::exception&) {
     // A device that has failed has nothing to give back.
   }
+}
+
+void DeviceHandles::release_graphs() noexcept {
+  try {
+    for (const DeviceGraph graph : graphs_) device_.release(graph);
+  } catch (const std::exception&) {
+    // As above.
+  }
+  graphs_.clear();
 }
 
 DeviceStream DeviceHandles::make_stream() { return streams_.emplace_back(device_.make_stream()); }

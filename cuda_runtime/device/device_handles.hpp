@@ -17,6 +17,8 @@ class DeviceHandles {
   [[nodiscard]] DeviceStream make_stream();
   [[nodiscard]] DeviceEvent make_event(bool is_timed);
   [[nodiscard]] DeviceGraph end_capture(DeviceStream stream);
+  /// Gives graphs back before the rest, even those that run.
+  void release_graphs() noexcept;
 
  private:
   Device& device_;

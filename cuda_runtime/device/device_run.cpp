@@ -38,7 +38,7 @@ DeviceRun::DeviceRun(Device& device, DeviceTransport& transport, std::vector<Ran
 /// Memory that something still runs on is not given back.
 DeviceRun::~DeviceRun() {
   if (!is_running_) return;
-  transport_.abort();
+  give_up();
   const auto deadline = Clock::now() + std::chrono::duration<double>(std::min(options_.time_out, Seconds(5)).value());
   try {
     while (!device_.is_idle() && Clock::now() < deadline) std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -119,6 +119,7 @@ void DeviceRun::make_ready() {
   ready_for_ = steps;
   has_run_ = false;
   graph_.reset();
+  handles_.release_graphs();
 }
 
 void DeviceRun::issue_all() {
@@ -176,12 +177,19 @@ void DeviceRun::wait_for_end() {
     const std::chrono::duration<double> waited = Clock::now() - begin;
     if (waited.count() > options_.time_out.value()) {
       const std::string late = late_operation();
-      transport_.abort();
+      give_up();
       throw ExecutionError(
           fmt::format("rank {}: {}: not over within {} s", ranks_.front().id.value(), late, options_.time_out.value()));
     }
     std::this_thread::sleep_for(kPause);
   }
+}
+
+/// NCCL ends a communicator only after all graphs that use it.
+void DeviceRun::give_up() noexcept {
+  graph_.reset();
+  handles_.release_graphs();
+  transport_.abort();
 }
 
 /// The first one that has not ended.

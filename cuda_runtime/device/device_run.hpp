@@ -61,6 +61,7 @@ class DeviceRun {
   void issue(std::size_t step);
   [[nodiscard]] std::vector<DevicePart> parts(std::size_t step);
   void wait_for_end();
+  void give_up() noexcept;
   [[nodiscard]] std::string late_operation();
   void collect();
 

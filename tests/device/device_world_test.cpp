@@ -127,6 +127,82 @@ TEST_CASE("Before each run the cache is filled with what no rank asks for, outsi
   CHECK(device.is_clean());
 }
 
+namespace {
+
+/// What NCCL is to a rank that is a process: calls on its stream, of which the others make theirs.
+class OwnTransport final : public DeviceTransport {
+ public:
+  OwnTransport(FakeDevice& device, std::byte* memory) : device_(device), memory_(memory) {}
+
+  void prepare(std::size_t, Stream, std::span<const DevicePart>) override {}
+  void transfer(std::size_t, std::span<const DevicePart> parts) override {
+    ++transfers;
+    const auto& e = std::get<DeviceExchange>(*parts.front().transfer);
+    device_.copy(parts.front().stream, e.receives.front().data, e.sends.front().data, e.sends.front().bytes);
+  }
+  void meet(Seconds) override {}
+  void align(DeviceStream stream) override {
+    ++aligned;
+    device_.clear(stream, memory_, 1);
+  }
+  void check() override {}
+  void abort() noexcept override { graphs_at_abort = device_.calls("end_capture") - device_.calls("release graph"); }
+
+  int transfers = 0, aligned = 0;
+  std::optional<std::size_t> graphs_at_abort;
+
+ private:
+  FakeDevice& device_;
+  std::byte* memory_;
+};
+
+}  // namespace
+
+TEST_CASE("A rank that is a process of its own keeps its iteration as a graph, what it sends with it") {
+  FakeDevice device(6);
+  std::byte* token = device.allocate(1);
+  OwnTransport transport(device, token);
+  const bool hangs = GENERATE(false, true);
+  {
+    DeviceWorld world(device, transport, {RankId(0)}, {.time_out = Seconds(0.05), .captures = true, .slab = 0});
+    Backend& backend = world.backend(0);
+    const BufferId a(0);
+    backend.allocate(std::vector<BufferShape>{{3, 8, Dtype::Fp32}});
+    backend.prepare(CopyRowsWork{{a, {0}}, {a, {1}}}, "copy");
+    const RankId other(1);
+    backend.prepare(ExchangeWork{a, a, {{other, {{{8, 8}}}}}, {{other, {{{16, 8}}}}}, {}, {}, false, {}, 1},
+                    "exchange");
+    const auto run_once = [&](double value) {
+      backend.write_row(a, 0, std::vector<double>(8, value));
+      backend.begin();
+      backend.enqueue(0, Stream::Compute, {});
+      backend.enqueue(1, Stream::Inter, std::vector<std::size_t>{0});
+      const auto times = backend.finish();
+      CHECK(times[1].start >= times[0].end);
+      CHECK(backend.read_row(a, 2) == std::vector<double>(8, value));
+    };
+    run_once(1);
+    run_once(2);
+    if (hangs) {
+      device.hang();
+      CHECK_THROWS_WITH(run_once(3), "rank 0: copy: not over within 0.05 s");
+    } else {
+      run_once(3);
+    }
+  }
+  CHECK(transport.transfers == 2);  // in the first run, and in the graph
+  CHECK(transport.aligned == 3);    // before each, outside of it
+  CHECK(device.calls("launch graph") == 2);
+  CHECK(device.calls("release graph") == 1);
+  if (hangs) {
+    CHECK(transport.graphs_at_abort == 0U);  // a communicator ends after the graphs that use it
+  } else {
+    CHECK_FALSE(transport.graphs_at_abort);
+  }
+  device.release(token);
+  if (!hangs) CHECK(device.is_clean());
+}
+
 TEST_CASE("Ranks that have nothing to do in a run wait for the others") {
   FakeDevice device(5);
   const std::string error = error_of(device, {.slab = 0}, [](RankId rank, Backend& backend) {

@@ -116,6 +116,7 @@ void FakeDevice::release(DeviceEvent event) {
 }
 
 void FakeDevice::release(DeviceGraph graph) {
+  count("release graph");
   Graph& g = graphs_[graph.index()];
   if (g.is_free) misused("a graph is given back twice");
   g.is_free = true;

@@ -50,6 +50,11 @@ void FakeDevice::count(const std::string& call) {
   }
 }
 
+FakeDevice& FakeDevice::of(CUstream_st* native) { return *reinterpret_cast<FakeDevice*>(native); }
+CUstream_st* FakeDevice::native(DeviceStream) const {
+  return reinterpret_cast<CUstream_st*>(const_cast<FakeDevice*>(this));
+}
+
 std::byte* FakeDevice::allocate(std::size_t bytes) {
   count("allocate");
   constexpr std::size_t kAlignment = 256;

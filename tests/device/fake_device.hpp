@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "cuda_runtime/backend.hpp"
+#include "cuda_runtime/cuda/cuda_device.hpp"
 #include "cuda_runtime/device/device.hpp"
 #include "model/base/random.hpp"
 
@@ -34,7 +35,8 @@ struct FakeCosts {
   std::function<double(std::size_t bytes)> copy;
 };
 
-class FakeDevice final : public Device {
+/// It has native streams, so that what takes those can use it (nccl_on_cpu.hpp); nothing of it links CUDA.
+class FakeDevice final : public CudaDevice {
  public:
   explicit FakeDevice(std::uint64_t seed) : random_(seed) {}
   explicit FakeDevice(FakeCosts costs) : random_(1), costs_(std::move(costs)) {}
@@ -46,6 +48,10 @@ class FakeDevice final : public Device {
   /// Nothing runs any more, as on a device whose kernel does not end.
   void hang() { hangs_ = true; }
   [[nodiscard]] std::size_t calls(const std::string& name) const;
+
+  /// Whose stream a native one is.
+  [[nodiscard]] static FakeDevice& of(CUstream_st* native);
+  CUstream_st* native(DeviceStream stream) const override;
 
   std::byte* allocate(std::size_t bytes) override;
   void release(std::byte* data) override;

@@ -1,0 +1,121 @@
+// Layers over the NCCL transport, each rank with a device of its own that a CPU stands in for, and a CPU for NCCL.
+#include "cuda_runtime/cuda/nccl_transport.hpp"
+
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <functional>
+#include <thread>
+
+#include "cli/validate/execute.hpp"
+#include "cuda_runtime/device/device_world.hpp"
+#include "cuda_runtime/device/forwarding_backend.hpp"
+#include "cuda_runtime/launch/sockets.hpp"
+#include "tests/device/fake_device.hpp"
+#include "tests/value_cases.hpp"
+
+using namespace moeplan;
+
+namespace {
+
+constexpr Seconds kTimeOut(30);
+
+/// A rank's part, over NCCL and on a device; what it says is wrong.
+using Part = std::function<std::string(const RankPlace&, tests::FakeDevice&, RankStore&, DeviceTransport&)>;
+
+/// All ranks, a thread each; what is wrong, by rank.
+std::vector<std::string> run_ranks(std::int64_t ranks, const std::function<tests::FakeDevice()>& make,
+                                   const Part& part) {
+  const std::uint16_t port = free_port();
+  std::vector<std::string> wrong(static_cast<std::size_t>(ranks));
+  std::vector<std::jthread> threads;
+  for (std::size_t r = 0; r < wrong.size(); ++r) {
+    threads.emplace_back([&, r] {
+      const auto rank = static_cast<std::int64_t>(r);
+      const RankPlace place{rank, ranks, rank, "127.0.0.1", port};
+      tests::FakeDevice device = make();
+      const auto store = make_rank_store(place, kTimeOut);
+      try {
+        const auto transport = make_nccl_transport(device, *store, place, kTimeOut);
+        wrong[r] = part(place, device, *store, *transport);
+        const auto peers = make_store_peers(*store, place, kTimeOut, "end");
+        (void)peers->gather("");
+        (void)peers->broadcast("");
+      } catch (const std::exception& e) {
+        store->give_up(e.what());
+        wrong[r] += e.what();
+      }
+      if (!device.is_clean()) wrong[r] += "something is not given back";
+    });
+  }
+  threads.clear();
+  return wrong;
+}
+
+RankId id_of(const RankPlace& place) { return RankId(static_cast<std::size_t>(place.rank)); }
+
+}  // namespace
+
+TEST_CASE("Layers over NCCL have the values of the reference") {
+  struct Ranks {
+    std::int64_t ranks, every;
+  };
+  const Ranks ranks = GENERATE(Ranks{2, 11}, Ranks{4, 29});
+  std::atomic<std::int64_t> ways = 0;
+  const Part part = [&](const RankPlace& place, tests::FakeDevice& device, RankStore&, DeviceTransport& transport) {
+    std::string out;
+    std::int64_t seen = 0;
+    for (const tests::ValueLayer& layer : tests::value_layers(place.ranks)) {
+      const tests::ValueCase c(layer);
+      for (const auto& run : c.runs()) {
+        if (seen++ % ranks.every != 0) continue;
+        DeviceWorld world(device, transport, {id_of(place)},
+                          {.codecs = c.workload.codecs, .time_out = kTimeOut, .slab = 0, .cold_bytes = 256});
+        double error = 0;
+        const std::string problem = c.problem(run, world.backend(0), id_of(place), error, 1);
+        if (!problem.empty()) out += c.name(run) + ": " + problem + "\n";
+        ++ways;
+      }
+    }
+    return out;
+  };
+  for (const std::string& wrong : run_ranks(
+           ranks.ranks, [] { return tests::FakeDevice(3); }, part))
+    CHECK(wrong == "");
+  CHECK(ways > 30 * ranks.ranks);
+}
+
+TEST_CASE("A profile over NCCL, of two machines: every communicator has all its ranks") {
+  constexpr std::int64_t kRanks = 4;
+  const ExecuteJob job{.limits = {}, .cases = {}, .measure = MeasureJob{0, Seconds(0.1), BenchmarkScale::Cores}};
+  std::vector<Measured> measured;
+  SeenClocks clocks;
+  const Part part = [&](const RankPlace& place, tests::FakeDevice& device, RankStore& store,
+                        DeviceTransport& transport) {
+    const auto peers = make_store_peers(store, place, kTimeOut, "job");
+    const RankMachine machine{
+        place.rank < 2 ? "a" : "b",
+        {"GPU", 2},
+        [&](const CodecOptions& codecs) {
+          return std::make_unique<ForwardingBackend>(std::make_unique<DeviceWorld>(
+              device, transport, std::vector{id_of(place)}, DeviceOptions{.codecs = codecs, .time_out = kTimeOut}));
+        },
+        [&] {
+          return GpuClocks{1000 + place.rank, 1980, 2619, 2619};
+        }};
+    const Answer all = answer(job, *peers, machine);
+    if (place.rank == 0) {
+      measured = all.measured;
+      clocks = all.clocks;
+    }
+    return std::string();
+  };
+  const auto free_of_cost = [] {
+    return tests::FakeDevice(tests::FakeCosts{[](const auto&) { return 1e-6; }, [](const auto&) { return 1e-6; },
+                                              [](std::size_t) { return 1e-6; }});
+  };
+  for (const std::string& wrong : run_ranks(kRanks, free_of_cost, part)) CHECK(wrong == "");
+  CHECK(measured.size() == benchmarks(BenchmarkScale::Cores, kRanks, 2).size());
+  CHECK(std::all_of(measured.begin(), measured.end(), [](const Measured& m) { return m.runs > 0; }));
+  CHECK(clocks.low.multiprocessors == 1000);
+  CHECK(clocks.high.multiprocessors == 1003);
+}

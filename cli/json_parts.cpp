@@ -36,25 +36,32 @@ Json json_head(const Inputs& inputs, const Cluster& cluster) {
 
 Json decision_json(const Candidate& c) {
   const Degrees& d = c.degrees;
-  return {{"schedule", c.schedule},
-          {"all_to_all", c.all_to_all},
-          {"pipeline_degree", c.pipeline_degree},
-          {"codec", c.codec},
-          {"placement", c.placement},
-          {"redundant_experts", c.redundant_experts},
-          {"order", c.order},
-          {"tp", d.tp},
-          {"cp", d.cp},
-          {"ep", d.ep},
-          {"esp", d.esp},
-          {"dp", d.dp},
-          {"edp", d.edp},
-          {"pp", d.pp},
-          {"virtual_stages", c.virtual_stages},
-          {"sequence_parallel", c.sequence_parallel},
-          {"micro_batch", c.micro_batch},
-          {"rank_order", c.rank_order},
-          {"recompute", name_of<Recompute>(kRecomputeNames, c.recompute)}};
+  Json out{{"schedule", c.schedule},
+           {"all_to_all", c.all_to_all},
+           {"pipeline_degree", c.pipeline_degree},
+           {"codec", c.codec},
+           {"placement", c.placement},
+           {"redundant_experts", c.redundant_experts},
+           {"order", c.order},
+           {"tp", d.tp},
+           {"cp", d.cp},
+           {"ep", d.ep},
+           {"esp", d.esp},
+           {"dp", d.dp},
+           {"edp", d.edp},
+           {"pp", d.pp},
+           {"virtual_stages", c.virtual_stages},
+           {"sequence_parallel", c.sequence_parallel},
+           {"micro_batch", c.micro_batch},
+           {"rank_order", c.rank_order},
+           {"recompute", name_of<Recompute>(kRecomputeNames, c.recompute)}};
+  for (const MoeRun& r : c.runs) {
+    out["runs"].push_back({{"schedule", r.schedule},
+                           {"all_to_all", r.all_to_all},
+                           {"pipeline_degree", r.pipeline_degree},
+                           {"codec", r.codec}});
+  }
+  return out;
 }
 
 Json memory_json(const MemoryUse& m) {

@@ -38,6 +38,7 @@ namespace {
 /// How rows travel, where it is not linear, in one piece, as they are and to contiguous experts: "2dh, 2 chunks,
 /// int8/none | ".
 std::string travel_text(const Candidate& c) {
+  if (!c.runs.empty()) return "MoE layers in their own ways | ";
   std::vector<std::string> parts;
   if (c.all_to_all != "linear") parts.push_back(c.all_to_all);
   if (c.pipeline_degree > 1) parts.push_back(fmt::format("{} chunks", c.pipeline_degree));
@@ -60,6 +61,12 @@ std::string degrees_text(const Candidate& c) {
                            c.micro_batch, name_of<Recompute>(kRecomputeNames, c.recompute),
                            c.rank_order == kMegatronRankOrder ? "" : fmt::format(" | ranks {}", c.rank_order),
                            c.order == kSearchedOrder ? " | operations reordered" : "");
+}
+
+std::string runs_lines(const Candidate& c) {
+  if (c.runs.empty()) return "";
+  return fmt::format("  MoE layers     of {} kinds, by schedule, all-to-all, chunks and codec:\n{}", c.runs.size(),
+                     in_lines(runs_text(c.runs)));
 }
 
 std::string memory_text(const MemoryUse& m, const Cluster& cluster) {

@@ -20,6 +20,8 @@ namespace moeplan {
 [[nodiscard]] std::string in_lines(const std::string& text);
 
 [[nodiscard]] std::string degrees_text(const Candidate& candidate);
+/// How MoE layers of different kinds run, on lines of their own; "" where all run alike.
+[[nodiscard]] std::string runs_lines(const Candidate& candidate);
 [[nodiscard]] std::string memory_text(const MemoryUse& memory, const Cluster& cluster);
 
 /// Model, machine and workload, in two lines.

@@ -22,12 +22,31 @@ inline constexpr std::int64_t kMostChunks = 64;  // of a microbatch inside an Mo
 inline constexpr const char* kMegatronRankOrder = "tp-cp-ep-dp-pp";
 inline constexpr const char* kReplicasInnerRankOrder = "tp-cp-dp-ep-pp";  // replicas of an expert are neighbours
 
+struct Candidate;
+
+/// One way to run an MoE layer.
+struct MoeRun {
+  std::string schedule;
+  std::string all_to_all;
+  std::int64_t pipeline_degree = 1;
+  std::string codec = "none";
+  bool operator==(const MoeRun&) const = default;
+
+  /// How the candidate runs most of its MoE layers, or those of one kind (routing_kinds()).
+  [[nodiscard]] static MoeRun of(const Candidate& candidate);
+  [[nodiscard]] static MoeRun of(const Candidate& candidate, std::size_t kind);
+  /// The candidate that runs all its MoE layers so.
+  [[nodiscard]] Candidate in(Candidate candidate) const;
+};
+
 struct Candidate {
   Degrees degrees;
   std::string schedule = "baseline";  // of the MoE layers, a name of planner/schedule.hpp
   std::string all_to_all = "linear";  // every pair at once
   std::int64_t pipeline_degree = 1;   // parts that a microbatch's tokens are cut into inside an MoE layer
   std::string codec = "none";
+  std::vector<MoeRun> runs =
+      {};  // by kind of routing (routing_kinds()), where layers of different kinds run differently
   std::string placement = kContiguous;  // of the experts: a strategy of planner/placement/strategy.hpp
   std::int64_t redundant_experts = 0;   // slots a rank beyond its share of the experts, that the strategy may fill
   std::vector<Placement> expert_places = {};  // by kind of routing (routing_kinds()), ranks being positions in the
@@ -40,6 +59,9 @@ struct Candidate {
   Recompute recompute = Recompute::None;  // where the workload leaves it open (auto); else as that says
   bool operator==(const Candidate&) const = default;
 };
+
+/// "14 x opt_sche 2dh 2 none, 10 x baseline linear 1 none": kinds that run alike, in order of first use; "" of none.
+[[nodiscard]] std::string runs_text(const std::vector<MoeRun>& runs);
 
 /// The candidate without its pipeline: what each of its stages does.
 [[nodiscard]] inline Candidate stage_alone(Candidate candidate) {

@@ -60,6 +60,7 @@ LayerCase layer_case(const ModelSpec& model, const Workload& workload, const Can
                 .workload = workload,
                 .candidate = candidate,
                 .ranks_per_node = ranks_per_node};
+  if (!candidate.runs.empty()) out.candidate = candidate.runs[kind].in(candidate);
   if (!candidate.expert_places.empty()) out.candidate.expert_places = {candidate.expert_places[kind]};
   Degrees& d = out.candidate.degrees;
   d.pp = d.cp = 1;

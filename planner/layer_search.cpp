@@ -87,7 +87,8 @@ class RunSearch {
 
   Program lowered(std::size_t i) const {
     return lower_moe_layer(layer_.moe, layer_.hidden_size, layer_.tokens, layer_.workload,
-                           runs_[i].in(layer_.candidate), layer_.cluster.ranks_per_node());
+                           runs_[i].in(layer_.candidate), layer_.cluster.ranks_per_node(), /*moves_copies=*/true,
+                           layer_.kind);
   }
 
   void estimate_all(const std::vector<std::size_t>& which) {
@@ -153,16 +154,6 @@ class RunSearch {
 };
 
 }  // namespace
-
-MoeRun MoeRun::of(const Candidate& c) { return {c.schedule, c.all_to_all, c.pipeline_degree, c.codec}; }
-
-Candidate MoeRun::in(Candidate candidate) const {
-  candidate.schedule = schedule;
-  candidate.all_to_all = all_to_all;
-  candidate.pipeline_degree = pipeline_degree;
-  candidate.codec = codec;
-  return candidate;
-}
 
 std::vector<MoeRun> layer_runs(std::int64_t hidden_size, const Workload& workload, const Candidate& candidate,
                                std::int64_t ranks_per_node, const LayerSpace& space) {

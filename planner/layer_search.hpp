@@ -15,19 +15,6 @@
 
 namespace moeplan {
 
-/// One way to run it.
-struct MoeRun {
-  std::string schedule;
-  std::string all_to_all;
-  std::int64_t pipeline_degree = 1;
-  std::string codec = "none";
-  bool operator==(const MoeRun&) const = default;
-
-  [[nodiscard]] static MoeRun of(const Candidate& candidate);
-  /// The candidate that runs its MoE layers so.
-  [[nodiscard]] Candidate in(Candidate candidate) const;
-};
-
 /// What the user fixed; what is absent is searched.
 struct LayerSpace {
   std::optional<std::string> schedule = {}, all_to_all = {}, codec = {};
@@ -61,6 +48,7 @@ struct LayerProblem {
   const Candidate& candidate;
   const Cluster& cluster;
   std::int64_t many_ranks = 64;  // from so many on, runs on which ranks differ are bounded, not simulated
+  std::size_t kind = 0;          // of routing
 };
 
 struct FastestRuns {

@@ -43,11 +43,7 @@ Workload decided(Workload workload, const Candidate& candidate) {
 class Lowering {
  public:
   Lowering(const ModelSpec& model, const Workload& workload, const Candidate& candidate, std::int64_t ranks_per_node)
-      : model_(model),
-        workload_(decided(workload, candidate)),
-        candidate_(candidate),
-        d_(candidate.degrees),
-        schedule_(*find_schedule(candidate.schedule)) {
+      : model_(model), workload_(decided(workload, candidate)), candidate_(candidate), d_(candidate.degrees) {
     program_.world_size = d_.world();
     program_.ranks_per_node = ranks_per_node;
     groups_ = add_groups(program_, d_, candidate.rank_order);
@@ -101,13 +97,13 @@ class Lowering {
       layer.copies_ready = {CopyParts(layer, forward).wait(/*at_start=*/false)};
     }
     layer.tells_loads = replans_ && sends;
-    schedule_.lower_forward(layer, forward);
+    schedule_of(kind).lower_forward(layer, forward);
     program_.stages.front().push_back({.block = forward.finish()});
     if (train()) {
       BlockBuilder backward(program_, "moe layer backward");
       layer.copies_ready.clear();
       layer.tells_loads = false;
-      schedule_.lower_backward(layer, backward);
+      schedule_of(kind).lower_backward(layer, backward);
       if (sends) CopyParts(layer, backward).collect_gradients();
       program_.stages.front().push_back({.block = backward.finish(program_.stages.front().back().block)});
     }
@@ -388,7 +384,12 @@ class Lowering {
     copies.send_down();
   }
 
+  const Schedule& schedule_of(std::size_t routing) const {
+    return *find_schedule(MoeRun::of(candidate_, routing).schedule);
+  }
+
   MoeLayer moe_layer(const Moe& moe, std::size_t routing) {
+    const MoeRun run = MoeRun::of(candidate_, routing);
     // With sequence parallelism every rank has tokens of its own, as if there were no tensor parallelism.
     MoeLayer layer{.moe = moe,
                    .hidden_size = model_.hidden_size,
@@ -398,8 +399,8 @@ class Lowering {
                    .degrees = d_,
                    .groups = groups_,
                    .routing = {},
-                   .all_to_all = find_all_to_all(candidate_.all_to_all),
-                   .codec = *parse_codec_pair(candidate_.codec),
+                   .all_to_all = find_all_to_all(run.all_to_all),
+                   .codec = *parse_codec_pair(run.codec),
                    .codec_options = workload_.codecs,
                    .chunks = {},
                    .encoding = workload_.encoding,
@@ -410,8 +411,8 @@ class Lowering {
       layer.degrees.tp = 1;
       layer.groups.tp = groups_.own;
     }
-    for (std::int64_t i = 0; i < candidate_.pipeline_degree; ++i) {
-      layer.chunks.push_back({RowStep::Kind::Chunk, {}, i, candidate_.pipeline_degree});
+    for (std::int64_t i = 0; i < run.pipeline_degree; ++i) {
+      layer.chunks.push_back({RowStep::Kind::Chunk, {}, i, run.pipeline_degree});
     }
     const auto [known, is_new] = routings_.try_emplace(routing, program_.routings.size());
     layer.routing = known->second;
@@ -432,7 +433,8 @@ class Lowering {
   /// `write` beside the first dispatch of the schedule where it lets go of one, else after it; then `join`. `during`:
   /// appends what begins when the first dispatch has ended.
   template <class Write, class During>
-  void with_shared(MoeLayer& layer, BlockBuilder& block, bool forward, Write write, During during) {
+  void with_shared(const Schedule& schedule, MoeLayer& layer, BlockBuilder& block, bool forward, Write write,
+                   During during) {
     std::vector<std::int32_t> shared;
     bool is_done = false;
     const std::vector<std::int32_t> ready = block.last();
@@ -449,7 +451,7 @@ class Lowering {
       during();
       block.continue_after(before);
     };
-    forward ? schedule_.lower_forward(layer, block) : schedule_.lower_backward(layer, block);
+    forward ? schedule.lower_forward(layer, block) : schedule.lower_backward(layer, block);
     layer.beside_dispatch();
     std::vector<std::int32_t> both = block.last();
     both.insert(both.end(), shared.begin(), shared.end());
@@ -476,7 +478,8 @@ class Lowering {
     moe.copies_ready = std::move(copies_ready);
     moe.tells_loads = replans_ && duties.waits_for_copies;
     with_shared(
-        moe, block, /*forward=*/true, [&] { d.ffn(moe.moe.shared, "shared", OpClass::SharedExpert, "shared.out"); },
+        schedule_of(u.routing), moe, block, /*forward=*/true,
+        [&] { d.ffn(moe.moe.shared, "shared", OpClass::SharedExpert, "shared.out"); },
         [&] {
           if (next) CopyParts(*next, block).send_up();
         });
@@ -503,7 +506,7 @@ class Lowering {
     } else {
       MoeLayer moe = moe_layer_of(u);
       with_shared(
-          moe, block, /*forward=*/false,
+          schedule_of(u.routing), moe, block, /*forward=*/false,
           [&] { d.ffn_backward(moe.moe.shared, "shared", OpClass::SharedExpert, "d.x", "d.shared.in"); }, [] {});
       if (duties.collects_copies) CopyParts(moe, block).collect_gradients();
       if (moe.moe.shared.hidden_size > 0) d.add("d.ffn.in", "d.shared.in", "d.ffn.in");
@@ -518,7 +521,6 @@ class Lowering {
   const Workload workload_;
   const Candidate& candidate_;
   const Degrees& d_;
-  const Schedule& schedule_;
   Program program_;
   Groups groups_;
   std::int64_t tokens_ = 0;                    // that a tensor-parallel group works on
@@ -584,20 +586,28 @@ std::string placement_obstacle(const Candidate& candidate) {
   return "";
 }
 
+/// Of routing, among the MoE layers.
+std::int64_t number_of_kinds(const ModelSpec& model, const Workload& workload) {
+  std::int64_t count = 0;
+  for (const std::size_t kind : routing_kinds(model, workload.recorded.has_value()))
+    count = std::max(count, static_cast<std::int64_t>(kind) + 1);
+  return count;
+}
+
 /// Of what a plan file says.
 std::string places_obstacle(const ModelSpec& model, const Workload& workload, const Candidate& candidate) {
   if (candidate.expert_places.empty()) return "";
   const std::vector<Moe> layers = moe_layers(model);
   const std::vector<std::size_t> kinds = routing_kinds(model, workload.recorded.has_value());
-  std::size_t count = 0;
   for (std::size_t l = 0; l < layers.size(); ++l) {
-    count = std::max(count, kinds[l] + 1);
     if (kinds[l] < candidate.expert_places.size() &&
         std::ssize(candidate.expert_places[kinds[l]].experts) != layers[l].num_experts) {
       return "the placement has another number of experts";
     }
   }
-  return count == candidate.expert_places.size() ? "" : "the placement has another number of layers";
+  return std::ssize(candidate.expert_places) == number_of_kinds(model, workload)
+             ? ""
+             : "the placement has another number of layers";
 }
 
 std::string gate_obstacle(const ModelSpec& model, const Workload& workload, const Degrees& d) {
@@ -665,9 +675,12 @@ std::optional<std::string> obstacle(const ModelSpec& model, const Workload& work
     if (const std::string reason = recorded_obstacle(model, *workload.recorded, d); !reason.empty()) return reason;
   }
   if (const std::string reason = places_obstacle(model, workload, candidate); !reason.empty()) return reason;
-  if (const std::string reason = layer_obstacle(model.hidden_size, workload, candidate, ranks_per_node);
-      !reason.empty()) {
-    return reason;
+  if (!candidate.runs.empty() && std::ssize(candidate.runs) != number_of_kinds(model, workload))
+    return "the plan says how layers of another number run";
+  for (std::size_t kind = 0; kind < std::max<std::size_t>(candidate.runs.size(), 1); ++kind) {
+    const Candidate of_kind = candidate.runs.empty() ? candidate : candidate.runs[kind].in(candidate);
+    const std::string reason = layer_obstacle(model.hidden_size, workload, of_kind, ranks_per_node);
+    if (!reason.empty()) return reason;
   }
   return std::nullopt;
 }
@@ -738,7 +751,7 @@ GatedRouting gated_routing(const Moe& moe, const Workload& workload, std::int64_
   }
   if (gate.kind == GateKind::Capacity) {
     return capacity_gated(asked, moe.top_k, tokens_per_rank, gate.factor, gate.is_padded,
-                          candidate.pipeline_degree * d.esp);
+                          MoeRun::of(candidate, kind).pipeline_degree * d.esp);
   }
   return {.counts = std::move(asked)};
 }

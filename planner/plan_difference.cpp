@@ -18,6 +18,7 @@ std::vector<std::pair<std::string, std::string>> decisions(const Plan& plan) {
           {"all_to_all", c.all_to_all},
           {"pipeline_degree", text(c.pipeline_degree)},
           {"codec", c.codec},
+          {"runs", runs_text(c.runs)},
           {"placement", c.placement},
           {"redundant_experts", text(c.redundant_experts)},
           {"order", c.order},

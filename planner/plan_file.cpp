@@ -20,6 +20,15 @@ Node strings(const std::vector<std::string>& texts) {
   return list;
 }
 
+Node run_document(const MoeRun& run) {
+  Node n = Node::map();
+  n.set("schedule", Node::text(run.schedule));
+  n.set("all_to_all", Node::text(run.all_to_all));
+  n.set("pipeline_degree", Node::integer(run.pipeline_degree));
+  n.set("codec", Node::text(run.codec));
+  return n;
+}
+
 }  // namespace
 
 Node decision_document(const Candidate& c) {
@@ -40,6 +49,10 @@ Node decision_document(const Candidate& c) {
   d.set("all_to_all", Node::text(c.all_to_all));
   d.set("pipeline_degree", Node::integer(c.pipeline_degree));
   d.set("codec", Node::text(c.codec));
+  if (!c.runs.empty()) {
+    Node& runs = d.set("runs", Node::list());
+    for (const MoeRun& run : c.runs) runs.items.push_back(run_document(run));
+  }
   d.set("placement", Node::text(c.placement));
   d.set("redundant_experts", Node::integer(c.redundant_experts));
   if (!c.expert_places.empty()) {
@@ -87,6 +100,18 @@ std::string read_codec_pair(MapReader& reader) {
   if (reader.has("codec")) reader.complain("codec", codec_pair_flaw(value));
   return value;
 }
+
+MoeRun read_run(MapReader& reader) {
+  std::vector<std::string> names;
+  for (const auto& s : schedules()) names.emplace_back(s->name());
+  MoeRun run;
+  run.schedule = one_of(reader, "schedule", names);
+  run.all_to_all = one_of(reader, "all_to_all", all_to_all_names());
+  run.pipeline_degree = reader.integer("pipeline_degree", 1, kMostChunks);
+  run.codec = read_codec_pair(reader);
+  return run;
+}
+
 }  // namespace
 
 Candidate read_decision(MapReader d) {
@@ -108,12 +133,12 @@ Candidate read_decision(MapReader d) {
                                          kReplicasInnerRankOrder));
   }
   c.recompute = d.choice<Recompute>("recompute", kRecomputeNames);
-  std::vector<std::string> names;
-  for (const auto& s : schedules()) names.emplace_back(s->name());
-  c.schedule = one_of(d, "schedule", names);
-  c.all_to_all = one_of(d, "all_to_all", all_to_all_names());
-  c.pipeline_degree = d.integer("pipeline_degree", 1, kMostChunks);
-  c.codec = read_codec_pair(d);
+  c = read_run(d).in(c);
+  for (const auto& [node, path] : d.list_or_empty("runs")) {
+    MapReader run(*node, path, d.diagnostics());
+    c.runs.push_back(read_run(run));
+    run.finish();
+  }
   c.placement = one_of(d, "placement", placement_names());
   c.redundant_experts = d.integer_or("redundant_experts", 0, 0, kMostRedundantExperts);
   for (const auto& [node, path] : d.list_or_empty("expert_places"))

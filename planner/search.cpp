@@ -13,6 +13,7 @@
 #include "planner/long_pipeline.hpp"
 #include "planner/lower.hpp"
 #include "planner/plan.hpp"
+#include "planner/runs_by_kind.hpp"
 #include "planner/schedule.hpp"
 #include "planner/stage_layout.hpp"
 
@@ -46,6 +47,8 @@ class Search {
         space_(space),
         progress_(progress),
         ranks_per_node_(cluster.ranks_per_node()) {
+    const std::vector<std::size_t> kinds = routing_kinds(model, workload.recorded.has_value());
+    has_kinds_ = std::any_of(kinds.begin(), kinds.end(), [](std::size_t k) { return k > 0; });
     threads_ = space.threads > 0 ? space.threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   }
 
@@ -58,6 +61,7 @@ class Search {
     sort_by_closed_form();
     simulate_best();
     look_at_unequal();
+    run_kinds_apart();
     bound_all();
     sort_by_makespan(result_.ranked);
     search_orders();
@@ -416,10 +420,7 @@ class Search {
   std::vector<MoeRun> faster_runs(const Candidate& base) {
     constexpr std::size_t kTaken = 3;
     const Cluster& stage = machines_.first_of(base.degrees.pp);
-    const LayerSpace space{.schedule = space_.schedule,
-                           .all_to_all = space_.all_to_all,
-                           .codec = space_.codec,
-                           .pipeline_degree = space_.pipeline_degree};
+    const LayerSpace space = layer_space();
     const Candidate one_stage = stage_alone(base);
     const LayerProblem layer{.moe = first_moe(),
                              .hidden_size = model_.hidden_size,
@@ -437,6 +438,30 @@ class Search {
       out.push_back(p.run);
     }
     return out;
+  }
+
+  LayerSpace layer_space() const {
+    return {.schedule = space_.schedule,
+            .all_to_all = space_.all_to_all,
+            .codec = space_.codec,
+            .pipeline_degree = space_.pipeline_degree};
+  }
+
+  /// MoE layers of different kinds may run differently: tried with the fastest candidate.
+  void run_kinds_apart() {
+    if (!has_kinds_ || !best_) return;
+    sort_by_makespan(result_.ranked);
+    Evaluated e{.candidate = result_.ranked.front().candidate, .memory = {}, .estimate = {}, .makespan = {}};
+    if (e.candidate.degrees.ep == 1) return;
+    const Cluster& stage = machines_.first_of(e.candidate.degrees.pp);
+    e.candidate.runs = runs_by_kind(model_, workload_, stage, e.candidate, layer_space(), threads_);
+    if (e.candidate.runs.empty() || obstacle(model_, workload_, e.candidate, ranks_per_node_) || !price(e)) return;
+    const Program program = lower_iteration(model_, workload_, e.candidate, ranks_per_node_);
+    e.makespan = simulated(program, machines_, /*keep_spans=*/false).makespan;
+    best_ = std::min(*best_, *e.makespan);
+    ++result_.enumerated;
+    ++result_.simulated;
+    result_.ranked.push_back(std::move(e));
   }
 
   const Moe& first_moe() const {
@@ -490,7 +515,8 @@ class Search {
   }
 
   /// Over every feasible candidate, and over the ways to run its MoE layers that were not priced: none is faster than
-  /// the work that all have in common, nor than the busiest link under any all-to-all with the smallest codec.
+  /// the work that all have in common, nor, where all layers run in one way, than the busiest link under any all-to-all
+  /// with the smallest codec.
   void bound_all() {
     Seconds& least = result_.least_bound;
     least = result_.ranked.front().estimate.lower_bound;
@@ -524,7 +550,8 @@ class Search {
       std::vector<Seconds> bounds(n);
       in_parallel(n, threads_, [&](std::size_t i) {
         const Evaluated& e = *open[from + i].evaluated;
-        bounds[i] = std::max(open[from + i].bound, least_links(e.candidate, e.estimate.links));
+        bounds[i] = open[from + i].bound;
+        if (!has_kinds_) bounds[i] = std::max(bounds[i], least_links(e.candidate, e.estimate.links));
       });
       least = std::min(least, *std::min_element(bounds.begin(), bounds.end()));
     }
@@ -598,6 +625,7 @@ class Search {
   StageMachines machines_;
   const SearchSpace& space_;
   const std::function<void(std::int64_t, std::int64_t)>& progress_;
+  bool has_kinds_ = false;  // of routing: MoE layers that may run differently
   std::int64_t ranks_per_node_;
   int threads_ = 1;
   std::vector<Candidate> feasible_;

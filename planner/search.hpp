@@ -11,7 +11,8 @@
 //    is not below the best simulated time. Rounds, not threads, decide what is dropped, so the result does not depend
 //    on the number of threads.
 // 5. Those set aside are priced and simulated, least bound first, as long as that bound is below the best time.
-// 6. Search the order of operations in the blocks of the fastest ones (lowered.hpp), and simulate what it finds: where
+// 6. Where MoE layers are of several kinds, let each kind run in its own way (runs_by_kind.hpp) in the best candidate.
+// 7. Search the order of operations in the blocks of the fastest ones (lowered.hpp), and simulate what it finds: where
 //    that is faster than the listed order, it becomes a candidate of its own.
 #pragma once
 

@@ -54,6 +54,12 @@ TEST_CASE("A plan file reads back as the plan that was written") {
     write_plan(searched, path);
     CHECK(read_plan(path).candidate == searched.candidate);
   }
+  SECTION("layers that run apart too") {
+    Plan other = plan;
+    other.candidate.runs = {{"parm_s1", "linear", 2, "none"}, {"opt_sche", "2dh", 3, "int8/none"}};
+    write_plan(other, path);
+    CHECK(read_plan(path).candidate == other.candidate);
+  }
   SECTION("how rows travel too") {
     Plan other = plan;
     other.candidate.all_to_all = "2dh";

@@ -1,0 +1,46 @@
+#include "planner/runs_by_kind.hpp"
+
+#include <algorithm>
+
+#include "planner/place_experts.hpp"
+
+namespace moeplan {
+
+std::vector<MoeRun> runs_by_kind(const ModelSpec& model, const Workload& workload, const Cluster& cluster,
+                                 const Candidate& candidate, const LayerSpace& space, int threads) {
+  constexpr std::size_t kTried = 8;
+  const Candidate stage = MoeRun::of(candidate).in(stage_alone(candidate));
+  const std::vector<PlacedLayer> kinds = placed_layers(model, workload, cluster, stage, /*redundant_experts=*/0);
+  if (kinds.size() < 2) return {};
+
+  const auto fastest = [&](std::size_t kind, const std::vector<MoeRun>& of, std::size_t count) {
+    const LayerProblem layer{.moe = kinds[kind].moe,
+                             .hidden_size = model.hidden_size,
+                             .tokens = stage.micro_batch * workload.sequence_length / stage.degrees.cp,
+                             .workload = workload,
+                             .candidate = stage,
+                             .cluster = cluster,
+                             .kind = kind};
+    return fastest_runs(of, layer, count, threads).fastest;
+  };
+  std::vector<double> unevenness;
+  for (const PlacedLayer& kind : kinds) unevenness.push_back(imbalance({kind}));
+  const auto [even, uneven] = std::minmax_element(unevenness.begin(), unevenness.end());
+
+  const std::vector<MoeRun> all = layer_runs(model.hidden_size, workload, stage, cluster.ranks_per_node(), space);
+  std::vector<MoeRun> tried{MoeRun::of(stage)};
+  for (const auto kind : {even, uneven}) {
+    for (const PricedRun& p : fastest(static_cast<std::size_t>(kind - unevenness.begin()), all, kTried)) {
+      if (std::find(tried.begin(), tried.end(), p.run) == tried.end()) tried.push_back(p.run);
+    }
+  }
+  std::vector<MoeRun> out;
+  for (std::size_t kind = 0; kind < kinds.size(); ++kind) {
+    const std::vector<PricedRun> best = fastest(kind, tried, 1);
+    out.push_back(best.empty() ? tried.front() : best.front().run);
+  }
+  const bool all_alike = std::all_of(out.begin(), out.end(), [&](const MoeRun& r) { return r == out.front(); });
+  return all_alike ? std::vector<MoeRun>{} : out;
+}
+
+}  // namespace moeplan

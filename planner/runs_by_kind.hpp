@@ -1,0 +1,21 @@
+// MoE layers of different kinds run differently: where loads are recorded layer by layer, what suits an even layer need
+// not suit one that waits for its fullest rank.
+#pragma once
+
+#include <vector>
+
+#include "model/specs/cluster.hpp"
+#include "model/specs/model_spec.hpp"
+#include "model/specs/workload.hpp"
+#include "planner/layer_search.hpp"
+
+namespace moeplan {
+
+/// The fastest way to run the layers of each kind (routing_kinds()), each simulated alone; empty where there is one
+/// kind or all run best in the same way. Tried on every kind are the candidate's own way and those that are fastest for
+/// the least and for the most even kind, eight of each; `cluster` has a GPU for every rank of one of its stages. The
+/// result does not depend on `threads`.
+[[nodiscard]] std::vector<MoeRun> runs_by_kind(const ModelSpec& model, const Workload& workload, const Cluster& cluster,
+                                               const Candidate& candidate, const LayerSpace& space, int threads);
+
+}  // namespace moeplan

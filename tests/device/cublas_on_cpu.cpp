@@ -4,9 +4,8 @@
 #include <cublas_v2.h>
 #include <cuda_runtime_api.h>
 
-#include <cstdlib>
-
 #include "cuda_runtime/kernels/formats.hpp"
+#include "tests/device/cudart_on_cpu.hpp"
 
 namespace moeplan::tests {
 
@@ -58,6 +57,8 @@ struct Description {
   cublasOperation_t first = CUBLAS_OP_N, second = CUBLAS_OP_N;
 };
 
+cudaStream_t grouped_stream = nullptr;  // of the next grouped products
+
 void called(const char* name) { ++moeplan::tests::cublas_calls()[name]; }
 
 template <class To, class From>
@@ -69,24 +70,15 @@ To* as(From* from) {
 
 extern "C" {
 
-const char* cudaGetErrorName(cudaError_t) { return "an error"; }
-const char* cudaGetErrorString(cudaError_t) { return "of CUDA"; }
-cudaError_t cudaMalloc(void** data, std::size_t bytes) {
-  called("cudaMalloc");
-  *data = std::malloc(bytes);
-  return cudaSuccess;
-}
-cudaError_t cudaFree(void* data) {
-  std::free(data);
-  return cudaSuccess;
-}
-
 cublasStatus_t cublasCreate_v2(cublasHandle_t* handle) {
   *handle = nullptr;
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasDestroy_v2(cublasHandle_t) { return CUBLAS_STATUS_SUCCESS; }
-cublasStatus_t cublasSetStream_v2(cublasHandle_t, cudaStream_t) { return CUBLAS_STATUS_SUCCESS; }
+cublasStatus_t cublasSetStream_v2(cublasHandle_t, cudaStream_t stream) {
+  grouped_stream = stream;
+  return CUBLAS_STATUS_SUCCESS;
+}
 cublasStatus_t cublasSetWorkspace_v2(cublasHandle_t, void* data, std::size_t bytes) {
   return data != nullptr && bytes > 0 ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
 }
@@ -102,8 +94,11 @@ cublasStatus_t cublasGemmGroupedBatchedEx(cublasHandle_t, const cublasOperation_
   std::size_t i = 0;
   for (int g = 0; g < groups; ++g) {
     for (int j = 0; j < sizes[g]; ++j, ++i) {
-      multiply(format_of(type), m[g], n[g], k[g], alphas[g], {a[i], lda[g], first[g] == CUBLAS_OP_T},
-               {b[i], ldb[g], second[g] == CUBLAS_OP_T}, betas[g], c[i], ldc[g]);
+      // The addresses are device memory, which is the host's here.
+      moeplan::tests::on_stream(
+          grouped_stream, [=, m = m[g], n = n[g], k = k[g], x = Columns{a[i], lda[g], first[g] == CUBLAS_OP_T},
+                           y = Columns{b[i], ldb[g], second[g] == CUBLAS_OP_T}, alpha = alphas[g], beta = betas[g],
+                           z = c[i], ldc = ldc[g]] { multiply(format_of(type), m, n, k, alpha, x, y, beta, z, ldc); });
     }
   }
   return CUBLAS_STATUS_SUCCESS;
@@ -166,7 +161,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t description
                               cublasLtMatrixLayout_t first, const void* b, cublasLtMatrixLayout_t second,
                               const void* beta, const void*, cublasLtMatrixLayout_t, void* d,
                               cublasLtMatrixLayout_t out, const cublasLtMatmulAlgo_t*, void*, std::size_t,
-                              cudaStream_t) {
+                              cudaStream_t stream) {
   called("cublasLtMatmul");
   const Description& how = *as<Description>(description);
   const Layout &x = *as<Layout>(first), &y = *as<Layout>(second), &z = *as<Layout>(out);
@@ -175,8 +170,11 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t description
   const bool fits = (is_first ? x.columns : x.rows) == z.rows && (is_second ? y.rows : y.columns) == z.columns &&
                     (is_second ? y.columns : y.rows) == k;
   if (!fits) return CUBLAS_STATUS_INVALID_VALUE;
-  multiply(format_of(z.type), z.rows, z.columns, k, *static_cast<const float*>(alpha), {a, x.ld, is_first},
-           {b, y.ld, is_second}, *static_cast<const float*>(beta), d, z.ld);
+  moeplan::tests::on_stream(
+      stream, [=, left = Columns{a, x.ld, is_first}, right = Columns{b, y.ld, is_second},
+               of_product = *static_cast<const float*>(alpha), of_before = *static_cast<const float*>(beta)] {
+        multiply(format_of(z.type), z.rows, z.columns, k, of_product, left, right, of_before, d, z.ld);
+      });
   return CUBLAS_STATUS_SUCCESS;
 }
 }

@@ -1,4 +1,4 @@
-// The calls of cuBLAS, cuBLASLt and the CUDA runtime that products make, done at once by a CPU on its own memory.
+// The calls of cuBLAS and cuBLASLt that products make, done by a CPU on its own memory (cudart_on_cpu.hpp).
 #pragma once
 
 #include <map>

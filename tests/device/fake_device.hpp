@@ -49,6 +49,8 @@ class FakeDevice final : public CudaDevice {
   void hang() { hangs_ = true; }
   [[nodiscard]] std::size_t calls(const std::string& name) const;
 
+  /// Anything that takes its turn on a stream.
+  void run(DeviceStream stream, std::function<void()> what) { add(stream, {Kind::Run, {}, 0, std::move(what)}); }
   /// Whose stream a native one is.
   [[nodiscard]] static FakeDevice& of(CUstream_st* native);
   CUstream_st* native(DeviceStream stream) const override;

@@ -1,6 +1,6 @@
-// moeplan profile --from-nccl-tests LOG... | --from-csv F... [--gpu NAME] | --backend host|nccl [--ranks N] [--budget
-// 1m]
-//                 [--gpu-file FILE] -o profile.yaml [--quiet]
+// moeplan profile --from-nccl-tests LOG... | --from-csv F... [--gpu NAME] |
+//                 --backend host|nccl [--ranks N] [--budget 1m] [--gpu-file FILE]
+//                 -o profile.yaml [--quiet]
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>

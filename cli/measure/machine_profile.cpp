@@ -147,10 +147,10 @@ void set_runtime_memory(Node& gpu, Node& origins) {
 }
 
 std::string source_of(const MeasuredMachine& m) {
-  const char* unit = m.has_gpus ? "GPUs" : "cores";
-  std::string out = fmt::format("moeplan profile: {} ranks on {} {} of {}", m.ranks, m.used(), unit, m.processor);
-  if (!m.has_gpus) out = fmt::format("moeplan profile: {} ranks on {} cores of {}", m.ranks, m.processors, m.processor);
-  if (m.nodes > 1) out += fmt::format(" on each of {} machines", m.nodes);
+  const std::string on = m.has_gpus ? fmt::format("{} x {}", m.used(), m.processor)
+                                    : fmt::format("{} cores of {}", m.processors, m.processor);
+  std::string out = fmt::format("moeplan profile: {} ranks on {}", m.ranks, on);
+  if (m.nodes > 1) out += fmt::format(" in each of {} machines", m.nodes);
   if (m.has_gpus) out += fmt::format(", {}", m.clocks);
   return out;
 }
@@ -178,10 +178,9 @@ void set_machine(Node& out, const MachineFit& fit, const MeasuredMachine& m, Nod
   inside.set("latency", Node::integer(0));
   origins.set(
       "template.intra_node.bandwidth",
-      text(
-          are_shared
-              ? "assumed: as much for each rank as a core copies, so that measured collectives, which shared it, decide"
-              : "assumed: bytes of the fastest collective, so that measured collectives decide"));
+      text(are_shared
+               ? "assumed: as much for each rank as one copies, so that measured collectives, which shared it, decide"
+               : "assumed: bytes of the fastest collective, so that measured collectives decide"));
   if (m.nodes == 1) return;
   Node& fabric = machine.set("fabric", Node::map());
   fabric.set("kind", text("rail_optimised"));

@@ -76,7 +76,7 @@ class Gpu {
   }
   [[nodiscard]] RankMachine machine() const {
     return {.host = machine_name(),
-            .processor = {name_of(facts_), std::ssize(gpus()), static_cast<double>(facts_.memory_bytes),
+            .processor = {facts_.name, std::ssize(gpus()), static_cast<double>(facts_.memory_bytes),
                           facts_.multiprocessors},
             .make_backend = {},
             .clocks = [this] { return clocks_.read(); }};

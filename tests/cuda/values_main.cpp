@@ -1,10 +1,16 @@
 // Every way to run an MoE layer gives the reference's values on one GPU that all ranks share: cuda_values_tests [RANKS
-// EVERY [captured|plain [ONLY]]]; without arguments 1, 2, 4 and 8 ranks, with and without graphs. Exit code 1 where one
-// is wrong, 77 where there is no GPU.
+// EVERY [captured|plain [ONLY]]]; without arguments 1, 2, 4 and 8 ranks, with and without graphs. Over NCCL, a process
+// each: cuda_values_tests nccl RANKS EVERY [captured|plain [ONLY]]; where GPUs are fewer, ranks take turns. Exit code 1
+// where one is wrong, 77 where there is no GPU.
 #include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <vector>
 
 #include "cuda_runtime/cuda/cuda_device.hpp"
+#include "cuda_runtime/launch/start_ranks.hpp"
 #include "tests/device/loopback_values.hpp"
+#include "tests/device/nccl_values.hpp"
 
 using namespace moeplan;
 
@@ -17,6 +23,49 @@ std::int64_t wrong(std::int64_t ranks, std::int64_t every, bool captures, const 
       [](const Device&) { return ""; });
 }
 
+/// As one of the ranks that run_ranks() has started.
+std::int64_t wrong_over_nccl(const RankPlace& place, const tests::NcclWays& ways, bool captures) {
+  constexpr Seconds kTimeOut(60);
+  const std::int64_t gpus = std::ssize(visible_gpus().gpus);
+  if (place.ranks > gpus) {  // else NCCL refuses ranks that share a GPU; for values alone
+    ::setenv("NCCL_HOSTID", std::to_string(place.rank).c_str(), 1);
+    ::setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1", 1);
+  }
+  const auto store = make_rank_store(place, kTimeOut);
+  try {
+    const auto device =
+        make_cuda_device(static_cast<int>(place.local_rank % gpus), RankId(static_cast<std::size_t>(place.rank)));
+    const auto transport = make_nccl_transport(*device, *store, place, kTimeOut);
+    std::int64_t runs = 0;
+    const std::string wrong =
+        tests::wrong_nccl_values(place, ways, {.time_out = kTimeOut, .captures = captures}, *device, *transport, runs);
+    fmt::print("{}rank {} of {} over NCCL {}: {} ways to run a layer\n", wrong, place.rank, place.ranks, nccl_version(),
+               runs);
+    const auto peers = make_store_peers(*store, place, kTimeOut, "end");
+    (void)peers->gather("");
+    (void)peers->broadcast("");
+    return wrong.empty() && runs > 0 ? 0 : 1;
+  } catch (const std::exception& e) {
+    store->give_up(e.what());
+    fmt::print("{}\n", e.what());
+    return 1;
+  }
+}
+
+/// `arguments`: RANKS EVERY [captured|plain [ONLY]].
+int run_over_nccl(const std::vector<std::string>& arguments) {
+  if (const auto place = rank_place()) {
+    const bool captures = arguments.size() > 2 && arguments[2] == "captured";
+    const tests::NcclWays ways{.every = std::max(1, std::atoi(arguments[1].c_str())),
+                               .only = arguments.size() > 3 ? arguments[3] : "",
+                               .times = captures ? 3 : 1};
+    return wrong_over_nccl(*place, ways, captures) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+  }
+  std::vector<std::string> command{std::filesystem::read_symlink("/proc/self/exe").string(), "nccl"};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  return run_ranks(command, std::max(1, std::atoi(arguments[0].c_str())));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -25,6 +74,7 @@ int main(int argc, char** argv) {
     fmt::print("no GPU: {}\n", visible.problem);
     return 77;
   }
+  if (argc > 3 && std::string(argv[1]) == "nccl") return run_over_nccl({argv + 2, argv + argc});
   fmt::print("{}\n", visible.gpus.front().name);
   std::int64_t bad = 0;
   if (argc > 2) {

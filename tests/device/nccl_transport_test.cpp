@@ -11,7 +11,7 @@
 #include "cuda_runtime/device/forwarding_backend.hpp"
 #include "cuda_runtime/launch/sockets.hpp"
 #include "tests/device/fake_device.hpp"
-#include "tests/value_cases.hpp"
+#include "tests/device/nccl_values.hpp"
 
 using namespace moeplan;
 
@@ -59,24 +59,14 @@ TEST_CASE("Layers over NCCL have the values of the reference") {
   struct Ranks {
     std::int64_t ranks, every;
   };
-  const Ranks ranks = GENERATE(Ranks{2, 11}, Ranks{4, 29});
+  const Ranks ranks = GENERATE(Ranks{1, 3}, Ranks{2, 11}, Ranks{4, 29});
   std::atomic<std::int64_t> ways = 0;
   const Part part = [&](const RankPlace& place, tests::FakeDevice& device, RankStore&, DeviceTransport& transport) {
-    std::string out;
-    std::int64_t seen = 0;
-    for (const tests::ValueLayer& layer : tests::value_layers(place.ranks)) {
-      const tests::ValueCase c(layer);
-      for (const auto& run : c.runs()) {
-        if (seen++ % ranks.every != 0) continue;
-        DeviceWorld world(device, transport, {id_of(place)},
-                          {.codecs = c.workload.codecs, .time_out = kTimeOut, .slab = 0, .cold_bytes = 256});
-        double error = 0;
-        const std::string problem = c.problem(run, world.backend(0), id_of(place), error, 1);
-        if (!problem.empty()) out += c.name(run) + ": " + problem + "\n";
-        ++ways;
-      }
-    }
-    return out;
+    std::int64_t mine = 0;
+    const std::string wrong = tests::wrong_nccl_values(
+        place, {.every = ranks.every}, {.time_out = kTimeOut, .slab = 0, .cold_bytes = 256}, device, transport, mine);
+    ways += mine;
+    return wrong;
   };
   for (const std::string& wrong : run_ranks(
            ranks.ranks, [] { return tests::FakeDevice(3); }, part))

@@ -2,7 +2,7 @@
 
 #include "cli/json_parts.hpp"
 #include "cli/plan_report.hpp"
-#include "planner/lower.hpp"
+#include "planner/gated_routing.hpp"
 
 namespace moeplan {
 

@@ -5,7 +5,7 @@
 #include "cli/page_parts.hpp"
 #include "cli/plan_report.hpp"
 #include "model/base/unit_text.hpp"
-#include "planner/lower.hpp"
+#include "planner/gated_routing.hpp"
 
 namespace moeplan {
 

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "planner/lower.hpp"
+#include "planner/obstacle.hpp"
 
 namespace moeplan {
 

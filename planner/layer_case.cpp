@@ -5,7 +5,9 @@
 #include <numeric>
 
 #include "model/base/whole_numbers.hpp"
+#include "planner/gated_routing.hpp"
 #include "planner/lower.hpp"
+#include "planner/obstacle.hpp"
 #include "planner/plan.hpp"
 #include "planner/stage_layout.hpp"
 

@@ -8,6 +8,7 @@
 #include "planner/block_builder.hpp"
 #include "planner/lower.hpp"
 #include "planner/moe_parts.hpp"
+#include "planner/obstacle.hpp"
 #include "planner/plan.hpp"
 #include "planner/schedule.hpp"
 

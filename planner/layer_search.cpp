@@ -10,6 +10,7 @@
 #include "planner/codec.hpp"
 #include "planner/in_parallel.hpp"
 #include "planner/lower.hpp"
+#include "planner/obstacle.hpp"
 #include "planner/schedule.hpp"
 #include "sim/simulate.hpp"
 

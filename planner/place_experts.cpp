@@ -8,6 +8,7 @@
 #include "model/costs/memory.hpp"
 #include "model/specs/routing_statistics.hpp"
 #include "planner/block_builder.hpp"
+#include "planner/gated_routing.hpp"
 #include "planner/lower.hpp"
 #include "planner/placement/slots.hpp"
 #include "planner/stage_layout.hpp"

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "planner/in_parallel.hpp"
-#include "planner/lower.hpp"
 #include "planner/lowered.hpp"
+#include "planner/obstacle.hpp"
 #include "planner/place_experts.hpp"
 #include "planner/plan.hpp"
 #include "planner/stage_layout.hpp"

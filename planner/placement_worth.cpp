@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "model/specs/routing_statistics.hpp"
-#include "planner/lower.hpp"
+#include "planner/obstacle.hpp"
 #include "planner/placement/slots.hpp"
 #include "planner/stage_layout.hpp"
 

@@ -5,13 +5,12 @@
 #include <tuple>
 #include <utility>
 
-#include "planner/all_to_all.hpp"
-#include "planner/codec.hpp"
-#include "planner/exchange_free.hpp"
 #include "planner/in_parallel.hpp"
 #include "planner/layer_search.hpp"
+#include "planner/least_bound.hpp"
 #include "planner/long_pipeline.hpp"
 #include "planner/lower.hpp"
+#include "planner/obstacle.hpp"
 #include "planner/plan.hpp"
 #include "planner/runs_by_kind.hpp"
 #include "planner/schedule.hpp"
@@ -47,8 +46,6 @@ class Search {
         space_(space),
         progress_(progress),
         ranks_per_node_(cluster.ranks_per_node()) {
-    const std::vector<std::size_t> kinds = routing_kinds(model, workload.recorded.has_value());
-    has_kinds_ = std::any_of(kinds.begin(), kinds.end(), [](std::size_t k) { return k > 0; });
     threads_ = space.threads > 0 ? space.threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   }
 
@@ -62,7 +59,7 @@ class Search {
     simulate_best();
     look_at_unequal();
     run_kinds_apart();
-    bound_all();
+    result_.least_bound = least_bound(model_, workload_, cluster_, space_, result_.ranked, unequal_, threads_);
     sort_by_makespan(result_.ranked);
     search_orders();
     sort_by_makespan(result_.ranked);
@@ -207,18 +204,7 @@ class Search {
     return iteration_memory(model_, workload_, cluster_, c, program);
   }
 
-  /// A candidate that fits and whose ranks differ: to price it takes long, to bound it does not.
-  struct SetAside {
-    Evaluated evaluated;  // without an estimate
-    Seconds bound;
-  };
-
   [[nodiscard]] Iteration iteration_of(const Candidate& c) const { return {model_, workload_, c, ranks_per_node_}; }
-  /// What it has in common with all ways to run its MoE layers.
-  [[nodiscard]] Iteration common_work_of(const Candidate& c) const {
-    return {model_, workload_, c, ranks_per_node_, without_exchange};
-  }
-
   /// The candidate priced, or what it lacks.
   bool price(Evaluated& e) {
     const Iteration iteration = iteration_of(e.candidate);
@@ -449,7 +435,7 @@ class Search {
 
   /// MoE layers of different kinds may run differently: tried with the fastest candidate.
   void run_kinds_apart() {
-    if (!has_kinds_ || !best_) return;
+    if (number_of_routing_kinds(model_, workload_.recorded.has_value()) < 2 || !best_) return;
     sort_by_makespan(result_.ranked);
     Evaluated e{.candidate = result_.ranked.front().candidate, .memory = {}, .estimate = {}, .makespan = {}};
     if (e.candidate.degrees.ep == 1) return;
@@ -514,79 +500,6 @@ class Search {
     result_.pruned = std::ssize(ranked) + std::ssize(unequal_) - result_.simulated;
   }
 
-  /// Over every feasible candidate, and over the ways to run its MoE layers that were not priced: none is faster than
-  /// the work that all have in common, nor, where all layers run in one way, than the busiest link under any all-to-all
-  /// with the smallest codec.
-  void bound_all() {
-    Seconds& least = result_.least_bound;
-    least = result_.ranked.front().estimate.lower_bound;
-    for (const Evaluated& e : result_.ranked) least = std::min(least, e.estimate.lower_bound);
-    for (const SetAside& u : unequal_) least = std::min(least, u.bound);
-    if (space_.all_to_all && space_.pipeline_degree && space_.codec) return;
-
-    // In chunks products may fill the last wave of tiles better: the bound has none.
-    RankRange without_waves = rank_range(cluster_, 0, cluster_.world_size());
-    without_waves.cluster.gpu.num_sms = 1;
-    StageMachines machines(without_waves.cluster);
-    struct Open {
-      const Evaluated* evaluated;
-      Seconds bound;
-    };
-    std::vector<Open> open;
-    for (const Evaluated& e : result_.ranked) {
-      if (e.candidate.degrees.ep > 1) open.push_back({&e, {}});
-    }
-    in_parallel(open.size(), threads_, [&](std::size_t i) {
-      open[i].bound = common_work_of(open[i].evaluated->candidate).estimated(machines).lower_bound;
-    });
-    std::vector<Seconds> aside(unequal_.size());
-    in_parallel(aside.size(), threads_, [&](std::size_t i) {
-      aside[i] = common_work_of(unequal_[i].evaluated.candidate).bounded_by_first_rank(machines);
-    });
-    for (const Seconds bound : aside) least = std::min(least, bound);
-    std::stable_sort(open.begin(), open.end(), [](const Open& a, const Open& b) { return a.bound < b.bound; });
-    for (std::size_t from = 0; from < open.size() && open[from].bound < least; from += kRound) {
-      const std::size_t n = std::min(kRound, open.size() - from);
-      std::vector<Seconds> bounds(n);
-      in_parallel(n, threads_, [&](std::size_t i) {
-        const Evaluated& e = *open[from + i].evaluated;
-        bounds[i] = open[from + i].bound;
-        if (!has_kinds_) bounds[i] = std::max(bounds[i], least_links(e.candidate, e.estimate.links));
-      });
-      least = std::min(least, *std::min_element(bounds.begin(), bounds.end()));
-    }
-  }
-
-  /// The busiest link's time under any all-to-all and codec that the candidate could have, which under its own ones is
-  /// `own`. Nothing where ranks differ and are many.
-  Seconds least_links(Candidate c, Seconds own) {
-    Seconds least = own;
-    const bool is_direct = find_all_to_all(c.all_to_all)->is_direct();
-    const std::string own_codec = c.codec;
-    for (const CodecPair& codec : codec_pairs(workload_)) {
-      bool has_direct = is_direct && codec_pair_name(codec) == own_codec;  // one of them speaks for all
-      for (const auto& all_to_all : all_to_alls()) {
-        if (!may_send_least(codec, *all_to_all)) continue;
-        if (all_to_all->is_direct() && std::exchange(has_direct, true)) continue;
-        c.all_to_all = all_to_all->name();
-        c.codec = codec_pair_name(codec);
-        if (obstacle(model_, workload_, c, ranks_per_node_)) continue;
-        const Iteration iteration = iteration_of(c);
-        const Program& program = iteration.filled();
-        if (program.ranks_per_stage() >= space_.many_ranks && has_unequal_ranks(program, machines_)) return {};
-        least = std::min(least, iteration.estimated(machines_).links);
-      }
-    }
-    return least;
-  }
-
-  /// Whether this may be the pair of which least is sent: one codec both ways, or where rows are added up on the way
-  /// back, none on that way.
-  bool may_send_least(const CodecPair& codec, const AllToAll& all_to_all) const {
-    if (space_.codec) return codec_pair_name(codec) == *space_.codec;
-    return all_to_all.deduplicates() ? !codec.back : codec.there == codec.back;
-  }
-
   /// Of the fastest ones. A searched order that is faster joins the ranked ones, which are sorted by makespan.
   void search_orders() {
     const auto n = static_cast<std::size_t>(std::min(result_.simulated, space_.most_ordered));
@@ -625,7 +538,6 @@ class Search {
   StageMachines machines_;
   const SearchSpace& space_;
   const std::function<void(std::int64_t, std::int64_t)>& progress_;
-  bool has_kinds_ = false;  // of routing: MoE layers that may run differently
   std::int64_t ranks_per_node_;
   int threads_ = 1;
   std::vector<Candidate> feasible_;

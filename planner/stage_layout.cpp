@@ -148,6 +148,12 @@ std::vector<std::size_t> routing_kinds(const ModelSpec& model, bool is_recorded)
   return kinds;
 }
 
+std::int64_t number_of_routing_kinds(const ModelSpec& model, bool is_recorded) {
+  std::size_t count = 0;
+  for (const std::size_t kind : routing_kinds(model, is_recorded)) count = std::max(count, kind + 1);
+  return static_cast<std::int64_t>(count);
+}
+
 std::vector<PipelineTask> pipeline_tasks(std::int64_t stages, std::int64_t stage, std::int64_t virtual_stages,
                                          std::int64_t microbatches, bool train) {
   const std::int64_t total = microbatches * virtual_stages;

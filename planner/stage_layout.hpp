@@ -39,6 +39,7 @@ struct StagePart {
 /// Every MoE layer's number among the kinds of routing, in order of the layers: equal layers share one, but for those
 /// of a recorded routing.
 [[nodiscard]] std::vector<std::size_t> routing_kinds(const ModelSpec& model, bool is_recorded);
+[[nodiscard]] std::int64_t number_of_routing_kinds(const ModelSpec& model, bool is_recorded);
 /// The MoE layers of a model, in order.
 [[nodiscard]] std::vector<Moe> moe_layers(const ModelSpec& model);
 

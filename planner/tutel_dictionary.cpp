@@ -10,6 +10,7 @@
 #include "model/costs/parm.hpp"
 #include "planner/block_builder.hpp"
 #include "planner/lower.hpp"
+#include "planner/obstacle.hpp"
 #include "planner/plan.hpp"
 #include "planner/schedule.hpp"
 

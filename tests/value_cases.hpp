@@ -9,6 +9,7 @@
 #include "cuda_runtime/layer_values.hpp"
 #include "planner/all_to_all.hpp"
 #include "planner/codec.hpp"
+#include "planner/gated_routing.hpp"
 #include "planner/layer_search.hpp"
 #include "planner/lower.hpp"
 #include "tests/pairwise_runs.hpp"

@@ -12,6 +12,7 @@
 #include "model/base/sha256.hpp"
 #include "planner/lower.hpp"
 #include "planner/lowered.hpp"
+#include "planner/obstacle.hpp"
 #include "planner/place_experts.hpp"
 #include "planner/placement/strategy.hpp"
 #include "planner/placement_search.hpp"

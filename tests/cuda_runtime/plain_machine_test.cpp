@@ -13,6 +13,7 @@
 #include "model/program/resolve.hpp"
 #include "planner/all_to_all.hpp"
 #include "planner/codec.hpp"
+#include "planner/gated_routing.hpp"
 #include "planner/layer_search.hpp"
 #include "planner/lower.hpp"
 #include "planner/placement/slots.hpp"

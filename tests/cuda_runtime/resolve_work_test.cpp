@@ -8,6 +8,7 @@
 
 #include "cuda_runtime/layer_values.hpp"
 #include "model/program/resolve.hpp"
+#include "planner/gated_routing.hpp"
 #include "planner/layer_search.hpp"
 #include "planner/lower.hpp"
 

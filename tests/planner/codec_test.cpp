@@ -4,6 +4,7 @@
 
 #include "model/costs/compute.hpp"
 #include "planner/lower.hpp"
+#include "planner/obstacle.hpp"
 #include "tests/planner/small_cases.hpp"
 
 using namespace moeplan;

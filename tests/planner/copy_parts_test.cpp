@@ -6,6 +6,7 @@
 
 #include "model/program/resolve.hpp"
 #include "planner/lower.hpp"
+#include "planner/obstacle.hpp"
 #include "planner/placement/slots.hpp"
 #include "planner/placement/strategy.hpp"
 #include "planner/stage_layout.hpp"
@@ -62,20 +63,20 @@ TEST_CASE("Copies get weights and give gradients once an iteration, whatever the
   Candidate c = with_copy();
   for (const std::int64_t micro_batch : {1, 2}) {
     c.micro_batch = micro_batch;
-    auto times = runs(lower_iteration(s.model, s.workload, c));
+    auto times = runs(lower_iteration(s.model, s.workload, c, 1));
     CHECK(times[OpClass::ExpertTransfer] == 2 * 2);  // two layers, two matrices
     CHECK(times[OpClass::ExpertGradientTransfer] == 2 * 2);
     CHECK(times[OpClass::PlacementPlan] == 0);
   }
   SECTION("where placements are planned every iteration, loads are told as often") {
     c.placement = "pro_prophet";
-    CHECK(runs(lower_iteration(s.model, s.workload, c))[OpClass::PlacementPlan] == 2);
+    CHECK(runs(lower_iteration(s.model, s.workload, c, 1))[OpClass::PlacementPlan] == 2);
   }
   SECTION("in a pipeline every stage does so for its own layers") {
     c = with_copy({.pp = 2, .dp = 2, .ep = 2});
     c.expert_places = {contiguous_placement(8, 2)};
     add_holder(c.expert_places[0].experts[0], rank(1), 1);
-    auto times = runs(lower_iteration(s.model, s.workload, c));
+    auto times = runs(lower_iteration(s.model, s.workload, c, 1));
     CHECK(times[OpClass::ExpertTransfer] == 2 * 2);
     const Prediction p = predict(s.model, s.workload, s.cluster, c);
     CHECK(p.makespan.seconds() >= p.estimate.lower_bound);
@@ -84,7 +85,7 @@ TEST_CASE("Copies get weights and give gradients once an iteration, whatever the
     SmallCase forward = skewed();
     forward.mode = "forward";
     const Small f = small(forward);
-    auto times = runs(lower_iteration(f.model, f.workload, c));
+    auto times = runs(lower_iteration(f.model, f.workload, c, 1));
     CHECK(times[OpClass::ExpertTransfer] == 0);
     CHECK(times[OpClass::ExpertGradientTransfer] == 0);
   }

@@ -7,6 +7,7 @@
 #include "model/costs/estimate.hpp"
 #include "planner/all_to_all.hpp"
 #include "planner/lower.hpp"
+#include "planner/obstacle.hpp"
 #include "planner/schedule.hpp"
 #include "sim/simulate.hpp"
 #include "tests/model/spec_files.hpp"
@@ -76,7 +77,7 @@ TEST_CASE("One rank simulated for all gives what all ranks simulated give") {
             Candidate c;
             c.schedule = schedule;
             c.degrees = {1, machine.world / tp, 1, tp, machine.world / (ep * esp), ep, esp};
-            if (ep * esp > machine.world || obstacle(model(), workload(), c)) continue;
+            if (ep * esp > machine.world || obstacle(model(), workload(), c, 1)) continue;
             const Program program = lower_iteration(model(), workload(), c, cluster.ranks_per_node());
             const Timeline one = simulate(program, cluster, {.keep_spans = true});
             const Timeline all = simulate(program, cluster, {.keep_spans = true, .use_symmetry = false});

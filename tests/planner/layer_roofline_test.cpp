@@ -4,7 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include "model/costs/parm.hpp"
-#include "planner/lower.hpp"
+#include "planner/gated_routing.hpp"
 #include "tests/model/spec_files.hpp"
 #include "tests/planner/small_cases.hpp"
 

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "planner/lower.hpp"
+#include "planner/obstacle.hpp"
 #include "planner/stage_layout.hpp"
 #include "tests/planner/random_pipelines.hpp"
 

@@ -8,6 +8,8 @@
 #include "model/costs/estimate.hpp"
 #include "model/costs/memory.hpp"
 #include "model/program/resolve.hpp"
+#include "planner/gated_routing.hpp"
+#include "planner/obstacle.hpp"
 #include "planner/schedule.hpp"
 #include "planner/stage_layout.hpp"
 #include "sim/simulate.hpp"
@@ -92,7 +94,7 @@ TEST_CASE("exchanges move Parm's message sizes") {
       CAPTURE(tp, ep, esp);
       const double mp = static_cast<double>(tp), shards = static_cast<double>(esp), y = x * shards / mp;
       const auto lowered = [&](const std::string& schedule) {
-        return lower_moe_layer(moe(kExperts), kM, kTokens, workload(kF), candidate(schedule, kWorld, tp, ep, esp));
+        return lower_moe_layer(moe(kExperts), kM, kTokens, workload(kF), candidate(schedule, kWorld, tp, ep, esp), 1);
       };
       SECTION("baseline: x N_ESP each way, BLM N_ESP gathered, x N_ESP reduced" +
               std::to_string(tp * 100 + ep * 10 + esp)) {
@@ -140,7 +142,7 @@ TEST_CASE("the expert part costs 4 M H FLOPs a row forward and twice that backwa
            std::vector<std::tuple<int, int, int>>{{2, 4, 2}, {4, 2, 2}, {2, 8, 1}, {1, 2, 4}}) {
         const Candidate c = candidate(std::string(schedule->name()), kWorld, tp, ep, esp);
         if (!runs(*schedule, c.degrees)) continue;
-        const Program p = lower_moe_layer(moe(8, gated), kM, kTokens, workload(2.0), c);
+        const Program p = lower_moe_layer(moe(8, gated), kM, kTokens, workload(2.0), c, 1);
         CAPTURE(schedule->name(), gated, tp, ep, esp);
         // Each MP group dispatches k f tokens rows; without tensor parallelism of its own, from each of its ranks.
         const double copies = splits_tokens(*schedule) ? tp : 1;
@@ -169,7 +171,7 @@ TEST_CASE("every schedule lowers, runs and keeps the layer's rows") {
             CAPTURE(schedule->name(), f.has_value(), experts, tp, ep, esp);
             Workload w = workload(f, mode);
             w.routing = {.shape = RoutingShape::Zipf};
-            const Program p = lower_moe_layer(moe(experts), kM, 60, w, c);
+            const Program p = lower_moe_layer(moe(experts), kM, 60, w, c, 1);
             REQUIRE(p.blocks.size() == (mode == Mode::Train ? 2U : 1U));
             if (mode == Mode::Train) CHECK(p.blocks[1].backward_of == BlockId(0));
             // The baseline's ESP-Split is local: it leaves its shard's rows inside the gathered ones.
@@ -204,7 +206,7 @@ TEST_CASE("what is dispatched is what the experts receive, and what they send is
           CAPTURE(schedule->name(), f.has_value(), experts, tp, ep, esp);
           Workload w = workload(f);
           w.routing = {.shape = RoutingShape::Lognormal, .sampled = true};
-          const Program p = lower_moe_layer(moe(experts), kM, 64, w, c);
+          const Program p = lower_moe_layer(moe(experts), kM, 64, w, c, 1);
           for (const Block& block : p.blocks) {
             // Bytes into a rank over all parts of an exchange, with what it sends to itself, against its output slices.
             std::vector<double> into(8), output(8);
@@ -296,11 +298,11 @@ TEST_CASE("an iteration of a small model") {
     w.recompute = recompute;
     w.routing.shape = RoutingShape::Uniform;
     const Candidate c = candidate(schedule, 4, 2, 2, 2);
-    REQUIRE_FALSE(obstacle(model, w, c));
+    REQUIRE_FALSE(obstacle(model, w, c, 1));
     Workload gated = w;
     gated.gate.kind = GateKind::Topology;
-    REQUIRE(obstacle(model, gated, c) == "the topology gate needs net_over_local on this machine");
-    const Program p = lower_iteration(model, w, c);
+    REQUIRE(obstacle(model, gated, c, 1) == "the topology gate needs net_over_local on this machine");
+    const Program p = lower_iteration(model, w, c, 1);
     return std::pair(memory_use(p, stage_parameters(model, w.sequence_length, c.degrees, 1), w, c.degrees), p);
   };
   for (const std::string schedule : {"baseline", "parm_s1", "parm_s2"}) {
@@ -357,8 +359,8 @@ TEST_CASE("a pipeline stage keeps the activations of the microbatches that it ha
     Candidate c = candidate("baseline", 2, 1, 2, 1);
     c.degrees.pp = kStages;
     c.virtual_stages = parts;
-    REQUIRE_FALSE(obstacle(model, w, c));
-    Program p = lower_iteration(model, w, c);
+    REQUIRE_FALSE(obstacle(model, w, c, 1));
+    Program p = lower_iteration(model, w, c, 1);
     p.stages = {p.stages[static_cast<std::size_t>(stage)]};
     p.world_size = 2;
     return memory_use(p, std::vector<StageParameters>(1), w, c.degrees).activations.value();

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "planner/lower.hpp"
+#include "planner/obstacle.hpp"
 #include "planner/schedule.hpp"
 #include "tests/planner/small_cases.hpp"
 
@@ -60,7 +61,7 @@ inline RandomPipeline random_pipeline(Random& random) {
     if (world % pp != 0) continue;
     Small s = small(c);
     const Candidate candidate = random_candidate(random, world, s.workload.global_batch, pp);
-    if (obstacle(s.model, s.workload, candidate)) continue;
+    if (obstacle(s.model, s.workload, candidate, 1)) continue;
     Program program = lower_iteration(s.model, s.workload, candidate, s.cluster.ranks_per_node());
     return {c, std::move(s), candidate, std::move(program)};
   }

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "planner/lower.hpp"
+#include "planner/obstacle.hpp"
 #include "planner/search.hpp"
 #include "sim/simulate.hpp"
 #include "tests/planner/small_cases.hpp"

@@ -4,6 +4,7 @@
 
 #include "model/costs/communication.hpp"
 #include "model/costs/compute.hpp"
+#include "planner/obstacle.hpp"
 #include "tests/planner/layer_cases.hpp"
 
 using namespace moeplan;

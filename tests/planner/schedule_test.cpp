@@ -6,6 +6,7 @@
 
 #include "layer_cases.hpp"
 #include "model/costs/memory.hpp"
+#include "planner/obstacle.hpp"
 #include "planner/schedules/opt_sche.hpp"
 #include "planner/stage_layout.hpp"
 

@@ -5,6 +5,7 @@
 
 #include "planner/layer_search.hpp"
 #include "planner/lower.hpp"
+#include "planner/obstacle.hpp"
 #include "planner/plan.hpp"
 #include "planner/schedule.hpp"
 #include "planner/stage_layout.hpp"
@@ -65,7 +66,7 @@ std::vector<Candidate> all_on_four_gpus(const Small& s, bool interleaved = false
       c.schedule = schedule->name();
       for (c.micro_batch = 1; c.micro_batch <= s.workload.global_batch; ++c.micro_batch) {
         if (c.virtual_stages > 1 && s.workload.global_batch / c.degrees.dp / c.micro_batch < c.degrees.pp) continue;
-        if (!obstacle(s.model, s.workload, c)) out.push_back(c);
+        if (!obstacle(s.model, s.workload, c, 1)) out.push_back(c);
       }
     }
   };

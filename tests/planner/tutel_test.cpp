@@ -4,6 +4,7 @@
 
 #include "layer_cases.hpp"
 #include "model/costs/memory.hpp"
+#include "planner/obstacle.hpp"
 #include "planner/stage_layout.hpp"
 
 using namespace moeplan;

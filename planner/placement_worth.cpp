@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "model/specs/routing_statistics.hpp"
+#include "planner/migration_program.hpp"
 #include "planner/obstacle.hpp"
 #include "planner/placement/slots.hpp"
 #include "planner/stage_layout.hpp"
@@ -99,15 +100,9 @@ class Question {
     return Bytes(most * (static_cast<double>(size_of(workload_.dtype)) + (trains ? 4 : 0)));
   }
 
-  /// Of all layers, one after the other: those of a stage, the largest sum of any were they spread evenly.
-  Seconds migration_of(const Candidate& c) const {
-    Seconds sum{};
-    for (std::size_t k = 0; k < layers_.size() && !c.expert_places.empty(); ++k) {
-      const PlacedLayer& l = layers_[k];
-      const Placement from = contiguous_placement(l.counts.experts(), l.devices.ranks);
-      sum += migration_time(from, c.expert_places[k], l.devices) * static_cast<double>(l.layers);
-    }
-    return sum / static_cast<double>(c.degrees.pp);
+  Seconds migration_of(const Candidate& c) {
+    const Program moving = migration_program(model_, workload_, c, /*from=*/{}, machines_.cluster().ranks_per_node());
+    return moving.blocks.empty() ? Seconds(0) : simulated(moving, machines_, /*keep_spans=*/false).makespan.seconds();
   }
 
   static void note_transfers(const Prediction& p, PlacementWorth& w) {

@@ -1,5 +1,5 @@
 // Does rebalancing pay? What a placement of experts gains in an iteration, what it costs, and how many redundant
-// experts are worth it. Everything is simulated as whole iterations but the moving, which is the closed form's.
+// experts are worth it. Everything is simulated, as whole iterations and the moving between two of them.
 #pragma once
 
 #include <cstdint>

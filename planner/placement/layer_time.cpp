@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cassert>
 
+#include "planner/placement/migration.hpp"
+
 namespace moeplan {
 
 namespace {
@@ -149,20 +151,11 @@ PlacementPrice layer_time_price(const PlacementDevices& devices) {
 }
 
 Seconds migration_time(const Placement& from, const Placement& to, const PlacementDevices& devices) {
-  assert(from.experts.size() == to.experts.size() && "both place the same experts");
   const ExpertColumns none(RoutingCounts::uniform(devices.ranks, 1, 0));
   LayerTraffic states(none, devices);
   LayerTraffic::Ports &homes = states.tokens_, &replicas = states.experts_;
-  for (std::size_t e = 0; e < to.experts.size(); ++e) {
-    const std::size_t home = from.experts[e].home.index();
-    if (devices.trains) {
-      states.pass(homes, home, to.experts[e].home.index(), 1);
-      continue;
-    }
-    for (const ExpertHolder& holder : to.experts[e].holders) {
-      if (!from.experts[e].holder(holder.rank)) states.pass(replicas, home, holder.rank.index(), 1);
-    }
-  }
+  for (const ExpertMove& move : expert_moves(from, to, devices.ranks_per_node, devices.trains))
+    states.pass(devices.trains ? homes : replicas, move.from.index(), move.to.index(), 1);
   return Seconds(states.busiest(homes) * devices.state_bytes.value() +
                  states.busiest(replicas) * devices.parameter_bytes.value());
 }

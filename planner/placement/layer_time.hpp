@@ -40,8 +40,8 @@ using PlacementPrice = std::function<Seconds(const RoutingCounts& counts, const 
                                    const PlacementDevices& devices);
 [[nodiscard]] PlacementPrice layer_time_price(const PlacementDevices& devices);
 
-/// Moving from one placement to another, all experts together, busiest port: states of experts whose home changes, and
-/// where nothing trains parameters to new holders, from their former home. No computation goes beside it.
+/// Moving from one placement to another (migration.hpp), all experts together, busiest port: in training the states of
+/// experts whose home changes, else parameters to new holders. No computation goes beside it.
 [[nodiscard]] Seconds migration_time(const Placement& from, const Placement& to, const PlacementDevices& devices);
 
 /// Tokens computed, by rank.

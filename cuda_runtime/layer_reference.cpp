@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "cuda_runtime/reference/made_layer.hpp"
 #include "model/program/resolve.hpp"
@@ -28,8 +29,10 @@ Matrix some_rows(const Matrix& m, std::int64_t step) {
   return out;
 }
 
-/// The ranks over whose rows an expert's gradient is summed up before the rank has it.
-std::vector<RankId> gradient_ranks(const Program& program, RankId rank, std::span<const BlockId> blocks) {
+/// The ranks over whose rows an expert's gradient is summed up before the rank has it: those that its parts are
+/// scattered from, and those with copies.
+std::set<RankId> gradient_ranks(const Program& program, RankId rank, std::span<const BlockId> blocks) {
+  std::set<RankId> out{rank};
   for (const BlockId block : blocks) {
     for (const Operation& o : program.blocks[block.index()].operations) {
       const Communication* c = o.communication();
@@ -37,12 +40,12 @@ std::vector<RankId> gradient_ranks(const Program& program, RankId rank, std::spa
                             o.reads.front().rows.kind == Rows::Kind::PerExpert;
       if (!scatters && !(is_to_copies(o) && c->reduces)) continue;
       const GroupFamily& family = program.group(c->group);
-      std::vector<RankId> out;
-      for (std::int64_t p = 0; p < family.size; ++p) out.push_back(family.member(rank, p));
-      return out;
+      for (const RankId known : std::set<RankId>(out)) {
+        for (std::int64_t p = 0; p < family.size; ++p) out.insert(family.member(known, p));
+      }
     }
   }
-  return {rank};
+  return out;
 }
 
 }  // namespace

@@ -56,7 +56,8 @@ constexpr std::int64_t kMostPlacedRanks = 1024;
 
 std::string placement_obstacle(const Candidate& candidate) {
   if (candidate.expert_places.empty()) return "";
-  if (find_schedule(candidate.schedule)->gathers_weights()) return "gathered weights are of contiguous experts";
+  if (find_schedule(candidate.schedule)->gathers_all_experts())
+    return "placements do not change what tutel_r0 computes";
   if (candidate.degrees.ranks_per_stage() > kMostPlacedRanks) return "too many ranks for placed experts";
   return "";
 }

@@ -69,8 +69,8 @@ class Schedule {
                                                                    std::int64_t /*ranks_per_node*/) const {
     return {1, 2, 4, 8};
   }
-  /// It gathers weights of experts itself, and knows of contiguous ones only.
-  [[nodiscard]] virtual bool gathers_weights() const { return false; }
+  /// Every rank computes its rows with the weights of all experts, wherever these are placed.
+  [[nodiscard]] virtual bool gathers_all_experts() const { return false; }
   /// The groups of its all-to-all: of ep ranks that hold the same shard of different experts, or others.
   [[nodiscard]] virtual ExchangeFamily exchange(const Degrees& d) const { return {{"", d.ep, d.esp}, 1}; }
   virtual void lower_forward(const MoeLayer& layer, BlockBuilder& block) const = 0;

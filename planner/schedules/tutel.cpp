@@ -11,6 +11,9 @@
 // Backward gathers again and reduce-scatters the gradients, as ZeRO stage 3 does. Per rank that is O(P) of weights for
 // r = 0, else O(C_g r + P / E / r).
 //
+// Placed experts go with r >= 1: the ranks that gather hold shards of the same ones, copies among them. With r = 0 no
+// row travels, and where an expert is placed makes no difference but in what is gathered twice.
+//
 // Which of the esp / r ranks with the same gathered weights a row goes to: Tutel cuts each source's rows among them;
 // here it is the one at the source's own place, so that each gets all rows of every (esp / r)-th source: as many rows
 // and bytes in fewer messages. Gathering begins with the layer, beside gate and dispatch (Tutel's code begins it before
@@ -50,7 +53,7 @@ class Tutel : public Schedule {
   std::vector<std::int64_t> pipeline_degrees(const Degrees& d, std::int64_t ranks_per_node) const override {
     return r_ == 0 ? std::vector<std::int64_t>{1} : Schedule::pipeline_degrees(d, ranks_per_node);
   }
-  bool gathers_weights() const override { return true; }
+  bool gathers_all_experts() const override { return r_ == 0; }
   ExchangeFamily exchange(const Degrees& d) const override {
     if (r_ == 0) return {{"", 1, 1}, 1};
     return {{"", d.ep * r_, d.esp / r_}, r_};
@@ -120,15 +123,16 @@ class Tutel : public Schedule {
   /// Over all ranks there is no other exchange in the way.
   Stream stream() const { return r_ == 0 ? Stream::Inter : Stream::Intra; }
 
-  /// All-gathers that begin with what has been appended last, and hold up nothing.
+  /// All-gathers that begin with what has been appended last, and with the weights of copies, and hold up nothing.
   std::vector<std::int32_t> gather(const MoeLayer& l, const MoeLayer& gathered, BlockBuilder& b) const {
     if (gatherers(l.degrees) == 1) return {};
     MoeParts own(l, b), whole(gathered, b);
     const std::vector<std::int32_t> before = b.last();
-    std::vector<std::int32_t> out;
+    std::vector<std::int32_t> ready = before, out;
+    ready.insert(ready.end(), l.copies_ready.begin(), l.copies_ready.end());
     const auto add = [&](const Slice& from, const Slice& to) {
-      out.push_back(b.after(before, collective("expert weight all-gather", OpClass::WeightGather, stream(),
-                                               {.collective = Collective::AllGather, .group = group(l, b)}, from, to)));
+      out.push_back(b.after(ready, collective("expert weight all-gather", OpClass::WeightGather, stream(),
+                                              {.collective = Collective::AllGather, .group = group(l, b)}, from, to)));
     };
     add(own.w_up(), whole.w_up());
     add(own.w_down(), whole.w_down());

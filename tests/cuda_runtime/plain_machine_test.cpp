@@ -346,6 +346,7 @@ TEST_CASE("Every way to run an MoE layer takes placed experts") {
     plain.codecs.allowed.clear();
     const Candidate any = Check(layer, plain, random_placement(layer, 0)).candidate({"baseline", "linear", 1, "none"});
     for (const MoeRun& run : pairwise_runs(layer_runs(12, plain, any, layer.per_node))) {
+      if (layer.degrees.esp > 1 && run.schedule.starts_with("tutel_")) continue;  // as above
       if (run.pipeline_degree <= 4) check_placed(layer, random_placement(layer, seed++), run, "random");
     }
   }

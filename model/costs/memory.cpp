@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "model/base/whole_numbers.hpp"
 #include "model/program/equal_ranks.hpp"
@@ -29,9 +30,32 @@ Slice whole(Slice slice) {
   return slice;
 }
 
-std::int64_t largest(const Program& program, const std::vector<const Slice*>& slices, RankId rank) {
+/// Rows of a rank: those of a routing's slices, of which many are the same, are counted once.
+class RankRows {
+ public:
+  RankRows(const Program& program, RankId rank) : program_(program), rank_(rank), known_(program.routings.size()) {}
+
+  std::int64_t bytes(const Slice& slice) {
+    const Buffer& buffer = program_.buffer(slice.buffer);
+    return count(slice.rows) * buffer.columns * size_of(buffer.dtype);
+  }
+
+ private:
+  std::int64_t count(const Rows& rows) {
+    if (rows.kind != Rows::Kind::Routed) return row_count(program_, rows, rank_);
+    auto& known = known_[rows.routing.index()];
+    const auto it = std::find_if(known.begin(), known.end(), [&](const auto& k) { return k.first == rows; });
+    return it != known.end() ? it->second : known.emplace_back(rows, row_count(program_, rows, rank_)).second;
+  }
+
+  const Program& program_;
+  RankId rank_;
+  std::vector<std::vector<std::pair<Rows, std::int64_t>>> known_;  // by routing
+};
+
+std::int64_t largest(const std::vector<const Slice*>& slices, RankRows& rows) {
   std::int64_t bytes = 0;
-  for (const Slice* s : slices) bytes = std::max(bytes, byte_count(program, whole(*s), rank));
+  for (const Slice* s : slices) bytes = std::max(bytes, rows.bytes(whole(*s)));
   return bytes;
 }
 
@@ -127,6 +151,7 @@ class StageMemory {
  public:
   StageMemory(const Program& program, RankId rank) : blocks_(program.blocks.size()), program_(program) {
     std::vector<std::set<BufferId>> kept(program.blocks.size());
+    RankRows rows(program, rank);
     for (const Block& block : program.blocks) {
       if (block.backward_of) kept[block.backward_of->index()].merge(read_first(block));
     }
@@ -134,7 +159,7 @@ class StageMemory {
       const Block& block = program.blocks[b];
       const std::set<BufferId>& own = kept[block.variant_of ? block.variant_of->index() : b];
       for (const auto& [buffer, slices] : written_by(program, block)) {
-        const auto bytes = static_cast<double>(largest(program, slices, rank));
+        const auto bytes = static_cast<double>(largest(slices, rows));
         (own.contains(buffer) ? blocks_[b].kept : blocks_[b].working) += bytes;
       }
     }

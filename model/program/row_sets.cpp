@@ -43,6 +43,12 @@ std::int64_t path_rows(const Program& program, bool alike, std::span<const RowSt
   return 0;
 }
 
+/// Whether a step takes a part of each expert's rows: else those of all experts may be counted together.
+bool cuts_rows(std::span<const RowStep> path) {
+  return std::any_of(path.begin(), path.end(),
+                     [](const RowStep& s) { return s.kind == RowStep::Kind::Share || s.kind == RowStep::Kind::Chunk; });
+}
+
 /// Of a source's tokens, those that select any of the experts. Selections are counts by expert, not sets by token: the
 /// experts' share q of the source's selections is taken for a share q of the E experts, of which top_k different ones
 /// are drawn: 1 - C(E - q E, k) / C(E, k) (MODELS section 2, there of q = 1 / G).
@@ -175,16 +181,25 @@ std::int64_t rows_over(const Program& program, const Rows& rows, std::span<const
   if (rows.distinct) {
     return path_rows(program, alike, path, rank, [&](RankId r) { return distinct_tokens(table, experts, source(r)); });
   }
+  const auto count = [&](RankId s, std::int64_t expert) {
+    return table.counts.at(s, ExpertId(static_cast<std::int32_t>(expert)));
+  };
   const auto rows_of = [&](std::int64_t expert) {
-    return path_rows(program, alike, path, rank,
-                     [&](RankId r) { return table.counts.at(source(r), ExpertId(static_cast<std::int32_t>(expert))); });
+    return path_rows(program, alike, path, rank, [&](RankId r) { return count(source(r), expert); });
   };
   if (table.counts.is_uniform()) return size_of(experts) * rows_of(experts.front().first);
-  std::int64_t sum = 0;
-  for (const ExpertRange& range : experts) {
-    for (std::int64_t e = range.first; e < range.last; ++e) sum += rows_of(e);
-  }
-  return sum;
+  const auto sum_over_experts = [&](const auto& of_expert) {
+    std::int64_t sum = 0;
+    for (const ExpertRange& range : experts) {
+      for (std::int64_t e = range.first; e < range.last; ++e) sum += of_expert(e);
+    }
+    return sum;
+  };
+  if (cuts_rows(path)) return sum_over_experts(rows_of);
+  return path_rows(program, alike, path, rank, [&](RankId r) {
+    const RankId s = source(r);
+    return sum_over_experts([&](std::int64_t expert) { return count(s, expert); });
+  });
 }
 
 std::int64_t token_rows(const Program& program, const Rows& rows, RankId rank) {

@@ -8,6 +8,7 @@
 
 #include "cli/validate/board.hpp"
 #include "tests/cli/cli_json.hpp"
+#include "tests/cli/host_ranks.hpp"
 
 using namespace moeplan::tests;
 using moeplan::BoardEntry;
@@ -23,10 +24,6 @@ int repeats() {
   return text == nullptr ? 1 : std::max(1, std::atoi(text));
 }
 
-bool has_host_ranks() {
-  return std::filesystem::exists(std::filesystem::path(MOEPLAN_EXECUTABLE).parent_path() / "moeplan-host-worker");
-}
-
 bool is_alive(std::int64_t process) {
   // A zombie is no orphan: nobody reaps where this runs as a container's only process.
   const std::string stat = whole_file("/proc/" + std::to_string(process) + "/stat");
@@ -37,30 +34,7 @@ bool is_alive(std::int64_t process) {
 /// A validation that goes on for minutes.
 class LongRun {
  public:
-  LongRun() {
-    REQUIRE(cli_.run({"plan",
-                      "--cluster",
-                      "host",
-                      "--model",
-                      "host_moe",
-                      "--workload",
-                      "host",
-                      "--world",
-                      "4",
-                      "--pp",
-                      "1",
-                      "--tp",
-                      "1",
-                      "--ep",
-                      "4",
-                      "--esp",
-                      "1",
-                      "-C",
-                      "model.hidden_size=64",
-                      "-o",
-                      "p.yaml"})
-                .code == 0);
-  }
+  LongRun() { REQUIRE(cli_.run(with(host_plan("4"), {"-C", "model.hidden_size=64"})).code == 0); }
 
   void start(const std::vector<std::string>& more = {}) {
     process_ = cli_.started(

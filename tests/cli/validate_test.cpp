@@ -1,50 +1,20 @@
 // moeplan validate, as users run it: on CPU ranks, left out where MPI is missing.
 #include <catch2/catch.hpp>
-#include <filesystem>
 
 #include "tests/cli/cli_json.hpp"
 #include "tests/cli/gpu.hpp"
+#include "tests/cli/host_ranks.hpp"
 #include "tests/cli/json_schema.hpp"
 
 using namespace moeplan::tests;
 
 namespace {
 
-bool has_host_ranks() {
-  return std::filesystem::exists(std::filesystem::path(MOEPLAN_EXECUTABLE).parent_path() / "moeplan-host-worker");
-}
-
 /// Two ranks, in a few milliseconds a run.
 std::string small_plan(const Cli& cli) {
-  const Ran ran = cli.run({"plan",
-                           "--cluster",
-                           "host",
-                           "--model",
-                           "host_moe",
-                           "--workload",
-                           "host",
-                           "--world",
-                           "2",
-                           "--placement",
-                           "contiguous",
-                           "--pp",
-                           "1",
-                           "--tp",
-                           "1",
-                           "--ep",
-                           "2",
-                           "--esp",
-                           "1",
-                           "--schedule",
-                           "baseline",
-                           "-C",
-                           "model.hidden_size=32",
-                           "-C",
-                           "model.ffns.moe.expert.hidden_size=32",
-                           "-C",
-                           "workload.sequence_length=32",
-                           "-o",
-                           "p.yaml"});
+  const Ran ran = cli.run(
+      with(host_plan("2"), {"--placement", "contiguous", "--schedule", "baseline", "-C", "model.hidden_size=32", "-C",
+                            "model.ffns.moe.expert.hidden_size=32", "-C", "workload.sequence_length=32"}));
   CAPTURE(ran.err);
   REQUIRE(ran.code == 0);
   return "p.yaml";

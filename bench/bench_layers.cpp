@@ -157,8 +157,16 @@ int main(int argc, char** argv) {
     ++chosen[fmt::format("{} / {} / {} chunks / {}", r.schedule, r.all_to_all, r.pipeline_degree, r.codec)];
   }
   const std::int64_t n = std::ssize(layers);
-  fmt::print("{} layers, {} of them different, searched in {:.1f} s ({:.1f} s CPU): {} runs bounded, {} simulated\n\n",
-             n, founds.size(), times.wall_s, times.cpu_s, estimated, simulated);
+  std::size_t ways = 0;
+  for (const Layer& layer : representatives) {
+    Workload workload = inputs.workload;
+    workload.capacity_factor = layer.f;
+    ways = std::max(ways, layer_runs(layer.M, workload, candidate, cluster.ranks_per_node()).size());
+  }
+  fmt::print(
+      "{} layers, {} of them different, up to {} ways to run one, searched in {:.1f} s ({:.1f} s CPU): {} runs "
+      "bounded, {} simulated\n\n",
+      n, founds.size(), ways, times.wall_s, times.cpu_s, estimated, simulated);
   print("Against the best of the product:", with_codecs, n);
   print("The same without codecs:", without, n);
   fmt::print("Chosen:\n");

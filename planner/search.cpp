@@ -121,12 +121,14 @@ class Search {
           c.schedule = schedule->name();
           c.sequence_parallel = sequence_parallel;
           c.all_to_all = space_.all_to_all.value_or(c.all_to_all);
-          c.pipeline_degree = space_.pipeline_degree.value_or(c.pipeline_degree);
+          Degrees layer = degrees;
+          if (sequence_parallel) layer.tp = 1;
+          // A schedule that was asked for runs in as few chunks as it can; elsewhere others speak for it at first.
+          const std::int64_t fewest = space_.schedule ? schedule->pipeline_degrees(layer, node).front() : 1;
+          c.pipeline_degree = space_.pipeline_degree.value_or(fewest);
           c.codec = space_.codec.value_or(c.codec);
           c.recompute = recompute_levels().front();
           c.rank_order = rank_order;
-          Degrees layer = degrees;
-          if (sequence_parallel) layer.tp = 1;
           if (degrees.tp > node && !space_.tp) {
             ++result_.rejected["tp spans nodes (ask for it with --tp)"];
           } else if (degrees.esp > node && !space_.esp) {

@@ -343,6 +343,17 @@ TEST_CASE("A degree or schedule that the user fixed is the only one searched") {
   }
 }
 
+TEST_CASE("A schedule that needs several chunks is found where it is asked for without their number") {
+  SmallCase c;
+  const Small s = small(c);
+  const SearchResult r = search(s.model, s.workload, s.cluster, {.schedule = "s1_tapered", .ep = 4, .threads = 1});
+  REQUIRE_FALSE(r.ranked.empty());
+  for (const Evaluated& e : r.ranked) {
+    CHECK(e.candidate.schedule == "s1_tapered");
+    CHECK(e.candidate.pipeline_degree >= 3);
+  }
+}
+
 TEST_CASE("With an automatic micro batch the largest that fits is taken") {
   SmallCase c;
   c.dense_layers = 0;

@@ -1,6 +1,6 @@
-// moeplan validate PLAN | --suite S.yaml --backend host|nccl [--layer I] [--scale N] [--ranks-per-gpu N] [--iterations
-// N]
-//                  [--timeout 60s] [--budget 10s] [--resume] [--max-error 10%] [--trace t.json] [--json]
+// moeplan validate PLAN | --suite S.yaml --backend host|nccl [--layer I] [--scale N] [--ranks-per-gpu N]
+//                  [--iterations N] [--timeout 60s] [--budget 10s] [--resume] [--max-error 10%] [--trace t.json]
+//                  [--json]
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>

@@ -273,8 +273,7 @@ std::string explain_page(const Explanation& e) {
   const auto& [plan, inputs, cluster] = e.plan;
   const Prediction& p = e.prediction;
   std::string out = page_header(inputs, cluster);
-  out += fmt::format("  plan           {} | {}\n", plan.candidate.schedule, degrees_text(plan.candidate));
-  out += runs_lines(plan.candidate);
+  out += plan_lines("plan", plan.candidate);
   out += fmt::format("  iteration      {}   {:.0f} tokens/s a GPU   {:.1f}% of peak FLOP/s\n",
                      human(p.makespan.seconds()), p.tokens_per_s_per_gpu, 100 * p.model_flops_utilization);
   const Seconds bound = p.estimate.lower_bound;

@@ -63,10 +63,11 @@ std::string degrees_text(const Candidate& c) {
                            c.order == kSearchedOrder ? " | operations reordered" : "");
 }
 
-std::string runs_lines(const Candidate& c) {
-  if (c.runs.empty()) return "";
-  return fmt::format("  MoE layers     of {} kinds, by schedule, all-to-all, chunks and codec:\n{}", c.runs.size(),
-                     in_lines(runs_text(c.runs)));
+std::string plan_lines(std::string_view label, const Candidate& c) {
+  const std::string plan = fmt::format("  {:<14} {} | {}\n", label, c.schedule, degrees_text(c));
+  if (c.runs.empty()) return plan;
+  return plan + fmt::format("  MoE layers     of {} kinds, by schedule, all-to-all, chunks and codec:\n{}",
+                            c.runs.size(), in_lines(runs_text(c.runs)));
 }
 
 std::string memory_text(const MemoryUse& m, const Cluster& cluster) {

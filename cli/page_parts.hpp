@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
 
 #include "cli/inputs.hpp"
 #include "model/costs/memory.hpp"
@@ -20,8 +21,8 @@ namespace moeplan {
 [[nodiscard]] std::string in_lines(const std::string& text);
 
 [[nodiscard]] std::string degrees_text(const Candidate& candidate);
-/// How MoE layers of different kinds run, on lines of their own; "" where all run alike.
-[[nodiscard]] std::string runs_lines(const Candidate& candidate);
+/// "  plan  schedule | degrees", and where MoE layers of different kinds run differently how each does.
+[[nodiscard]] std::string plan_lines(std::string_view label, const Candidate& candidate);
 [[nodiscard]] std::string memory_text(const MemoryUse& memory, const Cluster& cluster);
 
 /// Model, machine and workload, in two lines.

@@ -155,8 +155,7 @@ std::string plan_page(const PlanReport& r) {
   const double schedule_gap = p.makespan.seconds() / p.estimate.lower_bound - 1;
   const double optimality_gap = p.makespan.seconds() / r.result.least_bound - 1;
   std::string out = page_header(r.inputs, r.cluster);
-  out += fmt::format("  best plan      {} | {}\n", best.candidate.schedule, degrees_text(best.candidate));
-  out += runs_lines(best.candidate);
+  out += plan_lines("best plan", best.candidate);
   out += fmt::format("  iteration      {}   {:.0f} tokens/s a GPU   {:.1f}% of peak FLOP/s\n",
                      human(p.makespan.seconds()), p.tokens_per_s_per_gpu, 100 * p.model_flops_utilization);
   out += fmt::format("  memory         {}\n", memory_text(p.memory, r.cluster));
@@ -201,8 +200,7 @@ std::string infeasible_page(const Inputs& inputs, const Cluster& cluster, const 
 
 std::string simulate_page(const Plan& plan, const Inputs& inputs, const Cluster& cluster, const Prediction& p) {
   std::string out = page_header(inputs, cluster);
-  out += fmt::format("  plan           {} | {}\n", plan.candidate.schedule, degrees_text(plan.candidate));
-  out += runs_lines(plan.candidate);
+  out += plan_lines("plan", plan.candidate);
   out += fmt::format("  iteration      {}{}\n", human(p.makespan.seconds()),
                      p.makespan == plan.makespan
                          ? ", as the plan predicts"

@@ -22,12 +22,7 @@ Slot SlotTable::nth(const RowKey& key, std::size_t n) const {
 }
 
 TokenIndex::TokenIndex(const TokenChoices& choices, std::int64_t experts) {
-  for (const auto& tokens : choices) {
-    auto& of_source = tokens_.emplace_back(static_cast<std::size_t>(experts));
-    for (std::size_t t = 0; t < tokens.size(); ++t) {
-      for (const std::int64_t e : tokens[t]) of_source[static_cast<std::size_t>(e)].push_back(static_cast<int>(t));
-    }
-  }
+  for (const auto& of_source : choices) tokens_.push_back(tokens_by_expert(of_source, experts));
 }
 
 std::int64_t TokenIndex::token(std::int64_t source, std::int64_t expert, std::int64_t ordinal) const {

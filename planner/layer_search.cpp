@@ -156,6 +156,18 @@ class RunSearch {
 
 }  // namespace
 
+LayerProblem layer_problem(const ModelSpec& model, const Workload& workload, const Moe& moe, const Candidate& stage,
+                           const Cluster& cluster, std::int64_t many_ranks, std::size_t kind) {
+  return {.moe = moe,
+          .hidden_size = model.hidden_size,
+          .tokens = stage.micro_batch * workload.sequence_length / stage.degrees.cp,
+          .workload = workload,
+          .candidate = stage,
+          .cluster = cluster,
+          .many_ranks = many_ranks,
+          .kind = kind};
+}
+
 std::vector<MoeRun> layer_runs(std::int64_t hidden_size, const Workload& workload, const Candidate& candidate,
                                std::int64_t ranks_per_node, const LayerSpace& space) {
   std::vector<std::string> schedule_names, all_to_all_names;

@@ -51,6 +51,11 @@ struct LayerProblem {
   std::size_t kind = 0;          // of routing
 };
 
+/// The MoE layers of a kind as one stage of the candidate runs them: `stage` is stage_alone().
+[[nodiscard]] LayerProblem layer_problem(const ModelSpec& model, const Workload& workload, const Moe& moe,
+                                         const Candidate& stage, const Cluster& cluster, std::int64_t many_ranks,
+                                         std::size_t kind = 0);
+
 struct FastestRuns {
   std::vector<PricedRun> fastest;  // in order (ties: as listed), as many as asked for where there are so many
   std::int64_t estimated = 0;      // runs whose own bound was computed

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <utility>
 
 #include "planner/schedule.hpp"
 #include "planner/stage_layout.hpp"
@@ -132,12 +133,12 @@ std::optional<std::string> obstacle(const ModelSpec& model, const Workload& work
   if (!candidate.runs.empty() &&
       std::ssize(candidate.runs) != number_of_routing_kinds(model, workload.recorded.has_value()))
     return "the plan says how layers of another number run";
-  for (std::size_t kind = 0; kind < std::max<std::size_t>(candidate.runs.size(), 1); ++kind) {
-    const Candidate of_kind = candidate.runs.empty() ? candidate : candidate.runs[kind].in(candidate);
-    const std::string reason = layer_obstacle(model.hidden_size, workload, of_kind, ranks_per_node);
-    if (!reason.empty()) return reason;
+  std::string reason;
+  if (candidate.runs.empty()) reason = layer_obstacle(model.hidden_size, workload, candidate, ranks_per_node);
+  for (const MoeRun& run : candidate.runs) {
+    if (reason.empty()) reason = layer_obstacle(model.hidden_size, workload, run.in(candidate), ranks_per_node);
   }
-  return std::nullopt;
+  return reason.empty() ? std::nullopt : std::optional(std::move(reason));
 }
 
 std::string layer_obstacle(std::int64_t hidden_size, const Workload& workload, const Candidate& candidate,

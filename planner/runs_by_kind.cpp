@@ -7,20 +7,15 @@
 namespace moeplan {
 
 std::vector<MoeRun> runs_by_kind(const ModelSpec& model, const Workload& workload, const Cluster& cluster,
-                                 const Candidate& candidate, const LayerSpace& space, int threads) {
+                                 const Candidate& candidate, const LayerSpace& space, std::int64_t many_ranks,
+                                 int threads) {
   constexpr std::size_t kTried = 8;
   const Candidate stage = MoeRun::of(candidate).in(stage_alone(candidate));
   const std::vector<PlacedLayer> kinds = placed_layers(model, workload, cluster, stage, /*redundant_experts=*/0);
   if (kinds.size() < 2) return {};
 
   const auto fastest = [&](std::size_t kind, const std::vector<MoeRun>& of, std::size_t count) {
-    const LayerProblem layer{.moe = kinds[kind].moe,
-                             .hidden_size = model.hidden_size,
-                             .tokens = stage.micro_batch * workload.sequence_length / stage.degrees.cp,
-                             .workload = workload,
-                             .candidate = stage,
-                             .cluster = cluster,
-                             .kind = kind};
+    const LayerProblem layer = layer_problem(model, workload, kinds[kind].moe, stage, cluster, many_ranks, kind);
     return fastest_runs(of, layer, count, threads).fastest;
   };
   std::vector<double> unevenness;

@@ -2,6 +2,7 @@
 // not suit one that waits for its fullest rank.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "model/specs/cluster.hpp"
@@ -13,9 +14,10 @@ namespace moeplan {
 
 /// The fastest way to run the layers of each kind (routing_kinds()), each simulated alone; empty where there is one
 /// kind or all run best in the same way. Tried on every kind are the candidate's own way and those that are fastest for
-/// the least and for the most even kind, eight of each; `cluster` has a GPU for every rank of one of its stages. The
-/// result does not depend on `threads`.
+/// the least and for the most even kind, eight of each; `cluster` has a GPU for every rank of one of its stages, and
+/// `many_ranks` is LayerProblem's. The result does not depend on `threads`.
 [[nodiscard]] std::vector<MoeRun> runs_by_kind(const ModelSpec& model, const Workload& workload, const Cluster& cluster,
-                                               const Candidate& candidate, const LayerSpace& space, int threads);
+                                               const Candidate& candidate, const LayerSpace& space,
+                                               std::int64_t many_ranks, int threads);
 
 }  // namespace moeplan

@@ -410,13 +410,7 @@ class Search {
     const Cluster& stage = machines_.first_of(base.degrees.pp);
     const LayerSpace space = layer_space();
     const Candidate one_stage = stage_alone(base);
-    const LayerProblem layer{.moe = first_moe(),
-                             .hidden_size = model_.hidden_size,
-                             .tokens = base.micro_batch * workload_.sequence_length / base.degrees.cp,
-                             .workload = workload_,
-                             .candidate = one_stage,
-                             .cluster = stage,
-                             .many_ranks = space_.many_ranks};
+    const LayerProblem layer = layer_problem(model_, workload_, first_moe(), one_stage, stage, space_.many_ranks);
     const std::vector<MoeRun> all = layer_runs(model_.hidden_size, workload_, one_stage, stage.ranks_per_node(), space);
     const FastestRuns found = fastest_runs(all, layer, kTaken, threads_);
     result_.undecided_runs += found.undecided;
@@ -442,7 +436,7 @@ class Search {
     Evaluated e{.candidate = result_.ranked.front().candidate, .memory = {}, .estimate = {}, .makespan = {}};
     if (e.candidate.degrees.ep == 1) return;
     const Cluster& stage = machines_.first_of(e.candidate.degrees.pp);
-    e.candidate.runs = runs_by_kind(model_, workload_, stage, e.candidate, layer_space(), threads_);
+    e.candidate.runs = runs_by_kind(model_, workload_, stage, e.candidate, layer_space(), space_.many_ranks, threads_);
     if (e.candidate.runs.empty() || obstacle(model_, workload_, e.candidate, ranks_per_node_) || !price(e)) return;
     const Program program = lower_iteration(model_, workload_, e.candidate, ranks_per_node_);
     e.makespan = simulated(program, machines_, /*keep_spans=*/false).makespan;

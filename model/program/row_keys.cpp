@@ -88,16 +88,6 @@ std::int64_t rows_before(const RoutingTable& table, RankId source, std::int64_t 
   return rows;
 }
 
-/// Tokens of a source by the expert that they selected, in order.
-std::vector<std::vector<std::int64_t>> tokens_by_expert(const std::vector<std::vector<std::int64_t>>& choices,
-                                                        std::int64_t experts) {
-  std::vector<std::vector<std::int64_t>> out(static_cast<std::size_t>(experts));
-  for (std::size_t t = 0; t < choices.size(); ++t) {
-    for (const std::int64_t e : choices[t]) out[static_cast<std::size_t>(e)].push_back(static_cast<std::int64_t>(t));
-  }
-  return out;
-}
-
 /// Every token of routed rows once (for each time that a path meets its source); left out where all its rows are.
 class DistinctRows {
  public:
@@ -109,7 +99,7 @@ class DistinctRows {
     std::unordered_map<RowKey, std::int32_t, RowKeyHash> seen;
     for (const Counted& c : keys) {
       const std::int32_t occurrence = seen[c.key]++;
-      const std::vector<std::int64_t>& tokens = tokens_of(c.key.source)[static_cast<std::size_t>(c.key.expert)];
+      const std::vector<std::int32_t>& tokens = tokens_of(c.key.source)[static_cast<std::size_t>(c.key.expert)];
       if (c.key.ordinal >= std::ssize(tokens)) continue;  // padding
       const RowKey key{
           .source = c.key.source, .ordinal = tokens[static_cast<std::size_t>(c.key.ordinal)], .copy = copy_};
@@ -125,7 +115,7 @@ class DistinctRows {
   }
 
  private:
-  const std::vector<std::vector<std::int64_t>>& tokens_of(std::int64_t source) {
+  const std::vector<std::vector<std::int32_t>>& tokens_of(std::int64_t source) {
     auto& of_source = tokens_[source];
     if (of_source.empty()) of_source = tokens_by_expert(choices_[static_cast<std::size_t>(source)], experts_);
     return of_source;
@@ -134,7 +124,7 @@ class DistinctRows {
   std::int64_t experts_;
   std::int64_t copy_;
   const TokenChoices& choices_;
-  std::unordered_map<std::int64_t, std::vector<std::vector<std::int64_t>>> tokens_;  // by source and expert
+  std::unordered_map<std::int64_t, std::vector<std::vector<std::int32_t>>> tokens_;  // by source and expert
   std::map<RowSlot, bool> is_left_out_;
 };
 
@@ -200,6 +190,15 @@ std::vector<RowSlot> row_slots(const Program& program, const Rows& rows, RankId 
   for (const Counted& c : counted_keys(program, rows, rank, choices)) {
     const std::int32_t occurrence = seen[c.key]++;
     if (!c.is_left_out) out.push_back({c.key, occurrence});
+  }
+  return out;
+}
+
+std::vector<std::vector<std::int32_t>> tokens_by_expert(const std::vector<std::vector<std::int64_t>>& choices,
+                                                        std::int64_t experts) {
+  std::vector<std::vector<std::int32_t>> out(static_cast<std::size_t>(experts));
+  for (std::size_t t = 0; t < choices.size(); ++t) {
+    for (const std::int64_t e : choices[t]) out[static_cast<std::size_t>(e)].push_back(static_cast<std::int32_t>(t));
   }
   return out;
 }

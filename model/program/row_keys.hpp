@@ -50,6 +50,10 @@ struct RowKeyHash {
   }
 };
 
+/// Tokens of one source by the expert that they selected, in order.
+[[nodiscard]] std::vector<std::vector<std::int32_t>> tokens_by_expert(
+    const std::vector<std::vector<std::int64_t>>& choices, std::int64_t experts);
+
 /// The `copy` of the keys of these distinct rows; of others 0.
 [[nodiscard]] std::int64_t copy_of(const Rows& rows);
 

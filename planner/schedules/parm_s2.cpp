@@ -47,7 +47,7 @@ class S2 : public Schedule {
   }
   std::string obstacle(const Degrees& degrees, const Candidate& candidate) const override {
     if (degrees.tp == 1) return "parm_s2 without tp is parm_s1";
-    if (candidate.all_to_all == "node_dedup") return "parm_s2 splits rows, not tokens";
+    if (find_all_to_all(candidate.all_to_all)->deduplicates()) return "parm_s2 splits rows, not tokens";
     const std::optional<CodecPair> codec = parse_codec_pair(candidate.codec);
     if (codec && codec->back) return "parm_s2 gathers what comes back, which a codec would have to read first";
     if (gathering_ != Gathering::SimultaneousByRank) return "";

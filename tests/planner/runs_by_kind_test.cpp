@@ -59,7 +59,7 @@ SimTime makespan(const Small& s, const Candidate& c) {
 
 TEST_CASE("MoE layers of different kinds run in the way that suits each") {
   const Small s = two_layers();
-  const std::vector<MoeRun> runs = runs_by_kind(s.model, s.workload, s.cluster, wide(), {}, 1);
+  const std::vector<MoeRun> runs = runs_by_kind(s.model, s.workload, s.cluster, wide(), {}, 64, 1);
   REQUIRE(runs.size() == 2);
   CHECK_FALSE(runs[0] == runs[1]);
   SECTION("each is the fastest of all for its kind, layer alone") {
@@ -88,7 +88,7 @@ TEST_CASE("MoE layers of different kinds run in the way that suits each") {
     CHECK(found.least_bound <= found.ranked.front().makespan->seconds());
   }
   SECTION("the result does not depend on the number of threads") {
-    CHECK(runs_by_kind(s.model, s.workload, s.cluster, wide(), {}, 3) == runs);
+    CHECK(runs_by_kind(s.model, s.workload, s.cluster, wide(), {}, 64, 3) == runs);
   }
   SECTION("ways for another number of kinds are refused") {
     Candidate wrong = wide();
@@ -99,5 +99,5 @@ TEST_CASE("MoE layers of different kinds run in the way that suits each") {
 
 TEST_CASE("Where all kinds run best in one way no layer runs apart") {
   const Small s = two_layers(/*alike=*/true);
-  CHECK(runs_by_kind(s.model, s.workload, s.cluster, wide(), {}, 1).empty());
+  CHECK(runs_by_kind(s.model, s.workload, s.cluster, wide(), {}, 64, 1).empty());
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cuda_runtime/cuda/check.hpp"
+#include "cuda_runtime/cuda/product_types.hpp"
 
 #if MOEPLAN_HAS_CUBLAS
 #include <cublas_v2.h>
@@ -29,15 +30,7 @@ bool is_aligned(const MatrixProduct& p) {
   return ((address(p.a) | address(p.b) | address(p.c)) % kBytes) == 0;
 }
 
-cudaDataType_t type_of(Dtype dtype) {
-  switch (dtype) {
-    case Dtype::Fp16: return CUDA_R_16F;
-    case Dtype::Bf16: return CUDA_R_16BF;
-    default: return CUDA_R_32F;
-  }
-}
-
-/// Neighbours of one shape are a group. As of single products, our B is cuBLAS's first operand (lt_products.cpp).
+/// Neighbours of one shape are a group. Our B is cuBLAS's first operand (product_types.hpp).
 struct Groups {
   std::vector<int> m, n, k, first, second, out, count;  // leading dimensions: of the operands and the result
   std::vector<float> alpha, beta;
@@ -90,13 +83,14 @@ void GroupedProducts::run(const Products& all, CUstream_st* stream, const Produc
   const RankId rank = state_->rank;
   cublasHandle_t handle = state_->handle;
   const Groups groups(all.products, all.form);
-  const std::vector<cublasOperation_t> first(groups.m.size(), all.form == Gemm::Form::NT ? CUBLAS_OP_T : CUBLAS_OP_N),
-      second(groups.m.size(), all.form == Gemm::Form::TN ? CUBLAS_OP_T : CUBLAS_OP_N);
+  const ProductTypes types = product_types(all.form, all.dtype);
+  const std::vector<cublasOperation_t> first(groups.m.size(), static_cast<cublasOperation_t>(types.first)),
+      second(groups.m.size(), static_cast<cublasOperation_t>(types.second));
   const std::size_t count = all.products.size();
   // cuBLAS writes to C's addresses, which are kept with the others.
   auto* const* c = const_cast<void* const*>(all.addresses + 2 * count);
-  const cudaDataType_t type = type_of(all.dtype);
-  const cublasComputeType_t compute = all.dtype == Dtype::Tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+  const auto type = static_cast<cudaDataType_t>(types.data);
+  const auto compute = static_cast<cublasComputeType_t>(types.compute);
   check_cublas(cublasSetStream(handle, stream), rank, "cublasSetStream");
   // Another stream takes the library's own workspace back.
   check_cublas(cublasSetWorkspace(handle, workspace.data, workspace.bytes), rank, "cublasSetWorkspace");

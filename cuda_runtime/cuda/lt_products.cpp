@@ -10,6 +10,7 @@
 
 #include "cuda_runtime/cuda/check.hpp"
 #include "cuda_runtime/cuda/grouped_products.hpp"
+#include "cuda_runtime/cuda/product_types.hpp"
 
 namespace moeplan {
 
@@ -17,14 +18,6 @@ namespace {
 
 /// What NVIDIA recommends on Hopper (cuBLAS documentation, cublasSetWorkspace): 32 MiB; more than enough before.
 constexpr std::size_t kWorkspace = std::size_t{32} << 20U;
-
-cudaDataType_t type_of(Dtype dtype) {
-  switch (dtype) {
-    case Dtype::Fp16: return CUDA_R_16F;
-    case Dtype::Bf16: return CUDA_R_16BF;
-    default: return CUDA_R_32F;
-  }
-}
 
 /// Of the address, as far as cuBLASLt makes use of it.
 std::uint32_t alignment_of(const void* data) {
@@ -38,10 +31,11 @@ std::uint32_t alignment_of(const void* data) {
 class Layout {
  public:
   /// Column by column, without gaps.
-  Layout(cudaDataType_t type, std::int64_t rows, std::int64_t columns, RankId rank) {
-    check_cublas(cublasLtMatrixLayoutCreate(&layout_, type, static_cast<std::uint64_t>(rows),
-                                            static_cast<std::uint64_t>(columns), rows),
-                 rank, "cublasLtMatrixLayoutCreate");
+  Layout(int type, std::int64_t rows, std::int64_t columns, RankId rank) {
+    check_cublas(
+        cublasLtMatrixLayoutCreate(&layout_, static_cast<cudaDataType_t>(type), static_cast<std::uint64_t>(rows),
+                                   static_cast<std::uint64_t>(columns), rows),
+        rank, "cublasLtMatrixLayoutCreate");
   }
   ~Layout() { (void)cublasLtMatrixLayoutDestroy(layout_); }
   Layout(const Layout&) = delete;
@@ -52,22 +46,21 @@ class Layout {
   cublasLtMatrixLayout_t layout_ = nullptr;
 };
 
-/// A product's description and the way that the heuristic chose. Row by row C = A B is column by column C^T = B^T A^T,
-/// so that our B is cuBLAS's first operand.
+/// A product's description and the way that the heuristic chose.
 struct Shape {
   cublasLtMatmulDesc_t description = nullptr;
   Layout first, second, out;
   cublasLtMatmulAlgo_t way{};
 
-  Shape(cublasLtHandle_t handle, Gemm::Form form, Dtype dtype, const MatrixProduct& p,
+  Shape(cublasLtHandle_t handle, Gemm::Form form, const ProductTypes& types, const MatrixProduct& p,
         const std::array<std::uint32_t, 3>& alignments, RankId rank)
-      : first(type_of(dtype), form == Gemm::Form::NT ? p.k : p.n, form == Gemm::Form::NT ? p.n : p.k, rank),
-        second(type_of(dtype), form == Gemm::Form::TN ? p.m : p.k, form == Gemm::Form::TN ? p.k : p.m, rank),
-        out(type_of(dtype), p.n, p.m, rank) {
-    const cublasComputeType_t compute = dtype == Dtype::Tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+      : first(types.data, form == Gemm::Form::NT ? p.k : p.n, form == Gemm::Form::NT ? p.n : p.k, rank),
+        second(types.data, form == Gemm::Form::TN ? p.m : p.k, form == Gemm::Form::TN ? p.k : p.m, rank),
+        out(types.data, p.n, p.m, rank) {
+    const auto compute = static_cast<cublasComputeType_t>(types.compute);
     check_cublas(cublasLtMatmulDescCreate(&description, compute, CUDA_R_32F), rank, "cublasLtMatmulDescCreate");
-    set(CUBLASLT_MATMUL_DESC_TRANSA, form == Gemm::Form::NT ? CUBLAS_OP_T : CUBLAS_OP_N, rank);
-    set(CUBLASLT_MATMUL_DESC_TRANSB, form == Gemm::Form::TN ? CUBLAS_OP_T : CUBLAS_OP_N, rank);
+    set(CUBLASLT_MATMUL_DESC_TRANSA, types.first, rank);
+    set(CUBLASLT_MATMUL_DESC_TRANSB, types.second, rank);
     choose(handle, p, alignments, rank);
   }
   ~Shape() { (void)cublasLtMatmulDescDestroy(description); }
@@ -75,7 +68,8 @@ struct Shape {
   Shape& operator=(const Shape&) = delete;
 
  private:
-  void set(cublasLtMatmulDescAttributes_t attribute, cublasOperation_t value, RankId rank) const {
+  void set(cublasLtMatmulDescAttributes_t attribute, int operation, RankId rank) const {
+    const auto value = static_cast<cublasOperation_t>(operation);
     check_cublas(cublasLtMatmulDescSetAttribute(description, attribute, &value, sizeof value), rank,
                  "cublasLtMatmulDescSetAttribute");
   }
@@ -127,7 +121,9 @@ struct LtProducts::State {
 
   const Shape& shape_of(Gemm::Form form, Dtype dtype, const MatrixProduct& p) {
     const std::array<std::uint32_t, 3> alignments{alignment_of(p.a), alignment_of(p.b), alignment_of(p.c)};
-    return shapes.try_emplace(Key{form, dtype, p.m, p.n, p.k, alignments}, handle, form, dtype, p, alignments, rank)
+    return shapes
+        .try_emplace(Key{form, dtype, p.m, p.n, p.k, alignments}, handle, form, product_types(form, dtype), p,
+                     alignments, rank)
         .first->second;
   }
 

@@ -1,0 +1,26 @@
+#include "cuda_runtime/cuda/product_types.hpp"
+
+#include <cublasLt.h>
+
+namespace moeplan {
+
+namespace {
+
+cudaDataType_t type_of(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::Fp16: return CUDA_R_16F;
+    case Dtype::Bf16: return CUDA_R_16BF;
+    default: return CUDA_R_32F;
+  }
+}
+
+}  // namespace
+
+ProductTypes product_types(Gemm::Form form, Dtype dtype) {
+  return {.data = type_of(dtype),
+          .compute = dtype == Dtype::Tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F,
+          .first = form == Gemm::Form::NT ? CUBLAS_OP_T : CUBLAS_OP_N,
+          .second = form == Gemm::Form::TN ? CUBLAS_OP_T : CUBLAS_OP_N};
+}
+
+}  // namespace moeplan

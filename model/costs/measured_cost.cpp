@@ -23,6 +23,8 @@ At larger(const At& a, const At& b) {
   return {std::max(a.time, b.time), std::max(a.slope, b.slope), std::max(a.last_slope, b.last_slope)};
 }
 
+double on_line(const AlphaBeta& line, double n) { return line.alpha.value() + n * line.beta.value(); }
+
 struct Curve {
   GroupShape shape;  // ranks 0: any
   bool in_place;
@@ -33,11 +35,30 @@ struct Curve {
     while (i > 0 && pieces[i].first > n) --i;
     return pieces[i].second;
   }
+  /// Where a piece starts below the end of an earlier one, that end holds until the piece has passed it.
+  [[nodiscard]] double time(double n) const {
+    double time = on_line(piece(n), n);
+    for (std::size_t i = 1; i < pieces.size() && pieces[i].first <= n; ++i) {
+      time = std::max(time, on_line(pieces[i - 1].second, pieces[i].first));
+    }
+    return time;
+  }
+  /// Where such an end ceases to hold within a piece.
+  [[nodiscard]] std::vector<double> plateau_ends() const {
+    std::vector<double> ends;
+    for (std::size_t i = 1; i < pieces.size(); ++i) {
+      const AlphaBeta& line = pieces[i].second;
+      const double below = time(pieces[i].first) - on_line(line, pieces[i].first);
+      if (below > 0) ends.push_back(pieces[i].first + below / line.beta.value());
+    }
+    return ends;
+  }
+  [[nodiscard]] double startup() const { return pieces.front().second.alpha.value(); }
   /// At the message `n`, which stands for `asked` bytes of what is asked for.
   [[nodiscard]] At at(double n, double asked) const {
     const AlphaBeta& p = piece(n);
     const double scale = asked > 0 ? n / asked : 1;
-    return {p.alpha.value() + n * p.beta.value(), p.beta.value() * scale, pieces.back().second.beta.value() * scale};
+    return {time(n), p.beta.value() * scale, pieces.back().second.beta.value() * scale};
   }
   [[nodiscard]] double per_node() const {
     return static_cast<double>(shape.ranks) / static_cast<double>(std::max<std::int64_t>(1, shape.nodes));
@@ -83,30 +104,68 @@ class Family {
   [[nodiscard]] At along_line(const std::vector<const Curve*>& curves) const {
     std::size_t b = 1;
     while (b + 1 < curves.size() && curves[b]->shape.ranks < shape_.ranks) ++b;
-    const At low = at_equal_part(*curves[b - 1]), high = at_equal_part(*curves[b]);
-    const double p = ranks(shape_), p_low = ranks(curves[b - 1]->shape), p_high = ranks(curves[b]->shape);
-    const At step = (high + low * -1) * (1 / (p_high - p_low));
-    if (p >= p_low && p <= p_high) return low + step * (p - p_low);
-    if (p > p_high) return high + positive_part(step) * (p - p_high);
+    const Curve &fewer = *curves[b - 1], &more = *curves[b];
+    const double p = ranks(shape_), p_low = ranks(fewer.shape), p_high = ranks(more.shape);
+    const auto low = [&](double n) { return at_equal_part(fewer, n); };
+    const auto high = [&](double n) { return at_equal_part(more, n); };
+    const auto step = [&](double n) { return (high(n) + low(n) * -1) * (1 / (p_high - p_low)); };
+    if (p >= p_low && p <= p_high) return low(n_) + step(n_) * (p - p_low);
+    const std::vector<double> corners = corners_of(fewer, more, [&](double n) { return step(n).time; });
+    if (p > p_high) {
+      return never_falling(corners, [&](double n) { return high(n) + positive_part(step(n)) * (p - p_high); });
+    }
     // Below: no faster than the steps that are left.
-    return larger(low + positive_part(step) * (p - p_low), low * ((p - 1) / (p_low - 1)));
+    return larger(never_falling(corners, [&](double n) { return low(n) + positive_part(step(n)) * (p - p_low); }),
+                  low(n_) * ((p - 1) / (p_low - 1)));
   }
 
   [[nodiscard]] At scaled(const Curve& curve) const {
-    const At at = at_equal_part(curve);
+    const At at = at_equal_part(curve, n_);
     if (!is_cut_by_ranks(collective_)) return at;
     // What a rank keeps to itself: its own part, or, where the network decides, those of its node.
     const double kept = collective_ == Collective::AllToAll && shape_.nodes > 1 ? curve.per_node() : 1;
     const double factor = (ranks(shape_) - kept) / (ranks(curve.shape) - kept);
-    const double startup = at.time - n_ * at.slope;
-    return {startup + n_ * at.slope * factor, at.slope * factor, at.last_slope * factor};
+    return {curve.startup() + (at.time - curve.startup()) * factor, at.slope * factor, at.last_slope * factor};
   }
 
  private:
   static double ranks(const GroupShape& s) { return static_cast<double>(s.ranks); }
-  [[nodiscard]] At at_equal_part(const Curve& curve) const {
-    return curve.at(is_cut_by_ranks(collective_) ? n_ * ranks(curve.shape) / ranks(shape_) : n_, n_);
+  /// Messages of the curve's shape for each byte of one of the asked shape.
+  [[nodiscard]] double part_ratio(const Curve& curve) const {
+    return is_cut_by_ranks(collective_) ? ranks(curve.shape) / ranks(shape_) : 1;
   }
+  [[nodiscard]] At at_equal_part(const Curve& curve, double n) const { return curve.at(n * part_ratio(curve), n); }
+
+  /// The messages up to n at which a combination of two curves may have a maximum: where either has a new piece, and
+  /// where the two meet.
+  template <class Step>
+  [[nodiscard]] std::vector<double> corners_of(const Curve& a, const Curve& b, const Step& step) const {
+    std::vector<double> ends{0};
+    for (const Curve* c : {&a, &b}) {
+      for (const auto& [from, line] : c->pieces) ends.push_back(from / part_ratio(*c));
+      for (const double n : c->plateau_ends()) ends.push_back(n / part_ratio(*c));
+    }
+    std::erase_if(ends, [&](double n) { return n >= n_; });
+    ends.push_back(n_);
+    std::sort(ends.begin(), ends.end());
+    std::vector<double> corners = ends;
+    for (std::size_t i = 0; i + 1 < ends.size(); ++i) {
+      const double first = step(ends[i]), last = step(just_below(ends[i + 1]));
+      if ((first < 0) == (last < 0)) continue;
+      corners.push_back(ends[i] + (ends[i + 1] - ends[i]) * first / (first - last));
+    }
+    return corners;
+  }
+
+  /// `at` of n, whose time is the longest up to n.
+  template <class Cost>
+  [[nodiscard]] At never_falling(const std::vector<double>& corners, const Cost& at) const {
+    At out = at(n_);
+    for (const double n : corners) out.time = std::max({out.time, at(n).time, at(just_below(n)).time});
+    return out;
+  }
+
+  static double just_below(double n) { return n * (1 - 1e-12); }
 
   Collective collective_;
   GroupShape shape_;
@@ -134,7 +193,8 @@ AlphaBeta as_alpha_beta(const At& at, double n) {
 /// Of a message of the curve's own shape.
 AlphaBeta own_cost(const Curve& curve, double n) {
   const AlphaBeta& piece = curve.piece(n);
-  return piece.beta >= curve.pieces.back().second.beta ? piece : as_alpha_beta(curve.at(n, n), n);
+  const bool is_on_line = curve.time(n) <= on_line(piece, n);
+  return is_on_line && piece.beta >= curve.pieces.back().second.beta ? piece : as_alpha_beta(curve.at(n, n), n);
 }
 
 /// Rule 5 for an all-to-all.

@@ -8,14 +8,16 @@
 //     T_P(cP) = A(c) + (P - 1) G(c): a ring's steps and a linear all-to-all's messages are P - 1, each of c bytes
 //     (assumed of what the library runs; the alpha of the LogGP family grows likewise). Between two measured P by their
 //     line, beyond them by that of the last two.
-//  3. One such shape: alpha stays, the transfer grows with the steps (for an all-to-all between nodes, with the
-//  messages
-//     that cross). Alpha is then too small for more ranks: measure a second number of ranks.
+//  3. One such shape: the start-up T_P(0) stays, the rest grows with the steps (for an all-to-all between nodes, with
+//     the messages that cross). The start-up is then too small for more ranks: measure a second number of ranks.
 //  4. An entry without a shape: it holds for all.
 //  5. Other m, all-to-all between nodes: the slower of what crosses, at the rate of a rank through the network as
 //     measured with the nearest m, and of what stays in the node, by the curve inside a node. Both share the cluster's
 //     links, so several ranks of one NIC still share it. Send-receive: the nearest shape. Others: not measured, since a
 //     ring's rate depends on how many NICs it uses.
+//
+// A larger message never takes less time: where a curve falls, or two that make a third would let it fall, the longest
+// time of the smaller messages holds.
 #pragma once
 
 #include <optional>

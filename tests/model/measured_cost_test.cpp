@@ -1,6 +1,11 @@
 #include "model/costs/measured_cost.hpp"
 
+#include <rapidcheck.h>
+
 #include <catch2/catch.hpp>
+#include <map>
+
+#include "tests/model/spec_files.hpp"
 
 using namespace moeplan;
 
@@ -26,6 +31,58 @@ CollectiveKey across(Collective c, std::int64_t ranks, std::int64_t nodes, bool 
 AlphaBeta ring(std::int64_t ranks) {
   const auto p = static_cast<double>(ranks);
   return line(4e-6 + (p - 1) * 1e-6, (p - 1) / p * 1e-11);
+}
+
+/// One up to 1 GB and a bit, close enough that no piece is missed.
+std::vector<double> messages() {
+  std::vector<double> out{0, 1};
+  for (double n = 512; n < 2e9; n *= 1.09) out.push_back(n);
+  return out;
+}
+
+/// The first message whose time is below that of a smaller one; none where times never fall.
+std::optional<double> falls_at(const CollectiveCosts& costs, Collective c, GroupShape shape) {
+  double longest = 0;
+  for (const double n : messages()) {
+    const auto cost = measured_cost(costs, c, shape, Bytes(n));
+    if (!cost) return std::nullopt;
+    const double time = (cost->alpha + Bytes(n) * cost->beta).value();
+    if (time < longest * (1 - 1e-9) || cost->alpha < Seconds(0) || cost->beta < SecondsPerByte(0)) return n;
+    longest = std::max(longest, time);
+  }
+  return std::nullopt;
+}
+
+constexpr std::array kAll{Collective::AllToAll,  Collective::AllGather, Collective::ReduceScatter,
+                          Collective::AllReduce, Collective::Broadcast, Collective::SendReceive};
+
+const std::vector<GroupShape>& asked_shapes() {
+  static const std::vector<GroupShape> shapes{{2, 1}, {3, 1},  {4, 1}, {6, 1},  {8, 1},  {16, 1}, {2, 2},  {4, 2},
+                                              {8, 2}, {16, 2}, {4, 4}, {32, 4}, {64, 8}, {12, 4}, {24, 8}, {7, 3}};
+  return shapes;
+}
+
+/// Pieces whose start-ups and slopes know nothing of each other.
+CollectiveCosts any_costs() {
+  CollectiveCosts costs;
+  const auto pick = [](int low, int high) { return *rc::gen::inRange(low, high); };
+  for (int curves = pick(1, 8); curves > 0; --curves) {
+    CollectiveKey key{.collective = kAll[static_cast<std::size_t>(pick(0, 6))], .span = Span::IntraNode};
+    if (pick(0, 5) > 0) {
+      const GroupShape shape = asked_shapes()[static_cast<std::size_t>(pick(0, 13))];
+      key.nodes = shape.nodes;
+      key.ranks = shape.ranks;
+      key.in_place = pick(0, 3) == 0;
+    }
+    if (key.ranks > 0 ? key.nodes > 1 : pick(0, 2) == 0) key.span = Span::InterNode;
+    double from = 0;
+    for (int pieces = pick(1, 5); pieces > 0; --pieces) {
+      key.from = Bytes(from);
+      costs[key] = line(pick(0, 100) * 1e-6, pick(1, 500) * 1e-12);
+      from = from * 2 + pick(1, 30'000'000);
+    }
+  }
+  return costs;
 }
 
 }  // namespace
@@ -108,5 +165,55 @@ TEST_CASE("between nodes") {
   SECTION("a message between two ranks takes the nearest shape's") {
     const CollectiveCosts pairs{{across(Collective::SendReceive, 16, 2), line(30e-6, 22e-12)}};
     CHECK(time_of(pairs, Collective::SendReceive, {2, 2}, 1e9) == Approx(30e-6 + 22e-3));
+  }
+}
+
+TEST_CASE("a larger message never takes less time") {
+  SECTION("where a piece starts below the end of the one before, that end holds until the piece has passed it") {
+    const CollectiveCosts costs{{inside(Collective::AllGather, 8), line(5e-6, 40e-12)},
+                                {inside(Collective::AllGather, 8, 1e6), line(5e-6, 10e-12)}};
+    CHECK(time_of(costs, Collective::AllGather, {8, 1}, 2e6) == Approx(45e-6));
+    CHECK(time_of(costs, Collective::AllGather, {8, 1}, 5e6) == Approx(55e-6));
+  }
+  SECTION("of more ranks than two were measured with, the one with fewer growing faster") {
+    // At equal parts c: 2 ranks 1 us + 20 ps/B 2c, 4 ranks 60 us + 1 ps/B 4c; 8 ranks would be 178 us - 64 ps/B c.
+    const CollectiveCosts costs{{inside(Collective::AllGather, 2), line(1e-6, 20e-12)},
+                                {inside(Collective::AllGather, 4), line(60e-6, 1e-12)}};
+    CHECK(time_of(costs, Collective::AllGather, {8, 1}, 0) == Approx(60e-6 + 2 * 59e-6));
+    CHECK(time_of(costs, Collective::AllGather, {8, 1}, 8e6) == Approx(60e-6 + 2 * 59e-6));
+    CHECK_FALSE(falls_at(costs, Collective::AllGather, {8, 1}));
+  }
+  SECTION("of the start-up and the transfer of one measured shape, whose later piece has more of the one") {
+    const CollectiveCosts costs{{inside(Collective::AllGather, 2), line(5e-6, 40e-12)},
+                                {inside(Collective::AllGather, 2, 1e6), line(42e-6, 3e-12)}};
+    // 2e6 bytes of 2 ranks and 8e6 of 8 have parts of 1e6: 5 us, and (8 - 1) / (2 - 1) times the 43 us on top.
+    CHECK(time_of(costs, Collective::AllGather, {8, 1}, 8e6) == Approx(5e-6 + 7 * 43e-6));
+    CHECK_FALSE(falls_at(costs, Collective::AllGather, {8, 1}));
+  }
+  SECTION("of any pieces of any shapes, asked for any shape") {
+    const bool holds = rc::check([] {
+      const CollectiveCosts costs = any_costs();
+      for (const Collective c : kAll) {
+        for (const GroupShape& shape : asked_shapes()) {
+          if (const auto n = falls_at(costs, c, shape)) {
+            RC_FAIL(std::string(name_of<Collective>(kCollectiveNames, c)) + " of " + std::to_string(shape.ranks) +
+                    " ranks on " + std::to_string(shape.nodes) + " nodes falls at " + std::to_string(*n));
+          }
+        }
+      }
+    });
+    CHECK(holds);
+  }
+  SECTION("of the clusters of configs/") {
+    for (const auto& path : test::files_in("clusters")) {
+      const CollectiveCosts costs = test::load_cluster(path).collectives;
+      for (const Collective c : kAll) {
+        for (const GroupShape& shape : asked_shapes()) {
+          INFO(path.stem() << ", " << name_of<Collective>(kCollectiveNames, c) << ", " << shape.ranks << " ranks on "
+                           << shape.nodes << " nodes");
+          CHECK_FALSE(falls_at(costs, c, shape));
+        }
+      }
+    }
   }
 }

@@ -197,7 +197,7 @@ std::string placement_text(const Explanation& e) {
   line("weights to copies, gradients back, hidden or not",
        fmt::format("{}, {} an iteration", human(w.weights), human(w.gradients)));
   line("moving there from contiguous experts, once", human(w.migration));
-  line("memory of copies a rank", human(w.memory));
+  line("memory added a rank", human(w.memory));
   out += fmt::format("\n  {:>16} {:>12} {:>12} {:>12}\n", "redundant a rank", "memory", "iteration", "gain");
   for (const RedundantExperts& r : w.curve) {
     if (!r.makespan) {

@@ -152,8 +152,13 @@ class Lowering {
     u.parameters = layer     ? layer_parameters(model_, *layer, d_)
                    : is_head ? head_parameters(model_, d_)
                              : embedding_parameters(model_, d_);
-    if (moe && !candidate_.expert_places.empty())
-      u.parameters = placed_parameters(u.parameters, *moe, candidate_.expert_places[routing], d_.ep);
+    if (moe && !candidate_.expert_places.empty()) {
+      // Gradients and states are those of homes: the rank with most of them has most to do.
+      const auto ranks = placed_parameters(u.parameters, *moe, candidate_.expert_places[routing], d_.ep);
+      u.parameters =
+          *std::max_element(ranks.begin(), ranks.end(),
+                            [](const UnitParameters& a, const UnitParameters& b) { return a.expert < b.expert; });
+    }
     units_.push_back(std::move(u));
     return units_.size() - 1;
   }

@@ -94,10 +94,14 @@ class Question {
   }
 
   Bytes memory_of(const Candidate& c) const {
-    double most = 0;
-    for (const StageParameters& s : stage_parameters(model_, workload_, c)) most = std::max(most, s.all.copied);
-    const bool trains = workload_.mode == Mode::Train;
-    return Bytes(most * (static_cast<double>(size_of(workload_.dtype)) + (trains ? 4 : 0)));
+    const std::vector<StageParameters> with = stage_parameters(model_, workload_, c),
+                                       without = stage_parameters(model_, workload_, plain_);
+    Bytes most;
+    for (std::size_t s = 0; s < with.size(); ++s) {
+      most = std::max(most, state_memory(with[s], workload_, c.degrees).total() -
+                                state_memory(without[s], workload_, c.degrees).total());
+    }
+    return most;
   }
 
   Seconds migration_of(const Candidate& c) {

@@ -16,7 +16,7 @@ namespace moeplan {
 /// So many slots a rank beyond its share of the experts.
 struct RedundantExperts {
   std::int64_t redundant;
-  Bytes memory;                     // of copies on the rank with most of them: weights, and gradients in training
+  Bytes memory;  // more than contiguous experts need, on the fullest rank: weights, gradients, states
   std::optional<SimTime> makespan;  // of the iteration; none where it does not fit, or has no answer
 };
 

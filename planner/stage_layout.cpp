@@ -66,26 +66,31 @@ std::vector<StagePart> stage_parts(const ModelSpec& model, std::int64_t sequence
 
 namespace {
 
-/// `layer` is asked for the parameters of each layer, which it may know by its number among the MoE layers.
+/// By stage, of each of `ranks`. `layer_of` is asked for the parameters of each layer, which it may know by its number
+/// among the MoE layers: by rank, or one for all.
 template <class Layer>
-std::vector<StageParameters> parameters_by_stage(const ModelSpec& model, std::int64_t sequence_length,
-                                                 const Degrees& degrees, std::int64_t virtual_stages,
-                                                 const Layer& layer_of) {
-  std::vector<StageParameters> stages(static_cast<std::size_t>(degrees.pp));
+std::vector<std::vector<StageParameters>> parameters_by_rank(const ModelSpec& model, std::int64_t sequence_length,
+                                                             const Degrees& degrees, std::int64_t virtual_stages,
+                                                             std::int64_t ranks, const Layer& layer_of) {
+  std::vector<std::vector<StageParameters>> stages(static_cast<std::size_t>(degrees.pp),
+                                                   std::vector<StageParameters>(static_cast<std::size_t>(ranks)));
   const std::vector<StagePart> parts = stage_parts(model, sequence_length, degrees.pp * virtual_stages);
   std::size_t moe_layers_before = 0;
   for (std::size_t p = 0; p < parts.size(); ++p) {
-    StageParameters& stage = stages[p % stages.size()];
-    const auto add = [&](const UnitParameters& unit) {
-      stage.all += unit;
-      if (unit.dense + unit.expert > stage.largest.dense + stage.largest.expert) stage.largest = unit;
+    std::vector<StageParameters>& stage = stages[p % stages.size()];
+    const auto add = [&](const std::vector<UnitParameters>& units) {
+      for (std::size_t r = 0; r < stage.size(); ++r) {
+        const UnitParameters& unit = units.size() == 1 ? units.front() : units[r];
+        stage[r].all += unit;
+        if (unit.dense + unit.expert > stage[r].largest.dense + stage[r].largest.expert) stage[r].largest = unit;
+      }
     };
-    if (parts[p].embedding) add(embedding_parameters(model, degrees));
+    if (parts[p].embedding) add({embedding_parameters(model, degrees)});
     for (const LayerSpec& layer : parts[p].layers) {
       add(layer_of(layer, moe_layers_before));
       if (std::holds_alternative<Moe>(layer.ffn)) ++moe_layers_before;
     }
-    if (parts[p].head) add(head_parameters(model, degrees));
+    if (parts[p].head) add({head_parameters(model, degrees)});
   }
   return stages;
 }
@@ -94,9 +99,15 @@ std::vector<StageParameters> parameters_by_stage(const ModelSpec& model, std::in
 
 std::vector<StageParameters> stage_parameters(const ModelSpec& model, std::int64_t sequence_length,
                                               const Degrees& degrees, std::int64_t virtual_stages) {
-  return parameters_by_stage(model, sequence_length, degrees, virtual_stages, [&](const LayerSpec& layer, std::size_t) {
-    return layer_parameters(model, layer, degrees);
-  });
+  const auto layer_of = [&](const LayerSpec& layer, std::size_t) {
+    return std::vector<UnitParameters>{layer_parameters(model, layer, degrees)};
+  };
+  std::vector<StageParameters> out;
+  for (const std::vector<StageParameters>& rank :
+       parameters_by_rank(model, sequence_length, degrees, virtual_stages, /*ranks=*/1, layer_of)) {
+    out.push_back(rank.front());
+  }
+  return out;
 }
 
 std::vector<StageParameters> stage_parameters(const ModelSpec& model, const Workload& workload,
@@ -105,20 +116,33 @@ std::vector<StageParameters> stage_parameters(const ModelSpec& model, const Work
   if (candidate.expert_places.empty())
     return stage_parameters(model, workload.sequence_length, d, candidate.virtual_stages);
   const std::vector<std::size_t> kinds = routing_kinds(model, workload.recorded.has_value());
-  return parameters_by_stage(
-      model, workload.sequence_length, d, candidate.virtual_stages, [&](const LayerSpec& layer, std::size_t number) {
-        const UnitParameters whole = layer_parameters(model, layer, d);
-        const Moe* moe = std::get_if<Moe>(&layer.ffn);
-        return moe ? placed_parameters(whole, *moe, candidate.expert_places[kinds[number]], d.ep) : whole;
-      });
+  const auto layer_of = [&](const LayerSpec& layer, std::size_t number) {
+    const UnitParameters whole = layer_parameters(model, layer, d);
+    const Moe* moe = std::get_if<Moe>(&layer.ffn);
+    return moe ? placed_parameters(whole, *moe, candidate.expert_places[kinds[number]], d.ep)
+               : std::vector<UnitParameters>{whole};
+  };
+  std::vector<StageParameters> fullest;
+  for (const std::vector<StageParameters>& ranks :
+       parameters_by_rank(model, workload.sequence_length, d, candidate.virtual_stages, d.ep, layer_of)) {
+    const auto bytes = [&](const StageParameters& s) { return state_memory(s, workload, d).total(); };
+    fullest.push_back(
+        *std::max_element(ranks.begin(), ranks.end(),
+                          [&](const StageParameters& a, const StageParameters& b) { return bytes(a) < bytes(b); }));
+  }
+  return fullest;
 }
 
-UnitParameters placed_parameters(UnitParameters layer, const Moe& moe, const Placement& placement, std::int64_t ep) {
+std::vector<UnitParameters> placed_parameters(const UnitParameters& layer, const Moe& moe, const Placement& placement,
+                                              std::int64_t ep) {
   const double each = layer.expert / static_cast<double>(ceil_div(moe.num_experts, ep));
-  const SlotUse use = slot_use(placement, ep);
-  layer.expert = each * static_cast<double>(use.homes);
-  layer.copied = each * static_cast<double>(use.copies);
-  return layer;
+  std::vector<UnitParameters> out;
+  for (const SlotUse& use : slot_use(placement, ep)) {
+    out.push_back({.dense = layer.dense,
+                   .expert = each * static_cast<double>(use.homes),
+                   .copied = each * static_cast<double>(use.copies)});
+  }
+  return out;
 }
 
 std::vector<Moe> moe_layers(const ModelSpec& model) {

@@ -28,13 +28,14 @@ struct StagePart {
 /// What each stage holds of the model cut for these degrees.
 [[nodiscard]] std::vector<StageParameters> stage_parameters(const ModelSpec& model, std::int64_t sequence_length,
                                                             const Degrees& degrees, std::int64_t virtual_stages);
-/// The same of a candidate, its placed experts as they are placed.
+/// The same of a candidate, its placed experts as they are placed: of each stage's rank whose weights, gradients and
+/// states need most memory over all of the stage's layers.
 [[nodiscard]] std::vector<StageParameters> stage_parameters(const ModelSpec& model, const Workload& workload,
                                                             const Candidate& candidate);
 
-/// Of a layer of `moe` experts on the rank with most homes and that with most copies (perhaps another one).
-[[nodiscard]] UnitParameters placed_parameters(UnitParameters layer, const Moe& moe, const Placement& placement,
-                                               std::int64_t ep);
+/// Of a layer of `moe` experts, whose parameters are `layer` where they are not placed, by rank of the placement.
+[[nodiscard]] std::vector<UnitParameters> placed_parameters(const UnitParameters& layer, const Moe& moe,
+                                                            const Placement& placement, std::int64_t ep);
 
 /// Every MoE layer's number among the kinds of routing, in order of the layers: equal layers share one, but for those
 /// of a recorded routing.

@@ -60,16 +60,16 @@ RoutingCounts counts_by_position(const RoutingCounts& counts, const GroupFamily&
   return RoutingCounts::dense(holders.size, counts.experts(), std::move(sums));
 }
 
-SlotUse slot_use(const Placement& placement, std::int64_t ranks) {
-  std::vector<std::int64_t> homes(static_cast<std::size_t>(ranks), 0), copies(homes);
+std::vector<SlotUse> slot_use(const Placement& placement, std::int64_t ranks) {
+  std::vector<SlotUse> use(static_cast<std::size_t>(ranks));
   for (const ExpertPlace& place : placement.experts) {
     for (const ExpertHolder& holder : place.holders) {
       const bool is_home = holder.rank == place.home;
-      homes[holder.rank.index()] += is_home ? 1 : 0;
-      copies[holder.rank.index()] += holder.copies - (is_home ? 1 : 0);
+      use[holder.rank.index()].homes += is_home ? 1 : 0;
+      use[holder.rank.index()].copies += holder.copies - (is_home ? 1 : 0);
     }
   }
-  return {*std::max_element(homes.begin(), homes.end()), *std::max_element(copies.begin(), copies.end())};
+  return use;
 }
 
 }  // namespace moeplan

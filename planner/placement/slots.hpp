@@ -26,11 +26,13 @@ struct PlacedRouting {
 /// Tokens by position in a group and expert, of all groups together: what a placement is planned for.
 [[nodiscard]] RoutingCounts counts_by_position(const RoutingCounts& counts, const GroupFamily& holders);
 
-/// Of the rank with most of each.
+/// What a rank holds.
 struct SlotUse {
   std::int64_t homes = 0;
   std::int64_t copies = 0;  // of other ranks' experts, and second copies of one
+  bool operator==(const SlotUse&) const = default;
 };
-[[nodiscard]] SlotUse slot_use(const Placement& placement, std::int64_t ranks);
+/// By rank.
+[[nodiscard]] std::vector<SlotUse> slot_use(const Placement& placement, std::int64_t ranks);
 
 }  // namespace moeplan

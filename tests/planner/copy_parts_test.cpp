@@ -1,8 +1,10 @@
 // Copies of placed experts in whole iterations: what is sent when, what it costs in time and memory.
 #include "planner/copy_parts.hpp"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <map>
+#include <utility>
 
 #include "model/program/resolve.hpp"
 #include "planner/lower.hpp"
@@ -128,6 +130,30 @@ TEST_CASE("Copies take memory: weights and gradients, no optimizer states") {
   CHECK((more.weights - less.weights).value() == Approx(2 * expert * 2));
   CHECK((more.gradients - less.gradients).value() == Approx(2 * expert * 4));
   CHECK(more.optimizer == less.optimizer);
+}
+
+TEST_CASE("The fullest rank of a placement is one of the ranks, over all layers of a stage") {
+  // Rank 0: three homes. Rank 1: one home and two copies. Ranks 2 and 3: two homes and one copy.
+  const Small s = small(skewed());
+  Candidate c = with_copy();
+  Placement placement = placement_of_homes({0, 0, 0, 1, 2, 2, 3, 3});
+  for (const auto& [expert, to] : {std::pair(0, 1), std::pair(1, 1), std::pair(0, 2), std::pair(0, 3)}) {
+    add_holder(placement.experts[static_cast<std::size_t>(expert)], rank(to), 1);
+  }
+  c.expert_places = {placement};
+  Candidate plain = c;
+  plain.expert_places.clear();
+  const double expert = 3.0 * 256 * 512, layers = 2;
+  const auto with = stage_parameters(s.model, s.workload, c), without = stage_parameters(s.model, s.workload, plain);
+  const double home_bytes = 2 + 4 + 12;  // bf16 weights, fp32 gradients, Adam's two moments and master copy in fp32
+  const double copy_bytes = 2 + 4;
+  REQUIRE(s.workload.zero_stage == 0);
+  const auto held = [&](double homes, double copies) { return homes * home_bytes + copies * copy_bytes; };
+  const double fullest = std::max({held(3, 0), held(1, 2), held(2, 1)});
+  const auto total = [&](const StageParameters& stage) { return state_memory(stage, s.workload, c.degrees).total(); };
+  CHECK((total(with.front()) - total(without.front())).value() == Approx(layers * expert * (fullest - held(2, 0))));
+  CHECK(with.front().all.expert == layers * 3 * expert);
+  CHECK(with.front().all.copied == 0);
 }
 
 TEST_CASE("A placement that evens the loads makes the iteration faster") {

@@ -76,11 +76,10 @@ TEST_CASE("A placement becomes slots, as many on every rank") {
     CHECK(weights(Rows::Experts::Copies, 1) == 0);
     CHECK(weights(Rows::Experts::All, 0) == 3);
   }
-  SECTION("the rank with most homes, and that with most copies") {
-    CHECK(slot_use(placement, 3).homes == 1);
-    CHECK(slot_use(placement, 3).copies == 1);
+  SECTION("a rank's homes and copies") {
+    CHECK(slot_use(placement, 3) == std::vector<SlotUse>{{1, 1}, {1, 0}, {0, 0}});
     add_holder(placement.experts[0], rank(0), 1);  // a second copy on one rank serves nobody, but fills a slot
-    CHECK(slot_use(placement, 3).copies == 2);
+    CHECK(slot_use(placement, 3)[0] == SlotUse{1, 2});
     CHECK(placed(counts, placement, {"ep", 3, 1}, 3).slots.size() == 3 * 3);
   }
 }

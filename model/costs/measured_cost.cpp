@@ -220,8 +220,19 @@ At across(const CollectiveCosts& costs, const std::vector<Curve>& curves, GroupS
 }  // namespace
 
 bool depends_on_message(const CollectiveCosts& costs) {
-  return std::any_of(costs.begin(), costs.end(),
-                     [](const auto& entry) { return entry.first.ranks > 0 || entry.first.from > Bytes(0); });
+  if (std::any_of(costs.begin(), costs.end(),
+                  [](const auto& entry) { return entry.first.ranks > 0 || entry.first.from > Bytes(0); })) {
+    return true;
+  }
+  // By rule 6 the slower of two straight lines, which may cross.
+  for (const auto& [key, cost] : costs) {
+    if (key.collective != Collective::AllReduce) continue;
+    for (const Collective half : {Collective::ReduceScatter, Collective::AllGather}) {
+      const auto it = costs.find({.collective = half, .span = key.span});
+      if (it != costs.end() && (cost.alpha < it->second.alpha) != (cost.beta < it->second.beta)) return true;
+    }
+  }
+  return false;
 }
 
 double sent_share(Collective collective, std::int64_t group_size) {
@@ -237,8 +248,11 @@ double sent_share(Collective collective, std::int64_t group_size) {
   return 1;
 }
 
-std::optional<AlphaBeta> measured_cost(const CollectiveCosts& costs, Collective collective, GroupShape shape,
-                                       Bytes bytes) {
+namespace {
+
+/// Rules 1 to 5.
+std::optional<AlphaBeta> cost_by_curves(const CollectiveCosts& costs, Collective collective, GroupShape shape,
+                                        Bytes bytes) {
   const double n = bytes.value();
   const bool inside = shape.nodes == 1;
   const Span span = inside ? Span::IntraNode : Span::InterNode;
@@ -271,6 +285,24 @@ std::optional<AlphaBeta> measured_cost(const CollectiveCosts& costs, Collective 
   }
   if (collective == Collective::AllToAll && !all.empty()) return as_alpha_beta(across(costs, curves, shape, n), n);
   return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<AlphaBeta> measured_cost(const CollectiveCosts& costs, Collective collective, GroupShape shape,
+                                       Bytes bytes) {
+  const std::optional<AlphaBeta> own = cost_by_curves(costs, collective, shape, bytes);
+  if (collective != Collective::AllReduce) return own;
+  std::vector<AlphaBeta> halves;
+  for (const Collective half : {Collective::ReduceScatter, Collective::AllGather}) {
+    if (const auto cost = cost_by_curves(costs, half, shape, bytes)) halves.push_back(*cost);
+  }
+  if (halves.empty()) return own;
+  if (!own) return AlphaBeta{halves.front().alpha + halves.back().alpha, halves.front().beta + halves.back().beta};
+  const auto time = [&](const AlphaBeta& cost) { return cost.alpha + bytes * cost.beta; };
+  AlphaBeta longest = *own;
+  for (const AlphaBeta& half : halves) longest = time(half) > time(longest) ? half : longest;
+  return longest;
 }
 
 }  // namespace moeplan

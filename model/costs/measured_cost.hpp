@@ -15,6 +15,9 @@
 //     measured with the nearest m, and of what stays in the node, by the curve inside a node. Both share the cluster's
 //     links, so several ranks of one NIC still share it. Send-receive: the nearest shape. Others: not measured, since a
 //     ring's rate depends on how many NICs it uses.
+//  6. An all-reduce takes no less than a reduce-scatter or an all-gather of as many bytes, since it does either with
+//     zeros for what is missing. One that was not measured, by rules 1 to 5, is both in turn, or twice the one that
+//     was: a ring's two phases send equally much.
 //
 // A larger message never takes less time: where a curve falls, or two that make a third would let it fall, the longest
 // time of the smaller messages holds.

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <map>
 
+#include "model/base/unit_text.hpp"
 #include "model/specs/cluster_template.hpp"
 #include "model/specs/origins.hpp"
 #include "tests/model/spec_files.hpp"
@@ -274,6 +275,33 @@ TEST_CASE("the assumed numbers of a cluster include those of its GPU") {
   CHECK(assumed.front() == "collective_startup = 10 us: a test");
   CHECK(std::find(assumed.begin(), assumed.end(), "gpu.peak.bf16 = 100 TFLOP/s: a toy") != assumed.end());
   CHECK(assumed.size() == 2 + 4 + 11);  // start-up and overhead, the template's four, the GPU's eleven
+}
+
+TEST_CASE("an all-reduce measured faster than what it contains is refused beyond noise") {
+  const auto error = [](const std::string& all_gather, const std::string& all_reduce) {
+    return read_error(nv_template("", 1) + "collectives: [{collective: all_gather, span: intra_node, " + all_gather +
+                      "}, {collective: all_reduce, span: intra_node, " + all_reduce + "}]");
+  };
+  CHECK(error("alpha: 10 us, beta: 4 ps/B", "alpha: 10 us, beta: 8 ps/B").empty());
+  CHECK(error("alpha: 10 us, beta: 4 ps/B", "alpha: 10 us, beta: 3.2 ps/B").empty());
+  const std::string text = error("alpha: 10 us, beta: 4 ps/B", "alpha: 10 us, beta: 2 ps/B");
+  INFO(text);
+  const double n = 0x1p30;  // the least ratio is that of the largest message
+  CHECK(text.find(": collectives[1].beta: all_reduce intra_node takes " + human(Seconds(10e-6 + n * 2e-12)) + " for " +
+                  human(Bytes(n)) + ", less than the all_gather of " + human(Seconds(10e-6 + n * 4e-12)) +
+                  " that it contains; correct one of them, or leave out the all_reduce, which then costs both of its "
+                  "halves") != std::string::npos);
+  SECTION("of the same shape of groups, by the piece that a message is in") {
+    CHECK(error("ranks: 4, beta: 4 ps/B", "ranks: 8, beta: 1 ps/B").empty());
+    CHECK_FALSE(error("ranks: 8, beta: 4 ps/B", "ranks: 8, beta: 1 ps/B").empty());
+    CHECK(error("ranks: 8, beta: 4 ps/B",
+                "ranks: 8, beta: 1 ps/B}, {collective: all_reduce, span: intra_node, ranks: 8, "
+                "from: 1 MiB, beta: 8 ps/B")
+              .empty());
+  }
+  SECTION("not among small messages") {
+    CHECK(error("alpha: 100 us, beta: 4 ps/B", "alpha: 10 us, beta: 101 ps/B").empty());
+  }
 }
 
 TEST_CASE("measured collectives are read by shape and size") {

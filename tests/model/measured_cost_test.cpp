@@ -92,7 +92,7 @@ TEST_CASE("an entry without a shape holds for groups of all shapes") {
   CHECK(measured_cost(costs, Collective::AllGather, {4, 1}, Bytes(1)) == line(1e-5, 1e-10));
   CHECK(measured_cost(costs, Collective::AllGather, {8, 1}, Bytes(1e9)) == line(1e-5, 1e-10));
   CHECK_FALSE(measured_cost(costs, Collective::AllGather, {8, 2}, Bytes(1)));
-  CHECK_FALSE(measured_cost(costs, Collective::AllReduce, {8, 1}, Bytes(1)));
+  CHECK_FALSE(measured_cost(costs, Collective::Broadcast, {8, 1}, Bytes(1)));
   CHECK_FALSE(depends_on_message(costs));
 }
 
@@ -215,5 +215,47 @@ TEST_CASE("a larger message never takes less time") {
         }
       }
     }
+  }
+}
+
+TEST_CASE("an all-reduce takes no less than a reduce-scatter or an all-gather of as many bytes") {
+  const AlphaBeta scatter = line(9e-6, 3e-12), gather = line(11e-6, 2e-12);
+  SECTION("one that was measured below them takes the longer of the two") {
+    const CollectiveCosts costs{{inside(Collective::ReduceScatter, 0), scatter},
+                                {inside(Collective::AllGather, 0), gather},
+                                {inside(Collective::AllReduce, 0), line(10e-6, 1e-12)}};
+    CHECK(depends_on_message(costs));  // the longer of the lines changes
+    CHECK(measured_cost(costs, Collective::AllReduce, {4, 1}, Bytes(1e3)) == gather);
+    CHECK(measured_cost(costs, Collective::AllReduce, {4, 1}, Bytes(1e9)) == scatter);
+  }
+  SECTION("one above them is as measured") {
+    const CollectiveCosts costs{{inside(Collective::ReduceScatter, 0), scatter},
+                                {inside(Collective::AllReduce, 0), line(10e-6, 4e-12)}};
+    CHECK_FALSE(depends_on_message(costs));
+    CHECK(measured_cost(costs, Collective::AllReduce, {4, 1}, Bytes(1e3)) == line(10e-6, 4e-12));
+  }
+  SECTION("one that was not measured is both in turn, or twice the one that was") {
+    CollectiveCosts costs{{inside(Collective::ReduceScatter, 0), scatter}};
+    CHECK(measured_cost(costs, Collective::AllReduce, {4, 1}, Bytes(1)) == line(2 * 9e-6, 2 * 3e-12));
+    costs[inside(Collective::AllGather, 0)] = gather;
+    CHECK(measured_cost(costs, Collective::AllReduce, {4, 1}, Bytes(1)) ==
+          AlphaBeta{scatter.alpha + gather.alpha, scatter.beta + gather.beta});
+    CHECK_FALSE(measured_cost(costs, Collective::AllReduce, {4, 2}, Bytes(1)));
+  }
+  SECTION("whatever pieces were measured of whatever shapes") {
+    const bool holds = rc::check([] {
+      const CollectiveCosts costs = any_costs();
+      for (const GroupShape& shape : asked_shapes()) {
+        for (const double n : messages()) {
+          const auto time = [&](Collective c) {
+            const auto cost = measured_cost(costs, c, shape, Bytes(n));
+            return cost ? (cost->alpha + Bytes(n) * cost->beta).value() : 0;
+          };
+          const double half = std::max(time(Collective::ReduceScatter), time(Collective::AllGather));
+          RC_ASSERT(time(Collective::AllReduce) >= half * (1 - 1e-9));
+        }
+      }
+    });
+    CHECK(holds);
   }
 }

@@ -15,6 +15,7 @@ namespace moeplan {
 namespace {
 
 constexpr std::size_t kSmallest = 20;      // GEMMs whose median time is the launch
+constexpr double kLaunchBound = 0.02;      // of their time at most is work, at the GPU's peak: 10% at a fifth of it
 constexpr std::size_t kLeastInBucket = 5;  // GEMMs of a half-decade; fewer are no median
 constexpr double kLargeBytes = 64e6;       // past every GPU's cache
 constexpr double kFastestShare = 1.05;     // of the peak: boost clocks pass the datasheet's by a little
@@ -43,9 +44,15 @@ Dtype dtype_of(std::span<const GemmSample> samples, const GpuSpec& gpu) {
       Diagnostic{samples.front().where, "dtype", fmt::format("{} has no peak on {}", samples.front().dtype, gpu.name)});
 }
 
-Seconds launch_of(std::span<const GemmSample> samples) {
+/// None where too few GEMMs are small enough that they take as long as their launch.
+std::optional<Seconds> launch_of(std::span<const GemmSample> samples, const GpuSpec& gpu, Dtype dtype) {
+  const double peak = gpu.peak.at(dtype).value(), bandwidth = gpu.hbm_bandwidth.value();
   std::vector<std::pair<double, double>> by_flops;
-  for (const GemmSample& s : samples) by_flops.emplace_back(flops_of(s), s.time.value());
+  for (const GemmSample& s : samples) {
+    const double at_peak = std::max(flops_of(s) / peak, bytes_of(s, dtype) / bandwidth);
+    if (at_peak <= kLaunchBound * s.time.value()) by_flops.emplace_back(flops_of(s), s.time.value());
+  }
+  if (by_flops.size() < kLeastInBucket) return std::nullopt;
   std::sort(by_flops.begin(), by_flops.end());
   std::vector<double> times;
   for (std::size_t i = 0; i < std::min(kSmallest, by_flops.size()); ++i) times.push_back(by_flops[i].second);
@@ -57,7 +64,12 @@ Seconds launch_of(std::span<const GemmSample> samples) {
 GemmFit fit_gemms(std::span<const GemmSample> samples, const GpuSpec& gpu) {
   const Dtype dtype = dtype_of(samples, gpu);
   const double peak = gpu.peak.at(dtype).value(), bandwidth = gpu.hbm_bandwidth.value();
-  GemmFit fit{.dtype = dtype, .launch = launch_of(samples), .efficiency = {}, .quality = {}};
+  const std::optional<Seconds> launch = launch_of(samples, gpu, dtype);
+  GemmFit fit{.dtype = dtype,
+              .launch = launch.value_or(gpu.launch_overhead),
+              .measures_launch = launch.has_value(),
+              .efficiency = {},
+              .quality = {}};
   Diagnostics wrong;
   std::map<int, std::vector<double>> by_half_decade;
   std::vector<double> memory;
@@ -123,8 +135,10 @@ Node gemm_profile(const GemmFit& fit, const std::string& source) {
   const std::string from = fmt::format("measured: {} ({})", source, name_of<Dtype>(kDtypeNames, fit.dtype));
   profile.set("gemm_efficiency", std::move(curve));
   origins.set("gemm_efficiency", Node::text(from + ", median by half-decade of FLOPs"));
-  profile.set("launch_overhead", Node::text(fmt::format("{:.4g} us", fit.launch.value() * 1e6)));
-  origins.set("launch_overhead", Node::text(from + ", median of the 20 smallest GEMMs"));
+  if (fit.measures_launch) {
+    profile.set("launch_overhead", Node::text(fmt::format("{:.4g} us", fit.launch.value() * 1e6)));
+    origins.set("launch_overhead", Node::text(from + ", median of the 20 smallest GEMMs"));
+  }
   if (fit.memory_efficiency) {
     Node share = Node::text(fmt::format("{:.3g}", *fit.memory_efficiency));
     share.is_string = false;
@@ -136,7 +150,8 @@ Node gemm_profile(const GemmFit& fit, const std::string& source) {
 }
 
 std::string fit_table(const GemmFit& fit) {
-  std::string out = fmt::format("{} GEMMs: launch {}", name_of<Dtype>(kDtypeNames, fit.dtype), human(fit.launch));
+  std::string out = fmt::format("{} GEMMs: launch {}{}", name_of<Dtype>(kDtypeNames, fit.dtype), human(fit.launch),
+                                fit.measures_launch ? "" : " (the GPU's file: no GEMM here is small enough to tell)");
   if (fit.memory_efficiency) out += fmt::format(", {:.1f}% of the memory's bandwidth", 100 * *fit.memory_efficiency);
   out += fmt::format("\n{:>12}{:>12}\n", "FLOPs", "of peak");
   for (const EfficiencyPoint& p : fit.efficiency)

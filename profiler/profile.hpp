@@ -48,7 +48,8 @@ struct CollectiveFit {
 /// A GPU's GEMMs. How: as configs/gpus says of H100's.
 struct GemmFit {
   Dtype dtype = Dtype::Bf16;
-  Seconds launch{};                           // median of the twenty with the fewest FLOPs
+  Seconds launch{};                           // median of the twenty launch-bound ones with the fewest FLOPs
+  bool measures_launch = true;                // false: fewer than five are launch-bound, and it is the GPU's own
   std::vector<EfficiencyPoint> efficiency;    // median by half-decade of FLOPs, where FLOPs decide
   std::optional<double> memory_efficiency{};  // median where bytes decide, and are 64 MB or more
   FitQuality quality;                         // of gemm_time(); worst_at is in FLOPs
@@ -58,7 +59,8 @@ struct GemmFit {
 /// several formats, for GEMMs more than 5 % faster than the peak (with their line), and where no GEMM is large enough.
 [[nodiscard]] GemmFit fit_gemms(std::span<const GemmSample> samples, const GpuSpec& gpu);
 
-/// `gemm_efficiency:`, `launch_overhead:`, `memory_efficiency:` and their origins, to be included by a GPU file.
+/// `gemm_efficiency:`, `launch_overhead:` and `memory_efficiency:`, as far as they were measured, and their origins, to
+/// be included by a GPU file.
 [[nodiscard]] Node gemm_profile(const GemmFit& fit, const std::string& source);
 [[nodiscard]] std::string fit_table(const GemmFit& fit);
 

@@ -1,8 +1,10 @@
 #include "profiler/profile.hpp"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 
+#include "model/base/unit_text.hpp"
 #include "model/costs/compute.hpp"
 #include "model/specs/cluster.hpp"
 #include "tests/model/spec_files.hpp"
@@ -122,6 +124,24 @@ TEST_CASE("GEMMs give a GPU's curve, launch and memory share") {
     CHECK(none.empty());
     CHECK(read.gemm_efficiency.size() == fit.efficiency.size());
     CHECK(read.launch_overhead.value() == Approx(3e-6).epsilon(0.01));
+  }
+  SECTION("large ones do not tell the launch: the GPU's own stays, and the profile does not say it") {
+    // 2048 x 2048 x 4096 and more: 34 GFLOP take 35 us at the peak.
+    std::erase_if(samples, [](const GemmSample& sample) { return std::min(sample.m, sample.k) < 2048; });
+    const std::vector<GemmSample> once = samples;
+    for (int i = 0; i < 4; ++i) samples.insert(samples.end(), once.begin(), once.end());
+    const GemmFit large = fit_gemms(samples, gpu);
+    CHECK_FALSE(large.measures_launch);
+    CHECK(large.launch == gpu.launch_overhead);
+    CHECK(large.efficiency.back().efficiency == Approx(0.4).epsilon(0.02));
+    CHECK(fit_table(large).starts_with("bf16 GEMMs: launch " + human(gpu.launch_overhead) +
+                                       " (the GPU's file: no GEMM here is small enough to tell)"));
+    Node with = document;
+    const Node profile = gemm_profile(large, "table g.csv");
+    CHECK_FALSE(profile.find("launch_overhead"));
+    merge(with, parse_yaml(to_yaml(profile), "p.yaml"));
+    CHECK(read_gpu(MapReader(with, "", none)).launch_overhead == gpu.launch_overhead);
+    CHECK(none.empty());
   }
   SECTION("and those faster than the peak are refused with their line") {
     samples[samples.size() / 2].time = Seconds(1e-9);

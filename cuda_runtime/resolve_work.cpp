@@ -57,7 +57,6 @@ class Resolver {
   }
 
   Work gemm(const Gemm& g) const {
-    if (x_.program.buffer(in().buffer).name == "gate.mask") refuse(o_, "dense encoding is not executed");
     const std::vector<Slot> a = x_.slots(in(0)), b = x_.slots(in(1)), c = x_.slots(out());
     GemmWork work{
         g.form, x_.layout.list(in(0).buffer, a), x_.layout.list(in(1).buffer, b), x_.layout.list(out().buffer, c), {}};
@@ -113,6 +112,7 @@ class Resolver {
           return k;
         });
       case Kernel::DecodeBackward: return decode_backward();
+      case Kernel::Mask: refuse(o_, "dense encoding is not executed");
       default: refuse(o_, "only the kernels of an MoE layer are executed");
     }
   }

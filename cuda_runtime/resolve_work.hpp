@@ -32,7 +32,7 @@ struct ResolveContext {
 };
 
 /// Raises InputError where an operation is none of an MoE layer's, which are all that is executed so far: attention,
-/// messages between pipeline stages, background streams, dense encoding (its mask is in no operation's hands).
+/// messages between pipeline stages, background streams, dense encoding.
 [[nodiscard]] Work resolve_work(const ResolveContext& context, const Operation& operation);
 
 /// The weights of placed experts to their copies, or gradients back: one exchange for each step of the longest chain,

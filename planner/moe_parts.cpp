@@ -116,6 +116,7 @@ void MoeParts::encode(const std::string& input, const Path& path) {
   const Slice in = tokens(input, path);
   if (l_.encoding == Encoding::Dense) {
     const Slice out = at_sources("moe.encoded", path);
+    b_.then(kernel("dense mask", OpClass::Permute, Kernel::Mask, {choice(path)}, {mask(path, out)}));
     b_.then(gemm("dense encode", OpClass::Permute, {.form = Gemm::Form::TN}, mask(path, out), in, out));
     return;
   }

@@ -96,7 +96,8 @@ class MoeParts {
   [[nodiscard]] bool deduplicates() const { return l_.all_to_all->deduplicates(); }
   /// At the sources: all rows, or if they are distinct, those of each chunk.
   [[nodiscard]] std::vector<Slice> all_chunks(const std::string& name, const Path& path);
-  /// Dense encoding's 0 and 1: a row a token, a column for each of the experts' rows.
+  /// Dense encoding's 0 and 1: a row a token, a column for each of the experts' rows. Encode makes it; it stays until
+  /// the layer's backward has used it.
   [[nodiscard]] Slice mask(const Path& path, const Slice& expert_rows);
   [[nodiscard]] Gemm product(Gemm::Form form) const;
   /// Rows of the experts that the rank computes.

@@ -199,6 +199,7 @@ enum class Kernel {
   SumShards,
   Copy,         // the same rows in another order
   CountTokens,  // a token's choices to one row an expert: how many selected it
+  Mask,         // a token's choices to one row of 0 and 1 over the experts' rows
   Embed,
   Loss,
   Optimizer,

@@ -276,6 +276,25 @@ TEST_CASE("Dense encoding multiplies by masks, sparse encoding moves rows") {
   }
 }
 
+TEST_CASE("Dense encoding's mask is kept from forward to backward") {
+  const auto memory = [](Encoding e, Mode mode) {
+    Workload w = layer_workload(mode);
+    w.encoding = e;
+    const Candidate c = layer_candidate("baseline", 1, 8, 1);
+    return memory_use(layer_program(c, w), {StageParameters{}}, w, c.degrees);
+  };
+  const double capacity = 2 * 2.0 * kLayerTokens / 8;
+  const double mask = kLayerTokens * 8 * capacity * 4;  // fp32: a value for each token and each row of each expert
+  SECTION("in the place of the choices, two experts and two weights a token, that the sparse form's backward reads") {
+    const MemoryUse dense = memory(Encoding::Dense, Mode::Train), sparse = memory(Encoding::Sparse, Mode::Train);
+    CHECK((dense.activations - sparse.activations).value() == mask - kLayerTokens * 2 * 2 * 4);
+  }
+  SECTION("and without a backward it is there while the layer runs") {
+    const MemoryUse dense = memory(Encoding::Dense, Mode::Forward), sparse = memory(Encoding::Sparse, Mode::Forward);
+    CHECK((dense.working - sparse.working).value() == mask);
+  }
+}
+
 TEST_CASE("Flexible all-to-all gives experts one product each, else each has one for every source") {
   const auto products = [](ExpertLayout layout) {
     Workload w = layer_workload(Mode::Forward);

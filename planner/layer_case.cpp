@@ -62,6 +62,7 @@ LayerCase layer_case(const ModelSpec& model, const Workload& workload, const Can
                 .workload = workload,
                 .candidate = candidate,
                 .ranks_per_node = ranks_per_node};
+  out.moe.expert_groups = out.moe.groups_per_token = 1;  // tokens made for a run select from all experts
   if (!candidate.runs.empty()) out.candidate = candidate.runs[kind].in(candidate);
   if (!candidate.expert_places.empty()) out.candidate.expert_places = {candidate.expert_places[kind]};
   Degrees& d = out.candidate.degrees;

@@ -426,11 +426,12 @@ class Lowering {
   RoutingTable routing_table(const Moe& moe, std::size_t routing) const {
     RoutingCounts counts =
         gated_routing(moe, workload_, tokens_ / d_.tp, candidate_, program_.ranks_per_node, routing).counts;
-    if (candidate_.expert_places.empty()) return {std::move(counts), groups_.ep, moe.top_k};
+    const ExpertGroups groups{moe.expert_groups, moe.groups_per_token};
+    if (candidate_.expert_places.empty()) return {std::move(counts), groups_.ep, moe.top_k, {}, groups};
     const GroupFamily& holders = program_.group(groups_.ep);
     PlacedRouting table =
         placed(counts, candidate_.expert_places[routing], holders, members_per_node(program_, holders));
-    return {std::move(table.counts), groups_.ep, moe.top_k, std::move(table.slots)};
+    return {std::move(table.counts), groups_.ep, moe.top_k, std::move(table.slots), groups};
   }
 
   /// `write` beside the first dispatch of the schedule where it lets go of one, else after it; then `join`. `during`:

@@ -163,7 +163,8 @@ PlacedCandidate with_placement(const ModelSpec& model, const Workload& workload,
   const std::int64_t microbatches = workload.global_batch / (base.degrees.dp * base.micro_batch);
   for (std::size_t kind = 0; kind < layers.size(); ++kind) {
     const PlacedLayer& layer = layers[kind];
-    PlacementProblem problem{.counts = layer.counts, .devices = layer.devices};
+    PlacementProblem problem{.counts = layer.counts, .devices = layer.devices, .options = {}};
+    problem.options.expert_groups = layer.moe.expert_groups;
     if (simulates) {
       problem.price = [&](const RoutingCounts&, const Placement& placement) {
         alone.expert_places.assign(layers.size(), placement);

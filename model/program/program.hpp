@@ -58,6 +58,14 @@ struct ExpertSlot {
   bool operator==(const ExpertSlot&) const = default;
 };
 
+/// Group-limited routing: experts are in `count` equal groups of consecutive ones, and a token's are in `per_token` of
+/// these at most.
+struct ExpertGroups {
+  std::int64_t count = 1;
+  std::int64_t per_token = 1;
+  bool operator==(const ExpertGroups&) const = default;
+};
+
 /// Tokens to experts in the MoE layers of one kind. Each rank is the source of its own shard of tokens: where
 /// tensor-parallel ranks hold the same tokens, the shards of the group together are those tokens.
 ///
@@ -72,6 +80,7 @@ struct RoutingTable {
   /// By slot; none: an empty one, without weights or tokens. Every expert has one home. Empty: no placement, expert e
   /// is alone in slot e.
   std::vector<std::optional<ExpertSlot>> slots = {};
+  ExpertGroups groups{};
   bool operator==(const RoutingTable&) const = default;
 
   [[nodiscard]] std::int64_t num_experts() const;

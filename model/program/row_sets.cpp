@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <optional>
+#include <vector>
 
 #include "model/base/whole_numbers.hpp"
 
@@ -49,9 +52,85 @@ bool cuts_rows(std::span<const RowStep> path) {
                      [](const RowStep& s) { return s.kind == RowStep::Kind::Share || s.kind == RowStep::Kind::Chunk; });
 }
 
+/// Probability that none of k different ones of `all` things is other than one of `others`.
+double chance_of_others(double all, double others, std::int64_t k) {
+  double chance = 1;
+  for (std::int64_t i = 0; i < k; ++i) {
+    chance *= std::max(0.0, others - static_cast<double>(i)) / (all - static_cast<double>(i));
+  }
+  return chance;
+}
+
+/// A source's selections of a group of experts, and those of them that a set of experts gets.
+struct GroupLoad {
+  double all = 0;
+  double set = 0;
+};
+
+/// By group. A uniform routing looks the same from every rank: the set is taken to begin where a group does.
+std::vector<GroupLoad> group_loads(const RoutingTable& table, const ExpertSet& experts, RankId source) {
+  const std::int64_t size = table.num_experts() / table.groups.count;
+  const std::int64_t first = table.counts.is_uniform() && table.slots.empty() ? experts.front().first : 0;
+  std::vector<GroupLoad> loads(static_cast<std::size_t>(table.groups.count));
+  const auto group = [&](std::int64_t slot) -> GroupLoad* {
+    if (table.slots.empty()) {
+      const std::int64_t from_first = (slot - first + table.num_experts()) % table.num_experts();
+      return &loads[static_cast<std::size_t>(from_first / size)];
+    }
+    const std::optional<ExpertSlot>& s = table.slots[static_cast<std::size_t>(slot)];
+    return s ? &loads[s->expert.index() / static_cast<std::size_t>(size)] : nullptr;
+  };
+  const auto count = [&](std::int64_t slot) {
+    return static_cast<double>(table.counts.at(source, ExpertId(static_cast<std::int32_t>(slot))));
+  };
+  for (std::int64_t s = 0; s < table.counts.experts(); ++s) {
+    if (GroupLoad* load = group(s)) load->all += count(s);
+  }
+  for (const ExpertRange& range : experts) {
+    for (std::int64_t s = range.first; s < range.last; ++s) {
+      if (GroupLoad* load = group(s)) load->set += count(s);
+    }
+  }
+  return loads;
+}
+
+/// Probability that a token of a group-limited gate selects none of a set. Its `per_token` groups are a set of groups
+/// with a probability in proportion to the product of these groups' selections (all are as likely where loads are
+/// equal); within them it draws top_k different experts, each group's in proportion to the set's selections in it
+/// (assumed, as without groups). None where fewer groups are selected at all.
+std::optional<double> chance_of_missing(const RoutingTable& table, const std::vector<GroupLoad>& loads) {
+  constexpr double kParts = 64;  // of an expert, so that few sums differ
+  const double size = static_cast<double>(table.num_experts()) / static_cast<double>(table.groups.count);
+  const auto most = static_cast<std::size_t>(table.groups.per_token);
+  double total = 0;
+  for (const GroupLoad& g : loads) total += g.all / static_cast<double>(loads.size());
+  // By the set's experts in the groups chosen so far, and how many groups these are.
+  std::map<std::int64_t, std::vector<double>> weights{{0, std::vector<double>(most + 1, 0.0)}};
+  weights[0][0] = 1;
+  for (const GroupLoad& g : loads) {
+    if (g.all <= 0) continue;
+    const std::int64_t in_set = std::llround(kParts * size * g.set / g.all);
+    auto next = weights;
+    for (const auto& [sum, by_groups] : weights) {
+      std::vector<double>& with = next.try_emplace(sum + in_set, most + 1, 0.0).first->second;
+      for (std::size_t n = 0; n < most; ++n) with[n + 1] += by_groups[n] * g.all / total;
+    }
+    weights = std::move(next);
+  }
+  double all = 0, missed = 0;
+  const double reached = size * static_cast<double>(most);
+  for (const auto& [sum, by_groups] : weights) {
+    all += by_groups[most];
+    missed += by_groups[most] * chance_of_others(reached, reached - static_cast<double>(sum) / kParts, table.top_k);
+  }
+  if (all <= 0) return std::nullopt;
+  return missed / all;
+}
+
 /// Of a source's tokens, those that select any of the experts. Selections are counts by expert, not sets by token: the
 /// experts' share q of the source's selections is taken for a share q of the E experts, of which top_k different ones
-/// are drawn: 1 - C(E - q E, k) / C(E, k) (MODELS section 2, there of q = 1 / G).
+/// are drawn: 1 - C(E - q E, k) / C(E, k) (MODELS section 2, there of q = 1 / G). A group-limited gate draws from
+/// fewer.
 std::int64_t distinct_tokens(const RoutingTable& table, const ExpertSet& experts, RankId source) {
   const RoutingCounts& counts = table.counts;
   const auto all = static_cast<double>(table.num_experts());
@@ -69,12 +148,15 @@ std::int64_t distinct_tokens(const RoutingTable& table, const ExpertSet& experts
     }
   }
   if (total == 0) return 0;
-  const double others = all * (1 - selections / total);
-  double missed = 1;
-  for (std::int64_t i = 0; i < table.top_k; ++i) {
-    missed *= std::max(0.0, others - static_cast<double>(i)) / (all - static_cast<double>(i));
+  const double tokens = total / static_cast<double>(table.top_k);
+  if (table.groups.per_token < table.groups.count && selections > 0) {
+    if (const auto missed = chance_of_missing(table, group_loads(table, experts, source))) {
+      // However often its groups are chosen: a token selects an expert once, and top_k of them.
+      const double fewest = selections / static_cast<double>(table.top_k);
+      return std::llround(std::clamp(tokens * (1 - *missed), fewest, std::min(tokens, selections)));
+    }
   }
-  return std::llround(total / static_cast<double>(table.top_k) * (1 - missed));
+  return std::llround(tokens * (1 - chance_of_others(all, all * (1 - selections / total), table.top_k)));
 }
 
 /// Whether a slot is a home, or a copy.

@@ -140,6 +140,8 @@ void deepseek_layers(MapReader& r, ModelSpec& m, bool router_bias, Indices windo
   moe.shared =
       shared_experts(r, "n_shared_experts", r.integer_or("n_shared_experts", 0, 0, 1024), moe.expert.hidden_size);
   moe.router_bias = router_bias;
+  // V2's "greedy" looks at no groups, although the file may name some.
+  if (r.text_or("topk_method", "") != "greedy") read_expert_groups(r, moe, "n_group", "topk_group");
   const auto n = static_cast<std::int64_t>(window.size());
   const std::int64_t dense = r.integer("first_k_dense_replace", 0, L::kLayers);
   const std::int64_t step = r.integer_or("moe_layer_freq", 1, 1, L::kLayers);

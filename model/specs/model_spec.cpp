@@ -75,6 +75,29 @@ Ffn read_ffn(MapReader r, std::int64_t least_size) {
   return ffn;
 }
 
+}  // namespace
+
+void read_expert_groups(MapReader& r, Moe& moe, std::string_view groups_key, std::string_view groups_per_token_key) {
+  moe.expert_groups = r.integer_or(groups_key, 1, 1, L::kExperts);
+  moe.groups_per_token = r.integer_or(groups_per_token_key, moe.expert_groups, 1, L::kExperts);
+  if (moe.num_experts % moe.expert_groups != 0) {
+    r.complain(groups_key, fmt::format("{} groups do not divide the {} experts", moe.expert_groups, moe.num_experts));
+    return;
+  }
+  if (moe.groups_per_token > moe.expert_groups) {
+    r.complain(groups_per_token_key,
+               fmt::format("{} is more than {}, which is {}", moe.groups_per_token, groups_key, moe.expert_groups));
+    return;
+  }
+  const std::int64_t within = moe.groups_per_token * (moe.num_experts / moe.expert_groups);
+  if (moe.top_k > within) {
+    r.complain(groups_per_token_key, fmt::format("{} groups hold {} experts, and a token selects {}",
+                                                 moe.groups_per_token, within, moe.top_k));
+  }
+}
+
+namespace {
+
 Moe read_moe(MapReader r) {
   Moe moe{};
   moe.num_experts = r.integer("num_experts", 1, L::kExperts);
@@ -89,6 +112,7 @@ Moe read_moe(MapReader r) {
     r.complain("shared_gate", "is the gate of a shared expert, and there is none");
   }
   moe.router_bias = r.boolean_or("router_bias", false);
+  read_expert_groups(r, moe, "expert_groups", "groups_per_token");
   r.finish();
   return moe;
 }
@@ -244,6 +268,8 @@ Node ffn_document(const Moe& moe) {
   n.set("shared", ffn_document(moe.shared));
   n.set("shared_gate", Node::boolean(moe.shared_gate));
   n.set("router_bias", Node::boolean(moe.router_bias));
+  n.set("expert_groups", Node::integer(moe.expert_groups));
+  n.set("groups_per_token", Node::integer(moe.groups_per_token));
   return n;
 }
 

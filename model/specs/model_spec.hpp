@@ -19,17 +19,21 @@
 //   layers       repeat: 1, attention_window: 0; instead of ffn (and attention_window), pattern: a list of
 //                {ffn, attention_window} which is repeated as a whole
 //   ffns         an FFN has hidden_size, gated: true, bias: false; with num_experts it is MoE: top_k, expert: an FFN,
-//                shared: an FFN (all shared experts as one; default none), shared_gate: false, router_bias: false
+//                shared: an FFN (all shared experts as one; default none), shared_gate: false, router_bias: false,
+//                expert_groups: 1, groups_per_token: expert_groups (config.json: n_group, topk_group)
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
 #include "model/base/document.hpp"
 
 namespace moeplan {
+
+class MapReader;
 
 /// Multi-head and grouped-query attention.
 struct HeadAttention {
@@ -70,6 +74,10 @@ struct Moe {
   Ffn shared;        // all shared experts as one FFN of their summed hidden size
   bool shared_gate;  // a learned gate on the shared expert's output (one vector of hidden_size)
   bool router_bias;  // one value an expert
+  // Group-limited routing ([DeepSeek-V2] sec. 2.2.2, [DeepSeek-V3] sec. 2.1.2): consecutive experts are in as many
+  // equal groups, and a token's experts are in at most so many of these. One group, or all of a token: no limit.
+  std::int64_t expert_groups = 1;
+  std::int64_t groups_per_token = 1;
   bool operator==(const Moe&) const = default;
 };
 
@@ -130,6 +138,10 @@ struct ModelLimits {
 
 /// What is wrong with a model as a whole (its size), or "". For the readers of models.
 [[nodiscard]] std::string size_error(const ModelSpec& model);
+
+/// Reads how experts are grouped, by the names that a file has for it. For the readers of models, once num_experts and
+/// top_k are known.
+void read_expert_groups(MapReader& r, Moe& moe, std::string_view groups_key, std::string_view groups_per_token_key);
 
 /// Numbers of parameters. "Active" counts top_k of the routed experts of every MoE layer.
 struct ParameterCounts {

@@ -153,6 +153,28 @@ TEST_CASE("A family counts exactly the tensors that its public modelling code cr
     CHECK(count_parameters(m).total == t.total);
     CHECK(t.total == 16'375'728'128);  // published: 16.4e9, the weight files' index
   }
+  SECTION("DeepSeek-V2 and V3 limit a token's experts to some groups, unless the method is greedy") {
+    const auto moe_of = [&](const std::string& type, const std::string& more) {
+      const ModelSpec m = model_of(R"({"model_type": ")" + type + R"(", "first_k_dense_replace": 1, "hidden_size": 2048,
+        "intermediate_size": 10944, "kv_lora_rank": 512, "moe_intermediate_size": 1408, "moe_layer_freq": 1,
+        "n_routed_experts": 160, "n_shared_experts": 2, "num_attention_heads": 16, "num_experts_per_tok": 6,
+        "num_hidden_layers": 4, "num_key_value_heads": 16, "q_lora_rank": 1536, "qk_nope_head_dim": 128,
+        "qk_rope_head_dim": 64, "tie_word_embeddings": false, "v_head_dim": 128, "vocab_size": 102400, )" +
+                                   more + "}");
+      return std::get<Moe>(m.layers.back().pattern.front().ffn);
+    };
+    const Moe limited =
+        moe_of("deepseek_v2", R"("n_group": 8, "topk_group": 3, "topk_method": "group_limited_greedy")");
+    CHECK(limited.expert_groups == 8);
+    CHECK(limited.groups_per_token == 3);
+    CHECK(moe_of("deepseek_v2", R"("n_group": 8, "topk_group": 3, "topk_method": "greedy")").expert_groups == 1);
+    CHECK(moe_of("deepseek_v3", R"("n_group": 8, "topk_group": 4, "topk_method": "noaux_tc")").groups_per_token == 4);
+    CHECK(moe_of("deepseek_v3", R"("n_group": 1, "topk_group": 1)").expert_groups == 1);
+    CHECK_THROWS_WITH(moe_of("deepseek_v3", R"("n_group": 7, "topk_group": 4)"),
+                      Catch::Contains("n_group: 7 groups do not divide the 160 experts"));
+    CHECK_THROWS_WITH(moe_of("deepseek_v3", R"("n_group": 80, "topk_group": 2)"),
+                      Catch::Contains("topk_group: 2 groups hold 4 experts, and a token selects 6"));
+  }
   SECTION("GLM-4.5-Air has biased q, k, v, correction biases and an MTP layer that is counted apart") {
     const ModelSpec m = model_of(R"({"model_type": "glm4_moe", "attention_bias": true, "use_qk_norm": false,
       "head_dim": 128, "hidden_size": 4096, "intermediate_size": 10944, "moe_intermediate_size": 1408,

@@ -126,7 +126,7 @@ int main(int argc, char** argv) {
   in_parallel(founds.size(), threads, [&](std::size_t i) {
     founds[i].plain = fastest(representatives[i], no_codec);
     for (const PublishedSystem& s : published_systems()) {
-      founds[i].systems.push_back(fastest(representatives[i], s.offers));
+      founds[i].systems.push_back(fastest(representatives[i], [&](const MoeRun& r) { return s.offers(r); }));
       founds[i].simple.push_back(
           fastest(representatives[i], [&](const MoeRun& r) { return s.offers(r) && no_codec(r); }));
     }

@@ -101,13 +101,6 @@ void check_degrees(const Options& o, std::int64_t world) {
   wrong.throw_if_any();
 }
 
-/// Of the dictionary's settings: as the user says, else Tutel's own where there is one, else one that takes shards and
-/// chunks.
-std::string tutel_schedule(const Options& o) {
-  if (!o.schedule.empty()) return o.schedule;
-  return find_schedule("tutel") ? "tutel" : "parm_s1";
-}
-
 void run(const Options& o, ExitCode& code) {
   const auto start = std::chrono::steady_clock::now();
   const SearchSpace space = search_space(o);
@@ -143,8 +136,7 @@ void run(const Options& o, ExitCode& code) {
   }
   const Prediction& best = predictions.front();
   const Candidate& decided = result.ranked.front().candidate;
-  const std::vector<TutelDictionary> tutel =
-      tutel_dictionaries(inputs.model, inputs.workload, cluster, decided, tutel_schedule(o));
+  const std::vector<TutelDictionary> tutel = tutel_dictionaries(inputs.model, inputs.workload, cluster, decided);
   if (!o.output.empty()) {
     Plan plan{.inputs = documents,
               .world_size = cluster.world_size(),

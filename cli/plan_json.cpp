@@ -59,8 +59,7 @@ Json tutel_json(const std::vector<TutelDictionary>& dictionaries) {
                          {"layer_s", e.time.seconds().value()},
                          {"trials", e.trials}});
     }
-    out.push_back({{"schedule", d.schedule},
-                   {"window", d.window},
+    out.push_back({{"window", d.window},
                    {"experts", d.experts},
                    {"most_adaptive", d.most_adaptive},
                    {"most_trials", d.most_trials},

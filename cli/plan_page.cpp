@@ -128,9 +128,9 @@ std::string order_text(const Evaluated& e) {
 
 std::string tutel_table(const TutelDictionary& d) {
   std::string out = fmt::format(
-      "\n  Tutel's dictionary, one MoE layer with {}: an expert's rows of a source in windows of {}, at most {} trials "
-      "each\n\n  {:>7} {:>9} {:>9} {:>7}  {:<11} {:>12} {:>7}\n",
-      d.schedule, d.window, d.most_trials, "key", "capacity", "adaptive", "degree", "all-to-all", "layer", "trials");
+      "\n  Tutel's dictionary, one MoE layer with tutel_r*: an expert's rows of a source in windows of {}, at most {} "
+      "trials each\n\n  {:>7} {:>9} {:>9} {:>7}  {:<11} {:>12} {:>7}\n",
+      d.window, d.most_trials, "key", "capacity", "adaptive", "degree", "all-to-all", "layer", "trials");
   for (const TutelEntry& e : d.entries) {
     out += fmt::format("  {:>7} {:>9} {:>9} {:>7}  {:<11} {:>12} {:>7}\n", e.key, e.capacity, e.best.r,
                        e.best.pipeline_degree, e.best.all_to_all, human(e.time.seconds()), e.trials);

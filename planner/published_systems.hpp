@@ -2,6 +2,7 @@
 // mix of them gains that none of them has.
 #pragma once
 
+#include <limits>
 #include <span>
 #include <string_view>
 
@@ -10,9 +11,16 @@
 namespace moeplan {
 
 struct PublishedSystem {
+  enum class Codecs { None, SameBothWays };
+
   std::string_view name;
-  std::string_view summary;  // of what it chooses among, with its source
-  bool (*offers)(const MoeRun& run);
+  std::string_view summary;                       // of what it chooses among, with its source
+  std::span<const std::string_view> schedules;    // names of planner/schedule.hpp
+  std::span<const std::string_view> all_to_alls;  // names of planner/all_to_all.hpp
+  Codecs codecs = Codecs::None;
+  std::int64_t most_chunks = std::numeric_limits<std::int64_t>::max();
+
+  [[nodiscard]] bool offers(const MoeRun& run) const;
 };
 
 /// Tutel, FasterMoE, ScheMoE, Parm, Pro-Prophet. Placements are not part of a MoeRun: without an imbalance

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -71,6 +72,8 @@ class Schedule {
   }
   /// Every rank computes its rows with the weights of all experts, wherever these are placed.
   [[nodiscard]] virtual bool gathers_all_experts() const { return false; }
+  /// Tutel's r where it is Tutel's adaptive parallelism: ranks that a row goes to for its expert, 0 where it stays.
+  [[nodiscard]] virtual std::optional<std::int64_t> tutel_r() const { return std::nullopt; }
   /// The groups of its all-to-all: of ep ranks that hold the same shard of different experts, or others.
   [[nodiscard]] virtual ExchangeFamily exchange(const Degrees& d) const { return {{"", d.ep, d.esp}, 1}; }
   virtual void lower_forward(const MoeLayer& layer, BlockBuilder& block) const = 0;

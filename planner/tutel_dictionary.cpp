@@ -6,12 +6,8 @@
 #include <numeric>
 #include <utility>
 
-#include "model/costs/memory.hpp"
-#include "model/costs/parm.hpp"
-#include "planner/block_builder.hpp"
-#include "planner/lower.hpp"
+#include "planner/layer_search.hpp"
 #include "planner/obstacle.hpp"
-#include "planner/plan.hpp"
 #include "planner/schedule.hpp"
 
 namespace moeplan {
@@ -114,102 +110,80 @@ std::int64_t tutel_trials(std::int64_t n) {
 
 namespace {
 
-bool moves_weights(const Program& program) {
-  for (const Block& block : program.blocks) {
-    for (const Operation& op : block.operations) {
-      if (op.op_class == OpClass::WeightGather) return true;
-    }
+/// Tutel's schedule of this r; null where the table has none.
+const Schedule* tutel_schedule(std::int64_t r) {
+  for (const auto& schedule : schedules()) {
+    if (schedule->tutel_r() == r) return schedule.get();
   }
-  return false;
+  return nullptr;
 }
 
 /// Prices of one kind of MoE layer.
 class LayerPrice {
  public:
-  LayerPrice(const ModelSpec& model, const LayerSpec& layer, const Workload& workload, const Cluster& cluster,
-             const Candidate& plan, const std::string& schedule)
-      : model_(model),
-        layer_(layer),
+  LayerPrice(const ModelSpec& model, const Moe& moe, const Workload& workload, const Cluster& cluster,
+             const Candidate& plan)
+      : hidden_size_(model.hidden_size),
+        moe_(moe),
         workload_(workload),
         cluster_(cluster),
-        machines_(cluster),
         plan_(plan),
-        schedule_(schedule),
+        ranks_(plan.degrees.ranks_per_stage()),
+        expert_parallel_(std::gcd(ranks_, moe.num_experts)),
+        shards_(std::gcd(most_adaptive(), moe.expert.hidden_size)),
         tokens_(plan.micro_batch * (workload.sequence_length / plan.degrees.cp)) {}
 
-  const Moe& moe() const { return std::get<Moe>(layer_.ffn); }
-  std::int64_t ranks() const { return plan_.degrees.ranks_per_stage(); }
-  std::int64_t expert_parallel() const { return std::gcd(ranks(), moe().num_experts); }
-  std::int64_t most_adaptive() const { return ranks() / expert_parallel(); }
+  std::int64_t most_adaptive() const { return ranks_ / expert_parallel_; }
 
   /// T = ceil(k f tokens / E).
   std::int64_t capacity(double factor) const { return static_cast<std::int64_t>(std::ceil(factor / factor_of_row())); }
 
+  /// Ascending.
   std::vector<std::int64_t> adaptive() const {
-    std::vector<std::int64_t> out{0};
-    for (std::int64_t r = 1; r <= most_adaptive(); ++r) {
-      if (most_adaptive() % r == 0 && moe().expert.hidden_size % r == 0) out.push_back(r);
+    std::vector<std::int64_t> out;
+    for (std::int64_t r = 0; r <= shards_; ++r) {
+      if (tutel_schedule(r) && (r == 0 || shards_ % r == 0)) out.push_back(r);
     }
     return out;
   }
 
-  std::optional<SimTime> operator()(std::int64_t capacity, const TutelSetting& setting) {
+  std::optional<SimTime> operator()(std::int64_t capacity, const TutelSetting& setting) const {
     Workload workload = workload_;
     workload.capacity_factor = (static_cast<double>(capacity) - 0.5) * factor_of_row();  // rounds up to the capacity
-    const std::optional<Candidate> c = candidate(workload, setting);
-    if (!c) return std::nullopt;
-    const Program program =
-        lower_moe_layer(moe(), model_.hidden_size, tokens_, workload, *c, cluster_.ranks_per_node());
-    SimTime time = simulated(program, machines_, /*keep_spans=*/false).makespan;
-    if (!moves_weights(program)) time += SimTime::from_seconds(weights_time(*c));
-    return time;
+    const Candidate stage = one_stage();
+    MoeRun run{std::string(tutel_schedule(setting.r)->name()), setting.all_to_all, setting.pipeline_degree};
+    if (setting.r > 0) run.codec = plan_.codec;  // with r = 0 no rows travel
+    if (!layer_obstacle(hidden_size_, workload, run.in(stage), cluster_.ranks_per_node()).empty()) return std::nullopt;
+    return priced_runs({run}, moe_, hidden_size_, tokens_, workload, stage, cluster_, /*threads=*/1).front().time;
   }
 
  private:
   double factor_of_row() const {
-    return static_cast<double>(moe().num_experts) /
-           (static_cast<double>(moe().top_k) * static_cast<double>(tokens_ / plan_.degrees.tp));
+    return static_cast<double>(moe_.num_experts) /
+           (static_cast<double>(moe_.top_k) * static_cast<double>(tokens_ / plan_.degrees.tp));
   }
 
-  std::optional<Candidate> candidate(const Workload& workload, const TutelSetting& setting) const {
-    Candidate c = plan_;
+  /// A stage of the plan, each of its experts cut over all ranks that expert parallelism leaves for it.
+  Candidate one_stage() const {
+    Candidate c = stage_alone(plan_);
+    c.runs.clear();
     c.expert_places.clear();  // with a capacity factor experts are loaded evenly
-    c.degrees.pp = c.virtual_stages = 1;
-    c.degrees.ep = setting.r == 0 ? 1 : expert_parallel();
-    c.degrees.esp = std::max<std::int64_t>(1, setting.r);
-    c.degrees.edp = ranks() / c.degrees.ep / c.degrees.esp;
-    c.pipeline_degree = setting.pipeline_degree;
-    c.all_to_all = setting.all_to_all;
+    c.rank_order = kMegatronRankOrder;
     c.order = kListedOrder;
-    Workload of_one_stage = workload;
-    of_one_stage.global_batch = c.degrees.dp * c.micro_batch;
-    for (const std::string& schedule : {schedule_, std::string("baseline")}) {
-      c.schedule = schedule;
-      if (!obstacle(model_, of_one_stage, c, cluster_.ranks_per_node())) return c;
-    }
-    return std::nullopt;
+    c.degrees.ep = expert_parallel_;
+    c.degrees.esp = shards_;
+    c.degrees.edp = most_adaptive() / shards_;
+    return c;
   }
 
-  Seconds weights_time(const Candidate& c) const {
-    Program scratch;
-    const Groups groups = add_groups(scratch, c.degrees, c.rank_order);
-    const GroupFamily replicas = scratch.group(groups.edp);
-    const Bytes weights(layer_parameters(model_, layer_, c.degrees).expert *
-                        static_cast<double>(size_of(workload_.dtype)));
-    const auto time = [&](Collective collective) {
-      return group_collective_time(cluster_, ranks(), collective, replicas.size, replicas.stride, weights);
-    };
-    const Seconds gather = time(Collective::AllGather);
-    return workload_.mode == Mode::Train ? gather + time(Collective::ReduceScatter) : gather;
-  }
-
-  const ModelSpec& model_;
-  const LayerSpec& layer_;
+  std::int64_t hidden_size_;
+  const Moe& moe_;
   const Workload& workload_;
   const Cluster& cluster_;
-  StageMachines machines_;
   const Candidate& plan_;
-  const std::string& schedule_;
+  std::int64_t ranks_;
+  std::int64_t expert_parallel_;
+  std::int64_t shards_;
   std::int64_t tokens_;  // of a tensor-parallel group
 };
 
@@ -217,7 +191,7 @@ class LayerPrice {
 
 std::vector<TutelDictionary> tutel_dictionaries(const ModelSpec& model, const Workload& workload,
                                                 const Cluster& cluster, const Candidate& plan,
-                                                const std::string& schedule, const TutelOptions& options) {
+                                                const TutelOptions& options) {
   std::vector<TutelDictionary> out;
   if (workload.capacity_factors.empty()) return out;
   std::vector<Moe> seen;
@@ -226,12 +200,11 @@ std::vector<TutelDictionary> tutel_dictionaries(const ModelSpec& model, const Wo
       const Moe* moe = std::get_if<Moe>(&layer.ffn);
       if (!moe || std::find(seen.begin(), seen.end(), *moe) != seen.end()) continue;
       seen.push_back(*moe);
-      LayerPrice price(model, layer, workload, cluster, plan, schedule);
+      LayerPrice price(model, *moe, workload, cluster, plan);
       std::vector<std::int64_t> capacities;
       for (const double f : workload.capacity_factors) capacities.push_back(price.capacity(f));
       const std::vector<std::int64_t> adaptive = price.adaptive();
-      out.push_back({.schedule = schedule,
-                     .window = options.window,
+      out.push_back({.window = options.window,
                      .experts = moe->num_experts,
                      .most_adaptive = price.most_adaptive(),
                      .most_trials = tutel_trials(std::ssize(adaptive) - 1),

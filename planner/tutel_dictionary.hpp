@@ -67,7 +67,6 @@ struct TutelOptions {
 
 /// Of one kind of MoE layer of a plan.
 struct TutelDictionary {
-  std::string schedule;
   std::int64_t window = 0;         // R
   std::int64_t experts = 0;        // E
   std::int64_t most_adaptive = 0;  // W/E: GPUs an expert
@@ -77,13 +76,12 @@ struct TutelDictionary {
 };
 
 /// For each different kind of MoE layer, where the workload lists capacity_factors; else none. W: the ranks of a
-/// pipeline stage; W/E: what E and W leave of them beside expert parallelism. A setting is priced by simulating the
-/// layer forward (in training backward too) on the machine with the plan's other degrees and `schedule` (`baseline`
-/// where that cannot run), and, where that moves no weights itself, by adding in turn the all-gather of an expert's
-/// shards in their group and, in training, the reduce-scatter of their gradients.
+/// pipeline stage; W/E: what E and W leave of them beside expert parallelism, the shards that an expert is cut into as
+/// far as its hidden size allows. r: those of the table of schedules that divide the shards. A setting is priced as any
+/// run of the layer is (priced_runs()): lowered with Tutel's schedule of this r, and simulated forward, in training
+/// backward too, with the plan's tensor and context parallelism, micro batch and codec.
 [[nodiscard]] std::vector<TutelDictionary> tutel_dictionaries(const ModelSpec& model, const Workload& workload,
                                                               const Cluster& cluster, const Candidate& plan,
-                                                              const std::string& schedule,
                                                               const TutelOptions& options = {});
 
 }  // namespace moeplan

@@ -40,7 +40,6 @@ Node tutel_document(const std::vector<TutelDictionary>& dictionaries) {
   Node list = Node::list();
   for (const TutelDictionary& d : dictionaries) {
     Node n = Node::map();
-    n.set("schedule", Node::text(d.schedule));
     n.set("window", Node::integer(d.window));
     n.set("experts", Node::integer(d.experts));
     n.set("most_adaptive", Node::integer(d.most_adaptive));
@@ -57,7 +56,6 @@ std::vector<TutelDictionary> read_tutel(MapReader& plan, std::string_view key) {
   for (const auto& [node, path] : plan.list_or_empty(key)) {
     MapReader r(*node, path, plan.diagnostics());
     TutelDictionary d;
-    d.schedule = r.text("schedule");
     d.window = r.integer("window", 1);
     d.experts = r.integer("experts", 1);
     d.most_adaptive = r.integer("most_adaptive", 1);

@@ -63,9 +63,10 @@ void append(Program& program, Collective collective, GroupShape group, Bytes n, 
                                                .after = {}});
 }
 
-Program one_block(std::int64_t world) {
+Program one_block(const Cluster& cluster, std::int64_t world) {
   Program program;
   program.world_size = world;
+  program.ranks_per_node = cluster.ranks_per_node();
   program.blocks.push_back({.name = "collectives", .operations = {}});
   program.stages.front().push_back({.block = BlockId(0)});
   return program;
@@ -103,7 +104,7 @@ ParmCosts parm_costs(const ParmProblem& problem, const Cluster& cluster) {
     if (collective != ParmCollective::Overlapped) {
       return group_collective_time(cluster, problem.P, kind_of(collective), group.size, group.stride, n);
     }
-    Program both = one_block(problem.P);
+    Program both = one_block(cluster, problem.P);
     append(both, Collective::AllToAll, group, n, Stream::Inter);
     append(both, Collective::AllGather, group_of(problem, ParmCollective::AllGatherMp), problem.etm(), Stream::Intra);
     const Estimate e = estimate(both, cluster);
@@ -115,7 +116,7 @@ Seconds group_collective_time(const Cluster& cluster, std::int64_t world, Collec
                               std::int64_t stride, Bytes n) {
   assert(world % (size * stride) == 0 && "groups cover the ranks");
   if (size == 1) return Seconds(0);
-  Program program = one_block(world);
+  Program program = one_block(cluster, world);
   append(program, collective, {size, stride}, n, Stream::Inter);
   return estimate(program, cluster).closed_form;
 }

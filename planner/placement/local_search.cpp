@@ -35,7 +35,7 @@ class Search {
     best_ = {now_, value_.price, 0};
   }
 
-  SearchResult run() {
+  ImprovedPlacement run() {
     Random random(kSeed);
     while (true) {
       const std::int64_t used_before = used_;
@@ -385,13 +385,13 @@ class Search {
   Value value_;
   std::optional<Change> chosen_;
   Value chosen_value_;
-  SearchResult best_;
+  ImprovedPlacement best_;
 };
 
 }  // namespace
 
-SearchResult improve_placement(const ExpertColumns& columns, const SearchTerms& terms, Placement start,
-                               std::int64_t trials) {
+ImprovedPlacement improve_placement(const ExpertColumns& columns, const SearchTerms& terms, Placement start,
+                                    std::int64_t trials) {
   assert(!flaw(start, terms.devices, columns.experts()) && "a placement without flaw");
   return Search(columns, terms, std::move(start), trials).run();
 }

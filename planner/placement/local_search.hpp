@@ -20,14 +20,14 @@ struct SearchTerms {
   std::int64_t iterations = 1;
 };
 
-struct SearchResult {
+struct ImprovedPlacement {
   Placement placement;
   Seconds price{};  // never more than that of the start
   std::int64_t trials = 0;
 };
 
 /// `start` has no flaw, nor has the result.
-[[nodiscard]] SearchResult improve_placement(const ExpertColumns& columns, const SearchTerms& terms, Placement start,
-                                             std::int64_t trials);
+[[nodiscard]] ImprovedPlacement improve_placement(const ExpertColumns& columns, const SearchTerms& terms,
+                                                  Placement start, std::int64_t trials);
 
 }  // namespace moeplan

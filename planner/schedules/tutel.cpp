@@ -54,6 +54,7 @@ class Tutel : public Schedule {
     return r_ == 0 ? std::vector<std::int64_t>{1} : Schedule::pipeline_degrees(d, ranks_per_node);
   }
   bool gathers_all_experts() const override { return r_ == 0; }
+  std::optional<std::int64_t> tutel_r() const override { return r_; }
   ExchangeFamily exchange(const Degrees& d) const override {
     if (r_ == 0) return {{"", 1, 1}, 1};
     return {{"", d.ep * r_, d.esp / r_}, r_};

@@ -8,8 +8,10 @@
 
 #include "model/costs/communication.hpp"
 #include "model/costs/estimate.hpp"
+#include "model/costs/parm.hpp"
 #include "model/program/resolve.hpp"
 #include "sim/simulate.hpp"
+#include "tests/model/spec_files.hpp"
 #include "tests/toy_cluster.hpp"
 
 using namespace moeplan;
@@ -73,6 +75,18 @@ TEST_CASE("every collective alone takes its closed form") {
         CHECK(std::abs(simulated - closed_form) <= std::max(operations * 1e-12, 1e-9 * closed_form));
       }
     }
+  }
+}
+
+TEST_CASE("the closed form of a collective on a group knows the rings of its Program") {
+  // Eight NICs a node: a ring through whole nodes leaves each of them by another GPU, in eight rings at once.
+  const Cluster cluster = test::built_cluster("azure_ndv4", 64);
+  for (const Collective c : {Collective::AllGather, Collective::ReduceScatter, Collective::AllReduce}) {
+    CAPTURE(static_cast<int>(c));
+    const Program p = collective_program(algorithm(c, "ring"), 64, 256 << 20, cluster.ranks_per_node());
+    const Seconds closed_form = group_collective_time(cluster, 64, c, 64, 1, Bytes(256 << 20));
+    CHECK(closed_form == estimate(p, cluster).closed_form);
+    CHECK(closed_form.value() == Approx(simulate(p, cluster).makespan.seconds().value()).epsilon(1e-6));
   }
 }
 

@@ -88,6 +88,35 @@ TEST_CASE("Ways on which many ranks differ are left open, with a bound, not simu
   CHECK(found.undecided == found.estimated);
 }
 
+TEST_CASE("Published systems choose among schedules and all-to-alls that there are") {
+  for (const PublishedSystem& system : published_systems()) {
+    CAPTURE(std::string(system.name));
+    for (const std::string_view name : system.schedules) {
+      CAPTURE(std::string(name));
+      CHECK(find_schedule(name) != nullptr);
+    }
+    for (const std::string_view name : system.all_to_alls) {
+      CAPTURE(std::string(name));
+      CHECK(find_all_to_all(name) != nullptr);
+    }
+    CHECK(system.offers({"baseline", "linear"}));
+    CHECK_FALSE(system.offers({"s1_deferred", "linear"}));
+    CHECK_FALSE(system.offers({"baseline", "3dh"}));
+    CHECK_FALSE(system.offers({"baseline", "linear", 1, "int8/none"}));
+    CHECK(system.offers({"baseline", "linear", 1, "int8"}) == (system.name == "ScheMoE"));
+  }
+}
+
+TEST_CASE("Tutel's adaptive parallelism is Tutel's, whatever its r, and no other system's") {
+  for (const auto& schedule : schedules()) {
+    for (const PublishedSystem& system : published_systems()) {
+      if (!schedule->tutel_r()) continue;
+      CAPTURE(std::string(schedule->name()), std::string(system.name));
+      CHECK(system.offers({std::string(schedule->name()), "linear"}) == (system.name == "Tutel"));
+    }
+  }
+}
+
 TEST_CASE("The best mix is never worse than what any published system offers") {
   const auto [tokens, H, M, capacity_factor] = GENERATE(table<std::int64_t, std::int64_t, std::int64_t, double>(
       {{1024, 8192, 512, 1.0}, {4096, 512, 8192, 1.1}, {16384, 2048, 1024, 1.2}}));

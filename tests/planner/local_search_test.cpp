@@ -4,6 +4,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "planner/placement_search.hpp"  // with the other search of the library: each has a type of its own for results
 #include "tests/planner/placement_cases.hpp"
 
 using namespace moeplan;
@@ -13,7 +14,7 @@ TEST_CASE("Local search improves a placement") {
     const RoutingCounts counts = RoutingCounts::by_expert(2, {50, 50, 1, 1});
     const ExpertColumns columns(counts);
     const SearchTerms terms{.devices = tests::loads_only(2, 2)};
-    const SearchResult found = improve_placement(columns, terms, contiguous_placement(4, 2), 100);
+    const ImprovedPlacement found = improve_placement(columns, terms, contiguous_placement(4, 2), 100);
     CHECK(found.price.value() == Approx(102e-6));
     CHECK(found.trials <= 100 + 1);
   }
@@ -21,7 +22,7 @@ TEST_CASE("Local search improves a placement") {
     const RoutingCounts counts = RoutingCounts::by_expert(2, {60, 10, 10, 10});
     const ExpertColumns columns(counts);
     const SearchTerms terms{.devices = tests::loads_only(2, 3)};
-    const SearchResult found = improve_placement(columns, terms, contiguous_placement(4, 2), 1000);
+    const ImprovedPlacement found = improve_placement(columns, terms, contiguous_placement(4, 2), 1000);
     CHECK(found.price.value() == Approx(90e-6));  // 180 tokens on two ranks
   }
   rc::prop("never for the worse, and without flaw; its price is that of its placement", [] {
@@ -32,7 +33,7 @@ TEST_CASE("Local search improves a placement") {
     const Placement other = *find_placement_strategy("smartmoe")->place({.counts = counts, .devices = d}).placement;
     const bool moves = *rc::gen::inRange(0, 2) == 1;
     const SearchTerms terms{.devices = d, .current = moves ? &other : nullptr, .iterations = 10};
-    const SearchResult found = improve_placement(columns, terms, start, *rc::gen::inRange<std::int64_t>(0, 300));
+    const ImprovedPlacement found = improve_placement(columns, terms, start, *rc::gen::inRange<std::int64_t>(0, 300));
     const PlacementProblem problem{
         .counts = counts, .devices = d, .current = terms.current, .iterations = terms.iterations};
     RC_ASSERT(flaw(found.placement, d, counts.experts()) == std::nullopt);

@@ -7,7 +7,11 @@
 #include <cmath>
 #include <numeric>
 
+#include "planner/lower.hpp"
+#include "planner/obstacle.hpp"
+#include "planner/stage_layout.hpp"
 #include "planner/tutel_document.hpp"
+#include "sim/simulate.hpp"
 #include "tests/planner/small_cases.hpp"
 
 using namespace moeplan;
@@ -136,9 +140,9 @@ TEST_CASE("A workload whose capacity changes gets a dictionary of its layer") {
   tests::Small s = tests::small(c);
   Candidate plan;
   plan.degrees = {.dp = 8, .edp = 4, .ep = 2};
-  CHECK(tutel_dictionaries(s.model, s.workload, s.cluster, plan, "parm_s1").empty());
+  CHECK(tutel_dictionaries(s.model, s.workload, s.cluster, plan).empty());
   s.workload.capacity_factors = {0.1, 1, 2};
-  const std::vector<TutelDictionary> all = tutel_dictionaries(s.model, s.workload, s.cluster, plan, "parm_s1");
+  const std::vector<TutelDictionary> all = tutel_dictionaries(s.model, s.workload, s.cluster, plan);
   REQUIRE(all.size() == 1);
   const TutelDictionary& d = all.front();
   CHECK(d.most_adaptive == 8 / 2);
@@ -155,7 +159,7 @@ TEST_CASE("A workload whose capacity changes gets a dictionary of its layer") {
     TutelOptions few;
     few.all_to_alls = {"linear"};
     few.pipeline_degrees = {1};
-    const TutelDictionary one = tutel_dictionaries(s.model, s.workload, s.cluster, plan, "parm_s1", few).front();
+    const TutelDictionary one = tutel_dictionaries(s.model, s.workload, s.cluster, plan, few).front();
     for (std::size_t i = 0; i < 3; ++i) CHECK(d.entries[i].time <= one.entries[i].time);
   }
   SECTION("it stands in a document and reads back") {
@@ -167,4 +171,62 @@ TEST_CASE("A workload whose capacity changes gets a dictionary of its layer") {
     CHECK(read_tutel(reader, "tutel") == all);
     CHECK(diagnostics.empty());
   }
+}
+
+TEST_CASE("Tutel's dictionary has the times of the layer with the schedule of each r") {
+  tests::SmallCase c{.nodes = 2, .gpus_per_node = 4, .experts = 2, .top_k = 1, .capacity = "1.0"};
+  c.mode = GENERATE("forward", "train");
+  c.sequence = 2048;
+  tests::Small s = tests::small(c);
+  s.workload.capacity_factors = {0.1, 1, 4};  // a key each
+  Candidate plan;
+  plan.degrees = {.dp = 8, .edp = 4, .ep = 2};
+  plan.schedule = GENERATE("baseline", "s1_deferred");  // of the plan, which is not asked
+  const Moe moe = moe_layers(s.model).front();
+
+  const auto time = [&](double factor, std::int64_t r, std::int64_t degree, const std::string& all_to_all) {
+    Candidate layer = plan;
+    layer.degrees = {.dp = 8, .ep = 2, .esp = 4};  // an expert on W/E = 4 GPUs
+    layer = MoeRun{"tutel_r" + std::to_string(r), all_to_all, degree}.in(layer);
+    Workload workload = s.workload;
+    workload.capacity_factor = factor;
+    const std::int64_t per_node = s.cluster.ranks_per_node();
+    if (!layer_obstacle(c.hidden, workload, layer, per_node).empty()) return std::optional<SimTime>();
+    const Program program = lower_moe_layer(moe, c.hidden, c.sequence, workload, layer, per_node);
+    return std::optional(simulate(program, s.cluster).makespan);
+  };
+  const std::vector<TutelDictionary> all = tutel_dictionaries(s.model, s.workload, s.cluster, plan);
+  REQUIRE(all.size() == 1);
+  REQUIRE(all.front().entries.size() == 3);
+  for (std::size_t i = 0; i < 3; ++i) {
+    const TutelEntry& entry = all.front().entries[i];
+    const double factor = s.workload.capacity_factors[i];
+    CAPTURE(factor, entry.best.r, entry.best.pipeline_degree, entry.best.all_to_all);
+    CHECK(time(factor, entry.best.r, entry.best.pipeline_degree, entry.best.all_to_all) == entry.time);
+    for (const std::int64_t r : {0, 4}) {  // what the search tries whatever it finds between
+      for (const std::int64_t degree : {1, 2, 4, 8}) {
+        for (const std::string all_to_all : {"linear", "2dh"}) {
+          CHECK(entry.time <= time(factor, r, degree, all_to_all).value_or(entry.time));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("Tutel's dictionary chooses among the r of the table that divide an expert's shards") {
+  const auto [experts, hidden, best_of] = GENERATE(table<std::int64_t, std::int64_t, std::vector<std::int64_t>>(
+      {{8, 512, {0, 1}}, {4, 512, {0, 1, 2}}, {1, 512, {0, 1, 2, 4, 8}}, {1, 516, {0, 1, 2, 4}}}));
+  CAPTURE(experts, hidden);
+  tests::SmallCase c{.nodes = 2, .gpus_per_node = 4, .experts = experts, .top_k = 1, .capacity = "1.0"};
+  c.expert_hidden = hidden;
+  tests::Small s = tests::small(c);
+  s.workload.capacity_factors = {1};
+  Candidate plan;
+  plan.degrees = {.dp = 8, .edp = 8};
+  const std::vector<TutelDictionary> all = tutel_dictionaries(s.model, s.workload, s.cluster, plan);
+  REQUIRE(all.size() == 1);
+  CHECK(all.front().most_adaptive == 8 / experts);
+  CHECK(all.front().most_trials == tutel_trials(std::ssize(best_of) - 1));
+  REQUIRE(all.front().entries.size() == 1);
+  CHECK(std::count(best_of.begin(), best_of.end(), all.front().entries.front().best.r) == 1);
 }

@@ -96,7 +96,7 @@ TEST_CASE("a link's history says when it carried how much") {
 TEST_CASE("the integral of what a link carries is what it carried") {
   CHECK(rc::check("random programs, with repeats skipped and not", [] {
     const Program p = test::random_program(4, *rc::gen::arbitrary<bool>());
-    const Cluster cluster = test::random_cluster();
+    const Cluster cluster = test::random_toy_cluster();
     for (const bool skip : {true, false}) {
       const Timeline t = simulate(p, cluster, {.skip_repeats = skip, .watch = all_links(cluster)});
       check_curves(t, cluster, [](bool ok) { RC_ASSERT(ok); });

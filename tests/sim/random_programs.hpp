@@ -69,7 +69,8 @@ inline Program random_program(std::int64_t world, bool skewed, std::int64_t rank
   return p;
 }
 
-inline Cluster random_cluster() {
+/// Two nodes of two GPUs. For use inside a property.
+inline Cluster random_toy_cluster() {
   Cluster c = toy_cluster(2, 2, Seconds(static_cast<double>(pick(0, 2000)) * 1e-9));
   c.collective_startup = Seconds(static_cast<double>(pick(0, 10'000)) * 1e-9);
   c.gpu.slowdown_beside_communication = pick(0, 1) == 0 ? 1.0 : 1.15;

@@ -169,7 +169,7 @@ TEST_CASE("one collective at a time takes exactly what the closed form says") {
 TEST_CASE("random programs: skipped repeats, conservation, determinism and bounds") {
   const auto check = [](bool skewed) {
     const Program p = test::random_program(4, skewed);
-    const Cluster cluster = test::random_cluster();
+    const Cluster cluster = test::random_toy_cluster();
     const Timeline t = simulate(p, cluster);
 
     // The same run twice is the same timeline.

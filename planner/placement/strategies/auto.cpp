@@ -38,7 +38,7 @@ class Auto final : public PlacementStrategy {
     std::int64_t left = trials;
     for (std::size_t i = starts; i-- > 0;) {
       const std::int64_t share = i == 0 ? left : trials / 2 / static_cast<std::int64_t>(starts - 1);
-      SearchResult found = improve_placement(columns, terms, candidates[i].placement, share);
+      ImprovedPlacement found = improve_placement(columns, terms, candidates[i].placement, share);
       left -= found.trials;
       const Seconds price = problem.price ? problem.price_of(found.placement) : found.price;
       if (price < best.price) best = {std::move(found.placement), price};

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <chrono>
+#include <map>
 #include <random>
 #include <thread>
 
@@ -234,6 +235,40 @@ TEST_CASE("Cases that cannot be done are rows with their reason") {
     CHECK(ran.code == 2);
     CHECK(ran.err == "workload.dtpye=bf16:1:1: dtpye: unknown key; did you mean \"dtype\"?\n");
     CHECK_FALSE(exists(cli, "s.sqlite"));
+  }
+}
+
+TEST_CASE("A sweep of single layers places experts as their transfers cost, once a layer") {
+  const Cli cli;
+  const auto times = [&](const std::string& mode) {
+    const std::string file =
+        cli.write("layer.yaml",
+                  "name: layer\nkind: layer\n"
+                  "base: {cluster: fastermoe_johnny, model: fastermoe_moe_gpt_l, workload: skewed, world: 16, ep: 16, "
+                  "workload.micro_batch: 8, workload.dtype: fp16, redundant_experts: 15, workload.mode: " +
+                      mode +
+                      ", workload.routing: '{shape: hot_expert, hot_fraction: 0.01, hot_factor: 100}'}\n"
+                      "axes: {placement: [contiguous, top2, fastermoe, pro_prophet, auto]}\noutputs: [makespan_s]\n");
+    std::filesystem::remove(cli.path("layer.sqlite"));
+    const Ran ran = cli.run(sweep(file, "layer.sqlite"));
+    CAPTURE(ran.err);
+    REQUIRE(ran.code == 0);
+    const Json table =
+        parsed(cli.run({"query", "layer.sqlite", "table", "--json", "--columns", "placement,makespan_s"}));
+    std::map<std::string, double> by_placement;
+    for (const Json& row : table.at("rows")) by_placement[row[0].get<std::string>()] = row[1].get<double>();
+    REQUIRE(by_placement.size() == 5);
+    return by_placement;
+  };
+  for (const std::string mode : {"train", "forward"}) {
+    CAPTURE(mode);
+    const std::map<std::string, double> t = times(mode);
+    // Its home has half of all selections, so that a copy on every rank pays for its transfer many times.
+    for (const char* copying : {"top2", "fastermoe", "pro_prophet", "auto"}) {
+      CAPTURE(copying);
+      CHECK(t.at(copying) < 0.75 * t.at("contiguous"));
+      CHECK(t.at("auto") <= 1.05 * t.at(copying));  // auto goes by a closed form
+    }
   }
 }
 

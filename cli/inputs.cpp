@@ -52,18 +52,6 @@ void pin_trace(Node& workload) {
   routing->set("sha256", Node::text(hash));
 }
 
-/// A topology gate takes the ratio of bandwidths from the cluster, unless the workload says it.
-void resolve_gate(Inputs& inputs, const Node& workload) {
-  Gate& gate = inputs.workload.gate;
-  if (gate.kind != GateKind::Topology || gate.net_over_local) return;
-  gate.net_over_local = net_over_local(inputs.cluster);
-  if (gate.net_over_local) return;
-  Diagnostics wrong;
-  wrong.add(workload.find("gate")->where, "gate",
-            "the cluster's file has no template with a network to take W_net / W_local from; expected net_over_local");
-  wrong.throw_if_any();
-}
-
 }  // namespace
 
 fs::path config_directory() {
@@ -169,6 +157,16 @@ Cluster build_cluster_of(const std::string& file, const ClusterSpec& spec, std::
   }
 }
 
+void resolve_gate(Workload& workload, std::optional<double> cluster_ratio, const Node& document) {
+  Gate& gate = workload.gate;
+  if (!needs_net_over_local(workload)) return;
+  gate.net_over_local = cluster_ratio;
+  if (gate.net_over_local) return;
+  throw InputError(
+      {document.find("gate")->where, "gate",
+       "the cluster's file has no template with a network to take W_net / W_local from; expected net_over_local"});
+}
+
 Inputs read_inputs(const PlanInputs& documents) {
   std::vector<Diagnostic> wrong;
   Inputs inputs;
@@ -182,7 +180,8 @@ Inputs read_inputs(const PlanInputs& documents) {
   collect([&] { inputs.cluster = read_cluster(documents.cluster); });
   collect([&] { inputs.model = read_model(documents.model); });
   collect([&] { inputs.workload = read_workload(documents.workload, inputs.model.position_embeddings); });
-  if (wrong.empty()) collect([&] { resolve_gate(inputs, documents.workload); });
+  if (wrong.empty())
+    collect([&] { resolve_gate(inputs.workload, net_over_local(inputs.cluster), documents.workload); });
   if (!wrong.empty()) throw InputError(wrong);
   return inputs;
 }

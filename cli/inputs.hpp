@@ -38,6 +38,14 @@ struct Inputs {
 };
 [[nodiscard]] Inputs read_inputs(const PlanInputs& documents);
 
+/// Whether the workload's gate takes the ratio of bandwidths from the cluster.
+[[nodiscard]] inline bool needs_net_over_local(const Workload& workload) {
+  return workload.gate.kind == GateKind::Topology && !workload.gate.net_over_local;
+}
+/// Gives it that ratio, where it needs one. Raises InputError, at the gate of the workload's document, where the
+/// cluster has none.
+void resolve_gate(Workload& workload, std::optional<double> cluster_ratio, const Node& document);
+
 /// build_cluster() of a file: its errors name the file.
 [[nodiscard]] Cluster build_cluster_of(const std::string& file, const ClusterSpec& spec,
                                        std::optional<std::int64_t> world);

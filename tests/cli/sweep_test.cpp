@@ -272,6 +272,34 @@ TEST_CASE("A sweep of single layers places experts as their transfers cost, once
   }
 }
 
+TEST_CASE("A sweep's topology gate takes the ratio of bandwidths from each case's cluster, as a plan's does") {
+  const Cli cli;
+  const std::string base =
+      "name: gate\nkind: plan\nbase: {model: schemoe_gpt2_tiny_moe, world: 16, ep: 16, tp: 1, pp: 1, "
+      "workload.gate: '{kind: topology}'}\noutputs: [makespan_s]\naxes: {cluster: [";
+  const std::string file = cli.write("gate.yaml", base + "dgx_h100, azure_ndv4]}\n");
+  const Ran ran = cli.run(sweep(file, "gate.sqlite"));
+  CAPTURE(ran.err);
+  REQUIRE(ran.code == 0);
+  const Json table = parsed(cli.run({"query", "gate.sqlite", "table", "--json", "--columns", "cluster,makespan_s"}));
+  for (const Json& row : table.at("rows")) {
+    const Json plan = parsed(
+        cli.run({"plan", "--cluster", row[0].get<std::string>(), "--model", "schemoe_gpt2_tiny_moe", "--world", "16",
+                 "--ep", "16", "--tp", "1", "--pp", "1", "-C", "workload.gate={kind: topology}", "--json"}));
+    CAPTURE(row.dump());
+    CHECK(row[1].get<double>() == plan.at("best").at("makespan_s").get<double>());
+  }
+  SECTION("a cluster without a network in its file is a row that says so") {
+    const std::string mixed = cli.write("mixed.yaml", with_every(base, "16", "8") + "dgx_h100, parm_testbed_a]}\n");
+    CHECK(cli.run(sweep(mixed, "mixed.sqlite")).code == 0);
+    const Json rows = parsed(cli.run({"query", "mixed.sqlite", "table", "--json", "--columns", "status,reason"}));
+    CHECK(rows.at("rows")[0][0] == "done");
+    CHECK(rows.at("rows")[1][0] == "bad_input");
+    CHECK(rows.at("rows")[1][1].get<std::string>().find("the cluster's file has no template with a network") !=
+          std::string::npos);
+  }
+}
+
 TEST_CASE("A planned case is what moeplan plan finds, and the same candidate is predicted the same") {
   const Cli cli;
   const std::string file =

@@ -204,6 +204,7 @@ class OneCase {
     Diagnostics wrong;
     Candidate c = read_decision(MapReader(d, "", wrong));
     wrong.throw_if_any();
+    if (workload_.recompute) c.recompute = *workload_.recompute;
     const std::int64_t world = cluster_.world_size();
     Degrees& g = c.degrees;
     // Any of these products is at most 2^40.
@@ -337,6 +338,29 @@ Workload tokens_of_a_rank(Workload workload) {
   return workload;
 }
 
+/// The workload with the `recompute` that a sweep decides in place of its own.
+Workload with_decided_recompute(Workload workload, const std::vector<Assignment>& decisions, SweepKind kind) {
+  const auto decision =
+      std::find_if(decisions.begin(), decisions.end(), [](const Assignment& a) { return a.key == "recompute"; });
+  if (kind == SweepKind::Plan || decision == decisions.end()) return workload;
+  Node settings = Node::map();
+  settings.set("recompute", scalar(decision->value));
+  Diagnostics wrong;
+  const auto recompute = MapReader(settings, "", wrong).choice<Recompute>("recompute", kRecomputeNames);
+  wrong.throw_if_any();
+  const auto refuse = [&](const char* why) {
+    throw InputError({{}, "recompute", fmt::format("{} {}", in_quotes(decision->value), why)});
+  };
+  if (recompute != Recompute::None && workload.mode == Mode::Forward) {
+    refuse("has no effect on a forward workload; expected none");
+  }
+  if (recompute == Recompute::Full && kind == SweepKind::Layer) {
+    refuse("is of an iteration, whose backward runs whole layers again; a layer alone takes none or selective");
+  }
+  workload.recompute = recompute;
+  return workload;
+}
+
 std::string one_line(const InputError& e) {
   std::string text;
   for (const Diagnostic& d : e.diagnostics()) text += (text.empty() ? "" : "; ") + d.text();
@@ -351,6 +375,7 @@ CaseOutcome CaseRunner::outcome_of(const CaseInputs& inputs, const std::atomic<b
   model.name = "";
   workload.name = "";
   if (workload.capacity_factor) workload.routing = {};
+  workload = with_decided_recompute(std::move(workload), inputs.decisions, sweep_.kind);
   if (sweep_.kind == SweepKind::Layer) {
     model = first_moe_layer(std::move(model));
     workload = tokens_of_a_rank(std::move(workload));

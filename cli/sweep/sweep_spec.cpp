@@ -74,6 +74,7 @@ class SweepReader {
   }
 
   std::string no_setting(const std::string& key) const {
+    if (key == "recompute") return "is decided by a search; what it may decide is said by workload.recompute";
     return fmt::format(
         "{} is no setting of a sweep of this kind{}; settings are paths such as cluster.gpu.memory, and {}",
         in_quotes(key), suggestion(key, settings_).starts_with("; did") ? suggestion(key, settings_) : "",
@@ -259,8 +260,15 @@ class SweepReader {
       }
       taken.push_back(name);
     }
+    const auto is_set = [&](std::string_view key) {
+      return std::any_of(all.begin(), all.end(), [&](const Setting* s) { return s->key == key; });
+    };
+    if (is_set("recompute") && is_set("workload.recompute")) {
+      wrong_.add({sweep_.source}, "recompute",
+                 "is set next to workload.recompute, which says the same; leave one of them out");
+    }
     for (const std::string_view key : {"cluster", "model"}) {
-      if (std::none_of(all.begin(), all.end(), [&](const Setting* s) { return s->key == key; })) {
+      if (!is_set(key)) {
         wrong_.add({sweep_.source}, "base", fmt::format("names no {}", key));
       }
     }

@@ -159,6 +159,26 @@ TEST_CASE("A plan file stands alone: the configurations may be gone") {
   }
 }
 
+TEST_CASE("An edited recompute of a plan takes effect where the workload leaves it open, and is else refused") {
+  const Cli cli;
+  REQUIRE(cli.run(with(kSmall, {"-C", "workload.recompute=auto", "-o", "plan.yaml"})).code == 0);
+  const std::string plan = whole_file(cli.path("plan.yaml"));
+  const auto time = [&](const std::string& recompute) {
+    (void)cli.write("edited.yaml", with_every(plan, "\n  recompute: none\n", "\n  recompute: " + recompute + "\n"));
+    return parsed(cli.run({"simulate", "edited.yaml", "--json"})).at("makespan_s").get<double>();
+  };
+  CHECK(time("none") < time("full"));
+  SECTION("file, key, value and what to do") {
+    (void)cli.write("edited.yaml", with_every(with_every(plan, "\n  recompute: none\n", "\n  recompute: full\n"),
+                                              "\n  recompute: auto\n", "\n  recompute: selective\n"));
+    const Ran ran = cli.run({"simulate", "edited.yaml"});
+    CHECK(ran.code == 2);
+    CHECK_THAT(ran.err, Catch::StartsWith("edited.yaml:") &&
+                            Catch::Contains("decision.recompute: \"full\" contradicts this plan's workload.recompute, "
+                                            "\"selective\"; change that too, or set it to auto"));
+  }
+}
+
 TEST_CASE("simulate --inputs disk names what has changed since the plan") {
   Cli cli;
   std::filesystem::copy(configs(), cli.path("mine"), std::filesystem::copy_options::recursive);

@@ -300,6 +300,58 @@ TEST_CASE("A sweep's topology gate takes the ratio of bandwidths from each case'
   }
 }
 
+TEST_CASE("A sweep's recompute is that of its cases, whatever the workload says") {
+  const Cli cli;
+  const auto run = [&](const std::string& yaml) {
+    std::filesystem::remove(cli.path("r.sqlite"));
+    const Ran ran = cli.run(sweep(cli.write("r.yaml", "name: r\n" + yaml), "r.sqlite"));
+    CAPTURE(ran.err);
+    CHECK(ran.code != 1);
+    return ran;
+  };
+  const auto column = [&](const std::string& name) {
+    std::vector<Json> values;
+    const Json table = parsed(cli.run({"query", "r.sqlite", "table", "--json", "--columns", name}));
+    for (const Json& row : table.at("rows")) values.push_back(row[0]);
+    return values;
+  };
+  const std::string base =
+      "base: {cluster: dgx_h100, model: schemoe_gpt2_tiny_moe, world: 8, ep: 8, workload.micro_batch: 1";
+  SECTION("in candidates, as if the workload said so") {
+    const std::string kind = "kind: candidate\n" + base + "}\noutputs: [makespan_s, recompute]\n";
+    REQUIRE(run(kind + "axes: {workload.recompute: [none, selective, full]}\n").code == 0);
+    const std::vector<Json> expected = column("makespan_s");
+    CHECK(column("recompute") == std::vector<Json>{"none", "selective", "full"});
+    CHECK(expected[0] < expected[1]);
+    CHECK(expected[1] < expected[2]);
+    REQUIRE(run(kind + "axes: {recompute: [none, selective, full]}\n").code == 0);
+    CHECK(column("makespan_s") == expected);
+  }
+  SECTION("in layers alone, which know no full one") {
+    REQUIRE(
+        run("kind: layer\n" + base + "}\naxes: {recompute: [none, selective, full]}\noutputs: [makespan_s]\n").code ==
+        0);
+    const std::vector<Json> times = column("makespan_s");
+    CHECK(times[0] < times[1]);
+    CHECK(column("status")[2] == "bad_input");
+    CHECK(column("reason")[2].get<std::string>().find("recompute: \"full\" is of an iteration") == 0);
+  }
+  SECTION("in forward cases there is nothing to recompute") {
+    CHECK(run("kind: candidate\n" + base + ", workload.mode: forward}\naxes: {recompute: [none, full]}\n").code == 0);
+    CHECK(column("status") == std::vector<Json>{"done", "bad_input"});
+    CHECK(column("reason")[1] == "recompute: \"full\" has no effect on a forward workload; expected none");
+  }
+  SECTION("it is refused next to the workload's, and where a search decides it") {
+    const Ran both = run("kind: candidate\n" + base + ", workload.recompute: full}\naxes: {recompute: [none]}\n");
+    CHECK(both.code == 2);
+    CHECK(both.err.find("recompute: is set next to workload.recompute, which says the same") != std::string::npos);
+    const Ran searched = run("kind: plan\n" + base + "}\naxes: {recompute: [none]}\n");
+    CHECK(searched.code == 2);
+    CHECK(searched.err.find("axes.recompute: is decided by a search; what it may decide is said by "
+                            "workload.recompute") != std::string::npos);
+  }
+}
+
 TEST_CASE("A planned case is what moeplan plan finds, and the same candidate is predicted the same") {
   const Cli cli;
   const std::string file =

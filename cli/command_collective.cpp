@@ -105,7 +105,7 @@ void check(const Options& o) {
 Cluster cluster_of(const Options& o, std::optional<std::int64_t> world) {
   PlanInputs documents;
   documents.cluster = load_document(find_config("clusters", o.cluster));
-  embed_gpu(documents.cluster, {config_directory() / "gpus"});
+  embed_gpu(documents.cluster, gpu_directories());
   apply_overrides(documents, o.overrides);
   return build_cluster(read_cluster(documents.cluster), world);
 }

@@ -1,6 +1,7 @@
 #include "cli/inputs.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -54,15 +55,34 @@ void pin_trace(Node& workload) {
 
 }  // namespace
 
-fs::path config_directory() {
-  if (const char* set = std::getenv("MOEPLAN_CONFIGS"); set && *set) return set;
+std::vector<fs::path> config_places() {
+  if (const char* set = std::getenv("MOEPLAN_CONFIGS"); set && *set) return {set};
   std::error_code ignored;
-  const fs::path installed = fs::read_symlink("/proc/self/exe", ignored).parent_path() / "../share/moeplan/configs";
-  if (fs::is_directory(installed, ignored)) return installed;
-  if (fs::is_directory(MOEPLAN_SOURCE_CONFIGS, ignored)) return fs::path(MOEPLAN_SOURCE_CONFIGS);
-  // Sources that were moved after they were built: build/PRESET/cli/moeplan.
-  const fs::path beside = fs::read_symlink("/proc/self/exe", ignored).parent_path() / "../../../configs";
-  return fs::is_directory(beside, ignored) ? beside : fs::path(MOEPLAN_SOURCE_CONFIGS);
+  const fs::path executable = fs::read_symlink("/proc/self/exe", ignored).parent_path();
+  // The last: sources that were moved after they were built, with the executable in build/PRESET/cli.
+  return {(executable / "../share/moeplan/configs").lexically_normal(), MOEPLAN_SOURCE_CONFIGS,
+          (executable / "../../../configs").lexically_normal()};
+}
+
+fs::path config_directory(const std::vector<fs::path>& places) {
+  std::error_code ignored;
+  const auto found =
+      std::find_if(places.begin(), places.end(), [&](const fs::path& p) { return fs::is_directory(p, ignored); });
+  if (found != places.end()) return *found;
+  std::vector<std::string> names;
+  for (const fs::path& p : places) names.push_back(p.string());
+  fail("configs", "",
+       fmt::format("no folder of configurations was found; looked for {}; name one with the environment variable "
+                   "MOEPLAN_CONFIGS",
+                   fmt::join(names, ", ")));
+}
+
+std::vector<fs::path> gpu_directories() {
+  std::error_code ignored;
+  for (const fs::path& p : config_places()) {
+    if (fs::is_directory(p, ignored)) return {p / "gpus"};
+  }
+  return {};
 }
 
 std::vector<std::string> config_names(const std::string& kind) {
@@ -90,7 +110,7 @@ fs::path find_config(const std::string& kind, const std::string& name) {
 
 Node load_cluster_document(const fs::path& path) {
   Node document = load_document(path);
-  embed_gpu(document, {config_directory() / "gpus"});
+  embed_gpu(document, gpu_directories());
   return document;
 }
 
@@ -109,7 +129,10 @@ PlanInputs load_inputs(const std::string& cluster, const std::string& model, con
     try {
       load();
     } catch (const InputError& e) {
-      wrong.insert(wrong.end(), e.diagnostics().begin(), e.diagnostics().end());
+      for (const Diagnostic& d : e.diagnostics()) {
+        const auto is_same = [&](const Diagnostic& other) { return other.text() == d.text(); };
+        if (std::none_of(wrong.begin(), wrong.end(), is_same)) wrong.push_back(d);
+      }
     }
   };
   PlanInputs inputs;

@@ -99,7 +99,7 @@ Node CaseResolver::changed(const std::string& kind, const std::string& name, con
     override_value(copy, a.key, a.value, fmt::format("{}.{}={}", root, a.key, a.value));
   }
   if (kind == "clusters") {
-    embed_gpu(copy, {config_directory() / "gpus"});  // a GPU may have been named
+    embed_gpu(copy, gpu_directories());  // a GPU may have been named
     if (!overrides.empty()) record_overrides(copy);
   }
   return copy;

@@ -179,6 +179,31 @@ TEST_CASE("An edited recompute of a plan takes effect where the workload leaves 
   }
 }
 
+TEST_CASE("Without a folder of configurations names are refused, with where it was looked for and how to name one") {
+  Cli cli;
+  cli.config_directory = "/no/such/configs";
+  const std::string message =
+      "configs: no folder of configurations was found; looked for /no/such/configs; name one with the environment "
+      "variable MOEPLAN_CONFIGS\n";
+  for (const std::vector<std::string>& command : {std::vector<std::string>{"list", "models"},
+                                                  {"list", "gpus"},
+                                                  {"plan", "--cluster", "dgx_h100", "--model", "mixtral_8x7b"},
+                                                  {"collective", "--cluster", "dgx_h100", "--op", "all_reduce"},
+                                                  {"sweep", "skew", "-o", "s.sqlite"}}) {
+    const Ran ran = cli.run(command, kStrict);
+    CAPTURE(command, ran.out);
+    CHECK(ran.code == 2);
+    CHECK(ran.err == message);
+    CHECK(ran.out.empty());
+  }
+  SECTION("what is built in is listed, and files are read, without it") {
+    CHECK(cli.run({"list", "schedules"}).code == 0);
+    const Ran ran =
+        cli.run({"plan", "--cluster", "./none.yaml", "--model", "./none.yaml", "--workload", "./none.yaml"});
+    CHECK(ran.err == "./none.yaml: no such file\n");
+  }
+}
+
 TEST_CASE("simulate --inputs disk names what has changed since the plan") {
   Cli cli;
   std::filesystem::copy(configs(), cli.path("mine"), std::filesystem::copy_options::recursive);

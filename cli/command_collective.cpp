@@ -14,6 +14,7 @@
 #include "cli/commands.hpp"
 #include "cli/inputs.hpp"
 #include "cli/message_sizes.hpp"
+#include "cli/output_files.hpp"
 #include "cli/progress.hpp"
 #include "model/base/diagnostics.hpp"
 #include "model/base/reader.hpp"
@@ -223,6 +224,7 @@ void refuse_too_many_pairs(const CollectiveAlgorithm& algorithm, const Cluster& 
 void run(const Options& o) {
   const auto start = Clock::now();
   check(o);
+  check_outputs({o.flows});
   if (!o.traffic.empty()) return run_traffic(o, start);
   if (!o.routing.empty()) return run_routing(o, start);
   const CollectiveAlgorithm& algorithm = algorithm_of(o);

@@ -9,6 +9,7 @@
 
 #include "cli/commands.hpp"
 #include "cli/option_values.hpp"
+#include "cli/output_files.hpp"
 #include "cli/prepared_plan.hpp"
 #include "cli/progress.hpp"
 #include "cli/validate/run_cases.hpp"
@@ -123,7 +124,9 @@ ExitCode run_suite(const Options& o) {
   if (o.backend == "host") check_ranks(layer, setup);
   const Cluster cluster = cluster_for(o.suite, inputs.cluster, layer);
   const std::vector<LayerCase> cases = cases_of(suite, layer);
-  SuiteStore store(suite.name + ".validate.jsonl", o.resume);
+  const std::string results_file = suite.name + ".validate.jsonl";
+  check_outputs({results_file});
+  SuiteStore store(results_file, o.resume);
   Progress progress("validate " + suite.name, o.quiet);
   std::vector<ValidatedCase> results;
   ValidateHead head{cluster.name, suite.name, o.scale, {}, {}};
@@ -153,6 +156,7 @@ ExitCode run(const Options& o) {
   if (!o.max_error.empty()) (void)share("--max-error", o.max_error);
   if (!o.suite.empty() && !o.trace.empty()) wrong("--trace", "is of one plan, not of a suite");
   if (o.suite.empty() && o.resume) wrong("--resume", "is of a suite");
+  check_outputs({o.trace});
   return o.suite.empty() ? run_plan(o) : run_suite(o);
 }
 

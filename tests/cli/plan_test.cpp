@@ -204,6 +204,41 @@ TEST_CASE("Without a folder of configurations names are refused, with where it w
   }
 }
 
+TEST_CASE("Outputs are looked at before the work begins") {
+  const Cli cli;
+  (void)cli.write("file", "");
+  std::filesystem::create_directory(cli.path("folder"));
+  (void)cli.write("p.yaml", "no plan\n");
+  // Each would be refused for its input too, if that were read first.
+  const std::vector<std::vector<std::string>> commands{
+      {"plan", "--cluster", "none", "--model", "none", "-o"},
+      {"plan", "--cluster", "none", "--model", "none", "--trace"},
+      {"simulate", "p.yaml", "--trace"},
+      {"collective", "--cluster", "none", "--traffic", "none.csv", "--flows"},
+      {"profile", "--from-csv", "none.csv", "-o"},
+      {"profile", "--backend", "nccl", "-o", "good", "--gpu-file"},
+      {"import", "hf-config", "none.json", "-o"},
+      {"import", "routing-trace", "none.csv", "-o"},
+      {"sweep", "none", "-o"},
+      {"sweep", "none", "-o", "good", "--csv"},
+      {"sweep", "--merge", "none.sqlite", "-o"},
+      {"validate", "p.yaml", "--backend", "host", "--trace"}};
+  const std::vector<std::pair<std::string, std::string>> outputs{
+      {"no/such/folder/x", "No such file or directory: no/such/folder"},
+      {"file/x", "Not a directory: file"},
+      {"folder", "Is a directory"}};
+  for (const auto& command : commands) {
+    for (const auto& [path, reason] : outputs) {
+      const Ran ran = cli.run(with(command, {path}), kStrict);
+      CAPTURE(command);
+      CHECK(ran.code == 2);
+      CHECK(ran.err == path + ": cannot be written: " + reason + "\n");
+      CHECK(ran.out.empty());
+    }
+  }
+  CHECK_FALSE(std::filesystem::exists(cli.path("good")));
+}
+
 TEST_CASE("simulate --inputs disk names what has changed since the plan") {
   Cli cli;
   std::filesystem::copy(configs(), cli.path("mine"), std::filesystem::copy_options::recursive);

@@ -393,7 +393,10 @@ TEST_CASE("Wrong options of sweep and query are refused") {
   CHECK(error({"sweep", file}).find("--output") != std::string::npos);
   CHECK(error({"sweep", "-o", "x.sqlite"}).find("SWEEP or --merge") != std::string::npos);
   CHECK(error({"sweep", "mixtral_nic", "-o", "x.sqlite"}).find("did you mean \"mixtral_nics\"?") != std::string::npos);
-  CHECK(error({"sweep", file, "-o", "no/where.sqlite"}).find("no/where.sqlite: cannot be made") != std::string::npos);
+  CHECK(error({"sweep", file, "-o", "no/where.sqlite"})
+            .find("no/where.sqlite: cannot be written: No such file or "
+                  "directory: no") != std::string::npos);
+  CHECK(error({"sweep", file, "-o", ""}).find("--output") != std::string::npos);
   CHECK(error({"query", "none.sqlite", "best"}) == "none.sqlite: cannot be opened or made\n");
   CHECK(error({"sweep", "-o", "x.sqlite", "--merge", "none.sqlite"}) == "none.sqlite: cannot be opened or made\n");
 }

@@ -103,12 +103,15 @@ ExitCode run_plan(const Options& o) {
   const LayerCase layer = scaled(whole, o.scale);
   (void)lower(layer);
   if (o.backend == "host") check_ranks(layer, setup);
+  if (o.backend == "host") check_size(layer, setup);
   const Cluster cluster = cluster_for(o.plan, plan.inputs.cluster, layer);
   const JobRun run = execute_on(o, layer, setup);
   if (const auto code = ended_early(run)) return *code;
   const ValidatedCase result = validated(layer, run.answer.cases.front(), cluster);
   if (!result.result.refused.empty()) wrong(o.plan, result.result.refused);
-  const ValidateHead head{cluster.name, o.plan, o.scale, hardware_of(o, run.answer), run.command};
+  const std::optional<double> max_error =
+      o.max_error.empty() ? std::nullopt : std::optional(share("--max-error", o.max_error));
+  const ValidateHead head{cluster.name, o.plan, o.scale, hardware_of(o, run.answer), run.command, max_error};
   if (!o.trace.empty()) write_file_atomically(o.trace, overlaid_trace(lower(layer), result.validation));
   fmt::print("{}", o.json ? validate_json(head, result) : validate_page(head, result));
   return code_of({result}, o);
@@ -122,6 +125,7 @@ ExitCode run_suite(const Options& o) {
   const LayerCase layer =
       scaled(layer_case(inputs.model, inputs.workload, suite.base, whole.ranks_per_node(), o.layer), o.scale);
   if (o.backend == "host") check_ranks(layer, setup);
+  if (o.backend == "host") check_size(layer, setup);
   const Cluster cluster = cluster_for(o.suite, inputs.cluster, layer);
   const std::vector<LayerCase> cases = cases_of(suite, layer);
   const std::string results_file = suite.name + ".validate.jsonl";

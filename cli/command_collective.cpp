@@ -14,6 +14,7 @@
 #include "cli/commands.hpp"
 #include "cli/inputs.hpp"
 #include "cli/message_sizes.hpp"
+#include "cli/output_files.hpp"
 #include "cli/progress.hpp"
 #include "model/base/diagnostics.hpp"
 #include "model/base/reader.hpp"
@@ -105,7 +106,7 @@ void check(const Options& o) {
 Cluster cluster_of(const Options& o, std::optional<std::int64_t> world) {
   PlanInputs documents;
   documents.cluster = load_document(find_config("clusters", o.cluster));
-  embed_gpu(documents.cluster, {config_directory() / "gpus"});
+  embed_gpu(documents.cluster, gpu_directories());
   apply_overrides(documents, o.overrides);
   return build_cluster(read_cluster(documents.cluster), world);
 }
@@ -223,6 +224,7 @@ void refuse_too_many_pairs(const CollectiveAlgorithm& algorithm, const Cluster& 
 void run(const Options& o) {
   const auto start = Clock::now();
   check(o);
+  check_outputs({o.flows});
   if (!o.traffic.empty()) return run_traffic(o, start);
   if (!o.routing.empty()) return run_routing(o, start);
   const CollectiveAlgorithm& algorithm = algorithm_of(o);

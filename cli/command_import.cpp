@@ -7,6 +7,7 @@
 
 #include "cli/commands.hpp"
 #include "cli/inputs.hpp"
+#include "cli/output_files.hpp"
 #include "model/specs/hf_config.hpp"
 #include "model/specs/routing_statistics.hpp"
 #include "model/specs/routing_trace.hpp"
@@ -24,6 +25,7 @@ std::string with_commas(std::int64_t n) {
 }
 
 void import_hf_config(const std::string& file, const std::string& output) {
+  check_outputs({output});
   const Node document = load_document(file);
   if (!is_hf_config(document)) {
     throw InputError({{file}, "", "is no Hugging Face configuration: it has neither model_type nor architectures"});
@@ -54,6 +56,7 @@ struct TraceImport {
 };
 
 void import_routing_trace(const TraceImport& o) {
+  check_outputs({o.output});
   RoutingTrace trace = read_routing_trace(o.file);
   if (o.ranks > 0) trace = with_sources(trace, o.ranks, o.rank_rule, o.file);
   if (o.experts > 0) trace = with_experts(trace, o.experts, o.expert_rule, o.file);

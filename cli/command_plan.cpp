@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "cli/commands.hpp"
+#include "cli/output_files.hpp"
 #include "cli/plan_report.hpp"
 #include "cli/progress.hpp"
 #include "model/program/trace.hpp"
@@ -104,6 +105,7 @@ void check_degrees(const Options& o, std::int64_t world) {
 void run(const Options& o, ExitCode& code) {
   const auto start = std::chrono::steady_clock::now();
   const SearchSpace space = search_space(o);
+  check_outputs({o.output, o.trace});
   std::vector<std::string> overrides = o.overrides;
   if (o.has_seed) overrides.push_back(fmt::format("workload.routing.seed={}", o.seed));
   PlanInputs documents = load_inputs(o.cluster, o.model, o.workload, overrides);

@@ -14,6 +14,7 @@
 #include "cli/inputs.hpp"
 #include "cli/measure/machine_profile.hpp"
 #include "cli/option_values.hpp"
+#include "cli/output_files.hpp"
 #include "cli/validate/execute.hpp"
 #include "cli/validate/run_cases.hpp"
 #include "cli/validate/run_on_gpus.hpp"
@@ -203,6 +204,7 @@ ExitCode profile_here(const Options& o) {
 
 void run(const Options& o, ExitCode& code) {
   check(o);
+  check_outputs({o.output, o.gpu_file});
   if (!o.backend.empty()) {
     code = profile_here(o);
     return;

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "cli/commands.hpp"
+#include "cli/output_files.hpp"
 #include "cli/plan_report.hpp"
 #include "cli/prepared_plan.hpp"
 #include "model/program/trace.hpp"
@@ -37,6 +38,7 @@ void reload(Plan& plan) {
 
 void run(const Options& o) {
   const auto start = std::chrono::steady_clock::now();
+  check_outputs({o.trace});
   Plan plan = read_plan(o.plan);
   if (o.inputs == "disk") reload(plan);
   const PreparedPlan prepared = prepare_plan(std::move(plan), o.plan, o.overrides);

@@ -11,6 +11,7 @@
 
 #include "cli/commands.hpp"
 #include "cli/inputs.hpp"
+#include "cli/output_files.hpp"
 #include "cli/page_parts.hpp"
 #include "cli/progress.hpp"
 #include "cli/query/sweep_table.hpp"
@@ -132,6 +133,7 @@ ExitCode code_of(const std::string& path) {
 }
 
 void merge(const Options& o) {
+  check_outputs({o.output, o.csv});
   const std::int64_t count = merge_sweeps(o.merge, o.output);
   const SweepHead head = read_sweep_head(o.output);
   fmt::print("{}: {} of the {} cases are in {}\n", head.name, count, head.cases, o.output);
@@ -140,6 +142,7 @@ void merge(const Options& o) {
 
 void run(const Options& o, ExitCode& code) {
   const Shard shard = parsed_shard(o.shard);
+  check_outputs({o.output, o.csv});
   const std::filesystem::path file = find_config("sweeps", o.sweep);
   const SweepSpec sweep = read_sweep(load_document(file), file, o.overrides);
   const int jobs =
@@ -190,7 +193,7 @@ void add_sweep_command(CLI::App& app, ExitCode& code) {
   auto* c = app.add_subcommand("sweep", "Plan or simulate every case of a grid of what-ifs, into a database");
   auto o = std::make_shared<Options>();
   auto* sweep = c->add_option("sweep", o->sweep, "Name in configs/sweeps, or a file");
-  auto* output = c->add_option("-o,--output", o->output, "The database");
+  c->add_option("-o,--output", o->output, "The database");
   c->add_option("--jobs", o->jobs, "Cases at once; 0: one a core; the database says the same")
       ->check(CLI::Range(0, 1024));
   auto* resume = c->add_flag("--resume", o->resume, "Go on with a database that was begun, if there is one");
@@ -205,7 +208,7 @@ void add_sweep_command(CLI::App& app, ExitCode& code) {
   for (CLI::Option* other : {sweep, resume, part, settings, dry}) merged->excludes(other);
   c->callback([=, &code] {
     if (sweep->count() + merged->count() == 0) throw CLI::RequiredError("SWEEP or --merge");
-    if (output->count() + dry->count() == 0) throw CLI::RequiredError("--output");
+    if (o->output.empty() && dry->count() == 0) throw CLI::RequiredError("--output");
     if (merged->count() > 0) return merge(*o);
     run(*o, code);
   });

@@ -9,6 +9,7 @@
 
 #include "cli/commands.hpp"
 #include "cli/option_values.hpp"
+#include "cli/output_files.hpp"
 #include "cli/prepared_plan.hpp"
 #include "cli/progress.hpp"
 #include "cli/validate/run_cases.hpp"
@@ -102,12 +103,15 @@ ExitCode run_plan(const Options& o) {
   const LayerCase layer = scaled(whole, o.scale);
   (void)lower(layer);
   if (o.backend == "host") check_ranks(layer, setup);
+  if (o.backend == "host") check_size(layer, setup);
   const Cluster cluster = cluster_for(o.plan, plan.inputs.cluster, layer);
   const JobRun run = execute_on(o, layer, setup);
   if (const auto code = ended_early(run)) return *code;
   const ValidatedCase result = validated(layer, run.answer.cases.front(), cluster);
   if (!result.result.refused.empty()) wrong(o.plan, result.result.refused);
-  const ValidateHead head{cluster.name, o.plan, o.scale, hardware_of(o, run.answer), run.command};
+  const std::optional<double> max_error =
+      o.max_error.empty() ? std::nullopt : std::optional(share("--max-error", o.max_error));
+  const ValidateHead head{cluster.name, o.plan, o.scale, hardware_of(o, run.answer), run.command, max_error};
   if (!o.trace.empty()) write_file_atomically(o.trace, overlaid_trace(lower(layer), result.validation));
   fmt::print("{}", o.json ? validate_json(head, result) : validate_page(head, result));
   return code_of({result}, o);
@@ -121,9 +125,12 @@ ExitCode run_suite(const Options& o) {
   const LayerCase layer =
       scaled(layer_case(inputs.model, inputs.workload, suite.base, whole.ranks_per_node(), o.layer), o.scale);
   if (o.backend == "host") check_ranks(layer, setup);
+  if (o.backend == "host") check_size(layer, setup);
   const Cluster cluster = cluster_for(o.suite, inputs.cluster, layer);
   const std::vector<LayerCase> cases = cases_of(suite, layer);
-  SuiteStore store(suite.name + ".validate.jsonl", o.resume);
+  const std::string results_file = suite.name + ".validate.jsonl";
+  check_outputs({results_file});
+  SuiteStore store(results_file, o.resume);
   Progress progress("validate " + suite.name, o.quiet);
   std::vector<ValidatedCase> results;
   ValidateHead head{cluster.name, suite.name, o.scale, {}, {}};
@@ -153,6 +160,7 @@ ExitCode run(const Options& o) {
   if (!o.max_error.empty()) (void)share("--max-error", o.max_error);
   if (!o.suite.empty() && !o.trace.empty()) wrong("--trace", "is of one plan, not of a suite");
   if (o.suite.empty() && o.resume) wrong("--resume", "is of a suite");
+  check_outputs({o.trace});
   return o.suite.empty() ? run_plan(o) : run_suite(o);
 }
 

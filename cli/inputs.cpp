@@ -1,6 +1,7 @@
 #include "cli/inputs.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -52,29 +53,36 @@ void pin_trace(Node& workload) {
   routing->set("sha256", Node::text(hash));
 }
 
-/// A topology gate takes the ratio of bandwidths from the cluster, unless the workload says it.
-void resolve_gate(Inputs& inputs, const Node& workload) {
-  Gate& gate = inputs.workload.gate;
-  if (gate.kind != GateKind::Topology || gate.net_over_local) return;
-  gate.net_over_local = net_over_local(inputs.cluster);
-  if (gate.net_over_local) return;
-  Diagnostics wrong;
-  wrong.add(workload.find("gate")->where, "gate",
-            "the cluster's file has no template with a network to take W_net / W_local from; expected net_over_local");
-  wrong.throw_if_any();
-}
-
 }  // namespace
 
-fs::path config_directory() {
-  if (const char* set = std::getenv("MOEPLAN_CONFIGS"); set && *set) return set;
+std::vector<fs::path> config_places() {
+  if (const char* set = std::getenv("MOEPLAN_CONFIGS"); set && *set) return {set};
   std::error_code ignored;
-  const fs::path installed = fs::read_symlink("/proc/self/exe", ignored).parent_path() / "../share/moeplan/configs";
-  if (fs::is_directory(installed, ignored)) return installed;
-  if (fs::is_directory(MOEPLAN_SOURCE_CONFIGS, ignored)) return fs::path(MOEPLAN_SOURCE_CONFIGS);
-  // Sources that were moved after they were built: build/PRESET/cli/moeplan.
-  const fs::path beside = fs::read_symlink("/proc/self/exe", ignored).parent_path() / "../../../configs";
-  return fs::is_directory(beside, ignored) ? beside : fs::path(MOEPLAN_SOURCE_CONFIGS);
+  const fs::path executable = fs::read_symlink("/proc/self/exe", ignored).parent_path();
+  // The last: sources that were moved after they were built, with the executable in build/PRESET/cli.
+  return {(executable / "../share/moeplan/configs").lexically_normal(), MOEPLAN_SOURCE_CONFIGS,
+          (executable / "../../../configs").lexically_normal()};
+}
+
+fs::path config_directory(const std::vector<fs::path>& places) {
+  std::error_code ignored;
+  const auto found =
+      std::find_if(places.begin(), places.end(), [&](const fs::path& p) { return fs::is_directory(p, ignored); });
+  if (found != places.end()) return *found;
+  std::vector<std::string> names;
+  for (const fs::path& p : places) names.push_back(p.string());
+  fail("configs", "",
+       fmt::format("no folder of configurations was found; looked for {}; name one with the environment variable "
+                   "MOEPLAN_CONFIGS",
+                   fmt::join(names, ", ")));
+}
+
+std::vector<fs::path> gpu_directories() {
+  std::error_code ignored;
+  for (const fs::path& p : config_places()) {
+    if (fs::is_directory(p, ignored)) return {p / "gpus"};
+  }
+  return {};
 }
 
 std::vector<std::string> config_names(const std::string& kind) {
@@ -102,7 +110,7 @@ fs::path find_config(const std::string& kind, const std::string& name) {
 
 Node load_cluster_document(const fs::path& path) {
   Node document = load_document(path);
-  embed_gpu(document, {config_directory() / "gpus"});
+  embed_gpu(document, gpu_directories());
   return document;
 }
 
@@ -121,7 +129,10 @@ PlanInputs load_inputs(const std::string& cluster, const std::string& model, con
     try {
       load();
     } catch (const InputError& e) {
-      wrong.insert(wrong.end(), e.diagnostics().begin(), e.diagnostics().end());
+      for (const Diagnostic& d : e.diagnostics()) {
+        const auto is_same = [&](const Diagnostic& other) { return other.text() == d.text(); };
+        if (std::none_of(wrong.begin(), wrong.end(), is_same)) wrong.push_back(d);
+      }
     }
   };
   PlanInputs inputs;
@@ -169,6 +180,16 @@ Cluster build_cluster_of(const std::string& file, const ClusterSpec& spec, std::
   }
 }
 
+void resolve_gate(Workload& workload, std::optional<double> cluster_ratio, const Node& document) {
+  Gate& gate = workload.gate;
+  if (!needs_net_over_local(workload)) return;
+  gate.net_over_local = cluster_ratio;
+  if (gate.net_over_local) return;
+  throw InputError(
+      {document.find("gate")->where, "gate",
+       "the cluster's file has no template with a network to take W_net / W_local from; expected net_over_local"});
+}
+
 Inputs read_inputs(const PlanInputs& documents) {
   std::vector<Diagnostic> wrong;
   Inputs inputs;
@@ -182,7 +203,8 @@ Inputs read_inputs(const PlanInputs& documents) {
   collect([&] { inputs.cluster = read_cluster(documents.cluster); });
   collect([&] { inputs.model = read_model(documents.model); });
   collect([&] { inputs.workload = read_workload(documents.workload, inputs.model.position_embeddings); });
-  if (wrong.empty()) collect([&] { resolve_gate(inputs, documents.workload); });
+  if (wrong.empty())
+    collect([&] { resolve_gate(inputs.workload, net_over_local(inputs.cluster), documents.workload); });
   if (!wrong.empty()) throw InputError(wrong);
   return inputs;
 }

@@ -13,14 +13,23 @@
 
 namespace moeplan {
 
-/// Where configs/ lies: $MOEPLAN_CONFIGS, beside the installed executable (../share/moeplan/configs), or the sources.
-[[nodiscard]] std::filesystem::path config_directory();
+/// Where configs/ is looked for, in order: $MOEPLAN_CONFIGS alone where it is set, else ../share/moeplan/configs from
+/// the installed executable, the sources, ../../../configs.
+[[nodiscard]] std::vector<std::filesystem::path> config_places();
+
+/// The first of these that is a directory. Raises InputError that names all of them, and how to name another.
+[[nodiscard]] std::filesystem::path config_directory(
+    const std::vector<std::filesystem::path>& places = config_places());
+
+/// Where GPUs are looked for that a cluster names: configs/gpus; nowhere without configs/, since a cluster may describe
+/// its GPU itself.
+[[nodiscard]] std::vector<std::filesystem::path> gpu_directories();
 
 /// A path as it is if it has a slash or names an existing file with an ending; else NAME.yaml in configs/KIND. Raises
-/// InputError with the nearest name.
+/// InputError with the nearest name, or without configs/.
 [[nodiscard]] std::filesystem::path find_config(const std::string& kind, const std::string& name);
 
-/// Names in configs/KIND, sorted.
+/// Names in configs/KIND, sorted. Raises InputError without configs/.
 [[nodiscard]] std::vector<std::string> config_names(const std::string& kind);
 
 /// Loads, merges, embeds and overrides (`-C cluster.a.b=c`). Raises InputError.
@@ -37,6 +46,14 @@ struct Inputs {
   Workload workload;
 };
 [[nodiscard]] Inputs read_inputs(const PlanInputs& documents);
+
+/// Whether the workload's gate takes the ratio of bandwidths from the cluster.
+[[nodiscard]] inline bool needs_net_over_local(const Workload& workload) {
+  return workload.gate.kind == GateKind::Topology && !workload.gate.net_over_local;
+}
+/// Gives it that ratio, where it needs one. Raises InputError, at the gate of the workload's document, where the
+/// cluster has none.
+void resolve_gate(Workload& workload, std::optional<double> cluster_ratio, const Node& document);
 
 /// build_cluster() of a file: its errors name the file.
 [[nodiscard]] Cluster build_cluster_of(const std::string& file, const ClusterSpec& spec,

@@ -1,6 +1,7 @@
 #include "planner/place_experts.hpp"
 
 #include <algorithm>
+#include <cassert>
 #include <map>
 
 #include "model/base/whole_numbers.hpp"
@@ -64,6 +65,7 @@ PlacementDevices devices_of(const ModelSpec& model, const Workload& workload, co
   const double expert_rate = rate * grouped_gemm_efficiency(cluster.gpu, 2 * parameters * rank_tokens);
   const double dense = static_cast<double>(dense_parameters(model, layer)) / static_cast<double>(d.tp);
   const double dense_flops = 2 * dense * static_cast<double>(tokens * d.tp);
+  assert(workload.global_batch >= d.dp * c.micro_batch && "an iteration has a microbatch for every replica");
   const auto microbatches = static_cast<double>(workload.global_batch / (d.dp * c.micro_batch));
   const Bandwidths b = bandwidths(cluster);
   return {.ranks = d.ep,

@@ -180,6 +180,28 @@ void write_plan(const Plan& plan, const std::filesystem::path& path) {
   write_file_atomically(path, to_yaml(doc));
 }
 
+namespace {
+
+/// A decision that the workload makes too is the workload's; where it differs, one of them was edited.
+void check_recompute(const Node& document, const Plan& plan, Diagnostics& diagnostics) {
+  const Node* decided = document.find("decision") ? document.find("decision")->find("recompute") : nullptr;
+  if (!decided) return;
+  const Node* mode = plan.inputs.workload.find("mode");
+  const Node* said = plan.inputs.workload.find("recompute");
+  const bool is_forward = mode && mode->scalar == name_of<Mode>(kModeNames, Mode::Forward);
+  const std::string decision(name_of<Recompute>(kRecomputeNames, plan.candidate.recompute));
+  if (is_forward && plan.candidate.recompute != Recompute::None) {
+    diagnostics.add(decided->where, "decision.recompute",
+                    fmt::format("{} has no effect on a forward workload; expected none", in_quotes(decision)));
+  } else if (!is_forward && said && said->scalar != "auto" && said->scalar != decision) {
+    diagnostics.add(decided->where, "decision.recompute",
+                    fmt::format("{} contradicts this plan's workload.recompute, {}; change that too, or set it to auto",
+                                in_quotes(decision), in_quotes(said->scalar)));
+  }
+}
+
+}  // namespace
+
 Plan read_plan(const std::filesystem::path& path) {
   const Node doc = load_document(path);
   Diagnostics diagnostics;
@@ -218,6 +240,7 @@ Plan read_plan(const std::filesystem::path& path) {
   plan.inputs.cluster = embedded("cluster");
   plan.inputs.model = embedded("model");
   plan.inputs.workload = embedded("workload");
+  check_recompute(doc, plan, diagnostics);
   (void)only(r, "end", kEnd);
   r.finish();
   const Degrees& d = plan.candidate.degrees;

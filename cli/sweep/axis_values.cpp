@@ -127,7 +127,8 @@ std::vector<std::string> values_of_text(const std::string& text, const Location&
   return {text};
 }
 
-std::vector<std::string> axis_values(const Node& node, const std::string& key_path, Diagnostics& diagnostics) {
+std::vector<std::string> axis_values(const Node& node, const std::string& key_path, Diagnostics& diagnostics,
+                                     Repeats repeats) {
   std::vector<std::string> out;
   std::set<std::string> seen;
   const auto add = [&](const Node& scalar, const std::string& path) {
@@ -137,7 +138,7 @@ std::vector<std::string> axis_values(const Node& node, const std::string& key_pa
       return;
     }
     for (std::string& value : values_of_text(scalar.scalar, scalar.where, path, diagnostics)) {
-      if (!seen.insert(value).second) {
+      if (!seen.insert(value).second && repeats == Repeats::Refused) {
         diagnostics.add(scalar.where, path, fmt::format("{} occurs twice", in_quotes(value)));
       }
       out.push_back(std::move(value));

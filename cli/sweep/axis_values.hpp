@@ -18,9 +18,11 @@ inline constexpr std::size_t kMostAxisValues = 10'000;
 [[nodiscard]] std::vector<std::string> values_of_text(const std::string& text, const Location& where,
                                                       const std::string& key_path, Diagnostics& diagnostics);
 
+enum class Repeats { Refused, Allowed };  // of a value of one axis
+
 /// Of a list, whose elements are values or ranges, or of a single one. Reports what is no scalar, empty lists, values
-/// that occur twice, and more than 10,000 values.
+/// that occur twice unless that is allowed, and more than 10,000 values.
 [[nodiscard]] std::vector<std::string> axis_values(const Node& node, const std::string& key_path,
-                                                   Diagnostics& diagnostics);
+                                                   Diagnostics& diagnostics, Repeats repeats = Repeats::Refused);
 
 }  // namespace moeplan

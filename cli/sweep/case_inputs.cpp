@@ -99,7 +99,7 @@ Node CaseResolver::changed(const std::string& kind, const std::string& name, con
     override_value(copy, a.key, a.value, fmt::format("{}.{}={}", root, a.key, a.value));
   }
   if (kind == "clusters") {
-    embed_gpu(copy, {config_directory() / "gpus"});  // a GPU may have been named
+    embed_gpu(copy, gpu_directories());  // a GPU may have been named
     if (!overrides.empty()) record_overrides(copy);
   }
   return copy;
@@ -112,19 +112,29 @@ CaseInputs CaseResolver::resolved(std::int64_t place) {
   const std::string world = parts.world ? fmt::format("{}", *parts.world) : "all";
   inputs.cluster = clusters_.get(parts.cluster + '\n' + world + '\n' + text_of(parts.of_cluster), [&] {
     const Node document = changed("clusters", parts.cluster, parts.of_cluster);
-    Cluster cluster = build_cluster_of(parts.cluster, read_cluster(document), parts.world);
-    return Resolved<Cluster>{sha256(digest_of(document) + fmt::format("{}", cluster.world_size())), std::move(cluster)};
+    const ClusterSpec spec = read_cluster(document);
+    Cluster cluster = build_cluster_of(parts.cluster, spec, parts.world);
+    return ResolvedCluster{sha256(digest_of(document) + fmt::format("{}", cluster.world_size())), std::move(cluster),
+                           net_over_local(spec)};
   });
   inputs.model = models_.get(parts.model + '\n' + text_of(parts.of_model), [&] {
     const Node document = changed("models", parts.model, parts.of_model);
     return Resolved<ModelSpec>{digest_of(document), read_model(document)};
   });
   const std::int64_t positions = inputs.model->value.position_embeddings;
-  inputs.workload =
-      workloads_.get(fmt::format("{}\n{}\n{}", parts.workload, positions, text_of(parts.of_workload)), [&] {
-        const Node document = changed("workloads", parts.workload, parts.of_workload);
-        return Resolved<Workload>{digest_of(document), read_workload(document, positions)};
-      });
+  const std::string name = fmt::format("{}\n{}\n{}", parts.workload, positions, text_of(parts.of_workload));
+  inputs.workload = workloads_.get(name, [&] {
+    const Node document = changed("workloads", parts.workload, parts.of_workload);
+    return Resolved<Workload>{digest_of(document), read_workload(document, positions)};
+  });
+  if (needs_net_over_local(inputs.workload->value)) {
+    const std::optional<double> ratio = inputs.cluster->net_over_local;
+    inputs.workload = workloads_.get(fmt::format("{}\ngate {}", name, ratio.value_or(0)), [&] {
+      Resolved<Workload> gated = *inputs.workload;
+      resolve_gate(gated.value, ratio, changed("workloads", parts.workload, parts.of_workload));
+      return gated;
+    });
+  }
   inputs.decisions = std::move(parts.decisions);
   inputs.key =
       sha256(fmt::format("{}\n{}\n{}\n{}\n{}\n{}", name_of<SweepKind>(kSweepKindNames, sweep_.kind), sweep_.budget,

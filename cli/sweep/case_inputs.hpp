@@ -25,8 +25,14 @@ struct Resolved {
   Value value;
 };
 
+struct ResolvedCluster {
+  std::string digest;
+  Cluster value;
+  std::optional<double> net_over_local;  // what a topology gate takes from it
+};
+
 struct CaseInputs {
-  std::shared_ptr<const Resolved<Cluster>> cluster;
+  std::shared_ptr<const ResolvedCluster> cluster;
   std::shared_ptr<const Resolved<ModelSpec>> model;
   std::shared_ptr<const Resolved<Workload>> workload;
   std::vector<Assignment> decisions;  // degrees, schedule ...
@@ -58,7 +64,7 @@ class CaseResolver {
   const SweepSpec& sweep_;
   std::mutex mutex_;
   std::map<std::pair<std::string, std::string>, std::unique_ptr<Node>> documents_;
-  BoundedCache<Resolved<Cluster>> clusters_{64};  // of 2,048 GPUs: some megabytes each
+  BoundedCache<ResolvedCluster> clusters_{64};  // of 2,048 GPUs: some megabytes each
   BoundedCache<Resolved<ModelSpec>> models_{4096};
   BoundedCache<Resolved<Workload>> workloads_{4096};
 };

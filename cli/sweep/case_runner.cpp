@@ -204,6 +204,7 @@ class OneCase {
     Diagnostics wrong;
     Candidate c = read_decision(MapReader(d, "", wrong));
     wrong.throw_if_any();
+    if (workload_.recompute) c.recompute = *workload_.recompute;
     const std::int64_t world = cluster_.world_size();
     Degrees& g = c.degrees;
     // Any of these products is at most 2^40.
@@ -229,7 +230,7 @@ class OneCase {
     if (!c) return;
     if (const auto reason = obstacle(model_, workload_, *c, cluster_.ranks_per_node())) return cannot(*reason);
     StageMachines machines(cluster_);
-    if (!place_experts(*c, machines.first_of(c->degrees.pp))) return;
+    if (!place_experts(*c, workload_, machines.first_of(c->degrees.pp))) return;
     if (const auto reason = obstacle(model_, workload_, *c, cluster_.ranks_per_node())) return cannot(*reason);
     const Program program = lowered(model_, workload_, machines, *c);
     const MemoryUse memory = iteration_memory(model_, workload_, cluster_, *c, program);
@@ -247,12 +248,13 @@ class OneCase {
     std::optional<Candidate> c = decided();
     if (!c) return;
     const Moe& moe = std::get<Moe>(model_.layers.front().pattern.front().ffn);
-    const std::int64_t tokens = workload_.sequence_length;
+    const Workload workload = one_microbatch(*c);
+    const std::int64_t tokens = workload.sequence_length;
     out_.tokens = tokens * c->degrees.dp;
-    if (const auto reason = layer_obstacle(*c)) return cannot(*reason);
-    if (!place_experts(*c, cluster_)) return;
-    if (const auto reason = layer_obstacle(*c)) return cannot(*reason);
-    const Program program = lower_moe_layer(moe, model_.hidden_size, tokens, workload_, *c, cluster_.ranks_per_node());
+    if (const auto reason = layer_obstacle(workload, *c)) return cannot(*reason);
+    if (!place_experts(*c, workload, cluster_)) return;
+    if (const auto reason = layer_obstacle(workload, *c)) return cannot(*reason);
+    const Program program = lower_moe_layer(moe, model_.hidden_size, tokens, workload, *c, cluster_.ranks_per_node());
     Measures m{.candidate = *c};
     if (wants({"closed_form_s", "schedule_bound_s", "schedule_gap"})) m.estimate = estimate(program, cluster_);
     if (wants_time()) {
@@ -263,17 +265,24 @@ class OneCase {
   }
 
   /// As the candidate's strategy places them, by the closed form; false where it has no answer.
-  bool place_experts(Candidate& c, const Cluster& stage) {
+  bool place_experts(Candidate& c, const Workload& workload, const Cluster& stage) {
     if (c.placement == kContiguous) return true;
     PlacedCandidate placed =
-        with_placement(model_, workload_, stage, c, c.placement, c.redundant_experts, /*simulates=*/false);
+        with_placement(model_, workload, stage, c, c.placement, c.redundant_experts, /*simulates=*/false);
     if (!placed.obstacle.empty()) cannot(placed.obstacle);
     if (placed.obstacle.empty()) c.expert_places = std::move(placed.candidate.expert_places);
     return placed.obstacle.empty();
   }
 
-  /// The obstacles of an iteration with this layer, in which attention and batch divide.
-  std::optional<std::string> layer_obstacle(const Candidate& c) const {
+  /// The iteration that a layer alone is part of: the layer runs once in it, and so do the transfers of its copies.
+  Workload one_microbatch(const Candidate& c) const {
+    Workload workload = workload_;
+    workload.global_batch = c.degrees.dp * c.micro_batch;
+    return workload;
+  }
+
+  /// The obstacles of an iteration with this layer, in which attention divides.
+  std::optional<std::string> layer_obstacle(const Workload& workload, const Candidate& c) const {
     ModelSpec model = model_;
     model.attention = HeadAttention{.num_heads = c.degrees.tp,
                                     .num_kv_heads = c.degrees.tp,
@@ -281,8 +290,6 @@ class OneCase {
                                     .bias = false,
                                     .qk_norm = false,
                                     .sinks = false};
-    Workload workload = workload_;
-    workload.global_batch = c.degrees.dp;
     return obstacle(model, workload, c, cluster_.ranks_per_node());
   }
 
@@ -331,6 +338,29 @@ Workload tokens_of_a_rank(Workload workload) {
   return workload;
 }
 
+/// The workload with the `recompute` that a sweep decides in place of its own.
+Workload with_decided_recompute(Workload workload, const std::vector<Assignment>& decisions, SweepKind kind) {
+  const auto decision =
+      std::find_if(decisions.begin(), decisions.end(), [](const Assignment& a) { return a.key == "recompute"; });
+  if (kind == SweepKind::Plan || decision == decisions.end()) return workload;
+  Node settings = Node::map();
+  settings.set("recompute", scalar(decision->value));
+  Diagnostics wrong;
+  const auto recompute = MapReader(settings, "", wrong).choice<Recompute>("recompute", kRecomputeNames);
+  wrong.throw_if_any();
+  const auto refuse = [&](const char* why) {
+    throw InputError({{}, "recompute", fmt::format("{} {}", in_quotes(decision->value), why)});
+  };
+  if (recompute != Recompute::None && workload.mode == Mode::Forward) {
+    refuse("has no effect on a forward workload; expected none");
+  }
+  if (recompute == Recompute::Full && kind == SweepKind::Layer) {
+    refuse("is of an iteration, whose backward runs whole layers again; a layer alone takes none or selective");
+  }
+  workload.recompute = recompute;
+  return workload;
+}
+
 std::string one_line(const InputError& e) {
   std::string text;
   for (const Diagnostic& d : e.diagnostics()) text += (text.empty() ? "" : "; ") + d.text();
@@ -345,6 +375,7 @@ CaseOutcome CaseRunner::outcome_of(const CaseInputs& inputs, const std::atomic<b
   model.name = "";
   workload.name = "";
   if (workload.capacity_factor) workload.routing = {};
+  workload = with_decided_recompute(std::move(workload), inputs.decisions, sweep_.kind);
   if (sweep_.kind == SweepKind::Layer) {
     model = first_moe_layer(std::move(model));
     workload = tokens_of_a_rank(std::move(workload));

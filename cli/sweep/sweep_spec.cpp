@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "cli/inputs.hpp"
 #include "cli/sweep/axis_values.hpp"
@@ -73,6 +74,7 @@ class SweepReader {
   }
 
   std::string no_setting(const std::string& key) const {
+    if (key == "recompute") return "is decided by a search; what it may decide is said by workload.recompute";
     return fmt::format(
         "{} is no setting of a sweep of this kind{}; settings are paths such as cluster.gpu.memory, and {}",
         in_quotes(key), suggestion(key, settings_).starts_with("; did") ? suggestion(key, settings_) : "",
@@ -108,32 +110,49 @@ class SweepReader {
     if (r.has("axes")) {
       const MapReader axes = r.map("axes");
       for (const Entry& e : axes.node().entries) {
-        if (add_axis(e, "axes." + e.key)) sweep_.dimensions.push_back({sweep_.axes.size() - 1});
+        if (add_axis(e, "axes." + e.key, Repeats::Refused)) sweep_.dimensions.push_back({sweep_.axes.size() - 1});
       }
     }
     for (const auto& [node, path] : r.list_or_empty("zip")) {
       std::vector<std::size_t> together;
       const MapReader group(*node, path, wrong_);
       for (const Entry& e : group.node().entries) {
-        if (!add_axis(e, path + "." + e.key)) continue;
+        if (!add_axis(e, path + "." + e.key, Repeats::Allowed)) continue;
         together.push_back(sweep_.axes.size() - 1);
         const std::size_t first = sweep_.axes[together.front()].values.size(), now = sweep_.axes.back().values.size();
         if (now == first) continue;
         wrong_.add(e.where, path + "." + e.key,
                    fmt::format("has {} values, the first of this group has {}", now, first));
       }
-      if (!together.empty()) sweep_.dimensions.push_back(together);
+      if (together.empty()) continue;
+      check_combinations(together, node->where, path);
+      sweep_.dimensions.push_back(together);
     }
     if (sweep_.axes.empty() && wrong_.empty()) r.complain("", "has neither axes nor zip: nothing varies");
   }
 
-  bool add_axis(const Entry& e, const std::string& path) {
+  /// Of axes that vary together a value may occur again, all their values together may not.
+  void check_combinations(const std::vector<std::size_t>& together, const Location& where, const std::string& path) {
+    std::set<std::vector<std::string>> seen;
+    std::size_t count = kMostAxisValues;
+    for (const std::size_t axis : together) count = std::min(count, sweep_.axes[axis].values.size());
+    for (std::size_t i = 0; i < count; ++i) {
+      std::vector<std::string> values;
+      for (const std::size_t axis : together) values.push_back(sweep_.axes[axis].values[i]);
+      const std::string text = joined(values);
+      if (!seen.insert(std::move(values)).second) {
+        wrong_.add(where, path, fmt::format("{} occur together twice", in_quotes(text)));
+      }
+    }
+  }
+
+  bool add_axis(const Entry& e, const std::string& path, Repeats repeats) {
     Axis axis{{e.key, e.key, e.where}, {}};
     if (e.value.kind == Node::Kind::Map) {
       MapReader named(e.value, path, wrong_);
       axis.setting.key = named.text_or("key", "");
       if (const Node* values = named.find("values")) {
-        axis.values = axis_values(*values, path + ".values", wrong_);
+        axis.values = axis_values(*values, path + ".values", wrong_, repeats);
       } else {
         named.complain("", "has no values");
       }
@@ -146,7 +165,7 @@ class SweepReader {
         wrong_.add(e.where, path,
                    no_setting(e.key) + "; a name of your own is written {key: SETTING, values: [...]}, or without key");
       }
-      axis.values = axis_values(e.value, path, wrong_);
+      axis.values = axis_values(e.value, path, wrong_, repeats);
     }
     if (axis.values.empty()) return false;
     sweep_.axes.push_back(std::move(axis));
@@ -241,8 +260,15 @@ class SweepReader {
       }
       taken.push_back(name);
     }
+    const auto is_set = [&](std::string_view key) {
+      return std::any_of(all.begin(), all.end(), [&](const Setting* s) { return s->key == key; });
+    };
+    if (is_set("recompute") && is_set("workload.recompute")) {
+      wrong_.add({sweep_.source}, "recompute",
+                 "is set next to workload.recompute, which says the same; leave one of them out");
+    }
     for (const std::string_view key : {"cluster", "model"}) {
-      if (std::none_of(all.begin(), all.end(), [&](const Setting* s) { return s->key == key; })) {
+      if (!is_set(key)) {
         wrong_.add({sweep_.source}, "base", fmt::format("names no {}", key));
       }
     }

@@ -16,7 +16,8 @@ namespace moeplan {
 
 namespace {
 
-constexpr std::size_t kProcessBytes = sizeof(std::int64_t), kTextBytes = 120, kPlace = kProcessBytes + kTextBytes;
+constexpr std::size_t kProcessBytes = sizeof(std::int64_t), kTextBytes = 120, kPhaseBytes = 40,
+                      kPhase = kProcessBytes + kTextBytes, kPlace = kPhase + kPhaseBytes;
 
 }  // namespace
 
@@ -37,12 +38,15 @@ Board::Board(const std::filesystem::path& file, RankId rank) {
 
 Board::~Board() = default;  // the mapping goes with the process
 
-void Board::say(const std::string& text) {
+void Board::say(const std::string& text) { write(kProcessBytes, kTextBytes, text); }
+void Board::begin(const std::string& phase) { write(kPhase, kPhaseBytes, phase); }
+
+void Board::write(std::size_t at, std::size_t room, const std::string& text) {
   if (place_ == nullptr) return;
   const std::lock_guard lock(mutex_);
-  const std::size_t n = std::min(text.size(), kTextBytes - 1);
-  std::memcpy(place_ + kProcessBytes, text.data(), n);
-  std::memset(place_ + kProcessBytes + n, 0, kTextBytes - n);
+  const std::size_t n = std::min(text.size(), room - 1);
+  std::memcpy(place_ + at, text.data(), n);
+  std::memset(place_ + at + n, 0, room - n);
 }
 
 void make_board(const std::filesystem::path& file, std::int64_t ranks) {
@@ -51,11 +55,15 @@ void make_board(const std::filesystem::path& file, std::int64_t ranks) {
 
 std::vector<BoardEntry> read_board(const std::filesystem::path& file) {
   const std::string all = read_text_file(file);
+  const auto text_at = [&](std::size_t at, std::size_t room) {
+    return std::string(all.data() + at, ::strnlen(all.data() + at, room));
+  };
   std::vector<BoardEntry> out;
   for (std::size_t at = 0; at + kPlace <= all.size(); at += kPlace) {
     BoardEntry& e = out.emplace_back();
     std::memcpy(&e.process, all.data() + at, sizeof e.process);
-    e.text = std::string(all.data() + at + kProcessBytes, ::strnlen(all.data() + at + kProcessBytes, kTextBytes));
+    e.text = text_at(at + kProcessBytes, kTextBytes);
+    e.phase = text_at(at + kPhase, kPhaseBytes);
   }
   return out;
 }

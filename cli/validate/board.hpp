@@ -24,8 +24,12 @@ class Board {
 
   /// From any thread.
   void say(const std::string& text);
+  /// What this is a part of: "run 3".
+  void begin(const std::string& phase);
 
  private:
+  void write(std::size_t at, std::size_t room, const std::string& text);
+
   std::mutex mutex_;
   std::byte* place_ = nullptr;
 };
@@ -34,6 +38,7 @@ class Board {
 struct BoardEntry {
   std::int64_t process = 0;  // its id; 0: the rank has said nothing
   std::string text;
+  std::string phase = {};
 };
 /// An empty board for so many ranks.
 void make_board(const std::filesystem::path& file, std::int64_t ranks);

@@ -40,6 +40,7 @@ class CaseRun {
   CaseRun(const LayerCase& layer, const ExecuteLimits& limits, Peers& peers, const RankMachine& machine)
       : limits_(limits),
         peers_(peers),
+        machine_(machine),
         program_(lower(layer)),
         made_(made(layer, program_)),
         backend_(machine.make_backend(layer.workload.codecs)),
@@ -48,16 +49,24 @@ class CaseRun {
   ExecutionResult run() {
     ExecutionResult result;
     check_values(result);
+    begin("warm-up");
     for (std::size_t i = 0; i < kWarmUps; ++i) (void)interpreter_.run();
     measure(result);
     return result;
   }
 
  private:
+  void begin(const std::string& phase) const {
+    if (machine_.begins) machine_.begins(phase);
+  }
+
   void check_values(ExecutionResult& result) {
     LayerValues values(program_, made_, interpreter_);
+    begin("making values");
     values.fill();
+    begin("run for values");
     (void)interpreter_.run();
+    begin("comparing values");
     const ValueErrors e = values.errors(limits_.most_reference_flops);
     const json mine = {are_right(e, made_), e.output, e.gradient, e.weight_gradient, e.rows_off, e.rows, e.has_weights};
     const std::vector<std::string> all = peers_.gather(mine.dump());
@@ -83,7 +92,7 @@ class CaseRun {
     std::string stop;
     auto last = Clock::now();
     for (std::int64_t i = 1; stop.empty(); ++i) {
-      std::vector<RanSpan> spans;
+      begin(fmt::format("run {}", i));
       json edges = json::array();
       for (const TimelineSpan& s : interpreter_.run()) {
         edges.push_back(s.start.picoseconds() / 1000);
@@ -118,6 +127,7 @@ class CaseRun {
 
   const ExecuteLimits& limits_;
   Peers& peers_;
+  const RankMachine& machine_;
   Program program_;
   MadeLayer made_;
   std::unique_ptr<Backend> backend_;

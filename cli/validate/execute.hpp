@@ -18,6 +18,7 @@ struct RankMachine {
   Processor processor;                                                               // what the rank runs on
   std::function<std::unique_ptr<Backend>(const CodecOptions& codecs)> make_backend;  // a new one for each case
   std::function<std::optional<GpuClocks>()> clocks = {};                             // of its GPU, at the moment
+  std::function<void(const std::string& phase)> begins = {};                         // told what comes: "run 3"
 };
 
 /// All ranks call it; what is asked for is on rank 0, on the others it is empty. Raises ExecutionError, and InputError

@@ -87,7 +87,7 @@ class Launch {
   }
   ~Launch() { ::close(read_end_); }
 
-  Launched run(Seconds limit) {
+  Launched run(Seconds limit, RankProgress& progress) {
     const Interrupt interrupt;
     Launched out;
     const auto begin = Clock::now();
@@ -102,7 +102,9 @@ class Launch {
         } else if (!gone && !board_.empty()) {
           gone = one_that_is_gone();
         }
-        const bool late = std::chrono::duration<double>(now - begin).count() > limit.value();
+        const Seconds elapsed(std::chrono::duration<double>(now - begin).count());
+        progress.show(elapsed, entries());
+        const bool late = elapsed > limit;
         if (late && out.problem.empty())
           out.problem = fmt::format("not done after {} s{}", limit.value(), who_does_what());
         if (interrupt.flag() || late || gone) {
@@ -228,8 +230,9 @@ std::vector<std::string> mpirun_command(std::int64_t ranks, const std::vector<st
   return out;
 }
 
-Launched launch(const std::vector<std::string>& command, const std::filesystem::path& board, Seconds limit) {
-  return Launch(command, board).run(limit);
+Launched launch(const std::vector<std::string>& command, const std::filesystem::path& board, Seconds limit,
+                RankProgress& progress) {
+  return Launch(command, board).run(limit, progress);
 }
 
 ScratchDirectory::ScratchDirectory() {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/validate/rank_progress.hpp"
 #include "model/base/quantity.hpp"
 
 namespace moeplan {
@@ -32,9 +33,10 @@ struct Launched {
 
 /// Runs a command of ranks to its end. What they write on standard error comes through, unless one fails: then what
 /// matters of it is in `problem`. `board`: that of the ranks, or empty. If it takes longer than `limit`, or after an
-/// interrupt or the death of a rank, all ranks are ended, the last ones by force after five seconds.
+/// interrupt or the death of a rank, all ranks are ended, the last ones by force after five seconds. Meanwhile
+/// `progress` is told how far they are.
 [[nodiscard]] Launched launch(const std::vector<std::string>& command, const std::filesystem::path& board,
-                              Seconds limit);
+                              Seconds limit, RankProgress& progress);
 
 /// A directory of its own that goes with the object.
 class ScratchDirectory {

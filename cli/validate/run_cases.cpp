@@ -8,9 +8,11 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <limits>
 #include <thread>
 
 #include "cli/validate/board.hpp"
+#include "cli/validate/execution_size.hpp"
 #include "cli/validate/launch.hpp"
 
 namespace moeplan {
@@ -23,6 +25,7 @@ std::int64_t cores() { return std::max<std::int64_t>(1, std::thread::hardware_co
 
 /// The least scale with which the layer has room, or 0.
 std::int64_t helpful_scale(const LayerCase& layer, std::int64_t room) {
+  if (!layer.candidate.expert_places.empty()) return 0;
   for (std::int64_t by = 2; by <= layer.candidate.degrees.ep; ++by) {
     if (layer.candidate.degrees.ep % by == 0 && scaled(layer, by).ranks() <= room) return by;
   }
@@ -64,6 +67,17 @@ void check_ranks(const LayerCase& layer, const RankSetup& setup) {
       Diagnostic{{"validate"}, "", fmt::format("the layer needs {} ranks; {}{}", layer.ranks(), there, hint)});
 }
 
+void check_size(const LayerCase& layer, const RankSetup& setup) {
+  if (started_rank()) return;  // on how many machines is not known
+  const std::optional<Bytes> memory = available_memory();
+  constexpr double kValuesAndWarmUps = 3;
+  const HostCapacity host{.memory = memory.value_or(Bytes(std::numeric_limits<double>::infinity())),
+                          .cores = cores(),
+                          .limit = time_limit({.limits = setup.limits, .cases = {layer}}),
+                          .runs = kValuesAndWarmUps + static_cast<double>(setup.limits.iterations.value_or(1))};
+  if (const auto why = why_too_large(layer, host)) throw InputError(Diagnostic{{"validate"}, "", *why});
+}
+
 JobRun run_on_host(const ExecuteJob& job, std::int64_t ranks, bool quiet) {
   const std::filesystem::path worker = host_worker();
   const ScratchDirectory scratch;
@@ -82,7 +96,8 @@ JobRun run_on_host(const ExecuteJob& job, std::int64_t ranks, bool quiet) {
     out.command = fmt::format("{}", fmt::join(command, " "));
     if (!quiet) fmt::print(stderr, "{}\n", out.command);
   }
-  return finished(launch(command, board, time_limit(job)), answer, std::move(out));
+  RankProgress progress(quiet);
+  return finished(launch(command, board, time_limit(job), progress), answer, std::move(out));
 }
 
 }  // namespace moeplan

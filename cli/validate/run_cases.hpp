@@ -36,6 +36,10 @@ void write_job(const std::filesystem::path& file, const ExecuteJob& job);
 /// needed, and which --scale would help.
 void check_ranks(const LayerCase& layer, const RankSetup& setup);
 
+/// Raises InputError where the layer cannot be executed on this machine, for its memory or within time_limit(): what it
+/// takes, what there is, and which --scale would help. Nothing is asked of mpirun's or srun's ranks.
+void check_size(const LayerCase& layer, const RankSetup& setup);
+
 /// Executes a job of so many ranks. On one machine it starts them, and says the command on standard error; under
 /// mpirun or srun they are those of its job.
 [[nodiscard]] JobRun run_on_host(const ExecuteJob& job, std::int64_t ranks, bool quiet);

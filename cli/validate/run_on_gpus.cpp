@@ -35,7 +35,8 @@ JobRun run_on_gpus(const ExecuteJob& job, std::int64_t ranks_per_gpu, bool quiet
     out.command = fmt::format("{}", fmt::join(command, " "));
     if (!quiet) fmt::print(stderr, "{}\n", out.command);
   }
-  return finished(launch(command, {}, time_limit(job)), answer, std::move(out));
+  RankProgress progress(quiet);
+  return finished(launch(command, {}, time_limit(job), progress), answer, std::move(out));
 }
 
 }  // namespace moeplan

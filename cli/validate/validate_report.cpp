@@ -25,8 +25,24 @@ std::string values_text(const ExecutionResult& r) {
 }
 
 std::string interval_text(const TimePair& t) {
-  if (!t.interval) return "";
+  if (!t.interval) return "-";
   return fmt::format("{} .. {}", human(Seconds(t.interval->low)), human(Seconds(t.interval->high)));
+}
+
+/// How far off the prediction is, and whether that fails.
+std::string verdict_text(const ValidateHead& head, const TimePair& layer) {
+  const double ratio = layer.measured / layer.predicted;
+  std::string out = fmt::format("the layer takes {:.3g} times the predicted time; ", ratio);
+  if (head.max_error) {
+    out += fmt::format("--max-error {:.3g}% {}", 100 * *head.max_error,
+                       std::abs(layer.error()) > *head.max_error ? "is exceeded" : "is kept");
+  } else {
+    out += "without --max-error the exit code does not depend on it";
+  }
+  constexpr double kFarOff = 2;
+  if (ratio < kFarOff && ratio > 1 / kFarOff) return out;
+  return out + fmt::format("\n{:17}is {} a measured profile of this machine (moeplan profile --backend {})?", "",
+                           head.cluster, head.hardware.backend);
 }
 
 std::string percent(double share) { return fmt::format("{:+.1f}%", 100 * share); }
@@ -138,8 +154,9 @@ std::string validate_page(const ValidateHead& head, const ValidatedCase& c) {
   out += fmt::format("  values         {}\n", values_text(c.result));
   const TimePair& layer = c.validation.layer;
   out += fmt::format("  layer          predicted {}, measured {} ({}; {} runs, {}): error {}\n", human(layer.predicted),
-                     human(layer.measured), interval_text(layer), c.result.runs.size(), c.result.stopped_by,
-                     percent(layer.error()));
+                     human(layer.measured), layer.interval ? interval_text(layer) : "too few runs for an interval",
+                     c.result.runs.size(), c.result.stopped_by, percent(layer.error()));
+  out += fmt::format("  verdict        {}\n", verdict_text(head, layer));
   out += fmt::format("\n  {:<22} {:<18} {:>12} {:>12}  {:>9}   {}\n", "block", "class", "predicted", "measured",
                      "error", "95% of the median");
   for (const ClassPair& p : c.validation.classes) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,7 @@ struct ValidateHead {
   std::int64_t scale = 1;
   Hardware hardware;
   std::string command;
+  std::optional<double> max_error = {};  // that the exit code allows; none: any
 };
 
 [[nodiscard]] std::string validate_page(const ValidateHead& head, const ValidatedCase& validated);

@@ -159,6 +159,86 @@ TEST_CASE("A plan file stands alone: the configurations may be gone") {
   }
 }
 
+TEST_CASE("An edited recompute of a plan takes effect where the workload leaves it open, and is else refused") {
+  const Cli cli;
+  REQUIRE(cli.run(with(kSmall, {"-C", "workload.recompute=auto", "-o", "plan.yaml"})).code == 0);
+  const std::string plan = whole_file(cli.path("plan.yaml"));
+  const auto time = [&](const std::string& recompute) {
+    (void)cli.write("edited.yaml", with_every(plan, "\n  recompute: none\n", "\n  recompute: " + recompute + "\n"));
+    return parsed(cli.run({"simulate", "edited.yaml", "--json"})).at("makespan_s").get<double>();
+  };
+  CHECK(time("none") < time("full"));
+  SECTION("file, key, value and what to do") {
+    (void)cli.write("edited.yaml", with_every(with_every(plan, "\n  recompute: none\n", "\n  recompute: full\n"),
+                                              "\n  recompute: auto\n", "\n  recompute: selective\n"));
+    const Ran ran = cli.run({"simulate", "edited.yaml"});
+    CHECK(ran.code == 2);
+    CHECK_THAT(ran.err, Catch::StartsWith("edited.yaml:") &&
+                            Catch::Contains("decision.recompute: \"full\" contradicts this plan's workload.recompute, "
+                                            "\"selective\"; change that too, or set it to auto"));
+  }
+}
+
+TEST_CASE("Without a folder of configurations names are refused, with where it was looked for and how to name one") {
+  Cli cli;
+  cli.config_directory = "/no/such/configs";
+  const std::string message =
+      "configs: no folder of configurations was found; looked for /no/such/configs; name one with the environment "
+      "variable MOEPLAN_CONFIGS\n";
+  for (const std::vector<std::string>& command : {std::vector<std::string>{"list", "models"},
+                                                  {"list", "gpus"},
+                                                  {"plan", "--cluster", "dgx_h100", "--model", "mixtral_8x7b"},
+                                                  {"collective", "--cluster", "dgx_h100", "--op", "all_reduce"},
+                                                  {"sweep", "skew", "-o", "s.sqlite"}}) {
+    const Ran ran = cli.run(command, kStrict);
+    CAPTURE(command, ran.out);
+    CHECK(ran.code == 2);
+    CHECK(ran.err == message);
+    CHECK(ran.out.empty());
+  }
+  SECTION("what is built in is listed, and files are read, without it") {
+    CHECK(cli.run({"list", "schedules"}).code == 0);
+    const Ran ran =
+        cli.run({"plan", "--cluster", "./none.yaml", "--model", "./none.yaml", "--workload", "./none.yaml"});
+    CHECK(ran.err == "./none.yaml: no such file\n");
+  }
+}
+
+TEST_CASE("Outputs are looked at before the work begins") {
+  const Cli cli;
+  (void)cli.write("file", "");
+  std::filesystem::create_directory(cli.path("folder"));
+  (void)cli.write("p.yaml", "no plan\n");
+  // Each would be refused for its input too, if that were read first.
+  const std::vector<std::vector<std::string>> commands{
+      {"plan", "--cluster", "none", "--model", "none", "-o"},
+      {"plan", "--cluster", "none", "--model", "none", "--trace"},
+      {"simulate", "p.yaml", "--trace"},
+      {"collective", "--cluster", "none", "--traffic", "none.csv", "--flows"},
+      {"profile", "--from-csv", "none.csv", "-o"},
+      {"profile", "--backend", "nccl", "-o", "good", "--gpu-file"},
+      {"import", "hf-config", "none.json", "-o"},
+      {"import", "routing-trace", "none.csv", "-o"},
+      {"sweep", "none", "-o"},
+      {"sweep", "none", "-o", "good", "--csv"},
+      {"sweep", "--merge", "none.sqlite", "-o"},
+      {"validate", "p.yaml", "--backend", "host", "--trace"}};
+  const std::vector<std::pair<std::string, std::string>> outputs{
+      {"no/such/folder/x", "No such file or directory: no/such/folder"},
+      {"file/x", "Not a directory: file"},
+      {"folder", "Is a directory"}};
+  for (const auto& command : commands) {
+    for (const auto& [path, reason] : outputs) {
+      const Ran ran = cli.run(with(command, {path}), kStrict);
+      CAPTURE(command);
+      CHECK(ran.code == 2);
+      CHECK(ran.err == path + ": cannot be written: " + reason + "\n");
+      CHECK(ran.out.empty());
+    }
+  }
+  CHECK_FALSE(std::filesystem::exists(cli.path("good")));
+}
+
 TEST_CASE("simulate --inputs disk names what has changed since the plan") {
   Cli cli;
   std::filesystem::copy(configs(), cli.path("mine"), std::filesystem::copy_options::recursive);

@@ -50,6 +50,15 @@ TEST_CASE("An MoE layer of a plan is executed on CPU ranks and compared with its
     CHECK(ran.err.find("mpirun -n 2") != std::string::npos);
     CHECK(ran.out.find("2 ranks, host back end, 1 machine") != std::string::npos);
     CHECK(ran.out.find("values         right") != std::string::npos);
+    CHECK(ran.out.find(" times the predicted time; without --max-error the exit code does not depend on it") !=
+          std::string::npos);
+    CHECK(cli.run(with(base, {"--max-error", "1e6%"})).out.find("--max-error 1e+06% is kept") != std::string::npos);
+  }
+  SECTION("as a page without an interval where runs are too few for one") {
+    const Ran ran = cli.run({"validate", plan, "--backend", "host", "--iterations", "2"});
+    CHECK(ran.code == 0);
+    CHECK(ran.out.find("(too few runs for an interval; 2 runs, iterations)") != std::string::npos);
+    CHECK(ran.out.find("()") == std::string::npos);
   }
   SECTION("with exit code 1 where the prediction is worse than allowed, because a check must be able to fail") {
     CHECK(cli.run(with(base, {"--max-error", "0%", "--quiet"})).code == 1);
@@ -118,6 +127,16 @@ TEST_CASE("What cannot be validated is said before anything runs") {
   } else {
     CHECK(nccl.code == 0);
     CHECK(nccl.out.find("nccl back end") != std::string::npos);
+  }
+  SECTION("a layer too large for the machine among it, with figures and the scale that would do") {
+    const Ran ran =
+        cli.run(with(host_plan("2"), {"--placement", "contiguous", "-C", "model.hidden_size=262144", "-C",
+                                      "model.ffns.moe.expert.hidden_size=1048576", "-C",
+                                      "workload.sequence_length=1024", "-C", "cluster.gpu.memory=10000 TB"}));
+    CAPTURE(ran.err);
+    REQUIRE(ran.code == 0);
+    refused({"p.yaml"}, "validate: the layer is too large for this machine: its 2 ranks take at least ");
+    refused({"p.yaml"}, " available; no --scale makes it small enough");
   }
   SECTION("too few ranks among it, with how many are needed and what would help") {
     const Ran ran = cli.run({"plan",

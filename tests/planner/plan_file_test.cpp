@@ -23,6 +23,7 @@ Plan some_plan() {
   plan.candidate.degrees = {.pp = 1, .dp = 2, .cp = 1, .tp = 2, .edp = 1, .ep = 2, .esp = 2};
   plan.candidate.schedule = "parm_s1";
   plan.candidate.micro_batch = 2;
+  plan.candidate.recompute = Recompute::Selective;  // as its workload says
   const Prediction p = predict(s.model, s.workload, s.cluster, plan.candidate);
   plan.makespan = p.makespan;
   plan.estimate = p.estimate;
@@ -84,6 +85,7 @@ TEST_CASE("A plan file reads back as the plan that was written") {
     pipeline.candidate.sequence_parallel = true;
     pipeline.candidate.rank_order = kReplicasInnerRankOrder;
     pipeline.candidate.recompute = Recompute::Full;
+    pipeline.inputs.workload.set("recompute", Node::text("full"));
     write_plan(pipeline, path);
     CHECK(read_plan(path).candidate == pipeline.candidate);
   }
@@ -122,6 +124,17 @@ TEST_CASE("A plan file that was edited badly is refused with what is wrong") {
     });
   };
   CHECK(error(good).empty());
+  SECTION("a decision that contradicts the workload") {
+    const std::string edited = replaced(good, "  recompute: selective\n  schedule", "  recompute: full\n  schedule");
+    CHECK_THAT(
+        error(edited),
+        Catch::Contains("decision.recompute: \"full\" contradicts this plan's workload.recompute, \"selective\"; "
+                        "change that too, or set it to auto"));
+    const std::size_t workload = edited.find("\nworkload:");
+    CHECK(
+        error(edited.substr(0, workload) + replaced(edited.substr(workload), "recompute: selective", "recompute: auto"))
+            .empty());
+  }
   SECTION("an unknown key") {
     CHECK_THAT(error(good + "extra: 1\n"), Catch::Contains("bad.yaml:") && Catch::Contains("extra: unknown key"));
     CHECK_THAT(error(replaced(good, "decision:\n  tp: 2", "decision:\n  tpp: 2")),

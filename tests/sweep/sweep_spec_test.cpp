@@ -56,6 +56,15 @@ TEST_CASE("Zipped axes vary together, and `when` leaves combinations out") {
   CHECK(s.grid_size() == 6);
 }
 
+TEST_CASE("Values of zipped axes may occur again, all of a group together may not") {
+  const SweepSpec s = spec(kBase + "zip: [{schedule: [baseline, pipelined, pipelined], ep: [8, 8, 4]}]");
+  CHECK(column(s, "schedule") == std::vector<std::string>{"baseline", "pipelined", "pipelined"});
+  CHECK(column(s, "ep") == std::vector<std::string>{"8", "8", "4"});
+  contains(error(kBase + "zip: [{schedule: [baseline, pipelined, baseline], ep: [8, 4, 8]}]"),
+           "zip[0]: \"baseline, 8\" occur together twice");
+  contains(error(kBase + "axes: {ep: [8, 8]}"), "axes.ep[1]: \"8\" occurs twice");
+}
+
 TEST_CASE("Names of one's own and derived settings say what a case sets") {
   const SweepSpec s = spec(kBase +
                                "axes: {B: {key: workload.global_batch, values: [2]}, x: {values: [3]}}\n"

@@ -42,7 +42,11 @@ void run(MpiSession& session, const std::string& job_file, const std::string& an
                                           [&board](const std::string& operation) { board.say(operation); }});
   };
   const Processor core{processor_name(), static_cast<std::int64_t>(std::thread::hardware_concurrency())};
-  const Answer all = answer(job, *peers, {session.host(), core, make_backend});
+  const Answer all = answer(job, *peers,
+                            {.host = session.host(),
+                             .processor = core,
+                             .make_backend = make_backend,
+                             .begins = [&board](const std::string& phase) { board.begin(phase); }});
   if (session.rank().value() == 0) write_file_atomically(answer_file, answer_text(all));
   board.say("done");
 }

@@ -110,7 +110,7 @@ double total_bytes(const TrafficMatrix& matrix) {
 CollectiveResult time_collective(const CollectiveAlgorithm& algorithm, const Cluster& cluster, std::int64_t bytes) {
   const std::int64_t world = cluster.world_size();
   const Program program = collective_program(algorithm, world, bytes, cluster.ranks_per_node());
-  const Timeline timeline = simulate(program, cluster, {.keep_spans = false, .network = make_fast_network});
+  const Timeline timeline = simulate(program, cluster, {.keep_spans = false});
   return {whole_message(algorithm.collective, world, bytes), timeline.makespan.seconds()};
 }
 

@@ -45,7 +45,7 @@ Explanation explain(const PreparedPlan& plan, const std::function<void(std::int6
                 .placement = {}};
   const Prediction& p = e.prediction;
   e.path = summarise(p.program, plan.cluster, critical_path(p.program, p.timeline, plan.cluster));
-  e.roofline = ddl_roofline(p.program, p.makespan, p.slowest);
+  e.roofline = ddl_roofline(p.program, p.makespan, p.binding);
   e.layer_points = layer_roofline(plan.inputs.model, plan.inputs.workload, plan.cluster, plan.plan.candidate);
   e.sensitivities = sensitivities(p.program, plan.cluster, p.makespan, progress);
   e.placement = placement_worth(plan.inputs.model, plan.inputs.workload, plan.cluster, plan.plan.candidate, p);

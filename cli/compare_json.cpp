@@ -15,7 +15,7 @@ Json plan_part(const ComparedPlan& c) {
   j["plan"] = decision_json(c.plan.plan.candidate);
   j["makespan_s"] = p.makespan.seconds().value();
   j["lower_bound_s"] = p.estimate.lower_bound.value();
-  j["exposed_communication_s"] = p.slowest.exposed_communication.value();
+  add_binding_rank(j, p);
   j["tokens_per_s_per_gpu"] = p.tokens_per_s_per_gpu;
   j["memory_bytes"] = p.memory.total().value();
   return j;
@@ -39,7 +39,7 @@ std::string compare_json(const Comparison& c, double wall_s) {
                             {"exposed_s", {k.exposed.first.value(), k.exposed.second.value()}},
                             {"exposed_difference_s", (k.exposed.second - k.exposed.first).value()}});
   }
-  j["waiting_s"] = {d.waiting.first.value(), d.waiting.second.value()};
+  j["idle_s"] = {d.idle.first.value(), d.idle.second.value()};
   j["memory_parts_bytes"] = Json::object();
   for (const auto& [name, bytes] : d.memory) {
     j["memory_parts_bytes"][name] = {bytes.first.value(), bytes.second.value()};

@@ -50,17 +50,24 @@ std::string tables(const Comparison& c) {
   out += row("tokens/s a GPU", fmt::format("{:.0f}", p.tokens_per_s_per_gpu),
              fmt::format("{:.0f}", q.tokens_per_s_per_gpu),
              fmt::format("{:+.1f}%", 100 * (q.tokens_per_s_per_gpu / p.tokens_per_s_per_gpu - 1)));
-  out += "\n  Time by class on the slowest rank, as far as computation does not hide it\n\n";
+  out +=
+      "\n  Time by class on the binding rank (which waits least for others), as far as computation does not hide "
+      "it\n\n";
+  const auto rank = [](const Prediction& x) { return fmt::format("{}", x.binding.rank.value()); };
+  const auto stage = [](const Prediction& x) { return stage_text(x.program, x.binding.rank); };
+  out += row("rank", rank(p), rank(q), "");
+  if (!(stage(p) + stage(q)).empty()) out += row("pipeline", stage(p), stage(q), "");
   for (const ClassDifference& k : d.classes) {
     out += time_row(std::string(name_of<OpClass>(kOpClassNames, k.op_class)), k.visible.first, k.visible.second);
   }
-  out += time_row("waiting", d.waiting.first, d.waiting.second);
-  out += "\n  Communication while nothing computes\n\n";
+  out += time_row("idle", d.idle.first, d.idle.second);
+  out += time_row("of all, waiting", p.binding.waiting, q.binding.waiting);
+  out += "\n  Exposed communication on that rank (no computation runs)\n\n";
   for (const ClassDifference& k : d.classes) {
     if (k.exposed.first == Seconds(0) && k.exposed.second == Seconds(0)) continue;
     out += time_row(std::string(name_of<OpClass>(kOpClassNames, k.op_class)), k.exposed.first, k.exposed.second);
   }
-  out += time_row("in all", p.slowest.exposed_communication, q.slowest.exposed_communication);
+  out += time_row("in all", p.binding.exposed_communication, q.binding.exposed_communication);
   out += "\n  Memory of the fullest GPU, GiB\n\n";
   const auto memory_row = [&](const std::string& what, Bytes x, Bytes y) {
     out += row(what, gib(x), gib(y), x == y ? "" : fmt::format("{:+.1f}", (y - x).value() / 1073741824.0));

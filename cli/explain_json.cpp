@@ -141,10 +141,9 @@ std::string explain_json(const Explanation& e, double wall_s) {
   for (const RankId r : e.path.ranks) j["critical_path_ranks"].push_back(r.value());
   j["critical_path_handovers"] = e.path.handovers;
   j["critical_path_waited_s"] = e.path.waited.seconds().value();
-  j["slowest_rank"] = p.slowest.rank.value();
-  j["exposed_communication_s"] = p.slowest.exposed_communication.value();
-  j["exposed_by_class"] = exposed_json(p.slowest);
-  j["classes"] = class_times_json(p.slowest);
+  add_binding_rank(j, p);
+  j["exposed_by_class"] = exposed_json(p.binding);
+  j["classes"] = class_times_json(p.binding);
   j["links"] = links_json(p, e.plan.cluster.topology);
   j["streams"] = streams_json(p);
   j["sensitivities"] = sensitivities_json(e);

@@ -30,7 +30,7 @@ std::string_view phrase(OpClass op_class) {
     case OpClass::Norm: return "norms and additions";
     case OpClass::Embedding: return "embedding and output head";
     case OpClass::ContextParallel: return "context-parallel traffic";
-    case OpClass::Pipeline: return "waiting for the pipeline";
+    case OpClass::Pipeline: return "messages between pipeline stages";
     case OpClass::WeightGather: return "gathering of weights";
     case OpClass::Gradient: return "gradient traffic";
     case OpClass::Optimizer: return "the optimizer";
@@ -39,13 +39,6 @@ std::string_view phrase(OpClass op_class) {
     case OpClass::PlacementPlan: return "telling loads for the next placement";
   }
   return "";
-}
-
-bool communicates(OpClass op_class) {
-  return op_class == OpClass::Dispatch || op_class == OpClass::Combine || op_class == OpClass::TensorParallel ||
-         op_class == OpClass::ExpertSharding || op_class == OpClass::ContextParallel || op_class == OpClass::Pipeline ||
-         op_class == OpClass::WeightGather || op_class == OpClass::Gradient || op_class == OpClass::ExpertTransfer ||
-         op_class == OpClass::ExpertGradientTransfer || op_class == OpClass::PlacementPlan;
 }
 
 const Operation& operation_of(const Program& program, const PathRow& row) {
@@ -78,17 +71,34 @@ std::vector<std::pair<std::string, SimTime>> holders_of(const Explanation& e, Op
   return out;
 }
 
-/// Time on the path in communications.
+/// Time on the path in communications, whether computation runs beside them or not.
 SimTime communication_on_path(const Explanation& e) {
   SimTime time;
   for (const PathRow& row : e.path.rows) {
-    if (operation_of(e.prediction.program, row).communication()) time += row.time;
+    if (!operation_of(e.prediction.program, row).computes()) time += row.time;
   }
   return time;
 }
 
+/// "rank 3 (stage 2 of 4)"
+std::string binding_rank_text(const Prediction& p) {
+  const std::string stage = stage_text(p.program, p.binding.rank);
+  return fmt::format("rank {}{}", p.binding.rank.value(), stage.empty() ? "" : fmt::format(" ({})", stage));
+}
+
+double exposed_percent(const Prediction& p) { return 100 * (p.binding.exposed_communication / p.makespan.seconds()); }
+
+/// What the critical path does not say: communication on it may run beside computation.
+std::string exposed_sentence(const Prediction& p) {
+  if (p.binding.exposed_communication == Seconds(0)) return " Computation hides all communication.";
+  return fmt::format(
+      " Exposed communication, which no computation hides, is {:.1f}% of the iteration on {}, the binding one.",
+      exposed_percent(p), binding_rank_text(p));
+}
+
 std::string class_table(const Explanation& e) {
-  std::string out = fmt::format("  {:<24} {:>5} {:>7}   {}\n\n", "Critical path by class", "time", "share", "held by");
+  std::string out =
+      fmt::format("  {:<24} {:>5} {:>7}   {}\n\n", "Critical path by class", "time", "share", "limited by");
   for (const PathClass& c : e.path.classes) {
     const std::string reached =
         c.possible_flops > 0 ? fmt::format("products at {:.0f}% of peak; ", 100 * c.flops / c.possible_flops) : "";
@@ -106,7 +116,7 @@ std::string class_table(const Explanation& e) {
 
 std::string holder_table(const Explanation& e) {
   constexpr std::size_t kMost = 10;
-  std::string out = fmt::format("\n  {:<44} {:>10} {:>7}\n\n", "Critical path by what holds it", "time", "share");
+  std::string out = fmt::format("\n  {:<44} {:>10} {:>7}\n\n", "Critical path by bottleneck", "time", "share");
   SimTime rest;
   for (std::size_t i = 0; i < e.path.holders.size(); ++i) {
     const auto& [name, time] = e.path.holders[i];
@@ -130,10 +140,12 @@ std::string holder_table(const Explanation& e) {
 }
 
 std::string exposed_table(const Explanation& e) {
-  const RankTime& t = e.prediction.slowest;
-  if (t.exposed_communication == Seconds(0)) return "\n  No communication while nothing computes.\n";
-  std::string out = fmt::format("\n  Communication while nothing computes, rank {}: {}\n\n", t.rank.value(),
-                                human(t.exposed_communication));
+  const RankTime& t = e.prediction.binding;
+  const std::string rank = binding_rank_text(e.prediction);
+  if (t.exposed_communication == Seconds(0)) return fmt::format("\n  No exposed communication on {}.\n", rank);
+  std::string out = fmt::format(
+      "\n  Exposed communication (no computation runs) on {}, which waits least for others: {}, {:.1f}%\n\n", rank,
+      human(t.exposed_communication), exposed_percent(e.prediction));
   for (const ClassTime& c : t.classes) {
     if (c.exposed <= Seconds(0)) continue;
     out += fmt::format("  {:<19} {:>10} {:>6.1f}%   of {} in all\n", name_of<OpClass>(kOpClassNames, c.op_class),
@@ -157,7 +169,7 @@ std::string roofline_text(const Explanation& e) {
   if (r.communication == Seconds(0)) return "\n  DDL-roofline: no communication.\n";
   std::string out = fmt::format(
       "\n  DDL-roofline (FasterMoE, eqs. 3-6): computation {} / communication {} on rank {}: R_CC = {:.2f}\n",
-      human(r.computation), human(r.communication), e.prediction.slowest.rank.value(), r.ratio);
+      human(r.computation), human(r.communication), e.prediction.binding.rank.value(), r.ratio);
   const FlopsPerSecond peak = peak_rate(e.plan.cluster.gpu, e.plan.inputs.workload.dtype);
   const auto line = [&](const char* what, FlopsPerSecond rate) {
     return fmt::format("  {:<44} {:>16} {:>6.1f}% of peak\n", what, human(rate), 100 * (rate / peak));
@@ -240,24 +252,23 @@ std::string conclusion(const Explanation& e) {
   std::string out =
       fmt::format("This plan is bound by {} ({:.0f}% of its critical path; {:.0f}% is {}).",
                   communication > 50 ? "communication" : "computation", std::max(communication, 100 - communication),
-                  std::min(communication, 100 - communication),
-                  communication > 50 ? "computation" : "communication that nothing hides");
+                  std::min(communication, 100 - communication), communication > 50 ? "computation" : "communication");
   constexpr std::size_t kMostClasses = 3;
   constexpr double kWorthSaying = 5;  // percent
   for (std::size_t i = 0; i < std::min(kMostClasses, e.path.classes.size()); ++i) {
     const PathClass& c = e.path.classes[i];
     const double share = percent(c.time, all);
     if (i > 0 && share < kWorthSaying) break;
-    out += fmt::format(" {:.0f}% {} is {}", share, i == 0 ? "of the iteration" : "of it", phrase(c.op_class));
+    out += fmt::format(" {:.0f}% {} is {}", share, i == 0 ? "of the path" : "of it", phrase(c.op_class));
     const auto held = holders_of(e, c.op_class);
     if (c.possible_flops > 0) {
-      out += fmt::format(", held by {}, its products at {:.0f}% of peak.", in_words(held.front().first),
+      out += fmt::format(", limited by {}, its products at {:.0f}% of peak.", in_words(held.front().first),
                          100 * c.flops / c.possible_flops);
     } else {
-      out += fmt::format("{}, held by {}.", communicates(c.op_class) ? " that nothing hides" : "",
-                         in_words(held.front().first));
+      out += fmt::format(", limited by {}.", in_words(held.front().first));
     }
   }
+  out += exposed_sentence(e.prediction);
   if (e.sensitivities.empty()) return out;
   const Sensitivity& best = e.sensitivities.front();
   if (best.gain <= 0) return out + " No single resource of the machine, a tenth better, would make it faster.";

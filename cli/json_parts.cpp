@@ -3,7 +3,6 @@
 #include <nlohmann/json.hpp>
 
 #include "model/program/analysis.hpp"
-#include "planner/plan_difference.hpp"
 
 namespace moeplan {
 
@@ -75,9 +74,16 @@ Json class_times_json(const RankTime& t) {
   Json out = Json::object();
   for (const ClassTime& c : t.classes) {
     out[std::string(name_of<OpClass>(kOpClassNames, c.op_class))] = {{"total_s", c.total.value()},
-                                                                     {"not_hidden_s", visible(c).value()}};
+                                                                     {"not_hidden_s", c.visible.value()}};
   }
   return out;
+}
+
+void add_binding_rank(Json& j, const Prediction& p) {
+  j["binding_rank"] = p.binding.rank.value();
+  j["binding_stage"] = p.program.stage_of(p.binding.rank);
+  j["waiting_s"] = p.binding.waiting.value();
+  j["exposed_communication_s"] = p.binding.exposed_communication.value();
 }
 
 Json streams_json(const Prediction& p) {

@@ -19,6 +19,8 @@ inline constexpr int kJsonSchemaVersion = 1;
 [[nodiscard]] Json decision_json(const Candidate& candidate);
 [[nodiscard]] Json memory_json(const MemoryUse& memory);
 [[nodiscard]] Json class_times_json(const RankTime& time);
+/// The rank that the times are of, its pipeline stage, what it waits and its exposed communication.
+void add_binding_rank(Json& document, const Prediction& prediction);
 [[nodiscard]] Json streams_json(const Prediction& prediction);
 [[nodiscard]] Json links_json(const Prediction& prediction, const Topology& topology);
 

@@ -98,6 +98,11 @@ std::string page_header(const Inputs& inputs, const Cluster& cluster) {
   return out + (gate.empty() ? "\n" : ", " + gate + '\n');
 }
 
+std::string stage_text(const Program& program, RankId rank) {
+  if (program.stages.size() == 1) return "";
+  return fmt::format("stage {} of {}", program.stage_of(rank) + 1, program.stages.size());
+}
+
 std::string stream_table(const Prediction& p) {
   std::string out = "  stream     busy (mean of all ranks)\n";
   for (const StreamUse& s : stream_use(p.program, p.timeline)) {

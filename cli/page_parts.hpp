@@ -28,6 +28,9 @@ namespace moeplan {
 /// Model, machine and workload, in two lines.
 [[nodiscard]] std::string page_header(const Inputs& inputs, const Cluster& cluster);
 
+/// "stage 2 of 4"; "" without a pipeline.
+[[nodiscard]] std::string stage_text(const Program& program, RankId rank);
+
 /// "stream  busy", one line each.
 [[nodiscard]] std::string stream_table(const Prediction& prediction);
 

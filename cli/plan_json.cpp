@@ -28,13 +28,13 @@ void add_prediction(Json& j, const Prediction& p) {
   j["schedule_bound_s"] = p.estimate.lower_bound.value();
   j["schedule_bound_by"] = p.estimate.bound_by;
   j["schedule_gap"] = p.makespan.seconds() / p.estimate.lower_bound - 1;
-  j["compute_s"] = p.slowest.compute.value();
-  j["exposed_communication_s"] = p.slowest.exposed_communication.value();
+  add_binding_rank(j, p);
+  j["compute_s"] = p.binding.compute.value();
   j["memory_bytes"] = p.memory.total().value();
   j["memory_parts_bytes"] = memory_json(p.memory);
   j["tokens_per_s_per_gpu"] = p.tokens_per_s_per_gpu;
   j["model_flops_utilization"] = p.model_flops_utilization;
-  j["classes"] = class_times_json(p.slowest);
+  j["classes"] = class_times_json(p.binding);
 }
 
 Json gate_json(const PlanReport& r) {
@@ -136,9 +136,9 @@ std::string simulate_json(const Plan& plan, const Inputs& inputs, const Cluster&
   j["planned_makespan_s"] = plan.makespan.seconds().value();
   j["lower_bound_s"] = p.estimate.lower_bound.value();
   j["lower_bound_by"] = p.estimate.bound_by;
-  j["exposed_communication_s"] = p.slowest.exposed_communication.value();
+  add_binding_rank(j, p);
   j["memory_bytes"] = p.memory.total().value();
-  j["classes"] = class_times_json(p.slowest);
+  j["classes"] = class_times_json(p.binding);
   j["streams"] = streams_json(p);
   j["links"] = links_json(p, cluster.topology);
   j["timing"] = {{"wall_s", wall_s}};

@@ -11,7 +11,8 @@ namespace moeplan {
 
 namespace {
 
-/// The classes in which `other` spends more than `best`, the most first: why it lost; and the largest gain beside.
+/// Why `other` lost: the classes in which its binding rank spends more than that of `best`, the most first, and the
+/// largest gain. With idle time the changes of all classes sum to that of the makespan.
 std::string why(const Prediction& other, const Prediction& best) {
   struct Loss {
     std::string_view name;
@@ -19,15 +20,9 @@ std::string why(const Prediction& other, const Prediction& best) {
   };
   std::vector<Loss> losses;
   for (const auto& [op_class, name] : kOpClassNames) {
-    Seconds delta{};
-    for (const ClassTime& t : other.slowest.classes) {
-      if (t.op_class == op_class) delta += visible(t);
-    }
-    for (const ClassTime& t : best.slowest.classes) {
-      if (t.op_class == op_class) delta -= visible(t);
-    }
-    losses.push_back({name, delta});
+    losses.push_back({name, other.binding.visible(op_class) - best.binding.visible(op_class)});
   }
+  losses.push_back({"idle", other.binding.idle - best.binding.idle});
   std::stable_sort(losses.begin(), losses.end(), [](const Loss& a, const Loss& b) { return a.time > b.time; });
   std::string text;
   const Seconds total = other.makespan.seconds() - best.makespan.seconds();
@@ -66,8 +61,8 @@ std::string candidate_table(const PlanReport& r) {
     out += fmt::format(
         "  {:>2}  {:<12} {:>5} {:>4} {:>3} {:>4} {:>4} {:>4} {:>4} {:>5}  {:>10} {:>7}  {:>10} {:>10} {:>8}\n", i + 1,
         schedule, pp, tp, d.cp, d.dp, d.ep, d.esp, d.edp, c.micro_batch, human(p.makespan.seconds()),
-        i == 0 ? "" : fmt::format("+{:.1f}%", 100 * more), human(p.slowest.compute),
-        human(p.slowest.exposed_communication), gib(p.memory.total()));
+        i == 0 ? "" : fmt::format("+{:.1f}%", 100 * more), human(p.binding.compute),
+        human(p.binding.exposed_communication), gib(p.memory.total()));
   }
   if (has_sequence_parallel) out += "      (tp s: with sequence parallelism; pp n x m: m parts of the model a stage)\n";
   if (is_reordered) out += "      (schedule ~: with its operations in the order that the search of orders found)\n";
@@ -75,26 +70,33 @@ std::string candidate_table(const PlanReport& r) {
 }
 
 std::string class_table(const PlanReport& r) {
-  std::string out = "\n  Time by class on the slowest rank, as far as computation does not hide it:\n\n";
-  out += fmt::format("  {:<20}", "");
-  for (std::size_t i = 0; i < r.predictions.size(); ++i) out += fmt::format(" {:>10}", fmt::format("#{}", i + 1));
-  out += '\n';
-  for (const auto& [op_class, name] : kOpClassNames) {
+  std::string out =
+      "\n  Time by class on the binding rank (which waits least for others), as far as computation does not hide "
+      "it:\n\n";
+  const auto add_row = [&](std::string_view name, const auto& value) {
     std::string line = fmt::format("  {:<20}", name);
-    bool any = false;
-    for (const Prediction& p : r.predictions) {
-      Seconds t{};
-      for (const ClassTime& c : p.slowest.classes) {
-        if (c.op_class == op_class) t += visible(c);
-      }
-      any = any || t.value() > 0;
-      line += fmt::format(" {:>10}", t.value() > 0 ? human(t) : "-");
-    }
-    if (any) out += line + '\n';
+    for (std::size_t i = 0; i < r.predictions.size(); ++i) line += fmt::format(" {:>10}", value(i));
+    out += line + '\n';
+  };
+  const auto binding = [&](std::size_t i) -> const RankTime& { return r.predictions[i].binding; };
+  const auto is_pipeline = [](const Prediction& p) { return p.program.stages.size() > 1; };
+  add_row("", [](std::size_t i) { return fmt::format("#{}", i + 1); });
+  add_row("rank", [&](std::size_t i) { return fmt::format("{}", binding(i).rank.value()); });
+  if (std::any_of(r.predictions.begin(), r.predictions.end(), is_pipeline)) {
+    add_row("pipeline stage", [&](std::size_t i) {
+      const Program& p = r.predictions[i].program;
+      return p.stages.size() == 1 ? "-" : fmt::format("{} of {}", p.stage_of(binding(i).rank) + 1, p.stages.size());
+    });
   }
-  std::string line = fmt::format("  {:<20}", "waiting");
-  for (const Prediction& p : r.predictions) line += fmt::format(" {:>10}", human(p.slowest.idle));
-  return out + line + '\n';
+  for (const auto& [op_class, name] : kOpClassNames) {
+    const auto time = [&, c = op_class](std::size_t i) { return binding(i).visible(c); };
+    bool any = false;
+    for (std::size_t i = 0; i < r.predictions.size(); ++i) any = any || time(i) > Seconds(0);
+    if (any) add_row(name, [&](std::size_t i) { return time(i) > Seconds(0) ? human(time(i)) : "-"; });
+  }
+  add_row("idle", [&](std::size_t i) { return human(binding(i).idle); });
+  add_row("of all, waiting", [&](std::size_t i) { return human(binding(i).waiting); });
+  return out;
 }
 
 std::string rejections(const SearchResult& result) {
@@ -170,9 +172,11 @@ std::string plan_page(const PlanReport& r) {
       r.result.enumerated, std::ssize(r.result.ranked) + r.result.set_aside, r.result.simulated, r.result.pruned);
   out += candidate_table(r);
   if (r.predictions.size() > 1) {
-    out += "\n  Why they lost:\n";
+    out += "\n  Why they lost (time on the binding rank of each, against that of #1):\n";
     for (std::size_t i = 1; i < r.predictions.size(); ++i) {
-      out += fmt::format("  {:>2}  {}\n", i + 1, why(r.predictions[i], p));
+      const Prediction& other = r.predictions[i];
+      const std::string stage = stage_text(other.program, other.binding.rank);
+      out += fmt::format("  {:>2}  {}{}\n", i + 1, why(other, p), stage.empty() ? "" : fmt::format(" ({})", stage));
     }
   }
   out += class_table(r);

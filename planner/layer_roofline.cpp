@@ -110,7 +110,7 @@ class Points {
     }
     const Timeline timeline = simulated(program, machines_, /*keep_spans=*/true);
     return LayerPoint{name, c, timeline.makespan,
-                      ddl_roofline(program, timeline.makespan, slowest_rank(rank_times(program, timeline)))};
+                      ddl_roofline(program, timeline.makespan, binding_rank(rank_times(program, timeline)))};
   }
 
   const ModelSpec& model_;

@@ -119,8 +119,7 @@ class RunSearch {
       const std::size_t n = std::min(kRound, waiting.size());
       std::vector<SimTime> times(n);
       in_parallel(n, threads_, [&](std::size_t k) {
-        times[k] =
-            simulate(lowered(waiting[k]), layer_.cluster, {.keep_spans = false, .network = make_fast_network}).makespan;
+        times[k] = simulate(lowered(waiting[k]), layer_.cluster, {.keep_spans = false}).makespan;
       });
       for (std::size_t k = 0; k < n; ++k) keep(waiting[k], times[k]);
       result_.simulated += static_cast<std::int64_t>(n);
@@ -201,7 +200,7 @@ std::vector<PricedRun> priced_runs(const std::vector<MoeRun>& runs, const Moe& m
   in_parallel(runs.size(), threads, [&](std::size_t i) {
     const Program program =
         lower_moe_layer(moe, hidden_size, tokens, workload, runs[i].in(candidate), cluster.ranks_per_node());
-    priced[i].time = simulate(program, cluster, {.keep_spans = false, .network = make_fast_network}).makespan;
+    priced[i].time = simulate(program, cluster, {.keep_spans = false}).makespan;
   });
   std::stable_sort(priced.begin(), priced.end(),
                    [](const PricedRun& a, const PricedRun& b) { return a.time < b.time; });

@@ -138,7 +138,7 @@ Seconds simulated_layer_time(const Moe& moe, std::int64_t hidden_size, std::int6
   const auto time = [&](bool moves_copies) {
     const Program program =
         lower_moe_layer(moe, hidden_size, tokens, workload, candidate, cluster.ranks_per_node(), moves_copies, kind);
-    return simulate(program, cluster, {.keep_spans = false, .network = make_fast_network}).makespan.seconds();
+    return simulate(program, cluster, {.keep_spans = false}).makespan.seconds();
   };
   const Seconds moving = time(true);
   if (microbatches == 1) return moving;

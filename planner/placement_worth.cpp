@@ -110,8 +110,8 @@ class Question {
   }
 
   static void note_transfers(const Prediction& p, PlacementWorth& w) {
-    w.weights = p.slowest.total(OpClass::ExpertTransfer);
-    w.gradients = p.slowest.total(OpClass::ExpertGradientTransfer);
+    w.weights = p.binding.total(OpClass::ExpertTransfer);
+    w.gradients = p.binding.total(OpClass::ExpertGradientTransfer);
   }
 
   /// By the closed form, on the whole trace.

@@ -27,7 +27,7 @@ struct PlacementWorth {
   double imbalance;                // the same of the placement
   SimTime contiguous;              // of the iteration, experts contiguous
   SimTime placed;
-  Seconds weights;    // to copies, on the slowest rank: hidden or not
+  Seconds weights;    // to copies, on the binding rank: hidden or not
   Seconds gradients;  // back from them
   Seconds migration;  // once, from contiguous experts: homes with their states, or where nothing trains replicas
   Bytes memory;

@@ -10,7 +10,7 @@
 namespace moeplan {
 
 Timeline simulated(const Program& program, StageMachines& machines, bool keep_spans) {
-  const SimulateOptions options{.keep_spans = keep_spans, .network = make_fast_network};
+  const SimulateOptions options{.keep_spans = keep_spans};
   return program.stages.size() == 1 ? simulate(program, machines.cluster(), options)
                                     : simulate_stages(program, machines, options);
 }
@@ -40,7 +40,7 @@ Prediction predict(const ModelSpec& model, const Workload& workload, const Clust
   p.memory = iteration_memory(model, workload, cluster, candidate, p.program);
   p.timeline = simulated(p.program, machines, /*keep_spans=*/true);
   p.makespan = p.timeline.makespan;
-  p.slowest = slowest_rank(rank_times(p.program, p.timeline));
+  p.binding = binding_rank(rank_times(p.program, p.timeline));
   const Throughput rate = throughput(model, workload, cluster, p.makespan);
   p.tokens_per_s_per_gpu = rate.tokens_per_s_per_gpu;
   p.model_flops_utilization = rate.model_flops_utilization;

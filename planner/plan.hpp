@@ -53,7 +53,7 @@ struct Prediction {
   SimTime makespan;
   Estimate estimate;
   MemoryUse memory;
-  RankTime slowest;  // of the slowest rank
+  RankTime binding;  // of the binding rank
   double tokens_per_s_per_gpu = 0;
   double model_flops_utilization = 0;
   Program program;

@@ -44,20 +44,6 @@ const ClassTime* find(const RankTime& t, OpClass op_class) {
 
 }  // namespace
 
-Seconds visible(const ClassTime& time) {
-  switch (time.op_class) {
-    case OpClass::Dispatch:
-    case OpClass::Combine:
-    case OpClass::TensorParallel:
-    case OpClass::ExpertSharding:
-    case OpClass::ContextParallel:
-    case OpClass::Pipeline:
-    case OpClass::WeightGather:
-    case OpClass::Gradient: return time.exposed;
-    default: return time.total;
-  }
-}
-
 void add_differences(const Node& a, const Node& b, const std::string& path, std::size_t most,
                      std::vector<std::string>& out) {
   if (a.same_content(b) || out.size() >= most) return;
@@ -83,10 +69,10 @@ PlanDifference plan_difference(const Plan& a, const Prediction& of_a, const Plan
                                std::size_t most) {
   PlanDifference out;
   for (const auto& [op_class, name] : kOpClassNames) {
-    const ClassTime* x = find(of_a.slowest, op_class);
-    const ClassTime* y = find(of_b.slowest, op_class);
+    const ClassTime* x = find(of_a.binding, op_class);
+    const ClassTime* y = find(of_b.binding, op_class);
     if (!x && !y) continue;
-    const auto time = [](const ClassTime* t) { return t ? moeplan::visible(*t) : Seconds(0); };
+    const auto time = [](const ClassTime* t) { return t ? t->visible : Seconds(0); };
     const auto exposed = [](const ClassTime* t) { return t ? t->exposed : Seconds(0); };
     out.classes.push_back({op_class, {time(x), time(y)}, {exposed(x), exposed(y)}});
   }
@@ -94,7 +80,7 @@ PlanDifference plan_difference(const Plan& a, const Prediction& of_a, const Plan
     return std::abs((x.visible.second - x.visible.first).value()) >
            std::abs((y.visible.second - y.visible.first).value());
   });
-  out.waiting = {of_a.slowest.idle, of_b.slowest.idle};
+  out.idle = {of_a.binding.idle, of_b.binding.idle};
   const MemoryUse &m = of_a.memory, &n = of_b.memory;
   out.memory = {{"weights", {m.weights, n.weights}},       {"gradients", {m.gradients, n.gradients}},
                 {"optimizer", {m.optimizer, n.optimizer}}, {"activations", {m.activations, n.activations}},

@@ -9,10 +9,6 @@
 
 namespace moeplan {
 
-/// Time of a class that was not hidden behind computation: what one plan can be compared by with another. Over all
-/// classes it sums to the rank's busy time where its computations do not overlap one another.
-[[nodiscard]] Seconds visible(const ClassTime& time);
-
 /// A value in the first plan and in the second.
 template <class T>
 struct Compared {
@@ -22,13 +18,14 @@ struct Compared {
 
 struct ClassDifference {
   OpClass op_class;
-  Compared<Seconds> visible;  // on the slowest rank
+  Compared<Seconds> visible;  // on the binding rank of each
   Compared<Seconds> exposed;  // of a communication: while no computation runs
 };
 
+/// `visible` over the classes and `idle` sum to the makespans, so their changes to the change of the makespan.
 struct PlanDifference {
   std::vector<ClassDifference> classes;                         // those that either has, the largest change first
-  Compared<Seconds> waiting;                                    // idle on the slowest rank
+  Compared<Seconds> idle;                                       // on the binding rank of each
   std::vector<std::pair<std::string, Compared<Bytes>>> memory;  // "weights" ... "runtime"
   std::vector<std::pair<std::string, Compared<std::string>>> decisions;  // "tp": "1", "2"; those that differ
   std::vector<std::string> inputs;  // "cluster.gpu.memory"; those that differ, at most `most`

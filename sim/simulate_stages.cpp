@@ -151,8 +151,11 @@ class StageSimulator {
         const Operation& op = operation_of(s);
         if (std::holds_alternative<Send>(op.work)) std::tie(s.start, s.end) = runs[i].sends[sends++];
         const bool waits = std::holds_alternative<Receive>(op.work) || std::holds_alternative<Wait>(op.work);
-        if (waits && s.end == runs[i].begin) s.start = runs[i].reached;
         if (s.repeat >= 0) s.repeat += repeats;
+        if (waits && s.end == runs[i].begin && runs[i].reached < runs[i].begin) {
+          s.start = runs[i].reached;
+          s.repeat = -1;  // only its first iteration waits
+        }
         out.spans.push_back(s);
       }
     }

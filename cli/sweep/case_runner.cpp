@@ -31,7 +31,7 @@ struct Measures {
   std::optional<SimTime> makespan = {};
   Estimate estimate = {};
   std::optional<MemoryUse> memory = {};
-  std::optional<RankTime> slowest = {};
+  std::optional<RankTime> binding = {};
   std::optional<Throughput> rate = {};
   const SearchResult* search = nullptr;
 };
@@ -51,8 +51,8 @@ Cell output(const std::string& name, const Measures& m) {
   if (name == "closed_form_s") return m.estimate.closed_form.value();
   if (name == "schedule_bound_s") return m.estimate.lower_bound.value();
   if (name == "schedule_gap") return makespan / m.estimate.lower_bound.value() - 1;
-  if (name == "compute_s") return m.slowest->compute.value();
-  if (name == "exposed_communication_s") return m.slowest->exposed_communication.value();
+  if (name == "compute_s") return m.binding->compute.value();
+  if (name == "exposed_communication_s") return m.binding->exposed_communication.value();
   if (name == "memory_bytes") return static_cast<std::int64_t>(m.memory->total().value());
   if (name == "tokens_per_s_per_gpu") return m.rate->tokens_per_s_per_gpu;
   if (name == "model_flops_utilization") return m.rate->model_flops_utilization;
@@ -140,7 +140,7 @@ class OneCase {
                .memory = best.memory,
                .rate = throughput(model_, workload_, cluster_, *best.makespan),
                .search = &result};
-    if (wants_classes()) m.slowest = predict(model_, workload_, cluster_, best.candidate).slowest;
+    if (wants_classes()) m.binding = predict(model_, workload_, cluster_, best.candidate).binding;
     keep(m);
   }
 
@@ -259,7 +259,7 @@ class OneCase {
     if (wants({"closed_form_s", "schedule_bound_s", "schedule_gap"})) m.estimate = estimate(program, cluster_);
     if (wants_time()) {
       check_stop();
-      take_time(m, program, simulate(program, cluster_, {.keep_spans = wants_classes(), .network = make_fast_network}));
+      take_time(m, program, simulate(program, cluster_, {.keep_spans = wants_classes()}));
     }
     keep(m);
   }
@@ -295,7 +295,7 @@ class OneCase {
 
   void take_time(Measures& m, const Program& program, const Timeline& timeline) const {
     m.makespan = timeline.makespan;
-    if (wants_classes()) m.slowest = slowest_rank(rank_times(program, timeline));
+    if (wants_classes()) m.binding = binding_rank(rank_times(program, timeline));
   }
 
   void check_stop() const {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cassert>
+#include <map>
 #include <tuple>
 
 namespace moeplan {
@@ -19,74 +20,156 @@ const Operation& operation_of(const Program& program, const TimelineSpan& span) 
 
 double duration(const TimelineSpan& span) { return static_cast<double>((span.end - span.start).picoseconds()); }
 
-/// A span's start or end.
+/// When the members of each group reached each run of each collective.
+class Arrivals {
+ public:
+  Arrivals(const Program& program, const Timeline& timeline) : program_(program), timeline_(timeline) {
+    if (timeline.recorded_ranks(program.world_size) < 2) return;  // nobody to wait for
+    for (const TimelineSpan& s : timeline.spans) {
+      if (operation_of(program, s).communication()) starts_[key(s, s.rank)].push_back(s.start);
+    }
+  }
+
+  /// The last arrival in the span's group before its own end: at the earliest its own. `run`: how many runs of its
+  /// operation its rank had before at its level.
+  [[nodiscard]] SimTime last(const TimelineSpan& span, std::size_t run) const {
+    SimTime last = span.start;
+    if (starts_.empty()) return last;
+    const GroupFamily& family = program_.group(operation_of(program_, span).communication()->group);
+    for (std::int64_t i = 0; i < family.size; ++i) {
+      const auto it = starts_.find(key(span, family.member(span.rank, i)));
+      if (it == starts_.end() || run >= it->second.size() || it->second[run] >= span.end) continue;
+      last = std::max(last, it->second[run]);
+    }
+    return last;
+  }
+
+ private:
+  using Key = std::tuple<std::int32_t, BlockId, std::int32_t, std::size_t>;
+  [[nodiscard]] Key key(const TimelineSpan& s, RankId rank) const {
+    return {s.repeat, s.block, s.operation, timeline_.place(timeline_.recorded(rank))};
+  }
+
+  const Program& program_;
+  const Timeline& timeline_;
+  std::map<Key, std::vector<SimTime>> starts_;
+};
+
+/// What changes at an instant: an operation begins or ends, or (`of_waiting`) its waiting for other ranks does.
 struct Edge {
   SimTime time;
-  bool is_start;
+  std::int64_t change;
   const Operation* operation;
+  bool of_waiting = false;
 };
 
 /// Sums in picoseconds, as doubles: exact up to 2^53 ps, two and a half hours.
 struct Sums {
-  double compute = 0, communication = 0, exposed = 0, busy = 0;
-  std::array<double, kClasses> total{}, exposed_by_class{};
+  double compute = 0, communication = 0, exposed = 0, busy = 0, waiting = 0;
+  std::array<double, kClasses> total{}, exposed_by_class{}, visible{};
   std::array<bool, kClasses> occurs{};
 };
 
-/// Adds the spans of one rank at one level of repeats, each standing for `times`. Reorders them.
-void add_level(const Program& program, std::vector<const TimelineSpan*>& spans, double times, Sums& sums) {
+/// What is open on a rank at an instant.
+struct Open {
+  std::int64_t computing = 0, communicating = 0;
+  std::array<std::int64_t, kClasses> computations{}, communications{};  // by class
+  std::int64_t waits = 0;                                               // of the communications: Waits
+  std::int64_t waiting = 0;                                             // and others that wait for other ranks
+  std::int64_t background_waiting = 0;                                  // operations of background streams that do
+
+  void apply(const Edge& edge) {
+    const auto c = static_cast<std::size_t>(edge.operation->op_class);
+    if (edge.of_waiting) {
+      (is_background(edge.operation->stream) ? background_waiting : waiting) += edge.change;
+    } else if (edge.operation->computes()) {
+      computing += edge.change;
+      computations[c] += edge.change;
+    } else {
+      communicating += edge.change;
+      communications[c] += edge.change;
+      if (std::holds_alternative<Wait>(edge.operation->work)) waits += edge.change;
+    }
+  }
+
+  void count(double passed, Sums& sums) const {
+    if (computing + communicating == 0) return;
+    sums.busy += passed;
+    const auto share = [passed](std::int64_t of_class, std::int64_t of_all) {
+      return passed * static_cast<double>(of_class) / static_cast<double>(of_all);
+    };
+    if (computing > 0) {
+      for (std::size_t c = 0; c < kClasses; ++c) sums.visible[c] += share(computations[c], computing);
+      return;
+    }
+    sums.exposed += passed;
+    for (std::size_t c = 0; c < kClasses; ++c) {
+      sums.exposed_by_class[c] += share(communications[c], communicating);
+      sums.visible[c] += share(communications[c], communicating);
+    }
+    const std::int64_t held_up = waiting + (background_waiting > 0 ? waits : 0);
+    if (held_up == communicating) sums.waiting += passed;
+  }
+};
+
+/// Adds the spans of one rank at one level of repeats, in order of start, each standing for `times`.
+void add_level(const Program& program, const Arrivals& arrivals, const std::vector<const TimelineSpan*>& spans,
+               double times, Sums& sums) {
   std::vector<Edge> edges;
-  edges.reserve(2 * spans.size());
+  edges.reserve(4 * spans.size());
+  const auto add = [&edges](SimTime start, SimTime end, const Operation& op, bool of_waiting) {
+    if (end <= start) return;
+    edges.push_back({start, 1, &op, of_waiting});
+    edges.push_back({end, -1, &op, of_waiting});
+  };
+  std::map<std::pair<BlockId, std::int32_t>, std::size_t> runs;
   for (const TimelineSpan* span : spans) {
     const Operation& op = operation_of(program, *span);
     const auto c = static_cast<std::size_t>(op.op_class);
     sums.occurs[c] = true;
     sums.total[c] += times * duration(*span);
     (op.computes() ? sums.compute : sums.communication) += times * duration(*span);
-    if (span->end <= span->start || is_background(op.stream)) continue;
-    edges.push_back({span->start, true, &op});
-    edges.push_back({span->end, false, &op});
+    if (!is_background(op.stream)) add(span->start, span->end, op, false);
+    if (std::holds_alternative<Receive>(op.work)) add(span->start, span->end, op, true);
+    if (!op.communication()) continue;
+    const std::size_t run = runs[{span->block, span->operation}]++;
+    add(span->start, arrivals.last(*span, run), op, true);
   }
   std::sort(edges.begin(), edges.end(), [](const Edge& a, const Edge& b) { return a.time < b.time; });
 
-  std::int64_t computing = 0, communicating = 0;
-  std::array<std::int64_t, kClasses> open{};  // communications by class
+  Open open;
   SimTime now;
   for (const Edge& edge : edges) {
-    const double passed = times * static_cast<double>((edge.time - now).picoseconds());
-    if (computing + communicating > 0) sums.busy += passed;
-    if (computing == 0 && communicating > 0) {
-      sums.exposed += passed;
-      for (std::size_t c = 0; c < kClasses; ++c) {
-        sums.exposed_by_class[c] += passed * static_cast<double>(open[c]) / static_cast<double>(communicating);
-      }
-    }
+    open.count(times * static_cast<double>((edge.time - now).picoseconds()), sums);
     now = edge.time;
-    const std::int64_t change = edge.is_start ? 1 : -1;
-    if (edge.operation->computes()) {
-      computing += change;
-      continue;
-    }
-    communicating += change;
-    open[static_cast<std::size_t>(edge.operation->op_class)] += change;
+    open.apply(edge);
   }
 }
 
 Seconds seconds(double picoseconds) { return Seconds(picoseconds * kSecondsPerPicosecond); }
 
 RankTime to_rank_time(RankId rank, const Sums& sums, SimTime makespan) {
-  RankTime t{rank, seconds(sums.compute), seconds(sums.communication), seconds(sums.exposed), seconds(sums.busy), {},
-             {}};
-  t.idle = seconds(static_cast<double>(makespan.picoseconds()) - sums.busy);
+  const double idle = static_cast<double>(makespan.picoseconds()) - sums.busy;
+  RankTime t{.rank = rank,
+             .compute = seconds(sums.compute),
+             .communication = seconds(sums.communication),
+             .exposed_communication = seconds(sums.exposed),
+             .busy = seconds(sums.busy),
+             .idle = seconds(idle),
+             .waiting = seconds(sums.waiting + idle),
+             .classes = {}};
   for (std::size_t c = 0; c < kClasses; ++c) {
     if (!sums.occurs[c]) continue;
-    t.classes.push_back({static_cast<OpClass>(c), seconds(sums.total[c]), seconds(sums.exposed_by_class[c])});
+    t.classes.push_back({.op_class = static_cast<OpClass>(c),
+                         .total = seconds(sums.total[c]),
+                         .exposed = seconds(sums.exposed_by_class[c]),
+                         .visible = seconds(sums.visible[c])});
   }
   return t;
 }
 
 /// Of one rank, from its spans. Reorders them.
-RankTime measured(const Program& program, const Timeline& timeline, RankId rank,
+RankTime measured(const Program& program, const Timeline& timeline, const Arrivals& arrivals, RankId rank,
                   std::vector<const TimelineSpan*>& spans) {
   std::stable_sort(spans.begin(), spans.end(),
                    [](const TimelineSpan* a, const TimelineSpan* b) { return a->repeat < b->repeat; });
@@ -96,7 +179,7 @@ RankTime measured(const Program& program, const Timeline& timeline, RankId rank,
     level.clear();
     const std::int32_t repeat = spans[i]->repeat;
     for (; i < spans.size() && spans[i]->repeat == repeat; ++i) level.push_back(spans[i]);
-    add_level(program, level, static_cast<double>(timeline.occurrences(*level.front())), sums);
+    add_level(program, arrivals, level, static_cast<double>(timeline.occurrences(*level.front())), sums);
   }
   return to_rank_time(rank, sums, timeline.makespan);
 }
@@ -124,13 +207,16 @@ Seconds RankTime::total(OpClass op_class) const { return find_time(*this, op_cla
 
 Seconds RankTime::exposed(OpClass op_class) const { return find_time(*this, op_class, &ClassTime::exposed); }
 
+Seconds RankTime::visible(OpClass op_class) const { return find_time(*this, op_class, &ClassTime::visible); }
+
 std::vector<RankTime> rank_times(const Program& program, const Timeline& timeline) {
   std::vector<std::vector<const TimelineSpan*>> spans(timeline.recorded_ranks(program.world_size));
   for (const TimelineSpan& s : timeline.spans) spans[timeline.place(s.rank)].push_back(&s);
+  const Arrivals arrivals(program, timeline);
   std::vector<RankTime> times;
   times.reserve(spans.size());
   for (std::size_t i = 0; i < spans.size(); ++i) {
-    times.push_back(measured(program, timeline, timeline.recorded_at(i), spans[i]));
+    times.push_back(measured(program, timeline, arrivals, timeline.recorded_at(i), spans[i]));
   }
   return times;
 }
@@ -140,15 +226,15 @@ RankTime rank_time(const Program& program, const Timeline& timeline, RankId rank
   for (const TimelineSpan& s : timeline.spans) {
     if (s.rank == timeline.recorded(rank)) spans.push_back(&s);
   }
-  return measured(program, timeline, rank, spans);
+  return measured(program, timeline, Arrivals(program, timeline), rank, spans);
 }
 
-const RankTime& slowest_rank(const std::vector<RankTime>& times) {
+const RankTime& binding_rank(const std::vector<RankTime>& times) {
   assert(!times.empty() && "a program has at least one rank");
   const auto before = [](const RankTime& a, const RankTime& b) {
-    return std::tie(a.busy, a.compute) < std::tie(b.busy, b.compute);
+    return std::tie(a.waiting, b.compute) < std::tie(b.waiting, a.compute);
   };
-  return *std::max_element(times.begin(), times.end(), before);
+  return *std::min_element(times.begin(), times.end(), before);
 }
 
 std::vector<StreamUse> stream_use(const Program& program, const Timeline& timeline) {

@@ -36,9 +36,9 @@ TEST_CASE("compare says where the time of two plans of a model goes apart") {
     const double difference = b.at("makespan_s").get<double>() - a.at("makespan_s").get<double>();
     CHECK(j.at("makespan_difference_s").get<double>() == Approx(difference).epsilon(1e-9));
   }
-  SECTION("classes and waiting sum to the difference, because no computations of a rank overlap here") {
-    const double waiting = j.at("waiting_s").at(1).get<double>() - j.at("waiting_s").at(0).get<double>();
-    CHECK(sum_of(j.at("classes"), "not_hidden_difference_s") + waiting ==
+  SECTION("classes and idle time sum to the difference, because they sum to each makespan") {
+    const double idle = j.at("idle_s").at(1).get<double>() - j.at("idle_s").at(0).get<double>();
+    CHECK(sum_of(j.at("classes"), "not_hidden_difference_s") + idle ==
           Approx(j.at("makespan_difference_s").get<double>()).epsilon(1e-9));
     const double exposed =
         b.at("exposed_communication_s").get<double>() - a.at("exposed_communication_s").get<double>();

@@ -1,4 +1,6 @@
 // `moeplan explain` as a user runs it.
+#include <fmt/format.h>
+
 #include <map>
 
 #include "tests/cli/cli_json.hpp"
@@ -60,11 +62,11 @@ TEST_CASE("explain prints the promised JSON, whose parts sum to the whole") {
       CHECK(j.at("critical_path").at(0).at(key).is_string());
     }
   }
-  SECTION("what is exposed by class sums to all exposed communication, and is on the slowest rank's account") {
+  SECTION("what is exposed by class sums to all exposed communication, of the binding rank") {
     double exposed = 0;
     for (const auto& [name, time] : j.at("exposed_by_class").items()) exposed += time.get<double>();
     CHECK(exposed == Approx(j.at("exposed_communication_s").get<double>()).epsilon(1e-12));
-    CHECK(j.at("slowest_rank").is_number_integer());
+    CHECK(j.at("binding_rank").is_number_integer());
     CHECK_FALSE(j.at("classes").empty());
   }
   SECTION("the roofline's ratio is that of its times") {
@@ -94,6 +96,47 @@ TEST_CASE("explain prints the promised JSON, whose parts sum to the whole") {
   SECTION("the same plan gives the same bytes, but for timing") {
     CHECK(without_timing(parsed(cli.run({"explain", "plan.yaml", "--json"}))).dump() == without_timing(j).dump());
   }
+}
+
+TEST_CASE("explain does not call communication exposed for lying on the critical path") {
+  // NICs so slow that the iteration ends with the gradients, most of whose exchange still runs beside computation.
+  const Cli cli;
+  plan_quickstart(cli, {"--pp", "1", "--tp", "1", "--ep", "8", "--schedule", "baseline"});
+  const std::vector<std::string> explain{"explain", "plan.yaml", "-C",
+                                         "cluster.template.fabric.nic_bandwidth=180 Gbps"};
+  const Json j = parsed(cli.run(with(explain, {"--json"})));
+  double on_path = 0;
+  for (const Json& c : j.at("critical_path_classes")) {
+    if (c.at("class") == "gradient_sync") on_path = c.at("share").get<double>();
+  }
+  const double makespan = j.at("makespan_s").get<double>();
+  const double exposed = j.at("exposed_by_class").at("gradient_sync").get<double>() / makespan;
+  CHECK(on_path > 2 * exposed);
+  CHECK(exposed > 0);
+  const std::string conclusion = j.at("conclusion").get<std::string>();
+  CHECK_THAT(conclusion,
+             Catch::Contains("is gradient traffic, limited by the link") && !Catch::Contains("nothing hides"));
+  const double all = 100 * j.at("exposed_communication_s").get<double>() / makespan;
+  CHECK_THAT(conclusion,
+             Catch::Contains(fmt::format("Exposed communication, which no computation hides, is {:.1f}%", all)));
+  CHECK_THAT(cli.run(explain).out, Catch::Contains("Exposed communication (no computation runs) on rank"));
+}
+
+TEST_CASE("explain and plan are about the rank that waits least, and say of which stage") {
+  // The last of the stages also has the output head, so the others wait for it.
+  const Cli cli;
+  plan_quickstart(cli, {"--pp", "4", "--tp", "1", "--ep", "8"});
+  const Json j = parsed(cli.run({"explain", "plan.yaml", "--json"}));
+  double accounted = 0, computing = 0;
+  for (const auto& [name, c] : j.at("classes").items()) accounted += c.at("not_hidden_s").get<double>();
+  computing = accounted - j.at("exposed_communication_s").get<double>();
+  const double makespan = j.at("makespan_s").get<double>();
+  CHECK(accounted <= makespan * (1 + 1e-9));
+  CHECK(computing + j.at("waiting_s").get<double>() <= makespan * (1 + 1e-9));
+  const std::int64_t stage = j.at("binding_stage").get<std::int64_t>();
+  CHECK(stage == j.at("binding_rank").get<std::int64_t>() / 8);
+  const std::string page = cli.run({"explain", "plan.yaml"}).out;
+  CHECK_THAT(page, Catch::Contains(fmt::format("(stage {} of 4)", stage + 1)));
 }
 
 TEST_CASE("The page of explain on the quickstart's plan") {

@@ -11,17 +11,19 @@ Operation operation(OpClass op_class, Stream stream, bool communication) {
   op.op_class = op_class;
   op.stream = stream;
   if (communication) {
-    op.work = Communication{};
+    op.work = Communication{.group = GroupId(0)};
   } else {
     op.work = Kernel::Add;
   }
   return op;
 }
 
-/// One block: 0 an expert's computation, 1 a dispatch, 2 a tensor-parallel exchange, 3 attention.
+/// One block: 0 an expert's computation, 1 a dispatch, 2 a tensor-parallel exchange, 3 attention; communications are
+/// among all ranks.
 Program program(std::int64_t world) {
   Program p;
   p.world_size = world;
+  p.groups = {{"all", world, 1}};
   p.blocks.push_back(
       {"block",
        {operation(OpClass::Expert, Stream::Compute, false), operation(OpClass::Dispatch, Stream::Inter, true),
@@ -36,6 +38,13 @@ TimelineSpan span(int rank, int op, std::int64_t start, std::int64_t end, int re
 }
 
 double ps(Seconds t) { return t.value() * 1e12; }
+
+/// The makespan, if every instant of it is one class's or idle.
+double accounted_ps(const RankTime& t) {
+  double sum = ps(t.idle);
+  for (const ClassTime& c : t.classes) sum += ps(c.visible);
+  return sum;
+}
 
 }  // namespace
 
@@ -63,6 +72,16 @@ TEST_CASE("time on a rank is computation, communication that it hides, communica
     CHECK(ps(r.exposed_communication) == Approx(60));
     CHECK(ps(r.exposed(OpClass::Dispatch)) == Approx(20 + 20 / 2.0));
     CHECK(ps(r.exposed(OpClass::TensorParallel)) == Approx(20 / 2.0 + 20));
+  }
+  SECTION("what classes add to the makespan sums to it, because an instant is shared by what runs in it") {
+    // [0, 20) expert, [20, 30) expert and attention, [30, 50) attention beside a dispatch, [50, 60) dispatch.
+    t.spans = {span(0, 0, 0, 30), span(0, 3, 20, 50), span(0, 1, 30, 60)};
+    const RankTime r = rank_time(program(1), t, RankId(0));
+    CHECK(ps(r.visible(OpClass::Expert)) == Approx(20 + 10 / 2.0));
+    CHECK(ps(r.visible(OpClass::Attention)) == Approx(10 / 2.0 + 20));
+    CHECK(ps(r.visible(OpClass::Dispatch)) == Approx(10));
+    CHECK(ps(r.visible(OpClass::Dispatch)) == ps(r.exposed(OpClass::Dispatch)));
+    CHECK(accounted_ps(r) == Approx(100));
   }
   SECTION("back to back operations leave no gap because an end and a start at one instant meet") {
     t.spans = {span(0, 1, 0, 40), span(0, 0, 40, 70), span(0, 3, 70, 100)};
@@ -121,8 +140,8 @@ TEST_CASE("ranks are summed up") {
     CHECK(use[1].busy.min == 0);
     CHECK(use[1].utilisation.mean == Approx(10 / 4.0 / 50));
   }
-  SECTION("the slowest is rank 1 because 1, 2 and 3 are busy for 30 ps, 1 and 3 compute longest, and 1 is lowest") {
-    CHECK(slowest_rank(rank_times(p, t)).rank == RankId(1));
+  SECTION("the binding one is rank 1 because 1, 2 and 3 wait for 20 ps, 1 and 3 compute longest, and 1 is lowest") {
+    CHECK(binding_rank(rank_times(p, t)).rank == RankId(1));
   }
   SECTION("all ranks at once are the ranks one by one") {
     const std::vector<RankTime> all = rank_times(p, t);
@@ -133,6 +152,57 @@ TEST_CASE("ranks are summed up") {
     Timeline empty;
     CHECK(stream_use(p, empty).empty());
     CHECK(ps(rank_times(p, empty)[0].idle) == 0);
+  }
+}
+
+TEST_CASE("a rank waits for others where it is idle or stands in communication before they come") {
+  Program p = program(2);
+  Timeline t;
+  t.makespan = SimTime(100);
+  SECTION("of a collective the time before its last member, so that the rank that comes last is the binding one") {
+    // Rank 0 dispatches from 20 on, rank 1 from 60 on, and both until 90.
+    t.spans = {span(0, 0, 0, 20), span(1, 0, 0, 60), span(0, 1, 20, 90), span(1, 1, 60, 90)};
+    const std::vector<RankTime> times = rank_times(p, t);
+    CHECK(ps(times[0].waiting) == Approx(60 - 20 + 10));
+    CHECK(ps(times[1].waiting) == Approx(10));
+    CHECK(binding_rank(times).rank == RankId(1));
+    for (const RankTime& r : times) CHECK(accounted_ps(r) == Approx(100));
+  }
+  SECTION("not for those that came after its own part had ended, because it did not need them") {
+    t.spans = {span(0, 1, 0, 30), span(1, 0, 0, 60), span(1, 1, 60, 90)};
+    CHECK(ps(rank_time(p, t, RankId(0)).waiting) == Approx(100 - 30));
+    CHECK(ps(rank_time(p, t, RankId(1)).waiting) == Approx(10));
+  }
+  SECTION("not while it computes, because then nothing is lost") {
+    t.spans = {span(0, 0, 0, 50), span(0, 1, 0, 90), span(1, 0, 0, 70), span(1, 1, 70, 90)};
+    CHECK(ps(rank_time(p, t, RankId(0)).waiting) == Approx(70 - 50 + 10));
+  }
+  SECTION("run by run, because a rank may lead in one and lag in the next") {
+    t.spans = {span(0, 1, 0, 30), span(1, 1, 10, 30), span(0, 1, 50, 80), span(1, 1, 40, 80)};
+    CHECK(ps(rank_time(p, t, RankId(0)).waiting) == Approx(10 + (100 - 30 - 30)));
+    CHECK(ps(rank_time(p, t, RankId(1)).waiting) == Approx(10 + (100 - 20 - 40)));
+  }
+  SECTION("of a Receive all, because what comes is another rank's work: a longer busy rank need not bind") {
+    // Rank 0 computes 80 of 95 ps, rank 1 receives for 70 of 100: it is busy longer, and waits.
+    Operation receive = operation(OpClass::Pipeline, Stream::Compute, false);
+    receive.work = Receive{GroupId(0), 1, 0};
+    p.blocks[0].operations.push_back(receive);
+    t.spans = {span(0, 0, 0, 80), span(0, 1, 80, 95), span(1, 4, 0, 70), span(1, 0, 70, 100)};
+    const std::vector<RankTime> times = rank_times(p, t);
+    CHECK(times[1].busy > times[0].busy);
+    CHECK(ps(times[0].waiting) == Approx(100 - 95));
+    CHECK(ps(times[1].waiting) == Approx(70));
+    CHECK(binding_rank(times).rank == RankId(0));
+  }
+  SECTION("of a Wait while what it waits for on a background stream waits") {
+    // Gradients of rank 0 are ready at 10, of rank 1 at 60; rank 0 waits for their sum from 40 until 80.
+    Operation sum = operation(OpClass::Gradient, Stream::Replicas, true);
+    Operation wait = operation(OpClass::Gradient, Stream::Compute, false);
+    wait.work = Wait{Stream::Replicas};
+    p.blocks[0].operations.push_back(sum);
+    p.blocks[0].operations.push_back(wait);
+    t.spans = {span(0, 0, 0, 40), span(0, 4, 10, 80), span(0, 5, 40, 80), span(1, 0, 0, 60), span(1, 4, 60, 80)};
+    CHECK(ps(rank_time(p, t, RankId(0)).waiting) == Approx(60 - 40 + 20));
   }
 }
 

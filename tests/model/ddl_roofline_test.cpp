@@ -37,6 +37,16 @@ TEST_CASE("the DDL-roofline is computation over communication, and what overlap 
     CHECK(r.semi_ideal.value() == Approx(flops / 30e-6));
     CHECK(r.average.value() == Approx(r.semi_ideal.value()));
   }
+  SECTION("a pipeline stage's ranks do the products of that stage") {
+    // The second stage has one product where the first has three.
+    p.stages.push_back(Sequence{{.block = BlockId(0)}});
+    RankTime last{};
+    last.rank = RankId(1);
+    last.compute = Seconds(2e-6);
+    const DdlRoofline r = ddl_roofline(p, SimTime(7'000'000), last);
+    CHECK(r.computing.value() == Approx(2e6 / 2e-6));
+    CHECK(r.average.value() == Approx((3 * 2e6 + 2e6) / 2 / 7e-6));
+  }
   SECTION("without communication there is no roof but the computation's") {
     const DdlRoofline r = ddl_roofline(p, SimTime(6'000'000), slowest);
     CHECK(std::isinf(r.ratio));

@@ -19,8 +19,7 @@ using namespace moeplan;
 namespace {
 
 Timeline run(const CollectiveAlgorithm& a, const Cluster& cluster, std::int64_t bytes) {
-  return simulate(collective_program(a, cluster.world_size(), bytes, cluster.ranks_per_node()), cluster,
-                  {.network = make_fast_network});
+  return simulate(collective_program(a, cluster.world_size(), bytes, cluster.ranks_per_node()), cluster);
 }
 
 const CollectiveAlgorithm& algorithm(Collective c, std::string_view name) { return *find_algorithm(c, name); }

@@ -25,13 +25,13 @@ TEST_CASE("two plans differ by class, by memory part, by decision and by input")
   b.candidate.order = kSearchedOrder;
   Prediction of_a, of_b;
   // Dispatch is compared by what is exposed, 3 s and 1 s; attention by all of it, 5 s in both; norms 1 s and 1.5 s.
-  of_a.slowest = rank_time({{OpClass::Attention, Seconds(5), Seconds(0)},
-                            {OpClass::Dispatch, Seconds(10), Seconds(3)},
-                            {OpClass::Norm, Seconds(1), Seconds(0)}});
-  of_b.slowest = rank_time({{OpClass::Attention, Seconds(5), Seconds(0)},
-                            {OpClass::Dispatch, Seconds(9), Seconds(1)},
-                            {OpClass::TensorParallel, Seconds(1), Seconds(0.25)},
-                            {OpClass::Norm, Seconds(1.5), Seconds(0)}});
+  of_a.binding = rank_time({{OpClass::Attention, Seconds(5), Seconds(0), Seconds(5)},
+                            {OpClass::Dispatch, Seconds(10), Seconds(3), Seconds(3)},
+                            {OpClass::Norm, Seconds(1), Seconds(0), Seconds(1)}});
+  of_b.binding = rank_time({{OpClass::Attention, Seconds(5), Seconds(0), Seconds(5)},
+                            {OpClass::Dispatch, Seconds(9), Seconds(1), Seconds(1)},
+                            {OpClass::TensorParallel, Seconds(1), Seconds(0.25), Seconds(0.25)},
+                            {OpClass::Norm, Seconds(1.5), Seconds(0), Seconds(1.5)}});
   of_a.memory = {Bytes(10), Bytes(20), Bytes(30), Bytes(40), Bytes(50), Bytes(60)};
   of_b.memory = {Bytes(10), Bytes(20), Bytes(15), Bytes(40), Bytes(50), Bytes(60)};
   a.inputs.cluster = b.inputs.cluster = parse_yaml("{gpu: {memory: 80 GB}, nodes: 2}", "a");

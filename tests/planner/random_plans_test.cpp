@@ -3,12 +3,34 @@
 #include <cmath>
 
 #include "model/program/critical_path.hpp"
+#include "planner/place_experts.hpp"
 #include "planner/plan.hpp"
 #include "sim/simulate.hpp"
+#include "sim/simulate_stages.hpp"
 #include "tests/planner/random_pipelines.hpp"
 
 using namespace moeplan;
 using namespace moeplan::tests;
+
+namespace {
+
+/// Whether each recorded rank's time is accounted for: no time is negative, and classes and idle time sum to the
+/// makespan.
+bool is_accounted_for(const Program& program, const Timeline& timeline) {
+  const double makespan = timeline.makespan.seconds().value();
+  for (const RankTime& t : rank_times(program, timeline)) {
+    double sum = t.idle.value();
+    bool is_negative = t.idle < Seconds(0) || t.waiting < t.idle;
+    for (const ClassTime& c : t.classes) {
+      sum += c.visible.value();
+      is_negative = is_negative || c.visible < Seconds(0) || c.exposed < Seconds(0);
+    }
+    if (is_negative || std::abs(sum - makespan) > 1e-9 * makespan) return false;
+  }
+  return true;
+}
+
+}  // namespace
 
 TEST_CASE("No plan of a thousand random ones is faster than its lower bound") {
   constexpr int kPlans = 1000;
@@ -83,4 +105,27 @@ TEST_CASE("Without pipeline stages nothing is composed, and with them their time
   }
   // Only a stage's first rank is recorded, and now and then another is the slowest: 4% of 600 such cases.
   CHECK(elsewhere <= 6);
+}
+
+TEST_CASE("Every rank's time is that of its classes and what it is idle, simulated at once or composed") {
+  Random random(9);
+  int placed = 0;
+  for (int i = 0; i < 200; ++i) {
+    RandomPipeline r = random_pipeline(random);
+    // Experts on several ranks, whose copies later layers wait for.
+    if (i % 2 == 0 && r.candidate.degrees.ep > 1 && r.candidate.degrees.esp == 1) {
+      const Small& s = r.small;
+      PlacedCandidate p = with_placement(s.model, s.workload, s.cluster, r.candidate, "auto", 1, /*simulates=*/false);
+      if (p.obstacle.empty() && !obstacle(s.model, s.workload, p.candidate, s.cluster.ranks_per_node())) {
+        ++placed;
+        r.candidate = std::move(p.candidate);
+        r.program = lower_iteration(s.model, s.workload, r.candidate, s.cluster.ranks_per_node());
+      }
+    }
+    CAPTURE(i, dump(r.numbers, r.candidate), r.candidate.placement);
+    StageMachines machines(r.small.cluster);
+    CHECK(is_accounted_for(r.program, simulate(r.program, r.small.cluster)));
+    CHECK(is_accounted_for(r.program, simulate_stages(r.program, machines)));
+  }
+  CHECK(placed > 10);
 }

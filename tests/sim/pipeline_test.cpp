@@ -128,6 +128,19 @@ TEST_CASE("background operations hold up only who waits for them") {
     StageMachines machines(cluster);
     CHECK(simulate_stages(p, machines).makespan == t.makespan);
   }
+  SECTION("a repeat that begins with the Wait waits once, because its other iterations find the collective ended") {
+    const BlockId layer =
+        add_block(p, "layer", {of(Wait{Stream::Replicas}, Stream::Compute, {}), test::kernel_of(p, 1 * kMicrosecond)});
+    Program q = p;
+    q.stages[0] = {{.block = work}, {.block = {}, .count = 3, .body = {{.block = layer}}}};
+    StageMachines machines(cluster);
+    const Timeline composed = simulate_stages(q, machines);
+    CHECK(composed.makespan == us(3 + 8 + 3 * 1));
+    const RankTime r = rank_time(q, composed, RankId(0));
+    CHECK(r.idle.value() == Approx(0).margin(1e-15));
+    CHECK(r.exposed(OpClass::Pipeline).value() == Approx(8e-6));
+    CHECK(r.compute.value() == Approx((3 + 3 * 1) * 1e-6));
+  }
   SECTION("on the critical path the Wait is what it waits for") {
     SimTime background;
     for (const PathSegment& s : critical_path(p, t, cluster)) {

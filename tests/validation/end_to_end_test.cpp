@@ -7,7 +7,6 @@
 
 #include "model/specs/hf_config.hpp"
 #include "planner/plan.hpp"
-#include "planner/plan_difference.hpp"
 #include "tests/model/spec_files.hpp"
 
 using namespace moeplan;
@@ -91,18 +90,16 @@ double error_of(const PublishedRun& run, const Prediction& p) {
   return p.tokens_per_s_per_gpu / run.tokens_per_s_per_gpu - 1;
 }
 
-/// Prints a row of docs/validation.md's table and returns the error.
-double compared(const PublishedRun& run) {
-  const Prediction p = predicted(run, test::load_cluster(test::cluster_path("dgx_h100")), workload_of(run));
-  fmt::print("{:>16}{:>24}{:>24}{:>10}\n{:>16}{:>24.0f}{:>24.0f}{:>9.1f}%\n", "tokens/s a GPU", "published",
-             "predicted", "error", run.name, run.tokens_per_s_per_gpu, p.tokens_per_s_per_gpu, 100 * error_of(run, p));
-  return error_of(run, p);
-}
-
-void print_classes(const Prediction& p) {
-  for (const ClassTime& c : p.slowest.classes) {
-    fmt::print("{:>54}{:>10.1f} ms\n", name_of<OpClass>(kOpClassNames, c.op_class), 1e3 * visible(c).value());
+/// What docs/validation.md shows of a prediction: with the option -s, or where a check fails.
+std::string described(const PublishedRun& run, const Prediction& p) {
+  std::string out = fmt::format(
+      "{}: {:.0f} tokens/s a GPU predicted, {:.0f} published: {:+.1f}%; {:.3f} s an iteration", run.name,
+      p.tokens_per_s_per_gpu, run.tokens_per_s_per_gpu, 100 * error_of(run, p), p.makespan.seconds().value());
+  out += fmt::format("; ms on rank {}:", p.binding.rank.value());
+  for (const ClassTime& c : p.binding.classes) {
+    out += fmt::format(" {} {:.1f}", name_of<OpClass>(kOpClassNames, c.op_class), 1e3 * c.visible.value());
   }
+  return out + fmt::format(" idle {:.1f}", 1e3 * p.binding.idle.value());
 }
 
 }  // namespace
@@ -114,48 +111,59 @@ TEST_CASE("Megatron's FLOPs of a token are the published formula's") {
   CHECK(megatron_flops_per_token(model, kSequence) == Approx(expected));
 }
 
-TEST_CASE("Mixtral 8x7B on 64 H100, as published for Megatron-Core") {
-  // What is reached, not what is wished: kernels at the speed that they have alone, equal loads and no host make the
-  // prediction the faster one. docs/validation.md says what is known of the rest.
-  constexpr double kTolerance = 0.35;
-  const PublishedRun run = mixtral();
-  const double error = compared(run);
-  CHECK(error > 0);
-  CHECK(error < kTolerance);
+// The ceilings below are what is reached, rounded up, so that no change makes the predictions worse unnoticed: a better
+// model passes, whichever side of the published number it errs on, and then lowers its ceiling. Today both predictions
+// are too fast, because kernels have the speed that they have alone, loads are equal, and there is no host;
+// docs/validation.md says what is known of the rest.
 
+TEST_CASE("Mixtral 8x7B on 64 H100, as published for Megatron-Core") {
+  constexpr double kCeiling = 0.35;
+  const PublishedRun run = mixtral();
   const ClusterSpec machine = test::load_cluster(test::cluster_path("dgx_h100"));
   const Workload workload = workload_of(run);
   const Prediction base = predicted(run, machine, workload);
-  const double flops = megatron_flops_per_token(model_at(run.model), kSequence);
-  fmt::print("{:>16}{:>24.1f}{:>24.1f}\n", "TFLOP/s a GPU", run.tokens_per_s_per_gpu * flops * 1e-12,
-             base.tokens_per_s_per_gpu * flops * 1e-12);
-  const double published_s = static_cast<double>(run.global_batch * kSequence) / (run.tokens_per_s_per_gpu * 64);
-  fmt::print("{:>16}{:>24.3f}{:>24.3f}\n\n", "iteration, s", published_s, base.makespan.seconds().value());
-  print_classes(base);
-  fmt::print("\n{:>54}{:>12}{:>9}\n", "if instead", "iteration", "error");
-  const auto print = [&](const std::string& what, const ClusterSpec& m, const Workload& w) {
+  const double error = error_of(run, base);
+  INFO(described(run, base));
+  CHECK(std::abs(error) < kCeiling);
+
+  // What may be missing makes iterations longer, and more of it even longer.
+  const auto error_if = [&](const std::string& what, const ClusterSpec& m, const Workload& w) {
     const Prediction p = predicted(run, m, w);
-    fmt::print("{:>54}{:>10.3f} s{:>8.1f}%\n", what, p.makespan.seconds().value(), 100 * error_of(run, p));
+    UNSCOPED_INFO(what << ": " << described(run, p));
     return error_of(run, p);
   };
-  for (const double efficiency : {0.7, 0.65, 0.6}) {
-    ClusterSpec slower = machine;
-    slower.gpu.gemm_efficiency = {{1, efficiency}};
-    slower.gpu.grouped_gemm_efficiency.reset();
-    print(fmt::format("every GEMM at {} of the peak", efficiency), slower, workload);
+  SECTION("if every GEMM reached less of the peak") {
+    double last = error;
+    for (const double efficiency : {0.7, 0.65, 0.6}) {
+      ClusterSpec slower = machine;
+      slower.gpu.gemm_efficiency = {{1, efficiency}};
+      slower.gpu.grouped_gemm_efficiency.reset();
+      const double now = error_if(fmt::format("every GEMM at {} of the peak", efficiency), slower, workload);
+      CHECK(now < last);
+      last = now;
+    }
   }
-  for (const double sigma : {0.1, 0.2}) {
-    Workload skewed = workload;
-    skewed.routing.shape = RoutingShape::Lognormal;
-    skewed.routing.lognormal_sigma = sigma;
-    CHECK(print(fmt::format("lognormal loads, sigma {}, same for all layers", sigma), machine, skewed) < error);
+  SECTION("if loads were unequal, the same for all layers") {
+    double last = error;
+    for (const double sigma : {0.1, 0.2}) {
+      Workload skewed = workload;
+      skewed.routing.shape = RoutingShape::Lognormal;
+      skewed.routing.lognormal_sigma = sigma;
+      const double now = error_if(fmt::format("lognormal loads, sigma {}", sigma), machine, skewed);
+      CHECK(now < last);
+      last = now;
+    }
   }
-  ClusterSpec launches = machine;
-  launches.gpu.launch_overhead = Seconds(10e-6);
-  CHECK(print("10 us a kernel launch", launches, workload) < error);
-  ClusterSpec slow_attention = machine;
-  slow_attention.gpu.attention_efficiency = 0.45;
-  print("attention at 0.45 of the peak", slow_attention, workload);
+  SECTION("if launches took longer") {
+    ClusterSpec launches = machine;
+    launches.gpu.launch_overhead = Seconds(10e-6);
+    CHECK(error_if("10 us a kernel launch", launches, workload) < error);
+  }
+  SECTION("if attention reached less of the peak") {
+    ClusterSpec slow_attention = machine;
+    slow_attention.gpu.attention_efficiency = 0.45;
+    CHECK(error_if("attention at 0.45 of the peak", slow_attention, workload) < error);
+  }
 }
 
 TEST_CASE("GPT-OSS 120B on 64 H100, as published for Megatron-Bridge") {
@@ -164,10 +172,10 @@ TEST_CASE("GPT-OSS 120B on 64 H100, as published for Megatron-Bridge") {
     WARN("skipped: no configurations at ../shared/data/hf_configs");
     return;
   }
-  // The published run is far from what its kernels could do: B200 (2.3 times the peak, EP 64) ran it 1.3 times as fast.
-  // Neither recomputation nor kernels are named. So the prediction is a limit, and a loose one.
-  constexpr double kTolerance = 1.25;
-  const double error = compared(run);
-  CHECK(error > 0);
-  CHECK(error < kTolerance);
+  // A loose one: the published run is far from what its kernels could do (B200, 2.3 times the peak, EP 64, ran it 1.3
+  // times as fast), and neither recomputation nor kernels are named.
+  constexpr double kCeiling = 1.25;
+  const Prediction p = predicted(run, test::load_cluster(test::cluster_path("dgx_h100")), workload_of(run));
+  INFO(described(run, p));
+  CHECK(std::abs(error_of(run, p)) < kCeiling);
 }

@@ -24,7 +24,7 @@ ClusterSpec spec_of(const std::string& name) { return test::load_cluster(test::c
 double predicted(Collective c, const Cluster& cluster, std::int64_t bytes) {
   const CollectiveAlgorithm& a = *find_algorithm(c, algorithm_names(c).front());
   return simulate(collective_program(a, cluster.world_size(), bytes, cluster.ranks_per_node()), cluster,
-                  {.keep_spans = false, .network = make_fast_network})
+                  {.keep_spans = false})
       .makespan.seconds()
       .value();
 }

@@ -57,7 +57,7 @@ double simulated(const ParmProblem& p, const std::string& schedule, Workload wor
                 .shared_gate = false,
                 .router_bias = false};
   const Program program = lower_moe_layer(moe, p.M, p.B * p.L, workload, candidate, cluster.ranks_per_node());
-  return simulate(program, cluster, {.keep_spans = false, .network = make_fast_network}).makespan.seconds().value();
+  return simulate(program, cluster, {.keep_spans = false}).makespan.seconds().value();
 }
 
 /// A row of the table: one pair of degrees on one machine, over 162 layers.

@@ -198,7 +198,7 @@ TEST_CASE("held out: one node and pairs of one GPU a node predict two nodes of 2
     const Cluster cluster = build_cluster(spec, s.shape.ranks);
     const auto bytes = static_cast<std::int64_t>(s.n.value());
     const double got = simulate(collective_program(linear, cluster.world_size(), bytes, cluster.ranks_per_node()),
-                                cluster, {.keep_spans = false, .network = make_fast_network})
+                                cluster, {.keep_spans = false})
                            .makespan.seconds()
                            .value();
     errors[gpus].push_back(std::abs(got / s.time.value() - 1));

@@ -14,12 +14,13 @@
 #include <vector>
 
 #include "model/base/random.hpp"
-#include "planner/exact_order.hpp"
-#include "planner/schedules/opt_sche.hpp"
+#include "planner/layer/chunk_order.hpp"
+#include "planner/ordering/exact_order.hpp"
 
 namespace {
 
 using namespace moeplan;
+using namespace moeplan::planner;
 
 /// Of any magnitude, so that either stream may be the busy one.
 SimTime any(Random& random) {

@@ -17,14 +17,16 @@
 #include <vector>
 
 #include "bench/clocks.hpp"
-#include "cli/prepared_plan.hpp"
-#include "planner/in_parallel.hpp"
-#include "planner/layer_search.hpp"
-#include "planner/published_systems.hpp"
+#include "cli/pages/prepared_plan.hpp"
+#include "model/base/in_parallel.hpp"
+#include "planner/search/layer_search.hpp"
+#include "tests/support/published_systems.hpp"
 
 namespace {
 
 using namespace moeplan;
+using namespace moeplan::planner;
+using namespace moeplan::cli;
 
 struct Layer {
   std::int64_t B, L, H, M;
@@ -67,8 +69,8 @@ void print(const char* title, const std::map<std::string, Gain>& gains, std::int
 using LayerKey = std::tuple<std::int64_t, std::int64_t, std::int64_t, double>;
 
 struct Found {
-  PricedRun mix, plain;                    // the fastest of the product, and of its part without codecs
-  std::vector<PricedRun> systems, simple;  // of each published system, and of its part without codecs
+  PricedStrategy mix, plain;                    // the fastest of the product, and of its part without codecs
+  std::vector<PricedStrategy> systems, simple;  // of each published system, and of its part without codecs
 };
 
 Moe moe_of(const Layer& layer) {
@@ -103,44 +105,44 @@ int main(int argc, char** argv) {
   }
 
   std::vector<Found> founds(representatives.size());
-  const auto fastest = [&](const Layer& layer, const auto& offers, FastestRuns* counts = nullptr) {
+  const auto fastest = [&](const Layer& layer, const auto& offers, FastestStrategies* counts = nullptr) {
     Workload workload = inputs.workload;
     workload.capacity_factor = layer.f;
     const Moe moe = moe_of(layer);
-    std::vector<MoeRun> runs = layer_runs(layer.M, workload, candidate, cluster.ranks_per_node());
-    std::erase_if(runs, [&](const MoeRun& r) { return !offers(r); });
+    std::vector<LayerStrategy> runs = layer_strategies(layer.M, workload, candidate, cluster.ranks_per_node());
+    std::erase_if(runs, [&](const LayerStrategy& r) { return !offers(r); });
     const LayerProblem problem{moe, layer.M, layer.B * layer.L, workload, candidate, cluster};
-    FastestRuns found = fastest_runs(runs, problem, 1, 1);
-    PricedRun best = found.fastest.front();
+    FastestStrategies found = fastest_strategies(runs, problem, 1, 1);
+    PricedStrategy best = found.fastest.front();
     if (counts != nullptr) *counts = std::move(found);
     return best;
   };
-  const auto no_codec = [](const MoeRun& r) { return r.codec == "none"; };
-  std::vector<FastestRuns> counts(representatives.size());
+  const auto no_codec = [](const LayerStrategy& r) { return r.codec == "none"; };
+  std::vector<FastestStrategies> counts(representatives.size());
   const bench::Times times = bench::times_of([&] {
     in_parallel(founds.size(), threads, [&](std::size_t i) {
       founds[i].mix = fastest(
-          representatives[i], [](const MoeRun&) { return true; }, &counts[i]);
+          representatives[i], [](const LayerStrategy&) { return true; }, &counts[i]);
     });
   });
   in_parallel(founds.size(), threads, [&](std::size_t i) {
     founds[i].plain = fastest(representatives[i], no_codec);
     for (const PublishedSystem& s : published_systems()) {
-      founds[i].systems.push_back(fastest(representatives[i], [&](const MoeRun& r) { return s.offers(r); }));
+      founds[i].systems.push_back(fastest(representatives[i], [&](const LayerStrategy& r) { return s.offers(r); }));
       founds[i].simple.push_back(
-          fastest(representatives[i], [&](const MoeRun& r) { return s.offers(r) && no_codec(r); }));
+          fastest(representatives[i], [&](const LayerStrategy& r) { return s.offers(r) && no_codec(r); }));
     }
   });
 
   std::int64_t estimated = 0, simulated = 0;
-  for (const FastestRuns& c : counts) {
+  for (const FastestStrategies& c : counts) {
     estimated += c.estimated;
     simulated += c.simulated;
   }
   std::map<std::string, Gain> with_codecs, without;
   std::map<std::string, std::int64_t> chosen;
-  const auto compare = [](std::map<std::string, Gain>& gains, const PricedRun& mix,
-                          const std::vector<PricedRun>& systems) {
+  const auto compare = [](std::map<std::string, Gain>& gains, const PricedStrategy& mix,
+                          const std::vector<PricedStrategy>& systems) {
     double least = std::numeric_limits<double>::infinity();
     for (std::size_t s = 0; s < systems.size(); ++s) {
       const double ratio = systems[s].time.seconds() / mix.time.seconds();
@@ -153,7 +155,7 @@ int main(int argc, char** argv) {
     const Found& found = founds[distinct.at({layer.B * layer.L, layer.H, layer.M, layer.f})];
     compare(with_codecs, found.mix, found.systems);
     compare(without, found.plain, found.simple);
-    const MoeRun& r = found.mix.run;
+    const LayerStrategy& r = found.mix.run;
     ++chosen[fmt::format("{} / {} / {} chunks / {}", r.schedule, r.all_to_all, r.pipeline_degree, r.codec)];
   }
   const std::int64_t n = std::ssize(layers);
@@ -161,7 +163,7 @@ int main(int argc, char** argv) {
   for (const Layer& layer : representatives) {
     Workload workload = inputs.workload;
     workload.capacity_factor = layer.f;
-    ways = std::max(ways, layer_runs(layer.M, workload, candidate, cluster.ranks_per_node()).size());
+    ways = std::max(ways, layer_strategies(layer.M, workload, candidate, cluster.ranks_per_node()).size());
   }
   fmt::print(
       "{} layers, {} of them different, up to {} ways to run one, searched in {:.1f} s ({:.1f} s CPU): {} runs "

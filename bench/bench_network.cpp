@@ -18,12 +18,13 @@
 #include <vector>
 
 #include "bench/traffic_cases.hpp"
-#include "sim/traffic.hpp"
-#include "tests/sim/reference_machine.hpp"
+#include "sim/traffic/traffic.hpp"
+#include "tests/support/reference_cluster.hpp"
 
 namespace {
 
 using namespace moeplan;
+using namespace moeplan::sim;
 
 double peak_bytes() {
   rusage usage{};

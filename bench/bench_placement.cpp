@@ -13,11 +13,12 @@
 #include "planner/placement/exact_placement.hpp"
 #include "planner/placement/strategies/eplb.hpp"
 #include "planner/placement/strategies/pro_prophet.hpp"
-#include "planner/placement/strategy.hpp"
+#include "planner/placement/strategies/strategy.hpp"
 
 namespace {
 
 using namespace moeplan;
+using namespace moeplan::planner;
 
 /// A layer of DeepSeek-V3's width on DGX H100 nodes: datasheet rates, assumed efficiency 0.6.
 PlacementDevices h100(std::int64_t ranks, std::int64_t slots) {

@@ -24,11 +24,12 @@
 
 #include "bench/clocks.hpp"
 #include "bench/traffic_cases.hpp"
-#include "tests/sim/reference_machine.hpp"
+#include "tests/support/reference_cluster.hpp"
 
 namespace {
 
 using namespace moeplan;
+using namespace moeplan::sim;
 namespace sg4 = simgrid::s4u;
 
 struct Machine {

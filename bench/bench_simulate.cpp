@@ -17,13 +17,16 @@
 #include <vector>
 
 #include "bench/clocks.hpp"
-#include "cli/prepared_plan.hpp"
-#include "planner/lower.hpp"
-#include "sim/simulate.hpp"
+#include "cli/pages/prepared_plan.hpp"
+#include "planner/lowering/lower.hpp"
+#include "sim/program/simulate.hpp"
 
 namespace {
 
 using namespace moeplan;
+using namespace moeplan::sim;
+using namespace moeplan::planner;
+using namespace moeplan::cli;
 
 struct Way {
   const char* name;

@@ -6,6 +6,8 @@
 
 namespace moeplan::bench {
 
+using namespace planner;
+
 namespace {
 
 /// HPWNV nodes of Pro-Prophet (configs/clusters/proprophet_hpwnv.yaml: PCIe 3.0 x16, one 100 Gb/s NIC a node), RTX 3090
@@ -97,7 +99,7 @@ std::vector<ExactRow> exact_rows() {
         row.searched += static_cast<double>(exact.nodes);
       } else {
         std::vector<std::int64_t> start;
-        for (const ExpertPlace& place : ours.experts) start.push_back(place.home.value());
+        for (const ExpertPlacement& place : ours.experts) start.push_back(place.home.value());
         const ExactPrice exact = exact_price(counts, devices, start, budget);
         bound = exact.lower_bound;
         row.proved += exact.proved ? 1 : 0;

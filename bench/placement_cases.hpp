@@ -4,9 +4,11 @@
 #include <string>
 #include <vector>
 
-#include "planner/placement/strategy.hpp"
+#include "planner/placement/strategies/strategy.hpp"
 
 namespace moeplan::bench {
+
+using namespace planner;
 
 struct Case {
   std::string name;

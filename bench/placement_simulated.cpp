@@ -22,16 +22,17 @@
 #include <utility>
 #include <vector>
 
-#include "cli/inputs.hpp"
-#include "model/specs/routing_statistics.hpp"
-#include "planner/in_parallel.hpp"
-#include "planner/lower.hpp"
-#include "planner/place_experts.hpp"
-#include "planner/plan.hpp"
+#include "model/base/in_parallel.hpp"
+#include "model/workload/routing_statistics.hpp"
+#include "planner/lowering/lower.hpp"
+#include "planner/plan/inputs.hpp"
+#include "planner/plan/plan.hpp"
+#include "planner/search/place_experts.hpp"
 
 namespace {
 
 using namespace moeplan;
+using namespace moeplan::planner;
 
 constexpr const char* kBestOther = "the best other of each layer";
 
@@ -54,9 +55,9 @@ Machine machine(const std::string& name, const std::string& title, const std::st
        "workload.recompute=none", "workload.zero_stage=0"});
   const Inputs inputs = read_inputs(documents);
   Machine m{name, title, build_cluster(inputs.cluster, 16), inputs.model, inputs.workload, {}};
-  const auto moe_run = std::find_if(inputs.model.layers.begin(), inputs.model.layers.end(), [](const LayerRun& run) {
-    return std::holds_alternative<Moe>(run.pattern.front().ffn);
-  });
+  const auto moe_run =
+      std::find_if(inputs.model.layers.begin(), inputs.model.layers.end(),
+                   [](const RepeatedLayers& run) { return std::holds_alternative<Moe>(run.pattern.front().ffn); });
   LayerSpec layer = moe_run->pattern.front();
   Moe& moe = std::get<Moe>(layer.ffn);
   moe.num_experts = 32;
@@ -129,7 +130,7 @@ class Blocks {
 
   const Machine& m_;
   Workload one_, three_;
-  StageMachines machines_;
+  StageClusters machines_;
   PlacedLayer layer_;
   std::vector<Known> known_;
 };

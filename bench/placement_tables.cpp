@@ -14,13 +14,14 @@
 #include <vector>
 
 #include "bench/placement_cases.hpp"
-#include "model/specs/routing_statistics.hpp"
+#include "model/workload/routing_statistics.hpp"
 #include "planner/placement/exact_placement.hpp"
-#include "planner/placement/replay.hpp"
+#include "planner/placement/strategies/replay.hpp"
 
 namespace {
 
 using namespace moeplan;
+using namespace moeplan::planner;
 using namespace moeplan::bench;
 
 const PlacementStrategy& strategy(const char* name) { return *find_placement_strategy(name); }
@@ -94,7 +95,7 @@ void print_strategies(const RoutingTrace& trace) {
       const RoutingCounts any = trace.counts(0, 0);
       if (const PlacementAnswer answer = s->place({.counts = any, .devices = c.devices, .options = c.options});
           !answer.placement) {
-        fmt::print("| {} | no: {} | | | | |\n", s->name(), answer.obstacle);
+        fmt::print("| {} | no: {} | | | | |\n", s->name(), answer.infeasibility);
         continue;
       }
       const bool is_ours = s->name() == "auto";

@@ -6,9 +6,11 @@
 #include <random>
 #include <stdexcept>
 
-#include "sim/traffic_file.hpp"
+#include "sim/traffic/traffic_file.hpp"
 
 namespace moeplan::bench {
+
+using namespace sim;
 
 namespace {
 

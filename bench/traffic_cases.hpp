@@ -6,9 +6,11 @@
 #include <utility>
 #include <vector>
 
-#include "sim/traffic.hpp"
+#include "sim/traffic/traffic.hpp"
 
 namespace moeplan::bench {
+
+using namespace sim;
 
 /// KIND: `zipf` sends the expected bytes, `zipfs` draws each token, `zipfj` makes each size of zipfs up to 10% larger.
 [[nodiscard]] TrafficMatrix generated_traffic(const std::string& kind, int ranks);

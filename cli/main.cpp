@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <new>
 
-#include "cli/commands.hpp"
+#include "cli/commands/commands.hpp"
 #include "model/base/diagnostics.hpp"
 
 int main(int argc, char** argv) {
@@ -18,17 +18,17 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", MOEPLAN_VERSION);
   app.require_subcommand(1);
   ExitCode code = ExitCode::Done;
-  moeplan::add_plan_command(app, code);
-  moeplan::add_simulate_command(app, code);
-  moeplan::add_explain_command(app, code);
-  moeplan::add_compare_command(app, code);
-  moeplan::add_collective_command(app, code);
-  moeplan::add_profile_command(app, code);
-  moeplan::add_validate_command(app, code);
-  moeplan::add_list_command(app, code);
-  moeplan::add_import_command(app, code);
-  moeplan::add_sweep_command(app, code);
-  moeplan::add_query_command(app, code);
+  add_plan_command(app, code);
+  add_simulate_command(app, code);
+  add_explain_command(app, code);
+  add_compare_command(app, code);
+  add_collective_command(app, code);
+  add_profile_command(app, code);
+  add_validate_command(app, code);
+  add_list_command(app, code);
+  add_import_command(app, code);
+  add_sweep_command(app, code);
+  add_query_command(app, code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

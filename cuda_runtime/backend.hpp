@@ -17,7 +17,7 @@
 #include "cuda_runtime/work.hpp"
 #include "model/base/quantity.hpp"
 
-namespace moeplan {
+namespace moeplan::runtime {
 
 /// A failure of the machine or of another rank, not of the input: says the call, the operation and the rank.
 class ExecutionError : public std::runtime_error {
@@ -43,12 +43,12 @@ class Backend {
  public:
   virtual ~Backend() = default;
 
-  /// The buffers by BufferId, all noughts. Raises InputError where a format is not computed with here.
+  /// The buffers by BufferId, all zeros. Raises InputError where a format is not computed with here.
   virtual void allocate(std::span<const BufferShape> buffers) = 0;
   /// A row of a buffer, converted from and to its format. Not while anything runs.
   virtual void write_row(BufferId buffer, std::int64_t row, std::span<const double> values) = 0;
   [[nodiscard]] virtual std::vector<double> read_row(BufferId buffer, std::int64_t row) = 0;
-  /// All noughts again.
+  /// All zeros again.
   virtual void clear(BufferId buffer) = 0;
 
   /// Makes ready whatever an operation needs (index lists in device memory, staging buffers, communicators). `name` is
@@ -75,4 +75,4 @@ class Peers {
   [[nodiscard]] virtual std::string broadcast(const std::string& text) = 0;
 };
 
-}  // namespace moeplan
+}  // namespace moeplan::runtime

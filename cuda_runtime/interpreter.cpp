@@ -6,7 +6,7 @@
 #include "model/base/diagnostics.hpp"
 #include "model/program/resolve.hpp"
 
-namespace moeplan {
+namespace moeplan::runtime {
 
 namespace {
 
@@ -117,4 +117,4 @@ BufferId Interpreter::buffer(const std::string& name) const {
   return BufferId{};
 }
 
-}  // namespace moeplan
+}  // namespace moeplan::runtime

@@ -11,9 +11,9 @@
 #include "cuda_runtime/backend.hpp"
 #include "cuda_runtime/layout.hpp"
 #include "cuda_runtime/resolve_work.hpp"
-#include "model/program/timeline.hpp"
+#include "model/analysis/timeline.hpp"
 
-namespace moeplan {
+namespace moeplan::runtime {
 
 class Interpreter {
  public:
@@ -58,4 +58,4 @@ class Interpreter {
   std::vector<Step> steps_;
 };
 
-}  // namespace moeplan
+}  // namespace moeplan::runtime

@@ -4,10 +4,10 @@
 #include <cmath>
 #include <set>
 
-#include "cuda_runtime/reference/made_layer.hpp"
+#include "cuda_runtime/reference/synthetic_layer.hpp"
 #include "model/program/resolve.hpp"
 
-namespace moeplan {
+namespace moeplan::runtime {
 
 namespace {
 
@@ -71,7 +71,7 @@ GradientShares gradient_shares(const Program& program, const Interpreter& interp
   return out;
 }
 
-LayerReference::LayerReference(const MadeLayer& layer, Wire wire, double most_flops)
+LayerReference::LayerReference(const SyntheticLayer& layer, Wire wire, double most_flops)
     : layer_(layer),
       wire_(std::move(wire)),
       weights_(made_weights(layer.shape, layer.dtype, layer.seed)),
@@ -118,4 +118,4 @@ std::span<const double> LayerReference::row(const RowKey& token, bool backward) 
   return (backward ? it->second.gradient : it->second.output).row(token.ordinal / step_);
 }
 
-}  // namespace moeplan
+}  // namespace moeplan::runtime

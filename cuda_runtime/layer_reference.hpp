@@ -9,7 +9,7 @@
 
 #include "cuda_runtime/layer_values.hpp"
 
-namespace moeplan {
+namespace moeplan::runtime {
 
 /// How often the gradients of a rank's weights count each source's tokens: a source whose tokens several ranks send
 /// counts several times, as data-parallel sums later count it.
@@ -27,7 +27,7 @@ struct GradientShares {
 class LayerReference {
  public:
   /// All tokens of a source, or where that would take more than `most_flops` for all sources, every so many.
-  LayerReference(const MadeLayer& layer, Wire wire, double most_flops);
+  LayerReference(const SyntheticLayer& layer, Wire wire, double most_flops);
 
   [[nodiscard]] bool is_whole() const { return step_ == 1; }
   /// Works out a source's tokens, with their gradients if it `trains`; adds its part to the weights' gradients.
@@ -42,7 +42,7 @@ class LayerReference {
     Matrix output, gradient;  // every step-th token
   };
 
-  const MadeLayer& layer_;
+  const SyntheticLayer& layer_;
   Wire wire_;
   std::int64_t step_ = 1;
   MoeWeights weights_;
@@ -50,4 +50,4 @@ class LayerReference {
   std::unordered_map<std::int64_t, OfSource> sources_;
 };
 
-}  // namespace moeplan
+}  // namespace moeplan::runtime

@@ -9,12 +9,12 @@
 
 #include "cuda_runtime/codecs/row_codec.hpp"
 #include "cuda_runtime/layer_reference.hpp"
-#include "cuda_runtime/reference/made_layer.hpp"
 #include "cuda_runtime/reference/number_formats.hpp"
+#include "cuda_runtime/reference/synthetic_layer.hpp"
 #include "model/base/diagnostics.hpp"
 #include "model/program/resolve.hpp"
 
-namespace moeplan {
+namespace moeplan::runtime {
 
 namespace {
 
@@ -50,7 +50,7 @@ class Comparison {
 
 }  // namespace
 
-MadeLayer with_choices(MadeLayer layer, const RoutingTable& table, std::int64_t tokens) {
+SyntheticLayer with_choices(SyntheticLayer layer, const RoutingTable& table, std::int64_t tokens) {
   const RoutingCounts& counts = table.counts;
   const auto rooms_of = [&](RankId source) {
     std::vector<std::int64_t> rooms(at(table.num_experts()), 0);
@@ -91,7 +91,7 @@ double lossless_tolerance(Dtype dtype) {
   return unit_roundoff(dtype) * (size_of(dtype) == 2 ? kRoundings16 : kRoundings32);
 }
 
-bool are_right(const ValueErrors& errors, const MadeLayer& layer) {
+bool are_right(const ValueErrors& errors, const SyntheticLayer& layer) {
   if (!layer.there && !layer.back) return errors.worst() <= lossless_tolerance(layer.dtype);
   constexpr double kShareOff = 0.25, kRowsOff = 2, kFar = 0.1, kFarOfZfp = 0.3, kFarOfParts = 0.5;
   const bool zfp = layer.there == WireFormat::Zfp || layer.back == WireFormat::Zfp;
@@ -101,7 +101,7 @@ bool are_right(const ValueErrors& errors, const MadeLayer& layer) {
          errors.rows_off <= kShareOff;
 }
 
-LayerValues::LayerValues(const Program& program, MadeLayer layer, Interpreter& interpreter)
+LayerValues::LayerValues(const Program& program, SyntheticLayer layer, Interpreter& interpreter)
     : program_(program),
       layer_(std::move(layer)),
       interpreter_(interpreter),
@@ -248,4 +248,4 @@ double LayerValues::weight_errors(const MoeWeights& expected) {
   return std::max({gate.worst(), up.worst(), down.worst()});
 }
 
-}  // namespace moeplan
+}  // namespace moeplan::runtime

@@ -9,12 +9,12 @@
 
 #include "cuda_runtime/interpreter.hpp"
 #include "cuda_runtime/reference/moe_layer.hpp"
-#include "model/specs/workload.hpp"
+#include "model/workload/workload.hpp"
 
-namespace moeplan {
+namespace moeplan::runtime {
 
 /// A layer with values.
-struct MadeLayer {
+struct SyntheticLayer {
   MoeShape shape;
   Dtype dtype = Dtype::Fp32;
   std::int64_t esp = 1;  // shards of an expert, on consecutive ranks
@@ -30,7 +30,7 @@ struct MadeLayer {
 /// Fills in `kept` and `capacity`: `asked` behind the counts of the Program's routing (of all slots of a placed
 /// expert), of which an expert takes the first ones in order of token. `tokens` of each source. Raises InputError where
 /// no tokens can be made that choose so: sources of different size, or another hidden_size than made_tokens() needs.
-[[nodiscard]] MadeLayer with_choices(MadeLayer layer, const RoutingTable& table, std::int64_t tokens);
+[[nodiscard]] SyntheticLayer with_choices(SyntheticLayer layer, const RoutingTable& table, std::int64_t tokens);
 
 /// Largest differences from the reference, as shares of the largest value there.
 struct ValueErrors {
@@ -52,13 +52,13 @@ struct ValueErrors {
 /// steps of int8 through the layer) or, of zfp, whose blocks may cancel, three tenths; half where partial sums of
 /// expert shards are coded that the reference codes as one. Nothing is asked of the number of rows where differences
 /// are the rule: there, and in 16-bit formats.
-[[nodiscard]] bool are_right(const ValueErrors& errors, const MadeLayer& layer);
+[[nodiscard]] bool are_right(const ValueErrors& errors, const SyntheticLayer& layer);
 
 class LayerValues {
  public:
-  LayerValues(const Program& program, MadeLayer layer, Interpreter& interpreter);
+  LayerValues(const Program& program, SyntheticLayer layer, Interpreter& interpreter);
 
-  /// Inputs, weights (at their homes) and gradients at the output; everything else nought.
+  /// Inputs, weights (at their homes) and gradients at the output; everything else zero.
   void fill();
   /// After one run since fill(). Where the reference would take more than `most_flops`, some tokens of every source are
   /// compared, and no gradients of weights.
@@ -74,9 +74,9 @@ class LayerValues {
   [[nodiscard]] double weight_errors(const MoeWeights& expected);
 
   const Program& program_;
-  MadeLayer layer_;
+  SyntheticLayer layer_;
   Interpreter& interpreter_;
   std::int64_t shard_;  // of an expert that this rank holds
 };
 
-}  // namespace moeplan
+}  // namespace moeplan::runtime

@@ -4,7 +4,7 @@
 #include <cassert>
 #include <unordered_set>
 
-namespace moeplan {
+namespace moeplan::runtime {
 
 SlotTable::SlotTable(std::span<const Slot> slots) {
   for (const Slot& s : slots) occurrences_[s.key].push_back(s.occurrence);
@@ -98,4 +98,4 @@ RowList Layout::list(BufferId buffer, std::span<const Slot> slots) const {
   return out;
 }
 
-}  // namespace moeplan
+}  // namespace moeplan::runtime

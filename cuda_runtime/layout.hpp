@@ -10,7 +10,7 @@
 #include "cuda_runtime/work.hpp"
 #include "model/program/row_keys.hpp"
 
-namespace moeplan {
+namespace moeplan::runtime {
 
 using Slot = RowSlot;
 
@@ -76,4 +76,4 @@ class Layout {
   std::vector<std::unordered_map<Slot, std::int32_t, SlotHash>> place_;  // by buffer
 };
 
-}  // namespace moeplan
+}  // namespace moeplan::runtime

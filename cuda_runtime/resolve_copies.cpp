@@ -5,7 +5,7 @@
 #include "cuda_runtime/resolve_work.hpp"
 #include "model/program/resolve.hpp"
 
-namespace moeplan {
+namespace moeplan::runtime {
 
 std::vector<Work> resolve_copies(const ResolveContext& context, const Operation& operation) {
   const Communication& c = *operation.communication();
@@ -50,4 +50,4 @@ std::vector<Work> resolve_copies(const ResolveContext& context, const Operation&
   return out;
 }
 
-}  // namespace moeplan
+}  // namespace moeplan::runtime

@@ -11,7 +11,7 @@
 #include "model/program/resolve.hpp"
 #include "model/program/row_sets.hpp"
 
-namespace moeplan {
+namespace moeplan::runtime {
 
 namespace {
 
@@ -226,4 +226,4 @@ Work resolve_communication(const ResolveContext& context, const Operation& opera
   return Transfers(context, operation, c).work();
 }
 
-}  // namespace moeplan
+}  // namespace moeplan::runtime

@@ -8,7 +8,7 @@
 
 #include "model/base/diagnostics.hpp"
 
-namespace moeplan {
+namespace moeplan::runtime {
 
 namespace {
 
@@ -65,7 +65,7 @@ class Resolver {
       work.products = {{whole(a), whole(b), whole(c), g.accumulates}};
       return work;
     }
-    // A weight's gradient is there, and nought, where nobody chose the expert.
+    // A weight's gradient is there, and zero, where nobody chose the expert.
     const bool is_gradient = g.form == Gemm::Form::TN;
     const Ranges as = ranges_of(a, g.by_source), bs = ranges_of(b, g.by_source && is_gradient),
                  cs = ranges_of(c, g.by_source && !is_gradient);
@@ -210,4 +210,4 @@ Work resolve_work(const ResolveContext& context, const Operation& operation) {
   return Resolver(context, operation).work();
 }
 
-}  // namespace moeplan
+}  // namespace moeplan::runtime

@@ -7,7 +7,7 @@
 #include "cuda_runtime/work.hpp"
 #include "model/program/row_keys.hpp"
 
-namespace moeplan {
+namespace moeplan::runtime {
 
 /// What an MoE layer's operations leave to the layer.
 struct LayerFacts {
@@ -43,4 +43,4 @@ struct ResolveContext {
 [[nodiscard]] Work resolve_communication(const ResolveContext& context, const Operation& operation,
                                          const Communication& c);
 
-}  // namespace moeplan
+}  // namespace moeplan::runtime

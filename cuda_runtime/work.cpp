@@ -1,6 +1,6 @@
 #include "cuda_runtime/work.hpp"
 
-namespace moeplan {
+namespace moeplan::runtime {
 
 bool RowList::is_contiguous() const {
   for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -24,4 +24,4 @@ std::int64_t Packed::elements() const {
   return sum;
 }
 
-}  // namespace moeplan
+}  // namespace moeplan::runtime

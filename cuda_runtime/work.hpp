@@ -1,7 +1,7 @@
 // Operations of a Program as one rank executes them: every row found, every byte of a transfer addressed.
 //
 // The interpreter makes them from a Program once (resolve_work.hpp); a back end prepares them (backend.hpp) and runs
-// them. Rows are indices in a buffer of this rank, -1 for a row that is nobody's and all noughts. Computation is in
+// them. Rows are indices in a buffer of this rank, -1 for a row that is nobody's and all zeros. Computation is in
 // fp32 or better; what a buffer holds has the buffer's format, so that as many bytes move as the Program is priced by.
 #pragma once
 
@@ -12,7 +12,7 @@
 
 #include "model/program/program.hpp"
 
-namespace moeplan {
+namespace moeplan::runtime {
 
 /// Rows of a buffer, in the order in which an operation takes them. A row may occur several times.
 struct RowList {
@@ -91,7 +91,7 @@ struct AddWork {
 };
 
 /// The gradient by what came back from the experts and by the choice's weights. Entry i: row `returned` gave the token
-/// of row `token` its part for `expert`. Rows of `d_choice` are first set to nought.
+/// of row `token` its part for `expert`. Rows of `d_choice` are first set to zero.
 struct DecodeBackwardWork {
   struct Entry {
     std::int32_t returned = 0, d_returned = 0, token = 0, choice = 0, d_choice = 0, expert = 0;
@@ -136,8 +136,8 @@ struct ExchangeWork {
   BufferId from, to;
   std::vector<Transfer> sends, receives;  // by peer, none empty, none of this rank itself
   Packed own_from, own_to;
-  bool adds = false;          // what arrives from several peers (and the own) is added up, from nought
-  Packed cleared;             // where it adds: what is set to nought before
+  bool adds = false;          // what arrives from several peers (and the own) is added up, from zero
+  Packed cleared;             // where it adds: what is set to zero before
   std::int64_t messages = 1;  // that the data of a peer is cut into
 };
 
@@ -159,4 +159,4 @@ using Work = std::variant<GemmWork, CopyRowsWork, SumRowsWork, TopKWork, TopKBac
   return std::holds_alternative<ExchangeWork>(work) || std::holds_alternative<CollectiveWork>(work);
 }
 
-}  // namespace moeplan
+}  // namespace moeplan::runtime

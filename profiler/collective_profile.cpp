@@ -5,11 +5,11 @@
 #include <map>
 #include <tuple>
 
-#include "model/base/unit_text.hpp"
+#include "model/text/unit_text.hpp"
 #include "profiler/profile.hpp"
 #include "profiler/statistics.hpp"
 
-namespace moeplan {
+namespace moeplan::profiler {
 
 namespace {
 
@@ -158,4 +158,4 @@ std::string fit_table(std::span<const CollectiveFit> fits) {
   return out;
 }
 
-}  // namespace moeplan
+}  // namespace moeplan::profiler

@@ -9,7 +9,7 @@
 #include "profiler/least_squares.hpp"
 #include "profiler/statistics.hpp"
 
-namespace moeplan {
+namespace moeplan::profiler {
 
 namespace {
 
@@ -199,4 +199,4 @@ CurveFit fit_curve(std::span<const MeasuredPoint> points, std::size_t most_piece
   return fit;
 }
 
-}  // namespace moeplan
+}  // namespace moeplan::profiler

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "model/base/quantity.hpp"
-#include "model/specs/cluster.hpp"
+#include "model/machine/cluster.hpp"
 
-namespace moeplan {
+namespace moeplan::profiler {
 
 struct MeasuredPoint {
   Bytes n;
@@ -56,4 +56,4 @@ inline constexpr std::size_t kMostPieces = 6;
 /// How well a curve predicts points, those it was fitted to or others.
 [[nodiscard]] FitQuality quality_of(const CurveFit& curve, std::span<const MeasuredPoint> points);
 
-}  // namespace moeplan
+}  // namespace moeplan::profiler

@@ -4,13 +4,13 @@
 #include <cmath>
 #include <map>
 
-#include "model/base/reader.hpp"
-#include "model/base/unit_text.hpp"
 #include "model/costs/compute.hpp"
+#include "model/text/reader.hpp"
+#include "model/text/unit_text.hpp"
 #include "profiler/profile.hpp"
 #include "profiler/statistics.hpp"
 
-namespace moeplan {
+namespace moeplan::profiler {
 
 namespace {
 
@@ -162,4 +162,4 @@ std::string fit_table(const GemmFit& fit) {
   return out;
 }
 
-}  // namespace moeplan
+}  // namespace moeplan::profiler

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cassert>
 
-namespace moeplan {
+namespace moeplan::profiler {
 
 namespace {
 
@@ -71,4 +71,4 @@ std::vector<double> non_negative_least_squares(std::span<const double> rows, std
   return {x.begin(), x.end()};
 }
 
-}  // namespace moeplan
+}  // namespace moeplan::profiler

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <array>
 
-#include "model/base/document.hpp"
+#include "model/text/document.hpp"
 #include "profiler/table_text.hpp"
 
-namespace moeplan {
+namespace moeplan::profiler {
 
 namespace {
 
@@ -196,4 +196,4 @@ std::variant<std::vector<CollectiveSample>, std::vector<GemmSample>> read_measur
   return parse_measured_csv(read_text_file(path, kMostCsvBytes), path.string());
 }
 
-}  // namespace moeplan
+}  // namespace moeplan::profiler

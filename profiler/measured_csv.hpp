@@ -20,7 +20,7 @@
 
 #include "profiler/samples.hpp"
 
-namespace moeplan {
+namespace moeplan::profiler {
 
 /// Raises InputError with the line and column name of everything that is wrong: numbers that are none, times and sizes
 /// that are not above 0, fewer than two ranks, more nodes than ranks, unknown names.
@@ -30,4 +30,4 @@ namespace moeplan {
 [[nodiscard]] std::variant<std::vector<CollectiveSample>, std::vector<GemmSample>> read_measured_csv(
     const std::filesystem::path& path);
 
-}  // namespace moeplan
+}  // namespace moeplan::profiler

@@ -11,10 +11,10 @@
 #include <set>
 #include <span>
 
-#include "model/base/document.hpp"
+#include "model/text/document.hpp"
 #include "profiler/table_text.hpp"
 
-namespace moeplan {
+namespace moeplan::profiler {
 
 namespace {
 
@@ -329,4 +329,4 @@ CollectiveSamples read_nccl_tests(const std::filesystem::path& path) {
   return parse_nccl_tests(read_text_file(path, kMostLogBytes), path.string());
 }
 
-}  // namespace moeplan
+}  // namespace moeplan::profiler

@@ -19,7 +19,7 @@
 
 #include "profiler/samples.hpp"
 
-namespace moeplan {
+namespace moeplan::profiler {
 
 /// Logs of a whole cluster's nodes are megabytes.
 inline constexpr std::size_t kMostLogBytes = std::size_t{64} << 20;
@@ -29,4 +29,4 @@ inline constexpr std::size_t kMostLogBytes = std::size_t{64} << 20;
 
 [[nodiscard]] CollectiveSamples read_nccl_tests(const std::filesystem::path& path);
 
-}  // namespace moeplan
+}  // namespace moeplan::profiler

@@ -5,12 +5,12 @@
 #include <string>
 #include <vector>
 
-#include "model/base/document.hpp"
-#include "model/specs/gpu.hpp"
+#include "model/machine/gpu.hpp"
+#include "model/text/document.hpp"
 #include "profiler/curve_fit.hpp"
 #include "profiler/samples.hpp"
 
-namespace moeplan {
+namespace moeplan::profiler {
 
 /// The samples of one collective on groups of one shape.
 struct CollectiveFit {
@@ -64,4 +64,4 @@ struct GemmFit {
 [[nodiscard]] Node gemm_profile(const GemmFit& fit, const std::string& source);
 [[nodiscard]] std::string fit_table(const GemmFit& fit);
 
-}  // namespace moeplan
+}  // namespace moeplan::profiler

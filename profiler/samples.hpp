@@ -8,9 +8,9 @@
 #include "model/base/diagnostics.hpp"
 #include "model/base/quantity.hpp"
 #include "model/costs/measured_cost.hpp"
-#include "model/specs/cluster.hpp"
+#include "model/machine/cluster.hpp"
 
-namespace moeplan {
+namespace moeplan::profiler {
 
 /// One collective alone.
 struct CollectiveSample {
@@ -43,4 +43,4 @@ struct CollectiveSamples {
   std::vector<Diagnostic> notes;
 };
 
-}  // namespace moeplan
+}  // namespace moeplan::profiler

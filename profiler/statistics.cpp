@@ -5,7 +5,7 @@
 #include <cmath>
 #include <numbers>
 
-namespace moeplan {
+namespace moeplan::profiler {
 
 double median(std::vector<double> values) {
   assert(!values.empty() && "no median of nothing");
@@ -52,4 +52,4 @@ Interval bootstrap_interval(const std::vector<double>& samples,
   return {at((1 - confidence) / 2), at((1 + confidence) / 2)};
 }
 
-}  // namespace moeplan
+}  // namespace moeplan::profiler

@@ -8,7 +8,7 @@
 
 #include "model/base/random.hpp"
 
-namespace moeplan {
+namespace moeplan::profiler {
 
 /// The middle value, or the mean of the two in the middle; of at least one.
 [[nodiscard]] double median(std::vector<double> values);
@@ -39,4 +39,4 @@ struct OrderPair {
                                           const std::function<double(std::vector<double>)>& statistic,
                                           double confidence, std::int64_t resamples, Random random);
 
-}  // namespace moeplan
+}  // namespace moeplan::profiler

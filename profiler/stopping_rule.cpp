@@ -4,7 +4,7 @@
 
 #include "profiler/statistics.hpp"
 
-namespace moeplan {
+namespace moeplan::profiler {
 
 void StoppingRule::add(Seconds sample, Seconds took) {
   sorted_.insert(std::upper_bound(sorted_.begin(), sorted_.end(), sample.value()), sample.value());
@@ -25,4 +25,4 @@ bool StoppingRule::is_precise() const {
   return sorted_[ranks->high] - sorted_[ranks->low] <= limits_.relative_width * median(sorted_);
 }
 
-}  // namespace moeplan
+}  // namespace moeplan::profiler

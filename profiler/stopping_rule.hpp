@@ -10,7 +10,7 @@
 
 #include "model/base/quantity.hpp"
 
-namespace moeplan {
+namespace moeplan::profiler {
 
 struct StoppingLimits {
   double confidence = 0.95;
@@ -46,4 +46,4 @@ class StoppingRule {
   std::optional<StopReason> reason_;
 };
 
-}  // namespace moeplan
+}  // namespace moeplan::profiler

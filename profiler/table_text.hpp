@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-namespace moeplan {
+namespace moeplan::profiler {
 
 /// Cuts at every `separator`; "a,,b" has three parts.
 [[nodiscard]] inline std::vector<std::string_view> split(std::string_view text, char separator) {
@@ -60,4 +60,4 @@ namespace moeplan {
   return value;
 }
 
-}  // namespace moeplan
+}  // namespace moeplan::profiler

@@ -10,7 +10,7 @@
 #include "cuda_runtime/codecs/zfp_codec.hpp"
 #include "cuda_runtime/reference/number_formats.hpp"
 
-namespace moeplan {
+namespace moeplan::runtime {
 
 namespace {
 
@@ -89,4 +89,4 @@ void pass_through(const RowCodec& codec, std::size_t columns, std::span<float> v
   }
 }
 
-}  // namespace moeplan
+}  // namespace moeplan::runtime

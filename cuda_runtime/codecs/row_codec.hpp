@@ -9,9 +9,9 @@
 #include <memory>
 #include <span>
 
-#include "model/specs/workload.hpp"
+#include "model/workload/workload.hpp"
 
-namespace moeplan {
+namespace moeplan::runtime {
 
 class RowCodec {
  public:
@@ -44,4 +44,4 @@ class RowCodec {
 /// What is left of rows of `columns` values each, after the way through the codec.
 void pass_through(const RowCodec& codec, std::size_t columns, std::span<float> values);
 
-}  // namespace moeplan
+}  // namespace moeplan::runtime

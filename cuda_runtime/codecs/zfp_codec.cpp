@@ -8,7 +8,7 @@
 
 #include "model/base/diagnostics.hpp"
 
-namespace moeplan {
+namespace moeplan::runtime {
 
 namespace {
 
@@ -74,4 +74,4 @@ std::unique_ptr<RowCodec> make_zfp_codec(std::int64_t bits_per_value) {
   return std::make_unique<ZfpCodec>(static_cast<std::size_t>(bits_per_value));
 }
 
-}  // namespace moeplan
+}  // namespace moeplan::runtime

@@ -6,9 +6,9 @@
 
 #include "cuda_runtime/codecs/row_codec.hpp"
 
-namespace moeplan {
+namespace moeplan::runtime {
 
 /// See make_row_codec(). Raises InputError for fewer than 3 or more than 32 bits a value.
 [[nodiscard]] std::unique_ptr<RowCodec> make_zfp_codec(std::int64_t bits_per_value);
 
-}  // namespace moeplan
+}  // namespace moeplan::runtime

@@ -8,7 +8,7 @@
 
 #include "cuda_runtime/backend.hpp"
 
-namespace moeplan {
+namespace moeplan::runtime {
 
 void raise_cuda_error(RankId rank, const std::string& call, const std::string& error,
                       const std::source_location& where) {
@@ -28,4 +28,4 @@ void check_cublas(int code, RankId rank, const char* call, const std::source_loc
   raise_cuda_error(rank, call, cublasLtGetStatusName(static_cast<cublasStatus_t>(code)), where);
 }
 
-}  // namespace moeplan
+}  // namespace moeplan::runtime

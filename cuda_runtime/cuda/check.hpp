@@ -6,7 +6,7 @@
 
 #include "model/base/ids.hpp"
 
-namespace moeplan {
+namespace moeplan::runtime {
 
 /// "rank 3: cudaMalloc of 4096 bytes: cudaErrorMemoryAllocation: out of memory (cuda_device.cpp:40)"
 [[noreturn]] void raise_cuda_error(RankId rank, const std::string& call, const std::string& error,
@@ -19,4 +19,4 @@ void check_cuda(int code, RankId rank, const char* call,
 void check_cublas(int code, RankId rank, const char* call,
                   const std::source_location& where = std::source_location::current());
 
-}  // namespace moeplan
+}  // namespace moeplan::runtime

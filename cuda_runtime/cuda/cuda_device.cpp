@@ -12,7 +12,7 @@
 #include "cuda_runtime/cuda/launch_kernel.hpp"
 #include "cuda_runtime/cuda/lt_products.hpp"
 
-namespace moeplan {
+namespace moeplan::runtime {
 
 namespace {
 
@@ -214,4 +214,4 @@ VisibleGpus visible_gpus() {
 
 std::unique_ptr<CudaDevice> make_cuda_device(int index, RankId rank) { return std::make_unique<Cuda>(index, rank); }
 
-}  // namespace moeplan
+}  // namespace moeplan::runtime

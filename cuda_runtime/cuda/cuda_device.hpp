@@ -11,7 +11,7 @@
 
 struct CUstream_st;
 
-namespace moeplan {
+namespace moeplan::runtime {
 
 struct GpuFacts {
   std::string name;
@@ -38,4 +38,4 @@ class CudaDevice : public Device {
 /// `index`: among the visible ones. `rank`: for messages. Raises ExecutionError.
 [[nodiscard]] std::unique_ptr<CudaDevice> make_cuda_device(int index, RankId rank);
 
-}  // namespace moeplan
+}  // namespace moeplan::runtime

@@ -18,7 +18,7 @@
 #endif
 #endif
 
-namespace moeplan {
+namespace moeplan::runtime {
 
 #if MOEPLAN_HAS_GROUPED_PRODUCTS
 
@@ -115,4 +115,4 @@ void GroupedProducts::run(const Products&, CUstream_st*, const ProductWorkspace&
 
 GroupedProducts::~GroupedProducts() = default;
 
-}  // namespace moeplan
+}  // namespace moeplan::runtime

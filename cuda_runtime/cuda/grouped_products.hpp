@@ -9,7 +9,7 @@
 
 struct CUstream_st;
 
-namespace moeplan {
+namespace moeplan::runtime {
 
 /// Of a stream, which products may use while they run.
 struct ProductWorkspace {
@@ -35,4 +35,4 @@ class GroupedProducts {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace moeplan
+}  // namespace moeplan::runtime

@@ -3,7 +3,7 @@
 
 #include "cuda_runtime/cuda/launch_kernel.hpp"
 
-namespace moeplan {
+namespace moeplan::runtime {
 
 namespace {
 
@@ -87,4 +87,4 @@ int launch_kernel(const kernels::KernelCall& call, CUstream_st* stream) {
   return std::visit([&](const auto& kernel) { return launch(kernel, stream); }, call);
 }
 
-}  // namespace moeplan
+}  // namespace moeplan::runtime

@@ -5,9 +5,9 @@
 
 struct CUstream_st;
 
-namespace moeplan {
+namespace moeplan::runtime {
 
 /// Starts it; the runtime's error code, 0: none.
 [[nodiscard]] int launch_kernel(const kernels::KernelCall& call, CUstream_st* stream);
 
-}  // namespace moeplan
+}  // namespace moeplan::runtime

@@ -12,7 +12,7 @@
 #include "cuda_runtime/cuda/grouped_products.hpp"
 #include "cuda_runtime/cuda/product_types.hpp"
 
-namespace moeplan {
+namespace moeplan::runtime {
 
 namespace {
 
@@ -153,4 +153,4 @@ void LtProducts::run(const Products& products, CUstream_st* stream, bool is_capt
   for (const MatrixProduct& p : products.products) state_->multiply(products.form, products.dtype, p, stream);
 }
 
-}  // namespace moeplan
+}  // namespace moeplan::runtime

@@ -9,7 +9,7 @@
 
 struct CUstream_st;
 
-namespace moeplan {
+namespace moeplan::runtime {
 
 class LtProducts {
  public:
@@ -26,4 +26,4 @@ class LtProducts {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace moeplan
+}  // namespace moeplan::runtime

@@ -15,7 +15,7 @@
 #error "NCCL 2.14 or later is needed: communicators that do not block"
 #endif
 
-namespace moeplan {
+namespace moeplan::runtime {
 
 namespace {
 
@@ -266,4 +266,4 @@ std::string nccl_version() {
   return fmt::format("{}.{}.{}", v / 10000, v / 100 % 100, v % 100);
 }
 
-}  // namespace moeplan
+}  // namespace moeplan::runtime

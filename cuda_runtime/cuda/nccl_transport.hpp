@@ -7,7 +7,7 @@
 #include "cuda_runtime/device/device_transport.hpp"
 #include "cuda_runtime/launch/rank_store.hpp"
 
-namespace moeplan {
+namespace moeplan::runtime {
 
 /// Of all ranks of `place`. Device and store outlive it. Communicators are made when operations are prepared, by all of
 /// a group together. Errors that NCCL finds while it works, ranks that are gone, and what takes longer than the
@@ -18,4 +18,4 @@ namespace moeplan {
 /// "2.28.9", of the library that is loaded.
 [[nodiscard]] std::string nccl_version();
 
-}  // namespace moeplan
+}  // namespace moeplan::runtime

@@ -2,7 +2,7 @@
 
 #include <cublasLt.h>
 
-namespace moeplan {
+namespace moeplan::runtime {
 
 namespace {
 
@@ -23,4 +23,4 @@ ProductTypes product_types(Gemm::Form form, Dtype dtype) {
           .second = form == Gemm::Form::TN ? CUBLAS_OP_T : CUBLAS_OP_N};
 }
 
-}  // namespace moeplan
+}  // namespace moeplan::runtime

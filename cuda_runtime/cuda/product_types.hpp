@@ -3,7 +3,7 @@
 
 #include "model/program/program.hpp"
 
-namespace moeplan {
+namespace moeplan::runtime {
 
 /// Enumerators of cuBLAS's headers, for those that do not include them. Row by row C = A B is column by column
 /// C^T = B^T A^T, so that our B is cuBLAS's first operand.
@@ -15,4 +15,4 @@ struct ProductTypes {
 };
 [[nodiscard]] ProductTypes product_types(Gemm::Form form, Dtype dtype);
 
-}  // namespace moeplan
+}  // namespace moeplan::runtime

@@ -12,7 +12,7 @@
 #include "cuda_runtime/kernels/kernel_call.hpp"
 #include "model/program/program.hpp"
 
-namespace moeplan {
+namespace moeplan::runtime {
 
 using DeviceStream = Id<struct DeviceStreamTag>;
 using DeviceEvent = Id<struct DeviceEventTag>;
@@ -78,4 +78,4 @@ class Device {
   virtual void launch(DeviceStream stream, DeviceGraph graph) = 0;
 };
 
-}  // namespace moeplan
+}  // namespace moeplan::runtime

@@ -2,9 +2,9 @@
 #pragma once
 
 #include "cuda_runtime/kernels/formats.hpp"
-#include "model/specs/dtype.hpp"
+#include "model/machine/dtype.hpp"
 
-namespace moeplan {
+namespace moeplan::runtime {
 
 /// Of one byte: kernels::Format::Bytes.
 [[nodiscard]] constexpr kernels::Format format_of(Dtype dtype) {
@@ -19,4 +19,4 @@ namespace moeplan {
   return kernels::Format::Bytes;
 }
 
-}  // namespace moeplan
+}  // namespace moeplan::runtime

@@ -2,7 +2,7 @@
 
 #include <exception>
 
-namespace moeplan {
+namespace moeplan::runtime {
 
 DeviceHandles::~DeviceHandles() {
   release_graphs();
@@ -29,4 +29,4 @@ DeviceGraph DeviceHandles::end_capture(DeviceStream stream) {
   return graphs_.emplace_back(device_.end_capture(stream));
 }
 
-}  // namespace moeplan
+}  // namespace moeplan::runtime

@@ -5,7 +5,7 @@
 
 #include "cuda_runtime/device/device.hpp"
 
-namespace moeplan {
+namespace moeplan::runtime {
 
 class DeviceHandles {
  public:
@@ -27,4 +27,4 @@ class DeviceHandles {
   std::vector<DeviceGraph> graphs_;
 };
 
-}  // namespace moeplan
+}  // namespace moeplan::runtime

@@ -2,7 +2,7 @@
 
 #include "cuda_runtime/device/device_formats.hpp"
 
-namespace moeplan {
+namespace moeplan::runtime {
 
 namespace {
 
@@ -44,7 +44,7 @@ void DeviceBuffer::give() {
   newest_ = Newest::Device;
 }
 
-void DeviceBuffer::give_noughts(DeviceStream stream) {
+void DeviceBuffer::fill_zeros(DeviceStream stream) {
   if (newest_ != Newest::Noughts) return;
   const std::size_t bytes = bytes_of(shape_);
   if (bytes > 0) device_.clear(stream, data_, bytes);
@@ -65,4 +65,4 @@ void DeviceBuffer::take() {
   newest_ = Newest::Both;
 }
 
-}  // namespace moeplan
+}  // namespace moeplan::runtime

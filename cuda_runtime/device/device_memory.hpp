@@ -8,7 +8,7 @@
 #include "cuda_runtime/device/device_pool.hpp"
 #include "cuda_runtime/host/host_memory.hpp"
 
-namespace moeplan {
+namespace moeplan::runtime {
 
 /// Written and read by row on the host, and copied as a whole where either side has something new.
 class DeviceBuffer {
@@ -25,8 +25,8 @@ class DeviceBuffer {
   void clear();
   /// Before the device runs: what the host wrote goes there, and what the host has is old from here on.
   void give();
-  /// After that: noughts are written by the device itself, as the first thing on a stream.
-  void give_noughts(DeviceStream stream);
+  /// After that: zeros are written by the device itself, as the first thing on a stream.
+  void fill_zeros(DeviceStream stream);
 
  private:
   void take();
@@ -35,8 +35,8 @@ class DeviceBuffer {
   Device& device_;
   std::byte* data_;
   HostBuffer mirror_;  // empty until it is needed
-  /// Who has what is to be: the host's rows, the device's, both alike, or neither, where all is nought.
+  /// Who has what is to be: the host's rows, the device's, both alike, or neither, where all is zero.
   enum class Newest { Host, Device, Both, Noughts } newest_ = Newest::Noughts;
 };
 
-}  // namespace moeplan
+}  // namespace moeplan::runtime

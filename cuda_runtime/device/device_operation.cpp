@@ -7,7 +7,7 @@
 
 #include "model/base/diagnostics.hpp"
 
-namespace moeplan {
+namespace moeplan::runtime {
 
 namespace {
 
@@ -50,9 +50,9 @@ class Maker {
   void make(const AddWork& w) { add(AddRows{x_.rows(w.a), x_.rows(w.b), x_.rows(w.out), count(w.out)}); }
 
   void make(const DecodeBackwardWork& w) {
-    const RowView noughts{x_.buffer(w.d_choice.buffer).view(), nullptr, -1};
+    const RowView zeros{x_.buffer(w.d_choice.buffer).view(), nullptr, -1};
     std::vector<std::int32_t> none(w.d_choice.rows.size(), -1);
-    add(CopyRows{{noughts.view, x_.pool.copy_of<std::int32_t>(none), 0}, x_.rows(w.d_choice), count(w.d_choice)});
+    add(CopyRows{{zeros.view, x_.pool.copy_of<std::int32_t>(none), 0}, x_.rows(w.d_choice), count(w.d_choice)});
     std::vector<DecodeEntry> entries;
     for (const auto& e : w.entries) {
       entries.push_back({e.returned, e.d_returned, e.token, e.choice, e.d_choice, e.expert});
@@ -222,4 +222,4 @@ void issue(Device& device, DeviceStream stream, std::span<const DeviceCommand> c
   }
 }
 
-}  // namespace moeplan
+}  // namespace moeplan::runtime

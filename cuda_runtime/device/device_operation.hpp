@@ -9,9 +9,9 @@
 
 #include "cuda_runtime/device/device_memory.hpp"
 #include "cuda_runtime/device/device_transport.hpp"
-#include "model/specs/workload.hpp"
+#include "model/workload/workload.hpp"
 
-namespace moeplan {
+namespace moeplan::runtime {
 
 struct DeviceProducts {
   Gemm::Form form = Gemm::Form::NN;
@@ -53,4 +53,4 @@ struct DeviceContext {
 
 void issue(Device& device, DeviceStream stream, std::span<const DeviceCommand> commands);
 
-}  // namespace moeplan
+}  // namespace moeplan::runtime

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace moeplan {
+namespace moeplan::runtime {
 
 DevicePool::~DevicePool() {
   for (std::byte* slab : slabs_) {
@@ -31,4 +31,4 @@ std::byte* DevicePool::allocate(std::size_t bytes) {
   return out;
 }
 
-}  // namespace moeplan
+}  // namespace moeplan::runtime

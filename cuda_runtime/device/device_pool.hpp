@@ -7,7 +7,7 @@
 
 #include "cuda_runtime/device/device.hpp"
 
-namespace moeplan {
+namespace moeplan::runtime {
 
 class DevicePool {
  public:
@@ -39,4 +39,4 @@ class DevicePool {
   std::size_t bytes_ = 0;  // of all slabs
 };
 
-}  // namespace moeplan
+}  // namespace moeplan::runtime

@@ -7,7 +7,7 @@
 #include <chrono>
 #include <thread>
 
-namespace moeplan {
+namespace moeplan::runtime {
 
 namespace {
 
@@ -17,7 +17,8 @@ std::size_t index_of(Stream stream) { return static_cast<std::size_t>(stream); }
 
 }  // namespace
 
-DeviceRun::DeviceRun(Device& device, DeviceTransport& transport, std::vector<RankId> ranks, DeviceOptions options)
+DeviceExecution::DeviceExecution(Device& device, DeviceTransport& transport, std::vector<RankId> ranks,
+                                 DeviceOptions options)
     : device_(device),
       transport_(transport),
       options_(std::move(options)),
@@ -36,7 +37,7 @@ DeviceRun::DeviceRun(Device& device, DeviceTransport& transport, std::vector<Ran
 }
 
 /// Memory that something still runs on is not given back.
-DeviceRun::~DeviceRun() {
+DeviceExecution::~DeviceExecution() {
   if (!is_running_) return;
   give_up();
   const auto deadline = Clock::now() + std::chrono::duration<double>(std::min(options_.time_out, Seconds(5)).value());
@@ -47,23 +48,23 @@ DeviceRun::~DeviceRun() {
   }
 }
 
-void DeviceRun::allocate(std::size_t rank, std::span<const BufferShape> buffers) {
+void DeviceExecution::allocate(std::size_t rank, std::span<const BufferShape> buffers) {
   for (const BufferShape& shape : buffers) ranks_[rank].buffers.emplace_back(shape, device_, pool_);
 }
 
-void DeviceRun::prepare(std::size_t rank, const Work& work, const std::string& name) {
+void DeviceExecution::prepare(std::size_t rank, const Work& work, const std::string& name) {
   Rank& r = ranks_[rank];
   const DeviceContext context{r.buffers, pool_, options_.codecs, r.failure};
   r.operations.push_back(device_operation(work, name, context));
   r.events.push_back({handles_.make_event(true), handles_.make_event(true), handles_.make_event(false)});
 }
 
-void DeviceRun::execute() {
+void DeviceExecution::execute() {
   make_ready();
   transport_.meet(options_.time_out);
   is_running_ = true;
   for (Rank& r : ranks_) {
-    for (DeviceBuffer& buffer : r.buffers) buffer.give_noughts(origin_);
+    for (DeviceBuffer& buffer : r.buffers) buffer.fill_zeros(origin_);
   }
   if (cold_ != nullptr) device_.clear(origin_, cold_, options_.cold_bytes);
   transport_.align(origin_);
@@ -84,7 +85,7 @@ void DeviceRun::execute() {
   collect();
 }
 
-std::vector<DeviceRun::Rank*> DeviceRun::busy_ranks() {
+std::vector<DeviceExecution::Rank*> DeviceExecution::busy_ranks() {
   std::vector<Rank*> out;
   for (Rank& r : ranks_) {
     if (!r.steps.empty()) out.push_back(&r);
@@ -93,7 +94,7 @@ std::vector<DeviceRun::Rank*> DeviceRun::busy_ranks() {
 }
 
 /// Streams, communicators and buffers as the steps need them.
-void DeviceRun::make_ready() {
+void DeviceExecution::make_ready() {
   const std::vector<Rank*> busy = busy_ranks();
   const std::vector<DeviceStep> steps = busy.empty() ? std::vector<DeviceStep>() : busy.front()->steps;
   for (Rank& r : ranks_) {
@@ -122,7 +123,7 @@ void DeviceRun::make_ready() {
   handles_.release_graphs();
 }
 
-void DeviceRun::issue_all() {
+void DeviceExecution::issue_all() {
   device_.record(begin_, origin_);
   device_.record(fork_, origin_);
   for (Rank& r : ranks_) {
@@ -142,25 +143,25 @@ void DeviceRun::issue_all() {
 }
 
 /// A step of all ranks.
-void DeviceRun::issue(std::size_t s) {
+void DeviceExecution::issue(std::size_t s) {
   const DeviceStep& step = ready_for_[s];
   const std::vector<Rank*> ranks = busy_ranks();
   for (Rank* r : ranks) {
     const DeviceStream stream = *r->streams[index_of(step.stream)];
     for (const std::size_t a : step.after) device_.wait(stream, r->events[a].ended);
     device_.record(r->events[step.operation].start, stream);
-    moeplan::issue(device_, stream, r->operations[step.operation].before);
+    issue(device_, stream, r->operations[step.operation].before);
   }
   if (ranks.front()->operations[step.operation].transfer) transport_.transfer(step.operation, parts(s));
   for (Rank* r : ranks) {
     const DeviceStream stream = *r->streams[index_of(step.stream)];
-    moeplan::issue(device_, stream, r->operations[step.operation].after);
+    issue(device_, stream, r->operations[step.operation].after);
     device_.record(r->events[step.operation].end, stream);
     device_.record(r->events[step.operation].ended, stream);
   }
 }
 
-std::vector<DevicePart> DeviceRun::parts(std::size_t s) {
+std::vector<DevicePart> DeviceExecution::parts(std::size_t s) {
   std::vector<DevicePart> out;
   for (Rank* r : busy_ranks()) {
     const DeviceStep& step = r->steps[s];
@@ -169,7 +170,7 @@ std::vector<DevicePart> DeviceRun::parts(std::size_t s) {
   return out;
 }
 
-void DeviceRun::wait_for_end() {
+void DeviceExecution::wait_for_end() {
   constexpr std::chrono::microseconds kPause(50);
   const auto begin = Clock::now();
   while (!device_.is_over(over_)) {
@@ -186,14 +187,14 @@ void DeviceRun::wait_for_end() {
 }
 
 /// NCCL ends a communicator only after all graphs that use it.
-void DeviceRun::give_up() noexcept {
+void DeviceExecution::give_up() noexcept {
   graph_.reset();
   handles_.release_graphs();
   transport_.abort();
 }
 
 /// The first one that has not ended.
-std::string DeviceRun::late_operation() {
+std::string DeviceExecution::late_operation() {
   for (const DeviceStep& step : ready_for_) {
     for (Rank* r : busy_ranks()) {
       if (!device_.is_over(r->events[step.operation].end)) return r->operations[step.operation].name;
@@ -202,7 +203,7 @@ std::string DeviceRun::late_operation() {
   return "the run";
 }
 
-void DeviceRun::collect() {
+void DeviceExecution::collect() {
   for (Rank& r : ranks_) {
     std::int32_t failure = 0;
     device_.copy_out(std::as_writable_bytes(std::span(&failure, 1)), reinterpret_cast<const std::byte*>(r.failure));
@@ -218,4 +219,4 @@ void DeviceRun::collect() {
   }
 }
 
-}  // namespace moeplan
+}  // namespace moeplan::runtime

@@ -11,7 +11,7 @@
 #include "cuda_runtime/device/device_operation.hpp"
 #include "cuda_runtime/device/device_world.hpp"
 
-namespace moeplan {
+namespace moeplan::runtime {
 
 struct DeviceStep {
   std::size_t operation;
@@ -20,10 +20,10 @@ struct DeviceStep {
   bool operator==(const DeviceStep&) const = default;
 };
 
-class DeviceRun {
+class DeviceExecution {
  public:
-  DeviceRun(Device& device, DeviceTransport& transport, std::vector<RankId> ranks, DeviceOptions options);
-  ~DeviceRun();
+  DeviceExecution(Device& device, DeviceTransport& transport, std::vector<RankId> ranks, DeviceOptions options);
+  ~DeviceExecution();
 
   [[nodiscard]] std::size_t size() const { return ranks_.size(); }
   [[nodiscard]] RankId rank(std::size_t i) const { return ranks_[i].id; }
@@ -81,4 +81,4 @@ class DeviceRun {
   bool is_running_ = false;
 };
 
-}  // namespace moeplan
+}  // namespace moeplan::runtime

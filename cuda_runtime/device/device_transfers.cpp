@@ -4,7 +4,7 @@
 #include "cuda_runtime/device/device_formats.hpp"
 #include "cuda_runtime/device/device_operation.hpp"
 
-namespace moeplan {
+namespace moeplan::runtime {
 
 namespace {
 
@@ -137,4 +137,4 @@ DeviceOperation device_transfer(const CollectiveWork& work, const DeviceContext&
   return out;
 }
 
-}  // namespace moeplan
+}  // namespace moeplan::runtime

@@ -8,7 +8,7 @@
 
 #include "cuda_runtime/device/device.hpp"
 
-namespace moeplan {
+namespace moeplan::runtime {
 
 /// Bytes of one peer, one behind the other.
 struct DeviceMessage {
@@ -65,4 +65,4 @@ class DeviceTransport {
   virtual void abort() noexcept = 0;
 };
 
-}  // namespace moeplan
+}  // namespace moeplan::runtime

@@ -6,16 +6,16 @@
 #include <mutex>
 #include <thread>
 
+#include "cuda_runtime/device/barrier.hpp"
 #include "cuda_runtime/device/device_run.hpp"
-#include "cuda_runtime/device/meeting.hpp"
 #include "model/base/diagnostics.hpp"
-#include "model/base/reader.hpp"
+#include "model/text/reader.hpp"
 
-namespace moeplan {
+namespace moeplan::runtime {
 
 class DeviceWorld::Rank final : public Backend {
  public:
-  Rank(DeviceRun& run, Meeting& meeting, std::mutex& mutex, std::size_t index)
+  Rank(DeviceExecution& run, Barrier& meeting, std::mutex& mutex, std::size_t index)
       : run_(run), meeting_(meeting), mutex_(mutex), index_(index) {}
 
   void allocate(std::span<const BufferShape> buffers) override {
@@ -57,8 +57,8 @@ class DeviceWorld::Rank final : public Backend {
   }
 
  private:
-  DeviceRun& run_;
-  Meeting& meeting_;
+  DeviceExecution& run_;
+  Barrier& meeting_;
   std::mutex& mutex_;
   std::size_t index_;
   std::vector<DeviceStep> steps_;
@@ -70,8 +70,8 @@ struct DeviceWorld::Run {
     for (std::size_t i = 0; i < run.size(); ++i) backends.emplace_back(run, meeting, mutex, i);
   }
   std::mutex mutex;
-  Meeting meeting;
-  DeviceRun run;
+  Barrier meeting;
+  DeviceExecution run;
   std::deque<Rank> backends;
 };
 
@@ -102,4 +102,4 @@ void DeviceWorld::run(const std::function<void(RankId, Backend&)>& job) {
   run_->meeting.raise_if_over();
 }
 
-}  // namespace moeplan
+}  // namespace moeplan::runtime

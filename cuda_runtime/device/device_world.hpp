@@ -13,9 +13,9 @@
 
 #include "cuda_runtime/backend.hpp"
 #include "cuda_runtime/device/device_transport.hpp"
-#include "model/specs/workload.hpp"
+#include "model/workload/workload.hpp"
 
-namespace moeplan {
+namespace moeplan::runtime {
 
 struct DeviceOptions {
   CodecOptions codecs = {};
@@ -50,4 +50,4 @@ class DeviceWorld {
   std::unique_ptr<Run> run_;
 };
 
-}  // namespace moeplan
+}  // namespace moeplan::runtime

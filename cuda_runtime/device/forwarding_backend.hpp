@@ -7,7 +7,7 @@
 
 #include "cuda_runtime/device/device_world.hpp"
 
-namespace moeplan {
+namespace moeplan::runtime {
 
 class ForwardingBackend final : public Backend {
  public:
@@ -33,4 +33,4 @@ class ForwardingBackend final : public Backend {
   Backend& to_;
 };
 
-}  // namespace moeplan
+}  // namespace moeplan::runtime

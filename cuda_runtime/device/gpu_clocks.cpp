@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-namespace moeplan {
+namespace moeplan::runtime {
 
 namespace {
 
@@ -100,4 +100,4 @@ std::string SeenClocks::text() const {
          range("memory", low.memory, high.memory, high.most_memory);
 }
 
-}  // namespace moeplan
+}  // namespace moeplan::runtime

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-namespace moeplan {
+namespace moeplan::runtime {
 
 /// In MHz.
 struct GpuClocks {
@@ -43,4 +43,4 @@ struct SeenClocks {
   bool operator==(const SeenClocks&) const = default;
 };
 
-}  // namespace moeplan
+}  // namespace moeplan::runtime

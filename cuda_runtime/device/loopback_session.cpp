@@ -4,7 +4,7 @@
 
 #include "cuda_runtime/device/forwarding_backend.hpp"
 
-namespace moeplan {
+namespace moeplan::runtime {
 
 class LoopbackSession::ThreadPeers final : public Peers {
  public:
@@ -76,4 +76,4 @@ std::unique_ptr<Backend> LoopbackSession::make_backend(RankId rank, const CodecO
   return std::make_unique<ForwardingBackend>(world_->backend(rank.index()));
 }
 
-}  // namespace moeplan
+}  // namespace moeplan::runtime

@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "cuda_runtime/device/barrier.hpp"
 #include "cuda_runtime/device/device_world.hpp"
 #include "cuda_runtime/device/loopback_transport.hpp"
-#include "cuda_runtime/device/meeting.hpp"
 
-namespace moeplan {
+namespace moeplan::runtime {
 
 class LoopbackSession {
  public:
@@ -30,10 +30,10 @@ class LoopbackSession {
   Device& device_;
   std::int64_t ranks_;
   DeviceOptions options_;
-  Meeting meeting_;
+  Barrier meeting_;
   std::vector<std::string> texts_;  // by rank, that are being said
   std::optional<LoopbackTransport> transport_;
   std::optional<DeviceWorld> world_;
 };
 
-}  // namespace moeplan
+}  // namespace moeplan::runtime

@@ -7,7 +7,7 @@
 #include "cuda_runtime/device/device_operation.hpp"
 #include "model/base/whole_numbers.hpp"
 
-namespace moeplan {
+namespace moeplan::runtime {
 
 namespace {
 
@@ -155,4 +155,4 @@ void LoopbackTransport::collect(const DevicePart& part, std::span<const DevicePa
   assert(false && "exchanges are none of the collectives");
 }
 
-}  // namespace moeplan
+}  // namespace moeplan::runtime

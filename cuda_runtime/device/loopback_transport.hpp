@@ -12,7 +12,7 @@
 #include "cuda_runtime/device/device_pool.hpp"
 #include "cuda_runtime/device/device_transport.hpp"
 
-namespace moeplan {
+namespace moeplan::runtime {
 
 class LoopbackTransport final : public DeviceTransport {
  public:
@@ -47,4 +47,4 @@ class LoopbackTransport final : public DeviceTransport {
   std::map<std::size_t, ByRank> operations_;
 };
 
-}  // namespace moeplan
+}  // namespace moeplan::runtime

@@ -14,9 +14,9 @@
 #include "cuda_runtime/host/host_compute.hpp"
 #include "cuda_runtime/host/host_transfers.hpp"
 #include "model/base/diagnostics.hpp"
-#include "model/base/reader.hpp"
+#include "model/text/reader.hpp"
 
-namespace moeplan {
+namespace moeplan::runtime {
 
 namespace {
 
@@ -210,4 +210,4 @@ std::unique_ptr<Backend> make_host_backend(Transport& transport, HostOptions opt
   return std::make_unique<HostBackend>(transport, std::move(options));
 }
 
-}  // namespace moeplan
+}  // namespace moeplan::runtime

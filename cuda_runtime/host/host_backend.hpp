@@ -14,9 +14,9 @@
 #include "cuda_runtime/backend.hpp"
 #include "cuda_runtime/host/host_memory.hpp"
 #include "cuda_runtime/host/transport.hpp"
-#include "model/specs/workload.hpp"
+#include "model/workload/workload.hpp"
 
-namespace moeplan {
+namespace moeplan::runtime {
 
 struct HostOptions {
   RankId rank;
@@ -31,4 +31,4 @@ struct HostOptions {
 
 [[nodiscard]] std::unique_ptr<Backend> make_host_backend(Transport& transport, HostOptions options);
 
-}  // namespace moeplan
+}  // namespace moeplan::runtime

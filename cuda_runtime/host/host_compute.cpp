@@ -9,7 +9,7 @@
 
 #include "cuda_runtime/codecs/row_codec.hpp"
 
-namespace moeplan {
+namespace moeplan::runtime {
 
 namespace {
 
@@ -211,4 +211,4 @@ void compute(const CodecWork& work, HostBuffers buffers, const CodecOptions& opt
   }
 }
 
-}  // namespace moeplan
+}  // namespace moeplan::runtime

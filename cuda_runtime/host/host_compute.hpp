@@ -5,9 +5,9 @@
 
 #include "cuda_runtime/host/host_memory.hpp"
 #include "cuda_runtime/work.hpp"
-#include "model/specs/workload.hpp"
+#include "model/workload/workload.hpp"
 
-namespace moeplan {
+namespace moeplan::runtime {
 
 using HostBuffers = std::span<HostBuffer>;  // by BufferId
 
@@ -22,4 +22,4 @@ void compute(const AddWork& work, HostBuffers buffers);
 void compute(const DecodeBackwardWork& work, HostBuffers buffers);
 void compute(const CodecWork& work, HostBuffers buffers, const CodecOptions& options);
 
-}  // namespace moeplan
+}  // namespace moeplan::runtime

@@ -3,7 +3,7 @@
 
 #include "cuda_runtime/host/host_compute.hpp"
 
-namespace moeplan {
+namespace moeplan::runtime {
 
 namespace {
 
@@ -61,4 +61,4 @@ void compute(const GemmWork& work, HostBuffers buffers) {
   }
 }
 
-}  // namespace moeplan
+}  // namespace moeplan::runtime

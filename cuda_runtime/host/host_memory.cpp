@@ -7,7 +7,7 @@
 
 #include "cuda_runtime/reference/number_formats.hpp"
 
-namespace moeplan {
+namespace moeplan::runtime {
 
 bool has_host_format(Dtype dtype) { return dtype != Dtype::Fp8; }
 
@@ -54,4 +54,4 @@ void HostBuffer::load_row(std::int64_t r, std::span<float> values) {
   load(shape_.dtype, row(r), values);
 }
 
-}  // namespace moeplan
+}  // namespace moeplan::runtime

@@ -7,7 +7,7 @@
 
 #include "cuda_runtime/backend.hpp"
 
-namespace moeplan {
+namespace moeplan::runtime {
 
 /// Whether buffers of this format can be computed with, or at least copied and coded (fp8: no).
 [[nodiscard]] bool has_host_format(Dtype dtype);
@@ -36,7 +36,7 @@ class HostBuffer {
   /// Of an fp32 buffer.
   [[nodiscard]] float* floats(std::int64_t first_row) { return reinterpret_cast<float*>(row(first_row)); }
 
-  /// A row; -1 loads noughts.
+  /// A row; -1 loads zeros.
   void load_row(std::int64_t r, std::span<float> values);
   void store_row(std::int64_t r, std::span<const float> values) { store(shape_.dtype, values, row(r)); }
   [[nodiscard]] std::span<const std::byte> bytes() const { return data_; }
@@ -47,4 +47,4 @@ class HostBuffer {
   std::vector<std::byte> data_;
 };
 
-}  // namespace moeplan
+}  // namespace moeplan::runtime

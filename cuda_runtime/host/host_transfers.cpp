@@ -5,7 +5,7 @@
 
 #include "model/base/whole_numbers.hpp"
 
-namespace moeplan {
+namespace moeplan::runtime {
 
 namespace {
 
@@ -215,4 +215,4 @@ void transfer(const CollectiveWork& work, HostBuffers buffers, Mailbox& mailbox,
   }
 }
 
-}  // namespace moeplan
+}  // namespace moeplan::runtime

@@ -7,7 +7,7 @@
 
 #include "cuda_runtime/backend.hpp"
 
-namespace moeplan {
+namespace moeplan::runtime {
 
 void Mailbox::exchange(std::span<const Message> messages) {
   if (messages.empty()) return;
@@ -73,4 +73,4 @@ void Mailbox::stop() {
   over_.notify_all();
 }
 
-}  // namespace moeplan
+}  // namespace moeplan::runtime

@@ -10,7 +10,7 @@
 
 #include "cuda_runtime/host/transport.hpp"
 
-namespace moeplan {
+namespace moeplan::runtime {
 
 class Mailbox {
  public:
@@ -42,4 +42,4 @@ class Mailbox {
   bool stopped_ = false;
 };
 
-}  // namespace moeplan
+}  // namespace moeplan::runtime

@@ -8,7 +8,7 @@
 #include "model/base/ids.hpp"
 #include "model/base/quantity.hpp"
 
-namespace moeplan {
+namespace moeplan::runtime {
 
 struct Message {
   RankId peer;
@@ -30,4 +30,4 @@ class Transport {
   virtual std::int64_t barrier(Seconds time_out) = 0;
 };
 
-}  // namespace moeplan
+}  // namespace moeplan::runtime

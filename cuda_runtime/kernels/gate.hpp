@@ -54,7 +54,7 @@ struct TopK {
   }
 };
 
-/// d logit = weight (d weight - sum of weight d weight), of the chosen; nought, of the others.
+/// d logit = weight (d weight - sum of weight d weight), of the chosen; zero, of the others.
 struct TopKBackward {
   RowView d_weights, logits, d_logits;
   std::int64_t items = 0;
@@ -126,12 +126,12 @@ struct SumRows {
   }
 };
 
-/// Rows of DecodeBackward; token -1: a row of padding, which gets noughts.
+/// Rows of DecodeBackward; token -1: a row of padding, which gets zeros.
 struct DecodeEntry {
   std::int32_t returned = 0, d_returned = 0, token = 0, choice = 0, d_choice = 0, expert = 0;
 };
 
-/// The gradients by rows that came back and by the weights that they were added up with. Rows of `d_choice` are nought
+/// The gradients by rows that came back and by the weights that they were added up with. Rows of `d_choice` are zero
 /// before.
 struct DecodeBackward {
   View d_out, returned, choice, d_returned, d_choice;

@@ -15,7 +15,7 @@ struct View {
   [[nodiscard]] MOEPLAN_BOTH char* row(std::int64_t r) const { return static_cast<char*>(data) + r * row_bytes(); }
 };
 
-/// Rows of a buffer in the order in which a kernel takes them; -1: a row of noughts.
+/// Rows of a buffer in the order in which a kernel takes them; -1: a row of zeros.
 struct RowView {
   View view;
   const std::int32_t* index = nullptr;  // none: they lie one behind the other, from `first` on
@@ -27,7 +27,7 @@ struct RowView {
   [[nodiscard]] MOEPLAN_BOTH char* row(std::int64_t i) const { return view.row(place(i)); }
 };
 
-/// With the widest accesses that both ends' alignment allows; from == nullptr: noughts.
+/// With the widest accesses that both ends' alignment allows; from == nullptr: zeros.
 template <class Team>
 MOEPLAN_BOTH void copy_bytes(const Team& team, char* to, const char* from, std::int64_t bytes) {
   const auto together = reinterpret_cast<std::uintptr_t>(to) | reinterpret_cast<std::uintptr_t>(from);
@@ -91,7 +91,7 @@ constexpr std::int64_t kLongestPiece = 8192;
 
 enum class Move : std::int32_t { Pack, Unpack, Clear };
 
-/// Pieces of a buffer to packed elements, or back, or noughts.
+/// Pieces of a buffer to packed elements, or back, or zeros.
 struct MovePieces {
   void* buffer = nullptr;
   void* packed = nullptr;

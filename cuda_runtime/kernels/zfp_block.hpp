@@ -1,7 +1,7 @@
 // A block of four floats in zfp's fixed-rate format, bit for bit what libzfp 1.0 writes and reads (P. Lindstrom,
 // "Fixed-Rate Compressed Floating-Point Arrays", IEEE TVCG 20(12), 2014): one bit that says whether the block is empty,
 // the common exponent (8 bits), the four numbers as integers of 32 bits through a lifted transform, in negabinary, bit
-// plane after bit plane from the highest on, each with the length of its run of noughts, until the bits are used up.
+// plane after bit plane from the highest on, each with the length of its run of zeros, until the bits are used up.
 #pragma once
 
 #include <cmath>
@@ -30,7 +30,7 @@ struct ZfpBits {
   }
 };
 
-/// Power of two by its exponent: beyond the range of fp32, infinity or nought, as ldexpf has it.
+/// Power of two by its exponent: beyond the range of fp32, infinity or zero, as ldexpf has it.
 MOEPLAN_BOTH inline float power_of_two(int exponent) { return ldexpf(1.0F, exponent); }
 
 /// The integer that x86 makes of a float, which the library relies on for blocks below 2^-97, where the scale
@@ -115,7 +115,7 @@ MOEPLAN_BOTH inline ZfpBits zfp_encoded(const float (&values)[4], int bits) {
     std::uint32_t x = 0;
     for (unsigned i = 0; i < 4; ++i) x |= (planes[i] >> plane & 1U) << i;
     for (int i = 0; i < known && left > 0; ++i, --left, x >>= 1U) out.write(x & 1U);
-    // Of the others: is there a one at all, and noughts up to it.
+    // Of the others: is there a one at all, and zeros up to it.
     while (known < 4 && left > 0) {
       --left;
       out.write(x != 0 ? 1U : 0U);

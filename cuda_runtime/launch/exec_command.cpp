@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <cstring>
 
-namespace moeplan {
+namespace moeplan::runtime {
 
 void exec_command(std::vector<std::string> command) {
   std::vector<char*> argv;
@@ -19,4 +19,4 @@ void exec_command(std::vector<std::string> command) {
   ::_exit(kNotRun);
 }
 
-}  // namespace moeplan
+}  // namespace moeplan::runtime

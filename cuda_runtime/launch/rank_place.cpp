@@ -8,7 +8,7 @@
 #include "cuda_runtime/launch/rank_store.hpp"
 #include "model/base/diagnostics.hpp"
 
-namespace moeplan {
+namespace moeplan::runtime {
 
 namespace {
 
@@ -51,4 +51,4 @@ std::optional<RankPlace> rank_place() {
   return std::nullopt;
 }
 
-}  // namespace moeplan
+}  // namespace moeplan::runtime

@@ -11,7 +11,7 @@
 
 #include "cuda_runtime/launch/sockets.hpp"
 
-namespace moeplan {
+namespace moeplan::runtime {
 
 namespace {
 
@@ -234,4 +234,4 @@ std::unique_ptr<Peers> make_store_peers(RankStore& store, const RankPlace& place
   return std::make_unique<StorePeers>(store, place, time_out, topic);
 }
 
-}  // namespace moeplan
+}  // namespace moeplan::runtime

@@ -9,7 +9,7 @@
 
 #include "cuda_runtime/backend.hpp"
 
-namespace moeplan {
+namespace moeplan::runtime {
 
 /// As torchrun and its like say it by RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT and LOCAL_RANK, srun by SLURM_PROCID,
 /// SLURM_NTASKS and SLURM_LOCALID, mpirun by OMPI_COMM_WORLD_RANK, _SIZE and _LOCAL_RANK.
@@ -46,4 +46,4 @@ class RankStore {
 [[nodiscard]] std::unique_ptr<Peers> make_store_peers(RankStore& store, const RankPlace& place, Seconds time_out,
                                                       const std::string& topic);
 
-}  // namespace moeplan
+}  // namespace moeplan::runtime

@@ -17,7 +17,7 @@
 
 #include "cuda_runtime/backend.hpp"
 
-namespace moeplan {
+namespace moeplan::runtime {
 
 namespace {
 
@@ -150,4 +150,4 @@ std::uint16_t free_port() {
   return ntohs(name.sin_port);
 }
 
-}  // namespace moeplan
+}  // namespace moeplan::runtime

@@ -8,7 +8,7 @@
 
 #include "model/base/quantity.hpp"
 
-namespace moeplan {
+namespace moeplan::runtime {
 
 /// A file descriptor that closes itself.
 class Descriptor {
@@ -54,4 +54,4 @@ class LetterReader {
 /// A port of this machine that nobody listens on.
 [[nodiscard]] std::uint16_t free_port();
 
-}  // namespace moeplan
+}  // namespace moeplan::runtime

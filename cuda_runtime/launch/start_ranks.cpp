@@ -18,7 +18,7 @@
 #include "cuda_runtime/launch/exec_command.hpp"
 #include "cuda_runtime/launch/sockets.hpp"
 
-namespace moeplan {
+namespace moeplan::runtime {
 
 namespace {
 
@@ -94,4 +94,4 @@ int run_ranks(const std::vector<std::string>& command, std::int64_t ranks, Secon
   return first;
 }
 
-}  // namespace moeplan
+}  // namespace moeplan::runtime

@@ -7,7 +7,7 @@
 
 #include "model/base/quantity.hpp"
 
-namespace moeplan {
+namespace moeplan::runtime {
 
 /// Runs a command once a rank, with RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT (rank_store.hpp), and
 /// waits for all. 0 where all end with 0, else the code of the first that did not (128 and its number for a signal):
@@ -15,4 +15,4 @@ namespace moeplan {
 /// ExecutionError where no process can be made.
 [[nodiscard]] int run_ranks(const std::vector<std::string>& command, std::int64_t ranks, Seconds grace = Seconds(5));
 
-}  // namespace moeplan
+}  // namespace moeplan::runtime

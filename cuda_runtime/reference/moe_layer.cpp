@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numbers>
 
-namespace moeplan {
+namespace moeplan::runtime {
 
 namespace {
 
@@ -161,4 +161,4 @@ MoeGradients moe_backward(const MoeShape& shape, const MoeWeights& weights, cons
   return d;
 }
 
-}  // namespace moeplan
+}  // namespace moeplan::runtime

@@ -14,7 +14,7 @@
 #include <span>
 #include <vector>
 
-namespace moeplan {
+namespace moeplan::runtime {
 
 /// Row by row.
 struct Matrix {
@@ -83,4 +83,4 @@ struct MoeGradients {
 [[nodiscard]] MoeGradients moe_backward(const MoeShape& shape, const MoeWeights& weights, const Matrix& tokens,
                                         const MoeForward& forward, const Matrix& d_output, const Wire& wire = {});
 
-}  // namespace moeplan
+}  // namespace moeplan::runtime

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-namespace moeplan {
+namespace moeplan::runtime {
 
 namespace {
 
@@ -78,4 +78,4 @@ double rounded_to(Dtype dtype, double value) { return rounded(format_of(dtype), 
 
 double unit_roundoff(Dtype dtype) { return std::ldexp(1.0, -format_of(dtype).precision); }
 
-}  // namespace moeplan
+}  // namespace moeplan::runtime

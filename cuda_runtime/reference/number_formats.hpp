@@ -4,9 +4,9 @@
 
 #include <cstdint>
 
-#include "model/specs/dtype.hpp"
+#include "model/machine/dtype.hpp"
 
-namespace moeplan {
+namespace moeplan::runtime {
 
 /// IEEE 754 binary16: 11 bits of precision, 6e-8 to 65504.
 [[nodiscard]] std::uint16_t to_fp16(float value);
@@ -22,4 +22,4 @@ namespace moeplan {
 /// Half the distance between 1 and the next number: the largest relative error of one rounding.
 [[nodiscard]] double unit_roundoff(Dtype dtype);
 
-}  // namespace moeplan
+}  // namespace moeplan::runtime

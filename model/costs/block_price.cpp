@@ -8,10 +8,10 @@
 
 #include "model/costs/communication.hpp"
 #include "model/costs/compute.hpp"
+#include "model/machine/rank_routes.hpp"
 #include "model/program/equal_ranks.hpp"
 #include "model/program/resolve.hpp"
 #include "model/program/same_work.hpp"
-#include "model/specs/rank_routes.hpp"
 
 namespace moeplan {
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "model/machine/cluster.hpp"
 #include "model/program/program.hpp"
-#include "model/specs/cluster.hpp"
 
 namespace moeplan {
 

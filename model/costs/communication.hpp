@@ -9,8 +9,8 @@
 #include <optional>
 
 #include "model/base/quantity.hpp"
+#include "model/machine/cluster.hpp"
 #include "model/program/resolve.hpp"
-#include "model/specs/cluster.hpp"
 
 namespace moeplan {
 

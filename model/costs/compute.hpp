@@ -4,8 +4,8 @@
 #include <span>
 
 #include "model/base/quantity.hpp"
+#include "model/machine/gpu.hpp"
 #include "model/program/resolve.hpp"
-#include "model/specs/gpu.hpp"
 
 namespace moeplan {
 

@@ -91,7 +91,7 @@ void finish(Estimate& e, const std::string& busiest) {
 /// Prices the segments of a pipeline, and composes them.
 class StagePricer {
  public:
-  StagePricer(const Program& program, StageMachines& machines, PricedRanks ranks)
+  StagePricer(const Program& program, StageClusters& machines, PricedRanks ranks)
       : stages_(stage_segments(program)), count_(std::ssize(program.stages)), machines_(machines), ranks_(ranks) {}
 
   Estimate run(const Program& program) {
@@ -177,7 +177,7 @@ class StagePricer {
 
   StageSegments stages_;
   std::int64_t count_;
-  StageMachines& machines_;
+  StageClusters& machines_;
   PricedRanks ranks_;
   std::vector<std::unique_ptr<BlockPricer>> pricers_;
   std::vector<std::vector<SegmentTimes>> times_alone_, times_together_;
@@ -197,7 +197,7 @@ Estimate estimate_of_one_stage(const Program& program, const Cluster& cluster, P
   return e;
 }
 
-Estimate estimate_of(const Program& program, StageMachines& machines, PricedRanks ranks) {
+Estimate estimate_of(const Program& program, StageClusters& machines, PricedRanks ranks) {
   if (program.stages.size() == 1) return estimate_of_one_stage(program, machines.cluster(), ranks);
   return StagePricer(program, machines, ranks).run(program);
 }
@@ -205,19 +205,19 @@ Estimate estimate_of(const Program& program, StageMachines& machines, PricedRank
 }  // namespace
 
 Estimate estimate(const Program& program, const Cluster& cluster) {
-  StageMachines machines(cluster);
+  StageClusters machines(cluster);
   return estimate(program, machines);
 }
 
-Estimate estimate(const Program& program, StageMachines& machines) {
+Estimate estimate(const Program& program, StageClusters& machines) {
   return estimate_of(program, machines, PricedRanks::All);
 }
 
-Seconds bound_by_first_rank(const Program& program, StageMachines& machines) {
+Seconds bound_by_first_rank(const Program& program, StageClusters& machines) {
   return estimate_of(program, machines, PricedRanks::First).lower_bound;
 }
 
-bool has_unequal_ranks(const Program& program, StageMachines& machines) {
+bool has_asymmetric_ranks(const Program& program, StageClusters& machines) {
   const auto stages = std::ssize(program.stages);
   if (stages == 1) return program.world_size > 1 && representatives_view(program, machines.cluster()) == nullptr;
   return program.ranks_per_stage() > 1 &&

@@ -5,9 +5,9 @@
 #include <string>
 
 #include "model/base/quantity.hpp"
-#include "model/costs/stage_machines.hpp"
+#include "model/costs/stage_clusters.hpp"
+#include "model/machine/cluster.hpp"
 #include "model/program/program.hpp"
-#include "model/specs/cluster.hpp"
 
 namespace moeplan {
 
@@ -31,13 +31,13 @@ struct Estimate {
 
 [[nodiscard]] Estimate estimate(const Program& program, const Cluster& cluster);
 /// The same; `machines` are kept for the next question about this cluster.
-[[nodiscard]] Estimate estimate(const Program& program, StageMachines& machines);
+[[nodiscard]] Estimate estimate(const Program& program, StageClusters& machines);
 
 /// A lower bound on the makespan that is quick where ranks differ: the longest chain of rank 0 of each stage, every
 /// operation alone on an idle machine, or its busiest stream. Never more than estimate()'s, up to rounding.
-[[nodiscard]] Seconds bound_by_first_rank(const Program& program, StageMachines& machines);
+[[nodiscard]] Seconds bound_by_first_rank(const Program& program, StageClusters& machines);
 
 /// Whether estimate() has to look at every rank: no few of them can be shown to represent all.
-[[nodiscard]] bool has_unequal_ranks(const Program& program, StageMachines& machines);
+[[nodiscard]] bool has_asymmetric_ranks(const Program& program, StageClusters& machines);
 
 }  // namespace moeplan

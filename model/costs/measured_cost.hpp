@@ -25,7 +25,7 @@
 
 #include <optional>
 
-#include "model/specs/cluster.hpp"
+#include "model/machine/cluster.hpp"
 
 namespace moeplan {
 

@@ -235,7 +235,7 @@ UnitParameters layer_parameters(const ModelSpec& model, const LayerSpec& layer, 
 
 UnitParameters embedding_parameters(const ModelSpec& model, const Degrees& degrees) {
   auto rest = static_cast<double>(count_parameters(model).total - head_parameters(model));
-  for (const LayerRun& run : model.layers) {
+  for (const RepeatedLayers& run : model.layers) {
     for (const LayerSpec& layer : run.pattern) {
       const Moe* moe = std::get_if<Moe>(&layer.ffn);
       const double routed = moe ? static_cast<double>(moe->num_experts) * experts(model, layer) : 0;

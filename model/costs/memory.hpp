@@ -5,9 +5,9 @@
 
 #include "model/base/quantity.hpp"
 #include "model/program/program.hpp"
-#include "model/specs/degrees.hpp"
-#include "model/specs/model_spec.hpp"
-#include "model/specs/workload.hpp"
+#include "model/transformer/model_spec.hpp"
+#include "model/workload/degrees.hpp"
+#include "model/workload/workload.hpp"
 
 namespace moeplan {
 

@@ -20,7 +20,7 @@ double attention_columns(const ModelSpec& model) {
 double forward_flops_per_token(const ModelSpec& model, std::int64_t sequence_length) {
   const double head = static_cast<double>(model.vocab_size) * static_cast<double>(model.hidden_size);
   double flops = 2 * (static_cast<double>(count_parameters(model).active_without_embeddings) + head);
-  for (const LayerRun& run : model.layers) {
+  for (const RepeatedLayers& run : model.layers) {
     for (const LayerSpec& layer : run.pattern) {
       double keys = static_cast<double>(sequence_length) * (model.causal ? 0.5 : 1.0);
       if (layer.attention_window > 0) keys = std::min(keys, static_cast<double>(layer.attention_window));

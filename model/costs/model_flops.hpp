@@ -1,7 +1,7 @@
 // The FLOPs that a model needs, whoever computes them and however often.
 #pragma once
 
-#include "model/specs/model_spec.hpp"
+#include "model/transformer/model_spec.hpp"
 
 namespace moeplan {
 

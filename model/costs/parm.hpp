@@ -15,7 +15,7 @@
 
 #include "model/base/quantity.hpp"
 #include "model/costs/communication.hpp"
-#include "model/specs/cluster.hpp"
+#include "model/machine/cluster.hpp"
 
 namespace moeplan {
 

@@ -3,9 +3,9 @@
 
 #include <optional>
 
+#include "model/machine/cluster.hpp"
+#include "model/machine/symmetry.hpp"
 #include "model/program/program.hpp"
-#include "model/specs/cluster.hpp"
-#include "model/specs/symmetry.hpp"
 
 namespace moeplan {
 

@@ -23,9 +23,9 @@
 #include <vector>
 
 #include "model/base/ids.hpp"
-#include "model/specs/cluster.hpp"
-#include "model/specs/dtype.hpp"
-#include "model/specs/routing.hpp"
+#include "model/machine/cluster.hpp"
+#include "model/machine/dtype.hpp"
+#include "model/workload/routing.hpp"
 
 namespace moeplan {
 

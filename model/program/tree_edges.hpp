@@ -19,7 +19,7 @@
 #include <optional>
 #include <vector>
 
-#include "model/specs/cluster.hpp"
+#include "model/machine/cluster.hpp"
 
 namespace moeplan {
 

@@ -4,7 +4,7 @@
 // rank's experts make of a token is written out and added up there (expert_round.hpp).
 #include "planner/all_to_alls/exchange_parts.hpp"
 
-namespace moeplan {
+namespace moeplan::planner {
 
 namespace {
 
@@ -14,7 +14,7 @@ class Deduplicated : public AllToAll {
   std::string_view summary() const override {
     return "a token goes once to a node, and once to a rank there, however many of its experts they hold [DeepEP]";
   }
-  std::string obstacle(const ExchangeGroup& group) const override {
+  std::string infeasibility(const ExchangeGroup& group) const override {
     if (group.nodes() == 1) return "node_dedup needs several nodes";
     return group.shards > 1 ? "node_dedup sends no partial sums of expert shards" : "";
   }
@@ -22,13 +22,13 @@ class Deduplicated : public AllToAll {
 
   void lower(const Exchange& exchange, BlockBuilder& block) const override {
     const NodeLevels levels = node_levels(exchange.group, block);
-    const Slice& sources = exchange.is_return ? exchange.to : exchange.from;
+    const Slice& sources = exchange.is_combine ? exchange.to : exchange.from;
     std::vector<RowStep> path = source_path(exchange);
     path.insert(path.begin(), {RowStep::Kind::Union, levels.across});
     Rows in_node = held_rows(sources.rows, levels.inside, path);
     in_node.distinct = true;
     const Slice node = hop(sources, ".node", in_node, block);
-    if (exchange.is_return) {
+    if (exchange.is_combine) {
       step(exchange, levels.inside, Stream::Intra, exchange.from, node, block);
       step(exchange, levels.across, Stream::Inter, node, exchange.to, block);
     } else {
@@ -51,4 +51,4 @@ class Deduplicated : public AllToAll {
 
 std::unique_ptr<AllToAll> make_deduplicated_all_to_all() { return std::make_unique<Deduplicated>(); }
 
-}  // namespace moeplan
+}  // namespace moeplan::planner

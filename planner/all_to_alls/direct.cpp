@@ -6,7 +6,7 @@
 //             another, so that it takes max(m t1, (P - m) t2) instead of m t1 + (P - m) t2
 #include "planner/all_to_alls/exchange_parts.hpp"
 
-namespace moeplan {
+namespace moeplan::planner {
 
 namespace {
 
@@ -14,7 +14,7 @@ class Linear : public AllToAll {
  public:
   std::string_view name() const override { return "linear"; }
   std::string_view summary() const override { return "every pair of ranks at once"; }
-  std::string obstacle(const ExchangeGroup&) const override { return ""; }
+  std::string infeasibility(const ExchangeGroup&) const override { return ""; }
   bool is_direct() const override { return true; }
   void lower(const Exchange& exchange, BlockBuilder& block) const override {
     move_rows(exchange, Stream::Inter, {}, block);
@@ -27,8 +27,8 @@ class Pairwise : public AllToAll {
   std::string_view summary() const override {
     return "step s exchanges with the ranks s before and behind, one step after the other";
   }
-  std::string obstacle(const ExchangeGroup&) const override { return ""; }
-  std::string unplanned(const ExchangeGroup& group) const override {
+  std::string infeasibility(const ExchangeGroup&) const override { return ""; }
+  std::string not_planned_with(const ExchangeGroup& group) const override {
     if (group.family.size <= 2) return "pairwise between two ranks is linear";
     return group.family.size > kMostSteps ? "pairwise is planned with up to 256 steps" : "";
   }
@@ -52,7 +52,7 @@ class Pipe : public AllToAll {
   std::string_view summary() const override {
     return "Pipe-A2A: peers of the node on one stream, the others on another [ScheMoE sec. 5]";
   }
-  std::string obstacle(const ExchangeGroup& group) const override {
+  std::string infeasibility(const ExchangeGroup& group) const override {
     return group.per_node == 1 || group.nodes() == 1 ? "pipe needs several nodes with several ranks each" : "";
   }
   bool is_direct() const override { return true; }
@@ -74,4 +74,4 @@ std::unique_ptr<AllToAll> make_linear_all_to_all() { return std::make_unique<Lin
 std::unique_ptr<AllToAll> make_pairwise_all_to_all() { return std::make_unique<Pairwise>(); }
 std::unique_ptr<AllToAll> make_pipe_all_to_all() { return std::make_unique<Pipe>(); }
 
-}  // namespace moeplan
+}  // namespace moeplan::planner

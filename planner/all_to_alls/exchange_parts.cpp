@@ -1,6 +1,6 @@
 #include "planner/all_to_alls/exchange_parts.hpp"
 
-namespace moeplan {
+namespace moeplan::planner {
 
 void move_rows(const Exchange& exchange, Stream stream, Communication communication, BlockBuilder& block) {
   communication.collective = Collective::AllToAll;
@@ -26,7 +26,7 @@ Rows held_rows(const Rows& like, GroupId holders, std::vector<RowStep> path) {
 }
 
 std::vector<RowStep> source_path(const Exchange& exchange) {
-  std::vector<RowStep> path = (exchange.is_return ? exchange.to : exchange.from).rows.path;
+  std::vector<RowStep> path = (exchange.is_combine ? exchange.to : exchange.from).rows.path;
   if (!path.empty() && path.front().kind == RowStep::Kind::Copies) path.erase(path.begin());
   return path;
 }
@@ -43,4 +43,4 @@ NodeLevels node_levels(GroupId group, BlockBuilder& block) {
           block.group(family.name + " across nodes", family.size / inside, family.stride * inside)};
 }
 
-}  // namespace moeplan
+}  // namespace moeplan::planner

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "planner/all_to_all.hpp"
+#include "planner/layer/all_to_all.hpp"
 
-namespace moeplan {
+namespace moeplan::planner {
 
 /// One all-to-all of the Program, after what was appended last.
 void move_rows(const Exchange& exchange, Stream stream, Communication communication, BlockBuilder& block);
@@ -37,4 +37,4 @@ struct Hops {
   std::vector<GroupId> groups;
 };
 
-}  // namespace moeplan
+}  // namespace moeplan::planner

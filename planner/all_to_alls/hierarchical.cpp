@@ -11,7 +11,7 @@
 
 #include "planner/all_to_alls/exchange_parts.hpp"
 
-namespace moeplan {
+namespace moeplan::planner {
 
 namespace {
 
@@ -25,7 +25,7 @@ class Hierarchical : public AllToAll {
 
   std::string_view name() const override { return name_; }
   std::string_view summary() const override { return summary_; }
-  std::string obstacle(const ExchangeGroup& group) const override {
+  std::string infeasibility(const ExchangeGroup& group) const override {
     if (group.per_node == 1 || group.nodes() == 1)
       return "hierarchical all-to-alls need several nodes of several ranks";
     if (group.per_node % group.shards != 0) return "hierarchical all-to-alls need an expert's shards in one node";
@@ -35,7 +35,7 @@ class Hierarchical : public AllToAll {
 
   void lower(const Exchange& exchange, BlockBuilder& block) const override {
     Hops hops = way(exchange, block);
-    if (exchange.is_return) {
+    if (exchange.is_combine) {
       std::reverse(hops.slices.begin(), hops.slices.end());
       std::reverse(hops.groups.begin(), hops.groups.end());
     }
@@ -68,8 +68,8 @@ class Hierarchical : public AllToAll {
 
   Hops way(const Exchange& exchange, BlockBuilder& block) const {
     const GroupFamily family = block.program().group(exchange.group);
-    const Slice& sources = exchange.is_return ? exchange.to : exchange.from;
-    const Slice& holders = exchange.is_return ? exchange.from : exchange.to;
+    const Slice& sources = exchange.is_combine ? exchange.to : exchange.from;
+    const Slice& holders = exchange.is_combine ? exchange.from : exchange.to;
     Hops hops{.slices = {sources}, .groups = {}};
     std::vector<RowStep> path = source_path(exchange);
     std::int64_t done = 1;
@@ -125,4 +125,4 @@ std::unique_ptr<AllToAll> make_three_dimensional_all_to_all() {
       "3dh", "three levels: inside nodes, between near nodes, between groups of nodes [Tutel sec. 4.3]", true, true);
 }
 
-}  // namespace moeplan
+}  // namespace moeplan::planner

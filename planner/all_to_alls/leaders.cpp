@@ -2,7 +2,7 @@
 // first rank of each node, the leaders exchange them, and scatter what they got. A leader holds its whole node's rows.
 #include "planner/all_to_alls/exchange_parts.hpp"
 
-namespace moeplan {
+namespace moeplan::planner {
 
 namespace {
 
@@ -12,7 +12,7 @@ class Leaders : public AllToAll {
   std::string_view summary() const override {
     return "one-dimensional hierarchical: gathered on a node's first rank, exchanged, scattered [HetuMoE]";
   }
-  std::string obstacle(const ExchangeGroup& group) const override {
+  std::string infeasibility(const ExchangeGroup& group) const override {
     if (group.per_node == 1 || group.nodes() == 1) return "1dh needs several nodes with several ranks each";
     return group.shards > 1 ? "1dh gathers no partial sums of expert shards" : "";
   }
@@ -26,8 +26,8 @@ class Leaders : public AllToAll {
     const Slice gathered = hop(exchange.from, ".node", Rows::routed(like.routing, Rows::Experts::All, path), block);
     path.insert(path.begin() + 1, nodes);
     const Slice exchanged = hop(exchange.from, ".nodes", held_rows(like, levels.inside, path), block);
-    const Slice& first = exchange.is_return ? exchanged : gathered;
-    const Slice& second = exchange.is_return ? gathered : exchanged;
+    const Slice& first = exchange.is_combine ? exchanged : gathered;
+    const Slice& second = exchange.is_combine ? gathered : exchanged;
     step(exchange, levels.inside, Stream::Intra, exchange.from, first, block);
     step(exchange, levels.across, Stream::Inter, first, second, block);
     step(exchange, levels.inside, Stream::Intra, second, exchange.to, block);
@@ -47,4 +47,4 @@ class Leaders : public AllToAll {
 
 std::unique_ptr<AllToAll> make_leaders_all_to_all() { return std::make_unique<Leaders>(); }
 
-}  // namespace moeplan
+}  // namespace moeplan::planner

@@ -6,7 +6,7 @@
 
 #include "model/base/whole_numbers.hpp"
 
-namespace moeplan {
+namespace moeplan::planner {
 
 namespace {
 
@@ -150,4 +150,4 @@ BalancedParts balanced_parts(std::span<const std::int64_t> fixed, std::span<cons
   return Flow(fixed, loads).solve();
 }
 
-}  // namespace moeplan
+}  // namespace moeplan::planner

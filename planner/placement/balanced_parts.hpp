@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-namespace moeplan {
+namespace moeplan::planner {
 
 struct DivisibleLoad {
   std::int64_t amount;
@@ -25,4 +25,4 @@ struct BalancedParts {
 /// O(machines) maximum flows at most, seldom more than a few.
 [[nodiscard]] BalancedParts balanced_parts(std::span<const std::int64_t> fixed, std::span<const DivisibleLoad> loads);
 
-}  // namespace moeplan
+}  // namespace moeplan::planner

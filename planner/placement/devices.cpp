@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace moeplan {
+namespace moeplan::planner {
 
 BytesPerSecond average_bandwidth(const PlacementDevices& d) {
   if (d.ranks < 2) return d.rank_bandwidth;
@@ -16,4 +16,4 @@ BytesPerSecond average_bandwidth(const PlacementDevices& d) {
   return BytesPerSecond(sum / (static_cast<double>(d.ranks) * static_cast<double>(d.ranks - 1)));
 }
 
-}  // namespace moeplan
+}  // namespace moeplan::planner

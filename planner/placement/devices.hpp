@@ -5,7 +5,7 @@
 
 #include "model/base/quantity.hpp"
 
-namespace moeplan {
+namespace moeplan::planner {
 
 /// Nodes are consecutive ranks. Bandwidths are each way: as much in as out, both at once.
 struct PlacementDevices {
@@ -36,4 +36,4 @@ struct PlacementDevices {
 /// [FasterMoE], B of [Pro-Prophet]). Between nodes a rank has its NIC, or its share of its node's. One rank: its own.
 [[nodiscard]] BytesPerSecond average_bandwidth(const PlacementDevices& devices);
 
-}  // namespace moeplan
+}  // namespace moeplan::planner

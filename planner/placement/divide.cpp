@@ -4,7 +4,7 @@
 #include <cassert>
 #include <numeric>
 
-namespace moeplan {
+namespace moeplan::planner {
 
 ExpertColumns::ExpertColumns(const RoutingCounts& counts)
     : sources_(counts.sources()),
@@ -20,7 +20,7 @@ TokenDivider::TokenDivider(std::int64_t ranks, std::int64_t ranks_per_node)
     : ranks_per_node_(ranks_per_node), holds_(static_cast<std::size_t>(ranks), 0) {}
 
 /// Of the holders in `node`, or of all.
-void TokenDivider::claim_among(std::vector<Claim>& claims, const ExpertPlace& place,
+void TokenDivider::claim_among(std::vector<Claim>& claims, const ExpertPlacement& place,
                                std::optional<std::int64_t> node) const {
   claims.clear();
   std::int64_t shares = 0;
@@ -69,7 +69,7 @@ void TokenDivider::deal(std::vector<Claim>& claims, RankId source, std::int64_t 
   }
 }
 
-std::span<const TokenFlow> TokenDivider::divide(std::span<const std::int64_t> column, const ExpertPlace& place,
+std::span<const TokenFlow> TokenDivider::divide(std::span<const std::int64_t> column, const ExpertPlacement& place,
                                                 Nearest nearest) {
   assert(column.size() == holds_.size() && !place.holders.empty() && "every rank is a source, and someone holds it");
   flows_.clear();
@@ -94,4 +94,4 @@ std::span<const TokenFlow> TokenDivider::divide(std::span<const std::int64_t> co
   return flows_;
 }
 
-}  // namespace moeplan
+}  // namespace moeplan::planner

@@ -6,10 +6,10 @@
 #include <span>
 #include <vector>
 
-#include "model/specs/routing.hpp"
+#include "model/workload/routing.hpp"
 #include "planner/placement/placement.hpp"
 
-namespace moeplan {
+namespace moeplan::planner {
 
 /// Tokens of one source that one rank computes; the source may be that rank.
 struct TokenFlow {
@@ -47,7 +47,7 @@ class TokenDivider {
   TokenDivider(std::int64_t ranks, std::int64_t ranks_per_node);
 
   /// `column` has one count a source. The result stands until the next call; ordered by source, then rank.
-  [[nodiscard]] std::span<const TokenFlow> divide(std::span<const std::int64_t> column, const ExpertPlace& place,
+  [[nodiscard]] std::span<const TokenFlow> divide(std::span<const std::int64_t> column, const ExpertPlacement& place,
                                                   Nearest nearest);
 
  private:
@@ -57,7 +57,7 @@ class TokenDivider {
     double owed;
   };
 
-  void claim_among(std::vector<Claim>& claims, const ExpertPlace& place, std::optional<std::int64_t> node) const;
+  void claim_among(std::vector<Claim>& claims, const ExpertPlacement& place, std::optional<std::int64_t> node) const;
   void deal(std::vector<Claim>& claims, RankId source, std::int64_t tokens);
 
   std::int64_t ranks_per_node_;
@@ -68,4 +68,4 @@ class TokenDivider {
   std::vector<TokenFlow> flows_;
 };
 
-}  // namespace moeplan
+}  // namespace moeplan::planner

@@ -6,9 +6,9 @@
 
 #include "model/base/whole_numbers.hpp"
 #include "planner/placement/exact_placement.hpp"
-#include "planner/placement/strategies/shadow.hpp"
+#include "planner/placement/shadow.hpp"
 
-namespace moeplan {
+namespace moeplan::planner {
 
 namespace {
 
@@ -142,4 +142,4 @@ ExactLoad exact_load(std::span<const std::int64_t> loads, std::int64_t ranks, st
   return BinSearch(loads, ranks, slots, budget).run();
 }
 
-}  // namespace moeplan
+}  // namespace moeplan::planner

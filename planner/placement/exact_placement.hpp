@@ -24,7 +24,7 @@
 
 #include "planner/placement/layer_time.hpp"
 
-namespace moeplan {
+namespace moeplan::planner {
 
 inline constexpr std::int64_t kMostExactExperts = 64;
 inline constexpr std::int64_t kExactPlacementBudget = 20'000'000;
@@ -53,4 +53,4 @@ struct ExactPrice {
                                      const std::vector<std::int64_t>& start,
                                      std::int64_t budget = kExactPlacementBudget);
 
-}  // namespace moeplan
+}  // namespace moeplan::planner

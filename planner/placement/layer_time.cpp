@@ -5,7 +5,7 @@
 
 #include "planner/placement/migration.hpp"
 
-namespace moeplan {
+namespace moeplan::planner {
 
 namespace {
 
@@ -66,7 +66,7 @@ void LayerTraffic::apply_alone(std::size_t expert, std::size_t home, std::int64_
   load_[home] += load;
 }
 
-void LayerTraffic::apply(std::size_t expert, const ExpertPlace& place, Nearest nearest, std::int64_t sign) {
+void LayerTraffic::apply(std::size_t expert, const ExpertPlacement& place, Nearest nearest, std::int64_t sign) {
   if (place.holders.size() == 1) return apply_alone(expert, place.home.index(), sign);
   for (const TokenFlow& flow : divider_.divide(columns_->column(expert), place, nearest)) {
     load_[flow.rank.index()] += sign * flow.tokens;
@@ -168,4 +168,4 @@ std::vector<std::int64_t> rank_loads(const RoutingCounts& counts, const Placemen
   return {traffic.loads().begin(), traffic.loads().end()};
 }
 
-}  // namespace moeplan
+}  // namespace moeplan::planner

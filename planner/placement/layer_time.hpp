@@ -23,7 +23,7 @@
 
 #include "planner/placement/divide.hpp"
 
-namespace moeplan {
+namespace moeplan::planner {
 
 struct LayerTime {
   Seconds compute{};     // forward, of the busiest rank
@@ -54,8 +54,8 @@ class LayerTraffic {
  public:
   LayerTraffic(const ExpertColumns& columns, const PlacementDevices& devices);
 
-  void add(std::size_t expert, const ExpertPlace& place, Nearest nearest) { apply(expert, place, nearest, 1); }
-  void remove(std::size_t expert, const ExpertPlace& place, Nearest nearest) { apply(expert, place, nearest, -1); }
+  void add(std::size_t expert, const ExpertPlacement& place, Nearest nearest) { apply(expert, place, nearest, 1); }
+  void remove(std::size_t expert, const ExpertPlacement& place, Nearest nearest) { apply(expert, place, nearest, -1); }
 
   [[nodiscard]] LayerTime time() const;
   [[nodiscard]] std::span<const std::int64_t> loads() const { return load_; }
@@ -70,7 +70,7 @@ class LayerTraffic {
     std::vector<std::int64_t> node_out, node_in;                   // by node
   };
 
-  void apply(std::size_t expert, const ExpertPlace& place, Nearest nearest, std::int64_t sign);
+  void apply(std::size_t expert, const ExpertPlacement& place, Nearest nearest, std::int64_t sign);
   void apply_alone(std::size_t expert, std::size_t home, std::int64_t sign);
   void pass(Ports& ports, std::size_t from, std::size_t to, std::int64_t amount) const;
   [[nodiscard]] double busiest(const Ports& ports) const;  // seconds a byte of one unit
@@ -86,4 +86,4 @@ class LayerTraffic {
   std::int64_t chains_ = 0;  // experts with several holders
 };
 
-}  // namespace moeplan
+}  // namespace moeplan::planner

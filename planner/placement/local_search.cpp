@@ -6,9 +6,9 @@
 #include <tuple>
 
 #include "planner/placement/balanced_parts.hpp"
-#include "planner/placement/strategies/shadow.hpp"
+#include "planner/placement/shadow.hpp"
 
-namespace moeplan {
+namespace moeplan::planner {
 
 namespace {
 
@@ -18,7 +18,7 @@ constexpr std::uint64_t kSeed = 1;
 constexpr std::size_t kDividesOften = 512;  // ranks x experts, up to which every change is also priced with new shares
 
 /// A change: experts with their new places.
-using Change = std::vector<std::pair<std::size_t, ExpertPlace>>;
+using Change = std::vector<std::pair<std::size_t, ExpertPlacement>>;
 
 class Search {
  public:
@@ -71,7 +71,7 @@ class Search {
     return v;
   }
 
-  void put(std::size_t e, ExpertPlace place) {
+  void put(std::size_t e, ExpertPlacement place) {
     traffic_.remove(e, now_.experts[e], now_.nearest);
     for (const ExpertHolder& h : now_.experts[e].holders) free_[h.rank.index()] += h.copies;
     now_.experts[e] = std::move(place);
@@ -138,7 +138,7 @@ class Search {
     return true;
   }
 
-  [[nodiscard]] static ExpertPlace alone(std::size_t rank) { return {RankId(rank), {{RankId(rank), 1, 1}}}; }
+  [[nodiscard]] static ExpertPlacement alone(std::size_t rank) { return {RankId(rank), {{RankId(rank), 1, 1}}}; }
 
   [[nodiscard]] std::vector<std::size_t> experts_at(std::size_t rank) const {
     std::vector<std::size_t> experts;
@@ -175,8 +175,8 @@ class Search {
   }
 
   /// The place with a holder on another rank, which does not hold it yet.
-  [[nodiscard]] static ExpertPlace moved(const ExpertPlace& place, std::size_t from, std::size_t to) {
-    ExpertPlace result = place;
+  [[nodiscard]] static ExpertPlacement moved(const ExpertPlacement& place, std::size_t from, std::size_t to) {
+    ExpertPlacement result = place;
     const auto it = std::find_if(result.holders.begin(), result.holders.end(),
                                  [&](const ExpertHolder& h) { return h.rank.index() == from; });
     ExpertHolder holder = *it;
@@ -191,7 +191,7 @@ class Search {
 
   /// What a holder has to do, roughly: its share of the load.
   [[nodiscard]] std::int64_t part_of(std::size_t e, const ExpertHolder& holder) const {
-    const ExpertPlace& place = now_.experts[e];
+    const ExpertPlacement& place = now_.experts[e];
     if (place.holders.size() == 1) return columns_.load(e);
     double shares = 0;
     for (const ExpertHolder& h : place.holders) shares += static_cast<double>(h.share);
@@ -206,7 +206,7 @@ class Search {
       std::size_t expert, rank;
     };
     const auto loads = traffic_.loads();
-    const ExpertPlace& place = now_.experts[e];
+    const ExpertPlacement& place = now_.experts[e];
     const ExpertHolder& holder = *place.holder(RankId(rank));
     const std::int64_t part = part_of(e, holder);
     std::vector<Partner> partners;
@@ -251,10 +251,10 @@ class Search {
   /// Another holder: for its own tokens alone, or with as large a share as the others.
   void more_holders(std::size_t e) {
     for (const std::size_t r : lightest_free()) {
-      const ExpertPlace& place = now_.experts[e];
+      const ExpertPlacement& place = now_.experts[e];
       if (place.holder(RankId(r))) continue;
       for (const std::int64_t share : {std::int64_t{0}, mean_share(place)}) {
-        ExpertPlace wider = place;
+        ExpertPlacement wider = place;
         add_holder(wider, RankId(r), share);
         consider({{e, std::move(wider)}});
       }
@@ -287,7 +287,7 @@ class Search {
 
   /// `e` takes the slot of `g` on `rank`; nothing where `g` could not go on without.
   [[nodiscard]] Change displaced(std::size_t e, std::size_t g, std::size_t rank) const {
-    ExpertPlace fewer = now_.experts[g], more = now_.experts[e];
+    ExpertPlacement fewer = now_.experts[g], more = now_.experts[e];
     std::erase_if(fewer.holders, [&](const ExpertHolder& h) { return h.rank.index() == rank; });
     if (std::none_of(fewer.holders.begin(), fewer.holders.end(), [](const ExpertHolder& h) { return h.share > 0; }))
       return {};
@@ -296,7 +296,7 @@ class Search {
     return {{e, std::move(more)}, {g, std::move(fewer)}};
   }
 
-  [[nodiscard]] static std::int64_t mean_share(const ExpertPlace& place) {
+  [[nodiscard]] static std::int64_t mean_share(const ExpertPlacement& place) {
     std::int64_t sharing = 0, shares = 0;
     for (const ExpertHolder& h : place.holders) {
       sharing += h.share > 0 ? 1 : 0;
@@ -306,11 +306,11 @@ class Search {
   }
 
   void fewer_holders(std::size_t e) {
-    const ExpertPlace place = now_.experts[e];
+    const ExpertPlacement place = now_.experts[e];
     if (place.holders.size() < 2) return;
     for (const ExpertHolder& h : place.holders) {
       if (h.rank == place.home) continue;
-      ExpertPlace narrower = place;
+      ExpertPlacement narrower = place;
       std::erase_if(narrower.holders, [&](const ExpertHolder& other) { return other.rank == h.rank; });
       std::int64_t shares = 0;
       for (const ExpertHolder& other : narrower.holders) shares += other.share;
@@ -327,7 +327,7 @@ class Search {
     std::vector<std::int64_t> fixed(traffic_.loads().begin(), traffic_.loads().end());
     TokenDivider divider(terms_.devices.ranks, terms_.devices.ranks_per_node);
     for (std::size_t e = 0; e < now_.experts.size(); ++e) {
-      const ExpertPlace& place = now_.experts[e];
+      const ExpertPlacement& place = now_.experts[e];
       if (place.holders.size() < 2) continue;
       DivisibleLoad load{0, {}};
       for (const ExpertHolder& h : place.holders) {
@@ -348,7 +348,7 @@ class Search {
     Change change;
     for (std::size_t i = 0; i < experts.size(); ++i) {
       if (divisible[i].amount == 0) continue;
-      ExpertPlace place = now_.experts[experts[i]];
+      ExpertPlacement place = now_.experts[experts[i]];
       std::size_t part = 0;
       for (ExpertHolder& h : place.holders) {
         if (h.share > 0) h.share = balanced.parts[i][part++];
@@ -366,7 +366,7 @@ class Search {
       if (slot.copies == 1 && !now_.experts[a].holder(slot.rank)) (void)made(displaced(a, b, slot.rank.index()));
       return;
     }
-    const ExpertPlace of_a = now_.experts[a], of_b = now_.experts[b];
+    const ExpertPlacement of_a = now_.experts[a], of_b = now_.experts[b];
     const ExpertHolder& from_a = of_a.holders[random.below(of_a.holders.size())];
     const ExpertHolder& from_b = of_b.holders[random.below(of_b.holders.size())];
     if (a == b || from_a.copies != from_b.copies || of_a.holder(from_b.rank) || of_b.holder(from_a.rank)) return;
@@ -396,4 +396,4 @@ ImprovedPlacement improve_placement(const ExpertColumns& columns, const SearchTe
   return Search(columns, terms, std::move(start), trials).run();
 }
 
-}  // namespace moeplan
+}  // namespace moeplan::planner

@@ -12,7 +12,7 @@
 #include "model/base/random.hpp"
 #include "planner/placement/layer_time.hpp"
 
-namespace moeplan {
+namespace moeplan::planner {
 
 struct SearchTerms {
   PlacementDevices devices;
@@ -30,4 +30,4 @@ struct ImprovedPlacement {
 [[nodiscard]] ImprovedPlacement improve_placement(const ExpertColumns& columns, const SearchTerms& terms,
                                                   Placement start, std::int64_t trials);
 
-}  // namespace moeplan
+}  // namespace moeplan::planner

@@ -4,7 +4,7 @@
 #include <map>
 #include <tuple>
 
-namespace moeplan {
+namespace moeplan::planner {
 
 std::vector<ExpertMove> expert_moves(const Placement& from, const Placement& to, std::int64_t ranks_per_node,
                                      bool trains) {
@@ -12,7 +12,7 @@ std::vector<ExpertMove> expert_moves(const Placement& from, const Placement& to,
   std::vector<ExpertMove> moves;
   std::map<RankId, std::int64_t> sends;
   for (std::size_t e = 0; e < to.experts.size(); ++e) {
-    const ExpertPlace &before = from.experts[e], &after = to.experts[e];
+    const ExpertPlacement &before = from.experts[e], &after = to.experts[e];
     const ExpertId expert(static_cast<std::int32_t>(e));
     if (trains) {
       if (before.home != after.home) moves.push_back({expert, before.home, after.home});
@@ -35,4 +35,4 @@ std::vector<ExpertMove> expert_moves(const Placement& from, const Placement& to,
   return moves;
 }
 
-}  // namespace moeplan
+}  // namespace moeplan::planner

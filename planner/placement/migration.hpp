@@ -5,7 +5,7 @@
 
 #include "planner/placement/placement.hpp"
 
-namespace moeplan {
+namespace moeplan::planner {
 
 struct ExpertMove {
   ExpertId expert;
@@ -21,4 +21,4 @@ struct ExpertMove {
 [[nodiscard]] std::vector<ExpertMove> expert_moves(const Placement& from, const Placement& to,
                                                    std::int64_t ranks_per_node, bool trains);
 
-}  // namespace moeplan
+}  // namespace moeplan::planner

@@ -6,7 +6,7 @@
 
 #include "model/base/whole_numbers.hpp"
 
-namespace moeplan {
+namespace moeplan::planner {
 
 namespace {
 
@@ -14,12 +14,12 @@ bool before(const ExpertHolder& holder, RankId rank) { return holder.rank < rank
 
 }  // namespace
 
-const ExpertHolder* ExpertPlace::holder(RankId rank) const {
+const ExpertHolder* ExpertPlacement::holder(RankId rank) const {
   const auto it = std::lower_bound(holders.begin(), holders.end(), rank, before);
   return it != holders.end() && it->rank == rank ? &*it : nullptr;
 }
 
-void add_holder(ExpertPlace& place, RankId rank, std::int64_t share) {
+void add_holder(ExpertPlacement& place, RankId rank, std::int64_t share) {
   const auto it = std::lower_bound(place.holders.begin(), place.holders.end(), rank, before);
   if (it == place.holders.end() || it->rank != rank) {
     place.holders.insert(it, {rank, share, 1});
@@ -34,7 +34,7 @@ std::optional<std::string> flaw(const Placement& placement, const PlacementDevic
     return fmt::format("places {} experts of {}", placement.experts.size(), experts);
   }
   for (std::size_t e = 0; e < placement.experts.size(); ++e) {
-    const ExpertPlace& place = placement.experts[e];
+    const ExpertPlacement& place = placement.experts[e];
     std::int64_t shares = 0;
     for (std::size_t h = 0; h < place.holders.size(); ++h) {
       const ExpertHolder& holder = place.holders[h];
@@ -59,7 +59,7 @@ std::optional<std::string> flaw(const Placement& placement, const PlacementDevic
 
 std::vector<std::int64_t> slots_filled(const Placement& placement, std::int64_t ranks) {
   std::vector<std::int64_t> filled(static_cast<std::size_t>(ranks), 0);
-  for (const ExpertPlace& place : placement.experts) {
+  for (const ExpertPlacement& place : placement.experts) {
     for (const ExpertHolder& holder : place.holders) filled[holder.rank.index()] += holder.copies;
   }
   return filled;
@@ -83,4 +83,4 @@ Placement placement_of_homes(const std::vector<std::int64_t>& homes) {
   return placement;
 }
 
-}  // namespace moeplan
+}  // namespace moeplan::planner

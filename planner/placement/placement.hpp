@@ -9,7 +9,7 @@
 #include "model/base/ids.hpp"
 #include "planner/placement/devices.hpp"
 
-namespace moeplan {
+namespace moeplan::planner {
 
 inline constexpr const char* kContiguous = "contiguous";  // the p-th rank holds the p-th share of the experts
 
@@ -21,10 +21,10 @@ struct ExpertHolder {
   bool operator==(const ExpertHolder&) const = default;
 };
 
-struct ExpertPlace {
+struct ExpertPlacement {
   RankId home;                        // keeps the optimizer states; sends parameters, collects gradients
   std::vector<ExpertHolder> holders;  // by rank, the home among them
-  bool operator==(const ExpertPlace&) const = default;
+  bool operator==(const ExpertPlacement&) const = default;
 
   [[nodiscard]] const ExpertHolder* holder(RankId rank) const;
 };
@@ -39,7 +39,7 @@ enum class Nearest {
 /// Every token reaches a holder of its expert: divide.hpp says which.
 struct Placement {
   Nearest nearest = Nearest::Rank;
-  std::vector<ExpertPlace> experts;
+  std::vector<ExpertPlacement> experts;
   bool operator==(const Placement&) const = default;
 };
 
@@ -60,6 +60,6 @@ struct Placement {
 [[nodiscard]] Placement placement_of_homes(const std::vector<std::int64_t>& homes);
 
 /// Adds a holder of a share, or a copy where the rank is one already.
-void add_holder(ExpertPlace& place, RankId rank, std::int64_t share);
+void add_holder(ExpertPlacement& place, RankId rank, std::int64_t share);
 
-}  // namespace moeplan
+}  // namespace moeplan::planner

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-namespace moeplan {
+namespace moeplan::planner {
 
 namespace {
 
@@ -51,7 +51,7 @@ void read_holders(MapReader entry, std::int64_t ranks, Placement& placement) {
     return entry.complain("ranks", fmt::format("{} ranks, {} shares, {} slots; expected as many of each",
                                                held_by.size(), shares.size(), slots.size()));
   }
-  ExpertPlace& place = placement.experts[static_cast<std::size_t>(expert)];
+  ExpertPlacement& place = placement.experts[static_cast<std::size_t>(expert)];
   place.holders.clear();
   for (std::size_t i = 0; i < held_by.size(); ++i) {
     if (i > 0 && held_by[i] <= held_by[i - 1]) return entry.complain("ranks", "are not in ascending order");
@@ -66,7 +66,7 @@ Node placement_document(const Placement& placement) {
   out.set("nearest", Node::text(std::string(name_of<Nearest>(kNearestNames, placement.nearest))));
   Node homes = Node::list(), holders = Node::list();
   for (std::size_t e = 0; e < placement.experts.size(); ++e) {
-    const ExpertPlace& place = placement.experts[e];
+    const ExpertPlacement& place = placement.experts[e];
     homes.items.push_back(Node::integer(place.home.value()));
     if (place.holders == std::vector<ExpertHolder>{{place.home, 1, 1}}) continue;
     Node entry = Node::map();
@@ -97,4 +97,4 @@ Placement read_placement(MapReader reader, std::int64_t ranks) {
   return placement;
 }
 
-}  // namespace moeplan
+}  // namespace moeplan::planner

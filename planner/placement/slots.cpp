@@ -4,7 +4,7 @@
 
 #include "planner/placement/divide.hpp"
 
-namespace moeplan {
+namespace moeplan::planner {
 
 namespace {
 
@@ -35,7 +35,7 @@ PlacedRouting placed(const RoutingCounts& counts, const Placement& placement, co
   for (std::size_t base = 0; base < sources; ++base) {
     if (holders.base(rank_id(base)) != rank_id(base)) continue;
     for (std::size_t e = 0; e < placement.experts.size(); ++e) {
-      const ExpertPlace& place = placement.experts[e];
+      const ExpertPlacement& place = placement.experts[e];
       for (std::size_t p = 0; p < ranks; ++p)
         column[p] = counts.at(holders.member(rank_id(base), static_cast<std::int64_t>(p)), ExpertId(e));
       for (const TokenFlow& flow : divider.divide(column, place, placement.nearest)) {
@@ -62,7 +62,7 @@ RoutingCounts counts_by_position(const RoutingCounts& counts, const GroupFamily&
 
 std::vector<SlotUse> slot_use(const Placement& placement, std::int64_t ranks) {
   std::vector<SlotUse> use(static_cast<std::size_t>(ranks));
-  for (const ExpertPlace& place : placement.experts) {
+  for (const ExpertPlacement& place : placement.experts) {
     for (const ExpertHolder& holder : place.holders) {
       const bool is_home = holder.rank == place.home;
       use[holder.rank.index()].homes += is_home ? 1 : 0;
@@ -72,4 +72,4 @@ std::vector<SlotUse> slot_use(const Placement& placement, std::int64_t ranks) {
   return use;
 }
 
-}  // namespace moeplan
+}  // namespace moeplan::planner

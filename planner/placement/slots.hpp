@@ -8,7 +8,7 @@
 #include "model/program/program.hpp"
 #include "planner/placement/placement.hpp"
 
-namespace moeplan {
+namespace moeplan::planner {
 
 /// Slots are as many on every position of the holders' group as the fullest fills (a second copy of an expert on one
 /// rank is an empty slot: it serves nobody); experts in order, empty slots last.
@@ -35,4 +35,4 @@ struct SlotUse {
 /// By rank.
 [[nodiscard]] std::vector<SlotUse> slot_use(const Placement& placement, std::int64_t ranks);
 
-}  // namespace moeplan
+}  // namespace moeplan::planner

@@ -5,7 +5,7 @@
 // shard's input gradient is partial, and the reduce-scatter that mirrors AG_ESP adds them.
 #include "planner/schedules/baseline_layout.hpp"
 
-namespace moeplan {
+namespace moeplan::planner {
 
 namespace {
 
@@ -15,7 +15,7 @@ class Baseline : public BaselineLayout {
   std::string_view summary() const override {
     return "DeepSpeed-MoE with expert sharding, every step after the one before [Parm fig. 3a]";
   }
-  std::string obstacle(const Degrees&, const Candidate& candidate) const override {
+  std::string infeasibility(const Degrees&, const Candidate& candidate) const override {
     return candidate.pipeline_degree > 1 ? "baseline has one chunk" : "";
   }
   std::vector<std::int64_t> pipeline_degrees(const Degrees&, std::int64_t) const override { return {1}; }
@@ -25,4 +25,4 @@ class Baseline : public BaselineLayout {
 
 std::unique_ptr<Schedule> make_baseline_schedule() { return std::make_unique<Baseline>(); }
 
-}  // namespace moeplan
+}  // namespace moeplan::planner

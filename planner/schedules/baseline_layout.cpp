@@ -1,6 +1,6 @@
 #include "planner/schedules/baseline_layout.hpp"
 
-namespace moeplan {
+namespace moeplan::planner {
 
 namespace {
 
@@ -54,4 +54,4 @@ void BaselineLayout::lower_backward(const MoeLayer& l, BlockBuilder& b) const {
   parts.gate_backward("ffn.in", "d.ffn.in", own(l));
 }
 
-}  // namespace moeplan
+}  // namespace moeplan::planner

@@ -7,9 +7,9 @@
 // With sequence parallelism, or without tensor parallelism and shards, only gate, exchanges and experts are left.
 #pragma once
 
-#include "planner/expert_round.hpp"
+#include "planner/layer/expert_round.hpp"
 
-namespace moeplan {
+namespace moeplan::planner {
 
 /// A schedule of this layout: what it adds is the way of the rows between encode and decode.
 class BaselineLayout : public Schedule {
@@ -23,4 +23,4 @@ class BaselineLayout : public Schedule {
   [[nodiscard]] virtual ExpertRound round(std::int64_t chunks) const;
 };
 
-}  // namespace moeplan
+}  // namespace moeplan::planner

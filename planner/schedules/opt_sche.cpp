@@ -1,8 +1,6 @@
-#include "planner/schedules/opt_sche.hpp"
-
 #include "planner/schedules/baseline_layout.hpp"
 
-namespace moeplan {
+namespace moeplan::planner {
 
 namespace {
 
@@ -12,7 +10,7 @@ class OptSche : public BaselineLayout {
   std::string_view summary() const override {
     return "OptSche: the best order of r chunks where both ways take as long [ScheMoE sec. 4]";
   }
-  std::string obstacle(const Degrees&, const Candidate&) const override { return ""; }
+  std::string infeasibility(const Degrees&, const Candidate&) const override { return ""; }
   std::string_view same_as(const Degrees&, const Candidate& candidate, Mode) const override {
     if (candidate.pipeline_degree == 1) return "baseline";
     return candidate.codec == "none" ? "pipelined" : "";
@@ -30,43 +28,4 @@ class OptSche : public BaselineLayout {
 
 std::unique_ptr<Schedule> make_opt_sche_schedule() { return std::make_unique<OptSche>(); }
 
-std::vector<ChunkStep> opt_sche(std::int64_t chunks) {
-  std::vector<ChunkStep> out;
-  const auto for_each_chunk = [&](auto... tasks) {
-    for (std::int64_t c = 0; c < chunks; ++c) (out.push_back({c, tasks}), ...);
-  };
-  for_each_chunk(ChunkTask::Encode);
-  for_each_chunk(ChunkTask::Dispatch);
-  for_each_chunk(ChunkTask::Decode, ChunkTask::Expert, ChunkTask::EncodeBack);
-  for_each_chunk(ChunkTask::Combine);
-  for_each_chunk(ChunkTask::DecodeBack);
-  return out;
-}
-
-std::vector<ChunkStep> task_by_task(std::int64_t chunks) {
-  std::vector<ChunkStep> out;
-  for (std::size_t task = 0; task < kChunkTasks; ++task) {
-    for (std::int64_t c = 0; c < chunks; ++c) out.push_back({c, static_cast<ChunkTask>(task)});
-  }
-  return out;
-}
-
-std::vector<std::int32_t> opt_sche_order(std::int64_t chunks) {
-  std::vector<std::int32_t> out;
-  for (const ChunkStep& step : opt_sche(chunks)) out.push_back(chunk_task(step.chunk, step.task));
-  return out;
-}
-
-OrderProblem opt_sche_problem(std::int64_t chunks, const std::array<SimTime, kChunkTasks>& durations) {
-  OrderProblem problem;
-  for (std::int64_t c = 0; c < chunks; ++c) {
-    for (std::size_t k = 0; k < kChunkTasks; ++k) {
-      OrderTask task{durations[k], communicates(static_cast<ChunkTask>(k)) ? 1 : 0, {}};
-      if (k > 0) task.after.push_back(static_cast<std::int32_t>(problem.size()) - 1);
-      problem.push_back(std::move(task));
-    }
-  }
-  return problem;
-}
-
-}  // namespace moeplan
+}  // namespace moeplan::planner

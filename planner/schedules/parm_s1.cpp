@@ -12,9 +12,9 @@
 // dispatch and return nothing hides, have half the rows of the others.
 #include <algorithm>
 
-#include "planner/expert_round.hpp"
+#include "planner/layer/expert_round.hpp"
 
-namespace moeplan {
+namespace moeplan::planner {
 
 namespace {
 
@@ -43,7 +43,7 @@ class S1 : public Schedule {
     }
     return "";
   }
-  std::string obstacle(const Degrees& degrees, const Candidate& candidate) const override {
+  std::string infeasibility(const Degrees& degrees, const Candidate& candidate) const override {
     if (beyond_ == Beyond::Tapered && candidate.pipeline_degree < 3) return "s1_tapered has three chunks at least";
     const bool is_baseline = degrees.tp == 1 && degrees.esp == 1 && candidate.pipeline_degree == 1;
     return is_baseline && beyond_ == Beyond::Nothing ? "parm_s1 without tp or esp is the baseline" : "";
@@ -110,4 +110,4 @@ std::unique_ptr<Schedule> make_parm_s1_schedule() { return std::make_unique<S1>(
 std::unique_ptr<Schedule> make_deferred_s1_schedule() { return std::make_unique<S1>(Beyond::Deferred); }
 std::unique_ptr<Schedule> make_tapered_s1_schedule() { return std::make_unique<S1>(Beyond::Tapered); }
 
-}  // namespace moeplan
+}  // namespace moeplan::planner

@@ -12,9 +12,9 @@
 // Deferred, beyond the paper: weight gradients as in S1.
 #include <bit>
 
-#include "planner/expert_round.hpp"
+#include "planner/layer/expert_round.hpp"
 
-namespace moeplan {
+namespace moeplan::planner {
 
 namespace {
 
@@ -45,7 +45,7 @@ class S2 : public Schedule {
     }
     return "";
   }
-  std::string obstacle(const Degrees& degrees, const Candidate& candidate) const override {
+  std::string infeasibility(const Degrees& degrees, const Candidate& candidate) const override {
     if (degrees.tp == 1) return "parm_s2 without tp is parm_s1";
     if (find_all_to_all(candidate.all_to_all)->deduplicates()) return "parm_s2 splits rows, not tokens";
     const std::optional<CodecPair> codec = parse_codec_pair(candidate.codec);
@@ -194,4 +194,4 @@ std::unique_ptr<Schedule> make_deferred_s2_schedule() {
   return std::make_unique<S2>(Gathering::Simultaneous, /*defers=*/true);
 }
 
-}  // namespace moeplan
+}  // namespace moeplan::planner

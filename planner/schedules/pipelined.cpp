@@ -9,7 +9,7 @@
 // C1^1 .. C1^d, D1^1 .. D1^d, E^1 .. E^d, C2^1 .. C2^d, D2^1 .. D2^d on the compute stream: what OptSche improves.
 #include "planner/schedules/baseline_layout.hpp"
 
-namespace moeplan {
+namespace moeplan::planner {
 
 namespace {
 
@@ -19,7 +19,7 @@ class Pipelined : public BaselineLayout {
   std::string_view summary() const override {
     return "d chunks, each step for all of them before the next [Tutel sec. 3.2, PipeMoE]";
   }
-  std::string obstacle(const Degrees&, const Candidate&) const override { return ""; }
+  std::string infeasibility(const Degrees&, const Candidate&) const override { return ""; }
   std::string_view same_as(const Degrees&, const Candidate& candidate, Mode) const override {
     return candidate.pipeline_degree == 1 ? "baseline" : "";
   }
@@ -29,4 +29,4 @@ class Pipelined : public BaselineLayout {
 
 std::unique_ptr<Schedule> make_pipelined_schedule() { return std::make_unique<Pipelined>(); }
 
-}  // namespace moeplan
+}  // namespace moeplan::planner

@@ -13,7 +13,7 @@
 
 #include "planner/schedules/baseline_layout.hpp"
 
-namespace moeplan {
+namespace moeplan::planner {
 
 namespace {
 
@@ -26,7 +26,7 @@ class Smart : public BaselineLayout {
   std::string_view summary() const override {
     return "n groups of neighbours, one after the other sent to, computed and sent back [FasterMoE sec. 4.2]";
   }
-  std::string obstacle(const Degrees& degrees, const Candidate& candidate) const override {
+  std::string infeasibility(const Degrees& degrees, const Candidate& candidate) const override {
     if (degrees.ep % candidate.pipeline_degree != 0) return "smart needs groups of equal size";
     if (candidate.pipeline_degree > kMostSteps) return "smart is planned with up to 256 groups";
     return candidate.pipeline_degree > 1 && candidate.all_to_all != "linear" ? "smart has an exchange of its own" : "";
@@ -58,4 +58,4 @@ class Smart : public BaselineLayout {
 
 std::unique_ptr<Schedule> make_smart_schedule() { return std::make_unique<Smart>(); }
 
-}  // namespace moeplan
+}  // namespace moeplan::planner

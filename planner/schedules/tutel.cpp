@@ -20,9 +20,9 @@
 // the experts). Chunks are those of plain pipelining.
 #include <fmt/format.h>
 
-#include "planner/expert_round.hpp"
+#include "planner/layer/expert_round.hpp"
 
-namespace moeplan {
+namespace moeplan::planner {
 
 namespace {
 
@@ -39,7 +39,7 @@ class Tutel : public Schedule {
   std::string_view name() const override { return name_; }
   std::string_view summary() const override { return summary_; }
 
-  std::string obstacle(const Degrees& d, const Candidate& candidate) const override {
+  std::string infeasibility(const Degrees& d, const Candidate& candidate) const override {
     if (r_ > 0) return d.esp % r_ == 0 ? "" : "tutel's r does not divide an expert's shards";
     if (candidate.pipeline_degree > 1) return "tutel_r0 exchanges no rows, in chunks or not";
     return candidate.codec == "none" ? "" : "tutel_r0 exchanges no rows that a codec could make smaller";
@@ -186,4 +186,4 @@ class Tutel : public Schedule {
 
 std::unique_ptr<Schedule> make_tutel_schedule(std::int64_t r) { return std::make_unique<Tutel>(r); }
 
-}  // namespace moeplan
+}  // namespace moeplan::planner

@@ -9,7 +9,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
-#include "tests/support.hpp"
+#include "tests/support/checks.hpp"
 
 using namespace moeplan::tests;
 using Json = nlohmann::json;

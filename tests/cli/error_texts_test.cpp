@@ -1,6 +1,6 @@
 // The texts of errors, as golden files: they are part of what users meet, and change only on purpose.
 #include "tests/cli/run_cli.hpp"
-#include "tests/golden.hpp"
+#include "tests/support/golden.hpp"
 
 using namespace moeplan::tests;
 

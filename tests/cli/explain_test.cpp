@@ -4,7 +4,7 @@
 #include <map>
 
 #include "tests/cli/cli_json.hpp"
-#include "tests/golden.hpp"
+#include "tests/support/golden.hpp"
 
 using namespace moeplan::tests;
 

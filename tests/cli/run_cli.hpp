@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/support.hpp"
+#include "tests/support/checks.hpp"
 
 namespace moeplan::tests {
 

@@ -3,7 +3,7 @@
 #include <map>
 #include <set>
 
-#include "model/base/document.hpp"
+#include "model/text/document.hpp"
 #include "tests/cli/cli_json.hpp"
 #include "tests/cli/json_schema.hpp"
 

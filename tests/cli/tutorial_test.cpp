@@ -2,7 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "tests/cli/cli_json.hpp"
-#include "tests/golden.hpp"
+#include "tests/support/golden.hpp"
 
 using namespace moeplan::tests;
 

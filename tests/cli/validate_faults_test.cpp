@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <thread>
 
-#include "cli/validate/board.hpp"
+#include "cuda_runtime/validate/status_board.hpp"
 #include "tests/cli/cli_json.hpp"
 #include "tests/cli/host_ranks.hpp"
 
@@ -77,7 +77,7 @@ class LongRun {
     if (end == std::string::npos) return false;
     const std::string board = said.substr(said.rfind(' ', end) + 1, end + 6 - said.rfind(' ', end) - 1);
     if (!std::filesystem::exists(board)) return false;
-    ranks_ = moeplan::read_board(board);
+    ranks_ = moeplan::validate::read_board(board);
     return std::all_of(ranks_.begin(), ranks_.end(),
                        [](const BoardEntry& e) { return e.process > 0 && e.text.starts_with("moe layer"); });
   }

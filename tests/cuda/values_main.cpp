@@ -13,6 +13,8 @@
 #include "tests/device/nccl_values.hpp"
 
 using namespace moeplan;
+using namespace moeplan::planner;
+using namespace moeplan::runtime;
 
 namespace {
 

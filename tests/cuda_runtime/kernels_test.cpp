@@ -16,6 +16,7 @@
 #include "model/base/random.hpp"
 
 using namespace moeplan;
+using namespace moeplan::runtime;
 using kernels::Format;
 
 namespace {

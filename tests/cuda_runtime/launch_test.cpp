@@ -11,9 +11,10 @@
 #include "cuda_runtime/launch/rank_store.hpp"
 #include "cuda_runtime/launch/sockets.hpp"
 #include "cuda_runtime/launch/start_ranks.hpp"
-#include "tests/support.hpp"
+#include "tests/support/checks.hpp"
 
 using namespace moeplan;
+using namespace moeplan::runtime;
 
 namespace {
 

@@ -4,9 +4,10 @@
 #include <cmath>
 
 #include "cuda_runtime/codecs/row_codec.hpp"
-#include "cuda_runtime/reference/made_layer.hpp"
+#include "cuda_runtime/reference/synthetic_layer.hpp"
 
 using namespace moeplan;
+using namespace moeplan::runtime;
 
 namespace {
 

@@ -9,6 +9,7 @@
 #include <limits>
 
 using namespace moeplan;
+using namespace moeplan::runtime;
 
 TEST_CASE("fp16 and bf16 round to the nearest number, ties to even") {
   SECTION("every fp16 number comes back as it was, because it needs no rounding") {

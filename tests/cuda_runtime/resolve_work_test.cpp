@@ -8,11 +8,13 @@
 
 #include "cuda_runtime/layer_values.hpp"
 #include "model/program/resolve.hpp"
-#include "planner/gated_routing.hpp"
-#include "planner/layer_search.hpp"
-#include "planner/lower.hpp"
+#include "planner/lowering/gated_routing.hpp"
+#include "planner/lowering/lower.hpp"
+#include "planner/search/layer_search.hpp"
 
 using namespace moeplan;
+using namespace moeplan::planner;
+using namespace moeplan::runtime;
 
 namespace {
 
@@ -105,15 +107,15 @@ TEST_CASE("What ranks send each other is what the Program's flows say, and both 
     const Workload workload = workload_of(layer);
     Candidate base;
     base.degrees = layer.degrees;
-    for (const MoeRun& run : layer_runs(kHidden, workload, base, layer.per_node)) {
+    for (const LayerStrategy& run : layer_strategies(kHidden, workload, base, layer.per_node)) {
       // Distinct rows are priced by their expected number.
       if (run.all_to_all == "node_dedup" || run.pipeline_degree > 3 || run.pipeline_degree == 2) continue;
       INFO(run.schedule << " " << run.all_to_all << " " << run.pipeline_degree << " on " << layer.experts);
       const Program program =
           lower_moe_layer(moe, kHidden, kTokens * layer.degrees.tp, workload, run.in(base), layer.per_node);
-      const MadeLayer made = with_choices({.shape = {kHidden, 8, layer.experts, 2, true},
-                                           .asked = routing_counts(moe, workload, kTokens, layer.degrees)},
-                                          program.routings.front(), kTokens);
+      const SyntheticLayer made = with_choices({.shape = {kHidden, 8, layer.experts, 2, true},
+                                                .asked = routing_counts(moe, workload, kTokens, layer.degrees)},
+                                               program.routings.front(), kTokens);
       const std::vector<BlockId> blocks{BlockId(0), BlockId(1)};
       const TokenIndex tokens(made.kept, layer.experts);
       std::vector<Layout> layouts;

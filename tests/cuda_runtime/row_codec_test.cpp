@@ -8,9 +8,10 @@
 #include <cmath>
 
 #include "model/base/random.hpp"
-#include "tests/support.hpp"
+#include "tests/support/checks.hpp"
 
 using namespace moeplan;
+using namespace moeplan::runtime;
 
 namespace {
 

@@ -9,6 +9,8 @@
 
 namespace moeplan::tests {
 
+using namespace runtime;
+
 std::map<std::string, int>& cublas_calls() {
   static std::map<std::string, int> calls;
   return calls;

@@ -8,6 +8,8 @@
 #include "tests/device/loopback_values.hpp"
 
 using namespace moeplan;
+using namespace moeplan::planner;
+using namespace moeplan::runtime;
 
 namespace {
 

@@ -12,6 +12,8 @@
 
 namespace moeplan::tests {
 
+using namespace runtime;
+
 std::unique_ptr<FakeDevice>& the_gpu() {
   static std::unique_ptr<FakeDevice> gpu;
   return gpu;
@@ -43,7 +45,7 @@ void moeplan::tests::on_stream(CUstream_st* stream, std::function<void()> what) 
   the_gpu()->run(id_of<DeviceStream>(stream), std::move(what));
 }
 
-int moeplan::launch_kernel(const kernels::KernelCall& call, CUstream_st* stream) {
+int moeplan::runtime::launch_kernel(const kernels::KernelCall& call, CUstream_st* stream) {
   the_gpu()->launch(id_of<DeviceStream>(stream), call);
   return cudaSuccess;
 }

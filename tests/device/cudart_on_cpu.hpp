@@ -10,6 +10,8 @@ struct CUstream_st;
 
 namespace moeplan::tests {
 
+using namespace runtime;
+
 /// None: memory is the host's, and what is asked for on a stream is done at once.
 [[nodiscard]] std::unique_ptr<FakeDevice>& the_gpu();
 

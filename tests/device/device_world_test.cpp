@@ -6,9 +6,10 @@
 
 #include "cuda_runtime/device/loopback_session.hpp"
 #include "tests/device/fake_device.hpp"
-#include "tests/support.hpp"
+#include "tests/support/checks.hpp"
 
 using namespace moeplan;
+using namespace moeplan::runtime;
 using moeplan::tests::FakeDevice;
 
 namespace {
@@ -74,7 +75,7 @@ TEST_CASE("Ranks on one device exchange rows and add them up, in whatever order 
         if (backend.read_row(BufferId(0), 2) != std::vector<double>(8, others)) throw std::logic_error("not exchanged");
         if (backend.read_row(BufferId(1), 0) != std::vector<double>(8, mine + others))
           throw std::logic_error("not added");
-        if (backend.read_row(BufferId(0), 3) != std::vector<double>(8, 0)) throw std::logic_error("not nought");
+        if (backend.read_row(BufferId(0), 3) != std::vector<double>(8, 0)) throw std::logic_error("not zero");
       }
     });
     CHECK(error.empty());

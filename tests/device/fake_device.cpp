@@ -11,6 +11,8 @@
 
 namespace moeplan::tests {
 
+using namespace runtime;
+
 namespace {
 
 [[noreturn]] void misused(const std::string& how) { throw std::logic_error("a device is misused: " + how); }

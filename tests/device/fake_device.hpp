@@ -28,6 +28,8 @@
 
 namespace moeplan::tests {
 
+using namespace runtime;
+
 /// Seconds that commands take.
 struct FakeCosts {
   std::function<double(const kernels::KernelCall&)> kernel;

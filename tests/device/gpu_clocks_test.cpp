@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 using namespace moeplan;
+using namespace moeplan::runtime;
 
 TEST_CASE("A GPU's clocks are read from the management library where there is one") {
   const ClockReader reader("0000:17:00.0", MOEPLAN_FAKE_NVML);

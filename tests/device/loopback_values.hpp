@@ -9,9 +9,12 @@
 
 #include "cuda_runtime/device/device_world.hpp"
 #include "cuda_runtime/device/loopback_transport.hpp"
-#include "tests/value_cases.hpp"
+#include "tests/support/value_cases.hpp"
 
 namespace moeplan::tests {
+
+using namespace planner;
+using namespace runtime;
 
 /// What is wrong with a device after a run, beside its values; "": nothing.
 using Inspection = std::function<std::string(const Device&)>;
@@ -33,7 +36,7 @@ inline std::int64_t wrong_loopback_values(const LoopbackWays& ways, const Device
   const auto begin = std::chrono::steady_clock::now();
   for (const ValueLayer& layer : value_layers(ranks)) {
     const ValueCase c(layer);
-    for (const MoeRun& run : c.runs()) {
+    for (const LayerStrategy& run : c.runs()) {
       const std::string name = c.name(run);
       if (name.find(ways.only) == std::string::npos || seen++ % ways.every != 0) continue;
       std::vector<std::string> problems(static_cast<std::size_t>(ranks));

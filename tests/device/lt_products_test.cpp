@@ -10,6 +10,7 @@
 #include "tests/device/cublas_on_cpu.hpp"
 
 using namespace moeplan;
+using namespace moeplan::runtime;
 
 namespace {
 

@@ -6,14 +6,18 @@
 #include <functional>
 #include <thread>
 
-#include "cli/validate/execute.hpp"
 #include "cuda_runtime/device/device_world.hpp"
 #include "cuda_runtime/device/forwarding_backend.hpp"
 #include "cuda_runtime/launch/sockets.hpp"
+#include "cuda_runtime/validate/execute.hpp"
 #include "tests/device/fake_device.hpp"
 #include "tests/device/nccl_values.hpp"
 
 using namespace moeplan;
+using namespace moeplan::planner;
+using namespace moeplan::profiler;
+using namespace moeplan::runtime;
+using namespace moeplan::validate;
 
 namespace {
 

@@ -6,9 +6,12 @@
 
 #include "cuda_runtime/cuda/nccl_transport.hpp"
 #include "cuda_runtime/device/device_world.hpp"
-#include "tests/value_cases.hpp"
+#include "tests/support/value_cases.hpp"
 
 namespace moeplan::tests {
+
+using namespace planner;
+using namespace runtime;
 
 struct NcclWays {
   std::int64_t every = 1;  // n-th way only

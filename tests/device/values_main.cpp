@@ -7,6 +7,8 @@
 #include "tests/device/loopback_values.hpp"
 
 using namespace moeplan;
+using namespace moeplan::planner;
+using namespace moeplan::runtime;
 
 int main(int argc, char** argv) {
   if (argc < 3) return EXIT_FAILURE;

@@ -6,9 +6,11 @@
 
 #include "cuda_runtime/host/host_backend.hpp"
 #include "cuda_runtime/host/mpi/mpi_transport.hpp"
-#include "tests/value_cases.hpp"
+#include "tests/support/value_cases.hpp"
 
 using namespace moeplan;
+using namespace moeplan::planner;
+using namespace moeplan::runtime;
 
 namespace {
 
@@ -20,7 +22,7 @@ int run(MpiSession& session, const std::string& only) {
   for (const tests::ValueLayer& layer : tests::value_layers(session.size())) {
     const tests::ValueCase c(layer);
     const std::int64_t begin = host_clock(), before = runs;
-    for (const MoeRun& run : c.runs()) {
+    for (const LayerStrategy& run : c.runs()) {
       const std::string name = c.name(run);
       if (name.find(only) == std::string::npos) continue;
       std::string problem;

@@ -9,6 +9,7 @@
 #include "model/base/random.hpp"
 
 using namespace moeplan;
+using namespace moeplan::profiler;
 
 namespace {
 

@@ -8,6 +8,7 @@
 #include <cmath>
 
 using namespace moeplan;
+using namespace moeplan::profiler;
 
 TEST_CASE("least squares with no negative unknowns") {
   SECTION("what is positive anyway is the ordinary solution: the line 1 + 2 x") {

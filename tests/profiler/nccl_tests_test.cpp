@@ -2,9 +2,10 @@
 
 #include <catch2/catch.hpp>
 
-#include "tests/support.hpp"
+#include "tests/support/checks.hpp"
 
 using namespace moeplan;
+using namespace moeplan::profiler;
 using moeplan::tests::error_of;
 
 namespace {

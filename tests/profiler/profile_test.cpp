@@ -4,13 +4,14 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-#include "model/base/unit_text.hpp"
 #include "model/costs/compute.hpp"
-#include "model/specs/cluster.hpp"
-#include "tests/model/spec_files.hpp"
-#include "tests/support.hpp"
+#include "model/machine/cluster.hpp"
+#include "model/text/unit_text.hpp"
+#include "tests/support/checks.hpp"
+#include "tests/support/spec_files.hpp"
 
 using namespace moeplan;
+using namespace moeplan::profiler;
 using moeplan::tests::error_of;
 
 namespace {
@@ -41,8 +42,8 @@ TEST_CASE("a profile is what a cluster file includes") {
   add(samples, Collective::AllToAll, {16, 2}, kSlow);
   const auto fits = fit_collectives(samples);
   REQUIRE(fits.size() == 2);
-  Node document = load_document(test::cluster_path("dgx_h100"));
-  embed_gpu(document, {test::kConfigs / "gpus"});
+  Node document = load_document(tests::cluster_path("dgx_h100"));
+  embed_gpu(document, {tests::kConfigs / "gpus"});
   merge(document, parse_yaml(to_yaml(collective_profile(fits, "nccl-tests a.log")), "profile.yaml"));
   const ClusterSpec spec = read_cluster(document);
   REQUIRE(spec.collectives.size() == 2);
@@ -99,7 +100,7 @@ TEST_CASE("impossible samples are refused with their line") {
 
 TEST_CASE("GEMMs give a GPU's curve, launch and memory share") {
   Diagnostics none;
-  const Node document = load_document(test::kConfigs / "gpus/h100_sxm.yaml");
+  const Node document = load_document(tests::kConfigs / "gpus/h100_sxm.yaml");
   const GpuSpec gpu = read_gpu(MapReader(document, "", none));
   // A GPU whose GEMMs take exactly what the model says: 40 % of the peak, 3 us launch.
   GpuSpec made = gpu;

@@ -4,6 +4,7 @@
 #include <cmath>
 
 using namespace moeplan;
+using namespace moeplan::profiler;
 
 TEST_CASE("the median is the middle value or the mean of the two in the middle") {
   CHECK(median({3}) == 3);

@@ -6,6 +6,7 @@
 #include "profiler/statistics.hpp"
 
 using namespace moeplan;
+using namespace moeplan::profiler;
 
 namespace {
 

@@ -1,10 +1,11 @@
-#include "cli/sweep/axis_values.hpp"
+#include "planner/sweep/axis_values.hpp"
 
 #include <catch2/catch.hpp>
 
-#include "tests/support.hpp"
+#include "tests/support/checks.hpp"
 
 using namespace moeplan;
+using namespace moeplan::sweep;
 
 namespace {
 

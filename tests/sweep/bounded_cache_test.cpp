@@ -1,4 +1,4 @@
-#include "cli/sweep/bounded_cache.hpp"
+#include "planner/sweep/bounded_cache.hpp"
 
 #include <atomic>
 #include <catch2/catch.hpp>
@@ -7,6 +7,7 @@
 #include <vector>
 
 using namespace moeplan;
+using namespace moeplan::sweep;
 
 TEST_CASE("A value is made once, whoever asks and however many") {
   BoundedCache<int> cache(10);

@@ -1,13 +1,14 @@
-#include "cli/sweep/expression.hpp"
+#include "planner/sweep/expression.hpp"
 
 #include <rapidcheck.h>
 #include <rapidcheck/catch.h>
 
 #include <catch2/catch.hpp>
 
-#include "tests/support.hpp"
+#include "tests/support/checks.hpp"
 
 using namespace moeplan;
+using namespace moeplan::sweep;
 using moeplan::tests::error_of;
 using moeplan::tests::repeated;
 

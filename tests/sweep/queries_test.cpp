@@ -1,12 +1,13 @@
 // Questions to small databases whose answers can be read off.
-#include "cli/query/queries.hpp"
+#include "planner/sweep/query/queries.hpp"
 
 #include <catch2/catch.hpp>
 
-#include "cli/sweep/sweep_outputs.hpp"
-#include "tests/support.hpp"
+#include "planner/sweep/sweep_outputs.hpp"
+#include "tests/support/checks.hpp"
 
 using namespace moeplan;
+using namespace moeplan::sweep;
 
 namespace {
 

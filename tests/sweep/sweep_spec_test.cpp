@@ -1,12 +1,13 @@
-#include "cli/sweep/sweep_spec.hpp"
+#include "planner/sweep/sweep_spec.hpp"
 
 #include <catch2/catch.hpp>
 
-#include "cli/sweep/case_inputs.hpp"
-#include "cli/sweep/sweep_outputs.hpp"
-#include "tests/support.hpp"
+#include "planner/sweep/case_inputs.hpp"
+#include "planner/sweep/sweep_outputs.hpp"
+#include "tests/support/checks.hpp"
 
 using namespace moeplan;
+using namespace moeplan::sweep;
 
 namespace {
 

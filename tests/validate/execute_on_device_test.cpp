@@ -3,11 +3,15 @@
 #include <atomic>
 #include <catch2/catch.hpp>
 
-#include "cli/validate/execute.hpp"
 #include "cuda_runtime/device/loopback_session.hpp"
+#include "cuda_runtime/validate/execute.hpp"
 #include "tests/device/fake_device.hpp"
 
 using namespace moeplan;
+using namespace moeplan::planner;
+using namespace moeplan::profiler;
+using namespace moeplan::runtime;
+using namespace moeplan::validate;
 
 namespace {
 

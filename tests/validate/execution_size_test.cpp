@@ -1,13 +1,16 @@
-#include "cli/validate/execution_size.hpp"
+#include "cuda_runtime/validate/execution_size.hpp"
 
 #include <catch2/catch.hpp>
 #include <vector>
 
-#include "cli/validate/rank_progress.hpp"
 #include "cuda_runtime/layer_values.hpp"
 #include "cuda_runtime/layout.hpp"
+#include "cuda_runtime/validate/rank_progress.hpp"
 
 using namespace moeplan;
+using namespace moeplan::planner;
+using namespace moeplan::runtime;
+using namespace moeplan::validate;
 
 namespace {
 
@@ -54,8 +57,8 @@ TEST_CASE("What executing a layer takes at least") {
   SECTION("buffers: no more than ranks allocate, and most of it") {
     const LayerCase c = layer();
     const Program program = lower(c);
-    const MadeLayer made = with_choices({.shape = {64, 128, 8, 2, true}, .asked = asked_counts(c, program)},
-                                        program.routings.front(), c.tokens_of_source());
+    const SyntheticLayer made = with_choices({.shape = {64, 128, 8, 2, true}, .asked = asked_counts(c, program)},
+                                             program.routings.front(), c.tokens_of_source());
     std::vector<BlockId> blocks;
     for (const Step& step : program.stages.front()) blocks.push_back(step.block);
     double allocated = 0;

@@ -1,4 +1,4 @@
-#include "cli/measure/machine_profile.hpp"
+#include "cuda_runtime/measure/machine_profile.hpp"
 
 #include <catch2/catch.hpp>
 #include <set>
@@ -7,6 +7,8 @@
 #include "model/costs/measured_cost.hpp"
 
 using namespace moeplan;
+using namespace moeplan::profiler;
+using namespace moeplan::runtime;
 
 namespace {
 
@@ -76,7 +78,7 @@ TEST_CASE("A machine that is as the model has it is found again") {
 }
 
 TEST_CASE("Benchmarks are the same on every rank and stay inside their buffers") {
-  const auto inside = [](const BenchmarkRun& run, BufferId buffer, const Packed& packed) {
+  const auto inside = [](const BenchmarkExecution& run, BufferId buffer, const Packed& packed) {
     const BufferShape& shape = run.buffers[buffer.index()];
     return std::all_of(packed.runs.begin(), packed.runs.end(),
                        [&](const Run& r) { return r.first >= 0 && r.first + r.count <= shape.rows * shape.columns; });
@@ -102,7 +104,7 @@ TEST_CASE("Benchmarks are the same on every rank and stay inside their buffers")
       std::set<std::int64_t> machines;
       for (const RankId m : members) machines.insert(m.value() / (ranks.all / ranks.machines));
       CHECK(std::ssize(machines) == b.nodes);
-      std::vector<BenchmarkRun> runs;
+      std::vector<BenchmarkExecution> runs;
       for (std::int64_t r = 0; r < ranks.all; ++r) runs.push_back(run_of(b, RankId(static_cast<std::size_t>(r))));
       bool fits = true, agrees = true;
       for (std::size_t r = 0; r < runs.size(); ++r) {

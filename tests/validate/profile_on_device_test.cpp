@@ -2,15 +2,19 @@
 // come out.
 #include <catch2/catch.hpp>
 
-#include "cli/measure/machine_profile.hpp"
-#include "cli/validate/execute.hpp"
 #include "cuda_runtime/device/loopback_session.hpp"
+#include "cuda_runtime/measure/machine_profile.hpp"
+#include "cuda_runtime/validate/execute.hpp"
 #include "model/costs/compute.hpp"
 #include "model/costs/measured_cost.hpp"
 #include "tests/device/fake_device.hpp"
-#include "tests/support.hpp"
+#include "tests/support/checks.hpp"
 
 using namespace moeplan;
+using namespace moeplan::planner;
+using namespace moeplan::profiler;
+using namespace moeplan::runtime;
+using namespace moeplan::validate;
 
 namespace {
 

@@ -1,13 +1,17 @@
-#include "cli/validate/validation.hpp"
+#include "cuda_runtime/validate/validation.hpp"
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "cli/validate/suite.hpp"
-#include "tests/support.hpp"
-#include "tests/toy_cluster.hpp"
+#include "cuda_runtime/validate/suite.hpp"
+#include "tests/support/checks.hpp"
+#include "tests/support/toy_cluster.hpp"
 
 using namespace moeplan;
+using namespace moeplan::planner;
+using namespace moeplan::profiler;
+using namespace moeplan::runtime;
+using namespace moeplan::validate;
 
 TEST_CASE("How well predictions order what was measured") {
   SECTION("is 1 where every order agrees, -1 where all are reversed") {
@@ -87,7 +91,7 @@ TEST_CASE("A prediction is compared by class with the median of runs") {
     for (const Operation& o : b.operations) gates += b.name == "moe layer" && o.op_class == OpClass::Gate ? 1U : 0U;
   }
   const ExecutionResult result = result_of(program, 1000);
-  const CaseValidation v = compare(program, test::toy_cluster(1, 2), result);
+  const CaseValidation v = compare(program, tests::toy_cluster(1, 2), result);
   SECTION("the layer's time is that of the slowest rank, because all wait for it") {
     CHECK(v.layer.measured.value() == Approx(2 * 2 * 1e-6 * static_cast<double>(operations)));
     CHECK(v.layer.predicted == v.predicted.makespan.seconds());

@@ -1,16 +1,18 @@
 // All-to-alls against what was published of them.
-#include "planner/all_to_all.hpp"
+#include "planner/layer/all_to_all.hpp"
 
 #include <fmt/format.h>
 
 #include <catch2/catch.hpp>
 #include <cmath>
 
-#include "planner/collective_programs.hpp"
-#include "sim/simulate.hpp"
-#include "tests/model/spec_files.hpp"
+#include "planner/lowering/collective_programs.hpp"
+#include "sim/program/simulate.hpp"
+#include "tests/support/spec_files.hpp"
 
 using namespace moeplan;
+using namespace moeplan::sim;
+using namespace moeplan::planner;
 
 namespace {
 
@@ -29,7 +31,7 @@ double time_of(const char* algorithm, const Cluster& cluster, std::int64_t bytes
 TEST_CASE("On Azure NDv4 2DH overtakes linear between 64 and 4,096 GPUs, as in Tutel's figure 18") {
   // [Tutel] appendix A: for 1 MiB 2DH is faster from small scales on; for 32 and 256 MiB it is slower at first, by its
   // copies, and overtakes as GPUs are added; linear did not run on 4,096.
-  ClusterSpec spec = test::load_cluster(test::cluster_path("azure_ndv4"));
+  ClusterSpec spec = tests::load_cluster(tests::cluster_path("azure_ndv4"));
   fmt::print("all-to-all on azure_ndv4, ms (linear, 2dh)\n{:>6}", "GPUs");
   for (const std::int64_t size : {1, 32, 256}) fmt::print("{:>18}", fmt::format("{} MiB", size));
   fmt::print("\n");
@@ -64,19 +66,19 @@ namespace {
 constexpr std::int64_t kTokens = 4096, kHidden = 7168, kTopK = 8, kExperts = 256;
 
 /// A row as DeepEP sends it: fp8 with an fp32 scale for 128 values to the experts, bf16 back.
-Buffer row_of(bool is_return) {
-  return is_return ? Buffer{"", kHidden, Dtype::Bf16} : Buffer{"", kHidden + kHidden / 128 * 4, Dtype::Int8};
+Buffer row_of(bool is_combine) {
+  return is_combine ? Buffer{"", kHidden, Dtype::Bf16} : Buffer{"", kHidden + kHidden / 128 * 4, Dtype::Int8};
 }
 
 /// node_dedup in chunks that overtake one another on their streams, as DeepEP forwards chunks from network to NVLink.
-Program dispatch(std::int64_t nodes, std::int64_t chunks, bool is_return) {
+Program dispatch(std::int64_t nodes, std::int64_t chunks, bool is_combine) {
   Program p;
   p.world_size = 8 * nodes;
   p.ranks_per_node = 8;
   p.groups.push_back({"ep", p.world_size, 1});
   p.routings.push_back({RoutingCounts::uniform(p.world_size, kExperts, kTokens * kTopK / kExperts), GroupId(0), kTopK});
   BlockBuilder block(p, "dispatch");
-  const Buffer row = row_of(is_return);
+  const Buffer row = row_of(is_combine);
   for (std::int64_t i = 0; i < chunks; ++i) {
     const RowStep chunk{RowStep::Kind::Chunk, {}, i, chunks};
     Slice sources = block.slice("sources", row.columns, row.dtype, Rows::routed({}, Rows::Experts::All, {chunk}));
@@ -85,8 +87,8 @@ Program dispatch(std::int64_t nodes, std::int64_t chunks, bool is_return) {
     sources.rows.distinct = holders.rows.distinct = true;
     block.continue_after({});
     find_all_to_all("node_dedup")
-        ->lower({"exchange", OpClass::Dispatch, GroupId(0), is_return ? holders : sources,
-                 is_return ? sources : holders, is_return},
+        ->lower({"exchange", OpClass::Dispatch, GroupId(0), is_combine ? holders : sources,
+                 is_combine ? sources : holders, is_combine},
                 block);
   }
   p.stages.front().push_back({.block = block.finish()});
@@ -113,24 +115,24 @@ TEST_CASE("node_dedup reaches a bandwidth like DeepEP's normal kernels on H800")
   constexpr double kTolerance = 0.2;
   struct Row {
     std::int64_t ranks;
-    bool is_return;
+    bool is_combine;
     double first, later;  // GB/s at ebfe47e (2025-02-25) and 1a0c8f6 (2025-04-27), deepseek-ai/DeepEP README
   };
-  Cluster cluster = test::built_cluster("dgx_h800");
+  Cluster cluster = tests::built_cluster("dgx_h800");
   fmt::print("DeepEP, GB/s as it counts them: published first and later, predicted with 1, 4, 16, 64 chunks, error\n");
   for (const Row& r : {Row{16, false, 43, 43}, Row{32, false, 44, 58}, Row{64, false, 46, 51}, Row{16, true, 43, 43},
                        Row{32, true, 47, 57}, Row{64, true, 45, 50}}) {
-    CAPTURE(r.ranks, r.is_return);
-    cluster = test::built_cluster("dgx_h800", r.ranks);
-    const Buffer row = row_of(r.is_return);
+    CAPTURE(r.ranks, r.is_combine);
+    cluster = tests::built_cluster("dgx_h800", r.ranks);
+    const Buffer row = row_of(r.is_combine);
     const double counted = nodes_reached(r.ranks / 8) * static_cast<double>(kTokens * row.columns * size_of(row.dtype));
     const auto rate = [&](std::int64_t chunks) {
-      const Program p = dispatch(r.ranks / 8, chunks, r.is_return);
+      const Program p = dispatch(r.ranks / 8, chunks, r.is_combine);
       return counted / simulate(p, cluster, {.keep_spans = false}).makespan.seconds().value() / 1e9;
     };
     const double whole = rate(1), chunked = rate(16), error = chunked / r.later - 1;
     fmt::print("  EP{:<3} {:<9}{:>6.0f}{:>6.0f}{:>9.1f}{:>7.1f}{:>7.1f}{:>7.1f}{:>+6.0f} %\n", r.ranks,
-               r.is_return ? "combine" : "dispatch", r.first, r.later, whole, rate(4), chunked, rate(64), 100 * error);
+               r.is_combine ? "combine" : "dispatch", r.first, r.later, whole, rate(4), chunked, rate(64), 100 * error);
     CHECK(std::abs(error) < kTolerance);
     CHECK(whole < chunked);
   }

@@ -5,11 +5,12 @@
 #include <cmath>
 #include <filesystem>
 
-#include "model/specs/hf_config.hpp"
-#include "planner/plan.hpp"
-#include "tests/model/spec_files.hpp"
+#include "model/transformer/hf_config.hpp"
+#include "planner/plan/plan.hpp"
+#include "tests/support/spec_files.hpp"
 
 using namespace moeplan;
+using namespace moeplan::planner;
 
 namespace {
 
@@ -48,7 +49,7 @@ ModelSpec model_at(const std::filesystem::path& path) {
 }
 
 Workload workload_of(const PublishedRun& run) {
-  Workload w = read_workload(load_document(test::kConfigs / "workloads/default.yaml"));
+  Workload w = read_workload(load_document(tests::kConfigs / "workloads/default.yaml"));
   w.global_batch = run.global_batch;
   w.sequence_length = kSequence;
   w.micro_batch = run.candidate.micro_batch;
@@ -63,7 +64,7 @@ PublishedRun mixtral() {
   // Megatron-Core, megatron/core/transformer/moe/README.md at 022bcb5: 468 TFLOP/s with v0.9, and the mapping for which
   // it is given: 64 GPUs, TP 1 EP 8 PP 4 VP 8, micro batch 1, global batch 256, 4096 tokens, dropless, all-to-all,
   // distributed optimizer, gradient reduction and weight gathering beside computation.
-  const std::filesystem::path model = test::kConfigs / "models/mixtral_8x7b.yaml";
+  const std::filesystem::path model = tests::kConfigs / "models/mixtral_8x7b.yaml";
   return {.name = "Mixtral 8x7B",
           .model = model,
           .candidate = {.degrees = {.pp = 4, .dp = 16, .edp = 2, .ep = 8}, .micro_batch = 1, .virtual_stages = 8},
@@ -119,7 +120,7 @@ TEST_CASE("Megatron's FLOPs of a token are the published formula's") {
 TEST_CASE("Mixtral 8x7B on 64 H100, as published for Megatron-Core") {
   constexpr double kCeiling = 0.35;
   const PublishedRun run = mixtral();
-  const ClusterSpec machine = test::load_cluster(test::cluster_path("dgx_h100"));
+  const ClusterSpec machine = tests::load_cluster(tests::cluster_path("dgx_h100"));
   const Workload workload = workload_of(run);
   const Prediction base = predicted(run, machine, workload);
   const double error = error_of(run, base);
@@ -175,7 +176,7 @@ TEST_CASE("GPT-OSS 120B on 64 H100, as published for Megatron-Bridge") {
   // A loose one: the published run is far from what its kernels could do (B200, 2.3 times the peak, EP 64, ran it 1.3
   // times as fast), and neither recomputation nor kernels are named.
   constexpr double kCeiling = 1.25;
-  const Prediction p = predicted(run, test::load_cluster(test::cluster_path("dgx_h100")), workload_of(run));
+  const Prediction p = predicted(run, tests::load_cluster(tests::cluster_path("dgx_h100")), workload_of(run));
   INFO(described(run, p));
   CHECK(std::abs(error_of(run, p)) < kCeiling);
 }

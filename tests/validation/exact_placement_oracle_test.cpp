@@ -6,9 +6,10 @@
 #include <fstream>
 
 #include "planner/placement/exact_placement.hpp"
-#include "tests/support.hpp"
+#include "tests/support/checks.hpp"
 
 using namespace moeplan;
+using namespace moeplan::planner;
 
 TEST_CASE("HiGHS agrees on the least largest load") {
   std::string python;

@@ -14,7 +14,7 @@
 #include <sstream>
 
 #include "model/costs/compute.hpp"
-#include "tests/model/spec_files.hpp"
+#include "tests/support/spec_files.hpp"
 
 using namespace moeplan;
 
@@ -196,7 +196,7 @@ TEST_CASE("fused MoE computations on an H100 take what the grouped GEMM model, f
   }
   const std::vector<Measured> all = read_measured();
   REQUIRE(all.size() > 1000);
-  const GpuSpec file = test::load_cluster(test::cluster_path("dgx_h100")).gpu;
+  const GpuSpec file = tests::load_cluster(tests::cluster_path("dgx_h100")).gpu;
   const GpuSpec single = as_single_gemms(file);
   Halves halves;
   const auto print = [&](const std::string& what, const GpuSpec& gpu) {

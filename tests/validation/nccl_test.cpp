@@ -8,18 +8,20 @@
 #include <fstream>
 #include <sstream>
 
-#include "planner/collective_programs.hpp"
-#include "sim/simulate.hpp"
-#include "tests/model/spec_files.hpp"
+#include "planner/lowering/collective_programs.hpp"
+#include "sim/program/simulate.hpp"
+#include "tests/support/spec_files.hpp"
 
 using namespace moeplan;
+using namespace moeplan::sim;
+using namespace moeplan::planner;
 
 namespace {
 
 const std::filesystem::path kSource = MOEPLAN_SOURCE_DIR;
 const std::filesystem::path kData = kSource / "../shared/data";
 
-ClusterSpec spec_of(const std::string& name) { return test::load_cluster(test::cluster_path(name)); }
+ClusterSpec spec_of(const std::string& name) { return tests::load_cluster(tests::cluster_path(name)); }
 
 double predicted(Collective c, const Cluster& cluster, std::int64_t bytes) {
   const CollectiveAlgorithm& a = *find_algorithm(c, algorithm_names(c).front());

@@ -7,11 +7,13 @@
 #include <map>
 
 #include "model/costs/parm.hpp"
-#include "planner/lower.hpp"
-#include "sim/simulate.hpp"
-#include "tests/model/spec_files.hpp"
+#include "planner/lowering/lower.hpp"
+#include "sim/program/simulate.hpp"
+#include "tests/support/spec_files.hpp"
 
 using namespace moeplan;
+using namespace moeplan::sim;
+using namespace moeplan::planner;
 
 namespace {
 
@@ -73,7 +75,7 @@ TEST_CASE("Algorithm 1 chooses between S1 and S2 as simulation does, where they 
   std::int64_t layers = 0, close = 0, s2 = 0;
   for (const auto& [name, P] : std::vector<std::pair<std::string, std::int64_t>>{
            {"parm_testbed_a", 8}, {"parm_testbed_b", 8}, {"parm_testbed_b", 32}}) {
-    const Cluster cluster = test::built_cluster(name, P);
+    const Cluster cluster = tests::built_cluster(name, P);
     // Communication depends on B L and M, not on H.
     using Layers = std::map<std::tuple<std::int64_t, std::int64_t, double>, ParmProblem>;
     std::map<std::pair<std::int64_t, std::int64_t>, Layers> by_degrees;

@@ -11,11 +11,13 @@
 #include <tuple>
 
 #include "model/costs/parm.hpp"
-#include "planner/lower.hpp"
-#include "sim/simulate.hpp"
-#include "tests/model/spec_files.hpp"
+#include "planner/lowering/lower.hpp"
+#include "sim/program/simulate.hpp"
+#include "tests/support/spec_files.hpp"
 
 using namespace moeplan;
+using namespace moeplan::sim;
+using namespace moeplan::planner;
 
 namespace {
 
@@ -29,7 +31,7 @@ struct Machine {
 const std::vector<Machine> kMachines{
     {"A", "parm_testbed_a", 8}, {"B", "parm_testbed_b", 8}, {"B", "parm_testbed_b", 16}, {"B", "parm_testbed_b", 32}};
 
-Cluster testbed(const Machine& machine) { return test::built_cluster(machine.cluster, machine.P); }
+Cluster testbed(const Machine& machine) { return tests::built_cluster(machine.cluster, machine.P); }
 
 /// A layer depends on B L and not on B and L: every distinct layer once, with the number of grid points that it stands
 /// for.

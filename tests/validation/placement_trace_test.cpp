@@ -6,9 +6,10 @@
 #include <catch2/catch.hpp>
 
 #include "bench/placement_cases.hpp"
-#include "planner/placement/replay.hpp"
+#include "planner/placement/strategies/replay.hpp"
 
 using namespace moeplan;
+using namespace moeplan::planner;
 
 namespace {
 

@@ -13,15 +13,18 @@
 #include <sstream>
 
 #include "model/costs/compute.hpp"
-#include "planner/collective_programs.hpp"
+#include "planner/lowering/collective_programs.hpp"
 #include "profiler/measured_csv.hpp"
 #include "profiler/nccl_tests.hpp"
 #include "profiler/statistics.hpp"
 #include "profiler/table_text.hpp"
-#include "sim/simulate.hpp"
-#include "tests/model/spec_files.hpp"
+#include "sim/program/simulate.hpp"
+#include "tests/support/spec_files.hpp"
 
 using namespace moeplan;
+using namespace moeplan::sim;
+using namespace moeplan::planner;
+using namespace moeplan::profiler;
 
 namespace {
 
@@ -184,7 +187,7 @@ TEST_CASE("held out: one node and pairs of one GPU a node predict two nodes of 2
   };
   const std::vector<CollectiveFit> fits = fit_collectives(those(all, known));
   // A template like these nodes: 8 H100 with a NIC of 400 Gb/s each, as many of them as a run used.
-  ClusterSpec spec = test::load_cluster(test::cluster_path("dgx_h100"));
+  ClusterSpec spec = tests::load_cluster(tests::cluster_path("dgx_h100"));
   spec.collectives = costs_of(fits, spec.collective_startup);
   const CollectiveAlgorithm& linear = *find_algorithm(Collective::AllToAll, "linear");
   fmt::print("all-to-all of two nodes, simulated with fits of one node and of pairs\n{:>10}{:>14}{:>14}{:>14}{:>9}\n",
@@ -220,7 +223,7 @@ TEST_CASE("held out: every other GEMM predicts the others") {
   for (const auto& [file, name] :
        {std::pair("h100_gemm.csv", "h100_sxm"), std::pair("a100_gemm.csv", "a100_sxm_80gb")}) {
     Diagnostics none;
-    const Node document = load_document(test::kConfigs / "gpus" / (std::string(name) + ".yaml"));
+    const Node document = load_document(tests::kConfigs / "gpus" / (std::string(name) + ".yaml"));
     const GpuSpec gpu = read_gpu(MapReader(document, "", none));
     std::string text = read_text_file(kData / "measured" / file);
     text.replace(0, text.find('\n'), "dtype,m,n,k,time_ms");

@@ -4,10 +4,12 @@
 #include <map>
 
 #include "model/costs/estimate.hpp"
-#include "sim/simulate_stages.hpp"
-#include "tests/planner/random_pipelines.hpp"
+#include "sim/program/simulate_stages.hpp"
+#include "tests/support/random_pipelines.hpp"
 
 using namespace moeplan;
+using namespace moeplan::sim;
+using namespace moeplan::planner;
 using namespace moeplan::tests;
 
 namespace {
@@ -71,7 +73,7 @@ TEST_CASE("Pipelines composed from their segments take as long as simulated at o
   while (own_nodes.count + shared_nodes.count < kPipelines) {
     const RandomPipeline r = random_pipeline(random);
     if (r.candidate.degrees.pp == 1) continue;
-    StageMachines machines(r.small.cluster);
+    StageClusters machines(r.small.cluster);
     const SimTime whole = simulate(r.program, r.small.cluster, {.keep_spans = false}).makespan;
     const SimTime composed = simulate_stages(r.program, machines, {.keep_spans = false}).makespan;
     const Estimate bound = estimate(r.program, machines);

@@ -11,7 +11,7 @@
 
 #include "cuda_runtime/host/host_backend.hpp"
 
-namespace moeplan {
+namespace moeplan::runtime {
 
 namespace {
 
@@ -195,4 +195,4 @@ std::unique_ptr<Peers> make_mpi_peers(const MpiSession& session, Transport& tran
   return std::make_unique<MpiPeers>(session, transport, time_out);
 }
 
-}  // namespace moeplan
+}  // namespace moeplan::runtime

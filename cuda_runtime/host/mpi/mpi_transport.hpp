@@ -6,7 +6,7 @@
 #include "cuda_runtime/backend.hpp"
 #include "cuda_runtime/host/transport.hpp"
 
-namespace moeplan {
+namespace moeplan::runtime {
 
 /// The life of MPI in this process: from construction to the end.
 class MpiSession {
@@ -29,4 +29,4 @@ class MpiSession {
 /// Whose calls give up after `time_out`.
 [[nodiscard]] std::unique_ptr<Peers> make_mpi_peers(const MpiSession& session, Transport& transport, Seconds time_out);
 
-}  // namespace moeplan
+}  // namespace moeplan::runtime

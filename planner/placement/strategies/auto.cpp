@@ -3,9 +3,9 @@
 
 #include "planner/placement/exact_placement.hpp"
 #include "planner/placement/local_search.hpp"
-#include "planner/placement/strategy.hpp"
+#include "planner/placement/strategies/strategy.hpp"
 
-namespace moeplan {
+namespace moeplan::planner {
 
 namespace {
 
@@ -51,7 +51,7 @@ class Auto final : public PlacementStrategy {
   static std::vector<Candidate> others(const PlacementProblem& problem) {
     std::vector<Candidate> candidates;
     const auto add = [&](Placement placement) {
-      for (ExpertPlace& place : placement.experts) {  // a second copy on a rank serves nobody: its slot is free
+      for (ExpertPlacement& place : placement.experts) {  // a second copy on a rank serves nobody: its slot is free
         for (ExpertHolder& holder : place.holders) holder.copies = 1;
       }
       for (const Candidate& c : candidates) {
@@ -88,4 +88,4 @@ std::int64_t default_trials(std::int64_t ranks, std::int64_t experts) {
 
 std::unique_ptr<PlacementStrategy> make_auto_placement() { return std::make_unique<Auto>(); }
 
-}  // namespace moeplan
+}  // namespace moeplan::planner

@@ -3,9 +3,9 @@
 
 #include <fmt/format.h>
 
-#include "planner/placement/strategy.hpp"
+#include "planner/placement/strategies/strategy.hpp"
 
-namespace moeplan {
+namespace moeplan::planner {
 
 namespace {
 
@@ -14,7 +14,7 @@ void choose_homes(Placement& placement, const PlacementProblem& problem) {
   const Placement before =
       problem.current ? *problem.current : contiguous_placement(problem.experts(), problem.devices.ranks);
   for (std::size_t e = 0; e < placement.experts.size(); ++e) {
-    ExpertPlace& place = placement.experts[e];
+    ExpertPlacement& place = placement.experts[e];
     const RankId now = before.experts[e].home;
     place.home = place.holder(now) ? now : place.holders.front().rank;
   }
@@ -45,7 +45,7 @@ class Eplb final : public PlacementStrategy {
     const PlacementDevices& d = problem.devices;
     const std::vector<std::int64_t> loads = problem.counts.expert_load();
     const std::int64_t groups = problem.options.expert_groups;
-    Placement placement{Nearest::Off, std::vector<ExpertPlace>(loads.size())};
+    Placement placement{Nearest::Off, std::vector<ExpertPlacement>(loads.size())};
     const auto hold = [&](std::int64_t expert, std::int64_t rank) {
       add_holder(placement.experts[static_cast<std::size_t>(expert)], RankId(static_cast<std::int32_t>(rank)), 1);
     };
@@ -56,7 +56,7 @@ class Eplb final : public PlacementStrategy {
       }
     } else {
       if (kind_ == EplbKind::Hierarchical) {
-        if (std::string reason = obstacle(problem); !reason.empty()) return {std::nullopt, std::move(reason)};
+        if (std::string reason = infeasibility(problem); !reason.empty()) return {std::nullopt, std::move(reason)};
       }
       const bool hierarchical = kind_ == EplbKind::Hierarchical;
       const EplbLayer layer =
@@ -70,7 +70,7 @@ class Eplb final : public PlacementStrategy {
   }
 
  private:
-  static std::string obstacle(const PlacementProblem& problem) {
+  static std::string infeasibility(const PlacementProblem& problem) {
     const PlacementDevices& d = problem.devices;
     const std::int64_t groups = problem.options.expert_groups;
     if (groups % d.nodes() != 0) return fmt::format("{} expert groups do not divide among {} nodes", groups, d.nodes());
@@ -88,4 +88,4 @@ class Eplb final : public PlacementStrategy {
 
 std::unique_ptr<PlacementStrategy> make_eplb_placement(EplbKind kind) { return std::make_unique<Eplb>(kind); }
 
-}  // namespace moeplan
+}  // namespace moeplan::planner

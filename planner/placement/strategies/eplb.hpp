@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-namespace moeplan {
+namespace moeplan::planner {
 
 /// Physical experts (replicas) of a layer; the first replicas / gpus are on GPU 0, and so on.
 struct EplbLayer {
@@ -46,4 +46,4 @@ struct Packing {
 };
 [[nodiscard]] Packing balanced_packing(std::span<const double> weights, std::int64_t bins);
 
-}  // namespace moeplan
+}  // namespace moeplan::planner

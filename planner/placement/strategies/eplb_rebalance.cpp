@@ -6,7 +6,7 @@
 
 #include "planner/placement/strategies/eplb.hpp"
 
-namespace moeplan {
+namespace moeplan::planner {
 
 namespace {
 
@@ -192,4 +192,4 @@ std::vector<Numbers> distinct_rebalance(std::span<const std::int64_t> loads, std
   return held;
 }
 
-}  // namespace moeplan
+}  // namespace moeplan::planner

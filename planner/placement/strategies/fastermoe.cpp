@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "planner/placement/strategies/shadow.hpp"
-#include "planner/placement/strategy.hpp"
+#include "planner/placement/shadow.hpp"
+#include "planner/placement/strategies/strategy.hpp"
 
-namespace moeplan {
+namespace moeplan::planner {
 
 Seconds fastermoe_imbalanced_latency(std::int64_t largest, const PlacementDevices& d) {
   const auto tokens = static_cast<double>(largest);
@@ -65,7 +65,7 @@ namespace {
 
 std::vector<std::int64_t> homes_of(const Placement& placement) {
   std::vector<std::int64_t> homes;
-  for (const ExpertPlace& place : placement.experts) homes.push_back(place.home.value());
+  for (const ExpertPlacement& place : placement.experts) homes.push_back(place.home.value());
   return homes;
 }
 
@@ -112,4 +112,4 @@ class FasterMoe final : public PlacementStrategy {
 
 std::unique_ptr<PlacementStrategy> make_fastermoe_placement(bool priced) { return std::make_unique<FasterMoe>(priced); }
 
-}  // namespace moeplan
+}  // namespace moeplan::planner

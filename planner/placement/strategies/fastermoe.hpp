@@ -10,7 +10,7 @@
 
 #include "planner/placement/divide.hpp"
 
-namespace moeplan {
+namespace moeplan::planner {
 
 /// eq. (7) with the largest B_w: 3 B token_time + 4 B token_bytes / W_net.
 [[nodiscard]] Seconds fastermoe_imbalanced_latency(std::int64_t largest, const PlacementDevices& devices);
@@ -31,4 +31,4 @@ namespace moeplan {
                                                          std::vector<std::int64_t> free,
                                                          const PlacementDevices& devices);
 
-}  // namespace moeplan
+}  // namespace moeplan::planner

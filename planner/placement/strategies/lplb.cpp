@@ -17,11 +17,11 @@
 #include <array>
 
 #include "planner/placement/balanced_parts.hpp"
+#include "planner/placement/shadow.hpp"
 #include "planner/placement/strategies/eplb.hpp"
-#include "planner/placement/strategies/shadow.hpp"
-#include "planner/placement/strategy.hpp"
+#include "planner/placement/strategies/strategy.hpp"
 
-namespace moeplan {
+namespace moeplan::planner {
 
 namespace {
 
@@ -85,7 +85,7 @@ void divide_group(Placement& placement, const std::vector<Edge>& edges, std::int
   for (std::size_t i = 0; i < edges.size(); ++i) {
     const std::int64_t stays = balanced.parts[i][0], goes = balanced.parts[i][1];
     for (const std::size_t e : edges[i].experts) {
-      ExpertPlace& place = placement.experts[e];
+      ExpertPlacement& place = placement.experts[e];
       place.holders.front().share = stays + goes > 0 ? stays : 1;
       add_holder(place, RankId(static_cast<std::int32_t>(edges[i].copy)), goes);
     }
@@ -114,7 +114,7 @@ PlacementAnswer Lplb::answer(const PlacementProblem& problem) const {
   const bool whole_nodes = d.ranks % d.ranks_per_node == 0;
   const EplbLayer layer = eplb_rebalance(loads, problem.experts(), groups, whole_nodes ? d.nodes() : 1, d.ranks);
 
-  Placement placement{Nearest::Off, std::vector<ExpertPlace>(loads.size())};
+  Placement placement{Nearest::Off, std::vector<ExpertPlacement>(loads.size())};
   std::vector<std::vector<std::size_t>> held(static_cast<std::size_t>(d.ranks));
   for (std::int64_t r = 0; r < d.ranks; ++r) {
     auto& own = held[static_cast<std::size_t>(r)];
@@ -154,4 +154,4 @@ std::unique_ptr<PlacementStrategy> make_lplb_placement(LplbTopology topology) {
   return std::make_unique<Lplb>(topology);
 }
 
-}  // namespace moeplan
+}  // namespace moeplan::planner

@@ -1,7 +1,7 @@
 // No rebalancing: what every other strategy is compared with.
-#include "planner/placement/strategy.hpp"
+#include "planner/placement/strategies/strategy.hpp"
 
-namespace moeplan {
+namespace moeplan::planner {
 
 namespace {
 
@@ -20,4 +20,4 @@ class NoPlacement final : public PlacementStrategy {
 
 std::unique_ptr<PlacementStrategy> make_no_placement() { return std::make_unique<NoPlacement>(); }
 
-}  // namespace moeplan
+}  // namespace moeplan::planner

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <numeric>
 
-#include "planner/placement/strategies/shadow.hpp"
-#include "planner/placement/strategy.hpp"
+#include "planner/placement/shadow.hpp"
+#include "planner/placement/strategies/strategy.hpp"
 
-namespace moeplan {
+namespace moeplan::planner {
 
 Seconds pro_prophet_time(std::int64_t most_received, std::int64_t most_computed, std::int64_t selected,
                          std::int64_t not_sent, const PlacementDevices& devices, bool scheduled) {
@@ -152,7 +152,7 @@ class ProProphet final : public PlacementStrategy {
     const PlacementDevices& d = problem.devices;
     Placement placement = contiguous_placement(problem.experts(), d.ranks);
     std::vector<std::int64_t> free = slots_free(placement, d), homes;
-    for (const ExpertPlace& place : placement.experts) homes.push_back(place.home.value());
+    for (const ExpertPlacement& place : placement.experts) homes.push_back(place.home.value());
     const auto n = static_cast<std::int64_t>(problem.options.pro_prophet_n_share * static_cast<double>(d.ranks));
     const ProProphetPlan plan = pro_prophet_plan(ExpertColumns(problem.counts), homes, free, n,
                                                  problem.options.pro_prophet_alpha, d, scheduled_);
@@ -172,4 +172,4 @@ std::unique_ptr<PlacementStrategy> make_pro_prophet_placement(bool scheduled) {
   return std::make_unique<ProProphet>(scheduled);
 }
 
-}  // namespace moeplan
+}  // namespace moeplan::planner

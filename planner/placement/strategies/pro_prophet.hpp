@@ -9,7 +9,7 @@
 
 #include "planner/placement/divide.hpp"
 
-namespace moeplan {
+namespace moeplan::planner {
 
 /// T'(R, H, s, n): eq. (6), or scheduled eq. (8), where Trans goes on beside the computation of the block before (FEC +
 /// FNEC) and Agg beside its backward (BEC + BNEC).
@@ -30,4 +30,4 @@ struct ProProphetPlan {
                                               std::vector<std::int64_t> free, std::int64_t n, double alpha,
                                               const PlacementDevices& devices, bool scheduled);
 
-}  // namespace moeplan
+}  // namespace moeplan::planner

@@ -2,10 +2,10 @@
 #include <algorithm>
 
 #include "model/base/whole_numbers.hpp"
-#include "planner/placement/strategies/shadow.hpp"
-#include "planner/placement/strategy.hpp"
+#include "planner/placement/shadow.hpp"
+#include "planner/placement/strategies/strategy.hpp"
 
-namespace moeplan {
+namespace moeplan::planner {
 
 namespace {
 
@@ -39,4 +39,4 @@ class SmartMoe final : public PlacementStrategy {
 
 std::unique_ptr<PlacementStrategy> make_smartmoe_placement() { return std::make_unique<SmartMoe>(); }
 
-}  // namespace moeplan
+}  // namespace moeplan::planner

@@ -1,10 +1,10 @@
 // The policies that [Pro-Prophet] compares its planner with (sec. VI-C): the heaviest two or three experts everywhere.
 #include <algorithm>
 
-#include "planner/placement/strategies/shadow.hpp"
-#include "planner/placement/strategy.hpp"
+#include "planner/placement/shadow.hpp"
+#include "planner/placement/strategies/strategy.hpp"
 
-namespace moeplan {
+namespace moeplan::planner {
 
 namespace {
 
@@ -38,4 +38,4 @@ std::unique_ptr<PlacementStrategy> make_top_experts_placement(int experts) {
   return std::make_unique<TopExperts>(experts);
 }
 
-}  // namespace moeplan
+}  // namespace moeplan::planner

@@ -1,0 +1,66 @@
+// moeplan explain PLAN [-C ...] [--json]
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <cstdio>
+#include <memory>
+
+#include "cli/commands/commands.hpp"
+#include "cli/commands/progress.hpp"
+#include "cli/pages/explanation.hpp"
+
+namespace moeplan::cli {
+
+namespace {
+
+struct Options {
+  std::string plan;
+  std::vector<std::string> overrides;
+  bool json = false, quiet = false;
+};
+
+void run(const Options& o) {
+  const auto start = std::chrono::steady_clock::now();
+  const PreparedPlan plan = load_plan(o.plan, o.overrides);
+  std::string text;
+  {
+    Progress progress("simulating", o.quiet);
+    const Explanation e = explain(plan, [&](std::int64_t done, std::int64_t total) { progress.show(done, total); });
+    const double wall = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    text = o.json ? explain_json(e, wall) : explain_page(e);
+  }
+  fmt::print("{}", text);
+}
+
+}  // namespace
+
+Explanation explain(const PreparedPlan& plan, const std::function<void(std::int64_t, std::int64_t)>& progress) {
+  Explanation e{.plan = plan,
+                .prediction = predict(plan),
+                .path = {},
+                .roofline = {},
+                .layer_points = {},
+                .sensitivities = {},
+                .placement = {}};
+  const planner::Prediction& p = e.prediction;
+  e.path = summarise(p.program, plan.cluster, critical_path(p.program, p.timeline, plan.cluster));
+  e.roofline = ddl_roofline(p.program, p.makespan, p.binding);
+  e.layer_points = planner::layer_roofline(plan.inputs.model, plan.inputs.workload, plan.cluster, plan.plan.candidate);
+  e.sensitivities = planner::sensitivities(p.program, plan.cluster, p.makespan, progress);
+  e.placement =
+      planner::placement_payoff(plan.inputs.model, plan.inputs.workload, plan.cluster, plan.plan.candidate, p);
+  return e;
+}
+
+void add_explain_command(CLI::App& app, ExitCode&) {
+  auto* c = app.add_subcommand("explain", "Why a plan takes as long as it does, and what would make it faster");
+  auto o = std::make_shared<Options>();
+  c->add_option("plan", o->plan, "The plan file")->required();
+  c->add_option("-C", o->overrides, "Override a value: cluster.a.b=c, model.a=b, workload.a=b")->take_all();
+  c->add_flag("--json", o->json, "Print JSON");
+  c->add_flag("--quiet", o->quiet, "No progress bar");
+  c->callback([o] { run(*o); });
+}
+
+}  // namespace moeplan::cli

@@ -1,0 +1,214 @@
+// moeplan plan --cluster C --model M [--workload W] [--world N] [-o plan.yaml] ...
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <cstdio>
+#include <memory>
+
+#include "cli/commands/commands.hpp"
+#include "cli/commands/output_files.hpp"
+#include "cli/commands/progress.hpp"
+#include "cli/pages/plan_report.hpp"
+#include "model/analysis/trace.hpp"
+#include "planner/layer/schedule.hpp"
+#include "planner/placement/strategies/strategy.hpp"
+#include "planner/search/placement_search.hpp"
+#include "sim/program/link_tracks.hpp"
+
+namespace moeplan::cli {
+
+namespace {
+
+struct Options {
+  std::string cluster, model, workload = "default", output, trace, schedule, all_to_all, codec, placement = "auto";
+  std::vector<std::string> overrides;
+  std::int64_t world = 0, tp = 0, cp = 0, ep = 0, esp = 0, dp = 0, pp = 0, pipeline_degree = 0, top = 5, threads = 0;
+  std::optional<std::int64_t> redundant_experts{};
+  std::int64_t budget = planner::SearchSpace{}.most_simulated;
+  std::uint64_t seed = 0;
+  bool has_seed = false, json = false, quiet = false;
+};
+
+std::optional<std::int64_t> given(std::int64_t value) { return value > 0 ? std::optional(value) : std::nullopt; }
+
+planner::SearchSpace search_space(const Options& o) {
+  Diagnostics wrong;
+  std::vector<std::string> names;
+  for (const auto& s : planner::schedules()) names.emplace_back(s->name());
+  if (!o.schedule.empty() && !planner::find_schedule(o.schedule)) {
+    wrong.add({"--schedule"}, "",
+              fmt::format("{} is not known{}", in_quotes(o.schedule), suggestion(o.schedule, names)));
+  }
+  if (!o.all_to_all.empty() && !planner::find_all_to_all(o.all_to_all)) {
+    wrong.add({"--all-to-all"}, "",
+              fmt::format("{} is not known{}", in_quotes(o.all_to_all),
+                          suggestion(o.all_to_all, planner::all_to_all_names())));
+  }
+  if (!o.codec.empty() && !parse_codec_pair(o.codec)) wrong.add({"--codec"}, "", codec_pair_error(o.codec));
+  if (!planner::find_placement_strategy(o.placement)) {
+    wrong.add(
+        {"--placement"}, "",
+        fmt::format("{} is not known{}", in_quotes(o.placement), suggestion(o.placement, planner::placement_names())));
+  }
+  wrong.throw_if_any();
+  planner::SearchSpace space;
+  if (!o.schedule.empty()) space.schedule = o.schedule;
+  if (!o.all_to_all.empty()) space.all_to_all = o.all_to_all;
+  if (const auto pair = parse_codec_pair(o.codec)) space.codec = codec_pair_name(*pair);
+  space.pipeline_degree = given(o.pipeline_degree);
+  space.tp = given(o.tp);
+  space.cp = given(o.cp);
+  space.pp = given(o.pp);
+  space.ep = given(o.ep);
+  space.esp = given(o.esp);
+  space.dp = given(o.dp);
+  space.threads = static_cast<int>(o.threads);
+  space.most_simulated = o.budget;
+  return space;
+}
+
+/// Degrees that the user fixed and that no division of the GPUs can have.
+void check_degrees(const Options& o, std::int64_t world) {
+  Diagnostics wrong;
+  const auto check = [&](const char* name, std::int64_t product, const std::string& what) {
+    if (product > 0 && world % product != 0) {
+      wrong.add({name}, "", fmt::format("{} does not divide the {} GPUs", what, world));
+    }
+  };
+  check("--tp", o.tp, fmt::format("{}", o.tp));
+  check("--cp", o.cp, fmt::format("{}", o.cp));
+  check("--pp", o.pp, fmt::format("{}", o.pp));
+  check("--dp", o.dp, fmt::format("{}", o.dp));
+  check("--ep", o.ep, fmt::format("{}", o.ep));
+  check("--esp", o.esp, fmt::format("{}", o.esp));
+  const auto together = [&](const char* names, std::initializer_list<std::int64_t> degrees) {
+    std::int64_t product = 1;
+    std::string text;
+    for (const std::int64_t d : degrees) {
+      if (d == 0) continue;
+      product *= d;
+      text += fmt::format("{}{}", text.empty() ? "" : " x ", d);
+      if (product > world) break;
+    }
+    if (wrong.empty()) check(names, product, text);
+    return product;
+  };
+  const bool all_given = o.tp > 0 && o.cp > 0 && o.dp > 0 && o.pp > 0;
+  const std::int64_t dense = together("--pp, --dp, --cp, --tp", {o.pp, o.dp, o.cp, o.tp});
+  if (wrong.empty() && all_given && dense != world) {
+    wrong.add({"--pp, --dp, --cp, --tp"}, "",
+              fmt::format("{} x {} x {} x {} is not the {} GPUs", o.pp, o.dp, o.cp, o.tp, world));
+  }
+  (void)together("--pp, --ep, --esp", {o.pp, o.ep, o.esp});
+  wrong.throw_if_any();
+}
+
+void run(const Options& o, ExitCode& code) {
+  const auto start = std::chrono::steady_clock::now();
+  const planner::SearchSpace space = search_space(o);
+  check_outputs({o.output, o.trace});
+  std::vector<std::string> overrides = o.overrides;
+  if (o.has_seed) overrides.push_back(fmt::format("workload.routing.seed={}", o.seed));
+  planner::PlanInputs documents = planner::load_inputs(o.cluster, o.model, o.workload, overrides);
+  const planner::Inputs inputs = planner::read_inputs(documents);
+  const Cluster cluster = planner::build_cluster_of(documents.cluster_source, inputs.cluster, given(o.world));
+  check_degrees(o, cluster.world_size());
+
+  planner::SearchResult result;
+  std::vector<planner::Prediction> predictions;
+  {
+    Progress progress("planning", o.quiet);
+    result = planner::search(inputs.model, inputs.workload, cluster, space,
+                             [&](std::int64_t done, std::int64_t total) { progress.show(done, total); });
+    const planner::PlacementSpace placements{
+        .placement = o.placement == "auto" ? std::nullopt : std::optional<std::string>(o.placement),
+        .redundant_experts = o.redundant_experts,
+        .threads = static_cast<int>(o.threads)};
+    result = planner::with_placed_experts(std::move(result), inputs.model, inputs.workload, cluster, placements);
+    const auto shown = std::min(static_cast<std::size_t>(o.top), result.ranked.size());
+    planner::bring_ideas_forward(result.ranked, shown);
+    for (std::size_t i = 0; i < shown; ++i) {
+      predictions.push_back(predict(inputs.model, inputs.workload, cluster, result.ranked[i].candidate));
+    }
+  }
+  if (result.ranked.empty()) {
+    if (o.json) fmt::print("{}", infeasible_json(inputs, cluster, result));
+    fmt::print(stderr, "{}", infeasible_page(inputs, cluster, result));
+    code = ExitCode::NothingFeasible;
+    return;
+  }
+  const planner::Prediction& best = predictions.front();
+  const planner::Candidate& decided = result.ranked.front().candidate;
+  const std::vector<planner::TutelDictionary> tutel =
+      planner::tutel_dictionaries(inputs.model, inputs.workload, cluster, decided);
+  if (!o.output.empty()) {
+    planner::Plan plan{.inputs = documents,
+                       .world_size = cluster.world_size(),
+                       .candidate = result.ranked.front().candidate,
+                       .makespan = best.makespan,
+                       .estimate = best.estimate,
+                       .global_bound = result.global_bound,
+                       .tutel = tutel};
+    planner::write_plan(plan, o.output);
+  }
+  if (!o.trace.empty())
+    write_chrome_trace(o.trace, best.program, best.timeline,
+                       {.node_of_rank = cluster.node_of_rank,
+                        .ranks = {},
+                        .links = sim::busiest_link_tracks(best.program, cluster, best.timeline)});
+  const double wall = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const PlanReport report{inputs, documents, cluster, result, predictions, tutel, wall};
+  if (o.json) {
+    fmt::print("{}", plan_json(report));
+    return;
+  }
+  fmt::print("{}", plan_page(report));
+  if (!o.output.empty()) fmt::print("\n  plan   {}\n", o.output);
+  if (!o.trace.empty()) fmt::print("  trace  {}  (open it in ui.perfetto.dev)\n", o.trace);
+}
+
+}  // namespace
+
+void add_plan_command(CLI::App& app, ExitCode& code) {
+  auto* c = app.add_subcommand("plan", "Find the fastest plan for a model on a cluster");
+  auto o = std::make_shared<Options>();
+  c->add_option("--cluster", o->cluster, "Name in configs/clusters, or a file")->required();
+  c->add_option("--model", o->model, "Name in configs/models, a file, or a Hugging Face config.json")->required();
+  c->add_option("--workload", o->workload, "Name in configs/workloads, or a file")->capture_default_str();
+  const CLI::Range count(std::int64_t{1}, std::int64_t{1'048'576});
+  c->add_option("--world", o->world, "GPUs to use: the first N; a template grows in whole nodes")->check(count);
+  c->add_option("-o,--output", o->output, "Write the plan file here");
+  c->add_option("--trace", o->trace, "Write a Chrome trace of the best plan here");
+  c->add_option("--schedule", o->schedule, "Only this schedule of the MoE layers (moeplan list schedules)");
+  c->add_option("--all-to-all", o->all_to_all, "Only this all-to-all (moeplan list all-to-all)");
+  c->add_option("--pipeline-degree", o->pipeline_degree, "Only so many chunks of a microbatch in an MoE layer")
+      ->check(CLI::Range(std::int64_t{1}, planner::kMostChunks));
+  c->add_option("--codec", o->codec, "Only this codec (moeplan list codecs), or one there and one back: int8/none");
+  c->add_option("--placement", o->placement, "Only this expert placement (moeplan list placements), or auto")
+      ->capture_default_str();
+  c->add_option("--redundant-experts", o->redundant_experts,
+                "Only so many slots a rank beyond its share of the experts")
+      ->check(CLI::Range(std::int64_t{0}, planner::kMostRedundantExperts));
+  c->add_option("--tp", o->tp, "Only this tensor-parallel size")->check(count);
+  c->add_option("--cp", o->cp, "Only this context-parallel size")->check(count);
+  c->add_option("--ep", o->ep, "Only this expert-parallel size")->check(count);
+  c->add_option("--esp", o->esp, "Only this number of shards an expert")->check(count);
+  c->add_option("--dp", o->dp, "Only this data-parallel size")->check(count);
+  c->add_option("--pp", o->pp, "Only this number of pipeline stages")->check(count);
+  c->add_option("--top", o->top, "How many candidates to show")->check(CLI::Range(1, 100))->capture_default_str();
+  c->add_option("--budget", o->budget, "How many candidates may be simulated; the best by closed form are")
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
+  c->add_option("--threads", o->threads, "Threads; 0: one a core; the result is the same")->check(CLI::Range(0, 1024));
+  auto* seed = c->add_option("--seed", o->seed, "Seed of the routing scenario");
+  c->add_option("-C", o->overrides, "Override a value: cluster.a.b=c, model.a=b, workload.a=b")->take_all();
+  c->add_flag("--json", o->json, "Print JSON");
+  c->add_flag("--quiet", o->quiet, "No progress bar");
+  c->callback([o, seed, &code] {
+    o->has_seed = seed->count() > 0;
+    run(*o, code);
+  });
+}
+
+}  // namespace moeplan::cli

@@ -1,0 +1,239 @@
+// moeplan profile --from-nccl-tests LOG... | --from-csv F... [--gpu NAME] |
+//                 --backend host|nccl [--ranks N] [--budget 1m] [--gpu-file FILE]
+//                 -o profile.yaml [--quiet]
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <set>
+
+#include "cli/commands/commands.hpp"
+#include "cli/commands/option_values.hpp"
+#include "cli/commands/output_files.hpp"
+#include "cuda_runtime/measure/machine_profile.hpp"
+#include "cuda_runtime/validate/execute.hpp"
+#include "cuda_runtime/validate/run_cases.hpp"
+#include "cuda_runtime/validate/run_on_gpus.hpp"
+#include "model/base/diagnostics.hpp"
+#include "planner/plan/inputs.hpp"
+#include "profiler/measured_csv.hpp"
+#include "profiler/nccl_tests.hpp"
+#include "profiler/profile.hpp"
+
+namespace moeplan::cli {
+
+namespace {
+
+constexpr std::int64_t kMostRanks = 64;  // that profile starts
+
+struct Options {
+  std::string backend, gpu, output, gpu_file, budget = "60s", time_out = "60s";
+  std::optional<std::int64_t> ranks = {};
+  std::vector<std::string> logs, tables;
+  bool quiet = false;
+};
+
+/// Calls `read` for every file, and raises once what is wrong with any of them.
+template <class Read>
+void for_each_file(const std::vector<std::string>& files, Read read) {
+  Diagnostics wrong;
+  for (const std::string& file : files) {
+    try {
+      read(file);
+    } catch (const InputError& e) {
+      for (const Diagnostic& d : e.diagnostics()) wrong.add(d.where, d.key_path, d.message);
+    }
+  }
+  wrong.throw_if_any();
+}
+
+/// As it may stand in a line of a document: printable, and not long.
+std::string plain(std::string text) {
+  constexpr std::size_t kLongest = 80;
+  if (text.size() > kLongest) text = text.substr(0, kLongest) + "...";
+  std::replace_if(
+      text.begin(), text.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
+  return text;
+}
+
+/// "a.log, b.log and 3 others".
+std::string listed(const std::vector<std::string>& names) {
+  constexpr std::size_t kMostNamed = 4;
+  std::vector<std::string> named;
+  for (std::size_t i = 0; i < std::min(kMostNamed, names.size()); ++i) named.push_back(plain(names[i]));
+  std::string text = fmt::format("{}", fmt::join(named, ", "));
+  if (names.size() > kMostNamed) text += fmt::format(" and {} others", names.size() - kMostNamed);
+  return text;
+}
+
+std::string listed_files(const std::vector<std::string>& files) {
+  std::vector<std::string> names;
+  for (const std::string& file : files) names.push_back(std::filesystem::path(file).filename().string());
+  return listed(names);
+}
+
+void write_profile(const Options& o, const Node& profile, const std::string& included_by) {
+  const std::string head =
+      fmt::format("# Written by moeplan profile; include it from a {} file (docs/profile.md).\n", included_by);
+  write_file_atomically(o.output, head + to_yaml(profile));
+  if (!o.quiet) fmt::print("written to {}\n", o.output);
+}
+
+void write_collectives(const Options& o, std::span<const profiler::CollectiveSample> samples, std::string source) {
+  if (samples.empty()) throw InputError(Diagnostic{{o.logs.front()}, "", "nothing in it is of use (see the notes)"});
+  const std::vector<profiler::CollectiveFit> fits = profiler::fit_collectives(samples);
+  std::set<std::string> kinds;
+  for (const profiler::CollectiveSample& s : samples) {
+    if (!s.device.empty()) kinds.insert(s.device);
+  }
+  const std::vector<std::string> devices(kinds.begin(), kinds.end());
+  if (!devices.empty()) source += ", on " + listed(devices);
+  if (devices.size() > 1) {
+    fmt::print(stderr, "note: of {} kinds of GPU, fitted together: {}\n", devices.size(), listed(devices));
+  }
+  if (!o.quiet) fmt::print("{}", profiler::fit_table(fits));
+  write_profile(o, profiler::collective_profile(fits, source), "cluster");
+}
+
+void profile_logs(const Options& o) {
+  std::vector<profiler::CollectiveSample> samples;
+  for_each_file(o.logs, [&](const std::string& file) {
+    profiler::CollectiveSamples read = profiler::read_nccl_tests(file);
+    samples.insert(samples.end(), read.samples.begin(), read.samples.end());
+    for (const Diagnostic& note : read.notes) fmt::print(stderr, "note: {}\n", note.text());
+  });
+  write_collectives(o, samples, "nccl-tests " + listed_files(o.logs));
+}
+
+void profile_gemms(const Options& o, const std::vector<profiler::GemmSample>& samples) {
+  if (o.gpu.empty()) throw InputError(Diagnostic{{"--gpu"}, "", "is needed for GEMMs: shares are of its peak"});
+  const Node document = load_document(find_config("gpus", o.gpu));
+  Diagnostics wrong;
+  const GpuSpec gpu = read_gpu(MapReader(document, "", wrong));
+  wrong.throw_if_any();
+  const profiler::GemmFit fit = profiler::fit_gemms(samples, gpu);
+  if (!o.quiet) fmt::print("{}", profiler::fit_table(fit));
+  write_profile(o, profiler::gemm_profile(fit, "table " + listed_files(o.tables)), "GPU");
+}
+
+void profile_tables(const Options& o) {
+  std::vector<profiler::CollectiveSample> collectives;
+  std::vector<profiler::GemmSample> gemms;
+  for_each_file(o.tables, [&](const std::string& file) {
+    auto read = profiler::read_measured_csv(file);
+    if (const auto* c = std::get_if<std::vector<profiler::CollectiveSample>>(&read)) {
+      collectives.insert(collectives.end(), c->begin(), c->end());
+    } else {
+      const auto& g = std::get<std::vector<profiler::GemmSample>>(read);
+      gemms.insert(gemms.end(), g.begin(), g.end());
+    }
+  });
+  if (!collectives.empty() && !gemms.empty()) {
+    throw InputError(
+        Diagnostic{{"--from-csv"},
+                   "",
+                   "are of collectives and of GEMMs: those belong to a cluster, these to a GPU; profile them "
+                   "one after the other"});
+  }
+  if (!gemms.empty()) return profile_gemms(o, gemms);
+  if (!o.gpu.empty()) throw InputError(Diagnostic{{"--gpu"}, "", "is for GEMMs"});
+  write_collectives(o, collectives, "table " + listed_files(o.tables));
+}
+
+void check(const Options& o) {
+  const int sources =
+      static_cast<int>(!o.backend.empty()) + static_cast<int>(!o.logs.empty()) + static_cast<int>(!o.tables.empty());
+  if (sources != 1) {
+    throw InputError(Diagnostic{{"profile"}, "", "needs one of --from-nccl-tests, --from-csv and --backend"});
+  }
+  if (!o.backend.empty() && !o.gpu.empty()) throw InputError(Diagnostic{{"--gpu"}, "", "is for GEMMs of a table"});
+  if (!o.logs.empty() && !o.gpu.empty()) throw InputError(Diagnostic{{"--gpu"}, "", "is for GEMMs"});
+  if (!o.gpu_file.empty() && o.backend != "nccl")
+    throw InputError(Diagnostic{{"--gpu-file"}, "", "is of --backend nccl"});
+  if (o.backend == "host" && o.ranks == 1)
+    throw InputError(Diagnostic{{"--ranks"}, "", "of --backend host are 2 or more"});
+}
+
+runtime::MeasuredMachine machine_of(const validate::Answer& answer, bool has_gpus) {
+  constexpr double kMemoryOfCore = 1e9;  // bytes; assumed: room for an executed layer
+  const validate::Processor& p = answer.processor;
+  return {.has_gpus = has_gpus,
+          .processor = plain(p.name),
+          .processors = p.count,
+          .memory = has_gpus ? p.memory : kMemoryOfCore,
+          .multiprocessors = p.multiprocessors,
+          .ranks = std::ssize(answer.hosts),
+          .nodes = validate::machines_of(answer.hosts),
+          .clocks = "clocks: " + answer.clocks.text()};
+}
+
+/// Measures here, and writes what was fitted.
+ExitCode profile_here(const Options& o) {
+  const bool has_gpus = o.backend == "nccl";
+  const runtime::BenchmarkScale scale = has_gpus ? runtime::BenchmarkScale::Gpus : runtime::BenchmarkScale::Cores;
+  constexpr std::int64_t kHostRanks = 4, kAllGpus = 0;
+  const std::int64_t ranks = o.ranks.value_or(has_gpus ? kAllGpus : kHostRanks);
+  const validate::ExecuteJob job{.limits = {.time_out = duration_option("--timeout", o.time_out)},
+                                 .cases = {},
+                                 .measure = validate::MeasureJob{ranks, duration_option("--budget", o.budget), scale}};
+  const validate::JobRun run =
+      has_gpus ? validate::run_on_gpus(job, kMostRanks, o.quiet) : validate::run_on_host(job, ranks, o.quiet);
+  if (run.end == validate::JobEnd::NotMine) return ExitCode::Done;
+  if (run.end != validate::JobEnd::Done) {
+    fmt::print(stderr, "{}\n", run.problem);
+    return run.end == validate::JobEnd::Interrupted ? ExitCode::Interrupted : ExitCode::FailedCheck;
+  }
+  const runtime::MeasuredMachine machine = machine_of(run.answer, has_gpus);
+  const std::vector<runtime::Measured>& measured = run.answer.measured;
+  const runtime::MachineFit fit =
+      runtime::fit_machine(benchmarks(scale, machine.ranks, machine.nodes), measured, machine);
+  if (!o.quiet) fmt::print("{}{}", runtime::machine_table(fit, measured), has_gpus ? machine.clocks + "\n" : "");
+  const std::string head = fmt::format(
+      "# Written by moeplan profile: this machine as ranks of the {} back end use it. A cluster of its own, or to be\n"
+      "# included by one ({}).\n",
+      o.backend, has_gpus ? "docs/cuda.md" : "docs/validate.md");
+  write_file_atomically(o.output, head + to_yaml(machine_profile(fit, machine)));
+  if (!o.quiet) fmt::print("written to {}\n", o.output);
+  if (o.gpu_file.empty()) return ExitCode::Done;
+  write_file_atomically(o.gpu_file,
+                        "# Written by moeplan profile --backend nccl.\n" + to_yaml(processor_profile(fit, machine)));
+  if (!o.quiet) fmt::print("written to {}\n", o.gpu_file);
+  return ExitCode::Done;
+}
+
+void run(const Options& o, ExitCode& code) {
+  check(o);
+  check_outputs({o.output, o.gpu_file});
+  if (!o.backend.empty()) {
+    code = profile_here(o);
+    return;
+  }
+  if (!o.logs.empty()) return profile_logs(o);
+  profile_tables(o);
+}
+
+}  // namespace
+
+void add_profile_command(CLI::App& app, ExitCode& code) {
+  auto* c = app.add_subcommand("profile", "Measure, or fit measured times, for a cluster or GPU file to include");
+  auto o = std::make_shared<Options>();
+  c->add_option("--from-nccl-tests", o->logs, "Raw logs of nccl-tests, of any version");
+  c->add_option("--from-csv", o->tables,
+                "Tables of collectives (collective,ranks,nodes,bytes,time_us) or of GEMMs (m,n,k,dtype,time_us)");
+  c->add_option("--backend", o->backend, "Measure here, on host or nccl")->check(CLI::IsMember({"host", "nccl"}));
+  c->add_option("--ranks", o->ranks, "With --backend: ranks to start; else 4 (host), or one a GPU (nccl)")
+      ->check(CLI::Range(std::int64_t{1}, kMostRanks));
+  c->add_option("--budget", o->budget, "With --backend: time for all measurements")->capture_default_str();
+  c->add_option("--timeout", o->time_out, "With --backend: how long a rank waits for the others")
+      ->capture_default_str();
+  c->add_option("--gpu", o->gpu, "For GEMMs: the GPU, a name of configs/gpus or a path");
+  c->add_option("-o,--output", o->output, "Where to write the profile")->required();
+  c->add_option("--gpu-file", o->gpu_file, "With --backend nccl: also write the GPU alone, as a file of configs/gpus");
+  c->add_flag("--quiet", o->quiet, "Do not print the fits");
+  c->callback([o, &code] { run(*o, code); });
+}
+
+}  // namespace moeplan::cli

@@ -1,0 +1,196 @@
+// moeplan validate PLAN | --suite S.yaml --backend host|nccl [--layer I] [--scale N] [--ranks-per-gpu N]
+//                  [--iterations N] [--timeout 60s] [--budget 10s] [--resume] [--max-error 10%] [--trace t.json]
+//                  [--json]
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cmath>
+#include <memory>
+
+#include "cli/commands/commands.hpp"
+#include "cli/commands/option_values.hpp"
+#include "cli/commands/output_files.hpp"
+#include "cli/commands/progress.hpp"
+#include "cli/pages/prepared_plan.hpp"
+#include "cli/pages/validate_report.hpp"
+#include "cuda_runtime/validate/run_cases.hpp"
+#include "cuda_runtime/validate/run_on_gpus.hpp"
+#include "cuda_runtime/validate/suite.hpp"
+
+namespace moeplan::cli {
+
+namespace {
+
+struct Options {
+  std::string plan, suite, backend, time_out = "60s", budget = "10s", max_error, trace;
+  std::optional<std::int64_t> layer, iterations;
+  std::int64_t scale = 1, ranks_per_gpu = 4;
+  std::vector<std::string> overrides;
+  bool resume = false, json = false, quiet = false;
+};
+
+[[noreturn]] void wrong(const std::string& option, const std::string& message) {
+  throw InputError(Diagnostic{{option}, "", message});
+}
+
+/// "10%" or "0.1".
+double share(const std::string& option, const std::string& text) {
+  const bool percent = !text.empty() && text.back() == '%';
+  const Parsed<double> parsed = parse_number(percent ? text.substr(0, text.size() - 1) : text);
+  if (const auto* e = std::get_if<TextError>(&parsed)) wrong(option, e->message);
+  const double value = std::get<double>(parsed) / (percent ? 100 : 1);
+  if (!(value >= 0)) wrong(option, "expected a share that is not negative, as 10%");
+  return value;
+}
+
+validate::RankSetup setup_of(const Options& o) {
+  validate::RankSetup out{.limits = {.time_out = duration_option("--timeout", o.time_out),
+                                     .budget = duration_option("--budget", o.budget),
+                                     .iterations = o.iterations},
+                          .ranks_per_core = o.ranks_per_gpu,
+                          .quiet = o.quiet};
+  return out;
+}
+
+/// The machine that the layer is predicted on: the cluster's first ranks.
+Cluster cluster_for(const std::string& file, const ClusterSpec& spec, const planner::LayerCase& layer) {
+  return planner::build_cluster_of(file, spec, layer.ranks());
+}
+
+ValidatedCase validated(const planner::LayerCase& layer, validate::ExecutionResult result, const Cluster& cluster) {
+  ValidatedCase out{layer, std::move(result), {}};
+  if (out.result.refused.empty()) out.validation = validate::compare(lower(layer), cluster, out.result);
+  return out;
+}
+
+ExitCode code_of(const std::vector<ValidatedCase>& cases, const Options& o) {
+  for (const ValidatedCase& c : cases) {
+    if (!c.result.refused.empty()) continue;
+    if (!c.result.is_right) return ExitCode::FailedCheck;
+    if (o.max_error.empty()) continue;
+    if (std::abs(c.validation.layer.error()) > share("--max-error", o.max_error)) return ExitCode::FailedCheck;
+  }
+  return ExitCode::Done;
+}
+
+/// What is left to do where ranks gave no answer; nothing where they did.
+std::optional<ExitCode> ended_early(const validate::JobRun& run) {
+  switch (run.end) {
+    case validate::JobEnd::Done: return std::nullopt;
+    case validate::JobEnd::NotMine: return ExitCode::Done;
+    case validate::JobEnd::Failed: fmt::print(stderr, "{}\n", run.problem); return ExitCode::FailedCheck;
+    case validate::JobEnd::Interrupted: fmt::print(stderr, "{}\n", run.problem); return ExitCode::Interrupted;
+  }
+  return std::nullopt;
+}
+
+/// The back end that was asked for.
+validate::JobRun execute_on(const Options& o, const planner::LayerCase& layer, const validate::RankSetup& setup) {
+  if (o.backend == "host") return validate::run_on_host(layer, setup);
+  return validate::run_on_gpus({.limits = setup.limits, .cases = {layer}, .measure = {}}, o.ranks_per_gpu, setup.quiet);
+}
+
+Hardware hardware_of(const Options& o, const validate::Answer& answer) {
+  return {o.backend, answer.processor.name, answer.processor.count, answer.hosts,
+          o.backend == "nccl" ? answer.clocks.text() : ""};
+}
+
+ExitCode run_plan(const Options& o) {
+  const PreparedPlan plan = load_plan(o.plan, o.overrides);
+  const validate::RankSetup setup = setup_of(o);
+  const planner::LayerCase whole = planner::layer_case(plan.inputs.model, plan.inputs.workload, plan.plan.candidate,
+                                                       plan.cluster.ranks_per_node(), o.layer);
+  const planner::LayerCase layer = planner::scaled(whole, o.scale);
+  (void)planner::lower(layer);
+  if (o.backend == "host") validate::check_ranks(layer, setup);
+  if (o.backend == "host") validate::check_size(layer, setup);
+  const Cluster cluster = cluster_for(o.plan, plan.inputs.cluster, layer);
+  const validate::JobRun run = execute_on(o, layer, setup);
+  if (const auto code = ended_early(run)) return *code;
+  const ValidatedCase result = validated(layer, run.answer.cases.front(), cluster);
+  if (!result.result.refused.empty()) wrong(o.plan, result.result.refused);
+  const std::optional<double> max_error =
+      o.max_error.empty() ? std::nullopt : std::optional(share("--max-error", o.max_error));
+  const ValidateHead head{cluster.name, o.plan, o.scale, hardware_of(o, run.answer), run.command, max_error};
+  if (!o.trace.empty()) write_file_atomically(o.trace, validate::overlaid_trace(lower(layer), result.validation));
+  fmt::print("{}", o.json ? validate_json(head, result) : validate_page(head, result));
+  return code_of({result}, o);
+}
+
+ExitCode run_suite(const Options& o) {
+  const validate::Suite suite = validate::read_suite(find_config("suites", o.suite));
+  const planner::Inputs inputs = planner::read_inputs(suite.inputs);
+  const validate::RankSetup setup = setup_of(o);
+  const Cluster whole = planner::build_cluster_of(o.suite, inputs.cluster, suite.base.degrees.world());
+  const planner::LayerCase layer =
+      planner::scaled(layer_case(inputs.model, inputs.workload, suite.base, whole.ranks_per_node(), o.layer), o.scale);
+  if (o.backend == "host") validate::check_ranks(layer, setup);
+  if (o.backend == "host") validate::check_size(layer, setup);
+  const Cluster cluster = cluster_for(o.suite, inputs.cluster, layer);
+  const std::vector<planner::LayerCase> cases = validate::cases_of(suite, layer);
+  const std::string results_file = suite.name + ".validate.jsonl";
+  check_outputs({results_file});
+  validate::SuiteStore runtime::store(results_file, o.resume);
+  Progress progress("validate " + suite.name, o.quiet);
+  std::vector<ValidatedCase> results;
+  ValidateHead head{cluster.name, suite.name, o.scale, {}, {}};
+  validate::RankSetup quiet = setup;
+  for (const planner::LayerCase& c : cases) {
+    std::optional<validate::Answer> answer = store.find(c);
+    if (!answer) {
+      const validate::JobRun run = execute_on(o, c, quiet);
+      if (const auto code = ended_early(run); code && run.end != validate::JobEnd::NotMine) return *code;
+      if (run.end == validate::JobEnd::NotMine) continue;
+      answer = run.answer;
+      head.command = run.command;
+      store.add(c, *answer);
+      quiet.quiet = true;  // the commands differ in nothing that matters
+    }
+    head.hardware = hardware_of(o, *answer);
+    results.push_back(validated(c, answer->cases.front(), cluster));
+    progress.show(std::ssize(results), std::ssize(cases));
+  }
+  if (results.empty()) return ExitCode::Done;
+  fmt::print("{}", o.json ? suite_json(head, results) : suite_page(head, results));
+  return code_of(results, o);
+}
+
+ExitCode run(const Options& o) {
+  if (o.plan.empty() == o.suite.empty()) wrong("validate", "needs a plan or a --suite");
+  if (!o.max_error.empty()) (void)share("--max-error", o.max_error);
+  if (!o.suite.empty() && !o.trace.empty()) wrong("--trace", "is of one plan, not of a suite");
+  if (o.suite.empty() && o.resume) wrong("--resume", "is of a suite");
+  check_outputs({o.trace});
+  return o.suite.empty() ? run_plan(o) : run_suite(o);
+}
+
+}  // namespace
+
+void add_validate_command(CLI::App& app, ExitCode& code) {
+  auto* c = app.add_subcommand("validate", "Execute an MoE layer of a plan, and compare values and times");
+  auto o = std::make_shared<Options>();
+  c->add_option("plan", o->plan, "The plan file");
+  c->add_option("--suite", o->suite, "Many ways to run one layer: a name of configs/suites or a path");
+  c->add_option("--backend", o->backend, "host: CPU ranks over MPI; nccl: GPUs")
+      ->required()
+      ->check(CLI::IsMember({"host", "nccl"}));
+  c->add_option("--layer", o->layer, "Which layer, from 0; else the first with experts")->check(CLI::NonNegativeNumber);
+  c->add_option("--scale", o->scale, "Shrink ranks, experts, tokens and sizes to one N-th")
+      ->check(CLI::Range(1, 65536));
+  c->add_option("--ranks-per-gpu", o->ranks_per_gpu, "Ranks that may share a core (host) or a GPU (nccl)")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
+  c->add_option("--iterations", o->iterations, "Timed runs; else until the median is known to 5% or the budget ends")
+      ->check(CLI::Range(1, 1000));
+  c->add_option("--timeout", o->time_out, "How long a rank waits for the others")->capture_default_str();
+  c->add_option("--budget", o->budget, "Time for the timed runs of one case")->capture_default_str();
+  c->add_flag("--resume", o->resume, "Keep the cases of a suite that NAME.validate.jsonl has already");
+  c->add_option("--max-error", o->max_error, "Exit code 1 where the layer's time is predicted worse than this, as 10%");
+  c->add_option("--trace", o->trace, "Write a Chrome trace here: measured and predicted ranks");
+  c->add_option("-C", o->overrides, "Override a value: cluster.a.b=c, model.a=b, workload.a=b")->take_all();
+  c->add_flag("--json", o->json, "Print JSON");
+  c->add_flag("--quiet", o->quiet, "No command and no progress on standard error");
+  c->callback([o, &code] { code = run(*o); });
+}
+
+}  // namespace moeplan::cli

@@ -1,0 +1,24 @@
+// The subcommands of `moeplan`, one file each. Each adds itself to the application; its callback sets the exit code.
+#pragma once
+
+namespace CLI {
+class App;
+}
+
+namespace moeplan::cli {
+
+enum class ExitCode { Done = 0, FailedCheck = 1, BadInput = 2, NothingFeasible = 3, Interrupted = 130 };
+
+void add_plan_command(CLI::App& app, ExitCode& code);
+void add_simulate_command(CLI::App& app, ExitCode& code);
+void add_explain_command(CLI::App& app, ExitCode& code);
+void add_compare_command(CLI::App& app, ExitCode& code);
+void add_collective_command(CLI::App& app, ExitCode& code);
+void add_profile_command(CLI::App& app, ExitCode& code);
+void add_list_command(CLI::App& app, ExitCode& code);
+void add_import_command(CLI::App& app, ExitCode& code);
+void add_sweep_command(CLI::App& app, ExitCode& code);
+void add_query_command(CLI::App& app, ExitCode& code);
+void add_validate_command(CLI::App& app, ExitCode& code);
+
+}  // namespace moeplan::cli

@@ -1,0 +1,45 @@
+#include "cli/commands/output_files.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "model/base/diagnostics.hpp"
+
+namespace moeplan::cli {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// Why the path cannot be written; "" where it can.
+std::string flaw_of(const fs::path& path) {
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (fs::is_directory(status)) return std::strerror(EISDIR);
+  const bool is_device = fs::exists(status) && !fs::is_regular_file(status);
+  if (is_device) return ::access(path.c_str(), W_OK) == 0 ? "" : std::strerror(errno);
+  // The target of a link may not exist yet.
+  const fs::path followed = fs::is_symlink(fs::symlink_status(path, error)) ? fs::weakly_canonical(path, error) : path;
+  const fs::path folder = followed.has_parent_path() ? followed.parent_path() : fs::path(".");
+  if (!fs::exists(folder, error)) return fmt::format("{}: {}", std::strerror(ENOENT), folder.string());
+  if (!fs::is_directory(folder, error)) return fmt::format("{}: {}", std::strerror(ENOTDIR), folder.string());
+  if (::access(folder.c_str(), W_OK | X_OK) != 0) return fmt::format("{}: {}", std::strerror(errno), folder.string());
+  return "";
+}
+
+}  // namespace
+
+void check_outputs(const std::vector<std::string>& paths) {
+  Diagnostics wrong;
+  for (const std::string& path : paths) {
+    if (path.empty()) continue;
+    if (const std::string flaw = flaw_of(path); !flaw.empty()) wrong.add({path}, "", "cannot be written: " + flaw);
+  }
+  wrong.throw_if_any();
+}
+
+}  // namespace moeplan::cli

@@ -1,0 +1,30 @@
+// What `compare` prints about two plans.
+#pragma once
+
+#include <string>
+
+#include "cli/pages/prepared_plan.hpp"
+#include "planner/report/plan_difference.hpp"
+
+namespace moeplan::cli {
+
+struct ComparedPlan {
+  std::string name;  // of the file
+  const PreparedPlan& plan;
+  const planner::Prediction& prediction;
+};
+
+struct Comparison {
+  ComparedPlan a;
+  ComparedPlan b;
+  planner::PlanDifference difference;
+};
+
+/// One sentence: how much longer or shorter the second takes, and on what; and one more where the two do not do the
+/// same work (another model, batch, sequence length or mode).
+[[nodiscard]] std::string conclusion(const Comparison& comparison);
+
+[[nodiscard]] std::string compare_page(const Comparison& comparison);
+[[nodiscard]] std::string compare_json(const Comparison& comparison, double wall_s);
+
+}  // namespace moeplan::cli

@@ -1,0 +1,132 @@
+#include "cli/pages/page_parts.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "model/analysis/analysis.hpp"
+#include "model/machine/origins.hpp"
+#include "model/text/unit_text.hpp"
+
+namespace moeplan::cli {
+
+std::string gib(Bytes n) { return fmt::format("{:.1f}", n.value() / 1073741824.0); }
+
+std::string shortened(const std::string& text) {
+  constexpr std::size_t kLine = 110;
+  return text.size() <= kLine ? text : text.substr(0, kLine - 3) + "...";
+}
+
+std::string in_lines(const std::string& text) {
+  constexpr std::size_t kWidth = 108;
+  std::string out, line;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t space = std::min(text.find(' ', at), text.size());
+    const std::string word = text.substr(at, space - at);
+    if (!line.empty() && line.size() + 1 + word.size() > kWidth) {
+      out += "  " + line + '\n';
+      line.clear();
+    }
+    line += (line.empty() ? "" : " ") + word;
+    at = space + 1;
+  }
+  return out + "  " + line + '\n';
+}
+
+namespace {
+
+/// How rows travel, where it is not linear, in one piece, as they are and to contiguous experts: "2dh, 2 chunks,
+/// int8/none | ".
+std::string travel_text(const planner::Candidate& c) {
+  if (!c.runs.empty()) return "MoE layers in their own ways | ";
+  std::vector<std::string> parts;
+  if (c.all_to_all != "linear") parts.push_back(c.all_to_all);
+  if (c.pipeline_degree > 1) parts.push_back(fmt::format("{} chunks", c.pipeline_degree));
+  if (c.codec != "none") parts.push_back(c.codec);
+  if (!c.expert_places.empty())
+    parts.push_back(fmt::format("experts placed by {}, {} redundant a rank", c.placement, c.redundant_experts));
+  return parts.empty() ? "" : fmt::format("{} | ", fmt::join(parts, ", "));
+}
+
+}  // namespace
+
+std::string degrees_text(const planner::Candidate& c) {
+  const Degrees& d = c.degrees;
+  std::string out = travel_text(c);
+  if (d.pp > 1)
+    out += fmt::format("pp {}{} | ", d.pp, c.virtual_stages > 1 ? fmt::format(" x {}", c.virtual_stages) : "");
+  out += fmt::format("tp {}{} ", d.tp, c.sequence_parallel ? " with sequence parallelism" : "");
+  if (d.cp > 1) out += fmt::format("cp {} ", d.cp);
+  return out + fmt::format("dp {} | ep {} esp {} edp {} | micro batch {} | recompute {}{}{}", d.dp, d.ep, d.esp, d.edp,
+                           c.micro_batch, name_of<Recompute>(kRecomputeNames, c.recompute),
+                           c.rank_order == planner::kMegatronRankOrder ? "" : fmt::format(" | ranks {}", c.rank_order),
+                           c.order == planner::kSearchedOrder ? " | operations reordered" : "");
+}
+
+std::string plan_lines(std::string_view label, const planner::Candidate& c) {
+  const std::string plan = fmt::format("  {:<14} {} | {}\n", label, c.schedule, degrees_text(c));
+  if (c.runs.empty()) return plan;
+  return plan + fmt::format("  MoE layers     of {} kinds, by schedule, all-to-all, chunks and codec:\n{}",
+                            c.runs.size(), in_lines(strategies_text(c.runs)));
+}
+
+std::string memory_text(const MemoryUse& m, const Cluster& cluster) {
+  return fmt::format(
+      "{} GiB of {}: weights {}, gradients {}, optimizer {}, activations {}, working buffers {}, runtime {}",
+      gib(m.total()), gib(cluster.memory_per_rank()), gib(m.weights), gib(m.gradients), gib(m.optimizer),
+      gib(m.activations), gib(m.working), gib(m.runtime));
+}
+
+std::string page_header(const planner::Inputs& inputs, const Cluster& cluster) {
+  const Workload& w = inputs.workload;
+  const std::string ranks = cluster.ranks_per_gpu > 1 ? fmt::format("{} ranks on ", cluster.world_size()) : "";
+  std::string out =
+      fmt::format("{} on {}{} x {} of {}\n  workload       {}: {}, {} sequences of {} tokens, {}, ", inputs.model.name,
+                  ranks, cluster.gpus(), cluster.gpu.name, cluster.name, w.name, name_of<Mode>(kModeNames, w.mode),
+                  w.global_batch, w.sequence_length, name_of<Dtype>(kDtypeNames, w.dtype));
+  if (w.mode == Mode::Train) {
+    out += fmt::format("{} with ZeRO {}, {} recomputation, ", name_of<Optimizer>(kOptimizerNames, w.optimizer),
+                       w.zero_stage, w.recompute == Recompute::None ? "no" : recompute_text(w));
+  }
+  if (w.capacity_factor) return out + fmt::format("capacity factor {}\n", *w.capacity_factor);
+  const bool is_dropless = w.gate.kind != GateKind::Capacity;
+  out += is_dropless ? "dropless, " : "";
+  out += w.recorded ? fmt::format("routing of iteration {} of {}", w.recorded->iteration, w.recorded->file)
+                    : fmt::format("{} routing (seed {})", name_of<RoutingShape>(kRoutingShapeNames, w.routing.shape),
+                                  w.routing.seed);
+  const std::string gate = gate_text(w.gate);
+  return out + (gate.empty() ? "\n" : ", " + gate + '\n');
+}
+
+std::string stage_text(const Program& program, RankId rank) {
+  if (program.stages.size() == 1) return "";
+  return fmt::format("stage {} of {}", program.stage_of(rank) + 1, program.stages.size());
+}
+
+std::string stream_table(const planner::Prediction& p) {
+  std::string out = "  stream     busy (mean of all ranks)\n";
+  for (const StreamUse& s : stream_use(p.program, p.timeline)) {
+    out += fmt::format("  {:<9} {:>5.1f}%\n", name_of<Stream>(kStreamNames, s.stream), 100 * s.utilisation.mean);
+  }
+  return out;
+}
+
+std::string link_table(const planner::Prediction& p, const Topology& topology, std::size_t most) {
+  std::string out = fmt::format("  {:<32} {:>12} {:>7}\n", "busiest links", "carried", "busy");
+  const std::vector<LinkUtilisation> links = link_utilisation(p.timeline, topology);
+  for (std::size_t i = 0; i < std::min(most, links.size()); ++i) {
+    out += fmt::format("  {:<32} {:>12} {:>6.1f}%\n", links[i].name, human(links[i].bytes), 100 * links[i].utilisation);
+  }
+  return out;
+}
+
+std::string assumed_text(const Node& cluster_document, std::size_t most) {
+  const std::vector<std::string> assumed = assumed_numbers(cluster_document);
+  if (assumed.empty()) return "";
+  std::string out = fmt::format(
+      "  {} numbers of this cluster are assumed, not measured (see its origins), for example\n", assumed.size());
+  for (std::size_t i = 0; i < std::min(most, assumed.size()); ++i) out += "    " + shortened(assumed[i]) + '\n';
+  return out;
+}
+
+}  // namespace moeplan::cli

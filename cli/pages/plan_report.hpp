@@ -1,0 +1,39 @@
+// What `plan` and `simulate` print: a page for people, a JSON document for programs.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "planner/plan/inputs.hpp"
+#include "planner/plan/plan.hpp"
+#include "planner/report/plan_difference.hpp"
+#include "planner/search/search.hpp"
+
+namespace moeplan::cli {
+
+/// Everything that a report of `plan` is about. predictions[i] belongs to result.ranked[i].
+struct PlanReport {
+  const planner::Inputs& inputs;
+  const planner::PlanInputs& documents;
+  const Cluster& cluster;
+  const planner::SearchResult& result;
+  const std::vector<planner::Prediction>& predictions;
+  const std::vector<planner::TutelDictionary>& tutel;
+  double wall_s;
+};
+
+[[nodiscard]] std::string plan_page(const PlanReport& report);
+[[nodiscard]] std::string plan_json(const PlanReport& report);
+
+/// Nothing is feasible: the counted reasons, and what the candidate that came nearest lacks.
+[[nodiscard]] std::string infeasible_page(const planner::Inputs& inputs, const Cluster& cluster,
+                                          const planner::SearchResult& result);
+[[nodiscard]] std::string infeasible_json(const planner::Inputs& inputs, const Cluster& cluster,
+                                          const planner::SearchResult& result);
+
+[[nodiscard]] std::string simulate_page(const planner::Plan& plan, const planner::Inputs& inputs,
+                                        const Cluster& cluster, const planner::Prediction& prediction);
+[[nodiscard]] std::string simulate_json(const planner::Plan& plan, const planner::Inputs& inputs,
+                                        const Cluster& cluster, const planner::Prediction& prediction, double wall_s);
+
+}  // namespace moeplan::cli

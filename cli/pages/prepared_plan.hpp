@@ -1,0 +1,30 @@
+// From a plan file to everything that is needed to simulate it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "planner/plan/inputs.hpp"
+#include "planner/plan/plan.hpp"
+
+namespace moeplan::cli {
+
+struct PreparedPlan {
+  planner::Plan plan;
+  planner::Inputs inputs;
+  Cluster cluster;
+};
+
+/// Applies `-C` overrides, builds the cluster and checks that the plan can be lowered. `file` is named in messages.
+/// Raises InputError.
+[[nodiscard]] PreparedPlan prepare_plan(planner::Plan plan, const std::string& file,
+                                        const std::vector<std::string>& overrides);
+
+/// The same from the file. Raises InputError.
+[[nodiscard]] PreparedPlan load_plan(const std::string& file, const std::vector<std::string>& overrides);
+
+[[nodiscard]] inline planner::Prediction predict(const PreparedPlan& p) {
+  return predict(p.inputs.model, p.inputs.workload, p.cluster, p.plan.candidate);
+}
+
+}  // namespace moeplan::cli

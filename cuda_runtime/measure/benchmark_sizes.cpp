@@ -1,0 +1,55 @@
+#include "cuda_runtime/measure/benchmark_sizes.hpp"
+
+namespace moeplan::runtime {
+
+const BenchmarkSizes& sizes_of(BenchmarkScale scale) {
+  static const BenchmarkSizes kCores{
+      .dtype = Dtype::Fp32,
+      .peaks = {},
+      .columns = 256,
+      .rows = {4, 64, 512, 2048},
+      .codec_rows = 2,
+      .products = {{8, 32, 32},
+                   {16, 64, 64},
+                   {64, 64, 64},
+                   {32, 128, 128},
+                   {128, 128, 128},
+                   {64, 256, 256},
+                   {256, 256, 256},
+                   {64, 1024, 256},
+                   {256, 512, 256},
+                   {256, 1024, 256},
+                   {512, 1024, 512}},
+      .beside = 8,
+      .groups = 4,
+      .grouped = 11,
+      .bytes = {1 << 12, 1 << 15, 1 << 17, 1 << 19, 1 << 21, 1 << 23},
+      .paired = {1 << 12, 1 << 17, 1 << 19, 1 << 21},
+      .beside_bytes = 1 << 21,
+  };
+  static const BenchmarkSizes kGpus{
+      .dtype = Dtype::Bf16,
+      .peaks = {Dtype::Fp16, Dtype::Tf32, Dtype::Fp32},
+      .columns = 4096,
+      .rows = {8, 512, 4096, 32768},
+      .codec_rows = 2,
+      .products = {{128, 512, 512},
+                   {256, 1024, 512},
+                   {512, 1024, 1024},
+                   {1024, 2048, 1024},
+                   {1024, 4096, 2048},
+                   {2048, 4096, 4096},
+                   {4096, 4096, 4096},
+                   {4096, 14336, 4096},
+                   {8192, 8192, 8192}},
+      .beside = 6,
+      .groups = 8,
+      .grouped = 7,
+      .bytes = {1 << 12, 1 << 15, 1 << 18, 1 << 20, 1 << 22, 1 << 24, 1 << 26, 1 << 28},
+      .paired = {1 << 15, 1 << 20, 1 << 24, 1 << 27},
+      .beside_bytes = 1 << 26,
+  };
+  return scale == BenchmarkScale::Cores ? kCores : kGpus;
+}
+
+}  // namespace moeplan::runtime

@@ -1,0 +1,343 @@
+#include "cuda_runtime/measure/benchmarks.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "cuda_runtime/measure/benchmark_sizes.hpp"
+#include "model/base/whole_numbers.hpp"
+#include "model/costs/codec.hpp"
+#include "model/costs/measured_cost.hpp"
+
+namespace moeplan::runtime {
+
+namespace {
+
+double real(std::int64_t n) { return static_cast<double>(n); }
+
+RowList rows(std::size_t buffer, std::int64_t count) {
+  RowList out{BufferId(buffer), std::vector<std::int32_t>(static_cast<std::size_t>(count))};
+  std::iota(out.rows.begin(), out.rows.end(), 0);
+  return out;
+}
+
+BufferShape floats(std::int64_t count, std::int64_t columns) { return {count, columns, Dtype::Fp32}; }
+
+constexpr const char* kKernels[] = {"copy", "activation", "activation backward", "decode", "decode backward"};
+constexpr Collective kCollectives[] = {Collective::AllToAll,  Collective::AllGather, Collective::ReduceScatter,
+                                       Collective::AllReduce, Collective::Broadcast, Collective::SendReceive};
+
+double kernel_bytes(const std::string& name, std::int64_t n, const BenchmarkSizes& sizes) {
+  const double row = real(n * sizes.columns * size_of(sizes.dtype));
+  if (name == "activation" || name == "decode") return 1.5 * row;  // up to half as many columns, or rows
+  if (name == "activation backward") return 2.5 * row;             // that half and up to up
+  if (name == "decode backward") return 3 * row;
+  return 2 * row;
+}
+
+BenchmarkExecution gemm_run(const std::vector<GemmShape>& products, Dtype dtype) {
+  const GemmShape& s = products.front();
+  const std::int64_t groups = std::ssize(products);
+  BenchmarkExecution out;
+  out.buffers = {{s.m * groups, s.k, dtype}, {s.k * groups, s.n, dtype}, {s.m * groups, s.n, dtype}};
+  GemmWork work{Gemm::Form::NN, rows(0, s.m * groups), rows(1, s.k * groups), rows(2, s.m * groups), {}};
+  for (std::int64_t g = 0; g < groups; ++g) {
+    work.products.push_back({{g * s.m, s.m}, {g * s.k, s.k}, {g * s.m, s.m}, false});
+  }
+  out.works = {std::move(work)};
+  out.steps = {{Stream::Compute, {}}};
+  out.random = {BufferId(0), BufferId(1)};
+  return out;
+}
+
+BenchmarkExecution kernel_run(const std::string& name, std::int64_t n, const BenchmarkSizes& sizes) {
+  const auto wide = [&](std::int64_t count) { return BufferShape{count, sizes.columns, sizes.dtype}; };
+  BenchmarkExecution out;
+  out.steps = {{Stream::Compute, {}}};
+  if (name == "activation" || name == "activation backward") {
+    out.buffers = {wide(n), {n, sizes.columns / 2, sizes.dtype}, wide(n)};
+    if (name == "activation") {
+      out.works = {ActivationWork{rows(0, n), rows(1, n), true}};
+    } else {
+      out.works = {ActivationBackwardWork{rows(1, n), rows(0, n), rows(2, n), true}};
+    }
+  } else if (name == "decode") {  // of two experts a token, each with half of the rows
+    const std::int64_t tokens = ceil_div(n, 2);
+    out.buffers = {wide(2 * tokens), wide(tokens)};
+    SumRowsWork work{{BufferId(0)}, rows(1, tokens), {0}, {}, std::nullopt};
+    for (std::int64_t t = 0; t < tokens; ++t) {
+      work.terms.push_back({0, static_cast<std::int32_t>(t)});
+      work.terms.push_back({0, static_cast<std::int32_t>(tokens + t)});
+      work.begin.push_back(std::ssize(work.terms));
+    }
+    out.works = {std::move(work)};
+  } else if (name == "decode backward") {
+    out.buffers = {wide(n), wide(n), floats(n, 2), wide(n), floats(n, 1)};
+    DecodeBackwardWork work{BufferId(0), BufferId(1), BufferId(2), BufferId(3), rows(4, n), {}};
+    for (std::int32_t i = 0; i < n; ++i) work.entries.push_back({i, i, i, i, i, 0});
+    out.works = {std::move(work)};
+  } else {
+    out.buffers = {wide(n), wide(n)};
+    out.works = {CopyRowsWork{rows(0, n), rows(1, n)}};
+  }
+  return out;
+}
+
+BenchmarkExecution codec_run(WireFormat format, const BenchmarkSizes& sizes) {
+  const std::int64_t n = sizes.rows[sizes.codec_rows];
+  BenchmarkExecution out;
+  out.buffers = {{n, sizes.columns, sizes.dtype}, {n, sizes.columns, sizes.dtype}};
+  out.random = {BufferId(0)};
+  CodecWork encode{format, false, rows(0, n), {}};
+  for (const WirePart& p : wire_parts(format, {}, sizes.columns)) {
+    encode.wire.push_back(rows(out.buffers.size(), n));
+    out.buffers.push_back({n, p.columns, p.dtype});
+  }
+  CodecWork decode = encode;
+  decode.decodes = true;
+  decode.rows = rows(1, n);
+  out.works = {std::move(encode), std::move(decode)};
+  out.steps = {{Stream::Compute, {}}, {Stream::Compute, {}}};
+  return out;
+}
+
+Packed piece(std::int64_t first, std::int64_t count) {
+  Packed out;
+  out.append({first, count});
+  return out;
+}
+
+/// `n` bytes as the collective counts them (AlphaBeta), from buffer `from` to buffer `to`.
+Work collective_work(const Benchmark& b, Collective collective, RankId rank, std::size_t from, std::size_t to) {
+  const std::vector<RankId> members = b.members();
+  const std::int64_t elements = static_cast<std::int64_t>(b.bytes) / size_of(b.dtype), ranks = b.ranks;
+  const std::int64_t me = std::find(members.begin(), members.end(), rank) - members.begin();
+  const auto begin = [&](std::int64_t p) { return elements * p / ranks; };
+  const auto block = [&](std::int64_t p) { return piece(begin(p), begin(p + 1) - begin(p)); };
+  if (collective == Collective::AllToAll || collective == Collective::SendReceive) {
+    ExchangeWork work{BufferId(from), BufferId(to), {}, {}, {}, {}, false, {}, 1};
+    for (std::int64_t p = 0; p < ranks; ++p) {
+      const RankId peer = members[static_cast<std::size_t>(p)];
+      if (collective == Collective::SendReceive) {  // a ring of messages, in pairs of neighbours for two ranks
+        if (p == (me + 1) % ranks) work.sends.push_back({peer, piece(0, elements)});
+        if (p == (me + ranks - 1) % ranks) work.receives.push_back({peer, piece(0, elements)});
+        continue;
+      }
+      if (p == me) {
+        work.own_from = work.own_to = block(p);
+        continue;
+      }
+      work.sends.push_back({peer, block(p)});
+      // The same of every sender: what is sent to this rank has the length of its own block.
+      const std::int64_t size = begin(me + 1) - begin(me);
+      work.receives.push_back({peer, piece(p * size, size)});
+    }
+    return work;
+  }
+  CollectiveWork work{collective, members, me, BufferId(from), BufferId(to), {}, {}};
+  std::vector<Packed> all;
+  for (std::int64_t p = 0; p < ranks; ++p) all.push_back(block(p));
+  const std::vector<Packed> own{block(me)};
+  switch (collective) {
+    case Collective::AllGather: work.from_blocks = own, work.to_blocks = all; break;
+    case Collective::ReduceScatter: work.from_blocks = all, work.to_blocks = own; break;
+    case Collective::Broadcast: work.from_blocks = work.to_blocks = {piece(0, elements)}; break;
+    default: work.from_blocks = work.to_blocks = all;
+  }
+  return work;
+}
+
+/// Works between two short ones on the compute stream: what hands over to them, and to what they hand over.
+BenchmarkExecution between(std::vector<BufferShape> buffers, std::vector<std::pair<Work, Stream>> works) {
+  BenchmarkExecution out;
+  out.buffers = std::move(buffers);
+  const std::size_t small = out.buffers.size();
+  out.buffers.insert(out.buffers.end(), 2, floats(1, 1));
+  out.works.push_back(CopyRowsWork{rows(small, 1), rows(small + 1, 1)});
+  out.steps.push_back({Stream::Compute, {}});
+  std::vector<std::size_t> all;
+  for (auto& [work, stream] : works) {
+    all.push_back(out.works.size());
+    out.works.push_back(std::move(work));
+    out.steps.push_back({stream, {0}});
+  }
+  out.works.push_back(CopyRowsWork{rows(small, 1), rows(small + 1, 1)});
+  out.steps.push_back({Stream::Compute, all});
+  return out;
+}
+
+/// Room for the benchmark's bytes, and for what all others send of uneven parts.
+BufferShape room(const Benchmark& b) {
+  return {static_cast<std::int64_t>(b.bytes) / size_of(b.dtype) + b.ranks * b.ranks, 1, b.dtype};
+}
+
+/// Shapes of groups that collectives are measured on: all ranks first; two numbers of ranks tell what a further one
+/// costs, inside a machine and between machines.
+std::vector<GroupShape> group_shapes(std::int64_t ranks, std::int64_t nodes) {
+  std::vector<GroupShape> out;
+  const std::int64_t local = ranks / nodes;
+  if (nodes > 1) {
+    out.push_back({ranks, nodes});
+    if (local > 1) out.push_back({nodes, nodes});
+  }
+  for (std::int64_t p = local; p >= 2; p /= 2) {
+    if (p < local && 2 * p < local) break;
+    out.push_back({p, 1});
+  }
+  return out;
+}
+
+class Maker {
+ public:
+  Maker(BenchmarkScale scale, std::int64_t ranks, std::int64_t nodes)
+      : sizes_(sizes_of(scale)), scale_(scale), ranks_(ranks), nodes_(nodes) {}
+
+  std::vector<Benchmark> all() {
+    computations();
+    if (ranks_ > 1) communications();
+    return std::move(out_);
+  }
+
+ private:
+  using Kind = Benchmark::Kind;
+
+  Benchmark& add(Kind kind, std::string name, std::size_t size, double bytes, GroupShape group = {1, 1}) {
+    return out_.emplace_back(Benchmark{.kind = kind,
+                                       .name = std::move(name),
+                                       .bytes = bytes,
+                                       .ranks = group.ranks,
+                                       .size = size,
+                                       .dtype = sizes_.dtype,
+                                       .scale = scale_,
+                                       .nodes = group.nodes,
+                                       .ranks_of_machine = ranks_ / nodes_});
+  }
+
+  void product(Kind kind, std::size_t size, Dtype dtype) {
+    Benchmark& b = add(kind, "", size, 0);
+    b.dtype = dtype;
+    const std::vector<GemmShape> products = b.products();
+    const GemmShape& s = products.front();
+    const double count = real(std::ssize(products));
+    b.flops = count * real(2 * s.m * s.n * s.k);
+    b.bytes = count * real((s.m * s.k + s.k * s.n + s.m * s.n) * size_of(dtype));
+    const std::string several = count > 1 ? fmt::format("{} of ", products.size()) : "";
+    b.name = fmt::format("{}{} x {} x {} in {}", several, s.m, s.n, s.k, name_of<Dtype>(kDtypeNames, dtype));
+  }
+
+  void computations() {
+    for (std::size_t i = 0; i < sizes_.products.size(); ++i) product(Kind::Gemm, i, sizes_.dtype);
+    for (std::size_t i = 0; i < sizes_.grouped; ++i) product(Kind::GroupedGemm, i, sizes_.dtype);
+    for (const Dtype dtype : sizes_.peaks) product(Kind::Peak, sizes_.products.size() - 1, dtype);
+    for (const char* kernel : kKernels) {
+      for (std::size_t i = 0; i < sizes_.rows.size(); ++i) {
+        add(Kind::Kernel, kernel, i, kernel_bytes(kernel, sizes_.rows[i], sizes_));
+      }
+    }
+    const double coded = real(sizes_.rows[sizes_.codec_rows] * sizes_.columns * size_of(sizes_.dtype));
+    for (const CodecEntry& codec : codecs()) add(Kind::Codec, std::string(codec.name), 0, coded);
+  }
+
+  void communications() {
+    for (const Collective c : kCollectives) {
+      for (const GroupShape& group : group_shapes(ranks_, nodes_)) {
+        for (const std::int64_t n : sizes_.bytes) {
+          add(Kind::Collective, std::string(name_of<Collective>(kCollectiveNames, c)), 0, real(n), group).collective =
+              c;
+        }
+      }
+    }
+    for (const std::int64_t n : sizes_.paired) {
+      add(Kind::Pair, "all_to_all beside all_gather", 0, real(n), {ranks_, nodes_});
+    }
+    const std::int64_t apart = ranks_ == nodes_ ? 2 : 1;
+    Benchmark& b = add(Kind::Beside, "product beside all_to_all", sizes_.beside, real(sizes_.beside_bytes), {2, apart});
+    const GemmShape& s = sizes_.products[sizes_.beside];
+    b.flops = real(2 * s.m * s.n * s.k);
+  }
+
+  const BenchmarkSizes& sizes_;
+  BenchmarkScale scale_;
+  std::int64_t ranks_, nodes_;
+  std::vector<Benchmark> out_;
+};
+
+}  // namespace
+
+std::vector<RankId> Benchmark::members() const {
+  const std::int64_t together = ranks / nodes;
+  std::vector<RankId> out;
+  for (std::int64_t i = 0; i < ranks; ++i) {
+    out.emplace_back(static_cast<std::size_t>(i / together * ranks_of_machine + i % together));
+  }
+  return out;
+}
+
+std::vector<GemmShape> Benchmark::products() const {
+  const BenchmarkSizes& sizes = sizes_of(scale);
+  switch (kind) {
+    case Kind::Gemm:
+    case Kind::Peak:
+    case Kind::Beside: return {sizes.products[size]};
+    case Kind::GroupedGemm: return std::vector<GemmShape>(static_cast<std::size_t>(sizes.groups), sizes.products[size]);
+    default: return {};
+  }
+}
+
+std::vector<Benchmark> benchmarks(BenchmarkScale scale, std::int64_t ranks, std::int64_t nodes) {
+  return Maker(scale, ranks, nodes).all();
+}
+
+BenchmarkExecution run_of(const Benchmark& b, RankId rank) {
+  const std::vector<RankId> members = b.members();
+  if (std::find(members.begin(), members.end(), rank) == members.end()) return {};
+  const BenchmarkSizes& sizes = sizes_of(b.scale);
+  const auto work = [&](Collective c, std::size_t from) { return collective_work(b, c, rank, from, from + 1); };
+  switch (b.kind) {
+    case Benchmark::Kind::Gemm:
+    case Benchmark::Kind::Peak:
+    case Benchmark::Kind::GroupedGemm: return gemm_run(b.products(), b.dtype);
+    case Benchmark::Kind::Kernel: return kernel_run(b.name, sizes.rows[b.size], sizes);
+    case Benchmark::Kind::Codec:
+      for (const CodecEntry& codec : codecs()) {
+        if (codec.name == b.name) return codec_run(codec.format, sizes);
+      }
+      return {};
+    case Benchmark::Kind::Collective: return between({room(b), room(b)}, {{work(b.collective, 0), Stream::Inter}});
+    case Benchmark::Kind::Pair:
+      return between({room(b), room(b), room(b), room(b)},
+                     {{work(Collective::AllToAll, 0), Stream::Inter}, {work(Collective::AllGather, 2), Stream::Intra}});
+    case Benchmark::Kind::Beside: {
+      BenchmarkExecution gemm = gemm_run(b.products(), b.dtype);
+      const std::size_t first = gemm.buffers.size();
+      gemm.buffers.insert(gemm.buffers.end(), 2, room(b));
+      BenchmarkExecution out = between(
+          gemm.buffers, {{gemm.works.front(), Stream::Copy}, {work(Collective::AllToAll, first), Stream::Inter}});
+      out.random = gemm.random;
+      return out;
+    }
+  }
+  return {};
+}
+
+double time_of(const Benchmark& b, const std::vector<std::vector<OperationTime>>& times) {
+  double begin = 0, end = 0, sum = 0;
+  std::int64_t ranks = 0;
+  for (const auto& t : times) {
+    if (t.empty()) continue;
+    ++ranks;
+    begin = std::max(begin, t.front().end.value());
+    end = std::max(end, t.back().start.value());
+    if (b.kind == Benchmark::Kind::Codec) {
+      sum += (t.back().end - t.front().start).value() / 2;
+    } else {
+      const OperationTime& one = b.kind == Benchmark::Kind::Beside ? t[1] : t.front();
+      sum += (one.end - one.start).value();
+    }
+  }
+  const bool communicates = b.kind == Benchmark::Kind::Collective || b.kind == Benchmark::Kind::Pair;
+  return communicates ? end - begin : sum / static_cast<double>(ranks);
+}
+
+}  // namespace moeplan::runtime

@@ -1,0 +1,118 @@
+#include "cuda_runtime/reference/synthetic_layer.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "cuda_runtime/reference/number_formats.hpp"
+#include "model/base/diagnostics.hpp"
+#include "model/base/random.hpp"
+
+namespace moeplan::runtime {
+
+namespace {
+
+/// What is drawn from one seed: each kind, and each source or expert of it, has a stream of its own.
+enum class Drawn : std::uint64_t { Order, Tokens, Gate, Up, Down, Gradient };
+
+Random stream_of(Drawn what, std::int64_t index, std::uint64_t seed) {
+  return Random(seed, (static_cast<std::uint64_t>(what) << 32U) + static_cast<std::uint64_t>(index));
+}
+
+Matrix normal_matrix(std::int64_t rows, std::int64_t columns, double deviation, Dtype dtype, Random random) {
+  Matrix m(rows, columns);
+  for (double& v : m.values) v = rounded_to(dtype, deviation * random.normal());
+  return m;
+}
+
+double deviation_of(std::int64_t rows) { return 1 / std::sqrt(static_cast<double>(rows)); }
+
+[[noreturn]] void fail(std::string message) { throw InputError(Diagnostic{{"routing"}, "", std::move(message)}); }
+
+}  // namespace
+
+std::vector<std::vector<std::int64_t>> planned_choices(const RoutingCounts& counts, RankId source, std::int64_t top_k,
+                                                       std::uint64_t seed) {
+  std::int64_t selections = 0;
+  for (std::int64_t e = 0; e < counts.experts(); ++e)
+    selections += counts.at(source, ExpertId(static_cast<std::size_t>(e)));
+  if (selections % top_k != 0) {
+    fail(fmt::format("source {} has {} selections, no multiple of top_k {}", source.value(), selections, top_k));
+  }
+  const std::int64_t tokens = selections / top_k;
+  Random random = stream_of(Drawn::Order, source.value(), seed);
+  const std::vector<std::size_t> order = random.permutation(static_cast<std::size_t>(tokens));
+  // Dealt out in turn: a run of at most as many cards as players gives nobody two.
+  std::vector<std::vector<std::int64_t>> choices(static_cast<std::size_t>(tokens));
+  std::size_t next = 0;
+  for (std::int64_t e = 0; e < counts.experts(); ++e) {
+    const std::int64_t count = counts.at(source, ExpertId(static_cast<std::size_t>(e)));
+    if (count > tokens) {
+      fail(fmt::format("source {} has {} tokens, but {} for expert {}", source.value(), tokens, count, e));
+    }
+    for (std::int64_t i = 0; i < count; ++i) choices[order[next++ % order.size()]].push_back(e);
+  }
+  return choices;
+}
+
+Matrix made_tokens(const MoeShape& shape, const RoutingCounts& counts, RankId source, Dtype dtype, std::uint64_t seed) {
+  if (shape.hidden_size < shape.experts) {
+    fail(fmt::format("hidden_size {} is less than the {} experts: no tokens can be made that choose as planned",
+                     shape.hidden_size, shape.experts));
+  }
+  const auto choices = planned_choices(counts, source, shape.top_k, seed);
+  Random random = stream_of(Drawn::Tokens, source.value(), seed);
+  Matrix tokens(static_cast<std::int64_t>(choices.size()), shape.hidden_size);
+  for (std::int64_t t = 0; t < tokens.rows; ++t) {
+    const auto row = tokens.row(t);
+    const auto& own = choices[static_cast<std::size_t>(t)];
+    for (std::int64_t m = 0; m < shape.hidden_size; ++m) {
+      double value = 0;
+      if (m < shape.experts) {
+        const bool is_chosen = std::find(own.begin(), own.end(), m) != own.end();
+        value = (1 + 0.5 * random.uniform()) * (is_chosen ? 1 : -1);
+      } else {
+        value = random.normal();
+      }
+      row[static_cast<std::size_t>(m)] = rounded_to(dtype, value);
+    }
+  }
+  return tokens;
+}
+
+Matrix made_gate(const MoeShape& shape, Dtype dtype, std::uint64_t seed) {
+  // A token's length is about sqrt(hidden): the noise of a logit then has deviation 0.02.
+  constexpr double kNoise = 0.02;
+  Matrix gate = normal_matrix(shape.hidden_size, shape.experts, kNoise * deviation_of(shape.hidden_size), dtype,
+                              stream_of(Drawn::Gate, 0, seed));
+  for (std::int64_t e = 0; e < std::min(shape.experts, shape.hidden_size); ++e) {
+    gate.row(e)[static_cast<std::size_t>(e)] = 1;
+  }
+  return gate;
+}
+
+Matrix made_up(const MoeShape& shape, std::int64_t expert, Dtype dtype, std::uint64_t seed) {
+  return normal_matrix(shape.hidden_size, shape.up_columns(), deviation_of(shape.hidden_size), dtype,
+                       stream_of(Drawn::Up, expert, seed));
+}
+
+Matrix made_down(const MoeShape& shape, std::int64_t expert, Dtype dtype, std::uint64_t seed) {
+  return normal_matrix(shape.ffn_size, shape.hidden_size, deviation_of(shape.ffn_size), dtype,
+                       stream_of(Drawn::Down, expert, seed));
+}
+
+MoeWeights made_weights(const MoeShape& shape, Dtype dtype, std::uint64_t seed) {
+  MoeWeights weights{.gate = made_gate(shape, dtype, seed), .up = {}, .down = {}};
+  for (std::int64_t e = 0; e < shape.experts; ++e) {
+    weights.up.push_back(made_up(shape, e, dtype, seed));
+    weights.down.push_back(made_down(shape, e, dtype, seed));
+  }
+  return weights;
+}
+
+Matrix made_gradient(const MoeShape& shape, std::int64_t tokens, RankId source, Dtype dtype, std::uint64_t seed) {
+  return normal_matrix(tokens, shape.hidden_size, 1, dtype, stream_of(Drawn::Gradient, source.value(), seed));
+}
+
+}  // namespace moeplan::runtime

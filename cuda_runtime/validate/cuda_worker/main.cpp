@@ -1,0 +1,199 @@
+// Ranks on GPUs: moeplan-cuda-worker JOB ANSWER RANKS_PER_GPU. As many processes as ranks, a GPU each, over NCCL: those
+// that torchrun, srun or mpirun has started, or that it starts itself where this machine has so many GPUs; else all
+// ranks in this process on the first GPU, as threads. Rank 0 writes the answer.
+//
+//     moeplan-cuda-worker --gpus      says which GPUs there are; exit code 1 where there is none
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <thread>
+
+#include "cuda_runtime/cuda/nccl_transport.hpp"
+#include "cuda_runtime/device/forwarding_backend.hpp"
+#include "cuda_runtime/device/loopback_session.hpp"
+#include "cuda_runtime/launch/start_ranks.hpp"
+#include "cuda_runtime/validate/execute.hpp"
+
+namespace moeplan::validate {
+
+namespace {
+
+struct Arguments {
+  std::string job, answer;
+  std::int64_t ranks_per_gpu = 4;
+};
+
+/// Nothing can be done without.
+std::vector<runtime::GpuFacts> gpus() {
+  runtime::VisibleGpus visible = runtime::visible_gpus();
+  if (visible.gpus.empty()) throw runtime::ExecutionError(fmt::format("no GPU: {}", visible.problem));
+  return std::move(visible.gpus);
+}
+
+std::string name_of(const runtime::GpuFacts& gpu) {
+  return fmt::format("{}, {:.1f} GiB, compute capability {}.{}, {} multiprocessors", gpu.name,
+                     static_cast<double>(gpu.memory_bytes) / (1LL << 30), gpu.major, gpu.minor, gpu.multiprocessors);
+}
+
+std::string machine_name() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
+}
+
+/// Of all cases, which are as many everywhere; or that shall measure.
+std::int64_t ranks_of(const ExecuteJob& job) {
+  std::int64_t ranks = 1;
+  if (job.measure) {
+    constexpr std::int64_t kSharing = 4;  // assumed: as configs/clusters/loopback.yaml
+    const std::int64_t here = std::ssize(gpus());
+    return job.measure->ranks > 0 ? job.measure->ranks : here > 1 ? here : kSharing;
+  }
+  for (const planner::LayerCase& c : job.cases) ranks = std::max(ranks, c.ranks());
+  return ranks;
+}
+
+/// A GPU of this machine, and what its ranks are told of it.
+class Gpu {
+ public:
+  Gpu(std::size_t index, RankId rank)
+      : facts_(gpus().at(index)), clocks_(facts_.bus), device_(make_cuda_device(static_cast<int>(index), rank)) {}
+
+  [[nodiscard]] runtime::CudaDevice& device() { return *device_; }
+  [[nodiscard]] runtime::DeviceOptions options(const ExecuteJob& job) const {
+    // assumed: 256 MiB take a GPU about 0.1 ms, in which the host asks for a run; twice the cache leaves nothing in it.
+    constexpr std::int64_t kLeast = std::int64_t{256} << 20U;
+    return {.time_out = job.limits.time_out,
+            .captures = std::getenv("MOEPLAN_CUDA_GRAPH") != nullptr,
+            .cold_bytes = static_cast<std::size_t>(std::max(kLeast, 2 * facts_.cache_bytes))};
+  }
+  [[nodiscard]] RankMachine machine() const {
+    return {.host = machine_name(),
+            .processor = {facts_.name, std::ssize(gpus()), static_cast<double>(facts_.memory_bytes),
+                          facts_.multiprocessors},
+            .make_backend = {},
+            .clocks = [this] { return clocks_.read(); }};
+  }
+
+ private:
+  runtime::GpuFacts facts_;
+  runtime::ClockReader clocks_;
+  std::unique_ptr<runtime::CudaDevice> device_;
+};
+
+void run_as_threads(const ExecuteJob& job, const Arguments& arguments) {
+  Gpu gpu(0, RankId(0));
+  runtime::LoopbackSession session(gpu.device(), ranks_of(job), gpu.options(job));
+  session.run([&](runtime::Peers& peers) {
+    RankMachine machine = gpu.machine();
+    machine.make_backend = [&](const CodecOptions& codecs) { return session.make_backend(peers.rank(), codecs); };
+    const bool is_first = peers.rank().value() == 0;
+    if (!is_first) machine.clocks = {};  // one rank looks at the one GPU
+    const Answer all = answer(job, peers, machine);
+    if (is_first) write_file_atomically(arguments.answer, answer_text(all));
+  });
+}
+
+void run_as_rank(const ExecuteJob& job, const Arguments& arguments, const runtime::RankPlace& place) {
+  const std::int64_t here = std::ssize(gpus());
+  if (!job.measure && place.ranks != ranks_of(job)) {
+    throw InputError(Diagnostic{
+        {arguments.job}, "", fmt::format("the layer needs {} ranks, and there are {}", ranks_of(job), place.ranks)});
+  }
+  const auto store = runtime::make_rank_store(place, job.limits.time_out);
+  try {
+    if (job.measure && place.local_rank >= here) {
+      throw InputError(
+          Diagnostic{{"profile"}, "", fmt::format("needs a GPU for each rank; this machine has {}", here)});
+    }
+    // More ranks than GPUs here take turns: their values are right, their times are nobody's.
+    Gpu gpu(static_cast<std::size_t>(place.local_rank % here), RankId(static_cast<std::size_t>(place.rank)));
+    const auto transport = runtime::make_nccl_transport(gpu.device(), *store, place, job.limits.time_out);
+    const auto peers = runtime::make_store_peers(*store, place, job.limits.time_out, "job");
+    RankMachine machine = gpu.machine();
+    machine.make_backend = [&](const CodecOptions& codecs) {
+      runtime::DeviceOptions options = gpu.options(job);
+      options.codecs = codecs;
+      return std::make_unique<runtime::ForwardingBackend>(
+          std::make_unique<runtime::DeviceWorld>(gpu.device(), *transport, std::vector{peers->rank()}, options));
+    };
+    const Answer all = answer(job, *peers, machine);
+    if (place.rank == 0) write_file_atomically(arguments.answer, answer_text(all));
+    // Nobody goes before all are done.
+    (void)peers->gather("");
+    (void)peers->broadcast("");
+  } catch (const std::exception& e) {
+    store->give_up(e.what());
+    throw;
+  }
+}
+
+int run(const Arguments& arguments, const std::filesystem::path& self) {
+  const ExecuteJob job = read_job(load_document(arguments.job));
+  if (const auto place = runtime::rank_place()) {
+    run_as_rank(job, arguments, *place);
+    return 0;
+  }
+  const std::int64_t here = std::ssize(gpus()), ranks = ranks_of(job);
+  if (ranks > 1 && ranks <= here) {
+    return runtime::run_ranks({self.string(), arguments.job, arguments.answer, std::to_string(arguments.ranks_per_gpu)},
+                              ranks);
+  }
+  if (ranks > arguments.ranks_per_gpu) {
+    throw InputError(Diagnostic{{job.measure ? "profile" : "validate"},
+                                "",
+                                fmt::format("{} needs {} ranks; this machine has {} GPUs, one of which takes up to "
+                                            "{} ranks (--ranks-per-gpu)",
+                                            job.measure ? "it" : "the layer", ranks, here, arguments.ranks_per_gpu)});
+  }
+  run_as_threads(job, arguments);
+  return 0;
+}
+
+Arguments read(int argc, char** argv) {
+  Arguments out{argv[1], argv[2]};
+  const std::string text = argc > 3 ? argv[3] : "4";
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out.ranks_per_gpu);
+  if (error != std::errc() || *end != '\0' || out.ranks_per_gpu < 1) {
+    throw InputError(Diagnostic{{"RANKS_PER_GPU"}, "", fmt::format("\"{}\" is no number of ranks", text)});
+  }
+  return out;
+}
+
+int list_gpus() {
+  for (const runtime::GpuFacts& gpu : gpus()) fmt::print("{}\n", name_of(gpu));
+  fmt::print("NCCL {}\n", runtime::nccl_version());
+  return 0;
+}
+
+}  // namespace
+
+}  // namespace moeplan::validate
+
+int main(int argc, char** argv) {
+  // No orphans: a rank goes with whoever started it.
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  try {
+    if (argc == 2 && std::string(argv[1]) == "--gpus") return moeplan::list_gpus();
+    if (argc < 3 || argc > 4) {
+      fmt::print(
+          stderr,
+          "usage: moeplan-cuda-worker JOB ANSWER [RANKS_PER_GPU] | --gpus; started by moeplan validate and profile\n");
+      return 2;
+    }
+    return moeplan::run(moeplan::read(argc, argv), std::filesystem::read_symlink("/proc/self/exe"));
+  } catch (const moeplan::InputError& e) {
+    fmt::print(stderr, "{}\n", e.what());
+    return 2;
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "{}\n", e.what());
+    return 1;
+  }
+}

@@ -1,0 +1,42 @@
+#include "cuda_runtime/validate/run_on_gpus.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <filesystem>
+
+#include "cuda_runtime/launch/rank_store.hpp"
+#include "cuda_runtime/validate/launch.hpp"
+#include "model/base/diagnostics.hpp"
+
+namespace moeplan::validate {
+
+namespace {
+
+std::filesystem::path cuda_worker() {
+  std::filesystem::path worker = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "moeplan-cuda-worker";
+  if (std::filesystem::exists(worker)) return worker;
+  throw InputError(Diagnostic{{"--backend"}, "", "nccl is not built: CUDA or NCCL was missing (docs/cuda.md)"});
+}
+
+}  // namespace
+
+JobRun run_on_gpus(const ExecuteJob& job, std::int64_t ranks_per_gpu, bool quiet) {
+  const std::filesystem::path worker = cuda_worker();
+  const ScratchDirectory scratch;
+  const std::filesystem::path job_file = scratch.path() / "job.yaml", answer = scratch.path() / "answer.json";
+  write_job(job_file, job);
+  const std::vector<std::string> command{worker.string(), job_file.string(), answer.string(),
+                                         std::to_string(ranks_per_gpu)};
+  JobRun out{JobEnd::Done, {}, {}, {}};
+  if (const auto place = runtime::rank_place()) {
+    if (place->rank != 0) out.end = JobEnd::NotMine;
+  } else {
+    out.command = fmt::format("{}", fmt::join(command, " "));
+    if (!quiet) fmt::print(stderr, "{}\n", out.command);
+  }
+  RankProgress progress(quiet);
+  return finished(launch(command, {}, time_limit(job), progress), answer, std::move(out));
+}
+
+}  // namespace moeplan::validate

@@ -1,0 +1,279 @@
+#include "model/analysis/analysis.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <map>
+#include <tuple>
+
+namespace moeplan {
+
+namespace {
+
+constexpr std::size_t kClasses = kOpClassNames.size();
+constexpr std::size_t kStreams = kStreamNames.size();
+constexpr double kSecondsPerPicosecond = 1e-12;
+
+const Operation& operation_of(const Program& program, const TimelineSpan& span) {
+  return program.blocks[span.block.index()].operations[static_cast<std::size_t>(span.operation)];
+}
+
+double duration(const TimelineSpan& span) { return static_cast<double>((span.end - span.start).picoseconds()); }
+
+/// When the members of each group reached each run of each collective.
+class Arrivals {
+ public:
+  Arrivals(const Program& program, const Timeline& timeline) : program_(program), timeline_(timeline) {
+    if (timeline.recorded_ranks(program.world_size) < 2) return;  // nobody to wait for
+    for (const TimelineSpan& s : timeline.spans) {
+      if (operation_of(program, s).communication()) starts_[key(s, s.rank)].push_back(s.start);
+    }
+  }
+
+  /// The last arrival in the span's group before its own end: at the earliest its own. `run`: how many runs of its
+  /// operation its rank had before at its level.
+  [[nodiscard]] SimTime last(const TimelineSpan& span, std::size_t run) const {
+    SimTime last = span.start;
+    if (starts_.empty()) return last;
+    const GroupFamily& family = program_.group(operation_of(program_, span).communication()->group);
+    for (std::int64_t i = 0; i < family.size; ++i) {
+      const auto it = starts_.find(key(span, family.member(span.rank, i)));
+      if (it == starts_.end() || run >= it->second.size() || it->second[run] >= span.end) continue;
+      last = std::max(last, it->second[run]);
+    }
+    return last;
+  }
+
+ private:
+  using Key = std::tuple<std::int32_t, BlockId, std::int32_t, std::size_t>;
+  [[nodiscard]] Key key(const TimelineSpan& s, RankId rank) const {
+    return {s.repeat, s.block, s.operation, timeline_.place(timeline_.recorded(rank))};
+  }
+
+  const Program& program_;
+  const Timeline& timeline_;
+  std::map<Key, std::vector<SimTime>> starts_;
+};
+
+/// What changes at an instant: an operation begins or ends, or (`of_waiting`) its waiting for other ranks does.
+struct Edge {
+  SimTime time;
+  std::int64_t change;
+  const Operation* operation;
+  bool of_waiting = false;
+};
+
+/// Sums in picoseconds, as doubles: exact up to 2^53 ps, two and a half hours.
+struct Sums {
+  double compute = 0, communication = 0, exposed = 0, busy = 0, waiting = 0;
+  std::array<double, kClasses> total{}, exposed_by_class{}, visible{};
+  std::array<bool, kClasses> occurs{};
+};
+
+/// What is open on a rank at an instant.
+struct Open {
+  std::int64_t computing = 0, communicating = 0;
+  std::array<std::int64_t, kClasses> computations{}, communications{};  // by class
+  std::int64_t waits = 0;                                               // of the communications: Waits
+  std::int64_t waiting = 0;                                             // and others that wait for other ranks
+  std::int64_t background_waiting = 0;                                  // operations of background streams that do
+
+  void apply(const Edge& edge) {
+    const auto c = static_cast<std::size_t>(edge.operation->op_class);
+    if (edge.of_waiting) {
+      (is_background(edge.operation->stream) ? background_waiting : waiting) += edge.change;
+    } else if (edge.operation->computes()) {
+      computing += edge.change;
+      computations[c] += edge.change;
+    } else {
+      communicating += edge.change;
+      communications[c] += edge.change;
+      if (std::holds_alternative<Wait>(edge.operation->work)) waits += edge.change;
+    }
+  }
+
+  void count(double passed, Sums& sums) const {
+    if (computing + communicating == 0) return;
+    sums.busy += passed;
+    const auto share = [passed](std::int64_t of_class, std::int64_t of_all) {
+      return passed * static_cast<double>(of_class) / static_cast<double>(of_all);
+    };
+    if (computing > 0) {
+      for (std::size_t c = 0; c < kClasses; ++c) sums.visible[c] += share(computations[c], computing);
+      return;
+    }
+    sums.exposed += passed;
+    for (std::size_t c = 0; c < kClasses; ++c) {
+      sums.exposed_by_class[c] += share(communications[c], communicating);
+      sums.visible[c] += share(communications[c], communicating);
+    }
+    const std::int64_t held_up = waiting + (background_waiting > 0 ? waits : 0);
+    if (held_up == communicating) sums.waiting += passed;
+  }
+};
+
+/// Adds the spans of one rank at one level of repeats, in order of start, each standing for `times`.
+void add_level(const Program& program, const Arrivals& arrivals, const std::vector<const TimelineSpan*>& spans,
+               double times, Sums& sums) {
+  std::vector<Edge> edges;
+  edges.reserve(4 * spans.size());
+  const auto add = [&edges](SimTime start, SimTime end, const Operation& op, bool of_waiting) {
+    if (end <= start) return;
+    edges.push_back({start, 1, &op, of_waiting});
+    edges.push_back({end, -1, &op, of_waiting});
+  };
+  std::map<std::pair<BlockId, std::int32_t>, std::size_t> runs;
+  for (const TimelineSpan* span : spans) {
+    const Operation& op = operation_of(program, *span);
+    const auto c = static_cast<std::size_t>(op.op_class);
+    sums.occurs[c] = true;
+    sums.total[c] += times * duration(*span);
+    (op.computes() ? sums.compute : sums.communication) += times * duration(*span);
+    if (!is_background(op.stream)) add(span->start, span->end, op, false);
+    if (std::holds_alternative<Receive>(op.work)) add(span->start, span->end, op, true);
+    if (!op.communication()) continue;
+    const std::size_t run = runs[{span->block, span->operation}]++;
+    add(span->start, arrivals.last(*span, run), op, true);
+  }
+  std::sort(edges.begin(), edges.end(), [](const Edge& a, const Edge& b) { return a.time < b.time; });
+
+  Open open;
+  SimTime now;
+  for (const Edge& edge : edges) {
+    open.count(times * static_cast<double>((edge.time - now).picoseconds()), sums);
+    now = edge.time;
+    open.apply(edge);
+  }
+}
+
+Seconds seconds(double picoseconds) { return Seconds(picoseconds * kSecondsPerPicosecond); }
+
+RankTime to_rank_time(RankId rank, const Sums& sums, SimTime makespan) {
+  const double idle = static_cast<double>(makespan.picoseconds()) - sums.busy;
+  RankTime t{.rank = rank,
+             .compute = seconds(sums.compute),
+             .communication = seconds(sums.communication),
+             .exposed_communication = seconds(sums.exposed),
+             .busy = seconds(sums.busy),
+             .idle = seconds(idle),
+             .waiting = seconds(sums.waiting + idle),
+             .classes = {}};
+  for (std::size_t c = 0; c < kClasses; ++c) {
+    if (!sums.occurs[c]) continue;
+    t.classes.push_back({.op_class = static_cast<OpClass>(c),
+                         .total = seconds(sums.total[c]),
+                         .exposed = seconds(sums.exposed_by_class[c]),
+                         .visible = seconds(sums.visible[c])});
+  }
+  return t;
+}
+
+/// Of one rank, from its spans. Reorders them.
+RankTime measured(const Program& program, const Timeline& timeline, const Arrivals& arrivals, RankId rank,
+                  std::vector<const TimelineSpan*>& spans) {
+  std::stable_sort(spans.begin(), spans.end(),
+                   [](const TimelineSpan* a, const TimelineSpan* b) { return a->repeat < b->repeat; });
+  Sums sums;
+  std::vector<const TimelineSpan*> level;
+  for (std::size_t i = 0; i < spans.size();) {
+    level.clear();
+    const std::int32_t repeat = spans[i]->repeat;
+    for (; i < spans.size() && spans[i]->repeat == repeat; ++i) level.push_back(spans[i]);
+    add_level(program, arrivals, level, static_cast<double>(timeline.occurrences(*level.front())), sums);
+  }
+  return to_rank_time(rank, sums, timeline.makespan);
+}
+
+Seconds find_time(const RankTime& t, OpClass op_class, Seconds ClassTime::*which) {
+  for (const ClassTime& c : t.classes) {
+    if (c.op_class == op_class) return c.*which;
+  }
+  return Seconds(0);
+}
+
+StreamUse::Summary summary(const std::vector<double>& values) {
+  StreamUse::Summary s{values.front(), 0, values.front()};
+  for (const double v : values) {
+    s.min = std::min(s.min, v);
+    s.max = std::max(s.max, v);
+    s.mean += v / static_cast<double>(values.size());
+  }
+  return s;
+}
+
+}  // namespace
+
+Seconds RankTime::total(OpClass op_class) const { return find_time(*this, op_class, &ClassTime::total); }
+
+Seconds RankTime::exposed(OpClass op_class) const { return find_time(*this, op_class, &ClassTime::exposed); }
+
+Seconds RankTime::visible(OpClass op_class) const { return find_time(*this, op_class, &ClassTime::visible); }
+
+std::vector<RankTime> rank_times(const Program& program, const Timeline& timeline) {
+  std::vector<std::vector<const TimelineSpan*>> spans(timeline.recorded_ranks(program.world_size));
+  for (const TimelineSpan& s : timeline.spans) spans[timeline.place(s.rank)].push_back(&s);
+  const Arrivals arrivals(program, timeline);
+  std::vector<RankTime> times;
+  times.reserve(spans.size());
+  for (std::size_t i = 0; i < spans.size(); ++i) {
+    times.push_back(measured(program, timeline, arrivals, timeline.recorded_at(i), spans[i]));
+  }
+  return times;
+}
+
+RankTime rank_time(const Program& program, const Timeline& timeline, RankId rank) {
+  std::vector<const TimelineSpan*> spans;
+  for (const TimelineSpan& s : timeline.spans) {
+    if (s.rank == timeline.recorded(rank)) spans.push_back(&s);
+  }
+  return measured(program, timeline, Arrivals(program, timeline), rank, spans);
+}
+
+const RankTime& binding_rank(const std::vector<RankTime>& times) {
+  assert(!times.empty() && "a program has at least one rank");
+  const auto before = [](const RankTime& a, const RankTime& b) {
+    return std::tie(a.waiting, b.compute) < std::tie(b.waiting, a.compute);
+  };
+  return *std::min_element(times.begin(), times.end(), before);
+}
+
+std::vector<StreamUse> stream_use(const Program& program, const Timeline& timeline) {
+  const std::size_t world = timeline.recorded_ranks(program.world_size);
+  std::array<std::vector<double>, kStreams> busy;
+  std::array<bool, kStreams> used{};
+  for (auto& b : busy) b.assign(world, 0.0);
+  for (const TimelineSpan& s : timeline.spans) {
+    const Operation& op = operation_of(program, s);
+    if (std::holds_alternative<Receive>(op.work) || std::holds_alternative<Wait>(op.work)) continue;
+    const auto stream = static_cast<std::size_t>(op.stream);
+    used[stream] = true;
+    busy[stream][timeline.place(s.rank)] +=
+        duration(s) * static_cast<double>(timeline.occurrences(s)) * kSecondsPerPicosecond;
+  }
+  const double makespan = timeline.makespan.seconds().value();
+  std::vector<StreamUse> out;
+  for (std::size_t i = 0; i < kStreams; ++i) {
+    if (!used[i]) continue;
+    StreamUse use{static_cast<Stream>(i), summary(busy[i]), {}};
+    if (makespan > 0) use.utilisation = {use.busy.min / makespan, use.busy.mean / makespan, use.busy.max / makespan};
+    out.push_back(use);
+  }
+  return out;
+}
+
+std::vector<LinkUtilisation> link_utilisation(const Timeline& timeline, const Topology& topology) {
+  const Seconds makespan = timeline.makespan.seconds();
+  std::vector<LinkUtilisation> out;
+  for (const LinkUse& use : timeline.links) {
+    const Link& link = topology.links[use.link.index()];
+    LinkUtilisation u{use.link, topology.link_name(use.link), Bytes(use.bytes), 0};
+    if (makespan > Seconds(0)) u.utilisation = u.bytes / (link.bandwidth * makespan);
+    out.push_back(std::move(u));
+  }
+  std::sort(out.begin(), out.end(), [](const LinkUtilisation& a, const LinkUtilisation& b) {
+    return std::tie(b.utilisation, a.link) < std::tie(a.utilisation, b.link);
+  });
+  return out;
+}
+
+}  // namespace moeplan

@@ -1,0 +1,267 @@
+#include "model/analysis/critical_path.hpp"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "model/analysis/bottlenecks.hpp"
+#include "model/program/resolve.hpp"
+
+namespace moeplan {
+
+namespace {
+
+/// A span, or all iterations of a repeat, as one thing that begins and ends.
+struct Item {
+  SimTime start;
+  SimTime end;
+  const TimelineSpan* span = nullptr;  // null: the repeat
+  std::int32_t repeat = -1;
+  std::int64_t run = 0;  // of the span: how many runs of its block came before on this rank and level
+};
+
+/// One run of an operation, whatever the rank.
+struct Run {
+  BlockId block;
+  std::int32_t operation;
+  std::int64_t run;
+};
+
+/// Spans and repeats by level (the repeat that holds them) and rank, by end.
+class Levels {
+ public:
+  Levels(const Program& program, const Timeline& timeline) : program_(program), timeline_(timeline) {
+    items_.assign(timeline.repeats.size() + 1,
+                  std::vector<std::vector<Item>>(timeline.recorded_ranks(program.world_size)));
+    repeats_.resize(timeline.repeats.size() + 1);
+    for (const TimelineSpan& s : timeline.spans) {
+      std::vector<SimTime>& starts = starts_[{s.repeat, s.block, s.operation, s.rank}];
+      // What a Wait waits for ends with it, and stands for it.
+      if (s.end > s.start && !std::holds_alternative<Wait>(operation_of(s).work)) {
+        items_[index(s.repeat)][timeline.place(s.rank)].push_back(
+            {s.start, s.end, &s, -1, static_cast<std::int64_t>(starts.size())});
+      }
+      starts.push_back(s.start);
+    }
+    for (std::size_t i = 0; i < timeline.repeats.size(); ++i) {
+      const TimelineRepeat& r = timeline.repeats[i];
+      const SimTime end = r.start + SimTime::scaled(r.period, r.count);
+      if (end > r.start) repeats_[index(r.parent)].push_back({r.start, end, nullptr, static_cast<std::int32_t>(i)});
+    }
+    for (auto& level : items_) {
+      for (auto& of_rank : level) sort(of_rank);
+    }
+    for (auto& level : repeats_) sort(level);
+  }
+
+  /// What let `after` (none: the end of the level) begin at `time` on this rank: of the things that ended last by then,
+  /// a dependency, else the operation before on the stream, else a repeat, else the block before. None: nothing did.
+  [[nodiscard]] const Item* before(std::int32_t level, RankId rank, SimTime time,
+                                   const std::optional<Run>& after) const {
+    const std::vector<Item>& spans = items_[index(level)][timeline_.place(rank)];
+    const std::vector<Item>& repeats = repeats_[index(level)];
+    const auto from = past(spans, time);
+    const auto repeat = past(repeats, time);
+    const bool has_repeat = repeat != repeats.begin();
+    if (from == spans.begin()) return has_repeat ? &*(repeat - 1) : nullptr;
+    const SimTime last = (from - 1)->end;
+    if (has_repeat && (repeat - 1)->end > last) return &*(repeat - 1);
+    const Item* on_stream = nullptr;
+    for (auto it = from; after && it != spans.begin() && (it - 1)->end == last; --it) {
+      const Item& item = *(it - 1);
+      if (item.run != after->run || item.span->block != after->block) continue;
+      const Operation& operation =
+          program_.blocks[after->block.index()].operations[static_cast<std::size_t>(after->operation)];
+      const auto& needed = operation.after;
+      if (std::find(needed.begin(), needed.end(), item.span->operation) != needed.end()) return &item;
+      if (operation_of(*item.span).stream == operation.stream) on_stream = &item;
+    }
+    if (on_stream) return on_stream;
+    return has_repeat && (repeat - 1)->end == last ? &*(repeat - 1) : &*(from - 1);
+  }
+
+  /// When the same run of the item's operation started on another rank; none where that was not recorded.
+  [[nodiscard]] std::optional<SimTime> start_on(const Item& item, RankId rank) const {
+    const auto it = starts_.find({item.span->repeat, item.span->block, item.span->operation, timeline_.recorded(rank)});
+    if (it == starts_.end() || item.run >= static_cast<std::int64_t>(it->second.size())) return std::nullopt;
+    return it->second[static_cast<std::size_t>(item.run)];
+  }
+
+  /// The Send whose message the item, a Receive, ended with; none where that was not recorded.
+  [[nodiscard]] const Item* sent(const Item& item, const Receive& receive) const {
+    const RankId sender = timeline_.recorded(program_.group(receive.group).shifted(item.span->rank, -receive.shift));
+    const std::vector<Item>& spans = items_[index(item.span->repeat)][timeline_.place(sender)];
+    for (auto it = past(spans, item.end); it != spans.begin() && (it - 1)->end == item.end; --it) {
+      const auto* send = std::get_if<Send>(&operation_of(*(it - 1)->span).work);
+      if (send && send->shift == receive.shift && send->channel == receive.channel) return &*(it - 1);
+    }
+    return nullptr;
+  }
+
+  /// The lowest of the ranks that end last.
+  [[nodiscard]] RankId last_rank() const {
+    RankId last;
+    SimTime end;
+    for (std::size_t r = 0; r < items_.front().size(); ++r) {
+      const std::vector<Item>& spans = items_.front()[r];
+      if (spans.empty() || spans.back().end <= end) continue;
+      end = spans.back().end;
+      last = spans.back().span->rank;
+    }
+    return last;
+  }
+
+  [[nodiscard]] const Operation& operation_of(const TimelineSpan& span) const {
+    return program_.blocks[span.block.index()].operations[static_cast<std::size_t>(span.operation)];
+  }
+
+ private:
+  static std::size_t index(std::int32_t level) { return static_cast<std::size_t>(level + 1); }
+  static void sort(std::vector<Item>& items) {
+    std::stable_sort(items.begin(), items.end(), [](const Item& a, const Item& b) { return a.end < b.end; });
+  }
+  static std::vector<Item>::const_iterator past(const std::vector<Item>& items, SimTime time) {
+    return std::upper_bound(items.begin(), items.end(), time, [](SimTime t, const Item& i) { return t < i.end; });
+  }
+
+  const Program& program_;
+  const Timeline& timeline_;
+  std::vector<std::vector<std::vector<Item>>> items_;  // by level + 1, then rank
+  std::vector<std::vector<Item>> repeats_;             // by level + 1
+  std::map<std::tuple<std::int32_t, BlockId, std::int32_t, RankId>, std::vector<SimTime>> starts_;  // by run
+};
+
+class Walk {
+ public:
+  Walk(const Program& program, const Timeline& timeline, const Cluster& cluster)
+      : program_(program), timeline_(timeline), levels_(program, timeline), holders_(program, cluster) {}
+
+  std::vector<PathSegment> run() {
+    if (timeline_.spans.empty()) return {};
+    const TimelineSpan& any = timeline_.spans.back();
+    next_ = {any.block, any.operation};
+    through(-1, levels_.last_rank(), SimTime(), timeline_.makespan, 1);
+    std::reverse(path_.begin(), path_.end());
+    return std::move(path_);
+  }
+
+ private:
+  /// From `to` back to `from` in one level, starting on `rank`; where it ends up.
+  RankId through(std::int32_t level, RankId rank, SimTime from, SimTime to, std::int64_t times) {
+    SimTime time = to;
+    std::optional<Run> after;
+    while (time > from) {
+      const Item* item = levels_.before(level, rank, time, after);
+      const SimTime ended = item ? std::max(item->end, from) : from;
+      if (ended < time) {
+        add({rank, next_.first, next_.second, Bottleneck::Unrecorded, {}, ended, time - ended, times});
+        time = ended;
+      }
+      if (!item || time <= from) break;
+      if (item->span) {
+        after_ = Run{item->span->block, item->span->operation, item->run};
+        rank = span(*item, from, times);
+        after = after_;
+        time = std::max(from, reached_);
+        continue;
+      }
+      const TimelineRepeat& repeat = timeline_.repeats[static_cast<std::size_t>(item->repeat)];
+      rank = through(item->repeat, rank, repeat.start, repeat.start + repeat.period, times * repeat.count);
+      after.reset();
+      time = std::max(from, repeat.start);
+    }
+    return rank;
+  }
+
+  /// Adds a span's stretches; leaves in reached_ when the path goes on, and returns on which rank.
+  RankId span(const Item& item, SimTime from, std::int64_t times) {
+    const TimelineSpan& s = *item.span;
+    const RankId rank = s.rank;
+    const Operation& operation = levels_.operation_of(s);
+    next_ = {s.block, s.operation};
+    const SimTime start = std::max(s.start, from);
+    reached_ = start;
+    PathSegment like{rank, s.block, s.operation, Bottleneck::Waiting, {}, start, {}, times};
+    if (const auto* receive = std::get_if<Receive>(&operation.work)) {
+      if (const Item* message = levels_.sent(item, *receive)) {
+        const SimTime waited = s.end - start;
+        const RankId sender = span(*message, from, times);
+        next_ = {message->span->block, message->span->operation};
+        after_ = Run{message->span->block, message->span->operation, message->run};
+        if (!path_.empty()) path_.back().waited = waited;
+        return sender;
+      }
+      like.duration = s.end - start;
+      add(like);
+      return rank;
+    }
+    if (std::holds_alternative<Send>(operation.work)) {
+      add_stretches(like, holders_.of_message(operation, rank, s.end - start), 0);
+      return rank;
+    }
+    if (operation.computes()) {
+      add_stretches(like, holders_.of_computation(operation, rank, s.end - start),
+                    compute_load(program_, operation, rank).flops);
+      return rank;
+    }
+    RankId last = rank;
+    SimTime came = start;
+    for (const RankId peer : holders_.peers(s.block, s.operation, rank)) {
+      const std::optional<SimTime> t = levels_.start_on(item, peer);
+      if (!t || *t <= came) continue;
+      came = *t;
+      last = peer;
+    }
+    if (came >= s.end) {
+      like.duration = s.end - start;
+      add(like);
+      return rank;
+    }
+    like.start = came;
+    like.waited = came - start;
+    add_stretches(like, holders_.of_communication(s.block, s.operation, rank, s.end - came), 0);
+    reached_ = came;
+    return last;
+  }
+
+  void add_stretches(const PathSegment& like, const std::vector<LimitedTime>& stretches, double flops) {
+    SimTime end = like.start;
+    for (const LimitedTime& h : stretches) end += h.duration;
+    bool counted = false;
+    for (auto h = stretches.rbegin(); h != stretches.rend(); ++h) {
+      end = end - h->duration;
+      PathSegment segment = like;
+      segment.held_by = h->held_by;
+      segment.link = h->link;
+      segment.start = end;
+      segment.duration = h->duration;
+      if (h + 1 != stretches.rend()) segment.waited = SimTime();
+      if (!counted && (h->held_by == Bottleneck::TensorCores || h->held_by == Bottleneck::Memory)) {
+        segment.flops = flops;
+        counted = true;
+      }
+      add(segment);
+    }
+  }
+
+  void add(const PathSegment& segment) {
+    if (segment.duration > SimTime()) path_.push_back(segment);
+  }
+
+  const Program& program_;
+  const Timeline& timeline_;
+  Levels levels_;
+  BottleneckAttribution holders_;
+  SimTime reached_;
+  std::optional<Run> after_;               // what the path came from, at reached_
+  std::pair<BlockId, std::int32_t> next_;  // the operation that the path came from
+  std::vector<PathSegment> path_;          // backwards
+};
+
+}  // namespace
+
+std::vector<PathSegment> critical_path(const Program& program, const Timeline& timeline, const Cluster& cluster) {
+  return Walk(program, timeline, cluster).run();
+}
+
+}  // namespace moeplan

@@ -1,0 +1,27 @@
+#include "model/base/interrupt.hpp"
+
+#include <signal.h>
+
+namespace moeplan {
+
+namespace {
+
+std::atomic<bool> interrupted = false;  // a signal handler reaches nothing else
+static_assert(std::atomic<bool>::is_always_lock_free);
+
+void note(int) { interrupted = true; }
+
+}  // namespace
+
+Interrupt::Interrupt() {
+  interrupted = false;
+  struct sigaction action {};
+  action.sa_handler = note;
+  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  ::sigaction(SIGINT, &action, nullptr);
+  ::sigaction(SIGTERM, &action, nullptr);
+}
+
+const std::atomic<bool>& Interrupt::flag() const { return interrupted; }
+
+}  // namespace moeplan

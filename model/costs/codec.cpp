@@ -1,0 +1,121 @@
+#include "model/costs/codec.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "model/base/diagnostics.hpp"
+#include "model/base/whole_numbers.hpp"
+
+namespace moeplan {
+
+namespace {
+
+/// The names there and back of a pair's name.
+std::pair<std::string_view, std::string_view> ways(std::string_view name) {
+  const std::size_t slash = name.find('/');
+  if (slash == std::string_view::npos) return {name, name};
+  return {name.substr(0, slash), name.substr(slash + 1)};
+}
+
+/// Of "none" no format; of an unknown name nothing.
+std::optional<std::optional<WireFormat>> parse_codec(std::string_view name) {
+  if (name == "none") return std::optional<WireFormat>{};
+  const auto it = std::find_if(codecs().begin(), codecs().end(), [&](const CodecEntry& c) { return c.name == name; });
+  if (it == codecs().end()) return std::nullopt;
+  return std::optional(it->format);
+}
+
+}  // namespace
+
+std::span<const CodecEntry> codecs() {
+  static constexpr std::array<CodecEntry, 3> kCodecs{{
+      {"fp16", WireFormat::Fp16, "every value rounded to fp16: half of fp32 [ScheMoE sec. 3]"},
+      {"int8", WireFormat::Int8,
+       "every value as int8, with a scale and a zero point a row in messages of their own "
+       "[ScheMoE sec. 3]"},
+      {"zfp", WireFormat::Zfp, "zfp's fixed rate, 8 bits a value unless the workload says otherwise [Lindstrom 2014]"},
+  }};
+  return kCodecs;
+}
+
+std::vector<WirePart> wire_parts(WireFormat format, const CodecOptions& options, std::int64_t columns) {
+  switch (format) {
+    case WireFormat::Fp16: return {{".fp16", columns, Dtype::Fp16}};
+    case WireFormat::Int8: {
+      std::vector<WirePart> parts{{".int8", columns, Dtype::Int8}};
+      constexpr std::array<std::string_view, 2> kOfRow{".int8.scale", ".int8.zero"};
+      for (std::int64_t i = 0; i < options.int8_row_messages; ++i) {
+        parts.push_back({kOfRow[static_cast<std::size_t>(i)], 1, Dtype::Fp32});
+      }
+      return parts;
+    }
+    case WireFormat::Zfp: return {{".zfp", ceil_div(columns * options.zfp_bits, 8), Dtype::Int8}};
+  }
+  return {};
+}
+
+std::optional<CodecPair> parse_codec_pair(std::string_view name) {
+  const auto [there, back] = ways(name);
+  const auto out = parse_codec(there), returning = parse_codec(back);
+  if (!out || !returning) return std::nullopt;
+  return CodecPair{*out, *returning};
+}
+
+std::string codec_pair_error(std::string_view name) {
+  const auto [there, back] = ways(name);
+  for (const std::string_view way : {there, back}) {
+    if (parse_codec(way)) continue;
+    std::vector<std::string> names{"none"};
+    for (const CodecEntry& c : codecs()) names.emplace_back(c.name);
+    return fmt::format("{} is not known{}", in_quotes(way), suggestion(way, names));
+  }
+  return "";
+}
+
+std::string codec_pair_name(const CodecPair& pair) {
+  const auto name = [](const std::optional<WireFormat>& format) {
+    return format ? std::string(name_of<WireFormat>(kWireFormatNames, *format)) : std::string("none");
+  };
+  return pair.there == pair.back ? name(pair.there) : fmt::format("{}/{}", name(pair.there), name(pair.back));
+}
+
+std::vector<CodecPair> codec_pairs(const Workload& workload) {
+  std::vector<std::optional<WireFormat>> formats{std::nullopt};
+  formats.insert(formats.end(), workload.codecs.allowed.begin(), workload.codecs.allowed.end());
+  std::vector<CodecPair> pairs;
+  for (const auto& there : formats) {
+    for (const auto& back : formats) pairs.push_back({there, back});
+  }
+  return pairs;
+}
+
+namespace {
+
+std::int64_t wire_bytes(WireFormat format, const Workload& workload, std::int64_t columns) {
+  std::int64_t bytes = 0;
+  for (const WirePart& p : wire_parts(format, workload.codecs, columns)) bytes += p.columns * size_of(p.dtype);
+  return bytes;
+}
+
+}  // namespace
+
+bool never_slower(WireFormat format, WireFormat than, const Workload& workload, const GpuSpec& gpu,
+                  std::int64_t columns) {
+  const auto own = gpu.codec_throughput.find(format), other = gpu.codec_throughput.find(than);
+  const bool is_known = own != gpu.codec_throughput.end();
+  if (is_known != (other != gpu.codec_throughput.end())) return false;  // a rate and a count of bytes
+  return wire_bytes(format, workload, columns) <= wire_bytes(than, workload, columns) &&
+         wire_parts(format, workload.codecs, columns).size() <= wire_parts(than, workload.codecs, columns).size() &&
+         (!is_known || own->second >= other->second);
+}
+
+std::string codec_infeasibility(WireFormat format, const Workload& workload, std::int64_t columns) {
+  if (!workload.codecs.allowed.contains(format)) return "the workload does not allow the codec";
+  return wire_bytes(format, workload, columns) < columns * size_of(workload.dtype) ? ""
+                                                                                   : "the codec makes rows no smaller";
+}
+
+}  // namespace moeplan

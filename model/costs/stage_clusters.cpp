@@ -1,0 +1,65 @@
+#include "model/costs/stage_clusters.hpp"
+
+#include <algorithm>
+
+#include "model/costs/communication.hpp"
+
+namespace moeplan {
+
+const SubCluster& StageClusters::of(std::int64_t stages, std::int64_t stage) {
+  const std::lock_guard lock(mutex_);
+  std::unique_ptr<SubCluster>& machine = machines_[{stages, stage}];
+  if (!machine) {
+    const std::int64_t ranks = cluster_.world_size() / stages;
+    machine = std::make_unique<SubCluster>(sub_cluster(cluster_, stage * ranks, ranks));
+  }
+  return *machine;
+}
+
+bool StageClusters::alike(std::int64_t stages) {
+  const std::lock_guard lock(mutex_);
+  const auto [it, is_new] = alike_.try_emplace(stages, false);
+  if (is_new) it->second = sub_clusters_are_equivalent(cluster_, cluster_.world_size() / stages);
+  return it->second;
+}
+
+StageTransfer StageClusters::transfer(std::int64_t stages, std::int64_t from, std::int64_t to) {
+  const std::lock_guard lock(mutex_);
+  const auto [it, is_new] = transfers_.try_emplace({stages, from, to});
+  if (!is_new || from == to) return it->second;
+  StageTransfer& t = it->second;
+  const std::int64_t ranks = cluster_.world_size() / stages;
+  Program one;  // a single Send, for its cost
+  one.world_size = cluster_.world_size();
+  one.groups = {{"stages", stages, ranks}};
+  const Operation send{.name = "send",
+                       .op_class = OpClass::Pipeline,
+                       .stream = Stream::Pipeline,
+                       .work = Send{GroupId(0), to - from, 0},
+                       .reads = {},
+                       .writes = {},
+                       .after = {}};
+  std::vector<double> load(cluster_.topology.links.size(), 0.0);
+  for (std::int64_t i = 0; i < ranks; ++i) {
+    const RankId sender(static_cast<std::int32_t>(from * ranks + i)),
+        receiver(static_cast<std::int32_t>(to * ranks + i));
+    const CommunicationCost cost = communication_cost(one, send, sender, cluster_);
+    const Route route = cluster_.route(sender, receiver);
+    const Seconds startup = cost.startup + (cost.add_route_latency ? route.latency : Seconds(0));
+    double slowest = cost.rate_cap ? 1 / cost.rate_cap->value() : 0.0;
+    double together = slowest;
+    for (const RouteLink& l : route.links) {
+      const double bandwidth = cluster_.topology.links[l.link.index()].bandwidth.value();
+      load[l.link.index()] += l.share;
+      slowest = std::max(slowest, l.share / bandwidth);
+      together = std::max(together, load[l.link.index()] / bandwidth);
+    }
+    t.startup = std::max(t.startup, startup);
+    t.per_byte = std::max(t.per_byte, SecondsPerByte(together));
+    t.alone_startup = i == 0 ? startup : std::min(t.alone_startup, startup);
+    t.alone_per_byte = i == 0 ? SecondsPerByte(slowest) : std::min(t.alone_per_byte, SecondsPerByte(slowest));
+  }
+  return t;
+}
+
+}  // namespace moeplan

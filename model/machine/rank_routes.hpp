@@ -1,0 +1,28 @@
+// Routes between ranks, each found once: what asks for the same pairs again and again keeps one of these.
+#pragma once
+
+#include <cstdint>
+#include <unordered_map>
+
+#include "model/machine/cluster.hpp"
+
+namespace moeplan {
+
+/// For one thread. `cluster` must outlive it. Memory: that of the pairs asked for.
+class RankRoutes {
+ public:
+  explicit RankRoutes(const Cluster& cluster) : cluster_(cluster) {}
+
+  const Route& between(RankId from, RankId to) {
+    const auto key = static_cast<std::uint64_t>(from.value()) << 32U | static_cast<std::uint32_t>(to.value());
+    const auto [it, is_new] = routes_.try_emplace(key);
+    if (is_new) it->second = cluster_.route(from, to);
+    return it->second;
+  }
+
+ private:
+  const Cluster& cluster_;
+  std::unordered_map<std::uint64_t, Route> routes_;
+};
+
+}  // namespace moeplan

@@ -1,0 +1,458 @@
+#include "model/machine/symmetry.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <mutex>
+#include <numeric>
+#include <optional>
+#include <set>
+#include <span>
+
+#include "model/machine/automorphism.hpp"
+#include "model/machine/cluster.hpp"
+
+namespace moeplan {
+
+namespace {
+
+using Index = std::int32_t;
+
+/// Shortest ways from one rank to every rank by one search; Cluster::routes is asked where a rank has several.
+class RoutesFrom {
+ public:
+  RoutesFrom(const Cluster& cluster, std::int64_t rank)
+      : cluster_(cluster),
+        source_(cluster.gpu_of_rank[static_cast<std::size_t>(rank)]),
+        reached_(cluster.topology.vertices.size()) {
+    const Topology& t = cluster.topology;
+    std::vector<std::size_t> first(t.vertices.size() + 2, 0);
+    for (const Link& l : t.links) ++first[l.from.index() + 2];
+    for (std::size_t v = 2; v < first.size(); ++v) first[v] += first[v - 1];
+    std::vector<LinkId> out(t.links.size());
+    for (std::size_t l = 0; l < t.links.size(); ++l) out[first[t.links[l].from.index() + 1]++] = LinkId(l);
+    reached_[source_.index()].hops = 0;
+    std::vector<VertexId> queue{source_};
+    for (std::size_t i = 0; i < queue.size(); ++i) {
+      const VertexId u = queue[i];
+      if (u != source_ && t.vertices[u.index()].kind == VertexKind::Gpu) continue;  // does not forward
+      const Reached from = reached_[u.index()];
+      for (std::size_t k = first[u.index()]; k < first[u.index() + 1]; ++k) {
+        const VertexId v = t.links[out[k].index()].to;
+        Reached& to = reached_[v.index()];
+        if (to.hops < 0) {
+          to = {from.hops + 1, out[k], from.is_several};
+          queue.push_back(v);
+        } else if (to.hops == from.hops + 1) {
+          to.is_several = true;
+        }
+      }
+    }
+  }
+
+  Route to(std::int64_t rank) const {
+    const VertexId end = cluster_.gpu_of_rank[static_cast<std::size_t>(rank)];
+    if (reached_[end.index()].is_several) return cluster_.routes.between(source_, end);
+    Route route{.links = {}, .latency = Seconds(0)};
+    if (reached_[end.index()].hops < 0) return route;
+    for (VertexId v = end; v != source_; v = cluster_.topology.links[route.links.back().link.index()].from) {
+      route.links.push_back({reached_[v.index()].by, 1.0});
+    }
+    std::reverse(route.links.begin(), route.links.end());
+    for (const RouteLink& l : route.links) route.latency += cluster_.topology.links[l.link.index()].latency;
+    return route;
+  }
+
+ private:
+  struct Reached {
+    std::int32_t hops = -1;
+    LinkId by{};
+    bool is_several = false;
+  };
+
+  const Cluster& cluster_;
+  VertexId source_;
+  std::vector<Reached> reached_;  // by vertex
+};
+
+/// Of the boundaries those above `first`: first | b1 | ... | world, or nothing where one does not divide the next.
+std::optional<std::vector<std::int64_t>> digits(std::vector<std::int64_t> boundaries, std::int64_t first,
+                                                std::int64_t world) {
+  std::erase_if(boundaries, [&](std::int64_t b) { return b < first; });
+  boundaries.push_back(first);
+  boundaries.push_back(world);
+  std::sort(boundaries.begin(), boundaries.end());
+  boundaries.erase(std::unique(boundaries.begin(), boundaries.end()), boundaries.end());
+  while (boundaries.back() > world) boundaries.pop_back();
+  for (std::size_t i = 0; i + 1 < boundaries.size(); ++i) {
+    if (boundaries[i + 1] % boundaries[i] != 0) return std::nullopt;
+  }
+  return boundaries;
+}
+
+Index root(std::vector<Index>& parent, Index i) {
+  while (parent[static_cast<std::size_t>(i)] != i) {
+    Index& p = parent[static_cast<std::size_t>(i)];
+    p = parent[static_cast<std::size_t>(p)];
+    i = p;
+  }
+  return i;
+}
+
+/// The images of all links when one digit of all ranks is turned; nothing where that is no automorphism.
+using LinkImages = std::optional<std::vector<Index>>;
+
+LinkImages turn_digit(const Cluster& cluster, const Automorphisms& automorphisms, std::int64_t low,
+                      std::int64_t radix) {
+  std::vector<Index> turned;
+  for (std::int64_t r = 0; r < cluster.world_size(); ++r) {
+    const std::int64_t digit = r / low % radix;
+    turned.push_back(static_cast<Index>(r + ((digit + 1) % radix - digit) * low));
+  }
+  return automorphisms.links(cluster.gpu_of_rank, turned);
+}
+
+}  // namespace
+
+struct SymmetryCache::State {
+  std::mutex mutex;
+  std::optional<Automorphisms> automorphisms;
+  std::map<std::pair<std::int64_t, std::int64_t>, LinkImages> turns;  // by lowest place of the digit and radix
+  std::vector<std::vector<Route>> routes;                             // by representative and rank
+  std::map<SymmetryQuery, std::unique_ptr<SymmetricView>> views;
+};
+
+namespace {
+
+/// Orbits of links under all turns, numbered by their first link; nothing where a turn is no automorphism.
+std::optional<std::vector<Index>> link_orbits(const Cluster& cluster, SymmetryCache::State& state,
+                                              const std::vector<std::int64_t>& cuts) {
+  if (!state.automorphisms) state.automorphisms.emplace(cluster.topology);
+  std::vector<Index> parent(cluster.topology.links.size());
+  std::iota(parent.begin(), parent.end(), 0);
+  for (std::size_t d = 0; d + 1 < cuts.size(); ++d) {
+    const std::int64_t low = cuts[d], radix = cuts[d + 1] / low;
+    const auto [it, is_new] = state.turns.try_emplace({low, radix});
+    if (is_new) it->second = turn_digit(cluster, *state.automorphisms, low, radix);
+    if (!it->second) return std::nullopt;
+    const std::vector<Index>& images = *it->second;
+    for (std::size_t l = 0; l < images.size(); ++l) {
+      if (images[l] < 0) continue;
+      const Index a = root(parent, static_cast<Index>(l)), b = root(parent, images[l]);
+      parent[static_cast<std::size_t>(std::max(a, b))] = std::min(a, b);
+    }
+  }
+  std::vector<Index> orbit(parent.size()), number(parent.size(), -1);
+  Index orbits = 0;
+  for (std::size_t l = 0; l < parent.size(); ++l) {
+    Index& n = number[static_cast<std::size_t>(root(parent, static_cast<Index>(l)))];
+    if (n < 0) n = orbits++;
+    orbit[l] = n;
+  }
+  return orbit;
+}
+
+Route route(const Cluster& cluster, std::int64_t from, std::int64_t to) {
+  return cluster.routes.between(cluster.gpu_of_rank[static_cast<std::size_t>(from)],
+                                cluster.gpu_of_rank[static_cast<std::size_t>(to)]);
+}
+
+SymmetricView::Way way(const std::vector<Index>& orbit, const Route& route) {
+  SymmetricView::Way w{{}, route.latency};
+  for (const RouteLink& l : route.links) w.orbits.emplace_back(orbit[l.link.index()], l.share);
+  std::sort(w.orbits.begin(), w.orbits.end());
+  // Paths that split over links of one orbit meet there again.
+  std::vector<std::pair<Index, double>> merged;
+  for (const auto& [o, share] : w.orbits) {
+    if (!merged.empty() && merged.back().first == o && share < 1) {
+      merged.back().second += share;
+    } else {
+      merged.emplace_back(o, share);
+    }
+  }
+  w.orbits = std::move(merged);
+  return w;
+}
+
+/// Links of the core whose constraint follows from those of the links before or behind them on every route, by orbit:
+/// with x the largest part of what enters a link's tail (leaves its head) that a route puts on it, the link carries at
+/// most x times the capacity of the links that its routes enter by (leave by). All routes are images of these.
+class NeverBinding {
+ public:
+  NeverBinding(const Cluster& cluster, const std::vector<Index>& orbit, std::size_t orbits,
+               std::span<const std::vector<Route>> routes)
+      : cluster_(cluster), orbit_(orbit), before_(orbits), behind_(orbits) {
+    for (const std::vector<Route>& from : routes) {
+      for (const Route& route : from) {
+        if (!route.links.empty() && seen_.insert(key(route)).second) note(route);
+      }
+    }
+  }
+
+  std::vector<bool> orbits() const {
+    const Topology& t = cluster_.topology;
+    std::vector<std::optional<std::size_t>> example(before_.size());
+    for (std::size_t l = 0; l < orbit_.size(); ++l) {
+      auto& e = example[static_cast<std::size_t>(orbit_[l])];
+      if (!e) e = l;
+    }
+    std::vector<std::vector<std::size_t>> in(t.vertices.size()), out(t.vertices.size());
+    for (std::size_t l = 0; l < t.links.size(); ++l) {
+      in[t.links[l].to.index()].push_back(l);
+      out[t.links[l].from.index()].push_back(l);
+    }
+    std::vector<bool> result(before_.size(), false);
+    for (std::size_t o = 0; o < before_.size(); ++o) {
+      if (!example[o]) continue;
+      const Link& link = t.links[*example[o]];
+      if (link.tier != LinkTier::Core) continue;  // only links of other tiers are taken for guards
+      result[o] = follows(link, before_[o], in[link.from.index()]) || follows(link, behind_[o], out[link.to.index()]);
+    }
+    return result;
+  }
+
+ private:
+  struct Neighbours {
+    double part = 0;
+    std::set<Index> orbits;
+    bool all_known = true;
+  };
+
+  std::vector<std::pair<Index, double>> key(const Route& route) const {
+    std::vector<std::pair<Index, double>> k;
+    for (const RouteLink& l : route.links) k.emplace_back(orbit_[l.link.index()], l.share);
+    return k;
+  }
+
+  void note(const Route& route) {
+    const std::vector<Link>& links = cluster_.topology.links;
+    std::map<VertexId, double> entering, leaving;
+    for (const RouteLink& l : route.links) {
+      entering[links[l.link.index()].to] += l.share;
+      leaving[links[l.link.index()].from] += l.share;
+    }
+    for (const RouteLink& l : route.links) {
+      const Link& link = links[l.link.index()];
+      const auto o = static_cast<std::size_t>(orbit_[l.link.index()]);
+      const auto add = [&](Neighbours& n, const std::map<VertexId, double>& through, VertexId at, bool is_before) {
+        const auto it = through.find(at);
+        if (it == through.end()) {
+          n.all_known = false;
+          return;
+        }
+        n.part = std::max(n.part, l.share / it->second);
+        for (const RouteLink& other : route.links) {
+          const Link& neighbour = links[other.link.index()];
+          if ((is_before ? neighbour.to : neighbour.from) == at) n.orbits.insert(orbit_[other.link.index()]);
+        }
+      };
+      add(before_[o], entering, link.from, true);
+      add(behind_[o], leaving, link.to, false);
+    }
+  }
+
+  bool follows(const Link& link, const Neighbours& n, const std::vector<std::size_t>& at) const {
+    if (!n.all_known || n.orbits.empty()) return false;
+    double capacity = 0;
+    for (const std::size_t l : at) {
+      if (!n.orbits.contains(orbit_[l])) continue;
+      const Link& neighbour = cluster_.topology.links[l];
+      if (neighbour.tier == LinkTier::Core) return false;
+      if (neighbour.from == link.to && neighbour.to == link.from) continue;  // the other direction of the same cable
+      capacity += neighbour.bandwidth.value();
+    }
+    return n.part * capacity <= link.bandwidth.value() * (1 + 1e-12);
+  }
+
+  const Cluster& cluster_;
+  const std::vector<Index>& orbit_;
+  std::vector<Neighbours> before_, behind_;  // by orbit
+  std::set<std::vector<std::pair<Index, double>>> seen_;
+};
+
+/// One edge of every image of a representative as a way: that of the representative, and on links that never bind the
+/// average of all. Nothing where the edges cross other orbits that can bind, or such an orbit's links unequally often,
+/// or lead to images of different representatives.
+std::optional<SymmetricView::Way> even_way(const Cluster& cluster, const std::vector<Index>& orbit,
+                                           const std::vector<bool>& never_binds, std::int64_t representative,
+                                           std::int64_t representatives, const std::vector<std::int64_t>& to) {
+  std::vector<double> crossed(orbit.size(), 0.0);
+  std::map<Index, double> average;
+  std::vector<std::pair<Index, double>> first;
+  Seconds latency;
+  const auto images = static_cast<double>(cluster.world_size() / representatives);
+  const std::int64_t peer = to[static_cast<std::size_t>(representative)] % representatives;
+  for (std::int64_t r = representative; r < cluster.world_size(); r += representatives) {
+    const std::int64_t end = to[static_cast<std::size_t>(r)];
+    if (end % representatives != peer) return std::nullopt;
+    const Route edge = route(cluster, r, end);
+    latency = std::max(latency, edge.latency);
+    for (const RouteLink& l : edge.links) crossed[l.link.index()] += l.share;
+    std::vector<std::pair<Index, double>> binding;
+    for (const auto& [o, share] : way(orbit, edge).orbits) {
+      if (never_binds[static_cast<std::size_t>(o)]) {
+        average[o] += share / images;
+      } else {
+        binding.emplace_back(o, share);
+      }
+    }
+    if (r == representative) first = binding;
+    if (binding != first) return std::nullopt;
+  }
+  std::map<Index, double> expected;
+  for (std::size_t l = 0; l < orbit.size(); ++l) {
+    if (never_binds[static_cast<std::size_t>(orbit[l])]) continue;
+    const double other = expected.try_emplace(orbit[l], crossed[l]).first->second;
+    if (std::abs(other - crossed[l]) > 1e-9) return std::nullopt;
+  }
+  SymmetricView::Way w{std::move(first), latency};
+  for (const auto& [o, share] : average) w.orbits.emplace_back(o, std::min(share, 1.0));
+  std::sort(w.orbits.begin(), w.orbits.end());
+  return w;
+}
+
+/// By representative.
+std::optional<std::vector<SymmetricView::RingWays>> ring_ways(const Cluster& cluster, const std::vector<Index>& orbit,
+                                                              const std::vector<bool>& never_binds,
+                                                              std::int64_t representatives, const RingFamily& ring) {
+  const std::int64_t world = cluster.world_size();
+  std::vector<std::int64_t> along, across;
+  for (std::int64_t r = 0; r < world; ++r) {
+    const std::int64_t position = r / ring.stride % ring.size;
+    const RingEdges edges = ring_edges(position, ring.size, ring.per_node);
+    along.push_back(r + (edges.along - position) * ring.stride);
+    if (edges.across != position) across.push_back(r + (edges.across - position) * ring.stride);
+  }
+  std::vector<SymmetricView::RingWays> ways;
+  for (std::int64_t a = 0; a < representatives; ++a) {
+    auto way = even_way(cluster, orbit, never_binds, a, representatives, along);
+    if (!way) return std::nullopt;
+    ways.push_back({*way, *way});
+    if (across.empty()) continue;
+    way = even_way(cluster, orbit, never_binds, a, representatives, across);
+    if (!way) return std::nullopt;
+    ways.back().across = std::move(*way);
+  }
+  return ways;
+}
+
+/// Whether turning any digit takes each edge of such rings to another one.
+bool turns(const RingFamily& ring, const std::vector<std::int64_t>& cuts) {
+  const std::int64_t representatives = cuts.front(), end = ring.stride * ring.size;
+  if (end <= representatives) return true;
+  const std::int64_t step = std::max(representatives, ring.stride);  // of what turns in the ring
+  if (std::any_of(cuts.begin(), cuts.end(), [&](std::int64_t c) { return c > step && c < end; })) return false;
+  const bool is_plain = ring.per_node == 1 || ring.per_node == ring.size;
+  return is_plain || step % (ring.stride * ring.per_node) == 0;
+}
+
+/// Digits from `representatives` on; nothing where such turns do not preserve the traffic.
+std::optional<std::vector<std::int64_t>> cuts_of(const Cluster& cluster, const SymmetryQuery& query,
+                                                 std::int64_t representatives) {
+  const auto divides = [&](std::int64_t x) { return representatives % x == 0; };
+  if (!std::all_of(query.fixed.begin(), query.fixed.end(), divides)) return std::nullopt;
+  for (const std::int64_t b : query.boundaries) {
+    if (b < representatives && !divides(b)) return std::nullopt;
+  }
+  std::vector<std::int64_t> boundaries = query.boundaries;
+  boundaries.insert(boundaries.end(), cluster.natural_boundaries.begin(), cluster.natural_boundaries.end());
+  auto cuts = digits(std::move(boundaries), representatives, cluster.world_size());
+  if (!cuts) return std::nullopt;
+  for (const auto& [low, high] : query.cyclic) {
+    for (const std::int64_t cut : *cuts) {
+      if (cut > std::max(low, representatives) && cut < high) return std::nullopt;
+    }
+  }
+  return cuts;
+}
+
+std::unique_ptr<SymmetricView> make_view(const Cluster& cluster, SymmetryCache::State& state,
+                                         const SymmetryQuery& query, std::int64_t representatives) {
+  const auto cuts = cuts_of(cluster, query, representatives);
+  if (!cuts) return nullptr;
+  auto orbit = link_orbits(cluster, state, *cuts);
+  if (!orbit) return nullptr;
+  for (std::int64_t a = std::ssize(state.routes); a < representatives; ++a) {
+    const RoutesFrom routes(cluster, a);
+    std::vector<Route>& by_rank = state.routes.emplace_back();
+    for (std::int64_t p = 0; p < cluster.world_size(); ++p) by_rank.push_back(p == a ? Route{} : routes.to(p));
+  }
+  const std::span<const std::vector<Route>> routes(state.routes.data(), static_cast<std::size_t>(representatives));
+  auto view = std::make_unique<SymmetricView>();
+  view->representatives = representatives;
+  const auto images = static_cast<double>(cluster.world_size() / representatives);
+  const std::size_t orbits =
+      orbit->empty() ? 0 : static_cast<std::size_t>(*std::max_element(orbit->begin(), orbit->end())) + 1;
+  const std::vector<bool> never_binds = NeverBinding(cluster, *orbit, orbits, routes).orbits();
+  for (const RingFamily& ring : query.rings) {
+    if (representatives > 1 && turns(ring, *cuts)) continue;
+    auto ways = ring_ways(cluster, *orbit, never_binds, representatives, ring);
+    if (!ways) return nullptr;
+    view->rings.emplace(ring, std::move(*ways));
+  }
+  std::vector<double> size(orbits, 0.0);
+  view->capacity.assign(orbits, 0.0);
+  for (std::size_t l = 0; l < orbit->size(); ++l) {
+    const auto o = static_cast<std::size_t>((*orbit)[l]);
+    size[o] += 1;
+    view->capacity[o] += cluster.topology.links[l].bandwidth.value() / images;
+  }
+  for (const double n : size) view->bytes_per_link.push_back(images / n);
+  for (std::size_t o = 0; o < orbits; ++o) {
+    if (never_binds[o]) view->capacity[o] = std::numeric_limits<double>::infinity();
+  }
+  std::map<std::pair<std::vector<std::pair<Index, double>>, Seconds>, Index> number;
+  for (std::size_t a = 0; a < routes.size(); ++a) {
+    std::vector<Index>& way_to = view->way_to.emplace_back(routes[a].size(), -1);
+    for (std::size_t p = 0; p < routes[a].size(); ++p) {
+      if (p == a) continue;
+      SymmetricView::Way w = way(*orbit, routes[a][p]);
+      const auto next = static_cast<Index>(view->ways.size());
+      const auto [it, is_new] = number.try_emplace(std::pair(w.orbits, w.latency), next);
+      way_to[p] = it->second;
+      if (is_new) view->ways.push_back(std::move(w));
+    }
+  }
+  view->orbit_of_link = std::move(*orbit);
+  return view;
+}
+
+/// Ascending.
+std::set<std::int64_t> counts_of_representatives(const Cluster& cluster, const SymmetryQuery& query) {
+  constexpr std::int64_t kMostRoutes = std::int64_t{1} << 20U;  // assumed: what their memory (some 200 MB) is worth
+  std::set<std::int64_t> counts{1};
+  counts.insert(cluster.natural_boundaries.begin(), cluster.natural_boundaries.end());
+  counts.insert(query.fixed.begin(), query.fixed.end());
+  const std::int64_t world = cluster.world_size(), in_node = cluster.ranks_per_node();
+  std::erase_if(counts,
+                [&](std::int64_t n) { return n > 1 && (n > in_node || n == world || n * world > kMostRoutes); });
+  return counts;
+}
+
+}  // namespace
+
+SymmetryCache::SymmetryCache() : state_(std::make_unique<State>()) {}
+SymmetryCache::~SymmetryCache() = default;
+SymmetryCache::SymmetryCache(SymmetryCache&&) noexcept = default;
+SymmetryCache& SymmetryCache::operator=(SymmetryCache&&) noexcept = default;
+
+const SymmetricView* symmetric_view(const Cluster& cluster, const SymmetryQuery& query) {
+  SymmetryCache::State& state = cluster.symmetries.state();
+  const std::lock_guard lock(state.mutex);
+  const auto [it, is_new] = state.views.try_emplace(query);
+  if (!is_new || cluster.natural_boundaries.empty()) return it->second.get();
+  for (const std::int64_t representatives : counts_of_representatives(cluster, query)) {
+    it->second = make_view(cluster, state, query, representatives);
+    if (it->second) break;
+  }
+  return it->second.get();
+}
+
+RingEdges ring_edges(std::int64_t position, std::int64_t size, std::int64_t per_node) {
+  const std::int64_t nodes = size / per_node;
+  if (nodes == 1 || per_node == 1) return {(position + 1) % size, position};
+  const std::int64_t node = position / per_node, next = (position % per_node + 1) % per_node;
+  return {node * per_node + next, (node + 1) % nodes * per_node + next};
+}
+
+}  // namespace moeplan

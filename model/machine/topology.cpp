@@ -1,0 +1,289 @@
+#include "model/machine/topology.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <limits>
+
+namespace moeplan {
+
+namespace {
+
+/// A directed link as seen from one of its ends.
+struct Arc {
+  std::int32_t other;
+  LinkId link;
+};
+
+/// Arcs by vertex, in the order of the links.
+struct Adjacency {
+  std::vector<std::uint32_t> first;  // by vertex, and one past the end
+  std::vector<Arc> arcs;
+
+  Adjacency(const Topology& t, VertexId Link::*near, VertexId Link::*far)
+      : first(t.vertices.size() + 2, 0), arcs(t.links.size()) {
+    for (const Link& link : t.links) ++first[(link.*near).index() + 2];
+    for (std::size_t v = 2; v < first.size(); ++v) first[v] += first[v - 1];
+    for (std::size_t i = 0; i < t.links.size(); ++i) {
+      const Link& link = t.links[i];
+      arcs[first[(link.*near).index() + 1]++] = {(link.*far).value(), LinkId(i)};
+    }
+    first.pop_back();
+  }
+  [[nodiscard]] std::span<const Arc> of(std::int32_t vertex) const {
+    const auto v = static_cast<std::size_t>(vertex);
+    return std::span(arcs).subspan(first[v], first[v + 1] - first[v]);
+  }
+};
+
+/// Vertices seen by a search, with their place in it: a small open-addressing table.
+class Seen {
+ public:
+  struct Entry {
+    std::int32_t vertex = kFree;
+    std::int32_t hops = 0;
+    std::uint32_t position = 0;  // among the vertices at that distance
+  };
+
+  Seen() : table_(32) {}
+
+  [[nodiscard]] const Entry* find(std::int32_t vertex) const {
+    const Entry& e = table_[slot(vertex)];
+    return e.vertex == vertex ? &e : nullptr;
+  }
+  /// The vertex's entry, which is `fresh` if there was none.
+  Entry insert(const Entry& fresh) {
+    Entry& e = table_[slot(fresh.vertex)];
+    if (e.vertex == fresh.vertex) return e;
+    e = fresh;
+    if (++size_ * 2 > table_.size()) grow();
+    return fresh;
+  }
+
+ private:
+  static constexpr std::int32_t kFree = -1;
+
+  [[nodiscard]] std::size_t slot(std::int32_t vertex) const {
+    const std::size_t mask = table_.size() - 1;
+    std::size_t i = (static_cast<std::size_t>(vertex) * 0x9E3779B97F4A7C15U >> 32U) & mask;
+    while (table_[i].vertex != kFree && table_[i].vertex != vertex) i = (i + 1) & mask;
+    return i;
+  }
+  void grow() {
+    std::vector<Entry> old(table_.size() * 2);
+    std::swap(old, table_);
+    for (const Entry& e : old) {
+      if (e.vertex != kFree) table_[slot(e.vertex)] = e;
+    }
+  }
+
+  std::vector<Entry> table_;
+  std::size_t size_ = 0;
+};
+
+/// One link of the graph of fewest-hop paths; tail and head are positions in the levels at its ends.
+struct Step {
+  LinkId link;
+  std::size_t tail;
+  std::size_t head;
+};
+
+/// The graph of all fewest-hop paths: level 0 is the source, the last is the destination. A level may have positions
+/// that no step uses.
+struct PathGraph {
+  std::vector<std::size_t> level_size;
+  std::vector<std::vector<Step>> steps;  // from each level to the next
+};
+
+/// A search from one end: the vertices by distance, and the links by which they were reached.
+struct Side {
+  struct Reached {
+    LinkId link;
+    std::size_t near;  // position in the level nearer to the end
+    std::size_t far;   // position in the next level
+  };
+
+  const Adjacency* arcs;
+  Seen seen;
+  std::vector<std::vector<std::int32_t>> levels;  // by distance
+  std::vector<std::vector<Reached>> reached;      // from each level to the next
+
+  Side(const Adjacency& adjacency, std::int32_t end) : arcs(&adjacency), levels{{end}} { seen.insert({end, 0, 0}); }
+
+  [[nodiscard]] const std::vector<std::int32_t>& frontier() const { return levels.back(); }
+  /// Links to look at to go one hop further.
+  [[nodiscard]] std::size_t work() const {
+    std::size_t sum = 0;
+    for (const std::int32_t v : frontier()) sum += arcs->of(v).size();
+    return sum;
+  }
+  /// Goes one hop further, through vertices that forward or to `goal`.
+  void advance(const std::vector<char>& forwards, std::int32_t goal) {
+    std::vector<std::int32_t> next;
+    std::vector<Reached> by;
+    const auto hops = static_cast<std::int32_t>(levels.size());
+    for (std::size_t i = 0; i < frontier().size(); ++i) {
+      for (const Arc& arc : arcs->of(frontier()[i])) {
+        if (arc.other != goal && !forwards[static_cast<std::size_t>(arc.other)]) continue;
+        const auto end = static_cast<std::uint32_t>(next.size());
+        const Seen::Entry e = seen.insert({arc.other, hops, end});
+        if (e.hops != hops) continue;
+        if (e.position == end) next.push_back(arc.other);
+        by.push_back({arc.link, i, e.position});
+      }
+    }
+    levels.push_back(std::move(next));
+    reached.push_back(std::move(by));
+  }
+};
+
+}  // namespace
+
+struct Routes::State {
+  explicit State(const Topology& topology)
+      : out(topology, &Link::from, &Link::to), in(topology, &Link::to, &Link::from) {
+    for (const Vertex& v : topology.vertices) forwards.push_back(v.kind != VertexKind::Gpu);
+    for (const Link& link : topology.links) {
+      bandwidth.push_back(link.bandwidth.value());
+      latency.push_back(link.latency.value());
+    }
+  }
+
+  [[nodiscard]] PathGraph fewest_hops(std::int32_t from, std::int32_t to) const;
+
+  Adjacency out;
+  Adjacency in;
+  std::vector<char> forwards;     // by vertex
+  std::vector<double> bandwidth;  // by link, B/s
+  std::vector<double> latency;    // by link, s
+};
+
+PathGraph Routes::State::fewest_hops(std::int32_t from, std::int32_t to) const {
+  Side source(out, from), target(in, to);
+  constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
+  // Where the searches meet is a level of the graph: the index in it of each vertex of the two last levels.
+  std::vector<std::size_t> source_place, target_place;
+  std::size_t met = 0;
+  while (met == 0) {
+    if (source.frontier().empty() || target.frontier().empty()) return {};
+    if (source.work() <= target.work()) {
+      source.advance(forwards, to);
+    } else {
+      target.advance(forwards, from);
+    }
+    source_place.assign(source.frontier().size(), kNone);
+    target_place.assign(target.frontier().size(), kNone);
+    for (std::size_t i = 0; i < source_place.size(); ++i) {
+      // A vertex that both have seen is at the last distance of both: a shorter way would have met before.
+      const Seen::Entry* e = target.seen.find(source.frontier()[i]);
+      if (!e) continue;
+      source_place[i] = target_place[e->position] = met++;
+    }
+  }
+
+  // Keep the links that lead to the middle: back from it on the source's side, on from it on the target's.
+  const std::size_t front = source.reached.size(), back = target.reached.size();
+  PathGraph graph{.level_size = std::vector<std::size_t>(front + back + 1),
+                  .steps = std::vector<std::vector<Step>>(front + back)};
+  graph.level_size[front] = met;
+  for (std::size_t i = front; i-- > 0;) {
+    graph.level_size[i] = source.levels[i].size();
+    std::vector<std::size_t> nearer(graph.level_size[i], kNone);
+    for (const Side::Reached& r : source.reached[i]) {
+      if (source_place[r.far] == kNone) continue;
+      nearer[r.near] = r.near;
+      graph.steps[i].push_back({r.link, r.near, source_place[r.far]});
+    }
+    source_place = std::move(nearer);
+  }
+  for (std::size_t i = back; i-- > 0;) {
+    const std::size_t level = front + back - i;  // of the nearer ends
+    graph.level_size[level] = target.levels[i].size();
+    std::vector<std::size_t> nearer(graph.level_size[level], kNone);
+    for (const Side::Reached& r : target.reached[i]) {
+      if (target_place[r.far] == kNone) continue;
+      nearer[r.near] = r.near;
+      graph.steps[level - 1].push_back({r.link, target_place[r.far], r.near});
+    }
+    target_place = std::move(nearer);
+  }
+  return graph;
+}
+
+std::string Topology::link_name(LinkId link) const {
+  const Link& l = links[link.index()];
+  const std::string& from = vertices[l.from.index()].name;
+  return l.from == l.to ? "memory of " + from : from + " -> " + vertices[l.to.index()].name;
+}
+
+Routes::Routes(const Topology& topology) : state_(std::make_unique<State>(topology)) {}
+Routes::~Routes() = default;
+Routes::Routes(Routes&&) noexcept = default;
+Routes& Routes::operator=(Routes&&) noexcept = default;
+
+Route Routes::between(VertexId from, VertexId to) const {
+  assert(from != to && "a route joins two different GPUs");
+  const PathGraph graph = state_->fewest_hops(from.value(), to.value());
+  if (graph.steps.empty()) return {};
+  const auto has_one = [](const std::vector<Step>& steps) { return steps.size() == 1; };
+  if (std::all_of(graph.steps.begin(), graph.steps.end(), has_one)) {
+    Route route{.links = {}, .latency = Seconds(0)};
+    route.links.reserve(graph.steps.size());
+    for (const std::vector<Step>& steps : graph.steps) {
+      route.links.push_back({steps.front().link, 1.0});
+      route.latency += Seconds(state_->latency[steps.front().link.index()]);
+    }
+    return route;
+  }
+
+  // The widest bottleneck of any path to each vertex.
+  std::vector<double> width{std::numeric_limits<double>::infinity()};
+  for (std::size_t i = 0; i < graph.steps.size(); ++i) {
+    std::vector<double> next(graph.level_size[i + 1], 0);
+    for (const Step& s : graph.steps[i]) {
+      next[s.head] = std::max(next[s.head], std::min(width[s.tail], state_->bandwidth[s.link.index()]));
+    }
+    width = std::move(next);
+  }
+  const double widest = width.front();
+
+  // Paths over links at least that wide: how many reach each vertex, and the slowest of them. Counts may be huge, so
+  // those of a level are kept relative to the largest; only ratios within a level matter.
+  std::vector<std::vector<double>> paths{{1.0}};
+  std::vector<double> slowest{0.0};
+  for (std::size_t i = 0; i < graph.steps.size(); ++i) {
+    std::vector<double> next(graph.level_size[i + 1], 0), next_slowest(graph.level_size[i + 1], 0);
+    for (const Step& s : graph.steps[i]) {
+      if (state_->bandwidth[s.link.index()] < widest || paths[i][s.tail] == 0) continue;
+      next[s.head] += paths[i][s.tail];
+      next_slowest[s.head] = std::max(next_slowest[s.head], slowest[s.tail] + state_->latency[s.link.index()]);
+    }
+    const double most = *std::max_element(next.begin(), next.end());
+    if (most > 1e100) {
+      for (double& n : next) n /= most;
+    }
+    paths.push_back(std::move(next));
+    slowest = std::move(next_slowest);
+  }
+
+  // From the destination back: what a vertex carries comes in over its links as many paths come that way.
+  Route route{.links = {}, .latency = Seconds(slowest.front())};
+  std::vector<double> carried{1.0};
+  for (std::size_t i = graph.steps.size(); i-- > 0;) {
+    std::vector<double> arriving(graph.level_size[i + 1], 0), next(graph.level_size[i], 0);
+    const auto counts = [&](const Step& s) {
+      return state_->bandwidth[s.link.index()] >= widest ? paths[i][s.tail] : 0;
+    };
+    for (const Step& s : graph.steps[i]) arriving[s.head] += counts(s);
+    for (auto s = graph.steps[i].rbegin(); s != graph.steps[i].rend(); ++s) {
+      if (counts(*s) == 0 || carried[s->head] == 0) continue;
+      const double share = carried[s->head] * (counts(*s) / arriving[s->head]);
+      next[s->tail] += share;
+      route.links.push_back({s->link, share});
+    }
+    carried = std::move(next);
+  }
+  std::reverse(route.links.begin(), route.links.end());
+  return route;
+}
+
+}  // namespace moeplan

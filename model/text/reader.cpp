@@ -1,0 +1,197 @@
+#include "model/text/reader.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace moeplan {
+
+namespace {
+
+const Node kEmptyMap = Node::map();
+
+std::string_view kind_name(Node::Kind kind) {
+  switch (kind) {
+    case Node::Kind::Null: return "nothing";
+    case Node::Kind::Scalar: return "a single value";
+    case Node::Kind::List: return "a list";
+    case Node::Kind::Map: return "a map";
+  }
+  return "?";
+}
+
+}  // namespace
+
+MapReader::MapReader(const Node& node, std::string path, Diagnostics& diagnostics)
+    : node_(&node), path_(std::move(path)), diagnostics_(&diagnostics) {
+  if (node.kind == Node::Kind::Map) return;
+  diagnostics.add(node.where, path_,
+                  node.kind == Node::Kind::Null && path_.empty()
+                      ? "is empty; expected a map of keys"
+                      : fmt::format("expected a map, found {}", kind_name(node.kind)));
+  node_ = &kEmptyMap;
+}
+
+std::string MapReader::path_of(std::string_view key) const {
+  if (key.empty()) return path_;
+  return path_.empty() ? std::string(key) : fmt::format("{}.{}", path_, key);
+}
+
+const Node* MapReader::optional(std::string_view key) {
+  known_.emplace_back(key);
+  const Node* n = node_->find(key);
+  return n && n->kind != Node::Kind::Null ? n : nullptr;
+}
+
+const Node* MapReader::required(std::string_view key) {
+  const Node* n = optional(key);
+  if (n || node_ == &kEmptyMap) return n;
+  const Node* null_value = node_->find(key);
+  diagnostics_->add(null_value ? null_value->where : node_->where, path_of(key),
+                    null_value ? "has no value" : "missing key");
+  return nullptr;
+}
+
+bool MapReader::has(std::string_view key) const {
+  const Node* n = node_->find(key);
+  return n && n->kind != Node::Kind::Null;
+}
+
+const Node* MapReader::find(std::string_view key) { return optional(key); }
+
+void MapReader::complain(std::string_view key, std::string message) {
+  if (node_ == &kEmptyMap) return;  // that the map is missing has been said
+  const Node* n = node_->find(key);
+  diagnostics_->add(n ? n->where : node_->where, path_of(key), std::move(message));
+}
+
+std::optional<std::string_view> MapReader::scalar(std::string_view key, const Node& node, std::string_view expected) {
+  if (node.kind == Node::Kind::Scalar) return node.scalar;
+  complain(key, fmt::format("expected {}, found {}", expected, kind_name(node.kind)));
+  return std::nullopt;
+}
+
+bool MapReader::checked(std::string_view key, const Node& node, double value, Sign sign) {
+  if (sign == Sign::Positive ? value > 0 : value >= 0) return true;
+  complain(key, fmt::format("{} is out of range; expected {}", in_quotes(node.scalar),
+                            sign == Sign::Positive ? "more than 0" : "0 or more"));
+  return false;
+}
+
+bool MapReader::is_quoted(std::string_view key, const Node& node) {
+  if (node.is_string)
+    complain(key, fmt::format("{} is a text; write the number without quotes", in_quotes(node.scalar)));
+  return node.is_string;
+}
+
+void MapReader::wrong_choice(std::string_view key, const Node& node, std::span<const std::string> names) {
+  if (node.kind != Node::Kind::Scalar) {
+    complain(key, fmt::format("expected one of {}, found {}", fmt::join(names, ", "), kind_name(node.kind)));
+    return;
+  }
+  complain(key, fmt::format("{} is not known{}", in_quotes(node.scalar), suggestion(node.scalar, names)));
+}
+
+std::string MapReader::text(std::string_view key) {
+  const Node* n = required(key);
+  if (!n) return "";
+  return std::string(scalar(key, *n, "a text").value_or(""));
+}
+
+std::string MapReader::text_or(std::string_view key, std::string fallback) {
+  const Node* n = optional(key);
+  return n ? std::string(scalar(key, *n, "a text").value_or("")) : std::move(fallback);
+}
+
+std::int64_t MapReader::integer(std::string_view key, std::int64_t least, std::int64_t most) {
+  const Node* n = required(key);
+  if (!n) return least;
+  const auto value = scalar(key, *n, "a whole number");
+  if (!value || is_quoted(key, *n)) return least;
+  const auto parsed = parse_integer(*value);
+  if (const auto* error = std::get_if<TextError>(&parsed)) {
+    complain(key, fmt::format("{}; expected {} to {}", error->message, least, most));
+    return least;
+  }
+  const std::int64_t number = std::get<long long>(parsed);
+  if (number < least || number > most) {
+    complain(key, fmt::format("{} is out of range; expected {}{}", number, least,
+                              most == kMostCount ? " or more"
+                              : most == least    ? ""
+                                                 : fmt::format(" to {}", most)));
+    return least;
+  }
+  return number;
+}
+
+std::int64_t MapReader::integer_or(std::string_view key, std::int64_t fallback, std::int64_t least, std::int64_t most) {
+  return optional(key) ? integer(key, least, most) : fallback;
+}
+
+double MapReader::number(std::string_view key, double least, double most) {
+  const Node* n = required(key);
+  if (!n) return least;
+  const auto value = scalar(key, *n, "a number");
+  if (!value || is_quoted(key, *n)) return least;
+  const auto parsed = parse_number(*value);
+  if (const auto* error = std::get_if<TextError>(&parsed)) {
+    complain(key, fmt::format("{}; expected {} to {}", error->message, least, most));
+    return least;
+  }
+  const double number = std::get<double>(parsed);
+  if (!(number >= least && number <= most)) {
+    complain(key, fmt::format("{} is out of range; expected {} to {}", *value, least, most));
+    return least;
+  }
+  return number;
+}
+
+double MapReader::number_or(std::string_view key, double fallback, double least, double most) {
+  return optional(key) ? number(key, least, most) : fallback;
+}
+
+bool MapReader::boolean(std::string_view key) {
+  const Node* n = required(key);
+  if (!n) return false;
+  if (n->kind == Node::Kind::Scalar && (n->scalar == "true" || n->scalar == "false")) return n->scalar == "true";
+  complain(key, n->kind == Node::Kind::Scalar ? fmt::format("{} is neither true nor false", in_quotes(n->scalar))
+                                              : fmt::format("expected true or false, found {}", kind_name(n->kind)));
+  return false;
+}
+
+bool MapReader::boolean_or(std::string_view key, bool fallback) { return optional(key) ? boolean(key) : fallback; }
+
+MapReader MapReader::map(std::string_view key) {
+  const Node* n = required(key);
+  return MapReader(n ? *n : kEmptyMap, path_of(key), *diagnostics_);
+}
+
+std::vector<std::pair<const Node*, std::string>> MapReader::list(std::string_view key) {
+  return required(key) ? list_or_empty(key) : std::vector<std::pair<const Node*, std::string>>{};
+}
+
+std::vector<std::pair<const Node*, std::string>> MapReader::list_or_empty(std::string_view key) {
+  const Node* n = optional(key);
+  std::vector<std::pair<const Node*, std::string>> out;
+  if (!n) return out;
+  if (n->kind != Node::Kind::List) {
+    complain(key, fmt::format("expected a list, found {}", kind_name(n->kind)));
+    return out;
+  }
+  for (std::size_t i = 0; i < n->items.size(); ++i) {
+    out.emplace_back(&n->items[i], fmt::format("{}[{}]", path_of(key), i));
+  }
+  return out;
+}
+
+void MapReader::finish() {
+  std::sort(known_.begin(), known_.end());
+  known_.erase(std::unique(known_.begin(), known_.end()), known_.end());
+  for (const Entry& e : node_->entries) {
+    if (std::binary_search(known_.begin(), known_.end(), e.key)) continue;
+    diagnostics_->add(e.where, path_of(e.key),
+                      diagnostics_->is_full() ? "unknown key" : "unknown key" + suggestion(e.key, known_));
+  }
+}
+
+}  // namespace moeplan

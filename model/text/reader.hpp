@@ -1,0 +1,133 @@
+// Strict reading of a document into typed values.
+//
+// A MapReader stands on one map of a document. Each accessor marks its key as known and returns its value; where the
+// value is missing or wrong, a diagnostic is collected and a harmless value returned, so that one pass finds
+// everything. finish() reports the keys that nobody asked for. Call Diagnostics::throw_if_any() before using what was
+// read.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "model/text/document.hpp"
+#include "model/text/unit_text.hpp"
+
+namespace moeplan {
+
+/// The names of an enumeration, for reading and printing.
+template <class E>
+using Names = std::span<const std::pair<E, std::string_view>>;
+
+template <class E>
+[[nodiscard]] std::string_view name_of(Names<E> names, E value) {
+  for (const auto& [v, name] : names) {
+    if (v == value) return name;
+  }
+  return "?";
+}
+
+enum class Sign { Positive, NonNegative };
+
+class MapReader {
+ public:
+  /// `path` is the key path of this map, "" for the document. Reports a node that is no map.
+  MapReader(const Node& node, std::string path, Diagnostics& diagnostics);
+
+  [[nodiscard]] bool has(std::string_view key) const;  // present and not null
+  [[nodiscard]] const Node* find(std::string_view key);
+  [[nodiscard]] const Node& node() const { return *node_; }
+  [[nodiscard]] const std::string& path() const { return path_; }
+  [[nodiscard]] Diagnostics& diagnostics() const { return *diagnostics_; }
+
+  [[nodiscard]] std::string text(std::string_view key);
+  [[nodiscard]] std::string text_or(std::string_view key, std::string fallback);
+  [[nodiscard]] std::int64_t integer(std::string_view key, std::int64_t least, std::int64_t most = kMostCount);
+  [[nodiscard]] std::int64_t integer_or(std::string_view key, std::int64_t fallback, std::int64_t least,
+                                        std::int64_t most = kMostCount);
+  [[nodiscard]] double number(std::string_view key, double least, double most);
+  [[nodiscard]] double number_or(std::string_view key, double fallback, double least, double most);
+  [[nodiscard]] bool boolean(std::string_view key);
+  [[nodiscard]] bool boolean_or(std::string_view key, bool fallback);
+
+  template <class Q>
+  [[nodiscard]] Q quantity(std::string_view key, Sign sign = Sign::Positive) {
+    const Node* n = required(key);
+    return n ? as_quantity<Q>(key, *n, sign) : Q(1);
+  }
+  template <class Q>
+  [[nodiscard]] Q quantity_or(std::string_view key, Q fallback, Sign sign = Sign::NonNegative) {
+    const Node* n = optional(key);
+    return n ? as_quantity<Q>(key, *n, sign) : fallback;
+  }
+  template <class E>
+  [[nodiscard]] E choice(std::string_view key, Names<E> names) {
+    const Node* n = required(key);
+    return n ? as_choice(key, *n, names) : names.front().first;
+  }
+  template <class E>
+  [[nodiscard]] E choice_or(std::string_view key, E fallback, Names<E> names) {
+    const Node* n = optional(key);
+    return n ? as_choice(key, *n, names) : fallback;
+  }
+
+  /// The reader of a nested map; a missing one is reported once and reads as empty.
+  [[nodiscard]] MapReader map(std::string_view key);
+  /// The elements of a list with their key paths; "links[0]". A missing list is reported.
+  [[nodiscard]] std::vector<std::pair<const Node*, std::string>> list(std::string_view key);
+  [[nodiscard]] std::vector<std::pair<const Node*, std::string>> list_or_empty(std::string_view key);
+
+  /// Says what is wrong with the value of `key` (with the map, where the key is missing), or with the map itself ("");
+  /// nothing where the map itself is missing, which has been said then.
+  void complain(std::string_view key, std::string message);
+  /// Reports keys that no accessor asked for.
+  void finish();
+
+  static constexpr std::int64_t kMostCount = 1'000'000'000'000;
+
+ private:
+  [[nodiscard]] const Node* required(std::string_view key);
+  [[nodiscard]] const Node* optional(std::string_view key);
+  [[nodiscard]] std::string path_of(std::string_view key) const;
+  [[nodiscard]] std::optional<std::string_view> scalar(std::string_view key, const Node& node,
+                                                       std::string_view expected);
+  /// Complains of a count or plain number that is written as a text.
+  [[nodiscard]] bool is_quoted(std::string_view key, const Node& node);
+  [[nodiscard]] bool checked(std::string_view key, const Node& node, double value, Sign sign);
+  void wrong_choice(std::string_view key, const Node& node, std::span<const std::string> names);
+
+  template <class Q>
+  [[nodiscard]] Q as_quantity(std::string_view key, const Node& node, Sign sign) {
+    const auto value = scalar(key, node, "a number with its unit");
+    if (!value) return Q(1);
+    const Parsed<Q> parsed = parse_quantity<Q>(*value);
+    if (const auto* error = std::get_if<TextError>(&parsed)) {
+      complain(key, error->message);
+      return Q(1);
+    }
+    const Q q = std::get<Q>(parsed);
+    return checked(key, node, q.value(), sign) ? q : Q(1);
+  }
+  template <class E>
+  [[nodiscard]] E as_choice(std::string_view key, const Node& node, Names<E> names) {
+    std::vector<std::string> texts;
+    for (const auto& [value, name] : names) {
+      if (node.kind == Node::Kind::Scalar && node.scalar == name) return value;
+      texts.emplace_back(name);
+    }
+    wrong_choice(key, node, texts);
+    return names.front().first;
+  }
+
+  const Node* node_;
+  std::string path_;
+  Diagnostics* diagnostics_;
+  std::vector<std::string> known_;
+};
+
+}  // namespace moeplan

@@ -1,0 +1,163 @@
+// A Mixture-of-Experts transformer. Files: configs/models, or a Hugging Face config.json (hf_config.hpp).
+//
+//   name: small_moe
+//   vocab_size: 32000
+//   hidden_size: 1024
+//   attention: {num_heads: 16}
+//   layers: [{ffn: dense}, {repeat: 11, ffn: moe}]
+//   ffns:
+//     dense: {hidden_size: 4096}
+//     moe: {num_experts: 8, top_k: 2, expert: {hidden_size: 4096}}
+//
+// All other keys are optional. Their defaults:
+//   the model    causal: true, norm: rms (or layer), norms_per_layer: 2, final_norm: true, tied_embeddings: false,
+//                position_embeddings: 0, token_types: 0, embedding_norm: false, lm_head_bias: false, num_mtp_layers: 0,
+//                origins: {KEY PATH: "published: ..."} (origins.hpp)
+//   attention    kind: heads; num_kv_heads: num_heads, head_dim: hidden_size / num_heads, bias: false,
+//                output_bias: as bias, qk_norm: false, qk_norm_whole: false, sinks: false
+//                kind: latent; num_heads, kv_lora_rank, qk_nope_head_dim, qk_rope_head_dim, v_head_dim, q_lora_rank: 0
+//   layers       repeat: 1, attention_window: 0; instead of ffn (and attention_window), pattern: a list of
+//                {ffn, attention_window} which is repeated as a whole
+//   ffns         an FFN has hidden_size, gated: true, bias: false; with num_experts it is MoE: top_k, expert: an FFN,
+//                shared: an FFN (all shared experts as one; default none), shared_gate: false, router_bias: false,
+//                expert_groups: 1, groups_per_token: expert_groups (config.json: n_group, topk_group)
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "model/text/document.hpp"
+
+namespace moeplan {
+
+class MapReader;
+
+/// Multi-head and grouped-query attention.
+struct HeadAttention {
+  std::int64_t num_heads;
+  std::int64_t num_kv_heads;
+  std::int64_t head_dim;
+  bool bias;                   // on the q, k and v projections
+  bool qk_norm;                // a norm weight each for q and k, of head_dim ...
+  bool sinks;                  // one learned value a head (gpt-oss)
+  bool output_bias = false;    // on the output projection
+  bool qk_norm_whole = false;  // ... or of all heads together (OLMoE, MiniMax-M2)
+  bool operator==(const HeadAttention&) const = default;
+};
+
+/// Multi-head latent attention (DeepSeek-V2, sec. 2.1).
+struct LatentAttention {
+  std::int64_t num_heads;
+  std::int64_t q_lora_rank;  // 0: queries are not compressed
+  std::int64_t kv_lora_rank;
+  std::int64_t qk_nope_head_dim;
+  std::int64_t qk_rope_head_dim;
+  std::int64_t v_head_dim;
+  bool operator==(const LatentAttention&) const = default;
+};
+
+/// A feed-forward network: 2 matrices, or 3 where it is gated (SwiGLU).
+struct Ffn {
+  std::int64_t hidden_size;  // H; 0: there is none
+  bool gated;
+  bool bias;
+  bool operator==(const Ffn&) const = default;
+};
+
+struct Moe {
+  std::int64_t num_experts;  // E
+  std::int64_t top_k;        // k
+  Ffn expert;
+  Ffn shared;        // all shared experts as one FFN of their summed hidden size
+  bool shared_gate;  // a learned gate on the shared expert's output (one vector of hidden_size)
+  bool router_bias;  // one value an expert
+  // Group-limited routing ([DeepSeek-V2] sec. 2.2.2, [DeepSeek-V3] sec. 2.1.2): consecutive experts are in as many
+  // equal groups, and a token's experts are in at most so many of these. One group, or all of a token: no limit.
+  std::int64_t expert_groups = 1;
+  std::int64_t groups_per_token = 1;
+  bool operator==(const Moe&) const = default;
+};
+
+struct LayerSpec {
+  std::int64_t attention_window;  // tokens that a query sees; 0: all
+  std::variant<Ffn, Moe> ffn;     // the dense or the MoE feed-forward part
+  bool operator==(const LayerSpec&) const = default;
+};
+
+/// `repeat` times the layers of `pattern`, in order.
+struct RepeatedLayers {
+  std::int64_t repeat;
+  std::vector<LayerSpec> pattern;
+  bool operator==(const RepeatedLayers&) const = default;
+};
+
+enum class Norm { Rms, Layer };  // a weight of hidden_size, LayerNorm with a bias too
+
+struct ModelSpec {
+  std::string name;
+  std::int64_t vocab_size;
+  std::int64_t hidden_size;          // M
+  std::int64_t position_embeddings;  // learned positions; 0: none (rotary)
+  std::int64_t token_types;          // BERT's segment embeddings; 0: none
+  bool embedding_norm;               // BERT
+  bool tied_embeddings;              // the output projection is the input embedding
+  bool causal;
+  Norm norm;
+  std::int64_t norms_per_layer;  // 2, of hidden_size
+  bool final_norm;
+  std::variant<HeadAttention, LatentAttention> attention;  // the same in every layer
+  std::vector<RepeatedLayers> layers;
+  std::int64_t num_mtp_layers;  // multi-token-prediction layers, counted apart and not planned
+  bool lm_head_bias = false;    // on the output projection (Phi-3.5-MoE)
+  bool operator==(const ModelSpec&) const = default;
+
+  [[nodiscard]] std::int64_t num_layers() const;
+  [[nodiscard]] std::int64_t num_moe_layers() const;
+};
+
+/// The most that a model may have, far beyond any that exists, so that no product of its numbers overflows.
+struct ModelLimits {
+  static constexpr std::int64_t kHiddenSize = 1 << 20;  // also of an FFN, a head or a latent rank
+  static constexpr std::int64_t kVocabSize = 1'000'000'000;
+  static constexpr std::int64_t kHeads = 1 << 16;
+  static constexpr std::int64_t kExperts = 1 << 16;
+  static constexpr std::int64_t kLayers = 10'000;
+  static constexpr std::int64_t kMtpLayers = 100;
+  static constexpr std::int64_t kNormsPerLayer = 16;
+  static constexpr double kParameters = 1e16;  // the largest published model of 2025 has about 1e12 to 2e12
+};
+
+/// Reads a model, strictly. Raises InputError with everything that is wrong.
+[[nodiscard]] ModelSpec read_model(const Node& document);
+
+/// The document that read_model reads as this model; every key is written.
+[[nodiscard]] Node model_document(const ModelSpec& model);
+
+/// What is wrong with a model as a whole (its size), or "". For the readers of models.
+[[nodiscard]] std::string size_error(const ModelSpec& model);
+
+/// Reads how experts are grouped, by the names that a file has for it. For the readers of models, once num_experts and
+/// top_k are known.
+void read_expert_groups(MapReader& r, Moe& moe, std::string_view groups_key, std::string_view groups_per_token_key);
+
+/// Numbers of parameters. "Active" counts top_k of the routed experts of every MoE layer.
+struct ParameterCounts {
+  std::int64_t total;
+  std::int64_t active;                     // with embeddings and output projection
+  std::int64_t active_without_embeddings;  // without all embedding tables and the output projection
+  std::int64_t mtp;                        // of the multi-token-prediction layers, in none of the others
+};
+[[nodiscard]] ParameterCounts count_parameters(const ModelSpec& model);
+
+/// Parameters of the parts of a layer, for costs and memory.
+[[nodiscard]] std::int64_t attention_parameters(const ModelSpec& model);
+[[nodiscard]] std::int64_t ffn_parameters(const Ffn& ffn, std::int64_t hidden_size);
+[[nodiscard]] std::int64_t router_parameters(const Moe& moe, std::int64_t hidden_size);
+/// Of a whole layer, the routed experts apart; of the output projection, 0 where it is the input embedding.
+[[nodiscard]] std::int64_t dense_parameters(const ModelSpec& model, const LayerSpec& layer);
+[[nodiscard]] std::int64_t head_parameters(const ModelSpec& model);
+
+}  // namespace moeplan

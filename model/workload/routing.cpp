@@ -1,0 +1,82 @@
+#include "model/workload/routing.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+namespace moeplan {
+
+RoutingScenario read_routing(MapReader routing) {
+  constexpr double kSteepestZipf = 20, kWidestSigma = 10, kHottest = 1e6;
+  RoutingScenario s;
+  s.shape = routing.choice<RoutingShape>("shape", kRoutingShapeNames);
+  s.zipf_exponent = routing.number_or("zipf_exponent", s.zipf_exponent, 0, kSteepestZipf);
+  s.lognormal_sigma = routing.number_or("lognormal_sigma", s.lognormal_sigma, 0, kWidestSigma);
+  s.hot_fraction = routing.number_or("hot_fraction", s.hot_fraction, 0, 1);
+  s.hot_factor = routing.number_or("hot_factor", s.hot_factor, 1, kHottest);
+  s.ragged_spread = routing.number_or("ragged_spread", s.ragged_spread, 0, 1);
+  s.sampled = routing.boolean_or("sampled", s.sampled);
+  s.seed = static_cast<std::uint64_t>(routing.integer_or("seed", static_cast<std::int64_t>(s.seed), 0));
+  if (s.sampled && s.shape == RoutingShape::Balanced) {
+    routing.complain("sampled", "balanced routing leaves nothing to draw; take uniform, or sampled: false");
+  }
+  routing.finish();
+  return s;
+}
+
+Node routing_document(const RoutingScenario& s) {
+  Node out = Node::map();
+  out.set("shape", Node::text(std::string(name_of<RoutingShape>(kRoutingShapeNames, s.shape))));
+  out.set("zipf_exponent", Node::number(s.zipf_exponent));
+  out.set("lognormal_sigma", Node::number(s.lognormal_sigma));
+  out.set("hot_fraction", Node::number(s.hot_fraction));
+  out.set("hot_factor", Node::number(s.hot_factor));
+  out.set("ragged_spread", Node::number(s.ragged_spread));
+  out.set("sampled", Node::boolean(s.sampled));
+  out.set("seed", Node::integer(static_cast<long long>(s.seed)));
+  return out;
+}
+
+RoutingCounts RoutingCounts::uniform(std::int64_t sources, std::int64_t experts, std::int64_t count) {
+  assert(sources > 0 && experts > 0 && count >= 0 && "counts are of something, and not negative");
+  RoutingCounts counts;
+  counts.sources_ = sources;
+  counts.experts_ = experts;
+  counts.counts_ = {count};
+  return counts;
+}
+
+RoutingCounts RoutingCounts::by_expert(std::int64_t sources, std::vector<std::int64_t> row) {
+  assert(!row.empty() && "a row has a count for every expert");
+  RoutingCounts counts = uniform(sources, static_cast<std::int64_t>(row.size()), row.front());
+  const bool all_equal = std::all_of(row.begin(), row.end(), [&](std::int64_t c) { return c == row.front(); });
+  if (!all_equal) counts.counts_ = std::move(row);
+  return counts;
+}
+
+RoutingCounts RoutingCounts::dense(std::int64_t sources, std::int64_t experts, std::vector<std::int64_t> counts) {
+  assert(sources > 0 && experts > 0 && "counts are of something");
+  assert(counts.size() == static_cast<std::size_t>(sources * experts) && "one count a source and expert");
+  // All rows are equal exactly if everything but the last row equals everything but the first.
+  if (std::equal(counts.begin(), counts.end() - experts, counts.begin() + experts)) {
+    counts.resize(static_cast<std::size_t>(experts));
+    return by_expert(sources, std::move(counts));
+  }
+  RoutingCounts result = uniform(sources, experts, 0);
+  result.rows_ = sources;
+  result.counts_ = std::move(counts);
+  return result;
+}
+
+std::vector<std::int64_t> RoutingCounts::expert_load() const {
+  const auto experts = static_cast<std::size_t>(experts_);
+  if (is_uniform()) return std::vector<std::int64_t>(experts, counts_[0] * sources_);
+  std::vector<std::int64_t> load(experts, 0);
+  for (std::size_t i = 0; i < counts_.size(); ++i) load[i % experts] += counts_[i];
+  if (rows_ == 1) {
+    for (std::int64_t& tokens : load) tokens *= sources_;
+  }
+  return load;
+}
+
+}  // namespace moeplan

@@ -1,0 +1,233 @@
+#include "model/workload/workload.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "model/base/sha256.hpp"
+#include "model/machine/origins.hpp"
+
+namespace moeplan {
+
+namespace {
+
+// Limits. Not physics: with up to 2^10 selections a token, 2^17 of hidden size and 8 bytes an element, every product of
+// counts stays below 2^62. 2^32 tokens are some forty times the largest published batch.
+constexpr std::int64_t kMostSequences = std::int64_t{1} << 24;
+constexpr std::int64_t kLongestSequence = std::int64_t{1} << 24;
+constexpr std::int64_t kMostTokens = std::int64_t{1} << 32;
+// The context length that most published models are pre-trained with before it is extended (assumed default, 2024).
+constexpr std::int64_t kAutoSequence = 4096;
+constexpr std::size_t kMostTraceBytes = std::size_t{1} << 30;  // of a trace's file
+constexpr double kLeastCapacity = 0.001, kMostCapacity = 1000;
+
+bool is_word(const MapReader& reader, std::string_view key, std::string_view word) {
+  const Node* n = reader.node().find(key);
+  return n && n->kind == Node::Kind::Scalar && n->scalar == word;
+}
+
+CodecOptions read_codecs(MapReader codecs) {
+  CodecOptions options;
+  for (const auto& [format, name] : kWireFormatNames) {
+    if (!codecs.find(name)) continue;
+    options.allowed.insert(format);
+    MapReader codec = codecs.map(name);
+    if (format == WireFormat::Int8) options.int8_row_messages = codec.integer_or("row_messages", 2, 1, 2);
+    if (format == WireFormat::Zfp) options.zfp_bits = codec.integer_or("bits", 8, 1, 32);
+    codec.finish();
+  }
+  codecs.finish();
+  return options;
+}
+
+std::vector<double> read_capacity_factors(MapReader& reader) {
+  constexpr std::size_t kMost = 64;  // each costs up to some hundred simulations of a layer
+  std::vector<double> out;
+  const auto list = reader.list("capacity_factors");
+  if (list.size() > kMost) {
+    reader.complain("capacity_factors", fmt::format("has {} factors; expected at most {}", list.size(), kMost));
+    return out;
+  }
+  for (const auto& [node, path] : list) {
+    const bool is_number = node->kind == Node::Kind::Scalar && !node->is_string;
+    const auto parsed = parse_number(is_number ? node->scalar : "");
+    const double* factor = std::get_if<double>(&parsed);
+    if (factor && *factor >= kLeastCapacity && *factor <= kMostCapacity) {
+      out.push_back(*factor);
+    } else {
+      reader.diagnostics().add(node->where, path,
+                               fmt::format("expected a number from {} to {}", kLeastCapacity, kMostCapacity));
+    }
+  }
+  return out;
+}
+
+Node codecs_document(const CodecOptions& options) {
+  Node out = Node::map();
+  for (const auto& [format, name] : kWireFormatNames) {
+    if (!options.allowed.contains(format)) continue;
+    Node codec = Node::map();
+    if (format == WireFormat::Int8) codec.set("row_messages", Node::integer(options.int8_row_messages));
+    if (format == WireFormat::Zfp) codec.set("bits", Node::integer(options.zfp_bits));
+    out.set(std::string(name), std::move(codec));
+  }
+  return out;
+}
+
+/// routing: {trace: FILE, iteration: N}, with the file's SHA-256 in plans.
+std::optional<RecordedRouting> read_recorded(MapReader routing) {
+  const std::string file = routing.text("trace"), expected = routing.text_or("sha256", "");
+  const std::int64_t number = routing.integer("iteration", 0);
+  const auto sources = routing.choice_or<TraceMapping>("sources", TraceMapping::None, kTraceMappingNames);
+  routing.finish();
+  if (!routing.has("trace") || !routing.has("iteration")) return std::nullopt;
+  const std::string hash = sha256(read_text_file(file, kMostTraceBytes));
+  if (!expected.empty() && hash != expected) {
+    routing.complain("trace",
+                     fmt::format("{} is not the file that was planned with: its SHA-256 is {}", in_quotes(file), hash));
+    return std::nullopt;
+  }
+  const RoutingTrace trace = read_routing_trace(file);
+  const auto numbers = trace.iterations();
+  const auto it = std::lower_bound(numbers.begin(), numbers.end(), number);
+  if (it == numbers.end() || *it != number) {
+    routing.complain(
+        "iteration",
+        fmt::format("{} is not in the trace; {} iterations from {} to {} are, the next one {}", number, numbers.size(),
+                    numbers.front(), numbers.back(), it == numbers.end() ? numbers.back() : *it));
+    return std::nullopt;
+  }
+  return RecordedRouting{file, hash, number, sources,
+                         one_iteration(trace, static_cast<std::size_t>(it - numbers.begin()))};
+}
+
+Node recorded_document(const RecordedRouting& recorded) {
+  Node out = Node::map();
+  out.set("trace", Node::text(recorded.file));
+  out.set("sha256", Node::text(recorded.sha256));
+  out.set("iteration", Node::integer(recorded.iteration));
+  out.set("sources", Node::text(std::string(name_of<TraceMapping>(kTraceMappingNames, recorded.sources))));
+  return out;
+}
+
+std::optional<Recompute> read_recompute(MapReader& reader) {
+  if (!is_word(reader, "recompute", "auto")) return reader.choice<Recompute>("recompute", kRecomputeNames);
+  (void)reader.find("recompute");
+  return std::nullopt;
+}
+
+}  // namespace
+
+Workload read_workload(const Node& document, std::int64_t learned_positions) {
+  Diagnostics diagnostics;
+  MapReader reader(document, "", diagnostics);
+  Workload w{};
+  w.name = reader.text("name");
+  w.global_batch = reader.integer("global_batch", 1, kMostSequences);
+  if (is_word(reader, "sequence_length", "auto")) {
+    (void)reader.find("sequence_length");
+    w.sequence_length = learned_positions > 0 ? std::min(learned_positions, kAutoSequence) : kAutoSequence;
+  } else {
+    w.sequence_length = reader.integer("sequence_length", 1, kLongestSequence);
+  }
+  if (learned_positions > 0 && w.sequence_length > learned_positions) {
+    reader.complain(
+        "sequence_length",
+        fmt::format("{} exceeds the {} positions that the model has learned; expected at most that, or auto",
+                    w.sequence_length, learned_positions));
+  }
+  if (w.global_batch > kMostTokens / w.sequence_length) {
+    reader.complain("global_batch",
+                    fmt::format("{} sequences of {} tokens are out of range; expected at most {} tokens",
+                                w.global_batch, w.sequence_length, kMostTokens));
+  }
+  if (reader.find("micro_batch") && !is_word(reader, "micro_batch", "auto")) {
+    w.micro_batch = reader.integer("micro_batch", 1, w.global_batch);
+  }
+  w.mode = reader.choice<Mode>("mode", kModeNames);
+  w.dtype = reader.choice<Dtype>("dtype", kDtypeNames);
+  if (w.mode == Mode::Train) {
+    w.recompute = read_recompute(reader);
+    w.zero_stage = reader.integer("zero_stage", 0, 3);
+    w.optimizer = reader.choice<Optimizer>("optimizer", kOptimizerNames);
+  } else {  // nothing is kept for a backward pass, nothing is updated
+    w.recompute = reader.choice_or<Recompute>("recompute", Recompute::None, kRecomputeNames);
+    w.zero_stage = reader.integer_or("zero_stage", 0, 0, 3);
+    w.optimizer = reader.choice_or<Optimizer>("optimizer", Optimizer::Adam, kOptimizerNames);
+  }
+  if (reader.find("capacity_factor") && !is_word(reader, "capacity_factor", "none")) {
+    w.capacity_factor = reader.number("capacity_factor", kLeastCapacity, kMostCapacity);
+  }
+  if (const Node* routing = reader.find("routing"); routing && routing->find("trace")) {
+    w.recorded = read_recorded(reader.map("routing"));
+  } else if (routing) {
+    w.routing = read_routing(reader.map("routing"));
+  }
+  if (w.capacity_factor && (w.routing != RoutingScenario{} || w.recorded)) {
+    reader.complain("routing", "has no effect beside a capacity_factor, with which every expert takes the same rows");
+  }
+  if (reader.find("gate")) w.gate = read_gate(reader.map("gate"));
+  if (w.capacity_factor && w.gate != Gate{}) {
+    reader.complain("gate", "has no effect beside a capacity_factor; a gate of kind capacity has a factor of its own");
+  }
+  if (reader.find("capacity_factors")) w.capacity_factors = read_capacity_factors(reader);
+  if (!w.capacity_factors.empty() && !w.capacity_factor) {
+    reader.complain("capacity_factors", "needs a capacity_factor, which the plan itself is for");
+  }
+  w.encoding = reader.choice_or<Encoding>("encoding", Encoding::Sparse, kEncodingNames);
+  w.expert_layout = reader.choice_or<ExpertLayout>("expert_layout", ExpertLayout::Merged, kExpertLayoutNames);
+  if (reader.find("codecs")) w.codecs = read_codecs(reader.map("codecs"));
+  read_origins(reader);
+  reader.finish();
+  diagnostics.throw_if_any();
+  return w;
+}
+
+RoutingCounts recorded_counts(const RecordedRouting& recorded, std::size_t layer, std::int64_t sources,
+                              std::int64_t tokens, std::int64_t top_k) {
+  const RoutingTrace& trace = recorded.counts;
+  const bool sums = sources < trace.sources();
+  const std::int64_t several = sums ? trace.sources() / sources : sources / trace.sources();
+  const auto experts = static_cast<std::size_t>(trace.experts());
+  std::vector<std::int64_t> counts;
+  counts.reserve(static_cast<std::size_t>(sources) * experts);
+  for (std::int64_t s = 0; s < sources; ++s) {
+    std::vector<double> popularity(experts, 1e-9);  // an expert may be wanted by nobody, a token wants top_k
+    const std::int64_t first = sums ? s * several : s / several, last = sums ? first + several : first + 1;
+    for (std::int64_t from = first; from < last; ++from) {
+      const auto row = trace.row(0, static_cast<std::int64_t>(layer), RankId(static_cast<std::int32_t>(from)));
+      for (std::size_t e = 0; e < experts; ++e) popularity[e] += row[e];
+    }
+    const RoutingCounts own = routing_by_popularity({}, std::move(popularity), 1, tokens, top_k);
+    for (std::size_t e = 0; e < experts; ++e) counts.push_back(own.at(RankId(0), ExpertId(e)));
+  }
+  return RoutingCounts::dense(sources, trace.experts(), std::move(counts));
+}
+
+std::string recompute_text(const Workload& w) {
+  return w.recompute ? std::string(name_of<Recompute>(kRecomputeNames, *w.recompute)) : "auto";
+}
+
+Node workload_document(const Workload& w) {
+  Node out = Node::map();
+  out.set("name", Node::text(w.name));
+  out.set("global_batch", Node::integer(w.global_batch));
+  out.set("sequence_length", Node::integer(w.sequence_length));
+  out.set("micro_batch", w.micro_batch ? Node::integer(*w.micro_batch) : Node::text("auto"));
+  out.set("mode", Node::text(std::string(name_of<Mode>(kModeNames, w.mode))));
+  out.set("dtype", Node::text(std::string(name_of<Dtype>(kDtypeNames, w.dtype))));
+  out.set("recompute", Node::text(recompute_text(w)));
+  out.set("zero_stage", Node::integer(w.zero_stage));
+  out.set("optimizer", Node::text(std::string(name_of<Optimizer>(kOptimizerNames, w.optimizer))));
+  out.set("capacity_factor", w.capacity_factor ? Node::number(*w.capacity_factor) : Node::text("none"));
+  out.set("routing", w.recorded ? recorded_document(*w.recorded) : routing_document(w.routing));
+  out.set("encoding", Node::text(std::string(name_of<Encoding>(kEncodingNames, w.encoding))));
+  out.set("expert_layout", Node::text(std::string(name_of<ExpertLayout>(kExpertLayoutNames, w.expert_layout))));
+  out.set("codecs", codecs_document(w.codecs));
+  out.set("gate", gate_document(w.gate));
+  Node& factors = out.set("capacity_factors", Node::list());
+  for (const double f : w.capacity_factors) factors.items.push_back(Node::number(f));
+  return out;
+}
+
+}  // namespace moeplan

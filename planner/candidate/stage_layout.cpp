@@ -1,0 +1,204 @@
+#include "planner/candidate/stage_layout.hpp"
+
+#include <algorithm>
+#include <cassert>
+
+#include "model/base/whole_numbers.hpp"
+#include "model/costs/model_flops.hpp"
+#include "planner/placement/slots.hpp"
+
+namespace moeplan::planner {
+
+namespace {
+
+/// First layer of each part if no part may exceed `most`, the last parts filled first; empty where that is impossible.
+std::vector<std::size_t> cuts(const std::vector<double>& cost, double head, std::size_t parts, double most) {
+  std::vector<std::size_t> first(parts);
+  std::size_t end = cost.size();
+  for (std::size_t p = parts; p-- > 0;) {
+    double sum = p + 1 == parts ? head : 0;
+    std::size_t begin = end;
+    while (begin > p && sum + cost[begin - 1] <= most) sum += cost[--begin];  // leaves one layer for each part before
+    if (begin == end) return {};
+    first[p] = end = begin;
+  }
+  return end == 0 ? first : std::vector<std::size_t>{};
+}
+
+}  // namespace
+
+std::vector<StagePart> stage_parts(const ModelSpec& model, std::int64_t sequence_length, std::int64_t parts) {
+  std::vector<LayerSpec> layers;
+  for (const RepeatedLayers& run : model.layers) {
+    for (std::int64_t i = 0; i < run.repeat; ++i) layers.insert(layers.end(), run.pattern.begin(), run.pattern.end());
+  }
+  assert(parts >= 1 && static_cast<std::size_t>(parts) <= layers.size());
+  ModelSpec one = model;
+  one.layers.clear();
+  const double head = forward_flops_per_token(one, sequence_length);
+  std::vector<double> cost;
+  double most = 0, least = 0;
+  for (const LayerSpec& layer : layers) {
+    one.layers = {{1, {layer}}};
+    cost.push_back(forward_flops_per_token(one, sequence_length) - head);
+    least = std::max(least, cost.back());
+    most += cost.back();
+  }
+  most += head;
+  const auto count = static_cast<std::size_t>(parts);
+  std::vector<std::size_t> first = cuts(cost, head, count, most);
+  for (int i = 0; i < 60 && count > 1; ++i) {
+    const double middle = (least + most) / 2;
+    std::vector<std::size_t> found = cuts(cost, head, count, middle);
+    (found.empty() ? least : most) = middle;
+    if (!found.empty()) first = std::move(found);
+  }
+  std::vector<StagePart> out(count);
+  for (std::size_t p = 0; p < count; ++p) {
+    const std::size_t end = p + 1 < count ? first[p + 1] : layers.size();
+    out[p].layers.assign(layers.begin() + static_cast<std::ptrdiff_t>(first[p]),
+                         layers.begin() + static_cast<std::ptrdiff_t>(end));
+  }
+  out.front().embedding = true;
+  out.back().head = true;
+  return out;
+}
+
+namespace {
+
+/// By stage, of each of `ranks`. `layer_of` is asked for the parameters of each layer, which it may know by its number
+/// among the MoE layers: by rank, or one for all.
+template <class Layer>
+std::vector<std::vector<StageParameters>> parameters_by_rank(const ModelSpec& model, std::int64_t sequence_length,
+                                                             const Degrees& degrees, std::int64_t virtual_stages,
+                                                             std::int64_t ranks, const Layer& layer_of) {
+  std::vector<std::vector<StageParameters>> stages(static_cast<std::size_t>(degrees.pp),
+                                                   std::vector<StageParameters>(static_cast<std::size_t>(ranks)));
+  const std::vector<StagePart> parts = stage_parts(model, sequence_length, degrees.pp * virtual_stages);
+  std::size_t moe_layers_before = 0;
+  for (std::size_t p = 0; p < parts.size(); ++p) {
+    std::vector<StageParameters>& stage = stages[p % stages.size()];
+    const auto add = [&](const std::vector<UnitParameters>& units) {
+      for (std::size_t r = 0; r < stage.size(); ++r) {
+        const UnitParameters& unit = units.size() == 1 ? units.front() : units[r];
+        stage[r].all += unit;
+        if (unit.dense + unit.expert > stage[r].largest.dense + stage[r].largest.expert) stage[r].largest = unit;
+      }
+    };
+    if (parts[p].embedding) add({embedding_parameters(model, degrees)});
+    for (const LayerSpec& layer : parts[p].layers) {
+      add(layer_of(layer, moe_layers_before));
+      if (std::holds_alternative<Moe>(layer.ffn)) ++moe_layers_before;
+    }
+    if (parts[p].head) add({head_parameters(model, degrees)});
+  }
+  return stages;
+}
+
+}  // namespace
+
+std::vector<StageParameters> stage_parameters(const ModelSpec& model, std::int64_t sequence_length,
+                                              const Degrees& degrees, std::int64_t virtual_stages) {
+  const auto layer_of = [&](const LayerSpec& layer, std::size_t) {
+    return std::vector<UnitParameters>{layer_parameters(model, layer, degrees)};
+  };
+  std::vector<StageParameters> out;
+  for (const std::vector<StageParameters>& rank :
+       parameters_by_rank(model, sequence_length, degrees, virtual_stages, /*ranks=*/1, layer_of)) {
+    out.push_back(rank.front());
+  }
+  return out;
+}
+
+std::vector<StageParameters> stage_parameters(const ModelSpec& model, const Workload& workload,
+                                              const Candidate& candidate) {
+  const Degrees& d = candidate.degrees;
+  if (candidate.expert_places.empty())
+    return stage_parameters(model, workload.sequence_length, d, candidate.virtual_stages);
+  const std::vector<std::size_t> kinds = routing_kinds(model, workload.recorded.has_value());
+  const auto layer_of = [&](const LayerSpec& layer, std::size_t number) {
+    const UnitParameters whole = layer_parameters(model, layer, d);
+    const Moe* moe = std::get_if<Moe>(&layer.ffn);
+    return moe ? placed_parameters(whole, *moe, candidate.expert_places[kinds[number]], d.ep)
+               : std::vector<UnitParameters>{whole};
+  };
+  std::vector<StageParameters> fullest;
+  for (const std::vector<StageParameters>& ranks :
+       parameters_by_rank(model, workload.sequence_length, d, candidate.virtual_stages, d.ep, layer_of)) {
+    const auto bytes = [&](const StageParameters& s) { return state_memory(s, workload, d).total(); };
+    fullest.push_back(
+        *std::max_element(ranks.begin(), ranks.end(),
+                          [&](const StageParameters& a, const StageParameters& b) { return bytes(a) < bytes(b); }));
+  }
+  return fullest;
+}
+
+std::vector<UnitParameters> placed_parameters(const UnitParameters& layer, const Moe& moe, const Placement& placement,
+                                              std::int64_t ep) {
+  const double each = layer.expert / static_cast<double>(ceil_div(moe.num_experts, ep));
+  std::vector<UnitParameters> out;
+  for (const SlotUse& use : slot_use(placement, ep)) {
+    out.push_back({.dense = layer.dense,
+                   .expert = each * static_cast<double>(use.homes),
+                   .copied = each * static_cast<double>(use.copies)});
+  }
+  return out;
+}
+
+std::vector<Moe> moe_layers(const ModelSpec& model) {
+  std::vector<Moe> out;
+  for (const RepeatedLayers& run : model.layers) {
+    for (std::int64_t i = 0; i < run.repeat; ++i) {
+      for (const LayerSpec& layer : run.pattern) {
+        if (const Moe* moe = std::get_if<Moe>(&layer.ffn)) out.push_back(*moe);
+      }
+    }
+  }
+  return out;
+}
+
+std::vector<std::size_t> routing_kinds(const ModelSpec& model, bool is_recorded) {
+  const std::vector<Moe> layers = moe_layers(model);
+  std::vector<std::size_t> kinds;
+  std::vector<Moe> known;
+  for (const Moe& moe : layers) {
+    const auto it = std::find(known.begin(), known.end(), moe);
+    kinds.push_back(static_cast<std::size_t>(it - known.begin()));
+    if (it == known.end() || is_recorded) {
+      kinds.back() = known.size();
+      known.push_back(moe);
+    }
+  }
+  return kinds;
+}
+
+std::int64_t number_of_routing_kinds(const ModelSpec& model, bool is_recorded) {
+  std::size_t count = 0;
+  for (const std::size_t kind : routing_kinds(model, is_recorded)) count = std::max(count, kind + 1);
+  return static_cast<std::int64_t>(count);
+}
+
+std::vector<PipelineTask> pipeline_tasks(std::int64_t stages, std::int64_t stage, std::int64_t virtual_stages,
+                                         std::int64_t microbatches, bool train) {
+  const std::int64_t total = microbatches * virtual_stages;
+  // Groups of `stages` microbatches go through part 0, then part 1 ...; backward through the last part first.
+  const auto task = [&](bool forward, std::int64_t k) {
+    if (virtual_stages == 1) return PipelineTask{forward, 0, k};
+    const std::int64_t part = k % (stages * virtual_stages) / stages;
+    return PipelineTask{forward, forward ? part : virtual_stages - 1 - part,
+                        k / (stages * virtual_stages) * stages + k % stages};
+  };
+  std::int64_t ahead = train ? stages - stage - 1 : total;
+  if (train && virtual_stages > 1) ahead = 2 * (stages - stage - 1) + (virtual_stages - 1) * stages;
+  ahead = std::min(ahead, total);
+  std::vector<PipelineTask> tasks;
+  for (std::int64_t k = 0; k < ahead; ++k) tasks.push_back(task(true, k));
+  if (!train) return tasks;
+  for (std::int64_t k = 0; k < total; ++k) {
+    if (ahead + k < total) tasks.push_back(task(true, ahead + k));
+    tasks.push_back(task(false, k));
+  }
+  return tasks;
+}
+
+}  // namespace moeplan::planner

@@ -1,0 +1,30 @@
+#include "planner/layer/all_to_all.hpp"
+
+#include <array>
+
+namespace moeplan::planner {
+
+std::span<const std::unique_ptr<AllToAll>> all_to_alls() {
+  static const std::array<std::unique_ptr<AllToAll>, 8> kAllToAlls{
+      make_linear_all_to_all(),      make_pairwise_all_to_all(),
+      make_leaders_all_to_all(),     make_two_dimensional_all_to_all(),
+      make_naive_local_all_to_all(), make_three_dimensional_all_to_all(),
+      make_pipe_all_to_all(),        make_deduplicated_all_to_all(),
+  };
+  return kAllToAlls;
+}
+
+std::vector<std::string> all_to_all_names() {
+  std::vector<std::string> names;
+  for (const auto& algorithm : all_to_alls()) names.emplace_back(algorithm->name());
+  return names;
+}
+
+const AllToAll* find_all_to_all(std::string_view name) {
+  for (const auto& algorithm : all_to_alls()) {
+    if (algorithm->name() == name) return algorithm.get();
+  }
+  return nullptr;
+}
+
+}  // namespace moeplan::planner

@@ -1,0 +1,327 @@
+#include "planner/layer/dense_parts.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "model/base/whole_numbers.hpp"
+#include "model/costs/memory.hpp"
+#include "planner/layer/moe_parts.hpp"
+
+namespace moeplan::planner {
+
+namespace {
+
+/// A projection of the attention part. `attended`: the attention kernel reads what it writes.
+struct AttentionProjection {
+  std::string name, in;
+  std::int64_t in_columns;
+  std::string out;
+  std::int64_t out_columns;
+  bool attended;
+};
+
+/// In the order of the forward pass, the output projection apart.
+std::vector<AttentionProjection> input_projections(const ModelSpec& model, const AttentionShape& shape,
+                                                   std::int64_t tp) {
+  const std::int64_t hidden = model.hidden_size;
+  if (std::holds_alternative<HeadAttention>(model.attention)) {
+    return {{"qkv", "attn.in", hidden, "attn.qkv", shape.query_columns + shape.key_columns + shape.stored_value_columns,
+             true}};
+  }
+  const auto& latent = std::get<LatentAttention>(model.attention);
+  const std::int64_t heads = latent.num_heads / tp;
+  std::vector<AttentionProjection> out;
+  if (latent.q_lora_rank > 0) {
+    out.push_back({"q_down", "attn.in", hidden, "attn.q_latent", latent.q_lora_rank, false});
+    out.push_back({"q_up", "attn.q_latent", latent.q_lora_rank, "attn.q", shape.query_columns, true});
+  } else {
+    out.push_back({"q", "attn.in", hidden, "attn.q", shape.query_columns, true});
+  }
+  out.push_back({"kv_down", "attn.in", hidden, "attn.kv_latent", latent.kv_lora_rank + latent.qk_rope_head_dim, false});
+  out.push_back({"kv_up", "attn.kv_latent", latent.kv_lora_rank + latent.qk_rope_head_dim, "attn.kv",
+                 heads * (latent.qk_nope_head_dim + latent.v_head_dim), true});
+  return out;
+}
+
+}  // namespace
+
+AttentionShape attention_shape(const ModelSpec& model, std::int64_t tp) {
+  if (const auto* h = std::get_if<HeadAttention>(&model.attention)) {
+    const std::int64_t kv_heads = ceil_div(h->num_kv_heads, tp);  // fewer heads than ranks: copies
+    return {h->num_heads / tp * h->head_dim, kv_heads * h->head_dim, h->num_heads / tp * h->head_dim,
+            kv_heads * h->head_dim};
+  }
+  const auto& l = std::get<LatentAttention>(model.attention);
+  const std::int64_t heads = l.num_heads / tp, qk = heads * (l.qk_nope_head_dim + l.qk_rope_head_dim);
+  return {qk, qk, heads * l.v_head_dim, heads * l.v_head_dim};
+}
+
+Slice DenseParts::rows(const std::string& name, std::int64_t columns) const {
+  return block.slice(name, columns, workload.dtype, Rows::fixed(tokens));
+}
+
+Slice DenseParts::own(const std::string& name) const {
+  return block.slice(name, model.hidden_size, workload.dtype, Rows::fixed(own_tokens()));
+}
+
+Slice DenseParts::weight(const std::string& name, std::int64_t in, std::int64_t out) const {
+  return block.slice(name, out, workload.dtype, Rows::fixed(in));
+}
+
+std::string DenseParts::whole(const std::string& name) const { return sequence_parallel ? name + ".all" : name; }
+
+void DenseParts::gather(const std::string& name) const {
+  if (!sequence_parallel) return;
+  block.then(collective("all-gather", OpClass::TensorParallel, Stream::Intra,
+                        {.collective = Collective::AllGather, .group = groups.tp}, own(name), x(whole(name))));
+}
+
+void DenseParts::reduce(const std::string& partial, const std::string& sum) const {
+  if (degrees.tp == 1) return;
+  const auto kind = sequence_parallel ? Collective::ReduceScatter : Collective::AllReduce;
+  block.then(collective(sequence_parallel ? "reduce-scatter" : "all-reduce", OpClass::TensorParallel, Stream::Intra,
+                        {.collective = kind, .group = groups.tp}, x(partial), own(sum)));
+}
+
+void DenseParts::gather_beside(const std::string& input, const std::string& gradient,
+                               const std::function<void()>& input_gradients,
+                               const std::function<void()>& weight_gradients) const {
+  const std::vector<std::int32_t> before = block.last();
+  std::vector<std::int32_t> gathered;
+  if (sequence_parallel) {
+    gather(input);
+    gathered = block.last();
+    block.continue_after(before);
+  }
+  input_gradients();
+  std::vector<std::int32_t> both = block.last();
+  if (degrees.tp > 1) {
+    reduce(whole(gradient), gradient);
+    // The sum over ranks goes on beside the weight gradients.
+    std::vector<std::int32_t> reduced = block.last();
+    both.insert(both.end(), gathered.begin(), gathered.end());
+    block.continue_after(both);
+    weight_gradients();
+    reduced.insert(reduced.end(), block.last().begin(), block.last().end());
+    block.continue_after(reduced);
+    return;
+  }
+  weight_gradients();
+}
+
+void DenseParts::project(const std::string& name, OpClass op_class, const std::string& in, std::int64_t in_columns,
+                         const std::string& out, std::int64_t out_columns) const {
+  block.then(gemm(name + " projection", op_class, {}, rows(in, in_columns),
+                  weight("w." + name, in_columns, out_columns), rows(out, out_columns)));
+}
+
+void DenseParts::weight_gradient(const std::string& name, OpClass op_class, const std::string& in,
+                                 std::int64_t in_columns, const std::string& out, std::int64_t out_columns) const {
+  block.then(gemm(name + " weight gradient", op_class, {.form = Gemm::Form::TN}, rows(in, in_columns),
+                  rows("d." + out, out_columns), weight("d.w." + name, in_columns, out_columns)));
+}
+
+void DenseParts::input_gradient(const std::string& name, OpClass op_class, const std::string& in,
+                                std::int64_t in_columns, const std::string& out, std::int64_t out_columns) const {
+  block.then(gemm(name + " input gradient", op_class, {.form = Gemm::Form::NT}, rows("d." + out, out_columns),
+                  weight("w." + name, in_columns, out_columns), rows("d." + in, in_columns)));
+}
+
+void DenseParts::project_backward(const std::string& name, OpClass op_class, const std::string& in,
+                                  std::int64_t in_columns, const std::string& out, std::int64_t out_columns) const {
+  weight_gradient(name, op_class, in, in_columns, out, out_columns);
+  input_gradient(name, op_class, in, in_columns, out, out_columns);
+}
+
+void DenseParts::norm(const std::string& from, const std::string& to) const {
+  block.then(kernel("norm", OpClass::Norm, Kernel::Norm, {own(from)}, {own(to)}));
+}
+
+void DenseParts::norm_backward(const std::string& gradient, const std::string& input, const std::string& to) const {
+  block.then(kernel("norm backward", OpClass::Norm, Kernel::NormBackward, {own(gradient), own(input)}, {own(to)}));
+}
+
+void DenseParts::add(const std::string& a, const std::string& b, const std::string& to) const {
+  block.then(kernel("residual add", OpClass::Norm, Kernel::Add, {own(a), own(b)}, {own(to)}));
+}
+
+/// Keys and values of the rank's part of the sequence.
+Slice DenseParts::kv(const std::string& name) const {
+  const AttentionShape shape = attention_shape(model, degrees.tp);
+  return block.slice(name, shape.key_columns + shape.stored_value_columns, workload.dtype, Rows::fixed(tokens));
+}
+
+void DenseParts::exchange_context(bool backward) const {
+  if (degrees.cp == 1) return;
+  Slice all = kv(backward ? "d.attn.kv.context" : "attn.kv.context");
+  all.rows = Rows::fixed(tokens * degrees.cp);
+  const Slice part = kv(backward ? "d.attn.kv.own" : "attn.kv.own");
+  if (backward) {
+    block.then(collective("context reduce-scatter", OpClass::ContextParallel, Stream::Inter,
+                          {.collective = Collective::ReduceScatter, .group = groups.cp}, all, part));
+  } else {
+    block.then(collective("context all-gather", OpClass::ContextParallel, Stream::Inter,
+                          {.collective = Collective::AllGather, .group = groups.cp}, part, all));
+  }
+}
+
+void DenseParts::attention_core(std::int64_t window, bool backward) const {
+  const AttentionShape shape = attention_shape(model, degrees.tp);
+  Operation op;
+  op.name = backward ? "attention backward" : "attention";
+  op.op_class = OpClass::Attention;
+  op.work = AttentionCore{.sequence_length = workload.sequence_length,
+                          .window = window,
+                          .causal = model.causal,
+                          .backward = backward,
+                          .query_columns = shape.query_columns,
+                          .value_columns = shape.value_columns};
+  std::vector<Slice> inputs, gradients;
+  for (const auto& p : input_projections(model, shape, degrees.tp)) {
+    if (!p.attended) continue;
+    inputs.push_back(rows(p.out, p.out_columns));
+    gradients.push_back(rows("d." + p.out, p.out_columns));
+  }
+  if (degrees.cp > 1) {
+    Slice all = kv("attn.kv.context"), d_all = kv("d.attn.kv.context");
+    all.rows = d_all.rows = Rows::fixed(tokens * degrees.cp);
+    inputs.push_back(all);
+    gradients.push_back(d_all);
+  }
+  op.reads = inputs;
+  op.writes = {rows("attn.core", shape.value_columns)};
+  if (backward) {
+    op.reads.push_back(rows("attn.core", shape.value_columns));
+    op.reads.push_back(rows("d.attn.core", shape.value_columns));
+    op.writes = gradients;
+  }
+  block.then(std::move(op));
+}
+
+void DenseParts::attention(std::int64_t window) const {
+  const AttentionShape shape = attention_shape(model, degrees.tp);
+  norm("x", "attn.in");
+  gather("attn.in");
+  for (const auto& p : input_projections(model, shape, degrees.tp)) {
+    project(p.name, OpClass::Attention, p.in == "attn.in" ? whole(p.in) : p.in, p.in_columns, p.out, p.out_columns);
+  }
+  exchange_context(false);
+  attention_core(window, false);
+  project("attention_out", OpClass::Attention, "attn.core", shape.value_columns, whole("attn.out"), model.hidden_size);
+  reduce(whole("attn.out"), "attn.out");
+  add("x", "attn.out", "x.mid");
+}
+
+void DenseParts::attention_backward(std::int64_t window) const {
+  const AttentionShape shape = attention_shape(model, degrees.tp);
+  const auto projections = input_projections(model, shape, degrees.tp);
+  gather("d.x");
+  const std::string d_out = whole("d.x");
+  block.then(gemm("attention_out weight gradient", OpClass::Attention, {.form = Gemm::Form::TN},
+                  rows("attn.core", shape.value_columns), x(d_out),
+                  weight("d.w.attention_out", shape.value_columns, model.hidden_size)));
+  block.then(gemm("attention_out input gradient", OpClass::Attention, {.form = Gemm::Form::NT}, x(d_out),
+                  weight("w.attention_out", shape.value_columns, model.hidden_size),
+                  rows("d.attn.core", shape.value_columns)));
+  // A rank keeps its own keys and values and gathers the others' again.
+  exchange_context(false);
+  attention_core(window, true);
+  exchange_context(true);
+  for (auto p = projections.rbegin(); p != projections.rend(); ++p) {
+    if (p->in != "attn.in") project_backward(p->name, OpClass::Attention, p->in, p->in_columns, p->out, p->out_columns);
+  }
+  const auto of_input = [&](const auto& write) {
+    for (auto p = projections.rbegin(); p != projections.rend(); ++p) {
+      if (p->in == "attn.in") write(*p);
+    }
+  };
+  gather_beside(
+      "attn.in", "d.attn.in",
+      [&] {
+        of_input([&](const AttentionProjection& p) {
+          input_gradient(p.name, OpClass::Attention, whole(p.in), p.in_columns, p.out, p.out_columns);
+        });
+      },
+      [&] {
+        of_input([&](const AttentionProjection& p) {
+          weight_gradient(p.name, OpClass::Attention, whole(p.in), p.in_columns, p.out, p.out_columns);
+        });
+      });
+  norm_backward("d.attn.in", "x", "d.attn.x");
+  add("d.x", "d.attn.x", "d.x");
+}
+
+void DenseParts::ffn(const Ffn& f, const std::string& prefix, OpClass op_class, const std::string& output) const {
+  const std::int64_t shard = f.hidden_size / degrees.tp, up = (f.gated ? 2 : 1) * shard;
+  gather("ffn.in");
+  project(prefix + ".up", op_class, whole("ffn.in"), model.hidden_size, prefix + ".up", up);
+  block.then(kernel(prefix + " activation", op_class, Kernel::Activation, {rows(prefix + ".up", up)},
+                    {rows(prefix + ".activated", shard)}));
+  project(prefix + ".down", op_class, prefix + ".activated", shard, whole(output), model.hidden_size);
+  reduce(whole(output), output);
+}
+
+void DenseParts::ffn_backward(const Ffn& f, const std::string& prefix, OpClass op_class, const std::string& gradient,
+                              const std::string& output) const {
+  const std::int64_t shard = f.hidden_size / degrees.tp, up = (f.gated ? 2 : 1) * shard;
+  const Slice d_activated = rows("d." + prefix + ".activated", shard), d_up = rows("d." + prefix + ".up", up);
+  const Slice w_down = weight("w." + prefix + ".down", shard, model.hidden_size);
+  const Slice w_up = weight("w." + prefix + ".up", model.hidden_size, up);
+  const Gemm nt{.form = Gemm::Form::NT}, tn{.form = Gemm::Form::TN};
+  gather(gradient);
+  if (workload.recompute == Recompute::Selective) {
+    block.then(kernel(prefix + " activation", op_class, Kernel::Activation, {rows(prefix + ".up", up)},
+                      {rows(prefix + ".activated", shard)}));
+  }
+  block.then(gemm(prefix + ".down weight gradient", op_class, tn, rows(prefix + ".activated", shard),
+                  x(whole(gradient)), weight("d.w." + prefix + ".down", shard, model.hidden_size)));
+  block.then(gemm(prefix + ".down input gradient", op_class, nt, x(whole(gradient)), w_down, d_activated));
+  block.then(kernel(prefix + " activation backward", op_class, Kernel::ActivationBackward,
+                    {d_activated, rows(prefix + ".up", up)}, {d_up}));
+  gather_beside(
+      "ffn.in", output,
+      [&] { block.then(gemm(prefix + ".up input gradient", op_class, nt, d_up, w_up, x(whole(output)))); },
+      [&] {
+        block.then(gemm(prefix + ".up weight gradient", op_class, tn, x(whole("ffn.in")), d_up,
+                        weight("d.w." + prefix + ".up", model.hidden_size, up)));
+      });
+}
+
+void DenseParts::embed() const {
+  block.then(kernel("embedding", OpClass::Embedding, Kernel::Embed, {x("embedding.rows")}, {x(whole("x"))}));
+  reduce(whole("x"), "x");
+}
+
+void DenseParts::embed_backward() const {
+  gather("d.x");
+  block.then(kernel("embedding backward", OpClass::Embedding, Kernel::EmbedBackward, {x(whole("d.x"))},
+                    {x("d.embedding.rows")}));
+}
+
+void DenseParts::head() const {
+  const std::int64_t vocabulary = ceil_div(model.vocab_size, degrees.tp);
+  norm("x", "head.in");
+  gather("head.in");
+  project("head", OpClass::Embedding, whole("head.in"), model.hidden_size, "head.logits", vocabulary);
+  block.then(kernel("loss", OpClass::Embedding, Kernel::Loss, {rows("head.logits", vocabulary)},
+                    {block.slice("loss", 2, Dtype::Fp32, Rows::fixed(tokens))}));
+  if (degrees.tp == 1) return;
+  const Slice sums = block.slice("loss", 2, Dtype::Fp32, Rows::fixed(tokens));
+  block.then(collective("all-reduce of softmax sums", OpClass::TensorParallel, Stream::Intra,
+                        {.collective = Collective::AllReduce, .group = groups.tp}, sums, sums));
+}
+
+void DenseParts::head_backward() const {
+  const std::int64_t vocabulary = ceil_div(model.vocab_size, degrees.tp);
+  block.then(kernel("loss backward", OpClass::Embedding, Kernel::LossBackward, {rows("head.logits", vocabulary)},
+                    {rows("d.head.logits", vocabulary)}));
+  const auto project = [&](bool input) {
+    const auto write = input ? &DenseParts::input_gradient : &DenseParts::weight_gradient;
+    (this->*write)("head", OpClass::Embedding, whole("head.in"), model.hidden_size, "head.logits", vocabulary);
+  };
+  gather_beside(
+      "head.in", "d.head.in", [&] { project(true); }, [&] { project(false); });
+  norm_backward("d.head.in", "x", "d.x");
+}
+
+}  // namespace moeplan::planner

@@ -1,0 +1,92 @@
+// The dense parts of a model on tensor-parallel ranks (Megatron-LM's column- and row-parallel layers): attention, dense
+// FFN, embedding, output head, gradient traffic and optimizer.
+//
+// Every rank of a tensor-parallel group holds all `tokens` rows of the residual stream "x". [Megatron-LM] sec. 3: one
+// all-reduce after attention and one after the FFN forward, as many backward.
+//
+// With sequence parallelism ([Korthikanti] sec. 4.2) it holds its own part of them, and norms and additions work on
+// that: each all-reduce becomes an all-gather before the products and a reduce-scatter after them; backward gathers the
+// products' input once more for the weight gradient, beside the input gradient.
+//
+// With context parallelism a rank has its part of every sequence; attention first gathers the keys and values of the
+// group (as Llama 3 does, sec. 3.3.2) and backward reduce-scatters their gradients.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "model/transformer/model_spec.hpp"
+#include "model/workload/workload.hpp"
+#include "planner/layer/block_builder.hpp"
+
+namespace moeplan::planner {
+
+struct DenseParts {
+  const ModelSpec& model;
+  const Workload& workload;
+  Degrees degrees;
+  Groups groups;
+  std::int64_t tokens;  // that a tensor-parallel group works on
+  bool sequence_parallel;
+  BlockBuilder& block;
+
+  void attention(std::int64_t window) const;
+  void attention_backward(std::int64_t window) const;
+  /// The fused attention kernel alone: what selective recomputation runs again.
+  void attention_core(std::int64_t window, bool backward) const;
+
+  /// From "ffn.in" to `output` (and from the gradient of the output back) with a hidden size cut over the
+  /// tensor-parallel ranks.
+  void ffn(const Ffn& ffn, const std::string& prefix, OpClass op_class, const std::string& output) const;
+  void ffn_backward(const Ffn& ffn, const std::string& prefix, OpClass op_class, const std::string& gradient,
+                    const std::string& output) const;
+
+  void norm(const std::string& from, const std::string& to) const;
+  void norm_backward(const std::string& gradient, const std::string& input, const std::string& to) const;
+  void add(const std::string& a, const std::string& b, const std::string& to) const;
+
+  void embed() const;
+  void embed_backward() const;
+  void head() const;
+  void head_backward() const;
+
+  /// Rows of the residual stream on a rank.
+  [[nodiscard]] std::int64_t own_tokens() const { return sequence_parallel ? tokens / degrees.tp : tokens; }
+  [[nodiscard]] Slice own(const std::string& name) const;
+
+ private:
+  [[nodiscard]] Slice rows(const std::string& name, std::int64_t columns) const;
+  [[nodiscard]] Slice x(const std::string& name) const { return rows(name, model.hidden_size); }
+  /// The buffer that products read for the rows of `name`.
+  [[nodiscard]] std::string whole(const std::string& name) const;
+  /// own rows of `name` -> all rows in whole(name); nothing without sequence parallelism.
+  void gather(const std::string& name) const;
+  /// Partial sums of all rows in `partial` -> sums, of own rows, in `sum`.
+  void reduce(const std::string& partial, const std::string& sum) const;
+  /// Input and weight gradients of products that read `input`: the input gradients' sum over ranks, in `gradient`, goes
+  /// on beside the weight gradients; with sequence parallelism `input` is gathered again beside the input gradients.
+  void gather_beside(const std::string& input, const std::string& gradient,
+                     const std::function<void()>& input_gradients, const std::function<void()>& weight_gradients) const;
+  [[nodiscard]] Slice weight(const std::string& name, std::int64_t in, std::int64_t out) const;
+  void project(const std::string& name, OpClass op_class, const std::string& in, std::int64_t in_columns,
+               const std::string& out, std::int64_t out_columns) const;
+  void project_backward(const std::string& name, OpClass op_class, const std::string& in, std::int64_t in_columns,
+                        const std::string& out, std::int64_t out_columns) const;
+  void input_gradient(const std::string& name, OpClass op_class, const std::string& in, std::int64_t in_columns,
+                      const std::string& out, std::int64_t out_columns) const;
+  void weight_gradient(const std::string& name, OpClass op_class, const std::string& in, std::int64_t in_columns,
+                       const std::string& out, std::int64_t out_columns) const;
+  [[nodiscard]] Slice kv(const std::string& name) const;
+  void exchange_context(bool backward) const;
+};
+
+/// Columns of the attention projections on one tensor-parallel rank.
+struct AttentionShape {
+  std::int64_t query_columns;  // heads of the rank times the dimension of queries and keys
+  std::int64_t key_columns;
+  std::int64_t value_columns;         // heads of the rank times the dimension of values
+  std::int64_t stored_value_columns;  // of the values as stored: fewer heads with grouped queries
+};
+[[nodiscard]] AttentionShape attention_shape(const ModelSpec& model, std::int64_t tp);
+
+}  // namespace moeplan::planner

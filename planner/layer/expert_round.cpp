@@ -1,0 +1,184 @@
+#include "planner/layer/expert_round.hpp"
+
+namespace moeplan::planner {
+
+namespace {
+
+class Writer {
+ public:
+  Writer(const ExpertRound& round, const MoeLayer& layer, BlockBuilder& block)
+      : r_(round), l_(layer), b_(block), parts_(layer, block) {}
+
+  void write() {
+    std::vector<std::vector<std::int32_t>> last(l_.chunks.size(), b_.last());
+    for (const ChunkStep& step : r_.order) {
+      const auto chunk = static_cast<std::size_t>(step.chunk);
+      if (step.task == ChunkTask::DecodeCombine) weight_gradients();
+      b_.continue_after(last[chunk]);
+      task(chunk, step.task);
+      last[chunk] = b_.last();
+    }
+    std::vector<std::int32_t> all = std::move(beside_);
+    for (const auto& operations : last) all.insert(all.end(), operations.begin(), operations.end());
+    b_.continue_after(all);
+  }
+
+ private:
+  /// A chunk's rows: which of the source's, where they come from at the holder, and with whom they are exchanged.
+  struct Part {
+    Path own;
+    Path held;
+    std::function<Slice(Slice)> at_source = [](Slice s) { return s; };
+    std::optional<std::int64_t> groups_on{};
+  };
+
+  Part part(std::size_t chunk) {
+    const auto count = static_cast<std::int64_t>(l_.chunks.size());
+    if (count == 1) return {r_.sources, prepend(union_of(r_.group), r_.sources)};  // all rows: no slice needs to say so
+    if (!r_.by_groups) {
+      const Path own = prepend(l_.chunks[chunk], r_.sources);
+      return {own, prepend(union_of(r_.group), own)};
+    }
+    const auto j = static_cast<std::int64_t>(chunk);
+    const GroupFamily family = b_.program().group(r_.group);
+    const GroupId neighbours = b_.group(family.name + " neighbours", family.size / count, family.stride);
+    const auto for_group = [neighbours, j, count](Slice s) {
+      s.rows.experts = Rows::Experts::Held;
+      s.rows.holders = neighbours;
+      s.rows.behind = (count - j) % count;
+      return s;
+    };
+    return {r_.sources, prepend({RowStep::Kind::Union, r_.group, j, count}, r_.sources), for_group, j};
+  }
+
+  void task(std::size_t chunk, ChunkTask task) {
+    const Part p = part(chunk);
+    const bool back = r_.backward;
+    const Slice from = p.at_source(parts_.at_sources(back ? "d.moe.returned" : "moe.encoded", p.own));
+    const bool dedup = l_.all_to_all->deduplicates();
+    const Slice in = dedup ? parts_.at_holders(back ? "d.moe.arrived" : "moe.arrived", p.held)
+                           : parts_.routed(back ? "d.expert.out" : "expert.in", l_.computed, p.held);
+    const Slice out = dedup ? parts_.at_holders(back ? "d.moe.leaving" : "moe.leaving", p.held)
+                            : parts_.routed(back ? "d.expert.in" : "expert.out", l_.computed, p.held);
+    const std::string returned = back ? "d.moe.encoded" : "moe.returned";
+    const bool sums = r_.shards && l_.degrees.esp > 1;
+    const Slice to =
+        p.at_source(sums ? parts_.at_sources(returned + ".partial", prepend(copies_of(l_.groups.esp), p.own))
+                         : parts_.at_sources(returned, p.own));
+    switch (task) {
+      case ChunkTask::Encode: return transcode(l_.codec.there, from, /*decodes=*/false, "there");
+      case ChunkTask::Dispatch:
+        if (dedup && !back) move("dispatch choices", OpClass::Dispatch, parts_.choice_there(p.own, p.held), false, p);
+        exchange("dispatch", OpClass::Dispatch, l_.codec.there, from, in, /*is_combine=*/false, p);
+        if (l_.during_dispatch) l_.during_dispatch();
+        return;
+      case ChunkTask::Decode:
+        transcode(l_.codec.there, in, /*decodes=*/true, "there");
+        if (dedup) parts_.write_out(p.held, back);
+        return;
+      case ChunkTask::Expert: return experts(chunk, p.held);
+      case ChunkTask::EncodeCombine:
+        if (dedup) parts_.add_up(p.held, back);
+        if (!r_.combine) transcode(l_.codec.back, out, /*decodes=*/false, "back");
+        return;
+      case ChunkTask::Combine:
+        if (r_.combine) return r_.combine(p.own);
+        if (dedup && back) move("combine choices", OpClass::Combine, parts_.d_choice_back(p.own, p.held), true, p);
+        return exchange("combine", OpClass::Combine, l_.codec.back, out, to, /*is_combine=*/true, p);
+      case ChunkTask::DecodeCombine:
+        if (r_.combine) return;
+        transcode(l_.codec.back, to, /*decodes=*/true, "back");
+        if (sums) parts_.sum_shards(returned + ".partial", returned, p.own, Rows::Experts::All);
+        return;
+    }
+  }
+
+  void experts(std::size_t chunk, const Path& held) {
+    std::vector<std::int32_t> ready = b_.last();
+    ready.insert(ready.end(), r_.weights_ready.begin(), r_.weights_ready.end());
+    ready.insert(ready.end(), l_.copies_ready.begin(), l_.copies_ready.end());
+    b_.continue_after(ready);
+    if (!r_.backward) {
+      parts_.experts(held);
+    } else if (r_.defers_weight_gradients) {
+      parts_.experts_input_gradients(held);
+      deferred_.emplace_back(held, b_.last());
+    } else {
+      parts_.experts_backward(held);
+    }
+    if (r_.after_experts) r_.after_experts(static_cast<std::int64_t>(chunk), held);
+  }
+
+  /// Those that have been put off.
+  void weight_gradients() {
+    for (const auto& [held, input_gradients] : deferred_) {
+      b_.continue_after(input_gradients);
+      parts_.experts_weight_gradients(held);
+      beside_.push_back(b_.last().front());
+    }
+    deferred_.clear();
+  }
+
+  /// What is sent of the rows of a slice.
+  std::vector<Slice> wire(WireFormat format, const Slice& rows, const std::string& way) {
+    const std::string name = b_.program().buffer(rows.buffer).name + "." + way;
+    std::vector<Slice> out;
+    for (const WirePart& p : wire_parts(format, l_.codec_options, l_.hidden_size)) {
+      out.push_back(b_.slice(name + std::string(p.suffix), p.columns, p.dtype, rows.rows));
+    }
+    return out;
+  }
+
+  void transcode(const std::optional<WireFormat>& format, const Slice& rows, bool decodes, const std::string& way) {
+    if (!format) return;
+    const std::vector<Slice> sent = wire(*format, rows, way), plain{rows};
+    b_.then({.name = codec_name(*format, decodes),
+             .op_class = OpClass::Codec,
+             .stream = Stream::Compute,
+             .work = Codec{*format, decodes},
+             .reads = decodes ? sent : plain,
+             .writes = decodes ? plain : sent,
+             .after = {}});
+  }
+
+  static std::string codec_name(WireFormat format, bool decodes) {
+    return std::string(name_of<WireFormat>(kWireFormatNames, format)) + (decodes ? " decode" : " encode");
+  }
+
+  void exchange(const std::string& name, OpClass op_class, const std::optional<WireFormat>& format, const Slice& from,
+                const Slice& to, bool is_combine, const Part& p) {
+    if (!format) return move(name, op_class, {from, to}, is_combine, p);
+    const std::string way = is_combine ? "back" : "there";
+    const std::vector<Slice> sent = wire(*format, from, way), received = wire(*format, to, way);
+    for (std::size_t i = 0; i < sent.size(); ++i) move(name, op_class, {sent[i], received[i]}, is_combine, p);
+  }
+
+  void move(const std::string& name, OpClass op_class, const std::pair<Slice, Slice>& ends, bool is_combine,
+            const Part& p) {
+    const auto& [from, to] = ends;
+    if (!p.groups_on) return l_.all_to_all->lower({name, op_class, r_.group, from, to, is_combine}, b_);
+    const auto count = static_cast<std::int64_t>(l_.chunks.size());
+    b_.then(collective(name, op_class, Stream::Inter,
+                       {.collective = Collective::AllToAll,
+                        .group = r_.group,
+                        .first = is_combine ? (count - *p.groups_on) % count : *p.groups_on,
+                        .count = 1,
+                        .of = count},
+                       from, to));
+  }
+
+  const ExpertRound& r_;
+  const MoeLayer& l_;
+  BlockBuilder& b_;
+  MoeParts parts_;
+  std::vector<std::pair<Path, std::vector<std::int32_t>>> deferred_;  // chunks' rows, and what comes before
+  std::vector<std::int32_t> beside_;                                  // last operations that no chunk waits for
+};
+
+}  // namespace
+
+void append(const ExpertRound& round, const MoeLayer& layer, BlockBuilder& block) {
+  Writer(round, layer, block).write();
+}
+
+}  // namespace moeplan::planner

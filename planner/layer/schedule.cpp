@@ -1,0 +1,26 @@
+#include "planner/layer/schedule.hpp"
+
+#include <array>
+
+namespace moeplan::planner {
+
+std::span<const std::unique_ptr<Schedule>> schedules() {
+  static const std::array kSchedules{
+      make_baseline_schedule(),     make_parm_s1_schedule(),         make_parm_s2_schedule(),
+      make_parm_s2_code_schedule(), make_parm_s2_in_turn_schedule(), make_pipelined_schedule(),
+      make_opt_sche_schedule(),     make_smart_schedule(),           make_tutel_schedule(0),
+      make_tutel_schedule(1),       make_tutel_schedule(2),          make_tutel_schedule(4),
+      make_tutel_schedule(8),       make_deferred_s1_schedule(),     make_deferred_s2_schedule(),
+      make_tapered_s1_schedule(),
+  };
+  return kSchedules;
+}
+
+const Schedule* find_schedule(std::string_view name) {
+  for (const auto& schedule : schedules()) {
+    if (schedule->name() == name) return schedule.get();
+  }
+  return nullptr;
+}
+
+}  // namespace moeplan::planner

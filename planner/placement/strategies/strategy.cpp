@@ -1,0 +1,63 @@
+#include "planner/placement/strategies/strategy.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cassert>
+
+#include "model/base/whole_numbers.hpp"
+
+namespace moeplan::planner {
+
+Seconds PlacementProblem::price_of(const Placement& placement) const {
+  const Seconds layer = price ? price(counts, placement) : layer_time(counts, placement, devices).total;
+  if (!current) return layer;
+  return layer + migration_time(*current, placement, devices) / static_cast<double>(iterations);
+}
+
+PlacementAnswer PlacementStrategy::place(const PlacementProblem& problem) const {
+  const PlacementDevices& d = problem.devices;
+  assert(problem.counts.sources() == d.ranks && d.ranks > 0 && d.ranks_per_node > 0 && "every rank is a source");
+  if (d.slots < ceil_div(problem.experts(), d.ranks)) {
+    return {std::nullopt, fmt::format("{} slots on each of {} ranks do not hold {} experts in equal shares", d.slots,
+                                      d.ranks, problem.experts())};
+  }
+  PlacementAnswer result = answer(problem);
+  assert((!result.placement || !flaw(*result.placement, d, problem.experts())) && "a strategy's answer has no flaw");
+  return result;
+}
+
+std::span<const std::unique_ptr<PlacementStrategy>> placement_strategies() {
+  static const std::array<std::unique_ptr<PlacementStrategy>, 14> kStrategies{
+      make_no_placement(),
+      make_fastermoe_placement(/*priced=*/false),
+      make_fastermoe_placement(/*priced=*/true),
+      make_pro_prophet_placement(/*scheduled=*/false),
+      make_pro_prophet_placement(/*scheduled=*/true),
+      make_top_experts_placement(2),
+      make_top_experts_placement(3),
+      make_eplb_placement(EplbKind::Global),
+      make_eplb_placement(EplbKind::Hierarchical),
+      make_eplb_placement(EplbKind::Distinct),
+      make_smartmoe_placement(),
+      make_lplb_placement(LplbTopology::Cube),
+      make_lplb_placement(LplbTopology::Ring),
+      make_auto_placement(),
+  };
+  return kStrategies;
+}
+
+std::vector<std::string> placement_names() {
+  std::vector<std::string> names;
+  for (const auto& s : placement_strategies()) names.emplace_back(s->name());
+  return names;
+}
+
+const PlacementStrategy* find_placement_strategy(std::string_view name) {
+  for (const auto& strategy : placement_strategies()) {
+    if (strategy->name() == name) return strategy.get();
+  }
+  return nullptr;
+}
+
+}  // namespace moeplan::planner

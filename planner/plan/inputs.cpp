@@ -1,0 +1,212 @@
+#include "planner/plan/inputs.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "model/base/sha256.hpp"
+#include "model/machine/origins.hpp"
+#include "model/transformer/hf_config.hpp"
+
+namespace moeplan::planner {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+[[noreturn]] void fail(std::string what, std::string key, std::string message) {
+  throw InputError({{std::move(what)}, std::move(key), std::move(message)});
+}
+
+void apply_override(PlanInputs& inputs, const std::string& text) {
+  const std::string origin = "-C " + text;
+  const std::size_t equals = text.find('=');
+  const std::size_t dot = text.find('.');
+  if (equals == std::string::npos || dot == std::string::npos || dot > equals) {
+    fail(origin, "",
+         "expected KEY=VALUE with a key such as cluster.gpu.memory, model.layers[0].repeat or workload.global_batch");
+  }
+  const std::string root = text.substr(0, dot), path = text.substr(dot + 1, equals - dot - 1);
+  const std::vector<std::string> roots{"cluster", "model", "workload"};
+  Node* document = root == "cluster"    ? &inputs.cluster
+                   : root == "model"    ? &inputs.model
+                   : root == "workload" ? &inputs.workload
+                                        : nullptr;
+  if (!document) fail(origin, "", fmt::format("{} is no root of a key{}", in_quotes(root), suggestion(root, roots)));
+  override_value(*document, path, text.substr(equals + 1), origin);
+}
+
+/// A trace's path, relative to the file that names it, as an absolute one, with the content's hash: a plan stands
+/// elsewhere, and its trace may change.
+void pin_trace(Node& workload) {
+  Node* routing = workload.find("routing");
+  Node* trace = routing ? routing->find("trace") : nullptr;
+  if (!trace || trace->kind != Node::Kind::Scalar || routing->find("sha256")) return;
+  const bool is_option = trace->where.file.starts_with("-C ");
+  const fs::path folder = is_option ? fs::path() : fs::path(trace->where.file).parent_path();
+  trace->scalar = fs::absolute(folder / trace->scalar).lexically_normal();
+  trace->is_string = true;
+  constexpr std::size_t kMost = std::size_t{1} << 30;
+  const std::string hash = sha256(read_text_file(trace->scalar, kMost));
+  routing->set("sha256", Node::text(hash));
+}
+
+}  // namespace
+
+std::vector<fs::path> config_places() {
+  if (const char* set = std::getenv("MOEPLAN_CONFIGS"); set && *set) return {set};
+  std::error_code ignored;
+  const fs::path executable = fs::read_symlink("/proc/self/exe", ignored).parent_path();
+  // The last: sources that were moved after they were built, with the executable in build/PRESET/cli.
+  return {(executable / "../share/moeplan/configs").lexically_normal(), MOEPLAN_SOURCE_CONFIGS,
+          (executable / "../../../configs").lexically_normal()};
+}
+
+fs::path config_directory(const std::vector<fs::path>& places) {
+  std::error_code ignored;
+  const auto found =
+      std::find_if(places.begin(), places.end(), [&](const fs::path& p) { return fs::is_directory(p, ignored); });
+  if (found != places.end()) return *found;
+  std::vector<std::string> names;
+  for (const fs::path& p : places) names.push_back(p.string());
+  fail("configs", "",
+       fmt::format("no folder of configurations was found; looked for {}; name one with the environment variable "
+                   "MOEPLAN_CONFIGS",
+                   fmt::join(names, ", ")));
+}
+
+std::vector<fs::path> gpu_directories() {
+  std::error_code ignored;
+  for (const fs::path& p : config_places()) {
+    if (fs::is_directory(p, ignored)) return {p / "gpus"};
+  }
+  return {};
+}
+
+std::vector<std::string> config_names(const std::string& kind) {
+  std::vector<std::string> names;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(config_directory() / kind, ignored)) {
+    if (entry.path().extension() == ".yaml") names.push_back(entry.path().stem());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+fs::path find_config(const std::string& kind, const std::string& name) {
+  if (name.empty()) fail("", "", fmt::format("the name of a file of configs/{} is empty", kind));
+  std::error_code ignored;
+  const fs::path as_path(name);
+  if (name.find('/') != std::string::npos || (as_path.has_extension() && fs::exists(as_path, ignored))) return as_path;
+  const fs::path named = config_directory() / kind / (name + ".yaml");
+  if (fs::is_regular_file(named, ignored)) return named;
+  const std::vector<std::string> names = config_names(kind);
+  fail(name, "",
+       fmt::format("is no file of configs/{}{}; a path is written with a slash, as ./{}", kind, suggestion(name, names),
+                   name));
+}
+
+Node load_cluster_document(const fs::path& path) {
+  Node document = load_document(path);
+  embed_gpu(document, gpu_directories());
+  return document;
+}
+
+Node load_model_document(const fs::path& path) {
+  const Node document = load_document(path);
+  if (!is_hf_config(document)) return document;
+  const std::string name = path.stem() == "config" ? path.parent_path().filename() : path.stem();
+  return model_document(model_from_hf_config(document, name.empty() ? "model" : name));
+}
+
+PlanInputs load_inputs(const std::string& cluster, const std::string& model, const std::string& workload,
+                       const std::vector<std::string>& overrides) {
+  // Everything that is wrong with any of the three is said at once.
+  std::vector<Diagnostic> wrong;
+  const auto collect = [&](auto load) {
+    try {
+      load();
+    } catch (const InputError& e) {
+      for (const Diagnostic& d : e.diagnostics()) {
+        const auto is_same = [&](const Diagnostic& other) { return other.text() == d.text(); };
+        if (std::none_of(wrong.begin(), wrong.end(), is_same)) wrong.push_back(d);
+      }
+    }
+  };
+  PlanInputs inputs;
+  collect([&] {
+    inputs.cluster_source = find_config("clusters", cluster);
+    inputs.cluster = load_cluster_document(inputs.cluster_source);
+  });
+  collect([&] {
+    inputs.model_source = find_config("models", model);
+    inputs.model = load_model_document(inputs.model_source);
+  });
+  collect([&] {
+    inputs.workload_source = find_config("workloads", workload);
+    inputs.workload = load_document(inputs.workload_source);
+  });
+  if (!wrong.empty()) throw InputError(wrong);
+  apply_overrides(inputs, overrides);
+  pin_trace(inputs.workload);
+  return inputs;
+}
+
+void apply_overrides(PlanInputs& inputs, const std::vector<std::string>& overrides) {
+  std::vector<Diagnostic> wrong;
+  for (const std::string& text : overrides) {
+    try {
+      apply_override(inputs, text);
+    } catch (const InputError& e) {
+      wrong.insert(wrong.end(), e.diagnostics().begin(), e.diagnostics().end());
+    }
+    inputs.overrides.push_back(text);
+  }
+  if (!wrong.empty()) throw InputError(wrong);
+  record_overrides(inputs.cluster);
+}
+
+Cluster build_cluster_of(const std::string& file, const ClusterSpec& spec, std::optional<std::int64_t> world) {
+  try {
+    return build_cluster(spec, world);
+  } catch (const InputError& e) {
+    std::vector<Diagnostic> wrong(e.diagnostics().begin(), e.diagnostics().end());
+    for (Diagnostic& d : wrong) {
+      if (d.where.file.empty()) d.where.file = file;
+    }
+    throw InputError(std::move(wrong));
+  }
+}
+
+void resolve_gate(Workload& workload, std::optional<double> cluster_ratio, const Node& document) {
+  Gate& gate = workload.gate;
+  if (!needs_net_over_local(workload)) return;
+  gate.net_over_local = cluster_ratio;
+  if (gate.net_over_local) return;
+  throw InputError(
+      {document.find("gate")->where, "gate",
+       "the cluster's file has no template with a network to take W_net / W_local from; expected net_over_local"});
+}
+
+Inputs read_inputs(const PlanInputs& documents) {
+  std::vector<Diagnostic> wrong;
+  Inputs inputs;
+  const auto collect = [&](auto read) {
+    try {
+      read();
+    } catch (const InputError& e) {
+      wrong.insert(wrong.end(), e.diagnostics().begin(), e.diagnostics().end());
+    }
+  };
+  collect([&] { inputs.cluster = read_cluster(documents.cluster); });
+  collect([&] { inputs.model = read_model(documents.model); });
+  collect([&] { inputs.workload = read_workload(documents.workload, inputs.model.position_embeddings); });
+  if (wrong.empty())
+    collect([&] { resolve_gate(inputs.workload, net_over_local(inputs.cluster), documents.workload); });
+  if (!wrong.empty()) throw InputError(wrong);
+  return inputs;
+}
+
+}  // namespace moeplan::planner

@@ -1,0 +1,160 @@
+#include "planner/plan/layer_case.hpp"
+
+#include <fmt/format.h>
+
+#include <numeric>
+
+#include "model/base/whole_numbers.hpp"
+#include "planner/candidate/stage_layout.hpp"
+#include "planner/evaluation/prediction.hpp"
+#include "planner/lowering/feasibility.hpp"
+#include "planner/lowering/gated_routing.hpp"
+#include "planner/lowering/lower.hpp"
+
+namespace moeplan::planner {
+
+namespace {
+
+[[noreturn]] void fail(std::string key, std::string message) {
+  throw InputError(Diagnostic{{"layer"}, std::move(key), std::move(message)});
+}
+
+/// The MoE layer, and how many of these come before it.
+std::pair<const Moe*, std::size_t> moe_of(const ModelSpec& model, std::optional<std::int64_t> layer) {
+  std::int64_t i = 0;
+  std::size_t before = 0;
+  for (const RepeatedLayers& run : model.layers) {
+    for (std::int64_t r = 0; r < run.repeat; ++r) {
+      for (const LayerSpec& spec : run.pattern) {
+        const Moe* moe = std::get_if<Moe>(&spec.ffn);
+        if (layer ? i == *layer : moe != nullptr) {
+          if (moe != nullptr) return {moe, before};
+          fail("--layer", fmt::format("layer {} of {} has no experts", i, model.name));
+        }
+        ++i;
+        before += moe != nullptr ? 1 : 0;
+      }
+    }
+  }
+  if (!layer) fail("", fmt::format("{} has no layer with experts", model.name));
+  fail("--layer", fmt::format("{} has layers 0 to {}, not {}", model.name, i - 1, *layer));
+}
+
+/// The fewest ranks on which both the dense part and the experts have whole groups.
+void fit_world(Degrees& d) {
+  const std::int64_t world = std::lcm(d.tp, d.ep * d.esp);
+  d.dp = world / d.tp;
+  d.edp = world / (d.ep * d.esp);
+}
+
+std::int64_t rounded_up(std::int64_t n, std::int64_t multiple) { return ceil_div(n, multiple) * multiple; }
+
+}  // namespace
+
+LayerCase layer_case(const ModelSpec& model, const Workload& workload, const Candidate& candidate,
+                     std::int64_t ranks_per_node, std::optional<std::int64_t> layer) {
+  const auto [moe, number] = moe_of(model, layer);
+  const std::size_t kind = routing_kinds(model, workload.recorded.has_value())[number];
+  if (workload.recorded && kind > 0) fail("--layer", "of a recorded routing the first layer is executed");
+  LayerCase out{.moe = *moe,
+                .hidden_size = model.hidden_size,
+                .tokens = candidate.micro_batch * workload.sequence_length / candidate.degrees.cp,
+                .workload = workload,
+                .candidate = candidate,
+                .ranks_per_node = ranks_per_node};
+  out.moe.expert_groups = out.moe.groups_per_token = 1;  // tokens made for a run select from all experts
+  if (!candidate.runs.empty()) out.candidate = candidate.runs[kind].in(candidate);
+  if (!candidate.expert_places.empty()) out.candidate.expert_places = {candidate.expert_places[kind]};
+  Degrees& d = out.candidate.degrees;
+  d.pp = d.cp = 1;
+  fit_world(d);
+  out.candidate.virtual_stages = 1;
+  out.candidate.order = kListedOrder;
+  if (!out.workload.recompute) out.workload.recompute = candidate.recompute;
+  return out;
+}
+
+LayerCase scaled(const LayerCase& layer, std::int64_t by) {
+  if (by == 1) return layer;
+  if (!layer.candidate.expert_places.empty()) fail("--scale", "does not go with placed experts");
+  LayerCase out = layer;
+  Degrees& d = out.candidate.degrees;
+  if (d.ep % by != 0) fail("--scale", fmt::format("{} does not divide the plan's expert-parallel size {}", by, d.ep));
+  d.ep /= by;
+  fit_world(d);
+  out.moe.num_experts = std::max(ceil_div(layer.moe.num_experts, by), d.ep);
+  out.moe.top_k = std::min(layer.moe.top_k, out.moe.num_experts);
+  constexpr std::int64_t kBlock = 4;  // of zfp's values
+  // Tokens that choose as planned need a value for each expert.
+  out.hidden_size = rounded_up(std::max(ceil_div(layer.hidden_size, by), out.moe.num_experts), kBlock);
+  out.moe.expert.hidden_size = rounded_up(ceil_div(layer.moe.expert.hidden_size, by), kBlock * d.esp);
+  out.tokens = rounded_up(ceil_div(layer.tokens, by), d.tp);
+  return out;
+}
+
+Program lower(const LayerCase& layer) {
+  if (const std::string reason =
+          layer_infeasibility(layer.hidden_size, layer.workload, layer.candidate, layer.ranks_per_node);
+      !reason.empty()) {
+    fail("", fmt::format("cannot be lowered: {}", reason));
+  }
+  return lower_moe_layer(layer.moe, layer.hidden_size, layer.tokens, layer.workload, layer.candidate,
+                         layer.ranks_per_node);
+}
+
+RoutingCounts asked_counts(const LayerCase& layer, const Program& program) {
+  const std::int64_t tokens = layer.tokens_of_source(), experts = layer.moe.num_experts;
+  if (layer.workload.capacity_factor) {
+    std::vector<std::int64_t> row;
+    for (std::int64_t e = 0; e < experts; ++e) row.push_back(part(layer.moe.top_k * tokens, e, experts));
+    return RoutingCounts::by_expert(program.ranks_per_stage(), std::move(row));
+  }
+  // Selections that a topology gate led elsewhere are made so from the outset.
+  if (layer.workload.gate.kind == GateKind::Topology) return program.routings.front().counts;
+  return routing_counts(layer.moe, layer.workload, tokens, layer.candidate.degrees);
+}
+
+Node layer_case_document(const LayerCase& layer) {
+  Node d = Node::map();
+  d.set("num_experts", Node::integer(layer.moe.num_experts));
+  d.set("top_k", Node::integer(layer.moe.top_k));
+  d.set("ffn_size", Node::integer(layer.moe.expert.hidden_size));
+  d.set("gated", Node::boolean(layer.moe.expert.gated));
+  d.set("hidden_size", Node::integer(layer.hidden_size));
+  d.set("tokens", Node::integer(layer.tokens));
+  d.set("ranks_per_node", Node::integer(layer.ranks_per_node));
+  d.set("decision", decision_document(layer.candidate));
+  d.set("workload", workload_document(layer.workload));
+  return d;
+}
+
+LayerCase read_layer_case(const Node& document) {
+  Diagnostics wrong;
+  MapReader d(document, "", wrong);
+  LayerCase out{};
+  out.moe = {.num_experts = d.integer("num_experts", 1, ModelLimits::kExperts),
+             .top_k = d.integer("top_k", 1, ModelLimits::kExperts),
+             .expert = {.hidden_size = d.integer("ffn_size", 1, ModelLimits::kHiddenSize),
+                        .gated = d.boolean("gated"),
+                        .bias = false},
+             .shared = {},
+             .shared_gate = false,
+             .router_bias = false};
+  out.hidden_size = d.integer("hidden_size", 1, ModelLimits::kHiddenSize);
+  out.tokens = d.integer("tokens", 1);
+  out.ranks_per_node = d.integer("ranks_per_node", 1);
+  out.candidate = read_decision(d.map("decision"));
+  const MapReader workload = d.map("workload");
+  d.finish();
+  wrong.throw_if_any();
+  out.workload = read_workload(workload.node());
+  return out;
+}
+
+std::string layer_text(const LayerCase& layer) {
+  return fmt::format("{} experts, {} a token, {} x {}{}, {} tokens a rank", layer.moe.num_experts, layer.moe.top_k,
+                     layer.hidden_size, layer.moe.expert.hidden_size, layer.moe.expert.gated ? " gated" : "",
+                     layer.tokens_of_source());
+}
+
+}  // namespace moeplan::planner

@@ -1,0 +1,111 @@
+#include "planner/report/json_parts.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "model/analysis/analysis.hpp"
+
+namespace moeplan::planner {
+
+namespace {
+
+Json workload_json(const Workload& w) {
+  return {{"name", w.name},
+          {"global_batch", w.global_batch},
+          {"sequence_length", w.sequence_length},
+          {"mode", name_of<Mode>(kModeNames, w.mode)},
+          {"dtype", name_of<Dtype>(kDtypeNames, w.dtype)},
+          {"recompute", recompute_text(w)},
+          {"zero_stage", w.zero_stage},
+          {"capacity_factor", w.capacity_factor ? Json(*w.capacity_factor) : Json(nullptr)},
+          {"routing", w.recorded ? "recorded" : name_of<RoutingShape>(kRoutingShapeNames, w.routing.shape)},
+          {"seed", w.routing.seed},
+          {"gate", name_of<GateKind>(kGateKindNames, w.gate.kind)}};
+}
+
+}  // namespace
+
+Json json_head(const Inputs& inputs, const Cluster& cluster) {
+  return {{"schema_version", kJsonSchemaVersion},
+          {"cluster", cluster.name},
+          {"gpu", cluster.gpu.name},
+          {"model", inputs.model.name},
+          {"workload", workload_json(inputs.workload)},
+          {"world_size", cluster.world_size()}};
+}
+
+Json decision_json(const Candidate& c) {
+  const Degrees& d = c.degrees;
+  Json out{{"schedule", c.schedule},
+           {"all_to_all", c.all_to_all},
+           {"pipeline_degree", c.pipeline_degree},
+           {"codec", c.codec},
+           {"placement", c.placement},
+           {"redundant_experts", c.redundant_experts},
+           {"order", c.order},
+           {"tp", d.tp},
+           {"cp", d.cp},
+           {"ep", d.ep},
+           {"esp", d.esp},
+           {"dp", d.dp},
+           {"edp", d.edp},
+           {"pp", d.pp},
+           {"virtual_stages", c.virtual_stages},
+           {"sequence_parallel", c.sequence_parallel},
+           {"micro_batch", c.micro_batch},
+           {"rank_order", c.rank_order},
+           {"recompute", name_of<Recompute>(kRecomputeNames, c.recompute)}};
+  for (const LayerStrategy& r : c.runs) {
+    out["runs"].push_back({{"schedule", r.schedule},
+                           {"all_to_all", r.all_to_all},
+                           {"pipeline_degree", r.pipeline_degree},
+                           {"codec", r.codec}});
+  }
+  return out;
+}
+
+Json memory_json(const MemoryUse& m) {
+  return {{"total", m.total().value()},           {"weights", m.weights.value()},
+          {"gradients", m.gradients.value()},     {"optimizer", m.optimizer.value()},
+          {"activations", m.activations.value()}, {"working", m.working.value()},
+          {"runtime", m.runtime.value()}};
+}
+
+Json class_times_json(const RankTime& t) {
+  Json out = Json::object();
+  for (const ClassTime& c : t.classes) {
+    out[std::string(name_of<OpClass>(kOpClassNames, c.op_class))] = {{"total_s", c.total.value()},
+                                                                     {"not_hidden_s", c.visible.value()}};
+  }
+  return out;
+}
+
+void add_binding_rank(Json& j, const Prediction& p) {
+  j["binding_rank"] = p.binding.rank.value();
+  j["binding_stage"] = p.program.stage_of(p.binding.rank);
+  j["waiting_s"] = p.binding.waiting.value();
+  j["exposed_communication_s"] = p.binding.exposed_communication.value();
+}
+
+Json streams_json(const Prediction& p) {
+  Json out = Json::array();
+  for (const StreamUse& s : stream_use(p.program, p.timeline)) {
+    out.push_back({{"stream", name_of<Stream>(kStreamNames, s.stream)},
+                   {"busy_min_s", s.busy.min},
+                   {"busy_mean_s", s.busy.mean},
+                   {"busy_max_s", s.busy.max},
+                   {"utilisation_mean", s.utilisation.mean}});
+  }
+  return out;
+}
+
+Json links_json(const Prediction& p, const Topology& topology) {
+  Json out = Json::array();
+  for (const LinkUtilisation& l : link_utilisation(p.timeline, topology)) {
+    out.push_back({{"link", l.name}, {"bytes", l.bytes.value()}, {"utilisation", l.utilisation}});
+  }
+  return out;
+}
+
+std::string json_text(const Json& document) { return document.dump(2) + '\n'; }
+
+}  // namespace moeplan::planner

@@ -1,0 +1,179 @@
+#include "planner/report/placement_payoff.hpp"
+
+#include <algorithm>
+
+#include "model/workload/routing_statistics.hpp"
+#include "planner/candidate/stage_layout.hpp"
+#include "planner/lowering/feasibility.hpp"
+#include "planner/lowering/migration_program.hpp"
+#include "planner/placement/slots.hpp"
+
+namespace moeplan::planner {
+
+namespace {
+
+class Question {
+ public:
+  Question(const ModelSpec& model, const Workload& workload, const Cluster& cluster, const Candidate& candidate)
+      : model_(model),
+        workload_(workload),
+        machines_(cluster),
+        candidate_(candidate),
+        stage_(machines_.first_of(candidate.degrees.pp)),
+        layers_(placed_layers(model, workload, stage_, candidate, candidate.redundant_experts)),
+        plain_(candidate) {
+    plain_.placement = kContiguous;
+    plain_.redundant_experts = 0;
+    plain_.expert_places.clear();
+  }
+
+  [[nodiscard]] bool is_uneven() const { return imbalance(layers_) > kUnevenLoads; }
+
+  std::optional<PlacementPayoff> answer(const Prediction& prediction) {
+    PlacementPayoff w{};
+    const bool is_placed = !candidate_.expert_places.empty();
+    const std::optional<SimTime> contiguous = time_of(plain_, prediction);
+    if (!contiguous) return std::nullopt;  // it does not fit: nothing to compare with
+    w.strategy = is_placed ? candidate_.placement : "auto";
+    const std::vector<std::int64_t> redundant = counts_to_try();
+    std::vector<Candidate> tried;
+    for (const std::int64_t n : redundant) {
+      tried.push_back(candidate_.redundant_experts == n && is_placed ? candidate_ : placed(w.strategy, n));
+      w.curve.push_back({n, memory_of(tried.back()), time_of(tried.back(), prediction)});
+    }
+    w.contiguous = *contiguous;
+    const Candidate* chosen = &candidate_;
+    w.placed = prediction.makespan;
+    if (!is_placed) {
+      std::optional<SimTime> best;
+      for (std::size_t i = 0; i < tried.size(); ++i) {
+        if (!w.curve[i].makespan || (best && *best <= *w.curve[i].makespan)) continue;
+        best = w.placed = *w.curve[i].makespan;
+        chosen = &tried[i];
+      }
+    }
+    w.redundant_experts = chosen->redundant_experts;
+    w.memory = memory_of(*chosen);
+    w.imbalance_before = imbalance(layers_);
+    w.imbalance = imbalance(layers_, chosen->expert_places);
+    if (is_placed) note_transfers(prediction, w);
+    if (!is_placed && !chosen->expert_places.empty())
+      note_transfers(predict(model_, workload_, machines_.cluster(), *chosen), w);
+    w.migration = migration_of(*chosen);
+    if (w.gain() > Seconds(0)) w.break_even = w.migration / w.gain();
+    if (workload_.recorded && w.gain() > Seconds(0)) note_how_long(*chosen, w);
+    return w;
+  }
+
+ private:
+  std::vector<std::int64_t> counts_to_try() const {
+    std::vector<std::int64_t> out{0, 1, 2, 4, 8};
+    out.push_back(candidate_.redundant_experts);
+    std::sort(out.begin(), out.end());
+    out.erase(std::unique(out.begin(), out.end()), out.end());
+    return out;
+  }
+
+  Candidate placed(const std::string& strategy, std::int64_t redundant) const {
+    constexpr std::int64_t kMostRanks = 64;
+    const bool simulates = may_simulate_placements(std::ssize(layers_), candidate_, kMostRanks);
+    PlacedCandidate p = with_placement(model_, workload_, stage_, plain_, strategy, redundant, simulates);
+    p.candidate.redundant_experts = redundant;
+    if (!p.infeasibility.empty()) p.candidate.placement.clear();  // no answer
+    return p.candidate;
+  }
+
+  std::optional<SimTime> time_of(const Candidate& c, const Prediction& prediction) {
+    if (c == candidate_) return prediction.makespan;
+    if (c.placement.empty()) return std::nullopt;
+    if (infeasibility(model_, workload_, c, machines_.cluster().ranks_per_node())) return std::nullopt;
+    const Program program = lowered(model_, workload_, machines_, c);
+    const MemoryUse memory = iteration_memory(model_, workload_, machines_.cluster(), c, program);
+    if (memory.total() > machines_.cluster().memory_per_rank()) return std::nullopt;
+    return simulated(program, machines_, /*keep_spans=*/false).makespan;
+  }
+
+  Bytes memory_of(const Candidate& c) const {
+    const std::vector<StageParameters> with = stage_parameters(model_, workload_, c),
+                                       without = stage_parameters(model_, workload_, plain_);
+    Bytes most;
+    for (std::size_t s = 0; s < with.size(); ++s) {
+      most = std::max(most, state_memory(with[s], workload_, c.degrees).total() -
+                                state_memory(without[s], workload_, c.degrees).total());
+    }
+    return most;
+  }
+
+  Seconds migration_of(const Candidate& c) {
+    const Program moving = migration_program(model_, workload_, c, /*from=*/{}, machines_.cluster().ranks_per_node());
+    return moving.blocks.empty() ? Seconds(0) : simulated(moving, machines_, /*keep_spans=*/false).makespan.seconds();
+  }
+
+  static void note_transfers(const Prediction& p, PlacementPayoff& w) {
+    w.weights = p.binding.total(OpClass::ExpertTransfer);
+    w.gradients = p.binding.total(OpClass::ExpertGradientTransfer);
+  }
+
+  /// By the closed form, on the whole trace.
+  void note_how_long(const Candidate& c, PlacementPayoff& w) const {
+    const RoutingTrace trace = read_routing_trace(workload_.recorded->file);
+    const auto numbers = trace.iterations();
+    const auto first = std::find(numbers.begin(), numbers.end(), workload_.recorded->iteration);
+    w.lasts = 0;
+    for (auto it = first; it != numbers.end(); ++it) {
+      const auto index = static_cast<std::size_t>(it - numbers.begin());
+      Workload then = workload_;
+      then.recorded->counts = one_iteration(trace, index);
+      Seconds gain{};
+      const std::vector<PlacedLayer> layers = placed_layers(model_, then, stage_, candidate_, c.redundant_experts);
+      for (std::size_t k = 0; k < layers.size(); ++k) {
+        const PlacedLayer& l = layers[k];
+        const Placement contiguous = contiguous_placement(l.counts.experts(), l.devices.ranks);
+        gain += layer_time(l.counts, contiguous, l.devices).total -
+                layer_time(l.counts, c.expert_places[k], l.devices).total;
+      }
+      if (gain <= Seconds(0)) return;
+      w.lasts = *it - workload_.recorded->iteration;
+    }
+    w.outlasts_trace = true;
+  }
+
+  const ModelSpec& model_;
+  const Workload& workload_;
+  StageClusters machines_;
+  const Candidate& candidate_;
+  const Cluster& stage_;
+  std::vector<PlacedLayer> layers_;
+  Candidate plain_;
+};
+
+}  // namespace
+
+bool PlacementPayoff::pays() const {
+  if (!break_even) return false;
+  return !lasts || outlasts_trace || static_cast<double>(*lasts) >= *break_even;
+}
+
+std::optional<std::int64_t> PlacementPayoff::worth_it() const {
+  std::optional<std::int64_t> best;
+  SimTime least = contiguous;
+  for (const RedundantExperts& r : curve) {
+    if (!r.makespan || !(*r.makespan < least)) continue;
+    least = *r.makespan;
+    best = r.redundant;
+  }
+  return best;
+}
+
+std::optional<PlacementPayoff> placement_payoff(const ModelSpec& model, const Workload& workload,
+                                                const Cluster& cluster, const Candidate& candidate,
+                                                const Prediction& prediction, std::int64_t most_ranks) {
+  const bool is_placed = !candidate.expert_places.empty();
+  if (model.num_moe_layers() == 0 || candidate.degrees.ep == 1) return std::nullopt;
+  if (!is_placed && (candidate.degrees.ranks_per_stage() > most_ranks || workload.capacity_factor)) return std::nullopt;
+  Question question(model, workload, cluster, candidate);
+  if (!is_placed && !question.is_uneven()) return std::nullopt;
+  return question.answer(prediction);
+}
+
+}  // namespace moeplan::planner

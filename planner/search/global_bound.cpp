@@ -1,0 +1,125 @@
+#include "planner/search/global_bound.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "model/base/in_parallel.hpp"
+#include "model/costs/codec.hpp"
+#include "planner/candidate/stage_layout.hpp"
+#include "planner/evaluation/common_work.hpp"
+#include "planner/evaluation/long_pipeline.hpp"
+#include "planner/layer/all_to_all.hpp"
+#include "planner/lowering/feasibility.hpp"
+
+namespace moeplan::planner {
+
+namespace {
+
+constexpr std::size_t kRound = 8;  // candidates bounded before it is looked whether more need be
+
+class LeastBound {
+ public:
+  LeastBound(const ModelSpec& model, const Workload& workload, const Cluster& cluster, const SearchSpace& space,
+             int threads)
+      : model_(model),
+        workload_(workload),
+        cluster_(cluster),
+        machines_(cluster),
+        space_(space),
+        runs_alike_(number_of_routing_kinds(model, workload.recorded.has_value()) < 2),
+        threads_(threads) {}
+
+  Seconds of(const std::vector<Evaluated>& ranked, const std::vector<Deferred>& deferred) {
+    Seconds least = ranked.front().estimate.lower_bound;
+    for (const Evaluated& e : ranked) least = std::min(least, e.estimate.lower_bound);
+    for (const Deferred& u : deferred) least = std::min(least, u.bound);
+    if (runs_alike_ && space_.all_to_all && space_.pipeline_degree && space_.codec) return least;
+
+    // In chunks products may fill the last wave of tiles better: the bound has none.
+    SubCluster without_waves = sub_cluster(cluster_, 0, cluster_.world_size());
+    without_waves.cluster.gpu.num_sms = 1;
+    StageClusters machines(without_waves.cluster);
+    struct Open {
+      const Evaluated* evaluated;
+      Seconds bound;
+    };
+    std::vector<Open> open;
+    for (const Evaluated& e : ranked) {
+      if (e.candidate.degrees.ep > 1) open.push_back({&e, {}});
+    }
+    in_parallel(open.size(), threads_, [&](std::size_t i) {
+      open[i].bound = common_work_of(open[i].evaluated->candidate).estimated(machines).lower_bound;
+    });
+    std::vector<Seconds> aside(deferred.size());
+    in_parallel(aside.size(), threads_, [&](std::size_t i) {
+      aside[i] = common_work_of(deferred[i].evaluated.candidate).bounded_by_first_rank(machines);
+    });
+    for (const Seconds bound : aside) least = std::min(least, bound);
+    std::stable_sort(open.begin(), open.end(), [](const Open& a, const Open& b) { return a.bound < b.bound; });
+    for (std::size_t from = 0; from < open.size() && open[from].bound < least; from += kRound) {
+      const std::size_t n = std::min(kRound, open.size() - from);
+      std::vector<Seconds> bounds(n);
+      in_parallel(n, threads_, [&](std::size_t i) {
+        const Evaluated& e = *open[from + i].evaluated;
+        bounds[i] = open[from + i].bound;
+        if (runs_alike_) bounds[i] = std::max(bounds[i], least_links(e.candidate, e.estimate.links));
+      });
+      least = std::min(least, *std::min_element(bounds.begin(), bounds.end()));
+    }
+    return least;
+  }
+
+ private:
+  /// What it has in common with all ways to run its MoE layers.
+  [[nodiscard]] Iteration common_work_of(const Candidate& c) const {
+    return {model_, workload_, c, cluster_.ranks_per_node(), without_exchange};
+  }
+
+  /// The busiest link's time under any all-to-all and codec that the candidate could have, which under its own ones is
+  /// `own`. Nothing where ranks differ and are many.
+  Seconds least_links(Candidate c, Seconds own) {
+    Seconds least = own;
+    const bool is_direct = find_all_to_all(c.all_to_all)->is_direct();
+    const std::string own_codec = c.codec;
+    for (const CodecPair& codec : codec_pairs(workload_)) {
+      bool has_direct = is_direct && codec_pair_name(codec) == own_codec;  // one of them speaks for all
+      for (const auto& all_to_all : all_to_alls()) {
+        if (!may_send_least(codec, *all_to_all)) continue;
+        if (all_to_all->is_direct() && std::exchange(has_direct, true)) continue;
+        c.all_to_all = all_to_all->name();
+        c.codec = codec_pair_name(codec);
+        if (infeasibility(model_, workload_, c, cluster_.ranks_per_node())) continue;
+        const Iteration iteration(model_, workload_, c, cluster_.ranks_per_node());
+        const Program& program = iteration.filled();
+        if (program.ranks_per_stage() >= space_.asymmetric_rank_threshold && has_asymmetric_ranks(program, machines_))
+          return {};
+        least = std::min(least, iteration.estimated(machines_).links);
+      }
+    }
+    return least;
+  }
+
+  /// Whether this may be the pair of which least is sent: one codec both ways, or where rows are added up on the way
+  /// back, none on that way.
+  bool may_send_least(const CodecPair& codec, const AllToAll& all_to_all) const {
+    if (space_.codec) return codec_pair_name(codec) == *space_.codec;
+    return all_to_all.deduplicates() ? !codec.back : codec.there == codec.back;
+  }
+
+  const ModelSpec& model_;
+  const Workload& workload_;
+  const Cluster& cluster_;
+  StageClusters machines_;
+  const SearchSpace& space_;
+  bool runs_alike_;  // MoE layers are of one kind
+  int threads_;
+};
+
+}  // namespace
+
+Seconds global_bound(const ModelSpec& model, const Workload& workload, const Cluster& cluster, const SearchSpace& space,
+                     const std::vector<Evaluated>& ranked, const std::vector<Deferred>& deferred, int threads) {
+  return LeastBound(model, workload, cluster, space, threads).of(ranked, deferred);
+}
+
+}  // namespace moeplan::planner

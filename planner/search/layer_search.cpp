@@ -1,0 +1,217 @@
+#include "planner/search/layer_search.hpp"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "model/base/in_parallel.hpp"
+#include "model/costs/codec.hpp"
+#include "model/costs/estimate.hpp"
+#include "planner/layer/all_to_all.hpp"
+#include "planner/layer/schedule.hpp"
+#include "planner/lowering/feasibility.hpp"
+#include "planner/lowering/lower.hpp"
+#include "sim/program/simulate.hpp"
+
+namespace moeplan::planner {
+
+namespace {
+
+/// The fixed value alone, or all.
+template <class T>
+std::vector<T> choices(const std::optional<T>& fixed, std::vector<T> all) {
+  return fixed ? std::vector<T>{*fixed} : std::move(all);
+}
+
+std::vector<std::string> codec_names(const Workload& workload) {
+  std::vector<std::string> names;
+  for (const CodecPair& pair : codec_pairs(workload)) names.push_back(codec_pair_name(pair));
+  return names;
+}
+
+/// Branch and bound over the runs of a layer.
+class RunSearch {
+ public:
+  RunSearch(const std::vector<LayerStrategy>& runs, const LayerProblem& layer, std::size_t count, int threads)
+      : runs_(runs), layer_(layer), machines_(layer.cluster), count_(count), threads_(threads), ways_(runs.size()) {}
+
+  FastestStrategies run() {
+    std::vector<std::size_t> leaders, others;
+    find_leaders();
+    for (std::size_t i = 0; i < runs_.size(); ++i) (ways_[i].leader == i ? leaders : others).push_back(i);
+    estimate_all(leaders);
+    simulate_all(leaders);
+    std::erase_if(others, [&](std::size_t i) { return is_beaten(ways_[ways_[i].leader].bound); });
+    estimate_all(others);
+    simulate_all(others);
+    for (const Way& way : ways_) {
+      if (way.is_costly && !is_beaten(way.bound)) ++result_.undecided;
+    }
+    return std::move(result_);
+  }
+
+ private:
+  static constexpr std::size_t kRound = 8;  // runs simulated between two prunings
+
+  struct Way {
+    std::size_t leader = 0;  // the run that does the same with codecs that are never slower
+    Seconds bound, closed_form;
+    bool is_costly = false;
+  };
+
+  void find_leaders() {
+    std::map<std::tuple<std::string, std::string, std::int64_t, std::string>, std::size_t> places;
+    for (std::size_t i = 0; i < runs_.size(); ++i) {
+      places.try_emplace({runs_[i].schedule, runs_[i].all_to_all, runs_[i].pipeline_degree, runs_[i].codec}, i);
+    }
+    std::map<std::string, std::string> leads;  // names of codec pairs
+    for (const CodecPair& pair : codec_pairs(layer_.workload)) {
+      leads[codec_pair_name(pair)] = codec_pair_name({swiftest(pair.there), swiftest(pair.back)});
+    }
+    for (std::size_t i = 0; i < runs_.size(); ++i) {
+      const auto at =
+          places.find({runs_[i].schedule, runs_[i].all_to_all, runs_[i].pipeline_degree, leads.at(runs_[i].codec)});
+      ways_[i].leader = at == places.end() ? i : at->second;
+    }
+  }
+
+  /// The allowed format that is never slower than this one, and than which none is never slower.
+  std::optional<WireFormat> swiftest(std::optional<WireFormat> format) const {
+    if (!format) return format;
+    for (const WireFormat other : layer_.workload.codecs.allowed) {
+      if (!codec_infeasibility(other, layer_.workload, layer_.hidden_size).empty()) continue;
+      if (never_slower(other, *format, layer_.workload, layer_.cluster.gpu, layer_.hidden_size)) format = other;
+    }
+    return format;
+  }
+
+  Program lowered(std::size_t i) const {
+    return lower_moe_layer(layer_.moe, layer_.hidden_size, layer_.tokens, layer_.workload,
+                           runs_[i].in(layer_.candidate), layer_.cluster.ranks_per_node(), /*moves_copies=*/true,
+                           layer_.kind);
+  }
+
+  void estimate_all(const std::vector<std::size_t>& which) {
+    in_parallel(which.size(), threads_, [&](std::size_t k) {
+      Way& way = ways_[which[k]];
+      const Program program = lowered(which[k]);
+      way.is_costly =
+          program.world_size >= layer_.asymmetric_rank_threshold && has_asymmetric_ranks(program, machines_);
+      if (way.is_costly) {
+        way.bound = way.closed_form = bound_by_first_rank(program, machines_);
+        return;
+      }
+      const Estimate e = estimate(program, machines_);
+      way.bound = e.lower_bound;
+      way.closed_form = e.closed_form;
+    });
+    result_.estimated += std::ssize(which);
+  }
+
+  /// In rounds, least closed form first, as long as bounds allow.
+  void simulate_all(std::vector<std::size_t> waiting) {
+    std::erase_if(waiting, [&](std::size_t i) { return ways_[i].is_costly; });
+    std::stable_sort(waiting.begin(), waiting.end(),
+                     [&](std::size_t a, std::size_t b) { return ways_[a].closed_form < ways_[b].closed_form; });
+    for (;;) {
+      std::erase_if(waiting, [&](std::size_t i) { return is_beaten(ways_[i].bound); });
+      if (waiting.empty()) return;
+      const std::size_t n = std::min(kRound, waiting.size());
+      std::vector<SimTime> times(n);
+      in_parallel(n, threads_, [&](std::size_t k) {
+        times[k] = sim::simulate(lowered(waiting[k]), layer_.cluster, {.keep_spans = false}).makespan;
+      });
+      for (std::size_t k = 0; k < n; ++k) keep(waiting[k], times[k]);
+      result_.simulated += static_cast<std::int64_t>(n);
+      waiting.erase(waiting.begin(), waiting.begin() + static_cast<std::ptrdiff_t>(n));
+    }
+  }
+
+  /// Among the fastest so far, where it is one of them.
+  void keep(std::size_t i, SimTime time) {
+    const std::pair key{time, i};
+    const auto at = std::upper_bound(order_.begin(), order_.end(), key);
+    result_.fastest.insert(result_.fastest.begin() + (at - order_.begin()), {runs_[i], time});
+    order_.insert(at, key);
+    if (order_.size() <= count_) return;
+    order_.pop_back();
+    result_.fastest.pop_back();
+  }
+
+  /// Bounds are sums in another order than the simulator's: a picosecond an operation is not worth a proof.
+  bool is_beaten(Seconds bound) const {
+    return order_.size() == count_ && bound > order_.back().first.seconds() * (1 + 1e-9);
+  }
+
+  const std::vector<LayerStrategy>& runs_;
+  const LayerProblem& layer_;
+  StageClusters machines_;
+  std::size_t count_;
+  int threads_;
+  std::vector<Way> ways_;                               // by run
+  std::vector<std::pair<SimTime, std::size_t>> order_;  // of the fastest
+  FastestStrategies result_;
+};
+
+}  // namespace
+
+LayerProblem layer_problem(const ModelSpec& model, const Workload& workload, const Moe& moe, const Candidate& stage,
+                           const Cluster& cluster, std::int64_t asymmetric_rank_threshold, std::size_t kind) {
+  return {.moe = moe,
+          .hidden_size = model.hidden_size,
+          .tokens = stage.micro_batch * workload.sequence_length / stage.degrees.cp,
+          .workload = workload,
+          .candidate = stage,
+          .cluster = cluster,
+          .asymmetric_rank_threshold = asymmetric_rank_threshold,
+          .kind = kind};
+}
+
+std::vector<LayerStrategy> layer_strategies(std::int64_t hidden_size, const Workload& workload,
+                                            const Candidate& candidate, std::int64_t ranks_per_node,
+                                            const LayerSpace& space) {
+  std::vector<std::string> schedule_names, all_to_all_names;
+  for (const auto& s : schedules()) schedule_names.emplace_back(s->name());
+  for (const auto& a : all_to_alls()) all_to_all_names.emplace_back(a->name());
+  Degrees of_layer = candidate.degrees;
+  if (candidate.sequence_parallel) of_layer.tp = 1;
+  std::vector<LayerStrategy> runs;
+  for (const std::string& schedule : choices(space.schedule, schedule_names)) {
+    const Schedule& s = *find_schedule(schedule);
+    const auto degrees = choices(space.pipeline_degree, s.pipeline_degrees(of_layer, ranks_per_node));
+    for (const std::string& all_to_all : choices(space.all_to_all, all_to_all_names)) {
+      for (const std::string& codec : choices(space.codec, codec_names(workload))) {
+        for (const std::int64_t degree : degrees) {
+          const LayerStrategy run{schedule, all_to_all, degree, codec};
+          const Candidate c = run.in(candidate);
+          if (!layer_infeasibility(hidden_size, workload, c, ranks_per_node).empty()) continue;
+          if (space.schedule || s.same_as(of_layer, c, workload.mode).empty()) runs.push_back(run);
+        }
+      }
+    }
+  }
+  return runs;
+}
+
+std::vector<PricedStrategy> priced_strategies(const std::vector<LayerStrategy>& runs, const Moe& moe,
+                                              std::int64_t hidden_size, std::int64_t tokens, const Workload& workload,
+                                              const Candidate& candidate, const Cluster& cluster, int threads) {
+  std::vector<PricedStrategy> priced;
+  for (const LayerStrategy& run : runs) priced.push_back({run, {}});
+  in_parallel(runs.size(), threads, [&](std::size_t i) {
+    const Program program =
+        lower_moe_layer(moe, hidden_size, tokens, workload, runs[i].in(candidate), cluster.ranks_per_node());
+    priced[i].time = sim::simulate(program, cluster, {.keep_spans = false}).makespan;
+  });
+  std::stable_sort(priced.begin(), priced.end(),
+                   [](const PricedStrategy& a, const PricedStrategy& b) { return a.time < b.time; });
+  return priced;
+}
+
+FastestStrategies fastest_strategies(const std::vector<LayerStrategy>& runs, const LayerProblem& layer,
+                                     std::size_t count, int threads) {
+  return RunSearch(runs, layer, count, threads).run();
+}
+
+}  // namespace moeplan::planner

@@ -1,0 +1,414 @@
+#include "planner/sweep/case_runner.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "cli/pages/page_parts.hpp"
+#include "model/base/sha256.hpp"
+#include "planner/candidate/stage_layout.hpp"
+#include "planner/layer/schedule.hpp"
+#include "planner/lowering/feasibility.hpp"
+#include "planner/lowering/lower.hpp"
+#include "planner/lowering/ordered.hpp"
+#include "planner/placement/strategies/strategy.hpp"
+#include "planner/plan/plan.hpp"
+#include "planner/report/json_parts.hpp"
+#include "planner/search/place_experts.hpp"
+#include "planner/search/placement_search.hpp"
+#include "sim/program/simulate.hpp"
+
+namespace moeplan::sweep {
+
+namespace {
+
+/// Everything that outputs are taken from.
+struct Measures {
+  planner::Candidate candidate;
+  std::optional<SimTime> makespan = {};
+  Estimate estimate = {};
+  std::optional<MemoryUse> memory = {};
+  std::optional<RankTime> binding = {};
+  std::optional<planner::Throughput> rate = {};
+  const planner::SearchResult* search = nullptr;
+};
+
+Cell decision_cell(const planner::Candidate& candidate, const std::string& name) {
+  const planner::Json decision = planner::decision_json(candidate);
+  const planner::Json& value = decision.at(name);
+  if (value.is_string()) return value.get<std::string>();
+  if (value.is_boolean()) return value.get<bool>() ? "true" : "false";
+  if (value.is_number_integer()) return value.get<std::int64_t>();
+  return value.get<double>();
+}
+
+Cell output(const std::string& name, const Measures& m) {
+  const double makespan = m.makespan ? m.makespan->seconds().value() : 0;
+  if (name == "makespan_s") return makespan;
+  if (name == "closed_form_s") return m.estimate.closed_form.value();
+  if (name == "schedule_bound_s") return m.estimate.lower_bound.value();
+  if (name == "schedule_gap") return makespan / m.estimate.lower_bound.value() - 1;
+  if (name == "compute_s") return m.binding->compute.value();
+  if (name == "exposed_communication_s") return m.binding->exposed_communication.value();
+  if (name == "memory_bytes") return static_cast<std::int64_t>(m.memory->total().value());
+  if (name == "tokens_per_s_per_gpu") return m.rate->tokens_per_s_per_gpu;
+  if (name == "model_flops_utilization") return m.rate->model_flops_utilization;
+  if (name == "lower_bound_s") return m.search->global_bound.value();
+  if (name == "optimality_gap") return makespan / m.search->global_bound.value() - 1;
+  if (name == "enumerated") return m.search->enumerated;
+  if (name == "feasible") return std::int64_t{std::ssize(m.search->ranked)};
+  if (name == "simulated") return m.search->simulated;
+  return decision_cell(m.candidate, name);
+}
+
+std::string text_of(const std::vector<Assignment>& assignments) {
+  std::string text;
+  for (const Assignment& a : assignments) text += fmt::format("{}={}\n", a.key, a.value);
+  return text;
+}
+
+/// A value as a reader of documents sees it.
+Node scalar(const std::string& text) {
+  Node node;
+  node.kind = Node::Kind::Scalar;
+  node.scalar = text;
+  return node;
+}
+
+/// Runs one case; what it is given is all that matters.
+class OneCase {
+ public:
+  OneCase(const SweepSpec& sweep, const Cluster& cluster, const ModelSpec& model, const Workload& workload,
+          const std::vector<Assignment>& decisions, int threads, const std::atomic<bool>& stop)
+      : sweep_(sweep),
+        cluster_(cluster),
+        model_(model),
+        workload_(workload),
+        decisions_(decisions),
+        threads_(threads),
+        stop_(stop) {}
+
+  CaseOutcome run() {
+    out_.gpus = std::int64_t{cluster_.gpus()};
+    out_.tokens = workload_.global_batch * workload_.sequence_length;
+    out_.outputs.resize(sweep_.outputs.size());
+    switch (sweep_.kind) {
+      case SweepKind::Plan: plan(); break;
+      case SweepKind::Candidate: candidate(); break;
+      case SweepKind::Layer: layer(); break;
+    }
+    return std::move(out_);
+  }
+
+ private:
+  bool wants(std::initializer_list<std::string_view> names) const {
+    return std::any_of(sweep_.outputs.begin(), sweep_.outputs.end(), [&](const std::string& output) {
+      return std::find(names.begin(), names.end(), output) != names.end();
+    });
+  }
+  bool wants_classes() const { return wants({"compute_s", "exposed_communication_s"}); }
+  bool wants_time() const {
+    return wants_classes() || wants({"makespan_s", "schedule_gap", "tokens_per_s_per_gpu", "model_flops_utilization"});
+  }
+
+  void cannot(std::string reason) {
+    out_.status = CaseStatus::Infeasible;
+    out_.reason = std::move(reason);
+  }
+
+  void keep(const Measures& m) {
+    std::transform(sweep_.outputs.begin(), sweep_.outputs.end(), out_.outputs.begin(),
+                   [&](const std::string& name) { return output(name, m); });
+  }
+
+  void plan() {
+    planner::SearchSpace space;
+    space.threads = threads_;
+    space.most_simulated = sweep_.budget;
+    planner::PlacementSpace placements{.threads = threads_};
+    for (const Assignment& a : decisions_) set(space, placements, a);
+    planner::SearchResult result =
+        planner::search(model_, workload_, cluster_, space, [&](std::int64_t, std::int64_t) { check_stop(); });
+    result = planner::with_placed_experts(std::move(result), model_, workload_, cluster_, placements);
+    if (result.ranked.empty()) return cannot(why_nothing(result));
+    const planner::Evaluated& best = result.ranked.front();
+    Measures m{.candidate = best.candidate,
+               .makespan = best.makespan,
+               .estimate = best.estimate,
+               .memory = best.memory,
+               .rate = planner::throughput(model_, workload_, cluster_, *best.makespan),
+               .search = &result};
+    if (wants_classes()) m.binding = predict(model_, workload_, cluster_, best.candidate).binding;
+    keep(m);
+  }
+
+  static void set(planner::SearchSpace& space, planner::PlacementSpace& placements, const Assignment& a) {
+    if (a.key == "schedule") {
+      if (!planner::find_schedule(a.value))
+        throw InputError({{}, "schedule", fmt::format("{} is not known", in_quotes(a.value))});
+      space.schedule = a.value;
+      return;
+    }
+    if (a.key == "placement") {
+      if (!planner::find_placement_strategy(a.value))
+        throw InputError({{}, "placement", fmt::format("{} is not known", in_quotes(a.value))});
+      if (a.value != "auto") placements.placement = a.value;
+      return;
+    }
+    const bool is_degree = a.key != "redundant_experts";
+    std::optional<std::int64_t>* degree = !is_degree       ? &placements.redundant_experts
+                                          : a.key == "tp"  ? &space.tp
+                                          : a.key == "cp"  ? &space.cp
+                                          : a.key == "ep"  ? &space.ep
+                                          : a.key == "esp" ? &space.esp
+                                          : a.key == "dp"  ? &space.dp
+                                          : a.key == "edp" ? &space.edp
+                                                           : &space.pp;
+    Node settings = Node::map();
+    settings.set(a.key, scalar(a.value));
+    Diagnostics wrong;
+    *degree = MapReader(settings, "", wrong)
+                  .integer(a.key, is_degree ? 1 : 0, is_degree ? kMostRanks : planner::kMostRedundantExperts);
+    wrong.throw_if_any();
+  }
+
+  std::string why_nothing(const planner::SearchResult& result) const {
+    if (result.enumerated == 0)
+      return fmt::format("no division of the {} ranks has these degrees", cluster_.world_size());
+    std::vector<std::pair<std::string, std::int64_t>> reasons(result.rejected.begin(), result.rejected.end());
+    std::stable_sort(reasons.begin(), reasons.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+    std::string text;
+    for (const auto& [reason, count] : reasons)
+      text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", reason, count);
+    if (result.nearest_miss) text += "; nearest: " + memory_reason(result.nearest_miss->memory);
+    return text;
+  }
+
+  std::string memory_reason(const MemoryUse& memory) const {
+    return fmt::format("memory: {} GiB of {}", cli::gib(memory.total()), cli::gib(cluster_.memory_per_rank()));
+  }
+
+  /// The degrees that are not set follow from the number of ranks: dp and edp are what is left, the others 1.
+  std::optional<planner::Candidate> decided() {
+    Node d = planner::decision_document({});
+    for (const Assignment& a : decisions_) d.set(a.key, scalar(a.value));
+    const auto is_set = [&](std::string_view key) {
+      return std::any_of(decisions_.begin(), decisions_.end(), [&](const Assignment& a) { return a.key == key; });
+    };
+    if (!is_set("micro_batch") && workload_.micro_batch) d.set("micro_batch", Node::integer(*workload_.micro_batch));
+    if (!is_set("micro_batch") && !workload_.micro_batch) {
+      throw InputError({{}, "workload.micro_batch", "is auto; a sweep without search needs a number"});
+    }
+    Diagnostics wrong;
+    planner::Candidate c = planner::read_decision(MapReader(d, "", wrong));
+    wrong.throw_if_any();
+    if (workload_.recompute) c.recompute = *workload_.recompute;
+    const std::int64_t world = cluster_.world_size();
+    Degrees& g = c.degrees;
+    // Any of these products is at most 2^40.
+    if (!is_set("dp")) g.dp = std::max<std::int64_t>(1, world / (g.pp * g.cp) / g.tp);
+    if (!is_set("edp")) g.edp = std::max<std::int64_t>(1, world / (g.pp * g.ep) / g.esp);
+    const auto makes_world = [&](std::initializer_list<std::int64_t> degrees) {
+      std::int64_t product = 1;
+      for (const std::int64_t degree : degrees) {
+        if (product > world) break;
+        product *= degree;
+      }
+      return product == world;
+    };
+    if (makes_world({g.pp, g.dp, g.cp, g.tp}) && makes_world({g.pp, g.edp, g.ep, g.esp})) return c;
+    cannot(
+        fmt::format("the degrees do not make {} ranks: pp {} x dp {} x cp {} x tp {}, pp {} x edp {} x ep {} x esp {}",
+                    world, g.pp, g.dp, g.cp, g.tp, g.pp, g.edp, g.ep, g.esp));
+    return std::nullopt;
+  }
+
+  void candidate() {
+    std::optional<planner::Candidate> c = decided();
+    if (!c) return;
+    if (const auto reason = planner::infeasibility(model_, workload_, *c, cluster_.ranks_per_node()))
+      return cannot(*reason);
+    StageClusters machines(cluster_);
+    if (!place_experts(*c, workload_, machines.first_of(c->degrees.pp))) return;
+    if (const auto reason = planner::infeasibility(model_, workload_, *c, cluster_.ranks_per_node()))
+      return cannot(*reason);
+    const Program program = planner::lowered(model_, workload_, machines, *c);
+    const MemoryUse memory = planner::iteration_memory(model_, workload_, cluster_, *c, program);
+    if (memory.total() > cluster_.memory_per_rank()) return cannot(memory_reason(memory));
+    Measures m{.candidate = *c, .estimate = estimate(program, machines), .memory = memory};
+    if (wants_time()) {
+      check_stop();
+      take_time(m, program, planner::simulated(program, machines, wants_classes()));
+      m.rate = planner::throughput(model_, workload_, cluster_, *m.makespan);
+    }
+    keep(m);
+  }
+
+  void layer() {
+    std::optional<planner::Candidate> c = decided();
+    if (!c) return;
+    const Moe& moe = std::get<Moe>(model_.layers.front().pattern.front().ffn);
+    const Workload workload = one_microbatch(*c);
+    const std::int64_t tokens = workload.sequence_length;
+    out_.tokens = tokens * c->degrees.dp;
+    if (const auto reason = layer_infeasibility(workload, *c)) return cannot(*reason);
+    if (!place_experts(*c, workload, cluster_)) return;
+    if (const auto reason = layer_infeasibility(workload, *c)) return cannot(*reason);
+    const Program program =
+        planner::lower_moe_layer(moe, model_.hidden_size, tokens, workload, *c, cluster_.ranks_per_node());
+    Measures m{.candidate = *c};
+    if (wants({"closed_form_s", "schedule_bound_s", "schedule_gap"})) m.estimate = estimate(program, cluster_);
+    if (wants_time()) {
+      check_stop();
+      take_time(m, program, sim::simulate(program, cluster_, {.keep_spans = wants_classes()}));
+    }
+    keep(m);
+  }
+
+  /// As the candidate's strategy places them, by the closed form; false where it has no answer.
+  bool place_experts(planner::Candidate& c, const Workload& workload, const Cluster& stage) {
+    if (c.placement == planner::kContiguous) return true;
+    planner::PlacedCandidate placed =
+        planner::with_placement(model_, workload, stage, c, c.placement, c.redundant_experts, /*simulates=*/false);
+    if (!placed.infeasibility.empty()) cannot(placed.infeasibility);
+    if (placed.infeasibility.empty()) c.expert_places = std::move(placed.candidate.expert_places);
+    return placed.infeasibility.empty();
+  }
+
+  /// The iteration that a layer alone is part of: the layer runs once in it, and so do the transfers of its copies.
+  Workload one_microbatch(const planner::Candidate& c) const {
+    Workload workload = workload_;
+    workload.global_batch = c.degrees.dp * c.micro_batch;
+    return workload;
+  }
+
+  /// The obstacles of an iteration with this layer, in which attention divides.
+  std::optional<std::string> layer_infeasibility(const Workload& workload, const planner::Candidate& c) const {
+    ModelSpec model = model_;
+    model.attention = HeadAttention{.num_heads = c.degrees.tp,
+                                    .num_kv_heads = c.degrees.tp,
+                                    .head_dim = 1,
+                                    .bias = false,
+                                    .qk_norm = false,
+                                    .sinks = false};
+    return planner::infeasibility(model, workload, c, cluster_.ranks_per_node());
+  }
+
+  void take_time(Measures& m, const Program& program, const Timeline& timeline) const {
+    m.makespan = timeline.makespan;
+    if (wants_classes()) m.binding = binding_rank(rank_times(program, timeline));
+  }
+
+  void check_stop() const {
+    if (stop_) throw Interrupted{};
+  }
+
+  static constexpr std::int64_t kMostRanks = 1'048'576;
+  const SweepSpec& sweep_;
+  const Cluster& cluster_;
+  const ModelSpec& model_;
+  const Workload& workload_;
+  const std::vector<Assignment>& decisions_;
+  int threads_;
+  const std::atomic<bool>& stop_;
+  CaseOutcome out_;
+};
+
+/// The model as its first MoE layer alone.
+ModelSpec first_moe_layer(ModelSpec model) {
+  for (const RepeatedLayers& run : model.layers) {
+    for (const LayerSpec& layer : run.pattern) {
+      if (!std::holds_alternative<Moe>(layer.ffn)) continue;
+      model.layers = {RepeatedLayers{.repeat = 1, .pattern = {{.attention_window = 0, .ffn = layer.ffn}}}};
+      return model;
+    }
+  }
+  throw InputError({{}, "model", "has no MoE layer"});
+}
+
+/// One sequence with all tokens of a rank.
+Workload tokens_of_a_rank(Workload workload) {
+  if (!workload.micro_batch) {
+    throw InputError({{}, "workload.micro_batch", "is auto; a sweep of single layers needs a number"});
+  }
+  workload.sequence_length *= *workload.micro_batch;
+  workload.micro_batch = 1;
+  workload.global_batch = 1;
+  workload.zero_stage = 0;
+  workload.optimizer = Optimizer::Adam;
+  return workload;
+}
+
+/// The workload with the `recompute` that a sweep decides in place of its own.
+Workload with_decided_recompute(Workload workload, const std::vector<Assignment>& decisions, SweepKind kind) {
+  const auto decision =
+      std::find_if(decisions.begin(), decisions.end(), [](const Assignment& a) { return a.key == "recompute"; });
+  if (kind == SweepKind::Plan || decision == decisions.end()) return workload;
+  Node settings = Node::map();
+  settings.set("recompute", scalar(decision->value));
+  Diagnostics wrong;
+  const auto recompute = MapReader(settings, "", wrong).choice<Recompute>("recompute", kRecomputeNames);
+  wrong.throw_if_any();
+  const auto refuse = [&](const char* why) {
+    throw InputError({{}, "recompute", fmt::format("{} {}", in_quotes(decision->value), why)});
+  };
+  if (recompute != Recompute::None && workload.mode == Mode::Forward) {
+    refuse("has no effect on a forward workload; expected none");
+  }
+  if (recompute == Recompute::Full && kind == SweepKind::Layer) {
+    refuse("is of an iteration, whose backward runs whole layers again; a layer alone takes none or selective");
+  }
+  workload.recompute = recompute;
+  return workload;
+}
+
+std::string one_line(const InputError& e) {
+  std::string text;
+  for (const Diagnostic& d : e.diagnostics()) text += (text.empty() ? "" : "; ") + d.text();
+  return text;
+}
+
+}  // namespace
+
+CaseOutcome CaseRunner::outcome_of(const CaseInputs& inputs, const std::atomic<bool>& stop) {
+  ModelSpec model = inputs.model->value;
+  Workload workload = inputs.workload->value;
+  model.name = "";
+  workload.name = "";
+  if (workload.capacity_factor) workload.routing = {};
+  workload = with_decided_recompute(std::move(workload), inputs.decisions, sweep_.kind);
+  if (sweep_.kind == SweepKind::Layer) {
+    model = first_moe_layer(std::move(model));
+    workload = tokens_of_a_rank(std::move(workload));
+  }
+  const std::string key = sha256(fmt::format("{}\n{}\n{}\n{}", inputs.cluster->digest, to_yaml(model_document(model)),
+                                             to_yaml(workload_document(workload)), text_of(inputs.decisions)));
+  ++asked_;
+  return *outcomes_.get(key, [&] {
+    ++computed_;
+    return OneCase(sweep_, inputs.cluster->value, model, workload, inputs.decisions, threads_, stop).run();
+  });
+}
+
+CaseResult CaseRunner::run(std::int64_t number, const std::atomic<bool>& stop) {
+  const auto start = std::chrono::steady_clock::now();
+  const std::int64_t place = sweep_.cases[static_cast<std::size_t>(number)];
+  CaseResult result{.number = number, .key = {}, .settings = sweep_.cells_at(place), .outcome = {}, .wall_s = 0};
+  result.settings.erase(result.settings.begin(), result.settings.begin() + std::ssize(sweep_.base));
+  try {
+    const CaseInputs inputs = resolver_.resolved(place);
+    result.key = inputs.key;
+    result.outcome = outcome_of(inputs, stop);
+  } catch (const InputError& e) {
+    if (result.key.empty()) result.key = resolver_.key_of_unreadable(place);
+    result.outcome = {.status = CaseStatus::BadInput, .reason = one_line(e)};
+    result.outcome.outputs.resize(sweep_.outputs.size());
+  }
+  result.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return result;
+}
+
+}  // namespace moeplan::sweep

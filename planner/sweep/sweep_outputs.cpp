@@ -1,0 +1,83 @@
+#include "planner/sweep/sweep_outputs.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "planner/report/json_parts.hpp"
+
+namespace moeplan::sweep {
+
+namespace {
+
+std::vector<std::string> all_decisions() {
+  std::vector<std::string> keys;
+  const planner::Json decision = planner::decision_json({});
+  for (const auto& [key, value] : decision.items()) keys.push_back(key);
+  return keys;
+}
+
+/// Those that a plan file can say.
+std::vector<std::string> settable_decisions() {
+  std::vector<std::string> keys;
+  const Node decision = planner::decision_document({});
+  for (const Entry& e : decision.entries) keys.push_back(e.key);
+  return keys;
+}
+
+/// What one layer alone does not have.
+constexpr std::array kIterationOnly{"pp", "cp", "virtual_stages", "sequence_parallel", "micro_batch", "order"};
+
+}  // namespace
+
+std::vector<std::string> decision_keys(SweepKind kind) {
+  if (kind == SweepKind::Plan)
+    return {"schedule", "placement", "redundant_experts", "tp", "cp", "ep", "esp", "dp", "edp", "pp"};
+  std::vector<std::string> keys = settable_decisions();
+  if (kind == SweepKind::Layer) {
+    std::erase_if(keys, [](const std::string& key) {
+      return std::find(kIterationOnly.begin(), kIterationOnly.end(), key) != kIterationOnly.end();
+    });
+  }
+  return keys;
+}
+
+std::vector<std::string> possible_outputs(SweepKind kind) {
+  std::vector<std::string> names{"makespan_s",   "closed_form_s", "schedule_bound_s",
+                                 "schedule_gap", "compute_s",     "exposed_communication_s"};
+  if (kind != SweepKind::Layer) {
+    names.insert(names.end(), {"memory_bytes", "tokens_per_s_per_gpu", "model_flops_utilization"});
+  }
+  if (kind == SweepKind::Plan) {
+    names.insert(names.end(), {"lower_bound_s", "optimality_gap", "enumerated", "feasible", "simulated"});
+  }
+  for (const std::string& key : kind == SweepKind::Plan ? all_decisions() : decision_keys(kind)) names.push_back(key);
+  return names;
+}
+
+std::vector<std::string> usual_outputs(SweepKind kind) {
+  switch (kind) {
+    case SweepKind::Plan:
+      return {"makespan_s",
+              "lower_bound_s",
+              "memory_bytes",
+              "tokens_per_s_per_gpu",
+              "model_flops_utilization",
+              "schedule",
+              "pp",
+              "virtual_stages",
+              "tp",
+              "sequence_parallel",
+              "cp",
+              "dp",
+              "ep",
+              "esp",
+              "edp",
+              "micro_batch"};
+    case SweepKind::Candidate:
+      return {"makespan_s", "schedule_bound_s", "memory_bytes", "tokens_per_s_per_gpu", "model_flops_utilization"};
+    case SweepKind::Layer: return {"makespan_s", "closed_form_s", "schedule_bound_s"};
+  }
+  return {};
+}
+
+}  // namespace moeplan::sweep

@@ -1,0 +1,389 @@
+#include "planner/sweep/sweep_spec.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "planner/layer/schedule.hpp"
+#include "planner/placement/strategies/strategy.hpp"
+#include "planner/plan/inputs.hpp"
+#include "planner/sweep/axis_values.hpp"
+#include "planner/sweep/sweep_outputs.hpp"
+
+namespace moeplan::sweep {
+
+namespace {
+
+constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kFiles{
+    {{"cluster", "clusters"}, {"model", "models"}, {"workload", "workloads"}}};
+
+bool is_path(std::string_view key) {
+  return std::any_of(kFiles.begin(), kFiles.end(), [&](const auto& file) {
+    return key.size() > file.first.size() + 1 && key.starts_with(file.first) && key[file.first.size()] == '.';
+  });
+}
+
+std::string lower_case(std::string text) {
+  for (char& c : text) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return text;
+}
+
+/// What an expression reads as one name.
+bool is_name(const std::string& text) {
+  const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
+  return !text.empty() && is_letter(text.front()) && std::all_of(text.begin(), text.end(), [&](char c) {
+    return is_letter(c) || (c >= '0' && c <= '9') || c == '.' || c == '[' || c == ']';
+  });
+}
+
+std::string joined(const std::vector<std::string>& texts) { return fmt::format("{}", fmt::join(texts, ", ")); }
+
+}  // namespace
+
+class SweepReader {
+ public:
+  SweepReader(const Node& document, const std::string& source) : document_(document) { sweep_.source = source; }
+
+  SweepSpec read(const std::vector<std::string>& overrides) {
+    MapReader r(document_, "", wrong_);
+    sweep_.name = r.text("name");
+    sweep_.kind = r.choice<SweepKind>("kind", kSweepKindNames);
+    settings_ = {"cluster", "model", "workload", "world"};
+    for (std::string& key : decision_keys(sweep_.kind)) settings_.push_back(std::move(key));
+    if (r.has("base")) read_base(r.map("base"));
+    for (const std::string& text : overrides) read_override(text);
+    read_axes(r);
+    if (r.has("derived")) read_derived(r.map("derived"));
+    read_conditions(r);
+    read_outputs(r);
+    constexpr std::int64_t kMostSimulated = 1'000'000;
+    if (sweep_.kind == SweepKind::Plan) sweep_.budget = r.integer_or("budget", 64, 1, kMostSimulated);
+    r.finish();
+    check_names();
+    wrong_.throw_if_any();
+    check_files();
+    enumerate();
+    wrong_.throw_if_any();
+    return std::move(sweep_);
+  }
+
+ private:
+  bool is_setting(const std::string& key) const {
+    return is_path(key) || std::find(settings_.begin(), settings_.end(), key) != settings_.end();
+  }
+
+  std::string no_setting(const std::string& key) const {
+    if (key == "recompute") return "is decided by a search; what it may decide is said by workload.recompute";
+    return fmt::format(
+        "{} is no setting of a sweep of this kind{}; settings are paths such as cluster.gpu.memory, and {}",
+        in_quotes(key), suggestion(key, settings_).starts_with("; did") ? suggestion(key, settings_) : "",
+        joined(settings_));
+  }
+
+  void read_base(const MapReader& base) {
+    for (const Entry& e : base.node().entries) {
+      const std::string path = "base." + e.key;
+      if (!is_setting(e.key)) {
+        wrong_.add(e.where, path, no_setting(e.key));
+      } else if (e.value.kind != Node::Kind::Scalar) {
+        wrong_.add(e.value.where, path, "expected one value; several stand in axes");
+      } else {
+        sweep_.base.push_back({{e.key, e.key, e.where}, {e.value.scalar}});
+      }
+    }
+  }
+
+  void read_override(const std::string& text) {
+    const Location where{"-C " + text};
+    const std::size_t equals = text.find('=');
+    if (equals == std::string::npos || !is_setting(text.substr(0, equals))) {
+      wrong_.add(where, "", "expected SETTING=VALUE, e.g. workload.global_batch=512 or world=64");
+      return;
+    }
+    const std::string key = text.substr(0, equals);
+    std::erase_if(sweep_.base, [&](const Axis& a) { return a.setting.key == key; });
+    sweep_.base.push_back({{key, key, where}, {text.substr(equals + 1)}});
+  }
+
+  void read_axes(MapReader& r) {
+    if (r.has("axes")) {
+      const MapReader axes = r.map("axes");
+      for (const Entry& e : axes.node().entries) {
+        if (add_axis(e, "axes." + e.key, Repeats::Refused)) sweep_.dimensions.push_back({sweep_.axes.size() - 1});
+      }
+    }
+    for (const auto& [node, path] : r.list_or_empty("zip")) {
+      std::vector<std::size_t> together;
+      const MapReader group(*node, path, wrong_);
+      for (const Entry& e : group.node().entries) {
+        if (!add_axis(e, path + "." + e.key, Repeats::Allowed)) continue;
+        together.push_back(sweep_.axes.size() - 1);
+        const std::size_t first = sweep_.axes[together.front()].values.size(), now = sweep_.axes.back().values.size();
+        if (now == first) continue;
+        wrong_.add(e.where, path + "." + e.key,
+                   fmt::format("has {} values, the first of this group has {}", now, first));
+      }
+      if (together.empty()) continue;
+      check_combinations(together, node->where, path);
+      sweep_.dimensions.push_back(together);
+    }
+    if (sweep_.axes.empty() && wrong_.empty()) r.complain("", "has neither axes nor zip: nothing varies");
+  }
+
+  /// Of axes that vary together a value may occur again, all their values together may not.
+  void check_combinations(const std::vector<std::size_t>& together, const Location& where, const std::string& path) {
+    std::set<std::vector<std::string>> seen;
+    std::size_t count = kMostAxisValues;
+    for (const std::size_t axis : together) count = std::min(count, sweep_.axes[axis].values.size());
+    for (std::size_t i = 0; i < count; ++i) {
+      std::vector<std::string> values;
+      for (const std::size_t axis : together) values.push_back(sweep_.axes[axis].values[i]);
+      const std::string text = joined(values);
+      if (!seen.insert(std::move(values)).second) {
+        wrong_.add(where, path, fmt::format("{} occur together twice", in_quotes(text)));
+      }
+    }
+  }
+
+  bool add_axis(const Entry& e, const std::string& path, Repeats repeats) {
+    Axis axis{{e.key, e.key, e.where}, {}};
+    if (e.value.kind == Node::Kind::Map) {
+      MapReader named(e.value, path, wrong_);
+      axis.setting.key = named.text_or("key", "");
+      if (const Node* values = named.find("values")) {
+        axis.values = axis_values(*values, path + ".values", wrong_, repeats);
+      } else {
+        named.complain("", "has no values");
+      }
+      named.finish();
+      if (!axis.setting.key.empty() && !is_setting(axis.setting.key)) {
+        wrong_.add(e.where, path + ".key", no_setting(axis.setting.key));
+      }
+    } else {
+      if (!is_setting(e.key)) {
+        wrong_.add(e.where, path,
+                   no_setting(e.key) + "; a name of your own is written {key: SETTING, values: [...]}, or without key");
+      }
+      axis.values = axis_values(e.value, path, wrong_, repeats);
+    }
+    if (axis.values.empty()) return false;
+    sweep_.axes.push_back(std::move(axis));
+    return true;
+  }
+
+  std::vector<std::string> names() const {
+    std::vector<std::string> out;
+    for (const Axis& a : sweep_.base) out.push_back(a.setting.name);
+    for (std::string& name : sweep_.columns()) out.push_back(std::move(name));
+    return out;
+  }
+
+  void add_expression(const Node& node, const std::string& path, auto&& add) {
+    if (node.kind != Node::Kind::Scalar) {
+      wrong_.add(node.where, path, "expected an expression such as world % tp == 0");
+      return;
+    }
+    try {
+      add(Expression(node.scalar, names(), node.where, path));
+    } catch (const InputError& e) {
+      for (const Diagnostic& d : e.diagnostics()) wrong_.add(d.where, d.key_path, d.message);
+    }
+  }
+
+  void read_derived(const MapReader& derived) {
+    for (const Entry& e : derived.node().entries) {
+      add_expression(e.value, "derived." + e.key, [&](Expression expression) {
+        sweep_.derived.push_back({{e.key, is_setting(e.key) ? e.key : "", e.where}, std::move(expression)});
+      });
+    }
+  }
+
+  void read_conditions(MapReader& r) {
+    const Node* when = r.find("when");
+    if (!when) return;
+    const auto add = [&](Expression expression) { sweep_.when.push_back(std::move(expression)); };
+    if (when->kind != Node::Kind::List) return add_expression(*when, "when", add);
+    for (std::size_t i = 0; i < when->items.size(); ++i) {
+      add_expression(when->items[i], fmt::format("when[{}]", i), add);
+    }
+  }
+
+  void read_outputs(MapReader& r) {
+    const std::vector<std::string> possible = possible_outputs(sweep_.kind);
+    for (const auto& [node, path] : r.list_or_empty("outputs")) {
+      const std::string& name = node->scalar;
+      if (node->kind != Node::Kind::Scalar || std::find(possible.begin(), possible.end(), name) == possible.end()) {
+        wrong_.add(node->where, path,
+                   fmt::format("{} is no output of a sweep of this kind{}; possible are {}", in_quotes(name),
+                               suggestion(name, possible).starts_with("; did") ? suggestion(name, possible) : "",
+                               joined(possible)));
+      } else if (std::find(sweep_.outputs.begin(), sweep_.outputs.end(), name) != sweep_.outputs.end()) {
+        wrong_.add(node->where, path, fmt::format("{} occurs twice", in_quotes(name)));
+      } else {
+        sweep_.outputs.push_back(name);
+      }
+    }
+    if (!r.has("outputs")) sweep_.outputs = usual_outputs(sweep_.kind);
+    // A setting's column says already what it is.
+    const std::vector<std::string> columns = sweep_.columns();
+    std::erase_if(sweep_.outputs, [&](const std::string& output) {
+      return std::find(columns.begin(), columns.end(), output) != columns.end();
+    });
+  }
+
+  void check_names() {
+    std::vector<const Setting*> all;
+    for (const Axis& a : sweep_.base) all.push_back(&a.setting);
+    for (const Axis& a : sweep_.axes) all.push_back(&a.setting);
+    for (const DerivedSetting& d : sweep_.derived) all.push_back(&d.setting);
+    if (all.size() > SweepLimits::kSettings) {
+      wrong_.add({sweep_.source}, "", fmt::format("has more than {} settings", SweepLimits::kSettings));
+      return;
+    }
+    std::vector<std::string> taken(kSweepColumns.begin(), kSweepColumns.end());
+    taken.emplace_back(kTimingColumn);
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (i == sweep_.base.size()) {  // from here on, settings are columns beside the outputs
+        taken.insert(taken.end(), sweep_.outputs.begin(), sweep_.outputs.end());
+      }
+      const Setting& s = *all[i];
+      const std::string name = lower_case(s.name);  // SQL's names of columns have no case
+      if (!is_name(s.name))
+        wrong_.add(s.where, s.name, "a name is letters, digits, _ and . and does not begin with a digit");
+      const bool set_twice = !s.key.empty() && std::any_of(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(i),
+                                                           [&](const Setting* other) { return other->key == s.key; });
+      if (set_twice) {
+        wrong_.add(s.where, s.name, fmt::format("{} is set twice", in_quotes(s.key)));
+      } else if (std::find(taken.begin(), taken.end(), name) != taken.end()) {
+        wrong_.add(s.where, s.name, "this name is taken already");
+      }
+      taken.push_back(name);
+    }
+    const auto is_set = [&](std::string_view key) {
+      return std::any_of(all.begin(), all.end(), [&](const Setting* s) { return s->key == key; });
+    };
+    if (is_set("recompute") && is_set("workload.recompute")) {
+      wrong_.add({sweep_.source}, "recompute",
+                 "is set next to workload.recompute, which says the same; leave one of them out");
+    }
+    for (const std::string_view key : {"cluster", "model"}) {
+      if (!is_set(key)) {
+        wrong_.add({sweep_.source}, "base", fmt::format("names no {}", key));
+      }
+    }
+  }
+
+  /// Names of files and schedules; a slip in them would make rows that say nothing else.
+  void check_files() {
+    const auto check = [&](const Setting& setting, const std::string& value) {
+      for (const auto& [key, folder] : kFiles) {
+        if (setting.key != key) continue;
+        try {
+          (void)sweep_config(sweep_, std::string(folder), value);
+        } catch (const InputError& e) {
+          for (const Diagnostic& d : e.diagnostics()) {
+            wrong_.add(setting.where, setting.name, fmt::format("{}: {}", d.where.file, d.message));
+          }
+        }
+      }
+      std::vector<std::string> known;
+      if (setting.key == "schedule") {
+        for (const auto& s : planner::schedules()) known.emplace_back(s->name());
+      }
+      if (setting.key == "placement") known = planner::placement_names();
+      if (known.empty() || std::find(known.begin(), known.end(), value) != known.end()) return;
+      wrong_.add(setting.where, setting.name,
+                 fmt::format("{} is not known{}", in_quotes(value), suggestion(value, known)));
+    };
+    for (const Axis& a : sweep_.base) check(a.setting, a.values.front());
+    for (const Axis& a : sweep_.axes) {
+      for (const std::string& value : a.values) check(a.setting, value);
+    }
+  }
+
+  void enumerate() {
+    double size = 1;
+    for (const auto& together : sweep_.dimensions) {
+      size *= static_cast<double>(sweep_.axes[together.front()].values.size());
+    }
+    if (size > static_cast<double>(SweepLimits::kGrid)) {
+      wrong_.add({sweep_.source}, "axes",
+                 fmt::format("make {:.0f} combinations; the most are {}", size, SweepLimits::kGrid));
+      return;
+    }
+    for (std::int64_t place = 0; place < sweep_.grid_size(); ++place) {
+      const std::vector<Cell> cells = sweep_.cells_at(place);
+      const auto holds = [&](const Expression& e) { return e.holds(cells); };
+      if (std::all_of(sweep_.when.begin(), sweep_.when.end(), holds)) sweep_.cases.push_back(place);
+    }
+    if (sweep_.cases.empty()) wrong_.add({sweep_.source}, "when", "no combination of values is left");
+    if (std::ssize(sweep_.cases) > SweepLimits::kCases) {
+      wrong_.add({sweep_.source}, "axes",
+                 fmt::format("make {} cases; the most are {}", sweep_.cases.size(), SweepLimits::kCases));
+    }
+  }
+
+  const Node& document_;
+  Diagnostics wrong_;
+  SweepSpec sweep_;
+  std::vector<std::string> settings_;
+};
+
+std::vector<std::string> SweepSpec::columns() const {
+  std::vector<std::string> out;
+  for (const Axis& a : axes) out.push_back(a.setting.name);
+  for (const DerivedSetting& d : derived) out.push_back(d.setting.name);
+  return out;
+}
+
+std::int64_t SweepSpec::grid_size() const {
+  std::int64_t size = 1;
+  for (const auto& together : dimensions) size *= std::ssize(axes[together.front()].values);
+  return size;
+}
+
+std::vector<std::size_t> SweepSpec::choices_at(std::int64_t place) const {
+  std::vector<std::size_t> choices(axes.size());
+  for (auto together = dimensions.rbegin(); together != dimensions.rend(); ++together) {
+    const std::int64_t n = std::ssize(axes[together->front()].values);
+    for (const std::size_t axis : *together) choices[axis] = static_cast<std::size_t>(place % n);
+    place /= n;
+  }
+  return choices;
+}
+
+std::vector<Cell> SweepSpec::cells_at(std::int64_t place) const {
+  std::vector<Cell> cells;
+  for (const Axis& a : base) cells.push_back(cell_of(a.values.front()));
+  const std::vector<std::size_t> choices = choices_at(place);
+  for (std::size_t i = 0; i < axes.size(); ++i) cells.push_back(cell_of(axes[i].values[choices[i]]));
+  for (const DerivedSetting& d : derived) cells.push_back(d.expression.value(cells));
+  return cells;
+}
+
+std::vector<Assignment> SweepSpec::assignments_at(std::int64_t place) const {
+  std::vector<Assignment> out;
+  for (const Axis& a : base) out.push_back({a.setting.key, a.values.front()});
+  const std::vector<std::size_t> choices = choices_at(place);
+  for (std::size_t i = 0; i < axes.size(); ++i) out.push_back({axes[i].setting.key, axes[i].values[choices[i]]});
+  if (derived.empty()) return out;
+  const std::vector<Cell> cells = cells_at(place);
+  const std::size_t first = cells.size() - derived.size();
+  for (std::size_t i = 0; i < derived.size(); ++i) {
+    out.push_back({derived[i].setting.key, cell_text(cells[first + i])});
+  }
+  return out;
+}
+
+SweepSpec read_sweep(const Node& document, const std::string& source, const std::vector<std::string>& overrides) {
+  return SweepReader(document, source).read(overrides);
+}
+
+std::filesystem::path sweep_config(const SweepSpec& sweep, const std::string& kind, const std::string& name) {
+  const std::filesystem::path path(name);
+  if (name.find('/') == std::string::npos || path.is_absolute()) return planner::find_config(kind, name);
+  return std::filesystem::path(sweep.source).parent_path() / path;
+}
+
+}  // namespace moeplan::sweep

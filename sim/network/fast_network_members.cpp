@@ -1,0 +1,95 @@
+// Which flows are on a link, and to whom it pushes: see fast_network.hpp.
+#include <utility>
+
+#include "sim/network/fast_network.hpp"
+
+namespace moeplan::sim {
+
+int FastNetwork::use_of(const Flow& f, std::int32_t l) const {
+  int use = 0;
+  while (way(f, use) != l) ++use;
+  return use;
+}
+
+void FastNetwork::swap_members(std::int32_t l, std::int32_t a, std::int32_t b) {
+  if (a == b) return;
+  std::vector<std::int32_t>& members = link(l).members;
+  std::swap(members[at(a)], members[at(b)]);
+  for (const std::int32_t place : {a, b}) {
+    const Flow& f = flow(members[at(place)]);
+    way_[at(f.first + use_of(f, l))].place = place;
+  }
+}
+
+/// Makes a link on the way the flow's owner; owned flows stay first.
+void FastNetwork::set_owner(std::int32_t id, std::int32_t owner) {
+  Flow& f = flow(id);
+  for (int use = 0; use < count(f); ++use) {
+    const std::int32_t l = way(f, use);
+    if (l == f.owner) swap_members(l, way_[at(f.first + use)].place, --link(l).owned);
+    if (l == owner) swap_members(l, way_[at(f.first + use)].place, link(l).owned++);
+  }
+  f.owner = owner;
+}
+
+/// Owned flows first, from the flows' owners alone: after a fill. Links of infinite capacity keep any order.
+void FastNetwork::sort_out_members(std::int32_t l) {
+  Link& k = link(l);
+  k.members.shrink_to_fit();
+  k.owned = 0;
+  for (std::size_t i = 0; i < k.members.size(); ++i) {
+    if (flow(k.members[i]).owner == l) std::swap(k.members[i], k.members[at(k.owned++)]);
+  }
+  for (std::size_t i = 0; i < k.members.size(); ++i) {
+    const Flow& f = flow(k.members[i]);
+    way_[at(f.first + use_of(f, l))].place = static_cast<std::int32_t>(i);
+  }
+}
+
+/// Takes an owned flow off every link: the last owned flow (where it was owned), then the last flow, fill the hole.
+void FastNetwork::remove(std::int32_t id) {
+  const Flow& f = flow(id);
+  for (int use = 0; use < count(f); ++use) {
+    const std::int32_t l = way(f, use);
+    Link& k = link(l);
+    const auto fill_hole = [&](std::int32_t hole, std::int32_t from) {
+      if (hole == from) return;
+      const std::int32_t m = k.members[at(from)];
+      k.members[at(hole)] = m;
+      way_[at(flow(m).first + use_of(flow(m), l))].place = hole;
+    };
+    std::int32_t hole = way_[at(f.first + use)].place;
+    if (l == f.owner) {
+      fill_hole(hole, --k.owned);
+      hole = k.owned;
+    }
+    fill_hole(hole, static_cast<std::int32_t>(k.members.size()) - 1);
+    k.members.pop_back();
+  }
+}
+
+void FastNetwork::add_push(std::int32_t owner, const Flow& f, int use) {
+  Link& k = link(owner);
+  const std::int32_t w = f.first + use;
+  const double a = load(f, use);
+  if (k.pushes.empty()) k.push_load = a;
+  if (k.push_loads.empty() && a != k.push_load) k.push_loads.assign(k.pushes.size(), k.push_load);
+  if (!k.push_loads.empty()) k.push_loads.push_back(a);
+  way_[at(w)].push = static_cast<std::int32_t>(k.pushes.size());
+  // Grown by little: a link that begins to be kept adds to many others.
+  if (k.pushes.size() == k.pushes.capacity()) k.pushes.reserve(k.pushes.size() + k.pushes.size() / 8 + 4);
+  k.pushes.push_back({way(f, use), w});
+}
+
+void FastNetwork::drop_push(std::int32_t owner, const Flow& f, int use) {
+  Link& k = link(owner);
+  const std::int32_t place = way_[at(f.first + use)].push;
+  k.pushes[at(place)] = k.pushes.back();
+  way_[at(k.pushes[at(place)].way)].push = place;
+  k.pushes.pop_back();
+  if (k.push_loads.empty()) return;
+  k.push_loads[at(place)] = k.push_loads.back();
+  k.push_loads.pop_back();
+}
+
+}  // namespace moeplan::sim

@@ -1,0 +1,28 @@
+#include "sim/program/link_tracks.hpp"
+
+#include <fmt/format.h>
+
+#include "model/text/unit_text.hpp"
+#include "sim/program/simulate.hpp"
+
+namespace moeplan::sim {
+
+std::vector<LinkTrack> busiest_link_tracks(const Program& program, const Cluster& cluster, const Timeline& timeline,
+                                           std::size_t most) {
+  const Topology& topology = cluster.topology;
+  const std::vector<BusyLink> busiest = busiest_links(timeline, topology, most);
+  SimulateOptions options{.keep_spans = false};
+  for (const BusyLink& b : busiest) options.watch.push_back(b.link);
+  if (options.watch.empty()) return {};
+  const Timeline watched = simulate(program, cluster, options);
+  std::vector<LinkTrack> tracks;
+  for (std::size_t i = 0; i < busiest.size(); ++i) {
+    const Link& link = topology.links[busiest[i].link.index()];
+    std::string name = fmt::format("{} ({}", topology.link_name(busiest[i].link), human(link.bandwidth));
+    if (busiest[i].alike > 1) name += fmt::format(", {} links alike", busiest[i].alike);
+    tracks.push_back({name + ")", link_rates(watched, watched.link_history[i])});
+  }
+  return tracks;
+}
+
+}  // namespace moeplan::sim

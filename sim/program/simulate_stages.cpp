@@ -1,0 +1,214 @@
+#include "sim/program/simulate_stages.hpp"
+
+#include <algorithm>
+#include <tuple>
+
+#include "model/program/compose_stages.hpp"
+
+namespace moeplan::sim {
+
+namespace {
+
+class StageSimulator {
+ public:
+  StageSimulator(const Program& program, StageClusters& machines, const SimulateOptions& options)
+      : program_(program),
+        machines_(machines),
+        options_(options),
+        stages_(stage_segments(program)),
+        count_(std::ssize(program.stages)),
+        shares_nodes_(stages_share_nodes()),
+        alike_(!options.keep_spans && !shares_nodes_ && machines.alike(count_)),
+        alone_(program.stages.size(), std::vector<Timeline>(stages_.segments.size())),
+        times_(program.stages.size(), std::vector<SegmentTimes>(stages_.segments.size())) {}
+
+  Timeline run() {
+    simulate_segments();
+    const ComposedRun run = compose_stages(stages_, times_, [&](std::size_t stage, const StageMessage& m) {
+      const auto to = static_cast<std::int64_t>(stages_.shifted(stage, m.shift));
+      return SimTime::from_seconds(machines_.transfer(count_, static_cast<std::int64_t>(stage), to).together(m.bytes));
+    });
+    Timeline out;
+    out.makespan = out.joined_end = std::max(run.makespan, busiest_link());
+    out.alike = program_.ranks_per_stage();
+    if (options_.keep_spans) {
+      const std::vector<double> bytes = link_bytes();
+      for (std::size_t l = 0; l < bytes.size(); ++l) {
+        if (bytes[l] > 0) out.links.push_back({LinkId(l), bytes[l]});
+      }
+      for (std::size_t s = 0; s < run.runs.size(); ++s) add_spans(s, run.runs[s], out);
+      sort_spans(out.spans);
+    }
+    return out;
+  }
+
+ private:
+  void simulate_segments() {
+    std::vector<std::vector<bool>> known(alone_.size(), std::vector<bool>(stages_.segments.size(), false));
+    for (std::size_t s = 0; s < stages_.order.size(); ++s) {
+      const std::size_t m = machine(s);
+      for (const std::size_t i : stages_.order[s]) {
+        if (!known[m][i]) {
+          alone_[m][i] = simulate_segment(m, i);
+          times_[m][i] = times_of(stages_.segments[i], alone_[m][i]);
+          known[m][i] = true;
+        }
+        if (m != s) times_[s][i] = times_[m][i];
+      }
+    }
+  }
+
+  /// The stage on whose machine a stage's segments are simulated. Where spans and links are not asked for, equal
+  /// machines are one.
+  std::size_t machine(std::size_t stage) const { return alike_ ? 0 : stage; }
+
+  /// Whether a node has ranks of two stages, which then share its links.
+  bool stages_share_nodes() const {
+    const std::vector<int>& node = machines_.cluster().node_of_rank;
+    for (auto r = static_cast<std::size_t>(program_.ranks_per_stage()); r < node.size();
+         r += static_cast<std::size_t>(program_.ranks_per_stage())) {
+      if (node[r] == node[r - 1]) return true;
+    }
+    return false;
+  }
+
+  static SimTime slowest(const std::vector<double>& bytes, const Topology& topology) {
+    SimTime most;
+    for (std::size_t l = 0; l < bytes.size(); ++l) {
+      most = std::max(most, SimTime::from_seconds(Bytes(bytes[l]) / topology.links[l].bandwidth));
+    }
+    return most;
+  }
+
+  /// What the busiest link inside a stage needs for all of the stage's traffic: where background traffic outlasts its
+  /// segment, the composed run would let it pass beside the next one's. Where stages share nodes, what any link needs
+  /// for that of all stages and for their messages.
+  SimTime busiest_link() {
+    if (shares_nodes_) return slowest(link_bytes(), machines_.cluster().topology);
+    SimTime most;
+    for (std::size_t s = 0; s < stages_.order.size(); ++s) {
+      std::map<std::size_t, double> runs;
+      for (const std::size_t i : stages_.order[s]) runs[i] += 1;
+      const Topology& topology = machines_.of(count_, static_cast<std::int64_t>(machine(s))).cluster.topology;
+      std::vector<double> bytes(topology.links.size(), 0.0);
+      for (const auto& [i, times] : runs) {
+        for (const LinkUse& use : alone_[machine(s)][i].links) bytes[use.link.index()] += times * use.bytes;
+      }
+      most = std::max(most, slowest(bytes, topology));
+    }
+    return most;
+  }
+
+  Timeline simulate_segment(std::size_t stage, std::size_t segment) const {
+    SimulateOptions options = options_;
+    options.keep_spans = true;
+    return simulate(stages_.program(segment), machines_.of(count_, static_cast<std::int64_t>(stage)).cluster, options);
+  }
+
+  SegmentTimes times_of(const Segment& segment, const Timeline& alone) const {
+    SegmentTimes t;
+    t.joined = alone.joined_end;
+    t.sends.assign(segment.sends.size(), SimTime());
+    std::map<RankId, SimTime> busy;
+    for (const TimelineSpan& span : alone.spans) {
+      const Operation& op = operation_of(span);
+      if (op.stream == Stream::Replicas) {
+        SimTime& own = busy[span.rank];
+        own += SimTime::scaled(span.end - span.start, alone.occurrences(span));
+        t.background_busy = std::max(t.background_busy, own);
+      }
+      if (!std::holds_alternative<Send>(op.work)) continue;
+      for (std::size_t i = 0; i < segment.sends.size(); ++i) {
+        if (segment.sends[i].block != span.block || segment.sends[i].operation != span.operation) continue;
+        t.sends[i] = std::max(t.sends[i], span.start);
+      }
+    }
+    if (t.background_busy > SimTime()) t.background_end = alone.makespan;
+    return t;
+  }
+
+  const Operation& operation_of(const TimelineSpan& s) const {
+    return program_.blocks[s.block.index()].operations[static_cast<std::size_t>(s.operation)];
+  }
+
+  void add_spans(std::size_t stage, const std::vector<SegmentRun>& runs, Timeline& out) const {
+    const RankId rank(static_cast<std::int32_t>(static_cast<std::int64_t>(stage) * program_.ranks_per_stage()));
+    for (std::size_t i = 0; i < runs.size(); ++i) {
+      const std::size_t index = stages_.order[stage][i];
+      std::size_t sends = 0;
+      const Timeline& alone = alone_[stage][index];
+      const auto repeats = static_cast<std::int32_t>(out.repeats.size());
+      for (TimelineRepeat r : alone.repeats) {
+        r.start += runs[i].begin;
+        if (r.parent >= 0) r.parent += repeats;
+        out.repeats.push_back(r);
+      }
+      for (TimelineSpan s : alone.spans) {
+        if (s.rank != RankId(0)) continue;
+        s.rank = rank;
+        s.start += runs[i].begin;
+        s.end += runs[i].begin;
+        const Operation& op = operation_of(s);
+        if (std::holds_alternative<Send>(op.work)) std::tie(s.start, s.end) = runs[i].sends[sends++];
+        const bool waits = std::holds_alternative<Receive>(op.work) || std::holds_alternative<Wait>(op.work);
+        if (s.repeat >= 0) s.repeat += repeats;
+        if (waits && s.end == runs[i].begin && runs[i].reached < runs[i].begin) {
+          s.start = runs[i].reached;
+          s.repeat = -1;  // only its first iteration waits
+        }
+        out.spans.push_back(s);
+      }
+    }
+  }
+
+  /// Bytes by link: inside the stages, and of the messages between them.
+  std::vector<double> link_bytes() {
+    std::vector<double> bytes(machines_.cluster().topology.links.size(), 0.0);
+    for (std::size_t s = 0; s < stages_.order.size(); ++s) {
+      const std::vector<LinkId>& links = machines_.of(count_, static_cast<std::int64_t>(s)).links;
+      for (const std::size_t i : stages_.order[s]) {
+        for (const LinkUse& use : alone_[s][i].links) bytes[links[use.link.index()].index()] += use.bytes;
+        const Segment& segment = stages_.segments[i];
+        for (const StageMessage& m : segment.sends) add_message(s, m.shift, static_cast<double>(m.bytes), bytes);
+      }
+    }
+    return bytes;
+  }
+
+  void add_message(std::size_t stage, std::int64_t shift, double bytes, std::vector<double>& on_links) {
+    const auto from = static_cast<std::int64_t>(stage);
+    const auto to = static_cast<std::int64_t>(stages_.shifted(stage, shift));
+    if (from == to) return;
+    auto& routes = message_routes_[{from, to}];
+    if (routes.empty()) {
+      const Cluster& c = machines_.cluster();
+      const std::int64_t ranks = program_.ranks_per_stage();
+      for (std::int64_t i = 0; i < ranks; ++i) {
+        routes.push_back(c.route(RankId(static_cast<std::int32_t>(from * ranks + i)),
+                                 RankId(static_cast<std::int32_t>(to * ranks + i))));
+      }
+    }
+    for (const Route& r : routes) {
+      for (const RouteLink& l : r.links) on_links[l.link.index()] += bytes * l.share;
+    }
+  }
+
+  const Program& program_;
+  StageClusters& machines_;
+  SimulateOptions options_;
+  StageSegments stages_;
+  std::int64_t count_;
+  bool shares_nodes_;
+  bool alike_;                                // what one stage takes for a segment, all do
+  std::vector<std::vector<Timeline>> alone_;  // by stage and segment
+  std::vector<std::vector<SegmentTimes>> times_;
+  std::map<std::pair<std::int64_t, std::int64_t>, std::vector<Route>> message_routes_;
+};
+
+}  // namespace
+
+Timeline simulate_stages(const Program& program, StageClusters& machines, const SimulateOptions& options) {
+  return StageSimulator(program, machines, options).run();
+}
+
+}  // namespace moeplan::sim

@@ -1,0 +1,137 @@
+#include "model/costs/compute.hpp"
+
+#include <catch2/catch.hpp>
+
+#include "tests/support/toy_cluster.hpp"
+
+using namespace moeplan;
+
+namespace {
+
+constexpr double kLaunch = 3e-6;
+
+GpuSpec gpu() {
+  GpuSpec g = tests::toy_gpu();
+  g.launch_overhead = Seconds(kLaunch);
+  g.gemm_efficiency = {{1e6, 0.2}, {1e8, 0.4}, {1e12, 0.8}};
+  g.memory_efficiency = 0.5;
+  g.attention_efficiency = 0.25;
+  g.num_sms = 10;
+  g.tile_rows = 64;
+  g.tile_columns = 128;
+  return g;
+}
+
+}  // namespace
+
+TEST_CASE("a GEMM's efficiency is linear in the logarithm of its FLOPs") {
+  CHECK(gemm_efficiency(gpu(), 1e8) == Approx(0.4));
+  CHECK(gemm_efficiency(gpu(), 1e7) == Approx(0.3));
+  CHECK(gemm_efficiency(gpu(), 1e10) == Approx(0.6));
+  SECTION("and constant beyond the ends of the curve") {
+    CHECK(gemm_efficiency(gpu(), 1) == 0.2);
+    CHECK(gemm_efficiency(gpu(), 1e20) == 0.8);
+  }
+}
+
+TEST_CASE("a format without a peak of its own uses the nearest") {
+  GpuSpec g = gpu();  // fp32 and bf16 only
+  CHECK(peak_rate(g, Dtype::Fp32).value() == tests::kPeak);
+  CHECK(peak_rate(g, Dtype::Tf32).value() == tests::kPeak);
+  CHECK(peak_rate(g, Dtype::Fp16).value() == 2 * tests::kPeak);
+  CHECK(peak_rate(g, Dtype::Fp8).value() == 2 * tests::kPeak);
+  g.peak = {{Dtype::Fp32, FlopsPerSecond(5)}};
+  CHECK(peak_rate(g, Dtype::Bf16).value() == 5);
+}
+
+TEST_CASE("a GEMM takes the longer of its mathematics and its memory traffic") {
+  // 2 * 1000 * 1000 * 5000 = 1e10 FLOPs at 0.6 of 1 TFLOP/s = 16.67 ms
+  CHECK(gemm_time(gpu(), Dtype::Fp32, {1000, 1000, 5000}, 1000).value() == Approx(kLaunch + 1e10 / (0.6 * 1e12)));
+  CHECK(gemm_time(gpu(), Dtype::Fp32, {1, 1000, 1000}, 4'000'000).value() ==
+        Approx(kLaunch + 4e6 / tests::kMemoryRate));
+  CHECK(gemm_time(gpu(), Dtype::Fp32, {0, 1000, 1000}, 4'000'000).value() == 0);
+}
+
+TEST_CASE("a grouped GEMM pays for whole tiles and whole waves") {
+  const auto time = [](std::vector<GemmShape> products) {
+    return grouped_gemm_time(gpu(), Dtype::Fp32, products, 0).value() - kLaunch;
+  };
+  SECTION("ten tiles on ten SMs are one full wave: nothing is lost") {
+    const double flops = 2.0 * 640 * 128 * 500;
+    CHECK(time({{640, 128, 500}}) == Approx(flops / (gemm_efficiency(gpu(), flops) * 1e12)));
+  }
+  SECTION("eleven tiles take two waves, because the last wave lasts as long as a full one") {
+    const double flops = 2.0 * 704 * 128 * 500;
+    CHECK(time({{704, 128, 500}}) == Approx(flops * (2 / 1.1) / (gemm_efficiency(gpu(), flops) * 1e12)));
+  }
+  SECTION("an expert's one row costs a whole tile of rows") {
+    const double flops = 2.0 * 2 * 128 * 500;
+    CHECK(time({{1, 128, 500}, {1, 128, 500}}) == Approx(64 * flops / (gemm_efficiency(gpu(), flops) * 1e12)));
+  }
+  SECTION("experts without rows cost nothing, and no rows at all not even a launch") {
+    CHECK(time({{64, 128, 500}, {0, 128, 500}}) == time({{64, 128, 500}}));
+    CHECK(grouped_gemm_time(gpu(), Dtype::Fp32, std::vector<GemmShape>{{0, 128, 500}}, 1000).value() == 0);
+  }
+}
+
+TEST_CASE("a grouped GEMM follows the figures of grouped GEMMs where the GPU has them, and single ones never do") {
+  const std::vector<GemmShape> one_wave{{640, 128, 500}};
+  const double flops = 2.0 * 640 * 128 * 500;
+  const auto time = [&](const GpuSpec& g, std::int64_t bytes) {
+    return grouped_gemm_time(g, Dtype::Fp32, one_wave, bytes).value();
+  };
+  GpuSpec own = gpu();
+  SECTION("the share of the peak") {
+    own.grouped_gemm_efficiency = {{flops / 10, 0.5}, {flops * 10, 0.7}};
+    CHECK(grouped_gemm_efficiency(own, flops) == Approx(0.6));
+    CHECK(time(own, 0) == Approx(kLaunch + flops / (0.6 * 1e12)));
+  }
+  SECTION("the share of the HBM bandwidth, which is the whole one where it is absent") {
+    CHECK(time(own, 100'000'000) == Approx(kLaunch + 1e8 / tests::kMemoryRate));
+    own.grouped_gemm_memory_efficiency = 0.8;
+    CHECK(time(own, 100'000'000) == Approx(kLaunch + 1e8 / (0.8 * tests::kMemoryRate)));
+  }
+  SECTION("the launch") {
+    own.grouped_gemm_launch_overhead = Seconds(9e-6);
+    CHECK(time(own, 0) - time(gpu(), 0) == Approx(9e-6 - kLaunch));
+  }
+  CHECK(grouped_gemm_efficiency(gpu(), flops) == gemm_efficiency(gpu(), flops));
+  CHECK(gemm_time(own, Dtype::Fp32, {640, 128, 500}, 1000) == gemm_time(gpu(), Dtype::Fp32, {640, 128, 500}, 1000));
+  CHECK(kernel_time(own, 1000) == kernel_time(gpu(), 1000));
+}
+
+TEST_CASE("attention and memory-bound kernels") {
+  CHECK(attention_time(gpu(), Dtype::Fp32, 1e9, 10).value() == Approx(kLaunch + 1e9 / (0.25 * 1e12)));
+  CHECK(attention_time(gpu(), Dtype::Fp32, 10, 1'000'000).value() == Approx(kLaunch + 1e6 / tests::kMemoryRate));
+  CHECK(kernel_time(gpu(), 1'000'000).value() == Approx(kLaunch + 1e6 / (0.5 * tests::kMemoryRate)));
+  CHECK(kernel_time(gpu(), 0).value() == 0);
+}
+
+TEST_CASE("an operation's time follows from the rows, columns and formats of its slices") {
+  Program program = tests::one_block(1);
+  program.buffers = {{"a", 300, Dtype::Bf16}, {"b", 200, Dtype::Bf16}, {"c", 200, Dtype::Bf16}};
+  const auto slice = [](std::int32_t buffer, std::int64_t rows) { return Slice{BufferId(buffer), Rows::fixed(rows)}; };
+  Operation op{.name = "gemm",
+               .op_class = OpClass::Gate,
+               .stream = Stream::Compute,
+               .work = Gemm{},
+               .reads = {slice(0, 50), slice(1, 300)},
+               .writes = {slice(2, 50)},
+               .after = {}};
+  SECTION("a product of 50 x 300 by 300 x 200") {
+    const std::int64_t bytes = 2 * (50 * 300 + 300 * 200 + 50 * 200);
+    CHECK(compute_time(program, op, RankId(0), gpu()) == gemm_time(gpu(), Dtype::Bf16, {50, 200, 300}, bytes));
+  }
+  SECTION("causal attention sees half of the keys, and its backward has five products for two") {
+    op.work = AttentionCore{.sequence_length = 50, .query_columns = 300, .value_columns = 200};
+    const std::int64_t bytes = 2 * (50 * 300 + 300 * 200 + 50 * 200);
+    const double flops = 2.0 * 50 * 25 * (300 + 200);
+    CHECK(compute_time(program, op, RankId(0), gpu()) == attention_time(gpu(), Dtype::Bf16, flops, bytes));
+    std::get<AttentionCore>(op.work).backward = true;
+    CHECK(compute_time(program, op, RankId(0), gpu()) == attention_time(gpu(), Dtype::Bf16, 2.5 * flops, bytes));
+  }
+  SECTION("a window of ten keys is all that a query meets, less for the first ten queries") {
+    op.work = AttentionCore{.sequence_length = 50, .window = 10, .query_columns = 300, .value_columns = 200};
+    CHECK(compute_load(program, op, RankId(0)).flops == 2.0 * (40 * 10 + 10 * 5) * (300 + 200));
+  }
+}

@@ -1,0 +1,220 @@
+#include "model/costs/memory.hpp"
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+
+#include "tests/support/toy_cluster.hpp"
+
+using namespace moeplan;
+
+namespace {
+
+ModelSpec mixtral() {
+  return read_model(
+      load_document(std::filesystem::path(MOEPLAN_SOURCE_DIR) / "configs" / "models" / "mixtral_8x7b.yaml"));
+}
+
+Workload training() {
+  Workload w{};
+  w.name = "test";
+  w.mode = Mode::Train;
+  w.dtype = Dtype::Bf16;
+  w.recompute = Recompute::None;
+  w.optimizer = Optimizer::Adam;
+  return w;
+}
+
+// Mixtral 8x7B by hand: 32 layers, hidden size 4096, 8 gated experts of 14336, 32 heads of 128 with 8 for keys and
+// values, vocabulary 32000, embeddings not tied.
+constexpr double kLayers = 32, kHidden = 4096;
+constexpr double kExpert = 3 * kHidden * 14336;
+constexpr double kAttention = kHidden * 4096 * 2 + kHidden * 1024 * 2;
+constexpr double kDense = kLayers * (kAttention + 8 * kHidden + 2 * kHidden) + 2 * 32000 * kHidden + kHidden;
+
+/// All of the model on one stage.
+StageParameters whole(const Degrees& degrees) {
+  const ModelSpec model = mixtral();
+  StageParameters stage;
+  stage.all = embedding_parameters(model, degrees);
+  for (const RepeatedLayers& run : model.layers) {
+    for (std::int64_t i = 0; i < run.repeat; ++i) {
+      for (const LayerSpec& layer : run.pattern) stage.all += layer_parameters(model, layer, degrees);
+    }
+  }
+  stage.all += head_parameters(model, degrees);
+  stage.largest = layer_parameters(model, model.layers.front().pattern.front(), degrees);
+  return stage;
+}
+
+MemoryUse states(const Workload& workload, const Degrees& degrees) {
+  return state_memory(whole(degrees), workload, degrees);
+}
+
+/// One byte a row.
+Slice rows_of(std::int32_t buffer, std::int64_t rows) { return {BufferId(buffer), Rows::fixed(rows)}; }
+
+Operation step(Slice from, Slice to) {
+  return {.name = "step",
+          .op_class = OpClass::Norm,
+          .stream = Stream::Compute,
+          .work = Kernel::Norm,
+          .reads = {std::move(from)},
+          .writes = {std::move(to)},
+          .after = {}};
+}
+
+/// Forward: a -> kept (1000 bytes), kept -> scratch (300). Backward: reads kept; writes and then reads gradient.
+Program forward_and_backward() {
+  Program p = tests::one_block(1);
+  p.buffers = {
+      {"a", 1, Dtype::Int8}, {"kept", 1, Dtype::Int8}, {"scratch", 1, Dtype::Int8}, {"gradient", 1, Dtype::Int8}};
+  p.blocks.front().operations = {step(rows_of(0, 7), rows_of(1, 1000)), step(rows_of(1, 1000), rows_of(2, 300))};
+  p.blocks.push_back({.name = "backward",
+                      .operations = {step(rows_of(1, 1000), rows_of(3, 50)), step(rows_of(3, 50), rows_of(3, 50))},
+                      .backward_of = BlockId(0)});
+  p.stages.front().clear();
+  return p;
+}
+
+MemoryUse blocks_alone(const Program& p) {
+  return memory_use(p, std::vector<StageParameters>(p.stages.size()), training(), {});
+}
+
+Step repeat(std::int64_t count, Sequence body) { return {.block = {}, .count = count, .body = std::move(body)}; }
+
+const Step kForward{.block = BlockId(0)}, kBackward{.block = BlockId(1)};
+
+}  // namespace
+
+TEST_CASE("a rank's parameters of Mixtral 8x7B") {
+  SECTION("one GPU would hold all 46.7 billion") {
+    const UnitParameters p = whole({}).all;
+    CHECK(p.dense == kDense);
+    CHECK(p.expert == kLayers * 8 * kExpert);
+    CHECK(p.dense + p.expert == Approx(46.7e9).epsilon(1e-3));
+  }
+  SECTION("tensor parallelism cuts the dense part, expert parallelism and sharding the experts") {
+    const UnitParameters p = whole({.dp = 4, .tp = 2, .ep = 4, .esp = 2}).all;
+    CHECK(p.dense == kDense / 2);
+    CHECK(p.expert == kLayers * 2 * kExpert / 2);
+  }
+  SECTION("where ranks do not divide the experts, of the rank that holds most") {
+    CHECK(whole({.dp = 3, .ep = 3}).all.expert == kLayers * 3 * kExpert);
+  }
+  SECTION("the embedding and the output head are units of their own") {
+    CHECK(head_parameters(mixtral(), {.dp = 4, .tp = 2, .ep = 8}).dense == 32000 * kHidden / 2);
+    // With the final norm.
+    CHECK(embedding_parameters(mixtral(), {}).dense == 32000 * kHidden + kHidden);
+  }
+}
+
+TEST_CASE("weights, gradients and optimizer states") {
+  const Degrees degrees{.dp = 8, .tp = 2, .edp = 2, .ep = 8};
+  const double dense = kDense / 2, expert = kLayers * kExpert;
+  // The shares of a replica; every replica holds the same dense parameters on dp ranks, the same experts on edp.
+  const double shares = dense / 8 + expert / 2;
+  Workload w = training();
+  SECTION("mixed precision Adam: 2 bytes of weights, 4 of gradients, 3 fp32 states a parameter") {
+    const MemoryUse m = states(w, degrees);
+    CHECK(m.weights.value() == 2 * (dense + expert));
+    CHECK(m.gradients.value() == 4 * (dense + expert));
+    CHECK(m.optimizer.value() == 12 * (dense + expert));
+    CHECK(m.total().value() == 18 * (dense + expert));
+  }
+  SECTION("ZeRO stage 1 divides the optimizer's states over the replicas of each part, and nothing else") {
+    w.zero_stage = 1;
+    const MemoryUse m = states(w, degrees);
+    CHECK(m.weights.value() == 2 * (dense + expert));
+    CHECK(m.gradients.value() == 4 * (dense + expert));
+    CHECK(m.optimizer.value() == Approx(12 * shares));
+  }
+  SECTION("ZeRO stage 2 divides the gradients too") {
+    w.zero_stage = 2;
+    const MemoryUse m = states(w, degrees);
+    CHECK(m.weights.value() == 2 * (dense + expert));
+    CHECK(m.gradients.value() == Approx(4 * shares));
+    CHECK(m.optimizer.value() == Approx(12 * shares));
+  }
+  SECTION("ZeRO stage 3 divides the weights too, but for the layer that is gathered") {
+    w.zero_stage = 3;
+    const MemoryUse m = states(w, degrees);
+    const double layer_dense = (kAttention + 8 * kHidden + 2 * kHidden) / 2;
+    CHECK(m.weights.value() == Approx(2 * (shares + layer_dense * 7 / 8 + kExpert / 2)));
+    CHECK(m.gradients.value() == Approx(4 * shares));
+    CHECK(m.optimizer.value() == Approx(12 * shares));
+  }
+  SECTION("context-parallel ranks are replicas of the dense part") {
+    w.zero_stage = 2;
+    const Degrees cut{.dp = 4, .cp = 2, .tp = 2, .edp = 2, .ep = 8};
+    CHECK(states(w, cut).gradients == states(w, degrees).gradients);
+  }
+  SECTION("in fp32 there is no master copy, and SGD has one moment") {
+    w.dtype = Dtype::Fp32;
+    CHECK(optimizer_states(w) == 2);
+    w.optimizer = Optimizer::Sgd;
+    CHECK(optimizer_states(w) == 1);
+    CHECK(states(w, degrees).weights.value() == 4 * (dense + expert));
+  }
+  SECTION("a prefill needs the weights alone") {
+    w.mode = Mode::Forward;
+    w.zero_stage = 3;
+    CHECK(states(w, degrees).total().value() == 2 * (dense + expert));
+  }
+}
+
+TEST_CASE("activations are what a forward block writes and its backward block reads first") {
+  Program p = forward_and_backward();
+  SECTION("of the microbatch in between") {
+    const Sequence layers{repeat(5, {kForward}), repeat(5, {kBackward})};
+    p.stages.front() = {repeat(2, layers)};
+    const MemoryUse m = blocks_alone(p);
+    CHECK(m.activations.value() == 5 * 1000);
+    CHECK(m.working.value() == 300);  // of the largest block
+    CHECK(m.total() == m.activations + m.working);
+  }
+  SECTION("of all microbatches in between") {
+    p.stages.front() = {repeat(3, {kForward}), repeat(4, {kForward, kBackward}), repeat(3, {kBackward})};
+    CHECK(blocks_alone(p).activations.value() == 4 * 1000);
+  }
+  SECTION("of the stage that keeps most") {
+    p.world_size = 3;
+    p.stages = {{kForward, kBackward}, {kForward, kForward, kBackward, kBackward}, {kForward, kBackward}};
+    const MemoryUse m = blocks_alone(p);
+    CHECK(m.activations.value() == 2 * 1000);
+    CHECK(m.stage == 1);
+  }
+  SECTION("a variant of a block keeps what the block does") {
+    p.blocks.push_back(p.blocks.front());
+    p.blocks.back().name = "forward, gathering weights";
+    p.blocks.back().variant_of = BlockId(0);
+    p.blocks.push_back(p.blocks[1]);
+    p.blocks.back().name = "backward, reducing gradients";
+    p.stages.front() = {{.block = BlockId(2)}, repeat(3, {kForward}), repeat(3, {kBackward}), {.block = BlockId(3)}};
+    CHECK(blocks_alone(p).activations.value() == 4 * 1000);
+  }
+}
+
+TEST_CASE("The runtime's reserve is a context, communicators, and a share of what comes and goes") {
+  Program p = forward_and_backward();
+  p.stages.front() = {kForward, kBackward};
+  const std::vector<StageParameters> stages(1);
+  const RuntimeMemory runtime{.context = Bytes(1e6), .communicator = Bytes(1e3), .fragmentation = 0.25};
+  const MemoryUse without = memory_use(p, stages, training(), {}),
+                  with = memory_use(p, stages, training(), {}, runtime);
+  CHECK(without.runtime.value() == 0);
+  SECTION("without communication there is no communicator") {
+    CHECK(with.runtime.value() == 1e6 + 0.25 * (1000 + 300));
+    CHECK(with.total() == without.total() + with.runtime);
+  }
+  SECTION("a family of groups is one communicator however often it is used, and none where groups have one rank") {
+    p.world_size = 2;
+    p.groups = {{"all", 2, 1}, {"unused", 2, 1}, {"own", 1, 1}};
+    for (const std::int32_t group : {0, 0, 2}) {
+      Operation sum = step(rows_of(1, 10), rows_of(1, 10));
+      sum.stream = Stream::Inter;
+      sum.work = Communication{.collective = Collective::AllReduce, .group = GroupId(group)};
+      p.blocks.front().operations.push_back(std::move(sum));
+    }
+    CHECK(memory_use(p, stages, training(), {}, runtime).runtime.value() == 1e6 + 1e3 + 0.25 * (1000 + 300));
+  }
+}

@@ -1,0 +1,172 @@
+#include "model/workload/workload.hpp"
+
+#include <catch2/catch.hpp>
+
+#include "tests/support/checks.hpp"
+
+using namespace moeplan;
+using moeplan::tests::error_of;
+
+namespace {
+
+const std::string kPlain =
+    "name: w\nglobal_batch: 8\nsequence_length: 128\nmode: train\ndtype: bf16\nrecompute: full\nzero_stage: 1\n"
+    "optimizer: adam\n";
+
+Workload read(const std::string& yaml) { return read_workload(parse_yaml(yaml, "f")); }
+std::string read_error(const std::string& yaml) {
+  return error_of([&] { return read(yaml); });
+}
+/// The plain workload with one value set.
+std::string error_with(const std::string& key, const std::string& value) {
+  return error_of([&] {
+    Node document = parse_yaml(kPlain, "f");
+    override_value(document, key, value, "-C");
+    return read_workload(document);
+  });
+}
+
+}  // namespace
+
+TEST_CASE("A workload is read strictly") {
+  SECTION("every field arrives") {
+    const Workload expected{.name = "w",
+                            .global_batch = 8,
+                            .sequence_length = 128,
+                            .micro_batch = 2,
+                            .mode = Mode::Train,
+                            .dtype = Dtype::Bf16,
+                            .recompute = Recompute::Full,
+                            .zero_stage = 1,
+                            .optimizer = Optimizer::Adam,
+                            .capacity_factor = std::nullopt,
+                            .routing = {.shape = RoutingShape::Zipf, .zipf_exponent = 1.2}};
+    CHECK(read(kPlain + "micro_batch: 2\nrouting: {shape: zipf, zipf_exponent: 1.2}\n") == expected);
+    CHECK_FALSE(read(kPlain + "micro_batch: auto\ncapacity_factor: none\n").micro_batch.has_value());
+    CHECK(read(kPlain + "capacity_factor: 1.25\n").capacity_factor == 1.25);
+    CHECK(read(kPlain).routing == RoutingScenario{});
+    CHECK(read(kPlain + "origins: {\"\": \"assumed: a test\"}\n").name == "w");
+  }
+  SECTION("a forward pass keeps and updates nothing, so it need not say how") {
+    const Workload w = read("name: w\nglobal_batch: 8\nsequence_length: 128\nmode: forward\ndtype: fp8\n");
+    CHECK(w.mode == Mode::Forward);
+    CHECK(w.recompute == Recompute::None);
+    CHECK(w.zero_stage == 0);
+  }
+  SECTION("all that is wrong is said at once") {
+    CHECK(read_error("name: w\nglobal_batch: 0\nsequence_lenght: 128\nmicro_batch: 0\nmode: training\ndtype: bf17\n"
+                     "recompute: some\nzero_stage: 4\noptimizer: adamw\n") ==
+          "f:2:15: global_batch: 0 is out of range; expected 1 to 16777216\n"
+          "f:1:1: sequence_length: missing key\n"
+          "f:4:14: micro_batch: 0 is out of range; expected 1\n"
+          "f:5:7: mode: \"training\" is not known; did you mean \"train\"?\n"
+          "f:6:8: dtype: \"bf17\" is not known; did you mean \"bf16\"?\n"
+          "f:7:12: recompute: \"some\" is not known; did you mean \"none\"?\n"
+          "f:8:13: zero_stage: 4 is out of range; expected 0 to 3\n"
+          "f:9:12: optimizer: \"adamw\" is not known; did you mean \"adam\"?\n"
+          "f:3:1: sequence_lenght: unknown key; did you mean \"sequence_length\"?");
+  }
+  SECTION("numbers stay where no product of counts overflows") {
+    CHECK(error_with("sequence_length", "16777217") ==
+          "-C:1:1: sequence_length: 16777217 is out of range; expected 1 to 16777216");
+    CHECK(
+        read_error("name: w\nglobal_batch: 1024\nsequence_length: 4194305\nmode: forward\ndtype: fp8\n") ==
+        "f:2:15: global_batch: 1024 sequences of 4194305 tokens are out of range; expected at most 4294967296 tokens");
+    for (const char* value : {"0", "-1", "nan", "inf", "1e999", "1001", "automatic", "[1]"}) {
+      INFO(value);
+      CHECK(error_with("capacity_factor", value) != "");
+    }
+    CHECK(error_with("micro_batch", "9") == "-C:1:1: micro_batch: 9 is out of range; expected 1 to 8");
+    CHECK(error_with("micro_batch", "010") != "");
+    CHECK(error_with("micro_batch", "Auto") != "");
+  }
+  SECTION("an automatic sequence length is 4096, or fewer where the model has learned fewer positions") {
+    const Node document =
+        parse_yaml("name: w\nglobal_batch: 8\nsequence_length: auto\nmode: forward\ndtype: fp8\n", "f");
+    CHECK(read_workload(document).sequence_length == 4096);
+    CHECK(read_workload(document, 512).sequence_length == 512);
+    CHECK(read_workload(document, 8192).sequence_length == 4096);
+    CHECK(
+        error_of([] { return read_workload(parse_yaml(kPlain, "f"), 100); }) ==
+        "f:3:18: sequence_length: 128 exceeds the 100 positions that the model has learned; expected at most that, or "
+        "auto");
+  }
+  SECTION("routing beside a capacity is refused, because it would be ignored") {
+    CHECK(read_error(kPlain + "capacity_factor: 1.2\nrouting: {shape: zipf}\n") ==
+          "f:10:10: routing: has no effect beside a capacity_factor, with which every expert takes the same rows");
+    CHECK(read_error(kPlain + "capacity_factor: 1.2\nrouting: {shape: uniform}\n").empty());
+  }
+  SECTION("a gate, or capacities that change, go with what they need alone") {
+    CHECK(read(kPlain + "gate: {kind: topology}\n").gate == Gate{.kind = GateKind::Topology});
+    CHECK(read_error(kPlain + "capacity_factor: 1.2\ngate: {kind: capacity}\n") ==
+          "f:10:7: gate: has no effect beside a capacity_factor; a gate of kind capacity has a factor of its own");
+    CHECK(read_error(kPlain + "capacity_factors: [1, 2]\n") ==
+          "f:9:19: capacity_factors: needs a capacity_factor, which the plan itself is for");
+    CHECK(read_error(kPlain + "capacity_factor: 1\ncapacity_factors: [1, two, 0]\n") ==
+          "f:10:23: capacity_factors[1]: expected a number from 0.001 to 1000\n"
+          "f:10:28: capacity_factors[2]: expected a number from 0.001 to 1000");
+    std::string many = "1";
+    for (int i = 0; i < 64; ++i) many += ", 1";
+    CHECK(read_error(kPlain + "capacity_factor: 1\ncapacity_factors: [" + many + "]\n") ==
+          "f:10:19: capacity_factors: has 65 factors; expected at most 64");
+  }
+  SECTION("what is no workload") {
+    CHECK(read_error("") == "f:1:1: is empty; expected a map of keys");
+    CHECK(read_error("[1, 2]") == "f:1:1: expected a map, found a list");
+    CHECK(read_error(kPlain + "routing: zipf\n") == "f:9:10: routing: expected a map, found a single value");
+  }
+}
+
+TEST_CASE("A workload written out reads back") {
+  for (const char* more : {"", "micro_batch: 4\ncapacity_factor: 1.2\n",
+                           "routing: {shape: lognormal, lognormal_sigma: 0.7, sampled: true, seed: 9}\n",
+                           "gate: {kind: topology, net_over_local: 0.5}\n", "gate: {kind: capacity, factor: -2}\n",
+                           "capacity_factor: 1\ncapacity_factors: [0.5, 1, 2]\n"}) {
+    const Workload w = read(kPlain + more);
+    CHECK(read(to_yaml(workload_document(w))) == w);
+  }
+}
+
+TEST_CASE("The workloads that come with the program can be read") {
+  const std::filesystem::path folder = MOEPLAN_SOURCE_DIR "/configs/workloads";
+  std::size_t files = 0;
+  for (const auto& file : std::filesystem::directory_iterator(folder)) {
+    INFO(file.path().filename().string());
+    const Workload w = read_workload(load_document(file.path()));
+    CHECK(w.name == file.path().stem().string());
+    ++files;
+  }
+  CHECK(files >= 3);
+  const Workload w = read_workload(load_document(folder / "default.yaml"));
+  CHECK(w.global_batch * w.sequence_length == 1 << 20);
+  CHECK(read_workload(load_document(folder / "default.yaml"), 1024).sequence_length == 1024);
+  CHECK(read_workload(load_document(folder / "skewed.yaml")).routing.shape == RoutingShape::Zipf);
+}
+
+TEST_CASE("A recorded routing is scaled to the plan's tokens") {
+  // Two layers of two sources, three experts.
+  const RoutingTrace trace({7}, 2, 2, 3, {30, 20, 10, 0, 6, 0, 1, 1, 1, 2, 2, 2});
+  RecordedRouting recorded{.file = "f", .sha256 = "", .iteration = 7, .counts = trace};
+  SECTION("in proportion, source by source") {
+    const RoutingCounts counts = recorded_counts(recorded, 0, 2, 60, 2);
+    CHECK(counts.at(RankId(0), ExpertId(0)) == 60);  // half of 120 selections
+    CHECK(counts.at(RankId(0), ExpertId(1)) == 40);
+    CHECK(counts.at(RankId(0), ExpertId(2)) == 20);
+    // A token selects an expert at most once: source 1's other selections go elsewhere.
+    CHECK(counts.at(RankId(1), ExpertId(1)) == 60);
+    CHECK(counts.at(RankId(1), ExpertId(0)) + counts.at(RankId(1), ExpertId(2)) == 60);
+  }
+  SECTION("neighbouring sources together, or one for several") {
+    CHECK(recorded_counts(recorded, 1, 1, 9, 1) == RoutingCounts::uniform(1, 3, 3));
+    const RoutingCounts four = recorded_counts(recorded, 0, 4, 6, 1);
+    CHECK(four.at(RankId(0), ExpertId(0)) == 3);
+    CHECK(four.at(RankId(1), ExpertId(0)) == 3);
+    CHECK(four.at(RankId(3), ExpertId(1)) == 6);
+  }
+  SECTION("its file must be there") {
+    CHECK(read_error(kPlain + "routing: {trace: nowhere.csv, iteration: 3}\n").find("nowhere.csv") !=
+          std::string::npos);
+    CHECK(read_error(kPlain + "routing: {trace: nowhere.csv}\n").find("routing.iteration: missing key") !=
+          std::string::npos);
+  }
+}

@@ -1,0 +1,47 @@
+#include "planner/evaluation/long_pipeline.hpp"
+
+#include <catch2/catch.hpp>
+
+#include "planner/candidate/stage_layout.hpp"
+#include "planner/lowering/feasibility.hpp"
+#include "planner/lowering/lower.hpp"
+#include "tests/support/random_pipelines.hpp"
+
+using namespace moeplan;
+using namespace moeplan::planner;
+using namespace moeplan::tests;
+
+TEST_CASE("Long pipelines are priced from short ones, with bounds that hold") {
+  std::int64_t long_ones = 0;
+  for (std::uint64_t seed = 1; seed <= 150; ++seed) {
+    Random random(seed);
+    RandomPipeline p = random_pipeline(random);
+    Candidate& c = p.candidate;
+    if (c.degrees.pp == 1) continue;
+    const std::int64_t microbatches = c.degrees.pp * (5 + static_cast<std::int64_t>(random.below(15)));
+    p.small.workload.global_batch = microbatches * c.degrees.dp * c.micro_batch;
+    const std::int64_t per_node = p.small.cluster.ranks_per_node();
+    if (infeasibility(p.small.model, p.small.workload, c, per_node)) continue;
+    ++long_ones;
+    INFO(dump(p.numbers, c) << " microbatches " << microbatches);
+    const Program whole = lower_iteration(p.small.model, p.small.workload, c, per_node);
+    const Iteration iteration(p.small.model, p.small.workload, c, per_node);
+    StageClusters machines(p.small.cluster);
+    const Estimate expected = estimate(whole, machines), priced = iteration.estimated(machines);
+    CHECK(priced.compute.value() <= expected.compute.value() * (1 + 1e-9));
+    CHECK(priced.links.value() <= expected.links.value() * (1 + 1e-9));
+    CHECK(priced.closed_form.value() == Approx(expected.closed_form.value()).epsilon(0.1));
+    CHECK(priced.critical_path.value() <= expected.critical_path.value() * (1 + 1e-9));
+    CHECK(priced.lower_bound.value() <= expected.lower_bound.value() * (1 + 1e-9));
+    CHECK(priced.lower_bound.value() >= 0.3 * expected.lower_bound.value());
+    CHECK(iteration.bounded_by_first_rank(machines).value() <=
+          bound_by_first_rank(whole, machines).value() * (1 + 1e-9));
+    const std::vector<StageParameters> parameters =
+        stage_parameters(p.small.model, p.small.workload.sequence_length, c.degrees, c.virtual_stages);
+    const auto memory = [&](const Program& q) {
+      return memory_use(q, parameters, p.small.workload, c.degrees, p.small.cluster.gpu.runtime_memory).total();
+    };
+    CHECK(memory(iteration.filled()) == memory(whole));
+  }
+  CHECK(long_ones > 50);
+}

@@ -1,0 +1,111 @@
+#include "planner/plan/layer_case.hpp"
+
+#include <catch2/catch.hpp>
+
+using namespace moeplan;
+using namespace moeplan::planner;
+
+namespace {
+
+ModelSpec model() {
+  ModelSpec m{};
+  m.name = "m";
+  m.hidden_size = 1000;
+  const Ffn none{0, false, false};
+  m.layers = {{2, {{0, Ffn{64, true, false}}}}, {3, {{0, Moe{64, 8, {512, true, false}, none, false, false}}}}};
+  return m;
+}
+
+Workload workload() {
+  Workload w{};
+  w.name = "w";
+  w.global_batch = 64;
+  w.sequence_length = 100;
+  w.mode = Mode::Train;
+  w.dtype = Dtype::Bf16;
+  w.recompute = Recompute::None;
+  w.optimizer = Optimizer::Adam;
+  return w;
+}
+
+Candidate candidate() {
+  Candidate c;
+  c.degrees = {.pp = 4, .dp = 16, .cp = 1, .tp = 2, .edp = 1, .ep = 16, .esp = 2};
+  c.micro_batch = 2;
+  c.virtual_stages = 2;
+  return c;
+}
+
+LayerCase layer(std::optional<std::int64_t> index = {}) {
+  return layer_case(model(), workload(), candidate(), 8, index);
+}
+
+}  // namespace
+
+TEST_CASE("The layer of a plan that is executed") {
+  SECTION("is the first one with experts, on one stage, because pipelines and replicas are not what is compared") {
+    const LayerCase c = layer();
+    CHECK(c.ranks() == 32);  // lcm(tp 2, ep 16 x esp 2)
+    CHECK(c.candidate.degrees == Degrees{.pp = 1, .dp = 16, .cp = 1, .tp = 2, .edp = 1, .ep = 16, .esp = 2});
+    CHECK(c.tokens == 2 * 100);
+    CHECK(c.tokens_of_source() == 100);
+    CHECK(c.moe.num_experts == 64);
+    CHECK(c.candidate.virtual_stages == 1);
+  }
+  SECTION("has as many ranks as tensor-parallel groups need to be whole") {
+    Candidate c = candidate();
+    c.degrees = {.pp = 1, .dp = 1, .cp = 1, .tp = 4, .edp = 2, .ep = 2, .esp = 1};
+    CHECK(layer_case(model(), workload(), c, 8, std::nullopt).ranks() == 4);
+  }
+  SECTION("may be chosen") {
+    CHECK(layer(4).moe.num_experts == 64);
+    CHECK_THROWS_WITH(layer(1), Catch::Contains("layer 1 of m has no experts"));
+    CHECK_THROWS_WITH(layer(5), Catch::Contains("m has layers 0 to 4, not 5"));
+    ModelSpec dense = model();
+    dense.layers.pop_back();
+    CHECK_THROWS_WITH(layer_case(dense, workload(), candidate(), 8, std::nullopt),
+                      Catch::Contains("m has no layer with experts"));
+  }
+  SECTION("is shrunk with as many experts a rank as before") {
+    const LayerCase c = scaled(layer(), 8);
+    CHECK(c.ranks() == 4);
+    CHECK(c.candidate.degrees.ep == 2);
+    CHECK(c.moe.num_experts == 8);
+    CHECK(c.moe.top_k == 8);
+    CHECK(c.hidden_size == 128);  // 125, rounded up to zfp's blocks of 4
+    CHECK(c.moe.expert.hidden_size == 64);
+    CHECK(c.tokens == 26);  // 25, rounded up to the tensor-parallel ranks
+    CHECK(scaled(layer(), 1) == layer());
+    CHECK_THROWS_WITH(scaled(layer(), 3), Catch::Contains("3 does not divide the plan's expert-parallel size 16"));
+  }
+  SECTION("reads back as it was written") {
+    CHECK(read_layer_case(layer_case_document(layer())) == layer());
+    Node broken = layer_case_document(layer());
+    broken.set("surprise", Node::integer(1));
+    CHECK_THROWS_WITH(read_layer_case(broken), Catch::Contains("surprise"));
+  }
+  SECTION("is refused where it cannot be lowered") {
+    LayerCase c = layer();
+    c.candidate.codec = "int8";
+    CHECK_THROWS_WITH(lower(c), Catch::Contains("cannot be lowered"));
+  }
+}
+
+TEST_CASE("What tokens ask for before a gate drops any") {
+  LayerCase c = scaled(layer(), 8);
+  SECTION("is spread evenly behind a capacity factor, because its routing is not known") {
+    c.workload.capacity_factor = 1.5;
+    const Program program = lower(c);
+    const RoutingCounts asked = asked_counts(c, program);
+    std::int64_t sum = 0;
+    for (std::int32_t e = 0; e < 8; ++e) {
+      sum += asked.at(RankId(0), ExpertId(e));
+      CHECK(asked.at(RankId(0), ExpertId(e)) <= program.routings.front().counts.at(RankId(0), ExpertId(e)));
+    }
+    CHECK(sum == c.moe.top_k * c.tokens_of_source());
+  }
+  SECTION("is the scenario's counts else") {
+    const Program program = lower(c);
+    CHECK(asked_counts(c, program) == program.routings.front().counts);
+  }
+}

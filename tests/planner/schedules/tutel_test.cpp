@@ -1,0 +1,86 @@
+// Tutel's switchable parallelism: planner/schedules/tutel.cpp.
+#include <catch2/catch.hpp>
+#include <cmath>
+
+#include "layer_cases.hpp"
+#include "model/costs/memory.hpp"
+#include "planner/candidate/stage_layout.hpp"
+#include "planner/lowering/feasibility.hpp"
+
+using namespace moeplan;
+using namespace moeplan::planner;
+using namespace moeplan::tests;
+
+namespace {
+
+/// What a rank gives to the collectives of a forward pass with W / E = 4 shards an expert.
+struct Volume {
+  double rows;     // dispatched
+  double weights;  // gathered, the whole of it
+};
+
+Volume volume(std::int64_t r, double capacity, std::int64_t hidden) {
+  Workload w = layer_workload(Mode::Forward);
+  w.capacity_factor = capacity;
+  Moe moe = layer_moe(2);
+  moe.expert.hidden_size = hidden;
+  const Candidate c = layer_candidate("tutel_r" + std::to_string(r), 1, 2, 4);
+  const Program p = lower_moe_layer(moe, kLayerM, kLayerTokens, w, c, kLayerPerNode);
+  Volume out{0, 0};
+  for (const Operation& op : p.blocks[0].operations) {
+    if (op.op_class == OpClass::Dispatch && p.group(op.communication()->group).size > 1)
+      out.rows += static_cast<double>(message_size(p, op, RankId(0)));
+    if (op.op_class == OpClass::WeightGather) out.weights += static_cast<double>(message_size(p, op, RankId(0)));
+  }
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("Tutel's r moves what table 4 says") {
+  const double parameters = 2 * 2.0 * kLayerM * kLayerH * 4;  // P: of both experts, in bytes
+  const double rows = 2 * 2.0 * kLayerTokens * kLayerM * 4;   // C_g: of all experts from one rank
+  SECTION("r = 0: O(P), whatever the capacity") {
+    CHECK(volume(0, 2, kLayerH).rows == 0);
+    CHECK(volume(0, 2, kLayerH).weights == parameters);
+    CHECK(volume(0, 4, kLayerH).weights == parameters);
+  }
+  SECTION("1 <= r < W/E: O(C_g r + P / E / r)") {
+    for (const std::int64_t r : {1, 2}) {
+      const auto factor = static_cast<double>(r);
+      CHECK(volume(r, 2, kLayerH).rows == rows * factor);
+      CHECK(volume(r, 4, kLayerH).rows == 2 * rows * factor);
+      CHECK(volume(r, 2, kLayerH).weights == parameters / 2 / factor);
+      CHECK(volume(r, 2, 2 * kLayerH).weights == 2 * parameters / 2 / factor);
+    }
+  }
+  SECTION("r = W/E: O(C_g W/E), no weights") {
+    CHECK(volume(4, 2, kLayerH).rows == 4 * rows);
+    CHECK(volume(4, 2, kLayerH).weights == 0);
+  }
+}
+
+TEST_CASE("Tutel's gradients of weights go back to their owners") {
+  for (const std::int64_t r : {0, 1, 2, 4}) {
+    CAPTURE(r);
+    const Program p = layer_program(layer_candidate("tutel_r" + std::to_string(r), 1, 2, 4), layer_workload(), 2);
+    const double gathered = sent(p, 1, OpClass::WeightGather), scattered = sent(p, 1, OpClass::Gradient);
+    CHECK(scattered == gathered);  // reduce-scatter's n is what goes in, all-gather's what comes out
+    CHECK(gathered == sent(p, 0, OpClass::WeightGather));
+  }
+}
+
+TEST_CASE("Weights that are gathered for a layer are working memory") {
+  const ModelSpec model = layer_model(2);
+  const Workload w = layer_workload();
+  const auto working = [&](std::int64_t r) {
+    const Candidate c = layer_candidate("tutel_r" + std::to_string(r), 1, 2, 4);
+    REQUIRE_FALSE(infeasibility(model, w, c, kLayerPerNode));
+    const Program p = lower_iteration(model, w, c, kLayerPerNode);
+    return memory_use(p, stage_parameters(model, w.sequence_length, c.degrees, 1), w, c.degrees).working.value();
+  };
+  // Backward: the weights and their gradients, of one expert in full (r = 1) or half of it (r = 2).
+  const double expert = 2.0 * kLayerM * kLayerH * 4;
+  CHECK(working(1) > 2 * expert);
+  CHECK(working(0) > 2 * 2 * expert);
+}

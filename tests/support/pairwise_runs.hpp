@@ -1,0 +1,24 @@
+// A choice of ways to run an MoE layer for tests of values: all without a codec; with codecs, so many that each of them
+// meets every schedule, all-to-all and number of chunks.
+#pragma once
+
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "planner/search/layer_search.hpp"
+
+inline std::vector<moeplan::planner::LayerStrategy> pairwise_runs(
+    const std::vector<moeplan::planner::LayerStrategy>& runs) {
+  std::set<std::pair<std::string, std::string>> met;
+  std::vector<moeplan::planner::LayerStrategy> out;
+  for (const moeplan::planner::LayerStrategy& run : runs) {
+    bool is_new = run.codec == "none";
+    for (const std::string& other : {run.schedule, run.all_to_all, std::to_string(run.pipeline_degree)}) {
+      is_new |= met.emplace(run.codec, other).second;
+    }
+    if (is_new) out.push_back(run);
+  }
+  return out;
+}

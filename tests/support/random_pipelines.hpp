@@ -1,0 +1,82 @@
+// Small pipelines drawn at random: small enough to simulate all of their ranks at once.
+#pragma once
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "planner/layer/schedule.hpp"
+#include "planner/lowering/feasibility.hpp"
+#include "planner/lowering/lower.hpp"
+#include "tests/support/small_cases.hpp"
+
+namespace moeplan::tests {
+
+using namespace planner;
+
+/// A candidate on `world` ranks; `pp` as given, or any.
+inline Candidate random_candidate(Random& random, std::int64_t world, std::int64_t batch,
+                                  std::optional<std::int64_t> pp = std::nullopt) {
+  const auto divisor = [&](std::int64_t n) {
+    std::vector<std::int64_t> all;
+    for (std::int64_t d = 1; d <= n; ++d) {
+      if (n % d == 0) all.push_back(d);
+    }
+    return any_of(random, all);
+  };
+  Candidate c;
+  c.degrees.pp = pp.value_or(1);
+  const std::int64_t stage = world / c.degrees.pp;
+  c.degrees.tp = divisor(stage);
+  c.degrees.cp = pp ? divisor(stage / c.degrees.tp) : 1;
+  c.degrees.dp = stage / c.degrees.tp / c.degrees.cp;
+  c.degrees.ep = divisor(stage);
+  c.degrees.esp = divisor(stage / c.degrees.ep);
+  c.degrees.edp = stage / c.degrees.ep / c.degrees.esp;
+  c.schedule = schedules()[random.below(schedules().size())]->name();
+  c.micro_batch = batch % c.degrees.dp == 0 ? divisor(batch / c.degrees.dp) : 1;
+  // Without a draw, so that everything else stays what it is without rank orders.
+  if (c.degrees.esp == 1 && (c.degrees.ep + c.micro_batch) % 2 == 0) c.rank_order = kReplicasInnerRankOrder;
+  if (!pp) return c;
+  c.sequence_parallel = c.degrees.tp > 1 && random.below(2) == 0;
+  c.virtual_stages = any_of<std::int64_t>(random, {1, 1, 2});
+  return c;
+}
+
+struct RandomPipeline {
+  SmallCase numbers;
+  Small small;
+  Candidate candidate;
+  Program program;
+};
+
+/// One that can run: 2 to 8 layers on up to 4 nodes of up to 4 GPUs, 1 to 4 stages.
+inline RandomPipeline random_pipeline(Random& random) {
+  for (;;) {
+    SmallCase c = random_case(random);
+    c.nodes = any_of<std::int64_t>(random, {1, 2, 2, 3, 4});
+    c.moe_layers = 2 + static_cast<std::int64_t>(random.below(6));
+    c.zero_stage = static_cast<std::int64_t>(random.below(4));
+    const std::int64_t world = c.nodes * c.gpus_per_node;
+    const std::int64_t pp = any_of<std::int64_t>(random, {1, 2, 2, 3, 4, 4});
+    if (world % pp != 0) continue;
+    Small s = small(c);
+    const Candidate candidate = random_candidate(random, world, s.workload.global_batch, pp);
+    if (infeasibility(s.model, s.workload, candidate, 1)) continue;
+    Program program = lower_iteration(s.model, s.workload, candidate, s.cluster.ranks_per_node());
+    return {c, std::move(s), candidate, std::move(program)};
+  }
+}
+
+inline std::string dump(const SmallCase& c, const Candidate& p) {
+  const Degrees& d = p.degrees;
+  const auto number = [](std::int64_t n) { return std::to_string(n); };
+  return to_yaml(cluster_document(c)) + to_yaml(model_text_document(c)) + to_yaml(workload_text_document(c)) +
+         p.schedule + " pp " + number(d.pp) + " cp " + number(d.cp) + " tp " + number(d.tp) + " dp " + number(d.dp) +
+         " ep " + number(d.ep) + " esp " + number(d.esp) + " micro batch " + number(p.micro_batch) +
+         " parts of the model a stage " + number(p.virtual_stages) + (p.sequence_parallel ? " sequence parallel" : "") +
+         " ranks " + p.rank_order;
+}
+
+}  // namespace moeplan::tests

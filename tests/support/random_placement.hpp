@@ -1,0 +1,32 @@
+// Experts on ranks at random, some of them several times.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "model/base/random.hpp"
+#include "planner/placement/placement.hpp"
+
+namespace moeplan::tests {
+
+using namespace planner;
+
+/// Ties of an expert's holders are broken in each of the three ways, by turns of the seed.
+inline Placement random_placement(std::int64_t experts, std::int64_t ranks, std::uint64_t seed) {
+  Random random(seed, 0);
+  Placement placement;
+  placement.nearest = std::array{Nearest::Off, Nearest::Rank, Nearest::Node}[seed % 3];
+  for (std::int64_t e = 0; e < experts; ++e) {
+    ExpertPlacement place;
+    const auto pick = [&](std::int64_t n) {
+      return static_cast<std::int32_t>(random.bits() % static_cast<std::uint64_t>(n));
+    };
+    for (std::int32_t h = pick(ranks); h >= 0; --h) add_holder(place, RankId(pick(ranks)), pick(3));
+    ++place.holders.front().share;
+    place.home = place.holders[static_cast<std::size_t>(pick(std::ssize(place.holders)))].rank;
+    placement.experts.push_back(std::move(place));
+  }
+  return placement;
+}
+
+}  // namespace moeplan::tests

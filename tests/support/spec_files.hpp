@@ -1,0 +1,78 @@
+// What the tests of specs share: documents from text and the text of the error that reading them raises.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/machine/cluster.hpp"
+
+namespace moeplan::tests {
+
+inline const std::filesystem::path kConfigs = std::filesystem::path(MOEPLAN_SOURCE_DIR) / "configs";
+
+inline std::vector<std::filesystem::path> files_in(const std::string& folder) {
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(kConfigs / folder)) {
+    if (entry.path().extension() == ".yaml") files.push_back(entry.path());
+  }
+  return files;
+}
+
+/// A cluster file with its GPU embedded.
+inline Node cluster_document(const std::filesystem::path& path) {
+  Node document = load_document(path);
+  embed_gpu(document, {kConfigs / "gpus"});
+  return document;
+}
+
+inline ClusterSpec load_cluster(const std::filesystem::path& path) { return read_cluster(cluster_document(path)); }
+
+/// The path of a file of configs/clusters.
+inline std::filesystem::path cluster_path(const std::string& name) { return kConfigs / "clusters" / (name + ".yaml"); }
+
+/// A machine of configs/clusters, of its own size where no `world` is given.
+inline Cluster built_cluster(const std::string& name, std::optional<std::int64_t> world = std::nullopt) {
+  return build_cluster(load_cluster(cluster_path(name)), world);
+}
+
+/// The text of the InputError that `action` raises, or "" if none.
+template <class Action>
+std::string error_of(const Action& action) {
+  try {
+    action();
+  } catch (const InputError& e) {
+    return e.what();
+  }
+  return "";
+}
+
+inline const std::string kGpuText = R"(
+  name: toy
+  peak: {bf16: 100 TFLOP/s}
+  memory: 80 GB
+  hbm_bandwidth: 2 TB/s
+  gemm_efficiency: 0.8
+  attention_efficiency: 0.5
+  memory_efficiency: 0.9
+  launch_overhead: 4 us
+  num_sms: 100
+  tile_rows: 128
+  tile_columns: 128
+  slowdown_beside_communication: 1.1
+  origins: {"": "assumed: a toy"}
+)";
+
+/// A cluster file's head with the toy GPU, to which a test adds the machine.
+inline std::string cluster_text(const std::string& machine) {
+  return "name: t\ncollective_startup: 10 us\nmessage_overhead: 0\norigins: {\"\": \"assumed: a test\"}\n" + machine +
+         "\ngpu:" + kGpuText;
+}
+
+inline ClusterSpec cluster_from(const std::string& machine) {
+  return read_cluster(parse_yaml(cluster_text(machine), "c.yaml"));
+}
+
+}  // namespace moeplan::tests

@@ -1,0 +1,196 @@
+// MoE layers, and every way to run them, whose values a back end must give.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string>
+#include <vector>
+
+#include "cuda_runtime/layer_values.hpp"
+#include "model/costs/codec.hpp"
+#include "planner/layer/all_to_all.hpp"
+#include "planner/lowering/gated_routing.hpp"
+#include "planner/lowering/lower.hpp"
+#include "planner/search/layer_search.hpp"
+#include "tests/support/pairwise_runs.hpp"
+#include "tests/support/random_placement.hpp"
+
+namespace moeplan::tests {
+
+using namespace planner;
+using namespace runtime;
+
+inline constexpr std::int64_t kHidden = 16, kFfn = 8, kTokens = 6;
+
+struct ValueLayer {
+  std::string name;
+  Degrees degrees;
+  std::int64_t per_node;
+  std::int64_t experts;
+  RoutingShape shape;
+  bool gated;
+  Dtype dtype = Dtype::Fp32;
+  bool sequence_parallel = false;
+  double capacity = 0;  // above 0: GShard's, which overflows
+  bool padded = false;
+  bool placed = false;  // experts at random, some of them several times
+  std::int64_t top_k = 2;
+  double empty = 0.125;  // of ZeroLoad: the share of experts without tokens
+};
+
+/// Every token asks for one expert, the same one, which is placed as the others are.
+inline ValueLayer one_takes_all(std::int64_t ranks, std::int64_t experts) {
+  return {.name = "placed, one takes all",
+          .degrees = {.dp = ranks, .ep = ranks},
+          .per_node = 2,
+          .experts = experts,
+          .shape = RoutingShape::ZeroLoad,
+          .gated = true,
+          .placed = true,
+          .top_k = 1,
+          .empty = 1};
+}
+
+/// Of so many ranks: 1, 2, 4 or 8.
+inline std::vector<ValueLayer> value_layers(std::int64_t ranks) {
+  using enum RoutingShape;
+  if (ranks == 1) {
+    return {{"alone", {.dp = 1, .ep = 1}, 1, 4, Zipf, true},
+            {"alone", {.dp = 1, .ep = 1}, 1, 3, ZeroLoad, false, Dtype::Bf16}};
+  }
+  if (ranks == 2) {
+    return {{"uniform", {.dp = 2, .ep = 2}, 2, 4, Uniform, true},
+            {"skewed", {.dp = 2, .ep = 2}, 1, 5, Zipf, false, Dtype::Bf16},
+            {"empty experts", {.dp = 2, .ep = 2}, 1, 6, ZeroLoad, true, Dtype::Fp16},
+            {"shards", {.dp = 1, .tp = 2, .ep = 1, .esp = 2}, 2, 3, Zipf, true},
+            {"shards without tp", {.dp = 2, .ep = 1, .esp = 2}, 2, 3, HotExpert, false},
+            {"overflowing", {.dp = 2, .ep = 2}, 2, 4, HotExpert, true, Dtype::Fp32, false, 1.0},
+            {"padded", {.dp = 2, .ep = 2}, 2, 4, HotExpert, true, Dtype::Fp32, false, 1.0, true},
+            {"placed", {.dp = 2, .ep = 2}, 2, 5, Zipf, true, Dtype::Fp32, false, 0, false, true},
+            one_takes_all(2, 5)};
+  }
+  if (ranks == 4) {
+    return {
+        {"uniform", {.dp = 4, .ep = 4}, 2, 4, Uniform, true},
+        {"skewed", {.dp = 4, .ep = 4}, 2, 7, Zipf, false, Dtype::Bf16},
+        {"empty experts", {.dp = 4, .edp = 2, .ep = 2}, 2, 6, ZeroLoad, true},
+        {"tp and shards", {.dp = 2, .tp = 2, .ep = 2, .esp = 2}, 2, 4, Zipf, true},
+        {"shards without tp", {.dp = 4, .ep = 1, .esp = 4}, 4, 3, HotExpert, true},
+        {"overflowing", {.dp = 4, .ep = 4}, 2, 4, HotExpert, false, Dtype::Fp32, false, 1.0},
+        {"placed", {.dp = 4, .ep = 4}, 2, 6, Zipf, true, Dtype::Fp32, false, 0, false, true},
+        {"placed replicas", {.dp = 4, .edp = 2, .ep = 2}, 2, 5, HotExpert, false, Dtype::Fp32, false, 0, false, true},
+        one_takes_all(4, 6),
+        {.name = "placed, more ranks than experts",
+         .degrees = {.dp = 4, .ep = 4},
+         .per_node = 2,
+         .experts = 3,
+         .shape = Zipf,
+         .gated = true,
+         .placed = true}};
+  }
+  return {
+      {"uniform", {.dp = 8, .ep = 8}, 4, 8, Uniform, true},
+      {"skewed", {.dp = 8, .ep = 8}, 2, 11, Zipf, false},
+      {"empty experts", {.dp = 8, .edp = 2, .ep = 4}, 2, 6, ZeroLoad, true},
+      {"tp and shards", {.dp = 4, .tp = 2, .edp = 1, .ep = 4, .esp = 2}, 4, 8, Zipf, true},
+      {"tp", {.dp = 4, .tp = 2, .edp = 2, .ep = 4}, 4, 5, HotExpert, false},
+      {"sequence parallel", {.dp = 2, .tp = 4, .edp = 1, .ep = 4, .esp = 2}, 4, 4, Uniform, true, Dtype::Fp32, true},
+      {"overflowing", {.dp = 8, .ep = 8}, 4, 8, HotExpert, true, Dtype::Fp32, false, 1.0},
+      {"placed", {.dp = 8, .ep = 8}, 4, 11, Zipf, true, Dtype::Fp32, false, 0, false, true},
+      {"placed shards",
+       {.dp = 4, .tp = 2, .edp = 1, .ep = 4, .esp = 2},
+       4,
+       8,
+       Zipf,
+       true,
+       Dtype::Fp32,
+       false,
+       0,
+       false,
+       true},
+      {.name = "placed, empty experts",
+       .degrees = {.dp = 8, .edp = 2, .ep = 4},
+       .per_node = 2,
+       .experts = 6,
+       .shape = ZeroLoad,
+       .gated = false,
+       .placed = true,
+       .empty = 0.5},
+      one_takes_all(8, 5)};
+}
+
+inline Workload workload_of(const ValueLayer& layer) {
+  Workload w{};
+  w.name = "values";
+  w.mode = Mode::Train;
+  w.dtype = layer.dtype;
+  w.routing.shape = layer.shape;
+  w.routing.sampled = true;
+  if (layer.shape == RoutingShape::ZeroLoad) w.routing.hot_fraction = layer.empty;
+  w.codecs.allowed = {WireFormat::Fp16, WireFormat::Int8, WireFormat::Zfp};
+  if (layer.capacity > 0) {
+    w.gate = {.kind = GateKind::Capacity, .factor = layer.capacity, .is_padded = layer.padded};
+  }
+  return w;
+}
+
+struct ValueCase {
+  const ValueLayer& layer;
+  Workload workload;
+  Candidate base;
+
+  explicit ValueCase(const ValueLayer& l) : layer(l), workload(workload_of(l)) {
+    base.degrees = l.degrees;
+    base.sequence_parallel = l.sequence_parallel;
+    if (l.placed) {
+      base.expert_places = {random_placement(l.experts, l.degrees.ep, static_cast<std::uint64_t>(l.experts))};
+      workload.codecs.allowed.clear();
+    }
+  }
+
+  /// Ways to run the layer that the tests go through.
+  std::vector<LayerStrategy> runs() const {
+    return pairwise_runs(layer_strategies(kHidden, workload, base, layer.per_node));
+  }
+  std::string name(const LayerStrategy& run) const {
+    return fmt::format("{}, {} {} {} {}", layer.name, run.schedule, run.all_to_all, run.pipeline_degree, run.codec);
+  }
+
+  /// What is wrong on this rank after the layer has run so many times on a back end that runs nothing else; "":
+  /// nothing. `worst`: made the largest error of lossless fp32.
+  std::string problem(const LayerStrategy& run, Backend& backend, RankId rank, double& worst, int times = 1) const {
+    const Candidate c = run.in(base);
+    const Moe moe{.num_experts = layer.experts,
+                  .top_k = layer.top_k,
+                  .expert = {.hidden_size = kFfn, .gated = layer.gated, .bias = false},
+                  .shared = {},
+                  .shared_gate = false,
+                  .router_bias = false};
+    const std::int64_t tokens = kTokens * layer.degrees.tp;
+    const Program program = lower_moe_layer(moe, kHidden, tokens, workload, c, layer.per_node);
+    const CodecPair codec = *parse_codec_pair(run.codec);
+    const SyntheticLayer made = with_choices({.shape = {kHidden, kFfn, layer.experts, moe.top_k, layer.gated},
+                                              .dtype = layer.dtype,
+                                              .esp = layer.degrees.esp,
+                                              .there = codec.there,
+                                              .back = codec.back,
+                                              .weighs_at_experts = find_all_to_all(run.all_to_all)->deduplicates(),
+                                              .codecs = workload.codecs,
+                                              .seed = 7,
+                                              .asked = routing_counts(moe, workload, kTokens, layer.degrees)},
+                                             program.routings.front(), kTokens);
+    Interpreter interpreter(program, rank, made.kept, {moe.top_k, layer.gated}, backend);
+    LayerValues values(program, made, interpreter);
+    for (int i = 0; i < times; ++i) {
+      values.fill();
+      (void)interpreter.run();
+    }
+    const ValueErrors e = values.errors();
+    if (run.codec == "none" && layer.dtype == Dtype::Fp32) worst = std::max(worst, e.worst());
+    if (are_right(e, made)) return "";
+    return fmt::format("output {:.2e}, gradient {:.2e}, weight gradient {:.2e}, {:.1f}% of {} rows off", e.output,
+                       e.gradient, e.weight_gradient, 100 * e.rows_off, e.rows);
+  }
+};
+
+}  // namespace moeplan::tests

@@ -10,8 +10,6 @@
 
 namespace moeplan::cli {
 
-std::string gib(Bytes n) { return fmt::format("{:.1f}", n.value() / 1073741824.0); }
-
 std::string shortened(const std::string& text) {
   constexpr std::size_t kLine = 110;
   return text.size() <= kLine ? text : text.substr(0, kLine - 3) + "...";

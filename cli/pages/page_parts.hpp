@@ -6,13 +6,11 @@
 #include <string_view>
 
 #include "model/costs/memory.hpp"
+#include "model/text/unit_text.hpp"
 #include "planner/plan/inputs.hpp"
 #include "planner/plan/plan.hpp"
 
 namespace moeplan::cli {
-
-/// "12.3" GiB.
-[[nodiscard]] std::string gib(Bytes n);
 
 /// At most one line's length, with "..." where something was cut.
 [[nodiscard]] std::string shortened(const std::string& text);

@@ -150,4 +150,6 @@ std::string human(FlopsPerSecond rate) {
 
 std::string exact(double number) { return fmt::format("{}", number); }
 
+std::string gib(Bytes n) { return fmt::format("{:.1f}", n.value() / 1073741824.0); }
+
 }  // namespace moeplan

@@ -61,6 +61,9 @@ template <>
 [[nodiscard]] std::string human(BytesPerSecond rate);
 [[nodiscard]] std::string human(FlopsPerSecond rate);
 
+/// Gibibytes with one decimal and without the unit, for tables: "71.3".
+[[nodiscard]] std::string gib(Bytes n);
+
 /// The shortest text that parses back to exactly this number.
 [[nodiscard]] std::string exact(double number);
 

@@ -185,11 +185,11 @@ namespace {
 /// A decision that the workload makes too is the workload's; where it differs, one of them was edited.
 void check_recompute(const Node& document, const Plan& plan, Diagnostics& diagnostics) {
   const Node* decided = document.find("decision") ? document.find("decision")->find("recompute") : nullptr;
-  if (!decided) return;
+  const std::string decision(name_of<Recompute>(kRecomputeNames, plan.candidate.recompute));
+  if (!decided || decided->scalar != decision) return;  // missing or unknown: reported already
   const Node* mode = plan.inputs.workload.find("mode");
   const Node* said = plan.inputs.workload.find("recompute");
   const bool is_forward = mode && mode->scalar == name_of<Mode>(kModeNames, Mode::Forward);
-  const std::string decision(name_of<Recompute>(kRecomputeNames, plan.candidate.recompute));
   if (is_forward && plan.candidate.recompute != Recompute::None) {
     diagnostics.add(decided->where, "decision.recompute",
                     fmt::format("{} has no effect on a forward workload; expected none", in_quotes(decision)));

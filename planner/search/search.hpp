@@ -45,10 +45,10 @@ struct SearchSpace {
   std::int64_t most_simulated = 64;             // candidates; the rest keep their closed form
   std::int64_t asymmetric_rank_threshold = 64;  // of a stage: from so many on candidates whose ranks differ are set
                                                 // aside at first. assumed: fewer are priced in some milliseconds
-  std::int64_t most_deferred = 32;  // of those set aside because their ranks differ, priced after all
-  std::int64_t most_varied = 6;     // candidates of which other ways to run the MoE layers are simulated, layers alone
-  std::int64_t most_ordered = 3;    // simulated candidates whose order of operations is searched
-  int threads = 0;                  // 0: one a core
+  std::int64_t most_deferred = 32;              // of those set aside because their ranks differ, priced after all
+  std::int64_t most_varied = 6;   // candidates of which other ways to run the MoE layers are simulated, layers alone
+  std::int64_t most_ordered = 3;  // simulated candidates whose order of operations is searched
+  int threads = 0;                // 0: one a core
 };
 
 struct Evaluated {

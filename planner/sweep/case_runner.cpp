@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "cli/pages/page_parts.hpp"
 #include "model/base/sha256.hpp"
+#include "model/text/unit_text.hpp"
 #include "planner/candidate/stage_layout.hpp"
 #include "planner/layer/schedule.hpp"
 #include "planner/lowering/feasibility.hpp"
@@ -188,7 +188,7 @@ class OneCase {
   }
 
   std::string memory_reason(const MemoryUse& memory) const {
-    return fmt::format("memory: {} GiB of {}", cli::gib(memory.total()), cli::gib(cluster_.memory_per_rank()));
+    return fmt::format("memory: {} GiB of {}", gib(memory.total()), gib(cluster_.memory_per_rank()));
   }
 
   /// The degrees that are not set follow from the number of ranks: dp and edp are what is left, the others 1.

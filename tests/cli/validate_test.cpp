@@ -129,10 +129,9 @@ TEST_CASE("What cannot be validated is said before anything runs") {
     CHECK(nccl.out.find("nccl back end") != std::string::npos);
   }
   SECTION("a layer too large for the machine among it, with figures and the scale that would do") {
-    const Ran ran =
-        cli.run(with(host_plan("2"), {"--placement", "contiguous", "-C", "model.hidden_size=262144", "-C",
-                                      "model.ffns.moe.expert.hidden_size=1048576", "-C",
-                                      "workload.sequence_length=1024", "-C", "cluster.gpu.memory=10000 TB"}));
+    const Ran ran = cli.run(with(host_plan("2"), {"--placement", "contiguous", "-C", "model.hidden_size=262144", "-C",
+                                                  "model.ffns.moe.expert.hidden_size=1048576", "-C",
+                                                  "workload.sequence_length=8", "-C", "cluster.gpu.memory=10000 TB"}));
     CAPTURE(ran.err);
     REQUIRE(ran.code == 0);
     refused({"p.yaml"}, "validate: the layer is too large for this machine: its 2 ranks take at least ");

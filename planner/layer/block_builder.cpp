@@ -28,12 +28,10 @@ Groups add_groups(Program& program, const Degrees& d, std::string_view rank_orde
 
 BufferId BlockBuilder::buffer(const std::string& name, std::int64_t columns, Dtype dtype) {
   auto& buffers = program_.buffers;
-  const auto it = std::find_if(buffers.begin(), buffers.end(), [&](const Buffer& b) { return b.name == name; });
-  if (it != buffers.end()) {
-    assert(it->columns == columns && it->dtype == dtype && "one buffer, one shape");
-    return BufferId(static_cast<std::size_t>(it - buffers.begin()));
-  }
-  buffers.push_back({name, columns, dtype});
+  const Buffer wanted{name, columns, dtype};
+  const auto it = std::find(buffers.begin(), buffers.end(), wanted);
+  if (it != buffers.end()) return BufferId(static_cast<std::size_t>(it - buffers.begin()));
+  buffers.push_back(wanted);
   return BufferId(buffers.size() - 1);
 }
 

@@ -385,3 +385,29 @@ TEST_CASE("a pipeline stage keeps the activations of the microbatches that it ha
     CHECK(kept(4, 2, 1) == 8 * layer);  // that is all of them
   }
 }
+
+TEST_CASE("MoE layers of different sizes have buffers of their own") {
+  ModelSpec model{};
+  model.name = "two kinds of experts";
+  model.vocab_size = 1000;
+  model.hidden_size = kM;
+  model.attention = HeadAttention{4, 4, kM / 4, false, false, false};
+  Moe wide = moe(8), single = moe(4);
+  wide.expert.hidden_size = 2 * kH;
+  single.top_k = 1;
+  LayerSpec first{}, second{};
+  first.ffn = wide;
+  second.ffn = single;
+  model.layers = {{1, {first, second}}};
+  for (const auto& schedule : schedules()) {
+    const Candidate c = candidate(std::string(schedule->name()), 4, 1, 4, 1);
+    if (infeasibility(model, workload({}), c, 4)) continue;
+    const Program p = lower_iteration(model, workload({}), c, 4);
+    std::map<std::int64_t, int> choices;
+    for (const Buffer& b : p.buffers) {
+      if (b.name == "gate.choice") ++choices[b.columns];
+    }
+    INFO(schedule->name());
+    CHECK(choices.size() == 2);  // because one gate selects two experts a token, the other one
+  }
+}

@@ -5,13 +5,12 @@
 #include <set>
 
 #include "cuda_runtime/reference/synthetic_layer.hpp"
+#include "model/base/to_index.hpp"
 #include "model/program/resolve.hpp"
 
 namespace moeplan::runtime {
 
 namespace {
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 void add_scaled(Matrix& to, const Matrix& from, double factor) {
   for (std::size_t i = 0; i < to.values.size(); ++i) to.values[i] += factor * from.values[i];
@@ -107,8 +106,8 @@ void LayerReference::add(std::int64_t source, bool trains, const std::optional<G
   for (const auto& [expert, sources] : shares->experts) {
     const auto it = sources.find(source);
     if (it == sources.end()) continue;
-    add_scaled(sum_.up[at(expert)], back.weights.up[at(expert)], it->second);
-    add_scaled(sum_.down[at(expert)], back.weights.down[at(expert)], it->second);
+    add_scaled(sum_.up[to_index(expert)], back.weights.up[to_index(expert)], it->second);
+    add_scaled(sum_.down[to_index(expert)], back.weights.down[to_index(expert)], it->second);
   }
 }
 

@@ -12,6 +12,7 @@
 #include "cuda_runtime/reference/number_formats.hpp"
 #include "cuda_runtime/reference/synthetic_layer.hpp"
 #include "model/base/diagnostics.hpp"
+#include "model/base/to_index.hpp"
 #include "model/program/resolve.hpp"
 
 namespace moeplan::runtime {
@@ -19,8 +20,6 @@ namespace moeplan::runtime {
 namespace {
 
 RankId source_id(std::int64_t source) { return RankId(static_cast<std::int32_t>(source)); }
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
-
 /// Differences of rows against a reference; the share of the largest value there.
 class Comparison {
  public:
@@ -53,8 +52,8 @@ class Comparison {
 SyntheticLayer with_choices(SyntheticLayer layer, const RoutingTable& table, std::int64_t tokens) {
   const RoutingCounts& counts = table.counts;
   const auto rooms_of = [&](RankId source) {
-    std::vector<std::int64_t> rooms(at(table.num_experts()), 0);
-    for (std::size_t s = 0; s < at(counts.experts()); ++s) {
+    std::vector<std::int64_t> rooms(to_index(table.num_experts()), 0);
+    for (std::size_t s = 0; s < to_index(counts.experts()); ++s) {
       if (table.slots.empty()) {
         rooms[s] = counts.at(source, ExpertId(s));
       } else if (table.slots[s]) {
@@ -76,8 +75,8 @@ SyntheticLayer with_choices(SyntheticLayer layer, const RoutingTable& table, std
     std::vector<std::int64_t> taken(rooms.size(), 0);
     for (auto& chosen : choices) {
       std::erase_if(chosen, [&](std::int64_t e) {
-        if (taken[at(e)]++ < rooms[at(e)]) return false;
-        layer.capacity = rooms[at(e)];
+        if (taken[to_index(e)]++ < rooms[to_index(e)]) return false;
+        layer.capacity = rooms[to_index(e)];
         return true;
       });
     }
@@ -117,7 +116,7 @@ bool LayerValues::is_home(std::int64_t expert) const {
   if (table.slots.empty()) return true;
   const ExpertRange held = local_experts(program_, RoutingId(0), interpreter_.rank());
   for (std::int64_t s = held.first; s < held.last; ++s) {
-    const auto& slot = table.slots[at(s)];
+    const auto& slot = table.slots[to_index(s)];
     if (slot && slot->is_home && slot->expert.value() == expert) return true;
   }
   return false;
@@ -125,10 +124,10 @@ bool LayerValues::is_home(std::int64_t expert) const {
 
 /// Columns of the rank's shard, of both halves of a gated expert.
 std::vector<double> LayerValues::shard_of_up(std::span<const double> row) const {
-  const std::size_t parts = layer_.shape.gated ? 2 : 1, half = row.size() / parts, own = half / at(layer_.esp);
+  const std::size_t parts = layer_.shape.gated ? 2 : 1, half = row.size() / parts, own = half / to_index(layer_.esp);
   std::vector<double> out;
   for (std::size_t p = 0; p < parts; ++p) {
-    const auto first = row.begin() + static_cast<std::ptrdiff_t>(p * half + at(shard_) * own);
+    const auto first = row.begin() + static_cast<std::ptrdiff_t>(p * half + to_index(shard_) * own);
     out.insert(out.end(), first, first + static_cast<std::ptrdiff_t>(own));
   }
   return out;
@@ -242,9 +241,10 @@ double LayerValues::weight_errors(const MoeWeights& expected) {
   };
   const std::int64_t rows = layer_.shape.ffn_size / layer_.esp;
   compare("d.gate.weight", gate, [&](const RowKey& k) { return expected.gate.row(k.ordinal); });
-  compare("d.expert.w_up", up, [&](const RowKey& k) { return shard_of_up(expected.up[at(k.expert)].row(k.ordinal)); });
+  compare("d.expert.w_up", up,
+          [&](const RowKey& k) { return shard_of_up(expected.up[to_index(k.expert)].row(k.ordinal)); });
   compare("d.expert.w_down", down,
-          [&](const RowKey& k) { return expected.down[at(k.expert)].row(shard_ * rows + k.ordinal); });
+          [&](const RowKey& k) { return expected.down[to_index(k.expert)].row(shard_ * rows + k.ordinal); });
   return std::max({gate.worst(), up.worst(), down.worst()});
 }
 

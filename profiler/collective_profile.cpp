@@ -154,7 +154,7 @@ std::string fit_table(std::span<const CollectiveFit> fits) {
   out +=
       "alpha: of the smallest sizes (?: too large to tell, the cluster's holds); rate: n per second of the largest. r2 "
       "is of the times' logarithms; median and\n"
-      "worst are relative residuals, beside the median of a single straight line. *: outliers were weighted down\n";
+      "worst are relative residuals, next to the median of a single straight line. *: outliers were weighted down\n";
   return out;
 }
 

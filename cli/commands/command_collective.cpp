@@ -29,7 +29,7 @@ namespace {
 /// Pairs of ranks whose flows one simulation holds: some 2 GB of memory.
 constexpr std::int64_t kMostPairs = std::int64_t{1} << 22;
 
-struct Options {
+struct CollectiveOptions {
   std::string cluster, op, algorithm, sizes = "1KiB:1GiB:2", traffic, flows, routing;
   std::optional<std::int64_t> world;
   std::vector<std::string> overrides;
@@ -40,7 +40,7 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-const planner::CollectiveAlgorithm& algorithm_of(const Options& o) {
+const planner::CollectiveAlgorithm& algorithm_of(const CollectiveOptions& o) {
   std::vector<std::string> ops;
   for (const auto& [c, name] : kCollectiveNames) {
     if (!planner::algorithm_names(c).empty()) ops.emplace_back(name);
@@ -70,7 +70,7 @@ const planner::CollectiveAlgorithm& algorithm_of(const Options& o) {
 }
 
 /// Everything that is wrong with the options, as far as it can be told without reading a file.
-void check(const Options& o) {
+void check_collective(const CollectiveOptions& o) {
   Diagnostics wrong;
   const auto collect = [&](auto call) {
     try {
@@ -103,7 +103,7 @@ void check(const Options& o) {
   wrong.throw_if_any();
 }
 
-Cluster cluster_of(const Options& o, std::optional<std::int64_t> world) {
+Cluster cluster_of(const CollectiveOptions& o, std::optional<std::int64_t> world) {
   planner::PlanInputs documents;
   documents.cluster = load_document(find_config("clusters", o.cluster));
   embed_gpu(documents.cluster, planner::gpu_directories());
@@ -129,7 +129,7 @@ ColumnRun column_run(const sim::DestinationUniformTraffic& traffic, std::int64_t
   return {size, std::move(bytes), std::move(std::get<sim::ColumnResult>(answer))};
 }
 
-void run_columns(const Options& o, sim::ColumnFile file, Clock::time_point start) {
+void run_columns(const CollectiveOptions& o, sim::ColumnFile file, Clock::time_point start) {
   const auto ranks = static_cast<std::int64_t>(file.bytes.size());
   if (std::all_of(file.bytes.begin(), file.bytes.end(), [](double b) { return b == 0; })) {
     throw InputError(Diagnostic{{o.traffic}, "", "holds no flow"});
@@ -156,7 +156,7 @@ void run_columns(const Options& o, sim::ColumnFile file, Clock::time_point start
   fmt::print("{}", o.json ? column_json(report) : column_page(report));
 }
 
-void run_routing(const Options& o, Clock::time_point start) {
+void run_routing(const CollectiveOptions& o, Clock::time_point start) {
   const RoutingScenario scenario = parse_column_routing(o.routing);
   const std::vector<std::int64_t> sizes = parse_message_sizes(o.sizes);
   const Cluster cluster = cluster_of(o, o.world);
@@ -176,7 +176,7 @@ void run_routing(const Options& o, Clock::time_point start) {
   fmt::print("{}", o.json ? routing_json(report) : routing_page(report));
 }
 
-void run_traffic(const Options& o, Clock::time_point start) {
+void run_traffic(const CollectiveOptions& o, Clock::time_point start) {
   auto read = sim::read_traffic_or_columns(o.traffic);
   if (auto* columns = std::get_if<sim::ColumnFile>(&read)) return run_columns(o, std::move(*columns), start);
   const sim::TrafficFile& file = std::get<sim::TrafficFile>(read);
@@ -221,9 +221,9 @@ void refuse_too_many_pairs(const planner::CollectiveAlgorithm& algorithm, const 
                   world)});
 }
 
-void run(const Options& o) {
+void run_collective(const CollectiveOptions& o) {
   const auto start = Clock::now();
-  check(o);
+  check_collective(o);
   check_outputs({o.flows});
   if (!o.traffic.empty()) return run_traffic(o, start);
   if (!o.routing.empty()) return run_routing(o, start);
@@ -253,7 +253,7 @@ void run(const Options& o) {
 void add_collective_command(CLI::App& app, ExitCode&) {
   auto* c = app.add_subcommand("collective",
                                "Predict the table that nccl-tests prints, or when each flow of a traffic file ends");
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<CollectiveOptions>();
   c->add_option("--cluster", o->cluster, "The cluster: a name of configs/clusters or a path")->required();
   c->add_option("--op", o->op, "all_to_all, all_gather, reduce_scatter, all_reduce or broadcast");
   c->add_option(
@@ -276,7 +276,7 @@ void add_collective_command(CLI::App& app, ExitCode&) {
   c->add_option("-C", o->overrides, "Override a value: cluster.a.b=c")->take_all();
   c->add_flag("--json", o->json, "Print JSON");
   c->add_flag("--quiet", o->quiet, "No progress bar");
-  c->callback([o] { run(*o); });
+  c->callback([o] { run_collective(*o); });
 }
 
 }  // namespace moeplan::cli

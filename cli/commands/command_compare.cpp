@@ -13,13 +13,13 @@ namespace moeplan::cli {
 
 namespace {
 
-struct Options {
+struct CompareOptions {
   std::string first, second;
   std::vector<std::string> overrides;
   bool json = false;
 };
 
-void run(const Options& o) {
+void run_compare(const CompareOptions& o) {
   const auto start = std::chrono::steady_clock::now();
   const PreparedPlan a = load_plan(o.first, o.overrides), b = load_plan(o.second, o.overrides);
   const planner::Prediction of_a = predict(a), of_b = predict(b);
@@ -32,12 +32,12 @@ void run(const Options& o) {
 
 void add_compare_command(CLI::App& app, ExitCode&) {
   auto* c = app.add_subcommand("compare", "What distinguishes two plans, and where the time goes");
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<CompareOptions>();
   c->add_option("first", o->first, "A plan file")->required();
   c->add_option("second", o->second, "Another plan file")->required();
   c->add_option("-C", o->overrides, "Override a value in both: cluster.a.b=c, model.a=b, workload.a=b")->take_all();
   c->add_flag("--json", o->json, "Print JSON");
-  c->callback([o] { run(*o); });
+  c->callback([o] { run_compare(*o); });
 }
 
 }  // namespace moeplan::cli

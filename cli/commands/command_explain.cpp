@@ -14,13 +14,13 @@ namespace moeplan::cli {
 
 namespace {
 
-struct Options {
+struct ExplainOptions {
   std::string plan;
   std::vector<std::string> overrides;
   bool json = false, quiet = false;
 };
 
-void run(const Options& o) {
+void run_explain(const ExplainOptions& o) {
   const auto start = std::chrono::steady_clock::now();
   const PreparedPlan plan = load_plan(o.plan, o.overrides);
   std::string text;
@@ -55,12 +55,12 @@ Explanation explain(const PreparedPlan& plan, const std::function<void(std::int6
 
 void add_explain_command(CLI::App& app, ExitCode&) {
   auto* c = app.add_subcommand("explain", "Why a plan takes as long as it does, and what would make it faster");
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<ExplainOptions>();
   c->add_option("plan", o->plan, "The plan file")->required();
   c->add_option("-C", o->overrides, "Override a value: cluster.a.b=c, model.a=b, workload.a=b")->take_all();
   c->add_flag("--json", o->json, "Print JSON");
   c->add_flag("--quiet", o->quiet, "No progress bar");
-  c->callback([o] { run(*o); });
+  c->callback([o] { run_explain(*o); });
 }
 
 }  // namespace moeplan::cli

@@ -63,7 +63,7 @@ Listing rows_of(const std::string& what) {
   }
   if (what == "topologies") {
     return {{"pcie_tree", "intra_node: GPUs on PCIe switches or host bridges, joined by UPI"},
-            {"nvlink_mesh", "intra_node: direct NVLink connections beside a PCIe tree"},
+            {"nvlink_mesh", "intra_node: direct NVLink connections in addition to a PCIe tree"},
             {"nvswitch", "intra_node: every GPU to a non-blocking switch"},
             {"single_switch", "fabric: every NIC to one non-blocking switch"},
             {"rail_optimised", "fabric: NIC i of every node on rail i, leaves joined by a spine"},

@@ -20,7 +20,7 @@ namespace moeplan::cli {
 
 namespace {
 
-struct Options {
+struct PlanOptions {
   std::string cluster, model, workload = "default", output, trace, schedule, all_to_all, codec, placement = "auto";
   std::vector<std::string> overrides;
   std::int64_t world = 0, tp = 0, cp = 0, ep = 0, esp = 0, dp = 0, pp = 0, pipeline_degree = 0, top = 5, threads = 0;
@@ -32,7 +32,7 @@ struct Options {
 
 std::optional<std::int64_t> given(std::int64_t value) { return value > 0 ? std::optional(value) : std::nullopt; }
 
-planner::SearchSpace search_space(const Options& o) {
+planner::SearchSpace search_space(const PlanOptions& o) {
   Diagnostics wrong;
   std::vector<std::string> names;
   for (const auto& s : planner::schedules()) names.emplace_back(s->name());
@@ -69,7 +69,7 @@ planner::SearchSpace search_space(const Options& o) {
 }
 
 /// Degrees that the user fixed and that no division of the GPUs can have.
-void check_degrees(const Options& o, std::int64_t world) {
+void check_degrees(const PlanOptions& o, std::int64_t world) {
   Diagnostics wrong;
   const auto check = [&](const char* name, std::int64_t product, const std::string& what) {
     if (product > 0 && world % product != 0) {
@@ -104,7 +104,7 @@ void check_degrees(const Options& o, std::int64_t world) {
   wrong.throw_if_any();
 }
 
-void run(const Options& o, ExitCode& code) {
+void run_plan(const PlanOptions& o, ExitCode& code) {
   const auto start = std::chrono::steady_clock::now();
   const planner::SearchSpace space = search_space(o);
   check_outputs({o.output, o.trace});
@@ -172,7 +172,7 @@ void run(const Options& o, ExitCode& code) {
 
 void add_plan_command(CLI::App& app, ExitCode& code) {
   auto* c = app.add_subcommand("plan", "Find the fastest plan for a model on a cluster");
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<PlanOptions>();
   c->add_option("--cluster", o->cluster, "Name in configs/clusters, or a file")->required();
   c->add_option("--model", o->model, "Name in configs/models, a file, or a Hugging Face config.json")->required();
   c->add_option("--workload", o->workload, "Name in configs/workloads, or a file")->capture_default_str();
@@ -207,7 +207,7 @@ void add_plan_command(CLI::App& app, ExitCode& code) {
   c->add_flag("--quiet", o->quiet, "No progress bar");
   c->callback([o, seed, &code] {
     o->has_seed = seed->count() > 0;
-    run(*o, code);
+    run_plan(*o, code);
   });
 }
 

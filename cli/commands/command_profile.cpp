@@ -29,7 +29,7 @@ namespace {
 
 constexpr std::int64_t kMostRanks = 64;  // that profile starts
 
-struct Options {
+struct ProfileOptions {
   std::string backend, gpu, output, gpu_file, budget = "60s", time_out = "60s";
   std::optional<std::int64_t> ranks = {};
   std::vector<std::string> logs, tables;
@@ -75,14 +75,15 @@ std::string listed_files(const std::vector<std::string>& files) {
   return listed(names);
 }
 
-void write_profile(const Options& o, const Node& profile, const std::string& included_by) {
+void write_profile(const ProfileOptions& o, const Node& profile, const std::string& included_by) {
   const std::string head =
       fmt::format("# Written by moeplan profile; include it from a {} file (docs/profile.md).\n", included_by);
   write_file_atomically(o.output, head + to_yaml(profile));
   if (!o.quiet) fmt::print("written to {}\n", o.output);
 }
 
-void write_collectives(const Options& o, std::span<const profiler::CollectiveSample> samples, std::string source) {
+void write_collectives(const ProfileOptions& o, std::span<const profiler::CollectiveSample> samples,
+                       std::string source) {
   if (samples.empty()) throw InputError(Diagnostic{{o.logs.front()}, "", "nothing in it is of use (see the notes)"});
   const std::vector<profiler::CollectiveFit> fits = profiler::fit_collectives(samples);
   std::set<std::string> kinds;
@@ -98,7 +99,7 @@ void write_collectives(const Options& o, std::span<const profiler::CollectiveSam
   write_profile(o, profiler::collective_profile(fits, source), "cluster");
 }
 
-void profile_logs(const Options& o) {
+void profile_logs(const ProfileOptions& o) {
   std::vector<profiler::CollectiveSample> samples;
   for_each_file(o.logs, [&](const std::string& file) {
     profiler::CollectiveSamples read = profiler::read_nccl_tests(file);
@@ -108,7 +109,7 @@ void profile_logs(const Options& o) {
   write_collectives(o, samples, "nccl-tests " + listed_files(o.logs));
 }
 
-void profile_gemms(const Options& o, const std::vector<profiler::GemmSample>& samples) {
+void profile_gemms(const ProfileOptions& o, const std::vector<profiler::GemmSample>& samples) {
   if (o.gpu.empty()) throw InputError(Diagnostic{{"--gpu"}, "", "is needed for GEMMs: shares are of its peak"});
   const Node document = load_document(find_config("gpus", o.gpu));
   Diagnostics wrong;
@@ -119,7 +120,7 @@ void profile_gemms(const Options& o, const std::vector<profiler::GemmSample>& sa
   write_profile(o, profiler::gemm_profile(fit, "table " + listed_files(o.tables)), "GPU");
 }
 
-void profile_tables(const Options& o) {
+void profile_tables(const ProfileOptions& o) {
   std::vector<profiler::CollectiveSample> collectives;
   std::vector<profiler::GemmSample> gemms;
   for_each_file(o.tables, [&](const std::string& file) {
@@ -143,7 +144,7 @@ void profile_tables(const Options& o) {
   write_collectives(o, collectives, "table " + listed_files(o.tables));
 }
 
-void check(const Options& o) {
+void check_profile(const ProfileOptions& o) {
   const int sources =
       static_cast<int>(!o.backend.empty()) + static_cast<int>(!o.logs.empty()) + static_cast<int>(!o.tables.empty());
   if (sources != 1) {
@@ -171,7 +172,7 @@ runtime::MeasuredMachine machine_of(const validate::Answer& answer, bool has_gpu
 }
 
 /// Measures here, and writes what was fitted.
-ExitCode profile_here(const Options& o) {
+ExitCode profile_here(const ProfileOptions& o) {
   const bool has_gpus = o.backend == "nccl";
   const runtime::BenchmarkScale scale = has_gpus ? runtime::BenchmarkScale::Gpus : runtime::BenchmarkScale::Cores;
   constexpr std::int64_t kHostRanks = 4, kAllGpus = 0;
@@ -204,8 +205,8 @@ ExitCode profile_here(const Options& o) {
   return ExitCode::Done;
 }
 
-void run(const Options& o, ExitCode& code) {
-  check(o);
+void run_profile(const ProfileOptions& o, ExitCode& code) {
+  check_profile(o);
   check_outputs({o.output, o.gpu_file});
   if (!o.backend.empty()) {
     code = profile_here(o);
@@ -219,7 +220,7 @@ void run(const Options& o, ExitCode& code) {
 
 void add_profile_command(CLI::App& app, ExitCode& code) {
   auto* c = app.add_subcommand("profile", "Measure, or fit measured times, for a cluster or GPU file to include");
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<ProfileOptions>();
   c->add_option("--from-nccl-tests", o->logs, "Raw logs of nccl-tests, of any version");
   c->add_option("--from-csv", o->tables,
                 "Tables of collectives (collective,ranks,nodes,bytes,time_us) or of GEMMs (m,n,k,dtype,time_us)");
@@ -233,7 +234,7 @@ void add_profile_command(CLI::App& app, ExitCode& code) {
   c->add_option("-o,--output", o->output, "Where to write the profile")->required();
   c->add_option("--gpu-file", o->gpu_file, "With --backend nccl: also write the GPU alone, as a file of configs/gpus");
   c->add_flag("--quiet", o->quiet, "Do not print the fits");
-  c->callback([o, &code] { run(*o, code); });
+  c->callback([o, &code] { run_profile(*o, code); });
 }
 
 }  // namespace moeplan::cli

@@ -17,7 +17,7 @@ namespace moeplan::cli {
 
 namespace {
 
-struct Options {
+struct SimulateOptions {
   std::string plan, inputs = "embedded", trace;
   std::vector<std::string> overrides;
   bool json = false;
@@ -36,7 +36,7 @@ void reload(planner::Plan& plan) {
   plan.inputs = now;
 }
 
-void run(const Options& o) {
+void run_simulate(const SimulateOptions& o) {
   const auto start = std::chrono::steady_clock::now();
   check_outputs({o.trace});
   planner::Plan plan = planner::read_plan(o.plan);
@@ -58,7 +58,7 @@ void run(const Options& o) {
 
 void add_simulate_command(CLI::App& app, ExitCode&) {
   auto* c = app.add_subcommand("simulate", "Simulate a plan file again");
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<SimulateOptions>();
   c->add_option("plan", o->plan, "The plan file")->required();
   c->add_option("--inputs", o->inputs,
                 "embedded: the plan alone; disk: read the original files again and say what changed")
@@ -67,7 +67,7 @@ void add_simulate_command(CLI::App& app, ExitCode&) {
   c->add_option("--trace", o->trace, "Write a Chrome trace here");
   c->add_option("-C", o->overrides, "Override a value: cluster.a.b=c, model.a=b, workload.a=b")->take_all();
   c->add_flag("--json", o->json, "Print JSON");
-  c->callback([o] { run(*o); });
+  c->callback([o] { run_simulate(*o); });
 }
 
 }  // namespace moeplan::cli

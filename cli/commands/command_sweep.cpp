@@ -24,7 +24,7 @@ namespace moeplan::cli {
 
 namespace {
 
-struct Options {
+struct SweepOptions {
   std::string sweep, output, shard = "1/1", csv;
   std::vector<std::string> merge, overrides;
   std::int64_t jobs = 0;
@@ -133,7 +133,7 @@ ExitCode code_of(const std::string& path) {
   return there_is("bad_input") ? ExitCode::BadInput : ExitCode::Done;  // done: a shard without cases
 }
 
-void merge(const Options& o) {
+void merge(const SweepOptions& o) {
   check_outputs({o.output, o.csv});
   const std::int64_t count = sweep::merge_sweeps(o.merge, o.output);
   const sweep::SweepHead head = sweep::read_sweep_head(o.output);
@@ -141,7 +141,7 @@ void merge(const Options& o) {
   if (!o.csv.empty()) sweep::write_sweep_csv(o.output, o.csv);
 }
 
-void run(const Options& o, ExitCode& code) {
+void run_sweep(const SweepOptions& o, ExitCode& code) {
   const sweep::Shard shard = parsed_shard(o.shard);
   check_outputs({o.output, o.csv});
   const std::filesystem::path file = planner::find_config("sweeps", o.sweep);
@@ -192,7 +192,7 @@ void run(const Options& o, ExitCode& code) {
 
 void add_sweep_command(CLI::App& app, ExitCode& code) {
   auto* c = app.add_subcommand("sweep", "Plan or simulate every case of a grid of what-ifs, into a database");
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<SweepOptions>();
   auto* sweep = c->add_option("sweep", o->sweep, "Name in configs/sweeps, or a file");
   c->add_option("-o,--output", o->output, "The database");
   c->add_option("--jobs", o->jobs, "Cases at once; 0: one a core; the database says the same")
@@ -211,7 +211,7 @@ void add_sweep_command(CLI::App& app, ExitCode& code) {
     if (sweep->count() + merged->count() == 0) throw CLI::RequiredError("SWEEP or --merge");
     if (o->output.empty() && dry->count() == 0) throw CLI::RequiredError("--output");
     if (merged->count() > 0) return merge(*o);
-    run(*o, code);
+    run_sweep(*o, code);
   });
 }
 

@@ -21,7 +21,7 @@ namespace moeplan::cli {
 
 namespace {
 
-struct Options {
+struct ValidateOptions {
   std::string plan, suite, backend, time_out = "60s", budget = "10s", max_error, trace;
   std::optional<std::int64_t> layer, iterations;
   std::int64_t scale = 1, ranks_per_gpu = 4;
@@ -43,7 +43,7 @@ double share(const std::string& option, const std::string& text) {
   return value;
 }
 
-validate::RankSetup setup_of(const Options& o) {
+validate::RankSetup setup_of(const ValidateOptions& o) {
   validate::RankSetup out{.limits = {.time_out = duration_option("--timeout", o.time_out),
                                      .budget = duration_option("--budget", o.budget),
                                      .iterations = o.iterations},
@@ -63,7 +63,7 @@ ValidatedCase validated(const planner::LayerCase& layer, validate::ExecutionResu
   return out;
 }
 
-ExitCode code_of(const std::vector<ValidatedCase>& cases, const Options& o) {
+ExitCode code_of(const std::vector<ValidatedCase>& cases, const ValidateOptions& o) {
   for (const ValidatedCase& c : cases) {
     if (!c.result.refused.empty()) continue;
     if (!c.result.is_right) return ExitCode::FailedCheck;
@@ -85,17 +85,18 @@ std::optional<ExitCode> ended_early(const validate::JobRun& run) {
 }
 
 /// The back end that was asked for.
-validate::JobRun execute_on(const Options& o, const planner::LayerCase& layer, const validate::RankSetup& setup) {
+validate::JobRun execute_on(const ValidateOptions& o, const planner::LayerCase& layer,
+                            const validate::RankSetup& setup) {
   if (o.backend == "host") return validate::run_on_host(layer, setup);
   return validate::run_on_gpus({.limits = setup.limits, .cases = {layer}, .measure = {}}, o.ranks_per_gpu, setup.quiet);
 }
 
-Hardware hardware_of(const Options& o, const validate::Answer& answer) {
+Hardware hardware_of(const ValidateOptions& o, const validate::Answer& answer) {
   return {o.backend, answer.processor.name, answer.processor.count, answer.hosts,
           o.backend == "nccl" ? answer.clocks.text() : ""};
 }
 
-ExitCode run_plan(const Options& o) {
+ExitCode run_plan(const ValidateOptions& o) {
   const PreparedPlan plan = load_plan(o.plan, o.overrides);
   const validate::RankSetup setup = setup_of(o);
   const planner::LayerCase whole = planner::layer_case(plan.inputs.model, plan.inputs.workload, plan.plan.candidate,
@@ -117,7 +118,7 @@ ExitCode run_plan(const Options& o) {
   return code_of({result}, o);
 }
 
-ExitCode run_suite(const Options& o) {
+ExitCode run_suite(const ValidateOptions& o) {
   const validate::Suite suite = validate::read_suite(find_config("suites", o.suite));
   const planner::Inputs inputs = planner::read_inputs(suite.inputs);
   const validate::RankSetup setup = setup_of(o);
@@ -155,7 +156,7 @@ ExitCode run_suite(const Options& o) {
   return code_of(results, o);
 }
 
-ExitCode run(const Options& o) {
+ExitCode run_validate(const ValidateOptions& o) {
   if (o.plan.empty() == o.suite.empty()) wrong("validate", "needs a plan or a --suite");
   if (!o.max_error.empty()) (void)share("--max-error", o.max_error);
   if (!o.suite.empty() && !o.trace.empty()) wrong("--trace", "is of one plan, not of a suite");
@@ -168,7 +169,7 @@ ExitCode run(const Options& o) {
 
 void add_validate_command(CLI::App& app, ExitCode& code) {
   auto* c = app.add_subcommand("validate", "Execute an MoE layer of a plan, and compare values and times");
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<ValidateOptions>();
   c->add_option("plan", o->plan, "The plan file");
   c->add_option("--suite", o->suite, "Many ways to run one layer: a name of configs/suites or a path");
   c->add_option("--backend", o->backend, "host: CPU ranks over MPI; nccl: GPUs")
@@ -190,7 +191,7 @@ void add_validate_command(CLI::App& app, ExitCode& code) {
   c->add_option("-C", o->overrides, "Override a value: cluster.a.b=c, model.a=b, workload.a=b")->take_all();
   c->add_flag("--json", o->json, "Print JSON");
   c->add_flag("--quiet", o->quiet, "No command and no progress on standard error");
-  c->callback([o, &code] { code = run(*o); });
+  c->callback([o, &code] { code = run_validate(*o); });
 }
 
 }  // namespace moeplan::cli

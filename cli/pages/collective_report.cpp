@@ -47,8 +47,9 @@ double gigabytes(BytesPerSecond rate) { return rate.value() / 1e9; }
 /// Name and meaning of a method.
 std::pair<std::string, std::string> method_text(sim::TrafficMethod method) {
   switch (method) {
-    case sim::TrafficMethod::Decoupled: return {"decoupled", "each flow is held by one link, and equal ones share it"};
-    case sim::TrafficMethod::Classes: return {"classes", "flows that must behave alike were simulated once"};
+    case sim::TrafficMethod::Decoupled:
+      return {"decoupled", "each flow is limited by one link, and equal ones share it"};
+    case sim::TrafficMethod::Classes: return {"classes", "flows that provably behave equally were simulated once"};
     case sim::TrafficMethod::Flows: return {"flows", "every flow was simulated"};
   }
   return {};
@@ -66,7 +67,7 @@ constexpr std::string_view kLinksAlone =
 
 std::pair<std::string, std::string> method_text(const sim::ColumnResult& result) {
   if (result.is_by_pairs) return method_text(result.method);
-  return {"columns", "flows to one rank that must behave alike were simulated once"};
+  return {"columns", "flows to one rank that provably behave equally were simulated once"};
 }
 
 /// Flows that have bytes.

@@ -177,7 +177,7 @@ std::string roofline_text(const Explanation& e) {
     return fmt::format("  {:<44} {:>16} {:>6.1f}% of peak\n", what, human(rate), 100 * (rate / peak));
   };
   out += line("while it computes, a GPU does", r.computing);
-  out += line("if the shorter of the two hid wholly", r.ideal);
+  out += line("with perfect overlap", r.ideal);
   out += line("over the iteration, it does (P_avg)", r.average);
   return out + line("if none of it hid", r.semi_ideal);
 }
@@ -198,7 +198,7 @@ std::string placement_text(const Explanation& e) {
   if (!e.placement) return "";
   const planner::PlacementPayoff& w = *e.placement;
   const bool is_placed = !e.plan.plan.candidate.expert_places.empty();
-  std::string out = fmt::format("\n  Does rebalancing pay? {}\n\n", placement_verdict(w));
+  std::string out = fmt::format("\n  Payoff of rebalancing: {}\n\n", placement_verdict(w));
   const auto line = [&](const std::string& what, const std::string& value) {
     out += fmt::format("  {:<44} {}\n", what, value);
   };
@@ -220,9 +220,9 @@ std::string placement_text(const Explanation& e) {
     }
     out += fmt::format("  {:>16} {:>12} {:>12} {:>11.1f}%{}\n", r.redundant, human(r.memory),
                        human(r.makespan->seconds()), 100 * (1 - r.makespan->seconds() / w.contiguous.seconds()),
-                       w.worth_it() == r.redundant ? "  <- worth it" : "");
+                       w.worth_it() == r.redundant ? "  <- best" : "");
   }
-  if (!w.worth_it()) out += "  None is worth it.\n";
+  if (!w.worth_it()) out += "  None is faster.\n";
   return out;
 }
 

@@ -89,7 +89,7 @@ void SeenClocks::add(const SeenClocks& other) {
   }
   for (const auto clock :
        {&GpuClocks::multiprocessors, &GpuClocks::most_multiprocessors, &GpuClocks::memory, &GpuClocks::most_memory}) {
-    moeplan::add(clock, other, *this);
+    runtime::add(clock, other, *this);
   }
   looks += other.looks;
 }

@@ -353,7 +353,8 @@ std::string machine_table(const MachineFit& fit, const std::vector<Measured>& me
                        fmt::format("fastest product in {}", name_of<Dtype>(kDtypeNames, dtype)), 1, "",
                        human(FlopsPerSecond(rate)));
   }
-  if (fit.slowdown) out += fmt::format("a product beside an all-to-all takes {:.2f} times as long\n", *fit.slowdown);
+  if (fit.slowdown)
+    out += fmt::format("a product concurrent with an all-to-all takes {:.2f} times as long\n", *fit.slowdown);
   out += "\n";
   if (!fit.collectives.empty()) out += profiler::fit_table(fit.collectives);
   std::map<std::string, std::size_t> reasons;

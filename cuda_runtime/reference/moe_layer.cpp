@@ -4,30 +4,30 @@
 #include <cmath>
 #include <numbers>
 
+#include "model/base/to_index.hpp"
+
 namespace moeplan::runtime {
 
 namespace {
 
 using Row = std::vector<double>;
 
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
-
 /// x A.
 Row times(std::span<const double> x, const Matrix& a) {
-  Row y(at(a.columns), 0.0);
+  Row y(to_index(a.columns), 0.0);
   for (std::int64_t i = 0; i < a.rows; ++i) {
     const auto row = a.row(i);
-    for (std::size_t j = 0; j < row.size(); ++j) y[j] += x[at(i)] * row[j];
+    for (std::size_t j = 0; j < row.size(); ++j) y[j] += x[to_index(i)] * row[j];
   }
   return y;
 }
 
 /// x A^T.
 Row times_transposed(std::span<const double> x, const Matrix& a) {
-  Row y(at(a.rows), 0.0);
+  Row y(to_index(a.rows), 0.0);
   for (std::int64_t i = 0; i < a.rows; ++i) {
     const auto row = a.row(i);
-    for (std::size_t j = 0; j < row.size(); ++j) y[at(i)] += x[j] * row[j];
+    for (std::size_t j = 0; j < row.size(); ++j) y[to_index(i)] += x[j] * row[j];
   }
   return y;
 }
@@ -36,7 +36,7 @@ Row times_transposed(std::span<const double> x, const Matrix& a) {
 void add_outer(Matrix& a, std::span<const double> x, std::span<const double> y) {
   for (std::int64_t i = 0; i < a.rows; ++i) {
     const auto row = a.row(i);
-    for (std::size_t j = 0; j < row.size(); ++j) row[j] += x[at(i)] * y[j];
+    for (std::size_t j = 0; j < row.size(); ++j) row[j] += x[to_index(i)] * y[j];
   }
 }
 
@@ -54,7 +54,7 @@ double silu(double z) { return z * sigmoid(z); }
 double silu_slope(double z) { return sigmoid(z) * (1 + z * (1 - sigmoid(z))); }
 
 Row activated(const MoeShape& shape, const Row& up) {
-  Row a(at(shape.ffn_size));
+  Row a(to_index(shape.ffn_size));
   for (std::size_t h = 0; h < a.size(); ++h) a[h] = shape.gated ? silu(up[h]) * up[a.size() + h] : gelu(up[h]);
   return a;
 }
@@ -81,15 +81,15 @@ Row lossy(std::span<const double> row, const RowLoss& loss) {
 }
 
 std::vector<Choice> chosen(const MoeShape& shape, const Row& logits) {
-  std::vector<std::int64_t> order(at(shape.experts));
+  std::vector<std::int64_t> order(to_index(shape.experts));
   for (std::size_t e = 0; e < order.size(); ++e) order[e] = static_cast<std::int64_t>(e);
   std::stable_sort(order.begin(), order.end(),
-                   [&](std::int64_t a, std::int64_t b) { return logits[at(a)] > logits[at(b)]; });
+                   [&](std::int64_t a, std::int64_t b) { return logits[to_index(a)] > logits[to_index(b)]; });
   std::vector<Choice> choices;
   double sum = 0;
   for (std::int64_t i = 0; i < shape.top_k; ++i) {
-    const double weight = std::exp(logits[at(order[at(i)])] - logits[at(order[0])]);
-    choices.push_back({order[at(i)], weight, true});
+    const double weight = std::exp(logits[to_index(order[to_index(i)])] - logits[to_index(order[0])]);
+    choices.push_back({order[to_index(i)], weight, true});
     sum += weight;
   }
   for (Choice& c : choices) c.weight /= sum;
@@ -101,15 +101,16 @@ std::vector<Choice> chosen(const MoeShape& shape, const Row& logits) {
 MoeForward moe_forward(const MoeShape& shape, const MoeWeights& weights, const Matrix& tokens,
                        std::optional<std::int64_t> capacity, const Wire& wire) {
   MoeForward out{.choices = {}, .output = Matrix(tokens.rows, shape.hidden_size)};
-  std::vector<std::int64_t> taken(at(shape.experts), 0);
+  std::vector<std::int64_t> taken(to_index(shape.experts), 0);
   for (std::int64_t t = 0; t < tokens.rows; ++t) {
     std::vector<Choice> choices = chosen(shape, times(tokens.row(t), weights.gate));
     for (Choice& c : choices) {
-      c.is_kept = !capacity || taken[at(c.expert)] < *capacity;
+      c.is_kept = !capacity || taken[to_index(c.expert)] < *capacity;
       if (!c.is_kept) continue;
-      ++taken[at(c.expert)];
+      ++taken[to_index(c.expert)];
       const Row sent = lossy(tokens.row(t), wire.dispatch);
-      const Row result = times(activated(shape, times(sent, weights.up[at(c.expert)])), weights.down[at(c.expert)]);
+      const Row result =
+          times(activated(shape, times(sent, weights.up[to_index(c.expert)])), weights.down[to_index(c.expert)]);
       const Row returned = lossy(result, wire.combine);
       for (std::size_t m = 0; m < returned.size(); ++m) out.output.row(t)[m] += c.weight * returned[m];
     }
@@ -122,15 +123,15 @@ MoeGradients moe_backward(const MoeShape& shape, const MoeWeights& weights, cons
                           const MoeForward& forward, const Matrix& d_output, const Wire& wire) {
   MoeGradients d{.tokens = Matrix(tokens.rows, shape.hidden_size),
                  .weights = {Matrix(shape.hidden_size, shape.experts),
-                             std::vector(at(shape.experts), Matrix(shape.hidden_size, shape.up_columns())),
-                             std::vector(at(shape.experts), Matrix(shape.ffn_size, shape.hidden_size))}};
+                             std::vector(to_index(shape.experts), Matrix(shape.hidden_size, shape.up_columns())),
+                             std::vector(to_index(shape.experts), Matrix(shape.ffn_size, shape.hidden_size))}};
   for (std::int64_t t = 0; t < tokens.rows; ++t) {
-    const std::vector<Choice>& choices = forward.choices[at(t)];
+    const std::vector<Choice>& choices = forward.choices[to_index(t)];
     Row d_weight(choices.size(), 0.0);
     for (std::size_t i = 0; i < choices.size(); ++i) {
       const Choice& c = choices[i];
       if (!c.is_kept) continue;
-      const Matrix &up_weight = weights.up[at(c.expert)], &down_weight = weights.down[at(c.expert)];
+      const Matrix &up_weight = weights.up[to_index(c.expert)], &down_weight = weights.down[to_index(c.expert)];
       // What the forward pass had: rows as they arrived on either side.
       const Row input = lossy(tokens.row(t), wire.dispatch);
       const Row up = times(input, up_weight);
@@ -142,17 +143,17 @@ MoeGradients moe_backward(const MoeShape& shape, const MoeWeights& weights, cons
       for (double& v : d_result) v *= c.weight;
       if (!wire.weighs_at_experts) d_result = lossy(d_result, wire.dispatch);
       const Row d_up = activation_backward(shape, up, times_transposed(d_result, down_weight));
-      add_outer(d.weights.down[at(c.expert)], hidden, d_result);
-      add_outer(d.weights.up[at(c.expert)], input, d_up);
+      add_outer(d.weights.down[to_index(c.expert)], hidden, d_result);
+      add_outer(d.weights.up[to_index(c.expert)], input, d_up);
       const Row d_input = lossy(times_transposed(d_up, up_weight), wire.combine);
       for (std::size_t m = 0; m < d_input.size(); ++m) d.tokens.row(t)[m] += d_input[m];
     }
     // Softmax over the chosen: d logit = weight (d weight - sum of weight d weight).
     double mean = 0;
     for (std::size_t i = 0; i < choices.size(); ++i) mean += choices[i].weight * d_weight[i];
-    Row d_logits(at(shape.experts), 0.0);
+    Row d_logits(to_index(shape.experts), 0.0);
     for (std::size_t i = 0; i < choices.size(); ++i) {
-      d_logits[at(choices[i].expert)] = choices[i].weight * (d_weight[i] - mean);
+      d_logits[to_index(choices[i].expert)] = choices[i].weight * (d_weight[i] - mean);
     }
     add_outer(d.weights.gate, tokens.row(t), d_logits);
     const Row through_gate = times_transposed(d_logits, weights.gate);

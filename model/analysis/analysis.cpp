@@ -11,7 +11,6 @@ namespace moeplan {
 namespace {
 
 constexpr std::size_t kClasses = kOpClassNames.size();
-constexpr std::size_t kStreams = kStreamNames.size();
 constexpr double kSecondsPerPicosecond = 1e-12;
 
 const Operation& operation_of(const Program& program, const TimelineSpan& span) {

@@ -71,6 +71,10 @@ std::string Diagnostic::text() const {
 InputError::InputError(std::vector<Diagnostic> diagnostics)
     : std::runtime_error(joined(diagnostics)), diagnostics_(std::move(diagnostics)) {}
 
+void throw_input_error(Location where, std::string key_path, std::string message) {
+  throw InputError({std::move(where), std::move(key_path), std::move(message)});
+}
+
 void Diagnostics::add(Location where, std::string key_path, std::string message) {
   if (is_full()) {
     ++dropped_;

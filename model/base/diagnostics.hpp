@@ -44,6 +44,9 @@ class InputError : public std::runtime_error {
   std::vector<Diagnostic> diagnostics_;
 };
 
+/// Raises InputError with this one diagnostic.
+[[noreturn]] void throw_input_error(Location where, std::string key_path, std::string message);
+
 /// Collects what is wrong, in the order found, the first hundred at most and the number of the others;
 /// throw_if_any() ends the reading of a file.
 class Diagnostics {

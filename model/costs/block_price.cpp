@@ -17,7 +17,6 @@ namespace moeplan {
 
 namespace {
 
-constexpr std::size_t kStreams = kStreamNames.size();
 constexpr auto kReplicas = static_cast<std::size_t>(Stream::Replicas);
 
 /// A rank's traffic in one communication, by link: small, so a list.

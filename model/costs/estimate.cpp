@@ -15,8 +15,6 @@ namespace moeplan {
 
 namespace {
 
-constexpr std::size_t kStreams = kStreamNames.size();
-
 /// What all runs of the blocks of one sequence come to.
 struct Totals {
   std::vector<double> path;        // by rank: blocks one after the other, alone

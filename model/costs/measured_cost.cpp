@@ -97,9 +97,9 @@ std::vector<const Curve*> one_a_shape(const std::vector<Curve>& curves, bool in_
 bool is_cut_by_ranks(Collective c) { return c != Collective::Broadcast && c != Collective::SendReceive; }
 
 /// Of curves of shapes that differ in P alone (rules 2 and 3).
-class Family {
+class CurveFamily {
  public:
-  Family(Collective collective, GroupShape shape, double n) : collective_(collective), shape_(shape), n_(n) {}
+  CurveFamily(Collective collective, GroupShape shape, double n) : collective_(collective), shape_(shape), n_(n) {}
 
   [[nodiscard]] At along_line(const std::vector<const Curve*>& curves) const {
     std::size_t b = 1;
@@ -273,7 +273,7 @@ std::optional<AlphaBeta> cost_by_curves(const CollectiveCosts& costs, Collective
   for (const Curve* c : all) {
     if (inside || c->shape.ranks * shape.nodes == shape.ranks * c->shape.nodes) alike.push_back(c);
   }
-  const Family family(collective, shape, n);
+  const CurveFamily family(collective, shape, n);
   if (alike.size() > 1) return as_alpha_beta(family.along_line(alike), n);
   if (alike.size() == 1) {
     for (const Curve* c : one_a_shape(curves, true)) {

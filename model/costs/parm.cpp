@@ -10,13 +10,13 @@ namespace moeplan {
 
 namespace {
 
-struct GroupShape {
+struct RankGroup {
   std::int64_t size;
   std::int64_t stride;
 };
 
 /// Megatron-LM's rank order: shards are neighbours, then expert-parallel ranks.
-GroupShape group_of(const ParmProblem& p, ParmCollective collective) {
+RankGroup group_of(const ParmProblem& p, ParmCollective collective) {
   switch (collective) {
     case ParmCollective::AllToAllEp: return {p.N_EP, p.N_ESP};
     case ParmCollective::AllToAllEpEsp:
@@ -48,7 +48,7 @@ Seconds cost(const ParmProblem& problem, const ParmCosts& costs, ParmCollective 
 }
 
 /// Appends a communication over n bytes to the program's only block, on a stream of its own.
-void append(Program& program, Collective collective, GroupShape group, Bytes n, Stream stream) {
+void append(Program& program, Collective collective, RankGroup group, Bytes n, Stream stream) {
   const auto id = static_cast<std::int32_t>(program.groups.size());
   program.groups.push_back({"group", group.size, group.stride});
   program.buffers.push_back({"data", 1, Dtype::Int8});
@@ -100,7 +100,7 @@ ParmCosts parm_costs(const ParmProblem& problem, const ParmAlphaBeta& measured) 
 
 ParmCosts parm_costs(const ParmProblem& problem, const Cluster& cluster) {
   return [problem, &cluster](ParmCollective collective, Bytes n) {
-    const GroupShape group = group_of(problem, collective);
+    const RankGroup group = group_of(problem, collective);
     if (collective != ParmCollective::Overlapped) {
       return group_collective_time(cluster, problem.P, kind_of(collective), group.size, group.stride, n);
     }

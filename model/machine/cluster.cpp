@@ -122,7 +122,8 @@ std::variant<ClusterTemplate, Topology> read_machine(MapReader& cluster) {
   const bool is_template = cluster.has("template");
   const bool is_explicit = cluster.has("vertices") || cluster.has("links");
   if (is_template && is_explicit) {
-    cluster.complain("template", "stands beside vertices or links; a machine is either a template or explicit");
+    cluster.complain("template",
+                     "cannot be combined with vertices or links; a machine is either a template or explicit");
   }
   if (!is_template && !is_explicit) {
     cluster.complain("", "describes no machine; expected template, or vertices and links");

@@ -81,7 +81,7 @@ class Seen {
 };
 
 /// One link of the graph of fewest-hop paths; tail and head are positions in the levels at its ends.
-struct Step {
+struct RouteStep {
   LinkId link;
   std::size_t tail;
   std::size_t head;
@@ -91,7 +91,7 @@ struct Step {
 /// that no step uses.
 struct PathGraph {
   std::vector<std::size_t> level_size;
-  std::vector<std::vector<Step>> steps;  // from each level to the next
+  std::vector<std::vector<RouteStep>> steps;  // from each level to the next
 };
 
 /// A search from one end: the vertices by distance, and the links by which they were reached.
@@ -183,7 +183,7 @@ PathGraph Routes::State::fewest_hops(std::int32_t from, std::int32_t to) const {
   // Keep the links that lead to the middle: back from it on the source's side, on from it on the target's.
   const std::size_t front = source.reached.size(), back = target.reached.size();
   PathGraph graph{.level_size = std::vector<std::size_t>(front + back + 1),
-                  .steps = std::vector<std::vector<Step>>(front + back)};
+                  .steps = std::vector<std::vector<RouteStep>>(front + back)};
   graph.level_size[front] = met;
   for (std::size_t i = front; i-- > 0;) {
     graph.level_size[i] = source.levels[i].size();
@@ -224,11 +224,11 @@ Route Routes::between(VertexId from, VertexId to) const {
   assert(from != to && "a route joins two different GPUs");
   const PathGraph graph = state_->fewest_hops(from.value(), to.value());
   if (graph.steps.empty()) return {};
-  const auto has_one = [](const std::vector<Step>& steps) { return steps.size() == 1; };
+  const auto has_one = [](const std::vector<RouteStep>& steps) { return steps.size() == 1; };
   if (std::all_of(graph.steps.begin(), graph.steps.end(), has_one)) {
     Route route{.links = {}, .latency = Seconds(0)};
     route.links.reserve(graph.steps.size());
-    for (const std::vector<Step>& steps : graph.steps) {
+    for (const std::vector<RouteStep>& steps : graph.steps) {
       route.links.push_back({steps.front().link, 1.0});
       route.latency += Seconds(state_->latency[steps.front().link.index()]);
     }
@@ -239,7 +239,7 @@ Route Routes::between(VertexId from, VertexId to) const {
   std::vector<double> width{std::numeric_limits<double>::infinity()};
   for (std::size_t i = 0; i < graph.steps.size(); ++i) {
     std::vector<double> next(graph.level_size[i + 1], 0);
-    for (const Step& s : graph.steps[i]) {
+    for (const RouteStep& s : graph.steps[i]) {
       next[s.head] = std::max(next[s.head], std::min(width[s.tail], state_->bandwidth[s.link.index()]));
     }
     width = std::move(next);
@@ -252,7 +252,7 @@ Route Routes::between(VertexId from, VertexId to) const {
   std::vector<double> slowest{0.0};
   for (std::size_t i = 0; i < graph.steps.size(); ++i) {
     std::vector<double> next(graph.level_size[i + 1], 0), next_slowest(graph.level_size[i + 1], 0);
-    for (const Step& s : graph.steps[i]) {
+    for (const RouteStep& s : graph.steps[i]) {
       if (state_->bandwidth[s.link.index()] < widest || paths[i][s.tail] == 0) continue;
       next[s.head] += paths[i][s.tail];
       next_slowest[s.head] = std::max(next_slowest[s.head], slowest[s.tail] + state_->latency[s.link.index()]);
@@ -270,10 +270,10 @@ Route Routes::between(VertexId from, VertexId to) const {
   std::vector<double> carried{1.0};
   for (std::size_t i = graph.steps.size(); i-- > 0;) {
     std::vector<double> arriving(graph.level_size[i + 1], 0), next(graph.level_size[i], 0);
-    const auto counts = [&](const Step& s) {
+    const auto counts = [&](const RouteStep& s) {
       return state_->bandwidth[s.link.index()] >= widest ? paths[i][s.tail] : 0;
     };
-    for (const Step& s : graph.steps[i]) arriving[s.head] += counts(s);
+    for (const RouteStep& s : graph.steps[i]) arriving[s.head] += counts(s);
     for (auto s = graph.steps[i].rbegin(); s != graph.steps[i].rend(); ++s) {
       if (counts(*s) == 0 || carried[s->head] == 0) continue;
       const double share = carried[s->head] * (counts(*s) / arriving[s->head]);

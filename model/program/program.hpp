@@ -164,6 +164,7 @@ inline constexpr std::array<std::pair<Stream, std::string_view>, 6> kStreamNames
                                                                                   {Stream::Copy, "copy"},
                                                                                   {Stream::Replicas, "replicas"},
                                                                                   {Stream::Pipeline, "pipeline"}}};
+inline constexpr std::size_t kStreams = kStreamNames.size();
 
 /// The end of a block does not wait for its operations on such a stream. They may come after operations of the other
 /// streams, and others only through a Wait.

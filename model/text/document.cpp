@@ -13,10 +13,6 @@ namespace moeplan {
 
 namespace {
 
-[[noreturn]] void fail(Location where, std::string key_path, std::string message) {
-  throw InputError({std::move(where), std::move(key_path), std::move(message)});
-}
-
 /// One step of a key path: a key, or an index into a list.
 struct PathStep {
   std::string key;
@@ -25,7 +21,7 @@ struct PathStep {
 };
 
 std::vector<PathStep> split_path(std::string_view path, const std::string& origin) {
-  const auto refuse = [&](const char* message) { fail({origin}, std::string(path), message); };
+  const auto refuse = [&](const char* message) { throw_input_error({origin}, std::string(path), message); };
   std::vector<PathStep> steps;
   std::size_t i = 0;
   while (i < path.size() || steps.empty()) {
@@ -151,9 +147,10 @@ void override_value(Node& document, std::string_view key_path, std::string_view 
   for (const PathStep& step : steps) {
     if (step.is_index) {
       if (at->kind != Node::Kind::List || step.index >= at->items.size()) {
-        fail({origin}, std::string(key_path),
-             fmt::format("there is no element [{}]{}", step.key,
-                         at->kind == Node::Kind::List ? fmt::format(" in a list of {}", at->items.size()) : ""));
+        throw_input_error(
+            {origin}, std::string(key_path),
+            fmt::format("there is no element [{}]{}", step.key,
+                        at->kind == Node::Kind::List ? fmt::format(" in a list of {}", at->items.size()) : ""));
       }
       at = &at->items[step.index];
       continue;
@@ -163,7 +160,7 @@ void override_value(Node& document, std::string_view key_path, std::string_view 
       at->where = parsed.where;
     }
     if (at->kind != Node::Kind::Map) {
-      fail({origin}, std::string(key_path), fmt::format("{} is not inside a map", in_quotes(step.key)));
+      throw_input_error({origin}, std::string(key_path), fmt::format("{} is not inside a map", in_quotes(step.key)));
     }
     Node* next = at->find(step.key);
     if (!next) {

@@ -18,10 +18,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-[[noreturn]] void fail(Location where, std::string key_path, std::string message) {
-  throw InputError({std::move(where), std::move(key_path), std::move(message)});
-}
-
 std::size_t node_count(const Node& node) {
   std::size_t count = 1;
   for (const Node& n : node.items) count += node_count(n);
@@ -34,18 +30,18 @@ class Loader {
  public:
   Node load(const fs::path& path) {
     constexpr std::size_t kMostFiles = 256;
-    if (++files_ > kMostFiles) fail({path.string()}, "include", "more than 256 files are included");
+    if (++files_ > kMostFiles) throw_input_error({path.string()}, "include", "more than 256 files are included");
     const std::string text = read_text_file(path);
     bytes_ += text.size();
     if (bytes_ > kConfigSizeLimit) {
-      fail({path.string()}, "",
-           fmt::format("is larger than {} together with the files included so far",
-                       human(Bytes(static_cast<double>(kConfigSizeLimit)))));
+      throw_input_error({path.string()}, "",
+                        fmt::format("is larger than {} together with the files included so far",
+                                    human(Bytes(static_cast<double>(kConfigSizeLimit)))));
     }
     Node document = path.extension() == ".json" ? parse_json(text, path.string()) : parse_yaml(text, path.string());
     nodes_ += node_count(document);
     if (nodes_ > kMostNodes)
-      fail({path.string()}, "", fmt::format("more than {} values with its includes", kMostNodes));
+      throw_input_error({path.string()}, "", fmt::format("more than {} values with its includes", kMostNodes));
     if (document.kind != Node::Kind::Map || !document.find("include")) return document;
     stack_.push_back(canonical(path));
     Node merged = included(document, path);
@@ -71,19 +67,19 @@ class Loader {
     base.where = document.where;
     for (const Node& p : include.kind == Node::Kind::List ? include.items : std::vector<Node>{include}) {
       if (p.kind != Node::Kind::Scalar || p.scalar.empty()) {
-        fail(p.where, "include", "expected a path, or a list of paths, relative to this file");
+        throw_input_error(p.where, "include", "expected a path, or a list of paths, relative to this file");
       }
       const fs::path target = path.parent_path() / p.scalar;
       std::error_code ignored;
       if (!fs::is_regular_file(target, ignored)) {
-        fail(p.where, "include", fmt::format("{} is no readable file", in_quotes(p.scalar)));
+        throw_input_error(p.where, "include", fmt::format("{} is no readable file", in_quotes(p.scalar)));
       }
       if (std::find(stack_.begin(), stack_.end(), canonical(target)) != stack_.end()) {
-        fail(p.where, "include", fmt::format("include cycle: {} includes itself", in_quotes(p.scalar)));
+        throw_input_error(p.where, "include", fmt::format("include cycle: {} includes itself", in_quotes(p.scalar)));
       }
       Node content = load(target);
       if (content.kind != Node::Kind::Map) {
-        fail(p.where, "include", fmt::format("{} holds no map of keys", in_quotes(p.scalar)));
+        throw_input_error(p.where, "include", fmt::format("{} holds no map of keys", in_quotes(p.scalar)));
       }
       merge(base, std::move(content));
     }
@@ -101,19 +97,20 @@ class Loader {
 std::string read_text_file(const fs::path& path, std::size_t limit) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
-  if (error || !fs::exists(status)) fail({path.string()}, "", "no such file");
-  if (fs::is_directory(status)) fail({path.string()}, "", "is a directory; expected a file");
-  if (!fs::is_regular_file(status)) fail({path.string()}, "", "is not a regular file");  // a pipe may never end
+  if (error || !fs::exists(status)) throw_input_error({path.string()}, "", "no such file");
+  if (fs::is_directory(status)) throw_input_error({path.string()}, "", "is a directory; expected a file");
+  if (!fs::is_regular_file(status))
+    throw_input_error({path.string()}, "", "is not a regular file");  // a pipe may never end
   std::ifstream in(path, std::ios::binary);
-  if (!in) fail({path.string()}, "", fmt::format("cannot be read: {}", std::strerror(errno)));
+  if (!in) throw_input_error({path.string()}, "", fmt::format("cannot be read: {}", std::strerror(errno)));
   std::string text;
   std::string chunk(std::size_t{1} << 16, '\0');
   while (in.read(chunk.data(), static_cast<std::streamsize>(chunk.size())) || in.gcount() > 0) {
     text.append(chunk, 0, static_cast<std::size_t>(in.gcount()));
     if (text.size() > limit) {
-      fail({path.string()}, "",
-           fmt::format("is larger than {}, the most that such a file may have",
-                       human(Bytes(static_cast<double>(limit)))));
+      throw_input_error({path.string()}, "",
+                        fmt::format("is larger than {}, the most that such a file may have",
+                                    human(Bytes(static_cast<double>(limit)))));
     }
   }
   return text;
@@ -123,7 +120,7 @@ Node load_document(const fs::path& path) { return Loader().load(path); }
 
 void write_file_atomically(const fs::path& path, std::string_view content) {
   const auto give_up = [&](int reason) {
-    fail({path.string()}, "", fmt::format("cannot be written: {}", std::strerror(reason)));
+    throw_input_error({path.string()}, "", fmt::format("cannot be written: {}", std::strerror(reason)));
   };
   const auto written = [&](const fs::path& to) {
     errno = 0;

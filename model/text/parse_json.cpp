@@ -80,9 +80,9 @@ class TokenPlaces {
   int line_ = 1;
 };
 
-class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
+class JsonTreeBuilder : public nlohmann::json_sax<nlohmann::json> {
  public:
-  explicit TreeBuilder(TokenPlaces places) : places_(std::move(places)) {}
+  explicit JsonTreeBuilder(TokenPlaces places) : places_(std::move(places)) {}
 
   bool null() override { return attach({}, places_.fixed(4)); }
   bool boolean(bool value) override { return attach(Node::boolean(value), places_.fixed(value ? 4 : 5)); }
@@ -171,7 +171,7 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
 Node parse_json(std::string_view source, const std::string& name) {
   const std::string_view text = checked_text(source, name);
   const char* reached = text.data();
-  TreeBuilder builder(TokenPlaces(short_name(name), text, &reached));
+  JsonTreeBuilder builder(TokenPlaces(short_name(name), text, &reached));
   nlohmann::json::sax_parse(ReadingIterator(text.data(), &reached),
                             ReadingIterator(text.data() + text.size(), &reached), &builder);
   return builder.take();

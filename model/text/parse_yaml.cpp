@@ -16,9 +16,9 @@ namespace moeplan {
 namespace {
 
 /// Builds the tree from the parser's events, and refuses what YAML allows and we do not.
-class TreeBuilder : public YAML::EventHandler {
+class YamlTreeBuilder : public YAML::EventHandler {
  public:
-  explicit TreeBuilder(const std::string& file) : file_(short_name(file)) {}
+  explicit YamlTreeBuilder(const std::string& file) : file_(short_name(file)) {}
 
   void OnDocumentStart(const YAML::Mark&) override {}
   void OnDocumentEnd() override {}
@@ -149,7 +149,7 @@ Node parse_yaml(std::string_view source, const std::string& name) {
   const std::string_view text = checked_text(source, name);
   refuse_too_many_indicators(text, name);
   std::istringstream in{std::string(text)};
-  TreeBuilder builder(name);
+  YamlTreeBuilder builder(name);
   try {
     YAML::Parser parser(in);
     if (!parser.HandleNextDocument(builder)) {
@@ -157,7 +157,7 @@ Node parse_yaml(std::string_view source, const std::string& name) {
       empty.where = {name, 1, 1};
       return empty;
     }
-    TreeBuilder second(name);
+    YamlTreeBuilder second(name);
     if (parser.HandleNextDocument(second)) {
       throw InputError({second.take().where, "", "a second document (---) in one file; expected one"});
     }

@@ -31,7 +31,7 @@ constexpr std::array kRefusals{
     Refusal{"lfm2_moe", "its convolution layers are not modelled"},
     Refusal{"deepseek_v32", "the indexer of its sparse attention is not modelled"},
     Refusal{"longcat_flash", "its zero-computation experts and doubled layers are not modelled"},
-    Refusal{"arctic", "its dense FFN beside the experts is not modelled"},
+    Refusal{"arctic", "its dense FFN parallel to the experts is not modelled"},
     Refusal{"hunyuan", "attention shared across layers is not modelled"},
     Refusal{"switch_transformers", "encoder-decoder models are not modelled"},
     Refusal{"nllb-moe", "encoder-decoder models are not modelled"},

@@ -164,11 +164,13 @@ Workload read_workload(const Node& document, std::int64_t learned_positions) {
     w.routing = read_routing(reader.map("routing"));
   }
   if (w.capacity_factor && (w.routing != RoutingScenario{} || w.recorded)) {
-    reader.complain("routing", "has no effect beside a capacity_factor, with which every expert takes the same rows");
+    reader.complain("routing",
+                    "has no effect together with a capacity_factor, with which every expert takes the same rows");
   }
   if (reader.find("gate")) w.gate = read_gate(reader.map("gate"));
   if (w.capacity_factor && w.gate != Gate{}) {
-    reader.complain("gate", "has no effect beside a capacity_factor; a gate of kind capacity has a factor of its own");
+    reader.complain("gate",
+                    "has no effect together with a capacity_factor; a gate of kind capacity has a factor of its own");
   }
   if (reader.find("capacity_factors")) w.capacity_factors = read_capacity_factors(reader);
   if (!w.capacity_factors.empty() && !w.capacity_factor) {

@@ -36,7 +36,8 @@ class BlockBuilder {
  public:
   BlockBuilder(Program& program, std::string name) : program_(program) { block_.name = std::move(name); }
 
-  /// The program's buffer of this name, width and format, made at first use. Layers of different sizes have a buffer each.
+  /// The program's buffer of this name, width and format, made at first use. Layers of different sizes have a buffer
+  /// each.
   [[nodiscard]] BufferId buffer(const std::string& name, std::int64_t columns, Dtype dtype);
   [[nodiscard]] Slice slice(const std::string& name, std::int64_t columns, Dtype dtype, Rows rows) {
     return {buffer(name, columns, dtype), std::move(rows)};

@@ -5,6 +5,8 @@
 #include <map>
 #include <tuple>
 
+#include "model/base/to_index.hpp"
+
 namespace moeplan::planner {
 
 namespace {
@@ -13,15 +15,13 @@ using Neighbours = std::vector<std::vector<std::int32_t>>;
 using Edges = std::vector<std::pair<std::int32_t, std::int32_t>>;
 using Tasks = std::bitset<kMostOrderTasks>;
 
-std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
-
 /// Precedences without those that others imply, so that equal parts look equal.
 struct Graph {
   Neighbours before, after;
 
   Graph(std::size_t tasks, const Edges& edges) : before(tasks), after(tasks) {
     std::vector<Tasks> direct(tasks);
-    for (const auto& [a, b] : edges) direct[at(b)].set(at(a));
+    for (const auto& [a, b] : edges) direct[to_index(b)].set(to_index(a));
     std::vector<Tasks> all(tasks);  // everything before
     for (const std::size_t b : topological(direct)) {
       Tasks implied;
@@ -65,7 +65,7 @@ std::vector<std::int32_t> colours(const OrderProblem& problem, const Graph& grap
     for (std::size_t i = 0; i < problem.size(); ++i) {
       const auto coloured = [&](const std::vector<std::int32_t>& tasks) {
         std::vector<std::int32_t> out;
-        for (const std::int32_t t : tasks) out.push_back(colour[at(t)]);
+        for (const std::int32_t t : tasks) out.push_back(colour[to_index(t)]);
         std::sort(out.begin(), out.end());
         return out;
       };
@@ -110,11 +110,11 @@ std::vector<std::vector<std::pair<std::int32_t, std::int32_t>>> chunks(const std
     while (!open.empty()) {
       const std::int32_t task = open.back();
       open.pop_back();
-      chunk.emplace_back(colour[at(task)], task);
-      for (const auto* side : {&graph.before[at(task)], &graph.after[at(task)]}) {
+      chunk.emplace_back(colour[to_index(task)], task);
+      for (const auto* side : {&graph.before[to_index(task)], &graph.after[to_index(task)]}) {
         for (const std::int32_t other : *side) {
-          if (seen[at(other)] || uses[colour[at(other)]] == 1) continue;
-          seen[at(other)] = true;
+          if (seen[to_index(other)] || uses[colour[to_index(other)]] == 1) continue;
+          seen[to_index(other)] = true;
           open.push_back(other);
         }
       }

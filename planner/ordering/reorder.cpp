@@ -6,6 +6,7 @@
 #include <cassert>
 #include <optional>
 
+#include "model/base/to_index.hpp"
 #include "model/program/equal_ranks.hpp"
 #include "sim/program/simulate.hpp"
 
@@ -14,8 +15,6 @@ namespace moeplan::planner {
 namespace {
 
 using Operations = std::bitset<kMostOrderTasks>;
-
-std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 bool is_wait(const Operation& operation) { return std::holds_alternative<Wait>(operation.work); }
 
@@ -41,7 +40,7 @@ std::vector<Operations> ended_before(const Block& block) {
   std::array<std::optional<std::size_t>, kStreamNames.size()> last;
   for (std::size_t i = 0; i < out.size(); ++i) {
     const auto follow = [&](std::size_t before) { out[i] |= out[before].set(before); };
-    for (const std::int32_t a : block.operations[i].after) follow(at(a));
+    for (const std::int32_t a : block.operations[i].after) follow(to_index(a));
     auto& before = last[static_cast<std::size_t>(block.operations[i].stream)];
     if (before) follow(*before);
     before = i;
@@ -118,20 +117,20 @@ bool has_one_order(const Block& block, const OrderProblem& problem) {
 Block with_order(const Block& block, std::span<const std::int32_t> order) {
   const OrderProblem problem = order_problem(block, std::vector<SimTime>(block.operations.size()));
   std::vector<std::int32_t> place(order.size());
-  for (std::size_t i = 0; i < order.size(); ++i) place[at(order[i])] = static_cast<std::int32_t>(i);
+  for (std::size_t i = 0; i < order.size(); ++i) place[to_index(order[i])] = static_cast<std::int32_t>(i);
   Block out{block.name, {}, block.backward_of, block.variant_of};
   for (const std::int32_t i : order) {
-    out.operations.push_back(block.operations[at(i)]);
-    for (std::int32_t& a : out.operations.back().after) a = place[at(a)];
+    out.operations.push_back(block.operations[to_index(i)]);
+    for (std::int32_t& a : out.operations.back().after) a = place[to_index(a)];
   }
   // One after the other, since what is added here may stand for what comes later.
   for (std::size_t i = 0; i < order.size(); ++i) {
     const Operations before = ended_before(out)[i];
     std::vector<std::int32_t>& after = out.operations[i].after;
-    for (const std::int32_t a : problem[at(order[i])].after) {
+    for (const std::int32_t a : problem[to_index(order[i])].after) {
       // Behind a wait for its stream an operation stands in the list only.
-      if (waits_for(block.operations[at(a)], out.operations[i].stream)) continue;
-      if (!before[at(place[at(a)])]) after.push_back(place[at(a)]);
+      if (waits_for(block.operations[to_index(a)], out.operations[i].stream)) continue;
+      if (!before[to_index(place[to_index(a)])]) after.push_back(place[to_index(a)]);
     }
     std::sort(after.begin(), after.end());
   }

@@ -6,6 +6,7 @@
 #include "planner/candidate/stage_layout.hpp"
 #include "planner/lowering/feasibility.hpp"
 #include "planner/lowering/migration_program.hpp"
+#include "planner/lowering/ordered.hpp"
 #include "planner/placement/slots.hpp"
 
 namespace moeplan::planner {

@@ -38,7 +38,7 @@ class S1 : public Schedule {
       case Beyond::Nothing:
         return "Parm S1: tokens split over tensor-parallel ranks before the gate, gathered after decode [Parm fig. 3b]";
       case Beyond::Deferred:
-        return "parm_s1 with weight gradients beside the all-to-all of input gradients [beyond the papers]";
+        return "parm_s1 with weight gradients concurrent with the all-to-all of input gradients [beyond the papers]";
       case Beyond::Tapered: return "s1_deferred with a first and a last chunk of half the size [beyond the papers]";
     }
     return "";

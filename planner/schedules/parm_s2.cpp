@@ -36,7 +36,8 @@ class S2 : public Schedule {
 
   std::string_view name() const override { return defers_ ? "s2_deferred" : s2_name(gathering_); }
   std::string_view summary() const override {
-    if (defers_) return "parm_s2 with weight gradients beside the all-to-all of input gradients [beyond the papers]";
+    if (defers_)
+      return "parm_s2 with weight gradients concurrent with the all-to-all of input gradients [beyond the papers]";
     switch (gathering_) {
       case Gathering::Simultaneous:
         return "Parm S2: split after the gate, gathered with the all-to-all at once (SAA) [Parm fig. 3c, 5]";

@@ -15,7 +15,7 @@ namespace moeplan::planner {
 
 namespace {
 
-constexpr std::size_t kRound = 8;  // candidates bounded before it is looked whether more need be
+constexpr std::size_t kBoundRound = 8;  // candidates bounded before it is looked whether more need be
 
 class LeastBound {
  public:
@@ -56,8 +56,8 @@ class LeastBound {
     });
     for (const Seconds bound : aside) least = std::min(least, bound);
     std::stable_sort(open.begin(), open.end(), [](const Open& a, const Open& b) { return a.bound < b.bound; });
-    for (std::size_t from = 0; from < open.size() && open[from].bound < least; from += kRound) {
-      const std::size_t n = std::min(kRound, open.size() - from);
+    for (std::size_t from = 0; from < open.size() && open[from].bound < least; from += kBoundRound) {
+      const std::size_t n = std::min(kBoundRound, open.size() - from);
       std::vector<Seconds> bounds(n);
       in_parallel(n, threads_, [&](std::size_t i) {
         const Evaluated& e = *open[from + i].evaluated;

@@ -19,12 +19,6 @@ std::optional<std::string> path_below(const std::string& root, const std::string
   return key.substr(root.size() + 1);
 }
 
-std::string text_of(const std::vector<Assignment>& assignments) {
-  std::string text;
-  for (const Assignment& a : assignments) text += fmt::format("{}={}\n", a.key, a.value);
-  return text;
-}
-
 void drop(Node& map, std::string_view key) {
   std::erase_if(map.entries, [&](const Entry& e) { return e.key == key; });
 }

@@ -64,12 +64,6 @@ Cell output(const std::string& name, const Measures& m) {
   return decision_cell(m.candidate, name);
 }
 
-std::string text_of(const std::vector<Assignment>& assignments) {
-  std::string text;
-  for (const Assignment& a : assignments) text += fmt::format("{}={}\n", a.key, a.value);
-  return text;
-}
-
 /// A value as a reader of documents sees it.
 Node scalar(const std::string& text) {
   Node node;

@@ -386,4 +386,10 @@ std::filesystem::path sweep_config(const SweepSpec& sweep, const std::string& ki
   return std::filesystem::path(sweep.source).parent_path() / path;
 }
 
+std::string text_of(const std::vector<Assignment>& assignments) {
+  std::string text;
+  for (const Assignment& a : assignments) text += fmt::format("{}={}\n", a.key, a.value);
+  return text;
+}
+
 }  // namespace moeplan::sweep

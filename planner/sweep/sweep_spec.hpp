@@ -64,6 +64,8 @@ struct Assignment {
   std::string value;
   bool operator==(const Assignment&) const = default;
 };
+/// "key=value", a line each.
+[[nodiscard]] std::string text_of(const std::vector<Assignment>& assignments);
 
 struct SweepSpec {
   std::string name;

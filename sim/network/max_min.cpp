@@ -6,13 +6,13 @@
 #include <numeric>
 #include <utility>
 
+#include "model/base/to_index.hpp"
+
 namespace moeplan::sim {
 
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 /// Progressive filling: the state of each resource, and which flows cross it.
 class Filling {
@@ -20,13 +20,13 @@ class Filling {
   explicit Filling(const MaxMinProblem& problem) : p_(problem), rate_(p_.weight.size(), kInfinity) {
     const std::size_t resources = p_.capacity.size();
     flow_first_.assign(resources + 1, 0);
-    for (const std::int32_t l : p_.resource) ++flow_first_[at(l) + 1];
+    for (const std::int32_t l : p_.resource) ++flow_first_[to_index(l) + 1];
     std::partial_sum(flow_first_.begin(), flow_first_.end(), flow_first_.begin());
     flows_.resize(p_.resource.size());
     std::vector<std::size_t> next(flow_first_.begin(), flow_first_.end() - 1);
     for (std::size_t f = 0; f < rate_.size(); ++f) {
-      for (std::size_t k = at(p_.first[f]); k < at(p_.first[f + 1]); ++k) {
-        flows_[next[at(p_.resource[k])]++] = {f, p_.weight[f] * p_.share[k]};
+      for (std::size_t k = to_index(p_.first[f]); k < to_index(p_.first[f + 1]); ++k) {
+        flows_[next[to_index(p_.resource[k])]++] = {f, p_.weight[f] * p_.share[k]};
       }
     }
     level_.resize(resources);
@@ -73,8 +73,8 @@ class Filling {
     for (const Crossing& c : crossings(bottleneck)) {
       if (rate_[c.flow] != kInfinity) continue;
       rate_[c.flow] = stopped;
-      for (std::size_t k = at(p_.first[c.flow]); k < at(p_.first[c.flow + 1]); ++k) {
-        touched_.push_back(at(p_.resource[k]));
+      for (std::size_t k = to_index(p_.first[c.flow]); k < to_index(p_.first[c.flow + 1]); ++k) {
+        touched_.push_back(to_index(p_.resource[k]));
       }
     }
     std::sort(touched_.begin(), touched_.end());
@@ -98,8 +98,9 @@ double max_min_violation(const MaxMinProblem& problem, std::span<const double> r
   std::vector<double> load(problem.capacity.size(), 0);
   std::vector<double> fastest(problem.capacity.size(), 0);
   const auto each_use = [&](std::size_t f, auto&& visit) {
-    for (std::size_t k = at(problem.first[f]); k < at(problem.first[f + 1]); ++k) {
-      if (problem.capacity[at(problem.resource[k])] != kInfinity) visit(at(problem.resource[k]), problem.share[k]);
+    for (std::size_t k = to_index(problem.first[f]); k < to_index(problem.first[f + 1]); ++k) {
+      if (problem.capacity[to_index(problem.resource[k])] != kInfinity)
+        visit(to_index(problem.resource[k]), problem.share[k]);
     }
   };
   for (std::size_t f = 0; f < rate.size(); ++f) {

@@ -22,8 +22,6 @@ namespace moeplan::sim {
 
 namespace {
 
-constexpr std::size_t kStreams = kStreamNames.size();
-
 /// Equal transfers of one rank: several only where it represents others.
 struct Transfer {
   RankId from;

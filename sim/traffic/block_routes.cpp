@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "model/base/to_index.hpp"
+
 namespace moeplan::sim {
 
 namespace {
@@ -12,8 +14,6 @@ namespace {
 constexpr std::size_t kMostRouteUses = std::size_t{1} << 25;  // 512 MiB
 constexpr double kMostSteps = 2e9;
 constexpr double kMostPaths = 1e300;  // beyond, ratios of their numbers are lost
-
-std::size_t at(BlockRoutes::Index i) { return static_cast<std::size_t>(i); }
 
 }  // namespace
 
@@ -25,7 +25,7 @@ void BlockRoutes::refuse(std::size_t vertices) {
 
 void BlockRoutes::begin(std::span<const Index> vertices, std::span<const LinkId> links) {
   vertices_ = vertices;
-  for (std::size_t i = 0; i < vertices.size(); ++i) place_[at(vertices[i])] = static_cast<Index>(i);
+  for (std::size_t i = 0; i < vertices.size(); ++i) place_[to_index(vertices[i])] = static_cast<Index>(i);
   arcs_.clear();
   for (const LinkId id : links) {
     const Link& l = topology_.links[id.index()];
@@ -33,27 +33,27 @@ void BlockRoutes::begin(std::span<const Index> vertices, std::span<const LinkId>
   }
   std::stable_sort(arcs_.begin(), arcs_.end(), [](const Arc& x, const Arc& y) { return x.from < y.from; });
   first_arc_.assign(vertices.size() + 1, 0);
-  for (const Arc& a : arcs_) ++first_arc_[at(a.from) + 1];
+  for (const Arc& a : arcs_) ++first_arc_[to_index(a.from) + 1];
   for (std::size_t i = 1; i < first_arc_.size(); ++i) first_arc_[i] += first_arc_[i - 1];
 }
 
 void BlockRoutes::find_from(Index source_vertex, std::span<const Index> terminals) {
-  const Index source = source_ = place_[at(source_vertex)];
+  const Index source = source_ = place_[to_index(source_vertex)];
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   reached_.assign(vertices_.size(), {});
   steps_ += static_cast<double>(vertices_.size());
   into_.clear();
-  reached_[at(source)] = {0, 1, kInfinity, kInfinity};
+  reached_[to_index(source)] = {0, 1, kInfinity, kInfinity};
   front_.assign(1, source);
   std::vector<Index>&front = front_, &next = next_;
   for (Index hops = 1; !front.empty(); ++hops) {
     next.clear();
     for (const Index v : front) {
-      if (v != source && topology_.vertices[at(vertices_[at(v)])].kind == VertexKind::Gpu)
+      if (v != source && topology_.vertices[to_index(vertices_[to_index(v)])].kind == VertexKind::Gpu)
         continue;  // does not forward
-      const Reached from = reached_[at(v)];
-      for (std::size_t i = first_arc_[at(v)]; i < first_arc_[at(v) + 1]; ++i) {
-        Reached& to = reached_[at(arcs_[i].to)];
+      const Reached from = reached_[to_index(v)];
+      for (std::size_t i = first_arc_[to_index(v)]; i < first_arc_[to_index(v) + 1]; ++i) {
+        Reached& to = reached_[to_index(arcs_[i].to)];
         if (to.hops >= 0 && to.hops < hops) continue;
         if (to.hops < 0) {
           to = {hops, 0, kInfinity, 0};
@@ -65,51 +65,51 @@ void BlockRoutes::find_from(Index source_vertex, std::span<const Index> terminal
         to.widest = std::max(to.widest, std::min(from.widest, width));
         into_.push_back(arcs_[i]);
       }
-      steps_ += static_cast<double>(first_arc_[at(v) + 1] - first_arc_[at(v)]);
+      steps_ += static_cast<double>(first_arc_[to_index(v) + 1] - first_arc_[to_index(v)]);
     }
     steps_ += static_cast<double>(terminals.size());
     if (steps_ > kMostSteps) refuse(terminals.size());
     std::swap(front, next);
     if (std::all_of(terminals.begin(), terminals.end(),
-                    [&](Index t) { return reached_[at(place_[at(t)])].hops >= 0; })) {
+                    [&](Index t) { return reached_[to_index(place_[to_index(t)])].hops >= 0; })) {
       break;
     }
   }
   // Arcs by where they lead, so that paths can be followed back.
   std::stable_sort(into_.begin(), into_.end(), [](const Arc& x, const Arc& y) { return x.to < y.to; });
   first_into_.assign(vertices_.size() + 1, 0);
-  for (const Arc& a : into_) ++first_into_[at(a.to) + 1];
+  for (const Arc& a : into_) ++first_into_[to_index(a.to) + 1];
   for (std::size_t i = 1; i < first_into_.size(); ++i) first_into_[i] += first_into_[i - 1];
 }
 
 void BlockRoutes::append_route_to(Index target_vertex, std::vector<FlowUse>& uses) {
-  const Index target = place_[at(target_vertex)];
-  if (reached_[at(target)].hops < 0) throw NotFactored{"a way through the network has no way back"};
-  if (reached_[at(target)].narrowest != reached_[at(target)].widest) {
+  const Index target = place_[to_index(target_vertex)];
+  if (reached_[to_index(target)].hops < 0) throw NotFactored{"a way through the network has no way back"};
+  if (reached_[to_index(target)].narrowest != reached_[to_index(target)].widest) {
     throw NotFactored{"paths of equally many hops have different bandwidths"};
   }
-  if (reached_[at(target)].paths > kMostPaths) refuse(vertices_.size());
+  if (reached_[to_index(target)].paths > kMostPaths) refuse(vertices_.size());
   carried_.resize(vertices_.size(), 0);
   front_.assign(1, target);
   std::vector<Index>&level = front_, &nearer = next_;
-  carried_[at(target)] = 1;
+  carried_[to_index(target)] = 1;
   const auto begin = static_cast<std::ptrdiff_t>(uses.size());
   while (level.front() != source_) {
     nearer.clear();
     for (const Index v : level) {
-      for (std::size_t i = first_into_[at(v)]; i < first_into_[at(v) + 1]; ++i) {
+      for (std::size_t i = first_into_[to_index(v)]; i < first_into_[to_index(v) + 1]; ++i) {
         const Arc& a = into_[i];
-        const double share = carried_[at(v)] * (reached_[at(a.from)].paths / reached_[at(v)].paths);
+        const double share = carried_[to_index(v)] * (reached_[to_index(a.from)].paths / reached_[to_index(v)].paths);
         uses.push_back({ResourceId(a.link.value()), share});
-        if (carried_[at(a.from)] == 0) nearer.push_back(a.from);
-        carried_[at(a.from)] += share;
+        if (carried_[to_index(a.from)] == 0) nearer.push_back(a.from);
+        carried_[to_index(a.from)] += share;
       }
-      carried_[at(v)] = 0;
+      carried_[to_index(v)] = 0;
     }
     if (uses.size() > kMostRouteUses) refuse(vertices_.size());
     std::swap(level, nearer);
   }
-  carried_[at(source_)] = 0;
+  carried_[to_index(source_)] = 0;
   std::reverse(uses.begin() + begin, uses.end());
 }
 

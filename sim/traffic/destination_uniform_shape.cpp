@@ -4,13 +4,13 @@
 #include <map>
 #include <utility>
 
+#include "model/base/to_index.hpp"
+
 namespace moeplan::sim {
 
 namespace {
 
 constexpr std::size_t kMostNearSteps = std::size_t{1} << 27;
-
-std::size_t at(RouteBlocks::Index i) { return static_cast<std::size_t>(i); }
 
 }  // namespace
 
@@ -65,7 +65,7 @@ void DestinationUniformShape::join_near() {
   depth_.assign(cluster.topology.vertices.size(), 0);
   for (const Block& b : factors.blocks) {
     for (const Index v : factors.terminals_of(b)) {
-      if (v != b.top) depth_[at(v)] = b.top < 0 ? 1 : depth_[at(b.top)] + 1;
+      if (v != b.top) depth_[to_index(v)] = b.top < 0 ? 1 : depth_[to_index(b.top)] + 1;
     }
   }
   first_near.assign(cluster.gpu_of_rank.size() + 1, 0);
@@ -80,21 +80,21 @@ DestinationUniformShape::NearJoin DestinationUniformShape::join(RankId src, Rank
   NearJoin n{src, dst, -1, static_cast<std::uint32_t>(steps.size()), 0};
   Index s = gpu(src).value(), d = gpu(dst).value(), down = -1;
   while (s != d) {
-    const Index bs = factors.block_of[at(s)], bd = factors.block_of[at(d)];
+    const Index bs = factors.block_of[to_index(s)], bd = factors.block_of[to_index(d)];
     // In one block, both below its top: they meet here. A block's top lies higher than its other terminals.
     if (bs == bd) {
       steps.push_back(s);
-      n.sum = crossing(at(bs), at(factors.place_of[at(s)]), at(factors.place_of[at(d)]));
+      n.sum = crossing(to_index(bs), to_index(factors.place_of[to_index(s)]), to_index(factors.place_of[to_index(d)]));
       break;
     }
-    const Index depth_s = depth_[at(s)], depth_d = depth_[at(d)];
+    const Index depth_s = depth_[to_index(s)], depth_d = depth_[to_index(d)];
     if (depth_s >= depth_d) {
       steps.push_back(s);
-      s = factors.blocks[at(bs)].top;
+      s = factors.blocks[to_index(bs)].top;
     }
     if (depth_d >= depth_s) {
       down = bd;
-      d = factors.blocks[at(bd)].top;
+      d = factors.blocks[to_index(bd)].top;
     }
   }
   if (n.sum < 0) n.sum = down;
@@ -106,7 +106,7 @@ DestinationUniformShape::NearJoin DestinationUniformShape::join(RankId src, Rank
 /// Crossings to one terminal from several alike, each by links of its own, stand for one another.
 void DestinationUniformShape::merge_crossings() {
   std::vector<char> is_touched(sums, 0);
-  for (const NearJoin& n : near) is_touched[at(n.sum)] = 1;
+  for (const NearJoin& n : near) is_touched[to_index(n.sum)] = 1;
   std::vector<Index> users(capacity.size(), 0);
   using Signature = std::pair<std::int64_t, std::vector<std::pair<double, double>>>;
   for (std::size_t b = 0; b < factors.blocks.size(); ++b) {
@@ -125,9 +125,9 @@ void DestinationUniformShape::merge_crossings() {
     for (std::size_t u = child; u < block.terminals; ++u) {
       std::map<Signature, std::size_t> alike;
       for (std::size_t t = child; t < block.terminals; ++t) {
-        const auto pair = at(crossing(b, t, u));
+        const auto pair = to_index(crossing(b, t, u));
         if (t == u || is_touched[pair]) continue;
-        Signature s{factors.ranks[at(terminals[t])], {}};
+        Signature s{factors.ranks[to_index(terminals[t])], {}};
         bool is_own = true;
         for (const FlowUse& use : factors.route(block, t, u)) {
           if (!kept[use.resource.index()]) continue;
@@ -138,7 +138,7 @@ void DestinationUniformShape::merge_crossings() {
         const auto [it, is_new] = alike.try_emplace(std::move(s), t);
         if (is_new) continue;
         stands_for[pair] = static_cast<Index>(it->second);
-        ++members[at(crossing(b, it->second, u))];
+        ++members[to_index(crossing(b, it->second, u))];
       }
     }
     each_use([&](const FlowUse& use) { users[use.resource.index()] = 0; });
@@ -151,14 +151,14 @@ void DestinationUniformShape::list_limbs() {
   Index count = 0;
   for (std::size_t b = 0; b < factors.blocks.size(); ++b) {
     const Block& block = factors.blocks[b];
-    if (block.top >= 0) of_block[b] = limb[at(block.top)] >= 0 ? limb[at(block.top)] : count++;
+    if (block.top >= 0) of_block[b] = limb[to_index(block.top)] >= 0 ? limb[to_index(block.top)] : count++;
     for (const Index v : factors.terminals_of(block)) {
-      if (v != block.top) limb[at(v)] = block.top >= 0 ? of_block[b] : count++;
+      if (v != block.top) limb[to_index(v)] = block.top >= 0 ? of_block[b] : count++;
     }
   }
-  limbs.resize(at(count));
+  limbs.resize(to_index(count));
   for (std::size_t r = 0; r < cluster.gpu_of_rank.size(); ++r) {
-    limbs[at(limb[gpu(RankId(r)).index()])].push_back(RankId(r));
+    limbs[to_index(limb[gpu(RankId(r)).index()])].push_back(RankId(r));
   }
 }
 

@@ -8,6 +8,7 @@
 #include <optional>
 #include <unordered_map>
 
+#include "model/base/to_index.hpp"
 #include "sim/traffic/destination_uniform_shape.hpp"
 #include "sim/traffic/route_rows.hpp"
 #include "sim/traffic/subtree_traffic.hpp"
@@ -21,12 +22,10 @@ using Block = RouteBlocks::Block;
 using Shape = DestinationUniformShape;
 using NearJoin = DestinationUniformShape::NearJoin;
 
-constexpr double kRounding = 1e-11;                          // relative: sums of up to a million rates
+constexpr double kRateRounding = 1e-11;                      // relative: sums of up to a million rates
 constexpr double kMostEngineSteps = 4e9;                     // all limbs together: some minutes
 constexpr double kMostUses = 2e9;                            // links on the ways of all classes: some seconds
 constexpr std::size_t kMostLimbUses = std::size_t{1} << 26;  // of one limb: 1 GiB
-
-std::size_t at(Index i) { return static_cast<std::size_t>(i); }
 
 /// One run: the limbs one after the other, then what they were simulated without.
 class Run {
@@ -65,8 +64,8 @@ class Run {
   // --- A limb's classes ---
 
   void build(const std::vector<RankId>& limb) {
-    for (const Index l : links_) local_link_[at(l)] = -1;
-    for (const Index s : sums_) local_sum_[at(s)] = -1;
+    for (const Index l : links_) local_link_[to_index(l)] = -1;
+    for (const Index s : sums_) local_sum_[to_index(s)] = -1;
     links_.clear();
     sums_.clear();
     slots_.clear();
@@ -83,14 +82,14 @@ class Run {
     std::vector<FlowUse>& way = way_;  // from the present vertex down to d
     way.clear();
     Index v = shape_.gpu(d).value();
-    while (f_.block_of[at(v)] >= 0) {
-      const auto b = at(f_.block_of[at(v)]);
+    while (f_.block_of[to_index(v)] >= 0) {
+      const auto b = to_index(f_.block_of[to_index(v)]);
       const Block& block = f_.blocks[b];
-      const std::size_t u = at(f_.place_of[at(v)]);
+      const std::size_t u = to_index(f_.place_of[to_index(v)]);
       if (shape_.has_crossings(block)) add_crossings(d, b, u, way);
       if (block.top < 0) break;
       append_kept(f_.route(block, 0, u), 1, way);
-      const auto joining = static_cast<double>(f_.ranks[at(block.top)] - block.ranks);
+      const auto joining = static_cast<double>(f_.ranks[to_index(block.top)] - block.ranks);
       add_class(d, joining, static_cast<Index>(b), way);
       v = block.top;
     }
@@ -103,10 +102,10 @@ class Run {
     const std::size_t common = way.size();
     for (std::size_t t = block.top >= 0 ? 1 : 0; t < block.terminals; ++t) {
       const Index sum = shape_.crossing(b, t, u);
-      if (t == u || shape_.stands_for[at(sum)] != static_cast<Index>(t)) continue;
-      const auto members = static_cast<double>(shape_.members[at(sum)]);
+      if (t == u || shape_.stands_for[to_index(sum)] != static_cast<Index>(t)) continue;
+      const auto members = static_cast<double>(shape_.members[to_index(sum)]);
       append_kept(f_.route(block, t, u), 1 / members, way);
-      add_class(d, members * static_cast<double>(f_.ranks[at(terminals[t])]), sum, way);
+      add_class(d, members * static_cast<double>(f_.ranks[to_index(terminals[t])]), sum, way);
       way.resize(common);
     }
   }
@@ -131,7 +130,7 @@ class Run {
     }
     for (const NearJoin& n : shape_.near_of(d)) flows -= n.sum == sum ? 1 : 0;
     if (flows <= 0) return;
-    Index& local = local_sum_[at(sum)];
+    Index& local = local_sum_[to_index(sum)];
     if (local < 0) {
       local = traffic_.sums++;
       sums_.push_back(sum);
@@ -144,7 +143,7 @@ class Run {
 
   /// The source does not send to this destination: less on its way up than the others' sums say.
   void note_near(const NearJoin& n, std::size_t first_class) {
-    const Index local = local_sum_[at(n.sum)];
+    const Index local = local_sum_[to_index(n.sum)];
     std::size_t c = first_class;
     while (c < traffic_.classes.size() && traffic_.classes[c].sum != local) ++c;
     if (local < 0 || c == traffic_.classes.size()) return;
@@ -152,7 +151,7 @@ class Run {
       const auto key = static_cast<std::uint64_t>(v) << 32U | static_cast<std::uint32_t>(local);
       const auto [it, is_new] = slots_.try_emplace(key, traffic_.slots.size());
       if (is_new) {
-        traffic_.slots.push_back({static_cast<double>(f_.ranks[at(v)]), local, {}});
+        traffic_.slots.push_back({static_cast<double>(f_.ranks[to_index(v)]), local, {}});
         slot_places_.push_back(v);
       }
       traffic_.slots[it->second].without.push_back(static_cast<Index>(c));
@@ -165,21 +164,21 @@ class Run {
     }
     result_.classes += static_cast<std::int64_t>(class_dst_.size());
     if (!limb.is_constant) result_.method = TrafficMethod::Classes;
-    for (std::size_t s = 0; s < sums_.size(); ++s) most_[at(sums_[s])] = limb.most[s];
+    for (std::size_t s = 0; s < sums_.size(); ++s) most_[to_index(sums_[s])] = limb.most[s];
     for (std::size_t i = 0; i < slot_places_.size(); ++i) {
       const auto& slot = traffic_.slots[i];
-      const Index sum = sums_[at(slot.sum)];
-      const double less = slot.factor * limb.most[at(slot.sum)] - limb.slot_most[i];
-      (is_across(slot_places_[i], sum) ? less_across_[at(sum)] : less_up_[at(slot_places_[i])]) += less;
+      const Index sum = sums_[to_index(slot.sum)];
+      const double less = slot.factor * limb.most[to_index(slot.sum)] - limb.slot_most[i];
+      (is_across(slot_places_[i], sum) ? less_across_[to_index(sum)] : less_up_[to_index(slot_places_[i])]) += less;
     }
   }
 
   /// Whether the meeting is in the block above the vertex, so that it is crossed and not climbed.
   bool is_across(Index vertex, Index sum) const {
-    const Index b = f_.block_of[at(vertex)];
-    if (at(sum) < f_.blocks.size() || at(sum) < shape_.first_crossing[at(b)]) return false;
-    const Block& block = f_.blocks[at(b)];
-    return at(sum) < shape_.first_crossing[at(b)] + std::size_t{block.terminals} * block.terminals &&
+    const Index b = f_.block_of[to_index(vertex)];
+    if (to_index(sum) < f_.blocks.size() || to_index(sum) < shape_.first_crossing[to_index(b)]) return false;
+    const Block& block = f_.blocks[to_index(b)];
+    return to_index(sum) < shape_.first_crossing[to_index(b)] + std::size_t{block.terminals} * block.terminals &&
            shape_.has_crossings(block);
   }
 
@@ -197,29 +196,29 @@ class Run {
     std::vector<double> out_of_block(f_.blocks.size(), 0), out_of_vertex(less_up_.size(), 0);
     std::vector<double> load(shape_.capacity.size(), 0);
     const auto most_across = [&](std::size_t b, std::size_t t, std::size_t u) {
-      return most_[at(shape_.crossing(b, at(shape_.stands_for[at(shape_.crossing(b, t, u))]), u))];
+      return most_[to_index(shape_.crossing(b, to_index(shape_.stands_for[to_index(shape_.crossing(b, t, u))]), u))];
     };
     for (std::size_t b = 0; b < f_.blocks.size();) {
       std::size_t end = b + 1;
       while (f_.blocks[b].top >= 0 && end < f_.blocks.size() && f_.blocks[end].top == f_.blocks[b].top) ++end;
-      if (f_.blocks[b].top >= 0) others_of(b, end, out_of_vertex[at(f_.blocks[b].top)], out_of_block);
+      if (f_.blocks[b].top >= 0) others_of(b, end, out_of_vertex[to_index(f_.blocks[b].top)], out_of_block);
       for (; b < end; ++b) {
         const Block& block = f_.blocks[b];
         const auto terminals = f_.terminals_of(block);
         for (std::size_t t = block.top >= 0 ? 1 : 0; t < block.terminals; ++t) {
           const Index v = terminals[t];
-          const auto behind = static_cast<double>(f_.ranks[at(v)]);
+          const auto behind = static_cast<double>(f_.ranks[to_index(v)]);
           const auto add = [&](std::size_t u, double rate) {
             for (const FlowUse& use : f_.route(block, t, u)) load[use.resource.index()] += use.share * rate;
           };
-          out_of_vertex[at(v)] = out_of_block[b];
-          if (block.top >= 0) add(0, behind * out_of_block[b] - less_up_[at(v)]);
+          out_of_vertex[to_index(v)] = out_of_block[b];
+          if (block.top >= 0) add(0, behind * out_of_block[b] - less_up_[to_index(v)]);
           if (!shape_.has_crossings(block)) continue;
           for (std::size_t u = block.top >= 0 ? 1 : 0; u < block.terminals; ++u) {
             if (u == t) continue;
             const double rate = most_across(b, t, u);
-            out_of_vertex[at(v)] += rate;
-            add(u, behind * rate - less_across_[at(shape_.crossing(b, t, u))]);
+            out_of_vertex[to_index(v)] += rate;
+            add(u, behind * rate - less_across_[to_index(shape_.crossing(b, t, u))]);
           }
         }
         // What comes down by a link that is also a way up was not counted.
@@ -231,7 +230,7 @@ class Run {
       }
     }
     for (std::size_t l = 0; l < load.size(); ++l) {
-      if (!shape_.kept[l] && load[l] > shape_.capacity[l] * (1 + kRounding)) return ResourceId(l);
+      if (!shape_.kept[l] && load[l] > shape_.capacity[l] * (1 + kRateRounding)) return ResourceId(l);
     }
     return std::nullopt;
   }
@@ -291,13 +290,13 @@ class Run {
       }
     }
     network.route = [&](RankId src, RankId dst, std::vector<FlowUse>& uses) {
-      const auto& flow = flows[at(flow_of[src.index() * ranks.size() + dst.index()])];
+      const auto& flow = flows[to_index(flow_of[src.index() * ranks.size() + dst.index()])];
       for (const FlowUse& use : f_.uses_of(flow)) {
         uses.push_back({ResourceId(local_link_[use.resource.index()]), use.share});
       }
     };
     const TrafficResult got = simulate_traffic(matrix, network, with_columns_);
-    for (const Index l : links) local_link_[at(l)] = -1;
+    for (const Index l : links) local_link_[to_index(l)] = -1;
     result_.finish_s = std::max(result_.finish_s, got.finish_s);
     result_.sum_flow_finish_s += got.sum_flow_finish_s;
     result_.classes += got.classes;

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <tuple>
 
+#include "model/base/to_index.hpp"
 #include "sim/traffic/block_routes.hpp"
 
 namespace moeplan::sim {
@@ -18,12 +19,10 @@ using Index = RouteBlocks::Index;
 constexpr std::size_t kMostNear = std::size_t{1} << 23;
 constexpr std::size_t kMostTerminalPairs = std::size_t{1} << 24;
 
-std::size_t at(Index i) { return static_cast<std::size_t>(i); }
-
 Index root_of(std::vector<Index>& parent, Index v) {
-  while (parent[at(v)] != v) {
-    parent[at(v)] = parent[at(parent[at(v)])];
-    v = parent[at(v)];
+  while (parent[to_index(v)] != v) {
+    parent[to_index(v)] = parent[to_index(parent[to_index(v)])];
+    v = parent[to_index(v)];
   }
   return v;
 }
@@ -50,7 +49,7 @@ class Factoring {
     std::iota(parent.begin(), parent.end(), 0);
     for (const Link& l : topology_.links) {
       if (!is_gpu(l.from) && !is_gpu(l.to)) {
-        parent[at(root_of(parent, l.from.value()))] = root_of(parent, l.to.value());
+        parent[to_index(root_of(parent, l.from.value()))] = root_of(parent, l.to.value());
       }
     }
     network_.assign(parent.size(), -1);
@@ -58,7 +57,7 @@ class Factoring {
     for (std::size_t v = 0; v < parent.size(); ++v) {
       if (is_gpu(VertexId(v))) continue;
       network_[v] = root_of(parent, static_cast<Index>(v));
-      ++vertices[at(network_[v])];
+      ++vertices[to_index(network_[v])];
     }
     rank_of_.assign(parent.size(), -1);
     for (std::size_t r = 0; r < cluster_.gpu_of_rank.size(); ++r) {
@@ -68,7 +67,7 @@ class Factoring {
       if (is_gpu(l.from) == is_gpu(l.to)) continue;
       const Index gpu = is_gpu(l.from) ? l.from.value() : l.to.value();
       const Index other = is_gpu(l.from) ? l.to.value() : l.from.value();
-      if (rank_of_[at(gpu)] >= 0) members_.emplace_back(network_[at(other)], rank_of_[at(gpu)]);
+      if (rank_of_[to_index(gpu)] >= 0) members_.emplace_back(network_[to_index(other)], rank_of_[to_index(gpu)]);
     }
     std::sort(members_.begin(), members_.end());
     members_.erase(std::unique(members_.begin(), members_.end()), members_.end());
@@ -77,7 +76,7 @@ class Factoring {
       while (end < members_.size() && members_[end].first == members_[i].first) ++end;
       const Index network = members_[i].first;
       const bool has_all = end - i == cluster_.gpu_of_rank.size();
-      if (has_all && (fabric_ < 0 || vertices[at(network)] > vertices[at(fabric_)])) fabric_ = network;
+      if (has_all && (fabric_ < 0 || vertices[to_index(network)] > vertices[to_index(fabric_)])) fabric_ = network;
       i = end;
     }
     if (fabric_ < 0) throw NotFactored{"no network of switches joins all GPUs"};
@@ -122,7 +121,8 @@ class Factoring {
   }
 
   void add_near(Index src, Index dst) {
-    const Route route = cluster_.routes.between(cluster_.gpu_of_rank[at(src)], cluster_.gpu_of_rank[at(dst)]);
+    const Route route =
+        cluster_.routes.between(cluster_.gpu_of_rank[to_index(src)], cluster_.gpu_of_rank[to_index(dst)]);
     const auto in_fabric = [&](const RouteLink& l) { return network_of(l.link) == fabric_; };
     const auto fabric_links = std::count_if(route.links.begin(), route.links.end(), in_fabric);
     if (fabric_links == static_cast<std::ptrdiff_t>(route.links.size())) return;
@@ -163,27 +163,27 @@ class Factoring {
     std::vector<std::size_t> next(first.begin(), first.end() - 1);
     std::vector<Index> found(n, -1), low(n, 0), parent(n, -1), path{fabric_}, open{fabric_};
     Index time = 0;
-    found[at(fabric_)] = low[at(fabric_)] = time++;
+    found[to_index(fabric_)] = low[to_index(fabric_)] = time++;
     while (!path.empty()) {
       const Index v = path.back();
-      if (next[at(v)] < first[at(v) + 1]) {
-        const Index w = next_to[next[at(v)]++];
-        if (w == parent[at(v)]) continue;
-        if (found[at(w)] >= 0) {
-          low[at(v)] = std::min(low[at(v)], found[at(w)]);
+      if (next[to_index(v)] < first[to_index(v) + 1]) {
+        const Index w = next_to[next[to_index(v)]++];
+        if (w == parent[to_index(v)]) continue;
+        if (found[to_index(w)] >= 0) {
+          low[to_index(v)] = std::min(low[to_index(v)], found[to_index(w)]);
           continue;
         }
-        parent[at(w)] = v;
-        found[at(w)] = low[at(w)] = time++;
+        parent[to_index(w)] = v;
+        found[to_index(w)] = low[to_index(w)] = time++;
         path.push_back(w);
         open.push_back(w);
         continue;
       }
       path.pop_back();
-      const Index p = parent[at(v)];
+      const Index p = parent[to_index(v)];
       if (p < 0) continue;
-      low[at(p)] = std::min(low[at(p)], low[at(v)]);
-      if (low[at(v)] < found[at(p)]) continue;
+      low[to_index(p)] = std::min(low[to_index(p)], low[to_index(v)]);
+      if (low[to_index(v)] < found[to_index(p)]) continue;
       Index w = -1;
       do {
         w = open.back();
@@ -216,8 +216,8 @@ class Factoring {
       const auto vertices = vertices_of(b);
       std::int64_t sum = 0, most = 0;
       for (const Index v : vertices.first(vertices.size() - 1)) {
-        sum += behind[at(v)];
-        most = std::max(most, behind[at(v)]);
+        sum += behind[to_index(v)];
+        most = std::max(most, behind[to_index(v)]);
       }
       most = std::max(most, all - sum);
       if (most < best_block) {
@@ -225,8 +225,8 @@ class Factoring {
         block.index = static_cast<Index>(b);
       }
       const Index top = vertices.back();
-      behind[at(top)] += sum;
-      largest[at(top)] = std::max(largest[at(top)], sum);
+      behind[to_index(top)] += sum;
+      largest[to_index(top)] = std::max(largest[to_index(top)], sum);
     }
     std::int64_t best = std::numeric_limits<std::int64_t>::max();
     Root vertex{false, fabric_};
@@ -243,17 +243,17 @@ class Factoring {
   void orient(Root root) {
     const std::size_t n = topology_.vertices.size(), count = first_in_.size() - 1;
     std::vector<std::size_t> first(n + 2, 0);
-    for (const Index v : in_block_) ++first[at(v) + 2];
+    for (const Index v : in_block_) ++first[to_index(v) + 2];
     for (std::size_t v = 2; v < first.size(); ++v) first[v] += first[v - 1];
     std::vector<Index> blocks_at(in_block_.size());
     for (std::size_t b = 0; b < count; ++b) {
-      for (const Index v : vertices_of(b)) blocks_at[first[at(v) + 1]++] = static_cast<Index>(b);
+      for (const Index v : vertices_of(b)) blocks_at[first[to_index(v) + 1]++] = static_cast<Index>(b);
     }
     std::vector<Index> top(count, -1), above(n, -1);
     const auto hang_blocks_on = [&](Index v) {
-      for (std::size_t i = first[at(v)]; i < first[at(v) + 1]; ++i) {
-        if (blocks_at[i] == above[at(v)]) continue;
-        top[at(blocks_at[i])] = v;
+      for (std::size_t i = first[to_index(v)]; i < first[to_index(v) + 1]; ++i) {
+        if (blocks_at[i] == above[to_index(v)]) continue;
+        top[to_index(blocks_at[i])] = v;
         order_.push_back(blocks_at[i]);
       }
     };
@@ -264,9 +264,9 @@ class Factoring {
     }
     for (std::size_t i = 0; i < order_.size(); ++i) {
       const Index b = order_[i];
-      for (const Index v : vertices_of(at(b))) {
-        if (v == top[at(b)]) continue;
-        above[at(v)] = b;
+      for (const Index v : vertices_of(to_index(b))) {
+        if (v == top[to_index(b)]) continue;
+        above[to_index(v)] = b;
         hang_blocks_on(v);
       }
     }
@@ -274,21 +274,23 @@ class Factoring {
     for (std::size_t v = 0; v < n; ++v) out_.ranks[v] = rank_of_[v] >= 0 ? 1 : 0;
     std::vector<std::int64_t> in(count, 0);
     for (auto b = order_.rbegin(); b != order_.rend(); ++b) {
-      for (const Index v : vertices_of(at(*b))) in[at(*b)] += v == top[at(*b)] ? 0 : out_.ranks[at(v)];
-      if (top[at(*b)] >= 0) out_.ranks[at(top[at(*b)])] += in[at(*b)];
+      for (const Index v : vertices_of(to_index(*b)))
+        in[to_index(*b)] += v == top[to_index(*b)] ? 0 : out_.ranks[to_index(v)];
+      if (top[to_index(*b)] >= 0) out_.ranks[to_index(top[to_index(*b)])] += in[to_index(*b)];
     }
-    std::erase_if(order_, [&](Index b) { return in[at(b)] == 0; });
+    std::erase_if(order_, [&](Index b) { return in[to_index(b)] == 0; });
     out_.block_of.assign(n, -1);
     out_.place_of.assign(n, -1);
     for (std::size_t i = 0; i < order_.size(); ++i) {
       const Index b = order_[i];
-      RouteBlocks::Block block{top[at(b)], static_cast<std::uint32_t>(out_.terminals.size()), 0, 0, in[at(b)]};
+      RouteBlocks::Block block{top[to_index(b)], static_cast<std::uint32_t>(out_.terminals.size()), 0, 0,
+                               in[to_index(b)]};
       if (block.top >= 0) out_.terminals.push_back(block.top);
-      for (const Index v : vertices_of(at(b))) {
+      for (const Index v : vertices_of(to_index(b))) {
         if (v == block.top) continue;
-        out_.block_of[at(v)] = static_cast<Index>(i);
-        if (out_.ranks[at(v)] == 0) continue;
-        out_.place_of[at(v)] = static_cast<Index>(out_.terminals.size() - block.first_terminal);
+        out_.block_of[to_index(v)] = static_cast<Index>(i);
+        if (out_.ranks[to_index(v)] == 0) continue;
+        out_.place_of[to_index(v)] = static_cast<Index>(out_.terminals.size() - block.first_terminal);
         out_.terminals.push_back(v);
       }
       block.terminals = static_cast<std::uint32_t>(out_.terminals.size()) - block.first_terminal;
@@ -300,8 +302,8 @@ class Factoring {
   Index block_of(const Link& l) const {
     if (!in_fabric(l)) return -1;
     const Index a = out_.block_of[l.from.index()], b = out_.block_of[l.to.index()];
-    if (a >= 0 && out_.blocks[at(a)].top == l.to.value()) return a;
-    if (b >= 0 && out_.blocks[at(b)].top == l.from.value()) return b;
+    if (a >= 0 && out_.blocks[to_index(a)].top == l.to.value()) return a;
+    if (b >= 0 && out_.blocks[to_index(b)].top == l.from.value()) return b;
     return a == b ? a : -1;
   }
 
@@ -310,12 +312,12 @@ class Factoring {
     std::vector<Index> block(topology_.links.size());
     for (std::size_t l = 0; l < block.size(); ++l) {
       block[l] = block_of(topology_.links[l]);
-      if (block[l] >= 0) ++first[at(block[l]) + 2];
+      if (block[l] >= 0) ++first[to_index(block[l]) + 2];
     }
     for (std::size_t b = 2; b < first.size(); ++b) first[b] += first[b - 1];
     std::vector<LinkId> links(first.back());
     for (std::size_t l = 0; l < block.size(); ++l) {
-      if (block[l] >= 0) links[first[at(block[l]) + 1]++] = LinkId(l);
+      if (block[l] >= 0) links[first[to_index(block[l]) + 1]++] = LinkId(l);
     }
     BlockRoutes search(topology_);
     std::size_t pairs = 0;
@@ -323,7 +325,7 @@ class Factoring {
       pairs += std::size_t{out_.blocks[b].terminals} * out_.blocks[b].terminals;
       if (pairs > kMostTerminalPairs) BlockRoutes::refuse(out_.blocks[b].terminals);
       out_.blocks[b].first_route = static_cast<std::uint32_t>(out_.route_begin.size());
-      search.begin(vertices_of(at(order_[b])), std::span(links).subspan(first[b], first[b + 1] - first[b]));
+      search.begin(vertices_of(to_index(order_[b])), std::span(links).subspan(first[b], first[b + 1] - first[b]));
       const auto terminals = out_.terminals_of(out_.blocks[b]);
       for (const Index t : terminals) {
         search.find_from(t, terminals);

@@ -8,7 +8,7 @@ namespace moeplan::sim {
 
 namespace {
 
-constexpr double kRounding = 1e-12;  // relative: sums of a resource's loads in another order
+constexpr double kLoadRounding = 1e-12;  // relative: sums of a resource's loads in another order
 
 std::span<const FlowUse> uses_of(const SubtreeTraffic& t, const SubtreeTraffic::Class& c) {
   return std::span(t.uses).subspan(c.first_use, c.uses);
@@ -53,7 +53,7 @@ std::optional<std::vector<double>> constant_rates(const SubtreeTraffic& t) {
     }
   }
   for (std::size_t l = 0; l < n; ++l) {
-    if (carried[l] > t.capacity[l] * (1 + kRounding)) return std::nullopt;
+    if (carried[l] > t.capacity[l] * (1 + kLoadRounding)) return std::nullopt;
   }
   return rate;
 }

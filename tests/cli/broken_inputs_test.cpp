@@ -7,7 +7,7 @@
 #include "model/base/random.hpp"
 #include "tests/cli/run_cli.hpp"
 
-using namespace moeplan::tests;
+namespace moeplan::tests::broken_inputs_test {
 
 namespace {
 
@@ -295,3 +295,5 @@ TEST_CASE("Wrong values are refused with their key") {
     CHECK_THAT(ran.err, Catch::Contains("/in/"));
   }
 }
+
+}  // namespace moeplan::tests::broken_inputs_test

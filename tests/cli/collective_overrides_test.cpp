@@ -1,7 +1,7 @@
 // What -C changes in the tables of `moeplan collective`: the closed form on the reference machine, value by value.
 #include "tests/cli/cli_json.hpp"
 
-using namespace moeplan::tests;
+namespace moeplan::tests::collective_overrides_test {
 
 namespace {
 
@@ -38,3 +38,5 @@ TEST_CASE("collective follows the bandwidth that an override gives") {
     CHECK(time_of(cli, "all_gather", 8, {"cluster.collective_startup=1 ms"}) == Approx(without + 1e-3).epsilon(1e-9));
   }
 }
+
+}  // namespace moeplan::tests::collective_overrides_test

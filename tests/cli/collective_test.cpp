@@ -11,7 +11,8 @@
 
 #include "tests/support/checks.hpp"
 
-using namespace moeplan::tests;
+namespace moeplan::tests::collective_test {
+
 using Json = nlohmann::json;
 
 namespace {
@@ -327,3 +328,5 @@ TEST_CASE("collective runs other algorithms by name") {
     CHECK(output.err.find("\"trees\" is no algorithm of broadcast; did you mean \"tree\"?") != std::string::npos);
   }
 }
+
+}  // namespace moeplan::tests::collective_test

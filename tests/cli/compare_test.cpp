@@ -4,7 +4,7 @@
 #include "tests/cli/cli_json.hpp"
 #include "tests/support/golden.hpp"
 
-using namespace moeplan::tests;
+namespace moeplan::tests::compare_test {
 
 namespace {
 
@@ -144,3 +144,5 @@ TEST_CASE("compare refuses what is no plan") {
   refused({"compare", "a.yaml", cli.write("half.yaml", plan.substr(0, plan.size() / 2))}, "half.yaml");
   refused({"compare", "a.yaml", "a.yaml", "-C", "cluster.nonsense=1"}, "nonsense");
 }
+
+}  // namespace moeplan::tests::compare_test

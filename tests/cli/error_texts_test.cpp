@@ -2,7 +2,7 @@
 #include "tests/cli/run_cli.hpp"
 #include "tests/support/golden.hpp"
 
-using namespace moeplan::tests;
+namespace moeplan::tests::error_texts_test {
 
 namespace {
 
@@ -165,3 +165,5 @@ TEST_CASE("Errors of model, workload and plan files name file, place and key") {
   log.add({"simulate", "plan.yaml"}, {"simulate", "plan.yaml"});
   check_golden("errors/other_files.txt", log.text());
 }
+
+}  // namespace moeplan::tests::error_texts_test

@@ -6,7 +6,7 @@
 #include "tests/cli/cli_json.hpp"
 #include "tests/support/golden.hpp"
 
-using namespace moeplan::tests;
+namespace moeplan::tests::explain_test {
 
 namespace {
 
@@ -198,3 +198,5 @@ TEST_CASE("explain takes overrides, and refuses what is no plan") {
     refused({"explain", "plan.yaml", "-C", "cluster.gpu.memroy=1 GB"}, "memroy");
   }
 }
+
+}  // namespace moeplan::tests::explain_test

@@ -1,7 +1,7 @@
 // Gates, and capacities that change, as a user plans with them.
 #include "tests/cli/cli_json.hpp"
 
-using namespace moeplan::tests;
+namespace moeplan::tests::gate_test {
 
 namespace {
 
@@ -48,7 +48,7 @@ TEST_CASE("A gate that changes the routing is off, unless asked for, and reporte
     // T rows of every expert, 1.2 times the tokens' selections, less what is kept.
     CHECK(gate.at("padding_share").get<double>() == Approx(0.2 + gate.at("dropped_share").get<double>()).epsilon(0.01));
     CHECK(cli.run(with(kTwoNodes, {"-C", "workload.capacity_factor=1.2", "-C", "workload.gate={kind: capacity}"}))
-              .err.find("has no effect beside a capacity_factor") != std::string::npos);
+              .err.find("has no effect together with a capacity_factor") != std::string::npos);
   }
 }
 
@@ -79,3 +79,5 @@ TEST_CASE("A workload whose capacity changes gets Tutel's dictionary in its plan
   CHECK(cli.run({"simulate", "p.yaml"}).code == 0);
   CHECK(whole_file(cli.path("p.yaml")).find("tutel_dictionaries:") != std::string::npos);
 }
+
+}  // namespace moeplan::tests::gate_test

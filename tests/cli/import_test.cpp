@@ -3,7 +3,7 @@
 
 #include "tests/cli/run_cli.hpp"
 
-using namespace moeplan::tests;
+namespace moeplan::tests::import_test {
 
 TEST_CASE("import routing-trace checks a trace, prints its statistics and writes it in order") {
   const Cli cli;
@@ -35,3 +35,5 @@ TEST_CASE("import routing-trace checks a trace, prints its statistics and writes
     CHECK(refused.err.find(": rank is \"x\"") != std::string::npos);
   }
 }
+
+}  // namespace moeplan::tests::import_test

@@ -4,7 +4,8 @@
 
 #include "tests/support/checks.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::inputs_test {
+
 using namespace moeplan::planner;
 
 TEST_CASE("The folder of configurations is the first place that is one") {
@@ -18,3 +19,5 @@ TEST_CASE("The folder of configurations is the first place that is one") {
                     file.string() + "; name one with the environment variable MOEPLAN_CONFIGS");
   }
 }
+
+}  // namespace moeplan::tests::inputs_test

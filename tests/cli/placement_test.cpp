@@ -3,7 +3,7 @@
 
 #include "tests/cli/cli_json.hpp"
 
-using namespace moeplan::tests;
+namespace moeplan::tests::placement_test {
 
 namespace {
 
@@ -71,7 +71,7 @@ TEST_CASE("plan places experts where loads are uneven, and simulate agrees with 
           Approx(w.at("migration_s").get<double>() / w.at("gain_s").get<double>()));
     CHECK(w.at("curve").size() >= 5);
     CHECK(w.at("worth_it").is_number_integer());
-    CHECK(cli.run({"explain", "plan.yaml"}).out.find("Does rebalancing pay? yes, after ") != std::string::npos);
+    CHECK(cli.run({"explain", "plan.yaml"}).out.find("Payoff of rebalancing: yes, after ") != std::string::npos);
   }
   SECTION("a plan file that was tampered with is bad input") {
     const Ran ran = cli.run({"simulate", "plan.yaml", "-C", "model.ffns.moe.num_experts=32"});
@@ -123,3 +123,5 @@ TEST_CASE("A recorded routing gives every layer its own counts and placement") {
     CHECK(on_8({"-C", "workload.routing.sources=sum"}) == 0);
   }
 }
+
+}  // namespace moeplan::tests::placement_test

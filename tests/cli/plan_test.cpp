@@ -1,7 +1,7 @@
 // `moeplan plan` and `moeplan simulate` as a user runs them: what they print, write and return.
 #include "tests/cli/cli_json.hpp"
 
-using namespace moeplan::tests;
+namespace moeplan::tests::plan_test {
 
 namespace {
 
@@ -465,3 +465,5 @@ TEST_CASE("Numbers of GPUs that share no factor with anything are answered quick
     CHECK(ran.code == 3);
   }
 }
+
+}  // namespace moeplan::tests::plan_test

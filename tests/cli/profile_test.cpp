@@ -7,7 +7,7 @@
 #include "tests/cli/gpu.hpp"
 #include "tests/cli/run_cli.hpp"
 
-using namespace moeplan::tests;
+namespace moeplan::tests::profile_test {
 
 namespace {
 
@@ -170,3 +170,5 @@ TEST_CASE("profile, plan and validate are one loop on CPU ranks") {
         0);
   }
 }
+
+}  // namespace moeplan::tests::profile_test

@@ -7,7 +7,8 @@
 #include "tests/cli/cli_json.hpp"
 #include "tests/cli/json_schema.hpp"
 
-using namespace moeplan::tests;
+namespace moeplan::tests::schema_test {
+
 using moeplan::Entry;
 using moeplan::Node;
 
@@ -222,3 +223,5 @@ TEST_CASE("The schema checker finds what is wrong, or valid documents would prov
     CHECK_FALSE(schema_errors(document, "collective.json").empty());
   }
 }
+
+}  // namespace moeplan::tests::schema_test

@@ -11,7 +11,7 @@
 #include "tests/cli/cli_json.hpp"
 #include "tests/cli/json_schema.hpp"
 
-using namespace moeplan::tests;
+namespace moeplan::tests::sweep_test {
 
 namespace {
 
@@ -450,3 +450,5 @@ TEST_CASE("Every shipped sweep can be read, and the small ones run") {
     CHECK(csv.find("bad_input") == std::string::npos);
   }
 }
+
+}  // namespace moeplan::tests::sweep_test

@@ -5,7 +5,7 @@
 #include "tests/cli/cli_json.hpp"
 #include "tests/support/golden.hpp"
 
-using namespace moeplan::tests;
+namespace moeplan::tests::tutorial_test {
 
 namespace {
 
@@ -147,3 +147,5 @@ TEST_CASE("The tutorial of sweeps shows the sweep's file, but for its comment") 
   }
   CHECK(whole_file(MOEPLAN_SOURCE_DIR "/docs/sweeps.md").find(indented) != std::string::npos);
 }
+
+}  // namespace moeplan::tests::tutorial_test

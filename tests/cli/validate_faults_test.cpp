@@ -10,7 +10,8 @@
 #include "tests/cli/cli_json.hpp"
 #include "tests/cli/host_ranks.hpp"
 
-using namespace moeplan::tests;
+namespace moeplan::tests::validate_faults_test {
+
 using moeplan::BoardEntry;
 
 namespace {
@@ -124,3 +125,5 @@ TEST_CASE("Where a rank breaks, all end, and the rank and its operation are name
     }
   }
 }
+
+}  // namespace moeplan::tests::validate_faults_test

@@ -6,7 +6,7 @@
 #include "tests/cli/host_ranks.hpp"
 #include "tests/cli/json_schema.hpp"
 
-using namespace moeplan::tests;
+namespace moeplan::tests::validate_test {
 
 namespace {
 
@@ -169,3 +169,5 @@ TEST_CASE("What cannot be validated is said before anything runs") {
     ::unsetenv("OMPI_COMM_WORLD_SIZE");
   }
 }
+
+}  // namespace moeplan::tests::validate_test

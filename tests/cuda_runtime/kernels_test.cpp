@@ -15,7 +15,8 @@
 #include "cuda_runtime/reference/number_formats.hpp"
 #include "model/base/random.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::kernels_test {
+
 using namespace moeplan::runtime;
 using kernels::Format;
 
@@ -361,3 +362,5 @@ TEST_CASE("pieces are moved and added up wherever they begin") {
     }
   });
 }
+
+}  // namespace moeplan::tests::kernels_test

@@ -13,7 +13,8 @@
 #include "cuda_runtime/launch/start_ranks.hpp"
 #include "tests/support/checks.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::launch_test {
+
 using namespace moeplan::runtime;
 
 namespace {
@@ -187,3 +188,5 @@ TEST_CASE("Ranks are started here, and none is left behind") {
     CHECK(run_ranks({at + "/nothing"}, 1) == 127);
   }
 }
+
+}  // namespace moeplan::tests::launch_test

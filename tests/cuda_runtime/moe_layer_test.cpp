@@ -6,7 +6,8 @@
 #include "cuda_runtime/codecs/row_codec.hpp"
 #include "cuda_runtime/reference/synthetic_layer.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::moe_layer_test {
+
 using namespace moeplan::runtime;
 
 namespace {
@@ -145,3 +146,5 @@ TEST_CASE("a codec on the wire changes what experts see, by as much as it loses"
   CHECK(difference > 0);
   CHECK(difference < 0.05 * most);  // a step is 1/127 of a row's largest value, on the way there and back
 }
+
+}  // namespace moeplan::tests::moe_layer_test

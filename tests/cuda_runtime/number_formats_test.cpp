@@ -8,7 +8,8 @@
 #include <cmath>
 #include <limits>
 
-using namespace moeplan;
+namespace moeplan::tests::number_formats_test {
+
 using namespace moeplan::runtime;
 
 TEST_CASE("fp16 and bf16 round to the nearest number, ties to even") {
@@ -59,3 +60,5 @@ TEST_CASE("rounding agrees with the hardware's and with the bits") {
     RC_ASSERT(std::abs(rounded_to(Dtype::Bf16, wide) / wide - 1) <= unit_roundoff(Dtype::Bf16));
   });
 }
+
+}  // namespace moeplan::tests::number_formats_test

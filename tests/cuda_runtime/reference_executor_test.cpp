@@ -21,7 +21,8 @@
 #include "tests/support/pairwise_runs.hpp"
 #include "tests/support/random_placement.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::reference_executor_test {
+
 using namespace moeplan::planner;
 using namespace moeplan::runtime;
 
@@ -355,3 +356,5 @@ TEST_CASE("Every way to run an MoE layer takes placed experts") {
   }
   CHECK(seed > 50);
 }
+
+}  // namespace moeplan::tests::reference_executor_test

@@ -12,7 +12,8 @@
 #include "planner/lowering/lower.hpp"
 #include "planner/search/layer_search.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::resolve_work_test {
+
 using namespace moeplan::planner;
 using namespace moeplan::runtime;
 
@@ -181,3 +182,5 @@ TEST_CASE("Operations that are none of an MoE layer's are refused by name") {
   CHECK_THROWS_WITH(resolve_work(context, operations[1]), Catch::Contains("rows of no token or expert"));
   CHECK_THROWS_WITH(resolve_work(context, operations[2]), Catch::Contains("only the operations of an MoE layer"));
 }
+
+}  // namespace moeplan::tests::resolve_work_test

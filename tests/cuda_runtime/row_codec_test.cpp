@@ -10,7 +10,8 @@
 #include "model/base/random.hpp"
 #include "tests/support/checks.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::row_codec_test {
+
 using namespace moeplan::runtime;
 
 namespace {
@@ -144,3 +145,5 @@ TEST_CASE("too few bits for zfp are refused") {
   CHECK(tests::error_of([] { static_cast<void>(codec(WireFormat::Zfp, 2, 2)); }) ==
         "codecs: zfp.bits: 2 cannot be executed; expected 3 to 32");
 }
+
+}  // namespace moeplan::tests::row_codec_test

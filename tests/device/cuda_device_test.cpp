@@ -7,7 +7,8 @@
 #include "tests/device/cudart_on_cpu.hpp"
 #include "tests/device/loopback_values.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::cuda_device_test {
+
 using namespace moeplan::planner;
 using namespace moeplan::runtime;
 
@@ -80,3 +81,5 @@ TEST_CASE("The GPUs that a process sees are listed with what a profile needs of 
   CHECK(seen.gpus.front().cache_bytes == 1 << 20);
   CHECK(seen.gpus.front().bus == "0000:17:00.0");
 }
+
+}  // namespace moeplan::tests::cuda_device_test

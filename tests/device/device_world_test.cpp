@@ -8,7 +8,8 @@
 #include "tests/device/fake_device.hpp"
 #include "tests/support/checks.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::device_world_test {
+
 using namespace moeplan::runtime;
 using moeplan::tests::FakeDevice;
 
@@ -374,3 +375,5 @@ TEST_CASE("Products that do not write to the same rows are asked for at once") {
   CHECK(device.calls("multiply") == 2);
   CHECK(device.is_clean());
 }
+
+}  // namespace moeplan::tests::device_world_test

@@ -2,7 +2,8 @@
 
 #include <catch2/catch.hpp>
 
-using namespace moeplan;
+namespace moeplan::tests::gpu_clocks_test {
+
 using namespace moeplan::runtime;
 
 TEST_CASE("A GPU's clocks are read from the management library where there is one") {
@@ -25,3 +26,5 @@ TEST_CASE("A GPU's clocks are read from the management library where there is on
     CHECK_FALSE(ClockReader("0000:17:00.0", "libnothing-of-the-kind.so.1").read());
   }
 }
+
+}  // namespace moeplan::tests::gpu_clocks_test

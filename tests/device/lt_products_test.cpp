@@ -9,7 +9,8 @@
 #include "model/base/random.hpp"
 #include "tests/device/cublas_on_cpu.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::lt_products_test {
+
 using namespace moeplan::runtime;
 
 namespace {
@@ -130,3 +131,5 @@ TEST_CASE("A single product is one of cuBLASLt") {
   CHECK(calls["cublasLtMatmul"] == 1);
   CHECK(calls["cublasGemmGroupedBatchedEx"] == 0);
 }
+
+}  // namespace moeplan::tests::lt_products_test

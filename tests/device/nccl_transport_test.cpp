@@ -13,7 +13,8 @@
 #include "tests/device/fake_device.hpp"
 #include "tests/device/nccl_values.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::nccl_transport_test {
+
 using namespace moeplan::planner;
 using namespace moeplan::profiler;
 using namespace moeplan::runtime;
@@ -113,3 +114,5 @@ TEST_CASE("A profile over NCCL, of two machines: every communicator has all its 
   CHECK(clocks.low.multiprocessors == 1000);
   CHECK(clocks.high.multiprocessors == 1003);
 }
+
+}  // namespace moeplan::tests::nccl_transport_test

@@ -8,7 +8,8 @@
 
 #include "model/base/random.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::curve_fit_test {
+
 using namespace moeplan::profiler;
 
 namespace {
@@ -100,3 +101,5 @@ TEST_CASE("any curve can be a cost") {
     }
   });
 }
+
+}  // namespace moeplan::tests::curve_fit_test

@@ -7,7 +7,8 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-using namespace moeplan;
+namespace moeplan::tests::least_squares_test {
+
 using namespace moeplan::profiler;
 
 TEST_CASE("least squares with no negative unknowns") {
@@ -51,3 +52,5 @@ TEST_CASE("least squares with no negative unknowns") {
     }
   });
 }
+
+}  // namespace moeplan::tests::least_squares_test

@@ -4,7 +4,8 @@
 
 #include "tests/support/checks.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::measured_csv_test {
+
 using namespace moeplan::profiler;
 using moeplan::tests::error_of;
 
@@ -60,3 +61,5 @@ TEST_CASE("what is wrong is said with its line and column, all at once") {
         "t.csv:2: nodes: is \"3\"; expected a whole number from 1 to 2\n"
         "t.csv:2: in_place: is \"maybe\"; expected true or false");
 }
+
+}  // namespace moeplan::tests::measured_csv_test

@@ -4,7 +4,8 @@
 
 #include "tests/support/checks.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::nccl_tests_test {
+
 using namespace moeplan::profiler;
 using moeplan::tests::error_of;
 
@@ -212,3 +213,5 @@ TEST_CASE("no text crashes the reader") {
   }
   CHECK(true);
 }
+
+}  // namespace moeplan::tests::nccl_tests_test

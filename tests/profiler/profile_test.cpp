@@ -10,7 +10,8 @@
 #include "tests/support/checks.hpp"
 #include "tests/support/spec_files.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::profile_test {
+
 using namespace moeplan::profiler;
 using moeplan::tests::error_of;
 
@@ -155,3 +156,5 @@ TEST_CASE("GEMMs give a GPU's curve, launch and memory share") {
           "g.csv:2: and the rest: no 5 GEMMs of about one size are decided by FLOPs; measure larger ones");
   }
 }
+
+}  // namespace moeplan::tests::profile_test

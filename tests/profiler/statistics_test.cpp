@@ -3,7 +3,8 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-using namespace moeplan;
+namespace moeplan::tests::statistics_test {
+
 using namespace moeplan::profiler;
 
 TEST_CASE("the median is the middle value or the mean of the two in the middle") {
@@ -53,3 +54,5 @@ TEST_CASE("the bootstrap's interval of a mean is the normal one") {
   CHECK(interval.high == Approx(mean(samples) + 1.96 / 20).margin(0.015));
   CHECK(interval == bootstrap_interval(samples, mean, 0.95, 2000, Random(1)));
 }
+
+}  // namespace moeplan::tests::statistics_test

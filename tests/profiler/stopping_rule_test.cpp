@@ -5,7 +5,8 @@
 #include "model/base/random.hpp"
 #include "profiler/statistics.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::stopping_rule_test {
+
 using namespace moeplan::profiler;
 
 namespace {
@@ -51,3 +52,5 @@ TEST_CASE("a measurement is repeated until its median is known") {
     CHECK(samples_until(rule, 0, Seconds(1e-3)) == 6);
   }
 }
+
+}  // namespace moeplan::tests::stopping_rule_test

@@ -4,7 +4,8 @@
 
 #include "tests/support/checks.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::axis_values_test {
+
 using namespace moeplan::sweep;
 
 namespace {
@@ -65,3 +66,5 @@ TEST_CASE("Values that are none are refused with their place") {
   CHECK(error("0:1:+1e-9").find("has more than 10000 values") != std::string::npos);
   CHECK(error("1:2:1.0000000001").find("has more than 10000 values") != std::string::npos);
 }
+
+}  // namespace moeplan::tests::axis_values_test

@@ -6,7 +6,8 @@
 #include <thread>
 #include <vector>
 
-using namespace moeplan;
+namespace moeplan::tests::bounded_cache_test {
+
 using namespace moeplan::sweep;
 
 TEST_CASE("A value is made once, whoever asks and however many") {
@@ -40,3 +41,5 @@ TEST_CASE("The oldest goes first, and what threw is tried again") {
   CHECK_THROWS_AS(cache.get("d", []() -> int { throw std::runtime_error("no"); }), std::runtime_error);
   CHECK(get("d") == 5);
 }
+
+}  // namespace moeplan::tests::bounded_cache_test

@@ -7,7 +7,8 @@
 
 #include "tests/support/checks.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::expression_test {
+
 using namespace moeplan::sweep;
 using moeplan::tests::error_of;
 using moeplan::tests::repeated;
@@ -102,3 +103,5 @@ TEST_CASE("A cell's text reads back as the cell") {
   CHECK(cell_of("010") == Cell(10.0));  // no whole number as we write them, but a number
   CHECK(cell_text(Cell()).empty());
 }
+
+}  // namespace moeplan::tests::expression_test

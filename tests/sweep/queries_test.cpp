@@ -6,7 +6,8 @@
 #include "planner/sweep/sweep_outputs.hpp"
 #include "tests/support/checks.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::queries_test {
+
 using namespace moeplan::sweep;
 
 namespace {
@@ -202,3 +203,5 @@ TEST_CASE("Files that are no database of a sweep are refused") {
 TEST_CASE("CSV quotes what needs it and keeps every digit") {
   CHECK(csv_of({{"a", "b"}, {{"x,\"y\"", 0.1}, {Cell(), 1e22}}, {}}) == "a,b\n\"x,\"\"y\"\"\",0.1\n,1e+22\n");
 }
+
+}  // namespace moeplan::tests::queries_test

@@ -6,7 +6,8 @@
 #include "planner/sweep/sweep_outputs.hpp"
 #include "tests/support/checks.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::sweep_spec_test {
+
 using namespace moeplan::sweep;
 
 namespace {
@@ -146,3 +147,5 @@ TEST_CASE("Outputs are known by kind, and a setting is not kept twice") {
     }
   }
 }
+
+}  // namespace moeplan::tests::sweep_spec_test

@@ -7,7 +7,8 @@
 #include "cuda_runtime/validate/execute.hpp"
 #include "tests/device/fake_device.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::execute_on_device_test {
+
 using namespace moeplan::planner;
 using namespace moeplan::profiler;
 using namespace moeplan::runtime;
@@ -70,3 +71,5 @@ TEST_CASE("Ranks that share a device execute a job's cases one after the other")
   }
   CHECK(results[2].refused.find("fp8 is not computed with on GPUs") != std::string::npos);
 }
+
+}  // namespace moeplan::tests::execute_on_device_test

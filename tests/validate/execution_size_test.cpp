@@ -7,7 +7,8 @@
 #include "cuda_runtime/layout.hpp"
 #include "cuda_runtime/validate/rank_progress.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::execution_size_test {
+
 using namespace moeplan::planner;
 using namespace moeplan::runtime;
 using namespace moeplan::validate;
@@ -104,3 +105,5 @@ TEST_CASE("How far ranks are is said of the first one, with what it is a part of
   CHECK(progress_text(Seconds(2), {{0, "", ""}}) == "2 s: rank 0: not started");
   CHECK(progress_text(Seconds(20), {}) == "20 s: ranks are at work");
 }
+
+}  // namespace moeplan::tests::execution_size_test

@@ -6,7 +6,8 @@
 #include "model/costs/compute.hpp"
 #include "model/costs/measured_cost.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::machine_profile_test {
+
 using namespace moeplan::profiler;
 using namespace moeplan::runtime;
 
@@ -132,3 +133,5 @@ TEST_CASE("Benchmarks are the same on every rank and stay inside their buffers")
     }
   }
 }
+
+}  // namespace moeplan::tests::machine_profile_test

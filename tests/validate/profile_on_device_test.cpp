@@ -10,7 +10,8 @@
 #include "tests/device/fake_device.hpp"
 #include "tests/support/checks.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::profile_on_device_test {
+
 using namespace moeplan::planner;
 using namespace moeplan::profiler;
 using namespace moeplan::runtime;
@@ -212,3 +213,5 @@ TEST_CASE("A profile of several machines is a cluster of them") {
   CHECK(beta({8, 2}) == Approx(1 / kBetween).epsilon(0.01));
   CHECK(beta({2, 2}) == Approx(1 / kBetween).epsilon(0.01));
 }
+
+}  // namespace moeplan::tests::profile_on_device_test

@@ -7,7 +7,8 @@
 #include "tests/support/checks.hpp"
 #include "tests/support/toy_cluster.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::validation_test {
+
 using namespace moeplan::planner;
 using namespace moeplan::profiler;
 using namespace moeplan::runtime;
@@ -155,3 +156,5 @@ TEST_CASE("A suite's store has what was executed before it was interrupted") {
   }
   SECTION("and begins anew where it is not resumed") { CHECK_FALSE(SuiteStore(file, false).find(one)); }
 }
+
+}  // namespace moeplan::tests::validation_test

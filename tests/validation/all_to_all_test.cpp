@@ -10,7 +10,8 @@
 #include "sim/program/simulate.hpp"
 #include "tests/support/spec_files.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::all_to_all_test {
+
 using namespace moeplan::sim;
 using namespace moeplan::planner;
 
@@ -137,3 +138,5 @@ TEST_CASE("node_dedup reaches a bandwidth like DeepEP's normal kernels on H800")
     CHECK(whole < chunked);
   }
 }
+
+}  // namespace moeplan::tests::all_to_all_test

@@ -9,7 +9,8 @@
 #include "planner/plan/plan.hpp"
 #include "tests/support/spec_files.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::end_to_end_test {
+
 using namespace moeplan::planner;
 
 namespace {
@@ -180,3 +181,5 @@ TEST_CASE("GPT-OSS 120B on 64 H100, as published for Megatron-Bridge") {
   INFO(described(run, p));
   CHECK(std::abs(error_of(run, p)) < kCeiling);
 }
+
+}  // namespace moeplan::tests::end_to_end_test

@@ -8,7 +8,8 @@
 #include "planner/placement/exact_placement.hpp"
 #include "tests/support/checks.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::exact_placement_oracle_test {
+
 using namespace moeplan::planner;
 
 TEST_CASE("HiGHS agrees on the least largest load") {
@@ -44,3 +45,5 @@ TEST_CASE("HiGHS agrees on the least largest load") {
     CHECK(static_cast<double>(least) >= bound * (1 - 1e-6));
   }
 }
+
+}  // namespace moeplan::tests::exact_placement_oracle_test

@@ -16,7 +16,7 @@
 #include "model/costs/compute.hpp"
 #include "tests/support/spec_files.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::moe_compute_test {
 
 namespace {
 
@@ -260,3 +260,5 @@ TEST_CASE("fused MoE computations on an H100 take what the grouped GEMM model, f
     CHECK(error < before);
   }
 }
+
+}  // namespace moeplan::tests::moe_compute_test

@@ -12,7 +12,8 @@
 #include "sim/program/simulate.hpp"
 #include "tests/support/spec_files.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::nccl_test {
+
 using namespace moeplan::sim;
 using namespace moeplan::planner;
 
@@ -113,3 +114,5 @@ TEST_CASE("between two H100 nodes, printed beside what NCCL took") {
     }
   }
 }
+
+}  // namespace moeplan::tests::nccl_test

@@ -11,7 +11,8 @@
 #include "sim/program/simulate.hpp"
 #include "tests/support/spec_files.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::parm_algorithm_test {
+
 using namespace moeplan::sim;
 using namespace moeplan::planner;
 
@@ -108,3 +109,5 @@ TEST_CASE("Algorithm 1 chooses between S1 and S2 as simulation does, where they 
   fmt::print("algorithm 1: {} layers, {} within 1%, S2 faster in {}\n", layers, close, s2);
   CHECK(layers == 3 * 6 * 30);
 }
+
+}  // namespace moeplan::tests::parm_algorithm_test

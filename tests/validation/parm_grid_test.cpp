@@ -15,7 +15,8 @@
 #include "sim/program/simulate.hpp"
 #include "tests/support/spec_files.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::parm_grid_test {
+
 using namespace moeplan::sim;
 using namespace moeplan::planner;
 
@@ -132,3 +133,5 @@ TEST_CASE("by closed form from the testbeds' links, S1 and S2 are faster than th
   }
   CHECK(compared == 4 * 1458);
 }
+
+}  // namespace moeplan::tests::parm_grid_test

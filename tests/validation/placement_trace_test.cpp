@@ -8,7 +8,8 @@
 #include "bench/placement_cases.hpp"
 #include "planner/placement/strategies/replay.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::placement_trace_test {
+
 using namespace moeplan::planner;
 
 namespace {
@@ -111,3 +112,5 @@ TEST_CASE("Pro-Prophet's qualitative results hold on recorded routing") {
     CHECK(cost < 1.25);
   }
 }
+
+}  // namespace moeplan::tests::placement_trace_test

@@ -21,7 +21,8 @@
 #include "sim/program/simulate.hpp"
 #include "tests/support/spec_files.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::profile_test {
+
 using namespace moeplan::sim;
 using namespace moeplan::planner;
 using namespace moeplan::profiler;
@@ -247,3 +248,5 @@ TEST_CASE("held out: every other GEMM predicts the others") {
     CHECK(error(with) < kTolerance);
   }
 }
+
+}  // namespace moeplan::tests::profile_test

@@ -7,10 +7,10 @@
 #include "sim/program/simulate_stages.hpp"
 #include "tests/support/random_pipelines.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::stages_test {
+
 using namespace moeplan::sim;
 using namespace moeplan::planner;
-using namespace moeplan::tests;
 
 namespace {
 
@@ -108,3 +108,5 @@ TEST_CASE("Pipelines composed from their segments take as long as simulated at o
   CHECK(shared_nodes.shortest > -0.25);
   WARN("exactly: " << exact << "; own nodes: " << own_nodes.text() << "; shared nodes: " << shared_nodes.text());
 }
+
+}  // namespace moeplan::tests::stages_test

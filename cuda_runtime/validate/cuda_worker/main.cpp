@@ -181,14 +181,14 @@ int main(int argc, char** argv) {
   // No orphans: a rank goes with whoever started it.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   try {
-    if (argc == 2 && std::string(argv[1]) == "--gpus") return moeplan::list_gpus();
+    if (argc == 2 && std::string(argv[1]) == "--gpus") return moeplan::validate::list_gpus();
     if (argc < 3 || argc > 4) {
       fmt::print(
           stderr,
           "usage: moeplan-cuda-worker JOB ANSWER [RANKS_PER_GPU] | --gpus; started by moeplan validate and profile\n");
       return 2;
     }
-    return moeplan::run(moeplan::read(argc, argv), std::filesystem::read_symlink("/proc/self/exe"));
+    return moeplan::validate::run(moeplan::validate::read(argc, argv), std::filesystem::read_symlink("/proc/self/exe"));
   } catch (const moeplan::InputError& e) {
     fmt::print(stderr, "{}\n", e.what());
     return 2;

@@ -65,7 +65,7 @@ int main(int argc, char** argv) {
   runtime::MpiSession session(argc, argv);
   int code = 1;
   try {
-    moeplan::run(session, argv[1], argv[2], argc == 4 ? argv[3] : "");
+    moeplan::validate::run(session, argv[1], argv[2], argc == 4 ? argv[3] : "");
     return 0;
   } catch (const moeplan::InputError& e) {
     fmt::print(stderr, "{}\n", e.what());

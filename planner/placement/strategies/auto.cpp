@@ -13,7 +13,7 @@ constexpr std::size_t kStarts = 3;            // placements that are improved
 constexpr std::int64_t kSmall = 32;           // experts, up to which the exact search for the least load is a start
 constexpr std::int64_t kSmallBudget = 5'000;  // its nodes: a millisecond at most
 
-struct Candidate {
+struct PlacementOption {
   Placement placement;
   Seconds price;
 };
@@ -27,9 +27,9 @@ class Auto final : public PlacementStrategy {
 
  protected:
   PlacementAnswer answer(const PlacementProblem& problem) const override {
-    std::vector<Candidate> candidates = others(problem);
+    std::vector<PlacementOption> candidates = others(problem);
     const std::size_t starts = std::min(kStarts, candidates.size());
-    Candidate best = candidates.front();
+    PlacementOption best = candidates.front();
     const ExpertColumns columns(problem.counts);
     const SearchTerms terms{problem.devices, problem.current, problem.iterations};
     // Half of the trials for the best start, the rest for the others; what they leave over goes on.
@@ -48,13 +48,13 @@ class Auto final : public PlacementStrategy {
 
  private:
   /// Priced placements, the cheapest first, of equal ones the earlier in the table; not empty.
-  static std::vector<Candidate> others(const PlacementProblem& problem) {
-    std::vector<Candidate> candidates;
+  static std::vector<PlacementOption> others(const PlacementProblem& problem) {
+    std::vector<PlacementOption> candidates;
     const auto add = [&](Placement placement) {
       for (ExpertPlacement& place : placement.experts) {  // a second copy on a rank serves nobody: its slot is free
         for (ExpertHolder& holder : place.holders) holder.copies = 1;
       }
-      for (const Candidate& c : candidates) {
+      for (const PlacementOption& c : candidates) {
         if (c.placement == placement) return;
       }
       const Seconds price = problem.price_of(placement);
@@ -75,7 +75,7 @@ class Auto final : public PlacementStrategy {
       add(placement_of_homes(exact_load(loads, problem.devices.ranks, problem.devices.slots, kSmallBudget).homes));
     }
     std::stable_sort(candidates.begin(), candidates.end(),
-                     [](const Candidate& a, const Candidate& b) { return a.price < b.price; });
+                     [](const PlacementOption& a, const PlacementOption& b) { return a.price < b.price; });
     return candidates;
   }
 };

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <optional>
 
+#include "model/base/to_index.hpp"
 #include "planner/placement/strategies/eplb.hpp"
 
 namespace moeplan::planner {
@@ -11,8 +12,6 @@ namespace moeplan::planner {
 namespace {
 
 using Numbers = std::vector<std::int64_t>;
-
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
 /// By descending weight, ties in order.
 std::vector<std::size_t> heaviest(std::span<const double> weights) {
@@ -51,7 +50,7 @@ Replicas replicated(std::span<const std::int64_t> loads, std::int64_t replicas, 
 std::vector<double> replica_weights(std::span<const std::int64_t> loads, const Replicas& r) {
   std::vector<double> weights;
   for (const std::int64_t e : r.expert) {
-    weights.push_back(static_cast<double>(loads[at(e)]) / static_cast<double>(r.count[at(e)]));
+    weights.push_back(static_cast<double>(loads[to_index(e)]) / static_cast<double>(r.count[to_index(e)]));
   }
   return weights;
 }
@@ -66,8 +65,8 @@ Packing balanced_packing(std::span<const double> weights, std::int64_t bins) {
     std::iota(packing.bin.begin(), packing.bin.end(), std::int64_t{0});
     return packing;
   }
-  std::vector<double> weight(at(bins), 0);
-  Numbers filled(at(bins), 0);
+  std::vector<double> weight(to_index(bins), 0);
+  Numbers filled(to_index(bins), 0);
   for (const std::size_t i : heaviest(weights)) {
     std::size_t best = weight.size();
     for (std::size_t b = 0; b < weight.size(); ++b) {
@@ -97,28 +96,29 @@ EplbLayer eplb_rebalance(std::span<const std::int64_t> loads, std::int64_t repli
   const Packing to_nodes = balanced_packing(group_loads, nodes);
   Numbers order(loads.size());
   for (std::int64_t e = 0; e < experts; ++e) {
-    const std::size_t g = at(e / group_size);
+    const std::size_t g = to_index(e / group_size);
     const std::int64_t place = to_nodes.bin[g] * (groups / nodes) + to_nodes.position[g];
-    order[at(place * group_size + e % group_size)] = e;
+    order[to_index(place * group_size + e % group_size)] = e;
   }
 
   EplbLayer layer{{}, {}, Numbers(loads.size(), 0)};
   const std::int64_t gpus_a_node = gpus / nodes, slots = replicas / gpus;
   for (std::int64_t node = 0; node < nodes; ++node) {
     Numbers own;
-    for (std::int64_t i = 0; i < experts_a_node; ++i) own.push_back(loads[at(order[at(node * experts_a_node + i)])]);
+    for (std::int64_t i = 0; i < experts_a_node; ++i)
+      own.push_back(loads[to_index(order[to_index(node * experts_a_node + i)])]);
     const Replicas r = replicated(own, replicas / nodes);
     const Packing to_gpus = balanced_packing(replica_weights(own, r), gpus_a_node);
     Numbers phy2log(r.expert.size()), phy2index(r.expert.size());
     for (std::size_t i = 0; i < r.expert.size(); ++i) {
-      const std::size_t place = at(to_gpus.bin[i] * slots + to_gpus.position[i]);
-      phy2log[place] = order[at(node * experts_a_node + r.expert[i])];
+      const std::size_t place = to_index(to_gpus.bin[i] * slots + to_gpus.position[i]);
+      phy2log[place] = order[to_index(node * experts_a_node + r.expert[i])];
       phy2index[place] = r.index[i];
     }
     layer.phy2log.insert(layer.phy2log.end(), phy2log.begin(), phy2log.end());
     layer.phy2index.insert(layer.phy2index.end(), phy2index.begin(), phy2index.end());
     for (std::int64_t i = 0; i < experts_a_node; ++i) {
-      layer.logcnt[at(order[at(node * experts_a_node + i)])] = r.count[at(i)];
+      layer.logcnt[to_index(order[to_index(node * experts_a_node + i)])] = r.count[to_index(i)];
     }
   }
   return layer;
@@ -130,9 +130,9 @@ EplbTables eplb_tables(std::span<const EplbLayer> layers) {
   for (const EplbLayer& layer : layers)
     most = std::max(most, *std::max_element(layer.logcnt.begin(), layer.logcnt.end()));
   for (const EplbLayer& layer : layers) {
-    std::vector<Numbers> log2phy(layer.logcnt.size(), Numbers(at(most), -1));
+    std::vector<Numbers> log2phy(layer.logcnt.size(), Numbers(to_index(most), -1));
     for (std::size_t p = 0; p < layer.phy2log.size(); ++p) {
-      log2phy[at(layer.phy2log[p])][at(layer.phy2index[p])] = static_cast<std::int64_t>(p);
+      log2phy[to_index(layer.phy2log[p])][to_index(layer.phy2index[p])] = static_cast<std::int64_t>(p);
     }
     tables.phy2log.push_back(layer.phy2log);
     tables.log2phy.push_back(std::move(log2phy));
@@ -144,14 +144,14 @@ EplbTables eplb_tables(std::span<const EplbLayer> layers) {
 std::vector<Numbers> distinct_rebalance(std::span<const std::int64_t> loads, std::int64_t replicas, std::int64_t gpus) {
   const Replicas r = replicated(loads, replicas, gpus);
   const std::vector<double> weights = replica_weights(loads, r);
-  const auto slots = at(replicas / gpus);
-  std::vector<Numbers> held(at(gpus));
-  std::vector<double> weight(at(gpus), 0);
+  const auto slots = to_index(replicas / gpus);
+  std::vector<Numbers> held(to_index(gpus));
+  std::vector<double> weight(to_index(gpus), 0);
   const auto holds = [&](std::size_t g, std::int64_t e) {
     return std::find(held[g].begin(), held[g].end(), e) != held[g].end();
   };
   const auto weight_of = [&](std::int64_t e) {
-    return static_cast<double>(loads[at(e)]) / static_cast<double>(r.count[at(e)]);
+    return static_cast<double>(loads[to_index(e)]) / static_cast<double>(r.count[to_index(e)]);
   };
   for (const std::size_t i : heaviest(weights)) {
     const std::int64_t e = r.expert[i];

@@ -142,7 +142,7 @@ class ProProphet final : public PlacementStrategy {
   explicit ProProphet(bool scheduled) : scheduled_(scheduled) {}
   std::string_view name() const override { return scheduled_ ? "pro_prophet" : "pro_prophet_eq6"; }
   std::string_view summary() const override {
-    return scheduled_ ? "greedy planner with transfers beside computations [Pro-Prophet algorithm 1, eq. 8]"
+    return scheduled_ ? "greedy planner with transfers concurrent with computations [Pro-Prophet algorithm 1, eq. 8]"
                       : "greedy planner with blocking transfers [Pro-Prophet algorithm 1, eq. 6]";
   }
   bool replans() const override { return true; }

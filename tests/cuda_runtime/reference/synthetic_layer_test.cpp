@@ -9,7 +9,8 @@
 #include "cuda_runtime/reference/number_formats.hpp"
 #include "tests/support/checks.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::synthetic_layer_test {
+
 using namespace moeplan::runtime;
 using moeplan::tests::error_of;
 
@@ -101,3 +102,5 @@ TEST_CASE("counts that no tokens can have are refused") {
   CHECK(error(kShape, RoutingCounts::by_expert(1, {3, 0, 0, 0, 0, 0, 0, 1})) ==
         "routing: source 0 has 2 tokens, but 3 for expert 0");
 }
+
+}  // namespace moeplan::tests::synthetic_layer_test

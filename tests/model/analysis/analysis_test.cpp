@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-using namespace moeplan;
+namespace moeplan::tests::analysis_test {
 
 namespace {
 
@@ -225,3 +225,5 @@ TEST_CASE("a link's utilisation is what it carried over what it could have") {
   CHECK(use[2].link == LinkId(2));
   CHECK(use[2].bytes.value() == 50);
 }
+
+}  // namespace moeplan::tests::analysis_test

@@ -4,7 +4,7 @@
 
 #include "tests/support/toy_cluster.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::critical_path_test {
 
 namespace {
 
@@ -242,3 +242,5 @@ TEST_CASE("what held a communication") {
     CHECK(path[2].duration == us(500));
   }
 }
+
+}  // namespace moeplan::tests::critical_path_test

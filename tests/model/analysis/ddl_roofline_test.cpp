@@ -5,7 +5,7 @@
 
 #include "tests/support/toy_cluster.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::ddl_roofline_test {
 
 TEST_CASE("the DDL-roofline is computation over communication, and what overlap could give") {
   // One product of 100^3 on each of two ranks, three times: 3 x 2e6 FLOP a rank.
@@ -53,3 +53,5 @@ TEST_CASE("the DDL-roofline is computation over communication, and what overlap 
     CHECK(r.average.value() == Approx(r.ideal.value()));
   }
 }
+
+}  // namespace moeplan::tests::ddl_roofline_test

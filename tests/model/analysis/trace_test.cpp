@@ -8,7 +8,8 @@
 
 #include "model/text/document.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::trace_test {
+
 using nlohmann::json;
 
 namespace {
@@ -222,3 +223,5 @@ TEST_CASE("a trace of many events is written to a file in seconds") {
   CHECK(std::filesystem::file_size(path) > 5'000'000);
   std::filesystem::remove(path);
 }
+
+}  // namespace moeplan::tests::trace_test

@@ -8,7 +8,8 @@
 
 #include "tests/support/checks.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::diagnostics_test {
+
 using moeplan::tests::error_of;
 
 TEST_CASE("A diagnostic is one line: file, place, key path, message") {
@@ -69,3 +70,5 @@ TEST_CASE("Quoted text in a message is short and printable") {
   CHECK(in_quotes("a\"b\\c\n\xc3\xa9") == R"("a\"b\\c\x0a\xc3\xa9")");
   CHECK(in_quotes(std::string(100, 'x')) == "\"" + std::string(60, 'x') + "...\"");
 }
+
+}  // namespace moeplan::tests::diagnostics_test

@@ -3,7 +3,8 @@
 #include <catch2/catch.hpp>
 #include <type_traits>
 
-using namespace moeplan;
+namespace moeplan::tests::quantity_test {
+
 using namespace moeplan::literals;
 
 namespace {
@@ -65,3 +66,5 @@ TEST_CASE("A quantity knows its dimension") {
     static_assert(!std::is_convertible_v<BytesPerSecond, SecondsPerByte>);
   }
 }
+
+}  // namespace moeplan::tests::quantity_test

@@ -7,7 +7,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-using namespace moeplan;
+namespace moeplan::tests::random_test {
 
 namespace {
 
@@ -103,3 +103,5 @@ TEST_CASE("Draws have the distribution that they are named after") {
     RC_ASSERT(random.below(bound == 0 ? 1 : bound) < (bound == 0 ? 1 : bound));
   });
 }
+
+}  // namespace moeplan::tests::random_test

@@ -4,7 +4,7 @@
 
 #include "tests/support/checks.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::sha256_test {
 
 TEST_CASE("SHA-256 gives the values that NIST publishes") {
   CHECK(sha256("") == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
@@ -18,3 +18,5 @@ TEST_CASE("SHA-256 gives the values that NIST publishes") {
           "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
   }
 }
+
+}  // namespace moeplan::tests::sha256_test

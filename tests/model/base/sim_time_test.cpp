@@ -5,7 +5,8 @@
 
 #include "tests/support/checks.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::sim_time_test {
+
 using moeplan::tests::error_of;
 
 TEST_CASE("Simulated time is whole picoseconds, rounded up once") {
@@ -40,3 +41,5 @@ TEST_CASE("Simulated time is whole picoseconds, rounded up once") {
     CHECK(SimTime(2'500'000'000'000).seconds() == Seconds(2.5));
   }
 }
+
+}  // namespace moeplan::tests::sim_time_test

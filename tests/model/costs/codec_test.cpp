@@ -7,7 +7,8 @@
 #include "planner/lowering/lower.hpp"
 #include "tests/support/small_cases.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::codec_test {
+
 using namespace moeplan::planner;
 using moeplan::tests::small;
 using moeplan::tests::SmallCase;
@@ -180,3 +181,5 @@ TEST_CASE("A codec that sends less in as few messages is never slower than anoth
     CHECK(never(WireFormat::Zfp, WireFormat::Fp16));
   }
 }
+
+}  // namespace moeplan::tests::codec_test

@@ -4,7 +4,7 @@
 
 #include "tests/support/toy_cluster.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::communication_test {
 
 namespace {
 
@@ -85,3 +85,5 @@ TEST_CASE("a measured alpha-beta is a start-up and a cap of what a rank sends") 
     CHECK(c.rate_cap->value() == Approx(1e10));
   }
 }
+
+}  // namespace moeplan::tests::communication_test

@@ -4,7 +4,7 @@
 
 #include "tests/support/toy_cluster.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::compute_test {
 
 namespace {
 
@@ -135,3 +135,5 @@ TEST_CASE("an operation's time follows from the rows, columns and formats of its
     CHECK(compute_load(program, op, RankId(0)).flops == 2.0 * (40 * 10 + 10 * 5) * (300 + 200));
   }
 }
+
+}  // namespace moeplan::tests::compute_test

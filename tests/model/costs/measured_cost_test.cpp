@@ -7,7 +7,7 @@
 
 #include "tests/support/spec_files.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::measured_cost_test {
 
 namespace {
 
@@ -259,3 +259,5 @@ TEST_CASE("an all-reduce takes no less than a reduce-scatter or an all-gather of
     CHECK(holds);
   }
 }
+
+}  // namespace moeplan::tests::measured_cost_test

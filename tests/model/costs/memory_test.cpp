@@ -5,7 +5,7 @@
 
 #include "tests/support/toy_cluster.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::memory_test {
 
 namespace {
 
@@ -218,3 +218,5 @@ TEST_CASE("The runtime's reserve is a context, communicators, and a share of wha
     CHECK(memory_use(p, stages, training(), {}, runtime).runtime.value() == 1e6 + 1e3 + 0.25 * (1000 + 300));
   }
 }
+
+}  // namespace moeplan::tests::memory_test

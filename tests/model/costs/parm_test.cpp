@@ -6,7 +6,7 @@
 
 #include "tests/support/toy_cluster.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::parm_test {
 
 namespace {
 
@@ -230,3 +230,5 @@ TEST_CASE("a collective's time follows from the links where nothing is measured"
     CHECK(parm_s2_time(p, costs).value() == about(2 * exchange));
   }
 }
+
+}  // namespace moeplan::tests::parm_test

@@ -4,7 +4,7 @@
 
 #include "tests/support/toy_cluster.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::automorphism_test {
 
 TEST_CASE("A permutation of GPUs is extended to the links where the machine allows") {
   const Cluster cluster = tests::toy_cluster(2, 2);
@@ -33,3 +33,5 @@ TEST_CASE("A permutation of GPUs is extended to the links where the machine allo
     CHECK_FALSE(Automorphisms(uneven).links(cluster.gpu_of_rank, {2, 3, 0, 1}));
   }
 }
+
+}  // namespace moeplan::tests::automorphism_test

@@ -9,7 +9,8 @@
 #include "model/text/unit_text.hpp"
 #include "tests/support/spec_files.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::cluster_test {
+
 using tests::cluster_from;
 using tests::cluster_text;
 using tests::error_of;
@@ -201,8 +202,9 @@ TEST_CASE("explicit vertices and links make a cluster") {
           "world 64 needs 64 GPUs; the cluster has 2, and explicit vertices do not grow");
   }
   SECTION("a machine is a template or explicit, not both and not neither") {
-    CHECK(read_error(vertices + links + "\n" + nv_template(kSingle)) ==
-          "c.yaml:8:3: template: stands beside vertices or links; a machine is either a template or explicit");
+    CHECK(
+        read_error(vertices + links + "\n" + nv_template(kSingle)) ==
+        "c.yaml:8:3: template: cannot be combined with vertices or links; a machine is either a template or explicit");
     CHECK(read_error("") == "c.yaml:1:1: describes no machine; expected template, or vertices and links");
   }
 }
@@ -429,3 +431,5 @@ TEST_CASE("several ranks may share each GPU") {
           std::string::npos);
   }
 }
+
+}  // namespace moeplan::tests::cluster_test

@@ -5,7 +5,7 @@
 #include "model/machine/origins.hpp"
 #include "tests/support/spec_files.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::gpu_test {
 
 namespace {
 
@@ -169,3 +169,5 @@ TEST_CASE("A GPU says what a job holds in its memory besides tensors") {
           std::string::npos);
   }
 }
+
+}  // namespace moeplan::tests::gpu_test

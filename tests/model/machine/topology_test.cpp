@@ -9,7 +9,7 @@
 
 #include "tests/support/spec_files.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::topology_test {
 
 namespace {
 
@@ -206,3 +206,5 @@ TEST_CASE("GPUs that cannot reach one another are found") {
     CHECK(!pair(graph({kGpu, kGpu, kGpu}, {{0, 1, 1}, {1, 0, 1}}), {VertexId(0), VertexId(1)}));
   }
 }
+
+}  // namespace moeplan::tests::topology_test

@@ -5,7 +5,7 @@
 #include <catch2/catch.hpp>
 #include <set>
 
-using namespace moeplan;
+namespace moeplan::tests::program_test {
 
 TEST_CASE("a group family splits ranks by size and stride") {
   const GroupFamily family{"ep", 4, 2};  // of 16 ranks: {0, 2, 4, 6}, {1, 3, 5, 7}, {8, ...}, {9, ...}
@@ -59,3 +59,5 @@ TEST_CASE("every name stands at its enumerator, so that tables may be indexed") 
     CHECK(static_cast<std::size_t>(kCollectiveNames[i].first) == i);
   }
 }
+
+}  // namespace moeplan::tests::program_test

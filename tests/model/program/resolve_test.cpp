@@ -8,7 +8,8 @@
 
 #include "tests/support/programs.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::resolve_test {
+
 using namespace moeplan::test;
 
 namespace {
@@ -356,3 +357,5 @@ TEST_CASE("a computation's products, FLOPs and bytes follow from its slices") {
     CHECK(flops() == 2.5 * 4.0 * tokens * 4 * columns);
   }
 }
+
+}  // namespace moeplan::tests::resolve_test

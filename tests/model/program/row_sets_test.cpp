@@ -9,7 +9,7 @@
 #include "model/program/resolve.hpp"
 #include "tests/support/toy_cluster.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::row_sets_test {
 
 namespace {
 
@@ -105,3 +105,5 @@ TEST_CASE("Groups that are chosen unequally often") {
     CHECK(distinct(p, 1) == 400);
   }
 }
+
+}  // namespace moeplan::tests::row_sets_test

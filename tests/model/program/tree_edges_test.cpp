@@ -7,7 +7,7 @@
 #include <catch2/catch.hpp>
 #include <set>
 
-using namespace moeplan;
+namespace moeplan::tests::tree_edges_test {
 
 namespace {
 
@@ -136,3 +136,5 @@ TEST_CASE("the longest way of a tree goes through its deepest node and that node
     CHECK(longest_tree_way(Collective::Broadcast, 6, 3) == Way{0, 1, 2, 5, 3, 4});
   }
 }
+
+}  // namespace moeplan::tests::tree_edges_test

@@ -8,7 +8,8 @@
 
 #include "tests/support/checks.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::document_test {
+
 using moeplan::tests::error_of;
 using moeplan::tests::repeated;
 using moeplan::tests::TemporaryDirectory;
@@ -337,3 +338,5 @@ TEST_CASE("A file is written as a whole or not at all") {
     CHECK(std::filesystem::is_character_file("/dev/null"));
   }
 }
+
+}  // namespace moeplan::tests::document_test

@@ -4,7 +4,7 @@
 #include "model/workload/workload.hpp"
 #include "tests/support/checks.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::golden_test {
 
 TEST_CASE("A golden file is compared byte by byte") {
   const moeplan::tests::TemporaryDirectory dir;
@@ -16,3 +16,5 @@ TEST_CASE("The default workload is echoed as its golden file") {
   const Workload w = read_workload(load_document(MOEPLAN_SOURCE_DIR "/configs/workloads/default.yaml"));
   moeplan::tests::check_golden("default_workload.yaml", to_yaml(workload_document(w)));
 }
+
+}  // namespace moeplan::tests::golden_test

@@ -5,7 +5,8 @@
 
 #include "tests/support/checks.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::line_reader_test {
+
 using moeplan::tests::error_of;
 using moeplan::tests::TemporaryDirectory;
 
@@ -52,3 +53,5 @@ TEST_CASE("A table's lines are read one at a time, plain or gzip") {
     CHECK(error_of([&] { (void)lines_of(dir.path()); }).find("cannot be read") != std::string::npos);
   }
 }
+
+}  // namespace moeplan::tests::line_reader_test

@@ -5,7 +5,8 @@
 
 #include "tests/support/checks.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::reader_test {
+
 using moeplan::tests::error_of;
 
 namespace {
@@ -151,3 +152,5 @@ TEST_CASE("Nested maps and lists keep their key paths") {
     CHECK(error.ends_with("\nf: 49900 more errors are not shown"));
   }
 }
+
+}  // namespace moeplan::tests::reader_test

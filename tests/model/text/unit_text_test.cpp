@@ -7,7 +7,7 @@
 #include <cmath>
 #include <cstring>
 
-using namespace moeplan;
+namespace moeplan::tests::unit_text_test {
 
 namespace {
 
@@ -104,3 +104,5 @@ TEST_CASE("Numbers are printed for people with four digits and for files exactly
     RC_ASSERT(std::get<double>(parsed) == number);
   });
 }
+
+}  // namespace moeplan::tests::unit_text_test

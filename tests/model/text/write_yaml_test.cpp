@@ -7,7 +7,7 @@
 #include "model/text/document.hpp"
 #include "model/text/source_text.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::write_yaml_test {
 
 namespace {
 
@@ -155,3 +155,5 @@ TEST_CASE("What is written as YAML reads back the same") {
     CHECK(to_yaml(Node::integer(-9'000'000'000'000'000'000LL)) == "-9000000000000000000\n");
   }
 }
+
+}  // namespace moeplan::tests::write_yaml_test

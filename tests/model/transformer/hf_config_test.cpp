@@ -6,7 +6,8 @@
 #include <filesystem>
 #include <numeric>
 
-using namespace moeplan;
+namespace moeplan::tests::hf_config_test {
+
 namespace fs = std::filesystem;
 
 namespace {
@@ -415,3 +416,5 @@ TEST_CASE("A configuration with any of its values damaged gives a model or an In
     }
   }
 }
+
+}  // namespace moeplan::tests::hf_config_test

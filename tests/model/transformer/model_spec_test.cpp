@@ -8,7 +8,8 @@
 
 #include "model/transformer/hf_config.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::model_spec_test {
+
 namespace fs = std::filesystem;
 
 namespace {
@@ -299,3 +300,5 @@ TEST_CASE("The papers' models have the papers' sizes") {
     CHECK(the_moe(config("bert_moe_2_experts")).num_experts == 2);
   }
 }
+
+}  // namespace moeplan::tests::model_spec_test

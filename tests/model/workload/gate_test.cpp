@@ -9,7 +9,8 @@
 #include "tests/support/checks.hpp"
 #include "tests/support/spec_files.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::gate_test {
+
 using moeplan::tests::error_of;
 
 namespace {
@@ -187,3 +188,5 @@ TEST_CASE("The network's share of a node's local bandwidth is that of the templa
     CHECK(*net_over_local(johnny) == Approx(50e9 / 8 / tree.pcie_bandwidth.value()));
   }
 }
+
+}  // namespace moeplan::tests::gate_test

@@ -5,7 +5,7 @@
 
 #include "model/workload/routing_statistics.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::make_routing_trace_test {
 
 namespace {
 
@@ -84,3 +84,5 @@ TEST_CASE("Layers and sampled iterations draw on their own") {
     }
   }
 }
+
+}  // namespace moeplan::tests::make_routing_trace_test

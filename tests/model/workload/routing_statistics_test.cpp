@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-using namespace moeplan;
+namespace moeplan::tests::routing_statistics_test {
 
 namespace {
 using Load = std::vector<std::int64_t>;
@@ -45,3 +45,5 @@ TEST_CASE("Statistics of a trace are by layer over its iterations") {
   CHECK(layers[1].mean_entropy == Approx(1));
   CHECK(layers[1].mean_drift == 0);
 }
+
+}  // namespace moeplan::tests::routing_statistics_test

@@ -10,7 +10,8 @@
 
 #include "tests/support/checks.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::routing_test {
+
 using moeplan::tests::error_of;
 
 namespace {
@@ -258,3 +259,5 @@ TEST_CASE("A routing scenario is read strictly") {
     CHECK(routing_error("{}") == "f:1:1: routing.shape: missing key");
   }
 }
+
+}  // namespace moeplan::tests::routing_test

@@ -8,7 +8,8 @@
 #include "model/text/line_reader.hpp"
 #include "tests/support/checks.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::routing_trace_test {
+
 using moeplan::tests::error_of;
 using moeplan::tests::TemporaryDirectory;
 
@@ -174,3 +175,5 @@ TEST_CASE("SmartMoE's trace is read as it is") {
     }
   }
 }
+
+}  // namespace moeplan::tests::routing_trace_test

@@ -4,7 +4,8 @@
 
 #include "tests/support/checks.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::workload_test {
+
 using moeplan::tests::error_of;
 
 namespace {
@@ -92,14 +93,16 @@ TEST_CASE("A workload is read strictly") {
         "auto");
   }
   SECTION("routing beside a capacity is refused, because it would be ignored") {
-    CHECK(read_error(kPlain + "capacity_factor: 1.2\nrouting: {shape: zipf}\n") ==
-          "f:10:10: routing: has no effect beside a capacity_factor, with which every expert takes the same rows");
+    CHECK(
+        read_error(kPlain + "capacity_factor: 1.2\nrouting: {shape: zipf}\n") ==
+        "f:10:10: routing: has no effect together with a capacity_factor, with which every expert takes the same rows");
     CHECK(read_error(kPlain + "capacity_factor: 1.2\nrouting: {shape: uniform}\n").empty());
   }
   SECTION("a gate, or capacities that change, go with what they need alone") {
     CHECK(read(kPlain + "gate: {kind: topology}\n").gate == Gate{.kind = GateKind::Topology});
-    CHECK(read_error(kPlain + "capacity_factor: 1.2\ngate: {kind: capacity}\n") ==
-          "f:10:7: gate: has no effect beside a capacity_factor; a gate of kind capacity has a factor of its own");
+    CHECK(
+        read_error(kPlain + "capacity_factor: 1.2\ngate: {kind: capacity}\n") ==
+        "f:10:7: gate: has no effect together with a capacity_factor; a gate of kind capacity has a factor of its own");
     CHECK(read_error(kPlain + "capacity_factors: [1, 2]\n") ==
           "f:9:19: capacity_factors: needs a capacity_factor, which the plan itself is for");
     CHECK(read_error(kPlain + "capacity_factor: 1\ncapacity_factors: [1, two, 0]\n") ==
@@ -170,3 +173,5 @@ TEST_CASE("A recorded routing is scaled to the plan's tokens") {
           std::string::npos);
   }
 }
+
+}  // namespace moeplan::tests::workload_test

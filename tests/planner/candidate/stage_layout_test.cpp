@@ -9,7 +9,8 @@
 #include "model/program/compose_stages.hpp"
 #include "tests/support/small_cases.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::stage_layout_test {
+
 using namespace moeplan::planner;
 using moeplan::tests::any_of;
 
@@ -261,3 +262,5 @@ TEST_CASE("Interleaved stages run in Megatron-LM's order") {
                                                               {kBackward, 0, 2},
                                                               {kBackward, 0, 3}});
 }
+
+}  // namespace moeplan::tests::stage_layout_test

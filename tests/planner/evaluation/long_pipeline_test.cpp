@@ -7,9 +7,9 @@
 #include "planner/lowering/lower.hpp"
 #include "tests/support/random_pipelines.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::long_pipeline_test {
+
 using namespace moeplan::planner;
-using namespace moeplan::tests;
 
 TEST_CASE("Long pipelines are priced from short ones, with bounds that hold") {
   std::int64_t long_ones = 0;
@@ -45,3 +45,5 @@ TEST_CASE("Long pipelines are priced from short ones, with bounds that hold") {
   }
   CHECK(long_ones > 50);
 }
+
+}  // namespace moeplan::tests::long_pipeline_test

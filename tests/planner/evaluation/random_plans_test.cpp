@@ -9,10 +9,10 @@
 #include "sim/program/simulate_stages.hpp"
 #include "tests/support/random_pipelines.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::random_plans_test {
+
 using namespace moeplan::sim;
 using namespace moeplan::planner;
-using namespace moeplan::tests;
 
 namespace {
 
@@ -132,3 +132,5 @@ TEST_CASE("Every rank's time is that of its classes and what it is idle, simulat
   }
   CHECK(placed > 10);
 }
+
+}  // namespace moeplan::tests::random_plans_test

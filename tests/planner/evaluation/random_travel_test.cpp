@@ -9,10 +9,10 @@
 #include "sim/program/simulate.hpp"
 #include "tests/support/random_pipelines.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::random_travel_test {
+
 using namespace moeplan::sim;
 using namespace moeplan::planner;
-using namespace moeplan::tests;
 
 namespace {
 
@@ -78,3 +78,5 @@ TEST_CASE("However rows travel, no plan is faster than its lower bound, and equa
     CHECK(all_to_alls_seen[name] > 0);
   }
 }
+
+}  // namespace moeplan::tests::random_travel_test

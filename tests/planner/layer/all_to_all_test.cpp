@@ -14,7 +14,8 @@
 #include "tests/support/small_cases.hpp"
 #include "tests/support/spec_files.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::all_to_all_test {
+
 using namespace moeplan::sim;
 using namespace moeplan::planner;
 
@@ -182,3 +183,5 @@ TEST_CASE("1DH's leaders need memory for the rows of their node, and plans witho
     CHECK(refused.nearest_miss->memory.total() == leaders.total());
   }
 }
+
+}  // namespace moeplan::tests::all_to_all_test

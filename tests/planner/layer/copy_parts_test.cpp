@@ -14,9 +14,9 @@
 #include "planner/placement/strategies/strategy.hpp"
 #include "tests/support/small_cases.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::copy_parts_test {
+
 using namespace moeplan::planner;
-using namespace moeplan::tests;
 
 namespace {
 
@@ -207,3 +207,5 @@ TEST_CASE("An iteration with placed experts is simulated within its bounds, howe
     CHECK(prediction.makespan.seconds().value() >= prediction.estimate.lower_bound.value() * (1 - 1e-9));
   }
 }
+
+}  // namespace moeplan::tests::copy_parts_test

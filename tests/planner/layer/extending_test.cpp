@@ -9,7 +9,8 @@
 #include "tests/planner/layer/examples/halves_all_to_all.hpp"
 #include "tests/support/toy_cluster.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::extending_test {
+
 using namespace moeplan::sim;
 using namespace moeplan::planner;
 
@@ -87,3 +88,5 @@ TEST_CASE("The example schedule is the baseline with one chunk, and gains nothin
   };
   CHECK(time(4) >= time(1) * (1 - 1e-9));
 }
+
+}  // namespace moeplan::tests::extending_test

@@ -10,9 +10,9 @@
 #include "planner/layer/chunk_order.hpp"
 #include "planner/lowering/feasibility.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::schedule_test {
+
 using namespace moeplan::planner;
-using namespace moeplan::tests;
 
 namespace {
 
@@ -343,3 +343,5 @@ TEST_CASE("Data and model parallelism of the layer are degrees of the baseline")
     CHECK(message(1, "reduce-scatter") == n * b * kLayerM * bytes);
   }
 }
+
+}  // namespace moeplan::tests::schedule_test

@@ -14,7 +14,8 @@
 #include "tests/support/spec_files.hpp"
 #include "tests/support/toy_cluster.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::collective_programs_test {
+
 using namespace moeplan::sim;
 using namespace moeplan::planner;
 
@@ -274,3 +275,5 @@ TEST_CASE("all-to-alls of several levels deliver every rank's bytes") {
     CHECK(byte_count(p, gathered, RankId(5)) == 0);
   }
 }
+
+}  // namespace moeplan::tests::collective_programs_test

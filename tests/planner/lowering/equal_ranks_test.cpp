@@ -12,7 +12,8 @@
 #include "sim/program/simulate.hpp"
 #include "tests/support/spec_files.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::equal_ranks_test {
+
 using namespace moeplan::sim;
 using namespace moeplan::planner;
 
@@ -239,3 +240,5 @@ TEST_CASE("A ring through whole nodes uses every member's way out once") {
     CHECK(ring_edges(2, 4, 1).along == 3);
   }
 }
+
+}  // namespace moeplan::tests::equal_ranks_test

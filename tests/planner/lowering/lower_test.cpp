@@ -15,7 +15,8 @@
 #include "sim/program/simulate.hpp"
 #include "tests/support/toy_cluster.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::lower_test {
+
 using namespace moeplan::sim;
 using namespace moeplan::planner;
 
@@ -411,3 +412,5 @@ TEST_CASE("MoE layers of different sizes have buffers of their own") {
     CHECK(choices.size() == 2);  // because one gate selects two experts a token, the other one
   }
 }
+
+}  // namespace moeplan::tests::lower_test

@@ -5,9 +5,9 @@
 #include "planner/placement/layer_time.hpp"
 #include "tests/support/small_cases.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::migration_program_test {
+
 using namespace moeplan::planner;
-using namespace moeplan::tests;
 
 namespace {
 
@@ -82,3 +82,5 @@ TEST_CASE("Moving experts is simulated as a Program") {
     CHECK(time_of(small(forward), c).value() == Approx(2 * kParameters * 2 / 25e9).epsilon(1e-6));
   }
 }
+
+}  // namespace moeplan::tests::migration_program_test

@@ -7,7 +7,8 @@
 #include "planner/plan/plan.hpp"
 #include "tests/support/small_cases.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::ordered_test {
+
 using namespace moeplan::planner;
 using moeplan::tests::small;
 using moeplan::tests::Small;
@@ -110,3 +111,5 @@ TEST_CASE("A block whose dependencies leave one order is not searched") {
   CHECK(found.search.states == 0);
   CHECK(found.search.answered_by == "exact");  // though ranks differ: there is nothing to choose
 }
+
+}  // namespace moeplan::tests::ordered_test

@@ -9,7 +9,8 @@
 #include "model/base/random.hpp"
 #include "planner/ordering/exact_order.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::orders_by_rank_test {
+
 using namespace moeplan::planner;
 
 namespace {
@@ -130,3 +131,5 @@ TEST_CASE("Where chunks fall unevenly on ranks, orders that differ by rank gain 
                    100 * sum / kLayers, 100 * most));
   CHECK(sum / kLayers < 0.01);
 }
+
+}  // namespace moeplan::tests::orders_by_rank_test

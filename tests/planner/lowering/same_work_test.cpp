@@ -7,10 +7,10 @@
 #include "planner/lowering/feasibility.hpp"
 #include "tests/support/layer_cases.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::same_work_test {
+
 using namespace moeplan::sim;
 using namespace moeplan::planner;
-using namespace moeplan::tests;
 
 namespace {
 
@@ -96,3 +96,5 @@ TEST_CASE("What differs in work is not the same") {
     CHECK_FALSE(same_work(p, *dispatch, other));
   }
 }
+
+}  // namespace moeplan::tests::same_work_test

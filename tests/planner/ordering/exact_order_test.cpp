@@ -9,9 +9,9 @@
 
 #include "order_cases.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::exact_order_test {
+
 using namespace moeplan::planner;
-using namespace moeplan::tests;
 
 namespace {
 
@@ -154,3 +154,5 @@ TEST_CASE("The answer depends on a budget of states") {
     }
   }
 }
+
+}  // namespace moeplan::tests::exact_order_test

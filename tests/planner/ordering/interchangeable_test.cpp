@@ -5,9 +5,9 @@
 
 #include "order_cases.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::interchangeable_test {
+
 using namespace moeplan::planner;
-using namespace moeplan::tests;
 
 TEST_CASE("Interchangeable chunks go in one order") {
   SECTION("three copies: each kind of task from chunk to chunk") {
@@ -38,3 +38,5 @@ TEST_CASE("Interchangeable chunks go in one order") {
     CHECK((has(1, 2) && has(4, 5) && has(0, 3) && has(1, 4) && has(2, 5)));
   }
 }
+
+}  // namespace moeplan::tests::interchangeable_test

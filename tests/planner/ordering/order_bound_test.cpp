@@ -8,9 +8,9 @@
 
 #include "order_cases.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::order_bound_test {
+
 using namespace moeplan::planner;
-using namespace moeplan::tests;
 
 TEST_CASE("One machine by itself has a preemptive bound") {
   SECTION("expect 1 + 10 + 10: the long tail interrupts what has begun") {
@@ -64,3 +64,5 @@ TEST_CASE("A task's tail is what must follow it") {
     CHECK(graph.tail == std::vector<std::int64_t>{5, 0});
   }
 }
+
+}  // namespace moeplan::tests::order_bound_test

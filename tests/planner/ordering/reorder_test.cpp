@@ -14,7 +14,8 @@
 #include "sim/program/simulate.hpp"
 #include "small_cases.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::reorder_test {
+
 using namespace moeplan::sim;
 using namespace moeplan::planner;
 using namespace moeplan::test;
@@ -348,3 +349,5 @@ TEST_CASE("Background operations hold up nobody") {
     }
   }
 }
+
+}  // namespace moeplan::tests::reorder_test

@@ -7,7 +7,8 @@
 #include <catch2/catch.hpp>
 #include <numeric>
 
-using namespace moeplan;
+namespace moeplan::tests::balanced_parts_test {
+
 using namespace moeplan::planner;
 
 namespace {
@@ -72,3 +73,5 @@ TEST_CASE("Divisible loads are spread so that the largest sum is least") {
     RC_ASSERT(*std::max_element(sums.begin(), sums.end()) <= b.largest);
   });
 }
+
+}  // namespace moeplan::tests::balanced_parts_test

@@ -7,7 +7,8 @@
 
 #include "tests/support/placement_cases.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::divide_test {
+
 using namespace moeplan::planner;
 
 namespace {
@@ -81,3 +82,5 @@ TEST_CASE("Every token reaches a holder of its expert, and none is lost") {
     }
   });
 }
+
+}  // namespace moeplan::tests::divide_test

@@ -8,7 +8,8 @@
 
 #include "tests/support/placement_cases.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::exact_placement_test {
+
 using namespace moeplan::planner;
 
 namespace {
@@ -121,3 +122,5 @@ TEST_CASE("The least layer time is found exactly") {
     CHECK(early.price >= full.price);
   }
 }
+
+}  // namespace moeplan::tests::exact_placement_test

@@ -6,7 +6,8 @@
 
 #include "tests/support/placement_cases.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::layer_time_test {
+
 using namespace moeplan::planner;
 using moeplan::tests::small_machine;
 
@@ -105,3 +106,5 @@ TEST_CASE("Sums that are changed expert by expert are those made at once") {
     RC_ASSERT(sum == wanted);
   });
 }
+
+}  // namespace moeplan::tests::layer_time_test

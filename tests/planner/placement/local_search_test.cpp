@@ -7,7 +7,8 @@
 #include "planner/search/placement_search.hpp"  // with the other search of the library: each has a type of its own for results
 #include "tests/support/placement_cases.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::local_search_test {
+
 using namespace moeplan::planner;
 
 TEST_CASE("Local search improves a placement") {
@@ -42,3 +43,5 @@ TEST_CASE("Local search improves a placement") {
     RC_ASSERT(found.price <= problem.price_of(start));
   });
 }
+
+}  // namespace moeplan::tests::local_search_test

@@ -6,7 +6,8 @@
 
 #include "tests/support/placement_cases.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::migration_test {
+
 using namespace moeplan::planner;
 
 namespace {
@@ -64,3 +65,5 @@ TEST_CASE("Experts move from who has them to who holds them from now on") {
     }
   });
 }
+
+}  // namespace moeplan::tests::migration_test

@@ -7,9 +7,9 @@
 
 #include "tests/support/placement_cases.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::placement_document_test {
+
 using namespace moeplan::planner;
-using namespace moeplan::tests;
 
 namespace {
 
@@ -53,3 +53,5 @@ TEST_CASE("A placement in a plan file") {
           "no holder of expert 0 has a share");
   }
 }
+
+}  // namespace moeplan::tests::placement_document_test

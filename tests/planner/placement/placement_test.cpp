@@ -4,7 +4,8 @@
 
 #include "tests/support/placement_cases.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::placement_test {
+
 using namespace moeplan::planner;
 using moeplan::tests::small_machine;
 
@@ -63,3 +64,5 @@ TEST_CASE("A paper's single bandwidth is the mean over all pairs of ranks") {
   d.ranks = d.ranks_per_node = 1;
   CHECK(average_bandwidth(d).value() == Approx(10e9));
 }
+
+}  // namespace moeplan::tests::placement_test

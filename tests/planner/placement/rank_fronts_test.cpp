@@ -6,7 +6,7 @@
 
 #include "model/base/whole_numbers.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::rank_fronts_test {
 
 TEST_CASE("Of the divisions of a node's experts those are found of which none is worse in load and in traffic") {
   rc::prop("as by trying every division", [] {
@@ -69,3 +69,5 @@ TEST_CASE("Of the divisions of a node's experts those are found of which none is
     CHECK_FALSE(rank_front(experts, 4, 3, floor, Seconds(1e9), budget).is_complete);
   }
 }
+
+}  // namespace moeplan::tests::rank_fronts_test

@@ -9,9 +9,9 @@
 #include "model/program/row_sets.hpp"
 #include "tests/support/placement_cases.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::slots_test {
+
 using namespace moeplan::planner;
-using namespace moeplan::tests;
 
 namespace {
 
@@ -149,3 +149,5 @@ TEST_CASE("Placements are planned for the tokens of all groups together") {
   CHECK(counts_by_position(counts, {"ep", 2, 1}) == RoutingCounts::dense(2, 2, {1 + 5, 2 + 6, 3 + 7, 4 + 8}));
   CHECK(counts_by_position(counts, {"ep", 2, 2}) == RoutingCounts::dense(2, 2, {1 + 3, 2 + 4, 5 + 7, 6 + 8}));
 }
+
+}  // namespace moeplan::tests::slots_test

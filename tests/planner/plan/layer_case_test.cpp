@@ -2,7 +2,8 @@
 
 #include <catch2/catch.hpp>
 
-using namespace moeplan;
+namespace moeplan::tests::layer_case_test {
+
 using namespace moeplan::planner;
 
 namespace {
@@ -109,3 +110,5 @@ TEST_CASE("What tokens ask for before a gate drops any") {
     CHECK(asked_counts(c, program) == program.routings.front().counts);
   }
 }
+
+}  // namespace moeplan::tests::layer_case_test

@@ -4,7 +4,8 @@
 #include "tests/support/checks.hpp"
 #include "tests/support/small_cases.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::plan_file_test {
+
 using namespace moeplan::planner;
 using moeplan::tests::error_of;
 using moeplan::tests::small;
@@ -194,3 +195,5 @@ TEST_CASE("A plan file that was edited badly is refused with what is wrong") {
                Catch::Contains("none.yaml: no such file"));
   }
 }
+
+}  // namespace moeplan::tests::plan_file_test

@@ -14,7 +14,8 @@
 #include "sim/program/simulate.hpp"
 #include "tests/support/small_cases.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::tutel_dictionary_test {
+
 using namespace moeplan::sim;
 using namespace moeplan::planner;
 
@@ -232,3 +233,5 @@ TEST_CASE("Tutel's dictionary chooses among the r of the table that divide an ex
   REQUIRE(all.front().entries.size() == 1);
   CHECK(std::count(best_of.begin(), best_of.end(), all.front().entries.front().best.r) == 1);
 }
+
+}  // namespace moeplan::tests::tutel_dictionary_test

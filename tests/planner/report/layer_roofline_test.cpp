@@ -8,7 +8,8 @@
 #include "tests/support/small_cases.hpp"
 #include "tests/support/spec_files.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::layer_roofline_test {
+
 using namespace moeplan::planner;
 
 namespace {
@@ -148,3 +149,5 @@ TEST_CASE("A model without MoE layers has no points") {
   plan.degrees = {.dp = 4, .edp = 4};
   CHECK(points_of(s, plan).empty());
 }
+
+}  // namespace moeplan::tests::layer_roofline_test

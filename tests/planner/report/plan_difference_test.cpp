@@ -4,7 +4,8 @@
 
 #include "model/text/document.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::plan_difference_test {
+
 using namespace moeplan::planner;
 
 namespace {
@@ -70,3 +71,5 @@ TEST_CASE("two plans differ by class, by memory part, by decision and by input")
   }
   SECTION("no more key paths than asked for") { CHECK(plan_difference(a, of_a, b, of_b, 2).inputs.size() == 2); }
 }
+
+}  // namespace moeplan::tests::plan_difference_test

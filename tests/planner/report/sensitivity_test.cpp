@@ -13,7 +13,8 @@
 #include "tests/support/spec_files.hpp"
 #include "tests/support/toy_cluster.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::sensitivity_test {
+
 using namespace moeplan::sim;
 using namespace moeplan::planner;
 
@@ -231,3 +232,5 @@ TEST_CASE("copies inside a GPU that ranks share go by its HBM, not by links of t
   CHECK(scaled(cluster, Resource::GpuFlops, 1.1).route(RankId(0), RankId(3)).links.size() == 1);
   for (const ResourceInfo& r : resources_of(cluster)) CHECK(r.resource != Resource::IntraNodeBandwidth);
 }
+
+}  // namespace moeplan::tests::sensitivity_test

@@ -6,9 +6,9 @@
 #include "order_cases.hpp"
 #include "planner/layer/chunk_order.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::opt_sche_test {
+
 using namespace moeplan::planner;
-using namespace moeplan::tests;
 
 TEST_CASE("OptSche lists the tasks of chunks") {
   SECTION("of two chunks: all C1, all A1, D1 E C2 chunk by chunk, all A2, all D2") {
@@ -58,3 +58,5 @@ TEST_CASE("OptSche is not the best order in general") {
     CHECK(answered_by(result) == "exact");
   }
 }
+
+}  // namespace moeplan::tests::opt_sche_test

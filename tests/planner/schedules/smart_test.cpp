@@ -7,9 +7,9 @@
 #include "planner/candidate/stage_layout.hpp"
 #include "planner/ordering/reorder.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::smart_test {
+
 using namespace moeplan::planner;
-using namespace moeplan::tests;
 
 namespace {
 
@@ -109,3 +109,5 @@ TEST_CASE("The steps of the smart schedule use rows apart, which together are th
   };
   CHECK(memory(layer_candidate("smart", 1, 8, 1, 4)) == memory(layer_candidate("baseline", 1, 8, 1)));
 }
+
+}  // namespace moeplan::tests::smart_test

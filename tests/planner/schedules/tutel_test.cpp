@@ -7,9 +7,9 @@
 #include "planner/candidate/stage_layout.hpp"
 #include "planner/lowering/feasibility.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::tutel_test {
+
 using namespace moeplan::planner;
-using namespace moeplan::tests;
 
 namespace {
 
@@ -84,3 +84,5 @@ TEST_CASE("Weights that are gathered for a layer are working memory") {
   CHECK(working(1) > 2 * expert);
   CHECK(working(0) > 2 * 2 * expert);
 }
+
+}  // namespace moeplan::tests::tutel_test

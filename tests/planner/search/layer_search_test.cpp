@@ -9,10 +9,10 @@
 #include "tests/support/published_systems.hpp"
 #include "tests/support/spec_files.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::layer_search_test {
+
 using namespace moeplan::sim;
 using namespace moeplan::planner;
-using namespace moeplan::tests;
 
 namespace {
 
@@ -154,3 +154,5 @@ TEST_CASE("Whatever way rows travel, the layer takes no less than its work witho
     CHECK(estimate(program, c.cluster).lower_bound.value() <= p.time.seconds().value() * (1 + 1e-9));
   }
 }
+
+}  // namespace moeplan::tests::layer_search_test

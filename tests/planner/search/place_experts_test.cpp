@@ -8,9 +8,9 @@
 #include "planner/search/placement_search.hpp"
 #include "tests/support/small_cases.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::place_experts_test {
+
 using namespace moeplan::planner;
-using namespace moeplan::tests;
 
 namespace {
 
@@ -129,3 +129,5 @@ TEST_CASE("A search places experts where loads are uneven") {
     if (none.ranked.empty()) CHECK(!none.rejected.empty());
   }
 }
+
+}  // namespace moeplan::tests::place_experts_test

@@ -14,7 +14,8 @@
 #include "tests/support/small_cases.hpp"
 #include "tests/support/spec_files.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::search_test {
+
 using namespace moeplan::sim;
 using namespace moeplan::planner;
 using moeplan::tests::small;
@@ -515,3 +516,5 @@ TEST_CASE("a pipeline over several leaf switches takes the same time with its sp
   CHECK(machines.alike(4));
   CHECK(simulated(program, machines, true).makespan == simulated(program, machines, false).makespan);
 }
+
+}  // namespace moeplan::tests::search_test

@@ -8,10 +8,10 @@
 #include "sim/program/simulate.hpp"
 #include "tests/support/small_cases.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::strategies_by_kind_test {
+
 using namespace moeplan::sim;
 using namespace moeplan::planner;
-using namespace moeplan::tests;
 
 namespace {
 
@@ -104,3 +104,5 @@ TEST_CASE("Where all kinds run best in one way no layer runs apart") {
   const Small s = two_layers(/*alike=*/true);
   CHECK(strategies_by_kind(s.model, s.workload, s.cluster, wide(), {}, 64, 1).empty());
 }
+
+}  // namespace moeplan::tests::strategies_by_kind_test

@@ -7,7 +7,8 @@
 #include <numeric>
 #include <random>
 
-using namespace moeplan;
+namespace moeplan::tests::fast_network_test {
+
 using namespace moeplan::sim;
 
 namespace {
@@ -174,3 +175,5 @@ TEST_CASE("A link ends many flows by size, though only the next few stand in its
     REQUIRE(end[static_cast<std::size_t>(k)] == Approx(1e-3 * megabytes).epsilon(1e-12));
   }
 }
+
+}  // namespace moeplan::tests::fast_network_test

@@ -6,6 +6,8 @@
 #include <limits>
 #include <numeric>
 
+namespace moeplan::tests::max_min_test {
+
 using moeplan::max_min_rates;
 using moeplan::max_min_violation;
 
@@ -119,3 +121,5 @@ TEST_CASE("Progressive filling satisfies the definition on random systems") {
     RC_ASSERT(max_min_violation(s.problem(), max_min_rates(s.problem())) <= 1e-12);
   }));
 }
+
+}  // namespace moeplan::tests::max_min_test

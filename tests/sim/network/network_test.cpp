@@ -10,7 +10,8 @@
 
 #include "sim/network/fast_network.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::network_test {
+
 using namespace moeplan::sim;
 
 namespace {
@@ -316,3 +317,5 @@ TEST_CASE("The fast engine agrees on larger systems too") {
     CHECK(fast.counters().refilled == 0);
   }
 }
+
+}  // namespace moeplan::tests::network_test

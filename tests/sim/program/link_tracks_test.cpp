@@ -10,7 +10,8 @@
 #include "tests/support/random_programs.hpp"
 #include "tests/support/spec_files.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::link_tracks_test {
+
 using namespace moeplan::sim;
 
 namespace {
@@ -138,9 +139,11 @@ TEST_CASE("where one rank is simulated for all, links have the same history") {
     REQUIRE(tracks.size() == busiest.size());
     INFO(tracks[0].name);
     CHECK(tracks[0].name.find("12.50 GB/s, ") != std::string::npos);
-    CHECK(tracks[0].name.find("links alike)") != std::string::npos);
+    CHECK(tracks[0].name.find("equivalent links)") != std::string::npos);
     CHECK(integral(tracks[0].rates) == Approx(bytes_on(one, busiest[0].link)));
     CHECK(busiest_link_tracks(p, cluster, one, 1).size() == 1);
     CHECK(busiest_link_tracks(p, cluster, Timeline{}).empty());
   }
 }
+
+}  // namespace moeplan::tests::link_tracks_test

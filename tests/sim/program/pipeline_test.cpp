@@ -7,7 +7,8 @@
 #include "sim/program/simulate_stages.hpp"
 #include "tests/support/toy_cluster.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::pipeline_test {
+
 using namespace moeplan::sim;
 
 namespace {
@@ -166,3 +167,5 @@ TEST_CASE("background operations hold up only who waits for them") {
     CHECK(simulate(q, cluster).makespan == us(3 + 24 + 1));
   }
 }
+
+}  // namespace moeplan::tests::pipeline_test

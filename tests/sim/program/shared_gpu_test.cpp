@@ -9,7 +9,8 @@
 #include "tests/support/random_programs.hpp"
 #include "tests/support/spec_files.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::shared_gpu_test {
+
 using namespace moeplan::sim;
 
 namespace {
@@ -158,3 +159,5 @@ TEST_CASE("random programs on shared GPUs: no bound is beaten, and repeats are a
     RC_ASSERT(std::abs((t.makespan - plain.makespan).picoseconds()) <= 4 * tests::operations_of(p));
   }));
 }
+
+}  // namespace moeplan::tests::shared_gpu_test

@@ -13,7 +13,8 @@
 #include "tests/support/random_programs.hpp"
 #include "tests/support/toy_cluster.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::simulate_test {
+
 using namespace moeplan::sim;
 
 namespace {
@@ -251,3 +252,5 @@ TEST_CASE("equal iterations are simulated once") {
     CHECK_THROWS_AS(simulate(p, cluster), InputError);
   }
 }
+
+}  // namespace moeplan::tests::simulate_test

@@ -11,7 +11,8 @@
 #include "tests/support/random_programs.hpp"
 #include "tests/support/spec_files.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::symmetry_test {
+
 using namespace moeplan::sim;
 
 namespace {
@@ -226,3 +227,5 @@ TEST_CASE("Nodes that are alike are simulated through one of them") {
     CHECK(rank_times(p, t).size() == 4);
   }
 }
+
+}  // namespace moeplan::tests::symmetry_test

@@ -2,7 +2,8 @@
 
 #include <catch2/catch.hpp>
 
-using namespace moeplan;
+namespace moeplan::tests::block_routes_test {
+
 using namespace moeplan::sim;
 
 namespace {
@@ -72,3 +73,5 @@ TEST_CASE("Inside a block a transfer is split over all paths of fewest hops") {
     CHECK(reason(network(2203, links), 0, 2201) == "2203 places of the network are joined by more ways than one");
   }
 }
+
+}  // namespace moeplan::tests::block_routes_test

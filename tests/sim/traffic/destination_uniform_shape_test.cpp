@@ -5,7 +5,8 @@
 
 #include "tests/support/small_clusters.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::destination_uniform_shape_test {
+
 using namespace moeplan::sim;
 using namespace moeplan::test;
 
@@ -49,3 +50,5 @@ TEST_CASE("Links that only flows to one limb cross are kept, those on ways up ar
     CHECK(std::count(shape.members.begin(), shape.members.end(), 4) == 5);
   }
 }
+
+}  // namespace moeplan::tests::destination_uniform_shape_test

@@ -14,7 +14,8 @@
 #include "sim/traffic/traffic_file.hpp"
 #include "tests/support/small_clusters.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::destination_uniform_traffic_test {
+
 using namespace moeplan::sim;
 using namespace moeplan::test;
 
@@ -241,3 +242,5 @@ TEST_CASE("Columns on random small clusters end as every pair does") {
     if (!wrong.empty()) RC_FAIL(wrong);
   });
 }
+
+}  // namespace moeplan::tests::destination_uniform_traffic_test

@@ -9,7 +9,8 @@
 
 #include "tests/support/small_clusters.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::route_blocks_test {
+
 using namespace moeplan::sim;
 using namespace moeplan::test;
 
@@ -130,3 +131,5 @@ TEST_CASE("A cluster is cut into blocks") {
     CHECK(std::get<std::string>(route_blocks(build_cluster(spec, {}))) == "no network of switches joins all GPUs");
   }
 }
+
+}  // namespace moeplan::tests::route_blocks_test

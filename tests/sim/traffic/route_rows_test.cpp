@@ -8,7 +8,8 @@
 #include "tests/support/spec_files.hpp"
 #include "tests/support/toy_cluster.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::route_rows_test {
+
 using namespace moeplan::sim;
 
 namespace {
@@ -83,3 +84,5 @@ TEST_CASE("Rows of routes are the cluster's routes without links that a narrower
     }
   }
 }
+
+}  // namespace moeplan::tests::route_rows_test

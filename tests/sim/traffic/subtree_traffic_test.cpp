@@ -2,7 +2,8 @@
 
 #include <catch2/catch.hpp>
 
-using namespace moeplan;
+namespace moeplan::tests::subtree_traffic_test {
+
 using namespace moeplan::sim;
 
 TEST_CASE("Weighted flows on a few resources end as max-min sharing says") {
@@ -47,3 +48,5 @@ TEST_CASE("Weighted flows on a few resources end as max-min sharing says") {
     CHECK_FALSE(simulate_subtree(t, steps));
   }
 }
+
+}  // namespace moeplan::tests::subtree_traffic_test

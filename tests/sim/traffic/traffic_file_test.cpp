@@ -8,7 +8,8 @@
 
 #include "model/base/diagnostics.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::traffic_file_test {
+
 using namespace moeplan::sim;
 
 namespace {
@@ -159,3 +160,5 @@ TEST_CASE("Errors of a traffic file name the line, all of them") {
     CHECK_THROWS_WITH(read_traffic(std::filesystem::temp_directory_path()), Catch::Contains("cannot be read"));
   }
 }
+
+}  // namespace moeplan::tests::traffic_file_test

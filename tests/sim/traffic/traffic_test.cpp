@@ -10,7 +10,8 @@
 #include "sim/traffic/traffic_file.hpp"
 #include "tests/support/reference_cluster.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::traffic_test {
+
 using namespace moeplan::sim;
 
 namespace {
@@ -178,3 +179,5 @@ TEST_CASE("A cluster's links and routes carry traffic") {
     REQUIRE(on_cluster[f] == Approx(on_reference[f]).epsilon(1e-9));
   }
 }
+
+}  // namespace moeplan::tests::traffic_test

@@ -8,7 +8,8 @@
 #include <numeric>
 #include <set>
 
-using namespace moeplan;
+namespace moeplan::tests::eplb_test {
+
 using namespace moeplan::planner;
 
 namespace {
@@ -79,3 +80,5 @@ TEST_CASE("The released packing may put two replicas of an expert on one GPU, ou
     RC_ASSERT(all == std::min(gpus * slots, gpus * experts));
   });
 }
+
+}  // namespace moeplan::tests::eplb_test

@@ -6,7 +6,8 @@
 
 #include "tests/support/placement_cases.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::fastermoe_test {
+
 using namespace moeplan::planner;
 
 namespace {
@@ -57,3 +58,5 @@ TEST_CASE("Algorithm 1 shadows heavy experts while the latency falls") {
     CHECK_FALSE(fastermoe_shadows(even, homes, free, cheap).empty());
   }
 }
+
+}  // namespace moeplan::tests::fastermoe_test

@@ -4,7 +4,8 @@
 
 #include "tests/support/placement_cases.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::pro_prophet_test {
+
 using namespace moeplan::planner;
 
 namespace {
@@ -69,3 +70,5 @@ TEST_CASE("Pro-Prophet's planner sends heavy experts to those who need them") {
     CHECK(pro_prophet_plan(columns, homes, free, 0, 0.1, slow, false).selected.empty());
   }
 }
+
+}  // namespace moeplan::tests::pro_prophet_test

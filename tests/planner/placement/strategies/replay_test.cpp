@@ -5,7 +5,8 @@
 #include "model/workload/make_routing_trace.hpp"
 #include "tests/support/placement_cases.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::replay_test {
+
 using namespace moeplan::planner;
 
 namespace {
@@ -144,3 +145,5 @@ TEST_CASE("How many redundant experts are worth it is a curve") {
   CHECK(curve[1].max_over_mean < 0.6 * curve[0].max_over_mean);
   CHECK(curve[2].time <= curve[1].time * 1.01);
 }
+
+}  // namespace moeplan::tests::replay_test

@@ -9,7 +9,8 @@
 #include "model/workload/routing_statistics.hpp"
 #include "tests/support/placement_cases.hpp"
 
-using namespace moeplan;
+namespace moeplan::tests::strategy_test {
+
 using namespace moeplan::planner;
 using moeplan::tests::loads_only;
 using moeplan::tests::small_machine;
@@ -194,3 +195,5 @@ TEST_CASE("auto goes by the price that it is given") {
     CHECK(*strategy("auto").place(problem).placement == *strategy("auto").place(problem).placement);
   }
 }
+
+}  // namespace moeplan::tests::strategy_test

@@ -34,7 +34,7 @@ class MoeParts {
   /// The tokens, with hidden_size columns, of the sources of `path`.
   [[nodiscard]] Slice tokens(const std::string& name, const Path& path);
   [[nodiscard]] Slice routed(const std::string& name, Rows::Experts experts, Path path);
-  /// Rows for all experts at their sources; if the all-to-all deduplicates, one row per token and destination.
+  /// Rows for all experts at their sources; if the all-to-all deduplicates, each token's row once.
   [[nodiscard]] Slice at_sources(const std::string& name, Path path);
   /// Rows received by a deduplicating all-to-all: each token's row once for all experts of the rank.
   [[nodiscard]] Slice at_holders(const std::string& name, Path path);
@@ -55,7 +55,7 @@ class MoeParts {
   /// Permutes tokens into rows in expert order.
   void encode(const std::string& input, const Path& path);
   void encode_backward(const std::string& gradient, const Path& path);
-  /// Permutes expert rows back to tokens, weighted by the gate.
+  /// Combines expert rows into tokens, weighted by the gate.
   void decode(const Path& path, const std::string& output);
   void decode_backward(const std::string& gradient, const Path& path);
   // With a deduplicating all-to-all, the experts' rows are expanded and summed, weighted, at the holders. The gate's

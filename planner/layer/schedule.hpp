@@ -50,8 +50,7 @@ struct MoeLayer {
   /// Operations that the experts wait for in addition to their rows and the schedule's own dependencies: weights of
   /// copies.
   std::vector<std::int32_t> copies_ready{};
-  bool gathers_loads =
-      false;  // ranks exchange their gates' counts, because the placement is planned in every iteration
+  bool gathers_loads = false;  // ranks exchange their gates' counts to plan the placement in every iteration
 };
 
 /// The groups in which a schedule exchanges rows.

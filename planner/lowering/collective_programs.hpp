@@ -45,10 +45,10 @@ struct CollectiveAlgorithm {
 /// The algorithm of a collective with this name, or null.
 [[nodiscard]] const CollectiveAlgorithm* find_algorithm(Collective collective, std::string_view name);
 
-/// The message size by nccl-tests' definition: `bytes` >= 1 rounded down to whole bytes per rank, at least one. The
-/// size is that of a rank's send buffer for all-to-all, of the gathered output for all-gather, of the input for
-/// reduce-scatter, and of the tensor for all-reduce and broadcast; the first three are multiples of the number of ranks
-/// (nccl-tests rounds to 16 B per rank, and shows 0 below that).
+/// The message size for `bytes` >= 1 by nccl-tests' definition: a rank's send buffer for all-to-all, the gathered
+/// output for all-gather, the input for reduce-scatter, the tensor for all-reduce and broadcast. The first three are
+/// rounded down to a multiple of the number of ranks, at least one byte per rank (nccl-tests rounds to 16 B per rank,
+/// and shows 0 below that).
 [[nodiscard]] std::int64_t whole_message(Collective collective, std::int64_t world, std::int64_t bytes);
 
 /// A Program of one block that runs the collective once over `world` ranks with whole_message(bytes) bytes.

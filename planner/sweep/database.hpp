@@ -1,5 +1,5 @@
 // RAII wrappers of an SQLite database and its prepared statements. Every failure (a file that is not a database, a lock
-// held by another program) raises InputError that names the file; a full disk raises DatabaseFull.
+// of another program) raises InputError that names the file; a full disk raises DatabaseFull.
 #pragma once
 
 #include <memory>

@@ -60,7 +60,7 @@ struct Candidate {
   std::int64_t micro_batch = 1;           // in sequences
   std::int64_t virtual_stages = 1;        // parts of the model on each pipeline stage; > 1: interleaved
   bool sequence_parallel = false;         // between attention and FFN each tensor-parallel rank keeps its own tokens
-  Recompute recompute = Recompute::None;  // as chosen where the workload says auto; else the workload's
+  Recompute recompute = Recompute::None;  // chosen if the workload's is auto, otherwise equal to it
   bool operator==(const Candidate&) const = default;
 };
 

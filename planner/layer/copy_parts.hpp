@@ -1,5 +1,5 @@
 // Transfers for copies of placed experts in training: once per iteration, weights from their homes before the experts
-// run (Trans), and gradients back to the homes after the last microbatch (Agg). They run on the replicas' background
+// run (Trans), and gradients to their homes after the last microbatch (Agg). They run on the replicas' background
 // stream, in order with the exchanges between replicas: weights are gathered before they are forwarded, and gradients
 // reach their home before they are summed over replicas.
 //

@@ -17,7 +17,7 @@ struct PlacementDevices {
   Bytes token_bytes;              // of a dispatched token; the same for combine
   Bytes parameter_bytes;          // of one expert
   Bytes gradient_bytes;           // of one expert
-  Bytes state_bytes;              // what moves with an expert's home: parameters and optimizer states
+  Bytes state_bytes;              // transferred when an expert's home moves: parameters and optimizer states
   BytesPerSecond rank_bandwidth;  // of a rank to the other ranks of its node
   BytesPerSecond nic_bandwidth;   // of a rank to other nodes
   BytesPerSecond node_bandwidth;  // of a node to other nodes, all its ranks together

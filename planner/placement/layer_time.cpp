@@ -125,7 +125,7 @@ std::size_t LayerTraffic::busiest_port() const {
     const auto near = static_cast<double>(std::max(tokens_.out_near[r], tokens_.in_near[r]));
     const auto far = static_cast<double>(std::max(tokens_.out_far[r], tokens_.in_far[r]));
     const auto node = static_cast<double>(std::max(tokens_.node_out[node_[r]], tokens_.node_in[node_[r]]));
-    // Within the busiest node, the rank is determined by the load of its own NIC.
+    // The last term breaks ties between the ranks of the busiest node by the load of their own NICs.
     const double port = std::max({near / devices_.rank_bandwidth.value(), far / devices_.nic_bandwidth.value(),
                                   node / devices_.node_bandwidth.value()}) +
                         1e-6 * far / devices_.nic_bandwidth.value();

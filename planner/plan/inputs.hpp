@@ -54,8 +54,8 @@ struct Inputs {
 [[nodiscard]] inline bool needs_net_over_local(const Workload& workload) {
   return workload.gate.kind == GateKind::Topology && !workload.gate.net_over_local;
 }
-/// Sets that ratio in the workload if its gate needs one. Raises InputError, located at the gate of the workload's
-/// document, if the cluster has none.
+/// Sets the ratio of bandwidths in the workload if its gate needs one. Raises InputError, located at the gate of the
+/// workload's document, if the cluster has none.
 void resolve_gate(Workload& workload, std::optional<double> cluster_ratio, const Node& document);
 
 /// build_cluster() with errors that name `file`.

@@ -1,4 +1,4 @@
-// A roofline comparison of ways to parallelise one MoE layer: points of FasterMoE's DDL-roofline ([FasterMoE] sec. 3.3,
+// A roofline comparison of parallelisations of one MoE layer: points of FasterMoE's DDL-roofline ([FasterMoE] sec. 3.3,
 // figure 5) for data, model and expert parallelism and for each schedule. Every point is a simulated Program; memory
 // limits are ignored.
 #pragma once

@@ -13,7 +13,7 @@
 
 namespace moeplan::planner {
 
-/// A placement with so many slots per rank beyond an equal division of the experts.
+/// The outcome with `redundant` slots per rank beyond an equal division of the experts.
 struct RedundantExperts {
   std::int64_t redundant;
   Bytes memory;  // additional memory over contiguous experts on the fullest rank: weights, gradients, states

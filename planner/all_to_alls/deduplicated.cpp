@@ -1,7 +1,7 @@
-// Node-deduplicated dispatch (DeepEP's normal mode; MODELS section 2). A token goes once to each node that holds any of
-// its experts, to the rank at the sender's own place there; that rank passes it on, once to each rank of the node that
-// holds any. Back: the node adds up its ranks' rows on the way, and the source adds up one row from each node. What a
-// rank's experts make of a token is written out and added up there (expert_round.hpp).
+// Node-deduplicated all-to-all (DeepEP's normal mode; MODELS section 2). Dispatch: a token is sent once to each node
+// that holds any of its experts, to the rank at the sender's own position; that rank forwards it once to each rank of
+// the node that holds any. Combine: the node sums its ranks' rows in transit, and the source sums one row from each
+// node. The holders expand tokens into their experts' rows and sum the results (expert_round.hpp).
 #include "planner/all_to_alls/exchange_parts.hpp"
 
 namespace moeplan::planner {

@@ -1,8 +1,8 @@
-// All-to-alls in which every rank sends to every other itself.
+// All-to-alls in which every rank sends to every other rank directly.
 //
 //   linear    all pairs at once
-//   pairwise  step s exchanges with the ranks s before and behind (MODELS section 2)
-//   pipe      Pipe-A2A ([ScheMoE] sec. 5, eq. (16)-(18)): peers of the node on one stream, those of other nodes on
+//   pairwise  step s exchanges with the ranks s positions before and after (MODELS section 2)
+//   pipe      Pipe-A2A ([ScheMoE] sec. 5, eq. (16)-(18)): peers in the node on one stream, peers in other nodes on
 //             another, so that it takes max(m t1, (P - m) t2) instead of m t1 + (P - m) t2
 #include "planner/all_to_alls/exchange_parts.hpp"
 
@@ -36,7 +36,7 @@ class Pairwise : public AllToAll {
   void lower(const Exchange& exchange, BlockBuilder& block) const override {
     const std::int64_t size = block.program().group(exchange.group).size;
     if (size == 1) return move_rows(exchange, Stream::Inter, {}, block);
-    move_rows(exchange, Stream::Inter, {.first = 0, .count = 2, .of = size}, block);  // with a rank's own rows
+    move_rows(exchange, Stream::Inter, {.first = 0, .count = 2, .of = size}, block);  // includes the rank's own rows
     for (std::int64_t s = 2; s < size; ++s) {
       move_rows(exchange, Stream::Inter, {.first = s, .count = 1, .of = size}, block);
     }

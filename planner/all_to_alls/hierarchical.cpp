@@ -1,12 +1,12 @@
-// All-to-alls of several levels: inside nodes first, then between ranks at the same place of their nodes, so that few
-// large messages cross the network (2DH, [Tutel] sec. 4.3, algorithm 2; MODELS section 2). Back from the experts the
-// levels come in the other order.
+// All-to-alls with several levels: first within nodes, then between ranks at the same position of their nodes, so that
+// few large messages cross the network (2DH, [Tutel] sec. 4.3, algorithm 2; MODELS section 2). Combine runs the levels
+// in reverse order.
 //
-//   2dh          before each level a copy puts together what goes to one peer: 2 x 2 S bytes through the HBM, and
+//   2dh          before each level a copy makes the rows for one peer contiguous: 2 x 2 S bytes through the HBM, and
 //                m - 1 + N - 1 messages
-//   naive_local  without the copies: a peer's rows stay in pieces, each of which is a message ([Tutel] fig. 14, "naive
-//                local aggregation")
-//   3dh          nodes split once more, into groups of about sqrt N ([Tutel] sec. 4.3 on dragonfly machines)
+//   naive_local  without the copies: the rows for a peer stay in pieces, each of which is a message ([Tutel] fig. 14,
+//                "naive local aggregation")
+//   3dh          nodes are divided once more, into groups of about sqrt N ([Tutel] sec. 4.3 on dragonfly networks)
 #include <cmath>
 
 #include "planner/all_to_alls/exchange_parts.hpp"
@@ -15,7 +15,7 @@ namespace moeplan::planner {
 
 namespace {
 
-/// Member counts of the levels from the inside out; their product is the group.
+/// Member counts of the levels, innermost first; their product is the group size.
 using Levels = std::vector<std::int64_t>;
 
 class Hierarchical : public AllToAll {
@@ -53,7 +53,7 @@ class Hierarchical : public AllToAll {
   }
 
  private:
-  /// The largest divisor of the number of nodes that is not above its root.
+  /// The largest divisor of the number of nodes that does not exceed its square root.
   static std::int64_t node_group(std::int64_t nodes) {
     auto size = static_cast<std::int64_t>(std::sqrt(static_cast<double>(nodes)));
     while (nodes % size != 0) --size;
@@ -89,7 +89,7 @@ class Hierarchical : public AllToAll {
     return hops;
   }
 
-  /// The rows again, those for one peer together.
+  /// A copy of the rows with those for one peer contiguous.
   static Slice aligned(const Exchange& exchange, const Slice& rows, BlockBuilder& block) {
     const Slice copy = hop(rows, ".aligned", rows.rows, block);
     block.then({.name = exchange.name + " stride copy",

@@ -1,5 +1,6 @@
 // The one-dimensional hierarchical all-to-all (1DH, [HetuMoE] sec. 3.2; MODELS section 2): rows are gathered on the
-// first rank of each node, the leaders exchange them, and scatter what they got. A leader holds its whole node's rows.
+// first rank of each node; these leaders exchange the rows and scatter what they receive. A leader holds all rows of
+// its node.
 #include "planner/all_to_alls/exchange_parts.hpp"
 
 namespace moeplan::planner {

@@ -11,14 +11,15 @@ namespace moeplan::planner {
 
 namespace {
 
-/// First layer of each part if no part may exceed `most`, the last parts filled first; empty where that is impossible.
+/// The first layer of each part if no part may exceed `most`, filling the last parts first; empty if that is
+/// impossible.
 std::vector<std::size_t> cuts(const std::vector<double>& cost, double head, std::size_t parts, double most) {
   std::vector<std::size_t> first(parts);
   std::size_t end = cost.size();
   for (std::size_t p = parts; p-- > 0;) {
     double sum = p + 1 == parts ? head : 0;
     std::size_t begin = end;
-    while (begin > p && sum + cost[begin - 1] <= most) sum += cost[--begin];  // leaves one layer for each part before
+    while (begin > p && sum + cost[begin - 1] <= most) sum += cost[--begin];  // one layer per preceding part remains
     if (begin == end) return {};
     first[p] = end = begin;
   }
@@ -66,8 +67,8 @@ std::vector<StagePart> stage_parts(const ModelSpec& model, std::int64_t sequence
 
 namespace {
 
-/// By stage, of each of `ranks`. `layer_of` is asked for the parameters of each layer, which it may know by its number
-/// among the MoE layers: by rank, or one for all.
+/// The parameters of each of `ranks` on each stage, by stage. `layer_of` returns a layer's parameters by rank, or one
+/// value for all ranks; it receives the layer's index among the MoE layers.
 template <class Layer>
 std::vector<std::vector<StageParameters>> parameters_by_rank(const ModelSpec& model, std::int64_t sequence_length,
                                                              const Degrees& degrees, std::int64_t virtual_stages,
@@ -181,7 +182,7 @@ std::int64_t number_of_routing_kinds(const ModelSpec& model, bool is_recorded) {
 std::vector<PipelineTask> pipeline_tasks(std::int64_t stages, std::int64_t stage, std::int64_t virtual_stages,
                                          std::int64_t microbatches, bool train) {
   const std::int64_t total = microbatches * virtual_stages;
-  // Groups of `stages` microbatches go through part 0, then part 1 ...; backward through the last part first.
+  // Groups of `stages` microbatches pass through part 0, then part 1 ...; backward through the last part first.
   const auto task = [&](bool forward, std::int64_t k) {
     if (virtual_stages == 1) return PipelineTask{forward, 0, k};
     const std::int64_t part = k % (stages * virtual_stages) / stages;

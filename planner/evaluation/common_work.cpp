@@ -18,9 +18,9 @@ bool belongs_to_exchange(const Operation& operation) {
   }
 }
 
-/// What is left waits for what the operations in between waited for.
+/// The remaining operations inherit the dependencies of the removed ones.
 void leave_out_exchange(Block& block) {
-  std::vector<std::set<std::int32_t>> waits_for(block.operations.size());  // by old index: new indices
+  std::vector<std::set<std::int32_t>> waits_for(block.operations.size());  // by old index: the new indices
   std::vector<Operation> kept;
   for (std::size_t i = 0; i < block.operations.size(); ++i) {
     Operation& operation = block.operations[i];

@@ -12,7 +12,7 @@ namespace moeplan::planner {
 
 namespace {
 
-/// Each rank's chain of blocks on a stage, every operation alone.
+/// The chain of each rank's blocks on a stage, with every operation taking the time that it takes alone.
 std::vector<double> chains(const std::vector<std::int64_t>& counts, BlockPricer& pricer) {
   std::vector<double> out(pricer.ranks(), 0.0);
   for (std::size_t b = 0; b < counts.size(); ++b) {
@@ -80,7 +80,7 @@ Estimate Iteration::estimated(StageClusters& machines) const {
   go_on(&Estimate::links);
   e.lower_bound = std::max({e.critical_path, e.compute, e.links});
   if (e.lower_bound == e.links) {
-    if (!was_by_links) e.bound_by = "links";  // which of them, its own Program says
+    if (!was_by_links) e.bound_by = "links";  // the link's name would require the Program of the whole iteration
   } else {
     e.bound_by = e.lower_bound == e.compute ? "compute" : "critical path";
   }

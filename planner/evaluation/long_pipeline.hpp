@@ -1,5 +1,5 @@
-// Iterations of pipelines with many microbatches, priced by shorter ones: once the pipeline is full, each microbatch
-// is as much work as the one before.
+// Estimates for iterations with many microbatches, extrapolated from shorter ones: once the pipeline is full, every
+// microbatch adds the same work.
 #pragma once
 
 #include <cstdint>
@@ -14,33 +14,35 @@
 
 namespace moeplan::planner {
 
-/// One iteration of a candidate; what it refers to outlives it. infeasibility() must be none. A pipeline is long where
-/// it has more than four microbatches a stage.
+/// One iteration of a candidate. The arguments must outlive it; infeasibility() must be none. A pipeline is long if it
+/// has more than four microbatches per stage.
 class Iteration {
  public:
-  /// `change` is made to every Program of it.
+  /// `change` is applied to every Program of the iteration.
   Iteration(const ModelSpec& model, const Workload& workload, const Candidate& candidate, std::int64_t ranks_per_node,
             std::function<Program(Program)> change = {});
 
-  /// With at most four microbatches a stage: it needs as much memory as the whole.
+  /// The Program with at most four microbatches per stage. It needs as much memory as the whole iteration.
   [[nodiscard]] const Program& filled() const { return filled_; }
 
-  /// estimate() of the whole iteration. Of a long pipeline, `closed_form`, `compute` and `links` go on in a line from
-  /// three and four microbatches a stage: the first a few percent off at worst where stages differ, the others exact
-  /// or, where something else is the busiest later, below. `critical_path` is a lower bound still: that of four
-  /// microbatches a stage and, for each further one, the chain of the stage with the least to do (a longest path goes
-  /// on over the same stages one microbatch later), or the whole chain of one stage.
+  /// estimate() of the whole iteration. For a long pipeline, `closed_form`, `compute` and `links` are extrapolated
+  /// linearly from three and four microbatches per stage. `closed_form` is off by a few percent at most, where stages
+  /// differ; the other two are exact, or too low where another resource becomes the busiest later. `critical_path`
+  /// remains a lower bound: the path of four microbatches per stage plus, for each further one, the chain of the stage
+  /// with the least work (a longest path continues over the same stages one microbatch later), or the whole chain of
+  /// one stage if that is longer.
   [[nodiscard]] Estimate estimated(StageClusters& machines) const;
 
-  /// bound_by_first_rank() of the whole iteration, or of a long pipeline a lower bound in the same way.
+  /// bound_by_first_rank() of the whole iteration; for a long pipeline a lower bound obtained in the same manner.
   [[nodiscard]] Seconds bounded_by_first_rank(StageClusters& machines) const;
 
  private:
   [[nodiscard]] bool is_long() const { return candidate_.degrees.pp > 1 && microbatches_ > 4 * candidate_.degrees.pp; }
   [[nodiscard]] Program with_microbatches(std::int64_t count) const;
-  /// Microbatches beyond four a stage, in units of one a stage.
+  /// Microbatches beyond four per stage, divided by the number of stages.
   [[nodiscard]] double steps_beyond() const;
-  /// The critical path's bound from that of filled(), by the chains of its stages and of `three` microbatches a stage.
+  /// The critical-path bound of the whole iteration from that of filled(), using the chains of its stages in filled()
+  /// and in `three`, the Program with three microbatches per stage.
   [[nodiscard]] Seconds longer_path(Seconds of_filled, const Program& three, StageClusters& machines,
                                     PricedRanks ranks) const;
 

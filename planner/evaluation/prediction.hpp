@@ -1,4 +1,4 @@
-// The prediction of one candidate in full: its Program, memory, closed form, simulated Timeline and throughput.
+// The full prediction for one candidate: its Program, memory, closed form, simulated Timeline and throughput.
 #pragma once
 
 #include "model/analysis/analysis.hpp"
@@ -14,27 +14,28 @@
 
 namespace moeplan::planner {
 
-/// One stage is simulated as it is, several by their segments (sim/simulate_stages.hpp).
+/// The Timeline of a Program. A single stage is simulated directly, several stages by their segments
+/// (sim/simulate_stages.hpp).
 [[nodiscard]] Timeline simulated(const Program& program, StageClusters& machines, bool keep_spans);
 
-/// What an iteration of the candidate holds on its fullest rank: what every check of memory asks.
+/// The memory that an iteration of the candidate needs on its fullest rank. Every memory check uses this function.
 [[nodiscard]] MemoryUse iteration_memory(const ModelSpec& model, const Workload& workload, const Cluster& cluster,
                                          const Candidate& candidate, const Program& program);
 
-/// What a time of an iteration means for a model on a machine.
+/// The throughput that an iteration time corresponds to.
 struct Throughput {
   double tokens_per_s_per_gpu;
-  double model_flops_utilization;  // the model's own FLOPs over what all GPUs' peaks could have done meanwhile
+  double model_flops_utilization;  // model FLOPs divided by what the peaks of all GPUs allow in the makespan
 };
 [[nodiscard]] Throughput throughput(const ModelSpec& model, const Workload& workload, const Cluster& cluster,
                                     SimTime makespan);
 
-/// What a candidate is predicted to do, in full.
+/// Everything that is predicted for a candidate.
 struct Prediction {
   SimTime makespan;
   Estimate estimate;
   MemoryUse memory;
-  RankTime binding;  // of the binding rank
+  RankTime binding;  // time breakdown of the binding rank
   double tokens_per_s_per_gpu = 0;
   double model_flops_utilization = 0;
   Program program;

@@ -1,5 +1,5 @@
-// All-to-alls: how the rows of an MoE layer go from their sources to the experts' holders, and back. An extension
-// point: an algorithm is one class that writes operations; simulator and executors never see its name.
+// All-to-all algorithms: the exchange of an MoE layer's rows between their sources and the experts' holders. Extension
+// point: an algorithm is one class that writes operations; simulator and executors are independent of it.
 #pragma once
 
 #include <cstdint>
@@ -13,50 +13,52 @@
 
 namespace moeplan::planner {
 
-/// What is to be moved: rows that members of a group have in `from` and others want in `to`, as Communication says it
-/// of an all-to-all. Rows of the one buffer are as wide as those of the other.
+/// The rows to exchange: members of a group have them in `from` and others need them in `to`, as defined by
+/// Communication for all-to-alls. Both buffers have rows of the same width.
 struct Exchange {
-  std::string name;  // for people
+  std::string name;  // for display
   OpClass op_class;
   GroupId group;
   Slice from;
   Slice to;
-  bool is_combine;  // from the holders of the experts back to the sources
+  bool is_combine;  // combine (from the holders of the experts to the sources), not dispatch
 };
 
-/// The groups in which rows are exchanged, and where they lie.
+/// The groups in which rows are exchanged, and their position on nodes and shards.
 struct ExchangeGroup {
   GroupFamily family;
-  std::int64_t per_node;  // members that share a node: consecutive ones
-  std::int64_t shards;    // members, consecutive ones, that hold a shard each of the same experts
+  std::int64_t per_node;  // consecutive members that share a node
+  std::int64_t shards;    // consecutive members that each hold one shard of the same experts
 
   [[nodiscard]] std::int64_t nodes() const { return family.size / per_node; }
 };
 
+/// Base class of all algorithms.
 class AllToAll {
  public:
   virtual ~AllToAll() = default;
   [[nodiscard]] virtual std::string_view name() const = 0;
   [[nodiscard]] virtual std::string_view summary() const = 0;  // one line, with its source
-  /// Why it cannot run in such groups, as a short counted reason; "" if it can.
+  /// The reason why the algorithm cannot run in such groups, short enough to count by; "" if it can.
   [[nodiscard]] virtual std::string infeasibility(const ExchangeGroup& group) const = 0;
-  /// Why no plan has it in such groups though it runs there, as a short counted reason; "" if plans may.
+  /// The reason why plans do not use the algorithm in such groups although it can run, short enough to count by; "" if
+  /// they may.
   [[nodiscard]] virtual std::string not_planned_with(const ExchangeGroup&) const { return ""; }
-  /// Whether a row goes to a node, and to a rank, once for all the experts there that its token selected: slices on
-  /// both ends are `distinct`, and on the way back rows are added up.
+  /// Whether a row is sent to a node, and to a rank, only once for all experts there that its token selected: slices at
+  /// both ends are then `distinct`, and combine sums rows.
   [[nodiscard]] virtual bool deduplicates() const { return false; }
-  /// Whether every row goes from its source straight to the holder, so that each link carries what it carries of all
-  /// others of this kind.
+  /// Whether every row goes from its source directly to the holder, so that the load of each link is the same for all
+  /// direct algorithms.
   [[nodiscard]] virtual bool is_direct() const { return false; }
-  /// Appends the exchange after block.last(), and leaves in it what ends when the rows are there.
+  /// Appends the exchange after block.last(), and sets block.last() to the operations that complete it.
   virtual void lower(const Exchange& exchange, BlockBuilder& block) const = 0;
 };
 
-/// All built-in algorithms: the one visible table.
+/// The table of all built-in algorithms.
 [[nodiscard]] std::span<const std::unique_ptr<AllToAll>> all_to_alls();
 [[nodiscard]] std::vector<std::string> all_to_all_names();
 
-/// The algorithm of this name, or null.
+/// The algorithm with this name, or null.
 [[nodiscard]] const AllToAll* find_all_to_all(std::string_view name);
 
 [[nodiscard]] std::unique_ptr<AllToAll> make_linear_all_to_all();             // all_to_alls/direct.cpp

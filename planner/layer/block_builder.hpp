@@ -1,4 +1,4 @@
-// Writing blocks of a Program: buffers, operations one after the other, and the group families of a set of degrees.
+// Construction of Program blocks: buffers, operations in sequence, and the group families of a set of degrees.
 #pragma once
 
 #include <optional>
@@ -13,25 +13,27 @@
 
 namespace moeplan::planner {
 
-/// The group families of a rank order (candidate.hpp). Megatron-LM's usual one, tp-cp-ep-dp-pp: tensor-parallel ranks
-/// are neighbours, then context-parallel, then data-parallel ones; for the experts, shards are neighbours, then
+/// The group families of a rank order (candidate.hpp). In Megatron-LM's usual order, tp-cp-ep-dp-pp, tensor-parallel
+/// ranks are neighbours, then context-parallel, then data-parallel ranks; for the experts, shards are neighbours, then
 /// expert-parallel ranks, then replicas. In tp-cp-dp-ep-pp replicas of an expert are neighbours, then expert-parallel
-/// ranks; an expert is not cut then (esp 1), since shards and expert-parallel ranks together would be no groups of one
-/// stride. Pipeline stages are consecutive ranges of ranks.
+/// ranks; experts are not sharded then (esp 1), because shards and expert-parallel ranks together would not form groups
+/// with a single stride. Pipeline stages are consecutive ranges of ranks.
 struct Groups {
   GroupId tp;
   GroupId cp;
   GroupId dp_cp;  // ranks that hold the same dense parameters
   GroupId esp;
-  GroupId ep;      // ranks that hold different experts, the same shard of each
+  GroupId ep;      // ranks that hold different experts, and the same shard of each
   GroupId ep_esp;  // all ranks that together hold every expert once
   GroupId edp;
   GroupId stages;
-  GroupId own;  // the rank alone
+  GroupId own;  // the rank by itself
 };
+/// Adds the group families of these degrees to the program.
 [[nodiscard]] Groups add_groups(Program& program, const Degrees& degrees,
                                 std::string_view rank_order = kMegatronRankOrder);
 
+/// Writes one block of a program.
 class BlockBuilder {
  public:
   BlockBuilder(Program& program, std::string name) : program_(program) { block_.name = std::move(name); }
@@ -43,19 +45,19 @@ class BlockBuilder {
     return {buffer(name, columns, dtype), std::move(rows)};
   }
 
-  /// A group family of the program, made at first use.
+  /// A group family of the program, created at first use.
   [[nodiscard]] GroupId group(const std::string& name, std::int64_t size, std::int64_t stride);
 
   /// Appends an operation that runs after the one appended last.
   std::int32_t then(Operation operation);
-  /// Appends an operation that runs after the given ones only.
+  /// Appends an operation that runs after the given ones.
   std::int32_t after(std::vector<std::int32_t> dependencies, Operation operation);
-  /// What then() follows next: all of these.
+  /// Sets the operations after which then() continues.
   void continue_after(std::vector<std::int32_t> operations) { last_ = std::move(operations); }
   [[nodiscard]] const std::vector<std::int32_t>& last() const { return last_; }
 
   [[nodiscard]] Program& program() { return program_; }
-  /// Adds the block to the program.
+  /// Appends the block to the program.
   BlockId finish(std::optional<BlockId> backward_of = std::nullopt, std::optional<BlockId> variant_of = std::nullopt);
 
  private:

@@ -1,31 +1,32 @@
-// What copies of placed experts need in training: the weights of their homes before the experts run, once an iteration
-// (Trans), and their gradients brought home after the last microbatch (Agg). On the replicas' background stream, in
-// order with what replicas exchange: weights are gathered before they are sent on, gradients come home before they are
-// summed over replicas.
+// Transfers for copies of placed experts in training: once per iteration, weights from their homes before the experts
+// run (Trans), and gradients to their homes after the last microbatch (Agg). They run on the replicas' background
+// stream, in order with the exchanges between replicas: weights are gathered before they are forwarded, and gradients
+// reach their home before they are summed over replicas.
 //
-// Block-wise, as [Pro-Prophet] algorithm 2 has it: of the next layer that has copies, up projections go beside this
-// layer's experts (SubTrans1), down projections after its combine, beside the next attention (SubTrans2); gradients go
-// home beside the attention's backward pass and the layer before. The paper cuts a transfer by the time of FNEC; here
-// the matrices are the parts.
+// Transfers are block-wise, as in [Pro-Prophet] algorithm 2. For the next layer that has copies, up projections are
+// sent concurrently with this layer's experts (SubTrans1), and down projections after its combine, concurrently with
+// the next attention (SubTrans2); gradients are sent home concurrently with the backward pass of attention and of the
+// preceding layer. The paper splits a transfer by the time of FNEC; here the split is by matrix.
 #pragma once
 
 #include "planner/layer/moe_parts.hpp"
 
 namespace moeplan::planner {
 
+/// Writes the transfers of one layer into a block.
 class CopyParts {
  public:
   CopyParts(const MoeLayer& layer, BlockBuilder& block) : l_(layer), b_(block) {}
 
-  /// Beside what is appended next; they begin after what was appended last.
+  /// These transfers start after the operation appended last, concurrently with the operations appended next.
   void send_up() { move("expert up weights", MoeParts(l_, b_).w_up(), /*home=*/false); }
   void send_down() { move("expert down weights", MoeParts(l_, b_).w_down(), /*home=*/false); }
   void collect_gradients() {
     move("expert down gradients", MoeParts(l_, b_).w_down("d."), /*home=*/true);
     move("expert up gradients", MoeParts(l_, b_).w_up("d."), /*home=*/true);
   }
-  /// Until all that was listed before has ended. `at_start`: the whole block waits; else nothing does but who comes
-  /// after the operation returned.
+  /// Appends a wait for all transfers listed before it. With `at_start` the whole block waits; otherwise only
+  /// operations that depend on the returned one.
   std::int32_t wait(bool at_start);
 
  private:

@@ -11,7 +11,7 @@ namespace moeplan::planner {
 
 namespace {
 
-/// A projection of the attention part. `attended`: the attention kernel reads what it writes.
+/// A projection of the attention part. `attended`: the attention kernel reads its output.
 struct AttentionProjection {
   std::string name, in;
   std::int64_t in_columns;
@@ -20,7 +20,7 @@ struct AttentionProjection {
   bool attended;
 };
 
-/// In the order of the forward pass, the output projection apart.
+/// The input projections in the order of the forward pass, without the output projection.
 std::vector<AttentionProjection> input_projections(const ModelSpec& model, const AttentionShape& shape,
                                                    std::int64_t tp) {
   const std::int64_t hidden = model.hidden_size;
@@ -47,7 +47,7 @@ std::vector<AttentionProjection> input_projections(const ModelSpec& model, const
 
 AttentionShape attention_shape(const ModelSpec& model, std::int64_t tp) {
   if (const auto* h = std::get_if<HeadAttention>(&model.attention)) {
-    const std::int64_t kv_heads = ceil_div(h->num_kv_heads, tp);  // fewer heads than ranks: copies
+    const std::int64_t kv_heads = ceil_div(h->num_kv_heads, tp);  // fewer heads than ranks: each rank has a copy
     return {h->num_heads / tp * h->head_dim, kv_heads * h->head_dim, h->num_heads / tp * h->head_dim,
             kv_heads * h->head_dim};
   }
@@ -97,7 +97,7 @@ void DenseParts::gather_beside(const std::string& input, const std::string& grad
   std::vector<std::int32_t> both = block.last();
   if (degrees.tp > 1) {
     reduce(whole(gradient), gradient);
-    // The sum over ranks goes on beside the weight gradients.
+    // The sum over ranks runs concurrently with the weight gradients.
     std::vector<std::int32_t> reduced = block.last();
     both.insert(both.end(), gathered.begin(), gathered.end());
     block.continue_after(both);
@@ -145,7 +145,7 @@ void DenseParts::add(const std::string& a, const std::string& b, const std::stri
   block.then(kernel("residual add", OpClass::Norm, Kernel::Add, {own(a), own(b)}, {own(to)}));
 }
 
-/// Keys and values of the rank's part of the sequence.
+/// The keys and values of the rank's part of the sequence.
 Slice DenseParts::kv(const std::string& name) const {
   const AttentionShape shape = attention_shape(model, degrees.tp);
   return block.slice(name, shape.key_columns + shape.stored_value_columns, workload.dtype, Rows::fixed(tokens));
@@ -223,7 +223,7 @@ void DenseParts::attention_backward(std::int64_t window) const {
   block.then(gemm("attention_out input gradient", OpClass::Attention, {.form = Gemm::Form::NT}, x(d_out),
                   weight("w.attention_out", shape.value_columns, model.hidden_size),
                   rows("d.attn.core", shape.value_columns)));
-  // A rank keeps its own keys and values and gathers the others' again.
+  // A rank keeps its own keys and values and gathers those of the other ranks again.
   exchange_context(false);
   attention_core(window, true);
   exchange_context(true);

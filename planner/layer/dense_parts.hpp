@@ -2,14 +2,14 @@
 // FFN, embedding, output head, gradient traffic and optimizer.
 //
 // Every rank of a tensor-parallel group holds all `tokens` rows of the residual stream "x". [Megatron-LM] sec. 3: one
-// all-reduce after attention and one after the FFN forward, as many backward.
+// all-reduce after attention and one after the FFN in the forward pass, and as many in the backward pass.
 //
-// With sequence parallelism ([Korthikanti] sec. 4.2) it holds its own part of them, and norms and additions work on
-// that: each all-reduce becomes an all-gather before the products and a reduce-scatter after them; backward gathers the
-// products' input once more for the weight gradient, beside the input gradient.
+// With sequence parallelism ([Korthikanti] sec. 4.2) every rank holds only its own part of the rows, on which norms and
+// additions work. Each all-reduce becomes an all-gather before the matrix products and a reduce-scatter after them;
+// backward gathers the products' input once more for the weight gradient, concurrently with the input gradient.
 //
 // With context parallelism a rank has its part of every sequence; attention first gathers the keys and values of the
-// group (as Llama 3 does, sec. 3.3.2) and backward reduce-scatters their gradients.
+// group (as in Llama 3, sec. 3.3.2), and backward reduce-scatters their gradients.
 #pragma once
 
 #include <functional>
@@ -21,22 +21,23 @@
 
 namespace moeplan::planner {
 
+/// Writes the dense parts into a block.
 struct DenseParts {
   const ModelSpec& model;
   const Workload& workload;
   Degrees degrees;
   Groups groups;
-  std::int64_t tokens;  // that a tensor-parallel group works on
+  std::int64_t tokens;  // rows that a tensor-parallel group works on
   bool sequence_parallel;
   BlockBuilder& block;
 
   void attention(std::int64_t window) const;
   void attention_backward(std::int64_t window) const;
-  /// The fused attention kernel alone: what selective recomputation runs again.
+  /// The fused attention kernel alone, which selective recomputation runs again.
   void attention_core(std::int64_t window, bool backward) const;
 
-  /// From "ffn.in" to `output` (and from the gradient of the output back) with a hidden size cut over the
-  /// tensor-parallel ranks.
+  /// An FFN whose hidden size is sharded over the tensor-parallel ranks, from "ffn.in" to `output`, and its backward
+  /// pass from the gradient of the output.
   void ffn(const Ffn& ffn, const std::string& prefix, OpClass op_class, const std::string& output) const;
   void ffn_backward(const Ffn& ffn, const std::string& prefix, OpClass op_class, const std::string& gradient,
                     const std::string& output) const;
@@ -50,21 +51,22 @@ struct DenseParts {
   void head() const;
   void head_backward() const;
 
-  /// Rows of the residual stream on a rank.
+  /// The number of residual-stream rows on a rank.
   [[nodiscard]] std::int64_t own_tokens() const { return sequence_parallel ? tokens / degrees.tp : tokens; }
   [[nodiscard]] Slice own(const std::string& name) const;
 
  private:
   [[nodiscard]] Slice rows(const std::string& name, std::int64_t columns) const;
   [[nodiscard]] Slice x(const std::string& name) const { return rows(name, model.hidden_size); }
-  /// The buffer that products read for the rows of `name`.
+  /// The name of the buffer with all rows of `name`, which matrix products read.
   [[nodiscard]] std::string whole(const std::string& name) const;
-  /// own rows of `name` -> all rows in whole(name); nothing without sequence parallelism.
+  /// Gathers own rows of `name` into all rows in whole(name); no operation without sequence parallelism.
   void gather(const std::string& name) const;
-  /// Partial sums of all rows in `partial` -> sums, of own rows, in `sum`.
+  /// Sums the partial sums of all rows in `partial` into own rows in `sum`.
   void reduce(const std::string& partial, const std::string& sum) const;
-  /// Input and weight gradients of products that read `input`: the input gradients' sum over ranks, in `gradient`, goes
-  /// on beside the weight gradients; with sequence parallelism `input` is gathered again beside the input gradients.
+  /// Appends the input and weight gradients of the products that read `input`. The sum of the input gradients over
+  /// ranks, in `gradient`, overlaps with the weight gradients; with sequence parallelism `input` is gathered again
+  /// concurrently with the input gradients.
   void gather_beside(const std::string& input, const std::string& gradient,
                      const std::function<void()>& input_gradients, const std::function<void()>& weight_gradients) const;
   [[nodiscard]] Slice weight(const std::string& name, std::int64_t in, std::int64_t out) const;
@@ -80,12 +82,12 @@ struct DenseParts {
   void exchange_context(bool backward) const;
 };
 
-/// Columns of the attention projections on one tensor-parallel rank.
+/// The widths of the attention projections on one tensor-parallel rank, in columns.
 struct AttentionShape {
   std::int64_t query_columns;  // heads of the rank times the dimension of queries and keys
   std::int64_t key_columns;
   std::int64_t value_columns;         // heads of the rank times the dimension of values
-  std::int64_t stored_value_columns;  // of the values as stored: fewer heads with grouped queries
+  std::int64_t stored_value_columns;  // of the values as stored: fewer heads with grouped-query attention
 };
 [[nodiscard]] AttentionShape attention_shape(const ModelSpec& model, std::int64_t tp);
 

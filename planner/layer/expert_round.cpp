@@ -24,7 +24,7 @@ class Writer {
   }
 
  private:
-  /// A chunk's rows: which of the source's, where they come from at the holder, and with whom they are exchanged.
+  /// The rows of a chunk: their path at the source, their path at the holder, and the peers of the exchange.
   struct Part {
     Path own;
     Path held;
@@ -34,7 +34,7 @@ class Writer {
 
   Part part(std::size_t chunk) {
     const auto count = static_cast<std::int64_t>(l_.chunks.size());
-    if (count == 1) return {r_.sources, prepend(union_of(r_.group), r_.sources)};  // all rows: no slice needs to say so
+    if (count == 1) return {r_.sources, prepend(union_of(r_.group), r_.sources)};  // all rows
     if (!r_.by_groups) {
       const Path own = prepend(l_.chunks[chunk], r_.sources);
       return {own, prepend(union_of(r_.group), own)};
@@ -109,7 +109,7 @@ class Writer {
     if (r_.after_experts) r_.after_experts(static_cast<std::int64_t>(chunk), held);
   }
 
-  /// Those that have been put off.
+  /// Appends the deferred weight gradients.
   void weight_gradients() {
     for (const auto& [held, input_gradients] : deferred_) {
       b_.continue_after(input_gradients);
@@ -119,7 +119,7 @@ class Writer {
     deferred_.clear();
   }
 
-  /// What is sent of the rows of a slice.
+  /// The slices that are sent to represent the rows of a slice in a wire format.
   std::vector<Slice> wire(WireFormat format, const Slice& rows, const std::string& way) {
     const std::string name = b_.program().buffer(rows.buffer).name + "." + way;
     std::vector<Slice> out;
@@ -171,8 +171,8 @@ class Writer {
   const MoeLayer& l_;
   BlockBuilder& b_;
   MoeParts parts_;
-  std::vector<std::pair<Path, std::vector<std::int32_t>>> deferred_;  // chunks' rows, and what comes before
-  std::vector<std::int32_t> beside_;                                  // last operations that no chunk waits for
+  std::vector<std::pair<Path, std::vector<std::int32_t>>> deferred_;  // rows of chunks, and the operations before them
+  std::vector<std::int32_t> beside_;                                  // last operations, for which no chunk waits
 };
 
 }  // namespace

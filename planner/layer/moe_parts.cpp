@@ -87,7 +87,8 @@ void MoeParts::gate(const std::string& input, const Path& path) {
   if (l_.gathers_loads) tell_loads(path);
 }
 
-/// [Pro-Prophet] algorithm 2: what Plan needs of the other ranks, beside this layer's exchange.
+/// [Pro-Prophet] algorithm 2: collects the loads that Plan needs from the other ranks, concurrently with this layer's
+/// exchange.
 void MoeParts::tell_loads(const Path& path) {
   const std::vector<std::int32_t> before = b_.last();
   const GroupId group = b_.program().routings[l_.routing.index()].holders;
@@ -271,7 +272,7 @@ void MoeParts::experts_weight_gradients(const Path& path) {
   up_weight_gradient(path);
 }
 
-/// Gradients add up over chunks and microbatches; those of gathered weights begin anew with each layer.
+/// Gradients accumulate over chunks and microbatches; gradients of gathered weights start from zero in each layer.
 Gemm MoeParts::weight_gradient() const {
   Gemm out = product(Gemm::Form::TN);
   out.accumulates = !l_.gathers_weights || has_weight_gradients_;

@@ -1,7 +1,8 @@
-// The parts that schedules of an MoE layer are made of: gate, encode, exchange, experts, decode, forward and backward.
+// The parts from which schedules of an MoE layer are composed: gate, encode, exchange, experts and decode, forward and
+// backward.
 //
-// Each appends to the block after what was appended last. Token buffers have hidden_size columns. `sources` is the path
-// of a routed slice from a rank to the token sources whose rows it dispatches.
+// Each part is appended to the block after the operation appended last. Token buffers have hidden_size columns. A
+// `path` leads from a rank to the token sources whose rows it processes.
 #pragma once
 
 #include <utility>
@@ -18,26 +19,27 @@ using Path = std::vector<RowStep>;
 [[nodiscard]] inline RowStep copies_of(GroupId group) { return {RowStep::Kind::Copies, group}; }
 [[nodiscard]] Path prepend(RowStep step, const Path& path);
 
-/// A product C = A B of a block, or its backward forms.
+/// A matrix product C = A B, or one of its backward forms.
 [[nodiscard]] Operation gemm(std::string name, OpClass op_class, Gemm work, Slice a, Slice b, Slice c);
 [[nodiscard]] Operation kernel(std::string name, OpClass op_class, Kernel work, std::vector<Slice> reads,
                                std::vector<Slice> writes);
 [[nodiscard]] Operation collective(std::string name, OpClass op_class, Stream stream, Communication work, Slice in,
                                    Slice out);
 
+/// Writes the parts of one layer into a block.
 class MoeParts {
  public:
   MoeParts(const MoeLayer& layer, BlockBuilder& block) : l_(layer), b_(block) {}
 
-  /// The tokens, of hidden_size columns, of the sources of `path`.
+  /// The tokens, with hidden_size columns, of the sources of `path`.
   [[nodiscard]] Slice tokens(const std::string& name, const Path& path);
   [[nodiscard]] Slice routed(const std::string& name, Rows::Experts experts, Path path);
-  /// Rows for all experts where they come from: each token's once where the all-to-all wants it so.
+  /// Rows for all experts at their sources; if the all-to-all deduplicates, each token's row once.
   [[nodiscard]] Slice at_sources(const std::string& name, Path path);
-  /// Where an all-to-all that deduplicates ends: each token's row once, for all of the rank's experts.
+  /// Rows received by a deduplicating all-to-all: each token's row once for all experts of the rank.
   [[nodiscard]] Slice at_holders(const std::string& name, Path path);
 
-  /// Weights of the experts that the rank computes, or with "d." their gradients.
+  /// The weights of the experts that the rank computes, or with the prefix "d." their gradients.
   [[nodiscard]] Slice w_up(const std::string& prefix = "") {
     return weight(prefix + "expert.w_up", l_.hidden_size, up_columns());
   }
@@ -45,38 +47,39 @@ class MoeParts {
     return weight(prefix + "expert.w_down", shard_hidden(), l_.hidden_size);
   }
 
-  // Of the tokens of the sources of `path`. A buffer may hold those of more sources: then these are a local split.
+  // The following parts process the tokens of the sources of `path`. If a buffer holds tokens of more sources, this is
+  // a local split.
   void gate(const std::string& input, const Path& path);
-  /// Adds to `gradient`, which encode_backward() has begun.
+  /// Accumulates into `gradient`, which encode_backward() has written before.
   void gate_backward(const std::string& input, const std::string& gradient, const Path& path);
-  /// Tokens to rows in expert order.
+  /// Permutes tokens into rows in expert order.
   void encode(const std::string& input, const Path& path);
   void encode_backward(const std::string& gradient, const Path& path);
-  /// Expert rows back to tokens, weighted by the gate.
+  /// Combines expert rows into tokens, weighted by the gate.
   void decode(const Path& path, const std::string& output);
   void decode_backward(const std::string& gradient, const Path& path);
-  // Where the all-to-all deduplicates, experts' rows are made and added up, weighted, where the experts are. The gate's
-  // choice goes there with the tokens, and its gradient comes back with theirs. `own` and `held` are the paths of a
+  // With a deduplicating all-to-all, the experts' rows are expanded and summed, weighted, at the holders. The gate's
+  // choice is dispatched with the tokens, and its gradient is combined with theirs. `own` and `held` are the paths of a
   // chunk at its source and at the holders.
   [[nodiscard]] std::pair<Slice, Slice> choice_there(const Path& own, const Path& held);
   [[nodiscard]] std::pair<Slice, Slice> d_choice_back(const Path& own, const Path& held);
-  /// Rows that have arrived to the experts' rows, forward or as gradients.
+  /// Expands received rows into the experts' rows, forward or as gradients.
   void write_out(const Path& held, bool backward);
-  /// The experts' rows to those that go back.
+  /// Sums the experts' rows into the rows to return.
   void add_up(const Path& held, bool backward);
 
-  /// Adds the expert shards' partial sums where there are several.
+  /// Sums the partial results of the expert shards if there are several.
   void sum_shards(const std::string& from, const std::string& to, const Path& path, Rows::Experts experts,
                   std::int64_t behind = 0, Stream stream = Stream::Compute);
 
   /// The expert FFNs over the rows of `path`: "expert.in" to "expert.out", backward "d.expert.out" to "d.expert.in".
   void experts(const Path& path);
   void experts_backward(const Path& path);
-  /// The two halves of it: what goes back to the sources, and what stays.
+  /// The two halves of experts_backward(): the gradients that return to the sources, and those that stay.
   void experts_input_gradients(const Path& path);
   void experts_weight_gradients(const Path& path);
 
-  /// Tensor-parallel or expert-sharding collectives between the tokens of `path` and those of the whole group.
+  /// Tensor-parallel or expert-sharding collectives between the tokens of `path` and the tokens of the whole group.
   void all_gather(GroupId group, OpClass op_class, const std::string& from, const std::string& to, const Path& path);
   void reduce_scatter(GroupId group, OpClass op_class, const std::string& from, const std::string& to,
                       const Path& path);
@@ -87,17 +90,17 @@ class MoeParts {
   [[nodiscard]] Slice weight(const std::string& name, std::int64_t rows_each, std::int64_t columns);
   [[nodiscard]] Slice tokens(const std::string& name, std::int64_t columns, Dtype dtype, const Path& path);
   [[nodiscard]] Slice gate_weight(const std::string& name);
-  /// Of each token its experts and their weights, and the gradient by these.
+  /// For each token, its experts and their weights; and the gradient with respect to these weights.
   [[nodiscard]] Slice choice(const Path& path);
   [[nodiscard]] Slice d_choice(const Path& path);
-  /// The same of distinct rows, under way.
+  /// The same for distinct rows in transit.
   [[nodiscard]] Slice choice_of(const std::string& name, const Slice& rows);
   [[nodiscard]] Slice d_choice_of(const std::string& name, const Slice& rows);
   [[nodiscard]] bool deduplicates() const { return l_.all_to_all->deduplicates(); }
-  /// At the sources: all rows, or if they are distinct, those of each chunk.
+  /// The rows at the sources: all of them, or one slice per chunk if they are distinct.
   [[nodiscard]] std::vector<Slice> all_chunks(const std::string& name, const Path& path);
-  /// Dense encoding's 0 and 1: a row a token, a column for each of the experts' rows. Encode makes it; it stays until
-  /// the layer's backward has used it.
+  /// The 0/1 matrix of dense encoding: one row per token, one column per expert row. Encode creates it, and it is kept
+  /// until the layer's backward pass has used it.
   [[nodiscard]] Slice mask(const Path& path, const Slice& expert_rows);
   [[nodiscard]] Gemm product(Gemm::Form form) const;
   /// Rows of the experts that the rank computes.
@@ -113,7 +116,7 @@ class MoeParts {
 
   const MoeLayer& l_;
   BlockBuilder& b_;
-  bool has_weight_gradients_ = false;  // of a chunk of the layer
+  bool has_weight_gradients_ = false;  // whether a chunk of the layer already has weight gradients
 };
 
 }  // namespace moeplan::planner

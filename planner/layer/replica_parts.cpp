@@ -7,7 +7,7 @@
 
 namespace moeplan::planner {
 
-/// Dense and expert parameters have replicas on different ranks.
+/// Calls `write` for dense and for expert parameters, whose replicas are on different ranks.
 template <class Write>
 void ReplicaParts::each(const UnitParameters& parameters, Write write) const {
   for (const Kind& kind :
@@ -16,7 +16,7 @@ void ReplicaParts::each(const UnitParameters& parameters, Write write) const {
   }
 }
 
-/// Elements of a replica's share, padded to whole 64 elements, as Megatron-LM's gradient buffers are.
+/// The elements of one replica's shard, padded to a multiple of 64 as in Megatron-LM's gradient buffers.
 std::int64_t ReplicaParts::shard(const Kind& kind) const {
   const std::int64_t size = block.program().group(kind.replicas).size;
   return ceil_div(ceil_div(static_cast<std::int64_t>(std::ceil(kind.parameters)), size), 64) * 64;

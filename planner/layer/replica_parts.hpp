@@ -1,8 +1,8 @@
-// Traffic between the replicas of parameters: gradients to their sums, weights back from their shards, the optimizer.
+// Data-parallel traffic between the replicas of parameters: gradient reduction, weight gathering, and the optimizer.
 //
-// Gradients are kept and summed in fp32, as Megatron-LM does by default for 16-bit training. ZeRO (S. Rajbhandari et
-// al., SC'20): stage 0 all-reduces gradients; 1 and 2 reduce-scatter them and all-gather the updated weights before
-// their first use; 3 gathers weights before every use. All of it runs on the replicas' background stream.
+// Gradients are kept and summed in fp32, which is Megatron-LM's default for 16-bit training. ZeRO (S. Rajbhandari et
+// al., SC'20): stage 0 all-reduces gradients; stages 1 and 2 reduce-scatter them and all-gather the updated weights
+// before their first use; stage 3 gathers weights before every use. All of it runs on the replicas' background stream.
 #pragma once
 
 #include "model/costs/memory.hpp"
@@ -11,16 +11,17 @@
 
 namespace moeplan::planner {
 
+/// Writes the traffic of a unit of parameters into a block.
 struct ReplicaParts {
   const Workload& workload;
   Groups groups;
   BlockBuilder& block;
 
-  /// Until what earlier blocks left on the stream has ended.
+  /// Waits until the operations that earlier blocks put on the background stream have ended.
   void wait(OpClass op_class) const;
-  /// Beside what is appended next.
+  /// Gathers weights concurrently with the operations appended next.
   void gather_weights(const UnitParameters& parameters) const;
-  /// After all that was appended; what is appended next does not wait for it.
+  /// Reduces gradients after all operations appended before; operations appended next do not wait for it.
   void reduce_gradients(const UnitParameters& parameters) const;
   void update(const UnitParameters& parameters) const;
 

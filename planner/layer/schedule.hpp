@@ -1,5 +1,5 @@
-// Schedules of an MoE layer: how its gate, exchanges and experts follow one another. An extension point: a schedule is
-// one class that writes operations; simulator and executors never see its name.
+// Schedules of an MoE layer: the order of its gate, exchanges and experts. Extension point: a schedule is one class
+// that writes operations; simulator and executors are independent of it.
 #pragma once
 
 #include <functional>
@@ -19,71 +19,77 @@
 
 namespace moeplan::planner {
 
-/// An MoE layer on one set of degrees, as a schedule needs it. The layer's input "ffn.in" holds `tokens` rows of
-/// hidden_size on every rank, the same on all ranks of a tensor-parallel group; the schedule leaves as many rows in
-/// "moe.out". Backward it turns "d.moe.out" into "d.ffn.in". Rank r is the routing source of its tokens / tp_size own
-/// tokens.
+/// An MoE layer on given degrees: the input of a schedule. The layer's input "ffn.in" holds `tokens` rows of
+/// hidden_size columns on every rank, the same on all ranks of a tensor-parallel group; the schedule writes as many
+/// rows to "moe.out". Its backward pass turns "d.moe.out" into "d.ffn.in". Rank r is the routing source of its own
+/// tokens / tp_size tokens.
 struct MoeLayer {
   Moe moe;
   std::int64_t hidden_size;
   std::int64_t tokens;
   Dtype dtype;
-  bool recompute_activations;  // backward runs the experts' activation function again instead of keeping its result
+  bool recompute_activations;  // backward recomputes the experts' activation function instead of keeping its result
   Degrees degrees;
   Groups groups;
   RoutingId routing;
-  /// How rows travel, and in how many chunks: each of them goes to the experts and back on its own.
+  /// The exchange of rows: the all-to-all, the codec and the chunks, each of which is dispatched and combined
+  /// separately.
   const AllToAll* all_to_all;
   CodecPair codec;
   CodecOptions codec_options;
-  std::vector<RowStep> chunks;  // Chunk steps that together are all rows
+  std::vector<RowStep> chunks;  // Chunk steps that together cover all rows
   Encoding encoding;
   ExpertLayout expert_layout;
-  /// The experts that a rank computes: its own, or all, and whether their weights, and the gradients of these, are
-  /// gathered ones that live as long as the layer runs.
+  /// The experts that a rank computes: its own or all; and whether their weights and weight gradients are in gathered
+  /// buffers that exist only while the layer runs.
   Rows::Experts computed = Rows::Experts::Local;
   bool gathers_weights = false;
-  /// Appends what can run beside the layer's first dispatch; the parts call it once that is under way. Perhaps empty.
+  /// Appends operations that can run concurrently with the layer's first dispatch; called once that is in progress. May
+  /// be empty.
   std::function<void()> during_dispatch{};
-  /// What the experts wait for besides their rows and what their schedule asks for: weights of copies.
+  /// Operations that the experts wait for in addition to their rows and the schedule's own dependencies: weights of
+  /// copies.
   std::vector<std::int32_t> copies_ready{};
-  bool gathers_loads = false;  // ranks tell each other what their gates chose: the placement is planned every iteration
+  bool gathers_loads = false;  // ranks exchange their gates' counts to plan the placement in every iteration
 };
 
 /// The groups in which a schedule exchanges rows.
 struct ExchangeFamily {
   GroupFamily family;
-  std::int64_t shards = 1;  // consecutive members that hold a shard each of the same experts
+  std::int64_t shards = 1;  // consecutive members that each hold one shard of the same experts
 };
 
+/// Base class of all schedules.
 class Schedule {
  public:
   virtual ~Schedule() = default;
   [[nodiscard]] virtual std::string_view name() const = 0;
   [[nodiscard]] virtual std::string_view summary() const = 0;  // one line, with its source
-  /// Why it cannot run with these degrees and so many chunks, as a short counted reason; "" if it can.
+  /// The reason why the schedule cannot run with these degrees and chunks, short enough to count by; "" if it can.
   [[nodiscard]] virtual std::string infeasibility(const Degrees& degrees, const Candidate& candidate) const = 0;
-  /// Another schedule of the table that does the same with these, so that a search need not look at this one; or "".
+  /// Another schedule that is equivalent under these arguments, so that a search can skip this one; "" if there is
+  /// none.
   [[nodiscard]] virtual std::string_view same_as(const Degrees&, const Candidate&, Mode) const { return ""; }
-  /// The numbers of chunks that are worth a try on a machine with so many ranks a node.
+  /// The numbers of chunks that a search should try with this many ranks per node.
   [[nodiscard]] virtual std::vector<std::int64_t> pipeline_degrees(const Degrees&,
                                                                    std::int64_t /*ranks_per_node*/) const {
     return {1, 2, 4, 8};
   }
-  /// Every rank computes its rows with the weights of all experts, wherever these are placed.
+  /// Whether every rank computes its rows with the weights of all experts, wherever these are placed.
   [[nodiscard]] virtual bool gathers_all_experts() const { return false; }
-  /// Tutel's r where it is Tutel's adaptive parallelism: ranks that a row goes to for its expert, 0 where it stays.
+  /// Tutel's r, if the schedule is Tutel's adaptive parallelism: the number of ranks to which a row is sent for one
+  /// expert, 0 if it stays on its rank.
   [[nodiscard]] virtual std::optional<std::int64_t> tutel_r() const { return std::nullopt; }
-  /// The groups of its all-to-all: of ep ranks that hold the same shard of different experts, or others.
+  /// The groups of the schedule's all-to-all; by default the ep ranks that hold the same shard of different experts.
   [[nodiscard]] virtual ExchangeFamily exchange(const Degrees& d) const { return {{"", d.ep, d.esp}, 1}; }
   virtual void lower_forward(const MoeLayer& layer, BlockBuilder& block) const = 0;
   virtual void lower_backward(const MoeLayer& layer, BlockBuilder& block) const = 0;
 };
 
-/// All built-in schedules: the one visible table.
+/// The table of all built-in schedules.
 [[nodiscard]] std::span<const std::unique_ptr<Schedule>> schedules();
 
-/// The schedule of this name, or null.
+/// The schedule with this name, or null.
 [[nodiscard]] const Schedule* find_schedule(std::string_view name);
 
 [[nodiscard]] std::unique_ptr<Schedule> make_baseline_schedule();             // schedules/baseline.cpp

@@ -26,10 +26,10 @@ std::vector<CollectiveStep> at_once(std::int64_t world, std::int64_t bytes) {
            .writes = kCollective == Collective::ReduceScatter ? block : bytes}};
 }
 
-/// The pairs of ranks that differ in one bit are the groups of two, that bit apart.
+/// The groups of two ranks that differ in one bit, the one with value `distance`.
 GroupFamily pairs(std::int64_t distance) { return {fmt::format("pairs {} apart", distance), 2, distance}; }
 
-/// Distances 1, 2, 4 ...: each pair gathers what both have.
+/// Recursive doubling with distances 1, 2, 4 ...: each pair all-gathers the blocks of both ranks.
 std::vector<CollectiveStep> doubling(std::int64_t world, std::int64_t bytes) {
   std::vector<CollectiveStep> steps;
   for (std::int64_t distance = 1; distance < world; distance *= 2) {
@@ -39,7 +39,7 @@ std::vector<CollectiveStep> doubling(std::int64_t world, std::int64_t bytes) {
   return steps;
 }
 
-/// Distances world / 2, world / 4 ...: each pair adds up, and parts, what both are left with.
+/// Recursive halving with distances world / 2, world / 4 ...: each pair reduce-scatters its remaining blocks.
 std::vector<CollectiveStep> halving(std::int64_t world, std::int64_t bytes) {
   std::vector<CollectiveStep> steps;
   for (std::int64_t distance = world / 2; distance >= 1; distance /= 2) {
@@ -49,7 +49,8 @@ std::vector<CollectiveStep> halving(std::int64_t world, std::int64_t bytes) {
   return steps;
 }
 
-/// Where the bytes do not divide by the ranks, every block is rounded up.
+/// All-reduce by recursive halving and doubling. If the number of ranks does not divide the bytes, every block is
+/// rounded up.
 std::vector<CollectiveStep> halving_doubling(std::int64_t world, std::int64_t bytes) {
   std::vector<CollectiveStep> steps = halving(world, bytes);
   for (CollectiveStep& s : doubling(world, bytes)) steps.push_back(std::move(s));
@@ -83,7 +84,7 @@ constexpr std::array<CollectiveAlgorithm, 9> kInSteps{{
      at_once<Collective::Broadcast, Pattern::Tree>},
 }};
 
-/// Whether the size is cut into one part a rank.
+/// Whether the message consists of one part per rank.
 bool is_split(Collective collective) {
   return collective == Collective::AllToAll || collective == Collective::AllGather ||
          collective == Collective::ReduceScatter;
@@ -119,7 +120,7 @@ std::span<const CollectiveAlgorithm> collective_algorithms() {
   static const std::vector<CollectiveAlgorithm> kAlgorithms = [] {
     std::vector<CollectiveAlgorithm> all;
     for (const auto& a : all_to_alls()) {
-      if (a->deduplicates()) continue;  // a token's row for several experts: here every row is another
+      if (a->deduplicates()) continue;  // nothing to deduplicate: here no two rows share a token
       all.push_back({.collective = Collective::AllToAll,
                      .name = a->name(),
                      .summary = a->summary(),

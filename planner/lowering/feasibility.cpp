@@ -11,8 +11,9 @@ namespace moeplan::planner {
 
 namespace {
 
-/// Forward passes of a microbatch through a part of the model that all stages together may have. Each is written out,
-/// so this bounds time and memory. Assumed: 16 stages with 4,096 microbatches, far more than any published run has.
+/// Largest number of forward passes of a microbatch through a part of the model, over all stages. Each pass is written
+/// out, so this bounds time and memory. Assumed: 16 stages with 4,096 microbatches, far more than in any published
+/// training.
 constexpr std::int64_t kMostPipelineTasks = 65'536;
 
 std::int64_t attention_heads(const ModelSpec& model) {
@@ -34,8 +35,8 @@ std::string exchange_infeasibility(const Schedule& schedule, const Candidate& ca
   return reason.empty() ? all_to_all->not_planned_with(group) : reason;
 }
 
-/// Counts that differ by source and expert are kept one by one. assumed: 128 MiB of them is room for 65,536 ranks and
-/// 256 experts.
+/// Largest number of counts by source and expert that are stored individually. assumed: their 128 MiB suffice for
+/// 65,536 ranks and 256 experts.
 constexpr std::int64_t kMostGatedCounts = std::int64_t{1} << 24;
 
 std::string recorded_routing_infeasibility(const ModelSpec& model, const RecordedRouting& recorded, const Degrees& d) {
@@ -52,7 +53,8 @@ std::string recorded_routing_infeasibility(const ModelSpec& model, const Recorde
   return fits ? "" : "the recorded routing has another number of sources";
 }
 
-/// Ranks differ then, and are looked at one by one. assumed: on more an iteration takes minutes.
+/// Largest number of ranks with placed experts, which differ and are analysed one by one. assumed: with more ranks an
+/// iteration takes minutes.
 constexpr std::int64_t kMostPlacedRanks = 1024;
 
 std::string placement_infeasibility(const Candidate& candidate) {
@@ -63,7 +65,7 @@ std::string placement_infeasibility(const Candidate& candidate) {
   return "";
 }
 
-/// Of what a plan file says.
+/// Checks the expert placements of a plan file.
 std::string expert_placement_infeasibility(const ModelSpec& model, const Workload& workload,
                                            const Candidate& candidate) {
   if (candidate.expert_places.empty()) return "";
@@ -158,7 +160,7 @@ std::string layer_infeasibility(std::int64_t hidden_size, const Workload& worklo
   const std::optional<CodecPair> codec = parse_codec_pair(candidate.codec);
   assert(codec && "names of codecs are checked at the edge");
   const bool adds_up_on_the_way = find_all_to_all(candidate.all_to_all)->deduplicates();
-  // Such a token's rows for an expert may be in several chunks, and would be added up more than once.
+  // Such a token's rows for an expert may be in several chunks and would be summed more than once.
   if (adds_up_on_the_way && candidate.pipeline_degree > 1 && of_layer.tp > 1 && of_layer.esp > 1)
     return "tokens that several ranks have are not deduplicated in chunks";
   if (adds_up_on_the_way && codec->back) return "rows in a codec's format are not added up on the way back";

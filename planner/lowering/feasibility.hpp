@@ -1,4 +1,4 @@
-// What keeps a candidate from running.
+// Feasibility checks for candidates.
 #pragma once
 
 #include <optional>
@@ -10,12 +10,13 @@
 
 namespace moeplan::planner {
 
-/// Parallel degrees that do not fit a model or a workload: a short reason for the count of rejections, or none.
-/// Everything that lower_iteration() requires is checked here.
+/// The reason why a candidate cannot run, or none. It is short, because rejections are counted by reason. Covers every
+/// precondition of lower_iteration().
 [[nodiscard]] std::optional<std::string> infeasibility(const ModelSpec& model, const Workload& workload,
                                                        const Candidate& candidate, std::int64_t ranks_per_node);
 
-/// The part of it that is about how the MoE layers run: schedule, all-to-all, chunks and codec. "" if they can.
+/// The part of infeasibility() that concerns the strategy of the MoE layers: schedule, all-to-all, chunks and codec. ""
+/// if they can run.
 [[nodiscard]] std::string layer_infeasibility(std::int64_t hidden_size, const Workload& workload,
                                               const Candidate& candidate, std::int64_t ranks_per_node);
 

@@ -13,7 +13,7 @@ namespace moeplan::planner {
 
 namespace {
 
-/// Whether the holder of an expert in the source's expert-parallel group shares its node.
+/// Whether the holder of an expert in the source's expert-parallel group is on the source's node.
 IsNear same_node(const Candidate& candidate, std::int64_t num_experts, std::int64_t ranks_per_node) {
   Program scratch;
   const Groups groups = add_groups(scratch, candidate.degrees, candidate.rank_order);
@@ -21,7 +21,7 @@ IsNear same_node(const Candidate& candidate, std::int64_t num_experts, std::int6
   const std::int64_t base = num_experts / holders.size, extra = num_experts % holders.size;
   return [=](RankId source, ExpertId expert) {
     const std::int64_t e = expert.value();
-    const std::int64_t in_larger = extra * (base + 1);  // experts of the first holders, which have one more
+    const std::int64_t in_larger = extra * (base + 1);  // experts of the first holders, which have one more each
     const std::int64_t position = e < in_larger ? e / (base + 1) : extra + (e - in_larger) / base;
     return holders.member(source, position).value() / ranks_per_node == source.value() / ranks_per_node;
   };

@@ -20,19 +20,20 @@ namespace moeplan::planner {
 
 namespace {
 
-/// What a block does beside its part of the model, for the replicas of the parameters (ZeRO, data parallelism).
+/// The transfers that a block performs for the replicas of the parameters (ZeRO, data parallelism), in addition to its
+/// part of the model.
 struct Duties {
   bool waits_for_weights = false;
-  std::optional<std::size_t> gathers{};  // the unit whose weights it gathers meanwhile
-  bool reduces = false;                  // it sends its gradients to their sums
-  // Of placed experts with copies (copy_parts.hpp):
+  std::optional<std::size_t> gathers{};  // the unit whose weights it gathers concurrently
+  bool reduces = false;                  // reduces its gradients
+  // For placed experts with copies (copy_parts.hpp):
   bool waits_for_copies = false;
-  std::optional<std::size_t> sends_copies{};  // the unit whose copies it sends weights meanwhile
-  bool collects_copies = false;               // their gradients go home
+  std::optional<std::size_t> sends_copies{};  // the unit to whose copies it sends weights concurrently
+  bool collects_copies = false;               // sends the gradients of copies home
   auto operator<=>(const Duties&) const = default;
 };
 
-/// The workload with what it leaves to the plan and lowering asks for.
+/// The workload completed by the candidate's decisions that lowering needs.
 Workload decided(Workload workload, const Candidate& candidate) {
   if (!workload.recompute) workload.recompute = candidate.recompute;
   return workload;
@@ -109,17 +110,17 @@ class Lowering {
   }
 
  private:
-  /// What parameters belong together: the embedding, a kind of layer, or the output head.
+  /// A unit of parameters: the embedding, a kind of layer, or the output head.
   struct Unit {
     std::string name;
     std::optional<LayerSpec> layer;
-    std::size_t routing;  // of an MoE layer: its kind of routing
+    std::size_t routing;  // kind of routing of an MoE layer
     bool is_head;
     UnitParameters parameters;
-    std::map<std::pair<bool, Duties>, BlockId> blocks;  // forward or backward
-    std::optional<BlockId> forward;                     // the first one made
+    std::map<std::pair<bool, Duties>, BlockId> blocks;  // by forward (or backward) and duties
+    std::optional<BlockId> forward;                     // the first one created
   };
-  /// A part of the model on a stage: its sequences for the first, the last and the other microbatches.
+  /// A part of the model on a stage, with its sequences for the first, the last and the other microbatches.
   struct Part {
     std::vector<std::size_t> units;
     Sequence first_forward, forward, backward, last_backward;
@@ -153,7 +154,7 @@ class Lowering {
                    : is_head ? head_parameters(model_, d_)
                              : embedding_parameters(model_, d_);
     if (moe && !candidate_.expert_places.empty()) {
-      // Gradients and states are those of homes: the rank with most of them has most to do.
+      // Gradients and states belong to homes: the rank with most homes has the most work.
       const auto ranks = placed_parameters(u.parameters, *moe, candidate_.expert_places[routing], d_.ep);
       u.parameters =
           *std::max_element(ranks.begin(), ranks.end(),
@@ -197,7 +198,7 @@ class Lowering {
     write_layer_backward(u, duties, b);
   }
 
-  // --- A stage's parts of the model ---
+  // --- Parts of the model on a stage ---
 
   Part part(const StagePart& layers, std::size_t moe_layers_before, std::int64_t index, std::int64_t parts) {
     Part p;
@@ -221,14 +222,14 @@ class Lowering {
     return p;
   }
 
-  /// What a pass does beside the model.
+  /// The transfers of a pass, in addition to the model.
   struct PassDuties {
     bool gathers = false;
     bool reduces = false;
-    bool moves_copies = false;  // forward weights to copies of experts, backward their gradients home
+    bool moves_copies = false;  // forward: weights to copies of experts; backward: their gradients home
   };
 
-  /// One microbatch through the units, with the messages from and to the parts before and after.
+  /// One microbatch through the units, with the messages from and to the preceding and following parts.
   Sequence pass(const std::vector<std::size_t>& units, bool forward, const PassDuties& does, bool is_first_part,
                 bool is_last_part) {
     Sequence out;
@@ -253,7 +254,7 @@ class Lowering {
     return out;
   }
 
-  /// Appends steps, those of the model's repeated patterns as repeats: a run of equal ones, or of a whole pattern.
+  /// Appends steps with the model's repeated patterns folded into repeats: of equal steps, or of a whole pattern.
   void append_folded(Sequence& out, const Sequence& steps) const {
     std::size_t longest = 1;
     for (const RepeatedLayers& run : model_.layers) longest = std::max(longest, run.pattern.size());
@@ -393,7 +394,7 @@ class Lowering {
 
   MoeLayer moe_layer(const Moe& moe, std::size_t routing) {
     const LayerStrategy run = LayerStrategy::of(candidate_, routing);
-    // With sequence parallelism every rank has tokens of its own, as if there were no tensor parallelism.
+    // With sequence parallelism every rank has tokens of its own, as without tensor parallelism.
     MoeLayer layer{.moe = moe,
                    .hidden_size = model_.hidden_size,
                    .tokens = tokens_,
@@ -434,8 +435,9 @@ class Lowering {
     return {std::move(table.counts), groups_.ep, moe.top_k, std::move(table.slots), groups};
   }
 
-  /// `write` beside the first dispatch of the schedule where it lets go of one, else after it; then `join`. `during`:
-  /// appends what begins when the first dispatch has ended.
+  /// Appends `write` concurrently with the schedule's first dispatch if it calls during_dispatch, otherwise after the
+  /// schedule; both must end before the next operations. `during` appends operations that start after the first
+  /// dispatch.
   template <class Write, class During>
   void with_shared(const Schedule& schedule, MoeLayer& layer, BlockBuilder& block, bool forward, Write write,
                    During during) {
@@ -466,7 +468,7 @@ class Lowering {
     const DenseParts d = dense(block);
     const LayerSpec& layer = *u.layer;
     const Ffn* ffn = std::get_if<Ffn>(&layer.ffn);
-    std::optional<MoeLayer> next;  // whose copies are sent weights
+    std::optional<MoeLayer> next;  // the layer whose copies receive weights
     if (duties.sends_copies) next = moe_layer_of(units_[*duties.sends_copies]);
     if (ffn && next) send_copies(*next, block);
     std::vector<std::int32_t> copies_ready;
@@ -492,7 +494,7 @@ class Lowering {
     d.add("x.mid", "moe.out", "x");
   }
 
-  /// Segments of pipelines begin with what they wait for; elsewhere the experts alone wait.
+  /// Waits for copies. Segments of pipelines start with their waits; without a pipeline only the experts wait.
   std::int32_t wait_for_copies(const Unit& u, BlockBuilder& block) {
     return CopyParts(moe_layer_of(u), block).wait(/*at_start=*/d_.pp > 1);
   }
@@ -500,8 +502,8 @@ class Lowering {
   void write_layer_backward(const Unit& u, const Duties& duties, BlockBuilder& block) {
     const DenseParts d = dense(block);
     const LayerSpec& layer = *u.layer;
-    // Selective recomputation ([Korthikanti] sec. 5, Megatron-LM): memory-bound results, the norms' and the
-    // activations', are made again. FlashAttention keeps no scores anyway, and its backward FLOPs count their
+    // Selective recomputation ([Korthikanti] sec. 5, Megatron-LM): memory-bound results, those of norms and
+    // activations, are recomputed. FlashAttention stores no scores in any case, and its backward FLOPs include their
     // recomputation.
     const bool selective = workload_.recompute == Recompute::Selective;
     if (selective) d.norm("x.mid", "ffn.in");
@@ -527,12 +529,12 @@ class Lowering {
   const Degrees& d_;
   Program program_;
   Groups groups_;
-  std::int64_t tokens_ = 0;                    // that a tensor-parallel group works on
-  bool replans_ = false;                       // the placement is planned every iteration
+  std::int64_t tokens_ = 0;                    // rows that a tensor-parallel group works on
+  bool replans_ = false;                       // the placement is planned in every iteration
   std::vector<std::size_t> kinds_;             // of routing, by MoE layer
-  std::map<std::size_t, RoutingId> routings_;  // by kind
+  std::map<std::size_t, RoutingId> routings_;  // by kind of routing
   std::vector<Unit> units_;
-  std::int64_t layers_ = 0;                                  // kinds of them
+  std::int64_t layers_ = 0;                                  // number of kinds of layers
   std::map<std::size_t, BlockId> gather_blocks_;             // by unit
   std::map<std::size_t, BlockId> copies_blocks_;             // by unit
   std::map<std::pair<bool, bool>, BlockId> message_blocks_;  // by forward, sends

@@ -1,4 +1,4 @@
-// Lowering: model, workload and one candidate to a Program.
+// Lowering of a model, a workload and a candidate to a Program.
 #pragma once
 
 #include "model/program/program.hpp"
@@ -8,16 +8,15 @@
 
 namespace moeplan::planner {
 
-/// One whole iteration: every microbatch forward and (in training) backward, then gradients and optimizer.
-/// `infeasibility()` must be none.
-/// `ranks_per_node` shapes the rings of collectives (Program::ranks_per_node).
+/// The Program of a whole iteration: every microbatch forward and (in training) backward, then gradients and optimizer.
+/// `infeasibility()` must be none. `ranks_per_node` shapes the rings of collectives (Program::ranks_per_node).
 [[nodiscard]] Program lower_iteration(const ModelSpec& model, const Workload& workload, const Candidate& candidate,
                                       std::int64_t ranks_per_node);
 
-/// The forward and backward pass of one MoE layer alone (two blocks), without norm, residual and gradient traffic: what
-/// Parm measures. `tokens` rows on every rank. The routing is that of `kind`. Copies of placed experts get their
-/// weights before the experts run and send gradients home at the end, unless `moves_copies` is off: then it is one of
-/// the microbatches in which they stay.
+/// The Program of the forward and backward pass of one MoE layer alone (two blocks), without norm, residual and
+/// gradient traffic: what Parm measures. Every rank has `tokens` rows. The routing is that of `kind`. Copies of placed
+/// experts receive their weights before the experts run and send gradients home at the end; if `moves_copies` is false,
+/// the Program represents a microbatch that reuses the copies already in place.
 [[nodiscard]] Program lower_moe_layer(const Moe& moe, std::int64_t hidden_size, std::int64_t tokens,
                                       const Workload& workload, const Candidate& candidate, std::int64_t ranks_per_node,
                                       bool moves_copies = true, std::size_t kind = 0);

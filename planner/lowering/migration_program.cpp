@@ -45,7 +45,7 @@ class Migration {
   }
 
  private:
-  /// None where nothing of the layer moves.
+  /// The migration of one layer; none if nothing moves.
   std::optional<BlockId> block(const Moe& moe, std::size_t kind) {
     const auto [known, is_new] = blocks_.try_emplace(kind, std::nullopt);
     if (is_new) known->second = made(moe, kind);
@@ -61,7 +61,7 @@ class Migration {
         expert_moves(from, candidate_.expert_places[kind], members_per_node(program_, holders), trains);
     if (moves.empty()) return std::nullopt;
 
-    // A rank is the source of what it sends; what a rank holds from now on counts as one expert.
+    // A rank is the source of what it sends; everything that a rank newly holds counts as one expert.
     std::vector<std::int64_t> rows(static_cast<std::size_t>(d.ranks_per_stage() * d.ep), 0);
     for (std::int64_t r = 0; r < d.ranks_per_stage(); ++r) {
       const std::int64_t position = holders.position(RankId(static_cast<std::int32_t>(r)));

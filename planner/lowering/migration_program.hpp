@@ -1,6 +1,6 @@
-// Moving experts between two iterations as a Program of its own: what `explain` prices once, before a placement gains
-// anything. Layer by layer, weights and then the optimizer's states, each an all-to-all in which every rank sends what
-// others hold from now on (placement/migration.hpp). No computation goes beside it.
+// The migration of experts between two iterations as a Program, with which `explain` prices the one-time cost of a
+// placement. Layer by layer, weights and then optimizer states move in an all-to-all in which every rank sends what
+// other ranks hold from now on (placement/migration.hpp). No computation runs concurrently.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,9 @@
 
 namespace moeplan::planner {
 
-/// From the placements `from` (by kind of routing; empty: contiguous) to those of the candidate. Optimizer states, and
-/// weights that replicas share out (ZeRO), are a rank's part. Without blocks where nothing moves.
+/// The migration from the placements `from` (by kind of routing; empty: contiguous) to the candidate's. For optimizer
+/// states, and for weights that are sharded over replicas (ZeRO), a rank sends its own shard. Without blocks if nothing
+/// moves.
 [[nodiscard]] Program migration_program(const ModelSpec& model, const Workload& workload, const Candidate& candidate,
                                         const std::vector<Placement>& from, std::int64_t ranks_per_node);
 

@@ -22,14 +22,14 @@ OrderSearch summary(const Reordering& reordering) {
   return out;
 }
 
-/// All blocks on one stage's ranks, each run once.
+/// All blocks on the ranks of one stage, each executed once.
 Program one_stage(const Program& program) {
   Program local = stage_program(program);
   for (std::size_t b = 0; b < local.blocks.size(); ++b) local.stages.front().push_back({.block = BlockId(b)});
   return local;
 }
 
-/// Whether what is received is still received before anything else (stage_segments.hpp).
+/// Whether receives still come before all other operations (stage_segments.hpp).
 bool keeps_receives(const Block& block, const std::vector<std::int32_t>& order) {
   for (std::size_t i = 0; i < order.size(); ++i) {
     const bool waits = std::holds_alternative<Receive>(block.operations[i].work) ||
@@ -52,7 +52,7 @@ SearchedOrder searched_pipeline(const Program& program, StageClusters& machines)
     if (!(b.best < b.listed)) continue;
     const Block& before = program.blocks[b.block.index()];
     if (!keeps_receives(before, b.order)) {
-      b.best = b.listed;  // what was found cannot be used
+      b.best = b.listed;  // the order found cannot be used
       b.proved = false;
       continue;
     }

@@ -30,15 +30,15 @@ struct TaskSetHash {
   }
 };
 
-/// What has been decided: a task is next on its stream in the order in which tasks are appended.
+/// A partial schedule. Tasks are appended in the order in which they run on their streams.
 struct State {
   TaskSet done{};
-  std::vector<Time> ready;     // by stream: its last end
-  std::vector<Time> released;  // by task: the last end of those before it that are done
-  std::vector<Time> head;      // by task: of an open one, the earliest start that precedences and streams allow; of one
-                               // that is done, its start
-  Time end = 0;                // the last end
-  Time bound = 0;              // no schedule that goes on from here ends sooner
+  std::vector<Time> ready;     // by stream: the latest end so far
+  std::vector<Time> released;  // by task: the latest end of its completed predecessors
+  // By task: for an open task the earliest start that precedences and streams allow; for a completed one its start.
+  std::vector<Time> head;
+  Time end = 0;    // the latest end
+  Time bound = 0;  // no completion of this schedule ends sooner
 };
 
 class BranchAndBound {
@@ -95,15 +95,16 @@ class BranchAndBound {
     best_ = s.end;
     std::vector<std::size_t> by_start(g_.size());
     for (std::size_t i = 0; i < by_start.size(); ++i) by_start[i] = i;
-    // Numbers of the graph go along precedences; of tasks on one stream that start together, all but the last take no
-    // time, and the last ends later.
+    // The graph is numbered in topological order; of tasks that start together on one stream, all but the last take no
+    // time, and the last one ends later.
     std::stable_sort(by_start.begin(), by_start.end(), [&](std::size_t a, std::size_t b) {
       return std::pair(s.head[a], s.head[a] + g_.duration[a]) < std::pair(s.head[b], s.head[b] + g_.duration[b]);
     });
     for (std::size_t i = 0; i < by_start.size(); ++i) result_.order[i] = g_.task[by_start[i]];
   }
 
-  /// Giffler and Thompson: who may be next on the stream where some open task would end first.
+  /// The branching of Giffler and Thompson: the tasks that may come next on the stream where some open task can end
+  /// first.
   [[nodiscard]] std::vector<std::size_t> branches(const State& s) const {
     std::vector<std::size_t> can;
     std::optional<std::size_t> first;
@@ -117,7 +118,7 @@ class BranchAndBound {
     }
     if (!first) return can;
     const Time end = s.head[*first] + g_.duration[*first];
-    // `first` itself starts before its end unless it takes no time.
+    // `first` itself starts before its end unless its duration is zero.
     std::erase_if(
         can, [&](std::size_t i) { return g_.stream[i] != g_.stream[*first] || (s.head[i] >= end && i != *first); });
     return can;
@@ -134,7 +135,7 @@ class BranchAndBound {
     return n;
   }
 
-  /// Heads of what is open, and the bound.
+  /// Updates the heads of open tasks and the bound.
   void refresh(State& s) {
     s.bound = std::max(s.bound, s.end);
     for (std::size_t i = 0; i < g_.size(); ++i) {
@@ -155,11 +156,12 @@ class BranchAndBound {
     }
   }
 
-  /// Whether the same tasks were once done so that everything open could start no later; else remembers this way.
+  /// Whether an earlier state completed the same tasks such that no open task starts later; otherwise records this
+  /// state.
   ///
-  /// What open tasks see of the past: each stream is not before the least head on it, each task with something done
-  /// before it not before its head, and the end not before the longest path. Heads stand for the times that they are
-  /// made of, since whatever goes on from here keeps to them.
+  /// Open tasks depend on the past only in three respects: a stream is not free before the least head on it, a task
+  /// with a completed predecessor cannot start before its head, and the end is not before the longest path. Heads can
+  /// replace the times from which they derive, since every continuation respects them.
   bool dominated(const State& s) {
     profile_.assign(1, s.end);
     for (std::size_t m = 0; m < g_.streams; ++m) {
@@ -176,7 +178,7 @@ class BranchAndBound {
           std::any_of(g_.before[i].begin(), g_.before[i].end(), [&](std::size_t b) { return holds(s.done, b); });
       if (is_touched) profile_.push_back(s.head[i]);
     }
-    std::vector<Time>& seen = seen_[s.done];  // profiles, one behind the other
+    std::vector<Time>& seen = seen_[s.done];  // profiles, one after another
     const auto size = static_cast<std::ptrdiff_t>(profile_.size());
     const auto not_later = [&](auto a, auto b) { return std::equal(a, a + size, b, std::less_equal<>()); };
     for (auto p = seen.begin(); p != seen.end(); p += size) {
@@ -192,7 +194,7 @@ class BranchAndBound {
   OrderGraph g_;
   std::int64_t budget_;
   Time best_ = 0;
-  Time open_bound_ = 0;  // of what the budget left unvisited
+  Time open_bound_ = 0;  // bound of the states that the budget left unvisited
   std::unordered_map<TaskSet, std::vector<Time>, TaskSetHash> seen_;
   std::vector<Time> profile_;
   std::vector<OneMachineJob> jobs_;
@@ -203,7 +205,7 @@ class BranchAndBound {
 
 OrderResult exact_order(const OrderProblem& problem, std::int64_t budget) {
   assert(problem.size() <= kMostOrderTasks && "a caller asks for small problems only");
-  SimTime all;  // no time of the search is beyond the range if the sum is not
+  SimTime all;  // if the sum is in range, so is every time in the search
   for (const OrderTask& task : problem) all += task.duration;
   return BranchAndBound(problem, budget).run();
 }

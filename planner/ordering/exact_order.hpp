@@ -1,21 +1,21 @@
-// The best order of tasks on streams, exactly: branch and bound.
+// Exact branch-and-bound search for the best order of tasks on streams.
 //
-// The problem is a job shop with any precedences ([Graham et al. 1979] J | prec | Cmax): a task runs on one stream for
-// a known time, tasks of one stream never overlap, streams are independent. Waiting may pay: a stream left idle for a
-// task that comes soon can beat one that takes what is there. So the search is over active schedules, which always hold
-// an optimum, by the branching of Giffler and Thompson ("Algorithms for solving production-scheduling problems",
-// Operations Research 8, 1960): of all tasks that could be next, take the one that would end first; one of its stream
-// that could start before that end is the next there.
+// The problem is a job shop with arbitrary precedences ([Graham et al. 1979] J | prec | Cmax): a task runs on one
+// stream for a known time, tasks of one stream never overlap, and streams are independent. Idling can be optimal: a
+// stream that waits for a task about to become ready can beat one that starts whatever is ready. The search therefore
+// enumerates active schedules, which always include an optimum, with the branching of Giffler and Thompson ("Algorithms
+// for solving production-scheduling problems", Operations Research 8, 1960): among all tasks that can come next, take
+// the one with the earliest completion; each task of its stream that can start before that completion is one branch.
 //
-// Pruned by
-// - bounds: heads and tails along precedences (tails also by the load of the streams behind a task), and on each stream
-//   the preemptive one-machine bound with heads and tails (Carlier, "The one-machine sequencing problem", EJOR 11,
-//   1982; Jackson's preemptive schedule), never below the critical path or a stream's load;
-// - dominance: of two ways to have done the same tasks, one after which every open task can start no later;
-// - symmetry: interchangeable chunks go in one order (interchangeable.hpp).
+// The search prunes by
+// - bounds: heads and tails along precedences (tails also include the load of the streams behind a task), and on each
+//   stream the preemptive one-machine bound with heads and tails (Carlier, "The one-machine sequencing problem", EJOR
+//   11, 1982; Jackson's preemptive schedule), never below the critical path or a stream's load;
+// - dominance: a state is dropped if another state with the same completed tasks lets every open task start no later;
+// - symmetry: interchangeable chunks keep one order (interchangeable.hpp).
 //
-// Exponential in the worst case: the budget is in visited states, not in time, so that answers do not depend on the
-// machine. Deterministic.
+// The worst case is exponential. The budget counts visited states, not time, so that results do not depend on the host.
+// Deterministic.
 #pragma once
 
 #include <cstdint>
@@ -27,40 +27,43 @@
 
 namespace moeplan::planner {
 
+/// A task of an OrderProblem.
 struct OrderTask {
   SimTime duration;                 // not negative
   std::int32_t stream = 0;          // from 0; only equality matters
-  std::vector<std::int32_t> after;  // earlier tasks of the list that end before it starts
+  std::vector<std::int32_t> after;  // indices of earlier tasks in the list; they end before this one starts
   bool operator==(const OrderTask&) const = default;
 };
 using OrderProblem = std::vector<OrderTask>;
 
+/// The largest number of tasks that exact_order() accepts.
 inline constexpr std::size_t kMostOrderTasks = 256;
-/// States, each of some hundred bytes and some microseconds.
+/// The default budget in states; a state takes some hundred bytes and some microseconds.
 inline constexpr std::int64_t kOrderBudget = 200'000;
 
+/// The result of a search.
 struct OrderResult {
-  /// All tasks by start; streams work in this order, and no task stands before one that it comes after.
+  /// All tasks by start time: the order in which the streams work. Every task comes after its predecessors.
   std::vector<std::int32_t> order;
-  SimTime makespan;        // of this order: never more than that of the list's own
-  SimTime lower_bound;     // of every order
+  SimTime makespan;        // of this order; never above the makespan of the list's own order
+  SimTime lower_bound;     // over all orders
   bool proved = false;     // makespan == lower_bound: no order is better
   std::int64_t nodes = 0;  // states visited
 };
 
-/// At most kMostOrderTasks tasks.
+/// The best order found within the budget. At most kMostOrderTasks tasks.
 [[nodiscard]] OrderResult exact_order(const OrderProblem& problem, std::int64_t budget = kOrderBudget);
 
-/// "exact", or "heuristic" where the budget ended before the proof.
+/// "exact", or "heuristic" if the budget ran out before optimality was proved.
 [[nodiscard]] constexpr std::string_view answered_by(const OrderResult& result) {
   return result.proved ? "exact" : "heuristic";
 }
 
-/// When each task starts if streams work in this order, each task as soon as stream and precedences allow. No task
-/// stands before one that it comes after.
+/// Start time of each task if the streams work in this order and each task starts as soon as its stream and its
+/// predecessors allow. In `order` every task must come after its predecessors.
 [[nodiscard]] std::vector<SimTime> order_starts(const OrderProblem& problem, std::span<const std::int32_t> order);
 
-/// The last end.
+/// The latest end time of a task under order_starts().
 [[nodiscard]] SimTime order_makespan(const OrderProblem& problem, std::span<const std::int32_t> order);
 
 }  // namespace moeplan::planner

@@ -53,8 +53,8 @@ struct Graph {
   }
 };
 
-/// Tasks of one colour have the same stream and duration, and as many neighbours of each colour, until nothing more
-/// can be told apart.
+/// Colour refinement: tasks of one colour have the same stream, the same duration, and equal numbers of neighbours of
+/// each colour, refined until nothing changes.
 std::vector<std::int32_t> colours(const OrderProblem& problem, const Graph& graph) {
   using Signature =
       std::tuple<std::int32_t, std::int64_t, std::int32_t, std::vector<std::int32_t>, std::vector<std::int32_t>>;
@@ -81,7 +81,7 @@ std::vector<std::int32_t> colours(const OrderProblem& problem, const Graph& grap
   }
 }
 
-/// Tasks with the same neighbours: each is a chunk by itself.
+/// Precedences between tasks with the same neighbours: each is a chunk by itself.
 Edges twins(const std::vector<std::int32_t>& colour, const Graph& graph) {
   std::map<std::tuple<std::int32_t, std::vector<std::int32_t>, std::vector<std::int32_t>>, std::int32_t> last;
   Edges out;
@@ -95,7 +95,7 @@ Edges twins(const std::vector<std::int32_t>& colour, const Graph& graph) {
   return out;
 }
 
-/// Connected parts of what has no colour of its own, as (colour, task) in order of colour.
+/// Connected components of the tasks without a unique colour, as (colour, task) in order of colour.
 std::vector<std::vector<std::pair<std::int32_t, std::int32_t>>> chunks(const std::vector<std::int32_t>& colour,
                                                                        const Graph& graph) {
   std::map<std::int32_t, int> uses;
@@ -124,8 +124,8 @@ std::vector<std::vector<std::pair<std::int32_t, std::int32_t>>> chunks(const std
   return out;
 }
 
-/// A neighbour of a shared colour is in the same chunk, and there is one of each: so chunks with the same colours are
-/// copies, colour by colour.
+/// A neighbour of a shared colour is in the same chunk, which has one task of each colour: chunks with the same colours
+/// are therefore copies, colour by colour.
 Edges between_chunks(const std::vector<std::int32_t>& colour, const Graph& graph) {
   std::map<std::vector<std::int32_t>, std::vector<std::pair<std::int32_t, std::int32_t>>> last;
   Edges out;
@@ -148,7 +148,7 @@ Edges non_overtaking(const OrderProblem& problem) {
   for (std::size_t i = 0; i < problem.size(); ++i) {
     for (const std::int32_t a : problem[i].after) edges.emplace_back(a, static_cast<std::int32_t>(i));
   }
-  // What is added makes a problem with fewer symmetries, which may have others.
+  // The added precedences give a problem with fewer symmetries, which may have others.
   while (true) {
     const Graph graph(problem.size(), edges);
     const std::vector<std::int32_t> colour = colours(problem, graph);

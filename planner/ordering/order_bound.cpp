@@ -11,7 +11,7 @@ namespace moeplan::planner {
 
 std::int64_t one_machine_bound(std::vector<OneMachineJob>& jobs) {
   std::sort(jobs.begin(), jobs.end(), [](const OneMachineJob& a, const OneMachineJob& b) { return a.head < b.head; });
-  std::priority_queue<std::pair<std::int64_t, std::int64_t>> come;  // tail, what is left
+  std::priority_queue<std::pair<std::int64_t, std::int64_t>> come;  // tail, remaining duration
   std::int64_t now = 0, bound = 0;
   for (std::size_t next = 0; next < jobs.size() || !come.empty();) {
     if (come.empty()) now = std::max(now, jobs[next].head);
@@ -31,14 +31,14 @@ std::int64_t one_machine_bound(std::vector<OneMachineJob>& jobs) {
 
 namespace {
 
-/// Tails, from the last task to the first: by each stream's load the one-machine bound on all tasks behind, each with
-/// the longest path to it as head.
+/// Computes tails from the last task to the first: for each stream the one-machine bound over all successors, with the
+/// longest path to each as its head.
 void find_tails(OrderGraph& g) {
   g.tail.assign(g.size(), 0);
   std::vector<OneMachineJob> jobs;
   for (std::size_t i = g.size(); i-- > 0;) {
     for (const std::size_t a : g.after[i]) g.tail[i] = std::max(g.tail[i], g.duration[a] + g.tail[a]);
-    std::vector<std::optional<std::int64_t>> head(g.size());  // from the end of i, of what is behind it
+    std::vector<std::optional<std::int64_t>> head(g.size());  // measured from the end of i, for the successors of i
     for (const std::size_t a : g.after[i]) head[a] = 0;
     for (std::size_t j = i + 1; j < g.size(); ++j) {
       if (!head[j]) continue;

@@ -1,4 +1,4 @@
-// Bounds for ordering tasks on streams: the graph with tails, and one stream by itself.
+// Lower bounds for exact_order(): the precedence graph with tails, and the one-machine bound of a single stream.
 #pragma once
 
 #include <cstdint>
@@ -9,25 +9,26 @@
 
 namespace moeplan::planner {
 
-/// A task on one machine. Times in picoseconds.
+/// A job of the one-machine problem. Times in picoseconds.
 struct OneMachineJob {
-  std::int64_t head;  // it starts no sooner
+  std::int64_t head;  // earliest start
   std::int64_t duration;
-  std::int64_t tail;  // what follows its end
+  std::int64_t tail;  // least time from its end to the end of the schedule
 };
 
-/// The least possible largest (end + tail) if tasks may be interrupted: always run the one with the longest tail of
-/// those that have come (Jackson's preemptive schedule; Carlier 1982). Sorts `jobs`. O(n log n).
+/// The minimum over preemptive schedules of the largest (end + tail): always run the available job with the longest
+/// tail (Jackson's preemptive schedule; Carlier 1982). Sorts `jobs`. O(n log n).
 [[nodiscard]] std::int64_t one_machine_bound(std::vector<OneMachineJob>& jobs);
 
-/// A problem with the tasks renumbered along precedences.
+/// The precedence graph of a problem, with the tasks renumbered in topological order.
 struct OrderGraph {
-  std::vector<std::int32_t> task;  // of the problem
+  std::vector<std::int32_t> task;  // index in the problem
   std::vector<std::int64_t> duration;
-  std::vector<std::size_t> stream;  // from 0, without gaps
+  std::vector<std::size_t> stream;  // from 0 without gaps
   std::vector<std::vector<std::size_t>> before;
   std::vector<std::vector<std::size_t>> after;
-  /// What must follow the end of a task: the longest path, or the load of any stream by what comes after the task.
+  /// The least time from the end of a task to the end of the schedule: the longest path, or the load that the task's
+  /// successors put on any one stream.
   std::vector<std::int64_t> tail;
   std::vector<std::vector<std::size_t>> on_stream;
   std::size_t streams = 0;
@@ -35,7 +36,7 @@ struct OrderGraph {
   [[nodiscard]] std::size_t size() const { return task.size(); }
 };
 
-/// `more` precedences, (before, after), must leave the problem without cycles.
+/// The graph of a problem with the precedences `more`, (before, after), added. They must not create a cycle.
 [[nodiscard]] OrderGraph order_graph(const OrderProblem& problem,
                                      const std::vector<std::pair<std::int32_t, std::int32_t>>& more = {});
 

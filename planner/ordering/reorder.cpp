@@ -18,7 +18,7 @@ using Operations = std::bitset<kMostOrderTasks>;
 
 bool is_wait(const Operation& operation) { return std::holds_alternative<Wait>(operation.work); }
 
-/// Whether the order of the two matters. A wait may stand for any data.
+/// Whether the order of the two operations matters. A wait may concern any data.
 bool share_data(const Operation& a, const Operation& b) {
   if (is_wait(a) || is_wait(b)) return true;
   const auto meet = [](const std::vector<Slice>& x, const std::vector<Slice>& y) {
@@ -34,7 +34,7 @@ bool waits_for(const Operation& operation, Stream stream) {
   return wait != nullptr && wait->stream == stream;
 }
 
-/// By operation: which others have ended when it starts, by `after` and the order of streams.
+/// For each operation, the operations that have ended when it starts, by `after` and by stream order.
 std::vector<Operations> ended_before(const Block& block) {
   std::vector<Operations> out(block.operations.size());
   std::array<std::optional<std::size_t>, kStreamNames.size()> last;
@@ -123,7 +123,7 @@ Block with_order(const Block& block, std::span<const std::int32_t> order) {
     out.operations.push_back(block.operations[to_index(i)]);
     for (std::int32_t& a : out.operations.back().after) a = place[to_index(a)];
   }
-  // One after the other, since what is added here may stand for what comes later.
+  // One at a time, because a dependency added here may imply later ones.
   for (std::size_t i = 0; i < order.size(); ++i) {
     const Operations before = ended_before(out)[i];
     std::vector<std::int32_t>& after = out.operations[i].after;

@@ -10,7 +10,8 @@ namespace moeplan::planner {
 
 namespace {
 
-/// Dinic's maximum flow from loads (their source edge is `left`) to machines (their sink edge is `room`).
+/// Dinic's maximum flow from loads (`left` is the residual capacity of their source edge) to machines (`room` is that
+/// of their sink edge).
 class Flow {
  public:
   Flow(std::span<const std::int64_t> fixed, std::span<const DivisibleLoad> loads)
@@ -56,7 +57,7 @@ class Flow {
   };
   static constexpr std::int32_t kUnreached = -1;
 
-  /// Levels of the residual graph; whether a machine with room is reached.
+  /// Computes the levels of the residual graph; whether a machine with room is reachable.
   bool find_levels() {
     load_level_.assign(loads_.size(), kUnreached);
     machine_level_.assign(fixed_.size(), kUnreached);
@@ -120,7 +121,8 @@ class Flow {
     return 0;
   }
 
-  /// After the last levels: everything that unserved loads reach is full.
+  /// The bound that the minimum cut gives. After the last find_levels() all machines reachable from unserved loads are
+  /// full.
   std::int64_t needed_by_cut() const {
     std::int64_t sum = 0, machines = 0;
     for (std::size_t m = 0; m < fixed_.size(); ++m) {
@@ -138,7 +140,7 @@ class Flow {
   std::span<const DivisibleLoad> loads_;
   std::vector<std::int64_t> left_, room_;
   std::vector<std::vector<std::int64_t>> parts_;
-  std::vector<std::vector<Edge>> at_;  // of a machine
+  std::vector<std::vector<Edge>> at_;  // by machine
   std::vector<std::int32_t> load_level_, machine_level_;
   std::vector<std::size_t> next_load_, next_machine_;
 };

@@ -19,7 +19,7 @@ ExpertColumns::ExpertColumns(const RoutingCounts& counts)
 TokenDivider::TokenDivider(std::int64_t ranks, std::int64_t ranks_per_node)
     : ranks_per_node_(ranks_per_node), holds_(static_cast<std::size_t>(ranks), 0) {}
 
-/// Of the holders in `node`, or of all.
+/// Fills `claims` with the holders in `node`, or with all holders.
 void TokenDivider::claim_among(std::vector<Claim>& claims, const ExpertPlacement& place,
                                std::optional<std::int64_t> node) const {
   claims.clear();
@@ -49,10 +49,10 @@ void TokenDivider::deal(std::vector<Claim>& claims, RankId source, std::int64_t 
     claims[i].owed -= static_cast<double>(dealt_[i]);
     left -= dealt_[i];
   }
-  // Claims add up to the tokens, and what is owed lies between -1 and 1 afterwards, so that few are left; more than one
-  // each only where rounding of the sums lets it be.
+  // Claims add up to the tokens, and afterwards each is owed between -1 and 1 tokens, so only a few remain; a holder
+  // gets more than one of these only through rounding of the sums.
   for (; left > static_cast<std::int64_t>(claims.size()); --left) ++dealt_.front();
-  if (left > 0) {  // less than there are claims: one each to the largest
+  if (left > 0) {  // fewer than there are claims: one each to the largest
     order_.resize(claims.size());
     std::iota(order_.begin(), order_.end(), std::size_t{0});
     const auto larger = [&](std::size_t a, std::size_t b) {

@@ -1,4 +1,5 @@
-// Dividing an expert's tokens among its holders: whole tokens, none lost, the same for everyone who computes it.
+// Division of an expert's tokens among its holders: in whole tokens, complete, and with the same result on every rank
+// that computes it.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,7 @@
 
 namespace moeplan::planner {
 
-/// Tokens of one source that one rank computes; the source may be that rank.
+/// Tokens of one source that one rank computes; the source may be that same rank.
 struct TokenFlow {
   RankId source;
   RankId rank;
@@ -19,14 +20,14 @@ struct TokenFlow {
   bool operator==(const TokenFlow&) const = default;
 };
 
-/// Counts by expert: a column of RoutingCounts lies together.
+/// Routing counts stored by expert, so that the counts of one expert are contiguous.
 class ExpertColumns {
  public:
   explicit ExpertColumns(const RoutingCounts& counts);
 
   [[nodiscard]] std::int64_t experts() const { return static_cast<std::int64_t>(loads_.size()); }
   [[nodiscard]] std::int64_t sources() const { return sources_; }
-  /// Tokens for the expert by source.
+  /// The expert's tokens by source.
   [[nodiscard]] std::span<const std::int64_t> column(std::size_t expert) const {
     return std::span(counts_).subspan(expert * static_cast<std::size_t>(sources_), static_cast<std::size_t>(sources_));
   }
@@ -39,14 +40,15 @@ class ExpertColumns {
   std::vector<std::int64_t> loads_;
 };
 
-/// Tokens that stay near do (Nearest). The rest of each source is divided over its candidates in proportion to their
-/// shares, by largest claim: what rounding withheld from a holder it is owed by the next sources (in order of rank), so
-/// that the sums over all sources follow the shares too. Holders of a node without any share divide equally.
+/// Divides tokens deterministically. Tokens that `Nearest` keeps local stay there. The rest of each source is divided
+/// over its candidates in proportion to their shares by the largest-remainder method; what rounding withholds from a
+/// holder is owed to it by the next sources (in order of rank), so that the sums over all sources follow the shares as
+/// well. If the holders in a node have no shares, they divide equally.
 class TokenDivider {
  public:
   TokenDivider(std::int64_t ranks, std::int64_t ranks_per_node);
 
-  /// `column` has one count a source. The result stands until the next call; ordered by source, then rank.
+  /// `column` has one count per source. The result is valid until the next call; ordered by source, then rank.
   [[nodiscard]] std::span<const TokenFlow> divide(std::span<const std::int64_t> column, const ExpertPlacement& place,
                                                   Nearest nearest);
 

@@ -60,7 +60,8 @@ class BinSearch {
   [[nodiscard]] std::int64_t lower_bound() const {
     const auto n = static_cast<std::int64_t>(w_.size());
     std::int64_t bound = ceil_div(total_, ranks_);
-    // Of the k R + 1 heaviest, k + 1 are together; the rest of every rank is at least what full others leave to it.
+    // Some k + 1 of the k R + 1 heaviest experts share a rank. A rank also holds at least the experts that do not fit
+    // into the slots of the others.
     for (std::int64_t k = 0; k * ranks_ < n; ++k) {
       std::int64_t together = 0;
       for (std::int64_t i = k * ranks_ - k; i <= k * ranks_; ++i) together += w_[static_cast<std::size_t>(i)];
@@ -70,7 +71,7 @@ class BinSearch {
     return std::max(bound, std::accumulate(w_.end() - (fewest - 1), w_.end(), w_.front()));
   }
 
-  /// Whether the experts of `left` fit on `ranks` ranks within limit_; bins_ then says how.
+  /// Whether the experts of `left` fit on `ranks` ranks within limit_; if so, bins_ holds the assignment.
   bool fits(Mask left, std::int64_t sum, std::int64_t count, std::int64_t ranks) {
     if (left == 0) return true;
     if (sum > ranks * limit_ || count > ranks * slots_ || nodes_ >= budget_) return false;
@@ -86,13 +87,13 @@ class BinSearch {
 
   struct Bin {
     Mask left;
-    std::int64_t sum, count;  // of what is left
-    std::int64_t ranks;       // this one included
+    std::int64_t sum, count;  // of the remaining experts
+    std::int64_t ranks;       // including this one
     std::int64_t load;
     std::int64_t held;
   };
 
-  /// Adds experts from `next` on in every way that may help, heavy ones first, then fills the other ranks.
+  /// Adds experts from `next` on in every combination that can help, heavy ones first, then fills the other ranks.
   bool fill(const Bin& bin, std::size_t next) {
     if (++nodes_ >= budget_) return false;
     const std::int64_t others = bin.ranks - 1;
@@ -102,10 +103,10 @@ class BinSearch {
       lightest_reach += w_[i];
       --room;
     }
-    // lightest_reach is the most that this bin can still come to, whatever is over its limit.
+    // lightest_reach is an upper bound on this bin's final load, ignoring its limit.
     if (bin.sum - (lightest_reach - bin.load) > others * limit_) return false;
     if (bin.held < slots_) {
-      std::optional<std::int64_t> refused;  // equal experts after one that did not help do not either
+      std::optional<std::int64_t> refused;  // if an expert did not help, equal ones do not either
       for (std::size_t i = next; i < w_.size(); ++i) {
         if (!(bin.left >> i & 1) || bin.load + w_[i] > limit_ || refused == w_[i]) continue;
         Bin fuller{bin.left & ~(Mask{1} << i), bin.sum - w_[i], bin.count - 1, bin.ranks,
@@ -127,11 +128,11 @@ class BinSearch {
   }
 
   std::int64_t ranks_, slots_, budget_;
-  std::vector<std::size_t> order_;  // experts, heaviest first
+  std::vector<std::size_t> order_;  // experts by descending load
   std::vector<std::int64_t> w_;     // their loads
   std::int64_t total_ = 0, limit_ = 0, largest_ = 0, nodes_ = 0;
   std::vector<std::int64_t> bins_, best_;
-  std::unordered_map<Mask, std::int64_t> failed_;  // sets that do not fit on so many ranks, nor on fewer
+  std::unordered_map<Mask, std::int64_t> failed_;  // largest number of ranks on which a set is known not to fit
 };
 
 }  // namespace

@@ -74,7 +74,7 @@ void LayerTraffic::apply(std::size_t expert, const ExpertPlacement& place, Neare
   }
   if (!devices_.trains) return;
   chains_ += sign;
-  // The chain: from the home through the rest of its node, then through the holders of the other nodes in order.
+  // The chain runs from the home through the rest of its node, then through the holders of the other nodes in order.
   std::size_t last = place.home.index();
   const std::size_t home_node = node_[last];
   for (const bool in_home_node : {true, false}) {
@@ -125,7 +125,7 @@ std::size_t LayerTraffic::busiest_port() const {
     const auto near = static_cast<double>(std::max(tokens_.out_near[r], tokens_.in_near[r]));
     const auto far = static_cast<double>(std::max(tokens_.out_far[r], tokens_.in_far[r]));
     const auto node = static_cast<double>(std::max(tokens_.node_out[node_[r]], tokens_.node_in[node_[r]]));
-    // Ranks of the busiest node are told apart by their own NIC's load.
+    // The last term breaks ties between the ranks of the busiest node by the load of their own NICs.
     const double port = std::max({near / devices_.rank_bandwidth.value(), far / devices_.nic_bandwidth.value(),
                                   node / devices_.node_bandwidth.value()}) +
                         1e-6 * far / devices_.nic_bandwidth.value();

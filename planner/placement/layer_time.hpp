@@ -1,19 +1,19 @@
-// How long one MoE layer takes under a placement: a closed form in the shape of a simulation.
+// A closed-form model of the time of one MoE layer under a placement, with the structure of a simulation.
 //
 //   layer = 4 exchange + 3 compute + parameters + gradients        (training; 2 exchange + compute forward alone)
 //
-// compute is the largest load of a rank times token_time. An exchange is as long as the busiest port: of a rank inside
-// its node, of a rank's NIC, of a node's NICs together, in or out; tokens for the rank itself do not travel. That is
-// eq. (2) of [FasterMoE] on these ports, and no contention result is faster. Dispatch, combine and their backward forms
-// load the same ports (in and out change places), hence the factor.
+// compute is the largest load of a rank times token_time. An exchange takes the time of the busiest port, in or out: of
+// a rank within its node, of a rank's NIC, or of all NICs of a node together; tokens for the rank itself do not travel.
+// This is eq. (2) of [FasterMoE] applied to these ports, and a lower bound under any contention model. Dispatch,
+// combine and their backward forms load the same ports (with in and out exchanged), hence the factor.
 //
-// Parameters of an expert with several holders go from its home in one chain of messages, first through its node, then
-// through the others in order, each entered once; gradients take the same way back. All chains are under way together,
-// and the busiest port decides. Where transfers overlap, only what exceeds the computations they go beside counts
-// ([Pro-Prophet] eq. 8).
+// The parameters of an expert with several holders travel from its home in one chain of messages, first through its own
+// node, then through the others in order, each entered once; gradients take the reverse path. All chains are
+// concurrent, and the busiest port determines the time. If transfers overlap, only the part that exceeds the concurrent
+// computation counts ([Pro-Prophet] eq. 8).
 //
-// Left out, as the same for every placement or unknown before simulation: start-up times, the gate, encode and decode,
-// efficiency of small GEMMs, sharing of links between these phases.
+// Omitted, because they are equal for every placement or unknown before simulation: start-up times, the gate, encode
+// and decode, the efficiency of small GEMMs, and link sharing between these phases.
 #pragma once
 
 #include <cstdint>
@@ -25,31 +25,33 @@
 
 namespace moeplan::planner {
 
+/// The components of a layer's time.
 struct LayerTime {
-  Seconds compute{};     // forward, of the busiest rank
+  Seconds compute{};     // forward, on the busiest rank
   Seconds exchange{};    // one dispatch or combine
-  Seconds parameters{};  // sending them, before any overlap; 0 where nothing trains
+  Seconds parameters{};  // sending them, before any overlap; 0 without training
   Seconds gradients{};
-  Seconds total{};  // of the layer, forward and, in training, backward
+  Seconds total{};  // of the layer: forward and, in training, backward
 };
 
-/// The price of a placement: this closed form, or a simulation. Less is better.
+/// The price of a placement, either this closed form or a simulation. Lower is better.
 using PlacementPrice = std::function<Seconds(const RoutingCounts& counts, const Placement& placement)>;
 
 [[nodiscard]] LayerTime layer_time(const RoutingCounts& counts, const Placement& placement,
                                    const PlacementDevices& devices);
 [[nodiscard]] PlacementPrice layer_time_price(const PlacementDevices& devices);
 
-/// Moving from one placement to another (migration.hpp), all experts together, busiest port: in training the states of
-/// experts whose home changes, else parameters to new holders. No computation goes beside it.
+/// The time of migrating from one placement to another (migration.hpp): all experts together, on the busiest port. In
+/// training it moves the states of experts whose home changes, otherwise parameters to new holders. No computation runs
+/// concurrently.
 [[nodiscard]] Seconds migration_time(const Placement& from, const Placement& to, const PlacementDevices& devices);
 
-/// Tokens computed, by rank.
+/// The number of tokens that each rank computes.
 [[nodiscard]] std::vector<std::int64_t> rank_loads(const RoutingCounts& counts, const Placement& placement,
                                                    const PlacementDevices& devices);
 
-/// The sums behind layer_time(), which searches change expert by expert. Whole numbers: what was added and taken away
-/// again leaves no trace.
+/// The sums from which layer_time() follows, updated expert by expert during a search. All are integers, so that adding
+/// and removing an expert restores them exactly.
 class LayerTraffic {
  public:
   LayerTraffic(const ExpertColumns& columns, const PlacementDevices& devices);
@@ -59,12 +61,12 @@ class LayerTraffic {
 
   [[nodiscard]] LayerTime time() const;
   [[nodiscard]] std::span<const std::int64_t> loads() const { return load_; }
-  /// A rank at whose port an exchange is longest, and whose load is largest; the lowest of equals.
+  /// The rank with the busiest port and the rank with the largest load; ties: the lowest rank.
   [[nodiscard]] std::size_t busiest_port() const;
   [[nodiscard]] std::size_t busiest_rank() const;
 
  private:
-  /// What passes the ports, in one unit (tokens, or experts).
+  /// Traffic through the ports, in one unit (tokens or experts).
   struct Ports {
     std::vector<std::int64_t> out_near, in_near, out_far, in_far;  // by rank
     std::vector<std::int64_t> node_out, node_in;                   // by node
@@ -73,7 +75,7 @@ class LayerTraffic {
   void apply(std::size_t expert, const ExpertPlacement& place, Nearest nearest, std::int64_t sign);
   void apply_alone(std::size_t expert, std::size_t home, std::int64_t sign);
   void pass(Ports& ports, std::size_t from, std::size_t to, std::int64_t amount) const;
-  [[nodiscard]] double busiest(const Ports& ports) const;  // seconds a byte of one unit
+  [[nodiscard]] double busiest(const Ports& ports) const;  // seconds per byte of one unit
 
   friend Seconds migration_time(const Placement& from, const Placement& to, const PlacementDevices& devices);
 

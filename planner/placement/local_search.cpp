@@ -12,12 +12,12 @@ namespace moeplan::planner {
 
 namespace {
 
-constexpr std::size_t kPartners = 16;  // experts that one may change places with at a time: the most promising
-constexpr std::uint64_t kKicks = 3;    // random exchanges after a local optimum, at most
+constexpr std::size_t kPartners = 16;  // most promising partners for swapping an expert
+constexpr std::uint64_t kKicks = 3;    // largest number of random swaps after a local optimum
 constexpr std::uint64_t kSeed = 1;
-constexpr std::size_t kDividesOften = 512;  // ranks x experts, up to which every change is also priced with new shares
+constexpr std::size_t kDividesOften = 512;  // ranks x experts; up to it changes are also priced with new shares
 
-/// A change: experts with their new places.
+/// A change: experts with their new placements.
 using Change = std::vector<std::pair<std::size_t, ExpertPlacement>>;
 
 class Search {
@@ -42,7 +42,7 @@ class Search {
       while (improve()) {
       }
       if (value_.price < best_.price) best_ = {now_, value_.price, 0};
-      if (spent() || used_ == used_before) break;  // nothing is left to try
+      if (spent() || used_ == used_before) break;  // no change is left to try
       if (value_.price > best_.price) replace_all(best_.placement);
       for (std::uint64_t kicks = 1 + random.below(kKicks); kicks > 0; --kicks) kick(random);
       value_ = value();
@@ -56,7 +56,7 @@ class Search {
     Seconds price{};
     double uneven = 0;
     bool operator<(const Value& other) const {
-      constexpr double kEqual = 1e-12;  // relative: sums of the same terms in the same order, so this is generous
+      constexpr double kEqual = 1e-12;  // relative; generous, since both are sums of the same terms in the same order
       if (price < other.price * (1 - kEqual)) return true;
       return price <= other.price && uneven < other.uneven * (1 - kEqual);
     }
@@ -87,7 +87,7 @@ class Search {
 
   [[nodiscard]] bool spent() const { return used_ >= trials_; }
 
-  /// Makes a change; what takes it back.
+  /// Applies a change; returns its inverse.
   Change made(const Change& change) {
     Change before;
     for (const auto& [e, place] : change) before.emplace_back(e, now_.experts[e]);
@@ -95,9 +95,10 @@ class Search {
     return before;
   }
 
-  /// In changes of experts with one holder: dividing an expert's tokens takes longer the more holders share them.
+  /// The cost in units of a change of experts with one holder: dividing an expert's tokens takes longer with more
+  /// holders.
   [[nodiscard]] std::int64_t cost_of(const Change& change) const {
-    constexpr std::size_t kFlows = 512;  // dealt in the time of one such change, about
+    constexpr std::size_t kFlows = 512;  // flows computed in the time of one unit, approximately
     std::size_t flows = 0;
     for (const auto& [e, place] : change) {
       const std::size_t holders = std::max(place.holders.size(), now_.experts[e].holders.size());
@@ -106,7 +107,7 @@ class Search {
     return static_cast<std::int64_t>(1 + flows / kFlows);
   }
 
-  /// Prices a change and remembers the best of a round. Where it is cheap, also with its tokens divided anew.
+  /// Prices a change and records the best of a round. On small problems, also with its tokens divided anew.
   void consider(Change change) {
     if (spent()) return;
     used_ += cost_of(change);
@@ -150,7 +151,7 @@ class Search {
     return experts;
   }
 
-  /// One better change, the best found at the first expert that has one.
+  /// Applies one improving change, the best one for the first expert that has any.
   bool improve() {
     const std::size_t rank = traffic_.busiest_rank(), port = traffic_.busiest_port();
     for (const std::size_t focus : {rank, port}) {
@@ -174,7 +175,7 @@ class Search {
     return false;
   }
 
-  /// The place with a holder on another rank, which does not hold it yet.
+  /// The expert's placement with a holder moved to another rank, which does not hold it yet.
   [[nodiscard]] static ExpertPlacement moved(const ExpertPlacement& place, std::size_t from, std::size_t to) {
     ExpertPlacement result = place;
     const auto it = std::find_if(result.holders.begin(), result.holders.end(),
@@ -189,7 +190,7 @@ class Search {
     return result;
   }
 
-  /// What a holder has to do, roughly: its share of the load.
+  /// Estimated load of a holder: its part of the expert's load by share.
   [[nodiscard]] std::int64_t part_of(std::size_t e, const ExpertHolder& holder) const {
     const ExpertPlacement& place = now_.experts[e];
     if (place.holders.size() == 1) return columns_.load(e);
@@ -199,7 +200,7 @@ class Search {
                                      shares);
   }
 
-  /// With experts of other ranks; first those after which the busier of the two ranks has least to do.
+  /// Considers swaps with experts of other ranks, first those that leave the least load on the busier of the two ranks.
   void exchanges(std::size_t e, std::size_t rank) {
     struct Partner {
       std::int64_t larger;
@@ -248,7 +249,7 @@ class Search {
     return ranks;
   }
 
-  /// Another holder: for its own tokens alone, or with as large a share as the others.
+  /// Considers another holder: only for its own tokens, or with the mean share of the others.
   void more_holders(std::size_t e) {
     for (const std::size_t r : lightest_free()) {
       const ExpertPlacement& place = now_.experts[e];
@@ -261,7 +262,7 @@ class Search {
     }
   }
 
-  /// Another holder, in the slot of an expert that has others.
+  /// Considers another holder in the slot of an expert that has several holders.
   void displaces(std::size_t e) {
     struct Slot {
       std::int64_t load;
@@ -285,7 +286,7 @@ class Search {
     }
   }
 
-  /// `e` takes the slot of `g` on `rank`; nothing where `g` could not go on without.
+  /// The change in which `e` takes the slot of `g` on `rank`; empty if `g` would have no holder with a share left.
   [[nodiscard]] Change displaced(std::size_t e, std::size_t g, std::size_t rank) const {
     ExpertPlacement fewer = now_.experts[g], more = now_.experts[e];
     std::erase_if(fewer.holders, [&](const ExpertHolder& h) { return h.rank.index() == rank; });
@@ -320,7 +321,7 @@ class Search {
     consider({{e, alone(place.home.index())}});
   }
 
-  /// Shares by which the largest load is least, of all experts that have several holders with a share.
+  /// The shares that minimise the largest load, for all experts with several holders that have a share.
   Change divided() {
     std::vector<std::size_t> experts;
     std::vector<DivisibleLoad> divisible;
@@ -358,7 +359,8 @@ class Search {
     return change;
   }
 
-  /// Lets a holder of one expert and a holder of another change places, or take the other's, where that can be.
+  /// A random change, if it is possible: two holders of different experts swap ranks, or one expert takes a slot of the
+  /// other.
   void kick(Random& random) {
     const std::size_t a = random.below(now_.experts.size()), b = random.below(now_.experts.size());
     if (a != b && now_.experts[b].holders.size() > 1 && random.below(2) == 0) {

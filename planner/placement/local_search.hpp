@@ -1,9 +1,10 @@
-// Improving a placement by small changes, priced by layer_time().
+// Local search that improves a placement by small changes, priced by layer_time().
 //
-// A change touches an expert of the rank with the largest load or at the busiest port: it changes places with another
-// expert, moves to a free slot, gets another holder, loses one, or divides its tokens otherwise. A change is taken if
-// the price falls, or stays and loads are more even. Where none is left, a few random exchanges are made and the search
-// goes on from there; the best placement seen is the answer. Deterministic: the budget is a number of priced changes.
+// Every change involves an expert of the rank with the largest load or of the rank with the busiest port: the expert
+// swaps with another one, moves to a free slot, gains a holder, loses one, or divides its tokens differently. A change
+// is accepted if the price falls, or if it stays equal and loads become more even. At a local optimum a few random
+// swaps are made and the search continues from there; the best placement seen is returned. Deterministic: the budget is
+// a number of priced changes.
 #pragma once
 
 #include <cstdint>
@@ -14,19 +15,21 @@
 
 namespace moeplan::planner {
 
+/// The terms of a placement's price.
 struct SearchTerms {
   PlacementDevices devices;
   const Placement* current = nullptr;  // adds migration_time() / iterations to every price
   std::int64_t iterations = 1;
 };
 
+/// The result of the search.
 struct ImprovedPlacement {
   Placement placement;
-  Seconds price{};  // never more than that of the start
+  Seconds price{};  // at most that of the start
   std::int64_t trials = 0;
 };
 
-/// `start` has no flaw, nor has the result.
+/// Improves `start`, which must be valid (flaw()); so is the result.
 [[nodiscard]] ImprovedPlacement improve_placement(const ExpertColumns& columns, const SearchTerms& terms,
                                                   Placement start, std::int64_t trials);
 

@@ -1,4 +1,4 @@
-// What moves when experts go from one placement to another.
+// The transfers that turn one expert placement into another.
 #pragma once
 
 #include <vector>
@@ -7,6 +7,7 @@
 
 namespace moeplan::planner {
 
+/// One expert's transfer between two ranks.
 struct ExpertMove {
   ExpertId expert;
   RankId from;
@@ -14,10 +15,10 @@ struct ExpertMove {
   bool operator==(const ExpertMove&) const = default;
 };
 
-/// In training to every home that is another one than before, from that: it alone has the optimizer's states and the
-/// newest weights, and copies get theirs in every iteration anyway. Else to every new holder from the nearest former
-/// one: in its node, where there is one; of equals the one with the fewest to send so far, then the lowest. Ordered by
-/// expert, then receiver.
+/// The necessary transfers, ordered by expert, then receiver. In training, from the old home to every home that
+/// changes: only the home has the optimizer states and the newest weights, and copies receive theirs in every iteration
+/// anyway. Otherwise, from the nearest former holder to every new one: a holder in the same node if there is one; ties:
+/// the one with the fewest transfers so far, then the lowest rank.
 [[nodiscard]] std::vector<ExpertMove> expert_moves(const Placement& from, const Placement& to,
                                                    std::int64_t ranks_per_node, bool trains);
 

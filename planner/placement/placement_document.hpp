@@ -1,4 +1,4 @@
-// A placement in a plan file.
+// Serialisation of placements in plan files.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,8 @@ namespace moeplan::planner {
 
 [[nodiscard]] Node placement_document(const Placement& placement);
 
-/// Of ranks 0 .. ranks - 1. Reports into the reader's diagnostics; what was read with any is not to be used.
+/// Reads a placement on ranks 0 .. ranks - 1. Reports into the reader's diagnostics; a result with diagnostics must not
+/// be used.
 [[nodiscard]] Placement read_placement(MapReader placement, std::int64_t ranks);
 
 }  // namespace moeplan::planner

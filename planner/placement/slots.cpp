@@ -20,7 +20,7 @@ PlacedRouting placed(const RoutingCounts& counts, const Placement& placement, co
   PlacedRouting out{RoutingCounts::uniform(counts.sources(), 1, 0), {}};
   out.slots.resize(ranks * each);
   std::vector<std::size_t> next(ranks, 0);
-  std::vector<std::vector<std::size_t>> slot_of(placement.experts.size());  // by expert, in order of its holders
+  std::vector<std::vector<std::size_t>> slot_of(placement.experts.size());  // by expert, in the order of its holders
   for (std::size_t e = 0; e < placement.experts.size(); ++e) {
     for (const ExpertHolder& holder : placement.experts[e].holders) {
       const std::size_t slot = holder.rank.index() * each + next[holder.rank.index()]++;

@@ -1,4 +1,4 @@
-// A placement as a Program has it: slots on ranks, and counts by source and slot.
+// Conversion of a placement to a Program's form: slots on ranks, and routing counts by source and slot.
 #pragma once
 
 #include <cstdint>
@@ -10,29 +10,29 @@
 
 namespace moeplan::planner {
 
-/// Slots are as many on every position of the holders' group as the fullest fills (a second copy of an expert on one
-/// rank is an empty slot: it serves nobody); experts in order, empty slots last.
+/// Routing by slots. Every position of the holders' group has as many slots as the fullest one fills (a second copy of
+/// an expert on one rank is an empty slot, which receives no tokens); experts in order, empty slots last.
 struct PlacedRouting {
   RoutingCounts counts;                          // by source and slot
-  std::vector<std::optional<ExpertSlot>> slots;  // as RoutingTable has them
+  std::vector<std::optional<ExpertSlot>> slots;  // as in RoutingTable
 };
 
-/// `counts` by source and expert. The ranks of the placement are the positions in a group of `holders`; every group is
-/// placed alike, and each divides the tokens of its own members among its holders (divide.hpp). `near`: how many
-/// consecutive positions share a node.
+/// The slots and counts for a placement; `counts` by source and expert. The ranks of the placement are positions in a
+/// group of `holders`; every group has the same placement, and each divides the tokens of its own members among its
+/// holders (divide.hpp). `near`: the number of consecutive positions that share a node.
 [[nodiscard]] PlacedRouting placed(const RoutingCounts& counts, const Placement& placement, const GroupFamily& holders,
                                    std::int64_t near);
 
-/// Tokens by position in a group and expert, of all groups together: what a placement is planned for.
+/// Token counts by position in a group and by expert, summed over all groups: the input for planning a placement.
 [[nodiscard]] RoutingCounts counts_by_position(const RoutingCounts& counts, const GroupFamily& holders);
 
-/// What a rank holds.
+/// The number of homes and copies on a rank.
 struct SlotUse {
   std::int64_t homes = 0;
-  std::int64_t copies = 0;  // of other ranks' experts, and second copies of one
+  std::int64_t copies = 0;  // of other ranks' experts, and second copies of one expert
   bool operator==(const SlotUse&) const = default;
 };
-/// By rank.
+/// The slot use by rank.
 [[nodiscard]] std::vector<SlotUse> slot_use(const Placement& placement, std::int64_t ranks);
 
 }  // namespace moeplan::planner

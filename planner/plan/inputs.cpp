@@ -38,8 +38,8 @@ void apply_override(PlanInputs& inputs, const std::string& text) {
   override_value(*document, path, text.substr(equals + 1), origin);
 }
 
-/// A trace's path, relative to the file that names it, as an absolute one, with the content's hash: a plan stands
-/// elsewhere, and its trace may change.
+/// Replaces a trace's path, relative to the file that names it, by an absolute path with a hash of the content: a plan
+/// file may be stored elsewhere, and its trace may change.
 void pin_trace(Node& workload) {
   Node* routing = workload.find("routing");
   Node* trace = routing ? routing->find("trace") : nullptr;
@@ -59,7 +59,7 @@ std::vector<fs::path> config_places() {
   if (const char* set = std::getenv("MOEPLAN_CONFIGS"); set && *set) return {set};
   std::error_code ignored;
   const fs::path executable = fs::read_symlink("/proc/self/exe", ignored).parent_path();
-  // The last: sources that were moved after they were built, with the executable in build/PRESET/cli.
+  // The last entry is for source trees that were moved after the build, with the executable in build/PRESET/cli.
   return {(executable / "../share/moeplan/configs").lexically_normal(), MOEPLAN_SOURCE_CONFIGS,
           (executable / "../../../configs").lexically_normal()};
 }
@@ -123,7 +123,7 @@ Node load_model_document(const fs::path& path) {
 
 PlanInputs load_inputs(const std::string& cluster, const std::string& model, const std::string& workload,
                        const std::vector<std::string>& overrides) {
-  // Everything that is wrong with any of the three is said at once.
+  // Errors in all three documents are reported together.
   std::vector<Diagnostic> wrong;
   const auto collect = [&](auto load) {
     try {

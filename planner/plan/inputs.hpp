@@ -1,4 +1,4 @@
-// From the names on the command line to resolved documents and typed values.
+// Input loading: from the names on the command line to resolved documents and typed values.
 #pragma once
 
 #include <filesystem>
@@ -13,33 +13,36 @@
 
 namespace moeplan::planner {
 
-/// Where configs/ is looked for, in order: $MOEPLAN_CONFIGS alone where it is set, else ../share/moeplan/configs from
-/// the installed executable, the sources, ../../../configs.
+/// The directories in which configs/ is searched, in order: only $MOEPLAN_CONFIGS if it is set, otherwise
+/// ../share/moeplan/configs relative to the installed executable, the source tree's, and ../../../configs.
 [[nodiscard]] std::vector<std::filesystem::path> config_places();
 
-/// The first of these that is a directory. Raises InputError that names all of them, and how to name another.
+/// The first of `places` that is a directory. Raises InputError that lists all of them and says how to name another
+/// one.
 [[nodiscard]] std::filesystem::path config_directory(
     const std::vector<std::filesystem::path>& places = config_places());
 
-/// Where GPUs are looked for that a cluster names: configs/gpus; nowhere without configs/, since a cluster may describe
-/// its GPU itself.
+/// The directories in which the GPU named by a cluster is searched: configs/gpus. Empty without configs/, since a
+/// cluster may describe its GPU itself.
 [[nodiscard]] std::vector<std::filesystem::path> gpu_directories();
 
-/// A path as it is if it has a slash or names an existing file with an ending; else NAME.yaml in configs/KIND. Raises
-/// InputError with the nearest name, or without configs/.
+/// The file of a configuration: `name` itself if it contains a slash or names an existing file with an extension,
+/// otherwise configs/KIND/NAME.yaml. Raises InputError with the nearest name, or if there is no configs/.
 [[nodiscard]] std::filesystem::path find_config(const std::string& kind, const std::string& name);
 
-/// Names in configs/KIND, sorted. Raises InputError without configs/.
+/// The names in configs/KIND, sorted. Raises InputError if there is no configs/.
 [[nodiscard]] std::vector<std::string> config_names(const std::string& kind);
 
-/// Loads, merges, embeds and overrides (`-C cluster.a.b=c`). Raises InputError.
+/// The resolved documents: files loaded, includes merged, the GPU embedded and overrides (`-C cluster.a.b=c`) applied.
+/// Raises InputError.
 [[nodiscard]] PlanInputs load_inputs(const std::string& cluster, const std::string& model, const std::string& workload,
                                      const std::vector<std::string>& overrides);
 
-/// Applies `cluster.a.b=c` and the like, and notes them. Raises InputError with all that are wrong.
+/// Applies overrides such as `cluster.a.b=c` and records them in `inputs`. Raises InputError with every one that is
+/// wrong.
 void apply_overrides(PlanInputs& inputs, const std::vector<std::string>& overrides);
 
-/// The typed values of resolved documents.
+/// The typed values of the resolved documents.
 struct Inputs {
   ClusterSpec cluster;
   ModelSpec model;
@@ -51,18 +54,18 @@ struct Inputs {
 [[nodiscard]] inline bool needs_net_over_local(const Workload& workload) {
   return workload.gate.kind == GateKind::Topology && !workload.gate.net_over_local;
 }
-/// Gives it that ratio, where it needs one. Raises InputError, at the gate of the workload's document, where the
-/// cluster has none.
+/// Sets the ratio of bandwidths in the workload if its gate needs one. Raises InputError, located at the gate of the
+/// workload's document, if the cluster has none.
 void resolve_gate(Workload& workload, std::optional<double> cluster_ratio, const Node& document);
 
-/// build_cluster() of a file: its errors name the file.
+/// build_cluster() with errors that name `file`.
 [[nodiscard]] Cluster build_cluster_of(const std::string& file, const ClusterSpec& spec,
                                        std::optional<std::int64_t> world);
 
 /// A cluster document with its GPU embedded.
 [[nodiscard]] Node load_cluster_document(const std::filesystem::path& path);
 
-/// A model document from a file in our form or a Hugging Face config.json.
+/// A model document from a file in moeplan's own format or a Hugging Face config.json.
 [[nodiscard]] Node load_model_document(const std::filesystem::path& path);
 
 }  // namespace moeplan::planner

@@ -19,7 +19,7 @@ namespace {
   throw InputError(Diagnostic{{"layer"}, std::move(key), std::move(message)});
 }
 
-/// The MoE layer, and how many of these come before it.
+/// The MoE layer, and the number of MoE layers before it.
 std::pair<const Moe*, std::size_t> moe_of(const ModelSpec& model, std::optional<std::int64_t> layer) {
   std::int64_t i = 0;
   std::size_t before = 0;
@@ -40,7 +40,7 @@ std::pair<const Moe*, std::size_t> moe_of(const ModelSpec& model, std::optional<
   fail("--layer", fmt::format("{} has layers 0 to {}, not {}", model.name, i - 1, *layer));
 }
 
-/// The fewest ranks on which both the dense part and the experts have whole groups.
+/// Sets the smallest number of ranks on which both the dense part and the experts have complete groups.
 void fit_world(Degrees& d) {
   const std::int64_t world = std::lcm(d.tp, d.ep * d.esp);
   d.dp = world / d.tp;
@@ -62,7 +62,7 @@ LayerCase layer_case(const ModelSpec& model, const Workload& workload, const Can
                 .workload = workload,
                 .candidate = candidate,
                 .ranks_per_node = ranks_per_node};
-  out.moe.expert_groups = out.moe.groups_per_token = 1;  // tokens made for a run select from all experts
+  out.moe.expert_groups = out.moe.groups_per_token = 1;  // synthetic tokens select from all experts
   if (!candidate.runs.empty()) out.candidate = candidate.runs[kind].in(candidate);
   if (!candidate.expert_places.empty()) out.candidate.expert_places = {candidate.expert_places[kind]};
   Degrees& d = out.candidate.degrees;
@@ -84,8 +84,8 @@ LayerCase scaled(const LayerCase& layer, std::int64_t by) {
   fit_world(d);
   out.moe.num_experts = std::max(ceil_div(layer.moe.num_experts, by), d.ep);
   out.moe.top_k = std::min(layer.moe.top_k, out.moe.num_experts);
-  constexpr std::int64_t kBlock = 4;  // of zfp's values
-  // Tokens that choose as planned need a value for each expert.
+  constexpr std::int64_t kBlock = 4;  // values in a block of zfp
+  // Synthetic tokens with the planned choices need one value per expert.
   out.hidden_size = rounded_up(std::max(ceil_div(layer.hidden_size, by), out.moe.num_experts), kBlock);
   out.moe.expert.hidden_size = rounded_up(ceil_div(layer.moe.expert.hidden_size, by), kBlock * d.esp);
   out.tokens = rounded_up(ceil_div(layer.tokens, by), d.tp);
@@ -109,7 +109,7 @@ RoutingCounts asked_counts(const LayerCase& layer, const Program& program) {
     for (std::int64_t e = 0; e < experts; ++e) row.push_back(part(layer.moe.top_k * tokens, e, experts));
     return RoutingCounts::by_expert(program.ranks_per_stage(), std::move(row));
   }
-  // Selections that a topology gate led elsewhere are made so from the outset.
+  // Selections that a topology gate redirected are made for the final expert from the start.
   if (layer.workload.gate.kind == GateKind::Topology) return program.routings.front().counts;
   return routing_counts(layer.moe, layer.workload, tokens, layer.candidate.degrees);
 }

@@ -1,4 +1,5 @@
-// One MoE layer of a plan as it is executed: of one stage, the fewest ranks in which the layer is whole.
+// One MoE layer of a plan as it is executed: on the smallest set of ranks of one stage that contains the layer
+// completely.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +15,13 @@
 
 namespace moeplan::planner {
 
+/// The layer, its tokens and the decisions for the executed ranks.
 struct LayerCase {
   Moe moe;  // shared experts are not executed
   std::int64_t hidden_size;
-  std::int64_t tokens;  // of a tensor-parallel group, as lower_moe_layer() has it
+  std::int64_t tokens;  // per tensor-parallel group, as in lower_moe_layer()
   Workload workload;
-  Candidate candidate;  // its degrees are those of the executed ranks
+  Candidate candidate;  // with the degrees of the executed ranks
   std::int64_t ranks_per_node;
   bool operator==(const LayerCase&) const = default;
 
@@ -27,23 +29,25 @@ struct LayerCase {
   [[nodiscard]] std::int64_t tokens_of_source() const { return tokens / candidate.degrees.tp; }
 };
 
-/// Layer `layer` of a plan (from 0; the first MoE layer if not given) on lcm(tp, ep esp) ranks: one expert-parallel
-/// group, or as many as its tensor-parallel groups reach. Operations in the order in which schedules list them. Raises
-/// InputError for a layer that is none or has no experts.
+/// Layer `layer` of a plan (counted from 0; by default the first MoE layer) on lcm(tp, ep esp) ranks: one
+/// expert-parallel group, or as many as its tensor-parallel groups span. Operations keep the order in which the
+/// schedule lists them. Raises InputError if the layer does not exist or has no experts.
 [[nodiscard]] LayerCase layer_case(const ModelSpec& model, const Workload& workload, const Candidate& candidate,
                                    std::int64_t ranks_per_node, std::optional<std::int64_t> layer);
 
-/// The same with a `by`-th of the expert-parallel ranks, of the experts (as many a rank as before), and of tokens,
-/// hidden size and FFN size (rounded up to what divides). Raises InputError where `by` does not divide ep.
+/// The layer scaled down: 1/`by` of the expert-parallel ranks, of the experts (as many per rank as before), and of
+/// tokens, hidden size and FFN size (rounded up to a size that divides evenly). Raises InputError if `by` does not
+/// divide ep.
 [[nodiscard]] LayerCase scaled(const LayerCase& layer, std::int64_t by);
 
+/// The forward and backward pass of the layer as a Program. Raises InputError if the layer cannot be lowered.
 [[nodiscard]] Program lower(const LayerCase& layer);
 
-/// What tokens choose before the workload's gate drops any. With a capacity factor, whose counts are full rows of an
-/// unknown routing: as even as can be.
+/// The tokens' selections before the workload's gate drops any. With a capacity factor, where the routing is unknown
+/// and every count is the full capacity, they are as even as possible.
 [[nodiscard]] RoutingCounts asked_counts(const LayerCase& layer, const Program& program);
 
-/// Every field, and back. Strict; raises InputError.
+/// The document of a layer case, with every field, and the strict reader of such documents, which raises InputError.
 [[nodiscard]] Node layer_case_document(const LayerCase& layer);
 [[nodiscard]] LayerCase read_layer_case(const Node& document);
 

@@ -93,7 +93,7 @@ std::string one_of(MapReader& reader, std::string_view key, const std::vector<st
   return value;
 }
 
-/// In its shortest form.
+/// A codec pair in its shortest form.
 std::string read_codec_pair(MapReader& reader) {
   const std::string value = reader.text("codec");
   if (const auto pair = parse_codec_pair(value)) return codec_pair_name(*pair);
@@ -176,17 +176,18 @@ void write_plan(const Plan& plan, const std::filesystem::path& path) {
   doc.set("cluster", plan.inputs.cluster);
   doc.set("model", plan.inputs.model);
   doc.set("workload", plan.inputs.workload);
-  doc.set("end", Node::text(kEnd));  // so that a file that was cut off is noticed
+  doc.set("end", Node::text(kEnd));  // detects truncated files
   write_file_atomically(path, to_yaml(doc));
 }
 
 namespace {
 
-/// A decision that the workload makes too is the workload's; where it differs, one of them was edited.
+/// If the workload also fixes the recomputation, the decision must equal it; a difference means that one of them was
+/// edited.
 void check_recompute(const Node& document, const Plan& plan, Diagnostics& diagnostics) {
   const Node* decided = document.find("decision") ? document.find("decision")->find("recompute") : nullptr;
   const std::string decision(name_of<Recompute>(kRecomputeNames, plan.candidate.recompute));
-  if (!decided || decided->scalar != decision) return;  // missing or unknown: reported already
+  if (!decided || decided->scalar != decision) return;  // missing or unknown: already reported
   const Node* mode = plan.inputs.workload.find("mode");
   const Node* said = plan.inputs.workload.find("recompute");
   const bool is_forward = mode && mode->scalar == name_of<Mode>(kModeNames, Mode::Forward);
@@ -213,7 +214,7 @@ Plan read_plan(const std::filesystem::path& path) {
   const bool is_placed = find_placement_strategy(plan.candidate.placement) && plan.candidate.placement != kContiguous;
   if (is_placed && plan.candidate.expert_places.empty())
     r.complain("decision", "names a placement and no expert_places");
-  (void)r.list("groups");  // follow from the decision; there for the reader
+  (void)r.list("groups");  // derived from the decision; present for human readers only
   MapReader prediction = r.map("prediction");
   plan.makespan = SimTime(prediction.integer("makespan_ps", 0, std::numeric_limits<std::int64_t>::max() / 2));
   (void)prediction.number("makespan_s", 0, 1e9);

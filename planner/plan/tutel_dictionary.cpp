@@ -14,10 +14,10 @@ namespace moeplan::planner {
 
 namespace {
 
-/// Whether a price is worse than another; one that there is not is worst.
+/// Whether a price is lower than another; a missing price counts as the highest.
 bool is_less(const std::optional<SimTime>& a, const std::optional<SimTime>& b) { return a && (!b || *a < *b); }
 
-/// One key's best setting, each priced once.
+/// The search for one key's best setting, which prices each setting once.
 class KeySearch {
  public:
   KeySearch(std::int64_t capacity, std::span<const std::int64_t> adaptive, const TutelPrice& price)
@@ -56,7 +56,7 @@ class KeySearch {
   std::int64_t capacity_;
   const TutelPrice& price_;
   bool has_zero_ = false;
-  std::vector<std::int64_t> rs_;  // those from 1 on
+  std::vector<std::int64_t> rs_;  // candidates for r from 1 on
   std::int64_t trials_ = 0;
   TutelSetting best_;
   std::optional<SimTime> time_;
@@ -66,7 +66,8 @@ class KeySearch {
 
 std::optional<std::size_t> unimodal_least(std::size_t n,
                                           const std::function<std::optional<SimTime>(std::size_t)>& price) {
-  // Points first .. first + span - 2 are in question, span a Fibonacci number; those from n on count as worst.
+  // Invariant: the candidates are first .. first + span - 2, with span a Fibonacci number; indices from n on count as
+  // most expensive.
   std::size_t smaller = 1, span = 2, first = 0;
   while (span - 1 < n) span += std::exchange(smaller, span);
   std::map<std::size_t, std::optional<SimTime>> known;
@@ -110,7 +111,7 @@ std::int64_t tutel_trials(std::int64_t n) {
 
 namespace {
 
-/// Tutel's schedule of this r; null where the table has none.
+/// Tutel's schedule for this r; null if the table has none.
 const Schedule* tutel_schedule(std::int64_t r) {
   for (const auto& schedule : schedules()) {
     if (schedule->tutel_r() == r) return schedule.get();
@@ -118,7 +119,7 @@ const Schedule* tutel_schedule(std::int64_t r) {
   return nullptr;
 }
 
-/// Prices of one kind of MoE layer.
+/// The prices of settings for one kind of MoE layer.
 class LayerPrice {
  public:
   LayerPrice(const ModelSpec& model, const Moe& moe, const Workload& workload, const Cluster& cluster,
@@ -135,10 +136,10 @@ class LayerPrice {
 
   std::int64_t most_adaptive() const { return ranks_ / expert_parallel_; }
 
-  /// T = ceil(k f tokens / E).
+  /// The capacity T = ceil(k f tokens / E).
   std::int64_t capacity(double factor) const { return static_cast<std::int64_t>(std::ceil(factor / factor_of_row())); }
 
-  /// Ascending.
+  /// The candidates for r, ascending.
   std::vector<std::int64_t> adaptive() const {
     std::vector<std::int64_t> out;
     for (std::int64_t r = 0; r <= shards_; ++r) {
@@ -152,7 +153,7 @@ class LayerPrice {
     workload.capacity_factor = (static_cast<double>(capacity) - 0.5) * factor_of_row();  // rounds up to the capacity
     const Candidate stage = one_stage();
     LayerStrategy run{std::string(tutel_schedule(setting.r)->name()), setting.all_to_all, setting.pipeline_degree};
-    if (setting.r > 0) run.codec = plan_.codec;  // with r = 0 no rows travel
+    if (setting.r > 0) run.codec = plan_.codec;  // with r = 0 no rows are exchanged
     if (!layer_infeasibility(hidden_size_, workload, run.in(stage), cluster_.ranks_per_node()).empty())
       return std::nullopt;
     return priced_strategies({run}, moe_, hidden_size_, tokens_, workload, stage, cluster_, /*threads=*/1).front().time;
@@ -164,11 +165,11 @@ class LayerPrice {
            (static_cast<double>(moe_.top_k) * static_cast<double>(tokens_ / plan_.degrees.tp));
   }
 
-  /// A stage of the plan, each of its experts cut over all ranks that expert parallelism leaves for it.
+  /// One stage of the plan, with each expert sharded over all ranks that expert parallelism leaves to it.
   Candidate one_stage() const {
     Candidate c = stage_alone(plan_);
     c.runs.clear();
-    c.expert_places.clear();  // with a capacity factor experts are loaded evenly
+    c.expert_places.clear();  // with a capacity factor, experts are loaded evenly
     c.rank_order = kMegatronRankOrder;
     c.order = kListedOrder;
     c.degrees.ep = expert_parallel_;
@@ -185,7 +186,7 @@ class LayerPrice {
   std::int64_t ranks_;
   std::int64_t expert_parallel_;
   std::int64_t shards_;
-  std::int64_t tokens_;  // of a tensor-parallel group
+  std::int64_t tokens_;  // per tensor-parallel group
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Tutel's dictionaries in a plan file.
+// Serialisation of Tutel's dictionaries in plan files.
 #pragma once
 
 #include <vector>
@@ -10,7 +10,7 @@ namespace moeplan::planner {
 
 [[nodiscard]] Node tutel_document(const std::vector<TutelDictionary>& dictionaries);
 
-/// The list under `key`, none where it is missing. Reports into the reader's diagnostics.
+/// The dictionaries listed under `key`; empty if it is missing. Reports into the reader's diagnostics.
 [[nodiscard]] std::vector<TutelDictionary> read_tutel(MapReader& plan, std::string_view key);
 
 }  // namespace moeplan::planner

@@ -1,4 +1,4 @@
-// Parts of the JSON documents that several subcommands print.
+// JSON fragments that several subcommands print.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -13,18 +13,18 @@ using Json = nlohmann::ordered_json;
 
 inline constexpr int kJsonSchemaVersion = 1;
 
-/// schema_version, cluster, gpu, model, workload and world_size.
+/// An object with schema_version, cluster, gpu, model, workload and world_size.
 [[nodiscard]] Json json_head(const Inputs& inputs, const Cluster& cluster);
 
 [[nodiscard]] Json decision_json(const Candidate& candidate);
 [[nodiscard]] Json memory_json(const MemoryUse& memory);
 [[nodiscard]] Json class_times_json(const RankTime& time);
-/// The rank that the times are of, its pipeline stage, what it waits and its exposed communication.
+/// Adds to `document` the binding rank: its index, its pipeline stage, its waiting time and its exposed communication.
 void add_binding_rank(Json& document, const Prediction& prediction);
 [[nodiscard]] Json streams_json(const Prediction& prediction);
 [[nodiscard]] Json links_json(const Prediction& prediction, const Topology& topology);
 
-/// Text with two spaces of indent and a line end.
+/// The document as text, indented by two spaces, with a final newline.
 [[nodiscard]] std::string json_text(const Json& document);
 
 }  // namespace moeplan::planner

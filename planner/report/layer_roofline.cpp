@@ -25,7 +25,7 @@ const LayerSpec* first_moe_layer(const ModelSpec& model) {
   return nullptr;
 }
 
-/// All-reduces the gradients of `parameters` weights on every rank, from when the last of them is there.
+/// Appends an all-reduce of the gradients of `parameters` weights on every rank, once the last gradient is available.
 void all_reduce_gradients(Program& program, double parameters) {
   Block& backward = program.blocks.back();
   Operation op = collective("gradient all-reduce", OpClass::Gradient, Stream::Inter, {}, {}, {});
@@ -83,7 +83,7 @@ class Points {
     if (std::optional<LayerPoint> p = point(name, c)) points_.push_back(std::move(*p));
   }
 
-  /// With the number of chunks that is fastest.
+  /// Adds the schedule with its fastest number of chunks.
   void add_fastest(const std::string& schedule, Candidate c) {
     c.schedule = schedule;
     std::optional<LayerPoint> best;
@@ -96,10 +96,10 @@ class Points {
   }
 
   std::optional<LayerPoint> point(const std::string& name, const Candidate& c) {
-    Workload one = workload_;  // microbatch of each replica
+    Workload one = workload_;  // one microbatch per replica
     one.global_batch = c.degrees.dp * c.micro_batch;
     if (infeasibility(model_, one, c, cluster_.ranks_per_node())) return std::nullopt;
-    // A tensor-parallel group of the plan has its tokens once; each rank here an equal part of them.
+    // In the plan a tensor-parallel group shares one set of tokens; here each of its ranks has an equal part of them.
     const std::int64_t group_tokens = plan_.micro_batch * (workload_.sequence_length / plan_.degrees.cp);
     const std::int64_t tokens = group_tokens / plan_.degrees.tp * c.degrees.tp;
     Program program =

@@ -1,5 +1,6 @@
-// One MoE layer as points of FasterMoE's DDL-roofline ([FasterMoE] sec. 3.3, figure 5): parallelised over data, model
-// or experts, and by each schedule. Every point is a Program, simulated; memory is not asked about.
+// A roofline comparison of parallelisations of one MoE layer: points of FasterMoE's DDL-roofline ([FasterMoE] sec. 3.3,
+// figure 5) for data, model and expert parallelism and for each schedule. Every point is a simulated Program; memory
+// limits are ignored.
 #pragma once
 
 #include <optional>
@@ -14,25 +15,27 @@
 
 namespace moeplan::planner {
 
+/// One point of the roofline.
 struct LayerPoint {
-  std::string name;  // "expert parallelism", or the schedule's
+  std::string name;  // "expert parallelism", or the name of a schedule
   Candidate candidate;
-  SimTime makespan;  // forward, in training backward too
+  SimTime makespan;  // forward and, in training, backward
   DdlRoofline roofline;
 };
 
-/// The model's first MoE layer with a plan's tokens on the ranks of a pipeline stage, each with tokens of its own:
+/// The points of the model's first MoE layer, with a plan's tokens on the ranks of one pipeline stage, each rank having
+/// tokens of its own:
 ///
 ///   this plan            the plan's degrees and schedule
-///   expert parallelism   as many ranks as can, hold experts of their own; the baseline schedule
-///   data parallelism     every rank computes all experts for its tokens; in training their gradients are all-reduced
-///                        beside the rest of the backward pass, from when they are there
-///   model parallelism    every expert is cut over all ranks, whose tokens are gathered first and whose results are
+///   expert parallelism   as many ranks as possible hold experts of their own; the baseline schedule
+///   data parallelism     every rank computes all experts for its tokens; in training each gradient is all-reduced
+///                        concurrently with the rest of the backward pass, as soon as it is available
+///   model parallelism    every expert is sharded over all ranks, whose tokens are gathered first and whose results are
 ///                        summed ([FasterMoE]'s two all-reduces; Parm's baseline gathers the input once more)
-///   a schedule           every other one that can run on the degrees of expert parallelism, with the number of chunks,
-///                        of 1, 2, 4 and 8, that is fastest
+///   a schedule           every other one that can run on the degrees of expert parallelism, with the fastest number of
+///                        chunks out of 1, 2, 4 and 8
 ///
-/// What cannot run is left out; nothing without MoE layers.
+/// Variants that cannot run are omitted. The result is empty for a model without MoE layers.
 [[nodiscard]] std::vector<LayerPoint> layer_roofline(const ModelSpec& model, const Workload& workload,
                                                      const Cluster& cluster, const Candidate& plan);
 

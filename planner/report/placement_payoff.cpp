@@ -80,7 +80,7 @@ class Question {
     const bool simulates = may_simulate_placements(std::ssize(layers_), candidate_, kMostRanks);
     PlacedCandidate p = with_placement(model_, workload_, stage_, plain_, strategy, redundant, simulates);
     p.candidate.redundant_experts = redundant;
-    if (!p.infeasibility.empty()) p.candidate.placement.clear();  // no answer
+    if (!p.infeasibility.empty()) p.candidate.placement.clear();  // the strategy has no placement
     return p.candidate;
   }
 
@@ -115,7 +115,7 @@ class Question {
     w.gradients = p.binding.total(OpClass::ExpertGradientTransfer);
   }
 
-  /// By the closed form, on the whole trace.
+  /// Sets the lifetime by the closed form, over the whole trace.
   void note_how_long(const Candidate& c, PlacementPayoff& w) const {
     const RoutingTrace trace = read_routing_trace(workload_.recorded->file);
     const auto numbers = trace.iterations();

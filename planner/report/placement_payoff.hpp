@@ -1,5 +1,5 @@
-// Does rebalancing pay? What a placement of experts gains in an iteration, what it costs, and how many redundant
-// experts are worth it. Everything is simulated, as whole iterations and the moving between two of them.
+// The payoff of an expert placement: its gain per iteration, its cost, and the best number of redundant experts.
+// Everything is simulated, as whole iterations and as the migration between two of them.
 #pragma once
 
 #include <cstdint>
@@ -13,42 +13,46 @@
 
 namespace moeplan::planner {
 
-/// So many slots a rank beyond its share of the experts.
+/// The outcome with `redundant` slots per rank beyond an equal division of the experts.
 struct RedundantExperts {
   std::int64_t redundant;
-  Bytes memory;  // more than contiguous experts need, on the fullest rank: weights, gradients, states
-  std::optional<SimTime> makespan;  // of the iteration; none where it does not fit, or has no answer
+  Bytes memory;  // additional memory over contiguous experts on the fullest rank: weights, gradients, states
+  std::optional<SimTime> makespan;  // of the iteration; none if it does not fit or the strategy has no placement
 };
 
+/// Gain and cost of one placement. Imbalance is the largest over the mean load of the ranks.
 struct PlacementPayoff {
-  std::string strategy;            // the plan's, or `auto` where the plan's experts are contiguous
-  std::int64_t redundant_experts;  // the plan's, or those of the fastest
-  double imbalance_before;         // max/mean of the loads of ranks, of the layer where it is largest
-  double imbalance;                // the same of the placement
-  SimTime contiguous;              // of the iteration, experts contiguous
-  SimTime placed;
-  Seconds weights;    // to copies, on the binding rank: hidden or not
-  Seconds gradients;  // back from them
-  Seconds migration;  // once, from contiguous experts: homes with their states, or where nothing trains replicas
-  Bytes memory;
-  /// Iterations after which moving has paid for itself; none if it never does.
+  std::string strategy;            // the plan's strategy, or `auto` if the plan's experts are contiguous
+  std::int64_t redundant_experts;  // the plan's number, or that of the fastest placement
+  double imbalance_before;         // with contiguous experts, in the layer where it is largest
+  double imbalance;                // with the placement
+  SimTime contiguous;              // makespan of the iteration with contiguous experts
+  SimTime placed;                  // makespan of the iteration with the placement
+  Seconds weights;                 // sending weights to copies, on the binding rank, whether overlapped or not
+  Seconds gradients;               // sending gradients home from copies, on the binding rank
+  Seconds migration;  // once, from contiguous experts: homes with optimizer states; without training, replicas
+  Bytes memory;       // additional memory over contiguous experts on the fullest rank
+  /// Break-even point: the number of iterations after which the gain exceeds the migration time; none if there is no
+  /// gain.
   std::optional<double> break_even;
-  /// Of a recorded routing: from its iteration on to the first of the trace in which the placement no longer gains (by
-  /// the closed form), in iterations of the run; and whether the trace ended before.
+  /// For a recorded routing, the lifetime of the placement in training iterations: from the iteration that it was
+  /// planned for to the first one of the trace in which it no longer gains (by the closed form). `outlasts_trace`: the
+  /// trace ended before.
   std::optional<std::int64_t> lasts;
   bool outlasts_trace = false;
+  /// The same for several numbers of redundant experts.
   std::vector<RedundantExperts> curve;
 
   [[nodiscard]] Seconds gain() const { return contiguous.seconds() - placed.seconds(); }
-  /// It gains, and where it is known how long it lasts, that is long enough.
+  /// Whether the placement gains and, if its lifetime is known, reaches its break-even point.
   [[nodiscard]] bool pays() const;
-  /// Of the curve, the one with the least time; where none is less than that of contiguous experts, none.
+  /// The number of redundant experts with the least makespan in `curve`; none if no placement beats contiguous experts.
   [[nodiscard]] std::optional<std::int64_t> worth_it() const;
 };
 
-/// None where there is nothing to place or to compare with: no experts on several ranks, contiguous ones do not fit, or
-/// are loaded evenly (within 5%), or, unless the plan places experts, more than `most_ranks` in a stage. `prediction`
-/// is the candidate's.
+/// The payoff for a candidate with the given `prediction`. None if there is nothing to place or to compare with: no
+/// layer has experts on several ranks, contiguous experts do not fit, or, unless the plan itself places experts, their
+/// loads are even (within 5%) or a stage has more than `most_ranks` ranks.
 [[nodiscard]] std::optional<PlacementPayoff> placement_payoff(const ModelSpec& model, const Workload& workload,
                                                               const Cluster& cluster, const Candidate& candidate,
                                                               const Prediction& prediction,

@@ -61,7 +61,7 @@ Cluster scaled(const Cluster& cluster, Resource resource, double factor) {
     case Resource::IntraNodeBandwidth: scale_tier(topology, LinkTier::IntraNode, factor); break;
     case Resource::NicBandwidth:
       scale_tier(topology, LinkTier::Nic, factor);
-      // A template's core is built for its NICs: capacity below a switch over the oversubscription.
+      // In a template the core is sized for its NICs: the capacity below a switch divided by the oversubscription.
       if (!cluster.natural_boundaries.empty()) scale_tier(topology, LinkTier::Core, factor);
       break;
     case Resource::CoreBandwidth: scale_tier(topology, LinkTier::Core, factor); break;

@@ -1,7 +1,7 @@
-// What a tenth more of each of the machine's resources would give to a plan, by simulating it again.
+// Sensitivity of a plan to the cluster's resources: the makespan with each resource improved by 10%.
 //
-// The decisions stay: only the machine changes. (A faster NIC may make another plan the best one; that is for `plan` to
-// find.) No linear model: each answer is a whole simulation.
+// The decisions stay fixed and only the cluster changes. (A faster NIC may make another plan the best one; finding it
+// is the task of `plan`.) Every value comes from a complete simulation, not from a linear model.
 #pragma once
 
 #include <functional>
@@ -15,43 +15,47 @@
 
 namespace moeplan::planner {
 
-/// What can be improved. A link belongs to the tier that it has in the topology: a PCIe tree's links are IntraNode up
-/// to the NIC; a GPU's own lane to its NIC beside an NVSwitch is Nic; leaf to spine, or group to group, is Core.
+/// A resource that can be improved. A link belongs to its tier in the topology: the links of a PCIe tree are IntraNode
+/// up to the NIC; a GPU's own lane to its NIC, where GPUs are connected by NVSwitch, is Nic; leaf to spine, or group to
+/// group, is Core.
 enum class Resource {
   IntraNodeBandwidth,
   NicBandwidth,
   CoreBandwidth,
-  LinkLatency,        // of every link; counts where a collective is not measured
+  LinkLatency,        // of every link; has an effect where a collective is not measured
   CollectiveStartup,  // software start-up, message overhead, and every measured alpha
   CollectiveRate,     // every measured beta
-  GpuFlops,           // every peak; the efficiency curve stays
+  GpuFlops,           // every peak; the efficiency curve is unchanged
   HbmBandwidth,
   KernelLaunch  // launch overhead of a kernel
 };
 
+/// How a resource is named and improved.
 struct ResourceInfo {
   Resource resource;
   std::string_view key;     // "nic_bandwidth"
   std::string_view name;    // "NIC bandwidth"
-  std::string_view change;  // "+10%" of a rate, "-10%" of a time
-  double factor;            // on the values: 1.1 or 0.9; on beta 1 / 1.1
+  std::string_view change;  // "+10%" for a bandwidth or peak, "-10%" for a time
+  double factor;            // multiplies the values: 1.1 or 0.9; 1 / 1.1 for beta
 };
 [[nodiscard]] const std::vector<ResourceInfo>& resources();
 
-/// Those that this cluster has: no core without core links, no measured rate where none is measured.
+/// The resources that this cluster has: no core bandwidth without core links, no measured beta without measurements.
 [[nodiscard]] std::vector<ResourceInfo> resources_of(const Cluster& cluster);
 
-/// The same machine with the resource's values multiplied.
+/// A copy of the cluster with the resource's values multiplied by `factor`.
 [[nodiscard]] Cluster scaled(const Cluster& cluster, Resource resource, double factor);
 
+/// The result for one resource.
 struct Sensitivity {
   ResourceInfo resource;
   SimTime makespan;
-  double gain = 0;  // (makespan before - makespan) / makespan before; below 0 it takes longer
+  double gain = 0;  // (makespan before - makespan) / makespan before; negative if the change costs time
 };
 
-/// The largest gain first; ties in the order of Resource. One thread a core; the result does not depend on how many.
-/// `progress` is told (done, total) from the calling thread.
+/// The sensitivity to every resource of the cluster, the largest gain first; ties in the order of Resource. Uses one
+/// thread per core; the result does not depend on their number. `progress` receives (done, total) on the calling
+/// thread.
 [[nodiscard]] std::vector<Sensitivity> sensitivities(
     const Program& program, const Cluster& cluster, SimTime makespan,
     const std::function<void(std::int64_t, std::int64_t)>& progress = {});

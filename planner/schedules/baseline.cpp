@@ -1,8 +1,8 @@
-// The schedule of DeepSpeed-MoE with expert sharding, as Parm describes it ([Parm] sec. III-A, fig. 3a): every step
-// waits for the one before. Without expert shards the ESP collectives vanish and it is the plain expert parallelism of
-// GShard; with one expert-parallel rank it is data parallelism, or where shards hold the experts, their model
+// The schedule of DeepSpeed-MoE with expert sharding, as described by Parm ([Parm] sec. III-A, fig. 3a): every step
+// waits for the preceding one. Without expert shards the ESP collectives vanish, and it is GShard's plain expert
+// parallelism; with one expert-parallel rank it is data parallelism or, if the experts are sharded, their model
 // parallelism. Backward: the gradient of AR_ESP's result is the same on all shards and needs no communication; each
-// shard's input gradient is partial, and the reduce-scatter that mirrors AG_ESP adds them.
+// shard's input gradient is partial, and the reduce-scatter that mirrors AG_ESP sums these.
 #include "planner/schedules/baseline_layout.hpp"
 
 namespace moeplan::planner {

@@ -50,7 +50,7 @@ void BaselineLayout::lower_backward(const MoeLayer& l, BlockBuilder& b) const {
   append(way, l, b);
   parts.encode_backward(gradient, sources(l));
   parts.reduce_scatter(l.groups.esp, OpClass::ExpertSharding, gradient, "d.ffn.in", own(l));
-  // The gate's gradient is the same on all shards: each adds its own tokens' after that.
+  // The gate's gradient is the same on all shards; each adds that of its own tokens afterwards.
   parts.gate_backward("ffn.in", "d.ffn.in", own(l));
 }
 

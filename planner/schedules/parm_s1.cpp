@@ -1,15 +1,15 @@
-// Parm's S1 ([Parm] sec. III-B, fig. 3b; MODELS section 7), and two schedules of its layout beyond the paper. As S2 it
-// replaces the ESP collectives and the EP all-to-all by one all-to-all over the EP x ESP group, and stops duplicating
-// work within a tensor-parallel (MP) group.
+// Parm's S1 ([Parm] sec. III-B, fig. 3b; MODELS section 7), and two schedules of the same layout beyond the paper. Like
+// S2, it replaces the ESP collectives and the EP all-to-all by a single all-to-all over the EP x ESP group, and removes
+// duplicate work within a tensor-parallel (MP) group.
 //
 //   forward   (MP-Split) - gate - encode - A2A* - experts - A2A* - local combine - decode - AG_MP
 //   backward  (split) - decode' - A2A* - experts' - A2A* - local combine - encode' - gate' - AG_MP
 //
-// "Dump" is virtual, as in the paper: the same rows are sent to each shard, no copy is made.
+// "Dump" is virtual, as in the paper: the same rows are sent to each shard without a copy.
 //
 // Deferred: an expert's weight gradients, for which no other rank waits, are computed after the input gradients of all
-// chunks, beside the all-to-all that carries these back. Tapered: that, and the first and the last chunk, whose
-// dispatch and return nothing hides, have half the rows of the others.
+// chunks, concurrently with the all-to-all that returns these. Tapered: in addition, the first and the last chunk,
+// whose dispatch and combine nothing overlaps, have half as many rows as the others.
 #include <algorithm>
 
 #include "planner/layer/expert_round.hpp"
@@ -18,7 +18,7 @@ namespace moeplan::planner {
 
 namespace {
 
-/// What S1 does beyond the paper.
+/// Extensions of S1 beyond the paper.
 enum class Beyond { Nothing, Deferred, Tapered };
 
 class S1 : public Schedule {

@@ -3,11 +3,11 @@
 //   forward   gate - encode - (MP-Split) - A2A* - experts - SAA(A2A*, AG_MP) - decode
 //   backward  decode' - (split) - A2A* - experts' - SAA(A2A*, AG_MP) - encode' - gate'
 //
-// SAA, the simultaneous all-to-all and all-gather ([Parm] sec. III-D, fig. 5): the all-to-all runs in N_EP phases, in
-// each of which a rank exchanges with the N_ESP shards of one expert-parallel position; what a phase brought is summed
-// over the shards (on a stream of its own, so that no later chunk's experts are in the way) and gathered in the MP
-// group while the next phase is on the wire. Parm's released code ([C] of MODELS section 7) has a phase for each of the
-// N_EP N_ESP ranks instead, so that what it gathers has not been summed yet: N_ESP times as much.
+// SAA is the simultaneous all-to-all and all-gather ([Parm] sec. III-D, fig. 5). The all-to-all runs in N_EP phases, in
+// each of which a rank exchanges with the N_ESP shards of one expert-parallel position. The rows received in a phase
+// are summed over the shards (on a stream of its own, so as not to wait for a later chunk's experts) and gathered in
+// the MP group while the next phase is in progress. Parm's released code ([C] of MODELS section 7) has a phase for each
+// of the N_EP N_ESP ranks instead and gathers rows before they are summed: N_ESP times as many.
 //
 // Deferred, beyond the paper: weight gradients as in S1.
 #include <bit>
@@ -18,7 +18,7 @@ namespace moeplan::planner {
 
 namespace {
 
-/// How S2's all-to-all back and its all-gather go together.
+/// The relation between S2's combine all-to-all and its all-gather.
 enum class Gathering { Simultaneous, SimultaneousByRank, InTurn };
 
 std::string_view s2_name(Gathering gathering) {
@@ -81,7 +81,7 @@ class S2 : public Schedule {
   }
 
  private:
-  /// Of each expert's rows that the MP group holds, this rank's part.
+  /// This rank's part of each expert's rows that the MP group holds.
   static Path split(const MoeLayer& l) { return {share_of(l.groups.tp), union_of(l.groups.tp)}; }
   ExpertRound round(const MoeLayer& l, BlockBuilder& b, bool backward) const {
     ExpertRound r{.group = l.groups.ep_esp,
@@ -103,7 +103,7 @@ class S2 : public Schedule {
     std::int64_t number, of;
     bool paired;
   };
-  /// A phase of A2A*: a part of the local experts' rows to the ranks of the group.
+  /// One phase of A2A*: a part of the local experts' rows to the ranks of the group.
   static Operation combine_phase(const MoeLayer& l, MoeParts& parts, const std::string& from, const Path& own_path,
                                  const Phase& phase, const Slice& received) {
     return collective("combine", OpClass::Combine, Stream::Inter,
@@ -116,8 +116,8 @@ class S2 : public Schedule {
                       parts.routed(from, Rows::Experts::Local, prepend(union_of(l.groups.ep_esp), own_path)), received);
   }
 
-  /// A2A* of the experts' rows back to their sources, with AG_MP: in phases that overlap, or in turn. `own_path` is the
-  /// path of the rows that the rank sent, of what its MP group sent its part.
+  /// A2A* of the experts' rows to their sources, and AG_MP, in overlapping phases or in turn. `own_path` is the path of
+  /// the rows that the rank sent, i.e. of its part of the MP group's rows.
   void exchange_and_gather(const MoeLayer& l, BlockBuilder& b, const std::string& from, const std::string& to,
                            const Path& own_path) const {
     MoeParts parts(l, b);
@@ -127,14 +127,14 @@ class S2 : public Schedule {
     const std::vector<std::int32_t> ready = b.last();
     std::vector<std::int32_t> gathered;
     for (std::int64_t j = 0; j < phases; ++j) {
-      // Over several nodes ranks exchange in pairs, so that every phase looks the same from each of them; inside a node
-      // in turn, which mixes near and far peers in each phase.
+      // Across nodes ranks exchange in pairs, so that every phase is the same for all ranks; within a node they
+      // exchange in turn, so that every phase mixes near and far peers.
       const bool paired = is_power_of_two(phases) && l.degrees.ep * l.degrees.esp > b.program().ranks_per_node;
       const auto in_part = paired ? Rows::Experts::Paired : Rows::Experts::Behind;
       const auto experts = phases == 1 ? Rows::Experts::All : in_part;
       Slice received = parts.routed(arrived, experts, shards ? prepend(copies_of(l.groups.esp), own_path) : own_path);
       Slice own = parts.routed(part, experts, own_path);
-      // Of the experts whose rows came to each member.
+      // Rows of the experts, from every member of the MP group.
       const Slice whole = parts.routed(to, Rows::Experts::All, prepend(union_of(l.groups.tp), own_path));
       received.rows.behind = own.rows.behind = j;
       b.after(ready, combine_phase(l, parts, from, own_path, {j, phases, paired}, received));
@@ -145,8 +145,8 @@ class S2 : public Schedule {
     b.continue_after(gathered);
   }
 
-  /// The same with a phase for each rank of the group. Shards' parts are gathered each in a buffer of its own, by how
-  /// far the shard is from the rank's own, and then summed.
+  /// The same with one phase per rank of the group. The shards' parts are gathered in separate buffers, indexed by the
+  /// distance of the shard from the rank's own, and then summed.
   static void exchange_and_gather_by_rank(const MoeLayer& l, BlockBuilder& b, const std::string& from,
                                           const std::string& to, const Path& own_path) {
     MoeParts parts(l, b);

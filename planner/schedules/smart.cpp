@@ -1,14 +1,14 @@
 // FasterMoE's smart schedule ([FasterMoE] sec. 4.2, fig. 7-8; MODELS section 5). The expert-parallel ranks form n
-// groups of closely connected ones, neighbours here: consecutive ranks share a node. In step j group i exchanges with
-// the group j groups on, and computes what came (S_ij, C_ij, R_ij).
+// groups of closely connected ranks; here these are neighbours, since consecutive ranks share a node. In step j each
+// group i exchanges with the group j groups further on, and computes the received rows (S_ij, C_ij, R_ij).
 //
 //   compute        C_0, C_1 .. C_n-1
 //   communication  S_0, S_1 .. S_n-1, R_0, R_1 .. R_n-1
 //
-// Fastest first and last: S_0 stays inside the groups, and in step n - 1 all groups are a ring of neighbours. The paper
-// sends to (i - j) mod n and receives from (i + j) mod n; here it is the other way round, as in Communication, which by
-// symmetry takes as long. n is the pipeline degree; FasterMoE's code has groups of 4 unless told otherwise
-// (FMOE_FUSE_GRAN). Its exchange is its own, so that no other all-to-all fits.
+// The fastest steps are first and last: S_0 stays inside the groups, and in step n - 1 the groups form a ring of
+// neighbours. The paper sends to (i - j) mod n and receives from (i + j) mod n; here the direction is reversed, as in
+// Communication, which by symmetry takes the same time. n is the pipeline degree; FasterMoE's code has groups of 4 by
+// default (FMOE_FUSE_GRAN). The schedule has an exchange of its own, so no other all-to-all can be used.
 #include <algorithm>
 
 #include "planner/schedules/baseline_layout.hpp"
@@ -17,8 +17,8 @@ namespace moeplan::planner {
 
 namespace {
 
-constexpr std::int64_t kGroup = 4;        // ranks, FasterMoE's default
-constexpr std::int64_t kMostSteps = 256;  // each has three operations of its own; assumed: enough
+constexpr std::int64_t kGroup = 4;        // ranks per group, FasterMoE's default
+constexpr std::int64_t kMostSteps = 256;  // three operations each; assumed: enough
 
 class Smart : public BaselineLayout {
  public:
@@ -34,7 +34,7 @@ class Smart : public BaselineLayout {
   std::string_view same_as(const Degrees&, const Candidate& candidate, Mode) const override {
     return candidate.pipeline_degree == 1 ? "baseline" : "";
   }
-  /// Groups of 4, and the members of a node.
+  /// Groups of 4 ranks, and groups of one node.
   std::vector<std::int64_t> pipeline_degrees(const Degrees& d, std::int64_t ranks_per_node) const override {
     std::vector<std::int64_t> out{1};
     for (const std::int64_t group : {members_per_node(ranks_per_node, {"", d.ep, d.esp}), kGroup}) {

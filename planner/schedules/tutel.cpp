@@ -1,23 +1,23 @@
-// Tutel's switchable parallelism ([Tutel] sec. 3.1, fig. 6-8, table 4; MODELS section 9). An expert's weights are cut
-// over W/E ranks, here its shards: esp is W/E. What a rank owns never moves; what r decides is done anew in every
-// layer.
+// Tutel's switchable parallelism ([Tutel] sec. 3.1, fig. 6-8, table 4; MODELS section 9). An expert's weights are
+// sharded over W/E ranks, so esp is W/E. The shards that a rank owns never move; the effect of r is decided anew in
+// every layer.
 //
-//   r = 0   data parallelism: all weights of all experts are gathered, and every rank computes its own rows
-//   r >= 1  each row goes to r ranks for its expert. They have a part of the expert's hidden size each, for which
-//   weights
-//           are gathered in groups of esp / r shards; the r partial sums are added up where the row came from
-//   r = esp nothing is gathered: expert and tensor parallelism, Parm's S1 where there is no tensor parallelism before
+//   r = 0    data parallelism: all weights of all experts are gathered, and every rank computes its own rows
+//   r >= 1   each row is sent to r ranks for its expert. Each of them computes a part of the expert's hidden size,
+//            whose weights are gathered in groups of esp / r shards; the r partial sums are added at the source
+//   r = esp  nothing is gathered: expert and tensor parallelism, which is Parm's S1 if the layer's input is not
+//            tensor-parallel
 //
-// Backward gathers again and reduce-scatters the gradients, as ZeRO stage 3 does. Per rank that is O(P) of weights for
-// r = 0, else O(C_g r + P / E / r).
+// The backward pass gathers again and reduce-scatters the gradients, as ZeRO stage 3 does. Per rank this is O(P) of
+// weights for r = 0, otherwise O(C_g r + P / E / r).
 //
-// Placed experts go with r >= 1: the ranks that gather hold shards of the same ones, copies among them. With r = 0 no
-// row travels, and where an expert is placed makes no difference but in what is gathered twice.
+// Placed experts can be combined with r >= 1: the ranks that gather hold shards of the same experts, including copies.
+// With r = 0 no rows are exchanged, and a placement only affects which weights are gathered twice.
 //
-// Which of the esp / r ranks with the same gathered weights a row goes to: Tutel cuts each source's rows among them;
-// here it is the one at the source's own place, so that each gets all rows of every (esp / r)-th source: as many rows
-// and bytes in fewer messages. Gathering begins with the layer, beside gate and dispatch (Tutel's code begins it before
-// the experts). Chunks are those of plain pipelining.
+// Among the esp / r ranks with the same gathered weights, Tutel divides each source's rows. Here all rows of a source
+// go to the rank at the source's own position, so that each rank receives all rows of every (esp / r)-th source: as
+// many rows and bytes in fewer messages. Gathering starts with the layer, concurrently with gate and dispatch (in
+// Tutel's code it starts before the experts). Chunks are those of plain pipelining.
 #include <fmt/format.h>
 
 #include "planner/layer/expert_round.hpp"
@@ -89,10 +89,10 @@ class Tutel : public Schedule {
   }
 
  private:
-  /// Ranks that gather each other's weights.
+  /// The number of ranks that gather each other's weights.
   std::int64_t gatherers(const Degrees& d) const { return r_ == 0 ? d.ep * d.esp : d.esp / r_; }
 
-  /// The layer as it is once weights are gathered: with r shards an expert.
+  /// The layer after its weights are gathered: with r shards per expert.
   MoeLayer with_gathered_weights(const MoeLayer& l, BlockBuilder& b) const {
     MoeLayer out = l;
     if (gatherers(l.degrees) == 1) return out;
@@ -121,10 +121,11 @@ class Tutel : public Schedule {
   GroupId group(const MoeLayer& l, BlockBuilder& b) const {
     return r_ == 0 ? l.groups.ep_esp : b.group("expert weights", gatherers(l.degrees), 1);
   }
-  /// Over all ranks there is no other exchange in the way.
+  /// The stream of the gathering. Over all ranks it does not conflict with another exchange.
   Stream stream() const { return r_ == 0 ? Stream::Inter : Stream::Intra; }
 
-  /// All-gathers that begin with what has been appended last, and with the weights of copies, and hold up nothing.
+  /// All-gathers that start after the operation appended last and after the weights of copies; later operations do not
+  /// wait for them.
   std::vector<std::int32_t> gather(const MoeLayer& l, const MoeLayer& gathered, BlockBuilder& b) const {
     if (gatherers(l.degrees) == 1) return {};
     MoeParts own(l, b), whole(gathered, b);
@@ -141,7 +142,7 @@ class Tutel : public Schedule {
     return out;
   }
 
-  /// The sums of the gradients back to their owners, beside what follows.
+  /// Reduce-scatters the gradients to their owners, concurrently with the operations that follow.
   std::vector<std::int32_t> scatter_gradients(const MoeLayer& l, const MoeLayer& gathered, BlockBuilder& b) const {
     if (gatherers(l.degrees) == 1) return {};
     MoeParts own(l, b), whole(gathered, b);
@@ -158,7 +159,7 @@ class Tutel : public Schedule {
     return out;
   }
 
-  /// Onto those of earlier microbatches.
+  /// Accumulates the gradients into those of earlier microbatches.
   static void add_gradients(const std::vector<std::int32_t>& scattered, const MoeLayer& l, BlockBuilder& b) {
     if (scattered.empty()) return;
     MoeParts own(l, b);
@@ -171,7 +172,7 @@ class Tutel : public Schedule {
     b.continue_after(all);
   }
 
-  /// Of the rank's own weights, the gradient of this layer.
+  /// This layer's gradient of the rank's own weights.
   static Slice arrived(const Slice& gradient, BlockBuilder& b) {
     const Buffer buffer = b.program().buffer(gradient.buffer);
     return b.slice(buffer.name + ".own" + std::string(kGatheredWeights), buffer.columns, buffer.dtype, gradient.rows);

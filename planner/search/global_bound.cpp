@@ -35,7 +35,7 @@ class LeastBound {
     for (const Deferred& u : deferred) least = std::min(least, u.bound);
     if (runs_alike_ && space_.all_to_all && space_.pipeline_degree && space_.codec) return least;
 
-    // In chunks products may fill the last wave of tiles better: the bound has none.
+    // With chunks, matrix products may fill the last wave of tiles better: this bound ignores waves.
     SubCluster without_waves = sub_cluster(cluster_, 0, cluster_.world_size());
     without_waves.cluster.gpu.num_sms = 1;
     StageClusters machines(without_waves.cluster);
@@ -70,19 +70,19 @@ class LeastBound {
   }
 
  private:
-  /// What it has in common with all ways to run its MoE layers.
+  /// The work that is common to all strategies for the candidate's MoE layers.
   [[nodiscard]] Iteration common_work_of(const Candidate& c) const {
     return {model_, workload_, c, cluster_.ranks_per_node(), without_exchange};
   }
 
-  /// The busiest link's time under any all-to-all and codec that the candidate could have, which under its own ones is
-  /// `own`. Nothing where ranks differ and are many.
+  /// The least time of the busiest link over all all-to-alls and codecs that the candidate may have; `own` is the time
+  /// with its own ones. Zero if ranks differ and are too many.
   Seconds least_links(Candidate c, Seconds own) {
     Seconds least = own;
     const bool is_direct = find_all_to_all(c.all_to_all)->is_direct();
     const std::string own_codec = c.codec;
     for (const CodecPair& codec : codec_pairs(workload_)) {
-      bool has_direct = is_direct && codec_pair_name(codec) == own_codec;  // one of them speaks for all
+      bool has_direct = is_direct && codec_pair_name(codec) == own_codec;  // all have equal link loads
       for (const auto& all_to_all : all_to_alls()) {
         if (!may_send_least(codec, *all_to_all)) continue;
         if (all_to_all->is_direct() && std::exchange(has_direct, true)) continue;
@@ -99,8 +99,8 @@ class LeastBound {
     return least;
   }
 
-  /// Whether this may be the pair of which least is sent: one codec both ways, or where rows are added up on the way
-  /// back, none on that way.
+  /// Whether this pair may minimise the bytes sent: the same codec for dispatch and combine or, if combine sums rows in
+  /// transit, none for combine.
   bool may_send_least(const CodecPair& codec, const AllToAll& all_to_all) const {
     if (space_.codec) return codec_pair_name(codec) == *space_.codec;
     return all_to_all.deduplicates() ? !codec.back : codec.there == codec.back;
@@ -111,7 +111,7 @@ class LeastBound {
   const Cluster& cluster_;
   StageClusters machines_;
   const SearchSpace& space_;
-  bool runs_alike_;  // MoE layers are of one kind
+  bool runs_alike_;  // all MoE layers are of one kind
   int threads_;
 };
 

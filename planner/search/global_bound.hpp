@@ -1,4 +1,4 @@
-// What no candidate can take less than, whichever way it runs its MoE layers.
+// A lower bound on the iteration time over all candidates and all strategies for their MoE layers.
 #pragma once
 
 #include <vector>
@@ -10,16 +10,16 @@
 
 namespace moeplan::planner {
 
-/// A candidate that fits and whose ranks differ: to price it takes long, to bound it does not.
+/// A candidate that fits in memory and whose ranks differ: expensive to price but cheap to bound.
 struct Deferred {
   Evaluated evaluated;  // without an estimate
   Seconds bound;
 };
 
-/// A lower bound of all these candidates, and of the ways to run their MoE layers that the space leaves open and that
-/// were not priced: none is faster than the work that all have in common, nor, where all layers run in one way, than
-/// the busiest link under any all-to-all with the smallest codec. `ranked` is not empty; the result does not depend on
-/// `threads`.
+/// A lower bound over all these candidates, including the strategies for their MoE layers that `space` leaves open and
+/// that were not priced. None of these is faster than the work that all strategies have in common nor, if all layers
+/// use one strategy, than the busiest link under any all-to-all with the smallest codec. `ranked` must not be empty.
+/// The result does not depend on `threads`.
 [[nodiscard]] Seconds global_bound(const ModelSpec& model, const Workload& workload, const Cluster& cluster,
                                    const SearchSpace& space, const std::vector<Evaluated>& ranked,
                                    const std::vector<Deferred>& deferred, int threads);

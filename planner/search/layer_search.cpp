@@ -18,7 +18,7 @@ namespace moeplan::planner {
 
 namespace {
 
-/// The fixed value alone, or all.
+/// Only the fixed value if there is one, otherwise all values.
 template <class T>
 std::vector<T> choices(const std::optional<T>& fixed, std::vector<T> all) {
   return fixed ? std::vector<T>{*fixed} : std::move(all);
@@ -30,7 +30,7 @@ std::vector<std::string> codec_names(const Workload& workload) {
   return names;
 }
 
-/// Branch and bound over the runs of a layer.
+/// Branch and bound over the strategies of a layer.
 class RunSearch {
  public:
   RunSearch(const std::vector<LayerStrategy>& runs, const LayerProblem& layer, std::size_t count, int threads)
@@ -52,10 +52,10 @@ class RunSearch {
   }
 
  private:
-  static constexpr std::size_t kRound = 8;  // runs simulated between two prunings
+  static constexpr std::size_t kRound = 8;  // strategies simulated between two prunings
 
   struct Way {
-    std::size_t leader = 0;  // the run that does the same with codecs that are never slower
+    std::size_t leader = 0;  // the same strategy with codecs that are never slower
     Seconds bound, closed_form;
     bool is_costly = false;
   };
@@ -65,7 +65,7 @@ class RunSearch {
     for (std::size_t i = 0; i < runs_.size(); ++i) {
       places.try_emplace({runs_[i].schedule, runs_[i].all_to_all, runs_[i].pipeline_degree, runs_[i].codec}, i);
     }
-    std::map<std::string, std::string> leads;  // names of codec pairs
+    std::map<std::string, std::string> leads;  // by name of a codec pair, the name of its leader's
     for (const CodecPair& pair : codec_pairs(layer_.workload)) {
       leads[codec_pair_name(pair)] = codec_pair_name({swiftest(pair.there), swiftest(pair.back)});
     }
@@ -76,7 +76,7 @@ class RunSearch {
     }
   }
 
-  /// The allowed format that is never slower than this one, and than which none is never slower.
+  /// Replaces the format by allowed ones that are never slower, as long as there is one.
   std::optional<WireFormat> swiftest(std::optional<WireFormat> format) const {
     if (!format) return format;
     for (const WireFormat other : layer_.workload.codecs.allowed) {
@@ -109,7 +109,7 @@ class RunSearch {
     result_.estimated += std::ssize(which);
   }
 
-  /// In rounds, least closed form first, as long as bounds allow.
+  /// Simulates strategies in rounds, least closed form first, until bounds exclude the rest.
   void simulate_all(std::vector<std::size_t> waiting) {
     std::erase_if(waiting, [&](std::size_t i) { return ways_[i].is_costly; });
     std::stable_sort(waiting.begin(), waiting.end(),
@@ -128,7 +128,7 @@ class RunSearch {
     }
   }
 
-  /// Among the fastest so far, where it is one of them.
+  /// Inserts the strategy into the fastest so far if it belongs there.
   void keep(std::size_t i, SimTime time) {
     const std::pair key{time, i};
     const auto at = std::upper_bound(order_.begin(), order_.end(), key);
@@ -139,7 +139,8 @@ class RunSearch {
     result_.fastest.pop_back();
   }
 
-  /// Bounds are sums in another order than the simulator's: a picosecond an operation is not worth a proof.
+  /// Bounds are summed in a different order than in the simulator; the tolerance covers a difference of about a
+  /// picosecond per operation.
   bool is_beaten(Seconds bound) const {
     return order_.size() == count_ && bound > order_.back().first.seconds() * (1 + 1e-9);
   }
@@ -149,8 +150,8 @@ class RunSearch {
   StageClusters machines_;
   std::size_t count_;
   int threads_;
-  std::vector<Way> ways_;                               // by run
-  std::vector<std::pair<SimTime, std::size_t>> order_;  // of the fastest
+  std::vector<Way> ways_;                               // by strategy
+  std::vector<std::pair<SimTime, std::size_t>> order_;  // keys of the fastest
   FastestStrategies result_;
 };
 

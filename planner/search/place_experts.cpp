@@ -19,7 +19,7 @@ namespace moeplan::planner {
 
 namespace {
 
-/// What the way between two ranks lets through.
+/// The bandwidth of the route between two ranks.
 BytesPerSecond way_bandwidth(const Cluster& cluster, RankId from, RankId to) {
   BytesPerSecond least(1e30);
   for (const RouteLink& l : cluster.route(from, to).links)
@@ -30,14 +30,15 @@ BytesPerSecond way_bandwidth(const Cluster& cluster, RankId from, RankId to) {
 struct Bandwidths {
   BytesPerSecond rank, nic, node;
 };
-/// Of the first node's ranks to the next ones in it, and to the second node: alone, and of a node all of them together.
+/// The bandwidths between neighbouring ranks of the first node (rank), and from a rank (nic) or from all ranks of the
+/// first node together (node) to the second node.
 Bandwidths bandwidths(const Cluster& cluster) {
   const std::int64_t node = std::min(cluster.ranks_per_node(), cluster.world_size());
   const auto id = [](std::int64_t r) { return RankId(static_cast<std::int32_t>(r)); };
   Bandwidths out{BytesPerSecond(1e30), BytesPerSecond(1e30), BytesPerSecond(1e30)};
   for (std::int64_t r = 0; r + 1 < node; ++r) out.rank = std::min(out.rank, way_bandwidth(cluster, id(r), id(r + 1)));
   if (cluster.world_size() < 2 * node) return out;
-  std::map<LinkId, double> load;  // where every rank sends as much
+  std::map<LinkId, double> load;  // by link, with every rank sending the same amount
   for (std::int64_t r = 0; r < node; ++r) {
     out.nic = std::min(out.nic, way_bandwidth(cluster, id(r), id(r + node)));
     for (const RouteLink& l : cluster.route(id(r), id(r + node)).links) load[l.link] += l.share;
@@ -56,11 +57,11 @@ PlacementDevices devices_of(const ModelSpec& model, const Workload& workload, co
   const Moe& moe = std::get<Moe>(layer.ffn);
   Program scratch;
   const GroupFamily holders = scratch.group(add_groups(scratch, d, c.rank_order).ep);
-  const auto groups = static_cast<double>(d.edp);  // that counts are added up over: each has a part of the tokens
+  const auto groups = static_cast<double>(d.edp);  // whose counts are summed; each has a part of the tokens
   const double parameters =
       static_cast<double>(ffn_parameters(moe.expert, model.hidden_size)) / static_cast<double>(d.esp);
   const auto size = static_cast<double>(size_of(workload.dtype));
-  const double rank_tokens = static_cast<double>(tokens * moe.top_k * d.esp);  // of its share of the experts, evenly
+  const double rank_tokens = static_cast<double>(tokens * moe.top_k * d.esp);  // with even loads
   const double rate = peak_rate(cluster.gpu, workload.dtype).value();
   const double expert_rate = rate * grouped_gemm_efficiency(cluster.gpu, 2 * parameters * rank_tokens);
   const double dense = static_cast<double>(dense_parameters(model, layer)) / static_cast<double>(d.tp);

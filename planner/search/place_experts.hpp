@@ -1,5 +1,4 @@
-// Who holds which expert in a candidate: strategies of planner/placement asked for all MoE layers of a model, on the
-// machine as they see it.
+// Expert placement for a candidate: applies the strategies of planner/placement to all MoE layers of a model.
 #pragma once
 
 #include <cstdint>
@@ -15,47 +14,49 @@
 
 namespace moeplan::planner {
 
-/// A kind of MoE layer (routing_kinds()) on the ranks of one expert-parallel group.
+/// The placement problem of one kind of MoE layer (routing_kinds()) on the ranks of one expert-parallel group.
 struct PlacedLayer {
   Moe moe;
-  std::int64_t layers = 0;  // of this kind in the model
+  std::int64_t layers = 0;  // number of layers of this kind in the model
   RoutingCounts counts;     // of one microbatch, by position in the group, over all groups
   PlacementDevices devices;
 };
-/// `cluster` has a GPU for every rank of a stage of the candidate, or more: the first ones are looked at. Bandwidths
-/// are those of the ways between the first ranks of nodes; tokens take what a grouped product of the mean load takes;
-/// attention's products stand for what a block computes besides (assumed). Transfers, once an iteration, count by
-/// microbatch.
+/// The placement problems of a candidate, by kind of routing. `cluster` has at least one GPU for every rank of a stage
+/// of the candidate; the first ones are used. Bandwidths are those of the paths between the first ranks of nodes. The
+/// time per token is that of a grouped matrix product with the mean load. The non-expert time of a block is that of
+/// attention's matrix products (assumed). Transfers happen once per iteration and are divided by the number of
+/// microbatches.
 [[nodiscard]] std::vector<PlacedLayer> placed_layers(const ModelSpec& model, const Workload& workload,
                                                      const Cluster& cluster, const Candidate& candidate,
                                                      std::int64_t redundant_experts);
 
-/// max/mean of the loads of ranks, the largest of all layers: 1 is even. `places` by kind of routing; empty:
-/// contiguous.
+/// Largest over mean load of the ranks, the maximum over all layers; 1 is perfectly even. `places` by kind of routing;
+/// empty: contiguous.
 [[nodiscard]] double imbalance(const std::vector<PlacedLayer>& layers, const std::vector<Placement>& places = {});
-/// From this imbalance on placements are looked at. assumed: below it they are not worth it.
+/// Placements are considered only above this imbalance. assumed: there is no payoff below it.
 inline constexpr double kUnevenLoads = 1.05;
 
-/// Whether a placement is judged by simulated layers: up to two kinds of routing, and stages of so many ranks (they
-/// differ then, and are simulated one by one).
+/// Whether placements are judged by simulating layers: only with at most two kinds of routing and stages of at most
+/// `most_ranks` ranks, because ranks then differ and are simulated one by one.
 [[nodiscard]] bool may_simulate_placements(std::int64_t routing_kinds, const Candidate& candidate,
                                            std::int64_t most_ranks);
 
-/// The candidate with experts placed by a strategy, or why there is none. `simulates`: what `auto` and fastermoe_priced
-/// go by is the layer simulated, with its transfers by microbatch, instead of a closed form.
+/// The candidate with its experts placed, or the reason why there is no placement.
 struct PlacedCandidate {
   Candidate candidate;
   std::string infeasibility;  // "" with a candidate
 };
+/// The candidate `base` with its experts placed by `strategy`. With `simulates`, `auto` and fastermoe_priced minimise
+/// the simulated time of the layer, with its transfers divided by the number of microbatches, instead of a closed form.
 [[nodiscard]] PlacedCandidate with_placement(const ModelSpec& model, const Workload& workload, const Cluster& cluster,
                                              const Candidate& base, std::string_view strategy,
                                              std::int64_t redundant_experts, bool simulates);
 
-/// Whether its placements, where it has any, are what it would be without.
+/// Whether the candidate's placements, if it has any, equal the contiguous one.
 [[nodiscard]] bool holds_contiguous_experts(const Candidate& candidate);
 
-/// Layer `kind` simulated alone, forward and backward: of one microbatch of `microbatches`, one of which moves weights
-/// and gradients of copies.
+/// The simulated time of layer `kind` alone, forward and backward, as a mean over `microbatches` microbatches, one of
+/// which transfers the weights and gradients of copies.
 [[nodiscard]] Seconds simulated_layer_time(const Moe& moe, std::int64_t hidden_size, std::int64_t tokens,
                                            const Workload& workload, const Candidate& candidate, const Cluster& cluster,
                                            std::int64_t microbatches, std::size_t kind = 0);

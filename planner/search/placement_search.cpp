@@ -62,7 +62,7 @@ class Placing {
     return imbalance(placed_layers(model_, workload_, machines_.first_of(c.degrees.pp), c, 0)) > kUnevenLoads;
   }
 
-  /// Each once, and none as it was, unless that was asked for.
+  /// The distinct placed candidates, without those that equal their base, unless a placement is given.
   std::vector<PlacedCandidate> candidates(const std::vector<Candidate>& bases) {
     std::vector<std::int64_t> redundant{0, 1, 2, 4};
     if (space_.redundant_experts) redundant = {*space_.redundant_experts};
@@ -91,7 +91,7 @@ class Placing {
     return out;
   }
 
-  /// None where it does not fit.
+  /// The simulated candidate; none if it does not fit.
   std::optional<Evaluated> evaluated(const Candidate& c) {
     Evaluated e{.candidate = c, .memory = {}, .estimate = {}, .makespan = {}};
     const Program program = lowered(model_, workload_, machines_, c);

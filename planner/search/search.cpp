@@ -102,9 +102,9 @@ class Search {
     }
   }
 
-  /// Sequences are cut only where they are long, unless the user asks for it.
+  /// The largest context-parallel degree to try: only long sequences are divided, unless the user asks for it.
   std::int64_t most_context_parallel() const {
-    constexpr std::int64_t kTokens = 8192;  // that a rank then keeps at least
+    constexpr std::int64_t kTokens = 8192;  // minimum per rank
     return std::max<std::int64_t>(1, workload_.sequence_length / kTokens);
   }
 
@@ -123,7 +123,8 @@ class Search {
           c.all_to_all = space_.all_to_all.value_or(c.all_to_all);
           Degrees layer = degrees;
           if (sequence_parallel) layer.tp = 1;
-          // A schedule that was asked for runs in as few chunks as it can; elsewhere others speak for it at first.
+          // A requested schedule uses its smallest number of chunks; otherwise one chunk, and other numbers are tried
+          // for the best candidates later.
           const std::int64_t fewest = space_.schedule ? schedule->pipeline_degrees(layer, node).front() : 1;
           c.pipeline_degree = space_.pipeline_degree.value_or(fewest);
           c.codec = space_.codec.value_or(c.codec);
@@ -143,8 +144,8 @@ class Search {
     }
   }
 
-  /// Whether another order of the ranks is another plan that can run: experts that are whole, held by several ranks and
-  /// shared out over several, in a stage that is more than a node.
+  /// Whether the other rank order gives a different feasible plan: experts are not sharded, have several replicas and
+  /// are divided over several ranks, in a stage larger than a node.
   static bool has_rank_orders(const Degrees& degrees, std::int64_t node) {
     return degrees.esp == 1 && degrees.ep > 1 && degrees.edp > 1 && degrees.ranks_per_stage() > node;
   }
@@ -189,7 +190,7 @@ class Search {
     }
   }
 
-  /// Micro batches to try, largest first: powers of two that divide a replica's batch, and the whole of it.
+  /// The micro batches to try, largest first: powers of two that divide a replica's batch, and the whole batch.
   std::vector<std::int64_t> micro_batches(const Degrees& degrees) const {
     if (workload_.micro_batch) return {*workload_.micro_batch};
     const std::int64_t batch = workload_.global_batch / degrees.dp;
@@ -207,7 +208,7 @@ class Search {
   }
 
   [[nodiscard]] Iteration iteration_of(const Candidate& c) const { return {model_, workload_, c, ranks_per_node_}; }
-  /// The candidate priced, or what it lacks.
+  /// Prices the candidate; false if it does not fit, in which case only its memory is set.
   bool price(Evaluated& e) {
     const Iteration iteration = iteration_of(e.candidate);
     e.memory = memory(e.candidate, iteration.filled());
@@ -223,22 +224,22 @@ class Search {
     return true;
   }
 
-  /// What becomes of a candidate of feasible_: those that fit, by recomputation, or what it lacks.
+  /// The result for a candidate of feasible_: its variants that fit, by recomputation, or the memory that is missing.
   struct Outcome {
     std::vector<Evaluated> priced;
     std::vector<Deferred> unequal;
     std::optional<Evaluated> misses;
   };
 
-  /// What recomputation to try, the least first: more of it only takes longer, unless it makes room.
+  /// The recomputation levels to try, the least first: more recomputation only costs time, unless it makes room.
   std::vector<Recompute> recompute_levels() const {
     if (workload_.mode == Mode::Forward) return {Recompute::None};
     if (workload_.recompute) return {*workload_.recompute};
     return {Recompute::None, Recompute::Selective, Recompute::Full};
   }
 
-  /// The largest micro batch that fits (of a pipeline, the smallest), priced or set aside, and larger ones that fit
-  /// with more recomputation; or what the smallest one with all of it lacks.
+  /// The largest micro batch that fits (with a pipeline, the smallest), priced or deferred, and larger ones that fit
+  /// with more recomputation; if none fits, the smallest one with the most recomputation as a miss.
   Outcome evaluate(const Candidate& base) {
     Outcome out;
     std::vector<std::int64_t> sizes = micro_batches(base.degrees);
@@ -288,7 +289,7 @@ class Search {
     if (result_.ranked.empty()) price_deferred(unequal_.size());
   }
 
-  /// The least recomputation, more than the workload's, with which any candidate fits.
+  /// The least recomputation above the workload's with which any candidate fits.
   std::optional<Recompute> enough_recomputation() const {
     if (!workload_.recompute || workload_.mode == Mode::Forward) return std::nullopt;
     Workload more = workload_;
@@ -304,14 +305,14 @@ class Search {
     return std::nullopt;
   }
 
-  /// Prices the next `n` of those set aside, in their order.
+  /// Prices the next `n` deferred candidates in their order.
   void price_deferred(std::size_t n) {
     in_parallel(n, threads_, [&](std::size_t i) { (void)price(unequal_[i].evaluated); });
     for (std::size_t i = 0; i < n; ++i) result_.ranked.push_back(std::move(unequal_[i].evaluated));
     unequal_.erase(unequal_.begin(), unequal_.begin() + static_cast<std::ptrdiff_t>(n));
   }
 
-  /// In rounds, least bound first, as long as a bound is below the best time.
+  /// Evaluates deferred candidates in rounds, least bound first, while a bound is below the best time.
   void evaluate_deferred() {
     std::stable_sort(unequal_.begin(), unequal_.end(),
                      [](const Deferred& a, const Deferred& b) { return a.bound < b.bound; });
@@ -329,7 +330,7 @@ class Search {
     result_.deferred = std::ssize(unequal_);
   }
 
-  /// Other micro batches and interleaved stages of the best pipelines.
+  /// Tries other micro batches and interleaved stages for the best pipelines.
   void refine() {
     sort_by_closed_form();
     std::vector<Candidate> more;
@@ -342,7 +343,7 @@ class Search {
           Candidate c = e.candidate;
           c.virtual_stages = parts;
           c.micro_batch = micro_batch;
-          // A pipeline lives on many microbatches: with fewer than one a stage it mostly stands idle.
+          // A pipeline needs many microbatches: with fewer than one per stage it is mostly idle.
           if (c == e.candidate || workload_.global_batch / c.degrees.dp / micro_batch < c.degrees.pp) continue;
           ++result_.enumerated;
           if (const auto reason = infeasibility(model_, workload_, c, ranks_per_node_)) {
@@ -372,8 +373,8 @@ class Search {
     }
   }
 
-  /// Other ways to run the MoE layers of the best candidates on different degrees: the fastest of the layer alone
-  /// become candidates, as far as they fit.
+  /// Tries other strategies for the MoE layers of the best candidates with different degrees: the fastest for the layer
+  /// alone become candidates if they fit.
   void vary_layers() {
     if (model_.num_moe_layers() == 0) return;
     sort_by_closed_form();
@@ -404,7 +405,7 @@ class Search {
     }
   }
 
-  /// At most three, all faster for the layer alone than the candidate's own.
+  /// At most three strategies, all faster for the layer alone than the candidate's own.
   std::vector<LayerStrategy> faster_strategies(const Candidate& base) {
     constexpr std::size_t kTaken = 3;
     const Cluster& stage = machines_.first_of(base.degrees.pp);
@@ -431,7 +432,7 @@ class Search {
             .pipeline_degree = space_.pipeline_degree};
   }
 
-  /// MoE layers of different kinds may run differently: tried with the fastest candidate.
+  /// Tries different strategies for MoE layers of different kinds with the fastest candidate.
   void vary_kinds() {
     if (number_of_routing_kinds(model_, workload_.recorded.has_value()) < 2 || !best_) return;
     sort_by_makespan(result_.ranked);
@@ -464,14 +465,14 @@ class Search {
     });
   }
 
-  /// With activations and working buffers, of the smallest micro batch.
+  /// The memory of the candidate with its smallest micro batch, including activations and working buffers.
   NearestMiss in_full(Candidate c) const {
     c.micro_batch = micro_batches(c.degrees).back();
     c.recompute = recompute_levels().back();
     return {c, memory(c, iteration_of(c).filled())};
   }
 
-  /// Those of the ranked ones that are not simulated yet, as far as bounds and budget say.
+  /// Simulates ranked candidates that are not simulated yet, within bounds and budget.
   void simulate_best() {
     std::vector<Evaluated>& ranked = result_.ranked;
     std::vector<std::size_t> waiting;
@@ -499,7 +500,8 @@ class Search {
     result_.pruned = std::ssize(ranked) + std::ssize(unequal_) - result_.simulated;
   }
 
-  /// Of the fastest ones. A searched order that is faster joins the ranked ones, which are sorted by makespan.
+  /// Searches the orders of the fastest candidates. A searched order that is faster is added to the ranked ones, which
+  /// are sorted by makespan.
   void search_orders() {
     const auto n = static_cast<std::size_t>(std::min(result_.simulated, space_.most_ordered));
     std::vector<std::optional<Evaluated>> faster(n);
@@ -513,7 +515,8 @@ class Search {
     }
   }
 
-  /// Notes what the search says; the candidate of the order found, where that fits in memory and is faster simulated.
+  /// Records the search result; returns the candidate with the order found if it fits in memory and its simulation is
+  /// faster.
   std::optional<Evaluated> with_searched_order(Evaluated& listed) {
     const SearchedOrder found =
         searched_order(lower_iteration(model_, workload_, listed.candidate, ranks_per_node_), machines_);
@@ -541,8 +544,8 @@ class Search {
   int threads_ = 1;
   std::vector<Candidate> feasible_;
   std::vector<Deferred> unequal_;
-  std::optional<SimTime> best_;              // simulated
-  std::optional<NearestMiss> least_states_;  // of those whose weights and states alone do not fit
+  std::optional<SimTime> best_;              // of a simulation
+  std::optional<NearestMiss> least_states_;  // of the candidates whose weights and states alone do not fit
   SearchResult result_;
 };
 

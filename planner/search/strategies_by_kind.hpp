@@ -1,5 +1,5 @@
-// MoE layers of different kinds run differently: where loads are recorded layer by layer, what suits an even layer need
-// not suit one that waits for its fullest rank.
+// A separate strategy for each kind of MoE layer: with loads recorded per layer, the best strategy for an evenly loaded
+// layer need not be the best for a layer that waits for its most loaded rank.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,10 @@
 
 namespace moeplan::planner {
 
-/// The fastest way to run the layers of each kind (routing_kinds()), each simulated alone; empty where there is one
-/// kind or all run best in the same way. Tried on every kind are the candidate's own way and those that are fastest for
-/// the least and for the most even kind, eight of each; `cluster` has a GPU for every rank of one of its stages, and
-/// `asymmetric_rank_threshold` is LayerProblem's. The result does not depend on `threads`.
+/// The fastest strategy for the layers of each kind (routing_kinds()), each simulated alone. Empty if there is only one
+/// kind, or if one strategy is the fastest for all. Every kind tries the candidate's own strategy and the eight fastest
+/// strategies for the least and for the most evenly loaded kind. `cluster` has a GPU for every rank of one of the
+/// candidate's stages; `asymmetric_rank_threshold` is LayerProblem's. The result does not depend on `threads`.
 [[nodiscard]] std::vector<LayerStrategy> strategies_by_kind(const ModelSpec& model, const Workload& workload,
                                                             const Cluster& cluster, const Candidate& candidate,
                                                             const LayerSpace& space,

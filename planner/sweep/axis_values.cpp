@@ -28,14 +28,14 @@ std::optional<double> as_number(std::string_view text) {
   return std::get<double>(parsed);
 }
 
-/// The kinds of a range's ends: plain numbers, and every dimension that a configuration has.
+/// The kinds of values that a range can have: plain numbers, and every dimension used in configurations.
 const std::vector<Reading>& readings() {
   static const std::vector<Reading> kReadings{as_number,         value_as<Bytes>,          value_as<BytesPerSecond>,
                                               value_as<Seconds>, value_as<SecondsPerByte>, value_as<FlopsPerSecond>};
   return kReadings;
 }
 
-/// " GiB" of "1 GiB", "" of a number.
+/// The unit with its space: " GiB" for "1 GiB", "" for a number.
 std::string unit_of(const std::string& text) {
   const std::size_t last = text.find_last_of("0123456789.");
   std::string unit = text.substr(last + 1);
@@ -43,7 +43,7 @@ std::string unit_of(const std::string& text) {
   return unit;
 }
 
-/// As read, so that a value is exact in its unit.
+/// The size of a unit as the reader computes it, so that a value is exact in its unit.
 double size_of(const std::string& unit, const Reading& reading) {
   return unit.empty() ? 1 : reading("1" + unit).value_or(1);
 }

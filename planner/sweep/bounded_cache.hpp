@@ -1,4 +1,4 @@
-// Values by key, made once and shared by several threads; the oldest go first where there are too many.
+// A thread-safe cache of limited size: values by key, computed once; the oldest are evicted first.
 #pragma once
 
 #include <deque>
@@ -11,14 +11,14 @@
 
 namespace moeplan::sweep {
 
-/// shared_ptr, against the custom: a value that is dropped here may still be in use by another thread.
+/// Holds shared_ptr, contrary to house style, because an evicted value may still be in use by another thread.
 template <class Value>
 class BoundedCache {
  public:
   explicit BoundedCache(std::size_t most) : most_(most) {}
 
-  /// The value of `key`. Where there is none, `make()` makes it, while others who ask for it wait; what that throws,
-  /// they throw too, and the next who asks tries again.
+  /// The value of `key`. If there is none, `make()` computes it while other callers that request the same key wait. If
+  /// it throws, all of them throw the same exception and the next call tries again.
   template <class Make>
   std::shared_ptr<const Value> get(const std::string& key, Make make) {
     std::promise<std::shared_ptr<const Value>> promise;
@@ -55,7 +55,7 @@ class BoundedCache {
   std::size_t most_;
   std::mutex mutex_;
   std::unordered_map<std::string, std::shared_future<std::shared_ptr<const Value>>> values_;
-  std::deque<std::string> order_;  // by age
+  std::deque<std::string> order_;  // oldest first
 };
 
 }  // namespace moeplan::sweep

@@ -13,7 +13,7 @@ namespace moeplan::sweep {
 
 namespace {
 
-/// Splits `cluster.gpu.memory` after `root`; none where it is of another root.
+/// The path below `root` of a key such as `cluster.gpu.memory`; none if the key has another root.
 std::optional<std::string> path_below(const std::string& root, const std::string& key) {
   if (!key.starts_with(root + ".")) return std::nullopt;
   return key.substr(root.size() + 1);
@@ -23,7 +23,7 @@ void drop(Node& map, std::string_view key) {
   std::erase_if(map.entries, [&](const Entry& e) { return e.key == key; });
 }
 
-/// What matters of a document: neither its name nor where its numbers are from.
+/// A hash of a document without its name and the origins of its numbers.
 std::string digest_of(Node document) {
   drop(document, "name");
   drop(document, "origins");
@@ -34,7 +34,7 @@ std::string digest_of(Node document) {
   return sha256(to_yaml(document));
 }
 
-/// A sweep's settings by what they change.
+/// A sweep's settings, grouped by the input that they change.
 struct Parts {
   std::string cluster, model, workload = "default";
   std::optional<std::int64_t> world = {};
@@ -88,12 +88,12 @@ const Node& CaseResolver::document(const std::string& kind, const std::string& n
 
 Node CaseResolver::changed(const std::string& kind, const std::string& name, const Overrides& overrides) {
   Node copy = document(kind, name);
-  const std::string root = kind.substr(0, kind.size() - 1);  // "clusters" hold a cluster
+  const std::string root = kind.substr(0, kind.size() - 1);  // "clusters" is the folder of documents named cluster
   for (const Assignment& a : overrides) {
     override_value(copy, a.key, a.value, fmt::format("{}.{}={}", root, a.key, a.value));
   }
   if (kind == "clusters") {
-    embed_gpu(copy, planner::gpu_directories());  // a GPU may have been named
+    embed_gpu(copy, planner::gpu_directories());  // an override may name a GPU
     if (!overrides.empty()) record_overrides(copy);
   }
   return copy;

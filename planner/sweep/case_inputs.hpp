@@ -1,5 +1,5 @@
-// The cluster, model and workload of a sweep's cases: every file is parsed once, every variant of it read and built
-// once and kept for the cases that have it too.
+// Resolution of a sweep case's cluster, model and workload. Every file is parsed once, and every variant of it is read
+// and built once and shared by all cases that use it.
 #pragma once
 
 #include <map>
@@ -18,53 +18,56 @@
 
 namespace moeplan::sweep {
 
-/// What a document says, and a hash of it without name and origins.
+/// The typed value of a document, and a hash of its content without name and origins.
 template <class Value>
 struct Resolved {
   std::string digest;
   Value value;
 };
 
+/// A built cluster, and a hash of its document without name and origins.
 struct ResolvedCluster {
   std::string digest;
   Cluster value;
-  std::optional<double> net_over_local;  // what a topology gate takes from it
+  std::optional<double> net_over_local;  // the ratio that a topology gate takes from the cluster
 };
 
+/// The resolved inputs of one case.
 struct CaseInputs {
   std::shared_ptr<const ResolvedCluster> cluster;
   std::shared_ptr<const Resolved<ModelSpec>> model;
   std::shared_ptr<const Resolved<Workload>> workload;
   std::vector<Assignment> decisions;  // degrees, schedule ...
-  std::string key;                    // hash of all that the case is made of, names of free axes too
+  std::string key;  // hash of everything that defines the case, including the names of axes that only serve expressions
 };
 
-/// Safe to share between threads.
+/// Resolves cases. Thread-safe.
 class CaseResolver {
  public:
   /// The sweep must outlive this.
   explicit CaseResolver(const SweepSpec& sweep) : sweep_(sweep) {}
 
-  /// Of the case at a place of the grid. Raises InputError with everything that is wrong; messages name the settings.
+  /// The inputs of the case at a grid position. Raises InputError with everything that is wrong; messages name the
+  /// settings.
   [[nodiscard]] CaseInputs resolved(std::int64_t place);
 
-  /// What a case is called whose inputs cannot be read.
+  /// The key of a case whose inputs cannot be read.
   [[nodiscard]] std::string key_of_unreadable(std::int64_t place) const;
 
-  /// A hash of the sweep and of all files that it names: equal where a sweep may be resumed.
+  /// A hash of the sweep and of all files that it names. A sweep may be resumed if the hash is unchanged.
   [[nodiscard]] std::string fingerprint();
 
  private:
   using Overrides = std::vector<Assignment>;
 
-  /// A file of one kind (a folder of configs), parsed.
+  /// The parsed file of a configuration; `kind` is a folder of configs.
   const Node& document(const std::string& kind, const std::string& name);
   Node changed(const std::string& kind, const std::string& name, const Overrides& overrides);
 
   const SweepSpec& sweep_;
   std::mutex mutex_;
   std::map<std::pair<std::string, std::string>, std::unique_ptr<Node>> documents_;
-  BoundedCache<ResolvedCluster> clusters_{64};  // of 2,048 GPUs: some megabytes each
+  BoundedCache<ResolvedCluster> clusters_{64};  // up to some megabytes each, at 2,048 GPUs
   BoundedCache<Resolved<ModelSpec>> models_{4096};
   BoundedCache<Resolved<Workload>> workloads_{4096};
 };

@@ -25,7 +25,7 @@ namespace moeplan::sweep {
 
 namespace {
 
-/// Everything that outputs are taken from.
+/// The values from which outputs are taken.
 struct Measures {
   planner::Candidate candidate;
   std::optional<SimTime> makespan = {};
@@ -72,7 +72,7 @@ Node scalar(const std::string& text) {
   return node;
 }
 
-/// Runs one case; what it is given is all that matters.
+/// Runs one case. The result depends only on the arguments.
 class OneCase {
  public:
   OneCase(const SweepSpec& sweep, const Cluster& cluster, const ModelSpec& model, const Workload& workload,
@@ -185,7 +185,8 @@ class OneCase {
     return fmt::format("memory: {} GiB of {}", gib(memory.total()), gib(cluster_.memory_per_rank()));
   }
 
-  /// The degrees that are not set follow from the number of ranks: dp and edp are what is left, the others 1.
+  /// The candidate for the case's decisions. Degrees that are not set follow from the number of ranks: dp and edp take
+  /// the remaining ranks, the others are 1.
   std::optional<planner::Candidate> decided() {
     Node d = planner::decision_document({});
     for (const Assignment& a : decisions_) d.set(a.key, scalar(a.value));
@@ -202,7 +203,7 @@ class OneCase {
     if (workload_.recompute) c.recompute = *workload_.recompute;
     const std::int64_t world = cluster_.world_size();
     Degrees& g = c.degrees;
-    // Any of these products is at most 2^40.
+    // Each of these products is at most 2^40.
     if (!is_set("dp")) g.dp = std::max<std::int64_t>(1, world / (g.pp * g.cp) / g.tp);
     if (!is_set("edp")) g.edp = std::max<std::int64_t>(1, world / (g.pp * g.ep) / g.esp);
     const auto makes_world = [&](std::initializer_list<std::int64_t> degrees) {
@@ -262,7 +263,7 @@ class OneCase {
     keep(m);
   }
 
-  /// As the candidate's strategy places them, by the closed form; false where it has no answer.
+  /// Places experts with the candidate's strategy by the closed form; false if it has no placement.
   bool place_experts(planner::Candidate& c, const Workload& workload, const Cluster& stage) {
     if (c.placement == planner::kContiguous) return true;
     planner::PlacedCandidate placed =
@@ -272,14 +273,14 @@ class OneCase {
     return placed.infeasibility.empty();
   }
 
-  /// The iteration that a layer alone is part of: the layer runs once in it, and so do the transfers of its copies.
+  /// The workload with one microbatch per iteration: the layer and the transfers of its copies run once.
   Workload one_microbatch(const planner::Candidate& c) const {
     Workload workload = workload_;
     workload.global_batch = c.degrees.dp * c.micro_batch;
     return workload;
   }
 
-  /// The obstacles of an iteration with this layer, in which attention divides.
+  /// The infeasibility of an iteration with this layer and an attention that any tp divides.
   std::optional<std::string> layer_infeasibility(const Workload& workload, const planner::Candidate& c) const {
     ModelSpec model = model_;
     model.attention = HeadAttention{.num_heads = c.degrees.tp,
@@ -311,7 +312,7 @@ class OneCase {
   CaseOutcome out_;
 };
 
-/// The model as its first MoE layer alone.
+/// The model reduced to its first MoE layer.
 ModelSpec first_moe_layer(ModelSpec model) {
   for (const RepeatedLayers& run : model.layers) {
     for (const LayerSpec& layer : run.pattern) {
@@ -323,7 +324,7 @@ ModelSpec first_moe_layer(ModelSpec model) {
   throw InputError({{}, "model", "has no MoE layer"});
 }
 
-/// One sequence with all tokens of a rank.
+/// The workload with a rank's tokens as a single sequence.
 Workload tokens_of_a_rank(Workload workload) {
   if (!workload.micro_batch) {
     throw InputError({{}, "workload.micro_batch", "is auto; a sweep of single layers needs a number"});
@@ -336,7 +337,7 @@ Workload tokens_of_a_rank(Workload workload) {
   return workload;
 }
 
-/// The workload with the `recompute` that a sweep decides in place of its own.
+/// The workload with the `recompute` that the sweep sets instead of its own.
 Workload with_decided_recompute(Workload workload, const std::vector<Assignment>& decisions, SweepKind kind) {
   const auto decision =
       std::find_if(decisions.begin(), decisions.end(), [](const Assignment& a) { return a.key == "recompute"; });

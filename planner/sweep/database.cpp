@@ -13,14 +13,14 @@ namespace moeplan::sweep {
 
 namespace {
 
-/// Whether files of this process may not grow beyond a size.
+/// Whether this process has a limit on the size of its files.
 bool has_size_limit() {
   rlimit limit{};
   return ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
 }
 
-/// Why there is no room, where that is what failed. SQLite tells a full disk apart; what else made a write fail is in
-/// errno only as long as nothing follows.
+/// The reason why there is no room for a write, if that is why it failed. SQLite reports a full disk by its own code;
+/// other causes are only in errno, until the next system call.
 std::optional<std::string> lack_of_room(int code, int system_error) {
   if ((code & 0xff) == SQLITE_FULL || code == SQLITE_IOERR_SHMSIZE) return "the disk is full";
   if ((code & 0xff) != SQLITE_IOERR) return std::nullopt;
@@ -126,7 +126,7 @@ Database::Database(std::string path, Access access) : path_(std::move(path)) {
   handle_.reset(handle);
   if (code != SQLITE_OK) fail(code);
   sqlite3_extended_result_codes(handle, 1);
-  constexpr int kPatienceMs = 10'000;  // assumed: readers and checkpoints of others take less
+  constexpr int kPatienceMs = 10'000;  // assumed: readers and checkpoints of other processes take less
   sqlite3_busy_timeout(handle, kPatienceMs);
 }
 

@@ -1,5 +1,5 @@
-// An SQLite database and its statements, as values that close themselves. Every failure is an InputError that names the
-// file (DatabaseFull: a full disk): a file that is no database, one that another program has locked.
+// RAII wrappers of an SQLite database and its prepared statements. Every failure (a file that is not a database, a lock
+// of another program) raises InputError that names the file; a full disk raises DatabaseFull.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@ struct sqlite3_stmt;
 
 namespace moeplan::sweep {
 
-/// There is no room for what was to be written; what was committed before is safe.
+/// There is no disk space for a write; everything committed before is safe.
 class DatabaseFull : public InputError {
  public:
   using InputError::InputError;
@@ -22,18 +22,19 @@ class DatabaseFull : public InputError {
 
 class Database;
 
+/// A prepared statement.
 class Statement {
  public:
   Statement(Database& database, const std::string& sql);
 
-  /// Runs it to its end with these values for its parameters.
+  /// Executes the statement to completion with these parameter values.
   void run(std::span<const Cell> parameters = {});
-  /// Starts it; then row by row while next() is true.
+  /// Starts the statement; rows are then read one by one while next() returns true.
   void bind(std::span<const Cell> parameters);
   [[nodiscard]] bool next();
   [[nodiscard]] Cell cell(int column) const;
   [[nodiscard]] int columns() const;
-  /// The row that next() stands on.
+  /// The current row, after next() returned true.
   [[nodiscard]] std::vector<Cell> row() const;
 
  private:
@@ -44,14 +45,15 @@ class Statement {
   std::unique_ptr<sqlite3_stmt, Finalise> statement_;
 };
 
+/// An open database.
 class Database {
  public:
-  enum class Access { Read, Write };  // Write makes the file where there is none
+  enum class Access { Read, Write };  // Write creates the file if it does not exist
 
   Database(std::string path, Access access);
 
   void execute(const std::string& sql);
-  /// The first column of the first row; missing where there is none.
+  /// The first column of the first row; missing if there is no row.
   [[nodiscard]] Cell first(const std::string& sql);
   [[nodiscard]] const std::string& path() const { return path_; }
   [[noreturn]] void fail(int code) const;
@@ -65,7 +67,7 @@ class Database {
   std::unique_ptr<sqlite3, Close> handle_;
 };
 
-/// A name as SQL reads it whatever it contains.
+/// A name quoted as an SQL identifier.
 [[nodiscard]] std::string sql_name(const std::string& name);
 
 }  // namespace moeplan::sweep

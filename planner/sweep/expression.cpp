@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kLongest = 4096;
 constexpr int kDeepest = 64;
-constexpr double kMostWhole = 9007199254740992.0;  // 2^53: whole numbers up to it are exact
+constexpr double kMostWhole = 9007199254740992.0;  // 2^53: integers up to it are exact
 
 bool starts_name(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
@@ -65,7 +65,7 @@ std::string cell_text(const Cell& cell) {
   return text ? *text : "";
 }
 
-/// Recursive descent, one level of precedence a function.
+/// Recursive-descent parser with one function per level of precedence.
 class ExpressionParser {
  public:
   ExpressionParser(Expression& out, std::span<const std::string> names) : out_(out), names_(names) {}
@@ -92,7 +92,7 @@ class ExpressionParser {
 
   char at(std::size_t i) const { return i < out_.text_.size() ? out_.text_[i] : '\0'; }
 
-  /// The next token, "" at the end.
+  /// Reads the next token; "" at the end.
   void next() {
     while (at(end_) == ' ') ++end_;
     begin_ = end_;

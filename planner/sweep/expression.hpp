@@ -1,12 +1,12 @@
-// The small language of a sweep's `when:` and `derived:`, and of `query --where`.
+// The expression language of a sweep's `when:` and `derived:`, and of `query --where`.
 //
 //   world % (tp * pp) == 0 and not (schedule == 'baseline' and esp > 1)
 //
-// or, and, not; == != < <= > >= (one comparison, not chained); + - * / %; min(a, b), max(a, b); parentheses; numbers;
-// 'texts' in single quotes; names of settings and columns. Conditions are not numbers and numbers are no conditions.
-// Texts are compared for equality only, unless both are quantities of one kind: '100 Gbps' < '25 GB/s'. A value that is
-// missing (of a case that is not feasible) makes arithmetic on it missing and every comparison with it false.
-// At most 4,096 characters and 64 levels of nesting.
+// Operators are or, and, not; == != < <= > >= (not chained); + - * / %; min(a, b), max(a, b) and parentheses. Operands
+// are numbers, 'texts' in single quotes, and names of settings and columns. Conditions and numbers do not convert into
+// each other. Texts can only be compared for equality, unless both are quantities of one kind: '100 Gbps' < '25 GB/s'.
+// A missing value (of an infeasible case) makes arithmetic on it missing and every comparison with it false. An
+// expression has at most 4,096 characters and 64 levels of nesting.
 #pragma once
 
 #include <cstdint>
@@ -21,28 +21,30 @@
 
 namespace moeplan::sweep {
 
-/// A value of a column: missing, a whole number, a number, or a text.
+/// A value in a column: missing, an integer, a floating-point number, or a text.
 using Cell = std::variant<std::monostate, std::int64_t, double, std::string>;
 
-/// What a scalar of a file is as a cell: a whole number or a number where it reads as one, else a text.
+/// The cell for a scalar of a file: an integer or number if it parses as one, otherwise a text.
 [[nodiscard]] Cell cell_of(std::string_view text);
-/// None where it is missing or a text.
+/// The numeric value of a cell; none if it is missing or a text.
 [[nodiscard]] std::optional<double> cell_number(const Cell& cell);
-/// The shortest text that reads back as the same cell; "" where it is missing.
+/// The shortest text that parses to the same cell; "" if it is missing.
 [[nodiscard]] std::string cell_text(const Cell& cell);
 
+/// A parsed expression.
 class Expression {
  public:
-  /// `names[i]` stands for values[i] below. Raises InputError that names `where` and `key_path`.
+  /// `names[i]` is bound to values[i] below. Raises InputError that names `where` and `key_path`.
   Expression(std::string text, std::span<const std::string> names, Location where, std::string key_path);
 
-  /// Of a condition. Raises InputError where the values do not suit (a text is multiplied, a number is no condition).
+  /// The value of a condition. Raises InputError if the types do not match (a text is multiplied, or the expression is
+  /// not a condition).
   [[nodiscard]] bool holds(std::span<const Cell> values) const;
-  /// Of a number or a text; whole numbers are whole.
+  /// The value of a number or text expression; integer results are integer cells.
   [[nodiscard]] Cell value(std::span<const Cell> values) const;
 
   [[nodiscard]] const std::string& text() const { return text_; }
-  /// Indices of the names that it uses.
+  /// Indices of the names that the expression uses.
   [[nodiscard]] std::vector<std::size_t> uses() const;
 
  private:
@@ -50,7 +52,7 @@ class Expression {
   enum class Op { Or, And, Not, Eq, Ne, Lt, Le, Gt, Ge, Add, Sub, Mul, Div, Mod, Neg, Min, Max, Constant, Name };
   struct Step {
     Op op;
-    std::size_t left = 0, right = 0;  // steps; of Name: the name's index
+    std::size_t left = 0, right = 0;  // indices of steps; for Name, the index of the name
     Cell constant{};
   };
   using Value = std::variant<bool, Cell>;
@@ -65,7 +67,7 @@ class Expression {
   std::string text_;
   Location where_;
   std::string key_path_;
-  std::vector<Step> steps_;  // operands before what uses them; the last is the whole
+  std::vector<Step> steps_;  // operands precede the steps that use them; the last step is the whole expression
 };
 
 }  // namespace moeplan::sweep

@@ -15,7 +15,7 @@ namespace moeplan::sweep {
 
 namespace {
 
-/// Whether the file of this name is still the one that is open: who held it before may have removed it.
+/// Whether `path` still names the open file: the previous owner of the lock may have removed it.
 bool is_named(int descriptor, const std::string& path) {
   struct stat open_file {
   }, named_file{};

@@ -1,4 +1,5 @@
-// A file that one process at a time can hold. The system lets go of it when the process ends, however it ends.
+// A lock file that one process at a time can hold. The operating system releases the lock when the process ends, even
+// abnormally.
 #pragma once
 
 #include <string>
@@ -7,8 +8,8 @@ namespace moeplan::sweep {
 
 class LockFile {
  public:
-  /// Makes the file and takes the lock. Raises InputError that names `what` where another process has it, or where the
-  /// file cannot be made.
+  /// Creates the file and acquires the lock. Raises InputError that names `what` if another process has the lock or the
+  /// file cannot be created.
   LockFile(std::string path, const std::string& what);
   /// Removes the file.
   ~LockFile();

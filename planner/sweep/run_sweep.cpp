@@ -16,10 +16,10 @@ namespace {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kCommitEvery = 250ms;  // "within a second", and little time lost when killed
+constexpr auto kCommitEvery = 250ms;  // "within a second", with little loss if the process is killed
 constexpr auto kLookEvery = 100ms;    // for the progress bar and signals
 
-/// Threads that run cases and put their results where one thread takes them from.
+/// Worker threads that run cases and queue their results for a single consumer thread.
 class Workers {
  public:
   Workers(CaseRunner& runner, std::vector<std::int64_t> numbers, int jobs)
@@ -37,7 +37,7 @@ class Workers {
 
   void stop() { stop_ = true; }
 
-  /// Results since the last call, after a moment where there are none. Throws what a worker threw.
+  /// The results since the last call; waits briefly if there are none. Rethrows exceptions of workers.
   std::vector<CaseResult> take() {
     std::unique_lock lock(mutex_);
     ready_.wait_for(lock, kLookEvery, [&] { return !results_.empty() || running_ == 0; });
@@ -45,7 +45,7 @@ class Workers {
     return std::exchange(results_, {});
   }
 
-  /// Throws what a worker threw.
+  /// Whether all workers are done. Rethrows exceptions of workers.
   bool finished() {
     const std::lock_guard lock(mutex_);
     if (failure_) std::rethrow_exception(failure_);

@@ -16,7 +16,7 @@ std::vector<std::string> all_decisions() {
   return keys;
 }
 
-/// Those that a plan file can say.
+/// The decisions that a plan file can contain.
 std::vector<std::string> settable_decisions() {
   std::vector<std::string> keys;
   const Node decision = planner::decision_document({});
@@ -24,7 +24,7 @@ std::vector<std::string> settable_decisions() {
   return keys;
 }
 
-/// What one layer alone does not have.
+/// Decisions that do not apply to a single layer.
 constexpr std::array kIterationOnly{"pp", "cp", "virtual_stages", "sequence_parallel", "micro_batch", "order"};
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What can be set and what can be kept of the cases of a sweep, by kind.
+// The settings and outputs that are available to the cases of a sweep, by kind.
 #pragma once
 
 #include <array>
@@ -9,14 +9,14 @@
 
 namespace moeplan::sweep {
 
-/// Decisions that can be set: degrees, schedule and the like.
+/// Decisions that a sweep can set: degrees, schedule and others.
 [[nodiscard]] std::vector<std::string> decision_keys(SweepKind kind);
 
-/// Numbers and decisions that can be kept, and those that are where none are named.
+/// The numbers and decisions available as outputs, and those that are used if the sweep names none.
 [[nodiscard]] std::vector<std::string> possible_outputs(SweepKind kind);
 [[nodiscard]] std::vector<std::string> usual_outputs(SweepKind kind);
 
-/// Columns that every sweep has.
+/// Columns of every sweep's table.
 inline constexpr std::array kSweepColumns{"number", "key", "status", "reason", "gpus", "tokens"};
 inline constexpr const char* kTimingColumn = "wall_s";
 

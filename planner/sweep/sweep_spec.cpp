@@ -29,7 +29,7 @@ std::string lower_case(std::string text) {
   return text;
 }
 
-/// What an expression reads as one name.
+/// Whether an expression can refer to a text as a name.
 bool is_name(const std::string& text) {
   const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
   return !text.empty() && is_letter(text.front()) && std::all_of(text.begin(), text.end(), [&](char c) {
@@ -131,7 +131,7 @@ class SweepReader {
     if (sweep_.axes.empty() && wrong_.empty()) r.complain("", "has neither axes nor zip: nothing varies");
   }
 
-  /// Of axes that vary together a value may occur again, all their values together may not.
+  /// Checks that combinations of values are distinct. Single values may repeat on axes that vary together.
   void check_combinations(const std::vector<std::size_t>& together, const Location& where, const std::string& path) {
     std::set<std::vector<std::string>> seen;
     std::size_t count = kMostAxisValues;
@@ -225,7 +225,7 @@ class SweepReader {
       }
     }
     if (!r.has("outputs")) sweep_.outputs = usual_outputs(sweep_.kind);
-    // A setting's column says already what it is.
+    // Outputs that are settings are removed: the setting already has a column.
     const std::vector<std::string> columns = sweep_.columns();
     std::erase_if(sweep_.outputs, [&](const std::string& output) {
       return std::find(columns.begin(), columns.end(), output) != columns.end();
@@ -244,11 +244,11 @@ class SweepReader {
     std::vector<std::string> taken(kSweepColumns.begin(), kSweepColumns.end());
     taken.emplace_back(kTimingColumn);
     for (std::size_t i = 0; i < all.size(); ++i) {
-      if (i == sweep_.base.size()) {  // from here on, settings are columns beside the outputs
+      if (i == sweep_.base.size()) {  // the remaining settings are columns along with the outputs
         taken.insert(taken.end(), sweep_.outputs.begin(), sweep_.outputs.end());
       }
       const Setting& s = *all[i];
-      const std::string name = lower_case(s.name);  // SQL's names of columns have no case
+      const std::string name = lower_case(s.name);  // SQL's column names are case-insensitive
       if (!is_name(s.name))
         wrong_.add(s.where, s.name, "a name is letters, digits, _ and . and does not begin with a digit");
       const bool set_twice = !s.key.empty() && std::any_of(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(i),
@@ -274,7 +274,7 @@ class SweepReader {
     }
   }
 
-  /// Names of files and schedules; a slip in them would make rows that say nothing else.
+  /// Checks names of files and schedules; with a misspelt name all rows would only repeat the error.
   void check_files() {
     const auto check = [&](const Setting& setting, const std::string& value) {
       for (const auto& [key, folder] : kFiles) {

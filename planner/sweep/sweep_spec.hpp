@@ -1,4 +1,4 @@
-// A sweep as its file says it: which settings vary, which cases that makes, and what is kept of each.
+// A sweep specification as read from its file: which settings vary, which cases result, and which outputs are kept.
 //
 //   name: mixtral_nics
 //   kind: plan                     # plan: search; candidate: degrees and schedule given; layer: one MoE layer alone
@@ -12,10 +12,11 @@
 //   derived: {ep: min(world, 8)}   # a setting, or a name for later expressions
 //   when: [world % tp == 0]        # cases for which all of these hold
 //   outputs: [makespan_s, memory_bytes, tp, ep]
-//   budget: 16                     # plan: candidates that may be simulated a case
+//   budget: 16                     # plan: candidates that may be simulated per case
 //
-// A setting is cluster, model, workload (files as on the command line), world, a decision (degrees, schedule ...), or
-// the path of a value as after -C: cluster.a.b, model.a[0].b, workload.a. Values are texts as after the = of -C.
+// A setting is one of cluster, model, workload (named as on the command line), world, a decision (degrees, schedule,
+// ...), or the path of a value as in -C: cluster.a.b, model.a[0].b, workload.a. Values are texts in the syntax of -C
+// values.
 #pragma once
 
 #include <array>
@@ -35,30 +36,33 @@ enum class SweepKind { Plan, Candidate, Layer };
 inline constexpr std::array<std::pair<SweepKind, std::string_view>, 3> kSweepKindNames{
     {{SweepKind::Plan, "plan"}, {SweepKind::Candidate, "candidate"}, {SweepKind::Layer, "layer"}}};
 
+/// Upper limits on the size of a sweep.
 struct SweepLimits {
   static constexpr std::int64_t kGrid = 2'000'000;  // combinations of values, before `when:`
   static constexpr std::int64_t kCases = 1'000'000;
-  static constexpr std::size_t kSettings = 64;  // axes, derived ones and base values together
+  static constexpr std::size_t kSettings = 64;  // axes, derived settings and base values together
 };
 
-/// A name of the sweep and the setting that it gives a value to; key "": it only serves expressions.
+/// A name used in the sweep and the setting to which it assigns a value; with key "" it only serves expressions.
 struct Setting {
   std::string name;
   std::string key;
   Location where;
 };
 
+/// A setting that varies, with its values.
 struct Axis {
   Setting setting;
   std::vector<std::string> values;
 };
 
+/// A setting computed by an expression.
 struct DerivedSetting {
   Setting setting;
-  Expression expression;  // of base values, axes and the derived ones before it
+  Expression expression;  // over base values, axes and preceding derived settings
 };
 
-/// A value that a case gives to a setting.
+/// A value that a case assigns to a setting.
 struct Assignment {
   std::string key;
   std::string value;
@@ -67,36 +71,38 @@ struct Assignment {
 /// "key=value", a line each.
 [[nodiscard]] std::string text_of(const std::vector<Assignment>& assignments);
 
+/// The validated content of a sweep file.
 struct SweepSpec {
   std::string name;
-  std::string source;  // the file
+  std::string source;  // path of the file
   SweepKind kind = SweepKind::Plan;
-  std::vector<Axis> base;  // of one value each
+  std::vector<Axis> base;  // with one value each
   std::vector<Axis> axes;
-  std::vector<std::vector<std::size_t>> dimensions;  // axes that vary together, by index; the last varies fastest
+  std::vector<std::vector<std::size_t>>
+      dimensions;  // indices of axes that vary together; the last dimension varies fastest
   std::vector<DerivedSetting> derived;
   std::vector<Expression> when;
   std::vector<std::string> outputs;
-  std::int64_t budget = 0;          // of kind plan
-  std::vector<std::int64_t> cases;  // places in the grid for which all of `when` hold, ascending
+  std::int64_t budget = 0;          // for kind plan: candidates that may be simulated per case
+  std::vector<std::int64_t> cases;  // grid positions at which all of `when` hold, ascending
 
-  /// What says which case one is: axes, then derived ones.
+  /// Names of the columns that identify a case: axes, then derived settings.
   [[nodiscard]] std::vector<std::string> columns() const;
-  /// Base values, then those of columns(), at a place of the grid.
+  /// Base values, then those of columns(), at a grid position.
   [[nodiscard]] std::vector<Cell> cells_at(std::int64_t place) const;
-  /// What is set at a place of the grid, in the same order; texts exactly as written.
+  /// The settings at a grid position in the same order, with texts exactly as written.
   [[nodiscard]] std::vector<Assignment> assignments_at(std::int64_t place) const;
   [[nodiscard]] std::int64_t grid_size() const;
-  /// By axis, the index of its value.
+  /// The index of each axis's value.
   [[nodiscard]] std::vector<std::size_t> choices_at(std::int64_t place) const;
 };
 
-/// Reads a sweep file, strictly; `overrides` as after -C are further base values. Raises InputError with everything
-/// that is wrong, names of files and schedules too.
+/// Reads a sweep file strictly. `overrides`, in the syntax of -C, are additional base values. Raises InputError with
+/// everything that is wrong, including unknown names of files and schedules.
 [[nodiscard]] SweepSpec read_sweep(const Node& document, const std::string& source,
                                    const std::vector<std::string>& overrides = {});
 
-/// The file of a configuration that a sweep names: a path with a slash starts from the sweep's own file. Raises
+/// The file of a configuration that a sweep names; a path that contains a slash is relative to the sweep file. Raises
 /// InputError.
 [[nodiscard]] std::filesystem::path sweep_config(const SweepSpec& sweep, const std::string& kind,
                                                  const std::string& name);

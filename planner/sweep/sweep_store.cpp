@@ -11,7 +11,7 @@ namespace moeplan::sweep {
 
 namespace {
 
-constexpr std::int64_t kApplicationId = 0x6d6f6570;  // "moep": marks the file as ours
+constexpr std::int64_t kApplicationId = 0x6d6f6570;  // "moep": identifies moeplan's databases
 constexpr std::int64_t kStoreVersion = 1;
 
 bool exists(const std::string& path) {
@@ -35,7 +35,7 @@ Cell head_value(Database& database, const std::string& key) {
 
 bool is_empty(Database& database) { return whole(database.first("SELECT count(*) FROM sqlite_master")) == 0; }
 
-/// Names of the columns of `cases`, in the table's order.
+/// Names of the columns of `cases` in table order.
 std::vector<std::string> table_columns(const SweepHead& head) {
   std::vector<std::string> names;
   for (const Column& c : head.columns) names.push_back(sql_name(c.name));
@@ -204,7 +204,7 @@ void SweepStore::finish() {
   try {
     database_.execute("PRAGMA journal_mode = DELETE");
   } catch (const InputError&) {
-    // Somebody reads it: it stays in WAL mode, which is as good a database.
+    // A reader has the database open: it remains in WAL mode, which is equally valid.
   }
 }
 

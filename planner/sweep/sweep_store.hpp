@@ -1,9 +1,10 @@
-// The database of a sweep.
+// The SQLite database of a sweep.
 //
-// Table `cases` has a row a case: number (its place among the cases of the sweep), key (hash of its resolved inputs),
-// status, reason, gpus, tokens, a column for each axis and derived setting, one for each output, and wall_s, the time
-// that it took. Table `columns` says what each column is, table `sweep` what the whole is. While it is written it is in
-// WAL mode, so that it can be read meanwhile; finished, it is one plain file.
+// Table `cases` has one row per case: number (its index among the cases of the sweep), key (hash of its resolved
+// inputs), status, reason, gpus, tokens, one column for each axis, derived setting and output, and wall_s, the time
+// that the case took in seconds. Table `columns` describes the columns, table `sweep` the whole sweep. While it is
+// being written the database is in WAL mode, so that it can be read concurrently; a finished database is one plain
+// file.
 #pragma once
 
 #include <array>
@@ -20,7 +21,7 @@
 
 namespace moeplan::sweep {
 
-/// Part `index` of `count`: the cases whose number is `index` - 1 modulo `count`.
+/// Shard `index` of `count`: the cases whose number modulo `count` is `index` - 1.
 struct Shard {
   std::int64_t index = 1;
   std::int64_t count = 1;
@@ -28,7 +29,7 @@ struct Shard {
   [[nodiscard]] bool has(std::int64_t number) const { return number % count == index - 1; }
   bool operator==(const Shard&) const = default;
 };
-/// "2/3".
+/// The text of a shard, such as "2/3".
 [[nodiscard]] std::string shard_text(const Shard& shard);
 
 enum class ColumnRole { Fixed, Axis, Derived, Output };
@@ -38,41 +39,42 @@ inline constexpr std::array<std::pair<ColumnRole, std::string_view>, 4> kColumnR
      {ColumnRole::Derived, "derived"},
      {ColumnRole::Output, "output"}}};
 
+/// A column of table `cases`.
 struct Column {
   std::string name;
   ColumnRole role;
   bool operator==(const Column&) const = default;
 };
 
-/// What a database says about its sweep.
+/// The description of a sweep in its database.
 struct SweepHead {
   std::string name;
   std::string kind;
   std::string fingerprint;  // CaseResolver::fingerprint()
-  std::int64_t cases;       // of the whole sweep
+  std::int64_t cases;       // number of cases of the whole sweep
   Shard shard;
-  std::vector<Column> columns;  // those of kSweepColumns first; the timing column is none of them
+  std::vector<Column> columns;  // those of kSweepColumns first; without the timing column
   bool operator==(const SweepHead&) const = default;
 };
 [[nodiscard]] SweepHead head_of(const SweepSpec& sweep, const std::string& fingerprint, const Shard& shard);
-/// Raises InputError where the database is of no sweep, or of another version.
+/// Reads the description. Raises InputError if the database is not a sweep, or of another version.
 [[nodiscard]] SweepHead read_head(Database& database);
 
-/// Writes rows; one process at a time.
+/// Writes rows into a database. Only one process at a time can open it.
 class SweepStore {
  public:
-  /// Makes the file, or with `resume` goes on with it. Raises InputError where it exists without `resume`, belongs to
-  /// another sweep or shard, or is being written.
+  /// Creates the file, or with `resume` continues it. Raises InputError if the file exists without `resume`, belongs to
+  /// another sweep or shard, or is being written by another process.
   SweepStore(const std::string& path, const SweepHead& head, bool resume);
 
-  /// Numbers of the cases that are there, ascending.
+  /// Numbers of the stored cases, ascending.
   [[nodiscard]] std::vector<std::int64_t> numbers();
-  /// In a transaction; commit() makes it last. Raises InputError where the disk is full.
+  /// Adds a row to the current transaction; commit() makes it durable. Raises InputError if the disk is full.
   void add(const CaseResult& result);
-  /// A whole row, as in the table. One that is there already with other content raises InputError.
+  /// Adds a complete row in table order. Raises InputError if the case is already stored with different content.
   void add_row(const std::vector<Cell>& row);
   void commit();
-  /// Commits, and makes one plain file of it.
+  /// Commits, and turns the database into one plain file.
   void finish();
 
  private:
@@ -88,8 +90,8 @@ class SweepStore {
   bool in_transaction_ = false;
 };
 
-/// Joins databases of shards of one sweep; rows that several have must agree, wall times apart. The output must not
-/// exist. Returns how many cases it has. Raises InputError.
+/// Merges databases of shards of one sweep; rows that occur in several must agree except for wall times. The output
+/// must not exist. Returns the number of cases in it. Raises InputError.
 [[nodiscard]] std::int64_t merge_sweeps(const std::vector<std::string>& inputs, const std::string& output);
 
 }  // namespace moeplan::sweep

@@ -1,4 +1,4 @@
-// Ours: the best of all other strategies by the price asked for, improved step by step.
+// moeplan's own strategy: the best result of all other strategies by the given price, improved by local search.
 #include <algorithm>
 
 #include "planner/placement/exact_placement.hpp"
@@ -9,9 +9,9 @@ namespace moeplan::planner {
 
 namespace {
 
-constexpr std::size_t kStarts = 3;            // placements that are improved
-constexpr std::int64_t kSmall = 32;           // experts, up to which the exact search for the least load is a start
-constexpr std::int64_t kSmallBudget = 5'000;  // its nodes: a millisecond at most
+constexpr std::size_t kStarts = 3;            // number of placements that are improved
+constexpr std::int64_t kSmall = 32;           // experts, up to which the exact least load is a start
+constexpr std::int64_t kSmallBudget = 5'000;  // in search nodes: a millisecond at most
 
 struct PlacementOption {
   Placement placement;
@@ -32,7 +32,7 @@ class Auto final : public PlacementStrategy {
     PlacementOption best = candidates.front();
     const ExpertColumns columns(problem.counts);
     const SearchTerms terms{problem.devices, problem.current, problem.iterations};
-    // Half of the trials for the best start, the rest for the others; what they leave over goes on.
+    // The best start gets half of the trials and what the other starts leave over of theirs.
     const std::int64_t trials =
         problem.options.trials.value_or(default_trials(problem.devices.ranks, problem.experts()));
     std::int64_t left = trials;
@@ -51,7 +51,7 @@ class Auto final : public PlacementStrategy {
   static std::vector<PlacementOption> others(const PlacementProblem& problem) {
     std::vector<PlacementOption> candidates;
     const auto add = [&](Placement placement) {
-      for (ExpertPlacement& place : placement.experts) {  // a second copy on a rank serves nobody: its slot is free
+      for (ExpertPlacement& place : placement.experts) {  // a second copy on a rank is a free slot
         for (ExpertHolder& holder : place.holders) holder.copies = 1;
       }
       for (const PlacementOption& c : candidates) {
@@ -64,7 +64,7 @@ class Auto final : public PlacementStrategy {
       if (strategy->name() == "auto") continue;
       PlacementAnswer answer = strategy->place(problem);
       if (!answer.placement) continue;
-      if (answer.placement->nearest == Nearest::Off) {  // sources may prefer a holder nearby
+      if (answer.placement->nearest == Nearest::Off) {  // sources may prefer a nearby holder
         for (const Nearest nearest : {Nearest::Node, Nearest::Rank}) add({nearest, answer.placement->experts});
       }
       add(std::move(*answer.placement));

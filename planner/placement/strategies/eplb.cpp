@@ -9,7 +9,8 @@ namespace moeplan::planner {
 
 namespace {
 
-/// EPLB knows no home: the holder that is it already (now, or in order), else the first.
+/// EPLB has no homes: the home is the holder that is the home in the current (or contiguous) placement, otherwise the
+/// first holder.
 void choose_homes(Placement& placement, const PlacementProblem& problem) {
   const Placement before =
       problem.current ? *problem.current : contiguous_placement(problem.experts(), problem.devices.ranks);

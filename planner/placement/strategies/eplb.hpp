@@ -1,5 +1,5 @@
-// DeepSeek's expert-parallelism load balancer [EPLB] (github.com/deepseek-ai/EPLB), its global and its hierarchical
-// policy: replicate the experts with the most load a replica, then pack replicas into equal numbers a GPU.
+// DeepSeek's expert-parallelism load balancer [EPLB] (github.com/deepseek-ai/EPLB) with its global and hierarchical
+// policies: replicate the experts with the highest load per replica, then pack equal numbers of replicas onto GPUs.
 #pragma once
 
 #include <cstdint>
@@ -8,23 +8,25 @@
 
 namespace moeplan::planner {
 
-/// Physical experts (replicas) of a layer; the first replicas / gpus are on GPU 0, and so on.
+/// The physical experts (replicas) of a layer; the first replicas / gpus of them are on GPU 0, and so on.
 struct EplbLayer {
-  std::vector<std::int64_t> phy2log;    // [replicas]: expert of a replica
-  std::vector<std::int64_t> phy2index;  // [replicas]: which of its expert's replicas
-  std::vector<std::int64_t> logcnt;     // [experts]: replicas of an expert
+  std::vector<std::int64_t> phy2log;    // [replicas]: expert of each replica
+  std::vector<std::int64_t> phy2index;  // [replicas]: index among the replicas of its expert
+  std::vector<std::int64_t> logcnt;     // [experts]: number of replicas of each expert
   bool operator==(const EplbLayer&) const = default;
 };
 
-/// Each extra replica to argmax(load / replicas) (ties: the lowest expert); longest processing time first into bins of
-/// equal numbers (lightest bin with room; ties: the lowest); a bin a thing where there are as many. With groups % nodes
-/// == 0: groups of consecutive experts are packed on nodes, then each node replicates and packs its own; else globally.
-/// gpus divides replicas, groups divides experts, nodes divides gpus. Quotients of loads are compared in double where
-/// the released code rounds to float.
+/// The balancer's policy. Each extra replica goes to argmax(load / replicas) (ties: the lowest expert). Replicas are
+/// packed longest processing time first into bins of equal numbers (lightest bin with room; ties: the lowest); with as
+/// many bins as items, each item gets its own bin. If groups % nodes == 0, groups of consecutive experts are packed
+/// onto nodes, and then each node replicates and packs its own experts; otherwise the policy is global. Preconditions:
+/// gpus divides replicas, groups divides experts, nodes divides gpus. Load quotients are compared in double, whereas
+/// the released code rounds them to float.
 [[nodiscard]] EplbLayer eplb_rebalance(std::span<const std::int64_t> loads, std::int64_t replicas, std::int64_t groups,
                                        std::int64_t nodes, std::int64_t gpus);
 
-/// The released code's tables of several layers: log2phy [layers][experts][most replicas of any], padded with -1.
+/// The released code's tables for several layers: log2phy has the shape [layers][experts][largest number of replicas],
+/// padded with -1.
 struct EplbTables {
   std::vector<std::vector<std::int64_t>> phy2log;
   std::vector<std::vector<std::vector<std::int64_t>>> log2phy;
@@ -32,18 +34,20 @@ struct EplbTables {
 };
 [[nodiscard]] EplbTables eplb_tables(std::span<const EplbLayer> layers);
 
-/// Ours: the global policy without two replicas of an expert on one GPU, which is what the released code's packing may
-/// lead to (a known defect: the second one serves nobody). An expert has at most one replica a GPU; the lightest GPU
-/// with room that does not hold it takes it; where none is left, another replica makes room. GPU of each replica's
-/// expert, by GPU; some may have less than replicas / gpus, where no expert is left to replicate.
+/// A modified global policy of moeplan's own: no GPU holds two replicas of the same expert. The released code's packing
+/// can place two (a known defect: the second one receives no tokens). An expert has at most one replica per GPU, which
+/// goes to the lightest GPU with room that does not hold the expert; if there is none, another replica makes room.
+/// Returns the experts of the replicas on each GPU; a GPU may have fewer than replicas / gpus if no expert is left to
+/// replicate.
 [[nodiscard]] std::vector<std::vector<std::int64_t>> distinct_rebalance(std::span<const std::int64_t> loads,
                                                                         std::int64_t replicas, std::int64_t gpus);
 
-/// Packs weighted things into equally many a bin; bin by thing. bins divides the number of things.
+/// The result of packing weighted items into bins of equal numbers.
 struct Packing {
-  std::vector<std::int64_t> bin;       // by thing
-  std::vector<std::int64_t> position;  // in its bin
+  std::vector<std::int64_t> bin;       // by item
+  std::vector<std::int64_t> position;  // by item: its index in the bin
 };
+/// Packs items longest processing time first, equally many per bin. bins must divide the number of items.
 [[nodiscard]] Packing balanced_packing(std::span<const double> weights, std::int64_t bins);
 
 }  // namespace moeplan::planner

@@ -1,4 +1,4 @@
-// The algorithms of eplb.hpp.
+// Implementation of the algorithms of eplb.hpp.
 #include <algorithm>
 #include <cassert>
 #include <numeric>
@@ -22,12 +22,12 @@ std::vector<std::size_t> heaviest(std::span<const double> weights) {
 }
 
 struct Replicas {
-  Numbers expert;  // by replica: the experts once each, then the extra ones
+  Numbers expert;  // by replica: each expert once, then the extra replicas
   Numbers index;
   Numbers count;  // by expert
 };
 
-/// At most `most` of an expert, where given.
+/// Replicates experts, at most `most` replicas of each if given.
 Replicas replicated(std::span<const std::int64_t> loads, std::int64_t replicas, std::optional<std::int64_t> most = {}) {
   Replicas r{Numbers(loads.size()), Numbers(loads.size(), 0), Numbers(loads.size(), 1)};
   std::iota(r.expert.begin(), r.expert.end(), std::int64_t{0});
@@ -87,7 +87,7 @@ EplbLayer eplb_rebalance(std::span<const std::int64_t> loads, std::int64_t repli
          "equal shares of everything");
   const std::int64_t group_size = experts / groups, experts_a_node = experts / nodes;
 
-  // Groups to nodes. `order` lists the experts node by node.
+  // Pack groups onto nodes. `order` lists the experts node by node.
   std::vector<double> group_loads;
   for (std::int64_t g = 0; g < groups; ++g) {
     const auto first = loads.begin() + g * group_size;
@@ -164,7 +164,8 @@ std::vector<Numbers> distinct_rebalance(std::span<const std::int64_t> loads, std
       weight[*best] += weights[i];
       continue;
     }
-    // Every GPU with room holds it: one that does not gives a replica f to a GPU with room. The one that ends lightest.
+    // Every GPU with room holds e already: a GPU that does not hold e passes a replica f to a GPU with room and takes
+    // e. Among these moves, choose the one with the least resulting load.
     struct Change {
       std::size_t from, to, position;
       double heavier;
@@ -182,7 +183,7 @@ std::vector<Numbers> distinct_rebalance(std::span<const std::int64_t> loads, std
         }
       }
     }
-    if (!change) continue;  // this replica is not needed anywhere
+    if (!change) continue;  // no GPU needs this replica
     const std::int64_t f = held[change->from][change->position];
     held[change->to].push_back(f);
     weight[change->to] += weight_of(f);

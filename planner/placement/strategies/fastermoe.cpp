@@ -19,7 +19,7 @@ Seconds fastermoe_shadowed_latency(std::int64_t shadowed, std::int64_t largest, 
 
 bool fastermoe_shadowing_pays(std::int64_t shadowed, std::int64_t before, std::int64_t after,
                               const PlacementDevices& d) {
-  // r alpha H' tokens are as many bytes as the parameters that travel once: 2 r parameter_bytes / (4 token_bytes).
+  // r alpha H' tokens have as many bytes as the parameters that are sent once: 2 r parameter_bytes / (4 token_bytes).
   const double threshold = static_cast<double>(shadowed) * d.parameter_bytes / (2 * d.token_bytes);
   const auto largest = static_cast<double>(before);
   if (largest > threshold) return true;  // eq. (9)
@@ -30,7 +30,7 @@ bool fastermoe_shadowing_pays(std::int64_t shadowed, std::int64_t before, std::i
 
 namespace {
 
-/// Takes a slot on every rank but the expert's home; false where one has none.
+/// Takes a slot on every rank except the expert's home; false if one has none.
 bool take_slots(std::vector<std::int64_t>& free, std::int64_t home) {
   for (std::size_t r = 0; r < free.size(); ++r) {
     if (static_cast<std::int64_t>(r) != home && free[r] == 0) return false;

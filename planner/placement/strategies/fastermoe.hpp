@@ -1,8 +1,8 @@
-// Dynamic shadowing, [FasterMoE] sec. 4.1.
+// FasterMoE's dynamic shadowing, [FasterMoE] sec. 4.1.
 //
-// Notation: B_w tokens that worker w computes, r shadowed experts, alpha H'^2 elements of one of an expert's two
-// matrices. In our terms 4 alpha H'^2 / P is token_time, H' b is token_bytes, 2 alpha H'^2 b is parameter_bytes, W_net
-// is average_bandwidth().
+// Notation: B_w is the number of tokens that worker w computes, r the number of shadowed experts, alpha H'^2 the
+// elements of one of an expert's two matrices. In PlacementDevices, 4 alpha H'^2 / P is token_time, H' b is
+// token_bytes, 2 alpha H'^2 b is parameter_bytes, and W_net is average_bandwidth().
 #pragma once
 
 #include <cstdint>
@@ -12,20 +12,20 @@
 
 namespace moeplan::planner {
 
-/// eq. (7) with the largest B_w: 3 B token_time + 4 B token_bytes / W_net.
+/// Latency without shadowing, eq. (7) with the largest B_w: 3 B token_time + 4 B token_bytes / W_net.
 [[nodiscard]] Seconds fastermoe_imbalanced_latency(std::int64_t largest, const PlacementDevices& devices);
 
-/// eq. (8): 3 B' token_time + 2 r parameter_bytes / W_net. Leaves out what is still exchanged, and so accepts shadowing
-/// of balanced loads: the paper's, for reproduction.
+/// Latency with shadowing, eq. (8): 3 B' token_time + 2 r parameter_bytes / W_net. It omits the remaining exchange and
+/// therefore accepts shadowing of balanced loads; kept as in the paper for reproduction.
 [[nodiscard]] Seconds fastermoe_shadowed_latency(std::int64_t shadowed, std::int64_t largest,
                                                  const PlacementDevices& devices);
 
-/// eq. (9) or (10): whether the second is less than the first, without pricing either. With B' <= B.
+/// Whether shadowing reduces latency, eq. (9) or (10), without computing either latency. Requires B' <= B.
 [[nodiscard]] bool fastermoe_shadowing_pays(std::int64_t shadowed, std::int64_t largest_before,
                                             std::int64_t largest_after, const PlacementDevices& devices);
 
-/// Algorithm 1: which experts to shadow, heaviest first; stops at the first rise, or where a rank has no slot left
-/// (`free` by rank, before). `homes` by expert.
+/// Algorithm 1: the experts to shadow, heaviest first. It stops at the first increase in latency, or when a rank has no
+/// slot left (`free` by rank, before shadowing). `homes` by expert.
 [[nodiscard]] std::vector<std::size_t> fastermoe_shadows(const ExpertColumns& columns,
                                                          const std::vector<std::int64_t>& homes,
                                                          std::vector<std::int64_t> free,

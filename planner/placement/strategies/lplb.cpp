@@ -1,16 +1,18 @@
 // DeepSeek's linear-programming load balancer [LPLB] (github.com/deepseek-ai/LPLB).
 //
-// Experts are put on ranks by EPLB without replicas, and sorted by load on each. Ranks form groups with a fixed replica
-// topology r2o: the d-th redundant slot of rank i of a group holds a copy of an expert of rank r2o[i][d], the one with
-// the same number among that rank's heaviest; slots beyond the topology's form further rounds, and one weight holds for
-// all rounds of an edge. Then, for the loads at hand,
+// EPLB without replicas assigns experts to ranks, where they are sorted by load. Ranks form groups with a fixed replica
+// topology r2o: the d-th redundant slot of rank i of a group holds a copy of an expert of rank r2o[i][d], namely the
+// one with the same index among that rank's heaviest experts; slots beyond the topology's form further rounds, and one
+// weight applies to all rounds of an edge. For given loads the linear programme is
 //
-//     minimise t    with, for every rank i:  fixed_i + sum_d o_id w_id + sum over (k, d) with r2o[k][d] = .. r .. <= t
+//     minimise t    with, for every rank i:  fixed_i + sum_d r_id w_id
+//                                                     + sum over (k, d) with r2o[k][d] = i of o_kd w_kd <= t
 //                   and, for every edge:     o + r = 1, both at least 0,
 //
-// where w is what an edge's experts have to do, o the part that stays with the original. The released code takes five
-// steps of an interior-point method on a GPU; we solve it exactly, in whole tokens (balanced_parts.hpp). Which token
-// goes where does not depend on its source, as there (a hash decides).
+// where edge (i, d) belongs to slot d of rank i, w is the load of its experts, o the fraction of w that stays with the
+// originals and r the fraction that goes to the copies. The released code runs five steps of an interior-point method
+// on a GPU; this implementation solves it exactly, in whole tokens (balanced_parts.hpp). As there (by a hash), the
+// assignment of tokens to replicas does not depend on their source.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -25,13 +27,13 @@ namespace moeplan::planner {
 
 namespace {
 
-/// r2o[rank of the group][redundant slot].
+/// r2o[rank within the group][redundant slot].
 struct ReplicaTopology {
   std::int64_t group_size;
   std::vector<std::vector<std::int64_t>> r2o;
 };
 
-/// CUBE_8P2E of the released tests: the edges of a cube's two faces, and diagonals between them.
+/// CUBE_8P2E of the released tests: the edges of a cube's two opposite faces, and diagonals between them.
 ReplicaTopology cube() {
   constexpr std::array<std::array<std::int64_t, 8>, 2> kSlots{{{3, 0, 1, 2, 7, 4, 5, 6}, {6, 7, 4, 5, 0, 1, 2, 3}}};
   ReplicaTopology topology{8, {}};
@@ -39,7 +41,7 @@ ReplicaTopology cube() {
   return topology;
 }
 
-/// RING_8P, for any number of ranks.
+/// RING_8P, generalised to any number of ranks.
 ReplicaTopology ring(std::int64_t ranks) {
   ReplicaTopology topology{ranks, {}};
   for (std::int64_t i = 0; i < ranks; ++i) topology.r2o.push_back({(i + 1) % ranks});
@@ -64,13 +66,13 @@ class Lplb final : public PlacementStrategy {
   LplbTopology topology_;
 };
 
-/// An edge of a group: experts with a copy on `copy`.
+/// An edge of a group: the experts of rank `original` that have a copy on rank `copy`.
 struct Edge {
   std::int64_t original, copy;  // ranks
   std::vector<std::size_t> experts;
 };
 
-/// Decides how much of every edge of a group of ranks stays with the original.
+/// Determines for every edge of a group of ranks the fraction that stays with the original.
 void divide_group(Placement& placement, const std::vector<Edge>& edges, std::int64_t first_rank,
                   std::vector<std::int64_t> fixed, const std::vector<std::int64_t>& loads) {
   std::vector<DivisibleLoad> divisible;

@@ -1,4 +1,4 @@
-// No rebalancing: what every other strategy is compared with.
+// The strategy without rebalancing, the reference for all others.
 #include "planner/placement/strategies/strategy.hpp"
 
 namespace moeplan::planner {

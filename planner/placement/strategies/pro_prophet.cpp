@@ -47,7 +47,7 @@ class Greedy {
   [[nodiscard]] const std::vector<std::int64_t>& computed() const { return computed_; }
   [[nodiscard]] std::int64_t most_received() const { return *std::max_element(received_.begin(), received_.end()); }
 
-  /// The expert with the most inputs computed on the heaviest device; whether it was selected before.
+  /// The expert with the most inputs computed on the heaviest device, and whether it was selected before.
   [[nodiscard]] std::pair<std::size_t, bool> next() const {
     const auto device = std::max_element(computed_.begin(), computed_.end()) - computed_.begin();
     std::size_t best = 0;
@@ -61,7 +61,7 @@ class Greedy {
     return {best, used_[best] != 0};
   }
 
-  /// Sends it; by device, where it is not sent to.
+  /// Selects the expert; returns, by device, whether it is not sent there.
   std::vector<char> select(std::size_t e, std::int64_t n) {
     const auto home = static_cast<std::size_t>(homes_[e]);
     const auto inputs = columns_.column(e);

@@ -12,14 +12,14 @@ namespace moeplan::planner {
 
 namespace {
 
-/// A placement and when it was made.
+/// A placement in use, and the loads that it was planned for.
 struct Served {
   Placement placement;
   std::vector<std::int64_t> planned_for;  // expert loads; empty before the first plan
-  Seconds exchange{};                     // of the iteration before, under which the next plan is made
+  Seconds exchange{};                     // of the preceding iteration; the next planning overlaps with it
 };
 
-/// The strategy's answer, or `none` where it has none.
+/// The strategy's placement, or `none` if it has none.
 Placement planned(const RoutingCounts& counts, const PlacementStrategy& strategy, const ReplayOptions& o,
                   const Placement& current, std::int64_t iterations) {
   const PlacementProblem problem{
@@ -94,7 +94,7 @@ ReplayTable replay(const RoutingTrace& trace, const PlacementStrategy& strategy,
 
 namespace {
 
-/// Slots that a rank fills beyond the homes that it has, the most of any.
+/// The largest number of slots that a rank fills beyond its homes.
 std::int64_t most_replicas(const Placement& placement, std::int64_t ranks) {
   std::vector<std::int64_t> replicas = slots_filled(placement, ranks);
   for (const ExpertPlacement& place : placement.experts) --replicas[place.home.index()];

@@ -1,7 +1,8 @@
-// Placement over time: a strategy that plans from what was known before, on a trace of what happened then.
+// Replay of a placement strategy over a routing trace: placements are planned from past iterations and applied to later
+// ones.
 //
-// Does rebalancing pay? Planned at one iteration, a placement serves the next ones until its loads have drifted; it
-// costs moving experts, the plan itself, and the memory of replicas.
+// It quantifies the payoff of rebalancing: a placement planned at one iteration serves the following ones until the
+// loads have drifted, and costs expert migration, planning time, and the memory of replicas.
 #pragma once
 
 #include <cstdint>
@@ -13,37 +14,40 @@
 
 namespace moeplan::planner {
 
+/// When and how placements are planned.
 struct ReplayOptions {
   PlacementDevices devices;
   PlacementOptions options{};
-  /// q of [Pro-Prophet]: plans are made every so many iterations of the trace, in every layer, from the counts of the
-  /// iteration before. The first iteration runs as `contiguous`.
+  /// q of [Pro-Prophet]: every so many iterations of the trace all layers are planned from the counts of the preceding
+  /// iteration. The first iteration uses `contiguous`.
   std::int64_t interval = 1;
-  /// Instead: a layer is planned again when the last known loads have drifted this far (drift(), total variation) from
-  /// those it was planned for.
+  /// If set, replaces `interval`: a layer is planned again when the last known loads have drifted this far (drift(),
+  /// total variation) from the loads it was planned for.
   std::optional<double> drift_trigger{};
-  /// Plans from the counts of the very iteration: what foresight would be worth.
+  /// Plans from the counts of the same iteration: the upper limit given perfect prediction.
   bool foresight = false;
-  /// Of one layer's plan. It is made under the exchange of the iteration before; what exceeds that is paid.
+  /// Time for planning one layer. Planning overlaps with the exchange of the preceding iteration; only the excess is
+  /// charged.
   Seconds plan_time{};
 };
 
-/// One layer in one iteration.
+/// The result for one layer in one iteration.
 struct ReplayRow {
   std::size_t iteration;  // index in the trace
   std::int64_t layer;
-  bool planned;                   // anew for this iteration
-  double max_over_mean_before{};  // of ranks' loads as `contiguous` would have them
+  bool planned;                   // whether the layer was planned for this iteration
+  double max_over_mean_before{};  // of the ranks' loads with `contiguous`
   double max_over_mean{};
-  double rb{};            // balance degree before / after ([Pro-Prophet] VI-C); infinite where after is even
+  double rb{};            // balance degree before / after ([Pro-Prophet] VI-C); infinite if after is perfectly even
   Seconds time_before{};  // layer_time() of `contiguous`
-  Seconds time{};         // layer_time() of the placement, on the counts that came
-  Seconds migration{};    // paid once, where planned
-  Seconds plan{};         // what its making exceeds the exchange by
+  Seconds time{};         // layer_time() of the placement with this iteration's counts
+  Seconds migration{};    // charged once, when planned
+  Seconds plan{};         // excess of planning over the exchange
 };
 
+/// The results of a replay and their sums and means.
 struct ReplayTable {
-  std::vector<ReplayRow> rows;  // by iteration, layer
+  std::vector<ReplayRow> rows;  // by iteration, then layer
   std::int64_t plans = 0;
   Seconds time_before{};  // sums over the rows
   Seconds time{};
@@ -51,41 +55,43 @@ struct ReplayTable {
   Seconds plan{};
   double mean_max_over_mean_before = 0;
   double mean_max_over_mean = 0;
-  double mean_rb = 0;  // geometric, of the finite ones
+  double mean_rb = 0;  // geometric mean of the finite ones
 
   [[nodiscard]] Seconds total() const { return time + migration + plan; }
   [[nodiscard]] double speedup() const { return time_before / total(); }
 };
 
-/// Layers in which the strategy has no answer run as `contiguous`. The trace has as many sources as the devices have
-/// ranks.
+/// Replays a trace. Layers for which the strategy has no placement use `contiguous`. The trace must have as many
+/// sources as the devices have ranks.
 [[nodiscard]] ReplayTable replay(const RoutingTrace& trace, const PlacementStrategy& strategy,
                                  const ReplayOptions& options);
 
-/// One plan of one layer, made from iteration `from` of a trace and kept from the next one on.
+/// The break-even analysis of one plan for one layer, made from iteration `from` of a trace and used from the next
+/// iteration on.
 struct BreakEven {
-  Seconds gain{};  // an iteration, mean over those it lasts
-  Seconds cost{};  // of moving there, and of the plan beyond the exchange
-  Bytes memory{};  // of replicas on the rank with most of them: parameters and gradients
-  /// Iterations of the trace after `from`, up to the first in which it is no faster than `contiguous`.
+  Seconds gain{};  // per iteration, mean over its lifetime
+  Seconds cost{};  // of migration, and of planning beyond the exchange
+  Bytes memory{};  // of the replicas on the rank with most of them: parameters and gradients
+  /// Lifetime: iterations of the trace after `from` before the first one in which it is no faster than `contiguous`.
   std::int64_t lasts = 0;
-  /// Iterations of training after which it has paid for itself; none if it never does.
+  /// Training iterations until the break-even point; none if it is never reached.
   std::optional<double> iterations{};
-  bool pays = false;  // before it has lasted: lasts * spacing >= iterations
+  bool pays = false;  // reaches break-even within its lifetime: lasts * spacing >= iterations
 };
-/// `spacing`: iterations of training from one of the trace to the next.
+/// `spacing`: training iterations between consecutive iterations of the trace.
 [[nodiscard]] BreakEven break_even(const RoutingTrace& trace, std::int64_t layer, std::size_t from,
                                    std::int64_t spacing, const PlacementStrategy& strategy,
                                    const ReplayOptions& options);
 
-/// How many redundant experts are worth it.
+/// The benefit of a given number of redundant experts.
 struct RedundancyPoint {
-  std::int64_t redundant;  // slots a rank beyond its share of the experts
-  Bytes memory{};          // of these, on each rank: parameters, and gradients where it trains
+  std::int64_t redundant;  // slots per rank beyond an equal division of the experts
+  Bytes memory{};          // of these slots on each rank: parameters and, in training, gradients
   Seconds time{};          // mean layer_time() over the iterations
-  double max_over_mean{};  // mean, of ranks' loads
+  double max_over_mean{};  // of the ranks' loads, mean over the iterations
 };
-/// Of one layer, for 0 .. `most` redundant slots: planned from the iteration before, over all iterations but the first.
+/// The benefit of 0 .. `most` redundant slots for one layer. Placements are planned from the preceding iteration; the
+/// mean is over all iterations except the first.
 [[nodiscard]] std::vector<RedundancyPoint> redundancy_curve(const RoutingTrace& trace, std::int64_t layer,
                                                             std::int64_t most, const PlacementStrategy& strategy,
                                                             const ReplayOptions& options);

@@ -1,4 +1,5 @@
-// [SmartMoE] (ATC'23) as MODELS section 10 has it: heaviest expert first, to the least loaded rank with a free slot.
+// [SmartMoE] (ATC'23) as described in MODELS section 10: experts by descending load, each to the least loaded rank with
+// a free slot.
 #include <algorithm>
 
 #include "model/base/whole_numbers.hpp"

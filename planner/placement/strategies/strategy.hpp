@@ -1,5 +1,5 @@
-// Strategies of expert placement. An extension point: a strategy is one class that turns a layer's loads into a
-// placement; whoever simulates or executes it never sees its name.
+// Strategies of expert placement. Extension point: a strategy is one class that turns a layer's loads into a placement;
+// simulator and executors are independent of it.
 //
 //   if (auto answer = find_placement_strategy("pro_prophet")->place({counts, devices}); answer.placement) ...
 #pragma once
@@ -15,31 +15,34 @@
 
 namespace moeplan::planner {
 
+/// Parameters of individual strategies.
 struct PlacementOptions {
-  /// [Pro-Prophet] algorithm 1; the paper gives neither. n: devices that a selected expert is not sent to, as a share
-  /// of all (rounded down). alpha: balanced is when max(H) - min(H) < alpha * inputs / experts.
+  /// [Pro-Prophet] algorithm 1; the paper gives neither value. n: number of devices to which a selected expert is not
+  /// sent, as a fraction of all devices (rounded down). alpha: loads are balanced if max(H) - min(H) < alpha * inputs /
+  /// experts.
   double pro_prophet_n_share = 0.0;
   double pro_prophet_alpha = 0.5;
-  /// [EPLB] groups of experts that a token's choice is limited to; 1: none.
+  /// [EPLB] number of expert groups to which a token's choice is limited; 1: no groups.
   std::int64_t expert_groups = 1;
-  /// auto: how many changed placements it may price by layer_time(), those with widely shared experts counting several
-  /// times; some 1 us each on 8 ranks, 10 us on 64. Not in time, so that answers do not depend on the machine. None:
-  /// default_trials().
+  /// auto: the number of changed placements that it may price by layer_time(), where placements of widely shared
+  /// experts count several times; about 1 us each on 8 ranks, 10 us on 64. It is not a time limit, so that results do
+  /// not depend on the host. Absent: default_trials().
   std::optional<std::int64_t> trials{};
   bool operator==(const PlacementOptions&) const = default;
 };
 
-/// 600, and more where ranks and experts are few: some ten milliseconds a layer either way.
+/// 600, and more with few ranks and experts; some ten milliseconds per layer in all cases.
 [[nodiscard]] std::int64_t default_trials(std::int64_t ranks, std::int64_t experts);
 
-/// One layer, one iteration: what is known when it is planned.
+/// The input of a strategy: one layer in one iteration, as known at planning time.
 struct PlacementProblem {
   const RoutingCounts& counts;  // every rank is a source
   PlacementDevices devices;
   PlacementOptions options{};
-  /// What auto and fastermoe_priced go by; layer_time() of the devices where there is none.
+  /// The objective of auto and fastermoe_priced; if empty, layer_time() of the devices.
   PlacementPrice price{};
-  /// Where the experts are now, and how many iterations the answer will serve: auto adds migration_time / iterations.
+  /// The current placement, and the number of iterations that the new one will serve: auto adds migration_time /
+  /// iterations to its price.
   const Placement* current = nullptr;
   std::int64_t iterations = 1;
 
@@ -47,40 +50,41 @@ struct PlacementProblem {
   [[nodiscard]] std::int64_t experts() const { return counts.experts(); }
 };
 
-/// A placement, or why there is none: an expected no.
+/// A placement, or the reason why there is none (an expected result, not an error).
 struct PlacementAnswer {
   std::optional<Placement> placement;
   std::string infeasibility;  // "" with a placement
 };
 
+/// Base class of all strategies.
 class PlacementStrategy {
  public:
   virtual ~PlacementStrategy() = default;
   [[nodiscard]] virtual std::string_view name() const = 0;
   [[nodiscard]] virtual std::string_view summary() const = 0;  // one line, with its source
-  /// Whether it is made to be planned anew in every iteration of training; others serve many.
+  /// Whether the strategy is designed to plan anew in every training iteration; other placements serve many iterations.
   [[nodiscard]] virtual bool replans() const { return false; }
-  /// A placement without flaw(). There is none on any strategy where the experts do not fit into the slots of
-  /// contiguous ranks (share_begin); a strategy may want more.
+  /// A valid placement (flaw() returns none). No strategy has one if the experts do not fit into the slots of
+  /// contiguous ranks (share_begin); a strategy may have further requirements.
   [[nodiscard]] PlacementAnswer place(const PlacementProblem& problem) const;
 
  protected:
-  /// The experts fit: slots >= experts / ranks, rounded up.
+  /// Called only if the experts fit: slots >= experts / ranks, rounded up.
   [[nodiscard]] virtual PlacementAnswer answer(const PlacementProblem& problem) const = 0;
 };
 
-/// All built-in strategies: the one visible table. `auto` is the last.
+/// The table of all built-in strategies. `auto` is the last.
 [[nodiscard]] std::span<const std::unique_ptr<PlacementStrategy>> placement_strategies();
 
 [[nodiscard]] std::vector<std::string> placement_names();
 
-/// The strategy of this name, or null.
+/// The strategy with this name, or null.
 [[nodiscard]] const PlacementStrategy* find_placement_strategy(std::string_view name);
 
 enum class EplbKind { Global, Hierarchical, Distinct };
 enum class LplbTopology { Cube, Ring };
 
-// strategies/, one file each
+// Factory functions, defined in one file of strategies/ each.
 [[nodiscard]] std::unique_ptr<PlacementStrategy> make_no_placement();
 [[nodiscard]] std::unique_ptr<PlacementStrategy> make_fastermoe_placement(bool priced);
 [[nodiscard]] std::unique_ptr<PlacementStrategy> make_pro_prophet_placement(bool scheduled);

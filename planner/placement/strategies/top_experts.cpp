@@ -1,4 +1,5 @@
-// The policies that [Pro-Prophet] compares its planner with (sec. VI-C): the heaviest two or three experts everywhere.
+// The policies with which [Pro-Prophet] compares its planner (sec. VI-C): the heaviest two or three experts on all
+// ranks.
 #include <algorithm>
 
 #include "planner/placement/shadow.hpp"

@@ -45,7 +45,7 @@ Row cells(const Row& row, const std::vector<std::size_t>& at) {
   return out;
 }
 
-/// Groups of equal keys, in order of first appearance.
+/// Rows grouped by equal keys, in order of first appearance.
 class Groups {
  public:
   std::size_t of(const Row& key) {
@@ -66,7 +66,7 @@ std::string label(const Row& key) {
   return text;
 }
 
-/// The same cases under another value of one axis: what a speed-up is over.
+/// The reference of a speed-up: the same case with another value of one axis.
 class Baseline {
  public:
   Baseline(const std::string& text, const SweepHead& head) {
@@ -90,7 +90,7 @@ class Baseline {
     return out;
   }
 
-  /// Speed-ups in place of values; missing where there is no such case.
+  /// Replaces values by speed-ups; missing if there is no such case.
   void replace(SweepTable& table, std::size_t value) const {
     const std::vector<std::size_t> others = places(table, others_);
     const std::size_t axis = table.index(axis_);
@@ -141,7 +141,7 @@ Cell aggregated(Aggregate aggregate, const std::vector<Cell>& values, const std:
   }
 }
 
-/// How many of a sweep's cases are there, where not all are.
+/// A note on how many of a sweep's cases are present, unless all are.
 std::vector<std::string> completeness(const std::string& path, const SweepHead& head) {
   Database database(path, Database::Access::Read);
   const Cell there = database.first("SELECT count(*) FROM cases");
@@ -260,7 +260,7 @@ ResultTable pareto_front(const std::string& database, const ParetoQuery& query, 
     }
     if (p.values.size() == at.size()) points.push_back(std::move(p));
   }
-  // Sorted so that nothing is beaten by what comes after it.
+  // In lexicographic order no point is dominated by a later one.
   std::stable_sort(points.begin(), points.end(), [](const Point& a, const Point& b) { return a.values < b.values; });
   std::vector<const Point*> front;
   for (const Point& p : points) {

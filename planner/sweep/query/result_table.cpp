@@ -29,7 +29,7 @@ std::string cell_for_people(const Cell& cell, const std::string& column) {
   return "-";
 }
 
-/// Columns of a terminal that a text takes: its code points.
+/// The number of terminal columns of a text, counted in code points.
 std::size_t width(const std::string& text) {
   return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; }));
 }

@@ -1,4 +1,4 @@
-// What a query answers: a table, as text for people, as CSV and as JSON for programs.
+// The table that a query returns, and its text, CSV and JSON formats.
 #pragma once
 
 #include <string>
@@ -8,18 +8,20 @@
 
 namespace moeplan::sweep {
 
+/// Columns and rows of a result.
 struct ResultTable {
   std::vector<std::string> columns;
   std::vector<std::vector<Cell>> rows;
-  std::vector<std::string> notes;    // sentences below the text
-  std::vector<std::string> units{};  // by column, the name of the column whose unit it has; absent: its own
+  std::vector<std::string> notes;    // sentences printed below the text
+  std::vector<std::string> units{};  // by column, the name of the column whose unit applies; absent: its own
 };
 
-/// Times, sizes and rates in units that suit, other numbers to four digits; what is missing is "-".
+/// A table for people: times, sizes and bandwidths in suitable units, other numbers with four digits, missing values as
+/// "-".
 [[nodiscard]] std::string text_of(const ResultTable& table);
-/// RFC 4180, every number with all its digits.
+/// CSV according to RFC 4180, every number with all its digits.
 [[nodiscard]] std::string csv_of(const ResultTable& table);
-/// docs/schema/query.json.
+/// JSON according to docs/schema/query.json.
 [[nodiscard]] std::string json_of(const ResultTable& table, const std::string& query,
                                   const std::vector<SweepHead>& sweeps);
 

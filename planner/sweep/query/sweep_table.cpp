@@ -26,7 +26,7 @@ std::size_t place_of(const std::vector<std::string>& names, const std::string& n
   return static_cast<std::size_t>(found - names.begin());
 }
 
-/// cost = price an hour * GPUs * hours / tokens.
+/// The cost column: price per hour * GPUs * hours / tokens.
 class Costs {
  public:
   Costs(const std::vector<Price>& prices, const std::vector<std::string>& names, const std::string& path)

@@ -20,8 +20,8 @@ struct SyntheticLayer {
   Dtype dtype = Dtype::Fp32;
   std::int64_t esp = 1;  // shards per expert, on consecutive ranks
   std::optional<WireFormat> there = {}, back = {};
-  bool weighs_at_experts =
-      false;  // gate weights are applied, and a token's rows summed, at the experts (AllToAll::deduplicates())
+  /// Gate weights are applied, and the rows of a token summed, at the experts (AllToAll::deduplicates()).
+  bool weighs_at_experts = false;
   CodecOptions codecs = {};
   std::uint64_t seed = 1;
   RoutingCounts asked;                        // the tokens' selections, before a capacity drops any

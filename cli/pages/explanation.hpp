@@ -23,8 +23,7 @@ struct Explanation {
   DdlRoofline roofline;
   std::vector<planner::LayerPoint> layer_points;  // the first MoE layer's points
   std::vector<planner::Sensitivity> sensitivities;
-  std::optional<planner::PlacementPayoff>
-      placement;  // none if there is nothing to place or compare (placement_payoff())
+  std::optional<planner::PlacementPayoff> placement;  // none if there is nothing to place (placement_payoff())
 };
 
 /// `progress` is called with (done, total).

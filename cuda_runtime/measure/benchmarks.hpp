@@ -32,8 +32,8 @@ struct Benchmark {
   Kind kind;
   std::string name;  // "activation", "fp16", "all_to_all"
   double flops = 0;
-  double bytes =
-      0;  // bytes read and written; for a collective its n (AlphaBeta), for a codec the bytes of the plain rows
+  /// Bytes read and written; for a collective its n (AlphaBeta), for a codec the bytes of the plain rows.
+  double bytes = 0;
   Collective collective = Collective::AllToAll;
   std::int64_t ranks = 0;  // participating ranks, the first ones of each node
   std::size_t size = 0;    // index among the sizes of its kind

@@ -14,9 +14,8 @@ namespace moeplan::runtime {
 /// The result of one benchmark.
 struct Measured {
   double median = 0;  // seconds
-  double low =
-      0;  // 95 % confidence interval of the median, in seconds; equal to the median if there are too few executions
-  double high = 0;
+  double low = 0;     // 95 % confidence interval of the median, in seconds;
+  double high = 0;    // equal to the median if there are too few executions
   std::int64_t runs = 0;
   std::string stopped_by;  // a name of kStopReasonNames
 };

@@ -17,8 +17,8 @@ namespace moeplan::validate {
 struct RankMachine {
   std::string host;     // the node's name
   Processor processor;  // the rank's core or GPU
-  std::function<std::unique_ptr<runtime::Backend>(const CodecOptions& codecs)>
-      make_backend;                                                // creates the back end of one case
+  /// Creates the back end of one case.
+  std::function<std::unique_ptr<runtime::Backend>(const CodecOptions& codecs)> make_backend;
   std::function<std::optional<runtime::GpuClocks>()> clocks = {};  // the current clocks of its GPU
   std::function<void(const std::string& phase)> begins = {};       // called with the next phase, e.g. "run 3"
 };

@@ -21,14 +21,14 @@ namespace {
 RankId source_id(std::int64_t source) { return RankId(static_cast<std::int32_t>(source)); }
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
-/// Differences of rows against a reference; the share of the largest value there.
+/// Differences of rows from a reference, relative to the largest reference value.
 class Comparison {
  public:
   void add(std::span<const double> got, std::span<const double> expected) {
     double worst = 0;
     for (std::size_t i = 0; i < got.size(); ++i) {
       largest_ = std::max(largest_, std::abs(expected[i]));
-      // Not a number is as wrong as can be.
+      // NaN counts as an infinite difference.
       const double d = std::abs(got[i] - expected[i]);
       worst = std::isfinite(d) ? std::max(worst, d) : std::numeric_limits<double>::infinity();
     }
@@ -123,7 +123,7 @@ bool LayerValues::is_home(std::int64_t expert) const {
   return false;
 }
 
-/// Columns of the rank's shard, of both halves of a gated expert.
+/// The columns of the rank's shard; for a gated expert, of both halves.
 std::vector<double> LayerValues::shard_of_up(std::span<const double> row) const {
   const std::size_t parts = layer_.shape.gated ? 2 : 1, half = row.size() / parts, own = half / at(layer_.esp);
   std::vector<double> out;

@@ -18,8 +18,8 @@ namespace moeplan::runtime {
 struct SyntheticLayer {
   MoeShape shape;
   Dtype dtype = Dtype::Fp32;
-  std::int64_t esp = 1;  // shards per expert, on consecutive ranks
-  std::optional<WireFormat> there = {}, back = {};
+  std::int64_t esp = 1;                             // shards per expert, on consecutive ranks
+  std::optional<WireFormat> there = {}, back = {};  // wire formats of dispatch and combine
   /// Gate weights are applied, and the rows of a token summed, at the experts (AllToAll::deduplicates()).
   bool weighs_at_experts = false;
   CodecOptions codecs = {};

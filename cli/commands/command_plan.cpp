@@ -68,7 +68,7 @@ planner::SearchSpace search_space(const Options& o) {
   return space;
 }
 
-/// Degrees that the user fixed and that no division of the GPUs can have.
+/// Raises InputError for degrees set by the user that do not divide the number of GPUs.
 void check_degrees(const Options& o, std::int64_t world) {
   Diagnostics wrong;
   const auto check = [&](const char* name, std::int64_t product, const std::string& what) {

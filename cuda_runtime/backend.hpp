@@ -33,7 +33,7 @@ struct BufferShape {
   Dtype dtype = Dtype::Fp32;
 };
 
-/// Start and end of an operation, relative to the begin of the execution (the last barrier before it). `start` is the
+/// Start and end of an operation, relative to the start of the execution (the last barrier before it). `start` is the
 /// time at which its stream reached it and all its dependencies had ended; a communication then waits for its peers.
 struct OperationTime {
   Seconds start;

@@ -23,7 +23,7 @@ class Interpreter {
   /// not supported (resolve_work.hpp).
   Interpreter(const Program& program, RankId rank, const TokenChoices& choices, LayerFacts facts, Backend& backend);
 
-  /// Executes all blocks once. Returns the spans of the operations, with times relative to the begin of the execution.
+  /// Executes all blocks once. Returns the spans of the operations, with times relative to the start of the execution.
   [[nodiscard]] std::vector<TimelineSpan> run();
 
   [[nodiscard]] RankId rank() const { return rank_; }

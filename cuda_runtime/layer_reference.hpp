@@ -19,8 +19,8 @@ struct GradientShares {
 
   [[nodiscard]] bool has(std::int64_t source) const;
 };
-/// Computed from the rows that the experts of this rank read; if their gradients are scattered over a group of ranks,
-/// from the rows of the whole group.
+/// The multiplicities for this rank, given by the rows that its experts read; if the experts' gradients are scattered
+/// over a group of ranks, by the rows of the whole group.
 [[nodiscard]] GradientShares gradient_shares(const Program& program, const Interpreter& interpreter,
                                              const TokenChoices& kept);
 

@@ -1,6 +1,6 @@
 // The benchmarks of `moeplan profile --backend`: short executions of single operations, as in an executed layer.
 //
-// A communication is timed from the end of the preceding operation to the begin of the following one, both on another
+// A communication is timed from the end of the preceding operation to the start of the following one, both on another
 // stream: the time therefore includes the synchronisation between streams.
 #pragma once
 
@@ -49,8 +49,8 @@ struct Benchmark {
 };
 
 /// The benchmarks for this number of ranks, evenly distributed over the nodes, in the order of execution. Computations
-/// execute on rank 0 only, while the others are idle; on a single rank there are no others. The first communication is
-/// one of all ranks.
+/// execute on rank 0 only, while the others are idle. With a single rank, only computations are measured. The first
+/// communication is one of all ranks.
 [[nodiscard]] std::vector<Benchmark> benchmarks(BenchmarkScale scale, std::int64_t ranks, std::int64_t nodes = 1);
 
 /// The operations of a benchmark on one rank.

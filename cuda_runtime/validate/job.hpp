@@ -23,7 +23,7 @@ struct ExecuteLimits {
   double most_reference_flops = 2e9;  // of the reference on one rank; above it only some tokens are compared
 };
 
-/// A measurement of operations, in addition to or instead of executing layers (measure/benchmarks.hpp).
+/// The measurement of single operations (measure/benchmarks.hpp), as requested by `moeplan profile`.
 struct MeasureJob {
   std::int64_t ranks;  // 0: one per GPU of the node; with a single GPU, four that share it
   Seconds budget;      // for all benchmarks
@@ -38,7 +38,7 @@ struct ExecuteJob {
 [[nodiscard]] Node job_document(const ExecuteJob& job);
 [[nodiscard]] ExecuteJob read_job(const Node& document);
 
-/// Start and end of an operation, in nanoseconds since the begin of the execution.
+/// Start and end of an operation, in nanoseconds since the start of the execution.
 struct RanSpan {
   std::int64_t start;
   std::int64_t end;

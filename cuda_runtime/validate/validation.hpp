@@ -28,9 +28,9 @@ struct ClassPair {
 };
 
 struct CaseValidation {
-  TimePair layer;  // from the begin to the end of the slowest rank
+  TimePair layer;  // from start to end of the slowest rank
   std::vector<ClassPair> classes;
-  double mape = 0;               // mean of |error| over the classes
+  double mape = 0;               // mean of |error| over `classes`
   double r2 = 0;                 // of the times of single operations (mean over ranks), predicted against measured
   Timeline predicted, measured;  // measured: the execution with the median makespan
 };

@@ -1,5 +1,5 @@
-// The `moeplan` executable: subcommands, exit codes and the form of errors. Exit codes: 0 done; 1 failed check; 2 bad
-// input; 3 nothing feasible; 130 interrupted (sweep, validate).
+// The `moeplan` executable: dispatch to subcommands, exit codes and error output. Exit codes: 0 done; 1 failed check; 2
+// bad input; 3 nothing feasible; 130 interrupted (sweep, validate).
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>

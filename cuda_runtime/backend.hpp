@@ -1,10 +1,10 @@
-// What a machine must do so that a Program runs on it: memory, streams, operations, times. One object is one rank.
+// The interface of an execution back end: memory, streams, operations and their times. One object represents one rank.
 //
-// Behind this interface stand CPU ranks over MPI (host/), GPUs over NCCL, and several ranks of one process on one GPU.
-// Calls come from one thread. allocate() and prepare() once; then enqueue() of a whole run and finish(), as often as
-// wanted. An operation that is enqueued waits for those before it on its stream and for those in `after`, and for
-// nothing else: the host is not asked in between, so that a run can be captured as a graph. An operation's place in the
-// order of prepare() is its name here and in messages.
+// Implementations: CPU ranks over MPI (host/), GPUs over NCCL, and several ranks of one process that share a GPU. All
+// calls come from one thread: allocate() and prepare() once, then any number of executions, each of them begin(), one
+// enqueue() per operation, and finish(). An enqueued operation waits for its predecessors on the same stream and for
+// those in `after`, and for nothing else; the host takes no part in between, so that an execution can be captured as a
+// CUDA graph. An operation is identified, here and in messages, by its index in the order of prepare().
 #pragma once
 
 #include <cstddef>
@@ -19,21 +19,22 @@
 
 namespace moeplan::runtime {
 
-/// A failure of the machine or of another rank, not of the input: says the call, the operation and the rank.
+/// A failure of the hardware, of a library or of another rank, not of the input. The text names the call, the operation
+/// and the rank.
 class ExecutionError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// What this rank holds of a buffer of the Program.
+/// The size and format of this rank's part of a buffer of the Program.
 struct BufferShape {
   std::int64_t rows = 0;
   std::int64_t columns = 0;
   Dtype dtype = Dtype::Fp32;
 };
 
-/// When an operation ran, since the begin of the run (the last barrier before it). `start`: when its stream reached it
-/// and all that it waits for had ended; a communication then waits for its peers.
+/// Start and end of an operation, relative to the start of the execution (the last barrier before it). `start` is the
+/// time at which its stream reached it and all its dependencies had ended; a communication then waits for its peers.
 struct OperationTime {
   Seconds start;
   Seconds end;
@@ -43,35 +44,36 @@ class Backend {
  public:
   virtual ~Backend() = default;
 
-  /// The buffers by BufferId, all zeros. Raises InputError where a format is not computed with here.
+  /// Allocates the buffers, by BufferId, zero-filled. Raises InputError if a format is not supported for computation
+  /// here.
   virtual void allocate(std::span<const BufferShape> buffers) = 0;
-  /// A row of a buffer, converted from and to its format. Not while anything runs.
+  /// Write and read one row of a buffer, converting to and from its format. Not allowed during an execution.
   virtual void write_row(BufferId buffer, std::int64_t row, std::span<const double> values) = 0;
   [[nodiscard]] virtual std::vector<double> read_row(BufferId buffer, std::int64_t row) = 0;
-  /// All zeros again.
+  /// Zero-fills a buffer.
   virtual void clear(BufferId buffer) = 0;
 
-  /// Makes ready whatever an operation needs (index lists in device memory, staging buffers, communicators). `name` is
-  /// for messages. The first one is 0. Ranks prepare the same operations in the same order.
+  /// Registers the next operation, from index 0, and creates what it needs (index lists in device memory, staging
+  /// buffers, communicators). `name` is used in messages. All ranks prepare the same operations in the same order.
   virtual void prepare(const Work& work, const std::string& name) = 0;
 
-  /// All ranks begin a run together.
+  /// Begins an execution on all ranks together (barrier).
   virtual void begin() = 0;
   virtual void enqueue(std::size_t operation, Stream stream, std::span<const std::size_t> after) = 0;
-  /// Waits until everything has ended; times by operation as prepared. Raises ExecutionError where an operation fails
-  /// or takes longer than the time-out, and where another rank is gone.
+  /// Waits until all operations have ended and returns their times, in the order of prepare(). Raises ExecutionError if
+  /// an operation fails or exceeds the time-out, or if another rank has terminated.
   [[nodiscard]] virtual std::vector<OperationTime> finish() = 0;
 };
 
-/// What ranks have to say to each other besides a Program's data.
+/// Control communication between ranks: texts exchanged in addition to a Program's data.
 class Peers {
  public:
   virtual ~Peers() = default;
   [[nodiscard]] virtual RankId rank() const = 0;
   [[nodiscard]] virtual std::int64_t size() const = 0;
-  /// Of all ranks, by rank, on rank 0; nothing elsewhere.
+  /// Collective. The texts of all ranks, by rank, on rank 0; empty on the others.
   [[nodiscard]] virtual std::vector<std::string> gather(const std::string& text) = 0;
-  /// What rank 0 says.
+  /// Collective. The text passed by rank 0, on all ranks.
   [[nodiscard]] virtual std::string broadcast(const std::string& text) = 0;
 };
 

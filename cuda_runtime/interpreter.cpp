@@ -28,7 +28,7 @@ std::int64_t experts_of(const Program& program) {
 }
 
 std::vector<Work> works_of(const ResolveContext& context, const Operation& operation) {
-  // A wait does nothing but come after others.
+  // A wait is an empty operation with dependencies.
   if (std::holds_alternative<Wait>(operation.work)) return {CopyRowsWork{}};
   if (!is_to_copies(operation)) return {resolve_work(context, operation)};
   std::vector<Work> steps = resolve_copies(context, operation);
@@ -55,12 +55,12 @@ Interpreter::Interpreter(const Program& program, RankId rank, const TokenChoices
   for (const BlockId block : blocks_) add(context, block, last);
 }
 
-/// A rank enters a block once all its operations of the one before have ended: the first operation on each stream waits
-/// for the last ones on all of them. Operations on background streams hold up nobody but a Wait.
+/// A rank starts a block once all its operations of the previous block have ended: the first operation on each stream
+/// depends on the last ones of all streams. Operations on background streams delay only a Wait.
 void Interpreter::add(const ResolveContext& context, BlockId id, LastSteps& before) {
   const Block& block = program_.blocks[id.index()];
   LastSteps last;
-  std::vector<std::size_t> last_of;  // step of each operation
+  std::vector<std::size_t> last_of;  // last step of each operation
   for (const Operation& operation : block.operations) {
     auto& of_stream = last[static_cast<std::size_t>(operation.stream)];
     Step step{id, static_cast<std::int32_t>(last_of.size()), operation.stream, {}};
@@ -77,7 +77,7 @@ void Interpreter::add(const ResolveContext& context, BlockId id, LastSteps& befo
     last_of.push_back(*of_stream);
   }
   for (std::size_t s = 0; s < before.size(); ++s) {
-    // On a background stream what came before may still be awaited.
+    // On a background stream, earlier operations may still be awaited.
     if (last[s] || !is_background(kStreamNames[s].first)) before[s] = last[s];
   }
 }
@@ -87,7 +87,7 @@ void Interpreter::add_steps(std::vector<Work> works, const Block& block, Step st
   for (const Work& work : works) {
     backend_.prepare(work, name);
     steps_.push_back(step);
-    step.after.clear();  // the others follow on the stream
+    step.after.clear();  // later steps follow in stream order
   }
 }
 

@@ -1,4 +1,5 @@
-// Runs a Program's blocks on a back end, as one rank. Knows operations, no schedule.
+// The executor of a Program on one rank: resolves its operations to rows and issues them to a Backend. It is
+// independent of schedules.
 #pragma once
 
 #include <array>
@@ -17,19 +18,19 @@ namespace moeplan::runtime {
 
 class Interpreter {
  public:
-  /// Finds every row, allocates the buffers and prepares every operation of the blocks that the rank's stage runs, each
-  /// of which runs once. Program, choices and back end outlive this. Raises InputError where something of it is not
-  /// executed (resolve_work.hpp).
+  /// Resolves every row, allocates the buffers and prepares every operation of the blocks of the rank's stage, each of
+  /// which executes once. Program, choices and back end must outlive this object. Raises InputError if an operation is
+  /// not supported (resolve_work.hpp).
   Interpreter(const Program& program, RankId rank, const TokenChoices& choices, LayerFacts facts, Backend& backend);
 
-  /// One run of all blocks; spans by operation, times since its begin.
+  /// Executes all blocks once. Returns the spans of the operations, with times relative to the start of the execution.
   [[nodiscard]] std::vector<TimelineSpan> run();
 
   [[nodiscard]] RankId rank() const { return rank_; }
   [[nodiscard]] std::span<const BlockId> blocks() const { return blocks_; }
   [[nodiscard]] const Layout& layout() const { return layout_; }
   [[nodiscard]] BufferId buffer(const std::string& name) const;
-  /// Rows that the blocks name.
+  /// Access to rows that the blocks refer to.
   void write(BufferId buffer, const Slot& slot, std::span<const double> values) {
     backend_.write_row(buffer, layout_.place(buffer, slot), values);
   }
@@ -39,7 +40,7 @@ class Interpreter {
   void clear(BufferId buffer) { backend_.clear(buffer); }
 
  private:
-  /// What the back end knows as one operation. An operation of the Program may be several, one after the other.
+  /// One operation of the back end. An operation of the Program consists of one or several, in sequence.
   struct Step {
     BlockId block;
     std::int32_t operation;

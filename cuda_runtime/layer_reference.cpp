@@ -18,7 +18,7 @@ void add_scaled(Matrix& to, const Matrix& from, double factor) {
 
 void clear(Matrix& m) { std::fill(m.values.begin(), m.values.end(), 0.0); }
 
-/// Every step-th row, from the first one.
+/// Every step-th row, starting with the first.
 Matrix some_rows(const Matrix& m, std::int64_t step) {
   Matrix out(0, m.columns);
   for (std::int64_t r = 0; r < m.rows; r += step) {
@@ -28,8 +28,8 @@ Matrix some_rows(const Matrix& m, std::int64_t step) {
   return out;
 }
 
-/// The ranks over whose rows an expert's gradient is summed up before the rank has it: those that its parts are
-/// scattered from, and those with copies.
+/// The ranks over whose rows an expert's gradient is summed before this rank receives it: the group of its
+/// reduce-scatter, and the ranks with copies of the expert.
 std::set<RankId> gradient_ranks(const Program& program, RankId rank, std::span<const BlockId> blocks) {
   std::set<RankId> out{rank};
   for (const BlockId block : blocks) {
@@ -77,10 +77,11 @@ LayerReference::LayerReference(const SyntheticLayer& layer, Wire wire, double mo
       sum_(weights_) {
   const MoeShape& shape = layer.shape;
   const auto tokens = static_cast<double>(layer.kept.size() * layer.kept.front().size());
-  // Forward, and backward, which does the forward products again and two for each: four times 2 m n k.
+  // The forward pass, and the backward pass, which recomputes the forward products and adds two for each: four times 2
+  // m n k.
   const double flops = 8 * tokens * static_cast<double>(shape.top_k * shape.hidden_size) *
                        static_cast<double>(shape.up_columns() + shape.ffn_size);
-  // What a capacity drops depends on all tokens.
+  // With a capacity, the dropped tokens depend on all tokens.
   if (!layer.capacity) step_ = std::max<std::int64_t>(1, static_cast<std::int64_t>(std::ceil(flops / most_flops)));
   clear(sum_.gate);
   for (auto* matrices : {&sum_.up, &sum_.down}) {

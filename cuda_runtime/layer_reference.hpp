@@ -1,4 +1,4 @@
-// What an executed layer's values must be on one rank: the reference layer over the sources that it has to do with.
+// The expected values of an executed layer on one rank: the reference layer over the sources that concern the rank.
 #pragma once
 
 #include <map>
@@ -11,29 +11,30 @@
 
 namespace moeplan::runtime {
 
-/// How often the gradients of a rank's weights count each source's tokens: a source whose tokens several ranks send
-/// counts several times, as data-parallel sums later count it.
+/// Multiplicity of each source's tokens in the gradients of a rank's weights. A source whose tokens are sent by several
+/// ranks counts several times, as it does in later data-parallel sums.
 struct GradientShares {
   std::map<std::int64_t, double> gate;                             // by source
   std::map<std::int64_t, std::map<std::int64_t, double>> experts;  // by expert, source
 
   [[nodiscard]] bool has(std::int64_t source) const;
 };
-/// From the rows that the experts of this rank read; where their gradients are scattered over a group of ranks, from
-/// the rows of all of these.
+/// The multiplicities for this rank, given by the rows that its experts read; if the experts' gradients are scattered
+/// over a group of ranks, by the rows of the whole group.
 [[nodiscard]] GradientShares gradient_shares(const Program& program, const Interpreter& interpreter,
                                              const TokenChoices& kept);
 
 class LayerReference {
  public:
-  /// All tokens of a source, or where that would take more than `most_flops` for all sources, every so many.
+  /// Covers all tokens of a source or, if that would take more than `most_flops` for all sources, every n-th token.
   LayerReference(const SyntheticLayer& layer, Wire wire, double most_flops);
 
   [[nodiscard]] bool is_whole() const { return step_ == 1; }
-  /// Works out a source's tokens, with their gradients if it `trains`; adds its part to the weights' gradients.
+  /// Computes a source's tokens, with their gradients if it `trains`, and adds its part to the gradients of the
+  /// weights.
   void add(std::int64_t source, bool trains, const std::optional<GradientShares>& shares);
 
-  /// The output or gradient of a token, empty if it was not worked out.
+  /// The output or gradient of a token; empty if it was not computed.
   [[nodiscard]] std::span<const double> row(const RowKey& token, bool backward) const;
   [[nodiscard]] const MoeWeights& weight_gradients() const { return sum_; }
 

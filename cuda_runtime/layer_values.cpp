@@ -27,7 +27,7 @@ class Comparison {
     double worst = 0;
     for (std::size_t i = 0; i < got.size(); ++i) {
       largest_ = std::max(largest_, std::abs(expected[i]));
-      // Not a number is as wrong as can be.
+      // NaN counts as an infinite difference.
       const double d = std::abs(got[i] - expected[i]);
       worst = std::isfinite(d) ? std::max(worst, d) : std::numeric_limits<double>::infinity();
     }
@@ -122,7 +122,7 @@ bool LayerValues::is_home(std::int64_t expert) const {
   return false;
 }
 
-/// Columns of the rank's shard, of both halves of a gated expert.
+/// The columns of the rank's shard; for a gated expert, of both halves.
 std::vector<double> LayerValues::shard_of_up(std::span<const double> row) const {
   const std::size_t parts = layer_.shape.gated ? 2 : 1, half = row.size() / parts, own = half / to_index(layer_.esp);
   std::vector<double> out;

@@ -1,4 +1,5 @@
-// The values of an executed MoE layer: tokens and weights that give exactly the planned counts, and what must come out.
+// The values of an executed MoE layer: synthetic tokens and weights that produce exactly the planned routing counts,
+// and their comparison with the reference layer.
 #pragma once
 
 #include <algorithm>
@@ -13,61 +14,63 @@
 
 namespace moeplan::runtime {
 
-/// A layer with values.
+/// The parameters of a layer that is executed with synthetic values.
 struct SyntheticLayer {
   MoeShape shape;
   Dtype dtype = Dtype::Fp32;
-  std::int64_t esp = 1;  // shards of an expert, on consecutive ranks
-  std::optional<WireFormat> there = {}, back = {};
-  bool weighs_at_experts = false;  // rows of one token are added up there (AllToAll::deduplicates())
+  std::int64_t esp = 1;                             // shards per expert, on consecutive ranks
+  std::optional<WireFormat> there = {}, back = {};  // wire formats of dispatch and combine
+  /// Gate weights are applied, and the rows of a token summed, at the experts (AllToAll::deduplicates()).
+  bool weighs_at_experts = false;
   CodecOptions codecs = {};
   std::uint64_t seed = 1;
-  RoutingCounts asked;                        // by the tokens' choices, before a capacity drops any
-  TokenChoices kept = {};                     // what the gate lets through
-  std::optional<std::int64_t> capacity = {};  // rows of one source that an expert takes, where that is fewer
+  RoutingCounts asked;                        // the tokens' selections, before a capacity drops any
+  TokenChoices kept = {};                     // the selections that remain after the capacity
+  std::optional<std::int64_t> capacity = {};  // rows per source that an expert accepts, if fewer than selected it
 };
 
-/// Fills in `kept` and `capacity`: `asked` behind the counts of the Program's routing (of all slots of a placed
-/// expert), of which an expert takes the first ones in order of token. `tokens` of each source. Raises InputError where
-/// no tokens can be made that choose so: sources of different size, or another hidden_size than made_tokens() needs.
+/// Sets `kept` and `capacity`: `asked` reduced to the counts of the Program's routing (over all slots of a placed
+/// expert), of which an expert accepts the first ones in token order. `tokens`: per source. Raises InputError if no
+/// synthetic tokens can produce these selections: sources of different size, or a hidden_size that made_tokens() does
+/// not support.
 [[nodiscard]] SyntheticLayer with_choices(SyntheticLayer layer, const RoutingTable& table, std::int64_t tokens);
 
-/// Largest differences from the reference, as shares of the largest value there.
+/// Largest differences from the reference, relative to the largest reference value.
 struct ValueErrors {
   double output = 0;           // of "moe.out"
   double gradient = 0;         // of "d.ffn.in"
   double weight_gradient = 0;  // of the experts' and the gate's
-  double rows_off = 0;         // share of rows of outputs and gradients that differ by more than lossless_tolerance()
-  std::int64_t rows = 0;       // compared
-  bool has_weights = true;     // whether the weights' gradients were compared
+  double rows_off = 0;      // fraction of rows of outputs and gradients that differ by more than lossless_tolerance()
+  std::int64_t rows = 0;    // compared
+  bool has_weights = true;  // whether weight gradients were compared
   [[nodiscard]] double worst() const { return std::max({output, gradient, weight_gradient}); }
 };
 
-/// What roundings between the layer's operations may add up to; assumed: 8 of a 16-bit format, 512 of fp32, in which
-/// sums are made.
+/// The tolerance for accumulated rounding between the layer's operations. assumed: 8 roundings of a 16-bit format; 512
+/// of fp32, the format of the sums.
 [[nodiscard]] double lossless_tolerance(Dtype dtype);
 
-/// Whether values are right. Lossless: within the tolerance. Behind codecs a difference of one rounding may choose the
-/// next code. assumed: then at most a quarter of the rows (and two) are off at all, and none by more than a tenth (two
-/// steps of int8 through the layer) or, of zfp, whose blocks may cancel, three tenths; half where partial sums of
-/// expert shards are coded that the reference codes as one. Nothing is asked of the number of rows where differences
-/// are the rule: there, and in 16-bit formats.
+/// Whether the values are correct. Without codecs: within lossless_tolerance(). With codecs, a difference of one
+/// rounding may select the next code. assumed: then at most a quarter of the rows (and two) exceed the tolerance, and
+/// none by more than a tenth (two steps of int8 through the layer), or three tenths with zfp, whose blocks may cancel,
+/// or half where partial sums of expert shards are encoded that the reference encodes as one. The number of rows is not
+/// limited where differences are the rule: in the latter case, and in 16-bit formats.
 [[nodiscard]] bool are_right(const ValueErrors& errors, const SyntheticLayer& layer);
 
 class LayerValues {
  public:
   LayerValues(const Program& program, SyntheticLayer layer, Interpreter& interpreter);
 
-  /// Inputs, weights (at their homes) and gradients at the output; everything else zero.
+  /// Writes inputs, weights (at their home ranks) and output gradients; zero-fills everything else.
   void fill();
-  /// After one run since fill(). Where the reference would take more than `most_flops`, some tokens of every source are
-  /// compared, and no gradients of weights.
+  /// The differences after one execution since fill(). If the reference would take more than `most_flops`, only a
+  /// subset of the tokens of every source is compared, and no weight gradients.
   [[nodiscard]] ValueErrors errors(double most_flops = 1e12);
 
  private:
   [[nodiscard]] bool has(const std::string& buffer) const;
   void fill_weights();
-  /// Whether the rank has the expert's own weights, not a copy.
+  /// Whether the rank holds the expert's original weights, not a copy.
   [[nodiscard]] bool is_home(std::int64_t expert) const;
   [[nodiscard]] std::vector<double> shard_of_up(std::span<const double> row) const;
   [[nodiscard]] Wire wire() const;
@@ -76,7 +79,7 @@ class LayerValues {
   const Program& program_;
   SyntheticLayer layer_;
   Interpreter& interpreter_;
-  std::int64_t shard_;  // of an expert that this rank holds
+  std::int64_t shard_;  // index of the expert shard on this rank
 };
 
 }  // namespace moeplan::runtime

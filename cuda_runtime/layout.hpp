@@ -1,4 +1,4 @@
-// Where the rows of a Program's buffers lie on one rank.
+// The layout of a Program's buffers on one rank: the position of every row.
 #pragma once
 
 #include <compare>
@@ -20,14 +20,14 @@ struct SlotHash {
   }
 };
 
-/// The occurrences of each key in a list of slots.
+/// The occurrences of each row key in a list of slots.
 class SlotTable {
  public:
   explicit SlotTable(std::span<const Slot> slots);
   [[nodiscard]] bool contains(const RowKey& key) const { return occurrences_.contains(key); }
-  /// Of a key that occurs: this occurrence, or if the list has it not, the last one.
+  /// The slot of a key in the list with this occurrence or, if the list does not contain it, with the last one.
   [[nodiscard]] Slot at(const RowKey& key, std::int32_t occurrence) const;
-  /// The n-th that the list has (from 0), or the last one.
+  /// The slot of the n-th occurrence in the list (from 0), or the last one.
   [[nodiscard]] Slot nth(const RowKey& key, std::size_t n) const;
   [[nodiscard]] const auto& keys() const { return occurrences_; }
 
@@ -35,37 +35,37 @@ class SlotTable {
   std::unordered_map<RowKey, std::vector<std::int32_t>, RowKeyHash> occurrences_;
 };
 
-/// Which token of a source is the ordinal-th that selected an expert: token_of() in constant time.
+/// An index for token_of() in constant time: the ordinal-th token of a source that selected an expert.
 class TokenIndex {
  public:
   TokenIndex(const TokenChoices& choices, std::int64_t experts);
   /// -1 for a padding row.
   [[nodiscard]] std::int64_t token(std::int64_t source, std::int64_t expert, std::int64_t ordinal) const;
-  /// How many tokens of a source selected an expert.
+  /// The number of tokens of a source that selected an expert.
   [[nodiscard]] std::int64_t count(std::int64_t source, std::int64_t expert) const {
     return std::ssize(tokens_[static_cast<std::size_t>(source)][static_cast<std::size_t>(expert)]);
   }
-  /// The key of the token of a row; of a row of tokens, its own. A padding row's ordinal is -1.
+  /// The key of the token that a row belongs to; for a row of tokens, its own key. A padding row's ordinal is -1.
   [[nodiscard]] RowKey token_key(const RowKey& row) const;
 
  private:
   std::vector<std::vector<std::vector<std::int32_t>>> tokens_;  // by source, expert
 };
 
-/// The rows of one buffer that the blocks name on a rank, each once.
+/// The rows of one buffer that the blocks refer to on a rank, each once.
 [[nodiscard]] std::vector<Slot> buffer_slots(const Program& program, RankId rank, std::span<const BlockId> blocks,
                                              BufferId buffer, const TokenChoices& choices);
 
-/// Every row that the blocks name has a place. Rows that products read or write come first, in their order, so that
-/// those of an expert lie together.
+/// The positions of all rows that the blocks refer to. Rows that products read or write come first, in the products'
+/// order, so that the rows of an expert are contiguous.
 class Layout {
  public:
   Layout(const Program& program, RankId rank, std::span<const BlockId> blocks, const TokenChoices& choices);
 
   [[nodiscard]] std::int64_t rows(BufferId buffer) const { return std::ssize(order_[buffer.index()]); }
-  /// By place.
+  /// The slots of a buffer, by position.
   [[nodiscard]] const std::vector<Slot>& slots(BufferId buffer) const { return order_[buffer.index()]; }
-  /// The place of a slot that some slice names.
+  /// The position of a slot that occurs in some slice.
   [[nodiscard]] std::int32_t place(BufferId buffer, const Slot& slot) const;
   [[nodiscard]] RowList list(BufferId buffer, std::span<const Slot> slots) const;
 

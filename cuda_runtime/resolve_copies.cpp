@@ -1,5 +1,5 @@
-// Chains of placed experts, step by step: in step i every chain's i-th holder sends to the next one. Gradients come
-// back the other way round, each holder adding its own before it sends on.
+// Resolution of the transfers along chains of placed experts, step by step: in step i the i-th rank of every chain
+// sends to the next one. Gradients take the reverse direction, each rank adding its own before it sends on.
 #include <algorithm>
 
 #include "cuda_runtime/resolve_work.hpp"
@@ -31,7 +31,7 @@ std::vector<Work> resolve_copies(const ResolveContext& context, const Operation&
       transfers.push_back({peer, {}});
       return transfers.back().data;
     };
-    for (const ExpertChain& chain : chains) {  // by expert, on both sides of a pair
+    for (const ExpertChain& chain : chains) {  // in order of experts, on both ends of a pair
       if (at + 1 >= chain.positions.size()) continue;
       std::int64_t from = chain.positions[at], to = chain.positions[at + 1];
       if (c.reduces) std::swap(from, to);

@@ -1,5 +1,6 @@
-// Communications: which elements go to whom. Both ends of a pair work out the same order for themselves: that of the
-// sender's rows where it sends all that it has for the receiver's experts, else that of the receiver's.
+// Resolution of communications: which elements are sent to which rank. Both ends of a pair compute the same order
+// independently: that of the sender's rows if it sends all rows that it has for the receiver's experts, otherwise that
+// of the receiver's rows.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -55,7 +56,7 @@ class Transfers {
 
   // --- All-to-all ---
 
-  /// A sender's key as the receiver has it.
+  /// The receiver's key of a row with this key on the sender.
   RowKey arriving(RowKey key, RankId from) const {
     const auto& path = out_.rows.path;
     if (!path.empty() && path.front().kind == RowStep::Kind::Copies) {
@@ -70,14 +71,14 @@ class Transfers {
         sources_reached(x_.program, in_.rows.path) <= sources_reached(x_.program, out_.rows.path);
     const std::vector<Slot> mine_in = x_.slots(in_), mine_out = x_.slots(out_);
     if (work.adds) work.cleared = pack(out_, mine_out);
-    Counts filled;  // of my own rows, those that senders before have brought
+    Counts filled;  // of this rank's rows, those received from earlier senders
     const SlotTable wanted(mine_out);
     for (std::int64_t p = 0; p < family_.size; ++p) {
       const RankId peer = member(p);
       const bool gets = exchanges(c_, family_, me_, p), gives = exchanges(c_, family_, p, me_);
       Packed sent;
       if (gets) sent = to_peer(peer, mine_in, sender_orders);
-      // Senders that have no part in this step keep their places among the occurrences.
+      // Senders without a part in this step still count among the occurrences.
       const Packed received = from_peer(peer, wanted, mine_out, sender_orders, gives, filled);
       if (peer == x_.rank) {
         if (gives && (work.from != work.to || sent.runs != received.runs)) {
@@ -140,7 +141,7 @@ class Transfers {
     return work;
   }
 
-  /// Where the rows of the small slice of each member lie in the big one of this rank.
+  /// The positions of each member's rows of the small slice within this rank's large slice.
   std::vector<Packed> blocks(const Slice& small, const Slice& big) const {
     std::vector<Packed> out;
     const SlotTable held(x_.slots(big));
@@ -158,8 +159,8 @@ class Transfers {
     return out;
   }
 
-  /// A row of a shard of an expert's weights in the whole: consecutive members hold the shards of the same experts,
-  /// which are put together by columns (of a gated up projection, of each half) or by rows.
+  /// Appends a row of a shard of an expert's weights at its position in the whole. Consecutive members hold the shards
+  /// of the same experts, which are concatenated by columns (for a gated up projection, within each half) or by rows.
   void append_shard(Packed& block, const Slot& s, std::int64_t position, const Slice& small, const Slice& big) const {
     const std::int64_t own = columns(small), all = columns(big);
     const std::int64_t shards = big.rows.each * all / (small.rows.each * own), shard = position % shards;

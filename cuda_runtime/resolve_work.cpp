@@ -16,7 +16,7 @@ namespace {
   throw InputError(Diagnostic{{"execution"}, operation.name, why});
 }
 
-/// Ranges of equal experts (and sources) in a list, by expert.
+/// Ranges of rows with equal experts (and sources) in a list, by expert.
 using Ranges = std::vector<std::pair<std::int64_t, Product::Range>>;
 Ranges ranges_of(std::span<const Slot> slots, bool by_source) {
   Ranges out;
@@ -49,7 +49,7 @@ class Resolver {
   RowList rows_out(std::size_t i = 0) const { return x_.list(out(i)); }
   std::int32_t place(const Slice& s, const Slot& slot) const { return x_.layout.place(s.buffer, slot); }
 
-  /// The key of a row's token in a slice of tokens or of distinct rows.
+  /// The key under which a slice of tokens or of distinct rows lists the token of a row.
   RowKey token_in(const Slice& slice, const RowKey& row) const {
     RowKey key = x_.tokens.token_key(row);
     key.copy = copy_of(slice.rows);
@@ -65,7 +65,7 @@ class Resolver {
       work.products = {{whole(a), whole(b), whole(c), g.accumulates}};
       return work;
     }
-    // A weight's gradient is there, and zero, where nobody chose the expert.
+    // The gradient of an expert's weights exists, and is zero, even if no token selected the expert.
     const bool is_gradient = g.form == Gemm::Form::TN;
     const Ranges as = ranges_of(a, g.by_source), bs = ranges_of(b, g.by_source && is_gradient),
                  cs = ranges_of(c, g.by_source && !is_gradient);
@@ -117,7 +117,7 @@ class Resolver {
     }
   }
 
-  /// Tokens, or distinct rows, to an expert's rows or to those of chunks.
+  /// Copies tokens, or distinct rows, to the rows of experts or of chunks.
   Work encode() const {
     const SlotTable from(x_.slots(in()));
     CopyRowsWork work{{in().buffer, {}}, {out().buffer, {}}};
@@ -131,7 +131,8 @@ class Resolver {
     return work;
   }
 
-  /// Every row of the inputs is added to the row that `target` says; `weighted`: by the choices, which are read last.
+  /// Adds every row of the inputs to the row given by `target`. `weighted`: multiplied by the weights of the choices,
+  /// which are the operation's last input.
   template <class Target>
   Work sum(bool weighted, Target target) const {
     struct Part {
@@ -145,7 +146,7 @@ class Resolver {
     for (std::size_t i = 0; i < count; ++i) {
       const std::vector<Slot> slots = x_.slots(in(i));
       std::unordered_set<RowKey, RowKeyHash> known;
-      for (const Slot& slot : slots) {  // in order of the list, so that sums are too
+      for (const Slot& slot : slots) {  // in list order, which fixes the order of the sums
         if (known.insert(slot.key).second) parts[target(slot.key)].push_back({i, slot.key});
       }
       tables.emplace_back(slots);
@@ -181,7 +182,7 @@ class Resolver {
         d_choices(x_.slots(d_choice));
     for (const Slot& s : x_.slots(d_returned)) {
       const RowKey token = token_in(d_out, s.key);
-      if (!gradients.contains(token)) {  // padding
+      if (!gradients.contains(token)) {  // padding row
         work.entries.push_back({-1, place(d_returned, s), -1, -1, -1, 0});
         continue;
       }

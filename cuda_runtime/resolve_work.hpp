@@ -1,4 +1,5 @@
-// From the operations of a block to what one rank does: symbols become rows and runs (work.hpp).
+// Resolution of the operations of a block to the Work of one rank (work.hpp): symbolic slices become rows and element
+// ranges.
 #pragma once
 
 #include <cstdint>
@@ -9,13 +10,13 @@
 
 namespace moeplan::runtime {
 
-/// What an MoE layer's operations leave to the layer.
+/// Properties of the MoE layer that its operations do not state.
 struct LayerFacts {
   std::int64_t top_k = 1;
-  bool gated = false;  // the experts' activation: the up projection has two halves of columns
+  bool gated = false;  // gated activation: the up projection has two halves of columns
 };
 
-/// Everything that is looked up while operations are resolved. All of it outlives the resolver.
+/// The inputs of the resolution. All of them must outlive the context.
 struct ResolveContext {
   const Program& program;
   RankId rank;
@@ -31,15 +32,16 @@ struct ResolveContext {
   [[nodiscard]] RowList list(const Slice& slice) const { return layout.list(slice.buffer, slots(slice)); }
 };
 
-/// Raises InputError where an operation is none of an MoE layer's, which are all that is executed so far: attention,
-/// messages between pipeline stages, background streams, dense encoding.
+/// The Work of an operation. Raises InputError for operations outside an MoE layer, which are not supported so far:
+/// attention, messages between pipeline stages, background streams, dense encoding.
 [[nodiscard]] Work resolve_work(const ResolveContext& context, const Operation& operation);
 
-/// The weights of placed experts to their copies, or gradients back: one exchange for each step of the longest chain,
-/// as many on every rank (resolve_copies.cpp). The operation is_to_copies().
+/// The transfers of placed experts' weights to their copies, or of gradients back to the originals: one exchange per
+/// step of the longest chain, the same number on every rank (resolve_copies.cpp). The operation must satisfy
+/// is_to_copies().
 [[nodiscard]] std::vector<Work> resolve_copies(const ResolveContext& context, const Operation& operation);
 
-/// The same of a communication (resolve_transfers.cpp).
+/// The Work of a communication (resolve_transfers.cpp).
 [[nodiscard]] Work resolve_communication(const ResolveContext& context, const Operation& operation,
                                          const Communication& c);
 

@@ -1,8 +1,8 @@
-// Operations of a Program as one rank executes them: every row found, every byte of a transfer addressed.
+// The operations of a Program as executed by one rank: rows as buffer indices, transfers as element ranges.
 //
-// The interpreter makes them from a Program once (resolve_work.hpp); a back end prepares them (backend.hpp) and runs
-// them. Rows are indices in a buffer of this rank, -1 for a row that is nobody's and all zeros. Computation is in
-// fp32 or better; what a buffer holds has the buffer's format, so that as many bytes move as the Program is priced by.
+// They are resolved from a Program once (resolve_work.hpp), then prepared and executed by a back end (backend.hpp). A
+// row is an index in a buffer of this rank; -1 is a padding row of zeros. Computation uses fp32 or better. Data is
+// stored in the buffer's format, so that as many bytes move as the cost model assumes.
 #pragma once
 
 #include <cstdint>
@@ -14,18 +14,18 @@
 
 namespace moeplan::runtime {
 
-/// Rows of a buffer, in the order in which an operation takes them. A row may occur several times.
+/// Rows of a buffer, in the order in which an operation accesses them. A row may occur several times.
 struct RowList {
   BufferId buffer;
   std::vector<std::int32_t> rows;
 
-  /// Whether they lie one behind the other, so that no index is needed.
+  /// Whether the rows are consecutive, so that no index list is needed.
   [[nodiscard]] bool is_contiguous() const;
   bool operator==(const RowList&) const = default;
 };
 
-/// C = A B of ranges of the rows of three lists. In an NN product B has as many rows as A has columns, in TN A and B
-/// have as many rows as are added up (Gemm::Form).
+/// A product C = A B of row ranges of three lists. In an NN product B has as many rows as A has columns; in a TN
+/// product A and B have the same number of rows, the dimension of the sum (Gemm::Form).
 struct Product {
   struct Range {
     std::int64_t first = 0;
@@ -39,16 +39,16 @@ struct Product {
 struct GemmWork {
   Gemm::Form form = Gemm::Form::NN;
   RowList a, b, c;
-  std::vector<Product> products;  // one, or of a grouped GEMM one for each expert (and source) with rows in C
+  std::vector<Product> products;  // one; for a grouped GEMM, one per expert (and source) with rows in C
 };
 
-/// Row i of `out` becomes row i of `in`.
+/// Copies row i of `in` to row i of `out`.
 struct CopyRowsWork {
   RowList in, out;
 };
 
-/// Row i of `out` becomes the sum of the terms begin[i] .. begin[i + 1] - 1: rows of inputs, each times the weight that
-/// the gate gave `expert` in the choice row, where there are choices.
+/// Row i of `out` becomes the sum of the terms begin[i] to begin[i + 1] - 1: rows of inputs, each multiplied by the
+/// gate weight of `expert` in the choice row if there is a `choice` buffer.
 struct SumRowsWork {
   struct Term {
     std::int32_t input = 0;  // index in `inputs`
@@ -58,24 +58,24 @@ struct SumRowsWork {
   };
   std::vector<BufferId> inputs;
   RowList out;
-  std::vector<std::int64_t> begin;  // one more than rows of `out`
+  std::vector<std::int64_t> begin;  // size: rows of `out` + 1
   std::vector<Term> terms;
   std::optional<BufferId> choice;
 };
 
-/// The gate: of each row of logits the k largest, ties to the lower index. A choice row holds k experts, as numbers,
-/// then their weights, the softmax over the k.
+/// The gate: selects the k largest logits of each row, ties to the lower index. A choice row holds k experts, as
+/// numbers, followed by their weights, the softmax over the k logits.
 struct TopKWork {
   RowList logits, choice;
   std::int64_t k = 1;
 };
-/// The gradient by the logits, from that by the weights of the choice.
+/// The gradient with respect to the logits, given that with respect to the weights of the choice.
 struct TopKBackwardWork {
   RowList d_weights, logits, d_logits;
   std::int64_t k = 1;
 };
 
-/// gelu(x), or of a gated expert silu(first half of the columns) times the second half.
+/// The activation: gelu(x), or for a gated expert silu(first half of the columns) times the second half.
 struct ActivationWork {
   RowList up, activated;
   bool gated = false;
@@ -85,13 +85,13 @@ struct ActivationBackwardWork {
   bool gated = false;
 };
 
-/// Row i of `out` becomes the sum of rows i of `a` and `b`, which may be the same rows as `out`.
+/// Row i of `out` becomes the sum of rows i of `a` and `b`. `out` may be the same rows as either.
 struct AddWork {
   RowList a, b, out;
 };
 
-/// The gradient by what came back from the experts and by the choice's weights. Entry i: row `returned` gave the token
-/// of row `token` its part for `expert`. Rows of `d_choice` are first set to zero.
+/// The gradients of the weighted sum of expert outputs, with respect to these outputs and to the gate weights. Entry i:
+/// row `returned` contributed the output of `expert` to row `token`. Rows of `d_choice` are zero-filled first.
 struct DecodeBackwardWork {
   struct Entry {
     std::int32_t returned = 0, d_returned = 0, token = 0, choice = 0, d_choice = 0, expert = 0;
@@ -101,7 +101,7 @@ struct DecodeBackwardWork {
   std::vector<Entry> entries;
 };
 
-/// Row i of `rows` to row i of each of `wire` (values, then what belongs to a whole row), or back.
+/// Encodes row i of `rows` into row i of each list of `wire` (values, then per-row parameters), or decodes it.
 struct CodecWork {
   WireFormat format = WireFormat::Fp16;
   bool decodes = false;
@@ -109,14 +109,14 @@ struct CodecWork {
   std::vector<RowList> wire;
 };
 
-/// Consecutive elements of a buffer.
+/// A range of consecutive elements of a buffer.
 struct Run {
   std::int64_t first = 0;
   std::int64_t count = 0;
   bool operator==(const Run&) const = default;
 };
 
-/// Elements of a buffer in the order in which they are sent; neighbouring runs are one.
+/// The elements of a transfer in the order in which they are sent. Adjacent ranges are merged.
 struct Packed {
   std::vector<Run> runs;
 
@@ -130,20 +130,20 @@ struct Transfer {
   Packed data;
 };
 
-/// Sends and receives between this rank and its peers, all at once. What goes from one to another is packed in the same
-/// order on both sides. `own` needs no network: elements of `from` that become those of `to`.
+/// Simultaneous sends and receives between this rank and its peers. Both ends of a pair pack the elements in the same
+/// order. The rank's own part needs no network: elements `own_from` of `from` become elements `own_to` of `to`.
 struct ExchangeWork {
   BufferId from, to;
-  std::vector<Transfer> sends, receives;  // by peer, none empty, none of this rank itself
+  std::vector<Transfer> sends, receives;  // by peer; none is empty or addressed to this rank
   Packed own_from, own_to;
-  bool adds = false;          // what arrives from several peers (and the own) is added up, from zero
-  Packed cleared;             // where it adds: what is set to zero before
-  std::int64_t messages = 1;  // that the data of a peer is cut into
+  bool adds = false;          // received data of all peers (and the own part) is summed, starting from zero
+  Packed cleared;             // if `adds`: elements to zero-fill first
+  std::int64_t messages = 1;  // messages per peer
 };
 
-/// A collective in which each of a group's members owns a block of the data, by position. All-gather: from_blocks is
-/// the own block alone, to_blocks are all; reduce-scatter: the other way round; all-reduce: both all. Broadcast: one
-/// block, from position 0. Blocks of one position are equally long on every rank.
+/// A collective in which each member of a group owns one block of the data, by position. All-gather: from_blocks is the
+/// own block, to_blocks are all blocks. Reduce-scatter: the reverse. All-reduce: both are all blocks. Broadcast: one
+/// block, from position 0. The blocks of one position have the same length on every rank.
 struct CollectiveWork {
   Collective collective = Collective::AllGather;
   std::vector<RankId> members;

@@ -26,7 +26,7 @@ namespace moeplan::cli {
 
 namespace {
 
-/// Pairs of ranks whose flows one simulation holds: some 2 GB of memory.
+/// Limit of rank pairs in one simulation: about 2 GB of memory.
 constexpr std::int64_t kMostPairs = std::int64_t{1} << 22;
 
 struct CollectiveOptions {
@@ -204,11 +204,12 @@ void run_traffic(const CollectiveOptions& o, Clock::time_point start) {
   fmt::print("{}", o.json ? traffic_json(report) : traffic_page(report));
 }
 
-/// Every pair has a flow of its own, unless all ranks are equal and one of them stands for all; then those of rank 0.
+/// Raises InputError if there are too many pairs. Every pair has its own flow, unless all ranks are equivalent: then
+/// one of them represents all, and only the flows of rank 0 are simulated.
 void refuse_too_many_pairs(const planner::CollectiveAlgorithm& algorithm, const Cluster& cluster) {
   const std::int64_t world = cluster.world_size();
   if (algorithm.collective != Collective::AllToAll || world * world <= kMostPairs) return;
-  if (algorithm.name != "pairwise") {  // as many operations as ranks
+  if (algorithm.name != "pairwise") {  // pairwise has as many operations as ranks
     const Program program = planner::collective_program(algorithm, world, world, cluster.ranks_per_node());
     if (equal_ranks_view(program, cluster)) return;
   }

@@ -49,8 +49,8 @@ void import_hf_config(const std::string& file, const std::string& output) {
 struct TraceImport {
   std::string file;
   std::string output;
-  std::int64_t ranks = 0;    // 0: as many as it has
-  std::int64_t experts = 0;  // 0: as many as it has
+  std::int64_t ranks = 0;    // 0: as many as the trace has
+  std::int64_t experts = 0;  // 0: as many as the trace has
   TraceMapping rank_rule = TraceMapping::None;
   TraceMapping expert_rule = TraceMapping::None;
 };

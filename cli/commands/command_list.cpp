@@ -15,10 +15,10 @@ namespace moeplan::cli {
 
 namespace {
 
-/// Name and one line about it.
+/// Names, each with a one-line description.
 using Listing = std::vector<std::pair<std::string, std::string>>;
 
-/// What the comment on a file's first line says.
+/// The text of the comment on a file's first line; "" if there is none.
 std::string first_comment(const std::filesystem::path& path) {
   const std::string text = read_text_file(path);
   if (!text.starts_with("# ")) return "";

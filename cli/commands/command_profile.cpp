@@ -27,7 +27,7 @@ namespace moeplan::cli {
 
 namespace {
 
-constexpr std::int64_t kMostRanks = 64;  // that profile starts
+constexpr std::int64_t kMostRanks = 64;  // limit of ranks that profile starts
 
 struct ProfileOptions {
   std::string backend, gpu, output, gpu_file, budget = "60s", time_out = "60s";
@@ -36,7 +36,7 @@ struct ProfileOptions {
   bool quiet = false;
 };
 
-/// Calls `read` for every file, and raises once what is wrong with any of them.
+/// Calls `read` for every file, and raises one InputError with the errors of all files.
 template <class Read>
 void for_each_file(const std::vector<std::string>& files, Read read) {
   Diagnostics wrong;
@@ -50,7 +50,7 @@ void for_each_file(const std::vector<std::string>& files, Read read) {
   wrong.throw_if_any();
 }
 
-/// As it may stand in a line of a document: printable, and not long.
+/// The text as used in a line of a document: printable and of limited length.
 std::string plain(std::string text) {
   constexpr std::size_t kLongest = 80;
   if (text.size() > kLongest) text = text.substr(0, kLongest) + "...";
@@ -59,7 +59,7 @@ std::string plain(std::string text) {
   return text;
 }
 
-/// "a.log, b.log and 3 others".
+/// A list such as "a.log, b.log and 3 others".
 std::string listed(const std::vector<std::string>& names) {
   constexpr std::size_t kMostNamed = 4;
   std::vector<std::string> named;
@@ -159,7 +159,7 @@ void check_profile(const ProfileOptions& o) {
 }
 
 runtime::MeasuredMachine machine_of(const validate::Answer& answer, bool has_gpus) {
-  constexpr double kMemoryOfCore = 1e9;  // bytes; assumed: room for an executed layer
+  constexpr double kMemoryOfCore = 1e9;  // bytes; assumed: sufficient for an executed layer
   const validate::Processor& p = answer.processor;
   return {.has_gpus = has_gpus,
           .processor = plain(p.name),

@@ -13,7 +13,7 @@ namespace moeplan::cli {
 
 namespace {
 
-/// What every question can have, and how its answer is printed.
+/// Options common to all queries, and the output of their results.
 struct Common {
   std::string database, where;
   std::vector<std::string> prices;

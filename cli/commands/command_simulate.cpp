@@ -23,7 +23,7 @@ struct SimulateOptions {
   bool json = false;
 };
 
-/// Reads the originals again, and says on stderr what they changed.
+/// Reloads the inputs from their original files, and reports on standard error what changed.
 void reload(planner::Plan& plan) {
   const planner::PlanInputs now = planner::load_inputs(plan.inputs.cluster_source, plan.inputs.model_source,
                                                        plan.inputs.workload_source, plan.inputs.overrides);

@@ -45,8 +45,8 @@ sweep::Shard parsed_shard(const std::string& text) {
   return shard;
 }
 
-/// The first case of every axis' value. Where none of them can be read the sweep is refused; else those that cannot are
-/// warned of, for they will be rows that say so.
+/// Checks the first case of every value of every axis. If none of them can be read, the sweep is refused; otherwise the
+/// user is warned of those that cannot, which become rows with the status bad_input.
 void probe(const sweep::SweepSpec& sweep, sweep::CaseResolver& resolver) {
   std::vector<std::vector<bool>> seen;
   for (const sweep::Axis& a : sweep.axes) seen.emplace_back(a.values.size(), false);
@@ -90,7 +90,7 @@ std::string size_text(const sweep::SweepSpec& sweep) {
       in_lines("over " + axes));
 }
 
-/// Rate and time left, of the cases that this run has done.
+/// The throughput of this invocation in cases per second, and the remaining time.
 std::string pace(std::int64_t done, std::int64_t wanted, double seconds) {
   if (done == 0) return "";
   const double rate = static_cast<double>(done) / seconds;
@@ -98,7 +98,7 @@ std::string pace(std::int64_t done, std::int64_t wanted, double seconds) {
                      human(Seconds(static_cast<double>(wanted - done) / rate)));
 }
 
-/// Counts by status, and why cases are not done: the commonest reasons, up to their first colon.
+/// Prints counts by status and the most frequent reasons why cases failed, up to their first colon.
 void print_outcome(const std::string& path, const sweep::SweepRun& run) {
   sweep::Database database(path, sweep::Database::Access::Read);
   sweep::Statement counts(database, "SELECT status, count(*) FROM cases GROUP BY status ORDER BY 2 DESC");
@@ -130,7 +130,7 @@ ExitCode code_of(const std::string& path) {
   };
   if (there_is("done")) return ExitCode::Done;
   if (there_is("infeasible")) return ExitCode::NothingFeasible;
-  return there_is("bad_input") ? ExitCode::BadInput : ExitCode::Done;  // done: a shard without cases
+  return there_is("bad_input") ? ExitCode::BadInput : ExitCode::Done;  // Done also for a shard without cases
 }
 
 void merge(const SweepOptions& o) {
@@ -148,7 +148,7 @@ void run_sweep(const SweepOptions& o, ExitCode& code) {
   const sweep::SweepSpec sweep = sweep::read_sweep(load_document(file), file, o.overrides);
   const int jobs =
       o.jobs > 0 ? static_cast<int>(o.jobs) : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  // Few cases share the threads between them; the result is the same.
+  // If there are fewer cases than threads, each case uses several threads; the result is the same.
   sweep::CaseRunner runner(sweep, std::max(1, jobs / static_cast<int>(std::ssize(sweep.cases))));
   probe(sweep, runner.resolver());
   if (o.dry_run) {
@@ -156,7 +156,7 @@ void run_sweep(const SweepOptions& o, ExitCode& code) {
     return;
   }
 
-  ::signal(SIGXFSZ, SIG_IGN);  // a limit on the size of files is then an error like a full disk
+  ::signal(SIGXFSZ, SIG_IGN);  // so that exceeding a file size limit is reported as an error, as a full disk is
   const Interrupt interrupt;
   sweep::SweepRun done;
   try {

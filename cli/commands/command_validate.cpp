@@ -33,7 +33,7 @@ struct ValidateOptions {
   throw InputError(Diagnostic{{option}, "", message});
 }
 
-/// "10%" or "0.1".
+/// A fraction given as "10%" or "0.1".
 double share(const std::string& option, const std::string& text) {
   const bool percent = !text.empty() && text.back() == '%';
   const Parsed<double> parsed = parse_number(percent ? text.substr(0, text.size() - 1) : text);
@@ -52,7 +52,7 @@ validate::RankSetup setup_of(const ValidateOptions& o) {
   return out;
 }
 
-/// The machine that the layer is predicted on: the cluster's first ranks.
+/// The cluster on which the layer is predicted: the first ranks of the configured one.
 Cluster cluster_for(const std::string& file, const ClusterSpec& spec, const planner::LayerCase& layer) {
   return planner::build_cluster_of(file, spec, layer.ranks());
 }
@@ -73,7 +73,7 @@ ExitCode code_of(const std::vector<ValidatedCase>& cases, const ValidateOptions&
   return ExitCode::Done;
 }
 
-/// What is left to do where ranks gave no answer; nothing where they did.
+/// The exit code if the ranks gave no answer; none if they did.
 std::optional<ExitCode> ended_early(const validate::JobRun& run) {
   switch (run.end) {
     case validate::JobEnd::Done: return std::nullopt;
@@ -145,7 +145,7 @@ ExitCode run_suite(const ValidateOptions& o) {
       answer = run.answer;
       head.command = run.command;
       store.add(c, *answer);
-      quiet.quiet = true;  // the commands differ in nothing that matters
+      quiet.quiet = true;  // later commands differ only in irrelevant details
     }
     head.hardware = hardware_of(o, *answer);
     results.push_back(validated(c, answer->cases.front(), cluster));

@@ -1,4 +1,5 @@
-// The subcommands of `moeplan`, one file each. Each adds itself to the application; its callback sets the exit code.
+// The subcommands of `moeplan`, one source file each. Each function adds a subcommand to the application, whose
+// callback sets the exit code.
 #pragma once
 
 namespace CLI {

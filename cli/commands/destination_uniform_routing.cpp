@@ -15,7 +15,7 @@ namespace {
 
 const std::string kOption = "--routing";
 
-/// The key of the number that may stand behind a shape's name.
+/// The key of the number that may follow a shape's name.
 std::optional<std::string> number_key(const std::string& shape) {
   if (shape == "zipf") return "zipf_exponent";
   if (shape == "lognormal") return "lognormal_sigma";
@@ -36,7 +36,7 @@ Node document_of(const std::string& text) {
   if (colon == std::string::npos) return document;
   const auto key = number_key(shape);
   if (!key) {
-    // A shape that is not known is said to be so by the reader.
+    // Unknown shapes are reported by the reader.
     for (const auto& [s, known] : kRoutingShapeNames) {
       if (known == shape) throw InputError(Diagnostic{{kOption}, "", fmt::format("{} takes no number", shape)});
     }

@@ -64,7 +64,8 @@ class SizesReader {
     for (double bytes = least; bytes <= most; bytes *= factor) {
       const auto whole = static_cast<std::int64_t>(bytes);
       if (!sizes.empty() && sizes.back() == whole) {
-        // A factor so near to 1 that many steps make one byte: over 100 sizes in the end, or too few to tell apart.
+        // With a factor close to 1, many steps fall within one byte: there are either more than 100 sizes, or too few
+        // distinguishable ones.
         if (factor < 1.01) complain("FACTOR", "is too near to 1 for sizes so small: they are whole bytes");
         wrong_.throw_if_any();
         continue;

@@ -1,4 +1,4 @@
-// Values of options that several subcommands have.
+// Parsers for option values shared by several subcommands.
 #pragma once
 
 #include <string>
@@ -7,7 +7,8 @@
 
 namespace moeplan::cli {
 
-/// "60s", "500 ms", or minutes as in "5m"; more than 0, at most a day. Raises InputError that names the option.
+/// A duration such as "60s", "500 ms" or, in minutes, "5m"; positive, at most one day. Raises an InputError that names
+/// the option.
 [[nodiscard]] Seconds duration_option(const std::string& option, const std::string& text);
 
 }  // namespace moeplan::cli

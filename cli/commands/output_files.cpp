@@ -15,14 +15,14 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Why the path cannot be written; "" where it can.
+/// The reason why the path cannot be written; "" if it can.
 std::string flaw_of(const fs::path& path) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
   if (fs::is_directory(status)) return std::strerror(EISDIR);
   const bool is_device = fs::exists(status) && !fs::is_regular_file(status);
   if (is_device) return ::access(path.c_str(), W_OK) == 0 ? "" : std::strerror(errno);
-  // The target of a link may not exist yet.
+  // The target of a symbolic link may not exist yet.
   const fs::path followed = fs::is_symlink(fs::symlink_status(path, error)) ? fs::weakly_canonical(path, error) : path;
   const fs::path folder = followed.has_parent_path() ? followed.parent_path() : fs::path(".");
   if (!fs::exists(folder, error)) return fmt::format("{}: {}", std::strerror(ENOENT), folder.string());

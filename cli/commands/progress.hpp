@@ -1,4 +1,4 @@
-// A progress bar on a terminal, for what takes over two seconds; nothing elsewhere.
+// A progress bar, shown only on a terminal and only for work that takes more than two seconds.
 #pragma once
 
 #include <chrono>
@@ -9,13 +9,13 @@ namespace moeplan::cli {
 
 class Progress {
  public:
-  /// `quiet` switches it off.
+  /// `quiet` disables the bar.
   Progress(std::string what, bool quiet);
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// `more` stands behind the bar.
+  /// `more` is displayed after the bar.
   void show(std::int64_t done, std::int64_t total, const std::string& more = "");
 
  private:

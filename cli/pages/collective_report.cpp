@@ -18,13 +18,13 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int kSchemaVersion = 1;
-constexpr std::int64_t kElementBytes = 4;  // nccl-tests' default type, float
+constexpr std::int64_t kElementBytes = 4;  // bytes of float, nccl-tests' default type
 
 std::string_view name_of_op(const planner::CollectiveAlgorithm& a) {
   return name_of<Collective>(kCollectiveNames, a.collective);
 }
 
-/// nccl-tests' count: elements of a rank's part where the size is cut into one part a rank.
+/// The count column of nccl-tests: elements of a rank's part if the data is divided into one part per rank.
 std::int64_t element_count(Collective collective, std::int64_t bytes, std::int64_t world) {
   const bool is_whole = collective == Collective::AllReduce || collective == Collective::Broadcast;
   return (is_whole ? bytes : bytes / world) / kElementBytes;
@@ -36,7 +36,7 @@ BytesPerSecond bus_bandwidth(const planner::CollectiveAlgorithm& a, const Cluste
   return r.algorithm_bandwidth() * planner::bus_bandwidth_factor(a.collective, cluster.world_size());
 }
 
-/// As nccl-tests: about five digits.
+/// A time in the format of nccl-tests: about five digits.
 std::string microseconds(Seconds t) {
   const double us = t.value() * 1e6;
   return us < 100 ? fmt::format("{:.2f}", us) : us < 1e5 ? fmt::format("{:.1f}", us) : fmt::format("{:.0f}", us);
@@ -44,7 +44,7 @@ std::string microseconds(Seconds t) {
 
 double gigabytes(BytesPerSecond rate) { return rate.value() / 1e9; }
 
-/// Name and meaning of a method.
+/// The name and the description of a method.
 std::pair<std::string, std::string> method_text(sim::TrafficMethod method) {
   switch (method) {
     case sim::TrafficMethod::Decoupled:
@@ -55,7 +55,7 @@ std::pair<std::string, std::string> method_text(sim::TrafficMethod method) {
   return {};
 }
 
-/// Whether a communication on this machine costs more than its bytes on the links.
+/// Whether communication on this cluster has costs in addition to the bytes on the links.
 bool has_start_up(const Cluster& c) {
   return c.collective_startup > Seconds(0) || c.message_overhead > Seconds(0) || !c.collectives.empty() ||
          std::any_of(c.topology.links.begin(), c.topology.links.end(),
@@ -70,7 +70,7 @@ std::pair<std::string, std::string> method_text(const sim::ColumnResult& result)
   return {"columns", "flows to one rank that provably behave equally were simulated once"};
 }
 
-/// Flows that have bytes.
+/// The number of non-empty flows.
 std::int64_t flow_count(const ColumnRun& run) {
   const auto columns = std::count_if(run.bytes_to.begin(), run.bytes_to.end(), [](double b) { return b > 0; });
   return columns * (static_cast<std::int64_t>(run.bytes_to.size()) - 1);

@@ -1,4 +1,4 @@
-// What `moeplan collective` computes and prints.
+// The results and reports of `moeplan collective`.
 #pragma once
 
 #include <cstdint>
@@ -13,60 +13,60 @@
 
 namespace moeplan::cli {
 
-/// One size of a collective, simulated.
+/// The simulated time of a collective for one message size.
 struct CollectiveResult {
-  std::int64_t bytes;  // nccl-tests' size: planner::whole_message()
+  std::int64_t bytes;  // size as in nccl-tests: planner::whole_message()
   Seconds time;
   [[nodiscard]] BytesPerSecond algorithm_bandwidth() const { return Bytes(static_cast<double>(bytes)) / time; }
 };
 
-/// Lowers and simulates the collective on a machine that is otherwise idle.
+/// Lowers the collective and simulates it on an otherwise idle cluster.
 [[nodiscard]] CollectiveResult time_collective(const planner::CollectiveAlgorithm& algorithm, const Cluster& cluster,
                                                std::int64_t bytes);
 
-/// The table that nccl-tests prints, predicted.
+/// The predicted results as a table in the format of nccl-tests.
 [[nodiscard]] std::string collective_page(const planner::CollectiveAlgorithm& algorithm, const Cluster& cluster,
                                           const std::vector<CollectiveResult>& results);
 [[nodiscard]] std::string collective_json(const planner::CollectiveAlgorithm& algorithm, const Cluster& cluster,
                                           const std::vector<CollectiveResult>& results, double simulation_wall_s,
                                           double wall_s);
 
-/// A traffic file, simulated.
+/// The simulation of a traffic file.
 struct TrafficReport {
   std::string file;
   const Cluster& cluster;
   const sim::TrafficMatrix& matrix;
   const sim::TrafficResult& result;
-  std::optional<double> largest_difference;  // relative, over all flows: to the finish times that the file holds
+  std::optional<double> largest_difference;  // relative, over all flows, against the finish times in the file
   double simulation_wall_s;                  // routes and engine
-  double wall_s;                             // with reading and building the cluster
+  double wall_s;                             // including reading the file and building the cluster
 };
 [[nodiscard]] std::string traffic_page(const TrafficReport& report);
 [[nodiscard]] std::string traffic_json(const TrafficReport& report);
-/// Traffic by column of one size, simulated.
+/// The simulation of destination-uniform traffic of one size.
 struct ColumnRun {
-  std::int64_t bytes;            // the send buffer of a rank, with its own part
+  std::int64_t bytes;            // send buffer of a rank, including its own part
   std::vector<double> bytes_to;  // by destination
   sim::ColumnResult result;
 };
 struct ColumnReport {
-  std::string traffic;  // a file's name, or what was generated
+  std::string traffic;  // the file's name, or a description of the generated traffic
   const Cluster& cluster;
   std::vector<ColumnRun> runs;
   double simulation_wall_s;
   double wall_s;
 };
-/// Of a file: one run.
+/// Reports of a file: a single entry in `runs`.
 [[nodiscard]] std::string column_page(const ColumnReport& report);
 [[nodiscard]] std::string column_json(const ColumnReport& report);
-/// Of generated traffic: a run for each size.
+/// Reports of generated traffic: one entry in `runs` per size.
 [[nodiscard]] std::string routing_page(const ColumnReport& report);
 [[nodiscard]] std::string routing_json(const ColumnReport& report);
 
-/// src,dst,bytes,finish_s of every flow, in exact numbers.
+/// CSV with src,dst,bytes,finish_s of every flow, with exact numbers.
 [[nodiscard]] std::string flows_csv(const sim::TrafficMatrix& matrix, const sim::TrafficResult& result);
 
-/// The largest |got - expected| / expected; a flow expected at 0 counts in full where it is not.
+/// The largest |got - expected| / expected. A flow whose expected value is 0 contributes 1 if its value differs.
 [[nodiscard]] double largest_relative_difference(const std::vector<double>& got, const std::vector<double>& expected);
 
 }  // namespace moeplan::cli

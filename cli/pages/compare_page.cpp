@@ -16,13 +16,13 @@ std::string signed_time(Seconds t) {
   return fmt::format("{}{}", t < Seconds(0) ? "-" : "+", human(Seconds(std::abs(t.value()))));
 }
 
-/// The classes that changed most in one direction, at most three and none below a tenth of the largest.
+/// The operation classes with the largest changes in one direction: at most three, none below a tenth of the largest.
 std::string changes(const planner::PlanDifference& d, bool longer) {
   constexpr std::size_t kMost = 3;
   std::string out;
   Seconds largest;
   std::size_t named = 0;
-  for (const planner::ClassDifference& c : d.classes) {  // the largest change first
+  for (const planner::ClassDifference& c : d.classes) {  // in descending order of change
     const Seconds change = c.visible.second - c.visible.first;
     const Seconds size(std::abs(change.value()));
     largest = std::max(largest, size);
@@ -77,7 +77,7 @@ std::string tables(const Comparison& c) {
   return out;
 }
 
-/// Where the times are of different work, whatever the plans; "" where they are of the same.
+/// A caution if the plans' work differs; "" if it is the same.
 std::string caution(const Comparison& c) {
   const planner::Inputs &a = c.a.plan.inputs, &b = c.b.plan.inputs;
   if (!(a.model == b.model)) return " They run different models, so their times do not say which plan is better.";

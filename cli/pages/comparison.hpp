@@ -1,4 +1,4 @@
-// What `compare` prints about two plans.
+// The report of `compare` about two plans.
 #pragma once
 
 #include <string>
@@ -20,8 +20,8 @@ struct Comparison {
   planner::PlanDifference difference;
 };
 
-/// One sentence: how much longer or shorter the second takes, and on what; and one more where the two do not do the
-/// same work (another model, batch, sequence length or mode).
+/// The conclusion: one sentence on how much longer or shorter the second plan takes, and on which operation classes. A
+/// second sentence follows if the plans' work differs (model, batch, sequence length or mode).
 [[nodiscard]] std::string conclusion(const Comparison& comparison);
 
 [[nodiscard]] std::string compare_page(const Comparison& comparison);

@@ -45,14 +45,14 @@ const Operation& operation_of(const Program& program, const PathRow& row) {
   return program.blocks[row.block.index()].operations[static_cast<std::size_t>(row.operation)];
 }
 
-/// A holder inside a sentence.
+/// A bottleneck, worded for use inside a sentence.
 std::string in_words(const std::string& holder) {
   constexpr std::string_view kCompute = "compute: ";
   if (holder.starts_with(kCompute)) return holder.substr(kCompute.size());
   return holder.starts_with("link ") || holder.starts_with("measured ") ? "the " + holder : holder;
 }
 
-/// "10% higher NIC bandwidth"
+/// A change of a resource, e.g. "10% higher NIC bandwidth".
 std::string in_words(const planner::ResourceInfo& resource) {
   return fmt::format("{} {} {}", resource.change.substr(1), resource.change.front() == '-' ? "lower" : "higher",
                      resource.name);
@@ -60,7 +60,7 @@ std::string in_words(const planner::ResourceInfo& resource) {
 
 double percent(SimTime part, SimTime whole) { return whole > SimTime() ? 100 * (part.seconds() / whole.seconds()) : 0; }
 
-/// What held a class on the path, the longest first.
+/// The bottlenecks of an operation class on the critical path, in descending order of time.
 std::vector<std::pair<std::string, SimTime>> holders_of(const Explanation& e, OpClass op_class) {
   std::map<std::string, SimTime> times;
   for (const PathRow& row : e.path.rows) {
@@ -71,7 +71,7 @@ std::vector<std::pair<std::string, SimTime>> holders_of(const Explanation& e, Op
   return out;
 }
 
-/// Time on the path in communications, whether computation runs beside them or not.
+/// The time on the critical path in communication, whether or not it is concurrent with computation.
 SimTime communication_on_path(const Explanation& e) {
   SimTime time;
   for (const PathRow& row : e.path.rows) {
@@ -80,7 +80,7 @@ SimTime communication_on_path(const Explanation& e) {
   return time;
 }
 
-/// "rank 3 (stage 2 of 4)"
+/// A text such as "rank 3 (stage 2 of 4)".
 std::string binding_rank_text(const planner::Prediction& p) {
   const std::string stage = stage_text(p.program, p.binding.rank);
   return fmt::format("rank {}{}", p.binding.rank.value(), stage.empty() ? "" : fmt::format(" ({})", stage));
@@ -90,7 +90,8 @@ double exposed_percent(const planner::Prediction& p) {
   return 100 * (p.binding.exposed_communication / p.makespan.seconds());
 }
 
-/// What the critical path does not say: communication on it may run beside computation.
+/// The exposed communication, which the critical path does not show: communication on the path may be concurrent with
+/// computation.
 std::string exposed_sentence(const planner::Prediction& p) {
   if (p.binding.exposed_communication == Seconds(0)) return " Computation hides all communication.";
   return fmt::format(
@@ -182,7 +183,7 @@ std::string roofline_text(const Explanation& e) {
   return out + line("if none of it hid", r.semi_ideal);
 }
 
-/// What comes of moving experts, in a sentence.
+/// The payoff of placing experts, in one sentence.
 std::string placement_verdict(const planner::PlacementPayoff& w) {
   if (w.gain() <= Seconds(0)) return "no: an iteration is no shorter";
   const std::string after =
@@ -226,7 +227,7 @@ std::string placement_text(const Explanation& e) {
   return out;
 }
 
-/// FasterMoE's figure 5.
+/// The DDL-Roofline of [FasterMoE] figure 5, with a table of its points.
 std::string layer_points_text(const Explanation& e) {
   if (e.layer_points.empty()) return "";
   std::string out =

@@ -1,4 +1,4 @@
-// What `explain` says about a plan: why an iteration takes as long as it does, and what would make it shorter.
+// The report of `explain`: what limits a plan's iteration time, and which changes would reduce it.
 #pragma once
 
 #include <cstdint>
@@ -21,16 +21,16 @@ struct Explanation {
   planner::Prediction prediction;
   PathSummary path;
   DdlRoofline roofline;
-  std::vector<planner::LayerPoint> layer_points;  // of an MoE layer alone
+  std::vector<planner::LayerPoint> layer_points;  // the first MoE layer's points
   std::vector<planner::Sensitivity> sensitivities;
-  std::optional<planner::PlacementPayoff> placement;  // where there is anything to place
+  std::optional<planner::PlacementPayoff> placement;  // none if there is nothing to place (placement_payoff())
 };
 
-/// `progress` is told (done, total).
+/// `progress` is called with (done, total).
 [[nodiscard]] Explanation explain(const PreparedPlan& plan,
                                   const std::function<void(std::int64_t, std::int64_t)>& progress = {});
 
-/// The paragraph that the page begins with, without line breaks.
+/// The introductory paragraph of the page, without line breaks.
 [[nodiscard]] std::string conclusion(const Explanation& explanation);
 
 [[nodiscard]] std::string explain_page(const Explanation& explanation);

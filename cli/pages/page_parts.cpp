@@ -33,8 +33,8 @@ std::string in_lines(const std::string& text) {
 
 namespace {
 
-/// How rows travel, where it is not linear, in one piece, as they are and to contiguous experts: "2dh, 2 chunks,
-/// int8/none | ".
+/// The all-to-all, chunks, codecs and placement of a candidate, as far as they differ from the defaults (linear, one
+/// chunk, no codec, contiguous experts): "2dh, 2 chunks, int8/none | ".
 std::string travel_text(const planner::Candidate& c) {
   if (!c.runs.empty()) return "MoE layers in their own ways | ";
   std::vector<std::string> parts;

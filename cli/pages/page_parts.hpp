@@ -1,4 +1,4 @@
-// Parts of the pages that several subcommands print.
+// Text blocks shared by the pages of several subcommands.
 #pragma once
 
 #include <cstddef>
@@ -12,18 +12,19 @@
 
 namespace moeplan::cli {
 
-/// At most one line's length, with "..." where something was cut.
+/// The text cut to the length of one line, with "..." if it was longer.
 [[nodiscard]] std::string shortened(const std::string& text);
 
-/// A paragraph, cut into lines between words and indented.
+/// A paragraph, wrapped at word boundaries and indented.
 [[nodiscard]] std::string in_lines(const std::string& text);
 
 [[nodiscard]] std::string degrees_text(const planner::Candidate& candidate);
-/// "  plan  schedule | degrees", and where MoE layers of different kinds run differently how each does.
+/// The line "  plan  schedule | degrees" and, if different kinds of MoE layers use different strategies, one for each
+/// kind.
 [[nodiscard]] std::string plan_lines(std::string_view label, const planner::Candidate& candidate);
 [[nodiscard]] std::string memory_text(const MemoryUse& memory, const Cluster& cluster);
 
-/// Model, machine and workload, in two lines.
+/// Model, cluster and workload, in two lines.
 [[nodiscard]] std::string page_header(const planner::Inputs& inputs, const Cluster& cluster);
 
 /// "stage 2 of 4"; "" without a pipeline.
@@ -35,7 +36,7 @@ namespace moeplan::cli {
 /// The `most` busiest links, one line each, with their bytes and utilisation.
 [[nodiscard]] std::string link_table(const planner::Prediction& prediction, const Topology& topology, std::size_t most);
 
-/// How many numbers of a cluster are assumed, and the first `most` of them; "" if none is.
+/// The number of assumed values in a cluster, and the first `most` of them; "" if there are none.
 [[nodiscard]] std::string assumed_text(const Node& cluster_document, std::size_t most);
 
 }  // namespace moeplan::cli

@@ -8,7 +8,7 @@ namespace moeplan::cli {
 
 namespace {
 
-/// A schedule is chosen for every run of equal layers.
+/// The model's layers with their schedules; one schedule for each sequence of equal layers.
 planner::Json layers(const ModelSpec& model, const planner::Candidate& c) {
   planner::Json out = planner::Json::array();
   for (const RepeatedLayers& run : model.layers) {

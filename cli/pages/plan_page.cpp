@@ -11,8 +11,8 @@ namespace moeplan::cli {
 
 namespace {
 
-/// Why `other` lost: the classes in which its binding rank spends more than that of `best`, the most first, and the
-/// largest gain. With idle time the changes of all classes sum to that of the makespan.
+/// Why `other` is slower than `best`: the operation classes in which its binding rank spends more time, in descending
+/// order, and the largest gain. Including idle time, the differences of all classes sum to that of the makespan.
 std::string why(const planner::Prediction& other, const planner::Prediction& best) {
   struct Loss {
     std::string_view name;
@@ -31,7 +31,7 @@ std::string why(const planner::Prediction& other, const planner::Prediction& bes
     text += fmt::format("{}{} +{}", text.empty() ? "" : ", ", losses[i].name, human(losses[i].time));
   }
   if (text.empty()) return "as fast within rounding";
-  // What it gains elsewhere, where that is a good part of what it loses.
+  // The largest gain, if it is a considerable fraction of the largest loss.
   const Loss& gain = losses.back();
   if (gain.time < Seconds(0) && -gain.time > 0.1 * losses.front().time) {
     text += fmt::format("; but {} -{}", gain.name, human(-gain.time));
@@ -107,7 +107,7 @@ std::string rejections(const planner::SearchResult& result) {
   return out;
 }
 
-/// How the order of operations was found. The search knows nothing of shared links: that is said.
+/// How the order of operations was found. The text states that the search ignores shared links.
 std::string order_text(const planner::Evaluated& e) {
   const planner::OrderSearch& o = e.order;
   if (o.answered_by == "listed") return "as listed: not searched";
@@ -140,7 +140,7 @@ std::string tutel_table(const planner::TutelDictionary& d) {
   return out;
 }
 
-/// What the workload's gate does to the model's own routing.
+/// The effect of the workload's gate on the model's routing.
 std::string gate_line(const PlanReport& r) {
   const planner::GateEffect e = planner::gate_effect(r.inputs.model, r.inputs.workload,
                                                      r.result.ranked.front().candidate, r.cluster.ranks_per_node());

@@ -1,4 +1,4 @@
-// What `plan` and `simulate` print: a page for people, a JSON document for programs.
+// The reports of `plan` and `simulate`: a page for readers and a JSON document for programs.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace moeplan::cli {
 
-/// Everything that a report of `plan` is about. predictions[i] belongs to result.ranked[i].
+/// The contents of a report of `plan`. predictions[i] belongs to result.ranked[i].
 struct PlanReport {
   const planner::Inputs& inputs;
   const planner::PlanInputs& documents;
@@ -25,7 +25,7 @@ struct PlanReport {
 [[nodiscard]] std::string plan_page(const PlanReport& report);
 [[nodiscard]] std::string plan_json(const PlanReport& report);
 
-/// Nothing is feasible: the counted reasons, and what the candidate that came nearest lacks.
+/// The reports if no plan is feasible: the reasons with their counts, and what the nearest candidate lacks.
 [[nodiscard]] std::string infeasible_page(const planner::Inputs& inputs, const Cluster& cluster,
                                           const planner::SearchResult& result);
 [[nodiscard]] std::string infeasible_json(const planner::Inputs& inputs, const Cluster& cluster,

@@ -10,7 +10,7 @@ PreparedPlan prepare_plan(planner::Plan plan, const std::string& file, const std
   planner::apply_overrides(plan.inputs, overrides);
   planner::Inputs inputs = planner::read_inputs(plan.inputs);
   Cluster cluster = planner::build_cluster_of(file, inputs.cluster, plan.world_size);
-  // A workload that was overridden may say what the plan decided otherwise.
+  // An overridden workload may contradict the plan's decision; the workload takes precedence.
   if (inputs.workload.recompute) plan.candidate.recompute = *inputs.workload.recompute;
   if (const auto reason =
           planner::infeasibility(inputs.model, inputs.workload, plan.candidate, cluster.ranks_per_node())) {

@@ -1,4 +1,4 @@
-// From a plan file to everything that is needed to simulate it.
+// A plan with the inputs and the cluster needed to simulate it.
 #pragma once
 
 #include <string>
@@ -15,12 +15,12 @@ struct PreparedPlan {
   Cluster cluster;
 };
 
-/// Applies `-C` overrides, builds the cluster and checks that the plan can be lowered. `file` is named in messages.
+/// Applies `-C` overrides, builds the cluster and checks that the plan can be lowered. `file` is used in messages.
 /// Raises InputError.
 [[nodiscard]] PreparedPlan prepare_plan(planner::Plan plan, const std::string& file,
                                         const std::vector<std::string>& overrides);
 
-/// The same from the file. Raises InputError.
+/// Reads the plan from the file and prepares it. Raises InputError.
 [[nodiscard]] PreparedPlan load_plan(const std::string& file, const std::vector<std::string>& overrides);
 
 [[nodiscard]] inline planner::Prediction predict(const PreparedPlan& p) {

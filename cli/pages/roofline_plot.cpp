@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kColumns = 72, kRows = 16;
 
-/// The plot's window: powers of two of R_CC.
+/// The range of the plot in powers of two of R_CC.
 struct Window {
   double least = -3, most = 3;
 

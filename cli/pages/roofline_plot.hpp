@@ -1,4 +1,4 @@
-// FasterMoE's figure 5 in characters.
+// The DDL-Roofline plot of [FasterMoE] figure 5, in characters.
 #pragma once
 
 #include <span>
@@ -8,9 +8,9 @@
 
 namespace moeplan::cli {
 
-/// Points by number (1 is the first) over log R_CC, as shares of the highest P_w among them, under both ceilings: '='
-/// eq. (5), '-' eq. (6). Where points fall together the lowest number stands. Points without communication stand at the
-/// right edge.
+/// Plots points by number (from 1) over log R_CC, as fractions of the highest P_w among them, under both ceilings: '='
+/// for eq. (5), '-' for eq. (6). Where points coincide, the lowest number is shown. Points without communication are at
+/// the right edge.
 [[nodiscard]] std::string roofline_plot(std::span<const planner::LayerPoint> points);
 
 }  // namespace moeplan::cli

@@ -29,7 +29,7 @@ std::string interval_text(const validate::TimePair& t) {
   return fmt::format("{} .. {}", human(Seconds(t.interval->low)), human(Seconds(t.interval->high)));
 }
 
-/// How far off the prediction is, and whether that fails.
+/// The error of the prediction, and whether it exceeds the allowed one.
 std::string verdict_text(const ValidateHead& head, const validate::TimePair& layer) {
   const double ratio = layer.measured / layer.predicted;
   std::string out = fmt::format("the layer takes {:.3g} times the predicted time; ", ratio);
@@ -92,7 +92,7 @@ planner::Json head_json(const ValidateHead& head, const planner::LayerCase& l) {
             {"dtype", name_of<Dtype>(kDtypeNames, l.workload.dtype)}}}};
 }
 
-/// A number that a check gave; null where it is none.
+/// A number of a check; null if it is not finite.
 planner::Json finite(double v) { return std::isfinite(v) ? planner::Json(v) : planner::Json(nullptr); }
 
 planner::Json case_json(const ValidatedCase& c) {
@@ -117,7 +117,7 @@ planner::Json case_json(const ValidatedCase& c) {
   return out;
 }
 
-/// Of the cases that ran.
+/// The times of the executed cases.
 struct Times {
   std::vector<double> predicted, measured;
   explicit Times(const std::vector<ValidatedCase>& cases) {

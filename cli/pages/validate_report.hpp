@@ -1,4 +1,4 @@
-// What `moeplan validate` prints.
+// The reports of `moeplan validate`.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -12,37 +12,37 @@
 
 namespace moeplan::cli {
 
-/// The machine that executed it.
+/// The hardware on which the layer was executed.
 struct Hardware {
   std::string backend;
-  std::string processor;           // a core or a GPU
-  std::int64_t cores;              // or GPUs, of a machine
+  std::string processor;           // name of a core or a GPU
+  std::int64_t cores;              // cores or GPUs per node
   std::vector<std::string> hosts;  // by rank
-  std::string clocks = {};         // of GPUs
+  std::string clocks = {};         // of the GPUs
 };
-/// "4 ranks, host back end, 1 machine, 2 cores of AMD EPYC; 4 ranks share 2 cores".
+/// A description such as "4 ranks, host back end, 1 machine, 2 cores of AMD EPYC; 4 ranks share 2 cores".
 [[nodiscard]] std::string hardware_text(const Hardware& hardware);
 
-/// A layer that was executed and compared, or refused.
+/// One variant of a layer, executed and compared, or refused.
 struct ValidatedCase {
   planner::LayerCase layer;
   validate::ExecutionResult result;
-  validate::CaseValidation validation;  // where it was not refused
+  validate::CaseValidation validation;  // empty if it was refused
 };
 
 struct ValidateHead {
   std::string cluster;
-  std::string source;  // the plan's file, or the suite's
+  std::string source;  // file of the plan or suite
   std::int64_t scale = 1;
   Hardware hardware;
   std::string command;
-  std::optional<double> max_error = {};  // that the exit code allows; none: any
+  std::optional<double> max_error = {};  // largest error for a successful exit code; none: unlimited
 };
 
 [[nodiscard]] std::string validate_page(const ValidateHead& head, const ValidatedCase& validated);
 [[nodiscard]] std::string validate_json(const ValidateHead& head, const ValidatedCase& validated);
 
-/// Of several ways to run one layer: which order the times have, and what choosing by prediction costs.
+/// Reports of several variants of one layer: the order of their times, and the cost of choosing by prediction.
 [[nodiscard]] std::string suite_page(const ValidateHead& head, const std::vector<ValidatedCase>& cases);
 [[nodiscard]] std::string suite_json(const ValidateHead& head, const std::vector<ValidatedCase>& cases);
 

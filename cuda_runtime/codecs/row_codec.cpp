@@ -40,7 +40,7 @@ class Int8Codec final : public RowCodec {
 
   void encode(std::span<const float> row, std::span<std::byte> values, std::span<float> numbers) const override {
     const auto [least, most] = std::minmax_element(row.begin(), row.end());
-    // Halves before the sum and the difference: neither overflows.
+    // Halved before the sum and difference, so that neither overflows.
     const float zero = numbers_ == 2 ? *least / 2 + *most / 2 : 0.0F;
     const float reach = numbers_ == 2 ? *most / 2 - *least / 2 : std::max(std::abs(*least), std::abs(*most));
     const float scale = reach / kSteps;

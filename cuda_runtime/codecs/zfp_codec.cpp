@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kBlock = 4;  // values
 
-/// A stream of whole 64-bit words, and zfp's state at its beginning.
+/// A bit stream of whole 64-bit words, with zfp's state positioned at its beginning.
 class Stream {
  public:
   Stream(std::size_t bytes, unsigned block_bits)
@@ -64,7 +64,8 @@ class ZfpCodec final : public RowCodec {
 }  // namespace
 
 std::unique_ptr<RowCodec> make_zfp_codec(std::int64_t bits_per_value) {
-  constexpr std::int64_t kLeast = 3, kMost = 32;  // a block has a sign of emptiness and 8 bits of exponent: 9 of 12
+  // At 3 bits per value a block has 12 bits, of which the empty flag and the exponent take 9.
+  constexpr std::int64_t kLeast = 3, kMost = 32;
   if (bits_per_value < kLeast || bits_per_value > kMost) {
     throw InputError(
         Diagnostic{{"codecs"},

@@ -1,4 +1,4 @@
-// The zfp codec, whose library's headers stay in one source.
+// The zfp codec. The headers of libzfp are included in its source file only.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace moeplan::runtime {
 
-/// See make_row_codec(). Raises InputError for fewer than 3 or more than 32 bits a value.
+/// The codec of make_row_codec(). Raises InputError for fewer than 3 or more than 32 bits per value.
 [[nodiscard]] std::unique_ptr<RowCodec> make_zfp_codec(std::int64_t bits_per_value);
 
 }  // namespace moeplan::runtime

@@ -1,4 +1,4 @@
-// Codes of CUDA's libraries as errors.
+// Conversion of the error codes of CUDA's libraries to exceptions.
 #pragma once
 
 #include <source_location>
@@ -8,14 +8,15 @@
 
 namespace moeplan::runtime {
 
-/// "rank 3: cudaMalloc of 4096 bytes: cudaErrorMemoryAllocation: out of memory (cuda_device.cpp:40)"
+/// Raises ExecutionError, with a text like "rank 3: cudaMalloc of 4096 bytes: cudaErrorMemoryAllocation: out of memory
+/// (cuda_device.cpp:40)".
 [[noreturn]] void raise_cuda_error(RankId rank, const std::string& call, const std::string& error,
                                    const std::source_location& where);
 
-/// Of the runtime (cudaError_t): raises ExecutionError unless it is 0.
+/// Raises ExecutionError unless the code of the CUDA runtime (cudaError_t) is 0.
 void check_cuda(int code, RankId rank, const char* call,
                 const std::source_location& where = std::source_location::current());
-/// Of cuBLASLt (cublasStatus_t).
+/// Raises ExecutionError unless the code of cuBLASLt (cublasStatus_t) is 0.
 void check_cublas(int code, RankId rank, const char* call,
                   const std::source_location& where = std::source_location::current());
 

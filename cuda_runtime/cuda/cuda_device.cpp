@@ -24,7 +24,7 @@ class Cuda final : public CudaDevice {
     copies_ = new_stream();
   }
   ~Cuda() override {
-    // What has failed before fails again here, and nobody asks any more.
+    // Errors are ignored: a call that failed before fails again here.
     (void)cudaSetDevice(index_);
     products_.reset();
     for (cudaGraphExec_t g : graphs_) {
@@ -51,7 +51,8 @@ class Cuda final : public CudaDevice {
     check(cudaFree(data), "cudaFree");
   }
 
-  // The default stream does not wait for the others; and a copy from pageable memory is over before it has arrived.
+  // A stream of its own, since non-blocking streams do not synchronise with the default stream; synchronised, since an
+  // asynchronous copy from pageable memory may return before the data has arrived.
   void copy_in(std::byte* to, std::span<const std::byte> from) override {
     use();
     check(cudaMemcpyAsync(to, from.data(), from.size(), cudaMemcpyHostToDevice, copies_), "cudaMemcpyAsync to device");
@@ -63,7 +64,7 @@ class Cuda final : public CudaDevice {
     check(cudaStreamSynchronize(copies_), "cudaStreamSynchronize");
   }
 
-  // What is given back is used again: a stream has a workspace for products beside it.
+  // Released handles are reused, because every stream also has a workspace for products.
   DeviceStream make_stream() override {
     use();
     if (!free_streams_.empty()) return taken(free_streams_);
@@ -89,7 +90,7 @@ class Cuda final : public CudaDevice {
 
   void record(DeviceEvent event, DeviceStream stream) override {
     use();
-    // In a graph a timed event is a node of its own, so that it has the time of each launch.
+    // In a graph, timed events are recorded as external event nodes, so that they hold the time of each launch.
     const unsigned flags = captures_ && is_timed_[event.index()] ? cudaEventRecordExternal : cudaEventRecordDefault;
     check(cudaEventRecordWithFlags(events_[event.index()], native(stream), flags), "cudaEventRecordWithFlags");
   }
@@ -169,7 +170,7 @@ class Cuda final : public CudaDevice {
     free.pop_back();
     return out;
   }
-  /// Threads have a current device each.
+  /// The current device is a property of each thread.
   void use() const { check(cudaSetDevice(index_), "cudaSetDevice"); }
   [[nodiscard]] cudaStream_t new_stream() const {
     cudaStream_t stream = nullptr;
@@ -184,7 +185,7 @@ class Cuda final : public CudaDevice {
   std::vector<cudaEvent_t> events_;
   std::vector<bool> is_timed_;
   std::vector<DeviceStream> free_streams_;
-  std::array<std::vector<DeviceEvent>, 2> free_events_;  // by whether they are timed
+  std::array<std::vector<DeviceEvent>, 2> free_events_;  // index: whether timed
   std::vector<cudaGraphExec_t> graphs_;
   std::optional<LtProducts> products_;
   bool captures_ = false;

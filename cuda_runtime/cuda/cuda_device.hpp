@@ -1,4 +1,4 @@
-// A GPU through the CUDA runtime and cuBLASLt.
+// The implementation of Device for a GPU, by the CUDA runtime and cuBLASLt.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,8 @@ struct GpuFacts {
   std::string bus = {};          // PCI address
 };
 
-/// The GPUs that this process sees, or why it sees none ("cudaErrorNoDevice: no CUDA-capable device is detected").
+/// The GPUs visible to this process, or the reason why there are none ("cudaErrorNoDevice: no CUDA-capable device is
+/// detected").
 struct VisibleGpus {
   std::vector<GpuFacts> gpus;
   std::string problem;
@@ -31,11 +32,11 @@ struct VisibleGpus {
 
 class CudaDevice : public Device {
  public:
-  /// The stream as NCCL takes it.
+  /// The native CUDA stream, as NCCL expects it.
   [[nodiscard]] virtual CUstream_st* native(DeviceStream stream) const = 0;
 };
 
-/// `index`: among the visible ones. `rank`: for messages. Raises ExecutionError.
+/// A device for the GPU of this index among the visible ones. `rank` is used in messages. Raises ExecutionError.
 [[nodiscard]] std::unique_ptr<CudaDevice> make_cuda_device(int index, RankId rank);
 
 }  // namespace moeplan::runtime

@@ -30,9 +30,9 @@ bool is_aligned(const MatrixProduct& p) {
   return ((address(p.a) | address(p.b) | address(p.c)) % kBytes) == 0;
 }
 
-/// Neighbours of one shape are a group. Our B is cuBLAS's first operand (product_types.hpp).
+/// The groups of a call: consecutive products of one shape. Our B is cuBLAS's first operand (product_types.hpp).
 struct Groups {
-  std::vector<int> m, n, k, first, second, out, count;  // leading dimensions: of the operands and the result
+  std::vector<int> m, n, k, first, second, out, count;  // first, second, out: leading dimensions of operands and result
   std::vector<float> alpha, beta;
 
   Groups(std::span<const MatrixProduct> products, Gemm::Form form) {
@@ -87,12 +87,12 @@ void GroupedProducts::run(const Products& all, CUstream_st* stream, const Produc
   const std::vector<cublasOperation_t> first(groups.m.size(), static_cast<cublasOperation_t>(types.first)),
       second(groups.m.size(), static_cast<cublasOperation_t>(types.second));
   const std::size_t count = all.products.size();
-  // cuBLAS writes to C's addresses, which are kept with the others.
+  // cuBLAS writes to the addresses of C, which are stored after those of A and B.
   auto* const* c = const_cast<void* const*>(all.addresses + 2 * count);
   const auto type = static_cast<cudaDataType_t>(types.data);
   const auto compute = static_cast<cublasComputeType_t>(types.compute);
   check_cublas(cublasSetStream(handle, stream), rank, "cublasSetStream");
-  // Another stream takes the library's own workspace back.
+  // cublasSetStream resets the workspace to the library's default.
   check_cublas(cublasSetWorkspace(handle, workspace.data, workspace.bytes), rank, "cublasSetWorkspace");
   check_cublas(
       cublasGemmGroupedBatchedEx(handle, first.data(), second.data(), groups.m.data(), groups.n.data(), groups.k.data(),

@@ -1,4 +1,4 @@
-// Several products as one call of cuBLAS, which has it from 12.5 on.
+// Grouped GEMM: several products in one cuBLAS call, available from cuBLAS 12.5 on.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@ struct CUstream_st;
 
 namespace moeplan::runtime {
 
-/// Of a stream, which products may use while they run.
+/// The workspace of a stream, used by products while they execute.
 struct ProductWorkspace {
   void* data = nullptr;
   std::size_t bytes = 0;
@@ -24,10 +24,11 @@ class GroupedProducts {
   GroupedProducts(const GroupedProducts&) = delete;
   GroupedProducts& operator=(const GroupedProducts&) = delete;
 
-  /// Whether one call can take them: the cuBLAS that this was built with has it, MOEPLAN_CUDA_GROUPED is not 0, and all
-  /// operands begin at multiples of 16 bytes.
+  /// Whether one call can compute these products: the build's cuBLAS supports it, MOEPLAN_CUDA_GROUPED is not 0, and
+  /// all operands are aligned to 16 bytes.
   [[nodiscard]] bool can_run(const Products& products) const;
-  /// Those that can be. Not in a capture: whether what the call reads on the host is kept for later is not documented.
+  /// Enqueues products for which can_run() holds. Not allowed during a capture: whether a graph keeps what the call
+  /// reads from host memory is not documented.
   void run(const Products& products, CUstream_st* stream, const ProductWorkspace& workspace);
 
  private:

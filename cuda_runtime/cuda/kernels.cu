@@ -1,4 +1,4 @@
-// The kernels of kernels/ in blocks of threads: a block an item, a thread a lane.
+// The kernels of kernels/ on a GPU: one block of threads per item, one thread per lane.
 #include <cuda_runtime.h>
 
 #include "cuda_runtime/cuda/launch_kernel.hpp"
@@ -25,7 +25,7 @@ struct Better {
   MOEPLAN_BOTH Best operator()(const Best& a, const Best& b) const { return is_better(b, a) ? b : a; }
 };
 
-/// The threads of a block, whole warps.
+/// The team of all threads of a block, in whole warps.
 struct BlockTeam {
   int lane;
   int size;
@@ -54,7 +54,7 @@ struct BlockTeam {
       __syncthreads();
       v = of_warps[0];
       for (int w = 1; w < size / kWarp; ++w) v = f(v, of_warps[w]);
-      __syncthreads();  // before anybody writes there again
+      __syncthreads();  // before of_warps is written again
     }
 #else
     (void)f;
@@ -73,7 +73,7 @@ __global__ void __launch_bounds__(kMostThreads) run_items(const Kernel kernel) {
 template <class Kernel>
 int launch(const Kernel& kernel, cudaStream_t stream) {
   if (kernel.items <= 0) return 0;
-  constexpr std::int64_t kElements = 8;  // that a thread takes at once
+  constexpr std::int64_t kElements = 8;  // per thread and access
   const std::int64_t wanted = (kernel.width() + kElements * kWarp - 1) / (kElements * kWarp) * kWarp;
   const std::int64_t threads = wanted < kWarp ? kWarp : wanted > kMostThreads ? kMostThreads : wanted;
   const std::int64_t blocks = kernel.items < INT32_MAX ? kernel.items : INT32_MAX;

@@ -1,4 +1,4 @@
-// Kernels on a GPU. Everything of nvcc's stands in kernels.cu.
+// Kernel launches on a GPU. All code that needs nvcc is in kernels.cu.
 #pragma once
 
 #include "cuda_runtime/kernels/kernel_call.hpp"
@@ -7,7 +7,7 @@ struct CUstream_st;
 
 namespace moeplan::runtime {
 
-/// Starts it; the runtime's error code, 0: none.
+/// Launches a kernel. Returns the CUDA runtime's error code, 0 on success.
 [[nodiscard]] int launch_kernel(const kernels::KernelCall& call, CUstream_st* stream);
 
 }  // namespace moeplan::runtime

@@ -16,10 +16,11 @@ namespace moeplan::runtime {
 
 namespace {
 
-/// What NVIDIA recommends on Hopper (cuBLAS documentation, cublasSetWorkspace): 32 MiB; more than enough before.
+/// Workspace bytes per stream: NVIDIA's recommendation for Hopper (cuBLAS documentation, cublasSetWorkspace), 32 MiB,
+/// which exceeds that for earlier GPUs.
 constexpr std::size_t kWorkspace = std::size_t{32} << 20U;
 
-/// Of the address, as far as cuBLASLt makes use of it.
+/// The alignment of an address in bytes, up to the 16 bytes that cuBLASLt distinguishes.
 std::uint32_t alignment_of(const void* data) {
   const auto address = reinterpret_cast<std::uintptr_t>(data);
   for (std::uint32_t a = 16; a > 1; a /= 2) {
@@ -30,7 +31,7 @@ std::uint32_t alignment_of(const void* data) {
 
 class Layout {
  public:
-  /// Column by column, without gaps.
+  /// A dense column-major layout.
   Layout(int type, std::int64_t rows, std::int64_t columns, RankId rank) {
     check_cublas(
         cublasLtMatrixLayoutCreate(&layout_, static_cast<cudaDataType_t>(type), static_cast<std::uint64_t>(rows),
@@ -46,7 +47,7 @@ class Layout {
   cublasLtMatrixLayout_t layout_ = nullptr;
 };
 
-/// A product's description and the way that the heuristic chose.
+/// A product's description and the algorithm selected by the heuristic.
 struct Shape {
   cublasLtMatmulDesc_t description = nullptr;
   Layout first, second, out;

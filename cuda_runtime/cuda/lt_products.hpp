@@ -1,5 +1,5 @@
-// Products: several in one call of cuBLAS where that can be, else by cuBLASLt, one call each; what its heuristic
-// chooses for a shape is kept.
+// Matrix products on a GPU: several in one grouped cuBLAS call if possible, otherwise one cuBLASLt call each. The
+// algorithm that cuBLASLt's heuristic selects for a shape is cached.
 #pragma once
 
 #include <memory>
@@ -18,7 +18,8 @@ class LtProducts {
   LtProducts(const LtProducts&) = delete;
   LtProducts& operator=(const LtProducts&) = delete;
 
-  /// A stream's first products allocate its workspace: not in a capture. In a capture, one call each.
+  /// Enqueues products. The first call on a stream allocates its workspace and must not be captured. A captured call is
+  /// never grouped.
   void run(const Products& products, CUstream_st* stream, bool is_captured);
 
  private:

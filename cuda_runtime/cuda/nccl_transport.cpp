@@ -33,7 +33,8 @@ ncclDataType_t type_of(Dtype dtype) {
   return ncclFloat32;
 }
 
-/// "world 8 on 2" or "ranks 0 to 6, 4 of them, on 1": the same on all ranks of a group, which are equally far apart.
+/// The key of a communicator, e.g. "ranks 0 to 6, 4 of them, on stream 1". It is the same on all ranks of a group,
+/// whose members are evenly spaced.
 std::string name_of_group(const std::vector<RankId>& members, std::int64_t stream) {
   return fmt::format("ranks {} to {}, {} of them, on stream {}", members.front().value(), members.back().value(),
                      members.size(), stream);
@@ -55,7 +56,7 @@ class NcclTransport final : public DeviceTransport {
       try {
         device_.release(token_);
       } catch (const std::exception&) {
-        // A device that has failed has nothing to give back.
+        // Ignored: a failed device has nothing to release.
       }
     }
   }
@@ -77,12 +78,12 @@ class NcclTransport final : public DeviceTransport {
   }
 
   void meet(Seconds time_out) override {
-    (void)time_out;  // that of the peers
+    (void)time_out;  // the peers have the same time-out
     (void)peers_->gather("");
     (void)peers_->broadcast("");
   }
 
-  /// A sum of one number each: nobody has it before all have come.
+  /// An all-reduce of one number: no rank passes it before all have reached it.
   void align(DeviceStream stream) override {
     if (token_ == nullptr) token_ = device_.allocate(sizeof(float));
     constexpr std::int64_t kOwnStream = -1;
@@ -110,13 +111,13 @@ class NcclTransport final : public DeviceTransport {
                           const std::source_location& where = std::source_location::current()) const {
     raise_cuda_error(rank_, call, ncclGetErrorString(code), where);
   }
-  /// Of a communicator that does not block, a call may be under way still.
+  /// Raises ExecutionError for error codes. A call on a non-blocking communicator may still be in progress.
   void check_code(ncclResult_t code, const char* call,
                   const std::source_location& where = std::source_location::current()) const {
     if (code != ncclSuccess && code != ncclInProgress) raise(call, code, where);
   }
 
-  /// Until a call has done its part on the host.
+  /// Waits until a call has completed its part on the host.
   void settle(ncclComm_t communicator, const std::string& call) {
     const auto deadline = Clock::now() + std::chrono::duration<double>(time_out_.value());
     for (;;) {
@@ -212,7 +213,7 @@ class NcclTransport final : public DeviceTransport {
     }
   }
 
-  /// NCCL gathers equal blocks only: a broadcast of each otherwise.
+  /// All-gather of unequal blocks, as one broadcast per block: NCCL supports equal blocks only.
   void gather_unequal(const DeviceCollective& c, ncclComm_t communicator, cudaStream_t stream) {
     check_code(ncclGroupStart(), "ncclGroupStart");
     each_block(c, c.receive, [&](std::byte* place, std::size_t count, int root) {
@@ -236,7 +237,7 @@ class NcclTransport final : public DeviceTransport {
     }
   }
 
-  /// Aborting never waits for others, and frees what destroying would.
+  /// Aborts all communicators. Unlike destruction this never waits for other ranks, and it releases the same resources.
   void abort_all() noexcept {
     for (const auto& [name, communicator] : groups_) (void)ncclCommAbort(communicator);
     groups_.clear();

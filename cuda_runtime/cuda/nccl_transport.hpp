@@ -1,4 +1,5 @@
-// Ranks of several processes, one on each GPU, through NCCL: a communicator for each group of ranks and stream.
+// The implementation of DeviceTransport over NCCL: one process and GPU per rank, one communicator per stream and group
+// of ranks.
 #pragma once
 
 #include <memory>
@@ -9,13 +10,13 @@
 
 namespace moeplan::runtime {
 
-/// Of all ranks of `place`. Device and store outlive it. Communicators are made when operations are prepared, by all of
-/// a group together. Errors that NCCL finds while it works, ranks that are gone, and what takes longer than the
-/// time-out are ExecutionErrors.
+/// A transport between all ranks of `place`. Device and store must outlive it. Communicators are created when
+/// operations are prepared, collectively by the ranks of a group. Raises ExecutionError on asynchronous NCCL errors, if
+/// a rank has terminated, and if a call exceeds the time-out.
 [[nodiscard]] std::unique_ptr<DeviceTransport> make_nccl_transport(CudaDevice& device, RankStore& store,
                                                                    const RankPlace& place, Seconds time_out);
 
-/// "2.28.9", of the library that is loaded.
+/// The version of the loaded library, e.g. "2.28.9".
 [[nodiscard]] std::string nccl_version();
 
 }  // namespace moeplan::runtime

@@ -1,12 +1,12 @@
-// How cuBLAS names what a product is made of.
+// The cuBLAS types and operations of a matrix product.
 #pragma once
 
 #include "model/program/program.hpp"
 
 namespace moeplan::runtime {
 
-/// Enumerators of cuBLAS's headers, for those that do not include them. Row by row C = A B is column by column
-/// C^T = B^T A^T, so that our B is cuBLAS's first operand.
+/// Values of cuBLAS enumerators, for sources that do not include its headers. The row-major product C = A B is the
+/// column-major product C^T = B^T A^T, so that our B is cuBLAS's first operand.
 struct ProductTypes {
   int data;     // cudaDataType_t
   int compute;  // cublasComputeType_t

@@ -1,4 +1,4 @@
-// Threads that wait for each other.
+// A reusable thread barrier with a completion function and failure propagation.
 #pragma once
 
 #include <condition_variable>
@@ -13,10 +13,10 @@ class Barrier {
  public:
   explicit Barrier(std::size_t size) : size_(size) {}
 
-  /// Waits for all; the last one to come does what there is to do before the others go on. Raises what that raised, on
-  /// all of them, and what somebody gave up with.
+  /// Waits for all threads; the last one to arrive executes `act` before any of them continues. On all threads, raises
+  /// what `act` raised or what was passed to give_up().
   void meet(const std::function<void()>& act);
-  /// Ends the waiting of all, now and later.
+  /// Fails all current and future waits with this exception.
   void give_up(std::exception_ptr why);
   void raise_if_over();
 
@@ -29,7 +29,7 @@ class Barrier {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::size_t arrived_ = 0;
-  std::size_t number_ = 0;  // of meetings that are over
+  std::size_t number_ = 0;  // completed barriers
   std::exception_ptr failure_;
 };
 

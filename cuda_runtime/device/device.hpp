@@ -1,8 +1,7 @@
-// The few calls to a GPU that executing needs. Behind them stand CUDA (cuda/cuda_device.hpp) and, in tests, a CPU that
-// runs what was asked for in any order that streams and events allow.
+// The interface of a device: the few GPU calls that an execution needs. It is implemented for CUDA
+// (cuda/cuda_device.hpp) and, in tests, by a CPU that executes commands in any order that streams and events allow.
 //
-// Calls return before the device has done anything, the copies to and from the host apart. Any thread may call, one at
-// a time.
+// Calls are asynchronous, except for the copies between host and device. They may come from any thread, one at a time.
 #pragma once
 
 #include <cstddef>
@@ -18,8 +17,8 @@ using DeviceStream = Id<struct DeviceStreamTag>;
 using DeviceEvent = Id<struct DeviceEventTag>;
 using DeviceGraph = Id<struct DeviceGraphTag>;
 
-/// C = A B, or C += A B, row by row, without gaps: C has m rows of n elements, k products are added up for each; none
-/// of them is 0.
+/// A product C = A B, or C += A B, of dense row-major matrices: C has m rows of n elements, and k is the dimension of
+/// the sum. None of m, n, k is 0.
 struct MatrixProduct {
   const void* a = nullptr;
   const void* b = nullptr;
@@ -28,43 +27,43 @@ struct MatrixProduct {
   bool accumulates = false;
 };
 
-/// Products of one form and number format, none of which writes to another's C. fp32 and 16-bit formats add up in fp32,
+/// Products of one form and number format whose outputs do not overlap. fp32 and 16-bit formats accumulate in fp32;
 /// tf32 multiplies in tf32.
 struct Products {
   Gemm::Form form = Gemm::Form::NN;
   Dtype dtype = Dtype::Fp32;
   std::span<const MatrixProduct> products;
-  const void* const* addresses = nullptr;  // in device memory: of every A, then of every B, then of every C
+  const void* const* addresses = nullptr;  // in device memory: the addresses of all A, then all B, then all C
 };
 
-/// Raises ExecutionError, from any call: with the call's text, the error's name and where it was called.
+/// Any call may raise ExecutionError, with the call's text, the error's name and the source location.
 class Device {
  public:
   virtual ~Device() = default;
 
-  /// At a multiple of 256 bytes; at least one byte.
+  /// Allocates at least one byte of memory, aligned to 256 bytes.
   [[nodiscard]] virtual std::byte* allocate(std::size_t bytes) = 0;
   virtual void release(std::byte* data) = 0;
-  /// Once over. Not while anything runs on the memory.
+  /// Synchronous copies to and from the device. Not allowed while commands use the memory.
   virtual void copy_in(std::byte* to, std::span<const std::byte> from) = 0;
   virtual void copy_out(std::span<std::byte> to, const std::byte* from) = 0;
 
-  /// Streams do not wait for each other.
+  /// Streams have no implicit dependencies on each other.
   [[nodiscard]] virtual DeviceStream make_stream() = 0;
-  /// Timed ones can be asked for the time between them; the others cost less.
+  /// An event. Timed events support between(); untimed ones cost less.
   [[nodiscard]] virtual DeviceEvent make_event(bool is_timed) = 0;
-  /// Streams and events that nothing runs on any more, for others to have, and graphs (device_handles.hpp).
+  /// Releases handles: idle streams and events, for reuse, and graphs (device_handles.hpp).
   virtual void release(DeviceStream stream) = 0;
   virtual void release(DeviceEvent event) = 0;
   virtual void release(DeviceGraph graph) = 0;
   virtual void record(DeviceEvent event, DeviceStream stream) = 0;
-  /// The stream goes on once the event's latest record is over.
+  /// Makes the stream wait for the event's latest record.
   virtual void wait(DeviceStream stream, DeviceEvent event) = 0;
-  /// Whether the latest record is over.
+  /// Whether the event's latest record is complete.
   [[nodiscard]] virtual bool is_over(DeviceEvent event) = 0;
-  /// Whether all streams have done what they were asked for.
+  /// Whether all streams have completed their commands.
   [[nodiscard]] virtual bool is_idle() = 0;
-  /// Of two timed events that are over.
+  /// The time between two complete timed events.
   [[nodiscard]] virtual Seconds between(DeviceEvent from, DeviceEvent to) = 0;
 
   virtual void clear(DeviceStream stream, std::byte* data, std::size_t bytes) = 0;
@@ -72,7 +71,8 @@ class Device {
   virtual void launch(DeviceStream stream, const kernels::KernelCall& call) = 0;
   virtual void multiply(DeviceStream stream, const Products& products) = 0;
 
-  /// What is asked for from here on, of this stream and of those that wait for it, is kept in a graph instead of run.
+  /// Captures the subsequent commands of this stream, and of those that wait for it, into a graph instead of executing
+  /// them.
   virtual void begin_capture(DeviceStream stream) = 0;
   [[nodiscard]] virtual DeviceGraph end_capture(DeviceStream stream) = 0;
   virtual void launch(DeviceStream stream, DeviceGraph graph) = 0;

@@ -1,4 +1,4 @@
-// The formats of buffers as kernels know them.
+// The mapping of buffer formats to the element formats of kernels.
 #pragma once
 
 #include "cuda_runtime/kernels/formats.hpp"
@@ -6,7 +6,7 @@
 
 namespace moeplan::runtime {
 
-/// Of one byte: kernels::Format::Bytes.
+/// The element format of a dtype. One-byte dtypes map to kernels::Format::Bytes.
 [[nodiscard]] constexpr kernels::Format format_of(Dtype dtype) {
   switch (dtype) {
     case Dtype::Fp32:

@@ -10,7 +10,7 @@ DeviceHandles::~DeviceHandles() {
     for (const DeviceEvent event : events_) device_.release(event);
     for (const DeviceStream stream : streams_) device_.release(stream);
   } catch (const std::exception&) {
-    // A device that has failed has nothing to give back.
+    // Ignored: a failed device has nothing to release.
   }
 }
 

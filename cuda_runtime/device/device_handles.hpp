@@ -1,4 +1,4 @@
-// Streams, events and graphs of one user, given back with it.
+// Owner of streams, events and graphs, which releases them on destruction.
 #pragma once
 
 #include <vector>
@@ -17,7 +17,7 @@ class DeviceHandles {
   [[nodiscard]] DeviceStream make_stream();
   [[nodiscard]] DeviceEvent make_event(bool is_timed);
   [[nodiscard]] DeviceGraph end_capture(DeviceStream stream);
-  /// Gives graphs back before the rest, even those that run.
+  /// Releases the graphs before the other handles, even if they are executing.
   void release_graphs() noexcept;
 
  private:

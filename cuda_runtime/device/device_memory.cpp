@@ -52,7 +52,7 @@ void DeviceBuffer::fill_zeros(DeviceStream stream) {
   newest_ = Newest::Device;
 }
 
-/// The rows on the host.
+/// Downloads the rows to the mirror if the device is newer.
 void DeviceBuffer::take() {
   if (newest_ == Newest::Noughts) {
     mirror_ = HostBuffer(shape_);

@@ -10,7 +10,8 @@
 
 namespace moeplan::runtime {
 
-/// Written and read by row on the host, and copied as a whole where either side has something new.
+/// A buffer in device memory with a host mirror. Rows are written and read in the mirror; the whole buffer is copied
+/// when the other side is newer.
 class DeviceBuffer {
  public:
   DeviceBuffer(const BufferShape& shape, Device& device, DevicePool& pool);
@@ -23,9 +24,9 @@ class DeviceBuffer {
   void write_row(std::int64_t row, std::span<const double> values);
   [[nodiscard]] std::vector<double> read_row(std::int64_t row);
   void clear();
-  /// Before the device runs: what the host wrote goes there, and what the host has is old from here on.
+  /// Called before an execution: uploads the mirror if it is newer, and discards it.
   void give();
-  /// After that: zeros are written by the device itself, as the first thing on a stream.
+  /// Called after give(): if the buffer was cleared, enqueues the zero-fill as the first command of a stream.
   void fill_zeros(DeviceStream stream);
 
  private:
@@ -35,7 +36,7 @@ class DeviceBuffer {
   Device& device_;
   std::byte* data_;
   HostBuffer mirror_;  // empty until it is needed
-  /// Who has what is to be: the host's rows, the device's, both alike, or neither, where all is zero.
+  /// The location of the current contents: the host mirror, the device, both, or neither (all zeros).
   enum class Newest { Host, Device, Both, Noughts } newest_ = Newest::Noughts;
 };
 

@@ -13,7 +13,7 @@ namespace {
 
 using namespace kernels;
 
-/// One after the other where they are.
+/// Whether the rows are consecutive.
 bool lie_together(std::span<const std::int32_t> rows) {
   for (std::size_t i = 0; i < rows.size(); ++i) {
     if (rows[i] < 0 || rows[i] != rows.front() + static_cast<std::int32_t>(i)) return false;
@@ -103,7 +103,7 @@ class Maker {
   std::vector<DeviceCommand> commands;
 
  private:
-  /// A list of rows whose ranges each lie together: where they are, or a copy of all of them.
+  /// A row list whose ranges are each contiguous: in place, or a copy of all rows.
   struct Operand {
     const RowList* list;
     kernels::RowView rows;
@@ -130,9 +130,9 @@ class Maker {
     return out;
   }
 
-  /// Products that write to the same C are in different rounds, in their order.
+  /// Splits products into rounds, so that products with the same C are in different rounds, in their order.
   static std::vector<std::vector<Product>> rounds(std::span<const Product> products) {
-    std::map<std::int64_t, std::size_t> before;  // products by the first row of C
+    std::map<std::int64_t, std::size_t> before;  // earlier products, by the first row of C
     std::vector<std::vector<Product>> out;
     for (const Product& p : products) {
       if (p.c.rows == 0) continue;

@@ -1,4 +1,4 @@
-// An operation of a rank with everything that it needs on the device: lists of rows, staging memory, addresses.
+// An operation of a rank prepared for a device: commands, row indices, staging memory and addresses.
 #pragma once
 
 #include <optional>
@@ -23,32 +23,32 @@ using DeviceCommand = std::variant<kernels::KernelCall, DeviceProducts>;
 
 struct DeviceOperation {
   std::string name;
-  std::vector<DeviceCommand> before;  // all of what computes; of what communicates, packing
+  std::vector<DeviceCommand> before;  // the whole of a computation; the packing of a communication
   std::optional<DeviceTransfer> transfer;
   std::vector<DeviceCommand> after;
 };
 
-/// What operations are made from.
+/// The inputs to the preparation of operations.
 struct DeviceContext {
   std::vector<DeviceBuffer>& buffers;  // by BufferId
   DevicePool& pool;
   const CodecOptions& codecs;
-  std::int32_t* failure;  // where kernels leave word that a token was sent to an expert that the gate did not choose
+  std::int32_t* failure;  // set by kernels if a token was sent to an expert that the gate did not select
 
   [[nodiscard]] const DeviceBuffer& buffer(BufferId id) const { return buffers[id.index()]; }
-  /// None where they lie one behind the other.
+  /// The view of a row list, without an index if the rows are contiguous.
   [[nodiscard]] kernels::RowView rows(const RowList& list) const;
 };
 
-/// Raises InputError where something of it is not computed on GPUs: more than kernels::kMostChosen experts a token,
-/// products of several formats.
+/// Prepares an operation. Raises InputError for what is not supported on GPUs: more than kernels::kMostChosen experts
+/// per token, and products of several formats in one operation.
 [[nodiscard]] DeviceOperation device_operation(const Work& work, const std::string& name, const DeviceContext& context);
 
-/// Of an operation that communicates (device_transfers.cpp).
+/// Prepares a communication (device_transfers.cpp).
 [[nodiscard]] DeviceOperation device_transfer(const ExchangeWork& work, const DeviceContext& context);
 [[nodiscard]] DeviceOperation device_transfer(const CollectiveWork& work, const DeviceContext& context);
 
-/// Runs of elements in pieces that are not too long, packed one behind the other.
+/// Element ranges cut into pieces of at most kernels::kLongestPiece elements, with consecutive packed positions.
 [[nodiscard]] std::vector<kernels::Piece> pieces_of(const Packed& packed);
 
 void issue(Device& device, DeviceStream stream, std::span<const DeviceCommand> commands);

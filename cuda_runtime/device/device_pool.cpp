@@ -9,7 +9,7 @@ DevicePool::~DevicePool() {
     try {
       device_.release(slab);
     } catch (const std::exception&) {
-      // A device that has failed has nothing to give back.
+      // Ignored: a failed device has nothing to release.
     }
   }
 }
@@ -21,7 +21,7 @@ std::byte* DevicePool::allocate(std::size_t bytes) {
     const std::size_t size = std::max(rounded, slab_);
     slabs_.push_back(device_.allocate(size));
     bytes_ += size;
-    if (size == rounded) return slabs_.back();  // the rest of the slab before stays in use
+    if (size == rounded) return slabs_.back();  // the previous slab's remainder stays in use
     free_ = slabs_.back();
     left_ = size;
   }

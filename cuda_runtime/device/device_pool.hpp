@@ -1,4 +1,4 @@
-// Device memory in few large pieces, all given back at once.
+// A memory pool of large slabs in device memory, released together on destruction.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,8 @@ namespace moeplan::runtime {
 
 class DevicePool {
  public:
-  /// assumed: 64 MiB at once, so that index lists do not cost a call each; larger requests have a piece of their own.
+  /// Bytes per slab. assumed: 64 MiB, so that small index lists do not need a call each. Larger requests get a slab of
+  /// their own.
   static constexpr std::size_t kSlab = std::size_t{64} << 20U;
 
   explicit DevicePool(Device& device, std::size_t slab = kSlab) : device_(device), slab_(slab) {}
@@ -19,9 +20,9 @@ class DevicePool {
   DevicePool(const DevicePool&) = delete;
   DevicePool& operator=(const DevicePool&) = delete;
 
-  /// At a multiple of 256 bytes; nothing is written there.
+  /// Memory aligned to 256 bytes, uninitialised.
   [[nodiscard]] std::byte* allocate(std::size_t bytes);
-  /// With a copy of these values.
+  /// Memory that holds a copy of these values.
   template <class T>
   [[nodiscard]] const T* copy_of(std::span<const T> values) {
     std::byte* data = allocate(values.size_bytes());

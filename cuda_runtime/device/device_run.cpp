@@ -31,12 +31,12 @@ DeviceExecution::DeviceExecution(Device& device, DeviceTransport& transport, std
   for (const RankId id : ranks) {
     ranks_.push_back({id});
     const std::int32_t none = 0;
-    // Through the pool, whose memory is not const.
+    // const_cast: the pool returns const pointers, but its memory is writable.
     ranks_.back().failure = const_cast<std::int32_t*>(pool_.copy_of(std::span(&none, 1)));
   }
 }
 
-/// Memory that something still runs on is not given back.
+/// Waits for the device before memory in use is released.
 DeviceExecution::~DeviceExecution() {
   if (!is_running_) return;
   give_up();
@@ -44,7 +44,7 @@ DeviceExecution::~DeviceExecution() {
   try {
     while (!device_.is_idle() && Clock::now() < deadline) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   } catch (const std::exception&) {
-    // The device has failed: nothing runs any more.
+    // The device has failed: nothing is executing any more.
   }
 }
 
@@ -93,7 +93,7 @@ std::vector<DeviceExecution::Rank*> DeviceExecution::busy_ranks() {
   return out;
 }
 
-/// Streams, communicators and buffers as the steps need them.
+/// Creates and prepares streams, communicators and buffers for the steps.
 void DeviceExecution::make_ready() {
   const std::vector<Rank*> busy = busy_ranks();
   const std::vector<DeviceStep> steps = busy.empty() ? std::vector<DeviceStep>() : busy.front()->steps;
@@ -142,7 +142,7 @@ void DeviceExecution::issue_all() {
   }
 }
 
-/// A step of all ranks.
+/// Issues one step of all ranks.
 void DeviceExecution::issue(std::size_t s) {
   const DeviceStep& step = ready_for_[s];
   const std::vector<Rank*> ranks = busy_ranks();
@@ -186,14 +186,14 @@ void DeviceExecution::wait_for_end() {
   }
 }
 
-/// NCCL ends a communicator only after all graphs that use it.
+/// Releases graphs first: NCCL destroys a communicator only after all graphs that use it.
 void DeviceExecution::give_up() noexcept {
   graph_.reset();
   handles_.release_graphs();
   transport_.abort();
 }
 
-/// The first one that has not ended.
+/// The name of the first operation that has not ended.
 std::string DeviceExecution::late_operation() {
   for (const DeviceStep& step : ready_for_) {
     for (Rank* r : busy_ranks()) {

@@ -1,4 +1,5 @@
-// What the ranks of a process ask of a device: memory and operations once, then runs. Calls come one at a time.
+// The execution of a process's ranks on one device: memory and operations are set up once, then executed repeatedly.
+// Calls come one at a time.
 #pragma once
 
 #include <array>
@@ -33,15 +34,16 @@ class DeviceExecution {
   void prepare(std::size_t rank, const Work& work, const std::string& name);
   void set_steps(std::size_t rank, const std::vector<DeviceStep>& steps) { ranks_[rank].steps = steps; }
 
-  /// All steps of all ranks, which have the same ones or none, and waits for their end. Raises ExecutionError.
+  /// Executes the steps of all ranks, which are the same on each rank or empty, and waits for their end. Raises
+  /// ExecutionError.
   void execute();
-  /// Of the last run, by operation.
+  /// The times of the last execution, by operation.
   [[nodiscard]] const std::vector<OperationTime>& times(std::size_t rank) const { return ranks_[rank].times; }
 
  private:
   struct Events {
     DeviceEvent start, end;  // timed
-    DeviceEvent ended;       // what others wait for
+    DeviceEvent ended;       // for dependants
   };
   struct Rank {
     RankId id;
@@ -54,7 +56,7 @@ class DeviceExecution {
     std::vector<OperationTime> times{};
   };
 
-  /// Those with steps; a measurement may leave some out.
+  /// The ranks with steps. A measurement may leave some ranks idle.
   [[nodiscard]] std::vector<Rank*> busy_ranks();
   void make_ready();
   void issue_all();
@@ -71,13 +73,13 @@ class DeviceExecution {
   DevicePool pool_;
   DeviceHandles handles_;
   std::vector<Rank> ranks_;
-  DeviceStream origin_;                // from which all others begin, and which ends after all of them
-  DeviceEvent begin_, fork_, over_;    // the first one timed
-  std::vector<DeviceEvent> joins_;     // a stream's end, by rank and stream
-  std::vector<DeviceStep> ready_for_;  // the steps that everything is made ready for
-  std::optional<DeviceGraph> graph_;   // of these steps
-  std::byte* cold_ = nullptr;          // what is written before a run
-  bool has_run_ = false;               // these steps, so that all libraries have what they need
+  DeviceStream origin_;                // forks into all other streams, and joins them at the end
+  DeviceEvent begin_, fork_, over_;    // begin_ is timed
+  std::vector<DeviceEvent> joins_;     // the end of each stream, by rank and stream
+  std::vector<DeviceStep> ready_for_;  // the steps that have been prepared for execution
+  std::optional<DeviceGraph> graph_;   // of ready_for_
+  std::byte* cold_ = nullptr;          // written before each execution, to evict the cache
+  bool has_run_ = false;               // ready_for_ has executed once, so that libraries have allocated what they need
   bool is_running_ = false;
 };
 

@@ -1,4 +1,4 @@
-// Exchanges and collectives: what is packed before, what is sent from where to where, what is put in its place after.
+// Exchanges and collectives as device operations: packing before, the transfer, and unpacking after.
 #include <algorithm>
 
 #include "cuda_runtime/device/device_formats.hpp"
@@ -10,7 +10,7 @@ namespace {
 
 using namespace kernels;
 
-/// Elements of a buffer in their order: where they are, if they are one run, or packed in memory of their own.
+/// The elements of a transfer: in place if they form one range, otherwise packed in separate memory.
 class Staged {
  public:
   Staged(const Packed& packed, BufferId id, const DeviceContext& context, bool in_place = true)
@@ -34,7 +34,7 @@ class Staged {
     commands.emplace_back(KernelCall(
         MovePieces{buffer_.at(0), data_, pieces_, items_, static_cast<std::int32_t>(buffer_.element_bytes()), how}));
   }
-  /// The buffer's elements += those packed here.
+  /// Adds the packed elements to the buffer.
   void add(std::vector<DeviceCommand>& commands) const {
     if (!is_copy()) return;
     commands.emplace_back(
@@ -49,7 +49,7 @@ class Staged {
   std::int64_t items_ = 0;
 };
 
-/// One after the other.
+/// The concatenation of blocks.
 Packed joined(std::span<const Packed> blocks) {
   Packed out;
   for (const Packed& block : blocks) {
@@ -58,7 +58,7 @@ Packed joined(std::span<const Packed> blocks) {
   return out;
 }
 
-/// Packed elements of this rank go to their place.
+/// Unpacks the rank's own part of an exchange.
 void put_own(const ExchangeWork& work, const Staged& own, const DeviceContext& context,
              std::vector<DeviceCommand>& commands) {
   const std::vector<Piece> pieces = pieces_of(work.own_to);

@@ -1,4 +1,4 @@
-// How the ranks of a run exchange data that lies in device memory, on their streams.
+// The interface by which ranks exchange data in device memory, ordered by streams.
 #pragma once
 
 #include <span>
@@ -10,21 +10,22 @@
 
 namespace moeplan::runtime {
 
-/// Bytes of one peer, one behind the other.
+/// The contiguous data sent to or received from one peer.
 struct DeviceMessage {
   RankId peer;
   std::byte* data = nullptr;
   std::size_t bytes = 0;
 };
-/// Sends and receives of one rank, all at once.
+/// The simultaneous sends and receives of one rank.
 struct DeviceExchange {
   std::vector<DeviceMessage> sends, receives;
-  std::int64_t messages = 1;  // that the data of a peer is cut into
+  std::int64_t messages = 1;  // messages per peer
 };
 
-/// A collective over contiguous elements. `blocks`: how many elements each member's block has; of a broadcast, one.
-/// All-gather: `send` is the own block, `receive` all of them; reduce-scatter the other way round; all-reduce: all on
-/// both sides; broadcast: `send` counts at position 0 only. Where one of them lies in the other, it lies at its place.
+/// A collective over contiguous elements. `blocks`: elements in each member's block; one block for a broadcast.
+/// All-gather: `send` is the rank's own block, `receive` all blocks. Reduce-scatter: the reverse. All-reduce: both are
+/// all blocks. Broadcast: `send` is used at position 0 only. If one of `send` and `receive` lies within the other, it
+/// does so at the offset of its block.
 struct DeviceCollective {
   Collective collective = Collective::AllGather;
   std::vector<RankId> members;
@@ -35,13 +36,13 @@ struct DeviceCollective {
   std::vector<std::int64_t> blocks;
 
   [[nodiscard]] std::int64_t elements() const;
-  /// Where a member's block begins.
+  /// The first element of a member's block.
   [[nodiscard]] std::int64_t first_of(std::int64_t position) const;
 };
 
 using DeviceTransfer = std::variant<DeviceExchange, DeviceCollective>;
 
-/// A rank's part of an operation that communicates.
+/// One rank's part of a communication.
 struct DevicePart {
   RankId rank;
   DeviceStream stream;
@@ -51,17 +52,17 @@ struct DevicePart {
 class DeviceTransport {
  public:
   virtual ~DeviceTransport() = default;
-  /// Once for each operation that communicates, in their order, before the first transfer(): communicators, memory.
+  /// Called once per communication, in order, before the first transfer(): creates communicators and allocates memory.
   virtual void prepare(std::size_t operation, Stream stream, std::span<const DevicePart> parts) = 0;
-  /// All ranks of this process, each on its stream.
+  /// Enqueues the parts of all ranks of this process, each on its stream.
   virtual void transfer(std::size_t operation, std::span<const DevicePart> parts) = 0;
-  /// Until all ranks are here; raises ExecutionError where that takes longer.
+  /// Waits for all ranks; raises ExecutionError if that exceeds the time-out.
   virtual void meet(Seconds time_out) = 0;
-  /// On the device: what follows on the stream begins on all ranks together.
+  /// Barrier on the device: the commands that follow on the stream begin on all ranks together.
   virtual void align(DeviceStream stream) = 0;
-  /// Raises ExecutionError where a rank is gone or something under way has failed.
+  /// Raises ExecutionError if a rank has terminated or a communication has failed.
   virtual void check() = 0;
-  /// Gives up what is under way, on this rank and soon on all.
+  /// Aborts the communications in progress, on this rank and in consequence on all.
   virtual void abort() noexcept = 0;
 };
 

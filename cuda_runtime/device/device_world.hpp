@@ -1,9 +1,9 @@
-// The back end on a device: the ranks of this process (one over NCCL, all of them on the loopback transport), each
-// behind a Backend of its own.
+// The back end on a device: the ranks of this process (one over NCCL, or all of them on the loopback transport), each
+// behind its own Backend.
 //
-// Ranks enqueue from a thread each. Nothing is asked of the device before all of them wait in finish(): the last one to
-// come then asks for everything, operation by operation, for all ranks. So no order among threads matters, and a run
-// can be captured as a graph.
+// Each rank enqueues from its own thread. Nothing is issued to the device until all ranks wait in finish(): the last
+// one to arrive issues the operations of all ranks, one operation at a time. The order of threads therefore has no
+// effect, and an execution can be captured as a graph.
 #pragma once
 
 #include <exception>
@@ -19,29 +19,29 @@ namespace moeplan::runtime {
 
 struct DeviceOptions {
   CodecOptions codecs = {};
-  Seconds time_out{60};                       // of a run, and of ranks that meet
-  bool captures = false;                      // the first run as a graph, which later ones launch as a whole
-  std::size_t slab = std::size_t{64} << 20U;  // bytes of memory at once (DevicePool)
-  /// Written before each run, so that the run finds none of its data in the cache, as a layer among others does; and
-  /// while that is written, the host asks for the run.
+  Seconds time_out{60};                       // of an execution, and of barriers between ranks
+  bool captures = false;                      // captures the first execution as a graph and launches it for later ones
+  std::size_t slab = std::size_t{64} << 20U;  // bytes per slab (DevicePool)
+  /// Bytes written before each execution, so that it finds none of its data in the cache, as for one layer among
+  /// others. The host issues the execution during that time.
   std::size_t cold_bytes = 0;
 };
 
 class DeviceWorld {
  public:
-  /// `ranks`: those of this process. Device and transport outlive this.
+  /// `ranks`: the ranks of this process. Device and transport must outlive this object.
   DeviceWorld(Device& device, DeviceTransport& transport, std::vector<RankId> ranks, DeviceOptions options);
   ~DeviceWorld();
 
   [[nodiscard]] std::size_t size() const;
   [[nodiscard]] RankId rank(std::size_t i) const;
-  /// Of the i-th rank of this process; calls from one thread each.
+  /// The back end of the i-th rank of this process, to be called from one thread.
   [[nodiscard]] Backend& backend(std::size_t i);
 
-  /// Runs `job` for each rank of this process, in threads where they are several, and waits. A failure of one ends the
-  /// others' waiting; the first one is raised.
+  /// Calls `job` for each rank of this process, in one thread per rank if there are several, and waits. A failure of
+  /// one rank ends the waits of the others; the first failure is raised.
   void run(const std::function<void(RankId, Backend&)>& job);
-  /// Ends the waiting of all ranks.
+  /// Ends the waits of all ranks with this exception.
   void give_up(std::exception_ptr why);
 
  private:

@@ -1,4 +1,4 @@
-// A back end that another object keeps.
+// A back end that forwards to another one, which it may own.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@ namespace moeplan::runtime {
 class ForwardingBackend final : public Backend {
  public:
   explicit ForwardingBackend(Backend& to) : to_(to) {}
-  /// Of a world of one rank, which it keeps.
+  /// Forwards to the only rank of this world, and owns the world.
   explicit ForwardingBackend(std::unique_ptr<DeviceWorld> world) : world_(std::move(world)), to_(world_->backend(0)) {}
 
   void allocate(std::span<const BufferShape> buffers) override { to_.allocate(buffers); }

@@ -9,7 +9,7 @@ namespace moeplan::runtime {
 
 namespace {
 
-/// As NVML's reference has them (docs.nvidia.com/deploy/nvml-api): its header comes with few toolkits.
+/// Enumerators from NVML's reference (docs.nvidia.com/deploy/nvml-api), because few toolkits include its header.
 constexpr int kSuccess = 0, kMultiprocessors = 1, kMemory = 2;
 using Handle = void*;
 
@@ -43,7 +43,7 @@ struct ClockReader::Library {
     return function != nullptr;
   }
 
-  /// Whether there is such a GPU.
+  /// Loads the library and finds the GPU. Returns whether both succeeded.
   [[nodiscard]] bool open(const std::string& bus, const char* name) {
     file = ::dlopen(name, RTLD_NOW | RTLD_LOCAL);
     if (file == nullptr) return false;

@@ -1,4 +1,5 @@
-// Ranks of one process that share a device, a thread each: what they say to each other, and a back end for each case.
+// A session of ranks that share one device as threads of one process: their control communication, and a back end per
+// case.
 #pragma once
 
 #include <functional>
@@ -17,11 +18,11 @@ class LoopbackSession {
  public:
   LoopbackSession(Device& device, std::int64_t ranks, DeviceOptions options);
 
-  /// Runs a job for each rank and waits for all. Where one fails the others' waiting ends, and the first failure is
-  /// raised.
+  /// Calls `job` for each rank, in a thread each, and waits for all. A failure of one rank ends the waits of the
+  /// others; the first failure is raised.
   void run(const std::function<void(Peers&)>& job);
 
-  /// Called by every rank in turn, for the same case. It is over once the rank asks for the next.
+  /// The back end of a rank. Collective: every rank calls it for the same case. Valid until the next call.
   [[nodiscard]] std::unique_ptr<Backend> make_backend(RankId rank, const CodecOptions& codecs);
 
  private:
@@ -31,7 +32,7 @@ class LoopbackSession {
   std::int64_t ranks_;
   DeviceOptions options_;
   Barrier meeting_;
-  std::vector<std::string> texts_;  // by rank, that are being said
+  std::vector<std::string> texts_;  // by rank, of the current gather or broadcast
   std::optional<LoopbackTransport> transport_;
   std::optional<DeviceWorld> world_;
 };

@@ -31,7 +31,7 @@ const DevicePart& part_of(RankId rank, std::span<const DevicePart> parts) {
   return *it;
 }
 
-/// Ranks whose data a rank reads.
+/// The ranks whose data a rank reads.
 std::vector<RankId> sources_of(const DevicePart& part) {
   if (const auto* e = std::get_if<DeviceExchange>(part.transfer)) {
     std::vector<RankId> out;
@@ -81,7 +81,7 @@ void LoopbackTransport::transfer(std::size_t operation, std::span<const DevicePa
     }
   }
   for (const DevicePart& part : parts) {
-    // Nobody's sums are taken, or put where the data was, before all have added up.
+    // No rank reads another's sums, or overwrites its data with results, before all ranks have summed.
     if (reduces(part)) {
       for (const RankId source : sources_of(part)) {
         if (source != part.rank) device_.wait(part.stream, all.at(source).added);
@@ -101,7 +101,7 @@ void LoopbackTransport::copy(DeviceStream stream, std::byte* to, const std::byte
   if (bytes > 0 && to != from) device_.copy(stream, to, from, bytes);
 }
 
-/// As many copies as the data is cut into messages.
+/// Copies the data of each peer, in as many copies as there are messages.
 void LoopbackTransport::exchange(const DevicePart& part, std::span<const DevicePart> parts, ByRank&) {
   const auto& own = std::get<DeviceExchange>(*part.transfer);
   for (const DeviceMessage& m : own.receives) {
@@ -117,7 +117,7 @@ void LoopbackTransport::exchange(const DevicePart& part, std::span<const DeviceP
   }
 }
 
-/// The own block of all members, added up in their order.
+/// Sums the rank's own block over all members, in their order.
 void LoopbackTransport::sum(const DevicePart& part, std::span<const DevicePart> parts, const Rendezvous& own) {
   const DeviceCollective& c = collective_of(part);
   const std::size_t bytes = block_bytes(c, c.position);

@@ -1,7 +1,7 @@
-// All ranks in one process on one device: what one sends another is a copy from buffer to buffer.
+// The transport between ranks of one process on one device: data is copied from buffer to buffer.
 //
-// A transfer of a pair starts once both ends have reached it: the receiver's stream waits for the sender's, copies, and
-// the sender's stream goes on once all its receivers have copied.
+// A transfer between two ranks starts once both have reached it: the receiver's stream waits for the sender's and
+// copies, and the sender's stream continues once all its receivers have copied.
 #pragma once
 
 #include <cstddef>
@@ -27,10 +27,10 @@ class LoopbackTransport final : public DeviceTransport {
   void abort() noexcept override {}
 
  private:
-  /// What a rank has beside an operation.
+  /// Events and memory of one rank for one operation.
   struct Rendezvous {
     DeviceEvent ready, added, done;
-    std::byte* sums = nullptr;               // of reduce-scatter and all-reduce: the own block
+    std::byte* sums = nullptr;               // for reduce-scatter and all-reduce: the rank's own block
     const kernels::Piece* pieces = nullptr;  // that block
     std::int64_t piece_count = 0;
   };

@@ -96,7 +96,7 @@ class HostBackend final : public Backend {
     std::string name;
     OperationTime time{};
     bool has_ended = false;
-    std::int64_t reached = 0;  // host_clock() while a communication is under way, else 0
+    std::int64_t reached = 0;  // host_clock() while a communication is in progress, else 0
   };
   struct Entry {
     std::size_t operation;
@@ -111,7 +111,7 @@ class HostBackend final : public Backend {
     return open_ == 0;
   }
 
-  /// A stream.
+  /// The thread of a stream.
   void run(std::size_t stream) {
     try {
       while (const std::optional<std::size_t> next = next_of(stream)) {
@@ -128,7 +128,7 @@ class HostBackend final : public Backend {
     }
   }
 
-  /// Waits for the next operation and for what it comes after; nothing once the back end goes.
+  /// Waits for the next operation and for its dependencies. None once the back end is being destroyed.
   std::optional<std::size_t> next_of(std::size_t stream) {
     std::unique_lock lock(mutex_);
     std::deque<Entry>& queue = queues_[stream];

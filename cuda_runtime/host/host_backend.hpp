@@ -1,8 +1,8 @@
-// A rank on CPU cores: a thread for each stream, messages over a Transport that progress while streams compute.
+// The back end on CPU cores: one thread per stream, and messages over a Transport that progress while streams compute.
 //
-// The thread that calls finish() moves the messages on, it alone; a stream's thread that communicates packs, asks for
-// messages and sleeps until they are over. All collectives are made of such messages: rings as the Program is priced,
-// each step sending what the one before brought.
+// Only the thread that calls finish() drives the messages; the thread of a communicating stream packs its data, posts
+// messages and sleeps until they are complete. All collectives consist of such messages: the rings that the cost model
+// assumes, each step sending what the previous one received.
 #pragma once
 
 #include <functional>
@@ -21,12 +21,12 @@ namespace moeplan::runtime {
 struct HostOptions {
   RankId rank;
   CodecOptions codecs = {};
-  Seconds time_out{60};  // of a communication, from when this rank reached it
-  /// Is told the name of each operation that a stream reaches, from any thread.
+  Seconds time_out{60};  // of a communication, from the time at which this rank reached it
+  /// Called with the name of each operation that a stream reaches, from any thread.
   std::function<void(const std::string& operation)> on_reach = {};
 };
 
-/// Nanoseconds of a clock that never goes back; on one machine the same for all processes.
+/// Nanoseconds of a monotonic clock that all processes of a node share.
 [[nodiscard]] std::int64_t host_clock();
 
 [[nodiscard]] std::unique_ptr<Backend> make_host_backend(Transport& transport, HostOptions options);

@@ -48,7 +48,7 @@ Floats softmax(const Floats& logits, const std::vector<std::size_t>& experts) {
   return out;
 }
 
-/// The place of an expert in a choice row; experts are numbers that fp32 holds exactly.
+/// The index of an expert in a choice row. Experts are numbers that fp32 represents exactly.
 std::size_t place_of(const Floats& choice, std::int32_t expert) {
   const auto end = choice.begin() + static_cast<std::ptrdiff_t>(choice.size() / 2);
   const auto it = std::find(choice.begin(), end, static_cast<float>(expert));
@@ -105,7 +105,7 @@ void compute(const TopKWork& work, HostBuffers buffers) {
   }
 }
 
-/// d logit = weight (d weight - sum of weight d weight), of the chosen.
+/// d logit = weight (d weight - sum of weight d weight) for selected experts.
 void compute(const TopKBackwardWork& work, HostBuffers buffers) {
   HostBuffer &gradient = of(buffers, work.d_weights.buffer), &in = of(buffers, work.logits.buffer),
              &out = of(buffers, work.d_logits.buffer);

@@ -1,4 +1,4 @@
-// The computations of work.hpp on a CPU.
+// The computing operations of work.hpp on a CPU.
 #pragma once
 
 #include <span>

@@ -1,4 +1,4 @@
-// Products by Eigen, in fp32.
+// Matrix products in fp32, by Eigen.
 #include <Eigen/Core>
 
 #include "cuda_runtime/host/host_compute.hpp"
@@ -10,7 +10,7 @@ namespace {
 using Matrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 using Map = Eigen::Map<Matrix>;
 
-/// Rows of a buffer as an fp32 matrix: where they lie, or a copy.
+/// Rows of a buffer as an fp32 matrix: in place if they are contiguous fp32, otherwise a copy.
 class Operand {
  public:
   Operand(HostBuffers buffers, const RowList& list, const Product::Range& range, bool is_read)
@@ -28,7 +28,7 @@ class Operand {
     float* data = in_place_ ? (rows_.empty() ? nullptr : buffer_.floats(rows_.front())) : copy_.data();
     return {data, static_cast<Eigen::Index>(rows_.size()), buffer_.shape().columns};
   }
-  /// What has been written goes to its place.
+  /// Writes a copy back to the buffer.
   void finish() {
     if (in_place_) return;
     for (std::size_t i = 0; i < rows_.size(); ++i) buffer_.store_row(rows_[i], row(i));

@@ -1,4 +1,4 @@
-// Buffers of a rank on a CPU: elements in the buffer's format, computed with in fp32.
+// The buffers of a rank in host memory: elements in the buffer's format, computed with in fp32.
 #pragma once
 
 #include <cstddef>
@@ -9,13 +9,14 @@
 
 namespace moeplan::runtime {
 
-/// Whether buffers of this format can be computed with, or at least copied and coded (fp8: no).
+/// Whether buffers of this format are supported, for computation or at least for copying and encoding (fp8 is not).
 [[nodiscard]] bool has_host_format(Dtype dtype);
 
-/// Between memory and fp32; `bytes` has size_of(dtype) for each value. Not of int8, whose bytes only codecs know.
+/// Conversion between memory and fp32. `bytes` has size_of(dtype) bytes per value. Not for int8, whose bytes are
+/// interpreted by codecs only.
 void load(Dtype dtype, const std::byte* bytes, std::span<float> values);
 void store(Dtype dtype, std::span<const float> values, std::byte* bytes);
-/// bytes += values, in fp32, rounded.
+/// Adds values to those at `bytes`, in fp32, and rounds the sums to `dtype`.
 void add_to(Dtype dtype, const std::byte* values, std::size_t count, std::byte* bytes);
 
 class HostBuffer {
@@ -33,10 +34,10 @@ class HostBuffer {
   }
   [[nodiscard]] std::byte* row(std::int64_t row) { return data_.data() + static_cast<std::size_t>(row) * row_bytes(); }
   [[nodiscard]] bool is_fp32() const { return shape_.dtype == Dtype::Fp32 || shape_.dtype == Dtype::Tf32; }
-  /// Of an fp32 buffer.
+  /// The elements from a row on; requires an fp32 buffer.
   [[nodiscard]] float* floats(std::int64_t first_row) { return reinterpret_cast<float*>(row(first_row)); }
 
-  /// A row; -1 loads zeros.
+  /// Loads and stores one row. Row -1 loads zeros.
   void load_row(std::int64_t r, std::span<float> values);
   void store_row(std::int64_t r, std::span<const float> values) { store(shape_.dtype, values, row(r)); }
   [[nodiscard]] std::span<const std::byte> bytes() const { return data_; }

@@ -11,7 +11,7 @@ namespace {
 
 using Data = std::vector<std::byte>;
 
-/// Elements of a buffer one after the other, where they lie if they lie so.
+/// The elements of a transfer, contiguous: in place if they form one range, otherwise a copy.
 class Staged {
  public:
   Staged(HostBuffer& buffer, const Packed& packed, bool is_read) : buffer_(buffer), packed_(packed) {
@@ -30,7 +30,7 @@ class Staged {
     return copy_.data();
   }
   [[nodiscard]] std::size_t size() const { return size_; }
-  /// What has arrived goes to its place.
+  /// Writes received data to its position in the buffer.
   void unpack() {
     if (packed_.runs.size() > 1) put(packed_, buffer_, copy_.data());
   }
@@ -58,7 +58,7 @@ class Staged {
   Data copy_;
 };
 
-/// The data of one peer in so many messages, none of them empty.
+/// Appends the data of one peer as `count` messages, without empty ones.
 void append(std::vector<Message>& messages, RankId peer, std::int32_t tag, bool is_send, std::byte* data,
             std::size_t bytes, std::int64_t count) {
   for (std::int64_t i = 0, begin = 0; i < count; ++i) {
@@ -73,7 +73,7 @@ void clear(HostBuffer& buffer, const Packed& packed) {
     std::memset(buffer.at(r.first), 0, static_cast<std::size_t>(r.count) * buffer.element_bytes());
 }
 
-/// A ring or chain over the blocks of the members.
+/// A collective along a ring or chain of the members, by blocks.
 class Ring {
  public:
   Ring(const CollectiveWork& work, HostBuffers buffers, Mailbox& mailbox, std::int32_t tag)
@@ -96,7 +96,7 @@ class Ring {
   }
 
   void reduce() {
-    // What a rank has summed up last is the block of its own position.
+    // The last block that a rank reduces is that of its own position.
     Data own = reduced(w_.position);
     Staged::put(block(w_.to_blocks, w_.position), to_, own.data());
     pass_around(std::move(own), w_.position);
@@ -126,7 +126,7 @@ class Ring {
     return {staged.data(), staged.data() + staged.size()};
   }
 
-  /// To the next member, from the one before.
+  /// Sends to the next member and receives from the previous one.
   void step(Data* out, Data* in) {
     std::vector<Message> messages;
     const auto member = [&](std::int64_t p) { return w_.members[static_cast<std::size_t>(at(p))]; };
@@ -139,7 +139,7 @@ class Ring {
     mailbox_.exchange(messages);
   }
 
-  /// Every member's `data` to all others, block `position` being the own one.
+  /// Ring all-gather: passes every member's `data` to all others. `position`: of the rank's own block.
   void pass_around(Data data, std::int64_t position) {
     for (std::int64_t s = 1; s < size_; ++s) {
       const Packed& arriving = block(w_.to_blocks, at(position - s));
@@ -150,7 +150,8 @@ class Ring {
     }
   }
 
-  /// The sum of all members' block of this position: it starts at the member after and ends here.
+  /// Ring reduce-scatter: the sum of all members' blocks of this position. The partial sum starts at the following
+  /// member and ends here.
   Data reduced(std::int64_t position) {
     Data data = packed(from_, block(w_.from_blocks, at(position - 1)));
     for (std::int64_t s = 2; s <= size_; ++s) {

@@ -1,4 +1,4 @@
-// Exchanges and collectives of work.hpp as messages.
+// The exchanges and collectives of work.hpp as messages between ranks.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,11 @@
 
 namespace moeplan::runtime {
 
-/// Returns once this rank's part is over. `tag`: of all its messages.
+/// Performs this rank's part of an exchange and returns once it is complete. `tag` identifies all its messages.
 void transfer(const ExchangeWork& work, HostBuffers buffers, Mailbox& mailbox, std::int32_t tag);
 
-/// All-gather, reduce-scatter and all-reduce along a ring through the members in their order, broadcast along a chain.
+/// Performs this rank's part of a collective: all-gather, reduce-scatter and all-reduce along a ring through the
+/// members in their order, broadcast along a chain.
 void transfer(const CollectiveWork& work, HostBuffers buffers, Mailbox& mailbox, std::int32_t tag);
 
 }  // namespace moeplan::runtime

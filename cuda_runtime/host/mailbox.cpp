@@ -43,7 +43,8 @@ void Mailbox::drive() {
   wait_a_moment(!fresh.empty() || !ended.empty());
 }
 
-/// Cores are few and shared with the streams: first the others' turn, then short sleeps, longer while all is quiet.
+/// Waits with increasing back-off, because cores may be shared with the streams' threads: first yields, then short
+/// sleeps, then longer ones while there is no progress.
 void Mailbox::wait_a_moment(bool moved) {
   constexpr std::int64_t kYields = 16, kShortSleeps = 64;
   constexpr std::chrono::microseconds kShort(20), kLong(100), kIdle(1000);

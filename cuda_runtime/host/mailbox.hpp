@@ -1,4 +1,4 @@
-// Messages that streams' threads wait for while one thread moves them on.
+// A queue of messages on which streams' threads block while a single thread drives the transport.
 #pragma once
 
 #include <condition_variable>
@@ -16,12 +16,13 @@ class Mailbox {
  public:
   explicit Mailbox(Transport& transport) : transport_(transport) {}
 
-  /// Waits until all are over. From any thread but the one that drives; raises ExecutionError once stop() was called.
+  /// Posts messages and waits until all are complete. From any thread except the driving one. Raises ExecutionError
+  /// once stop() was called.
   void exchange(std::span<const Message> messages);
 
-  /// Starts what is asked for and moves everything on, then waits a moment if nothing moved. From one thread.
+  /// Starts posted messages and makes progress on all; if there was none, waits briefly. From one thread only.
   void drive();
-  /// Wakes drive(), which has more to look at.
+  /// Wakes drive() from its wait, after work was added.
   void wake();
   void stop();
 
@@ -36,8 +37,8 @@ class Mailbox {
   std::mutex mutex_;
   std::condition_variable over_, asked_;
   std::vector<Posting*> new_;
-  std::unordered_map<std::size_t, Posting*> under_way_;  // by number of the transport
-  std::int64_t quiet_ = 0;                               // looks in a row at which nothing moved
+  std::unordered_map<std::size_t, Posting*> under_way_;  // by Transport handle
+  std::int64_t quiet_ = 0;                               // consecutive polls without progress
   bool woken_ = false;
   bool stopped_ = false;
 };

@@ -1,4 +1,4 @@
-// Messages between ranks, non-blocking. All calls come from one thread.
+// The interface of non-blocking messages between ranks. All calls come from one thread.
 #pragma once
 
 #include <cstddef>
@@ -12,21 +12,21 @@ namespace moeplan::runtime {
 
 struct Message {
   RankId peer;
-  std::int32_t tag;  // messages of a pair with one tag arrive in their order
+  std::int32_t tag;  // messages between two ranks with equal tags arrive in order
   bool is_send;
-  std::byte* data;  // stays until the message is over; a send only reads it
+  std::byte* data;  // must stay valid until the message is complete; read-only for a send
   std::size_t bytes;
 };
 
 class Transport {
  public:
   virtual ~Transport() = default;
-  /// Begins to send or receive; the number under which poll() says that it is over.
+  /// Starts a send or receive. Returns the handle by which poll() reports its completion.
   [[nodiscard]] virtual std::size_t start(const Message& message) = 0;
-  /// Moves everything on, and appends what is over. Raises ExecutionError.
+  /// Makes progress on all messages and appends the handles of completed ones. Raises ExecutionError.
   virtual void poll(std::vector<std::size_t>& over) = 0;
-  /// Until all ranks are here; raises ExecutionError where that takes longer. When the last one came, the same instant
-  /// on all ranks, by this rank's host_clock().
+  /// Waits for all ranks; raises ExecutionError if that exceeds the time-out. Returns the time at which the last rank
+  /// arrived: the same instant on all ranks, expressed in this rank's host_clock().
   virtual std::int64_t barrier(Seconds time_out) = 0;
 };
 

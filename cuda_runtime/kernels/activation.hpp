@@ -1,4 +1,5 @@
-// gelu(x), or of a gated expert silu(first half of the columns) times the second half; and its gradient.
+// The activation kernels of an expert, forward and backward: gelu(x), or for a gated expert silu(first half of the
+// columns) times the second half.
 #pragma once
 
 #include <cmath>

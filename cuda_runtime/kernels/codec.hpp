@@ -1,4 +1,4 @@
-// Rows into the formats in which they are sent, and back: the bytes of codecs/row_codec.hpp.
+// The codec kernels: rows encoded into wire formats and decoded, with the same bytes as codecs/row_codec.hpp.
 #pragma once
 
 #include <cmath>
@@ -8,7 +8,7 @@
 
 namespace moeplan::kernels {
 
-/// binary16.
+/// The fp16 codec: IEEE 754 binary16.
 struct Fp16Codec {
   RowView plain, values;
   std::int64_t items = 0;
@@ -31,7 +31,7 @@ struct Fp16Codec {
   }
 };
 
-/// A byte a value; a scale and, where `zeros` has data, a zero point a row.
+/// The int8 codec: one byte per value, one scale per row and, if `zeros` has data, one zero point per row.
 struct Int8Codec {
   RowView plain, values, scales, zeros;
   std::int64_t items = 0;
@@ -91,7 +91,8 @@ struct Int8Codec {
   }
 };
 
-/// zfp's fixed rate of `bits` a value, 3 to 32. Two blocks end at a whole byte: a lane takes pairs.
+/// The zfp codec at a fixed rate of `bits` per value, 3 to 32. Two blocks together end at a byte boundary, so a lane
+/// processes pairs of blocks.
 struct ZfpCodec {
   RowView plain, values;
   std::int64_t items = 0;

@@ -1,4 +1,4 @@
-// Elements of buffers, loaded as fp32 and stored rounded to nearest, ties to even: the same bits as
+// The element formats of buffers: loading as fp32, and storing rounded to nearest, ties to even. The bits are those of
 // reference/number_formats.hpp, on a GPU and on a CPU.
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace moeplan::kernels {
 
-/// Bytes: of codecs, which alone know what they mean.
+/// The format of an element. Bytes: encoded data, interpreted by codecs only.
 enum class Format : std::int32_t { Fp32, Fp16, Bf16, Bytes };
 
 MOEPLAN_BOTH constexpr std::int64_t size_of(Format format) {
@@ -52,9 +52,9 @@ MOEPLAN_BOTH inline std::uint16_t fp16_of(float value) {
 #else
   const std::uint32_t bits = bits_of(value), sign = (bits >> 16U) & 0x8000U, magnitude = bits & 0x7fffffffU;
   if (magnitude > 0x7f800000U) return static_cast<std::uint16_t>(sign | 0x7e00U);   // not a number
-  if (magnitude >= 0x477ff000U) return static_cast<std::uint16_t>(sign | 0x7c00U);  // 65520 and more
+  if (magnitude >= 0x477ff000U) return static_cast<std::uint16_t>(sign | 0x7c00U);  // 65520 and above
   if (magnitude < 0x33000000U) return static_cast<std::uint16_t>(sign);             // less than 2^-25
-  // 11 bits of the significand are left, fewer below 2^-14, where all numbers are multiples of 2^-24.
+  // 11 bits of the significand remain, fewer below 2^-14, where all numbers are multiples of 2^-24.
   const std::uint32_t exponent = magnitude >> 23U;
   const std::uint32_t dropped = exponent < 113U ? 126U - exponent : 13U;
   const std::uint32_t significand = (magnitude & 0x7fffffU) | 0x800000U;
@@ -80,7 +80,7 @@ MOEPLAN_BOTH inline float from_fp16(std::uint16_t bits) {
 #endif
 }
 
-/// 2 and 16 bytes that are loaded and stored at once, whatever lies there otherwise.
+/// Words of 2 and 16 bytes, loaded and stored in one access; they may alias objects of any type.
 typedef std::uint16_t __attribute__((may_alias)) Word2;
 struct __attribute__((may_alias, aligned(16))) Word16 {
   std::uint32_t part[4];
@@ -99,7 +99,7 @@ MOEPLAN_BOTH inline void store1(Format format, void* data, std::int64_t i, float
   }
 }
 
-/// Elements i to i + count - 1, eight of which begin at a multiple of 16 bytes, or one.
+/// Loads elements i to i + count - 1. `count` is 8, with element i aligned to 16 bytes, or 1.
 MOEPLAN_BOTH inline void load(Format format, const void* data, std::int64_t i, int count, float (&values)[8]) {
   if (count == 1) {
     values[0] = load1(format, data, i);

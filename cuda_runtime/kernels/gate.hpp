@@ -1,7 +1,7 @@
-// The gate and what it weights: choosing experts, adding up what came back from them, and the gradients of both.
+// The gate kernels: selection of experts, the weighted sum of the experts' outputs, and the gradients of both.
 //
-// A choice row holds k experts as numbers, then their weights. Which rows a capacity drops was decided when rows were
-// found (work.hpp): sums have no term for them.
+// A choice row holds k experts as numbers, followed by their k weights. Tokens dropped by a capacity have been removed
+// when the rows were resolved (work.hpp): sums have no term for them.
 #pragma once
 
 #include <cmath>
@@ -10,10 +10,10 @@
 
 namespace moeplan::kernels {
 
-/// Experts that a token may choose.
+/// Largest number of experts per token (top_k).
 constexpr std::int32_t kMostChosen = 64;
 
-/// The k largest logits of a row with their softmax, the largest first.
+/// The k largest logits of a row in descending order, and their softmax.
 struct Chosen {
   Best logits[kMostChosen];
   float weights[kMostChosen];
@@ -54,7 +54,8 @@ struct TopK {
   }
 };
 
-/// d logit = weight (d weight - sum of weight d weight), of the chosen; zero, of the others.
+/// Gradient of the logits: d logit = weight (d weight - sum of weight d weight) for selected experts, zero for the
+/// others.
 struct TopKBackward {
   RowView d_weights, logits, d_logits;
   std::int64_t items = 0;
@@ -78,7 +79,7 @@ struct TopKBackward {
   }
 };
 
-/// Where an expert stands in a choice row; -1, and `failure` set: nowhere.
+/// Index of an expert in a choice row; -1, with `failure` set, if it is not in the row.
 MOEPLAN_BOTH inline std::int32_t place_of(const View& choice, std::int64_t row, std::int32_t expert,
                                           std::int32_t* failure) {
   for (std::int32_t j = 0; 2 * j < choice.columns; ++j) {
@@ -92,7 +93,7 @@ struct SumTerm {
   std::int32_t input = 0, row = 0, choice_row = 0, expert = 0;
 };
 
-/// Row i of `out` becomes the sum of its terms, each times the weight that the gate gave it, where `choice` has data.
+/// Row i of `out` becomes the sum of its terms, each multiplied by its gate weight if `choice` has data.
 struct SumRows {
   const View* inputs = nullptr;
   RowView out;
@@ -126,12 +127,12 @@ struct SumRows {
   }
 };
 
-/// Rows of DecodeBackward; token -1: a row of padding, which gets zeros.
+/// Row indices of one entry of DecodeBackward. Token -1 is a padding row, whose gradient is zero.
 struct DecodeEntry {
   std::int32_t returned = 0, d_returned = 0, token = 0, choice = 0, d_choice = 0, expert = 0;
 };
 
-/// The gradients by rows that came back and by the weights that they were added up with. Rows of `d_choice` are zero
+/// The gradients with respect to the returned rows and to the weights of their sum. Rows of `d_choice` must be zero
 /// before.
 struct DecodeBackward {
   View d_out, returned, choice, d_returned, d_choice;

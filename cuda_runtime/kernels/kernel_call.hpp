@@ -1,4 +1,4 @@
-// Every kernel there is, with its arguments.
+// The closed set of kernels, each with its arguments.
 #pragma once
 
 #include <type_traits>
@@ -11,7 +11,8 @@
 
 namespace moeplan::kernels {
 
-/// A kernel has `items`, width(): how many elements an item has about, for which lanes are wanted, and run().
+/// A kernel call. Every kernel has `items`, run(), and width(): the approximate number of elements per item, from which
+/// the number of lanes is chosen.
 using KernelCall = std::variant<CopyRows, AddRows, MovePieces, AddPieces, TopK, TopKBackward, SumRows, DecodeBackward,
                                 Activation, ActivationBackward, Fp16Codec, Int8Codec, ZfpCodec>;
 

@@ -1,11 +1,11 @@
-// Rows and elements of buffers moved from place to place.
+// The kernels that copy, add, pack and unpack rows and elements of buffers.
 #pragma once
 
 #include "cuda_runtime/kernels/formats.hpp"
 
 namespace moeplan::kernels {
 
-/// A buffer. It begins at a multiple of 256 bytes.
+/// A buffer, aligned to 256 bytes.
 struct View {
   void* data = nullptr;
   std::int64_t columns = 0;
@@ -15,10 +15,10 @@ struct View {
   [[nodiscard]] MOEPLAN_BOTH char* row(std::int64_t r) const { return static_cast<char*>(data) + r * row_bytes(); }
 };
 
-/// Rows of a buffer in the order in which a kernel takes them; -1: a row of zeros.
+/// Rows of a buffer in the order in which a kernel accesses them; -1 denotes a row of zeros.
 struct RowView {
   View view;
-  const std::int32_t* index = nullptr;  // none: they lie one behind the other, from `first` on
+  const std::int32_t* index = nullptr;  // null: contiguous rows starting at `first`
   std::int32_t first = 0;
 
   [[nodiscard]] MOEPLAN_BOTH std::int32_t place(std::int64_t i) const {
@@ -27,7 +27,7 @@ struct RowView {
   [[nodiscard]] MOEPLAN_BOTH char* row(std::int64_t i) const { return view.row(place(i)); }
 };
 
-/// With the widest accesses that both ends' alignment allows; from == nullptr: zeros.
+/// Copies bytes with the widest accesses that the alignment of both addresses allows. If `from` is null, zero-fills.
 template <class Team>
 MOEPLAN_BOTH void copy_bytes(const Team& team, char* to, const char* from, std::int64_t bytes) {
   const auto together = reinterpret_cast<std::uintptr_t>(to) | reinterpret_cast<std::uintptr_t>(from);
@@ -79,19 +79,19 @@ struct AddRows {
   }
 };
 
-/// Elements of a buffer, and where they stand among packed ones.
+/// Consecutive elements of a buffer and their position in the packed data.
 struct Piece {
   std::int64_t first = 0;
   std::int64_t packed = 0;
   std::int64_t count = 0;
 };
 
-/// Elements of a piece, at most. assumed: as much as a block of threads moves in a few rounds.
+/// Largest number of elements of a piece. assumed: as much as a block of threads moves in a few rounds.
 constexpr std::int64_t kLongestPiece = 8192;
 
 enum class Move : std::int32_t { Pack, Unpack, Clear };
 
-/// Pieces of a buffer to packed elements, or back, or zeros.
+/// Packs pieces of a buffer, unpacks them, or zero-fills them.
 struct MovePieces {
   void* buffer = nullptr;
   void* packed = nullptr;
@@ -114,7 +114,7 @@ struct MovePieces {
   }
 };
 
-/// Pieces of a buffer += packed elements.
+/// Adds packed elements to pieces of a buffer.
 struct AddPieces {
   void* buffer = nullptr;
   const void* packed = nullptr;

@@ -1,10 +1,11 @@
-// What kernels are written with: the same functions run on a GPU, in blocks of threads, and on a CPU, where tests check
-// their values. Everything in this folder is C++17, because older nvcc is no newer.
+// The team of lanes, the execution model of the kernels. The same functions execute on a GPU, in blocks of threads, and
+// on a CPU, where tests check their values. Everything in this folder is C++17, the newest standard of older nvcc
+// versions.
 //
-// A kernel works on items (rows, pieces, pairs of a token and an expert), each by a team of lanes. A team has
-//   lane, size            which lane this is, of how many
-//   sum(v), least(v), most(v), best(v)    of all lanes' values, known to all of them
-//   sync()                what lanes wrote before is there for all of them after
+// A kernel processes items (rows, pieces, pairs of token and expert), each by a team of lanes. A team has
+//   lane, size                            the index of this lane, and the number of lanes
+//   sum(v), least(v), most(v), best(v)    reductions over the values of all lanes; every lane gets the result
+//   sync()                                a barrier: earlier writes of any lane are visible to all lanes afterwards
 #pragma once
 
 #include <cstdint>
@@ -17,19 +18,19 @@
 
 namespace moeplan::kernels {
 
-/// A logit and its place; place -1: none.
+/// A logit and its index; -1: none.
 struct Best {
   float value = 0;
   std::int32_t index = -1;
 };
 
-/// The larger one, of equal ones that of the lower index; any rather than none.
+/// Whether `a` is larger, or equal with the lower index. Any candidate is better than none.
 MOEPLAN_BOTH inline bool is_better(const Best& a, const Best& b) {
   if (a.index < 0 || b.index < 0) return a.index >= 0;
   return a.value > b.value || (a.value == b.value && a.index < b.index);
 }
 
-/// A team of one.
+/// A team of one lane.
 struct Alone {
   int lane = 0;
   int size = 1;
@@ -40,8 +41,8 @@ struct Alone {
   MOEPLAN_BOTH void sync() {}
 };
 
-/// Calls f(first, count) for `columns` elements, shared among the lanes: eight at a time where that leaves none over,
-/// else one at a time.
+/// Calls f(first, count) for chunks of `columns` elements, distributed over the lanes: chunks of eight elements if
+/// `columns` is a multiple of eight, single elements otherwise.
 template <class Team, class F>
 MOEPLAN_BOTH void each_chunk(const Team& team, std::int64_t columns, F f) {
   if (columns % 8 == 0) {

@@ -1,7 +1,8 @@
-// A block of four floats in zfp's fixed-rate format, bit for bit what libzfp 1.0 writes and reads (P. Lindstrom,
-// "Fixed-Rate Compressed Floating-Point Arrays", IEEE TVCG 20(12), 2014): one bit that says whether the block is empty,
-// the common exponent (8 bits), the four numbers as integers of 32 bits through a lifted transform, in negabinary, bit
-// plane after bit plane from the highest on, each with the length of its run of zeros, until the bits are used up.
+// One block of four floats in zfp's fixed-rate format, bit-identical to what libzfp 1.0 writes and reads (P. Lindstrom,
+// "Fixed-Rate Compressed Floating-Point Arrays", IEEE TVCG 20(12), 2014). The block consists of one bit that tells
+// whether it is non-empty, the common exponent (8 bits), and the four numbers as 32-bit integers after a lifted
+// transform, in negabinary, by bit planes from the highest on, each with a run-length code of its zeros, truncated to
+// the size of the block.
 #pragma once
 
 #include <cmath>
@@ -14,7 +15,7 @@ constexpr int kZfpBlock = 4;  // values
 constexpr int kZfpExponentBias = 127;
 constexpr std::uint32_t kNegabinary = 0xaaaaaaaaU;
 
-/// At most 128 bits, the lowest first.
+/// A sequence of at most 128 bits, lowest bit first.
 struct ZfpBits {
   std::uint64_t words[2] = {0, 0};
   int place = 0;
@@ -30,10 +31,10 @@ struct ZfpBits {
   }
 };
 
-/// Power of two by its exponent: beyond the range of fp32, infinity or zero, as ldexpf has it.
+/// 2^exponent; beyond the range of fp32, infinity or zero, as ldexpf returns them.
 MOEPLAN_BOTH inline float power_of_two(int exponent) { return ldexpf(1.0F, exponent); }
 
-/// The integer that x86 makes of a float, which the library relies on for blocks below 2^-97, where the scale
+/// Conversion of a float to an integer as on x86. libzfp relies on it for blocks below 2^-97, where the scale
 /// overflows.
 MOEPLAN_BOTH inline std::int32_t integer_of(float value) {
   const bool is_in_range = value >= -0x1p31F && value < 0x1p31F;
@@ -45,7 +46,7 @@ MOEPLAN_BOTH inline std::uint32_t half_of(std::uint32_t value) {
   return static_cast<std::uint32_t>(wrapped(value) >> 1);
 }
 
-/// Values to the block's integers.
+/// The forward transform: values to the block's negabinary integers.
 MOEPLAN_BOTH inline void zfp_transform(const float (&values)[4], int exponent, std::uint32_t (&planes)[4]) {
   const float scale = power_of_two(30 - exponent);
   std::uint32_t v[4];
@@ -96,7 +97,7 @@ MOEPLAN_BOTH inline void zfp_restore(const std::uint32_t (&planes)[4], int expon
   values[3] = scale * static_cast<float>(wrapped(w));
 }
 
-/// `bits` of the block, 12 to 128.
+/// The encoded block, truncated to `bits` bits, 12 to 128.
 MOEPLAN_BOTH inline ZfpBits zfp_encoded(const float (&values)[4], int bits) {
   ZfpBits out;
   float largest = 0;
@@ -110,12 +111,12 @@ MOEPLAN_BOTH inline ZfpBits zfp_encoded(const float (&values)[4], int bits) {
   std::uint32_t planes[4];
   zfp_transform(values, exponent, planes);
   int left = bits - 9;
-  int known = 0;  // values that have had a one bit in a plane before
+  int known = 0;  // values with a one bit in an earlier plane
   for (unsigned plane = 32; left > 0 && plane-- > 0;) {
     std::uint32_t x = 0;
     for (unsigned i = 0; i < 4; ++i) x |= (planes[i] >> plane & 1U) << i;
     for (int i = 0; i < known && left > 0; ++i, --left, x >>= 1U) out.write(x & 1U);
-    // Of the others: is there a one at all, and zeros up to it.
+    // For the other values: whether a one bit follows, then the zeros up to it.
     while (known < 4 && left > 0) {
       --left;
       out.write(x != 0 ? 1U : 0U);

@@ -1,4 +1,4 @@
-// What a forked process does to become another program.
+// Replacement of the current process by another program.
 #pragma once
 
 #include <string>
@@ -6,8 +6,8 @@
 
 namespace moeplan::runtime {
 
-/// Runs a command in this process's place, found on PATH. Where that cannot be, says why on standard error and ends the
-/// process with code 127, as shells do.
+/// Replaces this process by a command, found on PATH. On failure, prints the reason on standard error and exits with
+/// code 127, as shells do.
 [[noreturn]] void exec_command(std::vector<std::string> command);
 
 }  // namespace moeplan::runtime

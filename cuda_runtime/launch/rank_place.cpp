@@ -33,7 +33,7 @@ std::optional<std::int64_t> number_of(const char* name) {
 
 std::optional<RankPlace> rank_place() {
   for (const Variables& names : kNames) {
-    // A batch script is rank 0 of a job without steps: srun says so by SLURM_STEP_ID.
+    // A batch script itself has SLURM_PROCID 0 but is no rank. Only ranks started by srun have SLURM_STEP_ID.
     if (std::string_view(names.rank) == "SLURM_PROCID" && std::getenv("SLURM_STEP_ID") == nullptr) continue;
     const auto rank = number_of(names.rank), ranks = number_of(names.ranks);
     if (!rank || !ranks) continue;

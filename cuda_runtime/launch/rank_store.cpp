@@ -17,11 +17,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Kinds of letters. To rank 0: who one is, a text left, a text
-// asked for, one that nobody else wants, giving up, farewell. From it: a text, the end.
+// Kinds of letters. To rank 0: hello with the sender's name, set, get, take (a get that removes the text), give up,
+// farewell. From rank 0: a text, and the end of the session.
 constexpr char kHello = 'h', kSet = 's', kGet = 'g', kTake = 'k', kGiveUp = 'x', kBye = 'b', kText = 't', kEnd = 'e';
 
-/// On rank 0, in a thread: keeps the texts.
+/// The server of the store, in a thread of rank 0.
 class Keeper {
  public:
   Keeper(std::uint16_t port) : listener_(listen_on(port)), thread_([this](std::stop_token stop) { run(stop); }) {}
@@ -30,13 +30,13 @@ class Keeper {
   struct Guest {
     Descriptor connection;
     LetterReader reader{};
-    std::string name{};  // none: nobody that has said so
+    std::string name{};  // empty until it has said hello
     bool is_leaving = false;
     bool is_gone = false;
-    std::map<std::string, bool> asked{};  // and whether it takes the text
+    std::map<std::string, bool> asked{};  // pending keys, and whether the text is to be removed
   };
 
-  /// Until all guests have left, once it is told to stop; at most a second then.
+  /// Serves until all guests have left after a stop request, but for at most one second after it.
   void run(const std::stop_token& stop) {
     std::optional<Clock::time_point> stopped;
     for (;;) {
@@ -51,7 +51,7 @@ class Keeper {
   }
 
   void wait() {
-    constexpr int kPause = 20;  // ms, after which it looks whether to stop
+    constexpr int kPause = 20;  // ms between checks for a stop request
     std::vector<pollfd> all{{listener_.get(), POLLIN, 0}};
     for (const Guest& g : guests_) all.push_back({g.connection.get(), POLLIN, 0});
     if (::poll(all.data(), all.size(), kPause) <= 0 || (all.front().revents & POLLIN) == 0) return;
@@ -83,11 +83,11 @@ class Keeper {
       case kTake: return hand(guest, letter.key, letter.kind == kTake);
       case kGiveUp: return end(letter.text);
       case kBye: guest.is_leaving = true; return;
-      default: guest.is_gone = true;  // nobody who speaks our language
+      default: guest.is_gone = true;  // protocol error
     }
   }
 
-  /// Now, or once it is there.
+  /// Sends the text now, or once it has been set.
   void hand(Guest& guest, const std::string& key, bool takes) {
     const auto it = texts_.find(key);
     if (it == texts_.end()) {
@@ -112,7 +112,7 @@ class Keeper {
   std::vector<Guest> guests_;
   std::map<std::string, std::string> texts_;
   std::string end_;
-  std::jthread thread_;  // the last member: it uses all others
+  std::jthread thread_;  // last member, because it uses all others
 };
 
 class TcpStore final : public RankStore {
@@ -154,7 +154,7 @@ class TcpStore final : public RankStore {
     try {
       (void)send_letter(connection_.get(), {kGiveUp, "", why});
     } catch (...) {
-      // Without memory for a letter: the others see that the connection ends.
+      // Out of memory for a letter: the other ranks notice that the connection closes.
     }
   }
 
@@ -183,7 +183,7 @@ class TcpStore final : public RankStore {
   std::optional<Keeper> keeper_;
   Descriptor connection_;
   LetterReader reader_;
-  std::map<std::string, std::string> texts_;  // that have come and not been taken
+  std::map<std::string, std::string> texts_;  // received, and not yet returned
   std::string end_;
 };
 

@@ -1,5 +1,5 @@
-// Texts that ranks leave for each other, over TCP: how ranks of several processes and machines find each other without
-// MPI. Rank 0 keeps them. A rank that goes without a farewell, or gives up, ends everybody's waiting.
+// A key-value store of texts over TCP, by which ranks of several processes and nodes rendezvous without MPI. Rank 0
+// hosts the store. If a rank disconnects without a farewell, or calls give_up(), the waits of all ranks fail.
 #pragma once
 
 #include <cstdint>
@@ -11,38 +11,39 @@
 
 namespace moeplan::runtime {
 
-/// As torchrun and its like say it by RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT and LOCAL_RANK, srun by SLURM_PROCID,
-/// SLURM_NTASKS and SLURM_LOCALID, mpirun by OMPI_COMM_WORLD_RANK, _SIZE and _LOCAL_RANK.
+/// The rank of a process as set by its launcher: torchrun (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, LOCAL_RANK),
+/// srun (SLURM_PROCID, SLURM_NTASKS, SLURM_LOCALID) or mpirun (OMPI_COMM_WORLD_RANK, _SIZE, _LOCAL_RANK).
 struct RankPlace {
   std::int64_t rank = 0;
   std::int64_t ranks = 1;
-  std::int64_t local_rank = 0;  // among the ranks of its machine: which GPU it takes
+  std::int64_t local_rank = 0;  // index among the ranks of its node; selects the GPU
   std::string address = "127.0.0.1";
   std::uint16_t port = 29500;
 };
-/// Of this process's environment; none: no rank of anything. Raises InputError where it makes no sense.
+/// The rank given by this process's environment; none if the process was not started as a rank. Raises InputError if
+/// the variables are inconsistent.
 [[nodiscard]] std::optional<RankPlace> rank_place();
 
 class RankStore {
  public:
   virtual ~RankStore() = default;
-  /// A text that nobody has left yet; at most 64 MiB.
+  /// Stores a text of at most 64 MiB under a new key.
   virtual void set(const std::string& key, const std::string& text) = 0;
-  /// Waits for it. Raises ExecutionError where it does not come in time, and where a rank is gone.
+  /// Waits for the text of a key. Raises ExecutionError if it does not arrive in time, or if a rank has terminated.
   [[nodiscard]] virtual std::string get(const std::string& key, Seconds time_out) = 0;
-  /// The same of a text that nobody else wants: it is not kept.
+  /// Like get(), but removes the text from the store; for texts with a single reader.
   [[nodiscard]] virtual std::string take(const std::string& key, Seconds time_out) = 0;
-  /// Raises ExecutionError where a rank is gone or has given up.
+  /// Raises ExecutionError if a rank has terminated or given up.
   virtual void check() = 0;
-  /// Says to all that this rank gives up, and why.
+  /// Notifies all ranks that this rank gives up, and why.
   virtual void give_up(const std::string& why) noexcept = 0;
 };
 
-/// Comes back once the rank has found rank 0, whose address and port `place` says; rank 0 listens there itself. Raises
-/// ExecutionError where that takes longer than the time-out, or where rank 0 cannot listen.
+/// Connects to the store of rank 0, at the address and port of `place`; rank 0 itself listens there. Raises
+/// ExecutionError if that exceeds the time-out, or if rank 0 cannot listen.
 [[nodiscard]] std::unique_ptr<RankStore> make_rank_store(const RankPlace& place, Seconds time_out);
 
-/// Peers who talk through a store, apart from those of other topics. The store outlives them.
+/// Peers that communicate through a store, separately for each topic. The store must outlive them.
 [[nodiscard]] std::unique_ptr<Peers> make_store_peers(RankStore& store, const RankPlace& place, Seconds time_out,
                                                       const std::string& topic);
 

@@ -81,7 +81,7 @@ bool LetterReader::read(int descriptor, std::vector<Letter>& letters) {
   }
 }
 
-/// A kind, two lengths of four bytes, two texts.
+/// The format of a letter: a kind (one byte), two lengths of four bytes each, and two texts.
 bool LetterReader::take(std::vector<Letter>& letters) {
   constexpr std::size_t kHead = 9;
   std::size_t at = 0;

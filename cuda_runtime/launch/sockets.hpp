@@ -1,4 +1,4 @@
-// TCP connections that carry messages of a few texts.
+// TCP connections and the framing of their messages.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace moeplan::runtime {
 
-/// A file descriptor that closes itself.
+/// A file descriptor, closed on destruction.
 class Descriptor {
  public:
   Descriptor() = default;
@@ -24,19 +24,20 @@ class Descriptor {
   int value_ = -1;
 };
 
-/// What goes over a connection: a kind and two texts.
+/// The unit of communication over a connection: a kind and two texts.
 struct Letter {
   char kind = ' ';
   std::string key, text;
 };
 
-/// Bytes of letters that come in pieces.
+/// An incremental parser of received letters.
 class LetterReader {
  public:
-  /// Most bytes of a text. Longer ones are an error, since nobody sends them.
+  /// Largest size of a text in bytes. Longer texts are never sent, and are a protocol error.
   static constexpr std::uint32_t kMost = std::uint32_t{1} << 26U;
 
-  /// What has arrived, without waiting. False once the other end is gone or sends what is no letter.
+  /// Appends the letters that have arrived, without blocking. Returns false if the connection was closed or on a
+  /// protocol error.
   [[nodiscard]] bool read(int descriptor, std::vector<Letter>& letters);
 
  private:
@@ -44,14 +45,14 @@ class LetterReader {
   std::string bytes_;
 };
 
-/// False where the other end is gone.
+/// Sends a letter. Returns false if the connection was closed.
 [[nodiscard]] bool send_letter(int descriptor, const Letter& letter);
 
-/// Raises ExecutionError.
+/// Listens on a port. Raises ExecutionError.
 [[nodiscard]] Descriptor listen_on(std::uint16_t port);
-/// Tries until somebody listens there. Raises ExecutionError.
+/// Connects, retrying until the port is open. Raises ExecutionError after the time-out.
 [[nodiscard]] Descriptor connect_to(const std::string& address, std::uint16_t port, Seconds time_out);
-/// A port of this machine that nobody listens on.
+/// An unused TCP port of this host.
 [[nodiscard]] std::uint16_t free_port();
 
 }  // namespace moeplan::runtime

@@ -27,7 +27,7 @@ using Clock = std::chrono::steady_clock;
 [[noreturn]] void become(const std::vector<std::string>& command, std::int64_t rank, std::int64_t ranks,
                          std::uint16_t port, pid_t starter) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != starter) ::_exit(1);  // it went before
+  if (::getppid() != starter) ::_exit(1);  // the parent has already exited
   const auto set = [](const char* name, const std::string& value) { ::setenv(name, value.c_str(), 1); };
   set("RANK", std::to_string(rank));
   set("LOCAL_RANK", std::to_string(rank));
@@ -39,14 +39,14 @@ using Clock = std::chrono::steady_clock;
 
 int code_of(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
 
-/// Those that still run; they do not outlive this.
+/// The running child processes, killed on destruction.
 class Children {
  public:
   ~Children() { end(); }
   void add(pid_t child) { running_.insert(child); }
   [[nodiscard]] bool any() const { return !running_.empty(); }
 
-  /// The code of one that has ended.
+  /// The exit code of a child that has ended, if any.
   std::optional<int> ended() {
     for (const pid_t child : running_) {
       int status = 0;

@@ -1,4 +1,4 @@
-// Sizes and formats of what `moeplan profile --backend` measures.
+// The sizes and formats of the benchmarks of `moeplan profile --backend`.
 #pragma once
 
 #include <cstdint>
@@ -8,19 +8,19 @@
 
 namespace moeplan::runtime {
 
-/// Sizes of one operation each, from those of a small layer's to those of a large one's.
+/// The sizes of each kind of operation, from a small layer's to a large one's.
 struct BenchmarkSizes {
   Dtype dtype;
-  std::vector<Dtype> peaks;  // other formats whose fastest product is measured
-  std::int64_t columns;      // of the rows that kernels work on
+  std::vector<Dtype> peaks;  // other formats whose peak is measured
+  std::int64_t columns;      // of the rows of kernels
   std::vector<std::int64_t> rows;
-  std::size_t codec_rows;  // which of them
+  std::size_t codec_rows;  // index in `rows`, for codecs
   std::vector<GemmShape> products;
-  std::size_t beside;                // which of them runs beside an all-to-all
-  std::int64_t groups;               // products of a grouped GEMM
-  std::size_t grouped;               // how many of the products are measured as groups
+  std::size_t beside;                // index in `products`: measured concurrently with an all-to-all
+  std::int64_t groups;               // products per grouped GEMM
+  std::size_t grouped;               // how many of `products` are measured as groups
   std::vector<std::int64_t> bytes;   // of a collective
-  std::vector<std::int64_t> paired;  // of an all-to-all and an all-gather at once
+  std::vector<std::int64_t> paired;  // of a concurrent all-to-all and all-gather
   std::int64_t beside_bytes;
 };
 

@@ -30,8 +30,8 @@ constexpr Collective kCollectives[] = {Collective::AllToAll,  Collective::AllGat
 
 double kernel_bytes(const std::string& name, std::int64_t n, const BenchmarkSizes& sizes) {
   const double row = real(n * sizes.columns * size_of(sizes.dtype));
-  if (name == "activation" || name == "decode") return 1.5 * row;  // up to half as many columns, or rows
-  if (name == "activation backward") return 2.5 * row;             // that half and up to up
+  if (name == "activation" || name == "decode") return 1.5 * row;  // reads a row, writes half the columns or rows
+  if (name == "activation backward") return 2.5 * row;             // reads that half and a row, writes a row
   if (name == "decode backward") return 3 * row;
   return 2 * row;
 }
@@ -62,7 +62,7 @@ BenchmarkExecution kernel_run(const std::string& name, std::int64_t n, const Ben
     } else {
       out.works = {ActivationBackwardWork{rows(1, n), rows(0, n), rows(2, n), true}};
     }
-  } else if (name == "decode") {  // of two experts a token, each with half of the rows
+  } else if (name == "decode") {  // two experts per token, each with half of the rows
     const std::int64_t tokens = ceil_div(n, 2);
     out.buffers = {wide(2 * tokens), wide(tokens)};
     SumRowsWork work{{BufferId(0)}, rows(1, tokens), {0}, {}, std::nullopt};
@@ -108,7 +108,7 @@ Packed piece(std::int64_t first, std::int64_t count) {
   return out;
 }
 
-/// `n` bytes as the collective counts them (AlphaBeta), from buffer `from` to buffer `to`.
+/// A collective over the benchmark's bytes, in the definition of AlphaBeta, from buffer `from` to buffer `to`.
 Work collective_work(const Benchmark& b, Collective collective, RankId rank, std::size_t from, std::size_t to) {
   const std::vector<RankId> members = b.members();
   const std::int64_t elements = static_cast<std::int64_t>(b.bytes) / size_of(b.dtype), ranks = b.ranks;
@@ -119,7 +119,7 @@ Work collective_work(const Benchmark& b, Collective collective, RankId rank, std
     ExchangeWork work{BufferId(from), BufferId(to), {}, {}, {}, {}, false, {}, 1};
     for (std::int64_t p = 0; p < ranks; ++p) {
       const RankId peer = members[static_cast<std::size_t>(p)];
-      if (collective == Collective::SendReceive) {  // a ring of messages, in pairs of neighbours for two ranks
+      if (collective == Collective::SendReceive) {  // a ring of messages; for two ranks an exchange
         if (p == (me + 1) % ranks) work.sends.push_back({peer, piece(0, elements)});
         if (p == (me + ranks - 1) % ranks) work.receives.push_back({peer, piece(0, elements)});
         continue;
@@ -129,7 +129,7 @@ Work collective_work(const Benchmark& b, Collective collective, RankId rank, std
         continue;
       }
       work.sends.push_back({peer, block(p)});
-      // The same of every sender: what is sent to this rank has the length of its own block.
+      // All senders send equal amounts: the length of this rank's own block.
       const std::int64_t size = begin(me + 1) - begin(me);
       work.receives.push_back({peer, piece(p * size, size)});
     }
@@ -148,7 +148,7 @@ Work collective_work(const Benchmark& b, Collective collective, RankId rank, std
   return work;
 }
 
-/// Works between two short ones on the compute stream: what hands over to them, and to what they hand over.
+/// Encloses works between two short ones on the compute stream, on which they depend and which depend on them.
 BenchmarkExecution between(std::vector<BufferShape> buffers, std::vector<std::pair<Work, Stream>> works) {
   BenchmarkExecution out;
   out.buffers = std::move(buffers);
@@ -167,13 +167,13 @@ BenchmarkExecution between(std::vector<BufferShape> buffers, std::vector<std::pa
   return out;
 }
 
-/// Room for the benchmark's bytes, and for what all others send of uneven parts.
+/// A buffer for the benchmark's bytes, with a margin for uneven blocks of all senders.
 BufferShape room(const Benchmark& b) {
   return {static_cast<std::int64_t>(b.bytes) / size_of(b.dtype) + b.ranks * b.ranks, 1, b.dtype};
 }
 
-/// Shapes of groups that collectives are measured on: all ranks first; two numbers of ranks tell what a further one
-/// costs, inside a machine and between machines.
+/// The group shapes on which collectives are measured, all ranks first. Two numbers of ranks determine the cost of a
+/// further rank, within a node and between nodes.
 std::vector<GroupShape> group_shapes(std::int64_t ranks, std::int64_t nodes) {
   std::vector<GroupShape> out;
   const std::int64_t local = ranks / nodes;

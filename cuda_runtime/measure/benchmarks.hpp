@@ -1,7 +1,7 @@
-// What `moeplan profile --backend` measures: short runs of single operations, as an executed layer has them.
+// The benchmarks of `moeplan profile --backend`: short executions of single operations, as in an executed layer.
 //
-// A communication is timed from the end of the operation before it to the begin of the one after it, each on another
-// stream: what it takes to hand over between streams belongs to it.
+// A communication is timed from the end of the preceding operation to the start of the following one, both on another
+// stream: the time therefore includes the synchronisation between streams.
 #pragma once
 
 #include <cstdint>
@@ -15,43 +15,45 @@
 
 namespace moeplan::runtime {
 
-/// Sizes and formats of what is measured: those of layers that such ranks run.
+/// The scale of the measured sizes and formats: layers that CPU cores or GPUs execute.
 enum class BenchmarkScale { Cores, Gpus };
 
 struct Benchmark {
   enum class Kind {
     Gemm,         // one product
-    Peak,         // one, in a format of which nothing else is measured
-    GroupedGemm,  // several at once
-    Kernel,       // memory-bound
+    Peak,         // one product, in a format for which only the peak is measured
+    GroupedGemm,  // several products
+    Kernel,       // memory-bound kernel
     Codec,        // rows encoded, then decoded
-    Collective,   // one, of all or of some ranks
-    Pair,         // an all-to-all beside an all-gather
-    Beside        // a product beside an all-to-all
+    Collective,   // one collective of all or some ranks
+    Pair,         // an all-to-all concurrent with an all-gather
+    Beside        // a product concurrent with an all-to-all
   };
   Kind kind;
   std::string name;  // "activation", "fp16", "all_to_all"
   double flops = 0;
-  double bytes = 0;  // read and written; of a collective its n (AlphaBeta), of a codec those of the plain rows
+  /// Bytes read and written; for a collective its n (AlphaBeta), for a codec the bytes of the plain rows.
+  double bytes = 0;
   Collective collective = Collective::AllToAll;
-  std::int64_t ranks = 0;  // that take part, the first ones of each machine
-  std::size_t size = 0;    // which of the sizes of its kind
+  std::int64_t ranks = 0;  // participating ranks, the first ones of each node
+  std::size_t size = 0;    // index among the sizes of its kind
   Dtype dtype = Dtype::Fp32;
   BenchmarkScale scale = BenchmarkScale::Cores;
-  std::int64_t nodes = 1;              // machines that take part
-  std::int64_t ranks_of_machine = {};  // that are there, one after the other
+  std::int64_t nodes = 1;              // participating nodes
+  std::int64_t ranks_of_machine = {};  // ranks per node, numbered consecutively
 
-  /// The ranks that take part, ascending.
+  /// The participating ranks, ascending.
   [[nodiscard]] std::vector<RankId> members() const;
-  /// Of a product or several.
+  /// The shapes of its products.
   [[nodiscard]] std::vector<GemmShape> products() const;
 };
 
-/// What is measured on so many ranks, as many on each machine, in the order in which it is run. Computations run on
-/// rank 0 alone, the others rest; one rank measures these only. The first communication is one of all ranks.
+/// The benchmarks for this number of ranks, evenly distributed over the nodes, in the order of execution. Computations
+/// execute on rank 0 only, while the others are idle. With a single rank, only computations are measured. The first
+/// communication is one of all ranks.
 [[nodiscard]] std::vector<Benchmark> benchmarks(BenchmarkScale scale, std::int64_t ranks, std::int64_t nodes = 1);
 
-/// A benchmark as one rank runs it.
+/// The operations of a benchmark on one rank.
 struct BenchmarkExecution {
   struct Step {
     Stream stream;
@@ -59,13 +61,14 @@ struct BenchmarkExecution {
   };
   std::vector<BufferShape> buffers;
   std::vector<Work> works;
-  std::vector<Step> steps;  // of each work
-  /// Buffers whose values matter to the time: a GPU that multiplies zeros needs less power, and clocks higher.
+  std::vector<Step> steps;  // by work
+  /// Buffers to fill with random values, because values affect the time: multiplying zeros draws less power, so that a
+  /// GPU clocks higher.
   std::vector<BufferId> random = {};
 };
 [[nodiscard]] BenchmarkExecution run_of(const Benchmark& benchmark, RankId rank);
 
-/// The benchmark's time from one run: `times` by rank and step, empty for ranks that rest.
+/// The benchmark's time in seconds from one execution. `times`: by rank and step, empty for idle ranks.
 [[nodiscard]] double time_of(const Benchmark& benchmark, const std::vector<std::vector<OperationTime>>& times);
 
 }  // namespace moeplan::runtime

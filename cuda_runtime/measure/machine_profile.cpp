@@ -38,7 +38,7 @@ std::vector<profiler::MeasuredPoint> points_of(const std::vector<Sample>& sample
   return out;
 }
 
-/// How well predicted times meet measured ones; n by FLOPs.
+/// The quality of predicted times against measured ones; n in FLOPs.
 profiler::FitQuality quality(const std::vector<Sample>& samples, const std::vector<double>& predicted) {
   profiler::FitQuality out;
   out.points = samples.size();
@@ -59,11 +59,11 @@ profiler::FitQuality quality(const std::vector<Sample>& samples, const std::vect
   return out;
 }
 
-/// Output tiles of grouped products. assumed: 128 x 128, the usual choice of GEMM libraries on GPUs; on a core the
-/// measured curve has whatever blocks there are.
+/// The output tile size of grouped products. assumed: 128 x 128, the usual choice of GEMM libraries on GPUs. On a core,
+/// the measured curve already includes the effect of blocking.
 std::int64_t tile(const MeasuredMachine& machine) { return machine.has_gpus ? 128 : 1; }
 
-/// As the cost model sees it; what is not fitted yet is perfect.
+/// The processor as the cost model sees it. Quantities not yet fitted are ideal.
 GpuSpec spec_of(const MachineFit& fit, const MeasuredMachine& machine) {
   GpuSpec gpu{};
   gpu.peak[fit.dtype] = FlopsPerSecond(fit.peaks.at(fit.dtype));
@@ -75,7 +75,7 @@ GpuSpec spec_of(const MachineFit& fit, const MeasuredMachine& machine) {
   return gpu;
 }
 
-/// Of one product or several, without the launch.
+/// The predicted time of one product or several, without the launch.
 Seconds product_time(const GpuSpec& gpu, const Benchmark& b, double bytes) {
   const std::vector<GemmShape> products = b.products();
   const auto whole = static_cast<std::int64_t>(bytes);
@@ -83,10 +83,10 @@ Seconds product_time(const GpuSpec& gpu, const Benchmark& b, double bytes) {
                                      : gemm_time(gpu, b.dtype, products.front(), whole);
 }
 
-/// Median share of the peak by half-decade of FLOPs, of times without the launch, where FLOPs decide.
+/// The median fraction of the peak per half-decade of FLOPs, over times without the launch, for compute-bound products.
 std::vector<EfficiencyPoint> efficiency(const std::vector<Sample>& samples, const MachineFit& fit,
                                         const MeasuredMachine& machine) {
-  constexpr double kLeastShare = 0.1;  // of a time that is taken for the product's, however long the launch
+  constexpr double kLeastShare = 0.1;  // least fraction of a time attributed to the product, however long the launch
   const GpuSpec perfect = spec_of(fit, machine);
   std::map<int, std::vector<Sample>> bins, by_bytes;
   for (const Sample& s : samples) {
@@ -134,7 +134,7 @@ Node efficiency_node(const std::vector<EfficiencyPoint>& curve) {
 
 Node text(const std::string& t) { return Node::text(t); }
 
-/// What GPUs hold beside tensors.
+/// The GPU memory of the runtime, in addition to tensors.
 void set_runtime_memory(Node& gpu, Node& origins) {
   Node& memory = gpu.set("runtime_memory", Node::map());
   memory.set("context", text("1 GB"));
@@ -163,7 +163,7 @@ double fastest(const MachineFit& fit, bool between_machines) {
   return out;
 }
 
-/// The links. Measured collectives decide, not these.
+/// The links of the cluster. Predictions of collectives use the measured curves instead.
 void set_machine(Node& out, const MachineFit& fit, const MeasuredMachine& m, Node& origins) {
   const bool are_shared = !m.has_gpus || m.ranks_per_processor() > 1 || fit.collectives.empty();
   Node& machine = out.set("template", Node::map());
@@ -171,7 +171,8 @@ void set_machine(Node& out, const MachineFit& fit, const MeasuredMachine& m, Nod
   machine.set("gpus_per_node", Node::integer(m.used()));
   Node& inside = machine.set("intra_node", Node::map());
   inside.set("kind", text("nvswitch"));
-  // What collectives reach is measured with all ranks at once: shared links must not count their sharing again.
+  // The bandwidth of collectives is measured on all ranks at once, so that shared links must not account for sharing
+  // again.
   const double each = std::max(fit.copy_rate, fastest(fit, false));
   const double inner = are_shared ? each * static_cast<double>(m.ranks) : fastest(fit, m.used() == 1);
   inside.set("bandwidth", text(four_digits(inner) + " B/s"));
@@ -256,7 +257,7 @@ MachineFit fit_machine(const std::vector<Benchmark>& benchmarks, const std::vect
       peak = std::max(peak, s.benchmark.flops / s.time);
     }
   }
-  // A layer runs each kernel about as often as the others: the rate is that of all of them together.
+  // A layer executes each kernel about equally often, so the bandwidth is that of all kernels together.
   std::map<std::size_t, profiler::MeasuredPoint> together;
   for (const Sample& s : kernels) {
     profiler::MeasuredPoint& p = together[s.benchmark.size];
@@ -283,7 +284,7 @@ MachineFit fit_machine(const std::vector<Benchmark>& benchmarks, const std::vect
     const double rate = s.benchmark.bytes / std::max(s.time - out.launch.value(), s.time / 2);
     out.codecs.emplace_back(s.benchmark.name, rate);
   }
-  // Each rank that takes part multiplies; ranks that share a GPU share its speed, which is not counted here.
+  // Each participating rank multiplies. The slowdown excludes the sharing of a GPU's throughput between ranks.
   const auto sharing = [&](const Benchmark& b) {
     return machine.has_gpus ? static_cast<double>(std::min(b.ranks, machine.ranks_per_processor())) : 1.0;
   };

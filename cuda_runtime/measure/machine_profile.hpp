@@ -1,4 +1,4 @@
-// From measured operations to a cluster file: the machine that ran them.
+// The fit of measured operations to a cluster file that describes the hardware on which they executed.
 #pragma once
 
 #include <cstdint>
@@ -13,53 +13,53 @@
 
 namespace moeplan::runtime {
 
-/// What a curve or line says of the operations that it was fitted to.
+/// Parameters and quality of a fitted curve or line.
 struct RateFit {
   std::string what;
   Seconds launch{};
-  double rate = 0;  // FLOP/s of the largest, or bytes per second
+  double rate = 0;  // FLOP/s of the largest operation, or bytes per second
   profiler::FitQuality quality;
 };
 
-/// On what was measured, and what of it no measurement tells.
+/// The hardware of a measurement, including properties that cannot be measured.
 struct MeasuredMachine {
   bool has_gpus = false;
-  std::string processor = {};         // a core or GPU
-  std::int64_t processors = 1;        // that a machine has
-  double memory = 0;                  // bytes of one
-  std::int64_t multiprocessors = 1;   // of one
-  std::int64_t ranks = 1, nodes = 1;  // as many ranks on each machine
-  std::string clocks = {};            // of GPUs, while it was measured (SeenClocks::text)
+  std::string processor = {};         // name of a core or GPU
+  std::int64_t processors = 1;        // per node
+  double memory = 0;                  // bytes per processor
+  std::int64_t multiprocessors = 1;   // per processor
+  std::int64_t ranks = 1, nodes = 1;  // evenly distributed
+  std::string clocks = {};            // of GPUs, during the measurement (SeenClocks::text)
 
-  /// Processors of a machine that ranks ran on: where there are fewer GPUs than ranks, all ranks share one.
+  /// Processors of a node used by ranks: if there are fewer GPUs than ranks, all ranks share one.
   [[nodiscard]] std::int64_t used() const;
   [[nodiscard]] std::int64_t ranks_per_processor() const;
 };
 
 struct MachineFit {
-  Dtype dtype = Dtype::Fp32;                           // of all but the other peaks
+  Dtype dtype = Dtype::Fp32;                           // of everything except the other formats' peaks
   std::map<Dtype, double> peaks;                       // FLOP/s of the fastest product, by format
-  Seconds launch{};                                    // of a memory-bound kernel of no bytes
-  double copy_rate = 0;                                // bytes per second that a copy of rows reads and writes
-  double kernel_rate = 0;                              // of all memory-bound kernels
-  std::vector<EfficiencyPoint> gemm, grouped_gemm;     // shares of the peak
-  std::vector<std::pair<std::string, double>> codecs;  // name, bytes of plain rows per second
-  std::optional<double> slowdown;                      // of a product beside an all-to-all; none with one rank
+  Seconds launch{};                                    // of a memory-bound kernel without data
+  double copy_rate = 0;                                // bytes read and written per second by row copies
+  double kernel_rate = 0;                              // bytes per second over all memory-bound kernels
+  std::vector<EfficiencyPoint> gemm, grouped_gemm;     // fractions of the peak
+  std::vector<std::pair<std::string, double>> codecs;  // name, and bytes of plain rows per second
+  std::optional<double> slowdown;                      // of a product concurrent with an all-to-all; none with one rank
   std::vector<profiler::CollectiveFit> collectives;
-  profiler::CurveFit pairs;   // an all-to-all and an all-gather of n bytes each at once: alpha_o + n beta_o
+  profiler::CurveFit pairs;   // concurrent all-to-all and all-gather of n bytes each: alpha_o + n beta_o
   std::vector<RateFit> fits;  // in the order of the table
 };
 
-/// `measured` as of `benchmarks`, by index.
+/// Fits the measurements. measured[i] belongs to benchmarks[i].
 [[nodiscard]] MachineFit fit_machine(const std::vector<Benchmark>& benchmarks, const std::vector<Measured>& measured,
                                      const MeasuredMachine& machine);
 
-/// A cluster of the machines that ranks ran on: complete, and includable.
+/// The complete cluster document of the nodes that were measured; can be included.
 [[nodiscard]] Node machine_profile(const MachineFit& fit, const MeasuredMachine& machine);
-/// One of its cores or GPUs alone, as a file of configs/gpus.
+/// The document of one of its cores or GPUs, as in configs/gpus.
 [[nodiscard]] Node processor_profile(const MachineFit& fit, const MeasuredMachine& machine);
 
-/// What was fitted, with r2 and residuals, and how many measurements ended for which reason.
+/// A table of the fits with r2 and residuals, and the number of measurements by reason of termination.
 [[nodiscard]] std::string machine_table(const MachineFit& fit, const std::vector<Measured>& measured);
 
 }  // namespace moeplan::runtime

@@ -34,7 +34,7 @@ std::vector<std::vector<OperationTime>> times_of(const std::vector<std::string>&
   return out;
 }
 
-/// A few rows of random values, and their copies to all rows of a buffer.
+/// A few rows of random values, copied to all rows of a buffer.
 class RandomRows {
  public:
   RandomRows(BenchmarkExecution& run, BufferId of) : rows_(run.buffers.size()) {
@@ -65,7 +65,8 @@ class RandomRows {
   CopyRowsWork copies_;
 };
 
-/// Allocates and prepares all, and fills what is to have random values: the works are the first operations.
+/// Allocates and prepares everything, and fills buffers with random values where required. The benchmark's works are
+/// the first operations.
 void make_ready(BenchmarkExecution& run, const std::string& name, Backend& backend) {
   std::vector<RandomRows> random;
   for (const BufferId b : run.random) random.emplace_back(run, b);
@@ -93,7 +94,7 @@ Measured measured(const Benchmark& benchmark, Seconds budget, Peers& peers, Back
     backend.begin();
     for (std::size_t w = 0; w < run.works.size(); ++w) backend.enqueue(w, run.steps[w].stream, run.steps[w].after);
     std::vector<OperationTime> times = backend.finish();
-    times.resize(run.works.size());  // without what made random values
+    times.resize(run.works.size());  // without the operations that fill buffers
     const std::vector<std::string> all = peers.gather(times_json(times).dump());
     const auto now = Clock::now();
     if (!all.empty() && i >= kWarmUps) {

@@ -1,4 +1,4 @@
-// Running the benchmarks as one of the ranks, on any back end.
+// The execution of the benchmarks on one rank, on any back end.
 #pragma once
 
 #include <functional>
@@ -11,17 +11,18 @@
 
 namespace moeplan::runtime {
 
-/// What was measured of one benchmark.
+/// The result of one benchmark.
 struct Measured {
   double median = 0;  // seconds
-  double low = 0;     // of the median's 95% interval; the median where runs are too few
-  double high = 0;
+  double low = 0;     // 95 % confidence interval of the median, in seconds;
+  double high = 0;    // equal to the median if there are too few executions
   std::int64_t runs = 0;
   std::string stopped_by;  // a name of kStopReasonNames
 };
 
-/// All ranks call it with the same arguments; on rank 0 by benchmark, on the others empty. Every benchmark gets an
-/// equal part of the budget. `after_each` is called on every rank, right after it has run. Raises ExecutionError.
+/// Executes the benchmarks. Collective: all ranks call it with the same arguments. Returns the results by benchmark on
+/// rank 0, and an empty vector on the others. Every benchmark gets an equal part of the budget. `after_each` is called
+/// on every rank directly after each benchmark. Raises ExecutionError.
 [[nodiscard]] std::vector<Measured> measure(const std::vector<Benchmark>& benchmarks, Seconds budget, Peers& peers,
                                             const std::function<std::unique_ptr<Backend>()>& make_backend,
                                             const std::function<void()>& after_each = {});

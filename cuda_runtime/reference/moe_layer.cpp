@@ -22,7 +22,7 @@ Row times(std::span<const double> x, const Matrix& a) {
   return y;
 }
 
-/// x A^T.
+/// The product x A^T.
 Row times_transposed(std::span<const double> x, const Matrix& a) {
   Row y(to_index(a.rows), 0.0);
   for (std::int64_t i = 0; i < a.rows; ++i) {
@@ -46,7 +46,7 @@ double dot(std::span<const double> a, std::span<const double> b) {
   return sum;
 }
 
-double phi(double z) { return 0.5 * std::erfc(-z / std::numbers::sqrt2); }  // the normal distribution
+double phi(double z) { return 0.5 * std::erfc(-z / std::numbers::sqrt2); }  // standard normal CDF
 double gelu(double z) { return z * phi(z); }
 double gelu_slope(double z) { return phi(z) + z * std::exp(-z * z / 2) / std::sqrt(2 * std::numbers::pi); }
 double sigmoid(double z) { return 1 / (1 + std::exp(-z)); }
@@ -59,7 +59,7 @@ Row activated(const MoeShape& shape, const Row& up) {
   return a;
 }
 
-/// The gradient by what the activation reads, of that by what it writes.
+/// The gradient with respect to the activation's input, given that with respect to its output.
 Row activation_backward(const MoeShape& shape, const Row& up, const Row& d_activated) {
   Row d(up.size());
   const std::size_t ffn = d_activated.size();
@@ -148,7 +148,7 @@ MoeGradients moe_backward(const MoeShape& shape, const MoeWeights& weights, cons
       const Row d_input = lossy(times_transposed(d_up, up_weight), wire.combine);
       for (std::size_t m = 0; m < d_input.size(); ++m) d.tokens.row(t)[m] += d_input[m];
     }
-    // Softmax over the chosen: d logit = weight (d weight - sum of weight d weight).
+    // Softmax over the selected logits: d logit = weight (d weight - sum of weight d weight).
     double mean = 0;
     for (std::size_t i = 0; i < choices.size(); ++i) mean += choices[i].weight * d_weight[i];
     Row d_logits(to_index(shape.experts), 0.0);

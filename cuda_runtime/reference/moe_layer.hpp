@@ -1,11 +1,11 @@
-// An MoE layer as a dense loop over tokens and experts in double: what every schedule, placement and back end must
-// give.
+// The reference implementation of an MoE layer: a dense loop over tokens and experts in double precision, which every
+// schedule, placement and back end must reproduce.
 //
-// For token x (a row of M): logits = x G; the k experts with the largest logits, ties to the lower index, each with the
-// softmax of its logit over those k; then sum over them of weight times expert(x). A plain expert is gelu(x U) D with
-// gelu(z) = z Phi(z); a gated one (silu(x U_1) * (x U_2)) D with U = [U_1 U_2]. With a capacity, of one source's tokens
-// that chose an expert the first so many go to it, in order of token; the others' contributions are left out, and the
-// weights of what is kept stay as they are.
+// For a token x (a row of M elements): logits = x G; the k experts with the largest logits, ties to the lower index,
+// are selected and weighted by the softmax over their k logits; the output is the sum of weight times expert(x). A
+// plain expert is gelu(x U) D with gelu(z) = z Phi(z), a gated one (silu(x U_1) * (x U_2)) D with U = [U_1 U_2]. With a
+// capacity, an expert accepts that many of the tokens of one source that selected it, in token order; the contributions
+// of the others are dropped, and the remaining weights are unchanged.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace moeplan::runtime {
 
-/// Row by row.
+/// A row-major matrix.
 struct Matrix {
   std::int64_t rows = 0;
   std::int64_t columns = 0;
@@ -44,17 +44,18 @@ struct MoeShape {
 
 struct MoeWeights {
   Matrix gate;               // hidden x experts
-  std::vector<Matrix> up;    // of each expert: hidden x up_columns
-  std::vector<Matrix> down;  // ffn x hidden
+  std::vector<Matrix> up;    // by expert: hidden x up_columns
+  std::vector<Matrix> down;  // by expert: ffn x hidden
 };
 
-/// What becomes of a row on its way to an expert or back, in place: nothing, or a codec's loss. Gradients take the same
-/// ways: that of an expert's output goes to the expert (dispatch), that of its input comes back (combine).
+/// The in-place modification of a row by its transfer to or from an expert: none, or the loss of a codec. Gradients
+/// take the same transfers: the gradient of an expert's output is dispatched to the expert, that of its input is
+/// combined.
 using RowLoss = std::function<void(std::span<double>)>;
 struct Wire {
   RowLoss dispatch = {};
   RowLoss combine = {};
-  /// The gate weighs rows where the experts are, so that an output's gradient travels before it is weighted.
+  /// The gate weights are applied at the experts, so that the gradient of an output is sent before it is weighted.
   bool weighs_at_experts = false;
 };
 
@@ -65,11 +66,11 @@ struct Choice {
 };
 
 struct MoeForward {
-  std::vector<std::vector<Choice>> choices;  // of each token, by descending logit
+  std::vector<std::vector<Choice>> choices;  // by token, in order of descending logits
   Matrix output;                             // tokens x hidden
 };
 
-/// The tokens of one source.
+/// The forward pass over the tokens of one source.
 [[nodiscard]] MoeForward moe_forward(const MoeShape& shape, const MoeWeights& weights, const Matrix& tokens,
                                      std::optional<std::int64_t> capacity, const Wire& wire = {});
 
@@ -78,8 +79,8 @@ struct MoeGradients {
   MoeWeights weights;  // sums over the tokens
 };
 
-/// Of a loss with this gradient by the output, through the choices that the forward pass made (choosing has no
-/// gradient, its weights have). Codecs are passed straight through: the gradient of their loss is taken for 1.
+/// The gradients of a loss whose gradient with respect to the output is `d_output`, for the selections of the forward
+/// pass (selection has no gradient, its weights have). Codecs are treated as the identity (straight-through estimator).
 [[nodiscard]] MoeGradients moe_backward(const MoeShape& shape, const MoeWeights& weights, const Matrix& tokens,
                                         const MoeForward& forward, const Matrix& d_output, const Wire& wire = {});
 

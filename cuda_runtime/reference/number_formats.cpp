@@ -10,7 +10,7 @@ namespace moeplan::runtime {
 namespace {
 
 struct Format {
-  int precision;   // bits of the significand, the hidden one included
+  int precision;   // bits of the significand, including the implicit one
   int least;       // exponent of the smallest normal number
   double largest;  // finite
 };
@@ -32,7 +32,7 @@ Format format_of(Dtype dtype) {
   return kFp32;
 }
 
-/// Exact for doubles: the significand is brought to whole numbers, rounded there, and brought back.
+/// Exact for doubles: scales the significand to an integer, rounds it, and scales it back.
 double rounded(const Format& format, double value) {
   if (!std::isfinite(value) || value == 0) return value;
   const int exponent = std::max(std::ilogb(value), format.least);

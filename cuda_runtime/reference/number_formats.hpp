@@ -1,5 +1,5 @@
-// The number formats of buffers, as rounding of a value and as bits. To nearest, ties to even, as hardware does it;
-// beyond the largest finite number lies infinity.
+// The number formats of buffers, as rounded values and as bits. Rounding is to nearest, ties to even, as in hardware;
+// values beyond the largest finite number become infinite.
 #pragma once
 
 #include <cstdint>
@@ -8,15 +8,15 @@
 
 namespace moeplan::runtime {
 
-/// IEEE 754 binary16: 11 bits of precision, 6e-8 to 65504.
+/// IEEE 754 binary16: 11 bits of precision, range 6e-8 to 65504.
 [[nodiscard]] std::uint16_t to_fp16(float value);
 [[nodiscard]] float from_fp16(std::uint16_t bits);
 
-/// The upper half of a binary32: 8 bits of precision.
+/// bfloat16, the upper half of a binary32: 8 bits of precision.
 [[nodiscard]] std::uint16_t to_bf16(float value);
 [[nodiscard]] float from_bf16(std::uint16_t bits);
 
-/// The nearest number of fp32, tf32 (stored as fp32), fp16 or bf16. The others have scales of their own: an assertion.
+/// The nearest number of fp32, tf32 (stored as fp32), fp16 or bf16. Other formats need a scale and fail an assertion.
 [[nodiscard]] double rounded_to(Dtype dtype, double value);
 
 /// Half the distance between 1 and the next number: the largest relative error of one rounding.

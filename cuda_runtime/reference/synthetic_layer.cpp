@@ -13,7 +13,8 @@ namespace moeplan::runtime {
 
 namespace {
 
-/// What is drawn from one seed: each kind, and each source or expert of it, has a stream of its own.
+/// The kinds of random values drawn from one seed. Each kind, and each source or expert of it, has its own random
+/// stream.
 enum class Drawn : std::uint64_t { Order, Tokens, Gate, Up, Down, Gradient };
 
 Random stream_of(Drawn what, std::int64_t index, std::uint64_t seed) {
@@ -43,7 +44,8 @@ std::vector<std::vector<std::int64_t>> planned_choices(const RoutingCounts& coun
   const std::int64_t tokens = selections / top_k;
   Random random = stream_of(Drawn::Order, source.value(), seed);
   const std::vector<std::size_t> order = random.permutation(static_cast<std::size_t>(tokens));
-  // Dealt out in turn: a run of at most as many cards as players gives nobody two.
+  // Experts are assigned to tokens round-robin: an expert with at most as many selections as there are tokens is
+  // assigned to no token twice.
   std::vector<std::vector<std::int64_t>> choices(static_cast<std::size_t>(tokens));
   std::size_t next = 0;
   for (std::int64_t e = 0; e < counts.experts(); ++e) {
@@ -82,7 +84,7 @@ Matrix made_tokens(const MoeShape& shape, const RoutingCounts& counts, RankId so
 }
 
 Matrix made_gate(const MoeShape& shape, Dtype dtype, std::uint64_t seed) {
-  // A token's length is about sqrt(hidden): the noise of a logit then has deviation 0.02.
+  // A token's norm is about sqrt(hidden_size), so that the noise of a logit has standard deviation 0.02.
   constexpr double kNoise = 0.02;
   Matrix gate = normal_matrix(shape.hidden_size, shape.experts, kNoise * deviation_of(shape.hidden_size), dtype,
                               stream_of(Drawn::Gate, 0, seed));

@@ -16,9 +16,9 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::uint64_t kSeed = 1;  // of tokens and weights; echoed nowhere, since values do not depend on it
+constexpr std::uint64_t kSeed = 1;  // of tokens and weights; not echoed, because the results do not depend on it
 constexpr std::size_t kWarmUps = 2;
-constexpr double kMostRuns = 1000;  // that are kept; assumed: enough for any interval
+constexpr double kMostRuns = 1000;  // stored executions; assumed: enough for any interval
 
 runtime::SyntheticLayer made(const planner::LayerCase& layer, const Program& program) {
   const CodecPair codec = *parse_codec_pair(layer.candidate.codec);
@@ -88,7 +88,7 @@ class CaseRun {
     }
   }
 
-  /// Rank 0 decides when it is enough.
+  /// Times executions until rank 0 decides to stop.
   void measure(ExecutionResult& result) {
     using Clock = std::chrono::steady_clock;
     profiler::StoppingRule rule({.most = static_cast<std::size_t>(kMostRuns), .budget = limits_.budget});
@@ -137,7 +137,7 @@ class CaseRun {
   runtime::Interpreter interpreter_;
 };
 
-/// The clocks of the rank's GPU, looked at right after it has run.
+/// The clocks of the rank's GPU, read directly after each case.
 class ClockWatch {
  public:
   explicit ClockWatch(const RankMachine& machine) : machine_(machine) {}
@@ -146,7 +146,7 @@ class ClockWatch {
     if (!machine_.clocks) return;
     if (const auto now = machine_.clocks()) seen_.add(*now);
   }
-  /// Of all ranks, on rank 0.
+  /// The clocks of all ranks, on rank 0.
   [[nodiscard]] runtime::SeenClocks of_all(runtime::Peers& peers) const {
     runtime::SeenClocks out;
     for (const std::string& text : peers.gather(clocks_text(seen_))) out.add(read_clocks(text));
@@ -162,14 +162,14 @@ ExecutionResult executed(const planner::LayerCase& layer, const ExecuteLimits& l
                          const RankMachine& machine) {
   try {
     return CaseRun(layer, limits, peers, machine).run();
-  } catch (const InputError& e) {  // found before anything runs, on all ranks alike
+  } catch (const InputError& e) {  // found before execution, on all ranks
     ExecutionResult refused;
     refused.refused = e.what();
     return refused;
   }
 }
 
-/// What rank 0 knows of all ranks, on all of them.
+/// Distributes the texts of rank 0 to all ranks.
 std::vector<std::string> of_all(const std::vector<std::string>& texts, runtime::Peers& peers) {
   return json::parse(peers.broadcast(json(texts).dump()));
 }

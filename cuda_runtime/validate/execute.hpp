@@ -1,4 +1,5 @@
-// Doing a job as one of its ranks, on any back end: layers, values first, then times; then benchmarks.
+// The execution of a job on one of its ranks, on any back end: first the layers (values, then times), then the
+// benchmarks.
 #pragma once
 
 #include <functional>
@@ -12,20 +13,21 @@
 
 namespace moeplan::validate {
 
-/// A rank's part of a machine.
+/// The execution environment of one rank.
 struct RankMachine {
-  std::string host;                                                                           // the machine's name
-  Processor processor;                                                                        // what the rank runs on
-  std::function<std::unique_ptr<runtime::Backend>(const CodecOptions& codecs)> make_backend;  // a new one for each case
-  std::function<std::optional<runtime::GpuClocks>()> clocks = {};  // of its GPU, at the moment
-  std::function<void(const std::string& phase)> begins = {};       // told what comes: "run 3"
+  std::string host;     // the node's name
+  Processor processor;  // the rank's core or GPU
+  /// Creates the back end of one case.
+  std::function<std::unique_ptr<runtime::Backend>(const CodecOptions& codecs)> make_backend;
+  std::function<std::optional<runtime::GpuClocks>()> clocks = {};  // the current clocks of its GPU
+  std::function<void(const std::string& phase)> begins = {};       // called with the next phase, e.g. "run 3"
 };
 
-/// All ranks call it; what is asked for is on rank 0, on the others it is empty. Raises ExecutionError, and InputError
-/// where a job measures and ranks are not as many on each machine, one after the other.
+/// Executes a job. Collective: all ranks call it. The answer is complete on rank 0 and empty on the others. Raises
+/// ExecutionError, and InputError if a measurement's ranks are not numbered consecutively and evenly over the nodes.
 [[nodiscard]] Answer answer(const ExecuteJob& job, runtime::Peers& peers, const RankMachine& machine);
 
-/// The machines of ranks, whose names these are by rank. Raises InputError as answer() does.
+/// The number of nodes, given their names by rank. Raises InputError as answer() does.
 [[nodiscard]] std::int64_t machines_of(const std::vector<std::string>& hosts);
 
 }  // namespace moeplan::validate

@@ -14,7 +14,7 @@ namespace moeplan::validate {
 
 namespace {
 
-/// What one rank allocates at least and multiplies.
+/// Adds the buffers and products of one rank.
 void add_rank(const Program& program, RankId rank, ExecutionSize& size) {
   std::vector<std::int64_t> most(program.buffers.size(), 0);
   for (const Block& block : program.blocks) {
@@ -40,7 +40,7 @@ bool fits(const planner::LayerCase& layer, const HostCapacity& host) {
   return size.memory() <= host.memory && least_time(size, host) <= host.limit;
 }
 
-/// The least scale with which the layer may be executed.
+/// The smallest scale at which the layer may be executed.
 std::optional<std::int64_t> helpful_scale(const planner::LayerCase& layer, const HostCapacity& host) {
   if (!layer.candidate.expert_places.empty()) return std::nullopt;
   for (std::int64_t by = 2; by <= layer.candidate.degrees.ep; ++by) {
@@ -53,7 +53,7 @@ std::optional<std::int64_t> helpful_scale(const planner::LayerCase& layer, const
   return std::nullopt;
 }
 
-/// The number on the first line of a file, or after a word of it.
+/// The first number of a file, or the number that follows a word.
 std::optional<double> number_in(const char* file, std::string_view word = "") {
   std::ifstream in(file);
   for (std::string text; in >> text;) {
@@ -72,7 +72,8 @@ ExecutionSize execution_size(const planner::LayerCase& layer) {
   ExecutionSize size{};
   for (std::int64_t r = 0; r < layer.ranks(); ++r) add_rank(program, RankId(static_cast<std::int32_t>(r)), size);
   constexpr double kDoubleBytes = sizeof(double);
-  const double copies = layer.workload.mode == Mode::Train ? 3 : 2;  // weights, sums of gradients, one source's
+  // Weights and summed gradients; in training also the gradients of one source.
+  const double copies = layer.workload.mode == Mode::Train ? 3 : 2;
   const double parameters = static_cast<double>(layer.moe.num_experts) *
                             static_cast<double>(ffn_parameters(layer.moe.expert, layer.hidden_size));
   size.reference = Bytes(static_cast<double>(layer.ranks()) * copies * parameters * kDoubleBytes);

@@ -1,4 +1,5 @@
-// What executing a layer takes at least: what cannot fit is refused before ranks are started.
+// Lower bounds of the memory and time that executing a layer needs, by which oversized layers are refused before ranks
+// are started.
 #pragma once
 
 #include <cstdint>
@@ -10,32 +11,32 @@
 
 namespace moeplan::validate {
 
-/// Lower bounds, of all ranks together.
+/// Lower bounds for all ranks together.
 struct ExecutionSize {
-  Bytes buffers;    // of the Program, each as large as the largest part of it that an operation names
-  Bytes reference;  // weights and gradients of the reference layer in double: every rank has those of all experts
-  double flops;     // of the products in one run
+  Bytes buffers;    // of the Program, each with the largest extent that an operation uses
+  Bytes reference;  // weights and gradients of the reference layer in double; every rank holds those of all experts
+  double flops;     // of the products in one execution
 
   [[nodiscard]] Bytes memory() const { return buffers + reference; }
 };
 [[nodiscard]] ExecutionSize execution_size(const planner::LayerCase& layer);
 
-/// What one machine offers.
+/// The resources of one host.
 struct HostCapacity {
-  Bytes memory;        // that is available
-  std::int64_t cores;  // that multiply
-  Seconds limit;       // after which ranks are ended
-  double runs;         // that fit into it at least: of values, warm-ups, timed ones
+  Bytes memory;        // available
+  std::int64_t cores;  // for products
+  Seconds limit;       // time after which ranks are terminated
+  double runs;         // executions that must fit into `limit`: values, warm-ups, timed ones
 };
 
-/// No core multiplies faster in fp32. assumed: two 512-bit FMA units at 3.1 GHz.
+/// Upper bound of one core's fp32 FLOP/s. assumed: two 512-bit FMA units at 3.1 GHz.
 inline constexpr double kMostFlopsOfCore = 200e9;
 
-/// Why the layer cannot be executed on such a machine, with figures; none where it may be.
+/// The reason why the layer cannot be executed on this host, with figures; none if it may be possible.
 [[nodiscard]] std::optional<std::string> why_too_large(const planner::LayerCase& layer, const HostCapacity& host);
 
-/// The memory that new processes may take here: what the kernel calls available, within the limit of this control
-/// group. None where the system does not say.
+/// The memory available to new processes: the kernel's estimate, within the limit of this control group. None if the
+/// system does not report it.
 [[nodiscard]] std::optional<Bytes> available_memory();
 
 }  // namespace moeplan::validate

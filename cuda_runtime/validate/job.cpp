@@ -8,7 +8,7 @@ namespace moeplan::validate {
 
 namespace {
 
-/// One number a span's edge, by run and rank.
+/// Spans as one number per edge, by execution and rank.
 planner::Json runs_json(const ExecutionResult& c) {
   planner::Json runs = planner::Json::array();
   for (const auto& run : c.runs) {

@@ -1,4 +1,5 @@
-// What `moeplan validate` and `moeplan profile` ask of the ranks that it starts, and what they answer: two files.
+// The job that `moeplan validate` and `moeplan profile` give to their ranks, and the ranks' answer: the contents of two
+// files.
 #pragma once
 
 #include <cstdint>
@@ -15,29 +16,29 @@
 namespace moeplan::validate {
 
 struct ExecuteLimits {
-  Seconds time_out{60};  // of a communication that others do not come to
-  Seconds budget{10};    // of the timed runs of one case
+  Seconds time_out{60};  // of a communication, from when this rank reached it
+  Seconds budget{10};    // of the timed executions of one case
   std::optional<std::int64_t> iterations =
-      {};                             // exactly so many; none: until the median is known to 5 % or the budget ends
-  double most_reference_flops = 2e9;  // of the reference on one rank, beyond which some tokens are compared
+      {};                             // exact number; none: until the median is known to 5 % or the budget is spent
+  double most_reference_flops = 2e9;  // of the reference on one rank; above it only some tokens are compared
 };
 
-/// Measuring operations instead of executing layers (measure/benchmarks.hpp).
+/// The measurement of single operations (measure/benchmarks.hpp), as requested by `moeplan profile`.
 struct MeasureJob {
-  std::int64_t ranks;  // 0: one for each GPU of the machine; where there is one, four that share it
-  Seconds budget;      // of all benchmarks
+  std::int64_t ranks;  // 0: one per GPU of the node; with a single GPU, four that share it
+  Seconds budget;      // for all benchmarks
   runtime::BenchmarkScale scale = runtime::BenchmarkScale::Cores;
 };
 
 struct ExecuteJob {
   ExecuteLimits limits;
-  std::vector<planner::LayerCase> cases;  // all of as many ranks
+  std::vector<planner::LayerCase> cases;  // all with the same number of ranks
   std::optional<MeasureJob> measure = {};
 };
 [[nodiscard]] Node job_document(const ExecuteJob& job);
 [[nodiscard]] ExecuteJob read_job(const Node& document);
 
-/// When an operation ran, in nanoseconds since the run began.
+/// Start and end of an operation, in nanoseconds since the start of the execution.
 struct RanSpan {
   std::int64_t start;
   std::int64_t end;
@@ -45,34 +46,34 @@ struct RanSpan {
 };
 
 struct ExecutionResult {
-  std::string refused;  // why it cannot be executed; "": it was
+  std::string refused;  // why the case cannot be executed; "" if it was executed
   bool is_right = false;
-  runtime::ValueErrors values;                          // the worst of all ranks
+  runtime::ValueErrors values;                          // the largest over all ranks
   std::string stopped_by;                               // a name of kStopReasonNames, or "iterations"
-  std::vector<std::vector<std::vector<RanSpan>>> runs;  // by run, rank, operation of all blocks in order
+  std::vector<std::vector<std::vector<RanSpan>>> runs;  // by execution, rank, and operation of all blocks in order
 };
 
-/// What ranks ran on.
+/// The processor on which ranks executed.
 struct Processor {
-  std::string name;                  // a core's or a GPU's
-  std::int64_t count = 1;            // that a machine has
-  double memory = 0;                 // of a GPU, bytes
+  std::string name;                  // of a core or a GPU
+  std::int64_t count = 1;            // per node
+  double memory = 0;                 // bytes, of a GPU
   std::int64_t multiprocessors = 1;  // of a GPU
   bool operator==(const Processor&) const = default;
 };
 
 struct Answer {
-  std::vector<std::string> hosts;  // by rank: name of the machine
-  Processor processor;             // of rank 0's
+  std::vector<std::string> hosts;  // name of the node, by rank
+  Processor processor;             // of rank 0
   std::vector<ExecutionResult> cases;
   std::vector<runtime::Measured> measured = {};  // by benchmark
-  runtime::SeenClocks clocks = {};               // of all ranks' GPUs, after runs
+  runtime::SeenClocks clocks = {};               // of all ranks' GPUs, read after executions
 };
 [[nodiscard]] std::string answer_text(const Answer& answer);
-/// Raises InputError where the text is none that answer_text() wrote.
+/// Parses a text written by answer_text(). Raises InputError for any other text.
 [[nodiscard]] Answer read_answer(const std::string& text);
 
-/// What ranks tell each other of their GPUs' clocks.
+/// The exchange format of GPU clocks between ranks.
 [[nodiscard]] std::string clocks_text(const runtime::SeenClocks& clocks);
 [[nodiscard]] runtime::SeenClocks read_clocks(const std::string& text);
 

@@ -37,11 +37,12 @@ std::optional<std::int64_t> number_of(const char* name) {
 
 [[noreturn]] void start(const std::vector<std::string>& command, int error_pipe) {
   ::setpgid(0, 0);
-  // mpirun ends its ranks when it is asked to.
+  // On SIGTERM mpirun terminates its ranks.
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   ::dup2(error_pipe, STDOUT_FILENO);
   ::dup2(error_pipe, STDERR_FILENO);
-  // Open MPI refuses root without these two, and says so itself elsewhere.
+  // Open MPI refuses to start as root without these two variables. If mpirun was not started here, it reports that
+  // itself.
   if (::geteuid() == 0) {
     ::setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
     ::setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
@@ -51,7 +52,7 @@ std::optional<std::int64_t> number_of(const char* name) {
 
 bool is_alive(std::int64_t process) { return process > 0 && ::kill(static_cast<pid_t>(process), 0) == 0; }
 
-/// Lines that ranks have written, without what mpirun says about them.
+/// The lines written by ranks, without mpirun's own messages.
 std::string own_lines(const std::string& text) {
   std::string out;
   std::set<std::string> seen;
@@ -66,7 +67,7 @@ std::string own_lines(const std::string& text) {
       in_banner = !in_banner;
       continue;
     }
-    // mpirun prefixes its own with [host:pid]; every rank may say the same.
+    // mpirun prefixes its messages with [host:pid]. Equal lines of several ranks are shown once.
     if (in_banner || line.empty() || line.front() == '[' || !seen.insert(line).second) continue;
     out += (out.empty() ? "" : "\n") + line;
   }
@@ -91,7 +92,7 @@ class Launch {
     const Interrupt interrupt;
     Launched out;
     const auto begin = Clock::now();
-    std::optional<Clock::time_point> ending;  // since when ranks are being ended
+    std::optional<Clock::time_point> ending;  // start of the termination of ranks
     std::optional<std::string> gone;
     while (!has_ended()) {
       read_some();
@@ -145,7 +146,7 @@ class Launch {
                                 : fmt::format("ended with code {}", WEXITSTATUS(status_));
   }
 
-  /// Waits a little for output; false at its end.
+  /// Waits briefly for output. Returns false at its end.
   bool read_some() {
     constexpr int kWait = 50;  // ms
     constexpr std::size_t kMostKept = std::size_t{1} << 20;
@@ -161,7 +162,7 @@ class Launch {
     return true;
   }
 
-  /// A rank whose process is gone though it has not said that it is done.
+  /// A rank whose process has ended without reporting that it was done.
   std::optional<std::string> one_that_is_gone() {
     const std::vector<BoardEntry> ranks = entries();
     for (std::size_t r = 0; r < ranks.size(); ++r) {
@@ -180,14 +181,14 @@ class Launch {
 
   std::vector<BoardEntry> entries() const { return board_.empty() ? std::vector<BoardEntry>{} : read_board(board_); }
 
-  /// The starter first: its ranks go with it (PR_SET_PDEATHSIG).
+  /// The launcher is killed first, and its ranks with it (PR_SET_PDEATHSIG).
   void end_by_force() { ::kill(-child_, SIGKILL); }
   void end_ranks() {
     for (const BoardEntry& e : entries()) {
       if (is_alive(e.process) && is_worker(e.process)) ::kill(static_cast<pid_t>(e.process), SIGKILL);
     }
   }
-  /// Process ids are used again: only what runs our worker is ended.
+  /// Process ids are reused: only processes that execute our worker are killed.
   bool is_worker(std::int64_t process) const {
     std::error_code ignored;
     const auto program = std::filesystem::read_symlink(fmt::format("/proc/{}/exe", process), ignored);
@@ -209,7 +210,7 @@ std::optional<StartedRank> started_rank() {
       {{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"}, {"PMI_RANK", "PMI_SIZE"}, {"SLURM_PROCID", "SLURM_NTASKS"}}};
   for (const auto& [rank, ranks] : kNames) {
     const auto r = number_of(rank), n = number_of(ranks);
-    // A batch script is rank 0 of a job without steps: srun says so by SLURM_STEP_ID.
+    // A batch script itself has SLURM_PROCID 0 but is no rank. Only ranks started by srun have SLURM_STEP_ID.
     if (std::string_view(rank) == "SLURM_PROCID" && std::getenv("SLURM_STEP_ID") == nullptr) continue;
     if (r && n && *n > 0) return StartedRank{*r, *n};
   }

@@ -1,4 +1,5 @@
-// Ranks on the host back end: started here with mpirun, or those that mpirun or srun has started already.
+// The launcher of ranks on the host back end: with mpirun from here, or as ranks that mpirun or srun has already
+// started.
 #pragma once
 
 #include <cstdint>
@@ -12,33 +13,33 @@
 
 namespace moeplan::validate {
 
-/// What mpirun or srun says of this process in its environment.
+/// The rank of this process according to the environment set by mpirun or srun.
 struct StartedRank {
   std::int64_t rank;
   std::int64_t ranks;
 };
 [[nodiscard]] std::optional<StartedRank> started_rank();
 
-/// `moeplan-host-worker` beside this executable. Raises InputError where it was not built.
+/// The path of `moeplan-host-worker`, in the folder of this executable. Raises InputError if it was not built.
 [[nodiscard]] std::filesystem::path host_worker();
 
-/// The command that starts so many ranks here, oversubscribed and giving way to each other where cores are few.
+/// The command that starts this many ranks on this host, oversubscribed and yielding the core when idle.
 [[nodiscard]] std::vector<std::string> mpirun_command(std::int64_t ranks, const std::vector<std::string>& worker);
 
 struct Launched {
-  bool done = false;         // every rank ended well
-  bool interrupted = false;  // SIGINT or SIGTERM came
-  std::string problem;       // else: what went wrong; the rank and its operation where one is gone
+  bool done = false;         // every rank succeeded
+  bool interrupted = false;  // by SIGINT or SIGTERM
+  std::string problem;       // the error otherwise; names a terminated rank and its operation
 };
 
-/// Runs a command of ranks to its end. What they write on standard error comes through, unless one fails: then what
-/// matters of it is in `problem`. `board`: that of the ranks, or empty. If it takes longer than `limit`, or after an
-/// interrupt or the death of a rank, all ranks are ended, the last ones by force after five seconds. Meanwhile
-/// `progress` is told how far they are.
+/// Executes a command that starts ranks, until its end. The ranks' standard error is passed on; if one fails, its
+/// relevant part is in `problem` instead. `board`: the ranks' status board, or empty. After `limit`, an interrupt or
+/// the death of a rank, all ranks are terminated, the remaining ones by force after five seconds. `progress` is called
+/// with the ranks' state meanwhile.
 [[nodiscard]] Launched launch(const std::vector<std::string>& command, const std::filesystem::path& board,
                               Seconds limit, RankProgress& progress);
 
-/// A directory of its own that goes with the object.
+/// A temporary directory, removed on destruction.
 class ScratchDirectory {
  public:
   ScratchDirectory();

@@ -1,4 +1,4 @@
-// How far ranks are, on standard error, for what takes longer than a user likes to wait without a word.
+// The progress display of long executions, on standard error.
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@
 
 namespace moeplan::validate {
 
-/// "12 s: run 3, rank 0: moe layer: dispatch". Of the first rank, which decides when it is enough; without a board the
-/// time alone.
+/// The text of a progress line, e.g. "12 s: run 3, rank 0: moe layer: dispatch". It shows the first rank, which decides
+/// when to stop; without status entries, the time only.
 [[nodiscard]] std::string progress_text(Seconds elapsed, const std::vector<BoardEntry>& ranks);
 
-/// On a terminal one line that changes twice a second; elsewhere a line every ten seconds.
+/// A progress display: one line updated twice a second on a terminal, otherwise a new line every ten seconds.
 class RankProgress {
  public:
   explicit RankProgress(bool quiet);

@@ -23,7 +23,7 @@ constexpr const char* kWrittenBy = "# Written by moeplan for the ranks that it s
 
 std::int64_t cores() { return std::max<std::int64_t>(1, std::thread::hardware_concurrency()); }
 
-/// The least scale with which the layer has room, or 0.
+/// The smallest scale at which the layer needs at most `room` ranks, or 0.
 std::int64_t helpful_scale(const planner::LayerCase& layer, std::int64_t room) {
   if (!layer.candidate.expert_places.empty()) return 0;
   for (std::int64_t by = 2; by <= layer.candidate.degrees.ep; ++by) {
@@ -68,7 +68,7 @@ void check_ranks(const planner::LayerCase& layer, const RankSetup& setup) {
 }
 
 void check_size(const planner::LayerCase& layer, const RankSetup& setup) {
-  if (started_rank()) return;  // on how many machines is not known
+  if (started_rank()) return;  // on an unknown number of nodes
   const std::optional<Bytes> memory = available_memory();
   constexpr double kValuesAndWarmUps = 3;
   const HostCapacity host{.memory = memory.value_or(Bytes(std::numeric_limits<double>::infinity())),

@@ -1,4 +1,4 @@
-// From layers to measured ones: jobs, ranks, answers.
+// The execution of jobs on the host back end: writes the job, starts the ranks and reads their answer.
 #pragma once
 
 #include <cstdint>
@@ -13,35 +13,36 @@ namespace moeplan::validate {
 
 struct RankSetup {
   ExecuteLimits limits;
-  std::int64_t ranks_per_core = 4;  // that this machine may be asked to start
+  std::int64_t ranks_per_core = 4;  // limit of ranks started on this host
   bool quiet = false;
 };
 
-/// How ranks ran a job.
+/// The outcome of a job.
 enum class JobEnd { Done, Failed, Interrupted, NotMine };
 struct JobRun {
-  JobEnd end;  // NotMine: under mpirun or srun, on other ranks than 0, which have nothing to report
+  JobEnd end;  // NotMine: a rank other than 0 under mpirun or srun, with nothing to report
   Answer answer;
-  std::string command;  // that started the ranks; "" where they were started already
+  std::string command;  // that started the ranks; "" if they were already started
   std::string problem;
 };
 
-/// What ranks are given, and when they are late: all that values, timed runs and start-up may take, with room.
+/// The job file of the ranks, and the time after which they are late: a generous bound on start-up, values and timed
+/// executions.
 void write_job(const std::filesystem::path& file, const ExecuteJob& job);
 [[nodiscard]] Seconds time_limit(const ExecuteJob& job);
-/// `run` with what became of its ranks, and rank 0's answer.
+/// `run` completed by the outcome of its ranks and rank 0's answer.
 [[nodiscard]] JobRun finished(const Launched& launched, const std::filesystem::path& answer, JobRun run);
 
-/// Raises InputError where this machine has too few ranks, or mpirun's or srun's job another number: how many are
-/// needed, and which --scale would help.
+/// Raises InputError if this host allows too few ranks, or if the job of mpirun or srun has a different number: states
+/// how many are needed, and which --scale would help.
 void check_ranks(const planner::LayerCase& layer, const RankSetup& setup);
 
-/// Raises InputError where the layer cannot be executed on this machine, for its memory or within time_limit(): what it
-/// takes, what there is, and which --scale would help. Nothing is asked of mpirun's or srun's ranks.
+/// Raises InputError if the layer exceeds this host's memory or cannot complete within time_limit(): states what is
+/// needed, what is available, and which --scale would help. Not checked for ranks started by mpirun or srun.
 void check_size(const planner::LayerCase& layer, const RankSetup& setup);
 
-/// Executes a job of so many ranks. On one machine it starts them, and says the command on standard error; under
-/// mpirun or srun they are those of its job.
+/// Executes a job with this number of ranks. Starts them on this host and prints the command on standard error or,
+/// under mpirun or srun, uses the ranks of its job.
 [[nodiscard]] JobRun run_on_host(const ExecuteJob& job, std::int64_t ranks, bool quiet);
 [[nodiscard]] inline JobRun run_on_host(const planner::LayerCase& layer, const RankSetup& setup) {
   return run_on_host({.limits = setup.limits, .cases = {layer}}, layer.ranks(), setup.quiet);

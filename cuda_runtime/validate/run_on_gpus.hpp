@@ -1,5 +1,5 @@
-// Jobs on GPUs: moeplan-cuda-worker, which starts ranks itself, or is one of those that torchrun, srun or mpirun
-// started.
+// The execution of jobs on GPUs by moeplan-cuda-worker, which starts ranks itself or is itself a rank started by
+// torchrun, srun or mpirun.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace moeplan::validate {
 
-/// Executes a job; `ranks_per_gpu`: that may share one where there are fewer GPUs than ranks. Raises InputError where
-/// the worker was not built. Without a GPU, ranks fail and say so.
+/// Executes a job. `ranks_per_gpu`: how many ranks may share a GPU if there are fewer GPUs than ranks. Raises
+/// InputError if the worker was not built. Without a GPU the ranks fail with an error.
 [[nodiscard]] JobRun run_on_gpus(const ExecuteJob& job, std::int64_t ranks_per_gpu, bool quiet);
 
 }  // namespace moeplan::validate

@@ -24,7 +24,7 @@ constexpr std::size_t kProcessBytes = sizeof(std::int64_t), kTextBytes = 120, kP
 StatusBoard::StatusBoard(const std::filesystem::path& file, RankId rank) {
   if (file.empty()) return;
   const int descriptor = ::open(file.c_str(), O_RDWR | O_CLOEXEC);
-  // Whole pages are mapped, from the file's begin.
+  // Mappings start at page boundaries, so the file is mapped from its beginning.
   void* map = descriptor < 0
                   ? MAP_FAILED
                   : ::mmap(nullptr, (rank.index() + 1) * kPlace, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
@@ -36,7 +36,7 @@ StatusBoard::StatusBoard(const std::filesystem::path& file, RankId rank) {
   say("starting");
 }
 
-StatusBoard::~StatusBoard() = default;  // the mapping goes with the process
+StatusBoard::~StatusBoard() = default;  // the mapping lasts until the process ends
 
 void StatusBoard::say(const std::string& text) { write(kProcessBytes, kTextBytes, text); }
 void StatusBoard::begin(const std::string& phase) { write(kPhase, kPhaseBytes, phase); }

@@ -1,5 +1,5 @@
-// What each rank does at the moment, in a file that all processes of one machine map: for the message when one of them
-// is gone and cannot say it any more.
+// A status board: the current activity of each rank, in a file mapped by all processes of one node. It tells what a
+// rank was doing when it terminated without a message.
 #pragma once
 
 #include <cstddef>
@@ -13,18 +13,18 @@
 
 namespace moeplan::validate {
 
-/// A rank's place. Without a file it does nothing.
+/// The entry of one rank. Without a file, all calls have no effect.
 class StatusBoard {
  public:
-  /// Raises InputError where the file cannot be mapped.
+  /// Raises InputError if the file cannot be mapped.
   StatusBoard(const std::filesystem::path& file, RankId rank);
   ~StatusBoard();
   StatusBoard(const StatusBoard&) = delete;
   StatusBoard& operator=(const StatusBoard&) = delete;
 
-  /// From any thread.
+  /// Sets the current activity. May be called from any thread.
   void say(const std::string& text);
-  /// What this is a part of: "run 3".
+  /// Sets the current phase, e.g. "run 3".
   void begin(const std::string& phase);
 
  private:
@@ -34,13 +34,13 @@ class StatusBoard {
   std::byte* place_ = nullptr;
 };
 
-/// What a rank said last.
+/// The last state of a rank.
 struct BoardEntry {
-  std::int64_t process = 0;  // its id; 0: the rank has said nothing
+  std::int64_t process = 0;  // process id; 0: the rank has set nothing
   std::string text;
   std::string phase = {};
 };
-/// An empty board for so many ranks.
+/// Creates an empty board for this number of ranks.
 void make_board(const std::filesystem::path& file, std::int64_t ranks);
 [[nodiscard]] std::vector<BoardEntry> read_board(const std::filesystem::path& file);
 

@@ -19,7 +19,7 @@ namespace moeplan::validate {
 
 namespace {
 
-/// A list of known names, or `all`, which is an empty list.
+/// A list of known names, or `all`, represented by an empty list.
 std::vector<std::string> names(MapReader& reader, const std::string& key, const std::vector<std::string>& known) {
   const Node* node = reader.find(key);
   if (node == nullptr || (node->kind == Node::Kind::Scalar && node->scalar == "all")) return {};
@@ -116,7 +116,7 @@ SuiteStore::SuiteStore(std::filesystem::path file, bool resumes) : file_(std::mo
   }
   std::ifstream in(file_);
   for (std::string line; std::getline(in, line);) {
-    // A line that was cut off is a case to be done again.
+    // The case of a truncated line is executed again.
     const planner::Json j = planner::Json::parse(line, nullptr, /*allow_exceptions=*/false);
     if (j.is_object() && j.contains("case") && j.contains("answer")) answers_[j["case"]] = j["answer"].dump();
   }

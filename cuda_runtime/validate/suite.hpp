@@ -1,4 +1,5 @@
-// A suite: many ways to run one MoE layer, each executed and compared. Files: configs/suites.
+// A suite: variants of the execution of one MoE layer, each executed and compared with its prediction. Files:
+// configs/suites.
 #pragma once
 
 #include <filesystem>
@@ -16,26 +17,26 @@ namespace moeplan::validate {
 struct Suite {
   std::string name;
   planner::PlanInputs inputs;
-  planner::Candidate base;                                  // its degrees
+  planner::Candidate base;                                  // the suite's degrees
   std::vector<std::string> schedules, all_to_alls, codecs;  // empty: all
-  std::vector<std::int64_t> pipeline_degrees;               // empty: those that a schedule is tried with
+  std::vector<std::int64_t> pipeline_degrees;               // empty: the defaults of each schedule
 };
 
-/// Strict. Keys: name, cluster, model, workload (names or paths), overrides, degrees {tp, ep, esp}, micro_batch,
-/// schedules, all_to_alls, pipeline_degrees and codecs, each a list or `all`. Raises InputError.
+/// Reads a suite strictly. Keys: name, cluster, model, workload (names or paths), overrides, degrees {tp, ep, esp},
+/// micro_batch; and schedules, all_to_alls, pipeline_degrees and codecs, each a list or `all`. Raises InputError.
 [[nodiscard]] Suite read_suite(const std::filesystem::path& path);
 
-/// The ways to run the layer that the suite asks for and that can run.
+/// The feasible variants of the layer among those that the suite requests.
 [[nodiscard]] std::vector<planner::LayerCase> cases_of(const Suite& suite, const planner::LayerCase& layer);
 
-/// Results of cases that were executed before, one line of JSON a case, kept beside the suite so that a run that was
-/// interrupted can be resumed.
+/// The stored results of a suite's executed cases: one line of JSON per case, in a file next to the suite, from which
+/// an interrupted suite can be resumed.
 class SuiteStore {
  public:
-  /// Reads what is there if it `resumes`, else begins anew.
+  /// Reads the file if it `resumes`, otherwise starts a new one.
   SuiteStore(std::filesystem::path file, bool resumes);
   [[nodiscard]] std::optional<Answer> find(const planner::LayerCase& layer) const;
-  /// Raises InputError where it cannot be written.
+  /// Raises InputError if the file cannot be written.
   void add(const planner::LayerCase& layer, const Answer& answer);
 
  private:

@@ -64,7 +64,7 @@ TimePair pair_of(double predicted, std::vector<double> measured) {
   return {Seconds(predicted), Seconds(profiler::median(measured)), profiler::median_interval(measured, kConfidence)};
 }
 
-/// The places of values in order, ties their mean.
+/// Ranks of values in ascending order; ties get their mean rank.
 std::vector<double> places(const std::vector<double>& values) {
   std::vector<std::size_t> order(values.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -93,7 +93,7 @@ CaseValidation compare(const Program& program, const Cluster& cluster, const Exe
 
   std::vector<Timeline> runs;
   std::vector<double> makespans;
-  std::vector<Durations> measured;  // by run
+  std::vector<Durations> measured;  // by execution
   for (const auto& run : result.runs) {
     runs.push_back(timeline_of(operations, run));
     makespans.push_back(runs.back().makespan.seconds().value());
@@ -171,7 +171,7 @@ double regret(const std::vector<double>& predicted, const std::vector<double>& m
 
 std::string overlaid_trace(const Program& program, const CaseValidation& validation) {
   using Json = nlohmann::ordered_json;
-  constexpr std::int64_t kApart = 1'000'000;  // more processes than any executed layer has ranks
+  constexpr std::int64_t kApart = 1'000'000;  // exceeds the number of ranks of any executed layer
   Json out = Json::parse(chrome_trace(program, validation.measured));
   const Json predicted = Json::parse(chrome_trace(program, validation.predicted));
   const auto named = [](Json& event, const std::string& kind) {

@@ -1,4 +1,4 @@
-// Predicted against measured: two Timelines of one Program, and what an executed layer says about the model.
+// The comparison of a predicted with a measured Timeline of one Program, and its error statistics.
 #pragma once
 
 #include <optional>
@@ -12,15 +12,15 @@
 
 namespace moeplan::validate {
 
-/// A time of both, and how far the prediction is off: predicted / measured - 1.
+/// A predicted and a measured time, with the relative error predicted / measured - 1.
 struct TimePair {
   Seconds predicted;
-  Seconds measured;                              // median over runs
-  std::optional<profiler::Interval> interval{};  // of the median, 95%
+  Seconds measured;                              // median over executions
+  std::optional<profiler::Interval> interval{};  // 95 % confidence interval of the median
   [[nodiscard]] double error() const { return predicted / measured - 1; }
 };
 
-/// Time of a class of operations in a block, mean over ranks; what overlaps counts each.
+/// Time of one operation class in a block, as mean over ranks. Concurrent operations each count in full.
 struct ClassPair {
   std::string block;
   OpClass op_class;
@@ -28,26 +28,28 @@ struct ClassPair {
 };
 
 struct CaseValidation {
-  TimePair layer;  // from begin to end of the slowest rank
+  TimePair layer;  // from start to end of the slowest rank
   std::vector<ClassPair> classes;
-  double mape = 0;               // mean of |error| over the classes
-  double r2 = 0;                 // of single operations' times (mean over ranks), predicted to measured
-  Timeline predicted, measured;  // measured: of the run whose makespan is the median
+  double mape = 0;               // mean of |error| over `classes`
+  double r2 = 0;                 // of the times of single operations (mean over ranks), predicted against measured
+  Timeline predicted, measured;  // measured: the execution with the median makespan
 };
 
-/// `result` was executed, at least once. Every rank of both counts.
+/// Compares prediction and measurement over all ranks. Requires that `result` has at least one execution.
 [[nodiscard]] CaseValidation compare(const Program& program, const Cluster& cluster, const ExecutionResult& result);
 
-/// 1 - sum of squared differences over the measured values' about their mean; 0 where these are all equal.
+/// The coefficient of determination: 1 - sum of squared differences / sum of squares of the measured values about their
+/// mean. 0 if the measured values are all equal.
 [[nodiscard]] double r_squared(const std::vector<double>& predicted, const std::vector<double>& measured);
 
-/// Spearman's: correlation of the ranks, ties their mean; none of fewer than three or where all are equal.
+/// Spearman's rank correlation, with mean ranks for ties. None for fewer than three values, or if all are equal.
 [[nodiscard]] std::optional<double> rank_correlation(const std::vector<double>& a, const std::vector<double>& b);
 
-/// How much longer the case that is predicted fastest takes than the one that is: measured / least measured - 1.
+/// The regret of choosing by prediction: measured time of the case with the least predicted time / least measured time
+/// - 1.
 [[nodiscard]] double regret(const std::vector<double>& predicted, const std::vector<double>& measured);
 
-/// Both Timelines as one Chrome trace: processes of predicted ranks beside those of measured ones.
+/// Both Timelines as one Chrome trace, with separate processes for predicted and measured ranks.
 [[nodiscard]] std::string overlaid_trace(const Program& program, const CaseValidation& validation);
 
 }  // namespace moeplan::validate

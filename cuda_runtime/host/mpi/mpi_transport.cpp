@@ -30,7 +30,7 @@ void check(int code, const char* call) {
                                    std::string_view(text.data(), static_cast<std::size_t>(length))));
 }
 
-/// Waits for one request. Others may be computing meanwhile: after a few looks it sleeps between them.
+/// Waits for one request. After some polls it sleeps between them, because other threads may be computing.
 void wait(MPI_Request& request, Seconds time_out, const char* call) {
   constexpr int kYields = 50;
   constexpr std::chrono::microseconds kSleep(50);
@@ -107,7 +107,7 @@ class MpiTransport final : public Transport {
  private:
   MPI_Comm data_ = MPI_COMM_NULL, control_ = MPI_COMM_NULL;
   std::vector<MPI_Request> requests_;
-  std::vector<std::size_t> numbers_;  // of the requests
+  std::vector<std::size_t> numbers_;  // handles of the requests
   std::vector<int> ended_;
   std::size_t next_ = 0;
 };

@@ -1,4 +1,4 @@
-// Messages over MPI. Everything here is called from the thread that calls MPI_Init_thread.
+// The implementation of Transport over MPI. All calls come from the thread that called MPI_Init_thread.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,7 @@
 
 namespace moeplan::runtime {
 
-/// The life of MPI in this process: from construction to the end.
+/// The lifetime of MPI in this process, from construction to destruction.
 class MpiSession {
  public:
   MpiSession(int& argc, char**& argv);
@@ -19,14 +19,14 @@ class MpiSession {
   [[nodiscard]] RankId rank() const;
   [[nodiscard]] std::int64_t size() const;
   [[nodiscard]] std::string host() const;
-  /// Ends all ranks.
+  /// Terminates all ranks.
   [[noreturn]] void abort(int code) const;
 };
 
-/// Of all ranks. Messages have fewer than 2^31 bytes: more is an ExecutionError.
+/// A transport between all ranks. Messages must be smaller than 2^31 bytes; larger ones raise ExecutionError.
 [[nodiscard]] std::unique_ptr<Transport> make_mpi_transport(const MpiSession& session);
 
-/// Whose calls give up after `time_out`.
+/// Peers whose calls raise ExecutionError after `time_out`.
 [[nodiscard]] std::unique_ptr<Peers> make_mpi_peers(const MpiSession& session, Transport& transport, Seconds time_out);
 
 }  // namespace moeplan::runtime

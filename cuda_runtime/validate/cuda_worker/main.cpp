@@ -1,8 +1,8 @@
-// Ranks on GPUs: moeplan-cuda-worker JOB ANSWER RANKS_PER_GPU. As many processes as ranks, a GPU each, over NCCL: those
-// that torchrun, srun or mpirun has started, or that it starts itself where this machine has so many GPUs; else all
-// ranks in this process on the first GPU, as threads. Rank 0 writes the answer.
+// The worker process of ranks on GPUs: moeplan-cuda-worker JOB ANSWER RANKS_PER_GPU. With one GPU per rank there is one
+// process per rank, over NCCL, started by torchrun, srun or mpirun, or by this process if this node has enough GPUs.
+// Otherwise all ranks are threads of this process, on the first GPU. Rank 0 writes the answer.
 //
-//     moeplan-cuda-worker --gpus      says which GPUs there are; exit code 1 where there is none
+//     moeplan-cuda-worker --gpus      lists the GPUs; exit code 1 if there are none
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -31,7 +31,7 @@ struct Arguments {
   std::int64_t ranks_per_gpu = 4;
 };
 
-/// Nothing can be done without.
+/// The visible GPUs. Raises ExecutionError if there are none.
 std::vector<runtime::GpuFacts> gpus() {
   runtime::VisibleGpus visible = runtime::visible_gpus();
   if (visible.gpus.empty()) throw runtime::ExecutionError(fmt::format("no GPU: {}", visible.problem));
@@ -48,7 +48,7 @@ std::string machine_name() {
   return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
 }
 
-/// Of all cases, which are as many everywhere; or that shall measure.
+/// The number of ranks of all cases, which is the same for each, or of a measurement.
 std::int64_t ranks_of(const ExecuteJob& job) {
   std::int64_t ranks = 1;
   if (job.measure) {
@@ -60,7 +60,7 @@ std::int64_t ranks_of(const ExecuteJob& job) {
   return ranks;
 }
 
-/// A GPU of this machine, and what its ranks are told of it.
+/// A GPU of this node, with the options and the environment of its ranks.
 class Gpu {
  public:
   Gpu(std::size_t index, RankId rank)
@@ -68,7 +68,8 @@ class Gpu {
 
   [[nodiscard]] runtime::CudaDevice& device() { return *device_; }
   [[nodiscard]] runtime::DeviceOptions options(const ExecuteJob& job) const {
-    // assumed: 256 MiB take a GPU about 0.1 ms, in which the host asks for a run; twice the cache leaves nothing in it.
+    // assumed: writing 256 MiB takes a GPU about 0.1 ms, in which the host issues the execution. Twice the cache size
+    // evicts the whole cache.
     constexpr std::int64_t kLeast = std::int64_t{256} << 20U;
     return {.time_out = job.limits.time_out,
             .captures = std::getenv("MOEPLAN_CUDA_GRAPH") != nullptr,
@@ -95,7 +96,7 @@ void run_as_threads(const ExecuteJob& job, const Arguments& arguments) {
     RankMachine machine = gpu.machine();
     machine.make_backend = [&](const CodecOptions& codecs) { return session.make_backend(peers.rank(), codecs); };
     const bool is_first = peers.rank().value() == 0;
-    if (!is_first) machine.clocks = {};  // one rank looks at the one GPU
+    if (!is_first) machine.clocks = {};  // one rank reads the clocks of the shared GPU
     const Answer all = answer(job, peers, machine);
     if (is_first) write_file_atomically(arguments.answer, answer_text(all));
   });
@@ -113,7 +114,7 @@ void run_as_rank(const ExecuteJob& job, const Arguments& arguments, const runtim
       throw InputError(
           Diagnostic{{"profile"}, "", fmt::format("needs a GPU for each rank; this machine has {}", here)});
     }
-    // More ranks than GPUs here take turns: their values are right, their times are nobody's.
+    // If there are more ranks than GPUs, they share them: values are correct, times are not meaningful.
     Gpu gpu(static_cast<std::size_t>(place.local_rank % here), RankId(static_cast<std::size_t>(place.rank)));
     const auto transport = runtime::make_nccl_transport(gpu.device(), *store, place, job.limits.time_out);
     const auto peers = runtime::make_store_peers(*store, place, job.limits.time_out, "job");
@@ -126,7 +127,7 @@ void run_as_rank(const ExecuteJob& job, const Arguments& arguments, const runtim
     };
     const Answer all = answer(job, *peers, machine);
     if (place.rank == 0) write_file_atomically(arguments.answer, answer_text(all));
-    // Nobody goes before all are done.
+    // No rank exits before all are done.
     (void)peers->gather("");
     (void)peers->broadcast("");
   } catch (const std::exception& e) {
@@ -178,7 +179,7 @@ int list_gpus() {
 }  // namespace moeplan::validate
 
 int main(int argc, char** argv) {
-  // No orphans: a rank goes with whoever started it.
+  // No orphans: a rank terminates with its parent process.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   try {
     if (argc == 2 && std::string(argv[1]) == "--gpus") return moeplan::validate::list_gpus();

@@ -1,5 +1,5 @@
-// One rank of the host back end: mpirun -n P moeplan-host-worker JOB ANSWER [BOARD]. Executes the job, and on rank 0
-// writes the answer. BOARD is a file in which every rank says what it does.
+// The worker process of one rank on the host back end: mpirun -n P moeplan-host-worker JOB ANSWER [BOARD]. It executes
+// the job; rank 0 writes the answer. BOARD is the file of the ranks' status board.
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -56,7 +56,7 @@ void run(runtime::MpiSession& session, const std::string& job_file, const std::s
 }  // namespace moeplan::validate
 
 int main(int argc, char** argv) {
-  // No orphans: a rank goes with whoever started it.
+  // No orphans: a rank terminates with its parent process.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (argc < 3 || argc > 4) {
     fmt::print(stderr, "usage: moeplan-host-worker JOB ANSWER [BOARD]; started by moeplan validate\n");

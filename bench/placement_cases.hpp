@@ -10,7 +10,7 @@ namespace moeplan::bench {
 
 using namespace planner;
 
-/// A named cluster with its planning options.
+/// A named placement problem: its devices and planning options.
 struct Case {
   std::string name;
   PlacementDevices devices;

@@ -24,7 +24,7 @@ struct CollectiveSample {
   Location where;
 };
 
-/// The measured time of one GEMM C[m,n] += A[m,k] B[k,n], launch included.
+/// The measured time of one GEMM with an m x n result and k terms per element, launch included.
 struct GemmSample {
   std::int64_t m;
   std::int64_t n;

@@ -1,4 +1,4 @@
-// What several tests need.
+// Helpers that many tests share: error texts and temporary directories.
 #pragma once
 
 #include <filesystem>
@@ -10,7 +10,7 @@
 
 namespace moeplan::tests {
 
-/// What the InputError says that `call` raises; "" where it raises none.
+/// The text of the InputError that `call` raises, or "" if it raises none.
 template <class Call>
 std::string error_of(Call call) {
   try {
@@ -21,7 +21,7 @@ std::string error_of(Call call) {
   return "";
 }
 
-/// A directory of its own, gone afterwards.
+/// A temporary directory, removed by the destructor.
 class TemporaryDirectory {
  public:
   TemporaryDirectory() {

@@ -1,4 +1,4 @@
-// One MoE layer with any schedule on the toy cluster of eight ranks on two nodes.
+// Test cases with one MoE layer, under any schedule, on the toy cluster of eight ranks on two nodes.
 #pragma once
 
 #include <string>
@@ -71,7 +71,7 @@ inline double layer_time(const Program& program) {
   return simulate(program, tests::toy_cluster(2, 4), {.keep_spans = false}).makespan.seconds().value();
 }
 
-/// Of a block, the sum over a class's operations on a rank.
+/// The sum of `value` over the operations of one class in a block.
 template <class Value>
 double class_sum(const Program& p, std::size_t block, OpClass op_class, Value value) {
   double total = 0;

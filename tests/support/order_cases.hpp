@@ -1,4 +1,4 @@
-// Numbers for problems of ordering tasks.
+// Random numbers for tests of task ordering.
 #pragma once
 
 #include <rapidcheck.h>
@@ -12,7 +12,7 @@ namespace moeplan::tests {
 
 using namespace planner;
 
-/// The whole range from the first case on.
+/// A random number in [first, last]; the first cases already cover the whole range.
 inline std::int64_t in_range(std::int64_t first, std::int64_t last) {
   return *rc::gen::resize(rc::kNominalSize, rc::gen::inRange(first, last + 1));
 }

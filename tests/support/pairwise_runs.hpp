@@ -1,5 +1,5 @@
-// A choice of ways to run an MoE layer for tests of values: all without a codec; with codecs, so many that each of them
-// meets every schedule, all-to-all and number of chunks.
+// A pairwise selection of layer strategies for value tests: all strategies without a codec, and enough strategies with
+// codecs to combine each codec with every schedule, all-to-all and number of chunks.
 #pragma once
 
 #include <set>

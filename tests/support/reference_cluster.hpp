@@ -1,5 +1,5 @@
-// The reference machine of the traffic tests: nodes of 8 GPUs; each GPU has 450 GB/s out of and into a non-blocking
-// switch inside its node, and a NIC of 50 GB/s out of and into a non-blocking core.
+// The reference network of the traffic tests: nodes of 8 GPUs. Each GPU is connected to a non-blocking switch in its
+// node with 450 GB/s in each direction, and has a NIC to a non-blocking core with 50 GB/s in each direction.
 #pragma once
 
 #include "sim/traffic/traffic.hpp"

@@ -27,8 +27,8 @@ struct CollectiveFit {
 /// formats are fitted together. In-place samples are fitted in addition to out-of-place ones only for an all-to-all,
 /// from the fastest of repeated measurements, and only if the two curves differ by more than 2 % (median). Programs
 /// send from one buffer to another, so in-place times are used only to predict groups of other shapes
-/// (measured_cost.hpp): they show the performance of the network between ranks, of several pairs of nodes best that of
-/// the fastest. Raises InputError with the line of every impossible sample: faster than 100 TB/s per rank (assumed:
+/// (measured_cost.hpp): they show the performance of the network between ranks, best in the fastest of several pairs of
+/// nodes. Raises InputError with the line of every impossible sample: faster than 100 TB/s per rank (assumed:
 /// thirty times today's fastest memory).
 [[nodiscard]] std::vector<CollectiveFit> fit_collectives(std::span<const CollectiveSample> samples);
 

@@ -20,7 +20,7 @@ struct TooManyColumns {
 /// The factored routes of a cluster with the links that the subtree problems keep and the sums of rates that they
 /// watch.
 ///
-/// The route of a flow (s, d) climbs from s towards the root until it joins the route from the root to d. A sum is one
+/// The route of a flow (s, d) ascends from s towards the root until it joins the route from the root to d. A sum is one
 /// of rates to the destinations whose routes a source joins at the same position: at the vertex above block b, going
 /// down through b (its index is b), or inside a block, crossing from its terminal t to its terminal u (a "crossing";
 /// numbered after all blocks).

@@ -2,7 +2,7 @@
 // very large worlds: memory and time grow with the number of ranks, not of pairs.
 //
 // Why it is exact. Write (s, d) for a flow; its route is factored into blocks (route_blocks.hpp), with the root chosen
-// so that its largest subtree has as few ranks as possible. The flow climbs from s to the block or vertex where its
+// so that its largest subtree has as few ranks as possible. The flow ascends from s to the block or vertex where its
 // route joins the route from the root to d, and descends to d.
 //
 // (1) Networks share no links, so each is an independent problem. Pairs connected by another network than the fabric

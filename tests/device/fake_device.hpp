@@ -4,9 +4,9 @@
 //
 // It detects misuse: memory freed twice or never, copies beyond an allocation or while commands are pending, waits for
 // events that were never recorded, streams in a capture that are not part of it, queries for commands that can never
-// run. Fresh memory is filled with 0xff, a NaN in every format, so that reads of uninitialised memory are detected.
-// Addresses inside kernels are checked where tests run under the address sanitizer, for which separate allocations are
-// requested (slab 0).
+// run. Fresh memory is filled with 0xff, a NaN in every floating-point format, so that reads of uninitialised memory
+// are detected. Addresses inside kernels are checked where tests run under the address sanitizer, for which separate
+// allocations are requested (slab 0).
 //
 // With costs, it only models time and computes nothing: the commands of a stream take the times that the costs give,
 // one after the other, and streams run concurrently as if each had a device of its own.

@@ -18,8 +18,8 @@ struct PublishedSystem {
 
   std::string_view name;
   std::string_view summary;                       // a description of its strategies, with the source
-  std::span<const std::string_view> schedules;    // names of planner/schedule.hpp
-  std::span<const std::string_view> all_to_alls;  // names of planner/all_to_all.hpp
+  std::span<const std::string_view> schedules;    // names of planner/layer/schedule.hpp
+  std::span<const std::string_view> all_to_alls;  // names of planner/layer/all_to_all.hpp
   Codecs codecs = Codecs::None;
   std::int64_t most_chunks = std::numeric_limits<std::int64_t>::max();
 

@@ -45,8 +45,7 @@ inline Program random_program(std::int64_t world, bool skewed, std::int64_t rank
         p.blocks.back().operations.push_back(std::move(k));
         continue;
       }
-      const auto kind = static_cast<Collective>(
-          pick(0, skewed ? 4 : 3));  // the root of a broadcast is not equivalent to the other ranks
+      const auto kind = static_cast<Collective>(pick(0, skewed ? 4 : 3));  // a broadcast is not symmetric in its ranks
       const GroupId group(static_cast<std::int32_t>(pick(0, 3)));
       const std::int64_t part = p.group(group).size * ranks_per_node;  // so that all rings carry equal bytes
       Operation c = collective_of(p, kind, group, pick(0, 100'000) * part, stream, after);

@@ -69,8 +69,8 @@ void print(const char* title, const std::map<std::string, Gain>& gains, std::int
 using LayerKey = std::tuple<std::int64_t, std::int64_t, std::int64_t, double>;
 
 struct Found {
-  PricedStrategy mix, plain;                    // the fastest of the product, with and without codecs
-  std::vector<PricedStrategy> systems, simple;  // the fastest of each published system, with and without codecs
+  PricedStrategy mix, plain;                    // the fastest of the full product, and of its part without codecs
+  std::vector<PricedStrategy> systems, simple;  // the fastest of each published system, and of its part without codecs
 };
 
 Moe moe_of(const Layer& layer) {

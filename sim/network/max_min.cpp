@@ -14,7 +14,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 
-/// Progressive filling: the state of each resource, and which flows cross it.
+/// Progressive filling: the level of each resource and the flows that cross it.
 class Filling {
  public:
   explicit Filling(const MaxMinProblem& problem) : p_(problem), rate_(p_.weight.size(), kInfinity) {
@@ -51,8 +51,8 @@ class Filling {
     return std::span(flows_).subspan(flow_first_[l], flow_first_[l + 1] - flow_first_[l]);
   }
 
-  /// The common rate at which the flows still growing fill l; infinite if there are none. Summed afresh each time, so
-  /// that nothing drifts.
+  /// The common rate at which the flows that are still growing fill l; infinite if there are none. Recomputed each
+  /// time, so that rounding errors do not accumulate.
   double level(std::size_t l) const {
     if (p_.capacity[l] == kInfinity) return kInfinity;
     double growing = 0;

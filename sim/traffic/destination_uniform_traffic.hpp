@@ -7,7 +7,7 @@
 //
 // (1) Networks share no links, so each is an independent problem. Pairs connected by another network than the fabric
 //     are few and are simulated flow by flow (traffic.hpp). The rest concerns the fabric.
-// (2) Drop the links that a flow crosses on its way up, and keep those that are crossed by flows into one subtree of
+// (2) Drop the links that a flow crosses on its ascent, and keep those that are crossed by flows into one subtree of
 //     the root only. Subtrees then share no links, and the flows to d from all sources that join d's route at the same
 //     position cross the same kept links: they form one weighted class. Sources that join it in one block, each over
 //     links of its own with the same bandwidth and the same number of flows, also form one class, on one link that

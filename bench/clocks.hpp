@@ -15,6 +15,7 @@ inline double cpu_s() {
   return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
 }
 
+/// Wall and CPU time in seconds.
 struct Times {
   double wall_s;
   double cpu_s;

@@ -17,6 +17,7 @@ using namespace sim;
 /// zipfs with each size increased by up to 10%.
 [[nodiscard]] TrafficMatrix generated_traffic(const std::string& kind, int ranks);
 
+/// A traffic matrix with a name for the table.
 struct TrafficCase {
   std::string name;
   TrafficMatrix matrix;

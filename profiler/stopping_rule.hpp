@@ -22,6 +22,7 @@ struct StoppingLimits {
   Seconds budget{1};             // total time of all samples of the measurement
 };
 
+/// The reason why a measurement stopped: the interval is narrow enough, or the budget or sample limit is exhausted.
 enum class StopReason { Precise, Budget, MostSamples };
 inline constexpr std::array<std::pair<StopReason, std::string_view>, 3> kStopReasonNames{
     {{StopReason::Precise, "precise"}, {StopReason::Budget, "budget"}, {StopReason::MostSamples, "most samples"}}};

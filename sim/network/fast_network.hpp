@@ -41,6 +41,7 @@
 
 namespace moeplan::sim {
 
+/// The incremental network engine.
 class FastNetwork final : public Network {
  public:
   /// With `checked`, verifies the max-min definition after every event and raises std::logic_error if it does not hold.

@@ -22,6 +22,7 @@
 
 namespace moeplan::sim {
 
+/// Options of simulate(); the defaults suit all callers but tests.
 struct SimulateOptions {
   bool keep_spans = true;    // false: the Timeline has only the makespan and the links
   bool skip_repeats = true;  // false: simulate every iteration, for tests

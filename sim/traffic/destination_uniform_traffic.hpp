@@ -1,5 +1,5 @@
-// Destination-uniform all-to-alls, in which every rank sends the same bytes[d] to each rank d, simulated exactly. For
-// very large worlds: memory and time grow with the number of ranks, not of pairs.
+// Exact simulation of destination-uniform all-to-alls, in which every rank sends the same bytes[d] to each rank d. It
+// is suited to very large worlds: memory and time grow with the number of ranks, not with the number of pairs.
 //
 // Why it is exact. Write (s, d) for a flow; its route is factored into blocks (route_blocks.hpp), with the root chosen
 // so that its largest subtree has as few ranks as possible. The flow ascends from s to the block or vertex where its

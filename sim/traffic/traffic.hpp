@@ -14,6 +14,7 @@ struct Cluster;
 
 namespace moeplan::sim {
 
+/// One flow of an all-to-all.
 struct TrafficFlow {
   RankId src;
   RankId dst;

@@ -12,6 +12,7 @@ namespace moeplan::tests {
 
 using Json = nlohmann::json;
 
+/// The arguments followed by more arguments.
 inline std::vector<std::string> with(std::vector<std::string> arguments, const std::vector<std::string>& more) {
   arguments.insert(arguments.end(), more.begin(), more.end());
   return arguments;

@@ -7,6 +7,7 @@
 
 namespace moeplan::tests {
 
+/// The path of the GPU back end's worker, whether or not it was built.
 inline std::filesystem::path gpu_worker() {
   return std::filesystem::path(MOEPLAN_EXECUTABLE).parent_path() / "moeplan-cuda-worker";
 }

@@ -32,13 +32,16 @@ struct RunLimits {
   rlim_t file_bytes = 0;    // size of each file; 0: no limit
 };
 
+/// Limits for runs that must end quickly with little memory, e.g. on invalid input.
 inline constexpr RunLimits kStrict{.cpu_s = 5, .memory_bytes = rlim_t{1} << 30};
 
+/// The content of a file.
 inline std::string whole_file(const std::filesystem::path& path) {
   std::ifstream in(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
+/// The configuration directory of the source tree.
 inline std::filesystem::path configs() { return std::filesystem::path(MOEPLAN_SOURCE_DIR) / "configs"; }
 
 /// The executable with a temporary working directory.
@@ -113,6 +116,7 @@ class Cli {
   TemporaryDirectory dir_;
 };
 
+/// The text with every occurrence of `from` replaced by `to`.
 inline std::string with_every(std::string text, const std::string& from, const std::string& to) {
   for (std::size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) {
     text.replace(at, from.size(), to);
@@ -120,6 +124,7 @@ inline std::string with_every(std::string text, const std::string& from, const s
   return text;
 }
 
+/// The lines of a text, without line ends.
 inline std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> lines;
   std::size_t begin = 0;

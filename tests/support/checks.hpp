@@ -51,6 +51,7 @@ class TemporaryDirectory {
   std::filesystem::path path_;
 };
 
+/// The text repeated `times` times.
 inline std::string repeated(std::string_view text, std::size_t times) {
   std::string out;
   out.reserve(text.size() * times);

@@ -9,6 +9,7 @@
 
 #include "planner/search/layer_search.hpp"
 
+/// The pairwise selection from `runs`, in the same order.
 inline std::vector<moeplan::planner::LayerStrategy> pairwise_runs(
     const std::vector<moeplan::planner::LayerStrategy>& runs) {
   std::set<std::pair<std::string, std::string>> met;

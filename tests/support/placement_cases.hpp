@@ -51,6 +51,7 @@ inline RoutingCounts any_counts() {
   return RoutingCounts::dense(ranks, experts, std::move(counts));
 }
 
+/// Random devices with room for all experts.
 inline PlacementDevices any_machine(std::int64_t ranks, std::int64_t experts) {
   PlacementDevices d = small_machine(ranks, ceil_div(experts, ranks) + *rc::gen::inRange<std::int64_t>(0, 5));
   d.ranks_per_node = *rc::gen::inRange<std::int64_t>(1, ranks + 1);

@@ -9,6 +9,7 @@ namespace moeplan::tests {
 
 inline constexpr std::int64_t kColumns = 64, kHidden = 96;  // row widths of tokens and inside an expert
 
+/// An all-to-all over group 0 on the inter-node stream.
 inline Operation all_to_all(const char* name, OpClass op_class, Slice from, Slice to) {
   Operation op;
   op.name = name;

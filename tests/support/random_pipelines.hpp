@@ -70,6 +70,7 @@ inline RandomPipeline random_pipeline(Random& random) {
   }
 }
 
+/// The documents of a case and its candidate as text, to reproduce a failure.
 inline std::string dump(const SmallCase& c, const Candidate& p) {
   const Degrees& d = p.degrees;
   const auto number = [](std::int64_t n) { return std::to_string(n); };

@@ -13,6 +13,7 @@
 
 namespace moeplan::tests {
 
+/// A random number in [low, high]. For use inside a property.
 inline std::int64_t pick(std::int64_t low, std::int64_t high) { return *rc::gen::inRange(low, high + 1); }
 
 /// A small random Program: blocks of kernels and collectives on random streams, in nested repeats.
@@ -81,6 +82,7 @@ inline Cluster random_toy_cluster() {
   return c;
 }
 
+/// The number of operations that a rank executes in a Program of one stage.
 inline std::int64_t operations_of(const Program& p) {
   std::int64_t n = 0;
   const std::vector<std::int64_t> counts = block_counts(p);

@@ -8,6 +8,7 @@ namespace moeplan {
 
 using namespace sim;
 
+/// The reference network with `ranks` GPUs.
 inline TrafficNetwork reference_machine(std::int64_t ranks) {
   TrafficNetwork network;
   for (std::int64_t r = 0; r < ranks; ++r) {

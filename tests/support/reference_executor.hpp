@@ -15,6 +15,7 @@
 
 namespace moeplan {
 
+/// The values of one row of a buffer.
 using Row = std::vector<double>;
 
 /// A function that applies the loss of a codec to the values of a row, in place.

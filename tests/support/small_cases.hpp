@@ -83,6 +83,7 @@ inline Small small(const SmallCase& c) {
           build_cluster(read_cluster(documents.cluster), std::nullopt)};
 }
 
+/// A random element of `values`.
 template <class T>
 T any_of(Random& random, const std::vector<T>& values) {
   return values[random.below(values.size())];

@@ -14,6 +14,7 @@ namespace moeplan::tests {
 
 inline const std::filesystem::path kConfigs = std::filesystem::path(MOEPLAN_SOURCE_DIR) / "configs";
 
+/// The YAML files in a folder of configs/.
 inline std::vector<std::filesystem::path> files_in(const std::string& folder) {
   std::vector<std::filesystem::path> files;
   for (const auto& entry : std::filesystem::directory_iterator(kConfigs / folder)) {
@@ -72,6 +73,7 @@ inline std::string cluster_text(const std::string& machine) {
          "\ngpu:" + kGpuText;
 }
 
+/// The specification of a cluster with the toy GPU and the given machine section.
 inline ClusterSpec cluster_from(const std::string& machine) {
   return read_cluster(parse_yaml(cluster_text(machine), "c.yaml"));
 }

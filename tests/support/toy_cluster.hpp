@@ -16,6 +16,7 @@ inline constexpr double kNodeRate = 2e9;     // bytes per second
 inline constexpr double kPeak = 1e12;        // FLOP/s, reached by every GEMM
 inline constexpr double kMemoryRate = 1e11;  // bytes per second, of every kernel
 
+/// A GPU whose kernels and GEMMs reach the peak, without launch overhead or slowdown.
 inline GpuSpec toy_gpu() {
   return {.name = "toy",
           .peak = {{Dtype::Fp32, FlopsPerSecond(kPeak)}, {Dtype::Bf16, FlopsPerSecond(2 * kPeak)}},
@@ -98,6 +99,7 @@ inline Operation collective_of(Program& program, Collective collective, GroupId 
           .after = std::move(after)};
 }
 
+/// A Program of one empty block, executed once.
 inline Program one_block(std::int64_t world, std::vector<GroupFamily> groups = {}) {
   Program program;
   program.world_size = world;

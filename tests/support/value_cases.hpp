@@ -120,6 +120,7 @@ inline std::vector<ValueLayer> value_layers(std::int64_t ranks) {
       one_takes_all(8, 5)};
 }
 
+/// The workload of a layer, with all codecs allowed.
 inline Workload workload_of(const ValueLayer& layer) {
   Workload w{};
   w.name = "values";

@@ -1,4 +1,3 @@
-// An example of a user-defined schedule.
 #pragma once
 
 #include "planner/layer/expert_round.hpp"

@@ -1,4 +1,3 @@
-// An example of a user-defined all-to-all algorithm.
 #pragma once
 
 #include "planner/all_to_alls/exchange_parts.hpp"

@@ -33,7 +33,7 @@ struct Layer {
   double f;
 };
 
-/// [ScheMoE] table 4.
+/// The layers of [ScheMoE] table 4.
 std::vector<Layer> table_4() {
   std::vector<Layer> layers;
   for (const std::int64_t B : {2, 4, 8})

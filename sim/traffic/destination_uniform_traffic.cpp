@@ -21,7 +21,7 @@ using Block = RouteBlocks::Block;
 using Shape = DestinationUniformShape;
 using NearJoin = DestinationUniformShape::NearJoin;
 
-constexpr double kRounding = 1e-11;                          // relative: sums of up to a million rates
+constexpr double kRounding = 1e-11;                          // relative rounding error of sums of up to a million rates
 constexpr double kMostEngineSteps = 4e9;                     // all subtrees together: some minutes
 constexpr double kMostUses = 2e9;                            // links on the paths of all classes: some seconds
 constexpr std::size_t kMostLimbUses = std::size_t{1} << 26;  // per subtree: 1 GiB

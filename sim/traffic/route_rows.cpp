@@ -8,7 +8,7 @@ namespace moeplan::sim {
 
 namespace {
 
-constexpr int kMostTimesFull = 64;  // of 32 MiB: 2 GiB of rows, some seconds of searching
+constexpr int kMostTimesFull = 64;  // times 32 MiB: 2 GiB of rows, some seconds of searching
 
 }  // namespace
 

@@ -8,7 +8,7 @@ namespace moeplan::sim {
 
 namespace {
 
-constexpr double kRounding = 1e-12;  // relative: sums of a resource's loads in another order
+constexpr double kRounding = 1e-12;  // relative rounding error of sums in different orders
 
 std::span<const FlowUse> uses_of(const SubtreeTraffic& t, const SubtreeTraffic::Class& c) {
   return std::span(t.uses).subspan(c.first_use, c.uses);

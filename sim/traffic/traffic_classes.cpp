@@ -13,9 +13,9 @@ namespace moeplan::sim {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kRounding = 1e-12;  // relative: sums of a resource's loads in another order
+constexpr double kRounding = 1e-12;  // relative rounding error of sums in different orders
 
-/// The finaliser of SplitMix64 (G. Steele, D. Lea, C. Flood, OOPSLA 2014): spreads every bit over all.
+/// The finaliser of SplitMix64 (G. Steele, D. Lea, C. Flood, OOPSLA 2014): every input bit affects every output bit.
 std::uint64_t mixed(std::uint64_t x) {
   x = (x ^ (x >> 30U)) * 0xbf58476d1ce4e5b9U;
   x = (x ^ (x >> 27U)) * 0x94d049bb133111ebU;

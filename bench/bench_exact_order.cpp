@@ -1,10 +1,10 @@
-// States and CPU time of the exact search for the order of an MoE layer's chunks.
+// Benchmark of the exact search for the order of an MoE layer's chunk tasks: states and CPU time.
 //
-//   bench_exact_order [INSTANCES]    a row for each kind of layer and number of chunks, over so many random instances
+//   bench_exact_order [INSTANCES]    one row per kind of layer and number of chunks, over INSTANCES random instances
 //
-// Layers: `assumed`, where encode, exchange and decode take as long on both ways ([ScheMoE]'s assumption); `free`,
-// where all seven times are independent; `unequal`, where every task of every chunk is; `two links`, with the way
-// there and the way back on streams of their own.
+// Kinds of layers: `assumed`, encode, exchange and decode take equal times in dispatch and combine ([ScheMoE]'s
+// assumption); `free`, all seven times are independent; `unequal`, every task of every chunk has an independent time;
+// `two links`, dispatch and combine use separate streams.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ namespace {
 using namespace moeplan;
 using namespace moeplan::planner;
 
-/// Of any magnitude, so that either stream may be the busy one.
+/// A random time of random magnitude, so that either stream can be the busiest.
 SimTime any(Random& random) {
   return SimTime(1 + static_cast<std::int64_t>(random.below(std::uint64_t{1} << random.below(21))));
 }

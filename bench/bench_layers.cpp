@@ -1,8 +1,8 @@
-// The search for the best way to run one MoE layer, over ScheMoE's table 4: 675 layers on 32 GPUs of parm_testbed_b,
-// each with the full product of schedules, all-to-alls, chunks and codecs, with and without codecs.
+// Benchmark of the search for the best layer strategy over ScheMoE's table 4: 675 MoE layers on 32 GPUs of
+// parm_testbed_b, each over the full product of schedules, all-to-alls, chunks and codecs, with and without codecs.
 //
-//   bench_layers           all of them: seconds, and where a mix beats every published system
-//   bench_layers EVERY     every so many-th layer
+//   bench_layers           all layers: seconds, and the layers in which a combination beats every published system
+//   bench_layers EVERY     only every EVERY-th layer
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -33,7 +33,7 @@ struct Layer {
   double f;
 };
 
-/// [ScheMoE] table 4.
+/// The layers of [ScheMoE] table 4.
 std::vector<Layer> table_4() {
   std::vector<Layer> layers;
   for (const std::int64_t B : {2, 4, 8})
@@ -46,7 +46,7 @@ std::vector<Layer> table_4() {
 
 constexpr std::int64_t kRanks = 32;
 
-/// Of the layers: how much faster the best of the product is than the best of what a filter lets through.
+/// The speedup of the best strategy of the full product over the best strategy that a filter admits, over all layers.
 struct Gain {
   std::int64_t wins = 0;
   double sum = 0, most = 0;
@@ -65,12 +65,12 @@ void print(const char* title, const std::map<std::string, Gain>& gains, std::int
   }
 }
 
-/// Layers of as many tokens and one capacity factor are one layer.
+/// Layers with equal dimensions, number of tokens and capacity factor are equivalent.
 using LayerKey = std::tuple<std::int64_t, std::int64_t, std::int64_t, double>;
 
 struct Found {
-  PricedStrategy mix, plain;                    // the fastest of the product, and of its part without codecs
-  std::vector<PricedStrategy> systems, simple;  // of each published system, and of its part without codecs
+  PricedStrategy mix, plain;                    // the fastest of the full product, and of its part without codecs
+  std::vector<PricedStrategy> systems, simple;  // the fastest of each published system, and of its part without codecs
 };
 
 Moe moe_of(const Layer& layer) {
@@ -95,7 +95,7 @@ int main(int argc, char** argv) {
   const int threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 
   std::vector<Layer> layers;
-  std::map<LayerKey, std::size_t> distinct;  // place in `founds`
+  std::map<LayerKey, std::size_t> distinct;  // index in `founds`
   std::vector<Layer> representatives;
   const std::vector<Layer> all = table_4();
   for (std::size_t i = 0; i < all.size(); i += static_cast<std::size_t>(every)) {

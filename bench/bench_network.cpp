@@ -1,4 +1,4 @@
-// How long one all-to-all takes to simulate, on traffic like the reference matrices of the tests:
+// Benchmark of the simulation of one all-to-all, with traffic like the reference matrices of the tests.
 //
 //   bench_network                      the standard table
 //   bench_network KIND RANKS ...       uniform | zipf | zipfs | zipfj, generated
@@ -37,7 +37,8 @@ const char* name(TrafficMethod method) {
   return method == TrafficMethod::Classes ? "classes" : "flows";
 }
 
-/// Memory is the growth of the process's peak: right for the first row of a process, and while rows grow.
+/// Memory is the growth of the peak of the process: correct for the first row, and for later rows as long as they need
+/// more memory than all rows before.
 void measure(const std::string& label, const TrafficMatrix& matrix) {
   const TrafficNetwork network = reference_machine(matrix.ranks);
   const double before = peak_bytes();

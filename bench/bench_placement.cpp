@@ -1,8 +1,8 @@
-// How long plans of expert placement take to make, in CPU time.
+// Benchmark of expert placement strategies: CPU time per plan.
 //
-//   bench_placement [MILLISECONDS]    repeats each for so long (default 200) and prints the least time
+//   bench_placement [MILLISECONDS]    repeats each for MILLISECONDS (default 200) and prints the minimum time
 //
-// Loads: Zipf with exponent 1, sampled, every layer with a seed of its own.
+// Loads: Zipf with exponent 1, sampled, with a different seed for each layer.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -20,7 +20,7 @@ namespace {
 using namespace moeplan;
 using namespace moeplan::planner;
 
-/// A layer of DeepSeek-V3's width on DGX H100 nodes: datasheet rates, assumed efficiency 0.6.
+/// A layer of DeepSeek-V3's width on DGX H100 nodes: datasheet bandwidths and peak, assumed efficiency 0.6.
 PlacementDevices h100(std::int64_t ranks, std::int64_t slots) {
   const double parameters = 3.0 * 7168 * 2048;
   return {.ranks = ranks,

@@ -1,13 +1,13 @@
-// One all-to-all on the reference machine, by SimGrid and by this simulator, in one run:
+// Benchmark that simulates one all-to-all on the reference cluster with SimGrid and with this simulator.
 //
 //   bench_simgrid                      the standard table
 //   bench_simgrid KIND RANKS ...       uniform | zipf | zipfs | zipfj, generated (traffic_cases.hpp)
 //   bench_simgrid file PATH ...        a traffic file
 //
-// SimGrid (H. Casanova et al., https://simgrid.org) runs its fluid model CM02 as pure max-min sharing: no latency, no
-// TCP window, no correction factors, no reverse traffic, and precisions below a picosecond and a byte a second. Its
-// time is that of Engine::run(): one actor starts every flow and waits for all; building the platform is not counted.
-// Ours is simulate_traffic() with the finish of every flow.
+// SimGrid (H. Casanova et al., https://simgrid.org) uses its fluid model CM02 as pure max-min sharing: no latency, no
+// TCP window, no correction factors, no reverse traffic, and precisions below a picosecond and a byte per second. Its
+// time is that of Engine::run(): one actor starts every flow and waits for all; building the platform is excluded.
+// The time of this simulator is that of simulate_traffic() with the completion time of every flow.
 #include <fmt/format.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -36,7 +36,7 @@ struct Machine {
   std::vector<sg4::Host*> hosts;
 };
 
-/// The links of reference_machine(), and routes between the pairs that have traffic.
+/// The platform with the links of reference_machine() and routes between the pairs that have traffic.
 Machine simgrid_machine(const TrafficMatrix& matrix) {
   Machine machine;
   const TrafficNetwork network = reference_machine(matrix.ranks);
@@ -125,7 +125,7 @@ void measure(const bench::TrafficCase& c) {
              theirs.times.cpu_s / our_times.cpu_s, largest);
 }
 
-/// SimGrid has one engine a process: each case is a process of its own.
+/// SimGrid allows one engine per process, so each case runs in a process of its own.
 bool measured(const std::string& kind, const std::string& what) {
   std::fflush(stdout);
   const pid_t child = ::fork();

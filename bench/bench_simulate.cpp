@@ -1,12 +1,12 @@
-// How long simulate() takes, with the engines of today and of yesterday side by side:
+// Benchmark of simulate() that compares the current engine with its predecessors:
 //
-//   bench_simulate            an MoE layer, forward and backward, on 32 GPUs: simulations a second
-//   bench_simulate PLAN ...   the whole iterations of plan files
+//   bench_simulate            an MoE layer, forward and backward, on 32 GPUs: simulations per second
+//   bench_simulate PLAN ...   whole iterations from plan files
 //
-// Four ways to the same makespan. "every repeat" is the definition: plain progressive filling, every rank, every
-// iteration of every repeat. "plain" is how the simulator began: plain progressive filling, every rank, iterations that
-// are copies skipped. "fast" has the fast network engine instead. "present" is what users run: equal ranks once, too,
-// and where only nodes are alike (parm_testbed_b), one node.
+// Four variants give the same makespan. "every repeat" is the definition: plain progressive filling, every rank, every
+// iteration of every repeat. "plain" is the first version of the simulator: plain progressive filling, every rank,
+// iterations that are copies skipped. "fast" uses the incremental network engine instead. "present" is the default: in
+// addition, equal ranks are simulated once and, where only nodes are interchangeable (parm_testbed_b), one node.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -40,10 +40,10 @@ const std::vector<Way> kWays{
     {"fast", {.keep_spans = false, .use_symmetry = false}},
     {"present", {.keep_spans = false}}};
 
-constexpr double kBudget = 0.5;  // CPU seconds of each measurement
+constexpr double kBudget = 0.5;  // CPU seconds per measurement
 
-/// One row for each way, the present one last: ratios are of CPU time to the present one's. Each way's first call is on
-/// a machine of its own, whose routes nobody has asked for yet; the others are the same call again.
+/// Prints one row per variant, "present" last; ratios are CPU times relative to "present". The first call of each
+/// variant is on a new cluster, whose routes have not been computed yet; the others repeat the same call.
 void measure(const std::string& label, const Program& program, const std::function<Cluster()>& machine) {
   struct Row {
     double first_cpu_s;
@@ -71,7 +71,7 @@ void measure(const std::string& label, const Program& program, const std::functi
   std::fflush(stdout);
 }
 
-/// An MoE layer like Mixtral's with 64 experts, 2 of them on each GPU, and 4,096 tokens a GPU, on 32 GPUs.
+/// An MoE layer like Mixtral's with 64 experts, 2 on each GPU, and 4,096 tokens per GPU, on 32 GPUs.
 void measure_layer(const std::string& machine, const Candidate& candidate, RoutingShape shape) {
   const PlanInputs documents = load_inputs(machine, "mixtral_8x7b", "default", {});
   const Inputs inputs = read_inputs(documents);

@@ -1,4 +1,4 @@
-// Times of the benchmarks.
+// Wall and CPU clocks of the benchmarks.
 #pragma once
 
 #include <algorithm>
@@ -8,19 +8,20 @@
 
 namespace moeplan::bench {
 
-/// CPU seconds of this process, all threads: on a shared machine steadier than wall time.
+/// CPU seconds of this process over all threads: less noisy than wall time on a shared machine.
 inline double cpu_s() {
   std::timespec t{};
   ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
   return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
 }
 
+/// Wall and CPU time in seconds.
 struct Times {
   double wall_s;
   double cpu_s;
 };
 
-/// One call's times.
+/// The times of one call.
 template <class Call>
 Times times_of(const Call& call) {
   const double cpu = cpu_s();
@@ -30,7 +31,7 @@ Times times_of(const Call& call) {
   return {wall.count(), cpu_s() - cpu};
 }
 
-/// The least of several calls: as many as fit into `budget_s` of CPU, at least one.
+/// The minimum times over several calls: as many as fit into `budget_s` seconds of CPU time, at least one.
 template <class Call>
 Times least_times_of(const Call& call, double budget_s) {
   Times least{std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()};

@@ -10,9 +10,9 @@ using namespace planner;
 
 namespace {
 
-/// HPWNV nodes of Pro-Prophet (configs/clusters/proprophet_hpwnv.yaml: PCIe 3.0 x16, one 100 Gb/s NIC a node), RTX 3090
-/// in fp32 at 0.9 of the peak (assumed there), MoE-GPT-M (hidden 1024, FFN 2048); 8,192 tokens a rank as in the trace,
-/// sequences of 1,024 (assumed). State: parameters and Adam's two moments.
+/// HPWNV nodes of Pro-Prophet (configs/clusters/proprophet_hpwnv.yaml: PCIe 3.0 x16, one 100 Gb/s NIC per node), RTX
+/// 3090 in fp32 at 0.9 of the peak (assumed there), MoE-GPT-M (hidden 1024, FFN 2048); 8,192 tokens per rank as in the
+/// trace, sequences of 1,024 (assumed). State: parameters and Adam's two moments.
 Case rtx3090() {
   constexpr double kM = 1024, kH = 2048, kL = 1024, kTokens = 8192, kRate = 35.6e12 * 0.9;
   constexpr double kParameters = 2 * kM * kH;
@@ -33,9 +33,9 @@ Case rtx3090() {
           {.expert_groups = 8}};
 }
 
-/// DGX H100 (configs/clusters/dgx_h100.yaml: 450 GB/s NVLink, 400 Gb/s NIC a GPU), experts of DeepSeek-V3 (hidden 7168,
-/// FFN 2048, gated) in bf16 at 0.6 of 989 TFLOP/s (assumed). State: fp32 weight and Adam's two moments, and the bf16
-/// weight. Attention beside: 8 M^2 a token, a stand-in for latent attention (assumed).
+/// DGX H100 (configs/clusters/dgx_h100.yaml: 450 GB/s NVLink, 400 Gb/s NIC per GPU), experts of DeepSeek-V3 (hidden
+/// 7168, FFN 2048, gated) in bf16 at 0.6 of 989 TFLOP/s (assumed). State: fp32 weight, Adam's two moments, and the bf16
+/// weight. Concurrent attention: 8 M^2 per token as an approximation of latent attention (assumed).
 Case h100(bool trains) {
   constexpr double kM = 7168, kH = 2048, kTokens = 8192, kRate = 989e12 * 0.6;
   constexpr double kParameters = 3 * kM * kH;
@@ -82,7 +82,7 @@ std::vector<ExactRow> exact_rows() {
     PlacementDevices devices = name == "time, HPWNV" ? rtx3090().devices : h100(true).devices;
     devices.ranks = ranks;
     devices.ranks_per_node = (ranks + nodes - 1) / nodes;
-    devices.slots = (experts + ranks - 1) / ranks;  // one holder an expert
+    devices.slots = (experts + ranks - 1) / ranks;  // one holder per expert
     if (name == "load") devices.token_bytes = Bytes(0);
     for (const RoutingScenario& scenario : scenarios()) {
       const RoutingCounts counts = make_routing(scenario, ranks, experts, 2048, 2, devices.slots);
@@ -91,7 +91,7 @@ std::vector<ExactRow> exact_rows() {
       };
       const auto time_of = [&](const Placement& p) { return layer_time(counts, p, devices).total; };
       const Placement ours = placed("auto");
-      Seconds bound;  // of every placement
+      Seconds bound;  // lower bound over all placements
       if (name == "load") {
         const ExactLoad exact = exact_load(counts.expert_load(), ranks, devices.slots);
         bound = devices.token_time * (3.0 * static_cast<double>(exact.lower_bound));
@@ -124,7 +124,7 @@ std::vector<ExactRow> exact_rows() {
   solve("load", 7, 1, 21);
   solve("load", 8, 2, 24);
   constexpr std::int64_t kLongBudget = 500'000'000,
-                         kShortBudget = 2'000'000;  // two nodes; one, where nodes take longest
+                         kShortBudget = 2'000'000;  // for two nodes; for one node, with the slowest search nodes
   for (const char* machine : {"time, DGX H100", "time, HPWNV"}) {
     solve(machine, 4, 2, 8);
     solve(machine, 4, 2, 16);

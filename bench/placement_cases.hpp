@@ -1,4 +1,4 @@
-// The machines and instances of docs/placement.md.
+// The clusters and problem instances of docs/placement.md.
 #pragma once
 
 #include <string>
@@ -10,26 +10,29 @@ namespace moeplan::bench {
 
 using namespace planner;
 
+/// A named placement problem: its devices and planning options.
 struct Case {
   std::string name;
   PlacementDevices devices;
   PlacementOptions options{};
 };
 
-/// 16 ranks for 32 experts, with room for four more each.
+/// Cases with 16 ranks for 32 experts, where each rank has room for four additional experts.
 [[nodiscard]] std::vector<Case> cases();
 
-/// `auto` against the exact optimum over random instances with one holder an expert, of one kind each row; where the
-/// optimum is not proved, against what is proved of every placement.
+/// A comparison of `auto` with the exact optimum over random instances of one kind, with one holder per expert. Where
+/// the optimum is not proved, `auto` is compared with the proved lower bound.
 struct ExactRow {
   std::string objective;  // "load", or "time, MACHINE"
   std::int64_t ranks, nodes, experts;
   int instances = 0, proved = 0;
-  double searched = 0;                           // nodes of the search, mean
-  double widest_gap = 0;                         // of what was found, to what is proved
-  double mean_ratio = 0, worst_ratio = 0;        // auto over the bound
-  double mean_smartmoe = 0, worst_smartmoe = 0;  // the same of smartmoe
+  double searched = 0;                           // mean number of search nodes
+  double widest_gap = 0;                         // largest optimality gap of the exact search
+  double mean_ratio = 0, worst_ratio = 0;        // cost of auto / lower bound
+  double mean_smartmoe = 0, worst_smartmoe = 0;  // cost of smartmoe / lower bound
 };
+
+/// The rows of the table, computed.
 [[nodiscard]] std::vector<ExactRow> exact_rows();
 
 }  // namespace moeplan::bench

@@ -1,14 +1,15 @@
-// Expert placement on a recorded run, simulated: whole blocks with their attention, transfers to copies beside the
-// block before. The tables of docs/placement.md whose times are simulated.
+// Simulation of expert placements on a recorded routing trace: whole blocks with attention, in which the transfers to
+// expert copies overlap with the previous block. Prints the tables of docs/placement.md with simulated times.
 //
 //   placement_simulated TRACE ROWS [MACHINE [EVERY [LAYERS]]]
 //
-// MACHINE: hpwnv, h100, or both (the default). Of every EVERY-th iteration and every LAYERS-th layer (all of them).
-// What is simulated goes to the file ROWS, an iteration at a time, and what stands there is not simulated again: it may
-// be stopped and called again, and tables can be printed from what there is. Two threads.
+// MACHINE: hpwnv, h100, or both (the default). Simulates every EVERY-th iteration and every LAYERS-th layer (default:
+// all). Results are appended to the file ROWS, one iteration at a time, and iterations already in the file are not
+// simulated again: the program can be stopped and restarted, and tables can be printed from partial results. Uses two
+// threads.
 //
-// A block is what a model of three takes longer than one of one, halved: in the middle of a model, where transfers have
-// another block to hide beside ([Pro-Prophet] sec. V). Deterministic.
+// The time of a block is half the difference between a model of three blocks and a model of one: a block in the middle
+// of a model, whose transfers can overlap with another block ([Pro-Prophet] sec. V). Deterministic.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -40,12 +41,12 @@ struct Machine {
   std::string name;
   std::string title;
   Cluster cluster;
-  ModelSpec model;  // of one block
+  ModelSpec model;  // with one block
   Workload workload;
   Candidate candidate;
 };
 
-/// 16 ranks, 8,192 tokens each, 32 experts and two of them a token, as in the trace.
+/// 16 ranks with 8,192 tokens each, 32 experts and top-2 routing, as in the trace.
 Machine machine(const std::string& name, const std::string& title, const std::string& cluster, const std::string& model,
                 const char* dtype, const std::string& sequence, const std::string& micro_batch) {
   const PlanInputs documents = load_inputs(
@@ -70,7 +71,7 @@ Machine machine(const std::string& name, const std::string& title, const std::st
   return m;
 }
 
-/// The workload in an iteration and layer of the trace, in `blocks` blocks alike.
+/// The workload of one iteration and layer of the trace, in `blocks` identical blocks.
 Workload at(const Machine& m, const RoutingTrace& trace, std::size_t iteration, std::int64_t layer,
             std::int64_t blocks) {
   std::vector<std::uint32_t> counts;
@@ -101,7 +102,8 @@ class Blocks {
 
   [[nodiscard]] const PlacedLayer& layer() const { return layer_; }
 
-  /// Each placement is simulated once; strategies that plan anew in every iteration are told the loads.
+  /// The time of a block in seconds. Each placement is simulated once for strategies that replan in every iteration,
+  /// which exchange the loads, and once for the others.
   double time(const Placement& placement, const PlacementStrategy& strategy) {
     for (const Known& k : known_) {
       if (k.replans == strategy.replans() && k.placement == placement) return k.seconds;
@@ -135,15 +137,15 @@ class Blocks {
   std::vector<Known> known_;
 };
 
-/// One strategy in one layer of one iteration.
+/// The result of one strategy in one layer of one iteration.
 struct Row {
   std::size_t iteration;  // index
   std::int64_t layer;
   std::string strategy;
-  double seconds;                // of the block, simulated
-  double closed;                 // of the layer, by the closed form
-  double before, max_over_mean;  // loads of ranks: contiguous, placed
-  double rb;                     // 0 where loads are even before or after
+  double seconds;                // simulated time of the block
+  double closed;                 // time of the layer by the closed form
+  double before, max_over_mean;  // max / mean load of the ranks: with contiguous experts, with the placement
+  double rb;                     // ratio of balance degrees; 0 if the loads are even before or after
 };
 
 std::vector<Row> rows_of(const Machine& m, const RoutingTrace& trace, std::size_t iteration, std::int64_t layer) {
@@ -169,7 +171,8 @@ std::vector<Row> rows_of(const Machine& m, const RoutingTrace& trace, std::size_
   return rows;
 }
 
-/// Iterations that the file has in full, each with a last line "machine iteration"; others' lines are not looked at.
+/// The complete iterations of a cluster in the file, each terminated by a line "machine iteration"; lines of other
+/// clusters are ignored.
 std::map<std::size_t, std::vector<Row>> known_rows(const std::string& path, const std::string& machine) {
   std::map<std::size_t, std::vector<Row>> out;
   std::vector<Row> rows;
@@ -181,7 +184,7 @@ std::map<std::size_t, std::vector<Row>> known_rows(const std::string& path, cons
     words >> name >> row.iteration;
     if (!words || name != machine) continue;
     if (words.eof()) {
-      std::erase_if(rows, [&](const Row& r) { return r.iteration != row.iteration; });  // of one that was stopped
+      std::erase_if(rows, [&](const Row& r) { return r.iteration != row.iteration; });  // of an interrupted iteration
       out[row.iteration] = std::move(rows);
       rows.clear();
     } else if (words >> row.layer >> row.strategy >> row.seconds >> row.closed >> row.before >> row.max_over_mean >>
@@ -192,7 +195,7 @@ std::map<std::size_t, std::vector<Row>> known_rows(const std::string& path, cons
   return out;
 }
 
-/// Of the iterations asked for, in order: those of the file, the others simulated and added to it.
+/// The rows of the requested iterations, in order: read from the file if present, else simulated and appended to it.
 std::vector<Row> all_rows(const Machine& m, const RoutingTrace& trace, const std::string& path, std::size_t every,
                           std::int64_t layers) {
   std::map<std::size_t, std::vector<Row>> known = known_rows(path, m.name);

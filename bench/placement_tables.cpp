@@ -1,8 +1,8 @@
-// The tables of docs/placement.md, from a routing trace.
+// The tables of docs/placement.md, computed from a routing trace.
 //
 //   placement_tables TRACE [PART ...]    devices | trace | now | prophet | over_time | pays | redundant | exact
 //
-// Parts are printed in the order given; all of them by default. Deterministic.
+// Parts are printed in the order given; all by default. Deterministic.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -51,11 +51,11 @@ void print_trace(const RoutingTrace& trace) {
   }
 }
 
-/// What one strategy makes of every layer of every iteration, each planned on its own from the very counts.
+/// The results of one strategy over all layers of all iterations, each planned separately from its exact counts.
 struct Everywhere {
   std::vector<double> seconds;
   double max_over_mean = 0;  // mean
-  double rb = 0;             // geometric mean, of balance degrees before and after
+  double rb = 0;             // geometric mean of the ratio of balance degrees before and after
 };
 
 Everywhere planned_everywhere(const RoutingTrace& trace, const PlacementStrategy& s, const Case& c) {

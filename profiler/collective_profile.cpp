@@ -14,8 +14,8 @@ namespace moeplan::profiler {
 namespace {
 
 constexpr double kFastest = 1e14;         // B/s: see fit_collectives()
-constexpr double kSameWithin = 0.02;      // of two columns of one table
-constexpr std::size_t kMostShapes = 256;  // of groups; a profile is read again as a configuration
+constexpr double kSameWithin = 0.02;      // relative difference up to which in-place and out-of-place count as equal
+constexpr std::size_t kMostShapes = 256;  // group shapes; a profile is later read as a configuration
 
 using Key = std::tuple<Collective, std::int64_t, std::int64_t, bool>;  // nodes before ranks
 using Groups = std::map<Key, std::vector<MeasuredPoint>>;
@@ -37,7 +37,7 @@ Groups grouped(std::span<const CollectiveSample> samples) {
   return groups;
 }
 
-/// Of each size, the shortest time.
+/// The shortest time of each size.
 std::vector<MeasuredPoint> fastest(std::span<const MeasuredPoint> points) {
   std::map<Bytes, Seconds> shortest;
   for (const MeasuredPoint& p : points) {
@@ -49,7 +49,7 @@ std::vector<MeasuredPoint> fastest(std::span<const MeasuredPoint> points) {
   return out;
 }
 
-/// The median of |time of a / time of b - 1| over the sizes of a, by their curves.
+/// The median of |time of a / time of b - 1| over the sizes of `points`.
 double difference(const CurveFit& a, const CurveFit& b, std::span<const MeasuredPoint> points) {
   std::vector<double> differences;
   for (const MeasuredPoint& p : points) differences.push_back(std::abs(a.time(p.n) / b.time(p.n) - 1));

@@ -13,7 +13,7 @@ namespace moeplan::profiler {
 
 namespace {
 
-constexpr std::size_t kMostSizes = 256;  // distinct sizes that are fitted; more are thinned evenly
+constexpr std::size_t kMostSizes = 256;  // distinct sizes in a fit; more are thinned evenly
 
 /// The median time of each size.
 std::vector<MeasuredPoint> by_size(std::span<const MeasuredPoint> points) {
@@ -27,7 +27,7 @@ std::vector<MeasuredPoint> by_size(std::span<const MeasuredPoint> points) {
   return thinned;
 }
 
-/// A curve by its knots: time(0), the knots (the first is 0), and the slope from each on.
+/// A piecewise linear curve: time(0), the knots (the first is 0), and the slope from each knot to the next.
 struct Knots {
   std::vector<double> at;
   double start = 0;
@@ -39,7 +39,7 @@ struct Knots {
     for (std::size_t i = 0; i < at.size(); ++i) t += slope[i] * length(i, n);
     return t;
   }
-  /// Of [0, n], what lies in piece i.
+  /// The length of the part of [0, n] inside piece i.
   [[nodiscard]] double length(std::size_t i, double n) const {
     const double end = i + 1 < at.size() ? std::min(n, at[i + 1]) : n;
     return std::max(0.0, end - at[i]);
@@ -50,7 +50,7 @@ struct Knots {
 class CurveFitter {
  public:
   explicit CurveFitter(std::vector<MeasuredPoint> points) : points_(std::move(points)) {
-    // A piece never falls: its slope is at least a thousandth of the best time a byte.
+    // Every piece is increasing: its slope is at least a thousandth of the shortest time per byte.
     least_slope_ = points_.front().time.value() / points_.front().n.value();
     for (const MeasuredPoint& p : points_) least_slope_ = std::min(least_slope_, p.time.value() / p.n.value());
     least_slope_ *= 1e-3;
@@ -87,7 +87,7 @@ class CurveFitter {
     constexpr int kMostRounds = 20;
     for (int round = 0; round < kMostRounds; ++round) {
       const std::vector<double> r = residuals(knots);
-      const double sigma = std::max(1.4826 * median(r), 1e-3);  // the clock's and the table's digits: 0.1 %
+      const double sigma = std::max(1.4826 * median(r), 1e-3);  // at least 0.1 %, the resolution of clocks and tables
       if (round == 0 && *std::max_element(r.begin(), r.end()) <= 4 * sigma) break;
       double change = 0;
       for (std::size_t i = 0; i < r.size(); ++i) {
@@ -125,8 +125,8 @@ class CurveFitter {
     return r;
   }
 
-  /// -2 log likelihood of Laplace's distribution + parameters log points. Residuals below 0.3 % count as that: a
-  /// table's digits are no structure.
+  /// The Bayesian information criterion with Laplace-distributed residuals: -2 log likelihood + parameters log points.
+  /// A mean residual below 0.3 % counts as 0.3 %, so that the rounding of a table's digits is not fitted.
   [[nodiscard]] double score(const Knots& knots) const {
     const std::vector<double> r = residuals(knots);
     double mean = 0;

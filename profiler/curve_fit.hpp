@@ -1,9 +1,10 @@
-// Measured times of one collective as alpha + n beta, and as a curve of such pieces.
+// Least-squares fits of the measured times of one collective: a straight line alpha + n beta, or a curve of such
+// pieces.
 //
-// Least squares in relative error: sum of ((predicted - measured) / measured)^2, so that a microsecond counts at 4 KiB
-// and does not at 1 GiB. alpha and beta are never negative. Where residuals have outliers (one beyond four standard
-// deviations, by the median absolute deviation), the fit is repeated with Huber's weights [Huber, Ronchetti: Robust
-// Statistics, 2nd ed., sec. 7.8: 1.345 standard deviations], until it settles.
+// The fit minimises the relative error, the sum of ((predicted - measured) / measured)^2, so that a microsecond matters
+// at 4 KiB but not at 1 GiB. alpha and beta are never negative. If residuals have outliers (one beyond four standard
+// deviations, estimated from the median absolute deviation), the fit is repeated with Huber's weights [Huber,
+// Ronchetti: Robust Statistics, 2nd ed., sec. 7.8: 1.345 standard deviations] until it converges.
 #pragma once
 
 #include <span>
@@ -14,46 +15,49 @@
 
 namespace moeplan::profiler {
 
+/// One measured time for message size n.
 struct MeasuredPoint {
   Bytes n;
   Seconds time;
 };
 
+/// Goodness of fit over a set of points.
 struct FitQuality {
   std::size_t points = 0;
-  double r2 = 0;            // of the logarithms of the times; 0 where all times are equal
-  double median_error = 0;  // |predicted / measured - 1|
-  double worst_error = 0;
-  Bytes worst_at{};
+  double r2 = 0;            // of the logarithms of the times; 0 if all times are equal
+  double median_error = 0;  // of |predicted / measured - 1|
+  double worst_error = 0;   // largest |predicted / measured - 1|
+  Bytes worst_at{};         // the size with the largest error
 };
 
-/// From this n on; the first piece begins at 0.
+/// One straight piece of a curve.
 struct CurvePiece {
-  Bytes from;
+  Bytes from;  // the smallest n of the piece; 0 for the first
   AlphaBeta cost;
 };
 
+/// A fitted curve and its quality.
 struct CurveFit {
   std::vector<CurvePiece> pieces;  // ascending
   FitQuality quality;
-  bool is_robust = false;  // outliers were weighted down
+  bool is_robust = false;  // outliers were down-weighted
 
   [[nodiscard]] Seconds time(Bytes n) const;
 };
 
-/// The most pieces of a curve.
+/// The largest number of pieces of a curve.
 inline constexpr std::size_t kMostPieces = 6;
 
-/// A continuous curve of straight pieces, each with a start-up (alpha >= 0) and a growth (beta > 0), since libraries
-/// change protocol with size. Knots stand at measured sizes, and are added one by one where they gain most, as long as
-/// the Bayesian information criterion of the absolute relative residuals falls. Points of one size count as their
-/// median. At least one point; of one size alone, all time is beta's. n and time must be positive.
+/// Fits a continuous piecewise linear curve, since libraries change protocol with size. Each piece has alpha >= 0 and
+/// beta > 0. Knots lie at measured sizes and are added greedily, the best one first, as long as the Bayesian
+/// information criterion of the absolute relative residuals decreases. Points of equal size are replaced by their
+/// median. Requires at least one point, with positive n and time; from a single size, all time is attributed to beta.
 [[nodiscard]] CurveFit fit_curve(std::span<const MeasuredPoint> points, std::size_t most_pieces = kMostPieces);
 
-/// One straight line: fit_curve with one piece.
+/// Fits one straight line: fit_curve with one piece.
 [[nodiscard]] inline CurveFit fit_line(std::span<const MeasuredPoint> points) { return fit_curve(points, 1); }
 
-/// How well a curve predicts points, those it was fitted to or others.
+/// The quality with which a curve predicts `points`, which may differ from those it was fitted to.
 [[nodiscard]] FitQuality quality_of(const CurveFit& curve, std::span<const MeasuredPoint> points);
 
 }  // namespace moeplan::profiler

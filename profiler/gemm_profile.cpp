@@ -14,11 +14,12 @@ namespace moeplan::profiler {
 
 namespace {
 
-constexpr std::size_t kSmallest = 20;      // GEMMs whose median time is the launch
-constexpr double kLaunchBound = 0.02;      // of their time at most is work, at the GPU's peak: 10% at a fifth of it
-constexpr std::size_t kLeastInBucket = 5;  // GEMMs of a half-decade; fewer are no median
-constexpr double kLargeBytes = 64e6;       // past every GPU's cache
-constexpr double kFastestShare = 1.05;     // of the peak: boost clocks pass the datasheet's by a little
+constexpr std::size_t kSmallest = 20;      // number of GEMMs whose median time is the launch overhead
+constexpr double kLaunchBound = 0.02;      // largest fraction of a launch-bound GEMM's time that its work takes at the
+                                           // GPU's peak, i.e. 10% at a fifth of the peak
+constexpr std::size_t kLeastInBucket = 5;  // fewest GEMMs for a median, e.g. of a half-decade
+constexpr double kLargeBytes = 64e6;       // larger than every GPU's cache
+constexpr double kFastestShare = 1.05;     // fraction of the peak: boost clocks slightly exceed the datasheet's
 
 double flops_of(const GemmSample& s) {
   return 2.0 * static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k);
@@ -44,7 +45,7 @@ Dtype dtype_of(std::span<const GemmSample> samples, const GpuSpec& gpu) {
       Diagnostic{samples.front().where, "dtype", fmt::format("{} has no peak on {}", samples.front().dtype, gpu.name)});
 }
 
-/// None where too few GEMMs are small enough that they take as long as their launch.
+/// The launch overhead; none if too few GEMMs are launch-bound.
 std::optional<Seconds> launch_of(std::span<const GemmSample> samples, const GpuSpec& gpu, Dtype dtype) {
   const double peak = gpu.peak.at(dtype).value(), bandwidth = gpu.hbm_bandwidth.value();
   std::vector<std::pair<double, double>> by_flops;

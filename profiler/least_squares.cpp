@@ -8,7 +8,7 @@ namespace moeplan::profiler {
 
 namespace {
 
-/// The unconstrained solution in the columns that are free; 0 elsewhere.
+/// The unconstrained solution over the free columns; 0 in the others.
 Eigen::VectorXd solved(const Eigen::MatrixXd& a, const Eigen::VectorXd& b, const std::vector<bool>& is_free) {
   std::vector<Eigen::Index> columns;
   for (std::size_t i = 0; i < is_free.size(); ++i) {
@@ -31,7 +31,7 @@ std::vector<double> non_negative_least_squares(std::span<const double> rows, std
   const Eigen::MatrixXd matrix =
       Eigen::Map<const RowMajor>(rows.data(), std::ssize(right), static_cast<Eigen::Index>(unknowns));
   const Eigen::VectorXd b = Eigen::Map<const Eigen::VectorXd>(right.data(), std::ssize(right));
-  // Columns of length one, so that one tolerance suits all.
+  // Columns are normalised to length one, so that one tolerance suits all.
   Eigen::VectorXd length = matrix.colwise().norm();
   for (double& l : length) l = l > 0 ? l : 1;
   const Eigen::MatrixXd a = matrix * length.cwiseInverse().asDiagonal();
@@ -51,7 +51,7 @@ std::vector<double> non_negative_least_squares(std::span<const double> rows, std
     is_free[static_cast<std::size_t>(best)] = true;
     Eigen::VectorXd y = solved(a, b, is_free);
     for (std::size_t inner = 0; inner < n && y.minCoeff() < 0; ++inner) {
-      // As far towards y as no unknown turns negative; the first that would is held at 0.
+      // Step towards y until the first unknown would become negative; that one is fixed at 0.
       double share = 1;
       for (Eigen::Index i = 0; i < a.cols(); ++i) {
         if (y(i) < 0) share = std::min(share, x(i) / (x(i) - y(i)));

@@ -16,7 +16,7 @@ constexpr std::size_t kMostCsvBytes = std::size_t{64} << 20;
 constexpr std::array<std::pair<std::string_view, double>, 4> kTimes{
     {{"time_s", 1.0}, {"time_ms", 1e-3}, {"time_us", 1e-6}, {"time_ns", 1e-9}}};
 
-/// One line, by the names of its columns.
+/// One line, indexed by column name.
 class Row {
  public:
   Row(const std::vector<std::string>& names, std::vector<std::string_view> fields, Location where, Diagnostics& wrong)
@@ -84,7 +84,7 @@ CollectiveSample collective_of(const Row& row) {
   return s;
 }
 
-/// The name of a format as ours; as it is where it is unknown.
+/// The canonical name of a number format; unknown names are returned unchanged.
 std::string our_dtype(std::string_view name) {
   if (name == "bfloat16") return "bf16";
   if (name == "float16" || name == "half") return "fp16";

@@ -18,7 +18,7 @@ namespace moeplan::profiler {
 
 namespace {
 
-/// The tests, by the names that their executables and files have had; none: what no plan uses.
+/// A name that the executable or files of a test have had, and its collective; none if no plan uses it.
 struct TestName {
   std::string_view name;
   std::optional<Collective> collective;
@@ -46,7 +46,7 @@ bool is_one_of(std::string_view token, const std::array<std::string_view, N>& na
   return std::find(names.begin(), names.end(), token) != names.end();
 }
 
-/// The test whose name stands before `_perf`.
+/// The test whose name precedes `_perf`.
 const TestName* test_of_command(std::string_view line) {
   const std::size_t end = line.find("_perf");
   if (end == std::string_view::npos) return nullptr;
@@ -59,7 +59,7 @@ const TestName* test_of_command(std::string_view line) {
   return nullptr;
 }
 
-/// The test that a file is named after: the longest name that stands in it ("all_reduce" is no "reduce").
+/// The test after which a file is named: the longest name that it contains ("all_reduce" is not "reduce").
 const TestName* test_of_file(std::string_view path) {
   const std::string_view file = path.substr(path.find_last_of('/') + 1);
   const TestName* found = nullptr;
@@ -69,7 +69,7 @@ const TestName* test_of_file(std::string_view path) {
   return found;
 }
 
-/// A whole number at the end of a token: what a launcher writes may stick to it ("[1,0]<stdout>:1048576").
+/// The integer at the end of a token, which may have a prefix from a launcher ("[1,0]<stdout>:1048576").
 std::optional<std::int64_t> number_at_end(std::string_view token) {
   std::size_t begin = token.size();
   while (begin > 0 && std::isdigit(static_cast<unsigned char>(token[begin - 1]))) --begin;
@@ -77,7 +77,7 @@ std::optional<std::int64_t> number_at_end(std::string_view token) {
   return whole_number(token.substr(begin));
 }
 
-/// A number as a table prints it, and half of its last digit's unit: how far the rounded one may be off.
+/// A number printed in a table, and its largest rounding error: half a unit in the last digit.
 struct Printed {
   double value;
   double half_digit;
@@ -94,14 +94,14 @@ struct Printed {
   }
 };
 
-/// What a table's header says of its columns after the type.
+/// The columns after the type, from a table's header.
 struct Columns {
   std::optional<bool> has_root;  // none: no header was seen
-  std::size_t in_half = 4;       // time, algbw, busbw, #wrong
+  std::size_t in_half = 4;       // columns per half: time, algbw, busbw, #wrong
   double time_unit = 1e-6;
 };
 
-/// Of the current table, where it is one that is read.
+/// The collective and group shape of the current table.
 struct Table {
   Collective collective;
   GroupShape shape;
@@ -136,8 +136,8 @@ class LogReader {
     if (!is_device(tokens) && !is_communicator(tokens) && !is_header(tokens)) read_row(tokens);
   }
 
-  /// `#  Rank  0 Group  0 Pid 440010 on HOST device  0 [..] NAME`, with or without Group. The first after a table
-  /// clears those of that table.
+  /// Reads `#  Rank  0 Group  0 Pid 440010 on HOST device  0 [..] NAME`, with or without Group. The first such line
+  /// after a table clears the ranks of that table.
   bool is_device(const Words& tokens) {
     const auto rank = std::find(tokens.begin(), tokens.end(), "Rank");
     const auto on = std::find(rank, tokens.end(), "on");
@@ -159,7 +159,8 @@ class LogReader {
     return true;
   }
 
-  /// Of NCCL_DEBUG=INFO: `comm 0x.. rank 0 nRanks 16 nNodes 2 localRanks 8 ..`, for logs without devices.
+  /// Reads the NCCL_DEBUG=INFO line `comm 0x.. rank 0 nRanks 16 nNodes 2 localRanks 8 ..`, for logs without device
+  /// lines.
   bool is_communicator(const Words& tokens) {
     const auto number_after = [&](std::string_view name) -> std::int64_t {
       const auto it = std::find(tokens.begin(), tokens.end(), name);
@@ -172,7 +173,8 @@ class LogReader {
     return true;
   }
 
-  /// The two lines of column names: `size count type redop root time algbw busbw #wrong ...` and their units.
+  /// Reads the two header lines: the column names `size count type redop root time algbw busbw #wrong ...` and the
+  /// units.
   bool is_header(const Words& tokens) {
     const auto has = [&](std::string_view t) { return std::find(tokens.begin(), tokens.end(), t) != tokens.end(); };
     if (has("size") && has("count") && has("type") && has("time")) {
@@ -190,7 +192,7 @@ class LogReader {
     return false;
   }
 
-  /// SIZE COUNT TYPE [REDOP] [ROOT] (TIME ALGBW BUSBW WRONG) x 2, after whatever a launcher wrote before it.
+  /// Reads SIZE COUNT TYPE [REDOP] [ROOT] (TIME ALGBW BUSBW WRONG) x 2, after an optional prefix from a launcher.
   void read_row(const Words& tokens) {
     std::size_t type = 2;
     while (type < tokens.size() && !is_one_of(tokens[type], kTypes)) ++type;
@@ -213,7 +215,7 @@ class LogReader {
     if (columns_.has_root.value_or((tokens.size() - next) % in_half == 1)) ++next;
     for (const bool in_place : {false, true}) {
       if (next + in_half > tokens.size()) {
-        if (in_place && next == tokens.size()) return;  // a table of one half
+        if (in_place && next == tokens.size()) return;  // the table has one half only
         return note("is cut short or mixed up with other output; what is whole of it is used");
       }
       add(*size, tokens[type], std::span(tokens).subspan(next, in_half), in_place);
@@ -221,7 +223,7 @@ class LogReader {
     }
   }
 
-  /// What hinders the reading of a table is said at its first row.
+  /// The table that begins at the current row; none, with an error or note, if it cannot be read or is skipped.
   std::optional<Table> opened() {
     const TestName* test = test_ ? test_ : file_test_;
     if (!test) {
@@ -267,18 +269,18 @@ class LogReader {
     if (printed->value <= 0) return refuse(fmt::format("a time of {} for {} B is impossible", half[0], size));
     const auto bytes = static_cast<double>(size);
     double time = printed->value * columns_.time_unit;
-    // Both are rounded; a thousandth more for the clock's conversions.
+    // Both numbers are rounded; another 0.1 % allows for conversions of the clock.
     const double implied = bytes / time * 1e-9;
     if (std::abs(implied - rate->value) > rate->half_digit + implied * (printed->half_digit / printed->value + 1e-3)) {
       return refuse(fmt::format("{} B in {} are {:.2f} GB/s, not the {} that the line says", size, human(Seconds(time)),
                                 implied, half[1]));
     }
-    // Times of ten seconds and more are printed as 1.0e+07: the rate then says more of the time than the time.
+    // Times of ten seconds and more are printed as 1.0e+07: the bandwidth then determines the time more precisely.
     if (rate->value > 0 && rate->half_digit / rate->value < printed->half_digit / printed->value) {
       time = bytes / (rate->value * 1e9);
     }
     if (half.size() > 3 && half[3] != "N/A") {
-      // Before 2.12 this column is the largest error of a reduction, far below 1.
+      // Before 2.12, this column is the largest error of a reduction, far below 1.
       const auto wrong = decimal_number(half[3]);
       if (!wrong || *wrong < 0 || *wrong >= 1) return note(fmt::format("has wrong results ({}); left out", half[3]));
     }
@@ -311,7 +313,7 @@ class LogReader {
   std::optional<GroupShape> communicator_;
   std::string device_;
   Columns columns_;
-  bool is_open_ = false;  // a row of the current table was seen
+  bool is_open_ = false;  // a row of the current table has been read
   std::optional<Table> table_;
   bool has_rows_ = false;
   std::int64_t zero_sizes_ = 0;

@@ -1,16 +1,16 @@
-// Raw logs of nccl-tests, as they come out of mpirun or srun.
+// A reader of raw nccl-tests logs, as printed under mpirun or srun.
 //
-// What is read: every table of a log, both of its halves (out-of-place, in-place), of alltoall, all_gather,
-// reduce_scatter, all_reduce, broadcast and sendrecv, in any dtype, of any version so far (1.x without a root column to
-// 2.17). The printed size is the n of AlphaBeta in all of them. Columns are found by the table's header. Which
-// collective a table is of stands in `# Collective test starting: NAME_perf` (2.17), in a command line that names
-// NAME_perf, or else in the file's name. Ranks and nodes are those of the `#  Rank 0 ... on HOST` lines, or, without
-// them, of NCCL_DEBUG's `nRanks 16 nNodes 2`.
+// Read: every table of a log, both halves (out-of-place and in-place), of alltoall, all_gather, reduce_scatter,
+// all_reduce, broadcast and sendrecv, with any dtype, of all versions so far (1.x without a root column to 2.17). The
+// printed size is the n of AlphaBeta for all of them. Columns are found by the table's header. The collective of a
+// table is taken from `# Collective test starting: NAME_perf` (2.17), from a command line that contains NAME_perf, or
+// else from the file name. Ranks and nodes are taken from the `#  Rank 0 ... on HOST` lines or, without them, from
+// NCCL_DEBUG's `nRanks 16 nNodes 2`.
 //
-// What is left out, with a note and its line: tables of other tests, rows that are cut short or mixed up with other
-// output, rows with wrong results, sizes that were rounded to 0, and tables of one rank or of several groups at once.
-// What is refused: a table of unknown ranks or collective, times that cannot be (negative, zero, not what size and
-// bandwidth say), and a file without a table.
+// Skipped, with a note that gives the line: tables of other tests, rows that are truncated or interleaved with other
+// output, rows with wrong results, sizes that were rounded to 0, and tables of one rank or of several concurrent
+// groups. Rejected: a table with unknown ranks or collective, impossible times (negative, zero, inconsistent with size
+// and bandwidth), and a file without a table.
 #pragma once
 
 #include <filesystem>
@@ -21,12 +21,14 @@
 
 namespace moeplan::profiler {
 
-/// Logs of a whole cluster's nodes are megabytes.
+/// The largest log file that is read: logs of all nodes of a cluster take megabytes.
 inline constexpr std::size_t kMostLogBytes = std::size_t{64} << 20;
 
-/// `name` is the file's, for messages and for the collective. Raises InputError with everything that is refused.
+/// Parses the text of a log; `name` is the file name, for messages and to find the collective. Raises InputError with
+/// everything that is rejected.
 [[nodiscard]] CollectiveSamples parse_nccl_tests(std::string_view text, const std::string& name);
 
+/// parse_nccl_tests() of a file's content.
 [[nodiscard]] CollectiveSamples read_nccl_tests(const std::filesystem::path& path);
 
 }  // namespace moeplan::profiler

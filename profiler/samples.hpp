@@ -1,4 +1,4 @@
-// Measured times as the readers of logs and tables give them.
+// Samples of measured times, as read from logs and tables.
 #pragma once
 
 #include <cstdint>
@@ -12,19 +12,19 @@
 
 namespace moeplan::profiler {
 
-/// One collective alone.
+/// The measured time of one collective without concurrent work.
 struct CollectiveSample {
   Collective collective;
   GroupShape shape;
-  Bytes n;             // see AlphaBeta; more than 0
-  Seconds time;        // more than 0
+  Bytes n;             // see AlphaBeta; > 0
+  Seconds time;        // > 0
   bool in_place;       // without the copy of a rank's own part
-  std::string dtype;   // as the source names it; "" where it does not
-  std::string device;  // likewise
+  std::string dtype;   // as named by the source; "" if not named
+  std::string device;  // as named by the source; "" if not named
   Location where;
 };
 
-/// One product C[m,n] of k terms, launch included.
+/// The measured time of one GEMM with an m x n result and k terms per element, launch included.
 struct GemmSample {
   std::int64_t m;
   std::int64_t n;
@@ -34,10 +34,10 @@ struct GemmSample {
   Location where;
 };
 
-/// Of one source.
+/// The largest number of samples from one source.
 inline constexpr std::size_t kMostSamples = 200'000;
 
-/// What a source held, and what of it was left out, one sentence a reason, with its line.
+/// The samples of one source, and notes on what was skipped, one sentence per reason with its line.
 struct CollectiveSamples {
   std::vector<CollectiveSample> samples;
   std::vector<Diagnostic> notes;

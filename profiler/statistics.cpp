@@ -17,7 +17,7 @@ double median(std::vector<double> values) {
 
 std::optional<OrderPair> median_ranks(std::size_t samples, double confidence) {
   const auto n = static_cast<double>(samples);
-  // The interval from sample k to sample n-1-k misses the median if at most k samples are below it, or above.
+  // The interval from sample k to sample n-1-k misses the median if at most k samples are below or above it.
   double missed = 0;
   std::optional<OrderPair> found;
   for (std::size_t k = 0; k < samples / 2; ++k) {

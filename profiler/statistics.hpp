@@ -1,4 +1,4 @@
-// What a few samples of a time say about it.
+// Statistics of small samples of times: median, confidence intervals and bootstrap.
 #pragma once
 
 #include <cstdint>
@@ -10,31 +10,34 @@
 
 namespace moeplan::profiler {
 
-/// The middle value, or the mean of the two in the middle; of at least one.
+/// The median: the middle value, or the mean of the two middle values. Requires at least one value.
 [[nodiscard]] double median(std::vector<double> values);
 
+/// A confidence interval.
 struct Interval {
   double low;
   double high;
   bool operator==(const Interval&) const = default;
 };
 
-/// Ranks (from 0) of the two sorted samples between which the median of any distribution lies with at least this
-/// confidence: the narrowest such pair that is symmetric. By the binomial distribution of how many samples are below
-/// it; none where the samples are too few (6 for 0.95). [Hollander, Wolfe, Chicken: Nonparametric Statistical
-/// Methods, 3rd ed., sec. 3.6]
+/// Indices of two order statistics, from 0.
 struct OrderPair {
   std::size_t low;
   std::size_t high;
   bool operator==(const OrderPair&) const = default;
 };
+
+/// The order statistics between which the median lies with at least this confidence, for any distribution: the
+/// narrowest symmetric pair, from the binomial distribution of the number of samples below the median. None if there
+/// are too few samples (0.95 needs 6). [Hollander, Wolfe, Chicken: Nonparametric Statistical Methods, 3rd ed.,
+/// sec. 3.6]
 [[nodiscard]] std::optional<OrderPair> median_ranks(std::size_t samples, double confidence);
 
-/// The interval between the samples of those ranks.
+/// The confidence interval of the median between the samples at median_ranks(); none if there are too few samples.
 [[nodiscard]] std::optional<Interval> median_interval(std::vector<double> samples, double confidence);
 
-/// Percentile bootstrap of any statistic, for what has no interval of its own. [Efron, Tibshirani: An Introduction to
-/// the Bootstrap, ch. 13]
+/// The percentile bootstrap interval of any statistic, for statistics without an interval of their own. [Efron,
+/// Tibshirani: An Introduction to the Bootstrap, ch. 13]
 [[nodiscard]] Interval bootstrap_interval(const std::vector<double>& samples,
                                           const std::function<double(std::vector<double>)>& statistic,
                                           double confidence, std::int64_t resamples, Random random);

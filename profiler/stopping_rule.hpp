@@ -1,4 +1,5 @@
-// When a measurement has been repeated often enough. Fed with numbers, never with a clock.
+// A stopping rule that decides when a measurement has been repeated often enough. It is fed with numbers and never
+// reads a clock.
 #pragma once
 
 #include <array>
@@ -12,28 +13,31 @@
 
 namespace moeplan::profiler {
 
+/// Parameters of a StoppingRule.
 struct StoppingLimits {
-  double confidence = 0.95;
-  double relative_width = 0.05;  // of the median's interval, as a share of the median
-  std::size_t least = 8;         // samples
-  std::size_t most = 10'000;
-  Seconds budget{1};  // of all samples of this measurement
+  double confidence = 0.95;      // of the median's interval
+  double relative_width = 0.05;  // width of the median's interval relative to the median
+  std::size_t least = 8;         // minimum number of samples
+  std::size_t most = 10'000;     // maximum number of samples
+  Seconds budget{1};             // total time of all samples of the measurement
 };
 
+/// The reason why a measurement stopped: the interval is narrow enough, or the budget or sample limit is exhausted.
 enum class StopReason { Precise, Budget, MostSamples };
 inline constexpr std::array<std::pair<StopReason, std::string_view>, 3> kStopReasonNames{
     {{StopReason::Precise, "precise"}, {StopReason::Budget, "budget"}, {StopReason::MostSamples, "most samples"}}};
 
-/// Stops once the median is known to the wanted width, by order statistics: nothing is assumed of the distribution.
-/// Whether it is known is asked each time there are a tenth more samples, so that asking often does not find luck.
+/// A rule that stops once the median's confidence interval is narrow enough. The interval is computed from order
+/// statistics, without an assumption on the distribution. It is tested each time the number of samples has grown by a
+/// tenth, so that frequent testing does not stop by chance.
 class StoppingRule {
  public:
   explicit StoppingRule(const StoppingLimits& limits) : limits_(limits), next_check_(limits.least) {}
 
-  /// One more sample; `took` is the time that it cost, preparation included.
+  /// Adds a sample; `took` is the time that it cost, including preparation.
   void add(Seconds sample, Seconds took);
   [[nodiscard]] std::optional<StopReason> reason() const { return reason_; }
-  /// In ascending order.
+  /// The samples in ascending order.
   [[nodiscard]] const std::vector<double>& samples() const { return sorted_; }
 
  private:

@@ -1,4 +1,4 @@
-// Pieces of lines of text tables.
+// Helpers that split lines of text tables and parse their numbers.
 #pragma once
 
 #include <charconv>
@@ -10,7 +10,7 @@
 
 namespace moeplan::profiler {
 
-/// Cuts at every `separator`; "a,,b" has three parts.
+/// The parts of `text` between separators; "a,,b" has three.
 [[nodiscard]] inline std::vector<std::string_view> split(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
   std::size_t begin = 0;
@@ -22,7 +22,7 @@ namespace moeplan::profiler {
   return parts;
 }
 
-/// What stands between blanks and control characters.
+/// The words of a line, separated by blanks and control characters.
 [[nodiscard]] inline std::vector<std::string_view> words(std::string_view line) {
   std::vector<std::string_view> out;
   const auto is_blank = [](char c) { return static_cast<unsigned char>(c) <= ' '; };
@@ -39,20 +39,22 @@ namespace moeplan::profiler {
   return out;
 }
 
-/// Without blanks before and after.
+/// The text without leading and trailing blanks.
 [[nodiscard]] inline std::string_view trimmed(std::string_view text) {
   const std::size_t begin = text.find_first_not_of(" \t\r");
   if (begin == std::string_view::npos) return {};
   return text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1);
 }
 
-/// The whole text as a whole number of at least 0, or as a finite decimal one ("4e-07", "12844.", "-1").
+/// The text as an integer >= 0; none if any part of it is something else.
 [[nodiscard]] inline std::optional<std::int64_t> whole_number(std::string_view text) {
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc{} || end != text.data() + text.size() || value < 0) return std::nullopt;
   return value;
 }
+
+/// The text as a finite decimal number ("4e-07", "12844.", "-1"); none if any part of it is something else.
 [[nodiscard]] inline std::optional<double> decimal_number(std::string_view text) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);

@@ -90,7 +90,7 @@ bool FastNetwork::is_current(std::int32_t l, const Due& due) const {
   return f.owner == l && f.target == due.target;
 }
 
-/// Brings the owned flow that ends next to the front of the heap; false if the link owns none.
+/// Brings the owned flow that ends next to the front of the heap; false if the link owns no flow.
 bool FastNetwork::find_due(std::int32_t l) {
   Link& k = link(l);
   while (!k.due.empty() && !is_current(l, k.due.front())) {
@@ -101,9 +101,9 @@ bool FastNetwork::find_due(std::int32_t l) {
   return !k.due.empty();
 }
 
-/// Fills the heap anew with the eighth of the owned flows that end first.
+/// Rebuilds the heap from the eighth of the owned flows that end first.
 void FastNetwork::collect_due(std::int32_t l) {
-  constexpr std::ptrdiff_t kFew = 32;  // so many are collected together
+  constexpr std::ptrdiff_t kFew = 32;  // at least this many are collected together
   Link& k = link(l);
   collected_.clear();
   for (std::size_t m = 0; m < at(k.owned); ++m) collected_.push_back({flow(k.members[m]).target, k.members[m]});
@@ -122,7 +122,7 @@ void FastNetwork::push_due(std::int32_t l, std::int32_t f) {
   Link& k = link(l);
   const Due due{flow(f).target, f};
   if (due > k.horizon) return;
-  // Entries are of 16 bytes: where most would be stale or not near, they are collected anew.
+  // Instead of growing a heap in which most entries would be stale or far ahead, rebuild it: entries take 16 bytes.
   if (k.due.size() == k.due.capacity() && k.due.size() > 64 + at(k.owned) / 4) return collect_due(l);
   k.due.push_back(due);
   std::push_heap(k.due.begin(), k.due.end(), std::greater<>());
@@ -136,7 +136,7 @@ double FastNetwork::end_of(std::int32_t l) const {
 void FastNetwork::schedule(std::int32_t l) {
   Link& k = link(l);
   const double end = find_due(l) && band(l).level < kInfinity ? end_of(l) : kInfinity;
-  if (end >= k.end) return;  // the entry in ends_ is a lower bound: looked at again when it is met
+  if (end >= k.end) return;  // the entry in ends_ is a lower bound, re-examined when it reaches the top
   k.end = end;
   ends_.push_back({end, l});
   std::push_heap(ends_.begin(), ends_.end(), std::greater<>());
@@ -248,7 +248,7 @@ std::vector<RunningFlow> FastNetwork::running() {
   return list;
 }
 
-/// Gives the storage of flows that have ended back; flows keep their order.
+/// Releases the storage of flows that have ended; flows keep their order.
 void FastNetwork::compact() {
   std::vector<std::int32_t> ids;
   ids.reserve(at(running_));

@@ -1,32 +1,33 @@
-// The max-min network that touches only what changes.
+// An incremental engine for the max-min fair network of network.hpp: an event re-solves only the links it affects.
 //
-// Every resource (link) has a level; a flow is owned by the link of its way with the least level and runs at it. The
-// fixed point of
+// Every resource (a link, here) has a level. A flow is owned by its bottleneck, the link with the lowest level on its
+// path, and its rate is that level. The fixed point of
 //
-//   level_l = (C_l - R_l) / N_l,   N_l = sum of loads w_f a_fl of the flows that l owns,
-//                                  R_l = sum of loads times owner's level of the other flows on l,
+//   level_l = (C_l - R_l) / N_l,   N_l = sum of the loads w_f a_fl of the flows that l owns,
+//                                  R_l = sum of load times owner's level over the other flows on l,
 //
-// with every flow owned by the least level of its way, and level_l infinite where l owns nothing and R_l <= C_l, is the
-// max-min allocation (network.hpp). The engine keeps this fixed point from event to event:
+// in which every flow is owned by the lowest-level link on its path, and level_l is infinite where l owns no flow and
+// R_l <= C_l, is the max-min allocation (network.hpp). The engine maintains this fixed point from event to event:
 //
-//  - A link keeps a clock, the integral of its level over time. A flow that it owns ends when the clock reaches the
-//    flow's target, so that nothing per flow is touched as time passes. Only the next few ends stand in a heap.
-//  - A change (an end, a start, a move) adjusts N and R of the links concerned; these are settled in ascending order of
-//    level, each in O(1) while its level stays in its band, and a new level is pushed to R of the links that its owned
-//    flows cross, by one contiguous list.
-//  - The band [lower, upper] of a link is where its level can move without passing that of any link it shares a flow
-//    with: the owner's upper bound is never above another's lower bound. A link that leaves its band scans its flows,
-//    solves its level exactly (Newton's method on the concave water-filling function: finite, monotone), and takes or
-//    gives away the flows that contradict it.
-//  - An unsaturated link with so much room that even its owners' upper bounds ("ceilings") cannot fill it is quiet:
-//    nothing is pushed to it. Only when the sum of ceilings passes its capacity does it begin to keep R.
-//  - Many starts at one instant fill the connected components they touch anew, progressively; few are placed one by
-//  one.
+//  - Each link has a clock, the integral of its level over time. An owned flow ends when the clock reaches the flow's
+//    target, so no per-flow state changes as time passes. Only the next few completions are kept in a heap.
+//  - An event (a completion, a start, a change of owner) adjusts N and R of the links concerned. These are settled in
+//    ascending order of level, each in O(1) while its level stays within its band. A new level is pushed to the R of
+//    the links that its owned flows cross, through one contiguous list.
+//  - The band [lower, upper] of a link is the interval in which its level can move without passing the level of any
+//    link with which it shares a flow: the owner's upper bound never exceeds the other link's lower bound. A link whose
+//    level leaves the band scans its flows, solves its level exactly (Newton's method on the concave water-filling
+//    function: finite and monotone), and takes over or hands over the flows whose owner has changed.
+//  - A link is quiet if it owns no flow and the upper bounds on the levels of its flows' owners (their "ceilings")
+//    cannot fill it: no level is pushed to it. It is kept, i.e. its R is maintained, only once the sum of the ceilings
+//    exceeds its capacity.
+//  - Many starts at one instant re-solve the connected components that they touch, by progressive filling; a few starts
+//    are inserted one by one.
 //
-// Ties: levels within kTie of each other count as equal and a flow stays with its owner.
+// Ties: levels within a relative kTie of each other count as equal, and a flow keeps its owner.
 //
-// Memory: a flow of two uses takes 48 bytes (flow, ways, members), 8 where it crosses a kept link, and 2 or more of the
-// heap of ends.
+// Memory: a flow with two uses takes 48 bytes (flow, uses, members), 8 more for each kept link that it crosses, and 2
+// or more in the heap of completions.
 #pragma once
 
 #include <compare>
@@ -40,12 +41,14 @@
 
 namespace moeplan::sim {
 
+/// The incremental network engine.
 class FastNetwork final : public Network {
  public:
-  /// With `checked`, every event is followed by a test of the definition: std::logic_error if it fails. Slow.
+  /// With `checked`, verifies the max-min definition after every event and raises std::logic_error if it does not hold.
+  /// Slow.
   explicit FastNetwork(bool checked = false) : checked_(checked) {}
 
-  /// Room for so many flows with so many uses in all, so that storage does not double on the way.
+  /// Reserves storage for `flows` flows with `uses` uses in total, so that it is not reallocated as they are added.
   void reserve(std::size_t flows, std::size_t uses);
 
   ResourceId add_resource(double capacity_bytes_per_s) override;
@@ -55,35 +58,36 @@ class FastNetwork final : public Network {
   [[nodiscard]] double bytes_carried(ResourceId resource) const override;
   [[nodiscard]] std::vector<RunningFlow> running() override;
 
-  /// What the engine has done so far, for tests of cost.
+  /// Operation counts since construction, for tests of cost.
   struct Counters {
-    std::int64_t events = 0;     // distinct times of completion
-    std::int64_t settled = 0;    // levels looked at
-    std::int64_t resolved = 0;   // links whose flows were scanned because the level left its band
-    std::int64_t corrected = 0;  // links that left their band and were mended by the flows at its border
+    std::int64_t events = 0;     // distinct completion times
+    std::int64_t settled = 0;    // levels examined
+    std::int64_t resolved = 0;   // links whose flows were all scanned because the level left its band
+    std::int64_t corrected = 0;  // links that left their band where moving the flows at its edge was enough
     std::int64_t moved = 0;      // changes of a flow's owner
-    std::int64_t filled = 0;     // links filled anew for many starts
-    std::int64_t refilled = 0;   // times that settling did not come to rest and all was filled anew
+    std::int64_t filled = 0;     // links re-solved by progressive filling after many starts
+    std::int64_t refilled = 0;   // full re-solves because settling exceeded its budget
   };
   [[nodiscard]] const Counters& counters() const { return counters_; }
 
  private:
   static constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  static constexpr double kTie = 1e-12;        // relative; 1,000 times finer than the engines' promised agreement
-  static constexpr double kCeiling = 1.125;    // of the level at the last scan; trades scans against kept links
-  static constexpr double kQuietAgain = 0.9;   // of the capacity: a kept link whose ceilings sum to less turns quiet
-  static constexpr std::int32_t kNobody = -1;  // owner of a flow not yet placed: target is then what remains
+  static constexpr double kTie = 1e-12;        // relative; 1,000 times finer than the guaranteed agreement of engines
+  static constexpr double kCeiling = 1.125;    // ceiling / level at the last scan; trades scans against kept links
+  static constexpr double kQuietAgain = 0.9;   // fraction of the capacity: a kept link with a lower sum of ceilings
+                                               // becomes quiet
+  static constexpr std::int32_t kNobody = -1;  // owner of a flow without one yet; its target is its remaining bytes
   static constexpr std::int32_t kEnded = -2;
 
   struct Flow {
-    double target;       // of the owner's clock
-    std::int32_t first;  // of its ways in way_; the next flow's ends them
-    std::int32_t owner;  // a link, or kNobody, kEnded
+    double target;       // value of the owner's clock at which the flow ends
+    std::int32_t first;  // index of its first use in way_; its uses end where the next flow's begin
+    std::int32_t owner;  // a link, or kNobody or kEnded
   };
   struct Way {  // one use of a flow
     std::int32_t link;
-    std::int32_t place;  // of the flow in the link's members
-    std::int32_t push;   // of the use in the owner's pushes; meaningless for the owner itself and for links not kept
+    std::int32_t place;  // index of the flow in the link's members
+    std::int32_t push;   // index of the use in the owner's pushes; unused for the owner itself and for quiet links
   };
   struct Push {  // a flow owned here crosses another kept link
     std::int32_t link;
@@ -100,20 +104,20 @@ class FastNetwork final : public Network {
     double owned_load = 0;  // N
     double clock = 0;
     double clock_time = 0;
-    double ceiling = 0;      // level <= ceiling while it owns flows
-    double ceiling_sum = 0;  // if not kept: load times owner's ceiling, of all flows
-    double end = kInfinity;  // a lower bound of the next completion's time, as in ends_
+    double ceiling = 0;      // upper bound on the level while it owns flows
+    double ceiling_sum = 0;  // if quiet: load times owner's ceiling, summed over all flows
+    double end = kInfinity;  // lower bound on the next completion's time, as in ends_
     double promised = 0;     // bytes of all flows ever started on it
-    std::int32_t owned = 0;  // flows owned: they are the first members
+    std::int32_t owned = 0;  // number of owned flows, which are the first members
     std::int32_t kept_for = 0;
     bool kept = false;
     bool dirty = false;
     std::vector<std::int32_t> members;  // flows
     std::vector<Push> pushes;
-    std::vector<double> push_loads;  // of the pushes; empty while each is push_load
+    std::vector<double> push_loads;  // by push; empty while all equal push_load
     double push_load = 0;
-    std::vector<Due> due;  // heap, least first, of the owned flows not after `horizon`; entries of flows that moved
-                           // away remain until met
+    std::vector<Due> due;  // min-heap of the owned flows due up to `horizon`; entries of flows that changed owner are
+                           // removed when they reach the top
     Due horizon = kNoHorizon;
   };
   struct Band {
@@ -123,8 +127,8 @@ class FastNetwork final : public Network {
   };
   struct Inflow {
     double rate = 0;           // R, if kept
-    double limit = kInfinity;  // to be marked when R changes and is above: -inf if the link owns flows, its capacity
-                               // if it only watches, inf if it is dirty already or not kept
+    double limit = kInfinity;  // the link is marked dirty when R changes to a value above this: -inf if it owns flows,
+                               // its capacity if it owns none, inf if it is already dirty or is quiet
   };
   struct Ranked {
     double key;
@@ -158,7 +162,7 @@ class FastNetwork final : public Network {
   void push_due(std::int32_t l, std::int32_t f);
   void compact();
 
-  // fast_network_members.cpp: which flows are on a link, and to whom it pushes
+  // fast_network_members.cpp: the flows on a link and the links to which it pushes
   void swap_members(std::int32_t l, std::int32_t a, std::int32_t b);
   void set_owner(std::int32_t f, std::int32_t owner);
   void sort_out_members(std::int32_t l);
@@ -184,7 +188,7 @@ class FastNetwork final : public Network {
   void part_moved(std::int32_t l);
   void place(std::int32_t f);
 
-  // fast_network_bands.cpp: bands in which levels move freely, and which links keep R
+  // fast_network_bands.cpp: bands of levels, and the links whose R is kept
   void separate(std::int32_t owner, std::int32_t other);
   void set_bands(std::int32_t l);
   void mend_owned_load(std::int32_t l, double lost);
@@ -192,7 +196,7 @@ class FastNetwork final : public Network {
   void keep(std::int32_t l);
   void try_quiet(std::int32_t l);
 
-  // fast_network_fill.cpp: whole components
+  // fast_network_fill.cpp: solving whole connected components
   void flush();
   void fill(std::int32_t first_seed);
   void collect_component(std::int32_t first_seed);
@@ -202,36 +206,36 @@ class FastNetwork final : public Network {
   void check() const;
 
   std::vector<Link> links_;
-  std::vector<Band> band_;      // of each link: apart, since most of the work is with few numbers of many links
-  std::vector<Inflow> inflow_;  // likewise
-  std::vector<Flow> flows_{{0, 0, kEnded}};  // the last only ends the ways of the one before
-  std::vector<std::int32_t> ids_;            // of flows; empty while a flow's number is its id
-  std::vector<std::int32_t> loads_;          // of flows, their first in load_; empty while all are 0
+  std::vector<Band> band_;      // by link; separate from Link because most work reads few fields of many links
+  std::vector<Inflow> inflow_;  // by link; separate for the same reason
+  std::vector<Flow> flows_{{0, 0, kEnded}};  // the last entry only ends the uses of the one before it
+  std::vector<std::int32_t> ids_;            // by flow; empty while a flow's index is its id
+  std::vector<std::int32_t> loads_;          // by flow: index of its first load in load_; empty while all are 0
   std::vector<Way> way_;
   std::vector<double> load_;
   std::map<std::vector<double>, std::int32_t> load_index_;
-  std::vector<Ranked> ends_;                // heap of links by time; an entry counts if its key is the link's end
+  std::vector<Ranked> ends_;                // heap of links by time; an entry is valid if its key is the link's end
   std::vector<Ranked> dirty_;               // heap of links by level
-  std::vector<std::int32_t> dirty_leaves_;  // dirty links that push to nobody: settled last
-  std::vector<std::int32_t> tight_;         // quiet links whose ceilings pass their capacity
+  std::vector<std::int32_t> dirty_leaves_;  // dirty links without pushes, settled last
+  std::vector<std::int32_t> tight_;         // quiet links whose sum of ceilings exceeds their capacity
   std::vector<double> new_loads_;           // of the flow being started
-  std::int32_t last_loads_ = 0;             // of the flow started last: likely the same again
-  std::vector<FlowId> immediate_;           // flows that end where they start
+  std::int32_t last_loads_ = 0;             // of the flow started last; the next flow's are likely the same
+  std::vector<FlowId> immediate_;           // flows that end at the instant they start
   struct Barrier {
-    double other;  // the least level of the flow's other links
+    double other;  // the lowest level of the flow's other links
     double load;
     std::int32_t flow;
-    std::int32_t other_link;  // the one of that level, or kNobody
+    std::int32_t other_link;  // the link with that level, or kNobody
   };
   std::vector<Barrier> meetings_;
-  std::vector<std::pair<double, std::int32_t>> candidates_;  // level, and push or flow
+  std::vector<std::pair<double, std::int32_t>> candidates_;  // level and flow
   std::vector<std::int32_t> moved_;
   std::vector<std::int32_t> component_links_;
   std::vector<Due> collected_;
-  std::int32_t first_starting_ = 0;  // flows from here on have no owner yet
+  std::int32_t first_starting_ = 0;  // flows from this index on have no owner yet
   std::int32_t started_ = 0;
   std::int32_t running_ = 0;
-  std::int64_t budget_ = 0;  // settlements left before the event's components are filled anew
+  std::int64_t budget_ = 0;  // settlements left before everything is solved again
   double now_ = 0;
   bool checked_;
   Counters counters_;

@@ -1,9 +1,9 @@
-// Bands in which levels move freely, and which links keep R: see fast_network.hpp.
+// The bands in which levels move freely, and the links whose R is kept: see fast_network.hpp.
 #include "sim/network/fast_network.hpp"
 
 namespace moeplan::sim {
 
-/// Parts the bands of a flow's owner and of another link on its way.
+/// Makes the bands of a flow's owner and of another link on its path disjoint.
 void FastNetwork::separate(std::int32_t owner, std::int32_t other) {
   Band& p = band(owner);
   Band& q = band(other);
@@ -22,7 +22,7 @@ void FastNetwork::separate(std::int32_t owner, std::int32_t other) {
   }
 }
 
-/// After `lost` was taken from N: sums N afresh if so little is left that rounding shows.
+/// Recomputes N after `lost` was subtracted from it, if so little remains that rounding errors would be visible.
 void FastNetwork::mend_owned_load(std::int32_t l, double lost) {
   constexpr double kShows = 1e-3;
   Link& k = link(l);
@@ -50,7 +50,7 @@ void FastNetwork::add_ceiling(std::int32_t l, double amount) {
   if (k.ceiling_sum > k.capacity) tight_.push_back(l);
 }
 
-/// Begins to keep R of a quiet link.
+/// Starts maintaining R of a quiet link.
 void FastNetwork::keep(std::int32_t l) {
   Link& k = link(l);
   if (k.kept) return;

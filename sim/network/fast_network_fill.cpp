@@ -1,4 +1,4 @@
-// Filling whole connected components anew, and the check of the definition: see fast_network.hpp.
+// Progressive filling of whole connected components, and the check of the definition: see fast_network.hpp.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace moeplan::sim {
 void FastNetwork::flush() {
   const std::int32_t end = number_of(flows_.back());
   if (first_starting_ == end) return;
-  // Few starts among many running flows are placed one by one; else the components that they touch are filled anew.
+  // A few starts among many running flows are inserted one by one; otherwise their components are solved again.
   constexpr std::int32_t kFew = 16;
   const std::int32_t starting = end - first_starting_;
   if (starting > kFew && starting >= running_ / 8) {
@@ -28,7 +28,7 @@ void FastNetwork::flush() {
   if (checked_) check();
 }
 
-/// Where settling does not come to rest within its budget (rounding at a tie wider than kTie): solves all anew.
+/// Solves everything again, if settling does not converge within its budget (rounding at a tie wider than kTie).
 void FastNetwork::refill_everything() {
   ++counters_.refilled;
   fill(0);
@@ -41,7 +41,7 @@ void FastNetwork::refill_everything() {
   tight_.clear();
 }
 
-/// The links of finite capacity that can be reached from the flows that start with this one.
+/// Collects the links of finite capacity reachable from the new flows, from `first_seed` on.
 void FastNetwork::collect_component(std::int32_t first_seed) {
   component_links_.clear();
   std::vector<bool> seen(links_.size());
@@ -87,12 +87,12 @@ void FastNetwork::fill(std::int32_t first_seed) {
   derive_from_levels();
 }
 
-/// Progressive filling with a heap of the levels at which links would be full. These only rise, so that a stale entry
-/// is a lower bound.
+/// Progressive filling with a heap of the levels at which links become full. These levels only increase, so a stale
+/// entry is a lower bound.
 void FastNetwork::fill_levels() {
   struct Growing {
     double load = 0;
-    double summed = 0;  // load when last summed afresh
+    double summed = 0;  // load when last recomputed as a sum
     double taken = 0;
     std::int32_t count = 0;
   };
@@ -115,7 +115,7 @@ void FastNetwork::fill_levels() {
     std::pop_heap(next.begin(), next.end(), std::greater<>());
     next.pop_back();
     if (growing[at(least.link)].count == 0) continue;
-    // What is left of a sum after much was taken from it is summed afresh before rounding shows.
+    // After much has been subtracted from a load, it is recomputed before rounding errors become visible.
     constexpr double kShows = 1e-3;
     if (Growing& g = growing[at(least.link)]; g.load < kShows * g.summed) {
       g.load = 0;
@@ -146,7 +146,7 @@ void FastNetwork::fill_levels() {
   }
 }
 
-/// Everything that follows from the levels and owners of a component.
+/// Derives all other state of a component from its levels and owners.
 void FastNetwork::derive_from_levels() {
   for (const std::int32_t l : component_links_) {
     if (band(l).level < kInfinity) link(l).ceiling = band(l).level * kCeiling;

@@ -25,7 +25,7 @@ void FastNetwork::mark(std::int32_t l) {
   std::push_heap(dirty_.begin(), dirty_.end(), kHigher);
 }
 
-/// Adds to R; the link is marked if that matters to it.
+/// Adds to R, and marks the link dirty if R then exceeds its limit.
 void FastNetwork::add_rate(std::int32_t l, double rate) {
   Inflow& in = inflow_[at(l)];
   in.rate += rate;
@@ -103,9 +103,9 @@ void FastNetwork::set_level(std::int32_t l, double level) {
   if (change > 0 || k.end == kInfinity) schedule(l);
 }
 
-/// The level at which the link is full, given the least level of every flow's other links; infinite if it is not
-/// full. g(x) = sum of load * min(x, other) is concave and increasing: Newton's method from the left climbs to
-/// g(x) = C in finitely many steps, one for each change of the set that x holds back.
+/// The level at which the link is full, given the lowest level of every flow's other links; infinite if the link is not
+/// full. g(x) = sum of load * min(x, other) is concave and increasing: Newton's method from the left ascends to g(x) =
+/// C in finitely many steps, one for each change of the set of flows limited by x.
 double FastNetwork::water_level(std::int32_t l) {
   meetings_.clear();
   double all = 0;
@@ -140,7 +140,7 @@ double FastNetwork::water_level(std::int32_t l) {
   }
 }
 
-/// Scans the link's flows, solves its level exactly, and moves the flows that contradict it.
+/// Scans the link's flows, solves its level exactly, and moves the flows whose owner changes.
 void FastNetwork::resolve(std::int32_t l) {
   ++counters_.resolved;
   link(l).kept_for = 0;
@@ -205,13 +205,13 @@ void FastNetwork::claim(std::int32_t l, double x) {
     return;
   }
   const double level = (k.capacity - inflow_[at(l)].rate) / k.owned_load;
-  set_level(l, level > 0.5 * x ? level : x);  // x where rounding of R swallows what a tiny load leaves
+  set_level(l, level > 0.5 * x ? level : x);  // x if the owned load is so small that it is lost in the rounding of R
   set_bands(l);
   schedule(l);
 }
 
-/// The level passes those of other links on the way of owned flows: gives these flows away, the least level first.
-/// Each takes less than its part with it, so that the level only rises: Newton's method from the left.
+/// Handles a level that rises above those of other links on the paths of owned flows: hands these flows over. Each
+/// takes less than the current level with it, so the level only increases: Newton's method from the left.
 void FastNetwork::give_above(std::int32_t l) {
   ++counters_.corrected;
   Link& k = link(l);
@@ -227,7 +227,7 @@ void FastNetwork::give_above(std::int32_t l) {
     if (candidates_.empty()) break;
     for (const auto& [other, id] : candidates_) {
       const Flow& f = flow(id);
-      if (f.owner != l) continue;  // already given away: it has several links below
+      if (f.owner != l) continue;  // already handed over: several of its links have lower levels
       std::int32_t least = way(f, 0) == l ? way(f, 1) : way(f, 0);
       for (int use = 0; use < count(f); ++use) {
         if (way(f, use) != l && band(way(f, use)).level < band(least).level) least = way(f, use);
@@ -249,7 +249,8 @@ void FastNetwork::give_above(std::int32_t l) {
   part_moved(l);
 }
 
-/// The level falls below those of owners of other flows: takes these flows, the highest level first, while it is below.
+/// Handles a level that falls below those of the owners of other flows: takes these flows over, from the highest level
+/// down, as long as the level is lower.
 void FastNetwork::take_below(std::int32_t l) {
   ++counters_.corrected;
   Link& k = link(l);
@@ -279,7 +280,7 @@ void FastNetwork::take_below(std::int32_t l) {
   part_moved(l);
 }
 
-/// Parts the bands of l and of the flows just moved from or to it.
+/// Makes the bands of l and of the links of the flows just moved from or to it disjoint.
 void FastNetwork::part_moved(std::int32_t l) {
   for (const std::int32_t id : moved_) {
     const Flow& f = flow(id);
@@ -340,8 +341,8 @@ void FastNetwork::move(std::int32_t id, std::int32_t to, std::int32_t not_parted
   }
 }
 
-/// Gives a starting flow an owner: the least level on its way or, where all are infinite, the link that it alone
-/// would fill first.
+/// Gives a new flow an owner: the link with the lowest level on its path or, if all levels are infinite, the link that
+/// this flow alone would fill first.
 void FastNetwork::place(std::int32_t id) {
   const Flow& f = flow(id);
   if (f.owner != kNobody) return;

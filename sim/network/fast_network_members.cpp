@@ -1,4 +1,4 @@
-// Which flows are on a link, and to whom it pushes: see fast_network.hpp.
+// The flows on each link and the links to which it pushes: see fast_network.hpp.
 #include <utility>
 
 #include "sim/network/fast_network.hpp"
@@ -21,7 +21,7 @@ void FastNetwork::swap_members(std::int32_t l, std::int32_t a, std::int32_t b) {
   }
 }
 
-/// Makes a link on the way the flow's owner; owned flows stay first.
+/// Makes a link on the flow's path its owner; owned flows remain the first members.
 void FastNetwork::set_owner(std::int32_t id, std::int32_t owner) {
   Flow& f = flow(id);
   for (int use = 0; use < count(f); ++use) {
@@ -32,7 +32,8 @@ void FastNetwork::set_owner(std::int32_t id, std::int32_t owner) {
   f.owner = owner;
 }
 
-/// Owned flows first, from the flows' owners alone: after a fill. Links of infinite capacity keep any order.
+/// Sorts a link's members so that owned flows are first, after progressive filling has set the owners. Links of
+/// infinite capacity keep any order.
 void FastNetwork::sort_out_members(std::int32_t l) {
   Link& k = link(l);
   k.members.shrink_to_fit();
@@ -46,7 +47,7 @@ void FastNetwork::sort_out_members(std::int32_t l) {
   }
 }
 
-/// Takes an owned flow off every link: the last owned flow (where it was owned), then the last flow, fill the hole.
+/// Removes an owned flow from every link. The last owned flow (on the owner) and the last member fill the gaps.
 void FastNetwork::remove(std::int32_t id) {
   const Flow& f = flow(id);
   for (int use = 0; use < count(f); ++use) {
@@ -76,7 +77,7 @@ void FastNetwork::add_push(std::int32_t owner, const Flow& f, int use) {
   if (k.push_loads.empty() && a != k.push_load) k.push_loads.assign(k.pushes.size(), k.push_load);
   if (!k.push_loads.empty()) k.push_loads.push_back(a);
   way_[at(w)].push = static_cast<std::int32_t>(k.pushes.size());
-  // Grown by little: a link that begins to be kept adds to many others.
+  // Grows in small steps, since a link that becomes kept adds pushes to many others.
   if (k.pushes.size() == k.pushes.capacity()) k.pushes.reserve(k.pushes.size() + k.pushes.size() / 8 + 4);
   k.pushes.push_back({way(f, use), w});
 }

@@ -51,8 +51,8 @@ class Filling {
     return std::span(flows_).subspan(flow_first_[l], flow_first_[l + 1] - flow_first_[l]);
   }
 
-  /// The common rate at which the flows still growing fill l; infinite if there are none. Summed afresh each time, so
-  /// that nothing drifts.
+  /// The common rate at which the flows that are still growing fill l; infinite if there are none. Recomputed each
+  /// time, so that rounding errors do not accumulate.
   double level(std::size_t l) const {
     if (p_.capacity[l] == kInfinity) return kInfinity;
     double growing = 0;

@@ -1,4 +1,4 @@
-// The busiest links of a run over time, for its trace.
+// Traffic over time on the busiest links of an execution, for its trace.
 #pragma once
 
 #include <cstddef>
@@ -10,10 +10,10 @@
 
 namespace moeplan::sim {
 
-inline constexpr std::size_t kLinkTracks = 8;  // as many as one looks at
+inline constexpr std::size_t kLinkTracks = 8;  // default number of links in a trace
 
-/// Of `timeline`, what simulate(program, cluster) gave: its busiest links (busiest_links), each named with its ends,
-/// its bandwidth and how many are alike. Simulates once more to watch them.
+/// The at most `most` busiest links (busiest_links) of `timeline`, the result of simulate(program, cluster). Each is
+/// named with its ends, its bandwidth and the number of equivalent links. Simulates once more to record their history.
 [[nodiscard]] std::vector<LinkTrack> busiest_link_tracks(const Program& program, const Cluster& cluster,
                                                          const Timeline& timeline, std::size_t most = kLinkTracks);
 

@@ -1,4 +1,4 @@
-// One rank's place in its sequence of a Program.
+// The current position of one rank in its sequence of a Program.
 #pragma once
 
 #include <vector>
@@ -7,26 +7,28 @@
 
 namespace moeplan::sim {
 
-/// Walks block by block. Before each iteration of a repeat, and after the last, it stops at a boundary, so that a
-/// simulator can see whether all ranks stand there together.
+/// A cursor that walks a Sequence block by block. It stops at a boundary before each iteration of a repeat and after
+/// the last, so that a simulator can check whether all ranks have reached the same boundary.
 class ProgramCursor {
  public:
   enum class At { Block, Boundary, End };
 
   explicit ProgramCursor(const Sequence& sequence) { frames_.push_back({&sequence, nullptr, 0, 0, false}); }
 
-  /// From a block that has ended (or the start, or a boundary that was passed) to what comes next.
+  /// Moves from a block that has ended (or the start, or a boundary that was passed) to the next block or boundary, or
+  /// to the end.
   At next();
 
-  /// At a boundary: on into the iteration, or out of the repeat if all are done.
+  /// At a boundary: enters the next iteration, or leaves the repeat if all iterations are done.
   void pass() { frames_.back().at_boundary = false; }
 
   /// At a boundary: the remaining iterations count as done.
   void end_repeat() { frames_.back().done = frames_.back().repeat->count; }
 
   [[nodiscard]] BlockId block() const { return block_; }
-  /// Of a boundary: how many repeats are open, this one included; its iterations, and how many of them are done.
+  /// At a boundary: the number of open repeats, including this one.
   [[nodiscard]] std::size_t depth() const { return frames_.size() - 1; }
+  /// At a boundary: the iterations of its repeat, and how many of them are done.
   [[nodiscard]] std::int64_t iterations() const { return frames_.back().repeat->count; }
   [[nodiscard]] std::int64_t iterations_done() const { return frames_.back().done; }
   [[nodiscard]] bool same_boundary(const ProgramCursor& other) const { return frames_ == other.frames_; }

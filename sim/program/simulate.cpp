@@ -30,14 +30,14 @@ struct Transfer {
   double weight;
 };
 
-/// An operation of a block at one place of a rank's run.
+/// One execution of an operation of a block by a rank.
 struct Place {
   BlockId block;
   std::int32_t operation;
-  std::int64_t block_number;  // how many blocks the rank had begun before
+  std::int64_t block_number;  // number of blocks that the rank had begun before
 };
 
-/// A communication of one group (and of its images, by its representatives) at one place of the run, or a Send.
+/// One execution of a Send, or of a communication by one group (which represents its images under symmetry).
 struct Exchange {
   std::vector<Transfer> flows;
   std::vector<std::vector<std::int32_t>> flows_of;  // by position in the group
@@ -45,7 +45,7 @@ struct Exchange {
   std::vector<std::int32_t> open_flows;             // by position: flows that have not ended
   CommunicationCost cost;
   std::optional<Seconds> ring_latency;  // of the longest edge
-  Place place;                          // the same on all members
+  Place place;                          // equal on all members
 };
 
 /// An operation of a background stream that has not ended.
@@ -56,11 +56,11 @@ struct Queued {
 };
 struct BackgroundStream {
   std::deque<Queued> queue;  // in the order listed
-  bool is_busy = false;      // with the first of them
+  bool is_busy = false;      // its first operation is in progress
   std::int64_t listed = 0;
   std::int64_t ended = 0;
 };
-/// A Wait that has been reached, for so many ends.
+/// A Wait that has been reached; it ends when `ends` operations of the stream have ended.
 struct Waiting {
   std::int32_t operation;
   std::size_t stream;
@@ -72,32 +72,32 @@ struct RunningFlowOf {
   std::int32_t flow;
 };
 
-/// A computation in progress: what is left of it, at full speed.
+/// A computation in progress.
 struct Computing {
   std::int32_t operation;
-  double remaining_ps;
+  double remaining_ps;  // remaining time at full speed, as of `since`
   SimTime since;
-  std::uint64_t version;  // its end event; an older one is void
+  std::uint64_t version;  // of its end event; older end events are void
 };
 
 struct RankState {
   ProgramCursor cursor;
   bool waiting = false;  // at the boundary of a repeat
   bool finished = false;
-  std::int64_t block_number = -1;  // how many blocks have begun before this one
+  std::int64_t block_number = -1;  // number of blocks begun before this one
   std::int32_t open_operations = 0;
   std::vector<std::int32_t> open_dependencies{};           // by operation
   std::array<std::vector<std::int32_t>, kStreams> fifo{};  // operations by stream, in order
-  std::array<std::size_t, kStreams> head{};                // next of the stream
+  std::array<std::size_t, kStreams> head{};                // by stream: index of its next operation
   std::array<bool, kStreams> busy{};
   std::vector<SimTime> started{};  // by operation
   std::vector<Computing> computing{};
   std::array<BackgroundStream, kStreams> background{};
-  std::vector<std::int64_t> listed_before{};  // by operation: on the stream that a Wait waits for
+  std::vector<std::int64_t> listed_before{};  // by operation: for a Wait, operations listed before on its stream
   std::vector<Waiting> waits{};
 };
 
-/// What the ranks of one GPU do to each other's speed.
+/// The activity of the ranks on one GPU, which determines their speed.
 struct GpuState {
   std::int32_t open_exchanges = 0;
   std::int32_t computing_ranks = 0;
@@ -105,8 +105,8 @@ struct GpuState {
 
 /// Messages between two ranks on one channel.
 struct Channel {
-  std::int64_t arrived = 0;                // and not taken by a Receive yet
-  std::deque<std::int32_t> receives = {};  // operations of the receiver's block that wait
+  std::int64_t arrived = 0;                // messages not yet matched with a Receive
+  std::deque<std::int32_t> receives = {};  // waiting Receive operations of the receiver's block
 };
 
 enum class EventKind { ComputeEnd, FlowStart, IdleExchangeEnd, WaitEnd };
@@ -116,7 +116,7 @@ struct Event {
   std::uint64_t number;  // insertion order breaks ties
   EventKind kind;
   RankId rank{};
-  std::int32_t operation = 0;  // of the rank's block
+  std::int32_t operation = 0;  // in the rank's block
   std::uint64_t version = 0;
   std::int32_t exchange = 0;
   std::vector<std::int32_t> flows{};
@@ -124,23 +124,23 @@ struct Event {
   bool operator>(const Event& other) const { return std::tie(time, number) > std::tie(other.time, other.number); }
 };
 
-/// The start of a repeat's iteration, where all ranks stood at the same instant.
+/// The state at the start of a repeat's iteration that all ranks began at the same instant.
 struct InStep {
   SimTime time;
   std::size_t spans;
   std::size_t repeats;
   std::vector<double> link_bytes;
-  std::vector<std::size_t> segments;  // of each watched link
+  std::vector<std::size_t> segments;  // by watched link: number of segments so far
 };
 
-/// A link whose history is kept.
+/// A link whose history is recorded.
 struct Watched {
   ResourceId resource;
-  double bytes_per_byte;  // on the link, for a byte on the resource
+  double bytes_per_byte;  // bytes on the link per byte on the resource
   LinkHistory history;
   double seen = 0;          // bytes on the resource up to seen_at
-  SimTime seen_at{};        // of the simulation itself
-  bool may_extend = false;  // the last segment, by more at the same rate
+  SimTime seen_at{};        // in simulated time without skipped iterations
+  bool may_extend = false;  // the last segment ends now and can be extended at the same bandwidth
 };
 
 class Engine {
@@ -187,7 +187,7 @@ class Engine {
   static RankId rank_id(std::int64_t r) { return RankId(static_cast<std::int32_t>(r)); }
   RankState& state(RankId r) { return ranks_[r.index()]; }
   const Block& block_of(RankId r) { return program_.blocks[state(r).cursor.block().index()]; }
-  /// The rank that is simulated for r.
+  /// The rank that represents r in the simulation.
   [[nodiscard]] RankId simulated(RankId r) const { return RankId(r.index() % ranks_.size()); }
 
   // --- The event loop ---
@@ -195,7 +195,7 @@ class Engine {
   std::optional<SimTime> next_network_time() {
     const auto t = network_->next_completion();
     if (!t) return std::nullopt;
-    // A whole picosecond stays one: the last bits of a double do not count.
+    // A time within rounding of a whole picosecond is not rounded up to the next one.
     const double picoseconds = std::ceil((*t - coincidence(*t)) * 1e12);
     if (!(picoseconds < 0x1p63)) throw_time_out_of_range(*t);
     return std::max(SimTime(static_cast<std::int64_t>(picoseconds)), now_);
@@ -207,7 +207,7 @@ class Engine {
     return t && *t == now_;
   }
 
-  /// To now, or to `at_least` where that lies behind it by the last bits of a double.
+  /// Advances the network to the current time, or to `at_least` if that is later by rounding.
   void advance_network(double at_least) {
     network_clock_ = std::max({network_clock_, now_.seconds().value(), at_least});
     completed_.clear();
@@ -246,7 +246,7 @@ class Engine {
 
   // --- Ranks, blocks and streams ---
 
-  /// The rank has ended its block (or stands at the very start): to the next one, or to a boundary.
+  /// Moves a rank that has ended its block (or is at the start) to its next block or to a boundary.
   void go_on(RankId r) {
     RankState& s = state(r);
     switch (s.cursor.next()) {
@@ -360,7 +360,7 @@ class Engine {
     }
   }
 
-  // --- Background streams, and who waits for them or for messages ---
+  // --- Background streams, messages, and the operations that wait for them ---
 
   std::int32_t& open_dependencies(RankState& s, const Operation& operation, std::size_t index) {
     if (!is_background(operation.stream)) return s.open_dependencies[index];
@@ -412,7 +412,7 @@ class Engine {
     return channels_[{from.value(), to.value(), number}];
   }
 
-  /// Messages that are there to the receives that wait for them.
+  /// Matches messages that have arrived with waiting Receives.
   void hand_over(RankId from, RankId to, std::int32_t number) {
     Channel& c = channel(from, to, number);
     while (c.arrived > 0 && !c.receives.empty()) {
@@ -457,7 +457,8 @@ class Engine {
 
   GpuState& gpu_of(RankId r) { return gpus_[r.index() / static_cast<std::size_t>(cluster_.ranks_per_gpu)]; }
 
-  /// By how much computations on the GPU take longer: communication is open on it, and its ranks have equal parts.
+  /// The factor by which computations on the GPU take longer: its measured slowdown while communication is open on it,
+  /// times the number of computing ranks, which share its speed equally.
   double slowdown(const GpuState& gpu) const {
     const double beside = gpu.open_exchanges > 0 ? cluster_.gpu.slowdown_beside_communication : 1.0;
     return beside * std::max(1, gpu.computing_ranks);
@@ -484,7 +485,8 @@ class Engine {
     operation_ended(event.rank, event.operation);
   }
 
-  /// Communication or computing begins or ends on the rank: computations in progress on its GPU change speed.
+  /// Updates the speed of computations in progress on the rank's GPU when communication or computation begins or ends
+  /// on the rank.
   void change_gpu(RankId r, std::int32_t exchanges, std::int32_t computing) {
     GpuState& gpu = gpu_of(r);
     const double before = slowdown(gpu);
@@ -530,14 +532,14 @@ class Engine {
       };
       const RankId from = e.flows[f].from, to = simulated(e.flows[f].to);
       end_at(from);
-      if (to != from) end_at(to);  // else what it receives mirrors what it sends
+      if (to != from) end_at(to);  // else what it receives is symmetric to what it sends
     }
     exchanges_.push_back(std::move(e));
     return it->second;
   }
 
-  /// Of the group of r; with representatives those that they send, merged by ends, size and way. What others send to
-  /// images of a representative stands for what it receives.
+  /// The transfers in the group of r. Under symmetry, only those sent by representatives, merged by ends, size and
+  /// path; transfers to images of a representative represent those that it receives.
   std::vector<Transfer> transfers(const Operation& operation, RankId r) {
     std::vector<Transfer> out;
     if (!view_) {
@@ -550,7 +552,7 @@ class Engine {
       const RankId from = family.member(r, p);
       if (simulated(from) != from) break;
       for (const Flow& f : flows_from(program_, operation, from)) {
-        // Flows of a ring have ways of their own.
+        // Each flow of a ring has its own path.
         const bool in_ring = runs_in_rings(*operation.communication());
         const std::int32_t way = in_ring ? f.to.value() : view_->way_between(from, f.to);
         const auto [it, is_new] = merged.try_emplace({from, simulated(f.to), way, f.bytes}, out.size());
@@ -594,8 +596,8 @@ class Engine {
     }
   }
 
-  /// What starts at one instant starts together: the network shares its links once. (A flow that was just started ends
-  /// later, so nothing of the network can come in between.)
+  /// Starts all flows of one instant together, so that the network computes one allocation. (A flow that has just
+  /// started ends later, so no network event can come in between.)
   void start_all_flows(Event event) {
     start_flows(event);
     while (!events_.empty() && events_.top().time == now_ && events_.top().kind == EventKind::FlowStart) {
@@ -614,7 +616,7 @@ class Engine {
       const Transfer& flow = e.flows[static_cast<std::size_t>(f)];
       uses.clear();
       if (flow.from == flow.to) {
-        // A rank's message to itself crosses nothing.
+        // A rank's message to itself crosses no link.
       } else if (view_) {
         for (const auto& [orbit, share] : way_of_flow(*view_, program_, operation, flow.from, flow.to).orbits) {
           uses.push_back({ResourceId(orbit), share});
@@ -625,7 +627,7 @@ class Engine {
       }
       if (e.cost.rate_cap) {
         uses.push_back({cap(flow.from, operation.stream, 0, *e.cost.rate_cap), 1.0});
-        // One representative receives as it sends.
+        // A single representative receives symmetrically to what it sends, so one cap is enough.
         if (ranks_.size() > 1) uses.push_back({cap(simulated(flow.to), operation.stream, 1, *e.cost.rate_cap), 1.0});
       }
       const FlowId id = network_->start(uses, static_cast<double>(flow.bytes), flow.weight, network_clock_);
@@ -681,14 +683,14 @@ class Engine {
 
   // --- Repeats ---
 
-  /// By resource of the network: links, or orbits of links.
+  /// Bytes carried by resource of the network (a link or an orbit of links), including skipped iterations.
   std::vector<double> link_bytes() {
     std::vector<double> bytes(skipped_bytes_);
     for (std::size_t l = 0; l < bytes.size(); ++l) bytes[l] += network_->bytes_carried(ResourceId(l));
     return bytes;
   }
 
-  /// Rates change at events only, so what a link carried since the last one had one rate.
+  /// Records what a link has carried since the last event. Rates change at events only, so its bandwidth was constant.
   void look_at(Watched& w) {
     if (now_ == w.seen_at) return;
     const double carried = network_->bytes_carried(w.resource);
@@ -725,7 +727,7 @@ class Engine {
     return counts;
   }
 
-  /// Some ranks stand at a boundary of a repeat and nothing else happens at this instant.
+  /// Handles the ranks at a boundary of a repeat, when no other event remains at this instant.
   void pass_boundary() {
     const ProgramCursor& first = ranks_.front().cursor;
     const bool in_step = std::all_of(ranks_.begin(), ranks_.end(), [&](const RankState& s) {
@@ -752,7 +754,7 @@ class Engine {
     release();
   }
 
-  /// Nothing of it is in flight.
+  /// Whether the rank has no background operation in flight.
   static bool is_quiet(const RankState& s) {
     return std::all_of(s.background.begin(), s.background.end(),
                        [](const BackgroundStream& b) { return b.queue.empty(); });
@@ -827,10 +829,10 @@ class Engine {
   const Cluster& cluster_;
   SimulateOptions options_;
   std::unique_ptr<Network> network_;
-  const SymmetricView* view_ = nullptr;  // where some ranks represent all
+  const SymmetricView* view_ = nullptr;  // null if every rank is simulated
 
-  SimTime now_;     // of the simulation itself
-  SimTime offset_;  // of iterations that were skipped
+  SimTime now_;     // simulated time without skipped iterations
+  SimTime offset_;  // total time of skipped iterations
   SimTime joined_end_;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   std::uint64_t event_count_ = 0;
@@ -842,14 +844,14 @@ class Engine {
   std::vector<std::vector<SimTime>> compute_cache_;  // by block, then rank and operation
   std::vector<Exchange> exchanges_;
   std::map<std::tuple<std::int64_t, std::int32_t, std::int32_t>, std::int32_t> exchange_index_;
-  std::map<std::tuple<std::int32_t, std::int32_t, std::int32_t>, Channel> channels_;  // by sender, receiver, number
+  std::map<std::tuple<std::int32_t, std::int32_t, std::int32_t>, Channel> channels_;  // by sender, receiver, channel
   std::vector<RunningFlowOf> running_;                                                // by FlowId
   std::vector<FlowId> completed_;
   double network_clock_ = 0;
   std::map<std::tuple<std::int32_t, int, int, double>, ResourceId> caps_;
   RankRoutes routes_;
 
-  std::vector<std::optional<InStep>> in_step_;  // by nesting level: where this iteration began, if in step
+  std::vector<std::optional<InStep>> in_step_;  // by nesting level: set if all ranks began this iteration together
   std::vector<double> skipped_bytes_;
   std::vector<TimelineSpan> spans_;
   std::vector<TimelineRepeat> repeats_;

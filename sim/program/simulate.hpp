@@ -1,17 +1,18 @@
-// The discrete-event simulator: a Program on a Cluster gives a Timeline.
+// The discrete-event simulator: simulate() computes the Timeline of a Program on a Cluster.
 //
-// A pure function. Streams of a rank are FIFO. A transfer between two ranks starts once both have reached the
-// communication (NCCL's semantics), waits for the start-up (in a ring, with the latency of its longest edge), then
-// shares the links by max-min fairness with everything else on them; a rank's part of a communication ends when all its
-// flows have. While a communication is open on a rank, its GPU computes slower by the GPU's measured factor. Ranks that
-// share a GPU also share its speed (cluster.hpp).
+// Semantics. The streams of a rank are FIFO queues. A transfer between two ranks starts once both have reached the
+// communication (as in NCCL), waits for the start-up time (in a ring, plus the latency of its longest edge), then
+// shares the links with all other traffic under max-min fairness. A rank's part of a communication ends when all of its
+// flows have ended. While a communication is open on a rank, computation on its GPU slows down by the GPU's measured
+// factor. Ranks that share a GPU also share its speed (cluster.hpp).
 //
-// Repeats are exact and cheap: where every rank ends an iteration at the instant at which all of them began the next,
-// nothing is in flight, so the next iterations are copies and are not simulated again. Otherwise every iteration is.
+// Repeats are exact and cheap. Where every rank ends an iteration at the instant at which all of them begin the next,
+// nothing is in flight, so the following iterations are copies and are not simulated again. Otherwise every iteration
+// is simulated.
 //
-// Symmetry is exact and cheap too: where a few ranks provably represent all (equal_ranks.hpp, symmetry.hpp) they alone
-// are simulated with their part of the machine, their transfers of equal ends, size and way as one weighted flow. Who
-// sends to an image of a representative meets that representative.
+// Symmetry is exact and cheap. Where a few ranks provably represent all others (equal_ranks.hpp, symmetry.hpp), only
+// these representatives are simulated, on their part of the cluster; their transfers with equal ends, size and path
+// form one weighted flow. A transfer to an image of a representative is a transfer to that representative.
 #pragma once
 
 #include "model/analysis/timeline.hpp"
@@ -21,15 +22,16 @@
 
 namespace moeplan::sim {
 
+/// Options of simulate(); the defaults suit all callers but tests.
 struct SimulateOptions {
-  bool keep_spans = true;    // without them a Timeline has makespan and links only
+  bool keep_spans = true;    // false: the Timeline has only the makespan and the links
   bool skip_repeats = true;  // false: simulate every iteration, for tests
   bool use_symmetry = true;  // false: simulate every rank, for tests
   std::unique_ptr<Network> (*network)() = make_fast_network;
-  std::vector<LinkId> watch{};  // their Timeline::link_history; each costs time and memory at every event
+  std::vector<LinkId> watch{};  // links recorded in Timeline::link_history; each costs time and memory at every event
 };
 
-/// The Program's world_size must not exceed the cluster's.
+/// Simulates `program` on `cluster`. A pure function. The Program's world_size must not exceed the cluster's.
 [[nodiscard]] Timeline simulate(const Program& program, const Cluster& cluster, const SimulateOptions& options = {});
 
 }  // namespace moeplan::sim

@@ -58,11 +58,11 @@ class StageSimulator {
     }
   }
 
-  /// The stage on whose machine a stage's segments are simulated. Where spans and links are not asked for, equal
-  /// machines are one.
+  /// The stage on whose sub-cluster the segments of `stage` are simulated: always the first if all sub-clusters are
+  /// equal, stages do not share nodes, and neither spans nor links are requested.
   std::size_t machine(std::size_t stage) const { return alike_ ? 0 : stage; }
 
-  /// Whether a node has ranks of two stages, which then share its links.
+  /// Whether some node has ranks of two stages, which then share its links.
   bool stages_share_nodes() const {
     const std::vector<int>& node = machines_.cluster().node_of_rank;
     for (auto r = static_cast<std::size_t>(program_.ranks_per_stage()); r < node.size();
@@ -80,9 +80,9 @@ class StageSimulator {
     return most;
   }
 
-  /// What the busiest link inside a stage needs for all of the stage's traffic: where background traffic outlasts its
-  /// segment, the composed run would let it pass beside the next one's. Where stages share nodes, what any link needs
-  /// for that of all stages and for their messages.
+  /// A lower bound on the makespan: the time that the busiest link inside a stage needs for all traffic of the stage,
+  /// since the composition ignores contention between background traffic that outlasts its segment and the traffic of
+  /// the next one. If stages share nodes, the time that the busiest link needs for all stages and their messages.
   SimTime busiest_link() {
     if (shares_nodes_) return slowest(link_bytes(), machines_.cluster().topology);
     SimTime most;
@@ -161,7 +161,7 @@ class StageSimulator {
     }
   }
 
-  /// Bytes by link: inside the stages, and of the messages between them.
+  /// Bytes by link of all traffic inside the stages and of the messages between them.
   std::vector<double> link_bytes() {
     std::vector<double> bytes(machines_.cluster().topology.links.size(), 0.0);
     for (std::size_t s = 0; s < stages_.order.size(); ++s) {
@@ -199,7 +199,7 @@ class StageSimulator {
   StageSegments stages_;
   std::int64_t count_;
   bool shares_nodes_;
-  bool alike_;                                // what one stage takes for a segment, all do
+  bool alike_;                                // a segment takes the same time on every stage
   std::vector<std::vector<Timeline>> alone_;  // by stage and segment
   std::vector<std::vector<SegmentTimes>> times_;
   std::map<std::pair<std::int64_t, std::int64_t>, std::vector<Route>> message_routes_;

@@ -1,17 +1,21 @@
-// Simulating a pipeline by its segments: seconds of work for thousands of microbatches become milliseconds.
+// Approximate simulation of a pipeline from its segments: milliseconds instead of seconds for thousands of
+// microbatches.
 //
-// Each different segment of each stage is simulated alone on the stage's machine (stage_segments.hpp), and the run is
-// composed from their times (compose_stages.hpp). Against simulating the whole Program at once this leaves out that
-// messages between stages share links with what runs beside them and with each other beyond one stage's, that ranks of
-// a stage may begin a segment apart, the slowdown of computing beside background traffic that outlasts its segment, and
-// that stages which share a node share its way to the network; but no run is shorter than what the busiest of the links
-// that stages share needs for all that crosses it.
+// Each distinct segment of each stage is simulated alone on the stage's sub-cluster (stage_segments.hpp), and the
+// pipeline's timeline is composed from their times (compose_stages.hpp). Compared with simulating the whole Program at
+// once, this neglects
+//  - link contention of messages between stages with concurrent traffic, and with each other beyond one stage's own;
+//  - that the ranks of a stage may begin a segment at different times;
+//  - the slowdown of computation concurrent with background traffic that outlasts its segment;
+//  - that stages on one node share its links to the network.
+// The makespan is never less than the time that the busiest of the links shared by the stages needs for all of its
+// traffic.
 //
-// How much that is (tests/validation/stages_test.cpp: 1,000 random pipelines of 2 to 4 stages on up to 16 GPUs, with
-// models and networks that make communication as dear as computing): nothing where none of it occurs. Where stages have
-// nodes of their own, 84% are within 1%, 96% within 5%, 99% within 10%, and all between 35% too short and 4.1% too
-// long; too short by more than 10% are those with a network too slow for their gradients or messages. Where stages
-// share nodes, 88% are within 1%, 96% within 5%, and the shortest is 21% too short.
+// Accuracy, measured by tests/validation/stages_test.cpp on 1,000 random pipelines of 2 to 4 stages on up to 16 GPUs,
+// with models and networks that make communication as expensive as computation: exact where none of the above occurs.
+// Where stages have nodes of their own, 84% of the makespans are within 1%, 96% within 5%, 99% within 10%, and all
+// between 35% too short and 4.1% too long; those too short by more than 10% have a network too slow for their gradients
+// or messages. Where stages share nodes, 88% are within 1%, 96% within 5%, and the worst is 21% too short.
 #pragma once
 
 #include "model/costs/stage_clusters.hpp"
@@ -19,8 +23,8 @@
 
 namespace moeplan::sim {
 
-/// `program` may have one stage or more. Spans are kept of the first rank of each stage. `machines` are of the cluster
-/// that the Program runs on.
+/// Simulates `program`, which may have any number of stages, from 1. The Timeline has the spans of the first rank of
+/// each stage. `machines` must have been made from the cluster on which the Program runs.
 [[nodiscard]] Timeline simulate_stages(const Program& program, StageClusters& machines,
                                        const SimulateOptions& options = {});
 

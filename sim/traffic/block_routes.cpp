@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kMostRouteUses = std::size_t{1} << 25;  // 512 MiB
 constexpr double kMostSteps = 2e9;
-constexpr double kMostPaths = 1e300;  // beyond, ratios of their numbers are lost
+constexpr double kMostPaths = 1e300;  // larger counts could overflow, and their ratios would be lost
 
 }  // namespace
 
@@ -75,7 +75,7 @@ void BlockRoutes::find_from(Index source_vertex, std::span<const Index> terminal
       break;
     }
   }
-  // Arcs by where they lead, so that paths can be followed back.
+  // Arcs by target, so that paths can be followed backwards.
   std::stable_sort(into_.begin(), into_.end(), [](const Arc& x, const Arc& y) { return x.to < y.to; });
   first_into_.assign(vertices_.size() + 1, 0);
   for (const Arc& a : into_) ++first_into_[to_index(a.to) + 1];

@@ -40,7 +40,7 @@ void DestinationUniformShape::number_crossings() {
   }
 }
 
-/// Links that no way up crosses; in the root block, those that lead to one terminal only.
+/// Keeps the links that no ascending route crosses; in the root block, those that lead to one terminal only.
 void DestinationUniformShape::choose_kept() {
   kept.assign(capacity.size(), 1);
   std::vector<Index> leads_to(capacity.size(), -1);
@@ -103,7 +103,7 @@ DestinationUniformShape::NearJoin DestinationUniformShape::join(RankId src, Rank
   return n;
 }
 
-/// Crossings to one terminal from several alike, each by links of its own, stand for one another.
+/// Merges the crossings to one terminal that are equivalent and use separate links: one represents the others.
 void DestinationUniformShape::merge_crossings() {
   std::vector<char> is_touched(sums, 0);
   for (const NearJoin& n : near) is_touched[to_index(n.sum)] = 1;

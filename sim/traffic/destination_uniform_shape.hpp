@@ -1,4 +1,5 @@
-// What an all-to-all by column on a cluster looks like before any bytes are known (column_traffic.hpp).
+// The structure of destination-uniform all-to-alls on a cluster, independent of the bytes
+// (destination_uniform_traffic.hpp).
 #pragma once
 
 #include <cstdint>
@@ -11,30 +12,35 @@
 
 namespace moeplan::sim {
 
-/// The cluster needs more memory or time than is allowed.
+/// Raised where a cluster would need more memory or time than the limits allow, with the reason.
 struct TooManyColumns {
   std::string reason;
 };
 
-/// A sum is one of rates to destinations that a source meets at the same place: the vertex above block b, coming down
-/// through b (its number is b), or in a block, from its terminal t to its terminal u (numbered after all blocks).
+/// The factored routes of a cluster with the links that the subtree problems keep and the sums of rates that they
+/// watch.
+///
+/// The route of a flow (s, d) ascends from s towards the root until it joins the route from the root to d. A sum is one
+/// of rates to the destinations whose routes a source joins at the same position: at the vertex above block b, going
+/// down through b (its index is b), or inside a block, crossing from its terminal t to its terminal u (a "crossing";
+/// numbered after all blocks).
 struct DestinationUniformShape {
   using Index = RouteBlocks::Index;
   using Block = RouteBlocks::Block;
 
-  /// A pair that does not use the fabric, and where in the fabric it would have met.
+  /// A pair of ranks whose traffic does not use the fabric, and where in the fabric its routes would have joined.
   struct NearJoin {
     RankId src;
     RankId dst;
-    Index sum;                 // of the destinations that its source would have joined
-    std::uint32_t first_step;  // vertices on the source's way up, up to the meeting
-    std::uint32_t steps;
+    Index sum;                 // the sum that includes dst for this source
+    std::uint32_t first_step;  // index in DestinationUniformShape::steps
+    std::uint32_t steps;       // number of vertices from the source up to the join
   };
 
   /// `c` must outlive this. Raises TooManyColumns.
   DestinationUniformShape(const Cluster& c, RouteBlocks&& f);
 
-  /// Whether flows may meet in the block, rather than at its top.
+  /// Whether routes can join inside the block, rather than at its top.
   [[nodiscard]] bool has_crossings(const Block& b) const { return b.terminals > (b.top >= 0 ? 2U : 1U); }
   [[nodiscard]] Index crossing(std::size_t block, std::size_t t, std::size_t u) const {
     return static_cast<Index>(first_crossing[block] + t * factors.blocks[block].terminals + u);
@@ -49,16 +55,16 @@ struct DestinationUniformShape {
 
   const Cluster& cluster;
   RouteBlocks factors;
-  std::vector<double> capacity;             // by link
-  std::vector<char> kept;                   // by link
+  std::vector<double> capacity;             // by link, bytes/s
+  std::vector<char> kept;                   // by link: it is a constraint of the subtree problems
   std::vector<std::size_t> first_crossing;  // by block
   std::size_t sums = 0;
-  std::vector<Index> stands_for;  // by sum: for a crossing, the terminal whose crossing stands for it
-  std::vector<Index> members;     // by sum: for how many it stands
+  std::vector<Index> stands_for;  // by sum: for a crossing, the terminal whose crossing represents it; else -1
+  std::vector<Index> members;     // by sum: the number of crossings that it represents
   std::vector<NearJoin> near;     // by destination
   std::vector<std::size_t> first_near;
-  std::vector<Index> steps;
-  std::vector<std::vector<RankId>> limbs;
+  std::vector<Index> steps;                // vertices, of all near pairs
+  std::vector<std::vector<RankId>> limbs;  // the ranks of each subtree of the root
 
  private:
   void number_crossings();
@@ -68,7 +74,7 @@ struct DestinationUniformShape {
   void merge_crossings();
   void list_limbs();
 
-  std::vector<Index> depth_;  // by vertex: blocks between it and the root
+  std::vector<Index> depth_;  // by vertex: number of blocks between it and the root
 };
 
 }  // namespace moeplan::sim

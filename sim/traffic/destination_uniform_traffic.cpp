@@ -61,7 +61,7 @@ class Run {
   }
 
  private:
-  // --- A limb's classes ---
+  // --- The classes of one subtree ---
 
   void build(const std::vector<RankId>& limb) {
     for (const Index l : links_) local_link_[to_index(l)] = -1;
@@ -79,7 +79,7 @@ class Run {
 
   void add_destination(RankId d) {
     const std::size_t first = traffic_.classes.size();
-    std::vector<FlowUse>& way = way_;  // from the present vertex down to d
+    std::vector<FlowUse>& way = way_;  // path from the current vertex down to d
     way.clear();
     Index v = shape_.gpu(d).value();
     while (f_.block_of[to_index(v)] >= 0) {
@@ -141,7 +141,8 @@ class Run {
     class_dst_.push_back(d);
   }
 
-  /// The source does not send to this destination: less on its way up than the others' sums say.
+  /// Notes that the source does not send to this destination over the fabric, so that the links on its ascending route
+  /// carry less than the sums of the other sources say.
   void note_near(const NearJoin& n, std::size_t first_class) {
     const Index local = local_sum_[to_index(n.sum)];
     std::size_t c = first_class;
@@ -173,7 +174,7 @@ class Run {
     }
   }
 
-  /// Whether the meeting is in the block above the vertex, so that it is crossed and not climbed.
+  /// Whether the routes join in the block above the vertex, so that the block is crossed and not ascended.
   bool is_across(Index vertex, Index sum) const {
     const Index b = f_.block_of[to_index(vertex)];
     if (to_index(sum) < f_.blocks.size() || to_index(sum) < shape_.first_crossing[to_index(b)]) return false;
@@ -188,11 +189,11 @@ class Run {
     if (with_columns_) result_.columns.push_back({d, static_cast<std::int64_t>(flows), finish_s});
   }
 
-  // --- The links that were left out ---
+  // --- The dropped links ---
 
-  /// A link that is left out and that more may cross than it carries.
+  /// A dropped link that might be overloaded, if any.
   std::optional<ResourceId> overloaded_link() {
-    // What one source sends, at most: from behind a block out of it by its top, from behind a vertex to all others.
+    // Upper bounds on the rate of one source: out of a block through its top, and out of a vertex to all others.
     std::vector<double> out_of_block(f_.blocks.size(), 0), out_of_vertex(less_up_.size(), 0);
     std::vector<double> load(shape_.capacity.size(), 0);
     const auto most_across = [&](std::size_t b, std::size_t t, std::size_t u) {
@@ -221,7 +222,7 @@ class Run {
             add(u, behind * rate - less_across_[to_index(shape_.crossing(b, t, u))]);
           }
         }
-        // What comes down by a link that is also a way up was not counted.
+        // Traffic that descends over a link that is also part of an ascending route was not counted.
         for (std::size_t u = 1; block.top >= 0 && u < block.terminals; ++u) {
           for (const FlowUse& use : f_.route(block, 0, u)) {
             if (!shape_.kept[use.resource.index()]) return use.resource;
@@ -235,8 +236,8 @@ class Run {
     return std::nullopt;
   }
 
-  /// Blocks [begin, end) hang on one vertex: out of each goes what goes out of the vertex, and into the others. Summed
-  /// from both ends, so that nothing is subtracted.
+  /// The rate of one source out of each of the blocks [begin, end) that share a top: what leaves that vertex, plus what
+  /// enters the other blocks. Summed from both ends to avoid subtraction.
   void others_of(std::size_t begin, std::size_t end, double out_of_top, std::vector<double>& out) const {
     double sum = 0;
     for (std::size_t b = begin; b < end; ++b) {
@@ -315,18 +316,18 @@ class Run {
   ColumnResult result_{0, 0, TrafficMethod::Decoupled, 0, false, {}};
 
   SubtreeTraffic traffic_;
-  std::vector<Index> local_link_;  // by link: its number in the limb
+  std::vector<Index> local_link_;  // by link: its index in the subtree
   std::vector<Index> local_sum_;   // by sum
-  std::vector<Index> links_;       // of the limb
+  std::vector<Index> links_;       // of the subtree
   std::vector<Index> sums_;
   std::vector<RankId> class_dst_;
   std::unordered_map<std::uint64_t, std::size_t> slots_;  // by vertex and sum
   std::vector<Index> slot_places_;
   std::vector<FlowUse> way_;
 
-  std::vector<double> most_;         // by sum: of the rates, from one source, over time
-  std::vector<double> less_up_;      // by vertex: what near pairs take off the way up from it
-  std::vector<double> less_across_;  // by sum
+  std::vector<double> most_;         // by sum: the maximum over time of the rates from one source
+  std::vector<double> less_up_;      // by vertex: reduction by near pairs of the rate that ascends from it
+  std::vector<double> less_across_;  // by sum: reduction by near pairs of the rate that crosses a block
 };
 
 ColumnResult by_pairs(const Cluster& cluster, std::span<const double> bytes, bool with_columns) {
@@ -352,7 +353,7 @@ ColumnResult by_pairs(const Cluster& cluster, std::span<const double> bytes, boo
 struct DestinationUniformTraffic::State {
   const Cluster& cluster;
   std::unique_ptr<const Shape> shape;
-  std::string reason;  // where there is no shape
+  std::string reason;  // why there is no shape
 };
 
 DestinationUniformTraffic::DestinationUniformTraffic(const Cluster& cluster) : state_(new State{cluster, nullptr, ""}) {

@@ -1,25 +1,27 @@
-// An all-to-all in which every rank sends the same: bytes[d] to each rank d. For very large worlds: memory and time
-// grow with the ranks, not with their pairs.
+// Exact simulation of destination-uniform all-to-alls, in which every rank sends the same bytes[d] to each rank d. It
+// is suited to very large worlds: memory and time grow with the number of ranks, not with the number of pairs.
 //
-// Why it is exact. Write a flow (s, d); its route is factored into blocks (route_blocks.hpp), rooted where the largest
-// limb has fewest ranks. Take the flow from s up to the block or vertex where its way meets d's way to the root, and
-// down to d.
+// Why it is exact. Write (s, d) for a flow; its route is factored into blocks (route_blocks.hpp), with the root chosen
+// so that its largest subtree has as few ranks as possible. The flow ascends from s to the block or vertex where its
+// route joins the route from the root to d, and descends to d.
 //
-// (1) Networks share no links, so each is a problem of its own. Pairs joined by another network than the fabric are few
-//     and are simulated flow by flow (traffic.hpp). What follows is the fabric.
-// (2) Drop the links that a flow crosses on its way up, and keep those that only flows to one limb of the root cross.
-//     Limbs then share nothing, and flows to d from all sources that meet d's way at the same place cross the same kept
-//     links: one weighted class. Sources that meet it in one block, each by links of its own that are as wide and carry
-//     as many flows, are one class too, on one link that stands for each of theirs: an equitable partition
-//     (traffic_classes.hpp). So each limb is a small max-min problem (limb_traffic.hpp), solved exactly.
+// (1) Networks share no links, so each is an independent problem. Pairs connected by another network than the fabric
+//     are few and are simulated flow by flow (traffic.hpp). The rest concerns the fabric.
+// (2) Drop the links that a flow crosses on its ascent, and keep those that are crossed by flows into one subtree of
+//     the root only. Subtrees then share no links, and the flows to d from all sources that join d's route at the same
+//     position cross the same kept links: they form one weighted class. Sources that join it in one block, each over
+//     links of its own with the same bandwidth and the same number of flows, also form one class, on one link that
+//     represents the link of each: an equitable partition (traffic_classes.hpp). So each subtree is a small max-min
+//     problem (subtree_traffic.hpp), solved exactly.
 // (3) These rates are the max-min rates on all links if they overload no dropped link at any time: each flow has its
-//     bottleneck among the kept links (network.hpp), and the dropped ones only have to be feasible. That is verified
-//     with bounds from above: over time, the most that one source sends to the ranks of one limb (or further down, of
-//     one branch) at once; summed over limbs and branches, the same for all sources behind a link, but for near pairs
-//     and the branch they are in, which are accounted for one by one.
+//     bottleneck among the kept links (network.hpp), and the dropped links only need to be feasible. Feasibility is
+//     verified with upper bounds: the largest total rate, over time, from one source to the ranks of one subtree (or,
+//     further down, of one branch), summed over subtrees and branches. The bound is the same for all sources behind a
+//     link, except that near pairs (pairs connected by another network) and their branches are accounted for
+//     individually.
 //
-// Where sources are held back by their own side (an uplink narrower than what it must send: limbs of unequal size on an
-// oversubscribed core, say), (3) fails and the pairs are simulated one by one, if they are few.
+// Where sources are limited on their own side (an uplink too narrow for what it must send, e.g. with subtrees of
+// unequal size on an oversubscribed core), (3) fails, and the pairs are simulated individually if they are few enough.
 #pragma once
 
 #include <cstdint>
@@ -34,26 +36,27 @@
 
 namespace moeplan::sim {
 
-/// Flows to one rank that end together.
+/// The flows to one destination that end at the same time.
 struct ColumnClass {
   RankId dst;
   std::int64_t flows;
   double finish_s;
 };
 
+/// Completion times of a destination-uniform all-to-all.
 struct ColumnResult {
-  double finish_s;                   // of the last flow
-  double sum_flow_finish_s;          // over all flows
-  TrafficMethod method;              // Decoupled: every flow ran at one rate
-  std::int64_t classes;              // what was simulated
-  bool is_by_pairs;                  // every pair was looked at
-  std::vector<ColumnClass> columns;  // of every flow that has bytes, if asked for; by destination
+  double finish_s;                   // completion time of the last flow
+  double sum_flow_finish_s;          // completion times summed over all flows
+  TrafficMethod method;              // Decoupled: every flow ran at a constant rate
+  std::int64_t classes;              // number of flow classes simulated
+  bool is_by_pairs;                  // the pairs were simulated individually
+  std::vector<ColumnClass> columns;  // all flows with bytes, by destination; empty unless requested
 };
 
-/// The most ranks whose pairs are simulated where columns are not enough.
+/// The largest number of ranks for which pairs are simulated individually where the subtree method is not exact.
 inline constexpr std::int64_t kMostRanksByPairs = 2048;
 
-/// The cluster, factored once for all columns that are asked for.
+/// A simulator of destination-uniform all-to-alls on one cluster, whose routes are factored once.
 class DestinationUniformTraffic {
  public:
   /// `cluster` must outlive this.
@@ -62,8 +65,9 @@ class DestinationUniformTraffic {
   DestinationUniformTraffic(const DestinationUniformTraffic&) = delete;
   DestinationUniformTraffic& operator=(const DestinationUniformTraffic&) = delete;
 
-  /// Starts all flows at 0 under max-min fairness. `bytes` >= 0 by destination, one for each rank of the cluster.
-  /// The reason as text where the answer would not be exact and the ranks are more than `most_by_pairs`.
+  /// Simulates all flows, started at time 0 under max-min fairness. `bytes` >= 0 by destination, one for each rank of
+  /// the cluster. Returns the reason as text if the subtree method would not be exact and the cluster has more than
+  /// `most_by_pairs` ranks.
   [[nodiscard]] std::variant<ColumnResult, std::string> simulate(std::span<const double> bytes, bool with_columns,
                                                                  std::int64_t most_by_pairs = kMostRanksByPairs) const;
 

@@ -43,7 +43,8 @@ class Factoring {
  private:
   bool is_gpu(VertexId v) const { return topology_.vertices[v.index()].kind == VertexKind::Gpu; }
 
-  /// Connected sets of vertices that forward; the fabric is the largest of those that every rank is linked to.
+  /// Finds the networks, i.e. the connected sets of forwarding vertices; the fabric is the largest network to which
+  /// every rank is linked.
   void find_networks() {
     std::vector<Index> parent(topology_.vertices.size());
     std::iota(parent.begin(), parent.end(), 0);
@@ -82,7 +83,7 @@ class Factoring {
     if (fabric_ < 0) throw NotFactored{"no network of switches joins all GPUs"};
   }
 
-  /// -1: a direct link of two GPUs.
+  /// The network of a link; -1 for a direct link between two GPUs.
   Index network_of(LinkId link) const {
     const Link& l = topology_.links[link.index()];
     return std::max(network_[l.from.index()], network_[l.to.index()]);
@@ -128,7 +129,7 @@ class Factoring {
     if (fabric_links == static_cast<std::ptrdiff_t>(route.links.size())) return;
     if (fabric_links > 0) throw NotFactored{"a route is split between two networks"};
     Index network = network_of(route.links.front().link);
-    // Parallel direct links of a pair are a network of their own, numbered after all vertices.
+    // Parallel direct links of a pair form a network of their own, numbered after all vertices.
     if (network < 0) network = static_cast<Index>(topology_.vertices.size()) + route.links.front().link.value();
     for (const RouteLink& l : route.links) {
       const Index other = network_of(l.link);
@@ -144,7 +145,8 @@ class Factoring {
     return in_fabric(l.from) && in_fabric(l.to) && !(is_gpu(l.from) && is_gpu(l.to));
   }
 
-  /// Hopcroft and Tarjan's search, without recursion. A block's last vertex is where the search entered it.
+  /// Finds the biconnected components by Hopcroft and Tarjan's depth-first search, without recursion. The last vertex
+  /// of a block is the one through which the search entered it.
   void find_blocks() {
     const std::size_t n = topology_.vertices.size();
     std::vector<std::size_t> first(n + 2, 0);
@@ -204,7 +206,7 @@ class Factoring {
     Index index;
   };
 
-  /// The vertex, or else the block, whose largest limb has the fewest ranks.
+  /// The vertex or block whose largest subtree has the fewest ranks; a vertex if they tie.
   Root root() const {
     const std::size_t n = topology_.vertices.size();
     const auto all = static_cast<std::int64_t>(cluster_.gpu_of_rank.size());
@@ -298,7 +300,7 @@ class Factoring {
     }
   }
 
-  /// The block that a link lies in; -1 outside of all.
+  /// The block that contains a link; -1 if none does.
   Index block_of(const Link& l) const {
     if (!in_fabric(l)) return -1;
     const Index a = out_.block_of[l.from.index()], b = out_.block_of[l.to.index()];
@@ -342,12 +344,12 @@ class Factoring {
   const Topology& topology_;
   RouteBlocks out_;
   std::vector<Index> network_;                    // by vertex: -1 for GPUs
-  std::vector<Index> rank_of_;                    // by vertex: -1 for what is no rank
+  std::vector<Index> rank_of_;                    // by vertex: -1 if it is no rank
   std::vector<std::pair<Index, Index>> members_;  // network, rank
-  Index fabric_ = -1;                             // a network, by one of its vertices
-  std::vector<std::size_t> first_in_{0};          // blocks as they were found, into in_block_
+  Index fabric_ = -1;                             // a network, identified by one of its vertices
+  std::vector<std::size_t> first_in_{0};          // by block in the order found: index into in_block_
   std::vector<Index> in_block_;
-  std::vector<Index> order_;  // of blocks, from the root
+  std::vector<Index> order_;  // blocks from the root on
 };
 
 }  // namespace

@@ -8,7 +8,7 @@ namespace moeplan::sim {
 
 namespace {
 
-constexpr int kMostTimesFull = 64;  // of 32 MiB: 2 GiB of rows, some seconds of searching
+constexpr int kMostTimesFull = 64;  // times 32 MiB: 2 GiB of rows, some seconds of searching
 
 }  // namespace
 
@@ -126,7 +126,7 @@ void RouteRows::append_from_cluster(RankId src, RankId dst, std::vector<FlowUse>
   }
 }
 
-/// Makes `src` the present source; false if memory has been too small for that too often.
+/// Makes `src` the current source; false if the cache has been cleared too often.
 bool RouteRows::turn_to(RankId src) {
   if (bytes_ > most_bytes_) {
     if (times_full_ == kMostTimesFull) return false;

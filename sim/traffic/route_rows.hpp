@@ -1,4 +1,4 @@
-// Routes between all ranks from small tables, for traffic in which most pairs occur.
+// Routes between all ranks from small cached tables, for traffic in which most pairs occur.
 #pragma once
 
 #include <cstddef>
@@ -11,13 +11,15 @@
 
 namespace moeplan::sim {
 
-/// A vertex that is no GPU and has two neighbours passes on to the one what comes from the other: links in series
-/// around it carry the same flows, and of such a chain only the narrowest link can hold anybody back.
+/// A route cache that merges links in series and stores the routes from one vertex to all ranks as a row.
 ///
-/// A GPU leaves by few chains ("exits"), each to a vertex that other GPUs use too. Routes from there to all ranks (a
-/// "row") are found by one breadth-first search and kept while they fit into `most_bytes`; then all are forgotten and
-/// searched for again. Where a pair has more than one shortest path, and where memory is too small for the order of
-/// questions, Cluster::routes is asked. For one thread.
+/// A vertex that is no GPU and has exactly two neighbours forwards all traffic of one to the other: the links in series
+/// around it carry the same flows, and only the link of lowest bandwidth in such a chain can limit a flow.
+///
+/// Traffic leaves a GPU by a few chains ("exits"), each of which ends at a vertex that other GPUs use too. The routes
+/// from that vertex to all ranks (a "row") are found by one breadth-first search and kept while all rows fit into
+/// `most_bytes`; then the cache is cleared. Pairs with more than one shortest path are answered by Cluster::routes, and
+/// so are all pairs once the cache has been cleared too often. Not thread-safe.
 class RouteRows {
  public:
   /// `cluster` must outlive this.
@@ -25,26 +27,27 @@ class RouteRows {
   RouteRows(const RouteRows&) = delete;
   RouteRows& operator=(const RouteRows&) = delete;
 
-  /// What traffic_network(cluster) gives, but each route without the links that a narrower one in series stands for
-  /// (the first, where they are equal): rates are the same. This must outlive it. Cheapest with all questions about
-  /// one source in a row.
+  /// A network with the same rates as traffic_network(cluster), whose routes have only the link of lowest bandwidth of
+  /// each chain (the first, if equal). This object must outlive it. Fastest if all routes of one source are requested
+  /// consecutively.
   [[nodiscard]] TrafficNetwork network();
 
  private:
   struct Exit {
-    LinkId link;  // the narrowest of the chain
+    LinkId link;  // the link of lowest bandwidth of the chain
     std::int32_t hops;
     std::int32_t row;
   };
-  struct Reach {          // a rank, from the row's vertex
-    std::uint32_t first;  // of its links in Row::link; the next rank's ends them
+  struct Reach {          // the routes from the row's vertex to one rank
+    std::uint32_t first;  // index of its first link in Row::links; they end where the next rank's begin
     std::int32_t hops;    // -1: not reached
     bool is_several;      // there is more than one shortest path
   };
   struct Row {
     VertexId start;
-    std::uint32_t begin = 0;    // the least rank reached
-    std::vector<Reach> ranks;   // from `begin` to the largest reached, and an end; empty if none is, or not filled
+    std::uint32_t begin = 0;    // the lowest rank reached
+    std::vector<Reach> ranks;   // from `begin` to the highest rank reached, and an end entry; empty if none is reached
+                                // or the row is not filled
     std::vector<LinkId> links;  // on shortest paths
     bool is_filled = false;
   };
@@ -54,7 +57,7 @@ class RouteRows {
     bool is_several = false;  // there is more than one
   };
 
-  struct Choice {  // an exit of the present source, and what its row holds
+  struct Choice {  // an exit of the current source, with the content of its row
     Exit exit;
     std::uint32_t begin;
     std::uint32_t size;
@@ -75,14 +78,14 @@ class RouteRows {
   std::size_t most_bytes_;
   std::vector<std::size_t> first_out_;  // by vertex, into out_
   std::vector<LinkId> out_;
-  std::vector<bool> passes_;             // by vertex: it has two neighbours and is no GPU
-  std::vector<bool> is_left_out_;        // by link: a narrower one is in series
+  std::vector<bool> passes_;             // by vertex: it is no GPU and has exactly two neighbours
+  std::vector<bool> is_left_out_;        // by link: another link of its chain limits the flows
   std::vector<std::size_t> first_exit_;  // by rank, into exits_
   std::vector<Exit> exits_;
   std::vector<Row> rows_;
   std::size_t bytes_ = 0;  // of all rows
   int times_full_ = 0;
-  std::optional<RankId> source_;  // the present one
+  std::optional<RankId> source_;  // the current one
   std::vector<Choice> choices_;   // of source_
   std::vector<Reached> reached_;  // by vertex
   std::vector<VertexId> queue_;

@@ -14,7 +14,7 @@ std::span<const FlowUse> uses_of(const SubtreeTraffic& t, const SubtreeTraffic::
   return std::span(t.uses).subspan(c.first_use, c.uses);
 }
 
-/// Raises the watched values to those of the present rates.
+/// Updates the maxima of the watched values with the current rates.
 void watch(const SubtreeTraffic& t, const std::vector<double>& rate, std::vector<double>& sum, LimbResult& result) {
   sum.assign(static_cast<std::size_t>(t.sums), 0);
   for (std::size_t c = 0; c < rate.size(); ++c) sum[static_cast<std::size_t>(t.classes[c].sum)] += rate[c];
@@ -26,7 +26,7 @@ void watch(const SubtreeTraffic& t, const std::vector<double>& rate, std::vector
   }
 }
 
-/// The narrowest resource of a class's way, the outermost at the destination's end where they tie.
+/// The narrowest resource on a class's path; among equal ones, the nearest to the destination.
 std::size_t holder(const SubtreeTraffic& t, const SubtreeTraffic::Class& c) {
   const auto uses = uses_of(t, c);
   const auto room = [&](std::size_t u) { return t.capacity[uses[u].resource.index()] / uses[u].share; };

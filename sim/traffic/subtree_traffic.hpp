@@ -1,4 +1,5 @@
-// Weighted flows that start together on a few resources of their own: when each ends, and how fast sums of them get.
+// The max-min problem of one subtree: weighted flow classes that start together, their completion times, and the peaks
+// over time of sums of their rates.
 #pragma once
 
 #include <cstdint>
@@ -9,20 +10,20 @@
 
 namespace moeplan::sim {
 
-/// Max-min traffic of classes of equal flows, all started at 0, and watched sums of their rates.
+/// Classes of equal flows that all start at time 0 under max-min fairness, and the sums of their rates to be watched.
 struct SubtreeTraffic {
   struct Class {
-    double bytes;   // of each flow, > 0
-    double weight;  // how many flows
+    double bytes;   // per flow, > 0
+    double weight;  // number of flows
     std::uint32_t first_use;
     std::uint32_t uses;  // at least one
-    std::int32_t sum;    // of the rates of which it is part
+    std::int32_t sum;    // the sum to which its rate belongs
   };
-  /// A watched value: factor x the sum's value - the rates of some classes of it.
+  /// A watched value: factor times a sum, minus the rates of some of its classes.
   struct Slot {
     double factor;
     std::int32_t sum;
-    std::vector<std::int32_t> without;  // classes; one may stand several times
+    std::vector<std::int32_t> without;  // classes; one may occur several times
   };
 
   std::vector<double> capacity;
@@ -32,16 +33,18 @@ struct SubtreeTraffic {
   std::vector<Slot> slots;
 };
 
+/// Completion times and peaks of the watched values.
 struct LimbResult {
   std::vector<double> finish_s;   // by class
-  std::vector<double> most;       // by sum: the largest value over time of the rates of one flow of each class
-  std::vector<double> slot_most;  // by slot
-  bool is_constant;               // every flow ran at one rate
+  std::vector<double> most;       // by sum: the maximum over time, with the rate of one flow of each class, bytes/s
+  std::vector<double> slot_most;  // by slot: the maximum over time, bytes/s
+  bool is_constant;               // every flow ran at a constant rate
 };
 
-/// First tries whether every flow keeps one rate: the one that the narrowest resource of its way gives it, where that
-/// is shared by flows of equal size only and nothing else is overloaded. Else the engine, O(classes^2), which is taken
-/// from `steps_left`; none where that does not suffice.
+/// Simulates the classes. First tries the closed form in which every flow has the constant rate that the narrowest
+/// resource on its path allows; it holds if flows on such a resource have equal bytes and no other resource is
+/// overloaded. Otherwise runs the network engine in O(classes^2) steps, subtracted from `steps_left`; none if these do
+/// not suffice.
 [[nodiscard]] std::optional<LimbResult> simulate_subtree(const SubtreeTraffic& traffic, double& steps_left);
 
 }  // namespace moeplan::sim

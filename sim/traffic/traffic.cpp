@@ -10,7 +10,7 @@ namespace moeplan::sim {
 
 namespace {
 
-/// Runs everything that was started; calls ended(flow, time) for each.
+/// Runs all started flows to their end and calls ended(flow, time) for each.
 template <class Ended>
 void drain(Network& network, Ended&& ended) {
   std::vector<FlowId> done;

@@ -1,4 +1,4 @@
-// One all-to-all of arbitrary sizes on a network: when does every flow end?
+// Simulation of one all-to-all with arbitrary sizes on a network: the completion time of every flow.
 #pragma once
 
 #include <cstdint>
@@ -14,46 +14,49 @@ struct Cluster;
 
 namespace moeplan::sim {
 
+/// One flow of an all-to-all.
 struct TrafficFlow {
   RankId src;
   RankId dst;
   double bytes;  // >= 0
 };
 
-/// Who sends how much to whom. Traffic of a rank to itself crosses nothing and takes no time.
+/// The flows between ranks, in bytes. A flow from a rank to itself crosses no resource and takes no time.
 struct TrafficMatrix {
   std::int64_t ranks;
   std::vector<TrafficFlow> flows;
 };
 
-/// The machine: the capacity of every resource (bytes/s), and what a transfer between two ranks crosses, appended to
-/// `uses` (it comes empty). The route is asked for several times and is the same each time.
+/// A function that appends the resources that a transfer between two ranks crosses to `uses`, which is empty at the
+/// call. It is called several times for each pair and must give the same route each time.
 using RouteFunction = std::function<void(RankId src, RankId dst, std::vector<FlowUse>& uses)>;
+/// The resources of a network and the routes between its ranks.
 struct TrafficNetwork {
-  std::vector<double> capacity;
+  std::vector<double> capacity;  // by resource, bytes/s
   RouteFunction route;
 };
 
-/// The links of a cluster and its routes between ranks; `cluster` must outlive the result. Routes of a pair without one
-/// are empty, as if nothing held the pair back: build_cluster refuses such clusters.
+/// The links of a cluster and its routes between ranks; `cluster` must outlive the result. The route of an unconnected
+/// pair is empty, as if its rate were unlimited: build_cluster rejects such clusters.
 [[nodiscard]] TrafficNetwork traffic_network(const Cluster& cluster);
 
-/// How the answer was found; all three are exact.
+/// The method by which the completion times were computed; all are exact.
 enum class TrafficMethod {
-  Decoupled,  // each flow is held by one link that it shares with flows of equal size only
-  Classes,    // the engine, on the classes of an equitable partition
-  Flows       // the engine, flow by flow
+  Decoupled,  // closed form: each flow is limited by one link that it shares with flows of equal size only
+  Classes,    // the network engine on the classes of an equitable partition
+  Flows       // the network engine on individual flows
 };
 
+/// Completion times of the flows of a TrafficMatrix.
 struct TrafficResult {
-  double finish_s;           // of the last flow
-  double sum_flow_finish_s;  // over all flows
+  double finish_s;           // completion time of the last flow
+  double sum_flow_finish_s;  // completion times summed over all flows
   TrafficMethod method;
-  std::int64_t classes;               // what was simulated: links that hold flows, classes, or flows
-  std::vector<double> flow_finish_s;  // of every flow, if asked for
+  std::int64_t classes;               // number of bottleneck links, classes or flows simulated, by method
+  std::vector<double> flow_finish_s;  // by flow; empty unless requested
 };
 
-/// Starts all flows at 0 under max-min fairness (network.hpp).
+/// Simulates all flows, started at time 0 under max-min fairness (network.hpp).
 [[nodiscard]] TrafficResult simulate_traffic(const TrafficMatrix& matrix, const TrafficNetwork& network,
                                              bool with_flow_finish);
 

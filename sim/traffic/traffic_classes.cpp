@@ -13,9 +13,9 @@ namespace moeplan::sim {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kRounding = 1e-12;  // relative: sums of a resource's loads in another order
+constexpr double kRounding = 1e-12;  // relative rounding error of sums in different orders
 
-/// The finaliser of SplitMix64 (G. Steele, D. Lea, C. Flood, OOPSLA 2014): spreads every bit over all.
+/// The finaliser of SplitMix64 (G. Steele, D. Lea, C. Flood, OOPSLA 2014): every input bit affects every output bit.
 std::uint64_t mixed(std::uint64_t x) {
   x = (x ^ (x >> 30U)) * 0xbf58476d1ce4e5b9U;
   x = (x ^ (x >> 27U)) * 0x94d049bb133111ebU;
@@ -31,7 +31,7 @@ std::size_t number_of_distinct(std::vector<std::uint64_t> colours) {
   return static_cast<std::size_t>(std::unique(colours.begin(), colours.end()) - colours.begin());
 }
 
-/// Flows as a sparse matrix.
+/// The uses of all flows as a sparse matrix.
 struct Incidence {
   std::vector<std::size_t> first{0};
   std::vector<FlowUse> uses;
@@ -64,7 +64,7 @@ class Refinement {
     return std::span(ways_.uses).subspan(ways_.first[f], ways_.first[f + 1] - ways_.first[f]);
   }
 
-  /// False if there would be too many classes by the sizes on each resource alone: costs two passes, one bit a flow.
+  /// Whether the sizes on each resource alone do not already imply too many classes. Two passes, one bit per flow.
   bool is_promising() {
     std::vector<bool> is_used(resource_colour_.size());
     std::vector<FlowUse> uses;
@@ -84,7 +84,7 @@ class Refinement {
       if (is_used[l]) used.push_back(resource_colour_[l]);
     }
     if (number_of_distinct(used) * 4 > used.size() * 3) return false;
-    // Different colours may meet at one bit, so that there are at least as many colours as bits set.
+    // Different colours may share a bit, so there are at least as many colours as bits set.
     std::vector<bool> is_seen(flows_.size());
     std::size_t seen = 0;
     for (const TrafficFlow& f : flows_) {
@@ -97,14 +97,14 @@ class Refinement {
     return seen * 4 <= flows_.size();
   }
 
-  /// A flow's colour, refined by those of the resources that it crosses.
+  /// A flow's colour, refined by the colours of the resources that it crosses.
   std::uint64_t next_colour(std::uint64_t colour, std::span<const FlowUse> uses) const {
     std::uint64_t sum = 0;
     for (const FlowUse& use : uses) sum += mixed(resource_colour_[use.resource.index()], bits(use.share));
     return mixed(colour, sum);
   }
 
-  /// Colours until they do not split further; false if there are too many.
+  /// Refines the colours until they do not split further; false if there are too many.
   bool refine() {
     std::size_t classes = 0;
     while (true) {
@@ -126,11 +126,11 @@ class Refinement {
 
   using Loads = std::vector<std::pair<std::int32_t, double>>;  // flow class, load; by class
 
-  /// Numbers the colours, sums each resource's loads, and checks everything that makes the partition equitable.
+  /// Numbers the colours, sums each resource's loads, and verifies that the partition is equitable; none if it is not.
   std::optional<TrafficClasses> quotient() const {
     TrafficClasses result;
     std::vector<std::int32_t> class_of_resource;
-    std::vector<std::size_t> example;  // a resource of each class
+    std::vector<std::size_t> example;  // one resource of each class
     std::unordered_map<std::uint64_t, std::int32_t> number;
     for (std::size_t l = 0; l < resource_colour_.size(); ++l) {
       const auto [entry, is_new] = number.try_emplace(resource_colour_[l], static_cast<std::int32_t>(example.size()));
@@ -141,7 +141,7 @@ class Refinement {
       class_of_resource.push_back(entry->second);
     }
     number.clear();
-    std::vector<std::vector<std::pair<std::int32_t, double>>> pattern;  // of a flow of each class
+    std::vector<std::vector<std::pair<std::int32_t, double>>> pattern;  // of one flow of each class
     std::vector<Loads> loads(resource_colour_.size());
     for (std::size_t f = 0; f < flows_.size(); ++f) {
       if (uses_of(f).empty()) {

@@ -16,7 +16,7 @@ namespace moeplan::sim {
 namespace {
 
 constexpr std::size_t kMostErrors = 20;
-constexpr std::int64_t kMostRanks = std::int64_t{1} << 20;  // ten times the largest machines
+constexpr std::int64_t kMostRanks = std::int64_t{1} << 20;  // ten times the largest clusters
 constexpr std::size_t kMostFlows = std::size_t{1} << 27;    // 2 GiB of them
 constexpr double kMostBytes = 1e18;  // an exabyte: whole numbers of bytes still add up in a double
 
@@ -121,7 +121,7 @@ class Reader {
 
   ColumnFile read_columns() {
     ColumnFile columns;
-    std::vector<int> given;  // on which line
+    std::vector<int> given;  // by destination: the line that lists it, or 0
     while (const auto line = lines_.next()) {
       const std::size_t comma = line->find(',');
       if (comma == std::string_view::npos || line->find(',', comma + 1) != std::string_view::npos) {

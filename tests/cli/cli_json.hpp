@@ -1,4 +1,4 @@
-// JSON that the executable prints.
+// Helpers for tests of the JSON that the executable prints.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -12,25 +12,26 @@ namespace moeplan::tests {
 
 using Json = nlohmann::json;
 
+/// The arguments followed by more arguments.
 inline std::vector<std::string> with(std::vector<std::string> arguments, const std::vector<std::string>& more) {
   arguments.insert(arguments.end(), more.begin(), more.end());
   return arguments;
 }
 
-/// Of a run that must have gone well.
+/// The JSON output of a run; requires that the run succeeded.
 inline Json parsed(const Ran& ran) {
   CAPTURE(ran.err);
   REQUIRE(ran.code == 0);
   return Json::parse(ran.out);
 }
 
-/// What is the same on every run.
+/// The document without its timing, hence the part that is the same on every run.
 inline Json without_timing(Json document) {
   document.erase("timing");
   return document;
 }
 
-/// The sum of one number of every item.
+/// The sum of the numbers under `key` over all items.
 inline double sum_of(const Json& items, const std::string& key) {
   double sum = 0;
   for (const Json& item : items) sum += item.at(key).get<double>();

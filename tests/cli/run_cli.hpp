@@ -1,4 +1,4 @@
-// Runs the built executable as a user would, in a directory of its own and within limits.
+// Runs the built executable as a user would, in a temporary directory and within resource limits.
 #pragma once
 
 #include <fcntl.h>
@@ -18,45 +18,51 @@
 
 namespace moeplan::tests {
 
+/// The result of a run.
 struct Ran {
-  int code;  // the exit code; minus the signal that ended it
+  int code;  // the exit code, or minus the number of the signal that ended the process
   std::string out;
   std::string err;
 };
 
+/// Resource limits of a run.
 struct RunLimits {
   rlim_t cpu_s = 60;
-  rlim_t memory_bytes = 0;  // of address space; 0: no limit
-  rlim_t file_bytes = 0;    // that a file may have; 0: no limit
+  rlim_t memory_bytes = 0;  // address space; 0: no limit
+  rlim_t file_bytes = 0;    // size of each file; 0: no limit
 };
 
+/// Limits for runs that must end quickly with little memory, e.g. on invalid input.
 inline constexpr RunLimits kStrict{.cpu_s = 5, .memory_bytes = rlim_t{1} << 30};
 
+/// The content of a file.
 inline std::string whole_file(const std::filesystem::path& path) {
   std::ifstream in(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
+/// The configuration directory of the source tree.
 inline std::filesystem::path configs() { return std::filesystem::path(MOEPLAN_SOURCE_DIR) / "configs"; }
 
+/// The executable with a temporary working directory.
 class Cli {
  public:
   [[nodiscard]] const TemporaryDirectory& dir() const { return dir_; }
   [[nodiscard]] std::string path(const std::string& name) const { return (dir_.path() / name).string(); }
-  /// Writes a file and says where it is.
+  /// Writes a file into the directory and returns its path.
   [[nodiscard]] std::string write(const std::string& name, std::string_view content) const {
     return dir_.write(name, content).string();
   }
 
-  /// The program's configuration directory for the next runs; "" for its own.
+  /// The configuration directory of the following runs; "" for the program's default.
   std::string config_directory = "";
 
-  /// Standard input is empty. A run that waits instead of computing is killed after a minute.
+  /// Runs the executable and waits for its end. Standard input is empty. A run that blocks is killed after a minute.
   [[nodiscard]] Ran run(const std::vector<std::string>& arguments, RunLimits limits = {}) const {
     return ended(started(arguments, limits));
   }
 
-  /// A run that goes on beside the test until ended() waits for it. One at a time.
+  /// Starts a run that continues concurrently with the test until ended() waits for it. One at a time.
   [[nodiscard]] pid_t started(const std::vector<std::string>& arguments, RunLimits limits = {}) const {
     const pid_t child = ::fork();
     if (child == 0) start(arguments, limits, path("stdout"), path("stderr"));
@@ -86,7 +92,7 @@ class Cli {
       const rlimit file{limits.file_bytes, limits.file_bytes};
       ::setrlimit(RLIMIT_FSIZE, &file);
     }
-#ifndef __SANITIZE_ADDRESS__  // which reserves terabytes of addresses
+#ifndef __SANITIZE_ADDRESS__  // the sanitizer reserves terabytes of addresses
     if (limits.memory_bytes > 0) {
       const rlimit memory{limits.memory_bytes, limits.memory_bytes};
       ::setrlimit(RLIMIT_AS, &memory);
@@ -110,6 +116,7 @@ class Cli {
   TemporaryDirectory dir_;
 };
 
+/// The text with every occurrence of `from` replaced by `to`.
 inline std::string with_every(std::string text, const std::string& from, const std::string& to) {
   for (std::size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) {
     text.replace(at, from.size(), to);
@@ -117,6 +124,7 @@ inline std::string with_every(std::string text, const std::string& from, const s
   return text;
 }
 
+/// The lines of a text, without line ends.
 inline std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> lines;
   std::size_t begin = 0;

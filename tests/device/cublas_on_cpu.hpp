@@ -1,4 +1,4 @@
-// The calls of cuBLAS and cuBLASLt that products make, done by a CPU on its own memory (cudart_on_cpu.hpp).
+// A CPU implementation of the cuBLAS and cuBLASLt calls that matrix products use, for tests (cudart_on_cpu.hpp).
 #pragma once
 
 #include <map>
@@ -6,7 +6,7 @@
 
 namespace moeplan::tests {
 
-/// How often each was called.
+/// The number of calls by function name.
 [[nodiscard]] std::map<std::string, int>& cublas_calls();
 
 }  // namespace moeplan::tests

@@ -1,4 +1,4 @@
-// The calls of the CUDA runtime that the back end makes, by a FakeDevice that stands in for the only GPU.
+// A CPU implementation of the CUDA runtime calls that the back end makes, for tests: a FakeDevice is the only GPU.
 #pragma once
 
 #include <functional>
@@ -12,10 +12,10 @@ namespace moeplan::tests {
 
 using namespace runtime;
 
-/// None: memory is the host's, and what is asked for on a stream is done at once.
+/// The device. If null, device memory is host memory, and work submitted to a stream is executed immediately.
 [[nodiscard]] std::unique_ptr<FakeDevice>& the_gpu();
 
-/// Takes its turn on a stream of the GPU.
+/// Enqueues `what` on a stream of the GPU.
 void on_stream(CUstream_st* stream, std::function<void()> what);
 
 }  // namespace moeplan::tests

@@ -1,15 +1,15 @@
-// A device for tests: a CPU that keeps what is asked for in streams, and runs it in any order that streams and events
-// allow, drawn at random, when it is asked whether something is over. What one forgot to wait for gives wrong values
-// then.
+// A device for tests: a CPU that queues commands in streams and executes them, when it is asked whether an event or the
+// device has finished, in a random order among those that streams and events allow. A missing synchronisation therefore
+// produces wrong values.
 //
-// It watches its users: memory given back twice or not at all, copies beyond an allocation or while something runs,
-// waits for events that were never recorded, streams in a capture that are not part of it, asking for more than can
-// ever run. Fresh memory has the bits of a signalling value, so that what nobody wrote is seen. Addresses inside of
-// kernels are checked where tests run under the address sanitizer, for which allocations of their own are asked (slab
-// 0).
+// It detects misuse: memory freed twice or never, copies beyond an allocation or while commands are pending, waits for
+// events that were never recorded, streams in a capture that are not part of it, queries for commands that can never
+// run. Fresh memory is filled with 0xff, a NaN in every floating-point format, so that reads of uninitialised memory
+// are detected. Addresses inside kernels are checked where tests run under the address sanitizer, for which separate
+// allocations are requested (slab 0).
 //
-// With costs it only keeps the time: nothing is computed, a stream's commands take what the costs say, one after the
-// other, and streams run beside each other as if each had a device to itself.
+// With costs, it only models time and computes nothing: the commands of a stream take the times that the costs give,
+// one after the other, and streams run concurrently as if each had a device of its own.
 #pragma once
 
 #include <cstdint>
@@ -30,30 +30,30 @@ namespace moeplan::tests {
 
 using namespace runtime;
 
-/// Seconds that commands take.
+/// The durations of commands in seconds.
 struct FakeCosts {
   std::function<double(const kernels::KernelCall&)> kernel;
   std::function<double(const Products&)> products;
   std::function<double(std::size_t bytes)> copy;
 };
 
-/// It has native streams, so that what takes those can use it (nccl_on_cpu.hpp); nothing of it links CUDA.
+/// The device. It has native streams for code that requires them (nccl_on_cpu.hpp), but does not link CUDA.
 class FakeDevice final : public CudaDevice {
  public:
   explicit FakeDevice(std::uint64_t seed) : random_(seed) {}
   explicit FakeDevice(FakeCosts costs) : random_(1), costs_(std::move(costs)) {}
-  /// Whether everything was given back and ran.
+  /// Whether all resources were released and all commands were executed.
   [[nodiscard]] bool is_clean() const;
 
-  /// From the n-th call of this name on (from 0): ExecutionError.
+  /// Makes the n-th call of this name (from 0) and all later ones raise ExecutionError.
   void fail(const std::string& call, std::size_t n) { failing_[call] = n; }
-  /// Nothing runs any more, as on a device whose kernel does not end.
+  /// Stops executing commands, as on a device whose kernel does not terminate.
   void hang() { hangs_ = true; }
   [[nodiscard]] std::size_t calls(const std::string& name) const;
 
-  /// Anything that takes its turn on a stream.
+  /// Enqueues any function on a stream.
   void run(DeviceStream stream, std::function<void()> what) { add(stream, {Kind::Run, {}, 0, std::move(what)}); }
-  /// Whose stream a native one is.
+  /// The device to which a native stream belongs.
   [[nodiscard]] static FakeDevice& of(CUstream_st* native);
   CUstream_st* native(DeviceStream stream) const override;
 
@@ -84,16 +84,16 @@ class FakeDevice final : public CudaDevice {
   struct Command {
     Kind kind;
     DeviceEvent event{};
-    std::int64_t record = 0;  // of the event: the n-th
+    std::int64_t record = 0;  // the number of the record of the event, for Record and Wait
     std::function<void()> run{};
     double cost = 0;
   };
   struct Event {
     bool is_timed;
-    std::int64_t asked = 0, over = 0;  // records
+    std::int64_t asked = 0, over = 0;  // records enqueued and completed
     double when = 0;
-    bool is_captured = false;  // last recorded in the capture under way
-    bool is_free = false;      // given back
+    bool is_captured = false;  // last recorded in the current capture
+    bool is_free = false;      // released
   };
   struct Graph {
     DeviceStream origin;
@@ -102,7 +102,7 @@ class FakeDevice final : public CudaDevice {
   };
   struct Queue {
     std::deque<Command> commands{};
-    double time = 0;  // when the last command was over
+    double time = 0;  // completion time of the last command
     bool is_free = false;
   };
   void count(const std::string& call);

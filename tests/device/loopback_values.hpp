@@ -1,4 +1,4 @@
-// Every way to run an MoE layer on the loopback transport of a device.
+// Value tests of all layer strategies over the loopback transport of a device.
 #pragma once
 
 #include <fmt/format.h>
@@ -16,17 +16,19 @@ namespace moeplan::tests {
 using namespace planner;
 using namespace runtime;
 
-/// What is wrong with a device after a run, beside its values; "": nothing.
+/// A check of the device after an execution, apart from its values; returns an error message, or "".
 using Inspection = std::function<std::string(const Device&)>;
 
+/// A selection of layer strategies and the number of executions of each.
 struct LoopbackWays {
   std::int64_t ranks = 2;
-  std::int64_t every = 1;  // n-th way only
-  std::string only = {};   // ways whose name has this
-  int times = 1;           // that a layer runs one after the other, so that a graph is launched again
+  std::int64_t every = 1;  // select every n-th strategy
+  std::string only = {};   // select strategies whose name contains this text
+  int times = 1;           // consecutive executions of a layer; more than one launches a graph again
 };
 
-/// Prints what is wrong, by case; how many ways were wrong. `make`: a device for the n-th way.
+/// Executes the selected strategies, prints the errors by case, and returns the number of strategies with errors.
+/// `make` creates the device for the n-th execution.
 inline std::int64_t wrong_loopback_values(const LoopbackWays& ways, const DeviceOptions& options,
                                           const std::function<std::unique_ptr<Device>(std::uint64_t)>& make,
                                           const Inspection& inspect) {

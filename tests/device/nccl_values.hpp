@@ -1,4 +1,4 @@
-// Every way to run an MoE layer, as one of the ranks that exchange over NCCL.
+// Value tests of all layer strategies on one of the ranks that exchange over NCCL.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,14 @@ namespace moeplan::tests {
 using namespace planner;
 using namespace runtime;
 
+/// A selection of layer strategies and the number of executions of each.
 struct NcclWays {
-  std::int64_t every = 1;  // n-th way only
-  std::string only = {};   // ways whose name has this
-  int times = 1;           // that a layer runs one after the other, so that a graph is launched again
+  std::int64_t every = 1;  // select every n-th strategy
+  std::string only = {};   // select strategies whose name contains this text
+  int times = 1;           // consecutive executions of a layer; more than one launches a graph again
 };
 
-/// What is wrong on this rank, by case, a line each; counts what it ran.
+/// The errors on this rank, one line per case; adds the number of executed strategies to `runs`.
 inline std::string wrong_nccl_values(const RankPlace& place, const NcclWays& ways, DeviceOptions options,
                                      Device& device, DeviceTransport& transport, std::int64_t& runs) {
   const RankId rank(static_cast<std::size_t>(place.rank));

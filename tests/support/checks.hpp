@@ -1,4 +1,4 @@
-// What several tests need.
+// Helpers that many tests share: error texts and temporary directories.
 #pragma once
 
 #include <filesystem>
@@ -10,7 +10,7 @@
 
 namespace moeplan::tests {
 
-/// What the InputError says that `call` raises; "" where it raises none.
+/// The text of the InputError that `call` raises, or "" if it raises none.
 template <class Call>
 std::string error_of(Call call) {
   try {
@@ -21,7 +21,7 @@ std::string error_of(Call call) {
   return "";
 }
 
-/// A directory of its own, gone afterwards.
+/// A temporary directory, removed by the destructor.
 class TemporaryDirectory {
  public:
   TemporaryDirectory() {
@@ -51,6 +51,7 @@ class TemporaryDirectory {
   std::filesystem::path path_;
 };
 
+/// The text repeated `times` times.
 inline std::string repeated(std::string_view text, std::size_t times) {
   std::string out;
   out.reserve(text.size() * times);

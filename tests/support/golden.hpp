@@ -1,4 +1,4 @@
-// Golden files: whole outputs, compared byte by byte with tests/golden/NAME.
+// Golden-file tests: a complete output is compared byte by byte with tests/golden/NAME.
 #pragma once
 
 #include <algorithm>
@@ -12,8 +12,8 @@
 
 namespace moeplan::tests {
 
-/// Compares `output` with the golden file. With MOEPLAN_REWRITE_GOLDEN set in the environment, writes the file instead
-/// and says so. A missing file fails.
+/// Compares `output` with the golden file `name`; fails if they differ or the file is missing. If the environment
+/// variable MOEPLAN_REWRITE_GOLDEN is set, writes the file instead and warns.
 inline void check_golden(const std::string& name, std::string_view output,
                          const std::filesystem::path& folder = MOEPLAN_SOURCE_DIR "/tests/golden") {
   const std::filesystem::path path = folder / name;

@@ -1,4 +1,4 @@
-// One MoE layer with any schedule on the toy cluster of eight ranks on two nodes.
+// Test cases with one MoE layer, under any schedule, on the toy cluster of eight ranks on two nodes.
 #pragma once
 
 #include <string>
@@ -67,11 +67,12 @@ inline Program layer_program(const Candidate& candidate, const Workload& workloa
   return lower_moe_layer(layer_moe(experts), kLayerM, kLayerTokens, workload, candidate, kLayerPerNode);
 }
 
+/// The simulated makespan on the toy cluster, in seconds.
 inline double layer_time(const Program& program) {
   return simulate(program, tests::toy_cluster(2, 4), {.keep_spans = false}).makespan.seconds().value();
 }
 
-/// Of a block, the sum over a class's operations on a rank.
+/// The sum of `value` over the operations of one class in a block.
 template <class Value>
 double class_sum(const Program& p, std::size_t block, OpClass op_class, Value value) {
   double total = 0;
@@ -81,10 +82,12 @@ double class_sum(const Program& p, std::size_t block, OpClass op_class, Value va
   return total;
 }
 
+/// The bytes that a rank sends in the operations of one class in a block.
 inline double sent(const Program& p, std::size_t block, OpClass op_class, RankId rank = RankId(0)) {
   return class_sum(p, block, op_class, [&](const Operation& op) { return message_size(p, op, rank); });
 }
 
+/// The FLOPs of all expert computations in a block, over all ranks.
 inline double expert_flops(const Program& p, std::size_t block) {
   double flops = 0;
   for (std::int32_t r = 0; r < kLayerWorld; ++r) {

@@ -1,5 +1,5 @@
-// A choice of ways to run an MoE layer for tests of values: all without a codec; with codecs, so many that each of them
-// meets every schedule, all-to-all and number of chunks.
+// A pairwise selection of layer strategies for value tests: all strategies without a codec, and enough strategies with
+// codecs to combine each codec with every schedule, all-to-all and number of chunks.
 #pragma once
 
 #include <set>
@@ -9,6 +9,7 @@
 
 #include "planner/search/layer_search.hpp"
 
+/// The pairwise selection from `runs`, in the same order.
 inline std::vector<moeplan::planner::LayerStrategy> pairwise_runs(
     const std::vector<moeplan::planner::LayerStrategy>& runs) {
   std::set<std::pair<std::string, std::string>> met;

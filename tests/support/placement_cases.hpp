@@ -1,4 +1,4 @@
-// Machines, loads and placements for the tests of planner/placement.
+// Devices, loads and placements for the tests of planner/placement.
 #pragma once
 
 #include <rapidcheck.h>
@@ -10,7 +10,7 @@ namespace moeplan::tests {
 
 using namespace planner;
 
-/// Two nodes of half the ranks each (one node, where that is odd): 1 us a token, 1 kB a token, 1 MB an expert.
+/// Two nodes with half the ranks each (one node if `ranks` is odd): 1 us and 1 kB per token, 1 MB per expert.
 inline PlacementDevices small_machine(std::int64_t ranks, std::int64_t slots) {
   return {.ranks = ranks,
           .ranks_per_node = ranks % 2 == 0 ? ranks / 2 : ranks,
@@ -25,7 +25,7 @@ inline PlacementDevices small_machine(std::int64_t ranks, std::int64_t slots) {
           .node_bandwidth = BytesPerSecond(2e9)};
 }
 
-/// Where only the largest load counts.
+/// Devices on which only the largest load determines the time.
 inline PlacementDevices loads_only(std::int64_t ranks, std::int64_t slots) {
   PlacementDevices d = small_machine(ranks, slots);
   d.token_bytes = d.parameter_bytes = d.gradient_bytes = d.state_bytes = Bytes(0);
@@ -33,8 +33,8 @@ inline PlacementDevices loads_only(std::int64_t ranks, std::int64_t slots) {
   return d;
 }
 
-/// Of up to 9 ranks and 20 experts, often with more ranks than experts, experts that do not divide, experts without
-/// load, or one expert that takes everything.
+/// Random routing counts for up to 9 ranks and 20 experts, often with more ranks than experts, a number of experts not
+/// divisible by the ranks, experts without load, or one expert that receives all tokens.
 inline RoutingCounts any_counts() {
   const auto ranks = *rc::gen::inRange<std::int64_t>(1, 10), experts = *rc::gen::inRange<std::int64_t>(1, 21);
   std::vector<std::int64_t> counts(static_cast<std::size_t>(ranks * experts), 0);
@@ -51,6 +51,7 @@ inline RoutingCounts any_counts() {
   return RoutingCounts::dense(ranks, experts, std::move(counts));
 }
 
+/// Random devices with room for all experts.
 inline PlacementDevices any_machine(std::int64_t ranks, std::int64_t experts) {
   PlacementDevices d = small_machine(ranks, ceil_div(experts, ranks) + *rc::gen::inRange<std::int64_t>(0, 5));
   d.ranks_per_node = *rc::gen::inRange<std::int64_t>(1, ranks + 1);
@@ -59,7 +60,7 @@ inline PlacementDevices any_machine(std::int64_t ranks, std::int64_t experts) {
   return d;
 }
 
-/// Any without flaw, but for its slots.
+/// A random placement that is valid except that it may exceed the slots.
 inline Placement any_placement(std::int64_t ranks, std::int64_t experts) {
   Placement placement;
   placement.nearest = *rc::gen::element(Nearest::Off, Nearest::Rank, Nearest::Node);

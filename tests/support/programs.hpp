@@ -7,8 +7,9 @@
 
 namespace moeplan::tests {
 
-inline constexpr std::int64_t kColumns = 64, kHidden = 96;  // of tokens, and inside an expert
+inline constexpr std::int64_t kColumns = 64, kHidden = 96;  // row widths of tokens and inside an expert
 
+/// An all-to-all over group 0 on the inter-node stream.
 inline Operation all_to_all(const char* name, OpClass op_class, Slice from, Slice to) {
   Operation op;
   op.name = name;
@@ -20,9 +21,9 @@ inline Operation all_to_all(const char* name, OpClass op_class, Slice from, Slic
   return op;
 }
 
-/// One MoE layer's forward pass `layers` times, then an all-reduce of gradients: groups of `ep` neighbours hold all
-/// experts; group 0 is "ep", group 1 the ranks of equal position in them, "dp". Buffers: 0 x, 1 dispatched, 2 w, 3
-/// hidden, 4 y, 5 gradients; all bf16.
+/// The forward pass of one MoE layer, repeated `layers` times, then an all-reduce of gradients. Each group of `ep`
+/// consecutive ranks holds all experts. Group 0 is "ep"; group 1, "dp", joins the ranks at equal positions in these.
+/// Buffers: 0 x, 1 dispatched, 2 w, 3 hidden, 4 y (all bf16), 5 gradients (fp32).
 inline Program moe_program(std::int64_t world, std::int64_t ep, RoutingCounts counts, std::int64_t layers = 1) {
   using Experts = Rows::Experts;
   Program p;

@@ -1,4 +1,4 @@
-// Small pipelines drawn at random: small enough to simulate all of their ranks at once.
+// Random small pipelines, small enough to simulate all of their ranks at once.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace moeplan::tests {
 
 using namespace planner;
 
-/// A candidate on `world` ranks; `pp` as given, or any.
+/// A random candidate on `world` ranks, with pipeline parallelism of degree `pp` if given, else without.
 inline Candidate random_candidate(Random& random, std::int64_t world, std::int64_t batch,
                                   std::optional<std::int64_t> pp = std::nullopt) {
   const auto divisor = [&](std::int64_t n) {
@@ -36,7 +36,7 @@ inline Candidate random_candidate(Random& random, std::int64_t world, std::int64
   c.degrees.edp = stage / c.degrees.ep / c.degrees.esp;
   c.schedule = schedules()[random.below(schedules().size())]->name();
   c.micro_batch = batch % c.degrees.dp == 0 ? divisor(batch / c.degrees.dp) : 1;
-  // Without a draw, so that everything else stays what it is without rank orders.
+  // Chosen without a random draw, so that the rest of the candidate does not depend on rank orders.
   if (c.degrees.esp == 1 && (c.degrees.ep + c.micro_batch) % 2 == 0) c.rank_order = kReplicasInnerRankOrder;
   if (!pp) return c;
   c.sequence_parallel = c.degrees.tp > 1 && random.below(2) == 0;
@@ -44,6 +44,7 @@ inline Candidate random_candidate(Random& random, std::int64_t world, std::int64
   return c;
 }
 
+/// A random pipeline and the values it was made from.
 struct RandomPipeline {
   SmallCase numbers;
   Small small;
@@ -51,7 +52,7 @@ struct RandomPipeline {
   Program program;
 };
 
-/// One that can run: 2 to 8 layers on up to 4 nodes of up to 4 GPUs, 1 to 4 stages.
+/// A feasible random pipeline: 2 to 8 layers on up to 4 nodes of up to 4 GPUs, in 1 to 4 stages.
 inline RandomPipeline random_pipeline(Random& random) {
   for (;;) {
     SmallCase c = random_case(random);
@@ -69,6 +70,7 @@ inline RandomPipeline random_pipeline(Random& random) {
   }
 }
 
+/// The documents of a case and its candidate as text, to reproduce a failure.
 inline std::string dump(const SmallCase& c, const Candidate& p) {
   const Degrees& d = p.degrees;
   const auto number = [](std::int64_t n) { return std::to_string(n); };

@@ -1,4 +1,4 @@
-// Experts on ranks at random, some of them several times.
+// Random expert placements in which some experts have several holders.
 #pragma once
 
 #include <array>
@@ -11,7 +11,8 @@ namespace moeplan::tests {
 
 using namespace planner;
 
-/// Ties of an expert's holders are broken in each of the three ways, by turns of the seed.
+/// A random placement of experts on ranks, determined by `seed`. Consecutive seeds use the three variants of Nearest
+/// (off, rank, node) in turn.
 inline Placement random_placement(std::int64_t experts, std::int64_t ranks, std::uint64_t seed) {
   Random random(seed, 0);
   Placement placement;

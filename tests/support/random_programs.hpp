@@ -1,4 +1,4 @@
-// Random Programs and machines for properties of the simulator.
+// Random Programs and clusters for property tests of the simulator.
 #pragma once
 
 #include <rapidcheck.h>
@@ -13,9 +13,10 @@
 
 namespace moeplan::tests {
 
+/// A random number in [low, high]. For use inside a property.
 inline std::int64_t pick(std::int64_t low, std::int64_t high) { return *rc::gen::inRange(low, high + 1); }
 
-/// A small random program: blocks of kernels and collectives on random streams, in nested repeats.
+/// A small random Program: blocks of kernels and collectives on random streams, in nested repeats.
 inline Program random_program(std::int64_t world, bool skewed, std::int64_t ranks_per_node = 1) {
   Program p;
   p.world_size = world;
@@ -45,9 +46,9 @@ inline Program random_program(std::int64_t world, bool skewed, std::int64_t rank
         p.blocks.back().operations.push_back(std::move(k));
         continue;
       }
-      const auto kind = static_cast<Collective>(pick(0, skewed ? 4 : 3));  // a broadcast's root is not like others
+      const auto kind = static_cast<Collective>(pick(0, skewed ? 4 : 3));  // a broadcast is not symmetric in its ranks
       const GroupId group(static_cast<std::int32_t>(pick(0, 3)));
-      const std::int64_t part = p.group(group).size * ranks_per_node;  // so that each ring has as much
+      const std::int64_t part = p.group(group).size * ranks_per_node;  // so that all rings carry equal bytes
       Operation c = collective_of(p, kind, group, pick(0, 100'000) * part, stream, after);
       if (skewed && (kind == Collective::AllReduce || kind == Collective::Broadcast) && pick(0, 1) == 0) {
         std::get<Communication>(c.work).pattern = Pattern::Tree;
@@ -69,7 +70,7 @@ inline Program random_program(std::int64_t world, bool skewed, std::int64_t rank
   return p;
 }
 
-/// Two nodes of two GPUs. For use inside a property.
+/// A random cluster of two nodes with two GPUs each. For use inside a property.
 inline Cluster random_toy_cluster() {
   Cluster c = toy_cluster(2, 2, Seconds(static_cast<double>(pick(0, 2000)) * 1e-9));
   c.collective_startup = Seconds(static_cast<double>(pick(0, 10'000)) * 1e-9);
@@ -81,6 +82,7 @@ inline Cluster random_toy_cluster() {
   return c;
 }
 
+/// The number of operations that a rank executes in a Program of one stage.
 inline std::int64_t operations_of(const Program& p) {
   std::int64_t n = 0;
   const std::vector<std::int64_t> counts = block_counts(p);
@@ -90,7 +92,7 @@ inline std::int64_t operations_of(const Program& p) {
   return n;
 }
 
-/// How often each operation runs on each rank, with its shortest and longest duration.
+/// The number of executions and the total time (ps) by rank, block and operation.
 using Totals = std::map<std::tuple<std::int32_t, std::int32_t, std::int32_t>, std::pair<std::int64_t, std::int64_t>>;
 inline Totals totals(const Timeline& t) {
   Totals sums;

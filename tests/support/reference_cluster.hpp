@@ -1,5 +1,5 @@
-// The reference machine of the traffic tests: nodes of 8 GPUs; each GPU has 450 GB/s out of and into a non-blocking
-// switch inside its node, and a NIC of 50 GB/s out of and into a non-blocking core.
+// The reference network of the traffic tests: nodes of 8 GPUs. Each GPU is connected to a non-blocking switch in its
+// node with 450 GB/s in each direction, and has a NIC to a non-blocking core with 50 GB/s in each direction.
 #pragma once
 
 #include "sim/traffic/traffic.hpp"
@@ -8,6 +8,7 @@ namespace moeplan {
 
 using namespace sim;
 
+/// The reference network with `ranks` GPUs.
 inline TrafficNetwork reference_machine(std::int64_t ranks) {
   TrafficNetwork network;
   for (std::int64_t r = 0; r < ranks; ++r) {

@@ -1,6 +1,6 @@
-// Runs the block of an MoE layer on all ranks, in one process, in double, one operation after the other: the plain twin
-// of the executors. It knows operations and slices, no schedule; what it leaves in "moe.out" and the gradients is
-// compared with the reference layer.
+// The reference implementation of the executors: runs the block of an MoE layer on all ranks in one process, in double
+// precision, one operation after the other. It knows operations and slices, but no schedule; the contents that it
+// leaves in "moe.out" and the gradients are compared with the reference layer.
 #pragma once
 
 #include <cstdint>
@@ -15,26 +15,28 @@
 
 namespace moeplan {
 
+/// The values of one row of a buffer.
 using Row = std::vector<double>;
 
-/// What a codec makes of a row's values, in place.
+/// A function that applies the loss of a codec to the values of a row, in place.
 using CodecLoss = std::function<void(WireFormat, std::span<double>)>;
 
-/// What a rank has of a buffer.
+/// The rows of a buffer that a rank has.
 using BufferRows = std::map<RowKey, Row>;
 
+/// The executor and the buffers of all ranks.
 class ReferenceExecutor {
  public:
-  /// `top_k` of the gate; `gated`: the experts' activation. Program and choices outlive this.
+  /// `top_k` of the gate; `gated` if the experts' activation is gated. Program and choices must outlive this object.
   ReferenceExecutor(const Program& program, const TokenChoices& choices, std::int64_t top_k, bool gated,
                     CodecLoss loss);
 
-  /// A row of a buffer that the block reads and does not write.
+  /// Sets a row of a buffer that the block reads and does not write.
   void set(RankId rank, const std::string& buffer, const RowKey& key, Row row);
   [[nodiscard]] const BufferRows& buffer(RankId rank, const std::string& name) const;
 
-  /// Every operation of the block in the order listed, each on all ranks. Raises std::logic_error where an operation
-  /// reads a row that nobody has written.
+  /// Runs the operations of the block in the order listed, each on all ranks. Raises std::logic_error if an operation
+  /// reads a row that no operation or set() has written.
   void run(BlockId block);
 
  private:

@@ -1,4 +1,4 @@
-// Small machines, models and workloads, made by hand or drawn at random: small enough to simulate every candidate.
+// Small clusters, models and workloads, fixed or random, small enough to simulate every candidate.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ namespace moeplan::tests {
 
 using namespace planner;
 
-/// The numbers of a small case that its documents are made from.
+/// The parameters from which the documents of a small case are made.
 struct SmallCase {
   std::int64_t nodes = 1, gpus_per_node = 4;
   std::string memory = "80 GB", fabric_bandwidth = "25 GB/s", fabric_latency = "1 us";
@@ -63,7 +63,7 @@ inline Node workload_text_document(const SmallCase& c) {
                     "small_workload.yaml");
 }
 
-/// The documents and what they mean.
+/// The documents of a small case and the values parsed from them.
 struct Small {
   PlanInputs documents;
   ModelSpec model;
@@ -83,12 +83,13 @@ inline Small small(const SmallCase& c) {
           build_cluster(read_cluster(documents.cluster), std::nullopt)};
 }
 
+/// A random element of `values`.
 template <class T>
 T any_of(Random& random, const std::vector<T>& values) {
   return values[random.below(values.size())];
 }
 
-/// Every number drawn from a few that make small cases.
+/// A random small case, with every parameter drawn from a few values.
 inline SmallCase random_case(Random& random) {
   using Counts = std::vector<std::int64_t>;
   using Texts = std::vector<std::string>;

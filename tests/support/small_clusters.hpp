@@ -1,4 +1,4 @@
-// Small clusters grown from templates, and random ones.
+// Small clusters built from templates, and random ones.
 #pragma once
 
 #include <rapidcheck.h>
@@ -31,13 +31,13 @@ inline Fabric fabric_of(FabricKind kind, std::int64_t nics, double oversubscript
           .nodes_per_leaf = nodes_per_leaf};
 }
 
-/// Of the whole range from the first case on.
+/// A generator of numbers in [low, high); the first cases already cover the whole range.
 template <class T>
 rc::Gen<T> whole_range(T low, T high) {
   return rc::gen::resize(rc::kNominalSize, rc::gen::inRange(low, high));
 }
 
-/// Any kind of node on any kind of fabric, up to 32 ranks. For use inside a property.
+/// A random cluster with any kind of node and fabric, up to 32 ranks. For use inside a property.
 inline Cluster random_cluster() {
   const auto nodes = *whole_range<std::int64_t>(2, 9);
   const auto gpus = std::int64_t{1} << *whole_range(0, 3);

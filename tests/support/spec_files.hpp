@@ -1,4 +1,5 @@
-// What the tests of specs share: documents from text and the text of the error that reading them raises.
+// Helpers for tests of specifications: documents and specs from files and text, and the errors that reading them
+// raises.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +14,7 @@ namespace moeplan::tests {
 
 inline const std::filesystem::path kConfigs = std::filesystem::path(MOEPLAN_SOURCE_DIR) / "configs";
 
+/// The YAML files in a folder of configs/.
 inline std::vector<std::filesystem::path> files_in(const std::string& folder) {
   std::vector<std::filesystem::path> files;
   for (const auto& entry : std::filesystem::directory_iterator(kConfigs / folder)) {
@@ -21,7 +23,7 @@ inline std::vector<std::filesystem::path> files_in(const std::string& folder) {
   return files;
 }
 
-/// A cluster file with its GPU embedded.
+/// The document of a cluster file with its GPU embedded.
 inline Node cluster_document(const std::filesystem::path& path) {
   Node document = load_document(path);
   embed_gpu(document, {kConfigs / "gpus"});
@@ -30,10 +32,10 @@ inline Node cluster_document(const std::filesystem::path& path) {
 
 inline ClusterSpec load_cluster(const std::filesystem::path& path) { return read_cluster(cluster_document(path)); }
 
-/// The path of a file of configs/clusters.
+/// The path of a file in configs/clusters.
 inline std::filesystem::path cluster_path(const std::string& name) { return kConfigs / "clusters" / (name + ".yaml"); }
 
-/// A machine of configs/clusters, of its own size where no `world` is given.
+/// A cluster of configs/clusters with `world` ranks, or its own size if not given.
 inline Cluster built_cluster(const std::string& name, std::optional<std::int64_t> world = std::nullopt) {
   return build_cluster(load_cluster(cluster_path(name)), world);
 }
@@ -65,12 +67,13 @@ inline const std::string kGpuText = R"(
   origins: {"": "assumed: a toy"}
 )";
 
-/// A cluster file's head with the toy GPU, to which a test adds the machine.
+/// The text of a cluster file with the toy GPU and the given machine section.
 inline std::string cluster_text(const std::string& machine) {
   return "name: t\ncollective_startup: 10 us\nmessage_overhead: 0\norigins: {\"\": \"assumed: a test\"}\n" + machine +
          "\ngpu:" + kGpuText;
 }
 
+/// The specification of a cluster with the toy GPU and the given machine section.
 inline ClusterSpec cluster_from(const std::string& machine) {
   return read_cluster(parse_yaml(cluster_text(machine), "c.yaml"));
 }

@@ -1,5 +1,6 @@
-// A small machine whose times can be worked out by hand: each GPU has a link of its own to its node's switch, the
-// switch one link to a core. Inside a node 10 GB/s each way, between nodes 2 GB/s each way for the whole node.
+// A small cluster whose times can be worked out by hand. Each GPU has a link of its own to its node's switch, and each
+// switch has one link to a core: 10 GB/s in each direction inside a node, 2 GB/s in each direction between nodes for a
+// whole node.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +16,7 @@ inline constexpr double kNodeRate = 2e9;     // bytes per second
 inline constexpr double kPeak = 1e12;        // FLOP/s, reached by every GEMM
 inline constexpr double kMemoryRate = 1e11;  // bytes per second, of every kernel
 
+/// A GPU whose kernels and GEMMs reach the peak, without launch overhead or slowdown.
 inline GpuSpec toy_gpu() {
   return {.name = "toy",
           .peak = {{Dtype::Fp32, FlopsPerSecond(kPeak)}, {Dtype::Bf16, FlopsPerSecond(2 * kPeak)}},
@@ -30,7 +32,7 @@ inline GpuSpec toy_gpu() {
           .slowdown_beside_communication = 1};
 }
 
-/// Hops take `latency` each; nothing is measured; a collective starts at once.
+/// A toy cluster with `latency` per hop, no measured collectives, and no start-up time or message overhead.
 inline Cluster toy_cluster(int nodes, int gpus_per_node, Seconds latency = Seconds(0)) {
   Topology topology;
   std::vector<VertexId> gpus;
@@ -65,7 +67,7 @@ inline Cluster toy_cluster(int nodes, int gpus_per_node, Seconds latency = Secon
           .routes = std::move(routes)};
 }
 
-/// Operations over one buffer of one-byte columns, for programs made by hand.
+/// A slice of `bytes` bytes of a new buffer with one-byte columns, for Programs written by hand.
 inline Slice bytes_of(Program& program, std::int64_t bytes) {
   program.buffers.push_back({"bytes " + std::to_string(program.buffers.size()), 1, Dtype::Int8});
   return {BufferId(program.buffers.size() - 1), Rows::fixed(bytes)};
@@ -83,7 +85,7 @@ inline Operation kernel_of(Program& program, std::int64_t bytes, Stream stream =
           .after = std::move(after)};
 }
 
-/// A collective with this n (see AlphaBeta; for all-gather a multiple of the group's size).
+/// A collective with size n (see AlphaBeta; for an all-gather, a multiple of the group's size).
 inline Operation collective_of(Program& program, Collective collective, GroupId group, std::int64_t n,
                                Stream stream = Stream::Inter, std::vector<std::int32_t> after = {}) {
   const std::int64_t size = program.group(group).size;
@@ -97,6 +99,7 @@ inline Operation collective_of(Program& program, Collective collective, GroupId 
           .after = std::move(after)};
 }
 
+/// A Program of one empty block, executed once.
 inline Program one_block(std::int64_t world, std::vector<GroupFamily> groups = {}) {
   Program program;
   program.world_size = world;

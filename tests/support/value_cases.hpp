@@ -1,4 +1,4 @@
-// MoE layers, and every way to run them, whose values a back end must give.
+// Value tests of back ends: MoE layers and their layer strategies, with a check of the values that a back end computes.
 #pragma once
 
 #include <fmt/format.h>
@@ -22,6 +22,7 @@ using namespace runtime;
 
 inline constexpr std::int64_t kHidden = 16, kFfn = 8, kTokens = 6;
 
+/// The parameters of an MoE layer.
 struct ValueLayer {
   std::string name;
   Degrees degrees;
@@ -31,14 +32,14 @@ struct ValueLayer {
   bool gated;
   Dtype dtype = Dtype::Fp32;
   bool sequence_parallel = false;
-  double capacity = 0;  // above 0: GShard's, which overflows
+  double capacity = 0;  // above 0: GShard's capacity factor, with overflow
   bool padded = false;
-  bool placed = false;  // experts at random, some of them several times
+  bool placed = false;  // with a random placement in which some experts have several holders
   std::int64_t top_k = 2;
-  double empty = 0.125;  // of ZeroLoad: the share of experts without tokens
+  double empty = 0.125;  // for ZeroLoad: the fraction of experts without tokens
 };
 
-/// Every token asks for one expert, the same one, which is placed as the others are.
+/// A layer in which every token selects the same single expert, with a random placement.
 inline ValueLayer one_takes_all(std::int64_t ranks, std::int64_t experts) {
   return {.name = "placed, one takes all",
           .degrees = {.dp = ranks, .ep = ranks},
@@ -51,7 +52,7 @@ inline ValueLayer one_takes_all(std::int64_t ranks, std::int64_t experts) {
           .empty = 1};
 }
 
-/// Of so many ranks: 1, 2, 4 or 8.
+/// The layers for 1, 2, 4 or 8 ranks.
 inline std::vector<ValueLayer> value_layers(std::int64_t ranks) {
   using enum RoutingShape;
   if (ranks == 1) {
@@ -119,6 +120,7 @@ inline std::vector<ValueLayer> value_layers(std::int64_t ranks) {
       one_takes_all(8, 5)};
 }
 
+/// The workload of a layer, with all codecs allowed.
 inline Workload workload_of(const ValueLayer& layer) {
   Workload w{};
   w.name = "values";
@@ -134,6 +136,7 @@ inline Workload workload_of(const ValueLayer& layer) {
   return w;
 }
 
+/// One layer with its workload, executed under any of its strategies.
 struct ValueCase {
   const ValueLayer& layer;
   Workload workload;
@@ -148,7 +151,7 @@ struct ValueCase {
     }
   }
 
-  /// Ways to run the layer that the tests go through.
+  /// The layer strategies that the tests execute.
   std::vector<LayerStrategy> runs() const {
     return pairwise_runs(layer_strategies(kHidden, workload, base, layer.per_node));
   }
@@ -156,8 +159,8 @@ struct ValueCase {
     return fmt::format("{}, {} {} {} {}", layer.name, run.schedule, run.all_to_all, run.pipeline_degree, run.codec);
   }
 
-  /// What is wrong on this rank after the layer has run so many times on a back end that runs nothing else; "":
-  /// nothing. `worst`: made the largest error of lossless fp32.
+  /// Executes the layer `times` times on a back end that executes nothing else, and returns the error on this rank, or
+  /// "". Increases `worst` to the largest error if the execution is lossless fp32.
   std::string problem(const LayerStrategy& run, Backend& backend, RankId rank, double& worst, int times = 1) const {
     const Candidate c = run.in(base);
     const Moe moe{.num_experts = layer.experts,

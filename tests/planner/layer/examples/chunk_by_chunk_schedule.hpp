@@ -6,7 +6,8 @@ namespace moeplan {
 
 using namespace planner;
 
-/// Expert parallelism without shards: a chunk of tokens goes to the experts once the one before it is back.
+/// A schedule for expert parallelism without shards: each chunk of tokens is dispatched once the previous chunk has
+/// been combined.
 class ChunkByChunk : public Schedule {
  public:
   std::string_view name() const override { return "chunk_by_chunk"; }
@@ -33,7 +34,7 @@ class ChunkByChunk : public Schedule {
   }
 
  private:
-  /// From a rank to the sources of the rows that it sends: itself, as the one shard of its tokens.
+  /// The path from a rank to the sources of the rows that it sends: the rank itself, as the only shard of its tokens.
   static Path sources(const MoeLayer& layer) { return {union_of(layer.groups.esp), union_of(layer.groups.tp)}; }
   static std::vector<ChunkStep> order(const MoeLayer& layer) {
     std::vector<ChunkStep> steps;

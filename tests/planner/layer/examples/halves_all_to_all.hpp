@@ -6,7 +6,7 @@ namespace moeplan {
 
 using namespace planner;
 
-/// Sends to the nearer half of the ranks behind first, then to the others.
+/// An all-to-all that sends first to the half of the ranks at the nearer positions, then to the others.
 class Halves : public AllToAll {
  public:
   std::string_view name() const override { return "halves"; }

@@ -21,8 +21,7 @@ struct Estimate {
   Seconds closed_form;
 
   /// Three lower bounds on the makespan, and their maximum.
-  Seconds critical_path;  // of the slowest rank (of a pipeline: one rank per stage), each operation timed alone on an
-                          // idle cluster
+  Seconds critical_path;  // of the slowest rank (pipeline: one rank per stage), each operation alone on an idle cluster
   Seconds compute;        // of the busiest stream of a GPU, summed over its ranks; streams compute concurrently
   Seconds links;          // of the busiest link: its traffic / its bandwidth
   Seconds lower_bound;

@@ -85,8 +85,7 @@ struct Fabric {
   BytesPerSecond nic_bandwidth;  // each direction
   Seconds latency;               // from NIC to switch, and of each switch hop
   double oversubscription;       // >= 1: down capacity over uplink capacity, of a leaf or of a dragonfly group
-  std::int64_t
-      nodes_per_leaf;  // per leaf group (RailOptimised) or group (Dragonfly); SingleSwitch: 1, like oversubscription
+  std::int64_t nodes_per_leaf;   // per leaf group or dragonfly group; SingleSwitch: 1, like oversubscription
   bool operator==(const Fabric&) const = default;
 };
 

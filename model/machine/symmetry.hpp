@@ -77,8 +77,7 @@ struct SymmetricView {
   std::vector<double>
       bytes_per_link;     // by orbit: bytes on each of its links per byte of the representatives' traffic on the orbit
   std::vector<Way> ways;  // without duplicates
-  std::vector<std::vector<std::int32_t>>
-      way_to;  // by representative and rank: index into `ways`; -1 for the representative itself
+  std::vector<std::vector<std::int32_t>> way_to;  // by representative and rank: index into `ways`; itself: -1
   std::map<RingFamily, std::vector<RingWays>>
       rings;  // rings that are not invariant under the rotations, by representative
 

@@ -1,4 +1,4 @@
-// What a Timeline says about ranks, streams and links. Times count every iteration of a repeat.
+// Utilisation analysis of a Timeline, by rank, stream and link. Times count every iteration of a repeat.
 #pragma once
 
 #include <string>
@@ -14,22 +14,22 @@ namespace moeplan {
 /// Time of one class of operations on one rank.
 struct ClassTime {
   OpClass op_class;
-  Seconds total;    // sum over operations; those that overlap count each
-  Seconds exposed;  // share of RankTime::exposed_communication; 0 for computations
-  Seconds visible;  // share of RankTime::busy: what the class adds to the makespan; `exposed` for communications
+  Seconds total;    // sum over operations; overlapping operations count fully
+  Seconds exposed;  // part of RankTime::exposed_communication; 0 for computations
+  Seconds visible;  // part of RankTime::busy: contribution to the makespan; `exposed` for communications
   bool operator==(const ClassTime&) const = default;
 };
 
-/// How one rank spent the makespan.
+/// Division of the makespan on one rank.
 struct RankTime {
   RankId rank;
   Seconds compute;                 // sum over computations
-  Seconds communication;           // sum over communications, from reaching one to its end: waiting for peers counts
-  Seconds exposed_communication;   // a communication is open and no computation runs
-  Seconds busy;                    // anything is open
-  Seconds idle;                    // makespan less busy
-  Seconds waiting;                 // idle, and the exposed communication in which it stands waiting for other ranks
-  std::vector<ClassTime> classes;  // those that occur, in the order of OpClass
+  Seconds communication;           // sum over communications, from reaching one to its end, including waiting for peers
+  Seconds exposed_communication;   // time with a communication in progress and no computation
+  Seconds busy;                    // time with any operation in progress
+  Seconds idle;                    // makespan - busy
+  Seconds waiting;                 // idle time plus exposed communication time spent waiting for other ranks
+  std::vector<ClassTime> classes;  // classes that occur, in the order of OpClass
 
   [[nodiscard]] Seconds total(OpClass op_class) const;
   [[nodiscard]] Seconds exposed(OpClass op_class) const;
@@ -37,26 +37,28 @@ struct RankTime {
   bool operator==(const RankTime&) const = default;
 };
 
-/// Of the recorded ranks (Timeline::alike), by RankId. An instant of a rank's time belongs to the computations that run
-/// or, where none does, to the communications that are open; several share it equally. So `visible` sums to `busy` over
-/// the classes, and to the makespan together with `idle`. Spans inside a repeat and spans outside of it never overlap
-/// on a rank (it joins before and after each iteration), so each level is measured by itself. Background streams count
-/// in the totals; what of them is not hidden shows as Waits.
+/// Times of the recorded ranks (Timeline::alike), by RankId.
 ///
-/// A rank waits in a collective until the last member of its group has reached it, of those that did before its own
-/// part ended; in a Receive throughout (what comes is another rank's work); and in a Wait while what it waits for
-/// waits. O(spans log spans), and O(members) for each collective.
+/// Every instant of a rank's time is attributed to the computations in progress or, if there are none, to the
+/// communications in progress; several share it equally. The sum of `visible` over the classes is therefore `busy`, and
+/// together with `idle` the makespan. Spans inside and outside a repeat never overlap on a rank (all its streams
+/// synchronise before and after each iteration), so each level is measured separately. Background streams count in the
+/// totals; the part of them that is not hidden appears as Waits.
+///
+/// A rank waits in a collective until the last member of its group has reached it (of those that reached it before the
+/// rank's own part ended); in a Receive throughout, since the data are another rank's work; and in a Wait while the
+/// awaited operation waits. O(S log S) for S spans, plus O(members) per collective.
 [[nodiscard]] std::vector<RankTime> rank_times(const Program& program, const Timeline& timeline);
 
-/// Of any one rank.
+/// Times of one rank.
 [[nodiscard]] RankTime rank_time(const Program& program, const Timeline& timeline, RankId rank);
 
-/// The binding rank's: the one that waits least, so that its own work comes nearest to explaining the makespan. Reports
-/// are about it. Ties: the longest computing, then the lowest id. `times` as of rank_times(), not empty.
+/// Times of the binding rank, the one that waits least, so that its own work best explains the makespan. Reports are
+/// about this rank. Ties: the longest computing, then the lowest id. `times` as returned by rank_times(), not empty.
 [[nodiscard]] const RankTime& binding_rank(const std::vector<RankTime>& times);
 
-/// A stream over all recorded ranks. Utilisation is busy time over the makespan, 0 for an empty run. A stream that
-/// stands in a Receive or a Wait is not busy.
+/// Use of a stream over all recorded ranks. Utilisation is busy time / makespan, 0 for an empty Timeline. A stream is
+/// not busy during a Receive or a Wait.
 struct StreamUse {
   struct Summary {
     double min = 0;
@@ -73,16 +75,16 @@ struct StreamUse {
 /// The streams that any rank uses, in the order of Stream.
 [[nodiscard]] std::vector<StreamUse> stream_use(const Program& program, const Timeline& timeline);
 
-/// What a link carried.
+/// Traffic and utilisation of a link.
 struct LinkUtilisation {
   LinkId link;
   std::string name;  // "from -> to"
   Bytes bytes;
-  double utilisation = 0;  // bytes / (bandwidth x makespan); 0 for an empty run
+  double utilisation = 0;  // bytes / (bandwidth x makespan); 0 for an empty Timeline
   bool operator==(const LinkUtilisation&) const = default;
 };
 
-/// The links that carried something, the most used first; ties: the lowest id.
+/// The links that carried traffic, by descending utilisation; ties: the lowest id.
 [[nodiscard]] std::vector<LinkUtilisation> link_utilisation(const Timeline& timeline, const Topology& topology);
 
 }  // namespace moeplan

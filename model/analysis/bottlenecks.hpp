@@ -1,4 +1,5 @@
-// What held one operation while it ran: its time cut into stretches, each by one holder. Used by critical_path().
+// Attribution of an operation's time to bottlenecks: its duration divided into intervals, each with one bottleneck.
+// Used by critical_path().
 #pragma once
 
 #include <cstdint>
@@ -13,27 +14,27 @@
 
 namespace moeplan {
 
-/// A stretch of an operation.
+/// An interval of an operation with its bottleneck.
 struct LimitedTime {
   Bottleneck held_by;
   SimTime duration;
   std::optional<LinkId> link{};
 };
 
-/// Remembers loads of communications, so that one asked about again costs little.
+/// Computes attributions and caches the loads of communications, so that repeated queries are cheap.
 class BottleneckAttribution {
  public:
   BottleneckAttribution(const Program& program, const Cluster& cluster);
 
-  /// Stretches of a computation that took `duration`, in order; they sum to it.
+  /// The intervals of a computation that took `duration`, in order; they sum to `duration`.
   [[nodiscard]] std::vector<LimitedTime> of_computation(const Operation& operation, RankId rank,
                                                         SimTime duration) const;
 
-  /// Of a communication, from the arrival of the last peer of `rank` on.
+  /// The intervals of a communication, from the arrival of the last peer of `rank`.
   [[nodiscard]] std::vector<LimitedTime> of_communication(BlockId block, std::int32_t operation, RankId rank,
                                                           SimTime duration);
 
-  /// Of a Send by `rank`, from when it was reached on.
+  /// The intervals of a Send by `rank`, from the moment it was reached.
   [[nodiscard]] std::vector<LimitedTime> of_message(const Operation& send, RankId rank, SimTime duration);
 
   /// The ranks that `rank` sends bytes to or receives bytes from, ascending.
@@ -43,12 +44,12 @@ class BottleneckAttribution {
   /// One rank's part of a communication.
   struct Part {
     std::vector<RankId> peers;
-    Seconds startup;                // with the latency of the slowest of its routes
-    Seconds capped;                 // at the measured rate, of the rank and those it talks to
+    Seconds startup;                // including the latency of the slowest of its routes
+    Seconds capped;                 // at the measured bandwidth, of the rank and its peers
     Seconds linked;                 // over the most loaded link that it uses
     std::optional<LinkId> busiest;  // that link
   };
-  /// Of all groups of a communication together.
+  /// Load of all groups of a communication together.
   struct Load {
     std::vector<double> link_seconds;  // by LinkId
     std::vector<double> out, in;       // bytes by rank
@@ -59,7 +60,7 @@ class BottleneckAttribution {
 
   const Program& program_;
   const Cluster& cluster_;
-  const SymmetricView* view_ = nullptr;  // where all ranks are equal
+  const SymmetricView* view_ = nullptr;  // if all ranks are equal
   std::map<std::tuple<BlockId, std::int32_t, RankId>, Part> parts_;
   std::map<std::pair<BlockId, std::int32_t>, Load> loads_;
   RankRoutes routes_;

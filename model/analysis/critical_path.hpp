@@ -1,15 +1,16 @@
-// The critical path of a Timeline: the chain of operations that makes the makespan, and what holds each of them.
+// The critical path of a Timeline: the chain of operations that determines the makespan, with the bottleneck of each.
 //
-// Walked back from the last end. What made an operation start when it did is what ended at that instant: an operation
-// of its `after` list, the one before it on its stream, or the block before (the rank joins between blocks). A
-// communication starts moving once the last of the peers that the rank exchanges bytes with has come; where that was
-// later than the rank itself, the path goes on at that peer, so waiting for a slower rank shows as the slower rank's
-// own work. (Where bytes of an earlier peer end last, this is an approximation: a Timeline does not say which flow
-// did.) A Receive hands over to the Send whose message it waited for, a Wait to what it waited for.
+// The path is traced backwards from the last end. The predecessor of an operation is what ended at the instant it
+// started: an operation of its `after` list, the previous one on its stream, or the previous block (all streams of a
+// rank synchronise between blocks). A communication starts to transfer when the last of the peers that the rank
+// exchanges bytes with has arrived; if that was later than the rank itself, the path continues at that peer, so that
+// waiting for a slower rank appears as the slower rank's own work. (If bytes of an earlier peer end last, this is an
+// approximation: a Timeline does not record which flow did.) A Receive continues at the Send whose message it waited
+// for, a Wait at the operation it waited for.
 //
-// Iterations that are copies of a recorded one (Timeline::repeats) begin and end at one instant on all ranks, so the
-// path through the recorded one stands for all `count` of them: duration times `times`, over all segments, is exactly
-// the makespan.
+// Iterations that are copies of a recorded one (Timeline::repeats) begin and end at the same instant on all ranks, so
+// the path through the recorded iteration represents all `count` of them: the sum of duration times `times` over all
+// segments is exactly the makespan.
 #pragma once
 
 #include <cstdint>
@@ -23,42 +24,43 @@
 
 namespace moeplan {
 
-/// What a stretch of the path was held by.
+/// The bottleneck of an interval of the path.
 enum class Bottleneck {
-  TensorCores,   // a product's or an attention's FLOPs at the rate that they reach
+  TensorCores,   // FLOPs of a product or of attention, at the throughput that they reach
   Memory,        // bytes to and from HBM
-  Launch,        // launching the kernel
-  Slowed,        // a computation longer than it is alone: communication ran beside it
-  SharedGpu,     // the same where ranks share the GPU: other ranks computed, or communication ran, beside it
+  Launch,        // kernel launch
+  Slowed,        // time of a computation beyond its time alone: concurrent communication
+  SharedGpu,     // the same if ranks share the GPU: concurrent computation or communication of other ranks
   StartUp,       // a communication before its first byte: measured alpha, or software start-up and latency of the route
-  MeasuredRate,  // bytes at the rate that the measured collective reaches (beta)
+  MeasuredRate,  // bytes at the bandwidth of the measured collective (beta)
   Link,          // bytes over the most loaded link, counting all groups of this communication at once
-  SharedLinks,   // bytes beyond that time: other communications were on the links too
-  Waiting,       // in the communication, peers not there in time to explain its end (clocks that disagree)
-  Unrecorded     // nothing recorded ended when this operation started
+  SharedLinks,   // time beyond that: other communications shared the links
+  Waiting,    // in the communication, if the recorded arrivals of peers cannot explain its end (clocks that disagree)
+  Unrecorded  // no recorded operation ended when this operation started
 };
 
-/// A stretch of one operation on the path.
+/// An interval of one operation on the path.
 struct PathSegment {
   RankId rank;
   BlockId block;
-  std::int32_t operation = 0;  // index in the block; of an Unrecorded stretch the one that came after
+  std::int32_t operation = 0;  // index in the block; for an Unrecorded interval that of the operation that followed
   Bottleneck held_by = Bottleneck::Unrecorded;
-  std::optional<LinkId> link{};  // of Link and SharedLinks: the most loaded one
+  std::optional<LinkId> link{};  // of Link and SharedLinks: the most loaded link
   SimTime start;                 // of the recorded occurrence
   SimTime duration;
   std::int64_t times = 1;  // occurrences
-  SimTime waited{};        // how long this rank had stood in the communication before its last peer came
-  double flops = 0;        // of the operation, with its longest stretch by flops or memory
+  SimTime waited{};        // how long this rank had waited in the communication before its last peer arrived
+  double flops = 0;        // of the operation, on its longest TensorCores or Memory interval
   bool operator==(const PathSegment&) const = default;
 };
 
-/// In order of time. Empty for a Timeline without spans. O(spans log spans), and O(flows) once for each communication
-/// on the path.
+/// The critical path in order of time. Empty for a Timeline without spans. O(S log S) for S spans, plus O(flows) once
+/// per communication on the path.
 [[nodiscard]] std::vector<PathSegment> critical_path(const Program& program, const Timeline& timeline,
                                                      const Cluster& cluster);
 
-/// "compute: tensor cores", "measured rate of all_to_all (beta)", "link node0.gpu3 -> node0.nic3" ...
+/// Display name of a segment's bottleneck: "compute: tensor cores", "measured rate of all_to_all (beta)", "link
+/// node0.gpu3 -> node0.nic3" ...
 [[nodiscard]] std::string holder_name(const Program& program, const Topology& topology, const PathSegment& segment);
 
 /// Time of one class on the path.
@@ -66,10 +68,10 @@ struct PathClass {
   OpClass op_class;
   SimTime time;
   double flops = 0;           // of products and attention
-  double possible_flops = 0;  // what the GPU's peak could have done while these ran
+  double possible_flops = 0;  // FLOPs at the GPU's peak in the same time
 };
 
-/// Time of one operation of the Program on the path, by what held it.
+/// Time of one operation of the Program on the path, by bottleneck.
 struct PathRow {
   BlockId block;
   std::int32_t operation = 0;
@@ -82,9 +84,9 @@ struct PathSummary {
   std::vector<PathClass> classes;                        // the longest first
   std::vector<std::pair<std::string, SimTime>> holders;  // by holder_name(), the longest first
   std::vector<PathRow> rows;                             // in order of first occurrence
-  std::vector<RankId> ranks;                             // that the path touches, ascending
-  std::int64_t handovers = 0;                            // how often it goes from one rank to another
-  SimTime waited;                                        // by ranks that it leaves, for those that it goes to
+  std::vector<RankId> ranks;                             // on the path, ascending
+  std::int64_t handovers = 0;                            // number of transitions from one rank to another
+  SimTime waited;  // total waiting time of the ranks that it leaves, for the ranks that it continues at
 };
 [[nodiscard]] PathSummary summarise(const Program& program, const Cluster& cluster,
                                     const std::vector<PathSegment>& path);

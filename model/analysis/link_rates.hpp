@@ -1,4 +1,4 @@
-// What links carry over time, and which are worth looking at.
+// Bandwidth use of links over time, and selection of the busiest links.
 #pragma once
 
 #include <cstddef>
@@ -12,27 +12,28 @@
 
 namespace moeplan {
 
-/// From `time` on, until the next one, the link carries so much.
+/// A step of a piecewise constant curve: the link's throughput from `time` until the next point.
 struct RatePoint {
   SimTime time;
   BytesPerSecond rate;
   bool operator==(const RatePoint&) const = default;
 };
 
-/// A link's rate over the whole run, ascending in time, the last one 0. Iterations that are copies have the mean rate
-/// of the recorded one, so that the integral is what the link carried (LinkUse::bytes). Empty if it carried nothing.
+/// A link's throughput over the whole Timeline, ascending in time, ending with 0. Iterations that are copies have the
+/// mean throughput of the recorded one, so that the integral equals LinkUse::bytes. Empty if the link carried no
+/// traffic.
 [[nodiscard]] std::vector<RatePoint> link_rates(const Timeline& timeline, const LinkHistory& history);
 
-/// A link that stands for others of equal bandwidth and tier that carried as much.
+/// A link that represents all links of equal bandwidth, tier and traffic.
 struct BusyLink {
   LinkId link;             // the lowest id of them
-  std::int64_t alike = 1;  // how many they are, with this one
+  std::int64_t alike = 1;  // number of these links, including this one
 };
 
-/// The most used links (bytes over bandwidth; ties: the lowest id), `most` of them at most.
+/// The busiest links (bytes / bandwidth; ties: the lowest id), at most `most` of them.
 [[nodiscard]] std::vector<BusyLink> busiest_links(const Timeline& timeline, const Topology& topology, std::size_t most);
 
-/// A named curve, as traces show it.
+/// A named throughput curve, displayed as a counter in traces.
 struct LinkTrack {
   std::string name;
   std::vector<RatePoint> rates;

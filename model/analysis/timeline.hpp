@@ -1,4 +1,5 @@
-// What happened when: the result of simulating or of executing a Program.
+// A Timeline: the start and end of every operation and the traffic of every link, from simulating or executing a
+// Program.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +11,13 @@
 
 namespace moeplan {
 
-/// An operation of a block on one rank. Inside a repeat that ran in step (see Timeline::repeats) only the first
-/// iteration is kept.
+/// The execution of an operation on one rank. Of a repeat with synchronous iterations (see Timeline::repeats), only the
+/// first iteration is recorded.
 struct TimelineSpan {
   RankId rank;
   BlockId block;
   std::int32_t operation = 0;  // index in the block
-  std::int32_t repeat = -1;    // index in Timeline::repeats of the innermost repeat that stands for more; -1: none
+  std::int32_t repeat = -1;    // index in Timeline::repeats of the innermost repeat with unrecorded copies; -1: none
   SimTime start;               // when the rank reached it; a communication then waits for its peers
   SimTime end;
   bool operator==(const TimelineSpan&) const = default;
@@ -24,55 +25,56 @@ struct TimelineSpan {
 
 /// Further iterations that are exact copies of the recorded one, `period` apart.
 struct TimelineRepeat {
-  std::int32_t parent = -1;  // the repeat that holds this one; -1: none
-  std::int64_t count = 1;    // iterations in all
-  SimTime start;             // of the recorded one
+  std::int32_t parent = -1;  // the enclosing repeat; -1: none
+  std::int64_t count = 1;    // total iterations
+  SimTime start;             // of the recorded iteration
   SimTime period;
   bool operator==(const TimelineRepeat&) const = default;
 };
 
-/// Bytes that a link carried over the whole run.
+/// Bytes that a link carried in total.
 struct LinkUse {
   LinkId link;
   double bytes = 0;
   bool operator==(const LinkUse&) const = default;
 };
 
-/// Bytes that crossed a link at an even rate. As for spans, of a repeat that ran in step only the first iteration is
-/// kept.
+/// Bytes that crossed a link at constant throughput. As for spans, only the first iteration of a repeat with
+/// synchronous iterations is recorded.
 struct LinkSegment {
   SimTime start;
   SimTime end;               // after start
-  double bytes = 0;          // above 0
+  double bytes = 0;          // > 0
   std::int32_t repeat = -1;  // as TimelineSpan::repeat
   bool operator==(const LinkSegment&) const = default;
 };
 
-/// What a link carried when.
+/// The traffic of a link over time.
 struct LinkHistory {
   LinkId link;
-  std::vector<LinkSegment> segments;  // ascending, apart
+  std::vector<LinkSegment> segments;  // ascending, disjoint
   bool operator==(const LinkHistory&) const = default;
 };
 
 struct Timeline {
   SimTime makespan;
-  SimTime joined_end;  // of the sequences: earlier than the makespan where background operations end last
-  /// Of every `alike` ranks the first `classes` have spans. These hold for those `classes`, 2 `classes` ... on, too.
+  SimTime joined_end;  // end of the sequences: earlier than the makespan if background operations end last
+  /// Of every `alike` consecutive ranks, the first `classes` have spans, which also apply to the next `classes` ranks,
+  /// and so on.
   std::int64_t alike = 1;
   std::int64_t classes = 1;
   std::vector<TimelineSpan> spans;  // by start, then rank, then operation
   std::vector<TimelineRepeat> repeats;
-  std::vector<LinkUse> links;               // those that carried something, by id
-  std::vector<LinkHistory> link_history{};  // of the links that were asked for, in that order
+  std::vector<LinkUse> links;               // links that carried traffic, by id
+  std::vector<LinkHistory> link_history{};  // of the requested links, in the order requested
   bool operator==(const Timeline&) const = default;
 
-  /// The rank whose spans hold for `rank`.
+  /// The rank whose spans apply to `rank`.
   [[nodiscard]] RankId recorded(RankId rank) const {
     const std::int64_t first = rank.value() - rank.value() % alike;
     return RankId(static_cast<std::int32_t>(first + rank.value() % alike % classes));
   }
-  /// How many of `world` ranks are recorded; the place of a rank's recorded one among those; and the other way round.
+  /// The number of recorded ranks among `world` ranks; the index of a rank's recorded rank among them; and its inverse.
   [[nodiscard]] std::size_t recorded_ranks(std::int64_t world) const {
     return static_cast<std::size_t>(world / alike * classes);
   }
@@ -84,11 +86,11 @@ struct Timeline {
     return RankId(static_cast<std::int32_t>(at / classes * alike + at % classes));
   }
 
-  /// How many times a span occurs.
+  /// Number of occurrences of a span.
   [[nodiscard]] std::int64_t occurrences(const TimelineSpan& span) const;
 };
 
-/// Puts spans in the order of Timeline::spans.
+/// Sorts spans in the order of Timeline::spans.
 void sort_spans(std::vector<TimelineSpan>& spans);
 
 }  // namespace moeplan

@@ -1,8 +1,8 @@
-// What is wrong with an input, said so that its author can mend it.
+// Diagnostics for bad user input: each names the location, the key path, the error and, where possible, a correction.
 //
-// Policy. Bad user input: every diagnostic of a file is collected, then InputError is thrown once; the program's exit
-// code is 2. An expected negative (nothing fits) is a value, not an exception; exit code 3. A programmer's mistake is
-// an assert, never reachable from input.
+// Error policy. Bad user input: every diagnostic of a file is collected, then InputError is thrown once (exit code 2).
+// An expected negative result, such as a model that does not fit in memory, is a value, not an exception (exit code 3).
+// A programmer's mistake is an assert that no input can reach.
 #pragma once
 
 #include <span>
@@ -13,7 +13,7 @@
 
 namespace moeplan {
 
-/// A place in a file. Lines and columns count from 1; line 0 means the file as a whole, column 0 the line.
+/// A position in a file. Lines and columns count from 1; line 0 denotes the whole file, column 0 the whole line.
 struct Location {
   std::string file;
   int line = 0;
@@ -32,7 +32,7 @@ struct Diagnostic {
   bool operator==(const Diagnostic&) const = default;
 };
 
-/// Bad user input: at least one diagnostic. what() is one line a diagnostic.
+/// Exception for bad user input; carries at least one diagnostic. what() has one line per diagnostic.
 class InputError : public std::runtime_error {
  public:
   explicit InputError(std::vector<Diagnostic> diagnostics);
@@ -64,14 +64,15 @@ class Diagnostics {
   std::size_t dropped_ = 0;
 };
 
-/// The candidate nearest to `name` by edit distance (insert, delete, replace, swap), or "" where none is near enough
-/// to be what was meant. A name that differs only in case is nearest. Ties: the first.
+/// The candidate closest to `name` by edit distance (insert, delete, replace, swap), or "" if none is close enough to
+/// be a likely correction. A name that differs only in case is closest. Ties: the first.
 [[nodiscard]] std::string nearest_name(std::string_view name, std::span<const std::string> candidates);
 
-/// `; did you mean "beta"?`, or `; one of a, b, c` where nothing is near and the list is short, or "".
+/// The suffix of an error message: `; did you mean "beta"?`, or `; one of a, b, c` if no candidate is close and the
+/// list is short, or "".
 [[nodiscard]] std::string suggestion(std::string_view name, std::span<const std::string> candidates);
 
-/// Text as it may stand in a one-line message: quotes, control and non-ASCII bytes escaped, at most 60 characters.
+/// `text` quoted for a one-line message: quotes, control bytes and non-ASCII bytes are escaped; at most 60 characters.
 [[nodiscard]] std::string in_quotes(std::string_view text);
 
 }  // namespace moeplan

@@ -1,4 +1,5 @@
-// Strong indices. An id names one thing of one kind; its attributes live outside, in vectors indexed by the id.
+// Strong index types. An id names one entity of one kind; attributes are stored separately, in vectors indexed by the
+// id.
 #pragma once
 
 #include <compare>

@@ -1,4 +1,4 @@
-// Independent pieces of work on several threads.
+// Parallel execution of independent work items on several threads.
 #pragma once
 
 #include <atomic>
@@ -11,8 +11,8 @@
 
 namespace moeplan {
 
-/// Runs work(i) for all i < n on at most so many threads, the calling one among them; an exception of any is thrown
-/// here.
+/// Calls work(i) for all i < n on at most `threads` threads, including the calling one. If any call throws, the first
+/// exception is rethrown here.
 inline void in_parallel(std::size_t n, int threads, const std::function<void(std::size_t)>& work) {
   std::atomic<std::size_t> next{0};
   std::exception_ptr failure;

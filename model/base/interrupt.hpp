@@ -1,11 +1,11 @@
-// SIGINT and SIGTERM as a flag, for work that wants to end in order.
+// A flag set by SIGINT and SIGTERM, for work that must shut down cleanly.
 #pragma once
 
 #include <atomic>
 
 namespace moeplan {
 
-/// From construction on, the first of these signals sets the flag; a second one ends the process as usual.
+/// After construction, the first SIGINT or SIGTERM sets the flag; a second one ends the process as usual.
 class Interrupt {
  public:
   Interrupt();

@@ -1,8 +1,8 @@
-// Physical quantities: a double that knows its dimension.
+// Physical quantities: a double with a dimension.
 //
-// Only the physically meaningful mixed operators exist, so that a bandwidth cannot be passed for a time per byte.
-// Values are in SI base units: seconds, bytes, bytes per second, floating-point operations, and so on.
-// Text forms ("450 GB/s") are read and written by unit_text.hpp.
+// Only the physically meaningful mixed operators exist, so that a bandwidth cannot be passed as a time per byte. Values
+// are in SI base units: seconds, bytes, bytes per second, floating-point operations, and so on. Text forms ("450 GB/s")
+// are read and written by unit_text.hpp.
 #pragma once
 
 #include <compare>
@@ -47,7 +47,7 @@ using Seconds = Quantity<struct SecondsTag>;
 using Bytes = Quantity<struct BytesTag>;
 using BytesPerSecond = Quantity<struct BytesPerSecondTag>;
 using SecondsPerByte = Quantity<struct SecondsPerByteTag>;  // the beta of the alpha-beta model
-using Flops = Quantity<struct FlopsTag>;                    // a count of operations, not a rate
+using Flops = Quantity<struct FlopsTag>;                    // a number of operations, not operations per second
 using FlopsPerSecond = Quantity<struct FlopsPerSecondTag>;
 
 constexpr Seconds operator/(Bytes n, BytesPerSecond rate) { return Seconds(n.value() / rate.value()); }

@@ -1,4 +1,4 @@
-// SHA-256 (FIPS 180-4): a name for content, equal only where the content is.
+// The SHA-256 hash (FIPS 180-4), used to identify content.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace moeplan {
 
-/// 64 lower-case hexadecimal digits.
+/// The hash as 64 lower-case hexadecimal digits.
 [[nodiscard]] std::string sha256(std::string_view content);
 
 }  // namespace moeplan

@@ -1,7 +1,7 @@
-// Simulated time: whole picoseconds in a strong int64.
+// Simulated time: integer picoseconds in a strong int64 type.
 //
-// A cost in Seconds is converted once, rounded up, so that no positive cost becomes zero and equality is exact.
-// A single cost may be up to 53 days and a sum up to 106; beyond, InputError says "outside the model's range".
+// A cost in Seconds is converted once and rounded up, so that no positive cost becomes zero and equality is exact. A
+// single cost may be up to 53 days and a sum up to 106 days; beyond that, InputError says "outside the model's range".
 #pragma once
 
 #include <compare>
@@ -18,8 +18,8 @@ class SimTime {
   constexpr SimTime() = default;
   constexpr explicit SimTime(std::int64_t picoseconds) : picoseconds_(picoseconds) {}
 
-  /// Rounded up to a whole picosecond, save for what the multiplication by 1e12 itself adds: 3 us are 3,000,000 ps.
-  /// Negative or NaN is a programmer's mistake.
+  /// Rounded up to a whole picosecond, except for the rounding error of the multiplication by 1e12: 3 us are exactly
+  /// 3,000,000 ps. A negative or NaN argument is a programmer's mistake.
   [[nodiscard]] static SimTime from_seconds(Seconds t);
 
   [[nodiscard]] constexpr std::int64_t picoseconds() const { return picoseconds_; }
@@ -36,7 +36,7 @@ class SimTime {
   friend constexpr SimTime operator-(SimTime a, SimTime b) { return SimTime(a.picoseconds_ - b.picoseconds_); }
   friend constexpr auto operator<=>(SimTime, SimTime) = default;
 
-  /// a * n, checked against the range: raises InputError.
+  /// a * n. Raises InputError if the product is out of range.
   [[nodiscard]] static SimTime scaled(SimTime a, std::int64_t n);
 
  private:

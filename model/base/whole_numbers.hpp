@@ -1,4 +1,4 @@
-// Dividing whole numbers of things.
+// Integer division and partitioning.
 #pragma once
 
 #include <cstdint>
@@ -8,12 +8,13 @@ namespace moeplan {
 /// a / b rounded up; a >= 0, b > 0.
 [[nodiscard]] constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-/// How many of n things are in part `index` of `count`, the parts as equal as whole numbers allow.
+/// Size of part `index` when n items are divided into `count` parts as equal as possible.
 [[nodiscard]] constexpr std::int64_t part(std::int64_t n, std::int64_t index, std::int64_t count) {
   return n * (index + 1) / count - n * index / count;
 }
 
-/// Where share `index` of n things in order begins, if the first n % count of the shares have one more than the others.
+/// First item of part `index` when n items in order are divided into `count` contiguous parts, the first n % count of
+/// which have one item more than the others.
 [[nodiscard]] constexpr std::int64_t share_begin(std::int64_t n, std::int64_t index, std::int64_t count) {
   return index * (n / count) + (index < n % count ? index : n % count);
 }

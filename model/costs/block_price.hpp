@@ -1,4 +1,4 @@
-// What one run of each block of a Program costs: for the closed form and the lower bounds of estimate().
+// Prices of a Program's blocks: the times and traffic that the closed form and the lower bounds of estimate() sum up.
 #pragma once
 
 #include <memory>
@@ -10,32 +10,33 @@
 
 namespace moeplan {
 
-/// One run of a block. Ranks: all, or those that represent all (representatives_view). In seconds.
+/// Price of one execution of a block, in seconds. Ranks: all, or the representatives of all (representatives_view).
 struct BlockPrice {
-  std::vector<double> alone;         // by rank: the longest chain, every operation alone on an idle machine
-  double together = 0;               // of the slowest rank, all groups of a communication on the links at once
-  std::vector<double> background;    // by rank: the replicas' stream, alone
-  double background_together = 0;    // the same of the slowest rank, together
-  std::vector<double> compute;       // by rank and stream: computations
-  std::vector<double> link_seconds;  // traffic over bandwidth, by link or orbit
-  std::vector<std::pair<std::int32_t, double>> sends_alone;  // operation, and when a rank reaches it at the earliest
+  std::vector<double> alone;         // by rank: the longest chain, each operation timed alone on an idle cluster
+  double together = 0;               // of the slowest rank, with all groups of a communication on the links at once
+  std::vector<double> background;    // by rank: the replicas' stream, each operation timed alone
+  double background_together = 0;    // of the slowest rank: the replicas' stream, all groups at once
+  std::vector<double> compute;       // by rank and stream: total time of computations
+  std::vector<double> link_seconds;  // traffic / bandwidth, by link or orbit
+  std::vector<std::pair<std::int32_t, double>> sends_alone;  // Send operation, earliest time at which a rank reaches it
   std::vector<std::pair<std::int32_t, double>> sends_together;
 };
 
-/// Whose prices: a bound needs those of one rank only, which is quick where all have to be looked at one by one.
+/// The ranks to price. A lower bound needs only one rank, which is much faster than all if ranks cannot be represented
+/// by a few.
 enum class PricedRanks { All, First };
 
-/// Prices blocks when asked; `program` (of one stage's ranks) and `cluster` must outlive it. For one thread.
+/// Prices blocks on demand. `program` (of one stage's ranks) and `cluster` must outlive it. Not thread-safe.
 class BlockPricer {
  public:
-  /// First: rank 0 alone; `together`, links and GPUs that ranks share are not looked at.
+  /// First: only rank 0; `together`, links and GPUs that ranks share are not evaluated.
   BlockPricer(const Program& program, const Cluster& cluster, PricedRanks ranks = PricedRanks::All);
   ~BlockPricer();
 
   [[nodiscard]] const BlockPrice& price(BlockId block);
-  /// How many ranks prices are of.
+  /// Number of ranks that prices are given for.
   [[nodiscard]] std::size_t ranks() const;
-  /// "from -> to" of a link that this index of link_seconds stands for.
+  /// "from -> to" of a link represented by this index of link_seconds.
   [[nodiscard]] std::string link_name(std::size_t index) const;
 
  private:

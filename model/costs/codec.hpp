@@ -1,5 +1,5 @@
-// Codecs: what the rows of an MoE layer are sent as. An extension point: a codec is a line of the table, a WireFormat
-// and the buffers that it is sent in.
+// Codecs: the encodings in which the rows of an MoE layer are sent. Extension point: a codec is one line of the table,
+// a WireFormat, and the buffers that it is sent in.
 #pragma once
 
 #include <cstdint>
@@ -21,40 +21,41 @@ struct CodecEntry {
   std::string_view summary;
 };
 
-/// All built-in codecs but "none": the one visible table.
+/// The table of all built-in codecs, without "none".
 [[nodiscard]] std::span<const CodecEntry> codecs();
 
-/// What is sent of one row.
+/// One part of an encoded row.
 struct WirePart {
-  std::string_view suffix;  // of the buffer's name
+  std::string_view suffix;  // suffix of the buffer's name
   std::int64_t columns;
   Dtype dtype;
 };
-/// Of rows of so many columns. Each part is a message of its own.
+/// The parts of an encoded row of `columns` columns. Each part is sent as a message of its own.
 [[nodiscard]] std::vector<WirePart> wire_parts(WireFormat format, const CodecOptions& options, std::int64_t columns);
 
-/// Codecs to the experts and back.
+/// The codecs of an MoE layer's dispatch (`there`) and combine (`back`).
 struct CodecPair {
   std::optional<WireFormat> there;
   std::optional<WireFormat> back;
   bool operator==(const CodecPair&) const = default;
 };
 
-/// "zfp" for both ways, "int8/none" for there and back; nothing where a name is unknown.
+/// Parses "zfp" (dispatch and combine) or "int8/none" (dispatch / combine); none if a name is unknown.
 [[nodiscard]] std::optional<CodecPair> parse_codec_pair(std::string_view name);
-/// What is wrong with the name of a pair, with the nearest name; "" if nothing is.
+/// The error in the name of a pair, with the nearest valid name; "" if it is valid.
 [[nodiscard]] std::string codec_pair_error(std::string_view name);
 [[nodiscard]] std::string codec_pair_name(const CodecPair& pair);
 
-/// All pairs that the workload allows, without a codec first.
+/// All pairs that the workload allows, the pair without codecs first.
 [[nodiscard]] std::vector<CodecPair> codec_pairs(const Workload& workload);
 
-/// Whether rows of so many columns take `format` no longer to encode, send and decode than `than`, whatever is sent: no
-/// more bytes, in no more messages, and as fast a kernel.
+/// Whether encoding, sending and decoding rows of `columns` columns in `format` takes no longer than in `than`, for any
+/// number of rows: no more bytes, no more messages, and at least as fast a kernel.
 [[nodiscard]] bool never_slower(WireFormat format, WireFormat than, const Workload& workload, const GpuSpec& gpu,
                                 std::int64_t columns);
 
-/// Why rows of these cannot be sent so, as a short counted reason; "" if they can: what is sent must be fewer bytes.
+/// The reason, in short form for counting, why rows of this workload cannot be sent in `format`; "" if they can. An
+/// encoded row must have fewer bytes than the row.
 [[nodiscard]] std::string codec_infeasibility(WireFormat format, const Workload& workload, std::int64_t columns);
 
 }  // namespace moeplan

@@ -1,4 +1,4 @@
-// Pricing a Program without simulating it: a closed form, and a bound that no execution can beat. MODELS sections 2
+// Analytical estimates of a Program's makespan: a closed form and lower bounds, without simulation. MODELS sections 2
 // and 12.
 #pragma once
 
@@ -12,32 +12,32 @@
 namespace moeplan {
 
 struct Estimate {
-  /// Blocks one after the other; in a block, the longest chain of operations along streams and dependencies;
-  /// computations by the compute model; a communication takes its start-up plus the most loaded link's time for the
-  /// traffic of all its groups at once ([FasterMoE] eq. (2)) or of its most loaded rank under its cap, whichever is
-  /// more. Exact where one collective is on the network at a time, all ranks are equal and the links are evenly used.
-  /// A pipeline is composed of such segments (compose_stages.hpp). Background streams run beside: what of them does not
-  /// fit beside the rest counts.
+  /// The sum over blocks of the longest chain of operations along streams and dependencies. Computations are priced by
+  /// the compute model. A communication takes its start-up time plus the larger of the most loaded link's time for the
+  /// traffic of all its groups at once ([FasterMoE] eq. (2)) and the time of its most loaded rank under its bandwidth
+  /// cap. Exact if only one collective is on the network at a time, all ranks are equal and the links are evenly used.
+  /// A pipeline is composed of such segments (compose_stages.hpp). Background streams run concurrently; only their
+  /// excess over the other streams counts.
   Seconds closed_form;
 
-  /// Three lower bounds on the makespan, and the largest.
-  Seconds critical_path;  // of the slowest rank (of a pipeline: of one rank a stage), every operation alone on an
-                          // idle machine
-  Seconds compute;        // of the busiest stream of a GPU, summed over its ranks: streams compute beside one another
-  Seconds links;          // of the busiest link: its traffic over its bandwidth
+  /// Three lower bounds on the makespan, and their maximum.
+  Seconds critical_path;  // of the slowest rank (pipeline: one rank per stage), each operation alone on an idle cluster
+  Seconds compute;        // of the busiest stream of a GPU, summed over its ranks; streams compute concurrently
+  Seconds links;          // of the busiest link: its traffic / its bandwidth
   Seconds lower_bound;
   std::string bound_by;  // "critical path", "compute", or the name of the busiest link
 };
 
 [[nodiscard]] Estimate estimate(const Program& program, const Cluster& cluster);
-/// The same; `machines` are kept for the next question about this cluster.
+/// The same; `machines` caches the sub-clusters for further calls on this cluster.
 [[nodiscard]] Estimate estimate(const Program& program, StageClusters& machines);
 
-/// A lower bound on the makespan that is quick where ranks differ: the longest chain of rank 0 of each stage, every
-/// operation alone on an idle machine, or its busiest stream. Never more than estimate()'s, up to rounding.
+/// A lower bound on the makespan that is cheap if ranks differ: the longest chain of rank 0 of each stage, each
+/// operation timed alone on an idle cluster, or its busiest stream. Never above estimate()'s lower bound, up to
+/// rounding.
 [[nodiscard]] Seconds bound_by_first_rank(const Program& program, StageClusters& machines);
 
-/// Whether estimate() has to look at every rank: no few of them can be shown to represent all.
+/// Whether estimate() has to evaluate every rank, because no small set of representatives can be proved.
 [[nodiscard]] bool has_asymmetric_ranks(const Program& program, StageClusters& machines);
 
 }  // namespace moeplan

@@ -1,11 +1,11 @@
-// Closed forms of [Parm] ("Parm: Efficient Training of Large Sparsely-Activated Models with Dedicated Schedules"): what
-// the communication of an MoE layer takes, forward, with the baseline schedule and with Parm's S1 and S2. MODELS
+// Closed forms of [Parm] ("Parm: Efficient Training of Large Sparsely-Activated Models with Dedicated Schedules"): the
+// communication time of an MoE layer's forward pass with the baseline schedule and with Parm's S1 and S2. MODELS
 // section 7.
 //
-// The paper's letters: P GPUs; N_MP, N_EP, N_ESP sizes of the tensor-parallel, expert-parallel and expert-sharding
-// groups; B samples a GPU of L tokens; M hidden size; H hidden size of an expert; E experts; k experts a token; f
+// The paper's notation: P GPUs; N_MP, N_EP, N_ESP sizes of the tensor-parallel, expert-parallel and expert-sharding
+// groups; B samples per GPU of L tokens; M hidden size; H hidden size of an expert; E experts; k experts per token; f
 // capacity factor. x = ETM = f k B L M elements is the dispatched tensor of a GPU, with the capacity T = f k B L / E
-// left unrounded; y = ETM N_ESP / N_MP is what S1 and S2 exchange. Sizes here are in bytes: elements times b.
+// not rounded; y = ETM N_ESP / N_MP is what S1 and S2 exchange. Sizes here are in bytes: elements times b.
 #pragma once
 
 #include <cstdint>
@@ -31,15 +31,15 @@ struct ParmProblem {
   std::int64_t E;
   std::int64_t k;
   double f;
-  std::int64_t b;  // bytes of an element
+  std::int64_t b;  // bytes per element
   bool operator==(const ParmProblem&) const = default;
 
-  [[nodiscard]] Bytes blm() const;  // the layer's input on a GPU
+  [[nodiscard]] Bytes blm() const;  // B L M b: the layer's input on a GPU
   [[nodiscard]] Bytes etm() const;  // x
   [[nodiscard]] Bytes y() const;
 };
 
-/// The collectives that the schedules use, each on its group. n as for AlphaBeta.
+/// The collectives that the schedules use, each on its own group. n as for AlphaBeta.
 enum class ParmCollective {
   AllToAllEp,
   AllToAllEpEsp,  // A2A* over the EP x ESP group
@@ -50,10 +50,11 @@ enum class ParmCollective {
   Overlapped  // Overlap(y): A2A*(y) together with AG_MP(ETM), n = y
 };
 
-/// Where the cost of a collective comes from. Groups of one GPU are never asked for.
+/// The cost function of the collectives. Groups of one GPU are never queried.
 using ParmCosts = std::function<Seconds(ParmCollective, Bytes)>;
 
-/// eq. (12), for each collective. Without `overlapped`, Overlap(y) is A2A*(y) and AG_MP(ETM) in turn, its upper bound.
+/// eq. (12), for each collective. Without `overlapped`, Overlap(y) is the sum of A2A*(y) and AG_MP(ETM), its upper
+/// bound.
 struct ParmAlphaBeta {
   AlphaBeta all_to_all_ep;
   AlphaBeta all_to_all_ep_esp;
@@ -61,31 +62,33 @@ struct ParmAlphaBeta {
   AlphaBeta reduce_scatter_esp;
   AlphaBeta all_reduce_esp;
   AlphaBeta all_gather_mp;
-  std::optional<AlphaBeta> overlapped;  // (alpha_o, beta_o); nothing published says them
+  std::optional<AlphaBeta> overlapped;  // (alpha_o, beta_o); no published values
 };
 [[nodiscard]] ParmCosts parm_costs(const ParmProblem& problem, const ParmAlphaBeta& measured);
 
-/// Costs on the first P GPUs of a cluster by group_collective_time(); Overlapped at best: both at once, neither slower
-/// than alone, and no link faster than the traffic of both. The cluster must outlive the result.
+/// Costs on the first P GPUs of a cluster by group_collective_time(). Overlapped is a best case: both run concurrently,
+/// neither is slower than alone, and no link carries the traffic of both faster than its bandwidth allows. The cluster
+/// must outlive the result.
 [[nodiscard]] ParmCosts parm_costs(const ParmProblem& problem, const Cluster& cluster);
 
-/// A collective over n bytes on all groups of `size` ranks, `stride` apart, among the first `world` ranks at once:
-/// start-up plus the most loaded link or, where alpha-beta is measured, the rate that it implies. Groups of one:
-/// nothing. `world` must be a multiple of size times stride.
+/// Time of a collective over n bytes on all groups of `size` ranks, `stride` apart, among the first `world` ranks
+/// concurrently: start-up plus the time of the most loaded link or, if alpha-beta is measured, of the bandwidth that it
+/// implies. Zero for groups of one. `world` must be a multiple of size times stride.
 [[nodiscard]] Seconds group_collective_time(const Cluster& cluster, std::int64_t world, Collective collective,
                                             std::int64_t size, std::int64_t stride, Bytes n);
 
-/// The first argument of eq. (1)'s all-gather: the text leaves open whether BLM or ETM elements are gathered.
+/// The argument of eq. (1)'s all-gather: the text leaves open whether BLM or ETM elements are gathered.
 enum class ParmGathered { Blm, Etm };
 
 /// eq. (1): AG_ESP(BLM N_ESP) + AR_ESP(x N_ESP) + 2 A2A_EP(x N_ESP).
 [[nodiscard]] Seconds parm_baseline_time(const ParmProblem& problem, const ParmCosts& costs,
                                          ParmGathered gathered = ParmGathered::Blm);
 
-/// Without MP eq. (2), 2 A2A*(x N_ESP), else 2 A2A*(y) + AG_MP(BLM).
+/// S1: without MP eq. (2), 2 A2A*(x N_ESP), otherwise 2 A2A*(y) + AG_MP(BLM).
 [[nodiscard]] Seconds parm_s1_time(const ParmProblem& problem, const ParmCosts& costs);
 
-/// Without MP eq. (2), else A2A*(y) + Overlap(y), and 2 A2A*(y) + AG_MP(ETM) where they do not overlap: eq. (7).
+/// S2: without MP eq. (2), otherwise eq. (7): A2A*(y) + Overlap(y), or 2 A2A*(y) + AG_MP(ETM) without overlap
+/// (`_in_turn`).
 [[nodiscard]] Seconds parm_s2_time(const ParmProblem& problem, const ParmCosts& costs);
 [[nodiscard]] Seconds parm_s2_time_in_turn(const ParmProblem& problem, const ParmCosts& costs);
 
@@ -96,8 +99,8 @@ enum class ParmChoice { S1, S2 };
 [[nodiscard]] ParmChoice parm_choice(const ParmProblem& problem, AlphaBeta all_to_all, AlphaBeta all_gather,
                                      AlphaBeta overlapped);
 
-/// Table III for P GPUs: N_MP, N_ESP {1, 2, 4}; B {2, 4, 8}; L {512, 1024, 2048}; M, H {1024, 2048, 4096}; f
-/// {1.2, 2.4}, in this order, the last fastest. Testbed A is P = 8, testbed B 8, 16 and 32.
+/// The grid of Table III for P GPUs: N_MP, N_ESP {1, 2, 4}; B {2, 4, 8}; L {512, 1024, 2048}; M, H {1024, 2048, 4096};
+/// f {1.2, 2.4}, in this order, the last varying fastest. Testbed A is P = 8, testbed B is P = 8, 16 and 32.
 struct ParmGridOptions {
   std::int64_t k = 2;             // not in the paper's text
   std::optional<std::int64_t> E;  // not in the paper's text; none: N_EP

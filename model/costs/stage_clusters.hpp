@@ -1,4 +1,4 @@
-// The machines that pipeline stages run on, and what a message between them costs.
+// The sub-clusters of pipeline stages, and the costs of messages between stages.
 #pragma once
 
 #include <map>
@@ -12,11 +12,11 @@
 
 namespace moeplan {
 
-/// A message that every rank of a stage sends to the rank at the same place of another at once.
+/// Cost of a message that every rank of a stage sends concurrently to the rank at the same position in another stage.
 struct StageTransfer {
-  Seconds startup;          // with the latency of the longest route
-  SecondsPerByte per_byte;  // of the most loaded link, or at the measured rate
-  Seconds alone_startup;    // of the rank that has it easiest, its message alone on the links: a lower bound
+  Seconds startup;          // including the latency of the longest route
+  SecondsPerByte per_byte;  // of the most loaded link, or at the measured bandwidth
+  Seconds alone_startup;    // lower bound: of the rank with the cheapest route, its message alone on the links
   SecondsPerByte alone_per_byte;
 
   [[nodiscard]] Seconds together(std::int64_t bytes) const {
@@ -27,18 +27,19 @@ struct StageTransfer {
   }
 };
 
-/// Made once for a cluster and asked by all candidates of a search; safe to share between threads.
+/// A cache of sub-clusters and transfer costs, created once per cluster and shared by all candidates of a search.
+/// Thread-safe.
 class StageClusters {
  public:
   /// `cluster` must outlive this.
   explicit StageClusters(const Cluster& cluster) : cluster_(cluster) {}
 
   [[nodiscard]] const Cluster& cluster() const { return cluster_; }
-  /// Ranks of stage `stage` of `stages` equal ones.
+  /// The sub-cluster of stage `stage` of `stages` equal ones.
   [[nodiscard]] const SubCluster& of(std::int64_t stages, std::int64_t stage);
-  /// The first stage's machine; of one stage, the whole cluster.
+  /// The first stage's sub-cluster; with one stage, the whole cluster.
   [[nodiscard]] const Cluster& first_of(std::int64_t stages) { return stages == 1 ? cluster_ : of(stages, 0).cluster; }
-  /// Whether all stages have provably equal machines.
+  /// Whether the sub-clusters of all stages are provably equivalent.
   [[nodiscard]] bool alike(std::int64_t stages);
   [[nodiscard]] StageTransfer transfer(std::int64_t stages, std::int64_t from, std::int64_t to);
 

@@ -1,4 +1,4 @@
-// Permutations of GPUs that the whole topology follows.
+// Permutations of GPUs that extend to automorphisms of the topology.
 #pragma once
 
 #include <compare>
@@ -12,24 +12,25 @@
 
 namespace moeplan {
 
-/// Extends a permutation of GPUs to the whole topology, vertex by vertex from the GPUs outwards: an unmapped vertex
-/// goes to the one that is joined to the images of its mapped neighbours by equal links (compared by a hash). Ties are
-/// broken by order; the result is verified, so a wrong guess only means "not shown". O(links log links) a permutation.
+/// Extends a permutation of GPUs to the whole topology, vertex by vertex from the GPUs outwards: an unmapped vertex is
+/// mapped to the vertex that is connected to the images of its mapped neighbours by equal links (compared by a hash).
+/// Ties are broken by order. The result is verified, so that a wrong choice only means that the symmetry is not proved.
+/// O(L log L) per permutation, L links.
 class Automorphisms {
  public:
   using Index = std::int32_t;
 
   explicit Automorphisms(const Topology& topology);
 
-  /// The images of all links where gpus[i] goes to gpus[turned[i]] (-1: not joined to any of them), each of equal
-  /// bandwidth, latency and tier; nothing where that is not shown.
+  /// The image of every link when gpus[i] is mapped to gpus[turned[i]] (-1: connected to none of these GPUs); a link
+  /// and its image have equal bandwidth, latency and tier. None if no automorphism is found.
   [[nodiscard]] std::optional<std::vector<Index>> links(const std::vector<VertexId>& gpus,
                                                         const std::vector<Index>& turned) const;
 
  private:
   struct Neighbour {
     Index vertex;
-    Index kind;  // twice the link's kind, and 1 if it leads to the vertex
+    Index kind;  // 2 x the link's kind, + 1 if the link leads to the vertex
     Index link;
     auto operator<=>(const Neighbour&) const = default;
   };
@@ -40,8 +41,8 @@ class Automorphisms {
   [[nodiscard]] std::pair<const Neighbour*, const Neighbour*> between(Index from, Index to) const;
   [[nodiscard]] std::optional<std::vector<Index>> verified(const std::vector<Index>& image) const;
 
-  std::vector<std::size_t> first_;     // by vertex, and one past the end
-  std::vector<Neighbour> neighbours_;  // of each vertex by vertex, kind and link
+  std::vector<std::size_t> first_;     // by vertex, with one entry past the end
+  std::vector<Neighbour> neighbours_;  // of each vertex, ordered by vertex, kind and link
 };
 
 }  // namespace moeplan

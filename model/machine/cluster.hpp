@@ -1,8 +1,10 @@
-// A GPU cluster: what is bought (ClusterSpec, as files in configs/clusters say it) and what a job runs on (Cluster).
+// A GPU cluster: its description (ClusterSpec, the content of a file in configs/clusters) and the part of it that a job
+// uses (Cluster).
 //
-// A ClusterSpec is a template that grows in whole nodes, or explicit vertices and directed links. build_cluster() makes
-// the graph for a number of GPUs. Every number of a file is covered by an entry of its `origins:` map, which says
-// "measured: ...", "datasheet: ...", "published: ..." or "assumed: ..." with the source (origins.hpp).
+// A ClusterSpec is either a template that scales in whole nodes, or a list of explicit vertices and directed links.
+// build_cluster() builds the graph for a given number of GPUs. Every number in a file is covered by an entry of its
+// `origins:` map, which says "measured: ...", "datasheet: ...", "published: ..." or "assumed: ..." with the source
+// (origins.hpp).
 #pragma once
 
 #include <array>
@@ -26,7 +28,7 @@
 namespace moeplan {
 
 enum class Collective { AllToAll, AllGather, ReduceScatter, AllReduce, Broadcast, SendReceive };
-enum class Span { IntraNode, InterNode };  // whether a group lies in one node
+enum class Span { IntraNode, InterNode };  // whether a group lies within one node
 
 inline constexpr std::array<std::pair<Collective, std::string_view>, 6> kCollectiveNames{
     {{Collective::AllToAll, "all_to_all"},
@@ -38,8 +40,9 @@ inline constexpr std::array<std::pair<Collective, std::string_view>, 6> kCollect
 inline constexpr std::array<std::pair<Span, std::string_view>, 2> kSpanNames{
     {{Span::IntraNode, "intra_node"}, {Span::InterNode, "inter_node"}}};
 
-/// t = alpha + n beta, n as in MODELS section 0: the send buffer of a GPU for all-to-all, the gathered output for
-/// all-gather, the input for reduce-scatter, the tensor for all-reduce and broadcast, the message for send-receive.
+/// The alpha-beta model: t = alpha + n beta. n as in MODELS section 0: the send buffer of a GPU for all-to-all, the
+/// gathered output for all-gather, the input for reduce-scatter, the tensor for all-reduce and broadcast, the message
+/// for send-receive.
 struct AlphaBeta {
   Seconds alpha;
   SecondsPerByte beta;
@@ -48,26 +51,26 @@ struct AlphaBeta {
 
 /// The links inside a node.
 struct PcieTree {                         // GPU - PCIe switch - host bridge - (UPI) - host bridge ...
-  std::int64_t gpus_per_switch;           // 0: GPUs hang on the host bridge itself
-  std::int64_t switches_per_bridge;       // GPUs per bridge where there are no switches
+  std::int64_t gpus_per_switch;           // 0: GPUs are attached to the host bridge directly
+  std::int64_t switches_per_bridge;       // GPUs per bridge if there are no switches
   BytesPerSecond pcie_bandwidth;          // of one x16 slot, each direction
   BytesPerSecond inter_bridge_bandwidth;  // UPI / Infinity Fabric, each direction; unused with one bridge
-  Seconds latency;                        // of one hop
+  Seconds latency;                        // per hop
   bool operator==(const PcieTree&) const = default;
 };
-struct NvLink {  // one NVLink connection of two GPUs, each direction
+struct NvLink {  // one NVLink connection between two GPUs, bandwidth in each direction
   std::int64_t a;
   std::int64_t b;
   BytesPerSecond bandwidth;
   bool operator==(const NvLink&) const = default;
 };
-struct NvlinkMesh {  // direct GPU-GPU links beside a PCIe tree
+struct NvlinkMesh {  // direct GPU-GPU links in addition to a PCIe tree
   std::vector<NvLink> links;
   Seconds latency;
   PcieTree pcie;
   bool operator==(const NvlinkMesh&) const = default;
 };
-struct NvSwitch {  // every GPU to a non-blocking switch
+struct NvSwitch {  // every GPU connected to a non-blocking switch
   BytesPerSecond bandwidth;
   Seconds latency;
   bool operator==(const NvSwitch&) const = default;
@@ -80,34 +83,35 @@ struct Fabric {
   FabricKind kind;
   std::int64_t nics_per_node;    // NIC i serves GPUs i * gpus/nics ...; RailOptimised: NIC i of every node is rail i
   BytesPerSecond nic_bandwidth;  // each direction
-  Seconds latency;               // NIC to switch, and of each switch hop
-  double oversubscription;      // >= 1: uplink capacity of a leaf (of a dragonfly group) is its down capacity over this
-  std::int64_t nodes_per_leaf;  // RailOptimised: nodes a leaf group; Dragonfly: nodes a group; SingleSwitch: both are 1
+  Seconds latency;               // from NIC to switch, and of each switch hop
+  double oversubscription;       // >= 1: down capacity over uplink capacity, of a leaf or of a dragonfly group
+  std::int64_t nodes_per_leaf;   // per leaf group or dragonfly group; SingleSwitch: 1, like oversubscription
   bool operator==(const Fabric&) const = default;
 };
 
 struct ClusterTemplate {
-  std::int64_t nodes;  // how many exist; --world may ask for fewer GPUs, or for more where there is a fabric
+  std::int64_t nodes;  // existing nodes; --world may ask for fewer GPUs, or for more if there is a fabric
   std::int64_t gpus_per_node;
   IntraNode intra_node;
   std::optional<Fabric> fabric;  // none: a single node
   bool operator==(const ClusterTemplate&) const = default;
 };
 
-/// What a measured alpha-beta is of. Without a shape (ranks 0): of groups of any size, and of any message from `from`
-/// on. With one: of groups of so many ranks on so many nodes; the entries of one shape are the pieces of a curve by
-/// message size. How groups of other shapes follow from them: costs/measured_cost.hpp.
+/// The scope of a measured alpha-beta entry. Without a shape (ranks 0) it applies to groups of any size and to messages
+/// of `from` bytes or more. With a shape it applies to groups of that many ranks on that many nodes; the entries of one
+/// shape are the pieces of a piecewise linear curve over the message size. costs/measured_cost.hpp says how the costs
+/// of groups of other shapes are derived.
 struct CollectiveKey {
   Collective collective;
   Span span;
   bool in_place = false;   // measured without the copy of a rank's own part (the in-place column of nccl-tests)
   std::int64_t nodes = 0;  // of the group
   std::int64_t ranks = 0;
-  Bytes from{};  // the n (see AlphaBeta) at which the piece begins; below the first piece, the first holds
+  Bytes from{};  // the n (see AlphaBeta) at which the piece begins; the first piece also applies below it
   friend auto operator<=>(const CollectiveKey&, const CollectiveKey&) = default;
 };
 
-/// Measured costs; what is not measured follows from the links alone.
+/// Measured costs. Collectives that are not measured are priced from the links alone.
 using CollectiveCosts = std::map<CollectiveKey, AlphaBeta>;
 
 struct ClusterSpec {
@@ -115,28 +119,29 @@ struct ClusterSpec {
   GpuSpec gpu;
   std::variant<ClusterTemplate, Topology> machine;
   CollectiveCosts collectives;
-  Seconds collective_startup;      // software start-up of a collective that is not measured
-  Seconds message_overhead;        // serial cost at the sender of each message of an all-to-all that is not measured
-  std::int64_t ranks_per_gpu = 1;  // several ranks of a job on each GPU: for checks on few GPUs
+  Seconds collective_startup;      // software start-up time of a collective that is not measured
+  Seconds message_overhead;        // serial cost at the sender per message of an all-to-all that is not measured
+  std::int64_t ranks_per_gpu = 1;  // more than 1: several ranks of a job share each GPU, for checks on few GPUs
   bool operator==(const ClusterSpec&) const = default;
 };
 
-/// Reads a cluster whose `gpu:` is embedded (embed_gpu). Measured alpha-betas stand in a list `collectives:`
-/// (CollectiveKey); one without `alpha` starts as what is not measured, where messages were too large to tell. Raises
-/// InputError with everything that is wrong, a beta that no machine can have for one.
+/// Reads a cluster whose `gpu:` is embedded (embed_gpu). Measured alpha-beta entries are in the list `collectives:`
+/// (CollectiveKey). An entry without `alpha` (its messages were too large to determine it) has the start-up time of a
+/// collective that is not measured. Raises InputError with every error found, including a beta that no cluster can
+/// reach.
 [[nodiscard]] ClusterSpec read_cluster(const Node& document);
 
-/// Replaces `gpu: NAME` by the content of NAME.yaml in the first of `gpu_dirs` that has it (a path with a slash starts
-/// from the file it stands in), so that the document stands alone. Raises InputError.
+/// Replaces `gpu: NAME` by the content of NAME.yaml from the first directory of `gpu_dirs` that has it (a path with a
+/// slash is relative to the file that contains it), so that the document is self-contained. Raises InputError.
 void embed_gpu(Node& cluster, const std::vector<std::filesystem::path>& gpu_dirs);
 
-/// What a job runs on: the graph, and the GPU of each rank (node by node, so that rank r is GPU r / ranks_per_gpu).
+/// The hardware of a job: the topology, and the GPU of each rank (node by node: rank r uses GPU r / ranks_per_gpu).
 ///
-/// Ranks that share a GPU share its SMs: those that compute at the same time each run at an equal part of the GPU's
-/// speed (processor sharing; the launch of a kernel counts as part of it, assumed), and all are slowed while any of
-/// them communicates. Transfers between them are copies in its memory: a link of the GPU to itself with half of the
-/// bandwidth that memory-bound kernels reach, since a copied byte is read and written. All of them must fit into its
-/// memory.
+/// Ranks that share a GPU share its SMs: those that compute at the same time each get an equal part of the GPU's
+/// throughput (processor sharing, kernel launches included: assumed), and all of them are slowed down while any of them
+/// communicates. Transfers between them are copies in GPU memory: a link of the GPU to itself with half of the
+/// bandwidth of memory-bound kernels, since a copied byte is read and written. All of them together must fit into the
+/// GPU's memory.
 struct Cluster {
   std::string name;
   GpuSpec gpu;
@@ -147,26 +152,26 @@ struct Cluster {
   Seconds collective_startup;
   Seconds message_overhead;
   Routes routes;
-  /// Sizes at which consecutive ranks part: of a PCIe switch, a host bridge, a NIC's share, a node, a leaf group. Empty
-  /// where that is not known (explicit machines), and then no symmetry is looked for.
+  /// Numbers of consecutive ranks that share a PCIe switch, a host bridge, a NIC, a node or a leaf group. Empty if
+  /// unknown (explicit topologies); then no symmetry is searched for.
   std::vector<std::int64_t> natural_boundaries{};
-  std::int64_t ranks_per_gpu = 1;      // consecutive ones; the last GPU may have fewer
-  std::vector<LinkId> memory_links{};  // of each GPU, where ranks share them
+  std::int64_t ranks_per_gpu = 1;      // consecutive ranks; the last GPU may have fewer
+  std::vector<LinkId> memory_links{};  // by GPU, if ranks share GPUs
   SymmetryCache symmetries{};
 
   [[nodiscard]] std::int64_t world_size() const { return static_cast<std::int64_t>(gpu_of_rank.size()); }
   [[nodiscard]] std::int64_t gpus() const { return (world_size() + ranks_per_gpu - 1) / ranks_per_gpu; }
-  /// What a rank may use of its GPU's memory.
+  /// The part of its GPU's memory that a rank may use.
   [[nodiscard]] Bytes memory_per_rank() const;
-  /// The way from a rank to another: Routes::between their GPUs, or a copy inside one.
+  /// The route from one rank to another: Routes::between their GPUs, or a copy within one GPU.
   [[nodiscard]] Route route(RankId from, RankId to) const;
-  /// Consecutive ranks that share a node, where every node has as many; else 1.
+  /// Number of consecutive ranks that share a node, if it is the same for every node; otherwise 1.
   [[nodiscard]] std::int64_t ranks_per_node() const;
 };
 
-/// The first `world` ranks (as many as all GPUs that exist hold, if not given), at most 1,048,576. A template with a
-/// fabric grows to as many whole nodes as are needed; explicit machines and a template without fabric do not. Raises
-/// InputError if the GPUs are too few or not all connected.
+/// Builds the cluster of the first `world` ranks (default: all ranks of the existing GPUs), at most 1,048,576. A
+/// template with a fabric is extended to as many whole nodes as needed; explicit topologies and templates without a
+/// fabric are not. Raises InputError if there are too few GPUs or not all of them are connected.
 [[nodiscard]] Cluster build_cluster(const ClusterSpec& spec, std::optional<std::int64_t> world);
 
 }  // namespace moeplan

@@ -1,4 +1,4 @@
-// Number formats.
+// Number formats of computation (Dtype) and of transfer (WireFormat).
 #pragma once
 
 #include <array>
@@ -19,8 +19,8 @@ inline constexpr std::array<std::pair<Dtype, std::string_view>, 6> kDtypeNames{{
                                                                                 {Dtype::Fp8, "fp8"},
                                                                                 {Dtype::Int8, "int8"}}};
 
-/// Formats in which rows are sent that are not those of computation: rounded to fp16; int8 with a scale (and a zero
-/// point) for each row; zfp's fixed rate, one-dimensional blocks along a row.
+/// Formats that are used to send rows but not to compute: rounding to fp16; int8 with a scale (and a zero point) per
+/// row; zfp in fixed-rate mode with one-dimensional blocks along a row.
 enum class WireFormat { Fp16, Int8, Zfp };
 
 inline constexpr std::array<std::pair<WireFormat, std::string_view>, 3> kWireFormatNames{

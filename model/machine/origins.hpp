@@ -1,10 +1,9 @@
-// Where the numbers of a GPU or cluster file come from.
+// Provenance of the numbers in a GPU or cluster file.
 //
-// A document's `origins:` map goes from a key path, or a prefix of one, to a sentence that starts with its mark:
+// A document's `origins:` map maps a key path, or a prefix of one, to a sentence that starts with a mark:
 //   origins: {"": "datasheet: ...", "template.intra_node": "measured: ...", "links[0].latency": "assumed: ..."}
-// The longest prefix wins; "" covers the whole document. A map inside the document that has an `origins:` of its own
-// (an embedded GPU) is covered by that one alone. A value set on the command line is "assumed: set on the command
-// line".
+// The longest prefix applies; "" covers the whole document. A nested map with its own `origins:` (an embedded GPU) is
+// covered by that map alone. A value set on the command line is "assumed: set on the command line".
 #pragma once
 
 #include <span>
@@ -17,18 +16,18 @@
 
 namespace moeplan {
 
-/// Reads and checks the optional `origins:` of a document: every entry has a known mark and names a key that exists.
+/// Reads and checks the optional `origins:` of a document: every entry must have a known mark and name an existing key.
 void read_origins(MapReader& document);
 
-/// Reports every number below `document` that no origin covers, except below the keys in `elsewhere`, which are checked
-/// by their own readers. Names, ends of links and positions (`node`, `a`, `b`) are no physical numbers.
+/// Reports every number below `document` that no origin covers, except below the keys in `elsewhere`, which their own
+/// readers check. Names, link ends and positions (`node`, `a`, `b`) are not physical numbers.
 void check_origins(MapReader& document, std::span<const std::string_view> elsewhere = {});
 
-/// Writes into `origins:` that the numbers set on the command line were, so that the document says it once it is
-/// embedded elsewhere.
+/// Records in `origins:` which numbers were set on the command line, so that the information is kept when the document
+/// is embedded elsewhere.
 void record_overrides(Node& document);
 
-/// "template.nodes = 4: why", one a number that is marked assumed, in the order written.
+/// One entry "template.nodes = 4: why" per number that is marked assumed, in document order.
 [[nodiscard]] std::vector<std::string> assumed_numbers(const Node& document);
 
 }  // namespace moeplan

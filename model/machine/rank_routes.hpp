@@ -1,4 +1,4 @@
-// Routes between ranks, each found once: what asks for the same pairs again and again keeps one of these.
+// A cache of the routes between ranks, for callers that look up the same pairs repeatedly.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace moeplan {
 
-/// For one thread. `cluster` must outlive it. Memory: that of the pairs asked for.
+/// Not thread-safe. `cluster` must outlive it. Memory is proportional to the number of distinct pairs looked up.
 class RankRoutes {
  public:
   explicit RankRoutes(const Cluster& cluster) : cluster_(cluster) {}

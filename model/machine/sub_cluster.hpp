@@ -1,4 +1,4 @@
-// Part of a cluster as a machine of its own.
+// A sub-cluster: a range of a cluster's ranks as a cluster of its own.
 #pragma once
 
 #include <cstdint>
@@ -10,16 +10,17 @@ namespace moeplan {
 
 struct SubCluster {
   Cluster cluster;
-  std::vector<LinkId> links;  // of the whole cluster, by LinkId of this one
+  std::vector<LinkId> links;  // LinkId in the whole cluster, by LinkId in the sub-cluster
 };
 
-/// `first` and `count` are multiples of the ranks that share a GPU. Ranks first .. first + count - 1 as ranks 0 ..
-/// count - 1, on the same links. Nodes without any of these are left out: no route crosses them, since GPUs do not
-/// forward and a shortest path enters no third node.
+/// The sub-cluster of ranks first .. first + count - 1, renumbered 0 .. count - 1, on the same links. `first` and
+/// `count` are multiples of the number of ranks that share a GPU. Nodes without any of these ranks are left out: no
+/// route crosses them, since GPUs do not forward and a shortest path enters no third node.
 [[nodiscard]] SubCluster sub_cluster(const Cluster& cluster, std::int64_t first, std::int64_t count);
 
-/// Whether turning all ranks by `count` maps the machine onto itself, so that each range of `count` ranks that begins
-/// at a multiple of it is like any other. Proved by an automorphism (symmetry.hpp); false where that is not found.
+/// Whether shifting all ranks cyclically by `count` maps the cluster onto itself, so that all ranges of `count` ranks
+/// that begin at a multiple of `count` are equivalent. Proved by an automorphism (symmetry.hpp); false if none is
+/// found.
 [[nodiscard]] bool sub_clusters_are_equivalent(const Cluster& cluster, std::int64_t count);
 
 }  // namespace moeplan

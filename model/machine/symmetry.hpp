@@ -1,23 +1,24 @@
-// Machines on which ranks cannot be told from one another, seen through a few of them: the representatives.
+// Symmetry reduction of a cluster: a view of a cluster with equivalent ranks that keeps only a few representatives.
 //
-// Write ranks in a mixed radix, digits cut at `boundaries` (R | b1 | b2 | ... | world, each dividing the next). If
-// turning any one digit of all ranks at once is an automorphism of the topology (vertices map to vertices, every link
-// to one of equal bandwidth and latency), then these turns take each rank to every one that equals it modulo R, and the
-// orbits of links are an equitable partition for every traffic that the turns preserve: each link of an orbit carries
-// as much of it as any other. So max-min sharing of W ranks' traffic is that of the flows of ranks 0 .. R - 1 alone on
-// one resource an orbit, with the capacity (links of the orbit) x bandwidth / (W / R). R is 1 where no rank can be told
-// from another; where only a node's ranks can (PCIe trees with one NIC), it is the ranks of a node.
+// Write ranks in a mixed radix with digits delimited by `boundaries` (R | b1 | b2 | ... | world, each dividing the
+// next). A rotation adds a constant to one digit of all ranks, modulo that digit's size. If every rotation is an
+// automorphism of the topology (vertices map to vertices, every link to a link of equal bandwidth and latency), then
+// the rotations map each rank to every rank that equals it modulo R, and the orbits of links form an equitable
+// partition for all traffic that is invariant under the rotations: all links of an orbit carry equal traffic. Max-min
+// sharing of the traffic of W ranks then equals that of the flows of ranks 0 .. R - 1 alone, with one resource per
+// orbit of capacity (links of the orbit) x bandwidth / (W / R). R is 1 if all ranks are interchangeable; if only nodes
+// are (PCIe trees with one NIC), R is the number of ranks per node.
 //
-// Rings inside a range of R ranks turn with it, and so do those that cross it in equal steps, where what they span
-// above R is one digit. Other rings do not turn with their digits. Their edges are checked by counting instead: the
-// edges of all ranks that are equal modulo R have the same orbits, and within an orbit they cross every link equally
-// often. That is the same partition, so both may share links.
+// Rings within a range of R ranks rotate with it, and so do rings that cross it in equal steps if their span above R is
+// one digit. Other rings are not invariant under the rotations. Their edges are checked by counting instead: the edges
+// of all ranks that are equal modulo R must have the same orbits and, within an orbit, cross every link equally often.
+// This gives the same partition, so that both kinds of traffic may share links.
 //
-// A ring over several leaf switches crosses the core on some of its edges only. Links of the core that never bind are
-// left out of that check and of the sharing: where a link has room for all that the links before it (or behind it) on
-// its routes can carry, its constraint follows from theirs, and max-min rates do not depend on it. So a non-blocking
-// core does not tell ranks apart; an oversubscribed one does. Such links have infinite capacity in the view, and count
-// each edge's average use.
+// A ring over several leaf switches crosses the core on only some of its edges. Core links that never bind are excluded
+// from this check and from the sharing: if a link has capacity for everything that the links before it (or after it) on
+// its routes can carry, its constraint is implied by theirs and does not affect the max-min allocation. A non-blocking
+// core therefore preserves the equivalence of ranks; an oversubscribed core may not. Links that never bind have
+// infinite capacity in the view, and each edge counts with its average use of them.
 #pragma once
 
 #include <compare>
@@ -35,7 +36,7 @@ namespace moeplan {
 
 struct Cluster;
 
-/// A family of rings over ranks: groups of `size` ranks, `stride` apart, `per_node` consecutive members a node.
+/// A family of rings over ranks: groups of `size` ranks, `stride` apart, with `per_node` consecutive members per node.
 struct RingFamily {
   std::int64_t size;
   std::int64_t stride;
@@ -43,46 +44,49 @@ struct RingFamily {
   auto operator<=>(const RingFamily&) const = default;
 };
 
-/// What traffic must be preserved.
+/// The traffic that the symmetry must preserve.
 struct SymmetryQuery {
   std::vector<std::int64_t> boundaries;  // ascending, without 1 and without world
   std::vector<RingFamily> rings;         // ascending
-  /// Ranges (low, high) of places that must be one digit, since traffic goes by differences modulo high / low there.
+  /// Ranges (low, high) of rank positions that must be one digit, since their traffic depends on differences modulo
+  /// high / low.
   std::vector<std::pair<std::int64_t, std::int64_t>> cyclic;
-  /// Ranges of so many ranks in which groups lie whose members' places make a difference: divide R. Ascending.
+  /// Sizes of ranges of ranks with groups whose members are not interchangeable; each must divide R. Ascending.
   std::vector<std::int64_t> fixed{};
   auto operator<=>(const SymmetryQuery&) const = default;
 };
 
-/// The machine as its representatives see it.
+/// The cluster reduced to its representatives.
 struct SymmetricView {
-  /// A way that their traffic may take: orbits crossed, in order, and its latency.
+  /// A route of the representatives' traffic: the orbits crossed, in order, and its latency.
   struct Way {
-    std::vector<std::pair<std::int32_t, double>> orbits;  // orbit, share
+    std::vector<std::pair<std::int32_t, double>> orbits;  // orbit, fraction of the transfer
     Seconds latency;
     bool operator==(const Way&) const = default;
   };
 
-  /// Ways of a ring's edges (RingEdges), as averages over all images where links never bind; the longest latency.
+  /// Routes of a ring's edges (RingEdges): averages over all images for links that never bind; the longest latency.
   struct RingWays {
     Way along;
     Way across;
   };
 
-  std::int64_t representatives = 1;  // R: ranks 0 .. R - 1; any other rank is an image of the one it equals modulo R
+  std::int64_t representatives = 1;  // R: ranks 0 .. R - 1; any other rank is an image of the one equal to it modulo R
   std::vector<double> capacity;      // by orbit, bytes/s for the representatives' traffic; infinite: never binds
-  std::vector<std::int32_t> orbit_of_link;            // by LinkId
-  std::vector<double> bytes_per_link;                 // by orbit: bytes on each link for one of theirs on the orbit
-  std::vector<Way> ways;                              // distinct ones
-  std::vector<std::vector<std::int32_t>> way_to;      // by representative and rank: index into ways; to itself: -1
-  std::map<RingFamily, std::vector<RingWays>> rings;  // those that do not turn: by representative
+  std::vector<std::int32_t> orbit_of_link;  // by LinkId
+  std::vector<double>
+      bytes_per_link;     // by orbit: bytes on each of its links per byte of the representatives' traffic on the orbit
+  std::vector<Way> ways;  // without duplicates
+  std::vector<std::vector<std::int32_t>> way_to;  // by representative and rank: index into `ways`; itself: -1
+  std::map<RingFamily, std::vector<RingWays>>
+      rings;  // rings that are not invariant under the rotations, by representative
 
   [[nodiscard]] std::int32_t way_between(RankId representative, RankId to) const {
     return way_to[representative.index()][to.index()];
   }
 };
 
-/// Views that were asked for, kept with the cluster. Safe to share between threads.
+/// A cache of computed views, stored with the cluster. Thread-safe.
 class SymmetryCache {
  public:
   SymmetryCache();
@@ -97,18 +101,18 @@ class SymmetryCache {
   std::unique_ptr<State> state_;
 };
 
-/// The view for this traffic with the fewest representatives, at most the ranks of a node; null where no two ranks are
-/// images of one another (or it cannot be shown that they are). Boundaries of the machine itself
-/// (Cluster::natural_boundaries) are added to the query's.
+/// The view for this traffic with the fewest representatives, at most the ranks of a node; null if no two ranks can be
+/// shown to be images of each other. The cluster's own boundaries (Cluster::natural_boundaries) are added to the
+/// query's.
 [[nodiscard]] const SymmetricView* symmetric_view(const Cluster& cluster, const SymmetryQuery& query);
 
-/// Where the edges of a ring lead: one ring for each member of a node (`per_node`), ring c entering each node at its
-/// c-th member and leaving it at the one before. So from position p: `along` inside the node carries all rings but one,
-/// `across` to the next node that one. A group within one node, or with one member a node, has the plain ring as
-/// `along` alone.
+/// The positions that follow `position` in the rings of a group. There is one ring per member of a node (`per_node`):
+/// ring c enters each node at its c-th member and leaves it at the member before. From a given position, `along` inside
+/// the node carries all rings but one, and `across` to the next node carries that one. A group within one node, or with
+/// one member per node, has only the plain ring, as `along`.
 struct RingEdges {
   std::int64_t along;
-  std::int64_t across;  // == own position where there is none
+  std::int64_t across;  // equals the own position if there is none
 };
 [[nodiscard]] RingEdges ring_edges(std::int64_t position, std::int64_t size, std::int64_t per_node);
 

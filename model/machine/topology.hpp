@@ -1,4 +1,4 @@
-// The machine as a directed graph: GPUs, switches and NICs joined by links of one direction each.
+// The cluster's topology: a directed graph of GPUs, switches and NICs connected by unidirectional links.
 #pragma once
 
 #include <array>
@@ -25,8 +25,8 @@ inline constexpr std::array<std::pair<VertexKind, std::string_view>, 6> kVertexK
      {VertexKind::NvSwitch, "nvswitch"},
      {VertexKind::NetworkSwitch, "network_switch"}}};
 
-/// What a link is part of: what-if questions scale all links of a tier together. Memory: a GPU's own, for copies
-/// between ranks that share it; no file names it.
+/// The part of the cluster that a link belongs to; what-if analyses scale all links of a tier together. Memory: a GPU's
+/// link to itself, for copies between ranks that share the GPU; it does not occur in files.
 enum class LinkTier { IntraNode, Nic, Core, Memory };
 
 inline constexpr std::array<std::pair<LinkTier, std::string_view>, 3> kLinkTierNames{
@@ -35,11 +35,11 @@ inline constexpr std::array<std::pair<LinkTier, std::string_view>, 3> kLinkTierN
 struct Vertex {
   std::string name;
   VertexKind kind;
-  std::optional<int> node;  // the machine that holds it; none for network switches
+  std::optional<int> node;  // the node that contains it; none for network switches
   bool operator==(const Vertex&) const = default;
 };
 
-/// A duplex cable is two of these.
+/// A unidirectional link; a duplex cable is two of them.
 struct Link {
   VertexId from;
   VertexId to;
@@ -54,28 +54,28 @@ struct Topology {
   std::vector<Link> links;
   bool operator==(const Topology&) const = default;
 
-  /// "from -> to", or "memory of GPU" of a link to itself.
+  /// "from -> to", or "memory of GPU" for a link of a GPU to itself.
   [[nodiscard]] std::string link_name(LinkId link) const;
 };
 
-/// The share of a transfer that crosses one link: 1 unless equal-cost paths split it.
+/// A link of a route and the fraction of the transfer that crosses it: 1 unless equal-cost paths split the transfer.
 struct RouteLink {
   LinkId link;
   double share;
 };
 
 struct Route {
-  std::vector<RouteLink> links;  // in path order; a split route lists its links by distance from the source
-  Seconds latency;               // of the slowest of its paths
+  std::vector<RouteLink> links;  // in path order; for a split route, ordered by distance from the source
+  Seconds latency;               // of the path with the highest latency
 };
 
-/// Static routes. A path has the fewest hops; among those, the largest bottleneck bandwidth; among those that tie, the
-/// transfer is split equally over all paths. GPUs do not forward.
+/// Static routing. A path has the fewest hops and, among those, the largest bottleneck bandwidth; the transfer is split
+/// equally over all paths that tie. GPUs do not forward.
 ///
-/// A route is found when asked for, by a breadth-first search from both ends that meets in the middle, so that a core
-/// with thousands of ports is reached and not crossed. Nothing is kept between calls: memory is that of the links,
-/// whatever the number of pairs, and one object may serve many threads. Where a caller asks again, it keeps the answer
-/// itself.
+/// Routes are computed on demand by a bidirectional breadth-first search, so that a core switch with thousands of ports
+/// is reached but not expanded. Nothing is cached between calls: memory is proportional to the number of links,
+/// independent of the number of pairs, and one object may serve many threads. Callers that repeat look-ups cache the
+/// routes themselves (rank_routes.hpp).
 class Routes {
  public:
   explicit Routes(const Topology& topology);
@@ -83,7 +83,7 @@ class Routes {
   Routes(Routes&&) noexcept;
   Routes& operator=(Routes&&) noexcept;
 
-  /// The route between two different GPUs; empty links if there is none.
+  /// The route between two different GPUs; `links` is empty if there is none.
   [[nodiscard]] Route between(VertexId from, VertexId to) const;
 
  private:
@@ -91,9 +91,9 @@ class Routes {
   std::unique_ptr<State> state_;
 };
 
-/// Two GPUs of which the first cannot reach the second (GPUs do not forward), or nothing. By strongly connected
-/// components of the vertices that forward; a machine whose GPUs share none is searched GPU by GPU. Raises InputError
-/// where that would take more than 1e9 steps.
+/// A pair of GPUs of which the first cannot reach the second (GPUs do not forward), or none. Computed from the strongly
+/// connected components of the vertices that forward; if the GPUs have none in common, each GPU is searched separately.
+/// Raises InputError if that would take more than 1e9 steps.
 [[nodiscard]] std::optional<std::pair<VertexId, VertexId>> unconnected_pair(const Topology& topology,
                                                                             std::span<const VertexId> gpus);
 

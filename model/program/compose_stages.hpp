@@ -1,13 +1,14 @@
-// The run of a pipeline from the times of its segments.
+// Composition of a pipeline's execution from the times of its segments.
 //
-// Each stage runs its segments one after the other; a segment begins when the one before has ended and all its messages
-// are there. So with t the joined end, and g the end of its background operations, of a segment alone,
+// Each stage executes its segments in order. A segment begins when the previous one has ended and all its messages have
+// arrived. With t the joined end of a segment executed alone, and g the end of its background operations,
 //
 //   begin(i) = max(begin(i - 1) + t(i - 1), arrivals of its messages, background end if it begins with a Wait),
-//   arrival  = max(begin + when the Send was reached, end of the stage's Send before) + transfer time.
+//   arrival  = max(begin + time when the Send is reached, end of the stage's previous Send) + transfer time.
 //
-// Exact under the conditions of stage_segments.hpp. Where background traffic outlasts its segment, it goes on beside
-// the next ones without slowing them and then is followed by theirs, so that it ends no earlier than it would alone.
+// Exact under the conditions of stage_segments.hpp. Background traffic that outlasts its segment continues concurrently
+// with the next segments without slowing them down, and the background traffic of those segments follows it, so that it
+// ends no earlier than it would alone.
 #pragma once
 
 #include <functional>
@@ -18,32 +19,33 @@
 
 namespace moeplan {
 
-/// A segment alone, from its begin.
+/// Times of a segment executed alone, relative to its begin.
 struct SegmentTimes {
-  SimTime joined;              // end of all that holds up the next segment
-  SimTime background_end;      // end of the operations on the replicas' stream; 0: there are none
-  SimTime background_busy;     // how long that stream is busy
-  std::vector<SimTime> sends;  // when each Send is reached
+  SimTime joined;              // end of all operations that the next segment waits for
+  SimTime background_end;      // end of the operations on the replicas' stream; 0: none
+  SimTime background_busy;     // busy time of that stream
+  std::vector<SimTime> sends;  // time at which each Send is reached
 };
 
-/// Time of a message between stages, from the moment at which the sender reaches it: by sending stage and message of a
-/// segment.
+/// Transfer time of a message between stages, from the moment the sender reaches it; arguments: the sending stage and
+/// the message of its segment.
 using TransferTime = std::function<SimTime(std::size_t stage, const StageMessage& message)>;
 
-/// One run of a segment.
+/// One execution of a segment.
 struct SegmentRun {
-  SimTime reached;  // the one before had ended
+  SimTime reached;  // when the previous segment ended
   SimTime begin;
   std::vector<std::pair<SimTime, SimTime>> sends;  // start and end of each
 };
 
 struct ComposedRun {
-  std::vector<std::vector<SegmentRun>> runs;  // by stage and place in StageSegments::order
+  std::vector<std::vector<SegmentRun>> runs;  // by stage and position in StageSegments::order
   std::vector<SimTime> stage_end;
   SimTime makespan;
 };
 
-/// `times` by stage and segment. Raises std::logic_error where stages wait for each other in a circle.
+/// Composes the execution. `times` is indexed by stage and segment. Raises std::logic_error if stages wait for each
+/// other in a cycle.
 [[nodiscard]] ComposedRun compose_stages(const StageSegments& stages,
                                          const std::vector<std::vector<SegmentTimes>>& times,
                                          const TransferTime& transfer);

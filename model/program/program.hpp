@@ -1,16 +1,17 @@
-// The Program: what is simulated is what is executed.
+// The Program: the intermediate representation that is both simulated and executed.
 //
 // A Program is written once for all ranks. An operation names buffer slices, and a slice says symbolically which rows
-// it holds on the rank that executes it ("the tokens of my expert-parallel group for the experts that I hold"). Bytes,
-// FLOPs and who-sends-what-to-whom are derived from slices (resolve.hpp), never stored beside them, so an executor can
-// run exactly what the simulator prices. Size does not grow with ranks, layers or microbatches: ranks differ only
-// through their rows, process groups are given by size and stride, equal layers and microbatches are repeats.
+// it holds on the executing rank ("the tokens of my expert-parallel group for my local experts"). Bytes, FLOPs and the
+// communication matrix are derived from slices (resolve.hpp), never stored separately, so that an executor performs
+// exactly what the simulator prices. The size of a Program does not depend on the number of ranks, layers or
+// microbatches: ranks differ only in their rows, process groups are given by size and stride, and equal layers and
+// microbatches are repeats.
 //
-// Semantics. A program is a sequence of blocks and repeats; pipeline stages have a sequence each. A rank works through
-// its sequence in order. Inside a block, operations of one stream run in the order listed (FIFO), each also after those
-// in its `after` list; different streams overlap. A rank enters the next block (or the next iteration of a repeat) once
-// all its operations of the previous one have ended, those on background streams apart: these stay FIFO from block to
-// block and hold up nobody but a Wait. Ranks do not wait for each other except through communication.
+// Semantics. A Program is a sequence of blocks and repeats; every pipeline stage has its own sequence. A rank executes
+// its sequence in order. Within a block, operations of one stream execute in the order listed (FIFO), each also after
+// those in its `after` list; different streams overlap. A rank enters the next block (or the next iteration of a
+// repeat) when all its operations of the previous one have ended, except those on background streams: these stay FIFO
+// across blocks, and only a Wait waits for them. Ranks wait for each other only through communication.
 #pragma once
 
 #include <array>
@@ -29,8 +30,8 @@
 
 namespace moeplan {
 
-/// Ranks split into groups of `size` members, `stride` apart: r belongs to { base + i stride }, at position
-/// (r / stride) mod size. Every group of Megatron-LM's rank order has this form.
+/// A partition of the ranks into groups of `size` members, `stride` apart: r belongs to { base + i stride }, at
+/// position (r / stride) mod size. Every group of Megatron-LM's rank order has this form.
 struct GroupFamily {
   std::string name;
   std::int64_t size = 1;
@@ -40,45 +41,46 @@ struct GroupFamily {
   [[nodiscard]] RankId member(RankId r, std::int64_t position_in_group) const {
     return RankId(static_cast<std::int32_t>(r.value() + (position_in_group - position(r)) * stride));
   }
-  /// The member so many positions on, cyclically.
+  /// The member `shift` positions ahead, cyclically.
   [[nodiscard]] RankId shifted(RankId r, std::int64_t shift) const {
     return member(r, ((position(r) + shift) % size + size) % size);
   }
-  /// The member at position 0: names the group.
+  /// The member at position 0, which identifies the group.
   [[nodiscard]] RankId base(RankId r) const { return member(r, 0); }
   bool operator==(const GroupFamily&) const = default;
 };
 
 using RoutingId = Id<struct RoutingTag>;
 
-/// Room for an expert on a rank.
+/// A slot for an expert on a rank.
 struct ExpertSlot {
   ExpertId expert;
-  bool is_home = true;  // of its slots the one that keeps the optimizer's states; the others hold copies
+  bool is_home = true;  // the one of the expert's slots that keeps the optimizer states; the others hold copies
   bool operator==(const ExpertSlot&) const = default;
 };
 
-/// Group-limited routing: experts are in `count` equal groups of consecutive ones, and a token's are in `per_token` of
-/// these at most.
+/// Group-limited routing: the experts are divided into `count` equal groups of consecutive experts, and a token's
+/// experts belong to at most `per_token` of them.
 struct ExpertGroups {
   std::int64_t count = 1;
   std::int64_t per_token = 1;
   bool operator==(const ExpertGroups&) const = default;
 };
 
-/// Tokens to experts in the MoE layers of one kind. Each rank is the source of its own shard of tokens: where
-/// tensor-parallel ranks hold the same tokens, the shards of the group together are those tokens.
+/// The routing of tokens to experts in the MoE layers of one kind. Each rank is the source of its own shard of tokens:
+/// if tensor-parallel ranks hold the same tokens, their shards together are those tokens.
 ///
-/// Where experts are placed, ranks hold slots, as many each, and what is said here of experts (shares, rows of experts,
-/// All, Local ...) holds for slots. Which tokens of a source go to which of an expert's slots is in the counts: the
-/// first ones to its first slot, and so on. So schedules, all-to-alls and engines need not know of placements.
+/// If experts are placed, every rank holds the same number of slots, and everything said here of experts (shares, rows
+/// of experts, All, Local ...) applies to slots. The counts determine which tokens of a source go to which slot of an
+/// expert: the first tokens to its first slot, and so on. Schedules, all-to-alls and engines therefore need not know
+/// about placements.
 struct RoutingTable {
-  RoutingCounts counts;  // by source, a rank's place in its pipeline stage, and expert (or slot)
-  GroupId holders;  // position p of this family holds the p-th contiguous share of the experts (the first ones one more
-                    // where they do not divide)
-  std::int64_t top_k = 1;  // experts that a token selects
-  /// By slot; none: an empty one, without weights or tokens. Every expert has one home. Empty: no placement, expert e
-  /// is alone in slot e.
+  RoutingCounts counts;  // by source (a rank's position in its pipeline stage) and expert (or slot)
+  GroupId holders;  // position p of this family holds the p-th contiguous share of the experts (if they do not divide,
+                    // the first shares have one more)
+  std::int64_t top_k = 1;  // experts per token
+  /// By slot; none: an empty slot, without weights or tokens. Every expert has one home. Empty vector: no placement,
+  /// expert e is the only expert of slot e.
   std::vector<std::optional<ExpertSlot>> slots = {};
   ExpertGroups groups{};
   bool operator==(const RoutingTable&) const = default;
@@ -86,15 +88,15 @@ struct RoutingTable {
   [[nodiscard]] std::int64_t num_experts() const;
 };
 
-/// One step of the way from the executing rank to the sources whose token rows a slice holds.
+/// One step of the path from the executing rank to the sources whose token rows a slice holds.
 struct RowStep {
   enum class Kind {
-    Union,   // the rows of all members of the group, one after the other (a member may stand for the same tokens as
-             // another); with `count` > 1 those of one block of `count` equal ones in order of position: the one
-             // `index` blocks before the rank's own, cyclically
-    Share,   // of each expert's rows, the part that belongs to this rank's position among the group's size
-    Chunk,   // of each expert's rows, the `width` parts of `count` from `index` on
-    Copies,  // the same rows once for each member of the group (partial sums of expert shards before they are added)
+    Union,  // the rows of all members of the group, concatenated (two members may represent the same tokens); with
+            // `count` > 1, only those of one of `count` equal blocks of members in order of position: the block `index`
+            // blocks before the rank's own, cyclically
+    Share,  // of each expert's rows, the part that belongs to this rank's position in the group
+    Chunk,  // of each expert's rows, `width` of `count` parts, starting with part `index`
+    Copies,  // the same rows once per member of the group (partial sums of expert shards before they are added)
     Leader   // the rows on the member at position 0 of the group, none on the others
   };
   Kind kind;
@@ -105,7 +107,7 @@ struct RowStep {
   bool operator==(const RowStep&) const = default;
 };
 
-/// Which rows a slice holds on the executing rank.
+/// The rows that a slice holds on the executing rank.
 struct Rows {
   enum class Kind {
     Fixed,      // `each` rows on every rank
@@ -115,13 +117,14 @@ struct Rows {
   };
   enum class Experts {
     All,
-    Local,   // those that the rank holds
-    Held,    // those that any member of a group of `holders` holds: the rank's own one, or the one `behind` groups
-             // before it among the routing's holders, cyclically (then neighbours, whose groups divide those)
-    Behind,  // those held `behind` positions before the rank's own in the holders' group, cyclically
-    Paired,  // those held at the rank's own position in it, exclusive or `behind`: groups of 2, 4, 8 ...
-    Homes,   // of placed experts, those whose home the rank is
-    Copies   // and those that it holds copies of
+    Local,   // the rank's own experts
+    Held,    // the experts of all members of a group of family `holders`: the rank's own group, or the one `behind`
+             // groups before it among the routing's holders, cyclically (the groups then consist of neighbouring ranks
+             // and divide the routing's groups)
+    Behind,  // the experts of the member `behind` positions before the rank in the holders' group, cyclically
+    Paired,  // the experts of the member at the rank's own position XOR `behind`: groups of 2, 4, 8 ...
+    Homes,   // placed experts whose home is this rank
+    Copies   // placed experts that this rank holds copies of
   };
 
   Kind kind = Kind::Fixed;
@@ -130,7 +133,7 @@ struct Rows {
   Experts experts = Experts::All;
   std::int64_t behind = 0;
   GroupId holders{};
-  bool distinct = false;  // of the tokens routed to these experts, each once, however many of them it selected
+  bool distinct = false;  // each token routed to these experts once, however many of them it selected
   std::vector<RowStep> path{};
 
   [[nodiscard]] static Rows fixed(std::int64_t rows);
@@ -140,7 +143,8 @@ struct Rows {
   bool operator==(const Rows&) const = default;
 };
 
-/// What the names of buffers end with that hold weights of other ranks, or gradients of these, while a layer runs.
+/// Suffix of the names of buffers that hold other ranks' weights, or the gradients of those weights, while a layer is
+/// computed.
 inline constexpr std::string_view kGatheredWeights = ".gathered";
 
 struct Buffer {
@@ -156,7 +160,7 @@ struct Slice {
   bool operator==(const Slice&) const = default;
 };
 
-/// The last two are background streams.
+/// The streams of a rank. The last two are background streams.
 enum class Stream : std::uint8_t { Compute, Intra, Inter, Copy, Replicas, Pipeline };
 inline constexpr std::array<std::pair<Stream, std::string_view>, 6> kStreamNames{{{Stream::Compute, "compute"},
                                                                                   {Stream::Intra, "intra"},
@@ -166,15 +170,15 @@ inline constexpr std::array<std::pair<Stream, std::string_view>, 6> kStreamNames
                                                                                   {Stream::Pipeline, "pipeline"}}};
 inline constexpr std::size_t kStreams = kStreamNames.size();
 
-/// The end of a block does not wait for its operations on such a stream. They may come after operations of the other
-/// streams, and others only through a Wait.
+/// Whether the end of a block does not wait for operations on this stream. Such operations may depend on operations of
+/// the other streams, but other operations depend on them only through a Wait.
 [[nodiscard]] constexpr bool is_background(Stream stream) {
   return stream == Stream::Replicas || stream == Stream::Pipeline;
 }
 
-/// C = A B in one of the forms below, A = reads[0], B = reads[1], C = writes[0]. `grouped`: one product per local
-/// expert, the routed operands cut by expert; `by_source`: and by source. `accumulates`: C += A B (gradients of
-/// weights, and what has several parts).
+/// A matrix product C = A B in one of the forms below, with A = reads[0], B = reads[1], C = writes[0]. `grouped`: one
+/// product per local expert, the routed operands split by expert; `by_source`: split by source as well. `accumulates`:
+/// C += A B (gradients of weights, and results computed in several parts).
 struct Gemm {
   enum class Form { NN, NT, TN };  // C[m,n] = A[m,k] B[k,n] | A[m,k] B[n,k]^T | A[k,m]^T B[k,n]
   Form form = Form::NN;
@@ -195,10 +199,10 @@ struct AttentionCore {
   bool operator==(const AttentionCore&) const = default;
 };
 
-/// A memory-bound kernel: its time is that of its bytes. Encode brings tokens, or distinct rows, to rows of their
-/// experts or to distinct rows; EncodeBackward adds such rows up again. Decode does so with the gate's weights, which
-/// are in the choices that it reads last. DecodeBackward reads the gradient, the rows that Decode added up, and the
-/// choices; it writes the gradients by these rows and by the weights.
+/// A memory-bound kernel: its time is determined by its bytes. Encode maps tokens, or distinct rows, to the rows of
+/// their experts or to distinct rows; EncodeBackward sums such rows. Decode is the weighted sum of such rows, with the
+/// gate's weights, which are part of the choices that it reads last. DecodeBackward reads the output gradient, the rows
+/// that Decode summed, and the choices; it writes the gradients with respect to these rows and to the weights.
 enum class Kernel {
   Norm,
   Activation,
@@ -208,8 +212,8 @@ enum class Kernel {
   Decode,
   SumShards,
   Copy,         // the same rows in another order
-  CountTokens,  // a token's choices to one row an expert: how many selected it
-  Mask,         // a token's choices to one row of 0 and 1 over the experts' rows
+  CountTokens,  // a token's choices to one row per expert: how many tokens selected it
+  Mask,         // a token's choices to a row of zeros and ones over the experts' rows
   Embed,
   Loss,
   Optimizer,
@@ -222,36 +226,36 @@ enum class Kernel {
   LossBackward
 };
 
-/// Rows into the format in which they are sent, or back. To encode, reads[0] are the rows and the writes are what is
-/// sent: their values, and what belongs to a whole row (the scale of int8) each in a buffer of its own; to decode, the
-/// other way round.
+/// Encodes rows into the format in which they are sent, or decodes them. To encode, reads[0] are the rows and the
+/// writes are the encoded data: the values, and each per-row value (the scale of int8) in a buffer of its own. Decoding
+/// swaps reads and writes.
 struct Codec {
   WireFormat format = WireFormat::Fp16;
   bool decodes = false;
   bool operator==(const Codec&) const = default;
 };
 
-/// How the data of a collective other than an all-to-all streams: along rings through all nodes, for a broadcast a
-/// chain from position 0 (ring_edges), or, for all-reduce and broadcast, along two trees over the nodes with half of
-/// the data each (tree_edges).
+/// The communication pattern of a collective other than an all-to-all: rings through all nodes (for a broadcast, a
+/// chain from position 0; ring_edges), or, for all-reduce and broadcast, two trees over the nodes with half of the data
+/// each (tree_edges).
 enum class Pattern : std::uint8_t { Ring, Tree };
 
 /// A collective over each group of a family. reads[0] is the rank's input, writes[0] its output.
 ///
-/// AllToAll moves from each member to each other what both the one's input and the other's output hold: the same
-/// tokens' rows (those of the slice with fewer sources), for the experts of both. So from a slice over all experts go
-/// to each peer the rows for the experts that it holds (dispatch), and from a slice over the local experts, to each
-/// peer the rows that came from it (combine). Of fixed rows each gets an equal part. With `of` > 1 it is a part of such
-/// an exchange: the members form `of` equal blocks in order of position, and block b sends to the blocks (b + j) mod
-/// `of`, j = first .. first + count - 1. So {0, 1, 1} is everything at once and {j, 1, size} step j of a pairwise
-/// exchange. `paired`: to the blocks b exclusive or j, for 2, 4, 8 ... blocks ([Thakur, Rabenseifner, Gropp 2005] sec.
-/// 3.2); then the two of a pair exchange with each other, and each step looks the same from every rank of a regular
-/// machine.
+/// AllToAll moves, from each member to each other member, the data that both the sender's input and the receiver's
+/// output hold: the rows of the same tokens (those of the slice with fewer sources), for the experts of both. From a
+/// slice over all experts, each peer thus gets the rows for its own experts (dispatch); from a slice over the local
+/// experts, each peer gets the rows that came from it (combine). Of fixed rows, each peer gets an equal part. With `of`
+/// > 1 the operation is a part of such an exchange: the members form `of` equal blocks in order of position, and block
+/// b sends to the blocks (b + j) mod `of`, j = first .. first + count - 1. {0, 1, 1} is thus the whole exchange and {j,
+/// 1, size} is step j of a pairwise exchange. `paired`: block b sends to the blocks b XOR j, for 2, 4, 8 ... blocks
+/// ([Thakur, Rabenseifner, Gropp 2005] sec. 3.2); the two blocks of a pair then exchange with each other, and each step
+/// is equivalent for all ranks of a regular cluster.
 ///
-/// A Broadcast from weights of Homes to weights of Copies brings each placed expert to its copies: along a chain of its
-/// own from its home, first through that node, then through the other ranks in order of position, so that none sends
-/// or receives it more than once. With `reduces` data go the other way round and are added up: gradients of Copies to
-/// those of Homes.
+/// A Broadcast from weights of Homes to weights of Copies sends each placed expert to its copies: along its own chain
+/// from its home, first through the home's node, then through the other ranks in order of position, so that no rank
+/// sends or receives it more than once. With `reduces` the data flow in the opposite direction and are summed:
+/// gradients of Copies to those of Homes.
 struct Communication {
   Collective collective = Collective::AllToAll;
   GroupId group{};
@@ -259,23 +263,23 @@ struct Communication {
   std::int64_t count = 1;
   std::int64_t of = 1;
   bool paired = false;
-  std::int64_t messages = 1;  // that what one peer gets of an all-to-all is sent in, where it does not lie in one piece
+  std::int64_t messages = 1;  // messages per peer of an all-to-all, if a peer's data are not contiguous
   Pattern pattern = Pattern::Ring;
-  bool reduces = false;  // a Broadcast of placed experts, backwards
+  bool reduces = false;  // a Broadcast of placed experts in the opposite direction
   bool operator==(const Communication&) const = default;
 };
 
-/// Sends reads[0] to the member `shift` positions on in the group, cyclically. It begins when the sender reaches it:
-/// receivers have posted all their receives from the outset. On a background stream.
+/// A point-to-point send of reads[0] to the member `shift` positions ahead in the group, cyclically. It starts when the
+/// sender reaches it, since receivers post all their receives at the start. On a background stream.
 struct Send {
   GroupId group{};
   std::int64_t shift = 1;
-  std::int32_t channel = 0;  // sends between two ranks on one channel arrive in their order
+  std::int32_t channel = 0;  // sends between two ranks on one channel arrive in order
   bool operator==(const Send&) const = default;
 };
 
-/// Ends when the bytes of the matching Send are there: of the n-th Receive of a channel from the member `shift`
-/// positions before, its n-th Send. Leaves writes[0].
+/// A point-to-point receive into writes[0]. It ends when the bytes of the matching Send have arrived: the n-th Receive
+/// of a channel from the member `shift` positions before matches that member's n-th Send.
 struct Receive {
   GroupId group{};
   std::int64_t shift = 1;
@@ -283,13 +287,13 @@ struct Receive {
   bool operator==(const Receive&) const = default;
 };
 
-/// Ends when all the rank's operations listed before it on a background stream have ended.
+/// A wait for a background stream: ends when all the rank's operations listed before it on that stream have ended.
 struct Wait {
   Stream stream = Stream::Replicas;
   bool operator==(const Wait&) const = default;
 };
 
-/// What an operation is for: the classes of the reports. Nothing but reports looks at it.
+/// The purpose of an operation: the categories of the reports. Only reports use it.
 enum class OpClass {
   Attention,
   DenseFfn,
@@ -309,9 +313,9 @@ enum class OpClass {
   WeightGather,
   Gradient,
   Optimizer,
-  ExpertTransfer,          // weights to copies of experts: Trans
-  ExpertGradientTransfer,  // and their gradients to the homes: Agg
-  PlacementPlan            // telling each other the loads
+  ExpertTransfer,          // expert weights to their copies: Trans
+  ExpertGradientTransfer,  // gradients from the copies to the homes: Agg
+  PlacementPlan            // exchange of the expert loads
 };
 inline constexpr std::array<std::pair<OpClass, std::string_view>, 21> kOpClassNames{
     {{OpClass::Attention, "attention"},
@@ -337,7 +341,7 @@ inline constexpr std::array<std::pair<OpClass, std::string_view>, 21> kOpClassNa
      {OpClass::PlacementPlan, "placement_plan"}}};
 
 struct Operation {
-  std::string name;  // for people: "dispatch", "expert up projection"
+  std::string name;  // human-readable: "dispatch", "expert up projection"
   OpClass op_class = OpClass::Attention;
   Stream stream = Stream::Compute;
   std::variant<Gemm, AttentionCore, Kernel, Codec, Communication, Send, Receive, Wait> work;
@@ -347,7 +351,7 @@ struct Operation {
   bool operator==(const Operation&) const = default;
 
   [[nodiscard]] const Communication* communication() const { return std::get_if<Communication>(&work); }
-  /// A product, attention, a kernel or a codec: what keeps the GPU busy.
+  /// Whether it is a computation (a product, attention, a kernel or a codec) that occupies the GPU.
   [[nodiscard]] bool computes() const { return work.index() <= 3; }
 };
 
@@ -356,20 +360,20 @@ using BlockId = Id<struct BlockTag>;
 struct Block {
   std::string name;
   std::vector<Operation> operations;
-  /// Of a backward block: the forward block that it undoes, last run first. What that block wrote and this one reads
-  /// before writing is kept, once for each of its runs in between.
+  /// Of a backward block: the corresponding forward block; executions are matched last in, first out. Buffers that the
+  /// forward block writes and this block reads before writing are kept, once per execution in between.
   std::optional<BlockId> backward_of{};
-  std::optional<BlockId> variant_of{};  // it does what that block does, and what replicas exchange beside
+  std::optional<BlockId> variant_of{};  // the same block without concurrent replica communication
   bool operator==(const Block&) const = default;
 };
 
 struct Step;
 using Sequence = std::vector<Step>;
 
-/// A block, or a repeat: a sequence that is run `count` times.
+/// A block, or a repeat: a sequence that is executed `count` times.
 struct Step {
   BlockId block{};
-  std::int64_t count = 1;  // of a repeat
+  std::int64_t count = 1;  // iterations of a repeat
   Sequence body{};         // empty: the step is the block
 
   [[nodiscard]] bool is_block() const { return body.empty(); }
@@ -378,12 +382,12 @@ struct Step {
 
 struct Program {
   std::int64_t world_size = 1;
-  std::int64_t ranks_per_node = 1;  // consecutive ranks that share a node: rings run through whole nodes (ring_edges)
+  std::int64_t ranks_per_node = 1;  // consecutive ranks that share a node: rings pass through whole nodes (ring_edges)
   std::vector<GroupFamily> groups;  // by GroupId
   std::vector<RoutingTable> routings;  // by RoutingId
   std::vector<Buffer> buffers;         // by BufferId; every rank owns one of each
-  std::vector<Block> blocks;           // by BlockId; a block may occur at several places
-  std::vector<Sequence> stages{1};     // what each of so many equal ranges of ranks runs, in order of rank
+  std::vector<Block> blocks;           // by BlockId; a block may occur at several positions
+  std::vector<Sequence> stages{1};     // by pipeline stage (equal ranges of ranks, in order)
   bool operator==(const Program&) const = default;
 
   [[nodiscard]] std::int64_t ranks_per_stage() const { return world_size / std::ssize(stages); }
@@ -392,15 +396,16 @@ struct Program {
   [[nodiscard]] const Buffer& buffer(BufferId id) const { return buffers[id.index()]; }
 };
 
-/// Members of a group of this family that share a node, where whole nodes do; else 1.
+/// Number of members of a group of this family that share a node, if nodes hold whole groups or equal parts; otherwise
+/// 1.
 [[nodiscard]] std::int64_t members_per_node(std::int64_t ranks_per_node, const GroupFamily& family);
 [[nodiscard]] inline std::int64_t members_per_node(const Program& program, const GroupFamily& family) {
   return members_per_node(program.ranks_per_node, family);
 }
 
-/// How often each block runs in a stage's whole sequence, by BlockId.
+/// Number of executions of each block in a stage's whole sequence, by BlockId.
 [[nodiscard]] std::vector<std::int64_t> block_counts(const Program& program, std::size_t stage = 0);
-/// The same of any sequence of a Program with so many blocks.
+/// The same for any sequence of a Program with `blocks` blocks.
 [[nodiscard]] std::vector<std::int64_t> block_counts(const Sequence& sequence, std::size_t blocks);
 
 }  // namespace moeplan

@@ -1,4 +1,4 @@
-// What a Program's symbols mean on one rank: rows, bytes, FLOPs, and the flows of a communication.
+// Evaluation of a Program's symbolic slices on one rank: rows, bytes, FLOPs, and the flows of a communication.
 #pragma once
 
 #include <cstdint>
@@ -11,25 +11,25 @@ namespace moeplan {
 /// A contiguous range of experts.
 struct ExpertRange {
   std::int64_t first = 0;
-  std::int64_t last = 0;  // one past
+  std::int64_t last = 0;  // one past the last
   [[nodiscard]] std::int64_t size() const { return last - first; }
 };
 
 /// The experts (or slots) that `rank` holds.
 [[nodiscard]] ExpertRange local_experts(const Program& program, RoutingId routing, RankId rank);
 
-/// Tokens by source and expert, over all of an expert's slots.
+/// Tokens by source and expert, summed over all slots of an expert.
 [[nodiscard]] RoutingCounts expert_counts(const RoutingTable& table);
 
-/// Rows of a slice on `rank`.
+/// Number of rows of a slice on `rank`.
 [[nodiscard]] std::int64_t row_count(const Program& program, const Rows& rows, RankId rank);
 
-/// Of a routed slice that is not distinct: rows for each of its experts in order, on `rank`.
+/// Number of rows of each expert on `rank`, in order, for a routed slice that is not distinct.
 [[nodiscard]] std::vector<std::int64_t> rows_by_expert(const Program& program, const Rows& rows, RankId rank);
 
 [[nodiscard]] std::int64_t byte_count(const Program& program, const Slice& slice, RankId rank);
 
-/// One product of a GEMM: C[m,n] of k terms.
+/// One matrix product of a GEMM operation: C[m,n] with k terms per element.
 struct GemmShape {
   std::int64_t m = 0;
   std::int64_t n = 0;
@@ -37,7 +37,7 @@ struct GemmShape {
   bool operator==(const GemmShape&) const = default;
 };
 
-/// What a computation amounts to on one rank.
+/// The FLOPs, bytes and products of a computation on one rank.
 struct ComputeLoad {
   double flops = 0;
   std::int64_t bytes = 0;           // read and written
@@ -45,7 +45,7 @@ struct ComputeLoad {
 };
 [[nodiscard]] ComputeLoad compute_load(const Program& program, const Operation& operation, RankId rank);
 
-/// Bytes that one rank sends to another in one communication.
+/// The bytes that one rank sends to another in one communication.
 struct Flow {
   RankId from;
   RankId to;
@@ -53,31 +53,31 @@ struct Flow {
   bool operator==(const Flow&) const = default;
 };
 
-/// All flows of the group that `member` belongs to, self and empty ones left out, ordered by (from, to). All-gather,
-/// reduce-scatter and all-reduce are rings over the nodes, one for each member of a node, each with its part of the
-/// data (ring_edges; NCCL's channels); broadcast is a chain from position 0. With Pattern::Tree: tree_edges, where two
-/// flows of a pair are of two trees.
+/// All flows of the group that `member` belongs to, without flows to self and empty flows, ordered by (from, to).
+/// All-gather, reduce-scatter and all-reduce use rings over the nodes, one per member of a node, each with its part of
+/// the data (ring_edges; NCCL's channels); broadcast uses a chain from position 0. With Pattern::Tree: tree_edges,
+/// where the two flows of a pair belong to two trees.
 [[nodiscard]] std::vector<Flow> group_flows(const Program& program, const Operation& operation, RankId member);
 
-/// Whether it is a broadcast of placed experts to their copies, or back.
+/// Whether the operation is a broadcast of placed experts to their copies, or the reduction from the copies.
 [[nodiscard]] bool is_to_copies(const Operation& operation);
 
-/// The way of a placed expert's rows in such a broadcast: the home's position in the group, then those of the copies.
+/// The chain of a placed expert's rows in such a broadcast: the home's position in the group, then those of the copies.
 struct ExpertChain {
   ExpertId expert;
   std::vector<std::int64_t> positions;
 };
-/// Of the group that `member` belongs to, by expert.
+/// The chains of the group that `member` belongs to, by expert.
 [[nodiscard]] std::vector<ExpertChain> expert_chains(const Program& program, const Operation& operation, RankId member);
 
-/// Whether two positions of a group exchange anything in this part of an all-to-all.
+/// Whether two positions of a group exchange data in this part of an all-to-all.
 [[nodiscard]] bool exchanges(const Communication& c, const GroupFamily& family, std::int64_t from, std::int64_t to);
 
-/// Whether what arrives from several members is added up: what reduces, and of distinct rows an all-to-all from the
-/// holders of experts back to the sources.
+/// Whether the data that arrive from several members are summed: reductions, and, for distinct rows, an all-to-all from
+/// the holders of experts to the sources.
 [[nodiscard]] bool adds_up(const Program& program, const Operation& operation);
 
-/// Of these, what one rank sends, ordered by receiver, or receives, ordered by sender. O(group size) row counts.
+/// The flows that one rank sends, ordered by receiver, or receives, ordered by sender. O(group size) row counts.
 [[nodiscard]] std::vector<Flow> flows_from(const Program& program, const Operation& operation, RankId rank);
 [[nodiscard]] std::vector<Flow> flows_to(const Program& program, const Operation& operation, RankId rank);
 

@@ -1,4 +1,5 @@
-// Rows of a slice as sets: which experts, and how many rows of them a path reaches. Behind resolve.hpp.
+// Set operations on the rows of a slice: which experts, and how many of their rows a path reaches. Implementation
+// detail of resolve.hpp.
 #pragma once
 
 #include <cstdint>
@@ -9,31 +10,32 @@
 
 namespace moeplan {
 
-/// Ranges in ascending order that neither meet nor touch.
+/// Disjoint, non-adjacent ranges in ascending order.
 using ExpertSet = std::vector<ExpertRange>;
 [[nodiscard]] ExpertSet intersection(const ExpertSet& a, const ExpertSet& b);
 [[nodiscard]] std::int64_t size_of(const ExpertSet& experts);
 
-/// The experts that a slice holds rows for (or weights of) on `rank`.
+/// The experts that a slice holds rows (or weights) of on `rank`.
 [[nodiscard]] ExpertSet experts_of(const Program& program, const Rows& rows, RankId rank);
 
-/// How many experts a slice has weights of: those without the empty slots.
+/// Number of experts that a slice has weights of: empty slots are not counted.
 [[nodiscard]] std::int64_t weights_of(const Program& program, const Rows& rows, RankId rank);
 
-/// Of a slice of tokens.
+/// Number of rows of a slice of tokens.
 [[nodiscard]] std::int64_t token_rows(const Program& program, const Rows& rows, RankId rank);
 
-/// Rows of these experts along a path from `rank`, of a routed slice otherwise like `rows`.
+/// Number of rows of these experts along a path from `rank`, for a routed slice otherwise equal to `rows`.
 [[nodiscard]] std::int64_t rows_over(const Program& program, const Rows& rows, std::span<const RowStep> path,
                                      RankId rank, const ExpertSet& experts);
 
-/// How many sources' rows a path reaches, counted as often as it meets them.
+/// Number of sources that a path reaches, counted with multiplicity.
 [[nodiscard]] std::int64_t sources_reached(const Program& program, std::span<const RowStep> path);
 
-/// Of so many rows, those of a Chunk step.
+/// Number of the rows, out of `rows`, that a Chunk step takes.
 [[nodiscard]] std::int64_t chunk_rows(std::int64_t rows, const RowStep& chunk);
 
-/// Whether a leader's slice is on this rank at all: every Leader step of the path has it at position 0.
+/// Whether a slice with Leader steps has rows on this rank: the rank is at position 0 for every Leader step of the
+/// path.
 [[nodiscard]] bool leads(const Program& program, std::span<const RowStep> path, RankId rank);
 
 }  // namespace moeplan

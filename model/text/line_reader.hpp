@@ -1,4 +1,4 @@
-// The lines of a large table, plain or gzip, one at a time in bounded memory.
+// A reader for the lines of a large plain or gzip text file, in bounded memory.
 #pragma once
 
 #include <cstddef>
@@ -16,18 +16,19 @@ namespace moeplan {
 
 class LineReader {
  public:
-  /// 16 MiB: a row of more than half a million numbers.
+  /// 16 MiB, enough for a row of more than half a million numbers.
   static constexpr std::size_t kLongestLine = std::size_t{16} << 20;
 
-  /// Raises InputError where the file cannot be read, as next() does, also for damaged gzip data and longer lines.
+  /// Raises InputError if the file cannot be read; next() does too, also for damaged gzip data and for lines longer
+  /// than kLongestLine.
   explicit LineReader(const std::filesystem::path& path);
 
-  /// The next line without its end (LF or CR LF), valid until the next call; none at the end of the file.
+  /// The next line without its terminator (LF or CR LF), valid until the next call; none at the end of the file.
   [[nodiscard]] std::optional<std::string_view> next();
-  /// Number of the line that next() returned, from 1.
+  /// Number of the line that next() last returned, from 1.
   [[nodiscard]] int line() const { return line_; }
   [[nodiscard]] const std::string& file() const { return file_; }
-  /// Raises InputError about a line; 0 is the file as a whole.
+  /// Raises InputError for a line; 0 denotes the whole file.
   [[noreturn]] void fail(int line, std::string message) const;
 
  private:
@@ -46,7 +47,7 @@ class LineReader {
   int line_ = 0;
 };
 
-/// The text as a gzip file's bytes; the same text gives the same bytes.
+/// The text compressed in gzip format. Deterministic: the same text gives the same bytes.
 [[nodiscard]] std::string gzipped(std::string_view text);
 
 }  // namespace moeplan

@@ -1,9 +1,8 @@
-// Strict reading of a document into typed values.
+// A strict reader that converts a document into typed values.
 //
-// A MapReader stands on one map of a document. Each accessor marks its key as known and returns its value; where the
-// value is missing or wrong, a diagnostic is collected and a harmless value returned, so that one pass finds
-// everything. finish() reports the keys that nobody asked for. Call Diagnostics::throw_if_any() before using what was
-// read.
+// A MapReader reads one map of a document. Each accessor marks its key as known and returns its value. If the value is
+// missing or invalid, a diagnostic is collected and a valid dummy value is returned, so that one pass finds all errors.
+// finish() reports the keys that no accessor asked for. Call Diagnostics::throw_if_any() before using the values.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +19,7 @@
 
 namespace moeplan {
 
-/// The names of an enumeration, for reading and printing.
+/// The enumerators of an enumeration with their names, for reading and printing.
 template <class E>
 using Names = std::span<const std::pair<E, std::string_view>>;
 
@@ -36,7 +35,7 @@ enum class Sign { Positive, NonNegative };
 
 class MapReader {
  public:
-  /// `path` is the key path of this map, "" for the document. Reports a node that is no map.
+  /// `path` is the key path of this map, "" for the document. Reports a node that is not a map.
   MapReader(const Node& node, std::string path, Diagnostics& diagnostics);
 
   [[nodiscard]] bool has(std::string_view key) const;  // present and not null
@@ -76,14 +75,14 @@ class MapReader {
     return n ? as_choice(key, *n, names) : fallback;
   }
 
-  /// The reader of a nested map; a missing one is reported once and reads as empty.
+  /// The reader of a nested map. A missing map is reported once and reads as empty.
   [[nodiscard]] MapReader map(std::string_view key);
-  /// The elements of a list with their key paths; "links[0]". A missing list is reported.
+  /// The elements of a list with their key paths ("links[0]"). A missing list is reported.
   [[nodiscard]] std::vector<std::pair<const Node*, std::string>> list(std::string_view key);
   [[nodiscard]] std::vector<std::pair<const Node*, std::string>> list_or_empty(std::string_view key);
 
-  /// Says what is wrong with the value of `key` (with the map, where the key is missing), or with the map itself ("");
-  /// nothing where the map itself is missing, which has been said then.
+  /// Reports an error in the value of `key` (located at the map if the key is missing), or in the map itself (""). Does
+  /// nothing if the map itself is missing, since that has already been reported.
   void complain(std::string_view key, std::string message);
   /// Reports keys that no accessor asked for.
   void finish();
@@ -96,7 +95,7 @@ class MapReader {
   [[nodiscard]] std::string path_of(std::string_view key) const;
   [[nodiscard]] std::optional<std::string_view> scalar(std::string_view key, const Node& node,
                                                        std::string_view expected);
-  /// Complains of a count or plain number that is written as a text.
+  /// Reports a count or plain number that is written as quoted text.
   [[nodiscard]] bool is_quoted(std::string_view key, const Node& node);
   [[nodiscard]] bool checked(std::string_view key, const Node& node, double value, Sign sign);
   void wrong_choice(std::string_view key, const Node& node, std::span<const std::string> names);

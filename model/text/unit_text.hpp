@@ -1,6 +1,6 @@
-// The strict text form of quantities: a number, one space or none, and a unit whose case matters.
+// The strict text form of quantities: a number, at most one space, and a case-sensitive unit.
 //
-// GB = 1e9 B, GiB = 2^30 B, Gbps = 1.25e8 B/s. A number with a dimension and no unit is an error, 0 excepted.
+// GB = 1e9 B, GiB = 2^30 B, Gbps = 1.25e8 B/s. A number with a dimension but no unit is an error, except 0.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,7 @@
 
 namespace moeplan {
 
-/// What is wrong with a text, as a sentence that says what was expected.
+/// A parse error: a sentence that says what was expected.
 struct TextError {
   std::string message;
 };
@@ -20,10 +20,11 @@ struct TextError {
 template <class T>
 using Parsed = std::variant<T, TextError>;
 
-/// A finite decimal number, the whole text. Accepts "1e-3"; refuses "", "0x10", "nan", "inf", " 1", "1_000".
+/// Parses a finite decimal number; the whole text must match. Accepts "1e-3"; rejects "", "0x10", "nan", "inf", " 1",
+/// "1_000".
 [[nodiscard]] Parsed<double> parse_number(std::string_view text);
 
-/// A whole decimal number, the whole text. Refuses "1.0", "+1", leading zeros ("010").
+/// Parses a decimal integer; the whole text must match. Rejects "1.0", "+1", leading zeros ("010").
 [[nodiscard]] Parsed<long long> parse_integer(std::string_view text);
 
 [[nodiscard]] Parsed<Seconds> parse_seconds(std::string_view text);                  // s ms us ns ps
@@ -55,13 +56,13 @@ template <>
   return parse_flops_per_second(text);
 }
 
-/// For people: about four digits in the unit that suits, "12.58 ms", "450.0 GB/s", "71.30 GiB".
+/// Human-readable text: about four digits in a suitable unit, "12.58 ms", "450.0 GB/s", "71.30 GiB".
 [[nodiscard]] std::string human(Seconds t);
 [[nodiscard]] std::string human(Bytes n);
 [[nodiscard]] std::string human(BytesPerSecond rate);
 [[nodiscard]] std::string human(FlopsPerSecond rate);
 
-/// Gibibytes with one decimal and without the unit, for tables: "71.3".
+/// Gibibytes with one decimal and no unit, for tables: "71.3".
 [[nodiscard]] std::string gib(Bytes n);
 
 /// The shortest text that parses back to exactly this number.

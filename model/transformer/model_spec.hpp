@@ -1,4 +1,5 @@
-// A Mixture-of-Experts transformer. Files: configs/models, or a Hugging Face config.json (hf_config.hpp).
+// The description of a Mixture-of-Experts transformer. Files: configs/models, or a Hugging Face config.json
+// (hf_config.hpp).
 //
 //   name: small_moe
 //   vocab_size: 32000
@@ -9,7 +10,7 @@
 //     dense: {hidden_size: 4096}
 //     moe: {num_experts: 8, top_k: 2, expert: {hidden_size: 4096}}
 //
-// All other keys are optional. Their defaults:
+// All other keys are optional. Defaults:
 //   the model    causal: true, norm: rms (or layer), norms_per_layer: 2, final_norm: true, tied_embeddings: false,
 //                position_embeddings: 0, token_types: 0, embedding_norm: false, lm_head_bias: false, num_mtp_layers: 0,
 //                origins: {KEY PATH: "published: ..."} (origins.hpp)
@@ -41,8 +42,8 @@ struct HeadAttention {
   std::int64_t num_kv_heads;
   std::int64_t head_dim;
   bool bias;                   // on the q, k and v projections
-  bool qk_norm;                // a norm weight each for q and k, of head_dim ...
-  bool sinks;                  // one learned value a head (gpt-oss)
+  bool qk_norm;                // a norm weight for each of q and k, of head_dim ...
+  bool sinks;                  // one learned value per head (gpt-oss)
   bool output_bias = false;    // on the output projection
   bool qk_norm_whole = false;  // ... or of all heads together (OLMoE, MiniMax-M2)
   bool operator==(const HeadAttention&) const = default;
@@ -59,9 +60,9 @@ struct LatentAttention {
   bool operator==(const LatentAttention&) const = default;
 };
 
-/// A feed-forward network: 2 matrices, or 3 where it is gated (SwiGLU).
+/// A feed-forward network: 2 matrices, or 3 if gated (SwiGLU).
 struct Ffn {
-  std::int64_t hidden_size;  // H; 0: there is none
+  std::int64_t hidden_size;  // H; 0: no FFN
   bool gated;
   bool bias;
   bool operator==(const Ffn&) const = default;
@@ -73,16 +74,17 @@ struct Moe {
   Ffn expert;
   Ffn shared;        // all shared experts as one FFN of their summed hidden size
   bool shared_gate;  // a learned gate on the shared expert's output (one vector of hidden_size)
-  bool router_bias;  // one value an expert
-  // Group-limited routing ([DeepSeek-V2] sec. 2.2.2, [DeepSeek-V3] sec. 2.1.2): consecutive experts are in as many
-  // equal groups, and a token's experts are in at most so many of these. One group, or all of a token: no limit.
+  bool router_bias;  // one value per expert
+  // Group-limited routing ([DeepSeek-V2] sec. 2.2.2, [DeepSeek-V3] sec. 2.1.2): the experts are divided into
+  // expert_groups equal groups of consecutive experts, and a token's experts belong to at most groups_per_token of
+  // these. One group, or groups_per_token == expert_groups: no limit.
   std::int64_t expert_groups = 1;
   std::int64_t groups_per_token = 1;
   bool operator==(const Moe&) const = default;
 };
 
 struct LayerSpec {
-  std::int64_t attention_window;  // tokens that a query sees; 0: all
+  std::int64_t attention_window;  // number of tokens that a query sees; 0: all
   std::variant<Ffn, Moe> ffn;     // the dense or the MoE feed-forward part
   bool operator==(const LayerSpec&) const = default;
 };
@@ -94,7 +96,7 @@ struct RepeatedLayers {
   bool operator==(const RepeatedLayers&) const = default;
 };
 
-enum class Norm { Rms, Layer };  // a weight of hidden_size, LayerNorm with a bias too
+enum class Norm { Rms, Layer };  // a weight of hidden_size; LayerNorm also has a bias
 
 struct ModelSpec {
   std::string name;
@@ -110,7 +112,7 @@ struct ModelSpec {
   bool final_norm;
   std::variant<HeadAttention, LatentAttention> attention;  // the same in every layer
   std::vector<RepeatedLayers> layers;
-  std::int64_t num_mtp_layers;  // multi-token-prediction layers, counted apart and not planned
+  std::int64_t num_mtp_layers;  // multi-token-prediction layers, counted separately and not planned
   bool lm_head_bias = false;    // on the output projection (Phi-3.5-MoE)
   bool operator==(const ModelSpec&) const = default;
 
@@ -118,7 +120,7 @@ struct ModelSpec {
   [[nodiscard]] std::int64_t num_moe_layers() const;
 };
 
-/// The most that a model may have, far beyond any that exists, so that no product of its numbers overflows.
+/// Upper limits on a model's numbers, far beyond any existing model, so that no product of them overflows.
 struct ModelLimits {
   static constexpr std::int64_t kHiddenSize = 1 << 20;  // also of an FFN, a head or a latent rank
   static constexpr std::int64_t kVocabSize = 1'000'000'000;
@@ -130,25 +132,25 @@ struct ModelLimits {
   static constexpr double kParameters = 1e16;  // the largest published model of 2025 has about 1e12 to 2e12
 };
 
-/// Reads a model, strictly. Raises InputError with everything that is wrong.
+/// Reads a model strictly. Raises InputError with every error found.
 [[nodiscard]] ModelSpec read_model(const Node& document);
 
-/// The document that read_model reads as this model; every key is written.
+/// The document that read_model() parses back to this model, with every key written.
 [[nodiscard]] Node model_document(const ModelSpec& model);
 
-/// What is wrong with a model as a whole (its size), or "". For the readers of models.
+/// The error in the size of a model as a whole, or "". For the readers of models.
 [[nodiscard]] std::string size_error(const ModelSpec& model);
 
-/// Reads how experts are grouped, by the names that a file has for it. For the readers of models, once num_experts and
-/// top_k are known.
+/// Reads the grouping of experts under a file's key names. For the readers of models, once num_experts and top_k are
+/// known.
 void read_expert_groups(MapReader& r, Moe& moe, std::string_view groups_key, std::string_view groups_per_token_key);
 
-/// Numbers of parameters. "Active" counts top_k of the routed experts of every MoE layer.
+/// Parameter counts. "Active" counts top_k of the routed experts of every MoE layer.
 struct ParameterCounts {
   std::int64_t total;
   std::int64_t active;                     // with embeddings and output projection
   std::int64_t active_without_embeddings;  // without all embedding tables and the output projection
-  std::int64_t mtp;                        // of the multi-token-prediction layers, in none of the others
+  std::int64_t mtp;                        // of the multi-token-prediction layers; not included in the others
 };
 [[nodiscard]] ParameterCounts count_parameters(const ModelSpec& model);
 
@@ -156,7 +158,8 @@ struct ParameterCounts {
 [[nodiscard]] std::int64_t attention_parameters(const ModelSpec& model);
 [[nodiscard]] std::int64_t ffn_parameters(const Ffn& ffn, std::int64_t hidden_size);
 [[nodiscard]] std::int64_t router_parameters(const Moe& moe, std::int64_t hidden_size);
-/// Of a whole layer, the routed experts apart; of the output projection, 0 where it is the input embedding.
+/// Parameters of a whole layer without the routed experts (dense_parameters), and of the output projection
+/// (head_parameters; 0 if it is tied to the input embedding).
 [[nodiscard]] std::int64_t dense_parameters(const ModelSpec& model, const LayerSpec& layer);
 [[nodiscard]] std::int64_t head_parameters(const ModelSpec& model);
 

@@ -1,4 +1,4 @@
-// Parallel degrees, in Megatron-LM's sense: world = pp cp dp tp for the dense part = pp edp ep esp for the experts.
+// Parallel degrees as defined by Megatron-LM: world = pp cp dp tp for the dense part = pp edp ep esp for the experts.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// Gates that change what a plain top-k gate asks for: they drop selections or lead them to other experts, for the sake
-// of speed. The model that is trained is then another one, so they are off unless a workload asks, and reports say how
-// much they change. They change RoutingCounts and nothing else.
+// Gates that modify the selections of a plain top-k gate: they drop selections or redirect them to other experts to
+// reduce the iteration time. They change the model that is trained, so they are off unless a workload asks for one, and
+// reports say how much they change. They affect RoutingCounts only.
 #pragma once
 
 #include <array>
@@ -18,55 +18,57 @@
 namespace moeplan {
 
 enum class GateKind {
-  TopK,      // every token goes to the experts that it likes best
-  Topology,  // [FasterMoE] sec. 4.3: at most so many selections of a rank leave its node, the others stay
-  Capacity   // GShard's capacity; [Tutel] sec. 4.1's capacity_setting where it changes from step to step
+  TopK,      // every token goes to the experts with the highest scores
+  Topology,  // [FasterMoE] sec. 4.3: a limited number of a rank's selections leave its node
+  Capacity   // GShard's capacity; [Tutel] sec. 4.1's capacity_setting if it changes from step to step
 };
 inline constexpr std::array<std::pair<GateKind, std::string_view>, 3> kGateKindNames{
     {{GateKind::TopK, "top_k"}, {GateKind::Topology, "topology"}, {GateKind::Capacity, "capacity"}}};
 
 struct Gate {
   GateKind kind = GateKind::TopK;
-  std::optional<double> net_over_local = {};  // topology: W_net / W_local; none: that of the cluster's template
-  double factor = 1.2;    // capacity: > 0: f; 0: the least that drops nothing; < 0: that, but at most -factor.
-                          // 1.2: GShard's in training, as [FasterMoE] compares with (FastMoE's gshard_gate.py)
-  bool is_padded = true;  // capacity: every expert takes as many rows from every source, zeros where tokens are fewer
+  std::optional<double> net_over_local = {};  // topology: W_net / W_local; none: derived from the cluster's template
+  /// The default 1.2 is GShard's in training, which [FasterMoE] compares with (FastMoE's gshard_gate.py).
+  double factor = 1.2;    // capacity: > 0: f; 0: the smallest that drops nothing; < 0: the same, but at most -factor
+  bool is_padded = true;  // capacity: every expert takes equally many rows from every source, padded with zeros
   bool operator==(const Gate&) const = default;
 };
 
-/// Strict; only `kind` is required, and keys of other kinds are unknown. Reports into the reader's diagnostics.
+/// Reads a gate strictly; only `kind` is required, and keys of other kinds are unknown. Reports into the reader's
+/// diagnostics.
 [[nodiscard]] Gate read_gate(MapReader gate);
 [[nodiscard]] Node gate_document(const Gate& gate);
-/// "topology gate (W_net / W_local 0.11)"; "" for the plain gate.
+/// Display name, e.g. "topology gate (W_net / W_local 0.11)"; "" for the plain gate.
 [[nodiscard]] std::string gate_text(const Gate& gate);
 
-/// W_net / W_local of a template: what all NICs of a node carry over what the link of one GPU does, each one way. None
-/// for explicit machines and for a single node.
+/// W_net / W_local of a template: the total bandwidth of a node's NICs over the bandwidth of one GPU's link, each in
+/// one direction. None for explicit topologies and for a single node.
 [[nodiscard]] std::optional<double> net_over_local(const ClusterSpec& cluster);
 
-/// Counts behind a gate, and what it did to the selections, summed over all sources.
+/// The counts after a gate, and the number of selections that it changed, summed over all sources.
 struct GatedRouting {
   RoutingCounts counts;
-  std::int64_t selections = 0;  // that the plain top-k gate asks for
-  std::int64_t rerouted = 0;    // of these, led to another expert
-  std::int64_t dropped = 0;     // of these, given up
-  std::int64_t padding = 0;     // rows of zeros beside those that are left
+  std::int64_t selections = 0;  // selections of the plain top-k gate
+  std::int64_t rerouted = 0;    // of these, redirected to another expert
+  std::int64_t dropped = 0;     // of these, dropped
+  std::int64_t padding = 0;     // rows of zeros in addition to the remaining selections
 };
 
-/// Whether an expert is on a source's own node.
+/// Predicate: whether an expert is on a source's own node.
 using IsNear = std::function<bool(RankId source, ExpertId expert)>;
 
-/// Of a source's S selections, at most floor(net_over_local / workers_per_node S) go to experts that are not near: then
-/// a node's network traffic takes no longer than the local one. (The paper's L tokens, of tokens that select one
-/// expert.) Which ones go is the scores' matter, not known here: each far expert keeps its share of them. The others
-/// select again among near experts, which get them in proportion to what they had, at most one selection a token;
-/// what finds no room is dropped. O(sources x experts).
+/// The topology gate. Of a source's S selections, at most floor(net_over_local / workers_per_node S) go to experts that
+/// are not near, so that a node's network traffic takes no longer than its local traffic. (The paper has L tokens
+/// instead of S, with one expert per token.) The selections that leave would depend on the scores, which are unknown
+/// here, so each far expert keeps its proportion of them. The others are redistributed to near experts in proportion to
+/// those experts' counts, at most one selection per token and expert; selections that do not fit are dropped. O(sources
+/// x experts).
 [[nodiscard]] GatedRouting topology_gated(const RoutingCounts& asked, std::int64_t top_k, double net_over_local,
                                           std::int64_t workers_per_node, const IsNear& is_near);
 
-/// An expert takes at most T rows of a source: ceil(factor S / experts) for the S selections of `tokens` tokens, or
-/// (factor 0) as many as the largest count. Padded: T rounded up to a multiple of `multiple_of` (Tutel: pipeline degree
-/// times shards, so that parts are equal), and exactly T rows for every expert and source.
+/// The capacity gate. An expert takes at most T rows of a source: ceil(factor S / experts) for the S selections of
+/// `tokens` tokens, or (factor 0) the largest count. Padded: T is rounded up to a multiple of `multiple_of` (Tutel:
+/// pipeline degree times shards, so that parts are equal), and every expert takes exactly T rows from every source.
 [[nodiscard]] GatedRouting capacity_gated(const RoutingCounts& asked, std::int64_t top_k, std::int64_t tokens,
                                           double factor, bool is_padded, std::int64_t multiple_of);
 

@@ -1,4 +1,4 @@
-// Routing that changes from iteration to iteration, made by a rule: where plans of yesterday go stale.
+// Synthetic routing traces, in which the popularity of experts changes from iteration to iteration.
 #pragma once
 
 #include <array>
@@ -10,13 +10,13 @@
 
 namespace moeplan {
 
-/// MODELS section 11; rotating and burst after Megatron-LM PR 7488's W6 and W7.
+/// How popularities change over time. MODELS section 11; rotating and burst follow W6 and W7 of Megatron-LM PR 7488.
 enum class RoutingMotion {
-  Steady,    // the same popularities throughout
-  Rotating,  // every `period` iterations each expert takes over the popularity of the one `step` before it
-  Burst,     // in the last `burst_length` of every `period` iterations one expert, drawn anew, is `factor` times as
-             // popular
-  Walk,      // the logarithm of every popularity moves by sigma N(0, 1) an iteration
+  Steady,    // constant popularities
+  Rotating,  // every `period` iterations each expert takes over the popularity of the expert `step` before it
+  Burst,     // in the last `burst_length` of every `period` iterations, one expert, drawn anew each time, is
+             // `burst_factor` times as popular
+  Walk,      // the logarithm of every popularity changes by sigma N(0, 1) per iteration
 };
 inline constexpr std::array<std::pair<RoutingMotion, std::string_view>, 4> kRoutingMotionNames{
     {{RoutingMotion::Steady, "steady"},
@@ -25,7 +25,7 @@ inline constexpr std::array<std::pair<RoutingMotion, std::string_view>, 4> kRout
      {RoutingMotion::Walk, "walk"}}};
 
 struct TraceScenario {
-  RoutingScenario routing;  // of the first iteration; every layer has a seed of its own
+  RoutingScenario routing;  // of the first iteration; every layer has its own seed
   RoutingMotion motion = RoutingMotion::Steady;
   std::int64_t iterations = 1;  // numbered from 0
   std::int64_t layers = 1;
@@ -36,7 +36,8 @@ struct TraceScenario {
   double walk_sigma = 0.1;
 };
 
-/// Expected or sampled counts, as the scenario's routing says. A count fits in 32 bits: tokens below 2^32.
+/// A synthetic trace with expected or sampled counts, as the scenario's routing says. Counts fit in 32 bits: fewer than
+/// 2^32 tokens.
 [[nodiscard]] RoutingTrace make_routing_trace(const TraceScenario& scenario, std::int64_t sources, std::int64_t experts,
                                               std::int64_t tokens, std::int64_t top_k, std::int64_t experts_per_rank);
 

@@ -1,11 +1,11 @@
-// What a run's gates did: tokens for every expert, by iteration, layer and source rank.
+// A routing trace: recorded token counts by iteration, layer, source rank and expert.
 //
 // A file is CSV, plain or gzip, with the header
 //
-//     iteration,layer,rank,e0,e1,...,e<E-1>        (`iter` is taken for `iteration`)
+//     iteration,layer,rank,e0,e1,...,e<E-1>        (`iter` is accepted for `iteration`)
 //
-// and one line for every rank of every layer of every iteration kept, in any order. Iterations bear their own numbers,
-// with gaps where only every n-th was kept; layers and ranks count from 0.
+// and one line per rank, layer and recorded iteration, in any order. Iterations keep their numbers, with gaps if only
+// every n-th was recorded; layers and ranks count from 0.
 #pragma once
 
 #include <array>
@@ -21,10 +21,10 @@
 
 namespace moeplan {
 
-/// Complete: a count for every iteration, layer, source and expert. Four bytes a count.
+/// A complete trace: one count for every iteration, layer, source and expert. Four bytes per count.
 class RoutingTrace {
  public:
-  /// `counts` is ordered by iteration, layer, source, expert; `iterations` are their numbers, increasing.
+  /// `counts` is ordered by iteration, layer, source, expert; `iterations` are the iteration numbers, increasing.
   RoutingTrace(std::vector<std::int64_t> iterations, std::int64_t layers, std::int64_t sources, std::int64_t experts,
                std::vector<std::uint32_t> counts);
 
@@ -36,7 +36,7 @@ class RoutingTrace {
   /// `iteration` is an index into iterations().
   [[nodiscard]] std::span<const std::uint32_t> row(std::size_t iteration, std::int64_t layer, RankId source) const;
   [[nodiscard]] RoutingCounts counts(std::size_t iteration, std::int64_t layer) const;
-  /// Tokens for each expert over all sources.
+  /// Number of tokens of each expert, over all sources.
   [[nodiscard]] std::vector<std::int64_t> expert_load(std::size_t iteration, std::int64_t layer) const;
   bool operator==(const RoutingTrace&) const = default;
 
@@ -48,29 +48,30 @@ class RoutingTrace {
   std::vector<std::uint32_t> counts_;
 };
 
-/// One of its iterations alone, by index.
+/// A trace of a single iteration, given by its index.
 [[nodiscard]] RoutingTrace one_iteration(const RoutingTrace& trace, std::size_t iteration);
 
-/// Limits of a file: counts in all (512 MiB of them), and each dimension.
+/// Limits of a trace file: total counts (512 MiB of them), and each dimension.
 inline constexpr std::int64_t kMostTraceCounts = std::int64_t{1} << 27;
 inline constexpr std::int64_t kMostTraceRows = std::int64_t{1} << 23;
 inline constexpr std::int64_t kMostTraceExperts = 65536;
 
-/// Raises InputError with the line of everything that is wrong (the first 20): fields that are no counts, rows given
-/// twice, rows that lack.
+/// Reads a trace. Raises InputError with the line of every error (the first 20): fields that are not counts, duplicate
+/// rows, missing rows.
 [[nodiscard]] RoutingTrace read_routing_trace(const std::filesystem::path& path);
 
-/// The file's text, ordered by iteration, layer, rank.
+/// The trace as CSV text, ordered by iteration, layer, rank.
 [[nodiscard]] std::string to_csv(const RoutingTrace& trace);
-/// Writes it, as gzip where the name ends in .gz. Raises InputError.
+/// Writes a trace file, compressed with gzip if the name ends in .gz. Raises InputError.
 void write_routing_trace(const std::filesystem::path& path, const RoutingTrace& trace);
 
-/// How a trace serves another number of sources or experts. Neighbours are those with consecutive numbers.
+/// How a trace is mapped to another number of sources or experts. Neighbours are sources or experts with consecutive
+/// numbers.
 enum class TraceMapping {
-  None,    // as it is: another number is refused
-  Sum,     // to a divisor: neighbours count as one
-  Split,   // to a multiple: each is dealt out as evenly as whole numbers allow
-  Repeat,  // to a multiple, sources only: each stands for several, so that tokens in all grow
+  None,    // unchanged: another number is an error
+  Sum,     // to a divisor: neighbours are merged into one
+  Split,   // to a multiple: each is divided as evenly as integers allow
+  Repeat,  // to a multiple, sources only: each is repeated, so that the total number of tokens grows
 };
 inline constexpr std::array<std::pair<TraceMapping, std::string_view>, 4> kTraceMappingNames{
     {{TraceMapping::None, "none"},
@@ -78,7 +79,8 @@ inline constexpr std::array<std::pair<TraceMapping, std::string_view>, 4> kTrace
      {TraceMapping::Split, "split"},
      {TraceMapping::Repeat, "repeat"}}};
 
-/// Raises InputError about the trace (named `name`) where the rule does not lead to `sources` or `experts`.
+/// The trace mapped to `sources` or `experts`. Raises InputError about the trace (named `name`) if the rule cannot
+/// produce that number.
 [[nodiscard]] RoutingTrace with_sources(const RoutingTrace& trace, std::int64_t sources, TraceMapping rule,
                                         const std::string& name);
 [[nodiscard]] RoutingTrace with_experts(const RoutingTrace& trace, std::int64_t experts, TraceMapping rule,

@@ -6,10 +6,10 @@
 
 #include "model/base/whole_numbers.hpp"
 #include "planner/candidate/stage_layout.hpp"
-#include "planner/plan/plan.hpp"
 #include "planner/lowering/feasibility.hpp"
 #include "planner/lowering/gated_routing.hpp"
 #include "planner/lowering/lower.hpp"
+#include "planner/plan/plan.hpp"
 
 namespace moeplan::planner {
 

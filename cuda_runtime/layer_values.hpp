@@ -26,7 +26,7 @@ struct SyntheticLayer {
   std::uint64_t seed = 1;
   RoutingCounts asked;                        // the tokens' selections, before a capacity drops any
   TokenChoices kept = {};                     // the selections that remain after the capacity
-  std::optional<std::int64_t> capacity = {};  // rows per source that an expert accepts, if fewer than selected it
+  std::optional<std::int64_t> capacity = {};  // rows per source that an expert accepts; none if no selection is dropped
 };
 
 /// Sets `kept` and `capacity`: `asked` reduced to the counts of the Program's routing (over all slots of a placed

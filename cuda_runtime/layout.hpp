@@ -39,7 +39,7 @@ class SlotTable {
 class TokenIndex {
  public:
   TokenIndex(const TokenChoices& choices, std::int64_t experts);
-  /// -1 for a padding row.
+  /// The token, or -1 for a padding row.
   [[nodiscard]] std::int64_t token(std::int64_t source, std::int64_t expert, std::int64_t ordinal) const;
   /// The number of tokens of a source that selected an expert.
   [[nodiscard]] std::int64_t count(std::int64_t source, std::int64_t expert) const {

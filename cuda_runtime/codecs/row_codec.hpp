@@ -1,4 +1,4 @@
-// Encoding of rows into a wire format and decoding: what a Codec operation of a Program does to values.
+// Row codecs: the encoding of rows into a wire format and the decoding, as performed by a Program's Codec operations.
 //
 // Each row is encoded independently, into a number of bytes that depends on its length alone, so that any set of rows
 // can be split, sent and reassembled by rows. Per-row parameters (int8's scale and zero point) are stored apart from

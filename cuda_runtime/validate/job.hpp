@@ -18,8 +18,8 @@ namespace moeplan::validate {
 struct ExecuteLimits {
   Seconds time_out{60};  // of a communication, from when this rank reached it
   Seconds budget{10};    // of the timed executions of one case
-  std::optional<std::int64_t> iterations =
-      {};                             // exact number; none: until the median is known to 5 % or the budget is spent
+  /// The exact number of timed executions; none: until the median is known to 5 % or the budget is spent.
+  std::optional<std::int64_t> iterations = {};
   double most_reference_flops = 2e9;  // of the reference on one rank; above it only some tokens are compared
 };
 

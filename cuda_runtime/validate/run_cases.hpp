@@ -13,7 +13,7 @@ namespace moeplan::validate {
 
 struct RankSetup {
   ExecuteLimits limits;
-  std::int64_t ranks_per_core = 4;  // limit of ranks started on this host
+  std::int64_t ranks_per_core = 4;  // limit of ranks per core of this host
   bool quiet = false;
 };
 

@@ -45,8 +45,8 @@ struct CaseValidation {
 /// Spearman's rank correlation, with mean ranks for ties. None for fewer than three values, or if all are equal.
 [[nodiscard]] std::optional<double> rank_correlation(const std::vector<double>& a, const std::vector<double>& b);
 
-/// The regret of choosing by prediction: measured time of the case with the least predicted time / least measured time
-/// - 1.
+/// The regret of choosing by prediction: t / (least measured time) - 1, where t is the measured time of the case with
+/// the least predicted time.
 [[nodiscard]] double regret(const std::vector<double>& predicted, const std::vector<double>& measured);
 
 /// Both Timelines as one Chrome trace, with separate processes for predicted and measured ranks.

@@ -17,7 +17,7 @@ namespace {
   throw InputError({std::move(where), std::move(key_path), std::move(message)});
 }
 
-/// One step of a key path: a key, or an index into a list.
+/// One component of a key path: a key, or an index into a list.
 struct PathStep {
   std::string key;
   bool is_index = false;

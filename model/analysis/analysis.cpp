@@ -19,18 +19,18 @@ const Operation& operation_of(const Program& program, const TimelineSpan& span) 
 
 double duration(const TimelineSpan& span) { return static_cast<double>((span.end - span.start).picoseconds()); }
 
-/// When the members of each group reached each run of each collective.
+/// The times at which the members of each group reached each execution of each collective.
 class Arrivals {
  public:
   Arrivals(const Program& program, const Timeline& timeline) : program_(program), timeline_(timeline) {
-    if (timeline.recorded_ranks(program.world_size) < 2) return;  // nobody to wait for
+    if (timeline.recorded_ranks(program.world_size) < 2) return;  // no other rank to wait for
     for (const TimelineSpan& s : timeline.spans) {
       if (operation_of(program, s).communication()) starts_[key(s, s.rank)].push_back(s.start);
     }
   }
 
-  /// The last arrival in the span's group before its own end: at the earliest its own. `run`: how many runs of its
-  /// operation its rank had before at its level.
+  /// The last arrival in the span's group before the span's end, at the earliest its own. `run`: number of earlier
+  /// executions of its operation by its rank at its level.
   [[nodiscard]] SimTime last(const TimelineSpan& span, std::size_t run) const {
     SimTime last = span.start;
     if (starts_.empty()) return last;
@@ -54,7 +54,7 @@ class Arrivals {
   std::map<Key, std::vector<SimTime>> starts_;
 };
 
-/// What changes at an instant: an operation begins or ends, or (`of_waiting`) its waiting for other ranks does.
+/// A change at an instant: an operation begins or ends, or (`of_waiting`) its waiting for other ranks does.
 struct Edge {
   SimTime time;
   std::int64_t change;
@@ -69,13 +69,13 @@ struct Sums {
   std::array<bool, kClasses> occurs{};
 };
 
-/// What is open on a rank at an instant.
+/// The operations in progress on a rank at an instant.
 struct Open {
   std::int64_t computing = 0, communicating = 0;
   std::array<std::int64_t, kClasses> computations{}, communications{};  // by class
-  std::int64_t waits = 0;                                               // of the communications: Waits
-  std::int64_t waiting = 0;                                             // and others that wait for other ranks
-  std::int64_t background_waiting = 0;                                  // operations of background streams that do
+  std::int64_t waits = 0;                                               // number of communications that are Waits
+  std::int64_t waiting = 0;             // number of other communications that wait for other ranks
+  std::int64_t background_waiting = 0;  // number of background operations that wait for other ranks
 
   void apply(const Edge& edge) {
     const auto c = static_cast<std::size_t>(edge.operation->op_class);
@@ -111,7 +111,7 @@ struct Open {
   }
 };
 
-/// Adds the spans of one rank at one level of repeats, in order of start, each standing for `times`.
+/// Adds the spans of one rank at one level of repeats, ordered by start, each counted `times` times.
 void add_level(const Program& program, const Arrivals& arrivals, const std::vector<const TimelineSpan*>& spans,
                double times, Sums& sums) {
   std::vector<Edge> edges;
@@ -167,7 +167,7 @@ RankTime to_rank_time(RankId rank, const Sums& sums, SimTime makespan) {
   return t;
 }
 
-/// Of one rank, from its spans. Reorders them.
+/// The times of one rank, from its spans, which are reordered.
 RankTime measured(const Program& program, const Timeline& timeline, const Arrivals& arrivals, RankId rank,
                   std::vector<const TimelineSpan*>& spans) {
   std::stable_sort(spans.begin(), spans.end(),

@@ -15,14 +15,15 @@ const Operation& operation_at(const Program& program, BlockId block, std::int32_
   return program.blocks[block.index()].operations[static_cast<std::size_t>(operation)];
 }
 
-/// Takes up to `wanted` of what is left.
+/// Takes up to `wanted` of the remaining time.
 SimTime take(SimTime& left, Seconds wanted) {
   const SimTime taken = std::min(left, SimTime::from_seconds(wanted));
   left = left - taken;
   return taken;
 }
 
-/// What rounding to whole picoseconds at several instants may add; not worth a stretch of its own.
+/// Whether `rest` is within the rounding error of whole picoseconds at several instants, too short for its own
+/// interval.
 bool is_rounding(SimTime rest, SimTime of) {
   constexpr std::int64_t kPicoseconds = 16;
   return rest.picoseconds() <= std::max(kPicoseconds, of.picoseconds() / 1'000'000);
@@ -174,7 +175,7 @@ const BottleneckAttribution::Load& BottleneckAttribution::load(BlockId block, st
   return all;
 }
 
-/// Rank 0's traffic stands for that of all.
+/// Rank 0's traffic represents that of all ranks.
 void BottleneckAttribution::add_equal_ranks(const Operation& operation, Load& all) const {
   std::vector<double> orbit_seconds(view_->capacity.size(), 0.0);
   double sent = 0;

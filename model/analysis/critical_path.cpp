@@ -11,23 +11,23 @@ namespace moeplan {
 
 namespace {
 
-/// A span, or all iterations of a repeat, as one thing that begins and ends.
+/// A span, or all iterations of a repeat, as one item with a begin and an end.
 struct Item {
   SimTime start;
   SimTime end;
-  const TimelineSpan* span = nullptr;  // null: the repeat
+  const TimelineSpan* span = nullptr;  // null: a repeat
   std::int32_t repeat = -1;
-  std::int64_t run = 0;  // of the span: how many runs of its block came before on this rank and level
+  std::int64_t run = 0;  // of the span: number of earlier executions of its block on this rank and level
 };
 
-/// One run of an operation, whatever the rank.
+/// One execution of an operation, independent of the rank.
 struct Run {
   BlockId block;
   std::int32_t operation;
   std::int64_t run;
 };
 
-/// Spans and repeats by level (the repeat that holds them) and rank, by end.
+/// Spans and repeats by level (the enclosing repeat) and rank, ordered by end.
 class Levels {
  public:
   Levels(const Program& program, const Timeline& timeline) : program_(program), timeline_(timeline) {
@@ -36,7 +36,7 @@ class Levels {
     repeats_.resize(timeline.repeats.size() + 1);
     for (const TimelineSpan& s : timeline.spans) {
       std::vector<SimTime>& starts = starts_[{s.repeat, s.block, s.operation, s.rank}];
-      // What a Wait waits for ends with it, and stands for it.
+      // The operation that a Wait waits for ends with it and represents it.
       if (s.end > s.start && !std::holds_alternative<Wait>(operation_of(s).work)) {
         items_[index(s.repeat)][timeline.place(s.rank)].push_back(
             {s.start, s.end, &s, -1, static_cast<std::int64_t>(starts.size())});
@@ -54,8 +54,9 @@ class Levels {
     for (auto& level : repeats_) sort(level);
   }
 
-  /// What let `after` (none: the end of the level) begin at `time` on this rank: of the things that ended last by then,
-  /// a dependency, else the operation before on the stream, else a repeat, else the block before. None: nothing did.
+  /// The predecessor that let `after` (none: the end of the level) begin at `time` on this rank: among the items that
+  /// ended last by then, a dependency, otherwise the previous operation on the stream, otherwise a repeat, otherwise
+  /// the previous block. None if there is no such item.
   [[nodiscard]] const Item* before(std::int32_t level, RankId rank, SimTime time,
                                    const std::optional<Run>& after) const {
     const std::vector<Item>& spans = items_[index(level)][timeline_.place(rank)];
@@ -80,14 +81,14 @@ class Levels {
     return has_repeat && (repeat - 1)->end == last ? &*(repeat - 1) : &*(from - 1);
   }
 
-  /// When the same run of the item's operation started on another rank; none where that was not recorded.
+  /// The start of the same execution of the item's operation on another rank; none if that was not recorded.
   [[nodiscard]] std::optional<SimTime> start_on(const Item& item, RankId rank) const {
     const auto it = starts_.find({item.span->repeat, item.span->block, item.span->operation, timeline_.recorded(rank)});
     if (it == starts_.end() || item.run >= static_cast<std::int64_t>(it->second.size())) return std::nullopt;
     return it->second[static_cast<std::size_t>(item.run)];
   }
 
-  /// The Send whose message the item, a Receive, ended with; none where that was not recorded.
+  /// The Send whose message the item, a Receive, ended with; none if that was not recorded.
   [[nodiscard]] const Item* sent(const Item& item, const Receive& receive) const {
     const RankId sender = timeline_.recorded(program_.group(receive.group).shifted(item.span->rank, -receive.shift));
     const std::vector<Item>& spans = items_[index(item.span->repeat)][timeline_.place(sender)];
@@ -128,7 +129,7 @@ class Levels {
   const Timeline& timeline_;
   std::vector<std::vector<std::vector<Item>>> items_;  // by level + 1, then rank
   std::vector<std::vector<Item>> repeats_;             // by level + 1
-  std::map<std::tuple<std::int32_t, BlockId, std::int32_t, RankId>, std::vector<SimTime>> starts_;  // by run
+  std::map<std::tuple<std::int32_t, BlockId, std::int32_t, RankId>, std::vector<SimTime>> starts_;  // by execution
 };
 
 class Walk {
@@ -146,7 +147,7 @@ class Walk {
   }
 
  private:
-  /// From `to` back to `from` in one level, starting on `rank`; where it ends up.
+  /// Traces the path from `to` back to `from` in one level, starting on `rank`; returns the rank on which it ends.
   RankId through(std::int32_t level, RankId rank, SimTime from, SimTime to, std::int64_t times) {
     SimTime time = to;
     std::optional<Run> after;
@@ -173,7 +174,7 @@ class Walk {
     return rank;
   }
 
-  /// Adds a span's stretches; leaves in reached_ when the path goes on, and returns on which rank.
+  /// Adds a span's intervals; stores in reached_ the time at which the path continues, and returns the rank.
   RankId span(const Item& item, SimTime from, std::int64_t times) {
     const TimelineSpan& s = *item.span;
     const RankId rank = s.rank;
@@ -253,7 +254,7 @@ class Walk {
   Levels levels_;
   BottleneckAttribution holders_;
   SimTime reached_;
-  std::optional<Run> after_;               // what the path came from, at reached_
+  std::optional<Run> after_;               // the execution that the path came from, at reached_
   std::pair<BlockId, std::int32_t> next_;  // the operation that the path came from
   std::vector<PathSegment> path_;          // backwards
 };

@@ -15,7 +15,7 @@ struct Stretch {
   double bytes;
 };
 
-/// Bytes of one iteration of each repeat. An inner one may come before or after the one that holds it.
+/// Bytes of one iteration of each repeat. An inner repeat may come before or after its enclosing one.
 class IterationBytes {
  public:
   IterationBytes(const Timeline& timeline, const LinkHistory& history)

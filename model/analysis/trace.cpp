@@ -25,14 +25,14 @@ std::string_view name_of(const std::array<std::pair<Name, std::string_view>, N>&
   return names[static_cast<std::size_t>(which)].second;
 }
 
-/// An operation on one rank, or a computation on any rank: what its slices have in common.
+/// An operation on one rank, or a computation on any rank: the text common to its slices.
 struct Described {
   std::string head;            // "name":...,"cat":...
   std::string args;            // without the occurrences
   std::vector<RankId> arrows;  // receivers that are shown
 };
 
-/// Which run of an operation on a rank: block, operation, rank, and how many came before.
+/// An execution of an operation on a rank: block, operation, rank, and number of earlier executions.
 using RunOf = std::tuple<BlockId, std::int32_t, RankId, std::int64_t>;
 
 // Perfetto has special rules for process and thread 0 (google/perfetto issue 394, pull request 2278): count from 1.
@@ -81,7 +81,7 @@ class TraceWriter {
     first_event_ = false;
   }
 
-  /// Microseconds with all six digits behind the point.
+  /// Microseconds with all six decimals.
   struct Microseconds {
     explicit Microseconds(SimTime t) : whole(t.picoseconds() / 1'000'000), rest(t.picoseconds() % 1'000'000) {}
     std::int64_t whole, rest;
@@ -201,7 +201,8 @@ class TraceWriter {
     }
   }
 
-  /// All ranks run the same sequence, so the n-th run of an operation on the sender meets the n-th on the receiver.
+  /// All ranks execute the same sequence, so the n-th execution of an operation on the sender matches the n-th on the
+  /// receiver.
   void arrows() {
     std::int64_t id = 0;
     for (const auto& [run, from] : communications_) {
@@ -224,7 +225,7 @@ class TraceWriter {
     add("{}", phase == "f" ? ",\"bp\":\"e\"}" : "}");
   }
 
-  /// Nested repeats on threads of their own: the copies of an inner one lie within an outer one's first iteration.
+  /// Nested repeats on separate threads: the copies of an inner one lie within an outer one's first iteration.
   void repeats() {
     for (const TimelineRepeat& r : timeline_.repeats) {
       int depth = 0;
@@ -269,8 +270,8 @@ class TraceWriter {
 }  // namespace
 
 std::vector<RankId> default_traced_ranks(std::int64_t world_size, const std::vector<int>& node_of_rank) {
-  constexpr std::int64_t kAll = 16;         // so many ranks fit on a screen
-  constexpr std::int64_t kOfFirstNode = 8;  // a whole node of the usual machines
+  constexpr std::int64_t kAll = 16;         // number of ranks that fit on a screen
+  constexpr std::int64_t kOfFirstNode = 8;  // a whole node of typical clusters
   constexpr std::size_t kMost = 64;
   std::vector<RankId> ranks;
   std::map<int, std::int64_t> of_node;

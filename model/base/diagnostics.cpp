@@ -17,7 +17,7 @@ std::string joined(std::span<const Diagnostic> diagnostics) {
   return text;
 }
 
-/// Control characters (line ends, terminal escapes) as \xNN, so that a diagnostic stays one line.
+/// Escapes control characters (line ends, terminal escapes) as \xNN, so that a diagnostic stays on one line.
 std::string one_line(std::string_view text) {
   std::string out;
   for (const char c : text) {
@@ -31,7 +31,7 @@ std::string one_line(std::string_view text) {
   return out;
 }
 
-/// The beginning of a very long key path, cut between characters.
+/// The beginning of a very long key path, cut at a character boundary.
 std::string_view shortened(std::string_view key_path) {
   std::size_t length = 400;
   if (key_path.size() <= length) return key_path;
@@ -41,7 +41,7 @@ std::string_view shortened(std::string_view key_path) {
 
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
-/// Edit distance with swaps of neighbours (optimal string alignment), given up on past `limit`.
+/// Edit distance with transpositions of adjacent characters (optimal string alignment); stops once it exceeds `limit`.
 std::size_t edit_distance(std::string_view a, std::string_view b, std::size_t limit) {
   if (a.size() > b.size() + limit || b.size() > a.size() + limit) return limit + 1;
   std::vector<std::size_t> before(b.size() + 1), last(b.size() + 1), now(b.size() + 1);

@@ -6,7 +6,7 @@ namespace moeplan {
 
 namespace {
 
-std::atomic<bool> interrupted = false;  // a signal handler reaches nothing else
+std::atomic<bool> interrupted = false;  // global: a signal handler can access no other state
 static_assert(std::atomic<bool>::is_always_lock_free);
 
 void note(int) { interrupted = true; }

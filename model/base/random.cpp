@@ -11,8 +11,8 @@ namespace moeplan {
 
 namespace {
 
-/// ln n!, by Stirling's series from n = 16 on (its next term is below 1e-11 there). std::lgamma writes a global
-/// variable.
+/// ln n!, by Stirling's series from n = 16 (its next term is below 1e-11 there). std::lgamma is not used because it
+/// writes a global variable.
 double log_factorial(double n) {
   if (n < 16) {
     double product = 1;
@@ -49,8 +49,8 @@ std::int64_t Random::binomial(std::int64_t trials, double p) {
   if (n * p * (1 - p) > kLargestVariance) {
     return std::clamp(std::llround(n * p + std::sqrt(n * p * (1 - p)) * normal()), 0LL, static_cast<long long>(trials));
   }
-  // Take the probabilities off a uniform number one by one, from the mode outwards: about one standard deviation's
-  // steps.
+  // Subtract the probabilities from a uniform number one by one, from the mode outwards: about one standard deviation
+  // of steps.
   const double mode = std::floor((n + 1) * p);
   const double odds = p / (1 - p);
   const double at_mode = std::exp(log_factorial(n) - log_factorial(mode) - log_factorial(n - mode) +
@@ -71,7 +71,7 @@ std::int64_t Random::binomial(std::int64_t trials, double p) {
       if (left < 0) return static_cast<std::int64_t>(down);
     }
   }
-  return static_cast<std::int64_t>(mode);  // also where rounding has left less than nothing of the tails
+  return static_cast<std::int64_t>(mode);  // also if rounding has left nothing of the tails
 }
 
 std::vector<std::size_t> Random::permutation(std::size_t n) {

@@ -23,10 +23,10 @@ constexpr std::array<std::uint32_t, 64> kRounds{
     0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
     0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
 
-// sec. 5.3.3: of the square roots of the first 8 primes.
+// sec. 5.3.3: the first 32 bits of the fractional parts of the square roots of the first 8 primes.
 constexpr Words kStart{0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
 
-/// sec. 6.2.2, with the standard's letters.
+/// sec. 6.2.2, in the standard's notation.
 void add_block(Words& hash, const char* block) {
   std::array<std::uint32_t, 64> w;
   for (std::size_t t = 0; t < 16; ++t) {
@@ -56,7 +56,7 @@ std::string sha256(std::string_view content) {
   Words hash = kStart;
   std::size_t at = 0;
   for (; content.size() - at >= 64; at += 64) add_block(hash, content.data() + at);
-  // sec. 5.1.1: a one bit, zeros, and the length in bits as 64 bits, to whole blocks.
+  // sec. 5.1.1: padding to whole blocks with a one bit, zeros, and the length in bits as a 64-bit integer.
   std::string rest(content.substr(at));
   rest += '\x80';
   while (rest.size() % 64 != 56) rest += '\0';

@@ -29,7 +29,7 @@ SimTime SimTime::from_seconds(Seconds t) {
   const double picoseconds = t.value() * 1e12;
   if (!(picoseconds < static_cast<double>(kLongestCost))) throw_time_out_of_range(t.value());
   const double nearest = std::round(picoseconds);
-  // t and the product are each off by up to half a unit in the last place.
+  // t and the product each have an error of up to half a unit in the last place.
   const bool is_whole = nearest > 0 && std::abs(picoseconds - nearest) <= picoseconds * 2 * 0x1p-53;
   return SimTime(static_cast<std::int64_t>(is_whole ? nearest : std::ceil(picoseconds)));
 }

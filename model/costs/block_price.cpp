@@ -19,7 +19,7 @@ namespace {
 
 constexpr auto kReplicas = static_cast<std::size_t>(Stream::Replicas);
 
-/// A rank's traffic in one communication, by link: small, so a list.
+/// A rank's traffic in one communication, by link; has few entries, so a list.
 class LinkLoad {
  public:
   explicit LinkLoad(std::size_t links) : bytes_(links, 0.0) {}
@@ -46,13 +46,13 @@ class LinkLoad {
   std::vector<LinkId> touched_;
 };
 
-/// Times of one operation by rank: alone, and with all ranks that do the same.
+/// Times of one operation by rank: alone, and concurrently with all ranks that execute it.
 struct OperationTimes {
   std::vector<double> alone;  // a lower bound on each rank's part
   std::vector<double> together;
 };
 
-/// An operation that has been priced, for those of the same work.
+/// A priced operation, reused for operations with the same work.
 struct PricedOperation {
   const Operation* operation;
   OperationTimes times;
@@ -89,14 +89,14 @@ class BlockPricer::State {
     return cluster_.topology.link_name(LinkId(l));
   }
 
-  /// Ranks to look at: the representatives, or all.
+  /// The ranks to evaluate: the representatives, or all.
   std::size_t ranks() const {
     if (first_alone_) return 1;
     return static_cast<std::size_t>(view_ ? view_->representatives : program_.world_size);
   }
 
  private:
-  /// Longest chains of the block on every rank, from its start: along dependencies and streams.
+  /// The longest chains of the block on every rank from its start, along dependencies and streams.
   BlockPrice make(const Block& block) {
     const std::size_t world = ranks(), operations = block.operations.size();
     BlockPrice price;
@@ -106,7 +106,7 @@ class BlockPricer::State {
     std::vector<double> background_together(world, 0.0);
     link_seconds_.assign(view_ ? view_->capacity.size() : cluster_.topology.links.size(), 0.0);
     std::vector<double> alone(world * operations, 0.0), together(world * operations, 0.0);
-    std::array<std::int64_t, kStreams> last{};  // the operation before on each stream
+    std::array<std::int64_t, kStreams> last{};  // the previous operation on each stream
     last.fill(-1);
     for (std::size_t i = 0; i < operations; ++i) {
       const Operation& op = block.operations[i];
@@ -151,7 +151,7 @@ class BlockPricer::State {
     return price;
   }
 
-  /// Its times; link_seconds_ have its traffic.
+  /// The operation's times; adds its traffic to link_seconds_.
   const OperationTimes& operation(const Operation& op) {
     const auto known = std::find_if(priced_.begin(), priced_.end(),
                                     [&](const PricedOperation& p) { return same_work(program_, *p.operation, op); });
@@ -182,8 +182,8 @@ class BlockPricer::State {
     return times;
   }
 
-  /// How long an operation of the GPU's ranks takes on each where all of them begin it together: of equal parts, each
-  /// has had min(own, theirs) of every other one by its end.
+  /// The time of an operation on each rank that shares a GPU, if all of them begin it together: with equal parts of the
+  /// GPU, each other rank has used min(own, theirs) by the time it ends.
   void share_gpus(std::vector<double>& times) const {
     if (cluster_.ranks_per_gpu == 1 || first_alone_) return;
     const auto shared_by = static_cast<std::size_t>(cluster_.ranks_per_gpu);
@@ -197,7 +197,7 @@ class BlockPricer::State {
 
   /// A representative's part of a communication.
   struct Part {
-    std::vector<double> load{};  // by orbit: of what it sends or receives
+    std::vector<double> load{};  // by orbit: of the data that it sends or receives
     double sent = 0, received = 0, latency = 0;
     std::optional<double> least_latency{};  // none without a flow
     void add(const SymmetricView::Way& way, double bytes, bool waits) {
@@ -208,13 +208,14 @@ class BlockPricer::State {
     }
   };
 
-  /// All images of a representative are in it at once, so the load of all of them on a link bounds each one's time too.
+  /// All images of a representative take part at once, so the total load of all of them on a link bounds each one's
+  /// time too.
   OperationTimes representatives(const Operation& op) {
     const GroupFamily& family = program_.group(op.communication()->group);
     const std::size_t count = ranks(), orbits = view_->capacity.size();
     std::vector<Part> parts(count, Part{.load = std::vector<double>(orbits, 0.0)});
     std::vector<double> all(orbits, 0.0);
-    std::vector<CommunicationCost> costs;  // the same in a group
+    std::vector<CommunicationCost> costs;  // equal within a group
     for (std::size_t r = 0; r < count; ++r) {
       const std::size_t base = family.base(RankId(r)).index();
       costs.push_back(base < r ? costs[base] : communication_cost(program_, op, RankId(r), cluster_));
@@ -232,7 +233,7 @@ class BlockPricer::State {
     }
     const double links = slowest(all);
     for (std::size_t o = 0; o < orbits; ++o) link_seconds_[o] += all[o] / view_->capacity[o];
-    std::vector<double> longest(count, 0.0);  // latency: by the group's first rank
+    std::vector<double> longest(count, 0.0);  // latency, by the group's first rank
     for (std::size_t r = 0; r < count; ++r) {
       double& of_group = longest[family.base(RankId(r)).index()];
       of_group = std::max(of_group, parts[r].latency);
@@ -252,7 +253,7 @@ class BlockPricer::State {
     return out;
   }
 
-  /// Of loads by orbit.
+  /// Time of loads by orbit.
   [[nodiscard]] double slowest(const std::vector<double>& load) const {
     double time = 0;
     for (std::size_t o = 0; o < load.size(); ++o) {
@@ -261,7 +262,7 @@ class BlockPricer::State {
     return time;
   }
 
-  /// Its part alone on the links: at least this.
+  /// Its part alone on the links: a lower bound.
   OperationTimes first_rank(const Operation& op) {
     const RankId rank(0);
     const CommunicationCost cost = communication_cost(program_, op, rank, cluster_);
@@ -309,7 +310,7 @@ class BlockPricer::State {
     const CommunicationCost cost = communication_cost(program_, op, base, cluster_);
     const auto size = static_cast<std::size_t>(family.size);
     std::vector<double> out(size, 0.0), in(size, 0.0), latency(size, 0.0);
-    std::vector<std::optional<double>> least_latency(size);  // none without a flow; that of a route may be zero
+    std::vector<std::optional<double>> least_latency(size);  // none without flows; a route's latency may be zero
     std::vector<std::vector<std::pair<LinkId, double>>> loads(size);
     for (const Flow& flow : flows) {
       const auto bytes = static_cast<double>(flow.bytes);
@@ -343,7 +344,7 @@ class BlockPricer::State {
       for (const auto& [link, bytes] : loads[p]) own_.add(link, bytes);
       const double most = std::max(out[p], in[p]);
       capped[r] = cost.rate_cap ? most / cost.rate_cap->value() : 0.0;
-      // All of the rank's flows wait at least the shortest of their latencies.
+      // All of the rank's flows wait for at least the smallest of their latencies.
       alone[r] =
           cost.startup.value() + least_latency[p].value_or(0) + std::max(own_.slowest(cluster_.topology), capped[r]);
       startup[r] = cost.startup.value() + latency[p];
@@ -354,8 +355,8 @@ class BlockPricer::State {
   const Cluster& cluster_;
   RankRoutes routes_;
   LinkLoad all_, own_;
-  const SymmetricView* view_;         // where some ranks represent all
-  bool first_alone_;                  // none do, and only rank 0 is asked for
+  const SymmetricView* view_;         // if some ranks represent all
+  bool first_alone_;                  // no representatives, and only rank 0 is priced
   std::vector<double> link_seconds_;  // of the block being priced
   std::deque<PricedOperation> priced_;
   std::vector<std::optional<BlockPrice>> prices_;

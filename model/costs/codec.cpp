@@ -13,14 +13,14 @@ namespace moeplan {
 
 namespace {
 
-/// The names there and back of a pair's name.
+/// The dispatch and combine names in a pair's name.
 std::pair<std::string_view, std::string_view> ways(std::string_view name) {
   const std::size_t slash = name.find('/');
   if (slash == std::string_view::npos) return {name, name};
   return {name.substr(0, slash), name.substr(slash + 1)};
 }
 
-/// Of "none" no format; of an unknown name nothing.
+/// The format of a name: no format for "none", none for an unknown name.
 std::optional<std::optional<WireFormat>> parse_codec(std::string_view name) {
   if (name == "none") return std::optional<WireFormat>{};
   const auto it = std::find_if(codecs().begin(), codecs().end(), [&](const CodecEntry& c) { return c.name == name; });
@@ -106,7 +106,7 @@ bool never_slower(WireFormat format, WireFormat than, const Workload& workload, 
                   std::int64_t columns) {
   const auto own = gpu.codec_throughput.find(format), other = gpu.codec_throughput.find(than);
   const bool is_known = own != gpu.codec_throughput.end();
-  if (is_known != (other != gpu.codec_throughput.end())) return false;  // a rate and a count of bytes
+  if (is_known != (other != gpu.codec_throughput.end())) return false;  // not comparable
   return wire_bytes(format, workload, columns) <= wire_bytes(than, workload, columns) &&
          wire_parts(format, workload.codecs, columns).size() <= wire_parts(than, workload.codecs, columns).size() &&
          (!is_known || own->second >= other->second);

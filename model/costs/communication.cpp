@@ -7,7 +7,7 @@ namespace moeplan {
 
 namespace {
 
-/// Ranks are in order of node, and so are a group's members.
+/// Number of nodes of a group. Ranks are ordered by node, and so are a group's members.
 GroupShape shape_of(const GroupFamily& family, RankId rank, const Cluster& cluster) {
   GroupShape shape{family.size, 1};
   for (std::int64_t p = 1; p < family.size; ++p) {
@@ -19,28 +19,28 @@ GroupShape shape_of(const GroupFamily& family, RankId rank, const Cluster& clust
   return shape;
 }
 
-/// The n of a communication; of a part of an all-to-all, that of the whole, whose parts are about equal.
+/// The n of a communication; for a part of an all-to-all, that of the whole, whose parts are about equal.
 Bytes whole_message(const Program& program, const Operation& operation, RankId rank) {
   const Communication& c = *operation.communication();
   const auto n = static_cast<double>(message_size(program, operation, rank));
   return Bytes(n * static_cast<double>(c.of) / static_cast<double>(c.count));
 }
 
-/// Of the messages that a rank sends to others in a whole all-to-all, those of this part of it.
+/// The number of messages of this part among those that a rank sends to others in the whole all-to-all.
 double share_of_messages(const Communication& c, std::int64_t group_size) {
   if (c.of == 1) return 1;
   const std::int64_t self = c.first == 0 ? 1 : 0;
   return static_cast<double>(c.count * (group_size / c.of) - self) / static_cast<double>(group_size - 1);
 }
 
-/// What it costs the sender that what each of its peers gets does not lie in one piece.
+/// The sender's cost of splitting a peer's non-contiguous data into several messages.
 Seconds cost_of_pieces(const Communication& c, std::int64_t group_size, const Cluster& cluster) {
   if (c.collective != Collective::AllToAll || c.messages == 1) return Seconds(0);
   const double peers = static_cast<double>(group_size - 1) * share_of_messages(c, group_size);
   return cluster.message_overhead * (peers * static_cast<double>(c.messages - 1));
 }
 
-/// What the depth of a tree costs: the latencies on its longest way, up and down for an all-reduce.
+/// The latency of a tree's depth: the latencies along its longest path, up and down for an all-reduce.
 Seconds tree_latency(const Program& program, const Communication& c, RankId rank, const Cluster& cluster) {
   const GroupFamily& family = program.group(c.group);
   const std::vector<std::int64_t> way = longest_tree_way(c.collective, family.size, members_per_node(program, family));

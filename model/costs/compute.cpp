@@ -37,7 +37,7 @@ ComputeParts grouped_gemm_parts(const GpuSpec& gpu, Dtype dtype, std::span<const
     tiles += rows * columns;
   }
   if (flops == 0) return {};
-  // Below one wave a library cuts along k instead of leaving SMs idle; the efficiency curve covers that range.
+  // Below one wave a library splits along k instead of leaving SMs idle; the efficiency curve covers that range.
   const double waves = static_cast<double>(tiles) / static_cast<double>(gpu.num_sms);
   const double quantised = waves <= 1 ? 1 : std::ceil(waves) / waves;
   const Seconds math = Flops(padded * quantised) / (peak_rate(gpu, dtype) * grouped_gemm_efficiency(gpu, flops));
@@ -66,7 +66,7 @@ ComputeParts codec_parts(const Program& program, const Operation& operation, con
   return {gpu.launch_overhead, Seconds(0), Bytes(static_cast<double>(rows)) / known->second};
 }
 
-/// Linear in log(flops) between the points, constant beyond the ends.
+/// Linear interpolation in log(flops) between the points, constant beyond the ends.
 double efficiency_at(const std::vector<EfficiencyPoint>& curve, double flops) {
   if (flops <= curve.front().flops) return curve.front().efficiency;
   if (flops >= curve.back().flops) return curve.back().efficiency;

@@ -17,7 +17,7 @@ namespace {
 
 /// What all runs of the blocks of one sequence come to.
 struct Totals {
-  std::vector<double> path;        // by rank: blocks one after the other, alone
+  std::vector<double> path;        // by rank: sum of the blocks' chains, each operation timed alone
   std::vector<double> background;  // by rank
   std::vector<double> compute;     // by rank and stream
   std::vector<double> link_seconds;
@@ -51,8 +51,8 @@ Totals totals(const Sequence& sequence, std::size_t blocks, BlockPricer& pricer)
   return t;
 }
 
-/// Of the GPUs, the most that the busiest streams of their ranks need: while a rank computes, each of its streams has
-/// one part in as many as there are ranks that do.
+/// The maximum over GPUs of the time that the busiest streams of their ranks need: while several ranks compute, each of
+/// their streams gets an equal part of the GPU.
 double busiest_gpu(const std::vector<double>& compute, std::int64_t ranks_per_gpu) {
   const auto shared_by = static_cast<std::size_t>(ranks_per_gpu);
   double most = 0, sum = 0;
@@ -86,7 +86,7 @@ void finish(Estimate& e, const std::string& busiest) {
   }
 }
 
-/// Prices the segments of a pipeline, and composes them.
+/// Prices the segments of a pipeline and composes them.
 class StagePricer {
  public:
   StagePricer(const Program& program, StageClusters& machines, PricedRanks ranks)
@@ -106,7 +106,8 @@ class StagePricer {
       BlockPricer& pricer = *pricers_.back();
       const Totals t = totals(program.stages[s], program.blocks.size(), pricer);
       add_bounds(t, pricer, machines_.cluster().ranks_per_gpu, e, busiest);
-      // The busiest rank's chain of segments, with the ranks at its place in the other stages: any choice is a bound.
+      // The busiest rank's chain of segments, with the ranks at its position in the other stages: any choice gives a
+      // lower bound.
       const auto rank = static_cast<std::size_t>(std::max_element(t.path.begin(), t.path.end()) - t.path.begin());
       if (t.path.size() > 1 && (s == 0 || t.path[rank] > most_path_)) {
         rank_ = rank;
@@ -157,7 +158,7 @@ class StagePricer {
         }
       }
       const Totals t = totals({step}, stages_.local.blocks.size(), pricer);
-      const std::size_t rank = rank_ % t.path.size();  // prices may be of representatives
+      const std::size_t rank = rank_ % t.path.size();  // prices may be those of representatives
       path += t.path[rank];
       background += t.background[rank];
       both += t.together;
@@ -169,7 +170,7 @@ class StagePricer {
     alone.background_busy = alone.background_end = rounded_down(Seconds(background));
     together.joined = SimTime::from_seconds(Seconds(both));
     together.background_busy = SimTime::from_seconds(Seconds(background_together));
-    // Gradients come at the end of a block: the last block's are summed after it.
+    // Gradients are available at the end of a block: the last block's are reduced after it.
     together.background_end = SimTime::from_seconds(Seconds(std::max(background_together, both + last_background)));
   }
 

@@ -8,8 +8,8 @@ namespace moeplan {
 
 namespace {
 
-/// A measured curve at one message: the time, the slope there, and the slope of the largest messages, in seconds and
-/// seconds a byte of the message that is asked for.
+/// A measured curve at one message size: the time, the slope there, and the slope of the largest messages, in seconds
+/// and seconds per byte of the requested message.
 struct At {
   double time;
   double slope;
@@ -26,7 +26,7 @@ At larger(const At& a, const At& b) {
 double on_line(const AlphaBeta& line, double n) { return line.alpha.value() + n * line.beta.value(); }
 
 struct Curve {
-  GroupShape shape;  // ranks 0: any
+  GroupShape shape;  // ranks 0: any shape
   bool in_place;
   std::vector<std::pair<double, AlphaBeta>> pieces;  // by the n at which they begin
 
@@ -35,7 +35,7 @@ struct Curve {
     while (i > 0 && pieces[i].first > n) --i;
     return pieces[i].second;
   }
-  /// Where a piece starts below the end of an earlier one, that end holds until the piece has passed it.
+  /// If a piece starts below the end of an earlier one, the time of that end applies until the piece exceeds it.
   [[nodiscard]] double time(double n) const {
     double time = on_line(piece(n), n);
     for (std::size_t i = 1; i < pieces.size() && pieces[i].first <= n; ++i) {
@@ -43,7 +43,7 @@ struct Curve {
     }
     return time;
   }
-  /// Where such an end ceases to hold within a piece.
+  /// Message sizes at which such a plateau ends within a piece.
   [[nodiscard]] std::vector<double> plateau_ends() const {
     std::vector<double> ends;
     for (std::size_t i = 1; i < pieces.size(); ++i) {
@@ -54,7 +54,7 @@ struct Curve {
     return ends;
   }
   [[nodiscard]] double startup() const { return pieces.front().second.alpha.value(); }
-  /// At the message `n`, which stands for `asked` bytes of what is asked for.
+  /// The curve at the message size `n`, which represents `asked` bytes of the requested message.
   [[nodiscard]] At at(double n, double asked) const {
     const AlphaBeta& p = piece(n);
     const double scale = asked > 0 ? n / asked : 1;
@@ -79,7 +79,7 @@ std::vector<Curve> curves_of(const CollectiveCosts& costs, Collective collective
   return curves;
 }
 
-/// One curve a shape, the preferred kind where there are two; in order of ranks.
+/// One curve per shape, the preferred kind if there are two, ordered by ranks.
 std::vector<const Curve*> one_a_shape(const std::vector<Curve>& curves, bool in_place_first) {
   std::vector<const Curve*> out;
   for (const bool kind : {in_place_first, !in_place_first}) {
@@ -114,7 +114,7 @@ class CurveFamily {
     if (p > p_high) {
       return never_falling(corners, [&](double n) { return high(n) + positive_part(step(n)) * (p - p_high); });
     }
-    // Below: no faster than the steps that are left.
+    // Below the measured range: no faster than the remaining steps.
     return larger(never_falling(corners, [&](double n) { return low(n) + positive_part(step(n)) * (p - p_low); }),
                   low(n_) * ((p - 1) / (p_low - 1)));
   }
@@ -122,7 +122,7 @@ class CurveFamily {
   [[nodiscard]] At scaled(const Curve& curve) const {
     const At at = at_equal_part(curve, n_);
     if (!is_cut_by_ranks(collective_)) return at;
-    // What a rank keeps to itself: its own part, or, where the network decides, those of its node.
+    // The parts that are not sent: the rank's own or, if the network is the bottleneck, those of its node.
     const double kept = collective_ == Collective::AllToAll && shape_.nodes > 1 ? curve.per_node() : 1;
     const double factor = (ranks(shape_) - kept) / (ranks(curve.shape) - kept);
     return {curve.startup() + (at.time - curve.startup()) * factor, at.slope * factor, at.last_slope * factor};
@@ -130,14 +130,14 @@ class CurveFamily {
 
  private:
   static double ranks(const GroupShape& s) { return static_cast<double>(s.ranks); }
-  /// Messages of the curve's shape for each byte of one of the asked shape.
+  /// Bytes of a message of the curve's shape per byte of one of the requested shape.
   [[nodiscard]] double part_ratio(const Curve& curve) const {
     return is_cut_by_ranks(collective_) ? ranks(curve.shape) / ranks(shape_) : 1;
   }
   [[nodiscard]] At at_equal_part(const Curve& curve, double n) const { return curve.at(n * part_ratio(curve), n); }
 
-  /// The messages up to n at which a combination of two curves may have a maximum: where either has a new piece, and
-  /// where the two meet.
+  /// The message sizes up to n at which a combination of two curves may have a maximum: where either has a new piece,
+  /// and where the two intersect.
   template <class Step>
   [[nodiscard]] std::vector<double> corners_of(const Curve& a, const Curve& b, const Step& step) const {
     std::vector<double> ends{0};
@@ -157,7 +157,7 @@ class CurveFamily {
     return corners;
   }
 
-  /// `at` of n, whose time is the longest up to n.
+  /// `at` evaluated at n, with its time raised to the longest time up to n.
   template <class Cost>
   [[nodiscard]] At never_falling(const std::vector<double>& corners, const Cost& at) const {
     At out = at(n_);
@@ -190,7 +190,7 @@ AlphaBeta as_alpha_beta(const At& at, double n) {
   return {Seconds(0), SecondsPerByte(at.time / n)};
 }
 
-/// Of a message of the curve's own shape.
+/// Cost of a message of the curve's own shape.
 AlphaBeta own_cost(const Curve& curve, double n) {
   const AlphaBeta& piece = curve.piece(n);
   const bool is_on_line = curve.time(n) <= on_line(piece, n);
@@ -207,7 +207,7 @@ At across(const CollectiveCosts& costs, const std::vector<Curve>& curves, GroupS
   At at = network.at(n * crossing * measured_ranks / (measured_ranks - network.per_node()), n);
   const auto in_node = static_cast<std::int64_t>(std::ceil(m));
   if (in_node < 2) return at;
-  // m ranks that exchange n m / P move the same parts as the node's share of the whole.
+  // m ranks that exchange n m / P move the same blocks as the intra-node part of the whole.
   const double inside = n * static_cast<double>(in_node) / p;
   if (const auto c = measured_cost(costs, Collective::AllToAll, {in_node, 1}, Bytes(inside))) {
     const double slope = c->beta.value() * inside / n;
@@ -224,7 +224,7 @@ bool depends_on_message(const CollectiveCosts& costs) {
                   [](const auto& entry) { return entry.first.ranks > 0 || entry.first.from > Bytes(0); })) {
     return true;
   }
-  // By rule 6 the slower of two straight lines, which may cross.
+  // By rule 6 the slower of two straight lines, which may intersect.
   for (const auto& [key, cost] : costs) {
     if (key.collective != Collective::AllReduce) continue;
     for (const Collective half : {Collective::ReduceScatter, Collective::AllGather}) {

@@ -14,10 +14,10 @@ namespace moeplan {
 
 namespace {
 
-/// The largest slice of each buffer that an operation touches, as an operation's slices name it.
+/// The slices that operations touch, by buffer; a buffer's largest slice determines its size.
 using Touched = std::map<BufferId, std::vector<const Slice*>>;
 
-/// The slice that this one is a chunk, or some sources' or some experts' rows, of.
+/// The slice that contains this one if this one is a chunk, or the rows of some sources or experts.
 Slice whole(Slice slice) {
   std::erase_if(slice.rows.path, [](const RowStep& s) { return s.kind == RowStep::Kind::Chunk; });
   for (RowStep& s : slice.rows.path) {
@@ -30,7 +30,7 @@ Slice whole(Slice slice) {
   return slice;
 }
 
-/// Rows of a rank: those of a routing's slices, of which many are the same, are counted once.
+/// Row counts on a rank, cached for a routing's slices, many of which are equal.
 class RankRows {
  public:
   RankRows(const Program& program, RankId rank) : program_(program), rank_(rank), known_(program.routings.size()) {}
@@ -59,7 +59,7 @@ std::int64_t largest(const std::vector<const Slice*>& slices, RankRows& rows) {
   return bytes;
 }
 
-/// Buffers that a block reads before it has written them.
+/// Buffers that a block reads before writing them.
 std::set<BufferId> read_first(const Block& block) {
   std::set<BufferId> first, written;
   for (const Operation& op : block.operations) {
@@ -71,14 +71,15 @@ std::set<BufferId> read_first(const Block& block) {
   return first;
 }
 
-/// Buffers of weights, gradients and states, which are counted by parameters: not those gathered for a layer's time.
+/// Buffers of weights, gradients and states, which are counted by parameters, except those gathered while a layer is
+/// computed.
 bool is_state(const Program& program, const Operation& op, const Slice& s) {
   if (program.buffer(s.buffer).name.ends_with(kGatheredWeights)) return false;
   return s.rows.kind == Rows::Kind::PerExpert || program.buffer(s.buffer).name.starts_with("d.w.") ||
          op.op_class == OpClass::WeightGather || op.op_class == OpClass::Gradient || op.op_class == OpClass::Optimizer;
 }
 
-/// Weights, gradients and states apart.
+/// The slices that a block writes, except weights, gradients and states.
 Touched written_by(const Program& program, const Block& block) {
   Touched touched;
   for (const Operation& op : block.operations) {
@@ -89,10 +90,11 @@ Touched written_by(const Program& program, const Block& block) {
   return touched;
 }
 
-/// What a rank's rows depend on besides the load of its experts, where all sources have the same counts.
+/// The properties that determine a rank's rows, apart from the load of its experts, if all sources have the same
+/// counts.
 struct RankDigits {
   std::set<GroupId> shares;        // its position in the groups that split rows
-  std::set<RoutingId> neighbours;  // its position among the holders, where it has rows of theirs
+  std::set<RoutingId> neighbours;  // its position among the holders, if it has rows of other holders
 };
 
 RankDigits rank_digits(const Program& program) {
@@ -114,8 +116,8 @@ RankDigits rank_digits(const Program& program) {
   return digits;
 }
 
-/// Ranks of a stage whose rows may differ, one of each kind: ranks of a kind hold equally loaded experts and have the
-/// same place wherever rows are split.
+/// One rank of each group of ranks of a stage with equal rows: they hold equally loaded experts and have the same
+/// position wherever rows are split.
 std::vector<RankId> ranks_that_differ(const Program& program) {
   std::vector<RankId> ranks;
   const bool same = std::all_of(program.routings.begin(), program.routings.end(), [](const RoutingTable& t) {
@@ -141,7 +143,7 @@ std::vector<RankId> ranks_that_differ(const Program& program) {
   return ranks;
 }
 
-/// Bytes kept from a block to its backward, and of its other buffers.
+/// Bytes kept from a block to its backward block, and bytes of its other buffers.
 struct BlockMemory {
   double kept = 0;
   double working = 0;
@@ -165,7 +167,7 @@ class StageMemory {
     }
   }
 
-  /// The most that is kept at a time, and the largest working set.
+  /// The maximum of the kept bytes over time, and the largest working set.
   BlockMemory of(const Sequence& sequence) {
     kept_ = 0;
     most_ = {};
@@ -198,7 +200,7 @@ class StageMemory {
   BlockMemory most_;
 };
 
-/// Families of groups of several ranks that exchange anything.
+/// Families of groups of several ranks that communicate.
 std::int64_t communicators(const Program& program) {
   std::set<GroupId> used;
   for (const Block& block : program.blocks) {

@@ -42,7 +42,7 @@ Collective kind_of(ParmCollective collective) {
   return Collective::AllToAll;
 }
 
-/// Nothing for a group of one.
+/// Zero for a group of one.
 Seconds cost(const ParmProblem& problem, const ParmCosts& costs, ParmCollective collective, Bytes n) {
   return group_of(problem, collective).size == 1 ? Seconds(0) : costs(collective, n);
 }
@@ -136,7 +136,7 @@ Seconds parm_s1_time(const ParmProblem& p, const ParmCosts& costs) {
 
 Seconds parm_s2_time(const ParmProblem& p, const ParmCosts& costs) {
   if (p.N_MP == 1) return parm_s1_time(p, costs);
-  if (p.N_EP * p.N_ESP == 1) return parm_s2_time_in_turn(p, costs);  // nothing to overlap the all-gather with
+  if (p.N_EP * p.N_ESP == 1) return parm_s2_time_in_turn(p, costs);  // nothing to overlap with the all-gather
   return cost(p, costs, ParmCollective::AllToAllEpEsp, p.y()) + cost(p, costs, ParmCollective::Overlapped, p.y());
 }
 
@@ -159,13 +159,12 @@ ParmChoice parm_choice(const ParmProblem& p, AlphaBeta all_to_all, AlphaBeta all
   return t_d1 <= t_d2 ? ParmChoice::S1 : ParmChoice::S2;
 }
 
-// The labels of table III are lost in the text at hand; the values are not. Feasible here: N_EP = P / N_ESP whole, at
-// least k experts, N_MP | P, N_MP | B L, N_ESP | H. Every combination of the lists is feasible with the defaults: 9 *
-// 162 = 1,458 for each P, 5,832 over the four machines (testbed A, and testbed B with 8, 16 and 32 GPUs). The paper ran
-// 1,296 = 4
-// * 324 "valid cases" and tabulates N_MP, N_ESP of 2 and 4 only: 4 * 162 = 648 a machine, 2,592 in all, of which 1,296
-// is half. 324 = 4 * 81 would be one f a machine, or memory has excluded half; the text does not say which, so all are
-// made.
+// The row labels of table III are missing in the text at hand; the values are not. Feasibility as implemented: N_EP = P
+// / N_ESP integral, at least k experts, N_MP | P, N_MP | B L, N_ESP | H. Every combination of the lists is feasible
+// with the defaults: 9 * 162 = 1,458 for each P, 5,832 over the four clusters (testbed A, and testbed B with 8, 16 and
+// 32 GPUs). The paper uses 1,296 = 4 * 324 "valid cases" and tabulates N_MP, N_ESP of 2 and 4 only: 4 * 162 = 648 per
+// cluster, 2,592 in all, of which 1,296 is half. 324 = 4 * 81 would be one f per cluster, or memory has excluded half;
+// the text does not say which, so all are generated.
 std::vector<ParmProblem> parm_grid(std::int64_t P, const ParmGridOptions& options) {
   std::vector<ParmProblem> grid;
   for (const std::int64_t N_MP : {1, 2, 4}) {

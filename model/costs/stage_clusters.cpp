@@ -29,7 +29,7 @@ StageTransfer StageClusters::transfer(std::int64_t stages, std::int64_t from, st
   if (!is_new || from == to) return it->second;
   StageTransfer& t = it->second;
   const std::int64_t ranks = cluster_.world_size() / stages;
-  Program one;  // a single Send, for its cost
+  Program one;  // a single Send, to price it
   one.world_size = cluster_.world_size();
   one.groups = {{"stages", stages, ranks}};
   const Operation send{.name = "send",

@@ -8,7 +8,7 @@ namespace moeplan {
 
 namespace {
 
-/// A link's properties that an automorphism keeps.
+/// The link properties that an automorphism preserves.
 using LinkKind = std::tuple<double, double, int>;
 
 LinkKind kind_of(const Link& l) { return {l.bandwidth.value(), l.latency.value(), static_cast<int>(l.tier)}; }
@@ -75,7 +75,7 @@ std::span<const Automorphisms::Neighbour> Automorphisms::of(Index vertex) const 
   return std::span(neighbours_).subspan(first_[v], first_[v + 1] - first_[v]);
 }
 
-/// Maps the vertices next to `front`; null where there is no counterpart.
+/// Maps the neighbours of `front`; none if a vertex has no counterpart.
 std::optional<std::vector<Automorphisms::Index>> Automorphisms::grow(const std::vector<Index>& front,
                                                                      std::vector<Index>& image,
                                                                      std::vector<char>& taken) const {
@@ -123,7 +123,7 @@ std::optional<std::vector<Automorphisms::Index>> Automorphisms::grow(const std::
   return next;
 }
 
-/// Of the links between two vertices, as `from` lists them: the first, and one past the last.
+/// The links between two vertices in `from`'s list: the first, and one past the last.
 std::pair<const Automorphisms::Neighbour*, const Automorphisms::Neighbour*> Automorphisms::between(Index from,
                                                                                                    Index to) const {
   const auto list = of(from);
@@ -141,11 +141,11 @@ std::optional<std::vector<Automorphisms::Index>> Automorphisms::verified(const s
     for (std::size_t i = 0; i < own.size();) {
       const std::size_t begin = i;
       while (i < own.size() && own[i].vertex == own[begin].vertex) ++i;
-      // Once for each joined pair, from the end with fewer links: its image has as few.
+      // Once per connected pair, from the end with fewer links: its image has equally few.
       const std::size_t other = of(own[begin].vertex).size();
       if (std::pair(own.size(), static_cast<Index>(v)) > std::pair(other, own[begin].vertex)) continue;
       const Index from = image[v], to = image[static_cast<std::size_t>(own[begin].vertex)];
-      if (from < 0 && to < 0) continue;  // not joined to any rank
+      if (from < 0 && to < 0) continue;  // not connected to any rank
       if (from < 0 || to < 0) return std::nullopt;
       const auto [first, last] = between(from, to);
       if (static_cast<std::size_t>(last - first) != i - begin) return std::nullopt;

@@ -19,7 +19,7 @@ void check_range(std::int64_t world) {
     fail(fmt::format("world {} is out of range; expected 1 to {}", world, kMostWorld));
 }
 
-/// Ranks that are wanted, and the GPUs that they need of those that `exist`.
+/// The requested ranks, and the GPUs that they need of those that `exist`.
 struct Wanted {
   std::int64_t ranks;
   std::int64_t gpus;
@@ -51,7 +51,7 @@ Topology grown(const Topology& machine, std::optional<std::int64_t> world, std::
   return machine;
 }
 
-/// GPUs node by node; within a node as they were listed.
+/// GPUs ordered by node; within a node in the order listed.
 std::vector<VertexId> gpus_in_order(const Topology& topology) {
   std::vector<VertexId> gpus;
   for (std::size_t i = 0; i < topology.vertices.size(); ++i) {
@@ -135,7 +135,7 @@ Cluster build_cluster(const ClusterSpec& spec, std::optional<std::int64_t> world
   std::vector<int> nodes;
   for (const VertexId g : gpu_of_rank) nodes.push_back(topology.vertices[g.index()].node.value_or(0));
   Routes routes(topology);
-  // Turning ranks of one GPU is no symmetry of the graph; none is looked for.
+  // Rotating the ranks of one GPU is not a symmetry of the graph, so no symmetry is searched for.
   std::vector<std::int64_t> boundaries;
   if (spec.ranks_per_gpu == 1) {
     boundaries = std::visit([](const auto& machine) { return boundaries_of(machine); }, spec.machine);

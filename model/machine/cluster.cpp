@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// The shape of the groups that an entry was measured on; none is any.
+/// The shape of the groups that an entry was measured on; none: any shape.
 void read_shape(MapReader& m, CollectiveKey& key) {
   const bool inside = key.span == Span::IntraNode;
   if (m.has("ranks")) {
@@ -41,10 +41,10 @@ std::string description(const CollectiveKey& key) {
 
 struct ReadCollectives {
   CollectiveCosts costs;
-  std::vector<CollectiveKey> without_alpha;  // the cluster's start-up holds for them
+  std::vector<CollectiveKey> without_alpha;  // these get the cluster's start-up time
 };
 
-/// By the measured pieces of exactly this shape; none where there are none.
+/// The cost from the measured pieces of exactly this shape; none if there are none.
 std::optional<Seconds> time_of(const CollectiveCosts& costs, CollectiveKey key, Bytes n) {
   key.from = n;
   auto piece = costs.upper_bound(key);
@@ -57,17 +57,17 @@ std::optional<Seconds> time_of(const CollectiveCosts& costs, CollectiveKey key, 
   return piece->second.alpha + n * piece->second.beta;
 }
 
-/// What an all-reduce is measured to fall short of by more than noise.
+/// An all-reduce measured faster, by more than noise, than a collective that it contains.
 struct TooFast {
   Collective contained;
   Bytes n;
   Seconds time, least;
 };
 
-/// An all-reduce of zeros but for a rank's own part is an all-gather, one whose result is used in part a
-/// reduce-scatter: it takes no less. Of 240 such pairs of NCCL's times on 2, 4 and 8 A100 or H100 (aiconfigurator
-/// 095f58a, 1 MiB and above) four are below, all of one size, by 16% at most: a quarter is no noise. Small messages,
-/// which other protocols may carry, are not compared.
+/// An all-reduce of zeros except for a rank's own part is an all-gather, and one whose result is used only in part is a
+/// reduce-scatter, so it takes no less time. Of 240 such pairs of NCCL's times on 2, 4 and 8 A100 or H100
+/// (aiconfigurator 095f58a, 1 MiB and above) four are below, all of one size, by 16% at most; a quarter therefore
+/// exceeds noise. Small messages, which may use other protocols, are not compared.
 std::optional<TooFast> too_fast(const CollectiveCosts& costs, const CollectiveKey& all_reduce) {
   constexpr double kNoise = 0.25, kSmallest = 0x1p20, kLargest = 0x1p30;
   std::optional<TooFast> worst;
@@ -84,7 +84,7 @@ std::optional<TooFast> too_fast(const CollectiveCosts& costs, const CollectiveKe
 }
 
 ReadCollectives read_collectives(MapReader& cluster) {
-  constexpr BytesPerSecond kFastest(1e14);  // assumed: thirty times today's fastest GPU memory
+  constexpr BytesPerSecond kFastest(1e14);  // assumed: thirty times the bandwidth of today's fastest GPU memory
   ReadCollectives out;
   std::vector<std::pair<CollectiveKey, MapReader>> all_reduces;
   for (const auto& [item, path] : cluster.list_or_empty("collectives")) {
@@ -95,7 +95,7 @@ ReadCollectives read_collectives(MapReader& cluster) {
     const AlphaBeta cost{.alpha = m.quantity_or("alpha", Seconds(0)), .beta = m.quantity<SecondsPerByte>("beta")};
     m.finish();
     if (!m.has("collective") || !m.has("span")) continue;
-    // A rank sends at least half of n (the all-to-all of two).
+    // A rank sends at least half of n (for the all-to-all of two ranks).
     if (m.has("beta") && 0.5 / cost.beta.value() > kFastest.value()) {
       m.complain("beta", fmt::format("{} is impossible: a rank would send more than {}",
                                      in_quotes(m.find("beta")->scalar), human(kFastest)));
@@ -117,7 +117,7 @@ ReadCollectives read_collectives(MapReader& cluster) {
   return out;
 }
 
-/// Exactly one of the two ways to describe the machine.
+/// Reads exactly one of the two forms of cluster description.
 std::variant<ClusterTemplate, Topology> read_machine(MapReader& cluster) {
   const bool is_template = cluster.has("template");
   const bool is_explicit = cluster.has("vertices") || cluster.has("links");
@@ -157,7 +157,7 @@ std::vector<std::string> names_in(const std::vector<fs::path>& dirs) {
   return names;
 }
 
-/// A name is looked up in the directories; a path (it has a slash) starts from the file that it stands in.
+/// A name is looked up in the directories; a path (it contains a slash) is relative to the file that contains it.
 std::optional<fs::path> gpu_file(const Node& gpu, const std::vector<fs::path>& dirs) {
   std::error_code ignored;
   if (gpu.scalar.find('/') != std::string::npos) {

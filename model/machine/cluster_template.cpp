@@ -35,13 +35,13 @@ class Builder {
   }
 
   [[nodiscard]] std::int64_t nics_per_node() const { return machine_.fabric ? machine_.fabric->nics_per_node : 0; }
-  /// Groups of nodes_per_leaf nodes that exist, of which the first `nodes_` nodes are built.
+  /// Number of existing groups of nodes_per_leaf nodes, of which the first `nodes_` nodes are built.
   [[nodiscard]] std::int64_t groups() const {
     return ceil_div(std::max(nodes_, machine_.nodes), machine_.fabric->nodes_per_leaf);
   }
   [[nodiscard]] std::int64_t groups_built() const { return ceil_div(nodes_, machine_.fabric->nodes_per_leaf); }
 
-  /// The number of links, from above, before any is made.
+  /// An upper bound on the number of links, before any is created.
   void check_size() const {
     const double gpus = static_cast<double>(machine_.gpus_per_node), nics = static_cast<double>(nics_per_node());
     double bridges = 0, mesh = 0;
@@ -124,7 +124,8 @@ class Builder {
       for (std::size_t i = 0; i < nics.size(); ++i) near_nic(gpus[i * gpus.size() / nics.size()], nics[i]);
       return;
     }
-    // A port for each GPU, or GPUs of one NIC would be as near through it as through the switch.
+    // One port per GPU; with a shared port, the path between GPUs of one NIC through it would be as short as through
+    // the switch.
     for (std::size_t i = 0; i < nics.size(); ++i) {
       for (std::size_t g = i * gpus.size() / nics.size(); g < (i + 1) * gpus.size() / nics.size(); ++g) {
         const VertexId port = add(fmt::format("node{}.port{}", node, g), VertexKind::PcieSwitch, node);

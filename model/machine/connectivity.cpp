@@ -19,7 +19,7 @@ Graph graph_of(const Pairs& pairs, std::size_t vertices) {
   return {boost::edges_are_unsorted_multi_pass, pairs.begin(), pairs.end(), vertices};
 }
 
-/// Whether one strongly connected component of forwarding vertices is entered from and leads to every GPU.
+/// Whether one strongly connected component of forwarding vertices is reachable from, and reaches, every GPU.
 bool share_a_component(const Topology& t, std::span<const VertexId> gpus) {
   const auto forwards = [&](VertexId v) { return t.vertices[v.index()].kind != VertexKind::Gpu; };
   Pairs inner;
@@ -31,7 +31,7 @@ bool share_a_component(const Topology& t, std::span<const VertexId> gpus) {
   const std::size_t count = boost::strong_components(
       graph, boost::make_iterator_property_map(component.begin(), boost::get(boost::vertex_index, graph)));
 
-  // For every component the GPUs that enter it and that it leads to; a GPU with several links counts once.
+  // For every component, the GPUs that reach it and the GPUs that it reaches; a GPU with several links counts once.
   Pairs enters, leaves;  // (component, GPU)
   for (const Link& link : t.links) {
     if (forwards(link.to)) enters.emplace_back(component[link.to.index()], link.from.index());

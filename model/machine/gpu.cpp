@@ -8,7 +8,7 @@ namespace moeplan {
 
 namespace {
 
-constexpr double kLeastShare = 1e-6;  // of a peak or a bandwidth: below this a file is mistaken
+constexpr double kLeastShare = 1e-6;  // fraction of a peak or a bandwidth; smaller values are errors
 constexpr double kMostFlops = 1e24;   // of one GEMM
 constexpr double kMostSlowdown = 100;
 
@@ -23,7 +23,7 @@ std::map<Dtype, FlopsPerSecond> read_peak(MapReader peak) {
   return out;
 }
 
-/// A constant, or a curve of points ascending in flops.
+/// A constant, or a curve of points with ascending flops.
 std::vector<EfficiencyPoint> read_efficiency(MapReader& gpu, std::string_view key) {
   const Node* node = gpu.find(key);
   if (!node || node->kind != Node::Kind::List) return {{1, gpu.number(key, kLeastShare, 1)}};
@@ -42,7 +42,7 @@ std::vector<EfficiencyPoint> read_efficiency(MapReader& gpu, std::string_view ke
   return curve;
 }
 
-/// The keys of grouped GEMMs, each optional.
+/// Reads the keys of grouped GEMMs, all optional.
 void read_grouped_gemm(MapReader& gpu, GpuSpec& spec) {
   constexpr std::string_view kCurve = "grouped_gemm_efficiency", kMemory = "grouped_gemm_memory_efficiency",
                              kLaunch = "grouped_gemm_launch_overhead";

@@ -17,7 +17,7 @@ constexpr std::array<std::pair<FabricKind, std::string_view>, 3> kFabricKindName
      {FabricKind::RailOptimised, "rail_optimised"},
      {FabricKind::Dragonfly, "dragonfly"}}};
 
-/// The keys of a PCIe tree; the caller finishes the map.
+/// Reads the keys of a PCIe tree; the caller finishes the map.
 PcieTree read_pcie(MapReader& m, std::int64_t gpus_per_node) {
   PcieTree tree{.gpus_per_switch = m.integer("gpus_per_switch", 0, kMostPerNode),
                 .switches_per_bridge = m.integer("switches_per_bridge", 1, kMostPerNode),
@@ -90,7 +90,7 @@ Fabric read_fabric(MapReader m) {
   return fabric;
 }
 
-/// Names of vertices to look links' ends up in.
+/// Vertex ids by name, to resolve the ends of links.
 class VertexNames {
  public:
   bool add(const std::string& name) {
@@ -102,7 +102,8 @@ class VertexNames {
     const std::string name = link.text(key);
     if (const auto it = index_.find(name); it != index_.end()) return VertexId(it->second);
     if (!link.has(key)) return VertexId();
-    // Looking for the nearest name costs time in proportion to all names: only for the first few mistakes.
+    // Finding the nearest name takes time proportional to the number of names, so it is done only for the first few
+    // errors.
     constexpr int kMostSuggestions = 20;
     const std::string hint = ++unknown_ <= kMostSuggestions ? suggestion(name, names_) : "";
     link.complain(key, fmt::format("{} is no vertex{}", in_quotes(name), hint));
@@ -119,7 +120,7 @@ Vertex read_vertex(MapReader m, VertexNames& names) {
   Vertex v{.name = m.text("name"), .kind = m.choice<VertexKind>("kind", kVertexKindNames), .node = std::nullopt};
   if (m.has("node") || v.kind == VertexKind::Gpu) v.node = static_cast<int>(m.integer("node", 0, kMostWorld));
   m.finish();
-  // A duplicate or missing name still takes its place, so that ids stay those of the list.
+  // A vertex with a duplicate or missing name keeps its position, so that ids match the list.
   if (!names.add(v.name) && m.has("name")) {
     m.complain("name", fmt::format("{} names an earlier vertex too", in_quotes(v.name)));
   }

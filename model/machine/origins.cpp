@@ -41,7 +41,7 @@ bool is_number(const Node& node) {
          std::holds_alternative<FlopsPerSecond>(parse_flops_per_second(s));
 }
 
-/// The origins that count in a part of a document, and the key path at which that part starts.
+/// The origins that apply to a part of a document, and the key path at which that part starts.
 struct Scope {
   const Node* origins;
   std::string prefix;
@@ -49,7 +49,7 @@ struct Scope {
 
 std::string joined(const std::string& path, const std::string& key) { return path.empty() ? key : path + "." + key; }
 
-/// Calls visit(scope, path within the scope, node) for every number below `node`, in the order written.
+/// Calls visit(scope, path within the scope, node) for every number below `node`, in document order.
 template <class Visit>
 void for_each_number(const Node& node, const std::string& path, const Scope& scope, const Visit& visit) {
   if (is_number(node)) visit(scope, path, node);
@@ -68,7 +68,7 @@ void for_each_number(const Node& node, const std::string& path, const Scope& sco
   }
 }
 
-/// The path without its last step; nothing once it is empty.
+/// The path without its last component; none once it is empty.
 std::optional<std::string_view> parent(std::string_view path) {
   if (path.empty()) return std::nullopt;
   const std::size_t cut = path.find_last_of(".[");
@@ -84,7 +84,7 @@ std::optional<std::string> origin_of(const Node* origins, std::string_view path,
   return std::nullopt;
 }
 
-/// The node at a key path, or the last one on the way that exists.
+/// The node at a key path, or the last existing node along the path.
 struct Found {
   const Node* node;
   bool whole;
@@ -151,7 +151,7 @@ void check_origins(MapReader& document, std::span<const std::string_view> elsewh
 }
 
 void record_overrides(Node& document) {
-  std::vector<std::pair<std::string, std::string>> found;  // the map whose origins count, the path in it
+  std::vector<std::pair<std::string, std::string>> found;  // the map whose origins apply, the path within it
   const auto note = [&](const Scope& scope, const std::string& path, const Node& n) {
     if (set_on_command_line(n)) found.emplace_back(scope.prefix, path);
   };

@@ -18,7 +18,7 @@ namespace {
 
 using Index = std::int32_t;
 
-/// Shortest ways from one rank to every rank by one search; Cluster::routes is asked where a rank has several.
+/// Shortest paths from one rank to every rank by a single search; uses Cluster::routes if a rank has several.
 class RoutesFrom {
  public:
   RoutesFrom(const Cluster& cluster, std::int64_t rank)
@@ -75,7 +75,7 @@ class RoutesFrom {
   std::vector<Reached> reached_;  // by vertex
 };
 
-/// Of the boundaries those above `first`: first | b1 | ... | world, or nothing where one does not divide the next.
+/// The boundaries above `first`: first | b1 | ... | world, or none if one does not divide the next.
 std::optional<std::vector<std::int64_t>> digits(std::vector<std::int64_t> boundaries, std::int64_t first,
                                                 std::int64_t world) {
   std::erase_if(boundaries, [&](std::int64_t b) { return b < first; });
@@ -99,7 +99,7 @@ Index root(std::vector<Index>& parent, Index i) {
   return i;
 }
 
-/// The images of all links when one digit of all ranks is turned; nothing where that is no automorphism.
+/// The images of all links when one digit of all ranks is rotated; none if that is not an automorphism.
 using LinkImages = std::optional<std::vector<Index>>;
 
 LinkImages turn_digit(const Cluster& cluster, const Automorphisms& automorphisms, std::int64_t low,
@@ -117,14 +117,14 @@ LinkImages turn_digit(const Cluster& cluster, const Automorphisms& automorphisms
 struct SymmetryCache::State {
   std::mutex mutex;
   std::optional<Automorphisms> automorphisms;
-  std::map<std::pair<std::int64_t, std::int64_t>, LinkImages> turns;  // by lowest place of the digit and radix
+  std::map<std::pair<std::int64_t, std::int64_t>, LinkImages> turns;  // by the digit's lowest rank distance and radix
   std::vector<std::vector<Route>> routes;                             // by representative and rank
   std::map<SymmetryQuery, std::unique_ptr<SymmetricView>> views;
 };
 
 namespace {
 
-/// Orbits of links under all turns, numbered by their first link; nothing where a turn is no automorphism.
+/// Orbits of links under all rotations, numbered by their first link; none if a rotation is not an automorphism.
 std::optional<std::vector<Index>> link_orbits(const Cluster& cluster, SymmetryCache::State& state,
                                               const std::vector<std::int64_t>& cuts) {
   if (!state.automorphisms) state.automorphisms.emplace(cluster.topology);
@@ -161,7 +161,7 @@ SymmetricView::Way way(const std::vector<Index>& orbit, const Route& route) {
   SymmetricView::Way w{{}, route.latency};
   for (const RouteLink& l : route.links) w.orbits.emplace_back(orbit[l.link.index()], l.share);
   std::sort(w.orbits.begin(), w.orbits.end());
-  // Paths that split over links of one orbit meet there again.
+  // Paths that split over links of one orbit are merged.
   std::vector<std::pair<Index, double>> merged;
   for (const auto& [o, share] : w.orbits) {
     if (!merged.empty() && merged.back().first == o && share < 1) {
@@ -174,9 +174,10 @@ SymmetricView::Way way(const std::vector<Index>& orbit, const Route& route) {
   return w;
 }
 
-/// Links of the core whose constraint follows from those of the links before or behind them on every route, by orbit:
-/// with x the largest part of what enters a link's tail (leaves its head) that a route puts on it, the link carries at
-/// most x times the capacity of the links that its routes enter by (leave by). All routes are images of these.
+/// Core links whose constraint is implied by those of the links before or after them on every route, by orbit. With x
+/// the largest fraction of the traffic entering a link's tail (leaving its head) that a route puts on the link, the
+/// link carries at most x times the capacity of the links through which its routes enter (leave). All routes are images
+/// of these.
 class NeverBinding {
  public:
   NeverBinding(const Cluster& cluster, const std::vector<Index>& orbit, std::size_t orbits,
@@ -205,7 +206,7 @@ class NeverBinding {
     for (std::size_t o = 0; o < before_.size(); ++o) {
       if (!example[o]) continue;
       const Link& link = t.links[*example[o]];
-      if (link.tier != LinkTier::Core) continue;  // only links of other tiers are taken for guards
+      if (link.tier != LinkTier::Core) continue;  // only links of other tiers can imply a constraint
       result[o] = follows(link, before_[o], in[link.from.index()]) || follows(link, behind_[o], out[link.to.index()]);
     }
     return result;
@@ -270,9 +271,9 @@ class NeverBinding {
   std::set<std::vector<std::pair<Index, double>>> seen_;
 };
 
-/// One edge of every image of a representative as a way: that of the representative, and on links that never bind the
-/// average of all. Nothing where the edges cross other orbits that can bind, or such an orbit's links unequally often,
-/// or lead to images of different representatives.
+/// One edge of every image of a representative as a route: the representative's own links and, for links that never
+/// bind, the average over all images. None if the edges cross other orbits that can bind, cross the links of such an
+/// orbit unequally often, or lead to images of different representatives.
 std::optional<SymmetricView::Way> even_way(const Cluster& cluster, const std::vector<Index>& orbit,
                                            const std::vector<bool>& never_binds, std::int64_t representative,
                                            std::int64_t representatives, const std::vector<std::int64_t>& to) {
@@ -311,7 +312,7 @@ std::optional<SymmetricView::Way> even_way(const Cluster& cluster, const std::ve
   return w;
 }
 
-/// By representative.
+/// The routes of the rings' edges by representative, or none if an edge has no even route.
 std::optional<std::vector<SymmetricView::RingWays>> ring_ways(const Cluster& cluster, const std::vector<Index>& orbit,
                                                               const std::vector<bool>& never_binds,
                                                               std::int64_t representatives, const RingFamily& ring) {
@@ -336,17 +337,17 @@ std::optional<std::vector<SymmetricView::RingWays>> ring_ways(const Cluster& clu
   return ways;
 }
 
-/// Whether turning any digit takes each edge of such rings to another one.
+/// Whether rotating any digit maps each edge of such rings to another edge of them.
 bool turns(const RingFamily& ring, const std::vector<std::int64_t>& cuts) {
   const std::int64_t representatives = cuts.front(), end = ring.stride * ring.size;
   if (end <= representatives) return true;
-  const std::int64_t step = std::max(representatives, ring.stride);  // of what turns in the ring
+  const std::int64_t step = std::max(representatives, ring.stride);  // step of the rotations within the ring
   if (std::any_of(cuts.begin(), cuts.end(), [&](std::int64_t c) { return c > step && c < end; })) return false;
   const bool is_plain = ring.per_node == 1 || ring.per_node == ring.size;
   return is_plain || step % (ring.stride * ring.per_node) == 0;
 }
 
-/// Digits from `representatives` on; nothing where such turns do not preserve the traffic.
+/// The digits from `representatives` on; none if the rotations do not preserve the traffic.
 std::optional<std::vector<std::int64_t>> cuts_of(const Cluster& cluster, const SymmetryQuery& query,
                                                  std::int64_t representatives) {
   const auto divides = [&](std::int64_t x) { return representatives % x == 0; };
@@ -417,9 +418,9 @@ std::unique_ptr<SymmetricView> make_view(const Cluster& cluster, SymmetryCache::
   return view;
 }
 
-/// Ascending.
+/// Candidate numbers of representatives, ascending.
 std::set<std::int64_t> counts_of_representatives(const Cluster& cluster, const SymmetryQuery& query) {
-  constexpr std::int64_t kMostRoutes = std::int64_t{1} << 20U;  // assumed: what their memory (some 200 MB) is worth
+  constexpr std::int64_t kMostRoutes = std::int64_t{1} << 20U;  // assumed: limits their memory to about 200 MB
   std::set<std::int64_t> counts{1};
   counts.insert(cluster.natural_boundaries.begin(), cluster.natural_boundaries.end());
   counts.insert(query.fixed.begin(), query.fixed.end());

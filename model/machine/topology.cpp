@@ -16,7 +16,7 @@ struct Arc {
 
 /// Arcs by vertex, in the order of the links.
 struct Adjacency {
-  std::vector<std::uint32_t> first;  // by vertex, and one past the end
+  std::vector<std::uint32_t> first;  // by vertex, with one entry past the end
   std::vector<Arc> arcs;
 
   Adjacency(const Topology& t, VertexId Link::*near, VertexId Link::*far)
@@ -35,13 +35,13 @@ struct Adjacency {
   }
 };
 
-/// Vertices seen by a search, with their place in it: a small open-addressing table.
+/// The vertices seen by a search, with their positions in it: a small open-addressing hash table.
 class Seen {
  public:
   struct Entry {
     std::int32_t vertex = kFree;
     std::int32_t hops = 0;
-    std::uint32_t position = 0;  // among the vertices at that distance
+    std::uint32_t position = 0;  // among the vertices at the same distance
   };
 
   Seen() : table_(32) {}
@@ -50,7 +50,7 @@ class Seen {
     const Entry& e = table_[slot(vertex)];
     return e.vertex == vertex ? &e : nullptr;
   }
-  /// The vertex's entry, which is `fresh` if there was none.
+  /// The vertex's entry; `fresh` if it is new.
   Entry insert(const Entry& fresh) {
     Entry& e = table_[slot(fresh.vertex)];
     if (e.vertex == fresh.vertex) return e;
@@ -87,18 +87,18 @@ struct RouteStep {
   std::size_t head;
 };
 
-/// The graph of all fewest-hop paths: level 0 is the source, the last is the destination. A level may have positions
-/// that no step uses.
+/// The graph of all shortest paths by hops: level 0 is the source, the last level is the destination. A level may have
+/// positions that no step uses.
 struct PathGraph {
   std::vector<std::size_t> level_size;
   std::vector<std::vector<RouteStep>> steps;  // from each level to the next
 };
 
-/// A search from one end: the vertices by distance, and the links by which they were reached.
+/// A search from one end: the vertices by distance, and the links through which they were reached.
 struct Side {
   struct Reached {
     LinkId link;
-    std::size_t near;  // position in the level nearer to the end
+    std::size_t near;  // position in the level closer to the end
     std::size_t far;   // position in the next level
   };
 
@@ -110,13 +110,13 @@ struct Side {
   Side(const Adjacency& adjacency, std::int32_t end) : arcs(&adjacency), levels{{end}} { seen.insert({end, 0, 0}); }
 
   [[nodiscard]] const std::vector<std::int32_t>& frontier() const { return levels.back(); }
-  /// Links to look at to go one hop further.
+  /// Number of links to examine to extend the search by one hop.
   [[nodiscard]] std::size_t work() const {
     std::size_t sum = 0;
     for (const std::int32_t v : frontier()) sum += arcs->of(v).size();
     return sum;
   }
-  /// Goes one hop further, through vertices that forward or to `goal`.
+  /// Extends the search by one hop, through vertices that forward or to `goal`.
   void advance(const std::vector<char>& forwards, std::int32_t goal) {
     std::vector<std::int32_t> next;
     std::vector<Reached> by;
@@ -160,7 +160,7 @@ struct Routes::State {
 PathGraph Routes::State::fewest_hops(std::int32_t from, std::int32_t to) const {
   Side source(out, from), target(in, to);
   constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
-  // Where the searches meet is a level of the graph: the index in it of each vertex of the two last levels.
+  // The searches meet at a level of the graph: the index in it of each vertex of the two last levels.
   std::vector<std::size_t> source_place, target_place;
   std::size_t met = 0;
   while (met == 0) {
@@ -173,14 +173,15 @@ PathGraph Routes::State::fewest_hops(std::int32_t from, std::int32_t to) const {
     source_place.assign(source.frontier().size(), kNone);
     target_place.assign(target.frontier().size(), kNone);
     for (std::size_t i = 0; i < source_place.size(); ++i) {
-      // A vertex that both have seen is at the last distance of both: a shorter way would have met before.
+      // A vertex that both searches have seen is at the last distance of both: a shorter path would have been found
+      // before.
       const Seen::Entry* e = target.seen.find(source.frontier()[i]);
       if (!e) continue;
       source_place[i] = target_place[e->position] = met++;
     }
   }
 
-  // Keep the links that lead to the middle: back from it on the source's side, on from it on the target's.
+  // Keep only the links on paths through the middle: backwards on the source's side, forwards on the destination's.
   const std::size_t front = source.reached.size(), back = target.reached.size();
   PathGraph graph{.level_size = std::vector<std::size_t>(front + back + 1),
                   .steps = std::vector<std::vector<RouteStep>>(front + back)};
@@ -196,7 +197,7 @@ PathGraph Routes::State::fewest_hops(std::int32_t from, std::int32_t to) const {
     source_place = std::move(nearer);
   }
   for (std::size_t i = back; i-- > 0;) {
-    const std::size_t level = front + back - i;  // of the nearer ends
+    const std::size_t level = front + back - i;  // level of the nearer ends
     graph.level_size[level] = target.levels[i].size();
     std::vector<std::size_t> nearer(graph.level_size[level], kNone);
     for (const Side::Reached& r : target.reached[i]) {
@@ -235,7 +236,7 @@ Route Routes::between(VertexId from, VertexId to) const {
     return route;
   }
 
-  // The widest bottleneck of any path to each vertex.
+  // The largest bottleneck bandwidth of any path to each vertex.
   std::vector<double> width{std::numeric_limits<double>::infinity()};
   for (std::size_t i = 0; i < graph.steps.size(); ++i) {
     std::vector<double> next(graph.level_size[i + 1], 0);
@@ -246,8 +247,8 @@ Route Routes::between(VertexId from, VertexId to) const {
   }
   const double widest = width.front();
 
-  // Paths over links at least that wide: how many reach each vertex, and the slowest of them. Counts may be huge, so
-  // those of a level are kept relative to the largest; only ratios within a level matter.
+  // Paths over links of at least that bandwidth: how many reach each vertex, and the highest latency among them. Counts
+  // may be huge, so the counts of a level are kept relative to its largest; only ratios within a level matter.
   std::vector<std::vector<double>> paths{{1.0}};
   std::vector<double> slowest{0.0};
   for (std::size_t i = 0; i < graph.steps.size(); ++i) {
@@ -265,7 +266,8 @@ Route Routes::between(VertexId from, VertexId to) const {
     slowest = std::move(next_slowest);
   }
 
-  // From the destination back: what a vertex carries comes in over its links as many paths come that way.
+  // Backwards from the destination: a vertex's traffic is divided among its incoming links in proportion to the number
+  // of paths through each.
   Route route{.links = {}, .latency = Seconds(slowest.front())};
   std::vector<double> carried{1.0};
   for (std::size_t i = graph.steps.size(); i-- > 0;) {

@@ -9,7 +9,7 @@ namespace moeplan {
 
 namespace {
 
-/// Whether all holders get the same from all sources, expert by expert of their shares.
+/// Whether all holders get equal counts from all sources, expert by expert of their ranges.
 bool even_holders(const Program& program, const RoutingTable& table) {
   const std::int64_t experts = table.counts.experts(), holders = program.group(table.holders).size;
   if (!table.counts.same_for_all_sources() || !table.slots.empty() || experts % holders != 0) return false;
@@ -24,9 +24,9 @@ bool even_holders(const Program& program, const RoutingTable& table) {
   return true;
 }
 
-/// Groups whose members get different parts of `n` rows along a path (one rank has them for others, or shares are not
-/// whole; of `tokens`, any shares), and the groups from there on. (Of distinct rows there are fewer than n, but as many
-/// on every rank if this is none.)
+/// The groups whose members get different parts of `n` rows along a path (some rank gets other rows, or parts are not
+/// integral; for `tokens`, any division), and the groups after them. (There are fewer than n distinct rows, but equally
+/// many on every rank if the result is empty.)
 std::vector<GroupId> uneven_groups(const Program& program, const std::vector<RowStep>& path, std::int64_t n,
                                    bool tokens) {
   std::vector<GroupId> groups;
@@ -48,7 +48,7 @@ std::vector<GroupId> uneven_groups(const Program& program, const std::vector<Row
   return groups;
 }
 
-/// The same of all experts of a slice.
+/// The same for all experts of a slice.
 std::vector<GroupId> uneven_groups(const Program& program, const Rows& rows) {
   if (rows.kind == Rows::Kind::Tokens) return uneven_groups(program, rows.path, rows.each, true);
   std::vector<GroupId> groups;
@@ -67,18 +67,18 @@ std::vector<GroupId> uneven_groups(const Program& program, const Rows& rows) {
   return groups;
 }
 
-/// Whether every rank holds weights of, or rows for, as many and as loaded experts.
+/// Whether every rank holds weights of, or rows for, equally many and equally loaded experts.
 bool even_experts(const Program& program, const Rows& rows) {
   if (rows.kind == Rows::Kind::Fixed || rows.kind == Rows::Kind::Tokens) return true;
   return even_holders(program, program.routings[rows.routing.index()]);
 }
 
-/// Collects what a Program's operations need.
+/// Collects the symmetry requirements of a Program's operations.
 class Query {
  public:
   explicit Query(const Program& program) : program_(program) {}
 
-  /// False where sources' counts differ, or experts are placed.
+  /// False if sources' counts differ, or experts are placed.
   bool note(const RoutingTable& table) {
     if (!table.counts.same_for_all_sources() || !table.slots.empty()) return false;
     const GroupFamily& holders = program_.group(table.holders);
@@ -111,14 +111,14 @@ class Query {
     query_.boundaries.push_back(family.stride * family.size);
   }
 
-  /// Its members are told apart by their positions.
+  /// Marks the family as fixed: its members are distinguishable by position.
   void fix(const GroupFamily& family) {
     if (family.size == 1) return;
     note_group(family);
     query_.fixed.push_back(family.stride * family.size);
   }
 
-  /// Whether all ranks hold as many rows.
+  /// Whether all ranks hold equally many rows.
   bool note_rows(const Rows& rows) {
     if (rows.kind == Rows::Kind::Fixed) return true;
     if (rows.experts == Rows::Experts::Held) note_group(program_.group(rows.holders));
@@ -152,19 +152,19 @@ class Query {
     query_.rings.push_back({family.size, family.stride, members_per_node(program_, family)});
   }
 
-  /// Parts of an exchange go by the difference of block numbers modulo their count.
+  /// Parts of an exchange depend on the difference of block numbers modulo their count.
   void note_parts(const Communication& c, const GroupFamily& family) {
     if (c.of == 1) return;
     const std::int64_t block = family.stride * (family.size / c.of);
     query_.boundaries.push_back(block);
-    if (c.paired) {  // or bit by bit: then every bit is a digit
+    if (c.paired) {  // or on each bit: then every bit is a digit
       for (std::int64_t b = block; b < family.stride * family.size; b *= 2) query_.boundaries.push_back(b);
     } else {
       query_.cyclic.emplace_back(block, family.stride * family.size);
     }
   }
 
-  /// So do experts of holders so many places before the rank's own.
+  /// So do the experts of the holder a given number of positions before the rank.
   void note_shift(const Rows& rows) {
     const bool in_groups = rows.experts == Rows::Experts::Held;
     if (rows.kind != Rows::Kind::Routed || rows.behind == 0) return;

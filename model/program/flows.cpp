@@ -11,12 +11,12 @@ namespace moeplan {
 
 namespace {
 
-/// The path without the copies that several senders make of the receiver's rows.
+/// The path without the copies of the receiver's rows that several senders make.
 std::span<const RowStep> one_copy(std::span<const RowStep> path) {
   return !path.empty() && path.front().kind == RowStep::Kind::Copies ? path.subspan(1) : path;
 }
 
-/// Rows that `from` sends to `to` in an all-to-all.
+/// Number of rows that `from` sends to `to` in an all-to-all.
 std::int64_t rows_between(const Program& program, const Operation& operation, const Communication& c, RankId from,
                           RankId to) {
   const Rows& in = operation.reads.front().rows;
@@ -37,14 +37,14 @@ std::int64_t rows_between(const Program& program, const Operation& operation, co
   return gathers ? rows_over(program, in, in.path, from, experts) : rows_over(program, out, gets, to, experts);
 }
 
-/// Who sends an expert's rows on to whom, by position in the group, in the order of a broadcast.
+/// An edge of the chains of placed experts, as positions in the group, in the direction of a broadcast.
 struct ChainEdge {
   std::int64_t from;
   std::int64_t to;
-  std::int64_t experts;  // how many take this way
+  std::int64_t experts;  // number of experts on this hop
 };
 
-/// All chains of the group of `member`, by (from, to).
+/// The hops of all chains of the group of `member`, by (from, to).
 std::vector<ChainEdge> chain_edges(const Program& program, const Operation& operation, RankId member) {
   std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t> edges;
   for (const ExpertChain& chain : expert_chains(program, operation, member)) {
@@ -150,7 +150,7 @@ class FlowBytes {
   [[nodiscard]] bool is_chain() const { return c_.collective == Collective::Broadcast; }
   [[nodiscard]] bool has_across() const { return per_node_ > 1 && per_node_ < family_.size; }
 
-  /// Inside the node: all rings but the one that leaves the node here.
+  /// Inside the node: all rings except the one that leaves the node here.
   void add_along(std::int64_t from, std::int64_t to, std::vector<Flow>& flows) const {
     if (from == to) return;
     const std::int64_t all = ring_bytes(from, to);
@@ -169,8 +169,8 @@ class FlowBytes {
     if (bytes > 0) flows.push_back({rank(from), rank(to), bytes});
   }
 
-  /// The positions, in order, that one sends to (direction 1) or receives from (-1) in this part of the exchange: whole
-  /// blocks, cyclically.
+  /// The positions, in order, that a position sends to (direction 1) or receives from (-1) in this part of the
+  /// exchange: whole blocks, cyclically.
   template <class Visit>
   void for_peers(std::int64_t position, std::int64_t direction, Visit&& visit) const {
     const std::int64_t block = family_.size / c_.of, blocks = std::min(c_.count, c_.of);
@@ -194,8 +194,8 @@ class FlowBytes {
     return row_bytes_ * rows_between(program_, operation_, c_, rank(from), rank(to));
   }
 
-  /// To the next position. A ring passes on all blocks but one: the receiver's own when they are gathered, the
-  /// sender's own when they are added up.
+  /// To the next position. A ring forwards all blocks but one: the receiver's own in a gather, the sender's own in a
+  /// reduction.
   [[nodiscard]] std::int64_t ring_bytes(std::int64_t from, std::int64_t to) const {
     if (c_.collective == Collective::Broadcast) return to == 0 ? 0 : total_;
     const std::int64_t own = block_[static_cast<std::size_t>(from)], theirs = block_[static_cast<std::size_t>(to)];
@@ -218,7 +218,7 @@ class FlowBytes {
   std::int64_t row_bytes_ = 0;
   std::int64_t per_node_;
   std::int64_t total_ = 0;           // of a ring, a chain or a tree
-  std::vector<std::int64_t> block_;  // of a ring: what each position owns
+  std::vector<std::int64_t> block_;  // of a ring: bytes that each position owns
   std::vector<ChainEdge> chain_edges_;
 };
 

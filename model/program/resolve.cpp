@@ -62,7 +62,7 @@ std::int64_t byte_count(const Program& program, const Slice& slice, RankId rank)
 
 namespace {
 
-/// By expert, and for each by member of the union that the path begins with.
+/// By expert and, for each expert, by member of the union at the start of the path.
 std::vector<std::int64_t> rows_by_source(const Program& program, const Rows& rows, RankId rank) {
   assert(!rows.path.empty() && rows.path.front().kind == RowStep::Kind::Union && "the rows of several sources");
   const GroupFamily& family = program.group(rows.path.front().group);
@@ -84,8 +84,9 @@ ComputeLoad compute_load(const Program& program, const Operation& operation, Ran
   for (const Slice& s : operation.reads) load.bytes += byte_count(program, s, rank);
   for (const Slice& s : operation.writes) load.bytes += byte_count(program, s, rank);
   if (const auto* attention = std::get_if<AttentionCore>(&operation.work)) {
-    // A query meets all keys or the window's. Causal, only those before it: the i-th meets min(i, window), on average
-    // window - window^2 / (2 length), half the length without a window. Backward: five products for two.
+    // A query sees all keys or those of the window. If causal, only those before it: the i-th sees min(i, window), on
+    // average window - window^2 / (2 length), or half the length without a window. Backward has five products instead
+    // of two.
     const auto tokens = static_cast<double>(row_count(program, operation.reads.front().rows, rank));
     const auto length = static_cast<double>(attention->sequence_length);
     const double window = attention->window > 0 ? std::min(length, static_cast<double>(attention->window)) : length;

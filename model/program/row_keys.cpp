@@ -11,21 +11,21 @@ namespace moeplan {
 
 namespace {
 
-/// A key, and whether a Chunk step has left it out.
+/// A key, and whether a Chunk step has excluded it.
 struct Counted {
   RowKey key;
   bool is_left_out = false;
 };
 using Keys = std::vector<Counted>;
 
-/// Where part `index` of `count` begins of those that are left.
+/// Beginning of part `index` of `count` of the keys that are not excluded.
 Keys::iterator begin_of(Keys& keys, std::int64_t index, std::int64_t count) {
   const std::int64_t size = std::count_if(keys.begin(), keys.end(), [](const Counted& c) { return !c.is_left_out; });
   std::int64_t before = size * index / count;
   return std::find_if(keys.begin(), keys.end(), [&](const Counted& c) { return !c.is_left_out && before-- == 0; });
 }
 
-/// Part `index` of `count`, `width` of them; the others stay, left out, or go.
+/// Parts index .. index + width - 1 of `count`; the other keys are kept as excluded, or removed.
 Keys cut(Keys keys, std::int64_t index, std::int64_t width, std::int64_t count, bool others_stay) {
   const auto begin = begin_of(keys, index, count), end = begin_of(keys, index + width, count);
   if (!others_stay) return {begin, end};
@@ -35,7 +35,7 @@ Keys cut(Keys keys, std::int64_t index, std::int64_t width, std::int64_t count, 
   return keys;
 }
 
-/// Along a path, `leaf(source)` at each source.
+/// The keys along a path, `leaf(source)` at each source.
 template <class Leaf>
 Keys along(const Program& program, std::span<const RowStep> path, RankId rank, const Leaf& leaf) {
   if (path.empty()) return leaf(rank);
@@ -78,7 +78,7 @@ std::optional<std::int64_t> expert_in(const RoutingTable& table, std::int64_t sl
   return s ? std::optional<std::int64_t>(s->expert.value()) : std::nullopt;
 }
 
-/// Of a source's rows for the slot's expert, those that go to earlier slots.
+/// Number of a source's rows for the slot's expert that go to earlier slots.
 std::int64_t rows_before(const RoutingTable& table, RankId source, std::int64_t slot) {
   std::int64_t rows = 0;
   for (std::int64_t s = 0; s < slot && !table.slots.empty(); ++s) {
@@ -88,7 +88,7 @@ std::int64_t rows_before(const RoutingTable& table, RankId source, std::int64_t 
   return rows;
 }
 
-/// Every token of routed rows once (for each time that a path meets its source); left out where all its rows are.
+/// Every token of routed rows once (per occurrence of its source on the path); excluded if all its rows are.
 class DistinctRows {
  public:
   DistinctRows(const Program& program, const Rows& rows, const TokenChoices& choices)

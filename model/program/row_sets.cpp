@@ -12,7 +12,7 @@ namespace moeplan {
 
 namespace {
 
-/// Rows along a path, `leaf(rank)` of them at each source. `alike`: as many at all of them.
+/// Number of rows along a path, `leaf(rank)` at each source. `alike`: equal at all sources.
 template <class Leaf>
 std::int64_t path_rows(const Program& program, bool alike, std::span<const RowStep> path, RankId rank,
                        const Leaf& leaf) {
@@ -29,7 +29,7 @@ std::int64_t path_rows(const Program& program, bool alike, std::span<const RowSt
     case RowStep::Kind::Union: {
       const std::int64_t members = family.size / step.count;
       const std::int64_t block = (family.position(rank) / members - step.index + step.count) % step.count;
-      // Equal members need one look only: with one count for everything, rows differ only through positions.
+      // One member represents all if they are equal: with equal counts, rows differ only by position.
       const bool is_positional = std::any_of(rest.begin(), rest.end(), [](const RowStep& s) {
         return s.kind == RowStep::Kind::Share || s.kind == RowStep::Kind::Leader;
       });
@@ -46,13 +46,13 @@ std::int64_t path_rows(const Program& program, bool alike, std::span<const RowSt
   return 0;
 }
 
-/// Whether a step takes a part of each expert's rows: else those of all experts may be counted together.
+/// Whether a step takes a part of each expert's rows; otherwise those of all experts may be counted together.
 bool cuts_rows(std::span<const RowStep> path) {
   return std::any_of(path.begin(), path.end(),
                      [](const RowStep& s) { return s.kind == RowStep::Kind::Share || s.kind == RowStep::Kind::Chunk; });
 }
 
-/// Probability that none of k different ones of `all` things is other than one of `others`.
+/// Probability that all of k distinct draws from `all` items are among `others` of them.
 double chance_of_others(double all, double others, std::int64_t k) {
   double chance = 1;
   for (std::int64_t i = 0; i < k; ++i) {
@@ -61,13 +61,13 @@ double chance_of_others(double all, double others, std::int64_t k) {
   return chance;
 }
 
-/// A source's selections of a group of experts, and those of them that a set of experts gets.
+/// A source's selections of a group of experts, and the part of them for a given set of experts.
 struct GroupLoad {
   double all = 0;
   double set = 0;
 };
 
-/// By group. A uniform routing looks the same from every rank: the set is taken to begin where a group does.
+/// By group. A uniform routing is equal for all ranks: the set is assumed to begin at a group boundary.
 std::vector<GroupLoad> group_loads(const RoutingTable& table, const ExpertSet& experts, RankId source) {
   const std::int64_t size = table.num_experts() / table.groups.count;
   const std::int64_t first = table.counts.is_uniform() && table.slots.empty() ? experts.front().first : 0;
@@ -94,17 +94,17 @@ std::vector<GroupLoad> group_loads(const RoutingTable& table, const ExpertSet& e
   return loads;
 }
 
-/// Probability that a token of a group-limited gate selects none of a set. Its `per_token` groups are a set of groups
-/// with a probability in proportion to the product of these groups' selections (all are as likely where loads are
-/// equal); within them it draws top_k different experts, each group's in proportion to the set's selections in it
-/// (assumed, as without groups). None where fewer groups are selected at all.
+/// Probability that a token of a group-limited gate selects no expert of a set. Its `per_token` groups are chosen with
+/// a probability proportional to the product of these groups' selections (uniform for equal loads); within them it
+/// draws top_k distinct experts, each group's in proportion to the set's fraction of the group's selections (assumed,
+/// as without groups). None if fewer groups have selections at all.
 std::optional<double> chance_of_missing(const RoutingTable& table, const std::vector<GroupLoad>& loads) {
-  constexpr double kParts = 64;  // of an expert, so that few sums differ
+  constexpr double kParts = 64;  // parts per expert: limits the number of different sums
   const double size = static_cast<double>(table.num_experts()) / static_cast<double>(table.groups.count);
   const auto most = static_cast<std::size_t>(table.groups.per_token);
   double total = 0;
   for (const GroupLoad& g : loads) total += g.all / static_cast<double>(loads.size());
-  // By the set's experts in the groups chosen so far, and how many groups these are.
+  // By the set's experts in the groups chosen so far, and the number of these groups.
   std::map<std::int64_t, std::vector<double>> weights{{0, std::vector<double>(most + 1, 0.0)}};
   weights[0][0] = 1;
   for (const GroupLoad& g : loads) {
@@ -127,10 +127,10 @@ std::optional<double> chance_of_missing(const RoutingTable& table, const std::ve
   return missed / all;
 }
 
-/// Of a source's tokens, those that select any of the experts. Selections are counts by expert, not sets by token: the
-/// experts' share q of the source's selections is taken for a share q of the E experts, of which top_k different ones
-/// are drawn: 1 - C(E - q E, k) / C(E, k) (MODELS section 2, there of q = 1 / G). A group-limited gate draws from
-/// fewer.
+/// Number of a source's tokens that select any of the experts. Selections are counts by expert, not sets by token, so
+/// the experts' fraction q of the source's selections is taken as a fraction q of the E experts, of which top_k
+/// distinct ones are drawn: 1 - C(E - q E, k) / C(E, k) (MODELS section 2, there with q = 1 / G). A group-limited gate
+/// draws from fewer.
 std::int64_t distinct_tokens(const RoutingTable& table, const ExpertSet& experts, RankId source) {
   const RoutingCounts& counts = table.counts;
   const auto all = static_cast<double>(table.num_experts());
@@ -151,7 +151,7 @@ std::int64_t distinct_tokens(const RoutingTable& table, const ExpertSet& experts
   const double tokens = total / static_cast<double>(table.top_k);
   if (table.groups.per_token < table.groups.count && selections > 0) {
     if (const auto missed = chance_of_missing(table, group_loads(table, experts, source))) {
-      // However often its groups are chosen: a token selects an expert once, and top_k of them.
+      // Regardless of how often its groups are chosen: a token selects an expert once, and top_k experts in all.
       const double fewest = selections / static_cast<double>(table.top_k);
       return std::llround(std::clamp(tokens * (1 - *missed), fewest, std::min(tokens, selections)));
     }

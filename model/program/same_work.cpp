@@ -8,7 +8,7 @@ namespace moeplan {
 
 namespace {
 
-/// The last steps of a path, which are taken first, as far as they are chunks.
+/// Number of Chunk steps at the end of a path, which are applied first.
 std::size_t chunks_at_end(const std::vector<RowStep>& path) {
   const auto chunk = [](const RowStep& s) { return s.kind == RowStep::Kind::Chunk; };
   return static_cast<std::size_t>(std::find_if_not(path.rbegin(), path.rend(), chunk) - path.rbegin());
@@ -19,7 +19,7 @@ std::int64_t rows_after_chunks(const std::vector<RowStep>& path, std::size_t chu
   return rows;
 }
 
-/// Paths that are equal but for chunks of `rows` that come out equally large.
+/// Whether the paths are equal except for chunks of `rows` rows that have equal sizes.
 bool same_path(const std::vector<RowStep>& a, const std::vector<RowStep>& b, std::int64_t rows) {
   const std::size_t a_chunks = chunks_at_end(a), b_chunks = chunks_at_end(b);
   return std::equal(a.begin(), a.end() - static_cast<std::ptrdiff_t>(a_chunks), b.begin(),

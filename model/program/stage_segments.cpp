@@ -10,7 +10,7 @@ namespace moeplan {
 
 namespace {
 
-/// A sequence as numbers, to tell it from others.
+/// A sequence as a list of numbers, for comparison.
 void describe(const Sequence& sequence, std::vector<std::int64_t>& out) {
   for (const Step& step : sequence) {
     if (step.is_block()) {
@@ -99,7 +99,7 @@ class Cutter {
   }
 
   const Program& program_;
-  std::vector<bool> begins_;  // by block: a segment
+  std::vector<bool> begins_;  // by block: whether a segment begins at it
   std::vector<bool> sends_;   // by block
   std::map<std::vector<std::int64_t>, std::size_t> known_;
   StageSegments out_;

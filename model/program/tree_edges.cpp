@@ -38,7 +38,7 @@ std::vector<std::int64_t> child_labels(std::int64_t x, std::int64_t n) {
 /// The members of a channel's chain inside a node.
 struct Chain {
   std::int64_t node;
-  std::int64_t first;  // member that heads it
+  std::int64_t first;  // first member of the chain
   std::int64_t per_node;
   [[nodiscard]] std::int64_t place(std::int64_t member) const { return (member - first + per_node) % per_node; }
   [[nodiscard]] std::int64_t position(std::int64_t place_in_chain) const {
@@ -83,7 +83,7 @@ std::vector<TreeEdge> tree_edges(Collective collective, std::int64_t position, s
   const std::int64_t node = position / per_node, member = position % per_node;
   const bool at_root = rooted && node == 0;
   const DoubleTree trees(size / per_node, rooted);
-  std::map<std::pair<std::int64_t, int>, TreeEdge> edges;  // by peer and tree; members of a node meet in both
+  std::map<std::pair<std::int64_t, int>, TreeEdge> edges;  // by peer and tree; members of a node are peers in both
   const auto exchange = [&](std::int64_t peer, int which, std::int64_t sends, std::int64_t receives) {
     TreeEdge& e = edges.try_emplace({peer, which}, TreeEdge{peer}).first->second;
     e.sends += sends;
@@ -114,7 +114,7 @@ std::vector<TreeEdge> tree_edges(Collective collective, std::int64_t position, s
 std::vector<std::int64_t> longest_tree_way(Collective collective, std::int64_t size, std::int64_t per_node) {
   const bool rooted = collective == Collective::Broadcast;
   const std::int64_t nodes = size / per_node;
-  const std::int64_t channel = rooted ? per_node - 1 : 0;  // the last to leave a broadcast's node
+  const std::int64_t channel = rooted ? per_node - 1 : 0;  // the last to leave a broadcast's root node
   const DoubleTree trees(nodes, rooted);
   std::vector<std::int64_t> heads;  // nodes, from the deepest upwards
   for (std::int64_t n = 0; n < nodes; ++n) {

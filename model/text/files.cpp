@@ -25,7 +25,7 @@ std::size_t node_count(const Node& node) {
   return count;
 }
 
-/// Loads a file and what it includes, within limits that hold for all of them together.
+/// Loads a file and its includes, within limits on their total size.
 class Loader {
  public:
   Node load(const fs::path& path) {
@@ -57,7 +57,7 @@ class Loader {
     return error ? path : result;
   }
 
-  /// The merged content of what `document` includes; takes the key out of it.
+  /// The merged content of the files that `document` includes; removes the `include:` key.
   Node included(Node& document, const fs::path& path) {
     const auto it = std::find_if(document.entries.begin(), document.entries.end(),
                                  [](const Entry& e) { return e.key == "include"; });

@@ -63,7 +63,7 @@ void LineReader::fill() {
 std::string gzipped(std::string_view text) {
   assert(text.size() < std::numeric_limits<uInt>::max() && "zlib counts in 32 bits");
   z_stream stream{};
-  constexpr int kGzipWindow = 15 + 16;  // zlib: 16 more than the window's bits asks for a gzip header, without a time
+  constexpr int kGzipWindow = 15 + 16;  // zlib: adding 16 to the window bits selects a gzip header, without a time
   if (deflateInit2(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, kGzipWindow, 8, Z_DEFAULT_STRATEGY) != Z_OK) {
     throw std::bad_alloc();
   }

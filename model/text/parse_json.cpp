@@ -12,7 +12,7 @@ namespace moeplan {
 
 namespace {
 
-/// Tells how far the parser has read: it pulls one character at a time.
+/// Input iterator that counts how far the parser has read: it reads one character at a time.
 class ReadingIterator {
  public:
   using difference_type = std::ptrdiff_t;
@@ -34,15 +34,16 @@ class ReadingIterator {
   const char** reached_;
 };
 
-/// Where tokens begin. The parser says only that it has read one, up to `reached` (past a number: one character more,
-/// unless the text ends there), so the beginning is looked for backwards. Tokens come in order: lines are counted once.
+/// Source locations of tokens. The parser only reports that it has read a token, up to `reached` (for a number one
+/// character further, unless the text ends there), so the start of the token is searched for backwards. Tokens are
+/// reported in order, so lines are counted only once.
 class TokenPlaces {
  public:
   TokenPlaces(std::string file, std::string_view text, const char* const* reached)
       : file_(std::move(file)), text_(text), reached_(reached) {}
 
   [[nodiscard]] Location read_so_far() { return place(offset() == 0 ? 0 : offset() - 1); }
-  /// A brace, bracket or literal of `length` characters, just read.
+  /// A brace, bracket or literal of `length` characters that has just been read.
   [[nodiscard]] Location fixed(std::size_t length) { return place(offset() - length); }
   [[nodiscard]] Location number() {
     static constexpr std::string_view kCharacters = "0123456789+-.eE";
@@ -52,7 +53,7 @@ class TokenPlaces {
     return place(start);
   }
   [[nodiscard]] Location string() {
-    std::size_t quote = offset() - 1;  // the closing one; those inside are escaped by an odd number of backslashes
+    std::size_t quote = offset() - 1;  // the closing quote; quotes inside are escaped by an odd number of backslashes
     std::size_t backslashes = 0;
     do {
       quote = text_.rfind('"', quote - 1);
@@ -121,7 +122,7 @@ class JsonTreeBuilder : public nlohmann::json_sax<nlohmann::json> {
  private:
   struct Level {
     Node node;
-    std::set<std::string> keys;  // of a map, all so far
+    std::set<std::string> keys;  // all keys of a map so far
     std::string key;
     Location key_where;
   };

@@ -26,7 +26,7 @@ class YamlTreeBuilder : public YAML::EventHandler {
   void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     refuse_anchor(mark, anchor);
     Node node;
-    // What is not there has no place of its own: its key has.
+    // An absent value has no location; it gets the location of its key.
     node.where = !levels_.empty() && levels_.back().has_key ? levels_.back().key_where : place(mark);
     place_node(std::move(node));
   }
@@ -65,7 +65,7 @@ class YamlTreeBuilder : public YAML::EventHandler {
  private:
   struct Level {
     Node node;
-    std::set<std::string> keys;  // of a map, all so far
+    std::set<std::string> keys;  // all keys of a map so far
     std::string key;
     Location key_where;
     bool has_key = false;
@@ -134,7 +134,7 @@ class YamlTreeBuilder : public YAML::EventHandler {
   Node root_;
 };
 
-/// yaml-cpp keeps every token of the outermost flow collection, some 230 bytes each, before it says the first.
+/// yaml-cpp keeps every token of the outermost flow collection, about 230 bytes each, before it reports the first.
 void refuse_too_many_indicators(std::string_view text, const std::string& name) {
   constexpr std::string_view kIndicators = "[]{},:?";
   const auto count =

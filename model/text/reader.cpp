@@ -60,7 +60,7 @@ bool MapReader::has(std::string_view key) const {
 const Node* MapReader::find(std::string_view key) { return optional(key); }
 
 void MapReader::complain(std::string_view key, std::string message) {
-  if (node_ == &kEmptyMap) return;  // that the map is missing has been said
+  if (node_ == &kEmptyMap) return;  // the missing map has already been reported
   const Node* n = node_->find(key);
   diagnostics_->add(n ? n->where : node_->where, path_of(key), std::move(message));
 }

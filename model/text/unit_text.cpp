@@ -53,7 +53,7 @@ Parsed<double> parse_with_unit(std::string_view text, std::span<const Unit> unit
   if (unit.front() == ' ') unit.remove_prefix(1);
   for (const Unit& u : units) {
     if (u.name != unit) continue;
-    // Divide by the exact inverse where the factor is a negative power of ten: 3 us is 3e-6 to the last bit.
+    // Divide by the exact inverse if the factor is a negative power of ten: 3 us is then exactly the double 3e-6.
     const double value = u.factor < 1 && u.factor != 0.125 ? number / std::round(1 / u.factor) : number * u.factor;
     if (!std::isfinite(value)) return TextError{fmt::format("{} is out of range", in_quotes(text))};
     return value;

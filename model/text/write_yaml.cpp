@@ -12,7 +12,7 @@ namespace moeplan {
 namespace {
 
 bool plain_is_safe(const std::string& s) {
-  static const std::set<std::string> kNotText{"", "null", "...", "---"};  // null, and YAML's document marks
+  static const std::set<std::string> kNotText{"", "null", "...", "---"};  // null, and YAML's document markers
   if (kNotText.contains(s) || s.front() == ' ' || s.back() == ' ') return false;
   static constexpr std::string_view kLetters =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+./ ()=";
@@ -22,7 +22,7 @@ bool plain_is_safe(const std::string& s) {
   return kFirst.find(s.front()) != std::string_view::npos;
 }
 
-/// In double quotes. What is not UTF-8 (the name of a file may not be) becomes U+FFFD.
+/// The text in double quotes. Invalid UTF-8 (possible in file names) is replaced by U+FFFD.
 std::string escaped(std::string s) {
   while (const auto invalid = first_invalid_utf8(s)) s.replace(*invalid, 1, "\xef\xbf\xbd");
   std::string out = "\"";
@@ -42,7 +42,7 @@ std::string escaped(std::string s) {
   return out + '"';
 }
 
-/// Quoted text that would read back as null or as a typed scalar keeps its quotes.
+/// The scalar; quoted text that would parse as null or as a typed scalar keeps its quotes.
 std::string scalar_text(const Node& node) {
   static const std::set<std::string> kWords{"null", "Null", "NULL", "~", "true", "false", "yes", "no", "on", "off"};
   const bool looks_typed = kWords.contains(node.scalar) || std::holds_alternative<double>(parse_number(node.scalar));

@@ -1,4 +1,4 @@
-// What the families of hf_families.cpp have in common.
+// Helpers shared by the families of hf_families.cpp.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -143,7 +143,7 @@ std::vector<RepeatedLayers> layer_strategies(std::span<const std::int64_t> windo
     if (is_moe[i]) spec.ffn = moe;
     return spec;
   };
-  // same[p - 1][i]: how many layers from i on equal the one p further.
+  // same[p - 1][i]: number of layers from i on that equal the layer p positions later.
   std::vector<std::vector<std::size_t>> same(std::min(kLongestPattern, n), std::vector<std::size_t>(n + 1, 0));
   for (std::size_t p = 1; p <= same.size(); ++p) {
     for (std::size_t i = n - p; i-- > 0;) same[p - 1][i] = equal(i, i + p) ? same[p - 1][i + 1] + 1 : 0;

@@ -12,7 +12,7 @@ namespace {
 
 using hf::Family;
 
-/// A family that is known and cannot be answered for honestly.
+/// A known family that is not modelled, with the reason.
 struct Refusal {
   std::string_view model_type;
   std::string_view reason;
@@ -66,7 +66,7 @@ const Family* family_named(std::string_view model_type, std::string_view archite
   return nullptr;
 }
 
-/// MiniMax-M2's first public files say "minimax", which is the type of MiniMax-Text-01 too.
+/// MiniMax-M2's first public files say "minimax", which is also the type of MiniMax-Text-01.
 std::string model_type_of(const Node& map) {
   const std::string type = scalar_of(map, "model_type");
   return type == "minimax" && architecture_of(map) == "MiniMaxM2ForCausalLM" ? "minimax_m2" : type;
@@ -98,7 +98,7 @@ bool is_hf_config(const Node& document) {
 
 ModelSpec model_from_hf_config(const Node& document, const std::string& name) {
   if (document.kind != Node::Kind::Map) throw InputError({document.where, "", "expected a map of keys"});
-  // Of several modalities, the language model is planned: it stands in text_config.
+  // Of a multimodal model, the language model in text_config is planned.
   const Node* text = document.find("text_config");
   const bool nested = text && text->kind == Node::Kind::Map && !text->entries.empty();
   const std::string outer_type = model_type_of(document);
@@ -110,7 +110,7 @@ ModelSpec model_from_hf_config(const Node& document, const std::string& name) {
     config = *text;
     const std::string inner_type = model_type_of(config);
     family = family_named(inner_type, architecture_of(config));
-    // A text_config without a type of its own: llama4 -> llama4_text.
+    // A text_config without its own type: llama4 -> llama4_text.
     if (!family && inner_type.empty()) family = family_named(outer_type + "_text", "");
     if (!family) refuse(document, inner_type.empty() ? outer_type : inner_type);
     if (const Node* tied = document.find("tie_word_embeddings"); tied && !config.find("tie_word_embeddings")) {

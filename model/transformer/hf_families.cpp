@@ -1,6 +1,7 @@
-// One function a family. The comments say which tensors the family's public modelling code (transformers'
-// modeling_*.py, or the code beside the weights) creates beyond embeddings, q/k/v/o projections, two RMS norms a layer,
-// a final norm, a router matrix of E x hidden_size and experts of three matrices, all without biases.
+// One reader function per family. The comments list the tensors that the family's public modelling code (transformers'
+// modeling_*.py, or the code published with the weights) creates in addition to embeddings, q/k/v/o projections, two
+// RMS norms per layer, a final norm, a router matrix of E x hidden_size and experts of three matrices, all without
+// biases.
 #include "model/transformer/hf_families.hpp"
 
 #include <fmt/format.h>
@@ -23,7 +24,7 @@ Indices same_window(std::int64_t layers, std::int64_t window) {
 
 std::vector<bool> all_moe(std::int64_t layers) { return std::vector<bool>(static_cast<std::size_t>(layers), true); }
 
-/// Whether each layer holds experts, by a rule on its index.
+/// Whether each layer has experts, by a rule on its index.
 template <class Rule>
 std::vector<bool> moe_where(std::int64_t layers, Rule rule) {
   std::vector<bool> is_moe(static_cast<std::size_t>(layers));
@@ -35,13 +36,13 @@ std::int64_t window_or_none(MapReader& r) { return r.integer_or("sliding_window"
 
 void set_bias(HeadAttention& a, bool bias) { a.bias = a.output_bias = bias; }
 
-/// dense = intermediate_size, needed only where a layer is dense.
+/// dense = intermediate_size, required only if a layer is dense.
 Ffn dense_part(MapReader& r, std::string_view key, const std::vector<bool>& is_moe) {
   const bool any = std::find(is_moe.begin(), is_moe.end(), false) != is_moe.end();
   return any ? gated(size(r, key)) : gated(0);
 }
 
-/// MixtralForCausalLM. Nothing beyond the common tensors. sliding_window holds for every layer.
+/// MixtralForCausalLM. Only the common tensors. sliding_window applies to every layer.
 ModelSpec mixtral(MapReader& r) {
   ModelSpec m = decoder(r, false);
   m.attention = head_attention(r, m.hidden_size);
@@ -75,7 +76,7 @@ ModelSpec minimax_m2(MapReader& r) {
   return m;
 }
 
-/// Qwen: experts in every decoder_sparse_step-th layer that mlp_only_layers does not name.
+/// Qwen: experts in every decoder_sparse_step-th layer that is not listed in mlp_only_layers.
 std::vector<bool> qwen_moe_layers(MapReader& r, std::int64_t n) {
   const std::int64_t step = r.integer_or("decoder_sparse_step", 1, 1, L::kLayers);
   std::vector<bool> is_moe = moe_where(n, [&](std::int64_t i) { return (i + 1) % step == 0; });
@@ -83,8 +84,8 @@ std::vector<bool> qwen_moe_layers(MapReader& r, std::int64_t n) {
   return is_moe;
 }
 
-/// Sliding attention from layer max_window_layers on (absent: the configuration class's default), where
-/// use_sliding_window asks for it at all.
+/// Sliding attention from layer max_window_layers on (absent: the configuration class's default), if use_sliding_window
+/// is set.
 Indices qwen_windows(MapReader& r, std::int64_t n, bool uses_windows, std::int64_t default_first) {
   const std::int64_t window = uses_windows ? window_or_none(r) : 0;
   const std::int64_t first = r.integer_or("max_window_layers", default_first, 0);
@@ -111,7 +112,7 @@ ModelSpec qwen2_moe(MapReader& r) {
 }
 
 /// Qwen3MoeForCausalLM (also the language model of Qwen3-VL-MoE). q_norm and k_norm of head_dim; q, k, v, o biased by
-/// attention_bias; no shared expert. Where windows are used, in every layer.
+/// attention_bias; no shared expert. Attention windows, if used, apply to every layer.
 ModelSpec qwen3_moe(MapReader& r) {
   ModelSpec m = decoder(r, false);
   HeadAttention a = head_attention(r, m.hidden_size);
@@ -127,20 +128,20 @@ ModelSpec qwen3_moe(MapReader& r) {
   return m;
 }
 
-/// Shared experts, which run as one FFN of their summed size.
+/// Shared experts, which are computed as one FFN of their summed size.
 Ffn shared_experts(MapReader& r, std::string_view key, std::int64_t count, std::int64_t each) {
   if (count * each > L::kHiddenSize) r.complain(key, fmt::format("{} experts of {} are too many", count, each));
   return gated(count * each);
 }
 
-/// DeepSeek: layers before first_k_dense_replace are dense, then every moe_layer_freq-th holds experts; all
+/// DeepSeek: layers before first_k_dense_replace are dense, then every moe_layer_freq-th has experts; all
 /// n_shared_experts are one FFN of n_shared_experts x moe_intermediate_size. n_shared_experts null: none.
 void deepseek_layers(MapReader& r, ModelSpec& m, bool router_bias, Indices window) {
   Moe moe = routed_experts(r, "n_routed_experts", "num_experts_per_tok", size(r, "moe_intermediate_size"));
   moe.shared =
       shared_experts(r, "n_shared_experts", r.integer_or("n_shared_experts", 0, 0, 1024), moe.expert.hidden_size);
   moe.router_bias = router_bias;
-  // V2's "greedy" looks at no groups, although the file may name some.
+  // V2's "greedy" ignores groups, although the file may define some.
   if (r.text_or("topk_method", "") != "greedy") read_expert_groups(r, moe, "n_group", "topk_group");
   const auto n = static_cast<std::int64_t>(window.size());
   const std::int64_t dense = r.integer("first_k_dense_replace", 0, L::kLayers);
@@ -173,7 +174,7 @@ ModelSpec deepseek_v2(MapReader& r) {
   return m;
 }
 
-/// DeepseekV3ForCausalLM (Kimi-K2 too). As V2, with e_score_correction_bias, one value an expert, and MTP layers.
+/// DeepseekV3ForCausalLM (also Kimi-K2). As V2, with e_score_correction_bias, one value per expert, and MTP layers.
 ModelSpec deepseek_v3(MapReader& r) {
   ModelSpec m = decoder(r, false);
   m.attention = latent_attention(r);
@@ -238,7 +239,7 @@ ModelSpec llama4(MapReader& r) {
   return m;
 }
 
-/// GptOssForCausalLM. q, k, v, o biased by attention_bias; sinks, one a head; router, gate_up and down projections of
+/// GptOssForCausalLM. q, k, v, o biased by attention_bias; sinks, one per head; router, gate_up and down projections of
 /// the experts biased. Default layer_types: sliding, full, sliding, ...
 ModelSpec gpt_oss(MapReader& r) {
   ModelSpec m = decoder(r, false);
@@ -284,7 +285,7 @@ ModelSpec granitemoe(MapReader& r) {
   return m;
 }
 
-/// DbrxForCausalLM. Own key names; LayerNorm without bias, so that a norm has as many weights as an RMS norm.
+/// DbrxForCausalLM. Own key names; LayerNorm without bias, which has as many weights as an RMS norm.
 ModelSpec dbrx(MapReader& r) {
   ModelSpec m{};
   m.vocab_size = r.integer("vocab_size", 1, L::kVocabSize);
@@ -308,8 +309,8 @@ ModelSpec dbrx(MapReader& r) {
 }
 
 /// Ernie4_5_MoeForCausalLM. use_bias for q, k, v, o, every FFN and the output projection; e_score_correction_bias; the
-/// shared experts as one FFN. Embeddings are tied unless the file says no. Its MTP weights are not counted: the public
-/// code does not load them.
+/// shared experts as one FFN. Embeddings are tied unless the file says otherwise. Its MTP weights are not counted: the
+/// public code does not load them.
 ModelSpec ernie4_5_moe(MapReader& r) {
   ModelSpec m = decoder(r, true);
   HeadAttention a = head_attention(r, m.hidden_size);

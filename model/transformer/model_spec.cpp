@@ -273,7 +273,7 @@ Node ffn_document(const Moe& moe) {
   return n;
 }
 
-/// The different feed-forward parts of a model: "dense", "dense_2", ..., "moe", "moe_2", ... in order of appearance.
+/// The distinct feed-forward parts of a model: "dense", "dense_2", ..., "moe", "moe_2", ... in order of appearance.
 class FfnNames {
  public:
   std::string name(const std::variant<Ffn, Moe>& ffn) {

@@ -1,4 +1,4 @@
-// Parameters of a model, tensor by tensor.
+// Parameter counts of a model, tensor by tensor.
 #include <fmt/format.h>
 
 #include "model/transformer/model_spec.hpp"
@@ -23,7 +23,7 @@ N router_count(const Moe& m, std::int64_t hidden_size) {
   return static_cast<N>(m.num_experts) * row + (m.shared_gate ? hidden : N{0});
 }
 
-/// In double first, to see whether the model is small enough for whole numbers.
+/// First in double, to check that the model is small enough for integer counts.
 template <class N>
 struct Count {
   const ModelSpec& model;
@@ -32,7 +32,7 @@ struct Count {
   N hidden() const { return number(model.hidden_size); }
   N norm() const { return model.norm == Norm::Layer ? N{2} * hidden() : hidden(); }
 
-  /// Projections q, k, v and output, with what belongs to them.
+  /// Projections q, k, v and output, with their biases and norms.
   N attention(const HeadAttention& a) const {
     const N q = number(a.num_heads) * number(a.head_dim);
     const N kv = number(a.num_kv_heads) * number(a.head_dim);
@@ -60,7 +60,7 @@ struct Count {
   }
 
   N ffn(const Ffn& f) const { return ffn_count<N>(f, model.hidden_size); }
-  /// A layer of which `experts` routed experts count (a dense one has none).
+  /// A layer, counting `experts` of its routed experts (a dense layer has none).
   N layer(const LayerSpec& l, bool active_only) const {
     const N common = attention() + number(model.norms_per_layer) * norm();
     if (const auto* dense = std::get_if<Ffn>(&l.ffn)) return common + ffn(*dense);
@@ -81,8 +81,8 @@ struct Count {
     return table + others + (model.tied_embeddings ? N{0} : table) +
            (model.lm_head_bias ? number(model.vocab_size) : N{0});
   }
-  /// [DeepSeek-V3] sec. 2.2: a layer like the last one, norms of the two inputs, their joint projection, and the norm
-  /// before the output projection. Embedding and output projection are the main model's.
+  /// [DeepSeek-V3] sec. 2.2: a layer equal to the last one, norms of the two inputs, their joint projection, and the
+  /// norm before the output projection. Embedding and output projection are the main model's.
   N mtp() const {
     if (model.num_mtp_layers == 0 || model.layers.empty() || model.layers.back().pattern.empty()) return N{0};
     const N one = layer(model.layers.back().pattern.back(), false) + N{2} * hidden() * hidden() + N{3} * norm();

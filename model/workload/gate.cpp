@@ -27,8 +27,8 @@ Counts row_of(const RoutingCounts& counts, std::int64_t source) {
   return row;
 }
 
-/// `total` things in proportion to the weights, none above its room: whole numbers by largest remainder (ties: the
-/// first), what has no room to the first with room. Less than `total` in all where the room is less.
+/// Distributes `total` items in proportion to the weights, none above its room: integers by largest remainder (ties:
+/// the first); items without room go to the first that has room. Distributes fewer than `total` if there is less room.
 Counts in_proportion(const Counts& weights, std::int64_t total, const Counts& room) {
   const double sum = static_cast<double>(sum_of(weights));
   const double equal = 1 / static_cast<double>(weights.size());
@@ -59,7 +59,7 @@ Counts in_proportion(const Counts& weights, std::int64_t total, const Counts& ro
   return out;
 }
 
-/// One source's row behind the topology gate.
+/// One source's row after the topology gate.
 Counts stay_near(const Counts& asked, const std::vector<bool>& is_near, std::int64_t most_far, std::int64_t tokens) {
   Counts far_asked, near_asked;
   for (std::size_t e = 0; e < asked.size(); ++e) (is_near[e] ? near_asked : far_asked).push_back(asked[e]);
@@ -132,7 +132,7 @@ std::optional<double> net_over_local(const ClusterSpec& cluster) {
   struct LocalBandwidth {
     BytesPerSecond operator()(const PcieTree& t) const { return t.pcie_bandwidth; }
     BytesPerSecond operator()(const NvSwitch& s) const { return s.bandwidth; }
-    BytesPerSecond operator()(const NvlinkMesh& m) const {  // of the links of GPU 0, where it has any
+    BytesPerSecond operator()(const NvlinkMesh& m) const {  // of the links of GPU 0, if it has any
       BytesPerSecond sum{};
       for (const NvLink& l : m.links) {
         if (l.a == 0 || l.b == 0) sum += l.bandwidth;
@@ -175,7 +175,7 @@ GatedRouting capacity_gated(const RoutingCounts& asked, std::int64_t top_k, std:
   assert(multiple_of > 0 && "parts are at least one");
   const std::int64_t rows = asked.same_for_all_sources() ? 1 : asked.sources();
   const std::int64_t times = asked.sources() / rows;
-  std::int64_t least = 0;  // that drops nothing
+  std::int64_t least = 0;  // the smallest that drops nothing
   for (std::int64_t source = 0; source < rows; ++source)
     least = std::max(least, std::ranges::max(row_of(asked, source)));
   const double exact = static_cast<double>(top_k) * std::abs(factor) * static_cast<double>(tokens) /

@@ -1,4 +1,4 @@
-// The shapes of MODELS section 11 as counts.
+// Routing counts of the shapes of MODELS section 11.
 #include <algorithm>
 #include <cassert>
 #include <cmath>
@@ -12,13 +12,13 @@ namespace moeplan {
 
 namespace {
 
-/// `share` of `n` things, rounded, at least one and at most `most`.
+/// The fraction `share` of `n` items, rounded, at least one and at most `most`.
 std::size_t some_of(std::size_t n, double share, std::size_t most) {
   return std::min(most,
                   std::max<std::size_t>(1, static_cast<std::size_t>(std::llround(share * static_cast<double>(n)))));
 }
 
-/// How popular each expert is; only ratios count. `top_k` experts at least have a positive popularity.
+/// The popularity of each expert; only ratios matter. At least `top_k` experts have a positive popularity.
 std::vector<double> popularities(const RoutingScenario& s, std::size_t experts, std::size_t top_k,
                                  std::size_t experts_per_rank) {
   Random random(s.seed);
@@ -72,7 +72,7 @@ std::vector<double> popularities(const RoutingScenario& s, std::size_t experts, 
   return popularity;
 }
 
-/// Popularities as shares, and the orders that rounding and capping need.
+/// Normalised popularities, and the orders needed for rounding and capping.
 struct Shares {
   std::vector<double> share;                    // sums to 1
   std::vector<std::size_t> most_popular_first;  // ties: lowest expert
@@ -88,7 +88,7 @@ Shares shares_of(std::vector<double> popularity) {
   return {std::move(popularity), std::move(order)};
 }
 
-/// Whole numbers next to share * selections that sum to `selections`: the largest remainders are rounded up.
+/// Integers adjacent to share * selections that sum to `selections`: the largest remainders are rounded up.
 std::vector<std::int64_t> apportioned(const Shares& shares, std::int64_t selections) {
   const std::size_t experts = shares.share.size();
   std::vector<std::int64_t> counts(experts);
@@ -104,8 +104,8 @@ std::vector<std::int64_t> apportioned(const Shares& shares, std::int64_t selecti
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::stable_sort(order.begin(), order.end(),
                    [&](std::size_t a, std::size_t b) { return remainder[a] > remainder[b]; });
-  // 0 <= left < experts up to the rounding of `exact`; both directions end, since an expert with a share can take or
-  // give.
+  // 0 <= left < experts up to the rounding of `exact`; both loops terminate, since some expert with a positive share
+  // can still take or give.
   for (std::size_t i = 0; left > 0; i = (i + 1) % experts) {
     if (shares.share[order[i]] == 0) continue;
     ++counts[order[i]];
@@ -119,7 +119,7 @@ std::vector<std::int64_t> apportioned(const Shares& shares, std::int64_t selecti
   return counts;
 }
 
-/// Each selection drawn on its own: a multinomial, as a chain of binomials.
+/// Every selection is drawn independently: a multinomial distribution, sampled as a chain of binomials.
 std::vector<std::int64_t> drawn(const Shares& shares, std::int64_t selections, Random random) {
   std::vector<std::int64_t> counts(shares.share.size(), 0);
   double share_left = 1;
@@ -134,7 +134,7 @@ std::vector<std::int64_t> drawn(const Shares& shares, std::int64_t selections, R
   return counts;
 }
 
-/// No token selects an expert twice: what an expert has over `tokens` goes to the most popular ones that have room.
+/// No token selects an expert twice: an expert's excess over `tokens` goes to the most popular experts that have room.
 void cap(std::vector<std::int64_t>& counts, const Shares& shares, std::int64_t tokens) {
   std::int64_t excess = 0;
   for (std::int64_t& c : counts) {
@@ -148,7 +148,7 @@ void cap(std::vector<std::int64_t>& counts, const Shares& shares, std::int64_t t
   }
 }
 
-/// Tokens of each source; ragged ones in random pairs, of which one has as much more as the other has less.
+/// Tokens of each source; for ragged, in random pairs, of which one has as many extra tokens as the other lacks.
 std::vector<std::int64_t> tokens_by_source(const RoutingScenario& s, std::size_t sources, std::int64_t tokens) {
   std::vector<std::int64_t> result(sources, tokens);
   if (s.shape != RoutingShape::Ragged) return result;
@@ -162,8 +162,8 @@ std::vector<std::int64_t> tokens_by_source(const RoutingScenario& s, std::size_t
   return result;
 }
 
-/// As even as whole numbers allow, what remains spread evenly too: contiguous shares of the experts, where they are
-/// whole periods of the pattern, have equal loads.
+/// As even as integers allow, with the remainder also spread evenly: contiguous ranges of experts that are whole
+/// periods of the pattern have equal loads.
 std::vector<std::int64_t> spread_evenly(std::int64_t selections, std::int64_t experts) {
   std::vector<std::int64_t> counts;
   counts.reserve(static_cast<std::size_t>(experts));
@@ -171,7 +171,7 @@ std::vector<std::int64_t> spread_evenly(std::int64_t selections, std::int64_t ex
   return counts;
 }
 
-/// As even as whole numbers allow for every source, and over all sources: each begins where the one before ended.
+/// As even as integers allow for every source, and over all sources: each source begins where the previous one ended.
 RoutingCounts balanced(std::int64_t sources, std::int64_t experts, std::int64_t selections) {
   const std::int64_t each = selections / experts, rest = selections % experts;
   if (rest == 0) return RoutingCounts::uniform(sources, experts, each);

@@ -11,7 +11,7 @@ namespace moeplan {
 
 namespace {
 
-/// Streams of the scenario's seed, so that what one layer or purpose draws does not move another.
+/// Random streams of the scenario's seed, so that the draws of one layer or purpose do not affect another.
 std::uint64_t seed_of(const TraceScenario& s, std::int64_t layer, std::uint64_t purpose, std::uint64_t index) {
   Random of_layer(s.routing.seed, static_cast<std::uint64_t>(layer) + 1);
   Random of_purpose(of_layer.bits(), purpose);
@@ -25,7 +25,7 @@ class LayerMotion {
   LayerMotion(const TraceScenario& s, std::int64_t layer, std::vector<double> popularity)
       : s_(s), layer_(layer), popularity_(std::move(popularity)) {}
 
-  /// To be called for 0, 1, 2 ... in turn.
+  /// Must be called for 0, 1, 2 ... in order.
   [[nodiscard]] std::vector<double> at(std::int64_t iteration) {
     const auto experts = static_cast<std::int64_t>(popularity_.size());
     std::vector<double> now = popularity_;

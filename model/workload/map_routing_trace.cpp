@@ -1,4 +1,4 @@
-// A trace for another number of ranks or experts.
+// Mapping of a trace to another number of ranks or experts.
 #include <fmt/format.h>
 
 #include "model/base/whole_numbers.hpp"
@@ -9,7 +9,7 @@ namespace moeplan {
 
 namespace {
 
-/// Raises InputError unless `rule` leads from `from` things to `to`.
+/// Raises InputError unless `rule` maps `from` sources or experts to `to`.
 void check(std::int64_t from, std::int64_t to, TraceMapping rule, bool may_repeat, const char* things,
            const std::string& name) {
   const bool fits = rule == TraceMapping::None    ? from == to
@@ -32,7 +32,7 @@ void check_size(const RoutingTrace& trace, std::int64_t sources, std::int64_t ex
   throw InputError({{name}, "", fmt::format("would have more than {} counts", kMostTraceCounts)});
 }
 
-/// Rows of the result, by a function of (iteration, layer, source, expert).
+/// The mapped trace, with counts given by a function of (iteration, layer, source, expert).
 template <class Count>
 RoutingTrace filled(const RoutingTrace& t, std::int64_t sources, std::int64_t experts, const Count& count) {
   std::vector<std::uint32_t> counts;
@@ -73,7 +73,7 @@ RoutingTrace with_sources(const RoutingTrace& t, std::int64_t sources, TraceMapp
   return filled(t, sources, t.experts(), [&](std::size_t i, std::int64_t layer, std::int64_t s, std::int64_t e) {
     const std::int64_t whole = at(i, layer, s / each, e);
     if (rule == TraceMapping::Repeat) return whole;
-    // The remainder of expert e goes to other parts than that of expert 0, so that parts stay about as large.
+    // The remainder of expert e goes to other parts than that of expert 0, so that the parts stay about equal.
     return whole / each + ((s + each - e % each) % each < whole % each ? 1 : 0);
   });
 }

@@ -57,7 +57,7 @@ RoutingCounts RoutingCounts::by_expert(std::int64_t sources, std::vector<std::in
 RoutingCounts RoutingCounts::dense(std::int64_t sources, std::int64_t experts, std::vector<std::int64_t> counts) {
   assert(sources > 0 && experts > 0 && "counts are of something");
   assert(counts.size() == static_cast<std::size_t>(sources * experts) && "one count a source and expert");
-  // All rows are equal exactly if everything but the last row equals everything but the first.
+  // All rows are equal if and only if everything except the last row equals everything except the first.
   if (std::equal(counts.begin(), counts.end() - experts, counts.begin() + experts)) {
     counts.resize(static_cast<std::size_t>(experts));
     return by_expert(sources, std::move(counts));

@@ -15,7 +15,7 @@ double sum_of(std::span<const std::int64_t> load) {
   return static_cast<double>(std::accumulate(load.begin(), load.end(), std::int64_t{0}));
 }
 
-/// Loads of ranks with equal shares of consecutive experts.
+/// Loads of ranks with equally many consecutive experts.
 std::vector<std::int64_t> rank_load(std::span<const std::int64_t> load, std::int64_t ranks) {
   const auto experts = static_cast<std::int64_t>(load.size());
   std::vector<std::int64_t> result;

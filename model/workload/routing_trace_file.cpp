@@ -1,4 +1,4 @@
-// Routing traces as CSV.
+// Reading and writing of routing traces in CSV format.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -135,7 +135,7 @@ class TraceReader {
     diagnostics_.throw_if_any();
   }
 
-  /// Rows are in order and different: walks the places where they should be.
+  /// Reports missing rows: the rows are sorted and distinct, and are compared with the expected sequence.
   void check_complete() {
     std::int64_t layer = 0, rank = 0;
     for (std::size_t i = 0; i < rows_.size();) {

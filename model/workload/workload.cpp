@@ -11,14 +11,15 @@ namespace moeplan {
 
 namespace {
 
-// Limits. Not physics: with up to 2^10 selections a token, 2^17 of hidden size and 8 bytes an element, every product of
-// counts stays below 2^62. 2^32 tokens are some forty times the largest published batch.
+// Limits that prevent overflow, without physical meaning: with up to 2^10 selections per token, a hidden size of 2^17
+// and 8 bytes per element, every product of counts stays below 2^62. 2^32 tokens are about forty times the largest
+// published batch.
 constexpr std::int64_t kMostSequences = std::int64_t{1} << 24;
 constexpr std::int64_t kLongestSequence = std::int64_t{1} << 24;
 constexpr std::int64_t kMostTokens = std::int64_t{1} << 32;
-// The context length that most published models are pre-trained with before it is extended (assumed default, 2024).
+// The context length at which most published models are pre-trained before it is extended (assumed default, 2024).
 constexpr std::int64_t kAutoSequence = 4096;
-constexpr std::size_t kMostTraceBytes = std::size_t{1} << 30;  // of a trace's file
+constexpr std::size_t kMostTraceBytes = std::size_t{1} << 30;  // of a trace file
 constexpr double kLeastCapacity = 0.001, kMostCapacity = 1000;
 
 bool is_word(const MapReader& reader, std::string_view key, std::string_view word) {
@@ -41,7 +42,7 @@ CodecOptions read_codecs(MapReader codecs) {
 }
 
 std::vector<double> read_capacity_factors(MapReader& reader) {
-  constexpr std::size_t kMost = 64;  // each costs up to some hundred simulations of a layer
+  constexpr std::size_t kMost = 64;  // each costs up to a few hundred simulations of a layer
   std::vector<double> out;
   const auto list = reader.list("capacity_factors");
   if (list.size() > kMost) {
@@ -74,7 +75,7 @@ Node codecs_document(const CodecOptions& options) {
   return out;
 }
 
-/// routing: {trace: FILE, iteration: N}, with the file's SHA-256 in plans.
+/// Reads routing: {trace: FILE, iteration: N}, with the file's SHA-256 in plans.
 std::optional<RecordedRouting> read_recorded(MapReader routing) {
   const std::string file = routing.text("trace"), expected = routing.text_or("sha256", "");
   const std::int64_t number = routing.integer("iteration", 0);
@@ -150,7 +151,7 @@ Workload read_workload(const Node& document, std::int64_t learned_positions) {
     w.recompute = read_recompute(reader);
     w.zero_stage = reader.integer("zero_stage", 0, 3);
     w.optimizer = reader.choice<Optimizer>("optimizer", kOptimizerNames);
-  } else {  // nothing is kept for a backward pass, nothing is updated
+  } else {  // a forward pass keeps nothing for a backward pass and updates nothing
     w.recompute = reader.choice_or<Recompute>("recompute", Recompute::None, kRecomputeNames);
     w.zero_stage = reader.integer_or("zero_stage", 0, 0, 3);
     w.optimizer = reader.choice_or<Optimizer>("optimizer", Optimizer::Adam, kOptimizerNames);
@@ -194,7 +195,7 @@ RoutingCounts recorded_counts(const RecordedRouting& recorded, std::size_t layer
   std::vector<std::int64_t> counts;
   counts.reserve(static_cast<std::size_t>(sources) * experts);
   for (std::int64_t s = 0; s < sources; ++s) {
-    std::vector<double> popularity(experts, 1e-9);  // an expert may be wanted by nobody, a token wants top_k
+    std::vector<double> popularity(experts, 1e-9);  // positive, so that top_k experts remain
     const std::int64_t first = sums ? s * several : s / several, last = sums ? first + several : first + 1;
     for (std::int64_t from = first; from < last; ++from) {
       const auto row = trace.row(0, static_cast<std::int64_t>(layer), RankId(static_cast<std::int32_t>(from)));

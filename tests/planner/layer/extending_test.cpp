@@ -58,7 +58,7 @@ TEST_CASE("docs/extending.md shows the examples as they are built here") {
   const std::string page = read_text_file(source / "docs/extending.md");
   for (const char* example : {"halves_all_to_all.hpp", "chunk_by_chunk_schedule.hpp"}) {
     CAPTURE(example);
-    const std::string code = read_text_file(source / "tests/planner/examples" / example);
+    const std::string code = read_text_file(source / "tests/planner/layer/examples" / example);
     CHECK(page.find("```cpp\n" + code + "```\n") != std::string::npos);
   }
 }

@@ -1,11 +1,11 @@
 // The critical path of a Timeline: the chain of operations that determines the makespan, with the bottleneck of each.
 //
-// The path is traced backwards from the last end. The predecessor of an operation is what ended at the instant it
-// started: an operation of its `after` list, the previous one on its stream, or the previous block (all streams of a
-// rank synchronise between blocks). A communication starts to transfer when the last of the peers that the rank
-// exchanges bytes with has arrived; if that was later than the rank itself, the path continues at that peer, so that
-// waiting for a slower rank appears as the slower rank's own work. (If bytes of an earlier peer end last, this is an
-// approximation: a Timeline does not record which flow did.) A Receive continues at the Send whose message it waited
+// The path is traced backwards from the last end. The predecessor of an operation is the item that ended at the instant
+// it started: an operation of its `after` list, the previous operation on its stream, or the previous block (all
+// streams of a rank synchronise between blocks). A communication starts to transfer when the last of the peers that the
+// rank exchanges bytes with has arrived; if that was later than the rank itself, the path continues at that peer, so
+// that waiting for a slower rank appears as the slower rank's own work. (If bytes of an earlier peer end last, this is
+// an approximation: a Timeline does not record which flow did.) A Receive continues at the Send whose message it waited
 // for, a Wait at the operation it waited for.
 //
 // Iterations that are copies of a recorded one (Timeline::repeats) begin and end at the same instant on all ranks, so

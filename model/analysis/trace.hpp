@@ -32,7 +32,7 @@ struct TraceOptions {
 /// all.
 [[nodiscard]] std::vector<RankId> default_traced_ranks(std::int64_t world_size, const std::vector<int>& node_of_rank);
 
-/// The trace as JSON. Deterministic. "otherData" says what was left out.
+/// The trace as JSON. Deterministic. "otherData" lists the omissions.
 [[nodiscard]] std::string chrome_trace(const Program& program, const Timeline& timeline,
                                        const TraceOptions& options = {});
 

@@ -3,8 +3,8 @@
 // Notation: P ranks on N nodes, m = P / N per node; n as for AlphaBeta; c = n / P the block passed from rank to rank
 // (for broadcast and send-receive n itself); T_P(n) a measured curve.
 //
-//  1. The shape was measured: its curve. If it was measured with and without the copy of a rank's own part, the curve
-//     with the copy, since programs make that copy.
+//  1. The shape was measured: its curve. If it was measured both with and without the copy of a rank's own part, the
+//     curve with the copy, since programs make that copy.
 //  2. Several shapes with the same m (inside a node: any m) were measured: at equal c, time is linear in P, T_P(cP) =
 //     A(c) + (P - 1) G(c), since a ring has P - 1 steps and a linear all-to-all P - 1 messages, each of c bytes
 //     (assumed of the library's algorithm; the alpha of the LogGP family grows likewise). Between two measured P

@@ -140,8 +140,8 @@ void embed_gpu(Node& cluster, const std::vector<std::filesystem::path>& gpu_dirs
 /// Ranks that share a GPU share its SMs: those that compute at the same time each get an equal part of the GPU's
 /// throughput (processor sharing, kernel launches included: assumed), and all of them are slowed down while any of them
 /// communicates. Transfers between them are copies in GPU memory: a link of the GPU to itself with half of the
-/// bandwidth of memory-bound kernels, since a copied byte is read and written. All of them together must fit into the
-/// GPU's memory.
+/// bandwidth of memory-bound kernels, since a copied byte is read and written. The ranks of a GPU together must fit
+/// into its memory.
 struct Cluster {
   std::string name;
   GpuSpec gpu;

@@ -67,7 +67,7 @@ struct GroupLoad {
   double set = 0;
 };
 
-/// By group. A uniform routing is equal for all ranks: the set is assumed to begin at a group boundary.
+/// The loads by group. A uniform routing is equal for all ranks: the set is assumed to begin at a group boundary.
 std::vector<GroupLoad> group_loads(const RoutingTable& table, const ExpertSet& experts, RankId source) {
   const std::int64_t size = table.num_experts() / table.groups.count;
   const std::int64_t first = table.counts.is_uniform() && table.slots.empty() ? experts.front().first : 0;

@@ -51,8 +51,8 @@ struct TreeEdge {
   bool operator==(const TreeEdge&) const = default;
 };
 
-/// The edges at `position` of a group of `size` with `per_node` members a node, by peer and tree, for an all-reduce of
-/// `bytes` or their broadcast from position 0. O(per_node + log size).
+/// The edges at `position` of a group of `size` with `per_node` members per node, by peer and tree, for an all-reduce
+/// of `bytes` bytes or a broadcast of them from position 0. O(per_node + log size).
 [[nodiscard]] std::vector<TreeEdge> tree_edges(Collective collective, std::int64_t position, std::int64_t size,
                                                std::int64_t per_node, std::int64_t bytes);
 

@@ -12,7 +12,7 @@
 
 namespace moeplan {
 
-/// A parse error: a sentence that says what was expected.
+/// A parse error: a sentence that states the expected form.
 struct TextError {
   std::string message;
 };

@@ -98,7 +98,7 @@ bool is_hf_config(const Node& document) {
 
 ModelSpec model_from_hf_config(const Node& document, const std::string& name) {
   if (document.kind != Node::Kind::Map) throw InputError({document.where, "", "expected a map of keys"});
-  // Of a multimodal model, the language model in text_config is planned.
+  // For a multimodal model, the language model in text_config is planned.
   const Node* text = document.find("text_config");
   const bool nested = text && text->kind == Node::Kind::Map && !text->entries.empty();
   const std::string outer_type = model_type_of(document);

@@ -150,7 +150,7 @@ void deepseek_layers(MapReader& r, ModelSpec& m, bool router_bias, Indices windo
   m.layers = layer_strategies(window, is_moe, dense_part(r, "intermediate_size", is_moe), moe);
 }
 
-/// num_nextn_predict_layers: each a layer, two input norms, eh_proj (2 hidden_size x hidden_size), an output norm.
+/// num_nextn_predict_layers: each has a layer, two input norms, eh_proj (2 hidden_size x hidden_size), an output norm.
 void set_mtp(MapReader& r, ModelSpec& m) {
   m.num_mtp_layers = r.integer_or("num_nextn_predict_layers", 0, 0, L::kMtpLayers);
 }
@@ -165,8 +165,8 @@ ModelSpec deepseek(MapReader& r) {
   return m;
 }
 
-/// DeepseekV2ForCausalLM. q_a, q_b (or q where q_lora_rank is null), kv_a with the shared rotary key, kv_b, o
-/// projections; norms of both latents.
+/// DeepseekV2ForCausalLM. q_a, q_b (or q if q_lora_rank is null), kv_a with the shared rotary key, kv_b, o projections;
+/// norms of both latents.
 ModelSpec deepseek_v2(MapReader& r) {
   ModelSpec m = decoder(r, false);
   m.attention = latent_attention(r);

@@ -154,7 +154,7 @@ struct ParameterCounts {
 };
 [[nodiscard]] ParameterCounts count_parameters(const ModelSpec& model);
 
-/// Parameters of the parts of a layer, for costs and memory.
+/// Parameter counts of the parts of a layer, for costs and memory.
 [[nodiscard]] std::int64_t attention_parameters(const ModelSpec& model);
 [[nodiscard]] std::int64_t ffn_parameters(const Ffn& ffn, std::int64_t hidden_size);
 [[nodiscard]] std::int64_t router_parameters(const Moe& moe, std::int64_t hidden_size);

@@ -54,7 +54,7 @@ const planner::CollectiveAlgorithm& algorithm_of(const CollectiveOptions& o) {
     if (name != op || names.empty()) continue;
     const std::string wanted = o.algorithm.empty() ? names.front() : o.algorithm;
     if (const planner::CollectiveAlgorithm* a = planner::find_algorithm(c, wanted)) return *a;
-    if (c == Collective::AllToAll && find_all_to_all(wanted)) {
+    if (c == Collective::AllToAll && planner::find_all_to_all(wanted)) {
       throw InputError(Diagnostic{{"--algorithm"},
                                   "",
                                   fmt::format("{} is for tokens that several experts get, not for a collective; one of "
@@ -105,7 +105,7 @@ void check_collective(const CollectiveOptions& o) {
 
 Cluster cluster_of(const CollectiveOptions& o, std::optional<std::int64_t> world) {
   planner::PlanInputs documents;
-  documents.cluster = load_document(find_config("clusters", o.cluster));
+  documents.cluster = load_document(planner::find_config("clusters", o.cluster));
   embed_gpu(documents.cluster, planner::gpu_directories());
   planner::apply_overrides(documents, o.overrides);
   return build_cluster(read_cluster(documents.cluster), world);

@@ -28,7 +28,7 @@ std::string first_comment(const std::filesystem::path& path) {
 Listing of_configs(const std::string& kind) {
   Listing rows;
   for (const std::string& name : planner::config_names(kind)) {
-    rows.emplace_back(name, first_comment(config_directory() / kind / (name + ".yaml")));
+    rows.emplace_back(name, first_comment(planner::config_directory() / kind / (name + ".yaml")));
   }
   return rows;
 }

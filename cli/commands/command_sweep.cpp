@@ -118,7 +118,7 @@ void print_outcome(const std::string& path, const sweep::SweepRun& run) {
       "GROUP BY 1, 2 ORDER BY 3 DESC, 2 LIMIT 3");
   while (reasons.next()) {
     fmt::print("  {:>8} {}: {}\n", sweep::cell_text(reasons.cell(2)), sweep::cell_text(reasons.cell(0)),
-               shortened(cell_text(reasons.cell(1))));
+               shortened(sweep::cell_text(reasons.cell(1))));
   }
 }
 

@@ -119,7 +119,7 @@ ExitCode run_plan(const ValidateOptions& o) {
 }
 
 ExitCode run_suite(const ValidateOptions& o) {
-  const validate::Suite suite = validate::read_suite(find_config("suites", o.suite));
+  const validate::Suite suite = validate::read_suite(planner::find_config("suites", o.suite));
   const planner::Inputs inputs = planner::read_inputs(suite.inputs);
   const validate::RankSetup setup = setup_of(o);
   const Cluster whole = planner::build_cluster_of(o.suite, inputs.cluster, suite.base.degrees.world());
@@ -131,7 +131,7 @@ ExitCode run_suite(const ValidateOptions& o) {
   const std::vector<planner::LayerCase> cases = validate::cases_of(suite, layer);
   const std::string results_file = suite.name + ".validate.jsonl";
   check_outputs({results_file});
-  validate::SuiteStore runtime::store(results_file, o.resume);
+  validate::SuiteStore store(results_file, o.resume);
   Progress progress("validate " + suite.name, o.quiet);
   std::vector<ValidatedCase> results;
   ValidateHead head{cluster.name, suite.name, o.scale, {}, {}};

@@ -20,7 +20,7 @@ PreparedPlan prepare_plan(planner::Plan plan, const std::string& file, const std
 }
 
 PreparedPlan load_plan(const std::string& file, const std::vector<std::string>& overrides) {
-  return prepare_plan(read_plan(file), file, overrides);
+  return prepare_plan(planner::read_plan(file), file, overrides);
 }
 
 }  // namespace moeplan::cli

@@ -150,12 +150,12 @@ void DeviceExecution::issue(std::size_t s) {
     const DeviceStream stream = *r->streams[index_of(step.stream)];
     for (const std::size_t a : step.after) device_.wait(stream, r->events[a].ended);
     device_.record(r->events[step.operation].start, stream);
-    issue(device_, stream, r->operations[step.operation].before);
+    runtime::issue(device_, stream, r->operations[step.operation].before);
   }
   if (ranks.front()->operations[step.operation].transfer) transport_.transfer(step.operation, parts(s));
   for (Rank* r : ranks) {
     const DeviceStream stream = *r->streams[index_of(step.stream)];
-    issue(device_, stream, r->operations[step.operation].after);
+    runtime::issue(device_, stream, r->operations[step.operation].after);
     device_.record(r->events[step.operation].end, stream);
     device_.record(r->events[step.operation].ended, stream);
   }

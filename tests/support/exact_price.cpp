@@ -9,9 +9,7 @@
 #include "planner/placement/shadow.hpp"
 #include "tests/support/rank_fronts.hpp"
 
-namespace moeplan {
-
-using namespace planner;
+namespace moeplan::planner {
 
 namespace {
 
@@ -386,4 +384,4 @@ ExactPrice exact_price(const RoutingCounts& counts, const PlacementDevices& devi
   return PriceSearch(counts, devices, budget).run(start);
 }
 
-}  // namespace moeplan
+}  // namespace moeplan::planner

@@ -7,9 +7,7 @@
 #include "model/base/whole_numbers.hpp"
 #include "planner/placement/exact_placement.hpp"
 
-namespace moeplan {
-
-using namespace planner;
+namespace moeplan::planner {
 
 namespace {
 
@@ -109,4 +107,4 @@ RankFront rank_front(std::span<const ExpertWeights> experts, std::int64_t ranks,
   return FrontSearch(experts, ranks, slots, floor, limit, budget).run();
 }
 
-}  // namespace moeplan
+}  // namespace moeplan::planner

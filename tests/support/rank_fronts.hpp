@@ -10,7 +10,7 @@
 
 #include "model/base/quantity.hpp"
 
-namespace moeplan {
+namespace moeplan::planner {
 
 /// A limit on the number of search nodes, shared by all parts of a search.
 struct SearchBudget {
@@ -56,4 +56,4 @@ struct RankFront {
 [[nodiscard]] RankFront rank_front(std::span<const ExpertWeights> experts, std::int64_t ranks, std::int64_t slots,
                                    const PriceFloor& floor, Seconds limit, SearchBudget& budget);
 
-}  // namespace moeplan
+}  // namespace moeplan::planner

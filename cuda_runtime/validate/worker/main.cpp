@@ -62,7 +62,7 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "usage: moeplan-host-worker JOB ANSWER [BOARD]; started by moeplan validate\n");
     return 2;
   }
-  runtime::MpiSession session(argc, argv);
+  moeplan::runtime::MpiSession session(argc, argv);
   int code = 1;
   try {
     moeplan::validate::run(session, argv[1], argv[2], argc == 4 ? argv[3] : "");

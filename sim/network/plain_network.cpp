@@ -6,13 +6,11 @@
 #include "sim/network/max_min.hpp"
 #include "sim/network/network.hpp"
 
-namespace moeplan {
-
-using namespace sim;
+namespace moeplan::sim {
 
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kNever = std::numeric_limits<double>::infinity();
 
 class PlainNetwork final : public Network {
  public:
@@ -34,7 +32,7 @@ class PlainNetwork final : public Network {
 
   std::optional<double> next_completion() override {
     solve();
-    double earliest = kInfinity;
+    double earliest = kNever;
     for (const Flow& f : flows_) earliest = std::min(earliest, end(f));
     if (flows_.empty()) return std::nullopt;
     return earliest;
@@ -97,7 +95,7 @@ class PlainNetwork final : public Network {
   };
 
   double end(const Flow& f) const {
-    return f.remaining == 0 || f.rate == kInfinity ? now_ : now_ + f.remaining / f.rate;
+    return f.remaining == 0 || f.rate == kNever ? now_ : now_ + f.remaining / f.rate;
   }
 
   void move_to(double now) {
@@ -154,4 +152,4 @@ double coincidence(double t) {
 
 std::unique_ptr<Network> make_plain_network() { return std::make_unique<PlainNetwork>(); }
 
-}  // namespace moeplan
+}  // namespace moeplan::sim

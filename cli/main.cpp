@@ -10,7 +10,7 @@
 #include "model/base/diagnostics.hpp"
 
 int main(int argc, char** argv) {
-  using moeplan::ExitCode;
+  using namespace moeplan::cli;
   CLI::App app{
       "Plans Mixture-of-Experts models on GPU clusters: which parallel degrees, placement and schedule are "
       "fastest, how fast, how far from the provable limit, and why."};

@@ -12,7 +12,7 @@
 
 namespace moeplan::tests::validate_faults_test {
 
-using moeplan::BoardEntry;
+using moeplan::validate::BoardEntry;
 
 namespace {
 

@@ -23,9 +23,9 @@ std::unique_ptr<FakeDevice>& the_gpu() {
 
 namespace {
 
-using moeplan::DeviceEvent;
-using moeplan::DeviceGraph;
-using moeplan::DeviceStream;
+using moeplan::runtime::DeviceEvent;
+using moeplan::runtime::DeviceGraph;
+using moeplan::runtime::DeviceStream;
 using moeplan::tests::the_gpu;
 
 /// Handles are the fake's ids, and one more, since nullptr is none.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "model/machine/cluster.hpp"
+#include "tests/support/checks.hpp"
 
 namespace moeplan::tests {
 
@@ -38,17 +39,6 @@ inline std::filesystem::path cluster_path(const std::string& name) { return kCon
 /// A cluster of configs/clusters with `world` ranks, or its own size if not given.
 inline Cluster built_cluster(const std::string& name, std::optional<std::int64_t> world = std::nullopt) {
   return build_cluster(load_cluster(cluster_path(name)), world);
-}
-
-/// The text of the InputError that `action` raises, or "" if none.
-template <class Action>
-std::string error_of(const Action& action) {
-  try {
-    action();
-  } catch (const InputError& e) {
-    return e.what();
-  }
-  return "";
 }
 
 inline const std::string kGpuText = R"(

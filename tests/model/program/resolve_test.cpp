@@ -10,7 +10,6 @@
 
 namespace moeplan::tests::resolve_test {
 
-using namespace moeplan::test;
 
 namespace {
 

@@ -4,7 +4,7 @@
 #include <map>
 #include <tuple>
 
-#include "layer_cases.hpp"
+#include "tests/support/layer_cases.hpp"
 #include "model/costs/memory.hpp"
 #include "planner/candidate/stage_layout.hpp"
 #include "planner/layer/chunk_order.hpp"

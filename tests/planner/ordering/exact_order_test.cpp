@@ -7,7 +7,7 @@
 #include <catch2/catch.hpp>
 #include <optional>
 
-#include "order_cases.hpp"
+#include "tests/support/order_cases.hpp"
 
 namespace moeplan::tests::exact_order_test {
 

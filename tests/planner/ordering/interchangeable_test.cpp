@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
-#include "order_cases.hpp"
+#include "tests/support/order_cases.hpp"
 
 namespace moeplan::tests::interchangeable_test {
 

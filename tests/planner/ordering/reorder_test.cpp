@@ -12,13 +12,12 @@
 #include "planner/layer/chunk_order.hpp"
 #include "planner/lowering/lower.hpp"
 #include "sim/program/simulate.hpp"
-#include "small_cases.hpp"
+#include "tests/support/small_cases.hpp"
 
 namespace moeplan::tests::reorder_test {
 
 using namespace moeplan::sim;
 using namespace moeplan::planner;
-using namespace moeplan::test;
 
 namespace {
 

@@ -3,7 +3,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "order_cases.hpp"
+#include "tests/support/order_cases.hpp"
 #include "planner/layer/chunk_order.hpp"
 
 namespace moeplan::tests::opt_sche_test {

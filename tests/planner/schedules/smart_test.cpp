@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
-#include "layer_cases.hpp"
+#include "tests/support/layer_cases.hpp"
 #include "model/costs/memory.hpp"
 #include "planner/candidate/stage_layout.hpp"
 #include "planner/ordering/reorder.hpp"

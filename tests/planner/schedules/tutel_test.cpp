@@ -2,7 +2,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-#include "layer_cases.hpp"
+#include "tests/support/layer_cases.hpp"
 #include "model/costs/memory.hpp"
 #include "planner/candidate/stage_layout.hpp"
 #include "planner/lowering/feasibility.hpp"

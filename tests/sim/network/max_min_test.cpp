@@ -8,8 +8,8 @@
 
 namespace moeplan::tests::max_min_test {
 
-using moeplan::max_min_rates;
-using moeplan::max_min_violation;
+using moeplan::sim::max_min_rates;
+using moeplan::sim::max_min_violation;
 
 namespace {
 

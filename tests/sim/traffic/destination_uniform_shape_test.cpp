@@ -8,7 +8,6 @@
 namespace moeplan::tests::destination_uniform_shape_test {
 
 using namespace moeplan::sim;
-using namespace moeplan::test;
 
 namespace {
 

@@ -17,7 +17,6 @@
 namespace moeplan::tests::destination_uniform_traffic_test {
 
 using namespace moeplan::sim;
-using namespace moeplan::test;
 
 namespace {
 

@@ -12,7 +12,6 @@
 namespace moeplan::tests::route_blocks_test {
 
 using namespace moeplan::sim;
-using namespace moeplan::test;
 
 namespace {
 

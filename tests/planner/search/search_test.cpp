@@ -101,7 +101,8 @@ std::vector<Candidate> all_on_four_gpus(const Small& s, bool interleaved = false
 
 SimTime simulated(const Small& s, const Candidate& c) {
   StageClusters machines(s.cluster);
-  return simulated(lower_iteration(s.model, s.workload, c, s.cluster.ranks_per_node()), machines, false).makespan;
+  return planner::simulated(lower_iteration(s.model, s.workload, c, s.cluster.ranks_per_node()), machines, false)
+      .makespan;
 }
 
 /// Weights and states of the fullest stage.
@@ -514,7 +515,7 @@ TEST_CASE("a pipeline over several leaf switches takes the same time with its sp
   const Program program = lower_iteration(model, workload, c, cluster.ranks_per_node());
   StageClusters machines(cluster);
   CHECK(machines.alike(4));
-  CHECK(simulated(program, machines, true).makespan == simulated(program, machines, false).makespan);
+  CHECK(planner::simulated(program, machines, true).makespan == planner::simulated(program, machines, false).makespan);
 }
 
 }  // namespace moeplan::tests::search_test

@@ -102,8 +102,9 @@ ReadCollectives read_collectives(MapReader& cluster) {
     }
     if (!out.costs.emplace(key, cost).second) m.complain("collective", description(key) + " stands in the list twice");
     if (!m.has("alpha")) out.without_alpha.push_back(key);
-    if (m.has("beta") && key.collective == Collective::AllReduce && key.from == Bytes(0))
-      all_reduces.emplace_back(key, m);
+    // Entries for a shape are measured one by one and scatter on a busy machine: their prices are bounded instead.
+    const bool is_general = key.ranks == 0 && key.from == Bytes(0);
+    if (m.has("beta") && key.collective == Collective::AllReduce && is_general) all_reduces.emplace_back(key, m);
   }
   for (auto& [key, m] : all_reduces) {
     const std::optional<TooFast> found = too_fast(out.costs, key);

@@ -293,13 +293,8 @@ TEST_CASE("an all-reduce measured faster than what it contains is refused beyond
                   human(Bytes(n)) + ", less than the all_gather of " + human(Seconds(10e-6 + n * 4e-12)) +
                   " that it contains; correct one of them, or leave out the all_reduce, which then costs both of its "
                   "halves") != std::string::npos);
-  SECTION("of the same shape of groups, by the piece that a message is in") {
-    CHECK(error("ranks: 4, beta: 4 ps/B", "ranks: 8, beta: 1 ps/B").empty());
-    CHECK_FALSE(error("ranks: 8, beta: 4 ps/B", "ranks: 8, beta: 1 ps/B").empty());
-    CHECK(error("ranks: 8, beta: 4 ps/B",
-                "ranks: 8, beta: 1 ps/B}, {collective: all_reduce, span: intra_node, ranks: 8, "
-                "from: 1 MiB, beta: 8 ps/B")
-              .empty());
+  SECTION("but not where shapes of groups were measured one by one, because such times scatter") {
+    CHECK(error("ranks: 8, beta: 4 ps/B", "ranks: 8, beta: 1 ps/B").empty());
   }
   SECTION("not among small messages") {
     CHECK(error("alpha: 100 us, beta: 4 ps/B", "alpha: 10 us, beta: 101 ps/B").empty());

@@ -29,7 +29,7 @@ std::vector<std::string> words(const std::string& line) {
 
 using Lines = std::vector<std::string>;
 
-/// "...", or "... and what is left out": stands for any number of printed lines.
+/// Whether the line is "...", or "... and what is left out", which matches any number of printed lines.
 bool leaves_out(const std::string& line) { return line.rfind("...", 0) == 0; }
 
 /// Whether a page may show `printed` so: its parts between lines that leave out others come in this order.

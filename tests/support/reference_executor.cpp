@@ -164,7 +164,7 @@ void ReferenceExecutor::gemm(const Operation& operation, const Gemm& g, RankId r
     const auto it = keys_by_expert.find(expert);
     return it == keys_by_expert.end() ? std::vector<RowKey>{} : it->second;
   };
-  // A weight's gradient is there, and zero, where nobody chose the expert.
+  // An expert that no token chose has a weight gradient of zero.
   for (const auto& [expert, rows_out] : cs) product(operation, g, rank, of(as, expert), of(bs, expert), rows_out);
 }
 

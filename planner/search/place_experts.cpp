@@ -155,7 +155,7 @@ bool holds_contiguous_experts(const Candidate& c) {
 
 PlacedCandidate with_placement(const ModelSpec& model, const Workload& workload, const Cluster& cluster,
                                const Candidate& base, std::string_view strategy, std::int64_t redundant_experts,
-                               bool simulates) {
+                               PlacementGoal goal) {
   PlacedCandidate out{base, ""};
   out.candidate.placement = strategy;
   out.candidate.redundant_experts = redundant_experts;
@@ -168,7 +168,8 @@ PlacedCandidate with_placement(const ModelSpec& model, const Workload& workload,
     const PlacedLayer& layer = layers[kind];
     PlacementProblem problem{.counts = layer.counts, .devices = layer.devices, .options = {}};
     problem.options.expert_groups = layer.moe.expert_groups;
-    if (simulates) {
+    if (goal == PlacementGoal::LayerAlone) problem.devices.overlaps_transfers = false;
+    if (goal == PlacementGoal::Simulated) {
       problem.price = [&](const RoutingCounts&, const Placement& placement) {
         alone.expert_places.assign(layers.size(), placement);
         return simulated_layer_time(layer.moe, model.hidden_size, group_tokens(workload, base), workload, alone,

@@ -46,11 +46,16 @@ struct PlacedCandidate {
   Candidate candidate;
   std::string infeasibility;  // "" with a candidate
 };
-/// The candidate `base` with its experts placed by `strategy`. With `simulates`, `auto` and fastermoe_priced minimise
-/// the simulated time of the layer, with its transfers divided by the number of microbatches, instead of a closed form.
+/// What `auto` and fastermoe_priced minimise.
+enum class PlacementGoal {
+  Iteration,   // a closed form of a layer within an iteration: training overlaps transfers with the neighbouring blocks
+  LayerAlone,  // the same of a layer that runs alone: nothing overlaps its transfers
+  Simulated    // the simulated time of the layer, with its transfers divided by the number of microbatches
+};
+/// The candidate `base` with its experts placed by `strategy`.
 [[nodiscard]] PlacedCandidate with_placement(const ModelSpec& model, const Workload& workload, const Cluster& cluster,
                                              const Candidate& base, std::string_view strategy,
-                                             std::int64_t redundant_experts, bool simulates);
+                                             std::int64_t redundant_experts, PlacementGoal goal);
 
 /// Whether the candidate's placements, if it has any, equal the contiguous one.
 [[nodiscard]] bool holds_contiguous_experts(const Candidate& candidate);

@@ -69,11 +69,12 @@ class Placing {
     std::vector<PlacedCandidate> out;
     for (const Candidate& base : bases) {
       const Cluster& stage = machines_.first_of(base.degrees.pp);
-      const bool simulates = may_simulate_placements(kinds_, base, space_.most_ranks);
+      const PlacementGoal goal = may_simulate_placements(kinds_, base, space_.most_ranks) ? PlacementGoal::Simulated
+                                                                                          : PlacementGoal::Iteration;
       std::vector<PlacedCandidate> of_base(redundant.size());
       in_parallel(redundant.size(), threads_, [&](std::size_t i) {
         PlacedCandidate& p = of_base[i];
-        p = with_placement(model_, workload_, stage, base, space_.placement.value_or("auto"), redundant[i], simulates);
+        p = with_placement(model_, workload_, stage, base, space_.placement.value_or("auto"), redundant[i], goal);
         if (!p.infeasibility.empty()) return;
         if (const auto reason = infeasibility(model_, workload_, p.candidate, cluster_.ranks_per_node()))
           p.infeasibility = *reason;

@@ -227,7 +227,7 @@ class OneCase {
     if (const auto reason = planner::infeasibility(model_, workload_, *c, cluster_.ranks_per_node()))
       return cannot(*reason);
     StageClusters machines(cluster_);
-    if (!place_experts(*c, workload_, machines.first_of(c->degrees.pp))) return;
+    if (!place_experts(*c, workload_, machines.first_of(c->degrees.pp), planner::PlacementGoal::Iteration)) return;
     if (const auto reason = planner::infeasibility(model_, workload_, *c, cluster_.ranks_per_node()))
       return cannot(*reason);
     const Program program = planner::lowered(model_, workload_, machines, *c);
@@ -250,7 +250,7 @@ class OneCase {
     const std::int64_t tokens = workload.sequence_length;
     out_.tokens = tokens * c->degrees.dp;
     if (const auto reason = layer_infeasibility(workload, *c)) return cannot(*reason);
-    if (!place_experts(*c, workload, cluster_)) return;
+    if (!place_experts(*c, workload, cluster_, planner::PlacementGoal::LayerAlone)) return;
     if (const auto reason = layer_infeasibility(workload, *c)) return cannot(*reason);
     const Program program =
         planner::lower_moe_layer(moe, model_.hidden_size, tokens, workload, *c, cluster_.ranks_per_node());
@@ -264,10 +264,11 @@ class OneCase {
   }
 
   /// Places experts with the candidate's strategy by the closed form; false if it has no placement.
-  bool place_experts(planner::Candidate& c, const Workload& workload, const Cluster& stage) {
+  bool place_experts(planner::Candidate& c, const Workload& workload, const Cluster& stage,
+                     planner::PlacementGoal goal) {
     if (c.placement == planner::kContiguous) return true;
     planner::PlacedCandidate placed =
-        planner::with_placement(model_, workload, stage, c, c.placement, c.redundant_experts, /*simulates=*/false);
+        planner::with_placement(model_, workload, stage, c, c.placement, c.redundant_experts, goal);
     if (!placed.infeasibility.empty()) cannot(placed.infeasibility);
     if (placed.infeasibility.empty()) c.expert_places = std::move(placed.candidate.expert_places);
     return placed.infeasibility.empty();

@@ -98,7 +98,7 @@ class Printer {
     fields(expert, is_home);
   }
   void print(const RoutingTable& routing) {
-    const auto& [counts, holders, top_k, slots] = routing;
+    const auto& [counts, holders, top_k, slots, groups] = routing;
     fields(counts, holders, top_k, slots);
   }
   void print(const Buffer& buffer) {

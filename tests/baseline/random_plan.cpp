@@ -177,7 +177,7 @@ Candidate with_random_placement(Random& random, const Small& s, const Candidate&
     const std::string strategy = any_of(random, placement_names());
     const std::int64_t redundant = any_of(random, Counts{0, 1, 2, 4});
     PlacedCandidate answer =
-        with_placement(s.model, s.workload, s.cluster, base, strategy, redundant, /*simulates=*/false);
+        with_placement(s.model, s.workload, s.cluster, base, strategy, redundant, PlacementGoal::Iteration);
     if (!answer.infeasibility.empty()) return base;
     out = std::move(answer.candidate);
   }

@@ -118,7 +118,8 @@ TEST_CASE("Every rank's time is that of its classes and what it is idle, simulat
     // Experts on several ranks, whose copies later layers wait for.
     if (i % 2 == 0 && r.candidate.degrees.ep > 1 && r.candidate.degrees.esp == 1) {
       const Small& s = r.small;
-      PlacedCandidate p = with_placement(s.model, s.workload, s.cluster, r.candidate, "auto", 1, /*simulates=*/false);
+      PlacedCandidate p =
+          with_placement(s.model, s.workload, s.cluster, r.candidate, "auto", 1, PlacementGoal::Iteration);
       if (p.infeasibility.empty() && !infeasibility(s.model, s.workload, p.candidate, s.cluster.ranks_per_node())) {
         ++placed;
         r.candidate = std::move(p.candidate);

@@ -87,12 +87,12 @@ TEST_CASE("auto, by simulated layer time, is never above another strategy") {
     return simulated_layer_time(moe, s.model.hidden_size, 1024, s.workload, c, s.cluster, 2);
   };
   for (const std::int64_t redundant : {0, 2}) {
-    const Seconds ours =
-        time(with_placement(s.model, s.workload, s.cluster, base, "auto", redundant, /*simulates=*/true).candidate);
+    const Seconds ours = time(
+        with_placement(s.model, s.workload, s.cluster, base, "auto", redundant, PlacementGoal::Simulated).candidate);
     CHECK(ours < time(base));
     for (const std::string& name : placement_names()) {
       const PlacedCandidate other =
-          with_placement(s.model, s.workload, s.cluster, base, name, redundant, /*simulates=*/true);
+          with_placement(s.model, s.workload, s.cluster, base, name, redundant, PlacementGoal::Simulated);
       INFO(name << " with " << redundant << " redundant experts: " << other.infeasibility);
       if (other.infeasibility.empty()) CHECK(ours.value() <= time(other.candidate).value() * (1 + 1e-9));
     }

@@ -81,7 +81,7 @@ Answer profiled(std::int64_t ranks, bool captures) {
   Answer out;
   {
     LoopbackSession session(device, ranks, {.captures = captures, .cold_bytes = 1 << 20});
-    const ExecuteJob job{.limits = {}, .cases = {}, .measure = MeasureJob{ranks, Seconds(20), BenchmarkScale::Gpus}};
+    const ExecuteJob job{.limits = {}, .cases = {}, .measure = MeasureJob{ranks, Seconds(200), BenchmarkScale::Gpus}};
     session.run([&](Peers& peers) {
       RankMachine machine{"machine", {"GPU of a test", 1, 80e9, 132}, [&](const CodecOptions& codecs) {
                             return session.make_backend(peers.rank(), codecs);

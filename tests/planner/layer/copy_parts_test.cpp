@@ -135,7 +135,9 @@ TEST_CASE("Copies take memory: weights and gradients, no optimizer states") {
 
 TEST_CASE("The fullest rank of a placement is one of the ranks, over all layers of a stage") {
   // Rank 0: three homes. Rank 1: one home and two copies. Ranks 2 and 3: two homes and one copy.
-  const Small s = small(skewed());
+  SmallCase unsharded = skewed();
+  unsharded.zero_stage = 0;
+  const Small s = small(unsharded);
   Candidate c = with_copy();
   Placement placement = placement_of_homes({0, 0, 0, 1, 2, 2, 3, 3});
   for (const auto& [expert, to] : {std::pair(0, 1), std::pair(1, 1), std::pair(0, 2), std::pair(0, 3)}) {
@@ -148,7 +150,6 @@ TEST_CASE("The fullest rank of a placement is one of the ranks, over all layers 
   const auto with = stage_parameters(s.model, s.workload, c), without = stage_parameters(s.model, s.workload, plain);
   const double home_bytes = 2 + 4 + 12;  // bf16 weights, fp32 gradients, Adam's two moments and master copy in fp32
   const double copy_bytes = 2 + 4;
-  REQUIRE(s.workload.zero_stage == 0);
   const auto held = [&](double homes, double copies) { return homes * home_bytes + copies * copy_bytes; };
   const double fullest = std::max({held(3, 0), held(1, 2), held(2, 1)});
   const auto total = [&](const StageParameters& stage) { return state_memory(stage, s.workload, c.degrees).total(); };

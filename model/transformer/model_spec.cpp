@@ -90,7 +90,8 @@ void read_expert_groups(MapReader& r, Moe& moe, std::string_view groups_key, std
     return;
   }
   const std::int64_t within = moe.groups_per_token * (moe.num_experts / moe.expert_groups);
-  if (moe.top_k > within) {
+  const bool limits = within < moe.num_experts;  // without a limit, top_k is checked against all experts
+  if (limits && moe.top_k > within) {
     r.complain(groups_per_token_key, fmt::format("{} groups hold {} experts, and a token selects {}",
                                                  moe.groups_per_token, within, moe.top_k));
   }

@@ -1,0 +1,175 @@
+#include "model/operators/gemm_model.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+namespace moeplan {
+
+namespace {
+
+// Numbers that all GPUs and formats share (docs/operators.md, "Shared numbers").
+constexpr double kOverlap = 3;              // q: how far math and memory hide each other; 1: not at all
+constexpr double kWholeWaves = 0.13;        // 0: tiles fill the last wave evenly (persistent kernels), 1: whole waves
+constexpr double kResidentBytes = 18e6;     // operands of this size are half resident
+constexpr double kFreeProductFlops = 3e11;  // products up to this size run before power limits the clock
+constexpr double kTileArea = 128.0 * 256;
+constexpr double kStep = 64;  // values of k in one step
+constexpr std::int64_t kMostSplits = 16;
+constexpr double kLeastSplit = 128;    // values of k in a split
+constexpr double kPartialBytes = 8;    // of a partial sum: fp32, written and read
+constexpr double kQuantisedBytes = 3;  // read in 16 bits, written in 8
+constexpr std::array<double, 3> kTileRows{64, 128, 256};
+constexpr std::array<double, 5> kTileColumns{16, 32, 64, 128, 256};
+
+/// One product with rows and columns as doubles.
+class BestTile {
+ public:
+  BestTile(const GemmModel& model, double num_sms, const GemmShape& shape)
+      : model_(model),
+        sms_(num_sms),
+        m_(static_cast<double>(shape.m)),
+        n_(static_cast<double>(shape.n)),
+        k_(static_cast<double>(shape.k)) {
+    const double flops = 2 * m_ * n_ * k_;
+    const double slowdown = flops > kFreeProductFlops ? std::pow(flops / kFreeProductFlops, model.power) : 1;
+    sm_rate_ = model.math.value() / sms_ / slowdown;
+    sm_l2_ = model.l2.value() / sms_;
+    element_ = operand_bytes(model.format);
+    const double operands = element_ * (m_ * k_ + n_ * k_);
+    const double fill = operands / kResidentBytes;
+    const double gain = 1 + model.residency / (1 + fill * fill * fill * fill);
+    read_ = operands / (model.read.value() * gain);
+    write_ = kResultBytes * m_ * n_ / model.write.value();
+  }
+
+  GemmCost best() {
+    for (const double rows : kTileRows) {
+      for (const double columns : kTileColumns) {
+        consider(rows, columns);
+        if (rows != columns) consider(columns, rows);
+      }
+    }
+    return best_;
+  }
+
+ private:
+  void consider(double rows, double columns) {
+    const double tiles = std::ceil(m_ / rows) * std::ceil(n_ / columns);
+    for (std::int64_t s = 1; s <= (model_.splits ? kMostSplits : 1); s *= 2) {
+      const auto splits = static_cast<double>(s);
+      if (s > 1 && (tiles * splits > 2 * sms_ || k_ / splits < kLeastSplit)) return;
+      keep(rows, columns, tiles, s);
+    }
+  }
+
+  void keep(double rows, double columns, double tiles, std::int64_t s) {
+    const auto splits = static_cast<double>(s);
+    const double filled = tiles * splits / sms_;
+    const double waves = filled <= 1 ? 1 : std::pow(std::ceil(filled), kWholeWaves) * std::pow(filled, 1 - kWholeWaves);
+    const double steps = std::ceil(k_ / splits / kStep);
+    const double k = steps * kStep;
+    const double tile = std::max(2 * rows * columns * k / sm_rate_, element_ * (rows + columns) * k / sm_l2_);
+    const double start = model_.tile_start.value() * rows * columns / kTileArea;
+    const double math = waves * (tile + steps * model_.k_step.value() + start);
+    const double partial = s > 1 ? kPartialBytes * splits * m_ * n_ / model_.write.value() : 0;
+    const double memory = (read_ + write_ + partial) / std::min(1.0, filled);
+    const double most = std::max(math, memory), least = std::min(math, memory);
+    const double ratio = least / most;
+    const double overlapped = most * std::cbrt(1 + ratio * ratio * ratio);
+    const double extra = s > 1 ? model_.split.value() : 0;
+    if (overlapped + extra >= least_) return;
+    least_ = overlapped + extra;
+    best_.math = Seconds(math);
+    best_.memory = Seconds(memory);
+    best_.overlapped = Seconds(overlapped);
+    best_.extra = Seconds(extra);
+    best_.tile_rows = static_cast<std::int64_t>(rows);
+    best_.tile_columns = static_cast<std::int64_t>(columns);
+    best_.splits = s;
+  }
+
+  static_assert(kOverlap == 3, "keep() takes cube roots");
+
+  const GemmModel& model_;
+  double sms_, m_, n_, k_;
+  double sm_rate_ = 0, sm_l2_ = 0, element_ = 0, read_ = 0, write_ = 0;
+  double least_ = std::numeric_limits<double>::infinity();
+  GemmCost best_{};
+};
+
+}  // namespace
+
+std::string_view GemmCost::bound() const {
+  const Seconds longest = std::max({launch + extra, quantisation, math, memory});
+  if (longest == launch + extra) return "launch";
+  if (longest == quantisation) return "quantisation";
+  return longest == math ? "math" : "memory";
+}
+
+GemmCost gemm_cost(const GemmModel& model, std::int64_t num_sms, const GemmShape& shape) {
+  GemmCost cost = BestTile(model, static_cast<double>(num_sms), shape).best();
+  cost.launch = model.launch;
+  if (model.quantise > BytesPerSecond(0)) {
+    const double values = static_cast<double>(shape.m) * static_cast<double>(shape.k);
+    cost.launch += model.launch;
+    cost.quantisation = Bytes(kQuantisedBytes * values) / model.quantise;
+  }
+  if (shape.m > 1 && shape.m % 4 != 0 && shape.k > 128) cost.extra += model.scale_padding;
+  return cost;
+}
+
+GemmModel read_gemm_model(MapReader entry) {
+  GemmModel m{.format = entry.choice("format", Names<MathFormat>(kMathFormatNames)),
+              .library = entry.text("library"),
+              .launch = entry.quantity<Seconds>("launch"),
+              .math = entry.quantity<FlopsPerSecond>("math"),
+              .power = entry.number_or("power", 0, 0, 1),
+              .read = entry.quantity<BytesPerSecond>("read"),
+              .write = entry.quantity<BytesPerSecond>("write"),
+              .l2 = entry.quantity<BytesPerSecond>("l2"),
+              .residency = entry.number_or("residency", 0, 0, 100),
+              .tile_start = entry.quantity<Seconds>("tile_start", Sign::NonNegative),
+              .k_step = entry.quantity<Seconds>("k_step", Sign::NonNegative),
+              .split = entry.quantity_or<Seconds>("split", Seconds(0)),
+              .splits = entry.has("split"),
+              .quantise = entry.quantity_or<BytesPerSecond>("quantise", BytesPerSecond(0)),
+              .scale_padding = entry.quantity_or<Seconds>("scale_padding", Seconds(0))};
+  entry.finish();
+  return m;
+}
+
+Node gemm_model_document(const GemmModel& m) {
+  Node n = Node::map();
+  const auto time = [&](const char* key, Seconds t) {
+    n.set(key, Node::text(fmt::format("{:.4g} us", t.value() * 1e6)));
+  };
+  const auto rate = [&](const char* key, BytesPerSecond r) {
+    n.set(key, Node::text(fmt::format("{:.4g} GB/s", r.value() * 1e-9)));
+  };
+  const auto number = [&](const char* key, double x) {
+    Node value = Node::text(fmt::format("{:.3g}", x));
+    value.is_string = false;
+    n.set(key, std::move(value));
+  };
+  n.set("format", Node::text(std::string(name_of(Names<MathFormat>(kMathFormatNames), m.format))));
+  n.set("library", Node::text(m.library));
+  time("launch", m.launch);
+  n.set("math", Node::text(fmt::format("{:.4g} TFLOP/s", m.math.value() * 1e-12)));
+  number("power", m.power);
+  rate("read", m.read);
+  rate("write", m.write);
+  rate("l2", m.l2);
+  number("residency", m.residency);
+  time("tile_start", m.tile_start);
+  time("k_step", m.k_step);
+  if (m.splits) time("split", m.split);
+  if (m.quantise > BytesPerSecond(0)) rate("quantise", m.quantise);
+  if (m.scale_padding > Seconds(0)) time("scale_padding", m.scale_padding);
+  return n;
+}
+
+}  // namespace moeplan

@@ -1,0 +1,108 @@
+#include "model/operators/gemm_model.hpp"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+
+namespace moeplan::tests::gemm_model_test {
+
+using Catch::Detail::Approx;
+
+namespace {
+
+/// 100 SMs of 1 TFLOP/s; nothing but what a test asks for takes time.
+GemmModel machine() {
+  return {.format = MathFormat::Bf16,
+          .library = "test",
+          .launch = Seconds(0),
+          .math = FlopsPerSecond(100e12),
+          .power = 0,
+          .read = BytesPerSecond(1e18),
+          .write = BytesPerSecond(1e18),
+          .l2 = BytesPerSecond(1e18),
+          .residency = 0,
+          .tile_start = Seconds(0),
+          .k_step = Seconds(0),
+          .split = Seconds(0),
+          .splits = false,
+          .quantise = BytesPerSecond(0),
+          .scale_padding = Seconds(0)};
+}
+constexpr std::int64_t kSms = 100;
+
+}  // namespace
+
+TEST_CASE("A large product takes its FLOPs at the rate of all SMs") {
+  const GemmShape large{25600, 25600, 4096};  // 100 x 100 whole tiles of 256 x 256: whole waves
+  CHECK(gemm_cost(machine(), kSms, large).time().value() == Approx(2.0 * 25600 * 25600 * 4096 / 100e12));
+  CHECK(gemm_cost(machine(), kSms, large).bound() == "math");
+}
+
+TEST_CASE("A product with fewer tiles than SMs takes as long as one tile") {
+  // The smallest tile is 64 x 16, one for each of 4 SMs; without k splits the others are idle.
+  const Seconds one = gemm_cost(machine(), kSms, {64, 64, 4096}).time();
+  CHECK(one.value() == Approx(2.0 * 64 * 16 * 4096 / 1e12));
+  GemmModel splits = machine();
+  splits.splits = true;
+  CHECK(gemm_cost(splits, kSms, {64, 64, 4096}).time().value() == Approx(one.value() / 16));
+  splits.split = Seconds(1);
+  CHECK(gemm_cost(splits, kSms, {64, 64, 4096}).time() == one);
+}
+
+TEST_CASE("A product of few rows takes the bytes of its operands and results") {
+  GemmModel m = machine();
+  m.read = BytesPerSecond(1e12);
+  m.write = BytesPerSecond(0.5e12);
+  const GemmCost cost = gemm_cost(m, kSms, {16, 65536, 8192});
+  const double operands = 2 * (16.0 * 8192 + 65536.0 * 8192), results = 2 * 16.0 * 65536;
+  CHECK(cost.memory.value() == Approx(operands / 1e12 + results / 0.5e12));
+  CHECK(cost.bound() == "memory");
+  CHECK(cost.time().value() == Approx(cost.memory.value()).epsilon(0.01));
+}
+
+TEST_CASE("Math and memory of equal length take the cube root of two times as long as either") {
+  GemmModel m = machine();
+  const GemmShape shape{25600, 25600, 4096};
+  const double operands = 2 * 2.0 * 25600 * 4096;
+  m.read = BytesPerSecond(operands / gemm_cost(m, kSms, shape).math.value());
+  const GemmCost cost = gemm_cost(m, kSms, shape);
+  CHECK(cost.time().value() == Approx(std::cbrt(2.0) * cost.math.value()).epsilon(1e-4));
+}
+
+TEST_CASE("Power slows down products above 3e11 FLOPs only") {
+  GemmModel m = machine();
+  m.power = 0.1;
+  const GemmShape small{2560, 2560, 4096}, large{25600, 25600, 4096};
+  CHECK(gemm_cost(m, kSms, small).time() == gemm_cost(machine(), kSms, small).time());
+  const double flops = 2.0 * 25600 * 25600 * 4096;
+  CHECK(gemm_cost(m, kSms, large).time() / gemm_cost(machine(), kSms, large).time() ==
+        Approx(std::pow(flops / 3e11, 0.1)));
+}
+
+TEST_CASE("Quantisation is a kernel of its own before the product") {
+  GemmModel m = machine();
+  m.launch = Seconds(1e-6);
+  m.quantise = BytesPerSecond(1e12);
+  const GemmCost cost = gemm_cost(m, kSms, {1000, 64, 4096});
+  CHECK(cost.launch.value() == Approx(2e-6));
+  CHECK(cost.quantisation.value() == Approx(3.0 * 1000 * 4096 / 1e12));
+}
+
+TEST_CASE("Scales are padded if the rows are not a multiple of four") {
+  GemmModel m = machine();
+  m.scale_padding = Seconds(1);
+  CHECK(gemm_cost(m, kSms, {64, 64, 4096}).time() < Seconds(1));
+  CHECK(gemm_cost(m, kSms, {65, 64, 4096}).time() > Seconds(1));
+  CHECK(gemm_cost(m, kSms, {1, 64, 4096}).time() < Seconds(1));
+  CHECK(gemm_cost(m, kSms, {65, 64, 128}).time() < Seconds(1));
+}
+
+TEST_CASE("A model is read as it is written") {
+  GemmModel m = machine();
+  m.launch = Seconds(2.5e-6);
+  m.read = m.write = m.l2 = BytesPerSecond(4e12);
+  Diagnostics wrong;
+  CHECK(read_gemm_model({gemm_model_document(m), "", wrong}) == m);
+  CHECK(wrong.empty());
+}
+
+}  // namespace moeplan::tests::gemm_model_test

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -20,6 +21,28 @@ namespace moeplan::profiler {
   }
   parts.push_back(text.substr(begin));
   return parts;
+}
+
+/// The fields of a line of CSV; a field may be in double quotes, in which two of them stand for one. None if a quote is
+/// not closed.
+[[nodiscard]] inline std::optional<std::vector<std::string>> csv_fields(std::string_view line) {
+  std::vector<std::string> fields(1);
+  bool is_quoted = false;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    const bool is_double = is_quoted && line[i] == '"' && i + 1 < line.size() && line[i + 1] == '"';
+    if (is_double) {
+      fields.back() += '"';
+      ++i;
+    } else if (line[i] == '"') {
+      is_quoted = !is_quoted;
+    } else if (line[i] == ',' && !is_quoted) {
+      fields.emplace_back();
+    } else {
+      fields.back() += line[i];
+    }
+  }
+  if (is_quoted) return std::nullopt;
+  return fields;
 }
 
 /// The words of a line, separated by blanks and control characters.

@@ -1,0 +1,41 @@
+// Tables of measured operators in the columns that `moeplan score` reads (docs/operators.md, "Tables").
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/base/diagnostics.hpp"
+#include "model/base/quantity.hpp"
+
+namespace moeplan::profiler {
+
+/// The columns, in the order of the format.
+[[nodiscard]] const std::vector<std::string>& operator_columns();
+
+/// One measured operator. Numbers that do not apply are 0, texts are empty.
+struct OperatorRow {
+  std::string gpu;     // a name of configs/operators
+  std::string kind;    // gemm, grouped_gemm, attention, fused_moe, kernel
+  std::string phase;   // forward, dgrad, wgrad, backward
+  std::string format;  // column dtype: a name of MathFormat
+  std::int64_t m = 0, n = 0, k = 0, groups = 0;
+  std::string rows;  // rows of each group: one number, or "a|b|c"
+  std::int64_t sequence_length = 0, batch = 0, query_heads = 0, kv_heads = 0, head_dim = 0, v_head_dim = 0, causal = 0;
+  std::int64_t hidden = 0, expert_hidden = 0, experts = 0, top_k = 0, ep = 0, tp = 0, tokens = 0;
+  std::string loads;
+  Seconds time;
+  std::string source;
+  Location where;
+};
+
+/// Reads a table, plain or gzip. Raises InputError with the line and column of everything that is wrong: unknown or
+/// missing columns, numbers below 0, times that are not positive.
+[[nodiscard]] std::vector<OperatorRow> read_operator_table(const std::filesystem::path& path);
+
+/// FLOPs of the row by the conventions of the format; 0 for memory-bound kernels.
+[[nodiscard]] double flops_of(const OperatorRow& row);
+
+}  // namespace moeplan::profiler

@@ -1,0 +1,77 @@
+// moeplan score FILE... [--json] [-o OUT.csv] [--max-mape PERCENT]
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <memory>
+#include <optional>
+
+#include "cli/commands/commands.hpp"
+#include "cli/commands/output_files.hpp"
+#include "cli/pages/score_report.hpp"
+#include "model/base/diagnostics.hpp"
+#include "planner/plan/inputs.hpp"
+
+namespace moeplan::cli {
+
+namespace {
+
+struct ScoreOptions {
+  std::vector<std::string> files;
+  std::string output;
+  std::optional<double> most_mape = {};
+  bool json = false;
+};
+
+/// The models of every GPU in configs/operators that the table names.
+profiler::ModelsByGpu models_of(const std::vector<profiler::OperatorRow>& table) {
+  const std::vector<std::string> known = planner::config_names("operators");
+  profiler::ModelsByGpu out;
+  for (const profiler::OperatorRow& row : table) {
+    const bool is_known = std::find(known.begin(), known.end(), row.gpu) != known.end();
+    if (!is_known || out.contains(row.gpu)) continue;
+    out.emplace(row.gpu, read_operator_models(load_document(planner::find_config("operators", row.gpu))));
+  }
+  return out;
+}
+
+ScoreReport report_of(const std::string& file) {
+  ScoreReport report{.file = file, .table = profiler::read_operator_table(file), .rows = {}, .groups = {}};
+  report.rows = profiler::score_operators(report.table, models_of(report.table));
+  report.groups = profiler::score_groups(report.table, report.rows);
+  return report;
+}
+
+ExitCode run_score(const ScoreOptions& o) {
+  if (!o.output.empty()) check_outputs({o.output});
+  std::vector<ScoreReport> reports;
+  Diagnostics wrong;
+  for (const std::string& file : o.files) {
+    try {
+      reports.push_back(report_of(file));
+    } catch (const InputError& e) {
+      for (const Diagnostic& d : e.diagnostics()) wrong.add(d.where, d.key_path, d.message);
+    }
+  }
+  wrong.throw_if_any();
+  if (!o.output.empty()) write_file_atomically(o.output, score_csv(reports));
+  fmt::print("{}", o.json ? score_json(reports) : score_page(reports));
+  for (const ScoreReport& report : reports) {
+    if (o.most_mape && 100 * profiler::summarise(report.rows).mape > *o.most_mape) return ExitCode::FailedCheck;
+  }
+  return ExitCode::Done;
+}
+
+}  // namespace
+
+void add_score_command(CLI::App& app, ExitCode& code) {
+  auto* c = app.add_subcommand("score", "Compare predicted with measured times of a table of operators");
+  auto o = std::make_shared<ScoreOptions>();
+  c->add_option("FILE", o->files, "Tables, CSV or CSV in gzip (docs/operators.md)")->required();
+  c->add_option("-o,--output", o->output, "Write every row with its prediction as CSV");
+  c->add_option("--max-mape", o->most_mape, "Exit with 1 if the mean error of a table is above this, in percent");
+  c->add_flag("--json", o->json, "Print JSON");
+  c->callback([o, &code] { code = run_score(*o); });
+}
+
+}  // namespace moeplan::cli

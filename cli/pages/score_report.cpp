@@ -1,0 +1,148 @@
+#include "cli/pages/score_report.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "model/text/unit_text.hpp"
+
+namespace moeplan::cli {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+using profiler::ErrorSummary;
+using profiler::OperatorRow;
+using profiler::ScoredRow;
+
+std::string in_percent(double share) { return fmt::format("{:.1f}%", 100 * share); }
+
+std::string group_table(const ScoreReport& report) {
+  std::string out = fmt::format("{:<52}{:>7}{:>8}{:>8}{:>8}{:>8}{:>10}{:>8}{:>8}\n", "from 1e8 FLOPs on", "rows",
+                                "MAPE", "median", "P90", "bias", "held out", "MAPE", "bias");
+  for (const profiler::ScoredGroup& g : report.groups) {
+    if (g.all.scored == 0) continue;
+    out += fmt::format("{:<52}{:>7}{:>8}{:>8}{:>8}{:>8}{:>10}", g.name, g.all.scored, in_percent(g.all.mape),
+                       in_percent(g.all.median), in_percent(g.all.p90), in_percent(g.all.bias), g.held_out.scored);
+    if (g.held_out.scored > 0)
+      out += fmt::format("{:>8}{:>8}", in_percent(g.held_out.mape), in_percent(g.held_out.bias));
+    out += '\n';
+  }
+  return out;
+}
+
+std::string text_of(const OperatorRow& r) {
+  std::string shape;
+  if (r.kind == "gemm") shape = fmt::format("{} x {} x {}", r.m, r.n, r.k);
+  if (r.kind == "attention") {
+    shape = fmt::format("batch {}, {} tokens, {}/{} heads of {}", r.batch, r.sequence_length, r.query_heads, r.kv_heads,
+                        r.head_dim);
+  }
+  return fmt::format("{} {} {} {}", r.kind, r.gpu, r.format, shape);
+}
+
+std::string worst_rows(const ScoreReport& report) {
+  constexpr std::size_t kShown = 5;
+  std::vector<const ScoredRow*> rows;
+  for (const ScoredRow& r : report.rows) {
+    if (r.predicted) rows.push_back(&r);
+  }
+  const auto off = [](const ScoredRow* r) { return std::abs(std::log(*r->predicted / r->measured)); };
+  const std::size_t shown = std::min(kShown, rows.size());
+  std::partial_sort(
+      rows.begin(), rows.begin() + static_cast<std::ptrdiff_t>(shown), rows.end(),
+      [&](const ScoredRow* a, const ScoredRow* b) { return off(a) != off(b) ? off(a) > off(b) : a->row < b->row; });
+  rows.resize(shown);
+  std::string out = rows.empty() ? "" : "\nfarthest off\n";
+  for (const ScoredRow* r : rows) {
+    const OperatorRow& row = report.table[r->row];
+    out += fmt::format("  line {:<7}{:<60}{:>10} predicted, {} measured\n", row.where.line, text_of(row),
+                       human(*r->predicted), human(r->measured));
+  }
+  return out;
+}
+
+std::string refusals(const ScoreReport& report) {
+  std::map<std::string, std::size_t> reasons;
+  for (const ScoredRow& r : report.rows) {
+    if (!r.predicted) ++reasons[r.reason];
+  }
+  std::string out = reasons.empty() ? "" : "\nrefused\n";
+  for (const auto& [reason, count] : reasons) out += fmt::format("  {:>7}  {}\n", count, reason);
+  return out;
+}
+
+Json json_of(const ErrorSummary& s) {
+  return {{"n", s.rows},        {"scored", s.scored},     {"refused", s.refused},
+          {"infeasible", 0},    {"mape", s.mape},         {"median_error", s.median},
+          {"p90_error", s.p90}, {"worst_error", s.worst}, {"bias", s.bias}};
+}
+
+Json json_of(const ScoredRow& r, const OperatorRow& row) {
+  Json out{{"id", std::to_string(row.where.line)},
+           {"measured_s", r.measured.value()},
+           {"predicted_s", nullptr},
+           {"error", nullptr},
+           {"status", r.predicted ? "ok" : "refused"},
+           {"reason", r.reason}};
+  if (r.predicted) out["predicted_s"] = r.predicted->value();
+  if (r.predicted) out["error"] = r.error();
+  return out;
+}
+
+}  // namespace
+
+std::string score_page(const std::vector<ScoreReport>& reports) {
+  std::string out;
+  for (const ScoreReport& report : reports) {
+    const ErrorSummary all = profiler::summarise(report.rows);
+    out += fmt::format("{}: {} measured operators, {} predicted, {} refused\n", report.file, all.rows, all.scored,
+                       all.refused);
+    if (all.scored > 0) {
+      out += fmt::format("error of time: MAPE {}, median {}, P90 {}, bias {}\n\n", in_percent(all.mape),
+                         in_percent(all.median), in_percent(all.p90), in_percent(all.bias));
+      out += group_table(report);
+    }
+    out += worst_rows(report) + refusals(report);
+  }
+  return out;
+}
+
+std::string score_json(const std::vector<ScoreReport>& reports) {
+  Json tables = Json::array();
+  for (const ScoreReport& report : reports) {
+    Json rows = Json::array(), groups = Json::array();
+    for (const ScoredRow& r : report.rows) rows.push_back(json_of(r, report.table[r.row]));
+    for (const profiler::ScoredGroup& g : report.groups) {
+      Json group{{"name", g.name}, {"kind", "operators"}, {"summary", json_of(g.all)}};
+      group["held_out"] = json_of(g.held_out);
+      groups.push_back(std::move(group));
+    }
+    tables.push_back({{"file", report.file},
+                      {"kind", "operators"},
+                      {"rows", std::move(rows)},
+                      {"summary", json_of(profiler::summarise(report.rows))},
+                      {"groups", std::move(groups)}});
+  }
+  return Json{{"schema_version", 1}, {"tables", std::move(tables)}}.dump(2) + "\n";
+}
+
+std::string score_csv(const std::vector<ScoreReport>& reports) {
+  std::string out = "file,id,measured_us,predicted_us,error,status,reason\n";
+  for (const ScoreReport& report : reports) {
+    for (const ScoredRow& r : report.rows) {
+      const std::string predicted = r.predicted ? fmt::format("{:.6g}", r.predicted->value() * 1e6) : "";
+      const std::string error = r.predicted ? fmt::format("{:.6g}", r.error()) : "";
+      std::string reason = r.reason;
+      std::replace(reason.begin(), reason.end(), '"', '\'');
+      out += fmt::format("\"{}\",{},{:.6g},{},{},{},\"{}\"\n", report.file, report.table[r.row].where.line,
+                         r.measured.value() * 1e6, predicted, error, r.predicted ? "ok" : "refused", reason);
+    }
+  }
+  return out;
+}
+
+}  // namespace moeplan::cli

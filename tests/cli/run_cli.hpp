@@ -78,7 +78,7 @@ class Cli {
  private:
   [[noreturn]] void start(const std::vector<std::string>& arguments, RunLimits limits, const std::string& out,
                           const std::string& err) const {
-    ::alarm(60);
+    ::alarm(600);
     const auto onto = [](const char* file, int flags, int descriptor) {
       ::dup2(::open(file, flags, 0600), descriptor);
     };

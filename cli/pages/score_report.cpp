@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "model/text/unit_text.hpp"
+#include "planner/sweep/query/result_table.hpp"
 
 namespace moeplan::cli {
 
@@ -131,18 +132,19 @@ std::string score_json(const std::vector<ScoreReport>& reports) {
 }
 
 std::string score_csv(const std::vector<ScoreReport>& reports) {
-  std::string out = "file,id,measured_us,predicted_us,error,status,reason\n";
+  sweep::ResultTable table{
+      .columns = {"file", "id", "measured_us", "predicted_us", "error", "status", "reason"}, .rows = {}, .notes = {}};
   for (const ScoreReport& report : reports) {
     for (const ScoredRow& r : report.rows) {
-      const std::string predicted = r.predicted ? fmt::format("{:.6g}", r.predicted->value() * 1e6) : "";
-      const std::string error = r.predicted ? fmt::format("{:.6g}", r.error()) : "";
-      std::string reason = r.reason;
-      std::replace(reason.begin(), reason.end(), '"', '\'');
-      out += fmt::format("\"{}\",{},{:.6g},{},{},{},\"{}\"\n", report.file, report.table[r.row].where.line,
-                         r.measured.value() * 1e6, predicted, error, r.predicted ? "ok" : "refused", reason);
+      sweep::Cell predicted, error;
+      if (r.predicted) predicted = r.predicted->value() * 1e6;
+      if (r.predicted) error = r.error();
+      const std::int64_t id = report.table[r.row].where.line;
+      table.rows.push_back({report.file, id, r.measured.value() * 1e6, predicted, error,
+                            r.predicted ? std::string("ok") : "refused", r.reason});
     }
   }
-  return out;
+  return sweep::csv_of(table);
 }
 
 }  // namespace moeplan::cli

@@ -77,9 +77,7 @@ class Question {
 
   Candidate placed(const std::string& strategy, std::int64_t redundant) const {
     constexpr std::int64_t kMostRanks = 64;
-    const PlacementGoal goal = may_simulate_placements(std::ssize(layers_), candidate_, kMostRanks)
-                                   ? PlacementGoal::Simulated
-                                   : PlacementGoal::Iteration;
+    const PlacementGoal goal = goal_within_iteration(std::ssize(layers_), candidate_, kMostRanks);
     PlacedCandidate p = with_placement(model_, workload_, stage_, plain_, strategy, redundant, goal);
     p.candidate.redundant_experts = redundant;
     if (!p.infeasibility.empty()) p.candidate.placement.clear();  // the strategy has no placement

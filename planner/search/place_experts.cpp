@@ -129,8 +129,9 @@ double imbalance(const std::vector<PlacedLayer>& layers, const std::vector<Place
   return most;
 }
 
-bool may_simulate_placements(std::int64_t routing_kinds, const Candidate& candidate, std::int64_t most_ranks) {
-  return routing_kinds <= 2 && candidate.degrees.ranks_per_stage() <= most_ranks;
+PlacementGoal goal_within_iteration(std::int64_t routing_kinds, const Candidate& candidate, std::int64_t most_ranks) {
+  const bool may_simulate = routing_kinds <= 2 && candidate.degrees.ranks_per_stage() <= most_ranks;
+  return may_simulate ? PlacementGoal::Simulated : PlacementGoal::Iteration;
 }
 
 Seconds simulated_layer_time(const Moe& moe, std::int64_t hidden_size, std::int64_t tokens, const Workload& workload,

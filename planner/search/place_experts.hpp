@@ -36,11 +36,6 @@ struct PlacedLayer {
 /// Placements are considered only above this imbalance. assumed: there is no payoff below it.
 inline constexpr double kUnevenLoads = 1.05;
 
-/// Whether placements are judged by simulating layers: only with at most two kinds of routing and stages of at most
-/// `most_ranks` ranks, because ranks then differ and are simulated one by one.
-[[nodiscard]] bool may_simulate_placements(std::int64_t routing_kinds, const Candidate& candidate,
-                                           std::int64_t most_ranks);
-
 /// The candidate with its experts placed, or the reason why there is no placement.
 struct PlacedCandidate {
   Candidate candidate;
@@ -52,6 +47,10 @@ enum class PlacementGoal {
   LayerAlone,  // the same of a layer that runs alone: nothing overlaps its transfers
   Simulated    // the simulated time of the layer, with its transfers divided by the number of microbatches
 };
+/// The goal within an iteration: simulated only with at most two kinds of routing and stages of at most `most_ranks`
+/// ranks, because ranks then differ and are simulated one by one.
+[[nodiscard]] PlacementGoal goal_within_iteration(std::int64_t routing_kinds, const Candidate& candidate,
+                                                  std::int64_t most_ranks);
 /// The candidate `base` with its experts placed by `strategy`.
 [[nodiscard]] PlacedCandidate with_placement(const ModelSpec& model, const Workload& workload, const Cluster& cluster,
                                              const Candidate& base, std::string_view strategy,

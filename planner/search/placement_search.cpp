@@ -69,8 +69,7 @@ class Placing {
     std::vector<PlacedCandidate> out;
     for (const Candidate& base : bases) {
       const Cluster& stage = machines_.first_of(base.degrees.pp);
-      const PlacementGoal goal = may_simulate_placements(kinds_, base, space_.most_ranks) ? PlacementGoal::Simulated
-                                                                                          : PlacementGoal::Iteration;
+      const PlacementGoal goal = goal_within_iteration(kinds_, base, space_.most_ranks);
       std::vector<PlacedCandidate> of_base(redundant.size());
       in_parallel(redundant.size(), threads_, [&](std::size_t i) {
         PlacedCandidate& p = of_base[i];

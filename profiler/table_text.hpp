@@ -23,8 +23,8 @@ namespace moeplan::profiler {
   return parts;
 }
 
-/// The fields of a line of CSV; a field may be in double quotes, in which two of them stand for one. None if a quote is
-/// not closed.
+/// The fields of a line of CSV, unquoted: a field may be in double quotes, and a doubled quote inside is a literal one.
+/// None if a quote is not closed.
 [[nodiscard]] inline std::optional<std::vector<std::string>> csv_fields(std::string_view line) {
   std::vector<std::string> fields(1);
   bool is_quoted = false;

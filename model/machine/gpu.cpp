@@ -10,8 +10,8 @@ namespace {
 
 constexpr double kLeastShare = 1e-6;  // fraction of a peak or a bandwidth; smaller values are errors
 constexpr double kMostFlops = 1e24;   // of one GEMM
-constexpr double kMostSlowdown =
-    1e6;  // CPU ranks that share cores with their own communication were measured above 100
+/// CPU ranks that share cores with their own communication were measured above 100.
+constexpr double kMostSlowdown = 1e6;
 
 std::map<Dtype, FlopsPerSecond> read_peak(MapReader peak) {
   std::map<Dtype, FlopsPerSecond> out;

@@ -15,8 +15,6 @@ namespace {
 
 constexpr double kLeastFlops = 1e8;  // smaller products measure the launch; they are scored, but in no group
 
-GemmShape shape_of(const OperatorRow& row) { return {row.m, row.n, row.k}; }
-
 /// The format of a row, or none.
 std::optional<MathFormat> format_of(const OperatorRow& row) {
   for (const auto& [format, name] : kMathFormatNames) {
@@ -25,20 +23,9 @@ std::optional<MathFormat> format_of(const OperatorRow& row) {
   return std::nullopt;
 }
 
-AttentionShape attention_of(const OperatorRow& row) {
-  return {.batch = row.batch,
-          .sequence_length = row.sequence_length,
-          .query_heads = row.query_heads,
-          .kv_heads = row.kv_heads,
-          .head_dim = row.head_dim,
-          .v_head_dim = row.v_head_dim > 0 ? row.v_head_dim : row.head_dim,
-          .is_causal = row.causal != 0,
-          .is_backward = row.phase == "backward"};
-}
-
 std::string no_figures(const OperatorRow& row) {
   return fmt::format("configs/operators/{}.yaml has no {} figures in {} of {}", row.gpu,
-                     row.phase == "backward" ? "backward " + row.kind : row.kind, row.format, in_quotes(row.source));
+                     row.phase == "forward" ? row.kind : row.kind + " " + row.phase, row.format, in_quotes(row.source));
 }
 
 void predict_gemm(const OperatorRow& row, MathFormat format, const OperatorModels& models, ScoredRow& out) {
@@ -48,23 +35,23 @@ void predict_gemm(const OperatorRow& row, MathFormat format, const OperatorModel
   } else if (row.m == 0 || row.n == 0 || row.k == 0) {
     out.reason = "m, n and k are needed";
   } else {
-    out.predicted = gemm_cost(*model, models.num_sms, shape_of(row)).time();
+    out.predicted = gemm_cost(*model, models.num_sms, gemm_shape(row)).time();
     out.library = model->library;
-    out.is_fitted = !is_held_out(shape_of(row));
+    out.is_fitted = !is_held_out(gemm_shape(row));
   }
 }
 
 void predict_attention(const OperatorRow& row, MathFormat format, const OperatorModels& models, ScoredRow& out) {
   const AttentionModel* model = find_attention_model(models, format, row.phase == "backward", row.source);
-  const AttentionShape shape = attention_of(row);
-  if (!model) {
+  const AttentionShape shape = attention_shape(row);
+  if (!model || (row.phase != "forward" && row.phase != "backward")) {
     out.reason = no_figures(row);
   } else if (std::min({shape.batch, shape.sequence_length, shape.query_heads, shape.kv_heads, shape.head_dim}) == 0) {
     out.reason = "batch, sequence_length, query_heads, kv_heads and head_dim are needed";
   } else {
     out.predicted = attention_call_time(*model, models.num_sms, shape);
     out.library = model->library;
-    out.is_fitted = !is_held_out(shape);
+    out.is_fitted = model->fits_all || !is_held_out(shape);
   }
 }
 

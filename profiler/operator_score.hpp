@@ -20,7 +20,7 @@ struct ScoredRow {
   std::optional<Seconds> predicted;
   std::string reason;      // "" with a prediction
   std::string library;     // of the model that predicts
-  bool is_fitted = false;  // the numbers were fitted to rows like this one (is_held_out() is false)
+  bool is_fitted = false;  // the numbers were fitted to this shape, as far as is known: it is not held out
   [[nodiscard]] double error() const { return predicted ? *predicted / measured - 1 : 0; }
 };
 

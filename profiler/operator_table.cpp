@@ -98,15 +98,6 @@ double total_rows(const OperatorRow& row) {
   return parts.size() == 1 ? sum * static_cast<double>(row.groups) : sum;
 }
 
-double attention_flops(const OperatorRow& row) {
-  const auto s = static_cast<double>(row.sequence_length);
-  const auto dq = static_cast<double>(row.head_dim);
-  const auto dv = static_cast<double>(row.v_head_dim > 0 ? row.v_head_dim : row.head_dim);
-  const double dims = row.phase == "backward" ? 3 * dq + 2 * dv : dq + dv;
-  const double half = row.causal != 0 ? 0.5 : 1;
-  return half * 2 * static_cast<double>(row.batch) * static_cast<double>(row.query_heads) * s * s * dims;
-}
-
 }  // namespace
 
 const std::vector<std::string>& operator_columns() {
@@ -145,6 +136,19 @@ std::vector<OperatorRow> read_operator_table(const std::filesystem::path& path) 
   return rows;
 }
 
+GemmShape gemm_shape(const OperatorRow& row) { return {row.m, row.n, row.k}; }
+
+AttentionShape attention_shape(const OperatorRow& row) {
+  return {.batch = row.batch,
+          .sequence_length = row.sequence_length,
+          .query_heads = row.query_heads,
+          .kv_heads = row.kv_heads,
+          .head_dim = row.head_dim,
+          .v_head_dim = row.v_head_dim > 0 ? row.v_head_dim : row.head_dim,
+          .is_causal = row.causal != 0,
+          .is_backward = row.phase == "backward"};
+}
+
 double flops_of(const OperatorRow& row) {
   const auto product = [](std::int64_t a, std::int64_t b) { return static_cast<double>(a) * static_cast<double>(b); };
   if (row.kind == "gemm") return 2 * product(row.m, row.n) * static_cast<double>(row.k);
@@ -152,7 +156,7 @@ double flops_of(const OperatorRow& row) {
     const std::int64_t inner = row.phase == "wgrad" ? row.m : row.k;
     return 2 * total_rows(row) * product(row.n, inner);
   }
-  if (row.kind == "attention") return attention_flops(row);
+  if (row.kind == "attention") return attention_flops(attention_shape(row));
   if (row.kind == "fused_moe") {
     const double selections = product(row.tokens, row.top_k) / static_cast<double>(std::max<std::int64_t>(row.ep, 1));
     const double columns =

@@ -9,6 +9,8 @@
 
 #include "model/base/diagnostics.hpp"
 #include "model/base/quantity.hpp"
+#include "model/operators/attention_model.hpp"
+#include "model/program/resolve.hpp"
 
 namespace moeplan::profiler {
 
@@ -34,6 +36,10 @@ struct OperatorRow {
 /// Reads a table, plain or gzip. Raises InputError with the line and column of everything that is wrong: unknown or
 /// missing columns, numbers below 0, times that are not positive.
 [[nodiscard]] std::vector<OperatorRow> read_operator_table(const std::filesystem::path& path);
+
+/// The shape of a row of kind gemm, and of kind attention. A missing v_head_dim is head_dim.
+[[nodiscard]] GemmShape gemm_shape(const OperatorRow& row);
+[[nodiscard]] AttentionShape attention_shape(const OperatorRow& row);
 
 /// FLOPs of the row by the conventions of the format; 0 for memory-bound kernels.
 [[nodiscard]] double flops_of(const OperatorRow& row);

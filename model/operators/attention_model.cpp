@@ -136,6 +136,7 @@ AttentionModel read_attention_model(MapReader entry) {
       .split = entry.quantity_or<Seconds>("split", Seconds(0)),
       .wide = entry.number_or("wide", 1, 0.01, 100),
       .power = entry.number_or("power", 0, 0, 1),
+      .fits_all = entry.boolean_or("fits_all", false),
       .host = entry.quantity_or<Seconds>("host", Seconds(0)),
   };
   entry.finish();

@@ -51,6 +51,7 @@ struct AttentionModel {
   Seconds split;          // splitting keys over idle SMs and combining; 0: the kernel does not split
   double wide = 1;        // factor on a step for head_dim > 128: padded operands of the backward pass
   double power = 0;       // exponent: calls above 1e12 FLOPs slow down by (FLOPs / 1e12)^power
+  bool fits_all = false;  // fitted to all rows, too few to hold any out
   Seconds host;           // the measuring host cannot issue calls faster; not the GPU's time
   bool operator==(const AttentionModel&) const = default;
 };

@@ -24,10 +24,18 @@ double flops_of(const GemmShape& s) {
 
 /// The numbers of a model that are fitted, as values in one unit each.
 std::vector<double> numbers_of(const GemmModel& m) {
-  return {m.launch.value(), m.math.value(),       m.power,
-          m.read.value(),   m.write.value(),      m.l2.value(),
-          m.residency,      m.tile_start.value(), m.k_step.value(),
-          m.split.value(),  m.quantise.value(),   m.scale_padding.value()};
+  return {m.launch.value(),
+          m.math.value(),
+          m.power,
+          m.read.value(),
+          m.write.value(),
+          m.l2.value(),
+          m.residency,
+          m.tile_start.value(),
+          m.k_step.value(),
+          m.split.value_or(Seconds(0)).value(),
+          m.quantise.value(),
+          m.scale_padding.value()};
 }
 
 GemmModel with_numbers(GemmModel m, std::span<const double> x) {
@@ -40,7 +48,7 @@ GemmModel with_numbers(GemmModel m, std::span<const double> x) {
   m.residency = x[6];
   m.tile_start = Seconds(x[7]);
   m.k_step = Seconds(x[8]);
-  m.split = Seconds(x[9]);
+  if (m.split) m.split = Seconds(x[9]);
   m.quantise = BytesPerSecond(x[10]);
   m.scale_padding = Seconds(x[11]);
   return m;

@@ -12,7 +12,6 @@ namespace moeplan {
 namespace {
 
 // Numbers that all GPUs and formats share (docs/operators.md, "Shared numbers").
-constexpr double kOverlap = 3;              // q: how far math and memory hide each other; 1: not at all
 constexpr double kWholeWaves = 0.13;        // 0: tiles fill the last wave evenly (persistent kernels), 1: whole waves
 constexpr double kResidentBytes = 18e6;     // operands of this size are half resident
 constexpr double kFreeProductFlops = 3e11;  // products up to this size run before power limits the clock
@@ -59,7 +58,7 @@ class BestTile {
  private:
   void consider(double rows, double columns) {
     const double tiles = std::ceil(m_ / rows) * std::ceil(n_ / columns);
-    for (std::int64_t s = 1; s <= (model_.splits ? kMostSplits : 1); s *= 2) {
+    for (std::int64_t s = 1; s <= (model_.split ? kMostSplits : 1); s *= 2) {
       const auto splits = static_cast<double>(s);
       if (s > 1 && (tiles * splits > 2 * sms_ || k_ / splits < kLeastSplit)) return;
       keep(rows, columns, tiles, s);
@@ -80,7 +79,7 @@ class BestTile {
     const double most = std::max(math, memory), least = std::min(math, memory);
     const double ratio = least / most;
     const double overlapped = most * std::cbrt(1 + ratio * ratio * ratio);
-    const double extra = s > 1 ? model_.split.value() : 0;
+    const double extra = s > 1 ? model_.split->value() : 0;
     if (overlapped + extra >= least_) return;
     least_ = overlapped + extra;
     best_.math = Seconds(math);
@@ -91,8 +90,6 @@ class BestTile {
     best_.tile_columns = static_cast<std::int64_t>(columns);
     best_.splits = s;
   }
-
-  static_assert(kOverlap == 3, "keep() takes cube roots");
 
   const GemmModel& model_;
   double sms_, m_, n_, k_;
@@ -134,10 +131,10 @@ GemmModel read_gemm_model(MapReader entry) {
               .residency = entry.number_or("residency", 0, 0, 100),
               .tile_start = entry.quantity<Seconds>("tile_start", Sign::NonNegative),
               .k_step = entry.quantity<Seconds>("k_step", Sign::NonNegative),
-              .split = entry.quantity_or<Seconds>("split", Seconds(0)),
-              .splits = entry.has("split"),
+              .split = {},
               .quantise = entry.quantity_or<BytesPerSecond>("quantise", BytesPerSecond(0)),
               .scale_padding = entry.quantity_or<Seconds>("scale_padding", Seconds(0))};
+  if (entry.has("split")) m.split = entry.quantity<Seconds>("split", Sign::NonNegative);
   entry.finish();
   return m;
 }
@@ -166,7 +163,7 @@ Node gemm_model_document(const GemmModel& m) {
   number("residency", m.residency);
   time("tile_start", m.tile_start);
   time("k_step", m.k_step);
-  if (m.splits) time("split", m.split);
+  if (m.split) time("split", *m.split);
   if (m.quantise > BytesPerSecond(0)) rate("quantise", m.quantise);
   if (m.scale_padding > Seconds(0)) time("scale_padding", m.scale_padding);
   return n;

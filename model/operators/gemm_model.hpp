@@ -1,7 +1,7 @@
 // The time of one matrix product from its shape: output tiles over SMs, the loop over k, traffic through L2 and HBM,
 // split-k, and clocks under sustained power. docs/operators.md derives it and lists the fitted numbers.
 //
-//   time = launch + quantisation + (math^q + memory^q)^(1/q) + [split-k] + [scale padding]
+//   time = launch + quantisation + (math^3 + memory^3)^(1/3) + [split-k] + [scale padding]
 //
 // minimised over tile shapes and numbers of k splits, as a library that chooses well would.
 //
@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -25,17 +26,16 @@ namespace moeplan {
 /// The numbers of a GPU's matrix products in one format with one library.
 struct GemmModel {
   MathFormat format = MathFormat::Bf16;
-  std::string library;         // whose kernels were measured: "trtllm", ...
-  Seconds launch;              // of one kernel, back to back in a graph
-  FlopsPerSecond math;         // all SMs in full tiles, before power limits the clock
-  double power = 0;            // exponent: products above 3e11 FLOPs slow down by (FLOPs / 3e11)^power
-  BytesPerSecond read, write;  // HBM rates at which operands are read and results are written
-  BytesPerSecond l2;           // rate at which all SMs together fill shared memory with operands
-  double residency = 0;        // read rate gained by operands that are far smaller than 18 MB and stay in L2
-  Seconds tile_start;          // start and end of a tile of 128 x 256: filling the pipeline, storing the result
-  Seconds k_step;              // latency of a step of 64 values of k that more SMs cannot shorten
-  Seconds split;               // reduction of partial sums, if k is split; the library never splits if absent (nullopt)
-  bool splits = true;
+  std::string library;           // whose kernels were measured: "trtllm", ...
+  Seconds launch;                // of one kernel, back to back in a graph
+  FlopsPerSecond math;           // all SMs in full tiles, before power limits the clock
+  double power = 0;              // exponent: products above 3e11 FLOPs slow down by (FLOPs / 3e11)^power
+  BytesPerSecond read, write;    // HBM rates at which operands are read and results are written
+  BytesPerSecond l2;             // rate at which all SMs together fill shared memory with operands
+  double residency = 0;          // read rate gained by operands that are far smaller than 18 MB and stay in L2
+  Seconds tile_start;            // start and end of a tile of 128 x 256: filling the pipeline, storing the result
+  Seconds k_step;                // latency of a step of 64 values of k that more SMs cannot shorten
+  std::optional<Seconds> split;  // reduction of partial sums if k is split; none: the library never splits it
   BytesPerSecond quantise{};  // rate at which the left operand is read in 16 bits and written in 8; 0: not in the time
   Seconds scale_padding;      // extra kernel if the scales of an odd number of rows (not a multiple of 4) are copied
   bool operator==(const GemmModel&) const = default;

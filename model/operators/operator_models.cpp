@@ -8,9 +8,9 @@ namespace {
 
 /// The first model for which `is_asked` holds and whose library `source` names.
 template <class Model, class Asked>
-const Model* first_of(const std::vector<Model>& models, std::optional<std::string_view> source, Asked is_asked) {
+const Model* first_of(const std::vector<Model>& models, std::string_view source, Asked is_asked) {
   for (const Model& m : models) {
-    if (is_asked(m) && (!source || source->find(m.library) != std::string_view::npos)) return &m;
+    if (is_asked(m) && source.find(m.library) != std::string_view::npos) return &m;
   }
   return nullptr;
 }
@@ -35,13 +35,12 @@ OperatorModels read_operator_models(const Node& document) {
   return models;
 }
 
-const GemmModel* find_gemm_model(const OperatorModels& models, MathFormat format,
-                                 std::optional<std::string_view> source) {
+const GemmModel* find_gemm_model(const OperatorModels& models, MathFormat format, std::string_view source) {
   return first_of(models.gemm, source, [&](const GemmModel& m) { return m.format == format; });
 }
 
 const AttentionModel* find_attention_model(const OperatorModels& models, MathFormat format, bool is_backward,
-                                           std::optional<std::string_view> source) {
+                                           std::string_view source) {
   return first_of(models.attention, source,
                   [&](const AttentionModel& m) { return m.format == format && m.is_backward == is_backward; });
 }

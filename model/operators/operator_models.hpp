@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,7 +14,7 @@ namespace moeplan {
 struct OperatorModels {
   std::string gpu;
   std::int64_t num_sms = 0;
-  std::vector<GemmModel> gemm;            // by format and library; of several libraries the first is the default
+  std::vector<GemmModel> gemm;  // by format and library; at most one answers a row: the first that its source names
   std::vector<AttentionModel> attention;  // the same, by direction too
 };
 
@@ -25,9 +24,8 @@ struct OperatorModels {
 /// The first model of `format` whose library is named in the text `source` (without one: the first of all); none if
 /// there is none.
 [[nodiscard]] const GemmModel* find_gemm_model(const OperatorModels& models, MathFormat format,
-                                               std::optional<std::string_view> source = std::nullopt);
+                                               std::string_view source);
 [[nodiscard]] const AttentionModel* find_attention_model(const OperatorModels& models, MathFormat format,
-                                                         bool is_backward,
-                                                         std::optional<std::string_view> source = std::nullopt);
+                                                         bool is_backward, std::string_view source);
 
 }  // namespace moeplan

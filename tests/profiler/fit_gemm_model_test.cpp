@@ -19,8 +19,7 @@ TEST_CASE("A fit finds the numbers that made the measurements") {
                         .residency = 0,
                         .tile_start = Seconds(1e-6),
                         .k_step = Seconds(0),
-                        .split = Seconds(0),
-                        .splits = false,
+                        .split = {},
                         .quantise = BytesPerSecond(0),
                         .scale_padding = Seconds(0)};
   constexpr std::int64_t kSms = 132;

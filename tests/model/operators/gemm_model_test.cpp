@@ -22,8 +22,7 @@ GemmModel machine() {
           .residency = 0,
           .tile_start = Seconds(0),
           .k_step = Seconds(0),
-          .split = Seconds(0),
-          .splits = false,
+          .split = {},
           .quantise = BytesPerSecond(0),
           .scale_padding = Seconds(0)};
 }
@@ -42,7 +41,7 @@ TEST_CASE("A product with fewer tiles than SMs takes as long as one tile") {
   const Seconds one = gemm_cost(machine(), kSms, {64, 64, 4096}).time();
   CHECK(one.value() == Approx(2.0 * 64 * 16 * 4096 / 1e12));
   GemmModel splits = machine();
-  splits.splits = true;
+  splits.split = Seconds(0);
   CHECK(gemm_cost(splits, kSms, {64, 64, 4096}).time().value() == Approx(one.value() / 16));
   splits.split = Seconds(1);
   CHECK(gemm_cost(splits, kSms, {64, 64, 4096}).time() == one);

@@ -1,0 +1,79 @@
+#include "sim/program/computations.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "model/base/whole_numbers.hpp"
+#include "model/costs/compute.hpp"
+
+namespace moeplan::sim {
+
+Computations::Computations(const Program& program, const Cluster& cluster, std::size_t ranks, EventQueue& events)
+    : program_(program), cluster_(cluster), events_(events), computing_(ranks), durations_(program.blocks.size()) {
+  gpus_.resize(static_cast<std::size_t>(ceil_div(static_cast<std::int64_t>(ranks), cluster.ranks_per_gpu)));
+}
+
+void Computations::start(RankId r, BlockId block, std::int32_t operation) {
+  const SimTime alone = duration(r, block, operation);
+  std::vector<Computing>& computing = computing_[r.index()];
+  if (computing.empty()) change_gpu(r, 0, 1);
+  computing.push_back({operation, static_cast<double>(alone.picoseconds()), events_.now(), 0});
+  schedule_end(r, computing.back());
+}
+
+bool Computations::end(const Event& event) {
+  std::vector<Computing>& computing = computing_[event.rank.index()];
+  const auto it =
+      std::find_if(computing.begin(), computing.end(), [&](const Computing& c) { return c.version == event.version; });
+  if (it == computing.end()) return false;
+  computing.erase(it);
+  if (computing.empty()) change_gpu(event.rank, 0, -1);
+  return true;
+}
+
+SimTime Computations::duration(RankId r, BlockId block, std::int32_t operation) {
+  std::vector<SimTime>& durations = durations_[block.index()];
+  const std::vector<Operation>& operations = program_.blocks[block.index()].operations;
+  if (durations.empty()) durations.assign(operations.size() * computing_.size(), SimTime(-1));
+  const auto index = static_cast<std::size_t>(operation);
+  SimTime& duration = durations[r.index() * operations.size() + index];
+  if (duration.picoseconds() < 0) {
+    duration = SimTime::from_seconds(compute_time(program_, operations[index], r, cluster_.gpu));
+  }
+  return duration;
+}
+
+double Computations::slowdown(const Gpu& gpu) const {
+  const double by_communication = gpu.open_communications > 0 ? cluster_.gpu.slowdown_beside_communication : 1.0;
+  return by_communication * std::max(1, gpu.computing_ranks);
+}
+
+void Computations::schedule_end(RankId r, Computing& computing) {
+  computing.version = ++versions_;
+  const auto left = static_cast<std::int64_t>(std::ceil(computing.remaining_ps * slowdown(gpu_of(r))));
+  events_.push({.time = events_.now() + SimTime(left),
+                .kind = EventKind::ComputeEnd,
+                .rank = r,
+                .operation = computing.operation,
+                .version = computing.version});
+}
+
+void Computations::change_gpu(RankId r, std::int32_t communications, std::int32_t computing_ranks) {
+  Gpu& gpu = gpu_of(r);
+  const double before = slowdown(gpu);
+  gpu.open_communications += communications;
+  gpu.computing_ranks += computing_ranks;
+  if (slowdown(gpu) == before) return;
+  const SimTime now = events_.now();
+  const auto shared_by = static_cast<std::size_t>(cluster_.ranks_per_gpu);
+  const std::size_t first = r.index() - r.index() % shared_by, last = std::min(first + shared_by, computing_.size());
+  for (std::size_t other = first; other < last; ++other) {
+    for (Computing& c : computing_[other]) {
+      c.remaining_ps = std::max(0.0, c.remaining_ps - static_cast<double>((now - c.since).picoseconds()) / before);
+      c.since = now;
+      schedule_end(RankId(other), c);
+    }
+  }
+}
+
+}  // namespace moeplan::sim

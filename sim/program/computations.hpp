@@ -1,0 +1,63 @@
+// The computations in progress on simulated GPUs.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "model/base/sim_time.hpp"
+#include "model/machine/cluster.hpp"
+#include "model/program/program.hpp"
+#include "sim/program/event_queue.hpp"
+
+namespace moeplan::sim {
+
+/// Ranks that share a GPU share its speed equally, and computations on it are slowed down by the GPU's measured factor
+/// while a communication is open on it. The end of each computation is an event of kind ComputeEnd; where the GPU's
+/// speed changes before, another event replaces it, and the older one is void.
+class Computations {
+ public:
+  /// `program`, `cluster` and `events` must outlive the computations.
+  Computations(const Program& program, const Cluster& cluster, std::size_t ranks, EventQueue& events);
+
+  void start(RankId r, BlockId block, std::int32_t operation);
+  /// Ends the computation of an event of kind ComputeEnd; false if the event is void.
+  bool end(const Event& event);
+
+  void begin_communication(RankId r) { change_gpu(r, 1, 0); }
+  void end_communication(RankId r) { change_gpu(r, -1, 0); }
+
+ private:
+  /// A computation in progress.
+  struct Computing {
+    std::int32_t operation;
+    double remaining_ps;  // remaining time at full speed, as of `since`
+    SimTime since;
+    std::uint64_t version;  // of its end event
+  };
+
+  /// The activity of the ranks on one GPU, which determines their speed.
+  struct Gpu {
+    std::int32_t open_communications = 0;
+    std::int32_t computing_ranks = 0;
+  };
+
+  /// The time that the operation takes on a GPU that does nothing else.
+  SimTime duration(RankId r, BlockId block, std::int32_t operation);
+  Gpu& gpu_of(RankId r) { return gpus_[r.index() / static_cast<std::size_t>(cluster_.ranks_per_gpu)]; }
+  /// The factor by which computations on the GPU take longer.
+  [[nodiscard]] double slowdown(const Gpu& gpu) const;
+  void schedule_end(RankId r, Computing& computing);
+  /// Updates the speed of computations in progress on the rank's GPU when communication or computation begins or ends
+  /// on the rank.
+  void change_gpu(RankId r, std::int32_t communications, std::int32_t computing_ranks);
+
+  const Program& program_;
+  const Cluster& cluster_;
+  EventQueue& events_;
+  std::vector<std::vector<Computing>> computing_;  // by rank
+  std::vector<Gpu> gpus_;
+  std::vector<std::vector<SimTime>> durations_;  // by block, then rank and operation; negative: not computed yet
+  std::uint64_t versions_ = 0;
+};
+
+}  // namespace moeplan::sim

@@ -1,0 +1,52 @@
+#include "sim/program/network_flows.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace moeplan::sim {
+
+NetworkFlows::NetworkFlows(std::unique_ptr<Network> network, NetworkView& view)
+    : network_(std::move(network)), view_(view) {
+  for (const double capacity : view_.capacities()) network_->add_resource(capacity);
+}
+
+std::optional<SimTime> NetworkFlows::next_completion(SimTime now) {
+  const auto t = network_->next_completion();
+  if (!t) return std::nullopt;
+  // A time within rounding of a whole picosecond is not rounded up to the next one.
+  const double picoseconds = std::ceil((*t - coincidence(*t)) * 1e12);
+  if (!(picoseconds < 0x1p63)) throw_time_out_of_range(*t);
+  return std::max(SimTime(static_cast<std::int64_t>(picoseconds)), now);
+}
+
+std::span<const FlowId> NetworkFlows::advance(SimTime now, double at_least) {
+  clock_ = std::max({clock_, now.seconds().value(), at_least});
+  completed_.clear();
+  network_->advance(clock_, completed_);
+  return completed_;
+}
+
+FlowId NetworkFlows::start(const Operation& operation, const Transfer& transfer, std::optional<BytesPerSecond> rate_cap,
+                           SimTime now) {
+  clock_ = std::max(clock_, now.seconds().value());
+  uses_.clear();
+  // A rank's message to itself crosses no link.
+  if (transfer.from != transfer.to) view_.append_uses(operation, transfer.from, transfer.to, uses_);
+  if (rate_cap) {
+    uses_.push_back({cap(transfer.from, operation.stream, Direction::Send, *rate_cap), 1.0});
+    // A single representative receives symmetrically to what it sends, so one cap is enough.
+    if (view_.ranks() > 1) {
+      uses_.push_back({cap(view_.simulated(transfer.to), operation.stream, Direction::Receive, *rate_cap), 1.0});
+    }
+  }
+  return network_->start(uses_, static_cast<double>(transfer.bytes), transfer.weight, clock_);
+}
+
+ResourceId NetworkFlows::cap(RankId r, Stream stream, Direction direction, BytesPerSecond rate) {
+  const auto [it, is_new] = caps_.try_emplace({r.value(), stream, direction, rate.value()});
+  if (is_new) it->second = network_->add_resource(rate.value());
+  return it->second;
+}
+
+}  // namespace moeplan::sim

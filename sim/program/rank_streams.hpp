@@ -1,0 +1,92 @@
+// The streams of one simulated rank: which of its operations can start, and which have ended.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <vector>
+
+#include "model/base/sim_time.hpp"
+#include "model/program/program.hpp"
+#include "sim/program/operation_instance.hpp"
+
+namespace moeplan::sim {
+
+/// FIFO queues of operations. An operation can start once it is at the head of its stream and all that it comes after
+/// in its block have ended. Background streams outlive blocks: their operations need not end with their block.
+class RankStreams {
+ public:
+  /// An operation that has been at work, and since when.
+  struct Started {
+    OperationInstance instance;
+    SimTime start;
+  };
+
+  /// Lists the operations of the block that follows. All operations of the last block that are not on background
+  /// streams must have ended.
+  void begin_block(BlockId block, const std::vector<Operation>& operations);
+  [[nodiscard]] BlockId block() const { return block_; }
+  [[nodiscard]] std::int64_t block_number() const { return block_number_; }
+  /// Whether all operations of the block have ended, other than those on background streams.
+  [[nodiscard]] bool block_has_ended() const { return open_operations_ == 0; }
+
+  /// Starts the next operation of a stream of the block, if it can start.
+  std::optional<std::int32_t> start_next(std::size_t stream, SimTime now);
+  /// Ends an operation of the block. `operations` are those of the block.
+  void end(const std::vector<Operation>& operations, std::int32_t operation);
+  [[nodiscard]] SimTime start_of(std::int32_t operation) const { return start_[static_cast<std::size_t>(operation)]; }
+
+  /// Starts the next operation of a background stream, if it can start.
+  std::optional<OperationInstance> start_next_background(std::size_t stream, SimTime now);
+  /// Ends the operation in progress on a background stream.
+  Started end_background(std::size_t stream);
+  /// Whether no operation is listed on a background stream that has not ended.
+  [[nodiscard]] bool background_is_idle() const;
+
+  /// Begins a Wait of the block. It ends when the operations listed before it on its stream have ended.
+  void begin_wait(std::int32_t operation, const Wait& wait);
+  /// Takes a Wait that ends now, in the order in which they began.
+  std::optional<std::int32_t> take_ended_wait();
+
+ private:
+  /// An operation of a background stream that has not ended.
+  struct Queued {
+    OperationInstance instance;
+    std::int32_t open_dependencies;
+    SimTime start;
+  };
+  struct BackgroundStream {
+    std::deque<Queued> queue;  // in the order listed
+    bool is_busy = false;      // its first operation is in progress
+    std::int64_t listed = 0;
+    std::int64_t ended = 0;
+  };
+  /// A stream of the block.
+  struct BlockStream {
+    std::vector<std::int32_t> operations;  // in order
+    std::size_t head = 0;                  // index of the next operation
+    bool is_busy = false;
+  };
+  /// A Wait that has begun; it ends when `ends` operations of the stream have ended.
+  struct Waiting {
+    std::int32_t operation;
+    std::size_t stream;
+    std::int64_t ends;
+  };
+
+  /// How many of the operations that it comes after have not ended.
+  std::int32_t& open_dependencies(const Operation& operation, std::size_t index);
+
+  BlockId block_;
+  std::int64_t block_number_ = -1;  // number of blocks begun before this one
+  std::int32_t open_operations_ = 0;
+  std::vector<std::int32_t> open_dependencies_;  // by operation
+  std::vector<SimTime> start_;                   // by operation
+  std::vector<std::int64_t> listed_before_;      // by operation: for a Wait, operations listed before on its stream
+  std::array<BlockStream, kStreams> streams_{};
+  std::array<BackgroundStream, kStreams> background_{};
+  std::vector<Waiting> waits_;
+};
+
+}  // namespace moeplan::sim

@@ -21,7 +21,7 @@ DestinationUniformShape::DestinationUniformShape(const Cluster& c, RouteBlocks&&
   choose_kept();
   join_near();
   merge_crossings();
-  list_limbs();
+  list_subtrees();
 }
 
 void DestinationUniformShape::number_crossings() {
@@ -69,11 +69,11 @@ void DestinationUniformShape::join_near() {
     }
   }
   first_near.assign(cluster.gpu_of_rank.size() + 1, 0);
-  for (const auto& f : factors.near) ++first_near[f.dst.index() + 1];
+  for (const auto& f : factors.near.flows) ++first_near[f.dst.index() + 1];
   for (std::size_t r = 1; r < first_near.size(); ++r) first_near[r] += first_near[r - 1];
-  near.resize(factors.near.size(), {});
+  near.resize(factors.near.flows.size(), {});
   std::vector<std::size_t> next(first_near.begin(), first_near.end() - 1);
-  for (const auto& f : factors.near) near[next[f.dst.index()]++] = join(f.src, f.dst);
+  for (const auto& f : factors.near.flows) near[next[f.dst.index()]++] = join(f.src, f.dst);
 }
 
 DestinationUniformShape::NearJoin DestinationUniformShape::join(RankId src, RankId dst) {
@@ -145,20 +145,20 @@ void DestinationUniformShape::merge_crossings() {
   }
 }
 
-void DestinationUniformShape::list_limbs() {
-  std::vector<Index> limb(cluster.topology.vertices.size(), -1);
+void DestinationUniformShape::list_subtrees() {
+  std::vector<Index> subtree(cluster.topology.vertices.size(), -1);
   std::vector<Index> of_block(factors.blocks.size(), -1);
   Index count = 0;
   for (std::size_t b = 0; b < factors.blocks.size(); ++b) {
     const Block& block = factors.blocks[b];
-    if (block.top >= 0) of_block[b] = limb[to_index(block.top)] >= 0 ? limb[to_index(block.top)] : count++;
+    if (block.top >= 0) of_block[b] = subtree[to_index(block.top)] >= 0 ? subtree[to_index(block.top)] : count++;
     for (const Index v : factors.terminals_of(block)) {
-      if (v != block.top) limb[to_index(v)] = block.top >= 0 ? of_block[b] : count++;
+      if (v != block.top) subtree[to_index(v)] = block.top >= 0 ? of_block[b] : count++;
     }
   }
-  limbs.resize(to_index(count));
+  subtrees.resize(to_index(count));
   for (std::size_t r = 0; r < cluster.gpu_of_rank.size(); ++r) {
-    limbs[to_index(limb[gpu(RankId(r)).index()])].push_back(RankId(r));
+    subtrees[to_index(subtree[gpu(RankId(r)).index()])].push_back(RankId(r));
   }
 }
 

@@ -63,8 +63,8 @@ struct DestinationUniformShape {
   std::vector<Index> members;     // by sum: the number of crossings that it represents
   std::vector<NearJoin> near;     // by destination
   std::vector<std::size_t> first_near;
-  std::vector<Index> steps;                // vertices, of all near pairs
-  std::vector<std::vector<RankId>> limbs;  // the ranks of each subtree of the root
+  std::vector<Index> steps;                   // vertices, of all near pairs
+  std::vector<std::vector<RankId>> subtrees;  // the ranks of each subtree of the root
 
  private:
   void number_crossings();
@@ -72,7 +72,7 @@ struct DestinationUniformShape {
   void join_near();
   NearJoin join(RankId src, RankId dst);
   void merge_crossings();
-  void list_limbs();
+  void list_subtrees();
 
   std::vector<Index> depth_;  // by vertex: number of blocks between it and the root
 };

@@ -1,14 +1,11 @@
 #include "sim/traffic/route_blocks.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <limits>
-#include <numeric>
-#include <tuple>
 
 #include "model/base/to_index.hpp"
 #include "sim/traffic/block_routes.hpp"
+#include "sim/traffic/networks.hpp"
 
 namespace moeplan::sim {
 
@@ -16,24 +13,16 @@ namespace {
 
 using Index = RouteBlocks::Index;
 
-constexpr std::size_t kMostNear = std::size_t{1} << 23;
 constexpr std::size_t kMostTerminalPairs = std::size_t{1} << 24;
 
-Index root_of(std::vector<Index>& parent, Index v) {
-  while (parent[to_index(v)] != v) {
-    parent[to_index(v)] = parent[to_index(parent[to_index(v)])];
-    v = parent[to_index(v)];
-  }
-  return v;
-}
-
+/// The block tree of the fabric, and the routes inside its blocks.
 class Factoring {
  public:
-  explicit Factoring(const Cluster& cluster) : cluster_(cluster), topology_(cluster.topology) {}
+  explicit Factoring(const Cluster& cluster)
+      : topology_(cluster.topology), networks_(cluster), ranks_(cluster.world_size()) {}
 
   RouteBlocks run() {
-    find_networks();
-    list_near_pairs();
+    out_.near = networks_.near_flows();
     find_blocks();
     orient(root());
     find_routes();
@@ -41,131 +30,27 @@ class Factoring {
   }
 
  private:
-  bool is_gpu(VertexId v) const { return topology_.vertices[v.index()].kind == VertexKind::Gpu; }
-
-  /// Finds the networks, i.e. the connected sets of forwarding vertices; the fabric is the largest network to which
-  /// every rank is linked.
-  void find_networks() {
-    std::vector<Index> parent(topology_.vertices.size());
-    std::iota(parent.begin(), parent.end(), 0);
-    for (const Link& l : topology_.links) {
-      if (!is_gpu(l.from) && !is_gpu(l.to)) {
-        parent[to_index(root_of(parent, l.from.value()))] = root_of(parent, l.to.value());
-      }
-    }
-    network_.assign(parent.size(), -1);
-    std::vector<std::int64_t> vertices(parent.size(), 0);
-    for (std::size_t v = 0; v < parent.size(); ++v) {
-      if (is_gpu(VertexId(v))) continue;
-      network_[v] = root_of(parent, static_cast<Index>(v));
-      ++vertices[to_index(network_[v])];
-    }
-    rank_of_.assign(parent.size(), -1);
-    for (std::size_t r = 0; r < cluster_.gpu_of_rank.size(); ++r) {
-      rank_of_[cluster_.gpu_of_rank[r].index()] = static_cast<Index>(r);
-    }
-    for (const Link& l : topology_.links) {
-      if (is_gpu(l.from) == is_gpu(l.to)) continue;
-      const Index gpu = is_gpu(l.from) ? l.from.value() : l.to.value();
-      const Index other = is_gpu(l.from) ? l.to.value() : l.from.value();
-      if (rank_of_[to_index(gpu)] >= 0) members_.emplace_back(network_[to_index(other)], rank_of_[to_index(gpu)]);
-    }
-    std::sort(members_.begin(), members_.end());
-    members_.erase(std::unique(members_.begin(), members_.end()), members_.end());
-    for (std::size_t i = 0; i < members_.size();) {
-      std::size_t end = i;
-      while (end < members_.size() && members_[end].first == members_[i].first) ++end;
-      const Index network = members_[i].first;
-      const bool has_all = end - i == cluster_.gpu_of_rank.size();
-      if (has_all && (fabric_ < 0 || vertices[to_index(network)] > vertices[to_index(fabric_)])) fabric_ = network;
-      i = end;
-    }
-    if (fabric_ < 0) throw NotFactored{"no network of switches joins all GPUs"};
-  }
-
-  /// The network of a link; -1 for a direct link between two GPUs.
-  Index network_of(LinkId link) const {
-    const Link& l = topology_.links[link.index()];
-    return std::max(network_[l.from.index()], network_[l.to.index()]);
-  }
-
-  void list_near_pairs() {
-    std::vector<std::pair<Index, Index>> pairs;
-    for (std::size_t i = 0; i < members_.size();) {
-      std::size_t end = i;
-      while (end < members_.size() && members_[end].first == members_[i].first) ++end;
-      if (members_[i].first != fabric_) {
-        if (pairs.size() + (end - i) * (end - i) > kMostNear) too_many_near();
-        for (std::size_t a = i; a < end; ++a) {
-          for (std::size_t b = i; b < end; ++b) {
-            if (a != b) pairs.emplace_back(members_[a].second, members_[b].second);
-          }
-        }
-      }
-      i = end;
-    }
-    for (const Link& l : topology_.links) {
-      const Index src = rank_of_[l.from.index()], dst = rank_of_[l.to.index()];
-      if (src >= 0 && dst >= 0) pairs.emplace_back(src, dst);
-    }
-    if (pairs.size() > kMostNear) too_many_near();
-    std::sort(pairs.begin(), pairs.end());
-    pairs.erase(std::unique(pairs.begin(), pairs.end()), pairs.end());
-    for (const auto& [src, dst] : pairs) add_near(src, dst);
-    std::sort(out_.near.begin(), out_.near.end(), [](const auto& a, const auto& b) {
-      return std::tuple(a.network, a.src, a.dst) < std::tuple(b.network, b.src, b.dst);
-    });
-  }
-
-  [[noreturn]] static void too_many_near() {
-    throw NotFactored{fmt::format("more than {} pairs of GPUs are joined by more than one network", kMostNear)};
-  }
-
-  void add_near(Index src, Index dst) {
-    const Route route =
-        cluster_.routes.between(cluster_.gpu_of_rank[to_index(src)], cluster_.gpu_of_rank[to_index(dst)]);
-    const auto in_fabric = [&](const RouteLink& l) { return network_of(l.link) == fabric_; };
-    const auto fabric_links = std::count_if(route.links.begin(), route.links.end(), in_fabric);
-    if (fabric_links == static_cast<std::ptrdiff_t>(route.links.size())) return;
-    if (fabric_links > 0) throw NotFactored{"a route is split between two networks"};
-    Index network = network_of(route.links.front().link);
-    // Parallel direct links of a pair form a network of their own, numbered after all vertices.
-    if (network < 0) network = static_cast<Index>(topology_.vertices.size()) + route.links.front().link.value();
-    for (const RouteLink& l : route.links) {
-      const Index other = network_of(l.link);
-      if (other >= 0 && other != network) throw NotFactored{"a route is split between two networks"};
-    }
-    out_.near.push_back({RankId(src), RankId(dst), network, static_cast<std::uint32_t>(out_.near_uses.size()),
-                         static_cast<std::uint32_t>(route.links.size())});
-    for (const RouteLink& l : route.links) out_.near_uses.push_back({ResourceId(l.link.value()), l.share});
-  }
-
-  bool in_fabric(VertexId v) const { return is_gpu(v) ? rank_of_[v.index()] >= 0 : network_[v.index()] == fabric_; }
-  bool in_fabric(const Link& l) const {
-    return in_fabric(l.from) && in_fabric(l.to) && !(is_gpu(l.from) && is_gpu(l.to));
-  }
-
   /// Finds the biconnected components by Hopcroft and Tarjan's depth-first search, without recursion. The last vertex
   /// of a block is the one through which the search entered it.
   void find_blocks() {
     const std::size_t n = topology_.vertices.size();
     std::vector<std::size_t> first(n + 2, 0);
     for (const Link& l : topology_.links) {
-      if (!in_fabric(l)) continue;
+      if (!networks_.in_fabric(l)) continue;
       ++first[l.from.index() + 2];
       ++first[l.to.index() + 2];
     }
     for (std::size_t v = 2; v < first.size(); ++v) first[v] += first[v - 1];
     std::vector<Index> next_to(first.back());
     for (const Link& l : topology_.links) {
-      if (!in_fabric(l)) continue;
+      if (!networks_.in_fabric(l)) continue;
       next_to[first[l.from.index() + 1]++] = l.to.value();
       next_to[first[l.to.index() + 1]++] = l.from.value();
     }
     std::vector<std::size_t> next(first.begin(), first.end() - 1);
-    std::vector<Index> found(n, -1), low(n, 0), parent(n, -1), path{fabric_}, open{fabric_};
+    std::vector<Index> found(n, -1), low(n, 0), parent(n, -1), path{networks_.fabric()}, open{networks_.fabric()};
     Index time = 0;
-    found[to_index(fabric_)] = low[to_index(fabric_)] = time++;
+    found[to_index(networks_.fabric())] = low[to_index(networks_.fabric())] = time++;
     while (!path.empty()) {
       const Index v = path.back();
       if (next[to_index(v)] < first[to_index(v) + 1]) {
@@ -209,9 +94,9 @@ class Factoring {
   /// The vertex or block whose largest subtree has the fewest ranks; a vertex if they tie.
   Root root() const {
     const std::size_t n = topology_.vertices.size();
-    const auto all = static_cast<std::int64_t>(cluster_.gpu_of_rank.size());
+    const auto all = ranks_;
     std::vector<std::int64_t> behind(n, 0), largest(n, 0);
-    for (std::size_t v = 0; v < n; ++v) behind[v] = rank_of_[v] >= 0 ? 1 : 0;
+    for (std::size_t v = 0; v < n; ++v) behind[v] = networks_.is_rank(VertexId(v)) ? 1 : 0;
     std::int64_t best_block = std::numeric_limits<std::int64_t>::max();
     Root block{true, 0};
     for (std::size_t b = 0; b + 1 < first_in_.size(); ++b) {
@@ -231,9 +116,9 @@ class Factoring {
       largest[to_index(top)] = std::max(largest[to_index(top)], sum);
     }
     std::int64_t best = std::numeric_limits<std::int64_t>::max();
-    Root vertex{false, fabric_};
+    Root vertex{false, networks_.fabric()};
     for (std::size_t v = 0; v < n; ++v) {
-      if (network_[v] != fabric_) continue;
+      if (!networks_.is_fabric_switch(VertexId(v))) continue;
       const std::int64_t most = std::max(largest[v], all - behind[v]);
       if (most >= best) continue;
       best = most;
@@ -273,7 +158,7 @@ class Factoring {
       }
     }
     out_.ranks.assign(n, 0);
-    for (std::size_t v = 0; v < n; ++v) out_.ranks[v] = rank_of_[v] >= 0 ? 1 : 0;
+    for (std::size_t v = 0; v < n; ++v) out_.ranks[v] = networks_.is_rank(VertexId(v)) ? 1 : 0;
     std::vector<std::int64_t> in(count, 0);
     for (auto b = order_.rbegin(); b != order_.rend(); ++b) {
       for (const Index v : vertices_of(to_index(*b)))
@@ -302,7 +187,7 @@ class Factoring {
 
   /// The block that contains a link; -1 if none does.
   Index block_of(const Link& l) const {
-    if (!in_fabric(l)) return -1;
+    if (!networks_.in_fabric(l)) return -1;
     const Index a = out_.block_of[l.from.index()], b = out_.block_of[l.to.index()];
     if (a >= 0 && out_.blocks[to_index(a)].top == l.to.value()) return a;
     if (b >= 0 && out_.blocks[to_index(b)].top == l.from.value()) return b;
@@ -340,14 +225,11 @@ class Factoring {
     out_.route_begin.push_back(static_cast<std::uint32_t>(out_.route_uses.size()));
   }
 
-  const Cluster& cluster_;
   const Topology& topology_;
+  Networks networks_;
+  std::int64_t ranks_;
   RouteBlocks out_;
-  std::vector<Index> network_;                    // by vertex: -1 for GPUs
-  std::vector<Index> rank_of_;                    // by vertex: -1 if it is no rank
-  std::vector<std::pair<Index, Index>> members_;  // network, rank
-  Index fabric_ = -1;                             // a network, identified by one of its vertices
-  std::vector<std::size_t> first_in_{0};          // by block in the order found: index into in_block_
+  std::vector<std::size_t> first_in_{0};  // by block in the order found: index into in_block_
   std::vector<Index> in_block_;
   std::vector<Index> order_;  // blocks from the root on
 };

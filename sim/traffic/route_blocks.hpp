@@ -22,6 +22,7 @@
 #include "model/base/ids.hpp"
 #include "model/machine/cluster.hpp"
 #include "sim/network/network.hpp"
+#include "sim/traffic/networks.hpp"
 
 namespace moeplan::sim {
 
@@ -39,15 +40,6 @@ struct RouteBlocks {
     std::uint32_t first_route;
     std::int64_t ranks;  // at and behind all terminals except the top
   };
-  /// A pair of ranks that uses another network than the fabric, and that network.
-  struct NearFlow {
-    RankId src;
-    RankId dst;
-    Index network;
-    std::uint32_t first_use;
-    std::uint32_t uses;
-  };
-
   std::vector<Block> blocks;  // parents first, blocks with the same top adjacent
   std::vector<Index> terminals;
   std::vector<Index> block_of;  // by vertex: the block between it and the root; -1 for the root and outside the fabric
@@ -55,8 +47,7 @@ struct RouteBlocks {
   std::vector<std::int64_t> ranks;  // by vertex: number of ranks at it and behind it, seen from the root
   std::vector<std::uint32_t> route_begin;
   std::vector<FlowUse> route_uses;
-  std::vector<NearFlow> near;  // by network, then source and destination
-  std::vector<FlowUse> near_uses;
+  NearFlows near;
 
   [[nodiscard]] std::span<const Index> terminals_of(const Block& b) const {
     return std::span(terminals).subspan(b.first_terminal, b.terminals);
@@ -67,7 +58,7 @@ struct RouteBlocks {
     return std::span(route_uses).subspan(route_begin[r], route_begin[r + 1] - route_begin[r]);
   }
   [[nodiscard]] std::span<const FlowUse> uses_of(const NearFlow& f) const {
-    return std::span(near_uses).subspan(f.first_use, f.uses);
+    return std::span(near.uses).subspan(f.first_use, f.uses);
   }
 };
 

@@ -27,9 +27,9 @@ class RouteRows {
   RouteRows(const RouteRows&) = delete;
   RouteRows& operator=(const RouteRows&) = delete;
 
-  /// A network with the same rates as traffic_network(cluster), whose routes have only the link of lowest bandwidth of
-  /// each chain (the first, if equal). This object must outlive it. Fastest if all routes of one source are requested
-  /// consecutively.
+  /// A network with the same rates as the links and routes of the cluster, whose routes have only the link of lowest
+  /// bandwidth of each chain (the first, if equal). This object must outlive it. Fastest if all routes of one source
+  /// are requested consecutively.
   [[nodiscard]] TrafficNetwork network();
 
  private:

@@ -15,7 +15,7 @@ std::span<const FlowUse> uses_of(const SubtreeTraffic& t, const SubtreeTraffic::
 }
 
 /// Updates the maxima of the watched values with the current rates.
-void watch(const SubtreeTraffic& t, const std::vector<double>& rate, std::vector<double>& sum, LimbResult& result) {
+void watch(const SubtreeTraffic& t, const std::vector<double>& rate, std::vector<double>& sum, SubtreeResult& result) {
   sum.assign(static_cast<std::size_t>(t.sums), 0);
   for (std::size_t c = 0; c < rate.size(); ++c) sum[static_cast<std::size_t>(t.classes[c].sum)] += rate[c];
   for (std::size_t s = 0; s < sum.size(); ++s) result.most[s] = std::max(result.most[s], sum[s]);
@@ -60,11 +60,11 @@ std::optional<std::vector<double>> constant_rates(const SubtreeTraffic& t) {
 
 }  // namespace
 
-std::optional<LimbResult> simulate_subtree(const SubtreeTraffic& t, double& steps_left) {
-  LimbResult result{.finish_s = std::vector<double>(t.classes.size()),
-                    .most = std::vector<double>(static_cast<std::size_t>(t.sums), 0),
-                    .slot_most = std::vector<double>(t.slots.size(), 0),
-                    .is_constant = true};
+std::optional<SubtreeResult> simulate_subtree(const SubtreeTraffic& t, double& steps_left) {
+  SubtreeResult result{.finish_s = std::vector<double>(t.classes.size()),
+                       .most = std::vector<double>(static_cast<std::size_t>(t.sums), 0),
+                       .slot_most = std::vector<double>(t.slots.size(), 0),
+                       .is_constant = true};
   std::vector<double> sum;
   if (const auto rate = constant_rates(t)) {
     for (std::size_t c = 0; c < rate->size(); ++c) result.finish_s[c] = t.classes[c].bytes / (*rate)[c];

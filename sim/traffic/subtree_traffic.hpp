@@ -34,7 +34,7 @@ struct SubtreeTraffic {
 };
 
 /// Completion times and peaks of the watched values.
-struct LimbResult {
+struct SubtreeResult {
   std::vector<double> finish_s;   // by class
   std::vector<double> most;       // by sum: the maximum over time, with the rate of one flow of each class, bytes/s
   std::vector<double> slot_most;  // by slot: the maximum over time, bytes/s
@@ -45,6 +45,6 @@ struct LimbResult {
 /// resource on its path allows; it holds if flows on such a resource have equal bytes and no other resource is
 /// overloaded. Otherwise runs the network engine in O(classes^2) steps, subtracted from `steps_left`; none if these do
 /// not suffice.
-[[nodiscard]] std::optional<LimbResult> simulate_subtree(const SubtreeTraffic& traffic, double& steps_left);
+[[nodiscard]] std::optional<SubtreeResult> simulate_subtree(const SubtreeTraffic& traffic, double& steps_left);
 
 }  // namespace moeplan::sim

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "model/machine/cluster.hpp"
 #include "sim/network/fast_network.hpp"
 #include "sim/traffic/traffic_classes.hpp"
 
@@ -98,16 +97,6 @@ TrafficResult from_flows(const TrafficMatrix& matrix, const TrafficNetwork& netw
 }
 
 }  // namespace
-
-TrafficNetwork traffic_network(const Cluster& cluster) {
-  TrafficNetwork network;
-  for (const Link& link : cluster.topology.links) network.capacity.push_back(link.bandwidth.value());
-  network.route = [&cluster](RankId src, RankId dst, std::vector<FlowUse>& uses) {
-    const Route route = cluster.route(src, dst);
-    for (const RouteLink& l : route.links) uses.push_back({ResourceId(l.link.value()), l.share});
-  };
-  return network;
-}
 
 TrafficResult simulate_traffic(const TrafficMatrix& matrix, const TrafficNetwork& network, bool with_flow_finish) {
   if (const auto decoupled = decoupled_traffic(matrix, network)) {

@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "sim/traffic/traffic.hpp"
+#include "sim/traffic/traffic_matrix.hpp"
 
 namespace moeplan::sim {
 

@@ -17,13 +17,13 @@ DestinationUniformShape shape_of(const Cluster& cluster) {
 
 }  // namespace
 
-TEST_CASE("Links that only flows to one limb cross are kept, those on ways up are not") {
+TEST_CASE("Links that only flows to one subtree cross are kept, those on ways up are not") {
   const NvSwitch nvswitch{BytesPerSecond(450e9), Seconds(0)};
-  SECTION("rails: expect the way down from the spine kept, and a leaf's GPUs as a limb") {
+  SECTION("rails: expect the way down from the spine kept, and a leaf's GPUs as a subtree") {
     const Cluster c = build_cluster(spec_of(nvswitch, 4, 2, fabric_of(FabricKind::RailOptimised, 2, 1, 2)), {});
     const DestinationUniformShape shape = shape_of(c);
-    CHECK(shape.limbs.size() == 2 * 2);
-    for (const auto& limb : shape.limbs) CHECK(limb.size() == 2);
+    CHECK(shape.subtrees.size() == 2 * 2);
+    for (const auto& subtree : shape.subtrees) CHECK(subtree.size() == 2);
     for (std::size_t l = 0; l < c.topology.links.size(); ++l) {
       const auto& from = c.topology.vertices[c.topology.links[l].from.index()];
       const auto& to = c.topology.vertices[c.topology.links[l].to.index()];
@@ -45,7 +45,7 @@ TEST_CASE("Links that only flows to one limb cross are kept, those on ways up ar
   SECTION("dragonfly of five equal groups: expect one crossing to stand for four") {
     const Cluster c = build_cluster(spec_of(nvswitch, 10, 2, fabric_of(FabricKind::Dragonfly, 2, 1, 2)), {});
     const DestinationUniformShape shape = shape_of(c);
-    CHECK(shape.limbs.size() == 5);
+    CHECK(shape.subtrees.size() == 5);
     CHECK(std::count(shape.members.begin(), shape.members.end(), 4) == 5);
   }
 }

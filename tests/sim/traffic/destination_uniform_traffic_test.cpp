@@ -13,6 +13,7 @@
 #include "sim/traffic/route_rows.hpp"
 #include "sim/traffic/traffic_file.hpp"
 #include "tests/support/small_clusters.hpp"
+#include "tests/support/traffic_network.hpp"
 
 namespace moeplan::tests::destination_uniform_traffic_test {
 

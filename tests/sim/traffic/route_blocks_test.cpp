@@ -68,7 +68,7 @@ TEST_CASE("Routes put together from blocks are the cluster's") {
     if (std::holds_alternative<std::string>(factored)) return;
     const auto& f = std::get<RouteBlocks>(factored);
     std::map<std::pair<RankId, RankId>, Shares> near;
-    for (const auto& n : f.near) add(near[{n.src, n.dst}], f.uses_of(n));
+    for (const auto& n : f.near.flows) add(near[{n.src, n.dst}], f.uses_of(n));
     for (std::int64_t s = 0; s < cluster.world_size(); ++s) {
       for (std::int64_t d = 0; d < cluster.world_size(); ++d) {
         if (s == d) continue;
@@ -85,11 +85,11 @@ TEST_CASE("Routes put together from blocks are the cluster's") {
 
 TEST_CASE("A cluster is cut into blocks") {
   const NvSwitch nvswitch{BytesPerSecond(450e9), Seconds(0)};
-  SECTION("one switch: expect it as the root, because each limb is then one rank; pairs inside nodes are near") {
+  SECTION("one switch: expect it as the root, because each subtree is then one rank; pairs inside nodes are near") {
     const Cluster c = build_cluster(spec_of(nvswitch, 3, 4, fabric_of(FabricKind::SingleSwitch, 4)), {});
     const auto f = std::get<RouteBlocks>(route_blocks(c));
     CHECK(f.blocks.size() == 2 * 12);  // a cable to the switch and one to the NIC for each rank
-    CHECK(f.near.size() == 3 * 4 * 3);
+    CHECK(f.near.flows.size() == 3 * 4 * 3);
     CHECK(c.topology.vertices[static_cast<std::size_t>(f.blocks.front().top)].name == "core");
     CHECK(f.blocks.front().ranks == 1);
   }

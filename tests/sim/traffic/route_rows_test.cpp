@@ -7,6 +7,7 @@
 
 #include "tests/support/spec_files.hpp"
 #include "tests/support/toy_cluster.hpp"
+#include "tests/support/traffic_network.hpp"
 
 namespace moeplan::tests::route_rows_test {
 

@@ -9,6 +9,7 @@
 #include "model/machine/cluster.hpp"
 #include "sim/traffic/traffic_file.hpp"
 #include "tests/support/reference_cluster.hpp"
+#include "tests/support/traffic_network.hpp"
 
 namespace moeplan::tests::traffic_test {
 

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "planner/ordering/exact_order.hpp"
+#include "planner/ordering/order_problem.hpp"
 
 namespace moeplan::planner {
 

@@ -95,7 +95,7 @@ void print_strategies(const RoutingTrace& trace) {
       const RoutingCounts any = trace.counts(0, 0);
       if (const PlacementAnswer answer = s->place({.counts = any, .devices = c.devices, .options = c.options});
           !answer.placement) {
-        fmt::print("| {} | no: {} | | | | |\n", s->name(), answer.infeasibility);
+        fmt::print("| {} | no: {} | | | | |\n", s->name(), answer.infeasibility->text);
         continue;
       }
       const bool is_ours = s->name() == "auto";

@@ -232,8 +232,8 @@ void run_collective(const CollectiveOptions& o) {
   const Cluster cluster = cluster_of(o, o.world);
   const std::int64_t world = cluster.world_size();
   if (world < 2) throw InputError(Diagnostic{{"--cluster"}, "", fmt::format("{} has one GPU only", cluster.name)});
-  if (const std::string reason = algorithm.infeasibility(world, cluster.ranks_per_node()); !reason.empty()) {
-    throw InputError(Diagnostic{{"--algorithm"}, "", reason + "; see --world"});
+  if (const auto reason = algorithm.infeasibility(world, cluster.ranks_per_node())) {
+    throw InputError(Diagnostic{{"--algorithm"}, "", reason->text + "; see --world"});
   }
   const auto simulation_start = Clock::now();
   refuse_too_many_pairs(algorithm, cluster);

@@ -14,7 +14,7 @@ PreparedPlan prepare_plan(planner::Plan plan, const std::string& file, const std
   if (inputs.workload.recompute) plan.candidate.recompute = *inputs.workload.recompute;
   if (const auto reason =
           planner::infeasibility(inputs.model, inputs.workload, plan.candidate, cluster.ranks_per_node())) {
-    throw InputError({{file}, "decision", fmt::format("cannot be lowered: {}", *reason)});
+    throw InputError({{file}, "decision", fmt::format("cannot be lowered: {}", reason->text)});
   }
   return {std::move(plan), std::move(inputs), std::move(cluster)};
 }

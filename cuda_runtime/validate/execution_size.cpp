@@ -47,7 +47,7 @@ std::optional<std::int64_t> helpful_scale(const planner::LayerCase& layer, const
     if (layer.candidate.degrees.ep % by != 0) continue;
     const planner::LayerCase small = planner::scaled(layer, by);
     const bool can_run =
-        planner::layer_infeasibility(small.hidden_size, small.workload, small.candidate, small.ranks_per_node).empty();
+        !planner::layer_infeasibility(small.hidden_size, small.workload, small.candidate, small.ranks_per_node);
     if (can_run && fits(small, host)) return by;
   }
   return std::nullopt;

@@ -112,10 +112,11 @@ bool never_slower(WireFormat format, WireFormat than, const Workload& workload, 
          (!is_known || own->second >= other->second);
 }
 
-std::string codec_infeasibility(WireFormat format, const Workload& workload, std::int64_t columns) {
+std::optional<Infeasibility> codec_infeasibility(WireFormat format, const Workload& workload, std::int64_t columns) {
   if (!workload.codecs.allowed.contains(format)) return "the workload does not allow the codec";
-  return wire_bytes(format, workload, columns) < columns * size_of(workload.dtype) ? ""
-                                                                                   : "the codec makes rows no smaller";
+  const std::int64_t row = columns * size_of(workload.dtype), encoded = wire_bytes(format, workload, columns);
+  if (encoded < row) return std::nullopt;
+  return Infeasibility(Constraint::Limit, row - 1, encoded, "the codec makes rows no smaller");
 }
 
 }  // namespace moeplan

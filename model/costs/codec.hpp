@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "model/base/infeasibility.hpp"
 #include "model/machine/gpu.hpp"
 #include "model/program/program.hpp"
 #include "model/workload/workload.hpp"
@@ -54,8 +55,9 @@ struct CodecPair {
 [[nodiscard]] bool never_slower(WireFormat format, WireFormat than, const Workload& workload, const GpuSpec& gpu,
                                 std::int64_t columns);
 
-/// The reason, in short form for counting, why rows of this workload cannot be sent in `format`; "" if they can. An
+/// The reason, in short form for counting, why rows of this workload cannot be sent in `format`; none if they can. An
 /// encoded row must have fewer bytes than the row.
-[[nodiscard]] std::string codec_infeasibility(WireFormat format, const Workload& workload, std::int64_t columns);
+[[nodiscard]] std::optional<Infeasibility> codec_infeasibility(WireFormat format, const Workload& workload,
+                                                               std::int64_t columns);
 
 }  // namespace moeplan

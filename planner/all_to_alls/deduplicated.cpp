@@ -14,9 +14,10 @@ class Deduplicated : public AllToAll {
   std::string_view summary() const override {
     return "a token goes once to a node, and once to a rank there, however many of its experts they hold [DeepEP]";
   }
-  std::string infeasibility(const ExchangeGroup& group) const override {
-    if (group.nodes() == 1) return "node_dedup needs several nodes";
-    return group.shards > 1 ? "node_dedup sends no partial sums of expert shards" : "";
+  std::optional<Infeasibility> infeasibility(const ExchangeGroup& group) const override {
+    if (group.nodes() == 1) return Infeasibility(Constraint::Limit, 1, 2, "node_dedup needs several nodes");
+    if (group.shards == 1) return std::nullopt;
+    return Infeasibility(Constraint::Limit, 1, group.shards, "node_dedup sends no partial sums of expert shards");
   }
   bool deduplicates() const override { return true; }
 

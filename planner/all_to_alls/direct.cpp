@@ -14,7 +14,7 @@ class Linear : public AllToAll {
  public:
   std::string_view name() const override { return "linear"; }
   std::string_view summary() const override { return "every pair of ranks at once"; }
-  std::string infeasibility(const ExchangeGroup&) const override { return ""; }
+  std::optional<Infeasibility> infeasibility(const ExchangeGroup&) const override { return std::nullopt; }
   bool is_direct() const override { return true; }
   void lower(const Exchange& exchange, BlockBuilder& block) const override {
     move_rows(exchange, Stream::Inter, {}, block);
@@ -27,10 +27,11 @@ class Pairwise : public AllToAll {
   std::string_view summary() const override {
     return "step s exchanges with the ranks s before and behind, one step after the other";
   }
-  std::string infeasibility(const ExchangeGroup&) const override { return ""; }
-  std::string not_planned_with(const ExchangeGroup& group) const override {
+  std::optional<Infeasibility> infeasibility(const ExchangeGroup&) const override { return std::nullopt; }
+  std::optional<Infeasibility> not_planned_with(const ExchangeGroup& group) const override {
     if (group.family.size <= 2) return "pairwise between two ranks is linear";
-    return group.family.size > kMostSteps ? "pairwise is planned with up to 256 steps" : "";
+    if (group.family.size <= kMostSteps) return std::nullopt;
+    return Infeasibility(Constraint::Limit, kMostSteps, group.family.size, "pairwise is planned with up to 256 steps");
   }
   bool is_direct() const override { return true; }
   void lower(const Exchange& exchange, BlockBuilder& block) const override {
@@ -52,8 +53,9 @@ class Pipe : public AllToAll {
   std::string_view summary() const override {
     return "Pipe-A2A: peers of the node on one stream, the others on another [ScheMoE sec. 5]";
   }
-  std::string infeasibility(const ExchangeGroup& group) const override {
-    return group.per_node == 1 || group.nodes() == 1 ? "pipe needs several nodes with several ranks each" : "";
+  std::optional<Infeasibility> infeasibility(const ExchangeGroup& group) const override {
+    if (group.per_node > 1 && group.nodes() > 1) return std::nullopt;
+    return Infeasibility(Constraint::Limit, 1, 2, "pipe needs several nodes with several ranks each");
   }
   bool is_direct() const override { return true; }
   void lower(const Exchange& exchange, BlockBuilder& block) const override {

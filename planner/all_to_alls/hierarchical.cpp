@@ -25,12 +25,14 @@ class Hierarchical : public AllToAll {
 
   std::string_view name() const override { return name_; }
   std::string_view summary() const override { return summary_; }
-  std::string infeasibility(const ExchangeGroup& group) const override {
+  std::optional<Infeasibility> infeasibility(const ExchangeGroup& group) const override {
     if (group.per_node == 1 || group.nodes() == 1)
-      return "hierarchical all-to-alls need several nodes of several ranks";
-    if (group.per_node % group.shards != 0) return "hierarchical all-to-alls need an expert's shards in one node";
+      return Infeasibility(Constraint::Limit, 1, 2, "hierarchical all-to-alls need several nodes of several ranks");
+    if (group.per_node % group.shards != 0)
+      return Infeasibility(Constraint::Multiple, group.per_node, group.shards,
+                           "hierarchical all-to-alls need an expert's shards in one node");
     if (splits_nodes_ && node_group(group.nodes()) == 1) return "3dh needs a number of nodes that divides";
-    return "";
+    return std::nullopt;
   }
 
   void lower(const Exchange& exchange, BlockBuilder& block) const override {

@@ -13,9 +13,11 @@ class Leaders : public AllToAll {
   std::string_view summary() const override {
     return "one-dimensional hierarchical: gathered on a node's first rank, exchanged, scattered [HetuMoE]";
   }
-  std::string infeasibility(const ExchangeGroup& group) const override {
-    if (group.per_node == 1 || group.nodes() == 1) return "1dh needs several nodes with several ranks each";
-    return group.shards > 1 ? "1dh gathers no partial sums of expert shards" : "";
+  std::optional<Infeasibility> infeasibility(const ExchangeGroup& group) const override {
+    if (group.per_node == 1 || group.nodes() == 1)
+      return Infeasibility(Constraint::Limit, 1, 2, "1dh needs several nodes with several ranks each");
+    if (group.shards == 1) return std::nullopt;
+    return Infeasibility(Constraint::Limit, 1, group.shards, "1dh gathers no partial sums of expert shards");
   }
   void lower(const Exchange& exchange, BlockBuilder& block) const override {
     const NodeLevels levels = node_levels(exchange.group, block);

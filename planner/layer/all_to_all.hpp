@@ -4,11 +4,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "model/base/infeasibility.hpp"
 #include "planner/layer/block_builder.hpp"
 
 namespace moeplan::planner {
@@ -39,11 +41,13 @@ class AllToAll {
   virtual ~AllToAll() = default;
   [[nodiscard]] virtual std::string_view name() const = 0;
   [[nodiscard]] virtual std::string_view summary() const = 0;  // one line, with its source
-  /// The reason why the algorithm cannot run in such groups, short enough to count by; "" if it can.
-  [[nodiscard]] virtual std::string infeasibility(const ExchangeGroup& group) const = 0;
-  /// The reason why plans do not use the algorithm in such groups although it can run, short enough to count by; "" if
-  /// they may.
-  [[nodiscard]] virtual std::string not_planned_with(const ExchangeGroup&) const { return ""; }
+  /// The reason why the algorithm cannot run in such groups, short enough to count by; none if it can.
+  [[nodiscard]] virtual std::optional<Infeasibility> infeasibility(const ExchangeGroup& group) const = 0;
+  /// The reason why plans do not use the algorithm in such groups although it can run, short enough to count by;
+  /// none if they may.
+  [[nodiscard]] virtual std::optional<Infeasibility> not_planned_with(const ExchangeGroup&) const {
+    return std::nullopt;
+  }
   /// Whether a row is sent to a node, and to a rank, only once for all experts there that its token selected: slices at
   /// both ends are then `distinct`, and combine sums rows.
   [[nodiscard]] virtual bool deduplicates() const { return false; }

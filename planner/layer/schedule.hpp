@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "model/base/infeasibility.hpp"
 #include "model/costs/codec.hpp"
 #include "model/transformer/model_spec.hpp"
 #include "model/workload/workload.hpp"
@@ -65,8 +66,9 @@ class Schedule {
   virtual ~Schedule() = default;
   [[nodiscard]] virtual std::string_view name() const = 0;
   [[nodiscard]] virtual std::string_view summary() const = 0;  // one line, with its source
-  /// The reason why the schedule cannot run with these degrees and chunks, short enough to count by; "" if it can.
-  [[nodiscard]] virtual std::string infeasibility(const Degrees& degrees, const Candidate& candidate) const = 0;
+  /// The reason why the schedule cannot run with these degrees and chunks, short enough to count by; none if it can.
+  [[nodiscard]] virtual std::optional<Infeasibility> infeasibility(const Degrees& degrees,
+                                                                   const Candidate& candidate) const = 0;
   /// Another schedule that is equivalent under these arguments, so that a search can skip this one; "" if there is
   /// none.
   [[nodiscard]] virtual std::string_view same_as(const Degrees&, const Candidate&, Mode) const { return ""; }

@@ -134,12 +134,12 @@ std::span<const CollectiveAlgorithm> collective_algorithms() {
   return kAlgorithms;
 }
 
-std::string CollectiveAlgorithm::infeasibility(std::int64_t world, std::int64_t ranks_per_node) const {
+std::optional<Infeasibility> CollectiveAlgorithm::infeasibility(std::int64_t world, std::int64_t ranks_per_node) const {
   if (all_to_all) {
     const GroupFamily family = everyone(world);
     return all_to_all->infeasibility({family, members_per_node(ranks_per_node, family), 1});
   }
-  if (!for_powers_of_two || std::has_single_bit(static_cast<std::uint64_t>(world))) return "";
+  if (!for_powers_of_two || std::has_single_bit(static_cast<std::uint64_t>(world))) return std::nullopt;
   return fmt::format("{} is for 2, 4, 8 ... ranks, not for {}", in_quotes(name), world);
 }
 

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "model/base/infeasibility.hpp"
 #include "model/program/program.hpp"
 #include "planner/layer/all_to_all.hpp"
 
@@ -31,8 +32,8 @@ struct CollectiveAlgorithm {
   const AllToAll* all_to_all = nullptr;
 
   /// The reason why the algorithm cannot run over `world` ranks, of which `ranks_per_node` consecutive ones share a
-  /// node; "" if it can.
-  [[nodiscard]] std::string infeasibility(std::int64_t world, std::int64_t ranks_per_node) const;
+  /// node; none if it can.
+  [[nodiscard]] std::optional<Infeasibility> infeasibility(std::int64_t world, std::int64_t ranks_per_node) const;
 };
 
 /// All built-in algorithms: the all-to-alls of planner/layer/all_to_all.hpp that need no tokens, and a table of the
@@ -52,7 +53,7 @@ struct CollectiveAlgorithm {
 [[nodiscard]] std::int64_t whole_message(Collective collective, std::int64_t world, std::int64_t bytes);
 
 /// A Program of one block that runs the collective once over `world` ranks with whole_message(bytes) bytes.
-/// `ranks_per_node` shapes rings, trees and all-to-alls (Program::ranks_per_node). infeasibility() must be "". An
+/// `ranks_per_node` shapes rings, trees and all-to-alls (Program::ranks_per_node). infeasibility() must be none. An
 /// all-to-all moves routed rows of one byte, like a dispatch to one expert per rank that receives the same number of
 /// rows from every source.
 [[nodiscard]] Program collective_program(const CollectiveAlgorithm& algorithm, std::int64_t world, std::int64_t bytes,

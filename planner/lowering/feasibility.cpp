@@ -25,154 +25,205 @@ bool shares_evenly(const ModelSpec& model, std::int64_t tp) {
   return !heads || heads->num_kv_heads % tp == 0 || tp % heads->num_kv_heads == 0;
 }
 
-std::string exchange_infeasibility(const Schedule& schedule, const Candidate& candidate, std::int64_t ranks_per_node) {
+using Reason = std::optional<Infeasibility>;
+
+Reason multiple(std::int64_t of, std::int64_t divisor, const char* text) {
+  if (of % divisor == 0) return std::nullopt;
+  return Infeasibility(Constraint::Multiple, of, divisor, text);
+}
+
+Reason limit(std::int64_t most, std::int64_t needed, const char* text) {
+  if (needed <= most) return std::nullopt;
+  return Infeasibility(Constraint::Limit, most, needed, text);
+}
+
+Reason equal(std::int64_t has, std::int64_t needed, const char* text) {
+  if (has == needed) return std::nullopt;
+  return Infeasibility(Constraint::Equal, has, needed, text);
+}
+
+Reason exchange_infeasibility(const Schedule& schedule, const Candidate& candidate, std::int64_t ranks_per_node) {
   ExchangeFamily exchange = schedule.exchange(candidate.degrees);
   if (candidate.rank_order == kReplicasInnerRankOrder) exchange.family.stride *= candidate.degrees.edp;
   const AllToAll* all_to_all = find_all_to_all(candidate.all_to_all);
   assert(all_to_all && "names of all-to-alls are checked at the edge");
   const ExchangeGroup group{exchange.family, members_per_node(ranks_per_node, exchange.family), exchange.shards};
-  const std::string reason = all_to_all->infeasibility(group);
-  return reason.empty() ? all_to_all->not_planned_with(group) : reason;
+  if (Reason reason = all_to_all->infeasibility(group)) return reason;
+  return all_to_all->not_planned_with(group);
 }
 
 /// Largest number of counts by source and expert that are stored individually. assumed: their 128 MiB suffice for
 /// 65,536 ranks and 256 experts.
 constexpr std::int64_t kMostGatedCounts = std::int64_t{1} << 24;
 
-std::string recorded_routing_infeasibility(const ModelSpec& model, const RecordedRouting& recorded, const Degrees& d) {
+Reason recorded_routing_infeasibility(const ModelSpec& model, const RecordedRouting& recorded, const Degrees& d) {
   const RoutingTrace& trace = recorded.counts;
   const std::vector<Moe> layers = moe_layers(model);
-  const std::int64_t ranks = d.ranks_per_stage();
-  if (std::ssize(layers) != trace.layers()) return "the recorded routing has another number of layers";
+  const std::int64_t ranks = d.ranks_per_stage(), sources = trace.sources();
+  if (Reason r = equal(trace.layers(), std::ssize(layers), "the recorded routing has another number of layers"))
+    return r;
   for (const Moe& moe : layers) {
-    if (moe.num_experts != trace.experts()) return "the recorded routing has another number of experts";
+    if (Reason r = equal(trace.experts(), moe.num_experts, "the recorded routing has another number of experts"))
+      return r;
   }
-  const bool fits = recorded.sources == TraceMapping::None  ? ranks == trace.sources()
-                    : recorded.sources == TraceMapping::Sum ? trace.sources() % ranks == 0
-                                                            : ranks % trace.sources() == 0;
-  return fits ? "" : "the recorded routing has another number of sources";
+  constexpr const char* kSources = "the recorded routing has another number of sources";
+  switch (recorded.sources) {
+    case TraceMapping::None: return equal(sources, ranks, kSources);
+    case TraceMapping::Sum: return multiple(sources, ranks, kSources);
+    default: return multiple(ranks, sources, kSources);
+  }
 }
 
 /// Largest number of ranks with placed experts, which differ and are analysed one by one. assumed: with more ranks an
 /// iteration takes minutes.
 constexpr std::int64_t kMostPlacedRanks = 1024;
 
-std::string placement_infeasibility(const Candidate& candidate) {
-  if (candidate.expert_places.empty()) return "";
+Reason placement_infeasibility(const Candidate& candidate) {
+  if (candidate.expert_places.empty()) return std::nullopt;
   if (find_schedule(candidate.schedule)->gathers_all_experts())
     return "placements do not change what tutel_r0 computes";
-  if (candidate.degrees.ranks_per_stage() > kMostPlacedRanks) return "too many ranks for placed experts";
-  return "";
+  return limit(kMostPlacedRanks, candidate.degrees.ranks_per_stage(), "too many ranks for placed experts");
 }
 
 /// Checks the expert placements of a plan file.
-std::string expert_placement_infeasibility(const ModelSpec& model, const Workload& workload,
-                                           const Candidate& candidate) {
-  if (candidate.expert_places.empty()) return "";
+Reason expert_placement_infeasibility(const ModelSpec& model, const Workload& workload, const Candidate& candidate) {
+  if (candidate.expert_places.empty()) return std::nullopt;
   const std::vector<Moe> layers = moe_layers(model);
   const std::vector<std::size_t> kinds = routing_kinds(model, workload.recorded.has_value());
   for (std::size_t l = 0; l < layers.size(); ++l) {
-    if (kinds[l] < candidate.expert_places.size() &&
-        std::ssize(candidate.expert_places[kinds[l]].experts) != layers[l].num_experts) {
-      return "the placement has another number of experts";
-    }
+    if (kinds[l] >= candidate.expert_places.size()) continue;
+    if (Reason r = equal(std::ssize(candidate.expert_places[kinds[l]].experts), layers[l].num_experts,
+                         "the placement has another number of experts"))
+      return r;
   }
-  return std::ssize(candidate.expert_places) == number_of_routing_kinds(model, workload.recorded.has_value())
-             ? ""
-             : "the placement has another number of layers";
+  return equal(std::ssize(candidate.expert_places), number_of_routing_kinds(model, workload.recorded.has_value()),
+               "the placement has another number of layers");
 }
 
-std::string gate_infeasibility(const ModelSpec& model, const Workload& workload, const Degrees& d) {
-  if (workload.gate.kind != GateKind::Topology) return "";
+Reason gate_infeasibility(const ModelSpec& model, const Workload& workload, const Degrees& d) {
+  if (workload.gate.kind != GateKind::Topology) return std::nullopt;
   if (!workload.gate.net_over_local) return "the topology gate needs net_over_local on this machine";
   for (const RepeatedLayers& run : model.layers) {
     for (const LayerSpec& layer : run.pattern) {
       const Moe* moe = std::get_if<Moe>(&layer.ffn);
-      if (moe && d.ranks_per_stage() > kMostGatedCounts / moe->num_experts) return "too many ranks for a topology gate";
+      if (!moe) continue;
+      if (Reason r =
+              limit(kMostGatedCounts / moe->num_experts, d.ranks_per_stage(), "too many ranks for a topology gate"))
+        return r;
     }
   }
-  return "";
+  return std::nullopt;
 }
 
-}  // namespace
-
-std::optional<std::string> infeasibility(const ModelSpec& model, const Workload& workload, const Candidate& candidate,
-                                         std::int64_t ranks_per_node) {
+/// Checks the pipeline, and the division of the batch and of the sequence.
+Reason division_infeasibility(const ModelSpec& model, const Workload& workload, const Candidate& candidate) {
   const Degrees& d = candidate.degrees;
-  if (d.dp * d.cp * d.tp != d.edp * d.ep * d.esp) return "dp cp tp is not edp ep esp";
-  if (candidate.rank_order == kReplicasInnerRankOrder && d.esp > 1) return "tp-cp-dp-ep-pp needs whole experts";
-  if (d.pp * candidate.virtual_stages > model.num_layers()) return "more pipeline parts than layers";
+  const std::int64_t parts = d.pp * candidate.virtual_stages;
+  if (Reason r = equal(d.dp * d.cp * d.tp, d.edp * d.ep * d.esp, "dp cp tp is not edp ep esp")) return r;
+  if (candidate.rank_order == kReplicasInnerRankOrder && d.esp > 1)
+    return Infeasibility(Constraint::Limit, 1, d.esp, "tp-cp-dp-ep-pp needs whole experts");
+  if (Reason r = limit(model.num_layers(), parts, "more pipeline parts than layers")) return r;
   if (candidate.virtual_stages > 1 && d.pp == 1) return "virtual stages need a pipeline";
-  if (attention_heads(model) % d.tp != 0) return "tp does not divide the attention heads";
+  if (Reason r = multiple(attention_heads(model), d.tp, "tp does not divide the attention heads")) return r;
   if (!shares_evenly(model, d.tp)) return "tp and the key-value heads do not divide";
-  if (workload.global_batch % d.dp != 0) return "dp does not divide the global batch";
-  if (workload.global_batch / d.dp % candidate.micro_batch != 0)
-    return "the micro batch does not divide a replica's batch";
-  const std::int64_t microbatches = workload.global_batch / d.dp / candidate.micro_batch;
-  if (candidate.virtual_stages > 1 && microbatches % d.pp != 0) return "pp does not divide the microbatches";
-  if (d.pp > 1 && d.pp * candidate.virtual_stages * microbatches > kMostPipelineTasks)
-    return "more microbatches than pipelines are planned with";
-  if (workload.sequence_length % d.cp != 0) return "cp does not divide the sequence";
-  if (candidate.micro_batch * (workload.sequence_length / d.cp) % d.tp != 0) return "tp does not divide the tokens";
-  if (candidate.sequence_parallel && d.tp == 1) return "sequence parallelism needs tensor parallelism";
+  if (Reason r = multiple(workload.global_batch, d.dp, "dp does not divide the global batch")) return r;
+  const std::int64_t batch = workload.global_batch / d.dp;
+  if (Reason r = multiple(batch, candidate.micro_batch, "the micro batch does not divide a replica's batch")) return r;
+  const std::int64_t microbatches = batch / candidate.micro_batch;
+  if (candidate.virtual_stages > 1) {
+    if (Reason r = multiple(microbatches, d.pp, "pp does not divide the microbatches")) return r;
+  }
+  if (d.pp > 1) {
+    if (Reason r = limit(kMostPipelineTasks, parts * microbatches, "more microbatches than pipelines are planned with"))
+      return r;
+  }
+  if (Reason r = multiple(workload.sequence_length, d.cp, "cp does not divide the sequence")) return r;
+  const std::int64_t tokens = candidate.micro_batch * (workload.sequence_length / d.cp);
+  if (Reason r = multiple(tokens, d.tp, "tp does not divide the tokens")) return r;
+  if (candidate.sequence_parallel && d.tp == 1)
+    return Infeasibility(Constraint::Limit, 1, 2, "sequence parallelism needs tensor parallelism");
+  return std::nullopt;
+}
+
+/// Checks the division of every layer's FFN or experts.
+Reason ffn_infeasibility(const ModelSpec& model, const Degrees& d) {
   for (const RepeatedLayers& run : model.layers) {
     for (const LayerSpec& layer : run.pattern) {
       if (const Ffn* ffn = std::get_if<Ffn>(&layer.ffn)) {
-        if (ffn->hidden_size % d.tp != 0) return "tp does not divide the dense FFN";
+        if (Reason r = multiple(ffn->hidden_size, d.tp, "tp does not divide the dense FFN")) return r;
         continue;
       }
       const Moe& moe = std::get<Moe>(layer.ffn);
-      if (d.ep > moe.num_experts) return "ep exceeds the experts";
-      if (moe.expert.hidden_size % d.esp != 0) return "esp does not divide the expert's FFN";
-      if (moe.shared.hidden_size % d.tp != 0) return "tp does not divide the shared expert";
+      if (Reason r = limit(moe.num_experts, d.ep, "ep exceeds the experts")) return r;
+      if (Reason r = multiple(moe.expert.hidden_size, d.esp, "esp does not divide the expert's FFN")) return r;
+      if (Reason r = multiple(moe.shared.hidden_size, d.tp, "tp does not divide the shared expert")) return r;
     }
   }
-  if (model.num_moe_layers() == 0 && (d.ep > 1 || d.esp > 1)) return "the model has no experts";
-  if (const std::string reason = gate_infeasibility(model, workload, d); !reason.empty()) return reason;
-  if (workload.recorded && !workload.capacity_factor) {
-    if (const std::string reason = recorded_routing_infeasibility(model, *workload.recorded, d); !reason.empty())
-      return reason;
-  }
-  if (const std::string reason = expert_placement_infeasibility(model, workload, candidate); !reason.empty())
-    return reason;
-  if (!candidate.runs.empty() &&
-      std::ssize(candidate.runs) != number_of_routing_kinds(model, workload.recorded.has_value()))
-    return "the plan says how layers of another number run";
-  std::string reason;
-  if (candidate.runs.empty()) reason = layer_infeasibility(model.hidden_size, workload, candidate, ranks_per_node);
-  for (const LayerStrategy& run : candidate.runs) {
-    if (reason.empty()) reason = layer_infeasibility(model.hidden_size, workload, run.in(candidate), ranks_per_node);
-  }
-  return reason.empty() ? std::nullopt : std::optional(std::move(reason));
+  if (model.num_moe_layers() == 0 && (d.ep > 1 || d.esp > 1))
+    return Infeasibility(Constraint::Limit, 1, d.ep * d.esp, "the model has no experts");
+  return std::nullopt;
 }
 
-std::string layer_infeasibility(std::int64_t hidden_size, const Workload& workload, const Candidate& candidate,
+/// Checks the strategies of all MoE layers.
+Reason strategies_infeasibility(const ModelSpec& model, const Workload& workload, const Candidate& candidate,
                                 std::int64_t ranks_per_node) {
-  const Schedule* schedule = find_schedule(candidate.schedule);
-  assert(schedule && "schedule names are checked at the edge");
-  Degrees of_layer = candidate.degrees;
-  if (candidate.sequence_parallel) of_layer.tp = 1;
-  if (const std::string reason = schedule->infeasibility(of_layer, candidate); !reason.empty()) return reason;
-  if (const std::string reason = exchange_infeasibility(*schedule, candidate, ranks_per_node); !reason.empty()) {
-    return reason;
+  if (candidate.runs.empty()) return layer_infeasibility(model.hidden_size, workload, candidate, ranks_per_node);
+  if (Reason r = equal(std::ssize(candidate.runs), number_of_routing_kinds(model, workload.recorded.has_value()),
+                       "the plan says how layers of another number run"))
+    return r;
+  for (const LayerStrategy& run : candidate.runs) {
+    if (Reason r = layer_infeasibility(model.hidden_size, workload, run.in(candidate), ranks_per_node)) return r;
   }
-  if (const std::string reason = placement_infeasibility(candidate); !reason.empty()) return reason;
+  return std::nullopt;
+}
+
+/// Checks the codecs of dispatch and combine with the all-to-all and the encoding of the rows.
+Reason codecs_infeasibility(std::int64_t hidden_size, const Workload& workload, const Candidate& candidate,
+                            const Degrees& of_layer) {
   const std::optional<CodecPair> codec = parse_codec_pair(candidate.codec);
   assert(codec && "names of codecs are checked at the edge");
-  const bool adds_up_on_the_way = find_all_to_all(candidate.all_to_all)->deduplicates();
-  // Such a token's rows for an expert may be in several chunks and would be summed more than once.
-  if (adds_up_on_the_way && candidate.pipeline_degree > 1 && of_layer.tp > 1 && of_layer.esp > 1)
-    return "tokens that several ranks have are not deduplicated in chunks";
-  if (adds_up_on_the_way && codec->back) return "rows in a codec's format are not added up on the way back";
-  if (adds_up_on_the_way && workload.encoding == Encoding::Dense) return "dense encoding weighs rows at their sources";
+  if (find_all_to_all(candidate.all_to_all)->deduplicates()) {
+    // Such a token's rows for an expert may be in several chunks and would be summed more than once.
+    if (candidate.pipeline_degree > 1 && of_layer.tp > 1 && of_layer.esp > 1)
+      return "tokens that several ranks have are not deduplicated in chunks";
+    if (codec->back) return "rows in a codec's format are not added up on the way back";
+    if (workload.encoding == Encoding::Dense) return "dense encoding weighs rows at their sources";
+  }
   for (const std::optional<WireFormat>& format : {codec->there, codec->back}) {
     if (!format) continue;
-    if (const std::string reason = codec_infeasibility(*format, workload, hidden_size); !reason.empty()) return reason;
+    if (Reason r = codec_infeasibility(*format, workload, hidden_size)) return r;
   }
   const bool has_capacity =
       workload.capacity_factor || (workload.gate.kind == GateKind::Capacity && workload.gate.is_padded);
   if (workload.encoding == Encoding::Dense && !has_capacity) return "dense encoding needs a capacity factor";
-  return "";
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Infeasibility> infeasibility(const ModelSpec& model, const Workload& workload, const Candidate& candidate,
+                                           std::int64_t ranks_per_node) {
+  const Degrees& d = candidate.degrees;
+  if (Reason r = division_infeasibility(model, workload, candidate)) return r;
+  if (Reason r = ffn_infeasibility(model, d)) return r;
+  if (Reason r = gate_infeasibility(model, workload, d)) return r;
+  if (workload.recorded && !workload.capacity_factor) {
+    if (Reason r = recorded_routing_infeasibility(model, *workload.recorded, d)) return r;
+  }
+  if (Reason r = expert_placement_infeasibility(model, workload, candidate)) return r;
+  return strategies_infeasibility(model, workload, candidate, ranks_per_node);
+}
+
+std::optional<Infeasibility> layer_infeasibility(std::int64_t hidden_size, const Workload& workload,
+                                                 const Candidate& candidate, std::int64_t ranks_per_node) {
+  const Schedule* schedule = find_schedule(candidate.schedule);
+  assert(schedule && "schedule names are checked at the edge");
+  Degrees of_layer = candidate.degrees;
+  if (candidate.sequence_parallel) of_layer.tp = 1;
+  if (Reason r = schedule->infeasibility(of_layer, candidate)) return r;
+  if (Reason r = exchange_infeasibility(*schedule, candidate, ranks_per_node)) return r;
+  if (Reason r = placement_infeasibility(candidate)) return r;
+  return codecs_infeasibility(hidden_size, workload, candidate, of_layer);
 }
 
 }  // namespace moeplan::planner

@@ -51,8 +51,9 @@ std::vector<Operations> ended_before(const Block& block) {
 
 }  // namespace
 
-std::string_view order_infeasibility(const Block& block) {
-  if (block.operations.size() > kMostOrderTasks) return "too many operations";
+std::optional<Infeasibility> order_infeasibility(const Block& block) {
+  if (block.operations.size() > kMostOrderTasks)
+    return Infeasibility(Constraint::Limit, kMostOrderTasks, block.operations.size(), "too many operations");
   std::array<bool, kStreamNames.size()> is_used{};
   for (const Operation& operation : block.operations) {
     if (std::holds_alternative<Receive>(operation.work)) return "receives";
@@ -60,7 +61,7 @@ std::string_view order_infeasibility(const Block& block) {
     if (wait != nullptr && is_used[static_cast<std::size_t>(wait->stream)]) return "waits for its own operations";
     is_used[static_cast<std::size_t>(operation.stream)] = true;
   }
-  return "";
+  return std::nullopt;
 }
 
 bool may_overlap(const Slice& a, const Slice& b) {
@@ -82,8 +83,7 @@ bool may_overlap(const Slice& a, const Slice& b) {
 }
 
 OrderProblem order_problem(const Block& block, std::span<const SimTime> durations) {
-  assert(order_infeasibility(block).empty() && durations.size() == block.operations.size() &&
-         "a block that can be ordered");
+  assert(!order_infeasibility(block) && durations.size() == block.operations.size() && "a block that can be ordered");
   const std::vector<Operations> before = ended_before(block);
   OrderProblem problem;
   for (std::size_t i = 0; i < block.operations.size(); ++i) {
@@ -176,8 +176,8 @@ Reordering reordered(const Program& program, const Cluster& cluster, std::int64_
   Reordering out{program, {}, {}, {}, program.world_size == 1 || equal_ranks_view(program, cluster) != nullptr};
   for (std::size_t b = 0; b < program.blocks.size(); ++b) {
     const Block& block = program.blocks[b];
-    if (const std::string_view infeasibility = order_infeasibility(block); !infeasibility.empty()) {
-      out.left.emplace_back(BlockId(b), infeasibility);
+    if (auto infeasibility = order_infeasibility(block)) {
+      out.left.emplace_back(BlockId(b), *std::move(infeasibility));
       continue;
     }
     if (has_one_order(block, order_problem(block, std::vector<SimTime>(block.operations.size())))) {

@@ -6,22 +6,23 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
-#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "model/base/infeasibility.hpp"
 #include "model/machine/cluster.hpp"
 #include "model/program/program.hpp"
 #include "planner/ordering/exact_order.hpp"
 
 namespace moeplan::planner {
 
-/// The reason why a block's order cannot be searched; "" if it can. A block by itself determines neither the arrival of
-/// messages nor the end of a background operation of its own that it waits for; and it may have at most kMostOrderTasks
-/// operations.
-[[nodiscard]] std::string_view order_infeasibility(const Block& block);
+/// The reason why a block's order cannot be searched; none if it can. A block by itself determines neither the arrival
+/// of messages nor the end of a background operation of its own that it waits for; and it may have at most
+/// kMostOrderTasks operations.
+[[nodiscard]] std::optional<Infeasibility> order_infeasibility(const Block& block);
 
 /// Whether two slices may share rows. Slices of one buffer are known to be disjoint if their paths to the sources
 /// differ in the chunk, or in the block of a union, out of the same number, or in the position of their holders.
@@ -61,8 +62,8 @@ struct BlockOrder {
 struct Reordering {
   Program program;
   std::vector<BlockOrder> blocks;
-  std::vector<BlockId> fixed;                         // blocks that were not searched because only one order exists
-  std::vector<std::pair<BlockId, std::string>> left;  // blocks that were not searched, with the reason
+  std::vector<BlockId> fixed;                           // blocks that were not searched because only one order exists
+  std::vector<std::pair<BlockId, Infeasibility>> left;  // blocks that were not searched, with the reason
   bool equal_ranks = false;  // proved by equal_ranks_view: no rank waits for a slower one, so `best` is a makespan
 
   [[nodiscard]] bool is_changed() const;

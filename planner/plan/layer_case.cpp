@@ -93,10 +93,9 @@ LayerCase scaled(const LayerCase& layer, std::int64_t by) {
 }
 
 Program lower(const LayerCase& layer) {
-  if (const std::string reason =
-          layer_infeasibility(layer.hidden_size, layer.workload, layer.candidate, layer.ranks_per_node);
-      !reason.empty()) {
-    fail("", fmt::format("cannot be lowered: {}", reason));
+  if (const auto reason =
+          layer_infeasibility(layer.hidden_size, layer.workload, layer.candidate, layer.ranks_per_node)) {
+    fail("", fmt::format("cannot be lowered: {}", reason->text));
   }
   return lower_moe_layer(layer.moe, layer.hidden_size, layer.tokens, layer.workload, layer.candidate,
                          layer.ranks_per_node);

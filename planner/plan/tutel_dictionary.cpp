@@ -154,8 +154,7 @@ class LayerPrice {
     const Candidate stage = one_stage();
     LayerStrategy run{std::string(tutel_schedule(setting.r)->name()), setting.all_to_all, setting.pipeline_degree};
     if (setting.r > 0) run.codec = plan_.codec;  // with r = 0 no rows are exchanged
-    if (!layer_infeasibility(hidden_size_, workload, run.in(stage), cluster_.ranks_per_node()).empty())
-      return std::nullopt;
+    if (layer_infeasibility(hidden_size_, workload, run.in(stage), cluster_.ranks_per_node())) return std::nullopt;
     return priced_strategies({run}, moe_, hidden_size_, tokens_, workload, stage, cluster_, /*threads=*/1).front().time;
   }
 

@@ -80,7 +80,7 @@ class Question {
     const PlacementGoal goal = goal_within_iteration(std::ssize(layers_), candidate_, kMostRanks);
     PlacedCandidate p = with_placement(model_, workload_, stage_, plain_, strategy, redundant, goal);
     p.candidate.redundant_experts = redundant;
-    if (!p.infeasibility.empty()) p.candidate.placement.clear();  // the strategy has no placement
+    if (p.infeasibility) p.candidate.placement.clear();  // the strategy has no placement
     return p.candidate;
   }
 

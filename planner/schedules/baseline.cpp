@@ -15,8 +15,9 @@ class Baseline : public BaselineLayout {
   std::string_view summary() const override {
     return "DeepSpeed-MoE with expert sharding, every step after the one before [Parm fig. 3a]";
   }
-  std::string infeasibility(const Degrees&, const Candidate& candidate) const override {
-    return candidate.pipeline_degree > 1 ? "baseline has one chunk" : "";
+  std::optional<Infeasibility> infeasibility(const Degrees&, const Candidate& candidate) const override {
+    if (candidate.pipeline_degree == 1) return std::nullopt;
+    return Infeasibility(Constraint::Limit, 1, candidate.pipeline_degree, "baseline has one chunk");
   }
   std::vector<std::int64_t> pipeline_degrees(const Degrees&, std::int64_t) const override { return {1}; }
 };

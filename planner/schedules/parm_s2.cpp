@@ -46,16 +46,18 @@ class S2 : public Schedule {
     }
     return "";
   }
-  std::string infeasibility(const Degrees& degrees, const Candidate& candidate) const override {
+  std::optional<Infeasibility> infeasibility(const Degrees& degrees, const Candidate& candidate) const override {
     if (degrees.tp == 1) return "parm_s2 without tp is parm_s1";
     if (find_all_to_all(candidate.all_to_all)->deduplicates()) return "parm_s2 splits rows, not tokens";
     const std::optional<CodecPair> codec = parse_codec_pair(candidate.codec);
     if (codec && codec->back) return "parm_s2 gathers what comes back, which a codec would have to read first";
-    if (gathering_ != Gathering::SimultaneousByRank) return "";
+    if (gathering_ != Gathering::SimultaneousByRank) return std::nullopt;
     if (degrees.esp == 1) return "parm_s2_code without esp is parm_s2";
     if (!is_power_of_two(degrees.ep) || !is_power_of_two(degrees.esp))
       return "parm_s2_code pairs ranks: ep and esp are powers of two";
-    return degrees.ep * degrees.esp > kMostPhases ? "parm_s2_code is planned with up to 256 phases" : "";
+    const std::int64_t phases = degrees.ep * degrees.esp;
+    if (phases <= kMostPhases) return std::nullopt;
+    return Infeasibility(Constraint::Limit, kMostPhases, phases, "parm_s2_code is planned with up to 256 phases");
   }
   std::string_view same_as(const Degrees&, const Candidate&, Mode mode) const override {
     return defers_ && mode != Mode::Train ? "parm_s2" : "";

@@ -19,7 +19,7 @@ class Pipelined : public BaselineLayout {
   std::string_view summary() const override {
     return "d chunks, each step for all of them before the next [Tutel sec. 3.2, PipeMoE]";
   }
-  std::string infeasibility(const Degrees&, const Candidate&) const override { return ""; }
+  std::optional<Infeasibility> infeasibility(const Degrees&, const Candidate&) const override { return std::nullopt; }
   std::string_view same_as(const Degrees&, const Candidate& candidate, Mode) const override {
     return candidate.pipeline_degree == 1 ? "baseline" : "";
   }

@@ -26,10 +26,14 @@ class Smart : public BaselineLayout {
   std::string_view summary() const override {
     return "n groups of neighbours, one after the other sent to, computed and sent back [FasterMoE sec. 4.2]";
   }
-  std::string infeasibility(const Degrees& degrees, const Candidate& candidate) const override {
-    if (degrees.ep % candidate.pipeline_degree != 0) return "smart needs groups of equal size";
-    if (candidate.pipeline_degree > kMostSteps) return "smart is planned with up to 256 groups";
-    return candidate.pipeline_degree > 1 && candidate.all_to_all != "linear" ? "smart has an exchange of its own" : "";
+  std::optional<Infeasibility> infeasibility(const Degrees& degrees, const Candidate& candidate) const override {
+    const std::int64_t groups = candidate.pipeline_degree;
+    if (degrees.ep % groups != 0)
+      return Infeasibility(Constraint::Multiple, degrees.ep, groups, "smart needs groups of equal size");
+    if (groups > kMostSteps)
+      return Infeasibility(Constraint::Limit, kMostSteps, groups, "smart is planned with up to 256 groups");
+    if (groups > 1 && candidate.all_to_all != "linear") return "smart has an exchange of its own";
+    return std::nullopt;
   }
   std::string_view same_as(const Degrees&, const Candidate& candidate, Mode) const override {
     return candidate.pipeline_degree == 1 ? "baseline" : "";

@@ -39,10 +39,12 @@ class Tutel : public Schedule {
   std::string_view name() const override { return name_; }
   std::string_view summary() const override { return summary_; }
 
-  std::string infeasibility(const Degrees& d, const Candidate& candidate) const override {
-    if (r_ > 0) return d.esp % r_ == 0 ? "" : "tutel's r does not divide an expert's shards";
+  std::optional<Infeasibility> infeasibility(const Degrees& d, const Candidate& candidate) const override {
+    if (r_ > 0 && d.esp % r_ == 0) return std::nullopt;
+    if (r_ > 0) return Infeasibility(Constraint::Multiple, d.esp, r_, "tutel's r does not divide an expert's shards");
     if (candidate.pipeline_degree > 1) return "tutel_r0 exchanges no rows, in chunks or not";
-    return candidate.codec == "none" ? "" : "tutel_r0 exchanges no rows that a codec could make smaller";
+    if (candidate.codec != "none") return "tutel_r0 exchanges no rows that a codec could make smaller";
+    return std::nullopt;
   }
   std::string_view same_as(const Degrees& d, const Candidate& candidate, Mode) const override {
     if (r_ == 0) return d.ep * d.esp == 1 ? "baseline" : "";

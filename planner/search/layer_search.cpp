@@ -80,7 +80,7 @@ class RunSearch {
   std::optional<WireFormat> swiftest(std::optional<WireFormat> format) const {
     if (!format) return format;
     for (const WireFormat other : layer_.workload.codecs.allowed) {
-      if (!codec_infeasibility(other, layer_.workload, layer_.hidden_size).empty()) continue;
+      if (codec_infeasibility(other, layer_.workload, layer_.hidden_size)) continue;
       if (never_slower(other, *format, layer_.workload, layer_.cluster.gpu, layer_.hidden_size)) format = other;
     }
     return format;
@@ -186,7 +186,7 @@ std::vector<LayerStrategy> layer_strategies(std::int64_t hidden_size, const Work
         for (const std::int64_t degree : degrees) {
           const LayerStrategy run{schedule, all_to_all, degree, codec};
           const Candidate c = run.in(candidate);
-          if (!layer_infeasibility(hidden_size, workload, c, ranks_per_node).empty()) continue;
+          if (layer_infeasibility(hidden_size, workload, c, ranks_per_node)) continue;
           if (space.schedule || s.same_as(of_layer, c, workload.mode).empty()) runs.push_back(run);
         }
       }

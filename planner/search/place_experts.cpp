@@ -157,7 +157,7 @@ bool holds_contiguous_experts(const Candidate& c) {
 PlacedCandidate with_placement(const ModelSpec& model, const Workload& workload, const Cluster& cluster,
                                const Candidate& base, std::string_view strategy, std::int64_t redundant_experts,
                                PlacementGoal goal) {
-  PlacedCandidate out{base, ""};
+  PlacedCandidate out{base};
   out.candidate.placement = strategy;
   out.candidate.redundant_experts = redundant_experts;
   out.candidate.expert_places.clear();
@@ -179,7 +179,8 @@ PlacedCandidate with_placement(const ModelSpec& model, const Workload& workload,
     }
     PlacementAnswer answer = places.place(problem);
     if (!answer.placement) {
-      out.infeasibility = std::string(strategy) + ": " + answer.infeasibility;
+      out.infeasibility = std::move(answer.infeasibility);
+      out.infeasibility->text = std::string(strategy) + ": " + out.infeasibility->text;
       return out;
     }
     out.candidate.expert_places.push_back(std::move(*answer.placement));

@@ -39,7 +39,7 @@ inline constexpr double kUnevenLoads = 1.05;
 /// The candidate with its experts placed, or the reason why there is no placement.
 struct PlacedCandidate {
   Candidate candidate;
-  std::string infeasibility;  // "" with a candidate
+  std::optional<Infeasibility> infeasibility = {};  // if there is no placement
 };
 /// What `auto` and fastermoe_priced minimise.
 enum class PlacementGoal {

@@ -29,13 +29,13 @@ class Placing {
     const std::vector<PlacedCandidate> placed = candidates(bases(result));
     std::vector<std::optional<Evaluated>> fits(placed.size());
     in_parallel(placed.size(), threads_, [&](std::size_t i) {
-      if (placed[i].infeasibility.empty()) fits[i] = evaluated(placed[i].candidate);
+      if (!placed[i].infeasibility) fits[i] = evaluated(placed[i].candidate);
     });
     if (space_.placement) result.ranked.clear();
     for (std::size_t i = 0; i < placed.size(); ++i) {
       ++result.enumerated;
       if (!fits[i]) {
-        ++result.rejected[placed[i].infeasibility.empty() ? "memory" : placed[i].infeasibility];
+        ++result.rejected[placed[i].infeasibility ? placed[i].infeasibility->text : "memory"];
         continue;
       }
       ++result.simulated;
@@ -74,9 +74,8 @@ class Placing {
       in_parallel(redundant.size(), threads_, [&](std::size_t i) {
         PlacedCandidate& p = of_base[i];
         p = with_placement(model_, workload_, stage, base, space_.placement.value_or("auto"), redundant[i], goal);
-        if (!p.infeasibility.empty()) return;
-        if (const auto reason = infeasibility(model_, workload_, p.candidate, cluster_.ranks_per_node()))
-          p.infeasibility = *reason;
+        if (p.infeasibility) return;
+        p.infeasibility = infeasibility(model_, workload_, p.candidate, cluster_.ranks_per_node());
       });
       for (std::size_t i = 0; i < of_base.size(); ++i) {
         const bool is_known = std::any_of(of_base.begin(), of_base.begin() + static_cast<std::ptrdiff_t>(i),
@@ -84,7 +83,7 @@ class Placing {
                                             return o.infeasibility == of_base[i].infeasibility &&
                                                    o.candidate.expert_places == of_base[i].candidate.expert_places;
                                           });
-        const bool is_as_before = of_base[i].infeasibility.empty() && holds_contiguous_experts(of_base[i].candidate);
+        const bool is_as_before = !of_base[i].infeasibility && holds_contiguous_experts(of_base[i].candidate);
         if (!is_known && (!is_as_before || space_.placement)) out.push_back(of_base[i]);
       }
     }

@@ -161,7 +161,7 @@ class Search {
       if (least == sizes.rend()) c.micro_batch = sizes.back();
     }
     if (const auto reason = infeasibility(model_, workload_, c, ranks_per_node_)) {
-      ++result_.rejected[*reason];
+      ++result_.rejected[reason->text];
       return;
     }
     const MemoryUse states = least_memory(c);
@@ -347,7 +347,7 @@ class Search {
           if (c == e.candidate || workload_.global_batch / c.degrees.dp / micro_batch < c.degrees.pp) continue;
           ++result_.enumerated;
           if (const auto reason = infeasibility(model_, workload_, c, ranks_per_node_)) {
-            ++result_.rejected[*reason];
+            ++result_.rejected[reason->text];
           } else {
             more.push_back(c);
           }

@@ -225,11 +225,11 @@ class OneCase {
     std::optional<planner::Candidate> c = decided();
     if (!c) return;
     if (const auto reason = planner::infeasibility(model_, workload_, *c, cluster_.ranks_per_node()))
-      return cannot(*reason);
+      return cannot(reason->text);
     StageClusters machines(cluster_);
     if (!place_experts(*c, workload_, machines.first_of(c->degrees.pp), planner::PlacementGoal::Iteration)) return;
     if (const auto reason = planner::infeasibility(model_, workload_, *c, cluster_.ranks_per_node()))
-      return cannot(*reason);
+      return cannot(reason->text);
     const Program program = planner::lowered(model_, workload_, machines, *c);
     const MemoryUse memory = planner::iteration_memory(model_, workload_, cluster_, *c, program);
     if (memory.total() > cluster_.memory_per_rank()) return cannot(memory_reason(memory));
@@ -249,9 +249,9 @@ class OneCase {
     const Workload workload = one_microbatch(*c);
     const std::int64_t tokens = workload.sequence_length;
     out_.tokens = tokens * c->degrees.dp;
-    if (const auto reason = layer_infeasibility(workload, *c)) return cannot(*reason);
+    if (const auto reason = layer_infeasibility(workload, *c)) return cannot(reason->text);
     if (!place_experts(*c, workload, cluster_, planner::PlacementGoal::LayerAlone)) return;
-    if (const auto reason = layer_infeasibility(workload, *c)) return cannot(*reason);
+    if (const auto reason = layer_infeasibility(workload, *c)) return cannot(reason->text);
     const Program program =
         planner::lower_moe_layer(moe, model_.hidden_size, tokens, workload, *c, cluster_.ranks_per_node());
     Measures m{.candidate = *c};
@@ -269,9 +269,9 @@ class OneCase {
     if (c.placement == planner::kContiguous) return true;
     planner::PlacedCandidate placed =
         planner::with_placement(model_, workload, stage, c, c.placement, c.redundant_experts, goal);
-    if (!placed.infeasibility.empty()) cannot(placed.infeasibility);
-    if (placed.infeasibility.empty()) c.expert_places = std::move(placed.candidate.expert_places);
-    return placed.infeasibility.empty();
+    if (placed.infeasibility) cannot(placed.infeasibility->text);
+    if (!placed.infeasibility) c.expert_places = std::move(placed.candidate.expert_places);
+    return !placed.infeasibility;
   }
 
   /// The workload with one microbatch per iteration: the layer and the transfers of its copies run once.
@@ -282,7 +282,7 @@ class OneCase {
   }
 
   /// The infeasibility of an iteration with this layer and an attention that any tp divides.
-  std::optional<std::string> layer_infeasibility(const Workload& workload, const planner::Candidate& c) const {
+  std::optional<Infeasibility> layer_infeasibility(const Workload& workload, const planner::Candidate& c) const {
     ModelSpec model = model_;
     model.attention = HeadAttention{.num_heads = c.degrees.tp,
                                     .num_kv_heads = c.degrees.tp,

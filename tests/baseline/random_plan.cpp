@@ -178,7 +178,7 @@ Candidate with_random_placement(Random& random, const Small& s, const Candidate&
     const std::int64_t redundant = any_of(random, Counts{0, 1, 2, 4});
     PlacedCandidate answer =
         with_placement(s.model, s.workload, s.cluster, base, strategy, redundant, PlacementGoal::Iteration);
-    if (!answer.infeasibility.empty()) return base;
+    if (answer.infeasibility) return base;
     out = std::move(answer.candidate);
   }
   return infeasibility(s.model, s.workload, out, s.cluster.ranks_per_node()) ? base : out;

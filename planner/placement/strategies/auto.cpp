@@ -43,7 +43,7 @@ class Auto final : public PlacementStrategy {
       const Seconds price = problem.price ? problem.price_of(found.placement) : found.price;
       if (price < best.price) best = {std::move(found.placement), price};
     }
-    return {std::move(best.placement), ""};
+    return {std::move(best.placement)};
   }
 
  private:

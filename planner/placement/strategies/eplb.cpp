@@ -57,7 +57,7 @@ class Eplb final : public PlacementStrategy {
       }
     } else {
       if (kind_ == EplbKind::Hierarchical) {
-        if (std::string reason = infeasibility(problem); !reason.empty()) return {std::nullopt, std::move(reason)};
+        if (auto reason = infeasibility(problem)) return {std::nullopt, std::move(reason)};
       }
       const bool hierarchical = kind_ == EplbKind::Hierarchical;
       const EplbLayer layer =
@@ -67,19 +67,23 @@ class Eplb final : public PlacementStrategy {
       }
     }
     choose_homes(placement, problem);
-    return {std::move(placement), ""};
+    return {std::move(placement)};
   }
 
  private:
-  static std::string infeasibility(const PlacementProblem& problem) {
+  static std::optional<Infeasibility> infeasibility(const PlacementProblem& problem) {
     const PlacementDevices& d = problem.devices;
     const std::int64_t groups = problem.options.expert_groups;
-    if (groups % d.nodes() != 0) return fmt::format("{} expert groups do not divide among {} nodes", groups, d.nodes());
-    if (problem.experts() % groups != 0) {
-      return fmt::format("{} experts do not divide into {} groups", problem.experts(), groups);
+    if (groups % d.nodes() != 0) {
+      return Infeasibility(Constraint::Multiple, groups, d.nodes(),
+                           fmt::format("{} expert groups do not divide among {} nodes", groups, d.nodes()));
     }
-    if (d.ranks % d.ranks_per_node != 0) return "nodes have different numbers of ranks";
-    return "";
+    if (problem.experts() % groups != 0) {
+      return Infeasibility(Constraint::Multiple, problem.experts(), groups,
+                           fmt::format("{} experts do not divide into {} groups", problem.experts(), groups));
+    }
+    if (d.ranks % d.ranks_per_node == 0) return std::nullopt;
+    return Infeasibility(Constraint::Multiple, d.ranks, d.ranks_per_node, "nodes have different numbers of ranks");
   }
 
   EplbKind kind_;

@@ -88,7 +88,7 @@ class FasterMoe final : public PlacementStrategy {
       for (const std::size_t e : fastermoe_shadows(columns, homes_of(placement), free, problem.devices)) {
         shadow(placement.experts[e], free);
       }
-      return {std::move(placement), ""};
+      return {std::move(placement)};
     }
     Seconds least = problem.price_of(placement);
     for (const std::size_t e : heaviest_first(columns.loads())) {
@@ -101,7 +101,7 @@ class FasterMoe final : public PlacementStrategy {
       least = price;
       placement = std::move(changed);
     }
-    return {std::move(placement), ""};
+    return {std::move(placement)};
   }
 
  private:

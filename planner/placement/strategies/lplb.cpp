@@ -98,18 +98,22 @@ PlacementAnswer Lplb::answer(const PlacementProblem& problem) const {
   const PlacementDevices& d = problem.devices;
   const bool in_eights = d.ranks % 8 == 0;
   if (topology_ == LplbTopology::Cube && !in_eights)
-    return {std::nullopt, fmt::format("{} ranks are no cubes of 8", d.ranks)};
-  if (d.ranks < 2) return {std::nullopt, "a single rank is no ring"};
+    return {std::nullopt,
+            Infeasibility(Constraint::Multiple, d.ranks, 8, fmt::format("{} ranks are no cubes of 8", d.ranks))};
+  if (d.ranks < 2) return {std::nullopt, Infeasibility(Constraint::Limit, d.ranks, 2, "a single rank is no ring")};
   if (problem.experts() % d.ranks != 0) {
-    return {std::nullopt, fmt::format("{} experts do not divide among {} ranks", problem.experts(), d.ranks)};
+    return {std::nullopt,
+            Infeasibility(Constraint::Multiple, problem.experts(), d.ranks,
+                          fmt::format("{} experts do not divide among {} ranks", problem.experts(), d.ranks))};
   }
   const ReplicaTopology topology = topology_ == LplbTopology::Cube ? cube() : ring(in_eights ? 8 : d.ranks);
   const std::int64_t local = problem.experts() / d.ranks;
   const auto redundant = static_cast<std::int64_t>(topology.r2o.front().size());
   const std::int64_t rounds = std::min(d.slots - local, local) / redundant;
   if (rounds < 1) {
-    return {std::nullopt,
-            fmt::format("{} slots a rank and {} experts leave no {} to replicate", d.slots, local, redundant)};
+    return {std::nullopt, Infeasibility(Constraint::Limit, std::min(d.slots - local, local), redundant,
+                                        fmt::format("{} slots a rank and {} experts leave no {} to replicate", d.slots,
+                                                    local, redundant))};
   }
   const std::vector<std::int64_t> loads = problem.counts.expert_load();
   const std::int64_t groups = d.ranks / topology.group_size;
@@ -147,7 +151,7 @@ PlacementAnswer Lplb::answer(const PlacementProblem& problem) const {
     }
     divide_group(placement, edges, first, std::move(fixed), loads);
   }
-  return {std::move(placement), ""};
+  return {std::move(placement)};
 }
 
 }  // namespace

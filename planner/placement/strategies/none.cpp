@@ -12,7 +12,7 @@ class NoPlacement final : public PlacementStrategy {
 
  protected:
   PlacementAnswer answer(const PlacementProblem& problem) const override {
-    return {contiguous_placement(problem.experts(), problem.devices.ranks), ""};
+    return {contiguous_placement(problem.experts(), problem.devices.ranks)};
   }
 };
 

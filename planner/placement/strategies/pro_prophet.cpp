@@ -159,7 +159,7 @@ class ProProphet final : public PlacementStrategy {
     for (std::size_t i = 0; i < plan.selected.size(); ++i) {
       shadow(placement.experts[plan.selected[i]], free, plan.not_sent[i]);
     }
-    return {std::move(placement), ""};
+    return {std::move(placement)};
   }
 
  private:

@@ -32,7 +32,7 @@ class SmartMoe final : public PlacementStrategy {
       load[best] += loads[e];
       ++held[best];
     }
-    return {placement_of_homes(homes), ""};
+    return {placement_of_homes(homes)};
   }
 };
 

@@ -19,8 +19,10 @@ PlacementAnswer PlacementStrategy::place(const PlacementProblem& problem) const 
   const PlacementDevices& d = problem.devices;
   assert(problem.counts.sources() == d.ranks && d.ranks > 0 && d.ranks_per_node > 0 && "every rank is a source");
   if (d.slots < ceil_div(problem.experts(), d.ranks)) {
-    return {std::nullopt, fmt::format("{} slots on each of {} ranks do not hold {} experts in equal shares", d.slots,
-                                      d.ranks, problem.experts())};
+    return {std::nullopt,
+            Infeasibility(Constraint::Limit, d.slots, ceil_div(problem.experts(), d.ranks),
+                          fmt::format("{} slots on each of {} ranks do not hold {} experts in equal shares", d.slots,
+                                      d.ranks, problem.experts()))};
   }
   PlacementAnswer result = answer(problem);
   assert((!result.placement || !flaw(*result.placement, d, problem.experts())) && "a strategy's answer has no flaw");

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "model/base/infeasibility.hpp"
 #include "planner/placement/layer_time.hpp"
 
 namespace moeplan::planner {
@@ -53,7 +54,7 @@ struct PlacementProblem {
 /// A placement, or the reason why there is none (an expected result, not an error).
 struct PlacementAnswer {
   std::optional<Placement> placement;
-  std::string infeasibility;  // "" with a placement
+  std::optional<Infeasibility> infeasibility = {};  // none with a placement
 };
 
 /// Base class of all strategies.

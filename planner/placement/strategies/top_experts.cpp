@@ -26,7 +26,7 @@ class TopExperts final : public PlacementStrategy {
     std::vector<std::size_t> order = heaviest_first(problem.counts.expert_load());
     order.resize(std::min(order.size(), static_cast<std::size_t>(experts_)));
     for (const std::size_t e : order) shadow(placement.experts[e], free);
-    return {std::move(placement), ""};
+    return {std::move(placement)};
   }
 
  private:

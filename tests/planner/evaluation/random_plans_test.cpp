@@ -120,7 +120,7 @@ TEST_CASE("Every rank's time is that of its classes and what it is idle, simulat
       const Small& s = r.small;
       PlacedCandidate p =
           with_placement(s.model, s.workload, s.cluster, r.candidate, "auto", 1, PlacementGoal::Iteration);
-      if (p.infeasibility.empty() && !infeasibility(s.model, s.workload, p.candidate, s.cluster.ranks_per_node())) {
+      if (!p.infeasibility && !infeasibility(s.model, s.workload, p.candidate, s.cluster.ranks_per_node())) {
         ++placed;
         r.candidate = std::move(p.candidate);
         r.program = lower_iteration(s.model, s.workload, r.candidate, s.cluster.ranks_per_node());

@@ -149,7 +149,7 @@ TEST_CASE("A codec takes the time of its throughput, or of a memory-bound kernel
 
 TEST_CASE("A codec is refused where it is not allowed or of no use") {
   const auto reason = [](const tests::Small& s, const std::string& codec) {
-    return infeasibility(s.model, s.workload, candidate_of(codec), s.cluster.ranks_per_node()).value_or("");
+    return infeasibility(s.model, s.workload, candidate_of(codec), s.cluster.ranks_per_node()).value_or("").text;
   };
   CHECK(reason(case_of({WireFormat::Zfp}, "fp32"), "fp16") == "the workload does not allow the codec");
   CHECK(reason(case_of({WireFormat::Zfp}, "fp32"), "zfp/fp16") == "the workload does not allow the codec");

@@ -194,7 +194,7 @@ TEST_CASE("Tutel's dictionary has the times of the layer with the schedule of ea
     Workload workload = s.workload;
     workload.capacity_factor = factor;
     const std::int64_t per_node = s.cluster.ranks_per_node();
-    if (!layer_infeasibility(c.hidden, workload, layer, per_node).empty()) return std::optional<SimTime>();
+    if (layer_infeasibility(c.hidden, workload, layer, per_node)) return std::optional<SimTime>();
     const Program program = lower_moe_layer(moe, c.hidden, c.sequence, workload, layer, per_node);
     return std::optional(simulate(program, s.cluster).makespan);
   };

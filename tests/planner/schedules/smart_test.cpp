@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
-#include "tests/support/layer_cases.hpp"
 #include "model/costs/memory.hpp"
 #include "planner/candidate/stage_layout.hpp"
 #include "planner/ordering/reorder.hpp"
+#include "tests/support/layer_cases.hpp"
 
 namespace moeplan::tests::smart_test {
 
@@ -87,10 +87,10 @@ TEST_CASE("The smart schedule offers groups of 4 and those of a node") {
   CHECK(smart.pipeline_degrees({.dp = 8, .ep = 8}, 8) == Degree{1, 2});
   CHECK(smart.pipeline_degrees({.dp = 6, .ep = 6}, 2) == Degree{1, 3});
   Candidate c = layer_candidate("smart", 1, 8, 1, 3);
-  CHECK(smart.infeasibility(c.degrees, c) == "smart needs groups of equal size");
+  CHECK(smart.infeasibility(c.degrees, c)->text == "smart needs groups of equal size");
   c.pipeline_degree = 2;
   c.all_to_all = "2dh";
-  CHECK(smart.infeasibility(c.degrees, c) == "smart has an exchange of its own");
+  CHECK(smart.infeasibility(c.degrees, c)->text == "smart has an exchange of its own");
 }
 
 TEST_CASE("The steps of the smart schedule use rows apart, which together are the buffer") {

@@ -12,8 +12,9 @@ class ChunkByChunk : public Schedule {
  public:
   std::string_view name() const override { return "chunk_by_chunk"; }
   std::string_view summary() const override { return "each chunk once the one before it is back"; }
-  std::string infeasibility(const Degrees& degrees, const Candidate&) const override {
-    return degrees.esp > 1 || degrees.tp > 1 ? "chunk_by_chunk is for whole experts and whole tokens" : "";
+  std::optional<Infeasibility> infeasibility(const Degrees& degrees, const Candidate&) const override {
+    if (degrees.esp > 1 || degrees.tp > 1) return "chunk_by_chunk is for whole experts and whole tokens";
+    return std::nullopt;
   }
 
   void lower_forward(const MoeLayer& layer, BlockBuilder& block) const override {

@@ -11,8 +11,9 @@ class Halves : public AllToAll {
  public:
   std::string_view name() const override { return "halves"; }
   std::string_view summary() const override { return "the nearer half of the ranks first, then the others"; }
-  std::string infeasibility(const ExchangeGroup& group) const override {
-    return group.family.size % 2 == 0 ? "" : "halves needs an even number of ranks";
+  std::optional<Infeasibility> infeasibility(const ExchangeGroup& group) const override {
+    if (group.family.size % 2 == 0) return std::nullopt;
+    return Infeasibility(Constraint::Multiple, group.family.size, 2, "halves needs an even number of ranks");
   }
   void lower(const Exchange& exchange, BlockBuilder& block) const override {
     const std::int64_t size = block.program().group(exchange.group).size, half = size / 2;

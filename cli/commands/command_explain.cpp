@@ -46,10 +46,10 @@ Explanation explain(const PreparedPlan& plan, const std::function<void(std::int6
   const planner::Prediction& p = e.prediction;
   e.path = summarise(p.program, plan.cluster, critical_path(p.program, p.timeline, plan.cluster));
   e.roofline = ddl_roofline(p.program, p.makespan, p.binding);
-  e.layer_points = planner::layer_roofline(plan.inputs.model, plan.inputs.workload, plan.cluster, plan.plan.candidate);
+  const planner::Problem problem = plan.problem();
+  e.layer_points = planner::layer_roofline(problem, plan.plan.candidate);
   e.sensitivities = planner::sensitivities(p.program, plan.cluster, p.makespan, progress);
-  e.placement =
-      planner::placement_payoff(plan.inputs.model, plan.inputs.workload, plan.cluster, plan.plan.candidate, p);
+  e.placement = planner::placement_payoff(problem, plan.plan.candidate, p);
   return e;
 }
 

@@ -13,7 +13,7 @@
 #include "model/analysis/trace.hpp"
 #include "planner/layer/schedule.hpp"
 #include "planner/placement/strategies/strategy.hpp"
-#include "planner/search/placement_search.hpp"
+#include "planner/search/search.hpp"
 #include "sim/program/link_tracks.hpp"
 
 namespace moeplan::cli {
@@ -65,6 +65,8 @@ planner::SearchSpace search_space(const PlanOptions& o) {
   space.dp = given(o.dp);
   space.threads = static_cast<int>(o.threads);
   space.most_simulated = o.budget;
+  space.placements = {.placement = o.placement == "auto" ? std::nullopt : std::optional<std::string>(o.placement),
+                      .redundant_experts = o.redundant_experts};
   return space;
 }
 
@@ -115,21 +117,17 @@ void run_plan(const PlanOptions& o, ExitCode& code) {
   const Cluster cluster = planner::build_cluster_of(documents.cluster_source, inputs.cluster, given(o.world));
   check_degrees(o, cluster.world_size());
 
+  const planner::Problem problem(inputs.model, inputs.workload, cluster);
   planner::SearchResult result;
   std::vector<planner::Prediction> predictions;
   {
     Progress progress("planning", o.quiet);
-    result = planner::search(inputs.model, inputs.workload, cluster, space,
-                             [&](std::int64_t done, std::int64_t total) { progress.show(done, total); });
-    const planner::PlacementSpace placements{
-        .placement = o.placement == "auto" ? std::nullopt : std::optional<std::string>(o.placement),
-        .redundant_experts = o.redundant_experts,
-        .threads = static_cast<int>(o.threads)};
-    result = planner::with_placed_experts(std::move(result), inputs.model, inputs.workload, cluster, placements);
+    result =
+        planner::search(problem, space, [&](std::int64_t done, std::int64_t total) { progress.show(done, total); });
     const auto shown = std::min(static_cast<std::size_t>(o.top), result.ranked.size());
     planner::bring_ideas_forward(result.ranked, shown);
     for (std::size_t i = 0; i < shown; ++i) {
-      predictions.push_back(predict(inputs.model, inputs.workload, cluster, result.ranked[i].candidate));
+      predictions.push_back(predict(problem, result.ranked[i].candidate));
     }
   }
   if (result.ranked.empty()) {

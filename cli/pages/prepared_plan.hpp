@@ -13,6 +13,8 @@ struct PreparedPlan {
   planner::Plan plan;
   planner::Inputs inputs;
   Cluster cluster;
+
+  [[nodiscard]] planner::Problem problem() const { return {inputs.model, inputs.workload, cluster}; }
 };
 
 /// Applies `-C` overrides, builds the cluster and checks that the plan can be lowered. `file` is used in messages.
@@ -24,7 +26,7 @@ struct PreparedPlan {
 [[nodiscard]] PreparedPlan load_plan(const std::string& file, const std::vector<std::string>& overrides);
 
 [[nodiscard]] inline planner::Prediction predict(const PreparedPlan& p) {
-  return predict(p.inputs.model, p.inputs.workload, p.cluster, p.plan.candidate);
+  return predict(p.problem(), p.plan.candidate);
 }
 
 }  // namespace moeplan::cli

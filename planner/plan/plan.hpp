@@ -10,7 +10,7 @@
 #include "model/text/document.hpp"
 #include "model/text/reader.hpp"
 #include "planner/candidate/candidate.hpp"
-#include "planner/evaluation/prediction.hpp"
+#include "planner/evaluation/evaluation.hpp"
 #include "planner/plan/tutel_dictionary.hpp"
 
 namespace moeplan::planner {

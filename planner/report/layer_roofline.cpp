@@ -16,15 +16,6 @@ namespace moeplan::planner {
 
 namespace {
 
-const LayerSpec* first_moe_layer(const ModelSpec& model) {
-  for (const RepeatedLayers& run : model.layers) {
-    for (const LayerSpec& layer : run.pattern) {
-      if (std::holds_alternative<Moe>(layer.ffn)) return &layer;
-    }
-  }
-  return nullptr;
-}
-
 /// Appends an all-reduce of the gradients of `parameters` weights on every rank, once the last gradient is available.
 void all_reduce_gradients(Program& program, double parameters) {
   Block& backward = program.blocks.back();
@@ -47,9 +38,8 @@ void all_reduce_gradients(Program& program, double parameters) {
 
 class Points {
  public:
-  Points(const ModelSpec& model, const LayerSpec& layer, const Workload& workload, const Cluster& cluster,
-         const Candidate& plan)
-      : model_(model), layer_(layer), workload_(workload), cluster_(cluster), machines_(cluster), plan_(plan) {
+  Points(const Problem& problem, const LayerSpec& layer, const Candidate& plan)
+      : problem_(problem), model_(problem.model()), layer_(layer), workload_(problem.workload()), plan_(plan) {
     plan_.degrees.pp = plan_.virtual_stages = 1;
     plan_.order = kListedOrder;
   }
@@ -98,36 +88,34 @@ class Points {
   std::optional<LayerPoint> point(const std::string& name, const Candidate& c) {
     Workload one = workload_;  // one microbatch per replica
     one.global_batch = c.degrees.dp * c.micro_batch;
-    if (infeasibility(model_, one, c, cluster_.ranks_per_node())) return std::nullopt;
+    if (infeasibility(model_, one, c, problem_.ranks_per_node())) return std::nullopt;
     // In the plan a tensor-parallel group shares one set of tokens; here each of its ranks has an equal part of them.
     const std::int64_t group_tokens = plan_.micro_batch * (workload_.sequence_length / plan_.degrees.cp);
     const std::int64_t tokens = group_tokens / plan_.degrees.tp * c.degrees.tp;
     Program program =
-        lower_moe_layer(std::get<Moe>(layer_.ffn), model_.hidden_size, tokens, one, c, cluster_.ranks_per_node());
+        lower_moe_layer(std::get<Moe>(layer_.ffn), model_.hidden_size, tokens, one, c, problem_.ranks_per_node());
     const bool replicates_experts = c.degrees.edp == c.degrees.ranks_per_stage() && c.degrees.edp > 1;
     if (workload_.mode == Mode::Train && replicates_experts) {
       all_reduce_gradients(program, layer_parameters(model_, layer_, c.degrees).expert);
     }
-    const Timeline timeline = simulated(program, machines_, /*keep_spans=*/true);
+    const Timeline timeline = simulated(program, problem_.stage_clusters(), /*keep_spans=*/true);
     return LayerPoint{name, c, timeline.makespan,
                       ddl_roofline(program, timeline.makespan, binding_rank(rank_times(program, timeline)))};
   }
 
+  const Problem& problem_;
   const ModelSpec& model_;
   const LayerSpec& layer_;
   const Workload& workload_;
-  const Cluster& cluster_;
-  StageClusters machines_;
   Candidate plan_;
   std::vector<LayerPoint> points_;
 };
 
 }  // namespace
 
-std::vector<LayerPoint> layer_roofline(const ModelSpec& model, const Workload& workload, const Cluster& cluster,
-                                       const Candidate& plan) {
-  const LayerSpec* layer = first_moe_layer(model);
-  return layer ? Points(model, *layer, workload, cluster, plan).all() : std::vector<LayerPoint>{};
+std::vector<LayerPoint> layer_roofline(const Problem& problem, const Candidate& plan) {
+  const LayerSpec* layer = problem.first_moe_layer();
+  return layer ? Points(problem, *layer, plan).all() : std::vector<LayerPoint>{};
 }
 
 }  // namespace moeplan::planner

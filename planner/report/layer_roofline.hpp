@@ -36,7 +36,6 @@ struct LayerPoint {
 ///                        chunks out of 1, 2, 4 and 8
 ///
 /// Variants that cannot run are omitted. The result is empty for a model without MoE layers.
-[[nodiscard]] std::vector<LayerPoint> layer_roofline(const ModelSpec& model, const Workload& workload,
-                                                     const Cluster& cluster, const Candidate& plan);
+[[nodiscard]] std::vector<LayerPoint> layer_roofline(const Problem& problem, const Candidate& plan);
 
 }  // namespace moeplan::planner

@@ -4,9 +4,7 @@
 
 #include "model/workload/routing_statistics.hpp"
 #include "planner/candidate/stage_layout.hpp"
-#include "planner/lowering/feasibility.hpp"
 #include "planner/lowering/migration_program.hpp"
-#include "planner/lowering/ordered.hpp"
 #include "planner/placement/slots.hpp"
 
 namespace moeplan::planner {
@@ -15,13 +13,13 @@ namespace {
 
 class Question {
  public:
-  Question(const ModelSpec& model, const Workload& workload, const Cluster& cluster, const Candidate& candidate)
-      : model_(model),
-        workload_(workload),
-        machines_(cluster),
+  Question(const Problem& problem, const Candidate& candidate)
+      : problem_(problem),
+        model_(problem.model()),
+        workload_(problem.workload()),
         candidate_(candidate),
-        stage_(machines_.first_of(candidate.degrees.pp)),
-        layers_(placed_layers(model, workload, stage_, candidate, candidate.redundant_experts)),
+        stage_(problem.first_stage(candidate)),
+        layers_(placed_layers(model_, workload_, stage_, candidate, candidate.redundant_experts)),
         plain_(candidate) {
     plain_.placement = kContiguous;
     plain_.redundant_experts = 0;
@@ -58,8 +56,7 @@ class Question {
     w.imbalance_before = imbalance(layers_);
     w.imbalance = imbalance(layers_, chosen->expert_places);
     if (is_placed) note_transfers(prediction, w);
-    if (!is_placed && !chosen->expert_places.empty())
-      note_transfers(predict(model_, workload_, machines_.cluster(), *chosen), w);
+    if (!is_placed && !chosen->expert_places.empty()) note_transfers(predict(problem_, *chosen), w);
     w.migration = migration_of(*chosen);
     if (w.gain() > Seconds(0)) w.break_even = w.migration / w.gain();
     if (workload_.recorded && w.gain() > Seconds(0)) note_how_long(*chosen, w);
@@ -87,11 +84,7 @@ class Question {
   std::optional<SimTime> time_of(const Candidate& c, const Prediction& prediction) {
     if (c == candidate_) return prediction.makespan;
     if (c.placement.empty()) return std::nullopt;
-    if (infeasibility(model_, workload_, c, machines_.cluster().ranks_per_node())) return std::nullopt;
-    const Program program = lowered(model_, workload_, machines_, c);
-    const MemoryUse memory = iteration_memory(model_, workload_, machines_.cluster(), c, program);
-    if (memory.total() > machines_.cluster().memory_per_rank()) return std::nullopt;
-    return simulated(program, machines_, /*keep_spans=*/false).makespan;
+    return evaluate(problem_, c, Depth::Makespan).evaluated.makespan;
   }
 
   Bytes memory_of(const Candidate& c) const {
@@ -106,8 +99,9 @@ class Question {
   }
 
   Seconds migration_of(const Candidate& c) {
-    const Program moving = migration_program(model_, workload_, c, /*from=*/{}, machines_.cluster().ranks_per_node());
-    return moving.blocks.empty() ? Seconds(0) : simulated(moving, machines_, /*keep_spans=*/false).makespan.seconds();
+    const Program moving = migration_program(model_, workload_, c, /*from=*/{}, problem_.ranks_per_node());
+    if (moving.blocks.empty()) return Seconds(0);
+    return simulated(moving, problem_.stage_clusters(), /*keep_spans=*/false).makespan.seconds();
   }
 
   static void note_transfers(const Prediction& p, PlacementPayoff& w) {
@@ -139,9 +133,9 @@ class Question {
     w.outlasts_trace = true;
   }
 
+  const Problem& problem_;
   const ModelSpec& model_;
   const Workload& workload_;
-  StageClusters machines_;
   const Candidate& candidate_;
   const Cluster& stage_;
   std::vector<PlacedLayer> layers_;
@@ -166,13 +160,13 @@ std::optional<std::int64_t> PlacementPayoff::worth_it() const {
   return best;
 }
 
-std::optional<PlacementPayoff> placement_payoff(const ModelSpec& model, const Workload& workload,
-                                                const Cluster& cluster, const Candidate& candidate,
+std::optional<PlacementPayoff> placement_payoff(const Problem& problem, const Candidate& candidate,
                                                 const Prediction& prediction, std::int64_t most_ranks) {
   const bool is_placed = !candidate.expert_places.empty();
-  if (model.num_moe_layers() == 0 || candidate.degrees.ep == 1) return std::nullopt;
-  if (!is_placed && (candidate.degrees.ranks_per_stage() > most_ranks || workload.capacity_factor)) return std::nullopt;
-  Question question(model, workload, cluster, candidate);
+  if (problem.model().num_moe_layers() == 0 || candidate.degrees.ep == 1) return std::nullopt;
+  const bool has_even_loads = problem.workload().capacity_factor.has_value();
+  if (!is_placed && (candidate.degrees.ranks_per_stage() > most_ranks || has_even_loads)) return std::nullopt;
+  Question question(problem, candidate);
   if (!is_placed && !question.is_uneven()) return std::nullopt;
   return question.answer(prediction);
 }

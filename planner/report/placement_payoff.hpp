@@ -53,8 +53,7 @@ struct PlacementPayoff {
 /// The payoff for a candidate with the given `prediction`. None if there is nothing to place or to compare with: no
 /// layer has experts on several ranks, contiguous experts do not fit, or, unless the plan itself places experts, their
 /// loads are even (within 5%) or a stage has more than `most_ranks` ranks.
-[[nodiscard]] std::optional<PlacementPayoff> placement_payoff(const ModelSpec& model, const Workload& workload,
-                                                              const Cluster& cluster, const Candidate& candidate,
+[[nodiscard]] std::optional<PlacementPayoff> placement_payoff(const Problem& problem, const Candidate& candidate,
                                                               const Prediction& prediction,
                                                               std::int64_t most_ranks = 64);
 

@@ -1,33 +1,24 @@
 #include "planner/search/global_bound.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "model/base/in_parallel.hpp"
 #include "model/costs/codec.hpp"
-#include "planner/candidate/stage_layout.hpp"
 #include "planner/evaluation/common_work.hpp"
 #include "planner/evaluation/long_pipeline.hpp"
 #include "planner/layer/all_to_all.hpp"
-#include "planner/lowering/feasibility.hpp"
+#include "planner/search/rounds.hpp"
 
 namespace moeplan::planner {
 
 namespace {
 
-constexpr std::size_t kBoundRound = 8;  // candidates bounded before it is looked whether more need be
-
 class LeastBound {
  public:
-  LeastBound(const ModelSpec& model, const Workload& workload, const Cluster& cluster, const SearchSpace& space,
-             int threads)
-      : model_(model),
-        workload_(workload),
-        cluster_(cluster),
-        machines_(cluster),
-        space_(space),
-        runs_alike_(number_of_routing_kinds(model, workload.recorded.has_value()) < 2),
-        threads_(threads) {}
+  LeastBound(const Problem& problem, const SearchSpace& space)
+      : problem_(problem), space_(space), runs_alike_(problem.layer_kinds() < 2), threads_(space.thread_count()) {}
 
   Seconds of(const std::vector<Evaluated>& ranked, const std::vector<Deferred>& deferred) {
     Seconds least = ranked.front().estimate.lower_bound;
@@ -36,7 +27,7 @@ class LeastBound {
     if (runs_alike_ && space_.all_to_all && space_.pipeline_degree && space_.codec) return least;
 
     // With chunks, matrix products may fill the last wave of tiles better: this bound ignores waves.
-    SubCluster without_waves = sub_cluster(cluster_, 0, cluster_.world_size());
+    SubCluster without_waves = sub_cluster(problem_.cluster(), 0, problem_.cluster().world_size());
     without_waves.cluster.gpu.num_sms = 1;
     StageClusters machines(without_waves.cluster);
     struct Open {
@@ -56,44 +47,47 @@ class LeastBound {
     });
     for (const Seconds bound : aside) least = std::min(least, bound);
     std::stable_sort(open.begin(), open.end(), [](const Open& a, const Open& b) { return a.bound < b.bound; });
-    for (std::size_t from = 0; from < open.size() && open[from].bound < least; from += kBoundRound) {
-      const std::size_t n = std::min(kBoundRound, open.size() - from);
-      std::vector<Seconds> bounds(n);
-      in_parallel(n, threads_, [&](std::size_t i) {
-        const Evaluated& e = *open[from + i].evaluated;
-        bounds[i] = open[from + i].bound;
-        if (runs_alike_) bounds[i] = std::max(bounds[i], least_links(e.candidate, e.estimate.links));
-      });
-      least = std::min(least, *std::min_element(bounds.begin(), bounds.end()));
-    }
+    std::vector<std::size_t> waiting(open.size());
+    std::iota(waiting.begin(), waiting.end(), std::size_t{0});
+    in_rounds(
+        std::move(waiting), kAllItems, [&](std::size_t i) { return open[i].bound >= least; },
+        [&](std::span<const std::size_t> items) {
+          std::vector<Seconds> bounds(items.size());
+          in_parallel(items.size(), threads_, [&](std::size_t k) {
+            const Evaluated& e = *open[items[k]].evaluated;
+            bounds[k] = open[items[k]].bound;
+            if (runs_alike_) bounds[k] = std::max(bounds[k], least_links(e.candidate, e.estimate.links));
+          });
+          least = std::min(least, *std::min_element(bounds.begin(), bounds.end()));
+        });
     return least;
   }
 
  private:
   /// The work that is common to all strategies for the candidate's MoE layers.
   [[nodiscard]] Iteration common_work_of(const Candidate& c) const {
-    return {model_, workload_, c, cluster_.ranks_per_node(), without_exchange};
+    return {problem_.model(), problem_.workload(), c, problem_.ranks_per_node(), without_exchange};
   }
 
   /// The least time of the busiest link over all all-to-alls and codecs that the candidate may have; `own` is the time
   /// with its own ones. Zero if ranks differ and are too many.
   Seconds least_links(Candidate c, Seconds own) {
+    const EvaluationOptions options{.checks = Checks::AllButMemory,
+                                    .asymmetric_rank_threshold = space_.asymmetric_rank_threshold};
     Seconds least = own;
     const bool is_direct = find_all_to_all(c.all_to_all)->is_direct();
     const std::string own_codec = c.codec;
-    for (const CodecPair& codec : codec_pairs(workload_)) {
+    for (const CodecPair& codec : codec_pairs(problem_.workload())) {
       bool has_direct = is_direct && codec_pair_name(codec) == own_codec;  // all have equal link loads
       for (const auto& all_to_all : all_to_alls()) {
         if (!may_send_least(codec, *all_to_all)) continue;
         if (all_to_all->is_direct() && std::exchange(has_direct, true)) continue;
         c.all_to_all = all_to_all->name();
         c.codec = codec_pair_name(codec);
-        if (infeasibility(model_, workload_, c, cluster_.ranks_per_node())) continue;
-        const Iteration iteration(model_, workload_, c, cluster_.ranks_per_node());
-        const Program& program = iteration.filled();
-        if (program.ranks_per_stage() >= space_.asymmetric_rank_threshold && has_asymmetric_ranks(program, machines_))
-          return {};
-        least = std::min(least, iteration.estimated(machines_).links);
+        const Evaluation e = evaluate(problem_, c, Depth::Extrapolation, options);
+        if (e.infeasibility) continue;
+        if (e.bound) return {};
+        least = std::min(least, e.evaluated.estimate.links);
       }
     }
     return least;
@@ -106,10 +100,7 @@ class LeastBound {
     return all_to_all.deduplicates() ? !codec.back : codec.there == codec.back;
   }
 
-  const ModelSpec& model_;
-  const Workload& workload_;
-  const Cluster& cluster_;
-  StageClusters machines_;
+  const Problem& problem_;
   const SearchSpace& space_;
   bool runs_alike_;  // all MoE layers are of one kind
   int threads_;
@@ -117,9 +108,9 @@ class LeastBound {
 
 }  // namespace
 
-Seconds global_bound(const ModelSpec& model, const Workload& workload, const Cluster& cluster, const SearchSpace& space,
-                     const std::vector<Evaluated>& ranked, const std::vector<Deferred>& deferred, int threads) {
-  return LeastBound(model, workload, cluster, space, threads).of(ranked, deferred);
+Seconds global_bound(const Problem& problem, const SearchSpace& space, const std::vector<Evaluated>& ranked,
+                     const std::vector<Deferred>& deferred) {
+  return LeastBound(problem, space).of(ranked, deferred);
 }
 
 }  // namespace moeplan::planner

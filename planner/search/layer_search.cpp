@@ -12,6 +12,7 @@
 #include "planner/layer/schedule.hpp"
 #include "planner/lowering/feasibility.hpp"
 #include "planner/lowering/lower.hpp"
+#include "planner/search/rounds.hpp"
 #include "sim/program/simulate.hpp"
 
 namespace moeplan::planner {
@@ -52,8 +53,6 @@ class RunSearch {
   }
 
  private:
-  static constexpr std::size_t kRound = 8;  // strategies simulated between two prunings
-
   struct Way {
     std::size_t leader = 0;  // the same strategy with codecs that are never slower
     Seconds bound, closed_form;
@@ -114,18 +113,16 @@ class RunSearch {
     std::erase_if(waiting, [&](std::size_t i) { return ways_[i].is_costly; });
     std::stable_sort(waiting.begin(), waiting.end(),
                      [&](std::size_t a, std::size_t b) { return ways_[a].closed_form < ways_[b].closed_form; });
-    for (;;) {
-      std::erase_if(waiting, [&](std::size_t i) { return is_beaten(ways_[i].bound); });
-      if (waiting.empty()) return;
-      const std::size_t n = std::min(kRound, waiting.size());
-      std::vector<SimTime> times(n);
-      in_parallel(n, threads_, [&](std::size_t k) {
-        times[k] = sim::simulate(lowered(waiting[k]), layer_.cluster, {.keep_spans = false}).makespan;
-      });
-      for (std::size_t k = 0; k < n; ++k) keep(waiting[k], times[k]);
-      result_.simulated += static_cast<std::int64_t>(n);
-      waiting.erase(waiting.begin(), waiting.begin() + static_cast<std::ptrdiff_t>(n));
-    }
+    in_rounds(
+        std::move(waiting), kAllItems, [&](std::size_t i) { return is_beaten(ways_[i].bound); },
+        [&](std::span<const std::size_t> items) {
+          std::vector<SimTime> times(items.size());
+          in_parallel(items.size(), threads_, [&](std::size_t k) {
+            times[k] = sim::simulate(lowered(items[k]), layer_.cluster, {.keep_spans = false}).makespan;
+          });
+          for (std::size_t k = 0; k < items.size(); ++k) keep(items[k], times[k]);
+          result_.simulated += std::ssize(items);
+        });
   }
 
   /// Inserts the strategy into the fastest so far if it belongs there.

@@ -13,12 +13,11 @@
 #include "planner/layer/schedule.hpp"
 #include "planner/lowering/feasibility.hpp"
 #include "planner/lowering/lower.hpp"
-#include "planner/lowering/ordered.hpp"
 #include "planner/placement/strategies/strategy.hpp"
 #include "planner/plan/plan.hpp"
 #include "planner/report/json_parts.hpp"
 #include "planner/search/place_experts.hpp"
-#include "planner/search/placement_search.hpp"
+#include "planner/search/search.hpp"
 #include "sim/program/simulate.hpp"
 
 namespace moeplan::sweep {
@@ -78,6 +77,7 @@ class OneCase {
   OneCase(const SweepSpec& sweep, const Cluster& cluster, const ModelSpec& model, const Workload& workload,
           const std::vector<Assignment>& decisions, int threads, const std::atomic<bool>& stop)
       : sweep_(sweep),
+        problem_(model, workload, cluster),
         cluster_(cluster),
         model_(model),
         workload_(workload),
@@ -122,20 +122,19 @@ class OneCase {
     planner::SearchSpace space;
     space.threads = threads_;
     space.most_simulated = sweep_.budget;
-    planner::PlacementSpace placements{.threads = threads_};
-    for (const Assignment& a : decisions_) set(space, placements, a);
-    planner::SearchResult result =
-        planner::search(model_, workload_, cluster_, space, [&](std::int64_t, std::int64_t) { check_stop(); });
-    result = planner::with_placed_experts(std::move(result), model_, workload_, cluster_, placements);
+    space.placements.emplace();
+    for (const Assignment& a : decisions_) set(space, *space.placements, a);
+    const planner::SearchResult result =
+        planner::search(problem_, space, [&](std::int64_t, std::int64_t) { check_stop(); });
     if (result.ranked.empty()) return cannot(why_nothing(result));
     const planner::Evaluated& best = result.ranked.front();
     Measures m{.candidate = best.candidate,
                .makespan = best.makespan,
                .estimate = best.estimate,
                .memory = best.memory,
-               .rate = planner::throughput(model_, workload_, cluster_, *best.makespan),
+               .rate = planner::throughput(problem_, *best.makespan),
                .search = &result};
-    if (wants_classes()) m.binding = predict(model_, workload_, cluster_, best.candidate).binding;
+    if (wants_classes()) m.binding = predict(problem_, best.candidate).binding;
     keep(m);
   }
 
@@ -224,21 +223,24 @@ class OneCase {
   void candidate() {
     std::optional<planner::Candidate> c = decided();
     if (!c) return;
-    if (const auto reason = planner::infeasibility(model_, workload_, *c, cluster_.ranks_per_node()))
+    if (const auto reason = evaluate(problem_, *c, planner::Depth::Feasibility).infeasibility)
       return cannot(reason->text);
-    StageClusters machines(cluster_);
-    if (!place_experts(*c, workload_, machines.first_of(c->degrees.pp), planner::PlacementGoal::Iteration)) return;
-    if (const auto reason = planner::infeasibility(model_, workload_, *c, cluster_.ranks_per_node()))
-      return cannot(reason->text);
-    const Program program = planner::lowered(model_, workload_, machines, *c);
-    const MemoryUse memory = planner::iteration_memory(model_, workload_, cluster_, *c, program);
-    if (memory.total() > cluster_.memory_per_rank()) return cannot(memory_reason(memory));
-    Measures m{.candidate = *c, .estimate = estimate(program, machines), .memory = memory};
-    if (wants_time()) {
-      check_stop();
-      take_time(m, program, planner::simulated(program, machines, wants_classes()));
-      m.rate = planner::throughput(model_, workload_, cluster_, *m.makespan);
+    if (!place_experts(*c, workload_, problem_.first_stage(*c), planner::PlacementGoal::Iteration)) return;
+    check_stop();
+    const planner::Depth depth = wants_classes() ? planner::Depth::Timeline
+                                 : wants_time()  ? planner::Depth::Makespan
+                                                 : planner::Depth::Estimate;
+    const planner::Evaluation e = evaluate(problem_, *c, depth);
+    if (e.infeasibility) {
+      const bool is_memory = e.infeasibility->constraint == Constraint::Memory;
+      return cannot(is_memory ? memory_reason(e.evaluated.memory) : e.infeasibility->text);
     }
+    Measures m{.candidate = *c,
+               .makespan = e.evaluated.makespan,
+               .estimate = e.evaluated.estimate,
+               .memory = e.evaluated.memory};
+    if (wants_classes()) m.binding = binding_rank(rank_times(e.program, e.timeline));
+    if (m.makespan) m.rate = planner::throughput(problem_, *m.makespan);
     keep(m);
   }
 
@@ -304,6 +306,7 @@ class OneCase {
 
   static constexpr std::int64_t kMostRanks = 1'048'576;
   const SweepSpec& sweep_;
+  const planner::Problem problem_;
   const Cluster& cluster_;
   const ModelSpec& model_;
   const Workload& workload_;

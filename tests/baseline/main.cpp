@@ -60,7 +60,7 @@ Predicted predicted(const RandomPlan& plan) {
   line("links", links.value());
   line("lower bound", lower_bound.value());
   const auto& [weights, gradients, optimizer, activations, working, runtime, stage] =
-      iteration_memory(s.model, s.workload, s.cluster, plan.candidate, program);
+      iteration_memory({s.model, s.workload, s.cluster}, plan.candidate, program);
   line("weights", weights.value());
   line("gradients", gradients.value());
   line("optimizer", optimizer.value());

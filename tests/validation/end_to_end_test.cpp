@@ -84,7 +84,7 @@ PublishedRun gpt_oss() {
 }
 
 Prediction predicted(const PublishedRun& run, const ClusterSpec& machine, const Workload& workload) {
-  return predict(model_at(run.model), workload, build_cluster(machine, run.candidate.degrees.world()), run.candidate);
+  return predict({model_at(run.model), workload, build_cluster(machine, run.candidate.degrees.world())}, run.candidate);
 }
 
 /// Of predicted tokens/s over published ones; 0.1: predicted 10% too fast.

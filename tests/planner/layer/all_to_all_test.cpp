@@ -174,9 +174,9 @@ TEST_CASE("1DH's leaders need memory for the rows of their node, and plans witho
     s.cluster.gpu.memory = Bytes((linear.total().value() + leaders.total().value()) / 2);
     SearchSpace space{.schedule = "baseline", .tp = 1, .cp = 1, .ep = 8, .esp = 1, .pp = 1, .threads = 1};
     space.all_to_all = "linear";
-    CHECK_FALSE(search(s.model, s.workload, s.cluster, space).ranked.empty());
+    CHECK_FALSE(search({s.model, s.workload, s.cluster}, space).ranked.empty());
     space.all_to_all = "1dh";
-    const SearchResult refused = search(s.model, s.workload, s.cluster, space);
+    const SearchResult refused = search({s.model, s.workload, s.cluster}, space);
     CHECK(refused.ranked.empty());
     CHECK(refused.rejected.at("memory") == 1);
     REQUIRE(refused.nearest_miss);

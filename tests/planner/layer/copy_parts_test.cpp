@@ -81,7 +81,7 @@ TEST_CASE("Copies get weights and give gradients once an iteration, whatever the
     add_holder(c.expert_places[0].experts[0], rank(1), 1);
     auto times = runs(lower_iteration(s.model, s.workload, c, 1));
     CHECK(times[OpClass::ExpertTransfer] == 2 * 2);
-    const Prediction p = predict(s.model, s.workload, s.cluster, c);
+    const Prediction p = predict({s.model, s.workload, s.cluster}, c);
     CHECK(p.makespan.seconds() >= p.estimate.lower_bound);
   }
   SECTION("where nothing trains they stay, and nothing moves") {
@@ -103,7 +103,7 @@ TEST_CASE("Weights of a layer's copies travel beside the layer before") {
     Workload w = s.workload;
     w.zero_stage = zero;
     const Candidate c = with_copy();
-    const Prediction p = predict(s.model, w, s.cluster, c);
+    const Prediction p = predict({s.model, w, s.cluster}, c);
     CHECK(p.makespan.seconds() >= p.estimate.lower_bound);
     const TimelineSpan *first = first_span(p.program, p.timeline, "expert up weights", 2),
                        *second = first_span(p.program, p.timeline, "expert up weights", 2, 1),
@@ -177,7 +177,7 @@ TEST_CASE("A placement that evens the loads makes the iteration faster") {
     }
   }
   placed.expert_places = {p};
-  const auto time = [&](const Candidate& c) { return predict(s.model, s.workload, s.cluster, c).makespan; };
+  const auto time = [&](const Candidate& c) { return predict({s.model, s.workload, s.cluster}, c).makespan; };
   CHECK(time(placed) < time(plain));
 }
 
@@ -203,7 +203,7 @@ TEST_CASE("An iteration with placed experts is simulated within its bounds, howe
     }
     c.expert_places = {p};
     if (infeasibility(s.model, s.workload, c, s.cluster.ranks_per_node())) continue;
-    const Prediction prediction = predict(s.model, s.workload, s.cluster, c);
+    const Prediction prediction = predict({s.model, s.workload, s.cluster}, c);
     INFO("case " << i << " of " << world << " ranks");
     CHECK(prediction.makespan.seconds().value() >= prediction.estimate.lower_bound.value() * (1 - 1e-9));
   }

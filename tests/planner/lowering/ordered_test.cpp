@@ -82,8 +82,8 @@ TEST_CASE("A candidate's Program has the order of operations that the candidate 
     CHECK(searched.stages == listed.stages);
   }
   SECTION("a prediction is of the order decided, so that a plan read again takes as long") {
-    CHECK(predict(s.model, s.workload, s.cluster, c).program == searched);
-    CHECK(predict(s.model, s.workload, s.cluster, c).makespan == makespan_of(s, searched));
+    CHECK(predict({s.model, s.workload, s.cluster}, c).program == searched);
+    CHECK(predict({s.model, s.workload, s.cluster}, c).makespan == makespan_of(s, searched));
   }
 }
 

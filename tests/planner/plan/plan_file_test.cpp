@@ -26,7 +26,7 @@ Plan some_plan() {
   plan.candidate.schedule = "parm_s1";
   plan.candidate.micro_batch = 2;
   plan.candidate.recompute = Recompute::Selective;  // as its workload says
-  const Prediction p = predict(s.model, s.workload, s.cluster, plan.candidate);
+  const Prediction p = predict({s.model, s.workload, s.cluster}, plan.candidate);
   plan.makespan = p.makespan;
   plan.estimate = p.estimate;
   plan.global_bound = Seconds(0.9 * p.estimate.lower_bound.value());
@@ -107,7 +107,7 @@ TEST_CASE("A plan file reads back as the plan that was written") {
   SECTION("the plan that was read predicts the same time") {
     const Cluster cluster = build_cluster(read_cluster(read.inputs.cluster), read.world_size);
     const Prediction p =
-        predict(read_model(read.inputs.model), read_workload(read.inputs.workload), cluster, read.candidate);
+        predict({read_model(read.inputs.model), read_workload(read.inputs.workload), cluster}, read.candidate);
     CHECK(p.makespan == plan.makespan);
   }
 }

@@ -44,7 +44,7 @@ Candidate expert_parallel() {
 }
 
 std::vector<LayerPoint> points_of(const tests::Small& s, const Candidate& plan) {
-  return layer_roofline(s.model, s.workload, s.cluster, plan);
+  return layer_roofline({s.model, s.workload, s.cluster}, plan);
 }
 
 }  // namespace
@@ -135,7 +135,7 @@ TEST_CASE("Data parallelism sends alpha H / B times what model parallelism does,
   const Cluster cluster = tests::built_cluster("fastermoe_johnny");
   Candidate plan;
   plan.degrees = {.dp = 16, .ep = 16};
-  const std::vector<LayerPoint> points = layer_roofline(model, workload, cluster, plan);
+  const std::vector<LayerPoint> points = layer_roofline({model, workload, cluster}, plan);
   const double data = named(points, "data parallelism").roofline.communication.value();
   const double tensor = named(points, "model parallelism").roofline.communication.value();
   const double B = 1024, alpha_H = 4096;

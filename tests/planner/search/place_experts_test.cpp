@@ -5,7 +5,7 @@
 
 #include "planner/candidate/stage_layout.hpp"
 #include "planner/lowering/lower.hpp"
-#include "planner/search/placement_search.hpp"
+#include "planner/search/search.hpp"
 #include "tests/support/small_cases.hpp"
 
 namespace moeplan::tests::place_experts_test {
@@ -37,9 +37,12 @@ Candidate wide(std::int64_t micro_batch = 1) {
 }
 
 SearchResult found(const Small& s, std::optional<std::string> placement = {}) {
-  const SearchSpace space{.schedule = "baseline", .tp = 1, .ep = 8, .pp = 1, .threads = 1};
-  return with_placed_experts(search(s.model, s.workload, s.cluster, space), s.model, s.workload, s.cluster,
-                             {.placement = std::move(placement), .threads = 1});
+  return search({s.model, s.workload, s.cluster}, {.schedule = "baseline",
+                                                   .tp = 1,
+                                                   .ep = 8,
+                                                   .pp = 1,
+                                                   .threads = 1,
+                                                   .placements = PlacementSpace{.placement = std::move(placement)}});
 }
 
 }  // namespace
@@ -122,9 +125,9 @@ TEST_CASE("A search places experts where loads are uneven") {
     SmallCase few = skewed();
     few.experts = 6;
     const Small f = small(few);
-    const SearchSpace four{.schedule = "baseline", .tp = 1, .ep = 4, .pp = 1};
-    const SearchResult none = with_placed_experts(search(f.model, f.workload, f.cluster, four), f.model, f.workload,
-                                                  f.cluster, {.placement = "lplb_cube"});
+    const SearchSpace four{
+        .schedule = "baseline", .tp = 1, .ep = 4, .pp = 1, .placements = PlacementSpace{.placement = "lplb_cube"}};
+    const SearchResult none = search({f.model, f.workload, f.cluster}, four);
     CHECK((none.ranked.empty() || none.ranked.front().candidate.placement == "lplb_cube"));
     if (none.ranked.empty()) CHECK(!none.rejected.empty());
   }

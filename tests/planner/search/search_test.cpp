@@ -25,7 +25,7 @@ using moeplan::tests::SmallCase;
 namespace {
 
 SearchResult search_of(const Small& s, const SearchSpace& space = {}) {
-  return search(s.model, s.workload, s.cluster, space);
+  return search({s.model, s.workload, s.cluster}, space);
 }
 
 std::int64_t rejections(const SearchResult& r) {
@@ -219,7 +219,7 @@ TEST_CASE("The order of operations of the fastest candidates is searched, and ke
                                  [&](const Evaluated& other) { return other.candidate == before; });
     REQUIRE(it != r.ranked.end());
     CHECK(*e.makespan < *it->makespan);
-    CHECK(*e.makespan == predict(s.model, s.workload, s.cluster, e.candidate).makespan);
+    CHECK(*e.makespan == predict({s.model, s.workload, s.cluster}, e.candidate).makespan);
     CHECK(e.order_answered_by() == "exact");
     CHECK(it->order_answered_by() == "heuristic");  // the search's answer is not in use there
   }
@@ -351,7 +351,7 @@ TEST_CASE("A degree or schedule that the user fixed is the only one searched") {
 TEST_CASE("A schedule that needs several chunks is found where it is asked for without their number") {
   SmallCase c;
   const Small s = small(c);
-  const SearchResult r = search(s.model, s.workload, s.cluster, {.schedule = "s1_tapered", .ep = 4, .threads = 1});
+  const SearchResult r = search({s.model, s.workload, s.cluster}, {.schedule = "s1_tapered", .ep = 4, .threads = 1});
   REQUIRE_FALSE(r.ranked.empty());
   for (const Evaluated& e : r.ranked) {
     CHECK(e.candidate.schedule == "s1_tapered");

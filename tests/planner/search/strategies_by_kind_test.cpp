@@ -86,7 +86,7 @@ TEST_CASE("MoE layers of different kinds run in the way that suits each") {
   }
   SECTION("the search finds it, and its bound holds") {
     const SearchSpace space{.tp = 1, .cp = 1, .ep = kRanks, .pp = 1, .threads = 1};
-    const SearchResult found = search(s.model, s.workload, s.cluster, space);
+    const SearchResult found = search({s.model, s.workload, s.cluster}, space);
     CHECK(found.ranked.front().candidate.runs.size() == 2);
     CHECK(found.global_bound <= found.ranked.front().makespan->seconds());
   }

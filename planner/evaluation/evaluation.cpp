@@ -1,0 +1,113 @@
+#include "planner/evaluation/evaluation.hpp"
+
+#include <cassert>
+#include <utility>
+
+#include "model/costs/compute.hpp"
+#include "model/costs/model_flops.hpp"
+#include "planner/candidate/stage_layout.hpp"
+#include "planner/evaluation/long_pipeline.hpp"
+#include "planner/lowering/feasibility.hpp"
+#include "sim/program/simulate.hpp"
+#include "sim/program/simulate_stages.hpp"
+
+namespace moeplan::planner {
+
+namespace {
+
+/// Sets the memory; returns whether the evaluation goes on.
+bool fits(const Problem& problem, const Program& program, Checks checks, Evaluation& out) {
+  out.evaluated.memory = iteration_memory(problem, out.evaluated.candidate, program);
+  const Bytes has = problem.cluster().memory_per_rank(), needs = out.evaluated.memory.total();
+  if (checks != Checks::All || needs <= has) return true;
+  out.infeasibility = Infeasibility(Constraint::Memory, has.value(), needs.value(), "memory");
+  return false;
+}
+
+/// Depth::Memory and Depth::Extrapolation.
+void evaluate_filled(const Problem& problem, Depth depth, const EvaluationOptions& options, Evaluation& out) {
+  StageClusters& clusters = problem.stage_clusters();
+  const Iteration iteration(problem.model(), problem.workload(), out.evaluated.candidate, problem.ranks_per_node());
+  const Program& program = iteration.filled();
+  if (!fits(problem, program, options.checks, out) || depth == Depth::Memory) return;
+  const auto& threshold = options.asymmetric_rank_threshold;
+  if (threshold && program.ranks_per_stage() >= *threshold && has_asymmetric_ranks(program, clusters)) {
+    out.bound = iteration.bounded_by_first_rank(clusters);
+  } else {
+    out.evaluated.estimate = iteration.estimated(clusters);
+  }
+}
+
+}  // namespace
+
+Evaluation evaluate(const Problem& problem, const Candidate& candidate, Depth depth, const EvaluationOptions& options) {
+  Evaluation out{.evaluated = {.candidate = candidate}};
+  if (options.checks != Checks::None)
+    out.infeasibility = infeasibility(problem.model(), problem.workload(), candidate, problem.ranks_per_node());
+  if (out.infeasibility || depth == Depth::Feasibility) return out;
+  if (depth <= Depth::Extrapolation) {
+    evaluate_filled(problem, depth, options, out);
+    return out;
+  }
+  Program program = lowered(problem.model(), problem.workload(), problem.stage_clusters(), candidate);
+  return evaluate_program(problem, candidate, std::move(program), depth, options.checks);
+}
+
+Evaluation evaluate_program(const Problem& problem, const Candidate& candidate, Program program, Depth depth,
+                            Checks checks) {
+  assert(depth >= Depth::Estimate && "a whole iteration");
+  Evaluation out{.evaluated = {.candidate = candidate}};
+  if (!fits(problem, program, checks, out)) return out;
+  out.evaluated.estimate = estimate(program, problem.stage_clusters());
+  if (depth < Depth::Makespan) return out;
+  const bool keeps_all = depth == Depth::Timeline;
+  Timeline timeline = simulated(program, problem.stage_clusters(), /*keep_spans=*/keeps_all);
+  out.evaluated.makespan = timeline.makespan;
+  if (!keeps_all) return out;
+  out.program = std::move(program);
+  out.timeline = std::move(timeline);
+  return out;
+}
+
+SimTime simulated_makespan(const Problem& problem, const Candidate& candidate) {
+  StageClusters& clusters = problem.stage_clusters();
+  const Program program = lowered(problem.model(), problem.workload(), clusters, candidate);
+  return simulated(program, clusters, /*keep_spans=*/false).makespan;
+}
+
+Throughput throughput(const Problem& problem, SimTime makespan) {
+  const Workload& workload = problem.workload();
+  const auto gpus = static_cast<double>(problem.cluster().gpus());
+  const double tokens = static_cast<double>(workload.global_batch) * static_cast<double>(workload.sequence_length);
+  const double seconds = makespan.seconds().value();
+  const double flops = tokens * forward_flops_per_token(problem.model(), workload.sequence_length) *
+                       (workload.mode == Mode::Train ? 3.0 : 1.0);
+  const double peak = peak_rate(problem.cluster().gpu, workload.dtype).value();
+  return {.tokens_per_s_per_gpu = tokens / seconds / gpus, .model_flops_utilization = flops / (seconds * gpus * peak)};
+}
+
+Prediction predict(const Problem& problem, const Candidate& candidate) {
+  Evaluation e = evaluate(problem, candidate, Depth::Timeline, {.checks = Checks::None});
+  const Throughput rate = throughput(problem, e.timeline.makespan);
+  return {.makespan = e.timeline.makespan,
+          .estimate = std::move(e.evaluated.estimate),
+          .memory = e.evaluated.memory,
+          .binding = binding_rank(rank_times(e.program, e.timeline)),
+          .tokens_per_s_per_gpu = rate.tokens_per_s_per_gpu,
+          .model_flops_utilization = rate.model_flops_utilization,
+          .program = std::move(e.program),
+          .timeline = std::move(e.timeline)};
+}
+
+Timeline simulated(const Program& program, StageClusters& machines, bool keep_spans) {
+  const sim::SimulateOptions options{.keep_spans = keep_spans};
+  return program.stages.size() == 1 ? sim::simulate(program, machines.cluster(), options)
+                                    : sim::simulate_stages(program, machines, options);
+}
+
+MemoryUse iteration_memory(const Problem& problem, const Candidate& candidate, const Program& program) {
+  return memory_use(program, stage_parameters(problem.model(), problem.workload(), candidate), problem.workload(),
+                    candidate.degrees, problem.cluster().gpu.runtime_memory);
+}
+
+}  // namespace moeplan::planner

@@ -1,0 +1,111 @@
+// The evaluation of one candidate: is it feasible, does it fit in memory, how long does an iteration take?
+//
+// Every command and every search evaluates candidates with evaluate(), to the depth that it needs.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "model/analysis/analysis.hpp"
+#include "model/analysis/timeline.hpp"
+#include "model/base/infeasibility.hpp"
+#include "model/costs/estimate.hpp"
+#include "model/costs/memory.hpp"
+#include "model/program/program.hpp"
+#include "planner/candidate/candidate.hpp"
+#include "planner/evaluation/problem.hpp"
+#include "planner/lowering/ordered.hpp"
+
+namespace moeplan::planner {
+
+/// How far a candidate is evaluated. Every depth includes the checks of those before it.
+enum class Depth {
+  Feasibility,    // infeasibility() only
+  Memory,         // also the memory that an iteration needs
+  Extrapolation,  // also the estimate; that of a long pipeline is extrapolated from few microbatches
+                  // (long_pipeline.hpp)
+  Estimate,       // the same from the Program of the whole iteration
+  Makespan,       // also the simulated makespan
+  Timeline        // also the Program, and the Timeline with all its spans
+};
+
+/// The checks of an evaluation.
+enum class Checks {
+  All,
+  AllButMemory,  // a candidate that does not fit in memory is evaluated nevertheless
+  None           // the same; `infeasibility()` must be none
+};
+
+struct EvaluationOptions {
+  Checks checks = Checks::All;
+  /// With Depth::Extrapolation: a candidate with at least this many ranks per stage and with ranks that differ gets a
+  /// bound instead of an estimate, which would take long.
+  std::optional<std::int64_t> asymmetric_rank_threshold = {};
+};
+
+/// A candidate with its predicted memory and time.
+struct Evaluated {
+  Candidate candidate;
+  MemoryUse memory = {};
+  Estimate estimate = {};
+  std::optional<SimTime> makespan = {};  // simulated; absent if only priced
+  OrderSearch order = {};                // "listed" unless this candidate's order was searched
+
+  /// The origin of the order in use. It is the search's answer, or "heuristic" if the search found a better order that
+  /// is not in use because its simulation was no faster.
+  [[nodiscard]] std::string_view order_answered_by() const {
+    return order.improved > 0 && candidate.order == kListedOrder ? "heuristic" : order.answered_by;
+  }
+};
+
+/// The result of evaluate(), as far as the evaluation went.
+struct Evaluation {
+  Evaluated evaluated;
+  std::optional<Infeasibility> infeasibility = {};  // where the evaluation stopped; the text for memory is "memory"
+  std::optional<Seconds> bound = {};                // lower bound, in place of the estimate (EvaluationOptions)
+  Program program = {};                             // with Depth::Timeline
+  Timeline timeline = {};                           // with Depth::Timeline
+};
+
+/// Evaluates a candidate with its order of operations. Deterministic.
+[[nodiscard]] Evaluation evaluate(const Problem& problem, const Candidate& candidate, Depth depth,
+                                  const EvaluationOptions& options = {});
+
+/// The same for a candidate that was lowered to `program` already; `depth` is at least Depth::Estimate, and only memory
+/// is checked.
+[[nodiscard]] Evaluation evaluate_program(const Problem& problem, const Candidate& candidate, Program program,
+                                          Depth depth, Checks checks = Checks::All);
+
+/// The simulated makespan of a candidate that was evaluated to a lesser depth.
+[[nodiscard]] SimTime simulated_makespan(const Problem& problem, const Candidate& candidate);
+
+/// The throughput that an iteration time corresponds to.
+struct Throughput {
+  double tokens_per_s_per_gpu;
+  double model_flops_utilization;  // model FLOPs divided by what the peaks of all GPUs allow in the makespan
+};
+[[nodiscard]] Throughput throughput(const Problem& problem, SimTime makespan);
+
+/// Everything that is predicted for a candidate.
+struct Prediction {
+  SimTime makespan;
+  Estimate estimate;
+  MemoryUse memory;
+  RankTime binding;  // time breakdown of the binding rank
+  double tokens_per_s_per_gpu = 0;
+  double model_flops_utilization = 0;
+  Program program;
+  Timeline timeline;
+};
+/// evaluate() to its full depth, whether or not the candidate fits in memory. `infeasibility()` must be none.
+[[nodiscard]] Prediction predict(const Problem& problem, const Candidate& candidate);
+
+/// The Timeline of a Program. A single stage is simulated directly, several stages by their segments
+/// (sim/simulate_stages.hpp).
+[[nodiscard]] Timeline simulated(const Program& program, StageClusters& machines, bool keep_spans);
+
+/// The memory that an iteration of the candidate needs on its fullest rank.
+[[nodiscard]] MemoryUse iteration_memory(const Problem& problem, const Candidate& candidate, const Program& program);
+
+}  // namespace moeplan::planner

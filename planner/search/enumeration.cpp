@@ -1,0 +1,190 @@
+#include "planner/search/enumeration.hpp"
+
+#include <algorithm>
+
+#include "planner/candidate/stage_layout.hpp"
+#include "planner/layer/schedule.hpp"
+#include "planner/lowering/feasibility.hpp"
+
+namespace moeplan::planner {
+
+namespace {
+
+std::vector<std::int64_t> divisors(std::int64_t n) {
+  std::vector<std::int64_t> low, high;
+  for (std::int64_t d = 1; d * d <= n; ++d) {
+    if (n % d != 0) continue;
+    low.push_back(d);
+    if (d != n / d) high.push_back(n / d);
+  }
+  low.insert(low.end(), high.rbegin(), high.rend());
+  return low;
+}
+
+bool allowed(const std::optional<std::int64_t>& fixed, std::int64_t value) { return !fixed || *fixed == value; }
+
+std::int64_t gpus_per_node(const Cluster& cluster) {
+  std::int64_t most = 0;
+  std::map<int, std::int64_t> counts;
+  for (const int node : cluster.node_of_rank) most = std::max(most, ++counts[node]);
+  return most;
+}
+
+/// Weights and states of the fullest stage.
+MemoryUse least_memory(const Problem& problem, const Candidate& c) {
+  MemoryUse most{};
+  for (const StageParameters& stage : stage_parameters(problem.model(), problem.workload(), c)) {
+    const MemoryUse use = state_memory(stage, problem.workload(), c.degrees);
+    if (use.total() > most.total()) most = use;
+  }
+  return most;
+}
+
+class Enumerator {
+ public:
+  Enumerator(const Problem& problem, const SearchSpace& space)
+      : problem_(problem), space_(space), node_(gpus_per_node(problem.cluster())) {}
+
+  Enumeration all() {
+    const std::int64_t world = problem_.cluster().world_size();
+    for (const std::int64_t pp : divisors(world)) {
+      if (!allowed(space_.pp, pp)) continue;
+      const std::int64_t stage = world / pp;
+      if (stage % problem_.cluster().ranks_per_gpu == 0 || pp == 1) {
+        add_degrees(pp, stage);
+      } else {
+        ++out_.enumerated;
+        reject("pipeline stages would share a GPU");
+      }
+    }
+    return std::move(out_);
+  }
+
+ private:
+  void reject(const std::string& reason) { ++out_.rejected[reason]; }
+
+  /// All degrees of stages of `stage` ranks.
+  void add_degrees(std::int64_t pp, std::int64_t stage) {
+    for (const std::int64_t cp : divisors(stage)) {
+      if (!allowed(space_.cp, cp) || (!space_.cp && cp > most_context_parallel())) continue;
+      for (const std::int64_t tp : divisors(stage / cp)) {
+        if (!allowed(space_.tp, tp) || !allowed(space_.dp, stage / cp / tp)) continue;
+        for (const std::int64_t ep : divisors(stage)) {
+          if (!allowed(space_.ep, ep)) continue;
+          for (const std::int64_t esp : divisors(stage / ep)) {
+            if (!allowed(space_.esp, esp) || !allowed(space_.edp, stage / ep / esp)) continue;
+            add_schedules(
+                {.pp = pp, .dp = stage / cp / tp, .cp = cp, .tp = tp, .edp = stage / ep / esp, .ep = ep, .esp = esp});
+          }
+        }
+      }
+    }
+  }
+
+  /// The largest context-parallel degree to try: only long sequences are divided, unless the user asks for it.
+  std::int64_t most_context_parallel() const {
+    constexpr std::int64_t kTokens = 8192;  // minimum per rank
+    return std::max<std::int64_t>(1, problem_.workload().sequence_length / kTokens);
+  }
+
+  void add_schedules(const Degrees& degrees) {
+    for (const bool sequence_parallel : {false, true}) {
+      if (sequence_parallel && degrees.tp == 1) continue;
+      Candidate c;
+      c.degrees = degrees;
+      c.sequence_parallel = sequence_parallel;
+      c.all_to_all = space_.all_to_all.value_or(c.all_to_all);
+      c.codec = space_.codec.value_or(c.codec);
+      c.recompute = recompute_levels(problem_.workload()).front();
+      add_schedules(c);
+      if (!has_rank_orders(degrees)) continue;
+      c.rank_order = kReplicasInnerRankOrder;
+      add_schedules(c);
+    }
+  }
+
+  /// The candidate with every schedule.
+  void add_schedules(Candidate c) {
+    Degrees layer = c.degrees;
+    if (c.sequence_parallel) layer.tp = 1;
+    for (const auto& schedule : schedules()) {
+      if (space_.schedule && *space_.schedule != schedule->name()) continue;
+      ++out_.enumerated;
+      c.schedule = schedule->name();
+      // A requested schedule uses its smallest number of chunks; otherwise one chunk, and other numbers are tried for
+      // the best candidates later.
+      const std::int64_t fewest = space_.schedule ? schedule->pipeline_degrees(layer, node_).front() : 1;
+      c.pipeline_degree = space_.pipeline_degree.value_or(fewest);
+      if (c.degrees.tp > node_ && !space_.tp) {
+        reject("tp spans nodes (ask for it with --tp)");
+      } else if (c.degrees.esp > node_ && !space_.esp) {
+        reject("esp spans nodes (ask for it with --esp)");
+      } else if (!space_.schedule && !schedule->same_as(layer, c, problem_.workload().mode).empty()) {
+        reject("the same as another schedule");
+      } else {
+        consider(c);
+      }
+    }
+  }
+
+  /// Whether the other rank order gives a different feasible plan: experts are not sharded, have several replicas and
+  /// are divided over several ranks, in a stage larger than a node.
+  bool has_rank_orders(const Degrees& degrees) const {
+    return degrees.esp == 1 && degrees.ep > 1 && degrees.edp > 1 && degrees.ranks_per_stage() > node_;
+  }
+
+  std::optional<Infeasibility> infeasibility_of(const Candidate& c) const {
+    return infeasibility(problem_.model(), problem_.workload(), c, problem_.ranks_per_node());
+  }
+
+  void consider(Candidate c) {
+    const Workload& workload = problem_.workload();
+    c.micro_batch = workload.micro_batch.value_or(1);
+    if (c.degrees.pp > 1 && workload.global_batch % c.degrees.dp == 0) {
+      const std::vector<std::int64_t> sizes = micro_batches(workload, c.degrees);
+      const auto least = std::find_if(sizes.rbegin(), sizes.rend(), [&](std::int64_t size) {
+        c.micro_batch = size;
+        return !infeasibility_of(c);
+      });
+      if (least == sizes.rend()) c.micro_batch = sizes.back();
+    }
+    if (const auto reason = infeasibility_of(c)) return reject(reason->text);
+    const MemoryUse states = least_memory(problem_, c);
+    if (states.total() <= problem_.cluster().memory_per_rank()) {
+      out_.feasible.push_back(std::move(c));
+      return;
+    }
+    reject("memory");
+    if (!out_.least_states || states.total() < out_.least_states->memory.total())
+      out_.least_states = NearestMiss{std::move(c), states};
+  }
+
+  const Problem& problem_;
+  const SearchSpace& space_;
+  std::int64_t node_;  // GPUs per node
+  Enumeration out_;
+};
+
+}  // namespace
+
+Enumeration enumerated(const Problem& problem, const SearchSpace& space) { return Enumerator(problem, space).all(); }
+
+std::vector<std::int64_t> micro_batches(const Workload& workload, const Degrees& degrees) {
+  if (workload.micro_batch) return {*workload.micro_batch};
+  const std::int64_t batch = workload.global_batch / degrees.dp;
+  std::vector<std::int64_t> out{batch};
+  std::int64_t power = 1;
+  while (power * 2 <= batch) power *= 2;
+  for (; power >= 1; power /= 2) {
+    if (batch % power == 0 && power != batch) out.push_back(power);
+  }
+  return out;
+}
+
+std::vector<Recompute> recompute_levels(const Workload& workload) {
+  if (workload.mode == Mode::Forward) return {Recompute::None};
+  if (workload.recompute) return {*workload.recompute};
+  return {Recompute::None, Recompute::Selective, Recompute::Full};
+}
+
+}  // namespace moeplan::planner

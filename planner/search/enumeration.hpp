@@ -1,0 +1,34 @@
+// The enumeration of candidates: degrees, sequence parallelism, rank orders and schedules.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "planner/candidate/candidate.hpp"
+#include "planner/evaluation/problem.hpp"
+#include "planner/search/search_result.hpp"
+#include "planner/search/search_space.hpp"
+
+namespace moeplan::planner {
+
+/// The feasible candidates of a space whose weights and states fit in memory, and the counts of the others.
+struct Enumeration {
+  /// Each represents its variants with other micro batches (micro_batches()) and recomputation (recompute_levels()).
+  /// With a pipeline, its own micro batch is the smallest feasible one.
+  std::vector<Candidate> feasible;
+  std::map<std::string, std::int64_t> rejected;  // by reason
+  std::int64_t enumerated = 0;
+  std::optional<NearestMiss> least_states;  // of those whose weights and states alone do not fit
+};
+[[nodiscard]] Enumeration enumerated(const Problem& problem, const SearchSpace& space);
+
+/// The micro batches to try, largest first: powers of two that divide a replica's batch, and the whole batch.
+[[nodiscard]] std::vector<std::int64_t> micro_batches(const Workload& workload, const Degrees& degrees);
+
+/// The recomputation levels to try, the least first: more recomputation only costs time, unless it makes room.
+[[nodiscard]] std::vector<Recompute> recompute_levels(const Workload& workload);
+
+}  // namespace moeplan::planner

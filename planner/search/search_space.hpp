@@ -1,0 +1,43 @@
+// The space of a search: the choices that the user fixed, and the limits of each round.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace moeplan::planner {
+
+/// The options of the round that places experts (placement_search.hpp).
+struct PlacementSpace {
+  /// The name of a placement strategy (planner/placement/strategies/strategy.hpp); absent: contiguous, or `auto` where
+  /// that is faster.
+  std::optional<std::string> placement = {};
+  std::optional<std::int64_t> redundant_experts = {};  // absent: 0, 1, 2 and 4 are tried
+  std::int64_t most_placed = 2;  // simulated candidates whose experts are placed; 8 if `placement` is given
+  std::int64_t most_ranks = 64;  // per stage, unless `placement` is given: ranks differ under a placement
+};
+
+/// The choices that the user fixed, and the limits of the search; absent choices are searched.
+struct SearchSpace {
+  std::optional<std::string> schedule = {};
+  // Names of planner/layer/all_to_all.hpp and model/costs/codec.hpp.
+  std::optional<std::string> all_to_all = {}, codec = {};
+  std::optional<std::int64_t> pipeline_degree = {};
+  std::optional<std::int64_t> tp = {}, cp = {}, ep = {}, esp = {}, dp = {}, edp = {}, pp = {};
+  std::int64_t most_refined = 48;    // pipelines for which other micro batches and interleaving are tried
+  std::int64_t most_simulated = 64;  // candidates to simulate; the rest keep their closed form
+  /// The number of ranks per stage from which on candidates whose ranks differ are deferred. assumed: with fewer ranks
+  /// a candidate is priced in some milliseconds.
+  std::int64_t asymmetric_rank_threshold = 64;
+  std::int64_t most_deferred = 32;  // deferred candidates that are priced after all
+  std::int64_t most_varied = 6;     // candidates whose MoE layers are simulated alone with other strategies
+  std::int64_t most_ordered = 3;    // simulated candidates whose order of operations is searched
+  int threads = 0;                  // 0: one per core
+  /// The last round of the search; absent: all experts stay contiguous.
+  std::optional<PlacementSpace> placements = {};
+
+  /// `threads`, with 0 resolved.
+  [[nodiscard]] int thread_count() const;
+};
+
+}  // namespace moeplan::planner

@@ -1,0 +1,155 @@
+#include "planner/search/variants.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "model/base/in_parallel.hpp"
+#include "planner/lowering/lower.hpp"
+#include "planner/search/layer_search.hpp"
+#include "planner/search/strategies_by_kind.hpp"
+
+namespace moeplan::planner {
+
+namespace {
+
+LayerSpace layer_space(const SearchSpace& space) {
+  return {.schedule = space.schedule,
+          .all_to_all = space.all_to_all,
+          .codec = space.codec,
+          .pipeline_degree = space.pipeline_degree};
+}
+
+/// The candidate with other micro batches and numbers of parts per stage.
+std::vector<Candidate> pipelines_like(const Problem& problem, const Candidate& base) {
+  const Workload& workload = problem.workload();
+  std::vector<Candidate> out;
+  for (std::int64_t parts = 1; parts * base.degrees.pp <= problem.model().num_layers(); parts *= 2) {
+    for (const std::int64_t micro_batch : micro_batches(workload, base.degrees)) {
+      Candidate c = base;
+      c.virtual_stages = parts;
+      c.micro_batch = micro_batch;
+      // A pipeline needs many microbatches: with fewer than one per stage it is mostly idle.
+      if (c == base || workload.global_batch / c.degrees.dp / micro_batch < c.degrees.pp) continue;
+      out.push_back(std::move(c));
+    }
+  }
+  return out;
+}
+
+/// At most three strategies, all faster for the layer alone than the candidate's own.
+std::vector<LayerStrategy> faster_strategies(Ranking& ranking, const Candidate& base) {
+  constexpr std::size_t kTaken = 3;
+  const Problem& problem = ranking.problem();
+  const Cluster& stage = problem.first_stage(base);
+  const Candidate one_stage = stage_alone(base);
+  const LayerProblem layer =
+      layer_problem(problem.model(), problem.workload(), std::get<Moe>(problem.first_moe_layer()->ffn), one_stage,
+                    stage, ranking.space().asymmetric_rank_threshold);
+  const std::vector<LayerStrategy> all = layer_strategies(problem.model().hidden_size, problem.workload(), one_stage,
+                                                          stage.ranks_per_node(), layer_space(ranking.space()));
+  const FastestStrategies found = fastest_strategies(all, layer, kTaken, ranking.threads());
+  ranking.result().undecided_strategies += found.undecided;
+  std::vector<LayerStrategy> out;
+  for (const PricedStrategy& p : found.fastest) {
+    if (p.run == LayerStrategy::of(base)) break;
+    out.push_back(p.run);
+  }
+  return out;
+}
+
+/// Records the result of the order search; returns the candidate with the order found if it fits in memory and its
+/// simulation is faster.
+std::optional<Evaluated> with_searched_order(const Problem& problem, Evaluated& listed) {
+  Program program = lower_iteration(problem.model(), problem.workload(), listed.candidate, problem.ranks_per_node());
+  SearchedOrder found = searched_order(program, problem.stage_clusters());
+  listed.order = found.search;
+  if (found.search.improved == 0) return std::nullopt;
+  Candidate c = listed.candidate;
+  c.order = kSearchedOrder;
+  Evaluation e = evaluate_program(problem, c, std::move(found.program), Depth::Makespan);
+  if (e.infeasibility || !(*e.evaluated.makespan < *listed.makespan)) return std::nullopt;
+  e.evaluated.order = found.search;
+  return std::move(e.evaluated);
+}
+
+}  // namespace
+
+void refine_pipelines(Ranking& ranking) {
+  const Problem& problem = ranking.problem();
+  SearchResult& result = ranking.result();
+  ranking.sort_by_closed_form();
+  std::vector<std::vector<Candidate>> proposals;
+  std::int64_t pipelines = 0;
+  for (const Evaluated& e : result.ranked) {
+    if (e.candidate.degrees.pp == 1 || pipelines == ranking.space().most_refined) continue;
+    ++pipelines;
+    for (const Candidate& c : pipelines_like(problem, e.candidate)) {
+      ++result.enumerated;
+      if (const auto reason = evaluate(problem, c, Depth::Feasibility).infeasibility) {
+        ++result.rejected[reason->text];
+        continue;
+      }
+      std::vector<Candidate>& variants = proposals.emplace_back();
+      for (const Recompute recompute : recompute_levels(problem.workload())) {
+        variants.push_back(c);
+        variants.back().recompute = recompute;
+      }
+    }
+  }
+  ranking.add_priced(proposals);
+}
+
+void vary_strategies(Ranking& ranking) {
+  if (ranking.problem().model().num_moe_layers() == 0) return;
+  ranking.sort_by_closed_form();
+  std::vector<Candidate> bases;
+  for (const Evaluated& e : ranking.ranked()) {
+    const Candidate& c = e.candidate;
+    const bool is_new = std::none_of(bases.begin(), bases.end(), [&](const Candidate& b) {
+      return b.degrees == c.degrees && b.rank_order == c.rank_order && b.sequence_parallel == c.sequence_parallel;
+    });
+    if (is_new && c.degrees.ep > 1 && std::ssize(bases) < ranking.space().most_varied) bases.push_back(c);
+  }
+  std::vector<std::vector<Candidate>> proposals;
+  for (const Candidate& base : bases) {
+    for (const LayerStrategy& strategy : faster_strategies(ranking, base)) proposals.push_back({strategy.in(base)});
+  }
+  ranking.result().enumerated += std::ssize(proposals);
+  ranking.add_priced(proposals);
+}
+
+void vary_kinds(Ranking& ranking) {
+  const Problem& problem = ranking.problem();
+  if (problem.layer_kinds() < 2 || !ranking.has_simulated()) return;
+  sort_by_makespan(ranking.result().ranked);
+  Candidate c = ranking.ranked().front().candidate;
+  if (c.degrees.ep == 1) return;
+  c.runs =
+      strategies_by_kind(problem.model(), problem.workload(), problem.first_stage(c), c, layer_space(ranking.space()),
+                         ranking.space().asymmetric_rank_threshold, ranking.threads());
+  if (c.runs.empty()) return;
+  Evaluation e = evaluate(problem, c, Depth::Extrapolation);
+  if (e.infeasibility) return;
+  e.evaluated.makespan = simulated_makespan(problem, c);
+  ++ranking.result().enumerated;
+  ranking.add_simulated(std::move(e.evaluated));
+}
+
+void search_orders(Ranking& ranking) {
+  SearchResult& result = ranking.result();
+  sort_by_makespan(result.ranked);
+  const auto n = static_cast<std::size_t>(std::min(result.simulated, ranking.space().most_ordered));
+  std::vector<std::optional<Evaluated>> faster(n);
+  in_parallel(n, ranking.threads(),
+              [&](std::size_t i) { faster[i] = with_searched_order(ranking.problem(), result.ranked[i]); });
+  for (std::optional<Evaluated>& e : faster) {
+    if (!e) continue;
+    ++result.enumerated;
+    result.global_bound = std::min(result.global_bound, e->estimate.lower_bound);
+    ranking.add_simulated(std::move(*e));
+  }
+  sort_by_makespan(result.ranked);
+}
+
+}  // namespace moeplan::planner

@@ -1,0 +1,22 @@
+// The rounds of a search that vary its best candidates.
+#pragma once
+
+#include "planner/search/ranking.hpp"
+
+namespace moeplan::planner {
+
+/// Prices other micro batches and interleaved stages for the best pipelines.
+void refine_pipelines(Ranking& ranking);
+
+/// Prices other strategies for the MoE layers of the best candidates with different degrees: at most three for each,
+/// those with which the layer alone is fastest.
+void vary_strategies(Ranking& ranking);
+
+/// Simulates the fastest candidate with a strategy of its own for each kind of MoE layer (strategies_by_kind.hpp).
+void vary_kinds(Ranking& ranking);
+
+/// Sorts by makespan and searches the orders of the fastest candidates (planner/lowering/ordered.hpp). An order whose
+/// simulation is faster becomes a candidate of its own.
+void search_orders(Ranking& ranking);
+
+}  // namespace moeplan::planner

@@ -1,0 +1,88 @@
+#include "planner/evaluation/evaluation.hpp"
+
+#include <catch2/catch.hpp>
+
+#include "tests/support/small_cases.hpp"
+
+namespace moeplan::tests::evaluation_test {
+
+using namespace moeplan::planner;
+
+namespace {
+
+Candidate pipeline() {
+  Candidate c;
+  c.degrees = {.pp = 2, .dp = 2, .edp = 1, .ep = 2};
+  c.recompute = Recompute::Selective;
+  return c;
+}
+
+}  // namespace
+
+TEST_CASE("Each depth of an evaluation agrees with the deeper ones") {
+  // Four microbatches on two stages: no extrapolation, so even the estimates are the same.
+  const Small s = small({.global_batch = 8});
+  const Problem problem(s.model, s.workload, s.cluster);
+  const Candidate c = pipeline();
+  const Evaluation whole = evaluate(problem, c, Depth::Timeline);
+  REQUIRE_FALSE(whole.infeasibility);
+  CHECK(whole.evaluated.makespan == whole.timeline.makespan);
+  CHECK_FALSE(whole.program.blocks.empty());
+  CHECK_FALSE(evaluate(problem, c, Depth::Feasibility).infeasibility);
+  CHECK(evaluate(problem, c, Depth::Memory).evaluated.memory.total() == whole.evaluated.memory.total());
+  for (const Depth depth : {Depth::Extrapolation, Depth::Estimate, Depth::Makespan}) {
+    const Evaluated e = evaluate(problem, c, depth).evaluated;
+    CHECK(e.memory.total() == whole.evaluated.memory.total());
+    CHECK(e.estimate.closed_form == whole.evaluated.estimate.closed_form);
+    CHECK(e.estimate.lower_bound == whole.evaluated.estimate.lower_bound);
+    CHECK(e.makespan.has_value() == (depth == Depth::Makespan));
+  }
+  CHECK(evaluate(problem, c, Depth::Makespan).evaluated.makespan == whole.evaluated.makespan);
+  CHECK(simulated_makespan(problem, c) == *whole.evaluated.makespan);
+}
+
+TEST_CASE("An infeasible candidate names the violated constraint, with its numbers") {
+  const Small s = small({.hidden = 192, .heads = 6});
+  const Problem problem(s.model, s.workload, s.cluster);
+  Candidate c;
+  SECTION("6 attention heads are no multiple of 4 tensor-parallel ranks") {
+    c.degrees = {.tp = 4, .edp = 4};
+    const Evaluation e = evaluate(problem, c, Depth::Timeline);
+    REQUIRE(e.infeasibility);
+    CHECK(e.infeasibility->constraint == Constraint::Multiple);
+    CHECK(e.infeasibility->text == "tp does not divide the attention heads");
+    CHECK(e.infeasibility->has == 6.0);
+    CHECK(e.infeasibility->needs == 4.0);
+    CHECK(e.program.blocks.empty());
+  }
+  SECTION("16 ranks share 8 experts") {
+    const Small wide = small({.nodes = 4});
+    c.degrees = {.dp = 16, .ep = 16};
+    c.micro_batch = 1;
+    Workload batch = wide.workload;
+    batch.global_batch = 16;
+    const Evaluation e = evaluate({wide.model, batch, wide.cluster}, c, Depth::Memory);
+    REQUIRE(e.infeasibility);
+    CHECK(e.infeasibility->constraint == Constraint::Limit);
+    CHECK(e.infeasibility->has == 8.0);
+    CHECK(e.infeasibility->needs == 16.0);
+  }
+}
+
+TEST_CASE("What does not fit in memory is evaluated only on request") {
+  const Small s = small({.memory = "1 MB"});
+  const Problem problem(s.model, s.workload, s.cluster);
+  const Candidate c = pipeline();
+  const Evaluation refused = evaluate(problem, c, Depth::Makespan);
+  REQUIRE(refused.infeasibility);
+  CHECK(refused.infeasibility->constraint == Constraint::Memory);
+  CHECK(refused.infeasibility->text == "memory");
+  CHECK(refused.infeasibility->has == s.cluster.memory_per_rank().value());
+  CHECK(refused.infeasibility->needs == refused.evaluated.memory.total().value());
+  CHECK_FALSE(refused.evaluated.makespan);
+  const Evaluation anyway = evaluate(problem, c, Depth::Makespan, {.checks = Checks::AllButMemory});
+  CHECK_FALSE(anyway.infeasibility);
+  CHECK(anyway.evaluated.makespan == predict(problem, c).makespan);
+}
+
+}  // namespace moeplan::tests::evaluation_test

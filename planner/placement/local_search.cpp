@@ -20,50 +20,62 @@ constexpr std::size_t kDividesOften = 512;  // ranks x experts; up to it changes
 /// A change: experts with their new placements.
 using Change = std::vector<std::pair<std::size_t, ExpertPlacement>>;
 
-class Search {
+/// The price of a placement, and how uneven its loads are.
+struct PlacementValue {
+  Seconds price{};
+  double uneven = 0;
+  bool operator<(const PlacementValue& other) const {
+    constexpr double kEqual = 1e-12;  // relative; generous, since both are sums of the same terms in the same order
+    if (price < other.price * (1 - kEqual)) return true;
+    return price <= other.price && uneven < other.uneven * (1 - kEqual);
+  }
+};
+
+ExpertPlacement held_only_at(std::size_t rank) { return {RankId(rank), {{RankId(rank), 1, 1}}}; }
+
+/// The expert's placement with a holder moved to another rank, which does not hold it yet.
+ExpertPlacement moved(const ExpertPlacement& place, std::size_t from, std::size_t to) {
+  ExpertPlacement result = place;
+  const auto it = std::find_if(result.holders.begin(), result.holders.end(),
+                               [&](const ExpertHolder& h) { return h.rank.index() == from; });
+  ExpertHolder holder = *it;
+  holder.rank = RankId(to);
+  result.holders.erase(it);
+  result.holders.insert(std::find_if(result.holders.begin(), result.holders.end(),
+                                     [&](const ExpertHolder& h) { return holder.rank < h.rank; }),
+                        holder);
+  if (place.home.index() == from) result.home = RankId(to);
+  return result;
+}
+
+std::int64_t mean_share(const ExpertPlacement& place) {
+  std::int64_t sharing = 0, shares = 0;
+  for (const ExpertHolder& h : place.holders) {
+    sharing += h.share > 0 ? 1 : 0;
+    shares += h.share;
+  }
+  return std::max<std::int64_t>(1, shares / sharing);
+}
+
+/// A placement that changes, with its traffic, its free slots and its price.
+class PlacementState {
  public:
-  Search(const ExpertColumns& columns, const SearchTerms& terms, Placement start, std::int64_t trials)
+  PlacementState(const ExpertColumns& columns, const SearchTerms& terms, Placement start)
       : columns_(columns),
         terms_(terms),
-        trials_(trials),
         traffic_(columns, terms.devices),
         now_(std::move(start)),
-        free_(slots_free(now_, terms.devices)),
-        divides_often_(now_.experts.size() * free_.size() <= kDividesOften) {
+        free_(slots_free(now_, terms.devices)) {
     for (std::size_t e = 0; e < now_.experts.size(); ++e) traffic_.add(e, now_.experts[e], now_.nearest);
-    value_ = value();
-    best_ = {now_, value_.price, 0};
   }
 
-  ImprovedPlacement run() {
-    Random random(kSeed);
-    while (true) {
-      const std::int64_t used_before = used_;
-      while (improve()) {
-      }
-      if (value_.price < best_.price) best_ = {now_, value_.price, 0};
-      if (spent() || used_ == used_before) break;  // no change is left to try
-      if (value_.price > best_.price) replace_all(best_.placement);
-      for (std::uint64_t kicks = 1 + random.below(kKicks); kicks > 0; --kicks) kick(random);
-      value_ = value();
-    }
-    best_.trials = used_;
-    return std::move(best_);
-  }
+  [[nodiscard]] const Placement& now() const { return now_; }
+  [[nodiscard]] std::size_t ranks() const { return free_.size(); }
+  [[nodiscard]] const LayerTraffic& traffic() const { return traffic_; }
+  [[nodiscard]] auto loads() const { return traffic_.loads(); }
 
- private:
-  struct Value {
-    Seconds price{};
-    double uneven = 0;
-    bool operator<(const Value& other) const {
-      constexpr double kEqual = 1e-12;  // relative; generous, since both are sums of the same terms in the same order
-      if (price < other.price * (1 - kEqual)) return true;
-      return price <= other.price && uneven < other.uneven * (1 - kEqual);
-    }
-  };
-
-  Value value() {
-    Value v{traffic_.time().total, 0};
+  [[nodiscard]] PlacementValue value() const {
+    PlacementValue v{traffic_.time().total, 0};
     if (terms_.current) {
       v.price += migration_time(*terms_.current, now_, terms_.devices) / static_cast<double>(terms_.iterations);
     }
@@ -85,8 +97,6 @@ class Search {
     }
   }
 
-  [[nodiscard]] bool spent() const { return used_ >= trials_; }
-
   /// Applies a change; returns its inverse.
   Change made(const Change& change) {
     Change before;
@@ -107,40 +117,6 @@ class Search {
     return static_cast<std::int64_t>(1 + flows / kFlows);
   }
 
-  /// Prices a change and records the best of a round. On small problems, also with its tokens divided anew.
-  void consider(Change change) {
-    if (spent()) return;
-    used_ += cost_of(change);
-    const Change before = made(change);
-    remember(change);
-    if (divides_often_) {
-      if (Change shares = divided(); !shares.empty()) {
-        const Change undivided = made(shares);
-        change.insert(change.end(), std::make_move_iterator(shares.begin()), std::make_move_iterator(shares.end()));
-        remember(change);
-        (void)made(undivided);
-      }
-    }
-    (void)made(before);
-  }
-
-  void remember(const Change& change) {
-    const Value v = value();
-    if (!(v < (chosen_ ? chosen_value_ : value_))) return;
-    chosen_ = change;
-    chosen_value_ = v;
-  }
-
-  bool take() {
-    if (!chosen_) return false;
-    for (auto& [e, place] : *chosen_) put(e, std::move(place));
-    value_ = chosen_value_;
-    chosen_.reset();
-    return true;
-  }
-
-  [[nodiscard]] static ExpertPlacement alone(std::size_t rank) { return {RankId(rank), {{RankId(rank), 1, 1}}}; }
-
   [[nodiscard]] std::vector<std::size_t> experts_at(std::size_t rank) const {
     std::vector<std::size_t> experts;
     for (std::size_t e = 0; e < now_.experts.size(); ++e) {
@@ -151,45 +127,6 @@ class Search {
     return experts;
   }
 
-  /// Applies one improving change, the best one for the first expert that has any.
-  bool improve() {
-    const std::size_t rank = traffic_.busiest_rank(), port = traffic_.busiest_port();
-    for (const std::size_t focus : {rank, port}) {
-      for (const std::size_t e : experts_at(focus)) {
-        if (spent()) return false;
-        exchanges(e, focus);
-        moves(e, focus);
-        more_holders(e);
-        displaces(e);
-        fewer_holders(e);
-        if (take()) return true;
-      }
-      if (port == rank) break;
-    }
-    if (Change shares = divided(); !shares.empty()) consider(std::move(shares));
-    if (take()) return true;
-    for (std::size_t e = 0; e < now_.experts.size() && !spent(); ++e) {
-      fewer_holders(e);
-      if (take()) return true;
-    }
-    return false;
-  }
-
-  /// The expert's placement with a holder moved to another rank, which does not hold it yet.
-  [[nodiscard]] static ExpertPlacement moved(const ExpertPlacement& place, std::size_t from, std::size_t to) {
-    ExpertPlacement result = place;
-    const auto it = std::find_if(result.holders.begin(), result.holders.end(),
-                                 [&](const ExpertHolder& h) { return h.rank.index() == from; });
-    ExpertHolder holder = *it;
-    holder.rank = RankId(to);
-    result.holders.erase(it);
-    result.holders.insert(std::find_if(result.holders.begin(), result.holders.end(),
-                                       [&](const ExpertHolder& h) { return holder.rank < h.rank; }),
-                          holder);
-    if (place.home.index() == from) result.home = RankId(to);
-    return result;
-  }
-
   /// Estimated load of a holder: its part of the expert's load by share.
   [[nodiscard]] std::int64_t part_of(std::size_t e, const ExpertHolder& holder) const {
     const ExpertPlacement& place = now_.experts[e];
@@ -198,43 +135,6 @@ class Search {
     for (const ExpertHolder& h : place.holders) shares += static_cast<double>(h.share);
     return static_cast<std::int64_t>(static_cast<double>(columns_.load(e)) * static_cast<double>(holder.share) /
                                      shares);
-  }
-
-  /// Considers swaps with experts of other ranks, first those that leave the least load on the busier of the two ranks.
-  void exchanges(std::size_t e, std::size_t rank) {
-    struct Partner {
-      std::int64_t larger;
-      std::size_t expert, rank;
-    };
-    const auto loads = traffic_.loads();
-    const ExpertPlacement& place = now_.experts[e];
-    const ExpertHolder& holder = *place.holder(RankId(rank));
-    const std::int64_t part = part_of(e, holder);
-    std::vector<Partner> partners;
-    for (std::size_t g = 0; g < now_.experts.size(); ++g) {
-      if (g == e || now_.experts[g].holder(RankId(rank))) continue;
-      for (const ExpertHolder& h : now_.experts[g].holders) {
-        if (h.copies != holder.copies || place.holder(h.rank)) continue;
-        const std::int64_t less = part - part_of(g, h);
-        partners.push_back({std::max(loads[rank] - less, loads[h.rank.index()] + less), g, h.rank.index()});
-      }
-    }
-    const std::size_t most = std::min(kPartners, partners.size());
-    std::partial_sort(partners.begin(), partners.begin() + static_cast<std::ptrdiff_t>(most), partners.end(),
-                      [](const Partner& a, const Partner& b) {
-                        return std::tuple(a.larger, a.expert, a.rank) < std::tuple(b.larger, b.expert, b.rank);
-                      });
-    for (std::size_t i = 0; i < most; ++i) {
-      const Partner& p = partners[i];
-      consider({{e, moved(now_.experts[e], rank, p.rank)}, {p.expert, moved(now_.experts[p.expert], p.rank, rank)}});
-    }
-  }
-
-  void moves(std::size_t e, std::size_t rank) {
-    if (now_.experts[e].holder(RankId(rank))->copies > 1) return;
-    for (const std::size_t r : lightest_free()) {
-      if (!now_.experts[e].holder(RankId(r))) consider({{e, moved(now_.experts[e], rank, r)}});
-    }
   }
 
   /// The lightest ranks with a free slot, at most kPartners.
@@ -249,43 +149,6 @@ class Search {
     return ranks;
   }
 
-  /// Considers another holder: only for its own tokens, or with the mean share of the others.
-  void more_holders(std::size_t e) {
-    for (const std::size_t r : lightest_free()) {
-      const ExpertPlacement& place = now_.experts[e];
-      if (place.holder(RankId(r))) continue;
-      for (const std::int64_t share : {std::int64_t{0}, mean_share(place)}) {
-        ExpertPlacement wider = place;
-        add_holder(wider, RankId(r), share);
-        consider({{e, std::move(wider)}});
-      }
-    }
-  }
-
-  /// Considers another holder in the slot of an expert that has several holders.
-  void displaces(std::size_t e) {
-    struct Slot {
-      std::int64_t load;
-      std::size_t rank, expert;
-    };
-    std::vector<Slot> slots;
-    for (std::size_t g = 0; g < now_.experts.size(); ++g) {
-      if (g == e || now_.experts[g].holders.size() < 2) continue;
-      for (const ExpertHolder& h : now_.experts[g].holders) {
-        if (now_.experts[e].holder(h.rank) || h.copies > 1) continue;
-        slots.push_back({traffic_.loads()[h.rank.index()] - part_of(g, h), h.rank.index(), g});
-      }
-    }
-    const std::size_t most = std::min(kPartners, slots.size());
-    std::partial_sort(slots.begin(), slots.begin() + static_cast<std::ptrdiff_t>(most), slots.end(),
-                      [](const Slot& a, const Slot& b) {
-                        return std::tuple(a.load, a.rank, a.expert) < std::tuple(b.load, b.rank, b.expert);
-                      });
-    for (std::size_t i = 0; i < most; ++i) {
-      if (Change change = displaced(e, slots[i].expert, slots[i].rank); !change.empty()) consider(std::move(change));
-    }
-  }
-
   /// The change in which `e` takes the slot of `g` on `rank`; empty if `g` would have no holder with a share left.
   [[nodiscard]] Change displaced(std::size_t e, std::size_t g, std::size_t rank) const {
     ExpertPlacement fewer = now_.experts[g], more = now_.experts[e];
@@ -297,32 +160,9 @@ class Search {
     return {{e, std::move(more)}, {g, std::move(fewer)}};
   }
 
-  [[nodiscard]] static std::int64_t mean_share(const ExpertPlacement& place) {
-    std::int64_t sharing = 0, shares = 0;
-    for (const ExpertHolder& h : place.holders) {
-      sharing += h.share > 0 ? 1 : 0;
-      shares += h.share;
-    }
-    return std::max<std::int64_t>(1, shares / sharing);
-  }
-
-  void fewer_holders(std::size_t e) {
-    const ExpertPlacement place = now_.experts[e];
-    if (place.holders.size() < 2) return;
-    for (const ExpertHolder& h : place.holders) {
-      if (h.rank == place.home) continue;
-      ExpertPlacement narrower = place;
-      std::erase_if(narrower.holders, [&](const ExpertHolder& other) { return other.rank == h.rank; });
-      std::int64_t shares = 0;
-      for (const ExpertHolder& other : narrower.holders) shares += other.share;
-      if (shares == 0) continue;
-      consider({{e, std::move(narrower)}});
-    }
-    consider({{e, alone(place.home.index())}});
-  }
-
-  /// The shares that minimise the largest load, for all experts with several holders that have a share.
-  Change divided() {
+  /// The shares that minimise the largest load, for all experts with several holders that have a share; none if there
+  /// is no such expert.
+  [[nodiscard]] std::optional<Change> divided() const {
     std::vector<std::size_t> experts;
     std::vector<DivisibleLoad> divisible;
     std::vector<std::int64_t> fixed(traffic_.loads().begin(), traffic_.loads().end());
@@ -343,8 +183,7 @@ class Search {
       experts.push_back(e);
       divisible.push_back(std::move(load));
     }
-    if (experts.empty()) return {};
-    ++used_;
+    if (experts.empty()) return std::nullopt;
     const BalancedParts balanced = balanced_parts(fixed, divisible);
     Change change;
     for (std::size_t i = 0; i < experts.size(); ++i) {
@@ -359,34 +198,221 @@ class Search {
     return change;
   }
 
-  /// A random change, if it is possible: two holders of different experts swap ranks, or one expert takes a slot of the
-  /// other.
-  void kick(Random& random) {
-    const std::size_t a = random.below(now_.experts.size()), b = random.below(now_.experts.size());
-    if (a != b && now_.experts[b].holders.size() > 1 && random.below(2) == 0) {
-      const ExpertHolder slot = now_.experts[b].holders[random.below(now_.experts[b].holders.size())];
-      if (slot.copies == 1 && !now_.experts[a].holder(slot.rank)) (void)made(displaced(a, b, slot.rank.index()));
-      return;
-    }
-    const ExpertPlacement of_a = now_.experts[a], of_b = now_.experts[b];
-    const ExpertHolder& from_a = of_a.holders[random.below(of_a.holders.size())];
-    const ExpertHolder& from_b = of_b.holders[random.below(of_b.holders.size())];
-    if (a == b || from_a.copies != from_b.copies || of_a.holder(from_b.rank) || of_b.holder(from_a.rank)) return;
-    put(a, moved(of_a, from_a.rank.index(), from_b.rank.index()));
-    put(b, moved(of_b, from_b.rank.index(), from_a.rank.index()));
-  }
-
+ private:
   const ExpertColumns& columns_;
   const SearchTerms& terms_;
-  std::int64_t trials_;
-  std::int64_t used_ = 0;
   LayerTraffic traffic_;
   Placement now_;
   std::vector<std::int64_t> free_;
+};
+
+class LocalSearch {
+ public:
+  LocalSearch(const ExpertColumns& columns, const SearchTerms& terms, Placement start, std::int64_t trials)
+      : trials_(trials),
+        state_(columns, terms, std::move(start)),
+        divides_often_(experts().size() * state_.ranks() <= kDividesOften),
+        value_(state_.value()),
+        best_{state_.now(), value_.price, 0} {}
+
+  ImprovedPlacement run() {
+    Random random(kSeed);
+    while (true) {
+      const std::int64_t used_before = used_;
+      while (improve()) {
+      }
+      if (value_.price < best_.price) best_ = {state_.now(), value_.price, 0};
+      if (spent() || used_ == used_before) break;  // no change is left to try
+      if (value_.price > best_.price) state_.replace_all(best_.placement);
+      for (std::uint64_t kicks = 1 + random.below(kKicks); kicks > 0; --kicks) kick(random);
+      value_ = state_.value();
+    }
+    best_.trials = used_;
+    return std::move(best_);
+  }
+
+ private:
+  [[nodiscard]] const std::vector<ExpertPlacement>& experts() const { return state_.now().experts; }
+  [[nodiscard]] bool spent() const { return used_ >= trials_; }
+
+  Change divided() {
+    std::optional<Change> shares = state_.divided();
+    if (!shares) return {};
+    ++used_;
+    return std::move(*shares);
+  }
+
+  /// Prices a change and records the best of a round. On small problems, also with its tokens divided anew.
+  void consider(Change change) {
+    if (spent()) return;
+    used_ += state_.cost_of(change);
+    const Change before = state_.made(change);
+    remember(change);
+    if (divides_often_) {
+      if (Change shares = divided(); !shares.empty()) {
+        const Change undivided = state_.made(shares);
+        change.insert(change.end(), std::make_move_iterator(shares.begin()), std::make_move_iterator(shares.end()));
+        remember(change);
+        (void)state_.made(undivided);
+      }
+    }
+    (void)state_.made(before);
+  }
+
+  void remember(const Change& change) {
+    const PlacementValue v = state_.value();
+    if (!(v < (chosen_ ? chosen_value_ : value_))) return;
+    chosen_ = change;
+    chosen_value_ = v;
+  }
+
+  bool take() {
+    if (!chosen_) return false;
+    for (auto& [e, place] : *chosen_) state_.put(e, std::move(place));
+    value_ = chosen_value_;
+    chosen_.reset();
+    return true;
+  }
+
+  /// Applies one improving change, the best one for the first expert that has any.
+  bool improve() {
+    const std::size_t rank = state_.traffic().busiest_rank(), port = state_.traffic().busiest_port();
+    for (const std::size_t focus : {rank, port}) {
+      for (const std::size_t e : state_.experts_at(focus)) {
+        if (spent()) return false;
+        exchanges(e, focus);
+        moves(e, focus);
+        more_holders(e);
+        displaces(e);
+        fewer_holders(e);
+        if (take()) return true;
+      }
+      if (port == rank) break;
+    }
+    if (Change shares = divided(); !shares.empty()) consider(std::move(shares));
+    if (take()) return true;
+    for (std::size_t e = 0; e < experts().size() && !spent(); ++e) {
+      fewer_holders(e);
+      if (take()) return true;
+    }
+    return false;
+  }
+
+  /// Considers swaps with experts of other ranks, first those that leave the least load on the busier of the two ranks.
+  void exchanges(std::size_t e, std::size_t rank) {
+    struct Partner {
+      std::int64_t larger;
+      std::size_t expert, rank;
+    };
+    const auto loads = state_.loads();
+    const ExpertPlacement& place = experts()[e];
+    const ExpertHolder& holder = *place.holder(RankId(rank));
+    const std::int64_t part = state_.part_of(e, holder);
+    std::vector<Partner> partners;
+    for (std::size_t g = 0; g < experts().size(); ++g) {
+      if (g == e || experts()[g].holder(RankId(rank))) continue;
+      for (const ExpertHolder& h : experts()[g].holders) {
+        if (h.copies != holder.copies || place.holder(h.rank)) continue;
+        const std::int64_t less = part - state_.part_of(g, h);
+        partners.push_back({std::max(loads[rank] - less, loads[h.rank.index()] + less), g, h.rank.index()});
+      }
+    }
+    const std::size_t most = std::min(kPartners, partners.size());
+    std::partial_sort(partners.begin(), partners.begin() + static_cast<std::ptrdiff_t>(most), partners.end(),
+                      [](const Partner& a, const Partner& b) {
+                        return std::tuple(a.larger, a.expert, a.rank) < std::tuple(b.larger, b.expert, b.rank);
+                      });
+    for (std::size_t i = 0; i < most; ++i) {
+      const Partner& p = partners[i];
+      consider({{e, moved(experts()[e], rank, p.rank)}, {p.expert, moved(experts()[p.expert], p.rank, rank)}});
+    }
+  }
+
+  void moves(std::size_t e, std::size_t rank) {
+    if (experts()[e].holder(RankId(rank))->copies > 1) return;
+    for (const std::size_t r : state_.lightest_free()) {
+      if (!experts()[e].holder(RankId(r))) consider({{e, moved(experts()[e], rank, r)}});
+    }
+  }
+
+  /// Considers another holder: only for its own tokens, or with the mean share of the others.
+  void more_holders(std::size_t e) {
+    for (const std::size_t r : state_.lightest_free()) {
+      const ExpertPlacement& place = experts()[e];
+      if (place.holder(RankId(r))) continue;
+      for (const std::int64_t share : {std::int64_t{0}, mean_share(place)}) {
+        ExpertPlacement wider = place;
+        add_holder(wider, RankId(r), share);
+        consider({{e, std::move(wider)}});
+      }
+    }
+  }
+
+  /// Considers another holder in the slot of an expert that has several holders.
+  void displaces(std::size_t e) {
+    struct Slot {
+      std::int64_t load;
+      std::size_t rank, expert;
+    };
+    std::vector<Slot> slots;
+    for (std::size_t g = 0; g < experts().size(); ++g) {
+      if (g == e || experts()[g].holders.size() < 2) continue;
+      for (const ExpertHolder& h : experts()[g].holders) {
+        if (experts()[e].holder(h.rank) || h.copies > 1) continue;
+        slots.push_back({state_.loads()[h.rank.index()] - state_.part_of(g, h), h.rank.index(), g});
+      }
+    }
+    const std::size_t most = std::min(kPartners, slots.size());
+    std::partial_sort(slots.begin(), slots.begin() + static_cast<std::ptrdiff_t>(most), slots.end(),
+                      [](const Slot& a, const Slot& b) {
+                        return std::tuple(a.load, a.rank, a.expert) < std::tuple(b.load, b.rank, b.expert);
+                      });
+    for (std::size_t i = 0; i < most; ++i) {
+      if (Change change = state_.displaced(e, slots[i].expert, slots[i].rank); !change.empty())
+        consider(std::move(change));
+    }
+  }
+
+  void fewer_holders(std::size_t e) {
+    const ExpertPlacement place = experts()[e];
+    if (place.holders.size() < 2) return;
+    for (const ExpertHolder& h : place.holders) {
+      if (h.rank == place.home) continue;
+      ExpertPlacement narrower = place;
+      std::erase_if(narrower.holders, [&](const ExpertHolder& other) { return other.rank == h.rank; });
+      std::int64_t shares = 0;
+      for (const ExpertHolder& other : narrower.holders) shares += other.share;
+      if (shares == 0) continue;
+      consider({{e, std::move(narrower)}});
+    }
+    consider({{e, held_only_at(place.home.index())}});
+  }
+
+  /// A random change, if it is possible: two holders of different experts swap ranks, or one expert takes a slot of the
+  /// other.
+  void kick(Random& random) {
+    const std::size_t a = random.below(experts().size()), b = random.below(experts().size());
+    if (a != b && experts()[b].holders.size() > 1 && random.below(2) == 0) {
+      const ExpertHolder slot = experts()[b].holders[random.below(experts()[b].holders.size())];
+      if (slot.copies == 1 && !experts()[a].holder(slot.rank))
+        (void)state_.made(state_.displaced(a, b, slot.rank.index()));
+      return;
+    }
+    const ExpertPlacement of_a = experts()[a], of_b = experts()[b];
+    const ExpertHolder& from_a = of_a.holders[random.below(of_a.holders.size())];
+    const ExpertHolder& from_b = of_b.holders[random.below(of_b.holders.size())];
+    if (a == b || from_a.copies != from_b.copies || of_a.holder(from_b.rank) || of_b.holder(from_a.rank)) return;
+    state_.put(a, moved(of_a, from_a.rank.index(), from_b.rank.index()));
+    state_.put(b, moved(of_b, from_b.rank.index(), from_a.rank.index()));
+  }
+
+  std::int64_t trials_;
+  std::int64_t used_ = 0;
+  PlacementState state_;
   bool divides_often_;
-  Value value_;
+  PlacementValue value_;
   std::optional<Change> chosen_;
-  Value chosen_value_;
+  PlacementValue chosen_value_;
   ImprovedPlacement best_;
 };
 
@@ -395,7 +421,7 @@ class Search {
 ImprovedPlacement improve_placement(const ExpertColumns& columns, const SearchTerms& terms, Placement start,
                                     std::int64_t trials) {
   assert(!flaw(start, terms.devices, columns.experts()) && "a placement without flaw");
-  return Search(columns, terms, std::move(start), trials).run();
+  return LocalSearch(columns, terms, std::move(start), trials).run();
 }
 
 }  // namespace moeplan::planner

@@ -18,10 +18,6 @@ constexpr std::uint64_t kProductSplit = 14695981039346656037ULL;  // where the h
 constexpr std::uint64_t kAttentionSplit = 1469598103934665603ULL;
 std::uint64_t hashed(std::uint64_t hash, std::uint8_t byte) { return (hash ^ byte) * 1099511628211ULL; }  // FNV-1a
 
-double flops_of(const GemmShape& s) {
-  return 2 * static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k);
-}
-
 /// The numbers of a model that are fitted, as values in one unit each.
 std::vector<double> numbers_of(const GemmModel& m) {
   return {m.launch.value(),

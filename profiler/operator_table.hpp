@@ -10,7 +10,7 @@
 #include "model/base/diagnostics.hpp"
 #include "model/base/quantity.hpp"
 #include "model/operators/attention_model.hpp"
-#include "model/program/resolve.hpp"
+#include "model/operators/gemm_shape.hpp"
 
 namespace moeplan::profiler {
 

@@ -3,7 +3,7 @@
 
 #include "cli/pages/explanation.hpp"
 #include "model/costs/compute.hpp"
-#include "model/machine/origins.hpp"
+#include "model/text/origins.hpp"
 #include "planner/report/json_parts.hpp"
 
 namespace moeplan::cli {

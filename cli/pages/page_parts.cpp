@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "model/analysis/analysis.hpp"
-#include "model/machine/origins.hpp"
+#include "model/text/origins.hpp"
 #include "model/text/unit_text.hpp"
 
 namespace moeplan::cli {

@@ -9,10 +9,6 @@ namespace moeplan {
 
 namespace {
 
-double flops_of(const GemmShape& s) {
-  return 2.0 * static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k);
-}
-
 Seconds hbm_time(const GpuSpec& gpu, std::int64_t bytes) {
   return Bytes(static_cast<double>(bytes)) / gpu.hbm_bandwidth;
 }

@@ -6,7 +6,7 @@
 #include <iterator>
 
 #include "model/machine/machine_reader.hpp"
-#include "model/machine/origins.hpp"
+#include "model/text/origins.hpp"
 
 namespace moeplan {
 

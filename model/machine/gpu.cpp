@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "model/machine/origins.hpp"
+#include "model/text/origins.hpp"
 
 namespace moeplan {
 

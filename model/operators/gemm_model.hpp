@@ -17,8 +17,8 @@
 #include <string_view>
 
 #include "model/base/quantity.hpp"
+#include "model/operators/gemm_shape.hpp"
 #include "model/operators/math_format.hpp"
-#include "model/program/resolve.hpp"
 #include "model/text/reader.hpp"
 
 namespace moeplan {

@@ -1,6 +1,6 @@
 #include "model/operators/operator_models.hpp"
 
-#include "model/machine/origins.hpp"
+#include "model/text/origins.hpp"
 
 namespace moeplan {
 

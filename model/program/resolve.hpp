@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "model/operators/gemm_shape.hpp"
 #include "model/program/program.hpp"
 
 namespace moeplan {
@@ -28,14 +29,6 @@ struct ExpertRange {
 [[nodiscard]] std::vector<std::int64_t> rows_by_expert(const Program& program, const Rows& rows, RankId rank);
 
 [[nodiscard]] std::int64_t byte_count(const Program& program, const Slice& slice, RankId rank);
-
-/// One matrix product of a GEMM operation: C[m,n] with k terms per element.
-struct GemmShape {
-  std::int64_t m = 0;
-  std::int64_t n = 0;
-  std::int64_t k = 0;
-  bool operator==(const GemmShape&) const = default;
-};
 
 /// The FLOPs, bytes and products of a computation on one rank.
 struct ComputeLoad {

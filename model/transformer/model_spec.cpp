@@ -6,7 +6,7 @@
 #include <array>
 #include <utility>
 
-#include "model/machine/origins.hpp"
+#include "model/text/origins.hpp"
 #include "model/text/reader.hpp"
 
 namespace moeplan {

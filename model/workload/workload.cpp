@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "model/base/sha256.hpp"
-#include "model/machine/origins.hpp"
+#include "model/text/origins.hpp"
 
 namespace moeplan {
 

@@ -7,7 +7,7 @@
 #include <cstdlib>
 
 #include "model/base/sha256.hpp"
-#include "model/machine/origins.hpp"
+#include "model/text/origins.hpp"
 #include "model/transformer/hf_config.hpp"
 
 namespace moeplan::planner {

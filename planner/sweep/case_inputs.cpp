@@ -6,7 +6,7 @@
 #include <variant>
 
 #include "model/base/sha256.hpp"
-#include "model/machine/origins.hpp"
+#include "model/text/origins.hpp"
 #include "planner/plan/inputs.hpp"
 
 namespace moeplan::sweep {

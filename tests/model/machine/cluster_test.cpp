@@ -5,7 +5,7 @@
 #include <map>
 
 #include "model/machine/cluster_template.hpp"
-#include "model/machine/origins.hpp"
+#include "model/text/origins.hpp"
 #include "model/text/unit_text.hpp"
 #include "tests/support/spec_files.hpp"
 

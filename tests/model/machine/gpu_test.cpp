@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "model/machine/origins.hpp"
+#include "model/text/origins.hpp"
 #include "tests/support/spec_files.hpp"
 
 namespace moeplan::tests::gpu_test {

@@ -1,4 +1,4 @@
-#include "model/machine/origins.hpp"
+#include "model/text/origins.hpp"
 
 #include <fmt/format.h>
 

@@ -1,0 +1,108 @@
+#include "planner/lowering/layer_writer.hpp"
+
+#include <cstdint>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "planner/layer/copy_parts.hpp"
+#include "planner/layer/dense_parts.hpp"
+
+namespace moeplan::planner {
+
+namespace {
+
+/// Appends `write` concurrently with the schedule's first dispatch if it calls during_dispatch, otherwise after the
+/// schedule; both must end before the next operations. `during` appends operations that start after the first
+/// dispatch.
+template <class Write, class During>
+void with_shared(const Schedule& schedule, MoeLayer& layer, BlockBuilder& block, bool forward, Write write,
+                 During during) {
+  std::vector<std::int32_t> shared;
+  bool is_done = false;
+  const std::vector<std::int32_t> ready = block.last();
+  layer.during_dispatch = [&] {
+    if (is_done) return;
+    is_done = true;
+    const std::vector<std::int32_t> before = block.last();
+    if (layer.moe.shared.hidden_size > 0) {
+      block.continue_after(ready);
+      write();
+      shared = block.last();
+      block.continue_after(before);
+    }
+    during();
+    block.continue_after(before);
+  };
+  forward ? schedule.lower_forward(layer, block) : schedule.lower_backward(layer, block);
+  layer.during_dispatch();
+  std::vector<std::int32_t> both = block.last();
+  both.insert(both.end(), shared.begin(), shared.end());
+  block.continue_after(both);
+}
+
+}  // namespace
+
+void send_copies(const MoeLayer& layer, BlockBuilder& block) {
+  CopyParts copies(layer, block);
+  copies.send_up();
+  copies.send_down();
+}
+
+void write_layer(LoweringContext& context, const LayerSpec& layer, std::size_t routing, const CopyTransfers& copies,
+                 BlockBuilder& block) {
+  const DenseParts d = context.dense(block);
+  const Ffn* ffn = std::get_if<Ffn>(&layer.ffn);
+  if (ffn && copies.next) send_copies(*copies.next, block);
+  std::vector<std::int32_t> copies_ready;
+  if (copies.waits) {
+    // Segments of pipelines start with their waits; without a pipeline only the experts wait.
+    const MoeLayer own = context.moe_layer(std::get<Moe>(layer.ffn), routing);
+    copies_ready.push_back(CopyParts(own, block).wait(/*at_start=*/context.degrees().pp > 1));
+  }
+  d.attention(layer.attention_window);
+  d.norm("x.mid", "ffn.in");
+  if (ffn) {
+    d.ffn(*ffn, "ffn", OpClass::DenseFfn, "ffn.out");
+    d.add("x.mid", "ffn.out", "x");
+    return;
+  }
+  MoeLayer moe = context.moe_layer(std::get<Moe>(layer.ffn), routing);
+  moe.copies_ready = std::move(copies_ready);
+  moe.gathers_loads = context.replans() && copies.waits;
+  with_shared(
+      context.schedule_of(routing), moe, block, /*forward=*/true,
+      [&] { d.ffn(moe.moe.shared, "shared", OpClass::SharedExpert, "shared.out"); },
+      [&] {
+        if (copies.next) CopyParts(*copies.next, block).send_up();
+      });
+  if (copies.next) CopyParts(*copies.next, block).send_down();
+  if (moe.moe.shared.hidden_size > 0) d.add("moe.out", "shared.out", "moe.out");
+  d.add("x.mid", "moe.out", "x");
+}
+
+void write_layer_backward(LoweringContext& context, const LayerSpec& layer, std::size_t routing,
+                          const CopyTransfers& copies, BlockBuilder& block) {
+  const DenseParts d = context.dense(block);
+  // Selective recomputation ([Korthikanti] sec. 5, Megatron-LM): memory-bound results, those of norms and
+  // activations, are recomputed. FlashAttention stores no scores in any case, and its backward FLOPs include their
+  // recomputation.
+  const bool selective = context.workload().recompute == Recompute::Selective;
+  if (selective) d.norm("x.mid", "ffn.in");
+  if (const Ffn* ffn = std::get_if<Ffn>(&layer.ffn)) {
+    d.ffn_backward(*ffn, "ffn", OpClass::DenseFfn, "d.x", "d.ffn.in");
+  } else {
+    MoeLayer moe = context.moe_layer(std::get<Moe>(layer.ffn), routing);
+    with_shared(
+        context.schedule_of(routing), moe, block, /*forward=*/false,
+        [&] { d.ffn_backward(moe.moe.shared, "shared", OpClass::SharedExpert, "d.x", "d.shared.in"); }, [] {});
+    if (copies.collects) CopyParts(moe, block).collect_gradients();
+    if (moe.moe.shared.hidden_size > 0) d.add("d.ffn.in", "d.shared.in", "d.ffn.in");
+  }
+  d.norm_backward("d.ffn.in", "x.mid", "d.ffn.x");
+  d.add("d.x", "d.ffn.x", "d.x");
+  if (selective) d.norm("x", "attn.in");
+  d.attention_backward(layer.attention_window);
+}
+
+}  // namespace moeplan::planner

@@ -1,0 +1,31 @@
+// One transformer layer, forward and backward, as operations of a block: attention, norms, the dense or MoE
+// feed-forward part, shared experts, and the transfers of copies of placed experts (planner/layer/copy_parts.hpp).
+#pragma once
+
+#include <cstddef>
+#include <optional>
+
+#include "planner/layer/block_builder.hpp"
+#include "planner/layer/schedule.hpp"
+#include "planner/lowering/lowering_context.hpp"
+
+namespace moeplan::planner {
+
+/// The transfers of copies of experts that the block of a layer performs.
+struct CopyTransfers {
+  bool waits = false;              // forward: the layer's experts wait for the weights of its own copies
+  std::optional<MoeLayer> next{};  // forward: the layer to whose copies weights are sent concurrently
+  bool collects = false;           // backward: gradients of the layer's copies are sent home
+};
+
+/// Appends the forward pass of a layer, from "x" to "x". `routing` is the kind of routing of an MoE layer.
+void write_layer(LoweringContext& context, const LayerSpec& layer, std::size_t routing, const CopyTransfers& copies,
+                 BlockBuilder& block);
+/// Appends the backward pass of a layer, from "d.x" to "d.x", with selective recomputation but not the full one.
+void write_layer_backward(LoweringContext& context, const LayerSpec& layer, std::size_t routing,
+                          const CopyTransfers& copies, BlockBuilder& block);
+
+/// Sends the weights of all of a layer's copies concurrently with the operations appended next.
+void send_copies(const MoeLayer& layer, BlockBuilder& block);
+
+}  // namespace moeplan::planner

@@ -1,0 +1,95 @@
+#include "planner/lowering/lowering_context.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "planner/lowering/gated_routing.hpp"
+#include "planner/placement/slots.hpp"
+#include "planner/placement/strategies/strategy.hpp"
+
+namespace moeplan::planner {
+
+namespace {
+
+/// The workload completed by the candidate's decisions that lowering needs.
+Workload decided(Workload workload, const Candidate& candidate) {
+  if (!workload.recompute) workload.recompute = candidate.recompute;
+  return workload;
+}
+
+}  // namespace
+
+LoweringContext::LoweringContext(const ModelSpec& model, const Workload& workload, const Candidate& candidate,
+                                 std::int64_t ranks_per_node)
+    : model_(model),
+      workload_(decided(workload, candidate)),
+      candidate_(candidate),
+      tokens_(candidate.micro_batch * workload.sequence_length / candidate.degrees.cp) {
+  program_.world_size = degrees().world();
+  program_.ranks_per_node = ranks_per_node;
+  groups_ = add_groups(program_, degrees(), candidate.rank_order);
+  const PlacementStrategy* strategy = find_placement_strategy(candidate.placement);
+  replans_ = trains() && strategy != nullptr && strategy->replans();
+}
+
+bool LoweringContext::has_replicas() const {
+  return program_.group(groups_.dp_cp).size > 1 || program_.group(groups_.edp).size > 1;
+}
+
+DenseParts LoweringContext::dense(BlockBuilder& block) const {
+  return {model_, workload_, degrees(), groups_, tokens_, candidate_.sequence_parallel, block};
+}
+
+MoeLayer LoweringContext::moe_layer(const Moe& moe, std::size_t routing, std::int64_t tokens) {
+  const LayerStrategy run = LayerStrategy::of(candidate_, routing);
+  // With sequence parallelism every rank has tokens of its own, as without tensor parallelism.
+  MoeLayer layer{.moe = moe,
+                 .hidden_size = model_.hidden_size,
+                 .tokens = tokens,
+                 .dtype = workload_.dtype,
+                 .recompute_activations = workload_.recompute == Recompute::Selective,
+                 .degrees = degrees(),
+                 .groups = groups_,
+                 .routing = {},
+                 .all_to_all = find_all_to_all(run.all_to_all),
+                 .codec = *parse_codec_pair(run.codec),
+                 .codec_options = workload_.codecs,
+                 .chunks = {},
+                 .encoding = workload_.encoding,
+                 .expert_layout = workload_.expert_layout,
+                 .during_dispatch = {}};
+  if (candidate_.sequence_parallel) {
+    layer.tokens = tokens / degrees().tp;
+    layer.degrees.tp = 1;
+    layer.groups.tp = groups_.own;
+  }
+  for (std::int64_t i = 0; i < run.pipeline_degree; ++i) {
+    layer.chunks.push_back({RowStep::Kind::Chunk, {}, i, run.pipeline_degree});
+  }
+  const auto [known, is_new] = routings_.try_emplace(routing, program_.routings.size());
+  layer.routing = known->second;
+  if (is_new) program_.routings.push_back(routing_table(moe, routing, tokens));
+  return layer;
+}
+
+RoutingTable LoweringContext::routing_table(const Moe& moe, std::size_t routing, std::int64_t tokens) const {
+  RoutingCounts counts =
+      gated_routing(moe, workload_, tokens / degrees().tp, candidate_, program_.ranks_per_node, routing).counts;
+  const ExpertGroups groups{moe.expert_groups, moe.groups_per_token};
+  if (candidate_.expert_places.empty()) return {std::move(counts), groups_.ep, moe.top_k, {}, groups};
+  const GroupFamily& holders = program_.group(groups_.ep);
+  PlacedRouting table = placed(counts, candidate_.expert_places[routing], holders, members_per_node(program_, holders));
+  return {std::move(table.counts), groups_.ep, moe.top_k, std::move(table.slots), groups};
+}
+
+const Schedule& LoweringContext::schedule_of(std::size_t routing) const {
+  return *find_schedule(LayerStrategy::of(candidate_, routing).schedule);
+}
+
+bool LoweringContext::has_copies(std::size_t routing) const {
+  if (candidate_.expert_places.empty()) return false;
+  const std::vector<ExpertPlacement>& places = candidate_.expert_places[routing].experts;
+  return std::any_of(places.begin(), places.end(), [](const ExpertPlacement& p) { return p.holders.size() > 1; });
+}
+
+}  // namespace moeplan::planner

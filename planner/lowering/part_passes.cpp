@@ -1,0 +1,90 @@
+#include "planner/lowering/part_passes.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <variant>
+
+#include "planner/lowering/repeats.hpp"
+
+namespace moeplan::planner {
+
+namespace {
+
+/// The transfers of a pass, in addition to the model.
+struct PassDuties {
+  bool gathers = false;
+  bool reduces = false;
+  bool moves_copies = false;  // forward: weights to copies of experts; backward: their gradients home
+};
+
+std::size_t longest_pattern(const ModelSpec& model) {
+  std::size_t longest = 1;
+  for (const RepeatedLayers& run : model.layers) longest = std::max(longest, run.pattern.size());
+  return longest;
+}
+
+/// One part of the model between its neighbours.
+struct Part {
+  const ModelUnits& units;
+  UnitBlocks& blocks;
+  const PartPosition& position;
+  std::size_t longest;  // number of layers in a repeated pattern
+
+  /// One microbatch through the units in this order, with the messages from and to the preceding and following parts.
+  [[nodiscard]] Sequence pass(const std::vector<std::size_t>& order, bool forward, const PassDuties& does) const {
+    Sequence out;
+    if (does.gathers) out.push_back({.block = blocks.gather_weights(order.front())});
+    const auto copied = [&](std::size_t i) {
+      return does.moves_copies && i < order.size() && units.has_copies(order[i]);
+    };
+    if (forward && copied(0)) out.push_back({.block = blocks.send_copies(order.front())});
+    const bool receives = forward ? !position.is_first : !position.is_last;
+    const bool sends = forward ? !position.is_last : !position.is_first;
+    if (receives) out.push_back({.block = blocks.message(forward, /*sends=*/false)});
+    Sequence steps;
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      UnitDuties duties{.waits_for_weights = does.gathers, .gathers = std::nullopt, .reduces = does.reduces};
+      if (does.gathers && i + 1 < order.size()) duties.gathers = order[i + 1];
+      duties.waits_for_copies = forward && copied(i);
+      if (forward && copied(i + 1)) duties.sends_copies = order[i + 1];
+      duties.collects_copies = !forward && copied(i);
+      steps.push_back({.block = blocks.pass(order[i], forward, duties)});
+    }
+    append_folded(out, steps, longest);
+    if (sends) out.push_back({.block = blocks.message(forward, /*sends=*/true)});
+    return out;
+  }
+};
+
+std::vector<std::size_t> units_of(const StagePart& part, std::size_t moe_layers_before,
+                                  const std::vector<std::size_t>& kinds, ModelUnits& units) {
+  std::vector<std::size_t> out;
+  if (part.embedding) out.push_back(units.embedding());
+  for (const LayerSpec& layer : part.layers) {
+    const bool is_moe = std::holds_alternative<Moe>(layer.ffn);
+    out.push_back(units.layer(layer, is_moe ? kinds[moe_layers_before++] : 0));
+  }
+  if (part.head) out.push_back(units.head());
+  return out;
+}
+
+}  // namespace
+
+PartPasses part_passes(const LoweringContext& context, const StagePart& part, const PartPosition& position,
+                       const std::vector<std::size_t>& kinds, ModelUnits& units, UnitBlocks& blocks) {
+  const Part p{units, blocks, position, longest_pattern(context.model())};
+  const bool trains = context.trains(), sharded = context.has_replicas() && trains;
+  const std::int64_t zero_stage = context.workload().zero_stage;
+  const bool always = sharded && zero_stage == 3;
+  PartPasses out;
+  out.units = units_of(part, position.moe_layers_before, kinds, units);
+  out.forward = p.pass(out.units, true, {.gathers = always});
+  out.first_forward = p.pass(out.units, true, {.gathers = sharded && zero_stage >= 1, .moves_copies = trains});
+  if (!trains) return out;
+  const std::vector<std::size_t> reversed(out.units.rbegin(), out.units.rend());
+  out.backward = p.pass(reversed, false, {.gathers = always, .reduces = sharded && zero_stage >= 2});
+  out.last_backward = p.pass(reversed, false, {.gathers = always, .reduces = sharded, .moves_copies = true});
+  return out;
+}
+
+}  // namespace moeplan::planner

@@ -1,0 +1,33 @@
+// The passes of microbatches through one part of the model: which blocks they consist of, and which transfers for
+// replicas and copies of parameters the first and the last microbatch add.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "planner/candidate/stage_layout.hpp"
+#include "planner/lowering/unit_blocks.hpp"
+
+namespace moeplan::planner {
+
+/// A part of the model on a stage: its units in order, and the passes of the first, the last and the other
+/// microbatches. The backward passes are empty without training.
+struct PartPasses {
+  std::vector<std::size_t> units;
+  Sequence first_forward, forward, backward, last_backward;
+};
+
+/// The position of a part in the model.
+struct PartPosition {
+  std::size_t moe_layers_before;
+  bool is_first;
+  bool is_last;
+};
+
+/// The passes through a part; adds its units and blocks. `kinds` are the kinds of routing by MoE layer of the model
+/// (routing_kinds()).
+[[nodiscard]] PartPasses part_passes(const LoweringContext& context, const StagePart& part,
+                                     const PartPosition& position, const std::vector<std::size_t>& kinds,
+                                     ModelUnits& units, UnitBlocks& blocks);
+
+}  // namespace moeplan::planner

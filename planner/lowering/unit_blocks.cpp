@@ -1,0 +1,108 @@
+#include "planner/lowering/unit_blocks.hpp"
+
+#include <fmt/format.h>
+
+#include <string>
+
+#include "planner/lowering/layer_writer.hpp"
+
+namespace moeplan::planner {
+
+BlockId UnitBlocks::pass(std::size_t index, bool forward, const UnitDuties& duties) {
+  Passes& known = passes_[index];
+  if (const auto it = known.blocks.find({forward, duties}); it != known.blocks.end()) return it->second;
+  const ModelUnit& unit = units_[index];
+  std::string name = unit.name + (forward ? "" : " backward");
+  if (duties.gathers) name += ", gathering weights";
+  if (duties.sends_copies) name += ", sending copies";
+  if (duties.reduces) name += ", reducing gradients";
+  BlockBuilder block(context_.program(), name);
+  const ReplicaParts replicas = context_.replica_parts(block);
+  if (duties.waits_for_weights) replicas.wait(OpClass::WeightGather);
+  if (duties.gathers) replicas.gather_weights(units_[*duties.gathers].parameters);
+  forward ? write_forward(unit, duties, block) : write_backward(unit, duties, block);
+  if (duties.reduces) replicas.reduce_gradients(unit.parameters);
+  const BlockId id = forward ? block.finish(std::nullopt, known.forward) : block.finish(known.forward);
+  if (!known.forward) known.forward = id;
+  known.blocks[{forward, duties}] = id;
+  return id;
+}
+
+void UnitBlocks::write_forward(const ModelUnit& unit, const UnitDuties& duties, BlockBuilder& block) {
+  CopyTransfers copies{.waits = duties.waits_for_copies};
+  if (duties.sends_copies) copies.next = moe_layer(*duties.sends_copies);
+  if (unit.layer) return write_layer(context_, *unit.layer, unit.routing, copies, block);
+  if (copies.next) planner::send_copies(*copies.next, block);
+  unit.is_head ? context_.dense(block).head() : context_.dense(block).embed();
+}
+
+void UnitBlocks::write_backward(const ModelUnit& unit, const UnitDuties& duties, BlockBuilder& block) {
+  if (!unit.layer) {
+    return unit.is_head ? context_.dense(block).head_backward() : context_.dense(block).embed_backward();
+  }
+  if (context_.workload().recompute == Recompute::Full) write_layer(context_, *unit.layer, unit.routing, {}, block);
+  write_layer_backward(context_, *unit.layer, unit.routing, {.collects = duties.collects_copies}, block);
+}
+
+BlockId UnitBlocks::gather_weights(std::size_t unit) {
+  const auto [it, is_new] = gathers_.try_emplace(unit);
+  if (is_new) {
+    BlockBuilder block(context_.program(), units_[unit].name + " weights");
+    context_.replica_parts(block).gather_weights(units_[unit].parameters);
+    it->second = block.finish();
+  }
+  return it->second;
+}
+
+BlockId UnitBlocks::send_copies(std::size_t unit) {
+  const auto [it, is_new] = copies_.try_emplace(unit);
+  if (is_new) {
+    BlockBuilder block(context_.program(), units_[unit].name + " copies");
+    planner::send_copies(moe_layer(unit), block);
+    it->second = block.finish();
+  }
+  return it->second;
+}
+
+BlockId UnitBlocks::message(bool forward, bool sends) {
+  const auto [it, is_new] = messages_.try_emplace({forward, sends});
+  if (!is_new) return it->second;
+  const std::string name = fmt::format("{} {}", sends ? "send" : "receive", forward ? "activations" : "gradients");
+  const GroupId stages = context_.groups().stages;
+  BlockBuilder block(context_.program(), name);
+  const Slice message = context_.dense(block).own(forward ? "x" : "d.x");
+  const std::int64_t shift = forward ? 1 : -1;
+  const std::int32_t channel = forward ? 0 : 1;
+  Operation op{.name = name,
+               .op_class = OpClass::Pipeline,
+               .stream = sends ? Stream::Pipeline : Stream::Compute,
+               .work = Send{stages, shift, channel},
+               .reads = {},
+               .writes = {},
+               .after = {}};
+  if (sends) {
+    op.reads = {message};
+  } else {
+    op.work = Receive{stages, shift, channel};
+    op.writes = {message};
+  }
+  block.then(std::move(op));
+  it->second = block.finish();
+  return it->second;
+}
+
+BlockId UnitBlocks::update(const std::vector<std::size_t>& units) {
+  UnitParameters sum;
+  for (const std::size_t u : units) sum += units_[u].parameters;
+  for (const auto& [known, id] : updates_) {
+    if (known == sum) return id;
+  }
+  BlockBuilder block(context_.program(), "optimizer");
+  const ReplicaParts replicas = context_.replica_parts(block);
+  if (context_.has_replicas()) replicas.wait(OpClass::Gradient);
+  replicas.update(sum);
+  updates_.emplace_back(sum, block.finish());
+  return updates_.back().second;
+}
+
+}  // namespace moeplan::planner

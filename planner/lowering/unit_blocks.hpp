@@ -1,0 +1,66 @@
+// The blocks of a Program by what they do: a pass through a unit of the model, a transfer of weights or activations,
+// the optimizer. A block that is asked for again is the same one.
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "planner/lowering/model_units.hpp"
+
+namespace moeplan::planner {
+
+/// The transfers that a block performs for the replicas of the parameters (ZeRO, data parallelism), in addition to its
+/// part of the model.
+struct UnitDuties {
+  bool waits_for_weights = false;
+  std::optional<std::size_t> gathers{};  // the unit whose weights it gathers concurrently
+  bool reduces = false;                  // reduces its gradients
+  // For placed experts with copies (copy_parts.hpp):
+  bool waits_for_copies = false;
+  std::optional<std::size_t> sends_copies{};  // the unit to whose copies it sends weights concurrently
+  bool collects_copies = false;               // sends the gradients of copies home
+  auto operator<=>(const UnitDuties&) const = default;
+};
+
+/// Writes blocks into the context's Program, each at its first use.
+class UnitBlocks {
+ public:
+  UnitBlocks(LoweringContext& context, const ModelUnits& units) : context_(context), units_(units) {}
+
+  /// The forward or backward pass of one microbatch through a unit.
+  BlockId pass(std::size_t unit, bool forward, const UnitDuties& duties);
+  /// Gathers a unit's weights from their ZeRO shards.
+  BlockId gather_weights(std::size_t unit);
+  /// Sends weights to the copies of a unit's experts.
+  BlockId send_copies(std::size_t unit);
+  /// Sends activations to the next part of the model or receives them from the preceding one; backward: gradients.
+  BlockId message(bool forward, bool sends);
+  /// The optimizer's step on the parameters of these units.
+  BlockId update(const std::vector<std::size_t>& units);
+
+ private:
+  struct Passes {
+    std::map<std::pair<bool, UnitDuties>, BlockId> blocks;  // by forward (or backward) and duties
+    std::optional<BlockId> forward;                         // the first one created
+  };
+
+  void write_forward(const ModelUnit& unit, const UnitDuties& duties, BlockBuilder& block);
+  void write_backward(const ModelUnit& unit, const UnitDuties& duties, BlockBuilder& block);
+  [[nodiscard]] MoeLayer moe_layer(std::size_t unit) {
+    return context_.moe_layer(*units_[unit].moe(), units_[unit].routing);
+  }
+
+  LoweringContext& context_;
+  const ModelUnits& units_;
+  std::map<std::size_t, Passes> passes_;               // by unit
+  std::map<std::size_t, BlockId> gathers_;             // by unit
+  std::map<std::size_t, BlockId> copies_;              // by unit
+  std::map<std::pair<bool, bool>, BlockId> messages_;  // by forward, sends
+  std::vector<std::pair<UnitParameters, BlockId>> updates_;
+};
+
+}  // namespace moeplan::planner

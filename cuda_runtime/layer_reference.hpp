@@ -7,7 +7,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "cuda_runtime/layer_values.hpp"
+#include "cuda_runtime/executed_layer.hpp"
+#include "cuda_runtime/interpreter.hpp"
+#include "cuda_runtime/reference/moe_layer.hpp"
 
 namespace moeplan::runtime {
 

@@ -4,36 +4,14 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
+#include "cuda_runtime/executed_layer.hpp"
 #include "cuda_runtime/interpreter.hpp"
 #include "cuda_runtime/reference/moe_layer.hpp"
-#include "model/workload/workload.hpp"
 
 namespace moeplan::runtime {
-
-/// The parameters of a layer that is executed with synthetic values.
-struct SyntheticLayer {
-  MoeShape shape;
-  Dtype dtype = Dtype::Fp32;
-  std::int64_t esp = 1;                             // shards per expert, on consecutive ranks
-  std::optional<WireFormat> there = {}, back = {};  // wire formats of dispatch and combine
-  /// Gate weights are applied, and the rows of a token summed, at the experts (AllToAll::deduplicates()).
-  bool weighs_at_experts = false;
-  CodecOptions codecs = {};
-  std::uint64_t seed = 1;
-  RoutingCounts asked;                        // the tokens' selections, before a capacity drops any
-  TokenChoices kept = {};                     // the selections that remain after the capacity
-  std::optional<std::int64_t> capacity = {};  // rows per source that an expert accepts; none if no selection is dropped
-};
-
-/// Sets `kept` and `capacity`: `asked` reduced to the counts of the Program's routing (over all slots of a placed
-/// expert), of which an expert accepts the first ones in token order. `tokens`: per source. Raises InputError if no
-/// synthetic tokens can produce these selections: sources of different size, or a hidden_size that made_tokens() does
-/// not support.
-[[nodiscard]] SyntheticLayer with_choices(SyntheticLayer layer, const RoutingTable& table, std::int64_t tokens);
 
 /// Largest differences from the reference, relative to the largest reference value.
 struct ValueErrors {

@@ -6,10 +6,7 @@
 #pragma once
 
 #include <cstddef>
-#include <memory>
 #include <span>
-
-#include "model/workload/workload.hpp"
 
 namespace moeplan::runtime {
 
@@ -28,21 +25,6 @@ class RowCodec {
   virtual void decode(std::span<const std::byte> values, std::span<const float> numbers,
                       std::span<float> row) const = 0;
 };
-
-/// The codec of a wire format.
-///
-/// fp16: binary16, two bytes per value. Relative error 2^-11 down to 6e-5, absolute error 3e-8 below; magnitudes from
-/// 65520 on become infinite.
-///
-/// int8: one byte per value. With one parameter per row, the scale: largest magnitude / 127. With two, scale and zero
-/// point: the zero point is the centre of the row's range, the scale half of that range / 127. The error is at most
-/// half a scale, plus rounding in fp32.
-///
-/// zfp: fixed rate of `zfp_bits` bits per value in one-dimensional blocks of four (P. Lindstrom, "Fixed-Rate Compressed
-/// Floating-Point Arrays", IEEE TVCG 20(12), 2014; Debian's libzfp). Rows must have a multiple of four columns. The
-/// error is not bounded; measured at 8 bits on normal values: RMS 0.055 of the values' RMS, 0.036 of each block's
-/// largest magnitude. Raises InputError for fewer than 3 bits, which cannot hold a block's exponent.
-[[nodiscard]] std::unique_ptr<RowCodec> make_row_codec(WireFormat format, const CodecOptions& options);
 
 /// Replaces rows of `columns` values each by their encoded and decoded values.
 void pass_through(const RowCodec& codec, std::size_t columns, std::span<float> values);

@@ -8,9 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "cuda_runtime/backend.hpp"
 #include "cuda_runtime/device/device_handles.hpp"
 #include "cuda_runtime/device/device_operation.hpp"
-#include "cuda_runtime/device/device_world.hpp"
+#include "cuda_runtime/device/device_options.hpp"
+#include "cuda_runtime/device/device_transport.hpp"
 
 namespace moeplan::runtime {
 

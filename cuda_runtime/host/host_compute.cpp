@@ -7,7 +7,7 @@
 #include <numbers>
 #include <vector>
 
-#include "cuda_runtime/codecs/row_codec.hpp"
+#include "cuda_runtime/codecs/make_row_codec.hpp"
 
 namespace moeplan::runtime {
 

@@ -1,12 +1,17 @@
 // The sizes and formats of the benchmarks of `moeplan profile --backend`.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
-#include "cuda_runtime/measure/benchmarks.hpp"
+#include "model/machine/dtype.hpp"
+#include "model/operators/gemm_shape.hpp"
 
 namespace moeplan::runtime {
+
+/// The scale of the measured sizes and formats: layers that CPU cores or GPUs execute.
+enum class BenchmarkScale { Cores, Gpus };
 
 /// The sizes of each kind of operation, from a small layer's to a large one's.
 struct BenchmarkSizes {

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "cuda_runtime/measure/benchmark_sizes.hpp"
 #include "model/base/whole_numbers.hpp"
 #include "model/costs/codec.hpp"
 #include "model/costs/measured_cost.hpp"

@@ -9,14 +9,12 @@
 #include <vector>
 
 #include "cuda_runtime/backend.hpp"
+#include "cuda_runtime/measure/benchmark_sizes.hpp"
 #include "model/machine/cluster.hpp"
 #include "model/machine/dtype.hpp"
 #include "model/program/resolve.hpp"
 
 namespace moeplan::runtime {
-
-/// The scale of the measured sizes and formats: layers that CPU cores or GPUs execute.
-enum class BenchmarkScale { Cores, Gpus };
 
 struct Benchmark {
   enum class Kind {

@@ -9,7 +9,7 @@
 #include <limits>
 #include <thread>
 
-#include "cuda_runtime/codecs/row_codec.hpp"
+#include "cuda_runtime/codecs/make_row_codec.hpp"
 #include "cuda_runtime/host/host_compute.hpp"
 #include "cuda_runtime/kernels/kernel_call.hpp"
 #include "cuda_runtime/reference/number_formats.hpp"

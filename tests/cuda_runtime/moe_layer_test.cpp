@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-#include "cuda_runtime/codecs/row_codec.hpp"
+#include "cuda_runtime/codecs/make_row_codec.hpp"
 #include "cuda_runtime/reference/synthetic_layer.hpp"
 
 namespace moeplan::tests::moe_layer_test {

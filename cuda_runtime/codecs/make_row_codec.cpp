@@ -1,0 +1,79 @@
+#include "cuda_runtime/codecs/make_row_codec.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+#include "cuda_runtime/codecs/zfp_codec.hpp"
+#include "cuda_runtime/reference/number_formats.hpp"
+
+namespace moeplan::runtime {
+
+namespace {
+
+class Fp16Codec final : public RowCodec {
+ public:
+  [[nodiscard]] std::size_t value_bytes(std::size_t columns) const override { return 2 * columns; }
+  void encode(std::span<const float> row, std::span<std::byte> values, std::span<float>) const override {
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      const std::uint16_t bits = to_fp16(row[i]);
+      std::memcpy(&values[2 * i], &bits, sizeof bits);
+    }
+  }
+  void decode(std::span<const std::byte> values, std::span<const float>, std::span<float> row) const override {
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      std::uint16_t bits = 0;
+      std::memcpy(&bits, &values[2 * i], sizeof bits);
+      row[i] = from_fp16(bits);
+    }
+  }
+};
+
+class Int8Codec final : public RowCodec {
+ public:
+  explicit Int8Codec(std::size_t numbers) : numbers_(numbers) {}
+  [[nodiscard]] std::size_t value_bytes(std::size_t columns) const override { return columns; }
+  [[nodiscard]] std::size_t row_numbers() const override { return numbers_; }
+
+  void encode(std::span<const float> row, std::span<std::byte> values, std::span<float> numbers) const override {
+    const auto [least, most] = std::minmax_element(row.begin(), row.end());
+    // Halved before the sum and difference, so that neither overflows.
+    const float zero = numbers_ == 2 ? *least / 2 + *most / 2 : 0.0F;
+    const float reach = numbers_ == 2 ? *most / 2 - *least / 2 : std::max(std::abs(*least), std::abs(*most));
+    const float scale = reach / kSteps;
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      const float steps = scale > 0 ? std::clamp(std::nearbyint((row[i] - zero) / scale), -kSteps, kSteps) : 0.0F;
+      const auto value = static_cast<std::int8_t>(steps);
+      std::memcpy(&values[i], &value, 1);
+    }
+    if (numbers_ > 0) numbers[0] = scale;
+    if (numbers_ > 1) numbers[1] = zero;
+  }
+
+  void decode(std::span<const std::byte> values, std::span<const float> numbers, std::span<float> row) const override {
+    const float zero = numbers_ == 2 ? numbers[1] : 0.0F;
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      std::int8_t value = 0;
+      std::memcpy(&value, &values[i], 1);
+      row[i] = zero + numbers[0] * static_cast<float>(value);
+    }
+  }
+
+ private:
+  static constexpr float kSteps = 127;
+  std::size_t numbers_;
+};
+
+}  // namespace
+
+std::unique_ptr<RowCodec> make_row_codec(WireFormat format, const CodecOptions& options) {
+  switch (format) {
+    case WireFormat::Fp16: return std::make_unique<Fp16Codec>();
+    case WireFormat::Int8: return std::make_unique<Int8Codec>(static_cast<std::size_t>(options.int8_row_messages));
+    case WireFormat::Zfp: return make_zfp_codec(options.zfp_bits);
+  }
+  return nullptr;
+}
+
+}  // namespace moeplan::runtime

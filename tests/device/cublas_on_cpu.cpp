@@ -1,22 +1,11 @@
-#include "tests/device/cublas_on_cpu.hpp"
-
+// A CPU implementation of the cuBLAS and cuBLASLt calls that matrix products use, for tests (cudart_on_cpu.hpp).
 #include <cublasLt.h>
 #include <cublas_v2.h>
 #include <cuda_runtime_api.h>
 
 #include "cuda_runtime/kernels/formats.hpp"
 #include "tests/device/cudart_on_cpu.hpp"
-
-namespace moeplan::tests {
-
-using namespace runtime;
-
-std::map<std::string, int>& cublas_calls() {
-  static std::map<std::string, int> calls;
-  return calls;
-}
-
-}  // namespace moeplan::tests
+#include "tests/device/library_calls.hpp"
 
 namespace {
 
@@ -61,7 +50,7 @@ struct Description {
 
 cudaStream_t grouped_stream = nullptr;  // of the next grouped products
 
-void called(const char* name) { ++moeplan::tests::cublas_calls()[name]; }
+void called(const char* name) { ++moeplan::tests::library_calls()[name]; }
 
 template <class To, class From>
 To* as(From* from) {

@@ -3,8 +3,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "tests/device/cublas_on_cpu.hpp"
 #include "tests/device/cudart_on_cpu.hpp"
+#include "tests/device/library_calls.hpp"
 #include "tests/device/loopback_values.hpp"
 
 namespace moeplan::tests::cuda_device_test {
@@ -28,7 +28,7 @@ TEST_CASE("Layers by the calls of the CUDA runtime and cuBLAS have the values of
   const bool captures = GENERATE(false, true);
   const std::int64_t ranks = GENERATE(1, 2);
   bool are_clean = true;
-  auto& calls = tests::cublas_calls();
+  auto& calls = tests::library_calls();
   calls.clear();
   {
     const OneGpu first(0);

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "cuda_runtime/cuda/launch_kernel.hpp"
-#include "tests/device/cublas_on_cpu.hpp"
+#include "tests/device/library_calls.hpp"
 
 namespace moeplan::tests {
 
@@ -76,7 +76,7 @@ cudaError_t cudaDeviceGetPCIBusId(char* bus, int, int) {
 cudaError_t cudaSetDevice(int) { return cudaSuccess; }
 
 cudaError_t cudaMalloc(void** data, std::size_t bytes) {
-  ++moeplan::tests::cublas_calls()["cudaMalloc"];
+  ++moeplan::tests::library_calls()["cudaMalloc"];
   constexpr std::size_t kMost = std::size_t{1} << 34U;
   if (bytes > kMost) return cudaErrorMemoryAllocation;
   *data = the_gpu() ? the_gpu()->allocate(bytes) : std::malloc(bytes);

@@ -7,7 +7,7 @@
 
 #include "cuda_runtime/device/device_formats.hpp"
 #include "model/base/random.hpp"
-#include "tests/device/cublas_on_cpu.hpp"
+#include "tests/device/library_calls.hpp"
 
 namespace moeplan::tests::lt_products_test {
 
@@ -92,7 +92,7 @@ class Work {
 TEST_CASE("Several products are one call of cuBLAS, or one of cuBLASLt each, with the same values") {
   const auto form = GENERATE(Gemm::Form::NN, Gemm::Form::NT, Gemm::Form::TN);
   const auto dtype = GENERATE(Dtype::Fp32, Dtype::Tf32, Dtype::Bf16, Dtype::Fp16);
-  auto& calls = tests::cublas_calls();
+  auto& calls = tests::library_calls();
   calls.clear();
   const auto run = [&](bool is_captured, bool is_aligned) {
     LtProducts products(RankId(0));
@@ -121,7 +121,7 @@ TEST_CASE("Several products are one call of cuBLAS, or one of cuBLASLt each, wit
 }
 
 TEST_CASE("A single product is one of cuBLASLt") {
-  auto& calls = tests::cublas_calls();
+  auto& calls = tests::library_calls();
   calls.clear();
   LtProducts products(RankId(0));
   Work work(Gemm::Form::NN, Dtype::Fp32, true);

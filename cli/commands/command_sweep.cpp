@@ -16,7 +16,8 @@
 #include "model/base/interrupt.hpp"
 #include "model/text/unit_text.hpp"
 #include "planner/plan/inputs.hpp"
-#include "planner/sweep/query/sweep_table.hpp"
+#include "planner/sweep/query/result_table.hpp"
+#include "planner/sweep/read_sweep.hpp"
 #include "planner/sweep/run_sweep.hpp"
 #include "planner/sweep/sweep_store.hpp"
 

@@ -1,13 +1,17 @@
-// The settings and outputs that are available to the cases of a sweep, by kind.
+// The kinds of sweeps, and the settings and outputs that are available to the cases of each.
 #pragma once
 
 #include <array>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
-#include "planner/sweep/sweep_spec.hpp"
-
 namespace moeplan::sweep {
+
+enum class SweepKind { Plan, Candidate, Layer };
+inline constexpr std::array<std::pair<SweepKind, std::string_view>, 3> kSweepKindNames{
+    {{SweepKind::Plan, "plan"}, {SweepKind::Candidate, "candidate"}, {SweepKind::Layer, "layer"}}};
 
 /// Decisions that a sweep can set: degrees, schedule and others.
 [[nodiscard]] std::vector<std::string> decision_keys(SweepKind kind);

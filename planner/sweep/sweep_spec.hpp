@@ -19,22 +19,16 @@
 // values.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <string>
-#include <string_view>
-#include <utility>
 #include <vector>
 
 #include "model/text/document.hpp"
 #include "planner/sweep/expression.hpp"
+#include "planner/sweep/sweep_outputs.hpp"
 
 namespace moeplan::sweep {
-
-enum class SweepKind { Plan, Candidate, Layer };
-inline constexpr std::array<std::pair<SweepKind, std::string_view>, 3> kSweepKindNames{
-    {{SweepKind::Plan, "plan"}, {SweepKind::Candidate, "candidate"}, {SweepKind::Layer, "layer"}}};
 
 /// Upper limits on the size of a sweep.
 struct SweepLimits {
@@ -96,11 +90,6 @@ struct SweepSpec {
   /// The index of each axis's value.
   [[nodiscard]] std::vector<std::size_t> choices_at(std::int64_t place) const;
 };
-
-/// Reads a sweep file strictly. `overrides`, in the syntax of -C, are additional base values. Raises InputError with
-/// everything that is wrong, including unknown names of files and schedules.
-[[nodiscard]] SweepSpec read_sweep(const Node& document, const std::string& source,
-                                   const std::vector<std::string>& overrides = {});
 
 /// The file of a configuration that a sweep names; a path that contains a slash is relative to the sweep file. Raises
 /// InputError.

@@ -47,6 +47,12 @@ std::vector<std::string> table_columns(const SweepHead& head) {
 
 std::string shard_text(const Shard& shard) { return fmt::format("{}/{}", shard.index, shard.count); }
 
+std::vector<std::string> SweepHead::column_names() const {
+  std::vector<std::string> names;
+  for (const Column& c : columns) names.push_back(c.name);
+  return names;
+}
+
 SweepHead head_of(const SweepSpec& sweep, const std::string& fingerprint, const Shard& shard) {
   SweepHead head{.name = sweep.name,
                  .kind = std::string(name_of<SweepKind>(kSweepKindNames, sweep.kind)),

@@ -54,6 +54,7 @@ struct SweepHead {
   std::int64_t cases;       // number of cases of the whole sweep
   Shard shard;
   std::vector<Column> columns;  // those of kSweepColumns first; without the timing column
+  [[nodiscard]] std::vector<std::string> column_names() const;
   bool operator==(const SweepHead&) const = default;
 };
 [[nodiscard]] SweepHead head_of(const SweepSpec& sweep, const std::string& fingerprint, const Shard& shard);

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "planner/sweep/case_inputs.hpp"
+#include "planner/sweep/read_sweep.hpp"
 #include "planner/sweep/sweep_outputs.hpp"
 #include "tests/support/checks.hpp"
 

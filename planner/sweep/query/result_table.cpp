@@ -94,6 +94,11 @@ std::string csv_of(const ResultTable& table) {
   return out;
 }
 
+void write_sweep_csv(const std::string& database, const std::string& path) {
+  const SweepTable table = read_sweep_table(database, read_sweep_head(database).column_names());
+  write_file_atomically(path, csv_of({table.columns, table.rows, {}}));
+}
+
 std::string json_of(const ResultTable& table, const std::string& query, const std::vector<SweepHead>& sweeps) {
   planner::Json j{
       {"schema_version", planner::kJsonSchemaVersion}, {"query", query}, {"sweeps", planner::Json::array()}};

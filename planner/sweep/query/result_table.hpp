@@ -21,6 +21,8 @@ struct ResultTable {
 [[nodiscard]] std::string text_of(const ResultTable& table);
 /// CSV according to RFC 4180, every number with all its digits.
 [[nodiscard]] std::string csv_of(const ResultTable& table);
+/// Writes all columns of a database except the timing column as a CSV file.
+void write_sweep_csv(const std::string& database, const std::string& path);
 /// JSON according to docs/schema/query.json.
 [[nodiscard]] std::string json_of(const ResultTable& table, const std::string& query,
                                   const std::vector<SweepHead>& sweeps);

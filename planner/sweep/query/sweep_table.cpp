@@ -6,17 +6,10 @@
 
 #include "model/text/document.hpp"
 #include "model/text/unit_text.hpp"
-#include "planner/sweep/query/result_table.hpp"
 
 namespace moeplan::sweep {
 
 namespace {
-
-std::vector<std::string> column_names(const SweepHead& head) {
-  std::vector<std::string> names;
-  for (const Column& c : head.columns) names.push_back(c.name);
-  return names;
-}
 
 std::size_t place_of(const std::vector<std::string>& names, const std::string& name, const std::string& path) {
   const auto found = std::find(names.begin(), names.end(), name);
@@ -102,7 +95,7 @@ SweepTable read_sweep_table(const std::string& path, const std::vector<std::stri
                             const TableOptions& options) {
   Database database(path, Database::Access::Read);
   SweepTable table{.path = path, .head = read_head(database), .columns = {}, .rows = {}};
-  std::vector<std::string> names = column_names(table.head);
+  std::vector<std::string> names = table.head.column_names();
   std::vector<std::string> selected;
   for (const std::string& name : names) selected.push_back(sql_name(name));
   const bool has_cost =
@@ -130,11 +123,6 @@ SweepTable read_sweep_table(const std::string& path, const std::vector<std::stri
     for (const std::size_t place : kept) out.push_back(row[place]);
   }
   return table;
-}
-
-void write_sweep_csv(const std::string& database, const std::string& path) {
-  const SweepTable table = read_sweep_table(database, column_names(read_sweep_head(database)));
-  write_file_atomically(path, csv_of({table.columns, table.rows, {}}));
 }
 
 }  // namespace moeplan::sweep

@@ -48,7 +48,4 @@ struct SweepTable {
 [[nodiscard]] SweepTable read_sweep_table(const std::string& path, const std::vector<std::string>& columns,
                                           const TableOptions& options = {});
 
-/// Writes all columns except the timing column as CSV.
-void write_sweep_csv(const std::string& database, const std::string& path);
-
 }  // namespace moeplan::sweep

@@ -9,8 +9,11 @@
 #include <utility>
 #include <vector>
 
-#include "model/analysis/critical_path.hpp"
+#include "model/analysis/bottleneck.hpp"
+#include "model/base/sim_time.hpp"
+#include "model/machine/cluster.hpp"
 #include "model/machine/rank_routes.hpp"
+#include "model/program/program.hpp"
 
 namespace moeplan {
 

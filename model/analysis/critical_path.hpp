@@ -18,26 +18,12 @@
 #include <string>
 #include <vector>
 
+#include "model/analysis/bottleneck.hpp"
 #include "model/analysis/timeline.hpp"
 #include "model/machine/cluster.hpp"
 #include "model/program/program.hpp"
 
 namespace moeplan {
-
-/// The bottleneck of an interval of the path.
-enum class Bottleneck {
-  TensorCores,   // FLOPs of a product or of attention, at the throughput that they reach
-  Memory,        // bytes to and from HBM
-  Launch,        // kernel launch
-  Slowed,        // time of a computation beyond its time alone: concurrent communication
-  SharedGpu,     // the same if ranks share the GPU: concurrent computation or communication of other ranks
-  StartUp,       // a communication before its first byte: measured alpha, or software start-up and latency of the route
-  MeasuredRate,  // bytes at the bandwidth of the measured collective (beta)
-  Link,          // bytes over the most loaded link, counting all groups of this communication at once
-  SharedLinks,   // time beyond that: other communications shared the links
-  Waiting,    // in the communication, if the recorded arrivals of peers cannot explain its end (clocks that disagree)
-  Unrecorded  // no recorded operation ended when this operation started
-};
 
 /// An interval of one operation on the path.
 struct PathSegment {

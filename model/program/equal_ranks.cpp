@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "model/base/whole_numbers.hpp"
+#include "model/program/resolve.hpp"
 #include "model/program/row_sets.hpp"
 
 namespace moeplan {

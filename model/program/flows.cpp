@@ -4,6 +4,7 @@
 #include <tuple>
 
 #include "model/base/whole_numbers.hpp"
+#include "model/program/resolve.hpp"
 #include "model/program/row_sets.hpp"
 #include "model/program/tree_edges.hpp"
 

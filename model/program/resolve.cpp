@@ -7,16 +7,6 @@
 
 namespace moeplan {
 
-ExpertRange local_experts(const Program& program, RoutingId routing, RankId rank) {
-  const RoutingTable& table = program.routings[routing.index()];
-  const GroupFamily& family = program.group(table.holders);
-  const std::int64_t experts = table.counts.experts();
-  const std::int64_t position = family.position(rank);
-  const std::int64_t base = experts / family.size, extra = experts % family.size;
-  const std::int64_t first = position * base + std::min(position, extra);
-  return {first, first + base + (position < extra ? 1 : 0)};
-}
-
 RoutingCounts expert_counts(const RoutingTable& table) {
   if (table.slots.empty()) return table.counts;
   const std::int64_t sources = table.counts.sources(), experts = table.num_experts();

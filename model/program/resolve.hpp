@@ -5,19 +5,10 @@
 #include <vector>
 
 #include "model/operators/gemm_shape.hpp"
+#include "model/program/local_experts.hpp"
 #include "model/program/program.hpp"
 
 namespace moeplan {
-
-/// A contiguous range of experts.
-struct ExpertRange {
-  std::int64_t first = 0;
-  std::int64_t last = 0;  // one past the last
-  [[nodiscard]] std::int64_t size() const { return last - first; }
-};
-
-/// The experts (or slots) that `rank` holds.
-[[nodiscard]] ExpertRange local_experts(const Program& program, RoutingId routing, RankId rank);
 
 /// Tokens by source and expert, summed over all slots of an expert.
 [[nodiscard]] RoutingCounts expert_counts(const RoutingTable& table);

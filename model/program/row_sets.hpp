@@ -6,7 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "model/program/resolve.hpp"
+#include "model/program/local_experts.hpp"
+#include "model/program/program.hpp"
 
 namespace moeplan {
 

@@ -20,6 +20,7 @@
 
 #include "model/base/ids.hpp"
 #include "model/base/quantity.hpp"
+#include "model/machine/cluster_template.hpp"
 #include "model/machine/gpu.hpp"
 #include "model/machine/symmetry.hpp"
 #include "model/machine/topology.hpp"
@@ -47,54 +48,6 @@ struct AlphaBeta {
   Seconds alpha;
   SecondsPerByte beta;
   bool operator==(const AlphaBeta&) const = default;
-};
-
-/// The links inside a node.
-struct PcieTree {                         // GPU - PCIe switch - host bridge - (UPI) - host bridge ...
-  std::int64_t gpus_per_switch;           // 0: GPUs are attached to the host bridge directly
-  std::int64_t switches_per_bridge;       // GPUs per bridge if there are no switches
-  BytesPerSecond pcie_bandwidth;          // of one x16 slot, each direction
-  BytesPerSecond inter_bridge_bandwidth;  // UPI / Infinity Fabric, each direction; unused with one bridge
-  Seconds latency;                        // per hop
-  bool operator==(const PcieTree&) const = default;
-};
-struct NvLink {  // one NVLink connection between two GPUs, bandwidth in each direction
-  std::int64_t a;
-  std::int64_t b;
-  BytesPerSecond bandwidth;
-  bool operator==(const NvLink&) const = default;
-};
-struct NvlinkMesh {  // direct GPU-GPU links in addition to a PCIe tree
-  std::vector<NvLink> links;
-  Seconds latency;
-  PcieTree pcie;
-  bool operator==(const NvlinkMesh&) const = default;
-};
-struct NvSwitch {  // every GPU connected to a non-blocking switch
-  BytesPerSecond bandwidth;
-  Seconds latency;
-  bool operator==(const NvSwitch&) const = default;
-};
-using IntraNode = std::variant<PcieTree, NvlinkMesh, NvSwitch>;
-
-/// The network between nodes.
-enum class FabricKind { SingleSwitch, RailOptimised, Dragonfly };
-struct Fabric {
-  FabricKind kind;
-  std::int64_t nics_per_node;    // NIC i serves GPUs i * gpus/nics ...; RailOptimised: NIC i of every node is rail i
-  BytesPerSecond nic_bandwidth;  // each direction
-  Seconds latency;               // from NIC to switch, and of each switch hop
-  double oversubscription;       // >= 1: down capacity over uplink capacity, of a leaf or of a dragonfly group
-  std::int64_t nodes_per_leaf;   // per leaf group or dragonfly group; SingleSwitch: 1, like oversubscription
-  bool operator==(const Fabric&) const = default;
-};
-
-struct ClusterTemplate {
-  std::int64_t nodes;  // existing nodes; --world may ask for fewer GPUs, or for more if there is a fabric
-  std::int64_t gpus_per_node;
-  IntraNode intra_node;
-  std::optional<Fabric> fabric;  // none: a single node
-  bool operator==(const ClusterTemplate&) const = default;
 };
 
 /// The scope of a measured alpha-beta entry. Without a shape (ranks 0) it applies to groups of any size and to messages
@@ -165,9 +118,15 @@ struct Cluster {
   [[nodiscard]] Bytes memory_per_rank() const;
   /// The route from one rank to another: Routes::between their GPUs, or a copy within one GPU.
   [[nodiscard]] Route route(RankId from, RankId to) const;
+  [[nodiscard]] RankedTopology ranked_topology() const {
+    return {topology, routes, gpu_of_rank, node_of_rank, natural_boundaries};
+  }
   /// Number of consecutive ranks that share a node, if it is the same for every node; otherwise 1.
   [[nodiscard]] std::int64_t ranks_per_node() const;
 };
+
+/// symmetric_view() of the cluster (symmetry.hpp), computed once for each query.
+[[nodiscard]] const SymmetricView* symmetric_view(const Cluster& cluster, const SymmetryQuery& query);
 
 /// Builds the cluster of the first `world` ranks (default: all ranks of the existing GPUs), at most 1,048,576. A
 /// template with a fabric is extended to as many whole nodes as needed; explicit topologies and templates without a

@@ -6,7 +6,6 @@
 
 #include "model/base/diagnostics.hpp"
 #include "model/base/whole_numbers.hpp"
-#include "model/machine/machine_reader.hpp"
 
 namespace moeplan {
 

@@ -1,11 +1,69 @@
-// Expansion of a cluster template into its topology.
+// Cluster templates: machines that scale in whole nodes, and their expansion into a topology.
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <variant>
+#include <vector>
 
-#include "model/machine/cluster.hpp"
+#include "model/base/quantity.hpp"
+#include "model/machine/topology.hpp"
 
 namespace moeplan {
+
+/// Limits on the size of a cluster, so that no input exhausts memory.
+inline constexpr std::int64_t kMostWorld = 1'048'576;  // GPUs of a job
+inline constexpr std::int64_t kMostPerNode = 1024;     // GPUs or NICs of one node
+inline constexpr std::int64_t kMostRanksPerGpu = 1024;
+inline constexpr std::int64_t kMostLinks = 16'777'216;  // directed links of a topology
+
+/// The links inside a node.
+struct PcieTree {                         // GPU - PCIe switch - host bridge - (UPI) - host bridge ...
+  std::int64_t gpus_per_switch;           // 0: GPUs are attached to the host bridge directly
+  std::int64_t switches_per_bridge;       // GPUs per bridge if there are no switches
+  BytesPerSecond pcie_bandwidth;          // of one x16 slot, each direction
+  BytesPerSecond inter_bridge_bandwidth;  // UPI / Infinity Fabric, each direction; unused with one bridge
+  Seconds latency;                        // per hop
+  bool operator==(const PcieTree&) const = default;
+};
+struct NvLink {  // one NVLink connection between two GPUs, bandwidth in each direction
+  std::int64_t a;
+  std::int64_t b;
+  BytesPerSecond bandwidth;
+  bool operator==(const NvLink&) const = default;
+};
+struct NvlinkMesh {  // direct GPU-GPU links in addition to a PCIe tree
+  std::vector<NvLink> links;
+  Seconds latency;
+  PcieTree pcie;
+  bool operator==(const NvlinkMesh&) const = default;
+};
+struct NvSwitch {  // every GPU connected to a non-blocking switch
+  BytesPerSecond bandwidth;
+  Seconds latency;
+  bool operator==(const NvSwitch&) const = default;
+};
+using IntraNode = std::variant<PcieTree, NvlinkMesh, NvSwitch>;
+
+/// The network between nodes.
+enum class FabricKind { SingleSwitch, RailOptimised, Dragonfly };
+struct Fabric {
+  FabricKind kind;
+  std::int64_t nics_per_node;    // NIC i serves GPUs i * gpus/nics ...; RailOptimised: NIC i of every node is rail i
+  BytesPerSecond nic_bandwidth;  // each direction
+  Seconds latency;               // from NIC to switch, and of each switch hop
+  double oversubscription;       // >= 1: down capacity over uplink capacity, of a leaf or of a dragonfly group
+  std::int64_t nodes_per_leaf;   // per leaf group or dragonfly group; SingleSwitch: 1, like oversubscription
+  bool operator==(const Fabric&) const = default;
+};
+
+struct ClusterTemplate {
+  std::int64_t nodes;  // existing nodes; --world may ask for fewer GPUs, or for more if there is a fabric
+  std::int64_t gpus_per_node;
+  IntraNode intra_node;
+  std::optional<Fabric> fabric;  // none: a single node
+  bool operator==(const ClusterTemplate&) const = default;
+};
 
 /// The topology of the first `nodes` nodes of a template. Vertices are ordered by node, GPUs first within a node.
 ///

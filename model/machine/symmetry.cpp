@@ -10,7 +10,7 @@
 #include <span>
 
 #include "model/machine/automorphism.hpp"
-#include "model/machine/cluster.hpp"
+#include "model/machine/never_binding.hpp"
 
 namespace moeplan {
 
@@ -21,11 +21,11 @@ using Index = std::int32_t;
 /// Shortest paths from one rank to every rank by a single search; uses Cluster::routes if a rank has several.
 class RoutesFrom {
  public:
-  RoutesFrom(const Cluster& cluster, std::int64_t rank)
-      : cluster_(cluster),
-        source_(cluster.gpu_of_rank[static_cast<std::size_t>(rank)]),
-        reached_(cluster.topology.vertices.size()) {
-    const Topology& t = cluster.topology;
+  RoutesFrom(const RankedTopology& ranks, std::int64_t rank)
+      : ranks_(ranks),
+        source_(ranks.gpu_of_rank[static_cast<std::size_t>(rank)]),
+        reached_(ranks.topology.vertices.size()) {
+    const Topology& t = ranks.topology;
     std::vector<std::size_t> first(t.vertices.size() + 2, 0);
     for (const Link& l : t.links) ++first[l.from.index() + 2];
     for (std::size_t v = 2; v < first.size(); ++v) first[v] += first[v - 1];
@@ -51,15 +51,15 @@ class RoutesFrom {
   }
 
   Route to(std::int64_t rank) const {
-    const VertexId end = cluster_.gpu_of_rank[static_cast<std::size_t>(rank)];
-    if (reached_[end.index()].is_several) return cluster_.routes.between(source_, end);
+    const VertexId end = ranks_.gpu_of_rank[static_cast<std::size_t>(rank)];
+    if (reached_[end.index()].is_several) return ranks_.routes.between(source_, end);
     Route route{.links = {}, .latency = Seconds(0)};
     if (reached_[end.index()].hops < 0) return route;
-    for (VertexId v = end; v != source_; v = cluster_.topology.links[route.links.back().link.index()].from) {
+    for (VertexId v = end; v != source_; v = ranks_.topology.links[route.links.back().link.index()].from) {
       route.links.push_back({reached_[v.index()].by, 1.0});
     }
     std::reverse(route.links.begin(), route.links.end());
-    for (const RouteLink& l : route.links) route.latency += cluster_.topology.links[l.link.index()].latency;
+    for (const RouteLink& l : route.links) route.latency += ranks_.topology.links[l.link.index()].latency;
     return route;
   }
 
@@ -70,7 +70,7 @@ class RoutesFrom {
     bool is_several = false;
   };
 
-  const Cluster& cluster_;
+  const RankedTopology& ranks_;
   VertexId source_;
   std::vector<Reached> reached_;  // by vertex
 };
@@ -102,14 +102,14 @@ Index root(std::vector<Index>& parent, Index i) {
 /// The images of all links when one digit of all ranks is rotated; none if that is not an automorphism.
 using LinkImages = std::optional<std::vector<Index>>;
 
-LinkImages turn_digit(const Cluster& cluster, const Automorphisms& automorphisms, std::int64_t low,
+LinkImages turn_digit(const RankedTopology& ranks, const Automorphisms& automorphisms, std::int64_t low,
                       std::int64_t radix) {
   std::vector<Index> turned;
-  for (std::int64_t r = 0; r < cluster.world_size(); ++r) {
+  for (std::int64_t r = 0; r < ranks.world_size(); ++r) {
     const std::int64_t digit = r / low % radix;
     turned.push_back(static_cast<Index>(r + ((digit + 1) % radix - digit) * low));
   }
-  return automorphisms.links(cluster.gpu_of_rank, turned);
+  return automorphisms.links(ranks.gpu_of_rank, turned);
 }
 
 }  // namespace
@@ -125,15 +125,15 @@ struct SymmetryCache::State {
 namespace {
 
 /// Orbits of links under all rotations, numbered by their first link; none if a rotation is not an automorphism.
-std::optional<std::vector<Index>> link_orbits(const Cluster& cluster, SymmetryCache::State& state,
+std::optional<std::vector<Index>> link_orbits(const RankedTopology& ranks, SymmetryCache::State& state,
                                               const std::vector<std::int64_t>& cuts) {
-  if (!state.automorphisms) state.automorphisms.emplace(cluster.topology);
-  std::vector<Index> parent(cluster.topology.links.size());
+  if (!state.automorphisms) state.automorphisms.emplace(ranks.topology);
+  std::vector<Index> parent(ranks.topology.links.size());
   std::iota(parent.begin(), parent.end(), 0);
   for (std::size_t d = 0; d + 1 < cuts.size(); ++d) {
     const std::int64_t low = cuts[d], radix = cuts[d + 1] / low;
     const auto [it, is_new] = state.turns.try_emplace({low, radix});
-    if (is_new) it->second = turn_digit(cluster, *state.automorphisms, low, radix);
+    if (is_new) it->second = turn_digit(ranks, *state.automorphisms, low, radix);
     if (!it->second) return std::nullopt;
     const std::vector<Index>& images = *it->second;
     for (std::size_t l = 0; l < images.size(); ++l) {
@@ -152,9 +152,9 @@ std::optional<std::vector<Index>> link_orbits(const Cluster& cluster, SymmetryCa
   return orbit;
 }
 
-Route route(const Cluster& cluster, std::int64_t from, std::int64_t to) {
-  return cluster.routes.between(cluster.gpu_of_rank[static_cast<std::size_t>(from)],
-                                cluster.gpu_of_rank[static_cast<std::size_t>(to)]);
+Route route(const RankedTopology& ranks, std::int64_t from, std::int64_t to) {
+  return ranks.routes.between(ranks.gpu_of_rank[static_cast<std::size_t>(from)],
+                              ranks.gpu_of_rank[static_cast<std::size_t>(to)]);
 }
 
 SymmetricView::Way way(const std::vector<Index>& orbit, const Route& route) {
@@ -174,119 +174,22 @@ SymmetricView::Way way(const std::vector<Index>& orbit, const Route& route) {
   return w;
 }
 
-/// Core links whose constraint is implied by those of the links before or after them on every route, by orbit. With x
-/// the largest fraction of the traffic entering a link's tail (leaving its head) that a route puts on the link, the
-/// link carries at most x times the capacity of the links through which its routes enter (leave). All routes are images
-/// of these.
-class NeverBinding {
- public:
-  NeverBinding(const Cluster& cluster, const std::vector<Index>& orbit, std::size_t orbits,
-               std::span<const std::vector<Route>> routes)
-      : cluster_(cluster), orbit_(orbit), before_(orbits), behind_(orbits) {
-    for (const std::vector<Route>& from : routes) {
-      for (const Route& route : from) {
-        if (!route.links.empty() && seen_.insert(key(route)).second) note(route);
-      }
-    }
-  }
-
-  std::vector<bool> orbits() const {
-    const Topology& t = cluster_.topology;
-    std::vector<std::optional<std::size_t>> example(before_.size());
-    for (std::size_t l = 0; l < orbit_.size(); ++l) {
-      auto& e = example[static_cast<std::size_t>(orbit_[l])];
-      if (!e) e = l;
-    }
-    std::vector<std::vector<std::size_t>> in(t.vertices.size()), out(t.vertices.size());
-    for (std::size_t l = 0; l < t.links.size(); ++l) {
-      in[t.links[l].to.index()].push_back(l);
-      out[t.links[l].from.index()].push_back(l);
-    }
-    std::vector<bool> result(before_.size(), false);
-    for (std::size_t o = 0; o < before_.size(); ++o) {
-      if (!example[o]) continue;
-      const Link& link = t.links[*example[o]];
-      if (link.tier != LinkTier::Core) continue;  // only links of other tiers can imply a constraint
-      result[o] = follows(link, before_[o], in[link.from.index()]) || follows(link, behind_[o], out[link.to.index()]);
-    }
-    return result;
-  }
-
- private:
-  struct Neighbours {
-    double part = 0;
-    std::set<Index> orbits;
-    bool all_known = true;
-  };
-
-  std::vector<std::pair<Index, double>> key(const Route& route) const {
-    std::vector<std::pair<Index, double>> k;
-    for (const RouteLink& l : route.links) k.emplace_back(orbit_[l.link.index()], l.share);
-    return k;
-  }
-
-  void note(const Route& route) {
-    const std::vector<Link>& links = cluster_.topology.links;
-    std::map<VertexId, double> entering, leaving;
-    for (const RouteLink& l : route.links) {
-      entering[links[l.link.index()].to] += l.share;
-      leaving[links[l.link.index()].from] += l.share;
-    }
-    for (const RouteLink& l : route.links) {
-      const Link& link = links[l.link.index()];
-      const auto o = static_cast<std::size_t>(orbit_[l.link.index()]);
-      const auto add = [&](Neighbours& n, const std::map<VertexId, double>& through, VertexId at, bool is_before) {
-        const auto it = through.find(at);
-        if (it == through.end()) {
-          n.all_known = false;
-          return;
-        }
-        n.part = std::max(n.part, l.share / it->second);
-        for (const RouteLink& other : route.links) {
-          const Link& neighbour = links[other.link.index()];
-          if ((is_before ? neighbour.to : neighbour.from) == at) n.orbits.insert(orbit_[other.link.index()]);
-        }
-      };
-      add(before_[o], entering, link.from, true);
-      add(behind_[o], leaving, link.to, false);
-    }
-  }
-
-  bool follows(const Link& link, const Neighbours& n, const std::vector<std::size_t>& at) const {
-    if (!n.all_known || n.orbits.empty()) return false;
-    double capacity = 0;
-    for (const std::size_t l : at) {
-      if (!n.orbits.contains(orbit_[l])) continue;
-      const Link& neighbour = cluster_.topology.links[l];
-      if (neighbour.tier == LinkTier::Core) return false;
-      if (neighbour.from == link.to && neighbour.to == link.from) continue;  // the other direction of the same cable
-      capacity += neighbour.bandwidth.value();
-    }
-    return n.part * capacity <= link.bandwidth.value() * (1 + 1e-12);
-  }
-
-  const Cluster& cluster_;
-  const std::vector<Index>& orbit_;
-  std::vector<Neighbours> before_, behind_;  // by orbit
-  std::set<std::vector<std::pair<Index, double>>> seen_;
-};
-
 /// One edge of every image of a representative as a route: the representative's own links and, for links that never
 /// bind, the average over all images. None if the edges cross other orbits that can bind, cross the links of such an
 /// orbit unequally often, or lead to images of different representatives.
-std::optional<SymmetricView::Way> even_way(const Cluster& cluster, const std::vector<Index>& orbit,
+std::optional<SymmetricView::Way> even_way(const RankedTopology& ranks, const std::vector<Index>& orbit,
                                            const std::vector<bool>& never_binds, std::int64_t representative,
                                            std::int64_t representatives, const std::vector<std::int64_t>& to) {
   std::vector<double> crossed(orbit.size(), 0.0);
   std::map<Index, double> average;
   std::vector<std::pair<Index, double>> first;
   Seconds latency;
-  const auto images = static_cast<double>(cluster.world_size() / representatives);
+  const auto images = static_cast<double>(ranks.world_size() / representatives);
   const std::int64_t peer = to[static_cast<std::size_t>(representative)] % representatives;
-  for (std::int64_t r = representative; r < cluster.world_size(); r += representatives) {
+  for (std::int64_t r = representative; r < ranks.world_size(); r += representatives) {
     const std::int64_t end = to[static_cast<std::size_t>(r)];
     if (end % representatives != peer) return std::nullopt;
-    const Route edge = route(cluster, r, end);
+    const Route edge = route(ranks, r, end);
     latency = std::max(latency, edge.latency);
     for (const RouteLink& l : edge.links) crossed[l.link.index()] += l.share;
     std::vector<std::pair<Index, double>> binding;
@@ -313,10 +216,11 @@ std::optional<SymmetricView::Way> even_way(const Cluster& cluster, const std::ve
 }
 
 /// The routes of the rings' edges by representative, or none if an edge has no even route.
-std::optional<std::vector<SymmetricView::RingWays>> ring_ways(const Cluster& cluster, const std::vector<Index>& orbit,
+std::optional<std::vector<SymmetricView::RingWays>> ring_ways(const RankedTopology& ranks,
+                                                              const std::vector<Index>& orbit,
                                                               const std::vector<bool>& never_binds,
                                                               std::int64_t representatives, const RingFamily& ring) {
-  const std::int64_t world = cluster.world_size();
+  const std::int64_t world = ranks.world_size();
   std::vector<std::int64_t> along, across;
   for (std::int64_t r = 0; r < world; ++r) {
     const std::int64_t position = r / ring.stride % ring.size;
@@ -326,11 +230,11 @@ std::optional<std::vector<SymmetricView::RingWays>> ring_ways(const Cluster& clu
   }
   std::vector<SymmetricView::RingWays> ways;
   for (std::int64_t a = 0; a < representatives; ++a) {
-    auto way = even_way(cluster, orbit, never_binds, a, representatives, along);
+    auto way = even_way(ranks, orbit, never_binds, a, representatives, along);
     if (!way) return std::nullopt;
     ways.push_back({*way, *way});
     if (across.empty()) continue;
-    way = even_way(cluster, orbit, never_binds, a, representatives, across);
+    way = even_way(ranks, orbit, never_binds, a, representatives, across);
     if (!way) return std::nullopt;
     ways.back().across = std::move(*way);
   }
@@ -348,7 +252,7 @@ bool turns(const RingFamily& ring, const std::vector<std::int64_t>& cuts) {
 }
 
 /// The digits from `representatives` on; none if the rotations do not preserve the traffic.
-std::optional<std::vector<std::int64_t>> cuts_of(const Cluster& cluster, const SymmetryQuery& query,
+std::optional<std::vector<std::int64_t>> cuts_of(const RankedTopology& ranks, const SymmetryQuery& query,
                                                  std::int64_t representatives) {
   const auto divides = [&](std::int64_t x) { return representatives % x == 0; };
   if (!std::all_of(query.fixed.begin(), query.fixed.end(), divides)) return std::nullopt;
@@ -356,8 +260,8 @@ std::optional<std::vector<std::int64_t>> cuts_of(const Cluster& cluster, const S
     if (b < representatives && !divides(b)) return std::nullopt;
   }
   std::vector<std::int64_t> boundaries = query.boundaries;
-  boundaries.insert(boundaries.end(), cluster.natural_boundaries.begin(), cluster.natural_boundaries.end());
-  auto cuts = digits(std::move(boundaries), representatives, cluster.world_size());
+  boundaries.insert(boundaries.end(), ranks.natural_boundaries.begin(), ranks.natural_boundaries.end());
+  auto cuts = digits(std::move(boundaries), representatives, ranks.world_size());
   if (!cuts) return std::nullopt;
   for (const auto& [low, high] : query.cyclic) {
     for (const std::int64_t cut : *cuts) {
@@ -367,27 +271,27 @@ std::optional<std::vector<std::int64_t>> cuts_of(const Cluster& cluster, const S
   return cuts;
 }
 
-std::unique_ptr<SymmetricView> make_view(const Cluster& cluster, SymmetryCache::State& state,
+std::unique_ptr<SymmetricView> make_view(const RankedTopology& ranks, SymmetryCache::State& state,
                                          const SymmetryQuery& query, std::int64_t representatives) {
-  const auto cuts = cuts_of(cluster, query, representatives);
+  const auto cuts = cuts_of(ranks, query, representatives);
   if (!cuts) return nullptr;
-  auto orbit = link_orbits(cluster, state, *cuts);
+  auto orbit = link_orbits(ranks, state, *cuts);
   if (!orbit) return nullptr;
   for (std::int64_t a = std::ssize(state.routes); a < representatives; ++a) {
-    const RoutesFrom routes(cluster, a);
+    const RoutesFrom routes(ranks, a);
     std::vector<Route>& by_rank = state.routes.emplace_back();
-    for (std::int64_t p = 0; p < cluster.world_size(); ++p) by_rank.push_back(p == a ? Route{} : routes.to(p));
+    for (std::int64_t p = 0; p < ranks.world_size(); ++p) by_rank.push_back(p == a ? Route{} : routes.to(p));
   }
   const std::span<const std::vector<Route>> routes(state.routes.data(), static_cast<std::size_t>(representatives));
   auto view = std::make_unique<SymmetricView>();
   view->representatives = representatives;
-  const auto images = static_cast<double>(cluster.world_size() / representatives);
+  const auto images = static_cast<double>(ranks.world_size() / representatives);
   const std::size_t orbits =
       orbit->empty() ? 0 : static_cast<std::size_t>(*std::max_element(orbit->begin(), orbit->end())) + 1;
-  const std::vector<bool> never_binds = NeverBinding(cluster, *orbit, orbits, routes).orbits();
+  const std::vector<bool> never_binds = never_binding(ranks.topology, *orbit, orbits, routes);
   for (const RingFamily& ring : query.rings) {
     if (representatives > 1 && turns(ring, *cuts)) continue;
-    auto ways = ring_ways(cluster, *orbit, never_binds, representatives, ring);
+    auto ways = ring_ways(ranks, *orbit, never_binds, representatives, ring);
     if (!ways) return nullptr;
     view->rings.emplace(ring, std::move(*ways));
   }
@@ -396,7 +300,7 @@ std::unique_ptr<SymmetricView> make_view(const Cluster& cluster, SymmetryCache::
   for (std::size_t l = 0; l < orbit->size(); ++l) {
     const auto o = static_cast<std::size_t>((*orbit)[l]);
     size[o] += 1;
-    view->capacity[o] += cluster.topology.links[l].bandwidth.value() / images;
+    view->capacity[o] += ranks.topology.links[l].bandwidth.value() / images;
   }
   for (const double n : size) view->bytes_per_link.push_back(images / n);
   for (std::size_t o = 0; o < orbits; ++o) {
@@ -419,12 +323,12 @@ std::unique_ptr<SymmetricView> make_view(const Cluster& cluster, SymmetryCache::
 }
 
 /// Candidate numbers of representatives, ascending.
-std::set<std::int64_t> counts_of_representatives(const Cluster& cluster, const SymmetryQuery& query) {
+std::set<std::int64_t> counts_of_representatives(const RankedTopology& ranks, const SymmetryQuery& query) {
   constexpr std::int64_t kMostRoutes = std::int64_t{1} << 20U;  // assumed: limits their memory to about 200 MB
   std::set<std::int64_t> counts{1};
-  counts.insert(cluster.natural_boundaries.begin(), cluster.natural_boundaries.end());
+  counts.insert(ranks.natural_boundaries.begin(), ranks.natural_boundaries.end());
   counts.insert(query.fixed.begin(), query.fixed.end());
-  const std::int64_t world = cluster.world_size(), in_node = cluster.ranks_per_node();
+  const std::int64_t world = ranks.world_size(), in_node = ranks.ranks_per_node();
   std::erase_if(counts,
                 [&](std::int64_t n) { return n > 1 && (n > in_node || n == world || n * world > kMostRoutes); });
   return counts;
@@ -432,18 +336,31 @@ std::set<std::int64_t> counts_of_representatives(const Cluster& cluster, const S
 
 }  // namespace
 
+std::int64_t RankedTopology::ranks_per_node() const {
+  std::int64_t first = 0;
+  while (first < world_size() && node_of_rank[static_cast<std::size_t>(first)] == node_of_rank[0]) ++first;
+  for (std::int64_t r = 0; r < world_size(); ++r) {
+    const bool begins = r % first == 0;
+    const bool parts =
+        r > 0 && node_of_rank[static_cast<std::size_t>(r)] != node_of_rank[static_cast<std::size_t>(r - 1)];
+    if (r > 0 && begins != parts) return 1;
+  }
+  return world_size() % first == 0 ? first : 1;
+}
+
 SymmetryCache::SymmetryCache() : state_(std::make_unique<State>()) {}
 SymmetryCache::~SymmetryCache() = default;
 SymmetryCache::SymmetryCache(SymmetryCache&&) noexcept = default;
 SymmetryCache& SymmetryCache::operator=(SymmetryCache&&) noexcept = default;
 
-const SymmetricView* symmetric_view(const Cluster& cluster, const SymmetryQuery& query) {
-  SymmetryCache::State& state = cluster.symmetries.state();
+const SymmetricView* symmetric_view(const RankedTopology& ranks, const SymmetryCache& cache,
+                                    const SymmetryQuery& query) {
+  SymmetryCache::State& state = cache.state();
   const std::lock_guard lock(state.mutex);
   const auto [it, is_new] = state.views.try_emplace(query);
-  if (!is_new || cluster.natural_boundaries.empty()) return it->second.get();
-  for (const std::int64_t representatives : counts_of_representatives(cluster, query)) {
-    it->second = make_view(cluster, state, query, representatives);
+  if (!is_new || ranks.natural_boundaries.empty()) return it->second.get();
+  for (const std::int64_t representatives : counts_of_representatives(ranks, query)) {
+    it->second = make_view(ranks, state, query, representatives);
     if (it->second) break;
   }
   return it->second.get();

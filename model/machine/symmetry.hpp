@@ -34,8 +34,6 @@
 
 namespace moeplan {
 
-struct Cluster;
-
 /// A family of rings over ranks: groups of `size` ranks, `stride` apart, with `per_node` consecutive members per node.
 struct RingFamily {
   std::int64_t size;
@@ -101,10 +99,24 @@ class SymmetryCache {
   std::unique_ptr<State> state_;
 };
 
+/// The ranks of a job on a topology.
+struct RankedTopology {
+  const Topology& topology;
+  const Routes& routes;
+  const std::vector<VertexId>& gpu_of_rank;
+  const std::vector<int>& node_of_rank;
+  const std::vector<std::int64_t>& natural_boundaries;  // Cluster::natural_boundaries
+
+  [[nodiscard]] std::int64_t world_size() const { return std::ssize(gpu_of_rank); }
+  /// Number of consecutive ranks that share a node, if it is the same for every node; otherwise 1.
+  [[nodiscard]] std::int64_t ranks_per_node() const;
+};
+
 /// The view for this traffic with the fewest representatives, at most the ranks of a node; null if no two ranks can be
-/// shown to be images of each other. The cluster's own boundaries (Cluster::natural_boundaries) are added to the
-/// query's.
-[[nodiscard]] const SymmetricView* symmetric_view(const Cluster& cluster, const SymmetryQuery& query);
+/// shown to be images of each other. The natural boundaries are added to the query's. The cache keeps the views, all of
+/// one RankedTopology.
+[[nodiscard]] const SymmetricView* symmetric_view(const RankedTopology& ranks, const SymmetryCache& cache,
+                                                  const SymmetryQuery& query);
 
 /// The positions that follow `position` in the rings of a group. There is one ring per member of a node (`per_node`):
 /// ring c enters each node at its c-th member and leaves it at the member before. From a given position, `along` inside

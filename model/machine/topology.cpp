@@ -136,6 +136,14 @@ struct Side {
   }
 };
 
+/// The paths of a graph over links of at least some bandwidth.
+struct PathCounts {
+  /// The number of paths that reach each vertex, by level. Counts may be huge, so those of a level are kept relative to
+  /// its largest; only ratios within a level matter.
+  std::vector<std::vector<double>> by_level;
+  double latency;  // the highest of any path, s
+};
+
 }  // namespace
 
 struct Routes::State {
@@ -149,6 +157,9 @@ struct Routes::State {
   }
 
   [[nodiscard]] PathGraph fewest_hops(std::int32_t from, std::int32_t to) const;
+  /// The largest bottleneck bandwidth of any path.
+  [[nodiscard]] double widest(const PathGraph& graph) const;
+  [[nodiscard]] PathCounts paths(const PathGraph& graph, double least_bandwidth) const;
 
   Adjacency out;
   Adjacency in;
@@ -210,6 +221,38 @@ PathGraph Routes::State::fewest_hops(std::int32_t from, std::int32_t to) const {
   return graph;
 }
 
+double Routes::State::widest(const PathGraph& graph) const {
+  std::vector<double> width{std::numeric_limits<double>::infinity()};  // by vertex of a level
+  for (std::size_t i = 0; i < graph.steps.size(); ++i) {
+    std::vector<double> next(graph.level_size[i + 1], 0);
+    for (const RouteStep& s : graph.steps[i]) {
+      next[s.head] = std::max(next[s.head], std::min(width[s.tail], bandwidth[s.link.index()]));
+    }
+    width = std::move(next);
+  }
+  return width.front();
+}
+
+PathCounts Routes::State::paths(const PathGraph& graph, double least_bandwidth) const {
+  std::vector<std::vector<double>> counts{{1.0}};
+  std::vector<double> slowest{0.0};  // the highest latency of a path to each vertex of a level
+  for (std::size_t i = 0; i < graph.steps.size(); ++i) {
+    std::vector<double> next(graph.level_size[i + 1], 0), next_slowest(graph.level_size[i + 1], 0);
+    for (const RouteStep& s : graph.steps[i]) {
+      if (bandwidth[s.link.index()] < least_bandwidth || counts[i][s.tail] == 0) continue;
+      next[s.head] += counts[i][s.tail];
+      next_slowest[s.head] = std::max(next_slowest[s.head], slowest[s.tail] + latency[s.link.index()]);
+    }
+    const double most = *std::max_element(next.begin(), next.end());
+    if (most > 1e100) {
+      for (double& n : next) n /= most;
+    }
+    counts.push_back(std::move(next));
+    slowest = std::move(next_slowest);
+  }
+  return {std::move(counts), slowest.front()};
+}
+
 std::string Topology::link_name(LinkId link) const {
   const Link& l = links[link.index()];
   const std::string& from = vertices[l.from.index()].name;
@@ -236,44 +279,17 @@ Route Routes::between(VertexId from, VertexId to) const {
     return route;
   }
 
-  // The largest bottleneck bandwidth of any path to each vertex.
-  std::vector<double> width{std::numeric_limits<double>::infinity()};
-  for (std::size_t i = 0; i < graph.steps.size(); ++i) {
-    std::vector<double> next(graph.level_size[i + 1], 0);
-    for (const RouteStep& s : graph.steps[i]) {
-      next[s.head] = std::max(next[s.head], std::min(width[s.tail], state_->bandwidth[s.link.index()]));
-    }
-    width = std::move(next);
-  }
-  const double widest = width.front();
-
-  // Paths over links of at least that bandwidth: how many reach each vertex, and the highest latency among them. Counts
-  // may be huge, so the counts of a level are kept relative to its largest; only ratios within a level matter.
-  std::vector<std::vector<double>> paths{{1.0}};
-  std::vector<double> slowest{0.0};
-  for (std::size_t i = 0; i < graph.steps.size(); ++i) {
-    std::vector<double> next(graph.level_size[i + 1], 0), next_slowest(graph.level_size[i + 1], 0);
-    for (const RouteStep& s : graph.steps[i]) {
-      if (state_->bandwidth[s.link.index()] < widest || paths[i][s.tail] == 0) continue;
-      next[s.head] += paths[i][s.tail];
-      next_slowest[s.head] = std::max(next_slowest[s.head], slowest[s.tail] + state_->latency[s.link.index()]);
-    }
-    const double most = *std::max_element(next.begin(), next.end());
-    if (most > 1e100) {
-      for (double& n : next) n /= most;
-    }
-    paths.push_back(std::move(next));
-    slowest = std::move(next_slowest);
-  }
-
+  // All paths whose bottleneck is the widest share the traffic.
+  const double widest = state_->widest(graph);
+  const PathCounts paths = state_->paths(graph, widest);
   // Backwards from the destination: a vertex's traffic is divided among its incoming links in proportion to the number
   // of paths through each.
-  Route route{.links = {}, .latency = Seconds(slowest.front())};
+  Route route{.links = {}, .latency = Seconds(paths.latency)};
   std::vector<double> carried{1.0};
   for (std::size_t i = graph.steps.size(); i-- > 0;) {
     std::vector<double> arriving(graph.level_size[i + 1], 0), next(graph.level_size[i], 0);
     const auto counts = [&](const RouteStep& s) {
-      return state_->bandwidth[s.link.index()] >= widest ? paths[i][s.tail] : 0;
+      return state_->bandwidth[s.link.index()] >= widest ? paths.by_level[i][s.tail] : 0;
     };
     for (const RouteStep& s : graph.steps[i]) arriving[s.head] += counts(s);
     for (auto s = graph.steps[i].rbegin(); s != graph.steps[i].rend(); ++s) {

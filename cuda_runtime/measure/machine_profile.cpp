@@ -195,6 +195,57 @@ void set_machine(Node& out, const MachineFit& fit, const MeasuredMachine& m, Nod
                    "collectives decide"));
 }
 
+/// The line through the times of memory-bound kernels; sets launch, kernel_rate and copy_rate.
+profiler::CurveFit fit_kernels(const std::vector<Sample>& kernels, const std::vector<Sample>& copies, MachineFit& out) {
+  // A layer executes each kernel about equally often, so the bandwidth is that of all kernels together.
+  std::map<std::size_t, profiler::MeasuredPoint> together;
+  for (const Sample& s : kernels) {
+    profiler::MeasuredPoint& p = together[s.benchmark.size];
+    p.n += Bytes(s.benchmark.bytes);
+    p.time += Seconds(s.time);
+  }
+  std::vector<profiler::MeasuredPoint> sums;
+  const auto kinds = static_cast<double>(kernels.size()) / static_cast<double>(together.size());
+  for (const auto& [size, p] : together) sums.push_back({p.n / kinds, p.time / kinds});
+  profiler::CurveFit kernel = profiler::fit_line(sums);
+  out.launch = kernel.pieces.front().cost.alpha;
+  out.kernel_rate = 1 / kernel.pieces.front().cost.beta.value();
+  out.copy_rate = std::max(out.kernel_rate, copies.back().benchmark.bytes / copies.back().time);
+  return kernel;
+}
+
+/// The time of a product concurrent with an all-to-all, relative to the product alone; none without measurements. Each
+/// participating rank multiplies, and the slowdown excludes the sharing of a GPU's throughput between ranks.
+std::optional<double> slowdown(const std::vector<Sample>& concurrent, const std::vector<Sample>& gemms,
+                               const MeasuredMachine& machine) {
+  std::optional<double> out;
+  const auto sharing = [&](const Benchmark& b) {
+    return machine.has_gpus ? static_cast<double>(std::min(b.ranks, machine.ranks_per_processor())) : 1.0;
+  };
+  for (const Sample& beside : concurrent) {
+    for (const Sample& alone : gemms) {
+      if (alone.benchmark.size != beside.benchmark.size) continue;
+      out = std::max(1.0, beside.time / (alone.time * sharing(beside.benchmark)));
+    }
+  }
+  return out;
+}
+
+std::vector<profiler::CollectiveSample> collective_samples(const std::vector<Sample>& samples) {
+  std::vector<profiler::CollectiveSample> out;
+  for (const Sample& s : samples) {
+    out.push_back({s.benchmark.collective,
+                   {s.benchmark.ranks, s.benchmark.nodes},
+                   Bytes(s.benchmark.bytes),
+                   Seconds(s.time),
+                   false,
+                   std::string(name_of<Dtype>(kDtypeNames, s.benchmark.dtype)),
+                   "",
+                   {}});
+  }
+  return out;
+}
+
 }  // namespace
 
 std::int64_t MeasuredMachine::used() const {
@@ -257,21 +308,7 @@ MachineFit fit_machine(const std::vector<Benchmark>& benchmarks, const std::vect
       peak = std::max(peak, s.benchmark.flops / s.time);
     }
   }
-  // A layer executes each kernel about equally often, so the bandwidth is that of all kernels together.
-  std::map<std::size_t, profiler::MeasuredPoint> together;
-  for (const Sample& s : kernels) {
-    profiler::MeasuredPoint& p = together[s.benchmark.size];
-    p.n += Bytes(s.benchmark.bytes);
-    p.time += Seconds(s.time);
-  }
-  std::vector<profiler::MeasuredPoint> sums;
-  const auto kinds = static_cast<double>(kernels.size()) / static_cast<double>(together.size());
-  for (const auto& [size, p] : together) sums.push_back({p.n / kinds, p.time / kinds});
-  const profiler::CurveFit kernel = profiler::fit_line(sums);
-  const std::vector<Sample> copies = of(Kind::Kernel, "copy");
-  out.launch = kernel.pieces.front().cost.alpha;
-  out.kernel_rate = 1 / kernel.pieces.front().cost.beta.value();
-  out.copy_rate = std::max(out.kernel_rate, copies.back().benchmark.bytes / copies.back().time);
+  const profiler::CurveFit kernel = fit_kernels(kernels, of(Kind::Kernel, "copy"), out);
   const std::vector<EfficiencyPoint> single = efficiency(gemms, out, machine);
   out.grouped_gemm = efficiency(grouped, out, machine);
   out.gemm = single;
@@ -284,27 +321,8 @@ MachineFit fit_machine(const std::vector<Benchmark>& benchmarks, const std::vect
     const double rate = s.benchmark.bytes / std::max(s.time - out.launch.value(), s.time / 2);
     out.codecs.emplace_back(s.benchmark.name, rate);
   }
-  // Each participating rank multiplies. The slowdown excludes the sharing of a GPU's throughput between ranks.
-  const auto sharing = [&](const Benchmark& b) {
-    return machine.has_gpus ? static_cast<double>(std::min(b.ranks, machine.ranks_per_processor())) : 1.0;
-  };
-  for (const Sample& beside : of(Kind::Beside)) {
-    for (const Sample& alone : gemms) {
-      if (alone.benchmark.size != beside.benchmark.size) continue;
-      out.slowdown = std::max(1.0, beside.time / (alone.time * sharing(beside.benchmark)));
-    }
-  }
-  std::vector<profiler::CollectiveSample> collectives;
-  for (const Sample& s : of(Kind::Collective)) {
-    collectives.push_back({s.benchmark.collective,
-                           {s.benchmark.ranks, s.benchmark.nodes},
-                           Bytes(s.benchmark.bytes),
-                           Seconds(s.time),
-                           false,
-                           std::string(name_of<Dtype>(kDtypeNames, s.benchmark.dtype)),
-                           "",
-                           {}});
-  }
+  out.slowdown = slowdown(of(Kind::Beside), gemms, machine);
+  const std::vector<profiler::CollectiveSample> collectives = collective_samples(of(Kind::Collective));
   if (!collectives.empty()) out.collectives = profiler::fit_collectives(collectives);
   if (const auto pairs = of(Kind::Pair); !pairs.empty()) {
     out.pairs = profiler::fit_line(points_of(pairs, &Benchmark::bytes));

@@ -117,13 +117,8 @@ std::optional<Recompute> read_recompute(MapReader& reader) {
   return std::nullopt;
 }
 
-}  // namespace
-
-Workload read_workload(const Node& document, std::int64_t learned_positions) {
-  Diagnostics diagnostics;
-  MapReader reader(document, "", diagnostics);
-  Workload w{};
-  w.name = reader.text("name");
+/// Batch, micro batch and sequence length.
+void read_sizes(MapReader& reader, std::int64_t learned_positions, Workload& w) {
   w.global_batch = reader.integer("global_batch", 1, kMostSequences);
   if (is_word(reader, "sequence_length", "auto")) {
     (void)reader.find("sequence_length");
@@ -145,8 +140,9 @@ Workload read_workload(const Node& document, std::int64_t learned_positions) {
   if (reader.find("micro_batch") && !is_word(reader, "micro_batch", "auto")) {
     w.micro_batch = reader.integer("micro_batch", 1, w.global_batch);
   }
-  w.mode = reader.choice<Mode>("mode", kModeNames);
-  w.dtype = reader.choice<Dtype>("dtype", kDtypeNames);
+}
+
+void read_training(MapReader& reader, Workload& w) {
   if (w.mode == Mode::Train) {
     w.recompute = read_recompute(reader);
     w.zero_stage = reader.integer("zero_stage", 0, 3);
@@ -156,6 +152,10 @@ Workload read_workload(const Node& document, std::int64_t learned_positions) {
     w.zero_stage = reader.integer_or("zero_stage", 0, 0, 3);
     w.optimizer = reader.choice_or<Optimizer>("optimizer", Optimizer::Adam, kOptimizerNames);
   }
+}
+
+/// How tokens select experts: capacity, routing and gate.
+void read_selection(MapReader& reader, Workload& w) {
   if (reader.find("capacity_factor") && !is_word(reader, "capacity_factor", "none")) {
     w.capacity_factor = reader.number("capacity_factor", kLeastCapacity, kMostCapacity);
   }
@@ -177,6 +177,20 @@ Workload read_workload(const Node& document, std::int64_t learned_positions) {
   if (!w.capacity_factors.empty() && !w.capacity_factor) {
     reader.complain("capacity_factors", "needs a capacity_factor, which the plan itself is for");
   }
+}
+
+}  // namespace
+
+Workload read_workload(const Node& document, std::int64_t learned_positions) {
+  Diagnostics diagnostics;
+  MapReader reader(document, "", diagnostics);
+  Workload w{};
+  w.name = reader.text("name");
+  read_sizes(reader, learned_positions, w);
+  w.mode = reader.choice<Mode>("mode", kModeNames);
+  w.dtype = reader.choice<Dtype>("dtype", kDtypeNames);
+  read_training(reader, w);
+  read_selection(reader, w);
   w.encoding = reader.choice_or<Encoding>("encoding", Encoding::Sparse, kEncodingNames);
   w.expert_layout = reader.choice_or<ExpertLayout>("expert_layout", ExpertLayout::Merged, kExpertLayoutNames);
   if (reader.find("codecs")) w.codecs = read_codecs(reader.map("codecs"));

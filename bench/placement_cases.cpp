@@ -69,6 +69,50 @@ std::vector<RoutingScenario> scenarios() {
   return list;
 }
 
+/// The planned and the exact placements for an objective ("load", or the time on a machine), over all scenarios.
+ExactRow exact_row(const std::string& name, std::int64_t ranks, std::int64_t nodes, std::int64_t experts,
+                   std::int64_t budget) {
+  ExactRow row{.objective = name, .ranks = ranks, .nodes = nodes, .experts = experts};
+  PlacementDevices devices = name == "time, HPWNV" ? rtx3090().devices : h100(true).devices;
+  devices.ranks = ranks;
+  devices.ranks_per_node = (ranks + nodes - 1) / nodes;
+  devices.slots = (experts + ranks - 1) / ranks;  // one holder per expert
+  if (name == "load") devices.token_bytes = Bytes(0);
+  for (const RoutingScenario& scenario : scenarios()) {
+    const RoutingCounts counts = make_routing(scenario, ranks, experts, 2048, 2, devices.slots);
+    const auto placed = [&](const char* strategy) {
+      return *find_placement_strategy(strategy)->place({counts, devices}).placement;
+    };
+    const auto time_of = [&](const Placement& p) { return layer_time(counts, p, devices).total; };
+    const Placement ours = placed("auto");
+    Seconds bound;  // lower bound over all placements
+    if (name == "load") {
+      const ExactLoad exact = exact_load(counts.expert_load(), ranks, devices.slots);
+      bound = devices.token_time * (3.0 * static_cast<double>(exact.lower_bound));
+      row.proved += exact.proved ? 1 : 0;
+      row.searched += static_cast<double>(exact.nodes);
+    } else {
+      std::vector<std::int64_t> start;
+      for (const ExpertPlacement& place : ours.experts) start.push_back(place.home.value());
+      const ExactPrice exact = exact_price(counts, devices, start, budget);
+      bound = exact.lower_bound;
+      row.proved += exact.proved ? 1 : 0;
+      row.searched += static_cast<double>(exact.nodes);
+      row.widest_gap = std::max(row.widest_gap, exact.price / bound - 1);
+    }
+    ++row.instances;
+    const double ratio = time_of(ours) / bound, theirs = time_of(placed("smartmoe")) / bound;
+    row.mean_ratio += ratio;
+    row.worst_ratio = std::max(row.worst_ratio, ratio);
+    row.mean_smartmoe += theirs;
+    row.worst_smartmoe = std::max(row.worst_smartmoe, theirs);
+  }
+  row.searched /= row.instances;
+  row.mean_ratio /= row.instances;
+  row.mean_smartmoe /= row.instances;
+  return row;
+}
+
 }  // namespace
 
 std::vector<Case> cases() { return {rtx3090(), h100(true), h100(false)}; }
@@ -77,46 +121,7 @@ std::vector<ExactRow> exact_rows() {
   std::vector<ExactRow> rows;
   const auto solve = [&](const char* objective, std::int64_t ranks, std::int64_t nodes, std::int64_t experts,
                          std::int64_t budget = kExactPlacementBudget) {
-    const std::string name = objective;
-    ExactRow row{.objective = name, .ranks = ranks, .nodes = nodes, .experts = experts};
-    PlacementDevices devices = name == "time, HPWNV" ? rtx3090().devices : h100(true).devices;
-    devices.ranks = ranks;
-    devices.ranks_per_node = (ranks + nodes - 1) / nodes;
-    devices.slots = (experts + ranks - 1) / ranks;  // one holder per expert
-    if (name == "load") devices.token_bytes = Bytes(0);
-    for (const RoutingScenario& scenario : scenarios()) {
-      const RoutingCounts counts = make_routing(scenario, ranks, experts, 2048, 2, devices.slots);
-      const auto placed = [&](const char* strategy) {
-        return *find_placement_strategy(strategy)->place({counts, devices}).placement;
-      };
-      const auto time_of = [&](const Placement& p) { return layer_time(counts, p, devices).total; };
-      const Placement ours = placed("auto");
-      Seconds bound;  // lower bound over all placements
-      if (name == "load") {
-        const ExactLoad exact = exact_load(counts.expert_load(), ranks, devices.slots);
-        bound = devices.token_time * (3.0 * static_cast<double>(exact.lower_bound));
-        row.proved += exact.proved ? 1 : 0;
-        row.searched += static_cast<double>(exact.nodes);
-      } else {
-        std::vector<std::int64_t> start;
-        for (const ExpertPlacement& place : ours.experts) start.push_back(place.home.value());
-        const ExactPrice exact = exact_price(counts, devices, start, budget);
-        bound = exact.lower_bound;
-        row.proved += exact.proved ? 1 : 0;
-        row.searched += static_cast<double>(exact.nodes);
-        row.widest_gap = std::max(row.widest_gap, exact.price / bound - 1);
-      }
-      ++row.instances;
-      const double ratio = time_of(ours) / bound, theirs = time_of(placed("smartmoe")) / bound;
-      row.mean_ratio += ratio;
-      row.worst_ratio = std::max(row.worst_ratio, ratio);
-      row.mean_smartmoe += theirs;
-      row.worst_smartmoe = std::max(row.worst_smartmoe, theirs);
-    }
-    row.searched /= row.instances;
-    row.mean_ratio /= row.instances;
-    row.mean_smartmoe /= row.instances;
-    rows.push_back(row);
+    rows.push_back(exact_row(objective, ranks, nodes, experts, budget));
   };
   solve("load", 4, 2, 8);
   solve("load", 4, 2, 16);

@@ -188,14 +188,27 @@ struct Gemm {
   bool operator==(const Gemm&) const = default;
 };
 
+/// The attention heads of one rank and their dimensions.
+struct AttentionHeads {
+  std::int64_t query_heads = 1;
+  std::int64_t kv_heads = 1;    // fewer than query heads with grouped-query attention
+  std::int64_t head_dim = 0;    // of queries and keys
+  std::int64_t v_head_dim = 0;  // of values and the output
+  bool operator==(const AttentionHeads&) const = default;
+  // Columns over all heads, as multiplied and as stored.
+  [[nodiscard]] std::int64_t query_columns() const { return query_heads * head_dim; }
+  [[nodiscard]] std::int64_t output_columns() const { return query_heads * v_head_dim; }
+  [[nodiscard]] std::int64_t key_columns() const { return kv_heads * head_dim; }
+  [[nodiscard]] std::int64_t value_columns() const { return kv_heads * v_head_dim; }
+};
+
 /// Fused attention. Forward: reads q, k, v, writes the output. Backward re-reads them with the output and its gradient.
 struct AttentionCore {
   std::int64_t sequence_length = 0;
   std::int64_t window = 0;  // 0: none
   bool causal = true;
   bool backward = false;
-  std::int64_t query_columns = 0;  // over all heads of the rank: queries and keys as multiplied
-  std::int64_t value_columns = 0;
+  AttentionHeads heads{};
   bool operator==(const AttentionCore&) const = default;
 };
 

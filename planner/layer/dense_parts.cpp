@@ -21,39 +21,34 @@ struct AttentionProjection {
 };
 
 /// The input projections in the order of the forward pass, without the output projection.
-std::vector<AttentionProjection> input_projections(const ModelSpec& model, const AttentionShape& shape,
-                                                   std::int64_t tp) {
+std::vector<AttentionProjection> input_projections(const ModelSpec& model, const AttentionHeads& heads) {
   const std::int64_t hidden = model.hidden_size;
   if (std::holds_alternative<HeadAttention>(model.attention)) {
-    return {{"qkv", "attn.in", hidden, "attn.qkv", shape.query_columns + shape.key_columns + shape.stored_value_columns,
+    return {{"qkv", "attn.in", hidden, "attn.qkv", heads.query_columns() + heads.key_columns() + heads.value_columns(),
              true}};
   }
   const auto& latent = std::get<LatentAttention>(model.attention);
-  const std::int64_t heads = latent.num_heads / tp;
   std::vector<AttentionProjection> out;
   if (latent.q_lora_rank > 0) {
     out.push_back({"q_down", "attn.in", hidden, "attn.q_latent", latent.q_lora_rank, false});
-    out.push_back({"q_up", "attn.q_latent", latent.q_lora_rank, "attn.q", shape.query_columns, true});
+    out.push_back({"q_up", "attn.q_latent", latent.q_lora_rank, "attn.q", heads.query_columns(), true});
   } else {
-    out.push_back({"q", "attn.in", hidden, "attn.q", shape.query_columns, true});
+    out.push_back({"q", "attn.in", hidden, "attn.q", heads.query_columns(), true});
   }
   out.push_back({"kv_down", "attn.in", hidden, "attn.kv_latent", latent.kv_lora_rank + latent.qk_rope_head_dim, false});
   out.push_back({"kv_up", "attn.kv_latent", latent.kv_lora_rank + latent.qk_rope_head_dim, "attn.kv",
-                 heads * (latent.qk_nope_head_dim + latent.v_head_dim), true});
+                 heads.query_heads * (latent.qk_nope_head_dim + latent.v_head_dim), true});
   return out;
 }
 
 }  // namespace
 
-AttentionShape attention_shape(const ModelSpec& model, std::int64_t tp) {
+AttentionHeads attention_heads(const ModelSpec& model, std::int64_t tp) {
   if (const auto* h = std::get_if<HeadAttention>(&model.attention)) {
-    const std::int64_t kv_heads = ceil_div(h->num_kv_heads, tp);  // fewer heads than ranks: each rank has a copy
-    return {h->num_heads / tp * h->head_dim, kv_heads * h->head_dim, h->num_heads / tp * h->head_dim,
-            kv_heads * h->head_dim};
+    return {h->num_heads / tp, ceil_div(h->num_kv_heads, tp), h->head_dim, h->head_dim};
   }
   const auto& l = std::get<LatentAttention>(model.attention);
-  const std::int64_t heads = l.num_heads / tp, qk = heads * (l.qk_nope_head_dim + l.qk_rope_head_dim);
-  return {qk, qk, heads * l.v_head_dim, heads * l.v_head_dim};
+  return {l.num_heads / tp, l.num_heads / tp, l.qk_nope_head_dim + l.qk_rope_head_dim, l.v_head_dim};
 }
 
 Slice DenseParts::rows(const std::string& name, std::int64_t columns) const {
@@ -147,8 +142,8 @@ void DenseParts::add(const std::string& a, const std::string& b, const std::stri
 
 /// The keys and values of the rank's part of the sequence.
 Slice DenseParts::kv(const std::string& name) const {
-  const AttentionShape shape = attention_shape(model, degrees.tp);
-  return block.slice(name, shape.key_columns + shape.stored_value_columns, workload.dtype, Rows::fixed(tokens));
+  const AttentionHeads heads = attention_heads(model, degrees.tp);
+  return block.slice(name, heads.key_columns() + heads.value_columns(), workload.dtype, Rows::fixed(tokens));
 }
 
 void DenseParts::exchange_context(bool backward) const {
@@ -166,7 +161,7 @@ void DenseParts::exchange_context(bool backward) const {
 }
 
 void DenseParts::attention_core(std::int64_t window, bool backward) const {
-  const AttentionShape shape = attention_shape(model, degrees.tp);
+  const AttentionHeads heads = attention_heads(model, degrees.tp);
   Operation op;
   op.name = backward ? "attention backward" : "attention";
   op.op_class = OpClass::Attention;
@@ -174,10 +169,9 @@ void DenseParts::attention_core(std::int64_t window, bool backward) const {
                           .window = window,
                           .causal = model.causal,
                           .backward = backward,
-                          .query_columns = shape.query_columns,
-                          .value_columns = shape.value_columns};
+                          .heads = heads};
   std::vector<Slice> inputs, gradients;
-  for (const auto& p : input_projections(model, shape, degrees.tp)) {
+  for (const auto& p : input_projections(model, heads)) {
     if (!p.attended) continue;
     inputs.push_back(rows(p.out, p.out_columns));
     gradients.push_back(rows("d." + p.out, p.out_columns));
@@ -189,40 +183,41 @@ void DenseParts::attention_core(std::int64_t window, bool backward) const {
     gradients.push_back(d_all);
   }
   op.reads = inputs;
-  op.writes = {rows("attn.core", shape.value_columns)};
+  op.writes = {rows("attn.core", heads.output_columns())};
   if (backward) {
-    op.reads.push_back(rows("attn.core", shape.value_columns));
-    op.reads.push_back(rows("d.attn.core", shape.value_columns));
+    op.reads.push_back(rows("attn.core", heads.output_columns()));
+    op.reads.push_back(rows("d.attn.core", heads.output_columns()));
     op.writes = gradients;
   }
   block.then(std::move(op));
 }
 
 void DenseParts::attention(std::int64_t window) const {
-  const AttentionShape shape = attention_shape(model, degrees.tp);
+  const AttentionHeads heads = attention_heads(model, degrees.tp);
   norm("x", "attn.in");
   gather("attn.in");
-  for (const auto& p : input_projections(model, shape, degrees.tp)) {
+  for (const auto& p : input_projections(model, heads)) {
     project(p.name, OpClass::Attention, p.in == "attn.in" ? whole(p.in) : p.in, p.in_columns, p.out, p.out_columns);
   }
   exchange_context(false);
   attention_core(window, false);
-  project("attention_out", OpClass::Attention, "attn.core", shape.value_columns, whole("attn.out"), model.hidden_size);
+  project("attention_out", OpClass::Attention, "attn.core", heads.output_columns(), whole("attn.out"),
+          model.hidden_size);
   reduce(whole("attn.out"), "attn.out");
   add("x", "attn.out", "x.mid");
 }
 
 void DenseParts::attention_backward(std::int64_t window) const {
-  const AttentionShape shape = attention_shape(model, degrees.tp);
-  const auto projections = input_projections(model, shape, degrees.tp);
+  const AttentionHeads heads = attention_heads(model, degrees.tp);
+  const auto projections = input_projections(model, heads);
   gather("d.x");
   const std::string d_out = whole("d.x");
   block.then(gemm("attention_out weight gradient", OpClass::Attention, {.form = Gemm::Form::TN},
-                  rows("attn.core", shape.value_columns), x(d_out),
-                  weight("d.w.attention_out", shape.value_columns, model.hidden_size)));
+                  rows("attn.core", heads.output_columns()), x(d_out),
+                  weight("d.w.attention_out", heads.output_columns(), model.hidden_size)));
   block.then(gemm("attention_out input gradient", OpClass::Attention, {.form = Gemm::Form::NT}, x(d_out),
-                  weight("w.attention_out", shape.value_columns, model.hidden_size),
-                  rows("d.attn.core", shape.value_columns)));
+                  weight("w.attention_out", heads.output_columns(), model.hidden_size),
+                  rows("d.attn.core", heads.output_columns())));
   // A rank keeps its own keys and values and gathers those of the other ranks again.
   exchange_context(false);
   attention_core(window, true);

@@ -82,13 +82,8 @@ struct DenseParts {
   void exchange_context(bool backward) const;
 };
 
-/// The widths of the attention projections on one tensor-parallel rank, in columns.
-struct AttentionShape {
-  std::int64_t query_columns;  // heads of the rank times the dimension of queries and keys
-  std::int64_t key_columns;
-  std::int64_t value_columns;         // heads of the rank times the dimension of values
-  std::int64_t stored_value_columns;  // of the values as stored: fewer heads with grouped-query attention
-};
-[[nodiscard]] AttentionShape attention_shape(const ModelSpec& model, std::int64_t tp);
+/// The attention heads of one of `tp` tensor-parallel ranks. With fewer key and value heads than ranks, each rank has a
+/// copy of one.
+[[nodiscard]] AttentionHeads attention_heads(const ModelSpec& model, std::int64_t tp);
 
 }  // namespace moeplan::planner

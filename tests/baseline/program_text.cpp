@@ -122,8 +122,8 @@ class Printer {
     fields(form, grouped, by_source, accumulates);
   }
   void print(const AttentionCore& attention) {
-    const auto& [sequence_length, window, causal, backward, query_columns, value_columns] = attention;
-    fields(sequence_length, window, causal, backward, query_columns, value_columns);
+    const auto& [sequence_length, window, causal, backward, heads] = attention;
+    fields(sequence_length, window, causal, backward, heads.query_columns(), heads.output_columns());
   }
   void print(const Codec& codec) {
     const auto& [format, decodes] = codec;

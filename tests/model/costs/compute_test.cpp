@@ -123,7 +123,7 @@ TEST_CASE("an operation's time follows from the rows, columns and formats of its
     CHECK(compute_time(program, op, RankId(0), gpu()) == gemm_time(gpu(), Dtype::Bf16, {50, 200, 300}, bytes));
   }
   SECTION("causal attention sees half of the keys, and its backward has five products for two") {
-    op.work = AttentionCore{.sequence_length = 50, .query_columns = 300, .value_columns = 200};
+    op.work = AttentionCore{.sequence_length = 50, .heads = {1, 1, 300, 200}};
     const std::int64_t bytes = 2 * (50 * 300 + 300 * 200 + 50 * 200);
     const double flops = 2.0 * 50 * 25 * (300 + 200);
     CHECK(compute_time(program, op, RankId(0), gpu()) == attention_time(gpu(), Dtype::Bf16, flops, bytes));
@@ -131,7 +131,7 @@ TEST_CASE("an operation's time follows from the rows, columns and formats of its
     CHECK(compute_time(program, op, RankId(0), gpu()) == attention_time(gpu(), Dtype::Bf16, 2.5 * flops, bytes));
   }
   SECTION("a window of ten keys is all that a query meets, less for the first ten queries") {
-    op.work = AttentionCore{.sequence_length = 50, .window = 10, .query_columns = 300, .value_columns = 200};
+    op.work = AttentionCore{.sequence_length = 50, .window = 10, .heads = {1, 1, 300, 200}};
     CHECK(compute_load(program, op, RankId(0)).flops == 2.0 * (40 * 10 + 10 * 5) * (300 + 200));
   }
 }

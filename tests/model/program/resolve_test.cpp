@@ -10,7 +10,6 @@
 
 namespace moeplan::tests::resolve_test {
 
-
 namespace {
 
 using Counts = std::vector<std::int64_t>;
@@ -337,7 +336,7 @@ TEST_CASE("a computation's products, FLOPs and bytes follow from its slices") {
     Operation op;
     const std::int64_t tokens = 32, length = 16, columns = 8;
     op.reads = op.writes = {{BufferId(0), Rows::fixed(tokens)}};
-    AttentionCore attention{.sequence_length = length, .query_columns = columns, .value_columns = columns};
+    AttentionCore attention{.sequence_length = length, .heads = {1, 1, columns, columns}};
     const auto flops = [&] {
       op.work = attention;
       return compute_load(p, op, rank(0)).flops;

@@ -27,8 +27,9 @@ constexpr std::array<double, 5> kTileColumns{16, 32, 64, 128, 256};
 /// One product with rows and columns as doubles.
 class BestTile {
  public:
-  BestTile(const GemmModel& model, double num_sms, const GemmShape& shape)
+  BestTile(const GemmModel& model, double num_sms, const GemmShape& shape, const GemmCall& call)
       : model_(model),
+        slowdown_(call.slowdown * (call.phase == GemmPhase::Wgrad ? model.wgrad : 1)),
         sms_(num_sms),
         m_(static_cast<double>(shape.m)),
         n_(static_cast<double>(shape.n)),
@@ -42,7 +43,7 @@ class BestTile {
     const double fill = operands / kResidentBytes;
     const double gain = 1 + model.residency / (1 + fill * fill * fill * fill);
     read_ = operands / (model.read.value() * gain);
-    write_ = kResultBytes * m_ * n_ / model.write.value();
+    write_ = (call.phase == GemmPhase::Wgrad ? kAccumulatedBytes : kResultBytes) * m_ * n_ / model.write.value();
   }
 
   GemmCost best() {
@@ -73,13 +74,14 @@ class BestTile {
     const double k = steps * kStep;
     const double tile = std::max(2 * rows * columns * k / sm_rate_, element_ * (rows + columns) * k / sm_l2_);
     const double start = model_.tile_start.value() * rows * columns / kTileArea;
-    const double math = waves * (tile + steps * model_.k_step.value() + start);
+    const double math = slowdown_ * waves * (tile + steps * model_.k_step.value() + start);
     const double partial = s > 1 ? kPartialBytes * splits * m_ * n_ / model_.write.value() : 0;
     const double memory = (read_ + write_ + partial) / std::min(1.0, filled);
     const double most = std::max(math, memory), least = std::min(math, memory);
+    const double extra = s > 1 ? model_.split->value() : 0;
+    if (most + extra >= least_) return;  // overlap cannot help
     const double ratio = least / most;
     const double overlapped = most * std::cbrt(1 + ratio * ratio * ratio);
-    const double extra = s > 1 ? model_.split->value() : 0;
     if (overlapped + extra >= least_) return;
     least_ = overlapped + extra;
     best_.math = Seconds(math);
@@ -92,7 +94,7 @@ class BestTile {
   }
 
   const GemmModel& model_;
-  double sms_, m_, n_, k_;
+  double slowdown_, sms_, m_, n_, k_;
   double sm_rate_ = 0, sm_l2_ = 0, element_ = 0, read_ = 0, write_ = 0;
   double least_ = std::numeric_limits<double>::infinity();
   GemmCost best_{};
@@ -107,10 +109,10 @@ std::string_view GemmCost::bound() const {
   return longest == math ? "math" : "memory";
 }
 
-GemmCost gemm_cost(const GemmModel& model, std::int64_t num_sms, const GemmShape& shape) {
-  GemmCost cost = BestTile(model, static_cast<double>(num_sms), shape).best();
+GemmCost gemm_cost(const GemmModel& model, std::int64_t num_sms, const GemmShape& shape, const GemmCall& call) {
+  GemmCost cost = BestTile(model, static_cast<double>(num_sms), shape, call).best();
   cost.launch = model.launch;
-  if (model.quantise > BytesPerSecond(0)) {
+  if (call.quantises && model.quantise > BytesPerSecond(0)) {
     const double values = static_cast<double>(shape.m) * static_cast<double>(shape.k);
     cost.launch += model.launch;
     cost.quantisation = Bytes(kQuantisedBytes * values) / model.quantise;
@@ -133,7 +135,8 @@ GemmModel read_gemm_model(MapReader entry) {
               .k_step = entry.quantity<Seconds>("k_step", Sign::NonNegative),
               .split = {},
               .quantise = entry.quantity_or<BytesPerSecond>("quantise", BytesPerSecond(0)),
-              .scale_padding = entry.quantity_or<Seconds>("scale_padding", Seconds(0))};
+              .scale_padding = entry.quantity_or<Seconds>("scale_padding", Seconds(0)),
+              .wgrad = entry.number_or("wgrad", 1, 0.1, 10)};
   if (entry.has("split")) m.split = entry.quantity<Seconds>("split", Sign::NonNegative);
   entry.finish();
   return m;
@@ -166,6 +169,7 @@ Node gemm_model_document(const GemmModel& m) {
   if (m.split) time("split", *m.split);
   if (m.quantise > BytesPerSecond(0)) rate("quantise", m.quantise);
   if (m.scale_padding > Seconds(0)) time("scale_padding", m.scale_padding);
+  if (m.wgrad != 1) number("wgrad", m.wgrad);
   return n;
 }
 

@@ -8,6 +8,8 @@
 //   math   = waves x (max(tile FLOPs / SM rate, tile operands / SM share of L2) + k steps x k_step + start x area)
 //   memory = operands / (read x residency) + results / write, at the share of the SMs that have a tile
 //
+// Weight gradients read and write their results in fp32. Sustained clocks slow down the math.
+//
 // Sizes count every operand once from HBM. Nothing here depends on data: libraries run faster on zeros.
 #pragma once
 
@@ -38,6 +40,7 @@ struct GemmModel {
   std::optional<Seconds> split;  // reduction of partial sums if k is split; none: the library never splits it
   BytesPerSecond quantise{};  // rate at which the left operand is read in 16 bits and written in 8; 0: not in the time
   Seconds scale_padding;      // extra kernel if the scales of an odd number of rows (not a multiple of 4) are copied
+  double wgrad = 1;           // factor on the math of weight gradients
   bool operator==(const GemmModel&) const = default;
 };
 
@@ -48,10 +51,12 @@ struct GemmCost {
   [[nodiscard]] Seconds time() const { return launch + quantisation + overlapped + extra; }
   /// "launch", "quantisation", "math" or "memory": the longest part.
   [[nodiscard]] std::string_view bound() const;
+  bool operator==(const GemmCost&) const = default;
 };
 
 /// The cost of C[m,n] = A[m,k] B[k,n] on a GPU of `num_sms` SMs. A is the operand that is quantised.
-[[nodiscard]] GemmCost gemm_cost(const GemmModel& model, std::int64_t num_sms, const GemmShape& shape);
+[[nodiscard]] GemmCost gemm_cost(const GemmModel& model, std::int64_t num_sms, const GemmShape& shape,
+                                 const GemmCall& call = {});
 
 /// Reads one entry of the list `gemm` of a file in configs/operators.
 [[nodiscard]] GemmModel read_gemm_model(MapReader entry);

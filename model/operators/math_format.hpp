@@ -39,4 +39,7 @@ inline constexpr std::array<std::pair<MathFormat, std::string_view>, 8> kMathFor
 /// Bytes of a result's element: results are bf16 whatever the operands are.
 inline constexpr double kResultBytes = 2;
 
+/// Bytes that a weight gradient's element moves: the fp32 main gradient is read and written.
+inline constexpr double kAccumulatedBytes = 8;
+
 }  // namespace moeplan

@@ -95,10 +95,36 @@ TEST_CASE("Scales are padded if the rows are not a multiple of four") {
   CHECK(gemm_cost(m, kSms, {65, 64, 128}).time() < Seconds(1));
 }
 
+TEST_CASE("Weight gradients read and write their results in fp32 and take their own rate") {
+  GemmModel m = machine();
+  m.write = BytesPerSecond(1e12);
+  m.wgrad = 1.5;
+  const GemmShape shape{4096, 4096, 64};
+  const GemmCost forward = gemm_cost(m, kSms, shape), wgrad = gemm_cost(m, kSms, shape, {.phase = GemmPhase::Wgrad});
+  CHECK(forward.memory.value() == Approx(2 * 4096.0 * 4096 / 1e12).epsilon(1e-3));
+  CHECK(wgrad.memory / forward.memory == Approx(4).epsilon(1e-3));
+  const GemmShape large{25600, 25600, 4096};
+  CHECK(gemm_cost(m, kSms, large, {.phase = GemmPhase::Wgrad}).math / gemm_cost(m, kSms, large).math == Approx(1.5));
+  CHECK(gemm_cost(m, kSms, large, {.phase = GemmPhase::Dgrad}) == gemm_cost(m, kSms, large));
+}
+
+TEST_CASE("Operands that arrive quantised, and sustained clocks") {
+  GemmModel m = machine();
+  m.launch = Seconds(1e-6);
+  m.quantise = BytesPerSecond(1e12);
+  const GemmShape shape{2560, 2560, 4096};
+  const GemmCost whole = gemm_cost(m, kSms, shape), product = gemm_cost(m, kSms, shape, {.quantises = false});
+  CHECK(product.launch.value() == Approx(1e-6));
+  CHECK(product.quantisation == Seconds(0));
+  CHECK(product.math == whole.math);
+  CHECK(gemm_cost(m, kSms, shape, {.slowdown = 1.25}).math / whole.math == Approx(1.25));
+}
+
 TEST_CASE("A model is read as it is written") {
   GemmModel m = machine();
   m.launch = Seconds(2.5e-6);
   m.read = m.write = m.l2 = BytesPerSecond(4e12);
+  m.wgrad = 1.25;
   Diagnostics wrong;
   CHECK(read_gemm_model({gemm_model_document(m), "", wrong}) == m);
   CHECK(wrong.empty());

@@ -6,11 +6,12 @@ namespace moeplan {
 
 namespace {
 
-/// The first model for which `is_asked` holds and whose library `source` names.
+/// The first model for which `is_asked` holds and whose library `source` names; any library without a source.
 template <class Model, class Asked>
 const Model* first_of(const std::vector<Model>& models, std::string_view source, Asked is_asked) {
   for (const Model& m : models) {
-    if (is_asked(m) && source.find(m.library) != std::string_view::npos) return &m;
+    const bool is_named = source.empty() || source.find(m.library) != std::string_view::npos;
+    if (is_named && is_asked(m)) return &m;
   }
   return nullptr;
 }
@@ -21,14 +22,22 @@ OperatorModels read_operator_models(const Node& document) {
   Diagnostics wrong;
   MapReader file(document, "", wrong);
   read_origins(file);
-  OperatorModels models{
-      .gpu = file.text("gpu"), .num_sms = file.integer("num_sms", 1, 65536), .gemm = {}, .attention = {}};
+  OperatorModels models{.gpu = file.text("gpu"),
+                        .num_sms = file.integer("num_sms", 1, 65536),
+                        .gemm = {},
+                        .attention = {},
+                        .grouped_gemm = {},
+                        .training = {}};
   for (const auto& [entry, path] : file.list_or_empty("gemm")) {
     models.gemm.push_back(read_gemm_model({*entry, path, wrong}));
   }
   for (const auto& [entry, path] : file.list_or_empty("attention")) {
     models.attention.push_back(read_attention_model({*entry, path, wrong}));
   }
+  for (const auto& [entry, path] : file.list_or_empty("grouped_gemm")) {
+    models.grouped_gemm.push_back(read_grouped_gemm_model({*entry, path, wrong}));
+  }
+  if (file.has("training")) models.training = read_training_model(file.map("training"));
   check_origins(file);
   file.finish();
   wrong.throw_if_any();
@@ -39,10 +48,31 @@ const GemmModel* find_gemm_model(const OperatorModels& models, MathFormat format
   return first_of(models.gemm, source, [&](const GemmModel& m) { return m.format == format; });
 }
 
+const GroupedGemmModel* find_grouped_gemm_model(const OperatorModels& models, MathFormat format,
+                                                std::string_view source) {
+  return first_of(models.grouped_gemm, source, [&](const GroupedGemmModel& m) { return m.format == format; });
+}
+
 const AttentionModel* find_attention_model(const OperatorModels& models, MathFormat format, bool is_backward,
                                            std::string_view source) {
   return first_of(models.attention, source,
                   [&](const AttentionModel& m) { return m.format == format && m.is_backward == is_backward; });
+}
+
+std::optional<GemmCost> training_gemm_cost(const OperatorModels& models, MathFormat format, const GemmShape& shape,
+                                           GemmCall call) {
+  const GemmModel* model = find_gemm_model(models, format, "");
+  if (!model) return std::nullopt;
+  if (models.training) call.slowdown *= models.training->gemm.of(call.phase);
+  return gemm_cost(*model, models.num_sms, shape, call);
+}
+
+std::optional<GroupedGemmCost> training_grouped_gemm_cost(const OperatorModels& models, MathFormat format,
+                                                          std::span<const GemmShape> products, GemmCall call) {
+  const GemmModel* model = find_gemm_model(models, format, "");
+  if (!model) return std::nullopt;
+  if (models.training) call.slowdown *= models.training->grouped_gemm.of(call.phase);
+  return separate_products_cost(*model, models.num_sms, products, call);
 }
 
 }  // namespace moeplan

@@ -2,12 +2,16 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "model/operators/attention_model.hpp"
 #include "model/operators/gemm_model.hpp"
+#include "model/operators/grouped_gemm_model.hpp"
+#include "model/operators/training_model.hpp"
 
 namespace moeplan {
 
@@ -16,6 +20,8 @@ struct OperatorModels {
   std::int64_t num_sms = 0;
   std::vector<GemmModel> gemm;  // by format and library; at most one answers a row: the first that its source names
   std::vector<AttentionModel> attention;  // the same, by direction too
+  std::vector<GroupedGemmModel> grouped_gemm;
+  std::optional<TrainingModel> training;  // none: nothing is known but bursts
 };
 
 /// Reads a file of configs/operators. Raises InputError.
@@ -25,7 +31,19 @@ struct OperatorModels {
 /// there is none.
 [[nodiscard]] const GemmModel* find_gemm_model(const OperatorModels& models, MathFormat format,
                                                std::string_view source);
+[[nodiscard]] const GroupedGemmModel* find_grouped_gemm_model(const OperatorModels& models, MathFormat format,
+                                                              std::string_view source);
 [[nodiscard]] const AttentionModel* find_attention_model(const OperatorModels& models, MathFormat format,
                                                          bool is_backward, std::string_view source);
+
+/// The cost of a product of a training step in `call.phase`: the first figures of `format`, at sustained clocks; none
+/// if there are no figures. `call.slowdown` comes on top.
+[[nodiscard]] std::optional<GemmCost> training_gemm_cost(const OperatorModels& models, MathFormat format,
+                                                         const GemmShape& shape, GemmCall call);
+
+/// The cost of the local experts' products of a training step, run one after another as Transformer Engine does.
+[[nodiscard]] std::optional<GroupedGemmCost> training_grouped_gemm_cost(const OperatorModels& models, MathFormat format,
+                                                                        std::span<const GemmShape> products,
+                                                                        GemmCall call);
 
 }  // namespace moeplan

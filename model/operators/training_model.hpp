@@ -1,0 +1,43 @@
+// The products of a training step, priced with the figures of bursts.
+//
+// Tables of operators are measured with many calls back to back for a few milliseconds. A training step heats the GPU
+// until power limits the clock, and its grouped products may run one expert after another.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "model/operators/gemm_model.hpp"
+#include "model/operators/grouped_gemm_model.hpp"
+#include "model/text/reader.hpp"
+
+namespace moeplan {
+
+/// Factors by which the math of a training step is slower than that of a burst.
+struct PhaseFactors {
+  double forward = 1, dgrad = 1, wgrad = 1;
+  [[nodiscard]] double of(GemmPhase phase) const {
+    if (phase == GemmPhase::Forward) return forward;
+    return phase == GemmPhase::Dgrad ? dgrad : wgrad;
+  }
+  bool operator==(const PhaseFactors&) const = default;
+};
+
+/// How the kernels of training differ from the bursts of the same file.
+struct TrainingModel {
+  std::string library;  // rows whose source names it were measured so
+  PhaseFactors gemm;    // sustained clocks
+  PhaseFactors grouped_gemm;
+  bool operator==(const TrainingModel&) const = default;
+};
+
+/// The cost of grouped products that run as single products one after another, over several streams so that only the
+/// first launch shows, as Transformer Engine's do. Empty products cost nothing.
+[[nodiscard]] GroupedGemmCost separate_products_cost(const GemmModel& model, std::int64_t num_sms,
+                                                     std::span<const GemmShape> products, const GemmCall& call = {});
+
+/// Reads the map `training` of a file in configs/operators.
+[[nodiscard]] TrainingModel read_training_model(MapReader map);
+
+}  // namespace moeplan

@@ -1,0 +1,70 @@
+#include "model/operators/training_model.hpp"
+
+#include <catch2/catch.hpp>
+#include <vector>
+
+#include "model/operators/operator_models.hpp"
+
+namespace moeplan::tests::training_model_test {
+
+using Catch::Detail::Approx;
+
+namespace {
+
+const std::string kFile = R"(gpu: test
+num_sms: 100
+gemm:
+  - {format: bf16, library: burst, launch: 2 us, math: 100 TFLOP/s, read: 1000 GB/s, write: 1000 GB/s, l2: 10000 GB/s,
+     tile_start: 1 us, k_step: 0 us}
+training:
+  library: TransformerEngine
+  gemm: {forward: 1.25, dgrad: 1.5, wgrad: 2}
+  grouped_gemm: {forward: 3, dgrad: 4, wgrad: 5}
+origins: {"": "assumed: test"}
+)";
+
+OperatorModels models() { return read_operator_models(parse_yaml(kFile, "test.yaml")); }
+
+}  // namespace
+
+TEST_CASE("A training step's products are a burst's at sustained clocks") {
+  const OperatorModels m = models();
+  const GemmShape shape{8192, 8192, 8192};
+  const GemmCost burst = gemm_cost(m.gemm[0], 100, shape);
+  const auto forward = training_gemm_cost(m, MathFormat::Bf16, shape, {});
+  const auto dgrad = training_gemm_cost(m, MathFormat::Bf16, shape, {.phase = GemmPhase::Dgrad});
+  REQUIRE(forward);
+  CHECK(forward->math / burst.math == Approx(1.25));
+  CHECK(forward->memory == burst.memory);
+  CHECK(dgrad->math / burst.math == Approx(1.5));
+  CHECK_FALSE(training_gemm_cost(m, MathFormat::Fp8, shape, {}));
+  CHECK_FALSE(training_grouped_gemm_cost(m, MathFormat::Fp8, std::vector{shape}, {}));
+}
+
+TEST_CASE("Products one after another add up, with one launch and nothing for experts without rows") {
+  const OperatorModels m = models();
+  const GemmCost small = gemm_cost(m.gemm[0], 100, {512, 2048, 1024});
+  const GemmCost large = gemm_cost(m.gemm[0], 100, {2048, 2048, 1024});
+  const std::vector<GemmShape> products{{512, 2048, 1024}, {0, 2048, 1024}, {512, 2048, 1024}, {2048, 2048, 1024}};
+  const GroupedGemmCost cost = separate_products_cost(m.gemm[0], 100, products);
+  CHECK(cost.time().value() == Approx((m.gemm[0].launch + 2 * small.overlapped + large.overlapped).value()));
+  CHECK(separate_products_cost(m.gemm[0], 100, std::vector<GemmShape>{{0, 8, 8}}).time() == Seconds(0));
+  const auto trained = training_grouped_gemm_cost(m, MathFormat::Bf16, products, {.phase = GemmPhase::Wgrad});
+  REQUIRE(trained);
+  CHECK(trained->math / separate_products_cost(m.gemm[0], 100, products, {.phase = GemmPhase::Wgrad}).math ==
+        Approx(5));
+}
+
+TEST_CASE("A phase without a factor is an error of the file") {
+  std::string text = kFile;
+  text.replace(text.find(", dgrad: 1.5"), 12, "");
+  try {
+    (void)read_operator_models(parse_yaml(text, "test.yaml"));
+    FAIL("no error");
+  } catch (const InputError& e) {
+    REQUIRE(e.diagnostics().size() == 1);
+    CHECK(e.diagnostics()[0].key_path == "training.gemm.dgrad");
+  }
+}
+
+}  // namespace moeplan::tests::training_model_test

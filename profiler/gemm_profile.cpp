@@ -135,6 +135,7 @@ Node gemm_profile(const GemmFit& fit, const std::string& source) {
   Node profile = Node::map(), origins = Node::map();
   const std::string from = fmt::format("measured: {} ({})", source, name_of<Dtype>(kDtypeNames, fit.dtype));
   profile.set("gemm_efficiency", std::move(curve));
+  profile.set("operators", Node::text("none"));  // else the models of the GPU's file would answer, not these figures
   origins.set("gemm_efficiency", Node::text(from + ", median by half-decade of FLOPs"));
   if (fit.measures_launch) {
     profile.set("launch_overhead", Node::text(fmt::format("{:.4g} us", fit.launch.value() * 1e6)));

@@ -43,7 +43,7 @@ std::vector<LimitedTime> BottleneckAttribution::of_computation(const Operation& 
   SimTime left = duration;
   if (const SimTime launch = take(left, parts.launch); launch > SimTime()) out.push_back({Bottleneck::Launch, launch});
   const Bottleneck holder = parts.math >= parts.memory ? Bottleneck::TensorCores : Bottleneck::Memory;
-  SimTime work = take(left, std::max(parts.math, parts.memory));
+  SimTime work = take(left, parts.overlapped);
   if (is_rounding(left, duration)) {
     work += left;
     left = SimTime();

@@ -13,11 +13,16 @@ Seconds hbm_time(const GpuSpec& gpu, std::int64_t bytes) {
   return Bytes(static_cast<double>(bytes)) / gpu.hbm_bandwidth;
 }
 
+/// The shorter of math and memory is hidden.
+ComputeParts roofline(Seconds launch, Seconds math, Seconds memory) {
+  return {launch, math, memory, std::max(math, memory)};
+}
+
 ComputeParts gemm_parts(const GpuSpec& gpu, Dtype dtype, const GemmShape& shape, std::int64_t bytes) {
   const double flops = flops_of(shape);
   if (flops == 0) return {};
   const Seconds math = Flops(flops) / (peak_rate(gpu, dtype) * gemm_efficiency(gpu, flops));
-  return {gpu.launch_overhead, math, hbm_time(gpu, bytes)};
+  return roofline(gpu.launch_overhead, math, hbm_time(gpu, bytes));
 }
 
 ComputeParts grouped_gemm_parts(const GpuSpec& gpu, Dtype dtype, std::span<const GemmShape> products,
@@ -37,20 +42,20 @@ ComputeParts grouped_gemm_parts(const GpuSpec& gpu, Dtype dtype, std::span<const
   const double waves = static_cast<double>(tiles) / static_cast<double>(gpu.num_sms);
   const double quantised = waves <= 1 ? 1 : std::ceil(waves) / waves;
   const Seconds math = Flops(padded * quantised) / (peak_rate(gpu, dtype) * grouped_gemm_efficiency(gpu, flops));
-  return {gpu.grouped_gemm_launch_overhead.value_or(gpu.launch_overhead), math,
-          hbm_time(gpu, bytes) / gpu.grouped_gemm_memory_efficiency.value_or(1)};
+  return roofline(gpu.grouped_gemm_launch_overhead.value_or(gpu.launch_overhead), math,
+                  hbm_time(gpu, bytes) / gpu.grouped_gemm_memory_efficiency.value_or(1));
 }
 
 ComputeParts attention_parts(const GpuSpec& gpu, Dtype dtype, double flops, std::int64_t bytes) {
   if (flops == 0) return {};
   const Seconds math = Flops(flops) / (peak_rate(gpu, dtype) * gpu.attention_efficiency);
-  return {gpu.launch_overhead, math, hbm_time(gpu, bytes)};
+  return roofline(gpu.launch_overhead, math, hbm_time(gpu, bytes));
 }
 
 ComputeParts kernel_parts(const GpuSpec& gpu, std::int64_t bytes) {
   if (bytes == 0) return {};
-  return {gpu.launch_overhead, Seconds(0),
-          Bytes(static_cast<double>(bytes)) / (gpu.hbm_bandwidth * gpu.memory_efficiency)};
+  return roofline(gpu.launch_overhead, Seconds(0),
+                  Bytes(static_cast<double>(bytes)) / (gpu.hbm_bandwidth * gpu.memory_efficiency));
 }
 
 ComputeParts codec_parts(const Program& program, const Operation& operation, const Codec& codec, RankId rank,
@@ -59,7 +64,57 @@ ComputeParts codec_parts(const Program& program, const Operation& operation, con
   if (known == gpu.codec_throughput.end()) return kernel_parts(gpu, compute_load(program, operation, rank).bytes);
   const std::int64_t rows = byte_count(program, (codec.decodes ? operation.writes : operation.reads).front(), rank);
   if (rows == 0) return {};
-  return {gpu.launch_overhead, Seconds(0), Bytes(static_cast<double>(rows)) / known->second};
+  return roofline(gpu.launch_overhead, Seconds(0), Bytes(static_cast<double>(rows)) / known->second);
+}
+
+/// The format of the figures for products of `dtype`.
+std::optional<MathFormat> figures_of(Dtype dtype) {
+  return dtype == Dtype::Fp16 ? MathFormat::Bf16 : math_format(dtype);
+}
+
+GemmPhase phase_of(const Gemm& gemm) {
+  if (gemm.form == Gemm::Form::TN) return GemmPhase::Wgrad;
+  return gemm.form == Gemm::Form::NT ? GemmPhase::Dgrad : GemmPhase::Forward;
+}
+
+ComputeParts product_parts(const GpuSpec& gpu, Dtype dtype, const Gemm& gemm, const ComputeLoad& load) {
+  const std::optional<MathFormat> figures = gpu.operators ? figures_of(dtype) : std::nullopt;
+  const GemmCall call{.phase = phase_of(gemm)};
+  if (load.flops == 0) return {};
+  if (gemm.grouped) {
+    if (const auto c =
+            figures ? training_grouped_gemm_cost(*gpu.operators, *figures, load.products, call) : std::nullopt) {
+      return {c->launch, c->math, c->memory, c->overlapped};
+    }
+    return grouped_gemm_parts(gpu, dtype, load.products, load.bytes);
+  }
+  const GemmShape& shape = load.products.front();
+  if (const auto c = figures ? training_gemm_cost(*gpu.operators, *figures, shape, call) : std::nullopt) {
+    return {c->launch + c->extra, c->math, c->memory + c->quantisation, c->overlapped + c->quantisation};
+  }
+  return gemm_parts(gpu, dtype, shape, load.bytes);
+}
+
+/// The time of whole sequences, or of the part of one that the FLOPs are.
+std::optional<ComputeParts> modelled_attention(const OperatorModels& operators, Dtype dtype,
+                                               const AttentionCore& attention, std::int64_t tokens, double flops) {
+  const bool is_wide = dtype == Dtype::Fp32 || dtype == Dtype::Tf32;
+  if (is_wide || attention.sequence_length == 0 || tokens == 0) return std::nullopt;
+  const AttentionShape shape{.batch = ceil_div(tokens, attention.sequence_length),
+                             .sequence_length = attention.sequence_length,
+                             .query_heads = attention.heads.query_heads,
+                             .kv_heads = attention.heads.kv_heads,
+                             .head_dim = attention.heads.head_dim,
+                             .v_head_dim = attention.heads.v_head_dim,
+                             .is_causal = attention.causal,
+                             .is_backward = attention.backward};
+  const AttentionModel* model = training_attention_model(operators, attention.backward);
+  if (!model) return std::nullopt;
+  AttentionShape whole = shape;
+  whole.is_backward = false;
+  const double share = flops / ((attention.backward ? 2.5 : 1.0) * attention_flops(whole));
+  const Seconds work = (attention_time(*model, operators.num_sms, shape) - model->launch) * std::min(share, 1.0);
+  return ComputeParts{model->launch, work, Seconds(0), work};
 }
 
 /// Linear interpolation in log(flops) between the points, constant beyond the ends.
@@ -111,17 +166,29 @@ Seconds attention_time(const GpuSpec& gpu, Dtype dtype, double flops, std::int64
 
 Seconds kernel_time(const GpuSpec& gpu, std::int64_t bytes) { return kernel_parts(gpu, bytes).time(); }
 
-ComputeParts compute_parts(const Program& program, const Operation& operation, RankId rank, const GpuSpec& gpu) {
-  const ComputeLoad load = compute_load(program, operation, rank);
-  const Dtype dtype = program.buffer(operation.reads.front().buffer).dtype;
-  if (const auto* gemm = std::get_if<Gemm>(&operation.work)) {
-    return gemm->grouped ? grouped_gemm_parts(gpu, dtype, load.products, load.bytes)
-                         : gemm_parts(gpu, dtype, load.products.front(), load.bytes);
+std::optional<MathFormat> math_format(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::Fp32: return MathFormat::Fp32;
+    case Dtype::Tf32: return MathFormat::Tf32;
+    case Dtype::Fp16: return MathFormat::Fp16;
+    case Dtype::Bf16: return MathFormat::Bf16;
+    case Dtype::Fp8: return MathFormat::Fp8;
+    case Dtype::Int8: return std::nullopt;
   }
+  return std::nullopt;
+}
+
+ComputeParts compute_parts(const Program& program, const Operation& operation, RankId rank, const GpuSpec& gpu) {
   if (const auto* codec = std::get_if<Codec>(&operation.work))
     return codec_parts(program, operation, *codec, rank, gpu);
-  if (std::holds_alternative<AttentionCore>(operation.work)) {
-    return attention_parts(gpu, dtype, load.flops, load.bytes);
+  const ComputeLoad load = compute_load(program, operation, rank);
+  const Dtype dtype = program.buffer(operation.reads.front().buffer).dtype;
+  if (const auto* gemm = std::get_if<Gemm>(&operation.work)) return product_parts(gpu, dtype, *gemm, load);
+  if (const auto* attention = std::get_if<AttentionCore>(&operation.work)) {
+    const std::int64_t tokens = row_count(program, operation.reads.front().rows, rank);
+    const auto parts =
+        gpu.operators ? modelled_attention(*gpu.operators, dtype, *attention, tokens, load.flops) : std::nullopt;
+    return parts ? *parts : attention_parts(gpu, dtype, load.flops, load.bytes);
   }
   return kernel_parts(gpu, load.bytes);
 }

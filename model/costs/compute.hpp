@@ -1,6 +1,8 @@
-// Roofline cost model of computations on a GPU. MODELS section 1.
+// The time of computations on a GPU: by the models of its kernels (model/operators) where the GPU has figures of the
+// format, else by a roofline with shares of the peak. MODELS section 1.
 #pragma once
 
+#include <optional>
 #include <span>
 
 #include "model/base/quantity.hpp"
@@ -37,16 +39,26 @@ namespace moeplan {
 /// A memory-bound kernel: launch + bytes / (hbm_bandwidth memory_efficiency); zero for zero bytes.
 [[nodiscard]] Seconds kernel_time(const GpuSpec& gpu, std::int64_t bytes);
 
-/// The parts of a computation's time. The shorter of `math` and `memory` is hidden by the longer.
+/// The parts of a computation's time. The longer of `math` and `memory` hides the shorter, or most of it.
 struct ComputeParts {
   Seconds launch;
   Seconds math;
   Seconds memory;
-  [[nodiscard]] Seconds time() const { return launch + (math < memory ? memory : math); }
+  Seconds overlapped;  // math and memory together
+  [[nodiscard]] Seconds time() const { return launch + overlapped; }
 };
 
-/// The time parts of a compute operation of a Program on one rank, alone on its GPU. A codec takes launch + bytes of
-/// its rows / codec_throughput, or the time of a memory-bound kernel if the GPU has no such number.
+/// The format in which products of a number format are computed; none for int8.
+[[nodiscard]] std::optional<MathFormat> math_format(Dtype dtype);
+
+/// The time parts of a compute operation of a Program on one rank, alone on its GPU.
+///
+/// Products in a format of which gpu.operators has figures take training_gemm_cost and training_grouped_gemm_cost (fp16
+/// those of bf16, whose rates and bytes are the same), others gemm_time and grouped_gemm_time. A product of form NT is
+/// an input gradient, one of form TN a weight gradient. Attention takes the time of training_attention_model if there
+/// is one; of operands below 16 bits those of bf16. A window, and a part of a sequence (context parallelism), take
+/// their share of the FLOPs of whole sequences without one. A codec takes launch + bytes of its rows /
+/// codec_throughput, or the time of a memory-bound kernel if the GPU has no such number.
 [[nodiscard]] ComputeParts compute_parts(const Program& program, const Operation& operation, RankId rank,
                                          const GpuSpec& gpu);
 

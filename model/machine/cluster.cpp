@@ -10,8 +10,6 @@
 
 namespace moeplan {
 
-namespace fs = std::filesystem;
-
 namespace {
 
 /// The shape of the groups that an entry was measured on; none: any shape.
@@ -145,33 +143,6 @@ std::variant<ClusterTemplate, Topology> read_machine(MapReader& cluster) {
   return machine;
 }
 
-std::vector<std::string> names_in(const std::vector<fs::path>& dirs) {
-  std::vector<std::string> names;
-  for (const fs::path& dir : dirs) {
-    std::error_code error;
-    for (fs::directory_iterator it(dir, error), end; !error && it != end; it.increment(error)) {
-      if (it->path().extension() == ".yaml") names.push_back(it->path().stem().string());
-    }
-  }
-  std::sort(names.begin(), names.end());
-  names.erase(std::unique(names.begin(), names.end()), names.end());
-  return names;
-}
-
-/// A name is looked up in the directories; a path (it contains a slash) is relative to the file that contains it.
-std::optional<fs::path> gpu_file(const Node& gpu, const std::vector<fs::path>& dirs) {
-  std::error_code ignored;
-  if (gpu.scalar.find('/') != std::string::npos) {
-    const fs::path path = fs::path(gpu.where.file).parent_path() / gpu.scalar;
-    return fs::is_regular_file(path, ignored) ? std::optional(path) : std::nullopt;
-  }
-  for (const fs::path& dir : dirs) {
-    const fs::path path = dir / (gpu.scalar + ".yaml");
-    if (fs::is_regular_file(path, ignored)) return path;
-  }
-  return std::nullopt;
-}
-
 }  // namespace
 
 ClusterSpec read_cluster(const Node& document) {
@@ -195,18 +166,6 @@ ClusterSpec read_cluster(const Node& document) {
   cluster.finish();
   diagnostics.throw_if_any();
   return spec;
-}
-
-void embed_gpu(Node& cluster, const std::vector<fs::path>& gpu_dirs) {
-  Node* gpu = cluster.find("gpu");
-  if (!gpu || gpu->kind != Node::Kind::Scalar) return;
-  const std::optional<fs::path> path = gpu_file(*gpu, gpu_dirs);
-  if (!path) {
-    throw InputError(
-        {gpu->where, "gpu",
-         fmt::format("{} is no known GPU{}", in_quotes(gpu->scalar), suggestion(gpu->scalar, names_in(gpu_dirs)))});
-  }
-  *gpu = load_document(*path);
 }
 
 }  // namespace moeplan

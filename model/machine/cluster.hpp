@@ -85,7 +85,8 @@ struct ClusterSpec {
 [[nodiscard]] ClusterSpec read_cluster(const Node& document);
 
 /// Replaces `gpu: NAME` by the content of NAME.yaml from the first directory of `gpu_dirs` that has it (a path with a
-/// slash is relative to the file that contains it), so that the document is self-contained. Raises InputError.
+/// slash is relative to the file that contains it), and its `operators: NAME` likewise (embed_operators), so that the
+/// document is self-contained. Raises InputError.
 void embed_gpu(Node& cluster, const std::vector<std::filesystem::path>& gpu_dirs);
 
 /// The hardware of a job: the topology, and the GPU of each rank (node by node: rank r uses GPU r / ranks_per_gpu).

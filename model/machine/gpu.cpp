@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <array>
+
 #include "model/text/origins.hpp"
 
 namespace moeplan {
@@ -63,6 +65,35 @@ std::map<WireFormat, BytesPerSecond> read_codecs(MapReader& gpu) {
   return out;
 }
 
+ReferenceRates rates_of(const GpuSpec& gpu) {
+  const auto peak = [&](Dtype dtype) {
+    const auto it = gpu.peak.find(dtype);
+    return it == gpu.peak.end() ? FlopsPerSecond(0) : it->second;
+  };
+  return {.num_sms = gpu.num_sms,
+          .bf16 = peak(Dtype::Bf16),
+          .fp8 = peak(Dtype::Fp8),
+          .hbm_bandwidth = gpu.hbm_bandwidth,
+          .launch_overhead = gpu.launch_overhead};
+}
+
+/// Reads the embedded operator models, in proportion to the GPU's rates; `none`: there are none.
+void read_operators(MapReader& gpu, GpuSpec& spec) {
+  const Node* operators = gpu.find("operators");
+  if (!operators || (operators->kind == Node::Kind::Scalar && operators->scalar == "none")) return;
+  OperatorModels models = read_operator_models(gpu.map("operators"));
+  for (const char* key : {"gemm_efficiency", "attention_efficiency", "grouped_gemm_efficiency"}) {
+    const Node* share = gpu.find(key);
+    if (!share || !set_on_command_line(*share)) continue;
+    gpu.complain(key, "has no effect beside operators, which price products and attention; set operators=none too");
+  }
+  const ReferenceRates own = rates_of(spec);
+  if (models.measured_on) scale(models, rate_factors(*models.measured_on, own));
+  models.measured_on = own;
+  models.num_sms = own.num_sms;
+  spec.operators = std::move(models);
+}
+
 RuntimeMemory read_runtime_memory(MapReader memory) {
   const RuntimeMemory out{.context = memory.quantity<Bytes>("context", Sign::NonNegative),
                           .communicator = memory.quantity<Bytes>("communicator", Sign::NonNegative),
@@ -74,6 +105,7 @@ RuntimeMemory read_runtime_memory(MapReader memory) {
 }  // namespace
 
 GpuSpec read_gpu(MapReader gpu) {
+  constexpr std::array<std::string_view, 1> kReadElsewhere{"operators"};
   read_origins(gpu);
   const bool has_peak = gpu.has("peak");
   GpuSpec spec{.name = gpu.text("name"),
@@ -91,8 +123,9 @@ GpuSpec read_gpu(MapReader gpu) {
   if (gpu.find("runtime_memory")) spec.runtime_memory = read_runtime_memory(gpu.map("runtime_memory"));
   read_grouped_gemm(gpu, spec);
   spec.codec_throughput = read_codecs(gpu);
+  read_operators(gpu, spec);
   if (has_peak && spec.peak.empty()) gpu.complain("peak", "names no number format; expected e.g. {bf16: 989 TFLOP/s}");
-  check_origins(gpu);
+  check_origins(gpu, kReadElsewhere);
   gpu.finish();
   return spec;
 }

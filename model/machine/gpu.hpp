@@ -1,6 +1,7 @@
 // The parameters of a GPU that the cost models use. Files: configs/gpus.
 #pragma once
 
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <string>
@@ -8,6 +9,7 @@
 
 #include "model/base/quantity.hpp"
 #include "model/machine/dtype.hpp"
+#include "model/operators/operator_models.hpp"
 #include "model/text/reader.hpp"
 
 namespace moeplan {
@@ -52,10 +54,19 @@ struct GpuSpec {
   /// memory-bound kernel.
   std::map<WireFormat, BytesPerSecond> codec_throughput = {};
 
+  /// Models of kernels by their shapes. They price products and attention in the formats that they have; the shares of
+  /// the peak above price the others.
+  std::optional<OperatorModels> operators = {};
+
   bool operator==(const GpuSpec&) const = default;
 };
 
-/// Reads one GPU: the content of a file in configs/gpus, or the same map inside a cluster.
+/// Reads one GPU: the content of a file in configs/gpus, or the same map inside a cluster, with its `operators:`
+/// embedded.
 [[nodiscard]] GpuSpec read_gpu(MapReader gpu);
+
+/// Replaces `operators: NAME` of a GPU by the content of NAME.yaml from the folder `operators` beside one of
+/// `gpu_dirs`; `operators: none` stays. Raises InputError.
+void embed_operators(Node& gpu, const std::vector<std::filesystem::path>& gpu_dirs);
 
 }  // namespace moeplan

@@ -111,10 +111,14 @@ double attention_flops(const AttentionShape& s) {
   return (s.is_causal ? 1 : 2) * in_double(s.batch * s.query_heads) * length * length * product_dims(s);
 }
 
-Seconds attention_call_time(const AttentionModel& model, std::int64_t num_sms, const AttentionShape& shape) {
+Seconds attention_time(const AttentionModel& model, std::int64_t num_sms, const AttentionShape& shape) {
   const Seconds blocks(Blocks(model, in_double(num_sms), shape).time());
   const Seconds tokens = model.token * in_double(shape.batch * shape.sequence_length);
-  return std::max(model.host, model.launch + blocks + traffic(model, shape) / model.memory + tokens);
+  return model.launch + blocks + traffic(model, shape) / model.memory + tokens;
+}
+
+Seconds attention_call_time(const AttentionModel& model, std::int64_t num_sms, const AttentionShape& shape) {
+  return std::max(model.host, attention_time(model, num_sms, shape));
 }
 
 AttentionModel read_attention_model(MapReader entry) {

@@ -56,7 +56,10 @@ struct AttentionModel {
   bool operator==(const AttentionModel&) const = default;
 };
 
-/// The time of one call on a GPU of `num_sms` SMs.
+/// The time of the GPU's kernels on `num_sms` SMs.
+[[nodiscard]] Seconds attention_time(const AttentionModel& model, std::int64_t num_sms, const AttentionShape& shape);
+
+/// The time of one call as it was measured: at least `host`.
 [[nodiscard]] Seconds attention_call_time(const AttentionModel& model, std::int64_t num_sms,
                                           const AttentionShape& shape);
 

@@ -18,16 +18,16 @@ const Model* first_of(const std::vector<Model>& models, std::string_view source,
 
 }  // namespace
 
-OperatorModels read_operator_models(const Node& document) {
-  Diagnostics wrong;
-  MapReader file(document, "", wrong);
+OperatorModels read_operator_models(MapReader file) {
+  Diagnostics& wrong = file.diagnostics();
   read_origins(file);
   OperatorModels models{.gpu = file.text("gpu"),
                         .num_sms = file.integer("num_sms", 1, 65536),
                         .gemm = {},
                         .attention = {},
                         .grouped_gemm = {},
-                        .training = {}};
+                        .training = {},
+                        .measured_on = {}};
   for (const auto& [entry, path] : file.list_or_empty("gemm")) {
     models.gemm.push_back(read_gemm_model({*entry, path, wrong}));
   }
@@ -37,11 +37,24 @@ OperatorModels read_operator_models(const Node& document) {
   for (const auto& [entry, path] : file.list_or_empty("grouped_gemm")) {
     models.grouped_gemm.push_back(read_grouped_gemm_model({*entry, path, wrong}));
   }
+  if (file.has("measured_on")) models.measured_on = read_reference_rates(file.map("measured_on"));
   if (file.has("training")) models.training = read_training_model(file.map("training"));
   check_origins(file);
   file.finish();
+  return models;
+}
+
+OperatorModels read_operator_models(const Node& document) {
+  Diagnostics wrong;
+  const OperatorModels models = read_operator_models(MapReader(document, "", wrong));
   wrong.throw_if_any();
   return models;
+}
+
+void scale(OperatorModels& models, const RateFactors& factors) {
+  for (GemmModel& m : models.gemm) scale(m, factors);
+  for (GroupedGemmModel& m : models.grouped_gemm) scale(m, factors);
+  for (AttentionModel& m : models.attention) scale(m, factors);
 }
 
 const GemmModel* find_gemm_model(const OperatorModels& models, MathFormat format, std::string_view source) {
@@ -57,6 +70,12 @@ const AttentionModel* find_attention_model(const OperatorModels& models, MathFor
                                            std::string_view source) {
   return first_of(models.attention, source,
                   [&](const AttentionModel& m) { return m.format == format && m.is_backward == is_backward; });
+}
+
+const AttentionModel* training_attention_model(const OperatorModels& models, bool is_backward) {
+  if (!models.training) return nullptr;
+  const std::string& library = is_backward ? models.training->attention_backward : models.training->attention;
+  return library.empty() ? nullptr : find_attention_model(models, MathFormat::Bf16, is_backward, library);
 }
 
 std::optional<GemmCost> training_gemm_cost(const OperatorModels& models, MathFormat format, const GemmShape& shape,

@@ -11,6 +11,7 @@
 #include "model/operators/attention_model.hpp"
 #include "model/operators/gemm_model.hpp"
 #include "model/operators/grouped_gemm_model.hpp"
+#include "model/operators/reference_rates.hpp"
 #include "model/operators/training_model.hpp"
 
 namespace moeplan {
@@ -21,11 +22,17 @@ struct OperatorModels {
   std::vector<GemmModel> gemm;  // by format and library; at most one answers a row: the first that its source names
   std::vector<AttentionModel> attention;  // the same, by direction too
   std::vector<GroupedGemmModel> grouped_gemm;
-  std::optional<TrainingModel> training;  // none: nothing is known but bursts
+  std::optional<TrainingModel> training;      // none: nothing is known but bursts
+  std::optional<ReferenceRates> measured_on;  // the GPU that was measured
+  bool operator==(const OperatorModels&) const = default;
 };
 
-/// Reads a file of configs/operators. Raises InputError.
+/// Reads the content of a file of configs/operators; the second form raises InputError.
+[[nodiscard]] OperatorModels read_operator_models(MapReader file);
 [[nodiscard]] OperatorModels read_operator_models(const Node& document);
+
+/// Changes all models by the factors.
+void scale(OperatorModels& models, const RateFactors& factors);
 
 /// The first model of `format` whose library is named in the text `source` (without one: the first of all); none if
 /// there is none.
@@ -35,6 +42,9 @@ struct OperatorModels {
                                                               std::string_view source);
 [[nodiscard]] const AttentionModel* find_attention_model(const OperatorModels& models, MathFormat format,
                                                          bool is_backward, std::string_view source);
+
+/// The bf16 attention of a training step, forward or backward; none if there are no figures.
+[[nodiscard]] const AttentionModel* training_attention_model(const OperatorModels& models, bool is_backward);
 
 /// The cost of a product of a training step in `call.phase`: the first figures of `format`, at sustained clocks; none
 /// if there are no figures. `call.slowdown` comes on top.

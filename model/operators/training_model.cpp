@@ -37,7 +37,9 @@ GroupedGemmCost separate_products_cost(const GemmModel& model, std::int64_t num_
 TrainingModel read_training_model(MapReader map) {
   TrainingModel m{.library = map.text("library"),
                   .gemm = phase_factors(map.map("gemm")),
-                  .grouped_gemm = phase_factors(map.map("grouped_gemm"))};
+                  .grouped_gemm = phase_factors(map.map("grouped_gemm")),
+                  .attention = map.text_or("attention", ""),
+                  .attention_backward = map.text_or("attention_backward", "")};
   map.finish();
   return m;
 }

@@ -29,6 +29,7 @@ struct TrainingModel {
   std::string library;  // rows whose source names it were measured so
   PhaseFactors gemm;    // sustained clocks
   PhaseFactors grouped_gemm;
+  std::string attention, attention_backward;  // libraries whose attention a training step runs; "": not known
   bool operator==(const TrainingModel&) const = default;
 };
 

@@ -17,8 +17,6 @@ constexpr std::array<std::string_view, 12> kNoNumbers{"name", "from",       "to"
 constexpr std::string_view kCommandLine = "-C ";
 constexpr std::string_view kSetThere = "assumed: set on the command line";
 
-bool set_on_command_line(const Node& node) { return node.where.file.starts_with(kCommandLine); }
-
 /// Whether an origin's text is "MARK: something".
 bool has_mark(std::string_view text) {
   return std::any_of(kMarks.begin(), kMarks.end(), [&](std::string_view mark) {
@@ -149,6 +147,8 @@ void check_origins(MapReader& document, std::span<const std::string_view> elsewh
         });
   }
 }
+
+bool set_on_command_line(const Node& node) { return node.where.file.starts_with(kCommandLine); }
 
 void record_overrides(Node& document) {
   std::vector<std::pair<std::string, std::string>> found;  // the map whose origins apply, the path within it

@@ -27,6 +27,9 @@ void check_origins(MapReader& document, std::span<const std::string_view> elsewh
 /// is embedded elsewhere.
 void record_overrides(Node& document);
 
+/// Whether a node was set on the command line.
+[[nodiscard]] bool set_on_command_line(const Node& node);
+
 /// One entry "template.nodes = 4: why" per number that is marked assumed, in document order.
 [[nodiscard]] std::vector<std::string> assumed_numbers(const Node& document);
 

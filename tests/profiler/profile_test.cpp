@@ -102,7 +102,7 @@ TEST_CASE("impossible samples are refused with their line") {
 TEST_CASE("GEMMs give a GPU's curve, launch and memory share") {
   Diagnostics none;
   const Node document = load_document(tests::kConfigs / "gpus/h100_sxm.yaml");
-  const GpuSpec gpu = read_gpu(MapReader(document, "", none));
+  const GpuSpec gpu = tests::load_gpu("h100_sxm");
   // A GPU whose GEMMs take exactly what the model says: 40 % of the peak, 3 us launch.
   GpuSpec made = gpu;
   made.gemm_efficiency = {{1, 0.4}};

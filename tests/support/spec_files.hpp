@@ -24,6 +24,16 @@ inline std::vector<std::filesystem::path> files_in(const std::string& folder) {
   return files;
 }
 
+/// The GPU of a file in configs/gpus.
+inline GpuSpec load_gpu(const std::string& name) {
+  Node document = load_document(kConfigs / "gpus" / (name + ".yaml"));
+  embed_operators(document, {kConfigs / "gpus"});
+  Diagnostics wrong;
+  const GpuSpec gpu = read_gpu(MapReader(document, "", wrong));
+  wrong.throw_if_any();
+  return gpu;
+}
+
 /// The document of a cluster file with its GPU embedded.
 inline Node cluster_document(const std::filesystem::path& path) {
   Node document = load_document(path);

@@ -224,8 +224,7 @@ TEST_CASE("held out: every other GEMM predicts the others") {
   for (const auto& [file, name] :
        {std::pair("h100_gemm.csv", "h100_sxm"), std::pair("a100_gemm.csv", "a100_sxm_80gb")}) {
     Diagnostics none;
-    const Node document = load_document(tests::kConfigs / "gpus" / (std::string(name) + ".yaml"));
-    const GpuSpec gpu = read_gpu(MapReader(document, "", none));
+    const GpuSpec gpu = tests::load_gpu(name);
     std::string text = read_text_file(kData / "measured" / file);
     text.replace(0, text.find('\n'), "dtype,m,n,k,time_ms");
     const auto all = std::get<std::vector<GemmSample>>(parse_measured_csv(text, file));

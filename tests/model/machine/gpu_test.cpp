@@ -151,7 +151,7 @@ TEST_CASE("every GPU of configs/gpus loads under the name of its file") {
   CHECK(files.size() >= 9);
   for (const auto& path : files) {
     INFO(path);
-    const GpuSpec gpu = gpu_from(load_document(path));
+    const GpuSpec gpu = load_gpu(path.stem().string());
     CHECK(gpu.name == path.stem().string());
     CHECK_FALSE(gpu.peak.empty());
   }

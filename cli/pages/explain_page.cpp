@@ -298,8 +298,8 @@ std::string explain_page(const Explanation& e) {
   if (!p.timeline.links.empty()) out += link_table(p, cluster.topology, 5) + '\n';
   out += stream_table(p);
   out += sensitivity_table(e) + placement_text(e) + roofline_text(e) + layer_points_text(e);
-  const std::string assumed = assumed_text(plan.inputs.cluster, 5);
-  return assumed.empty() ? out : out + '\n' + assumed;
+  return out + '\n' + figures_text(e.plan.cluster.gpu, e.plan.inputs.workload.dtype) +
+         assumed_text(plan.inputs.cluster, 5);
 }
 
 }  // namespace moeplan::cli

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "model/analysis/analysis.hpp"
+#include "model/costs/compute.hpp"
 #include "model/text/origins.hpp"
 #include "model/text/unit_text.hpp"
 
@@ -116,6 +117,16 @@ std::string link_table(const planner::Prediction& p, const Topology& topology, s
     out += fmt::format("  {:<32} {:>12} {:>6.1f}%\n", links[i].name, human(links[i].bytes), 100 * links[i].utilisation);
   }
   return out;
+}
+
+std::string figures_text(const GpuSpec& gpu, Dtype dtype) {
+  const GemmModel* products = figures_of_products(gpu, dtype);
+  const AttentionModel* attention = gpu.operators ? training_attention_model(*gpu.operators, false) : nullptr;
+  const auto by = [](const auto* model) {
+    return model ? fmt::format("the shapes of {}'s kernels", model->library) : std::string("a share of the peak");
+  };
+  return fmt::format("  {} products are priced by {}, attention by {}\n", name_of<Dtype>(kDtypeNames, dtype),
+                     by(products), by(attention));
 }
 
 std::string assumed_text(const Node& cluster_document, std::size_t most) {

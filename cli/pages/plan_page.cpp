@@ -182,9 +182,8 @@ std::string plan_page(const PlanReport& r) {
   out += class_table(r);
   for (const planner::TutelDictionary& d : r.tutel) out += tutel_table(d);
   if (!r.result.rejected.empty()) out += "\n  Not feasible, by reason:\n" + rejections(r.result);
-  const std::string assumed = assumed_text(r.documents.cluster, 3);
-  if (!assumed.empty()) out += '\n' + assumed;
-  return out;
+  return out + '\n' + figures_text(r.inputs.cluster.gpu, r.inputs.workload.dtype) +
+         assumed_text(r.documents.cluster, 3);
 }
 
 std::string infeasible_page(const planner::Inputs& inputs, const Cluster& cluster,

@@ -67,29 +67,25 @@ ComputeParts codec_parts(const Program& program, const Operation& operation, con
   return roofline(gpu.launch_overhead, Seconds(0), Bytes(static_cast<double>(rows)) / known->second);
 }
 
-/// The format of the figures for products of `dtype`.
-std::optional<MathFormat> figures_of(Dtype dtype) {
-  return dtype == Dtype::Fp16 ? MathFormat::Bf16 : math_format(dtype);
-}
-
 GemmPhase phase_of(const Gemm& gemm) {
   if (gemm.form == Gemm::Form::TN) return GemmPhase::Wgrad;
   return gemm.form == Gemm::Form::NT ? GemmPhase::Dgrad : GemmPhase::Forward;
 }
 
 ComputeParts product_parts(const GpuSpec& gpu, Dtype dtype, const Gemm& gemm, const ComputeLoad& load) {
-  const std::optional<MathFormat> figures = gpu.operators ? figures_of(dtype) : std::nullopt;
+  const GemmModel* figures = figures_of_products(gpu, dtype);
   const GemmCall call{.phase = phase_of(gemm)};
   if (load.flops == 0) return {};
   if (gemm.grouped) {
-    if (const auto c =
-            figures ? training_grouped_gemm_cost(*gpu.operators, *figures, load.products, call) : std::nullopt) {
+    if (figures) {
+      const auto c = training_grouped_gemm_cost(*gpu.operators, figures->format, load.products, call);
       return {c->launch, c->math, c->memory, c->overlapped};
     }
     return grouped_gemm_parts(gpu, dtype, load.products, load.bytes);
   }
   const GemmShape& shape = load.products.front();
-  if (const auto c = figures ? training_gemm_cost(*gpu.operators, *figures, shape, call) : std::nullopt) {
+  if (figures) {
+    const auto c = training_gemm_cost(*gpu.operators, figures->format, shape, call);
     return {c->launch + c->extra, c->math, c->memory + c->quantisation, c->overlapped + c->quantisation};
   }
   return gemm_parts(gpu, dtype, shape, load.bytes);
@@ -165,6 +161,11 @@ Seconds attention_time(const GpuSpec& gpu, Dtype dtype, double flops, std::int64
 }
 
 Seconds kernel_time(const GpuSpec& gpu, std::int64_t bytes) { return kernel_parts(gpu, bytes).time(); }
+
+const GemmModel* figures_of_products(const GpuSpec& gpu, Dtype dtype) {
+  const std::optional<MathFormat> format = dtype == Dtype::Fp16 ? MathFormat::Bf16 : math_format(dtype);
+  return gpu.operators && format ? find_gemm_model(*gpu.operators, *format, "") : nullptr;
+}
 
 std::optional<MathFormat> math_format(Dtype dtype) {
   switch (dtype) {

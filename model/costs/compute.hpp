@@ -51,14 +51,17 @@ struct ComputeParts {
 /// The format in which products of a number format are computed; none for int8.
 [[nodiscard]] std::optional<MathFormat> math_format(Dtype dtype);
 
+/// The figures of the GPU's kernels that price products of a number format (fp16: those of bf16, whose rates and bytes
+/// are the same); null if there are none.
+[[nodiscard]] const GemmModel* figures_of_products(const GpuSpec& gpu, Dtype dtype);
+
 /// The time parts of a compute operation of a Program on one rank, alone on its GPU.
 ///
-/// Products in a format of which gpu.operators has figures take training_gemm_cost and training_grouped_gemm_cost (fp16
-/// those of bf16, whose rates and bytes are the same), others gemm_time and grouped_gemm_time. A product of form NT is
-/// an input gradient, one of form TN a weight gradient. Attention takes the time of training_attention_model if there
-/// is one; of operands below 16 bits those of bf16. A window, and a part of a sequence (context parallelism), take
-/// their share of the FLOPs of whole sequences without one. A codec takes launch + bytes of its rows /
-/// codec_throughput, or the time of a memory-bound kernel if the GPU has no such number.
+/// Products with figures_of_products() take training_gemm_cost and training_grouped_gemm_cost, others gemm_time and
+/// grouped_gemm_time. A product of form NT is an input gradient, one of form TN a weight gradient. Attention takes the
+/// time of training_attention_model if there is one, in bf16 for operands of 16 bits or fewer. A window, and a part of
+/// a sequence (context parallelism), take their share of the FLOPs of whole sequences without one. A codec takes launch
+/// + bytes of its rows / codec_throughput, or the time of a memory-bound kernel if the GPU has no such number.
 [[nodiscard]] ComputeParts compute_parts(const Program& program, const Operation& operation, RankId rank,
                                          const GpuSpec& gpu);
 

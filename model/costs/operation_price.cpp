@@ -1,0 +1,221 @@
+#include "model/costs/operation_price.hpp"
+
+#include <algorithm>
+
+#include "model/costs/communication.hpp"
+#include "model/costs/compute.hpp"
+#include "model/program/equal_ranks.hpp"
+#include "model/program/resolve.hpp"
+#include "model/program/same_work.hpp"
+
+namespace moeplan {
+
+namespace {
+
+/// A representative's part of a communication.
+struct Part {
+  std::vector<double> load{};  // by orbit: of the data that it sends or receives
+  double sent = 0, received = 0, latency = 0;
+  std::optional<double> least_latency{};  // none without a flow
+  void add(const SymmetricView::Way& way, double bytes, bool waits) {
+    for (const auto& [orbit, share] : way.orbits) load[static_cast<std::size_t>(orbit)] += bytes * share;
+    if (!waits) return;
+    latency = std::max(latency, way.latency.value());
+    least_latency = std::min(least_latency.value_or(way.latency.value()), way.latency.value());
+  }
+};
+
+}  // namespace
+
+OperationPricer::OperationPricer(const Program& program, const Cluster& cluster, const SymmetricView* view,
+                                 bool first_alone)
+    : program_(program),
+      cluster_(cluster),
+      routes_(cluster),
+      all_(cluster.topology.links.size()),
+      own_(cluster.topology.links.size()),
+      view_(view),
+      first_alone_(first_alone) {}
+
+std::size_t OperationPricer::ranks() const {
+  if (first_alone_) return 1;
+  return static_cast<std::size_t>(view_ ? view_->representatives : program_.world_size);
+}
+
+std::size_t OperationPricer::links() const { return view_ ? view_->capacity.size() : cluster_.topology.links.size(); }
+
+const OperationPrice& OperationPricer::price(const Operation& op) {
+  const auto known =
+      std::find_if(known_.begin(), known_.end(), [&](const Known& k) { return same_work(program_, *k.operation, op); });
+  if (known != known_.end()) return known->price;
+  OperationPrice& price = known_.emplace_back(Known{&op, {}}).price;
+  if (op.communication()) {
+    link_seconds_.assign(links(), 0.0);
+    price.times = view_ ? representatives(op) : first_alone_ ? first_rank(op) : communication(op);
+    for (std::size_t l = 0; l < link_seconds_.size(); ++l) {
+      if (link_seconds_[l] > 0) price.link_seconds.emplace_back(l, link_seconds_[l]);
+    }
+  } else if (op.computes()) {
+    for (std::size_t r = 0; r < ranks(); ++r) {
+      price.times.alone.push_back(compute_time(program_, op, RankId(r), cluster_.gpu).value());
+    }
+    price.times.together = price.times.alone;
+    share_gpus(price.times.together);
+  } else {
+    price.times.alone.assign(ranks(), 0.0);
+    price.times.together.assign(ranks(), 0.0);
+  }
+  return price;
+}
+
+void OperationPricer::share_gpus(std::vector<double>& times) const {
+  if (cluster_.ranks_per_gpu == 1 || first_alone_) return;
+  const auto shared_by = static_cast<std::size_t>(cluster_.ranks_per_gpu);
+  const std::vector<double> alone = times;
+  for (std::size_t r = 0; r < times.size(); ++r) {
+    const std::size_t first = r - r % shared_by, last = std::min(first + shared_by, times.size());
+    times[r] = 0;
+    for (std::size_t other = first; other < last; ++other) times[r] += std::min(alone[r], alone[other]);
+  }
+}
+
+OperationTimes OperationPricer::representatives(const Operation& op) {
+  const GroupFamily& family = program_.group(op.communication()->group);
+  const std::size_t count = ranks(), orbits = view_->capacity.size();
+  std::vector<Part> parts(count, Part{.load = std::vector<double>(orbits, 0.0)});
+  std::vector<double> all(orbits, 0.0);
+  std::vector<CommunicationCost> costs;  // equal within a group
+  for (std::size_t r = 0; r < count; ++r) {
+    const std::size_t base = family.base(RankId(r)).index();
+    costs.push_back(base < r ? costs[base] : communication_cost(program_, op, RankId(r), cluster_));
+    const CommunicationCost& cost = costs.back();
+    for (const Flow& flow : flows_from(program_, op, RankId(r))) {
+      const auto bytes = static_cast<double>(flow.bytes);
+      const SymmetricView::Way& way = way_of_flow(*view_, program_, op, flow.from, flow.to);
+      const std::size_t to = flow.to.index() % count;
+      for (const auto& [orbit, share] : way.orbits) all[static_cast<std::size_t>(orbit)] += bytes * share;
+      parts[r].sent += bytes;
+      parts[to].received += bytes;
+      parts[r].add(way, bytes, cost.add_route_latency);
+      if (to != r) parts[to].add(way, bytes, cost.add_route_latency);
+    }
+  }
+  const double links = slowest(all);
+  for (std::size_t o = 0; o < orbits; ++o) link_seconds_[o] += all[o] / view_->capacity[o];
+  std::vector<double> longest(count, 0.0);  // latency, by the group's first rank
+  for (std::size_t r = 0; r < count; ++r) {
+    double& of_group = longest[family.base(RankId(r)).index()];
+    of_group = std::max(of_group, parts[r].latency);
+  }
+  OperationTimes out;
+  for (std::size_t r = 0; r < count; ++r) {
+    Part& p = parts[r];
+    if (runs_in_rings(*op.communication())) {
+      p.latency = longest[family.base(RankId(r)).index()];
+      if (p.least_latency) p.least_latency = p.latency;
+    }
+    const double capped = costs[r].rate_cap ? std::max(p.sent, p.received) / costs[r].rate_cap->value() : 0.0;
+    const double startup = costs[r].startup.value();
+    out.alone.push_back(startup + p.least_latency.value_or(0) + std::max(slowest(p.load), capped));
+    out.together.push_back(startup + p.latency + std::max(links, capped));
+  }
+  return out;
+}
+
+double OperationPricer::slowest(const std::vector<double>& load) const {
+  double time = 0;
+  for (std::size_t o = 0; o < load.size(); ++o) {
+    if (load[o] > 0) time = std::max(time, load[o] / view_->capacity[o]);
+  }
+  return time;
+}
+
+OperationTimes OperationPricer::first_rank(const Operation& op) {
+  const RankId rank(0);
+  const CommunicationCost cost = communication_cost(program_, op, rank, cluster_);
+  double sent = 0, received = 0, latency = 0, least_latency = 0;
+  bool any = false;
+  own_.clear();
+  for (const bool out : {true, false}) {
+    for (const Flow& flow : out ? flows_from(program_, op, rank) : flows_to(program_, op, rank)) {
+      const auto bytes = static_cast<double>(flow.bytes);
+      const Route& route = routes_.between(flow.from, flow.to);
+      for (const RouteLink& l : route.links) own_.add(l.link, bytes * l.share);
+      (out ? sent : received) += bytes;
+      if (!cost.add_route_latency) continue;
+      latency = std::max(latency, route.latency.value());
+      least_latency = any ? std::min(least_latency, route.latency.value()) : route.latency.value();
+      any = true;
+    }
+  }
+  if (runs_in_rings(*op.communication())) least_latency = latency;
+  double most = own_.slowest(cluster_.topology);
+  if (cost.rate_cap) most = std::max(most, std::max(sent, received) / cost.rate_cap->value());
+  const double time = cost.startup.value() + least_latency + most;
+  return {{time}, {time}};
+}
+
+OperationTimes OperationPricer::communication(const Operation& op) {
+  const auto world = static_cast<std::size_t>(program_.world_size);
+  const GroupFamily& family = program_.group(op.communication()->group);
+  OperationTimes out{std::vector<double>(world, 0.0), std::vector<double>(world, 0.0)};
+  std::vector<double> startup(world, 0.0), capped(world, 0.0);
+  all_.clear();
+  for (std::size_t r = 0; r < world; ++r) {
+    if (family.base(RankId(r)) != RankId(r)) continue;
+    price_group(op, RankId(r), out.alone, startup, capped);
+  }
+  const double links = all_.slowest(cluster_.topology);
+  for (std::size_t r = 0; r < world; ++r) out.together[r] = startup[r] + std::max(links, capped[r]);
+  return out;
+}
+
+void OperationPricer::price_group(const Operation& op, RankId base, std::vector<double>& alone,
+                                  std::vector<double>& startup, std::vector<double>& capped) {
+  const GroupFamily& family = program_.group(op.communication()->group);
+  const std::vector<Flow> flows = group_flows(program_, op, base);
+  const CommunicationCost cost = communication_cost(program_, op, base, cluster_);
+  const auto size = static_cast<std::size_t>(family.size);
+  std::vector<double> out(size, 0.0), in(size, 0.0), latency(size, 0.0);
+  std::vector<std::optional<double>> least_latency(size);  // none without flows; a route's latency may be zero
+  std::vector<std::vector<std::pair<LinkId, double>>> loads(size);
+  for (const Flow& flow : flows) {
+    const auto bytes = static_cast<double>(flow.bytes);
+    const Route& route = routes_.between(flow.from, flow.to);
+    const auto from = static_cast<std::size_t>(family.position(flow.from));
+    const auto to = static_cast<std::size_t>(family.position(flow.to));
+    out[from] += bytes;
+    in[to] += bytes;
+    for (const RouteLink& l : route.links) {
+      all_.add(l.link, bytes * l.share);
+      link_seconds_[l.link.index()] += bytes * l.share / cluster_.topology.links[l.link.index()].bandwidth.value();
+      loads[from].emplace_back(l.link, bytes * l.share);
+      if (to != from) loads[to].emplace_back(l.link, bytes * l.share);
+    }
+    if (!cost.add_route_latency) continue;
+    for (const std::size_t end : {from, to}) {
+      latency[end] = std::max(latency[end], route.latency.value());
+      least_latency[end] = std::min(least_latency[end].value_or(route.latency.value()), route.latency.value());
+    }
+  }
+  if (runs_in_rings(*op.communication())) {
+    const double longest = *std::max_element(latency.begin(), latency.end());
+    for (std::size_t p = 0; p < size; ++p) {
+      latency[p] = longest;
+      if (least_latency[p]) least_latency[p] = longest;
+    }
+  }
+  for (std::size_t p = 0; p < size; ++p) {
+    const std::size_t r = family.member(base, static_cast<std::int64_t>(p)).index();
+    own_.clear();
+    for (const auto& [link, bytes] : loads[p]) own_.add(link, bytes);
+    const double most = std::max(out[p], in[p]);
+    capped[r] = cost.rate_cap ? most / cost.rate_cap->value() : 0.0;
+    // All of the rank's flows wait for at least the smallest of their latencies.
+    alone[r] =
+        cost.startup.value() + least_latency[p].value_or(0) + std::max(own_.slowest(cluster_.topology), capped[r]);
+    startup[r] = cost.startup.value() + latency[p];
+  }
+}
+
+}  // namespace moeplan

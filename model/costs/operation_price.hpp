@@ -1,0 +1,98 @@
+// Prices of single operations: their times on each rank, alone and with all ranks that execute them, and their traffic.
+#pragma once
+
+#include <deque>
+#include <utility>
+#include <vector>
+
+#include "model/machine/cluster.hpp"
+#include "model/machine/rank_routes.hpp"
+#include "model/program/program.hpp"
+
+namespace moeplan {
+
+/// Times of one operation by rank, in seconds: alone, and concurrently with all ranks that execute it.
+struct OperationTimes {
+  std::vector<double> alone;  // a lower bound on each rank's part
+  std::vector<double> together;
+};
+
+struct OperationPrice {
+  OperationTimes times;
+  std::vector<std::pair<std::size_t, double>> link_seconds{};  // traffic / bandwidth, by link or orbit
+};
+
+/// A rank's traffic in one communication, by link; has few entries, so a list.
+class LinkLoad {
+ public:
+  explicit LinkLoad(std::size_t links) : bytes_(links, 0.0) {}
+  void add(LinkId link, double bytes) {
+    if (bytes_[link.index()] == 0) touched_.push_back(link);
+    bytes_[link.index()] += bytes;
+  }
+  [[nodiscard]] double slowest(const Topology& topology) const {
+    double time = 0;
+    for (const LinkId l : touched_) {
+      time = std::max(time, bytes_[l.index()] / topology.links[l.index()].bandwidth.value());
+    }
+    return time;
+  }
+  [[nodiscard]] const std::vector<LinkId>& touched() const { return touched_; }
+  [[nodiscard]] double on(LinkId link) const { return bytes_[link.index()]; }
+  void clear() {
+    for (const LinkId l : touched_) bytes_[l.index()] = 0;
+    touched_.clear();
+  }
+
+ private:
+  std::vector<double> bytes_;
+  std::vector<LinkId> touched_;
+};
+
+/// Prices operations on demand, equal work once. Ranks: all, the representatives of a view, or only rank 0. `program`
+/// (of one stage's ranks), `cluster` and `view` must outlive it.
+class OperationPricer {
+ public:
+  /// `view` is null where no ranks represent all. With `first_alone`, which goes with a null view, only rank 0 is
+  /// priced, and `together`, links and GPUs that ranks share are not evaluated.
+  OperationPricer(const Program& program, const Cluster& cluster, const SymmetricView* view, bool first_alone);
+
+  [[nodiscard]] const OperationPrice& price(const Operation& operation);
+  /// Number of ranks that prices are given for.
+  [[nodiscard]] std::size_t ranks() const;
+  /// Number of links, or of orbits of the view.
+  [[nodiscard]] std::size_t links() const;
+
+ private:
+  struct Known {
+    const Operation* operation;
+    OperationPrice price;
+  };
+
+  /// The time of an operation on each rank that shares a GPU, if all of them begin it together: with equal parts of the
+  /// GPU, each other rank has used min(own, theirs) by the time it ends.
+  void share_gpus(std::vector<double>& times) const;
+
+  // The times of a communication; they add its traffic to link_seconds_.
+  /// All images of a representative take part at once, so the total load of all of them on a link bounds each one's
+  /// time too.
+  [[nodiscard]] OperationTimes representatives(const Operation& operation);
+  /// Rank 0's part alone on the links: a lower bound.
+  [[nodiscard]] OperationTimes first_rank(const Operation& operation);
+  [[nodiscard]] OperationTimes communication(const Operation& operation);
+  void price_group(const Operation& operation, RankId base, std::vector<double>& alone, std::vector<double>& startup,
+                   std::vector<double>& capped);
+  /// Time of loads by orbit.
+  [[nodiscard]] double slowest(const std::vector<double>& load) const;
+
+  const Program& program_;
+  const Cluster& cluster_;
+  RankRoutes routes_;
+  LinkLoad all_, own_;
+  const SymmetricView* view_;
+  bool first_alone_;
+  std::vector<double> link_seconds_;  // of the operation being priced
+  std::deque<Known> known_;
+};
+
+}  // namespace moeplan

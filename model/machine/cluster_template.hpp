@@ -43,7 +43,7 @@ struct NvSwitch {  // every GPU connected to a non-blocking switch
   Seconds latency;
   bool operator==(const NvSwitch&) const = default;
 };
-using IntraNode = std::variant<PcieTree, NvlinkMesh, NvSwitch>;
+using NodeLinks = std::variant<PcieTree, NvlinkMesh, NvSwitch>;
 
 /// The network between nodes.
 enum class FabricKind { SingleSwitch, RailOptimised, Dragonfly };
@@ -60,7 +60,7 @@ struct Fabric {
 struct ClusterTemplate {
   std::int64_t nodes;  // existing nodes; --world may ask for fewer GPUs, or for more if there is a fabric
   std::int64_t gpus_per_node;
-  IntraNode intra_node;
+  NodeLinks intra_node;
   std::optional<Fabric> fabric;  // none: a single node
   bool operator==(const ClusterTemplate&) const = default;
 };

@@ -50,9 +50,9 @@ std::vector<NvLink> read_nvlinks(MapReader& mesh, std::int64_t gpus_per_node) {
   return links;
 }
 
-IntraNode read_intra_node(MapReader m, std::int64_t gpus_per_node) {
+NodeLinks read_intra_node(MapReader m, std::int64_t gpus_per_node) {
   const auto kind = m.choice<IntraKind>("kind", kIntraKindNames);
-  IntraNode out;
+  NodeLinks out;
   switch (m.has("kind") ? kind : IntraKind::PcieTree) {
     case IntraKind::PcieTree: out = read_pcie(m, gpus_per_node); break;
     case IntraKind::NvSwitch:

@@ -10,16 +10,16 @@ namespace moeplan {
 namespace {
 
 // Numbers that all GPUs and formats share (docs/operators.md, "Shared numbers").
-constexpr double kOverlap = 2.2;     // the norm of math and memory
-constexpr double kWholeWaves = 0.3;  // 0: tiles fill the last wave evenly (persistent kernels), 1: whole waves
-constexpr double kDraw = 4;          // a tile on a quarter of the SMs draws the whole HBM bandwidth
+constexpr double kOverlap = 2.2;            // the norm of math and memory
+constexpr double kGroupedWholeWaves = 0.3;  // 0: tiles fill the last wave evenly (persistent kernels), 1: whole waves
+constexpr double kDraw = 4;                 // a tile on a quarter of the SMs draws the whole HBM bandwidth
 constexpr double kSmallTiles = 0.1;  // exponent: tiles below 128 x 256 reach (area / (128 x 256))^0.1 of the rate
 constexpr double kFreeFlops = 3e11;  // calls up to this size run before power limits the clock
-constexpr double kTileArea = 128.0 * 256;
+constexpr double kGroupedTileArea = 128.0 * 256;
 constexpr double kStepBytes = 128;   // of a row or column of the operands, in one step of k
 constexpr double kVectorBytes = 16;  // of one load
-constexpr std::array<double, 5> kTileRows{16, 32, 64, 128, 256};
-constexpr std::array<double, 2> kTileColumns{128, 256};
+constexpr std::array<double, 5> kGroupedTileRows{16, 32, 64, 128, 256};
+constexpr std::array<double, 2> kGroupedTileColumns{128, 256};
 
 /// The products of one call: what they move, and for each height of tiles how many there are and how many steps of k
 /// they take.
@@ -31,8 +31,8 @@ class Products {
     if (m <= 0 || k <= 0 || experts <= 0) return;
     n_ = n;
     const double steps = std::ceil(k * element_ / kStepBytes);
-    for (std::size_t i = 0; i < kTileRows.size(); ++i) {
-      const double tiles = experts * std::ceil(m / kTileRows[i]);
+    for (std::size_t i = 0; i < kGroupedTileRows.size(); ++i) {
+      const double tiles = experts * std::ceil(m / kGroupedTileRows[i]);
       row_tiles_[i] += tiles;
       row_steps_[i] += tiles * steps;
     }
@@ -53,12 +53,12 @@ class Products {
  private:
   double element_, n_ = 0, operands_ = 0, results_ = 0, flops_ = 0;
   bool is_aligned_ = true;
-  std::array<double, kTileRows.size()> row_tiles_{}, row_steps_{};
+  std::array<double, kGroupedTileRows.size()> row_tiles_{}, row_steps_{};
 };
 
-class BestTile {
+class BestGroupedTile {
  public:
-  BestTile(const GroupedGemmModel& model, double num_sms, const Products& products, const GemmCall& call)
+  BestGroupedTile(const GroupedGemmModel& model, double num_sms, const Products& products, const GemmCall& call)
       : model_(model), products_(products), sms_(num_sms), element_(operand_bytes(model.format)) {
     const bool is_wgrad = call.phase == GemmPhase::Wgrad;
     const double flops = products.flops();
@@ -69,9 +69,10 @@ class BestTile {
 
   GroupedGemmCost best() {
     if (products_.empty()) return best_;
-    for (std::size_t i = 0; i < kTileRows.size() && kTileRows[i] <= static_cast<double>(model_.most_rows); ++i) {
-      for (const double columns : kTileColumns) {
-        if (kTileRows[i] * columns > kTileArea && !model_.pairs_sms) continue;
+    for (std::size_t i = 0; i < kGroupedTileRows.size() && kGroupedTileRows[i] <= static_cast<double>(model_.most_rows);
+         ++i) {
+      for (const double columns : kGroupedTileColumns) {
+        if (kGroupedTileRows[i] * columns > kGroupedTileArea && !model_.pairs_sms) continue;
         keep(i, columns);
       }
     }
@@ -82,7 +83,7 @@ class BestTile {
 
  private:
   void keep(std::size_t i, double columns) {
-    const double rows = kTileRows[i], area = rows * columns / kTileArea;
+    const double rows = kGroupedTileRows[i], area = rows * columns / kGroupedTileArea;
     const double tiles = products_.row_tiles(i) * std::ceil(products_.n() / columns);
     const double steps = products_.mean_steps(i), k = steps * kStepBytes / element_;
     const double rate = model_.math.value() / sms_ * (area < 1 ? std::pow(area, kSmallTiles) : 1);
@@ -92,7 +93,8 @@ class BestTile {
     const double filled = tiles / sms_;
     const double memory = memory_ / std::min(1.0, kDraw * filled);
     if (std::max(std::max(filled, 1.0) * each, memory) >= least_) return;  // neither waves nor overlap can help
-    const double waves = filled <= 1 ? 1 : std::pow(std::ceil(filled), kWholeWaves) * std::pow(filled, 1 - kWholeWaves);
+    const double waves =
+        filled <= 1 ? 1 : std::pow(std::ceil(filled), kGroupedWholeWaves) * std::pow(filled, 1 - kGroupedWholeWaves);
     const double math = waves * each;
     const double most = std::max(math, memory), least = std::min(math, memory);
     const double time = most * std::pow(1 + std::pow(least / most, kOverlap), 1 / kOverlap);
@@ -128,7 +130,7 @@ GroupedGemmCost grouped_gemm_cost(const GroupedGemmModel& model, std::int64_t nu
   for (const ExpertLoad& load : loads) {
     products.add(load.rows, static_cast<double>(n), static_cast<double>(k), load.experts);
   }
-  return BestTile(model, static_cast<double>(num_sms), products, call).best();
+  return BestGroupedTile(model, static_cast<double>(num_sms), products, call).best();
 }
 
 GroupedGemmCost grouped_gemm_cost(const GroupedGemmModel& model, std::int64_t num_sms,
@@ -137,7 +139,7 @@ GroupedGemmCost grouped_gemm_cost(const GroupedGemmModel& model, std::int64_t nu
   for (const GemmShape& s : products) {
     all.add(static_cast<double>(s.m), static_cast<double>(s.n), static_cast<double>(s.k), 1);
   }
-  return BestTile(model, static_cast<double>(num_sms), all, call).best();
+  return BestGroupedTile(model, static_cast<double>(num_sms), all, call).best();
 }
 
 GroupedGemmModel read_grouped_gemm_model(MapReader entry) {

@@ -12,7 +12,7 @@
 
 namespace moeplan::tests {
 
-inline ClusterSpec spec_of(IntraNode intra_node, std::int64_t nodes, std::int64_t gpus, std::optional<Fabric> fabric) {
+inline ClusterSpec spec_of(NodeLinks intra_node, std::int64_t nodes, std::int64_t gpus, std::optional<Fabric> fabric) {
   return {.name = "test",
           .gpu = toy_gpu(),
           .machine = ClusterTemplate{.nodes = nodes, .gpus_per_node = gpus, .intra_node = intra_node, .fabric = fabric},
@@ -52,8 +52,8 @@ inline Cluster random_cluster() {
                       .latency = Seconds(0)};
   NvlinkMesh mesh{.links = {}, .latency = Seconds(0), .pcie = pcie};
   for (std::int64_t g = 0; g + 1 < gpus; g += 2) mesh.links.push_back({g, g + 1, BytesPerSecond(100e9)});
-  const IntraNode intra_node =
-      *rc::gen::element<IntraNode>(NvSwitch{BytesPerSecond(*rc::gen::element(20e9, 450e9)), Seconds(0)}, pcie, mesh);
+  const NodeLinks intra_node =
+      *rc::gen::element<NodeLinks>(NvSwitch{BytesPerSecond(*rc::gen::element(20e9, 450e9)), Seconds(0)}, pcie, mesh);
   return build_cluster(spec_of(intra_node, nodes, gpus, fabric_of(kind, nics, oversubscription, per_leaf)), {});
 }
 

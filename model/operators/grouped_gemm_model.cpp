@@ -14,7 +14,7 @@ constexpr double kOverlap = 2.2;            // the norm of math and memory
 constexpr double kGroupedWholeWaves = 0.3;  // 0: tiles fill the last wave evenly (persistent kernels), 1: whole waves
 constexpr double kDraw = 4;                 // a tile on a quarter of the SMs draws the whole HBM bandwidth
 constexpr double kSmallTiles = 0.1;  // exponent: tiles below 128 x 256 reach (area / (128 x 256))^0.1 of the rate
-constexpr double kFreeFlops = 3e11;  // calls up to this size run before power limits the clock
+constexpr double kGroupedFreeFlops = 3e11;  // calls up to this size run before power limits the clock
 constexpr double kGroupedTileArea = 128.0 * 256;
 constexpr double kStepBytes = 128;   // of a row or column of the operands, in one step of k
 constexpr double kVectorBytes = 16;  // of one load
@@ -63,7 +63,7 @@ class BestGroupedTile {
     const bool is_wgrad = call.phase == GemmPhase::Wgrad;
     const double flops = products.flops();
     slowdown_ = call.slowdown * (is_wgrad ? model.wgrad : 1);
-    if (flops > kFreeFlops) slowdown_ *= std::pow(flops / kFreeFlops, model.power);
+    if (flops > kGroupedFreeFlops) slowdown_ *= std::pow(flops / kGroupedFreeFlops, model.power);
     memory_ = products.bytes(is_wgrad ? kAccumulatedBytes : kResultBytes) / model.memory.value();
   }
 

@@ -6,6 +6,7 @@
 
 #include "model/analysis/analysis.hpp"
 #include "model/costs/compute.hpp"
+#include "model/operators/operator_models.hpp"
 #include "model/text/origins.hpp"
 #include "model/text/unit_text.hpp"
 

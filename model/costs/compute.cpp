@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "model/base/whole_numbers.hpp"
+#include "model/operators/operator_models.hpp"
 
 namespace moeplan {
 
@@ -65,6 +67,19 @@ ComputeParts codec_parts(const Program& program, const Operation& operation, con
   const std::int64_t rows = byte_count(program, (codec.decodes ? operation.writes : operation.reads).front(), rank);
   if (rows == 0) return {};
   return roofline(gpu.launch_overhead, Seconds(0), Bytes(static_cast<double>(rows)) / known->second);
+}
+
+/// The format in which products of a number format are computed; none for int8.
+std::optional<MathFormat> math_format(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::Fp32: return MathFormat::Fp32;
+    case Dtype::Tf32: return MathFormat::Tf32;
+    case Dtype::Fp16: return MathFormat::Fp16;
+    case Dtype::Bf16: return MathFormat::Bf16;
+    case Dtype::Fp8: return MathFormat::Fp8;
+    case Dtype::Int8: return std::nullopt;
+  }
+  return std::nullopt;
 }
 
 GemmPhase phase_of(const Gemm& gemm) {
@@ -165,18 +180,6 @@ Seconds kernel_time(const GpuSpec& gpu, std::int64_t bytes) { return kernel_part
 const GemmModel* figures_of_products(const GpuSpec& gpu, Dtype dtype) {
   const std::optional<MathFormat> format = dtype == Dtype::Fp16 ? MathFormat::Bf16 : math_format(dtype);
   return gpu.operators && format ? find_gemm_model(*gpu.operators, *format, "") : nullptr;
-}
-
-std::optional<MathFormat> math_format(Dtype dtype) {
-  switch (dtype) {
-    case Dtype::Fp32: return MathFormat::Fp32;
-    case Dtype::Tf32: return MathFormat::Tf32;
-    case Dtype::Fp16: return MathFormat::Fp16;
-    case Dtype::Bf16: return MathFormat::Bf16;
-    case Dtype::Fp8: return MathFormat::Fp8;
-    case Dtype::Int8: return std::nullopt;
-  }
-  return std::nullopt;
 }
 
 ComputeParts compute_parts(const Program& program, const Operation& operation, RankId rank, const GpuSpec& gpu) {

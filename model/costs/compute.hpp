@@ -2,7 +2,6 @@
 // format, else by a roofline with shares of the peak. MODELS section 1.
 #pragma once
 
-#include <optional>
 #include <span>
 
 #include "model/base/quantity.hpp"
@@ -10,6 +9,8 @@
 #include "model/program/resolve.hpp"
 
 namespace moeplan {
+
+struct GemmModel;  // model/operators/gemm_model.hpp
 
 /// The fraction of peak that a GEMM of `flops` FLOPs reaches: linear in log(flops) between the points of the GPU's
 /// curve, constant beyond its ends.
@@ -47,9 +48,6 @@ struct ComputeParts {
   Seconds overlapped;  // math and memory together
   [[nodiscard]] Seconds time() const { return launch + overlapped; }
 };
-
-/// The format in which products of a number format are computed; none for int8.
-[[nodiscard]] std::optional<MathFormat> math_format(Dtype dtype);
 
 /// The figures of the GPU's kernels that price products of a number format (fp16: those of bf16, whose rates and bytes
 /// are the same); null if there are none.

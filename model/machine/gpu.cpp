@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "model/operators/operator_models.hpp"
 #include "model/text/origins.hpp"
 
 namespace moeplan {
@@ -91,7 +92,7 @@ void read_operators(MapReader& gpu, GpuSpec& spec) {
   if (models.measured_on) scale(models, rate_factors(*models.measured_on, own));
   models.measured_on = own;
   models.num_sms = own.num_sms;
-  spec.operators = std::move(models);
+  spec.operators = std::make_shared<const OperatorModels>(std::move(models));
 }
 
 RuntimeMemory read_runtime_memory(MapReader memory) {
@@ -128,6 +129,13 @@ GpuSpec read_gpu(MapReader gpu) {
   check_origins(gpu, kReadElsewhere);
   gpu.finish();
   return spec;
+}
+
+void scale_operators(GpuSpec& gpu, const RateFactors& factors) {
+  if (!gpu.operators) return;
+  OperatorModels scaled = *gpu.operators;
+  scale(scaled, factors);
+  gpu.operators = std::make_shared<const OperatorModels>(std::move(scaled));
 }
 
 }  // namespace moeplan

@@ -3,16 +3,19 @@
 
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "model/base/quantity.hpp"
 #include "model/machine/dtype.hpp"
-#include "model/operators/operator_models.hpp"
 #include "model/text/reader.hpp"
 
 namespace moeplan {
+
+struct OperatorModels;  // model/operators/operator_models.hpp
+struct RateFactors;     // model/operators/reference_rates.hpp
 
 /// A point of an efficiency curve: a GEMM of `flops` operations reaches this fraction of peak.
 struct EfficiencyPoint {
@@ -54,9 +57,9 @@ struct GpuSpec {
   /// memory-bound kernel.
   std::map<WireFormat, BytesPerSecond> codec_throughput = {};
 
-  /// Models of kernels by their shapes. They price products and attention in the formats that they have; the shares of
-  /// the peak above price the others.
-  std::optional<OperatorModels> operators = {};
+  /// Models of kernels by their shapes; null: none. They price products and attention in the formats that they have;
+  /// the shares of the peak above price the others. Copies of a GPU share them.
+  std::shared_ptr<const OperatorModels> operators = {};
 
   bool operator==(const GpuSpec&) const = default;
 };
@@ -64,6 +67,9 @@ struct GpuSpec {
 /// Reads one GPU: the content of a file in configs/gpus, or the same map inside a cluster, with its `operators:`
 /// embedded.
 [[nodiscard]] GpuSpec read_gpu(MapReader gpu);
+
+/// Changes the GPU's operator models, if it has any, by the factors.
+void scale_operators(GpuSpec& gpu, const RateFactors& factors);
 
 /// Replaces `operators: NAME` of a GPU by the content of NAME.yaml from the folder `operators` beside one of
 /// `gpu_dirs`; `operators: none` stays. Raises InputError.

@@ -17,6 +17,7 @@
 #include <string_view>
 
 #include "model/base/quantity.hpp"
+#include "model/operators/gemm_call.hpp"
 #include "model/operators/gemm_shape.hpp"
 #include "model/operators/math_format.hpp"
 #include "model/text/reader.hpp"

@@ -4,6 +4,7 @@
 #include <future>
 #include <thread>
 
+#include "model/operators/reference_rates.hpp"
 #include "planner/plan/plan.hpp"
 
 namespace moeplan::planner {
@@ -78,17 +79,17 @@ Cluster scaled(const Cluster& cluster, Resource resource, double factor) {
       break;
     case Resource::GpuFlops:
       for (auto& [dtype, peak] : gpu.peak) peak *= factor;
-      if (gpu.operators) scale(*gpu.operators, {.bf16 = factor, .fp8 = factor});
+      scale_operators(gpu, {.bf16 = factor, .fp8 = factor});
       break;
     case Resource::HbmBandwidth:
       gpu.hbm_bandwidth *= factor;
-      if (gpu.operators) scale(*gpu.operators, {.memory = factor});
+      scale_operators(gpu, {.memory = factor});
       scale_tier(topology, LinkTier::Memory, factor);
       break;
     case Resource::KernelLaunch:
       gpu.launch_overhead *= factor;
       if (gpu.grouped_gemm_launch_overhead) *gpu.grouped_gemm_launch_overhead *= factor;
-      if (gpu.operators) scale(*gpu.operators, {.launch = factor});
+      scale_operators(gpu, {.launch = factor});
       break;
   }
   Routes routes(topology);

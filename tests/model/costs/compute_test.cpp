@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "model/operators/operator_models.hpp"
 #include "tests/support/spec_files.hpp"
 #include "tests/support/toy_cluster.hpp"
 

@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "model/operators/operator_models.hpp"
 #include "tests/support/spec_files.hpp"
 
 namespace moeplan::tests::reference_rates_test {

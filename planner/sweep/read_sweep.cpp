@@ -17,8 +17,8 @@ namespace moeplan::sweep {
 namespace {
 
 bool is_path(std::string_view key) {
-  constexpr std::array<std::string_view, 3> kFiles{"cluster", "model", "workload"};
-  return std::any_of(kFiles.begin(), kFiles.end(), [&](std::string_view file) {
+  constexpr std::array<std::string_view, 3> kSections{"cluster", "model", "workload"};
+  return std::any_of(kSections.begin(), kSections.end(), [&](std::string_view file) {
     return key.size() > file.size() + 1 && key.starts_with(file) && key[file.size()] == '.';
   });
 }

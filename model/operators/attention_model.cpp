@@ -111,10 +111,21 @@ double attention_flops(const AttentionShape& s) {
   return (s.is_causal ? 1 : 2) * in_double(s.batch * s.query_heads) * length * length * product_dims(s);
 }
 
+std::string_view AttentionCost::bound() const {
+  const Seconds longest = std::max({launch + tokens, blocks, memory});
+  if (longest == launch + tokens) return "launch";
+  return longest == blocks ? "math" : "memory";
+}
+
+AttentionCost attention_cost(const AttentionModel& model, std::int64_t num_sms, const AttentionShape& shape) {
+  return {.launch = model.launch,
+          .blocks = Seconds(Blocks(model, in_double(num_sms), shape).time()),
+          .memory = traffic(model, shape) / model.memory,
+          .tokens = model.token * in_double(shape.batch * shape.sequence_length)};
+}
+
 Seconds attention_time(const AttentionModel& model, std::int64_t num_sms, const AttentionShape& shape) {
-  const Seconds blocks(Blocks(model, in_double(num_sms), shape).time());
-  const Seconds tokens = model.token * in_double(shape.batch * shape.sequence_length);
-  return model.launch + blocks + traffic(model, shape) / model.memory + tokens;
+  return attention_cost(model, num_sms, shape).time();
 }
 
 Seconds attention_call_time(const AttentionModel& model, std::int64_t num_sms, const AttentionShape& shape) {

@@ -56,6 +56,18 @@ struct AttentionModel {
   bool operator==(const AttentionModel&) const = default;
 };
 
+/// The time of a call, and how it comes about.
+struct AttentionCost {
+  Seconds launch, blocks, memory, tokens;  // blocks: products and softmax of the slowest SM
+  [[nodiscard]] Seconds time() const { return launch + blocks + memory + tokens; }
+  /// "launch", "math" or "memory": the longest part.
+  [[nodiscard]] std::string_view bound() const;
+};
+
+/// The cost of the GPU's kernels on `num_sms` SMs.
+[[nodiscard]] AttentionCost attention_cost(const AttentionModel& model, std::int64_t num_sms,
+                                           const AttentionShape& shape);
+
 /// The time of the GPU's kernels on `num_sms` SMs.
 [[nodiscard]] Seconds attention_time(const AttentionModel& model, std::int64_t num_sms, const AttentionShape& shape);
 

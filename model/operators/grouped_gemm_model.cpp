@@ -127,8 +127,13 @@ GroupedGemmCost grouped_gemm_cost(const GroupedGemmModel& model, std::int64_t nu
                                   std::span<const ExpertLoad> loads, std::int64_t n, std::int64_t k,
                                   const GemmCall& call) {
   Products products(operand_bytes(model.format));
+  const auto columns = static_cast<double>(n), terms = static_cast<double>(k);
   for (const ExpertLoad& load : loads) {
-    products.add(load.rows, static_cast<double>(n), static_cast<double>(k), load.experts);
+    if (call.phase == GemmPhase::Wgrad) {
+      products.add(terms, columns, load.rows, load.experts);
+    } else {
+      products.add(load.rows, columns, terms, load.experts);
+    }
   }
   return BestGroupedTile(model, static_cast<double>(num_sms), products, call).best();
 }

@@ -62,7 +62,8 @@ struct GroupedGemmCost {
   [[nodiscard]] std::string_view bound() const;
 };
 
-/// The cost of rows x n outputs with k terms for every expert. Experts without rows cost nothing.
+/// The cost of rows x n outputs with k terms for every expert; of weight gradients: k x n outputs with as many terms as
+/// rows. Experts without rows cost nothing.
 [[nodiscard]] GroupedGemmCost grouped_gemm_cost(const GroupedGemmModel& model, std::int64_t num_sms,
                                                 std::span<const ExpertLoad> loads, std::int64_t n, std::int64_t k,
                                                 const GemmCall& call = {});

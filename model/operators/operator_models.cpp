@@ -1,5 +1,10 @@
 #include "model/operators/operator_models.hpp"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cassert>
+
 #include "model/text/origins.hpp"
 
 namespace moeplan {
@@ -16,6 +21,23 @@ const Model* first_of(const std::vector<Model>& models, std::string_view source,
   return nullptr;
 }
 
+/// Reads the layers, whose products must be among the grouped ones.
+void read_fused_moe_models(MapReader& file, OperatorModels& models) {
+  for (const auto& [entry, path] : file.list_or_empty("fused_moe")) {
+    MapReader map(*entry, path, file.diagnostics());
+    const FusedMoeModel layer = read_fused_moe_model(map);
+    std::vector<std::string> known;
+    for (const GroupedGemmModel& g : models.grouped_gemm) {
+      if (g.format == layer.format) known.push_back(g.library);
+    }
+    if (std::find(known.begin(), known.end(), layer.products) == known.end()) {
+      map.complain("products", fmt::format("{} is no library of grouped_gemm in the same format{}",
+                                           in_quotes(layer.products), suggestion(layer.products, known)));
+    }
+    models.fused_moe.push_back(layer);
+  }
+}
+
 }  // namespace
 
 OperatorModels read_operator_models(MapReader file) {
@@ -26,6 +48,8 @@ OperatorModels read_operator_models(MapReader file) {
                         .gemm = {},
                         .attention = {},
                         .grouped_gemm = {},
+                        .fused_moe = {},
+                        .kernels = {},
                         .training = {},
                         .measured_on = {}};
   for (const auto& [entry, path] : file.list_or_empty("gemm")) {
@@ -36,6 +60,10 @@ OperatorModels read_operator_models(MapReader file) {
   }
   for (const auto& [entry, path] : file.list_or_empty("grouped_gemm")) {
     models.grouped_gemm.push_back(read_grouped_gemm_model({*entry, path, wrong}));
+  }
+  read_fused_moe_models(file, models);
+  for (const auto& [entry, path] : file.list_or_empty("kernels")) {
+    models.kernels.push_back(read_kernel_model({*entry, path, wrong}));
   }
   if (file.has("measured_on")) models.measured_on = read_reference_rates(file.map("measured_on"));
   if (file.has("training")) models.training = read_training_model(file.map("training"));
@@ -55,6 +83,8 @@ void scale(OperatorModels& models, const RateFactors& factors) {
   for (GemmModel& m : models.gemm) scale(m, factors);
   for (GroupedGemmModel& m : models.grouped_gemm) scale(m, factors);
   for (AttentionModel& m : models.attention) scale(m, factors);
+  for (FusedMoeModel& m : models.fused_moe) scale(m, factors);
+  for (KernelModel& m : models.kernels) scale(m, factors);
 }
 
 const GemmModel* find_gemm_model(const OperatorModels& models, MathFormat format, std::string_view source) {
@@ -64,6 +94,27 @@ const GemmModel* find_gemm_model(const OperatorModels& models, MathFormat format
 const GroupedGemmModel* find_grouped_gemm_model(const OperatorModels& models, MathFormat format,
                                                 std::string_view source) {
   return first_of(models.grouped_gemm, source, [&](const GroupedGemmModel& m) { return m.format == format; });
+}
+
+const FusedMoeModel* find_fused_moe_model(const OperatorModels& models, MathFormat format, std::string_view source) {
+  return first_of(models.fused_moe, source, [&](const FusedMoeModel& m) { return m.format == format; });
+}
+
+const GroupedGemmModel& products_of(const OperatorModels& models, const FusedMoeModel& layer) {
+  const auto it = std::find_if(models.grouped_gemm.begin(), models.grouped_gemm.end(), [&](const GroupedGemmModel& g) {
+    return g.format == layer.format && g.library == layer.products;
+  });
+  assert(it != models.grouped_gemm.end() && "the reader checks the products of a layer");
+  return *it;
+}
+
+const KernelModel* find_kernel_model(const OperatorModels& models, std::string_view kernel,
+                                     std::string_view implementation, bool is_backward) {
+  const auto it = std::find_if(models.kernels.begin(), models.kernels.end(), [&](const KernelModel& m) {
+    return m.kernel == kernel && (implementation.empty() || m.implementation == implementation) &&
+           m.is_backward == is_backward;
+  });
+  return it == models.kernels.end() ? nullptr : &*it;
 }
 
 const AttentionModel* find_attention_model(const OperatorModels& models, MathFormat format, bool is_backward,

@@ -9,8 +9,10 @@
 #include <vector>
 
 #include "model/operators/attention_model.hpp"
+#include "model/operators/fused_moe_model.hpp"
 #include "model/operators/gemm_model.hpp"
 #include "model/operators/grouped_gemm_model.hpp"
+#include "model/operators/kernel_model.hpp"
 #include "model/operators/reference_rates.hpp"
 #include "model/operators/training_model.hpp"
 
@@ -22,6 +24,8 @@ struct OperatorModels {
   std::vector<GemmModel> gemm;  // by format and library; at most one answers a row: the first that its source names
   std::vector<AttentionModel> attention;  // the same, by direction too
   std::vector<GroupedGemmModel> grouped_gemm;
+  std::vector<FusedMoeModel> fused_moe;       // `products` of each names one of grouped_gemm in the same format
+  std::vector<KernelModel> kernels;           // by kernel, implementation and direction; the best one first
   std::optional<TrainingModel> training;      // none: nothing is known but bursts
   std::optional<ReferenceRates> measured_on;  // the GPU that was measured
   bool operator==(const OperatorModels&) const = default;
@@ -40,6 +44,13 @@ void scale(OperatorModels& models, const RateFactors& factors);
                                                std::string_view source);
 [[nodiscard]] const GroupedGemmModel* find_grouped_gemm_model(const OperatorModels& models, MathFormat format,
                                                               std::string_view source);
+[[nodiscard]] const FusedMoeModel* find_fused_moe_model(const OperatorModels& models, MathFormat format,
+                                                        std::string_view source);
+/// The figures of the products of a fused layer of `models`.
+[[nodiscard]] const GroupedGemmModel& products_of(const OperatorModels& models, const FusedMoeModel& layer);
+/// The model of a kernel's implementation (without one: the first).
+[[nodiscard]] const KernelModel* find_kernel_model(const OperatorModels& models, std::string_view kernel,
+                                                   std::string_view implementation, bool is_backward);
 [[nodiscard]] const AttentionModel* find_attention_model(const OperatorModels& models, MathFormat format,
                                                          bool is_backward, std::string_view source);
 

@@ -52,6 +52,17 @@ void scale(AttentionModel& m, const RateFactors& f) {
   m.memory *= f.memory;
 }
 
+void scale(FusedMoeModel& m, const RateFactors& f) {
+  for (Seconds* t : {&m.sort, &m.router, &m.router_token, &m.fixed, &m.local_expert}) *t *= f.launch;
+  m.around *= f.memory;
+}
+
+void scale(KernelModel& m, const RateFactors& f) {
+  m.launch *= f.launch;
+  m.ramp *= f.launch;
+  m.memory *= f.memory;
+}
+
 ReferenceRates read_reference_rates(MapReader map) {
   const ReferenceRates rates{.num_sms = map.integer("num_sms", 1, 65536),
                              .bf16 = map.quantity<FlopsPerSecond>("bf16"),

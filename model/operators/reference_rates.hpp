@@ -6,8 +6,10 @@
 
 #include "model/base/quantity.hpp"
 #include "model/operators/attention_model.hpp"
+#include "model/operators/fused_moe_model.hpp"
 #include "model/operators/gemm_model.hpp"
 #include "model/operators/grouped_gemm_model.hpp"
+#include "model/operators/kernel_model.hpp"
 #include "model/text/reader.hpp"
 
 namespace moeplan {
@@ -34,6 +36,8 @@ struct RateFactors {
 void scale(GemmModel& model, const RateFactors& factors);
 void scale(GroupedGemmModel& model, const RateFactors& factors);
 void scale(AttentionModel& model, const RateFactors& factors);
+void scale(FusedMoeModel& model, const RateFactors& factors);
+void scale(KernelModel& model, const RateFactors& factors);
 
 /// Reads the map `measured_on` of a file in configs/operators.
 [[nodiscard]] ReferenceRates read_reference_rates(MapReader map);

@@ -37,6 +37,10 @@ TEST_CASE("Loads that are counted together and products that are listed one by o
   const std::vector<ExpertLoad> loads{{100, 2}, {300, 1}};
   const std::vector<GemmShape> products{{100, 512, 1024}, {0, 512, 1024}, {300, 512, 1024}, {100, 512, 1024}};
   CHECK(grouped_gemm_cost(machine(), kSms, products).time() == time_of(machine(), loads, 512, 1024));
+  const std::vector<GemmShape> gradients{{1024, 512, 100}, {1024, 512, 300}, {1024, 512, 0}, {1024, 512, 100}};
+  const GemmCall wgrad{.phase = GemmPhase::Wgrad};
+  CHECK(grouped_gemm_cost(machine(), kSms, gradients, wgrad).time() ==
+        grouped_gemm_cost(machine(), kSms, loads, 512, 1024, wgrad).time());
 }
 
 TEST_CASE("Experts without rows cost nothing") {

@@ -6,7 +6,6 @@
 #include <span>
 #include <vector>
 
-#include "model/operators/attention_model.hpp"
 #include "model/operators/gemm_model.hpp"
 
 namespace moeplan::profiler {
@@ -21,9 +20,5 @@ struct MeasuredProduct {
 /// FLOPs count 0.15, since what they measure is the launch. Deterministic.
 [[nodiscard]] GemmModel fit_gemm_model(const GemmModel& start, std::int64_t num_sms,
                                        std::span<const MeasuredProduct> products);
-
-/// Whether measurements of a shape are held out of the fit, to be judged: one third of the shapes, by their hash.
-[[nodiscard]] bool is_held_out(const GemmShape& shape);
-[[nodiscard]] bool is_held_out(const AttentionShape& shape);
 
 }  // namespace moeplan::profiler

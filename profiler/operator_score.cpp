@@ -6,7 +6,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "profiler/fit_gemm_model.hpp"
+#include "profiler/operator_prediction.hpp"
 #include "profiler/statistics.hpp"
 
 namespace moeplan::profiler {
@@ -15,64 +15,22 @@ namespace {
 
 constexpr double kLeastFlops = 1e8;  // smaller products measure the launch; they are scored, but in no group
 
-/// The format of a row, or none.
-std::optional<MathFormat> format_of(const OperatorRow& row) {
-  for (const auto& [format, name] : kMathFormatNames) {
-    if (name == row.format) return format;
-  }
-  return std::nullopt;
-}
-
-std::string no_figures(const OperatorRow& row) {
-  return fmt::format("configs/operators/{}.yaml has no {} figures in {} of {}", row.gpu,
-                     row.phase == "forward" ? row.kind : row.kind + " " + row.phase, row.format, in_quotes(row.source));
-}
-
-void predict_gemm(const OperatorRow& row, MathFormat format, const OperatorModels& models, ScoredRow& out) {
-  const GemmModel* model = find_gemm_model(models, format, row.source);
-  if (!model || row.phase != "forward") {
-    out.reason = no_figures(row);
-  } else if (row.m == 0 || row.n == 0 || row.k == 0) {
-    out.reason = "m, n and k are needed";
-  } else {
-    out.predicted = gemm_cost(*model, models.num_sms, gemm_shape(row)).time();
-    out.library = model->library;
-    out.is_fitted = !is_held_out(gemm_shape(row));
-  }
-}
-
-void predict_attention(const OperatorRow& row, MathFormat format, const OperatorModels& models, ScoredRow& out) {
-  const AttentionModel* model = find_attention_model(models, format, row.phase == "backward", row.source);
-  const AttentionShape shape = attention_shape(row);
-  if (!model || (row.phase != "forward" && row.phase != "backward")) {
-    out.reason = no_figures(row);
-  } else if (std::min({shape.batch, shape.sequence_length, shape.query_heads, shape.kv_heads, shape.head_dim}) == 0) {
-    out.reason = "batch, sequence_length, query_heads, kv_heads and head_dim are needed";
-  } else {
-    out.predicted = attention_call_time(*model, models.num_sms, shape);
-    out.library = model->library;
-    out.is_fitted = model->fits_all || !is_held_out(shape);
-  }
-}
-
 ScoredRow scored(const OperatorRow& row, std::size_t index, const ModelsByGpu& models) {
-  ScoredRow out{.row = index, .measured = row.time, .predicted = {}, .reason = "", .library = "", .is_fitted = false};
   const auto gpu = models.find(row.gpu);
   if (gpu == models.end()) {
-    out.reason = fmt::format("configs/operators has no file of {}", row.gpu);
-  } else if (row.kind == "gemm" || row.kind == "attention") {
-    const auto format = format_of(row);
-    if (!format) {
-      out.reason = fmt::format("{} is no format of products", in_quotes(row.format));
-    } else if (row.kind == "gemm") {
-      predict_gemm(row, *format, gpu->second, out);
-    } else {
-      predict_attention(row, *format, gpu->second, out);
-    }
-  } else {
-    out.reason = fmt::format("{} is not modelled by shape yet", row.kind);
+    return {.row = index,
+            .measured = row.time,
+            .predicted = {},
+            .reason = fmt::format("configs/operators has no file of {}", row.gpu),
+            .library = ""};
   }
-  return out;
+  const Prediction p = prediction_of(row, gpu->second);
+  return {.row = index,
+          .measured = row.time,
+          .predicted = p.time,
+          .reason = p.reason,
+          .library = p.library,
+          .is_fitted = p.is_fitted};
 }
 
 }  // namespace

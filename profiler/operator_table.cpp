@@ -4,12 +4,15 @@
 
 #include <algorithm>
 
+#include "model/base/to_index.hpp"
 #include "model/text/line_reader.hpp"
 #include "profiler/table_text.hpp"
 
 namespace moeplan::profiler {
 
 namespace {
+
+constexpr std::int64_t kMostExperts = 1 << 16;
 
 /// Values of one line by column.
 class Line {
@@ -147,6 +150,55 @@ AttentionShape attention_shape(const OperatorRow& row) {
           .v_head_dim = row.v_head_dim > 0 ? row.v_head_dim : row.head_dim,
           .is_causal = row.causal != 0,
           .is_backward = row.phase == "backward"};
+}
+
+std::vector<GemmShape> grouped_shapes(const OperatorRow& row) {
+  std::vector<GemmShape> out;
+  const std::vector<std::string_view> parts = split(row.rows, '|');
+  if (row.groups > kMostExperts) return {};
+  for (const std::string_view part : parts) {
+    const auto rows = whole_number(part);
+    if (!rows) return {};
+    const GemmShape shape = row.phase == "wgrad" ? GemmShape{row.m, row.n, *rows} : GemmShape{*rows, row.n, row.k};
+    out.insert(out.end(), parts.size() == 1 ? to_index(row.groups) : 1, shape);
+  }
+  return out;
+}
+
+FusedMoeShape layer_shape(const OperatorRow& row) {
+  return {.hidden = row.hidden,
+          .expert_hidden = row.expert_hidden,
+          .experts = row.experts,
+          .top_k = row.top_k,
+          .ep = std::max<std::int64_t>(row.ep, 1),
+          .tp = std::max<std::int64_t>(row.tp, 1),
+          .tokens = row.tokens};
+}
+
+std::optional<std::vector<ExpertLoad>> expert_loads(const OperatorRow& row) {
+  if (row.experts > kMostExperts || row.top_k > row.experts) return std::nullopt;
+  if (row.loads == "balanced") return balanced_loads(layer_shape(row));
+  if (row.loads == "random") return random_loads(layer_shape(row));
+  std::vector<ExpertLoad> loads;
+  for (const std::string_view part : split(row.loads, '|')) {
+    const auto rows = whole_number(part);
+    if (!rows) return std::nullopt;
+    loads.push_back({static_cast<double>(*rows), 1});
+  }
+  return loads;
+}
+
+std::pair<std::string, std::string> kernel_name(const OperatorRow& row) {
+  const std::string name = row.source.substr(0, row.source.find(' '));
+  const std::size_t colon = name.find(':');
+  if (colon == std::string::npos) return {};
+  return {name.substr(0, colon), name.substr(colon + 1)};
+}
+
+double kernel_elements(const OperatorRow& row) {
+  const auto product = [](std::int64_t a, std::int64_t b) { return static_cast<double>(a) * static_cast<double>(b); };
+  if (row.m > 0) return product(row.m, row.n);
+  return product(row.batch, row.sequence_length) * product(row.query_heads + row.kv_heads, row.head_dim);
 }
 
 double flops_of(const OperatorRow& row) {

@@ -3,13 +3,16 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "model/base/diagnostics.hpp"
 #include "model/base/quantity.hpp"
 #include "model/operators/attention_model.hpp"
+#include "model/operators/fused_moe_model.hpp"
 #include "model/operators/gemm_shape.hpp"
 
 namespace moeplan::profiler {
@@ -40,6 +43,18 @@ struct OperatorRow {
 /// The shape of a row of kind gemm, and of kind attention. A missing v_head_dim is head_dim.
 [[nodiscard]] GemmShape gemm_shape(const OperatorRow& row);
 [[nodiscard]] AttentionShape attention_shape(const OperatorRow& row);
+
+/// The products of a row of kind grouped_gemm, one for each group; none if `rows` cannot be read.
+[[nodiscard]] std::vector<GemmShape> grouped_shapes(const OperatorRow& row);
+
+/// The layer of a row of kind fused_moe, and the rows of its local experts; none if `loads` cannot be read.
+[[nodiscard]] FusedMoeShape layer_shape(const OperatorRow& row);
+[[nodiscard]] std::optional<std::vector<ExpertLoad>> expert_loads(const OperatorRow& row);
+
+/// The kernel and the implementation that `source` of a row of kind kernel starts with ("rms_norm:liger ..."), both
+/// empty if it does not; and the elements of the kernel's tensor.
+[[nodiscard]] std::pair<std::string, std::string> kernel_name(const OperatorRow& row);
+[[nodiscard]] double kernel_elements(const OperatorRow& row);
 
 /// FLOPs of the row by the conventions of the format; 0 for memory-bound kernels.
 [[nodiscard]] double flops_of(const OperatorRow& row);

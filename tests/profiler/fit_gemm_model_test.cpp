@@ -42,12 +42,4 @@ TEST_CASE("A fit finds the numbers that made the measurements") {
   CHECK(fitted.power == 0);
 }
 
-TEST_CASE("One third of the shapes is held out, always the same") {
-  int held_out = 0;
-  for (std::int64_t m = 1; m <= 3000; ++m) held_out += profiler::is_held_out(GemmShape{m, 512, 1024}) ? 1 : 0;
-  CHECK(held_out > 900);
-  CHECK(held_out < 1100);
-  CHECK(profiler::is_held_out(GemmShape{7, 8, 9}) == profiler::is_held_out(GemmShape{7, 8, 9}));
-}
-
 }  // namespace moeplan::tests::fit_gemm_model_test

@@ -22,5 +22,6 @@ void add_sweep_command(CLI::App& app, ExitCode& code);
 void add_query_command(CLI::App& app, ExitCode& code);
 void add_validate_command(CLI::App& app, ExitCode& code);
 void add_score_command(CLI::App& app, ExitCode& code);
+void add_price_command(CLI::App& app, ExitCode& code);
 
 }  // namespace moeplan::cli

@@ -36,7 +36,7 @@ bool is_held_out(const AttentionShape& s) {
 bool is_held_out(const OperatorRow& r) {
   if (r.kind == "grouped_gemm") return is_in_third(fmt::format("{},{},{},{},{},", r.groups, r.rows, r.m, r.n, r.k));
   if (r.kind == "fused_moe") {
-    return is_held_out(
+    return is_in_third(
         fmt::format("{},{},{},{},{},{},{},", r.hidden, r.expert_hidden, r.experts, r.top_k, r.ep, r.tp, r.tokens));
   }
   return is_in_third(fmt::format("{},{},{},{},{},{},{},", r.m, r.n, r.batch, r.sequence_length, r.query_heads,

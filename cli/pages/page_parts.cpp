@@ -121,8 +121,9 @@ std::string link_table(const planner::Prediction& p, const Topology& topology, s
 }
 
 std::string figures_text(const GpuSpec& gpu, Dtype dtype) {
+  if (!gpu.operators) return "";
   const GemmModel* products = figures_of_products(gpu, dtype);
-  const AttentionModel* attention = gpu.operators ? training_attention_model(*gpu.operators, false) : nullptr;
+  const AttentionModel* attention = training_attention_model(*gpu.operators, false);
   const auto by = [](const auto* model) {
     return model ? fmt::format("the shapes of {}'s kernels", model->library) : std::string("a share of the peak");
   };

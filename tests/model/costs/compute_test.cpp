@@ -139,8 +139,8 @@ TEST_CASE("an operation's time follows from the rows, columns and formats of its
 }
 
 TEST_CASE("figures of a GPU's kernels price products and attention in their formats") {
-  const GpuSpec h200 = load_gpu("h200_sxm");
-  const OperatorModels& figures = *h200.operators;
+  const GpuSpec b200 = load_gpu("b200_sxm");
+  const OperatorModels& figures = *b200.operators;
   Program program = tests::one_block(1);
   program.buffers = {{"a", 4096, Dtype::Bf16}, {"b", 1024, Dtype::Bf16}, {"c", 1024, Dtype::Bf16}};
   const auto slice = [](std::int32_t buffer, std::int64_t rows) { return Slice{BufferId(buffer), Rows::fixed(rows)}; };
@@ -153,22 +153,22 @@ TEST_CASE("figures of a GPU's kernels price products and attention in their form
                .after = {}};
   const auto time = [&](const GpuSpec& gpu) { return compute_time(program, op, RankId(0), gpu); };
   const GemmShape shape{512, 1024, 4096};
-  GpuSpec shares = h200;
+  GpuSpec shares = b200;
   shares.operators.reset();
   SECTION("a product takes the time of its phase") {
-    CHECK(time(h200).value() ==
+    CHECK(time(b200).value() ==
           Approx(training_gemm_cost(figures, MathFormat::Bf16, shape, {})->time().value()).epsilon(1e-12));
     op.work = Gemm{.form = Gemm::Form::NT};
-    CHECK(time(h200).value() ==
+    CHECK(time(b200).value() ==
           Approx(training_gemm_cost(figures, MathFormat::Bf16, shape, {.phase = GemmPhase::Dgrad})->time().value())
               .epsilon(1e-12));
   }
   SECTION("fp16 takes the figures of bf16, and a format without figures the share of the peak") {
-    const Seconds bf16 = time(h200);
+    const Seconds bf16 = time(b200);
     for (Buffer& b : program.buffers) b.dtype = Dtype::Fp16;
-    CHECK(time(h200) == bf16);
+    CHECK(time(b200) == bf16);
     for (Buffer& b : program.buffers) b.dtype = Dtype::Tf32;
-    CHECK(time(h200) == time(shares));
+    CHECK(time(b200) == time(shares));
   }
   SECTION("attention takes the kernel's time, and a window or a part of the sequence their share of it") {
     program.buffers = {{"q", 8 * 128, Dtype::Bf16}, {"kv", 2 * 128, Dtype::Bf16}, {"o", 8 * 128, Dtype::Bf16}};
@@ -178,16 +178,16 @@ TEST_CASE("figures of a GPU's kernels price products and attention in their form
     op.work = core;
     const AttentionModel& model = *training_attention_model(figures, false);
     const AttentionShape whole{.batch = 2, .sequence_length = 4096, .query_heads = 8, .kv_heads = 2};
-    CHECK(time(h200).value() == Approx(attention_time(model, 132, whole).value()));
+    CHECK(time(b200).value() == Approx(attention_time(model, 148, whole).value()));
     core.window = 1024;  // 1024 - 1024^2 / 8192 = 896 keys for 2048
     op.work = core;
-    const Seconds work = attention_time(model, 132, whole) - model.launch;
-    CHECK(time(h200).value() == Approx((model.launch + work * (896.0 / 2048)).value()));
+    const Seconds work = attention_time(model, 148, whole) - model.launch;
+    CHECK(time(b200).value() == Approx((model.launch + work * (896.0 / 2048)).value()));
     core = {.sequence_length = 16384, .heads = {8, 2, 128, 128}};
     op.work = core;
     const AttentionShape longer{.batch = 1, .sequence_length = 16384, .query_heads = 8, .kv_heads = 2};
-    CHECK(time(h200).value() ==
-          Approx((model.launch + (attention_time(model, 132, longer) - model.launch) * 0.5).value()));
+    CHECK(time(b200).value() ==
+          Approx((model.launch + (attention_time(model, 148, longer) - model.launch) * 0.5).value()));
   }
 }
 

@@ -14,7 +14,7 @@ Seconds product(const GpuSpec& gpu, const GemmShape& shape) {
 }
 
 GpuSpec with(const std::string& key, const std::string& value) {
-  Node document = load_document(kConfigs / "gpus/h100_sxm.yaml");
+  Node document = load_document(kConfigs / "gpus/b200_sxm.yaml");
   embed_operators(document, {kConfigs / "gpus"});
   merge(document, parse_yaml(key + ": " + value, "change.yaml"));
   Diagnostics wrong;
@@ -37,29 +37,29 @@ TEST_CASE("Factors are ratios of datasheet rates, and a rate that is not given c
 }
 
 TEST_CASE("A GPU's operators follow its rates") {
-  const GpuSpec h100 = load_gpu("h100_sxm");
+  const GpuSpec b200 = load_gpu("b200_sxm");
   const GemmShape large{8192, 8192, 8192}, thin{16, 8192, 8192};
   SECTION("the products' rate decides over large products, the memory's over thin ones") {
-    const GpuSpec faster = with("peak", "{bf16: 1978.8 TFLOP/s}"), wider = with("hbm_bandwidth", "6700 GB/s");
-    CHECK(product(faster, large) / product(h100, large) == Approx(0.5).epsilon(0.02));
-    CHECK(product(faster, thin) / product(h100, thin) > 0.9);
-    CHECK(product(wider, large) / product(h100, large) > 0.95);
-    CHECK(product(wider, thin) / product(h100, thin) < 0.75);
+    const GpuSpec faster = with("peak", "{bf16: 4500 TFLOP/s}"), wider = with("hbm_bandwidth", "16 TB/s");
+    CHECK(product(faster, large) / product(b200, large) == Approx(0.5).epsilon(0.02));
+    CHECK(product(faster, thin) / product(b200, thin) > 0.9);
+    CHECK(product(wider, large) / product(b200, large) > 0.95);
+    CHECK(product(wider, thin) / product(b200, thin) < 0.8);
   }
   SECTION("half of the SMs at half of the rate take twice as long over products that fill them") {
-    Node document = load_document(kConfigs / "gpus/h100_sxm.yaml");
+    Node document = load_document(kConfigs / "gpus/b200_sxm.yaml");
     embed_operators(document, {kConfigs / "gpus"});
-    merge(document, parse_yaml("{num_sms: 66, peak: {bf16: 494.7 TFLOP/s}, hbm_bandwidth: 1675 GB/s}", "half.yaml"));
+    merge(document, parse_yaml("{num_sms: 74, peak: {bf16: 1125 TFLOP/s}, hbm_bandwidth: 4 TB/s}", "half.yaml"));
     Diagnostics wrong;
     const GpuSpec half = read_gpu(MapReader(document, "", wrong));
     CHECK(wrong.empty());
     const GemmShape both{4096, 8192, 8192};
-    CHECK((product(half, both) - half.launch_overhead) / (product(h100, large) - h100.launch_overhead) ==
-          Approx(1).epsilon(0.05));
+    CHECK((product(half, both) - half.launch_overhead) / (product(b200, large) - b200.launch_overhead) ==
+          Approx(1).epsilon(0.1));
   }
   SECTION("`operators: none` leaves the shares of the peak") { CHECK_FALSE(with("operators", "none").operators); }
   SECTION("a share of the peak set on the command line would do nothing, so it is refused") {
-    Node document = load_document(kConfigs / "gpus/h100_sxm.yaml");
+    Node document = load_document(kConfigs / "gpus/b200_sxm.yaml");
     embed_operators(document, {kConfigs / "gpus"});
     document.find("gemm_efficiency")->where.file = "-C gpu.gemm_efficiency";
     Diagnostics wrong;

@@ -153,7 +153,7 @@ origins: {"": "assumed: test"}
   } catch (const InputError& e) {
     REQUIRE(e.diagnostics().size() == 1);
     CHECK(e.diagnostics()[0].text() ==
-          "test.yaml:7:44: fused_moe[0].products: \"cutlas\" is no library of grouped_gemm in the same format; did you "
+          "test.yaml:7:47: fused_moe[0].products: \"cutlas\" is no library of grouped_gemm in the same format; did you "
           "mean \"cutlass\"?");
   }
 }

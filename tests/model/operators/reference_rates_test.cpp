@@ -42,7 +42,7 @@ TEST_CASE("A GPU's operators follow its rates") {
   SECTION("the products' rate decides over large products, the memory's over thin ones") {
     const GpuSpec faster = with("peak", "{bf16: 4500 TFLOP/s}"), wider = with("hbm_bandwidth", "16 TB/s");
     CHECK(product(faster, large) / product(b200, large) == Approx(0.5).epsilon(0.02));
-    CHECK(product(faster, thin) / product(b200, thin) > 0.9);
+    CHECK(product(faster, thin) / product(b200, thin) > 0.85);
     CHECK(product(wider, large) / product(b200, large) > 0.95);
     CHECK(product(wider, thin) / product(b200, thin) < 0.8);
   }
@@ -72,7 +72,7 @@ TEST_CASE("A GPU's operators follow its rates") {
 TEST_CASE("Unknown operators are refused with the nearest name") {
   Node gpu = parse_yaml("{name: x, operators: h100_sx}", "x.yaml");
   CHECK(error_of([&] { embed_operators(gpu, {kConfigs / "gpus"}); }) ==
-        "x.yaml:1:21: operators: \"h100_sx\" is no file of configs/operators; did you mean h100_sxm?");
+        "x.yaml:1:22: operators: \"h100_sx\" is no file of configs/operators; did you mean \"h100_sxm\"?");
 }
 
 }  // namespace moeplan::tests::reference_rates_test

@@ -25,8 +25,6 @@ std::optional<GemmPhase> gemm_phase_of(const OperatorRow& row) {
   return std::nullopt;
 }
 
-Prediction refused(std::string reason) { return {.time = {}, .reason = std::move(reason), .library = ""}; }
-
 Prediction no_figures(const OperatorRow& row) {
   return refused(fmt::format("configs/operators/{}.yaml has no {} figures in {} of {}", row.gpu,
                              row.phase == "forward" ? row.kind : row.kind + " " + row.phase, row.format,

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "model/base/to_index.hpp"
-#include "model/text/line_reader.hpp"
 #include "profiler/table_text.hpp"
 
 namespace moeplan::profiler {
@@ -14,42 +13,7 @@ namespace {
 
 constexpr std::int64_t kMostExperts = 1 << 16;
 
-/// Values of one line by column.
-class Line {
- public:
-  Line(const std::vector<std::string>& names, std::vector<std::string> fields, Location where, Diagnostics& wrong)
-      : names_(names), fields_(std::move(fields)), where_(std::move(where)), wrong_(wrong) {}
-
-  [[nodiscard]] std::string text(std::string_view name) const {
-    const auto it = std::find(names_.begin(), names_.end(), name);
-    if (it == names_.end()) return "";
-    return std::string(trimmed(fields_[static_cast<std::size_t>(it - names_.begin())]));
-  }
-  [[nodiscard]] std::int64_t whole(std::string_view name) const {
-    const std::string value = text(name);
-    if (value.empty()) return 0;
-    constexpr std::int64_t kMost = std::int64_t{1} << 40;
-    const auto number = whole_number(value);
-    if (number && *number <= kMost) return *number;
-    wrong_.add(where_, std::string(name), fmt::format("is {}; expected a whole number", in_quotes(value)));
-    return 0;
-  }
-  [[nodiscard]] Seconds time() const {
-    const std::string value = text("time_us");
-    const auto number = decimal_number(value);
-    if (number && *number > 0) return Seconds(*number * 1e-6);
-    wrong_.add(where_, "time_us", fmt::format("is {}; expected a time above 0", in_quotes(value)));
-    return Seconds(1);
-  }
-
- private:
-  const std::vector<std::string>& names_;
-  std::vector<std::string> fields_;
-  Location where_;
-  Diagnostics& wrong_;
-};
-
-OperatorRow row_of(const Line& line, Location where) {
+OperatorRow row_of(const TableLine& line) {
   return {.gpu = line.text("gpu"),
           .kind = line.text("kind"),
           .phase = line.text("phase"),
@@ -74,23 +38,9 @@ OperatorRow row_of(const Line& line, Location where) {
           .tp = line.whole("tp"),
           .tokens = line.whole("tokens"),
           .loads = line.text("loads"),
-          .time = line.time(),
+          .time = line.time("time_us"),
           .source = line.text("source"),
-          .where = std::move(where)};
-}
-
-void check_columns(const std::vector<std::string>& names, const Location& where, Diagnostics& wrong) {
-  const std::vector<std::string>& known = operator_columns();
-  for (const std::string& name : names) {
-    if (std::find(known.begin(), known.end(), name) == known.end()) {
-      wrong.add(where, "", in_quotes(name) + " is no column of a table of operators" + suggestion(name, known));
-    } else if (std::count(names.begin(), names.end(), name) > 1) {
-      wrong.add(where, name, "stands twice");
-    }
-  }
-  for (const char* needed : {"gpu", "kind", "phase", "dtype", "time_us"}) {
-    if (std::find(names.begin(), names.end(), needed) == names.end()) wrong.add(where, needed, "column is missing");
-  }
+          .where = line.where()};
 }
 
 /// Rows of all groups: "64" is of each of `groups`, "64|0|3" of one after the other.
@@ -103,39 +53,20 @@ double total_rows(const OperatorRow& row) {
 
 }  // namespace
 
-const std::vector<std::string>& operator_columns() {
-  static const std::vector<std::string> kColumns{
-      "gpu",        "kind",   "phase",           "dtype",         "m",           "n",        "k",
-      "groups",     "rows",   "sequence_length", "batch",         "query_heads", "kv_heads", "head_dim",
-      "v_head_dim", "causal", "hidden",          "expert_hidden", "experts",     "top_k",    "ep",
-      "tp",         "tokens", "loads",           "time_us",       "source",      "notes",    "group"};
-  return kColumns;
+const TableFormat& operator_format() {
+  static const TableFormat kFormat{
+      .noun = "operators",
+      .columns = {"gpu",        "kind",   "phase",           "dtype",         "m",           "n",        "k",
+                  "groups",     "rows",   "sequence_length", "batch",         "query_heads", "kv_heads", "head_dim",
+                  "v_head_dim", "causal", "hidden",          "expert_hidden", "experts",     "top_k",    "ep",
+                  "tp",         "tokens", "loads",           "time_us",       "source",      "notes",    "group"},
+      .required = {"gpu", "kind", "phase", "dtype", "time_us"}};
+  return kFormat;
 }
 
 std::vector<OperatorRow> read_operator_table(const std::filesystem::path& path) {
-  LineReader lines(path);
-  Diagnostics wrong;
-  std::vector<std::string> names;
   std::vector<OperatorRow> rows;
-  while (const auto line = lines.next()) {
-    if (trimmed(*line).empty() || line->front() == '#') continue;
-    const Location where{lines.file(), lines.line()};
-    auto fields = csv_fields(*line);
-    if (!fields) {
-      wrong.add(where, "", "has a quote that is not closed");
-    } else if (names.empty()) {
-      names = std::move(*fields);
-      check_columns(names, where, wrong);
-      wrong.throw_if_any();
-    } else if (fields->size() != names.size()) {
-      wrong.add(where, "", fmt::format("has {} values for {} columns", fields->size(), names.size()));
-    } else {
-      rows.push_back(row_of(Line(names, std::move(*fields), where, wrong), where));
-    }
-    if (wrong.is_full()) break;
-  }
-  if (rows.empty() && wrong.empty()) wrong.add({path.string()}, "", "holds no measurement");
-  wrong.throw_if_any();
+  read_table(path, operator_format(), [&](const TableLine& line) { rows.push_back(row_of(line)); });
   return rows;
 }
 

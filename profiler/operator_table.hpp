@@ -14,11 +14,12 @@
 #include "model/operators/attention_model.hpp"
 #include "model/operators/fused_moe_model.hpp"
 #include "model/operators/gemm_shape.hpp"
+#include "profiler/table_reader.hpp"
 
 namespace moeplan::profiler {
 
-/// The columns, in the order of the format.
-[[nodiscard]] const std::vector<std::string>& operator_columns();
+/// The columns of the format, in its order.
+[[nodiscard]] const TableFormat& operator_format();
 
 /// One measured operator. Numbers that do not apply are 0, texts are empty.
 struct OperatorRow {

@@ -11,6 +11,7 @@
 #include "cli/pages/score_report.hpp"
 #include "model/base/diagnostics.hpp"
 #include "planner/plan/inputs.hpp"
+#include "profiler/operator_score.hpp"
 
 namespace moeplan::cli {
 
@@ -35,10 +36,20 @@ profiler::ModelsByGpu models_of(const std::vector<profiler::OperatorRow>& table)
   return out;
 }
 
+std::vector<profiler::ScoredRow> scored_rows(profiler::TableKind kind, const std::string& file) {
+  switch (kind) {
+    case profiler::TableKind::Operators: {
+      const std::vector<profiler::OperatorRow> table = profiler::read_operator_table(file);
+      return profiler::score_operators(table, models_of(table));
+    }
+  }
+  return {};
+}
+
 ScoreReport report_of(const std::string& file) {
-  ScoreReport report{.file = file, .table = profiler::read_operator_table(file), .rows = {}, .groups = {}};
-  report.rows = profiler::score_operators(report.table, models_of(report.table));
-  report.groups = profiler::score_groups(report.table, report.rows);
+  ScoreReport report{.file = file, .kind = profiler::table_kind(file), .rows = {}, .groups = {}};
+  report.rows = scored_rows(report.kind, file);
+  report.groups = profiler::score_groups(report.rows);
   return report;
 }
 

@@ -7,6 +7,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "model/text/reader.hpp"
 #include "model/text/unit_text.hpp"
 #include "planner/sweep/query/result_table.hpp"
 
@@ -16,13 +17,21 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 using profiler::ErrorSummary;
-using profiler::OperatorRow;
 using profiler::ScoredRow;
 
 std::string in_percent(double share) { return fmt::format("{:.1f}%", 100 * share); }
 
+std::string_view kind_name(const ScoreReport& report) {
+  return name_of(Names<profiler::TableKind>(profiler::kTableKindNames), report.kind);
+}
+
+/// Which rows are in groups.
+std::string_view group_heading(const ScoreReport& report) {
+  return report.kind == profiler::TableKind::Operators ? "from 1e8 FLOPs on" : "";
+}
+
 std::string group_table(const ScoreReport& report) {
-  std::string out = fmt::format("{:<52}{:>7}{:>8}{:>8}{:>8}{:>8}{:>10}{:>8}{:>8}\n", "from 1e8 FLOPs on", "rows",
+  std::string out = fmt::format("{:<52}{:>7}{:>8}{:>8}{:>8}{:>8}{:>10}{:>8}{:>8}\n", group_heading(report), "rows",
                                 "MAPE", "median", "P90", "bias", "held out", "MAPE", "bias");
   for (const profiler::ScoredGroup& g : report.groups) {
     if (g.all.scored == 0) continue;
@@ -35,16 +44,6 @@ std::string group_table(const ScoreReport& report) {
   return out;
 }
 
-std::string text_of(const OperatorRow& r) {
-  std::string shape;
-  if (r.kind == "gemm") shape = fmt::format("{} x {} x {}", r.m, r.n, r.k);
-  if (r.kind == "attention") {
-    shape = fmt::format("batch {}, {} tokens, {}/{} heads of {}", r.batch, r.sequence_length, r.query_heads, r.kv_heads,
-                        r.head_dim);
-  }
-  return fmt::format("{} {} {} {}", r.kind, r.gpu, r.format, shape);
-}
-
 std::string worst_rows(const ScoreReport& report) {
   constexpr std::size_t kShown = 5;
   std::vector<const ScoredRow*> rows;
@@ -53,15 +52,13 @@ std::string worst_rows(const ScoreReport& report) {
   }
   const auto off = [](const ScoredRow* r) { return std::abs(std::log(*r->predicted / r->measured)); };
   const std::size_t shown = std::min(kShown, rows.size());
-  std::partial_sort(
-      rows.begin(), rows.begin() + static_cast<std::ptrdiff_t>(shown), rows.end(),
-      [&](const ScoredRow* a, const ScoredRow* b) { return off(a) != off(b) ? off(a) > off(b) : a->row < b->row; });
+  std::partial_sort(rows.begin(), rows.begin() + static_cast<std::ptrdiff_t>(shown), rows.end(),
+                    [&](const ScoredRow* a, const ScoredRow* b) { return off(a) != off(b) ? off(a) > off(b) : a < b; });
   rows.resize(shown);
   std::string out = rows.empty() ? "" : "\nfarthest off\n";
   for (const ScoredRow* r : rows) {
-    const OperatorRow& row = report.table[r->row];
-    out += fmt::format("  line {:<7}{:<60}{:>10} predicted, {} measured\n", row.where.line, text_of(row),
-                       human(*r->predicted), human(r->measured));
+    out += fmt::format("  line {:<7}{:<60}{:>10} predicted, {} measured\n", r->id, r->text, human(*r->predicted),
+                       human(r->measured));
   }
   return out;
 }
@@ -82,13 +79,9 @@ Json json_of(const ErrorSummary& s) {
           {"p90_error", s.p90}, {"worst_error", s.worst}, {"bias", s.bias}};
 }
 
-Json json_of(const ScoredRow& r, const OperatorRow& row) {
-  Json out{{"id", std::to_string(row.where.line)},
-           {"measured_s", r.measured.value()},
-           {"predicted_s", nullptr},
-           {"error", nullptr},
-           {"status", r.predicted ? "ok" : "refused"},
-           {"reason", r.reason}};
+Json json_of(const ScoredRow& r) {
+  Json out{{"id", r.id},       {"measured_s", r.measured.value()},         {"predicted_s", nullptr},
+           {"error", nullptr}, {"status", r.predicted ? "ok" : "refused"}, {"reason", r.reason}};
   if (r.predicted) out["predicted_s"] = r.predicted->value();
   if (r.predicted) out["error"] = r.error();
   return out;
@@ -100,8 +93,8 @@ std::string score_page(const std::vector<ScoreReport>& reports) {
   std::string out;
   for (const ScoreReport& report : reports) {
     const ErrorSummary all = profiler::summarise(report.rows);
-    out += fmt::format("{}: {} measured operators, {} predicted, {} refused\n", report.file, all.rows, all.scored,
-                       all.refused);
+    out += fmt::format("{}: {} measured {}, {} predicted, {} refused\n", report.file, all.rows, kind_name(report),
+                       all.scored, all.refused);
     if (all.scored > 0) {
       out += fmt::format("error of time: MAPE {}, median {}, P90 {}, bias {}\n\n", in_percent(all.mape),
                          in_percent(all.median), in_percent(all.p90), in_percent(all.bias));
@@ -116,14 +109,14 @@ std::string score_json(const std::vector<ScoreReport>& reports) {
   Json tables = Json::array();
   for (const ScoreReport& report : reports) {
     Json rows = Json::array(), groups = Json::array();
-    for (const ScoredRow& r : report.rows) rows.push_back(json_of(r, report.table[r.row]));
+    for (const ScoredRow& r : report.rows) rows.push_back(json_of(r));
     for (const profiler::ScoredGroup& g : report.groups) {
-      Json group{{"name", g.name}, {"kind", "operators"}, {"summary", json_of(g.all)}};
+      Json group{{"name", g.name}, {"kind", kind_name(report)}, {"summary", json_of(g.all)}};
       group["held_out"] = json_of(g.held_out);
       groups.push_back(std::move(group));
     }
     tables.push_back({{"file", report.file},
-                      {"kind", "operators"},
+                      {"kind", kind_name(report)},
                       {"rows", std::move(rows)},
                       {"summary", json_of(profiler::summarise(report.rows))},
                       {"groups", std::move(groups)}});
@@ -139,8 +132,7 @@ std::string score_csv(const std::vector<ScoreReport>& reports) {
       sweep::Cell predicted, error;
       if (r.predicted) predicted = r.predicted->value() * 1e6;
       if (r.predicted) error = r.error();
-      const std::int64_t id = report.table[r.row].where.line;
-      table.rows.push_back({report.file, id, r.measured.value() * 1e6, predicted, error,
+      table.rows.push_back({report.file, r.id, r.measured.value() * 1e6, predicted, error,
                             r.predicted ? std::string("ok") : "refused", r.reason});
     }
   }

@@ -75,7 +75,7 @@ TEST_CASE("Public measurements of products and attention that nothing was fitted
   for (const std::string& name : planner::config_names("operators")) {
     models.emplace(name, read_operator_models(load_document(planner::find_config("operators", name))));
   }
-  const auto groups = profiler::score_groups(table, profiler::score_operators(table, models));
+  const auto groups = profiler::score_groups(profiler::score_operators(table, models));
   std::size_t checked = 0;
   for (const profiler::ScoredGroup& g : groups) {
     if (g.held_out.scored < 100) continue;

@@ -1,0 +1,99 @@
+#include "model/collectives/all_to_all_model.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace moeplan {
+
+namespace {
+
+/// The transfer among `ranks` of one node, each with a buffer of `bytes`; 0 for a rank alone.
+Seconds inside(const AllToAllModel& model, double ranks, Bytes bytes, bool in_place) {
+  if (ranks < 2) return Seconds(0);
+  const Bytes sent = bytes * ((ranks - 1) / ranks);
+  const Seconds own = in_place ? Seconds(0) : (bytes / ranks) / model.bandwidth * model.own;
+  const Seconds simple =
+      model.simple_base + sent / model.bandwidth + own + model.ramp * (sent / (sent + model.ramp_bytes));
+  return std::min(bytes / model.ll_bandwidth, simple);
+}
+
+}  // namespace
+
+std::optional<CollectiveCost> all_to_all_cost(const AllToAllModel& model, const Network& network, RankGroup shape,
+                                              Bytes bytes, bool in_place) {
+  const double m = shape.per_node();
+  CollectiveCost cost{.total = Seconds(0),
+                      .launch = model.base,
+                      .steps = model.peer * (m - 1),
+                      .transfer = Seconds(0),
+                      .algorithm = "pairwise messages"};
+  if (shape.nodes == 1) {
+    cost.transfer = inside(model, m, bytes, in_place);
+    cost.total = cost.launch + cost.steps + cost.transfer;
+    return cost;
+  }
+  if (!model.network || network.nics_per_node == 0) return std::nullopt;
+  const auto n = static_cast<double>(shape.ranks);
+  const auto nodes = static_cast<double>(shape.nodes);
+  const Bytes crossing = bytes * ((n - m) / n);
+  BytesPerSecond rate = network.node_bandwidth(m) / m;
+  if (model.network->bandwidth) rate = std::min(rate, *model.network->bandwidth);
+  const Seconds out = crossing / rate * (1 + model.network->contention * std::log2(nodes)) +
+                      model.network->ramp * (crossing / (crossing + model.network->ramp_bytes));
+  cost.launch += network.base;
+  cost.steps += model.network->peer * (n - m);
+  cost.transfer = std::max(inside(model, m, bytes / nodes, in_place), out);
+  cost.total = cost.launch + cost.steps + cost.transfer;
+  return cost;
+}
+
+std::optional<CollectiveCost> send_receive_cost(const SendReceiveModel& model, const Network& network, RankGroup shape,
+                                                Bytes bytes) {
+  CollectiveCost cost{.total = model.base + bytes / model.bandwidth,
+                      .launch = model.base,
+                      .steps = Seconds(0),
+                      .transfer = bytes / model.bandwidth,
+                      .algorithm = "message"};
+  if (shape.nodes == 1) return cost;
+  if (!model.connection || network.nics_per_node == 0) return std::nullopt;
+  const BytesPerSecond nic = network.node_bandwidth(shape.per_node()) / shape.per_node();
+  cost.launch += network.base;
+  cost.transfer = bytes / std::min({nic, model.bandwidth, *model.connection});
+  cost.total = cost.launch + cost.transfer;
+  return cost;
+}
+
+AllToAllModel read_all_to_all_model(MapReader map) {
+  AllToAllModel m{.base = map.quantity<Seconds>("base", Sign::NonNegative),
+                  .peer = map.quantity<Seconds>("peer", Sign::NonNegative),
+                  .ll_bandwidth = map.quantity<BytesPerSecond>("ll_bandwidth"),
+                  .simple_base = map.quantity<Seconds>("simple_base", Sign::NonNegative),
+                  .bandwidth = map.quantity<BytesPerSecond>("bandwidth"),
+                  .own = map.number_or("own", 0, 0, 1),
+                  .ramp = map.quantity_or<Seconds>("ramp", Seconds(0)),
+                  .ramp_bytes = map.quantity_or<Bytes>("ramp_bytes", Bytes(1)),
+                  .network = {}};
+  if (map.has("network")) {
+    MapReader between = map.map("network");
+    AllToAllNetwork network{.peer = between.quantity<Seconds>("peer", Sign::NonNegative),
+                            .bandwidth = {},
+                            .contention = between.number_or("contention", 0, 0, 10),
+                            .ramp = between.quantity_or<Seconds>("ramp", Seconds(0)),
+                            .ramp_bytes = between.quantity_or<Bytes>("ramp_bytes", Bytes(1))};
+    if (between.has("bandwidth")) network.bandwidth = between.quantity<BytesPerSecond>("bandwidth");
+    between.finish();
+    m.network = network;
+  }
+  map.finish();
+  return m;
+}
+
+SendReceiveModel read_send_receive_model(MapReader map) {
+  SendReceiveModel m{.base = map.quantity<Seconds>("base", Sign::NonNegative),
+                     .bandwidth = map.quantity<BytesPerSecond>("bandwidth")};
+  if (map.has("connection")) m.connection = map.quantity<BytesPerSecond>("connection");
+  map.finish();
+  return m;
+}
+
+}  // namespace moeplan

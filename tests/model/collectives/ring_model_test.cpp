@@ -1,0 +1,84 @@
+#include "model/collectives/ring_model.hpp"
+
+#include <catch2/catch.hpp>
+
+namespace moeplan::tests::ring_model_test {
+
+namespace {
+
+const Network kNetwork{.nics_per_node = 2, .nic_bandwidth = BytesPerSecond(1e10), .base = Seconds(12e-6)};
+
+RingModel ring() {
+  return {.collectives = {Collective::AllGather, Collective::AllReduce},
+          .protocol = "Simple",
+          .base = Seconds(5e-6),
+          .step = Seconds(1e-6),
+          .bandwidth = BytesPerSecond(1e11),
+          .own = 0.5,
+          .ramp = Seconds(8e-6),
+          .ramp_bytes = Bytes(3e6),
+          .network = RingNetwork{.step = Seconds(10e-6), .overhead = Seconds(3e-6)}};
+}
+
+double time_of(const RingModel& model, Collective op, RankGroup shape, double bytes, bool in_place = false) {
+  return ring_cost(model, kNetwork, op, shape, Bytes(bytes), in_place)->time().value();
+}
+
+}  // namespace
+
+TEST_CASE("A ring inside a node pays its steps, its bytes, the copy of the own part and the ramp") {
+  // 4 ranks, 4 MB: 3 steps, 3 MB sent, 1 MB own at half the cost, half of the ramp.
+  CHECK(time_of(ring(), Collective::AllGather, {4, 1}, 4e6) == Approx(5e-6 + 3e-6 + 3e-5 + 0.5e-5 + 4e-6));
+  CHECK(time_of(ring(), Collective::AllGather, {4, 1}, 4e6, true) == Approx(5e-6 + 3e-6 + 3e-5 + 4e-6));
+  // An all-reduce goes round twice and has no own part: 6 steps, 6 MB.
+  CHECK(time_of(ring(), Collective::AllReduce, {4, 1}, 4e6) == Approx(5e-6 + 6e-6 + 6e-5 + 8e-6 * 6 / 9));
+}
+
+TEST_CASE("Between nodes the slower of the steps and of the bytes decides") {
+  // 8 ranks on 2 nodes: 6 steps inside nodes at the proxy's pace, 1 between them; NICs of a node 20 GB/s.
+  const double steps = 6 * 3e-6 + 10e-6;
+  const double fixed = 12e-6 + 5e-6;
+  const double few = 7.0 / 8 * 1e5, many = 7.0 / 8 * 1e8;
+  CHECK(time_of(ring(), Collective::AllGather, {8, 2}, 1e5, true) == Approx(fixed + steps + 8e-6 * few / (few + 3e6)));
+  CHECK(time_of(ring(), Collective::AllGather, {8, 2}, 1e8, true) ==
+        Approx(fixed + many / 2e10 + 8e-6 * many / (many + 3e6)));
+  SECTION("one rank a node sends through one NIC") {
+    const double half = 0.5e8;
+    CHECK(time_of(ring(), Collective::AllGather, {2, 2}, 1e8, true) ==
+          Approx(fixed + half / 1e10 + 8e-6 * half / (half + 3e6)));
+  }
+  SECTION("a bandwidth of its own between nodes") {
+    RingModel slower = ring();
+    slower.network->bandwidth = BytesPerSecond(1e10);
+    CHECK(time_of(slower, Collective::AllGather, {8, 2}, 1e8, true) ==
+          Approx(fixed + many / 1e10 + 8e-6 * many / (many + 3e6)));
+  }
+  SECTION("chunks that are not pipelined pay each hop") {
+    RingModel whole = ring();
+    whole.network->hop_bandwidth = BytesPerSecond(1e9);
+    CHECK(time_of(whole, Collective::AllGather, {8, 2}, 8e5, true) ==
+          Approx(fixed + steps + 1e5 / 1e9 + 8e-6 * 7e5 / (7e5 + 3e6)));
+  }
+}
+
+TEST_CASE("The tuner leaves a protocol for larger chunks, at the same size within a doubling of the nodes") {
+  RingModel model = ring();
+  model.network->largest_chunk = Bytes(1000);
+  const auto runs_at = [&](RankGroup shape, double bytes) {
+    return ring_cost(model, kNetwork, Collective::AllGather, shape, Bytes(bytes), false).has_value();
+  };
+  CHECK(runs_at({8, 2}, 8000));
+  CHECK_FALSE(runs_at({8, 2}, 8001));
+  CHECK_FALSE(runs_at({12, 3}, 8001));  // as on 2 nodes
+  CHECK(runs_at({16, 4}, 8001));
+  CHECK(runs_at({4, 1}, 1e9));  // inside a node there is no limit
+}
+
+TEST_CASE("A ring without figures of a network does not leave the node") {
+  RingModel model = ring();
+  model.network.reset();
+  CHECK_FALSE(ring_cost(model, kNetwork, Collective::AllGather, {8, 2}, Bytes(1), false));
+  CHECK_FALSE(ring_cost(ring(), Network{}, Collective::AllGather, {8, 2}, Bytes(1), false));
+}
+
+}  // namespace moeplan::tests::ring_model_test

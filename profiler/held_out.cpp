@@ -43,4 +43,13 @@ bool is_held_out(const OperatorRow& r) {
                                  r.kv_heads, r.head_dim));
 }
 
+bool is_held_out(const CollectiveRow& r) {
+  return is_in_third(fmt::format("{},{},{},{},{:.0f},", r.cluster, r.op, r.ranks, r.ranks_per_node, r.bytes.value()));
+}
+
+bool is_held_out(const DispatchRow& r) {
+  return is_in_third(fmt::format("{},{},{},{},{},{},{},{},{},{},", r.cluster, r.dispatcher, r.mode, r.sms.value_or(0),
+                                 r.ranks, r.nodes, r.tokens, r.hidden, r.top_k, r.experts));
+}
+
 }  // namespace moeplan::profiler

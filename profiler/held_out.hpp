@@ -5,6 +5,8 @@
 
 #include "model/operators/attention_model.hpp"
 #include "model/operators/gemm_shape.hpp"
+#include "profiler/collective_table.hpp"
+#include "profiler/dispatch_table.hpp"
 #include "profiler/operator_table.hpp"
 
 namespace moeplan::profiler {
@@ -13,5 +15,8 @@ namespace moeplan::profiler {
 [[nodiscard]] bool is_held_out(const AttentionShape& shape);
 /// Of grouped products, fused layers and kernels.
 [[nodiscard]] bool is_held_out(const OperatorRow& row);
+/// Of a size of a collective on a cluster, and of a dispatcher's tokens in a configuration.
+[[nodiscard]] bool is_held_out(const CollectiveRow& row);
+[[nodiscard]] bool is_held_out(const DispatchRow& row);
 
 }  // namespace moeplan::profiler

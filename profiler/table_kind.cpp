@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "profiler/collective_table.hpp"
+#include "profiler/dispatch_table.hpp"
 #include "profiler/operator_table.hpp"
 
 namespace moeplan::profiler {
@@ -11,6 +13,8 @@ namespace {
 const TableFormat& format_of(TableKind kind) {
   switch (kind) {
     case TableKind::Operators: return operator_format();
+    case TableKind::Collectives: return collective_format();
+    case TableKind::Dispatches: return dispatch_format();
   }
   return operator_format();
 }

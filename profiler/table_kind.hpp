@@ -8,10 +8,12 @@
 
 namespace moeplan::profiler {
 
-enum class TableKind { Operators };
+enum class TableKind { Operators, Collectives, Dispatches };
 
-inline constexpr std::array<std::pair<TableKind, std::string_view>, 1> kTableKindNames{{
+inline constexpr std::array<std::pair<TableKind, std::string_view>, 3> kTableKindNames{{
     {TableKind::Operators, "operators"},
+    {TableKind::Collectives, "collectives"},
+    {TableKind::Dispatches, "dispatches"},
 }};
 
 /// The kind whose columns the header names most of, the first of them on a tie. Raises InputError if the file cannot be

@@ -11,6 +11,8 @@
 #include "cli/pages/score_report.hpp"
 #include "model/base/diagnostics.hpp"
 #include "planner/plan/inputs.hpp"
+#include "profiler/collective_score.hpp"
+#include "profiler/dispatch_score.hpp"
 #include "profiler/operator_score.hpp"
 
 namespace moeplan::cli {
@@ -36,11 +38,32 @@ profiler::ModelsByGpu models_of(const std::vector<profiler::OperatorRow>& table)
   return out;
 }
 
+/// The models of every cluster in configs/collectives that the table names.
+template <class Row>
+profiler::ModelsByCluster cluster_models_of(const std::vector<Row>& table) {
+  const std::vector<std::string> known = planner::config_names("collectives");
+  profiler::ModelsByCluster out;
+  for (const Row& row : table) {
+    const bool is_known = std::find(known.begin(), known.end(), row.cluster) != known.end();
+    if (!is_known || out.contains(row.cluster)) continue;
+    out.emplace(row.cluster, read_collective_models(load_document(planner::find_config("collectives", row.cluster))));
+  }
+  return out;
+}
+
 std::vector<profiler::ScoredRow> scored_rows(profiler::TableKind kind, const std::string& file) {
   switch (kind) {
     case profiler::TableKind::Operators: {
       const std::vector<profiler::OperatorRow> table = profiler::read_operator_table(file);
       return profiler::score_operators(table, models_of(table));
+    }
+    case profiler::TableKind::Collectives: {
+      const std::vector<profiler::CollectiveRow> table = profiler::read_collective_table(file);
+      return profiler::score_collectives(table, cluster_models_of(table));
+    }
+    case profiler::TableKind::Dispatches: {
+      const std::vector<profiler::DispatchRow> table = profiler::read_dispatch_table(file);
+      return profiler::score_dispatches(table, cluster_models_of(table));
     }
   }
   return {};
@@ -76,9 +99,10 @@ ExitCode run_score(const ScoreOptions& o) {
 }  // namespace
 
 void add_score_command(CLI::App& app, ExitCode& code) {
-  auto* c = app.add_subcommand("score", "Compare predicted with measured times of a table of operators");
+  auto* c = app.add_subcommand(
+      "score", "Compare predicted with measured times of tables of operators, collectives or dispatches");
   auto o = std::make_shared<ScoreOptions>();
-  c->add_option("FILE", o->files, "Tables, CSV or CSV in gzip (docs/operators.md)")->required();
+  c->add_option("FILE", o->files, "Tables, CSV or CSV in gzip (docs/operators.md, docs/communication.md)")->required();
   c->add_option("-o,--output", o->output, "Write every row with its prediction as CSV");
   c->add_option("--max-mape", o->most_mape, "Exit with 1 if the mean error of a table is above this, in percent");
   c->add_flag("--json", o->json, "Print JSON");

@@ -57,7 +57,7 @@ std::string worst_rows(const ScoreReport& report) {
   rows.resize(shown);
   std::string out = rows.empty() ? "" : "\nfarthest off\n";
   for (const ScoredRow* r : rows) {
-    out += fmt::format("  line {:<7}{:<60}{:>10} predicted, {} measured\n", r->id, r->text, human(*r->predicted),
+    out += fmt::format("  line {:<6} {:<60}{:>10} predicted, {} measured\n", r->id, r->text, human(*r->predicted),
                        human(r->measured));
   }
   return out;

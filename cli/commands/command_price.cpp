@@ -1,4 +1,5 @@
-// moeplan price gemm|grouped_gemm|attention|moe|kernel --gpu G --precision F ... [--library L] [--json]
+// moeplan price gemm|grouped_gemm|attention|moe|kernel|collective|dispatch --gpu G --precision F ... [--library L]
+// [--json]
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -8,6 +9,7 @@
 #include <set>
 
 #include "cli/commands/commands.hpp"
+#include "cli/commands/price_communication.hpp"
 #include "cli/pages/price_report.hpp"
 #include "model/base/diagnostics.hpp"
 #include "model/operators/operator_models.hpp"
@@ -328,13 +330,15 @@ void add_kernel(CLI::App& price) {
 }  // namespace
 
 void add_price_command(CLI::App& app, ExitCode&) {
-  auto* c = app.add_subcommand("price", "The time of one operator on a GPU, and what bounds it");
+  auto* c = app.add_subcommand("price", "The time of one operator or of one communication, and what bounds it");
   c->require_subcommand(1);
   add_gemm(*c);
   add_grouped_gemm(*c);
   add_attention(*c);
   add_moe(*c);
   add_kernel(*c);
+  add_price_collective(*c);
+  add_price_dispatch(*c);
 }
 
 }  // namespace moeplan::cli

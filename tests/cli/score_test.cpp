@@ -54,6 +54,65 @@ TEST_CASE("score says what is wrong with a table") {
         "t.csv:2: time_us: is \"0\"; expected a time above 0\n");
 }
 
+TEST_CASE("score takes tables of collectives and of dispatches, several at once") {
+  const Cli cli;
+  (void)cli.write("c.csv",
+                  "cluster,op,ranks,ranks_per_node,bytes,in_place,time_us,source\n"
+                  "hgx_b200,all_gather,8,8,268435456,0,392.6,a log\n"
+                  "nowhere,all_gather,8,8,268435456,0,392.6,a log\n");
+  (void)cli.write("d.csv",
+                  "cluster,dispatcher,mode,sms,ranks,nodes,tokens,hidden,top_k,experts,dispatch_dtype,combine_dtype,"
+                  "dispatch_us,combine_us,source\n"
+                  "h100_or_h200_8x400g,deepep,normal,20,16,2,4096,7168,8,256,fp8_block,bf16,843.5,2099,a log\n");
+  const Json tables = parsed(cli.run({"score", "c.csv", "d.csv", "--json", "-o", "rows.csv"})).at("tables");
+  REQUIRE(tables.size() == 2);
+  CHECK(tables[0].at("kind") == "collectives");
+  const Json& gather = tables[0].at("rows").at(0);
+  CHECK(gather.at("id") == "2");
+  CHECK(gather.at("status") == "ok");
+  CHECK(gather.at("measured_s").get<double>() == Catch::Detail::Approx(392.6e-6));
+  CHECK(std::abs(gather.at("error").get<double>()) < 0.2);
+  CHECK(tables[0].at("rows").at(1).at("reason") == "configs/collectives has no file of nowhere");
+  CHECK(tables[0].at("groups").at(0).at("name") == "all_gather hgx_b200 8 ranks from 1 MiB");
+  CHECK(tables[1].at("kind") == "dispatches");
+  REQUIRE(tables[1].at("rows").size() == 2);
+  CHECK(tables[1].at("rows").at(0).at("id") == "2/dispatch");
+  CHECK(tables[1].at("rows").at(1).at("id") == "2/combine");
+  CHECK(std::abs(tables[1].at("rows").at(1).at("error").get<double>()) < 0.1);
+  CHECK(cli.run({"score", "c.csv"}).out.rfind("c.csv: 2 measured collectives, 1 predicted, 1 refused\n", 0) == 0);
+  CHECK(whole_file(cli.path("rows.csv")).find("d.csv,2/combine,2099,") != std::string::npos);
+}
+
+TEST_CASE("price says the time of a collective and of a dispatch, and how far it is beyond its data") {
+  const Cli cli;
+  const Json near = parsed(cli.run({"price", "collective", "--cluster", "dgx_h100", "--op", "all_gather", "--ranks",
+                                    "8", "--bytes", "1 MiB", "--json"}));
+  const Json& time = near.at("times").at(0);
+  double sum = 0;
+  for (const Json& part : time.at("parts_s")) sum += part.get<double>();
+  CHECK(time.at("time_s").get<double>() == Catch::Detail::Approx(sum));
+  CHECK(time.at("beyond_data") == "");
+  const Json far = parsed(cli.run({"price", "collective", "--cluster", "dgx_h100", "--op", "all_gather", "--ranks",
+                                   "80", "--bytes", "1 MiB", "--json"}));
+  CHECK(far.at("what") == "1.000 MiB on 80 ranks on 10 nodes");
+  CHECK(far.at("times").at(0).at("beyond_data") == "fitted to groups of up to 16 ranks");
+  CHECK(far.at("times").at(0).at("time_s").get<double>() > time.at("time_s").get<double>());
+  const std::vector<std::string> dispatch{"price",     "dispatch", "--cluster", "dgx_h100",    "--ranks", "16",
+                                          "--tokens",  "4096",     "--hidden",  "7168",        "--top-k", "8",
+                                          "--experts", "256",      "--json",    "--dispatcher"};
+  for (const char* name : {"deepep", "nccl_all_to_all", "all_gather_reduce_scatter"}) {
+    std::vector<std::string> args = dispatch;
+    args.emplace_back(name);
+    const Json priced = parsed(cli.run(args));
+    REQUIRE(priced.at("times").size() == 2);
+    CHECK(priced.at("times").at(0).at("time_s").get<double>() < priced.at("times").at(1).at("time_s").get<double>());
+  }
+  const Ran refused = cli.run(
+      {"price", "collective", "--cluster", "hgx_b200", "--op", "all_gather", "--ranks", "16", "--bytes", "1 MiB"});
+  CHECK(refused.code == 2);
+  CHECK(refused.err == "--op: configs/collectives/hgx_b200.yaml has no figures of all_gather on 2 nodes\n");
+}
+
 TEST_CASE("Every file of configs/operators is read, under the name of its GPU") {
   for (const std::string& name : planner::config_names("operators")) {
     CAPTURE(name);

@@ -1,0 +1,42 @@
+#include "cli/pages/communication_price.hpp"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "model/text/unit_text.hpp"
+
+namespace moeplan::cli {
+
+std::string communication_price_page(const CommunicationPrice& price) {
+  std::string out;
+  for (const CommunicationTime& t : price.times) {
+    out += fmt::format("{} on {}: {}\n", t.name, price.cluster, price.what);
+    out += fmt::format("  {:<16}{}\n  {:<16}{}\n", "time", human(t.time), "bound by", t.bound);
+    for (const auto& [name, time] : t.parts) {
+      if (time > Seconds(0)) out += fmt::format("    {:<14}{}\n", name, human(time));
+    }
+    out += fmt::format("  {:<16}{}\n", "algorithm", t.algorithm);
+    if (!t.beyond_data.empty()) out += fmt::format("  {:<16}{}\n", "beyond its data", t.beyond_data);
+  }
+  return out + fmt::format("  {:<16}{}\n", "origin", price.origin);
+}
+
+std::string communication_price_json(const CommunicationPrice& price) {
+  nlohmann::ordered_json times = nlohmann::ordered_json::array();
+  for (const CommunicationTime& t : price.times) {
+    nlohmann::ordered_json parts = nlohmann::ordered_json::object();
+    for (const auto& [name, time] : t.parts) parts[name] = time.value();
+    times.push_back({{"name", t.name},
+                     {"time_s", t.time.value()},
+                     {"bound", t.bound},
+                     {"algorithm", t.algorithm},
+                     {"parts_s", parts},
+                     {"beyond_data", t.beyond_data}});
+  }
+  nlohmann::ordered_json out{{"schema_version", 1}, {"kind", price.kind},        {"cluster", price.cluster},
+                             {"what", price.what},  {"times", std::move(times)}, {"origin", price.origin}};
+  return out.dump(2) + "\n";
+}
+
+}  // namespace moeplan::cli

@@ -36,8 +36,12 @@ Cost fastest(const CollectiveModels& models, Collective collective, RankGroup sh
     }
   }
   if (collective != Collective::AllReduce) return best;
+  const bool is_inside = shape.nodes == 1;
+  if (is_inside && models.nvls) keep_faster(best, nvls_cost(*models.nvls, shape, bytes));
+  for (const Collective half : {Collective::ReduceScatter, Collective::AllGather}) {
+    if (best) keep_slower(best, fastest(models, half, shape, bytes, in_place));
+  }
   for (const TreeModel& tree : models.trees) keep_faster(best, tree_cost(tree, models.network, shape, bytes));
-  if (models.nvls) keep_faster(best, nvls_cost(*models.nvls, shape, bytes));
   return best;
 }
 
@@ -66,11 +70,6 @@ std::optional<CollectiveCost> collective_cost(const CollectiveModels& models, Co
                                               Bytes bytes, bool in_place) {
   if (shape.ranks < 2) return CollectiveCost{Seconds(0), Seconds(0), Seconds(0), Seconds(0), "none"};
   Cost cost = never_falling(models, collective, shape, bytes, in_place);
-  if (collective == Collective::AllReduce && cost) {
-    for (const Collective half : {Collective::ReduceScatter, Collective::AllGather}) {
-      keep_slower(cost, never_falling(models, half, shape, bytes, in_place));
-    }
-  }
   if (cost) {
     cost->launch += models.launch;
     cost->total += models.launch;

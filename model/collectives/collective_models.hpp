@@ -45,7 +45,8 @@ struct CollectiveModels {
 /// fastest of the algorithms that the file has, such that time never falls
 ///  - with bytes;
 ///  - with ranks inside a node, and with nodes at equal ranks per node: a group is no faster than one of fewer nodes;
-///  - from an all-gather or a reduce-scatter to the all-reduce of the same bytes.
+///  - from an all-gather or a reduce-scatter to the all-reduce of the same bytes, unless trees reduce: their few steps
+///    make small ones faster than the rings of the others.
 [[nodiscard]] std::optional<CollectiveCost> collective_cost(const CollectiveModels& models, Collective collective,
                                                             RankGroup shape, Bytes bytes, bool in_place = false);
 

@@ -98,14 +98,14 @@ TEST_CASE("Times of every shipped machine never fall as ranks of a node grow, an
   }
 }
 
-TEST_CASE("An all-reduce is never faster than the reduce-scatter or the all-gather of the same size") {
+TEST_CASE("An all-reduce that is no tree is never faster than the reduce-scatter or the all-gather of its size") {
   for (const CollectiveModels& m : shipped_models()) {
     for (const RankGroup shape : {RankGroup{2, 1}, {4, 1}, {8, 1}, {16, 2}, {80, 10}, {2160, 540}}) {
       for (const double bytes : sizes()) {
         const auto whole = collective_cost(m, Collective::AllReduce, shape, Bytes(bytes));
         for (const Collective half : {Collective::ReduceScatter, Collective::AllGather}) {
           const auto part = collective_cost(m, half, shape, Bytes(bytes));
-          if (!whole || !part) continue;
+          if (!whole || !part || whole->algorithm.rfind("tree", 0) == 0) continue;
           CAPTURE(m.cluster, shape.ranks, bytes);
           CHECK(whole->time() >= part->time());
         }

@@ -127,12 +127,10 @@ class Launch {
     }
     out.problem = own_lines(said_);
     if (!gone && out.problem.empty()) gone = one_that_is_gone();
-    if (gone) {
-      out.problem = *gone + (out.problem.empty() ? "" : "\n" + out.problem);
-    } else {
-      if (out.problem.empty()) out.problem = fmt::format("{} {}", command_.front(), how_it_ended());
-      out.problem += who_does_what();
-    }
+    // A rank that gave up waiting may be found gone before the launcher ends: what the others do is said in any case.
+    if (gone) out.problem = *gone + (out.problem.empty() ? "" : "\n" + out.problem);
+    if (out.problem.empty()) out.problem = fmt::format("{} {}", command_.front(), how_it_ended());
+    out.problem += who_does_what();
     return out;
   }
 

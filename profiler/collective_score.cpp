@@ -19,7 +19,7 @@ Prediction prediction_of(const CollectiveRow& row, const ModelsByCluster& models
   const auto op = std::find_if(kCollectiveNames.begin(), kCollectiveNames.end(),
                                [&](const auto& entry) { return entry.second == row.op; });
   if (op == kCollectiveNames.end()) return refused(fmt::format("{} is no collective", in_quotes(row.op)));
-  const RankGroup shape{row.ranks, row.ranks / row.ranks_per_node};
+  const GroupShape shape{row.ranks, row.ranks / row.ranks_per_node};
   if (row.ranks_per_node > found.models->ranks_per_node) {
     return refused(fmt::format("{} ranks share a node; configs/collectives/{}.yaml has up to {}", row.ranks_per_node,
                                row.cluster, found.models->ranks_per_node));
@@ -32,7 +32,8 @@ Prediction prediction_of(const CollectiveRow& row, const ModelsByCluster& models
   return {.time = cost->time(),
           .reason = "",
           .library = cost->algorithm,
-          .is_fitted = row.ranks <= found.models->measured_ranks && !is_held_out(row)};
+          .is_fitted = row.ranks <= found.models->measured_ranks &&
+                       (restates(*found.models, op->first, shape) || !is_held_out(row))};
 }
 
 }  // namespace

@@ -34,14 +34,14 @@ Prediction prediction_of(const DispatchRow& row, ExchangeDirection direction, co
 std::vector<ScoredRow> score_dispatches(std::span<const DispatchRow> table, const ModelsByCluster& models) {
   std::vector<ScoredRow> out;
   for (const DispatchRow& row : table) {
-    for (const ExchangeDirection way : {ExchangeDirection::Dispatch, ExchangeDirection::Combine}) {
-      const bool is_dispatch = way == ExchangeDirection::Dispatch;
-      const char* direction = is_dispatch ? "dispatch" : "combine";
-      const Prediction p = prediction_of(row, way, models);
-      const std::string group = fmt::format("{} {} {} {} {} {}", direction, row.dispatcher, row.mode, row.cluster,
-                                            row.nodes, row.nodes == 1 ? "node" : "nodes");
-      out.push_back({.id = fmt::format("{}/{}", row.where.line, direction),
-                     .text = fmt::format("{} {} of {} tokens of {}, {} ranks", row.dispatcher, direction, row.tokens,
+    for (const ExchangeDirection direction : {ExchangeDirection::Dispatch, ExchangeDirection::Combine}) {
+      const bool is_dispatch = direction == ExchangeDirection::Dispatch;
+      const char* name = is_dispatch ? "dispatch" : "combine";
+      const Prediction p = prediction_of(row, direction, models);
+      const std::string group = fmt::format("{} {} {} {} {} {}", name, row.dispatcher, row.mode, row.cluster, row.nodes,
+                                            row.nodes == 1 ? "node" : "nodes");
+      out.push_back({.id = fmt::format("{}/{}", row.where.line, name),
+                     .text = fmt::format("{} {} of {} tokens of {}, {} ranks", row.dispatcher, name, row.tokens,
                                          row.hidden, row.ranks),
                      .measured = is_dispatch ? row.dispatch : row.combine,
                      .predicted = p.time,

@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 
@@ -26,36 +27,31 @@ struct ScoreOptions {
   bool json = false;
 };
 
-/// The models of every GPU in configs/operators that the table names.
-profiler::ModelsByGpu models_of(const std::vector<profiler::OperatorRow>& table) {
-  const std::vector<std::string> known = planner::config_names("operators");
-  profiler::ModelsByGpu out;
-  for (const profiler::OperatorRow& row : table) {
-    const bool is_known = std::find(known.begin(), known.end(), row.gpu) != known.end();
-    if (!is_known || out.contains(row.gpu)) continue;
-    out.emplace(row.gpu, read_operator_models(load_document(planner::find_config("operators", row.gpu))));
+/// The models of every file of configs/KIND that rows name in `name`.
+template <class Row, class Read>
+auto models_of(const std::vector<Row>& table, const std::string& kind, std::string Row::*name, Read read) {
+  const std::vector<std::string> known = planner::config_names(kind);
+  std::map<std::string, decltype(read(Node()))> out;
+  for (const Row& row : table) {
+    const bool is_known = std::find(known.begin(), known.end(), row.*name) != known.end();
+    if (is_known && !out.contains(row.*name))
+      out.emplace(row.*name, read(load_document(planner::find_config(kind, row.*name))));
   }
   return out;
 }
 
-/// The models of every cluster in configs/collectives that the table names.
 template <class Row>
 profiler::ModelsByCluster cluster_models_of(const std::vector<Row>& table) {
-  const std::vector<std::string> known = planner::config_names("collectives");
-  profiler::ModelsByCluster out;
-  for (const Row& row : table) {
-    const bool is_known = std::find(known.begin(), known.end(), row.cluster) != known.end();
-    if (!is_known || out.contains(row.cluster)) continue;
-    out.emplace(row.cluster, read_collective_models(load_document(planner::find_config("collectives", row.cluster))));
-  }
-  return out;
+  return models_of(table, "collectives", &Row::cluster, read_collective_models);
 }
 
 std::vector<profiler::ScoredRow> scored_rows(profiler::TableKind kind, const std::string& file) {
   switch (kind) {
     case profiler::TableKind::Operators: {
       const std::vector<profiler::OperatorRow> table = profiler::read_operator_table(file);
-      return profiler::score_operators(table, models_of(table));
+      return profiler::score_operators(table,
+                                       models_of(table, "operators", &profiler::OperatorRow::gpu,
+                                                 [](const Node& document) { return read_operator_models(document); }));
     }
     case profiler::TableKind::Collectives: {
       const std::vector<profiler::CollectiveRow> table = profiler::read_collective_table(file);

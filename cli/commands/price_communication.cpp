@@ -30,21 +30,51 @@ struct CommunicationOptions {
 
 struct Machine {
   CollectiveModels models;
-  std::string origin;
+  Node document;
 };
 
 Machine machine_of(const std::string& cluster) {
-  const Node document = load_document(planner::find_config("collectives", cluster));
+  Node document = load_document(planner::find_config("collectives", cluster));
+  CollectiveModels models = read_collective_models(document);
+  return {std::move(models), std::move(document)};
+}
+
+/// The parts of a file whose numbers answer a collective. An all-reduce is no faster than the halves that rings run.
+std::vector<std::string_view> parts_of(Collective collective, GroupShape group) {
+  std::vector<std::string_view> parts;
+  if (group.nodes > 1) parts.emplace_back("network");
+  if (collective == Collective::AllToAll) parts.emplace_back("all_to_all");
+  if (collective == Collective::SendReceive) parts.emplace_back("send_receive");
+  if (collective == Collective::AllToAll || collective == Collective::SendReceive) return parts;
+  parts.emplace_back("rings");
+  if (collective == Collective::AllReduce) parts.emplace_back(group.nodes > 1 ? "trees" : "nvls");
+  return parts;
+}
+
+/// What the file says about the numbers of these parts: the origin of the whole file, then all that are narrower. Those
+/// of numbers between nodes are left out inside a node. Equal texts are said once.
+std::vector<std::pair<std::string, std::string>> origins_of(const Node& document,
+                                                            const std::vector<std::string_view>& parts,
+                                                            GroupShape group) {
+  std::vector<std::pair<std::string, std::string>> out;
   const Node* origins = document.find("origins");
-  const Node* whole = origins ? origins->find("") : nullptr;
-  return {read_collective_models(document), whole ? whole->scalar : ""};
+  if (!origins) return out;
+  for (const Entry& e : origins->entries) {
+    const bool is_used = e.key.empty() || std::any_of(parts.begin(), parts.end(),
+                                                      [&](std::string_view part) { return e.key.starts_with(part); });
+    const bool is_between = e.key.find("network") != std::string::npos;
+    const bool is_known =
+        std::any_of(out.begin(), out.end(), [&](const auto& o) { return o.second == e.value.scalar; });
+    if (is_used && !is_known && (!is_between || group.nodes > 1)) out.emplace_back(e.key, e.value.scalar);
+  }
+  return out;
 }
 
 [[noreturn]] void reject(const std::string& option, std::string message) {
   throw InputError(Diagnostic{{option}, "", std::move(message)});
 }
 
-RankGroup group_of(const CommunicationOptions& o, const CollectiveModels& models) {
+GroupShape group_of(const CommunicationOptions& o, const CollectiveModels& models) {
   const std::int64_t per_node = o.ranks_per_node > 0 ? o.ranks_per_node : std::min(o.ranks, models.ranks_per_node);
   if (per_node > models.ranks_per_node) {
     reject("--ranks-per-node",
@@ -56,13 +86,12 @@ RankGroup group_of(const CommunicationOptions& o, const CollectiveModels& models
   return {o.ranks, o.ranks / per_node};
 }
 
-std::string place(RankGroup group) {
+std::string place(GroupShape group) {
   return fmt::format("{} ranks on {} {}", group.ranks, group.nodes, group.nodes == 1 ? "node" : "nodes");
 }
 
-std::string beyond_data(std::int64_t ranks, std::int64_t measured) {
-  constexpr std::int64_t kFar = 4;
-  return ranks > kFar * measured ? fmt::format("fitted to groups of up to {} ranks", measured) : "";
+std::string beyond_data(GroupShape group, std::int64_t measured) {
+  return is_extrapolated(group, measured) ? fmt::format("fitted to groups of up to {} ranks", measured) : "";
 }
 
 Collective collective_of(const std::string& name) {
@@ -75,12 +104,12 @@ Collective collective_of(const std::string& name) {
 }
 
 CommunicationPrice priced_collective(const CommunicationOptions& o) {
-  const auto [models, origin] = machine_of(o.cluster);
+  const auto [models, document] = machine_of(o.cluster);
   const Collective collective = collective_of(o.op);
   const Parsed<Bytes> parsed = parse_quantity<Bytes>(o.bytes);
   if (const auto* error = std::get_if<TextError>(&parsed)) reject("--bytes", error->message);
   const Bytes bytes = std::get<Bytes>(parsed);
-  const RankGroup group = group_of(o, models);
+  const GroupShape group = group_of(o, models);
   const auto cost = collective_cost(models, collective, group, bytes, o.in_place);
   if (!cost) {
     reject("--op", fmt::format("configs/collectives/{}.yaml has no figures of {} on {} {}", models.cluster, o.op,
@@ -89,17 +118,17 @@ CommunicationPrice priced_collective(const CommunicationOptions& o) {
   return {.kind = "collective",
           .cluster = models.cluster,
           .what = fmt::format("{} on {}", human(bytes), place(group)),
-          .origin = origin,
+          .origins = origins_of(document, parts_of(collective, group), group),
           .times = {{.name = o.op,
                      .time = cost->time(),
                      .bound = std::string(cost->bound()),
                      .algorithm = cost->algorithm,
                      .parts = {{"launch", cost->launch}, {"steps", cost->steps}, {"transfer", cost->transfer}},
-                     .beyond_data = beyond_data(group.ranks, models.measured_ranks)}}};
+                     .beyond_data = beyond_data(group, models.measured_ranks)}}};
 }
 
 CommunicationPrice priced_dispatch(const CommunicationOptions& o) {
-  const auto [models, origin] = machine_of(o.cluster);
+  const auto [models, document] = machine_of(o.cluster);
   ExchangeRequest request = o.exchange;
   request.group = group_of(o, models);
   request.tokens = static_cast<double>(o.tokens);
@@ -112,7 +141,7 @@ CommunicationPrice priced_dispatch(const CommunicationOptions& o) {
                            .cluster = models.cluster,
                            .what = fmt::format("{} tokens of {} a rank, top {} of {}, {}", o.tokens, o.hidden, o.top_k,
                                                o.experts, place(request.group)),
-                           .origin = origin};
+                           .origins = {}};
   for (const ExchangeDirection direction : {ExchangeDirection::Dispatch, ExchangeDirection::Combine}) {
     const Exchange e = exchange(models, request, direction);
     if (!e.time) reject("--dispatcher", e.reason);
@@ -121,7 +150,14 @@ CommunicationPrice priced_dispatch(const CommunicationOptions& o) {
                            .bound = e.bound,
                            .algorithm = e.algorithm,
                            .parts = e.parts,
-                           .beyond_data = beyond_data(request.group.ranks, e.measured_ranks)});
+                           .beyond_data = beyond_data(request.group, e.measured_ranks)});
+    // A kernel with figures of its own, else NCCL's collectives, which may differ by direction.
+    const auto parts =
+        e.collective ? parts_of(*e.collective, request.group) : std::vector<std::string_view>{"dispatchers"};
+    for (const auto& origin : origins_of(document, parts, request.group)) {
+      if (std::find(price.origins.begin(), price.origins.end(), origin) == price.origins.end())
+        price.origins.push_back(origin);
+    }
   }
   return price;
 }

@@ -19,7 +19,10 @@ std::string communication_price_page(const CommunicationPrice& price) {
     out += fmt::format("  {:<16}{}\n", "algorithm", t.algorithm);
     if (!t.beyond_data.empty()) out += fmt::format("  {:<16}{}\n", "beyond its data", t.beyond_data);
   }
-  return out + fmt::format("  {:<16}{}\n", "origin", price.origin);
+  for (const auto& [part, text] : price.origins) {
+    out += fmt::format("  {:<16}{}{}\n", "origin", part.empty() ? "" : part + " ", text);
+  }
+  return out;
 }
 
 std::string communication_price_json(const CommunicationPrice& price) {
@@ -34,8 +37,10 @@ std::string communication_price_json(const CommunicationPrice& price) {
                      {"parts_s", parts},
                      {"beyond_data", t.beyond_data}});
   }
+  nlohmann::ordered_json origins = nlohmann::ordered_json::object();
+  for (const auto& [part, text] : price.origins) origins[part] = text;
   nlohmann::ordered_json out{{"schema_version", 1}, {"kind", price.kind},        {"cluster", price.cluster},
-                             {"what", price.what},  {"times", std::move(times)}, {"origin", price.origin}};
+                             {"what", price.what},  {"times", std::move(times)}, {"origins", std::move(origins)}};
   return out.dump(2) + "\n";
 }
 

@@ -23,8 +23,9 @@ struct CommunicationTime {
 struct CommunicationPrice {
   std::string kind;  // "collective" or "dispatch"
   std::string cluster;
-  std::string what;    // "32 MiB on 80 ranks of 10 nodes"
-  std::string origin;  // what the file says about its figures
+  std::string what;  // "32 MiB on 80 ranks of 10 nodes"
+  /// What the file says about the figures that answer, by the part of the file; "" is the whole.
+  std::vector<std::pair<std::string, std::string>> origins = {};
   std::vector<CommunicationTime> times = {};
 };
 

@@ -19,7 +19,7 @@ Seconds inside(const AllToAllModel& model, double ranks, Bytes bytes, bool in_pl
 
 }  // namespace
 
-std::optional<CollectiveCost> all_to_all_cost(const AllToAllModel& model, const Network& network, RankGroup shape,
+std::optional<CollectiveCost> all_to_all_cost(const AllToAllModel& model, const Network& network, GroupShape shape,
                                               Bytes bytes, bool in_place) {
   const double m = shape.per_node();
   CollectiveCost cost{.total = Seconds(0),
@@ -47,7 +47,7 @@ std::optional<CollectiveCost> all_to_all_cost(const AllToAllModel& model, const 
   return cost;
 }
 
-std::optional<CollectiveCost> send_receive_cost(const SendReceiveModel& model, const Network& network, RankGroup shape,
+std::optional<CollectiveCost> send_receive_cost(const SendReceiveModel& model, const Network& network, GroupShape shape,
                                                 Bytes bytes) {
   CollectiveCost cost{.total = model.base + bytes / model.bandwidth,
                       .launch = model.base,
@@ -90,7 +90,9 @@ AllToAllModel read_all_to_all_model(MapReader map) {
 
 SendReceiveModel read_send_receive_model(MapReader map) {
   SendReceiveModel m{.base = map.quantity<Seconds>("base", Sign::NonNegative),
-                     .bandwidth = map.quantity<BytesPerSecond>("bandwidth")};
+                     .bandwidth = map.quantity<BytesPerSecond>("bandwidth"),
+                     .connection = {},
+                     .fits_all = map.boolean_or("fits_all", false)};
   if (map.has("connection")) m.connection = map.quantity<BytesPerSecond>("connection");
   map.finish();
   return m;

@@ -15,8 +15,8 @@
 
 #include "model/base/quantity.hpp"
 #include "model/collectives/collective_cost.hpp"
+#include "model/collectives/group_shape.hpp"
 #include "model/collectives/network.hpp"
-#include "model/collectives/rank_group.hpp"
 #include "model/text/reader.hpp"
 
 namespace moeplan {
@@ -49,14 +49,15 @@ struct SendReceiveModel {
   Seconds base;
   BytesPerSecond bandwidth;                       // inside a node
   std::optional<BytesPerSecond> connection = {};  // between nodes; none: not between nodes
+  bool fits_all = false;                          // read off all rows, so that none of them is held out
   bool operator==(const SendReceiveModel&) const = default;
 };
 
 /// The time without the launch; none between nodes without figures.
 [[nodiscard]] std::optional<CollectiveCost> all_to_all_cost(const AllToAllModel& model, const Network& network,
-                                                            RankGroup shape, Bytes bytes, bool in_place);
+                                                            GroupShape shape, Bytes bytes, bool in_place);
 [[nodiscard]] std::optional<CollectiveCost> send_receive_cost(const SendReceiveModel& model, const Network& network,
-                                                              RankGroup shape, Bytes bytes);
+                                                              GroupShape shape, Bytes bytes);
 
 /// Read the maps `all_to_all` and `send_receive` of a file in configs/collectives.
 [[nodiscard]] AllToAllModel read_all_to_all_model(MapReader map);

@@ -22,7 +22,7 @@ void keep_slower(Cost& worst, const Cost& other) {
 
 /// The fastest algorithm for exactly this group. It grows with nodes as long as the largest power of two below them
 /// does not change (ring_model.hpp).
-Cost fastest(const CollectiveModels& models, Collective collective, RankGroup shape, Bytes bytes, bool in_place) {
+Cost fastest(const CollectiveModels& models, Collective collective, GroupShape shape, Bytes bytes, bool in_place) {
   if (collective == Collective::AllToAll) {
     return models.all_to_all ? all_to_all_cost(*models.all_to_all, models.network, shape, bytes, in_place) : Cost();
   }
@@ -47,12 +47,13 @@ Cost fastest(const CollectiveModels& models, Collective collective, RankGroup sh
 
 /// The slowest of the groups of up to `shape.nodes` nodes: it suffices to look at the largest between two powers of
 /// two.
-Cost never_falling(const CollectiveModels& models, Collective collective, RankGroup shape, Bytes bytes, bool in_place) {
+Cost never_falling(const CollectiveModels& models, Collective collective, GroupShape shape, Bytes bytes,
+                   bool in_place) {
   Cost slowest = fastest(models, collective, shape, bytes, in_place);
   if (!slowest) return slowest;
   const std::int64_t per_node = shape.ranks / shape.nodes;
   for (std::int64_t nodes = 2; nodes - 1 < shape.nodes; nodes *= 2) {
-    const RankGroup fewer{per_node * (nodes - 1), nodes - 1};
+    const GroupShape fewer{per_node * (nodes - 1), nodes - 1};
     if (fewer.ranks > 1) keep_slower(slowest, fastest(models, collective, fewer, bytes, in_place));
   }
   return slowest;
@@ -66,7 +67,7 @@ bool answers(const CollectiveModels& models, std::string_view source) {
                      [&](const std::string& name) { return source.find(name) != std::string_view::npos; });
 }
 
-std::optional<CollectiveCost> collective_cost(const CollectiveModels& models, Collective collective, RankGroup shape,
+std::optional<CollectiveCost> collective_cost(const CollectiveModels& models, Collective collective, GroupShape shape,
                                               Bytes bytes, bool in_place) {
   if (shape.ranks < 2) return CollectiveCost{Seconds(0), Seconds(0), Seconds(0), Seconds(0), "none"};
   Cost cost = never_falling(models, collective, shape, bytes, in_place);
@@ -89,8 +90,13 @@ const DispatcherModel* find_dispatcher(const CollectiveModels& models, std::stri
   return nullptr;
 }
 
-bool is_extrapolated(const CollectiveModels& models, RankGroup shape) {
-  return shape.ranks > kFarBeyond * models.measured_ranks;
+bool is_extrapolated(GroupShape shape, std::int64_t measured_ranks) {
+  return shape.ranks > kFarBeyond * measured_ranks;
+}
+
+bool restates(const CollectiveModels& models, Collective collective, GroupShape shape) {
+  if (shape.nodes > 1 && models.network.fits_all) return true;
+  return collective == Collective::SendReceive && models.send_receive && models.send_receive->fits_all;
 }
 
 CollectiveModels read_collective_models(const Node& document) {

@@ -11,8 +11,8 @@
 #include "model/collectives/all_to_all_model.hpp"
 #include "model/collectives/collective_cost.hpp"
 #include "model/collectives/dispatcher.hpp"
+#include "model/collectives/group_shape.hpp"
 #include "model/collectives/network.hpp"
-#include "model/collectives/rank_group.hpp"
 #include "model/collectives/ring_model.hpp"
 #include "model/collectives/tree_model.hpp"
 #include "model/machine/cluster.hpp"
@@ -48,7 +48,7 @@ struct CollectiveModels {
 ///  - from an all-gather or a reduce-scatter to the all-reduce of the same bytes, unless trees reduce: their few steps
 ///    make small ones faster than the rings of the others.
 [[nodiscard]] std::optional<CollectiveCost> collective_cost(const CollectiveModels& models, Collective collective,
-                                                            RankGroup shape, Bytes bytes, bool in_place = false);
+                                                            GroupShape shape, Bytes bytes, bool in_place = false);
 
 /// The numbers of a dispatcher for a group: the first entry of its name and mode (any mode without one) that answers
 /// its nodes and the format of its combine; none if there is none.
@@ -56,8 +56,11 @@ struct CollectiveModels {
                                                      std::string_view mode, std::string_view combine_format,
                                                      std::int64_t nodes);
 
-/// Whether a group is more than four times as large as any that the numbers were fitted to.
-[[nodiscard]] bool is_extrapolated(const CollectiveModels& models, RankGroup shape);
+/// Whether a group is more than four times as large as the largest, of `measured_ranks`, that numbers were fitted to.
+[[nodiscard]] bool is_extrapolated(GroupShape shape, std::int64_t measured_ranks);
+
+/// Whether the numbers that answer a collective were read off all measurements of it.
+[[nodiscard]] bool restates(const CollectiveModels& models, Collective collective, GroupShape shape);
 
 /// Reads the content of a file of configs/collectives; raises InputError.
 [[nodiscard]] CollectiveModels read_collective_models(const Node& document);

@@ -21,14 +21,14 @@
 #include <string_view>
 
 #include "model/base/quantity.hpp"
-#include "model/collectives/rank_group.hpp"
+#include "model/collectives/group_shape.hpp"
 #include "model/text/reader.hpp"
 
 namespace moeplan {
 
 /// One layer's exchange, seen by one rank.
 struct DispatchShape {
-  RankGroup group;
+  GroupShape group;
   double tokens = 0;  // of each rank
   double top_k = 1, experts = 1;
   double sms = 0;        // that the kernel may use; 0: the dispatcher's own number

@@ -27,7 +27,8 @@ Exchange by_collective(const CollectiveModels& models, const ExchangeRequest& r,
           .parts = {{"launch", cost->launch}, {"steps", cost->steps}, {"transfer", cost->transfer}},
           .bound = std::string(cost->bound()),
           .algorithm = cost->algorithm,
-          .measured_ranks = models.measured_ranks};
+          .measured_ranks = models.measured_ranks,
+          .collective = collective};
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ enum class ExchangeDirection { Dispatch, Combine };
 struct ExchangeRequest {
   std::string dispatcher, mode;  // mode "": any
   std::string dispatch_format, combine_format;
-  RankGroup group = {};
+  GroupShape group = {};
   double tokens = 0;  // of each rank
   double hidden = 0, top_k = 1, experts = 1;
   double sms = 0;  // 0: the dispatcher's own number
@@ -34,7 +34,8 @@ struct Exchange {
   std::vector<std::pair<std::string, Seconds>> parts = {};
   std::string bound = {};
   std::string algorithm = {};
-  std::int64_t measured_ranks = 1;  // the largest group that the numbers were fitted to
+  std::int64_t measured_ranks = 1;            // the largest group that the numbers were fitted to
+  std::optional<Collective> collective = {};  // of NCCL that makes the exchange; none: a kernel of its own
 };
 
 [[nodiscard]] Exchange exchange(const CollectiveModels& models, const ExchangeRequest& request,

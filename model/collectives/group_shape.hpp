@@ -6,10 +6,10 @@
 namespace moeplan {
 
 /// A group of ranks, spread evenly over nodes (NVLink domains).
-struct RankGroup {
+struct GroupShape {
   std::int64_t ranks = 2;
   std::int64_t nodes = 1;
-  bool operator==(const RankGroup&) const = default;
+  bool operator==(const GroupShape&) const = default;
   [[nodiscard]] constexpr double per_node() const { return static_cast<double>(ranks) / static_cast<double>(nodes); }
 };
 

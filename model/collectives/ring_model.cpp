@@ -11,7 +11,7 @@ namespace moeplan {
 namespace {
 
 /// Chunks by which the tuner chooses: those of the largest power of two of nodes that the group has.
-Bytes chunk_of_choice(RankGroup shape, Bytes bytes) {
+Bytes chunk_of_choice(GroupShape shape, Bytes bytes) {
   const auto nodes = static_cast<double>(std::bit_floor(static_cast<std::uint64_t>(shape.nodes)));
   return bytes / (shape.per_node() * nodes);
 }
@@ -23,7 +23,7 @@ bool runs(const RingModel& model, Collective collective) {
 }
 
 std::optional<CollectiveCost> ring_cost(const RingModel& model, const Network& network, Collective collective,
-                                        RankGroup shape, Bytes bytes, bool in_place) {
+                                        GroupShape shape, Bytes bytes, bool in_place) {
   assert(runs(model, collective) && "a ring is asked for what it runs");
   const auto n = static_cast<double>(shape.ranks);
   const double k = collective == Collective::AllReduce ? 2 : 1;

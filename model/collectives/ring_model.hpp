@@ -18,8 +18,8 @@
 
 #include "model/base/quantity.hpp"
 #include "model/collectives/collective_cost.hpp"
+#include "model/collectives/group_shape.hpp"
 #include "model/collectives/network.hpp"
-#include "model/collectives/rank_group.hpp"
 #include "model/machine/cluster.hpp"
 #include "model/text/reader.hpp"
 
@@ -54,7 +54,7 @@ struct RingModel {
 /// largest_chunk, where chunks are those of the largest power of two of nodes within the group (so that the choice of
 /// the protocol does not change with every node).
 [[nodiscard]] std::optional<CollectiveCost> ring_cost(const RingModel& model, const Network& network,
-                                                      Collective collective, RankGroup shape, Bytes bytes,
+                                                      Collective collective, GroupShape shape, Bytes bytes,
                                                       bool in_place);
 
 /// Reads an entry of the list `rings` of a file in configs/collectives.

@@ -4,7 +4,7 @@
 
 namespace moeplan {
 
-std::optional<CollectiveCost> tree_cost(const TreeModel& model, const Network& network, RankGroup shape, Bytes bytes) {
+std::optional<CollectiveCost> tree_cost(const TreeModel& model, const Network& network, GroupShape shape, Bytes bytes) {
   if (shape.nodes == 1 || network.nics_per_node == 0) return std::nullopt;
   Seconds hop = model.network_step;
   if (model.hop_bandwidth) hop += bytes / *model.hop_bandwidth;
@@ -18,7 +18,7 @@ std::optional<CollectiveCost> tree_cost(const TreeModel& model, const Network& n
                         .algorithm = "tree " + model.protocol};
 }
 
-std::optional<CollectiveCost> nvls_cost(const NvlsModel& model, RankGroup shape, Bytes bytes) {
+std::optional<CollectiveCost> nvls_cost(const NvlsModel& model, GroupShape shape, Bytes bytes) {
   if (shape.nodes > 1) return std::nullopt;
   const Seconds steps = model.base + model.step * static_cast<double>(shape.ranks);
   const Seconds transfer = bytes / model.bandwidth;

@@ -13,8 +13,8 @@
 
 #include "model/base/quantity.hpp"
 #include "model/collectives/collective_cost.hpp"
+#include "model/collectives/group_shape.hpp"
 #include "model/collectives/network.hpp"
-#include "model/collectives/rank_group.hpp"
 #include "model/text/reader.hpp"
 
 namespace moeplan {
@@ -37,10 +37,10 @@ struct NvlsModel {
 };
 
 /// The time of an all-reduce without the launch; none for a group on one node.
-[[nodiscard]] std::optional<CollectiveCost> tree_cost(const TreeModel& model, const Network& network, RankGroup shape,
+[[nodiscard]] std::optional<CollectiveCost> tree_cost(const TreeModel& model, const Network& network, GroupShape shape,
                                                       Bytes bytes);
 /// None for a group on several nodes.
-[[nodiscard]] std::optional<CollectiveCost> nvls_cost(const NvlsModel& model, RankGroup shape, Bytes bytes);
+[[nodiscard]] std::optional<CollectiveCost> nvls_cost(const NvlsModel& model, GroupShape shape, Bytes bytes);
 
 /// Read an entry of the list `trees`, and the map `nvls`, of a file in configs/collectives.
 [[nodiscard]] TreeModel read_tree_model(MapReader entry);

@@ -27,15 +27,10 @@
 
 #include <optional>
 
+#include "model/collectives/group_shape.hpp"
 #include "model/machine/cluster.hpp"
 
 namespace moeplan {
-
-struct GroupShape {
-  std::int64_t ranks = 2;
-  std::int64_t nodes = 1;
-  bool operator==(const GroupShape&) const = default;
-};
 
 /// The start-up time and time per byte such that a message of n bytes alone takes alpha + n beta; none if no
 /// measurement applies. A small message has the time per byte of large messages, as long as that does not exceed its

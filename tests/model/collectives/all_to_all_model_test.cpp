@@ -20,7 +20,7 @@ AllToAllModel model() {
           .network = AllToAllNetwork{.peer = Seconds(4e-6), .ramp_bytes = Bytes(1)}};
 }
 
-double time_of(const AllToAllModel& m, RankGroup shape, double bytes) {
+double time_of(const AllToAllModel& m, GroupShape shape, double bytes) {
   return all_to_all_cost(m, kNetwork, shape, Bytes(bytes), false)->time().value();
 }
 

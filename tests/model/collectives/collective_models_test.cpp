@@ -53,7 +53,8 @@ std::string complaints_of(const std::string& text) {
 TEST_CASE("Times of every shipped machine never fall as bytes grow") {
   for (const CollectiveModels& m : shipped_models()) {
     for (const Collective op : kAll) {
-      for (const RankGroup shape : {RankGroup{2, 1}, {4, 1}, {8, 1}, {8, 2}, {16, 2}, {32, 8}, {80, 10}, {2160, 540}}) {
+      for (const GroupShape shape :
+           {GroupShape{2, 1}, {4, 1}, {8, 1}, {8, 2}, {16, 2}, {32, 8}, {80, 10}, {2160, 540}}) {
         for (const bool in_place : {false, true}) {
           Seconds before(0);
           for (const double bytes : sizes()) {
@@ -100,7 +101,7 @@ TEST_CASE("Times of every shipped machine never fall as ranks of a node grow, an
 
 TEST_CASE("An all-reduce that is no tree is never faster than the reduce-scatter or the all-gather of its size") {
   for (const CollectiveModels& m : shipped_models()) {
-    for (const RankGroup shape : {RankGroup{2, 1}, {4, 1}, {8, 1}, {16, 2}, {80, 10}, {2160, 540}}) {
+    for (const GroupShape shape : {GroupShape{2, 1}, {4, 1}, {8, 1}, {16, 2}, {80, 10}, {2160, 540}}) {
       for (const double bytes : sizes()) {
         const auto whole = collective_cost(m, Collective::AllReduce, shape, Bytes(bytes));
         for (const Collective half : {Collective::ReduceScatter, Collective::AllGather}) {
@@ -174,8 +175,8 @@ TEST_CASE("The fastest algorithm of a file answers") {
     CHECK_FALSE(collective_cost(m, Collective::Broadcast, {4, 1}, Bytes(4e6)));
   }
   SECTION("more than four times the ranks that were measured is an extrapolation") {
-    CHECK_FALSE(is_extrapolated(m, {16, 4}));
-    CHECK(is_extrapolated(m, {17, 1}));
+    CHECK_FALSE(is_extrapolated({16, 4}, m.measured_ranks));
+    CHECK(is_extrapolated({17, 1}, m.measured_ranks));
   }
 }
 

@@ -20,7 +20,7 @@ RingModel ring() {
           .network = RingNetwork{.step = Seconds(10e-6), .overhead = Seconds(3e-6)}};
 }
 
-double time_of(const RingModel& model, Collective op, RankGroup shape, double bytes, bool in_place = false) {
+double time_of(const RingModel& model, Collective op, GroupShape shape, double bytes, bool in_place = false) {
   return ring_cost(model, kNetwork, op, shape, Bytes(bytes), in_place)->time().value();
 }
 
@@ -64,7 +64,7 @@ TEST_CASE("Between nodes the slower of the steps and of the bytes decides") {
 TEST_CASE("The tuner leaves a protocol for larger chunks, at the same size within a doubling of the nodes") {
   RingModel model = ring();
   model.network->largest_chunk = Bytes(1000);
-  const auto runs_at = [&](RankGroup shape, double bytes) {
+  const auto runs_at = [&](GroupShape shape, double bytes) {
     return ring_cost(model, kNetwork, Collective::AllGather, shape, Bytes(bytes), false).has_value();
   };
   CHECK(runs_at({8, 2}, 8000));

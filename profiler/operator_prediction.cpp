@@ -36,6 +36,12 @@ bool is_training(const OperatorRow& row, const OperatorModels& models) {
   return models.training && row.source.find(models.training->library) != std::string::npos;
 }
 
+/// Whether the row is one of the few weight gradients, all of them, that gave the model its factor `wgrad`.
+template <class Model>
+bool restates_wgrad(const Model& model, GemmPhase phase) {
+  return phase == GemmPhase::Wgrad && model.wgrad != 1;
+}
+
 Prediction gemm_prediction(const OperatorRow& row, MathFormat format, const OperatorModels& models) {
   const auto phase = gemm_phase_of(row);
   const bool trains = is_training(row, models);
@@ -47,7 +53,7 @@ Prediction gemm_prediction(const OperatorRow& row, MathFormat format, const Oper
   return {.time = gemm_cost(*model, models.num_sms, gemm_shape(row), call).time(),
           .reason = "",
           .library = trains ? models.training->library : model->library,
-          .is_fitted = !is_held_out(gemm_shape(row))};
+          .is_fitted = restates_wgrad(*model, *phase) || !is_held_out(gemm_shape(row))};
 }
 
 Prediction grouped_prediction(const OperatorRow& row, MathFormat format, const OperatorModels& models) {
@@ -61,7 +67,7 @@ Prediction grouped_prediction(const OperatorRow& row, MathFormat format, const O
     return {.time = grouped_gemm_cost(*model, models.num_sms, products, {.phase = *phase}).time(),
             .reason = "",
             .library = model->library,
-            .is_fitted = model->fits_all || !is_held_out(row)};
+            .is_fitted = model->fits_all || restates_wgrad(*model, *phase) || !is_held_out(row)};
   }
   const auto separate =
       is_training(row, models) ? training_grouped_gemm_cost(models, format, products, {.phase = *phase}) : std::nullopt;

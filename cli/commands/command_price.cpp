@@ -13,6 +13,7 @@
 #include "cli/pages/price_report.hpp"
 #include "model/base/diagnostics.hpp"
 #include "model/operators/operator_models.hpp"
+#include "model/text/origins.hpp"
 #include "model/text/reader.hpp"
 #include "planner/plan/inputs.hpp"
 #include "profiler/operator_table.hpp"
@@ -37,14 +38,6 @@ GpuModels models_of(const std::string& gpu) {
   Node document = load_document(planner::find_config("operators", gpu));
   OperatorModels models = read_operator_models(document);
   return {std::move(document), std::move(models)};
-}
-
-/// What the file says about the numbers of a list.
-std::string origin_of(const Node& document, std::string_view list) {
-  const Node* origins = document.find("origins");
-  const Node* origin = origins ? origins->find(list) : nullptr;
-  if (!origin && origins) origin = origins->find("");
-  return origin ? origin->scalar : "";
 }
 
 [[noreturn]] void refuse(const std::string& option, std::string message) {
@@ -99,13 +92,19 @@ const Model& chosen(const std::vector<Model>& models, const PriceOptions& o, std
                                                     : fmt::format("there are {}", fmt::join(formats, ", "))));
 }
 
-PriceReport report_of(std::string kind, const PriceOptions& o, const Node& document, std::string_view list) {
+/// The key path of an entry of a list of models.
+template <class Model>
+std::string path_of(std::string_view list, const std::vector<Model>& models, const Model& entry) {
+  return fmt::format("{}[{}]", list, &entry - models.data());
+}
+
+PriceReport report_of(std::string kind, const PriceOptions& o, const Node& document, std::string_view path) {
   return {.kind = std::move(kind),
           .gpu = o.gpu,
           .format = o.precision,
           .phase = o.phase,
           .library = "",
-          .origin = origin_of(document, list),
+          .origin = origin_at(document, path),
           .time = {},
           .parts = {},
           .bound = "",
@@ -128,7 +127,7 @@ PriceReport priced_gemm(const PriceOptions& o) {
   const GemmModel& model = chosen(models.gemm, any, "gemm", [&](const GemmModel& m) { return m.format == format; });
   if (trains) call.slowdown = models.training->gemm.of(call.phase);
   const GemmCost cost = gemm_cost(model, models.num_sms, profiler::gemm_shape(o.row), call);
-  PriceReport r = report_of("gemm", o, document, "gemm");
+  PriceReport r = report_of("gemm", o, document, path_of("gemm", models.gemm, model));
   r.library = trains ? fmt::format("{}, {} times slower in math than {}", o.library, call.slowdown, model.library)
                      : model.library;
   r.time = cost.time();
@@ -155,12 +154,13 @@ PriceReport priced_grouped_gemm(const PriceOptions& o) {
       refuse("--precision", fmt::format("configs/operators/{}.yaml has no gemm figures in {}", o.gpu, o.precision));
     cost = *separate;
     r.library = o.library + ", one product after another";
-    r.origin = origin_of(document, "training");
+    r.origin = origin_at(document, "training");
   } else {
     const GroupedGemmModel& model =
         chosen(models.grouped_gemm, o, "grouped_gemm", [&](const GroupedGemmModel& m) { return m.format == format; });
     cost = grouped_gemm_cost(model, models.num_sms, products, call);
     r.library = model.library;
+    r.origin = origin_at(document, path_of("grouped_gemm", models.grouped_gemm, model));
   }
   r.time = cost.time();
   r.parts = {{"launch", cost.launch}, {"math", cost.math}, {"memory", cost.memory}, {"overlapped", cost.overlapped}};
@@ -179,7 +179,7 @@ PriceReport priced_attention(PriceOptions o) {
     return m.format == format && m.is_backward == backward;
   });
   const AttentionCost cost = attention_cost(model, models.num_sms, profiler::attention_shape(o.row));
-  PriceReport r = report_of("attention", o, document, "attention");
+  PriceReport r = report_of("attention", o, document, path_of("attention", models.attention, model));
   r.library = model.library;
   r.time = cost.time();
   r.parts = {{"launch", cost.launch}, {"math", cost.blocks}, {"memory", cost.memory}, {"tokens", cost.tokens}};
@@ -201,7 +201,7 @@ PriceReport priced_moe(const PriceOptions& o) {
            fmt::format("is {}; expected balanced, random or rows of each expert: 64|0|3", in_quotes(o.row.loads)));
   const FusedMoeCost cost =
       fused_moe_cost(model, products_of(models, model), models.num_sms, profiler::layer_shape(o.row), *loads);
-  PriceReport r = report_of("fused_moe", o, document, "fused_moe");
+  PriceReport r = report_of("fused_moe", o, document, path_of("fused_moe", models.fused_moe, model));
   r.library = model.library;
   r.time = cost.time();
   r.parts = {{"launches", cost.fixed},
@@ -234,7 +234,7 @@ PriceReport priced_kernel(const PriceOptions& o) {
                        o.kernel, o.gpu, fmt::join(implementations, ", "), suggestion(o.library, implementations)));
   }
   const KernelCost cost = kernel_cost(*model, profiler::kernel_elements(o.row));
-  PriceReport r = report_of(o.kernel, o, document, "kernels");
+  PriceReport r = report_of(o.kernel, o, document, path_of("kernels", models.kernels, *model));
   r.format = "";
   r.library = model->implementation;
   r.time = cost.time();

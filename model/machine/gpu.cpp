@@ -90,7 +90,6 @@ void read_operators(MapReader& gpu, GpuSpec& spec) {
   }
   const ReferenceRates own = rates_of(spec);
   if (models.measured_on) scale(models, rate_factors(*models.measured_on, own));
-  models.measured_on = own;
   models.num_sms = own.num_sms;
   spec.operators = std::make_shared<const OperatorModels>(std::move(models));
 }

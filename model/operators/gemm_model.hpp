@@ -41,7 +41,7 @@ struct GemmModel {
   std::optional<Seconds> split;  // reduction of partial sums if k is split; none: the library never splits it
   BytesPerSecond quantise{};  // rate at which the left operand is read in 16 bits and written in 8; 0: not in the time
   Seconds scale_padding;      // extra kernel if the scales of an odd number of rows (not a multiple of 4) are copied
-  double wgrad = 1;           // factor on the math of weight gradients
+  double wgrad = 1;           // factor on the math of weight gradients; other than 1: read off all their rows
   bool operator==(const GemmModel&) const = default;
 };
 

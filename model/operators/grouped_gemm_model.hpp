@@ -47,7 +47,7 @@ struct GroupedGemmModel {
   Seconds tile_start;     // start and end of a tile of 128 x 256, in proportion to its area
   Seconds tile;           // of a tile, whatever its size: scheduling, the latency of its first loads and last stores
   Seconds k_step;         // least time of a step of 128 bytes of k
-  double wgrad = 1;       // factor on the math of weight gradients
+  double wgrad = 1;       // factor on the math of weight gradients; other than 1: read off all their rows
   double unaligned = 1;   // factor on products with rows of k that are not a multiple of 16 bytes
   bool fits_all = false;  // fitted to all rows, too few to hold any out
   bool operator==(const GroupedGemmModel&) const = default;

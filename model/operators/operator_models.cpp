@@ -65,7 +65,9 @@ OperatorModels read_operator_models(MapReader file) {
   for (const auto& [entry, path] : file.list_or_empty("kernels")) {
     models.kernels.push_back(read_kernel_model({*entry, path, wrong}));
   }
-  if (file.has("measured_on")) models.measured_on = read_reference_rates(file.map("measured_on"));
+  if (file.has("measured_on")) {
+    models.measured_on = read_reference_rates(file.map("measured_on"), models.num_sms);
+  }
   if (file.has("training")) models.training = read_training_model(file.map("training"));
   check_origins(file);
   file.finish();

@@ -63,8 +63,8 @@ void scale(KernelModel& m, const RateFactors& f) {
   m.memory *= f.memory;
 }
 
-ReferenceRates read_reference_rates(MapReader map) {
-  const ReferenceRates rates{.num_sms = map.integer("num_sms", 1, 65536),
+ReferenceRates read_reference_rates(MapReader map, std::int64_t num_sms) {
+  const ReferenceRates rates{.num_sms = num_sms,
                              .bf16 = map.quantity<FlopsPerSecond>("bf16"),
                              .fp8 = map.quantity_or<FlopsPerSecond>("fp8", FlopsPerSecond(0)),
                              .hbm_bandwidth = map.quantity<BytesPerSecond>("hbm_bandwidth"),

@@ -39,7 +39,7 @@ void scale(AttentionModel& model, const RateFactors& factors);
 void scale(FusedMoeModel& model, const RateFactors& factors);
 void scale(KernelModel& model, const RateFactors& factors);
 
-/// Reads the map `measured_on` of a file in configs/operators.
-[[nodiscard]] ReferenceRates read_reference_rates(MapReader map);
+/// Reads the map `measured_on` of a file in configs/operators, whose GPU has `num_sms` SMs.
+[[nodiscard]] ReferenceRates read_reference_rates(MapReader map, std::int64_t num_sms);
 
 }  // namespace moeplan

@@ -73,13 +73,17 @@ std::optional<std::string_view> parent(std::string_view path) {
   return path.substr(0, cut == std::string_view::npos ? 0 : cut);
 }
 
-std::optional<std::string> origin_of(const Node* origins, std::string_view path, const Node& node) {
-  if (set_on_command_line(node)) return std::string(kSetThere);
+/// The origin of the longest prefix of `path` that has one.
+std::optional<std::string> longest_origin(const Node* origins, std::string_view path) {
   if (!origins) return std::nullopt;
   for (std::optional<std::string_view> p = path; p; p = parent(*p)) {
     if (const Node* origin = origins->find(*p); origin && origin->kind == Node::Kind::Scalar) return origin->scalar;
   }
   return std::nullopt;
+}
+
+std::optional<std::string> origin_of(const Node* origins, std::string_view path, const Node& node) {
+  return set_on_command_line(node) ? std::string(kSetThere) : longest_origin(origins, path);
 }
 
 /// The node at a key path, or the last existing node along the path.
@@ -146,6 +150,10 @@ void check_origins(MapReader& document, std::span<const std::string_view> elsewh
                                      "\"datasheet: ...\", \"published: ...\" or \"assumed: ...\"");
         });
   }
+}
+
+std::string origin_at(const Node& document, std::string_view path) {
+  return longest_origin(document.find("origins"), path).value_or("");
 }
 
 bool set_on_command_line(const Node& node) { return node.where.file.starts_with(kCommandLine); }

@@ -30,6 +30,9 @@ void record_overrides(Node& document);
 /// Whether a node was set on the command line.
 [[nodiscard]] bool set_on_command_line(const Node& node);
 
+/// The origin that applies to the key path of a document: that of its longest prefix; "" if there is none.
+[[nodiscard]] std::string origin_at(const Node& document, std::string_view path);
+
 /// One entry "template.nodes = 4: why" per number that is marked assumed, in document order.
 [[nodiscard]] std::vector<std::string> assumed_numbers(const Node& document);
 

@@ -21,7 +21,7 @@ SearchResult search_of(const Small& s, const SearchSpace& space = {}) {
 
 TEST_CASE("A degree or schedule that the user fixed is the only one searched") {
   const Small s = small({});
-  SECTION("with and without sequence parallelism, which nobody can fix") {
+  SECTION("with and without sequence parallelism, which cannot be pinned") {
     const SearchResult r = search_of(s, {.schedule = "baseline", .tp = 2, .ep = 2, .esp = 2, .most_ordered = 0});
     REQUIRE(r.enumerated == 2);
     REQUIRE(r.ranked.size() == 2);

@@ -175,9 +175,12 @@ PriceReport priced_attention(PriceOptions o) {
   const bool backward = is_backward(o);
   o.row.causal = o.full ? 0 : 1;
   if (o.row.kv_heads == 0) o.row.kv_heads = o.row.query_heads;
-  const AttentionModel& model = chosen(models.attention, o, "attention", [&](const AttentionModel& m) {
-    return m.format == format && m.is_backward == backward;
-  });
+  const AttentionModel* trained = training_attention_model(models, backward);
+  const bool is_training = trained && o.library.empty() && trained->format == format;
+  const AttentionModel& model =
+      is_training ? *trained : chosen(models.attention, o, "attention", [&](const AttentionModel& m) {
+        return m.format == format && m.is_backward == backward;
+      });
   const AttentionCost cost = attention_cost(model, models.num_sms, profiler::attention_shape(o.row));
   PriceReport r = report_of("attention", o, document, path_of("attention", models.attention, model));
   r.library = model.library;
@@ -249,7 +252,7 @@ CLI::App* add_kind(CLI::App& price, const std::string& kind, const std::string& 
   CLI::App* c = price.add_subcommand(kind, what);
   o->row.kind = kind == "moe" ? "fused_moe" : kind;
   c->add_option("--gpu", o->gpu, "A name of configs/operators, or a path")->required();
-  c->add_option("--library", o->library, "Whose figures (default: the first in the file)");
+  c->add_option("--library", o->library, "Whose figures (default: those that price plans)");
   c->add_option("--phase", o->phase, "The phase of training")->capture_default_str();
   if (kind != "kernel") c->add_option("--precision", o->precision, "The format of the operands")->capture_default_str();
   c->add_flag("--json", o->json, "Print JSON");

@@ -1,4 +1,5 @@
-// moeplan list schedules|all-to-all|collectives|codecs|placements|topologies|gpus|clusters|models|workloads|sweeps
+// moeplan list
+// schedules|all-to-all|collectives|codecs|placements|precisions|topologies|gpus|clusters|models|workloads|sweeps
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -56,6 +57,13 @@ Listing rows_of(const std::string& what) {
     for (const CodecEntry& c : codecs()) rows.emplace_back(c.name, c.summary);
     return rows;
   }
+  if (what == "precisions") {
+    return {{"fp32, tf32, fp16, bf16", "one format for everything"},
+            {"fp8_delayed", "products of linear layers in fp8, scales of tensors from earlier steps"},
+            {"fp8_current", "products of linear layers in fp8, scales of tensors from the tensors themselves"},
+            {"fp8_block", "products of linear layers in fp8, a scale for 128 values (weights: 128 x 128)"},
+            {"mxfp8", "products of linear layers in fp8, a scale for 32 values"}};
+  }
   if (what == "placements") {
     Listing rows;
     for (const auto& s : planner::placement_strategies()) rows.emplace_back(s->name(), s->summary());
@@ -78,12 +86,13 @@ void add_list_command(CLI::App& app, ExitCode&) {
   auto* command = app.add_subcommand("list", "What is built in and which configurations are there");
   auto what = std::make_shared<std::string>();
   command
-      ->add_option("what", *what,
-                   "schedules, all-to-all, collectives, codecs, placements, topologies, gpus, clusters, models, "
-                   "workloads or sweeps")
+      ->add_option(
+          "what", *what,
+          "schedules, all-to-all, collectives, codecs, placements, precisions, topologies, gpus, clusters, models, "
+          "workloads or sweeps")
       ->required()
-      ->check(CLI::IsMember({"schedules", "all-to-all", "collectives", "codecs", "placements", "topologies", "gpus",
-                             "clusters", "models", "workloads", "sweeps"}));
+      ->check(CLI::IsMember({"schedules", "all-to-all", "collectives", "codecs", "placements", "precisions",
+                             "topologies", "gpus", "clusters", "models", "workloads", "sweeps"}));
   command->callback([what] {
     std::size_t width = 0;
     const Listing rows = rows_of(*what);

@@ -21,7 +21,8 @@ namespace moeplan::cli {
 namespace {
 
 struct PlanOptions {
-  std::string cluster, model, workload = "default", output, trace, schedule, all_to_all, codec, placement = "auto";
+  std::string cluster, model, workload = "default", precision, output, trace, schedule, all_to_all, codec,
+                              placement = "auto";
   std::vector<std::string> overrides;
   std::int64_t world = 0, tp = 0, cp = 0, ep = 0, esp = 0, dp = 0, pp = 0, pipeline_degree = 0, top = 5, threads = 0;
   std::optional<std::int64_t> redundant_experts{};
@@ -111,6 +112,12 @@ void run_plan(const PlanOptions& o, ExitCode& code) {
   const planner::SearchSpace space = search_space(o);
   check_outputs({o.output, o.trace});
   std::vector<std::string> overrides = o.overrides;
+  if (!o.precision.empty()) {
+    const bool is_dtype = std::any_of(kDtypeNames.begin(), kDtypeNames.end(),
+                                      [&](const auto& entry) { return entry.second == o.precision; });
+    if (is_dtype) overrides.push_back("workload.dtype=" + o.precision);
+    overrides.push_back("workload.precision=" + o.precision);
+  }
   if (o.has_seed) overrides.push_back(fmt::format("workload.routing.seed={}", o.seed));
   planner::PlanInputs documents = planner::load_inputs(o.cluster, o.model, o.workload, overrides);
   const planner::Inputs inputs = planner::read_inputs(documents);
@@ -176,6 +183,7 @@ void add_plan_command(CLI::App& app, ExitCode& code) {
   c->add_option("--workload", o->workload, "Name in configs/workloads, or a file")->capture_default_str();
   const CLI::Range count(std::int64_t{1}, std::int64_t{1'048'576});
   c->add_option("--world", o->world, "GPUs to use: the first N; a template grows in whole nodes")->check(count);
+  c->add_option("--precision", o->precision, "Format or recipe of the products (moeplan list precisions)");
   c->add_option("-o,--output", o->output, "Write the plan file here");
   c->add_option("--trace", o->trace, "Write a Chrome trace of the best plan here");
   c->add_option("--schedule", o->schedule, "Only this schedule of the MoE layers (moeplan list schedules)");

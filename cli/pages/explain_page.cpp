@@ -299,7 +299,7 @@ std::string explain_page(const Explanation& e) {
   out += stream_table(p);
   out += sensitivity_table(e) + placement_text(e) + roofline_text(e) + layer_points_text(e);
   const std::string notes =
-      figures_text(e.plan.cluster.gpu, e.plan.inputs.workload.dtype) + assumed_text(plan.inputs.cluster, 5);
+      figures_text(e.plan.cluster.gpu, e.plan.inputs.workload) + assumed_text(plan.inputs.cluster, 5);
   return notes.empty() ? out : out + '\n' + notes;
 }
 

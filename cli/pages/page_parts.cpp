@@ -83,7 +83,7 @@ std::string page_header(const planner::Inputs& inputs, const Cluster& cluster) {
   std::string out =
       fmt::format("{} on {}{} x {} of {}\n  workload       {}: {}, {} sequences of {} tokens, {}, ", inputs.model.name,
                   ranks, cluster.gpus(), cluster.gpu.name, cluster.name, w.name, name_of<Mode>(kModeNames, w.mode),
-                  w.global_batch, w.sequence_length, name_of<Dtype>(kDtypeNames, w.dtype));
+                  w.global_batch, w.sequence_length, precision_text(w));
   if (w.mode == Mode::Train) {
     out += fmt::format("{} with ZeRO {}, {} recomputation, ", name_of<Optimizer>(kOptimizerNames, w.optimizer),
                        w.zero_stage, w.recompute == Recompute::None ? "no" : recompute_text(w));
@@ -120,15 +120,15 @@ std::string link_table(const planner::Prediction& p, const Topology& topology, s
   return out;
 }
 
-std::string figures_text(const GpuSpec& gpu, Dtype dtype) {
+std::string figures_text(const GpuSpec& gpu, const Workload& workload) {
   if (!gpu.operators) return "";
-  const GemmModel* products = figures_of_products(gpu, dtype);
+  const GemmModel* products = figures_of_products(gpu, workload.dtype, workload.precision);
   const AttentionModel* attention = training_attention_model(*gpu.operators, false);
   const auto by = [](const auto* model) {
     return model ? fmt::format("the shapes of {}'s kernels", model->library) : std::string("a share of the peak");
   };
-  return fmt::format("  {} products are priced by {}, attention by {}\n", name_of<Dtype>(kDtypeNames, dtype),
-                     by(products), by(attention));
+  return fmt::format("  {} products are priced by {}, attention by {}\n", precision_text(workload), by(products),
+                     by(attention));
 }
 
 std::string assumed_text(const Node& cluster_document, std::size_t most) {

@@ -37,7 +37,7 @@ namespace moeplan::cli {
 [[nodiscard]] std::string link_table(const planner::Prediction& prediction, const Topology& topology, std::size_t most);
 
 /// The kernels whose figures price products and attention; "" without operators.
-[[nodiscard]] std::string figures_text(const GpuSpec& gpu, Dtype dtype);
+[[nodiscard]] std::string figures_text(const GpuSpec& gpu, const Workload& workload);
 
 /// The number of assumed values in a cluster, and the first `most` of them; "" if there are none.
 [[nodiscard]] std::string assumed_text(const Node& cluster_document, std::size_t most);

@@ -69,12 +69,13 @@ ComputeParts codec_parts(const Program& program, const Operation& operation, con
   return roofline(gpu.launch_overhead, Seconds(0), Bytes(static_cast<double>(rows)) / known->second);
 }
 
-/// The format in which products of a number format are computed; none for int8.
-std::optional<MathFormat> math_format(Dtype dtype) {
+/// The figures that price products of a number format: those of bf16 for fp16, whose rates and bytes are the same;
+/// none for int8.
+std::optional<MathFormat> format_of_products(Dtype dtype) {
   switch (dtype) {
     case Dtype::Fp32: return MathFormat::Fp32;
     case Dtype::Tf32: return MathFormat::Tf32;
-    case Dtype::Fp16: return MathFormat::Fp16;
+    case Dtype::Fp16:
     case Dtype::Bf16: return MathFormat::Bf16;
     case Dtype::Fp8: return MathFormat::Fp8;
     case Dtype::Int8: return std::nullopt;
@@ -88,22 +89,20 @@ GemmPhase phase_of(const Gemm& gemm) {
 }
 
 ComputeParts product_parts(const GpuSpec& gpu, Dtype dtype, const Gemm& gemm, const ComputeLoad& load) {
-  const GemmModel* figures = figures_of_products(gpu, dtype);
-  const GemmCall call{.phase = phase_of(gemm)};
   if (load.flops == 0) return {};
+  const std::optional<MathFormat> format = gemm.format ? gemm.format : format_of_products(dtype);
+  const GemmCall call{.phase = phase_of(gemm), .quantises = !gemm.format};
   if (gemm.grouped) {
-    if (figures) {
-      const auto c = training_grouped_gemm_cost(*gpu.operators, figures->format, load.products, call);
-      return {c->launch, c->math, c->memory, c->overlapped};
-    }
+    const auto cost = gpu.operators && format ? training_grouped_gemm_cost(*gpu.operators, *format, load.products, call)
+                                              : std::nullopt;
+    if (cost) return {cost->launch, cost->math, cost->memory, cost->overlapped};
     return grouped_gemm_parts(gpu, dtype, load.products, load.bytes);
   }
   const GemmShape& shape = load.products.front();
-  if (figures) {
-    const auto c = training_gemm_cost(*gpu.operators, figures->format, shape, call);
-    return {c->launch + c->extra, c->math, c->memory + c->quantisation, c->overlapped + c->quantisation};
-  }
-  return gemm_parts(gpu, dtype, shape, load.bytes);
+  const auto cost = gpu.operators && format ? training_gemm_cost(*gpu.operators, *format, shape, call) : std::nullopt;
+  if (!cost) return gemm_parts(gpu, dtype, shape, load.bytes);
+  return {cost->launch + cost->extra, cost->math, cost->memory + cost->quantisation,
+          cost->overlapped + cost->quantisation};
 }
 
 /// The time of whole sequences, or of the part of one that the FLOPs are.
@@ -177,8 +176,8 @@ Seconds attention_time(const GpuSpec& gpu, Dtype dtype, double flops, std::int64
 
 Seconds kernel_time(const GpuSpec& gpu, std::int64_t bytes) { return kernel_parts(gpu, bytes).time(); }
 
-const GemmModel* figures_of_products(const GpuSpec& gpu, Dtype dtype) {
-  const std::optional<MathFormat> format = dtype == Dtype::Fp16 ? MathFormat::Bf16 : math_format(dtype);
+const GemmModel* figures_of_products(const GpuSpec& gpu, Dtype dtype, std::optional<Precision> precision) {
+  const std::optional<MathFormat> format = precision ? format_of(*precision) : format_of_products(dtype);
   return gpu.operators && format ? find_gemm_model(*gpu.operators, *format, "") : nullptr;
 }
 

@@ -2,10 +2,12 @@
 // format, else by a roofline with shares of the peak. MODELS section 1.
 #pragma once
 
+#include <optional>
 #include <span>
 
 #include "model/base/quantity.hpp"
 #include "model/machine/gpu.hpp"
+#include "model/operators/precision.hpp"
 #include "model/program/resolve.hpp"
 
 namespace moeplan {
@@ -49,16 +51,18 @@ struct ComputeParts {
   [[nodiscard]] Seconds time() const { return launch + overlapped; }
 };
 
-/// The figures of the GPU's kernels that price products of a number format (fp16: those of bf16, whose rates and bytes
-/// are the same); null if there are none.
-[[nodiscard]] const GemmModel* figures_of_products(const GpuSpec& gpu, Dtype dtype);
+/// The figures of the GPU's kernels that price products in a recipe's format, without one in a number format (fp16:
+/// those of bf16, whose rates and bytes are the same); null if there are none.
+[[nodiscard]] const GemmModel* figures_of_products(const GpuSpec& gpu, Dtype dtype,
+                                                   std::optional<Precision> precision = {});
 
 /// The time parts of a compute operation of a Program on one rank, alone on its GPU.
 ///
-/// Products with figures_of_products() take training_gemm_cost and training_grouped_gemm_cost, others gemm_time and
-/// grouped_gemm_time. A product of form NT is an input gradient, one of form TN a weight gradient. Attention takes the
-/// time of training_attention_model if there is one, in bf16 for operands of 16 bits or fewer. A window, and a part of
-/// a sequence (context parallelism), take their share of the FLOPs of whole sequences without one. A codec takes launch
+/// Products with figures in their format (figures_of_products()) take training_gemm_cost and
+/// training_grouped_gemm_cost, others gemm_time and grouped_gemm_time. A product of form NT is an input gradient, one
+/// of form TN a weight gradient. Attention takes the time of training_attention_model if there is one, in bf16 for
+/// operands of 16 bits or fewer. A window, and a part of a sequence (context parallelism), take their share of the
+/// FLOPs of whole sequences without one. A codec takes launch
 /// + bytes of its rows / codec_throughput, or the time of a memory-bound kernel if the GPU has no such number.
 [[nodiscard]] ComputeParts compute_parts(const Program& program, const Operation& operation, RankId rank,
                                          const GpuSpec& gpu);

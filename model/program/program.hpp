@@ -26,6 +26,7 @@
 #include "model/base/ids.hpp"
 #include "model/machine/cluster.hpp"
 #include "model/machine/dtype.hpp"
+#include "model/operators/math_format.hpp"
 #include "model/workload/routing.hpp"
 
 namespace moeplan {
@@ -178,13 +179,15 @@ inline constexpr std::size_t kStreams = kStreamNames.size();
 
 /// A matrix product C = A B in one of the forms below, with A = reads[0], B = reads[1], C = writes[0]. `grouped`: one
 /// product per local expert, the routed operands split by expert; `by_source`: split by source as well. `accumulates`:
-/// C += A B (gradients of weights, and results computed in several parts).
+/// C += A B (gradients of weights, and results computed in several parts). `format`: that of the operands' values and
+/// scales, if a recipe of mixed precision has quantised them; none: the buffers' own.
 struct Gemm {
   enum class Form { NN, NT, TN };  // C[m,n] = A[m,k] B[k,n] | A[m,k] B[n,k]^T | A[k,m]^T B[k,n]
   Form form = Form::NN;
   bool grouped = false;
   bool by_source = false;
   bool accumulates = false;
+  std::optional<MathFormat> format = {};
   bool operator==(const Gemm&) const = default;
 };
 
@@ -230,6 +233,9 @@ enum class Kernel {
   Embed,
   Loss,
   Optimizer,
+  Rotary,            // rotates queries and keys by their positions, in place
+  Quantise,          // rows to values and scales of a narrower format
+  LargestMagnitude,  // of all values of the rows: the scale of a tensor
   NormBackward,
   ActivationBackward,
   TopKBackward,

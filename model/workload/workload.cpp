@@ -111,6 +111,30 @@ Node recorded_document(const RecordedRouting& recorded) {
   return out;
 }
 
+/// The formats that training computes in; 8-bit formats are those of a recipe's products only.
+Dtype read_dtype(MapReader& reader) {
+  const auto dtype = reader.choice<Dtype>("dtype", kDtypeNames);
+  if (size_of(dtype) > 1) return dtype;
+  reader.complain("dtype",
+                  fmt::format("{} is no format of activations and messages; expected bf16 or another one, with "
+                              "a recipe for the products of linear layers, e.g. precision: fp8_current",
+                              name_of<Dtype>(kDtypeNames, dtype)));
+  return Dtype::Bf16;
+}
+
+std::optional<Precision> read_precision(MapReader& reader, Dtype dtype) {
+  if (is_word(reader, "precision", name_of<Dtype>(kDtypeNames, dtype)) || !reader.has("precision")) {
+    (void)reader.find("precision");
+    return std::nullopt;
+  }
+  const auto precision = reader.choice<Precision>("precision", kPrecisionNames);
+  if (size_of(dtype) == 2) return precision;
+  reader.complain("precision",
+                  fmt::format("{} quantises from 16 bits; dtype is {}, expected bf16 or fp16",
+                              name_of<Precision>(kPrecisionNames, precision), name_of<Dtype>(kDtypeNames, dtype)));
+  return std::nullopt;
+}
+
 std::optional<Recompute> read_recompute(MapReader& reader) {
   if (!is_word(reader, "recompute", "auto")) return reader.choice<Recompute>("recompute", kRecomputeNames);
   (void)reader.find("recompute");
@@ -188,7 +212,8 @@ Workload read_workload(const Node& document, std::int64_t learned_positions) {
   w.name = reader.text("name");
   read_sizes(reader, learned_positions, w);
   w.mode = reader.choice<Mode>("mode", kModeNames);
-  w.dtype = reader.choice<Dtype>("dtype", kDtypeNames);
+  w.dtype = read_dtype(reader);
+  w.precision = read_precision(reader, w.dtype);
   read_training(reader, w);
   read_selection(reader, w);
   w.encoding = reader.choice_or<Encoding>("encoding", Encoding::Sparse, kEncodingNames);
@@ -225,6 +250,11 @@ std::string recompute_text(const Workload& w) {
   return w.recompute ? std::string(name_of<Recompute>(kRecomputeNames, *w.recompute)) : "auto";
 }
 
+std::string precision_text(const Workload& w) {
+  return std::string(w.precision ? name_of<Precision>(kPrecisionNames, *w.precision)
+                                 : name_of<Dtype>(kDtypeNames, w.dtype));
+}
+
 Node workload_document(const Workload& w) {
   Node out = Node::map();
   out.set("name", Node::text(w.name));
@@ -233,6 +263,7 @@ Node workload_document(const Workload& w) {
   out.set("micro_batch", w.micro_batch ? Node::integer(*w.micro_batch) : Node::text("auto"));
   out.set("mode", Node::text(std::string(name_of<Mode>(kModeNames, w.mode))));
   out.set("dtype", Node::text(std::string(name_of<Dtype>(kDtypeNames, w.dtype))));
+  out.set("precision", Node::text(precision_text(w)));
   out.set("recompute", Node::text(recompute_text(w)));
   out.set("zero_stage", Node::integer(w.zero_stage));
   out.set("optimizer", Node::text(std::string(name_of<Optimizer>(kOptimizerNames, w.optimizer))));

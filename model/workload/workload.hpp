@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "model/machine/dtype.hpp"
+#include "model/operators/precision.hpp"
 #include "model/text/document.hpp"
 #include "model/workload/gate.hpp"
 #include "model/workload/routing.hpp"
@@ -66,13 +67,14 @@ struct Workload {
   std::int64_t sequence_length;             // L
   std::optional<std::int64_t> micro_batch;  // sequences per forward pass of a replica; none: "auto", by the planner
   Mode mode;
-  Dtype dtype;                         // of activations and of the weights that multiply them
+  Dtype dtype;                         // of activations, messages, and the weights that multiply them
   std::optional<Recompute> recompute;  // none: "auto", chosen by the planner
   std::int64_t zero_stage;  // sharded over data-parallel ranks: 1: optimizer states, 2: also gradients, 3: also weights
   Optimizer optimizer;
   std::optional<double>
       capacity_factor;      // f: experts take exactly ceil(k f tokens / E) rows per source; none: dropless
   RoutingScenario routing;  // of the dropless case
+  std::optional<Precision> precision = {};       // recipe of the linear layers' products; none: all products in dtype
   std::optional<RecordedRouting> recorded = {};  // replaces `routing`
   Encoding encoding = Encoding::Sparse;
   ExpertLayout expert_layout = ExpertLayout::Merged;
@@ -85,14 +87,15 @@ struct Workload {
 
 /// Reads a workload strictly. Raises InputError.
 ///
-/// Values and defaults: micro_batch: a number or `auto` (default). capacity_factor: a number or `none` (default).
-/// routing: uniform by default, a scenario (read_routing()) or a recorded routing {trace: FILE, iteration: N, sources:
-/// RULE}, with `sha256` to require a specific file content. encoding: sparse by default. expert_layout: merged by
-/// default. codecs: the allowed codecs, a map like {fp16: {}, int8: {row_messages: 2}, zfp: {bits: 8}}; none by
-/// default. gate: top_k by default. capacity_factors: at most 64, in addition to a capacity_factor; none by default.
-/// recompute: one of kRecomputeNames or `auto`. recompute, zero_stage and optimizer may be omitted in a forward
-/// workload. sequence_length: a number, or `auto` for 4096 tokens, or the model's number of learned positions if that
-/// is smaller; a number that exceeds them is an error. At most 2^32 tokens. `learned_positions`:
+/// Values and defaults: dtype: fp32, tf32, fp16 or bf16. precision: a recipe (kPrecisionNames), with a dtype of 16
+/// bits, or the dtype's own name (default). micro_batch: a number or `auto` (default). capacity_factor: a number or
+/// `none` (default). routing: uniform by default, a scenario (read_routing()) or a recorded routing {trace: FILE,
+/// iteration: N, sources: RULE}, with `sha256` to require a specific file content. encoding: sparse by default.
+/// expert_layout: merged by default. codecs: the allowed codecs, a map like {fp16: {}, int8: {row_messages: 2}, zfp:
+/// {bits: 8}}; none by default. gate: top_k by default. capacity_factors: at most 64, in addition to a capacity_factor;
+/// none by default. recompute: one of kRecomputeNames or `auto`. recompute, zero_stage and optimizer may be omitted in
+/// a forward workload. sequence_length: a number, or `auto` for 4096 tokens, or the model's number of learned positions
+/// if that is smaller; a number that exceeds them is an error. At most 2^32 tokens. `learned_positions`:
 /// ModelSpec::position_embeddings; 0: no limit.
 [[nodiscard]] Workload read_workload(const Node& document, std::int64_t learned_positions = 0);
 
@@ -101,6 +104,9 @@ struct Workload {
 /// merged (TraceMapping::Sum), or one is mapped to several (Split, Repeat); the numbers must allow the mapping.
 [[nodiscard]] RoutingCounts recorded_counts(const RecordedRouting& recorded, std::size_t layer, std::int64_t sources,
                                             std::int64_t tokens, std::int64_t top_k);
+
+/// The recipe as text, or the dtype: "fp8_current", "bf16".
+[[nodiscard]] std::string precision_text(const Workload& workload);
 
 /// The recompute setting as text: "none" ... or "auto".
 [[nodiscard]] std::string recompute_text(const Workload& workload);

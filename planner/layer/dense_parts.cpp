@@ -11,34 +11,45 @@ namespace moeplan::planner {
 
 namespace {
 
-/// A projection of the attention part. `attended`: the attention kernel reads its output.
+/// A projection of the attention part.
 struct AttentionProjection {
   std::string name, in;
   std::int64_t in_columns;
   std::string out;
   std::int64_t out_columns;
-  bool attended;
 };
 
 /// The input projections in the order of the forward pass, without the output projection.
 std::vector<AttentionProjection> input_projections(const ModelSpec& model, const AttentionHeads& heads) {
   const std::int64_t hidden = model.hidden_size;
   if (std::holds_alternative<HeadAttention>(model.attention)) {
-    return {{"qkv", "attn.in", hidden, "attn.qkv", heads.query_columns() + heads.key_columns() + heads.value_columns(),
-             true}};
+    return {
+        {"qkv", "attn.in", hidden, "attn.qkv", heads.query_columns() + heads.key_columns() + heads.value_columns()}};
   }
   const auto& latent = std::get<LatentAttention>(model.attention);
   std::vector<AttentionProjection> out;
   if (latent.q_lora_rank > 0) {
-    out.push_back({"q_down", "attn.in", hidden, "attn.q_latent", latent.q_lora_rank, false});
-    out.push_back({"q_up", "attn.q_latent", latent.q_lora_rank, "attn.q", heads.query_columns(), true});
+    out.push_back({"q_down", "attn.in", hidden, "attn.q_latent.in", latent.q_lora_rank});
+    out.push_back({"q_up", "attn.q_latent", latent.q_lora_rank, "attn.q", heads.query_columns()});
   } else {
-    out.push_back({"q", "attn.in", hidden, "attn.q", heads.query_columns(), true});
+    out.push_back({"q", "attn.in", hidden, "attn.q", heads.query_columns()});
   }
-  out.push_back({"kv_down", "attn.in", hidden, "attn.kv_latent", latent.kv_lora_rank + latent.qk_rope_head_dim, false});
-  out.push_back({"kv_up", "attn.kv_latent", latent.kv_lora_rank + latent.qk_rope_head_dim, "attn.kv",
-                 heads.query_heads * (latent.qk_nope_head_dim + latent.v_head_dim), true});
+  // The keys' rotary part needs no up projection.
+  out.push_back({"kv_down", "attn.in", hidden, "attn.kv_latent.in", latent.kv_lora_rank + latent.qk_rope_head_dim});
+  out.push_back({"kv_up", "attn.kv_latent", latent.kv_lora_rank, "attn.kv",
+                 heads.query_heads * (latent.qk_nope_head_dim + latent.v_head_dim)});
   return out;
+}
+
+/// A buffer and its columns.
+using Columns = std::pair<std::string, std::int64_t>;
+
+/// What the attention kernel reads.
+std::vector<Columns> attended(const ModelSpec& model, const AttentionHeads& heads) {
+  if (std::holds_alternative<HeadAttention>(model.attention)) {
+    return {{"attn.qkv", heads.query_columns() + heads.key_columns() + heads.value_columns()}};
+  }
+  return {{"attn.q", heads.query_columns()}, {"attn.k", heads.key_columns()}, {"attn.v", heads.value_columns()}};
 }
 
 }  // namespace
@@ -104,26 +115,47 @@ void DenseParts::gather_beside(const std::string& input, const std::string& grad
   weight_gradients();
 }
 
+QuantisedOperands DenseParts::operands(OpClass op_class) const {
+  const bool is_head = op_class == OpClass::Embedding;
+  return {block, is_head ? std::nullopt : workload.precision, workload.mode == Mode::Train};
+}
+
+void DenseParts::quantise_gradient(OpClass op_class, const std::string& out, std::int64_t out_columns) const {
+  operands(op_class).quantise(rows("d." + out, out_columns), op_class);
+}
+
+void DenseParts::quantise_gathered(OpClass op_class, const std::string& in) const {
+  if (sequence_parallel) operands(op_class).quantise(x(whole(in)), op_class);
+}
+
 void DenseParts::project(const std::string& name, OpClass op_class, const std::string& in, std::int64_t in_columns,
                          const std::string& out, std::int64_t out_columns) const {
-  block.then(gemm(name + " projection", op_class, {}, rows(in, in_columns),
+  const QuantisedOperands q = operands(op_class);
+  const Slice input = rows(in, in_columns);
+  q.quantise(input, op_class);
+  block.then(gemm(name + " projection", op_class, q.product({}), q.in_rows(input),
                   weight("w." + name, in_columns, out_columns), rows(out, out_columns)));
 }
 
 void DenseParts::weight_gradient(const std::string& name, OpClass op_class, const std::string& in,
                                  std::int64_t in_columns, const std::string& out, std::int64_t out_columns) const {
-  block.then(gemm(name + " weight gradient", op_class, {.form = Gemm::Form::TN}, rows(in, in_columns),
-                  rows("d." + out, out_columns), weight("d.w." + name, in_columns, out_columns)));
+  const QuantisedOperands q = operands(op_class);
+  block.then(gemm(name + " weight gradient", op_class, q.product({.form = Gemm::Form::TN}),
+                  q.in_columns(rows(in, in_columns)), q.in_columns(rows("d." + out, out_columns)),
+                  weight("d.w." + name, in_columns, out_columns)));
 }
 
 void DenseParts::input_gradient(const std::string& name, OpClass op_class, const std::string& in,
                                 std::int64_t in_columns, const std::string& out, std::int64_t out_columns) const {
-  block.then(gemm(name + " input gradient", op_class, {.form = Gemm::Form::NT}, rows("d." + out, out_columns),
-                  weight("w." + name, in_columns, out_columns), rows("d." + in, in_columns)));
+  const QuantisedOperands q = operands(op_class);
+  block.then(gemm(name + " input gradient", op_class, q.product({.form = Gemm::Form::NT}),
+                  q.in_rows(rows("d." + out, out_columns)), weight("w." + name, in_columns, out_columns),
+                  rows("d." + in, in_columns)));
 }
 
 void DenseParts::project_backward(const std::string& name, OpClass op_class, const std::string& in,
                                   std::int64_t in_columns, const std::string& out, std::int64_t out_columns) const {
+  quantise_gradient(op_class, out, out_columns);
   weight_gradient(name, op_class, in, in_columns, out, out_columns);
   input_gradient(name, op_class, in, in_columns, out, out_columns);
 }
@@ -171,10 +203,9 @@ void DenseParts::attention_core(std::int64_t window, bool backward) const {
                           .backward = backward,
                           .heads = heads};
   std::vector<Slice> inputs, gradients;
-  for (const auto& p : input_projections(model, heads)) {
-    if (!p.attended) continue;
-    inputs.push_back(rows(p.out, p.out_columns));
-    gradients.push_back(rows("d." + p.out, p.out_columns));
+  for (const auto& [name, columns] : attended(model, heads)) {
+    inputs.push_back(rows(name, columns));
+    gradients.push_back(rows("d." + name, columns));
   }
   if (degrees.cp > 1) {
     Slice all = kv("attn.kv.context"), d_all = kv("d.attn.kv.context");
@@ -192,13 +223,57 @@ void DenseParts::attention_core(std::int64_t window, bool backward) const {
   block.then(std::move(op));
 }
 
+void DenseParts::latent_norm(const std::string& latent, bool backward) const {
+  const auto* a = std::get_if<LatentAttention>(&model.attention);
+  if (!a) return;
+  const bool is_query = latent == "attn.q_latent";
+  const std::int64_t columns = is_query ? a->q_lora_rank : a->kv_lora_rank;
+  const std::int64_t in_columns = columns + (is_query ? 0 : a->qk_rope_head_dim);
+  const Slice in = rows(latent + ".in", in_columns);
+  if (backward) {
+    block.then(kernel("latent norm backward", OpClass::Norm, Kernel::NormBackward, {rows("d." + latent, columns), in},
+                      {rows("d." + latent + ".in", in_columns)}));
+  } else {
+    block.then(kernel("latent norm", OpClass::Norm, Kernel::Norm, {in}, {rows(latent, columns)}));
+  }
+}
+
+void DenseParts::head_positions(bool backward) const {
+  const AttentionHeads heads = attention_heads(model, degrees.tp);
+  const std::string d = backward ? "d." : "";
+  const auto in_place = [&](const char* name, Kernel work, std::int64_t columns) {
+    const Slice rotated = rows(d + "attn.rotated", columns);
+    std::vector<Slice> read{rotated};
+    if (work == Kernel::NormBackward) read.push_back(rows("attn.rotated", columns));
+    block.then(kernel(name, OpClass::Attention, work, read, {rotated}));
+  };
+  const std::int64_t queries_and_keys = heads.query_columns() + heads.key_columns();
+  if (const auto* a = std::get_if<HeadAttention>(&model.attention)) {
+    const bool has_norm = a->qk_norm || a->qk_norm_whole;
+    if (has_norm && !backward) in_place("query and key norm", Kernel::Norm, queries_and_keys);
+    if (model.position_embeddings == 0) in_place("rotary", Kernel::Rotary, queries_and_keys);
+    if (has_norm && backward) in_place("query and key norm backward", Kernel::NormBackward, queries_and_keys);
+    return;
+  }
+  const auto& a = std::get<LatentAttention>(model.attention);
+  const std::vector<Slice> whole_heads{rows(d + "attn.k", heads.key_columns()),
+                                       rows(d + "attn.v", heads.value_columns())};
+  const std::vector<Slice> parts{rows(d + "attn.kv", heads.query_heads * (a.qk_nope_head_dim + a.v_head_dim)),
+                                 rows(d + "attn.k.rotary", a.qk_rope_head_dim)};
+  in_place("rotary", Kernel::Rotary, heads.query_heads * a.qk_rope_head_dim);
+  block.then(kernel(backward ? "split keys and values" : "assemble keys and values", OpClass::Attention, Kernel::Copy,
+                    backward ? whole_heads : parts, backward ? parts : whole_heads));
+}
+
 void DenseParts::attention(std::int64_t window) const {
   const AttentionHeads heads = attention_heads(model, degrees.tp);
   norm("x", "attn.in");
   gather("attn.in");
   for (const auto& p : input_projections(model, heads)) {
+    if (p.in != "attn.in") latent_norm(p.in, false);
     project(p.name, OpClass::Attention, p.in == "attn.in" ? whole(p.in) : p.in, p.in_columns, p.out, p.out_columns);
   }
+  head_positions(false);
   exchange_context(false);
   attention_core(window, false);
   project("attention_out", OpClass::Attention, "attn.core", heads.output_columns(), whole("attn.out"),
@@ -212,18 +287,23 @@ void DenseParts::attention_backward(std::int64_t window) const {
   const auto projections = input_projections(model, heads);
   gather("d.x");
   const std::string d_out = whole("d.x");
-  block.then(gemm("attention_out weight gradient", OpClass::Attention, {.form = Gemm::Form::TN},
-                  rows("attn.core", heads.output_columns()), x(d_out),
+  const QuantisedOperands q = operands(OpClass::Attention);
+  q.quantise(x(d_out), OpClass::Attention);
+  block.then(gemm("attention_out weight gradient", OpClass::Attention, q.product({.form = Gemm::Form::TN}),
+                  q.in_columns(rows("attn.core", heads.output_columns())), q.in_columns(x(d_out)),
                   weight("d.w.attention_out", heads.output_columns(), model.hidden_size)));
-  block.then(gemm("attention_out input gradient", OpClass::Attention, {.form = Gemm::Form::NT}, x(d_out),
-                  weight("w.attention_out", heads.output_columns(), model.hidden_size),
+  block.then(gemm("attention_out input gradient", OpClass::Attention, q.product({.form = Gemm::Form::NT}),
+                  q.in_rows(x(d_out)), weight("w.attention_out", heads.output_columns(), model.hidden_size),
                   rows("d.attn.core", heads.output_columns())));
   // A rank keeps its own keys and values and gathers those of the other ranks again.
   exchange_context(false);
   attention_core(window, true);
   exchange_context(true);
+  head_positions(true);
   for (auto p = projections.rbegin(); p != projections.rend(); ++p) {
-    if (p->in != "attn.in") project_backward(p->name, OpClass::Attention, p->in, p->in_columns, p->out, p->out_columns);
+    if (p->in == "attn.in") continue;
+    project_backward(p->name, OpClass::Attention, p->in, p->in_columns, p->out, p->out_columns);
+    latent_norm(p->in, true);
   }
   const auto of_input = [&](const auto& write) {
     for (auto p = projections.rbegin(); p != projections.rend(); ++p) {
@@ -233,11 +313,13 @@ void DenseParts::attention_backward(std::int64_t window) const {
   gather_beside(
       "attn.in", "d.attn.in",
       [&] {
+        of_input([&](const AttentionProjection& p) { quantise_gradient(OpClass::Attention, p.out, p.out_columns); });
         of_input([&](const AttentionProjection& p) {
           input_gradient(p.name, OpClass::Attention, whole(p.in), p.in_columns, p.out, p.out_columns);
         });
       },
       [&] {
+        quantise_gathered(OpClass::Attention, "attn.in");
         of_input([&](const AttentionProjection& p) {
           weight_gradient(p.name, OpClass::Attention, whole(p.in), p.in_columns, p.out, p.out_columns);
         });
@@ -262,23 +344,28 @@ void DenseParts::ffn_backward(const Ffn& f, const std::string& prefix, OpClass o
   const Slice d_activated = rows("d." + prefix + ".activated", shard), d_up = rows("d." + prefix + ".up", up);
   const Slice w_down = weight("w." + prefix + ".down", shard, model.hidden_size);
   const Slice w_up = weight("w." + prefix + ".up", model.hidden_size, up);
-  const Gemm nt{.form = Gemm::Form::NT}, tn{.form = Gemm::Form::TN};
+  const QuantisedOperands q = operands(op_class);
+  const Gemm nt = q.product({.form = Gemm::Form::NT}), tn = q.product({.form = Gemm::Form::TN});
+  const Slice activated = rows(prefix + ".activated", shard), d_out = x(whole(gradient));
   gather(gradient);
+  q.quantise(d_out, op_class);
   if (workload.recompute == Recompute::Selective) {
-    block.then(kernel(prefix + " activation", op_class, Kernel::Activation, {rows(prefix + ".up", up)},
-                      {rows(prefix + ".activated", shard)}));
+    block.then(kernel(prefix + " activation", op_class, Kernel::Activation, {rows(prefix + ".up", up)}, {activated}));
+    q.quantise(activated, op_class);
   }
-  block.then(gemm(prefix + ".down weight gradient", op_class, tn, rows(prefix + ".activated", shard),
-                  x(whole(gradient)), weight("d.w." + prefix + ".down", shard, model.hidden_size)));
-  block.then(gemm(prefix + ".down input gradient", op_class, nt, x(whole(gradient)), w_down, d_activated));
+  block.then(gemm(prefix + ".down weight gradient", op_class, tn, q.in_columns(activated), q.in_columns(d_out),
+                  weight("d.w." + prefix + ".down", shard, model.hidden_size)));
+  block.then(gemm(prefix + ".down input gradient", op_class, nt, q.in_rows(d_out), w_down, d_activated));
   block.then(kernel(prefix + " activation backward", op_class, Kernel::ActivationBackward,
                     {d_activated, rows(prefix + ".up", up)}, {d_up}));
+  q.quantise(d_up, op_class);
   gather_beside(
       "ffn.in", output,
-      [&] { block.then(gemm(prefix + ".up input gradient", op_class, nt, d_up, w_up, x(whole(output)))); },
+      [&] { block.then(gemm(prefix + ".up input gradient", op_class, nt, q.in_rows(d_up), w_up, x(whole(output)))); },
       [&] {
-        block.then(gemm(prefix + ".up weight gradient", op_class, tn, x(whole("ffn.in")), d_up,
-                        weight("d.w." + prefix + ".up", model.hidden_size, up)));
+        quantise_gathered(op_class, "ffn.in");
+        block.then(gemm(prefix + ".up weight gradient", op_class, tn, q.in_columns(x(whole("ffn.in"))),
+                        q.in_columns(d_up), weight("d.w." + prefix + ".up", model.hidden_size, up)));
       });
 }
 

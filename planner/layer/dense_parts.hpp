@@ -18,6 +18,7 @@
 #include "model/transformer/model_spec.hpp"
 #include "model/workload/workload.hpp"
 #include "planner/layer/block_builder.hpp"
+#include "planner/layer/quantised_operands.hpp"
 
 namespace moeplan::planner {
 
@@ -70,6 +71,11 @@ struct DenseParts {
   void gather_beside(const std::string& input, const std::string& gradient,
                      const std::function<void()>& input_gradients, const std::function<void()>& weight_gradients) const;
   [[nodiscard]] Slice weight(const std::string& name, std::int64_t in, std::int64_t out) const;
+  /// The operands of the products of a part of this class. The output head stays in 16 bits.
+  [[nodiscard]] QuantisedOperands operands(OpClass op_class) const;
+  void quantise_gradient(OpClass op_class, const std::string& out, std::int64_t out_columns) const;
+  /// Quantises the input that backward has gathered again; nothing without sequence parallelism.
+  void quantise_gathered(OpClass op_class, const std::string& in) const;
   void project(const std::string& name, OpClass op_class, const std::string& in, std::int64_t in_columns,
                const std::string& out, std::int64_t out_columns) const;
   void project_backward(const std::string& name, OpClass op_class, const std::string& in, std::int64_t in_columns,
@@ -80,6 +86,10 @@ struct DenseParts {
                        const std::string& out, std::int64_t out_columns) const;
   [[nodiscard]] Slice kv(const std::string& name) const;
   void exchange_context(bool backward) const;
+  /// The norm between the down and the up projection of latent attention; nothing with other attention.
+  void latent_norm(const std::string& latent, bool backward) const;
+  /// Norms of queries and keys, rotary embedding, and the keys and values of latent attention put together.
+  void head_positions(bool backward) const;
 };
 
 /// The attention heads of one of `tp` tensor-parallel ranks. With fewer key and value heads than ranks, each rank has a

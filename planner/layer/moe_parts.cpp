@@ -236,18 +236,24 @@ Slice MoeParts::mask(const Path& path, const Slice& expert_rows) {
   return tokens("gate.mask", row_count(b_.program(), expert_rows.rows, RankId(0)), l_.dtype, path);
 }
 
+QuantisedOperands MoeParts::operands() const { return {b_, l_.precision, l_.trains}; }
+
+void MoeParts::quantise(const Slice& rows) const { operands().quantise(rows, OpClass::Expert); }
+
 Gemm MoeParts::product(Gemm::Form form) const {
-  return {.form = form, .grouped = true, .by_source = l_.expert_layout == ExpertLayout::BySource};
+  return operands().product({.form = form, .grouped = true, .by_source = l_.expert_layout == ExpertLayout::BySource});
 }
 
 void MoeParts::experts(const Path& path) {
   const Gemm grouped = product(Gemm::Form::NN);
+  const Slice in = hidden("expert.in", l_.hidden_size, path);
   const Slice up = hidden("expert.up", up_columns(), path);
   const Slice activated = hidden("expert.activated", shard_hidden(), path);
-  b_.then(
-      gemm("expert up projection", OpClass::Expert, grouped, hidden("expert.in", l_.hidden_size, path), w_up(), up));
+  quantise(in);
+  b_.then(gemm("expert up projection", OpClass::Expert, grouped, operands().in_rows(in), w_up(), up));
   b_.then(kernel("expert activation", OpClass::Expert, Kernel::Activation, {up}, {activated}));
-  b_.then(gemm("expert down projection", OpClass::Expert, grouped, activated, w_down(),
+  quantise(activated);
+  b_.then(gemm("expert down projection", OpClass::Expert, grouped, operands().in_rows(activated), w_down(),
                hidden("expert.out", l_.hidden_size, path)));
 }
 
@@ -281,37 +287,43 @@ Gemm MoeParts::weight_gradient() const {
 
 void MoeParts::activation_again(const Path& path) {
   if (!l_.recompute_activations) return;
+  const Slice activated = hidden("expert.activated", shard_hidden(), path);
   b_.then(kernel("expert activation", OpClass::Expert, Kernel::Activation, {hidden("expert.up", up_columns(), path)},
-                 {hidden("expert.activated", shard_hidden(), path)}));
+                 {activated}));
+  quantise(activated);
 }
 
 void MoeParts::down_input_gradient(const Path& path) {
-  b_.then(gemm("expert down input gradient", OpClass::Expert, product(Gemm::Form::NT),
-               hidden("d.expert.out", l_.hidden_size, path), w_down(),
-               hidden("d.expert.activated", shard_hidden(), path)));
+  const Slice d_out = hidden("d.expert.out", l_.hidden_size, path);
+  quantise(d_out);
+  b_.then(gemm("expert down input gradient", OpClass::Expert, product(Gemm::Form::NT), operands().in_rows(d_out),
+               w_down(), hidden("d.expert.activated", shard_hidden(), path)));
 }
 
 void MoeParts::down_weight_gradient(const Path& path) {
   b_.then(gemm("expert down weight gradient", OpClass::Expert, weight_gradient(),
-               hidden("expert.activated", shard_hidden(), path), hidden("d.expert.out", l_.hidden_size, path),
-               w_down("d.")));
+               operands().in_columns(hidden("expert.activated", shard_hidden(), path)),
+               operands().in_columns(hidden("d.expert.out", l_.hidden_size, path)), w_down("d.")));
 }
 
 void MoeParts::activation_backward(const Path& path) {
   b_.then(kernel("expert activation backward", OpClass::Expert, Kernel::ActivationBackward,
                  {hidden("d.expert.activated", shard_hidden(), path), hidden("expert.up", up_columns(), path)},
                  {hidden("d.expert.up", up_columns(), path)}));
+  quantise(hidden("d.expert.up", up_columns(), path));
 }
 
 void MoeParts::up_weight_gradient(const Path& path) {
   b_.then(gemm("expert up weight gradient", OpClass::Expert, weight_gradient(),
-               hidden("expert.in", l_.hidden_size, path), hidden("d.expert.up", up_columns(), path), w_up("d.")));
+               operands().in_columns(hidden("expert.in", l_.hidden_size, path)),
+               operands().in_columns(hidden("d.expert.up", up_columns(), path)), w_up("d.")));
   has_weight_gradients_ = true;
 }
 
 void MoeParts::up_input_gradient(const Path& path) {
   b_.then(gemm("expert up input gradient", OpClass::Expert, product(Gemm::Form::NT),
-               hidden("d.expert.up", up_columns(), path), w_up(), hidden("d.expert.in", l_.hidden_size, path)));
+               operands().in_rows(hidden("d.expert.up", up_columns(), path)), w_up(),
+               hidden("d.expert.in", l_.hidden_size, path)));
 }
 
 void MoeParts::all_gather(GroupId group, OpClass op_class, const std::string& from, const std::string& to,

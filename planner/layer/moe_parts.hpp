@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "planner/layer/quantised_operands.hpp"
 #include "planner/layer/schedule.hpp"
 
 namespace moeplan::planner {
@@ -102,6 +103,8 @@ class MoeParts {
   /// The 0/1 matrix of dense encoding: one row per token, one column per expert row. Encode creates it, and it is kept
   /// until the layer's backward pass has used it.
   [[nodiscard]] Slice mask(const Path& path, const Slice& expert_rows);
+  [[nodiscard]] QuantisedOperands operands() const;
+  void quantise(const Slice& rows) const;
   [[nodiscard]] Gemm product(Gemm::Form form) const;
   /// Rows of the experts that the rank computes.
   [[nodiscard]] Slice hidden(const std::string& name, std::int64_t columns, const Path& path);

@@ -29,6 +29,8 @@ struct MoeLayer {
   std::int64_t hidden_size;
   std::int64_t tokens;
   Dtype dtype;
+  std::optional<Precision> precision;  // of the experts' products
+  bool trains;
   bool recompute_activations;  // backward recomputes the experts' activation function instead of keeping its result
   Degrees degrees;
   Groups groups;

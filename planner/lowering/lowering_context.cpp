@@ -47,6 +47,8 @@ MoeLayer LoweringContext::moe_layer(const Moe& moe, std::size_t routing, std::in
                  .hidden_size = model_.hidden_size,
                  .tokens = tokens,
                  .dtype = workload_.dtype,
+                 .precision = workload_.precision,
+                 .trains = trains(),
                  .recompute_activations = workload_.recompute == Recompute::Selective,
                  .degrees = degrees(),
                  .groups = groups_,

@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "model/base/sha256.hpp"
+#include "model/costs/compute.hpp"
 #include "model/text/origins.hpp"
 #include "model/transformer/hf_config.hpp"
 
@@ -190,6 +191,18 @@ void resolve_gate(Workload& workload, std::optional<double> cluster_ratio, const
        "the cluster's file has no template with a network to take W_net / W_local from; expected net_over_local"});
 }
 
+void check_precision(const Workload& workload, const GpuSpec& gpu, const Node& document) {
+  if (!workload.precision || figures_of_products(gpu, workload.dtype, workload.precision)) return;
+  std::vector<std::string_view> known;
+  for (const auto& [precision, name] : kPrecisionNames) {
+    if (figures_of_products(gpu, workload.dtype, precision)) known.push_back(name);
+  }
+  const Node* precision = document.find("precision");
+  throw InputError({precision->where, "precision",
+                    fmt::format("{} has no measured products in {}{}", gpu.name, precision_text(workload),
+                                known.empty() ? "" : fmt::format("; it has those of {}", fmt::join(known, ", ")))});
+}
+
 Inputs read_inputs(const PlanInputs& documents) {
   std::vector<Diagnostic> wrong;
   Inputs inputs;
@@ -205,6 +218,7 @@ Inputs read_inputs(const PlanInputs& documents) {
   collect([&] { inputs.workload = read_workload(documents.workload, inputs.model.position_embeddings); });
   if (wrong.empty())
     collect([&] { resolve_gate(inputs.workload, net_over_local(inputs.cluster), documents.workload); });
+  if (wrong.empty()) collect([&] { check_precision(inputs.workload, inputs.cluster.gpu, documents.workload); });
   if (!wrong.empty()) throw InputError(wrong);
   return inputs;
 }

@@ -58,6 +58,10 @@ struct Inputs {
 /// workload's document, if the cluster has none.
 void resolve_gate(Workload& workload, std::optional<double> cluster_ratio, const Node& document);
 
+/// Raises InputError, located at the precision of the workload's document, if the GPU has no figures of the recipe's
+/// products.
+void check_precision(const Workload& workload, const GpuSpec& gpu, const Node& document);
+
 /// build_cluster() with errors that name `file`.
 [[nodiscard]] Cluster build_cluster_of(const std::string& file, const ClusterSpec& spec,
                                        std::optional<std::int64_t> world);

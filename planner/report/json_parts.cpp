@@ -14,6 +14,7 @@ Json workload_json(const Workload& w) {
           {"sequence_length", w.sequence_length},
           {"mode", name_of<Mode>(kModeNames, w.mode)},
           {"dtype", name_of<Dtype>(kDtypeNames, w.dtype)},
+          {"precision", precision_text(w)},
           {"recompute", recompute_text(w)},
           {"zero_stage", w.zero_stage},
           {"capacity_factor", w.capacity_factor ? Json(*w.capacity_factor) : Json(nullptr)},

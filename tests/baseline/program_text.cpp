@@ -118,8 +118,8 @@ class Printer {
     fields(buffer, rows);
   }
   void print(const Gemm& gemm) {
-    const auto& [form, grouped, by_source, accumulates] = gemm;
-    fields(form, grouped, by_source, accumulates);
+    const auto& [form, grouped, by_source, accumulates, format] = gemm;
+    fields(form, grouped, by_source, accumulates, format);
   }
   void print(const AttentionCore& attention) {
     const auto& [sequence_length, window, causal, backward, heads] = attention;

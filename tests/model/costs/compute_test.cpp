@@ -170,6 +170,16 @@ TEST_CASE("figures of a GPU's kernels price products and attention in their form
     for (Buffer& b : program.buffers) b.dtype = Dtype::Tf32;
     CHECK(time(b200) == time(shares));
   }
+  SECTION("a product of quantised operands takes the time of their format, without the quantisation") {
+    const Seconds bf16 = time(b200);
+    for (Buffer& b : program.buffers) b.dtype = Dtype::Fp8;
+    op.work = Gemm{.format = MathFormat::Fp8};
+    CHECK(time(b200).value() ==
+          Approx(training_gemm_cost(figures, MathFormat::Fp8, shape, {.quantises = false})->time().value())
+              .epsilon(1e-12));
+    op.work = Gemm{.format = MathFormat::Mxfp8};
+    CHECK(time(b200) < bf16);
+  }
   SECTION("attention takes the kernel's time, and a window or a part of the sequence their share of it") {
     program.buffers = {{"q", 8 * 128, Dtype::Bf16}, {"kv", 2 * 128, Dtype::Bf16}, {"o", 8 * 128, Dtype::Bf16}};
     op.reads = {slice(0, 8192), slice(1, 8192)};

@@ -49,7 +49,7 @@ TEST_CASE("A workload is read strictly") {
     CHECK(read(kPlain + "origins: {\"\": \"assumed: a test\"}\n").name == "w");
   }
   SECTION("a forward pass keeps and updates nothing, so it need not say how") {
-    const Workload w = read("name: w\nglobal_batch: 8\nsequence_length: 128\nmode: forward\ndtype: fp8\n");
+    const Workload w = read("name: w\nglobal_batch: 8\nsequence_length: 128\nmode: forward\ndtype: bf16\n");
     CHECK(w.mode == Mode::Forward);
     CHECK(w.recompute == Recompute::None);
     CHECK(w.zero_stage == 0);
@@ -67,11 +67,27 @@ TEST_CASE("A workload is read strictly") {
           "f:9:12: optimizer: \"adamw\" is not known; did you mean \"adam\"?\n"
           "f:3:1: sequence_lenght: unknown key; did you mean \"sequence_length\"?");
   }
+  SECTION("a recipe of mixed precision is apart from the format of activations") {
+    CHECK(read(kPlain).precision == std::nullopt);
+    const Workload w = read(kPlain + "precision: fp8_block\n");
+    CHECK(w.precision == Precision::Fp8Block);
+    CHECK(w.dtype == read(kPlain).dtype);
+    CHECK(precision_text(w) == "fp8_block");
+    CHECK(read_workload(workload_document(w)) == w);
+    CHECK(error_with("dtype", "fp8") ==
+          "-C:1:1: dtype: fp8 is no format of activations and messages; expected bf16 or another one, with a recipe "
+          "for the products of linear layers, e.g. precision: fp8_current");
+    CHECK(error_with("precision", "fp8_curent") ==
+          "-C:1:1: precision: \"fp8_curent\" is not known; did you mean \"fp8_current\"?");
+    CHECK(read_error("name: w\nglobal_batch: 8\nsequence_length: 128\nmode: forward\ndtype: fp32\n"
+                     "precision: mxfp8\n") ==
+          "f:6:12: precision: mxfp8 quantises from 16 bits; dtype is fp32, expected bf16 or fp16");
+  }
   SECTION("numbers stay where no product of counts overflows") {
     CHECK(error_with("sequence_length", "16777217") ==
           "-C:1:1: sequence_length: 16777217 is out of range; expected 1 to 16777216");
     CHECK(
-        read_error("name: w\nglobal_batch: 1024\nsequence_length: 4194305\nmode: forward\ndtype: fp8\n") ==
+        read_error("name: w\nglobal_batch: 1024\nsequence_length: 4194305\nmode: forward\ndtype: bf16\n") ==
         "f:2:15: global_batch: 1024 sequences of 4194305 tokens are out of range; expected at most 4294967296 tokens");
     for (const char* value : {"0", "-1", "nan", "inf", "1e999", "1001", "automatic", "[1]"}) {
       INFO(value);
@@ -83,7 +99,7 @@ TEST_CASE("A workload is read strictly") {
   }
   SECTION("an automatic sequence length is 4096, or fewer where the model has learned fewer positions") {
     const Node document =
-        parse_yaml("name: w\nglobal_batch: 8\nsequence_length: auto\nmode: forward\ndtype: fp8\n", "f");
+        parse_yaml("name: w\nglobal_batch: 8\nsequence_length: auto\nmode: forward\ndtype: bf16\n", "f");
     CHECK(read_workload(document).sequence_length == 4096);
     CHECK(read_workload(document, 512).sequence_length == 512);
     CHECK(read_workload(document, 8192).sequence_length == 4096);

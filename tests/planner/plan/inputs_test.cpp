@@ -20,4 +20,18 @@ TEST_CASE("The folder of configurations is the first place that is one") {
   }
 }
 
+TEST_CASE("A recipe without figures of the GPU's products is refused") {
+  const auto error = [](const std::string& cluster, const std::string& precision) {
+    return tests::error_of([&] {
+      (void)read_inputs(load_inputs(cluster, "mixtral_8x7b", "default", {"workload.precision=" + precision}));
+    });
+  };
+  CHECK(error("dgx_h100", "fp8_block") == "");
+  CHECK_THAT(error("dgx_h100", "mxfp8"),
+             Catch::EndsWith("precision: h100_sxm has no measured products in mxfp8; it has those of fp8_delayed, "
+                             "fp8_current, fp8_block"));
+  CHECK_THAT(error("dgx_a100", "fp8_current"),
+             Catch::EndsWith("precision: a100_sxm_80gb has no measured products in fp8_current"));
+}
+
 }  // namespace moeplan::tests::inputs_test

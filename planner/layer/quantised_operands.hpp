@@ -1,0 +1,29 @@
+// The operands of a linear layer's products: the rows themselves, or the copies that a recipe of mixed precision
+// quantises.
+#pragma once
+
+#include <optional>
+
+#include "model/operators/precision.hpp"
+#include "planner/layer/block_builder.hpp"
+
+namespace moeplan::planner {
+
+struct QuantisedOperands {
+  BlockBuilder& block;
+  std::optional<Precision> precision;  // none: products read the rows themselves
+  bool trains;                         // backward needs copies in columns
+
+  /// Appends the kernels that quantise the rows of an input, or of a gradient, in rows and in columns; nothing without
+  /// a recipe.
+  void quantise(const Slice& rows, OpClass op_class) const;
+
+  /// The operand of a forward product or an input gradient.
+  [[nodiscard]] Slice in_rows(Slice rows) const;
+  /// The operand of a weight gradient.
+  [[nodiscard]] Slice in_columns(Slice rows) const;
+  /// The product, in the recipe's format.
+  [[nodiscard]] Gemm product(Gemm gemm) const;
+};
+
+}  // namespace moeplan::planner

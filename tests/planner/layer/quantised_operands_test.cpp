@@ -1,0 +1,119 @@
+#include "planner/layer/quantised_operands.hpp"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+#include "model/costs/memory.hpp"
+#include "planner/candidate/stage_layout.hpp"
+#include "planner/lowering/lower.hpp"
+#include "tests/support/small_cases.hpp"
+
+namespace moeplan::tests::quantised_operands_test {
+
+using namespace moeplan::planner;
+
+namespace {
+
+Candidate candidate(bool sequence_parallel = false) {
+  Candidate c;
+  c.degrees = {.dp = 4, .tp = 1, .edp = 1, .ep = 4, .esp = 1};
+  if (sequence_parallel) c.degrees = {.dp = 2, .tp = 2, .edp = 1, .ep = 4, .esp = 1};
+  c.sequence_parallel = sequence_parallel;
+  c.schedule = "baseline";
+  return c;
+}
+
+Program iteration(const std::optional<Precision>& precision, bool sequence_parallel = false,
+                  const std::string& recompute = "none") {
+  Small s = small({.shared_hidden = 256, .recompute = recompute});
+  s.workload.precision = precision;
+  StageClusters clusters(s.cluster);
+  return lowered(s.model, s.workload, clusters, candidate(sequence_parallel));
+}
+
+template <class Visit>
+void for_each_operation(const Program& program, const Visit& visit) {
+  for (const Block& block : program.blocks) {
+    for (const Operation& op : block.operations) visit(op);
+  }
+}
+
+std::int64_t count(const Program& program, Kernel kernel) {
+  std::int64_t n = 0;
+  for_each_operation(program, [&](const Operation& op) {
+    const auto* k = std::get_if<Kernel>(&op.work);
+    n += k && *k == kernel;
+  });
+  return n;
+}
+
+/// Whether every operand that is quantised was written, forward or earlier in the same block.
+void check_written(const Program& program) {
+  std::set<BufferId> written;
+  for_each_operation(program, [&](const Operation& op) {
+    for (const Slice& s : op.writes) written.insert(s.buffer);
+  });
+  for_each_operation(program, [&](const Operation& op) {
+    for (const Slice& s : op.reads) {
+      const Buffer& buffer = program.buffer(s.buffer);
+      CAPTURE(op.name, buffer.name);
+      if (buffer.dtype == Dtype::Fp8) CHECK(written.contains(s.buffer));
+    }
+  });
+}
+
+}  // namespace
+
+TEST_CASE("A recipe quantises what the products of linear layers read") {
+  CHECK(count(iteration(std::nullopt), Kernel::Quantise) == 0);
+  const bool sequence_parallel = GENERATE(false, true);
+  const std::string recompute = GENERATE("none", "selective", "full");
+  CAPTURE(sequence_parallel, recompute);
+  const Program program = iteration(Precision::Mxfp8, sequence_parallel, recompute);
+  check_written(program);
+  for_each_operation(program, [&](const Operation& op) {
+    const auto* gemm = std::get_if<Gemm>(&op.work);
+    if (!gemm) return;
+    CAPTURE(op.name);
+    // The router and the output head stay in 16 bits.
+    const bool is_linear = op.op_class != OpClass::Gate && op.op_class != OpClass::Embedding;
+    CHECK(gemm->format == (is_linear ? std::optional(MathFormat::Mxfp8) : std::nullopt));
+    const bool is_quantised = program.buffer(op.reads.front().buffer).dtype == Dtype::Fp8;
+    CHECK(is_quantised == is_linear);
+    CHECK(program.buffer(op.writes.front().buffer).dtype == Dtype::Bf16);
+    if (gemm->form != Gemm::Form::TN || !is_linear) return;
+    for (const Slice& s : op.reads) CHECK(program.buffer(s.buffer).name.ends_with(" columns"));
+  });
+}
+
+TEST_CASE("Messages and attention stay in 16 bits") {
+  for_each_operation(iteration(Precision::Fp8Block), [&](const Operation& op) {
+    const bool is_message = op.communication() || std::holds_alternative<AttentionCore>(op.work);
+    if (!is_message) return;
+    const Program program = iteration(Precision::Fp8Block);
+    for (const Slice& s : op.reads) CHECK(program.buffer(s.buffer).dtype != Dtype::Fp8);
+  });
+}
+
+TEST_CASE("Only the scales of whole tensors that are taken from themselves need another pass") {
+  const std::int64_t passes = count(iteration(Precision::Fp8Current), Kernel::Quantise);
+  CHECK(passes > 0);
+  CHECK(count(iteration(Precision::Fp8Current), Kernel::LargestMagnitude) == passes);
+  for (const Precision p : {Precision::Fp8Delayed, Precision::Fp8Block, Precision::Mxfp8}) {
+    CHECK(count(iteration(p), Kernel::LargestMagnitude) == 0);
+    CHECK(count(iteration(p), Kernel::Quantise) == passes);
+  }
+}
+
+TEST_CASE("Copies in columns are kept for backward, and the inputs in 16 bits are not") {
+  const Small s = small({.recompute = "none"});
+  const auto kept = [&](const std::optional<Precision>& precision) {
+    const Program program = iteration(precision);
+    return memory_use(program, stage_parameters(s.model, s.workload, candidate()), s.workload, candidate().degrees)
+        .activations.value();
+  };
+  CHECK(kept(Precision::Fp8Delayed) < kept(std::nullopt));
+  CHECK(kept(Precision::Fp8Delayed) > kept(std::nullopt) / 2);
+}
+
+}  // namespace moeplan::tests::quantised_operands_test

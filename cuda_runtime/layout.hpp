@@ -35,7 +35,7 @@ class SlotTable {
   std::unordered_map<RowKey, std::vector<std::int32_t>, RowKeyHash> occurrences_;
 };
 
-/// An index for token_of() in constant time: the ordinal-th token of a source that selected an expert.
+/// An index of tokens, with queries in constant time: the ordinal-th token of a source that selected an expert.
 class TokenIndex {
  public:
   TokenIndex(const TokenChoices& choices, std::int64_t experts);

@@ -36,20 +36,4 @@ std::optional<Interval> median_interval(std::vector<double> samples, double conf
   return Interval{samples[ranks->low], samples[ranks->high]};
 }
 
-Interval bootstrap_interval(const std::vector<double>& samples,
-                            const std::function<double(std::vector<double>)>& statistic, double confidence,
-                            std::int64_t resamples, Random random) {
-  assert(!samples.empty() && resamples > 0 && "nothing to resample");
-  std::vector<double> values;
-  for (std::int64_t i = 0; i < resamples; ++i) {
-    std::vector<double> drawn;
-    for (std::size_t j = 0; j < samples.size(); ++j) drawn.push_back(samples[random.below(samples.size())]);
-    values.push_back(statistic(std::move(drawn)));
-  }
-  std::sort(values.begin(), values.end());
-  const auto last = static_cast<double>(values.size() - 1);
-  const auto at = [&](double q) { return values[static_cast<std::size_t>(std::lround(q * last))]; };
-  return {at((1 - confidence) / 2), at((1 + confidence) / 2)};
-}
-
 }  // namespace moeplan::profiler

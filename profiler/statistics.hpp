@@ -36,10 +36,4 @@ struct OrderPair {
 /// The confidence interval of the median between the samples at median_ranks(); none if there are too few samples.
 [[nodiscard]] std::optional<Interval> median_interval(std::vector<double> samples, double confidence);
 
-/// The percentile bootstrap interval of any statistic, for statistics without an interval of their own. [Efron,
-/// Tibshirani: An Introduction to the Bootstrap, ch. 13]
-[[nodiscard]] Interval bootstrap_interval(const std::vector<double>& samples,
-                                          const std::function<double(std::vector<double>)>& statistic,
-                                          double confidence, std::int64_t resamples, Random random);
-
 }  // namespace moeplan::profiler

@@ -30,17 +30,6 @@ MOEPLAN_BOTH inline bool is_better(const Best& a, const Best& b) {
   return a.value > b.value || (a.value == b.value && a.index < b.index);
 }
 
-/// A team of one lane.
-struct Alone {
-  int lane = 0;
-  int size = 1;
-  MOEPLAN_BOTH float sum(float v) { return v; }
-  MOEPLAN_BOTH float least(float v) { return v; }
-  MOEPLAN_BOTH float most(float v) { return v; }
-  MOEPLAN_BOTH Best best(Best v) { return v; }
-  MOEPLAN_BOTH void sync() {}
-};
-
 /// Calls f(first, count) for chunks of `columns` elements, distributed over the lanes: chunks of eight elements if
 /// `columns` is a multiple of eight, single elements otherwise.
 template <class Team, class F>

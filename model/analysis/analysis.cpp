@@ -220,14 +220,6 @@ std::vector<RankTime> rank_times(const Program& program, const Timeline& timelin
   return times;
 }
 
-RankTime rank_time(const Program& program, const Timeline& timeline, RankId rank) {
-  std::vector<const TimelineSpan*> spans;
-  for (const TimelineSpan& s : timeline.spans) {
-    if (s.rank == timeline.recorded(rank)) spans.push_back(&s);
-  }
-  return measured(program, timeline, Arrivals(program, timeline), rank, spans);
-}
-
 const RankTime& binding_rank(const std::vector<RankTime>& times) {
   assert(!times.empty() && "a program has at least one rank");
   const auto before = [](const RankTime& a, const RankTime& b) {

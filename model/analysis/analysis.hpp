@@ -50,9 +50,6 @@ struct RankTime {
 /// awaited operation waits. O(S log S) for S spans, plus O(members) per collective.
 [[nodiscard]] std::vector<RankTime> rank_times(const Program& program, const Timeline& timeline);
 
-/// Times of one rank.
-[[nodiscard]] RankTime rank_time(const Program& program, const Timeline& timeline, RankId rank);
-
 /// Times of the binding rank, the one that waits least, so that its own work best explains the makespan. Reports are
 /// about this rank. Ties: the longest computing, then the lowest id. `times` as returned by rank_times(), not empty.
 [[nodiscard]] const RankTime& binding_rank(const std::vector<RankTime>& times);

@@ -7,20 +7,6 @@
 
 namespace moeplan {
 
-RoutingCounts expert_counts(const RoutingTable& table) {
-  if (table.slots.empty()) return table.counts;
-  const std::int64_t sources = table.counts.sources(), experts = table.num_experts();
-  std::vector<std::int64_t> sums(static_cast<std::size_t>(sources * experts), 0);
-  for (std::size_t slot = 0; slot < table.slots.size(); ++slot) {
-    if (!table.slots[slot]) continue;
-    for (std::int64_t s = 0; s < sources; ++s) {
-      sums[static_cast<std::size_t>(s * experts) + table.slots[slot]->expert.index()] +=
-          table.counts.at(RankId(static_cast<std::int32_t>(s)), ExpertId(slot));
-    }
-  }
-  return RoutingCounts::dense(sources, experts, std::move(sums));
-}
-
 std::int64_t row_count(const Program& program, const Rows& rows, RankId rank) {
   switch (rows.kind) {
     case Rows::Kind::Fixed: return rows.each;

@@ -10,9 +10,6 @@
 
 namespace moeplan {
 
-/// Tokens by source and expert, summed over all slots of an expert.
-[[nodiscard]] RoutingCounts expert_counts(const RoutingTable& table);
-
 /// Number of rows of a slice on `rank`.
 [[nodiscard]] std::int64_t row_count(const Program& program, const Rows& rows, RankId rank);
 

@@ -176,14 +176,6 @@ Keys counted_keys(const Program& program, const Rows& rows, RankId rank, const T
 
 }  // namespace
 
-std::vector<RowKey> row_keys(const Program& program, const Rows& rows, RankId rank, const TokenChoices& choices) {
-  std::vector<RowKey> out;
-  for (const Counted& c : counted_keys(program, rows, rank, choices)) {
-    if (!c.is_left_out) out.push_back(c.key);
-  }
-  return out;
-}
-
 std::vector<RowSlot> row_slots(const Program& program, const Rows& rows, RankId rank, const TokenChoices& choices) {
   std::unordered_map<RowKey, std::int32_t, RowKeyHash> seen;
   std::vector<RowSlot> out;
@@ -208,16 +200,6 @@ std::int64_t copy_of(const Rows& rows) {
   const auto chunk =
       std::find_if(rows.path.begin(), rows.path.end(), [](const RowStep& s) { return s.kind == RowStep::Kind::Chunk; });
   return chunk == rows.path.end() ? 0 : chunk->index;
-}
-
-std::int64_t token_of(const RowKey& key, const TokenChoices& choices) {
-  const auto& tokens = choices[static_cast<std::size_t>(key.source)];
-  std::int64_t seen = 0;
-  for (std::size_t t = 0; t < tokens.size(); ++t) {
-    if (std::find(tokens[t].begin(), tokens[t].end(), key.expert) == tokens[t].end()) continue;
-    if (seen++ == key.ordinal) return static_cast<std::int64_t>(t);
-  }
-  return -1;
 }
 
 }  // namespace moeplan

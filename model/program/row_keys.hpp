@@ -25,12 +25,6 @@ struct RowKey {
   auto operator<=>(const RowKey&) const = default;
 };
 
-/// The keys of a slice's rows, in order; routed rows are ordered by expert (slot) first. Keys of placed experts have
-/// the expert's number, so that its rows have the same keys in every slot. There are row_count() keys (for distinct
-/// rows, the actual number). A key occurs more than once if a path reaches a source more than once.
-[[nodiscard]] std::vector<RowKey> row_keys(const Program& program, const Rows& rows, RankId rank,
-                                           const TokenChoices& choices);
-
 /// A row of a buffer on one rank: its key and, if a path reaches a source more than once (tensor-parallel ranks that
 /// all send their group's tokens), the number of the occurrence, in order. Occurrences are counted before a Chunk step
 /// takes its part, so that the chunks of a slice and the whole slice have the same numbering.
@@ -39,6 +33,9 @@ struct RowSlot {
   std::int32_t occurrence = 0;
   auto operator<=>(const RowSlot&) const = default;
 };
+/// The rows of a slice, in order; routed rows are ordered by expert (slot) first. Keys of placed experts have the
+/// expert's number, so that its rows have the same keys in every slot. There are row_count() rows (of distinct rows,
+/// the actual number). A key occurs more than once if a path reaches a source more than once.
 [[nodiscard]] std::vector<RowSlot> row_slots(const Program& program, const Rows& rows, RankId rank,
                                              const TokenChoices& choices);
 
@@ -57,8 +54,5 @@ struct RowKeyHash {
 
 /// The `copy` value of the keys of these rows if they are distinct; otherwise 0.
 [[nodiscard]] std::int64_t copy_of(const Rows& rows);
-
-/// The token of a routed row that is not distinct; -1 for a padding row, which belongs to no token.
-[[nodiscard]] std::int64_t token_of(const RowKey& key, const TokenChoices& choices);
 
 }  // namespace moeplan

@@ -144,12 +144,6 @@ LayerTime layer_time(const RoutingCounts& counts, const Placement& placement, co
   return traffic.time();
 }
 
-PlacementPrice layer_time_price(const PlacementDevices& devices) {
-  return [devices](const RoutingCounts& counts, const Placement& placement) {
-    return layer_time(counts, placement, devices).total;
-  };
-}
-
 Seconds migration_time(const Placement& from, const Placement& to, const PlacementDevices& devices) {
   const ExpertColumns none(RoutingCounts::uniform(devices.ranks, 1, 0));
   LayerTraffic states(none, devices);

@@ -39,7 +39,6 @@ using PlacementPrice = std::function<Seconds(const RoutingCounts& counts, const 
 
 [[nodiscard]] LayerTime layer_time(const RoutingCounts& counts, const Placement& placement,
                                    const PlacementDevices& devices);
-[[nodiscard]] PlacementPrice layer_time_price(const PlacementDevices& devices);
 
 /// The time of migrating from one placement to another (migration.hpp): all experts together, on the busiest port. In
 /// training it moves the states of experts whose home changes, otherwise parameters to new holders. No computation runs

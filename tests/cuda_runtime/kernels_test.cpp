@@ -74,16 +74,6 @@ class Lanes {
   };
 };
 
-struct OneLane {
-  template <class Kernel>
-  static void run(const Kernel& kernel) {
-    for (std::int64_t item = 0; item < kernel.items; ++item) {
-      kernels::Alone team;
-      kernel.run(item, team);
-    }
-  }
-};
-
 std::vector<float> normal_values(std::size_t count, std::uint64_t seed) {
   Random random(seed);
   std::vector<float> values;

@@ -19,6 +19,7 @@
 #include "planner/placement/strategies/strategy.hpp"
 #include "planner/search/layer_search.hpp"
 #include "tests/support/pairwise_runs.hpp"
+#include "tests/support/programs.hpp"
 #include "tests/support/random_placement.hpp"
 
 namespace moeplan::tests::reference_executor_test {

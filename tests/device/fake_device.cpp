@@ -234,16 +234,7 @@ void FakeDevice::launch(DeviceStream stream, const kernels::KernelCall& call) {
   add(stream, {Kind::Run,
                {},
                0,
-               [call] {
-                 std::visit(
-                     [](const auto& kernel) {
-                       for (std::int64_t i = 0; i < kernel.items; ++i) {
-                         kernels::Alone team;
-                         kernel.run(i, team);
-                       }
-                     },
-                     call);
-               },
+               [call] { std::visit([](const auto& kernel) { OneLane::run(kernel); }, call); },
                costs_ ? costs_->kernel(call) : 0.0});
 }
 

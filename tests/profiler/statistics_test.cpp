@@ -40,19 +40,4 @@ TEST_CASE("the median's interval is between order statistics") {
   }
 }
 
-TEST_CASE("the bootstrap's interval of a mean is the normal one") {
-  Random random(9);
-  std::vector<double> samples;
-  for (int i = 0; i < 400; ++i) samples.push_back(10 + random.normal());
-  const auto mean = [](std::vector<double> v) {
-    double sum = 0;
-    for (const double x : v) sum += x;
-    return sum / static_cast<double>(v.size());
-  };
-  const Interval interval = bootstrap_interval(samples, mean, 0.95, 2000, Random(1));
-  CHECK(interval.low == Approx(mean(samples) - 1.96 / 20).margin(0.015));
-  CHECK(interval.high == Approx(mean(samples) + 1.96 / 20).margin(0.015));
-  CHECK(interval == bootstrap_interval(samples, mean, 0.95, 2000, Random(1)));
-}
-
 }  // namespace moeplan::tests::statistics_test

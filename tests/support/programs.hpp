@@ -9,6 +9,21 @@ namespace moeplan::tests {
 
 inline constexpr std::int64_t kColumns = 64, kHidden = 96;  // row widths of tokens and inside an expert
 
+/// Tokens by source and expert of a table, summed over all slots of an expert.
+inline RoutingCounts expert_counts(const RoutingTable& table) {
+  if (table.slots.empty()) return table.counts;
+  const std::int64_t sources = table.counts.sources(), experts = table.num_experts();
+  std::vector<std::int64_t> sums(static_cast<std::size_t>(sources * experts), 0);
+  for (std::size_t slot = 0; slot < table.slots.size(); ++slot) {
+    if (!table.slots[slot]) continue;
+    for (std::int64_t s = 0; s < sources; ++s) {
+      sums[static_cast<std::size_t>(s * experts) + table.slots[slot]->expert.index()] +=
+          table.counts.at(RankId(static_cast<std::int32_t>(s)), ExpertId(slot));
+    }
+  }
+  return RoutingCounts::dense(sources, experts, std::move(sums));
+}
+
 /// An all-to-all over group 0 on the inter-node stream.
 inline Operation all_to_all(const char* name, OpClass op_class, Slice from, Slice to) {
   Operation op;

@@ -86,6 +86,17 @@ Row top_k_backward(const Row& d_weights, const Row& logits, std::int64_t k) {
   return out;
 }
 
+/// The token of a routed row that is not distinct; -1 for a padding row, which belongs to no token.
+std::int64_t token_of(const RowKey& key, const TokenChoices& choices) {
+  const auto& tokens = choices[static_cast<std::size_t>(key.source)];
+  std::int64_t seen = 0;
+  for (std::size_t t = 0; t < tokens.size(); ++t) {
+    if (std::find(tokens[t].begin(), tokens[t].end(), key.expert) == tokens[t].end()) continue;
+    if (seen++ == key.ordinal) return static_cast<std::int64_t>(t);
+  }
+  return -1;
+}
+
 /// The key of a row's token in a slice of tokens or of distinct rows.
 RowKey token_in(const Slice& slice, const RowKey& row, const TokenChoices& choices) {
   return {.source = row.source,
@@ -124,7 +135,9 @@ const BufferRows& ReferenceExecutor::buffer(RankId rank, const std::string& name
 }
 
 std::vector<RowKey> ReferenceExecutor::keys(const Slice& slice, RankId rank) const {
-  return row_keys(program_, slice.rows, rank, choices_);
+  std::vector<RowKey> keys;
+  for (const RowSlot& row : row_slots(program_, slice.rows, rank, choices_)) keys.push_back(row.key);
+  return keys;
 }
 
 const Row& ReferenceExecutor::read(const Slice& slice, const RowKey& key, RankId rank) {

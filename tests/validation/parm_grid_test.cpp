@@ -10,9 +10,9 @@
 #include <sstream>
 #include <tuple>
 
-#include "model/costs/parm.hpp"
 #include "planner/lowering/lower.hpp"
 #include "sim/program/simulate.hpp"
+#include "tests/support/parm/parm.hpp"
 #include "tests/support/spec_files.hpp"
 
 namespace moeplan::tests::parm_grid_test {

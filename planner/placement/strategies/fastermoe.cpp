@@ -17,17 +17,6 @@ Seconds fastermoe_shadowed_latency(std::int64_t shadowed, std::int64_t largest, 
          2 * static_cast<double>(shadowed) * d.parameter_bytes / average_bandwidth(d);
 }
 
-bool fastermoe_shadowing_pays(std::int64_t shadowed, std::int64_t before, std::int64_t after,
-                              const PlacementDevices& d) {
-  // r alpha H' tokens have as many bytes as the parameters that are sent once: 2 r parameter_bytes / (4 token_bytes).
-  const double threshold = static_cast<double>(shadowed) * d.parameter_bytes / (2 * d.token_bytes);
-  const auto largest = static_cast<double>(before);
-  if (largest > threshold) return true;  // eq. (9)
-  if (largest == threshold) return after < before;
-  const double saved = 3 * static_cast<double>(before - after) * d.token_time.value();
-  return saved / (threshold - largest) > 4 * (d.token_bytes / average_bandwidth(d)).value();  // eq. (10)
-}
-
 namespace {
 
 /// Takes a slot on every rank except the expert's home; false if one has none.

@@ -20,10 +20,6 @@ namespace moeplan::planner {
 [[nodiscard]] Seconds fastermoe_shadowed_latency(std::int64_t shadowed, std::int64_t largest,
                                                  const PlacementDevices& devices);
 
-/// Whether shadowing reduces latency, eq. (9) or (10), without computing either latency. Requires B' <= B.
-[[nodiscard]] bool fastermoe_shadowing_pays(std::int64_t shadowed, std::int64_t largest_before,
-                                            std::int64_t largest_after, const PlacementDevices& devices);
-
 /// Algorithm 1: the experts to shadow, heaviest first. It stops at the first increase in latency, or when a rank has no
 /// slot left (`free` by rank, before shadowing). `homes` by expert.
 [[nodiscard]] std::vector<std::size_t> fastermoe_shadows(const ExpertColumns& columns,

@@ -41,7 +41,6 @@ TEST_CASE("A layer takes its computation and four exchanges") {
     d.trains = false;
     CHECK(layer_time(kCounts, none, d).total.value() == Approx(2 * t.exchange.value() + t.compute.value()));
   }
-  SECTION("its price is its total") { CHECK(layer_time_price(d)(kCounts, none) == t.total); }
 }
 
 TEST_CASE("Parameters of replicas go along a chain, and gradients come back") {

@@ -8,6 +8,7 @@
 #include "model/program/resolve.hpp"
 #include "model/program/row_sets.hpp"
 #include "tests/support/placement_cases.hpp"
+#include "tests/support/programs.hpp"
 
 namespace moeplan::tests::slots_test {
 

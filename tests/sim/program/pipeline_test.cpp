@@ -138,7 +138,7 @@ TEST_CASE("background operations hold up only who waits for them") {
     StageClusters machines(cluster);
     const Timeline composed = simulate_stages(q, machines);
     CHECK(composed.makespan == us(3 + 8 + 3 * 1));
-    const RankTime r = rank_time(q, composed, RankId(0));
+    const RankTime r = rank_times(q, composed)[composed.place(RankId(0))];
     CHECK(r.idle.value() == Approx(0).margin(1e-15));
     CHECK(r.exposed(OpClass::Pipeline).value() == Approx(8e-6));
     CHECK(r.compute.value() == Approx((3 + 3 * 1) * 1e-6));

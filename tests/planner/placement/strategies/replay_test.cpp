@@ -2,8 +2,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "model/workload/make_routing_trace.hpp"
 #include "tests/support/placement_cases.hpp"
+#include "tests/support/routing/make_routing_trace.hpp"
 
 namespace moeplan::tests::replay_test {
 

@@ -17,7 +17,7 @@
 #include "model/costs/communication.hpp"
 #include "model/machine/cluster.hpp"
 
-namespace moeplan {
+namespace moeplan::tests {
 
 struct ParmProblem {
   std::int64_t P;
@@ -108,4 +108,4 @@ struct ParmGridOptions {
 };
 [[nodiscard]] std::vector<ParmProblem> parm_grid(std::int64_t P, const ParmGridOptions& options = {});
 
-}  // namespace moeplan
+}  // namespace moeplan::tests

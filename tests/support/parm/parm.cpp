@@ -1,4 +1,4 @@
-#include "model/costs/parm.hpp"
+#include "tests/support/parm/parm.hpp"
 
 #include <algorithm>
 #include <cassert>
@@ -6,7 +6,7 @@
 
 #include "model/costs/estimate.hpp"
 
-namespace moeplan {
+namespace moeplan::tests {
 
 namespace {
 
@@ -190,4 +190,4 @@ std::vector<ParmProblem> parm_grid(std::int64_t P, const ParmGridOptions& option
   return grid;
 }
 
-}  // namespace moeplan
+}  // namespace moeplan::tests

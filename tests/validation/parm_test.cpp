@@ -1,4 +1,4 @@
-#include "model/costs/parm.hpp"
+#include "tests/support/parm/parm.hpp"
 
 #include <catch2/catch.hpp>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "model/workload/make_routing_trace.hpp"
+#include "tests/support/routing/make_routing_trace.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

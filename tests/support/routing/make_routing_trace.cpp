@@ -1,4 +1,4 @@
-#include "model/workload/make_routing_trace.hpp"
+#include "tests/support/routing/make_routing_trace.hpp"
 
 #include <algorithm>
 #include <cassert>
@@ -7,7 +7,7 @@
 
 #include "model/base/random.hpp"
 
-namespace moeplan {
+namespace moeplan::tests {
 
 namespace {
 
@@ -89,4 +89,4 @@ RoutingTrace make_routing_trace(const TraceScenario& s, std::int64_t sources, st
   return {std::move(iterations), s.layers, sources, experts, std::move(counts)};
 }
 
-}  // namespace moeplan
+}  // namespace moeplan::tests

@@ -8,7 +8,7 @@
 
 #include "model/workload/routing_trace.hpp"
 
-namespace moeplan {
+namespace moeplan::tests {
 
 /// How popularities change over time. MODELS section 11; rotating and burst follow W6 and W7 of Megatron-LM PR 7488.
 enum class RoutingMotion {
@@ -41,4 +41,4 @@ struct TraceScenario {
 [[nodiscard]] RoutingTrace make_routing_trace(const TraceScenario& scenario, std::int64_t sources, std::int64_t experts,
                                               std::int64_t tokens, std::int64_t top_k, std::int64_t experts_per_rank);
 
-}  // namespace moeplan
+}  // namespace moeplan::tests

@@ -1,0 +1,31 @@
+// Execution of kernels on the CPU, for tests: one item after the other, each by a team of one lane.
+#pragma once
+
+#include <cstdint>
+
+#include "cuda_runtime/kernels/team.hpp"
+
+namespace moeplan::tests {
+
+/// A team of one lane.
+struct Alone {
+  int lane = 0;
+  int size = 1;
+  float sum(float v) { return v; }
+  float least(float v) { return v; }
+  float most(float v) { return v; }
+  kernels::Best best(kernels::Best v) { return v; }
+  void sync() {}
+};
+
+struct OneLane {
+  template <class Kernel>
+  static void run(const Kernel& kernel) {
+    for (std::int64_t item = 0; item < kernel.items; ++item) {
+      Alone team;
+      kernel.run(item, team);
+    }
+  }
+};
+
+}  // namespace moeplan::tests

@@ -11,10 +11,20 @@
 #include "cuda_runtime/backend.hpp"
 #include "cuda_runtime/device/device_handles.hpp"
 #include "cuda_runtime/device/device_operation.hpp"
-#include "cuda_runtime/device/device_options.hpp"
 #include "cuda_runtime/device/device_transport.hpp"
+#include "model/workload/workload.hpp"
 
 namespace moeplan::runtime {
+
+struct DeviceOptions {
+  CodecOptions codecs = {};
+  Seconds time_out{60};                       // of an execution, and of barriers between ranks
+  bool captures = false;                      // captures the first execution as a graph and launches it for later ones
+  std::size_t slab = std::size_t{64} << 20U;  // bytes per slab (DevicePool)
+  /// Bytes written before each execution, so that it finds none of its data in the cache, as for one layer among
+  /// others. The host issues the execution during that time.
+  std::size_t cold_bytes = 0;
+};
 
 struct DeviceStep {
   std::size_t operation;

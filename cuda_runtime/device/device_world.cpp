@@ -7,7 +7,6 @@
 #include <thread>
 
 #include "cuda_runtime/device/barrier.hpp"
-#include "cuda_runtime/device/device_run.hpp"
 #include "model/base/diagnostics.hpp"
 #include "model/text/reader.hpp"
 

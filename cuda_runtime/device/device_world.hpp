@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "cuda_runtime/backend.hpp"
-#include "cuda_runtime/device/device_options.hpp"
+#include "cuda_runtime/device/device_run.hpp"
 #include "cuda_runtime/device/device_transport.hpp"
 
 namespace moeplan::runtime {

@@ -14,6 +14,7 @@
 #include "cuda_runtime/kernels/kernel_call.hpp"
 #include "cuda_runtime/reference/number_formats.hpp"
 #include "model/base/random.hpp"
+#include "tests/device/one_lane.hpp"
 
 namespace moeplan::tests::kernels_test {
 

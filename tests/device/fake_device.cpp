@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "cuda_runtime/device/device_formats.hpp"
+#include "tests/device/one_lane.hpp"
 
 namespace moeplan::tests {
 

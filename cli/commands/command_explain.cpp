@@ -1,4 +1,4 @@
-// moeplan explain PLAN [-C ...] [--json]
+// moeplan explain PLAN [-C ...] [--operations] [--json]
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -9,6 +9,7 @@
 #include "cli/commands/commands.hpp"
 #include "cli/commands/progress.hpp"
 #include "cli/pages/explanation.hpp"
+#include "cli/pages/operation_table.hpp"
 
 namespace moeplan::cli {
 
@@ -17,7 +18,7 @@ namespace {
 struct ExplainOptions {
   std::string plan;
   std::vector<std::string> overrides;
-  bool json = false, quiet = false;
+  bool operations = false, json = false, quiet = false;
 };
 
 void run_explain(const ExplainOptions& o) {
@@ -29,6 +30,10 @@ void run_explain(const ExplainOptions& o) {
     const Explanation e = explain(plan, [&](std::int64_t done, std::int64_t total) { progress.show(done, total); });
     const double wall = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     text = o.json ? explain_json(e, wall) : explain_page(e);
+    if (o.operations && !o.json) {
+      const RankId rank = e.prediction.binding.rank;
+      text += '\n' + operation_table(e.prediction.program, e.operations, rank);
+    }
   }
   fmt::print("{}", text);
 }
@@ -42,13 +47,15 @@ Explanation explain(const PreparedPlan& plan, const std::function<void(std::int6
                 .roofline = {},
                 .layer_points = {},
                 .sensitivities = {},
-                .placement = {}};
+                .placement = {},
+                .operations = {}};
   const planner::Prediction& p = e.prediction;
   e.path = summarise(p.program, plan.cluster, critical_path(p.program, p.timeline, plan.cluster));
   e.roofline = ddl_roofline(p.program, p.makespan, p.binding);
   const planner::Problem problem = plan.problem();
   e.layer_points = planner::layer_roofline(problem, plan.plan.candidate);
   e.sensitivities = planner::sensitivities(p.program, plan.cluster, p.makespan, progress);
+  e.operations = operation_list(p.program, p.timeline, p.binding.rank);
   e.placement = planner::placement_payoff(problem, plan.plan.candidate, p);
   return e;
 }
@@ -58,6 +65,7 @@ void add_explain_command(CLI::App& app, ExitCode&) {
   auto o = std::make_shared<ExplainOptions>();
   c->add_option("plan", o->plan, "The plan file")->required();
   c->add_option("-C", o->overrides, "Override a value: cluster.a.b=c, model.a=b, workload.a=b")->take_all();
+  c->add_flag("--operations", o->operations, "Also list every operation of the binding rank");
   c->add_flag("--json", o->json, "Print JSON");
   c->add_flag("--quiet", o->quiet, "No progress bar");
   c->callback([o] { run_explain(*o); });

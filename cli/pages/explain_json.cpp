@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/pages/explanation.hpp"
+#include "cli/pages/operation_table.hpp"
 #include "model/costs/compute.hpp"
 #include "model/text/origins.hpp"
 #include "planner/report/json_parts.hpp"
@@ -151,6 +152,7 @@ std::string explain_json(const Explanation& e, double wall_s) {
   j["roofline"] = roofline_json(e, e.roofline);
   j["layer_roofline"] = layer_points_json(e);
   j["placement"] = e.placement ? placement_json(*e.placement) : planner::Json(nullptr);
+  j["operations"] = operation_rows(e.prediction.program, e.operations);
   j["assumed"] = assumed_numbers(e.plan.plan.inputs.cluster);
   j["timing"] = {{"wall_s", wall_s}};
   return planner::json_text(j);

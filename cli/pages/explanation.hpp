@@ -10,6 +10,7 @@
 #include "cli/pages/prepared_plan.hpp"
 #include "model/analysis/critical_path.hpp"
 #include "model/analysis/ddl_roofline.hpp"
+#include "model/analysis/operation_list.hpp"
 #include "planner/report/layer_roofline.hpp"
 #include "planner/report/placement_payoff.hpp"
 #include "planner/report/sensitivity.hpp"
@@ -24,6 +25,7 @@ struct Explanation {
   std::vector<planner::LayerPoint> layer_points;  // the first MoE layer's points
   std::vector<planner::Sensitivity> sensitivities;
   std::optional<planner::PlacementPayoff> placement;  // none if there is nothing to place (placement_payoff())
+  std::vector<OperationRow> operations;               // of the binding rank
 };
 
 /// `progress` is called with (done, total).

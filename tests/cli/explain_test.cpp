@@ -51,6 +51,19 @@ TEST_CASE("explain prints the promised JSON, whose parts sum to the whole") {
   const double all = j.at("makespan_s").get<double>();
   CHECK(all == makespan(cli, {}));
   CHECK(j.at("lower_bound_s").get<double>() <= all);
+  SECTION("the operations of the binding rank are all its FLOPs and all its computation") {
+    double flops = 0, seconds = 0;
+    for (const Json& op : j.at("operations")) {
+      flops += op.at("flops").get<double>() * op.at("executions").get<double>();
+      if (op.at("stream") == "compute") seconds += op.at("time_s").get<double>();
+    }
+    const Json& roofline = j.at("roofline");
+    const double computation = roofline.at("computation_s").get<double>();
+    CHECK(flops == Approx(roofline.at("computing_flops_per_s").get<double>() * computation).epsilon(1e-9));
+    CHECK(seconds == Approx(computation).epsilon(1e-9));
+    const std::string page = cli.run({"explain", "plan.yaml", "--operations"}).out;
+    CHECK_THAT(page, Catch::Contains("\n    expert up projection ") && Catch::Contains("FLOP/s"));
+  }
   SECTION("the critical path is as long as the iteration, by operation, by class and by what holds it") {
     for (const char* key : {"critical_path", "critical_path_classes", "critical_path_holders"}) {
       CAPTURE(key);

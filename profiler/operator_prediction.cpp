@@ -11,20 +11,6 @@ namespace moeplan::profiler {
 
 namespace {
 
-std::optional<MathFormat> format_of(const OperatorRow& row) {
-  for (const auto& [format, name] : kMathFormatNames) {
-    if (name == row.format) return format;
-  }
-  return std::nullopt;
-}
-
-std::optional<GemmPhase> gemm_phase_of(const OperatorRow& row) {
-  for (const auto& [phase, name] : kGemmPhaseNames) {
-    if (name == row.phase) return phase;
-  }
-  return std::nullopt;
-}
-
 Prediction no_figures(const OperatorRow& row) {
   return refused(fmt::format("configs/operators/{}.yaml has no {} figures in {} of {}", row.gpu,
                              row.phase == "forward" ? row.kind : row.kind + " " + row.phase, row.format,
@@ -43,7 +29,7 @@ bool restates_wgrad(const Model& model, GemmPhase phase) {
 }
 
 Prediction gemm_prediction(const OperatorRow& row, MathFormat format, const OperatorModels& models) {
-  const auto phase = gemm_phase_of(row);
+  const auto phase = named<GemmPhase>(kGemmPhaseNames, row.phase);
   const bool trains = is_training(row, models);
   const GemmModel* model = find_gemm_model(models, format, row.source);
   if (!model && trains) model = find_gemm_model(models, format, "");
@@ -57,7 +43,7 @@ Prediction gemm_prediction(const OperatorRow& row, MathFormat format, const Oper
 }
 
 Prediction grouped_prediction(const OperatorRow& row, MathFormat format, const OperatorModels& models) {
-  const auto phase = gemm_phase_of(row);
+  const auto phase = named<GemmPhase>(kGemmPhaseNames, row.phase);
   if (!phase) return no_figures(row);
   const std::vector<GemmShape> products = grouped_shapes(row);
   if (products.empty() || row.n == 0 || (*phase == GemmPhase::Wgrad ? row.m : row.k) == 0) {
@@ -122,7 +108,7 @@ Prediction kernel_prediction(const OperatorRow& row, const OperatorModels& model
 
 Prediction prediction_of(const OperatorRow& row, const OperatorModels& models) {
   if (row.kind == "kernel") return kernel_prediction(row, models);
-  const auto format = format_of(row);
+  const auto format = named<MathFormat>(kMathFormatNames, row.format);
   if (!format) return refused(fmt::format("{} is no format of products", in_quotes(row.format)));
   if (row.kind == "gemm") return gemm_prediction(row, *format, models);
   if (row.kind == "grouped_gemm") return grouped_prediction(row, *format, models);

@@ -113,9 +113,7 @@ void run_plan(const PlanOptions& o, ExitCode& code) {
   check_outputs({o.output, o.trace});
   std::vector<std::string> overrides = o.overrides;
   if (!o.precision.empty()) {
-    const bool is_dtype = std::any_of(kDtypeNames.begin(), kDtypeNames.end(),
-                                      [&](const auto& entry) { return entry.second == o.precision; });
-    if (is_dtype) overrides.push_back("workload.dtype=" + o.precision);
+    if (named<Dtype>(kDtypeNames, o.precision)) overrides.push_back("workload.dtype=" + o.precision);
     overrides.push_back("workload.precision=" + o.precision);
   }
   if (o.has_seed) overrides.push_back(fmt::format("workload.routing.seed={}", o.seed));

@@ -44,23 +44,19 @@ GpuModels models_of(const std::string& gpu) {
   throw InputError(Diagnostic{{option}, "", std::move(message)});
 }
 
+/// The enumerator that an option names. Raises InputError with the nearest name.
+template <class E>
+E chosen_name(const char* option, Names<E> names, const std::string& text, std::string_view what) {
+  if (const std::optional<E> value = named(names, text)) return *value;
+  refuse(option, fmt::format("{} is no {}{}", in_quotes(text), what, suggestion(text, all_names(names))));
+}
+
 MathFormat format_of(const PriceOptions& o) {
-  std::vector<std::string> known;
-  for (const auto& [format, name] : kMathFormatNames) {
-    if (name == o.precision) return format;
-    known.emplace_back(name);
-  }
-  refuse("--precision",
-         fmt::format("{} is no format of products{}", in_quotes(o.precision), suggestion(o.precision, known)));
+  return chosen_name<MathFormat>("--precision", kMathFormatNames, o.precision, "format of products");
 }
 
 GemmPhase gemm_phase_of(const PriceOptions& o) {
-  std::vector<std::string> known;
-  for (const auto& [phase, name] : kGemmPhaseNames) {
-    if (name == o.phase) return phase;
-    known.emplace_back(name);
-  }
-  refuse("--phase", fmt::format("{} is no phase of a product{}", in_quotes(o.phase), suggestion(o.phase, known)));
+  return chosen_name<GemmPhase>("--phase", kGemmPhaseNames, o.phase, "phase of a product");
 }
 
 bool is_backward(const PriceOptions& o) {

@@ -122,7 +122,7 @@ std::optional<ComputeParts> modelled_attention(const OperatorModels& operators, 
   if (!model) return std::nullopt;
   AttentionShape whole = shape;
   whole.is_backward = false;
-  const double share = flops / ((attention.backward ? 2.5 : 1.0) * attention_flops(whole));
+  const double share = flops / ((attention.backward ? kAttentionBackwardProducts : 1.0) * attention_flops(whole));
   const Seconds work = (attention_time(*model, operators.num_sms, shape) - model->launch) * std::min(share, 1.0);
   return ComputeParts{model->launch, work, Seconds(0), work};
 }

@@ -205,6 +205,9 @@ struct AttentionHeads {
   [[nodiscard]] std::int64_t value_columns() const { return kv_heads * v_head_dim; }
 };
 
+/// Matrix products of attention's backward pass over those of its forward pass: five instead of two.
+inline constexpr double kAttentionBackwardProducts = 2.5;
+
 /// Fused attention. Forward: reads q, k, v, writes the output. Backward re-reads them with the output and its gradient.
 struct AttentionCore {
   std::int64_t sequence_length = 0;

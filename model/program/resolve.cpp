@@ -68,7 +68,7 @@ ComputeLoad compute_load(const Program& program, const Operation& operation, Ran
     const double window = attention->window > 0 ? std::min(length, static_cast<double>(attention->window)) : length;
     const double keys = attention->causal && length > 0 ? window - window * window / (2 * length) : window;
     const auto columns = static_cast<double>(attention->heads.query_columns() + attention->heads.output_columns());
-    load.flops = 2 * tokens * keys * columns * (attention->backward ? 2.5 : 1.0);
+    load.flops = 2 * tokens * keys * columns * (attention->backward ? kAttentionBackwardProducts : 1.0);
   }
   if (const auto* gemm = std::get_if<Gemm>(&operation.work)) {
     const Slice& a = operation.reads[0];

@@ -31,6 +31,23 @@ template <class E>
   return "?";
 }
 
+/// The enumerator of a name; none if there is none of that name.
+template <class E>
+[[nodiscard]] std::optional<E> named(Names<E> names, std::string_view text) {
+  for (const auto& [v, name] : names) {
+    if (name == text) return v;
+  }
+  return std::nullopt;
+}
+
+/// The names, for suggestions.
+template <class E>
+[[nodiscard]] std::vector<std::string> all_names(Names<E> names) {
+  std::vector<std::string> out;
+  for (const auto& [v, name] : names) out.emplace_back(name);
+  return out;
+}
+
 enum class Sign { Positive, NonNegative };
 
 class MapReader {

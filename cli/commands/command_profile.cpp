@@ -19,9 +19,11 @@
 #include "cuda_runtime/validate/run_on_gpus.hpp"
 #include "model/base/diagnostics.hpp"
 #include "planner/plan/inputs.hpp"
+#include "profiler/fit_operators.hpp"
 #include "profiler/measured_csv.hpp"
 #include "profiler/nccl_tests.hpp"
 #include "profiler/profile.hpp"
+#include "profiler/table_reader.hpp"
 
 namespace moeplan::cli {
 
@@ -120,7 +122,44 @@ void profile_gemms(const ProfileOptions& o, const std::vector<profiler::GemmSamp
   write_profile(o, profiler::gemm_profile(fit, "table " + listed_files(o.tables)), "GPU");
 }
 
+/// Whether a table is one of operators, as `score` reads them.
+bool is_operator_table(const std::string& file) {
+  const std::vector<std::string> columns = profiler::header_of(file);
+  return std::find(columns.begin(), columns.end(), "kind") != columns.end();
+}
+
+/// The one GPU of the tables. Raises InputError if there are several.
+std::string gpu_of(const std::vector<profiler::OperatorRow>& rows) {
+  const auto other =
+      std::find_if(rows.begin(), rows.end(), [&](const auto& row) { return row.gpu != rows.front().gpu; });
+  if (other == rows.end()) return rows.front().gpu;
+  throw InputError(Diagnostic{other->where, "gpu",
+                              fmt::format("{} is another GPU than {}; a profile is of one", in_quotes(other->gpu),
+                                          in_quotes(rows.front().gpu))});
+}
+
+/// Fits operators, from the figures of --gpu or of the GPU that the tables name.
+void profile_operators(const ProfileOptions& o) {
+  std::vector<profiler::OperatorRow> rows;
+  for_each_file(o.tables, [&](const std::string& file) {
+    const std::vector<profiler::OperatorRow> read = profiler::read_operator_table(file);
+    rows.insert(rows.end(), read.begin(), read.end());
+  });
+  const std::string gpu = gpu_of(rows);
+  Node start = load_document(planner::find_config("operators", o.gpu.empty() ? gpu : o.gpu));
+  start.set("gpu", Node::text(gpu));
+  const profiler::FittedOperators fitted = profiler::fit_operators(std::move(start), rows, listed_files(o.tables));
+  for (const Diagnostic& d : fitted.unfitted) fmt::print(stderr, "note: {}\n", d.text());
+  if (fitted.fits.empty())
+    throw InputError(Diagnostic{{o.tables.front()}, "", "nothing in it can be fitted (see the notes)"});
+  if (!o.quiet) fmt::print("{}", profiler::fit_table(fitted.fits));
+  const std::string head = "# Written by moeplan profile; a GPU file names it in operators (docs/operators.md).\n";
+  write_file_atomically(o.output, head + to_yaml(fitted.document));
+  if (!o.quiet) fmt::print("written to {}\n", o.output);
+}
+
 void profile_tables(const ProfileOptions& o) {
+  if (std::all_of(o.tables.begin(), o.tables.end(), is_operator_table)) return profile_operators(o);
   std::vector<profiler::CollectiveSample> collectives;
   std::vector<profiler::GemmSample> gemms;
   for_each_file(o.tables, [&](const std::string& file) {
@@ -223,14 +262,17 @@ void add_profile_command(CLI::App& app, ExitCode& code) {
   auto o = std::make_shared<ProfileOptions>();
   c->add_option("--from-nccl-tests", o->logs, "Raw logs of nccl-tests, of any version");
   c->add_option("--from-csv", o->tables,
-                "Tables of collectives (collective,ranks,nodes,bytes,time_us) or of GEMMs (m,n,k,dtype,time_us)");
+                "Tables of collectives (collective,ranks,nodes,bytes,time_us), of GEMMs (m,n,k,dtype,time_us), or of "
+                "operators (docs/operators.md)");
   c->add_option("--backend", o->backend, "Measure here, on host or nccl")->check(CLI::IsMember({"host", "nccl"}));
   c->add_option("--ranks", o->ranks, "With --backend: ranks to start; else 4 (host), or one a GPU (nccl)")
       ->check(CLI::Range(std::int64_t{1}, kMostRanks));
   c->add_option("--budget", o->budget, "With --backend: time for all measurements")->capture_default_str();
   c->add_option("--timeout", o->time_out, "With --backend: how long a rank waits for the others")
       ->capture_default_str();
-  c->add_option("--gpu", o->gpu, "For GEMMs: the GPU, a name of configs/gpus or a path");
+  c->add_option(
+      "--gpu", o->gpu,
+      "For GEMMs and operators: the GPU to begin with, a name of configs/gpus or configs/operators, or a path");
   c->add_option("-o,--output", o->output, "Where to write the profile")->required();
   c->add_option("--gpu-file", o->gpu_file, "With --backend nccl: also write the GPU alone, as a file of configs/gpus");
   c->add_flag("--quiet", o->quiet, "Do not print the fits");

@@ -1,7 +1,5 @@
 #include "model/operators/gemm_model.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -140,37 +138,6 @@ GemmModel read_gemm_model(MapReader entry) {
   if (entry.has("split")) m.split = entry.quantity<Seconds>("split", Sign::NonNegative);
   entry.finish();
   return m;
-}
-
-Node gemm_model_document(const GemmModel& m) {
-  Node n = Node::map();
-  const auto time = [&](const char* key, Seconds t) {
-    n.set(key, Node::text(fmt::format("{:.4g} us", t.value() * 1e6)));
-  };
-  const auto rate = [&](const char* key, BytesPerSecond r) {
-    n.set(key, Node::text(fmt::format("{:.4g} GB/s", r.value() * 1e-9)));
-  };
-  const auto number = [&](const char* key, double x) {
-    Node value = Node::text(fmt::format("{:.3g}", x));
-    value.is_string = false;
-    n.set(key, std::move(value));
-  };
-  n.set("format", Node::text(std::string(name_of(Names<MathFormat>(kMathFormatNames), m.format))));
-  n.set("library", Node::text(m.library));
-  time("launch", m.launch);
-  n.set("math", Node::text(fmt::format("{:.4g} TFLOP/s", m.math.value() * 1e-12)));
-  number("power", m.power);
-  rate("read", m.read);
-  rate("write", m.write);
-  rate("l2", m.l2);
-  number("residency", m.residency);
-  time("tile_start", m.tile_start);
-  time("k_step", m.k_step);
-  if (m.split) time("split", *m.split);
-  if (m.quantise > BytesPerSecond(0)) rate("quantise", m.quantise);
-  if (m.scale_padding > Seconds(0)) time("scale_padding", m.scale_padding);
-  if (m.wgrad != 1) number("wgrad", m.wgrad);
-  return n;
 }
 
 }  // namespace moeplan

@@ -61,6 +61,5 @@ struct GemmCost {
 
 /// Reads one entry of the list `gemm` of a file in configs/operators.
 [[nodiscard]] GemmModel read_gemm_model(MapReader entry);
-[[nodiscard]] Node gemm_model_document(const GemmModel& model);
 
 }  // namespace moeplan

@@ -120,14 +120,22 @@ TEST_CASE("Operands that arrive quantised, and sustained clocks") {
   CHECK(gemm_cost(m, kSms, shape, {.slowdown = 1.25}).math / whole.math == Approx(1.25));
 }
 
-TEST_CASE("A model is read as it is written") {
-  GemmModel m = machine();
-  m.launch = Seconds(2.5e-6);
-  m.read = m.write = m.l2 = BytesPerSecond(4e12);
-  m.wgrad = 1.25;
+TEST_CASE("A model is read from an entry of a file, with what is optional left out") {
+  const Node entry = parse_yaml(
+      "{format: fp8, library: mine, launch: 2.5 us, math: 1600 TFLOP/s, read: 4 TB/s, write: 3 TB/s, l2: 20 TB/s, "
+      "residency: 0.5, tile_start: 1 us, k_step: 2 ns, wgrad: 1.25}",
+      "f");
   Diagnostics wrong;
-  CHECK(read_gemm_model({gemm_model_document(m), "", wrong}) == m);
+  const GemmModel m = read_gemm_model({entry, "", wrong});
   CHECK(wrong.empty());
+  CHECK(m.format == MathFormat::Fp8);
+  CHECK(m.launch.value() == Approx(2.5e-6));
+  CHECK(m.math == FlopsPerSecond(1600e12));
+  CHECK(m.k_step.value() == Approx(2e-9));
+  CHECK(m.wgrad == 1.25);
+  CHECK(m.power == 0);
+  CHECK_FALSE(m.split);
+  CHECK(m.quantise == BytesPerSecond(0));
 }
 
 }  // namespace moeplan::tests::gemm_model_test

@@ -107,17 +107,22 @@ void check_degrees(const PlanOptions& o, std::int64_t world) {
   wrong.throw_if_any();
 }
 
-void run_plan(const PlanOptions& o, ExitCode& code) {
-  const auto start = std::chrono::steady_clock::now();
-  const planner::SearchSpace space = search_space(o);
-  check_outputs({o.output, o.trace});
+/// The overrides of -C, and those that other options stand in for.
+std::vector<std::string> overrides_of(const PlanOptions& o) {
   std::vector<std::string> overrides = o.overrides;
   if (!o.precision.empty()) {
     if (named<Dtype>(kDtypeNames, o.precision)) overrides.push_back("workload.dtype=" + o.precision);
     overrides.push_back("workload.precision=" + o.precision);
   }
   if (o.has_seed) overrides.push_back(fmt::format("workload.routing.seed={}", o.seed));
-  planner::PlanInputs documents = planner::load_inputs(o.cluster, o.model, o.workload, overrides);
+  return overrides;
+}
+
+void run_plan(const PlanOptions& o, ExitCode& code) {
+  const auto start = std::chrono::steady_clock::now();
+  const planner::SearchSpace space = search_space(o);
+  check_outputs({o.output, o.trace});
+  planner::PlanInputs documents = planner::load_inputs(o.cluster, o.model, o.workload, overrides_of(o));
   const planner::Inputs inputs = planner::read_inputs(documents);
   const Cluster cluster = planner::build_cluster_of(documents.cluster_source, inputs.cluster, given(o.world));
   check_degrees(o, cluster.world_size());

@@ -26,6 +26,36 @@ Groups add_groups(Program& program, const Degrees& d, std::string_view rank_orde
   return groups;
 }
 
+Operation gemm(std::string name, OpClass op_class, Gemm work, Slice a, Slice b, Slice c) {
+  return {.name = std::move(name),
+          .op_class = op_class,
+          .stream = Stream::Compute,
+          .work = work,
+          .reads = {std::move(a), std::move(b)},
+          .writes = {std::move(c)},
+          .after = {}};
+}
+
+Operation kernel(std::string name, OpClass op_class, Kernel work, std::vector<Slice> reads, std::vector<Slice> writes) {
+  return {.name = std::move(name),
+          .op_class = op_class,
+          .stream = Stream::Compute,
+          .work = work,
+          .reads = std::move(reads),
+          .writes = std::move(writes),
+          .after = {}};
+}
+
+Operation collective(std::string name, OpClass op_class, Stream stream, Communication work, Slice in, Slice out) {
+  return {.name = std::move(name),
+          .op_class = op_class,
+          .stream = stream,
+          .work = work,
+          .reads = {std::move(in)},
+          .writes = {std::move(out)},
+          .after = {}};
+}
+
 BufferId BlockBuilder::buffer(const std::string& name, std::int64_t columns, Dtype dtype) {
   auto& buffers = program_.buffers;
   const Buffer wanted{name, columns, dtype};

@@ -33,6 +33,13 @@ struct Groups {
 [[nodiscard]] Groups add_groups(Program& program, const Degrees& degrees,
                                 std::string_view rank_order = kMegatronRankOrder);
 
+/// A matrix product C = A B, or one of its backward forms.
+[[nodiscard]] Operation gemm(std::string name, OpClass op_class, Gemm work, Slice a, Slice b, Slice c);
+[[nodiscard]] Operation kernel(std::string name, OpClass op_class, Kernel work, std::vector<Slice> reads,
+                               std::vector<Slice> writes);
+[[nodiscard]] Operation collective(std::string name, OpClass op_class, Stream stream, Communication work, Slice in,
+                                   Slice out);
+
 /// Writes one block of a program.
 class BlockBuilder {
  public:

@@ -5,7 +5,6 @@
 
 #include "model/base/whole_numbers.hpp"
 #include "model/costs/memory.hpp"
-#include "planner/layer/moe_parts.hpp"
 
 namespace moeplan::planner {
 

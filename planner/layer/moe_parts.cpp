@@ -10,36 +10,6 @@ Path prepend(RowStep step, const Path& path) {
   return out;
 }
 
-Operation gemm(std::string name, OpClass op_class, Gemm work, Slice a, Slice b, Slice c) {
-  return {.name = std::move(name),
-          .op_class = op_class,
-          .stream = Stream::Compute,
-          .work = work,
-          .reads = {std::move(a), std::move(b)},
-          .writes = {std::move(c)},
-          .after = {}};
-}
-
-Operation kernel(std::string name, OpClass op_class, Kernel work, std::vector<Slice> reads, std::vector<Slice> writes) {
-  return {.name = std::move(name),
-          .op_class = op_class,
-          .stream = Stream::Compute,
-          .work = work,
-          .reads = std::move(reads),
-          .writes = std::move(writes),
-          .after = {}};
-}
-
-Operation collective(std::string name, OpClass op_class, Stream stream, Communication work, Slice in, Slice out) {
-  return {.name = std::move(name),
-          .op_class = op_class,
-          .stream = stream,
-          .work = work,
-          .reads = {std::move(in)},
-          .writes = {std::move(out)},
-          .after = {}};
-}
-
 Slice MoeParts::tokens(const std::string& name, const Path& path) {
   return tokens(name, l_.hidden_size, l_.dtype, path);
 }

@@ -20,13 +20,6 @@ using Path = std::vector<RowStep>;
 [[nodiscard]] inline RowStep copies_of(GroupId group) { return {RowStep::Kind::Copies, group}; }
 [[nodiscard]] Path prepend(RowStep step, const Path& path);
 
-/// A matrix product C = A B, or one of its backward forms.
-[[nodiscard]] Operation gemm(std::string name, OpClass op_class, Gemm work, Slice a, Slice b, Slice c);
-[[nodiscard]] Operation kernel(std::string name, OpClass op_class, Kernel work, std::vector<Slice> reads,
-                               std::vector<Slice> writes);
-[[nodiscard]] Operation collective(std::string name, OpClass op_class, Stream stream, Communication work, Slice in,
-                                   Slice out);
-
 /// Writes the parts of one layer into a block.
 class MoeParts {
  public:

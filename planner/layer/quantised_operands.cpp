@@ -1,7 +1,5 @@
 #include "planner/layer/quantised_operands.hpp"
 
-#include "planner/layer/moe_parts.hpp"
-
 namespace moeplan::planner {
 
 namespace {

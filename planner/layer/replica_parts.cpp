@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "model/base/whole_numbers.hpp"
-#include "planner/layer/moe_parts.hpp"
 
 namespace moeplan::planner {
 

@@ -5,6 +5,7 @@
 #include "profiler/collective_table.hpp"
 #include "profiler/dispatch_table.hpp"
 #include "profiler/operator_table.hpp"
+#include "profiler/run_table.hpp"
 
 namespace moeplan::profiler {
 
@@ -13,6 +14,7 @@ namespace {
 const TableFormat& format_of(TableKind kind) {
   switch (kind) {
     case TableKind::Operators: return operator_format();
+    case TableKind::Runs: return run_format();
     case TableKind::Collectives: return collective_format();
     case TableKind::Dispatches: return dispatch_format();
   }

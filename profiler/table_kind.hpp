@@ -8,12 +8,13 @@
 
 namespace moeplan::profiler {
 
-enum class TableKind { Operators, Collectives, Dispatches };
+enum class TableKind { Operators, Collectives, Dispatches, Runs };
 
-inline constexpr std::array<std::pair<TableKind, std::string_view>, 3> kTableKindNames{{
+inline constexpr std::array<std::pair<TableKind, std::string_view>, 4> kTableKindNames{{
     {TableKind::Operators, "operators"},
     {TableKind::Collectives, "collectives"},
     {TableKind::Dispatches, "dispatches"},
+    {TableKind::Runs, "runs"},
 }};
 
 /// The kind whose columns the header names most of, the first of them on a tie. Raises InputError if the file cannot be

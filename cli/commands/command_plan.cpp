@@ -24,7 +24,10 @@ struct PlanOptions {
   std::string cluster, model, workload = "default", precision, output, trace, schedule, all_to_all, codec,
                               placement = "auto";
   std::vector<std::string> overrides;
-  std::int64_t world = 0, tp = 0, cp = 0, ep = 0, esp = 0, dp = 0, pp = 0, pipeline_degree = 0, top = 5, threads = 0;
+  std::int64_t world = 0, tp = 0, cp = 0, ep = 0, esp = 0, dp = 0, pp = 0, vp = 0, micro_batch = 0, pipeline_degree = 0,
+               top = 5, threads = 0;
+  std::optional<std::int64_t> sp{}, zero{};
+  std::string layout, recompute;
   std::optional<std::int64_t> redundant_experts{};
   std::int64_t budget = planner::SearchSpace{}.most_simulated;
   std::uint64_t seed = 0;
@@ -52,8 +55,15 @@ planner::SearchSpace search_space(const PlanOptions& o) {
         {"--placement"}, "",
         fmt::format("{} is not known{}", in_quotes(o.placement), suggestion(o.placement, planner::placement_names())));
   }
-  wrong.throw_if_any();
   planner::SearchSpace space;
+  if (!o.layout.empty()) {
+    const auto layout = planner::parse_layout(o.layout);
+    if (const auto* error = std::get_if<std::string>(&layout)) wrong.add({"--layout"}, "", *error);
+    if (const auto* parts = std::get_if<planner::PipelineLayout>(&layout)) space.layout = *parts;
+  }
+  if (!o.recompute.empty() && o.recompute != "auto" && !parse_recompute(o.recompute))
+    wrong.add({"--recompute"}, "", recompute_error(o.recompute));
+  wrong.throw_if_any();
   if (!o.schedule.empty()) space.schedule = o.schedule;
   if (!o.all_to_all.empty()) space.all_to_all = o.all_to_all;
   if (const auto pair = parse_codec_pair(o.codec)) space.codec = codec_pair_name(*pair);
@@ -64,6 +74,8 @@ planner::SearchSpace search_space(const PlanOptions& o) {
   space.ep = given(o.ep);
   space.esp = given(o.esp);
   space.dp = given(o.dp);
+  space.virtual_stages = given(o.vp);
+  if (o.sp) space.sequence_parallel = *o.sp == 1;
   space.threads = static_cast<int>(o.threads);
   space.most_simulated = o.budget;
   space.placements = {.placement = o.placement == "auto" ? std::nullopt : std::optional<std::string>(o.placement),
@@ -114,6 +126,10 @@ std::vector<std::string> overrides_of(const PlanOptions& o) {
     if (named<Dtype>(kDtypeNames, o.precision)) overrides.push_back("workload.dtype=" + o.precision);
     overrides.push_back("workload.precision=" + o.precision);
   }
+  for (const auto& [key, value] : {std::pair{"micro_batch", given(o.micro_batch)}, std::pair{"zero_stage", o.zero}}) {
+    if (value) overrides.push_back(fmt::format("workload.{}={}", key, *value));
+  }
+  if (!o.recompute.empty()) overrides.push_back("workload.recompute=" + o.recompute);
   if (o.has_seed) overrides.push_back(fmt::format("workload.routing.seed={}", o.seed));
   return overrides;
 }
@@ -202,9 +218,18 @@ void add_plan_command(CLI::App& app, ExitCode& code) {
   c->add_option("--tp", o->tp, "Only this tensor-parallel size")->check(count);
   c->add_option("--cp", o->cp, "Only this context-parallel size")->check(count);
   c->add_option("--ep", o->ep, "Only this expert-parallel size")->check(count);
-  c->add_option("--esp", o->esp, "Only this number of shards an expert")->check(count);
+  c->add_option("--esp,--etp", o->esp, "Only this number of shards an expert")->check(count);
   c->add_option("--dp", o->dp, "Only this data-parallel size")->check(count);
   c->add_option("--pp", o->pp, "Only this number of pipeline stages")->check(count);
+  c->add_option("--vp", o->vp, "Only this number of parts of the model a pipeline stage")->check(count);
+  c->add_option("--sp", o->sp, "Only with (1) or without (0) sequence parallelism")->check(CLI::Range(0, 1));
+  c->add_option("--layout", o->layout, "What the parts of the pipeline hold, as Megatron-LM's layouts: Ett|tt|tmL");
+  c->add_option("--micro-batch", o->micro_batch, "Sequences a microbatch and replica; workload.micro_batch")
+      ->check(count);
+  c->add_option("--zero", o->zero, "Sharding of states, gradients, weights over replicas; workload.zero_stage")
+      ->check(CLI::Range(0, 3));
+  c->add_option("--recompute", o->recompute,
+                "none, selective, full, auto, or modules as moe_act+layernorm; workload.recompute");
   c->add_option("--top", o->top, "How many candidates to show")->check(CLI::Range(1, 100))->capture_default_str();
   c->add_option("--budget", o->budget, "How many candidates may be simulated; the best by closed form are")
       ->check(CLI::Range(1, 1'000'000))

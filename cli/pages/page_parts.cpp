@@ -57,10 +57,12 @@ std::string degrees_text(const planner::Candidate& c) {
     out += fmt::format("pp {}{} | ", d.pp, c.virtual_stages > 1 ? fmt::format(" x {}", c.virtual_stages) : "");
   out += fmt::format("tp {}{} ", d.tp, c.sequence_parallel ? " with sequence parallelism" : "");
   if (d.cp > 1) out += fmt::format("cp {} ", d.cp);
-  return out + fmt::format("dp {} | ep {} esp {} edp {} | micro batch {} | recompute {}{}{}", d.dp, d.ep, d.esp, d.edp,
-                           c.micro_batch, name_of<Recompute>(kRecomputeNames, c.recompute),
-                           c.rank_order == planner::kMegatronRankOrder ? "" : fmt::format(" | ranks {}", c.rank_order),
-                           c.order == planner::kSearchedOrder ? " | operations reordered" : "");
+  return out +
+         fmt::format("dp {} | ep {} esp {} edp {} | micro batch {} | recompute {}{}{}", d.dp, d.ep, d.esp, d.edp,
+                     c.micro_batch, name_of(c.recompute),
+                     c.rank_order == planner::kMegatronRankOrder ? "" : fmt::format(" | ranks {}", c.rank_order),
+                     c.order == planner::kSearchedOrder ? " | operations reordered" : "") +
+         (c.layout.empty() ? "" : fmt::format(" | layout {}", shortened(c.layout.text())));
 }
 
 std::string plan_lines(std::string_view label, const planner::Candidate& c) {

@@ -124,7 +124,7 @@ std::string infeasible_json(const planner::Inputs& inputs, const Cluster& cluste
     miss["memory_parts_bytes"] = planner::memory_json(result.nearest_miss->memory);
     miss["lacking_bytes"] = (result.nearest_miss->memory.total() - cluster.memory_per_rank()).value();
     j["nearest_miss"] = std::move(miss);
-    if (result.fits_with) j["fits_with_recompute"] = name_of<Recompute>(kRecomputeNames, *result.fits_with);
+    if (result.fits_with) j["fits_with_recompute"] = name_of(*result.fits_with);
   }
   return planner::json_text(j);
 }

@@ -197,8 +197,8 @@ std::string infeasible_page(const planner::Inputs& inputs, const Cluster& cluste
                      degrees_text(miss.candidate), memory_text(miss.memory, cluster),
                      gib(miss.memory.total() - cluster.memory_per_rank()), cluster.ranks_per_gpu > 1 ? "rank" : "GPU");
   if (result.fits_with) {
-    out += fmt::format("  fits with more recomputation: -C workload.recompute={} (or auto)\n",
-                       name_of<Recompute>(kRecomputeNames, *result.fits_with));
+    out +=
+        fmt::format("  fits with more recomputation: -C workload.recompute={} (or auto)\n", name_of(*result.fits_with));
   }
   return out;
 }

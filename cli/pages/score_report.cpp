@@ -1,6 +1,7 @@
 #include "cli/pages/score_report.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -87,11 +88,35 @@ Json json_of(const ScoredRow& r) {
   return out;
 }
 
+/// The rows of a table of runs, with columns for memory and for what the predictions take for granted.
+void add_runs(const RunReport& report, sweep::ResultTable& table) {
+  if (table.columns.back() == "reason") {
+    for (const char* name : {"measured_memory_bytes", "predicted_memory_bytes", "assumed", "approximations"})
+      table.columns.emplace_back(name);
+  }
+  for (const profiler::ScoredRun& r : report.rows) {
+    sweep::Cell measured, predicted, error, measured_memory, predicted_memory;
+    if (r.measured) measured = r.measured->value() * 1e6;
+    if (r.predicted) predicted = r.predicted->value() * 1e6;
+    if (r.has_error()) error = r.error();
+    if (r.measured_memory) measured_memory = r.measured_memory->value();
+    if (r.predicted_memory) predicted_memory = r.predicted_memory->value();
+    table.rows.push_back({report.file, report.table[r.row].id, measured, predicted, error,
+                          std::string(status_name(r.status)), r.reason, measured_memory, predicted_memory,
+                          fmt::format("{}", fmt::join(r.assumed, "; ")),
+                          fmt::format("{}", fmt::join(r.approximations, "; "))});
+  }
+}
+
 }  // namespace
 
 std::string score_page(const std::vector<ScoreReport>& reports) {
   std::string out;
   for (const ScoreReport& report : reports) {
+    if (report.runs) {
+      out += run_page(*report.runs);
+      continue;
+    }
     const ErrorSummary all = profiler::summarise(report.rows);
     out += fmt::format("{}: {} measured {}, {} predicted, {} refused\n", report.file, all.rows, kind_name(report),
                        all.scored, all.refused);
@@ -108,6 +133,10 @@ std::string score_page(const std::vector<ScoreReport>& reports) {
 std::string score_json(const std::vector<ScoreReport>& reports) {
   Json tables = Json::array();
   for (const ScoreReport& report : reports) {
+    if (report.runs) {
+      tables.push_back(run_json(*report.runs));
+      continue;
+    }
     Json rows = Json::array(), groups = Json::array();
     for (const ScoredRow& r : report.rows) rows.push_back(json_of(r));
     for (const profiler::ScoredGroup& g : report.groups) {
@@ -135,7 +164,9 @@ std::string score_csv(const std::vector<ScoreReport>& reports) {
       table.rows.push_back({report.file, r.id, r.measured.value() * 1e6, predicted, error,
                             r.predicted ? std::string("ok") : "refused", r.reason});
     }
+    if (report.runs) add_runs(*report.runs, table);
   }
+  for (std::vector<sweep::Cell>& row : table.rows) row.resize(table.columns.size());
   return sweep::csv_of(table);
 }
 

@@ -1,9 +1,11 @@
 // The report of `moeplan score`: predicted against measured.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "cli/pages/run_report.hpp"
 #include "profiler/score.hpp"
 #include "profiler/table_kind.hpp"
 
@@ -15,6 +17,7 @@ struct ScoreReport {
   profiler::TableKind kind = profiler::TableKind::Operators;
   std::vector<profiler::ScoredRow> rows;  // in the order of the table; a dispatch gives two
   std::vector<profiler::ScoredGroup> groups;
+  std::optional<RunReport> runs = {};  // of a table of runs, which has neither rows nor groups
 };
 
 [[nodiscard]] std::string score_page(const std::vector<ScoreReport>& reports);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -13,9 +14,6 @@
 namespace moeplan {
 
 namespace {
-
-/// The slices that operations touch, by buffer; a buffer's largest slice determines its size.
-using Touched = std::map<BufferId, std::vector<const Slice*>>;
 
 /// The slice that contains this one if this one is a chunk, or the rows of some sources or experts.
 Slice whole(Slice slice) {
@@ -79,15 +77,33 @@ bool is_state(const Program& program, const Operation& op, const Slice& s) {
          op.op_class == OpClass::WeightGather || op.op_class == OpClass::Gradient || op.op_class == OpClass::Optimizer;
 }
 
-/// The slices that a block writes, except weights, gradients and states.
-Touched written_by(const Program& program, const Block& block) {
-  Touched touched;
-  for (const Operation& op : block.operations) {
-    for (const Slice& s : op.writes) {
-      if (!is_state(program, op, s)) touched[s.buffer].push_back(&s);
-    }
+/// The accesses of a block to one buffer that is neither weight, gradient nor state.
+struct Accesses {
+  std::vector<const Slice*> slices;
+  std::size_t first = 0, last = 0;          // indices of operations
+  std::optional<std::size_t> written = {};  // the first operation that writes it
+  bool begins_with_read = false;            // it holds rows from before the block
+  bool ends_with_write = false;             // it holds rows for after the block
+};
+
+std::map<BufferId, Accesses> accesses_of(const Program& program, const Block& block) {
+  std::map<BufferId, Accesses> out;
+  for (std::size_t i = 0; i < block.operations.size(); ++i) {
+    const Operation& op = block.operations[i];
+    const auto note = [&](const Slice& s, bool writes) {
+      if (is_state(program, op, s)) return;
+      const auto [it, is_new] = out.try_emplace(s.buffer);
+      Accesses& a = it->second;
+      if (is_new) a.first = i, a.begins_with_read = !writes;
+      a.last = i;
+      a.ends_with_write = writes;
+      if (writes && !a.written) a.written = i;
+      a.slices.push_back(&s);
+    };
+    for (const Slice& s : op.reads) note(s, false);
+    for (const Slice& s : op.writes) note(s, true);
   }
-  return touched;
+  return out;
 }
 
 /// The properties that determine a rank's rows, apart from the load of its experts, if all sources have the same
@@ -143,10 +159,12 @@ std::vector<RankId> ranks_that_differ(const Program& program) {
   return ranks;
 }
 
-/// Bytes kept from a block to its backward block, and bytes of its other buffers.
+/// Bytes kept from a block to its backward block, and the largest number of bytes in use at any of its operations
+/// beyond those kept before it. Operations run in the order listed; a buffer is in use from its first access to its
+/// last one, or to the end if it holds the block's result.
 struct BlockMemory {
   double kept = 0;
-  double working = 0;
+  double peak = 0;
 };
 
 class StageMemory {
@@ -160,14 +178,12 @@ class StageMemory {
     for (std::size_t b = 0; b < program.blocks.size(); ++b) {
       const Block& block = program.blocks[b];
       const std::set<BufferId>& own = kept[block.variant_of ? block.variant_of->index() : b];
-      for (const auto& [buffer, slices] : written_by(program, block)) {
-        const auto bytes = static_cast<double>(largest(slices, rows));
-        (own.contains(buffer) ? blocks_[b].kept : blocks_[b].working) += bytes;
-      }
+      const std::set<BufferId> none;
+      blocks_[b] = memory_of(block, own, block.backward_of ? kept[block.backward_of->index()] : none, rows);
     }
   }
 
-  /// The maximum of the kept bytes over time, and the largest working set.
+  /// The maximum of the kept bytes over time, and of all bytes in use.
   BlockMemory of(const Sequence& sequence) {
     kept_ = 0;
     most_ = {};
@@ -176,20 +192,47 @@ class StageMemory {
   }
 
  private:
+  /// `own`: the buffers that the block keeps for its backward block; `forward`: those that its forward block kept.
+  BlockMemory memory_of(const Block& block, const std::set<BufferId>& own, const std::set<BufferId>& forward,
+                        RankRows& rows) const {
+    BlockMemory out;
+    std::vector<double> change(block.operations.size() + 1, 0.0);  // of the bytes in use, before each operation
+    for (const auto& [buffer, a] : accesses_of(program_, block)) {
+      const auto bytes = static_cast<double>(largest(a.slices, rows));
+      const bool was_kept = forward.contains(buffer) && a.begins_with_read;  // counted before the block
+      if (own.contains(buffer) && a.written) {
+        out.kept += bytes;
+        change[*a.written] += bytes;
+        continue;
+      }
+      if (!was_kept) change[a.begins_with_read ? 0 : a.first] += bytes;
+      if (!a.ends_with_write) change[a.last + 1] -= bytes;
+    }
+    double in_use = 0;
+    for (const double c : change) {
+      in_use += c;
+      out.peak = std::max(out.peak, in_use);
+    }
+    return out;
+  }
+
   void walk(const Sequence& sequence) {
     for (const Step& step : sequence) {
       if (step.is_block()) {
         const Block& block = program_.blocks[step.block.index()];
-        most_.working = std::max(most_.working, blocks_[step.block.index()].working);
-        kept_ += blocks_[step.block.index()].kept;
+        const BlockMemory& own = blocks_[step.block.index()];
+        most_.peak = std::max(most_.peak, kept_ + own.peak);
+        kept_ += own.kept;
         most_.kept = std::max(most_.kept, kept_);
         if (block.backward_of) kept_ -= blocks_[block.backward_of->index()].kept;
         continue;
       }
-      const double before = kept_;
+      const double before = kept_, peak_before = most_.peak;
+      most_.peak = 0;
       walk(step.body);
       const double more = (kept_ - before) * static_cast<double>(step.count - 1);
       kept_ += more;
+      most_.peak = std::max(peak_before, most_.peak + std::max(0.0, more));
       if (more > 0) most_.kept = std::max(most_.kept, kept_);
     }
   }
@@ -251,9 +294,14 @@ UnitParameters head_parameters(const ModelSpec& model, const Degrees& degrees) {
   return {.dense = static_cast<double>(head_parameters(model)) / static_cast<double>(degrees.tp)};
 }
 
-std::int64_t optimizer_states(const Workload& workload) {
+UnitParameters mtp_input_parameters(const ModelSpec& model, const Degrees& degrees) {
+  const auto hidden = static_cast<double>(model.hidden_size);
+  return {.dense = (2 * hidden * hidden + 2 * hidden) / static_cast<double>(degrees.tp)};
+}
+
+std::int64_t optimizer_bytes(const Workload& workload) {
   const std::int64_t moments = workload.optimizer == Optimizer::Adam ? 2 : 1;
-  return moments + (size_of(workload.dtype) < 4 ? 1 : 0);
+  return moments * size_of(workload.optimizer_dtype) + (size_of(workload.dtype) < 4 ? 4 : 0);
 }
 
 MemoryUse state_memory(const StageParameters& stage, const Workload& workload, const Degrees& degrees) {
@@ -268,9 +316,9 @@ MemoryUse state_memory(const StageParameters& stage, const Workload& workload, c
   use.weights = Bytes((count(stage.all, shares_weights) + stage.all.copied) * size);
   if (!train) return use;
   if (shares_weights) use.weights += Bytes((count(stage.largest, false) - count(stage.largest, true)) * size);
-  use.gradients = Bytes((count(stage.all, workload.zero_stage >= 2) + stage.all.copied) * 4);
-  use.optimizer =
-      Bytes(count(stage.all, workload.zero_stage >= 1) * 4 * static_cast<double>(optimizer_states(workload)));
+  use.gradients = Bytes((count(stage.all, workload.zero_stage >= 2) + stage.all.copied) *
+                        static_cast<double>(size_of(workload.gradient_dtype)));
+  use.optimizer = Bytes(count(stage.all, workload.zero_stage >= 1) * static_cast<double>(optimizer_bytes(workload)));
   return use;
 }
 
@@ -284,7 +332,7 @@ MemoryUse memory_use(const Program& program, const std::vector<StageParameters>&
       MemoryUse use = state_memory(stages[s], workload, degrees);
       const BlockMemory blocks = memory.of(program.stages[s]);
       use.activations = Bytes(blocks.kept);
-      use.working = Bytes(blocks.working);
+      use.working = Bytes(std::max(0.0, blocks.peak - blocks.kept));
       const Bytes fragments = runtime.fragmentation * (use.activations + use.working);
       use.runtime = fixed + Bytes(std::ceil(fragments.value()));
       use.stage = s;

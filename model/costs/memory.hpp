@@ -25,17 +25,20 @@ struct UnitParameters {
 /// Parameters of the embeddings, and those that belong to no layer.
 [[nodiscard]] UnitParameters embedding_parameters(const ModelSpec& model, const Degrees& degrees);
 [[nodiscard]] UnitParameters head_parameters(const ModelSpec& model, const Degrees& degrees);
+/// Parameters of a multi-token-prediction layer in addition to those of a layer: two norms, and the projection of the
+/// normed hidden state and embedding into one hidden state ([DeepSeek-V3] eq. 21).
+[[nodiscard]] UnitParameters mtp_input_parameters(const ModelSpec& model, const Degrees& degrees);
 
-/// Number of fp32 values that the optimizer keeps per parameter: Adam's two moments, SGD's momentum, and a master copy
-/// if the weights are 16-bit.
-[[nodiscard]] std::int64_t optimizer_states(const Workload& workload);
+/// Bytes that the optimizer keeps per parameter: Adam's two moments or SGD's momentum in the workload's
+/// optimizer_dtype, and an fp32 master copy if the weights are 16-bit.
+[[nodiscard]] std::int64_t optimizer_bytes(const Workload& workload);
 
 struct MemoryUse {
   Bytes weights;          // ZeRO stage 3: sharded over the replicas, plus the largest layer unsharded
-  Bytes gradients;        // fp32, in training; ZeRO stages 2 and 3: sharded
+  Bytes gradients;        // in the workload's gradient_dtype, in training; ZeRO stages 2 and 3: sharded
   Bytes optimizer;        // ZeRO stages 1 to 3: sharded over the replicas
   Bytes activations;      // kept from forward to backward, of all microbatches in flight
-  Bytes working;          // every other buffer of the largest block, dispatch buffers included: an upper bound
+  Bytes working;          // all further buffers in use when most bytes are, dispatch buffers included
   Bytes runtime;          // reserve in addition to all tensors: GpuSpec::runtime_memory
   std::size_t stage = 0;  // pipeline stage
 

@@ -214,6 +214,9 @@ ModelSpec read_model(const Node& document) {
   m.norms_per_layer = r.integer_or("norms_per_layer", 2, 0, L::kNormsPerLayer);
   m.final_norm = r.boolean_or("final_norm", true);
   m.num_mtp_layers = r.integer_or("num_mtp_layers", 0, 0, L::kMtpLayers);
+  for (const auto& [id, path] : r.list_or_empty("hugging_face")) {
+    if (id->kind != Node::Kind::Scalar) diagnostics.add(id->where, path, "expected an id such as ORGANISATION/MODEL");
+  }
   m.attention = read_attention(r.map("attention"), m.hidden_size);
   FfnTable ffns(r.map("ffns"));
   m.layers = read_layers(r, ffns);

@@ -13,7 +13,8 @@
 // All other keys are optional. Defaults:
 //   the model    causal: true, norm: rms (or layer), norms_per_layer: 2, final_norm: true, tied_embeddings: false,
 //                position_embeddings: 0, token_types: 0, embedding_norm: false, lm_head_bias: false, num_mtp_layers: 0,
-//                origins: {KEY PATH: "published: ..."} (origins.hpp)
+//                hugging_face: [ids by which tables of runs name it], origins: {KEY PATH: "published: ..."}
+//                (origins.hpp)
 //   attention    kind: heads; num_kv_heads: num_heads, head_dim: hidden_size / num_heads, bias: false,
 //                output_bias: as bias, qk_norm: false, qk_norm_whole: false, sinks: false
 //                kind: latent; num_heads, kv_lora_rank, qk_nope_head_dim, qk_rope_head_dim, v_head_dim, q_lora_rank: 0

@@ -111,6 +111,10 @@ Node recorded_document(const RecordedRouting& recorded) {
   return out;
 }
 
+/// The formats of gradients and of the optimizer's moments.
+constexpr std::array<std::pair<Dtype, std::string_view>, 2> kStateDtypeNames{
+    {{Dtype::Fp32, "fp32"}, {Dtype::Bf16, "bf16"}}};
+
 /// The formats that training computes in; 8-bit formats are those of a recipe's products only.
 Dtype read_dtype(MapReader& reader) {
   const auto dtype = reader.choice<Dtype>("dtype", kDtypeNames);
@@ -135,8 +139,8 @@ std::optional<Precision> read_precision(MapReader& reader, Dtype dtype) {
   return std::nullopt;
 }
 
-std::optional<Recompute> read_recompute(MapReader& reader) {
-  if (!is_word(reader, "recompute", "auto")) return reader.choice<Recompute>("recompute", kRecomputeNames);
+std::optional<Recompute> read_recompute_or_auto(MapReader& reader) {
+  if (!is_word(reader, "recompute", "auto")) return read_recompute(reader);
   (void)reader.find("recompute");
   return std::nullopt;
 }
@@ -168,11 +172,11 @@ void read_sizes(MapReader& reader, std::int64_t learned_positions, Workload& w) 
 
 void read_training(MapReader& reader, Workload& w) {
   if (w.mode == Mode::Train) {
-    w.recompute = read_recompute(reader);
+    w.recompute = read_recompute_or_auto(reader);
     w.zero_stage = reader.integer("zero_stage", 0, 3);
     w.optimizer = reader.choice<Optimizer>("optimizer", kOptimizerNames);
   } else {  // a forward pass keeps nothing for a backward pass and updates nothing
-    w.recompute = reader.choice_or<Recompute>("recompute", Recompute::None, kRecomputeNames);
+    w.recompute = reader.has("recompute") ? read_recompute(reader) : Recompute::None;
     w.zero_stage = reader.integer_or("zero_stage", 0, 0, 3);
     w.optimizer = reader.choice_or<Optimizer>("optimizer", Optimizer::Adam, kOptimizerNames);
   }
@@ -215,6 +219,8 @@ Workload read_workload(const Node& document, std::int64_t learned_positions) {
   w.dtype = read_dtype(reader);
   w.precision = read_precision(reader, w.dtype);
   read_training(reader, w);
+  w.gradient_dtype = reader.choice_or<Dtype>("gradient_dtype", Dtype::Fp32, kStateDtypeNames);
+  w.optimizer_dtype = reader.choice_or<Dtype>("optimizer_dtype", Dtype::Fp32, kStateDtypeNames);
   read_selection(reader, w);
   w.encoding = reader.choice_or<Encoding>("encoding", Encoding::Sparse, kEncodingNames);
   w.expert_layout = reader.choice_or<ExpertLayout>("expert_layout", ExpertLayout::Merged, kExpertLayoutNames);
@@ -246,14 +252,19 @@ RoutingCounts recorded_counts(const RecordedRouting& recorded, std::size_t layer
   return RoutingCounts::dense(sources, trace.experts(), std::move(counts));
 }
 
-std::string recompute_text(const Workload& w) {
-  return w.recompute ? std::string(name_of<Recompute>(kRecomputeNames, *w.recompute)) : "auto";
+Recompute read_recompute(MapReader& reader) {
+  const std::string text = reader.text("recompute");
+  const auto parsed = parse_recompute(text);
+  if (!parsed && reader.has("recompute")) reader.complain("recompute", recompute_error(text));
+  return parsed.value_or(Recompute::None);
 }
 
 std::string precision_text(const Workload& w) {
   return std::string(w.precision ? name_of<Precision>(kPrecisionNames, *w.precision)
                                  : name_of<Dtype>(kDtypeNames, w.dtype));
 }
+
+std::string recompute_text(const Workload& w) { return w.recompute ? name_of(*w.recompute) : "auto"; }
 
 Node workload_document(const Workload& w) {
   Node out = Node::map();
@@ -267,6 +278,8 @@ Node workload_document(const Workload& w) {
   out.set("recompute", Node::text(recompute_text(w)));
   out.set("zero_stage", Node::integer(w.zero_stage));
   out.set("optimizer", Node::text(std::string(name_of<Optimizer>(kOptimizerNames, w.optimizer))));
+  out.set("gradient_dtype", Node::text(std::string(name_of<Dtype>(kDtypeNames, w.gradient_dtype))));
+  out.set("optimizer_dtype", Node::text(std::string(name_of<Dtype>(kDtypeNames, w.optimizer_dtype))));
   out.set("capacity_factor", w.capacity_factor ? Node::number(*w.capacity_factor) : Node::text("none"));
   out.set("routing", w.recorded ? recorded_document(*w.recorded) : routing_document(w.routing));
   out.set("encoding", Node::text(std::string(name_of<Encoding>(kEncodingNames, w.encoding))));

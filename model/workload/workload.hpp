@@ -15,13 +15,13 @@
 #include "model/operators/precision.hpp"
 #include "model/text/document.hpp"
 #include "model/workload/gate.hpp"
+#include "model/workload/recompute.hpp"
 #include "model/workload/routing.hpp"
 #include "model/workload/routing_trace.hpp"
 
 namespace moeplan {
 
 enum class Mode { Train, Forward };  // Forward is a prefill; decode serving is out of scope
-enum class Recompute { None, Selective, Full };
 enum class Optimizer { Adam, Sgd };
 
 /// How tokens are permuted to rows in expert order, and back: by index, O(T k M), or by products with a mask of zeros
@@ -33,8 +33,6 @@ enum class ExpertLayout { Merged, BySource };
 
 inline constexpr std::array<std::pair<Mode, std::string_view>, 2> kModeNames{
     {{Mode::Train, "train"}, {Mode::Forward, "forward"}}};
-inline constexpr std::array<std::pair<Recompute, std::string_view>, 3> kRecomputeNames{
-    {{Recompute::None, "none"}, {Recompute::Selective, "selective"}, {Recompute::Full, "full"}}};
 inline constexpr std::array<std::pair<Optimizer, std::string_view>, 2> kOptimizerNames{
     {{Optimizer::Adam, "adam"}, {Optimizer::Sgd, "sgd"}}};
 inline constexpr std::array<std::pair<Encoding, std::string_view>, 2> kEncodingNames{
@@ -79,7 +77,9 @@ struct Workload {
   Encoding encoding = Encoding::Sparse;
   ExpertLayout expert_layout = ExpertLayout::Merged;
   CodecOptions codecs = {};
-  Gate gate = {};  // of the dropless case: modifies the routing
+  Gate gate = {};                       // of the dropless case: modifies the routing
+  Dtype gradient_dtype = Dtype::Fp32;   // in which gradients are accumulated and reduced: fp32 or bf16
+  Dtype optimizer_dtype = Dtype::Fp32;  // of the optimizer's moments: fp32 or bf16; its master weights are fp32
   /// Capacity factors that occur during training, for Tutel's dictionary; the plan itself uses `capacity_factor`.
   std::vector<double> capacity_factors = {};
   bool operator==(const Workload&) const = default;
@@ -93,9 +93,10 @@ struct Workload {
 /// iteration: N, sources: RULE}, with `sha256` to require a specific file content. encoding: sparse by default.
 /// expert_layout: merged by default. codecs: the allowed codecs, a map like {fp16: {}, int8: {row_messages: 2}, zfp:
 /// {bits: 8}}; none by default. gate: top_k by default. capacity_factors: at most 64, in addition to a capacity_factor;
-/// none by default. recompute: one of kRecomputeNames or `auto`. recompute, zero_stage and optimizer may be omitted in
-/// a forward workload. sequence_length: a number, or `auto` for 4096 tokens, or the model's number of learned positions
-/// if that is smaller; a number that exceeds them is an error. At most 2^32 tokens. `learned_positions`:
+/// none by default. recompute: none, selective, full, modules joined by "+" (RecomputeModule), or `auto`.
+/// gradient_dtype and optimizer_dtype: fp32 by default. recompute, zero_stage and optimizer may be omitted in a forward
+/// workload. sequence_length: a number, or `auto` for 4096 tokens, or the model's number of learned positions if that
+/// is smaller; a number that exceeds them is an error. At most 2^32 tokens. `learned_positions`:
 /// ModelSpec::position_embeddings; 0: no limit.
 [[nodiscard]] Workload read_workload(const Node& document, std::int64_t learned_positions = 0);
 
@@ -107,6 +108,9 @@ struct Workload {
 
 /// The recipe as text, or the dtype: "fp8_current", "bf16".
 [[nodiscard]] std::string precision_text(const Workload& workload);
+
+/// The key `recompute` of a map: none, selective, full, or modules. Reports any other text.
+[[nodiscard]] Recompute read_recompute(MapReader& reader);
 
 /// The recompute setting as text: "none" ... or "auto".
 [[nodiscard]] std::string recompute_text(const Workload& workload);

@@ -7,6 +7,7 @@
 
 #include "model/workload/degrees.hpp"
 #include "model/workload/workload.hpp"
+#include "planner/candidate/pipeline_layout.hpp"
 #include "planner/placement/placement.hpp"
 
 namespace moeplan::planner {
@@ -59,6 +60,7 @@ struct Candidate {
   std::string order = kListedOrder;       // of a block's operations: kListedOrder or kSearchedOrder (ordered.hpp)
   std::int64_t micro_batch = 1;           // in sequences
   std::int64_t virtual_stages = 1;        // parts of the model on each pipeline stage; > 1: interleaved
+  PipelineLayout layout = {};             // what each part holds; empty: divided evenly by FLOPs
   bool sequence_parallel = false;         // between attention and FFN each tensor-parallel rank keeps its own tokens
   Recompute recompute = Recompute::None;  // chosen if the workload's is auto, otherwise equal to it
   bool operator==(const Candidate&) const = default;
@@ -72,6 +74,7 @@ struct Candidate {
 [[nodiscard]] inline Candidate stage_alone(Candidate candidate) {
   candidate.degrees.pp = 1;
   candidate.virtual_stages = 1;
+  candidate.layout = {};
   return candidate;
 }
 

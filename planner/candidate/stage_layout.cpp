@@ -26,13 +26,18 @@ std::vector<std::size_t> cuts(const std::vector<double>& cost, double head, std:
   return end == 0 ? first : std::vector<std::size_t>{};
 }
 
-}  // namespace
-
-std::vector<StagePart> stage_parts(const ModelSpec& model, std::int64_t sequence_length, std::int64_t parts) {
+std::vector<LayerSpec> all_layers(const ModelSpec& model) {
   std::vector<LayerSpec> layers;
   for (const RepeatedLayers& run : model.layers) {
     for (std::int64_t i = 0; i < run.repeat; ++i) layers.insert(layers.end(), run.pattern.begin(), run.pattern.end());
   }
+  return layers;
+}
+
+}  // namespace
+
+std::vector<StagePart> stage_parts(const ModelSpec& model, std::int64_t sequence_length, std::int64_t parts) {
+  const std::vector<LayerSpec> layers = all_layers(model);
   assert(parts >= 1 && static_cast<std::size_t>(parts) <= layers.size());
   ModelSpec one = model;
   one.layers.clear();
@@ -65,17 +70,36 @@ std::vector<StagePart> stage_parts(const ModelSpec& model, std::int64_t sequence
   return out;
 }
 
+const LayerSpec& last_layer(const ModelSpec& model) { return model.layers.back().pattern.back(); }
+
+std::vector<StagePart> stage_parts(const ModelSpec& model, std::int64_t sequence_length, const Candidate& candidate) {
+  const PipelineLayout& layout = candidate.layout;
+  if (layout.empty()) return stage_parts(model, sequence_length, candidate.degrees.pp * candidate.virtual_stages);
+  const std::vector<LayerSpec> layers = all_layers(model);
+  assert(layout.layers() == std::ssize(layers) && "infeasibility() checks the layout");
+  std::vector<StagePart> out;
+  auto next = layers.begin();
+  for (const LayoutPart& part : layout.parts) {
+    out.push_back({.layers = {next, next + part.layers},
+                   .embedding = part.embedding,
+                   .head = part.head,
+                   .mtp_layers = part.mtp_layers});
+    next += part.layers;
+  }
+  return out;
+}
+
 namespace {
 
 /// The parameters of each of `ranks` on each stage, by stage. `layer_of` returns a layer's parameters by rank, or one
 /// value for all ranks; it receives the layer's index among the MoE layers.
 template <class Layer>
-std::vector<std::vector<StageParameters>> parameters_by_rank(const ModelSpec& model, std::int64_t sequence_length,
-                                                             const Degrees& degrees, std::int64_t virtual_stages,
-                                                             std::int64_t ranks, const Layer& layer_of) {
+std::vector<std::vector<StageParameters>> parameters_by_rank(const ModelSpec& model,
+                                                             const std::vector<StagePart>& parts,
+                                                             const Degrees& degrees, std::int64_t ranks,
+                                                             const Layer& layer_of) {
   std::vector<std::vector<StageParameters>> stages(static_cast<std::size_t>(degrees.pp),
                                                    std::vector<StageParameters>(static_cast<std::size_t>(ranks)));
-  const std::vector<StagePart> parts = stage_parts(model, sequence_length, degrees.pp * virtual_stages);
   std::size_t moe_layers_before = 0;
   for (std::size_t p = 0; p < parts.size(); ++p) {
     std::vector<StageParameters>& stage = stages[p % stages.size()];
@@ -91,31 +115,49 @@ std::vector<std::vector<StageParameters>> parameters_by_rank(const ModelSpec& mo
       add(layer_of(layer, moe_layers_before));
       if (std::holds_alternative<Moe>(layer.ffn)) ++moe_layers_before;
     }
+    for (std::int64_t i = 0; i < parts[p].mtp_layers; ++i) {
+      add({mtp_input_parameters(model, degrees)});
+      add(layer_of(last_layer(model), std::max<std::size_t>(moe_layers_before, 1) - 1));
+    }
     if (parts[p].head) add({head_parameters(model, degrees)});
+    // Multi-token prediction embeds tokens and predicts them with the model's own tables, of which its stage has
+    // copies.
+    if (parts[p].mtp_layers > 0 && stages.size() > 1) {
+      if (p % stages.size() != 0) add({embedding_parameters(model, degrees)});
+      if ((parts.size() - 1) % stages.size() != p % stages.size()) add({head_parameters(model, degrees)});
+    }
   }
   return stages;
 }
 
 }  // namespace
 
-std::vector<StageParameters> stage_parameters(const ModelSpec& model, std::int64_t sequence_length,
-                                              const Degrees& degrees, std::int64_t virtual_stages) {
+namespace {
+
+std::vector<StageParameters> contiguous_parameters(const ModelSpec& model, const std::vector<StagePart>& parts,
+                                                   const Degrees& degrees) {
   const auto layer_of = [&](const LayerSpec& layer, std::size_t) {
     return std::vector<UnitParameters>{layer_parameters(model, layer, degrees)};
   };
   std::vector<StageParameters> out;
-  for (const std::vector<StageParameters>& rank :
-       parameters_by_rank(model, sequence_length, degrees, virtual_stages, /*ranks=*/1, layer_of)) {
+  for (const std::vector<StageParameters>& rank : parameters_by_rank(model, parts, degrees, /*ranks=*/1, layer_of)) {
     out.push_back(rank.front());
   }
   return out;
 }
 
+}  // namespace
+
+std::vector<StageParameters> stage_parameters(const ModelSpec& model, std::int64_t sequence_length,
+                                              const Degrees& degrees, std::int64_t virtual_stages) {
+  return contiguous_parameters(model, stage_parts(model, sequence_length, degrees.pp * virtual_stages), degrees);
+}
+
 std::vector<StageParameters> stage_parameters(const ModelSpec& model, const Workload& workload,
                                               const Candidate& candidate) {
   const Degrees& d = candidate.degrees;
-  if (candidate.expert_places.empty())
-    return stage_parameters(model, workload.sequence_length, d, candidate.virtual_stages);
+  const std::vector<StagePart> parts = stage_parts(model, workload.sequence_length, candidate);
+  if (candidate.expert_places.empty()) return contiguous_parameters(model, parts, d);
   const std::vector<std::size_t> kinds = routing_kinds(model, workload.recorded.has_value());
   const auto layer_of = [&](const LayerSpec& layer, std::size_t number) {
     const UnitParameters whole = layer_parameters(model, layer, d);
@@ -124,8 +166,7 @@ std::vector<StageParameters> stage_parameters(const ModelSpec& model, const Work
                : std::vector<UnitParameters>{whole};
   };
   std::vector<StageParameters> fullest;
-  for (const std::vector<StageParameters>& ranks :
-       parameters_by_rank(model, workload.sequence_length, d, candidate.virtual_stages, d.ep, layer_of)) {
+  for (const std::vector<StageParameters>& ranks : parameters_by_rank(model, parts, d, d.ep, layer_of)) {
     const auto bytes = [&](const StageParameters& s) { return state_memory(s, workload, d).total(); };
     fullest.push_back(
         *std::max_element(ranks.begin(), ranks.end(),

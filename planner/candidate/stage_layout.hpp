@@ -17,6 +17,9 @@ struct StagePart {
   std::vector<LayerSpec> layers;
   bool embedding = false;  // only in the first part
   bool head = false;       // only in the last part
+  /// Multi-token-prediction layers ([DeepSeek-V3] sec. 2.2), after `layers`: each has a projection of two hidden states
+  /// into one, a layer like the model's last one, and the output head.
+  std::int64_t mtp_layers = 0;
 };
 
 /// The model divided into `parts` <= num_layers parts of at least one layer each so that the largest forward FLOPs of a
@@ -24,12 +27,17 @@ struct StagePart {
 /// microbatches.
 [[nodiscard]] std::vector<StagePart> stage_parts(const ModelSpec& model, std::int64_t sequence_length,
                                                  std::int64_t parts);
+/// The parts of a candidate: those of its layout, or else the equal ones.
+[[nodiscard]] std::vector<StagePart> stage_parts(const ModelSpec& model, std::int64_t sequence_length,
+                                                 const Candidate& candidate);
+/// The model's last layer, which multi-token-prediction layers repeat.
+[[nodiscard]] const LayerSpec& last_layer(const ModelSpec& model);
 
 /// The parameters that each stage holds if the model is divided for these degrees.
 [[nodiscard]] std::vector<StageParameters> stage_parameters(const ModelSpec& model, std::int64_t sequence_length,
                                                             const Degrees& degrees, std::int64_t virtual_stages);
-/// The same for a candidate with its expert placements: for each stage, the rank whose weights, gradients and states
-/// need most memory over all of the stage's layers.
+/// The same for a candidate with its layout and its expert placements: for each stage, the rank whose weights,
+/// gradients and states need most memory over all of the stage's layers.
 [[nodiscard]] std::vector<StageParameters> stage_parameters(const ModelSpec& model, const Workload& workload,
                                                             const Candidate& candidate);
 

@@ -348,7 +348,7 @@ void DenseParts::ffn_backward(const Ffn& f, const std::string& prefix, OpClass o
   const Slice activated = rows(prefix + ".activated", shard), d_out = x(whole(gradient));
   gather(gradient);
   q.quantise(d_out, op_class);
-  if (workload.recompute == Recompute::Selective) {
+  if (workload.recompute.value_or(Recompute::None).has(RecomputeModule::FfnActivation) && !is_recomputed(op_class)) {
     block.then(kernel(prefix + " activation", op_class, Kernel::Activation, {rows(prefix + ".up", up)}, {activated}));
     q.quantise(activated, op_class);
   }
@@ -366,6 +366,39 @@ void DenseParts::ffn_backward(const Ffn& f, const std::string& prefix, OpClass o
         block.then(gemm(prefix + ".up weight gradient", op_class, tn, q.in_columns(x(whole("ffn.in"))),
                         q.in_columns(d_up), weight("d.w." + prefix + ".up", model.hidden_size, up)));
       });
+}
+
+bool DenseParts::is_recomputed(OpClass op_class) const {
+  return workload.recompute.value_or(Recompute::None)
+      .has(op_class == OpClass::SharedExpert ? RecomputeModule::SharedExperts : RecomputeModule::Mlp);
+}
+
+void DenseParts::latent_up_projections() const {
+  if (!std::holds_alternative<LatentAttention>(model.attention)) return;
+  for (const auto& p : input_projections(model, attention_heads(model, degrees.tp))) {
+    if (p.in != "attn.in") project(p.name, OpClass::Attention, p.in, p.in_columns, p.out, p.out_columns);
+  }
+  head_positions(false);
+}
+
+void DenseParts::mtp_input() const {
+  const std::int64_t columns = ceil_div(model.hidden_size, degrees.tp), inputs = 2 * model.hidden_size;
+  const std::string projected = degrees.tp > 1 ? "mtp.projected" : "x";
+  block.then(kernel("embedding", OpClass::Embedding, Kernel::Embed, {x("embedding.rows")}, {x("mtp.embedding")}));
+  block.then(
+      kernel("mtp norms", OpClass::Norm, Kernel::Norm, {own("x"), x("mtp.embedding")}, {rows("mtp.in", inputs)}));
+  project("mtp", OpClass::Embedding, "mtp.in", inputs, projected, columns);
+  if (degrees.tp == 1) return;
+  block.then(collective("all-gather", OpClass::TensorParallel, Stream::Intra,
+                        {.collective = Collective::AllGather, .group = groups.tp}, rows(projected, columns),
+                        x(whole("x"))));
+}
+
+void DenseParts::mtp_input_backward() const {
+  const std::int64_t columns = ceil_div(model.hidden_size, degrees.tp), inputs = 2 * model.hidden_size;
+  project_backward("mtp", OpClass::Embedding, "mtp.in", inputs, degrees.tp > 1 ? "mtp.projected" : "x", columns);
+  block.then(kernel("mtp norms backward", OpClass::Norm, Kernel::NormBackward, {rows("d.mtp.in", inputs), own("x")},
+                    {own("d.x")}));
 }
 
 void DenseParts::embed() const {

@@ -47,6 +47,15 @@ struct DenseParts {
   void norm_backward(const std::string& gradient, const std::string& input, const std::string& to) const;
   void add(const std::string& a, const std::string& b, const std::string& to) const;
 
+  /// The projections of the latents of latent attention to queries, keys and values, with rotary embedding, again for
+  /// backward; no operation for other attention.
+  void latent_up_projections() const;
+
+  /// The input of a multi-token-prediction layer: the hidden state and the next token's embedding, normed and projected
+  /// into one hidden state ([DeepSeek-V3] eq. 21). Its output is priced as a copy of "x".
+  void mtp_input() const;
+  void mtp_input_backward() const;
+
   void embed() const;
   void embed_backward() const;
   void head() const;
@@ -57,6 +66,8 @@ struct DenseParts {
   [[nodiscard]] Slice own(const std::string& name) const;
 
  private:
+  /// Whether backward computes all of this FFN again.
+  [[nodiscard]] bool is_recomputed(OpClass op_class) const;
   [[nodiscard]] Slice rows(const std::string& name, std::int64_t columns) const;
   [[nodiscard]] Slice x(const std::string& name) const { return rows(name, model.hidden_size); }
   /// The name of the buffer with all rows of `name`, which matrix products read.

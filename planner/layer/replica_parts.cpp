@@ -52,8 +52,8 @@ void ReplicaParts::reduce_gradients(const UnitParameters& parameters) const {
   const std::vector<std::int32_t> before = block.last();
   each(parameters, [&](const Kind& kind, std::int64_t replicas) {
     if (replicas == 1) return;
-    const Slice all = flat(kind, "gradients", Dtype::Fp32, shard(kind) * replicas);
-    const Slice sum = sharded ? flat(kind, "gradients", Dtype::Fp32, shard(kind)) : all;
+    const Slice all = flat(kind, "gradients", workload.gradient_dtype, shard(kind) * replicas);
+    const Slice sum = sharded ? flat(kind, "gradients", workload.gradient_dtype, shard(kind)) : all;
     block.after(
         before,
         collective(std::string(kind.name) + (sharded ? " gradient reduce-scatter" : " gradient all-reduce"),
@@ -65,12 +65,15 @@ void ReplicaParts::reduce_gradients(const UnitParameters& parameters) const {
 }
 
 void ReplicaParts::update(const UnitParameters& parameters) const {
-  const std::int64_t states = optimizer_states(workload);
+  const std::int64_t bytes = optimizer_bytes(workload);
+  const bool is_fp32 = bytes % size_of(Dtype::Fp32) == 0;
+  const Dtype format = is_fp32 ? Dtype::Fp32 : Dtype::Bf16;  // only the bytes matter
+  const std::int64_t states = bytes / size_of(format);
   each(parameters, [&](const Kind& kind, std::int64_t replicas) {
     const std::int64_t n = workload.zero_stage >= 1 ? shard(kind) : shard(kind) * replicas;
     block.then(kernel(std::string(kind.name) + " optimizer", OpClass::Optimizer, Kernel::Optimizer,
-                      {flat(kind, "gradients", Dtype::Fp32, n), flat(kind, "states", Dtype::Fp32, n, states)},
-                      {flat(kind, "states", Dtype::Fp32, n, states), flat(kind, "weights", workload.dtype, n)}));
+                      {flat(kind, "gradients", workload.gradient_dtype, n), flat(kind, "states", format, n, states)},
+                      {flat(kind, "states", format, n, states), flat(kind, "weights", workload.dtype, n)}));
   });
 }
 

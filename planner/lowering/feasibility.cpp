@@ -115,6 +115,16 @@ Reason gate_infeasibility(const ModelSpec& model, const Workload& workload, cons
   return std::nullopt;
 }
 
+/// Checks the number of parts, or the layout.
+Reason layout_infeasibility(const ModelSpec& model, const Candidate& candidate) {
+  const PipelineLayout& layout = candidate.layout;
+  const std::int64_t parts = candidate.degrees.pp * candidate.virtual_stages;
+  if (layout.empty()) return limit(model.num_layers(), parts, "more pipeline parts than layers");
+  if (Reason r = equal(std::ssize(layout.parts), parts, "the layout has another number of parts")) return r;
+  if (Reason r = equal(layout.layers(), model.num_layers(), "the layout has another number of layers")) return r;
+  return limit(model.num_mtp_layers, layout.mtp_layers(), "the layout has more mtp layers than the model");
+}
+
 /// Checks the pipeline, and the division of the batch and of the sequence.
 Reason division_infeasibility(const ModelSpec& model, const Workload& workload, const Candidate& candidate) {
   const Degrees& d = candidate.degrees;
@@ -122,7 +132,7 @@ Reason division_infeasibility(const ModelSpec& model, const Workload& workload, 
   if (Reason r = equal(d.dp * d.cp * d.tp, d.edp * d.ep * d.esp, "dp cp tp is not edp ep esp")) return r;
   if (candidate.rank_order == kReplicasInnerRankOrder && d.esp > 1)
     return Infeasibility(Constraint::Limit, 1, d.esp, "tp-cp-dp-ep-pp needs whole experts");
-  if (Reason r = limit(model.num_layers(), parts, "more pipeline parts than layers")) return r;
+  if (Reason r = layout_infeasibility(model, candidate)) return r;
   if (candidate.virtual_stages > 1 && d.pp == 1) return "virtual stages need a pipeline";
   if (Reason r = multiple(attention_heads(model), d.tp, "tp does not divide the attention heads")) return r;
   if (!shares_evenly(model, d.tp)) return "tp and the key-value heads do not divide";

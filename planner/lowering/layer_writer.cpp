@@ -84,24 +84,35 @@ void write_layer(LoweringContext& context, const LayerSpec& layer, std::size_t r
 void write_layer_backward(LoweringContext& context, const LayerSpec& layer, std::size_t routing,
                           const CopyTransfers& copies, BlockBuilder& block) {
   const DenseParts d = context.dense(block);
-  // Selective recomputation ([Korthikanti] sec. 5, Megatron-LM): memory-bound results, those of norms and
-  // activations, are recomputed. FlashAttention stores no scores in any case, and its backward FLOPs include their
-  // recomputation.
-  const bool selective = context.workload().recompute == Recompute::Selective;
-  if (selective) d.norm("x.mid", "ffn.in");
+  // FlashAttention stores no scores in any case, and its backward FLOPs include their recomputation.
+  const Recompute recompute = context.workload().recompute.value_or(Recompute::None);
+  const bool norms_again = recompute.has(RecomputeModule::Layernorm);
+  if (norms_again) d.norm("x.mid", "ffn.in");
   if (const Ffn* ffn = std::get_if<Ffn>(&layer.ffn)) {
+    if (recompute.has(RecomputeModule::Mlp)) d.ffn(*ffn, "ffn", OpClass::DenseFfn, "ffn.out");
     d.ffn_backward(*ffn, "ffn", OpClass::DenseFfn, "d.x", "d.ffn.in");
   } else {
     MoeLayer moe = context.moe_layer(std::get<Moe>(layer.ffn), routing);
+    const auto shared_again = [&] { d.ffn(moe.moe.shared, "shared", OpClass::SharedExpert, "shared.out"); };
+    if (recompute.has(RecomputeModule::Moe)) {
+      with_shared(context.schedule_of(routing), moe, block, /*forward=*/true, shared_again, [] {});
+      moe.during_dispatch = {};
+    }
     with_shared(
         context.schedule_of(routing), moe, block, /*forward=*/false,
-        [&] { d.ffn_backward(moe.moe.shared, "shared", OpClass::SharedExpert, "d.x", "d.shared.in"); }, [] {});
+        [&] {
+          if (recompute.has(RecomputeModule::SharedExperts) && !recompute.has(RecomputeModule::Moe)) shared_again();
+          d.ffn_backward(moe.moe.shared, "shared", OpClass::SharedExpert, "d.x", "d.shared.in");
+        },
+        [] {});
     if (copies.collects) CopyParts(moe, block).collect_gradients();
     if (moe.moe.shared.hidden_size > 0) d.add("d.ffn.in", "d.shared.in", "d.ffn.in");
   }
   d.norm_backward("d.ffn.in", "x.mid", "d.ffn.x");
   d.add("d.x", "d.ffn.x", "d.x");
-  if (selective) d.norm("x", "attn.in");
+  if (norms_again) d.norm("x", "attn.in");
+  if (recompute.has(RecomputeModule::MlaUpProjection)) d.latent_up_projections();
+  if (recompute.has(RecomputeModule::CoreAttention)) d.attention_core(layer.attention_window, false);
   d.attention_backward(layer.attention_window);
 }
 

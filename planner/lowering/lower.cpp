@@ -76,7 +76,7 @@ Program lower_iteration(const ModelSpec& model, const Workload& workload, const 
   const Degrees& d = candidate.degrees;
   const std::vector<std::size_t> kinds = routing_kinds(model, workload.recorded.has_value());
   const std::int64_t microbatches = workload.global_batch / (d.dp * candidate.micro_batch);
-  const std::vector<StagePart> parts = stage_parts(model, workload.sequence_length, d.pp * candidate.virtual_stages);
+  const std::vector<StagePart> parts = stage_parts(model, workload.sequence_length, candidate);
   const std::vector<std::size_t> moe_before = moe_layers_before(parts);
   context.program().stages.assign(static_cast<std::size_t>(d.pp), {});
   for (std::int64_t s = 0; s < d.pp; ++s) {

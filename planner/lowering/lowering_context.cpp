@@ -43,23 +43,24 @@ DenseParts LoweringContext::dense(BlockBuilder& block) const {
 MoeLayer LoweringContext::moe_layer(const Moe& moe, std::size_t routing, std::int64_t tokens) {
   const LayerStrategy run = LayerStrategy::of(candidate_, routing);
   // With sequence parallelism every rank has tokens of its own, as without tensor parallelism.
-  MoeLayer layer{.moe = moe,
-                 .hidden_size = model_.hidden_size,
-                 .tokens = tokens,
-                 .dtype = workload_.dtype,
-                 .precision = workload_.precision,
-                 .trains = trains(),
-                 .recompute_activations = workload_.recompute == Recompute::Selective,
-                 .degrees = degrees(),
-                 .groups = groups_,
-                 .routing = {},
-                 .all_to_all = find_all_to_all(run.all_to_all),
-                 .codec = *parse_codec_pair(run.codec),
-                 .codec_options = workload_.codecs,
-                 .chunks = {},
-                 .encoding = workload_.encoding,
-                 .expert_layout = workload_.expert_layout,
-                 .during_dispatch = {}};
+  MoeLayer layer{
+      .moe = moe,
+      .hidden_size = model_.hidden_size,
+      .tokens = tokens,
+      .dtype = workload_.dtype,
+      .precision = workload_.precision,
+      .trains = trains(),
+      .recompute_activations = workload_.recompute.value_or(Recompute::None).has(RecomputeModule::MoeActivation),
+      .degrees = degrees(),
+      .groups = groups_,
+      .routing = {},
+      .all_to_all = find_all_to_all(run.all_to_all),
+      .codec = *parse_codec_pair(run.codec),
+      .codec_options = workload_.codecs,
+      .chunks = {},
+      .encoding = workload_.encoding,
+      .expert_layout = workload_.expert_layout,
+      .during_dispatch = {}};
   if (candidate_.sequence_parallel) {
     layer.tokens = tokens / degrees().tp;
     layer.degrees.tp = 1;

@@ -29,8 +29,7 @@ class Migration {
   Program run() {
     const Degrees& d = candidate_.degrees;
     const std::vector<std::size_t> kinds = routing_kinds(model_, workload_.recorded.has_value());
-    const std::vector<StagePart> parts =
-        stage_parts(model_, workload_.sequence_length, d.pp * candidate_.virtual_stages);
+    const std::vector<StagePart> parts = stage_parts(model_, workload_.sequence_length, candidate_);
     program_.stages.assign(static_cast<std::size_t>(d.pp), {});
     std::size_t number = 0;
     for (std::size_t p = 0; p < parts.size(); ++p) {
@@ -86,7 +85,7 @@ class Migration {
     };
     send("expert weights", parameters / part(trains && workload_.zero_stage >= 3), workload_.dtype);
     if (trains) {
-      const auto states = static_cast<double>(optimizer_states(workload_));
+      const double states = static_cast<double>(optimizer_bytes(workload_)) / 4;  // in fp32 values
       send("optimizer states", parameters * states / part(workload_.zero_stage >= 1), Dtype::Fp32);
     }
     return b.finish();

@@ -20,7 +20,8 @@ std::size_t ModelUnits::layer(const LayerSpec& layer, std::size_t routing) {
 
 std::size_t ModelUnits::index_of(ModelUnit unit) {
   const auto known = std::find_if(units_.begin(), units_.end(), [&](const ModelUnit& u) {
-    return u.layer == unit.layer && u.routing == unit.routing && u.is_head == unit.is_head;
+    return u.layer == unit.layer && u.routing == unit.routing && u.is_head == unit.is_head &&
+           u.is_mtp_input == unit.is_mtp_input;
   });
   if (known != units_.end()) return static_cast<std::size_t>(known - units_.begin());
   unit.parameters = parameters_of(unit);
@@ -30,6 +31,7 @@ std::size_t ModelUnits::index_of(ModelUnit unit) {
 
 UnitParameters ModelUnits::parameters_of(const ModelUnit& unit) const {
   const Degrees& degrees = context_.degrees();
+  if (unit.is_mtp_input) return mtp_input_parameters(context_.model(), degrees);
   if (!unit.layer) {
     return unit.is_head ? head_parameters(context_.model(), degrees) : embedding_parameters(context_.model(), degrees);
   }

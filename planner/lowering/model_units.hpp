@@ -17,7 +17,8 @@ struct ModelUnit {
   std::string name;
   std::optional<LayerSpec> layer{};
   std::size_t routing = 0;  // kind of routing of an MoE layer
-  bool is_head = false;     // otherwise, without a layer: the embedding
+  bool is_head = false;
+  bool is_mtp_input = false;  // none of these, and no layer: the embedding
   UnitParameters parameters{};
 
   /// The feed-forward part of an MoE layer, or null.
@@ -31,6 +32,7 @@ class ModelUnits {
 
   [[nodiscard]] std::size_t embedding() { return index_of({.name = "embedding"}); }
   [[nodiscard]] std::size_t head() { return index_of({.name = "output head", .is_head = true}); }
+  [[nodiscard]] std::size_t mtp_input() { return index_of({.name = "mtp input", .is_mtp_input = true}); }
   [[nodiscard]] std::size_t layer(const LayerSpec& layer, std::size_t routing);
 
   [[nodiscard]] const ModelUnit& operator[](std::size_t index) const { return units_[index]; }

@@ -56,13 +56,18 @@ struct Part {
   }
 };
 
-std::vector<std::size_t> units_of(const StagePart& part, std::size_t moe_layers_before,
+std::vector<std::size_t> units_of(const ModelSpec& model, const StagePart& part, std::size_t moe_layers_before,
                                   const std::vector<std::size_t>& kinds, ModelUnits& units) {
   std::vector<std::size_t> out;
   if (part.embedding) out.push_back(units.embedding());
   for (const LayerSpec& layer : part.layers) {
     const bool is_moe = std::holds_alternative<Moe>(layer.ffn);
     out.push_back(units.layer(layer, is_moe ? kinds[moe_layers_before++] : 0));
+  }
+  for (std::int64_t i = 0; i < part.mtp_layers; ++i) {
+    const LayerSpec& last = last_layer(model);
+    const bool is_moe = std::holds_alternative<Moe>(last.ffn);
+    out.insert(out.end(), {units.mtp_input(), units.layer(last, is_moe ? kinds.back() : 0), units.head()});
   }
   if (part.head) out.push_back(units.head());
   return out;
@@ -77,7 +82,7 @@ PartPasses part_passes(const LoweringContext& context, const StagePart& part, co
   const std::int64_t zero_stage = context.workload().zero_stage;
   const bool always = sharded && zero_stage == 3;
   PartPasses out;
-  out.units = units_of(part, position.moe_layers_before, kinds, units);
+  out.units = units_of(context.model(), part, position.moe_layers_before, kinds, units);
   out.forward = p.pass(out.units, true, {.gathers = always});
   out.first_forward = p.pass(out.units, true, {.gathers = sharded && zero_stage >= 1, .moves_copies = trains});
   if (!trains) return out;

@@ -33,14 +33,17 @@ void UnitBlocks::write_forward(const ModelUnit& unit, const UnitDuties& duties, 
   if (duties.sends_copies) copies.next = moe_layer(*duties.sends_copies);
   if (unit.layer) return write_layer(context_, *unit.layer, unit.routing, copies, block);
   if (copies.next) planner::send_copies(*copies.next, block);
+  if (unit.is_mtp_input) return context_.dense(block).mtp_input();
   unit.is_head ? context_.dense(block).head() : context_.dense(block).embed();
 }
 
 void UnitBlocks::write_backward(const ModelUnit& unit, const UnitDuties& duties, BlockBuilder& block) {
+  if (unit.is_mtp_input) return context_.dense(block).mtp_input_backward();
   if (!unit.layer) {
     return unit.is_head ? context_.dense(block).head_backward() : context_.dense(block).embed_backward();
   }
-  if (context_.workload().recompute == Recompute::Full) write_layer(context_, *unit.layer, unit.routing, {}, block);
+  if (context_.workload().recompute.value_or(Recompute::None).has(RecomputeModule::WholeLayer))
+    write_layer(context_, *unit.layer, unit.routing, {}, block);
   write_layer_backward(context_, *unit.layer, unit.routing, {.collects = duties.collects_copies}, block);
 }
 

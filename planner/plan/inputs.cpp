@@ -191,16 +191,19 @@ void resolve_gate(Workload& workload, std::optional<double> cluster_ratio, const
        "the cluster's file has no template with a network to take W_net / W_local from; expected net_over_local"});
 }
 
-void check_precision(const Workload& workload, const GpuSpec& gpu, const Node& document) {
-  if (!workload.precision || figures_of_products(gpu, workload.dtype, workload.precision)) return;
+std::optional<std::string> missing_figures(const Workload& workload, const GpuSpec& gpu) {
+  if (!workload.precision || figures_of_products(gpu, workload.dtype, workload.precision)) return std::nullopt;
   std::vector<std::string_view> known;
   for (const auto& [precision, name] : kPrecisionNames) {
     if (figures_of_products(gpu, workload.dtype, precision)) known.push_back(name);
   }
-  const Node* precision = document.find("precision");
-  throw InputError({precision->where, "precision",
-                    fmt::format("{} has no measured products in {}{}", gpu.name, precision_text(workload),
-                                known.empty() ? "" : fmt::format("; it has those of {}", fmt::join(known, ", ")))});
+  return fmt::format("{} has no measured products in {}{}", gpu.name, precision_text(workload),
+                     known.empty() ? "" : fmt::format("; it has those of {}", fmt::join(known, ", ")));
+}
+
+void check_precision(const Workload& workload, const GpuSpec& gpu, const Node& document) {
+  if (const auto missing = missing_figures(workload, gpu))
+    throw InputError({document.find("precision")->where, "precision", *missing});
 }
 
 Inputs read_inputs(const PlanInputs& documents) {

@@ -58,6 +58,9 @@ struct Inputs {
 /// workload's document, if the cluster has none.
 void resolve_gate(Workload& workload, std::optional<double> cluster_ratio, const Node& document);
 
+/// What figures the GPU lacks for the recipe's products, and which recipes it has; none if it has them.
+[[nodiscard]] std::optional<std::string> missing_figures(const Workload& workload, const GpuSpec& gpu);
+
 /// Raises InputError, located at the precision of the workload's document, if the GPU has no figures of the recipe's
 /// products.
 void check_precision(const Workload& workload, const GpuSpec& gpu, const Node& document);

@@ -69,6 +69,7 @@ LayerCase layer_case(const ModelSpec& model, const Workload& workload, const Can
   d.pp = d.cp = 1;
   fit_world(d);
   out.candidate.virtual_stages = 1;
+  out.candidate.layout = {};
   out.candidate.order = kListedOrder;
   if (!out.workload.recompute) out.workload.recompute = candidate.recompute;
   return out;

@@ -41,10 +41,11 @@ Node decision_document(const Candidate& c) {
   d.set("edp", Node::integer(c.degrees.edp));
   d.set("pp", Node::integer(c.degrees.pp));
   d.set("virtual_stages", Node::integer(c.virtual_stages));
+  if (!c.layout.empty()) d.set("layout", Node::text(c.layout.text()));
   d.set("sequence_parallel", Node::boolean(c.sequence_parallel));
   d.set("micro_batch", Node::integer(c.micro_batch));
   d.set("rank_order", Node::text(c.rank_order));
-  d.set("recompute", Node::text(std::string(name_of<Recompute>(kRecomputeNames, c.recompute))));
+  d.set("recompute", Node::text(name_of(c.recompute)));
   d.set("schedule", Node::text(c.schedule));
   d.set("all_to_all", Node::text(c.all_to_all));
   d.set("pipeline_degree", Node::integer(c.pipeline_degree));
@@ -125,6 +126,11 @@ Candidate read_decision(MapReader d) {
   c.degrees.edp = d.integer("edp", 1, kMostRanks);
   c.degrees.pp = d.integer("pp", 1, kMostRanks);
   c.virtual_stages = d.integer("virtual_stages", 1, kMostRanks);
+  if (const std::string layout = d.text_or("layout", ""); !layout.empty()) {
+    const auto parsed = parse_layout(layout);
+    if (const auto* error = std::get_if<std::string>(&parsed)) d.complain("layout", *error);
+    if (const auto* parts = std::get_if<PipelineLayout>(&parsed)) c.layout = *parts;
+  }
   c.sequence_parallel = d.boolean("sequence_parallel");
   c.micro_batch = d.integer("micro_batch", 1);
   c.rank_order = d.text("rank_order");
@@ -132,7 +138,7 @@ Candidate read_decision(MapReader d) {
     d.complain("rank_order", fmt::format("{} is not known; one of {}, {}", in_quotes(c.rank_order), kMegatronRankOrder,
                                          kReplicasInnerRankOrder));
   }
-  c.recompute = d.choice<Recompute>("recompute", kRecomputeNames);
+  c.recompute = read_recompute(d);
   c = read_run(d).in(c);
   for (const auto& [node, path] : d.list_or_empty("runs")) {
     MapReader run(*node, path, d.diagnostics());
@@ -186,7 +192,7 @@ namespace {
 /// edited.
 void check_recompute(const Node& document, const Plan& plan, Diagnostics& diagnostics) {
   const Node* decided = document.find("decision") ? document.find("decision")->find("recompute") : nullptr;
-  const std::string decision(name_of<Recompute>(kRecomputeNames, plan.candidate.recompute));
+  const std::string decision = name_of(plan.candidate.recompute);
   if (!decided || decided->scalar != decision) return;  // missing or unknown: already reported
   const Node* mode = plan.inputs.workload.find("mode");
   const Node* said = plan.inputs.workload.find("recompute");

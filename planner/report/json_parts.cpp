@@ -54,7 +54,8 @@ Json decision_json(const Candidate& c) {
            {"sequence_parallel", c.sequence_parallel},
            {"micro_batch", c.micro_batch},
            {"rank_order", c.rank_order},
-           {"recompute", name_of<Recompute>(kRecomputeNames, c.recompute)}};
+           {"recompute", name_of(c.recompute)}};
+  if (!c.layout.empty()) out["layout"] = c.layout.text();
   for (const LayerStrategy& r : c.runs) {
     out["runs"].push_back({{"schedule", r.schedule},
                            {"all_to_all", r.all_to_all},

@@ -41,6 +41,7 @@ class Points {
   Points(const Problem& problem, const LayerSpec& layer, const Candidate& plan)
       : problem_(problem), model_(problem.model()), layer_(layer), workload_(problem.workload()), plan_(plan) {
     plan_.degrees.pp = plan_.virtual_stages = 1;
+    plan_.layout = {};
     plan_.order = kListedOrder;
   }
 

@@ -12,6 +12,7 @@
 #include "model/transformer/model_spec.hpp"
 #include "model/workload/workload.hpp"
 #include "planner/candidate/candidate.hpp"
+#include "planner/evaluation/problem.hpp"
 
 namespace moeplan::planner {
 

@@ -30,10 +30,11 @@ std::vector<std::pair<std::string, std::string>> decisions(const Plan& plan) {
           {"edp", text(d.edp)},
           {"pp", text(d.pp)},
           {"virtual_stages", text(c.virtual_stages)},
+          {"layout", c.layout.text()},
           {"sequence_parallel", c.sequence_parallel ? "true" : "false"},
           {"micro_batch", text(c.micro_batch)},
           {"rank_order", c.rank_order},
-          {"recompute", std::string(name_of<Recompute>(kRecomputeNames, c.recompute))}};
+          {"recompute", name_of(c.recompute)}};
 }
 
 const ClassTime* find(const RankTime& t, OpClass op_class) {

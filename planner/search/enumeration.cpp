@@ -81,6 +81,13 @@ class Enumerator {
     }
   }
 
+  /// Parts of the model on each stage: those asked for, or else those of the layout, or one. Other numbers are tried
+  /// for the best pipelines later.
+  std::int64_t parts_per_stage(std::int64_t pp) const {
+    if (space_.virtual_stages) return *space_.virtual_stages;
+    return space_.layout.empty() ? 1 : std::max<std::int64_t>(1, std::ssize(space_.layout.parts) / pp);
+  }
+
   /// The largest context-parallel degree to try: only long sequences are divided, unless the user asks for it.
   std::int64_t most_context_parallel() const {
     constexpr std::int64_t kTokens = 8192;  // minimum per rank
@@ -90,9 +97,12 @@ class Enumerator {
   void add_schedules(const Degrees& degrees) {
     for (const bool sequence_parallel : {false, true}) {
       if (sequence_parallel && degrees.tp == 1) continue;
+      if (space_.sequence_parallel && *space_.sequence_parallel != sequence_parallel) continue;
       Candidate c;
       c.degrees = degrees;
       c.sequence_parallel = sequence_parallel;
+      c.layout = space_.layout;
+      c.virtual_stages = parts_per_stage(degrees.pp);
       c.all_to_all = space_.all_to_all.value_or(c.all_to_all);
       c.codec = space_.codec.value_or(c.codec);
       c.recompute = recompute_levels(problem_.workload()).front();

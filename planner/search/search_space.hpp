@@ -5,6 +5,8 @@
 #include <optional>
 #include <string>
 
+#include "planner/candidate/pipeline_layout.hpp"
+
 namespace moeplan::planner {
 
 /// The options of the round that places experts (placement_search.hpp).
@@ -24,6 +26,9 @@ struct SearchSpace {
   std::optional<std::string> all_to_all = {}, codec = {};
   std::optional<std::int64_t> pipeline_degree = {};
   std::optional<std::int64_t> tp = {}, cp = {}, ep = {}, esp = {}, dp = {}, edp = {}, pp = {};
+  std::optional<std::int64_t> virtual_stages = {};
+  std::optional<bool> sequence_parallel = {};
+  PipelineLayout layout = {};        // if it has parts, their number is pp * virtual_stages
   std::int64_t most_refined = 48;    // pipelines for which other micro batches and interleaving are tried
   std::int64_t most_simulated = 64;  // candidates to simulate; the rest keep their closed form
   /// The number of ranks per stage from which on candidates whose ranks differ are deferred. assumed: with fewer ranks

@@ -21,18 +21,20 @@ LayerSpace layer_space(const SearchSpace& space) {
 }
 
 /// The candidate with other micro batches and numbers of parts per stage.
-std::vector<Candidate> pipelines_like(const Problem& problem, const Candidate& base) {
+std::vector<Candidate> pipelines_like(const Problem& problem, const SearchSpace& space, const Candidate& base) {
   const Workload& workload = problem.workload();
+  const bool has_parts = space.virtual_stages || !space.layout.empty();
   std::vector<Candidate> out;
   for (std::int64_t parts = 1; parts * base.degrees.pp <= problem.model().num_layers(); parts *= 2) {
     for (const std::int64_t micro_batch : micro_batches(workload, base.degrees)) {
       Candidate c = base;
-      c.virtual_stages = parts;
+      c.virtual_stages = has_parts ? base.virtual_stages : parts;
       c.micro_batch = micro_batch;
       // A pipeline needs many microbatches: with fewer than one per stage it is mostly idle.
       if (c == base || workload.global_batch / c.degrees.dp / micro_batch < c.degrees.pp) continue;
       out.push_back(std::move(c));
     }
+    if (has_parts) break;
   }
   return out;
 }
@@ -84,7 +86,7 @@ void refine_pipelines(Ranking& ranking) {
   for (const Evaluated& e : result.ranked) {
     if (e.candidate.degrees.pp == 1 || pipelines == ranking.space().most_refined) continue;
     ++pipelines;
-    for (const Candidate& c : pipelines_like(problem, e.candidate)) {
+    for (const Candidate& c : pipelines_like(problem, ranking.space(), e.candidate)) {
       ++result.enumerated;
       if (const auto reason = evaluate(problem, c, Depth::Feasibility).infeasibility) {
         ++result.rejected[reason->text];

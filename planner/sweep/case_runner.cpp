@@ -349,7 +349,8 @@ Workload with_decided_recompute(Workload workload, const std::vector<Assignment>
   Node settings = Node::map();
   settings.set("recompute", scalar(decision->value));
   Diagnostics wrong;
-  const auto recompute = MapReader(settings, "", wrong).choice<Recompute>("recompute", kRecomputeNames);
+  MapReader reader(settings, "", wrong);
+  const Recompute recompute = read_recompute(reader);
   wrong.throw_if_any();
   const auto refuse = [&](const char* why) {
     throw InputError({{}, "recompute", fmt::format("{} {}", in_quotes(decision->value), why)});

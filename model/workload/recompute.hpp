@@ -1,0 +1,72 @@
+// What the backward pass computes again instead of keeping it from the forward pass.
+#pragma once
+
+#include <array>
+#include <compare>
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace moeplan {
+
+/// A part of a layer whose results are not kept. The names are Megatron-LM's (--recompute-modules), but for
+/// FfnActivation.
+enum class RecomputeModule {
+  CoreAttention,    // core_attn: the output of the attention kernel
+  MlaUpProjection,  // mla_up_proj: queries, keys and values of latent attention, from the latents
+  Mlp,              // mlp: everything inside a dense FFN
+  Layernorm,        // layernorm: the outputs of both norms
+  MoeActivation,    // moe_act: the experts' activation function
+  Moe,              // moe: everything inside the MoE layer, with its dispatch and combine
+  SharedExperts,    // shared_experts: everything inside the shared expert
+  FfnActivation,    // ffn_act: the activation functions of dense FFNs and of the shared expert
+  WholeLayer        // everything but the layer's input
+};
+
+inline constexpr std::array<std::pair<RecomputeModule, std::string_view>, 8> kRecomputeModuleNames{
+    {{RecomputeModule::CoreAttention, "core_attn"},
+     {RecomputeModule::MlaUpProjection, "mla_up_proj"},
+     {RecomputeModule::Mlp, "mlp"},
+     {RecomputeModule::Layernorm, "layernorm"},
+     {RecomputeModule::MoeActivation, "moe_act"},
+     {RecomputeModule::Moe, "moe"},
+     {RecomputeModule::SharedExperts, "shared_experts"},
+     {RecomputeModule::FfnActivation, "ffn_act"}}};
+
+/// A set of modules. The three usual ones have names: None, Selective ([Korthikanti] sec. 5: norms and activation
+/// functions, which are bound by memory) and Full (whole layers).
+class Recompute {
+ public:
+  static const Recompute None, Selective, Full;
+
+  constexpr Recompute(std::initializer_list<RecomputeModule> modules = {}) {
+    for (const RecomputeModule m : modules) bits_ |= bit(m);
+  }
+  [[nodiscard]] constexpr bool has(RecomputeModule module) const { return (bits_ & bit(module)) != 0; }
+  constexpr void add(RecomputeModule module) { bits_ |= bit(module); }
+  /// More modules, or larger ones, are greater; a total order without further meaning.
+  constexpr auto operator<=>(const Recompute&) const = default;
+
+ private:
+  [[nodiscard]] static constexpr std::uint32_t bit(RecomputeModule module) {
+    return std::uint32_t{1} << static_cast<unsigned>(module);
+  }
+  std::uint32_t bits_ = 0;
+};
+
+inline constexpr Recompute Recompute::None{};
+inline constexpr Recompute Recompute::Selective{RecomputeModule::Layernorm, RecomputeModule::MoeActivation,
+                                                RecomputeModule::FfnActivation};
+inline constexpr Recompute Recompute::Full{RecomputeModule::WholeLayer};
+
+/// "none", "selective", "full", or modules joined by "+": "moe_act+layernorm".
+[[nodiscard]] std::string name_of(const Recompute& recompute);
+/// The reverse; none for any other text.
+[[nodiscard]] std::optional<Recompute> parse_recompute(std::string_view text);
+/// The message about a text that is none of these.
+[[nodiscard]] std::string recompute_error(std::string_view text);
+
+}  // namespace moeplan

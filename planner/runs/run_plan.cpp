@@ -1,0 +1,243 @@
+#include "planner/runs/run_plan.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "model/text/reader.hpp"
+#include "planner/plan/inputs.hpp"
+#include "planner/runs/run_model.hpp"
+#include "profiler/table_text.hpp"
+
+namespace moeplan::runs {
+
+namespace {
+
+using profiler::RunRow;
+
+/// How a dispatcher exchanges rows.
+struct Dispatcher {
+  std::string_view name;
+  std::string_view all_to_all;  // a name of planner/layer/all_to_all.hpp
+  std::string_view note;        // what is rough about it; "" if nothing
+};
+constexpr std::array<Dispatcher, 6> kDispatchers{{{"nccl", "linear", ""},
+                                                  {"allgather", "linear", "priced as an all-to-all"},
+                                                  {"deepep", "node_dedup", ""},
+                                                  {"hybridep", "node_dedup", ""},
+                                                  {"mori", "node_dedup", "priced as DeepEP"},
+                                                  {"fused", "node_dedup", "priced as DeepEP, not fused"}}};
+
+bool contains(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
+
+bool is_megatron(const std::string& stack) {
+  return stack.empty() || contains(stack, "Megatron") || contains(stack, "Primus") || contains(stack, "NeMo");
+}
+
+/// Fills a RunPlan from a row; the first thing that cannot be expressed ends it.
+class Mapping {
+ public:
+  Mapping(const RunRow& row, const ModelSpec& model, const Node& default_workload)
+      : row_(row), default_workload_(default_workload) {
+    out_.cluster = row.cluster;
+    out_.world = row.world;
+    out_.model = model;
+  }
+
+  std::variant<RunPlan, Refusal> result() {
+    decide_degrees();
+    if (reason_.empty()) decide_workload();
+    if (reason_.empty()) decide_layout();
+    if (reason_.empty()) decide_exchange();
+    if (reason_.empty()) note_rest();
+    if (!reason_.empty()) return Refusal{reason_};
+    return std::move(out_);
+  }
+
+ private:
+  void refuse(std::string_view column, std::string message) {
+    if (reason_.empty()) reason_ = fmt::format("{}: {}", column, message);
+  }
+
+  /// The value of a column, or the stack's default, which is noted.
+  std::int64_t value(std::string_view column, const std::optional<std::int64_t>& given, std::int64_t fallback) {
+    if (given) return *given;
+    if (fallback != 0 || column == "sp") out_.defaults.push_back(fmt::format("{} {}", column, fallback));
+    return fallback;
+  }
+  std::string value(std::string_view column, const std::string& given, const std::string& fallback) {
+    if (!given.empty()) return given;
+    out_.defaults.push_back(fmt::format("{} {}", column, fallback));
+    return fallback;
+  }
+  void planner_chooses(std::string_view column) {
+    out_.defaults.push_back(fmt::format("{} chosen by the planner", column));
+    out_.is_searched = true;
+  }
+
+  void decide_degrees() {
+    planner::SearchSpace& space = out_.space;
+    Degrees& d = out_.candidate.degrees;
+    const bool has_defaults = is_megatron(row_.stack);
+    const auto pin = [&](std::string_view column, const std::optional<std::int64_t>& given, std::int64_t fallback,
+                         std::optional<std::int64_t>& pinned, std::int64_t& degree) {
+      if (!given && !has_defaults) return planner_chooses(column);
+      pinned = degree = value(column, given, fallback);
+    };
+    pin("tp", row_.tp, 1, space.tp, d.tp);
+    pin("pp", row_.pp, 1, space.pp, d.pp);
+    pin("cp", row_.cp, 1, space.cp, d.cp);
+    pin("etp", row_.etp, d.tp, space.esp, d.esp);
+    pin("vp", row_.vp, 1, space.virtual_stages, out_.candidate.virtual_stages);
+    if (row_.ep) space.ep = d.ep = *row_.ep;
+    if (!row_.ep) planner_chooses("ep");
+    if (row_.sp || has_defaults) {
+      out_.candidate.sequence_parallel = d.tp > 1 && value("sp", row_.sp, d.tp > 1 ? 1 : 0) == 1;
+      space.sequence_parallel = out_.candidate.sequence_parallel;
+    }
+    if (out_.is_searched) return;
+    const std::int64_t dense = d.tp * d.pp * d.cp, experts = d.ep * d.esp * d.pp;
+    if (row_.world % dense != 0)
+      return refuse("tp, pp, cp",
+                    fmt::format("{} x {} x {} does not divide the {} GPUs", d.tp, d.pp, d.cp, row_.world));
+    if (row_.world % experts != 0)
+      return refuse("ep, etp, pp",
+                    fmt::format("{} x {} x {} does not divide the {} GPUs", d.ep, d.esp, d.pp, row_.world));
+    d.dp = row_.world / dense;
+    d.edp = row_.world / experts;
+  }
+
+  void decide_workload() {
+    Node document = default_workload_;
+    const bool is_bridge = contains(row_.stack, "Bridge");
+    if (row_.global_batch) document.set("global_batch", Node::integer(*row_.global_batch));
+    if (!row_.global_batch) out_.defaults.emplace_back("global_batch of the default workload");
+    document.set("sequence_length", Node::integer(value("sequence_length", row_.sequence_length, 4096)));
+    document.set("zero_stage", Node::integer(value("zero", row_.zero, 1)));
+    document.set("gradient_dtype",
+                 Node::text(value("gradient_dtype", row_.gradient_dtype, is_bridge ? "bf16" : "fp32")));
+    document.set("optimizer_dtype", Node::text(value("optimizer_dtype", row_.optimizer_dtype, "fp32")));
+    document.set("recompute", Node::text(value("recompute", row_.recompute, "none")));
+    document.set("capacity_factor", Node::text("none"));
+    set_precision(document);
+    set_routing(document);
+    if (row_.micro_batch) document.set("micro_batch", Node::integer(*row_.micro_batch));
+    if (!row_.micro_batch) planner_chooses("micro_batch");
+    if (!reason_.empty()) return;
+    try {
+      out_.workload = read_workload(document, out_.model.position_embeddings);
+    } catch (const InputError& e) {
+      const Diagnostic& first = e.diagnostics().front();
+      return refuse(first.key_path == "zero_stage" ? "zero" : first.key_path, first.message);
+    }
+    out_.candidate.micro_batch = out_.workload.micro_batch.value_or(1);
+    out_.candidate.recompute = out_.workload.recompute.value_or(Recompute::None);
+  }
+
+  void set_precision(Node& document) {
+    const std::string precision = value("precision", row_.precision, "bf16");
+    document.set("dtype", Node::text(named<Dtype>(kDtypeNames, precision) ? precision : "bf16"));
+    document.set("precision", Node::text(precision));
+  }
+
+  void set_routing(Node& document) {
+    const std::string routing = value("routing", row_.routing, "forced");
+    constexpr std::string_view kPadded = "padded:";
+    if (routing == "natural") {
+      out_.approximations.emplace_back("routing natural: balanced, no loads are given");
+    } else if (routing.starts_with(kPadded)) {
+      const auto factor = profiler::decimal_number(std::string_view(routing).substr(kPadded.size()));
+      if (!factor || *factor <= 0)
+        return refuse("routing",
+                      fmt::format("{} has no capacity factor; expected e.g. padded:1.0", in_quotes(routing)));
+      document.set("capacity_factor", Node::number(*factor));
+    } else if (routing != "forced") {
+      refuse("routing", fmt::format("{} is not known; one of forced, natural, padded:FACTOR", in_quotes(routing)));
+    }
+  }
+
+  void decide_layout() {
+    planner::PipelineLayout layout;
+    const Degrees& d = out_.candidate.degrees;
+    const std::int64_t layers = out_.model.num_layers(), mtp = out_.model.num_mtp_layers;
+    if (!row_.layout.empty()) {
+      auto parsed = planner::parse_layout(row_.layout);
+      if (const auto* error = std::get_if<std::string>(&parsed)) return refuse("layout", *error);
+      layout = std::get<planner::PipelineLayout>(std::move(parsed));
+      if (layout.layers() != layers)
+        return refuse("layout", fmt::format("{} layers, the model has {}", layout.layers(), layers));
+      if (!out_.space.pp || std::ssize(layout.parts) != d.pp * out_.candidate.virtual_stages) {
+        return refuse("layout", fmt::format("has {} parts; expected pp x vp = {} x {}", layout.parts.size(), d.pp,
+                                            out_.candidate.virtual_stages));
+      }
+    } else if (out_.space.pp && out_.space.virtual_stages) {
+      layout = planner::even_layout(layers, mtp, d.pp * out_.candidate.virtual_stages);
+      if (layout.empty() && layers >= d.pp * out_.candidate.virtual_stages)
+        out_.defaults.emplace_back("layout divided by FLOPs");
+      if (d.pp > 1 && !layout.empty()) out_.defaults.emplace_back("layout with equal numbers of layers");
+    }
+    out_.candidate.layout = out_.space.layout = std::move(layout);
+  }
+
+  void decide_exchange() {
+    const std::string name = value("dispatcher", row_.dispatcher, "nccl");
+    const auto known =
+        std::find_if(kDispatchers.begin(), kDispatchers.end(), [&](const Dispatcher& d) { return d.name == name; });
+    if (known == kDispatchers.end()) {
+      std::vector<std::string> names;
+      for (const Dispatcher& d : kDispatchers) names.emplace_back(d.name);
+      return refuse("dispatcher", fmt::format("{} is not known{}", in_quotes(name), suggestion(name, names)));
+    }
+    if (!known->note.empty()) out_.approximations.push_back(fmt::format("dispatcher {}: {}", name, known->note));
+    if (row_.dispatcher_sms)
+      out_.approximations.push_back(fmt::format("dispatcher_sms {}: computation keeps all SMs", *row_.dispatcher_sms));
+    out_.candidate.schedule = "baseline";
+    out_.candidate.all_to_all = out_.candidate.degrees.ep > 1 ? std::string(known->all_to_all) : "linear";
+    out_.space.schedule = out_.candidate.schedule;
+    out_.space.all_to_all = out_.candidate.all_to_all;
+    out_.space.codec = "none";
+    out_.space.pipeline_degree = 1;
+  }
+
+  void note_rest() {
+    const auto has_no_effect = [&](std::string_view column, const std::string& text) {
+      out_.approximations.push_back(fmt::format("{} {}: has no effect", column, text));
+    };
+    if (!row_.offload.empty() && row_.offload != "none")
+      return refuse("offload", fmt::format("{}: states and activations stay on the GPU", in_quotes(row_.offload)));
+    if (row_.ep_overlap != "0" && row_.ep_overlap != "1" && row_.ep_overlap != "wgrad" && !row_.ep_overlap.empty())
+      return refuse("ep_overlap", fmt::format("{} is not known; one of 0, 1, wgrad", in_quotes(row_.ep_overlap)));
+    if (row_.ep_overlap == "1" || row_.ep_overlap == "wgrad") has_no_effect("ep_overlap", row_.ep_overlap);
+    if (!row_.cuda_graph.empty() && row_.cuda_graph != "none") has_no_effect("cuda_graph", row_.cuda_graph);
+  }
+
+  const RunRow& row_;
+  const Node& default_workload_;
+  RunPlan out_{};
+  std::string reason_;
+};
+
+}  // namespace
+
+RunPlanner::RunPlanner()
+    : by_id_(models_by_hugging_face_id()),
+      default_workload_(load_document(planner::find_config("workloads", "default"))) {}
+
+const ModelSpec& RunPlanner::model_of(const RunRow& row) {
+  const std::pair key(row.model, row.model_overrides);
+  if (const auto known = models_.find(key); known != models_.end()) return known->second;
+  return models_.emplace(key, with_overrides(named_model(row.model, by_id_), row.model_overrides)).first->second;
+}
+
+std::variant<RunPlan, Refusal> RunPlanner::plan(const RunRow& row) {
+  try {
+    const ModelSpec& model = model_of(row);
+    auto result = Mapping(row, model, default_workload_).result();
+    return result;
+  } catch (const InputError& e) {
+    const Diagnostic& first = e.diagnostics().front();
+    return Refusal{first.where.file.empty() ? fmt::format("{}: {}", first.key_path, first.message) : first.text()};
+  }
+}
+
+}  // namespace moeplan::runs

@@ -1,0 +1,78 @@
+#include <catch2/catch.hpp>
+
+#include "tests/cli/cli_json.hpp"
+#include "tests/cli/run_cli.hpp"
+
+namespace moeplan::tests::score_runs_test {
+
+namespace {
+
+const std::string kHeader =
+    "id,cluster,world,model,precision,tp,sp,ep,micro_batch,global_batch,sequence_length,dispatcher,recompute,"
+    "gradient_dtype,optimizer_dtype,stack,step_time_s,peak_memory_gib,outcome,group\n";
+const std::string kRun = ",dgx_h100,8,moonshotai/Moonlight-16B-A3B,bf16,2,1,8,1,4,4096,";
+
+}  // namespace
+
+TEST_CASE("score compares whole training iterations with their predictions") {
+  const Cli cli;
+  (void)cli.write("runs.csv", kHeader + "a" + kRun + "nccl,none,bf16,bf16,Megatron,0.457,36.6,ok,delta:x;fit:y\n" +
+                                  "b" + kRun + "nccl,mla_up_proj,bf16,bf16,Megatron,0.481,35.9,ok,delta:x\n" + "c" +
+                                  kRun + "nccl,none,fp32,fp32,Megatron,,,oom,fit:y\n" + "d" + kRun +
+                                  "nvshmem,none,bf16,bf16,Megatron,0.4,,ok,\n");
+  const Json table = parsed(cli.run({"score", "runs.csv", "--json", "-o", "rows.csv"})).at("tables").at(0);
+  CHECK(table.at("kind") == "runs");
+  const Json& rows = table.at("rows");
+  REQUIRE(rows.size() == 4);
+  SECTION("a row has its times, its memory, and what was assumed") {
+    CHECK(rows[0].at("id") == "a");
+    CHECK(rows[0].at("status") == "ok");
+    CHECK(rows[0].at("measured_s") == 0.457);
+    const double predicted = rows[0].at("predicted_s").get<double>();
+    CHECK(rows[0].at("error").get<double>() == Approx(predicted / 0.457 - 1));
+    CHECK(rows[0].at("measured_memory_bytes").get<double>() == Approx(36.6 * 1073741824.0));
+    CHECK(rows[0].at("predicted_memory_bytes").get<double>() > 1e10);
+    CHECK(rows[0].at("assumed").dump().find("zero 1") != std::string::npos);
+  }
+  SECTION("a row that cannot be expressed says which column and value") {
+    CHECK(rows[3].at("status") == "refused");
+    CHECK(rows[3].at("reason").get<std::string>().rfind("dispatcher: \"nvshmem\" is not known", 0) == 0);
+    CHECK(rows[3].at("predicted_s").is_null());
+  }
+  SECTION("the summary counts, and groups say what they are for") {
+    const Json& summary = table.at("summary");
+    CHECK(summary.at("n") == 4);
+    CHECK(summary.at("scored") == 2);
+    CHECK(summary.at("refused") == 1);
+    CHECK(summary.at("memory_rows") == 2);
+    const Json& groups = table.at("groups");
+    REQUIRE(groups.size() == 2);
+    CHECK(groups[0].at("kind") == "delta");
+    CHECK(groups[0].at("changes").at(0).at("measured").get<double>() == Approx(0.481 / 0.457 - 1));
+    CHECK(groups[0].at("changes").at(0).at("right_sign") == true);
+    CHECK(groups[1].at("kind") == "fit");
+  }
+  SECTION("the page and the CSV say the same") {
+    const Ran page = cli.run({"score", "runs.csv"});
+    CHECK(page.code == 0);
+    CHECK(page.out.find("4 measured runs, 2 scored, 1 refused") != std::string::npos);
+    CHECK(page.out.find("taken for empty columns") != std::string::npos);
+    const std::vector<std::string> csv = lines_of(whole_file(cli.path("rows.csv")));
+    REQUIRE(csv.size() == 1 + 4);
+    CHECK(csv[0].rfind("file,id,measured_us,predicted_us,error,status,reason,measured_memory_bytes", 0) == 0);
+  }
+  SECTION("--max-mape fails above its limit") {
+    CHECK(cli.run({"score", "runs.csv", "--max-mape", "1000000"}).code == 0);
+    CHECK(cli.run({"score", "runs.csv", "--max-mape", "0.0001"}).code == 1);
+  }
+}
+
+TEST_CASE("score says what is wrong with a table of runs") {
+  const Cli cli;
+  (void)cli.write("runs.csv", "cluster,world,model,step_time\ndgx_h100,8,m,1\n");
+  const Ran ran = cli.run({"score", "runs.csv"});
+  CHECK(ran.code == 2);
+  CHECK(ran.err == "runs.csv:1: \"step_time\" is no column of a table of runs; did you mean \"step_time_s\"?\n");
+}
+
+}  // namespace moeplan::tests::score_runs_test

@@ -1,0 +1,119 @@
+#include "planner/runs/predict_runs.hpp"
+
+#include <catch2/catch.hpp>
+
+#include "planner/evaluation/evaluation.hpp"
+#include "planner/plan/inputs.hpp"
+#include "planner/runs/run_plan.hpp"
+
+namespace moeplan::tests::predict_runs_test {
+
+using profiler::RunRow;
+using profiler::RunStatus;
+using profiler::ScoredRun;
+
+namespace {
+
+RunRow row() {
+  RunRow r;
+  r.id = "a";
+  r.cluster = "dgx_h100";
+  r.world = 8;
+  r.model = "moonshotai/Moonlight-16B-A3B";
+  r.precision = "bf16";
+  r.tp = 2;
+  r.sp = r.pp = r.vp = r.cp = r.etp = r.zero = r.micro_batch = 1;
+  r.ep = 8;
+  r.global_batch = 4;
+  r.sequence_length = 4096;
+  r.dispatcher = "nccl";
+  r.recompute = "none";
+  r.gradient_dtype = r.optimizer_dtype = "bf16";
+  r.step_time = Seconds(0.5);
+  return r;
+}
+
+ScoredRun predicted(const RunRow& r) { return runs::predict_runs(std::vector<RunRow>{r}).front(); }
+
+}  // namespace
+
+TEST_CASE("The prediction of a row is that of its plan") {
+  const ScoredRun scored = predicted(row());
+  REQUIRE(scored.status == RunStatus::Ok);
+  runs::RunPlanner planner;
+  const auto plan = std::get<runs::RunPlan>(planner.plan(row()));
+  const ClusterSpec spec = read_cluster(planner::load_cluster_document(planner::find_config("clusters", "dgx_h100")));
+  const Cluster cluster = build_cluster(spec, 8);
+  const planner::Problem problem(plan.model, plan.workload, cluster);
+  const planner::Evaluation e = planner::evaluate(problem, plan.candidate, planner::Depth::Makespan);
+  CHECK(scored.predicted->value() == e.evaluated.makespan->seconds().value());
+  CHECK(*scored.predicted_memory == e.evaluated.memory.total());
+  CHECK(scored.error() == Approx(scored.predicted->value() / 0.5 - 1));
+}
+
+TEST_CASE("Flags change predictions as their mechanisms say") {
+  const ScoredRun plain = predicted(row());
+  const auto with = [](auto change) {
+    RunRow r = row();
+    change(r);
+    return predicted(r);
+  };
+  SECTION("gradients and moments in fp32 need more memory") {
+    CHECK(*with([](RunRow& r) { r.gradient_dtype = "fp32"; }).predicted_memory > *plain.predicted_memory);
+    CHECK(*with([](RunRow& r) { r.optimizer_dtype = "fp32"; }).predicted_memory > *plain.predicted_memory);
+  }
+  SECTION("recomputed modules take time and save memory") {
+    for (const char* modules : {"mla_up_proj", "moe_act", "layernorm", "core_attn", "moe", "shared_experts"}) {
+      CAPTURE(modules);
+      const ScoredRun again = with([&](RunRow& r) { r.recompute = modules; });
+      CHECK(*again.predicted > *plain.predicted);
+      CHECK(*again.predicted_memory < *plain.predicted_memory);
+    }
+  }
+  SECTION("what the planner may choose is chosen") {
+    CHECK(with([](RunRow& r) { r.micro_batch.reset(); }).status == RunStatus::Ok);
+  }
+}
+
+TEST_CASE("A row that does not fit says by how much, and one that cannot be expressed why") {
+  RunRow big = row();
+  big.model = "deepseek-ai/DeepSeek-V3";
+  const ScoredRun scored = predicted(big);
+  CHECK(scored.status == RunStatus::Infeasible);
+  CHECK_FALSE(scored.predicted);
+  CHECK(scored.reason.rfind("needs ", 0) == 0);
+  CHECK(scored.reason.find(" GiB of ") != std::string::npos);
+  RunRow unknown = row();
+  unknown.cluster = "dgx_h101";
+  CHECK(predicted(unknown).reason.find("dgx_h100") != std::string::npos);
+}
+
+TEST_CASE("Rows are deduplicated between nodes and sent directly inside one") {
+  RunRow r = row();
+  r.dispatcher = "deepep";
+  const ScoredRun inside = predicted(r);
+  CHECK(inside.status == RunStatus::Ok);
+  CHECK(inside.approximations == std::vector<std::string>{"dispatcher deepep: priced as nccl inside a node"});
+  r.world = 32;
+  r.ep = 32;
+  r.global_batch = 16;
+  const ScoredRun across = predicted(r);
+  CHECK(across.status == RunStatus::Ok);
+  CHECK(across.approximations.empty());
+  r.dispatcher = "nccl";
+  CHECK(*predicted(r).predicted > *across.predicted);  // more rows over the NICs
+}
+
+TEST_CASE("A job on NVLink domains of 72 GPUs takes 64 of each") {
+  RunRow r = row();
+  r.cluster = "gb200_nvl72";
+  r.world = 256;
+  r.global_batch = 256;
+  r.ep = 64;
+  const ScoredRun scored = predicted(r);
+  CHECK(scored.status == RunStatus::Ok);
+  REQUIRE_FALSE(scored.assumed.empty());
+  CHECK(scored.assumed.back() == "cluster gb200_nvl72: 64 of 72 GPUs in each NVLink domain");
+}
+
+}  // namespace moeplan::tests::predict_runs_test

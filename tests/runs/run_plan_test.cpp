@@ -1,0 +1,153 @@
+#include "planner/runs/run_plan.hpp"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+#include "planner/layer/all_to_all.hpp"
+
+namespace moeplan::tests::run_plan_test {
+
+using namespace moeplan::runs;
+using profiler::RunRow;
+
+namespace {
+
+/// A row with all its flags.
+RunRow row() {
+  RunRow r;
+  r.cluster = "dgx_h100";
+  r.world = 64;
+  r.model = "openai/gpt-oss-120b";
+  r.precision = "bf16";
+  r.tp = r.cp = r.vp = r.etp = r.zero = 1;
+  r.sp = 0;
+  r.pp = 4;
+  r.ep = 8;
+  r.micro_batch = 2;
+  r.global_batch = 512;
+  r.sequence_length = 4096;
+  r.routing = "forced";
+  r.dispatcher = "nccl";
+  r.ep_overlap = "0";
+  r.recompute = "layernorm+moe_act";
+  r.gradient_dtype = "bf16";
+  r.optimizer_dtype = "fp32";
+  r.cuda_graph = "none";
+  r.stack = "Megatron-Bridge 26.04";
+  return r;
+}
+
+RunPlan planned(const RunRow& r) {
+  RunPlanner planner;
+  auto result = planner.plan(r);
+  if (const auto* refusal = std::get_if<Refusal>(&result)) FAIL(refusal->reason);
+  return std::get<RunPlan>(std::move(result));
+}
+
+std::string refusal(const RunRow& r) {
+  RunPlanner planner;
+  const auto result = planner.plan(r);
+  const auto* refused = std::get_if<Refusal>(&result);
+  return refused ? refused->reason : "";
+}
+
+bool has(const std::vector<std::string>& texts, const std::string& text) {
+  return std::find(texts.begin(), texts.end(), text) != texts.end();
+}
+
+}  // namespace
+
+TEST_CASE("A row with all its flags becomes one pinned candidate") {
+  const RunPlan p = planned(row());
+  CHECK_FALSE(p.is_searched);
+  CHECK(p.defaults == std::vector<std::string>{"layout with equal numbers of layers"});
+  CHECK(p.approximations.empty());
+  const Degrees& d = p.candidate.degrees;
+  CHECK(d.pp == 4);
+  CHECK(d.ep == 8);
+  CHECK(d.dp == 64 / 4);
+  CHECK(d.edp == 64 / 4 / 8);
+  CHECK(p.candidate.micro_batch == 2);
+  CHECK(p.microbatches(p.candidate) == 512 / (16 * 2));
+  CHECK(p.candidate.layout.text() == "Ettttttttt|ttttttttt|ttttttttt|tttttttttL");
+  CHECK(p.workload.gradient_dtype == Dtype::Bf16);
+  CHECK(p.workload.optimizer_dtype == Dtype::Fp32);
+  CHECK(p.workload.recompute == parse_recompute("layernorm+moe_act"));
+  CHECK(p.candidate.all_to_all == "linear");
+  CHECK(p.tokens() == 512.0 * 4096);
+}
+
+TEST_CASE("What a row leaves empty is its stack's default, and said") {
+  RunRow r = row();
+  r.zero.reset();
+  r.tp.reset();
+  r.gradient_dtype = r.recompute = r.dispatcher = "";
+  const RunPlan p = planned(r);
+  CHECK_FALSE(p.is_searched);
+  for (const char* text : {"zero 1", "tp 1", "gradient_dtype bf16", "recompute none", "dispatcher nccl"}) {
+    CAPTURE(text);
+    CHECK(has(p.defaults, text));
+  }
+  SECTION("or what the planner chooses, where the stack has none") {
+    r.micro_batch.reset();
+    const RunPlan open = planned(r);
+    CHECK(open.is_searched);
+    CHECK(has(open.defaults, "micro_batch chosen by the planner"));
+    CHECK(open.space.ep == 8);
+  }
+  SECTION("of an unknown stack every degree is open") {
+    r.stack = "homemade";
+    CHECK(has(planned(r).defaults, "tp chosen by the planner"));
+  }
+}
+
+TEST_CASE("Every dispatcher is an all-to-all that exists") {
+  RunRow r = row();
+  for (const char* name : {"nccl", "allgather", "deepep", "hybridep", "mori", "fused"}) {
+    CAPTURE(name);
+    r.dispatcher = name;
+    const RunPlan p = planned(r);
+    CHECK(planner::find_all_to_all(p.candidate.all_to_all) != nullptr);
+    CHECK(p.space.all_to_all == p.candidate.all_to_all);
+  }
+}
+
+TEST_CASE("A pipeline layout, padded routing and an MTP layer are taken as they are") {
+  RunRow r = row();
+  r.model = "deepseek-ai/DeepSeek-V3";
+  r.pp = 2;
+  r.vp = 8;
+  r.layout = "Et*4|(t*4|)*14tmL";
+  r.routing = "padded:1.5";
+  const RunPlan p = planned(r);
+  CHECK(p.candidate.virtual_stages == 8);
+  CHECK(p.candidate.layout.mtp_layers() == 1);
+  CHECK(p.workload.capacity_factor == 1.5);
+}
+
+TEST_CASE("What cannot be expressed is refused with the column and the value") {
+  const auto with = [](auto change) {
+    RunRow r = row();
+    change(r);
+    return refusal(r);
+  };
+  CHECK(with([](RunRow& r) { r.dispatcher = "deepepp"; }) ==
+        "dispatcher: \"deepepp\" is not known; did you mean \"deepep\"?");
+  CHECK(with([](RunRow& r) { r.precision = "int4"; }).rfind("precision: \"int4\" is no", 0) == 0);
+  CHECK(with([](RunRow& r) { r.routing = "padded"; }) ==
+        "routing: \"padded\" is not known; one of forced, natural, padded:FACTOR");
+  CHECK(with([](RunRow& r) { r.routing = "padded:x"; }) ==
+        "routing: \"padded:x\" has no capacity factor; expected e.g. padded:1.0");
+  CHECK(with([](RunRow& r) { r.offload = "optimizer"; }) ==
+        "offload: \"optimizer\": states and activations stay on the GPU");
+  CHECK(with([](RunRow& r) { r.ep_overlap = "2"; }) == "ep_overlap: \"2\" is not known; one of 0, 1, wgrad");
+  CHECK(with([](RunRow& r) { r.recompute = "core_atn"; }) ==
+        "recompute: \"core_atn\" is not known; did you mean \"core_attn\"?");
+  CHECK(with([](RunRow& r) { r.layout = "Et|tL"; }) == "layout: 2 layers, the model has 36");
+  CHECK(with([](RunRow& r) { r.ep = 48; }) == "ep, etp, pp: 48 x 1 x 4 does not divide the 64 GPUs");
+  CHECK(with([](RunRow& r) { r.gradient_dtype = "fp8"; }).rfind("gradient_dtype: \"fp8\" is not known", 0) == 0);
+  CHECK(with([](RunRow& r) { r.model = "nobody/nothing"; }) ==
+        "model: \"nobody/nothing\" is no file and no Hugging Face id of configs/models");
+}
+
+}  // namespace moeplan::tests::run_plan_test

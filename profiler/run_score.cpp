@@ -156,7 +156,7 @@ RunSummary summarise(std::span<const ScoredRun> rows) {
   std::sort(errors.begin(), errors.end());
   s.bias /= static_cast<double>(errors.size());
   s.mape = mean(errors);
-  s.p90 = errors[(errors.size() - 1) * 9 / 10];
+  s.p90 = errors[(errors.size() * 9 + 9) / 10 - 1];  // the nearest rank
   s.worst = errors.back();
   s.median = median(std::move(errors));
   return s;

@@ -27,7 +27,7 @@ ErrorSummary summarise(std::span<const ScoredRow> rows) {
   const auto n = static_cast<double>(errors.size());
   s.bias /= n;
   s.mape = std::accumulate(errors.begin(), errors.end(), 0.0) / n;
-  s.p90 = errors[(errors.size() - 1) * 9 / 10];
+  s.p90 = errors[(errors.size() * 9 + 9) / 10 - 1];  // the nearest rank
   s.worst = errors.back();
   s.median = median(std::move(errors));
   return s;

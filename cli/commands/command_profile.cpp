@@ -113,7 +113,8 @@ void profile_logs(const ProfileOptions& o) {
 
 void profile_gemms(const ProfileOptions& o, const std::vector<profiler::GemmSample>& samples) {
   if (o.gpu.empty()) throw InputError(Diagnostic{{"--gpu"}, "", "is needed for GEMMs: shares are of its peak"});
-  const Node document = load_document(planner::find_config("gpus", o.gpu));
+  Node document = load_document(planner::find_config("gpus", o.gpu));
+  embed_operators(document, planner::gpu_directories());
   Diagnostics wrong;
   const GpuSpec gpu = read_gpu(MapReader(document, "", wrong));
   wrong.throw_if_any();

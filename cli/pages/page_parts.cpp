@@ -50,6 +50,9 @@ std::string travel_text(const planner::Candidate& c) {
 
 }  // namespace
 
+std::string in_percent(double share) { return fmt::format("{:.1f}%", 100 * share); }
+std::string signed_percent(double share) { return fmt::format("{:+.1f}%", 100 * share); }
+
 std::string degrees_text(const planner::Candidate& c) {
   const Degrees& d = c.degrees;
   std::string out = travel_text(c);

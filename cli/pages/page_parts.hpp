@@ -18,6 +18,10 @@ namespace moeplan::cli {
 /// A paragraph, wrapped at word boundaries and indented.
 [[nodiscard]] std::string in_lines(const std::string& text);
 
+/// A share as "12.3%", and with its sign as "+12.3%".
+[[nodiscard]] std::string in_percent(double share);
+[[nodiscard]] std::string signed_percent(double share);
+
 [[nodiscard]] std::string degrees_text(const planner::Candidate& candidate);
 /// The line "  plan  schedule | degrees" and, if different kinds of MoE layers use different strategies, one for each
 /// kind.

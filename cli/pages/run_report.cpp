@@ -7,6 +7,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "cli/pages/page_parts.hpp"
 #include "model/text/unit_text.hpp"
 
 namespace moeplan::cli {
@@ -19,12 +20,10 @@ using profiler::RunStatus;
 using profiler::RunSummary;
 using profiler::ScoredRun;
 
-std::string in_percent(double share) { return fmt::format("{:.1f}%", 100 * share); }
-std::string signed_percent(double share) { return fmt::format("{:+.1f}%", 100 * share); }
-
 std::string errors_text(const RunSummary& s) {
-  std::string out = fmt::format("  error of time    MAPE {}, median {}, P90 {}, worst {}, bias {}\n", in_percent(s.mape),
-                                in_percent(s.median), in_percent(s.p90), in_percent(s.worst), signed_percent(s.bias));
+  std::string out =
+      fmt::format("  error of time    MAPE {}, median {}, P90 {}, worst {}, bias {}\n", in_percent(s.mape),
+                  in_percent(s.median), in_percent(s.p90), in_percent(s.worst), signed_percent(s.bias));
   if (s.memory_rows > 0) {
     out += fmt::format("  error of memory  MAPE {}, bias {}, over {} rows\n", in_percent(s.memory_mape),
                        signed_percent(s.memory_bias), s.memory_rows);
@@ -41,9 +40,10 @@ std::string class_table(const RunReport& report) {
     out += fmt::format("{:<14}{:<13}{:>5}{:>8}{:>8}{:>9}", c.cluster, c.precision.empty() ? "-" : c.precision, s.rows,
                        s.scored, s.refused, s.infeasible);
     const auto shown = [](bool is_known, const std::string& text) { return is_known ? text : std::string("-"); };
-    out += fmt::format("{:>8}{:>8}{:>8}{:>8}{:>12}\n", shown(s.scored > 0, in_percent(s.mape)),
-                       shown(s.scored > 0, in_percent(s.median)), shown(s.scored > 0, in_percent(s.worst)),
-                       shown(s.scored > 0, signed_percent(s.bias)), shown(s.memory_rows > 0, in_percent(s.memory_mape)));
+    out +=
+        fmt::format("{:>8}{:>8}{:>8}{:>8}{:>12}\n", shown(s.scored > 0, in_percent(s.mape)),
+                    shown(s.scored > 0, in_percent(s.median)), shown(s.scored > 0, in_percent(s.worst)),
+                    shown(s.scored > 0, signed_percent(s.bias)), shown(s.memory_rows > 0, in_percent(s.memory_mape)));
   }
   return out;
 }

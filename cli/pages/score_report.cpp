@@ -8,6 +8,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "cli/pages/page_parts.hpp"
 #include "model/text/reader.hpp"
 #include "model/text/unit_text.hpp"
 #include "planner/sweep/query/result_table.hpp"
@@ -19,8 +20,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 using profiler::ErrorSummary;
 using profiler::ScoredRow;
-
-std::string in_percent(double share) { return fmt::format("{:.1f}%", 100 * share); }
 
 std::string_view kind_name(const ScoreReport& report) {
   return name_of(Names<profiler::TableKind>(profiler::kTableKindNames), report.kind);

@@ -25,8 +25,10 @@ std::vector<OperationRow> operation_list(const Program& program, const Timeline&
       const ComputeLoad load = compute_load(program, op, rank);
       row.flops = load.flops;
       row.bytes = load.bytes;
-    } else {
+    } else if (op.communication()) {
       for (const Flow& flow : flows_from(program, op, rank)) row.bytes += flow.bytes;
+    } else if (std::holds_alternative<Send>(op.work)) {
+      row.bytes = byte_count(program, op.reads.front(), rank);
     }
     out.push_back(row);
   }

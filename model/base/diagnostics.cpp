@@ -100,7 +100,8 @@ std::string nearest_name(std::string_view name, std::span<const std::string> can
   std::string best;
   std::size_t best_distance = limit + 1;
   for (const std::string& candidate : candidates) {
-    const std::size_t distance = edit_distance(name, candidate, limit);
+    const bool is_beginning = name.size() >= 3 && candidate.starts_with(name);  // h200 of h200_sxm
+    const std::size_t distance = is_beginning ? 1 : edit_distance(name, candidate, limit);
     if (distance < best_distance) {
       best_distance = distance;
       best = candidate;

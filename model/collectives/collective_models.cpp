@@ -31,7 +31,7 @@ Cost fastest(const CollectiveModels& models, Collective collective, GroupShape s
   }
   Cost best;
   for (const RingModel& ring : models.rings) {
-    if (runs(ring, collective)) {
+    if (can_run(ring, collective)) {
       keep_faster(best, ring_cost(ring, models.network, collective, shape, bytes, in_place));
     }
   }

@@ -18,13 +18,13 @@ Bytes chunk_of_choice(GroupShape shape, Bytes bytes) {
 
 }  // namespace
 
-bool runs(const RingModel& model, Collective collective) {
+bool can_run(const RingModel& model, Collective collective) {
   return std::find(model.collectives.begin(), model.collectives.end(), collective) != model.collectives.end();
 }
 
 std::optional<CollectiveCost> ring_cost(const RingModel& model, const Network& network, Collective collective,
                                         GroupShape shape, Bytes bytes, bool in_place) {
-  assert(runs(model, collective) && "a ring is asked for what it runs");
+  assert(can_run(model, collective) && "a ring is asked for what it runs");
   const auto n = static_cast<double>(shape.ranks);
   const double k = collective == Collective::AllReduce ? 2 : 1;
   const Bytes sent = bytes * (k * (n - 1) / n);

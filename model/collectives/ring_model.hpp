@@ -48,7 +48,7 @@ struct RingModel {
   bool operator==(const RingModel&) const = default;
 };
 
-[[nodiscard]] bool runs(const RingModel& model, Collective collective);
+[[nodiscard]] bool can_run(const RingModel& model, Collective collective);
 
 /// The time without the launch; none if the ring cannot run: between nodes without figures, or with chunks beyond
 /// largest_chunk, where chunks are those of the largest power of two of nodes within the group (so that the choice of

@@ -53,7 +53,7 @@ TEST_CASE("compare says where the time of two plans of a model goes apart") {
   }
   SECTION("decisions that differ are named, and no input does") {
     CHECK(j.at("decisions").at("tp") == Json({"1", "2"}));
-    CHECK_FALSE(j.at("decisions").contains("ep"));
+    CHECK_FALSE(j.at("decisions").contains("pp"));
     CHECK(j.at("inputs").empty());
   }
   SECTION("the other way round every difference has the other sign") {

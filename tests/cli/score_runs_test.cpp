@@ -8,9 +8,9 @@ namespace moeplan::tests::score_runs_test {
 namespace {
 
 const std::string kHeader =
-    "id,cluster,world,model,precision,tp,sp,ep,micro_batch,global_batch,sequence_length,dispatcher,recompute,"
+    "id,cluster,world,model,precision,tp,sp,ep,etp,micro_batch,global_batch,sequence_length,dispatcher,recompute,"
     "gradient_dtype,optimizer_dtype,stack,step_time_s,peak_memory_gib,outcome,group\n";
-const std::string kRun = ",dgx_h100,8,moonshotai/Moonlight-16B-A3B,bf16,2,1,8,1,4,4096,";
+const std::string kRun = ",dgx_h100,8,moonshotai/Moonlight-16B-A3B,bf16,2,1,8,1,1,4,4096,";
 
 }  // namespace
 

@@ -23,6 +23,18 @@ const std::string kTruth =
 
 Node file() { return parse_yaml(kTruth, "mine.yaml"); }
 
+OperatorRow forward_row(const std::string& kind, std::int64_t m, std::int64_t n, std::int64_t k) {
+  OperatorRow row;
+  row.gpu = "mine";
+  row.kind = kind;
+  row.phase = "forward";
+  row.format = "bf16";
+  row.m = m;
+  row.n = n;
+  row.k = k;
+  return row;
+}
+
 /// The products and kernels of `file` with their times by it.
 std::vector<OperatorRow> measured(const std::string& source) {
   const OperatorModels truth = read_operator_models(file());
@@ -30,7 +42,7 @@ std::vector<OperatorRow> measured(const std::string& source) {
   for (const std::int64_t m : {1, 16, 128, 1024, 8192}) {
     for (const std::int64_t n : {128, 1024, 16384}) {
       for (const std::int64_t k : {128, 2048, 16384}) {
-        OperatorRow row{.gpu = "mine", .kind = "gemm", .phase = "forward", .format = "bf16", .m = m, .n = n, .k = k};
+        OperatorRow row = forward_row("gemm", m, n, k);
         row.source = "mine";
         row.time = *prediction_of(row, truth).time;
         row.source = source;
@@ -92,7 +104,7 @@ TEST_CASE("Rows without an entry to begin with are named, once for all") {
 TEST_CASE("Too few rows to hold any out are fitted as a whole, and the entry says so") {
   std::vector<OperatorRow> rows;
   for (const std::int64_t m : {1024, 65536}) {
-    OperatorRow row{.gpu = "mine", .kind = "kernel", .phase = "forward", .format = "bf16", .m = m, .n = 4096};
+    OperatorRow row = forward_row("kernel", m, 4096, 0);
     row.time = Seconds(2 * (4e-6 + 4.0 * static_cast<double>(m) * 4096 / 3e12));  // twice the time of 4 us and 4 bytes
     row.source = "rms_norm:fast";
     rows.push_back(row);

@@ -50,6 +50,7 @@ TEST_CASE("The nearest name is what was probably meant") {
     CHECK(nearest_name("bta", names) == "beta");
     CHECK(nearest_name("ebta", names) == "beta");
     CHECK(nearest_name("bandwith", names) == "bandwidth");
+    CHECK(nearest_name("h200", std::vector<std::string>{"gb200", "h200_sxm"}) == "h200_sxm");  // its beginning
     CHECK(nearest_name("gbps", std::vector<std::string>{"bps", "Gbps"}) == "Gbps");  // another case is the least slip
     CHECK(suggestion("bta", names) == "; did you mean \"beta\"?");
   }

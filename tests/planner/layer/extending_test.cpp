@@ -30,6 +30,8 @@ Program layer_program(const Schedule& schedule, std::int64_t chunks) {
                  .hidden_size = 32,
                  .tokens = 128,
                  .dtype = Dtype::Bf16,
+                 .precision = std::nullopt,
+                 .trains = true,
                  .recompute_activations = false,
                  .degrees = degrees,
                  .groups = add_groups(p, degrees),

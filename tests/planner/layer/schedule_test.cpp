@@ -286,13 +286,14 @@ TEST_CASE("Dense encoding's mask is kept from forward to backward") {
   };
   const double capacity = 2 * 2.0 * kLayerTokens / 8;
   const double mask = kLayerTokens * 8 * capacity * 4;  // fp32: a value for each token and each row of each expert
-  SECTION("in the place of the choices, two experts and two weights a token, that the sparse form's backward reads") {
+  const double choices = kLayerTokens * 2 * 2 * 4;  // of the sparse form: two experts and two weights a token
+  SECTION("in the place of the choices that the sparse form's backward reads") {
     const MemoryUse dense = memory(Encoding::Dense, Mode::Train), sparse = memory(Encoding::Sparse, Mode::Train);
-    CHECK((dense.activations - sparse.activations).value() == mask - kLayerTokens * 2 * 2 * 4);
+    CHECK((dense.activations - sparse.activations).value() == mask - choices);
   }
   SECTION("and without a backward it is there while the layer runs") {
     const MemoryUse dense = memory(Encoding::Dense, Mode::Forward), sparse = memory(Encoding::Sparse, Mode::Forward);
-    CHECK((dense.working - sparse.working).value() == mask);
+    CHECK((dense.working - sparse.working).value() == mask - choices);
   }
 }
 

@@ -17,7 +17,7 @@ struct SyntheticLayer {
   Dtype dtype = Dtype::Fp32;
   std::int64_t esp = 1;                             // shards per expert, on consecutive ranks
   std::optional<WireFormat> there = {}, back = {};  // wire formats of dispatch and combine
-  /// Gate weights are applied, and the rows of a token summed, at the experts (AllToAll::deduplicates()).
+  /// Gate weights are applied at the experts: GateWeights::InExperts, or AllToAll::deduplicates().
   bool weighs_at_experts = false;
   CodecOptions codecs = {};
   std::uint64_t seed = 1;

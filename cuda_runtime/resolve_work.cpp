@@ -49,8 +49,9 @@ class Resolver {
   RowList rows_out(std::size_t i = 0) const { return x_.list(out(i)); }
   std::int32_t place(const Slice& s, const Slot& slot) const { return x_.layout.place(s.buffer, slot); }
 
-  /// The key under which a slice of tokens or of distinct rows lists the token of a row.
+  /// The key of the row that a row belongs to: in a slice of tokens or of distinct rows its token, else itself.
   RowKey token_in(const Slice& slice, const RowKey& row) const {
+    if (slice.rows.kind == Rows::Kind::Routed && !slice.rows.distinct) return row;
     RowKey key = x_.tokens.token_key(row);
     key.copy = copy_of(slice.rows);
     return key;

@@ -80,6 +80,10 @@ Row lossy(std::span<const double> row, const RowLoss& loss) {
   return out;
 }
 
+void scale(Row& row, double factor) {
+  for (double& v : row) v *= factor;
+}
+
 std::vector<Choice> chosen(const MoeShape& shape, const Row& logits) {
   std::vector<std::int64_t> order(to_index(shape.experts));
   for (std::size_t e = 0; e < order.size(); ++e) order[e] = static_cast<std::int64_t>(e);
@@ -109,10 +113,12 @@ MoeForward moe_forward(const MoeShape& shape, const MoeWeights& weights, const M
       if (!c.is_kept) continue;
       ++taken[to_index(c.expert)];
       const Row sent = lossy(tokens.row(t), wire.dispatch);
-      const Row result =
+      Row result =
           times(activated(shape, times(sent, weights.up[to_index(c.expert)])), weights.down[to_index(c.expert)]);
-      const Row returned = lossy(result, wire.combine);
-      for (std::size_t m = 0; m < returned.size(); ++m) out.output.row(t)[m] += c.weight * returned[m];
+      if (wire.weighs_at_experts) scale(result, c.weight);
+      Row returned = lossy(result, wire.combine);
+      if (!wire.weighs_at_experts) scale(returned, c.weight);
+      for (std::size_t m = 0; m < returned.size(); ++m) out.output.row(t)[m] += returned[m];
     }
     out.choices.push_back(std::move(choices));
   }
@@ -136,11 +142,11 @@ MoeGradients moe_backward(const MoeShape& shape, const MoeWeights& weights, cons
       const Row input = lossy(tokens.row(t), wire.dispatch);
       const Row up = times(input, up_weight);
       const Row hidden = activated(shape, up);
-      const Row returned = lossy(times(hidden, down_weight), wire.combine);
+      const Row result = times(hidden, down_weight);
       Row d_result(d_output.row(t).begin(), d_output.row(t).end());
       if (wire.weighs_at_experts) d_result = lossy(d_result, wire.dispatch);
-      d_weight[i] = dot(d_result, returned);
-      for (double& v : d_result) v *= c.weight;
+      d_weight[i] = dot(d_result, wire.weighs_at_experts ? result : lossy(result, wire.combine));
+      scale(d_result, c.weight);
       if (!wire.weighs_at_experts) d_result = lossy(d_result, wire.dispatch);
       const Row d_up = activation_backward(shape, up, times_transposed(d_result, down_weight));
       add_outer(d.weights.down[to_index(c.expert)], hidden, d_result);

@@ -29,7 +29,8 @@ runtime::SyntheticLayer made(const planner::LayerCase& layer, const Program& pro
        .esp = layer.candidate.degrees.esp,
        .there = codec.there,
        .back = codec.back,
-       .weighs_at_experts = planner::find_all_to_all(layer.candidate.all_to_all)->deduplicates(),
+       .weighs_at_experts = layer.workload.gate_weights == GateWeights::InExperts ||
+                            planner::find_all_to_all(layer.candidate.all_to_all)->deduplicates(),
        .codecs = layer.workload.codecs,
        .seed = kSeed,
        .asked = planner::asked_counts(layer, program)},

@@ -223,6 +223,7 @@ Workload read_workload(const Node& document, std::int64_t learned_positions) {
   w.optimizer_dtype = reader.choice_or<Dtype>("optimizer_dtype", Dtype::Fp32, kStateDtypeNames);
   read_selection(reader, w);
   w.encoding = reader.choice_or<Encoding>("encoding", Encoding::Sparse, kEncodingNames);
+  w.gate_weights = reader.choice_or<GateWeights>("gate_weights", GateWeights::AtSources, kGateWeightsNames);
   w.expert_layout = reader.choice_or<ExpertLayout>("expert_layout", ExpertLayout::Merged, kExpertLayoutNames);
   if (reader.find("codecs")) w.codecs = read_codecs(reader.map("codecs"));
   read_origins(reader);
@@ -283,6 +284,7 @@ Node workload_document(const Workload& w) {
   out.set("capacity_factor", w.capacity_factor ? Node::number(*w.capacity_factor) : Node::text("none"));
   out.set("routing", w.recorded ? recorded_document(*w.recorded) : routing_document(w.routing));
   out.set("encoding", Node::text(std::string(name_of<Encoding>(kEncodingNames, w.encoding))));
+  out.set("gate_weights", Node::text(std::string(name_of<GateWeights>(kGateWeightsNames, w.gate_weights))));
   out.set("expert_layout", Node::text(std::string(name_of<ExpertLayout>(kExpertLayoutNames, w.expert_layout))));
   out.set("codecs", codecs_document(w.codecs));
   out.set("gate", gate_document(w.gate));

@@ -27,6 +27,10 @@ enum class Optimizer { Adam, Sgd };
 /// How tokens are permuted to rows in expert order, and back: by index, O(T k M), or by products with a mask of zeros
 /// and ones over tokens and capacity, O(T E C M) multiply-adds (Fairseq, DeepSpeed; [Tutel] sec. 4.2).
 enum class Encoding { Sparse, Dense };
+/// Where an expert's result is multiplied by the gate's weight: at the token's source, whose backward pass then needs
+/// the returned rows, or between the expert's activation and down projection, to which the choices travel
+/// (Megatron-Core from 0.12 on, DeepEP). Results are the same.
+enum class GateWeights { AtSources, InExperts };
 /// The products of an expert: one over the rows of all sources, or one per source ([Tutel] sec. 4.1, the layouts (E_g,
 /// C, M) and (W, E_g, C_g, M)).
 enum class ExpertLayout { Merged, BySource };
@@ -37,6 +41,8 @@ inline constexpr std::array<std::pair<Optimizer, std::string_view>, 2> kOptimize
     {{Optimizer::Adam, "adam"}, {Optimizer::Sgd, "sgd"}}};
 inline constexpr std::array<std::pair<Encoding, std::string_view>, 2> kEncodingNames{
     {{Encoding::Sparse, "sparse"}, {Encoding::Dense, "dense"}}};
+inline constexpr std::array<std::pair<GateWeights, std::string_view>, 2> kGateWeightsNames{
+    {{GateWeights::AtSources, "at_sources"}, {GateWeights::InExperts, "in_experts"}}};
 inline constexpr std::array<std::pair<ExpertLayout, std::string_view>, 2> kExpertLayoutNames{
     {{ExpertLayout::Merged, "merged"}, {ExpertLayout::BySource, "by_source"}}};
 
@@ -75,6 +81,7 @@ struct Workload {
   std::optional<Precision> precision = {};       // recipe of the linear layers' products; none: all products in dtype
   std::optional<RecordedRouting> recorded = {};  // replaces `routing`
   Encoding encoding = Encoding::Sparse;
+  GateWeights gate_weights = GateWeights::AtSources;
   ExpertLayout expert_layout = ExpertLayout::Merged;
   CodecOptions codecs = {};
   Gate gate = {};                       // of the dropless case: modifies the routing
@@ -91,6 +98,7 @@ struct Workload {
 /// bits, or the dtype's own name (default). micro_batch: a number or `auto` (default). capacity_factor: a number or
 /// `none` (default). routing: uniform by default, a scenario (read_routing()) or a recorded routing {trace: FILE,
 /// iteration: N, sources: RULE}, with `sha256` to require a specific file content. encoding: sparse by default.
+/// gate_weights: at_sources by default.
 /// expert_layout: merged by default. codecs: the allowed codecs, a map like {fp16: {}, int8: {row_messages: 2}, zfp:
 /// {bits: 8}}; none by default. gate: top_k by default. capacity_factors: at most 64, in addition to a capacity_factor;
 /// none by default. recompute: none, selective, full, modules joined by "+" (RecomputeModule), or `auto`.

@@ -55,7 +55,7 @@ class Writer {
     const Part p = part(chunk);
     const bool back = r_.backward;
     const Slice from = p.at_source(parts_.at_sources(back ? "d.moe.returned" : "moe.encoded", p.own));
-    const bool dedup = l_.all_to_all->deduplicates();
+    const bool dedup = l_.all_to_all->deduplicates(), with_choices = dedup || l_.weighs_in_experts;
     const Slice in = dedup ? parts_.at_holders(back ? "d.moe.arrived" : "moe.arrived", p.held)
                            : parts_.routed(back ? "d.expert.out" : "expert.in", l_.computed, p.held);
     const Slice out = dedup ? parts_.at_holders(back ? "d.moe.leaving" : "moe.leaving", p.held)
@@ -68,7 +68,10 @@ class Writer {
     switch (task) {
       case ChunkTask::Encode: return transcode(l_.codec.there, from, /*decodes=*/false, "there");
       case ChunkTask::Dispatch:
-        if (dedup && !back) move("dispatch choices", OpClass::Dispatch, parts_.choice_there(p.own, p.held), false, p);
+        if (with_choices && !back) {
+          const auto [sent, arrived] = parts_.choice_there(p.own, p.held);
+          move("dispatch choices", OpClass::Dispatch, {p.at_source(sent), arrived}, false, p);
+        }
         exchange("dispatch", OpClass::Dispatch, l_.codec.there, from, in, /*is_combine=*/false, p);
         if (l_.during_dispatch) l_.during_dispatch();
         return;
@@ -83,7 +86,10 @@ class Writer {
         return;
       case ChunkTask::Combine:
         if (r_.combine) return r_.combine(p.own);
-        if (dedup && back) move("combine choices", OpClass::Combine, parts_.d_choice_back(p.own, p.held), true, p);
+        if (with_choices && back) {
+          const auto [leaving, returned_choice] = parts_.d_choice_back(p.own, p.held);
+          move("combine choices", OpClass::Combine, {leaving, p.at_source(returned_choice)}, true, p);
+        }
         return exchange("combine", OpClass::Combine, l_.codec.back, out, to, /*is_combine=*/true, p);
       case ChunkTask::DecodeCombine:
         if (r_.combine) return;

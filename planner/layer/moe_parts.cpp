@@ -93,7 +93,7 @@ void MoeParts::encode(const std::string& input, const Path& path) {
   }
   const std::vector<Slice> rows = all_chunks("moe.encoded", path);
   b_.then(kernel("encode", OpClass::Permute, Kernel::Encode, {in}, rows));
-  if (!deduplicates()) return;
+  if (!choices_travel()) return;
   std::vector<Slice> sent;
   for (const Slice& chunk : rows) sent.push_back(choice_of("gate.choice.sent", chunk));
   b_.then(kernel("encode choices", OpClass::Permute, Kernel::Encode, {choice(path)}, sent));
@@ -108,7 +108,7 @@ void MoeParts::encode_backward(const std::string& gradient, const Path& path) {
   }
   const std::vector<Slice> rows = all_chunks("d.moe.encoded", path);
   b_.then(kernel("encode backward", OpClass::Permute, Kernel::EncodeBackward, rows, {out}));
-  if (!deduplicates()) return;
+  if (!choices_travel()) return;
   std::vector<Slice> returned;
   for (const Slice& chunk : rows) returned.push_back(d_choice_of("d.gate.choice.returned", chunk));
   b_.then(kernel("encode choices backward", OpClass::Permute, Kernel::EncodeBackward, returned, {d_choice(path)}));
@@ -133,13 +133,13 @@ void MoeParts::decode(const Path& path, const std::string& output) {
     return;
   }
   std::vector<Slice> in = all_chunks("moe.returned", path);
-  if (!deduplicates()) in.push_back(choice(path));
-  b_.then(kernel("decode", OpClass::Permute, deduplicates() ? Kernel::EncodeBackward : Kernel::Decode, in, {out}));
+  if (!choices_travel()) in.push_back(choice(path));
+  b_.then(kernel("decode", OpClass::Permute, choices_travel() ? Kernel::EncodeBackward : Kernel::Decode, in, {out}));
 }
 
 void MoeParts::decode_backward(const std::string& gradient, const Path& path) {
   const Slice d_out = tokens(gradient, path);
-  if (deduplicates()) {
+  if (choices_travel()) {
     b_.then(kernel("decode backward", OpClass::Permute, Kernel::Encode, {d_out}, all_chunks("d.moe.returned", path)));
     return;
   }
@@ -155,13 +155,11 @@ void MoeParts::decode_backward(const std::string& gradient, const Path& path) {
 }
 
 std::pair<Slice, Slice> MoeParts::choice_there(const Path& own, const Path& held) {
-  return {choice_of("gate.choice.sent", at_sources("moe.encoded", own)),
-          choice_of("gate.choice.arrived", at_holders("moe.arrived", held))};
+  return {choice_of("gate.choice.sent", at_sources("moe.encoded", own)), arrived_choice(held)};
 }
 
 std::pair<Slice, Slice> MoeParts::d_choice_back(const Path& own, const Path& held) {
-  return {d_choice_of("d.gate.choice.leaving", at_holders("d.moe.leaving", held)),
-          d_choice_of("d.gate.choice.returned", at_sources("d.moe.encoded", own))};
+  return {leaving_d_choice(held), d_choice_of("d.gate.choice.returned", at_sources("d.moe.encoded", own))};
 }
 
 void MoeParts::write_out(const Path& held, bool backward) {
@@ -171,9 +169,14 @@ void MoeParts::write_out(const Path& held, bool backward) {
                    {hidden("expert.in", l_.hidden_size, held)}));
     return;
   }
+  const Slice d_out = hidden("d.expert.out", l_.hidden_size, held);
+  if (l_.weighs_in_experts) {
+    b_.then(kernel("add up experts backward", OpClass::Permute, Kernel::Encode, {arrived}, {d_out}));
+    return;
+  }
   b_.then(kernel("add up experts backward", OpClass::Permute, Kernel::DecodeBackward,
-                 {arrived, hidden("expert.out", l_.hidden_size, held), choice_of("gate.choice.arrived", arrived)},
-                 {hidden("d.expert.out", l_.hidden_size, held), d_choice_of("d.gate.choice.leaving", arrived)}));
+                 {arrived, hidden("expert.out", l_.hidden_size, held), arrived_choice(held)},
+                 {d_out, leaving_d_choice(held)}));
 }
 
 void MoeParts::add_up(const Path& held, bool backward) {
@@ -183,8 +186,10 @@ void MoeParts::add_up(const Path& held, bool backward) {
                    {hidden("d.expert.in", l_.hidden_size, held)}, {leaving}));
     return;
   }
-  b_.then(kernel("add up experts", OpClass::Permute, Kernel::Decode,
-                 {hidden("expert.out", l_.hidden_size, held), choice_of("gate.choice.arrived", leaving)}, {leaving}));
+  std::vector<Slice> in{hidden("expert.out", l_.hidden_size, held)};
+  if (!l_.weighs_in_experts) in.push_back(arrived_choice(held));
+  b_.then(kernel("add up experts", OpClass::Permute, l_.weighs_in_experts ? Kernel::EncodeBackward : Kernel::Decode, in,
+                 {leaving}));
 }
 
 Slice MoeParts::gate_weight(const std::string& name) {
@@ -200,6 +205,16 @@ Slice MoeParts::choice_of(const std::string& name, const Slice& rows) {
 
 Slice MoeParts::d_choice_of(const std::string& name, const Slice& rows) {
   return b_.slice(name, l_.moe.top_k, Dtype::Fp32, rows.rows);
+}
+
+Slice MoeParts::arrived_choice(const Path& held) {
+  return choice_of("gate.choice.arrived",
+                   deduplicates() ? at_holders("moe.arrived", held) : routed("expert.in", l_.computed, held));
+}
+
+Slice MoeParts::leaving_d_choice(const Path& held) {
+  return d_choice_of("d.gate.choice.leaving",
+                     deduplicates() ? at_holders("d.moe.leaving", held) : routed("d.expert.in", l_.computed, held));
 }
 
 Slice MoeParts::mask(const Path& path, const Slice& expert_rows) {
@@ -218,12 +233,12 @@ void MoeParts::experts(const Path& path) {
   const Gemm grouped = product(Gemm::Form::NN);
   const Slice in = hidden("expert.in", l_.hidden_size, path);
   const Slice up = hidden("expert.up", up_columns(), path);
-  const Slice activated = hidden("expert.activated", shard_hidden(), path);
   quantise(in);
   b_.then(gemm("expert up projection", OpClass::Expert, grouped, operands().in_rows(in), w_up(), up));
-  b_.then(kernel("expert activation", OpClass::Expert, Kernel::Activation, {up}, {activated}));
-  quantise(activated);
-  b_.then(gemm("expert down projection", OpClass::Expert, grouped, operands().in_rows(activated), w_down(),
+  activation(path);
+  weigh(path);
+  quantise(down_operand(path));
+  b_.then(gemm("expert down projection", OpClass::Expert, grouped, operands().in_rows(down_operand(path)), w_down(),
                hidden("expert.out", l_.hidden_size, path)));
 }
 
@@ -231,6 +246,7 @@ void MoeParts::experts_backward(const Path& path) {
   activation_again(path);
   down_input_gradient(path);
   down_weight_gradient(path);
+  weigh_backward(path, /*has_activated=*/l_.recompute_activations);
   activation_backward(path);
   up_weight_gradient(path);
   up_input_gradient(path);
@@ -238,6 +254,7 @@ void MoeParts::experts_backward(const Path& path) {
 
 void MoeParts::experts_input_gradients(const Path& path) {
   down_input_gradient(path);
+  weigh_backward(path, /*has_activated=*/false);
   activation_backward(path);
   up_input_gradient(path);
 }
@@ -255,24 +272,46 @@ Gemm MoeParts::weight_gradient() const {
   return out;
 }
 
+void MoeParts::activation(const Path& path) {
+  b_.then(kernel("expert activation", OpClass::Expert, Kernel::Activation, {hidden("expert.up", up_columns(), path)},
+                 {hidden("expert.activated", shard_hidden(), path)}));
+}
+
+Slice MoeParts::down_operand(const Path& path, const std::string& prefix) {
+  return hidden(prefix + (l_.weighs_in_experts ? "expert.weighted" : "expert.activated"), shard_hidden(), path);
+}
+
+void MoeParts::weigh(const Path& path) {
+  if (!l_.weighs_in_experts) return;
+  b_.then(kernel("weigh", OpClass::Expert, Kernel::Decode,
+                 {hidden("expert.activated", shard_hidden(), path), arrived_choice(path)}, {down_operand(path)}));
+}
+
+void MoeParts::weigh_backward(const Path& path, bool has_activated) {
+  if (!l_.weighs_in_experts) return;
+  if (!has_activated) activation(path);
+  b_.then(kernel("weigh backward", OpClass::Expert, Kernel::DecodeBackward,
+                 {down_operand(path, "d."), hidden("expert.activated", shard_hidden(), path), arrived_choice(path)},
+                 {hidden("d.expert.activated", shard_hidden(), path), leaving_d_choice(path)}));
+}
+
 void MoeParts::activation_again(const Path& path) {
   if (!l_.recompute_activations) return;
-  const Slice activated = hidden("expert.activated", shard_hidden(), path);
-  b_.then(kernel("expert activation", OpClass::Expert, Kernel::Activation, {hidden("expert.up", up_columns(), path)},
-                 {activated}));
-  quantise(activated);
+  activation(path);
+  weigh(path);
+  quantise(down_operand(path));
 }
 
 void MoeParts::down_input_gradient(const Path& path) {
   const Slice d_out = hidden("d.expert.out", l_.hidden_size, path);
   quantise(d_out);
   b_.then(gemm("expert down input gradient", OpClass::Expert, product(Gemm::Form::NT), operands().in_rows(d_out),
-               w_down(), hidden("d.expert.activated", shard_hidden(), path)));
+               w_down(), down_operand(path, "d.")));
 }
 
 void MoeParts::down_weight_gradient(const Path& path) {
   b_.then(gemm("expert down weight gradient", OpClass::Expert, weight_gradient(),
-               operands().in_columns(hidden("expert.activated", shard_hidden(), path)),
+               operands().in_columns(down_operand(path)),
                operands().in_columns(hidden("d.expert.out", l_.hidden_size, path)), w_down("d.")));
 }
 

@@ -52,11 +52,12 @@ class MoeParts {
   /// Combines expert rows into tokens, weighted by the gate.
   void decode(const Path& path, const std::string& output);
   void decode_backward(const std::string& gradient, const Path& path);
-  // With a deduplicating all-to-all, the experts' rows are expanded and summed, weighted, at the holders. The gate's
-  // choice is dispatched with the tokens, and its gradient is combined with theirs. `own` and `held` are the paths of a
-  // chunk at its source and at the holders.
+  // Where experts or a deduplicating all-to-all weigh rows at the holders, the gate's choice is dispatched with the
+  // tokens, and its gradient is combined with theirs. `own` and `held` are the paths of a chunk at its source and at
+  // the holders.
   [[nodiscard]] std::pair<Slice, Slice> choice_there(const Path& own, const Path& held);
   [[nodiscard]] std::pair<Slice, Slice> d_choice_back(const Path& own, const Path& held);
+  // With a deduplicating all-to-all, the experts' rows are expanded and summed at the holders.
   /// Expands received rows into the experts' rows, forward or as gradients.
   void write_out(const Path& held, bool backward);
   /// Sums the experts' rows into the rows to return.
@@ -87,9 +88,12 @@ class MoeParts {
   /// For each token, its experts and their weights; and the gradient with respect to these weights.
   [[nodiscard]] Slice choice(const Path& path);
   [[nodiscard]] Slice d_choice(const Path& path);
-  /// The same for distinct rows in transit.
+  /// The same for rows in transit.
   [[nodiscard]] Slice choice_of(const std::string& name, const Slice& rows);
   [[nodiscard]] Slice d_choice_of(const std::string& name, const Slice& rows);
+  [[nodiscard]] Slice arrived_choice(const Path& held);
+  [[nodiscard]] Slice leaving_d_choice(const Path& held);
+  [[nodiscard]] bool choices_travel() const { return deduplicates() || l_.weighs_in_experts; }
   [[nodiscard]] bool deduplicates() const { return l_.all_to_all->deduplicates(); }
   /// The rows at the sources: all of them, or one slice per chunk if they are distinct.
   [[nodiscard]] std::vector<Slice> all_chunks(const std::string& name, const Path& path);
@@ -103,7 +107,15 @@ class MoeParts {
   [[nodiscard]] Slice hidden(const std::string& name, std::int64_t columns, const Path& path);
   [[nodiscard]] Gemm weight_gradient() const;
   void tell_loads(const Path& path);
+  void activation(const Path& path);
   void activation_again(const Path& path);
+  /// The rows that the down projection multiplies, weighted if the experts do that; with the prefix "d." their
+  /// gradients.
+  [[nodiscard]] Slice down_operand(const Path& path, const std::string& prefix = "");
+  /// Multiplies the experts' activations by the gate's weights, if that is where it is done.
+  void weigh(const Path& path);
+  /// Needs the activations, which are not kept: `has_activated` if the block has them already.
+  void weigh_backward(const Path& path, bool has_activated);
   void down_input_gradient(const Path& path);
   void down_weight_gradient(const Path& path);
   void activation_backward(const Path& path);

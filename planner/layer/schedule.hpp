@@ -42,6 +42,9 @@ struct MoeLayer {
   CodecOptions codec_options;
   std::vector<RowStep> chunks;  // Chunk steps that together cover all rows
   Encoding encoding;
+  /// The experts multiply by the gate's weights, between the activation and the down projection: the choices travel
+  /// with the rows, and what returns is only added up, so that backward does not read it.
+  bool weighs_in_experts = false;
   ExpertLayout expert_layout;
   /// The experts that a rank computes: its own or all; and whether their weights and weight gradients are in gathered
   /// buffers that exist only while the layer runs.
@@ -86,6 +89,8 @@ class Schedule {
   [[nodiscard]] virtual std::optional<std::int64_t> tutel_r() const { return std::nullopt; }
   /// The groups of the schedule's all-to-all; by default the ep ranks that hold the same shard of different experts.
   [[nodiscard]] virtual ExchangeFamily exchange(const Degrees& d) const { return {{"", d.ep, d.esp}, 1}; }
+  /// Whether the experts can multiply by the gate's weights: choices then travel with every row.
+  [[nodiscard]] virtual bool takes_choices_along() const { return true; }
   virtual void lower_forward(const MoeLayer& layer, BlockBuilder& block) const = 0;
   virtual void lower_backward(const MoeLayer& layer, BlockBuilder& block) const = 0;
 };

@@ -187,6 +187,15 @@ Reason strategies_infeasibility(const ModelSpec& model, const Workload& workload
   return std::nullopt;
 }
 
+Reason gate_weights_infeasibility(const Workload& workload, const Schedule& schedule, const Degrees& of_layer) {
+  if (workload.gate_weights == GateWeights::AtSources) return std::nullopt;
+  if (workload.encoding == Encoding::Dense) return "dense encoding weighs rows at their sources";
+  if (of_layer.esp > 1) return "shards of experts do not weigh rows";
+  if (!schedule.takes_choices_along())
+    return Infeasibility(fmt::format("{} weighs rows at their sources", schedule.name()));
+  return std::nullopt;
+}
+
 /// Checks the codecs of dispatch and combine with the all-to-all and the encoding of the rows.
 Reason codecs_infeasibility(std::int64_t hidden_size, const Workload& workload, const Candidate& candidate,
                             const Degrees& of_layer) {
@@ -232,6 +241,7 @@ std::optional<Infeasibility> layer_infeasibility(std::int64_t hidden_size, const
   if (candidate.sequence_parallel) of_layer.tp = 1;
   if (Reason r = schedule->infeasibility(of_layer, candidate)) return r;
   if (Reason r = exchange_infeasibility(*schedule, candidate, ranks_per_node)) return r;
+  if (Reason r = gate_weights_infeasibility(workload, *schedule, of_layer)) return r;
   if (Reason r = placement_infeasibility(candidate)) return r;
   return codecs_infeasibility(hidden_size, workload, candidate, of_layer);
 }

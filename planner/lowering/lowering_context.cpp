@@ -59,6 +59,7 @@ MoeLayer LoweringContext::moe_layer(const Moe& moe, std::size_t routing, std::in
       .codec_options = workload_.codecs,
       .chunks = {},
       .encoding = workload_.encoding,
+      .weighs_in_experts = workload_.gate_weights == GateWeights::InExperts,
       .expert_layout = workload_.expert_layout,
       .during_dispatch = {}};
   if (candidate_.sequence_parallel) {

@@ -118,6 +118,9 @@ class Mapping {
                  Node::text(value("gradient_dtype", row_.gradient_dtype, is_bridge ? "bf16" : "fp32")));
     document.set("optimizer_dtype", Node::text(value("optimizer_dtype", row_.optimizer_dtype, "fp32")));
     document.set("recompute", Node::text(value("recompute", row_.recompute, "none")));
+    // Megatron-Core weighs in experts from 0.12 on (2025), except in shards of them.
+    const bool weighs_in_experts = is_megatron(row_.stack) && out_.candidate.degrees.esp == 1;
+    document.set("gate_weights", Node::text(weighs_in_experts ? "in_experts" : "at_sources"));
     document.set("capacity_factor", Node::text("none"));
     set_precision(document);
     set_routing(document);

@@ -82,6 +82,8 @@ class S2 : public Schedule {
     parts.gate_backward("ffn.in", "d.ffn.in", all);
   }
 
+  bool takes_choices_along() const override { return false; }  // it gathers what it combines
+
  private:
   /// This rank's part of each expert's rows that the MP group holds.
   static Path split(const MoeLayer& l) { return {share_of(l.groups.tp), union_of(l.groups.tp)}; }

@@ -97,8 +97,9 @@ std::int64_t token_of(const RowKey& key, const TokenChoices& choices) {
   return -1;
 }
 
-/// The key of a row's token in a slice of tokens or of distinct rows.
+/// The key of the row that a row belongs to: in a slice of tokens or of distinct rows its token, else itself.
 RowKey token_in(const Slice& slice, const RowKey& row, const TokenChoices& choices) {
+  if (slice.rows.kind == Rows::Kind::Routed && !slice.rows.distinct) return row;
   return {.source = row.source,
           .ordinal = row.expert < 0 ? row.ordinal : token_of(row, choices),
           .copy = copy_of(slice.rows)};

@@ -37,6 +37,7 @@ struct ValueLayer {
   bool placed = false;  // with a random placement in which some experts have several holders
   std::int64_t top_k = 2;
   double empty = 0.125;  // for ZeroLoad: the fraction of experts without tokens
+  GateWeights gate_weights = GateWeights::AtSources;
 };
 
 /// A layer in which every token selects the same single expert, with a random placement.
@@ -50,6 +51,17 @@ inline ValueLayer one_takes_all(std::int64_t ranks, std::int64_t experts) {
           .placed = true,
           .top_k = 1,
           .empty = 1};
+}
+
+/// A layer whose experts multiply by the gate's weights.
+inline ValueLayer weighing(std::int64_t ranks, std::int64_t experts) {
+  return {.name = "weighed in experts",
+          .degrees = {.dp = ranks, .ep = ranks},
+          .per_node = 2,
+          .experts = experts,
+          .shape = RoutingShape::Zipf,
+          .gated = true,
+          .gate_weights = GateWeights::InExperts};
 }
 
 /// The layers for 1, 2, 4 or 8 ranks.
@@ -68,7 +80,8 @@ inline std::vector<ValueLayer> value_layers(std::int64_t ranks) {
             {"overflowing", {.dp = 2, .ep = 2}, 2, 4, HotExpert, true, Dtype::Fp32, false, 1.0},
             {"padded", {.dp = 2, .ep = 2}, 2, 4, HotExpert, true, Dtype::Fp32, false, 1.0, true},
             {"placed", {.dp = 2, .ep = 2}, 2, 5, Zipf, true, Dtype::Fp32, false, 0, false, true},
-            one_takes_all(2, 5)};
+            one_takes_all(2, 5),
+            weighing(2, 5)};
   }
   if (ranks == 4) {
     return {
@@ -81,6 +94,7 @@ inline std::vector<ValueLayer> value_layers(std::int64_t ranks) {
         {"placed", {.dp = 4, .ep = 4}, 2, 6, Zipf, true, Dtype::Fp32, false, 0, false, true},
         {"placed replicas", {.dp = 4, .edp = 2, .ep = 2}, 2, 5, HotExpert, false, Dtype::Fp32, false, 0, false, true},
         one_takes_all(4, 6),
+        weighing(4, 6),
         {.name = "placed, more ranks than experts",
          .degrees = {.dp = 4, .ep = 4},
          .per_node = 2,
@@ -128,6 +142,7 @@ inline Workload workload_of(const ValueLayer& layer) {
   w.dtype = layer.dtype;
   w.routing.shape = layer.shape;
   w.routing.sampled = true;
+  w.gate_weights = layer.gate_weights;
   if (layer.shape == RoutingShape::ZeroLoad) w.routing.hot_fraction = layer.empty;
   w.codecs.allowed = {WireFormat::Fp16, WireFormat::Int8, WireFormat::Zfp};
   if (layer.capacity > 0) {
@@ -177,7 +192,8 @@ struct ValueCase {
                                               .esp = layer.degrees.esp,
                                               .there = codec.there,
                                               .back = codec.back,
-                                              .weighs_at_experts = find_all_to_all(run.all_to_all)->deduplicates(),
+                                              .weighs_at_experts = workload.gate_weights == GateWeights::InExperts ||
+                                                                   find_all_to_all(run.all_to_all)->deduplicates(),
                                               .codecs = workload.codecs,
                                               .seed = 7,
                                               .asked = routing_counts(moe, workload, kTokens, layer.degrees)},

@@ -37,4 +37,24 @@ TEST_CASE("A rank's operations have the time of all their executions") {
   CHECK(rows[0].bytes == 2 * (3 * 4 + 4 * 8 + 3 * 8));
 }
 
+TEST_CASE("A rank's messages to the next stage have their bytes") {
+  Program program = tests::one_block(1);
+  program.buffers = {{"a", 4, Dtype::Bf16}};
+  program.blocks.front().operations = {{.name = "send",
+                                        .op_class = OpClass::Pipeline,
+                                        .stream = Stream::Pipeline,
+                                        .work = Send{},
+                                        .reads = {{BufferId(0), Rows::fixed(3)}},
+                                        .writes = {},
+                                        .after = {}}};
+  const Timeline timeline{.makespan = SimTime(100),
+                          .joined_end = SimTime(100),
+                          .spans = {{RankId(0), BlockId(0), 0, 0, SimTime(0), SimTime(100)}},
+                          .repeats = {},
+                          .links = {}};
+  const std::vector<OperationRow> rows = operation_list(program, timeline, RankId(0));
+  REQUIRE(rows.size() == 1);
+  CHECK(rows[0].bytes == 3 * 4 * 2);
+}
+
 }  // namespace moeplan::tests::operation_list_test

@@ -49,7 +49,7 @@ TEST_CASE("A rank's messages to the next stage have their bytes") {
                                         .after = {}}};
   const Timeline timeline{.makespan = SimTime(100),
                           .joined_end = SimTime(100),
-                          .spans = {{RankId(0), BlockId(0), 0, 0, SimTime(0), SimTime(100)}},
+                          .spans = {{RankId(0), BlockId(0), 0, -1, SimTime(0), SimTime(100)}},
                           .repeats = {},
                           .links = {}};
   const std::vector<OperationRow> rows = operation_list(program, timeline, RankId(0));

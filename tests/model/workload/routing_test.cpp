@@ -248,12 +248,12 @@ TEST_CASE("A routing scenario is read strictly") {
     CHECK(diagnostics.empty());
   }
   SECTION("what is wrong is said") {
-    CHECK(routing_error("shape: zipff\nzipf_exponent: -1\nhot: 1\n") ==
+    CHECK(routing_error("shape: zipff\nzipf_exponent: -1\nhot: 1\ncold: 1\n") ==
           "f:1:8: routing.shape: \"zipff\" is not known; did you mean \"zipf\"?\n"
           "f:2:16: routing.zipf_exponent: -1 is out of range; expected 0 to 20\n"
-          "f:3:1: routing.hot: unknown key; one of hot_factor, hot_fraction, lognormal_sigma, ragged_spread, sampled, "
-          "seed, "
-          "shape, zipf_exponent");
+          "f:3:1: routing.hot: unknown key; did you mean \"hot_factor\"?\n"
+          "f:4:1: routing.cold: unknown key; one of hot_factor, hot_fraction, lognormal_sigma, ragged_spread, sampled, "
+          "seed, shape, zipf_exponent");
     CHECK(routing_error("shape: balanced\nsampled: true\n") ==
           "f:2:10: routing.sampled: balanced routing leaves nothing to draw; take uniform, or sampled: false");
     CHECK(routing_error("{}") == "f:1:1: routing.shape: missing key");

@@ -37,6 +37,7 @@ std::string_view phrase(OpClass op_class) {
     case OpClass::ExpertTransfer: return "sending weights to copies of experts";
     case OpClass::ExpertGradientTransfer: return "bringing home gradients of copies of experts";
     case OpClass::PlacementPlan: return "telling loads for the next placement";
+    case OpClass::Host: return "launching of operations";
   }
   return "";
 }

@@ -17,6 +17,8 @@ const Operation& operation_of(const Program& program, const TimelineSpan& span) 
   return program.blocks[span.block.index()].operations[static_cast<std::size_t>(span.operation)];
 }
 
+bool is_launch(const Operation& operation) { return std::holds_alternative<Launches>(operation.work); }
+
 double duration(const TimelineSpan& span) { return static_cast<double>((span.end - span.start).picoseconds()); }
 
 /// The times at which the members of each group reached each execution of each collective.
@@ -71,7 +73,7 @@ struct Sums {
 
 /// The operations in progress on a rank at an instant.
 struct Open {
-  std::int64_t computing = 0, communicating = 0;
+  std::int64_t computing = 0, communicating = 0, launching = 0;
   std::array<std::int64_t, kClasses> computations{}, communications{};  // by class
   std::int64_t waits = 0;                                               // number of communications that are Waits
   std::int64_t waiting = 0;             // number of other communications that wait for other ranks
@@ -81,6 +83,8 @@ struct Open {
     const auto c = static_cast<std::size_t>(edge.operation->op_class);
     if (edge.of_waiting) {
       (is_background(edge.operation->stream) ? background_waiting : waiting) += edge.change;
+    } else if (is_launch(*edge.operation)) {
+      launching += edge.change;
     } else if (edge.operation->computes()) {
       computing += edge.change;
       computations[c] += edge.change;
@@ -92,8 +96,12 @@ struct Open {
   }
 
   void count(double passed, Sums& sums) const {
-    if (computing + communicating == 0) return;
+    if (computing + communicating + launching == 0) return;
     sums.busy += passed;
+    if (computing + communicating == 0) {
+      sums.visible[static_cast<std::size_t>(OpClass::Host)] += passed;
+      return;
+    }
     const auto share = [passed](std::int64_t of_class, std::int64_t of_all) {
       return passed * static_cast<double>(of_class) / static_cast<double>(of_all);
     };
@@ -127,7 +135,7 @@ void add_level(const Program& program, const Arrivals& arrivals, const std::vect
     const auto c = static_cast<std::size_t>(op.op_class);
     sums.occurs[c] = true;
     sums.total[c] += times * duration(*span);
-    (op.computes() ? sums.compute : sums.communication) += times * duration(*span);
+    if (!is_launch(op)) (op.computes() ? sums.compute : sums.communication) += times * duration(*span);
     if (!is_background(op.stream)) add(span->start, span->end, op, false);
     if (std::holds_alternative<Receive>(op.work)) add(span->start, span->end, op, true);
     if (!op.communication()) continue;

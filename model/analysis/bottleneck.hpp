@@ -8,6 +8,7 @@ enum class Bottleneck {
   TensorCores,   // FLOPs of a product or of attention, at the throughput that they reach
   Memory,        // bytes to and from HBM
   Launch,        // kernel launch
+  Host,          // the host CPU, which launches the operations of a block
   Slowed,        // time of a computation beyond its time alone: concurrent communication
   SharedGpu,     // the same if ranks share the GPU: concurrent computation or communication of other ranks
   StartUp,       // a communication before its first byte: measured alpha, or software start-up and latency of the route

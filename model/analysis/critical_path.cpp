@@ -196,6 +196,12 @@ class Walk {
       add(like);
       return rank;
     }
+    if (std::holds_alternative<Launches>(operation.work)) {
+      like.held_by = Bottleneck::Host;
+      like.duration = s.end - start;
+      add(like);
+      return rank;
+    }
     if (std::holds_alternative<Send>(operation.work)) {
       add_stretches(like, holders_.of_message(operation, rank, s.end - start), 0);
       return rank;

@@ -27,6 +27,7 @@ std::string holder_name(const Program& program, const Topology& topology, const 
     case Bottleneck::TensorCores: return "compute: tensor cores";
     case Bottleneck::Memory: return "compute: HBM";
     case Bottleneck::Launch: return "kernel launches";
+    case Bottleneck::Host: return "host CPU: launches of operations";
     case Bottleneck::Slowed: return "compute slowed by concurrent communication";
     case Bottleneck::SharedGpu: return "compute slowed by what shares its GPU";
     case Bottleneck::StartUp: return "start-up (alpha)";

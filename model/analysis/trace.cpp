@@ -114,7 +114,7 @@ class TraceWriter {
       if (r.index() < options_.node_of_rank.size()) name += fmt::format(" (node {})", options_.node_of_rank[r.index()]);
       process(pid_of(r), name);
       for (const auto& [stream, stream_name] : kStreamNames) {
-        if (!is_background(stream) || uses(stream)) thread(pid_of(r), tid_of(stream), stream_name);
+        if (stream <= Stream::Copy || uses(stream)) thread(pid_of(r), tid_of(stream), stream_name);
       }
     }
     if (!timeline_.repeats.empty()) process(repeats_pid(), "repeats");
@@ -122,10 +122,8 @@ class TraceWriter {
   }
 
   bool uses(Stream stream) const {
-    return std::any_of(program_.blocks.begin(), program_.blocks.end(), [&](const Block& b) {
-      return std::any_of(b.operations.begin(), b.operations.end(),
-                         [&](const Operation& op) { return op.stream == stream; });
-    });
+    return std::any_of(timeline_.spans.begin(), timeline_.spans.end(),
+                       [&](const TimelineSpan& s) { return operation_of(s).stream == stream; });
   }
 
   void process(std::int64_t pid, std::string_view name) {

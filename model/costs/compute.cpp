@@ -200,4 +200,8 @@ Seconds compute_time(const Program& program, const Operation& operation, RankId 
   return compute_parts(program, operation, rank, gpu).time();
 }
 
+Seconds host_time(const GpuSpec& gpu, const Launches& launches) {
+  return static_cast<double>(launches.operations) * gpu.host_time_per_operation;
+}
+
 }  // namespace moeplan

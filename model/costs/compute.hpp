@@ -70,4 +70,7 @@ struct ComputeParts {
 /// The time of a compute operation of a Program on one rank, alone on its GPU.
 [[nodiscard]] Seconds compute_time(const Program& program, const Operation& operation, RankId rank, const GpuSpec& gpu);
 
+/// The time that the GPU's host CPU needs to launch operations.
+[[nodiscard]] Seconds host_time(const GpuSpec& gpu, const Launches& launches);
+
 }  // namespace moeplan

@@ -62,8 +62,9 @@ const OperationPrice& OperationPricer::price(const Operation& op) {
     price.times.together = price.times.alone;
     share_gpus(price.times.together);
   } else {
-    price.times.alone.assign(ranks(), 0.0);
-    price.times.together.assign(ranks(), 0.0);
+    const auto* launches = std::get_if<Launches>(&op.work);
+    price.times.alone.assign(ranks(), launches ? host_time(cluster_.gpu, *launches).value() : 0.0);
+    price.times.together = price.times.alone;
   }
   return price;
 }

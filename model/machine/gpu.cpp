@@ -121,6 +121,8 @@ GpuSpec read_gpu(MapReader gpu) {
                .tile_columns = gpu.integer("tile_columns", 1, 65536),
                .slowdown_beside_communication = gpu.number("slowdown_beside_communication", 1, kMostSlowdown)};
   if (gpu.find("runtime_memory")) spec.runtime_memory = read_runtime_memory(gpu.map("runtime_memory"));
+  if (gpu.find("host_time_per_operation"))
+    spec.host_time_per_operation = gpu.quantity<Seconds>("host_time_per_operation", Sign::NonNegative);
   read_grouped_gemm(gpu, spec);
   spec.codec_throughput = read_codecs(gpu);
   read_operators(gpu, spec);

@@ -46,6 +46,9 @@ struct GpuSpec {
   std::int64_t tile_columns;  // columns of that tile
   double slowdown_beside_communication;  // factor >= 1 on compute time while communication kernels run
   RuntimeMemory runtime_memory = {};     // zero if the file does not give it
+  /// Time of the host CPU that drives the GPU to launch one operation of a Program in training, with everything that
+  /// the framework does for it; zero if the file does not give it: launches are hidden.
+  Seconds host_time_per_operation = Seconds(0);
 
   // Grouped GEMMs (the experts' GEMMs), if they were measured separately. Missing values are those of single GEMMs:
   // gemm_efficiency, the full hbm_bandwidth, launch_overhead.

@@ -161,14 +161,15 @@ struct Slice {
   bool operator==(const Slice&) const = default;
 };
 
-/// The streams of a rank. The last two are background streams.
-enum class Stream : std::uint8_t { Compute, Intra, Inter, Copy, Replicas, Pipeline };
-inline constexpr std::array<std::pair<Stream, std::string_view>, 6> kStreamNames{{{Stream::Compute, "compute"},
+/// The streams of a rank. Replicas and Pipeline are background streams; Host is the rank's host CPU.
+enum class Stream : std::uint8_t { Compute, Intra, Inter, Copy, Replicas, Pipeline, Host };
+inline constexpr std::array<std::pair<Stream, std::string_view>, 7> kStreamNames{{{Stream::Compute, "compute"},
                                                                                   {Stream::Intra, "intra"},
                                                                                   {Stream::Inter, "inter"},
                                                                                   {Stream::Copy, "copy"},
                                                                                   {Stream::Replicas, "replicas"},
-                                                                                  {Stream::Pipeline, "pipeline"}}};
+                                                                                  {Stream::Pipeline, "pipeline"},
+                                                                                  {Stream::Host, "host"}}};
 inline constexpr std::size_t kStreams = kStreamNames.size();
 
 /// Whether the end of a block does not wait for operations on this stream. Such operations may depend on operations of
@@ -315,7 +316,14 @@ struct Wait {
   bool operator==(const Wait&) const = default;
 };
 
-/// The purpose of an operation: the categories of the reports. Only reports use it.
+/// The host CPU's work for a block: it launches that many operations. On the host stream, so that the block takes at
+/// least as long; GPU and host meet at its end.
+struct Launches {
+  std::int64_t operations = 0;
+  bool operator==(const Launches&) const = default;
+};
+
+/// The purpose of an operation: the categories of the reports. Engines do not use it.
 enum class OpClass {
   Attention,
   DenseFfn,
@@ -337,9 +345,10 @@ enum class OpClass {
   Optimizer,
   ExpertTransfer,          // expert weights to their copies: Trans
   ExpertGradientTransfer,  // gradients from the copies to the homes: Agg
-  PlacementPlan            // exchange of the expert loads
+  PlacementPlan,           // exchange of the expert loads
+  Host                     // the host CPU launches operations
 };
-inline constexpr std::array<std::pair<OpClass, std::string_view>, 21> kOpClassNames{
+inline constexpr std::array<std::pair<OpClass, std::string_view>, 22> kOpClassNames{
     {{OpClass::Attention, "attention"},
      {OpClass::DenseFfn, "dense_ffn"},
      {OpClass::Gate, "gate"},
@@ -360,13 +369,14 @@ inline constexpr std::array<std::pair<OpClass, std::string_view>, 21> kOpClassNa
      {OpClass::Optimizer, "optimizer"},
      {OpClass::ExpertTransfer, "expert_transfer"},
      {OpClass::ExpertGradientTransfer, "expert_gradients"},
-     {OpClass::PlacementPlan, "placement_plan"}}};
+     {OpClass::PlacementPlan, "placement_plan"},
+     {OpClass::Host, "host"}}};
 
 struct Operation {
   std::string name;  // human-readable: "dispatch", "expert up projection"
   OpClass op_class = OpClass::Attention;
   Stream stream = Stream::Compute;
-  std::variant<Gemm, AttentionCore, Kernel, Codec, Communication, Send, Receive, Wait> work;
+  std::variant<Gemm, AttentionCore, Kernel, Codec, Communication, Send, Receive, Wait, Launches> work;
   std::vector<Slice> reads;
   std::vector<Slice> writes;
   std::vector<std::int32_t> after;  // indices of earlier operations of the block

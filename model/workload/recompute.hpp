@@ -3,12 +3,12 @@
 
 #include <array>
 #include <compare>
-#include <cstdint>
-#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
+
+#include "model/workload/module_set.hpp"
 
 namespace moeplan {
 
@@ -38,23 +38,10 @@ inline constexpr std::array<std::pair<RecomputeModule, std::string_view>, 8> kRe
 
 /// A set of modules. The three usual ones have names: None, Selective ([Korthikanti] sec. 5: norms and activation
 /// functions, which are bound by memory) and Full (whole layers).
-class Recompute {
- public:
+struct Recompute : ModuleSet<RecomputeModule> {
   static const Recompute None, Selective, Full;
-
-  constexpr Recompute(std::initializer_list<RecomputeModule> modules = {}) {
-    for (const RecomputeModule m : modules) bits_ |= bit(m);
-  }
-  [[nodiscard]] constexpr bool has(RecomputeModule module) const { return (bits_ & bit(module)) != 0; }
-  constexpr void add(RecomputeModule module) { bits_ |= bit(module); }
-  /// More modules, or larger ones, are greater; a total order without further meaning.
+  using ModuleSet::ModuleSet;
   constexpr auto operator<=>(const Recompute&) const = default;
-
- private:
-  [[nodiscard]] static constexpr std::uint32_t bit(RecomputeModule module) {
-    return std::uint32_t{1} << static_cast<unsigned>(module);
-  }
-  std::uint32_t bits_ = 0;
 };
 
 inline constexpr Recompute Recompute::None{};

@@ -145,6 +145,13 @@ std::optional<Recompute> read_recompute_or_auto(MapReader& reader) {
   return std::nullopt;
 }
 
+CudaGraphs read_cuda_graphs(MapReader& reader) {
+  const std::string text = reader.text_or("cuda_graph", "none");
+  const auto parsed = parse_cuda_graphs(text);
+  if (!parsed) reader.complain("cuda_graph", cuda_graphs_error(text));
+  return parsed.value_or(CudaGraphs::None);
+}
+
 /// Batch, micro batch and sequence length.
 void read_sizes(MapReader& reader, std::int64_t learned_positions, Workload& w) {
   w.global_batch = reader.integer("global_batch", 1, kMostSequences);
@@ -225,6 +232,7 @@ Workload read_workload(const Node& document, std::int64_t learned_positions) {
   w.encoding = reader.choice_or<Encoding>("encoding", Encoding::Sparse, kEncodingNames);
   w.gate_weights = reader.choice_or<GateWeights>("gate_weights", GateWeights::AtSources, kGateWeightsNames);
   w.expert_layout = reader.choice_or<ExpertLayout>("expert_layout", ExpertLayout::Merged, kExpertLayoutNames);
+  w.cuda_graphs = read_cuda_graphs(reader);
   if (reader.find("codecs")) w.codecs = read_codecs(reader.map("codecs"));
   read_origins(reader);
   reader.finish();
@@ -286,6 +294,7 @@ Node workload_document(const Workload& w) {
   out.set("encoding", Node::text(std::string(name_of<Encoding>(kEncodingNames, w.encoding))));
   out.set("gate_weights", Node::text(std::string(name_of<GateWeights>(kGateWeightsNames, w.gate_weights))));
   out.set("expert_layout", Node::text(std::string(name_of<ExpertLayout>(kExpertLayoutNames, w.expert_layout))));
+  out.set("cuda_graph", Node::text(name_of(w.cuda_graphs)));
   out.set("codecs", codecs_document(w.codecs));
   out.set("gate", gate_document(w.gate));
   Node& factors = out.set("capacity_factors", Node::list());

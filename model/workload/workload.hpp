@@ -14,6 +14,7 @@
 #include "model/machine/dtype.hpp"
 #include "model/operators/precision.hpp"
 #include "model/text/document.hpp"
+#include "model/workload/cuda_graphs.hpp"
 #include "model/workload/gate.hpp"
 #include "model/workload/recompute.hpp"
 #include "model/workload/routing.hpp"
@@ -83,6 +84,7 @@ struct Workload {
   Encoding encoding = Encoding::Sparse;
   GateWeights gate_weights = GateWeights::AtSources;
   ExpertLayout expert_layout = ExpertLayout::Merged;
+  CudaGraphs cuda_graphs = CudaGraphs::None;  // key cuda_graph
   CodecOptions codecs = {};
   Gate gate = {};                       // of the dropless case: modifies the routing
   Dtype gradient_dtype = Dtype::Fp32;   // in which gradients are accumulated and reduced: fp32 or bf16
@@ -99,7 +101,8 @@ struct Workload {
 /// `none` (default). routing: uniform by default, a scenario (read_routing()) or a recorded routing {trace: FILE,
 /// iteration: N, sources: RULE}, with `sha256` to require a specific file content. encoding: sparse by default.
 /// gate_weights: at_sources by default.
-/// expert_layout: merged by default. codecs: the allowed codecs, a map like {fp16: {}, int8: {row_messages: 2}, zfp:
+/// expert_layout: merged by default. cuda_graph: none by default, full_iteration, or modules joined by "+"
+/// (GraphModule). codecs: the allowed codecs, a map like {fp16: {}, int8: {row_messages: 2}, zfp:
 /// {bits: 8}}; none by default. gate: top_k by default. capacity_factors: at most 64, in addition to a capacity_factor;
 /// none by default. recompute: none, selective, full, modules joined by "+" (RecomputeModule), or `auto`.
 /// gradient_dtype and optimizer_dtype: fp32 by default. recompute, zero_stage and optimizer may be omitted in a forward

@@ -63,6 +63,7 @@ class BlockBuilder {
   void continue_after(std::vector<std::int32_t> operations) { last_ = std::move(operations); }
   [[nodiscard]] const std::vector<std::int32_t>& last() const { return last_; }
 
+  [[nodiscard]] const Block& block() const { return block_; }
   [[nodiscard]] Program& program() { return program_; }
   /// Appends the block to the program.
   BlockId finish(std::optional<BlockId> backward_of = std::nullopt, std::optional<BlockId> variant_of = std::nullopt);

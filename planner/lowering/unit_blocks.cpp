@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "planner/lowering/launches.hpp"
 #include "planner/lowering/layer_writer.hpp"
 
 namespace moeplan::planner {
@@ -22,10 +23,16 @@ BlockId UnitBlocks::pass(std::size_t index, bool forward, const UnitDuties& duti
   if (duties.gathers) replicas.gather_weights(units_[*duties.gathers].parameters);
   forward ? write_forward(unit, duties, block) : write_backward(unit, duties, block);
   if (duties.reduces) replicas.reduce_gradients(unit.parameters);
+  launch(launched_operations(block.block(), context_.workload().cuda_graphs), block);
   const BlockId id = forward ? block.finish(std::nullopt, known.forward) : block.finish(known.forward);
   if (!known.forward) known.forward = id;
   known.blocks[{forward, duties}] = id;
   return id;
+}
+
+void UnitBlocks::launch(std::int64_t operations, BlockBuilder& block) const {
+  const bool is_modelled = context_.trains() && !context_.workload().cuda_graphs.has(GraphModule::WholeIteration);
+  if (is_modelled && operations > 0) block.after({}, launches(operations));
 }
 
 void UnitBlocks::write_forward(const ModelUnit& unit, const UnitDuties& duties, BlockBuilder& block) {
@@ -94,6 +101,13 @@ BlockId UnitBlocks::message(bool forward, bool sends) {
   return it->second;
 }
 
+std::int64_t UnitBlocks::tensors_of(std::size_t unit) const {
+  for (const auto& [key, block] : passes_.at(unit).blocks) {
+    if (!key.first) return updated_tensors(context_.program(), context_.program().blocks[block.index()]);
+  }
+  return 0;
+}
+
 BlockId UnitBlocks::update(const std::vector<std::size_t>& units) {
   UnitParameters sum;
   for (const std::size_t u : units) sum += units_[u].parameters;
@@ -104,6 +118,9 @@ BlockId UnitBlocks::update(const std::vector<std::size_t>& units) {
   const ReplicaParts replicas = context_.replica_parts(block);
   if (context_.has_replicas()) replicas.wait(OpClass::Gradient);
   replicas.update(sum);
+  std::int64_t tensors = 0;
+  for (const std::size_t u : units) tensors += tensors_of(u);
+  launch(tensors, block);
   updates_.emplace_back(sum, block.finish());
   return updates_.back().second;
 }

@@ -48,6 +48,10 @@ class UnitBlocks {
     std::optional<BlockId> forward;                         // the first one created
   };
 
+  /// Appends the host's launches of this many operations.
+  void launch(std::int64_t operations, BlockBuilder& block) const;
+  /// Weight tensors of a unit, from its backward pass.
+  [[nodiscard]] std::int64_t tensors_of(std::size_t unit) const;
   void write_forward(const ModelUnit& unit, const UnitDuties& duties, BlockBuilder& block);
   void write_backward(const ModelUnit& unit, const UnitDuties& duties, BlockBuilder& block);
   [[nodiscard]] MoeLayer moe_layer(std::size_t unit) {

@@ -18,6 +18,11 @@ using Operations = std::bitset<kMostOrderTasks>;
 
 bool is_wait(const Operation& operation) { return std::holds_alternative<Wait>(operation.work); }
 
+/// Whether no order of a block's operations changes when the operation begins or ends.
+bool is_apart(const Operation& operation) {
+  return is_background(operation.stream) || operation.stream == Stream::Host;
+}
+
 /// Whether the order of the two operations matters. A wait may concern any data.
 bool share_data(const Operation& a, const Operation& b) {
   if (is_wait(a) || is_wait(b)) return true;
@@ -88,7 +93,7 @@ OrderProblem order_problem(const Block& block, std::span<const SimTime> duration
   OrderProblem problem;
   for (std::size_t i = 0; i < block.operations.size(); ++i) {
     const Operation& operation = block.operations[i];
-    const bool is_behind = is_background(operation.stream);
+    const bool is_behind = is_apart(operation);
     OrderTask task{is_behind ? SimTime{} : durations[i], static_cast<std::int32_t>(operation.stream), operation.after};
     for (std::size_t b = 0; b < i; ++b) {
       const Operation& earlier = block.operations[b];
@@ -106,7 +111,7 @@ OrderProblem order_problem(const Block& block, std::span<const SimTime> duration
 bool has_one_order(const Block& block, const OrderProblem& problem) {
   std::optional<std::int32_t> last;
   for (std::size_t i = 0; i < problem.size(); ++i) {
-    if (is_background(block.operations[i].stream)) continue;
+    if (is_apart(block.operations[i])) continue;
     const std::vector<std::int32_t>& after = problem[i].after;
     if (last && !std::binary_search(after.begin(), after.end(), *last)) return false;
     last = static_cast<std::int32_t>(i);
@@ -151,7 +156,7 @@ std::vector<SimTime> durations_alone(const Program& program, BlockId block, cons
   }
   std::vector<SimTime> out;
   for (const Operation& operation : program.blocks[block.index()].operations) {
-    if (is_background(operation.stream) || is_wait(operation)) {
+    if (is_apart(operation) || is_wait(operation)) {
       out.emplace_back();
       continue;
     }

@@ -37,7 +37,8 @@ const std::vector<ResourceInfo>& resources() {
       {Resource::CollectiveRate, "collective_rate", "measured rate of collectives (1/beta)", "+10%", 1 / kMore},
       {Resource::GpuFlops, "gpu_flops", "GPU FLOP/s", "+10%", kMore},
       {Resource::HbmBandwidth, "hbm_bandwidth", "HBM bandwidth", "+10%", kMore},
-      {Resource::KernelLaunch, "kernel_launch", "launch overhead of kernels", "-10%", kLess}};
+      {Resource::KernelLaunch, "kernel_launch", "launch overhead of kernels", "-10%", kLess},
+      {Resource::Host, "host", "host time per operation", "-10%", kLess}};
   return all;
 }
 
@@ -48,6 +49,7 @@ std::vector<ResourceInfo> resources_of(const Cluster& cluster) {
     if (r.resource == Resource::NicBandwidth && !has_tier(cluster, LinkTier::Nic)) continue;
     if (r.resource == Resource::CoreBandwidth && !has_tier(cluster, LinkTier::Core)) continue;
     if (r.resource == Resource::CollectiveRate && cluster.collectives.empty()) continue;
+    if (r.resource == Resource::Host && cluster.gpu.host_time_per_operation == Seconds(0)) continue;
     out.push_back(r);
   }
   return out;
@@ -91,6 +93,7 @@ Cluster scaled(const Cluster& cluster, Resource resource, double factor) {
       if (gpu.grouped_gemm_launch_overhead) *gpu.grouped_gemm_launch_overhead *= factor;
       scale_operators(gpu, {.launch = factor});
       break;
+    case Resource::Host: gpu.host_time_per_operation *= factor; break;
   }
   Routes routes(topology);
   return {.name = cluster.name,

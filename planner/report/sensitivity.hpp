@@ -27,7 +27,8 @@ enum class Resource {
   CollectiveRate,     // every measured beta
   GpuFlops,           // every peak; the efficiency curve is unchanged
   HbmBandwidth,
-  KernelLaunch  // launch overhead of a kernel
+  KernelLaunch,  // launch overhead of a kernel
+  Host           // time of the host CPU to launch an operation
 };
 
 /// How a resource is named and improved.

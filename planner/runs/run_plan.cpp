@@ -28,6 +28,8 @@ constexpr std::array<Dispatcher, 6> kDispatchers{{{"nccl", "linear", ""},
                                                   {"mori", "node_dedup", "priced as DeepEP"},
                                                   {"fused", "node_dedup", "priced as DeepEP, not fused"}}};
 
+constexpr std::string_view kPadded = "padded:";  // of the column routing: with a capacity factor
+
 bool contains(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
 
 bool is_megatron(const std::string& stack) {
@@ -122,6 +124,9 @@ class Mapping {
     const bool weighs_in_experts = is_megatron(row_.stack) && out_.candidate.degrees.esp == 1;
     document.set("gate_weights", Node::text(weighs_in_experts ? "in_experts" : "at_sources"));
     document.set("capacity_factor", Node::text("none"));
+    // Rows are padded so that whole iterations can be captured.
+    const bool is_padded = row_.routing.starts_with(kPadded);
+    document.set("cuda_graph", Node::text(value("cuda_graph", row_.cuda_graph, is_padded ? "full_iteration" : "none")));
     set_precision(document);
     set_routing(document);
     if (row_.micro_batch) document.set("micro_batch", Node::integer(*row_.micro_batch));
@@ -145,7 +150,6 @@ class Mapping {
 
   void set_routing(Node& document) {
     const std::string routing = value("routing", row_.routing, "forced");
-    constexpr std::string_view kPadded = "padded:";
     if (routing == "natural") {
       out_.approximations.emplace_back("routing natural: balanced, no loads are given");
     } else if (routing.starts_with(kPadded)) {
@@ -211,7 +215,6 @@ class Mapping {
     if (row_.ep_overlap != "0" && row_.ep_overlap != "1" && row_.ep_overlap != "wgrad" && !row_.ep_overlap.empty())
       return refuse("ep_overlap", fmt::format("{} is not known; one of 0, 1, wgrad", in_quotes(row_.ep_overlap)));
     if (row_.ep_overlap == "1" || row_.ep_overlap == "wgrad") has_no_effect("ep_overlap", row_.ep_overlap);
-    if (!row_.cuda_graph.empty() && row_.cuda_graph != "none") has_no_effect("cuda_graph", row_.cuda_graph);
   }
 
   const RunRow& row_;

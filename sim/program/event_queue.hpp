@@ -14,7 +14,7 @@
 
 namespace moeplan::sim {
 
-enum class EventKind { ComputeEnd, FlowStart, IdleExchangeEnd, WaitEnd };
+enum class EventKind { ComputeEnd, FlowStart, IdleExchangeEnd, OperationEnd };
 
 /// Completions of flows are not events: the network knows them (network_flows.hpp).
 struct Event {

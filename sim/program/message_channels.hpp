@@ -11,7 +11,7 @@
 
 namespace moeplan::sim {
 
-/// The n-th Receive of a channel between two ranks ends with its n-th message, as an event of kind WaitEnd.
+/// The n-th Receive of a channel between two ranks ends with its n-th message, as an event of kind OperationEnd.
 class MessageChannels {
  public:
   /// `events` must outlive the channels.
@@ -40,7 +40,7 @@ class MessageChannels {
   void match(Channel& channel, RankId to) {
     while (channel.arrived > 0 && !channel.receives.empty()) {
       const std::int32_t operation = channel.receives.front();
-      events_.push({.time = events_.now(), .kind = EventKind::WaitEnd, .rank = to, .operation = operation});
+      events_.push({.time = events_.now(), .kind = EventKind::OperationEnd, .rank = to, .operation = operation});
       channel.receives.pop_front();
       --channel.arrived;
     }

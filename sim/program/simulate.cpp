@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/costs/compute.hpp"
 #include "sim/program/computations.hpp"
 #include "sim/program/event_queue.hpp"
 #include "sim/program/exchanges.hpp"
@@ -70,6 +71,7 @@ class Engine {
  public:
   Engine(const Program& program, const Cluster& cluster, const SimulateOptions& options)
       : program_(program),
+        cluster_(cluster),
         skip_repeats_(options.skip_repeats),
         view_(program, cluster, options.use_symmetry),
         flows_(options.network(), view_),
@@ -130,7 +132,7 @@ class Engine {
         break;
       case EventKind::FlowStart: start_all_flows(event); break;
       case EventKind::IdleExchangeEnd: end_exchange(event.rank, event.exchange); break;
-      case EventKind::WaitEnd: end_operation(event.rank, event.operation); break;
+      case EventKind::OperationEnd: end_operation(event.rank, event.operation); break;
     }
     return true;
   }
@@ -216,6 +218,9 @@ class Engine {
     } else if (const auto* wait = std::get_if<Wait>(&operation.work)) {
       s.begin_wait(index, *wait);
       end_waits(r);
+    } else if (const auto* launches = std::get_if<Launches>(&operation.work)) {
+      const SimTime end = events_.now() + SimTime::from_seconds(host_time(cluster_.gpu, *launches));
+      events_.push({.time = end, .kind = EventKind::OperationEnd, .rank = r, .operation = index});
     } else {
       computations_.start(r, s.block(), index);
     }
@@ -239,7 +244,11 @@ class Engine {
 
   void end_operation(RankId r, std::int32_t operation) {
     RankStreams& s = streams(r);
-    recorder_.end_operation(r, {{s.block(), operation, s.block_number()}, s.start_of(operation)}, events_.now());
+    const SimTime start = s.start_of(operation);
+    const bool is_free_launch =
+        start == events_.now() &&
+        std::holds_alternative<Launches>(operations_of(r)[static_cast<std::size_t>(operation)].work);
+    if (!is_free_launch) recorder_.end_operation(r, {{s.block(), operation, s.block_number()}, start}, events_.now());
     s.end(operations_of(r), operation);
     if (s.block_has_ended()) {
       start_background(r);
@@ -257,7 +266,7 @@ class Engine {
 
   void end_waits(RankId r) {
     while (const auto operation = streams(r).take_ended_wait()) {
-      events_.push({.time = events_.now(), .kind = EventKind::WaitEnd, .rank = r, .operation = *operation});
+      events_.push({.time = events_.now(), .kind = EventKind::OperationEnd, .rank = r, .operation = *operation});
     }
   }
 
@@ -299,6 +308,7 @@ class Engine {
   }
 
   const Program& program_;
+  const Cluster& cluster_;
   bool skip_repeats_;
   EventQueue events_;
   NetworkView view_;

@@ -145,6 +145,10 @@ class Printer {
     const auto& [stream] = wait;
     fields(stream);
   }
+  void print(const Launches& launches) {
+    const auto& [operations] = launches;
+    fields(operations);
+  }
   void print(const Operation& operation) {
     const auto& [name, op_class, stream, work, reads, writes, after] = operation;
     fields(name, op_class, stream, work, reads, writes, after);

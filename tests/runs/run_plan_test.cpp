@@ -120,9 +120,24 @@ TEST_CASE("A pipeline layout, padded routing and an MTP layer are taken as they 
   r.layout = "Et*4|(t*4|)*14tmL";
   r.routing = "padded:1.5";
   const RunPlan p = planned(r);
+  CHECK(p.workload.cuda_graphs == CudaGraphs::None);  // as the row says
   CHECK(p.candidate.virtual_stages == 8);
   CHECK(p.candidate.layout.mtp_layers() == 1);
   CHECK(p.workload.capacity_factor == 1.5);
+}
+
+TEST_CASE("CUDA graphs are those of the row; padded routing is for graphs of whole iterations") {
+  RunRow r = row();
+  r.cuda_graph = "attn+moe_router";
+  CHECK(name_of(planned(r).workload.cuda_graphs) == "attn+moe_router");
+  r.cuda_graph = "";
+  CHECK(planned(r).workload.cuda_graphs == CudaGraphs::None);
+  CHECK(has(planned(r).defaults, "cuda_graph none"));
+  r.routing = "padded:1.0";
+  CHECK(planned(r).workload.cuda_graphs == CudaGraphs::FullIteration);
+  CHECK(has(planned(r).defaults, "cuda_graph full_iteration"));
+  r.cuda_graph = "attn+moe_ruter";
+  CHECK(refusal(r) == "cuda_graph: \"moe_ruter\" is not known; did you mean \"moe_router\"?");
 }
 
 TEST_CASE("What cannot be expressed is refused with the column and the value") {

@@ -77,6 +77,25 @@ TEST_CASE("time on a rank is computation, communication that it hides, communica
     CHECK(ps(r.exposed(OpClass::Dispatch)) == Approx(20 + 20 / 2.0));
     CHECK(ps(r.exposed(OpClass::TensorParallel)) == Approx(20 / 2.0 + 20));
   }
+  SECTION("only what neither computation nor communication covers of the host's time is the host's") {
+    Program with_host = program(1);
+    with_host.blocks.front().operations.push_back({.name = "launches",
+                                                   .op_class = OpClass::Host,
+                                                   .stream = Stream::Host,
+                                                   .work = Launches{1},
+                                                   .reads = {},
+                                                   .writes = {},
+                                                   .after = {}});
+    t.spans = {span(0, 0, 0, 30), span(0, 1, 10, 50), span(0, 4, 0, 80)};
+    const RankTime r = rank_time(with_host, t, RankId(0));
+    CHECK(ps(r.visible(OpClass::Host)) == Approx(80 - 50));
+    CHECK(ps(r.total(OpClass::Host)) == Approx(80));
+    CHECK(ps(r.compute) == Approx(30));
+    CHECK(ps(r.communication) == Approx(40));
+    CHECK(ps(r.exposed_communication) == Approx(50 - 30));
+    CHECK(ps(r.busy) == Approx(80));
+    CHECK(accounted_ps(r) == Approx(100));
+  }
   SECTION("what classes add to the makespan sums to it, because an instant is shared by what runs in it") {
     // [0, 20) expert, [20, 30) expert and attention, [30, 50) attention beside a dispatch, [50, 60) dispatch.
     t.spans = {span(0, 0, 0, 30), span(0, 3, 20, 50), span(0, 1, 30, 60)};

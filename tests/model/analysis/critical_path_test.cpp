@@ -184,6 +184,22 @@ TEST_CASE("what held a computation") {
     CHECK(holders(path) == std::vector<Bottleneck>{Bottleneck::Launch, Bottleneck::Memory, Bottleneck::Slowed});
     CHECK(stretches(path) == std::vector<Stretch>{{0, 0, 0, 0, 1}, {0, 0, 0, 1, 4}, {0, 0, 0, 5, 2}});
   }
+  SECTION("the host, where launching takes longer than the operations") {
+    add(p, tests::kernel_of(p, 4 * kMicrosecond));
+    add(p, {.name = "launches",
+            .op_class = OpClass::Host,
+            .stream = Stream::Host,
+            .work = Launches{2},
+            .reads = {},
+            .writes = {},
+            .after = {}});
+    t.spans = {span(0, 0, 0, 5), span(0, 1, 0, 9)};
+    t.makespan = us(9);
+    const std::vector<PathSegment> path = critical_path(p, t, cluster);
+    CHECK(holders(path) == std::vector<Bottleneck>{Bottleneck::Host});
+    CHECK(length(path) == t.makespan);
+    CHECK(summarise(p, cluster, path).holders.front().first == "host CPU: launches of operations");
+  }
   SECTION("tensor cores where a product's FLOPs take longer than its bytes") {
     // 1000^3 in fp32: 2e9 FLOP at 1e12 a second are 2 ms; 12 MB at 1e11 B/s only 120 us.
     p.buffers = {{"m", 1000, Dtype::Fp32}};

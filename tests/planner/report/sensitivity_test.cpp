@@ -154,7 +154,9 @@ TEST_CASE("a sensitivity is the makespan that simulating with the value overridd
          {Resource::GpuFlops, peaks(cluster)},
          {Resource::HbmBandwidth, {{"gpu.hbm_bandwidth", "3685 GB/s"}}},
          {Resource::KernelLaunch,
-          {{"gpu.launch_overhead", "2.394 us"}, {"gpu.grouped_gemm_launch_overhead", "9.36 us"}}}});
+          {{"gpu.launch_overhead", "2.394 us"}, {"gpu.grouped_gemm_launch_overhead", "9.36 us"}}},
+         {Resource::Host,
+          {{"gpu.host_time_per_operation", exact(0.9 * cluster.gpu.host_time_per_operation.value()) + " s"}}}});
   }
   SECTION("on parm_testbed_b, a PCIe tree whose collectives were measured") {
     const Program p = lower_iteration(model(), workload(), candidate("parm_s1", 32, 4, 8, 4), 4);

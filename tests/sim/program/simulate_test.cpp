@@ -42,6 +42,30 @@ bool agrees(SimTime simulated, Seconds closed_form, std::int64_t operations) {
 
 }  // namespace
 
+TEST_CASE("a block takes at least as long as the host needs to launch its operations") {
+  Cluster cluster = tests::toy_cluster(1, 1);
+  Program p = tests::one_block(1);
+  add(p, tests::kernel_of(p, 3 * kMicrosecond));
+  add(p, {.name = "launches",
+          .op_class = OpClass::Host,
+          .stream = Stream::Host,
+          .work = Launches{4},
+          .reads = {},
+          .writes = {},
+          .after = {}});
+  const auto makespan = [&](double host_us) {
+    cluster.gpu.host_time_per_operation = Seconds(host_us * 1e-6);
+    const Timeline t = simulate(p, cluster);
+    CHECK(agrees(t.makespan, estimate(p, cluster).closed_form, 2));
+    CHECK(t.spans.size() == (host_us > 0 ? 2 : 1));  // without a figure of the host nothing is recorded
+    return t.makespan;
+  };
+  CHECK(makespan(0) == us(3));
+  CHECK(makespan(0.5) == us(3));  // 4 launches of 0.5 us are hidden
+  CHECK(makespan(1) == us(4));    // 4 of 1 us are not
+  CHECK(makespan(2.5) == us(10));
+}
+
 TEST_CASE("streams are FIFO and operations wait for their dependencies") {
   const Cluster cluster = tests::toy_cluster(1, 1);
   Program p = tests::one_block(1);

@@ -1,0 +1,80 @@
+#include "planner/lowering/launches.hpp"
+
+#include <algorithm>
+
+#include "model/base/whole_numbers.hpp"
+
+namespace moeplan::planner {
+
+namespace {
+
+/// Whether the kernel precedes the dispatch, or follows it in the backward pass.
+bool is_preprocessing(const Operation& operation) {
+  const auto* kernel = std::get_if<Kernel>(&operation.work);
+  return kernel && (*kernel == Kernel::Encode || *kernel == Kernel::EncodeBackward || *kernel == Kernel::CountTokens);
+}
+
+bool is_captured(const Operation& operation, const CudaGraphs& graphs) {
+  if (graphs.has(GraphModule::WholeIteration)) return true;
+  if (is_background(operation.stream)) return false;
+  switch (operation.op_class) {
+    case OpClass::Attention:
+    case OpClass::ContextParallel:
+    case OpClass::TensorParallel:
+    case OpClass::Norm: return graphs.has(GraphModule::Attention);
+    case OpClass::DenseFfn: return graphs.has(GraphModule::Mlp);
+    case OpClass::Gate:
+    case OpClass::SharedExpert: return graphs.has(GraphModule::MoeRouter) || graphs.has(GraphModule::Moe);
+    case OpClass::Permute:
+      return graphs.has(GraphModule::Moe) || (graphs.has(GraphModule::MoePreprocess) && is_preprocessing(operation));
+    case OpClass::Expert:
+    case OpClass::Codec:
+    case OpClass::Dispatch:
+    case OpClass::Combine:
+    case OpClass::ExpertSharding: return graphs.has(GraphModule::Moe);
+    default: return false;
+  }
+}
+
+/// Waits need no launch, and casts are launched with the product that they are for.
+bool is_launched(const Operation& operation) {
+  const auto* kernel = std::get_if<Kernel>(&operation.work);
+  const bool casts = kernel && (*kernel == Kernel::Quantise || *kernel == Kernel::LargestMagnitude);
+  return !casts && !std::holds_alternative<Wait>(operation.work);
+}
+
+}  // namespace
+
+std::int64_t launched_operations(const Block& block, const CudaGraphs& graphs) {
+  return std::count_if(block.operations.begin(), block.operations.end(), [&](const Operation& operation) {
+    return is_launched(operation) && !is_captured(operation, graphs);
+  });
+}
+
+std::int64_t updated_tensors(const Program& program, const Block& backward) {
+  std::int64_t tensors = 0;
+  for (const Operation& operation : backward.operations) {
+    const auto* gemm = std::get_if<Gemm>(&operation.work);
+    if (!gemm || gemm->form != Gemm::Form::TN) continue;
+    const Rows& weights = operation.writes.front().rows;
+    if (weights.kind != Rows::Kind::PerExpert) {
+      ++tensors;
+      continue;
+    }
+    const RoutingTable& routing = program.routings[weights.routing.index()];
+    tensors += ceil_div(routing.num_experts(), program.group(routing.holders).size);
+  }
+  return tensors;
+}
+
+Operation launches(std::int64_t operations) {
+  return {.name = "launches",
+          .op_class = OpClass::Host,
+          .stream = Stream::Host,
+          .work = Launches{operations},
+          .reads = {},
+          .writes = {},
+          .after = {}};
+}
+
+}  // namespace moeplan::planner

@@ -1,0 +1,111 @@
+#include "planner/lowering/launches.hpp"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "planner/lowering/lower.hpp"
+#include "tests/support/toy_cluster.hpp"
+
+namespace moeplan::tests::launches_test {
+
+using namespace moeplan::planner;
+
+namespace {
+
+/// An MoE layer of 8 experts with a shared one, on two expert-parallel ranks.
+Program lowered(CudaGraphs graphs, Mode mode = Mode::Train, std::optional<Precision> precision = {}) {
+  ModelSpec model{};
+  model.vocab_size = 128;
+  model.hidden_size = 64;
+  model.attention =
+      HeadAttention{.num_heads = 2, .num_kv_heads = 2, .head_dim = 32, .bias = false, .qk_norm = false, .sinks = false};
+  const Moe moe{.num_experts = 8,
+                .top_k = 2,
+                .expert = {128, true, false},
+                .shared = {128, true, false},
+                .shared_gate = false,
+                .router_bias = false};
+  model.layers = {{1, {LayerSpec{.attention_window = 0, .ffn = moe}}}};
+  Workload w{};
+  w.name = "test";
+  w.global_batch = 2;
+  w.sequence_length = 32;
+  w.mode = mode;
+  w.dtype = Dtype::Bf16;
+  w.precision = precision;
+  w.recompute = Recompute::None;
+  w.optimizer = Optimizer::Adam;
+  w.cuda_graphs = graphs;
+  Candidate c;
+  c.degrees = {.dp = 2, .tp = 1, .edp = 1, .ep = 2, .esp = 1};
+  c.schedule = "baseline";
+  return lower_iteration(model, w, c, 2);
+}
+
+const Block& block(const Program& program, const std::string& name) {
+  const auto it = std::find_if(program.blocks.begin(), program.blocks.end(),
+                               [&](const Block& b) { return b.name.starts_with(name); });
+  if (it == program.blocks.end()) FAIL("no block " << name);
+  return *it;
+}
+
+/// Of the host in a block; none without a host.
+std::optional<std::int64_t> launched(const Block& block) {
+  for (const Operation& operation : block.operations) {
+    if (const auto* launches = std::get_if<Launches>(&operation.work)) return launches->operations;
+  }
+  return std::nullopt;
+}
+
+std::int64_t count(const Block& block, OpClass op_class) {
+  return std::count_if(block.operations.begin(), block.operations.end(),
+                       [&](const Operation& operation) { return operation.op_class == op_class; });
+}
+
+}  // namespace
+
+TEST_CASE("The host launches every operation of a block in training") {
+  const Program p = lowered(CudaGraphs::None);
+  for (const char* name : {"moe layer", "moe layer 0 backward", "output head"}) {
+    CAPTURE(name);
+    const Block& b = block(p, name);
+    const auto waits = std::count_if(b.operations.begin(), b.operations.end(), [](const Operation& operation) {
+      return std::holds_alternative<Wait>(operation.work);
+    });
+    CHECK(launched(b) == static_cast<std::int64_t>(b.operations.size()) - 1 - waits);
+  }
+  SECTION("but not those of a forward pass, which is served by other frameworks") {
+    for (const Block& b : lowered(CudaGraphs::None, Mode::Forward).blocks) CHECK_FALSE(launched(b));
+  }
+  SECTION("a cast is launched with its product") {
+    const Program casts = lowered(CudaGraphs::None, Mode::Train, Precision::Mxfp8);
+    CHECK(block(casts, "moe layer").operations.size() > block(p, "moe layer").operations.size());
+    CHECK(launched(block(casts, "moe layer")) == launched(block(p, "moe layer")));
+  }
+}
+
+TEST_CASE("A captured module launches nothing") {
+  const Program none = lowered(CudaGraphs::None);
+  const std::int64_t all = *launched(block(none, "moe layer"));
+  const auto saved = [&](CudaGraphs graphs) { return all - launched(block(lowered(graphs), "moe layer")).value_or(0); };
+  const Block& b = block(none, "moe layer");
+  CHECK(saved({GraphModule::Attention}) ==
+        count(b, OpClass::Attention) + count(b, OpClass::Norm) + count(b, OpClass::TensorParallel));
+  CHECK(saved({GraphModule::MoeRouter}) == count(b, OpClass::Gate) + count(b, OpClass::SharedExpert));
+  CHECK(saved({GraphModule::MoePreprocess}) == 1);  // encode
+  CHECK(saved({GraphModule::Mlp}) == 0);            // the layer has no dense FFN
+  CHECK(saved({GraphModule::Attention, GraphModule::Moe}) == all - 0 - count(b, OpClass::WeightGather));
+  SECTION("and the graph of an iteration contains everything, the optimizer too") {
+    for (const Block& captured : lowered(CudaGraphs::FullIteration).blocks) CHECK_FALSE(launched(captured));
+  }
+}
+
+TEST_CASE("The optimizer handles each weight tensor, of each local expert") {
+  const Program p = lowered(CudaGraphs::None);
+  // qkv, attention's output, gate; up (with the gate's half) and down of the shared expert and of 8 / 2 experts; head.
+  const std::int64_t tensors = 3 + 2 + 2 * (8 / 2) + 1;
+  CHECK(launched(block(p, "optimizer")) == tensors);
+}
+
+}  // namespace moeplan::tests::launches_test

@@ -106,7 +106,7 @@ void check_collective(const CollectiveOptions& o) {
 Cluster cluster_of(const CollectiveOptions& o, std::optional<std::int64_t> world) {
   planner::PlanInputs documents;
   documents.cluster = load_document(planner::find_config("clusters", o.cluster));
-  embed_gpu(documents.cluster, planner::gpu_directories());
+  embed_files(documents.cluster, planner::gpu_directories());
   planner::apply_overrides(documents, o.overrides);
   return build_cluster(read_cluster(documents.cluster), world);
 }

@@ -107,6 +107,7 @@ CollectiveModels read_collective_models(const Node& document) {
                      .sources = {},
                      .ranks_per_node = file.integer("ranks_per_node", 1, 65536),
                      .measured_ranks = file.integer("measured_ranks", 1, 1 << 24),
+                     .measured_on = {},
                      .launch = file.quantity<Seconds>("launch", Sign::NonNegative),
                      .network = {},
                      .rings = {},
@@ -115,6 +116,12 @@ CollectiveModels read_collective_models(const Node& document) {
                      .all_to_all = {},
                      .send_receive = {},
                      .dispatchers = {}};
+  if (file.has("measured_on")) {
+    MapReader rates = file.map("measured_on");
+    m.measured_on = {.intra_node = rates.quantity<BytesPerSecond>("intra_node_bandwidth", Sign::Positive),
+                     .nic = rates.quantity_or("nic_bandwidth", BytesPerSecond(0))};
+    rates.finish();
+  }
   for (const auto& [node, path] : file.list_or_empty("sources")) m.sources.push_back(node->scalar);
   if (file.has("network")) m.network = read_network(file.map("network"));
   for (const auto& [entry, path] : file.list_or_empty("rings"))

@@ -9,16 +9,23 @@
 #include <vector>
 
 #include "model/collectives/all_to_all_model.hpp"
+#include "model/collectives/collective.hpp"
 #include "model/collectives/collective_cost.hpp"
 #include "model/collectives/dispatcher.hpp"
 #include "model/collectives/group_shape.hpp"
 #include "model/collectives/network.hpp"
 #include "model/collectives/ring_model.hpp"
 #include "model/collectives/tree_model.hpp"
-#include "model/machine/cluster.hpp"
 #include "model/text/document.hpp"
 
 namespace moeplan {
+
+/// Bandwidths of links by their datasheet: of a GPU inside its node, and of a NIC.
+struct LinkRates {
+  BytesPerSecond intra_node;
+  BytesPerSecond nic;  // 0: there is none
+  bool operator==(const LinkRates&) const = default;
+};
 
 struct CollectiveModels {
   std::string cluster;
@@ -26,7 +33,8 @@ struct CollectiveModels {
                                           // empty: they answer all
   std::int64_t ranks_per_node = 1;        // the largest NVLink domain
   std::int64_t measured_ranks = 1;        // the largest group that the numbers were fitted to
-  Seconds launch{};                       // of any collective
+  std::optional<LinkRates> measured_on = {};  // the machine's links
+  Seconds launch{};                           // of any collective
   Network network{};
   std::vector<RingModel> rings = {};
   std::vector<TreeModel> trees = {};
@@ -61,6 +69,15 @@ struct CollectiveModels {
 
 /// Whether the numbers that answer a collective were read off all measurements of it.
 [[nodiscard]] bool restates(const CollectiveModels& models, Collective collective, GroupShape shape);
+
+/// Factors on what links and software contribute to the time of collectives.
+struct LinkFactors {
+  double intra_node = 1;  // of bandwidths inside nodes
+  double nic = 1;         // of bandwidths between nodes
+  double latency = 1;     // of everything that does not depend on bytes
+};
+/// Changes all numbers by the factors.
+void scale(CollectiveModels& models, const LinkFactors& factors);
 
 /// Reads the content of a file of configs/collectives; raises InputError.
 [[nodiscard]] CollectiveModels read_collective_models(const Node& document);

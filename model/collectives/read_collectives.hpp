@@ -4,7 +4,7 @@
 #include <initializer_list>
 #include <vector>
 
-#include "model/machine/cluster.hpp"
+#include "model/collectives/collective.hpp"
 #include "model/text/reader.hpp"
 
 namespace moeplan {

@@ -17,10 +17,10 @@
 #include <vector>
 
 #include "model/base/quantity.hpp"
+#include "model/collectives/collective.hpp"
 #include "model/collectives/collective_cost.hpp"
 #include "model/collectives/group_shape.hpp"
 #include "model/collectives/network.hpp"
-#include "model/machine/cluster.hpp"
 #include "model/text/reader.hpp"
 
 namespace moeplan {

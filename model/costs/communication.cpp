@@ -1,5 +1,8 @@
 #include "model/costs/communication.hpp"
 
+#include <algorithm>
+
+#include "model/collectives/collective_models.hpp"
 #include "model/costs/measured_cost.hpp"
 #include "model/program/tree_edges.hpp"
 
@@ -51,6 +54,17 @@ Seconds tree_latency(const Program& program, const Communication& c, RankId rank
   return c.collective == Collective::AllReduce ? latency * 2.0 : latency;
 }
 
+/// The models' time as a start-up time and a time per byte, which is that up to twice the bytes.
+std::optional<AlphaBeta> modelled_cost(const CollectiveModels& models, Collective collective, GroupShape shape,
+                                       Bytes n) {
+  const auto cost = collective_cost(models, collective, shape, n);
+  if (!cost) return std::nullopt;
+  if (n == Bytes(0)) return AlphaBeta{cost->time(), SecondsPerByte(0)};
+  const auto twice = collective_cost(models, collective, shape, n * 2.0);
+  const double beta = std::min((twice->time() - cost->time()).value(), cost->time().value()) / n.value();
+  return AlphaBeta{cost->time() - n * SecondsPerByte(beta), SecondsPerByte(beta)};
+}
+
 CommunicationCost send_cost(const Program& program, const Operation& operation, RankId rank, const Cluster& cluster) {
   const Send& send = std::get<Send>(operation.work);
   const RankId to = program.group(send.group).shifted(rank, send.shift);
@@ -90,6 +104,15 @@ CommunicationCost communication_cost(const Program& program, const Operation& op
     if (const auto cost = measured_cost(cluster.collectives, c.collective, shape, n)) {
       const double cap = sent_share(c.collective, family.size) / cost->beta.value();
       return {cost->alpha * part + pieces, BytesPerSecond(cap), false};
+    }
+  }
+  if (cluster.collective_models) {
+    const Bytes n = whole_message(program, operation, rank);
+    if (const auto cost = modelled_cost(*cluster.collective_models, c.collective, shape_of(family, rank, cluster), n)) {
+      std::optional<BytesPerSecond> cap;
+      if (cost->beta > SecondsPerByte(0))
+        cap = BytesPerSecond(sent_share(c.collective, family.size) / cost->beta.value());
+      return {cost->alpha * part + pieces, cap, false};
     }
   }
   Seconds startup = cluster.collective_startup + pieces;

@@ -139,6 +139,7 @@ Cluster build_cluster(const ClusterSpec& spec, std::optional<std::int64_t> world
           .gpu_of_rank = std::move(gpu_of_rank),
           .node_of_rank = std::move(nodes),
           .collectives = spec.collectives,
+          .collective_models = spec.collective_models,
           .collective_startup = spec.collective_startup,
           .message_overhead = spec.message_overhead,
           .routes = std::move(routes),

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "model/collectives/collective_models.hpp"
 #include "model/machine/machine_reader.hpp"
 #include "model/text/origins.hpp"
 
@@ -116,6 +117,32 @@ ReadCollectives read_collectives(MapReader& cluster) {
   return out;
 }
 
+/// The datasheet bandwidths of a template whose nodes are joined by a switch; none for others.
+std::optional<LinkRates> link_rates(const std::variant<ClusterTemplate, Topology>& machine) {
+  const auto* shape = std::get_if<ClusterTemplate>(&machine);
+  const auto* inside = shape ? std::get_if<NvSwitch>(&shape->intra_node) : nullptr;
+  if (!inside) return std::nullopt;
+  return LinkRates{inside->bandwidth, shape->fabric ? shape->fabric->nic_bandwidth : BytesPerSecond(0)};
+}
+
+/// The models of collectives in proportion to the machine's links, if the key holds models.
+std::shared_ptr<const CollectiveModels> read_models(MapReader& cluster,
+                                                    const std::variant<ClusterTemplate, Topology>& machine) {
+  const Node* node = cluster.find("collectives");
+  if (!node || node->kind != Node::Kind::Map) return nullptr;
+  CollectiveModels models = read_collective_models(*node);
+  const auto* shape = std::get_if<ClusterTemplate>(&machine);
+  if (shape && shape->fabric && models.network.nics_per_node > 0)
+    models.network.nics_per_node = shape->fabric->nics_per_node;
+  const std::optional<LinkRates> own = link_rates(machine);
+  if (own && models.measured_on) {
+    const LinkRates& from = *models.measured_on;
+    const bool has_nics = own->nic > BytesPerSecond(0) && from.nic > BytesPerSecond(0);
+    scale(models, {.intra_node = own->intra_node / from.intra_node, .nic = has_nics ? own->nic / from.nic : 1});
+  }
+  return std::make_shared<const CollectiveModels>(std::move(models));
+}
+
 /// Reads exactly one of the two forms of cluster description.
 std::variant<ClusterTemplate, Topology> read_machine(MapReader& cluster) {
   const bool is_template = cluster.has("template");
@@ -146,18 +173,22 @@ std::variant<ClusterTemplate, Topology> read_machine(MapReader& cluster) {
 }  // namespace
 
 ClusterSpec read_cluster(const Node& document) {
-  constexpr std::array<std::string_view, 1> kReadElsewhere{"gpu"};
+  constexpr std::array<std::string_view, 2> kReadElsewhere{"gpu", "collectives"};
   Diagnostics diagnostics;
   MapReader cluster(document, "", diagnostics);
   read_origins(cluster);
   const std::string name = cluster.text("name");
   const GpuSpec gpu = read_gpu(cluster.map("gpu"));
   auto machine = read_machine(cluster);
-  ReadCollectives collectives = read_collectives(cluster);
+  std::shared_ptr<const CollectiveModels> models = read_models(cluster, machine);
+  const Node* named = cluster.find("collectives");
+  const bool is_none = named && named->kind == Node::Kind::Scalar && named->scalar == "none";
+  ReadCollectives collectives = models || is_none ? ReadCollectives{} : read_collectives(cluster);
   ClusterSpec spec{.name = name,
                    .gpu = gpu,
                    .machine = std::move(machine),
                    .collectives = std::move(collectives.costs),
+                   .collective_models = std::move(models),
                    .collective_startup = cluster.quantity<Seconds>("collective_startup", Sign::NonNegative),
                    .message_overhead = cluster.quantity<Seconds>("message_overhead", Sign::NonNegative),
                    .ranks_per_gpu = cluster.integer_or("ranks_per_gpu", 1, 1, kMostRanksPerGpu)};

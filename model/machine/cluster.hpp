@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -20,6 +21,7 @@
 
 #include "model/base/ids.hpp"
 #include "model/base/quantity.hpp"
+#include "model/collectives/collective.hpp"
 #include "model/machine/cluster_template.hpp"
 #include "model/machine/gpu.hpp"
 #include "model/machine/symmetry.hpp"
@@ -28,16 +30,10 @@
 
 namespace moeplan {
 
-enum class Collective { AllToAll, AllGather, ReduceScatter, AllReduce, Broadcast, SendReceive };
+struct CollectiveModels;  // model/collectives/collective_models.hpp
+
 enum class Span { IntraNode, InterNode };  // whether a group lies within one node
 
-inline constexpr std::array<std::pair<Collective, std::string_view>, 6> kCollectiveNames{
-    {{Collective::AllToAll, "all_to_all"},
-     {Collective::AllGather, "all_gather"},
-     {Collective::ReduceScatter, "reduce_scatter"},
-     {Collective::AllReduce, "all_reduce"},
-     {Collective::Broadcast, "broadcast"},
-     {Collective::SendReceive, "send_receive"}}};
 inline constexpr std::array<std::pair<Span, std::string_view>, 2> kSpanNames{
     {{Span::IntraNode, "intra_node"}, {Span::InterNode, "inter_node"}}};
 
@@ -64,7 +60,8 @@ struct CollectiveKey {
   friend auto operator<=>(const CollectiveKey&, const CollectiveKey&) = default;
 };
 
-/// Measured costs. Collectives that are not measured are priced from the links alone.
+/// Measured costs. Collectives that are not measured are priced by the cluster's models of collectives, or from the
+/// links alone.
 using CollectiveCosts = std::map<CollectiveKey, AlphaBeta>;
 
 struct ClusterSpec {
@@ -72,22 +69,24 @@ struct ClusterSpec {
   GpuSpec gpu;
   std::variant<ClusterTemplate, Topology> machine;
   CollectiveCosts collectives;
+  std::shared_ptr<const CollectiveModels> collective_models = {};  // in proportion to the links; null: none
   Seconds collective_startup;      // software start-up time of a collective that is not measured
   Seconds message_overhead;        // serial cost at the sender per message of an all-to-all that is not measured
   std::int64_t ranks_per_gpu = 1;  // more than 1: several ranks of a job share each GPU, for checks on few GPUs
   bool operator==(const ClusterSpec&) const = default;
 };
 
-/// Reads a cluster whose `gpu:` is embedded (embed_gpu). Measured alpha-beta entries are in the list `collectives:`
-/// (CollectiveKey). An entry without `alpha` (its messages were too large to determine it) has the start-up time of a
-/// collective that is not measured. Raises InputError with every error found, including a beta that no cluster can
-/// reach.
+/// Reads a cluster whose files are embedded (embed_files). `collectives:` is a list of measured alpha-beta entries
+/// (CollectiveKey), or the models of a file in configs/collectives. An entry without `alpha` (its messages were too
+/// large to determine it) has the start-up time of a collective that is not measured. Raises InputError with every
+/// error found, including a beta that no cluster can reach.
 [[nodiscard]] ClusterSpec read_cluster(const Node& document);
 
 /// Replaces `gpu: NAME` by the content of NAME.yaml from the first directory of `gpu_dirs` that has it (a path with a
-/// slash is relative to the file that contains it), and its `operators: NAME` likewise (embed_operators), so that the
+/// slash is relative to the file that contains it), its `operators: NAME` likewise (embed_operators), and `collectives:
+/// NAME` by that of NAME.yaml from the folder `collectives` beside one of `gpu_dirs` (`none` stays), so that the
 /// document is self-contained. Raises InputError.
-void embed_gpu(Node& cluster, const std::vector<std::filesystem::path>& gpu_dirs);
+void embed_files(Node& cluster, const std::vector<std::filesystem::path>& gpu_dirs);
 
 /// The hardware of a job: the topology, and the GPU of each rank (node by node: rank r uses GPU r / ranks_per_gpu).
 ///
@@ -103,6 +102,7 @@ struct Cluster {
   std::vector<VertexId> gpu_of_rank;
   std::vector<int> node_of_rank;
   CollectiveCosts collectives;
+  std::shared_ptr<const CollectiveModels> collective_models = {};
   Seconds collective_startup;
   Seconds message_overhead;
   Routes routes;

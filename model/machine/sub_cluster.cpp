@@ -45,6 +45,7 @@ SubCluster sub_cluster(const Cluster& cluster, std::int64_t first, std::int64_t 
            .node_of_rank = {cluster.node_of_rank.begin() + static_cast<std::ptrdiff_t>(begin),
                             cluster.node_of_rank.begin() + static_cast<std::ptrdiff_t>(end)},
            .collectives = cluster.collectives,
+           .collective_models = cluster.collective_models,
            .collective_startup = cluster.collective_startup,
            .message_overhead = cluster.message_overhead,
            .routes = std::move(routes),

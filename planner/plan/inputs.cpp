@@ -111,7 +111,7 @@ fs::path find_config(const std::string& kind, const std::string& name) {
 
 Node load_cluster_document(const fs::path& path) {
   Node document = load_document(path);
-  embed_gpu(document, gpu_directories());
+  embed_files(document, gpu_directories());
   return document;
 }
 

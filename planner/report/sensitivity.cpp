@@ -4,6 +4,7 @@
 #include <future>
 #include <thread>
 
+#include "model/collectives/collective_models.hpp"
 #include "model/operators/reference_rates.hpp"
 #include "planner/plan/plan.hpp"
 
@@ -59,11 +60,16 @@ Cluster scaled(const Cluster& cluster, Resource resource, double factor) {
   Topology topology = cluster.topology;
   GpuSpec gpu = cluster.gpu;
   CollectiveCosts collectives = cluster.collectives;
+  CollectiveModels models = cluster.collective_models ? *cluster.collective_models : CollectiveModels{};
   Seconds startup = cluster.collective_startup, overhead = cluster.message_overhead;
   switch (resource) {
-    case Resource::IntraNodeBandwidth: scale_tier(topology, LinkTier::IntraNode, factor); break;
+    case Resource::IntraNodeBandwidth:
+      scale_tier(topology, LinkTier::IntraNode, factor);
+      scale(models, {.intra_node = factor});
+      break;
     case Resource::NicBandwidth:
       scale_tier(topology, LinkTier::Nic, factor);
+      scale(models, {.nic = factor});
       // In a template the core is sized for its NICs: the capacity below a switch divided by the oversubscription.
       if (!cluster.natural_boundaries.empty()) scale_tier(topology, LinkTier::Core, factor);
       break;
@@ -75,6 +81,7 @@ Cluster scaled(const Cluster& cluster, Resource resource, double factor) {
       startup *= factor;
       overhead *= factor;
       for (auto& [key, cost] : collectives) cost.alpha *= factor;
+      scale(models, {.latency = factor});
       break;
     case Resource::CollectiveRate:
       for (auto& [key, cost] : collectives) cost.beta *= factor;
@@ -102,6 +109,8 @@ Cluster scaled(const Cluster& cluster, Resource resource, double factor) {
           .gpu_of_rank = cluster.gpu_of_rank,
           .node_of_rank = cluster.node_of_rank,
           .collectives = std::move(collectives),
+          .collective_models =
+              cluster.collective_models ? std::make_shared<const CollectiveModels>(std::move(models)) : nullptr,
           .collective_startup = startup,
           .message_overhead = overhead,
           .routes = std::move(routes),

@@ -23,7 +23,7 @@ enum class Resource {
   NicBandwidth,
   CoreBandwidth,
   LinkLatency,        // of every link; has an effect where a collective is not measured
-  CollectiveStartup,  // software start-up, message overhead, and every measured alpha
+  CollectiveStartup,  // software start-up, message overhead, and every measured alpha or latency
   CollectiveRate,     // every measured beta
   GpuFlops,           // every peak; the efficiency curve is unchanged
   HbmBandwidth,

@@ -93,7 +93,7 @@ Node CaseResolver::changed(const std::string& kind, const std::string& name, con
     override_value(copy, a.key, a.value, fmt::format("{}.{}={}", root, a.key, a.value));
   }
   if (kind == "clusters") {
-    embed_gpu(copy, planner::gpu_directories());  // an override may name a GPU
+    embed_files(copy, planner::gpu_directories());  // an override may name a GPU
     if (!overrides.empty()) record_overrides(copy);
   }
   return copy;

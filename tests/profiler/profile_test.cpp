@@ -44,7 +44,7 @@ TEST_CASE("a profile is what a cluster file includes") {
   const auto fits = fit_collectives(samples);
   REQUIRE(fits.size() == 2);
   Node document = load_document(tests::cluster_path("dgx_h100"));
-  embed_gpu(document, {tests::kConfigs / "gpus"});
+  embed_files(document, {tests::kConfigs / "gpus"});
   merge(document, parse_yaml(to_yaml(collective_profile(fits, "nccl-tests a.log")), "profile.yaml"));
   const ClusterSpec spec = read_cluster(document);
   REQUIRE(spec.collectives.size() == 2);

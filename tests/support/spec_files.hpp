@@ -37,7 +37,7 @@ inline GpuSpec load_gpu(const std::string& name) {
 /// The document of a cluster file with its GPU embedded.
 inline Node cluster_document(const std::filesystem::path& path) {
   Node document = load_document(path);
-  embed_gpu(document, {kConfigs / "gpus"});
+  embed_files(document, {kConfigs / "gpus"});
   return document;
 }
 

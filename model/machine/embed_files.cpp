@@ -1,4 +1,4 @@
-// Replaces the names of a GPU and of its operator models by the content of their files.
+// Replaces the names of a GPU, of its operator models and of models of collectives by the content of their files.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -53,20 +53,31 @@ void embed(Node& name, std::string key, std::string_view unknown, const std::vec
   name = load_document(*path);
 }
 
+/// The folders of this name beside the folders of GPUs.
+std::vector<fs::path> beside(const std::vector<fs::path>& gpu_dirs, std::string_view folder) {
+  std::vector<fs::path> out;
+  for (const fs::path& dir : gpu_dirs) out.push_back(dir.parent_path() / folder);
+  return out;
+}
+
 }  // namespace
 
-void embed_gpu(Node& cluster, const std::vector<fs::path>& gpu_dirs) {
-  Node* gpu = cluster.find("gpu");
-  if (!gpu) return;
-  embed(*gpu, "gpu", "is no known GPU", gpu_dirs);
-  embed_operators(*gpu, gpu_dirs);
+void embed_files(Node& cluster, const std::vector<fs::path>& gpu_dirs) {
+  if (Node* gpu = cluster.find("gpu")) {
+    embed(*gpu, "gpu", "is no known GPU", gpu_dirs);
+    embed_operators(*gpu, gpu_dirs);
+  }
+  Node* collectives = cluster.find("collectives");
+  if (collectives && collectives->scalar != "none") {
+    embed(*collectives, "collectives", "is no file of configs/collectives", beside(gpu_dirs, "collectives"));
+  }
 }
 
 void embed_operators(Node& gpu, const std::vector<fs::path>& gpu_dirs) {
-  std::vector<fs::path> dirs;
-  for (const fs::path& dir : gpu_dirs) dirs.push_back(dir.parent_path() / "operators");
   Node* operators = gpu.find("operators");
-  if (operators && operators->scalar != "none") embed(*operators, "operators", "is no file of configs/operators", dirs);
+  if (operators && operators->scalar != "none") {
+    embed(*operators, "operators", "is no file of configs/operators", beside(gpu_dirs, "operators"));
+  }
 }
 
 }  // namespace moeplan

@@ -27,6 +27,7 @@ struct PlanOptions {
   std::int64_t world = 0, tp = 0, cp = 0, ep = 0, esp = 0, dp = 0, pp = 0, vp = 0, micro_batch = 0, pipeline_degree = 0,
                top = 5, threads = 0;
   std::optional<std::int64_t> sp{}, zero{};
+  bool ep_overlap = false;
   std::string layout, recompute;
   std::optional<std::int64_t> redundant_experts{};
   std::int64_t budget = planner::SearchSpace{}.most_simulated;
@@ -76,6 +77,7 @@ planner::SearchSpace search_space(const PlanOptions& o) {
   space.dp = given(o.dp);
   space.virtual_stages = given(o.vp);
   if (o.sp) space.sequence_parallel = *o.sp == 1;
+  space.ep_overlap = o.ep_overlap;
   space.threads = static_cast<int>(o.threads);
   space.most_simulated = o.budget;
   space.placements = {.placement = o.placement == "auto" ? std::nullopt : std::optional<std::string>(o.placement),
@@ -222,6 +224,8 @@ void add_plan_command(CLI::App& app, ExitCode& code) {
   c->add_option("--dp", o->dp, "Only this data-parallel size")->check(count);
   c->add_option("--pp", o->pp, "Only this number of pipeline stages")->check(count);
   c->add_option("--vp", o->vp, "Only this number of parts of the model a pipeline stage")->check(count);
+  c->add_flag("--ep-overlap", o->ep_overlap,
+              "Exchange the tokens of one microbatch beside the computation of its neighbour");
   c->add_option("--sp", o->sp, "Only with (1) or without (0) sequence parallelism")->check(CLI::Range(0, 1));
   c->add_option("--layout", o->layout, "What the parts of the pipeline hold, as Megatron-LM's layouts: Ett|tt|tmL");
   c->add_option("--micro-batch", o->micro_batch, "Sequences a microbatch and replica; workload.micro_batch")

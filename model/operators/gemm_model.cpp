@@ -19,8 +19,9 @@ constexpr std::int64_t kMostSplits = 16;
 constexpr double kLeastSplit = 128;    // values of k in a split
 constexpr double kPartialBytes = 8;    // of a partial sum: fp32, written and read
 constexpr double kQuantisedBytes = 3;  // read in 16 bits, written in 8
-constexpr std::array<double, 3> kTileRows{64, 128, 256};
-constexpr std::array<double, 5> kTileColumns{16, 32, 64, 128, 256};
+// Large tiles, which are usually the best, first: they rule out most others by their bounds.
+constexpr std::array<double, 3> kTileRows{256, 128, 64};
+constexpr std::array<double, 5> kTileColumns{256, 128, 64, 32, 16};
 
 /// One product with rows and columns as doubles.
 class BestTile {
@@ -67,16 +68,18 @@ class BestTile {
   void keep(double rows, double columns, double tiles, std::int64_t s) {
     const auto splits = static_cast<double>(s);
     const double filled = tiles * splits / sms_;
-    const double waves = filled <= 1 ? 1 : std::pow(std::ceil(filled), kWholeWaves) * std::pow(filled, 1 - kWholeWaves);
+    const double extra = s > 1 ? model_.split->value() : 0;
     const double steps = std::ceil(k_ / splits / kStep);
     const double k = steps * kStep;
     const double tile = std::max(2 * rows * columns * k / sm_rate_, element_ * (rows + columns) * k / sm_l2_);
     const double start = model_.tile_start.value() * rows * columns / kTileArea;
-    const double math = slowdown_ * waves * (tile + steps * model_.k_step.value() + start);
+    const double wave = slowdown_ * (tile + steps * model_.k_step.value() + start);
+    if (wave * std::max(1.0, filled) + extra >= least_) return;  // no fewer waves than that
+    const double waves = filled <= 1 ? 1 : filled * std::pow(std::ceil(filled) / filled, kWholeWaves);
+    const double math = waves * wave;
     const double partial = s > 1 ? kPartialBytes * splits * m_ * n_ / model_.write.value() : 0;
     const double memory = (read_ + write_ + partial) / std::min(1.0, filled);
     const double most = std::max(math, memory), least = std::min(math, memory);
-    const double extra = s > 1 ? model_.split->value() : 0;
     if (most + extra >= least_) return;  // overlap cannot help
     const double ratio = least / most;
     const double overlapped = most * std::cbrt(1 + ratio * ratio * ratio);

@@ -106,6 +106,13 @@ Timeline simulated(const Program& program, StageClusters& machines, bool keep_sp
 }
 
 MemoryUse iteration_memory(const Problem& problem, const Candidate& candidate, const Program& program) {
+  if (candidate.ep_overlap) {
+    // A pair fills the buffers of one microbatch while it empties those of another: as one after the other.
+    Candidate in_turn = candidate;
+    in_turn.ep_overlap = false;
+    const Iteration iteration(problem.model(), problem.workload(), in_turn, problem.ranks_per_node());
+    return iteration_memory(problem, in_turn, iteration.filled());
+  }
   return memory_use(program, stage_parameters(problem.model(), problem.workload(), candidate), problem.workload(),
                     candidate.degrees, problem.cluster().gpu.runtime_memory);
 }

@@ -150,6 +150,12 @@ Reason division_infeasibility(const ModelSpec& model, const Workload& workload, 
   if (Reason r = multiple(workload.sequence_length, d.cp, "cp does not divide the sequence")) return r;
   const std::int64_t tokens = candidate.micro_batch * (workload.sequence_length / d.cp);
   if (Reason r = multiple(tokens, d.tp, "tp does not divide the tokens")) return r;
+  if (candidate.ep_overlap) {
+    if (workload.mode == Mode::Forward) return "overlap of microbatches needs a backward pass";
+    if (d.pp > 1 && candidate.virtual_stages == 1) return "overlap of microbatches needs interleaved pipelines";
+    if (workload.zero_stage > 1)
+      return Infeasibility(Constraint::Limit, 1, workload.zero_stage, "overlap of microbatches needs whole gradients");
+  }
   if (candidate.sequence_parallel && d.tp == 1)
     return Infeasibility(Constraint::Limit, 1, 2, "sequence parallelism needs tensor parallelism");
   return std::nullopt;

@@ -29,36 +29,71 @@ std::vector<std::size_t> moe_layers_before(const std::vector<StagePart>& parts) 
   return before;
 }
 
-/// The microbatches of a model in one part: each forward and backward before the next.
-void append_one_stage(Sequence& stage, const PartPasses& part, std::int64_t microbatches) {
-  const auto microbatch = [](const Sequence& forward, const Sequence& backward) {
-    Sequence both = forward;
-    both.insert(both.end(), backward.begin(), backward.end());
-    return both;
-  };
-  const Sequence usual = microbatch(part.forward, part.backward);
-  if (microbatches == 1) {
-    append_repeat(stage, 1, microbatch(part.first_forward, part.last_backward));
-    return;
-  }
-  const Sequence first = microbatch(part.first_forward, part.backward);
-  const Sequence last = microbatch(part.forward, part.last_backward);
-  const std::int64_t begin = first == usual ? 0 : 1, end = last == usual ? 0 : 1;
-  append_repeat(stage, begin, first);
-  append_repeat(stage, microbatches - begin - end, usual);
-  append_repeat(stage, end, last);
-}
+/// Writes the sequence of a stage from the passes through its parts.
+class StageWriter {
+ public:
+  StageWriter(const LoweringContext& context, const ModelUnits& units, UnitBlocks& blocks,
+              const std::vector<PartPasses>& parts, std::int64_t microbatches)
+      : context_(context), units_(units), blocks_(blocks), parts_(parts), microbatches_(microbatches) {}
 
-/// The microbatches of a pipeline stage in the order of its tasks.
-void append_tasks(Sequence& stage, const std::vector<PipelineTask>& tasks, const std::vector<PartPasses>& parts,
-                  std::int64_t microbatches) {
-  for (const PipelineTask& task : tasks) {
-    const PartPasses& part = parts[static_cast<std::size_t>(task.part)];
-    const Sequence& steps = task.forward ? (task.microbatch == 0 ? part.first_forward : part.forward)
-                                         : (task.microbatch == microbatches - 1 ? part.last_backward : part.backward);
-    stage.insert(stage.end(), steps.begin(), steps.end());
+  /// The microbatches of a model in one part: each forward and backward before the next.
+  void append_one_stage(Sequence& stage) const {
+    const PartPasses& part = parts_.front();
+    if (microbatches_ == 1) return append_repeat(stage, 1, joined(part.first_forward, part.last_backward));
+    if (context_.candidate().ep_overlap) {
+      append_repeat(stage, 1, part.first_forward);
+      append_repeat(stage, microbatches_ - 1, paired_pass(context_, part, part, units_, blocks_));
+      return append_repeat(stage, 1, part.last_backward);
+    }
+    const Sequence usual = joined(part.forward, part.backward);
+    const Sequence first = joined(part.first_forward, part.backward);
+    const Sequence last = joined(part.forward, part.last_backward);
+    const std::int64_t begin = first == usual ? 0 : 1, end = last == usual ? 0 : 1;
+    append_repeat(stage, begin, first);
+    append_repeat(stage, microbatches_ - begin - end, usual);
+    append_repeat(stage, end, last);
   }
-}
+
+  /// The microbatches of a pipeline stage in the order of its tasks.
+  void append_tasks(Sequence& stage, const std::vector<PipelineTask>& tasks) const {
+    for (std::size_t i = 0; i < tasks.size(); ++i) {
+      if (i + 1 < tasks.size() && are_paired(tasks[i], tasks[i + 1])) {
+        append(stage, paired_pass(context_, part_of(tasks[i]), part_of(tasks[i + 1]), units_, blocks_));
+        ++i;
+      } else {
+        append(stage, pass_of(tasks[i]));
+      }
+    }
+  }
+
+ private:
+  static Sequence joined(Sequence first, const Sequence& second) {
+    append(first, second);
+    return first;
+  }
+  static void append(Sequence& sequence, const Sequence& steps) {
+    sequence.insert(sequence.end(), steps.begin(), steps.end());
+  }
+  [[nodiscard]] const PartPasses& part_of(const PipelineTask& task) const {
+    return parts_[static_cast<std::size_t>(task.part)];
+  }
+  [[nodiscard]] bool is_last(const PipelineTask& task) const { return task.microbatch == microbatches_ - 1; }
+  [[nodiscard]] const Sequence& pass_of(const PipelineTask& task) const {
+    const PartPasses& part = part_of(task);
+    if (task.forward) return task.microbatch == 0 ? part.first_forward : part.forward;
+    return is_last(task) ? part.last_backward : part.backward;
+  }
+  /// Whether a backward task runs concurrently with the forward task that follows it.
+  [[nodiscard]] bool are_paired(const PipelineTask& task, const PipelineTask& next) const {
+    return context_.candidate().ep_overlap && !task.forward && next.forward && !is_last(task) && next.microbatch > 0;
+  }
+
+  const LoweringContext& context_;
+  const ModelUnits& units_;
+  UnitBlocks& blocks_;
+  const std::vector<PartPasses>& parts_;
+  std::int64_t microbatches_;
+};
 
 std::vector<std::size_t> all_units(const std::vector<PartPasses>& parts) {
   std::vector<std::size_t> all;
@@ -80,19 +115,21 @@ Program lower_iteration(const ModelSpec& model, const Workload& workload, const 
   const std::vector<std::size_t> moe_before = moe_layers_before(parts);
   context.program().stages.assign(static_cast<std::size_t>(d.pp), {});
   for (std::int64_t s = 0; s < d.pp; ++s) {
-    Sequence& stage = context.program().stages[static_cast<std::size_t>(s)];
     std::vector<PartPasses> own;
     for (std::int64_t v = 0; v < candidate.virtual_stages; ++v) {
       const auto p = static_cast<std::size_t>(v * d.pp + s);
       const PartPosition position{moe_before[p], /*is_first=*/p == 0, /*is_last=*/p + 1 == parts.size()};
       own.push_back(part_passes(context, parts[p], position, kinds, units, blocks));
     }
+    const StageWriter writer(context, units, blocks, own, microbatches);
+    Sequence written;
     if (parts.size() == 1) {
-      append_one_stage(stage, own.front(), microbatches);
+      writer.append_one_stage(written);
     } else {
-      append_tasks(stage, pipeline_tasks(d.pp, s, candidate.virtual_stages, microbatches, context.trains()), own,
-                   microbatches);
+      writer.append_tasks(written, pipeline_tasks(d.pp, s, candidate.virtual_stages, microbatches, context.trains()));
     }
+    Sequence& stage = context.program().stages[static_cast<std::size_t>(s)];
+    stage = std::move(written);
     if (context.trains()) stage.push_back({.block = blocks.update(all_units(own))});
   }
   return std::move(context).take_program();

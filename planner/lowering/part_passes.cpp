@@ -81,7 +81,8 @@ PartPasses part_passes(const LoweringContext& context, const StagePart& part, co
   const bool trains = context.trains(), sharded = context.has_replicas() && trains;
   const std::int64_t zero_stage = context.workload().zero_stage;
   const bool always = sharded && zero_stage == 3;
-  PartPasses out;
+  PartPasses out{
+      .position = position, .units = {}, .first_forward = {}, .forward = {}, .backward = {}, .last_backward = {}};
   out.units = units_of(context.model(), part, position.moe_layers_before, kinds, units);
   out.forward = p.pass(out.units, true, {.gathers = always});
   out.first_forward = p.pass(out.units, true, {.gathers = sharded && zero_stage >= 1, .moves_copies = trains});
@@ -89,6 +90,32 @@ PartPasses part_passes(const LoweringContext& context, const StagePart& part, co
   const std::vector<std::size_t> reversed(out.units.rbegin(), out.units.rend());
   out.backward = p.pass(reversed, false, {.gathers = always, .reduces = sharded && zero_stage >= 2});
   out.last_backward = p.pass(reversed, false, {.gathers = always, .reduces = sharded, .moves_copies = true});
+  return out;
+}
+
+Sequence paired_pass(const LoweringContext& context, const PartPasses& backward, const PartPasses& forward,
+                     const ModelUnits& units, UnitBlocks& blocks) {
+  Sequence out;
+  if (!forward.position.is_first) out.push_back({.block = blocks.message(/*forward=*/true, /*sends=*/false)});
+  if (!backward.position.is_last) out.push_back({.block = blocks.message(/*forward=*/false, /*sends=*/false)});
+  const std::vector<std::size_t>& on = forward.units;
+  const std::vector<std::size_t> back(backward.units.rbegin(), backward.units.rend());
+  const auto is_layer = [&](const std::vector<std::size_t>& order, std::size_t i) {
+    return i < order.size() && units[order[i]].layer.has_value();
+  };
+  Sequence steps;
+  for (std::size_t i = 0, j = 0; i < on.size() || j < back.size();) {
+    if (is_layer(on, i) && is_layer(back, j)) {
+      steps.push_back({.block = blocks.pair(back[j++], on[i++])});
+    } else if (i < on.size() && (!is_layer(on, i) || j == back.size())) {
+      steps.push_back({.block = blocks.pass(on[i++], /*forward=*/true, {})});
+    } else {
+      steps.push_back({.block = blocks.pass(back[j++], /*forward=*/false, {})});
+    }
+  }
+  append_folded(out, steps, longest_pattern(context.model()));
+  if (!forward.position.is_last) out.push_back({.block = blocks.message(/*forward=*/true, /*sends=*/true)});
+  if (!backward.position.is_first) out.push_back({.block = blocks.message(/*forward=*/false, /*sends=*/true)});
   return out;
 }
 

@@ -10,13 +10,6 @@
 
 namespace moeplan::planner {
 
-/// A part of the model on a stage: its units in order, and the passes of the first, the last and the other
-/// microbatches. The backward passes are empty without training.
-struct PartPasses {
-  std::vector<std::size_t> units;
-  Sequence first_forward, forward, backward, last_backward;
-};
-
 /// The position of a part in the model.
 struct PartPosition {
   std::size_t moe_layers_before;
@@ -24,10 +17,23 @@ struct PartPosition {
   bool is_last;
 };
 
+/// A part of the model on a stage: its units in order, and the passes of the first, the last and the other
+/// microbatches. The backward passes are empty without training.
+struct PartPasses {
+  PartPosition position;
+  std::vector<std::size_t> units;
+  Sequence first_forward, forward, backward, last_backward;
+};
+
 /// The passes through a part; adds its units and blocks. `kinds` are the kinds of routing by MoE layer of the model
 /// (routing_kinds()).
 [[nodiscard]] PartPasses part_passes(const LoweringContext& context, const StagePart& part,
                                      const PartPosition& position, const std::vector<std::size_t>& kinds,
                                      ModelUnits& units, UnitBlocks& blocks);
+
+/// A microbatch's backward pass through one part, concurrently with the forward pass of another microbatch through a
+/// part of the same stage: layer by layer in pairs, the other units alone. Neither is the first or last microbatch.
+[[nodiscard]] Sequence paired_pass(const LoweringContext& context, const PartPasses& backward,
+                                   const PartPasses& forward, const ModelUnits& units, UnitBlocks& blocks);
 
 }  // namespace moeplan::planner

@@ -6,6 +6,7 @@
 
 #include "planner/lowering/launches.hpp"
 #include "planner/lowering/layer_writer.hpp"
+#include "planner/lowering/paired_blocks.hpp"
 
 namespace moeplan::planner {
 
@@ -28,6 +29,17 @@ BlockId UnitBlocks::pass(std::size_t index, bool forward, const UnitDuties& duti
   if (!known.forward) known.forward = id;
   known.blocks[{forward, duties}] = id;
   return id;
+}
+
+BlockId UnitBlocks::pair(std::size_t backward, std::size_t forward) {
+  const auto [it, is_new] = pairs_.try_emplace({backward, forward});
+  if (is_new) {
+    const BlockId on = pass(forward, /*forward=*/true, {}), back = pass(backward, /*forward=*/false, {});
+    std::vector<Block>& blocks = context_.program().blocks;
+    blocks.push_back(paired(blocks[back.index()], blocks[on.index()]));
+    it->second = BlockId(blocks.size() - 1);
+  }
+  return it->second;
 }
 
 void UnitBlocks::launch(std::int64_t operations, BlockBuilder& block) const {

@@ -33,6 +33,9 @@ class UnitBlocks {
 
   /// The forward or backward pass of one microbatch through a unit.
   BlockId pass(std::size_t unit, bool forward, const UnitDuties& duties);
+  /// The backward pass of one microbatch through a unit, concurrently with the forward pass of another one through
+  /// another unit (paired_blocks.hpp).
+  BlockId pair(std::size_t backward, std::size_t forward);
   /// Gathers a unit's weights from their ZeRO shards.
   BlockId gather_weights(std::size_t unit);
   /// Sends weights to the copies of a unit's experts.
@@ -60,10 +63,11 @@ class UnitBlocks {
 
   LoweringContext& context_;
   const ModelUnits& units_;
-  std::map<std::size_t, Passes> passes_;               // by unit
-  std::map<std::size_t, BlockId> gathers_;             // by unit
-  std::map<std::size_t, BlockId> copies_;              // by unit
-  std::map<std::pair<bool, bool>, BlockId> messages_;  // by forward, sends
+  std::map<std::size_t, Passes> passes_;                          // by unit
+  std::map<std::pair<std::size_t, std::size_t>, BlockId> pairs_;  // by backward, forward unit
+  std::map<std::size_t, BlockId> gathers_;                        // by unit
+  std::map<std::size_t, BlockId> copies_;                         // by unit
+  std::map<std::pair<bool, bool>, BlockId> messages_;             // by forward, sends
   std::vector<std::pair<UnitParameters, BlockId>> updates_;
 };
 

@@ -43,6 +43,7 @@ Node decision_document(const Candidate& c) {
   d.set("virtual_stages", Node::integer(c.virtual_stages));
   if (!c.layout.empty()) d.set("layout", Node::text(c.layout.text()));
   d.set("sequence_parallel", Node::boolean(c.sequence_parallel));
+  if (c.ep_overlap) d.set("ep_overlap", Node::boolean(true));
   d.set("micro_batch", Node::integer(c.micro_batch));
   d.set("rank_order", Node::text(c.rank_order));
   d.set("recompute", Node::text(name_of(c.recompute)));
@@ -132,6 +133,7 @@ Candidate read_decision(MapReader d) {
     if (const auto* parts = std::get_if<PipelineLayout>(&parsed)) c.layout = *parts;
   }
   c.sequence_parallel = d.boolean("sequence_parallel");
+  if (d.has("ep_overlap")) c.ep_overlap = d.boolean("ep_overlap");
   c.micro_batch = d.integer("micro_batch", 1);
   c.rank_order = d.text("rank_order");
   if (d.has("rank_order") && c.rank_order != kMegatronRankOrder && c.rank_order != kReplicasInnerRankOrder) {

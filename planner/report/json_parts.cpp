@@ -55,6 +55,7 @@ Json decision_json(const Candidate& c) {
            {"micro_batch", c.micro_batch},
            {"rank_order", c.rank_order},
            {"recompute", name_of(c.recompute)}};
+  if (c.ep_overlap) out["ep_overlap"] = true;
   if (!c.layout.empty()) out["layout"] = c.layout.text();
   for (const LayerStrategy& r : c.runs) {
     out["runs"].push_back({{"schedule", r.schedule},

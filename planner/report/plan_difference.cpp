@@ -32,6 +32,7 @@ std::vector<std::pair<std::string, std::string>> decisions(const Plan& plan) {
           {"virtual_stages", text(c.virtual_stages)},
           {"layout", c.layout.text()},
           {"sequence_parallel", c.sequence_parallel ? "true" : "false"},
+          {"ep_overlap", c.ep_overlap ? "true" : "false"},
           {"micro_batch", text(c.micro_batch)},
           {"rank_order", c.rank_order},
           {"recompute", name_of(c.recompute)}};

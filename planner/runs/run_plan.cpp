@@ -206,15 +206,22 @@ class Mapping {
     out_.space.pipeline_degree = 1;
   }
 
+  /// One microbatch's exchanges beside its neighbour's computation.
+  void set_overlap() {
+    if (row_.ep_overlap != "1" && row_.ep_overlap != "wgrad") return;
+    const bool is_possible = out_.candidate.degrees.pp == 1 || out_.candidate.virtual_stages > 1;
+    out_.candidate.ep_overlap = out_.space.ep_overlap = is_possible;
+    if (!is_possible) out_.approximations.push_back("ep_overlap: none without interleaved pipeline stages");
+    if (is_possible && row_.ep_overlap == "wgrad")
+      out_.approximations.push_back("ep_overlap wgrad: weight gradients are not delayed");
+  }
+
   void note_rest() {
-    const auto has_no_effect = [&](std::string_view column, const std::string& text) {
-      out_.approximations.push_back(fmt::format("{} {}: has no effect", column, text));
-    };
     if (!row_.offload.empty() && row_.offload != "none")
       return refuse("offload", fmt::format("{}: states and activations stay on the GPU", in_quotes(row_.offload)));
+    set_overlap();
     if (row_.ep_overlap != "0" && row_.ep_overlap != "1" && row_.ep_overlap != "wgrad" && !row_.ep_overlap.empty())
       return refuse("ep_overlap", fmt::format("{} is not known; one of 0, 1, wgrad", in_quotes(row_.ep_overlap)));
-    if (row_.ep_overlap == "1" || row_.ep_overlap == "wgrad") has_no_effect("ep_overlap", row_.ep_overlap);
   }
 
   const RunRow& row_;

@@ -85,7 +85,8 @@ class Enumerator {
   /// for the best pipelines later.
   std::int64_t parts_per_stage(std::int64_t pp) const {
     if (space_.virtual_stages) return *space_.virtual_stages;
-    return space_.layout.empty() ? 1 : std::max<std::int64_t>(1, std::ssize(space_.layout.parts) / pp);
+    if (space_.layout.empty()) return space_.ep_overlap && pp > 1 ? 2 : 1;  // it needs interleaving
+    return std::max<std::int64_t>(1, std::ssize(space_.layout.parts) / pp);
   }
 
   /// The largest context-parallel degree to try: only long sequences are divided, unless the user asks for it.
@@ -101,6 +102,7 @@ class Enumerator {
       Candidate c;
       c.degrees = degrees;
       c.sequence_parallel = sequence_parallel;
+      c.ep_overlap = space_.ep_overlap;
       c.layout = space_.layout;
       c.virtual_stages = parts_per_stage(degrees.pp);
       c.all_to_all = space_.all_to_all.value_or(c.all_to_all);

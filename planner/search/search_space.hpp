@@ -28,6 +28,7 @@ struct SearchSpace {
   std::optional<std::int64_t> tp = {}, cp = {}, ep = {}, esp = {}, dp = {}, edp = {}, pp = {};
   std::optional<std::int64_t> virtual_stages = {};
   std::optional<bool> sequence_parallel = {};
+  bool ep_overlap = false;           // of all candidates
   PipelineLayout layout = {};        // if it has parts, their number is pp * virtual_stages
   std::int64_t most_refined = 48;    // pipelines for which other micro batches and interleaving are tried
   std::int64_t most_simulated = 64;  // candidates to simulate; the rest keep their closed form

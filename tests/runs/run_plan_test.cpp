@@ -140,6 +140,20 @@ TEST_CASE("CUDA graphs are those of the row; padded routing is for graphs of who
   CHECK(refusal(r) == "cuda_graph: \"moe_ruter\" is not known; did you mean \"moe_router\"?");
 }
 
+TEST_CASE("Overlap of microbatches is pinned where the pipeline allows it") {
+  RunRow r = row();
+  r.ep_overlap = "1";
+  CHECK_FALSE(planned(r).candidate.ep_overlap);
+  CHECK(has(planned(r).approximations, "ep_overlap: none without interleaved pipeline stages"));
+  r.pp = 1;
+  CHECK(planned(r).candidate.ep_overlap);
+  CHECK(planned(r).approximations.empty());
+  r.ep_overlap = "wgrad";
+  CHECK(has(planned(r).approximations, "ep_overlap wgrad: weight gradients are not delayed"));
+  r.ep_overlap = "all";
+  CHECK(refusal(r) == "ep_overlap: \"all\" is not known; one of 0, 1, wgrad");
+}
+
 TEST_CASE("What cannot be expressed is refused with the column and the value") {
   const auto with = [](auto change) {
     RunRow r = row();

@@ -44,6 +44,15 @@ inline Candidate random_candidate(Random& random, std::int64_t world, std::int64
   return c;
 }
 
+/// The candidate with the exchanges of tokens beside the neighbouring microbatch, where that is feasible and its
+/// degrees say so: without a random draw, as rank orders.
+inline Candidate with_overlap(const Small& s, Candidate c) {
+  Candidate overlapped = c;
+  overlapped.ep_overlap = true;
+  const bool is_wanted = (c.degrees.dp + c.micro_batch + c.virtual_stages) % 2 == 0;
+  return is_wanted && !infeasibility(s.model, s.workload, overlapped, 1) ? overlapped : c;
+}
+
 /// A random pipeline and the values it was made from.
 struct RandomPipeline {
   SmallCase numbers;
@@ -63,8 +72,9 @@ inline RandomPipeline random_pipeline(Random& random) {
     const std::int64_t pp = any_of<std::int64_t>(random, {1, 2, 2, 3, 4, 4});
     if (world % pp != 0) continue;
     Small s = small(c);
-    const Candidate candidate = random_candidate(random, world, s.workload.global_batch, pp);
+    Candidate candidate = random_candidate(random, world, s.workload.global_batch, pp);
     if (infeasibility(s.model, s.workload, candidate, 1)) continue;
+    candidate = with_overlap(s, candidate);
     Program program = lower_iteration(s.model, s.workload, candidate, s.cluster.ranks_per_node());
     return {c, std::move(s), candidate, std::move(program)};
   }
@@ -78,7 +88,7 @@ inline std::string dump(const SmallCase& c, const Candidate& p) {
          p.schedule + " pp " + number(d.pp) + " cp " + number(d.cp) + " tp " + number(d.tp) + " dp " + number(d.dp) +
          " ep " + number(d.ep) + " esp " + number(d.esp) + " micro batch " + number(p.micro_batch) +
          " parts of the model a stage " + number(p.virtual_stages) + (p.sequence_parallel ? " sequence parallel" : "") +
-         " ranks " + p.rank_order;
+         (p.ep_overlap ? " overlap" : "") + " ranks " + p.rank_order;
 }
 
 }  // namespace moeplan::tests

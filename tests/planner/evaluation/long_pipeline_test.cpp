@@ -22,6 +22,7 @@ TEST_CASE("Long pipelines are priced from short ones, with bounds that hold") {
     p.small.workload.global_batch = microbatches * c.degrees.dp * c.micro_batch;
     const std::int64_t per_node = p.small.cluster.ranks_per_node();
     if (infeasibility(p.small.model, p.small.workload, c, per_node)) continue;
+    c = with_overlap(p.small, c);
     ++long_ones;
     INFO(dump(p.numbers, c) << " microbatches " << microbatches);
     const Program whole = lower_iteration(p.small.model, p.small.workload, c, per_node);
@@ -41,7 +42,7 @@ TEST_CASE("Long pipelines are priced from short ones, with bounds that hold") {
     const auto memory = [&](const Program& q) {
       return memory_use(q, parameters, p.small.workload, c.degrees, p.small.cluster.gpu.runtime_memory).total();
     };
-    CHECK(memory(iteration.filled()) == memory(whole));
+    if (!c.ep_overlap) CHECK(memory(iteration.filled()) == memory(whole));
   }
   CHECK(long_ones > 50);
 }

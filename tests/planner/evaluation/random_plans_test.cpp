@@ -43,8 +43,9 @@ TEST_CASE("No plan of a thousand random ones is faster than its lower bound") {
     REQUIRE(drawn < 100 * kPlans);
     const SmallCase c = random_case(random);
     const Small s = small(c);
-    const Candidate candidate = random_candidate(random, s.cluster.world_size(), s.workload.global_batch);
+    Candidate candidate = random_candidate(random, s.cluster.world_size(), s.workload.global_batch);
     if (infeasibility(s.model, s.workload, candidate, 1)) continue;
+    candidate = with_overlap(s, candidate);
     ++feasible;
     const Program program = lower_iteration(s.model, s.workload, candidate, s.cluster.ranks_per_node());
     const Estimate bound = estimate(program, s.cluster);

@@ -1,7 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/pages/plan_report.hpp"
-#include "planner/lowering/gated_routing.hpp"
+#include "planner/lowering/blocks/gated_routing.hpp"
 #include "planner/report/json_parts.hpp"
 
 namespace moeplan::cli {

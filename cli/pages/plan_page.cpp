@@ -5,7 +5,7 @@
 #include "cli/pages/page_parts.hpp"
 #include "cli/pages/plan_report.hpp"
 #include "model/text/unit_text.hpp"
-#include "planner/lowering/gated_routing.hpp"
+#include "planner/lowering/blocks/gated_routing.hpp"
 
 namespace moeplan::cli {
 

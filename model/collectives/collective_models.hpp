@@ -75,6 +75,7 @@ struct LinkFactors {
   double intra_node = 1;  // of bandwidths inside nodes
   double nic = 1;         // of bandwidths between nodes
   double latency = 1;     // of everything that does not depend on bytes
+  bool operator==(const LinkFactors&) const = default;
 };
 /// Changes all numbers by the factors.
 void scale(CollectiveModels& models, const LinkFactors& factors);

@@ -8,8 +8,8 @@
 #include "planner/candidate/stage_layout.hpp"
 #include "planner/layer/copy_parts.hpp"
 #include "planner/layer/schedule.hpp"
-#include "planner/lowering/layer_writer.hpp"
-#include "planner/lowering/lowering_context.hpp"
+#include "planner/lowering/blocks/layer_writer.hpp"
+#include "planner/lowering/blocks/lowering_context.hpp"
 #include "planner/lowering/part_passes.hpp"
 #include "planner/lowering/repeats.hpp"
 

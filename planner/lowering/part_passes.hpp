@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "planner/candidate/stage_layout.hpp"
-#include "planner/lowering/unit_blocks.hpp"
+#include "planner/lowering/blocks/unit_blocks.hpp"
 
 namespace moeplan::planner {
 

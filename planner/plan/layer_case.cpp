@@ -6,8 +6,8 @@
 
 #include "model/base/whole_numbers.hpp"
 #include "planner/candidate/stage_layout.hpp"
+#include "planner/lowering/blocks/gated_routing.hpp"
 #include "planner/lowering/feasibility.hpp"
-#include "planner/lowering/gated_routing.hpp"
 #include "planner/lowering/lower.hpp"
 #include "planner/plan/plan.hpp"
 

@@ -26,6 +26,18 @@ void scale_tier(Topology& topology, LinkTier tier, double factor) {
   }
 }
 
+std::shared_ptr<const CollectiveModels> scaled(const std::shared_ptr<const CollectiveModels>& models, Resource resource,
+                                               double factor) {
+  LinkFactors factors;
+  if (resource == Resource::IntraNodeBandwidth) factors.intra_node = factor;
+  if (resource == Resource::NicBandwidth) factors.nic = factor;
+  if (resource == Resource::CollectiveStartup) factors.latency = factor;
+  if (!models || factors == LinkFactors{}) return models;
+  CollectiveModels out = *models;
+  scale(out, factors);
+  return std::make_shared<const CollectiveModels>(std::move(out));
+}
+
 }  // namespace
 
 const std::vector<ResourceInfo>& resources() {
@@ -60,16 +72,11 @@ Cluster scaled(const Cluster& cluster, Resource resource, double factor) {
   Topology topology = cluster.topology;
   GpuSpec gpu = cluster.gpu;
   CollectiveCosts collectives = cluster.collectives;
-  CollectiveModels models = cluster.collective_models ? *cluster.collective_models : CollectiveModels{};
   Seconds startup = cluster.collective_startup, overhead = cluster.message_overhead;
   switch (resource) {
-    case Resource::IntraNodeBandwidth:
-      scale_tier(topology, LinkTier::IntraNode, factor);
-      scale(models, {.intra_node = factor});
-      break;
+    case Resource::IntraNodeBandwidth: scale_tier(topology, LinkTier::IntraNode, factor); break;
     case Resource::NicBandwidth:
       scale_tier(topology, LinkTier::Nic, factor);
-      scale(models, {.nic = factor});
       // In a template the core is sized for its NICs: the capacity below a switch divided by the oversubscription.
       if (!cluster.natural_boundaries.empty()) scale_tier(topology, LinkTier::Core, factor);
       break;
@@ -81,7 +88,6 @@ Cluster scaled(const Cluster& cluster, Resource resource, double factor) {
       startup *= factor;
       overhead *= factor;
       for (auto& [key, cost] : collectives) cost.alpha *= factor;
-      scale(models, {.latency = factor});
       break;
     case Resource::CollectiveRate:
       for (auto& [key, cost] : collectives) cost.beta *= factor;
@@ -109,8 +115,7 @@ Cluster scaled(const Cluster& cluster, Resource resource, double factor) {
           .gpu_of_rank = cluster.gpu_of_rank,
           .node_of_rank = cluster.node_of_rank,
           .collectives = std::move(collectives),
-          .collective_models =
-              cluster.collective_models ? std::make_shared<const CollectiveModels>(std::move(models)) : nullptr,
+          .collective_models = scaled(cluster.collective_models, resource, factor),
           .collective_startup = startup,
           .message_overhead = overhead,
           .routes = std::move(routes),

@@ -10,7 +10,7 @@
 #include "model/workload/routing_statistics.hpp"
 #include "planner/candidate/stage_layout.hpp"
 #include "planner/layer/block_builder.hpp"
-#include "planner/lowering/gated_routing.hpp"
+#include "planner/lowering/blocks/gated_routing.hpp"
 #include "planner/lowering/lower.hpp"
 #include "planner/placement/slots.hpp"
 #include "sim/program/simulate.hpp"

@@ -21,6 +21,11 @@ void Computations::start(RankId r, BlockId block, std::int32_t operation) {
   schedule_end(r, computing.back());
 }
 
+void Computations::start_host(RankId r, std::int32_t operation, const Launches& launches) {
+  const SimTime end = events_.now() + SimTime::from_seconds(host_time(cluster_.gpu, launches));
+  events_.push({.time = end, .kind = EventKind::OperationEnd, .rank = r, .operation = operation});
+}
+
 bool Computations::end(const Event& event) {
   std::vector<Computing>& computing = computing_[event.rank.index()];
   const auto it =

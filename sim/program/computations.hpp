@@ -23,6 +23,9 @@ class Computations {
   /// Ends the computation of an event of kind ComputeEnd; false if the event is void.
   bool end(const Event& event);
 
+  /// Begins the host's launches, which nothing on the GPU slows down; they end with an event of kind OperationEnd.
+  void start_host(RankId r, std::int32_t operation, const Launches& launches);
+
   void begin_communication(RankId r) { change_gpu(r, 1, 0); }
   void end_communication(RankId r) { change_gpu(r, -1, 0); }
 

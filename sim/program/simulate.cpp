@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "model/costs/compute.hpp"
 #include "sim/program/computations.hpp"
 #include "sim/program/event_queue.hpp"
 #include "sim/program/exchanges.hpp"
@@ -71,7 +70,6 @@ class Engine {
  public:
   Engine(const Program& program, const Cluster& cluster, const SimulateOptions& options)
       : program_(program),
-        cluster_(cluster),
         skip_repeats_(options.skip_repeats),
         view_(program, cluster, options.use_symmetry),
         flows_(options.network(), view_),
@@ -219,8 +217,7 @@ class Engine {
       s.begin_wait(index, *wait);
       end_waits(r);
     } else if (const auto* launches = std::get_if<Launches>(&operation.work)) {
-      const SimTime end = events_.now() + SimTime::from_seconds(host_time(cluster_.gpu, *launches));
-      events_.push({.time = end, .kind = EventKind::OperationEnd, .rank = r, .operation = index});
+      computations_.start_host(r, index, *launches);
     } else {
       computations_.start(r, s.block(), index);
     }
@@ -245,10 +242,10 @@ class Engine {
   void end_operation(RankId r, std::int32_t operation) {
     RankStreams& s = streams(r);
     const SimTime start = s.start_of(operation);
-    const bool is_free_launch =
-        start == events_.now() &&
-        std::holds_alternative<Launches>(operations_of(r)[static_cast<std::size_t>(operation)].work);
-    if (!is_free_launch) recorder_.end_operation(r, {{s.block(), operation, s.block_number()}, start}, events_.now());
+    const auto& work = operations_of(r)[static_cast<std::size_t>(operation)].work;
+    // A host that takes no time is not modelled.
+    if (events_.now() > start || !std::holds_alternative<Launches>(work))
+      recorder_.end_operation(r, {{s.block(), operation, s.block_number()}, start}, events_.now());
     s.end(operations_of(r), operation);
     if (s.block_has_ended()) {
       start_background(r);
@@ -308,7 +305,6 @@ class Engine {
   }
 
   const Program& program_;
-  const Cluster& cluster_;
   bool skip_repeats_;
   EventQueue events_;
   NetworkView view_;

@@ -13,7 +13,7 @@
 #include "model/costs/codec.hpp"
 #include "model/program/resolve.hpp"
 #include "planner/layer/all_to_all.hpp"
-#include "planner/lowering/gated_routing.hpp"
+#include "planner/lowering/blocks/gated_routing.hpp"
 #include "planner/lowering/lower.hpp"
 #include "planner/placement/slots.hpp"
 #include "planner/placement/strategies/strategy.hpp"

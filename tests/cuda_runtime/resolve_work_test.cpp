@@ -8,7 +8,7 @@
 
 #include "cuda_runtime/layer_values.hpp"
 #include "model/program/resolve.hpp"
-#include "planner/lowering/gated_routing.hpp"
+#include "planner/lowering/blocks/gated_routing.hpp"
 #include "planner/lowering/lower.hpp"
 #include "planner/search/layer_search.hpp"
 

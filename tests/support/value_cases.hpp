@@ -9,7 +9,7 @@
 #include "cuda_runtime/layer_values.hpp"
 #include "model/costs/codec.hpp"
 #include "planner/layer/all_to_all.hpp"
-#include "planner/lowering/gated_routing.hpp"
+#include "planner/lowering/blocks/gated_routing.hpp"
 #include "planner/lowering/lower.hpp"
 #include "planner/search/layer_search.hpp"
 #include "tests/support/pairwise_runs.hpp"

@@ -10,49 +10,19 @@
 #include "model/program/resolve.hpp"
 #include "planner/candidate/stage_layout.hpp"
 #include "planner/layer/schedule.hpp"
+#include "planner/lowering/blocks/gated_routing.hpp"
 #include "planner/lowering/feasibility.hpp"
-#include "planner/lowering/gated_routing.hpp"
 #include "sim/program/simulate.hpp"
+#include "tests/support/small_layers.hpp"
 #include "tests/support/toy_cluster.hpp"
 
 namespace moeplan::tests::lower_test {
 
 using namespace moeplan::sim;
 using namespace moeplan::planner;
+using namespace small_layers;
 
 namespace {
-
-constexpr std::int64_t kM = 64, kH = 128;
-
-Workload workload(std::optional<double> capacity_factor, Mode mode = Mode::Train) {
-  Workload w{};
-  w.name = "test";
-  w.global_batch = 8;
-  w.sequence_length = 32;
-  w.mode = mode;
-  w.dtype = Dtype::Fp32;
-  w.recompute = Recompute::None;
-  w.optimizer = Optimizer::Adam;
-  w.capacity_factor = capacity_factor;
-  return w;
-}
-
-Moe moe(std::int64_t experts, bool gated = false) {
-  return {.num_experts = experts,
-          .top_k = 2,
-          .expert = {kH, gated, false},
-          .shared = {0, false, false},
-          .shared_gate = false,
-          .router_bias = false};
-}
-
-Candidate candidate(const std::string& schedule, std::int64_t world, std::int64_t tp, std::int64_t ep,
-                    std::int64_t esp) {
-  Candidate c;
-  c.degrees = {.dp = world / tp, .tp = tp, .edp = world / (ep * esp), .ep = ep, .esp = esp};
-  c.schedule = schedule;
-  return c;
-}
 
 /// Of a block: the sum over all operations of a name on a rank.
 template <class Value>
@@ -339,178 +309,6 @@ TEST_CASE("an iteration of a small model") {
         CHECK(count == (name == "optimizer" ? 1 : layer ? 3 * 4 : 4));  // 8 sequences over 2 replicas
       }
     }
-  }
-}
-
-TEST_CASE("a pipeline stage keeps the activations of the microbatches that it has in flight") {
-  ModelSpec model{};
-  model.name = "small";
-  model.vocab_size = 8;
-  model.hidden_size = kM;
-  model.norms_per_layer = 2;
-  model.causal = true;
-  model.attention =
-      HeadAttention{.num_heads = 4, .num_kv_heads = 4, .head_dim = 16, .bias = false, .qk_norm = false, .sinks = false};
-  model.layers = {{8, {{0, moe(4)}}}};
-  Workload w = workload(std::nullopt);
-  w.routing.shape = RoutingShape::Uniform;
-  w.zero_stage = 2;
-  constexpr std::int64_t kStages = 4;
-  // Kept on one stage; two replicas, so that blocks have variants with their traffic.
-  const auto kept = [&](std::int64_t microbatches, std::int64_t parts, std::int64_t stage) {
-    w.global_batch = 2 * microbatches;
-    Candidate c = candidate("baseline", 2, 1, 2, 1);
-    c.degrees.pp = kStages;
-    c.virtual_stages = parts;
-    REQUIRE_FALSE(infeasibility(model, w, c, 1));
-    Program p = lower_iteration(model, w, c, 1);
-    p.stages = {p.stages[static_cast<std::size_t>(stage)]};
-    p.world_size = 2;
-    return memory_use(p, std::vector<StageParameters>(1), w, c.degrees).activations.value();
-  };
-  const double layer = kept(1, 1, 1) / 2;  // a stage in the middle has two layers and nothing else
-  REQUIRE(layer > 0);
-  SECTION("one after the other: as many as stages are left, the own one included, or all") {
-    for (const std::int64_t microbatches : {1, 2, 3, 8}) {
-      for (std::int64_t stage = 0; stage < kStages; ++stage) {
-        CAPTURE(microbatches, stage);
-        CHECK(kept(microbatches, 1, stage) ==
-              static_cast<double>(std::min(microbatches, kStages - stage)) * kept(1, 1, stage));
-      }
-    }
-  }
-  SECTION("interleaved: 2 (stages - s - 1) + (parts - 1) stages + 1 passes of a part") {
-    // Of two parts, one layer each; 8 microbatches make 16 passes.
-    CHECK(kept(8, 2, 1) == (2 * (kStages - 1 - 1) + kStages + 1) * layer);
-    CHECK(kept(8, 2, 2) == (2 * (kStages - 2 - 1) + kStages + 1) * layer);
-    CHECK(kept(4, 2, 1) == 8 * layer);  // that is all of them
-  }
-}
-
-TEST_CASE("a pipeline layout says which layers each stage has") {
-  ModelSpec model{};
-  model.name = "small";
-  model.vocab_size = 8;
-  model.hidden_size = kM;
-  model.norms_per_layer = 2;
-  model.causal = true;
-  model.attention =
-      HeadAttention{.num_heads = 4, .num_kv_heads = 4, .head_dim = 16, .bias = false, .qk_norm = false, .sinks = false};
-  model.layers = {{6, {{0, moe(4)}}}};
-  model.num_mtp_layers = 1;
-  Workload w = workload(std::nullopt);
-  w.routing.shape = RoutingShape::Uniform;
-  w.global_batch = 4;
-  constexpr std::int64_t kMicrobatches = 4;
-  const auto planned = [&](const std::string& layout, std::int64_t parts_per_stage) {
-    Candidate c = candidate("baseline", 1, 1, 1, 1);
-    c.degrees.pp = 2;
-    c.virtual_stages = parts_per_stage;
-    c.layout = std::get<PipelineLayout>(parse_layout(layout));
-    return c;
-  };
-  /// How often a stage runs blocks whose names begin like this.
-  const auto runs = [&](const Candidate& c, std::size_t stage, const std::string& name) {
-    REQUIRE_FALSE(infeasibility(model, w, c, 1));
-    const Program p = lower_iteration(model, w, c, 1);
-    const std::vector<std::int64_t> counts = block_counts(p, stage);
-    std::int64_t sum = 0;
-    for (std::size_t b = 0; b < p.blocks.size(); ++b) {
-      const std::string own = p.blocks[b].name.substr(0, p.blocks[b].name.find(','));
-      if (own.starts_with(name) && !own.ends_with("backward")) sum += counts[b];
-    }
-    return sum;
-  };
-  SECTION("part p is on stage p mod pp") {
-    const Candidate c = planned("Ett|t|tt|tL", 2);
-    CHECK(runs(c, 0, "moe layer") == (2 + 2) * kMicrobatches);
-    CHECK(runs(c, 1, "moe layer") == (1 + 1) * kMicrobatches);
-    CHECK(runs(c, 0, "output head") == 0);
-    CHECK(runs(c, 1, "output head") == kMicrobatches);
-  }
-  SECTION("a multi-token-prediction layer is a layer more, with a projection and the output head") {
-    const Candidate with = planned("Ettt|tttmL", 1);
-    CHECK(runs(with, 1, "moe layer") == (3 + 1) * kMicrobatches);
-    CHECK(runs(with, 1, "output head") == 2 * kMicrobatches);
-    CHECK(runs(with, 1, "mtp input") == kMicrobatches);
-    const auto stages = stage_parameters(model, w, with), without = stage_parameters(model, w, planned("Ettt|tttL", 1));
-    const double layer = layer_parameters(model, model.layers[0].pattern[0], with.degrees).dense;
-    const double tables = embedding_parameters(model, with.degrees).dense;  // copied for the layer's own embedding
-    CHECK(stages[1].all.dense - without[1].all.dense == layer + tables + 2.0 * kM * kM + 2.0 * kM);
-    CHECK(stages[0].all == without[0].all);
-  }
-  SECTION("a part may have no layer but the head") {
-    const Candidate c = planned("Ettt|ttt|L", 1);
-    CHECK(infeasibility(model, w, c, 1)->text == "the layout has another number of parts");
-    Candidate uneven = planned("Ettt|tt|t|L", 2);
-    CHECK(runs(uneven, 1, "moe layer") == 2 * kMicrobatches);
-  }
-  SECTION("what does not match the model is infeasible") {
-    CHECK(infeasibility(model, w, planned("Ett|tttL", 1), 1)->text == "the layout has another number of layers");
-    CHECK(infeasibility(model, w, planned("Ettt|tttmmL", 1), 1)->text ==
-          "the layout has more mtp layers than the model");
-  }
-}
-
-TEST_CASE("recomputed modules are computed in backward and not kept") {
-  ModelSpec model{};
-  model.name = "small";
-  model.vocab_size = 1000;
-  model.hidden_size = kM;
-  model.norms_per_layer = 2;
-  model.causal = true;
-  model.attention = LatentAttention{.num_heads = 4,
-                                    .q_lora_rank = 16,
-                                    .kv_lora_rank = 16,
-                                    .qk_nope_head_dim = 16,
-                                    .qk_rope_head_dim = 8,
-                                    .v_head_dim = 16};
-  Moe with_shared = moe(4, /*gated=*/true);
-  with_shared.shared = {kH, true, false};
-  model.layers = {{2, {{0, Ffn{kH, true, false}}, {0, with_shared}}}};
-  Workload w = workload(std::nullopt);
-  w.routing.shape = RoutingShape::Uniform;
-  const Candidate c = candidate("baseline", 2, 1, 2, 1);
-  const auto kept = [&](const std::string& modules) {
-    w.recompute = *parse_recompute(modules);
-    const Program p = lower_iteration(model, w, c, 1);
-    return memory_use(p, stage_parameters(model, w, c), w, c.degrees).activations.value();
-  };
-  constexpr double kBytes = 4, kLayers = 4, tokens = 32;  // one sequence a microbatch
-  const double none = kept("none");
-  CHECK(none - kept("core_attn") == kLayers * tokens * 4 * 16 * kBytes);
-  CHECK(none - kept("mla_up_proj") == kLayers * tokens * 4 * ((16 + 8) + (16 + 16)) * kBytes);
-  CHECK(none - kept("layernorm") == kLayers * 2 * tokens * kM * kBytes);
-  CHECK(none - kept("moe_act") == kLayers / 2 * 2 * tokens * kH * kBytes);
-  CHECK(none - kept("mlp") == kLayers / 2 * tokens * (2 + 1) * kH * kBytes);
-  CHECK(none - kept("shared_experts") == kLayers / 2 * tokens * (2 + 1) * kH * kBytes);
-  CHECK(kept("moe") < kept("moe_act"));
-  CHECK(kept("full") < kept("core_attn+mla_up_proj+layernorm+moe+mlp+shared_experts"));
-}
-
-TEST_CASE("MoE layers of different sizes have buffers of their own") {
-  ModelSpec model{};
-  model.name = "two kinds of experts";
-  model.vocab_size = 1000;
-  model.hidden_size = kM;
-  model.attention = HeadAttention{4, 4, kM / 4, false, false, false};
-  Moe wide = moe(8), single = moe(4);
-  wide.expert.hidden_size = 2 * kH;
-  single.top_k = 1;
-  LayerSpec first{}, second{};
-  first.ffn = wide;
-  second.ffn = single;
-  model.layers = {{1, {first, second}}};
-  for (const auto& schedule : schedules()) {
-    const Candidate c = candidate(std::string(schedule->name()), 4, 1, 4, 1);
-    if (infeasibility(model, workload({}), c, 4)) continue;
-    const Program p = lower_iteration(model, workload({}), c, 4);
-    std::map<std::int64_t, int> choices;
-    for (const Buffer& b : p.buffers) {
-      if (b.name == "gate.choice") ++choices[b.columns];
-    }
-    INFO(schedule->name());
-    CHECK(choices.size() == 2);  // because one gate selects two experts a token, the other one
   }
 }
 

@@ -1,4 +1,4 @@
-#include "planner/lowering/paired_blocks.hpp"
+#include "planner/lowering/blocks/paired_blocks.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -8,8 +8,8 @@
 
 #include "model/costs/compute.hpp"
 #include "planner/evaluation/evaluation.hpp"
+#include "planner/lowering/blocks/launches.hpp"
 #include "planner/lowering/feasibility.hpp"
-#include "planner/lowering/launches.hpp"
 #include "planner/lowering/lower.hpp"
 #include "tests/support/random_pipelines.hpp"
 

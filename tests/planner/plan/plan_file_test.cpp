@@ -57,6 +57,13 @@ TEST_CASE("A plan file reads back as the plan that was written") {
     write_plan(searched, path);
     CHECK(read_plan(path).candidate == searched.candidate);
   }
+  SECTION("modules are a set: their order in the workload does not matter") {
+    Plan modules = plan;
+    modules.candidate.recompute = *parse_recompute("layernorm+moe_act");
+    modules.inputs.workload.set("recompute", Node::text("moe_act+layernorm"));
+    write_plan(modules, path);
+    CHECK(read_plan(path).candidate.recompute == modules.candidate.recompute);
+  }
   SECTION("layers that run apart too") {
     Plan other = plan;
     other.candidate.runs = {{"parm_s1", "linear", 2, "none"}, {"opt_sche", "2dh", 3, "int8/none"}};

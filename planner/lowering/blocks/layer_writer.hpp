@@ -7,7 +7,7 @@
 
 #include "planner/layer/block_builder.hpp"
 #include "planner/layer/schedule.hpp"
-#include "planner/lowering/lowering_context.hpp"
+#include "planner/lowering/blocks/lowering_context.hpp"
 
 namespace moeplan::planner {
 

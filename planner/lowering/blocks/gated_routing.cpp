@@ -1,4 +1,4 @@
-#include "planner/lowering/gated_routing.hpp"
+#include "planner/lowering/blocks/gated_routing.hpp"
 
 #include <algorithm>
 #include <cassert>

@@ -1,4 +1,4 @@
-#include "planner/lowering/layer_writer.hpp"
+#include "planner/lowering/blocks/layer_writer.hpp"
 
 #include <cstdint>
 #include <utility>

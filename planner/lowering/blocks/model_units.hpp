@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "model/costs/memory.hpp"
-#include "planner/lowering/lowering_context.hpp"
+#include "planner/lowering/blocks/lowering_context.hpp"
 
 namespace moeplan::planner {
 

@@ -1,12 +1,12 @@
-#include "planner/lowering/unit_blocks.hpp"
+#include "planner/lowering/blocks/unit_blocks.hpp"
 
 #include <fmt/format.h>
 
 #include <string>
 
-#include "planner/lowering/launches.hpp"
-#include "planner/lowering/layer_writer.hpp"
-#include "planner/lowering/paired_blocks.hpp"
+#include "planner/lowering/blocks/launches.hpp"
+#include "planner/lowering/blocks/layer_writer.hpp"
+#include "planner/lowering/blocks/paired_blocks.hpp"
 
 namespace moeplan::planner {
 

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "planner/lowering/model_units.hpp"
+#include "planner/lowering/blocks/model_units.hpp"
 
 namespace moeplan::planner {
 

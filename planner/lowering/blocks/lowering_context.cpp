@@ -1,9 +1,9 @@
-#include "planner/lowering/lowering_context.hpp"
+#include "planner/lowering/blocks/lowering_context.hpp"
 
 #include <algorithm>
 #include <utility>
 
-#include "planner/lowering/gated_routing.hpp"
+#include "planner/lowering/blocks/gated_routing.hpp"
 #include "planner/placement/slots.hpp"
 #include "planner/placement/strategies/strategy.hpp"
 

@@ -1,4 +1,4 @@
-#include "planner/lowering/launches.hpp"
+#include "planner/lowering/blocks/launches.hpp"
 
 #include <algorithm>
 

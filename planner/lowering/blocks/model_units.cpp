@@ -1,4 +1,4 @@
-#include "planner/lowering/model_units.hpp"
+#include "planner/lowering/blocks/model_units.hpp"
 
 #include <fmt/format.h>
 

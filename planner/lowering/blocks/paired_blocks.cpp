@@ -1,10 +1,10 @@
-#include "planner/lowering/paired_blocks.hpp"
+#include "planner/lowering/blocks/paired_blocks.hpp"
 
 #include <cstdint>
 #include <vector>
 
 #include "model/base/to_index.hpp"
-#include "planner/lowering/launches.hpp"
+#include "planner/lowering/blocks/launches.hpp"
 
 namespace moeplan::planner {
 

@@ -127,7 +127,10 @@ std::string link_table(const planner::Prediction& p, const Topology& topology, s
 }
 
 std::string figures_text(const GpuSpec& gpu, const Workload& workload) {
-  if (!gpu.operators) return "";
+  if (!gpu.operators) {
+    if (!workload.precision) return "";
+    return fmt::format("  {} products are priced by shares of the fp8 peak, those of bf16\n", precision_text(workload));
+  }
   const GemmModel* products = figures_of_products(gpu, workload.dtype, workload.precision);
   const AttentionModel* attention = training_attention_model(*gpu.operators, false);
   const auto by = [](const auto* model) {

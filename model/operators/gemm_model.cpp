@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdint>
 #include <limits>
+#include <vector>
 
 namespace moeplan {
 
@@ -110,8 +112,44 @@ std::string_view GemmCost::bound() const {
   return longest == math ? "math" : "memory";
 }
 
+namespace {
+
+/// The tiles found before: a search prices the same products again and again. By the values of all arguments, so that
+/// it is the same function.
+class KnownTiles {
+ public:
+  const GemmCost& best(const GemmModel& model, std::int64_t num_sms, const GemmShape& shape, const GemmCall& call) {
+    Entry& entry = entries_[place(shape, call)];
+    if (!(entry.shape == shape && entry.call == call && entry.num_sms == num_sms && entry.model == model))
+      entry = {model, num_sms, shape, call, BestTile(model, static_cast<double>(num_sms), shape, call).best()};
+    return entry.cost;
+  }
+
+ private:
+  struct Entry {
+    GemmModel model{};
+    std::int64_t num_sms = 0;
+    GemmShape shape{};
+    GemmCall call{};
+    GemmCost cost{};
+  };
+  static constexpr std::size_t kEntries = 4096;
+
+  static std::size_t place(const GemmShape& shape, const GemmCall& call) {
+    std::uint64_t hash = static_cast<std::uint64_t>(call.phase);
+    for (const std::int64_t n : {shape.m, shape.n, shape.k})
+      hash = (hash ^ static_cast<std::uint64_t>(n)) * 0x9E3779B97F4A7C15ULL;
+    return static_cast<std::size_t>(hash >> 40) % kEntries;
+  }
+
+  std::vector<Entry> entries_ = std::vector<Entry>(kEntries);
+};
+
+}  // namespace
+
 GemmCost gemm_cost(const GemmModel& model, std::int64_t num_sms, const GemmShape& shape, const GemmCall& call) {
-  GemmCost cost = BestTile(model, static_cast<double>(num_sms), shape, call).best();
+  thread_local KnownTiles tiles;
+  GemmCost cost = tiles.best(model, num_sms, shape, call);
   cost.launch = model.launch;
   if (call.quantises && model.quantise > BytesPerSecond(0)) {
     const double values = static_cast<double>(shape.m) * static_cast<double>(shape.k);

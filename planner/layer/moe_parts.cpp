@@ -240,9 +240,11 @@ void MoeParts::experts(const Path& path) {
   quantise(down_operand(path));
   b_.then(gemm("expert down projection", OpClass::Expert, grouped, operands().in_rows(down_operand(path)), w_down(),
                hidden("expert.out", l_.hidden_size, path)));
+  add_weighted_biases(path);
 }
 
 void MoeParts::experts_backward(const Path& path) {
+  weighted_biases_backward(path);
   activation_again(path);
   down_input_gradient(path);
   down_weight_gradient(path);
@@ -253,6 +255,7 @@ void MoeParts::experts_backward(const Path& path) {
 }
 
 void MoeParts::experts_input_gradients(const Path& path) {
+  weighted_biases_backward(path);
   down_input_gradient(path);
   weigh_backward(path, /*has_activated=*/false);
   activation_backward(path);
@@ -293,6 +296,40 @@ void MoeParts::weigh_backward(const Path& path, bool has_activated) {
   b_.then(kernel("weigh backward", OpClass::Expert, Kernel::DecodeBackward,
                  {down_operand(path, "d."), hidden("expert.activated", shard_hidden(), path), arrived_choice(path)},
                  {hidden("d.expert.activated", shard_hidden(), path), leaving_d_choice(path)}));
+}
+
+Slice MoeParts::in_fp32(const std::string& name, const Path& path) {
+  return b_.slice(name, l_.hidden_size, Dtype::Fp32, hidden("expert.out", l_.hidden_size, path).rows);
+}
+
+void MoeParts::add_weighted_biases(const Path& path) {
+  if (!l_.adds_weighted_biases) return;
+  const Slice out = hidden("expert.out", l_.hidden_size, path);
+  const Slice biases = in_fp32("expert.biases", path), sums = in_fp32("expert.sums", path);
+  const auto add = [&](const char* name, Kernel work, std::vector<Slice> reads, Slice writes) {
+    b_.then(kernel(name, OpClass::Expert, work, std::move(reads), {std::move(writes)}));
+  };
+  add("weigh biases", Kernel::Copy, {arrived_choice(path)}, biases);
+  add("add biases", Kernel::Add, {out, biases}, sums);
+  add("join experts", Kernel::Copy, {sums}, in_fp32("expert.joined", path));
+  add("round", Kernel::Copy, {in_fp32("expert.joined", path)}, out);
+}
+
+void MoeParts::weighted_biases_backward(const Path& path) {
+  if (!l_.adds_weighted_biases) return;
+  const Slice d_out = hidden("d.expert.out", l_.hidden_size, path);
+  const Slice wide = in_fp32("d.expert.sums", path), product = in_fp32("d.expert.biases", path);
+  const Slice d_bias = b_.slice("d.expert.bias", l_.hidden_size, Dtype::Fp32, Rows::per_expert(l_.routing, 1));
+  const auto add = [&](const char* name, std::vector<Slice> reads, Slice writes) {
+    b_.then(kernel(name, OpClass::Expert, Kernel::Copy, std::move(reads), {std::move(writes)}));
+  };
+  add("round backward", {d_out}, wide);
+  add("weigh biases backward", {wide, arrived_choice(path)}, product);
+  add("bias gradient", {product}, d_bias);
+  add("weights of biases backward", {wide}, product);
+  add("gradient of weights of biases", {product}, leaving_d_choice(path));
+  add("add biases backward", {wide}, d_out);
+  add("join experts backward", {d_out}, d_out);
 }
 
 void MoeParts::activation_again(const Path& path) {

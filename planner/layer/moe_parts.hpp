@@ -113,6 +113,10 @@ class MoeParts {
   /// gradients.
   [[nodiscard]] Slice down_operand(const Path& path, const std::string& prefix = "");
   /// Multiplies the experts' activations by the gate's weights, if that is where it is done.
+  [[nodiscard]] Slice in_fp32(const std::string& name, const Path& path);
+  /// MoeLayer::adds_weighted_biases.
+  void add_weighted_biases(const Path& path);
+  void weighted_biases_backward(const Path& path);
   void weigh(const Path& path);
   /// Needs the activations, which are not kept: `has_activated` if the block has them already.
   void weigh_backward(const Path& path, bool has_activated);

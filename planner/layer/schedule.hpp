@@ -45,6 +45,9 @@ struct MoeLayer {
   /// The experts multiply by the gate's weights, between the activation and the down projection: the choices travel
   /// with the rows, and what returns is only added up, so that backward does not read it.
   bool weighs_in_experts = false;
+  /// Kernels of their own add the down projection's biases, weighted, to the experts' results, in fp32 and without
+  /// fusion, as Megatron-Core does where experts weigh (TEGroupedMLP._apply_bias, 2026). Not executed.
+  bool adds_weighted_biases = false;
   ExpertLayout expert_layout;
   /// The experts that a rank computes: its own or all; and whether their weights and weight gradients are in gathered
   /// buffers that exist only while the layer runs.

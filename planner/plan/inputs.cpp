@@ -193,6 +193,7 @@ void resolve_gate(Workload& workload, std::optional<double> cluster_ratio, const
 
 std::optional<std::string> missing_figures(const Workload& workload, const GpuSpec& gpu) {
   if (!workload.precision || figures_of_products(gpu, workload.dtype, workload.precision)) return std::nullopt;
+  if (!gpu.operators && gpu.peak.contains(Dtype::Fp8)) return std::nullopt;
   std::vector<std::string_view> known;
   for (const auto& [precision, name] : kPrecisionNames) {
     if (figures_of_products(gpu, workload.dtype, precision)) known.push_back(name);

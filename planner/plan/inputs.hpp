@@ -58,7 +58,8 @@ struct Inputs {
 /// workload's document, if the cluster has none.
 void resolve_gate(Workload& workload, std::optional<double> cluster_ratio, const Node& document);
 
-/// What figures the GPU lacks for the recipe's products, and which recipes it has; none if it has them.
+/// What figures the GPU lacks for the recipe's products, and which recipes it has; none if it has them. A GPU without
+/// any measured kernels needs none: its peak in fp8 and the shares of the peak price 8-bit recipes as they price bf16.
 [[nodiscard]] std::optional<std::string> missing_figures(const Workload& workload, const GpuSpec& gpu);
 
 /// Raises InputError, located at the precision of the workload's document, if the GPU has no figures of the recipe's

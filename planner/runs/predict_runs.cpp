@@ -79,6 +79,7 @@ class RunPrediction {
     if (const auto missing = planner::missing_figures(plan_.workload, cluster_.gpu))
       return refuse("precision: " + *missing);
     settle_exchange();
+    if (!plan_.is_searched) settle_recompute();
     const planner::Problem problem(plan_.model, plan_.workload, cluster_);
     if (!plan_.is_searched) return evaluate(problem, plan_.candidate);
     const planner::SearchResult found = planner::search(problem, short_search(plan_.space));
@@ -99,6 +100,22 @@ class RunPrediction {
     c.all_to_all = "linear";
     plan_.space.all_to_all = c.all_to_all;
     out_.approximations.push_back(fmt::format("dispatcher {}: priced as nccl inside a node", row_.dispatcher));
+  }
+
+  /// A run that was timed did fit: if its recomputation is not known, it is the least that fits.
+  void settle_recompute() {
+    if (!row_.recompute.empty() || !out_.measured) return;
+    for (const Recompute recompute : {Recompute::None, Recompute::Selective, Recompute::Full}) {
+      plan_.workload.recompute = plan_.candidate.recompute = recompute;
+      const planner::Problem problem(plan_.model, plan_.workload, cluster_);
+      const auto no = planner::evaluate(problem, plan_.candidate, planner::Depth::Memory).infeasibility;
+      if (no && no->constraint == Constraint::Memory) continue;
+      if (recompute == Recompute::None) return;
+      std::erase(out_.assumed, "recompute none");
+      out_.assumed.push_back(fmt::format("recompute {}: with less it does not fit", name_of(recompute)));
+      return;
+    }
+    plan_.workload.recompute = plan_.candidate.recompute = Recompute::None;
   }
 
   void refuse(std::string reason) {

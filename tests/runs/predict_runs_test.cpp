@@ -1,5 +1,6 @@
 #include "planner/runs/predict_runs.hpp"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "planner/evaluation/evaluation.hpp"
@@ -88,6 +89,27 @@ TEST_CASE("A row that does not fit says by how much, and one that cannot be expr
   CHECK(predicted(unknown).reason.find("dgx_h100") != std::string::npos);
 }
 
+TEST_CASE("A run that was timed did fit: unknown recomputation is the least that fits") {
+  RunRow r = row();
+  r.micro_batch = 8;
+  r.global_batch = 32;
+  r.recompute = "none";
+  REQUIRE(predicted(r).status == RunStatus::Infeasible);
+  r.recompute = "";
+  SECTION("and said") {
+    const ScoredRun scored = predicted(r);
+    CHECK(scored.status == RunStatus::Ok);
+    CHECK(std::any_of(scored.assumed.begin(), scored.assumed.end(), [](const std::string& text) {
+      return text.starts_with("recompute ") && text.ends_with(": with less it does not fit");
+    }));
+  }
+  SECTION("but a run that was not timed may not have fitted") {
+    r.step_time.reset();
+    r.tokens_per_s_per_gpu.reset();
+    CHECK(predicted(r).status == RunStatus::Infeasible);
+  }
+}
+
 TEST_CASE("Rows are deduplicated between nodes and sent directly inside one") {
   RunRow r = row();
   r.dispatcher = "deepep";
@@ -96,7 +118,7 @@ TEST_CASE("Rows are deduplicated between nodes and sent directly inside one") {
   CHECK(inside.approximations == std::vector<std::string>{"dispatcher deepep: priced as nccl inside a node"});
   r.world = 32;
   r.ep = 32;
-  r.global_batch = 16;
+  r.global_batch = 32;
   const ScoredRun across = predicted(r);
   CHECK(across.status == RunStatus::Ok);
   CHECK(across.approximations.empty());

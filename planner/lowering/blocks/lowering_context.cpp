@@ -60,6 +60,7 @@ MoeLayer LoweringContext::moe_layer(const Moe& moe, std::size_t routing, std::in
       .chunks = {},
       .encoding = workload_.encoding,
       .weighs_in_experts = workload_.gate_weights == GateWeights::InExperts,
+      .adds_weighted_biases = trains() && workload_.gate_weights == GateWeights::InExperts && moe.expert.bias,
       .expert_layout = workload_.expert_layout,
       .during_dispatch = {}};
   if (candidate_.sequence_parallel) {

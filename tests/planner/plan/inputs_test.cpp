@@ -32,6 +32,9 @@ TEST_CASE("A recipe without figures of the GPU's products is refused") {
                              "fp8_current, fp8_block"));
   CHECK_THAT(error("dgx_a100", "fp8_current"),
              Catch::EndsWith("precision: a100_sxm_80gb has no measured products in fp8_current"));
+  CHECK(error("mi355x_8", "mxfp8") == "");  // no measured kernels at all: by shares of its fp8 peak
+  CHECK_THAT(error("parm_testbed_b", "fp8_current"),
+             Catch::EndsWith("precision: rtx2080ti has no measured products in fp8_current"));
 }
 
 }  // namespace moeplan::tests::inputs_test

@@ -1,0 +1,87 @@
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "model/program/resolve.hpp"
+#include "planner/layer/moe_parts.hpp"
+#include "planner/lowering/lower.hpp"
+#include "tests/support/small_layers.hpp"
+
+namespace moeplan::tests::weighted_biases_test {
+
+using namespace moeplan::planner;
+using namespace small_layers;
+
+namespace {
+
+constexpr std::int64_t kTokens = 32;
+
+ModelSpec model(bool has_bias) {
+  ModelSpec m{};
+  m.vocab_size = 128;
+  m.hidden_size = kM;
+  m.attention = HeadAttention{
+      .num_heads = 2, .num_kv_heads = 2, .head_dim = kM / 2, .bias = false, .qk_norm = false, .sinks = false};
+  Moe experts = moe(4, /*gated=*/true);
+  experts.expert.bias = has_bias;
+  m.layers = {{1, {LayerSpec{.attention_window = 0, .ffn = experts}}}};
+  return m;
+}
+
+Workload in_experts() {
+  Workload w = workload({});
+  w.sequence_length = kTokens;
+  w.dtype = Dtype::Bf16;
+  w.gate_weights = GateWeights::InExperts;
+  w.routing.shape = RoutingShape::Uniform;
+  return w;
+}
+
+/// Bytes that kernels about biases move on rank 0 in the first forward or backward block that has any.
+std::int64_t bias_bytes(const Program& program, bool backward) {
+  std::int64_t bytes = 0;
+  for (const Block& block : program.blocks) {
+    if (bytes > 0) break;
+    if ((block.name.find("backward") != std::string::npos) != backward) continue;
+    for (const Operation& op : block.operations) {
+      for (const char* name : {"weigh biases", "add biases", "join experts", "round", "bias gradient",
+                               "weights of biases", "gradient of weights of biases"}) {
+        if (op.name == name || op.name == std::string(name) + " backward")
+          bytes += compute_load(program, op, RankId(0)).bytes;
+      }
+    }
+  }
+  return bytes;
+}
+
+}  // namespace
+
+TEST_CASE("Biases of experts that weigh are added by kernels of their own, in fp32") {
+  const Candidate c = candidate("baseline", 2, 1, 2, 1);
+  const Program p = lower_iteration(model(true), in_experts(), c, 2);
+  // Every token selects 2 of 4 experts: a rank computes as many rows as its tokens select.
+  const std::int64_t values = kTokens * 2 * kM, row = kTokens * 2 * 2 * 2 * 4;
+  constexpr std::int64_t kNarrow = 2, kWide = 4;
+  SECTION("forward: product, sum, one tensor of all experts, rounded") {
+    CHECK(bias_bytes(p, false) == values * (kWide + (kNarrow + 2 * kWide) + 2 * kWide + (kWide + kNarrow)) + row);
+  }
+  SECTION("backward: both gradients of the product, each with its sum") {
+    const std::int64_t bias = 2 * kM * kWide, weights = kTokens * 2 * 2 * 4;
+    CHECK(bias_bytes(p, true) ==
+          values * ((kNarrow + kWide) + 2 * kWide + kWide + 2 * kWide + kWide + (kWide + kNarrow) + 2 * kNarrow) + row +
+              bias + weights);
+  }
+  SECTION("not without biases, at the sources, in a forward workload, or in a layer that is executed") {
+    CHECK(bias_bytes(lower_iteration(model(false), in_experts(), c, 2), false) == 0);
+    Workload at_sources = in_experts();
+    at_sources.gate_weights = GateWeights::AtSources;
+    CHECK(bias_bytes(lower_iteration(model(true), at_sources, c, 2), false) == 0);
+    Workload forward = in_experts();
+    forward.mode = Mode::Forward;
+    CHECK(bias_bytes(lower_iteration(model(true), forward, c, 2), false) == 0);
+    const Moe experts = std::get<Moe>(model(true).layers.front().pattern.front().ffn);
+    CHECK(bias_bytes(lower_moe_layer(experts, kM, kTokens, in_experts(), c, 2), false) == 0);
+  }
+}
+
+}  // namespace moeplan::tests::weighted_biases_test

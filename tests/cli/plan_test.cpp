@@ -239,6 +239,29 @@ TEST_CASE("Without a folder of configurations names are refused, with where it w
   }
 }
 
+TEST_CASE("An override may name another GPU, its operators, or models of collectives") {
+  const Cli cli;
+  const auto time = [&](const std::vector<std::string>& overrides) {
+    return parsed(cli.run(with(with(kSmall, {"--ep", "8", "--json", "--budget", "1", "-C",
+                                             "workload.cuda_graph=full_iteration"}),
+                               overrides)))
+        .at("best")
+        .at("makespan_s")
+        .get<double>();
+  };
+  const double own = time({});
+  CHECK(time({"-C", "cluster.gpu=a100_sxm_80gb"}) > own);
+  CHECK(time({"-C", "cluster.gpu.operators=a100_pcie"}) != own);
+  CHECK(time({"-C", "cluster.collectives=none"}) != own);
+  for (const auto& [override, expected] : std::vector<std::pair<std::string, std::string>>{
+           {"cluster.gpu=h200_sxn", "did you mean \"h200_sxm\"?"},
+           {"cluster.collectives=hgx_h201", "did you mean \"hgx_h200\"?"}}) {
+    const Ran ran = cli.run(with(kSmall, {"-C", override}));
+    CHECK(ran.code == 2);
+    CHECK_THAT(ran.err, Catch::Contains("-C " + override) && Catch::Contains(expected));
+  }
+}
+
 TEST_CASE("Outputs are looked at before the work begins") {
   const Cli cli;
   (void)cli.write("file", "");

@@ -1,6 +1,9 @@
 #include "profiler/run_table.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cassert>
 
 #include "profiler/table_text.hpp"
 
@@ -134,6 +137,52 @@ const TableFormat& run_format() {
                                                "notes"},
                                    .required = {"cluster", "world", "model"}};
   return kFormat;
+}
+
+std::string csv_line(const RunRow& row) {
+  const auto number = [](const std::optional<std::int64_t>& n) { return n ? fmt::format("{}", *n) : std::string(); };
+  const auto real = [](std::optional<double> n) { return n ? fmt::format("{:.6g}", *n) : std::string(); };
+  const auto seconds = row.step_time ? std::optional(row.step_time->value()) : std::nullopt;
+  const auto gib = row.peak_memory ? std::optional(row.peak_memory->value() / 1073741824.0) : std::nullopt;
+  const std::vector<std::string> fields{row.id,
+                                        row.cluster,
+                                        fmt::format("{}", row.world),
+                                        row.model,
+                                        row.model_overrides,
+                                        row.precision,
+                                        number(row.tp),
+                                        number(row.sp),
+                                        number(row.pp),
+                                        number(row.vp),
+                                        row.layout,
+                                        number(row.ep),
+                                        number(row.etp),
+                                        number(row.cp),
+                                        number(row.zero),
+                                        number(row.micro_batch),
+                                        number(row.global_batch),
+                                        number(row.sequence_length),
+                                        row.routing,
+                                        row.dispatcher,
+                                        number(row.dispatcher_sms),
+                                        row.ep_overlap,
+                                        row.recompute,
+                                        row.offload,
+                                        row.gradient_dtype,
+                                        row.optimizer_dtype,
+                                        row.cuda_graph,
+                                        row.stack,
+                                        real(seconds),
+                                        real(row.tokens_per_s_per_gpu),
+                                        real(gib),
+                                        row.outcome == RunOutcome::Ok ? "ok" : "oom",
+                                        fmt::format("{}", fmt::join(row.groups, ";")),
+                                        row.source,
+                                        row.notes};
+  assert(fields.size() == run_format().columns.size() && "a field for each column");
+  std::string line;
+  for (std::size_t i = 0; i < fields.size(); ++i) line += (i == 0 ? "" : ",") + csv_field(fields[i]);
+  return line;
 }
 
 std::optional<Seconds> RunRow::measured_step(double tokens) const {

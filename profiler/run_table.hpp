@@ -44,6 +44,9 @@ struct RunRow {
   [[nodiscard]] std::optional<Seconds> measured_step(double tokens) const;
 };
 
+/// The row as a line of CSV in the order of the columns, without a line break; the reverse of reading it.
+[[nodiscard]] std::string csv_line(const RunRow& row);
+
 /// Reads a table, plain or gzip. Raises InputError with the line and column of everything that is wrong: unknown or
 /// missing columns, numbers below their range, unknown outcomes, a time next to an outcome of "oom".
 [[nodiscard]] std::vector<RunRow> read_run_table(const std::filesystem::path& path);

@@ -45,6 +45,17 @@ namespace moeplan::profiler {
   return fields;
 }
 
+/// The text as a field of CSV: in quotes where it needs them. The reverse of csv_fields().
+[[nodiscard]] inline std::string csv_field(std::string_view text) {
+  if (text.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(text);
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"') out += '"';
+    out += c == '\n' || c == '\r' ? ' ' : c;  // tables have a row a line
+  }
+  return out + '"';
+}
+
 /// The words of a line, separated by blanks and control characters.
 [[nodiscard]] inline std::vector<std::string_view> words(std::string_view line) {
   std::vector<std::string_view> out;

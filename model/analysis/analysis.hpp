@@ -40,10 +40,10 @@ struct RankTime {
 /// Times of the recorded ranks (Timeline::alike), by RankId.
 ///
 /// Every instant of a rank's time is attributed to the computations in progress or, if there are none, to the
-/// communications in progress, or to the host if only that is busy; several share it equally. The sum of `visible` over the classes is therefore `busy`, and
-/// together with `idle` the makespan. Spans inside and outside a repeat never overlap on a rank (all its streams
-/// synchronise before and after each iteration), so each level is measured separately. Background streams count in the
-/// totals; the part of them that is not hidden appears as Waits.
+/// communications in progress, or to the host if only that is busy; several share it equally. The sum of `visible` over
+/// the classes is therefore `busy`, and together with `idle` the makespan. Spans inside and outside a repeat never
+/// overlap on a rank (all its streams synchronise before and after each iteration), so each level is measured
+/// separately. Background streams count in the totals; the part of them that is not hidden appears as Waits.
 ///
 /// A rank waits in a collective until the last member of its group has reached it (of those that reached it before the
 /// rank's own part ended); in a Receive throughout, since the data are another rank's work; and in a Wait while the

@@ -38,7 +38,4 @@ struct CommunicationCost {
 [[nodiscard]] CommunicationCost communication_cost(const Program& program, const Operation& operation, RankId rank,
                                                    const Cluster& cluster);
 
-/// Closed form of one collective alone over n bytes (see AlphaBeta), from measured alpha-beta.
-[[nodiscard]] constexpr Seconds alpha_beta_time(const AlphaBeta& cost, Bytes n) { return cost.alpha + n * cost.beta; }
-
 }  // namespace moeplan

@@ -211,7 +211,7 @@ At across(const CollectiveCosts& costs, const std::vector<Curve>& curves, GroupS
   const double inside = n * static_cast<double>(in_node) / p;
   if (const auto c = measured_cost(costs, Collective::AllToAll, {in_node, 1}, Bytes(inside))) {
     const double slope = c->beta.value() * inside / n;
-    const At local{(c->alpha + Bytes(inside) * c->beta).value(), slope, slope};
+    const At local{c->time(Bytes(inside)).value(), slope, slope};
     if (local.time > at.time) at = local;
   }
   return at;
@@ -299,9 +299,8 @@ std::optional<AlphaBeta> measured_cost(const CollectiveCosts& costs, Collective 
   }
   if (halves.empty()) return own;
   if (!own) return AlphaBeta{halves.front().alpha + halves.back().alpha, halves.front().beta + halves.back().beta};
-  const auto time = [&](const AlphaBeta& cost) { return cost.alpha + bytes * cost.beta; };
   AlphaBeta longest = *own;
-  for (const AlphaBeta& half : halves) longest = time(half) > time(longest) ? half : longest;
+  for (const AlphaBeta& half : halves) longest = half.time(bytes) > longest.time(bytes) ? half : longest;
   return longest;
 }
 

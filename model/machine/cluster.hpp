@@ -44,6 +44,7 @@ struct AlphaBeta {
   Seconds alpha;
   SecondsPerByte beta;
   bool operator==(const AlphaBeta&) const = default;
+  [[nodiscard]] constexpr Seconds time(Bytes n) const { return alpha + n * beta; }
 };
 
 /// The scope of a measured alpha-beta entry. Without a shape (ranks 0) it applies to groups of any size and to messages

@@ -202,7 +202,8 @@ void check_recompute(const Node& document, const Plan& plan, Diagnostics& diagno
   if (is_forward && plan.candidate.recompute != Recompute::None) {
     diagnostics.add(decided->where, "decision.recompute",
                     fmt::format("{} has no effect on a forward workload; expected none", in_quotes(decision)));
-  } else if (!is_forward && said && said->scalar != "auto" && parse_recompute(said->scalar) != plan.candidate.recompute) {
+  } else if (!is_forward && said && said->scalar != "auto" &&
+             parse_recompute(said->scalar) != plan.candidate.recompute) {
     diagnostics.add(decided->where, "decision.recompute",
                     fmt::format("{} contradicts this plan's workload.recompute, {}; change that too, or set it to auto",
                                 in_quotes(decision), in_quotes(said->scalar)));

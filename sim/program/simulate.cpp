@@ -243,7 +243,6 @@ class Engine {
     RankStreams& s = streams(r);
     const SimTime start = s.start_of(operation);
     const auto& work = operations_of(r)[static_cast<std::size_t>(operation)].work;
-    // A host that takes no time is not modelled.
     if (events_.now() > start || !std::holds_alternative<Launches>(work))
       recorder_.end_operation(r, {{s.block(), operation, s.block_number()}, start}, events_.now());
     s.end(operations_of(r), operation);

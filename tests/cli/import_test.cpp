@@ -1,5 +1,6 @@
 // moeplan import, what is not a model.
 #include <catch2/catch.hpp>
+#include <filesystem>
 
 #include "tests/cli/run_cli.hpp"
 
@@ -33,6 +34,49 @@ TEST_CASE("import routing-trace checks a trace, prints its statistics and writes
     CHECK(refused.code == 2);
     CHECK(refused.err.find(": e0 is \"-3\"") != std::string::npos);
     CHECK(refused.err.find(": rank is \"x\"") != std::string::npos);
+  }
+}
+
+TEST_CASE("import megatron makes a row that score reads, and its model") {
+  const Cli cli;
+  const std::string arguments =
+      "pretrain_gpt.py --num-layers 4 --hidden-size 1024 --num-attention-heads 16 --seq-length 2048 \\\n"
+      " --max-position-embeddings 2048 --position-embedding-type rope --swiglu --disable-bias-linear \\\n"
+      " --normalization RMSNorm --num-experts 8 --moe-router-topk 2 --moe-grouped-gemm --vocab-size 32000 \\\n"
+      " --expert-model-parallel-size 8 --micro-batch-size 1 --global-batch-size 16 --bf16 \\\n"
+      " --moe-token-dispatcher-type alltoall --use-distributed-optimizer --lr 1e-4\n";
+  const std::string file = cli.write("job.args", arguments), out = cli.path("runs.csv");
+  const std::string log = cli.write("job.log",
+                                    " iteration 1/ 4 | elapsed time per iteration (ms): 9000.0 | lr\n"
+                                    " iteration 2/ 4 | elapsed time per iteration (ms): 120.0 | lr\n"
+                                    " iteration 3/ 4 | elapsed time per iteration (ms): 110.0 | lr\n"
+                                    " iteration 4/ 4 | elapsed time per iteration (ms): 112.0 | lr\n");
+  const Ran got =
+      cli.run({"import", "megatron", file, "--cluster", "dgx_h100", "--world", "8", "--log", log, "-o", out});
+  CAPTURE(got.err);
+  REQUIRE(got.code == 0);
+  CHECK(got.out.find("an iteration takes 0.112 s\nwithout effect on the row: --max-position-embeddings "
+                     "--moe-grouped-gemm --lr\n") == 0);
+  CHECK(whole_file(cli.path("runs.model.yaml")).find("num_experts: 8") != std::string::npos);
+  const Ran scored = cli.run({"score", out});
+  CHECK(scored.code == 0);
+  CHECK(scored.out.find("1 measured runs, 1 scored") != std::string::npos);
+  SECTION("what is missing or wrong is said together, and nothing is written") {
+    const std::string bad = cli.write("bad.args", "--hidden-size wide --num-attention-heads 16 --seq-length 2048");
+    const std::string none = cli.path("none.csv");
+    const Ran refused = cli.run({"import", "megatron", bad, "--cluster", "dgx_h100", "--world", "8", "-o", none});
+    CHECK(refused.code == 2);
+    CHECK(refused.err.find("--hidden-size: \"wide\" is no number") != std::string::npos);
+    CHECK(refused.err.find("--num-layers: is missing") != std::string::npos);
+    CHECK(refused.err.find("--micro-batch-size: is missing") != std::string::npos);
+    CHECK_FALSE(std::filesystem::exists(none));
+  }
+  SECTION("a log without times is refused") {
+    const std::string empty = cli.write("empty.log", "nothing\n");
+    const Ran refused =
+        cli.run({"import", "megatron", file, "--cluster", "dgx_h100", "--world", "8", "--log", empty, "-o", out});
+    CHECK(refused.code == 2);
+    CHECK(refused.err.find("elapsed time per iteration (ms)") != std::string::npos);
   }
 }
 

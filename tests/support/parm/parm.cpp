@@ -85,16 +85,16 @@ Bytes ParmProblem::y() const { return etm() * (static_cast<double>(N_ESP) / stat
 ParmCosts parm_costs(const ParmProblem& problem, const ParmAlphaBeta& measured) {
   return [problem, measured](ParmCollective collective, Bytes n) {
     switch (collective) {
-      case ParmCollective::AllToAllEp: return alpha_beta_time(measured.all_to_all_ep, n);
-      case ParmCollective::AllToAllEpEsp: return alpha_beta_time(measured.all_to_all_ep_esp, n);
-      case ParmCollective::AllGatherEsp: return alpha_beta_time(measured.all_gather_esp, n);
-      case ParmCollective::ReduceScatterEsp: return alpha_beta_time(measured.reduce_scatter_esp, n);
-      case ParmCollective::AllReduceEsp: return alpha_beta_time(measured.all_reduce_esp, n);
-      case ParmCollective::AllGatherMp: return alpha_beta_time(measured.all_gather_mp, n);
+      case ParmCollective::AllToAllEp: return measured.all_to_all_ep.time(n);
+      case ParmCollective::AllToAllEpEsp: return measured.all_to_all_ep_esp.time(n);
+      case ParmCollective::AllGatherEsp: return measured.all_gather_esp.time(n);
+      case ParmCollective::ReduceScatterEsp: return measured.reduce_scatter_esp.time(n);
+      case ParmCollective::AllReduceEsp: return measured.all_reduce_esp.time(n);
+      case ParmCollective::AllGatherMp: return measured.all_gather_mp.time(n);
       case ParmCollective::Overlapped: break;
     }
-    if (measured.overlapped) return alpha_beta_time(*measured.overlapped, n);
-    return alpha_beta_time(measured.all_to_all_ep_esp, n) + alpha_beta_time(measured.all_gather_mp, problem.etm());
+    if (measured.overlapped) return measured.overlapped->time(n);
+    return measured.all_to_all_ep_esp.time(n) + measured.all_gather_mp.time(problem.etm());
   };
 }
 
@@ -146,11 +146,11 @@ Seconds parm_s2_time_in_turn(const ParmProblem& p, const ParmCosts& costs) {
 }
 
 Seconds parm_t_d1(const ParmProblem& p, AlphaBeta all_to_all, AlphaBeta all_gather) {
-  return alpha_beta_time(all_to_all, p.y()) * 2 + alpha_beta_time(all_gather, p.blm());
+  return all_to_all.time(p.y()) * 2 + all_gather.time(p.blm());
 }
 
 Seconds parm_t_d2(const ParmProblem& p, AlphaBeta all_to_all, AlphaBeta overlapped) {
-  return alpha_beta_time(all_to_all, p.y()) + alpha_beta_time(overlapped, p.y());
+  return all_to_all.time(p.y()) + overlapped.time(p.y());
 }
 
 ParmChoice parm_choice(const ParmProblem& p, AlphaBeta all_to_all, AlphaBeta all_gather, AlphaBeta overlapped) {

@@ -1,0 +1,302 @@
+#include "planner/runs/megatron_arguments.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <regex>
+#include <set>
+#include <sstream>
+
+#include "profiler/table_text.hpp"
+
+namespace moeplan::runs {
+
+namespace {
+
+using profiler::RunRow;
+
+/// The arguments by name, and which of them were asked for.
+class Arguments {
+ public:
+  Arguments(std::string_view text, std::string file) : file_(std::move(file)) {
+    std::istringstream words{std::string(text)};
+    std::string word;
+    while (words >> word) {
+      if (word == "\\") continue;
+      const std::size_t equals = word.starts_with("--") ? word.find('=') : std::string::npos;
+      if (word.starts_with("--")) {  // the last of several counts
+        order_.push_back(word.substr(2, equals == std::string::npos ? equals : equals - 2));
+        values_[order_.back()] = equals == std::string::npos ? "" : word.substr(equals + 1);
+      } else if (!order_.empty()) {  // else the program's name
+        std::string& value = values_[order_.back()];
+        value += (value.empty() ? "" : " ") + word;
+      }
+    }
+  }
+
+  [[nodiscard]] bool has(const std::string& name) {
+    used_.insert(name);
+    return values_.contains(name);
+  }
+  [[nodiscard]] std::string text(const std::string& name, const std::string& fallback = "") {
+    return has(name) ? values_.at(name) : fallback;
+  }
+  [[nodiscard]] std::int64_t number(const std::string& name, std::optional<std::int64_t> fallback = {}) {
+    if (!has(name)) {
+      if (!fallback) complain(name, "is missing");
+      return fallback.value_or(1);
+    }
+    const auto value = profiler::whole_number(values_.at(name));
+    if (!value || *value < 0) complain(name, fmt::format("{} is no number", in_quotes(values_.at(name))));
+    return value.value_or(1);
+  }
+  void complain(const std::string& name, const std::string& message) { wrong_.add({file_}, "--" + name, message); }
+  void throw_if_any() { wrong_.throw_if_any(); }
+
+  [[nodiscard]] std::vector<std::string> unused() const {
+    std::vector<std::string> out;
+    for (const std::string& name : order_) {
+      if (!used_.contains(name)) out.push_back("--" + name);
+    }
+    return out;
+  }
+
+ private:
+  std::string file_;
+  std::map<std::string, std::string> values_;
+  std::vector<std::string> order_;
+  std::set<std::string> used_;
+  Diagnostics wrong_;
+};
+
+/// "[layernorm moe_act]", "layernorm moe_act" or "layernorm,moe_act" as "layernorm+moe_act".
+std::string joined(std::string list) {
+  std::erase_if(list, [](char c) { return c == '[' || c == ']' || c == '"' || c == '\''; });
+  std::replace(list.begin(), list.end(), ',', ' ');
+  std::istringstream words(list);
+  std::string out, word;
+  while (words >> word) out += (out.empty() ? "" : "+") + word;
+  return out;
+}
+
+/// Which layers are MoE layers: a period, or Python's sums of "[0]*3" as "([0]*3+[1]*58)".
+std::vector<bool> moe_layers(Arguments& a, std::int64_t layers) {
+  const std::string text = a.text("moe-layer-freq", "1");
+  std::vector<bool> out;
+  if (const auto period = profiler::whole_number(text); period && *period > 0) {
+    for (std::int64_t l = 0; l < layers; ++l) out.push_back(l % *period == 0);
+    return out;
+  }
+  static const std::regex kTerm(R"(\[([01, ]+)\](?:\s*\*\s*(\d+))?)");
+  for (std::sregex_iterator it(text.begin(), text.end(), kTerm), end; it != end; ++it) {
+    const std::string digits = (*it)[1];
+    const std::int64_t times = (*it)[2].matched ? std::stoll((*it)[2].str().substr(0, 9)) : 1;
+    for (std::int64_t i = 0; i < std::min(times, layers); ++i) {
+      for (const char c : digits) {
+        if (c == '0' || c == '1') out.push_back(c == '1');
+      }
+    }
+  }
+  if (std::ssize(out) != layers)
+    a.complain("moe-layer-freq", fmt::format("{} is no pattern of {} layers", in_quotes(text), layers));
+  out.resize(static_cast<std::size_t>(layers));
+  return out;
+}
+
+class Reading {
+ public:
+  Reading(std::string_view text, const std::string& file) : a_(text, file) {}
+
+  MegatronJob result() {
+    read_model();
+    read_degrees();
+    read_batch();
+    read_memory();
+    a_.throw_if_any();
+    job_.unused = a_.unused();
+    return std::move(job_);
+  }
+
+ private:
+  Node ffn(std::int64_t hidden, bool gated, bool bias) {
+    Node out = Node::map();
+    out.set("hidden_size", Node::integer(hidden));
+    out.set("gated", Node::boolean(gated));
+    out.set("bias", Node::boolean(bias));
+    return out;
+  }
+
+  void read_model() {
+    const std::int64_t hidden = a_.number("hidden-size"),
+                       layers = std::clamp<std::int64_t>(a_.number("num-layers"), 1, 1000);
+    const bool gated = a_.has("swiglu"), bias = !a_.has("disable-bias-linear");
+    const std::int64_t usual = gated ? 8 * hidden / 3 / 64 * 64 : 4 * hidden;
+    const std::int64_t dense = a_.number("ffn-hidden-size", usual), experts = a_.number("num-experts", 0);
+    Node& m = job_.model = Node::map();
+    m.set("name", Node::text("megatron"));
+    m.set("vocab_size", Node::integer(vocabulary()));
+    m.set("hidden_size", Node::integer(hidden));
+    if (a_.text("position-embedding-type", "learned_absolute").starts_with("learned"))
+      m.set("position_embeddings", Node::integer(a_.number("max-position-embeddings")));
+    m.set("tied_embeddings", Node::boolean(!a_.has("untie-embeddings-and-output-weights")));
+    m.set("norm", Node::text(a_.text("normalization", "LayerNorm") == "RMSNorm" ? "rms" : "layer"));
+    m.set("attention", a_.has("multi-latent-attention") ? latent_attention() : attention(hidden, bias));
+    if (const std::int64_t mtp = a_.number("mtp-num-layers", 0); mtp > 0) m.set("num_mtp_layers", Node::integer(mtp));
+    const std::vector<bool> is_moe =
+        experts > 0 ? moe_layers(a_, layers) : std::vector<bool>(static_cast<std::size_t>(layers), false);
+    Node& list = m.set("layers", Node::list());
+    for (std::size_t i = 0, end = 0; i < is_moe.size(); i = end) {
+      while (end < is_moe.size() && is_moe[end] == is_moe[i]) ++end;
+      Node& run = list.items.emplace_back(Node::map());
+      run.set("repeat", Node::integer(static_cast<std::int64_t>(end - i)));
+      run.set("ffn", Node::text(is_moe[i] ? "moe" : "dense"));
+    }
+    Node& ffns = m.set("ffns", Node::map());
+    if (std::count(is_moe.begin(), is_moe.end(), false) > 0) ffns.set("dense", ffn(dense, gated, bias));
+    if (experts > 0) ffns.set("moe", moe(experts, a_.number("moe-ffn-hidden-size", dense), gated, bias));
+  }
+
+  std::int64_t vocabulary() {
+    constexpr std::int64_t kGpt2 = 50257;
+    const std::int64_t multiple = a_.number("make-vocab-size-divisible-by", 128);
+    const std::int64_t size = a_.number("vocab-size", kGpt2);
+    if (!a_.has("vocab-size")) job_.assumed.push_back(fmt::format("vocab_size {}: the arguments do not say it", size));
+    return multiple > 0 ? (size + multiple - 1) / multiple * multiple : size;
+  }
+
+  Node attention(std::int64_t hidden, bool bias) {
+    Node out = Node::map();
+    const std::int64_t heads = std::max<std::int64_t>(1, a_.number("num-attention-heads"));
+    const std::int64_t kv = a_.number("num-query-groups", heads);
+    out.set("num_heads", Node::integer(heads));
+    if (a_.has("group-query-attention") || kv != heads) out.set("num_kv_heads", Node::integer(kv));
+    out.set("head_dim", Node::integer(a_.number("kv-channels", hidden / heads)));
+    out.set("bias", Node::boolean(bias || a_.has("add-qkv-bias")));
+    if (a_.has("qk-layernorm")) out.set("qk_norm", Node::boolean(true));
+    return out;
+  }
+
+  Node latent_attention() {
+    Node out = Node::map();
+    out.set("kind", Node::text("latent"));
+    out.set("num_heads", Node::integer(a_.number("num-attention-heads")));
+    if (a_.has("q-lora-rank")) out.set("q_lora_rank", Node::integer(a_.number("q-lora-rank")));
+    out.set("kv_lora_rank", Node::integer(a_.number("kv-lora-rank")));
+    out.set("qk_nope_head_dim", Node::integer(a_.number("qk-head-dim", 128)));
+    out.set("qk_rope_head_dim", Node::integer(a_.number("qk-pos-emb-head-dim", 64)));
+    out.set("v_head_dim", Node::integer(a_.number("v-head-dim", 128)));
+    return out;
+  }
+
+  Node moe(std::int64_t experts, std::int64_t hidden, bool gated, bool bias) {
+    Node out = Node::map();
+    out.set("num_experts", Node::integer(experts));
+    out.set("top_k", Node::integer(a_.number("moe-router-topk", 2)));
+    out.set("expert", ffn(hidden, gated, bias));
+    if (const std::int64_t shared = a_.number("moe-shared-expert-intermediate-size", 0); shared > 0)
+      out.set("shared", ffn(shared, gated, bias));
+    return out;
+  }
+
+  void read_degrees() {
+    RunRow& r = job_.row;
+    const std::int64_t tp = a_.number("tensor-model-parallel-size", 1),
+                       pp = a_.number("pipeline-model-parallel-size", 1);
+    r.tp = tp;
+    r.pp = pp;
+    r.cp = a_.number("context-parallel-size", 1);
+    r.ep = a_.number("expert-model-parallel-size", 1);
+    r.etp = a_.number("expert-tensor-parallel-size", tp);
+    r.sp = a_.has("sequence-parallel") && tp > 1 ? 1 : 0;
+    r.layout = a_.text("pipeline-model-parallel-layout");
+    if (r.layout.size() > 1 && (r.layout.front() == '\'' || r.layout.front() == '"'))
+      r.layout = r.layout.substr(1, r.layout.size() - 2);
+    const std::int64_t each = a_.number("num-layers-per-virtual-pipeline-stage", 0);
+    r.vp = a_.number("num-virtual-stages-per-pipeline-rank", 1);
+    if (each > 0 && pp > 0) r.vp = std::max<std::int64_t>(1, a_.number("num-layers") / pp / each);
+    if (!r.layout.empty() && pp > 0) {
+      const auto bars = std::count(r.layout.begin(), r.layout.end(), '|');
+      if (r.layout.find('(') == std::string::npos) r.vp = std::max<std::int64_t>(1, (bars + 1) / pp);
+    }
+  }
+
+  void read_batch() {
+    RunRow& r = job_.row;
+    r.micro_batch = a_.number("micro-batch-size");
+    r.global_batch = a_.number("global-batch-size");
+    r.sequence_length = a_.number("seq-length");
+    r.precision = precision();
+    r.routing = a_.has("moe-router-force-load-balancing") ? "forced" : "natural";
+    if (a_.has("moe-pad-expert-input-to-capacity"))
+      r.routing = "padded:" + a_.text("moe-expert-capacity-factor", "1.0");
+    const std::string dispatcher = a_.text("moe-token-dispatcher-type", "allgather");
+    r.dispatcher = dispatcher == "alltoall" ? "nccl" : dispatcher;
+    if (dispatcher == "flex") r.dispatcher = a_.text("moe-flex-dispatcher-backend", "deepep");
+    for (const char* sms : {"moe-deepep-num-sms", "moe-hybridep-num-sms"}) {
+      if (a_.has(sms)) r.dispatcher_sms = a_.number(sms);
+    }
+    const bool delays = a_.has("delay-wgrad-compute");
+    r.ep_overlap = a_.has("overlap-moe-expert-parallel-comm") ? (delays ? "wgrad" : "1") : "0";
+    r.stack = "Megatron-LM";
+  }
+
+  std::string precision() {
+    if (!a_.has("fp8-format")) return a_.has("bf16") ? "bf16" : a_.has("fp16") ? "fp16" : "fp32";
+    (void)a_.has("bf16");
+    const std::string recipe = a_.text("fp8-recipe", "delayed");
+    static const std::map<std::string, std::string> kRecipes{
+        {"delayed", "fp8_delayed"}, {"tensorwise", "fp8_current"}, {"blockwise", "fp8_block"}, {"mxfp8", "mxfp8"}};
+    const auto it = kRecipes.find(recipe);
+    if (it == kRecipes.end())
+      a_.complain("fp8-recipe",
+                  fmt::format("{} is not known; one of delayed, tensorwise, blockwise, mxfp8", in_quotes(recipe)));
+    return it == kRecipes.end() ? "" : it->second;
+  }
+
+  void read_memory() {
+    RunRow& r = job_.row;
+    r.zero = a_.has("use-distributed-optimizer") ? 1 : 0;
+    if (a_.has("use-megatron-fsdp")) {
+      const std::string sharded = a_.text("data-parallel-sharding-strategy", "no_shard");
+      r.zero = sharded == "optim_grads_params" ? 3 : sharded == "optim_grads" ? 2 : sharded == "optim" ? 1 : 0;
+    }
+    const std::string granularity = a_.text("recompute-granularity", "none");
+    r.recompute = granularity == "selective" ? joined(a_.text("recompute-modules", "core_attn")) : granularity;
+    if (a_.has("fine-grained-activation-offloading")) r.offload = "activations";
+    if (a_.has("optimizer-cpu-offload")) r.offload = "optimizer";
+    r.gradient_dtype = a_.has("grad-reduce-in-bf16") ? "bf16" : "fp32";
+    r.optimizer_dtype = a_.text("exp-avg-dtype", "fp32");
+    r.cuda_graph = "none";
+    for (const char* scope : {"cuda-graph-scope", "cuda-graph-modules"}) {
+      if (a_.has(scope)) r.cuda_graph = joined(a_.text(scope));
+    }
+  }
+
+  Arguments a_;
+  MegatronJob job_{};
+};
+
+}  // namespace
+
+MegatronJob read_megatron_arguments(std::string_view text, const std::string& file) {
+  return Reading(text, file).result();
+}
+
+std::optional<Seconds> iteration_time(std::string_view log) {
+  constexpr std::string_view kTime = "elapsed time per iteration (ms):";
+  std::vector<double> times;
+  for (std::size_t at = log.find(kTime); at != std::string_view::npos; at = log.find(kTime, at)) {
+    at += kTime.size();
+    const std::size_t end = std::min(log.find_first_of("|\n", at), log.size());
+    if (const auto ms = profiler::decimal_number(profiler::trimmed(log.substr(at, end - at))); ms && *ms > 0)
+      times.push_back(*ms);
+  }
+  if (times.empty()) return std::nullopt;
+  times.erase(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2));
+  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
+  std::nth_element(times.begin(), middle, times.end());
+  return Seconds(*middle * 1e-3);
+}
+
+}  // namespace moeplan::runs

@@ -1,0 +1,124 @@
+#include "planner/runs/megatron_arguments.hpp"
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <string>
+
+#include "model/text/document.hpp"
+#include "model/transformer/model_spec.hpp"
+#include "planner/runs/run_plan.hpp"
+#include "profiler/table_text.hpp"
+#include "tests/support/checks.hpp"
+
+namespace moeplan::tests::megatron_arguments_test {
+
+using namespace moeplan::runs;
+
+namespace {
+
+const std::string kUsual =
+    "--num-layers 16 --hidden-size 1024 --num-attention-heads 32 --seq-length 4096 --max-position-embeddings 4096 "
+    "--micro-batch-size 4 --global-batch-size 32 --num-experts 32 --vocab-size 129280 --bf16 ";
+
+MegatronJob read(const std::string& more) { return read_megatron_arguments(kUsual + more, "job.args"); }
+
+}  // namespace
+
+TEST_CASE("Arguments become the degrees and flags of a row") {
+  const profiler::RunRow r =
+      read(
+          "--tensor-model-parallel-size 2 --sequence-parallel --pipeline-model-parallel-size 2 "
+          "--num-virtual-stages-per-pipeline-rank 4 --expert-model-parallel-size 4 --expert-tensor-parallel-size 1 "
+          "--use-distributed-optimizer --recompute-granularity selective --recompute-modules [layernorm moe_act] "
+          "--cuda-graph-modules attn moe_router --moe-token-dispatcher-type flex --moe-flex-dispatcher-backend "
+          "hybridep "
+          "--moe-hybridep-num-sms 32 --overlap-moe-expert-parallel-comm --delay-wgrad-compute --grad-reduce-in-bf16 "
+          "--fp8-format e4m3 --fp8-recipe mxfp8 --moe-router-force-load-balancing")
+          .row;
+  CHECK(r.tp == 2);
+  CHECK(r.sp == 1);
+  CHECK(r.pp == 2);
+  CHECK(r.vp == 4);
+  CHECK(r.ep == 4);
+  CHECK(r.etp == 1);
+  CHECK(r.zero == 1);
+  CHECK(r.recompute == "layernorm+moe_act");
+  CHECK(r.cuda_graph == "attn+moe_router");
+  CHECK(r.dispatcher == "hybridep");
+  CHECK(r.dispatcher_sms == 32);
+  CHECK(r.ep_overlap == "wgrad");
+  CHECK(r.gradient_dtype == "bf16");
+  CHECK(r.precision == "mxfp8");
+  CHECK(r.routing == "forced");
+  CHECK(r.stack == "Megatron-LM");
+}
+
+TEST_CASE("What the arguments do not say has Megatron-Core's default") {
+  const MegatronJob job = read("");
+  CHECK(job.row.tp == 1);
+  CHECK(job.row.etp == 1);
+  CHECK(job.row.dispatcher == "allgather");
+  CHECK(job.row.routing == "natural");
+  CHECK(job.row.zero == 0);
+  CHECK(job.row.precision == "bf16");
+  CHECK(job.assumed.empty());
+  const ModelSpec model = read_model(job.model);
+  const Moe& moe = std::get<Moe>(model.layers.front().pattern.front().ffn);
+  CHECK(moe.expert.hidden_size == 4 * 1024);
+  CHECK(moe.top_k == 2);
+  CHECK(model.num_moe_layers() == 16);
+}
+
+TEST_CASE("The model is that of the arguments") {
+  const ModelSpec model = read_model(
+      read("--swiglu --disable-bias-linear --normalization RMSNorm --position-embedding-type rope "
+           "--untie-embeddings-and-output-weights --multi-latent-attention --q-lora-rank 1536 --kv-lora-rank 512 "
+           "--moe-layer-freq ([0]*1+[1]*15) --moe-ffn-hidden-size 1024 --moe-shared-expert-intermediate-size 512 "
+           "--moe-router-topk 4 --mtp-num-layers 1")
+          .model);
+  CHECK(model.num_layers() == 16);
+  CHECK(model.num_moe_layers() == 15);
+  CHECK(model.num_mtp_layers == 1);
+  const auto& attention = std::get<LatentAttention>(model.attention);
+  CHECK(attention.q_lora_rank == 1536);
+  CHECK(attention.kv_lora_rank == 512);
+  const Moe& moe = std::get<Moe>(model.layers.back().pattern.front().ffn);
+  CHECK(moe.expert.hidden_size == 1024);
+  CHECK(moe.expert.gated);
+  CHECK(moe.shared.hidden_size == 512);
+  CHECK(moe.top_k == 4);
+  SECTION("a pattern of another length is refused") {
+    CHECK(error_of([] { (void)read("--moe-layer-freq ([0]*1+[1]*3)"); }) ==
+          "job.args: --moe-layer-freq: \"([0]*1+[1]*3)\" is no pattern of 16 layers");
+  }
+}
+
+TEST_CASE("The time of an iteration is the median of the later half that a log prints") {
+  CHECK_FALSE(iteration_time("no times"));
+  std::string log;
+  for (const char* ms : {"70000.0", "105.0", "101.5", "103.0", "100.0", "102.0"})
+    log += std::string(" iteration | elapsed time per iteration (ms): ") + ms + " | learning rate\n";
+  CHECK(iteration_time(log)->value() == Approx(0.102));
+}
+
+TEST_CASE("The arguments of Megatron-LM's functional tests become rows that can be planned") {
+  const std::filesystem::path file = MOEPLAN_SOURCE_DIR "/../shared/data/runs/small_runs.csv";
+  if (!std::filesystem::exists(file)) {
+    WARN("skipped: no small_runs.csv at ../shared/data/runs");
+    return;
+  }
+  const std::string text = read_text_file(file, std::size_t{1} << 26);
+  std::size_t jobs = 0;
+  for (const std::string_view line : profiler::split(text, '\n')) {
+    const auto fields = profiler::csv_fields(line);
+    if (!fields || fields->size() < 10 || fields->front() == "id") continue;
+    ++jobs;
+    INFO(fields->front());
+    MegatronJob job = read_megatron_arguments((*fields)[9], "small_runs.csv");
+    CHECK(read_model(job.model).num_moe_layers() > 0);
+    CHECK(profiler::csv_fields(csv_line(job.row))->size() == profiler::run_format().columns.size());
+  }
+  CHECK(jobs == 85);
+}
+
+}  // namespace moeplan::tests::megatron_arguments_test

@@ -1,8 +1,10 @@
-// A small workload, MoE layer and candidate that tests of the lowering vary.
+// A small workload, MoE layer, model and candidate that tests of the lowering vary.
 #pragma once
 
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "model/transformer/model_spec.hpp"
 #include "model/workload/workload.hpp"
@@ -32,6 +34,19 @@ inline Moe moe(std::int64_t experts, bool gated = false) {
           .shared = {0, false, false},
           .shared_gate = false,
           .router_bias = false};
+}
+
+inline ModelSpec model(std::int64_t vocab_size, std::vector<RepeatedLayers> layers) {
+  ModelSpec m{};
+  m.name = "small";
+  m.vocab_size = vocab_size;
+  m.hidden_size = kM;
+  m.norms_per_layer = 2;
+  m.causal = true;
+  m.attention =
+      HeadAttention{.num_heads = 4, .num_kv_heads = 4, .head_dim = 16, .bias = false, .qk_norm = false, .sinks = false};
+  m.layers = std::move(layers);
+  return m;
 }
 
 inline planner::Candidate candidate(const std::string& schedule, std::int64_t world, std::int64_t tp, std::int64_t ep,

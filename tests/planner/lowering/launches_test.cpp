@@ -5,7 +5,7 @@
 #include <string>
 
 #include "planner/lowering/lower.hpp"
-#include "tests/support/toy_cluster.hpp"
+#include "tests/support/small_layers.hpp"
 
 namespace moeplan::tests::launches_test {
 
@@ -20,26 +20,15 @@ Program lowered(CudaGraphs graphs, Mode mode = Mode::Train, std::optional<Precis
   model.hidden_size = 64;
   model.attention =
       HeadAttention{.num_heads = 2, .num_kv_heads = 2, .head_dim = 32, .bias = false, .qk_norm = false, .sinks = false};
-  const Moe moe{.num_experts = 8,
-                .top_k = 2,
-                .expert = {128, true, false},
-                .shared = {128, true, false},
-                .shared_gate = false,
-                .router_bias = false};
+  Moe moe = small_layers::moe(8, /*gated=*/true);
+  moe.shared = {128, true, false};
   model.layers = {{1, {LayerSpec{.attention_window = 0, .ffn = moe}}}};
-  Workload w{};
-  w.name = "test";
+  Workload w = small_layers::workload(std::nullopt, mode);
   w.global_batch = 2;
-  w.sequence_length = 32;
-  w.mode = mode;
   w.dtype = Dtype::Bf16;
   w.precision = precision;
-  w.recompute = Recompute::None;
-  w.optimizer = Optimizer::Adam;
   w.cuda_graphs = graphs;
-  Candidate c;
-  c.degrees = {.dp = 2, .tp = 1, .edp = 1, .ep = 2, .esp = 1};
-  c.schedule = "baseline";
+  const Candidate c = small_layers::candidate("baseline", 2, 1, 2, 1);
   return lower_iteration(model, w, c, 2);
 }
 

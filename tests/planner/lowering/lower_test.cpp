@@ -257,15 +257,7 @@ TEST_CASE("a gate changes what experts are asked for, and the iteration with it"
 }
 
 TEST_CASE("an iteration of a small model") {
-  ModelSpec model{};
-  model.name = "small";
-  model.vocab_size = 1000;
-  model.hidden_size = kM;
-  model.norms_per_layer = 2;
-  model.causal = true;
-  model.attention =
-      HeadAttention{.num_heads = 4, .num_kv_heads = 4, .head_dim = 16, .bias = false, .qk_norm = false, .sinks = false};
-  model.layers = {{3, {{0, Ffn{kH, false, false}}, {0, moe(4)}}}};
+  const ModelSpec model = small_layers::model(1000, {{3, {{0, Ffn{kH, false, false}}, {0, moe(4)}}}});
   const auto use = [&](Recompute recompute, const std::string& schedule) {
     Workload w = workload(std::nullopt);
     w.recompute = recompute;

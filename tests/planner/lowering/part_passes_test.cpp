@@ -23,15 +23,7 @@ using namespace moeplan::sim;
 using namespace small_layers;
 
 TEST_CASE("a pipeline stage keeps the activations of the microbatches that it has in flight") {
-  ModelSpec model{};
-  model.name = "small";
-  model.vocab_size = 8;
-  model.hidden_size = kM;
-  model.norms_per_layer = 2;
-  model.causal = true;
-  model.attention =
-      HeadAttention{.num_heads = 4, .num_kv_heads = 4, .head_dim = 16, .bias = false, .qk_norm = false, .sinks = false};
-  model.layers = {{8, {{0, moe(4)}}}};
+  const ModelSpec model = small_layers::model(8, {{8, {{0, moe(4)}}}});
   Workload w = workload(std::nullopt);
   w.routing.shape = RoutingShape::Uniform;
   w.zero_stage = 2;
@@ -68,15 +60,7 @@ TEST_CASE("a pipeline stage keeps the activations of the microbatches that it ha
 }
 
 TEST_CASE("a pipeline layout says which layers each stage has") {
-  ModelSpec model{};
-  model.name = "small";
-  model.vocab_size = 8;
-  model.hidden_size = kM;
-  model.norms_per_layer = 2;
-  model.causal = true;
-  model.attention =
-      HeadAttention{.num_heads = 4, .num_kv_heads = 4, .head_dim = 16, .bias = false, .qk_norm = false, .sinks = false};
-  model.layers = {{6, {{0, moe(4)}}}};
+  ModelSpec model = small_layers::model(8, {{6, {{0, moe(4)}}}});
   model.num_mtp_layers = 1;
   Workload w = workload(std::nullopt);
   w.routing.shape = RoutingShape::Uniform;

@@ -6,7 +6,6 @@
 #include <map>
 #include <regex>
 #include <set>
-#include <sstream>
 
 #include "profiler/table_text.hpp"
 
@@ -20,9 +19,8 @@ using profiler::RunRow;
 class Arguments {
  public:
   Arguments(std::string_view text, std::string file) : file_(std::move(file)) {
-    std::istringstream words{std::string(text)};
-    std::string word;
-    while (words >> word) {
+    for (const std::string_view each : profiler::words(text)) {
+      const std::string word(each);
       if (word == "\\") continue;
       const std::size_t equals = word.starts_with("--") ? word.find('=') : std::string::npos;
       if (word.starts_with("--")) {  // the last of several counts
@@ -74,10 +72,7 @@ class Arguments {
 std::string joined(std::string list) {
   std::erase_if(list, [](char c) { return c == '[' || c == ']' || c == '"' || c == '\''; });
   std::replace(list.begin(), list.end(), ',', ' ');
-  std::istringstream words(list);
-  std::string out, word;
-  while (words >> word) out += (out.empty() ? "" : "+") + word;
-  return out;
+  return fmt::format("{}", fmt::join(profiler::words(list), "+"));
 }
 
 /// Which layers are MoE layers: a period, or Python's sums of "[0]*3" as "([0]*3+[1]*58)".

@@ -190,8 +190,8 @@ TEST_CASE("GPT-OSS 120B on 64 H100, as published for Megatron-Bridge") {
 TEST_CASE("DeepSeek-V3 on 2,048 H800, as published: GPU hours of a trillion tokens") {
   // DeepSeek-V3 Technical Report, sec. 1: 180,000 H800 hours for each trillion tokens; sec. 3: 2,048 GPUs, PP 16, EP 64
   // over 8 nodes with at most 4 a token, ZeRO 1, fp8 in blocks, DualPipe, norms, up-projections and SwiGLU recomputed,
-  // moments in bf16. Here two parts a stage with overlap stand for DualPipe, which need 16 | microbatches: 16,384
-  // sequences instead of 15,360. assumed: the host launches fast enough, micro batch 1.
+  // moments in bf16. Here two parts a stage with overlap represent DualPipe. They need a multiple of 16
+  // microbatches: 16,384 sequences instead of 15,360. assumed: the host launches fast enough, micro batch 1.
   constexpr double kCeiling = 0.15,
                    kExposedCeiling = 0.31;  // the goal for the latter is 0.03, as in their recorded trace
   PublishedRun run{.name = "DeepSeek-V3",

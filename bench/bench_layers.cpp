@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "bench/clocks.hpp"
-#include "cli/pages/prepared_plan.hpp"
+#include "cli/pages/plans/prepared_plan.hpp"
 #include "model/base/in_parallel.hpp"
 #include "planner/search/layer_search.hpp"
 #include "tests/support/published_systems.hpp"

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "bench/clocks.hpp"
-#include "cli/pages/prepared_plan.hpp"
+#include "cli/pages/plans/prepared_plan.hpp"
 #include "planner/lowering/lower.hpp"
 #include "sim/program/simulate.hpp"
 

@@ -10,10 +10,10 @@
 #include <numeric>
 
 #include "cli/commands/commands.hpp"
-#include "cli/commands/destination_uniform_routing.hpp"
-#include "cli/commands/message_sizes.hpp"
 #include "cli/commands/output_files.hpp"
 #include "cli/commands/progress.hpp"
+#include "cli/options/destination_uniform_routing.hpp"
+#include "cli/options/message_sizes.hpp"
 #include "cli/pages/collective_report.hpp"
 #include "model/base/diagnostics.hpp"
 #include "model/program/equal_ranks.hpp"

@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "cli/commands/commands.hpp"
-#include "cli/pages/comparison.hpp"
+#include "cli/pages/plans/comparison.hpp"
 
 namespace moeplan::cli {
 

@@ -8,8 +8,8 @@
 
 #include "cli/commands/commands.hpp"
 #include "cli/commands/progress.hpp"
-#include "cli/pages/explanation.hpp"
-#include "cli/pages/operation_table.hpp"
+#include "cli/pages/plans/explanation.hpp"
+#include "cli/pages/plans/operation_table.hpp"
 
 namespace moeplan::cli {
 

@@ -9,7 +9,7 @@
 #include "cli/commands/commands.hpp"
 #include "cli/commands/output_files.hpp"
 #include "cli/commands/progress.hpp"
-#include "cli/pages/plan_report.hpp"
+#include "cli/pages/plans/plan_report.hpp"
 #include "model/analysis/trace.hpp"
 #include "planner/layer/schedule.hpp"
 #include "planner/placement/strategies/strategy.hpp"

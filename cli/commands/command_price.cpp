@@ -16,7 +16,7 @@
 #include "model/text/origins.hpp"
 #include "model/text/reader.hpp"
 #include "planner/plan/inputs.hpp"
-#include "profiler/operator_table.hpp"
+#include "profiler/tables/operator_table.hpp"
 
 namespace moeplan::cli {
 

@@ -11,19 +11,19 @@
 #include <set>
 
 #include "cli/commands/commands.hpp"
-#include "cli/commands/option_values.hpp"
 #include "cli/commands/output_files.hpp"
+#include "cli/options/option_values.hpp"
 #include "cuda_runtime/measure/machine_profile.hpp"
 #include "cuda_runtime/validate/execute.hpp"
 #include "cuda_runtime/validate/run_cases.hpp"
 #include "cuda_runtime/validate/run_on_gpus.hpp"
 #include "model/base/diagnostics.hpp"
 #include "planner/plan/inputs.hpp"
-#include "profiler/fit_operators.hpp"
-#include "profiler/measured_csv.hpp"
-#include "profiler/nccl_tests.hpp"
-#include "profiler/profile.hpp"
-#include "profiler/table_reader.hpp"
+#include "profiler/fits/fit_operators.hpp"
+#include "profiler/fits/profile.hpp"
+#include "profiler/tables/measured_csv.hpp"
+#include "profiler/tables/nccl_tests.hpp"
+#include "profiler/tables/table_reader.hpp"
 
 namespace moeplan::cli {
 

@@ -15,9 +15,9 @@
 #include "model/base/diagnostics.hpp"
 #include "planner/plan/inputs.hpp"
 #include "planner/runs/predict_runs.hpp"
-#include "profiler/collective_score.hpp"
-#include "profiler/dispatch_score.hpp"
-#include "profiler/operator_score.hpp"
+#include "profiler/scores/collective_score.hpp"
+#include "profiler/scores/dispatch_score.hpp"
+#include "profiler/scores/operator_score.hpp"
 
 namespace moeplan::cli {
 
@@ -121,8 +121,7 @@ void add_score_command(CLI::App& app, ExitCode& code) {
   auto* c = app.add_subcommand(
       "score", "Compare predicted with measured times of tables of operators, collectives, dispatches or runs");
   auto o = std::make_shared<ScoreOptions>();
-  c->add_option("FILE", o->files,
-                "Tables, CSV or CSV in gzip (docs/operators.md, docs/communication.md, docs/runs.md)")
+  c->add_option("FILE", o->files, "Tables, CSV or CSV in gzip (docs/operators.md, docs/communication.md, docs/runs.md)")
       ->required();
   c->add_option("-o,--output", o->output, "Write every row with its prediction as CSV");
   c->add_option("--max-mape", o->most_mape, "Exit with 1 if the mean error of a table is above this, in percent");

@@ -8,8 +8,8 @@
 
 #include "cli/commands/commands.hpp"
 #include "cli/commands/output_files.hpp"
-#include "cli/pages/plan_report.hpp"
-#include "cli/pages/prepared_plan.hpp"
+#include "cli/pages/plans/plan_report.hpp"
+#include "cli/pages/plans/prepared_plan.hpp"
 #include "model/analysis/trace.hpp"
 #include "sim/program/link_tracks.hpp"
 

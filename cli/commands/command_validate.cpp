@@ -8,10 +8,10 @@
 #include <memory>
 
 #include "cli/commands/commands.hpp"
-#include "cli/commands/option_values.hpp"
 #include "cli/commands/output_files.hpp"
 #include "cli/commands/progress.hpp"
-#include "cli/pages/prepared_plan.hpp"
+#include "cli/options/option_values.hpp"
+#include "cli/pages/plans/prepared_plan.hpp"
 #include "cli/pages/validate_report.hpp"
 #include "cuda_runtime/validate/run_cases.hpp"
 #include "cuda_runtime/validate/run_on_gpus.hpp"

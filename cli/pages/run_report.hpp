@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "profiler/run_score.hpp"
+#include "profiler/scores/run_score.hpp"
 
 namespace moeplan::cli {
 

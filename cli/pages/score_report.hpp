@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "cli/pages/run_report.hpp"
-#include "profiler/score.hpp"
-#include "profiler/table_kind.hpp"
+#include "profiler/scores/score.hpp"
+#include "profiler/tables/table_kind.hpp"
 
 namespace moeplan::cli {
 

@@ -9,7 +9,7 @@
 
 #include "cuda_runtime/measure/measure.hpp"
 #include "model/text/document.hpp"
-#include "profiler/profile.hpp"
+#include "profiler/fits/profile.hpp"
 
 namespace moeplan::runtime {
 

@@ -54,6 +54,7 @@ ComputeParts attention_parts(const GpuSpec& gpu, Dtype dtype, double flops, std:
   return roofline(gpu.launch_overhead, math, hbm_time(gpu, bytes));
 }
 
+/// A memory-bound kernel: launch + bytes / (hbm_bandwidth memory_efficiency); zero for zero bytes.
 ComputeParts kernel_parts(const GpuSpec& gpu, std::int64_t bytes) {
   if (bytes == 0) return {};
   return roofline(gpu.launch_overhead, Seconds(0),
@@ -173,8 +174,6 @@ Seconds grouped_gemm_time(const GpuSpec& gpu, Dtype dtype, std::span<const GemmS
 Seconds attention_time(const GpuSpec& gpu, Dtype dtype, double flops, std::int64_t bytes) {
   return attention_parts(gpu, dtype, flops, bytes).time();
 }
-
-Seconds kernel_time(const GpuSpec& gpu, std::int64_t bytes) { return kernel_parts(gpu, bytes).time(); }
 
 const GemmModel* figures_of_products(const GpuSpec& gpu, Dtype dtype, std::optional<Precision> precision) {
   const std::optional<MathFormat> format = precision ? format_of(*precision) : format_of_products(dtype);

@@ -39,9 +39,6 @@ struct GemmModel;  // model/operators/gemm_model.hpp
 /// Fused attention: launch + max(flops / (peak attention_efficiency), bytes / hbm_bandwidth).
 [[nodiscard]] Seconds attention_time(const GpuSpec& gpu, Dtype dtype, double flops, std::int64_t bytes);
 
-/// A memory-bound kernel: launch + bytes / (hbm_bandwidth memory_efficiency); zero for zero bytes.
-[[nodiscard]] Seconds kernel_time(const GpuSpec& gpu, std::int64_t bytes);
-
 /// The parts of a computation's time. The longer of `math` and `memory` hides the shorter, or most of it.
 struct ComputeParts {
   Seconds launch;

@@ -7,7 +7,7 @@
 #include <regex>
 #include <set>
 
-#include "profiler/table_text.hpp"
+#include "profiler/tables/table_text.hpp"
 
 namespace moeplan::runs {
 

@@ -9,7 +9,7 @@
 
 #include "model/base/quantity.hpp"
 #include "model/text/document.hpp"
-#include "profiler/run_table.hpp"
+#include "profiler/tables/run_table.hpp"
 
 namespace moeplan::runs {
 

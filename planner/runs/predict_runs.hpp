@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "profiler/run_score.hpp"
-#include "profiler/run_table.hpp"
+#include "profiler/scores/run_score.hpp"
+#include "profiler/tables/run_table.hpp"
 
 namespace moeplan::runs {
 

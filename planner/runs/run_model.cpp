@@ -7,7 +7,7 @@
 #include <functional>
 
 #include "planner/plan/inputs.hpp"
-#include "profiler/table_text.hpp"
+#include "profiler/tables/table_text.hpp"
 
 namespace moeplan::runs {
 

@@ -7,7 +7,7 @@
 #include "model/text/reader.hpp"
 #include "planner/plan/inputs.hpp"
 #include "planner/runs/run_model.hpp"
-#include "profiler/table_text.hpp"
+#include "profiler/tables/table_text.hpp"
 
 namespace moeplan::runs {
 

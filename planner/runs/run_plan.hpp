@@ -16,7 +16,7 @@
 #include "model/workload/workload.hpp"
 #include "planner/candidate/candidate.hpp"
 #include "planner/search/search_space.hpp"
-#include "profiler/run_table.hpp"
+#include "profiler/tables/run_table.hpp"
 
 namespace moeplan::runs {
 

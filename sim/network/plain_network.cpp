@@ -94,9 +94,7 @@ class PlainNetwork final : public Network {
     double rate;
   };
 
-  double end(const Flow& f) const {
-    return f.remaining == 0 || f.rate == kNever ? now_ : now_ + f.remaining / f.rate;
-  }
+  double end(const Flow& f) const { return f.remaining == 0 || f.rate == kNever ? now_ : now_ + f.remaining / f.rate; }
 
   void move_to(double now) {
     if (now == now_) return;

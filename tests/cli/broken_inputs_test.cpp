@@ -5,7 +5,7 @@
 #include <map>
 
 #include "model/base/random.hpp"
-#include "tests/cli/run_cli.hpp"
+#include "tests/cli/support/run_cli.hpp"
 
 namespace moeplan::tests::broken_inputs_test {
 

@@ -1,5 +1,5 @@
 // What -C changes in the tables of `moeplan collective`: the closed form on the reference machine, value by value.
-#include "tests/cli/cli_json.hpp"
+#include "tests/cli/support/cli_json.hpp"
 
 namespace moeplan::tests::collective_overrides_test {
 

@@ -1,7 +1,7 @@
 // `moeplan compare` as a user runs it.
 #include <cmath>
 
-#include "tests/cli/cli_json.hpp"
+#include "tests/cli/support/cli_json.hpp"
 #include "tests/support/golden.hpp"
 
 namespace moeplan::tests::compare_test {

@@ -1,5 +1,5 @@
 // The texts of errors, as golden files: they are part of what users meet, and change only on purpose.
-#include "tests/cli/run_cli.hpp"
+#include "tests/cli/support/run_cli.hpp"
 #include "tests/support/golden.hpp"
 
 namespace moeplan::tests::error_texts_test {

@@ -1,5 +1,5 @@
 // The exit codes of `moeplan` and its commands, and what they say on standard error.
-#include "tests/cli/cli_json.hpp"
+#include "tests/cli/support/cli_json.hpp"
 
 namespace moeplan::tests::exit_code_test {
 

@@ -3,7 +3,7 @@
 
 #include <map>
 
-#include "tests/cli/cli_json.hpp"
+#include "tests/cli/support/cli_json.hpp"
 #include "tests/support/golden.hpp"
 
 namespace moeplan::tests::explain_test {

@@ -1,5 +1,5 @@
 // Gates, and capacities that change, as a user plans with them.
-#include "tests/cli/cli_json.hpp"
+#include "tests/cli/support/cli_json.hpp"
 
 namespace moeplan::tests::gate_test {
 

@@ -2,7 +2,7 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 
-#include "tests/cli/run_cli.hpp"
+#include "tests/cli/support/run_cli.hpp"
 
 namespace moeplan::tests::import_test {
 

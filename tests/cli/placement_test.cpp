@@ -1,7 +1,7 @@
 // Placements of experts as a user asks for them: plan, simulate, explain, and a recorded routing.
 #include <fstream>
 
-#include "tests/cli/cli_json.hpp"
+#include "tests/cli/support/cli_json.hpp"
 
 namespace moeplan::tests::placement_test {
 

@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 
-#include "tests/cli/cli_json.hpp"
-#include "tests/cli/run_cli.hpp"
+#include "tests/cli/support/cli_json.hpp"
+#include "tests/cli/support/run_cli.hpp"
 
 namespace moeplan::tests::price_test {
 

@@ -3,9 +3,9 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "tests/cli/cli_json.hpp"
-#include "tests/cli/gpu.hpp"
-#include "tests/cli/run_cli.hpp"
+#include "tests/cli/support/cli_json.hpp"
+#include "tests/cli/support/gpu.hpp"
+#include "tests/cli/support/run_cli.hpp"
 
 namespace moeplan::tests::profile_test {
 

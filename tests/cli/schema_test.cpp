@@ -4,8 +4,8 @@
 #include <set>
 
 #include "model/text/document.hpp"
-#include "tests/cli/cli_json.hpp"
-#include "tests/cli/json_schema.hpp"
+#include "tests/cli/support/cli_json.hpp"
+#include "tests/cli/support/json_schema.hpp"
 
 namespace moeplan::tests::schema_test {
 
@@ -115,7 +115,7 @@ void check_valid(const Cli& cli, const Documents& documents) {
     const std::string name = "document" + std::to_string(arguments.size()) + ".json";
     arguments += " " + schema + " " + cli.write(name, document.dump());
   }
-  const std::string script = MOEPLAN_SOURCE_DIR "/tests/cli/check_schemas.py";
+  const std::string script = MOEPLAN_SOURCE_DIR "/tests/cli/support/check_schemas.py";
   const std::string report = cli.path("report");
   const std::string command = "python3 " + script + " " + kSchemas.string() + arguments + " >" + report + " 2>&1";
   const int code = WEXITSTATUS(std::system(command.c_str()));

@@ -4,9 +4,9 @@
 
 #include "model/operators/operator_models.hpp"
 #include "planner/plan/inputs.hpp"
-#include "profiler/operator_score.hpp"
-#include "tests/cli/cli_json.hpp"
-#include "tests/cli/run_cli.hpp"
+#include "profiler/scores/operator_score.hpp"
+#include "tests/cli/support/cli_json.hpp"
+#include "tests/cli/support/run_cli.hpp"
 
 namespace moeplan::tests::score_test {
 

@@ -2,7 +2,7 @@
 #include <catch2/catch.hpp>
 #include <map>
 
-#include "tests/cli/cli_json.hpp"
+#include "tests/cli/support/cli_json.hpp"
 
 namespace moeplan::tests::sweep_cases_test {
 

@@ -8,8 +8,8 @@
 #include <random>
 #include <thread>
 
-#include "tests/cli/cli_json.hpp"
-#include "tests/cli/json_schema.hpp"
+#include "tests/cli/support/cli_json.hpp"
+#include "tests/cli/support/json_schema.hpp"
 
 namespace moeplan::tests::sweep_test {
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
-#include "tests/cli/cli_json.hpp"
+#include "tests/cli/support/cli_json.hpp"
 #include "tests/support/golden.hpp"
 
 namespace moeplan::tests::tutorial_test {

@@ -7,8 +7,8 @@
 #include <thread>
 
 #include "cuda_runtime/validate/status_board.hpp"
-#include "tests/cli/cli_json.hpp"
-#include "tests/cli/host_ranks.hpp"
+#include "tests/cli/support/cli_json.hpp"
+#include "tests/cli/support/host_ranks.hpp"
 
 namespace moeplan::tests::validate_faults_test {
 

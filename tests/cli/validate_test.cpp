@@ -1,10 +1,10 @@
 // moeplan validate, as users run it: on CPU ranks, left out where MPI is missing.
 #include <catch2/catch.hpp>
 
-#include "tests/cli/cli_json.hpp"
-#include "tests/cli/gpu.hpp"
-#include "tests/cli/host_ranks.hpp"
-#include "tests/cli/json_schema.hpp"
+#include "tests/cli/support/cli_json.hpp"
+#include "tests/cli/support/gpu.hpp"
+#include "tests/cli/support/host_ranks.hpp"
+#include "tests/cli/support/json_schema.hpp"
 
 namespace moeplan::tests::validate_test {
 

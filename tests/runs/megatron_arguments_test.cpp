@@ -7,7 +7,7 @@
 #include "model/text/document.hpp"
 #include "model/transformer/model_spec.hpp"
 #include "planner/runs/run_plan.hpp"
-#include "profiler/table_text.hpp"
+#include "profiler/tables/table_text.hpp"
 #include "tests/support/checks.hpp"
 
 namespace moeplan::tests::megatron_arguments_test {

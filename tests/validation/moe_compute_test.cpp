@@ -72,9 +72,12 @@ double predicted(const Measured& m, const GpuSpec& gpu) {
     const auto active = static_cast<std::int64_t>(rows.size());
     return grouped_gemm_time(gpu, Dtype::Bf16, shapes, kBytes * (active * n * k + selections * (n + k)));
   };
-  const Seconds permute = kernel_time(gpu, kBytes * 2 * selections * m.hidden);
-  const Seconds activation = kernel_time(gpu, kBytes * selections * (up + columns));
-  const Seconds sum = kernel_time(gpu, kBytes * (selections + m.tokens) * m.hidden);
+  const auto kernel = [&](std::int64_t bytes) {
+    return gpu.launch_overhead + Bytes(static_cast<double>(bytes)) / (gpu.hbm_bandwidth * gpu.memory_efficiency);
+  };
+  const Seconds permute = kernel(kBytes * 2 * selections * m.hidden);
+  const Seconds activation = kernel(kBytes * selections * (up + columns));
+  const Seconds sum = kernel(kBytes * (selections + m.tokens) * m.hidden);
   return (permute + product(up, m.hidden) + activation + product(m.hidden, columns) + sum).value();
 }
 

@@ -1,5 +1,5 @@
 // Fits of measured collectives against the tables they come from, and against those they do not.
-#include "profiler/profile.hpp"
+#include "profiler/fits/profile.hpp"
 
 #include <fmt/format.h>
 
@@ -14,10 +14,10 @@
 
 #include "model/costs/compute.hpp"
 #include "planner/lowering/collective_programs.hpp"
-#include "profiler/measured_csv.hpp"
-#include "profiler/nccl_tests.hpp"
 #include "profiler/statistics.hpp"
-#include "profiler/table_text.hpp"
+#include "profiler/tables/measured_csv.hpp"
+#include "profiler/tables/nccl_tests.hpp"
+#include "profiler/tables/table_text.hpp"
 #include "sim/program/simulate.hpp"
 #include "tests/support/spec_files.hpp"
 

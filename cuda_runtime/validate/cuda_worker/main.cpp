@@ -64,7 +64,9 @@ std::int64_t ranks_of(const ExecuteJob& job) {
 class Gpu {
  public:
   Gpu(std::size_t index, RankId rank)
-      : facts_(gpus().at(index)), clocks_(facts_.bus), device_(runtime::make_cuda_device(static_cast<int>(index), rank)) {}
+      : facts_(gpus().at(index)),
+        clocks_(facts_.bus),
+        device_(runtime::make_cuda_device(static_cast<int>(index), rank)) {}
 
   [[nodiscard]] runtime::CudaDevice& device() { return *device_; }
   [[nodiscard]] runtime::DeviceOptions options(const ExecuteJob& job) const {

@@ -99,14 +99,11 @@ TEST_CASE("a grouped GEMM follows the figures of grouped GEMMs where the GPU has
   }
   CHECK(grouped_gemm_efficiency(gpu(), flops) == gemm_efficiency(gpu(), flops));
   CHECK(gemm_time(own, Dtype::Fp32, {640, 128, 500}, 1000) == gemm_time(gpu(), Dtype::Fp32, {640, 128, 500}, 1000));
-  CHECK(kernel_time(own, 1000) == kernel_time(gpu(), 1000));
 }
 
-TEST_CASE("attention and memory-bound kernels") {
+TEST_CASE("fused attention") {
   CHECK(attention_time(gpu(), Dtype::Fp32, 1e9, 10).value() == Approx(kLaunch + 1e9 / (0.25 * 1e12)));
   CHECK(attention_time(gpu(), Dtype::Fp32, 10, 1'000'000).value() == Approx(kLaunch + 1e6 / tests::kMemoryRate));
-  CHECK(kernel_time(gpu(), 1'000'000).value() == Approx(kLaunch + 1e6 / (0.5 * tests::kMemoryRate)));
-  CHECK(kernel_time(gpu(), 0).value() == 0);
 }
 
 TEST_CASE("an operation's time follows from the rows, columns and formats of its slices") {
@@ -123,6 +120,14 @@ TEST_CASE("an operation's time follows from the rows, columns and formats of its
   SECTION("a product of 50 x 300 by 300 x 200") {
     const std::int64_t bytes = 2 * (50 * 300 + 300 * 200 + 50 * 200);
     CHECK(compute_time(program, op, RankId(0), gpu()) == gemm_time(gpu(), Dtype::Bf16, {50, 200, 300}, bytes));
+  }
+  SECTION("a memory-bound kernel takes the time of the bytes that it reads and writes, and none for none") {
+    op.work = Kernel::Norm;
+    const double bytes = 2 * (50 * 300 + 300 * 200 + 50 * 200);
+    CHECK(compute_time(program, op, RankId(0), gpu()).value() == Approx(kLaunch + bytes / (0.5 * tests::kMemoryRate)));
+    op.reads = {slice(0, 0)};
+    op.writes = {slice(2, 0)};
+    CHECK(compute_time(program, op, RankId(0), gpu()).value() == 0);
   }
   SECTION("causal attention sees half of the keys, and its backward has five products for two") {
     op.work = AttentionCore{.sequence_length = 50, .heads = {1, 1, 300, 200}};

@@ -4,11 +4,11 @@
 #include <map>
 #include <tuple>
 
-#include "tests/support/layer_cases.hpp"
 #include "model/costs/memory.hpp"
 #include "planner/candidate/stage_layout.hpp"
 #include "planner/layer/chunk_order.hpp"
 #include "planner/lowering/feasibility.hpp"
+#include "tests/support/layer_cases.hpp"
 
 namespace moeplan::tests::schedule_test {
 
@@ -286,7 +286,7 @@ TEST_CASE("Dense encoding's mask is kept from forward to backward") {
   };
   const double capacity = 2 * 2.0 * kLayerTokens / 8;
   const double mask = kLayerTokens * 8 * capacity * 4;  // fp32: a value for each token and each row of each expert
-  const double choices = kLayerTokens * 2 * 2 * 4;  // of the sparse form: two experts and two weights a token
+  const double choices = kLayerTokens * 2 * 2 * 4;      // of the sparse form: two experts and two weights a token
   SECTION("in the place of the choices that the sparse form's backward reads") {
     const MemoryUse dense = memory(Encoding::Dense, Mode::Train), sparse = memory(Encoding::Sparse, Mode::Train);
     CHECK((dense.activations - sparse.activations).value() == mask - choices);

@@ -3,8 +3,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "tests/support/order_cases.hpp"
 #include "planner/layer/chunk_order.hpp"
+#include "tests/support/order_cases.hpp"
 
 namespace moeplan::tests::opt_sche_test {
 

@@ -2,10 +2,10 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-#include "tests/support/layer_cases.hpp"
 #include "model/costs/memory.hpp"
 #include "planner/candidate/stage_layout.hpp"
 #include "planner/lowering/feasibility.hpp"
+#include "tests/support/layer_cases.hpp"
 
 namespace moeplan::tests::tutel_test {
 

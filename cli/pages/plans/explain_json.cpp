@@ -1,0 +1,161 @@
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "cli/pages/plans/explanation.hpp"
+#include "cli/pages/plans/operation_table.hpp"
+#include "model/costs/compute.hpp"
+#include "model/text/origins.hpp"
+#include "planner/report/json_parts.hpp"
+
+namespace moeplan::cli {
+
+namespace {
+
+double share(SimTime part, SimTime whole) { return whole > SimTime() ? part.seconds() / whole.seconds() : 0; }
+
+std::string_view class_name(OpClass op_class) { return name_of<OpClass>(kOpClassNames, op_class); }
+
+planner::Json path_rows(const Explanation& e) {
+  planner::Json out = planner::Json::array();
+  for (const PathRow& row : e.path.rows) {
+    const Block& block = e.prediction.program.blocks[row.block.index()];
+    const Operation& op = block.operations[static_cast<std::size_t>(row.operation)];
+    out.push_back({{"block", block.name},
+                   {"operation", op.name},
+                   {"class", class_name(op.op_class)},
+                   {"held_by", row.held_by},
+                   {"time_s", row.time.seconds().value()},
+                   {"share", share(row.time, e.path.time)}});
+  }
+  return out;
+}
+
+planner::Json path_classes(const Explanation& e) {
+  planner::Json out = planner::Json::array();
+  for (const PathClass& c : e.path.classes) {
+    out.push_back(
+        {{"class", class_name(c.op_class)},
+         {"time_s", c.time.seconds().value()},
+         {"share", share(c.time, e.path.time)},
+         {"share_of_peak", c.possible_flops > 0 ? planner::Json(c.flops / c.possible_flops) : planner::Json(nullptr)}});
+  }
+  return out;
+}
+
+planner::Json bottlenecks(const Explanation& e) {
+  planner::Json out = planner::Json::array();
+  for (const auto& [name, time] : e.path.holders) {
+    out.push_back({{"held_by", name}, {"time_s", time.seconds().value()}, {"share", share(time, e.path.time)}});
+  }
+  return out;
+}
+
+planner::Json sensitivities_json(const Explanation& e) {
+  planner::Json out = planner::Json::array();
+  for (const planner::Sensitivity& s : e.sensitivities) {
+    out.push_back({{"what", s.resource.key},
+                   {"change", s.resource.change},
+                   {"makespan_s", s.makespan.seconds().value()},
+                   {"gain", s.gain}});
+  }
+  return out;
+}
+
+planner::Json exposed_json(const RankTime& t) {
+  planner::Json out = planner::Json::object();
+  for (const ClassTime& c : t.classes) {
+    if (c.exposed > Seconds(0)) out[std::string(class_name(c.op_class))] = c.exposed.value();
+  }
+  return out;
+}
+
+planner::Json roofline_json(const Explanation& e, const DdlRoofline& r) {
+  return {{"computation_s", r.computation.value()},
+          {"communication_s", r.communication.value()},
+          {"r_cc", std::isfinite(r.ratio) ? planner::Json(r.ratio) : planner::Json(nullptr)},
+          {"computing_flops_per_s", r.computing.value()},
+          {"average_flops_per_s", r.average.value()},
+          {"ideal_flops_per_s", r.ideal.value()},
+          {"semi_ideal_flops_per_s", r.semi_ideal.value()},
+          {"peak_flops_per_s", peak_rate(e.plan.cluster.gpu, e.plan.inputs.workload.dtype).value()}};
+}
+
+planner::Json layer_points_json(const Explanation& e) {
+  planner::Json out = planner::Json::array();
+  for (const planner::LayerPoint& p : e.layer_points) {
+    const Degrees& d = p.candidate.degrees;
+    out.push_back({{"name", p.name},
+                   {"schedule", p.candidate.schedule},
+                   {"pipeline_degree", p.candidate.pipeline_degree},
+                   {"tp", d.tp},
+                   {"ep", d.ep},
+                   {"esp", d.esp},
+                   {"edp", d.edp},
+                   {"makespan_s", p.makespan.seconds().value()},
+                   {"roofline", roofline_json(e, p.roofline)}});
+  }
+  return out;
+}
+
+planner::Json placement_json(const planner::PlacementPayoff& w) {
+  const auto seconds = [](SimTime t) { return t.seconds().value(); };
+  planner::Json curve = planner::Json::array();
+  for (const planner::RedundantExperts& r : w.curve) {
+    curve.push_back({{"redundant_experts", r.redundant},
+                     {"memory_bytes", r.memory.value()},
+                     {"makespan_s", r.makespan ? planner::Json(seconds(*r.makespan)) : planner::Json(nullptr)}});
+  }
+  return {{"strategy", w.strategy},
+          {"redundant_experts", w.redundant_experts},
+          {"imbalance_before", w.imbalance_before},
+          {"imbalance", w.imbalance},
+          {"contiguous_s", seconds(w.contiguous)},
+          {"placed_s", seconds(w.placed)},
+          {"gain_s", w.gain().value()},
+          {"weights_s", w.weights.value()},
+          {"gradients_s", w.gradients.value()},
+          {"migration_s", w.migration.value()},
+          {"memory_bytes", w.memory.value()},
+          {"break_even_iterations", w.break_even ? planner::Json(*w.break_even) : planner::Json(nullptr)},
+          {"lasts_iterations", w.lasts ? planner::Json(*w.lasts) : planner::Json(nullptr)},
+          {"outlasts_trace", w.outlasts_trace},
+          {"pays", w.pays()},
+          {"worth_it", w.worth_it() ? planner::Json(*w.worth_it()) : planner::Json(nullptr)},
+          {"curve", std::move(curve)}};
+}
+
+}  // namespace
+
+std::string explain_json(const Explanation& e, double wall_s) {
+  const planner::Prediction& p = e.prediction;
+  planner::Json j = planner::json_head(e.plan.inputs, e.plan.cluster);
+  j["plan"] = planner::decision_json(e.plan.plan.candidate);
+  j["conclusion"] = conclusion(e);
+  j["makespan_s"] = p.makespan.seconds().value();
+  j["lower_bound_s"] = p.estimate.lower_bound.value();
+  j["lower_bound_by"] = p.estimate.bound_by;
+  j["tokens_per_s_per_gpu"] = p.tokens_per_s_per_gpu;
+  j["model_flops_utilization"] = p.model_flops_utilization;
+  j["critical_path"] = path_rows(e);
+  j["critical_path_classes"] = path_classes(e);
+  j["critical_path_holders"] = bottlenecks(e);
+  j["critical_path_ranks"] = planner::Json::array();
+  for (const RankId r : e.path.ranks) j["critical_path_ranks"].push_back(r.value());
+  j["critical_path_handovers"] = e.path.handovers;
+  j["critical_path_waited_s"] = e.path.waited.seconds().value();
+  planner::add_binding_rank(j, p);
+  j["exposed_by_class"] = exposed_json(p.binding);
+  j["classes"] = planner::class_times_json(p.binding);
+  j["links"] = planner::links_json(p, e.plan.cluster.topology);
+  j["streams"] = planner::streams_json(p);
+  j["sensitivities"] = sensitivities_json(e);
+  j["roofline"] = roofline_json(e, e.roofline);
+  j["layer_roofline"] = layer_points_json(e);
+  j["placement"] = e.placement ? placement_json(*e.placement) : planner::Json(nullptr);
+  j["operations"] = operation_rows(e.prediction.program, e.operations);
+  j["assumed"] = assumed_numbers(e.plan.plan.inputs.cluster);
+  j["timing"] = {{"wall_s", wall_s}};
+  return planner::json_text(j);
+}
+
+}  // namespace moeplan::cli

@@ -1,0 +1,307 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "cli/pages/page_parts.hpp"
+#include "cli/pages/plans/explanation.hpp"
+#include "cli/pages/plans/roofline_plot.hpp"
+#include "model/costs/compute.hpp"
+#include "model/text/unit_text.hpp"
+
+namespace moeplan::cli {
+
+namespace {
+
+std::string_view phrase(OpClass op_class) {
+  switch (op_class) {
+    case OpClass::Attention: return "attention";
+    case OpClass::DenseFfn: return "dense feed-forward computation";
+    case OpClass::Gate: return "gating";
+    case OpClass::Expert: return "expert computation";
+    case OpClass::SharedExpert: return "shared-expert computation";
+    case OpClass::Permute: return "permuting tokens";
+    case OpClass::Codec: return "coding and decoding of tokens";
+    case OpClass::Dispatch: return "dispatch of tokens";
+    case OpClass::Combine: return "combining of tokens";
+    case OpClass::TensorParallel: return "tensor-parallel traffic";
+    case OpClass::ExpertSharding: return "traffic of expert shards";
+    case OpClass::Norm: return "norms and additions";
+    case OpClass::Embedding: return "embedding and output head";
+    case OpClass::ContextParallel: return "context-parallel traffic";
+    case OpClass::Pipeline: return "messages between pipeline stages";
+    case OpClass::WeightGather: return "gathering of weights";
+    case OpClass::Gradient: return "gradient traffic";
+    case OpClass::Optimizer: return "the optimizer";
+    case OpClass::ExpertTransfer: return "sending weights to copies of experts";
+    case OpClass::ExpertGradientTransfer: return "bringing home gradients of copies of experts";
+    case OpClass::PlacementPlan: return "telling loads for the next placement";
+    case OpClass::Host: return "launching of operations";
+  }
+  return "";
+}
+
+const Operation& operation_of(const Program& program, const PathRow& row) {
+  return program.blocks[row.block.index()].operations[static_cast<std::size_t>(row.operation)];
+}
+
+/// A bottleneck, worded for use inside a sentence.
+std::string in_words(const std::string& holder) {
+  constexpr std::string_view kCompute = "compute: ";
+  if (holder.starts_with(kCompute)) return holder.substr(kCompute.size());
+  return holder.starts_with("link ") || holder.starts_with("measured ") ? "the " + holder : holder;
+}
+
+/// A change of a resource, e.g. "10% higher NIC bandwidth".
+std::string in_words(const planner::ResourceInfo& resource) {
+  return fmt::format("{} {} {}", resource.change.substr(1), resource.change.front() == '-' ? "lower" : "higher",
+                     resource.name);
+}
+
+double percent(SimTime part, SimTime whole) { return whole > SimTime() ? 100 * (part.seconds() / whole.seconds()) : 0; }
+
+/// The bottlenecks of an operation class on the critical path, in descending order of time.
+std::vector<std::pair<std::string, SimTime>> holders_of(const Explanation& e, OpClass op_class) {
+  std::map<std::string, SimTime> times;
+  for (const PathRow& row : e.path.rows) {
+    if (operation_of(e.prediction.program, row).op_class == op_class) times[row.held_by] += row.time;
+  }
+  std::vector<std::pair<std::string, SimTime>> out(times.begin(), times.end());
+  std::stable_sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+  return out;
+}
+
+/// The time on the critical path in communication, whether or not it is concurrent with computation.
+SimTime communication_on_path(const Explanation& e) {
+  SimTime time;
+  for (const PathRow& row : e.path.rows) {
+    if (!operation_of(e.prediction.program, row).computes()) time += row.time;
+  }
+  return time;
+}
+
+/// A text such as "rank 3 (stage 2 of 4)".
+std::string binding_rank_text(const planner::Prediction& p) {
+  const std::string stage = stage_text(p.program, p.binding.rank);
+  return fmt::format("rank {}{}", p.binding.rank.value(), stage.empty() ? "" : fmt::format(" ({})", stage));
+}
+
+double exposed_percent(const planner::Prediction& p) {
+  return 100 * (p.binding.exposed_communication / p.makespan.seconds());
+}
+
+/// The exposed communication, which the critical path does not show: communication on the path may be concurrent with
+/// computation.
+std::string exposed_sentence(const planner::Prediction& p) {
+  if (p.binding.exposed_communication == Seconds(0)) return " Computation hides all communication.";
+  return fmt::format(
+      " Exposed communication, which no computation hides, is {:.1f}% of the iteration on {}, the binding one.",
+      exposed_percent(p), binding_rank_text(p));
+}
+
+std::string class_table(const Explanation& e) {
+  std::string out =
+      fmt::format("  {:<24} {:>5} {:>7}   {}\n\n", "Critical path by class", "time", "share", "limited by");
+  for (const PathClass& c : e.path.classes) {
+    const std::string reached =
+        c.possible_flops > 0 ? fmt::format("products at {:.0f}% of peak; ", 100 * c.flops / c.possible_flops) : "";
+    std::string held;
+    for (const auto& [name, time] : holders_of(e, c.op_class)) {
+      const double share = percent(time, c.time);
+      if (share < 1 && !held.empty()) break;
+      held += fmt::format("{}{} {:.0f}%", held.empty() ? "" : ", ", name, share);
+    }
+    out += fmt::format("  {:<19} {:>10} {:>6.1f}%   {}{}\n", name_of<OpClass>(kOpClassNames, c.op_class),
+                       human(c.time.seconds()), percent(c.time, e.path.time), reached, held);
+  }
+  return out;
+}
+
+std::string holder_table(const Explanation& e) {
+  constexpr std::size_t kMost = 10;
+  std::string out = fmt::format("\n  {:<44} {:>10} {:>7}\n\n", "Critical path by bottleneck", "time", "share");
+  SimTime rest;
+  for (std::size_t i = 0; i < e.path.holders.size(); ++i) {
+    const auto& [name, time] = e.path.holders[i];
+    if (i >= kMost) {
+      rest += time;
+      continue;
+    }
+    out += fmt::format("  {:<44} {:>10} {:>6.1f}%\n", name, human(time.seconds()), percent(time, e.path.time));
+  }
+  if (rest > SimTime()) {
+    out += fmt::format("  {:<44} {:>10} {:>6.1f}%\n", fmt::format("{} others", e.path.holders.size() - kMost),
+                       human(rest.seconds()), percent(rest, e.path.time));
+  }
+  out +=
+      e.path.handovers == 0
+          ? fmt::format("\n  It stays on rank {}: no slower rank is waited for.\n", e.path.ranks.front().value())
+          : fmt::format(
+                "\n  It changes rank {} times, each time from a slower rank to one that waits for it: {} of waiting.\n",
+                e.path.handovers, human(e.path.waited.seconds()));
+  return out;
+}
+
+std::string exposed_table(const Explanation& e) {
+  const RankTime& t = e.prediction.binding;
+  const std::string rank = binding_rank_text(e.prediction);
+  if (t.exposed_communication == Seconds(0)) return fmt::format("\n  No exposed communication on {}.\n", rank);
+  std::string out = fmt::format(
+      "\n  Exposed communication (no computation runs) on {}, which waits least for others: {}, {:.1f}%\n\n", rank,
+      human(t.exposed_communication), exposed_percent(e.prediction));
+  for (const ClassTime& c : t.classes) {
+    if (c.exposed <= Seconds(0)) continue;
+    out += fmt::format("  {:<19} {:>10} {:>6.1f}%   of {} in all\n", name_of<OpClass>(kOpClassNames, c.op_class),
+                       human(c.exposed), 100 * (c.exposed / e.prediction.makespan.seconds()), human(c.total));
+  }
+  return out;
+}
+
+std::string sensitivity_table(const Explanation& e) {
+  std::string out = "\n  What a better machine would give to this plan (simulated again, one change at a time)\n\n" +
+                    fmt::format("  {:<38} {:>5} {:>12} {:>8}\n", "", "", "iteration", "shorter");
+  for (const planner::Sensitivity& s : e.sensitivities) {
+    out += fmt::format("  {:<38} {:>5} {:>12} {:>7.2f}%\n", s.resource.name, s.resource.change,
+                       human(s.makespan.seconds()), 100 * s.gain);
+  }
+  return out;
+}
+
+std::string roofline_text(const Explanation& e) {
+  const DdlRoofline& r = e.roofline;
+  if (r.communication == Seconds(0)) return "\n  DDL-roofline: no communication.\n";
+  std::string out = fmt::format(
+      "\n  DDL-roofline (FasterMoE, eqs. 3-6): computation {} / communication {} on rank {}: R_CC = {:.2f}\n",
+      human(r.computation), human(r.communication), e.prediction.binding.rank.value(), r.ratio);
+  const FlopsPerSecond peak = peak_rate(e.plan.cluster.gpu, e.plan.inputs.workload.dtype);
+  const auto line = [&](const char* what, FlopsPerSecond rate) {
+    return fmt::format("  {:<44} {:>16} {:>6.1f}% of peak\n", what, human(rate), 100 * (rate / peak));
+  };
+  out += line("while it computes, a GPU does", r.computing);
+  out += line("with perfect overlap", r.ideal);
+  out += line("over the iteration, it does (P_avg)", r.average);
+  return out + line("if none of it hid", r.semi_ideal);
+}
+
+/// The payoff of placing experts, in one sentence.
+std::string placement_verdict(const planner::PlacementPayoff& w) {
+  if (w.gain() <= Seconds(0)) return "no: an iteration is no shorter";
+  const std::string after =
+      *w.break_even <= 1 ? "the first iteration" : fmt::format("{:.0f} iterations", std::ceil(*w.break_even));
+  if (!w.lasts) return fmt::format("yes, after {}, as long as loads stay as they are", after);
+  const std::string lasts =
+      fmt::format("{} iterations{}", *w.lasts, w.outlasts_trace ? " at least, where the trace ends" : "");
+  if (w.pays()) return fmt::format("yes, after {}; it goes on gaining for {}", after, lasts);
+  return fmt::format("no: moving would take {} to earn, and it goes on gaining for {}", after, lasts);
+}
+
+std::string placement_text(const Explanation& e) {
+  if (!e.placement) return "";
+  const planner::PlacementPayoff& w = *e.placement;
+  const bool is_placed = !e.plan.plan.candidate.expert_places.empty();
+  std::string out = fmt::format("\n  Payoff of rebalancing: {}\n\n", placement_verdict(w));
+  const auto line = [&](const std::string& what, const std::string& value) {
+    out += fmt::format("  {:<44} {}\n", what, value);
+  };
+  line("iteration with contiguous experts",
+       fmt::format("{}, loads of ranks max/mean {:.2f}", human(w.contiguous.seconds()), w.imbalance_before));
+  line(fmt::format("{} {}, {} redundant a rank", is_placed ? "placed by" : "if placed by", w.strategy,
+                   w.redundant_experts),
+       fmt::format("{}, max/mean {:.2f}", human(w.placed.seconds()), w.imbalance));
+  line("gain an iteration", w.gain() < Seconds(0) ? "-" + human(-1 * w.gain()) : human(w.gain()));
+  line("weights to copies, gradients back, hidden or not",
+       fmt::format("{}, {} an iteration", human(w.weights), human(w.gradients)));
+  line("moving there from contiguous experts, once", human(w.migration));
+  line("memory added a rank", human(w.memory));
+  out += fmt::format("\n  {:>16} {:>12} {:>12} {:>12}\n", "redundant a rank", "memory", "iteration", "gain");
+  for (const planner::RedundantExperts& r : w.curve) {
+    if (!r.makespan) {
+      out += fmt::format("  {:>16} {:>12} {:>12}\n", r.redundant, human(r.memory), "no");
+      continue;
+    }
+    out += fmt::format("  {:>16} {:>12} {:>12} {:>11.1f}%{}\n", r.redundant, human(r.memory),
+                       human(r.makespan->seconds()), 100 * (1 - r.makespan->seconds() / w.contiguous.seconds()),
+                       w.worth_it() == r.redundant ? "  <- best" : "");
+  }
+  if (!w.worth_it()) out += "  None is faster.\n";
+  return out;
+}
+
+/// The DDL-Roofline of [FasterMoE] figure 5, with a table of its points.
+std::string layer_points_text(const Explanation& e) {
+  if (e.layer_points.empty()) return "";
+  std::string out =
+      "\n  One MoE layer on the DDL-roofline (simulated alone; = all hides, eq. 5; - nothing does, eq. 6)\n\n" +
+      roofline_plot(e.layer_points) +
+      fmt::format("\n  {:>2}  {:<24} {:>8} {:>9} {:>16} {:>9} {:>11} {:>11}\n", "", "", "R_CC", "layer", "P_avg",
+                  "of peak", "if all hid", "if none did");
+  const FlopsPerSecond peak = peak_rate(e.plan.cluster.gpu, e.plan.inputs.workload.dtype);
+  for (std::size_t i = 0; i < e.layer_points.size(); ++i) {
+    const auto& [name, candidate, makespan, r] = e.layer_points[i];
+    const std::string ratio = std::isfinite(r.ratio) ? fmt::format("{:.2f}", r.ratio) : "-";
+    out += fmt::format("  {:>2}  {:<24} {:>8} {:>9} {:>16} {:>8.1f}% {:>10.1f}% {:>10.1f}%\n", i + 1, name, ratio,
+                       human(makespan.seconds()), human(r.average), 100 * (r.average / peak), 100 * (r.ideal / peak),
+                       100 * (r.semi_ideal / peak));
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string conclusion(const Explanation& e) {
+  const SimTime all = e.path.time;
+  if (all == SimTime()) return "This plan does nothing: its iteration takes no time.";
+  const double communication = percent(communication_on_path(e), all);
+  std::string out =
+      fmt::format("This plan is bound by {} ({:.0f}% of its critical path; {:.0f}% is {}).",
+                  communication > 50 ? "communication" : "computation", std::max(communication, 100 - communication),
+                  std::min(communication, 100 - communication), communication > 50 ? "computation" : "communication");
+  constexpr std::size_t kMostClasses = 3;
+  constexpr double kWorthSaying = 5;  // percent
+  for (std::size_t i = 0; i < std::min(kMostClasses, e.path.classes.size()); ++i) {
+    const PathClass& c = e.path.classes[i];
+    const double share = percent(c.time, all);
+    if (i > 0 && share < kWorthSaying) break;
+    out += fmt::format(" {:.0f}% {} is {}", share, i == 0 ? "of the path" : "of it", phrase(c.op_class));
+    const auto held = holders_of(e, c.op_class);
+    if (c.possible_flops > 0) {
+      out += fmt::format(", limited by {}, its products at {:.0f}% of peak.", in_words(held.front().first),
+                         100 * c.flops / c.possible_flops);
+    } else {
+      out += fmt::format(", limited by {}.", in_words(held.front().first));
+    }
+  }
+  out += exposed_sentence(e.prediction);
+  if (e.sensitivities.empty()) return out;
+  const planner::Sensitivity& best = e.sensitivities.front();
+  if (best.gain <= 0) return out + " No single resource of the machine, a tenth better, would make it faster.";
+  out += fmt::format(" {} would shorten it most, by {:.1f}%", in_words(best.resource), 100 * best.gain);
+  if (e.sensitivities.size() > 1 && e.sensitivities[1].gain > 0) {
+    const planner::Sensitivity& second = e.sensitivities[1];
+    out += fmt::format("; {} by {:.1f}%", in_words(second.resource), 100 * second.gain);
+  }
+  return out + '.';
+}
+
+std::string explain_page(const Explanation& e) {
+  const auto& [plan, inputs, cluster] = e.plan;
+  const planner::Prediction& p = e.prediction;
+  std::string out = page_header(inputs, cluster);
+  out += plan_lines("plan", plan.candidate);
+  out += fmt::format("  iteration      {}   {:.0f} tokens/s a GPU   {:.1f}% of peak FLOP/s\n",
+                     human(p.makespan.seconds()), p.tokens_per_s_per_gpu, 100 * p.model_flops_utilization);
+  const Seconds bound = p.estimate.lower_bound;
+  const double gap = bound > Seconds(0) ? p.makespan.seconds() / bound - 1 : 0;
+  out += fmt::format("  lower bound    {} ({}): gap {:.2f}%\n\n", human(bound), p.estimate.bound_by, 100 * gap);
+  out += in_lines(conclusion(e)) + '\n';
+  out += class_table(e) + holder_table(e) + exposed_table(e) + '\n';
+  if (!p.timeline.links.empty()) out += link_table(p, cluster.topology, 5) + '\n';
+  out += stream_table(p);
+  out += sensitivity_table(e) + placement_text(e) + roofline_text(e) + layer_points_text(e);
+  const std::string notes =
+      figures_text(e.plan.cluster.gpu, e.plan.inputs.workload) + assumed_text(plan.inputs.cluster, 5);
+  return notes.empty() ? out : out + '\n' + notes;
+}
+
+}  // namespace moeplan::cli

@@ -1,0 +1,220 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cli/pages/page_parts.hpp"
+#include "cli/pages/plans/plan_report.hpp"
+#include "model/text/unit_text.hpp"
+#include "planner/lowering/blocks/gated_routing.hpp"
+
+namespace moeplan::cli {
+
+namespace {
+
+/// Why `other` is slower than `best`: the operation classes in which its binding rank spends more time, in descending
+/// order, and the largest gain. Including idle time, the differences of all classes sum to that of the makespan.
+std::string why(const planner::Prediction& other, const planner::Prediction& best) {
+  struct Loss {
+    std::string_view name;
+    Seconds time;
+  };
+  std::vector<Loss> losses;
+  for (const auto& [op_class, name] : kOpClassNames) {
+    losses.push_back({name, other.binding.visible(op_class) - best.binding.visible(op_class)});
+  }
+  losses.push_back({"idle", other.binding.idle - best.binding.idle});
+  std::stable_sort(losses.begin(), losses.end(), [](const Loss& a, const Loss& b) { return a.time > b.time; });
+  std::string text;
+  const Seconds total = other.makespan.seconds() - best.makespan.seconds();
+  for (std::size_t i = 0; i < 3; ++i) {
+    if (losses[i].time <= Seconds(0) || losses[i].time < 0.05 * total) break;
+    text += fmt::format("{}{} +{}", text.empty() ? "" : ", ", losses[i].name, human(losses[i].time));
+  }
+  if (text.empty()) return "as fast within rounding";
+  // The largest gain, if it is a considerable fraction of the largest loss.
+  const Loss& gain = losses.back();
+  if (gain.time < Seconds(0) && -gain.time > 0.1 * losses.front().time) {
+    text += fmt::format("; but {} -{}", gain.name, human(-gain.time));
+  }
+  return text;
+}
+
+std::string candidate_table(const PlanReport& r) {
+  bool has_sequence_parallel = false, is_reordered = false;
+  std::string out = fmt::format(
+      "  {:>2}  {:<12} {:>5} {:>4} {:>3} {:>4} {:>4} {:>4} {:>4} {:>5}  {:>10} {:>7}  {:>10} {:>10} {:>8}\n", "#",
+      "schedule", "pp", "tp", "cp", "dp", "ep", "esp", "edp", "micro", "time", "", "computing", "exposed", "memory");
+  out += fmt::format(
+      "  {:>2}  {:<12} {:>5} {:>4} {:>3} {:>4} {:>4} {:>4} {:>4} {:>5}  {:>10} {:>7}  {:>10} {:>10} {:>8}\n", "", "",
+      "", "", "", "", "", "", "", "batch", "", "", "", "communic.", "GiB");
+  for (std::size_t i = 0; i < r.predictions.size(); ++i) {
+    const planner::Prediction& p = r.predictions[i];
+    const planner::Candidate& c = r.result.ranked[i].candidate;
+    const Degrees& d = c.degrees;
+    const double more = p.makespan.seconds() / r.predictions.front().makespan.seconds() - 1;
+    const std::string pp =
+        c.virtual_stages > 1 ? fmt::format("{}x{}", d.pp, c.virtual_stages) : fmt::format("{}", d.pp);
+    const std::string tp = fmt::format("{}{}", d.tp, c.sequence_parallel ? "s" : "");
+    has_sequence_parallel = has_sequence_parallel || c.sequence_parallel;
+    const std::string schedule = c.schedule + (c.order == planner::kSearchedOrder ? "~" : "");
+    is_reordered = is_reordered || c.order == planner::kSearchedOrder;
+    out += fmt::format(
+        "  {:>2}  {:<12} {:>5} {:>4} {:>3} {:>4} {:>4} {:>4} {:>4} {:>5}  {:>10} {:>7}  {:>10} {:>10} {:>8}\n", i + 1,
+        schedule, pp, tp, d.cp, d.dp, d.ep, d.esp, d.edp, c.micro_batch, human(p.makespan.seconds()),
+        i == 0 ? "" : fmt::format("+{:.1f}%", 100 * more), human(p.binding.compute),
+        human(p.binding.exposed_communication), gib(p.memory.total()));
+  }
+  if (has_sequence_parallel) out += "      (tp s: with sequence parallelism; pp n x m: m parts of the model a stage)\n";
+  if (is_reordered) out += "      (schedule ~: with its operations in the order that the search of orders found)\n";
+  return out;
+}
+
+std::string class_table(const PlanReport& r) {
+  std::string out =
+      "\n  Time by class on the binding rank (which waits least for others), as far as computation does not hide "
+      "it:\n\n";
+  const auto add_row = [&](std::string_view name, const auto& value) {
+    std::string line = fmt::format("  {:<20}", name);
+    for (std::size_t i = 0; i < r.predictions.size(); ++i) line += fmt::format(" {:>10}", value(i));
+    out += line + '\n';
+  };
+  const auto binding = [&](std::size_t i) -> const RankTime& { return r.predictions[i].binding; };
+  const auto is_pipeline = [](const planner::Prediction& p) { return p.program.stages.size() > 1; };
+  add_row("", [](std::size_t i) { return fmt::format("#{}", i + 1); });
+  add_row("rank", [&](std::size_t i) { return fmt::format("{}", binding(i).rank.value()); });
+  if (std::any_of(r.predictions.begin(), r.predictions.end(), is_pipeline)) {
+    add_row("pipeline stage", [&](std::size_t i) {
+      const Program& p = r.predictions[i].program;
+      return p.stages.size() == 1 ? "-" : fmt::format("{} of {}", p.stage_of(binding(i).rank) + 1, p.stages.size());
+    });
+  }
+  for (const auto& [op_class, name] : kOpClassNames) {
+    const auto time = [&, c = op_class](std::size_t i) { return binding(i).visible(c); };
+    bool any = false;
+    for (std::size_t i = 0; i < r.predictions.size(); ++i) any = any || time(i) > Seconds(0);
+    if (any) add_row(name, [&](std::size_t i) { return time(i) > Seconds(0) ? human(time(i)) : "-"; });
+  }
+  add_row("idle", [&](std::size_t i) { return human(binding(i).idle); });
+  add_row("of all, waiting", [&](std::size_t i) { return human(binding(i).waiting); });
+  return out;
+}
+
+std::string rejections(const planner::SearchResult& result) {
+  std::string out;
+  std::vector<std::pair<std::string, std::int64_t>> reasons(result.rejected.begin(), result.rejected.end());
+  std::stable_sort(reasons.begin(), reasons.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+  for (const auto& [reason, count] : reasons) out += fmt::format("  {:>6}  {}\n", count, reason);
+  return out;
+}
+
+/// How the order of operations was found. The text states that the search ignores shared links.
+std::string order_text(const planner::Evaluated& e) {
+  const planner::OrderSearch& o = e.order;
+  if (o.answered_by == "listed") return "as listed: not searched";
+  const bool is_exact = o.answered_by == "exact";
+  if (o.fixed == o.blocks) return fmt::format("exact: the dependencies of every block leave one ({} blocks)", o.blocks);
+  const std::string counts =
+      fmt::format("({} blocks, {} of them with one order alone; {} states)", o.blocks, o.fixed, o.states);
+  if (o.improved == 0) {
+    return is_exact ? "exact: no order of the operations of any block is faster, contention apart " + counts
+                    : "heuristic: no faster one found, contention apart, nor proved that there is none " + counts;
+  }
+  const std::string improved = fmt::format("{} block{}", o.improved, o.improved == 1 ? "" : "s");
+  if (e.candidate.order == planner::kListedOrder) {
+    return fmt::format("heuristic: as listed; others are faster for {}, contention apart, but not simulated {}",
+                       improved, counts);
+  }
+  return fmt::format("{}: {} reordered, {} {}", e.order_answered_by(), improved,
+                     is_exact ? "each proved the fastest, contention apart" : "not proved the fastest", counts);
+}
+
+std::string tutel_table(const planner::TutelDictionary& d) {
+  std::string out = fmt::format(
+      "\n  Tutel's dictionary, one MoE layer with tutel_r*: an expert's rows of a source in windows of {}, at most {} "
+      "trials each\n\n  {:>7} {:>9} {:>9} {:>7}  {:<11} {:>12} {:>7}\n",
+      d.window, d.most_trials, "key", "capacity", "adaptive", "degree", "all-to-all", "layer", "trials");
+  for (const planner::TutelEntry& e : d.entries) {
+    out += fmt::format("  {:>7} {:>9} {:>9} {:>7}  {:<11} {:>12} {:>7}\n", e.key, e.capacity, e.best.r,
+                       e.best.pipeline_degree, e.best.all_to_all, human(e.time.seconds()), e.trials);
+  }
+  return out;
+}
+
+/// The effect of the workload's gate on the model's routing.
+std::string gate_line(const PlanReport& r) {
+  const planner::GateEffect e = planner::gate_effect(r.inputs.model, r.inputs.workload,
+                                                     r.result.ranked.front().candidate, r.cluster.ranks_per_node());
+  return fmt::format(
+      "  gate           changes the routing: {:.1f}% of the selections go to another expert, {:.1f}% are dropped{}\n",
+      100 * e.rerouted, 100 * e.dropped, e.padding > 0 ? fmt::format("; padding adds {:.1f}%", 100 * e.padding) : "");
+}
+
+}  // namespace
+
+std::string plan_page(const PlanReport& r) {
+  const planner::Evaluated& best = r.result.ranked.front();
+  const planner::Prediction& p = r.predictions.front();
+  const double schedule_gap = p.makespan.seconds() / p.estimate.lower_bound - 1;
+  const double optimality_gap = p.makespan.seconds() / r.result.global_bound - 1;
+  std::string out = page_header(r.inputs, r.cluster);
+  out += plan_lines("best plan", best.candidate);
+  out += fmt::format("  iteration      {}   {:.0f} tokens/s a GPU   {:.1f}% of peak FLOP/s\n",
+                     human(p.makespan.seconds()), p.tokens_per_s_per_gpu, 100 * p.model_flops_utilization);
+  out += fmt::format("  memory         {}\n", memory_text(p.memory, r.cluster));
+  out += fmt::format("  this schedule  cannot take less than {} ({}): gap {:.2f}%\n", human(p.estimate.lower_bound),
+                     p.estimate.bound_by, 100 * schedule_gap);
+  out += fmt::format("  any candidate  cannot take less than {}: gap {:.2f}%\n", human(r.result.global_bound),
+                     100 * optimality_gap);
+  out += fmt::format("  order          {}\n", order_text(best));
+  if (r.inputs.workload.gate.kind != GateKind::TopK) out += gate_line(r);
+  out += fmt::format(
+      "\n  Best and runners-up ({} considered, {} feasible, {} simulated, {} ruled out by bound or price)\n\n",
+      r.result.enumerated, std::ssize(r.result.ranked) + r.result.deferred, r.result.simulated, r.result.pruned);
+  out += candidate_table(r);
+  if (r.predictions.size() > 1) {
+    out += "\n  Why they lost (time on the binding rank of each, against that of #1):\n";
+    for (std::size_t i = 1; i < r.predictions.size(); ++i) {
+      const planner::Prediction& other = r.predictions[i];
+      const std::string stage = stage_text(other.program, other.binding.rank);
+      out += fmt::format("  {:>2}  {}{}\n", i + 1, why(other, p), stage.empty() ? "" : fmt::format(" ({})", stage));
+    }
+  }
+  out += class_table(r);
+  for (const planner::TutelDictionary& d : r.tutel) out += tutel_table(d);
+  if (!r.result.rejected.empty()) out += "\n  Not feasible, by reason:\n" + rejections(r.result);
+  const std::string notes =
+      figures_text(r.inputs.cluster.gpu, r.inputs.workload) + assumed_text(r.documents.cluster, 3);
+  return notes.empty() ? out : out + '\n' + notes;
+}
+
+std::string infeasible_page(const planner::Inputs& inputs, const Cluster& cluster,
+                            const planner::SearchResult& result) {
+  std::string out = page_header(inputs, cluster);
+  out += fmt::format("\nno feasible plan among {} candidates:\n{}", result.enumerated, rejections(result));
+  if (!result.nearest_miss) return out;
+  const planner::NearestMiss& miss = *result.nearest_miss;
+  out += fmt::format("\nnearest to fitting: {} | {}\n  needs {}\n  lacks {} GiB a {}\n", miss.candidate.schedule,
+                     degrees_text(miss.candidate), memory_text(miss.memory, cluster),
+                     gib(miss.memory.total() - cluster.memory_per_rank()), cluster.ranks_per_gpu > 1 ? "rank" : "GPU");
+  if (result.fits_with) {
+    out +=
+        fmt::format("  fits with more recomputation: -C workload.recompute={} (or auto)\n", name_of(*result.fits_with));
+  }
+  return out;
+}
+
+std::string simulate_page(const planner::Plan& plan, const planner::Inputs& inputs, const Cluster& cluster,
+                          const planner::Prediction& p) {
+  std::string out = page_header(inputs, cluster);
+  out += plan_lines("plan", plan.candidate);
+  out += fmt::format("  iteration      {}{}\n", human(p.makespan.seconds()),
+                     p.makespan == plan.makespan
+                         ? ", as the plan predicts"
+                         : fmt::format(", where the plan predicts {}", human(plan.makespan.seconds())));
+  out += fmt::format("  bound          {} ({})\n", human(p.estimate.lower_bound), p.estimate.bound_by);
+  out += fmt::format("  memory         {}\n", memory_text(p.memory, cluster));
+  out += '\n' + stream_table(p) + '\n' + link_table(p, cluster.topology, 5);
+  return out;
+}
+
+}  // namespace moeplan::cli

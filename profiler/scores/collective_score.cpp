@@ -1,0 +1,67 @@
+#include "profiler/scores/collective_score.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "model/text/unit_text.hpp"
+#include "profiler/scores/held_out.hpp"
+
+namespace moeplan::profiler {
+
+namespace {
+
+constexpr double kMiB = 1048576;
+
+Prediction prediction_of(const CollectiveRow& row, const ModelsByCluster& models) {
+  const FoundModels found = find_models(models, row.cluster, row.source);
+  if (!found.models) return refused(found.reason);
+  const auto op = std::find_if(kCollectiveNames.begin(), kCollectiveNames.end(),
+                               [&](const auto& entry) { return entry.second == row.op; });
+  if (op == kCollectiveNames.end()) return refused(fmt::format("{} is no collective", in_quotes(row.op)));
+  const GroupShape shape{row.ranks, row.ranks / row.ranks_per_node};
+  if (row.ranks_per_node > found.models->ranks_per_node) {
+    return refused(fmt::format("{} ranks share a node; configs/collectives/{}.yaml has up to {}", row.ranks_per_node,
+                               row.cluster, found.models->ranks_per_node));
+  }
+  const auto cost = collective_cost(*found.models, op->first, shape, row.bytes, row.in_place);
+  if (!cost) {
+    return refused(fmt::format("configs/collectives/{}.yaml has no figures of {} on {}", row.cluster, row.op,
+                               shape.nodes == 1 ? "one node" : "several nodes"));
+  }
+  return {.time = cost->time(),
+          .reason = "",
+          .library = cost->algorithm,
+          .is_fitted = row.ranks <= found.models->measured_ranks &&
+                       (restates(*found.models, op->first, shape) || !is_held_out(row))};
+}
+
+}  // namespace
+
+FoundModels find_models(const ModelsByCluster& models, const std::string& cluster, const std::string& source) {
+  const auto it = models.find(cluster);
+  if (it == models.end()) return {nullptr, fmt::format("configs/collectives has no file of {}", cluster)};
+  if (!answers(it->second, source)) {
+    return {nullptr, fmt::format("configs/collectives/{}.yaml has no figures of {}", cluster, in_quotes(source))};
+  }
+  return {&it->second, ""};
+}
+
+std::vector<ScoredRow> score_collectives(std::span<const CollectiveRow> table, const ModelsByCluster& models) {
+  std::vector<ScoredRow> out;
+  for (const CollectiveRow& row : table) {
+    const Prediction p = prediction_of(row, models);
+    out.push_back({.id = std::to_string(row.where.line),
+                   .text = fmt::format("{} {} {} ranks, {} a node, {} {}", row.op, row.cluster, row.ranks,
+                                       row.ranks_per_node, human(row.bytes), p.library),
+                   .measured = row.time,
+                   .predicted = p.time,
+                   .reason = p.reason,
+                   .group = fmt::format("{} {} {} ranks {} 1 MiB", row.op, row.cluster, row.ranks,
+                                        row.bytes.value() < kMiB ? "below" : "from"),
+                   .is_fitted = p.is_fitted});
+  }
+  return out;
+}
+
+}  // namespace moeplan::profiler

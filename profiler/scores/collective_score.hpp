@@ -1,0 +1,31 @@
+// Predicted against measured times of a table of collectives.
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "model/collectives/collective_models.hpp"
+#include "profiler/scores/score.hpp"
+#include "profiler/tables/collective_table.hpp"
+
+namespace moeplan::profiler {
+
+/// The models of the clusters that a table names; a cluster without a file is missing.
+using ModelsByCluster = std::map<std::string, CollectiveModels>;
+
+/// Predicts every row. A group has one cluster, operation and number of ranks, below 1 MiB or from there on
+/// ("all_gather hgx_b200 8 ranks from 1 MiB"). Rows of groups larger than a file's measured_ranks are held out.
+[[nodiscard]] std::vector<ScoredRow> score_collectives(std::span<const CollectiveRow> table,
+                                                       const ModelsByCluster& models);
+
+/// The models of a cluster, for a measurement of `source`: none and the reason if there are none.
+struct FoundModels {
+  const CollectiveModels* models = nullptr;
+  std::string reason;
+};
+[[nodiscard]] FoundModels find_models(const ModelsByCluster& models, const std::string& cluster,
+                                      const std::string& source);
+
+}  // namespace moeplan::profiler

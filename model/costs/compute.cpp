@@ -118,7 +118,8 @@ std::optional<ComputeParts> modelled_attention(const OperatorModels& operators, 
                              .head_dim = attention.heads.head_dim,
                              .v_head_dim = attention.heads.v_head_dim,
                              .is_causal = attention.causal,
-                             .is_backward = attention.backward};
+                             .is_backward = attention.backward,
+                             .window = attention.window};
   const AttentionModel* model = training_attention_model(operators, attention.backward);
   if (!model) return std::nullopt;
   AttentionShape whole = shape;

@@ -26,7 +26,8 @@ double product_dims(const AttentionShape& s) {
   return s.is_backward ? 3 * qk + 2 * v : qk + v;
 }
 
-/// The blocks of one call. A block holds `subtiles` tiles of queries; causal tile i (from 0) has i + 1 steps.
+/// The blocks of one call. A block holds `subtiles` tiles of queries; causal tile i (from 0) has i + 1 steps, at most
+/// as many as its window touches.
 class Blocks {
  public:
   Blocks(const AttentionModel& model, double num_sms, const AttentionShape& shape)
@@ -35,6 +36,7 @@ class Blocks {
         sms_(num_sms),
         subtiles_(in_double(in_double(shape.head_dim) > kTile ? model.subtiles_wide : model.subtiles)),
         tiles_(std::ceil(in_double(shape.sequence_length) / kTile)),
+        window_(shape.is_causal && shape.window > 0 ? std::ceil(in_double(shape.window) / kTile) + 1 : tiles_),
         a_head_(std::ceil(tiles_ / subtiles_)),
         heads_(in_double(shape.batch * shape.query_heads)),
         step_(step()) {}
@@ -50,7 +52,7 @@ class Blocks {
       if (i < 0) break;
       time = std::max(time, (k + 1) * block_time(i));
     }
-    const double steps = shape_.is_causal ? tiles_ * (tiles_ + 1) / 2 : tiles_ * tiles_;
+    const double steps = shape_.is_causal ? steps_before(tiles_) : tiles_ * tiles_;
     const double even = heads_ * (tiles_ / subtiles_ * model_.start.value() + steps * step_) / sms_;
     time = std::max(time, even + (blocks > sms_ ? model_.tail * longest : 0));
     return std::min(time, split_time(blocks));
@@ -68,7 +70,12 @@ class Blocks {
   /// Steps of block i of a head, from the shortest to the longest.
   [[nodiscard]] double steps_of(double i) const {
     const double first = i * subtiles_, last = std::min((i + 1) * subtiles_, tiles_);
-    return shape_.is_causal ? (last * (last + 1) - first * (first + 1)) / 2 : (last - first) * tiles_;
+    return shape_.is_causal ? steps_before(last) - steps_before(first) : (last - first) * tiles_;
+  }
+  /// Causal: steps of the first `tiles` tiles of queries. A window touches one tile of keys more than it has.
+  [[nodiscard]] double steps_before(double tiles) const {
+    const double growing = std::min(tiles, window_);
+    return growing * (growing + 1) / 2 + (tiles - growing) * window_;
   }
   [[nodiscard]] double block_time(double i) const {
     const double filled = (std::min((i + 1) * subtiles_, tiles_) - i * subtiles_) / subtiles_;
@@ -88,7 +95,7 @@ class Blocks {
 
   const AttentionModel& model_;
   const AttentionShape& shape_;
-  double sms_, subtiles_, tiles_, a_head_, heads_, step_;
+  double sms_, subtiles_, tiles_, window_, a_head_, heads_, step_;
 };
 
 Bytes traffic(const AttentionModel& model, const AttentionShape& s) {
@@ -108,7 +115,9 @@ Bytes traffic(const AttentionModel& model, const AttentionShape& s) {
 
 double attention_flops(const AttentionShape& s) {
   const double length = in_double(s.sequence_length);
-  return (s.is_causal ? 1 : 2) * in_double(s.batch * s.query_heads) * length * length * product_dims(s);
+  const double window = s.window > 0 ? std::min(in_double(s.window), length) : length;
+  const double pairs = s.is_causal ? length * window - window * window / 2 : length * length;
+  return 2 * in_double(s.batch * s.query_heads) * pairs * product_dims(s);
 }
 
 std::string_view AttentionCost::bound() const {

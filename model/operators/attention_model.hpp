@@ -19,9 +19,10 @@ struct AttentionShape {
   std::int64_t v_head_dim = 128;  // of values and the output
   bool is_causal = true;
   bool is_backward = false;
+  std::int64_t window = 0;  // causal: the keys that a query meets, itself and those before it; 0: all
 };
 
-/// FLOPs of the two products (backward: five); half of them if causal.
+/// FLOPs of the two products (backward: five); half of them if causal, less with a window.
 [[nodiscard]] double attention_flops(const AttentionShape& shape);
 
 /// What a measured call does to queries, keys and values before attention reads them.

@@ -52,6 +52,21 @@ TEST_CASE("Many causal heads share the SMs evenly") {
   CHECK(attention_call_time(machine(), kSms, s).value() == Approx(steps * kStep / 100));
 }
 
+TEST_CASE("A window of keys touches a tile more than it has, and the operands are read whole") {
+  AttentionShape s{.batch = 100, .sequence_length = 4096, .query_heads = 64, .kv_heads = 8, .window = 128};
+  const double steps = 6400 * (1 + 31 * 2.0);
+  CHECK(attention_call_time(machine(), kSms, s).value() == Approx(steps * kStep / 100));
+  CHECK(attention_flops(s) == 2.0 * 6400 * (4096 * 128 - 128 * 128 / 2) * 256);
+  AttentionModel slow = machine();
+  slow.memory = BytesPerSecond(1e9);
+  AttentionShape all = s;
+  all.window = 0;
+  CHECK(attention_cost(slow, kSms, s).memory == attention_cost(slow, kSms, all).memory);
+  s.window = 4096;
+  CHECK(attention_flops(s) == attention_flops(all));
+  CHECK(attention_call_time(machine(), kSms, s) == attention_call_time(machine(), kSms, all));
+}
+
 TEST_CASE("Idle SMs take parts of the keys if the kernel splits them") {
   AttentionModel m = machine();
   const AttentionShape s{.batch = 1, .sequence_length = 128 * 64, .query_heads = 1, .kv_heads = 1, .is_causal = false};

@@ -240,7 +240,7 @@ ModelSpec llama4(MapReader& r) {
 }
 
 /// GptOssForCausalLM. q, k, v, o biased by attention_bias; sinks, one per head; router, gate_up and down projections of
-/// the experts biased. Default layer_types: sliding, full, sliding, ...
+/// the experts biased, and clamped (swiglu_limit). Default layer_types: sliding, full, sliding, ...
 ModelSpec gpt_oss(MapReader& r) {
   ModelSpec m = decoder(r, false);
   HeadAttention a = head_attention(r, m.hidden_size);
@@ -249,6 +249,7 @@ ModelSpec gpt_oss(MapReader& r) {
   m.attention = a;
   Moe moe = routed_experts(r, "num_local_experts", "num_experts_per_tok", size(r, "intermediate_size"));
   moe.expert.bias = true;
+  moe.expert.clamped = true;
   moe.router_bias = true;
   const std::int64_t n = num_layers(r);
   const std::int64_t window = window_or_none(r);

@@ -71,6 +71,8 @@ Ffn read_ffn(MapReader r, std::int64_t least_size) {
   ffn.hidden_size = r.integer("hidden_size", least_size, L::kHiddenSize);
   ffn.gated = r.boolean_or("gated", true);
   ffn.bias = r.boolean_or("bias", false);
+  ffn.clamped = r.boolean_or("clamped", false);
+  if (ffn.clamped && !ffn.gated) r.complain("clamped", "limits the halves of a gated projection, and this has none");
   r.finish();
   return ffn;
 }
@@ -261,6 +263,7 @@ Node ffn_document(const Ffn& ffn) {
   n.set("hidden_size", Node::integer(ffn.hidden_size));
   n.set("gated", Node::boolean(ffn.gated));
   n.set("bias", Node::boolean(ffn.bias));
+  n.set("clamped", Node::boolean(ffn.clamped));
   return n;
 }
 

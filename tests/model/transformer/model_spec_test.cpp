@@ -177,7 +177,10 @@ TEST_CASE("What model_document writes, read_model reads as the same model") {
   rc::prop("for any model", [] {
     const auto number = [](std::int64_t least, std::int64_t most) { return *rc::gen::inRange(least, most + 1); };
     const auto flag = [] { return *rc::gen::arbitrary<bool>(); };
-    const auto ffn = [&](std::int64_t least) { return Ffn{number(least, 512), flag(), flag()}; };
+    const auto ffn = [&](std::int64_t least) {
+      const bool gated = flag();
+      return Ffn{number(least, 512), gated, flag(), gated && flag()};
+    };
     ModelSpec m{};
     m.name = "m";
     m.vocab_size = number(1, 1000);

@@ -316,8 +316,8 @@ struct Wait {
   bool operator==(const Wait&) const = default;
 };
 
-/// The host CPU's work for a block: it launches that many operations. On the host stream, so that the block takes at
-/// least as long; GPU and host meet at its end.
+/// The host CPU's work: it launches that many operations. On the host stream it is that of a whole block, which takes
+/// at least as long; GPU and host meet at its end. On another stream the GPU waits for it, having nothing else to do.
 struct Launches {
   std::int64_t operations = 0;
   bool operator==(const Launches&) const = default;

@@ -32,9 +32,10 @@ enum class Encoding { Sparse, Dense };
 /// the returned rows, or between the expert's activation and down projection, to which the choices travel
 /// (Megatron-Core from 0.12 on, DeepEP). Results are the same.
 enum class GateWeights { AtSources, InExperts };
-/// The products of an expert: one over the rows of all sources, or one per source ([Tutel] sec. 4.1, the layouts (E_g,
-/// C, M) and (W, E_g, C_g, M)).
-enum class ExpertLayout { Merged, BySource };
+/// The products of an expert: one over the rows of all sources, which the exchange merges, or one per source ([Tutel]
+/// sec. 4.1, the layouts (E_g, C, M) and (W, E_g, C_g, M)). Sorted: one product; rows arrive by source, and a kernel
+/// sorts them by expert, and back by source before they return (Megatron-Core's all-to-all dispatcher).
+enum class ExpertLayout { Merged, BySource, Sorted };
 
 inline constexpr std::array<std::pair<Mode, std::string_view>, 2> kModeNames{
     {{Mode::Train, "train"}, {Mode::Forward, "forward"}}};
@@ -44,8 +45,8 @@ inline constexpr std::array<std::pair<Encoding, std::string_view>, 2> kEncodingN
     {{Encoding::Sparse, "sparse"}, {Encoding::Dense, "dense"}}};
 inline constexpr std::array<std::pair<GateWeights, std::string_view>, 2> kGateWeightsNames{
     {{GateWeights::AtSources, "at_sources"}, {GateWeights::InExperts, "in_experts"}}};
-inline constexpr std::array<std::pair<ExpertLayout, std::string_view>, 2> kExpertLayoutNames{
-    {{ExpertLayout::Merged, "merged"}, {ExpertLayout::BySource, "by_source"}}};
+inline constexpr std::array<std::pair<ExpertLayout, std::string_view>, 3> kExpertLayoutNames{
+    {{ExpertLayout::Merged, "merged"}, {ExpertLayout::BySource, "by_source"}, {ExpertLayout::Sorted, "sorted"}}};
 
 /// Options of the codecs. Codecs are lossy, so a plan uses only those that the workload allows.
 struct CodecOptions {

@@ -4,6 +4,21 @@
 
 namespace moeplan::planner {
 
+namespace {
+
+/// The GPU has nothing to do from the moment when the host has read the loads until it has launched the dispatch.
+Operation reading_of_loads(std::vector<Slice> rows) {
+  return {.name = "read loads",
+          .op_class = OpClass::Host,
+          .stream = Stream::Compute,
+          .work = Launches{1},
+          .reads = {},
+          .writes = std::move(rows),
+          .after = {}};
+}
+
+}  // namespace
+
 Path prepend(RowStep step, const Path& path) {
   Path out{step};
   out.insert(out.end(), path.begin(), path.end());
@@ -93,10 +108,13 @@ void MoeParts::encode(const std::string& input, const Path& path) {
   }
   const std::vector<Slice> rows = all_chunks("moe.encoded", path);
   b_.then(kernel("encode", OpClass::Permute, Kernel::Encode, {in}, rows));
-  if (!choices_travel()) return;
-  std::vector<Slice> sent;
-  for (const Slice& chunk : rows) sent.push_back(choice_of("gate.choice.sent", chunk));
-  b_.then(kernel("encode choices", OpClass::Permute, Kernel::Encode, {choice(path)}, sent));
+  if (choices_travel()) {
+    std::vector<Slice> sent;
+    for (const Slice& chunk : rows) sent.push_back(choice_of("gate.choice.sent", chunk));
+    b_.then(kernel("encode choices", OpClass::Permute, Kernel::Encode, {choice(path)}, sent));
+  }
+  if (l_.host_reads_loads && !has_read_loads_) b_.then(reading_of_loads(rows));
+  has_read_loads_ = true;
 }
 
 void MoeParts::encode_backward(const std::string& gradient, const Path& path) {
@@ -222,155 +240,6 @@ Slice MoeParts::mask(const Path& path, const Slice& expert_rows) {
 }
 
 QuantisedOperands MoeParts::operands() const { return {b_, l_.precision, l_.trains}; }
-
-void MoeParts::quantise(const Slice& rows) const { operands().quantise(rows, OpClass::Expert); }
-
-Gemm MoeParts::product(Gemm::Form form) const {
-  return operands().product({.form = form, .grouped = true, .by_source = l_.expert_layout == ExpertLayout::BySource});
-}
-
-void MoeParts::experts(const Path& path) {
-  const Gemm grouped = product(Gemm::Form::NN);
-  const Slice in = hidden("expert.in", l_.hidden_size, path);
-  const Slice up = hidden("expert.up", up_columns(), path);
-  quantise(in);
-  b_.then(gemm("expert up projection", OpClass::Expert, grouped, operands().in_rows(in), w_up(), up));
-  activation(path);
-  weigh(path);
-  quantise(down_operand(path));
-  b_.then(gemm("expert down projection", OpClass::Expert, grouped, operands().in_rows(down_operand(path)), w_down(),
-               hidden("expert.out", l_.hidden_size, path)));
-  add_weighted_biases(path);
-}
-
-void MoeParts::experts_backward(const Path& path) {
-  weighted_biases_backward(path);
-  activation_again(path);
-  down_input_gradient(path);
-  down_weight_gradient(path);
-  weigh_backward(path, /*has_activated=*/l_.recompute_activations);
-  activation_backward(path);
-  up_weight_gradient(path);
-  up_input_gradient(path);
-}
-
-void MoeParts::experts_input_gradients(const Path& path) {
-  weighted_biases_backward(path);
-  down_input_gradient(path);
-  weigh_backward(path, /*has_activated=*/false);
-  activation_backward(path);
-  up_input_gradient(path);
-}
-
-void MoeParts::experts_weight_gradients(const Path& path) {
-  activation_again(path);
-  down_weight_gradient(path);
-  up_weight_gradient(path);
-}
-
-/// Gradients accumulate over chunks and microbatches; gradients of gathered weights start from zero in each layer.
-Gemm MoeParts::weight_gradient() const {
-  Gemm out = product(Gemm::Form::TN);
-  out.accumulates = !l_.gathers_weights || has_weight_gradients_;
-  return out;
-}
-
-void MoeParts::activation(const Path& path) {
-  b_.then(kernel("expert activation", OpClass::Expert, Kernel::Activation, {hidden("expert.up", up_columns(), path)},
-                 {hidden("expert.activated", shard_hidden(), path)}));
-}
-
-Slice MoeParts::down_operand(const Path& path, const std::string& prefix) {
-  return hidden(prefix + (l_.weighs_in_experts ? "expert.weighted" : "expert.activated"), shard_hidden(), path);
-}
-
-void MoeParts::weigh(const Path& path) {
-  if (!l_.weighs_in_experts) return;
-  b_.then(kernel("weigh", OpClass::Expert, Kernel::Decode,
-                 {hidden("expert.activated", shard_hidden(), path), arrived_choice(path)}, {down_operand(path)}));
-}
-
-void MoeParts::weigh_backward(const Path& path, bool has_activated) {
-  if (!l_.weighs_in_experts) return;
-  if (!has_activated) activation(path);
-  b_.then(kernel("weigh backward", OpClass::Expert, Kernel::DecodeBackward,
-                 {down_operand(path, "d."), hidden("expert.activated", shard_hidden(), path), arrived_choice(path)},
-                 {hidden("d.expert.activated", shard_hidden(), path), leaving_d_choice(path)}));
-}
-
-Slice MoeParts::in_fp32(const std::string& name, const Path& path) {
-  return b_.slice(name, l_.hidden_size, Dtype::Fp32, hidden("expert.out", l_.hidden_size, path).rows);
-}
-
-void MoeParts::add_weighted_biases(const Path& path) {
-  if (!l_.adds_weighted_biases) return;
-  const Slice out = hidden("expert.out", l_.hidden_size, path);
-  const Slice biases = in_fp32("expert.biases", path), sums = in_fp32("expert.sums", path);
-  const auto add = [&](const char* name, Kernel work, std::vector<Slice> reads, Slice writes) {
-    b_.then(kernel(name, OpClass::Expert, work, std::move(reads), {std::move(writes)}));
-  };
-  add("weigh biases", Kernel::Copy, {arrived_choice(path)}, biases);
-  add("add biases", Kernel::Add, {out, biases}, sums);
-  add("join experts", Kernel::Copy, {sums}, in_fp32("expert.joined", path));
-  add("round", Kernel::Copy, {in_fp32("expert.joined", path)}, out);
-}
-
-void MoeParts::weighted_biases_backward(const Path& path) {
-  if (!l_.adds_weighted_biases) return;
-  const Slice d_out = hidden("d.expert.out", l_.hidden_size, path);
-  const Slice wide = in_fp32("d.expert.sums", path), product = in_fp32("d.expert.biases", path);
-  const Slice d_bias = b_.slice("d.expert.bias", l_.hidden_size, Dtype::Fp32, Rows::per_expert(l_.routing, 1));
-  const auto add = [&](const char* name, std::vector<Slice> reads, Slice writes) {
-    b_.then(kernel(name, OpClass::Expert, Kernel::Copy, std::move(reads), {std::move(writes)}));
-  };
-  add("round backward", {d_out}, wide);
-  add("weigh biases backward", {wide, arrived_choice(path)}, product);
-  add("bias gradient", {product}, d_bias);
-  add("weights of biases backward", {wide}, product);
-  add("gradient of weights of biases", {product}, leaving_d_choice(path));
-  add("add biases backward", {wide}, d_out);
-  add("join experts backward", {d_out}, d_out);
-}
-
-void MoeParts::activation_again(const Path& path) {
-  if (!l_.recompute_activations) return;
-  activation(path);
-  weigh(path);
-  quantise(down_operand(path));
-}
-
-void MoeParts::down_input_gradient(const Path& path) {
-  const Slice d_out = hidden("d.expert.out", l_.hidden_size, path);
-  quantise(d_out);
-  b_.then(gemm("expert down input gradient", OpClass::Expert, product(Gemm::Form::NT), operands().in_rows(d_out),
-               w_down(), down_operand(path, "d.")));
-}
-
-void MoeParts::down_weight_gradient(const Path& path) {
-  b_.then(gemm("expert down weight gradient", OpClass::Expert, weight_gradient(),
-               operands().in_columns(down_operand(path)),
-               operands().in_columns(hidden("d.expert.out", l_.hidden_size, path)), w_down("d.")));
-}
-
-void MoeParts::activation_backward(const Path& path) {
-  b_.then(kernel("expert activation backward", OpClass::Expert, Kernel::ActivationBackward,
-                 {hidden("d.expert.activated", shard_hidden(), path), hidden("expert.up", up_columns(), path)},
-                 {hidden("d.expert.up", up_columns(), path)}));
-  quantise(hidden("d.expert.up", up_columns(), path));
-}
-
-void MoeParts::up_weight_gradient(const Path& path) {
-  b_.then(gemm("expert up weight gradient", OpClass::Expert, weight_gradient(),
-               operands().in_columns(hidden("expert.in", l_.hidden_size, path)),
-               operands().in_columns(hidden("d.expert.up", up_columns(), path)), w_up("d.")));
-  has_weight_gradients_ = true;
-}
-
-void MoeParts::up_input_gradient(const Path& path) {
-  b_.then(gemm("expert up input gradient", OpClass::Expert, product(Gemm::Form::NT),
-               operands().in_rows(hidden("d.expert.up", up_columns(), path)), w_up(),
-               hidden("d.expert.in", l_.hidden_size, path)));
-}
 
 void MoeParts::all_gather(GroupId group, OpClass op_class, const std::string& from, const std::string& to,
                           const Path& path) {

@@ -107,8 +107,15 @@ class MoeParts {
   [[nodiscard]] Slice hidden(const std::string& name, std::int64_t columns, const Path& path);
   [[nodiscard]] Gemm weight_gradient() const;
   void tell_loads(const Path& path);
+  /// ExpertLayout::Sorted: rows of several experts from several sources, in another order.
+  void sort_rows(const char* name, const char* rows, const Path& path);
   void activation(const Path& path);
   void activation_again(const Path& path);
+  /// The rows that the activation function is applied to; with the prefix "d." their gradients.
+  [[nodiscard]] Slice activation_operand(const Path& path, const std::string& prefix = "");
+  /// MoeLayer::clamps_apart.
+  void clamp(const Path& path);
+  void clamp_backward(const Path& path);
   /// The rows that the down projection multiplies, weighted if the experts do that; with the prefix "d." their
   /// gradients.
   [[nodiscard]] Slice down_operand(const Path& path, const std::string& prefix = "");
@@ -128,6 +135,7 @@ class MoeParts {
 
   const MoeLayer& l_;
   BlockBuilder& b_;
+  bool has_read_loads_ = false;        // whether a chunk of the layer was encoded before
   bool has_weight_gradients_ = false;  // whether a chunk of the layer already has weight gradients
 };
 

@@ -19,14 +19,16 @@ using profiler::RunRow;
 struct Dispatcher {
   std::string_view name;
   std::string_view all_to_all;  // a name of planner/layer/all_to_all.hpp
+  ExpertLayout layout;          // HybridEP's kernels write rows where the experts read them
   std::string_view note;        // what is rough about it; "" if nothing
 };
-constexpr std::array<Dispatcher, 6> kDispatchers{{{"nccl", "linear", ""},
-                                                  {"allgather", "linear", "priced as an all-to-all"},
-                                                  {"deepep", "node_dedup", ""},
-                                                  {"hybridep", "node_dedup", ""},
-                                                  {"mori", "node_dedup", "priced as DeepEP"},
-                                                  {"fused", "node_dedup", "priced as DeepEP, not fused"}}};
+constexpr std::array<Dispatcher, 6> kDispatchers{
+    {{"nccl", "linear", ExpertLayout::Sorted, ""},
+     {"allgather", "linear", ExpertLayout::Merged, "priced as an all-to-all"},
+     {"deepep", "node_dedup", ExpertLayout::Sorted, ""},
+     {"hybridep", "node_dedup", ExpertLayout::Merged, ""},
+     {"mori", "node_dedup", ExpertLayout::Sorted, "priced as DeepEP"},
+     {"fused", "node_dedup", ExpertLayout::Merged, "priced as DeepEP, not fused"}}};
 
 constexpr std::string_view kPadded = "padded:";  // of the column routing: with a capacity factor
 
@@ -126,7 +128,8 @@ class Mapping {
     document.set("capacity_factor", Node::text("none"));
     // Rows are padded so that whole iterations can be captured.
     const bool is_padded = row_.routing.starts_with(kPadded);
-    document.set("cuda_graph", Node::text(value("cuda_graph", row_.cuda_graph, is_padded ? "full_iteration" : "none")));
+    const char* graphs = has_nvl72_recipe() ? "moe_router+moe_preprocess" : is_padded ? "full_iteration" : "none";
+    document.set("cuda_graph", Node::text(value("cuda_graph", row_.cuda_graph, graphs)));
     set_precision(document);
     set_routing(document);
     if (row_.micro_batch) document.set("micro_batch", Node::integer(*row_.micro_batch));
@@ -140,6 +143,12 @@ class Mapping {
     }
     out_.candidate.micro_batch = out_.workload.micro_batch.value_or(1);
     out_.candidate.recompute = out_.workload.recompute.value_or(Recompute::None);
+  }
+
+  /// Megatron-Bridge's recipes for racks of 72 use HybridEP and capture router and preprocessing, with few exceptions;
+  /// 25.09 had neither.
+  [[nodiscard]] bool has_nvl72_recipe() const {
+    return contains(row_.stack, "Bridge") && !contains(row_.stack, "25.09") && contains(row_.cluster, "nvl72");
   }
 
   void set_precision(Node& document) {
@@ -187,7 +196,7 @@ class Mapping {
   }
 
   void decide_exchange() {
-    const std::string name = value("dispatcher", row_.dispatcher, "nccl");
+    const std::string name = value("dispatcher", row_.dispatcher, has_nvl72_recipe() ? "hybridep" : "nccl");
     const auto known =
         std::find_if(kDispatchers.begin(), kDispatchers.end(), [&](const Dispatcher& d) { return d.name == name; });
     if (known == kDispatchers.end()) {
@@ -198,6 +207,7 @@ class Mapping {
     if (!known->note.empty()) out_.approximations.push_back(fmt::format("dispatcher {}: {}", name, known->note));
     if (row_.dispatcher_sms)
       out_.approximations.push_back(fmt::format("dispatcher_sms {}: computation keeps all SMs", *row_.dispatcher_sms));
+    out_.workload.expert_layout = is_megatron(row_.stack) ? known->layout : ExpertLayout::Merged;
     out_.candidate.schedule = "baseline";
     out_.candidate.all_to_all = out_.candidate.degrees.ep > 1 ? std::string(known->all_to_all) : "linear";
     out_.space.schedule = out_.candidate.schedule;

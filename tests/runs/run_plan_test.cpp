@@ -75,6 +75,7 @@ TEST_CASE("A row with all its flags becomes one pinned candidate") {
   CHECK(p.workload.recompute == parse_recompute("layernorm+moe_act"));
   CHECK(p.candidate.all_to_all == "linear");
   CHECK(p.tokens() == 512.0 * 4096);
+  CHECK(p.workload.expert_layout == ExpertLayout::Sorted);
 }
 
 TEST_CASE("What a row leaves empty is its stack's default, and said") {

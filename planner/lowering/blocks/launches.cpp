@@ -40,7 +40,7 @@ bool is_captured(const Operation& operation, const CudaGraphs& graphs) {
 bool is_launched(const Operation& operation) {
   const auto* kernel = std::get_if<Kernel>(&operation.work);
   const bool casts = kernel && (*kernel == Kernel::Quantise || *kernel == Kernel::LargestMagnitude);
-  return !casts && !std::holds_alternative<Wait>(operation.work);
+  return !casts && !std::holds_alternative<Wait>(operation.work) && !std::holds_alternative<Launches>(operation.work);
 }
 
 }  // namespace

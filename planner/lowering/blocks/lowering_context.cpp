@@ -60,7 +60,11 @@ MoeLayer LoweringContext::moe_layer(const Moe& moe, std::size_t routing, std::in
       .chunks = {},
       .encoding = workload_.encoding,
       .weighs_in_experts = workload_.gate_weights == GateWeights::InExperts,
+      .fuses_weights = trains() && workload_.gate_weights == GateWeights::InExperts,
       .adds_weighted_biases = trains() && workload_.gate_weights == GateWeights::InExperts && moe.expert.bias,
+      .clamps_apart = trains() && workload_.gate_weights == GateWeights::InExperts && moe.expert.clamped,
+      .host_reads_loads =
+          trains() && !workload_.capacity_factor && !workload_.cuda_graphs.has(GraphModule::WholeIteration),
       .expert_layout = workload_.expert_layout,
       .during_dispatch = {}};
   if (candidate_.sequence_parallel) {

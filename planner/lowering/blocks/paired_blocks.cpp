@@ -26,7 +26,7 @@ class Copier {
   void copy_part() {
     while (next_ < from_.size()) {
       const Operation& operation = from_[next_++];
-      if (const auto* launches = std::get_if<Launches>(&operation.work)) {
+      if (const auto* launches = std::get_if<Launches>(&operation.work); launches && operation.stream == Stream::Host) {
         launched_ += launches->operations;
         places_.push_back(-1);  // no operation comes after it
         continue;

@@ -1,13 +1,14 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <string>
+#include <vector>
 
 #include "model/program/resolve.hpp"
 #include "planner/layer/moe_parts.hpp"
 #include "planner/lowering/lower.hpp"
 #include "tests/support/small_layers.hpp"
 
-namespace moeplan::tests::weighted_biases_test {
+namespace moeplan::tests::unfused_kernels_test {
 
 using namespace moeplan::planner;
 using namespace small_layers;
@@ -16,7 +17,7 @@ namespace {
 
 constexpr std::int64_t kTokens = 32;
 
-ModelSpec model(bool has_bias) {
+ModelSpec model(bool has_bias, bool clamped = false) {
   ModelSpec m{};
   m.vocab_size = 128;
   m.hidden_size = kM;
@@ -24,6 +25,7 @@ ModelSpec model(bool has_bias) {
       .num_heads = 2, .num_kv_heads = 2, .head_dim = kM / 2, .bias = false, .qk_norm = false, .sinks = false};
   Moe experts = moe(4, /*gated=*/true);
   experts.expert.bias = has_bias;
+  experts.expert.clamped = clamped;
   m.layers = {{1, {LayerSpec{.attention_window = 0, .ffn = experts}}}};
   return m;
 }
@@ -37,21 +39,34 @@ Workload in_experts() {
   return w;
 }
 
-/// Bytes that kernels about biases move on rank 0 in the first forward or backward block that has any.
-std::int64_t bias_bytes(const Program& program, bool backward) {
+/// Bytes that the kernels of these names, and with " backward" after them, move on rank 0 in the first forward or
+/// backward block that has any.
+std::int64_t bytes_of(const Program& program, bool backward, const std::vector<std::string>& names) {
   std::int64_t bytes = 0;
   for (const Block& block : program.blocks) {
     if (bytes > 0) break;
     if ((block.name.find("backward") != std::string::npos) != backward) continue;
     for (const Operation& op : block.operations) {
-      for (const char* name : {"weigh biases", "add biases", "join experts", "round", "bias gradient",
-                               "weights of biases", "gradient of weights of biases"}) {
-        if (op.name == name || op.name == std::string(name) + " backward")
-          bytes += compute_load(program, op, RankId(0)).bytes;
+      for (const std::string& name : names) {
+        if (op.name == name || op.name == name + " backward") bytes += compute_load(program, op, RankId(0)).bytes;
       }
     }
   }
   return bytes;
+}
+
+std::int64_t bias_bytes(const Program& program, bool backward) {
+  return bytes_of(program, backward,
+                  {"weigh biases", "add biases", "join experts", "round", "bias gradient", "weights of biases",
+                   "gradient of weights of biases"});
+}
+
+std::int64_t clamp_bytes(const Program& program, bool backward) {
+  return bytes_of(program, backward, {"clamp", "join halves", "limits", "both limits"});
+}
+
+std::int64_t sort_bytes(const Program& program, bool backward) {
+  return bytes_of(program, backward, {"sort by expert", "sort by source"});
 }
 
 }  // namespace
@@ -84,4 +99,43 @@ TEST_CASE("Biases of experts that weigh are added by kernels of their own, in fp
   }
 }
 
-}  // namespace moeplan::tests::weighted_biases_test
+TEST_CASE("Experts that weigh clamp the halves of the up projection by kernels of their own") {
+  const Candidate c = candidate("baseline", 2, 1, 2, 1);
+  const Program p = lower_iteration(model(false, true), in_experts(), c, 2);
+  const std::int64_t values = kTokens * 2 * kH;  // of a half
+  constexpr std::int64_t kNarrow = 2;
+  CHECK(clamp_bytes(p, false) == values * 2 * kNarrow * (2 + 2));
+  // Masks of both halves, the second of two limits; their conjunction; the gradients; both halves joined.
+  CHECK(clamp_bytes(p, true) == values * ((2 * kNarrow + 3) + 3 + (2 * kNarrow + 2 + 2 * kNarrow) + 2 * 2 * kNarrow));
+  CHECK(clamp_bytes(lower_iteration(model(false), in_experts(), c, 2), false) == 0);
+  Workload at_sources = in_experts();
+  at_sources.gate_weights = GateWeights::AtSources;
+  CHECK(clamp_bytes(lower_iteration(model(false, true), at_sources, c, 2), false) == 0);
+  const Moe experts = std::get<Moe>(model(false, true).layers.front().pattern.front().ffn);
+  CHECK(clamp_bytes(lower_moe_layer(experts, kM, kTokens, in_experts(), c, 2), false) == 0);
+  SECTION("again where activations are recomputed") {
+    Workload again = in_experts();
+    again.recompute = Recompute{RecomputeModule::MoeActivation};
+    CHECK(clamp_bytes(lower_iteration(model(false, true), again, c, 2), true) ==
+          clamp_bytes(p, true) + clamp_bytes(p, false));
+  }
+}
+
+TEST_CASE("Rows that arrive by source are sorted by expert, and back, in both directions") {
+  Workload sorted = in_experts();
+  sorted.expert_layout = ExpertLayout::Sorted;
+  const auto bytes = [&](std::int64_t world, bool backward) {
+    return sort_bytes(lower_iteration(model(false), sorted, candidate("baseline", world, 1, world, 1), world),
+                      backward);
+  };
+  const std::int64_t rows = kTokens * 2 * kM * 2;
+  CHECK(bytes(2, false) == 2 * 2 * rows);
+  CHECK(bytes(2, true) == 2 * 2 * rows);
+  CHECK(bytes(4, false) == 0);  // one expert a rank
+  CHECK(bytes(1, false) == 0);  // one source
+  CHECK(sort_bytes(lower_iteration(model(false), in_experts(), candidate("baseline", 2, 1, 2, 1), 2), false) == 0);
+  const Moe experts = std::get<Moe>(model(false).layers.front().pattern.front().ffn);
+  CHECK(sort_bytes(lower_moe_layer(experts, kM, kTokens, sorted, candidate("baseline", 2, 1, 2, 1), 2), false) == 0);
+}
+
+}  // namespace moeplan::tests::unfused_kernels_test

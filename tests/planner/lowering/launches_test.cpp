@@ -14,7 +14,8 @@ using namespace moeplan::planner;
 namespace {
 
 /// An MoE layer of 8 experts with a shared one, on two expert-parallel ranks.
-Program lowered(CudaGraphs graphs, Mode mode = Mode::Train, std::optional<Precision> precision = {}) {
+Program lowered(CudaGraphs graphs, Mode mode = Mode::Train, std::optional<Precision> precision = {},
+                std::optional<double> capacity_factor = {}) {
   ModelSpec model{};
   model.vocab_size = 128;
   model.hidden_size = 64;
@@ -23,7 +24,7 @@ Program lowered(CudaGraphs graphs, Mode mode = Mode::Train, std::optional<Precis
   Moe moe = small_layers::moe(8, /*gated=*/true);
   moe.shared = {128, true, false};
   model.layers = {{1, {LayerSpec{.attention_window = 0, .ffn = moe}}}};
-  Workload w = small_layers::workload(std::nullopt, mode);
+  Workload w = small_layers::workload(capacity_factor, mode);
   w.global_batch = 2;
   w.dtype = Dtype::Bf16;
   w.precision = precision;
@@ -39,10 +40,11 @@ const Block& block(const Program& program, const std::string& name) {
   return *it;
 }
 
-/// Of the host in a block; none without a host.
+/// By the host for a block; none without a host.
 std::optional<std::int64_t> launched(const Block& block) {
   for (const Operation& operation : block.operations) {
-    if (const auto* launches = std::get_if<Launches>(&operation.work)) return launches->operations;
+    const auto* launches = std::get_if<Launches>(&operation.work);
+    if (launches && operation.stream == Stream::Host) return launches->operations;
   }
   return std::nullopt;
 }
@@ -59,10 +61,10 @@ TEST_CASE("The host launches every operation of a block in training") {
   for (const char* name : {"moe layer", "moe layer 0 backward", "output head"}) {
     CAPTURE(name);
     const Block& b = block(p, name);
-    const auto waits = std::count_if(b.operations.begin(), b.operations.end(), [](const Operation& operation) {
-      return std::holds_alternative<Wait>(operation.work);
+    const auto others = std::count_if(b.operations.begin(), b.operations.end(), [](const Operation& operation) {
+      return std::holds_alternative<Wait>(operation.work) || std::holds_alternative<Launches>(operation.work);
     });
-    CHECK(launched(b) == static_cast<std::int64_t>(b.operations.size()) - 1 - waits);
+    CHECK(launched(b) == static_cast<std::int64_t>(b.operations.size()) - others);
   }
   SECTION("but not those of a forward pass, which is served by other frameworks") {
     for (const Block& b : lowered(CudaGraphs::None, Mode::Forward).blocks) CHECK_FALSE(launched(b));
@@ -88,6 +90,27 @@ TEST_CASE("A captured module launches nothing") {
   SECTION("and the graph of an iteration contains everything, the optimizer too") {
     for (const Block& captured : lowered(CudaGraphs::FullIteration).blocks) CHECK_FALSE(launched(captured));
   }
+}
+
+TEST_CASE("The GPU waits until the host has read the loads and launched the dispatch") {
+  const auto reading = [](const Program& p) {
+    std::optional<std::size_t> at;
+    const Block& b = block(p, "moe layer");
+    for (std::size_t i = 0; i < b.operations.size(); ++i) {
+      if (b.operations[i].name == "read loads") at = i;
+    }
+    if (at) {
+      CHECK(b.operations[*at].stream == Stream::Compute);
+      CHECK(b.operations[*at + 1].op_class == OpClass::Dispatch);
+      CHECK(b.operations[*at + 1].after == std::vector<std::int32_t>{static_cast<std::int32_t>(*at)});
+    }
+    return at.has_value();
+  };
+  CHECK(reading(lowered(CudaGraphs::None)));
+  CHECK(reading(lowered({GraphModule::MoeRouter, GraphModule::MoePreprocess})));
+  CHECK_FALSE(reading(lowered(CudaGraphs::FullIteration)));
+  CHECK_FALSE(reading(lowered(CudaGraphs::None, Mode::Forward)));
+  CHECK_FALSE(reading(lowered(CudaGraphs::None, Mode::Train, {}, /*capacity_factor=*/1.0)));
 }
 
 TEST_CASE("The optimizer handles each weight tensor, of each local expert") {

@@ -1,0 +1,211 @@
+// MoeParts: what the experts compute with the rows that they have received.
+#include "planner/layer/moe_parts.hpp"
+
+namespace moeplan::planner {
+
+void MoeParts::quantise(const Slice& rows) const { operands().quantise(rows, OpClass::Expert); }
+
+Gemm MoeParts::product(Gemm::Form form) const {
+  return operands().product({.form = form, .grouped = true, .by_source = l_.expert_layout == ExpertLayout::BySource});
+}
+
+void MoeParts::sort_rows(const char* name, const char* rows, const Path& path) {
+  const bool has_order = l_.degrees.ep > 1 && l_.moe.num_experts > l_.degrees.ep && !deduplicates();
+  if (l_.expert_layout != ExpertLayout::Sorted || !has_order) return;
+  const Slice all = hidden(rows, l_.hidden_size, path);
+  b_.then(kernel(name, OpClass::Permute, Kernel::Copy, {all}, {all}));
+}
+
+void MoeParts::experts(const Path& path) {
+  sort_rows("sort by expert", "expert.in", path);
+  const Gemm grouped = product(Gemm::Form::NN);
+  const Slice in = hidden("expert.in", l_.hidden_size, path);
+  const Slice up = hidden("expert.up", up_columns(), path);
+  quantise(in);
+  b_.then(gemm("expert up projection", OpClass::Expert, grouped, operands().in_rows(in), w_up(), up));
+  activation(path);
+  weigh(path);
+  quantise(down_operand(path));
+  b_.then(gemm("expert down projection", OpClass::Expert, grouped, operands().in_rows(down_operand(path)), w_down(),
+               hidden("expert.out", l_.hidden_size, path)));
+  add_weighted_biases(path);
+  sort_rows("sort by source", "expert.out", path);
+}
+
+void MoeParts::experts_backward(const Path& path) {
+  sort_rows("sort by source backward", "d.expert.out", path);
+  weighted_biases_backward(path);
+  activation_again(path);
+  down_input_gradient(path);
+  down_weight_gradient(path);
+  weigh_backward(path, /*has_activated=*/l_.recompute_activations);
+  activation_backward(path);
+  up_weight_gradient(path);
+  up_input_gradient(path);
+  sort_rows("sort by expert backward", "d.expert.in", path);
+}
+
+void MoeParts::experts_input_gradients(const Path& path) {
+  sort_rows("sort by source backward", "d.expert.out", path);
+  weighted_biases_backward(path);
+  down_input_gradient(path);
+  weigh_backward(path, /*has_activated=*/false);
+  activation_backward(path);
+  up_input_gradient(path);
+  sort_rows("sort by expert backward", "d.expert.in", path);
+}
+
+void MoeParts::experts_weight_gradients(const Path& path) {
+  activation_again(path);
+  down_weight_gradient(path);
+  up_weight_gradient(path);
+}
+
+/// Gradients accumulate over chunks and microbatches; gradients of gathered weights start from zero in each layer.
+Gemm MoeParts::weight_gradient() const {
+  Gemm out = product(Gemm::Form::TN);
+  out.accumulates = !l_.gathers_weights || has_weight_gradients_;
+  return out;
+}
+
+void MoeParts::activation(const Path& path) {
+  clamp(path);
+  if (l_.fuses_weights) {
+    b_.then(kernel("expert activation", OpClass::Expert, Kernel::Activation,
+                   {activation_operand(path), arrived_choice(path)}, {down_operand(path)}));
+    return;
+  }
+  b_.then(kernel("expert activation", OpClass::Expert, Kernel::Activation, {activation_operand(path)},
+                 {hidden("expert.activated", shard_hidden(), path)}));
+}
+
+Slice MoeParts::activation_operand(const Path& path, const std::string& prefix) {
+  return hidden(prefix + (l_.clamps_apart ? "expert.clamped" : "expert.up"), up_columns(), path);
+}
+
+/// Each half into a tensor of its own, which are then joined.
+void MoeParts::clamp(const Path& path) {
+  if (!l_.clamps_apart) return;
+  const Slice halves = hidden("expert.halves", up_columns(), path);
+  b_.then(kernel("clamp", OpClass::Expert, Kernel::Copy, {hidden("expert.up", up_columns(), path)}, {halves}));
+  b_.then(kernel("join halves", OpClass::Expert, Kernel::Copy, {halves}, {activation_operand(path)}));
+}
+
+/// Autograd's formulas: where the gate exceeds its limit, and where the linear half exceeds either of its two, as masks
+/// of a byte a value; their conjunction; the gradients where they hold; the halves joined.
+void MoeParts::clamp_backward(const Path& path) {
+  if (!l_.clamps_apart) return;
+  const std::int64_t half = shard_hidden();
+  const auto masks = [&](std::int64_t count) {
+    return b_.slice("expert.masks." + std::to_string(count), count * half, Dtype::Int8,
+                    hidden("expert.up", up_columns(), path).rows);
+  };
+  const Slice d_clamped = activation_operand(path, "d."), d_halves = hidden("d.expert.halves", up_columns(), path);
+  const auto add = [&](const char* name, std::vector<Slice> reads, Slice writes) {
+    b_.then(kernel(name, OpClass::Expert, Kernel::Copy, std::move(reads), {std::move(writes)}));
+  };
+  add("limits", {hidden("expert.up", up_columns(), path)}, masks(3));
+  add("both limits", {masks(2)}, masks(1));
+  add("clamp backward", {d_clamped, masks(2)}, d_halves);
+  add("join halves backward", {d_halves}, hidden("d.expert.up", up_columns(), path));
+}
+
+Slice MoeParts::down_operand(const Path& path, const std::string& prefix) {
+  return hidden(prefix + (l_.weighs_in_experts ? "expert.weighted" : "expert.activated"), shard_hidden(), path);
+}
+
+void MoeParts::weigh(const Path& path) {
+  if (!l_.weighs_in_experts || l_.fuses_weights) return;
+  b_.then(kernel("weigh", OpClass::Expert, Kernel::Decode,
+                 {hidden("expert.activated", shard_hidden(), path), arrived_choice(path)}, {down_operand(path)}));
+}
+
+void MoeParts::weigh_backward(const Path& path, bool has_activated) {
+  if (!l_.weighs_in_experts || l_.fuses_weights) return;
+  if (!has_activated) activation(path);
+  b_.then(kernel("weigh backward", OpClass::Expert, Kernel::DecodeBackward,
+                 {down_operand(path, "d."), hidden("expert.activated", shard_hidden(), path), arrived_choice(path)},
+                 {hidden("d.expert.activated", shard_hidden(), path), leaving_d_choice(path)}));
+}
+
+Slice MoeParts::in_fp32(const std::string& name, const Path& path) {
+  return b_.slice(name, l_.hidden_size, Dtype::Fp32, hidden("expert.out", l_.hidden_size, path).rows);
+}
+
+void MoeParts::add_weighted_biases(const Path& path) {
+  if (!l_.adds_weighted_biases) return;
+  const Slice out = hidden("expert.out", l_.hidden_size, path);
+  const Slice biases = in_fp32("expert.biases", path), sums = in_fp32("expert.sums", path);
+  const auto add = [&](const char* name, Kernel work, std::vector<Slice> reads, Slice writes) {
+    b_.then(kernel(name, OpClass::Expert, work, std::move(reads), {std::move(writes)}));
+  };
+  add("weigh biases", Kernel::Copy, {arrived_choice(path)}, biases);
+  add("add biases", Kernel::Add, {out, biases}, sums);
+  add("join experts", Kernel::Copy, {sums}, in_fp32("expert.joined", path));
+  add("round", Kernel::Copy, {in_fp32("expert.joined", path)}, out);
+}
+
+void MoeParts::weighted_biases_backward(const Path& path) {
+  if (!l_.adds_weighted_biases) return;
+  const Slice d_out = hidden("d.expert.out", l_.hidden_size, path);
+  const Slice wide = in_fp32("d.expert.sums", path), product = in_fp32("d.expert.biases", path);
+  const Slice d_bias = b_.slice("d.expert.bias", l_.hidden_size, Dtype::Fp32, Rows::per_expert(l_.routing, 1));
+  const auto add = [&](const char* name, std::vector<Slice> reads, Slice writes) {
+    b_.then(kernel(name, OpClass::Expert, Kernel::Copy, std::move(reads), {std::move(writes)}));
+  };
+  add("round backward", {d_out}, wide);
+  add("weigh biases backward", {wide, arrived_choice(path)}, product);
+  add("bias gradient", {product}, d_bias);
+  add("weights of biases backward", {wide}, product);
+  add("gradient of weights of biases", {product}, leaving_d_choice(path));
+  add("add biases backward", {wide}, d_out);
+  add("join experts backward", {d_out}, d_out);
+}
+
+void MoeParts::activation_again(const Path& path) {
+  if (!l_.recompute_activations) return;
+  activation(path);
+  weigh(path);
+  quantise(down_operand(path));
+}
+
+void MoeParts::down_input_gradient(const Path& path) {
+  const Slice d_out = hidden("d.expert.out", l_.hidden_size, path);
+  quantise(d_out);
+  b_.then(gemm("expert down input gradient", OpClass::Expert, product(Gemm::Form::NT), operands().in_rows(d_out),
+               w_down(), down_operand(path, "d.")));
+}
+
+void MoeParts::down_weight_gradient(const Path& path) {
+  b_.then(gemm("expert down weight gradient", OpClass::Expert, weight_gradient(),
+               operands().in_columns(down_operand(path)),
+               operands().in_columns(hidden("d.expert.out", l_.hidden_size, path)), w_down("d.")));
+}
+
+void MoeParts::activation_backward(const Path& path) {
+  const Slice operand = activation_operand(path), gradient = activation_operand(path, "d.");
+  Operation backward = kernel("expert activation backward", OpClass::Expert, Kernel::ActivationBackward,
+                              {hidden("d.expert.activated", shard_hidden(), path), operand}, {gradient});
+  if (l_.fuses_weights) {
+    backward.reads = {down_operand(path, "d."), operand, arrived_choice(path)};
+    backward.writes = {gradient, leaving_d_choice(path)};
+  }
+  b_.then(std::move(backward));
+  clamp_backward(path);
+  quantise(hidden("d.expert.up", up_columns(), path));
+}
+
+void MoeParts::up_weight_gradient(const Path& path) {
+  b_.then(gemm("expert up weight gradient", OpClass::Expert, weight_gradient(),
+               operands().in_columns(hidden("expert.in", l_.hidden_size, path)),
+               operands().in_columns(hidden("d.expert.up", up_columns(), path)), w_up("d.")));
+  has_weight_gradients_ = true;
+}
+
+void MoeParts::up_input_gradient(const Path& path) {
+  b_.then(gemm("expert up input gradient", OpClass::Expert, product(Gemm::Form::NT),
+               operands().in_rows(hidden("d.expert.up", up_columns(), path)), w_up(),
+               hidden("d.expert.in", l_.hidden_size, path)));
+}
+
+}  // namespace moeplan::planner

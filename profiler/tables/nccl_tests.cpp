@@ -151,6 +151,7 @@ class LogReader {
     }
     if (const auto group = std::find(rank, on, "Group"); on - group > 1) groups_.emplace(*(group + 1));
     hosts_[*number] = *(on + 1);
+    out_.hosts.emplace(*(on + 1));
     device_.clear();
     for (auto word = on + 4; word != tokens.end(); ++word) {
       if (word->front() == '[' || word->back() == ']') continue;
@@ -240,6 +241,11 @@ class LogReader {
     }
     const auto shape = shape_of_ranks();
     if (!shape) return std::nullopt;
+    if (!is_even(*shape)) {
+      note(fmt::format("begins a table of {} ranks on {} nodes, not the same number on each; it is left out",
+                       shape->ranks, shape->nodes));
+      return std::nullopt;
+    }
     if (shape->ranks == 1) {
       note("begins a table of one rank; it is left out");
       return std::nullopt;
@@ -261,6 +267,15 @@ class LogReader {
     std::set<std::string> nodes;
     for (const auto& [rank, host] : hosts_) nodes.insert(host);
     return GroupShape{ranks, std::ssize(nodes)};
+  }
+
+  /// Whether every host has the same number of ranks.
+  [[nodiscard]] bool is_even(const GroupShape& shape) const {
+    if (shape.ranks % shape.nodes != 0) return false;
+    std::map<std::string, std::int64_t> ranks_of;
+    for (const auto& [rank, host] : hosts_) ++ranks_of[host];
+    return std::all_of(ranks_of.begin(), ranks_of.end(),
+                       [&](const auto& host) { return host.second == shape.ranks / shape.nodes; });
   }
 
   void add(std::int64_t size, std::string_view type, std::span<const std::string_view> half, bool in_place) {

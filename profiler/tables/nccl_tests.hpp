@@ -8,9 +8,9 @@
 // NCCL_DEBUG's `nRanks 16 nNodes 2`.
 //
 // Skipped, with a note that gives the line: tables of other tests, rows that are truncated or interleaved with other
-// output, rows with wrong results, sizes that were rounded to 0, and tables of one rank or of several concurrent
-// groups. Rejected: a table with unknown ranks or collective, impossible times (negative, zero, inconsistent with size
-// and bandwidth), and a file without a table.
+// output, rows with wrong results, sizes that were rounded to 0, and tables of one rank, of several concurrent
+// groups, or of ranks that are spread unevenly over nodes. Rejected: a table with unknown ranks or collective,
+// impossible times (negative, zero, inconsistent with size and bandwidth), and a file without a table.
 #pragma once
 
 #include <filesystem>

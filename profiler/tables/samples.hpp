@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -37,10 +38,12 @@ struct GemmSample {
 /// The largest number of samples from one source.
 inline constexpr std::size_t kMostSamples = 200'000;
 
-/// The samples of one source, and notes on what was skipped, one sentence per reason with its line.
+/// The samples of one source, notes on what was skipped, one sentence per reason with its line, and the hosts that it
+/// names.
 struct CollectiveSamples {
   std::vector<CollectiveSample> samples;
   std::vector<Diagnostic> notes;
+  std::set<std::string> hosts;
 };
 
 }  // namespace moeplan::profiler

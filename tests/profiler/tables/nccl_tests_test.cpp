@@ -45,6 +45,7 @@ TEST_CASE("a row has two measurements, out of place and in place") {
   const CollectiveSamples read = parse(kDevices + kHeader + kRow);
   REQUIRE(read.samples.size() == 2);
   CHECK(read.notes.empty());
+  CHECK(read.hosts == std::set<std::string>{"host-a", "host-b"});
   const CollectiveSample& first = read.samples[0];
   CHECK(first.collective == Collective::AllToAll);
   CHECK(first.shape == GroupShape{2, 2});
@@ -182,6 +183,11 @@ TEST_CASE("what is left out is said") {
           "alltoall.log:8: begins a table of several groups at once; it is left out\n");
     CHECK(notes("#  Rank  0 Group  0 Pid  11 on h device  0 [0x07] GPU\n" + kHeader + kRow) ==
           "alltoall.log:5: begins a table of one rank; it is left out\n");
+  }
+  SECTION("ranks that are spread unevenly over nodes") {
+    const std::string third = "#  Rank  2 Group  0 Pid  13 on host-b device  1 [0x17] NVIDIA A100-SXM4-40GB\n";
+    CHECK(notes(kDevices + third + kHeader + kRow) ==
+          "alltoall.log:9: begins a table of 3 ranks on 2 nodes, not the same number on each; it is left out\n");
   }
 }
 

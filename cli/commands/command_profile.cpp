@@ -11,6 +11,7 @@
 #include <set>
 
 #include "cli/commands/commands.hpp"
+#include "cli/commands/input_files.hpp"
 #include "cli/commands/output_files.hpp"
 #include "cli/options/option_values.hpp"
 #include "cuda_runtime/measure/machine_profile.hpp"
@@ -21,8 +22,8 @@
 #include "planner/plan/inputs.hpp"
 #include "profiler/fits/fit_operators.hpp"
 #include "profiler/fits/profile.hpp"
+#include "profiler/fits/source_text.hpp"
 #include "profiler/tables/measured_csv.hpp"
-#include "profiler/tables/nccl_tests.hpp"
 #include "profiler/tables/table_reader.hpp"
 
 namespace moeplan::cli {
@@ -38,45 +39,6 @@ struct ProfileOptions {
   bool quiet = false;
 };
 
-/// Calls `read` for every file, and raises one InputError with the errors of all files.
-template <class Read>
-void for_each_file(const std::vector<std::string>& files, Read read) {
-  Diagnostics wrong;
-  for (const std::string& file : files) {
-    try {
-      read(file);
-    } catch (const InputError& e) {
-      for (const Diagnostic& d : e.diagnostics()) wrong.add(d.where, d.key_path, d.message);
-    }
-  }
-  wrong.throw_if_any();
-}
-
-/// The text as used in a line of a document: printable and of limited length.
-std::string plain(std::string text) {
-  constexpr std::size_t kLongest = 80;
-  if (text.size() > kLongest) text = text.substr(0, kLongest) + "...";
-  std::replace_if(
-      text.begin(), text.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
-  return text;
-}
-
-/// A list such as "a.log, b.log and 3 others".
-std::string listed(const std::vector<std::string>& names) {
-  constexpr std::size_t kMostNamed = 4;
-  std::vector<std::string> named;
-  for (std::size_t i = 0; i < std::min(kMostNamed, names.size()); ++i) named.push_back(plain(names[i]));
-  std::string text = fmt::format("{}", fmt::join(named, ", "));
-  if (names.size() > kMostNamed) text += fmt::format(" and {} others", names.size() - kMostNamed);
-  return text;
-}
-
-std::string listed_files(const std::vector<std::string>& files) {
-  std::vector<std::string> names;
-  for (const std::string& file : files) names.push_back(std::filesystem::path(file).filename().string());
-  return listed(names);
-}
-
 void write_profile(const ProfileOptions& o, const Node& profile, const std::string& included_by) {
   const std::string head =
       fmt::format("# Written by moeplan profile; include it from a {} file (docs/profile.md).\n", included_by);
@@ -86,29 +48,22 @@ void write_profile(const ProfileOptions& o, const Node& profile, const std::stri
 
 void write_collectives(const ProfileOptions& o, std::span<const profiler::CollectiveSample> samples,
                        std::string source) {
-  if (samples.empty()) throw InputError(Diagnostic{{o.logs.front()}, "", "nothing in it is of use (see the notes)"});
   const std::vector<profiler::CollectiveFit> fits = profiler::fit_collectives(samples);
   std::set<std::string> kinds;
   for (const profiler::CollectiveSample& s : samples) {
     if (!s.device.empty()) kinds.insert(s.device);
   }
   const std::vector<std::string> devices(kinds.begin(), kinds.end());
-  if (!devices.empty()) source += ", on " + listed(devices);
+  if (!devices.empty()) source += ", on " + profiler::listed(devices);
   if (devices.size() > 1) {
-    fmt::print(stderr, "note: of {} kinds of GPU, fitted together: {}\n", devices.size(), listed(devices));
+    fmt::print(stderr, "note: of {} kinds of GPU, fitted together: {}\n", devices.size(), profiler::listed(devices));
   }
   if (!o.quiet) fmt::print("{}", profiler::fit_table(fits));
   write_profile(o, profiler::collective_profile(fits, source), "cluster");
 }
 
 void profile_logs(const ProfileOptions& o) {
-  std::vector<profiler::CollectiveSample> samples;
-  for_each_file(o.logs, [&](const std::string& file) {
-    profiler::CollectiveSamples read = profiler::read_nccl_tests(file);
-    samples.insert(samples.end(), read.samples.begin(), read.samples.end());
-    for (const Diagnostic& note : read.notes) fmt::print(stderr, "note: {}\n", note.text());
-  });
-  write_collectives(o, samples, "nccl-tests " + listed_files(o.logs));
+  write_collectives(o, read_logs(o.logs).samples, "nccl-tests " + profiler::listed_files(o.logs));
 }
 
 void profile_gemms(const ProfileOptions& o, const std::vector<profiler::GemmSample>& samples) {
@@ -120,7 +75,7 @@ void profile_gemms(const ProfileOptions& o, const std::vector<profiler::GemmSamp
   wrong.throw_if_any();
   const profiler::GemmFit fit = profiler::fit_gemms(samples, gpu);
   if (!o.quiet) fmt::print("{}", profiler::fit_table(fit));
-  write_profile(o, profiler::gemm_profile(fit, "table " + listed_files(o.tables)), "GPU");
+  write_profile(o, profiler::gemm_profile(fit, "table " + profiler::listed_files(o.tables)), "GPU");
 }
 
 /// Whether a table is one of operators, as `score` reads them.
@@ -149,7 +104,8 @@ void profile_operators(const ProfileOptions& o) {
   const std::string gpu = gpu_of(rows);
   Node start = load_document(planner::find_config("operators", o.gpu.empty() ? gpu : o.gpu));
   start.set("gpu", Node::text(gpu));
-  const profiler::FittedOperators fitted = profiler::fit_operators(std::move(start), rows, listed_files(o.tables));
+  const profiler::FittedOperators fitted =
+      profiler::fit_operators(std::move(start), rows, profiler::listed_files(o.tables));
   for (const Diagnostic& d : fitted.unfitted) fmt::print(stderr, "note: {}\n", d.text());
   if (fitted.fits.empty())
     throw InputError(Diagnostic{{o.tables.front()}, "", "nothing in it can be fitted (see the notes)"});
@@ -181,7 +137,7 @@ void profile_tables(const ProfileOptions& o) {
   }
   if (!gemms.empty()) return profile_gemms(o, gemms);
   if (!o.gpu.empty()) throw InputError(Diagnostic{{"--gpu"}, "", "is for GEMMs"});
-  write_collectives(o, collectives, "table " + listed_files(o.tables));
+  write_collectives(o, collectives, "table " + profiler::listed_files(o.tables));
 }
 
 void check_profile(const ProfileOptions& o) {
@@ -202,7 +158,7 @@ runtime::MeasuredMachine machine_of(const validate::Answer& answer, bool has_gpu
   constexpr double kMemoryOfCore = 1e9;  // bytes; assumed: sufficient for an executed layer
   const validate::Processor& p = answer.processor;
   return {.has_gpus = has_gpus,
-          .processor = plain(p.name),
+          .processor = profiler::plain(p.name),
           .processors = p.count,
           .memory = has_gpus ? p.memory : kMemoryOfCore,
           .multiprocessors = p.multiprocessors,

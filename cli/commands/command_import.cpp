@@ -1,4 +1,5 @@
 // moeplan import hf-config|routing-trace|megatron FILE [-o F]
+// moeplan import nccl-tests LOG... --cluster NEW.yaml (import_nccl_tests.cpp)
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -7,6 +8,7 @@
 #include <map>
 
 #include "cli/commands/commands.hpp"
+#include "cli/commands/import_nccl_tests.hpp"
 #include "cli/commands/output_files.hpp"
 #include "model/text/document.hpp"
 #include "model/transformer/hf_config.hpp"
@@ -163,6 +165,7 @@ void add_import_command(CLI::App& app, ExitCode&) {
   hf->callback([file, output] { import_hf_config(*file, *output); });
   add_routing_trace(*import);
   add_megatron(*import);
+  add_import_nccl_tests(*import);
 }
 
 }  // namespace moeplan::cli

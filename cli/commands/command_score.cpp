@@ -1,4 +1,4 @@
-// moeplan score FILE... [--json] [-o OUT.csv] [--max-mape PERCENT]
+// moeplan score FILE... [--json] [-o OUT.csv] [--svg FOLDER] [--max-mape PERCENT]
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -11,6 +11,7 @@
 #include "cli/commands/commands.hpp"
 #include "cli/commands/output_files.hpp"
 #include "cli/commands/progress.hpp"
+#include "cli/pages/score_plots.hpp"
 #include "cli/pages/score_report.hpp"
 #include "model/base/diagnostics.hpp"
 #include "planner/plan/inputs.hpp"
@@ -25,7 +26,7 @@ namespace {
 
 struct ScoreOptions {
   std::vector<std::string> files;
-  std::string output;
+  std::string output, plots;
   std::optional<double> most_mape = {};
   bool json = false, quiet = false;
 };
@@ -93,6 +94,34 @@ ScoreReport report_of(const std::string& file, bool is_quiet) {
   return report;
 }
 
+/// The plots of all tables. Raises InputError for tables that are not of collectives, and if two tables have
+/// measurements of the same machine and operation.
+std::map<std::string, std::string> plots_of(const std::vector<ScoreReport>& reports) {
+  std::map<std::string, std::string> plots;
+  Diagnostics wrong;
+  for (const ScoreReport& report : reports) {
+    if (report.kind != profiler::TableKind::Collectives) {
+      wrong.add({report.file}, "", "is no table of collectives, of which alone --svg makes plots");
+      continue;
+    }
+    const std::vector<profiler::CollectiveRow> table = profiler::read_collective_table(report.file);
+    for (auto& [name, plot] : collective_plots(table, cluster_models_of(table))) {
+      if (!plots.emplace(name, std::move(plot)).second)
+        wrong.add({report.file}, "", fmt::format("and another table give a plot {}; score them one by one", name));
+    }
+  }
+  wrong.throw_if_any();
+  return plots;
+}
+
+/// Creates the folder if there is none. Raises InputError.
+void write_plots(const std::string& folder, const std::map<std::string, std::string>& plots) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) throw InputError(Diagnostic{{"--svg"}, "", fmt::format("{}: {}", folder, error.message())});
+  for (const auto& [name, plot] : plots) write_file_atomically(std::filesystem::path(folder) / name, plot);
+}
+
 ExitCode run_score(const ScoreOptions& o) {
   if (!o.output.empty()) check_outputs({o.output});
   std::vector<ScoreReport> reports;
@@ -105,6 +134,7 @@ ExitCode run_score(const ScoreOptions& o) {
     }
   }
   wrong.throw_if_any();
+  if (!o.plots.empty()) write_plots(o.plots, plots_of(reports));
   if (!o.output.empty()) write_file_atomically(o.output, score_csv(reports));
   fmt::print("{}", o.json ? score_json(reports) : score_page(reports));
   for (const ScoreReport& report : reports) {
@@ -124,6 +154,9 @@ void add_score_command(CLI::App& app, ExitCode& code) {
   c->add_option("FILE", o->files, "Tables, CSV or CSV in gzip (docs/operators.md, docs/communication.md, docs/runs.md)")
       ->required();
   c->add_option("-o,--output", o->output, "Write every row with its prediction as CSV");
+  c->add_option("--svg", o->plots,
+                "For tables of collectives: a folder for plots of measured and predicted times, one a machine and "
+                "operation");
   c->add_option("--max-mape", o->most_mape, "Exit with 1 if the mean error of a table is above this, in percent");
   c->add_flag("--json", o->json, "Print JSON");
   c->add_flag("--quiet", o->quiet, "No progress bar");

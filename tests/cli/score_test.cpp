@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <filesystem>
@@ -36,6 +38,47 @@ TEST_CASE("score compares a table with the predictions") {
   CHECK(table.at("summary").at("refused") == 2);
   CHECK(cli.run({"score", "t.csv", "--max-mape", "1000"}).code == 0);
   CHECK(cli.run({"score", "t.csv", "--max-mape", "0.0001"}).code == 1);
+}
+
+TEST_CASE("score plots measured and predicted collectives, a file for each machine and operation") {
+  const Cli cli;
+  const std::string header = "cluster,op,ranks,ranks_per_node,bytes,in_place,time_us,source\n";
+  (void)cli.write("c.csv", header +
+                               "dgx_h100,all_reduce,8,8,1048576,0,30,a\ndgx_h100,all_reduce,8,8,4194304,0,50,a\n"
+                               "dgx_h100,all_reduce,16,8,1048576,1,60,a\ndgx_h100,all_to_all,8,8,1048576,0,20,a\n"
+                               "unknown,all_to_all,8,8,1048576,0,20,a\n");
+  REQUIRE(cli.run({"score", "c.csv", "--svg", "plots/new"}).code == 0);
+  const auto plot = [&](const std::string& name) { return whole_file(cli.path("plots/new/" + name)); };
+  CHECK_FALSE(std::filesystem::exists(cli.path("plots/new/unknown_all_to_all.svg")));
+  const std::string svg = plot("dgx_h100_all_reduce.svg");
+  CHECK(svg.find("<svg xmlns=") == 0);
+  for (const std::string text : {">dgx_h100: all_reduce</text>", ">8 ranks, 1 node</text>", ">16 ranks, 2 nodes</text>",
+                                 ">1 MiB</text>", ">10 us</text>", ">100 us</text>"}) {
+    CAPTURE(text);
+    CHECK(svg.find(text) != std::string::npos);
+  }
+  // From 10 us (366 px) to 100 us (48 px), and from 1 MiB (76 px) to 4 MiB (560 px).
+  CHECK(svg.find(fmt::format("M76.0 {:.1f}h0M560.0 {:.1f}h0", 366 - 318 * std::log10(3.0),
+                             366 - 318 * std::log10(5.0))) != std::string::npos);
+  CHECK_FALSE(plot("dgx_h100_all_to_all.svg").empty());
+  SECTION("the same bytes again") {
+    REQUIRE(cli.run({"score", "c.csv", "--svg", "again"}).code == 0);
+    CHECK(whole_file(cli.path("again/dgx_h100_all_reduce.svg")) == svg);
+  }
+  SECTION("other tables and doubled ones are refused") {
+    (void)cli.write("o.csv", kHeader + "h200_sxm,gemm,forward,bf16,4096,4096,4096,200,a trtllm log\n");
+    const Ran got = cli.run({"score", "o.csv", "c.csv", "c.csv", "--svg", "none"});
+    CHECK(got.code == 2);
+    CHECK(got.err.find("o.csv: is no table of collectives, of which alone --svg makes plots\n") == 0);
+    CHECK(got.err.find("c.csv: and another table give a plot dgx_h100_all_reduce.svg; score them one by one\n") !=
+          std::string::npos);
+    CHECK_FALSE(std::filesystem::exists(cli.path("none")));
+  }
+  SECTION("a folder that cannot be created") {
+    const Ran got = cli.run({"score", "c.csv", "--svg", "c.csv/plots"});
+    CHECK(got.code == 2);
+    CHECK(got.err.find("--svg: c.csv/plots: ") == 0);
+  }
 }
 
 TEST_CASE("score says what is wrong with a table") {

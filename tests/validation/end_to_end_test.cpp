@@ -129,7 +129,7 @@ TEST_CASE("Megatron's FLOPs of a token are the published formula's") {
 
 // The ceilings below are what is reached, rounded up, so that no change makes the predictions worse unnoticed: a better
 // model passes, whichever side of the published number it errs on, and then lowers its ceiling. Today both predictions
-// are too fast, because kernels have the speed that they have alone, loads are equal, and there is no host;
+// are too fast, because kernels have the speed that they have alone and loads are equal;
 // docs/validation.md says what is known of the rest.
 
 TEST_CASE("Mixtral 8x7B on 64 H100, as published for Megatron-Core") {

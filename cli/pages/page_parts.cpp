@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "model/analysis/analysis.hpp"
+#include "model/collectives/collective_models.hpp"
 #include "model/costs/compute.hpp"
 #include "model/operators/operator_models.hpp"
 #include "model/text/origins.hpp"
@@ -138,6 +139,20 @@ std::string figures_text(const GpuSpec& gpu, const Workload& workload) {
   };
   return fmt::format("  {} products are priced by {}, attention by {}\n", precision_text(workload), by(products),
                      by(attention));
+}
+
+std::string extrapolation_text(const Cluster& cluster, const Program& program) {
+  if (!cluster.collective_models) return "";
+  std::int64_t largest = 1;
+  for (const Block& block : program.blocks) {
+    for (const Operation& operation : block.operations) {
+      if (const Communication* c = operation.communication()) largest = std::max(largest, program.group(c->group).size);
+    }
+  }
+  const std::int64_t measured = cluster.collective_models->measured_ranks;
+  if (!is_extrapolated({.ranks = largest, .nodes = 1}, measured)) return "";
+  return fmt::format("  collectives of up to {} ranks are priced by figures fitted to at most {}: beyond their data\n",
+                     largest, measured);
 }
 
 std::string assumed_text(const Node& cluster_document, std::size_t most) {

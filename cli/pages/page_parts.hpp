@@ -43,6 +43,9 @@ namespace moeplan::cli {
 /// The kernels whose figures price products and attention; "" without operators.
 [[nodiscard]] std::string figures_text(const GpuSpec& gpu, const Workload& workload);
 
+/// That collectives of the Program are priced for groups much larger than those that were measured; "" if none is.
+[[nodiscard]] std::string extrapolation_text(const Cluster& cluster, const Program& program);
+
 /// The number of assumed values in a cluster, and the first `most` of them; "" if there are none.
 [[nodiscard]] std::string assumed_text(const Node& cluster_document, std::size_t most);
 

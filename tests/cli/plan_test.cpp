@@ -124,6 +124,19 @@ TEST_CASE("plan --ep-overlap plans exchanges beside the neighbouring microbatch,
   CHECK_THAT(cli.run({"explain", "plan.yaml"}).out, Catch::Contains("exchanges beside the neighbouring microbatch"));
 }
 
+TEST_CASE("plan says where collectives are priced far beyond what was measured") {
+  const Cli cli;
+  const auto page = [&](const char* world) {
+    return cli
+        .run({"plan", "--cluster", "gb300_nvl72", "--model", "schemoe_gpt2_tiny_moe", "--world", world, "--ep", "8",
+              "--tp", "1", "--pp", "1", "--budget", "1"})
+        .out;
+  };
+  CHECK_THAT(page("64"), Catch::Contains("collectives of up to 64 ranks are priced by figures fitted to at most 4: "
+                                         "beyond their data"));
+  CHECK_THAT(page("8"), !Catch::Contains("beyond their data"));
+}
+
 TEST_CASE("plan says how the order of operations was found") {
   const Cli cli;
   SECTION("exact where no block has another") {

@@ -20,10 +20,10 @@
 //                kind: latent; num_heads, kv_lora_rank, qk_nope_head_dim, qk_rope_head_dim, v_head_dim, q_lora_rank: 0
 //   layers       repeat: 1, attention_window: 0; instead of ffn (and attention_window), pattern: a list of
 //                {ffn, attention_window} which is repeated as a whole
-//   ffns         an FFN has hidden_size, gated: true, bias: false, clamped: false; with num_experts it is MoE: top_k,
-//   expert: an FFN,
-//                shared: an FFN (all shared experts as one; default none), shared_gate: false, router_bias: false,
-//                expert_groups: 1, groups_per_token: expert_groups (config.json: n_group, topk_group)
+//   ffns         an FFN has hidden_size, gated: true, bias: false, clamped: false; with num_experts it is MoE:
+//                top_k, expert: an FFN, shared: an FFN (all shared experts as one; default none),
+//                shared_gate: false, router_bias: false, expert_groups: 1,
+//                groups_per_token: expert_groups (config.json: n_group, topk_group)
 #pragma once
 
 #include <cstdint>

@@ -107,7 +107,8 @@ class MoeParts {
   [[nodiscard]] Slice hidden(const std::string& name, std::int64_t columns, const Path& path);
   [[nodiscard]] Gemm weight_gradient() const;
   void tell_loads(const Path& path);
-  /// ExpertLayout::Sorted: rows of several experts from several sources, in another order.
+  /// ExpertLayout::Sorted: rows of several experts from several sources, in another order. In place, so that the copy
+  /// takes time but no memory.
   void sort_rows(const char* name, const char* rows, const Path& path);
   void activation(const Path& path);
   void activation_again(const Path& path);

@@ -106,8 +106,9 @@ TEST_CASE("transfers between ranks of one GPU are copies in its memory") {
     // Two ranks of a GPU send 2 n / 4 each to the other GPU.
     CHECK(t.makespan.seconds().value() == Approx(2e-6 + static_cast<double>(n) / 100e9).epsilon(1e-6));
     double copied = 0;
+    const Topology topology = machine(2, 2).topology;
     for (const LinkUse& u : t.links) {
-      const Link& l = machine(2, 2).topology.links[u.link.index()];
+      const Link& l = topology.links[u.link.index()];
       if (l.from == l.to) copied += u.bytes;
     }
     CHECK(copied == Approx(static_cast<double>(n)));  // in each GPU n / 4 both ways

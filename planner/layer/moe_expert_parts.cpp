@@ -70,7 +70,7 @@ Gemm MoeParts::weight_gradient() const {
 
 void MoeParts::activation(const Path& path) {
   clamp(path);
-  if (l_.fuses_weights) {
+  if (l_.has_megatron_kernels) {
     b_.then(kernel("expert activation", OpClass::Expert, Kernel::Activation,
                    {activation_operand(path), arrived_choice(path)}, {down_operand(path)}));
     return;
@@ -80,34 +80,31 @@ void MoeParts::activation(const Path& path) {
 }
 
 Slice MoeParts::activation_operand(const Path& path, const std::string& prefix) {
-  return hidden(prefix + (l_.clamps_apart ? "expert.clamped" : "expert.up"), up_columns(), path);
+  return hidden(prefix + (clamps_apart() ? "expert.clamped" : "expert.up"), up_columns(), path);
 }
 
 /// Each half into a tensor of its own, which are then joined.
 void MoeParts::clamp(const Path& path) {
-  if (!l_.clamps_apart) return;
+  if (!clamps_apart()) return;
   const Slice halves = hidden("expert.halves", up_columns(), path);
-  b_.then(kernel("clamp", OpClass::Expert, Kernel::Copy, {hidden("expert.up", up_columns(), path)}, {halves}));
-  b_.then(kernel("join halves", OpClass::Expert, Kernel::Copy, {halves}, {activation_operand(path)}));
+  expert_pass("clamp", {hidden("expert.up", up_columns(), path)}, halves);
+  expert_pass("join halves", {halves}, activation_operand(path));
 }
 
 /// Autograd's formulas: where the gate exceeds its limit, and where the linear half exceeds either of its two, as masks
 /// of a byte a value; their conjunction; the gradients where they hold; the halves joined.
 void MoeParts::clamp_backward(const Path& path) {
-  if (!l_.clamps_apart) return;
+  if (!clamps_apart()) return;
   const std::int64_t half = shard_hidden();
   const auto masks = [&](std::int64_t count) {
     return b_.slice("expert.masks." + std::to_string(count), count * half, Dtype::Int8,
                     hidden("expert.up", up_columns(), path).rows);
   };
   const Slice d_clamped = activation_operand(path, "d."), d_halves = hidden("d.expert.halves", up_columns(), path);
-  const auto add = [&](const char* name, std::vector<Slice> reads, Slice writes) {
-    b_.then(kernel(name, OpClass::Expert, Kernel::Copy, std::move(reads), {std::move(writes)}));
-  };
-  add("limits", {hidden("expert.up", up_columns(), path)}, masks(3));
-  add("both limits", {masks(2)}, masks(1));
-  add("clamp backward", {d_clamped, masks(2)}, d_halves);
-  add("join halves backward", {d_halves}, hidden("d.expert.up", up_columns(), path));
+  expert_pass("limits", {hidden("expert.up", up_columns(), path)}, masks(3));
+  expert_pass("both limits", {masks(2)}, masks(1));
+  expert_pass("clamp backward", {d_clamped, masks(2)}, d_halves);
+  expert_pass("join halves backward", {d_halves}, hidden("d.expert.up", up_columns(), path));
 }
 
 Slice MoeParts::down_operand(const Path& path, const std::string& prefix) {
@@ -115,17 +112,21 @@ Slice MoeParts::down_operand(const Path& path, const std::string& prefix) {
 }
 
 void MoeParts::weigh(const Path& path) {
-  if (!l_.weighs_in_experts || l_.fuses_weights) return;
+  if (!l_.weighs_in_experts || l_.has_megatron_kernels) return;
   b_.then(kernel("weigh", OpClass::Expert, Kernel::Decode,
                  {hidden("expert.activated", shard_hidden(), path), arrived_choice(path)}, {down_operand(path)}));
 }
 
 void MoeParts::weigh_backward(const Path& path, bool has_activated) {
-  if (!l_.weighs_in_experts || l_.fuses_weights) return;
+  if (!l_.weighs_in_experts || l_.has_megatron_kernels) return;
   if (!has_activated) activation(path);
   b_.then(kernel("weigh backward", OpClass::Expert, Kernel::DecodeBackward,
                  {down_operand(path, "d."), hidden("expert.activated", shard_hidden(), path), arrived_choice(path)},
                  {hidden("d.expert.activated", shard_hidden(), path), leaving_d_choice(path)}));
+}
+
+void MoeParts::expert_pass(const char* name, std::vector<Slice> reads, Slice writes) {
+  b_.then(kernel(name, OpClass::Expert, Kernel::Copy, std::move(reads), {std::move(writes)}));
 }
 
 Slice MoeParts::in_fp32(const std::string& name, const Path& path) {
@@ -133,33 +134,28 @@ Slice MoeParts::in_fp32(const std::string& name, const Path& path) {
 }
 
 void MoeParts::add_weighted_biases(const Path& path) {
-  if (!l_.adds_weighted_biases) return;
+  if (!adds_weighted_biases()) return;
   const Slice out = hidden("expert.out", l_.hidden_size, path);
-  const Slice biases = in_fp32("expert.biases", path), sums = in_fp32("expert.sums", path);
-  const auto add = [&](const char* name, Kernel work, std::vector<Slice> reads, Slice writes) {
-    b_.then(kernel(name, OpClass::Expert, work, std::move(reads), {std::move(writes)}));
-  };
-  add("weigh biases", Kernel::Copy, {arrived_choice(path)}, biases);
-  add("add biases", Kernel::Add, {out, biases}, sums);
-  add("join experts", Kernel::Copy, {sums}, in_fp32("expert.joined", path));
-  add("round", Kernel::Copy, {in_fp32("expert.joined", path)}, out);
+  const Slice biases = in_fp32("expert.biases", path), sums = in_fp32("expert.sums", path),
+              joined = in_fp32("expert.joined", path);
+  expert_pass("weigh biases", {arrived_choice(path)}, biases);
+  b_.then(kernel("add biases", OpClass::Expert, Kernel::Add, {out, biases}, {sums}));
+  expert_pass("join experts", {sums}, joined);
+  expert_pass("round", {joined}, out);
 }
 
 void MoeParts::weighted_biases_backward(const Path& path) {
-  if (!l_.adds_weighted_biases) return;
+  if (!adds_weighted_biases()) return;
   const Slice d_out = hidden("d.expert.out", l_.hidden_size, path);
   const Slice wide = in_fp32("d.expert.sums", path), product = in_fp32("d.expert.biases", path);
   const Slice d_bias = b_.slice("d.expert.bias", l_.hidden_size, Dtype::Fp32, Rows::per_expert(l_.routing, 1));
-  const auto add = [&](const char* name, std::vector<Slice> reads, Slice writes) {
-    b_.then(kernel(name, OpClass::Expert, Kernel::Copy, std::move(reads), {std::move(writes)}));
-  };
-  add("round backward", {d_out}, wide);
-  add("weigh biases backward", {wide, arrived_choice(path)}, product);
-  add("bias gradient", {product}, d_bias);
-  add("weights of biases backward", {wide}, product);
-  add("gradient of weights of biases", {product}, leaving_d_choice(path));
-  add("add biases backward", {wide}, d_out);
-  add("join experts backward", {d_out}, d_out);
+  expert_pass("round backward", {d_out}, wide);
+  expert_pass("weigh biases backward", {wide, arrived_choice(path)}, product);
+  expert_pass("bias gradient", {product}, d_bias);
+  expert_pass("weights of biases backward", {wide}, product);
+  expert_pass("gradient of weights of biases", {product}, leaving_d_choice(path));
+  expert_pass("add biases backward", {wide}, d_out);
+  expert_pass("join experts backward", {d_out}, d_out);
 }
 
 void MoeParts::activation_again(const Path& path) {
@@ -186,7 +182,7 @@ void MoeParts::activation_backward(const Path& path) {
   const Slice operand = activation_operand(path), gradient = activation_operand(path, "d.");
   Operation backward = kernel("expert activation backward", OpClass::Expert, Kernel::ActivationBackward,
                               {hidden("d.expert.activated", shard_hidden(), path), operand}, {gradient});
-  if (l_.fuses_weights) {
+  if (l_.has_megatron_kernels) {
     backward.reads = {down_operand(path, "d."), operand, arrived_choice(path)};
     backward.writes = {gradient, leaving_d_choice(path)};
   }

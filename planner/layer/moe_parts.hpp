@@ -114,17 +114,21 @@ class MoeParts {
   void activation_again(const Path& path);
   /// The rows that the activation function is applied to; with the prefix "d." their gradients.
   [[nodiscard]] Slice activation_operand(const Path& path, const std::string& prefix = "");
-  /// MoeLayer::clamps_apart.
+  /// Parts of MoeLayer::has_megatron_kernels.
+  [[nodiscard]] bool clamps_apart() const { return l_.has_megatron_kernels && l_.moe.expert.clamped; }
+  [[nodiscard]] bool adds_weighted_biases() const { return l_.has_megatron_kernels && l_.moe.expert.bias; }
+  /// A kernel over rows of the experts, of which only the bytes that it reads and writes matter.
+  void expert_pass(const char* name, std::vector<Slice> reads, Slice writes);
   void clamp(const Path& path);
   void clamp_backward(const Path& path);
   /// The rows that the down projection multiplies, weighted if the experts do that; with the prefix "d." their
   /// gradients.
   [[nodiscard]] Slice down_operand(const Path& path, const std::string& prefix = "");
-  /// Multiplies the experts' activations by the gate's weights, if that is where it is done.
+  /// The experts' results, in fp32.
   [[nodiscard]] Slice in_fp32(const std::string& name, const Path& path);
-  /// MoeLayer::adds_weighted_biases.
   void add_weighted_biases(const Path& path);
   void weighted_biases_backward(const Path& path);
+  /// Multiplies the experts' activations by the gate's weights, if that is where it is done and not fused.
   void weigh(const Path& path);
   /// Needs the activations, which are not kept: `has_activated` if the block has them already.
   void weigh_backward(const Path& path, bool has_activated);

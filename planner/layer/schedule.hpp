@@ -45,15 +45,12 @@ struct MoeLayer {
   /// The experts multiply by the gate's weights, between the activation and the down projection: the choices travel
   /// with the rows, and what returns is only added up, so that backward does not read it.
   bool weighs_in_experts = false;
-  /// Then, as in Megatron-Core (weighted_bias_swiglu_impl), the kernel of the activation function weighs, and that of
-  /// its backward pass gives both gradients; otherwise kernels of their own do. Not executed.
-  bool fuses_weights = false;
-  /// Kernels of their own add the down projection's biases, weighted, to the experts' results, in fp32 and without
-  /// fusion, as Megatron-Core does where experts weigh (TEGroupedMLP._apply_bias, 2026). Not executed.
-  bool adds_weighted_biases = false;
-  /// Kernels of their own clamp the halves of the up projection, as Megatron-Core does where experts weigh
-  /// (weighted_bias_quick_geglu_impl, 2025). Not executed.
-  bool clamps_apart = false;
+  /// Then, the kernels between the experts' products are those of Megatron-Core (2026), not executed:
+  ///  - that of the activation function weighs, and that of its backward pass gives both gradients
+  ///    (weighted_bias_swiglu_impl); otherwise kernels of their own do;
+  ///  - kernels of their own clamp the halves of an up projection that is clamped (weighted_bias_quick_geglu_impl);
+  ///  - others add the biases of the down projection, if it has any, weighted and in fp32 (TEGroupedMLP._apply_bias).
+  bool has_megatron_kernels = false;
   /// Training without padding: the dispatch waits until the host has read how many rows each expert takes, and has
   /// launched it. Not executed.
   bool host_reads_loads = false;

@@ -60,9 +60,7 @@ MoeLayer LoweringContext::moe_layer(const Moe& moe, std::size_t routing, std::in
       .chunks = {},
       .encoding = workload_.encoding,
       .weighs_in_experts = workload_.gate_weights == GateWeights::InExperts,
-      .fuses_weights = trains() && workload_.gate_weights == GateWeights::InExperts,
-      .adds_weighted_biases = trains() && workload_.gate_weights == GateWeights::InExperts && moe.expert.bias,
-      .clamps_apart = trains() && workload_.gate_weights == GateWeights::InExperts && moe.expert.clamped,
+      .has_megatron_kernels = trains() && workload_.gate_weights == GateWeights::InExperts,
       .host_reads_loads =
           trains() && !workload_.capacity_factor && !workload_.cuda_graphs.has(GraphModule::WholeIteration),
       .expert_layout = workload_.expert_layout,

@@ -13,7 +13,6 @@ profiler::CollectiveSamples read_logs(const std::vector<std::string>& logs) {
   for_each_file(logs, [&](const std::string& file) {
     const profiler::CollectiveSamples read = profiler::read_nccl_tests(file);
     all.samples.insert(all.samples.end(), read.samples.begin(), read.samples.end());
-    all.notes.insert(all.notes.end(), read.notes.begin(), read.notes.end());
     all.hosts.insert(read.hosts.begin(), read.hosts.end());
     for (const Diagnostic& note : read.notes) fmt::print(stderr, "note: {}\n", note.text());
   });

@@ -19,6 +19,25 @@ ResourceId FastNetwork::add_resource(double capacity_bytes_per_s) {
   return ResourceId(links_.size() - 1);
 }
 
+void FastNetwork::set_capacity(ResourceId resource, double capacity_bytes_per_s, double now) {
+  assert(now >= now_ && "time does not go back");
+  const std::int32_t l = resource.value();
+  Link& k = link(l);
+  assert(capacity_bytes_per_s > 0 && capacity_bytes_per_s < kInfinity && k.capacity < kInfinity);
+  if (now > now_) {
+    flush();
+    now_ = now;
+  }
+  k.capacity = capacity_bytes_per_s;
+  if (k.members.empty()) return;
+  is_unsettled_ = true;
+  if (k.kept) {
+    mark(l);
+  } else if (k.ceiling_sum > k.capacity) {
+    tight_.push_back(l);
+  }
+}
+
 std::int32_t FastNetwork::interned_loads(std::span<const double> loads) {
   const auto next = static_cast<std::int32_t>(load_.size());
   if (at(last_loads_) + loads.size() <= load_.size() &&

@@ -21,6 +21,7 @@
 //  - A link is quiet if it owns no flow and the upper bounds on the levels of its flows' owners (their "ceilings")
 //    cannot fill it: no level is pushed to it. It is kept, i.e. its R is maintained, only once the sum of the ceilings
 //    exceeds its capacity.
+//  - A change of capacity marks the link to be settled like any other change of its level.
 //  - Many starts at one instant re-solve the connected components that they touch, by progressive filling; a few starts
 //    are inserted one by one.
 //
@@ -52,6 +53,7 @@ class FastNetwork final : public Network {
   void reserve(std::size_t flows, std::size_t uses);
 
   ResourceId add_resource(double capacity_bytes_per_s) override;
+  void set_capacity(ResourceId resource, double capacity_bytes_per_s, double now) override;
   FlowId start(std::span<const FlowUse> uses, double bytes, double weight, double now) override;
   [[nodiscard]] std::optional<double> next_completion() override;
   void advance(double now, std::vector<FlowId>& completed) override;
@@ -84,7 +86,7 @@ class FastNetwork final : public Network {
     std::int32_t first;  // index of its first use in way_; its uses end where the next flow's begin
     std::int32_t owner;  // a link, or kNobody or kEnded
   };
-  struct Way {  // one use of a flow
+  struct Way {  // one use of a flow: a link on its path
     std::int32_t link;
     std::int32_t place;  // index of the flow in the link's members
     std::int32_t push;   // index of the use in the owner's pushes; unused for the owner itself and for quiet links
@@ -234,6 +236,7 @@ class FastNetwork final : public Network {
   std::vector<Due> collected_;
   std::int32_t first_starting_ = 0;  // flows from this index on have no owner yet
   std::int32_t started_ = 0;
+  bool is_unsettled_ = false;  // capacities have changed since the last settlement
   std::int32_t running_ = 0;
   std::int64_t budget_ = 0;  // settlements left before everything is solved again
   double now_ = 0;

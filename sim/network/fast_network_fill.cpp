@@ -14,7 +14,8 @@ namespace moeplan::sim {
 
 void FastNetwork::flush() {
   const std::int32_t end = number_of(flows_.back());
-  if (first_starting_ == end) return;
+  if (first_starting_ == end && !is_unsettled_) return;
+  is_unsettled_ = false;
   // A few starts among many running flows are inserted one by one; otherwise their components are solved again.
   constexpr std::int32_t kFew = 16;
   const std::int32_t starting = end - first_starting_;

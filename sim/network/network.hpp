@@ -57,6 +57,10 @@ class Network {
   /// Adds a resource of capacity > 0 bytes/s, which may be infinite. May be called at any time.
   virtual ResourceId add_resource(double capacity_bytes_per_s) = 0;
 
+  /// Changes the finite capacity of a resource to another, > 0 bytes/s, at time `now`, no earlier than in any previous
+  /// call. Completions before `now` must first be retrieved with advance(now).
+  virtual void set_capacity(ResourceId resource, double capacity_bytes_per_s, double now) = 0;
+
   /// Starts `weight` > 0 equal single flows of `bytes` >= 0 each at time `now`, no earlier than in any previous call.
   /// A flow without bytes, or without a finite resource on its path, completes at `now`.
   /// Completions before `now` must first be retrieved with advance(now).

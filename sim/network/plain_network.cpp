@@ -21,6 +21,13 @@ class PlainNetwork final : public Network {
     return ResourceId(capacity_.size() - 1);
   }
 
+  void set_capacity(ResourceId resource, double capacity_bytes_per_s, double now) override {
+    assert(capacity_bytes_per_s > 0 && "a resource has a positive capacity");
+    move_to(now);
+    capacity_[resource.index()] = capacity_bytes_per_s;
+    stale_ = true;
+  }
+
   FlowId start(std::span<const FlowUse> uses, double bytes, double weight, double now) override {
     assert(now >= now_ && "time does not go back");
     assert(bytes >= 0 && std::isfinite(bytes) && weight > 0 && "a flow has bytes and a positive weight");

@@ -173,8 +173,14 @@ struct Instance {
     double weight;
     double time;
   };
+  struct Change {
+    ResourceId resource;
+    double capacity;
+    double time;
+  };
   std::vector<double> capacity;
-  std::vector<Start> starts;  // by time
+  std::vector<Start> starts;    // by time
+  std::vector<Change> changes;  // by time
 };
 
 /// `ties`: few sizes, capacities and times, so that much coincides; else all are different.
@@ -206,6 +212,18 @@ Instance random_instance(std::uint64_t seed, int resources, int flows, std::size
   return x;
 }
 
+/// Adds random changes of finite capacities, by factors from 1/4 to 4.
+void add_changes(Instance& x, std::uint64_t seed, int changes) {
+  std::mt19937_64 bits(seed);
+  const auto below = [&](std::size_t n) { return static_cast<int>(bits() % n); };
+  for (int i = 0; i < changes; ++i) {
+    const auto l = static_cast<std::size_t>(below(x.capacity.size()));
+    if (x.capacity[l] == kInfinity) continue;
+    x.changes.push_back({ResourceId(l), x.capacity[l] * std::exp2(below(5) - 2), 1e-5 * below(8)});
+  }
+  std::stable_sort(x.changes.begin(), x.changes.end(), [](const auto& a, const auto& b) { return a.time < b.time; });
+}
+
 struct Run {
   std::vector<double> end;      // by start
   std::vector<double> carried;  // by resource
@@ -217,8 +235,16 @@ Run run(Network& n, const Instance& x) {
   std::size_t next = 0;
   std::size_t left = x.starts.size();
   std::vector<FlowId> done;
+  auto change = x.changes.begin();
   while (left > 0) {
     auto t = n.next_completion();
+    if (change != x.changes.end() && (!t || change->time < *t) &&
+        (next == x.starts.size() || change->time <= x.starts[next].time)) {
+      for (const double now = change->time; change != x.changes.end() && change->time == now; ++change) {
+        n.set_capacity(change->resource, change->capacity, now);
+      }
+      continue;
+    }
     if (next < x.starts.size() && (!t || x.starts[next].time < *t)) {
       const double now = x.starts[next].time;
       while (next < x.starts.size() && x.starts[next].time == now) {
@@ -278,6 +304,44 @@ TEST_CASE("The fast engine ends every flow when the plain engine does") {
     const int flows = *rc::gen::inRange(0, 60);
     const auto longest = *rc::gen::inRange<std::size_t>(1, 9);
     const Instance x = random_instance(seed_of("instance"), resources, flows, longest, ties);
+    FastNetwork fast(true);
+    const auto plain = make_plain_network();
+    const Run got = run(fast, x);
+    expect_same(x, run(*plain, x), got);
+    expect_all_bytes_carried(x, got);
+    RC_ASSERT(fast.counters().refilled == 0);
+  }));
+}
+
+TEST_CASE("Capacities change while flows run") {
+  for (const std::string engine : {"plain", "fast"}) {
+    CAPTURE(engine);
+    const auto net = make(engine);
+    Network& n = *net;
+    const ResourceId link = n.add_resource(10), cap = n.add_resource(100);
+    start(n, {link, cap}, 30);
+    start(n, {link}, 100);
+    std::vector<FlowId> done;
+    n.advance(2, done);  // 10 bytes each
+    n.set_capacity(cap, 2, 2);
+    n.advance(7, done);  // 10 bytes more at 2 B/s; the other takes the rest
+    CHECK(n.bytes_carried(cap) == Approx(20));
+    CHECK(n.bytes_carried(link) == Approx(10 * 7));
+    n.set_capacity(cap, 8, 7);
+    n.set_capacity(cap, 4, 7);
+    const auto ends = drain(n);
+    REQUIRE(ends.size() == 2);
+    CHECK(ends[0].time == Approx(7 + 10.0 / 4));
+    CHECK(ends[1].time == Approx(13));
+  }
+  const bool ties = GENERATE(false, true);
+  CAPTURE(ties);
+  CHECK(rc::check("the fast engine ends every flow when the plain engine does", [ties] {
+    const int resources = *rc::gen::inRange(1, 14);
+    const int flows = *rc::gen::inRange(0, 60);
+    const std::uint64_t seed = seed_of("instance");
+    Instance x = random_instance(seed, resources, flows, 4, ties);
+    add_changes(x, seed, *rc::gen::inRange(0, 30));
     FastNetwork fast(true);
     const auto plain = make_plain_network();
     const Run got = run(fast, x);

@@ -1,6 +1,6 @@
 // The tables of docs/placement.md, computed from a routing trace.
 //
-//   placement_tables TRACE [PART ...]    devices | trace | now | prophet | over_time | pays | redundant | exact
+//   placement_tables TRACE [PART ...]    devices | trace | now | prophet | over_time | breaks even | redundant | exact
 //
 // Parts are printed in the order given; all by default. Deterministic.
 #include <fmt/format.h>
@@ -171,11 +171,11 @@ void print_over_time(const RoutingTrace& trace) {
   }
 }
 
-void print_pays(const RoutingTrace& trace) {
+void print_break_even(const RoutingTrace& trace) {
   for (const Case& c : cases()) {
     fmt::print(
         "\n{}:\n\n| strategy | gain, ms an iteration | cost, ms | break-even, iterations | lasts, x 30 iterations | "
-        "memory, MB | pays |\n|---|---|---|---|---|---|---|\n",
+        "memory, MB | breaks even |\n|---|---|---|---|---|---|---|\n",
         c.name);
     for (const char* name : {"pro_prophet", "smartmoe", "eplb_distinct", "lplb_ring", "auto"}) {
       double gain = 0, cost = 0, even = 0, lasts = 0, memory = 0, pays = 0, evens = 0, n = 0;
@@ -188,7 +188,7 @@ void print_pays(const RoutingTrace& trace) {
           if (b.iterations) even += *b.iterations, ++evens;
           lasts += static_cast<double>(b.lasts);
           memory = std::max(memory, b.memory.value());
-          pays += b.pays ? 1 : 0;
+          pays += b.breaks_even ? 1 : 0;
           ++n;
         }
       }
@@ -250,7 +250,7 @@ int main(int argc, char** argv) {
   }
   const RoutingTrace trace = read_routing_trace(argv[1]);
   std::vector<std::string> parts(argv + 2, argv + argc);
-  if (parts.empty()) parts = {"devices", "trace", "now", "prophet", "over_time", "pays", "redundant", "exact"};
+  if (parts.empty()) parts = {"devices", "trace", "now", "prophet", "over_time", "break_even", "redundant", "exact"};
   for (const std::string& part : parts) {
     fmt::print("\n== {}\n\n", part);
     if (part == "devices") print_devices();
@@ -258,7 +258,7 @@ int main(int argc, char** argv) {
     if (part == "now") print_strategies(trace);
     if (part == "prophet") print_prophet(trace);
     if (part == "over_time") print_over_time(trace);
-    if (part == "pays") print_pays(trace);
+    if (part == "break_even") print_break_even(trace);
     if (part == "redundant") print_redundant(trace);
     if (part == "exact") print_exact();
   }

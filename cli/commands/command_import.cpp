@@ -147,7 +147,7 @@ void add_megatron(CLI::App& import) {
   command->add_option("--step-time", o->step_time, "Seconds an iteration, instead of a log")
       ->check(CLI::PositiveNumber);
   command->add_option("--id", o->id, "The row's name (default: the file's)");
-  command->add_option("-o,--output", o->output, "Where to write the row; the model goes beside it")->required();
+  command->add_option("-o,--output", o->output, "Where to write the row; the model goes next to it")->required();
   command->callback([o] { import_megatron(*o); });
 }
 

@@ -225,7 +225,7 @@ void add_plan_command(CLI::App& app, ExitCode& code) {
   c->add_option("--pp", o->pp, "Only this number of pipeline stages")->check(count);
   c->add_option("--vp", o->vp, "Only this number of parts of the model a pipeline stage")->check(count);
   c->add_flag("--ep-overlap", o->ep_overlap,
-              "Exchange the tokens of one microbatch beside the computation of its neighbour");
+              "Exchange the tokens of one microbatch during the computation of its neighbour");
   c->add_option("--sp", o->sp, "Only with (1) or without (0) sequence parallelism")->check(CLI::Range(0, 1));
   c->add_option("--layout", o->layout, "What the parts of the pipeline hold, as Megatron-LM's layouts: Ett|tt|tmL");
   c->add_option("--micro-batch", o->micro_batch, "Sequences a microbatch and replica; workload.micro_batch")

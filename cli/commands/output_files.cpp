@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 namespace {
 
 /// The reason why the path cannot be written; "" if it can.
-std::string flaw_of(const fs::path& path) {
+std::string write_error(const fs::path& path) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
   if (fs::is_directory(status)) return std::strerror(EISDIR);
@@ -37,7 +37,8 @@ void check_outputs(const std::vector<std::string>& paths) {
   Diagnostics wrong;
   for (const std::string& path : paths) {
     if (path.empty()) continue;
-    if (const std::string flaw = flaw_of(path); !flaw.empty()) wrong.add({path}, "", "cannot be written: " + flaw);
+    if (const std::string error = write_error(path); !error.empty())
+      wrong.add({path}, "", "cannot be written: " + error);
   }
   wrong.throw_if_any();
 }

@@ -66,7 +66,7 @@ std::string degrees_text(const planner::Candidate& c) {
                      c.micro_batch, name_of(c.recompute),
                      c.rank_order == planner::kMegatronRankOrder ? "" : fmt::format(" | ranks {}", c.rank_order),
                      c.order == planner::kSearchedOrder ? " | operations reordered" : "") +
-         (c.ep_overlap ? " | exchanges beside the neighbouring microbatch" : "") +
+         (c.ep_overlap ? " | exchanges overlap the neighbouring microbatch" : "") +
          (c.layout.empty() ? "" : fmt::format(" | layout {}", shortened(c.layout.text())));
 }
 

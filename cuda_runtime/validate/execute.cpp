@@ -183,11 +183,11 @@ std::int64_t machines_of(const std::vector<std::string>& hosts) {
     if (machines.empty() || machines.back() != host) machines.push_back(host);
   }
   const std::size_t each = hosts.size() / machines.size();
-  bool are_alike = std::set<std::string>(machines.begin(), machines.end()).size() == machines.size();
+  bool are_even = std::set<std::string>(machines.begin(), machines.end()).size() == machines.size();
   for (std::size_t r = 0; r < hosts.size(); ++r) {
-    are_alike = are_alike && r / each < machines.size() && hosts[r] == machines[r / each];
+    are_even = are_even && r / each < machines.size() && hosts[r] == machines[r / each];
   }
-  if (are_alike) return std::ssize(machines);
+  if (are_even) return std::ssize(machines);
   throw InputError(Diagnostic{{"profile"}, "", "needs as many ranks on each machine, one after the other"});
 }
 

@@ -44,7 +44,7 @@ SimTime nanoseconds(std::int64_t ns) { return SimTime(ns * 1000); }
 
 Timeline timeline_of(const std::vector<Named>& operations, const std::vector<std::vector<RanSpan>>& run) {
   Timeline out;
-  out.alike = out.classes = 1;
+  out.segment = out.classes = 1;
   for (std::size_t r = 0; r < run.size(); ++r) {
     for (std::size_t i = 0; i < operations.size(); ++i) {
       const RanSpan& s = run[r][i];
@@ -54,7 +54,7 @@ Timeline timeline_of(const std::vector<Named>& operations, const std::vector<std
     }
   }
   out.joined_end = out.makespan;
-  out.alike = out.classes = std::ssize(run);
+  out.segment = out.classes = std::ssize(run);
   sort_spans(out.spans);
   return out;
 }

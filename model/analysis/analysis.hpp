@@ -37,7 +37,7 @@ struct RankTime {
   bool operator==(const RankTime&) const = default;
 };
 
-/// Times of the recorded ranks (Timeline::alike), by RankId.
+/// Times of the recorded ranks (Timeline::segment), by RankId.
 ///
 /// Every instant of a rank's time is attributed to the computations in progress or, if there are none, to the
 /// communications in progress, or to the host if only that is busy; several share it equally. The sum of `visible` over

@@ -42,13 +42,13 @@ std::vector<LimitedTime> BottleneckAttribution::of_computation(const Operation& 
   std::vector<LimitedTime> out;
   SimTime left = duration;
   if (const SimTime launch = take(left, parts.launch); launch > SimTime()) out.push_back({Bottleneck::Launch, launch});
-  const Bottleneck holder = parts.math >= parts.memory ? Bottleneck::TensorCores : Bottleneck::Memory;
+  const Bottleneck bottleneck = parts.math >= parts.memory ? Bottleneck::TensorCores : Bottleneck::Memory;
   SimTime work = take(left, parts.overlapped);
   if (is_rounding(left, duration)) {
     work += left;
     left = SimTime();
   }
-  if (work > SimTime()) out.push_back({holder, work});
+  if (work > SimTime()) out.push_back({bottleneck, work});
   if (left > SimTime()) out.push_back({cluster_.ranks_per_gpu > 1 ? Bottleneck::SharedGpu : Bottleneck::Slowed, left});
   return out;
 }

@@ -19,7 +19,7 @@ namespace moeplan {
 
 /// An interval of an operation with its bottleneck.
 struct LimitedTime {
-  Bottleneck held_by;
+  Bottleneck limited_by;
   SimTime duration;
   std::optional<LinkId> link{};
 };

@@ -197,7 +197,7 @@ class Walk {
       return rank;
     }
     if (std::holds_alternative<Launches>(operation.work)) {
-      like.held_by = Bottleneck::Host;
+      like.limited_by = Bottleneck::Host;
       like.duration = s.end - start;
       add(like);
       return rank;
@@ -238,12 +238,12 @@ class Walk {
     for (auto h = stretches.rbegin(); h != stretches.rend(); ++h) {
       end = end - h->duration;
       PathSegment segment = like;
-      segment.held_by = h->held_by;
+      segment.limited_by = h->limited_by;
       segment.link = h->link;
       segment.start = end;
       segment.duration = h->duration;
       if (h + 1 != stretches.rend()) segment.waited = SimTime();
-      if (!counted && (h->held_by == Bottleneck::TensorCores || h->held_by == Bottleneck::Memory)) {
+      if (!counted && (h->limited_by == Bottleneck::TensorCores || h->limited_by == Bottleneck::Memory)) {
         segment.flops = flops;
         counted = true;
       }

@@ -30,7 +30,7 @@ struct PathSegment {
   RankId rank;
   BlockId block;
   std::int32_t operation = 0;  // index in the block; for an Unrecorded interval that of the operation that followed
-  Bottleneck held_by = Bottleneck::Unrecorded;
+  Bottleneck limited_by = Bottleneck::Unrecorded;
   std::optional<LinkId> link{};  // of Link and SharedLinks: the most loaded link
   SimTime start;                 // of the recorded occurrence
   SimTime duration;
@@ -47,7 +47,7 @@ struct PathSegment {
 
 /// Display name of a segment's bottleneck: "compute: tensor cores", "measured rate of all_to_all (beta)", "link
 /// node0.gpu3 -> node0.nic3" ...
-[[nodiscard]] std::string holder_name(const Program& program, const Topology& topology, const PathSegment& segment);
+[[nodiscard]] std::string bottleneck_name(const Program& program, const Topology& topology, const PathSegment& segment);
 
 /// Time of one class on the path.
 struct PathClass {
@@ -61,17 +61,17 @@ struct PathClass {
 struct PathRow {
   BlockId block;
   std::int32_t operation = 0;
-  std::string held_by;
+  std::string limited_by;
   SimTime time;
 };
 
 struct PathSummary {
-  SimTime time;                                          // of the whole path
-  std::vector<PathClass> classes;                        // the longest first
-  std::vector<std::pair<std::string, SimTime>> holders;  // by holder_name(), the longest first
-  std::vector<PathRow> rows;                             // in order of first occurrence
-  std::vector<RankId> ranks;                             // on the path, ascending
-  std::int64_t handovers = 0;                            // number of transitions from one rank to another
+  SimTime time;                                              // of the whole path
+  std::vector<PathClass> classes;                            // the longest first
+  std::vector<std::pair<std::string, SimTime>> bottlenecks;  // by bottleneck_name(), the longest first
+  std::vector<PathRow> rows;                                 // in order of first occurrence
+  std::vector<RankId> ranks;                                 // on the path, ascending
+  std::int64_t handovers = 0;                                // number of transitions from one rank to another
   SimTime waited;  // total waiting time of the ranks that it leaves, for the ranks that it continues at
 };
 [[nodiscard]] PathSummary summarise(const Program& program, const Cluster& cluster,

@@ -70,14 +70,14 @@ std::vector<BusyLink> busiest_links(const Timeline& timeline, const Topology& to
   std::vector<BusyLink> out;
   std::vector<LinkUse> first;
   for (const LinkUse& u : uses) {
-    const auto is_alike = [&](const LinkUse& f) {
+    const auto is_equivalent = [&](const LinkUse& f) {
       return link(f).bandwidth == link(u).bandwidth && link(f).tier == link(u).tier &&
              std::abs(f.bytes - u.bytes) <= kAlike * f.bytes;
     };
-    const auto it = std::find_if(first.begin(), first.end(), is_alike);
+    const auto it = std::find_if(first.begin(), first.end(), is_equivalent);
     if (it != first.end()) {
       BusyLink& b = out[static_cast<std::size_t>(it - first.begin())];
-      ++b.alike;
+      ++b.equivalent;
       b.link = std::min(b.link, u.link);
     } else if (out.size() < most) {
       first.push_back(u);

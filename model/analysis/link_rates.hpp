@@ -26,8 +26,8 @@ struct RatePoint {
 
 /// A link that represents all links of equal bandwidth, tier and traffic.
 struct BusyLink {
-  LinkId link;             // the lowest id of them
-  std::int64_t alike = 1;  // number of these links, including this one
+  LinkId link;                  // the lowest id of them
+  std::int64_t equivalent = 1;  // number of these links, including this one
 };
 
 /// The busiest links (bytes / bandwidth; ties: the lowest id), at most `most` of them.

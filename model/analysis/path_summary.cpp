@@ -22,8 +22,8 @@ bool is_matrix_work(const Operation& operation) {
 
 }  // namespace
 
-std::string holder_name(const Program& program, const Topology& topology, const PathSegment& segment) {
-  switch (segment.held_by) {
+std::string bottleneck_name(const Program& program, const Topology& topology, const PathSegment& segment) {
+  switch (segment.limited_by) {
     case Bottleneck::TensorCores: return "compute: tensor cores";
     case Bottleneck::Memory: return "compute: HBM";
     case Bottleneck::Launch: return "kernel launches";
@@ -47,16 +47,16 @@ std::string holder_name(const Program& program, const Topology& topology, const 
 PathSummary summarise(const Program& program, const Cluster& cluster, const std::vector<PathSegment>& path) {
   PathSummary out;
   std::map<OpClass, PathClass> classes;
-  std::map<std::string, SimTime> holders;
+  std::map<std::string, SimTime> bottlenecks;
   std::map<std::tuple<BlockId, std::int32_t, std::string>, std::size_t> rows;
   for (std::size_t i = 0; i < path.size(); ++i) {
     const PathSegment& s = path[i];
     const Operation& operation = operation_of(program, s);
     const SimTime time = SimTime::scaled(s.duration, s.times);
-    const std::string held_by = holder_name(program, cluster.topology, s);
+    const std::string limited_by = bottleneck_name(program, cluster.topology, s);
     out.time += time;
     out.waited += SimTime::scaled(s.waited, s.times);
-    holders[held_by] += time;
+    bottlenecks[limited_by] += time;
     PathClass& c = classes[operation.op_class];
     c.op_class = operation.op_class;
     c.time += time;
@@ -65,17 +65,17 @@ PathSummary summarise(const Program& program, const Cluster& cluster, const std:
       c.flops += s.flops * static_cast<double>(s.times);
       c.possible_flops += peak_rate(cluster.gpu, dtype).value() * time.seconds().value();
     }
-    const auto [it, is_new] = rows.try_emplace({s.block, s.operation, held_by}, out.rows.size());
-    if (is_new) out.rows.push_back({s.block, s.operation, held_by, {}});
+    const auto [it, is_new] = rows.try_emplace({s.block, s.operation, limited_by}, out.rows.size());
+    if (is_new) out.rows.push_back({s.block, s.operation, limited_by, {}});
     out.rows[it->second].time += time;
     out.ranks.push_back(s.rank);
     if (i > 0 && path[i - 1].rank != s.rank) out.handovers += std::min(s.times, path[i - 1].times);
   }
   for (const auto& [op_class, c] : classes) out.classes.push_back(c);
-  out.holders.assign(holders.begin(), holders.end());
+  out.bottlenecks.assign(bottlenecks.begin(), bottlenecks.end());
   std::stable_sort(out.classes.begin(), out.classes.end(),
                    [](const PathClass& a, const PathClass& b) { return a.time > b.time; });
-  std::stable_sort(out.holders.begin(), out.holders.end(),
+  std::stable_sort(out.bottlenecks.begin(), out.bottlenecks.end(),
                    [](const auto& a, const auto& b) { return a.second > b.second; });
   std::sort(out.ranks.begin(), out.ranks.end());
   out.ranks.erase(std::unique(out.ranks.begin(), out.ranks.end()), out.ranks.end());

@@ -59,9 +59,9 @@ struct LinkHistory {
 struct Timeline {
   SimTime makespan;
   SimTime joined_end;  // end of the sequences: earlier than the makespan if background operations end last
-  /// Of every `alike` consecutive ranks, the first `classes` have spans, which also apply to the next `classes` ranks,
-  /// and so on.
-  std::int64_t alike = 1;
+  /// In each segment of so many consecutive ranks, the first `classes` have spans, which also apply to the next
+  /// `classes` ranks of the segment, and so on.
+  std::int64_t segment = 1;
   std::int64_t classes = 1;
   std::vector<TimelineSpan> spans;  // by start, then rank, then operation
   std::vector<TimelineRepeat> repeats;
@@ -71,19 +71,19 @@ struct Timeline {
 
   /// The rank whose spans apply to `rank`.
   [[nodiscard]] RankId recorded(RankId rank) const {
-    const std::int64_t first = rank.value() - rank.value() % alike;
-    return RankId(static_cast<std::int32_t>(first + rank.value() % alike % classes));
+    const std::int64_t first = rank.value() - rank.value() % segment;
+    return RankId(static_cast<std::int32_t>(first + rank.value() % segment % classes));
   }
   /// The number of recorded ranks among `world` ranks; the index of a rank's recorded rank among them; and its inverse.
   [[nodiscard]] std::size_t recorded_ranks(std::int64_t world) const {
-    return static_cast<std::size_t>(world / alike * classes);
+    return static_cast<std::size_t>(world / segment * classes);
   }
   [[nodiscard]] std::size_t place(RankId rank) const {
-    return static_cast<std::size_t>(rank.value() / alike * classes + rank.value() % alike % classes);
+    return static_cast<std::size_t>(rank.value() / segment * classes + rank.value() % segment % classes);
   }
   [[nodiscard]] RankId recorded_at(std::size_t place_of_it) const {
     const auto at = static_cast<std::int64_t>(place_of_it);
-    return RankId(static_cast<std::int32_t>(at / classes * alike + at % classes));
+    return RankId(static_cast<std::int32_t>(at / classes * segment + at % classes));
   }
 
   /// Number of occurrences of a span.

@@ -47,7 +47,7 @@ class TraceWriter {
     shown_.assign(static_cast<std::size_t>(program.world_size), false);
     for (const RankId r : ranks_) shown_[r.index()] = true;
     for (const TimelineSpan& s : timeline.spans) {
-      for (std::int64_t i = 0; i < timeline.alike; i += timeline.classes) {
+      for (std::int64_t i = 0; i < timeline.segment; i += timeline.classes) {
         const RankId rank(static_cast<std::int32_t>(s.rank.value() + i));
         if (!shown_[rank.index()]) continue;
         spans_.push_back(s);

@@ -95,11 +95,11 @@ class StagePricer {
   Estimate run(const Program& program) {
     Estimate e{};
     std::string busiest;
-    const bool alike = machines_.alike(count_);
+    const bool are_equivalent = machines_.are_equivalent(count_);
     times_alone_.resize(program.stages.size());
     times_together_.resize(program.stages.size());
     for (std::size_t s = 0; s < program.stages.size(); ++s) {
-      if (s == 0 || !alike) {
+      if (s == 0 || !are_equivalent) {
         pricers_.push_back(std::make_unique<BlockPricer>(
             stages_.local, machines_.of(count_, static_cast<std::int64_t>(s)).cluster, ranks_));
       }
@@ -115,7 +115,7 @@ class StagePricer {
       }
     }
     for (std::size_t s = 0; s < program.stages.size(); ++s) {
-      BlockPricer& pricer = alike ? *pricers_.front() : *pricers_[s];
+      BlockPricer& pricer = are_equivalent ? *pricers_.front() : *pricers_[s];
       times_alone_[s].resize(stages_.segments.size());
       times_together_[s].resize(stages_.segments.size());
       for (const std::size_t i : stages_.order[s]) price_segment(s, i, pricer);

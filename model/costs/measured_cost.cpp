@@ -269,15 +269,15 @@ std::optional<AlphaBeta> cost_by_curves(const CollectiveCosts& costs, Collective
   if (collective == Collective::SendReceive && !all.empty()) {
     return own_cost(*nearest(all, shape), n);
   }
-  std::vector<const Curve*> alike;
+  std::vector<const Curve*> similar;
   for (const Curve* c : all) {
-    if (inside || c->shape.ranks * shape.nodes == shape.ranks * c->shape.nodes) alike.push_back(c);
+    if (inside || c->shape.ranks * shape.nodes == shape.ranks * c->shape.nodes) similar.push_back(c);
   }
   const CurveFamily family(collective, shape, n);
-  if (alike.size() > 1) return as_alpha_beta(family.along_line(alike), n);
-  if (alike.size() == 1) {
+  if (similar.size() > 1) return as_alpha_beta(family.along_line(similar), n);
+  if (similar.size() == 1) {
     for (const Curve* c : one_a_shape(curves, true)) {
-      if (c->shape == alike.front()->shape) return as_alpha_beta(family.scaled(*c), n);
+      if (c->shape == similar.front()->shape) return as_alpha_beta(family.scaled(*c), n);
     }
   }
   for (const Curve& c : curves) {

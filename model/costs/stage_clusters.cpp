@@ -16,7 +16,7 @@ const SubCluster& StageClusters::of(std::int64_t stages, std::int64_t stage) {
   return *machine;
 }
 
-bool StageClusters::alike(std::int64_t stages) {
+bool StageClusters::are_equivalent(std::int64_t stages) {
   const std::lock_guard lock(mutex_);
   const auto [it, is_new] = alike_.try_emplace(stages, false);
   if (is_new) it->second = sub_clusters_are_equivalent(cluster_, cluster_.world_size() / stages);

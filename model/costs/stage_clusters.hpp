@@ -40,7 +40,7 @@ class StageClusters {
   /// The first stage's sub-cluster; with one stage, the whole cluster.
   [[nodiscard]] const Cluster& first_of(std::int64_t stages) { return stages == 1 ? cluster_ : of(stages, 0).cluster; }
   /// Whether the sub-clusters of all stages are provably equivalent.
-  [[nodiscard]] bool alike(std::int64_t stages);
+  [[nodiscard]] bool are_equivalent(std::int64_t stages);
   [[nodiscard]] StageTransfer transfer(std::int64_t stages, std::int64_t from, std::int64_t to);
 
  private:

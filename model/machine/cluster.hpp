@@ -85,7 +85,7 @@ struct ClusterSpec {
 
 /// Replaces `gpu: NAME` by the content of NAME.yaml from the first directory of `gpu_dirs` that has it (a path with a
 /// slash is relative to the file that contains it), its `operators: NAME` likewise (embed_operators), and `collectives:
-/// NAME` by that of NAME.yaml from the folder `collectives` beside one of `gpu_dirs` (`none` stays), so that the
+/// NAME` by that of NAME.yaml from the folder `collectives` next to one of `gpu_dirs` (`none` stays), so that the
 /// document is self-contained. Raises InputError.
 void embed_files(Node& cluster, const std::vector<std::filesystem::path>& gpu_dirs);
 

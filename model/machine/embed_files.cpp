@@ -53,8 +53,8 @@ void embed(Node& name, std::string key, std::string_view unknown, const std::vec
   name = load_document(*path);
 }
 
-/// The folders of this name beside the folders of GPUs.
-std::vector<fs::path> beside(const std::vector<fs::path>& gpu_dirs, std::string_view folder) {
+/// The folders of this name next to the folders of GPUs.
+std::vector<fs::path> siblings(const std::vector<fs::path>& gpu_dirs, std::string_view folder) {
   std::vector<fs::path> out;
   for (const fs::path& dir : gpu_dirs) out.push_back(dir.parent_path() / folder);
   return out;
@@ -69,14 +69,14 @@ void embed_files(Node& cluster, const std::vector<fs::path>& gpu_dirs) {
   }
   Node* collectives = cluster.find("collectives");
   if (collectives && collectives->scalar != "none") {
-    embed(*collectives, "collectives", "is no file of configs/collectives", beside(gpu_dirs, "collectives"));
+    embed(*collectives, "collectives", "is no file of configs/collectives", siblings(gpu_dirs, "collectives"));
   }
 }
 
 void embed_operators(Node& gpu, const std::vector<fs::path>& gpu_dirs) {
   Node* operators = gpu.find("operators");
   if (operators && operators->scalar != "none") {
-    embed(*operators, "operators", "is no file of configs/operators", beside(gpu_dirs, "operators"));
+    embed(*operators, "operators", "is no file of configs/operators", siblings(gpu_dirs, "operators"));
   }
 }
 

@@ -1,5 +1,5 @@
 // The time of self-attention without cache, forward or backward, from its shape: tiles of 128 queries by 128 keys,
-// blocks over SMs (the longest first), softmax beside the products, and traffic that both do not hide.
+// blocks over SMs (the longest first), softmax concurrent with the products, and traffic that both do not hide.
 // docs/operators.md derives it and lists the fitted numbers.
 #pragma once
 

@@ -12,20 +12,21 @@ namespace moeplan {
 
 namespace {
 
-/// Number of rows along a path, `leaf(rank)` at each source. `alike`: equal at all sources.
+/// Number of rows along a path, `leaf(rank)` at each source. `is_uniform`: equal at all sources.
 template <class Leaf>
-std::int64_t path_rows(const Program& program, bool alike, std::span<const RowStep> path, RankId rank,
+std::int64_t path_rows(const Program& program, bool is_uniform, std::span<const RowStep> path, RankId rank,
                        const Leaf& leaf) {
   if (path.empty()) return leaf(rank);
   const RowStep& step = path.front();
   const auto rest = path.subspan(1);
   const GroupFamily& family = program.group(step.group);
   switch (step.kind) {
-    case RowStep::Kind::Chunk: return chunk_rows(path_rows(program, alike, rest, rank, leaf), step);
-    case RowStep::Kind::Copies: return family.size * path_rows(program, alike, rest, rank, leaf);
-    case RowStep::Kind::Leader: return family.position(rank) == 0 ? path_rows(program, alike, rest, rank, leaf) : 0;
+    case RowStep::Kind::Chunk: return chunk_rows(path_rows(program, is_uniform, rest, rank, leaf), step);
+    case RowStep::Kind::Copies: return family.size * path_rows(program, is_uniform, rest, rank, leaf);
+    case RowStep::Kind::Leader:
+      return family.position(rank) == 0 ? path_rows(program, is_uniform, rest, rank, leaf) : 0;
     case RowStep::Kind::Share:
-      return part(path_rows(program, alike, rest, rank, leaf), family.position(rank), family.size);
+      return part(path_rows(program, is_uniform, rest, rank, leaf), family.position(rank), family.size);
     case RowStep::Kind::Union: {
       const std::int64_t members = family.size / step.count;
       const std::int64_t block = (family.position(rank) / members - step.index + step.count) % step.count;
@@ -33,12 +34,12 @@ std::int64_t path_rows(const Program& program, bool alike, std::span<const RowSt
       const bool is_positional = std::any_of(rest.begin(), rest.end(), [](const RowStep& s) {
         return s.kind == RowStep::Kind::Share || s.kind == RowStep::Kind::Leader;
       });
-      if (alike && !is_positional) {
-        return members * path_rows(program, alike, rest, rank, leaf);
+      if (is_uniform && !is_positional) {
+        return members * path_rows(program, is_uniform, rest, rank, leaf);
       }
       std::int64_t sum = 0;
       for (std::int64_t p = block * members; p < (block + 1) * members; ++p) {
-        sum += path_rows(program, alike, rest, family.member(rank, p), leaf);
+        sum += path_rows(program, is_uniform, rest, family.member(rank, p), leaf);
       }
       return sum;
     }
@@ -258,16 +259,17 @@ std::int64_t rows_over(const Program& program, const Rows& rows, std::span<const
                        const ExpertSet& experts) {
   const RoutingTable& table = program.routings[rows.routing.index()];
   if (experts.empty()) return 0;
-  const bool alike = table.counts.same_for_all_sources();
+  const bool is_uniform = table.counts.same_for_all_sources();
   const auto source = [&](RankId r) { return RankId(static_cast<std::int32_t>(r.value() % table.counts.sources())); };
   if (rows.distinct) {
-    return path_rows(program, alike, path, rank, [&](RankId r) { return distinct_tokens(table, experts, source(r)); });
+    return path_rows(program, is_uniform, path, rank,
+                     [&](RankId r) { return distinct_tokens(table, experts, source(r)); });
   }
   const auto count = [&](RankId s, std::int64_t expert) {
     return table.counts.at(s, ExpertId(static_cast<std::int32_t>(expert)));
   };
   const auto rows_of = [&](std::int64_t expert) {
-    return path_rows(program, alike, path, rank, [&](RankId r) { return count(source(r), expert); });
+    return path_rows(program, is_uniform, path, rank, [&](RankId r) { return count(source(r), expert); });
   };
   if (table.counts.is_uniform()) return size_of(experts) * rows_of(experts.front().first);
   const auto sum_over_experts = [&](const auto& of_expert) {
@@ -278,14 +280,14 @@ std::int64_t rows_over(const Program& program, const Rows& rows, std::span<const
     return sum;
   };
   if (cuts_rows(path)) return sum_over_experts(rows_of);
-  return path_rows(program, alike, path, rank, [&](RankId r) {
+  return path_rows(program, is_uniform, path, rank, [&](RankId r) {
     const RankId s = source(r);
     return sum_over_experts([&](std::int64_t expert) { return count(s, expert); });
   });
 }
 
 std::int64_t token_rows(const Program& program, const Rows& rows, RankId rank) {
-  return path_rows(program, /*alike=*/true, rows.path, rank, [&](RankId) { return rows.each; });
+  return path_rows(program, /*is_uniform=*/true, rows.path, rank, [&](RankId) { return rows.each; });
 }
 
 bool leads(const Program& program, std::span<const RowStep> path, RankId rank) {

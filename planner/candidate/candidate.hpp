@@ -62,7 +62,7 @@ struct Candidate {
   std::int64_t virtual_stages = 1;        // parts of the model on each pipeline stage; > 1: interleaved
   PipelineLayout layout = {};             // what each part holds; empty: divided evenly by FLOPs
   bool sequence_parallel = false;         // between attention and FFN each tensor-parallel rank keeps its own tokens
-  bool ep_overlap = false;                // exchanges of tokens run beside computation of a neighbouring microbatch
+  bool ep_overlap = false;                // exchanges of tokens overlap computation of a neighbouring microbatch
   Recompute recompute = Recompute::None;  // chosen if the workload's is auto, otherwise equal to it
   bool operator==(const Candidate&) const = default;
 };

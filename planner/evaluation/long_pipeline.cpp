@@ -50,11 +50,11 @@ Seconds Iteration::longer_path(Seconds of_filled, const Program& three, StageClu
                                PricedRanks ranks) const {
   const std::int64_t stages = candidate_.degrees.pp;
   const Program local = stage_program(filled_);
-  const bool alike = machines.alike(stages);
+  const bool are_equivalent = machines.are_equivalent(stages);
   std::unique_ptr<BlockPricer> pricer;
   double least_step = std::numeric_limits<double>::infinity(), longest = 0;
   for (std::int64_t s = 0; s < stages; ++s) {
-    if (s == 0 || !alike) pricer = std::make_unique<BlockPricer>(local, machines.of(stages, s).cluster, ranks);
+    if (s == 0 || !are_equivalent) pricer = std::make_unique<BlockPricer>(local, machines.of(stages, s).cluster, ranks);
     const auto stage = static_cast<std::size_t>(s);
     const std::vector<double> before = chains(block_counts(three, stage), *pricer);
     const std::vector<double> chain = chains(block_counts(filled_, stage), *pricer);

@@ -88,9 +88,9 @@ void DenseParts::reduce(const std::string& partial, const std::string& sum) cons
                         {.collective = kind, .group = groups.tp}, x(partial), own(sum)));
 }
 
-void DenseParts::gather_beside(const std::string& input, const std::string& gradient,
-                               const std::function<void()>& input_gradients,
-                               const std::function<void()>& weight_gradients) const {
+void DenseParts::gather_concurrently(const std::string& input, const std::string& gradient,
+                                     const std::function<void()>& input_gradients,
+                                     const std::function<void()>& weight_gradients) const {
   const std::vector<std::int32_t> before = block.last();
   std::vector<std::int32_t> gathered;
   if (sequence_parallel) {
@@ -309,7 +309,7 @@ void DenseParts::attention_backward(std::int64_t window) const {
       if (p->in == "attn.in") write(*p);
     }
   };
-  gather_beside(
+  gather_concurrently(
       "attn.in", "d.attn.in",
       [&] {
         of_input([&](const AttentionProjection& p) { quantise_gradient(OpClass::Attention, p.out, p.out_columns); });
@@ -358,7 +358,7 @@ void DenseParts::ffn_backward(const Ffn& f, const std::string& prefix, OpClass o
   block.then(kernel(prefix + " activation backward", op_class, Kernel::ActivationBackward,
                     {d_activated, rows(prefix + ".up", up)}, {d_up}));
   q.quantise(d_up, op_class);
-  gather_beside(
+  gather_concurrently(
       "ffn.in", output,
       [&] { block.then(gemm(prefix + ".up input gradient", op_class, nt, q.in_rows(d_up), w_up, x(whole(output)))); },
       [&] {
@@ -433,7 +433,7 @@ void DenseParts::head_backward() const {
     const auto write = input ? &DenseParts::input_gradient : &DenseParts::weight_gradient;
     (this->*write)("head", OpClass::Embedding, whole("head.in"), model.hidden_size, "head.logits", vocabulary);
   };
-  gather_beside(
+  gather_concurrently(
       "head.in", "d.head.in", [&] { project(true); }, [&] { project(false); });
   norm_backward("d.head.in", "x", "d.x");
 }

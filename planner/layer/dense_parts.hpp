@@ -79,8 +79,9 @@ struct DenseParts {
   /// Appends the input and weight gradients of the products that read `input`. The sum of the input gradients over
   /// ranks, in `gradient`, overlaps with the weight gradients; with sequence parallelism `input` is gathered again
   /// concurrently with the input gradients.
-  void gather_beside(const std::string& input, const std::string& gradient,
-                     const std::function<void()>& input_gradients, const std::function<void()>& weight_gradients) const;
+  void gather_concurrently(const std::string& input, const std::string& gradient,
+                           const std::function<void()>& input_gradients,
+                           const std::function<void()>& weight_gradients) const;
   [[nodiscard]] Slice weight(const std::string& name, std::int64_t in, std::int64_t out) const;
   /// The operands of the products of a part of this class. The output head stays in 16 bits.
   [[nodiscard]] QuantisedOperands operands(OpClass op_class) const;

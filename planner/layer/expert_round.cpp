@@ -18,7 +18,7 @@ class Writer {
       task(chunk, step.task);
       last[chunk] = b_.last();
     }
-    std::vector<std::int32_t> all = std::move(beside_);
+    std::vector<std::int32_t> all = std::move(unordered_);
     for (const auto& operations : last) all.insert(all.end(), operations.begin(), operations.end());
     b_.continue_after(all);
   }
@@ -120,7 +120,7 @@ class Writer {
     for (const auto& [held, input_gradients] : deferred_) {
       b_.continue_after(input_gradients);
       parts_.experts_weight_gradients(held);
-      beside_.push_back(b_.last().front());
+      unordered_.push_back(b_.last().front());
     }
     deferred_.clear();
   }
@@ -178,7 +178,7 @@ class Writer {
   BlockBuilder& b_;
   MoeParts parts_;
   std::vector<std::pair<Path, std::vector<std::int32_t>>> deferred_;  // rows of chunks, and the operations before them
-  std::vector<std::int32_t> beside_;                                  // last operations, for which no chunk waits
+  std::vector<std::int32_t> unordered_;                               // last operations, for which no chunk waits
 };
 
 }  // namespace

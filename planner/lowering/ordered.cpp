@@ -43,7 +43,7 @@ bool keeps_receives(const Block& block, const std::vector<std::int32_t>& order) 
 SearchedOrder searched_pipeline(const Program& program, StageClusters& machines) {
   const auto stages = std::ssize(program.stages);
   SearchedOrder out{program, {}};
-  if (!machines.alike(stages)) {
+  if (!machines.are_equivalent(stages)) {
     out.search.blocks = std::ssize(program.blocks);
     return out;
   }

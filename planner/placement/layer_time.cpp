@@ -106,9 +106,9 @@ LayerTime LayerTraffic::time() const {
   t.gradients = Seconds(transfer * devices_.gradient_bytes.value());
   Seconds parameters = t.parameters, gradients = t.gradients;
   if (devices_.overlaps_transfers) {
-    const Seconds beside = t.compute + devices_.non_expert_time;
-    parameters = std::max(Seconds(0), parameters - beside);
-    gradients = std::max(Seconds(0), gradients - 2 * beside);
+    const Seconds hidden = t.compute + devices_.non_expert_time;
+    parameters = std::max(Seconds(0), parameters - hidden);
+    gradients = std::max(Seconds(0), gradients - 2 * hidden);
   }
   t.total = 4 * t.exchange + 3 * t.compute + parameters + gradients;
   return t;

@@ -420,7 +420,7 @@ class LocalSearch {
 
 ImprovedPlacement improve_placement(const ExpertColumns& columns, const SearchTerms& terms, Placement start,
                                     std::int64_t trials) {
-  assert(!flaw(start, terms.devices, columns.experts()) && "a placement without flaw");
+  assert(!placement_error(start, terms.devices, columns.experts()) && "a valid placement");
   return LocalSearch(columns, terms, std::move(start), trials).run();
 }
 

@@ -29,7 +29,7 @@ struct ImprovedPlacement {
   std::int64_t trials = 0;
 };
 
-/// Improves `start`, which must be valid (flaw()); so is the result.
+/// Improves `start`, which must be valid (placement_error()); so is the result.
 [[nodiscard]] ImprovedPlacement improve_placement(const ExpertColumns& columns, const SearchTerms& terms,
                                                   Placement start, std::int64_t trials);
 

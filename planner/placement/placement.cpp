@@ -29,7 +29,8 @@ void add_holder(ExpertPlacement& place, RankId rank, std::int64_t share) {
   ++it->copies;
 }
 
-std::optional<std::string> flaw(const Placement& placement, const PlacementDevices& devices, std::int64_t experts) {
+std::optional<std::string> placement_error(const Placement& placement, const PlacementDevices& devices,
+                                           std::int64_t experts) {
   if (static_cast<std::int64_t>(placement.experts.size()) != experts) {
     return fmt::format("places {} experts of {}", placement.experts.size(), experts);
   }

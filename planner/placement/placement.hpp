@@ -47,8 +47,8 @@ struct Placement {
 /// The validation error of a placement of `experts` experts, or none. In a valid placement every expert has its home
 /// among its holders, holders are distinct ranks in order, shares are non-negative with a positive sum, copies are
 /// positive, and no rank fills more slots than it has.
-[[nodiscard]] std::optional<std::string> flaw(const Placement& placement, const PlacementDevices& devices,
-                                              std::int64_t experts);
+[[nodiscard]] std::optional<std::string> placement_error(const Placement& placement, const PlacementDevices& devices,
+                                                         std::int64_t experts);
 
 /// The number of filled slots by rank.
 [[nodiscard]] std::vector<std::int64_t> slots_filled(const Placement& placement, std::int64_t ranks);

@@ -42,20 +42,20 @@ std::vector<std::int64_t> read_numbers(MapReader& reader, std::string_view key, 
 void read_holders(MapReader entry, std::int64_t ranks, Placement& placement) {
   const std::int64_t experts = std::ssize(placement.experts);
   const std::int64_t expert = entry.integer("expert", 0, std::max<std::int64_t>(0, experts - 1));
-  const std::vector<std::int64_t> held_by = read_numbers(entry, "ranks", 0, ranks - 1);
+  const std::vector<std::int64_t> limited_by = read_numbers(entry, "ranks", 0, ranks - 1);
   const std::vector<std::int64_t> shares = read_numbers(entry, "shares", 0, kMostShares);
   const std::vector<std::int64_t> slots = read_numbers(entry, "slots", 1, kMostSlots);
   entry.finish();
   if (experts == 0) return;
-  if (shares.size() != held_by.size() || slots.size() != held_by.size()) {
+  if (shares.size() != limited_by.size() || slots.size() != limited_by.size()) {
     return entry.complain("ranks", fmt::format("{} ranks, {} shares, {} slots; expected as many of each",
-                                               held_by.size(), shares.size(), slots.size()));
+                                               limited_by.size(), shares.size(), slots.size()));
   }
   ExpertPlacement& place = placement.experts[static_cast<std::size_t>(expert)];
   place.holders.clear();
-  for (std::size_t i = 0; i < held_by.size(); ++i) {
-    if (i > 0 && held_by[i] <= held_by[i - 1]) return entry.complain("ranks", "are not in ascending order");
-    place.holders.push_back({RankId(static_cast<std::int32_t>(held_by[i])), shares[i], slots[i]});
+  for (std::size_t i = 0; i < limited_by.size(); ++i) {
+    if (i > 0 && limited_by[i] <= limited_by[i - 1]) return entry.complain("ranks", "are not in ascending order");
+    place.holders.push_back({RankId(static_cast<std::int32_t>(limited_by[i])), shares[i], slots[i]});
   }
 }
 
@@ -92,7 +92,7 @@ Placement read_placement(MapReader reader, std::int64_t ranks) {
     PlacementDevices any{};
     any.ranks = ranks;
     any.slots = kMostSlots;
-    if (const auto wrong = flaw(placement, any, std::ssize(placement.experts))) reader.complain("", *wrong);
+    if (const auto wrong = placement_error(placement, any, std::ssize(placement.experts))) reader.complain("", *wrong);
   }
   return placement;
 }

@@ -144,12 +144,12 @@ class Question {
 
 }  // namespace
 
-bool PlacementPayoff::pays() const {
+bool PlacementPayoff::breaks_even() const {
   if (!break_even) return false;
   return !lasts || outlasts_trace || static_cast<double>(*lasts) >= *break_even;
 }
 
-std::optional<std::int64_t> PlacementPayoff::worth_it() const {
+std::optional<std::int64_t> PlacementPayoff::best_redundancy() const {
   std::optional<std::int64_t> best;
   SimTime least = contiguous;
   for (const RedundantExperts& r : curve) {

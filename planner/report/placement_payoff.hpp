@@ -45,9 +45,9 @@ struct PlacementPayoff {
 
   [[nodiscard]] Seconds gain() const { return contiguous.seconds() - placed.seconds(); }
   /// Whether the placement gains and, if its lifetime is known, reaches its break-even point.
-  [[nodiscard]] bool pays() const;
+  [[nodiscard]] bool breaks_even() const;
   /// The number of redundant experts with the least makespan in `curve`; none if no placement beats contiguous experts.
-  [[nodiscard]] std::optional<std::int64_t> worth_it() const;
+  [[nodiscard]] std::optional<std::int64_t> best_redundancy() const;
 };
 
 /// The payoff for a candidate with the given `prediction`. None if there is nothing to place or to compare with: no

@@ -216,7 +216,7 @@ class Mapping {
     out_.space.pipeline_degree = 1;
   }
 
-  /// One microbatch's exchanges beside its neighbour's computation.
+  /// One microbatch's exchanges during its neighbour's computation.
   void set_overlap() {
     if (row_.ep_overlap != "1" && row_.ep_overlap != "wgrad") return;
     const bool is_possible = out_.candidate.degrees.pp == 1 || out_.candidate.virtual_stages > 1;

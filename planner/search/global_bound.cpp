@@ -18,13 +18,13 @@ namespace {
 class LeastBound {
  public:
   LeastBound(const Problem& problem, const SearchSpace& space)
-      : problem_(problem), space_(space), runs_alike_(problem.layer_kinds() < 2), threads_(space.thread_count()) {}
+      : problem_(problem), space_(space), has_one_kind_(problem.layer_kinds() < 2), threads_(space.thread_count()) {}
 
   Seconds of(const std::vector<Evaluated>& ranked, const std::vector<Deferred>& deferred) {
     Seconds least = ranked.front().estimate.lower_bound;
     for (const Evaluated& e : ranked) least = std::min(least, e.estimate.lower_bound);
     for (const Deferred& u : deferred) least = std::min(least, u.bound);
-    if (runs_alike_ && space_.all_to_all && space_.pipeline_degree && space_.codec) return least;
+    if (has_one_kind_ && space_.all_to_all && space_.pipeline_degree && space_.codec) return least;
 
     // With chunks, matrix products may fill the last wave of tiles better: this bound ignores waves.
     SubCluster without_waves = sub_cluster(problem_.cluster(), 0, problem_.cluster().world_size());
@@ -56,7 +56,7 @@ class LeastBound {
           in_parallel(items.size(), threads_, [&](std::size_t k) {
             const Evaluated& e = *open[items[k]].evaluated;
             bounds[k] = open[items[k]].bound;
-            if (runs_alike_) bounds[k] = std::max(bounds[k], least_links(e.candidate, e.estimate.links));
+            if (has_one_kind_) bounds[k] = std::max(bounds[k], least_links(e.candidate, e.estimate.links));
           });
           least = std::min(least, *std::min_element(bounds.begin(), bounds.end()));
         });
@@ -102,7 +102,7 @@ class LeastBound {
 
   const Problem& problem_;
   const SearchSpace& space_;
-  bool runs_alike_;  // all MoE layers are of one kind
+  bool has_one_kind_;  // all MoE layers are of one kind
   int threads_;
 };
 

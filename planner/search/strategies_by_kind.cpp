@@ -36,8 +36,8 @@ std::vector<LayerStrategy> strategies_by_kind(const ModelSpec& model, const Work
     const std::vector<PricedStrategy> best = fastest(kind, tried, 1);
     out.push_back(best.empty() ? tried.front() : best.front().run);
   }
-  const bool all_alike = std::all_of(out.begin(), out.end(), [&](const LayerStrategy& r) { return r == out.front(); });
-  return all_alike ? std::vector<LayerStrategy>{} : out;
+  const bool all_equal = std::all_of(out.begin(), out.end(), [&](const LayerStrategy& r) { return r == out.front(); });
+  return all_equal ? std::vector<LayerStrategy>{} : out;
 }
 
 }  // namespace moeplan::planner

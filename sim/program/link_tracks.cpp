@@ -19,7 +19,7 @@ std::vector<LinkTrack> busiest_link_tracks(const Program& program, const Cluster
   for (std::size_t i = 0; i < busiest.size(); ++i) {
     const Link& link = topology.links[busiest[i].link.index()];
     std::string name = fmt::format("{} ({}", topology.link_name(busiest[i].link), human(link.bandwidth));
-    if (busiest[i].alike > 1) name += fmt::format(", {} equivalent links", busiest[i].alike);
+    if (busiest[i].equivalent > 1) name += fmt::format(", {} equivalent links", busiest[i].equivalent);
     tracks.push_back({name + ")", link_rates(watched, watched.link_history[i])});
   }
   return tracks;

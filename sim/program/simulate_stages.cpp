@@ -18,7 +18,7 @@ class StageSimulator {
         stages_(stage_segments(program)),
         count_(std::ssize(program.stages)),
         shares_nodes_(stages_share_nodes()),
-        alike_(!options.keep_spans && !shares_nodes_ && machines.alike(count_)),
+        are_equivalent_(!options.keep_spans && !shares_nodes_ && machines.are_equivalent(count_)),
         alone_(program.stages.size(), std::vector<Timeline>(stages_.segments.size())),
         times_(program.stages.size(), std::vector<SegmentTimes>(stages_.segments.size())) {}
 
@@ -30,7 +30,7 @@ class StageSimulator {
     });
     Timeline out;
     out.makespan = out.joined_end = std::max(run.makespan, busiest_link());
-    out.alike = program_.ranks_per_stage();
+    out.segment = program_.ranks_per_stage();
     if (options_.keep_spans) {
       const std::vector<double> bytes = link_bytes();
       for (std::size_t l = 0; l < bytes.size(); ++l) {
@@ -60,7 +60,7 @@ class StageSimulator {
 
   /// The stage on whose sub-cluster the segments of `stage` are simulated: always the first if all sub-clusters are
   /// equal, stages do not share nodes, and neither spans nor links are requested.
-  std::size_t machine(std::size_t stage) const { return alike_ ? 0 : stage; }
+  std::size_t machine(std::size_t stage) const { return are_equivalent_ ? 0 : stage; }
 
   /// Whether some node has ranks of two stages, which then share its links.
   bool stages_share_nodes() const {
@@ -199,7 +199,7 @@ class StageSimulator {
   StageSegments stages_;
   std::int64_t count_;
   bool shares_nodes_;
-  bool alike_;                                // a segment takes the same time on every stage
+  bool are_equivalent_;                       // a segment takes the same time on every stage
   std::vector<std::vector<Timeline>> alone_;  // by stage and segment
   std::vector<std::vector<SegmentTimes>> times_;
   std::map<std::pair<std::int64_t, std::int64_t>, std::vector<Route>> message_routes_;

@@ -71,7 +71,7 @@ Timeline TimelineRecorder::finish(SimTime now, std::int64_t world_size) {
   timeline.joined_end = joined_end_;
   timeline.spans = std::move(spans_);
   if (view_.is_symmetric()) {
-    timeline.alike = world_size;
+    timeline.segment = world_size;
     timeline.classes = static_cast<std::int64_t>(view_.ranks());
   }
   sort_spans(timeline.spans);

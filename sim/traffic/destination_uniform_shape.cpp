@@ -123,7 +123,7 @@ void DestinationUniformShape::merge_crossings() {
     each_use([&](const FlowUse& use) { ++users[use.resource.index()]; });
     const std::size_t child = block.top >= 0 ? 1 : 0;
     for (std::size_t u = child; u < block.terminals; ++u) {
-      std::map<Signature, std::size_t> alike;
+      std::map<Signature, std::size_t> by_signature;
       for (std::size_t t = child; t < block.terminals; ++t) {
         const auto pair = to_index(crossing(b, t, u));
         if (t == u || is_touched[pair]) continue;
@@ -135,7 +135,7 @@ void DestinationUniformShape::merge_crossings() {
           s.second.emplace_back(capacity[use.resource.index()], use.share);
         }
         if (!is_own) continue;
-        const auto [it, is_new] = alike.try_emplace(std::move(s), t);
+        const auto [it, is_new] = by_signature.try_emplace(std::move(s), t);
         if (is_new) continue;
         stands_for[pair] = static_cast<Index>(it->second);
         ++members[to_index(crossing(b, it->second, u))];

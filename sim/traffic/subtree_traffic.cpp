@@ -38,16 +38,16 @@ std::size_t holder(const SubtreeTraffic& t, const SubtreeTraffic::Class& c) {
 std::optional<std::vector<double>> constant_rates(const SubtreeTraffic& t) {
   const std::size_t n = t.capacity.size();
   std::vector<double> bytes(n, 0), load(n, 0), carried(n, 0), rate;
-  std::vector<std::size_t> held_by;
+  std::vector<std::size_t> limited_by;
   for (const auto& c : t.classes) {
     const std::size_t l = holder(t, c);
-    held_by.push_back(l);
+    limited_by.push_back(l);
     if (load[l] > 0 && bytes[l] != c.bytes) return std::nullopt;
     bytes[l] = c.bytes;
     for (const FlowUse& use : uses_of(t, c)) load[l] += use.resource.index() == l ? c.weight * use.share : 0;
   }
   for (std::size_t i = 0; i < t.classes.size(); ++i) {
-    rate.push_back(t.capacity[held_by[i]] / load[held_by[i]]);
+    rate.push_back(t.capacity[limited_by[i]] / load[limited_by[i]]);
     for (const FlowUse& use : uses_of(t, t.classes[i])) {
       carried[use.resource.index()] += t.classes[i].weight * use.share * rate[i];
     }

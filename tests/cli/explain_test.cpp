@@ -67,13 +67,13 @@ TEST_CASE("explain prints the promised JSON, whose parts sum to the whole") {
     CHECK_THAT(page, Catch::Contains("\n    expert up projection ") && Catch::Contains("FLOP/s"));
   }
   SECTION("the critical path is as long as the iteration, by operation, by class and by what holds it") {
-    for (const char* key : {"critical_path", "critical_path_classes", "critical_path_holders"}) {
+    for (const char* key : {"critical_path", "critical_path_classes", "critical_path_bottlenecks"}) {
       CAPTURE(key);
       REQUIRE(j.at(key).is_array());
       CHECK(sum_of(j.at(key), "time_s") == Approx(all).epsilon(1e-12));
       CHECK(sum_of(j.at(key), "share") == Approx(1).epsilon(1e-12));
     }
-    for (const char* key : {"block", "operation", "class", "held_by"}) {
+    for (const char* key : {"block", "operation", "class", "limited_by"}) {
       CHECK(j.at("critical_path").at(0).at(key).is_string());
     }
   }

@@ -64,13 +64,13 @@ TEST_CASE("plan places experts where loads are uneven, and simulate agrees with 
     CHECK(w.at("strategy") == "auto");
     CHECK(w.at("placed_s").get<double>() == time);
     CHECK(w.at("gain_s").get<double>() == Approx(w.at("contiguous_s").get<double>() - time));
-    CHECK(w.at("pays") == true);
+    CHECK(w.at("breaks_even") == true);
     CHECK(w.at("lasts_iterations").is_null());
     CHECK(w.at("imbalance").get<double>() < w.at("imbalance_before").get<double>());
     CHECK(w.at("break_even_iterations").get<double>() ==
           Approx(w.at("migration_s").get<double>() / w.at("gain_s").get<double>()));
     CHECK(w.at("curve").size() >= 5);
-    CHECK(w.at("worth_it").is_number_integer());
+    CHECK(w.at("best_redundancy").is_number_integer());
     CHECK(cli.run({"explain", "plan.yaml"}).out.find("Payoff of rebalancing: yes, after ") != std::string::npos);
   }
   SECTION("a plan file that was tampered with is bad input") {

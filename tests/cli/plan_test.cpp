@@ -89,7 +89,7 @@ TEST_CASE("A pipeline of shards of the sequence is planned, written and simulate
   CHECK(Json::parse(whole_file(cli.path("trace.json"))).at("traceEvents").size() > 10);
 }
 
-TEST_CASE("plan --ep-overlap plans exchanges beside the neighbouring microbatch, and simulate runs it again") {
+TEST_CASE("plan --ep-overlap plans exchanges overlap the neighbouring microbatch, and simulate runs it again") {
   const Cli cli;
   const auto planned = [&](const std::vector<std::string>& more) {
     const std::vector<std::string> pinned{"plan",
@@ -121,7 +121,7 @@ TEST_CASE("plan --ep-overlap plans exchanges beside the neighbouring microbatch,
   CHECK(overlapped.at("makespan_s") < in_turn.at("makespan_s"));
   CHECK(overlapped.at("exposed_communication_s") < in_turn.at("exposed_communication_s"));
   CHECK(parsed(cli.run({"simulate", "plan.yaml", "--json"})).at("makespan_s") == overlapped.at("makespan_s"));
-  CHECK_THAT(cli.run({"explain", "plan.yaml"}).out, Catch::Contains("exchanges beside the neighbouring microbatch"));
+  CHECK_THAT(cli.run({"explain", "plan.yaml"}).out, Catch::Contains("exchanges overlap the neighbouring microbatch"));
 }
 
 TEST_CASE("plan says where collectives are priced far beyond what was measured") {

@@ -23,7 +23,7 @@ planner::Json path_rows(const Explanation& e) {
     out.push_back({{"block", block.name},
                    {"operation", op.name},
                    {"class", class_name(op.op_class)},
-                   {"held_by", row.held_by},
+                   {"limited_by", row.limited_by},
                    {"time_s", row.time.seconds().value()},
                    {"share", share(row.time, e.path.time)}});
   }
@@ -44,8 +44,8 @@ planner::Json path_classes(const Explanation& e) {
 
 planner::Json bottlenecks(const Explanation& e) {
   planner::Json out = planner::Json::array();
-  for (const auto& [name, time] : e.path.holders) {
-    out.push_back({{"held_by", name}, {"time_s", time.seconds().value()}, {"share", share(time, e.path.time)}});
+  for (const auto& [name, time] : e.path.bottlenecks) {
+    out.push_back({{"limited_by", name}, {"time_s", time.seconds().value()}, {"share", share(time, e.path.time)}});
   }
   return out;
 }
@@ -119,8 +119,8 @@ planner::Json placement_json(const planner::PlacementPayoff& w) {
           {"break_even_iterations", w.break_even ? planner::Json(*w.break_even) : planner::Json(nullptr)},
           {"lasts_iterations", w.lasts ? planner::Json(*w.lasts) : planner::Json(nullptr)},
           {"outlasts_trace", w.outlasts_trace},
-          {"pays", w.pays()},
-          {"worth_it", w.worth_it() ? planner::Json(*w.worth_it()) : planner::Json(nullptr)},
+          {"breaks_even", w.breaks_even()},
+          {"best_redundancy", w.best_redundancy() ? planner::Json(*w.best_redundancy()) : planner::Json(nullptr)},
           {"curve", std::move(curve)}};
 }
 
@@ -138,7 +138,7 @@ std::string explain_json(const Explanation& e, double wall_s) {
   j["model_flops_utilization"] = p.model_flops_utilization;
   j["critical_path"] = path_rows(e);
   j["critical_path_classes"] = path_classes(e);
-  j["critical_path_holders"] = bottlenecks(e);
+  j["critical_path_bottlenecks"] = bottlenecks(e);
   j["critical_path_ranks"] = planner::Json::array();
   for (const RankId r : e.path.ranks) j["critical_path_ranks"].push_back(r.value());
   j["critical_path_handovers"] = e.path.handovers;

@@ -47,10 +47,10 @@ const Operation& operation_of(const Program& program, const PathRow& row) {
 }
 
 /// A bottleneck, worded for use inside a sentence.
-std::string in_words(const std::string& holder) {
+std::string in_words(const std::string& bottleneck) {
   constexpr std::string_view kCompute = "compute: ";
-  if (holder.starts_with(kCompute)) return holder.substr(kCompute.size());
-  return holder.starts_with("link ") || holder.starts_with("measured ") ? "the " + holder : holder;
+  if (bottleneck.starts_with(kCompute)) return bottleneck.substr(kCompute.size());
+  return bottleneck.starts_with("link ") || bottleneck.starts_with("measured ") ? "the " + bottleneck : bottleneck;
 }
 
 /// A change of a resource, e.g. "10% higher NIC bandwidth".
@@ -62,10 +62,10 @@ std::string in_words(const planner::ResourceInfo& resource) {
 double percent(SimTime part, SimTime whole) { return whole > SimTime() ? 100 * (part.seconds() / whole.seconds()) : 0; }
 
 /// The bottlenecks of an operation class on the critical path, in descending order of time.
-std::vector<std::pair<std::string, SimTime>> holders_of(const Explanation& e, OpClass op_class) {
+std::vector<std::pair<std::string, SimTime>> bottlenecks_of(const Explanation& e, OpClass op_class) {
   std::map<std::string, SimTime> times;
   for (const PathRow& row : e.path.rows) {
-    if (operation_of(e.prediction.program, row).op_class == op_class) times[row.held_by] += row.time;
+    if (operation_of(e.prediction.program, row).op_class == op_class) times[row.limited_by] += row.time;
   }
   std::vector<std::pair<std::string, SimTime>> out(times.begin(), times.end());
   std::stable_sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
@@ -107,7 +107,7 @@ std::string class_table(const Explanation& e) {
     const std::string reached =
         c.possible_flops > 0 ? fmt::format("products at {:.0f}% of peak; ", 100 * c.flops / c.possible_flops) : "";
     std::string held;
-    for (const auto& [name, time] : holders_of(e, c.op_class)) {
+    for (const auto& [name, time] : bottlenecks_of(e, c.op_class)) {
       const double share = percent(time, c.time);
       if (share < 1 && !held.empty()) break;
       held += fmt::format("{}{} {:.0f}%", held.empty() ? "" : ", ", name, share);
@@ -122,8 +122,8 @@ std::string holder_table(const Explanation& e) {
   constexpr std::size_t kMost = 10;
   std::string out = fmt::format("\n  {:<44} {:>10} {:>7}\n\n", "Critical path by bottleneck", "time", "share");
   SimTime rest;
-  for (std::size_t i = 0; i < e.path.holders.size(); ++i) {
-    const auto& [name, time] = e.path.holders[i];
+  for (std::size_t i = 0; i < e.path.bottlenecks.size(); ++i) {
+    const auto& [name, time] = e.path.bottlenecks[i];
     if (i >= kMost) {
       rest += time;
       continue;
@@ -131,7 +131,7 @@ std::string holder_table(const Explanation& e) {
     out += fmt::format("  {:<44} {:>10} {:>6.1f}%\n", name, human(time.seconds()), percent(time, e.path.time));
   }
   if (rest > SimTime()) {
-    out += fmt::format("  {:<44} {:>10} {:>6.1f}%\n", fmt::format("{} others", e.path.holders.size() - kMost),
+    out += fmt::format("  {:<44} {:>10} {:>6.1f}%\n", fmt::format("{} others", e.path.bottlenecks.size() - kMost),
                        human(rest.seconds()), percent(rest, e.path.time));
   }
   out +=
@@ -192,7 +192,7 @@ std::string placement_verdict(const planner::PlacementPayoff& w) {
   if (!w.lasts) return fmt::format("yes, after {}, as long as loads stay as they are", after);
   const std::string lasts =
       fmt::format("{} iterations{}", *w.lasts, w.outlasts_trace ? " at least, where the trace ends" : "");
-  if (w.pays()) return fmt::format("yes, after {}; it goes on gaining for {}", after, lasts);
+  if (w.breaks_even()) return fmt::format("yes, after {}; it goes on gaining for {}", after, lasts);
   return fmt::format("no: moving would take {} to earn, and it goes on gaining for {}", after, lasts);
 }
 
@@ -222,9 +222,9 @@ std::string placement_text(const Explanation& e) {
     }
     out += fmt::format("  {:>16} {:>12} {:>12} {:>11.1f}%{}\n", r.redundant, human(r.memory),
                        human(r.makespan->seconds()), 100 * (1 - r.makespan->seconds() / w.contiguous.seconds()),
-                       w.worth_it() == r.redundant ? "  <- best" : "");
+                       w.best_redundancy() == r.redundant ? "  <- best" : "");
   }
-  if (!w.worth_it()) out += "  None is faster.\n";
+  if (!w.best_redundancy()) out += "  None is faster.\n";
   return out;
 }
 
@@ -264,7 +264,7 @@ std::string conclusion(const Explanation& e) {
     const double share = percent(c.time, all);
     if (i > 0 && share < kWorthSaying) break;
     out += fmt::format(" {:.0f}% {} is {}", share, i == 0 ? "of the path" : "of it", phrase(c.op_class));
-    const auto held = holders_of(e, c.op_class);
+    const auto held = bottlenecks_of(e, c.op_class);
     if (c.possible_flops > 0) {
       out += fmt::format(", limited by {}, its products at {:.0f}% of peak.", in_words(held.front().first),
                          100 * c.flops / c.possible_flops);

@@ -1,5 +1,5 @@
 // Two microbatches at once: the backward pass of one through a layer, concurrently with the forward pass of the next
-// through another layer, so that the exchanges of each run beside the computation of the other (Megatron-LM's
+// through another layer, so that the exchanges of each overlap the computation of the other (Megatron-LM's
 // overlap_moe_expert_parallel_comm; DualPipe's pairs of chunks [DeepSeek-V3] sec. 3.2.1).
 #pragma once
 

@@ -69,7 +69,8 @@ class Auto final : public PlacementStrategy {
       }
       add(std::move(*answer.placement));
     }
-    if (problem.current && !flaw(*problem.current, problem.devices, problem.experts())) add(*problem.current);
+    if (problem.current && !placement_error(*problem.current, problem.devices, problem.experts()))
+      add(*problem.current);
     if (problem.experts() <= kSmall) {
       const std::vector<std::int64_t> loads = problem.counts.expert_load();
       add(placement_of_homes(exact_load(loads, problem.devices.ranks, problem.devices.slots, kSmallBudget).homes));

@@ -128,7 +128,7 @@ BreakEven break_even(const RoutingTrace& trace, std::int64_t layer, std::size_t 
   if (result.lasts == 0) return result;
   result.gain = gained / static_cast<double>(result.lasts);
   result.iterations = result.cost / result.gain;
-  result.pays = static_cast<double>(result.lasts * spacing) >= *result.iterations;
+  result.breaks_even = static_cast<double>(result.lasts * spacing) >= *result.iterations;
   return result;
 }
 

@@ -76,7 +76,7 @@ struct BreakEven {
   std::int64_t lasts = 0;
   /// Training iterations until the break-even point; none if it is never reached.
   std::optional<double> iterations{};
-  bool pays = false;  // reaches break-even within its lifetime: lasts * spacing >= iterations
+  bool breaks_even = false;  // reaches break-even within its lifetime: lasts * spacing >= iterations
 };
 /// `spacing`: training iterations between consecutive iterations of the trace.
 [[nodiscard]] BreakEven break_even(const RoutingTrace& trace, std::int64_t layer, std::size_t from,

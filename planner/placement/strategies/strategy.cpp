@@ -25,7 +25,8 @@ PlacementAnswer PlacementStrategy::place(const PlacementProblem& problem) const 
                                       d.ranks, problem.experts()))};
   }
   PlacementAnswer result = answer(problem);
-  assert((!result.placement || !flaw(*result.placement, d, problem.experts())) && "a strategy's answer has no flaw");
+  assert((!result.placement || !placement_error(*result.placement, d, problem.experts())) &&
+         "a strategy's answer is a valid placement");
   return result;
 }
 

@@ -65,8 +65,8 @@ class PlacementStrategy {
   [[nodiscard]] virtual std::string_view summary() const = 0;  // one line, with its source
   /// Whether the strategy is designed to plan anew in every training iteration; other placements serve many iterations.
   [[nodiscard]] virtual bool replans() const { return false; }
-  /// A valid placement (flaw() returns none). No strategy has one if the experts do not fit into the slots of
-  /// contiguous ranks (share_begin); a strategy may have further requirements.
+  /// A valid placement (placement_error() returns none). No strategy has one if the experts do not fit into the slots
+  /// of contiguous ranks (share_begin); a strategy may have further requirements.
   [[nodiscard]] PlacementAnswer place(const PlacementProblem& problem) const;
 
  protected:

@@ -118,7 +118,7 @@ class Checker {
 class Reviewer {
  public:
   explicit Reviewer(std::string file) : file_(std::move(file)) {}
-  std::vector<std::string> flaws;
+  std::vector<std::string> violations;
 
   void review(const Json& s, const std::string& at) {
     static const std::set<std::string> known{
@@ -152,7 +152,9 @@ class Reviewer {
   }
 
  private:
-  void complain(const std::string& at, const std::string& what) { flaws.push_back(file_ + "#" + at + ": " + what); }
+  void complain(const std::string& at, const std::string& what) {
+    violations.push_back(file_ + "#" + at + ": " + what);
+  }
 
   void review_reference(const Json& reference, const std::string& at) {
     try {
@@ -188,7 +190,7 @@ Json schema_file(const std::string& name) {
 std::vector<std::string> schema_flaws(const std::string& file) {
   Reviewer reviewer(file);
   reviewer.review(cached(file), "");
-  return reviewer.flaws;
+  return reviewer.violations;
 }
 
 std::vector<std::string> schema_errors(const Json& document, const std::string& file) {

@@ -37,9 +37,9 @@ std::vector<Stretch> stretches(const std::vector<PathSegment>& path) {
   return out;
 }
 
-std::vector<Bottleneck> holders(const std::vector<PathSegment>& path) {
+std::vector<Bottleneck> bottlenecks(const std::vector<PathSegment>& path) {
   std::vector<Bottleneck> out;
-  for (const PathSegment& s : path) out.push_back(s.held_by);
+  for (const PathSegment& s : path) out.push_back(s.limited_by);
   return out;
 }
 
@@ -103,7 +103,7 @@ TEST_CASE("the path goes back along what ended when an operation began") {
     t.spans = {span(0, 0, 1, 3), span(0, 1, 4, 6)};
     t.makespan = us(7);
     const std::vector<PathSegment> path = critical_path(p, t, cluster);
-    CHECK(holders(path) == std::vector<Bottleneck>{Bottleneck::Unrecorded, Bottleneck::Memory, Bottleneck::Unrecorded,
+    CHECK(bottlenecks(path) == std::vector<Bottleneck>{Bottleneck::Unrecorded, Bottleneck::Memory, Bottleneck::Unrecorded,
                                                    Bottleneck::Memory, Bottleneck::Unrecorded});
     CHECK(length(path) == t.makespan);
   }
@@ -137,7 +137,7 @@ TEST_CASE("a communication leads to the peer that came last") {
     t.makespan = us(150);
     t.spans.back().end = us(150);
     const std::vector<PathSegment> path = critical_path(p, t, cluster);
-    CHECK(path.back().held_by == Bottleneck::Waiting);
+    CHECK(path.back().limited_by == Bottleneck::Waiting);
     CHECK(length(path) == t.makespan);
   }
 }
@@ -181,7 +181,7 @@ TEST_CASE("what held a computation") {
     t.spans = {span(0, 0, 0, 7)};
     t.makespan = us(7);
     const std::vector<PathSegment> path = critical_path(p, t, cluster);
-    CHECK(holders(path) == std::vector<Bottleneck>{Bottleneck::Launch, Bottleneck::Memory, Bottleneck::Slowed});
+    CHECK(bottlenecks(path) == std::vector<Bottleneck>{Bottleneck::Launch, Bottleneck::Memory, Bottleneck::Slowed});
     CHECK(stretches(path) == std::vector<Stretch>{{0, 0, 0, 0, 1}, {0, 0, 0, 1, 4}, {0, 0, 0, 5, 2}});
   }
   SECTION("the host, where launching takes longer than the operations") {
@@ -196,9 +196,9 @@ TEST_CASE("what held a computation") {
     t.spans = {span(0, 0, 0, 5), span(0, 1, 0, 9)};
     t.makespan = us(9);
     const std::vector<PathSegment> path = critical_path(p, t, cluster);
-    CHECK(holders(path) == std::vector<Bottleneck>{Bottleneck::Host});
+    CHECK(bottlenecks(path) == std::vector<Bottleneck>{Bottleneck::Host});
     CHECK(length(path) == t.makespan);
-    CHECK(summarise(p, cluster, path).holders.front().first == "host CPU: launches of operations");
+    CHECK(summarise(p, cluster, path).bottlenecks.front().first == "host CPU: launches of operations");
   }
   SECTION("tensor cores where a product's FLOPs take longer than its bytes") {
     // 1000^3 in fp32: 2e9 FLOP at 1e12 a second are 2 ms; 12 MB at 1e11 B/s only 120 us.
@@ -212,7 +212,7 @@ TEST_CASE("what held a computation") {
     t.spans = {span(0, 0, 0, 2001)};
     t.makespan = us(2001);
     const std::vector<PathSegment> path = critical_path(p, t, cluster);
-    CHECK(holders(path) == std::vector<Bottleneck>{Bottleneck::Launch, Bottleneck::TensorCores});
+    CHECK(bottlenecks(path) == std::vector<Bottleneck>{Bottleneck::Launch, Bottleneck::TensorCores});
     CHECK(path[1].flops == 2e9);
     const PathSummary s = summarise(p, cluster, path);
     CHECK(s.classes.front().flops / s.classes.front().possible_flops == Approx(2000.0 / 2001.0));
@@ -234,27 +234,27 @@ TEST_CASE("what held a communication") {
   SECTION("start-up and the latency of the route, 4 hops, then the most loaded link") {
     cluster.collective_startup = Seconds(6e-6);
     const std::vector<PathSegment> path = path_of(GroupId(0), 4'000'000, 10 + 2000);
-    CHECK(holders(path) == std::vector<Bottleneck>{Bottleneck::StartUp, Bottleneck::Link});
+    CHECK(bottlenecks(path) == std::vector<Bottleneck>{Bottleneck::StartUp, Bottleneck::Link});
     CHECK(path[0].duration == us(6 + 4));
-    CHECK(holder_name(p, cluster.topology, path[1]) == "link switch 0 -> core");
+    CHECK(bottleneck_name(p, cluster.topology, path[1]) == "link switch 0 -> core");
   }
   SECTION("all groups of the family load the link, because they run at the same time") {
     // Two groups of 2 across the nodes: each rank sends 1 MB, so 2 MB leave a node: 1000 us.
     const std::vector<PathSegment> path = path_of(GroupId(1), 2'000'000, 4 + 1000);
-    CHECK(holders(path) == std::vector<Bottleneck>{Bottleneck::StartUp, Bottleneck::Link});
+    CHECK(bottlenecks(path) == std::vector<Bottleneck>{Bottleneck::StartUp, Bottleneck::Link});
     CHECK(path[1].duration == us(1000));
   }
   SECTION("the measured rate where that is slower than the links; alpha holds the latency") {
     // alpha + n beta: 20 us + 4 MB x 1 ns/B = 4020 us.
     cluster.collectives[{Collective::AllToAll, Span::InterNode}] = {Seconds(20e-6), SecondsPerByte(1e-9)};
     const std::vector<PathSegment> path = path_of(GroupId(0), 4'000'000, 4020);
-    CHECK(holders(path) == std::vector<Bottleneck>{Bottleneck::StartUp, Bottleneck::MeasuredRate});
+    CHECK(bottlenecks(path) == std::vector<Bottleneck>{Bottleneck::StartUp, Bottleneck::MeasuredRate});
     CHECK(path[0].duration == us(20));
-    CHECK(holder_name(p, cluster.topology, path[1]) == "measured rate of all_to_all (beta)");
+    CHECK(bottleneck_name(p, cluster.topology, path[1]) == "measured rate of all_to_all (beta)");
   }
   SECTION("what is longer than the link alone explains was shared with other traffic") {
     const std::vector<PathSegment> path = path_of(GroupId(0), 4'000'000, 4 + 2000 + 500);
-    CHECK(holders(path) == std::vector<Bottleneck>{Bottleneck::StartUp, Bottleneck::Link, Bottleneck::SharedLinks});
+    CHECK(bottlenecks(path) == std::vector<Bottleneck>{Bottleneck::StartUp, Bottleneck::Link, Bottleneck::SharedLinks});
     CHECK(path[2].duration == us(500));
   }
 }

@@ -64,7 +64,7 @@ TEST_CASE("A GPU's operators follow its rates") {
     document.find("gemm_efficiency")->where.file = "-C gpu.gemm_efficiency";
     Diagnostics wrong;
     static_cast<void>(read_gpu(MapReader(document, "", wrong)));
-    CHECK(error_of([&] { wrong.throw_if_any(); }).find("gemm_efficiency: has no effect beside operators") !=
+    CHECK(error_of([&] { wrong.throw_if_any(); }).find("gemm_efficiency: has no effect in addition to operators") !=
           std::string::npos);
   }
 }

@@ -99,7 +99,7 @@ TEST_CASE("Without pipeline stages nothing is composed, and with them their time
     SimTime path, unexplained;
     for (const PathSegment& segment : critical_path(r.program, kept, r.small.cluster)) {
       path += SimTime::scaled(segment.duration, segment.times);
-      if (segment.held_by == Bottleneck::Unrecorded || segment.held_by == Bottleneck::Waiting)
+      if (segment.limited_by == Bottleneck::Unrecorded || segment.limited_by == Bottleneck::Waiting)
         unexplained += segment.duration;
     }
     CHECK(path == kept.makespan);

@@ -113,7 +113,7 @@ TEST_CASE("Experts with unequal loads have equal holders where the loads repeat 
   moe.top_k = 4;
   const Cluster cluster = tests::built_cluster("hgx_h200", 16);
   Candidate c;
-  SECTION("one rank stands for all, because each has the same sum") {
+  SECTION("one rank represents all, because each has the same sum") {
     for (const std::int64_t ep : {1, 2, 4}) {
       c.degrees = {1, 16, 1, 1, 16 / ep, ep, 1};
       const Program program = lower_iteration(m, w, c, cluster.ranks_per_node());
@@ -168,11 +168,11 @@ TEST_CASE("One node simulated for all gives what all nodes simulated give") {
       }
     }
   }
-  WARN(represented << " of " << seen << " layers have one node that stands for all");
+  WARN(represented << " of " << seen << " layers have one node that represents all");
   CHECK(represented == seen);
 }
 
-TEST_CASE("Ranks are told apart where something differs") {
+TEST_CASE("Ranks differ where something differs") {
   const Workload uniform = workload();
   Candidate c;
   c.degrees = {1, 16, 1, 1, 2, 8, 1};
@@ -189,7 +189,7 @@ TEST_CASE("Ranks are told apart where something differs") {
     skewed.routing.sampled = true;
     CHECK_FALSE(symmetry_query(lower_iteration(model(), skewed, c, 8)));
   }
-  SECTION("popular experts are told apart inside their group: a node stands for all if it has the whole group") {
+  SECTION("popular experts differ inside their group: a node represents all if it has the whole group") {
     Workload skewed = uniform;
     skewed.capacity_factor.reset();
     skewed.routing.shape = RoutingShape::Zipf;

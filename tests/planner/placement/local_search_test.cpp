@@ -27,7 +27,7 @@ TEST_CASE("Local search improves a placement") {
     const ImprovedPlacement found = improve_placement(columns, terms, contiguous_placement(4, 2), 1000);
     CHECK(found.price.value() == Approx(90e-6));  // 180 tokens on two ranks
   }
-  rc::prop("never for the worse, and without flaw; its price is that of its placement", [] {
+  rc::prop("never for the worse, and valid; its price is that of its placement", [] {
     const RoutingCounts counts = tests::any_counts();
     const PlacementDevices d = tests::any_machine(counts.sources(), counts.experts());
     const ExpertColumns columns(counts);
@@ -38,7 +38,7 @@ TEST_CASE("Local search improves a placement") {
     const ImprovedPlacement found = improve_placement(columns, terms, start, *rc::gen::inRange<std::int64_t>(0, 300));
     const PlacementProblem problem{
         .counts = counts, .devices = d, .current = terms.current, .iterations = terms.iterations};
-    RC_ASSERT(flaw(found.placement, d, counts.experts()) == std::nullopt);
+    RC_ASSERT(placement_error(found.placement, d, counts.experts()) == std::nullopt);
     RC_ASSERT(found.price == problem.price_of(found.placement));
     RC_ASSERT(found.price <= problem.price_of(start));
   });

@@ -23,36 +23,36 @@ TEST_CASE("Without rebalancing, ranks hold consecutive experts") {
   SECTION("with fewer experts than ranks the last ranks have none") { CHECK(homes(2, 4) == std::vector<int>{0, 1}); }
 }
 
-TEST_CASE("A placement's flaws are said") {
+TEST_CASE("Errors of a placement are said") {
   const PlacementDevices devices = small_machine(4, 2);
   Placement p = contiguous_placement(6, 4);
-  CHECK_FALSE(flaw(p, devices, 6));
-  CHECK(flaw(p, devices, 5) == "places 6 experts of 5");
+  CHECK_FALSE(placement_error(p, devices, 6));
+  CHECK(placement_error(p, devices, 5) == "places 6 experts of 5");
   SECTION("slots") {
     add_holder(p.experts[5], RankId(0), 1);
-    CHECK(flaw(p, devices, 6) == "rank 0 fills 3 slots of 2");
+    CHECK(placement_error(p, devices, 6) == "rank 0 fills 3 slots of 2");
   }
   SECTION("copies fill slots too") {
     add_holder(p.experts[5], RankId(3), 1);
     CHECK(p.experts[5].holders == std::vector<ExpertHolder>{{RankId(3), 2, 2}});
     CHECK(slots_filled(p, 4) == std::vector<std::int64_t>{2, 2, 1, 2});
-    CHECK_FALSE(flaw(p, devices, 6));
+    CHECK_FALSE(placement_error(p, devices, 6));
   }
   SECTION("a home that does not hold") {
     p.experts[0].home = RankId(3);
-    CHECK(flaw(p, devices, 6) == "the home of expert 0 does not hold it");
+    CHECK(placement_error(p, devices, 6) == "the home of expert 0 does not hold it");
   }
   SECTION("nobody to serve") {
     p.experts[2].holders[0].share = 0;
-    CHECK(flaw(p, devices, 6) == "no holder of expert 2 has a share");
+    CHECK(placement_error(p, devices, 6) == "no holder of expert 2 has a share");
     p.experts[2].holders[0].share = -1;
-    CHECK(flaw(p, devices, 6) == "expert 2 has a holder of nothing");
+    CHECK(placement_error(p, devices, 6) == "expert 2 has a holder of nothing");
   }
   SECTION("ranks that do not exist, or twice") {
     p.experts[1].holders = {{RankId(4), 1, 1}};
-    CHECK(flaw(p, devices, 6) == "expert 1 is held by rank 4 of 4");
+    CHECK(placement_error(p, devices, 6) == "expert 1 is held by rank 4 of 4");
     p.experts[1].holders = {{RankId(0), 1, 1}, {RankId(0), 1, 1}};
-    CHECK(flaw(p, devices, 6) == "the holders of expert 1 are out of order");
+    CHECK(placement_error(p, devices, 6) == "the holders of expert 1 are out of order");
   }
 }
 

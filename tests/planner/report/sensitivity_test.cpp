@@ -214,7 +214,7 @@ TEST_CASE("the critical path of a plan is as long as its makespan and leaves not
     bool explained = true;
     for (const PathSegment& s : path) {
       sum += SimTime::scaled(s.duration, s.times);
-      explained = explained && s.held_by != Bottleneck::Unrecorded && s.held_by != Bottleneck::Waiting;
+      explained = explained && s.limited_by != Bottleneck::Unrecorded && s.limited_by != Bottleneck::Waiting;
     }
     CHECK(explained);
     CHECK(sum == t.makespan);

@@ -393,7 +393,7 @@ TEST_CASE("a pipeline over several leaf switches takes the same time with its sp
   c.degrees = {.pp = 4, .dp = 256, .cp = 1, .tp = 1, .edp = 32, .ep = 8, .esp = 1};
   const Program program = lower_iteration(model, workload, c, cluster.ranks_per_node());
   StageClusters machines(cluster);
-  CHECK(machines.alike(4));
+  CHECK(machines.are_equivalent(4));
   CHECK(planner::simulated(program, machines, true).makespan == planner::simulated(program, machines, false).makespan);
 }
 

@@ -129,12 +129,12 @@ TEST_CASE("where one rank is simulated for all, links have the same history") {
       CHECK(a[i].rate.value() == Approx(b[i].rate.value()).epsilon(1e-5));
     }
   }
-  SECTION("the busiest links stand for those that are alike") {
+  SECTION("the busiest links represent equivalent ones") {
     const std::vector<BusyLink> busiest = busiest_links(one, cluster.topology, 8);
     REQUIRE_FALSE(busiest.empty());
     CHECK(busiest.size() <= 8);
     // Each rank's NIC has a link out of the GPU, into the switch, and both back.
-    CHECK(busiest[0].alike % 8 == 0);
+    CHECK(busiest[0].equivalent % 8 == 0);
     const std::vector<LinkTrack> tracks = busiest_link_tracks(p, cluster, one);
     REQUIRE(tracks.size() == busiest.size());
     INFO(tracks[0].name);

@@ -85,7 +85,7 @@ TEST_CASE("stages meet through messages") {
       const std::vector<PathSegment> path = critical_path(p, t, cluster);
       REQUIRE(path.size() == 6);
       CHECK((path[0].rank == RankId(0) && path[0].duration == us(3)));
-      CHECK((path[1].rank == RankId(0) && path[1].duration == us(1) && path[1].held_by == Bottleneck::Link));
+      CHECK((path[1].rank == RankId(0) && path[1].duration == us(1) && path[1].limited_by == Bottleneck::Link));
       for (std::size_t i = 2; i < 6; ++i) CHECK((path[i].rank == RankId(1) && path[i].duration == us(3)));
       CHECK(path[1].waited == us(4));
     }
@@ -146,8 +146,8 @@ TEST_CASE("background operations hold up only who waits for them") {
   SECTION("on the critical path the Wait is what it waits for") {
     SimTime background;
     for (const PathSegment& s : critical_path(p, t, cluster)) {
-      CHECK(s.held_by != Bottleneck::Waiting);
-      CHECK(s.held_by != Bottleneck::Unrecorded);
+      CHECK(s.limited_by != Bottleneck::Waiting);
+      CHECK(s.limited_by != Bottleneck::Unrecorded);
       const Operation& op = p.blocks[s.block.index()].operations[static_cast<std::size_t>(s.operation)];
       if (op.stream == Stream::Replicas) background += s.duration;
     }

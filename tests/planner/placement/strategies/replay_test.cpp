@@ -66,7 +66,7 @@ TEST_CASE("A replay plans from what was known before") {
     for (const ReplayRow& row : drifted.rows) CHECK(row.planned == (row.iteration > 0 && row.iteration % 4 == 1));
     CHECK(drifted.time == table.time);
   }
-  SECTION("sums are those of the rows, and none pays nothing") {
+  SECTION("sums are those of the rows, and none costs nothing") {
     Seconds time{}, before{};
     for (const ReplayRow& row : table.rows) {
       time += row.time;
@@ -88,7 +88,7 @@ TEST_CASE("A replay plans from what was known before") {
   }
 }
 
-TEST_CASE("Does it pay?") {
+TEST_CASE("Does a placement break even?") {
   const auto at = [](const RoutingTrace& trace, std::string_view name, PlacementDevices d) {
     ReplayOptions o = options();
     o.devices = d;
@@ -109,14 +109,14 @@ TEST_CASE("Does it pay?") {
     CHECK(b.cost == Seconds(0));
     CHECK(b.memory.value() >= 2e6);
     CHECK(b.lasts >= 3);
-    CHECK(b.pays);
+    CHECK(b.breaks_even);
   }
   SECTION("no, where moving costs more than it gains until then") {
     PlacementDevices dear = d;
     dear.trains = false;
     dear.parameter_bytes = Bytes(1e15);
     const BreakEven b = at(trace, "eplb_distinct", dear);
-    CHECK_FALSE(b.pays);
+    CHECK_FALSE(b.breaks_even);
     REQUIRE(b.iterations);
     CHECK(*b.iterations > static_cast<double>(b.lasts * 30));
   }
@@ -125,7 +125,7 @@ TEST_CASE("Does it pay?") {
     const BreakEven b = at(even, "top2", d);
     CHECK(b.lasts == 0);
     CHECK_FALSE(b.iterations);
-    CHECK_FALSE(b.pays);
+    CHECK_FALSE(b.breaks_even);
   }
 }
 

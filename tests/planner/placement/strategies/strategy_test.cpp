@@ -52,7 +52,7 @@ TEST_CASE("Every strategy's placement is one, whatever the loads") {
       const PlacementAnswer answer = s->place(problem);
       RC_ASSERT(answer.placement.has_value() != answer.infeasibility.has_value());
       if (!answer.placement) continue;
-      RC_ASSERT(flaw(*answer.placement, d, counts.experts()) == std::nullopt);
+      RC_ASSERT(placement_error(*answer.placement, d, counts.experts()) == std::nullopt);
       const Seconds time = layer_time(counts, *answer.placement, d).total;
       if (s->name() == "auto") RC_ASSERT(time <= best);
       best = std::min(best, time);

@@ -13,8 +13,9 @@ enum class Bottleneck {
   SharedGpu,     // the same if ranks share the GPU: concurrent computation or communication of other ranks
   StartUp,       // a communication before its first byte: measured alpha, or software start-up and latency of the route
   MeasuredRate,  // bytes at the bandwidth of the measured collective (beta)
-  Link,          // bytes over the most loaded link, counting all groups of this communication at once
-  SharedLinks,   // time beyond that: other communications shared the links
+  SlowedTransfer,  // time beyond that, as long as computation on the same GPU can explain it
+  Link,            // bytes over the most loaded link, counting all groups of this communication at once
+  SharedLinks,     // time beyond that: other communications shared the links
   Waiting,    // in the communication, if the recorded arrivals of peers cannot explain its end (clocks that disagree)
   Unrecorded  // no recorded operation ended when this operation started
 };

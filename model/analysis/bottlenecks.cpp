@@ -1,6 +1,7 @@
 #include "model/analysis/bottlenecks.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "model/costs/communication.hpp"
 #include "model/costs/compute.hpp"
@@ -65,15 +66,23 @@ std::vector<LimitedTime> BottleneckAttribution::of_communication(BlockId block, 
   }
   if (startup > SimTime()) out.push_back({Bottleneck::StartUp, startup});
   if (left == SimTime()) return out;
-  const bool by_rate = p.capped >= p.linked;
-  SimTime transfer = take(left, std::max(p.capped, p.linked));
-  if (is_rounding(left, duration)) {
-    transfer += left;
-    left = SimTime();
-  }
-  out.push_back({by_rate ? Bottleneck::MeasuredRate : Bottleneck::Link, transfer, by_rate ? std::nullopt : p.busiest});
-  if (left > SimTime()) out.push_back({Bottleneck::SharedLinks, left, p.busiest});
+  append_transfer(out, left, duration, p.capped, p.linked, p.busiest);
   return out;
+}
+
+void BottleneckAttribution::append_transfer(std::vector<LimitedTime>& out, SimTime left, SimTime duration,
+                                            Seconds capped, Seconds linked, std::optional<LinkId> busiest) const {
+  const bool by_rate = capped >= linked;
+  const auto absorb_rounding = [&](SimTime time) {
+    return is_rounding(left, duration) ? time + std::exchange(left, SimTime()) : time;
+  };
+  const SimTime transfer = absorb_rounding(take(left, std::max(capped, linked)));
+  if (transfer > SimTime())
+    out.push_back({by_rate ? Bottleneck::MeasuredRate : Bottleneck::Link, transfer, by_rate ? std::nullopt : busiest});
+  const Seconds slowed = capped * cluster_.gpu.slowdown_beside_computation - std::max(capped, linked);
+  const SimTime longer = slowed > Seconds(0) ? absorb_rounding(take(left, slowed)) : SimTime();
+  if (longer > SimTime()) out.push_back({Bottleneck::SlowedTransfer, longer, std::nullopt});
+  if (left > SimTime()) out.push_back({Bottleneck::SharedLinks, left, busiest});
 }
 
 std::vector<LimitedTime> BottleneckAttribution::of_message(const Operation& operation, RankId rank, SimTime duration) {
@@ -94,15 +103,7 @@ std::vector<LimitedTime> BottleneckAttribution::of_message(const Operation& oper
   const SimTime startup = take(left, cost.add_route_latency ? cost.startup + way.latency : cost.startup);
   if (startup > SimTime()) out.push_back({Bottleneck::StartUp, startup});
   const Seconds capped = cost.rate_cap ? bytes / *cost.rate_cap : Seconds(0);
-  SimTime transfer = take(left, std::max(capped, linked));
-  if (is_rounding(left, duration)) {
-    transfer += left;
-    left = SimTime();
-  }
-  const bool by_rate = capped >= linked;
-  if (transfer > SimTime())
-    out.push_back({by_rate ? Bottleneck::MeasuredRate : Bottleneck::Link, transfer, by_rate ? std::nullopt : slowest});
-  if (left > SimTime()) out.push_back({Bottleneck::SharedLinks, left, slowest});
+  append_transfer(out, left, duration, capped, linked, slowest);
   return out;
 }
 

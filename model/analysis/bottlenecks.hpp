@@ -44,6 +44,10 @@ class BottleneckAttribution {
   [[nodiscard]] const std::vector<RankId>& peers(BlockId block, std::int32_t operation, RankId rank);
 
  private:
+  /// The intervals of a transfer that takes `capped` at its measured rate and `linked` over its most loaded link, in
+  /// order, at the end of `out`. They sum to what is left of `duration`; the last takes up rounding.
+  void append_transfer(std::vector<LimitedTime>& out, SimTime left, SimTime duration, Seconds capped, Seconds linked,
+                       std::optional<LinkId> busiest) const;
   /// One rank's part of a communication.
   struct Part {
     std::vector<RankId> peers;

@@ -37,6 +37,7 @@ std::string bottleneck_name(const Program& program, const Topology& topology, co
           "measured rate of {} (beta)",
           name_of<Collective>(kCollectiveNames, operation_of(program, segment).communication()->collective));
     case Bottleneck::Link: return "link " + topology.link_name(*segment.link);
+    case Bottleneck::SlowedTransfer: return "communication slowed by concurrent computation";
     case Bottleneck::SharedLinks: return "links shared with other traffic";
     case Bottleneck::Waiting: return "waiting for slower ranks";
     case Bottleneck::Unrecorded: return "nothing recorded";

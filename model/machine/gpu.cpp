@@ -86,7 +86,8 @@ void read_operators(MapReader& gpu, GpuSpec& spec) {
   for (const char* key : {"gemm_efficiency", "attention_efficiency", "grouped_gemm_efficiency"}) {
     const Node* share = gpu.find(key);
     if (!share || !set_on_command_line(*share)) continue;
-    gpu.complain(key, "has no effect beside operators, which price products and attention; set operators=none too");
+    gpu.complain(key,
+                 "has no effect in addition to operators, which price products and attention; set operators=none too");
   }
   const ReferenceRates own = rates_of(spec);
   if (models.measured_on) scale(models, rate_factors(*models.measured_on, own));
@@ -120,6 +121,8 @@ GpuSpec read_gpu(MapReader gpu) {
                .tile_rows = gpu.integer("tile_rows", 1, 65536),
                .tile_columns = gpu.integer("tile_columns", 1, 65536),
                .slowdown_beside_communication = gpu.number("slowdown_beside_communication", 1, kMostSlowdown)};
+  if (gpu.find("slowdown_beside_computation"))
+    spec.slowdown_beside_computation = gpu.number("slowdown_beside_computation", 1, kMostSlowdown);
   if (gpu.find("runtime_memory")) spec.runtime_memory = read_runtime_memory(gpu.map("runtime_memory"));
   if (gpu.find("host_time_per_operation"))
     spec.host_time_per_operation = gpu.quantity<Seconds>("host_time_per_operation", Sign::NonNegative);

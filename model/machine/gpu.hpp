@@ -44,8 +44,9 @@ struct GpuSpec {
   std::int64_t num_sms;
   std::int64_t tile_rows;     // rows of the output tile of a grouped GEMM: an expert's rows are padded to this
   std::int64_t tile_columns;  // columns of that tile
-  double slowdown_beside_communication;  // factor >= 1 on compute time while communication kernels run
-  RuntimeMemory runtime_memory = {};     // zero if the file does not give it
+  double slowdown_beside_communication;    // factor >= 1 on compute time while communication kernels run
+  double slowdown_beside_computation = 1;  // factor >= 1 on a transfer's time at a measured rate while the GPU computes
+  RuntimeMemory runtime_memory = {};       // zero if the file does not give it
   /// Time of the host CPU that drives the GPU to launch one operation of a Program in training, with everything that
   /// the framework does for it; zero if the file does not give it: launches are hidden.
   Seconds host_time_per_operation = Seconds(0);
@@ -74,7 +75,7 @@ struct GpuSpec {
 /// Changes the GPU's operator models, if it has any, by the factors.
 void scale_operators(GpuSpec& gpu, const RateFactors& factors);
 
-/// Replaces `operators: NAME` of a GPU by the content of NAME.yaml from the folder `operators` beside one of
+/// Replaces `operators: NAME` of a GPU by the content of NAME.yaml from the folder `operators` next to one of
 /// `gpu_dirs`; `operators: none` stays. Raises InputError.
 void embed_operators(Node& gpu, const std::vector<std::filesystem::path>& gpu_dirs);
 

@@ -8,8 +8,14 @@
 
 namespace moeplan::sim {
 
-Computations::Computations(const Program& program, const Cluster& cluster, std::size_t ranks, EventQueue& events)
-    : program_(program), cluster_(cluster), events_(events), computing_(ranks), durations_(program.blocks.size()) {
+Computations::Computations(const Program& program, const Cluster& cluster, std::size_t ranks, EventQueue& events,
+                           NetworkFlows& flows)
+    : program_(program),
+      cluster_(cluster),
+      events_(events),
+      flows_(flows),
+      computing_(ranks),
+      durations_(program.blocks.size()) {
   gpus_.resize(static_cast<std::size_t>(ceil_div(static_cast<std::int64_t>(ranks), cluster.ranks_per_gpu)));
 }
 
@@ -66,12 +72,16 @@ void Computations::schedule_end(RankId r, Computing& computing) {
 void Computations::change_gpu(RankId r, std::int32_t communications, std::int32_t computing_ranks) {
   Gpu& gpu = gpu_of(r);
   const double before = slowdown(gpu);
+  const bool was_computing = gpu.computing_ranks > 0;
   gpu.open_communications += communications;
   gpu.computing_ranks += computing_ranks;
-  if (slowdown(gpu) == before) return;
-  const SimTime now = events_.now();
   const auto shared_by = static_cast<std::size_t>(cluster_.ranks_per_gpu);
   const std::size_t first = r.index() - r.index() % shared_by, last = std::min(first + shared_by, computing_.size());
+  if (const bool computes = gpu.computing_ranks > 0; computes != was_computing) {
+    for (std::size_t other = first; other < last; ++other) flows_.set_computing(RankId(other), computes);
+  }
+  if (slowdown(gpu) == before) return;
+  const SimTime now = events_.now();
   for (std::size_t other = first; other < last; ++other) {
     for (Computing& c : computing_[other]) {
       c.remaining_ps = std::max(0.0, c.remaining_ps - static_cast<double>((now - c.since).picoseconds()) / before);

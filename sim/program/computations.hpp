@@ -8,16 +8,19 @@
 #include "model/machine/cluster.hpp"
 #include "model/program/program.hpp"
 #include "sim/program/event_queue.hpp"
+#include "sim/program/network_flows.hpp"
 
 namespace moeplan::sim {
 
 /// Ranks that share a GPU share its speed equally, and computations on it are slowed down by the GPU's measured factor
-/// while a communication is open on it. The end of each computation is an event of kind ComputeEnd; where the GPU's
-/// speed changes before, another event replaces it, and the older one is void.
+/// while a communication is open on it; in turn, the network's flows learn which ranks' GPUs compute. The end of each
+/// computation is an event of kind ComputeEnd; where the GPU's speed changes before, another event replaces it, and the
+/// older one is void.
 class Computations {
  public:
-  /// `program`, `cluster` and `events` must outlive the computations.
-  Computations(const Program& program, const Cluster& cluster, std::size_t ranks, EventQueue& events);
+  /// `program`, `cluster`, `events` and `flows` must outlive the computations.
+  Computations(const Program& program, const Cluster& cluster, std::size_t ranks, EventQueue& events,
+               NetworkFlows& flows);
 
   void start(RankId r, BlockId block, std::int32_t operation);
   /// Ends the computation of an event of kind ComputeEnd; false if the event is void.
@@ -57,6 +60,7 @@ class Computations {
   const Program& program_;
   const Cluster& cluster_;
   EventQueue& events_;
+  NetworkFlows& flows_;
   std::vector<std::vector<Computing>> computing_;  // by rank
   std::vector<Gpu> gpus_;
   std::vector<std::vector<SimTime>> durations_;  // by block, then rank and operation; negative: not computed yet

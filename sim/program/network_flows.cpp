@@ -6,12 +6,13 @@
 
 namespace moeplan::sim {
 
-NetworkFlows::NetworkFlows(std::unique_ptr<Network> network, NetworkView& view)
-    : network_(std::move(network)), view_(view) {
+NetworkFlows::NetworkFlows(std::unique_ptr<Network> network, NetworkView& view, double slowdown)
+    : network_(std::move(network)), view_(view), slowdown_(slowdown), caps_(view.ranks()) {
   for (const double capacity : view_.capacities()) network_->add_resource(capacity);
 }
 
 std::optional<SimTime> NetworkFlows::next_completion(SimTime now) {
+  apply_changes();
   const auto t = network_->next_completion();
   if (!t) return std::nullopt;
   // A time within rounding of a whole picosecond is not rounded up to the next one.
@@ -21,6 +22,7 @@ std::optional<SimTime> NetworkFlows::next_completion(SimTime now) {
 }
 
 std::span<const FlowId> NetworkFlows::advance(SimTime now, double at_least) {
+  apply_changes();
   clock_ = std::max({clock_, now.seconds().value(), at_least});
   completed_.clear();
   network_->advance(clock_, completed_);
@@ -29,6 +31,7 @@ std::span<const FlowId> NetworkFlows::advance(SimTime now, double at_least) {
 
 FlowId NetworkFlows::start(const Operation& operation, const Transfer& transfer, std::optional<BytesPerSecond> rate_cap,
                            SimTime now) {
+  apply_changes();
   clock_ = std::max(clock_, now.seconds().value());
   uses_.clear();
   // A rank's message to itself crosses no link.
@@ -43,9 +46,28 @@ FlowId NetworkFlows::start(const Operation& operation, const Transfer& transfer,
   return network_->start(uses_, static_cast<double>(transfer.bytes), transfer.weight, clock_);
 }
 
+void NetworkFlows::set_computing(RankId r, bool computing) {
+  if (slowdown_ == 1) return;
+  caps_[r.index()].computing = computing;
+  changed_.push_back(r);
+}
+
+void NetworkFlows::apply_changes() {
+  for (const RankId r : changed_) {
+    RankCaps& rank = caps_[r.index()];
+    if (std::exchange(rank.slowed, rank.computing) == rank.computing) continue;
+    const double divisor = rank.slowed ? slowdown_ : 1;
+    for (const auto& [key, resource] : rank.caps) {
+      network_->set_capacity(resource, std::get<double>(key) / divisor, clock_);
+    }
+  }
+  changed_.clear();
+}
+
 ResourceId NetworkFlows::cap(RankId r, Stream stream, Direction direction, BytesPerSecond rate) {
-  const auto [it, is_new] = caps_.try_emplace({r.value(), stream, direction, rate.value()});
-  if (is_new) it->second = network_->add_resource(rate.value());
+  RankCaps& rank = caps_[r.index()];
+  const auto [it, is_new] = rank.caps.try_emplace({stream, direction, rate.value()});
+  if (is_new) it->second = network_->add_resource(rank.slowed ? rate.value() / slowdown_ : rate.value());
   return it->second;
 }
 

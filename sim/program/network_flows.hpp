@@ -1,4 +1,5 @@
-// The flows of a simulation on the network: the network's clock, and the bandwidth caps of ranks as resources.
+// The flows of a simulation on the network: the network's clock, and the rate caps of ranks as resources, which are
+// lower while the rank's GPU computes.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +19,9 @@ namespace moeplan::sim {
 /// Connects simulated time, in whole picoseconds, with the network, which keeps time in seconds.
 class NetworkFlows {
  public:
-  /// Adds the resources of the view to an empty network. The view must outlive the flows.
-  NetworkFlows(std::unique_ptr<Network> network, NetworkView& view);
+  /// Adds the resources of the view to an empty network. `slowdown` >= 1 divides the rate caps of a rank whose GPU
+  /// computes. The view must outlive the flows.
+  NetworkFlows(std::unique_ptr<Network> network, NetworkView& view, double slowdown);
 
   /// When the next flow ends, at `now` or later; none if no flow is running. Throws InputError if that is out of the
   /// range of SimTime.
@@ -36,19 +38,32 @@ class NetworkFlows {
   FlowId start(const Operation& operation, const Transfer& transfer, std::optional<BytesPerSecond> rate_cap,
                SimTime now);
 
+  /// Says whether the rank's GPU computes from the time of the last advance() on. Several changes at one instant cost
+  /// one, or none.
+  void set_computing(RankId r, bool computing);
+
   [[nodiscard]] double bytes_carried(ResourceId resource) const { return network_->bytes_carried(resource); }
 
  private:
   enum class Direction { Send, Receive };
 
   std::span<const FlowId> advance(SimTime now, double at_least);
+  struct RankCaps {
+    std::map<std::tuple<Stream, Direction, double>, ResourceId> caps;  // by rate while the GPU does not compute
+    bool computing = false;
+    bool slowed = false;  // as the network has it
+  };
   /// The cap of a rank's stream in one direction, as a resource of the network.
   ResourceId cap(RankId r, Stream stream, Direction direction, BytesPerSecond rate);
+  /// Changes the caps of the ranks that have begun or ended to compute.
+  void apply_changes();
 
   std::unique_ptr<Network> network_;
   NetworkView& view_;
-  double clock_ = 0;  // seconds
-  std::map<std::tuple<std::int32_t, Stream, Direction, double>, ResourceId> caps_;
+  double slowdown_;
+  double clock_ = 0;             // seconds
+  std::vector<RankCaps> caps_;   // by rank
+  std::vector<RankId> changed_;  // ranks to look at before the network's next step
   std::vector<FlowId> completed_;
   std::vector<FlowUse> uses_;
 };

@@ -75,6 +75,7 @@ inline Cluster random_toy_cluster() {
   Cluster c = toy_cluster(2, 2, Seconds(static_cast<double>(pick(0, 2000)) * 1e-9));
   c.collective_startup = Seconds(static_cast<double>(pick(0, 10'000)) * 1e-9);
   c.gpu.slowdown_beside_communication = pick(0, 1) == 0 ? 1.0 : 1.15;
+  c.gpu.slowdown_beside_computation = pick(0, 1) == 0 ? 1.0 : 1.25;
   if (pick(0, 1) == 0) {
     c.collectives[{Collective::AllToAll, Span::InterNode}] = {Seconds(2e-5), SecondsPerByte(3.06e-10)};
     c.collectives[{Collective::AllGather, Span::IntraNode}] = {Seconds(1e-5), SecondsPerByte(1.68e-10)};

@@ -103,8 +103,9 @@ TEST_CASE("the path goes back along what ended when an operation began") {
     t.spans = {span(0, 0, 1, 3), span(0, 1, 4, 6)};
     t.makespan = us(7);
     const std::vector<PathSegment> path = critical_path(p, t, cluster);
-    CHECK(bottlenecks(path) == std::vector<Bottleneck>{Bottleneck::Unrecorded, Bottleneck::Memory, Bottleneck::Unrecorded,
-                                                   Bottleneck::Memory, Bottleneck::Unrecorded});
+    CHECK(bottlenecks(path) == std::vector<Bottleneck>{Bottleneck::Unrecorded, Bottleneck::Memory,
+                                                       Bottleneck::Unrecorded, Bottleneck::Memory,
+                                                       Bottleneck::Unrecorded});
     CHECK(length(path) == t.makespan);
   }
   SECTION("a Timeline without spans has no path") { CHECK(critical_path(p, t, cluster).empty()); }
@@ -251,6 +252,15 @@ TEST_CASE("what held a communication") {
     CHECK(bottlenecks(path) == std::vector<Bottleneck>{Bottleneck::StartUp, Bottleneck::MeasuredRate});
     CHECK(path[0].duration == us(20));
     CHECK(bottleneck_name(p, cluster.topology, path[1]) == "measured rate of all_to_all (beta)");
+  }
+  SECTION("what the GPU's computation can add to the measured rate, then what was shared") {
+    cluster.gpu.slowdown_beside_computation = 1.25;
+    cluster.collectives[{Collective::AllToAll, Span::InterNode}] = {Seconds(20e-6), SecondsPerByte(1e-9)};
+    const std::vector<PathSegment> path = path_of(GroupId(0), 4'000'000, 20 + 4000 + 1000 + 300);
+    CHECK(bottlenecks(path) == std::vector<Bottleneck>{Bottleneck::StartUp, Bottleneck::MeasuredRate,
+                                                       Bottleneck::SlowedTransfer, Bottleneck::SharedLinks});
+    CHECK(path[2].duration == us(1000));
+    CHECK(path[3].duration == us(300));
   }
   SECTION("what is longer than the link alone explains was shared with other traffic") {
     const std::vector<PathSegment> path = path_of(GroupId(0), 4'000'000, 4 + 2000 + 500);

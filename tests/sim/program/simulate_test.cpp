@@ -154,6 +154,33 @@ TEST_CASE("computation is slower beside communication, and only then") {
   }
 }
 
+TEST_CASE("a communication at a measured rate is slower while the GPU computes, and only then") {
+  Cluster cluster = tests::toy_cluster(1, 2);
+  cluster.gpu.slowdown_beside_computation = 1.25;
+  cluster.collectives[{Collective::AllToAll, Span::IntraNode}] = {Seconds(20e-6), SecondsPerByte(1e-10)};
+  Program p = tests::one_block(2, {{"g", 2, 1}});
+  add(p, tests::collective_of(p, Collective::AllToAll, GroupId(0), 1'000'000));  // 20 us, then 100 us
+  SECTION("alone it takes what was measured") { CHECK(simulate(p, cluster).makespan == us(120)); }
+  SECTION("beside a longer computation its transfer takes 1.25 times as long, its start-up does not") {
+    add(p, tests::kernel_of(p, 200 * kMicrosecond));
+    CHECK(span(simulate(p, cluster), 0, 0) == std::pair(us(0), us(145)));
+  }
+  SECTION("50 us beside a computation move what 40 us do alone") {
+    add(p, tests::kernel_of(p, 70 * kMicrosecond));
+    CHECK(span(simulate(p, cluster), 0, 0) == std::pair(us(0), us(130)));
+  }
+  SECTION("a computation without a pause between two kernels is one") {
+    add(p, tests::kernel_of(p, 30 * kMicrosecond));
+    add(p, tests::kernel_of(p, 40 * kMicrosecond));
+    CHECK(span(simulate(p, cluster), 0, 0) == std::pair(us(0), us(130)));
+  }
+  SECTION("links that bind are no slower: the GPU drives them with ease") {
+    cluster.collectives.clear();
+    add(p, tests::kernel_of(p, 200 * kMicrosecond));
+    CHECK(span(simulate(p, cluster), 0, 0) == std::pair(us(0), us(50)));
+  }
+}
+
 TEST_CASE("one collective at a time takes exactly what the closed form says") {
   for (const bool measured : {false, true}) {
     for (const int nodes : {1, 2, 4}) {

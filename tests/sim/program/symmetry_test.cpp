@@ -47,6 +47,7 @@ Cluster unequal_machine(std::int64_t nodes) {
                                      "kind: rail_optimised, nics_per_node: 1, nodes_per_leaf: 2, oversubscription: 2",
                                      "kind: dragonfly, nics_per_node: 1, nodes_per_leaf: 2, oversubscription: 2"));
   c.gpu.slowdown_beside_communication = tests::pick(0, 1) == 0 ? 1.0 : 1.15;
+  c.gpu.slowdown_beside_computation = tests::pick(0, 1) == 0 ? 1.0 : 1.25;
   if (tests::pick(0, 1) == 0) {
     c.collectives[{Collective::AllToAll, Span::InterNode}] = {Seconds(2e-5), SecondsPerByte(3.06e-10)};
     c.collectives[{Collective::AllGather, Span::IntraNode}] = {Seconds(1e-5), SecondsPerByte(1.68e-10)};

@@ -1,4 +1,4 @@
-// moeplan score FILE... [--json] [-o OUT.csv] [--svg FOLDER] [--max-mape PERCENT]
+// moeplan score FILE... [--json] [-o OUT.csv] [--markdown PAGE] [--svg FOLDER] [--max-mape PERCENT]
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -11,6 +11,7 @@
 #include "cli/commands/commands.hpp"
 #include "cli/commands/output_files.hpp"
 #include "cli/commands/progress.hpp"
+#include "cli/pages/score_markdown.hpp"
 #include "cli/pages/score_plots.hpp"
 #include "cli/pages/score_report.hpp"
 #include "model/base/diagnostics.hpp"
@@ -26,7 +27,7 @@ namespace {
 
 struct ScoreOptions {
   std::vector<std::string> files;
-  std::string output, plots;
+  std::string output, page, plots;
   std::optional<double> most_mape = {};
   bool json = false, quiet = false;
 };
@@ -123,7 +124,11 @@ void write_plots(const std::string& folder, const std::map<std::string, std::str
 }
 
 ExitCode run_score(const ScoreOptions& o) {
-  if (!o.output.empty()) check_outputs({o.output});
+  std::vector<std::string> outputs;
+  for (const std::string& file : {o.output, o.page}) {
+    if (!file.empty()) outputs.push_back(file);
+  }
+  check_outputs(outputs);
   std::vector<ScoreReport> reports;
   Diagnostics wrong;
   for (const std::string& file : o.files) {
@@ -136,6 +141,7 @@ ExitCode run_score(const ScoreOptions& o) {
   wrong.throw_if_any();
   if (!o.plots.empty()) write_plots(o.plots, plots_of(reports));
   if (!o.output.empty()) write_file_atomically(o.output, score_csv(reports));
+  if (!o.page.empty()) write_file_atomically(o.page, score_markdown(reports));
   fmt::print("{}", o.json ? score_json(reports) : score_page(reports));
   for (const ScoreReport& report : reports) {
     const double mape =
@@ -154,6 +160,7 @@ void add_score_command(CLI::App& app, ExitCode& code) {
   c->add_option("FILE", o->files, "Tables, CSV or CSV in gzip (docs/operators.md, docs/communication.md, docs/runs.md)")
       ->required();
   c->add_option("-o,--output", o->output, "Write every row with its prediction as CSV");
+  c->add_option("--markdown", o->page, "Write the errors as a page in Markdown");
   c->add_option("--svg", o->plots,
                 "For tables of collectives: a folder for plots of measured and predicted times, one a machine and "
                 "operation");

@@ -1,7 +1,9 @@
 #include <catch2/catch.hpp>
+#include <filesystem>
 
 #include "tests/cli/support/cli_json.hpp"
 #include "tests/cli/support/run_cli.hpp"
+#include "tests/support/golden.hpp"
 
 namespace moeplan::tests::score_runs_test {
 
@@ -61,10 +63,35 @@ TEST_CASE("score compares whole training iterations with their predictions") {
     REQUIRE(csv.size() == 1 + 4);
     CHECK(csv[0].rfind("file,id,measured_us,predicted_us,error,status,reason,measured_memory_bytes", 0) == 0);
   }
+  SECTION("the Markdown page begins with one line for times and one for memory") {
+    REQUIRE(cli.run({"score", "runs.csv", "--markdown", "page.md"}).code == 0);
+    const std::string page = whole_file(cli.path("page.md"));
+    CHECK(page.find("| training iterations | 4 | 2 |") != std::string::npos);
+    CHECK(page.find("| their peak memory | 2 | 2 | |") != std::string::npos);
+    CHECK(page.find("\n## runs.csv\n") != std::string::npos);
+    CHECK(page.find("| delta:x | b | +5.3% |") != std::string::npos);
+    CHECK(page.find("- 1 rows: dispatcher: \"nvshmem\" is not known") != std::string::npos);
+  }
   SECTION("--max-mape fails above its limit") {
     CHECK(cli.run({"score", "runs.csv", "--max-mape", "1000000"}).code == 0);
     CHECK(cli.run({"score", "runs.csv", "--max-mape", "0.0001"}).code == 1);
   }
+}
+
+TEST_CASE("docs/validation.md is the page that score writes of all measurements") {
+  const std::filesystem::path data = MOEPLAN_SOURCE_DIR "/../shared/data";
+  if (!std::filesystem::exists(data)) {
+    WARN("skipped: no measurements at ../shared/data");
+    return;
+  }
+  const Cli cli;
+  std::vector<std::string> args{"score"};
+  for (const char* file :
+       {"runs/fit_runs.csv", "tables/operators.csv.gz", "tables/collectives.csv", "tables/dispatch.csv"})
+    args.push_back((data / file).string());
+  args.insert(args.end(), {"--markdown", "page.md", "--quiet"});
+  REQUIRE(cli.run(args).code == 0);
+  check_golden("validation.md", whole_file(cli.path("page.md")), MOEPLAN_SOURCE_DIR "/docs");
 }
 
 TEST_CASE("score says what is wrong with a table of runs") {

@@ -106,7 +106,7 @@ double error_of(const PublishedRun& run, const Prediction& p) {
   return p.tokens_per_s_per_gpu / run.tokens_per_s_per_gpu - 1;
 }
 
-/// What docs/validation.md shows of a prediction: with the option -s, or where a check fails.
+/// What docs/published_cases.md shows of a prediction: with the option -s, or where a check fails.
 std::string described(const PublishedRun& run, const Prediction& p) {
   std::string out = fmt::format(
       "{}: {:.0f} tokens/s a GPU predicted, {:.0f} published: {:+.1f}%; {:.3f} s an iteration", run.name,
@@ -130,7 +130,7 @@ TEST_CASE("Megatron's FLOPs of a token are the published formula's") {
 // The ceilings below are what is reached, rounded up, so that no change makes the predictions worse unnoticed: a better
 // model passes, whichever side of the published number it errs on, and then lowers its ceiling. Today both predictions
 // are too fast, because kernels have the speed that they have alone and loads are equal;
-// docs/validation.md says what is known of the rest.
+// docs/published_cases.md says what is known of the rest.
 
 TEST_CASE("Mixtral 8x7B on 64 H100, as published for Megatron-Core") {
   constexpr double kCeiling = 0.20;

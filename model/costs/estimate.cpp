@@ -86,26 +86,31 @@ void finish(Estimate& e, const std::string& busiest) {
   }
 }
 
-/// Prices the segments of a pipeline and composes them.
-class StagePricer {
- public:
-  StagePricer(const Program& program, StageClusters& machines, PricedRanks ranks)
-      : stages_(stage_segments(program)), count_(std::ssize(program.stages)), machines_(machines), ranks_(ranks) {}
+}  // namespace
 
-  Estimate run(const Program& program) {
+/// Prices the segments of pipelines and composes them.
+class PipelineEstimates::State {
+ public:
+  State(const Program& program, StageClusters& machines, PricedRanks ranks)
+      : program_(program),
+        local_(stage_program(program)),
+        count_(std::ssize(program.stages)),
+        machines_(machines),
+        are_equivalent_(machines.are_equivalent(count_)) {
+    for (std::int64_t s = 0; s < (are_equivalent_ ? 1 : count_); ++s)
+      pricers_.push_back(std::make_unique<BlockPricer>(local_, machines_.of(count_, s).cluster, ranks));
+  }
+
+  BlockPricer& prices(std::size_t stage) { return *pricers_[are_equivalent_ ? 0 : stage]; }
+
+  Estimate of(const std::vector<Sequence>& sequences) {
     Estimate e{};
     std::string busiest;
-    const bool are_equivalent = machines_.are_equivalent(count_);
-    times_alone_.resize(program.stages.size());
-    times_together_.resize(program.stages.size());
-    for (std::size_t s = 0; s < program.stages.size(); ++s) {
-      if (s == 0 || !are_equivalent) {
-        pricers_.push_back(std::make_unique<BlockPricer>(
-            stages_.local, machines_.of(count_, static_cast<std::int64_t>(s)).cluster, ranks_));
-      }
-      BlockPricer& pricer = *pricers_.back();
-      const Totals t = totals(program.stages[s], program.blocks.size(), pricer);
-      add_bounds(t, pricer, machines_.cluster().ranks_per_gpu, e, busiest);
+    most_path_ = 0;
+    rank_ = 0;
+    for (std::size_t s = 0; s < sequences.size(); ++s) {
+      const Totals t = totals(sequences[s], program_.blocks.size(), prices(s));
+      add_bounds(t, prices(s), machines_.cluster().ranks_per_gpu, e, busiest);
       // The busiest rank's chain of segments, with the ranks at its position in the other stages: any choice gives a
       // lower bound.
       const auto rank = static_cast<std::size_t>(std::max_element(t.path.begin(), t.path.end()) - t.path.begin());
@@ -114,20 +119,24 @@ class StagePricer {
         most_path_ = t.path[rank];
       }
     }
-    for (std::size_t s = 0; s < program.stages.size(); ++s) {
-      BlockPricer& pricer = are_equivalent ? *pricers_.front() : *pricers_[s];
-      times_alone_[s].resize(stages_.segments.size());
-      times_together_[s].resize(stages_.segments.size());
-      for (const std::size_t i : stages_.order[s]) price_segment(s, i, pricer);
+    const StageSegments stages = stage_segments(program_, sequences);
+    std::vector<std::vector<SegmentTimes>> times_alone(sequences.size()), times_together(sequences.size());
+    for (std::size_t s = 0; s < sequences.size(); ++s) {
+      times_alone[s].resize(stages.segments.size());
+      times_together[s].resize(stages.segments.size());
+      for (const std::size_t i : stages.order[s]) {
+        SegmentTimes& together = times_together[s][i];
+        if (together.joined == SimTime()) price_segment(stages.segments[i], prices(s), times_alone[s][i], together);
+      }
     }
     const auto together = [&](std::size_t stage, const StageMessage& m) {
-      return SimTime::from_seconds(transfer(stage, m).together(m.bytes));
+      return SimTime::from_seconds(transfer(stages, stage, m).together(m.bytes));
     };
     const auto alone = [&](std::size_t stage, const StageMessage& m) {
-      return rounded_down(transfer(stage, m).alone(m.bytes));
+      return rounded_down(transfer(stages, stage, m).alone(m.bytes));
     };
-    e.closed_form = compose_stages(stages_, times_together_, together).makespan.seconds();
-    e.critical_path = compose_stages(stages_, times_alone_, alone).makespan.seconds();
+    e.closed_form = compose_stages(stages, times_together, together).makespan.seconds();
+    e.critical_path = compose_stages(stages, times_alone, alone).makespan.seconds();
     finish(e, busiest);
     return e;
   }
@@ -135,54 +144,70 @@ class StagePricer {
  private:
   static SimTime rounded_down(Seconds t) { return SimTime(static_cast<std::int64_t>(t.value() * 1e12)); }
 
-  StageTransfer transfer(std::size_t stage, const StageMessage& m) {
+  StageTransfer transfer(const StageSegments& stages, std::size_t stage, const StageMessage& m) {
     return machines_.transfer(count_, static_cast<std::int64_t>(stage),
-                              static_cast<std::int64_t>(stages_.shifted(stage, m.shift)));
+                              static_cast<std::int64_t>(stages.shifted(stage, m.shift)));
   }
 
-  void price_segment(std::size_t stage, std::size_t index, BlockPricer& pricer) {
-    SegmentTimes& alone = times_alone_[stage][index];
-    SegmentTimes& together = times_together_[stage][index];
-    if (together.joined > SimTime()) return;
-    const Segment& segment = stages_.segments[index];
+  /// Sums over the steps of a segment, in seconds.
+  struct Sums {
+    double path = 0, both = 0, background = 0, background_together = 0, last_background = 0;
+  };
+
+  void price_segment(const Segment& segment, BlockPricer& pricer, SegmentTimes& alone, SegmentTimes& together) {
     alone.sends.assign(segment.sends.size(), SimTime());
     together.sends.assign(segment.sends.size(), SimTime());
-    double path = 0, both = 0, background = 0, background_together = 0, last_background = 0;
+    Sums sums;
     std::size_t sends = 0;
+    const auto add = [&](const std::vector<double>& path, const std::vector<double>& background, double both,
+                         double background_together) {
+      const std::size_t rank = rank_ % path.size();  // prices may be those of representatives
+      sums.path += path[rank];
+      sums.background += background[rank];
+      sums.both += both;
+      sums.background_together += background_together;
+      sums.last_background = background_together;
+    };
     for (const Step& step : segment.steps) {
-      if (step.is_block()) {
-        const BlockPrice& p = pricer.price(step.block);
-        for (std::size_t i = 0; i < p.sends_alone.size(); ++i, ++sends) {
-          alone.sends[sends] = rounded_down(Seconds(path + p.sends_alone[i].second));
-          together.sends[sends] = SimTime::from_seconds(Seconds(both + p.sends_together[i].second));
-        }
+      if (!step.is_block()) {
+        const Totals t = totals({step}, local_.blocks.size(), pricer);
+        add(t.path, t.background, t.together, t.background_together);
+        sums.last_background /= static_cast<double>(step.count);
+        continue;
       }
-      const Totals t = totals({step}, stages_.local.blocks.size(), pricer);
-      const std::size_t rank = rank_ % t.path.size();  // prices may be those of representatives
-      path += t.path[rank];
-      background += t.background[rank];
-      both += t.together;
-      background_together += t.background_together;
-      last_background =
-          step.is_block() ? t.background_together : t.background_together / static_cast<double>(step.count);
+      const BlockPrice& p = pricer.price(step.block);
+      for (std::size_t i = 0; i < p.sends_alone.size(); ++i, ++sends) {
+        alone.sends[sends] = rounded_down(Seconds(sums.path + p.sends_alone[i].second));
+        together.sends[sends] = SimTime::from_seconds(Seconds(sums.both + p.sends_together[i].second));
+      }
+      add(p.alone, p.background, p.together, p.background_together);
     }
-    alone.joined = rounded_down(Seconds(path));
-    alone.background_busy = alone.background_end = rounded_down(Seconds(background));
-    together.joined = SimTime::from_seconds(Seconds(both));
-    together.background_busy = SimTime::from_seconds(Seconds(background_together));
+    alone.joined = rounded_down(Seconds(sums.path));
+    alone.background_busy = alone.background_end = rounded_down(Seconds(sums.background));
+    together.joined = SimTime::from_seconds(Seconds(sums.both));
+    together.background_busy = SimTime::from_seconds(Seconds(sums.background_together));
     // Gradients are available at the end of a block: the last block's are reduced after it.
-    together.background_end = SimTime::from_seconds(Seconds(std::max(background_together, both + last_background)));
+    together.background_end =
+        SimTime::from_seconds(Seconds(std::max(sums.background_together, sums.both + sums.last_background)));
   }
 
-  StageSegments stages_;
+  const Program& program_;
+  const Program local_;
   std::int64_t count_;
   StageClusters& machines_;
-  PricedRanks ranks_;
-  std::vector<std::unique_ptr<BlockPricer>> pricers_;
-  std::vector<std::vector<SegmentTimes>> times_alone_, times_together_;
+  bool are_equivalent_;
+  std::vector<std::unique_ptr<BlockPricer>> pricers_;  // by stage, or one for all
   std::size_t rank_ = 0;
   double most_path_ = 0;
 };
+
+PipelineEstimates::PipelineEstimates(const Program& program, StageClusters& machines, PricedRanks ranks)
+    : state_(std::make_unique<State>(program, machines, ranks)) {}
+PipelineEstimates::~PipelineEstimates() = default;
+Estimate PipelineEstimates::of(const std::vector<Sequence>& stages) { return state_->of(stages); }
+BlockPricer& PipelineEstimates::prices(std::size_t stage) { return state_->prices(stage); }
+
+namespace {
 
 Estimate estimate_of_one_stage(const Program& program, const Cluster& cluster, PricedRanks ranks) {
   BlockPricer pricer(program, cluster, ranks);
@@ -198,7 +223,7 @@ Estimate estimate_of_one_stage(const Program& program, const Cluster& cluster, P
 
 Estimate estimate_of(const Program& program, StageClusters& machines, PricedRanks ranks) {
   if (program.stages.size() == 1) return estimate_of_one_stage(program, machines.cluster(), ranks);
-  return StagePricer(program, machines, ranks).run(program);
+  return PipelineEstimates(program, machines, ranks).of(program.stages);
 }
 
 }  // namespace

@@ -2,9 +2,12 @@
 // and 12.
 #pragma once
 
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "model/base/quantity.hpp"
+#include "model/costs/block_price.hpp"
 #include "model/costs/stage_clusters.hpp"
 #include "model/machine/cluster.hpp"
 #include "model/program/program.hpp"
@@ -31,6 +34,23 @@ struct Estimate {
 [[nodiscard]] Estimate estimate(const Program& program, const Cluster& cluster);
 /// The same; `machines` caches the sub-clusters for further calls on this cluster.
 [[nodiscard]] Estimate estimate(const Program& program, StageClusters& machines);
+
+/// Estimates of pipelines that have their blocks in common: each block is priced once.
+class PipelineEstimates {
+ public:
+  /// `program`, of several stages, and `machines` must outlive the object.
+  PipelineEstimates(const Program& program, StageClusters& machines, PricedRanks ranks = PricedRanks::All);
+  ~PipelineEstimates();
+
+  /// estimate() of the Program with these sequences of its blocks, one a stage.
+  [[nodiscard]] Estimate of(const std::vector<Sequence>& stages);
+  /// Prices of the Program's blocks on the ranks of a stage.
+  [[nodiscard]] BlockPricer& prices(std::size_t stage);
+
+ private:
+  class State;
+  std::unique_ptr<State> state_;
+};
 
 /// A lower bound on the makespan that is cheap if ranks differ: the longest chain of rank 0 of each stage, each
 /// operation timed alone on an idle cluster, or its busiest stream. Never above estimate()'s lower bound, up to

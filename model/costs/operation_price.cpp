@@ -25,6 +25,18 @@ struct Part {
   }
 };
 
+/// Equal for operations that do the same work.
+std::size_t shape_key(const Program& program, const Operation& op) {
+  std::size_t key = op.work.index();
+  const auto add = [&](const std::vector<Slice>& slices) {
+    key = key * 31 + slices.size();
+    for (const Slice& s : slices) key = key * 1'000'003 + static_cast<std::size_t>(program.buffer(s.buffer).columns);
+  };
+  add(op.reads);
+  add(op.writes);
+  return key;
+}
+
 }  // namespace
 
 OperationPricer::OperationPricer(const Program& program, const Cluster& cluster, const SymmetricView* view,
@@ -45,10 +57,12 @@ std::size_t OperationPricer::ranks() const {
 std::size_t OperationPricer::links() const { return view_ ? view_->capacity.size() : cluster_.topology.links.size(); }
 
 const OperationPrice& OperationPricer::price(const Operation& op) {
-  const auto known =
-      std::find_if(known_.begin(), known_.end(), [&](const Known& k) { return same_work(program_, *k.operation, op); });
-  if (known != known_.end()) return known->price;
+  std::vector<const Known*>& candidates = known_by_shape_[shape_key(program_, op)];
+  for (const Known* known : candidates) {
+    if (same_work(program_, *known->operation, op)) return known->price;
+  }
   OperationPrice& price = known_.emplace_back(Known{&op, {}}).price;
+  candidates.push_back(&known_.back());
   if (op.communication()) {
     link_seconds_.assign(links(), 0.0);
     price.times = view_ ? representatives(op) : first_alone_ ? first_rank(op) : communication(op);

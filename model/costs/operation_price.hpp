@@ -2,6 +2,7 @@
 #pragma once
 
 #include <deque>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -93,6 +94,7 @@ class OperationPricer {
   bool first_alone_;
   std::vector<double> link_seconds_;  // of the operation being priced
   std::deque<Known> known_;
+  std::unordered_map<std::size_t, std::vector<const Known*>> known_by_shape_;  // only those of one key may be the same
 };
 
 }  // namespace moeplan

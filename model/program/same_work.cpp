@@ -1,6 +1,7 @@
 #include "model/program/same_work.hpp"
 
 #include <algorithm>
+#include <tuple>
 
 #include "model/program/row_sets.hpp"
 
@@ -30,9 +31,10 @@ bool same_path(const std::vector<RowStep>& a, const std::vector<RowStep>& b, std
 bool same_rows(const Program& program, const Rows& a, const Rows& b) {
   if (a == b) return true;
   if (a.kind != Rows::Kind::Routed || a.distinct || b.distinct) return false;
-  Rows like = a;
-  like.path = b.path;
-  if (like != b) return false;
+  const auto apart_from_path = [](const Rows& r) {
+    return std::tie(r.kind, r.each, r.routing, r.experts, r.behind, r.holders, r.distinct);
+  };
+  if (apart_from_path(a) != apart_from_path(b)) return false;
   const RoutingCounts& counts = program.routings[a.routing.index()].counts;
   return counts.is_uniform() && same_path(a.path, b.path, counts.at(RankId(0), ExpertId(0)));
 }

@@ -37,9 +37,8 @@ class Cutter {
     }
   }
 
-  StageSegments run() {
-    out_.local = stage_program(program_);
-    for (const Sequence& stage : program_.stages) {
+  StageSegments run(const std::vector<Sequence>& stages) {
+    for (const Sequence& stage : stages) {
       std::vector<std::size_t>& order = out_.order.emplace_back();
       Sequence steps;
       const auto cut = [&] {
@@ -112,13 +111,9 @@ std::size_t StageSegments::shifted(std::size_t stage, std::int64_t shift) const 
   return static_cast<std::size_t>(((static_cast<std::int64_t>(stage) + shift) % count + count) % count);
 }
 
-Program StageSegments::program(std::size_t segment) const {
-  Program p = local;
-  p.stages = {segments[segment].steps};
-  return p;
+StageSegments stage_segments(const Program& program, const std::vector<Sequence>& stages) {
+  return Cutter(program).run(stages);
 }
-
-StageSegments stage_segments(const Program& program) { return Cutter(program).run(); }
 
 Program stage_program(const Program& program) {
   Program local;

@@ -33,22 +33,23 @@ struct Segment {
 };
 
 struct StageSegments {
-  Program local;                                // one stage's ranks and all blocks, without a sequence
   std::vector<Segment> segments;                // distinct segments
   std::vector<std::vector<std::size_t>> order;  // by stage: indices of the segments that it executes, in order
 
   /// The stage `shift` stages ahead, cyclically.
   [[nodiscard]] std::size_t shifted(std::size_t stage, std::int64_t shift) const;
-  /// `local` with the sequence of a segment.
-  [[nodiscard]] Program program(std::size_t segment) const;
 };
 
-/// Divides a Program into segments. Raises std::logic_error if a Receive is not at the start of a block, or if a
-/// message is inside a repeat.
-[[nodiscard]] StageSegments stage_segments(const Program& program);
+/// Divides sequences of a Program's blocks, one a stage, into segments. Raises std::logic_error if a Receive is not at
+/// the start of a block, or if a message is inside a repeat.
+[[nodiscard]] StageSegments stage_segments(const Program& program, const std::vector<Sequence>& stages);
+/// The same of the Program's own stages.
+[[nodiscard]] inline StageSegments stage_segments(const Program& program) {
+  return stage_segments(program, program.stages);
+}
 
-/// A Program of one stage's ranks with all blocks: Receives become Waits that wait for nothing, Sends go to the rank
-/// itself.
+/// A Program of one stage's ranks with all blocks, without a sequence: Receives become Waits that wait for nothing,
+/// Sends go to the rank itself.
 [[nodiscard]] Program stage_program(const Program& program);
 
 }  // namespace moeplan

@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <limits>
-#include <memory>
 #include <vector>
 
-#include "model/program/stage_segments.hpp"
 #include "planner/lowering/lower.hpp"
 
 namespace moeplan::planner {
@@ -26,38 +24,28 @@ std::vector<double> chains(const std::vector<std::int64_t>& counts, BlockPricer&
 }  // namespace
 
 Iteration::Iteration(const ModelSpec& model, const Workload& workload, const Candidate& candidate,
-                     std::int64_t ranks_per_node, std::function<Program(Program)> change)
-    : model_(model),
-      workload_(workload),
-      candidate_(candidate),
-      ranks_per_node_(ranks_per_node),
-      microbatches_(workload.global_batch / (candidate.degrees.dp * candidate.micro_batch)),
-      change_(std::move(change)),
-      filled_(with_microbatches(is_long() ? 4 * candidate.degrees.pp : microbatches_)) {}
-
-Program Iteration::with_microbatches(std::int64_t count) const {
-  Workload shorter = workload_;
-  shorter.global_batch = count * candidate_.degrees.dp * candidate_.micro_batch;
-  Program program = lower_iteration(model_, shorter, candidate_, ranks_per_node_);
-  return change_ ? change_(std::move(program)) : program;
+                     std::int64_t ranks_per_node, const std::function<Program(Program)>& change)
+    : candidate_(candidate), microbatches_(workload.global_batch / (candidate.degrees.dp * candidate.micro_batch)) {
+  const std::int64_t stages = candidate.degrees.pp;
+  std::vector<std::int64_t> counts{microbatches_};
+  if (is_long()) counts = {4 * stages, 3 * stages};
+  LoweredIterations lowered = lower_iterations(model, workload, candidate, ranks_per_node, counts);
+  filled_ = std::move(lowered.program);
+  filled_.stages = std::move(lowered.stages.front());
+  if (is_long()) three_ = std::move(lowered.stages.back());
+  if (change) filled_ = change(std::move(filled_));
 }
 
 double Iteration::steps_beyond() const {
   return static_cast<double>(microbatches_) / static_cast<double>(candidate_.degrees.pp) - 4;
 }
 
-Seconds Iteration::longer_path(Seconds of_filled, const Program& three, StageClusters& machines,
-                               PricedRanks ranks) const {
-  const std::int64_t stages = candidate_.degrees.pp;
-  const Program local = stage_program(filled_);
-  const bool are_equivalent = machines.are_equivalent(stages);
-  std::unique_ptr<BlockPricer> pricer;
+Seconds Iteration::longer_path(Seconds of_filled, PipelineEstimates& blocks) const {
   double least_step = std::numeric_limits<double>::infinity(), longest = 0;
-  for (std::int64_t s = 0; s < stages; ++s) {
-    if (s == 0 || !are_equivalent) pricer = std::make_unique<BlockPricer>(local, machines.of(stages, s).cluster, ranks);
-    const auto stage = static_cast<std::size_t>(s);
-    const std::vector<double> before = chains(block_counts(three, stage), *pricer);
-    const std::vector<double> chain = chains(block_counts(filled_, stage), *pricer);
+  for (std::size_t s = 0; s < three_.size(); ++s) {
+    BlockPricer& prices = blocks.prices(s);
+    const std::vector<double> before = chains(block_counts(three_[s], filled_.blocks.size()), prices);
+    const std::vector<double> chain = chains(block_counts(filled_, s), prices);
     for (std::size_t r = 0; r < chain.size(); ++r) {
       const double step = chain[r] - before[r];
       least_step = std::min(least_step, step);
@@ -68,13 +56,13 @@ Seconds Iteration::longer_path(Seconds of_filled, const Program& three, StageClu
 }
 
 Estimate Iteration::estimated(StageClusters& machines) const {
-  Estimate e = estimate(filled_, machines);
-  if (!is_long()) return e;
-  const Program three = with_microbatches(3 * candidate_.degrees.pp);
-  const Estimate before = estimate(three, machines);
+  if (!is_long()) return estimate(filled_, machines);
+  PipelineEstimates blocks(filled_, machines);
+  Estimate e = blocks.of(filled_.stages);
+  const Estimate before = blocks.of(three_);
   const bool was_by_links = e.lower_bound == e.links;
   const auto go_on = [&](Seconds Estimate::*part) { e.*part = e.*part + steps_beyond() * (e.*part - before.*part); };
-  e.critical_path = longer_path(e.critical_path, three, machines, PricedRanks::All);
+  e.critical_path = longer_path(e.critical_path, blocks);
   go_on(&Estimate::closed_form);
   go_on(&Estimate::compute);
   go_on(&Estimate::links);
@@ -88,9 +76,9 @@ Estimate Iteration::estimated(StageClusters& machines) const {
 }
 
 Seconds Iteration::bounded_by_first_rank(StageClusters& machines) const {
-  const Seconds bound = bound_by_first_rank(filled_, machines);
-  if (!is_long()) return bound;
-  return longer_path(bound, with_microbatches(3 * candidate_.degrees.pp), machines, PricedRanks::First);
+  if (!is_long()) return bound_by_first_rank(filled_, machines);
+  PipelineEstimates blocks(filled_, machines, PricedRanks::First);
+  return longer_path(blocks.of(filled_.stages).lower_bound, blocks);
 }
 
 }  // namespace moeplan::planner

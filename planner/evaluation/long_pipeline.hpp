@@ -4,8 +4,8 @@
 
 #include <cstdint>
 #include <functional>
+#include <vector>
 
-#include "model/costs/block_price.hpp"
 #include "model/costs/estimate.hpp"
 #include "model/program/program.hpp"
 #include "model/transformer/model_spec.hpp"
@@ -18,9 +18,9 @@ namespace moeplan::planner {
 /// has more than four microbatches per stage.
 class Iteration {
  public:
-  /// `change` is applied to every Program of the iteration.
+  /// `change` is applied to the Program.
   Iteration(const ModelSpec& model, const Workload& workload, const Candidate& candidate, std::int64_t ranks_per_node,
-            std::function<Program(Program)> change = {});
+            const std::function<Program(Program)>& change = {});
 
   /// The Program with at most four microbatches per stage. It needs as much memory as the whole iteration.
   [[nodiscard]] const Program& filled() const { return filled_; }
@@ -38,21 +38,16 @@ class Iteration {
 
  private:
   [[nodiscard]] bool is_long() const { return candidate_.degrees.pp > 1 && microbatches_ > 4 * candidate_.degrees.pp; }
-  [[nodiscard]] Program with_microbatches(std::int64_t count) const;
   /// Microbatches beyond four per stage, divided by the number of stages.
   [[nodiscard]] double steps_beyond() const;
   /// The critical-path bound of the whole iteration from that of filled(), using the chains of its stages in filled()
-  /// and in `three`, the Program with three microbatches per stage.
-  [[nodiscard]] Seconds longer_path(Seconds of_filled, const Program& three, StageClusters& machines,
-                                    PricedRanks ranks) const;
+  /// and with three microbatches per stage.
+  [[nodiscard]] Seconds longer_path(Seconds of_filled, PipelineEstimates& blocks) const;
 
-  const ModelSpec& model_;
-  const Workload& workload_;
   const Candidate& candidate_;
-  std::int64_t ranks_per_node_;
   std::int64_t microbatches_;
-  std::function<Program(Program)> change_;
   Program filled_;
+  std::vector<Sequence> three_;  // the stages with three microbatches each, of a long pipeline
 };
 
 }  // namespace moeplan::planner

@@ -103,17 +103,17 @@ std::vector<std::size_t> all_units(const std::vector<PartPasses>& parts) {
 
 }  // namespace
 
-Program lower_iteration(const ModelSpec& model, const Workload& workload, const Candidate& candidate,
-                        std::int64_t ranks_per_node) {
+LoweredIterations lower_iterations(const ModelSpec& model, const Workload& workload, const Candidate& candidate,
+                                   std::int64_t ranks_per_node, const std::vector<std::int64_t>& microbatches) {
   LoweringContext context(model, workload, candidate, ranks_per_node);
   ModelUnits units(context);
   UnitBlocks blocks(context, units);
   const Degrees& d = candidate.degrees;
   const std::vector<std::size_t> kinds = routing_kinds(model, workload.recorded.has_value());
-  const std::int64_t microbatches = workload.global_batch / (d.dp * candidate.micro_batch);
   const std::vector<StagePart> parts = stage_parts(model, workload.sequence_length, candidate);
   const std::vector<std::size_t> moe_before = moe_layers_before(parts);
-  context.program().stages.assign(static_cast<std::size_t>(d.pp), {});
+  LoweredIterations out;
+  out.stages.assign(microbatches.size(), std::vector<Sequence>(static_cast<std::size_t>(d.pp)));
   for (std::int64_t s = 0; s < d.pp; ++s) {
     std::vector<PartPasses> own;
     for (std::int64_t v = 0; v < candidate.virtual_stages; ++v) {
@@ -121,18 +121,30 @@ Program lower_iteration(const ModelSpec& model, const Workload& workload, const 
       const PartPosition position{moe_before[p], /*is_first=*/p == 0, /*is_last=*/p + 1 == parts.size()};
       own.push_back(part_passes(context, parts[p], position, kinds, units, blocks));
     }
-    const StageWriter writer(context, units, blocks, own, microbatches);
-    Sequence written;
-    if (parts.size() == 1) {
-      writer.append_one_stage(written);
-    } else {
-      writer.append_tasks(written, pipeline_tasks(d.pp, s, candidate.virtual_stages, microbatches, context.trains()));
+    for (std::size_t i = 0; i < microbatches.size(); ++i) {
+      Sequence& stage = out.stages[i][static_cast<std::size_t>(s)];
+      const StageWriter writer(context, units, blocks, own, microbatches[i]);
+      if (parts.size() == 1) {
+        writer.append_one_stage(stage);
+      } else {
+        writer.append_tasks(stage,
+                            pipeline_tasks(d.pp, s, candidate.virtual_stages, microbatches[i], context.trains()));
+      }
     }
-    Sequence& stage = context.program().stages[static_cast<std::size_t>(s)];
-    stage = std::move(written);
-    if (context.trains()) stage.push_back({.block = blocks.update(all_units(own))});
+    if (!context.trains()) continue;
+    const Step update{.block = blocks.update(all_units(own))};
+    for (std::vector<Sequence>& stages : out.stages) stages[static_cast<std::size_t>(s)].push_back(update);
   }
-  return std::move(context).take_program();
+  out.program = std::move(context).take_program();
+  return out;
+}
+
+Program lower_iteration(const ModelSpec& model, const Workload& workload, const Candidate& candidate,
+                        std::int64_t ranks_per_node) {
+  const std::int64_t microbatches = workload.global_batch / (candidate.degrees.dp * candidate.micro_batch);
+  LoweredIterations one = lower_iterations(model, workload, candidate, ranks_per_node, {microbatches});
+  one.program.stages = std::move(one.stages.front());
+  return std::move(one.program);
 }
 
 Program lower_moe_layer(const Moe& moe, std::int64_t hidden_size, std::int64_t tokens, const Workload& workload,

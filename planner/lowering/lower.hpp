@@ -1,6 +1,9 @@
 // Lowering of a model, a workload and a candidate to a Program.
 #pragma once
 
+#include <cstdint>
+#include <vector>
+
 #include "model/program/program.hpp"
 #include "model/transformer/model_spec.hpp"
 #include "model/workload/workload.hpp"
@@ -12,6 +15,17 @@ namespace moeplan::planner {
 /// `infeasibility()` must be none. `ranks_per_node` shapes the rings of collectives (Program::ranks_per_node).
 [[nodiscard]] Program lower_iteration(const ModelSpec& model, const Workload& workload, const Candidate& candidate,
                                       std::int64_t ranks_per_node);
+
+/// Iterations of a candidate with several numbers of microbatches, which have their blocks in common.
+struct LoweredIterations {
+  Program program;                              // without stages
+  std::vector<std::vector<Sequence>> stages{};  // by iteration, then pipeline stage
+};
+/// The Programs of iterations with these numbers of microbatches of each replica, whatever the workload's global batch
+/// is. Otherwise as lower_iteration().
+[[nodiscard]] LoweredIterations lower_iterations(const ModelSpec& model, const Workload& workload,
+                                                 const Candidate& candidate, std::int64_t ranks_per_node,
+                                                 const std::vector<std::int64_t>& microbatches);
 
 /// The Program of the forward and backward pass of one MoE layer alone (two blocks), without norm, residual and
 /// gradient traffic: what Parm measures. Every rank has `tokens` rows. The routing is that of `kind`. Copies of placed

@@ -16,6 +16,7 @@ class StageSimulator {
         machines_(machines),
         options_(options),
         stages_(stage_segments(program)),
+        local_(stage_program(program)),
         count_(std::ssize(program.stages)),
         shares_nodes_(stages_share_nodes()),
         are_equivalent_(!options.keep_spans && !shares_nodes_ && machines.are_equivalent(count_)),
@@ -99,10 +100,11 @@ class StageSimulator {
     return most;
   }
 
-  Timeline simulate_segment(std::size_t stage, std::size_t segment) const {
+  Timeline simulate_segment(std::size_t stage, std::size_t segment) {
     SimulateOptions options = options_;
     options.keep_spans = true;
-    return simulate(stages_.program(segment), machines_.of(count_, static_cast<std::int64_t>(stage)).cluster, options);
+    local_.stages = {stages_.segments[segment].steps};
+    return simulate(local_, machines_.of(count_, static_cast<std::int64_t>(stage)).cluster, options);
   }
 
   SegmentTimes times_of(const Segment& segment, const Timeline& alone) const {
@@ -197,6 +199,7 @@ class StageSimulator {
   StageClusters& machines_;
   SimulateOptions options_;
   StageSegments stages_;
+  Program local_;  // of one stage's ranks, with the sequence of the segment that is simulated
   std::int64_t count_;
   bool shares_nodes_;
   bool are_equivalent_;                       // a segment takes the same time on every stage

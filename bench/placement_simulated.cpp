@@ -103,20 +103,22 @@ class Blocks {
   [[nodiscard]] const PlacedLayer& layer() const { return layer_; }
 
   /// The time of a block in seconds. Each placement is simulated once for strategies that replan in every iteration,
-  /// which exchange the loads, and once for the others.
+  /// which exchange the loads, once for those whose transfers block, and once for the others.
   double time(const Placement& placement, const PlacementStrategy& strategy) {
     for (const Known& k : known_) {
-      if (k.replans == strategy.replans() && k.placement == placement) return k.seconds;
+      const bool is_alike =
+          k.replans == strategy.replans() && k.has_blocking_transfers == strategy.has_blocking_transfers();
+      if (is_alike && k.placement == placement) return k.seconds;
     }
     const double seconds = (of(3, three_, placement, strategy) - of(1, one_, placement, strategy)) / 2;
-    known_.push_back({placement, strategy.replans(), seconds});
+    known_.push_back({placement, strategy.replans(), strategy.has_blocking_transfers(), seconds});
     return seconds;
   }
 
  private:
   struct Known {
     Placement placement;
-    bool replans;
+    bool replans, has_blocking_transfers;
     double seconds;
   };
 

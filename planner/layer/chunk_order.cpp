@@ -15,6 +15,15 @@ std::vector<ChunkStep> opt_sche(std::int64_t chunks) {
   return out;
 }
 
+std::vector<ChunkStep> opt_sche_first_chunk_last(std::int64_t chunks) {
+  std::vector<ChunkStep> out = opt_sche(chunks);
+  for (ChunkStep& step : out) {
+    const bool is_dispatched = step.task == ChunkTask::Encode || step.task == ChunkTask::Dispatch;
+    if (!is_dispatched) step.chunk = (step.chunk + 1) % chunks;
+  }
+  return out;
+}
+
 std::vector<ChunkStep> task_by_task(std::int64_t chunks) {
   std::vector<ChunkStep> out;
   for (std::size_t task = 0; task < kChunkTasks; ++task) {

@@ -42,6 +42,9 @@ struct ChunkStep {
 /// The tasks of all chunks in an order whose streams follow OptSche; every task comes after its predecessor.
 [[nodiscard]] std::vector<ChunkStep> opt_sche(std::int64_t chunks);
 
+/// The same with the chunks dispatched in order, and computed and combined in the order 1, 2, .., 0.
+[[nodiscard]] std::vector<ChunkStep> opt_sche_first_chunk_last(std::int64_t chunks);
+
 /// Every task for all chunks before the next task of any chunk: the order of a library that starts each step for all
 /// chunks.
 [[nodiscard]] std::vector<ChunkStep> task_by_task(std::int64_t chunks);

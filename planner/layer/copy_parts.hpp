@@ -3,10 +3,14 @@
 // stream, in order with the exchanges between replicas: weights are gathered before they are forwarded, and gradients
 // reach their home before they are summed over replicas.
 //
-// Transfers are block-wise, as in [Pro-Prophet] algorithm 2. For the next layer that has copies, up projections are
-// sent concurrently with this layer's experts (SubTrans1), and down projections after its combine, concurrently with
-// the next attention (SubTrans2); gradients are sent home concurrently with the backward pass of attention and of the
-// preceding layer. The paper splits a transfer by the time of FNEC; here the split is by matrix.
+// The placement's strategy chooses one of two modes. Blocking, as in [FasterMoE] sec. 4.2: a layer's weights are sent
+// between its own dispatch and combine, and its gradients after its backward pass; the layer waits for both. All
+// experts wait for the weights, in the smart schedule only those of its last step.
+//
+// Otherwise transfers are block-wise, as in [Pro-Prophet] algorithm 2. For the next layer that has copies, up
+// projections are sent concurrently with this layer's experts (SubTrans1), and down projections after its combine,
+// concurrently with the next attention (SubTrans2); gradients are sent home concurrently with the backward pass of
+// attention and of the preceding layer. The paper splits a transfer by the time of FNEC; here the split is by matrix.
 #pragma once
 
 #include "planner/layer/moe_parts.hpp"

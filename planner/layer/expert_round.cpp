@@ -102,7 +102,8 @@ class Writer {
   void experts(std::size_t chunk, const Path& held) {
     std::vector<std::int32_t> ready = b_.last();
     ready.insert(ready.end(), r_.weights_ready.begin(), r_.weights_ready.end());
-    ready.insert(ready.end(), l_.copies_ready.begin(), l_.copies_ready.end());
+    const bool has_copies = !(r_.by_groups && l_.computes_copies_last) || chunk == 0;
+    if (has_copies) ready.insert(ready.end(), l_.copies_ready.begin(), l_.copies_ready.end());
     b_.continue_after(ready);
     if (!r_.backward) {
       parts_.experts(held);

@@ -65,6 +65,9 @@ struct MoeLayer {
   /// Operations that the experts wait for in addition to their rows and the schedule's own dependencies: weights of
   /// copies.
   std::vector<std::int32_t> copies_ready{};
+  /// Exchanged by groups of neighbours ([FasterMoE] sec. 4.2): the rows of a rank's own group, which alone has rows for
+  /// copies, are computed last, and they alone wait for copies_ready.
+  bool computes_copies_last = false;
   bool gathers_loads = false;  // ranks exchange their gates' counts to plan the placement in every iteration
 };
 

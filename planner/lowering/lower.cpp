@@ -159,9 +159,15 @@ Program lower_moe_layer(const Moe& moe, std::int64_t hidden_size, std::int64_t t
   const bool sends = context.trains() && moves_copies && context.has_copies(kind);
   Sequence& stage = context.program().stages.front();
   BlockBuilder forward(context.program(), "moe layer");
-  if (sends) {
-    send_copies(layer, forward);
-    layer.copies_ready = {CopyParts(layer, forward).wait(/*at_start=*/false)};
+  layer.computes_copies_last = sends && context.has_blocking_transfers(kind);
+  if (layer.computes_copies_last) {
+    layer.during_dispatch = [&] {
+      const std::vector<std::int32_t> before = forward.last();
+      if (layer.copies_ready.empty()) send_own_copies(layer, forward);
+      forward.continue_after(before);
+    };
+  } else if (sends) {
+    send_own_copies(layer, forward);
   }
   layer.gathers_loads = context.replans() && sends;
   schedule.lower_forward(layer, forward);
@@ -169,6 +175,8 @@ Program lower_moe_layer(const Moe& moe, std::int64_t hidden_size, std::int64_t t
   if (context.trains()) {
     BlockBuilder backward(context.program(), "moe layer backward");
     layer.copies_ready.clear();
+    layer.during_dispatch = {};
+    layer.computes_copies_last = false;
     layer.gathers_loads = false;
     schedule.lower_backward(layer, backward);
     if (sends) CopyParts(layer, backward).collect_gradients();

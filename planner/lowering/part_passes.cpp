@@ -25,6 +25,7 @@ std::size_t longest_pattern(const ModelSpec& model) {
 
 /// One part of the model between its neighbours.
 struct Part {
+  const LoweringContext& context;
   const ModelUnits& units;
   UnitBlocks& blocks;
   const PartPosition& position;
@@ -37,7 +38,10 @@ struct Part {
     const auto copied = [&](std::size_t i) {
       return does.moves_copies && i < order.size() && units.has_copies(order[i]);
     };
-    if (forward && copied(0)) out.push_back({.block = blocks.send_copies(order.front())});
+    const auto sent_before = [&](std::size_t i) {
+      return forward && copied(i) && !context.has_blocking_transfers(units[order[i]].routing);
+    };
+    if (sent_before(0)) out.push_back({.block = blocks.send_copies(order.front())});
     const bool receives = forward ? !position.is_first : !position.is_last;
     const bool sends = forward ? !position.is_last : !position.is_first;
     if (receives) out.push_back({.block = blocks.message(forward, /*sends=*/false)});
@@ -46,7 +50,7 @@ struct Part {
       UnitDuties duties{.waits_for_weights = does.gathers, .gathers = std::nullopt, .reduces = does.reduces};
       if (does.gathers && i + 1 < order.size()) duties.gathers = order[i + 1];
       duties.waits_for_copies = forward && copied(i);
-      if (forward && copied(i + 1)) duties.sends_copies = order[i + 1];
+      if (sent_before(i + 1)) duties.sends_copies = order[i + 1];
       duties.collects_copies = !forward && copied(i);
       steps.push_back({.block = blocks.pass(order[i], forward, duties)});
     }
@@ -77,7 +81,7 @@ std::vector<std::size_t> units_of(const ModelSpec& model, const StagePart& part,
 
 PartPasses part_passes(const LoweringContext& context, const StagePart& part, const PartPosition& position,
                        const std::vector<std::size_t>& kinds, ModelUnits& units, UnitBlocks& blocks) {
-  const Part p{units, blocks, position, longest_pattern(context.model())};
+  const Part p{context, units, blocks, position, longest_pattern(context.model())};
   const bool trains = context.trains(), sharded = context.has_replicas() && trains;
   const std::int64_t zero_stage = context.workload().zero_stage;
   const bool always = sharded && zero_stage == 3;

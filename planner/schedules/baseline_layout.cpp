@@ -26,6 +26,7 @@ void BaselineLayout::lower_forward(const MoeLayer& l, BlockBuilder& b) const {
   parts.gate(input, sources(l));
   parts.encode(input, sources(l));
   ExpertRound way = round(std::ssize(l.chunks));
+  if (way.by_groups && l.computes_copies_last) way.order = opt_sche_first_chunk_last(std::ssize(l.chunks));
   way.group = l.groups.ep;
   way.sources = sources(l);
   way.after_experts = [&](std::int64_t, const Path& held) {

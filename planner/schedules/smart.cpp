@@ -5,6 +5,10 @@
 //   compute        C_0, C_1 .. C_n-1
 //   communication  S_0, S_1 .. S_n-1, R_0, R_1 .. R_n-1
 //
+// Experts shadowed on a rank take its own tokens alone, rows of step 0: where their weights are sent within the layer,
+// step 0 is computed and sent back last, when these have arrived (MoeLayer::computes_copies_last; the paper computes
+// the other rows of C_0 first).
+//
 // The fastest steps are first and last: S_0 stays inside the groups, and in step n - 1 the groups form a ring of
 // neighbours. The paper sends to (i - j) mod n and receives from (i + j) mod n; here the direction is reversed, as in
 // Communication, which by symmetry takes the same time. n is the pipeline degree; FasterMoE's code has groups of 4 by

@@ -169,7 +169,8 @@ PlacedCandidate with_placement(const ModelSpec& model, const Workload& workload,
     const PlacedLayer& layer = layers[kind];
     PlacementProblem problem{.counts = layer.counts, .devices = layer.devices, .options = {}};
     problem.options.expert_groups = layer.moe.expert_groups;
-    if (goal == PlacementGoal::LayerAlone) problem.devices.overlaps_transfers = false;
+    if (goal == PlacementGoal::LayerAlone || places.has_blocking_transfers())
+      problem.devices.overlaps_transfers = false;
     if (goal == PlacementGoal::Simulated) {
       problem.price = [&](const RoutingCounts&, const Placement& placement) {
         alone.expert_places.assign(layers.size(), placement);

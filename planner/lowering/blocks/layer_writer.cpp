@@ -49,13 +49,19 @@ void send_copies(const MoeLayer& layer, BlockBuilder& block) {
   copies.send_down();
 }
 
+void send_own_copies(MoeLayer& layer, BlockBuilder& block) {
+  send_copies(layer, block);
+  layer.copies_ready = {CopyParts(layer, block).wait(/*at_start=*/false)};
+}
+
 void write_layer(LoweringContext& context, const LayerSpec& layer, std::size_t routing, const CopyTransfers& copies,
                  BlockBuilder& block) {
   const DenseParts d = context.dense(block);
   const Ffn* ffn = std::get_if<Ffn>(&layer.ffn);
   if (ffn && copies.next) send_copies(*copies.next, block);
   std::vector<std::int32_t> copies_ready;
-  if (copies.waits) {
+  const bool sends_own = copies.waits && context.has_blocking_transfers(routing);
+  if (copies.waits && !sends_own) {
     // Segments of pipelines start with their waits; without a pipeline only the experts wait.
     const MoeLayer own = context.moe_layer(std::get<Moe>(layer.ffn), routing);
     copies_ready.push_back(CopyParts(own, block).wait(/*at_start=*/context.degrees().pp > 1));
@@ -70,10 +76,12 @@ void write_layer(LoweringContext& context, const LayerSpec& layer, std::size_t r
   MoeLayer moe = context.moe_layer(std::get<Moe>(layer.ffn), routing);
   moe.copies_ready = std::move(copies_ready);
   moe.gathers_loads = context.replans() && copies.waits;
+  moe.computes_copies_last = sends_own;
   with_shared(
       context.schedule_of(routing), moe, block, /*forward=*/true,
       [&] { d.ffn(moe.moe.shared, "shared", OpClass::SharedExpert, "shared.out"); },
       [&] {
+        if (sends_own) send_own_copies(moe, block);
         if (copies.next) CopyParts(*copies.next, block).send_up();
       });
   if (copies.next) CopyParts(*copies.next, block).send_down();
@@ -106,6 +114,7 @@ void write_layer_backward(LoweringContext& context, const LayerSpec& layer, std:
         },
         [] {});
     if (copies.collects) CopyParts(moe, block).collect_gradients();
+    if (copies.collects && context.has_blocking_transfers(routing)) CopyParts(moe, block).wait(/*at_start=*/true);
     if (moe.moe.shared.hidden_size > 0) d.add("d.ffn.in", "d.shared.in", "d.ffn.in");
   }
   d.norm_backward("d.ffn.in", "x.mid", "d.ffn.x");

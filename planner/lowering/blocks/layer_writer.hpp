@@ -27,5 +27,7 @@ void write_layer_backward(LoweringContext& context, const LayerSpec& layer, std:
 
 /// Sends the weights of all of a layer's copies concurrently with the operations appended next.
 void send_copies(const MoeLayer& layer, BlockBuilder& block);
+/// Sends the weights of the layer's own copies, for which its experts wait.
+void send_own_copies(MoeLayer& layer, BlockBuilder& block);
 
 }  // namespace moeplan::planner

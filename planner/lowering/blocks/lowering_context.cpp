@@ -30,6 +30,11 @@ LoweringContext::LoweringContext(const ModelSpec& model, const Workload& workloa
   groups_ = add_groups(program_, degrees(), candidate.rank_order);
   const PlacementStrategy* strategy = find_placement_strategy(candidate.placement);
   replans_ = trains() && strategy != nullptr && strategy->replans();
+  has_blocking_transfers_ = trains() && strategy != nullptr && strategy->has_blocking_transfers() && degrees().pp == 1;
+}
+
+bool LoweringContext::has_blocking_transfers(std::size_t routing) const {
+  return has_blocking_transfers_ && !schedule_of(routing).tutel_r();
 }
 
 bool LoweringContext::has_replicas() const {

@@ -34,6 +34,10 @@ class LoweringContext {
   [[nodiscard]] bool trains() const { return workload_.mode == Mode::Train; }
   /// Whether the placement of experts is planned in every iteration.
   [[nodiscard]] bool replans() const { return replans_; }
+  /// Whether layers of this kind of routing wait for the transfers of their own copies
+  /// (PlacementStrategy::has_blocking_transfers()). Where a schedule gathers weights before it dispatches, and in
+  /// pipelines, transfers are block-wise.
+  [[nodiscard]] bool has_blocking_transfers(std::size_t routing) const;
   [[nodiscard]] bool has_replicas() const;
 
   /// Writers of dense parts, and of traffic between replicas, into a block.
@@ -58,7 +62,7 @@ class LoweringContext {
   Program program_;
   Groups groups_;
   std::int64_t tokens_;  // rows that a tensor-parallel group works on
-  bool replans_;
+  bool replans_, has_blocking_transfers_;
   std::map<std::size_t, RoutingId> routings_;  // by kind of routing
 };
 

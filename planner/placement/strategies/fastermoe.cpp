@@ -67,6 +67,7 @@ class FasterMoe final : public PlacementStrategy {
                    : "dynamic shadowing by the paper's latencies [FasterMoE eq. 7-8, algorithm 1]";
   }
   bool replans() const override { return true; }
+  bool has_blocking_transfers() const override { return true; }
 
  protected:
   PlacementAnswer answer(const PlacementProblem& problem) const override {

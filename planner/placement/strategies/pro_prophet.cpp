@@ -139,13 +139,21 @@ namespace {
 
 class ProProphet final : public PlacementStrategy {
  public:
-  explicit ProProphet(bool scheduled) : scheduled_(scheduled) {}
-  std::string_view name() const override { return scheduled_ ? "pro_prophet" : "pro_prophet_eq6"; }
+  explicit ProProphet(ProProphetParts parts) : parts_(parts) {}
+  std::string_view name() const override {
+    return parts_ == ProProphetParts::Planner               ? "pro_prophet_planner"
+           : parts_ == ProProphetParts::PlannerAndScheduler ? "pro_prophet_eq6"
+                                                            : "pro_prophet";
+  }
   std::string_view summary() const override {
-    return scheduled_ ? "greedy planner with transfers concurrent with computations [Pro-Prophet algorithm 1, eq. 8]"
-                      : "greedy planner with blocking transfers [Pro-Prophet algorithm 1, eq. 6]";
+    return parts_ == ProProphetParts::Planner
+               ? "the planner alone, for which transfers block [Pro-Prophet fig. 14, eq. 6]"
+           : parts_ == ProProphetParts::PlannerAndScheduler
+               ? "the planner for blocking transfers, which the scheduler then hides [Pro-Prophet fig. 14, eq. 6]"
+               : "greedy planner with transfers concurrent with computations [Pro-Prophet algorithm 1, eq. 8]";
   }
   bool replans() const override { return true; }
+  bool has_blocking_transfers() const override { return parts_ == ProProphetParts::Planner; }
 
  protected:
   PlacementAnswer answer(const PlacementProblem& problem) const override {
@@ -154,8 +162,9 @@ class ProProphet final : public PlacementStrategy {
     std::vector<std::int64_t> free = slots_free(placement, d), homes;
     for (const ExpertPlacement& place : placement.experts) homes.push_back(place.home.value());
     const auto n = static_cast<std::int64_t>(problem.options.pro_prophet_n_share * static_cast<double>(d.ranks));
-    const ProProphetPlan plan = pro_prophet_plan(ExpertColumns(problem.counts), homes, free, n,
-                                                 problem.options.pro_prophet_alpha, d, scheduled_);
+    const ProProphetPlan plan =
+        pro_prophet_plan(ExpertColumns(problem.counts), homes, free, n, problem.options.pro_prophet_alpha, d,
+                         /*scheduled=*/parts_ == ProProphetParts::Full);
     for (std::size_t i = 0; i < plan.selected.size(); ++i) {
       shadow(placement.experts[plan.selected[i]], free, plan.not_sent[i]);
     }
@@ -163,13 +172,13 @@ class ProProphet final : public PlacementStrategy {
   }
 
  private:
-  bool scheduled_;
+  ProProphetParts parts_;
 };
 
 }  // namespace
 
-std::unique_ptr<PlacementStrategy> make_pro_prophet_placement(bool scheduled) {
-  return std::make_unique<ProProphet>(scheduled);
+std::unique_ptr<PlacementStrategy> make_pro_prophet_placement(ProProphetParts parts) {
+  return std::make_unique<ProProphet>(parts);
 }
 
 }  // namespace moeplan::planner

@@ -31,12 +31,13 @@ PlacementAnswer PlacementStrategy::place(const PlacementProblem& problem) const 
 }
 
 std::span<const std::unique_ptr<PlacementStrategy>> placement_strategies() {
-  static const std::array<std::unique_ptr<PlacementStrategy>, 14> kStrategies{
+  static const std::array<std::unique_ptr<PlacementStrategy>, 15> kStrategies{
       make_no_placement(),
       make_fastermoe_placement(/*priced=*/false),
       make_fastermoe_placement(/*priced=*/true),
-      make_pro_prophet_placement(/*scheduled=*/false),
-      make_pro_prophet_placement(/*scheduled=*/true),
+      make_pro_prophet_placement(ProProphetParts::Planner),
+      make_pro_prophet_placement(ProProphetParts::PlannerAndScheduler),
+      make_pro_prophet_placement(ProProphetParts::Full),
       make_top_experts_placement(2),
       make_top_experts_placement(3),
       make_eplb_placement(EplbKind::Global),

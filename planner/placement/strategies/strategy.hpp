@@ -65,6 +65,10 @@ class PlacementStrategy {
   [[nodiscard]] virtual std::string_view summary() const = 0;  // one line, with its source
   /// Whether the strategy is designed to plan anew in every training iteration; other placements serve many iterations.
   [[nodiscard]] virtual bool replans() const { return false; }
+  /// Whether in training the layer waits for the transfers of its copies: weights are sent between its dispatch and its
+  /// combine, and gradients return after its backward pass ([FasterMoE] sec. 4.2, [Pro-Prophet] eq. 6). Otherwise they
+  /// are block-wise, concurrent with the neighbouring blocks ([Pro-Prophet] algorithm 2, eq. 8).
+  [[nodiscard]] virtual bool has_blocking_transfers() const { return false; }
   /// A valid placement (placement_error() returns none). No strategy has one if the experts do not fit into the slots
   /// of contiguous ranks (share_begin); a strategy may have further requirements.
   [[nodiscard]] PlacementAnswer place(const PlacementProblem& problem) const;
@@ -82,13 +86,16 @@ class PlacementStrategy {
 /// The strategy with this name, or null.
 [[nodiscard]] const PlacementStrategy* find_placement_strategy(std::string_view name);
 
+/// [Pro-Prophet]'s parts that are in use (fig. 14): the planner by eq. 6 alone, with blocking transfers; the same with
+/// the scheduler's block-wise transfers; both together, the planner by eq. 8.
+enum class ProProphetParts { Planner, PlannerAndScheduler, Full };
 enum class EplbKind { Global, Hierarchical, Distinct };
 enum class LplbTopology { Cube, Ring };
 
 // Factory functions, defined in one file of strategies/ each.
 [[nodiscard]] std::unique_ptr<PlacementStrategy> make_no_placement();
 [[nodiscard]] std::unique_ptr<PlacementStrategy> make_fastermoe_placement(bool priced);
-[[nodiscard]] std::unique_ptr<PlacementStrategy> make_pro_prophet_placement(bool scheduled);
+[[nodiscard]] std::unique_ptr<PlacementStrategy> make_pro_prophet_placement(ProProphetParts parts);
 [[nodiscard]] std::unique_ptr<PlacementStrategy> make_top_experts_placement(int experts);
 [[nodiscard]] std::unique_ptr<PlacementStrategy> make_eplb_placement(EplbKind kind);
 [[nodiscard]] std::unique_ptr<PlacementStrategy> make_smartmoe_placement();

@@ -59,6 +59,21 @@ const TimelineSpan* first_span(const Program& program, const Timeline& t, std::s
   return nullptr;
 }
 
+/// Whether the rank computes while an operation of this name runs.
+bool computes_during(const Prediction& p, std::string_view name, std::int64_t r) {
+  const auto computes = [&](const TimelineSpan& s) {
+    const Operation& op = p.program.blocks[s.block.index()].operations[static_cast<std::size_t>(s.operation)];
+    return s.rank == rank(r) && op.stream == Stream::Compute && op.op_class != OpClass::ExpertTransfer;
+  };
+  bool found = false;
+  for (std::size_t skip = 0; const TimelineSpan* span = first_span(p.program, p.timeline, name, r, skip); ++skip) {
+    found = found || std::any_of(p.timeline.spans.begin(), p.timeline.spans.end(), [&](const TimelineSpan& s) {
+              return computes(s) && s.start < span->end && s.end > span->start;
+            });
+  }
+  return found;
+}
+
 }  // namespace
 
 TEST_CASE("Copies get weights and give gradients once an iteration, whatever the number of microbatches") {
@@ -114,6 +129,67 @@ TEST_CASE("Weights of a layer's copies travel beside the layer before") {
     CHECK(first->end <= experts->start);
     CHECK(second->start < experts->end);
     CHECK(second->end <= next->start);
+  }
+}
+
+TEST_CASE("Blocking transfers run between a layer's own dispatch and combine, and after its backward pass") {
+  SmallCase wide = skewed();
+  wide.dense_layers = 0;
+  wide.sequence = 1024;
+  const Small s = small(wide);
+  Candidate c = with_copy();
+  const Prediction block_wise = predict({s.model, s.workload, s.cluster}, c);
+  c.placement = "fastermoe";
+  const Prediction p = predict({s.model, s.workload, s.cluster}, c);
+  SECTION("the same operations as block-wise") {
+    auto times = runs(p.program);
+    CHECK(times[OpClass::ExpertTransfer] == 2 * 2);
+    CHECK(times[OpClass::ExpertGradientTransfer] == 2 * 2);
+  }
+  SECTION("weights after the layer's own dispatch, before its experts") {
+    for (const std::size_t layer : {0U, 1U}) {
+      const TimelineSpan *dispatch = first_span(p.program, p.timeline, "dispatch", 2, layer),
+                         *weights = first_span(p.program, p.timeline, "expert up weights", 2, layer),
+                         *experts = first_span(p.program, p.timeline, "expert up projection", 2, layer);
+      REQUIRE((dispatch && weights && experts));
+      CHECK(dispatch->end <= weights->start);
+      CHECK(weights->end <= experts->start);
+    }
+  }
+  SECTION("the backward pass of attention waits for the gradients") {
+    CHECK_FALSE(computes_during(p, "expert up gradients", 2));
+    CHECK(computes_during(block_wise, "expert up gradients", 2));
+  }
+  SECTION("nothing hides them, so the iteration is longer than with block-wise transfers") {
+    CHECK(p.makespan > block_wise.makespan);
+    CHECK(p.makespan.seconds() >= p.estimate.lower_bound);
+  }
+  SECTION("in the smart schedule only the rows of the rank's own group wait for them, and come last") {
+    Candidate smart = with_copy();
+    smart.expert_places[0].experts[0].holders.back().share = 0;  // the copy takes its own rank's tokens alone
+    smart.placement = "fastermoe";
+    smart.schedule = "smart";
+    smart.pipeline_degree = 2;
+    const Prediction q = predict({s.model, s.workload, s.cluster}, smart);
+    const TimelineSpan *weights = first_span(q.program, q.timeline, "expert down weights", 2),
+                       *first = first_span(q.program, q.timeline, "expert up projection", 2),
+                       *last = first_span(q.program, q.timeline, "expert up projection", 2, 1);
+    REQUIRE((weights && first && last));
+    CHECK(first->start < weights->end);
+    CHECK(weights->end <= last->start);
+    CHECK(q.makespan.seconds() >= q.estimate.lower_bound);
+  }
+  SECTION("in a pipeline they are block-wise") {
+    c = with_copy({.pp = 2, .dp = 2, .ep = 2});
+    c.expert_places = {contiguous_placement(8, 2)};
+    add_holder(c.expert_places[0].experts[0], rank(1), 1);
+    const SimTime without = predict({s.model, s.workload, s.cluster}, c).makespan;
+    c.placement = "pro_prophet_planner";
+    Candidate planned = c;
+    planned.placement = "pro_prophet";  // its ranks tell their loads, too
+    CHECK(predict({s.model, s.workload, s.cluster}, c).makespan ==
+          predict({s.model, s.workload, s.cluster}, planned).makespan);
+    CHECK(without <= predict({s.model, s.workload, s.cluster}, c).makespan);
   }
 }
 

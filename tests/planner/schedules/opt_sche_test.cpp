@@ -18,6 +18,14 @@ TEST_CASE("OptSche lists the tasks of chunks") {
                                           {1, Expert},        {1, EncodeCombine}, {0, Combine},       {1, Combine},
                                           {0, DecodeCombine}, {1, DecodeCombine}};
     CHECK(opt_sche(2) == expected);
+    CHECK(opt_sche_first_chunk_last(1) == opt_sche(1));
+    std::vector<std::int64_t> dispatched, computed;
+    for (const ChunkStep& step : opt_sche_first_chunk_last(3)) {
+      if (step.task == ChunkTask::Dispatch) dispatched.push_back(step.chunk);
+      if (step.task == ChunkTask::Expert) computed.push_back(step.chunk);
+    }
+    CHECK(dispatched == std::vector<std::int64_t>{0, 1, 2});
+    CHECK(computed == std::vector<std::int64_t>{1, 2, 0});
   }
   SECTION("numbers are those of the problem, where each task comes after the one before it in its chunk") {
     const OrderProblem problem = opt_sche_problem(2, picoseconds({1, 2, 3, 4, 5, 6, 7}));

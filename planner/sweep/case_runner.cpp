@@ -8,7 +8,10 @@
 #include <optional>
 
 #include "model/base/sha256.hpp"
+#include "model/base/whole_numbers.hpp"
+#include "model/costs/memory.hpp"
 #include "model/text/unit_text.hpp"
+#include "model/workload/routing_statistics.hpp"
 #include "planner/candidate/stage_layout.hpp"
 #include "planner/layer/schedule.hpp"
 #include "planner/lowering/feasibility.hpp"
@@ -32,6 +35,7 @@ struct Measures {
   std::optional<MemoryUse> memory = {};
   std::optional<RankTime> binding = {};
   std::optional<planner::Throughput> rate = {};
+  std::optional<double> balance_degree = {};
   const planner::SearchResult* search = nullptr;
 };
 
@@ -53,6 +57,7 @@ Cell output(const std::string& name, const Measures& m) {
   if (name == "compute_s") return m.binding->compute.value();
   if (name == "exposed_communication_s") return m.binding->exposed_communication.value();
   if (name == "memory_bytes") return static_cast<std::int64_t>(m.memory->total().value());
+  if (name == "balance_degree") return *m.balance_degree;
   if (name == "tokens_per_s_per_gpu") return m.rate->tokens_per_s_per_gpu;
   if (name == "model_flops_utilization") return m.rate->model_flops_utilization;
   if (name == "lower_bound_s") return m.search->global_bound.value();
@@ -69,6 +74,33 @@ Node scalar(const std::string& text) {
   node.kind = Node::Kind::Scalar;
   node.scalar = text;
   return node;
+}
+
+/// The largest balance degree of the candidate's MoE layers.
+double largest_balance_degree(const ModelSpec& model, const Workload& workload, const Cluster& stage,
+                              const planner::Candidate& c) {
+  const std::vector<planner::PlacedLayer> layers =
+      planner::placed_layers(model, workload, stage, c, c.redundant_experts);
+  double most = 0;
+  for (std::size_t kind = 0; kind < layers.size(); ++kind) {
+    const planner::PlacedLayer& l = layers[kind];
+    const planner::Placement place = c.expert_places.empty()
+                                         ? planner::contiguous_placement(l.counts.experts(), l.devices.ranks)
+                                         : c.expert_places[kind];
+    most = std::max(most, balance_degree(planner::rank_loads(l.counts, place, l.devices)));
+  }
+  return most;
+}
+
+/// The memory of a layer alone: its buffers, and the weights, gradients and optimizer states of the rank's experts.
+MemoryUse layer_memory(const Program& program, const ModelSpec& model, const Workload& workload, const Cluster& cluster,
+                       const planner::Candidate& c) {
+  const LayerSpec& layer = model.layers.front().pattern.front();
+  UnitParameters experts{.expert = layer_parameters(model, layer, c.degrees).expert};
+  const auto own = static_cast<double>(ceil_div(std::get<Moe>(layer.ffn).num_experts, c.degrees.ep));
+  if (!planner::holds_contiguous_experts(c))
+    experts.copied = experts.expert / own * static_cast<double>(c.redundant_experts);
+  return memory_use(program, {{experts, experts}}, workload, c.degrees, cluster.gpu.runtime_memory);
 }
 
 /// Runs one case. The result depends only on the arguments.
@@ -240,6 +272,8 @@ class OneCase {
                .estimate = e.evaluated.estimate,
                .memory = e.evaluated.memory};
     if (wants_classes()) m.binding = binding_rank(rank_times(e.program, e.timeline));
+    if (wants({"balance_degree"}))
+      m.balance_degree = largest_balance_degree(model_, workload_, problem_.first_stage(*c), *c);
     if (m.makespan) m.rate = planner::throughput(problem_, *m.makespan);
     keep(m);
   }
@@ -258,6 +292,8 @@ class OneCase {
         planner::lower_moe_layer(moe, model_.hidden_size, tokens, workload, *c, cluster_.ranks_per_node());
     Measures m{.candidate = *c};
     if (wants({"closed_form_s", "schedule_bound_s", "schedule_gap"})) m.estimate = estimate(program, cluster_);
+    if (wants({"balance_degree"})) m.balance_degree = largest_balance_degree(model_, workload, cluster_, *c);
+    if (wants({"memory_bytes"})) m.memory = layer_memory(program, model_, workload, cluster_, *c);
     if (wants_time()) {
       check_stop();
       take_time(m, program, sim::simulate(program, cluster_, {.keep_spans = wants_classes()}));

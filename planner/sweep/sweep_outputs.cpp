@@ -44,8 +44,10 @@ std::vector<std::string> decision_keys(SweepKind kind) {
 std::vector<std::string> possible_outputs(SweepKind kind) {
   std::vector<std::string> names{"makespan_s",   "closed_form_s", "schedule_bound_s",
                                  "schedule_gap", "compute_s",     "exposed_communication_s"};
+  names.emplace_back("memory_bytes");
+  if (kind != SweepKind::Plan) names.emplace_back("balance_degree");
   if (kind != SweepKind::Layer) {
-    names.insert(names.end(), {"memory_bytes", "tokens_per_s_per_gpu", "model_flops_utilization"});
+    names.insert(names.end(), {"tokens_per_s_per_gpu", "model_flops_utilization"});
   }
   if (kind == SweepKind::Plan) {
     names.insert(names.end(), {"lower_bound_s", "optimality_gap", "enumerated", "feasible", "simulated"});

@@ -40,6 +40,38 @@ std::pair<double, double> makespan_and_memory(const Cli& cli, const Json& best) 
 
 }  // namespace
 
+TEST_CASE("A layer alone has memory and a balance degree") {
+  const Cli cli;
+  const auto rows = [&](const std::string& yaml) {
+    const std::string file = cli.write(
+        "s.yaml",
+        "name: s\nkind: layer\noutputs: [memory_bytes, balance_degree]\nbase: {cluster: dgx_h100, model: mixtral_8x7b, "
+        "world: 8, ep: 8, workload: parm_grid" +
+            yaml);
+    std::filesystem::remove(cli.path("s.sqlite"));
+    const Ran ran = cli.run(sweep(file, "s.sqlite"));
+    CAPTURE(ran.err);
+    REQUIRE(ran.code == 0);
+    return parsed(
+        cli.run({"query", "s.sqlite", "table", "--json", "--columns", "memory_bytes,balance_degree"}))["rows"];
+  };
+  SECTION("dense encoding's mask takes 4 bytes for each token and row of its experts") {
+    const Json r = rows(", workload.capacity_factor: 1}\naxes: {workload.encoding: [sparse, dense]}\n");
+    const double tokens = 4096, rows_of_all = 2 * tokens;
+    CHECK(r[1][0].get<double>() - r[0][0].get<double>() >= 4 * tokens * rows_of_all);
+  }
+  SECTION("even loads have none, and a planner lowers that of uneven ones") {
+    const Json r = rows(
+        ", workload.capacity_factor: none, redundant_experts: 7}\nzip: [{workload.routing: [\"{shape: uniform}\", "
+        "\"{shape: zipf}\", \"{shape: "
+        "zipf}\"], "
+        "placement: [contiguous, contiguous, pro_prophet]}]\n");
+    CHECK(r[0][1].get<double>() == 0);
+    CHECK(r[2][1].get<double>() < r[1][1].get<double>());
+    CHECK(r[2][0].get<double>() > r[1][0].get<double>());  // copies take memory
+  }
+}
+
 TEST_CASE("Cases that cannot be done are rows with their reason") {
   const Cli cli;
   const std::string base =

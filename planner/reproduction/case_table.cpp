@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -53,6 +54,28 @@ Cell aggregate_of(const std::vector<const std::vector<Cell>*>& rows, Aggregate a
     values.push_back(*value);
   }
   return reduced(std::move(values), aggregate);
+}
+
+/// Rows with equal values in some columns.
+struct Group {
+  std::vector<Cell> key;
+  std::vector<const std::vector<Cell>*> rows;
+};
+
+/// The groups in order of first occurrence.
+std::vector<Group> groups_of(const CaseTable& table, const std::vector<std::string>& per, const Location& where) {
+  std::vector<std::size_t> keys;
+  for (const std::string& name : per) keys.push_back(position(table.columns, name, where));
+  std::map<std::vector<Cell>, std::size_t> known;
+  std::vector<Group> groups;
+  for (const std::vector<Cell>& row : table.rows) {
+    std::vector<Cell> key;
+    for (const std::size_t k : keys) key.push_back(row[k]);
+    const auto [it, is_new] = known.try_emplace(key, groups.size());
+    if (is_new) groups.push_back({std::move(key), {}});
+    groups[it->second].rows.push_back(&row);
+  }
+  return groups;
 }
 
 }  // namespace
@@ -113,25 +136,31 @@ CaseTable selected(CaseTable table, const Formula& condition) {
 CaseTable aggregated(const CaseTable& table, const std::vector<std::string>& per,
                      const std::vector<std::pair<std::string, Aggregation>>& columns, const Location& where) {
   CaseTable out{.columns = per, .rows = {}, .reason = table.reason};
-  std::vector<std::size_t> keys;
-  for (const std::string& name : per) keys.push_back(position(table.columns, name, where));
-  std::map<std::vector<Cell>, std::size_t> known;
-  std::vector<std::vector<const std::vector<Cell>*>> groups;
-  for (const std::vector<Cell>& row : table.rows) {
-    std::vector<Cell> key;
-    for (const std::size_t k : keys) key.push_back(row[k]);
-    const auto [it, is_new] = known.try_emplace(key, groups.size());
-    if (is_new) {
-      groups.emplace_back();
-      out.rows.push_back(std::move(key));
-    }
-    groups[it->second].push_back(&row);
-  }
+  const std::vector<Group> groups = groups_of(table, per, where);
+  for (const Group& group : groups) out.rows.push_back(group.key);
   for (const auto& [name, aggregation] : columns) {
     const sweep::Expression expression = aggregation.formula.over(table.columns);
     out.columns.push_back(name);
     for (std::size_t i = 0; i < groups.size(); ++i)
-      out.rows[i].push_back(aggregate_of(groups[i], aggregation.aggregate, expression));
+      out.rows[i].push_back(aggregate_of(groups[i].rows, aggregation.aggregate, expression));
+  }
+  return out;
+}
+
+CaseTable nearest_rows(const CaseTable& table, const std::vector<std::string>& per, const Formula& value, double to,
+                       const Location& where) {
+  CaseTable out{.columns = table.columns, .rows = {}, .reason = table.reason};
+  const sweep::Expression expression = value.over(table.columns);
+  for (const Group& group : groups_of(table, per, where)) {
+    const std::vector<Cell>* nearest = nullptr;
+    double least = 0;
+    for (const std::vector<Cell>* row : group.rows) {
+      const std::optional<double> x = sweep::cell_number(expression.value(*row));
+      if (!x || (nearest && std::abs(*x - to) >= least)) continue;
+      nearest = row;
+      least = std::abs(*x - to);
+    }
+    if (nearest) out.rows.push_back(*nearest);
   }
   return out;
 }

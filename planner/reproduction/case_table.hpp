@@ -68,6 +68,11 @@ struct CaseTable {
                                    const std::vector<std::pair<std::string, Aggregation>>& columns,
                                    const Location& where);
 
+/// Of the rows with equal values in the columns `per`, the one whose value is nearest to a number (ties: the first):
+/// the calibration of an input with a published number. Rows without a value are left out.
+[[nodiscard]] CaseTable nearest_rows(const CaseTable& table, const std::vector<std::string>& per, const Formula& value,
+                                     double to, const Location& where);
+
 /// The aggregate over all rows: missing if there are no rows, if a value is missing, or if One of several is asked for.
 [[nodiscard]] Cell aggregate_of(const CaseTable& table, const Aggregation& aggregation);
 

@@ -94,6 +94,7 @@ class PaperReader {
                     .value = r.text_or("value", "makespan_s"),
                     .where = condition(r, "where"),
                     .per = {},
+                    .nearest = {},
                     .columns = {},
                     .location = e.where};
     for (const auto& [node, path] : r.list_or_empty("per")) table.per.push_back(node->scalar);
@@ -104,7 +105,8 @@ class PaperReader {
         table.columns.emplace_back(column.key,
                                    Aggregation{aggregate, formula(column.value, columns.path() + "." + column.key)});
     }
-    if (!table.per.empty() && table.columns.empty())
+    if (r.has("nearest")) read_nearest(r.map("nearest"), table);
+    if (!table.per.empty() && table.columns.empty() && !table.nearest)
       r.complain("per", "has no aggregate such as mean: {NAME: FORMULA}");
     const bool is_sweep = std::any_of(paper_.sweeps.begin(), paper_.sweeps.end(),
                                       [&](const auto& named) { return named.first == table.from; });
@@ -112,6 +114,14 @@ class PaperReader {
     r.finish();
     sources_.push_back(e.key);
     paper_.tables.push_back(std::move(table));
+  }
+
+  void read_nearest(MapReader nearest, TableSpec& table) {
+    constexpr double kMost = 1e12;
+    table.nearest = condition(nearest, "of");
+    table.nearest_to = nearest.number("to", 0, kMost);
+    if (!table.nearest) nearest.complain("", "has no `of`, the value that is to be near");
+    nearest.finish();
   }
 
   void read_rows(MapReader rows, const std::vector<PaperRow>& list) {
@@ -188,6 +198,7 @@ std::map<std::string, CaseTable> tables_of(const Paper& paper,
     CaseTable table = tables.at(spec.from);
     if (!spec.pivot.empty()) table = pivoted(*sweeps.at(spec.from), table, spec.pivot, spec.value, spec.location);
     if (spec.where) table = selected(std::move(table), *spec.where);
+    if (spec.nearest) table = nearest_rows(table, spec.per, *spec.nearest, spec.nearest_to, spec.location);
     if (!spec.columns.empty()) table = aggregated(table, spec.per, spec.columns, spec.location);
     tables.insert_or_assign(spec.name, std::move(table));
   }

@@ -11,6 +11,7 @@
 //   tables:
 //     times: {from: grid, pivot: schedule}     # a column for each schedule; `value: NAME` for another output
 //     cells: {from: times, where: tp > 1, per: [tp, esp], mean: {s1: baseline / parm_s1}}
+//     fitted: {from: times, per: [tp], nearest: {to: 1.95, of: baseline / parm_s1}}    # calibration: one row a group
 //   rows:
 //     parm.t4.s1.a.lowest: {from: cells, min: s1}
 //     parm.abs.min: {missing: "needs ..."}                           # cannot be computed: fails with this reason
@@ -35,7 +36,8 @@ struct Declaration {
   std::string place;  // in the paper, or why it is not there
 };
 
-/// A table made of a sweep's cases or of another table, in this order: pivot, where, aggregation.
+/// A table made of a sweep's cases or of another table, in this order: pivot, where, nearest or
+/// aggregation.
 struct TableSpec {
   std::string name;
   std::string from;
@@ -43,6 +45,8 @@ struct TableSpec {
   std::string value;  // of the pivot
   std::optional<Formula> where;
   std::vector<std::string> per;
+  std::optional<Formula> nearest;  // keeps the row of each group whose value is nearest to `nearest_to`
+  double nearest_to = 0;
   std::vector<std::pair<std::string, Aggregation>> columns;  // empty: all rows and columns are kept
   Location location;
 };

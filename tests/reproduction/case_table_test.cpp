@@ -103,6 +103,19 @@ TEST_CASE("One value of several rows, of no row, or of a missing time is missing
   CHECK(incomplete.reason == "memory");
 }
 
+TEST_CASE("Of each group the row nearest to a published number is kept") {
+  const CaseTable table = times();  // baseline / pipelined: 1.5, 1.25
+  const auto nearest = [&](const std::vector<std::string>& per, double to) {
+    return nearest_rows(table, per, formula("baseline / pipelined"), to, {"p.yaml", 4});
+  };
+  CHECK(nearest({}, 1.3).rows == Rows{{whole(16), 5.0, 4.0}});
+  CHECK(nearest({}, 1.375).rows == Rows{{whole(8), 3.0, 2.0}});  // a tie: the first
+  CHECK(nearest({"world"}, 1.3).rows == table.rows);
+  const CaseTable incomplete = times(/*last_is_missing=*/true);
+  CHECK(nearest_rows(incomplete, {}, formula("baseline / pipelined"), 1.25, {"p.yaml", 4}).rows ==
+        Rows{{whole(8), 3.0, 2.0}});
+}
+
 TEST_CASE("Aggregation keeps the columns that it groups by, in order of first occurrence") {
   const sweep::SweepSpec sweep = two_by_two();
   const CaseTable cases = table_of(sweep, results(sweep));

@@ -34,6 +34,7 @@ sweeps:
 tables:
   times: {from: s, pivot: schedule}
   shares: {from: s, per: [world], max: {longest: makespan_s}}
+  fitted: {from: times, per: [world], nearest: {to: 1, of: baseline / pipelined}}
   broken: {from: t, pivot: schedule}
 )";
 
@@ -53,8 +54,9 @@ rows:
   b: {from: broken, one: baseline / parm_s1}
   c: {missing: no model of vision}
   d: {from: shares, max: longest, holds: longest > 0}
+  e: {from: fitted, where: world == 16, one: baseline / pipelined}
 )",
-                        {row("a", 1), row("b", 1), row("c", 1), row("d", 5, Agreement::SameSetting)});
+                        {row("a", 1), row("b", 1), row("c", 1), row("d", 5, Agreement::SameSetting), row("e", 1)});
   ReproductionOptions options{.jobs = 2};
   std::int64_t done = 0;
   options.progress = [&](std::int64_t n, std::int64_t all) {
@@ -63,7 +65,7 @@ rows:
   };
   const PaperResult result = reproduced(p, options);
   CHECK(done == 8);
-  REQUIRE(result.rows.size() == 4);
+  REQUIRE(result.rows.size() == 5);
   SECTION("the pipeline with one chunk is the baseline: the ratio is 1, which is the published number") {
     CHECK(result.rows[0].predicted == 1.0);
     CHECK(result.rows[0].passes);
@@ -79,10 +81,10 @@ rows:
     CHECK(result.rows[2].reason == "no model of vision");
   }
   SECTION("settings agree if the condition holds in every row") { CHECK(result.rows[3].passes); }
-  CHECK(result.scored() == 4);
-  CHECK(result.passed() == 2);
+  CHECK(result.scored() == 5);
+  CHECK(result.passed() == 3);
   const PaperResult alone = reproduced(p);
-  for (std::size_t i = 0; i < 4; ++i) CHECK(alone.rows[i].predicted == result.rows[i].predicted);
+  for (std::size_t i = 0; i < 5; ++i) CHECK(alone.rows[i].predicted == result.rows[i].predicted);
 }
 
 TEST_CASE("Files of papers are read strictly, before anything is computed") {
@@ -97,7 +99,7 @@ TEST_CASE("Files of papers are read strictly, before anything is computed") {
   has(error("rows: {a: {from: times}}"),
       "rows.a: expected one of one, min, max, mean, median, sum, share, or missing: REASON");
   has(error("rows: {a: {from: times, one: baseline, max: baseline}}"), "rows.a: expected one of");
-  has(error("rows: {a: {from: times, one: basline}}"), "p.yaml:13:");
+  has(error("rows: {a: {from: times, one: basline}}"), "p.yaml:14:");
   has(error("rows: {a: {from: times, one: basline}}"), "did you mean \"baseline\"?");
   has(error("rows: {a: {from: times, where: tp > 1, one: baseline}}"), "rows.a.where");
   has(error("rows: {a: {from: times, one: baseline}}", {row("a", 1, Agreement::SameSetting)}),

@@ -239,12 +239,39 @@ TEST_CASE("A damaged database is refused or read, and nothing else") {
 
 TEST_CASE("Every shipped sweep can be read, and the small ones run") {
   const Cli cli;
-  const std::vector<std::pair<std::string, std::string>> sizes{
-      {"capacity_factor", "18 cases"},   {"deepseek_v3_degrees", "400 cases of 480 combinations"},
-      {"mixtral_bandwidth", "18 cases"}, {"mixtral_degrees", "384 cases"},
-      {"mixtral_nics", "25 cases"},      {"parm_table3_a", "4374 cases"},
-      {"parm_table3_b", "13122 cases"},  {"placement", "116 cases of 128 combinations"},
-      {"schemoe_table4", "1350 cases"},  {"skew", "42 cases"}};
+  const std::vector<std::pair<std::string, std::string>> sizes{{"capacity_factor", "18 cases"},
+                                                               {"deepseek_v3_degrees", "400 cases of 480 combinations"},
+                                                               {"fastermoe_figure10_johnny", "20 cases"},
+                                                               {"fastermoe_figure10_trevor", "4 cases"},
+                                                               {"fastermoe_figure12", "24 cases"},
+                                                               {"fastermoe_figure13_johnny", "270 cases"},
+                                                               {"fastermoe_figure13_trevor", "204 cases"},
+                                                               {"fastermoe_table3", "4 cases"},
+                                                               {"mixtral_bandwidth", "18 cases"},
+                                                               {"mixtral_degrees", "384 cases"},
+                                                               {"mixtral_nics", "25 cases"},
+                                                               {"parm_table3_a", "4374 cases"},
+                                                               {"parm_table3_b", "13122 cases"},
+                                                               {"parm_table4", "12960 cases of 15552 combinations"},
+                                                               {"parm_table5", "6 cases"},
+                                                               {"placement", "116 cases of 128 combinations"},
+                                                               {"proprophet_figures", "60 cases"},
+                                                               {"proprophet_table4", "20 cases"},
+                                                               {"proprophet_table5", "16 cases"},
+                                                               {"schemoe_figure8", "1350 cases"},
+                                                               {"schemoe_figure9", "12 cases"},
+                                                               {"schemoe_table1", "2 cases"},
+                                                               {"schemoe_table10", "4 cases"},
+                                                               {"schemoe_table4", "1350 cases"},
+                                                               {"schemoe_table7", "6 cases"},
+                                                               {"schemoe_table8", "2 cases"},
+                                                               {"skew", "42 cases"},
+                                                               {"tutel_figure12", "104 cases"},
+                                                               {"tutel_figure13", "80 cases"},
+                                                               {"tutel_figure14", "36 cases"},
+                                                               {"tutel_table2", "3 cases"},
+                                                               {"tutel_table5", "2 cases"},
+                                                               {"tutel_table6", "1944 cases"}};
   std::string listed;
   for (const auto& [name, size] : sizes) {
     const Ran ran = cli.run({"sweep", name, "--dry-run"});

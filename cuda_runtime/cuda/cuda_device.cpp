@@ -11,21 +11,27 @@
 #include "cuda_runtime/cuda/check.hpp"
 #include "cuda_runtime/cuda/launch_kernel.hpp"
 #include "cuda_runtime/cuda/lt_products.hpp"
+#include "cuda_runtime/cuda/stream_hold.hpp"
 
 namespace moeplan::runtime {
 
 namespace {
+
+thread_local int current = -1;  // the device that this thread has selected here
 
 class Cuda final : public CudaDevice {
  public:
   Cuda(int index, RankId rank) : index_(index), rank_(rank) {
     use();
     products_.emplace(rank);
+    hold_.emplace(rank);
     copies_ = new_stream();
   }
   ~Cuda() override {
     // Errors are ignored: a call that failed before fails again here.
     (void)cudaSetDevice(index_);
+    current = index_;
+    hold_.reset();
     products_.reset();
     for (cudaGraphExec_t g : graphs_) {
       if (g != nullptr) (void)cudaGraphExecDestroy(g);
@@ -125,6 +131,10 @@ class Cuda final : public CudaDevice {
     use();
     check(cudaMemsetAsync(data, 0, bytes, native(stream)), "cudaMemsetAsync");
   }
+  void read(DeviceStream stream, const std::byte* data, std::size_t bytes) override {
+    use();
+    check(launch_read(data, bytes, native(stream)), "a kernel's launch");
+  }
   void copy(DeviceStream stream, std::byte* to, const std::byte* from, std::size_t bytes) override {
     use();
     check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, native(stream)), "cudaMemcpyAsync");
@@ -155,10 +165,24 @@ class Cuda final : public CudaDevice {
     graphs_.push_back(ready);
     return DeviceGraph(graphs_.size() - 1);
   }
+  void abandon_capture(DeviceStream stream) noexcept override {
+    captures_ = false;
+    cudaGraph_t graph = nullptr;
+    (void)cudaStreamEndCapture(native(stream), &graph);  // fails if the capture was invalidated
+    if (graph != nullptr) (void)cudaGraphDestroy(graph);
+    (void)cudaGetLastError();  // that failure is no concern of later calls
+  }
   void launch(DeviceStream stream, DeviceGraph graph) override {
     use();
     check(cudaGraphLaunch(graphs_[graph.index()], native(stream)), "cudaGraphLaunch");
   }
+
+  void hold(DeviceStream stream, Seconds limit) override {
+    use();
+    hold_->hold(native(stream), limit);
+  }
+  void resume() noexcept override { hold_->resume(); }
+  bool has_expired() override { return hold_->has_expired(); }
 
  private:
   void check(int code, const char* call, const std::source_location& where = std::source_location::current()) const {
@@ -171,7 +195,11 @@ class Cuda final : public CudaDevice {
     return out;
   }
   /// The current device is a property of each thread.
-  void use() const { check(cudaSetDevice(index_), "cudaSetDevice"); }
+  void use() const {
+    if (current == index_) return;
+    check(cudaSetDevice(index_), "cudaSetDevice");
+    current = index_;
+  }
   [[nodiscard]] cudaStream_t new_stream() const {
     cudaStream_t stream = nullptr;
     check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
@@ -188,6 +216,7 @@ class Cuda final : public CudaDevice {
   std::array<std::vector<DeviceEvent>, 2> free_events_;  // index: whether timed
   std::vector<cudaGraphExec_t> graphs_;
   std::optional<LtProducts> products_;
+  std::optional<StreamHold> hold_;
   bool captures_ = false;
 };
 

@@ -24,15 +24,19 @@ class GroupedProducts {
   GroupedProducts(const GroupedProducts&) = delete;
   GroupedProducts& operator=(const GroupedProducts&) = delete;
 
-  /// Whether one call can compute these products: the build's cuBLAS supports it, MOEPLAN_CUDA_GROUPED is not 0, and
-  /// all operands are aligned to 16 bytes.
-  [[nodiscard]] bool can_run(const Products& products) const;
-  /// Enqueues products for which can_run() holds. Not allowed during a capture: whether a graph keeps what the call
-  /// reads from host memory is not documented.
-  void run(const Products& products, CUstream_st* stream, const ProductWorkspace& workspace);
+  /// Whether MOEPLAN_CUDA_GROUPED is 1.
+  [[nodiscard]] bool is_requested() const { return is_requested_; }
+  /// Enqueues products as one call, if that is requested and supported: by this build's cuBLAS, and with addresses and
+  /// rows of operands that are multiples of 16 bytes. Otherwise returns false, and the first time prints why.
+  [[nodiscard]] bool run(const Products& products, CUstream_st* stream, const ProductWorkspace& workspace);
 
  private:
   struct State;
+  [[nodiscard]] bool refuse(const Products& products, const char* why);
+
+  RankId rank_;
+  bool is_requested_;
+  bool has_refused_ = false;
   std::unique_ptr<State> state_;
 };
 

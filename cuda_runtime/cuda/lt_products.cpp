@@ -4,10 +4,13 @@
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <tuple>
+#include <vector>
 
+#include "cuda_runtime/backend.hpp"
 #include "cuda_runtime/cuda/check.hpp"
 #include "cuda_runtime/cuda/grouped_products.hpp"
 #include "cuda_runtime/cuda/product_types.hpp"
@@ -19,6 +22,9 @@ namespace {
 /// Workspace bytes per stream: NVIDIA's recommendation for Hopper (cuBLAS documentation, cublasSetWorkspace), 32 MiB,
 /// which exceeds that for earlier GPUs.
 constexpr std::size_t kWorkspace = std::size_t{32} << 20U;
+
+/// Streams for concurrent products, as in Transformer Engine's multi_stream_cublas_gemm (4).
+constexpr std::size_t kLanes = 4;
 
 /// The alignment of an address in bytes, up to the 16 bytes that cuBLASLt distinguishes.
 std::uint32_t alignment_of(const void* data) {
@@ -102,6 +108,63 @@ struct Shape {
 
 using Key = std::tuple<Gemm::Form, Dtype, std::int64_t, std::int64_t, std::int64_t, std::array<std::uint32_t, 3>>;
 
+/// Side streams of a stream, which fork from it and join it.
+class Lanes {
+ public:
+  Lanes(cudaStream_t of, RankId rank) : rank_(rank) {
+    streams_.front() = of;
+    for (std::size_t i = 1; i < kLanes; ++i) {
+      check_cuda(cudaStreamCreateWithFlags(&streams_[i], cudaStreamNonBlocking), rank, "cudaStreamCreateWithFlags");
+    }
+    for (cudaEvent_t& event : events_) {
+      check_cuda(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), rank, "cudaEventCreateWithFlags");
+    }
+  }
+  ~Lanes() {
+    for (std::size_t i = 1; i < kLanes; ++i) (void)cudaStreamDestroy(streams_[i]);
+    for (cudaEvent_t event : events_) (void)cudaEventDestroy(event);
+  }
+  Lanes(const Lanes&) = delete;
+  Lanes& operator=(const Lanes&) = delete;
+
+  [[nodiscard]] cudaStream_t stream(std::size_t lane) const { return streams_[lane]; }
+  void fork(std::size_t lanes) const {
+    record(0, 0);
+    for (std::size_t i = 1; i < lanes; ++i) wait(i, 0);
+  }
+  void join(std::size_t lanes) const {
+    for (std::size_t i = 1; i < lanes; ++i) {
+      record(i, i);
+      wait(0, i);
+    }
+  }
+
+ private:
+  void record(std::size_t event, std::size_t lane) const {
+    check_cuda(cudaEventRecordWithFlags(events_[event], streams_[lane], cudaEventRecordDefault), rank_,
+               "cudaEventRecordWithFlags");
+  }
+  void wait(std::size_t lane, std::size_t event) const {
+    check_cuda(cudaStreamWaitEvent(streams_[lane], events_[event], 0), rank_, "cudaStreamWaitEvent");
+  }
+
+  RankId rank_;
+  std::array<cudaStream_t, kLanes> streams_{};
+  std::array<cudaEvent_t, kLanes> events_{};  // of the fork, and of the end of each other lane
+};
+
+/// The lane of each product: the one with the least work so far.
+std::vector<std::size_t> lanes_of(std::span<const MatrixProduct> products) {
+  std::array<double, kLanes> load{};
+  std::vector<std::size_t> out;
+  for (const MatrixProduct& p : products) {
+    const auto least = std::min_element(load.begin(), load.end());
+    *least += static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);
+    out.push_back(static_cast<std::size_t>(least - load.begin()));
+  }
+  return out;
+}
+
 }  // namespace
 
 struct LtProducts::State {
@@ -109,6 +172,7 @@ struct LtProducts::State {
   cublasLtHandle_t handle = nullptr;
   std::map<Key, Shape> shapes;
   std::map<cudaStream_t, void*> workspaces;
+  std::map<cudaStream_t, Lanes> lanes;
   GroupedProducts grouped;
 
   explicit State(RankId of) : rank(of), grouped(of) { check_cublas(cublasLtCreate(&handle), rank, "cublasLtCreate"); }
@@ -142,16 +206,34 @@ struct LtProducts::State {
                        shape.out.get(), p.c, shape.out.get(), &shape.way, workspace_of(stream), kWorkspace, stream),
         rank, "cublasLtMatmul");
   }
+
+  void multiply_on_lanes(const Products& all, cudaStream_t stream) {
+    const Lanes& side = lanes.try_emplace(stream, stream, rank).first->second;
+    const std::vector<std::size_t> lane = lanes_of(all.products);
+    const std::size_t used = *std::max_element(lane.begin(), lane.end()) + 1;
+    side.fork(used);
+    for (std::size_t i = 0; i < lane.size(); ++i) {
+      multiply(all.form, all.dtype, all.products[i], side.stream(lane[i]));
+    }
+    side.join(used);
+  }
 };
 
 LtProducts::LtProducts(RankId rank) : state_(std::make_unique<State>(rank)) {}
 LtProducts::~LtProducts() = default;
 
 void LtProducts::run(const Products& products, CUstream_st* stream, bool is_captured) {
-  if (products.products.size() > 1 && !is_captured && state_->grouped.can_run(products)) {
-    return state_->grouped.run(products, stream, {state_->workspace_of(stream), kWorkspace});
+  if (products.products.size() < 2) {
+    for (const MatrixProduct& p : products.products) state_->multiply(products.form, products.dtype, p, stream);
+    return;
   }
-  for (const MatrixProduct& p : products.products) state_->multiply(products.form, products.dtype, p, stream);
+  if (state_->grouped.is_requested() && is_captured) {
+    throw ExecutionError(fmt::format(
+        "rank {}: grouped calls of cuBLAS are not captured: unset MOEPLAN_CUDA_GROUPED to execute layers as graphs",
+        state_->rank.value()));
+  }
+  if (state_->grouped.run(products, stream, {state_->workspace_of(stream), kWorkspace})) return;
+  state_->multiply_on_lanes(products, stream);
 }
 
 }  // namespace moeplan::runtime

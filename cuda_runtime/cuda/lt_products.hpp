@@ -1,5 +1,8 @@
-// Matrix products on a GPU: several in one grouped cuBLAS call if possible, otherwise one cuBLASLt call each. The
-// algorithm that cuBLASLt's heuristic selects for a shape is cached.
+// Matrix products on a GPU: one cuBLASLt call each, several products on several streams. The algorithm that cuBLASLt's
+// heuristic selects for a shape is cached.
+//
+// With MOEPLAN_CUDA_GROUPED=1 several products are one grouped cuBLAS call where that supports them
+// (grouped_products.hpp). It is not the default: cuBLAS of CUDA 12.5 to 13.0 has grouped kernels for Ampere only.
 #pragma once
 
 #include <memory>
@@ -18,8 +21,9 @@ class LtProducts {
   LtProducts(const LtProducts&) = delete;
   LtProducts& operator=(const LtProducts&) = delete;
 
-  /// Enqueues products. The first call on a stream allocates its workspace and must not be captured. A captured call is
-  /// never grouped.
+  /// Enqueues products, as the same calls whether captured or not. The first call on a stream allocates workspaces and
+  /// must not be captured. Raises ExecutionError if grouped calls are requested in a capture, for which they are not
+  /// documented.
   void run(const Products& products, CUstream_st* stream, bool is_captured);
 
  private:

@@ -67,6 +67,8 @@ class Device {
   [[nodiscard]] virtual Seconds between(DeviceEvent from, DeviceEvent to) = 0;
 
   virtual void clear(DeviceStream stream, std::byte* data, std::size_t bytes) = 0;
+  /// Reads all of this memory. If it exceeds the cache, nothing else remains cached, and nothing to be written back.
+  virtual void read(DeviceStream stream, const std::byte* data, std::size_t bytes) = 0;
   virtual void copy(DeviceStream stream, std::byte* to, const std::byte* from, std::size_t bytes) = 0;
   virtual void launch(DeviceStream stream, const kernels::KernelCall& call) = 0;
   virtual void multiply(DeviceStream stream, const Products& products) = 0;
@@ -75,7 +77,15 @@ class Device {
   /// them.
   virtual void begin_capture(DeviceStream stream) = 0;
   [[nodiscard]] virtual DeviceGraph end_capture(DeviceStream stream) = 0;
+  /// Ends a capture without a graph, also after an error.
+  virtual void abandon_capture(DeviceStream stream) noexcept = 0;
   virtual void launch(DeviceStream stream, DeviceGraph graph) = 0;
+
+  /// Holds the stream's subsequent commands back until resume(), at most for `limit`. One hold at a time; not captured.
+  virtual void hold(DeviceStream stream, Seconds limit) = 0;
+  virtual void resume() noexcept = 0;
+  /// Whether the latest hold ended by its limit. Valid once its stream has passed it.
+  [[nodiscard]] virtual bool has_expired() = 0;
 };
 
 }  // namespace moeplan::runtime

@@ -13,7 +13,22 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+/// assumed: longer than any host takes to enqueue an execution, unless the device's queues are full.
+constexpr Seconds kLongestHold(0.2);
+
 std::size_t index_of(Stream stream) { return static_cast<std::size_t>(stream); }
+
+/// Holds a stream back until the end of this object's life, so that what is enqueued meanwhile starts together.
+class Hold {
+ public:
+  Hold(Device& device, DeviceStream stream) : device_(device) { device_.hold(stream, kLongestHold); }
+  ~Hold() { device_.resume(); }
+  Hold(const Hold&) = delete;
+  Hold& operator=(const Hold&) = delete;
+
+ private:
+  Device& device_;
+};
 
 }  // namespace
 
@@ -25,8 +40,7 @@ DeviceExecution::DeviceExecution(Device& device, DeviceTransport& transport, std
       pool_(device, options_.slab),
       handles_(device),
       origin_(handles_.make_stream()),
-      begin_(handles_.make_event(true)),
-      fork_(handles_.make_event(false)),
+      begin_{handles_.make_event(true), handles_.make_event(false)},
       over_(handles_.make_event(false)) {
   for (const RankId id : ranks) {
     ranks_.push_back({id});
@@ -56,33 +70,49 @@ void DeviceExecution::prepare(std::size_t rank, const Work& work, const std::str
   Rank& r = ranks_[rank];
   const DeviceContext context{r.buffers, pool_, options_.codecs, r.failure};
   r.operations.push_back(device_operation(work, name, context));
-  r.events.push_back({handles_.make_event(true), handles_.make_event(true), handles_.make_event(false)});
+  r.events.push_back({handles_.make_event(true), {handles_.make_event(true), handles_.make_event(false)}});
 }
 
 void DeviceExecution::execute() {
   make_ready();
+  if (options_.captures && has_run_ && !graph_) capture();
   transport_.meet(options_.time_out);
   is_running_ = true;
   for (Rank& r : ranks_) {
     for (DeviceBuffer& buffer : r.buffers) buffer.fill_zeros(origin_);
   }
-  if (cold_ != nullptr) device_.clear(origin_, cold_, options_.cold_bytes);
-  transport_.align(origin_);
-  if (!options_.captures || !has_run_) {
-    issue_all();
-  } else {
-    if (!graph_) {
-      device_.begin_capture(origin_);
-      issue_all();
-      graph_ = handles_.end_capture(origin_);
-    }
-    device_.launch(origin_, *graph_);
-  }
-  device_.record(over_, origin_);
+  if (cold_ != nullptr) device_.read(origin_, cold_, options_.cold_bytes);
+  const bool is_held = has_run_;  // a first execution loads kernels, for which libraries may wait for the device
+  start();
   wait_for_end();
   is_running_ = false;
   has_run_ = true;
   collect();
+  // The queues are shorter than the execution: from now on it is one command.
+  if (is_held && device_.has_expired()) options_.captures = true;
+}
+
+/// Enqueues everything before the device starts with any of it.
+void DeviceExecution::start() {
+  std::optional<Hold> hold;
+  if (has_run_) hold.emplace(device_, origin_);
+  transport_.align(origin_);
+  graph_ ? device_.launch(origin_, *graph_) : issue_all();
+  device_.record(over_, origin_);
+}
+
+void DeviceExecution::capture() {
+  device_.begin_capture(origin_);
+  is_capturing_ = true;
+  try {
+    issue_all();
+    graph_ = handles_.end_capture(origin_);
+  } catch (...) {
+    is_capturing_ = false;
+    device_.abandon_capture(origin_);
+    throw;
+  }
+  is_capturing_ = false;
 }
 
 std::vector<DeviceExecution::Rank*> DeviceExecution::busy_ranks() {
@@ -93,24 +123,28 @@ std::vector<DeviceExecution::Rank*> DeviceExecution::busy_ranks() {
   return out;
 }
 
-/// Creates and prepares streams, communicators and buffers for the steps.
-void DeviceExecution::make_ready() {
-  const std::vector<Rank*> busy = busy_ranks();
-  const std::vector<DeviceStep> steps = busy.empty() ? std::vector<DeviceStep>() : busy.front()->steps;
+void DeviceExecution::upload() {
   for (Rank& r : ranks_) {
-    assert((r.steps.empty() || r.steps == steps) && "all ranks that do something take the same steps");
     for (DeviceBuffer& buffer : r.buffers) buffer.give();
     const std::int32_t none = 0;
     device_.copy_in(reinterpret_cast<std::byte*>(r.failure), std::as_bytes(std::span(&none, 1)));
   }
+}
+
+/// Creates and prepares streams, communicators and buffers for the steps.
+void DeviceExecution::make_ready() {
+  const std::vector<Rank*> busy = busy_ranks();
+  const std::vector<DeviceStep> steps = busy.empty() ? std::vector<DeviceStep>() : busy.front()->steps;
+  for ([[maybe_unused]] const Rank& r : ranks_) {
+    assert((r.steps.empty() || r.steps == steps) && "all ranks that do something take the same steps");
+  }
+  upload();
   if (options_.cold_bytes > 0 && cold_ == nullptr) cold_ = pool_.allocate(options_.cold_bytes);
   if (steps == ready_for_) return;
   for (Rank* r : busy) {
     for (const DeviceStep& step : steps) {
       auto& stream = r->streams[index_of(step.stream)];
-      if (stream) continue;
-      stream = handles_.make_stream();
-      joins_.push_back(handles_.make_event(false));
+      if (!stream) stream = handles_.make_stream();
     }
   }
   for (std::size_t s = 0; s < steps.size(); ++s) {
@@ -118,46 +152,63 @@ void DeviceExecution::make_ready() {
     transport_.prepare(steps[s].operation, steps[s].stream, parts(s));
   }
   ready_for_ = steps;
+  orders_ = step_orders(ready_for_);
   has_run_ = false;
   graph_.reset();
   handles_.release_graphs();
 }
 
+void DeviceExecution::record(const Mark& mark, DeviceStream stream, bool is_awaited) {
+  device_.record(mark.timed, stream);
+  if (is_capturing_ && is_awaited) device_.record(mark.plain, stream);
+}
+
+void DeviceExecution::wait(DeviceStream stream, const Mark& mark) {
+  device_.wait(stream, is_capturing_ ? mark.plain : mark.timed);
+}
+
+DeviceStream DeviceExecution::stream_of(const Rank& rank, std::size_t s) const {
+  return *rank.streams[index_of(ready_for_[s].stream)];
+}
+
+DeviceEvent DeviceExecution::start_of(const Rank& rank, std::size_t s) const {
+  if (!orders_[s].waits.empty()) return rank.events[ready_for_[s].operation].start;
+  const auto before = orders_[s].previous;
+  return before ? rank.events[ready_for_[*before].operation].end.timed : begin_.timed;
+}
+
 void DeviceExecution::issue_all() {
-  device_.record(begin_, origin_);
-  device_.record(fork_, origin_);
-  for (Rank& r : ranks_) {
-    for (const auto& stream : r.streams) {
-      if (stream) device_.wait(*stream, fork_);
-    }
+  record(begin_, origin_, true);
+  const std::vector<Rank*> ranks = busy_ranks();
+  for (std::size_t s = 0; s < ready_for_.size(); ++s) {
+    if (orders_[s].previous) continue;
+    for (const Rank* r : ranks) wait(stream_of(*r, s), begin_);
   }
   for (std::size_t s = 0; s < ready_for_.size(); ++s) issue(s);
-  std::size_t join = 0;
-  for (Rank& r : ranks_) {
-    for (const auto& stream : r.streams) {
-      if (!stream) continue;
-      device_.record(joins_[join], *stream);
-      device_.wait(origin_, joins_[join++]);
+  std::array<std::optional<std::size_t>, kStreamNames.size()> last{};
+  for (std::size_t s = 0; s < ready_for_.size(); ++s) last[index_of(ready_for_[s].stream)] = s;
+  for (const Rank* r : ranks) {
+    for (const auto& s : last) {
+      if (s) wait(origin_, r->events[ready_for_[*s].operation].end);
     }
   }
 }
 
 /// Issues one step of all ranks.
 void DeviceExecution::issue(std::size_t s) {
-  const DeviceStep& step = ready_for_[s];
+  const std::size_t operation = ready_for_[s].operation;
   const std::vector<Rank*> ranks = busy_ranks();
-  for (Rank* r : ranks) {
-    const DeviceStream stream = *r->streams[index_of(step.stream)];
-    for (const std::size_t a : step.after) device_.wait(stream, r->events[a].ended);
-    device_.record(r->events[step.operation].start, stream);
-    runtime::issue(device_, stream, r->operations[step.operation].before);
+  for (const Rank* r : ranks) {
+    const DeviceStream stream = stream_of(*r, s);
+    for (const std::size_t a : orders_[s].waits) wait(stream, r->events[ready_for_[a].operation].end);
+    if (!orders_[s].waits.empty()) device_.record(r->events[operation].start, stream);
+    runtime::issue(device_, stream, r->operations[operation].before);
   }
-  if (ranks.front()->operations[step.operation].transfer) transport_.transfer(step.operation, parts(s));
-  for (Rank* r : ranks) {
-    const DeviceStream stream = *r->streams[index_of(step.stream)];
-    runtime::issue(device_, stream, r->operations[step.operation].after);
-    device_.record(r->events[step.operation].end, stream);
-    device_.record(r->events[step.operation].ended, stream);
+  if (ranks.front()->operations[operation].transfer) transport_.transfer(operation, parts(s));
+  for (const Rank* r : ranks) {
+    const DeviceStream stream = stream_of(*r, s);
+    runtime::issue(device_, stream, r->operations[operation].after);
+    record(r->events[operation].end, stream, orders_[s].is_awaited);
   }
 }
 
@@ -197,7 +248,7 @@ void DeviceExecution::give_up() noexcept {
 std::string DeviceExecution::late_operation() {
   for (const DeviceStep& step : ready_for_) {
     for (Rank* r : busy_ranks()) {
-      if (!device_.is_over(r->events[step.operation].end)) return r->operations[step.operation].name;
+      if (!device_.is_over(r->events[step.operation].end.timed)) return r->operations[step.operation].name;
     }
   }
   return "the run";
@@ -212,9 +263,10 @@ void DeviceExecution::collect() {
           fmt::format("rank {}: a token was sent to an expert that the gate did not choose", r.id.value()));
     }
     r.times.assign(r.operations.size(), OperationTime{Seconds(0), Seconds(0)});
-    for (const DeviceStep& step : r.steps) {
-      const Events& e = r.events[step.operation];
-      r.times[step.operation] = {device_.between(begin_, e.start), device_.between(begin_, e.end)};
+    for (std::size_t s = 0; s < r.steps.size(); ++s) {
+      const std::size_t operation = r.steps[s].operation;
+      r.times[operation] = {device_.between(begin_.timed, start_of(r, s)),
+                            device_.between(begin_.timed, r.events[operation].end.timed)};
     }
   }
 }

@@ -12,6 +12,7 @@
 #include "cuda_runtime/device/device_handles.hpp"
 #include "cuda_runtime/device/device_operation.hpp"
 #include "cuda_runtime/device/device_transport.hpp"
+#include "cuda_runtime/device/steps/step_order.hpp"
 #include "model/workload/workload.hpp"
 
 namespace moeplan::runtime {
@@ -19,18 +20,11 @@ namespace moeplan::runtime {
 struct DeviceOptions {
   CodecOptions codecs = {};
   Seconds time_out{60};                       // of an execution, and of barriers between ranks
-  bool captures = false;                      // captures the first execution as a graph and launches it for later ones
+  bool captures = false;                      // captures the second execution as a graph, which later ones launch
   std::size_t slab = std::size_t{64} << 20U;  // bytes per slab (DevicePool)
-  /// Bytes written before each execution, so that it finds none of its data in the cache, as for one layer among
-  /// others. The host issues the execution during that time.
+  /// Bytes read before each execution, so that it finds none of its data in the cache, as for one layer among others,
+  /// and no data of others to write back.
   std::size_t cold_bytes = 0;
-};
-
-struct DeviceStep {
-  std::size_t operation;
-  Stream stream;
-  std::vector<std::size_t> after;
-  bool operator==(const DeviceStep&) const = default;
 };
 
 class DeviceExecution {
@@ -53,9 +47,13 @@ class DeviceExecution {
   [[nodiscard]] const std::vector<OperationTime>& times(std::size_t rank) const { return ranks_[rank].times; }
 
  private:
+  /// The end of an operation. In a graph, an event that keeps its time is not one that others can wait for.
+  struct Mark {
+    DeviceEvent timed, plain;
+  };
   struct Events {
-    DeviceEvent start, end;  // timed
-    DeviceEvent ended;       // for dependants
+    DeviceEvent start;  // timed
+    Mark end;
   };
   struct Rank {
     RankId id;
@@ -71,8 +69,16 @@ class DeviceExecution {
   /// The ranks with steps. A measurement may leave some ranks idle.
   [[nodiscard]] std::vector<Rank*> busy_ranks();
   void make_ready();
+  void upload();
+  void capture();
+  void start();
   void issue_all();
   void issue(std::size_t step);
+  void record(const Mark& mark, DeviceStream stream, bool is_awaited);
+  void wait(DeviceStream stream, const Mark& mark);
+  [[nodiscard]] DeviceStream stream_of(const Rank& rank, std::size_t step) const;
+  /// The event at which a step starts: its own, or the end of what it follows without delay.
+  [[nodiscard]] DeviceEvent start_of(const Rank& rank, std::size_t step) const;
   [[nodiscard]] std::vector<DevicePart> parts(std::size_t step);
   void wait_for_end();
   void give_up() noexcept;
@@ -85,14 +91,16 @@ class DeviceExecution {
   DevicePool pool_;
   DeviceHandles handles_;
   std::vector<Rank> ranks_;
-  DeviceStream origin_;                // forks into all other streams, and joins them at the end
-  DeviceEvent begin_, fork_, over_;    // begin_ is timed
-  std::vector<DeviceEvent> joins_;     // the end of each stream, by rank and stream
+  DeviceStream origin_;  // forks into all other streams, and joins them at the end
+  Mark begin_;
+  DeviceEvent over_;
   std::vector<DeviceStep> ready_for_;  // the steps that have been prepared for execution
+  std::vector<StepOrder> orders_;      // of ready_for_
   std::optional<DeviceGraph> graph_;   // of ready_for_
-  std::byte* cold_ = nullptr;          // written before each execution, to evict the cache
+  std::byte* cold_ = nullptr;          // read before each execution, to evict the cache
   bool has_run_ = false;               // ready_for_ has executed once, so that libraries have allocated what they need
   bool is_running_ = false;
+  bool is_capturing_ = false;
 };
 
 }  // namespace moeplan::runtime

@@ -80,6 +80,7 @@ cublasStatus_t cublasGemmGroupedBatchedEx(cublasHandle_t, const cublasOperation_
                                           void* const* c, cudaDataType_t, const int* ldc, int groups, const int* sizes,
                                           cublasComputeType_t) {
   called("cublasGemmGroupedBatchedEx");
+  if (!moeplan::tests::grouped_products_are_supported()) return CUBLAS_STATUS_NOT_SUPPORTED;
   const auto* alphas = static_cast<const float*>(alpha);
   const auto* betas = static_cast<const float*>(beta);
   std::size_t i = 0;

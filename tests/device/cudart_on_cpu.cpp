@@ -50,7 +50,36 @@ int moeplan::runtime::launch_kernel(const kernels::KernelCall& call, CUstream_st
   return cudaSuccess;
 }
 
+int moeplan::runtime::launch_read(const void* data, std::size_t bytes, CUstream_st* stream) {
+  the_gpu()->read(id_of<DeviceStream>(stream), static_cast<const std::byte*>(data), bytes);
+  return cudaSuccess;
+}
+
+/// The flags are written as the kernel does, which sees them in host memory.
+int moeplan::runtime::launch_hold(HoldWords* words, std::uint32_t number, std::uint64_t, CUstream_st* stream) {
+  the_gpu()->hold(id_of<DeviceStream>(stream), [words, number] {
+    if (words->resumed < number) words->expired = number;  // what counts is the last look
+    if (words->resumed >= number) words->expired = 0;
+    return words->resumed >= number;
+  });
+  return cudaSuccess;
+}
+
 extern "C" {
+
+cudaError_t cudaGetLastError() { return cudaSuccess; }
+cudaError_t cudaHostAlloc(void** data, std::size_t bytes, unsigned) {
+  *data = std::malloc(bytes);
+  return cudaSuccess;
+}
+cudaError_t cudaHostGetDevicePointer(void** there, void* here, unsigned) {
+  *there = here;
+  return cudaSuccess;
+}
+cudaError_t cudaFreeHost(void* data) {
+  std::free(data);
+  return cudaSuccess;
+}
 
 const char* cudaGetErrorName(cudaError_t code) {
   return code == cudaErrorMemoryAllocation ? "cudaErrorMemoryAllocation" : "an error";

@@ -5,61 +5,13 @@
 #include <catch2/catch.hpp>
 
 #include "cuda_runtime/device/loopback_session.hpp"
-#include "tests/device/fake_device.hpp"
+#include "tests/device/two_ranks.hpp"
 #include "tests/support/checks.hpp"
 
 namespace moeplan::tests::device_world_test {
 
 using namespace moeplan::runtime;
-using moeplan::tests::FakeDevice;
-
-namespace {
-
-const std::vector<RankId> kTwo{RankId(0), RankId(1)};
-
-/// Row 0 of buffer 0 goes to row 1 on the own rank, then to row 2 on the other rank; all row 2 together to buffer 1.
-void prepare(RankId rank, Backend& backend) {
-  const std::vector<BufferShape> shapes{{4, 8, Dtype::Fp32}, {2, 8, Dtype::Fp32}};
-  backend.allocate(shapes);
-  const BufferId a(0), b(1);
-  const RankId other(1 - rank.value());
-  backend.prepare(CopyRowsWork{{a, {0}}, {a, {1}}}, "copy");
-  backend.prepare(ExchangeWork{a, a, {{other, {{{8, 8}}}}}, {{other, {{{16, 8}}}}}, {}, {}, false, {}, 2}, "exchange");
-  CollectiveWork sum{Collective::AllReduce, kTwo, rank.value(), a, b, {}, {}};
-  sum.from_blocks = {{{{16, 4}}}, {{{20, 4}}}};
-  sum.to_blocks = {{{{0, 4}}}, {{{4, 4}}}};
-  backend.prepare(sum, "sum");
-  backend.prepare(CopyRowsWork{{a, {3}}, {a, {1}}}, "overwrite");  // what was sent, once it is sent
-}
-
-void run(Backend& backend) {
-  backend.begin();
-  const std::vector<std::size_t> none, first{0}, second{1};
-  backend.enqueue(0, Stream::Compute, none);
-  backend.enqueue(1, Stream::Inter, first);
-  backend.enqueue(2, Stream::Intra, second);
-  backend.enqueue(3, Stream::Inter, none);
-  const auto times = backend.finish();
-  for (const OperationTime& t : times) {
-    if (t.start < Seconds(0) || t.end < t.start) throw std::logic_error("an operation ends before it starts");
-  }
-  if (times[1].start < times[0].end) throw std::logic_error("an exchange starts before what it waits for has ended");
-}
-
-/// What a world of two ranks says that runs this; "": nothing.
-template <class Job>
-std::string error_of(FakeDevice& device, const DeviceOptions& options, Job job) {
-  try {
-    LoopbackTransport transport(device, options.slab);
-    DeviceWorld world(device, transport, kTwo, options);
-    world.run(job);
-  } catch (const std::exception& e) {
-    return e.what();
-  }
-  return "";
-}
-
-}  // namespace
+using namespace moeplan::tests::two_ranks;
 
 TEST_CASE("Ranks on one device exchange rows and add them up, in whatever order it runs their streams") {
   const bool captures = GENERATE(false, true);
@@ -93,7 +45,7 @@ TEST_CASE("Whatever call of a device fails, all ranks end with its message and n
   std::size_t seen = 0;
   for (const std::string call :
        {"allocate", "copy_in", "copy_out", "make_stream", "make_event", "record", "wait", "copy", "clear", "launch",
-        "begin_capture", "end_capture", "launch graph", "is_over"}) {
+        "begin_capture", "end_capture", "launch graph", "is_over", "hold"}) {
     for (std::size_t n = 0; n < 40; n += 3) {
       FakeDevice device(n);
       device.fail(call, n);
@@ -112,21 +64,6 @@ TEST_CASE("Whatever call of a device fails, all ranks end with its message and n
     }
   }
   CHECK(seen > 40);
-}
-
-TEST_CASE("Before each run the cache is filled with what no rank asks for, outside of the graph") {
-  const bool captures = GENERATE(false, true);
-  FakeDevice device(2);
-  const std::string error =
-      error_of(device, {.captures = captures, .slab = 0, .cold_bytes = 4096}, [](RankId rank, Backend& backend) {
-        prepare(rank, backend);
-        backend.write_row(BufferId(0), 0, std::vector<double>(8, 1.0));
-        for (int i = 0; i < 3; ++i) run(backend);
-        if (backend.read_row(BufferId(1), 0) != std::vector<double>(8, 2.0)) throw std::logic_error("not added");
-      });
-  CHECK(error.empty());
-  CHECK(device.calls("clear") == 3 + 2);  // each run, and each rank's buffer that the host has not written to
-  CHECK(device.is_clean());
 }
 
 namespace {

@@ -37,7 +37,8 @@ void multiply_on_cpu(Gemm::Form form, kernels::Format format, const MatrixProduc
 
 bool FakeDevice::is_clean() const {
   const auto is_free = [](const auto& x) { return x.is_free; };
-  return memory_.empty() && has_nothing_to_do() && std::all_of(streams_.begin(), streams_.end(), is_free) &&
+  return memory_.empty() && has_nothing_to_do() && !capture_ &&
+         std::all_of(streams_.begin(), streams_.end(), is_free) &&
          std::all_of(events_.begin(), events_.end(), is_free) && std::all_of(graphs_.begin(), graphs_.end(), is_free);
 }
 
@@ -48,6 +49,7 @@ std::size_t FakeDevice::calls(const std::string& name) const {
 
 void FakeDevice::count(const std::string& call) {
   const std::size_t n = calls_[call]++;
+  log_.push_back(call);
   if (const auto it = failing_.find(call); it != failing_.end() && n >= it->second) {
     throw ExecutionError(call + ": made to fail");
   }
@@ -138,7 +140,7 @@ void FakeDevice::add(DeviceStream stream, Command command) {
 }
 
 void FakeDevice::enqueue(DeviceStream stream, Command command) {
-  Event* event = command.kind == Kind::Run ? nullptr : &events_[command.event.index()];
+  Event* event = command.kind != Kind::Record && command.kind != Kind::Wait ? nullptr : &events_[command.event.index()];
   if (command.kind == Kind::Record) command.record = ++event->asked;
   if (command.kind == Kind::Wait) command.record = event->asked;
   if (streams_[stream.index()].is_free || (event != nullptr && event->is_free)) misused("what was given back is used");
@@ -156,6 +158,7 @@ void FakeDevice::wait(DeviceStream stream, DeviceEvent event) {
   const Event& e = events_[event.index()];
   if (capture_) {
     if (!e.is_captured) misused("a capture waits for an event from outside");
+    if (e.is_timed) misused("a capture waits for an event that keeps its time");
     is_in_capture_[stream.index()] = true;
   } else if (e.asked == 0) {
     misused("a wait for an event that was never recorded");
@@ -191,6 +194,7 @@ bool FakeDevice::has_nothing_to_do() const {
 }
 
 bool FakeDevice::can_run(const Command& c) const {
+  if (c.kind == Kind::Hold) return expires_ || c.is_over();
   return c.kind != Kind::Wait || events_[c.event.index()].over >= c.record;
 }
 
@@ -208,6 +212,7 @@ bool FakeDevice::step() {
   clock_ += 1e-6;
   stream.time += command.cost;
   if (command.kind == Kind::Run && !costs_) command.run();
+  if (command.kind == Kind::Hold) has_expired_ = expires_;
   if (command.kind == Kind::Wait) stream.time = std::max(stream.time, events_[command.event.index()].when);
   if (command.kind == Kind::Record) {
     Event& e = events_[command.event.index()];
@@ -221,6 +226,29 @@ void FakeDevice::clear(DeviceStream stream, std::byte* data, std::size_t bytes) 
   count("clear");
   check_range(data, bytes);
   add(stream, {Kind::Run, {}, 0, [=] { std::memset(data, 0, bytes); }});
+}
+
+void FakeDevice::read(DeviceStream stream, const std::byte* data, std::size_t bytes) {
+  count("read");
+  check_range(data, bytes);
+  add(stream, {Kind::Run, {}, 0, [] {}});
+}
+
+void FakeDevice::hold(DeviceStream stream, std::function<bool()> is_over) {
+  count("hold");
+  if (capture_) misused("a hold within a capture");
+  streams_[stream.index()].commands.push_back({Kind::Hold, {}, 0, {}, 0, std::move(is_over)});
+}
+
+void FakeDevice::hold(DeviceStream stream, Seconds) {
+  if (resumed_ < holds_) misused("a hold within a hold");
+  hold(stream, [this, number = holds_ + 1] { return resumed_ >= number; });
+  ++holds_;
+}
+
+void FakeDevice::resume() noexcept {
+  log_.emplace_back("resume");
+  resumed_ = holds_;
 }
 
 void FakeDevice::copy(DeviceStream stream, std::byte* to, const std::byte* from, std::size_t bytes) {
@@ -287,6 +315,11 @@ DeviceGraph FakeDevice::end_capture(DeviceStream stream) {
   capture_.reset();
   for (Event& e : events_) e.is_captured = false;
   return DeviceGraph(graphs_.size() - 1);
+}
+
+void FakeDevice::abandon_capture(DeviceStream) noexcept {
+  capture_.reset();
+  for (Event& e : events_) e.is_captured = false;
 }
 
 /// A graph begins once its stream comes to it, and the stream goes on once all of it has ended.

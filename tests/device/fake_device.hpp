@@ -49,8 +49,14 @@ class FakeDevice final : public CudaDevice {
   void fail(const std::string& call, std::size_t n) { failing_[call] = n; }
   /// Stops executing commands, as on a device whose kernel does not terminate.
   void hang() { hangs_ = true; }
+  /// Ends holds by their limits, at once.
+  void expire_holds() { expires_ = true; }
   [[nodiscard]] std::size_t calls(const std::string& name) const;
+  /// The names of all calls so far, in order.
+  [[nodiscard]] const std::vector<std::string>& log() const { return log_; }
 
+  /// Holds a stream back until this is true.
+  void hold(DeviceStream stream, std::function<bool()> is_over);
   /// Enqueues any function on a stream.
   void run(DeviceStream stream, std::function<void()> what) { add(stream, {Kind::Run, {}, 0, std::move(what)}); }
   /// The device to which a native stream belongs.
@@ -72,21 +78,27 @@ class FakeDevice final : public CudaDevice {
   bool is_idle() override;
   Seconds between(DeviceEvent from, DeviceEvent to) override;
   void clear(DeviceStream stream, std::byte* data, std::size_t bytes) override;
+  void read(DeviceStream stream, const std::byte* data, std::size_t bytes) override;
   void copy(DeviceStream stream, std::byte* to, const std::byte* from, std::size_t bytes) override;
   void launch(DeviceStream stream, const kernels::KernelCall& call) override;
   void multiply(DeviceStream stream, const Products& products) override;
   void begin_capture(DeviceStream stream) override;
   DeviceGraph end_capture(DeviceStream stream) override;
+  void abandon_capture(DeviceStream stream) noexcept override;
   void launch(DeviceStream stream, DeviceGraph graph) override;
+  void hold(DeviceStream stream, Seconds limit) override;
+  void resume() noexcept override;
+  bool has_expired() override { return has_expired_; }
 
  private:
-  enum class Kind { Run, Record, Wait };
+  enum class Kind { Run, Record, Wait, Hold };
   struct Command {
     Kind kind;
     DeviceEvent event{};
     std::int64_t record = 0;  // the number of the record of the event, for Record and Wait
     std::function<void()> run{};
     double cost = 0;
+    std::function<bool()> is_over{};  // of a Hold
   };
   struct Event {
     bool is_timed;
@@ -122,6 +134,9 @@ class FakeDevice final : public CudaDevice {
   std::optional<Graph> capture_;
   std::vector<bool> is_in_capture_;  // by stream
   std::map<std::string, std::size_t> calls_, failing_;
+  std::vector<std::string> log_;
+  std::size_t holds_ = 0, resumed_ = 0;  // the number of the latest hold, and of the latest that was resumed
+  bool expires_ = false, has_expired_ = false;
   double clock_ = 0;
   bool hangs_ = false;
   std::optional<FakeCosts> costs_{};

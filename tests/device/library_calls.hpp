@@ -12,4 +12,10 @@ namespace moeplan::tests {
   return calls;
 }
 
+/// Whether the next grouped products are computed; otherwise the call returns CUBLAS_STATUS_NOT_SUPPORTED.
+[[nodiscard]] inline bool& grouped_products_are_supported() {
+  static bool are_supported = true;
+  return are_supported;
+}
+
 }  // namespace moeplan::tests

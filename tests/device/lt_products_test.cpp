@@ -1,12 +1,15 @@
 // What cuBLAS and cuBLASLt are asked for, by a CPU that does it.
 #include "cuda_runtime/cuda/lt_products.hpp"
 
+#include <cuda_runtime_api.h>
+
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <vector>
 
 #include "cuda_runtime/device/device_formats.hpp"
 #include "model/base/random.hpp"
+#include "tests/device/cudart_on_cpu.hpp"
 #include "tests/device/library_calls.hpp"
 
 namespace moeplan::tests::lt_products_test {
@@ -20,13 +23,32 @@ struct Sizes {
   bool accumulates;
 };
 const std::vector<Sizes> kSizes{{2, 3, 4, false}, {2, 3, 4, false}, {5, 3, 4, true}, {1, 7, 2, false}};
+const std::vector<Sizes> kWide{{8, 16, 8, false}, {8, 16, 8, false}, {16, 8, 8, true}};
+
+/// Where operands begin, and how long their rows are.
+enum class Lay { Aligned, Unaligned, WideRows };
+
+struct OneGpu {
+  explicit OneGpu(std::uint64_t seed) { tests::the_gpu() = std::make_unique<tests::FakeDevice>(seed); }
+  ~OneGpu() { tests::the_gpu().reset(); }
+  OneGpu(const OneGpu&) = delete;
+  OneGpu& operator=(const OneGpu&) = delete;
+};
+
+struct Grouped {
+  Grouped() { ::setenv("MOEPLAN_CUDA_GROUPED", "1", 1); }
+  ~Grouped() { ::unsetenv("MOEPLAN_CUDA_GROUPED"); }
+  Grouped(const Grouped&) = delete;
+  Grouped& operator=(const Grouped&) = delete;
+};
 
 /// Operands of the products, and what their C must become.
 class Work {
  public:
-  Work(Gemm::Form form, Dtype dtype, bool is_aligned) : form_(form), dtype_(dtype), memory_(1 << 16) {
+  Work(Gemm::Form form, Dtype dtype, Lay lay) : form_(form), dtype_(dtype), memory_(1 << 16) {
     Random random(7);
-    for (const Sizes& s : kSizes) {
+    const bool is_aligned = lay != Lay::Unaligned;
+    for (const Sizes& s : lay == Lay::WideRows ? kWide : kSizes) {
       auto* a = matrix(s.m * s.k, random, is_aligned);
       auto* b = matrix(s.n * s.k, random, is_aligned);
       auto* c = matrix(s.m * s.n, random, is_aligned);
@@ -58,7 +80,7 @@ class Work {
     for (std::int64_t i = 0; i < elements; ++i) {
       kernels::store1(format_of(dtype_), out, i, static_cast<float>(2 * random.uniform() - 1));
     }
-    constexpr std::size_t kApart = 512;
+    constexpr std::size_t kApart = 1024;
     used_ += kApart;
     return out;
   }
@@ -87,49 +109,84 @@ class Work {
   std::vector<std::vector<double>> expected_;
 };
 
+void run(const Products& all, bool is_captured) {
+  cudaStream_t stream = nullptr;
+  REQUIRE(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) == cudaSuccess);
+  LtProducts products(RankId(0));
+  products.run(all, stream, is_captured);
+  REQUIRE(tests::the_gpu()->is_idle());
+}
+void run(const Work& work, bool is_captured) { run(work.all(), is_captured); }
+
 }  // namespace
 
-TEST_CASE("Several products are one call of cuBLAS, or one of cuBLASLt each, with the same values") {
+TEST_CASE("Several products are one of cuBLASLt each, on streams of their own, in captures as outside") {
   const auto form = GENERATE(Gemm::Form::NN, Gemm::Form::NT, Gemm::Form::TN);
   const auto dtype = GENERATE(Dtype::Fp32, Dtype::Tf32, Dtype::Bf16, Dtype::Fp16);
+  const bool is_captured = GENERATE(false, true);
+  const OneGpu gpu(7);
   auto& calls = tests::library_calls();
   calls.clear();
-  const auto run = [&](bool is_captured, bool is_aligned) {
-    LtProducts products(RankId(0));
-    Work work(form, dtype, is_aligned);
-    products.run(work.all(), nullptr, is_captured);
+  const Work work(form, dtype, Lay::Aligned);
+  run(work, is_captured);
+  CHECK(work.is_right());
+  CHECK(calls["cublasLtMatmul"] == std::ssize(kSizes));
+  CHECK(calls["cublasLtMatmulAlgoGetHeuristic"] == std::ssize(kSizes) - 1);  // two have one shape
+  CHECK(calls["cublasGemmGroupedBatchedEx"] == 0);
+  CHECK(calls["cudaMalloc"] == 4);                    // a workspace for each stream
+  CHECK(tests::the_gpu()->calls("record") == 1 + 3);  // the fork, and the end of each other stream
+}
+
+TEST_CASE("Several products are one call of cuBLAS where that is asked for and can be") {
+  const OneGpu gpu(7);
+  const Grouped grouped;
+  auto& calls = tests::library_calls();
+  calls.clear();
+  SECTION("as it is here") {
+    const auto form = GENERATE(Gemm::Form::NN, Gemm::Form::NT, Gemm::Form::TN);
+    const auto dtype = GENERATE(Dtype::Fp32, Dtype::Bf16);
+    const Work work(form, dtype, Lay::WideRows);
+    run(work, false);
     CHECK(work.is_right());
-  };
-  const int all = static_cast<int>(kSizes.size());
-  SECTION("one call, because this cuBLAS has it") {
-    run(false, true);
     CHECK(calls["cublasGemmGroupedBatchedEx"] == 1);
     CHECK(calls["cublasLtMatmul"] == 0);
-    CHECK(calls["cudaMalloc"] == 1);  // the stream's workspace
   }
-  SECTION("one each in a capture, because of what the host must keep") { run(true, true); }
-  SECTION("one each where an operand does not lie as the call wants it") { run(false, false); }
-  SECTION("one each where that is wanted") {
-    ::setenv("MOEPLAN_CUDA_GROUPED", "0", 1);
-    run(false, true);
-    ::unsetenv("MOEPLAN_CUDA_GROUPED");
+  SECTION("not where an operand, or a row of it, does not begin at a multiple of 16 bytes: then one call each") {
+    const auto lay = GENERATE(Lay::Aligned, Lay::Unaligned);  // rows of 3 elements, operands at 4 bytes
+    const Work work(Gemm::Form::NN, Dtype::Bf16, lay);
+    run(work, false);
+    CHECK(work.is_right());
+    CHECK(calls["cublasGemmGroupedBatchedEx"] == 0);
+    CHECK(calls["cublasLtMatmul"] == std::ssize(kSizes));
   }
-  if (calls["cublasGemmGroupedBatchedEx"] == 0) {
-    CHECK(calls["cublasLtMatmul"] == all);
-    CHECK(calls["cublasLtMatmulAlgoGetHeuristic"] == all - 1);  // two have one shape
+  SECTION("not where it says that it is not supported: then one call each") {
+    tests::grouped_products_are_supported() = false;
+    const Work work(Gemm::Form::NN, Dtype::Bf16, Lay::WideRows);
+    run(work, false);
+    tests::grouped_products_are_supported() = true;
+    CHECK(work.is_right());
+    CHECK(calls["cublasGemmGroupedBatchedEx"] == 1);
+    CHECK(calls["cublasLtMatmul"] == std::ssize(kWide));
+  }
+  SECTION("not in a capture, which would have other products than the runs before it") {
+    const Work work(Gemm::Form::NN, Dtype::Bf16, Lay::WideRows);
+    CHECK_THROWS_WITH(run(work, true),
+                      "rank 0: grouped calls of cuBLAS are not captured: unset MOEPLAN_CUDA_GROUPED to execute layers "
+                      "as graphs");
   }
 }
 
 TEST_CASE("A single product is one of cuBLASLt") {
+  const OneGpu gpu(7);
   auto& calls = tests::library_calls();
   calls.clear();
-  LtProducts products(RankId(0));
-  Work work(Gemm::Form::NN, Dtype::Fp32, true);
+  const Work work(Gemm::Form::NN, Dtype::Fp32, Lay::Aligned);
   Products one = work.all();
   one.products = one.products.first(1);
-  products.run(one, nullptr, false);
+  run(one, false);
   CHECK(calls["cublasLtMatmul"] == 1);
   CHECK(calls["cublasGemmGroupedBatchedEx"] == 0);
+  CHECK(tests::the_gpu()->calls("record") == 0);
 }
 
 }  // namespace moeplan::tests::lt_products_test

@@ -109,7 +109,11 @@ class NcclTransport final : public DeviceTransport {
  private:
   [[noreturn]] void raise(const std::string& call, ncclResult_t code,
                           const std::source_location& where = std::source_location::current()) const {
-    raise_cuda_error(rank_, call, ncclGetErrorString(code), where);
+    std::string error = ncclGetErrorString(code);
+    if (const char* cause = ncclGetLastError(nullptr); cause != nullptr && *cause != '\0') {
+      error += fmt::format(": {}", cause);
+    }
+    raise_cuda_error(rank_, call, error, where);
   }
   /// Raises ExecutionError for error codes. A call on a non-blocking communicator may still be in progress.
   void check_code(ncclResult_t code, const char* call,
@@ -119,18 +123,21 @@ class NcclTransport final : public DeviceTransport {
 
   /// Waits until a call has completed its part on the host.
   void settle(ncclComm_t communicator, const std::string& call) {
-    const auto deadline = Clock::now() + std::chrono::duration<double>(time_out_.value());
+    const auto begin = Clock::now();
     for (;;) {
       ncclResult_t state = ncclSuccess;
       check_code(ncclCommGetAsyncError(communicator, &state), "ncclCommGetAsyncError");
       if (state == ncclSuccess) return;
       if (state != ncclInProgress) raise(call, state);
+      const auto waited = Clock::now() - begin;
+      const auto pause = pause_after(waited);
+      if (pause.count() == 0) continue;
       store_.check();
-      if (Clock::now() > deadline) {
+      if (waited > std::chrono::duration<double>(time_out_.value())) {
         throw ExecutionError(
             fmt::format("rank {}: {}: others have not come within {} s", rank_.value(), call, time_out_.value()));
       }
-      std::this_thread::sleep_for(std::chrono::microseconds(100));
+      std::this_thread::sleep_for(pause);
     }
   }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cuda_runtime/cuda/cuda_device.hpp"
+#include "cuda_runtime/cuda/environment.hpp"
 #include "cuda_runtime/launch/start_ranks.hpp"
 #include "tests/device/loopback_values.hpp"
 #include "tests/device/nccl_values.hpp"
@@ -71,6 +72,7 @@ int run_over_nccl(const std::vector<std::string>& arguments) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  prepare_cuda_environment();
   const VisibleGpus visible = visible_gpus();
   if (visible.gpus.empty()) {
     fmt::print("no GPU: {}\n", visible.problem);

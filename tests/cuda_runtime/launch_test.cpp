@@ -8,6 +8,7 @@
 #include <functional>
 #include <thread>
 
+#include "cuda_runtime/launch/rank_gpus.hpp"
 #include "cuda_runtime/launch/rank_store.hpp"
 #include "cuda_runtime/launch/sockets.hpp"
 #include "cuda_runtime/launch/start_ranks.hpp"
@@ -186,6 +187,24 @@ TEST_CASE("Ranks are started here, and none is left behind") {
   SECTION("a signal, a program that is not there") {
     CHECK(run_ranks(shell("kill -TERM $$"), 1) == 128 + SIGTERM);
     CHECK(run_ranks({at + "/nothing"}, 1) == 127);
+  }
+}
+
+TEST_CASE("Ranks over NCCL have a GPU each, by its address and not by its number in a process") {
+  SECTION("one GPU for each task, which every process counts from 0") {
+    CHECK(shared_gpu(std::vector<RankGpu>{{"a", "0000:17:00.0"}, {"a", "0000:65:00.0"}, {"b", "0000:17:00.0"}}) == "");
+  }
+  SECTION("two ranks on one GPU are refused on all ranks, with what to do") {
+    const auto errors = with_ranks(3, Seconds(10), [](RankStore&, Peers& peers) {
+      require_own_gpus(peers, {"a", peers.rank().value() == 1 ? "0000:65:00.0" : "0000:17:00.0"});
+    });
+    for (const std::string& e : errors) {
+      CHECK(
+          e ==
+          "--backend: ranks 0 and 2 both have the GPU 0000:17:00.0 of a, and NCCL needs a GPU for each rank: start at "
+          "most as many ranks on a machine as it has GPUs; or start moeplan itself, without srun, torchrun or mpirun: "
+          "its ranks then share a GPU as threads of one process");
+    }
   }
 }
 

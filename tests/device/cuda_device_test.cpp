@@ -2,7 +2,10 @@
 #include "cuda_runtime/cuda/cuda_device.hpp"
 
 #include <catch2/catch.hpp>
+#include <cstdlib>
+#include <string>
 
+#include "cuda_runtime/cuda/environment.hpp"
 #include "tests/device/cudart_on_cpu.hpp"
 #include "tests/device/library_calls.hpp"
 #include "tests/device/loopback_values.hpp"
@@ -61,6 +64,38 @@ TEST_CASE("Streams and events that are given back are used again, with a stream'
   CHECK(device->make_event(true) != timed);
   CHECK(device->make_stream() == stream);
   CHECK(device->make_stream() != stream);
+}
+
+TEST_CASE("CUDA and NCCL get the environment that times need, except for what a user has set") {
+  ::unsetenv("CUDA_DEVICE_MAX_CONNECTIONS");
+  ::setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "0", 1);
+  prepare_cuda_environment();
+  CHECK(std::string(std::getenv("CUDA_DEVICE_MAX_CONNECTIONS")) == "32");
+  CHECK(std::string(std::getenv("NCCL_LAUNCH_ORDER_IMPLICIT")) == "0");
+  ::unsetenv("CUDA_DEVICE_MAX_CONNECTIONS");
+  ::unsetenv("NCCL_LAUNCH_ORDER_IMPLICIT");
+}
+
+TEST_CASE("A hold lasts until it is resumed, or until its limit") {
+  const OneGpu gpu(1);
+  const auto device = make_cuda_device(0, RankId(0));
+  const DeviceStream stream = device->make_stream();
+  const DeviceEvent event = device->make_event(false);
+  const auto hold = [&] {
+    device->hold(stream, Seconds(0.1));
+    device->record(event, stream);
+  };
+  hold();
+  device->resume();
+  CHECK(device->is_over(event));
+  CHECK_FALSE(device->has_expired());
+  tests::the_gpu()->expire_holds();
+  hold();
+  CHECK(device->is_over(event));
+  CHECK(device->has_expired());
+  device->resume();
+  device->release(event);
+  device->release(stream);
 }
 
 TEST_CASE("What fails on a GPU is told by its call, the error and the rank") {

@@ -194,7 +194,7 @@ bool FakeDevice::has_nothing_to_do() const {
 }
 
 bool FakeDevice::can_run(const Command& c) const {
-  if (c.kind == Kind::Hold) return expires_ || c.is_over();
+  if (c.kind == Kind::Hold) return c.is_over() || expires_;
   return c.kind != Kind::Wait || events_[c.event.index()].over >= c.record;
 }
 

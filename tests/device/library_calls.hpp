@@ -12,6 +12,16 @@ namespace moeplan::tests {
   return calls;
 }
 
+/// NCCL: how often each call is in progress before it is over, and the cause of the failure of all of them, if any.
+struct NcclBehaviour {
+  int looks = 0;
+  std::string failure = {};
+};
+[[nodiscard]] inline NcclBehaviour& nccl_behaviour() {
+  static NcclBehaviour behaviour;
+  return behaviour;
+}
+
 /// Whether the next grouped products are computed; otherwise the call returns CUBLAS_STATUS_NOT_SUPPORTED.
 [[nodiscard]] inline bool& grouped_products_are_supported() {
   static bool are_supported = true;

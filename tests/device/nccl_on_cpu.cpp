@@ -16,6 +16,7 @@
 
 #include "cuda_runtime/kernels/formats.hpp"
 #include "tests/device/fake_device.hpp"
+#include "tests/device/library_calls.hpp"
 
 namespace {
 
@@ -54,6 +55,7 @@ struct ncclComm {
   std::shared_ptr<Group> group;
   int rank = 0, ranks = 1;
   std::size_t collectives = 0;  // that this rank has called
+  int looks = 0;                // at the state of the current call
 };
 
 namespace {
@@ -117,6 +119,7 @@ std::size_t size_of(ncclDataType_t type) {
 extern "C" {
 
 const char* ncclGetErrorString(ncclResult_t) { return "an error of NCCL"; }
+const char* ncclGetLastError(ncclComm_t) { return moeplan::tests::nccl_behaviour().failure.c_str(); }
 ncclResult_t ncclGetVersion(int* version) {
   *version = NCCL_VERSION_CODE;
   return ncclSuccess;
@@ -143,8 +146,10 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* out, int ranks, ncclUniqueId id,
   return group->changed.wait_for(lock, kPatience, [&] { return group->members == ranks; }) ? ncclSuccess
                                                                                            : ncclSystemError;
 }
-ncclResult_t ncclCommGetAsyncError(ncclComm_t, ncclResult_t* state) {
-  *state = ncclSuccess;
+ncclResult_t ncclCommGetAsyncError(ncclComm_t c, ncclResult_t* state) {
+  const auto& [looks, failure] = moeplan::tests::nccl_behaviour();
+  *state = c->looks++ < looks ? ncclInProgress : failure.empty() ? ncclSuccess : ncclInvalidUsage;
+  if (*state == ncclSuccess) c->looks = 0;
   return ncclSuccess;
 }
 ncclResult_t ncclCommAbort(ncclComm_t c) {

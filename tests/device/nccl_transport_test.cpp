@@ -11,6 +11,7 @@
 #include "cuda_runtime/launch/sockets.hpp"
 #include "cuda_runtime/validate/execute.hpp"
 #include "tests/device/fake_device.hpp"
+#include "tests/device/library_calls.hpp"
 #include "tests/device/nccl_values.hpp"
 
 namespace moeplan::tests::nccl_transport_test {
@@ -77,6 +78,41 @@ TEST_CASE("Layers over NCCL have the values of the reference") {
            ranks.ranks, [] { return tests::FakeDevice(3); }, part))
     CHECK(wrong == "");
   CHECK(ways > 30 * ranks.ranks);
+}
+
+TEST_CASE("What NCCL says of a failure is told, with its cause") {
+  tests::nccl_behaviour() = {.looks = 3, .failure = "Duplicate GPU detected : rank 0 and rank 1 both on CUDA device"};
+  const Part part = [](const RankPlace&, tests::FakeDevice& device, RankStore&, DeviceTransport& transport) {
+    transport.align(device.make_stream());
+    return std::string("not raised");
+  };
+  const auto wrong = run_ranks(
+      1, [] { return tests::FakeDevice(3); }, part);
+  tests::nccl_behaviour() = {};
+  CHECK_THAT(wrong.front(), Catch::StartsWith("rank 0: a communicator of ranks 0 to 0, 1 of them, on stream -1: an "
+                                              "error of NCCL: Duplicate GPU detected : rank 0 and rank 1 both on CUDA "
+                                              "device (nccl_transport.cpp:"));
+}
+
+TEST_CASE("Calls of NCCL that are in progress are looked at again, for some milliseconds without sleeping") {
+  using namespace std::chrono_literals;
+  CHECK(pause_after(0us) == 0us);
+  CHECK(pause_after(1999us) == 0us);
+  CHECK(pause_after(2ms) == 100us);
+  tests::nccl_behaviour() = {.looks = 5};
+  const Part part = [](const RankPlace&, tests::FakeDevice& device, RankStore&, DeviceTransport& transport) {
+    const DeviceStream stream = device.make_stream();
+    for (int i = 0; i < 20; ++i) transport.align(stream);
+    device.release(stream);
+    return std::string();
+  };
+  const auto begin = std::chrono::steady_clock::now();
+  for (const std::string& wrong : run_ranks(
+           1, [] { return tests::FakeDevice(3); }, part)) {
+    CHECK(wrong == "");
+  }
+  CHECK(std::chrono::steady_clock::now() - begin < 20s);
+  tests::nccl_behaviour() = {};
 }
 
 TEST_CASE("A profile over NCCL, of two machines: every communicator has all its ranks") {

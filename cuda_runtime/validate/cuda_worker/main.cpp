@@ -16,9 +16,11 @@
 #include <filesystem>
 #include <thread>
 
+#include "cuda_runtime/cuda/environment.hpp"
 #include "cuda_runtime/cuda/nccl_transport.hpp"
 #include "cuda_runtime/device/forwarding_backend.hpp"
 #include "cuda_runtime/device/loopback_session.hpp"
+#include "cuda_runtime/launch/rank_gpus.hpp"
 #include "cuda_runtime/launch/start_ranks.hpp"
 #include "cuda_runtime/validate/execute.hpp"
 
@@ -69,9 +71,9 @@ class Gpu {
         device_(runtime::make_cuda_device(static_cast<int>(index), rank)) {}
 
   [[nodiscard]] runtime::CudaDevice& device() { return *device_; }
+  [[nodiscard]] const std::string& bus() const { return facts_.bus; }
   [[nodiscard]] runtime::DeviceOptions options(const ExecuteJob& job) const {
-    // assumed: writing 256 MiB takes a GPU about 0.1 ms, in which the host issues the execution. Twice the cache size
-    // evicts the whole cache.
+    // assumed: twice the cache size evicts the whole cache.
     constexpr std::int64_t kLeast = std::int64_t{256} << 20U;
     return {.time_out = job.limits.time_out,
             .captures = std::getenv("MOEPLAN_CUDA_GRAPH") != nullptr,
@@ -112,14 +114,11 @@ void run_as_rank(const ExecuteJob& job, const Arguments& arguments, const runtim
   }
   const auto store = runtime::make_rank_store(place, job.limits.time_out);
   try {
-    if (job.measure && place.local_rank >= here) {
-      throw InputError(
-          Diagnostic{{"profile"}, "", fmt::format("needs a GPU for each rank; this machine has {}", here)});
-    }
-    // If there are more ranks than GPUs, they share them: values are correct, times are not meaningful.
-    Gpu gpu(static_cast<std::size_t>(place.local_rank % here), RankId(static_cast<std::size_t>(place.rank)));
-    const auto transport = runtime::make_nccl_transport(gpu.device(), *store, place, job.limits.time_out);
     const auto peers = runtime::make_store_peers(*store, place, job.limits.time_out, "job");
+    // With --gpus-per-task=1 and the like, a process sees only its own GPU.
+    Gpu gpu(static_cast<std::size_t>(place.local_rank % here), RankId(static_cast<std::size_t>(place.rank)));
+    runtime::require_own_gpus(*peers, {machine_name(), gpu.bus()});
+    const auto transport = runtime::make_nccl_transport(gpu.device(), *store, place, job.limits.time_out);
     RankMachine machine = gpu.machine();
     machine.make_backend = [&](const CodecOptions& codecs) {
       runtime::DeviceOptions options = gpu.options(job);
@@ -183,6 +182,7 @@ int list_gpus() {
 int main(int argc, char** argv) {
   // No orphans: a rank terminates with its parent process.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  moeplan::runtime::prepare_cuda_environment();
   try {
     if (argc == 2 && std::string(argv[1]) == "--gpus") return moeplan::validate::list_gpus();
     if (argc < 3 || argc > 4) {

@@ -223,9 +223,13 @@ std::vector<DevicePart> DeviceExecution::parts(std::size_t s) {
 
 void DeviceExecution::wait_for_end() {
   constexpr std::chrono::microseconds kPause(50);
+  constexpr int kLooksApart = 20;  // some milliseconds: a look takes up to one
   const auto begin = Clock::now();
-  while (!device_.is_over(over_)) {
+  for (int i = 0; !device_.is_over(over_); ++i) {
     transport_.check();
+    if (options_.clocks != nullptr && i % kLooksApart == 0) {
+      options_.clocks->look([&] { return !device_.is_over(over_); });
+    }
     const std::chrono::duration<double> waited = Clock::now() - begin;
     if (waited.count() > options_.time_out.value()) {
       const std::string late = late_operation();

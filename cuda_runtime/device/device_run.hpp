@@ -12,6 +12,7 @@
 #include "cuda_runtime/device/device_handles.hpp"
 #include "cuda_runtime/device/device_operation.hpp"
 #include "cuda_runtime/device/device_transport.hpp"
+#include "cuda_runtime/device/gpu_clocks.hpp"
 #include "cuda_runtime/device/steps/step_order.hpp"
 #include "model/workload/workload.hpp"
 
@@ -25,6 +26,7 @@ struct DeviceOptions {
   /// Bytes read before each execution, so that it finds none of its data in the cache, as for one layer among others,
   /// and no data of others to write back.
   std::size_t cold_bytes = 0;
+  LoadClocks* clocks = nullptr;  // read while executions last; outlives them
 };
 
 class DeviceExecution {

@@ -94,6 +94,11 @@ void SeenClocks::add(const SeenClocks& other) {
   looks += other.looks;
 }
 
+void LoadClocks::look(const std::function<bool()>& is_executing) {
+  const std::optional<GpuClocks> now = read_();
+  if (now && is_executing()) seen_.add(*now);
+}
+
 std::string SeenClocks::text() const {
   if (looks == 0) return "not known";
   return range("multiprocessors", low.multiprocessors, high.multiprocessors, high.most_multiprocessors) + ", " +

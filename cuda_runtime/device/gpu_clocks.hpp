@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 namespace moeplan::runtime {
 
@@ -42,6 +44,21 @@ struct SeenClocks {
   /// known".
   [[nodiscard]] std::string text() const;
   bool operator==(const SeenClocks&) const = default;
+};
+
+/// Readings of clocks while a device executes: afterwards, a GPU that rests has other ones.
+class LoadClocks {
+ public:
+  using Read = std::function<std::optional<GpuClocks>()>;
+  explicit LoadClocks(Read read) : read_(std::move(read)) {}
+
+  /// Reads the clocks, and keeps them if the device still executes afterwards.
+  void look(const std::function<bool()>& is_executing);
+  [[nodiscard]] const SeenClocks& seen() const { return seen_; }
+
+ private:
+  Read read_;
+  SeenClocks seen_;
 };
 
 }  // namespace moeplan::runtime

@@ -24,6 +24,7 @@ struct BenchmarkSizes {
   std::size_t beside;                // index in `products`: measured concurrently with an all-to-all
   std::int64_t groups;               // products per grouped GEMM
   std::size_t grouped;               // how many of `products` are measured as groups
+  std::int64_t sustained;            // how often the last of `products` is repeated in a row; 0: not measured
   std::vector<std::int64_t> bytes;   // of a collective
   std::vector<std::int64_t> paired;  // of a concurrent all-to-all and all-gather
   std::int64_t beside_bytes;

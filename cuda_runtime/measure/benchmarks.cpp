@@ -228,6 +228,7 @@ class Maker {
   void computations() {
     for (std::size_t i = 0; i < sizes_.products.size(); ++i) product(Kind::Gemm, i, sizes_.dtype);
     for (std::size_t i = 0; i < sizes_.grouped; ++i) product(Kind::GroupedGemm, i, sizes_.dtype);
+    if (sizes_.sustained > 0) product(Kind::Sustained, sizes_.products.size() - 1, sizes_.dtype);
     for (const Dtype dtype : sizes_.peaks) product(Kind::Peak, sizes_.products.size() - 1, dtype);
     for (const char* kernel : kKernels) {
       for (std::size_t i = 0; i < sizes_.rows.size(); ++i) {
@@ -278,6 +279,7 @@ std::vector<GemmShape> Benchmark::products() const {
   switch (kind) {
     case Kind::Gemm:
     case Kind::Peak:
+    case Kind::Sustained:
     case Kind::Beside: return {sizes.products[size]};
     case Kind::GroupedGemm: return std::vector<GemmShape>(static_cast<std::size_t>(sizes.groups), sizes.products[size]);
     default: return {};
@@ -297,6 +299,12 @@ BenchmarkExecution run_of(const Benchmark& b, RankId rank) {
     case Benchmark::Kind::Gemm:
     case Benchmark::Kind::Peak:
     case Benchmark::Kind::GroupedGemm: return gemm_run(b.products(), b.dtype);
+    case Benchmark::Kind::Sustained: {
+      BenchmarkExecution out = gemm_run(b.products(), b.dtype);
+      out.works.resize(static_cast<std::size_t>(sizes.sustained), out.works.front());
+      out.steps.resize(out.works.size(), out.steps.front());
+      return out;
+    }
     case Benchmark::Kind::Kernel: return kernel_run(b.name, sizes.rows[b.size], sizes);
     case Benchmark::Kind::Codec:
       for (const CodecEntry& codec : codecs()) {
@@ -328,7 +336,10 @@ double time_of(const Benchmark& b, const std::vector<std::vector<OperationTime>>
     ++ranks;
     begin = std::max(begin, t.front().end.value());
     end = std::max(end, t.back().start.value());
-    if (b.kind == Benchmark::Kind::Codec) {
+    if (b.kind == Benchmark::Kind::Sustained) {  // the second half: clocks have fallen by then
+      const std::size_t half = t.size() / 2;
+      sum += (t.back().end - t[half].start).value() / static_cast<double>(t.size() - half);
+    } else if (b.kind == Benchmark::Kind::Codec) {
       sum += (t.back().end - t.front().start).value() / 2;
     } else {
       const OperationTime& one = b.kind == Benchmark::Kind::Beside ? t[1] : t.front();

@@ -277,6 +277,12 @@ Node processor_profile(const MachineFit& f, const MeasuredMachine& m) {
   Node origins = Node::map();
   origins.set("", text(m.has_gpus ? fmt::format("measured: moeplan profile on {}, {}", m.processor, m.clocks)
                                   : "measured: moeplan profile on " + m.processor));
+  if (f.sustained) {
+    origins.set("peak",
+                text(fmt::format("measured: single products, at the clocks of short bursts; {} products in a row "
+                                 "run at {} FLOP/s",
+                                 f.sustained_products, four_digits(*f.sustained))));
+  }
   origins.set("attention_efficiency", text("assumed: half of the peak; attention is not executed"));
   if (m.has_gpus) {
     for (const char* one : {"tile_rows", "tile_columns"}) {
@@ -307,6 +313,10 @@ MachineFit fit_machine(const std::vector<Benchmark>& benchmarks, const std::vect
       double& peak = out.peaks[s.benchmark.dtype];
       peak = std::max(peak, s.benchmark.flops / s.time);
     }
+  }
+  for (const Sample& s : of(Kind::Sustained)) {
+    out.sustained = s.benchmark.flops / s.time;
+    out.sustained_products = sizes_of(s.benchmark.scale).sustained;
   }
   const profiler::CurveFit kernel = fit_kernels(kernels, of(Kind::Kernel, "copy"), out);
   const std::vector<EfficiencyPoint> single = efficiency(gemms, out, machine);
@@ -371,6 +381,10 @@ std::string machine_table(const MachineFit& fit, const std::vector<Measured>& me
     out += fmt::format("{:<30}{:>7} {:>11}{:>16}\n",
                        fmt::format("fastest product in {}", name_of<Dtype>(kDtypeNames, dtype)), 1, "",
                        human(FlopsPerSecond(rate)));
+  }
+  if (fit.sustained) {
+    out += fmt::format("{:<30}{:>7} {:>11}{:>16}\n", fmt::format("{} products in a row", fit.sustained_products), 1, "",
+                       human(FlopsPerSecond(*fit.sustained)));
   }
   if (fit.slowdown)
     out += fmt::format("a product concurrent with an all-to-all takes {:.2f} times as long\n", *fit.slowdown);

@@ -39,6 +39,8 @@ struct MeasuredMachine {
 struct MachineFit {
   Dtype dtype = Dtype::Fp32;                           // of everything except the other formats' peaks
   std::map<Dtype, double> peaks;                       // FLOP/s of the fastest product, by format
+  std::optional<double> sustained;                     // FLOP/s of many products in a row, in `dtype`
+  std::int64_t sustained_products = 0;                 // how many
   Seconds launch{};                                    // of a memory-bound kernel without data
   double copy_rate = 0;                                // bytes read and written per second by row copies
   double kernel_rate = 0;                              // bytes per second over all memory-bound kernels

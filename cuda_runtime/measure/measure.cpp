@@ -119,14 +119,12 @@ Measured measured(const Benchmark& benchmark, Seconds budget, Peers& peers, Back
 }  // namespace
 
 std::vector<Measured> measure(const std::vector<Benchmark>& benchmarks, Seconds budget, Peers& peers,
-                              const std::function<std::unique_ptr<Backend>()>& make_backend,
-                              const std::function<void()>& after_each) {
+                              const std::function<std::unique_ptr<Backend>()>& make_backend) {
   std::vector<Measured> out;
   const Seconds each = budget / static_cast<double>(benchmarks.size());
   for (const Benchmark& b : benchmarks) {
     const std::unique_ptr<Backend> backend = make_backend();
     const Measured m = measured(b, each, peers, *backend);
-    if (after_each) after_each();
     if (peers.rank().value() == 0) out.push_back(m);
   }
   return out;

@@ -21,10 +21,8 @@ struct Measured {
 };
 
 /// Executes the benchmarks. Collective: all ranks call it with the same arguments. Returns the results by benchmark on
-/// rank 0, and an empty vector on the others. Every benchmark gets an equal part of the budget. `after_each` is called
-/// on every rank directly after each benchmark. Raises ExecutionError.
+/// rank 0, and an empty vector on the others. Every benchmark gets an equal part of the budget. Raises ExecutionError.
 [[nodiscard]] std::vector<Measured> measure(const std::vector<Benchmark>& benchmarks, Seconds budget, Peers& peers,
-                                            const std::function<std::unique_ptr<Backend>()>& make_backend,
-                                            const std::function<void()>& after_each = {});
+                                            const std::function<std::unique_ptr<Backend>()>& make_backend);
 
 }  // namespace moeplan::runtime

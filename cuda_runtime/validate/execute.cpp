@@ -138,26 +138,13 @@ class CaseRun {
   runtime::Interpreter interpreter_;
 };
 
-/// The clocks of the rank's GPU, read directly after each case.
-class ClockWatch {
- public:
-  explicit ClockWatch(const RankMachine& machine) : machine_(machine) {}
-
-  void look() {
-    if (!machine_.clocks) return;
-    if (const auto now = machine_.clocks()) seen_.add(*now);
-  }
-  /// The clocks of all ranks, on rank 0.
-  [[nodiscard]] runtime::SeenClocks of_all(runtime::Peers& peers) const {
-    runtime::SeenClocks out;
-    for (const std::string& text : peers.gather(clocks_text(seen_))) out.add(read_clocks(text));
-    return out;
-  }
-
- private:
-  const RankMachine& machine_;
-  runtime::SeenClocks seen_;
-};
+/// The clocks of all ranks' GPUs, on rank 0.
+runtime::SeenClocks clocks_of_all(runtime::Peers& peers, const RankMachine& machine) {
+  const runtime::SeenClocks mine = machine.clocks ? machine.clocks() : runtime::SeenClocks{};
+  runtime::SeenClocks out;
+  for (const std::string& text : peers.gather(clocks_text(mine))) out.add(read_clocks(text));
+  return out;
+}
 
 ExecutionResult executed(const planner::LayerCase& layer, const ExecuteLimits& limits, runtime::Peers& peers,
                          const RankMachine& machine) {
@@ -192,21 +179,18 @@ std::int64_t machines_of(const std::vector<std::string>& hosts) {
 }
 
 Answer answer(const ExecuteJob& job, runtime::Peers& peers, const RankMachine& machine) {
-  ClockWatch clocks(machine);
   const bool is_first = peers.rank().value() == 0;
   Answer out{peers.gather(machine.host), machine.processor, {}};
   for (const planner::LayerCase& layer : job.cases) {
     ExecutionResult result = executed(layer, job.limits, peers, machine);
-    clocks.look();
     if (is_first) out.cases.push_back(std::move(result));
   }
   if (job.measure) {
     const std::int64_t machines = machines_of(of_all(out.hosts, peers));
-    out.measured = measure(
-        runtime::benchmarks(job.measure->scale, peers.size(), machines), job.measure->budget, peers,
-        [&] { return machine.make_backend({}); }, [&] { clocks.look(); });
+    out.measured = measure(runtime::benchmarks(job.measure->scale, peers.size(), machines), job.measure->budget, peers,
+                           [&] { return machine.make_backend({}); });
   }
-  out.clocks = clocks.of_all(peers);
+  out.clocks = clocks_of_all(peers, machine);
   return out;
 }
 

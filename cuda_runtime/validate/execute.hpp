@@ -19,8 +19,8 @@ struct RankMachine {
   Processor processor;  // the rank's core or GPU
   /// Creates the back end of one case.
   std::function<std::unique_ptr<runtime::Backend>(const CodecOptions& codecs)> make_backend;
-  std::function<std::optional<runtime::GpuClocks>()> clocks = {};  // the current clocks of its GPU
-  std::function<void(const std::string& phase)> begins = {};       // called with the next phase, e.g. "run 3"
+  std::function<runtime::SeenClocks()> clocks = {};           // of its GPU, seen during executions so far
+  std::function<void(const std::string& phase)> begins = {};  // called with the next phase, e.g. "run 3"
 };
 
 /// Executes a job. Collective: all ranks call it. The answer is complete on rank 0 and empty on the others. Raises

@@ -67,7 +67,7 @@ struct Answer {
   Processor processor;             // of rank 0
   std::vector<ExecutionResult> cases;
   std::vector<runtime::Measured> measured = {};  // by benchmark
-  runtime::SeenClocks clocks = {};               // of all ranks' GPUs, read after executions
+  runtime::SeenClocks clocks = {};               // of all ranks' GPUs, read during executions
 };
 [[nodiscard]] std::string answer_text(const Answer& answer);
 /// Parses a text written by answer_text(). Raises InputError for any other text.

@@ -27,4 +27,14 @@ TEST_CASE("A GPU's clocks are read from the management library where there is on
   }
 }
 
+TEST_CASE("Clocks count if the device still executes after they were read: one that rests has others") {
+  std::int64_t clock = 1000;
+  LoadClocks clocks([&] { return GpuClocks{++clock, 1980, 2619, 2619}; });
+  clocks.look([] { return false; });
+  CHECK(clocks.seen().looks == 0);
+  clocks.look([] { return true; });
+  CHECK(clocks.seen().looks == 1);
+  CHECK(clocks.seen().low.multiprocessors == 1002);
+}
+
 }  // namespace moeplan::tests::gpu_clocks_test

@@ -131,7 +131,8 @@ TEST_CASE("A profile over NCCL, of two machines: every communicator has all its 
               device, transport, std::vector{id_of(place)}, DeviceOptions{.codecs = codecs, .time_out = kTimeOut}));
         },
         [&] {
-          return GpuClocks{1000 + place.rank, 1980, 2619, 2619};
+          const GpuClocks now{1000 + place.rank, 1980, 2619, 2619};
+          return SeenClocks{now, now, 1};
         }};
     const Answer all = answer(job, *peers, machine);
     if (place.rank == 0) {

@@ -22,6 +22,7 @@ double time_on(const Benchmark& b) {
   switch (b.kind) {
     case Benchmark::Kind::Gemm:
     case Benchmark::Kind::Peak:
+    case Benchmark::Kind::Sustained:
     case Benchmark::Kind::GroupedGemm: return kLaunch + b.flops / kPeak;
     case Benchmark::Kind::Kernel:
     case Benchmark::Kind::Codec: return kLaunch + b.bytes / kKernelRate;

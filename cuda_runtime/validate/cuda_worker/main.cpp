@@ -67,29 +67,32 @@ class Gpu {
  public:
   Gpu(std::size_t index, RankId rank)
       : facts_(gpus().at(index)),
-        clocks_(facts_.bus),
+        reader_(facts_.bus),
+        clocks_([this] { return reader_.read(); }),
         device_(runtime::make_cuda_device(static_cast<int>(index), rank)) {}
 
   [[nodiscard]] runtime::CudaDevice& device() { return *device_; }
   [[nodiscard]] const std::string& bus() const { return facts_.bus; }
-  [[nodiscard]] runtime::DeviceOptions options(const ExecuteJob& job) const {
+  [[nodiscard]] runtime::DeviceOptions options(const ExecuteJob& job) {
     // assumed: twice the cache size evicts the whole cache.
     constexpr std::int64_t kLeast = std::int64_t{256} << 20U;
     return {.time_out = job.limits.time_out,
             .captures = std::getenv("MOEPLAN_CUDA_GRAPH") != nullptr,
-            .cold_bytes = static_cast<std::size_t>(std::max(kLeast, 2 * facts_.cache_bytes))};
+            .cold_bytes = static_cast<std::size_t>(std::max(kLeast, 2 * facts_.cache_bytes)),
+            .clocks = &clocks_};
   }
   [[nodiscard]] RankMachine machine() const {
     return {.host = machine_name(),
             .processor = {facts_.name, std::ssize(gpus()), static_cast<double>(facts_.memory_bytes),
                           facts_.multiprocessors},
             .make_backend = {},
-            .clocks = [this] { return clocks_.read(); }};
+            .clocks = [this] { return clocks_.seen(); }};
   }
 
  private:
   runtime::GpuFacts facts_;
-  runtime::ClockReader clocks_;
+  runtime::ClockReader reader_;
+  runtime::LoadClocks clocks_;
   std::unique_ptr<runtime::CudaDevice> device_;
 };
 

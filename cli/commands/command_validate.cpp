@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cmath>
+#include <map>
 #include <memory>
 
 #include "cli/commands/commands.hpp"
@@ -16,6 +17,7 @@
 #include "cuda_runtime/validate/run_cases.hpp"
 #include "cuda_runtime/validate/run_on_gpus.hpp"
 #include "cuda_runtime/validate/suite.hpp"
+#include "cuda_runtime/validate/suite_run.hpp"
 
 namespace moeplan::cli {
 
@@ -59,13 +61,14 @@ Cluster cluster_for(const std::string& file, const ClusterSpec& spec, const plan
 
 ValidatedCase validated(const planner::LayerCase& layer, validate::ExecutionResult result, const Cluster& cluster) {
   ValidatedCase out{layer, std::move(result), {}};
-  if (out.result.refused.empty()) out.validation = validate::compare(lower(layer), cluster, out.result);
+  if (out.was_executed()) out.validation = validate::compare(lower(layer), cluster, out.result);
   return out;
 }
 
 ExitCode code_of(const std::vector<ValidatedCase>& cases, const ValidateOptions& o) {
   for (const ValidatedCase& c : cases) {
-    if (!c.result.refused.empty()) continue;
+    if (!c.result.failed.empty()) return ExitCode::FailedCheck;
+    if (!c.was_executed()) continue;
     if (!c.result.is_right) return ExitCode::FailedCheck;
     if (o.max_error.empty()) continue;
     if (std::abs(c.validation.layer.error()) > share("--max-error", o.max_error)) return ExitCode::FailedCheck;
@@ -84,11 +87,12 @@ std::optional<ExitCode> ended_early(const validate::JobRun& run) {
   return std::nullopt;
 }
 
-/// The back end that was asked for.
-validate::JobRun execute_on(const ValidateOptions& o, const planner::LayerCase& layer,
-                            const validate::RankSetup& setup) {
-  if (o.backend == "host") return validate::run_on_host(layer, setup);
-  return validate::run_on_gpus({.limits = setup.limits, .cases = {layer}, .measure = {}}, o.ranks_per_gpu, setup.quiet);
+/// Executes cases on the back end that was asked for.
+validate::JobRun execute_on(const ValidateOptions& o, const std::vector<planner::LayerCase>& cases,
+                            const validate::OnCase& on_case = {}) {
+  const validate::ExecuteJob job{.limits = setup_of(o).limits, .cases = cases, .measure = {}};
+  if (o.backend == "host") return validate::run_on_host(job, cases.front().ranks(), o.quiet, on_case);
+  return validate::run_on_gpus(job, o.ranks_per_gpu, o.quiet, on_case);
 }
 
 Hardware hardware_of(const ValidateOptions& o, const validate::Answer& answer) {
@@ -106,7 +110,7 @@ ExitCode run_plan(const ValidateOptions& o) {
   if (o.backend == "host") validate::check_ranks(layer, setup);
   if (o.backend == "host") validate::check_size(layer, setup);
   const Cluster cluster = cluster_for(o.plan, plan.inputs.cluster, layer);
-  const validate::JobRun run = execute_on(o, layer, setup);
+  const validate::JobRun run = execute_on(o, {layer});
   if (const auto code = ended_early(run)) return *code;
   const ValidatedCase result = validated(layer, run.answer.cases.front(), cluster);
   if (!result.result.refused.empty()) wrong(o.plan, result.result.refused);
@@ -118,42 +122,59 @@ ExitCode run_plan(const ValidateOptions& o) {
   return code_of({result}, o);
 }
 
-ExitCode run_suite(const ValidateOptions& o) {
-  const validate::Suite suite = validate::read_suite(planner::find_config("suites", o.suite));
-  const planner::Inputs inputs = planner::read_inputs(suite.inputs);
-  const validate::RankSetup setup = setup_of(o);
+/// The layer whose variants a suite executes, on the first ranks of its cluster.
+planner::LayerCase layer_of(const validate::Suite& suite, const planner::Inputs& inputs, const ValidateOptions& o) {
   const Cluster whole = planner::build_cluster_of(o.suite, inputs.cluster, suite.base.degrees.world());
   const planner::LayerCase layer =
       planner::scaled(layer_case(inputs.model, inputs.workload, suite.base, whole.ranks_per_node(), o.layer), o.scale);
-  if (o.backend == "host") validate::check_ranks(layer, setup);
-  if (o.backend == "host") validate::check_size(layer, setup);
+  if (o.backend == "host") validate::check_ranks(layer, setup_of(o));
+  if (o.backend == "host") validate::check_size(layer, setup_of(o));
+  return layer;
+}
+
+ExitCode run_suite(const ValidateOptions& o) {
+  const validate::Suite suite = validate::read_suite(planner::find_config("suites", o.suite));
+  const planner::Inputs inputs = planner::read_inputs(suite.inputs);
+  const planner::LayerCase layer = layer_of(suite, inputs, o);
   const Cluster cluster = cluster_for(o.suite, inputs.cluster, layer);
   const std::vector<planner::LayerCase> cases = validate::cases_of(suite, layer);
   const std::string results_file = suite.name + ".validate.jsonl";
   check_outputs({results_file});
   validate::SuiteStore store(results_file, o.resume);
   Progress progress("validate " + suite.name, o.quiet);
-  std::vector<ValidatedCase> results;
+  std::map<std::size_t, ValidatedCase> results;  // by case
+  std::vector<planner::LayerCase> missing;
+  std::vector<std::size_t> places;  // of the missing ones
   ValidateHead head{cluster.name, suite.name, o.scale, {}, {}};
-  validate::RankSetup quiet = setup;
-  for (const planner::LayerCase& c : cases) {
-    std::optional<validate::Answer> answer = store.find(c);
-    if (!answer) {
-      const validate::JobRun run = execute_on(o, c, quiet);
-      if (const auto code = ended_early(run); code && run.end != validate::JobEnd::NotMine) return *code;
-      if (run.end == validate::JobEnd::NotMine) continue;
-      answer = run.answer;
-      head.command = run.command;
-      store.add(c, *answer);
-      quiet.quiet = true;  // later commands differ only in irrelevant details
-    }
-    head.hardware = hardware_of(o, *answer);
-    results.push_back(validated(c, answer->cases.front(), cluster));
+  const auto add = [&](std::size_t at, const validate::Answer& answer) {
+    if (!answer.hosts.empty()) head.hardware = hardware_of(o, answer);
+    results.emplace(at, validated(cases[at], answer.cases.front(), cluster));
     progress.show(std::ssize(results), std::ssize(cases));
+  };
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    if (const std::optional<validate::Answer> known = store.find(cases[i])) {
+      add(i, *known);
+    } else {
+      missing.push_back(cases[i]);
+      places.push_back(i);
+    }
   }
-  if (results.empty()) return ExitCode::Done;
-  fmt::print("{}", o.json ? suite_json(head, results) : suite_page(head, results));
-  return code_of(results, o);
+  std::size_t next = 0;
+  const validate::JobRun run = validate::run_all(
+      missing, !validate::started_rank(),
+      [&](const auto& some, const validate::OnCase& on_case) { return execute_on(o, some, on_case); },
+      [&](const planner::LayerCase& c, const validate::Answer& answer) {
+        if (answer.cases.front().failed.empty()) store.add(c, answer);
+        add(places.at(next++), answer);
+      });
+  head.command = run.command;
+  const std::optional<ExitCode> early = ended_early(run);
+  if (early && run.end != validate::JobEnd::Failed) return *early;
+  if (head.hardware.hosts.empty()) return early.value_or(ExitCode::Done);
+  std::vector<ValidatedCase> in_order;
+  for (auto& [at, result] : results) in_order.push_back(std::move(result));
+  fmt::print("{}", o.json ? suite_json(head, in_order) : suite_page(head, in_order));
+  return early.value_or(code_of(in_order, o));
 }
 
 ExitCode run_validate(const ValidateOptions& o) {

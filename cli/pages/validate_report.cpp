@@ -117,12 +117,14 @@ planner::Json case_json(const ValidatedCase& c) {
   return out;
 }
 
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
 /// The times of the executed cases.
 struct Times {
   std::vector<double> predicted, measured;
   explicit Times(const std::vector<ValidatedCase>& cases) {
     for (const ValidatedCase& c : cases) {
-      if (!c.result.refused.empty()) continue;
+      if (!c.was_executed()) continue;
       predicted.push_back(c.validation.layer.predicted.value());
       measured.push_back(c.validation.layer.measured.value());
     }
@@ -182,6 +184,10 @@ std::string suite_page(const ValidateHead& head, const std::vector<ValidatedCase
       out += fmt::format("  {:<40} refused: {}\n", run_name(c.layer.candidate), c.result.refused);
       continue;
     }
+    if (!c.result.failed.empty()) {
+      out += fmt::format("  {:<40} FAILED: {}\n", run_name(c.layer.candidate), first_line(c.result.failed));
+      continue;
+    }
     const validate::TimePair& t = c.validation.layer;
     out += fmt::format("  {:<40} {:>12} {:>12}  {:>9}   {}\n", run_name(c.layer.candidate), human(t.predicted),
                        human(t.measured), percent(t.error()), c.result.is_right ? "right" : "WRONG");
@@ -197,11 +203,15 @@ std::string suite_page(const ValidateHead& head, const std::vector<ValidatedCase
 
 std::string suite_json(const ValidateHead& head, const std::vector<ValidatedCase>& cases) {
   planner::Json out = head_json(head, cases.front().layer);
-  planner::Json list = planner::Json::array(), refused = planner::Json::array();
+  planner::Json list = planner::Json::array(), refused = list, failed = list;
   bool right = true;
   for (const ValidatedCase& c : cases) {
     if (!c.result.refused.empty()) {
       refused.push_back({{"plan", planner::decision_json(c.layer.candidate)}, {"reason", c.result.refused}});
+      continue;
+    }
+    if (!c.result.failed.empty()) {
+      failed.push_back({{"plan", planner::decision_json(c.layer.candidate)}, {"reason", c.result.failed}});
       continue;
     }
     list.push_back(case_json(c));
@@ -209,6 +219,7 @@ std::string suite_json(const ValidateHead& head, const std::vector<ValidatedCase
   }
   out["cases"] = std::move(list);
   out["refused"] = std::move(refused);
+  out["failed"] = std::move(failed);
   const Times times(cases);
   out["values_ok"] = right;
   out["mape"] = times.mape();

@@ -23,11 +23,12 @@ struct Hardware {
 /// A description such as "4 ranks, host back end, 1 machine, 2 cores of AMD EPYC; 4 ranks share 2 cores".
 [[nodiscard]] std::string hardware_text(const Hardware& hardware);
 
-/// One variant of a layer, executed and compared, or refused.
+/// One variant of a layer, executed and compared, refused, or failed.
 struct ValidatedCase {
   planner::LayerCase layer;
   validate::ExecutionResult result;
-  validate::CaseValidation validation;  // empty if it was refused
+  validate::CaseValidation validation;  // empty unless it was executed
+  [[nodiscard]] bool was_executed() const { return result.refused.empty() && result.failed.empty(); }
 };
 
 struct ValidateHead {

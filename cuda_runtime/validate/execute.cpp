@@ -183,7 +183,10 @@ Answer answer(const ExecuteJob& job, runtime::Peers& peers, const RankMachine& m
   Answer out{peers.gather(machine.host), machine.processor, {}};
   for (const planner::LayerCase& layer : job.cases) {
     ExecutionResult result = executed(layer, job.limits, peers, machine);
-    if (is_first) out.cases.push_back(std::move(result));
+    const runtime::SeenClocks clocks = clocks_of_all(peers, machine);
+    if (!is_first) continue;
+    if (machine.case_ends) machine.case_ends({out.hosts, out.processor, {result}, {}, clocks});
+    out.cases.push_back(std::move(result));
   }
   if (job.measure) {
     const std::int64_t machines = machines_of(of_all(out.hosts, peers));

@@ -21,6 +21,7 @@ struct RankMachine {
   std::function<std::unique_ptr<runtime::Backend>(const CodecOptions& codecs)> make_backend;
   std::function<runtime::SeenClocks()> clocks = {};           // of its GPU, seen during executions so far
   std::function<void(const std::string& phase)> begins = {};  // called with the next phase, e.g. "run 3"
+  std::function<void(const Answer& answer)> case_ends = {};   // called on rank 0 with each case by itself
 };
 
 /// Executes a job. Collective: all ranks call it. The answer is complete on rank 0 and empty on the others. Raises

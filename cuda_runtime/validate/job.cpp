@@ -111,6 +111,7 @@ Answer read_answer(const std::string& text) {
     for (const planner::Json& c : j.at("cases")) {
       const planner::Json& v = c.at("values");
       ExecutionResult r{c.at("refused"),
+                        "",
                         c.at("is_right"),
                         {v.at("output"), v.at("gradient"), v.at("weight_gradient"), v.at("rows_off"), v.at("rows"),
                          v.at("has_weights")},

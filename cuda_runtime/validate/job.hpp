@@ -47,6 +47,7 @@ struct RanSpan {
 
 struct ExecutionResult {
   std::string refused;  // why the case cannot be executed; "" if it was executed
+  std::string failed;   // why ranks ended during its execution; never in an answer of theirs
   bool is_right = false;
   runtime::ValueErrors values;                          // the largest over all ranks
   std::string stopped_by;                               // a name of kStopReasonNames, or "iterations"

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <utility>
 
 namespace moeplan::validate {
 
@@ -21,8 +22,9 @@ std::string progress_text(Seconds elapsed, const std::vector<BoardEntry>& ranks)
   return text + "rank 0: " + (first.text.empty() ? "not started" : first.text);
 }
 
-RankProgress::RankProgress(bool quiet)
+RankProgress::RankProgress(bool quiet, std::function<void()> looks)
     : quiet_(quiet),
+      looks_(std::move(looks)),
       is_terminal_(::isatty(STDERR_FILENO) != 0),
       next_(is_terminal_ ? kFirstOnTerminal : kBetweenLines) {}
 
@@ -31,6 +33,7 @@ RankProgress::~RankProgress() {
 }
 
 void RankProgress::show(Seconds elapsed, const std::vector<BoardEntry>& ranks) {
+  if (looks_) looks_();
   if (quiet_ || elapsed < next_) return;
   next_ = elapsed + (is_terminal_ ? kBetweenOnTerminal : kBetweenLines);
   shown_ = true;

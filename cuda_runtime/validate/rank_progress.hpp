@@ -1,6 +1,7 @@
 // The progress display of long executions, on standard error.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -16,7 +17,8 @@ namespace moeplan::validate {
 /// A progress display: one line updated twice a second on a terminal, otherwise a new line every ten seconds.
 class RankProgress {
  public:
-  explicit RankProgress(bool quiet);
+  /// `looks`: called whenever there is something to show, and does not depend on `quiet`.
+  explicit RankProgress(bool quiet, std::function<void()> looks = {});
   ~RankProgress();
   RankProgress(const RankProgress&) = delete;
   RankProgress& operator=(const RankProgress&) = delete;
@@ -25,6 +27,7 @@ class RankProgress {
 
  private:
   bool quiet_;
+  std::function<void()> looks_;
   bool is_terminal_;
   bool shown_ = false;
   Seconds next_;

@@ -44,7 +44,16 @@ void write_job(const std::filesystem::path& file, const ExecuteJob& job) {
   write_file_atomically(file, kWrittenBy + to_yaml(job_document(job)));
 }
 
-JobRun finished(const Launched& launched, const std::filesystem::path& answer, JobRun run) {
+JobRun launched(const std::vector<std::string>& command, const std::filesystem::path& board,
+                const std::filesystem::path& answer, const ExecuteJob& job, bool quiet, const OnCase& on_case,
+                JobRun run) {
+  CaseLogReader log(case_log_file(answer), on_case);
+  const auto look = [&] {
+    if (on_case) log.read();
+  };
+  RankProgress progress(quiet, look);
+  const Launched launched = launch(command, board, time_limit(job), progress);
+  look();
   if (launched.interrupted) return {JobEnd::Interrupted, {}, run.command, "interrupted: all ranks were ended"};
   if (!launched.done) return {JobEnd::Failed, {}, run.command, launched.problem};
   constexpr std::size_t kMostAnswer = std::size_t{1} << 30;
@@ -78,7 +87,7 @@ void check_size(const planner::LayerCase& layer, const RankSetup& setup) {
   if (const auto why = why_too_large(layer, host)) throw InputError(Diagnostic{{"validate"}, "", *why});
 }
 
-JobRun run_on_host(const ExecuteJob& job, std::int64_t ranks, bool quiet) {
+JobRun run_on_host(const ExecuteJob& job, std::int64_t ranks, bool quiet, const OnCase& on_case) {
   const std::filesystem::path worker = host_worker();
   const ScratchDirectory scratch;
   const std::filesystem::path job_file = scratch.path() / "job.yaml", answer = scratch.path() / "answer.json";
@@ -96,8 +105,7 @@ JobRun run_on_host(const ExecuteJob& job, std::int64_t ranks, bool quiet) {
     out.command = fmt::format("{}", fmt::join(command, " "));
     if (!quiet) fmt::print(stderr, "{}\n", out.command);
   }
-  RankProgress progress(quiet);
-  return finished(launch(command, board, time_limit(job), progress), answer, std::move(out));
+  return launched(command, board, answer, job, quiet, on_case, std::move(out));
 }
 
 }  // namespace moeplan::validate

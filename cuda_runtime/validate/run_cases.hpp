@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "cuda_runtime/validate/case_log.hpp"
 #include "cuda_runtime/validate/job.hpp"
 #include "cuda_runtime/validate/launch.hpp"
 
@@ -26,13 +27,15 @@ struct JobRun {
   std::string problem;
 };
 
+/// Starts ranks and waits for their end. The answer is read from `answer`, its cases meanwhile from the log beside it.
+[[nodiscard]] JobRun launched(const std::vector<std::string>& command, const std::filesystem::path& board,
+                              const std::filesystem::path& answer, const ExecuteJob& job, bool quiet,
+                              const OnCase& on_case, JobRun run);
+
 /// The job file of the ranks, and the time after which they are late: a generous bound on start-up, values and timed
 /// executions.
 void write_job(const std::filesystem::path& file, const ExecuteJob& job);
 [[nodiscard]] Seconds time_limit(const ExecuteJob& job);
-/// `run` completed by the outcome of its ranks and rank 0's answer.
-[[nodiscard]] JobRun finished(const Launched& launched, const std::filesystem::path& answer, JobRun run);
-
 /// Raises InputError if this host allows too few ranks, or if the job of mpirun or srun has a different number: states
 /// how many are needed, and which --scale would help.
 void check_ranks(const planner::LayerCase& layer, const RankSetup& setup);
@@ -42,10 +45,7 @@ void check_ranks(const planner::LayerCase& layer, const RankSetup& setup);
 void check_size(const planner::LayerCase& layer, const RankSetup& setup);
 
 /// Executes a job with this number of ranks. Starts them on this host and prints the command on standard error or,
-/// under mpirun or srun, uses the ranks of its job.
-[[nodiscard]] JobRun run_on_host(const ExecuteJob& job, std::int64_t ranks, bool quiet);
-[[nodiscard]] inline JobRun run_on_host(const planner::LayerCase& layer, const RankSetup& setup) {
-  return run_on_host({.limits = setup.limits, .cases = {layer}}, layer.ranks(), setup.quiet);
-}
+/// under mpirun or srun, uses the ranks of its job. `on_case` is called for each case as soon as it is finished.
+[[nodiscard]] JobRun run_on_host(const ExecuteJob& job, std::int64_t ranks, bool quiet, const OnCase& on_case = {});
 
 }  // namespace moeplan::validate

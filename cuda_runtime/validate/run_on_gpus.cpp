@@ -21,7 +21,7 @@ std::filesystem::path cuda_worker() {
 
 }  // namespace
 
-JobRun run_on_gpus(const ExecuteJob& job, std::int64_t ranks_per_gpu, bool quiet) {
+JobRun run_on_gpus(const ExecuteJob& job, std::int64_t ranks_per_gpu, bool quiet, const OnCase& on_case) {
   const std::filesystem::path worker = cuda_worker();
   const ScratchDirectory scratch;
   const std::filesystem::path job_file = scratch.path() / "job.yaml", answer = scratch.path() / "answer.json";
@@ -35,8 +35,7 @@ JobRun run_on_gpus(const ExecuteJob& job, std::int64_t ranks_per_gpu, bool quiet
     out.command = fmt::format("{}", fmt::join(command, " "));
     if (!quiet) fmt::print(stderr, "{}\n", out.command);
   }
-  RankProgress progress(quiet);
-  return finished(launch(command, {}, time_limit(job), progress), answer, std::move(out));
+  return launched(command, {}, answer, job, quiet, on_case, std::move(out));
 }
 
 }  // namespace moeplan::validate

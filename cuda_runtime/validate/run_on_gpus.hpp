@@ -10,6 +10,7 @@ namespace moeplan::validate {
 
 /// Executes a job. `ranks_per_gpu`: how many ranks may share a GPU if there are fewer GPUs than ranks. Raises
 /// InputError if the worker was not built. Without a GPU the ranks fail with an error.
-[[nodiscard]] JobRun run_on_gpus(const ExecuteJob& job, std::int64_t ranks_per_gpu, bool quiet);
+[[nodiscard]] JobRun run_on_gpus(const ExecuteJob& job, std::int64_t ranks_per_gpu, bool quiet,
+                                 const OnCase& on_case = {});
 
 }  // namespace moeplan::validate

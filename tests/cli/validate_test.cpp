@@ -84,7 +84,10 @@ TEST_CASE("A suite executes many ways to run a layer") {
                                       "schedules: [baseline, pipelined, s1_deferred]\nall_to_alls: [linear]\n"
                                       "pipeline_degrees: [1, 2, 4]\ncodecs: [none]\n");
   const std::vector<std::string> base{"validate", "--suite", suite, "--backend", "host", "--iterations", "3", "--json"};
-  const Json first = parsed(cli.run(base));
+  const Ran ran = cli.run(base);
+  const Json first = parsed(ran);
+  CHECK(ran.err.find("mpirun") == ran.err.rfind("mpirun"));  // once for all cases
+  CHECK(first["failed"].empty());
   CHECK(schema_errors(first, "validate_suite.json") == std::vector<std::string>{});
   CHECK(first["cases"].size() == 6);  // baseline in one piece, pipelined in two and four, s1_deferred in all
   CHECK(first["refused"].empty());

@@ -22,6 +22,7 @@
 #include "cuda_runtime/device/loopback_session.hpp"
 #include "cuda_runtime/launch/rank_gpus.hpp"
 #include "cuda_runtime/launch/start_ranks.hpp"
+#include "cuda_runtime/validate/case_log.hpp"
 #include "cuda_runtime/validate/execute.hpp"
 
 namespace moeplan::validate {
@@ -81,12 +82,13 @@ class Gpu {
             .cold_bytes = static_cast<std::size_t>(std::max(kLeast, 2 * facts_.cache_bytes)),
             .clocks = &clocks_};
   }
-  [[nodiscard]] RankMachine machine() const {
+  [[nodiscard]] RankMachine machine(const Arguments& arguments) const {
     return {.host = machine_name(),
             .processor = {facts_.name, std::ssize(gpus()), static_cast<double>(facts_.memory_bytes),
                           facts_.multiprocessors},
             .make_backend = {},
-            .clocks = [this] { return clocks_.seen(); }};
+            .clocks = [this] { return clocks_.seen(); },
+            .case_ends = [file = case_log_file(arguments.answer)](const Answer& one) { log_case(file, one); }};
   }
 
  private:
@@ -100,7 +102,7 @@ void run_as_threads(const ExecuteJob& job, const Arguments& arguments) {
   Gpu gpu(0, RankId(0));
   runtime::LoopbackSession session(gpu.device(), ranks_of(job), gpu.options(job));
   session.run([&](runtime::Peers& peers) {
-    RankMachine machine = gpu.machine();
+    RankMachine machine = gpu.machine(arguments);
     machine.make_backend = [&](const CodecOptions& codecs) { return session.make_backend(peers.rank(), codecs); };
     const bool is_first = peers.rank().value() == 0;
     if (!is_first) machine.clocks = {};  // one rank reads the clocks of the shared GPU
@@ -122,7 +124,7 @@ void run_as_rank(const ExecuteJob& job, const Arguments& arguments, const runtim
     Gpu gpu(static_cast<std::size_t>(place.local_rank % here), RankId(static_cast<std::size_t>(place.rank)));
     runtime::require_own_gpus(*peers, {machine_name(), gpu.bus()});
     const auto transport = runtime::make_nccl_transport(gpu.device(), *store, place, job.limits.time_out);
-    RankMachine machine = gpu.machine();
+    RankMachine machine = gpu.machine(arguments);
     machine.make_backend = [&](const CodecOptions& codecs) {
       runtime::DeviceOptions options = gpu.options(job);
       options.codecs = codecs;

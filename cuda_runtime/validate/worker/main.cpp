@@ -11,6 +11,7 @@
 
 #include "cuda_runtime/host/host_backend.hpp"
 #include "cuda_runtime/host/mpi/mpi_transport.hpp"
+#include "cuda_runtime/validate/case_log.hpp"
 #include "cuda_runtime/validate/execute.hpp"
 #include "cuda_runtime/validate/status_board.hpp"
 
@@ -46,7 +47,8 @@ void run(runtime::MpiSession& session, const std::string& job_file, const std::s
                             {.host = session.host(),
                              .processor = core,
                              .make_backend = make_backend,
-                             .begins = [&board](const std::string& phase) { board.begin(phase); }});
+                             .begins = [&board](const std::string& phase) { board.begin(phase); },
+                             .case_ends = [&](const Answer& one) { log_case(case_log_file(answer_file), one); }});
   if (session.rank().value() == 0) write_file_atomically(answer_file, answer_text(all));
   board.say("done");
 }

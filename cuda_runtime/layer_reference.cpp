@@ -70,19 +70,26 @@ GradientShares gradient_shares(const Program& program, const Interpreter& interp
   return out;
 }
 
-LayerReference::LayerReference(const SyntheticLayer& layer, Wire wire, double most_flops)
-    : layer_(layer),
-      wire_(std::move(wire)),
-      weights_(made_weights(layer.shape, layer.dtype, layer.seed)),
-      sum_(weights_) {
-  const MoeShape& shape = layer.shape;
-  const auto tokens = static_cast<double>(layer.kept.size() * layer.kept.front().size());
+std::int64_t reference_step(const MoeShape& shape, double tokens, double most_flops) {
   // The forward pass, and the backward pass, which recomputes the forward products and adds two for each: four times 2
   // m n k.
   const double flops = 8 * tokens * static_cast<double>(shape.top_k * shape.hidden_size) *
                        static_cast<double>(shape.up_columns() + shape.ffn_size);
+  return std::max<std::int64_t>(1, static_cast<std::int64_t>(std::ceil(flops / most_flops)));
+}
+
+LayerReference::LayerReference(const SyntheticLayer& layer, Wire wire, double most_flops)
+    : layer_(layer), wire_(std::move(wire)) {
+  const auto tokens = static_cast<double>(layer.kept.size() * layer.kept.front().size());
   // With a capacity, the dropped tokens depend on all tokens.
-  if (!layer.capacity) step_ = std::max<std::int64_t>(1, static_cast<std::int64_t>(std::ceil(flops / most_flops)));
+  if (!layer.capacity) step_ = reference_step(layer.shape, tokens, most_flops);
+  if (!is_whole()) {
+    weights_ = std::make_unique<GeneratedWeights>(layer.shape, layer.dtype, layer.seed);
+    return;
+  }
+  stored_ = made_weights(layer.shape, layer.dtype, layer.seed);
+  weights_ = std::make_unique<StoredWeights>(stored_);
+  sum_ = stored_;
   clear(sum_.gate);
   for (auto* matrices : {&sum_.up, &sum_.down}) {
     for (Matrix& m : *matrices) clear(m);
@@ -93,12 +100,12 @@ void LayerReference::add(std::int64_t source, bool trains, const std::optional<G
   const RankId id(static_cast<std::int32_t>(source));
   const Matrix all = made_tokens(layer_.shape, layer_.asked, id, layer_.dtype, layer_.seed);
   const Matrix in = some_rows(all, step_);
-  const MoeForward forward = moe_forward(layer_.shape, weights_, in, layer_.capacity, wire_);
+  const MoeForward forward = moe_forward(layer_.shape, *weights_, in, layer_.capacity, wire_);
   OfSource& out = sources_[source];
   out.output = forward.output;
   if (!trains) return;
   const Matrix d_out = some_rows(made_gradient(layer_.shape, all.rows, id, layer_.dtype, layer_.seed), step_);
-  MoeGradients back = moe_backward(layer_.shape, weights_, in, forward, d_out, wire_);
+  MoeGradients back = moe_backward(layer_.shape, *weights_, in, forward, d_out, wire_, shares.has_value());
   out.gradient = std::move(back.tokens);
   if (!shares) return;
   if (const auto it = shares->gate.find(source); it != shares->gate.end()) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <unordered_map>
@@ -26,6 +27,12 @@ struct GradientShares {
 [[nodiscard]] GradientShares gradient_shares(const Program& program, const Interpreter& interpreter,
                                              const TokenChoices& kept);
 
+/// assumed: what a core computes in some seconds.
+inline constexpr double kMostReferenceFlops = 2e9;
+
+/// The reference computes every n-th token: all of them (1) if that takes at most `most_flops`, forward and backward.
+[[nodiscard]] std::int64_t reference_step(const MoeShape& shape, double tokens, double most_flops);
+
 class LayerReference {
  public:
   /// Covers all tokens of a source or, if that would take more than `most_flops` for all sources, every n-th token.
@@ -48,8 +55,9 @@ class LayerReference {
   const SyntheticLayer& layer_;
   Wire wire_;
   std::int64_t step_ = 1;
-  MoeWeights weights_;
-  MoeWeights sum_;
+  MoeWeights stored_;  // if all tokens are computed; otherwise rows are generated when they are read
+  std::unique_ptr<const LayerWeights> weights_;
+  MoeWeights sum_;  // if all tokens are computed
   std::unordered_map<std::int64_t, OfSource> sources_;
 };
 

@@ -131,19 +131,18 @@ void LayerValues::fill_weights() {
     interpreter_.write(gate_weight, s, gate.row(s.key.ordinal));
   }
   const BufferId up = interpreter_.buffer("expert.w_up"), down = interpreter_.buffer("expert.w_down");
-  std::int64_t expert = -1;
-  Matrix weight;
+  std::vector<double> row(to_index(layer_.shape.up_columns()));
   for (const Slot& s : interpreter_.layout().slots(up)) {
     if (!is_home(s.key.expert)) continue;
-    if (s.key.expert != expert) weight = made_up(layer_.shape, expert = s.key.expert, layer_.dtype, layer_.seed);
-    interpreter_.write(up, s, shard_of_up(weight.row(s.key.ordinal)));
+    make_up_row(layer_.shape, s.key.expert, s.key.ordinal, layer_.dtype, layer_.seed, row);
+    interpreter_.write(up, s, shard_of_up(row));
   }
-  expert = -1;
+  row.resize(to_index(layer_.shape.hidden_size));
   const std::int64_t rows = layer_.shape.ffn_size / layer_.esp;
   for (const Slot& s : interpreter_.layout().slots(down)) {
     if (!is_home(s.key.expert)) continue;
-    if (s.key.expert != expert) weight = made_down(layer_.shape, expert = s.key.expert, layer_.dtype, layer_.seed);
-    interpreter_.write(down, s, weight.row(shard_ * rows + s.key.ordinal));
+    make_down_row(layer_.shape, s.key.expert, shard_ * rows + s.key.ordinal, layer_.dtype, layer_.seed, row);
+    interpreter_.write(down, s, row);
   }
 }
 

@@ -12,8 +12,40 @@ namespace {
 
 using Row = std::vector<double>;
 
+double dot(std::span<const double> a, std::span<const double> b) {
+  double sum = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+/// A matrix that is read row by row.
+struct RowsOf {
+  std::int64_t rows, columns;
+  std::function<std::span<const double>(std::int64_t)> row;
+
+  explicit RowsOf(const Matrix& m) : rows(m.rows), columns(m.columns), row([&m](std::int64_t r) { return m.row(r); }) {}
+  RowsOf(std::int64_t r, std::int64_t c, std::function<std::span<const double>(std::int64_t)> row_of)
+      : rows(r), columns(c), row(std::move(row_of)) {}
+};
+
+/// The two matrices of an expert. They share memory for the row that is read.
+class Expert {
+ public:
+  Expert(const MoeShape& shape, const LayerWeights& weights, std::int64_t expert)
+      : up(shape.hidden_size, shape.up_columns(), [&, expert](auto r) { return weights.up(expert, r, scratch_); }),
+        down(shape.ffn_size, shape.hidden_size, [&, expert](auto r) { return weights.down(expert, r, scratch_); }) {}
+  Expert(const Expert&) = delete;
+  Expert& operator=(const Expert&) = delete;
+
+ private:
+  LayerWeights::Scratch scratch_;
+
+ public:
+  const RowsOf up, down;
+};
+
 /// x A.
-Row times(std::span<const double> x, const Matrix& a) {
+Row times(std::span<const double> x, const RowsOf& a) {
   Row y(to_index(a.columns), 0.0);
   for (std::int64_t i = 0; i < a.rows; ++i) {
     const auto row = a.row(i);
@@ -23,12 +55,9 @@ Row times(std::span<const double> x, const Matrix& a) {
 }
 
 /// The product x A^T.
-Row times_transposed(std::span<const double> x, const Matrix& a) {
+Row times_transposed(std::span<const double> x, const RowsOf& a) {
   Row y(to_index(a.rows), 0.0);
-  for (std::int64_t i = 0; i < a.rows; ++i) {
-    const auto row = a.row(i);
-    for (std::size_t j = 0; j < row.size(); ++j) y[to_index(i)] += x[j] * row[j];
-  }
+  for (std::int64_t i = 0; i < a.rows; ++i) y[to_index(i)] = dot(x, a.row(i));
   return y;
 }
 
@@ -38,12 +67,6 @@ void add_outer(Matrix& a, std::span<const double> x, std::span<const double> y) 
     const auto row = a.row(i);
     for (std::size_t j = 0; j < row.size(); ++j) row[j] += x[to_index(i)] * y[j];
   }
-}
-
-double dot(std::span<const double> a, std::span<const double> b) {
-  double sum = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
-  return sum;
 }
 
 double phi(double z) { return 0.5 * std::erfc(-z / std::numbers::sqrt2); }  // standard normal CDF
@@ -100,21 +123,27 @@ std::vector<Choice> chosen(const MoeShape& shape, const Row& logits) {
   return choices;
 }
 
+MoeWeights zeros(const MoeShape& shape) {
+  return {Matrix(shape.hidden_size, shape.experts),
+          std::vector(to_index(shape.experts), Matrix(shape.hidden_size, shape.up_columns())),
+          std::vector(to_index(shape.experts), Matrix(shape.ffn_size, shape.hidden_size))};
+}
+
 }  // namespace
 
-MoeForward moe_forward(const MoeShape& shape, const MoeWeights& weights, const Matrix& tokens,
+MoeForward moe_forward(const MoeShape& shape, const LayerWeights& weights, const Matrix& tokens,
                        std::optional<std::int64_t> capacity, const Wire& wire) {
   MoeForward out{.choices = {}, .output = Matrix(tokens.rows, shape.hidden_size)};
   std::vector<std::int64_t> taken(to_index(shape.experts), 0);
   for (std::int64_t t = 0; t < tokens.rows; ++t) {
-    std::vector<Choice> choices = chosen(shape, times(tokens.row(t), weights.gate));
+    std::vector<Choice> choices = chosen(shape, times(tokens.row(t), RowsOf(weights.gate())));
     for (Choice& c : choices) {
       c.is_kept = !capacity || taken[to_index(c.expert)] < *capacity;
       if (!c.is_kept) continue;
       ++taken[to_index(c.expert)];
       const Row sent = lossy(tokens.row(t), wire.dispatch);
-      Row result =
-          times(activated(shape, times(sent, weights.up[to_index(c.expert)])), weights.down[to_index(c.expert)]);
+      const Expert expert(shape, weights, c.expert);
+      Row result = times(activated(shape, times(sent, expert.up)), expert.down);
       if (wire.weighs_at_experts) scale(result, c.weight);
       Row returned = lossy(result, wire.combine);
       if (!wire.weighs_at_experts) scale(returned, c.weight);
@@ -125,33 +154,31 @@ MoeForward moe_forward(const MoeShape& shape, const MoeWeights& weights, const M
   return out;
 }
 
-MoeGradients moe_backward(const MoeShape& shape, const MoeWeights& weights, const Matrix& tokens,
-                          const MoeForward& forward, const Matrix& d_output, const Wire& wire) {
-  MoeGradients d{.tokens = Matrix(tokens.rows, shape.hidden_size),
-                 .weights = {Matrix(shape.hidden_size, shape.experts),
-                             std::vector(to_index(shape.experts), Matrix(shape.hidden_size, shape.up_columns())),
-                             std::vector(to_index(shape.experts), Matrix(shape.ffn_size, shape.hidden_size))}};
+MoeGradients moe_backward(const MoeShape& shape, const LayerWeights& weights, const Matrix& tokens,
+                          const MoeForward& forward, const Matrix& d_output, const Wire& wire, bool of_weights) {
+  MoeGradients d{.tokens = Matrix(tokens.rows, shape.hidden_size), .weights = {}};
+  if (of_weights) d.weights = zeros(shape);
   for (std::int64_t t = 0; t < tokens.rows; ++t) {
     const std::vector<Choice>& choices = forward.choices[to_index(t)];
     Row d_weight(choices.size(), 0.0);
     for (std::size_t i = 0; i < choices.size(); ++i) {
       const Choice& c = choices[i];
       if (!c.is_kept) continue;
-      const Matrix &up_weight = weights.up[to_index(c.expert)], &down_weight = weights.down[to_index(c.expert)];
+      const Expert expert(shape, weights, c.expert);
       // What the forward pass had: rows as they arrived on either side.
       const Row input = lossy(tokens.row(t), wire.dispatch);
-      const Row up = times(input, up_weight);
+      const Row up = times(input, expert.up);
       const Row hidden = activated(shape, up);
-      const Row result = times(hidden, down_weight);
+      const Row result = times(hidden, expert.down);
       Row d_result(d_output.row(t).begin(), d_output.row(t).end());
       if (wire.weighs_at_experts) d_result = lossy(d_result, wire.dispatch);
       d_weight[i] = dot(d_result, wire.weighs_at_experts ? result : lossy(result, wire.combine));
       scale(d_result, c.weight);
       if (!wire.weighs_at_experts) d_result = lossy(d_result, wire.dispatch);
-      const Row d_up = activation_backward(shape, up, times_transposed(d_result, down_weight));
-      add_outer(d.weights.down[to_index(c.expert)], hidden, d_result);
-      add_outer(d.weights.up[to_index(c.expert)], input, d_up);
-      const Row d_input = lossy(times_transposed(d_up, up_weight), wire.combine);
+      const Row d_up = activation_backward(shape, up, times_transposed(d_result, expert.down));
+      if (of_weights) add_outer(d.weights.down[to_index(c.expert)], hidden, d_result);
+      if (of_weights) add_outer(d.weights.up[to_index(c.expert)], input, d_up);
+      const Row d_input = lossy(times_transposed(d_up, expert.up), wire.combine);
       for (std::size_t m = 0; m < d_input.size(); ++m) d.tokens.row(t)[m] += d_input[m];
     }
     // Softmax over the selected logits: d logit = weight (d weight - sum of weight d weight).
@@ -161,8 +188,8 @@ MoeGradients moe_backward(const MoeShape& shape, const MoeWeights& weights, cons
     for (std::size_t i = 0; i < choices.size(); ++i) {
       d_logits[to_index(choices[i].expert)] = choices[i].weight * (d_weight[i] - mean);
     }
-    add_outer(d.weights.gate, tokens.row(t), d_logits);
-    const Row through_gate = times_transposed(d_logits, weights.gate);
+    if (of_weights) add_outer(d.weights.gate, tokens.row(t), d_logits);
+    const Row through_gate = times_transposed(d_logits, RowsOf(weights.gate()));
     for (std::size_t m = 0; m < through_gate.size(); ++m) d.tokens.row(t)[m] += through_gate[m];
   }
   return d;

@@ -48,6 +48,33 @@ struct MoeWeights {
   std::vector<Matrix> down;  // by expert: ffn x hidden
 };
 
+/// The weights as the layer reads them: the gate, and experts row by row, stored or generated when they are read.
+class LayerWeights {
+ public:
+  virtual ~LayerWeights() = default;
+  [[nodiscard]] virtual const Matrix& gate() const = 0;
+  /// A row of an expert's matrix. `scratch` may hold it, until its next use.
+  using Scratch = std::vector<double>;
+  virtual std::span<const double> up(std::int64_t expert, std::int64_t row, Scratch& scratch) const = 0;
+  virtual std::span<const double> down(std::int64_t expert, std::int64_t row, Scratch& scratch) const = 0;
+};
+
+/// Weights that are stored, and outlive this object.
+class StoredWeights final : public LayerWeights {
+ public:
+  explicit StoredWeights(const MoeWeights& weights) : weights_(weights) {}
+  [[nodiscard]] const Matrix& gate() const override { return weights_.gate; }
+  std::span<const double> up(std::int64_t expert, std::int64_t row, Scratch&) const override {
+    return weights_.up[static_cast<std::size_t>(expert)].row(row);
+  }
+  std::span<const double> down(std::int64_t expert, std::int64_t row, Scratch&) const override {
+    return weights_.down[static_cast<std::size_t>(expert)].row(row);
+  }
+
+ private:
+  const MoeWeights& weights_;
+};
+
 /// The in-place modification of a row by its transfer to or from an expert: none, or the loss of a codec. Gradients
 /// take the same transfers: the gradient of an expert's output is dispatched to the expert, that of its input is
 /// combined.
@@ -71,17 +98,18 @@ struct MoeForward {
 };
 
 /// The forward pass over the tokens of one source.
-[[nodiscard]] MoeForward moe_forward(const MoeShape& shape, const MoeWeights& weights, const Matrix& tokens,
+[[nodiscard]] MoeForward moe_forward(const MoeShape& shape, const LayerWeights& weights, const Matrix& tokens,
                                      std::optional<std::int64_t> capacity, const Wire& wire = {});
 
 struct MoeGradients {
   Matrix tokens;
-  MoeWeights weights;  // sums over the tokens
+  MoeWeights weights;  // sums over the tokens; empty if they were not requested
 };
 
 /// The gradients of a loss whose gradient with respect to the output is `d_output`, for the selections of the forward
 /// pass (selection has no gradient, its weights have). Codecs are treated as the identity (straight-through estimator).
-[[nodiscard]] MoeGradients moe_backward(const MoeShape& shape, const MoeWeights& weights, const Matrix& tokens,
-                                        const MoeForward& forward, const Matrix& d_output, const Wire& wire = {});
+[[nodiscard]] MoeGradients moe_backward(const MoeShape& shape, const LayerWeights& weights, const Matrix& tokens,
+                                        const MoeForward& forward, const Matrix& d_output, const Wire& wire = {},
+                                        bool of_weights = true);
 
 }  // namespace moeplan::runtime

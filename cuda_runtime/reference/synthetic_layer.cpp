@@ -29,6 +29,31 @@ Matrix normal_matrix(std::int64_t rows, std::int64_t columns, double deviation, 
 
 double deviation_of(std::int64_t rows) { return 1 / std::sqrt(static_cast<double>(rows)); }
 
+/// SplitMix64's output function (model/base/random.hpp), here of a counter.
+std::uint64_t mixed(std::uint64_t z) {
+  z = (z ^ (z >> 30U)) * 0xbf58476d1ce4e5b9ULL;
+  z = (z ^ (z >> 27U)) * 0x94d049bb133111ebULL;
+  return z ^ (z >> 31U);
+}
+
+std::uint64_t key_of(Drawn what, std::int64_t index, std::uint64_t seed) {
+  return mixed(mixed(seed) + (static_cast<std::uint64_t>(what) << 32U) + static_cast<std::uint64_t>(index));
+}
+
+/// Row `row` of a matrix of this many rows.
+void make_row(std::uint64_t key, std::int64_t row, std::int64_t rows, Dtype dtype, std::span<double> out) {
+  // Four numbers of 16 bits: their sum has mean 2 (2^16 - 1) and variance 4 (2^32 - 1) / 12.
+  constexpr std::int32_t kMean = 2 * 0xffff;
+  const auto scale = static_cast<float>(deviation_of(rows) / std::sqrt(4294967295.0 / 3));
+  const std::uint64_t first = key + static_cast<std::uint64_t>(row) * out.size();
+  for (std::size_t c = 0; c < out.size(); ++c) {
+    const std::uint64_t bits = mixed((first + c) * 0x9e3779b97f4a7c15ULL);
+    const auto sum =
+        static_cast<std::int32_t>((bits & 0xffffU) + (bits >> 16U & 0xffffU) + (bits >> 32U & 0xffffU) + (bits >> 48U));
+    out[c] = rounded_to(dtype, static_cast<double>(static_cast<float>(sum - kMean) * scale));
+  }
+}
+
 [[noreturn]] void fail(std::string message) { throw InputError(Diagnostic{{"routing"}, "", std::move(message)}); }
 
 }  // namespace
@@ -94,14 +119,38 @@ Matrix made_gate(const MoeShape& shape, Dtype dtype, std::uint64_t seed) {
   return gate;
 }
 
+void make_up_row(const MoeShape& shape, std::int64_t expert, std::int64_t row, Dtype dtype, std::uint64_t seed,
+                 std::span<double> out) {
+  make_row(key_of(Drawn::Up, expert, seed), row, shape.hidden_size, dtype, out);
+}
+
+void make_down_row(const MoeShape& shape, std::int64_t expert, std::int64_t row, Dtype dtype, std::uint64_t seed,
+                   std::span<double> out) {
+  make_row(key_of(Drawn::Down, expert, seed), row, shape.ffn_size, dtype, out);
+}
+
 Matrix made_up(const MoeShape& shape, std::int64_t expert, Dtype dtype, std::uint64_t seed) {
-  return normal_matrix(shape.hidden_size, shape.up_columns(), deviation_of(shape.hidden_size), dtype,
-                       stream_of(Drawn::Up, expert, seed));
+  Matrix m(shape.hidden_size, shape.up_columns());
+  for (std::int64_t r = 0; r < m.rows; ++r) make_up_row(shape, expert, r, dtype, seed, m.row(r));
+  return m;
 }
 
 Matrix made_down(const MoeShape& shape, std::int64_t expert, Dtype dtype, std::uint64_t seed) {
-  return normal_matrix(shape.ffn_size, shape.hidden_size, deviation_of(shape.ffn_size), dtype,
-                       stream_of(Drawn::Down, expert, seed));
+  Matrix m(shape.ffn_size, shape.hidden_size);
+  for (std::int64_t r = 0; r < m.rows; ++r) make_down_row(shape, expert, r, dtype, seed, m.row(r));
+  return m;
+}
+
+std::span<const double> GeneratedWeights::up(std::int64_t expert, std::int64_t row, Scratch& scratch) const {
+  scratch.resize(static_cast<std::size_t>(shape_.up_columns()));
+  make_up_row(shape_, expert, row, dtype_, seed_, scratch);
+  return scratch;
+}
+
+std::span<const double> GeneratedWeights::down(std::int64_t expert, std::int64_t row, Scratch& scratch) const {
+  scratch.resize(static_cast<std::size_t>(shape_.hidden_size));
+  make_down_row(shape_, expert, row, dtype_, seed_, scratch);
+  return scratch;
 }
 
 MoeWeights made_weights(const MoeShape& shape, Dtype dtype, std::uint64_t seed) {

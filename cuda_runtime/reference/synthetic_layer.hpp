@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "cuda_runtime/reference/moe_layer.hpp"
@@ -27,13 +28,36 @@ namespace moeplan::runtime {
 [[nodiscard]] Matrix made_tokens(const MoeShape& shape, const RoutingCounts& counts, RankId source, Dtype dtype,
                                  std::uint64_t seed);
 
-/// The weights, rounded to `dtype`: the gate as above, and experts with normal values of variance 1 / rows, so that
-/// magnitudes are preserved. An expert's weights depend on the seed and the expert's number alone, so that any rank can
-/// generate those that it holds.
+/// The weights, rounded to `dtype`: the gate as above, and experts with values of variance 1 / rows, so that magnitudes
+/// are preserved: sums of four uniform numbers, whose distribution is close to normal. Each is a function of the seed,
+/// the expert and the position (a counter-based generator), so that any rank can generate any row of those that it
+/// needs. The arithmetic is integer, but for one fp32 product.
 [[nodiscard]] MoeWeights made_weights(const MoeShape& shape, Dtype dtype, std::uint64_t seed);
 [[nodiscard]] Matrix made_gate(const MoeShape& shape, Dtype dtype, std::uint64_t seed);
 [[nodiscard]] Matrix made_up(const MoeShape& shape, std::int64_t expert, Dtype dtype, std::uint64_t seed);
 [[nodiscard]] Matrix made_down(const MoeShape& shape, std::int64_t expert, Dtype dtype, std::uint64_t seed);
+
+/// A row of made_up() or made_down().
+void make_up_row(const MoeShape& shape, std::int64_t expert, std::int64_t row, Dtype dtype, std::uint64_t seed,
+                 std::span<double> out);
+void make_down_row(const MoeShape& shape, std::int64_t expert, std::int64_t row, Dtype dtype, std::uint64_t seed,
+                   std::span<double> out);
+
+/// made_weights(), with experts generated row by row when they are read.
+class GeneratedWeights final : public LayerWeights {
+ public:
+  GeneratedWeights(const MoeShape& shape, Dtype dtype, std::uint64_t seed)
+      : shape_(shape), dtype_(dtype), seed_(seed), gate_(made_gate(shape, dtype, seed)) {}
+  [[nodiscard]] const Matrix& gate() const override { return gate_; }
+  std::span<const double> up(std::int64_t expert, std::int64_t row, Scratch& scratch) const override;
+  std::span<const double> down(std::int64_t expert, std::int64_t row, Scratch& scratch) const override;
+
+ private:
+  MoeShape shape_;
+  Dtype dtype_;
+  std::uint64_t seed_;
+  Matrix gate_;
+};
 
 /// The gradient with respect to the output of a source's tokens: normal values.
 [[nodiscard]] Matrix made_gradient(const MoeShape& shape, std::int64_t tokens, RankId source, Dtype dtype,

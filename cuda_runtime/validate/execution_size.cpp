@@ -6,6 +6,7 @@
 #include <fstream>
 #include <vector>
 
+#include "cuda_runtime/layer_reference.hpp"
 #include "model/program/resolve.hpp"
 #include "model/text/unit_text.hpp"
 #include "planner/lowering/feasibility.hpp"
@@ -76,6 +77,11 @@ ExecutionSize execution_size(const planner::LayerCase& layer) {
   const double copies = layer.workload.mode == Mode::Train ? 3 : 2;
   const double parameters = static_cast<double>(layer.moe.num_experts) *
                             static_cast<double>(ffn_parameters(layer.moe.expert, layer.hidden_size));
+  const runtime::MoeShape shape{layer.hidden_size, layer.moe.expert.hidden_size, layer.moe.num_experts, layer.moe.top_k,
+                                layer.moe.expert.gated};
+  const auto tokens = static_cast<double>(layer.ranks() * layer.tokens_of_source());
+  // Where only some tokens are compared, weights are generated when they are read.
+  if (runtime::reference_step(shape, tokens, runtime::kMostReferenceFlops) > 1) return size;
   size.reference = Bytes(static_cast<double>(layer.ranks()) * copies * parameters * kDoubleBytes);
   return size;
 }

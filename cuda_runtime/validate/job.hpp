@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cuda_runtime/device/gpu_clocks.hpp"
+#include "cuda_runtime/layer_reference.hpp"
 #include "cuda_runtime/layer_values.hpp"
 #include "cuda_runtime/measure/measure.hpp"
 #include "planner/plan/layer_case.hpp"
@@ -20,7 +21,8 @@ struct ExecuteLimits {
   Seconds budget{10};    // of the timed executions of one case
   /// The exact number of timed executions; none: until the median is known to 5 % or the budget is spent.
   std::optional<std::int64_t> iterations = {};
-  double most_reference_flops = 2e9;  // of the reference on one rank; above it only some tokens are compared
+  double most_reference_flops =
+      runtime::kMostReferenceFlops;  // of the reference on one rank; above it only some tokens are compared
 };
 
 /// The measurement of single operations (measure/benchmarks.hpp), as requested by `moeplan profile`.

@@ -31,7 +31,7 @@ Case case_of(bool gated) {
 }
 
 double loss(const Case& c, std::optional<std::int64_t> capacity) {
-  const MoeForward forward = moe_forward(c.shape, c.weights, c.tokens, capacity);
+  const MoeForward forward = moe_forward(c.shape, StoredWeights(c.weights), c.tokens, capacity);
   double sum = 0;
   for (std::size_t i = 0; i < forward.output.values.size(); ++i) {
     sum += forward.output.values[i] * c.d_output.values[i];
@@ -63,16 +63,16 @@ TEST_CASE("one token and one expert by hand") {
   };
   MoeWeights weights{matrix(1, 1, {1}), {matrix(1, 1, {0.5})}, {matrix(1, 1, {3})}};
   const double phi_of_1 = 0.5 * std::erfc(-1 / std::sqrt(2.0));
-  CHECK(moe_forward(shape, weights, matrix(1, 1, {2}), {}).output.values[0] == Approx(3 * phi_of_1));
+  CHECK(moe_forward(shape, StoredWeights(weights), matrix(1, 1, {2}), {}).output.values[0] == Approx(3 * phi_of_1));
   shape.gated = true;
   weights.up = {matrix(1, 2, {0.5, 0.25})};
-  CHECK(moe_forward(shape, weights, matrix(1, 1, {2}), {}).output.values[0] ==
+  CHECK(moe_forward(shape, StoredWeights(weights), matrix(1, 1, {2}), {}).output.values[0] ==
         Approx(1 / (1 + std::exp(-1.0)) * 0.5 * 3));
 }
 
 TEST_CASE("the weights of the chosen experts are the softmax of their logits and add up to one") {
   const Case c = case_of(false);
-  const MoeForward forward = moe_forward(c.shape, c.weights, c.tokens, {});
+  const MoeForward forward = moe_forward(c.shape, StoredWeights(c.weights), c.tokens, {});
   for (const auto& choices : forward.choices) {
     REQUIRE(choices.size() == 2);
     CHECK(choices[0].weight >= choices[1].weight);
@@ -85,8 +85,8 @@ TEST_CASE("gradients are difference quotients") {
     for (const std::optional<std::int64_t> capacity : {std::optional<std::int64_t>(), std::optional<std::int64_t>(3)}) {
       INFO((gated ? "gated" : "plain") << ", capacity " << capacity.value_or(0));
       Case c = case_of(gated);
-      const MoeForward forward = moe_forward(c.shape, c.weights, c.tokens, capacity);
-      const MoeGradients d = moe_backward(c.shape, c.weights, c.tokens, forward, c.d_output);
+      const MoeForward forward = moe_forward(c.shape, StoredWeights(c.weights), c.tokens, capacity);
+      const MoeGradients d = moe_backward(c.shape, StoredWeights(c.weights), c.tokens, forward, c.d_output);
       const auto compare = [&](Matrix& numbers, const Matrix& gradient) {
         for (std::size_t i = 0; i < numbers.values.size(); ++i) {
           REQUIRE(quotient(c, numbers.values[i], capacity) == Approx(gradient.values[i]).epsilon(1e-5).margin(1e-7));
@@ -104,8 +104,8 @@ TEST_CASE("gradients are difference quotients") {
 
 TEST_CASE("an expert takes the first tokens up to its capacity") {
   const Case c = case_of(true);
-  const MoeForward all = moe_forward(c.shape, c.weights, c.tokens, {});
-  const MoeForward some = moe_forward(c.shape, c.weights, c.tokens, 3);
+  const MoeForward all = moe_forward(c.shape, StoredWeights(c.weights), c.tokens, {});
+  const MoeForward some = moe_forward(c.shape, StoredWeights(c.weights), c.tokens, 3);
   std::int64_t kept = 0;
   bool dropped = false;
   for (std::size_t t = 0; t < all.choices.size(); ++t) {
@@ -120,9 +120,9 @@ TEST_CASE("an expert takes the first tokens up to its capacity") {
   }
   CHECK(kept == 3);
   SECTION("a token all of whose experts are full gives zeros and takes no gradient") {
-    const MoeForward none = moe_forward(c.shape, c.weights, c.tokens, 0);
+    const MoeForward none = moe_forward(c.shape, StoredWeights(c.weights), c.tokens, 0);
     for (const double v : none.output.values) REQUIRE(v == 0);
-    const MoeGradients d = moe_backward(c.shape, c.weights, c.tokens, none, c.d_output);
+    const MoeGradients d = moe_backward(c.shape, StoredWeights(c.weights), c.tokens, none, c.d_output);
     for (const double v : d.tokens.values) REQUIRE(v == 0);
     for (const double v : d.weights.gate.values) REQUIRE(v == 0);
   }
@@ -136,8 +136,8 @@ TEST_CASE("a codec on the wire changes what experts see, by as much as it loses"
     pass_through(*codec, values.size(), values);
     std::copy(values.begin(), values.end(), row.begin());
   };
-  const Matrix exact = moe_forward(c.shape, c.weights, c.tokens, {}).output;
-  const Matrix lossy = moe_forward(c.shape, c.weights, c.tokens, {}, {loss_of_row, loss_of_row}).output;
+  const Matrix exact = moe_forward(c.shape, StoredWeights(c.weights), c.tokens, {}).output;
+  const Matrix lossy = moe_forward(c.shape, StoredWeights(c.weights), c.tokens, {}, {loss_of_row, loss_of_row}).output;
   double most = 0, difference = 0;
   for (std::size_t i = 0; i < exact.values.size(); ++i) {
     most = std::max(most, std::abs(exact.values[i]));

@@ -169,8 +169,8 @@ class Check {
     for (std::int32_t s = 0; s < counts.sources(); ++s) {
       const Matrix in = made_tokens(shape_, counts, RankId(s), Dtype::Fp32, kSeed);
       const Matrix gradient = made_gradient(shape_, in.rows, RankId(s), Dtype::Fp32, kSeed);
-      const MoeForward forward = moe_forward(shape_, weights, in, std::nullopt, wire);
-      const MoeGradients back = moe_backward(shape_, weights, in, forward, gradient, wire);
+      const MoeForward forward = moe_forward(shape_, StoredWeights(weights), in, std::nullopt, wire);
+      const MoeGradients back = moe_backward(shape_, StoredWeights(weights), in, forward, gradient, wire);
       const std::int64_t first = s / tp * tp;
       for (std::int64_t r = first; r < first + tp; ++r) {
         const RankId rank(static_cast<std::int32_t>(r));

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cmath>
 
 #include "cuda_runtime/reference/number_formats.hpp"
 #include "tests/support/checks.hpp"
@@ -20,7 +21,7 @@ constexpr MoeShape kShape{.hidden_size = 24, .ffn_size = 8, .experts = 8, .top_k
 
 /// How often the gate chooses each expert.
 std::vector<std::int64_t> chosen_counts(const MoeShape& shape, const Matrix& tokens, std::uint64_t seed, Dtype dtype) {
-  const MoeForward forward = moe_forward(shape, made_weights(shape, dtype, seed), tokens, std::nullopt);
+  const MoeForward forward = moe_forward(shape, GeneratedWeights(shape, dtype, seed), tokens, std::nullopt);
   std::vector<std::int64_t> counts(static_cast<std::size_t>(shape.experts), 0);
   for (const auto& choices : forward.choices) {
     for (const Choice& c : choices) ++counts[static_cast<std::size_t>(c.expert)];
@@ -84,6 +85,31 @@ TEST_CASE("what is made depends on the seed, the source and the expert alone") {
   CHECK_FALSE(tokens == made_tokens(kShape, counts, RankId(0), Dtype::Bf16, 2));
   CHECK(made_weights(kShape, Dtype::Fp16, 1).up[3] == made_up(kShape, 3, Dtype::Fp16, 1));
   CHECK(made_weights(kShape, Dtype::Fp16, 1).down[3] == made_down(kShape, 3, Dtype::Fp16, 1));
+  SECTION("so that rows of weights can be generated one at a time, when they are read") {
+    const MoeWeights stored = made_weights(kShape, Dtype::Bf16, 1);
+    const GeneratedWeights generated(kShape, Dtype::Bf16, 1);
+    CHECK(generated.gate() == stored.gate);
+    LayerWeights::Scratch row;
+    for (const std::int64_t r : {0, 7}) {
+      const auto of = [&](const Matrix& m) { return std::vector<double>(m.row(r).begin(), m.row(r).end()); };
+      (void)generated.up(5, r, row);
+      CHECK(row == of(stored.up[5]));
+      (void)generated.down(5, r, row);
+      CHECK(row == of(stored.down[5]));
+    }
+  }
+  SECTION("with mean 0 and variance 1 / rows, as far as as many values tell") {
+    const MoeShape large{.hidden_size = 256, .ffn_size = 512, .experts = 8, .top_k = 2, .gated = false};
+    double sum = 0, squares = 0;
+    const Matrix up = made_up(large, 0, Dtype::Fp32, 1);
+    for (const double v : up.values) {
+      sum += v;
+      squares += v * v;
+    }
+    const auto count = static_cast<double>(up.values.size());
+    CHECK(std::abs(sum / count) < 5 / std::sqrt(256 * count));
+    CHECK(squares / count * 256 == Approx(1).epsilon(0.02));
+  }
   SECTION("and is exact in the format of the buffers") {
     for (const double v : tokens.values) REQUIRE(rounded_to(Dtype::Bf16, v) == v);
   }

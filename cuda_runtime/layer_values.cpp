@@ -53,12 +53,12 @@ double lossless_tolerance(Dtype dtype) {
 
 bool are_right(const ValueErrors& errors, const SyntheticLayer& layer) {
   if (!layer.there && !layer.back) return errors.worst() <= lossless_tolerance(layer.dtype);
-  constexpr double kShareOff = 0.25, kRowsOff = 2, kFar = 0.1, kFarOfZfp = 0.3, kFarOfParts = 0.5;
+  constexpr double kShareOff = 0.25, kWidth = 16, kRowsOff = 2, kFar = 0.1, kFarOfZfp = 0.3, kFarOfParts = 0.5;
   const bool zfp = layer.there == WireFormat::Zfp || layer.back == WireFormat::Zfp;
   const bool codes_parts = layer.back && layer.esp > 1;
   if (!(errors.worst() <= (codes_parts ? kFarOfParts : zfp ? kFarOfZfp : kFar))) return false;
   return codes_parts || size_of(layer.dtype) == 2 || errors.rows_off * static_cast<double>(errors.rows) <= kRowsOff ||
-         errors.rows_off <= kShareOff;
+         errors.rows_off <= 1 - std::pow(1 - kShareOff, static_cast<double>(layer.shape.hidden_size) / kWidth);
 }
 
 LayerValues::LayerValues(const Program& program, SyntheticLayer layer, Interpreter& interpreter)

@@ -1,10 +1,17 @@
-// Every way to run an MoE layer gives the reference's values on one GPU that all ranks share: cuda_values_tests [RANKS
-// EVERY [captured|plain [ONLY]]]; without arguments 1, 2, 4 and 8 ranks, with and without graphs. Over NCCL, a process
-// each: cuda_values_tests nccl RANKS EVERY [captured|plain [ONLY]]; where GPUs are fewer, ranks take turns. Exit code 1
-// where one is wrong, 77 where there is no GPU.
+// Layers have the reference's values on one GPU that all ranks share.
+//
+//     cuda_values_tests                                              a part of what follows, in at most 8 minutes
+//     cuda_values_tests all                                          every strategy on 1, 2, 4, 8 ranks, plain and
+//     captured cuda_values_tests RANKS EVERY [captured|plain|wide [ONLY]]     every n-th; wide: hidden size 4096
+//     cuda_values_tests nccl RANKS EVERY [captured|plain [ONLY]]     over NCCL, a process each; with fewer GPUs by
+//     turns
+//
+// Exit code 1 where values are wrong, 77 where there is no GPU.
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cuda_runtime/cuda/cuda_device.hpp"
@@ -19,11 +26,31 @@ using namespace moeplan::runtime;
 
 namespace {
 
-std::int64_t wrong(std::int64_t ranks, std::int64_t every, bool captures, const std::string& only) {
-  const tests::LoopbackWays ways{.ranks = ranks, .every = every, .only = only, .times = captures ? 3 : 1};
+std::int64_t wrong(const tests::LoopbackWays& ways, bool captures) {
   return tests::wrong_loopback_values(
       ways, {.captures = captures}, [](std::uint64_t) { return make_cuda_device(0, RankId(0)); },
       [](const Device&) { return ""; });
+}
+
+std::int64_t wrong(std::int64_t ranks, std::int64_t every, const std::string& how, const std::string& only,
+                   std::chrono::steady_clock::time_point until = std::chrono::steady_clock::time_point::max()) {
+  constexpr std::int64_t kHidden = 4096, kFfn = 1024, kTokens = 256;
+  const bool captures = how == "captured";
+  tests::LoopbackWays ways{.ranks = ranks, .every = every, .only = only, .times = captures ? 3 : 1, .until = until};
+  if (how == "wide") ways.layers = tests::wide_layers(ranks, kHidden, kFfn, kTokens);
+  return wrong(ways, captures);
+}
+
+/// Each kind of layer and of exchange on each number of ranks.
+std::int64_t wrong_in_brief() {
+  constexpr std::chrono::minutes kInAll(8);
+  constexpr std::chrono::seconds kLast(20);  // assumed: no layer takes longer
+  const auto until = std::chrono::steady_clock::now() + kInAll - kLast;
+  std::int64_t bad = 0;
+  for (const auto& [ranks, every] : {std::pair{1, 9}, {2, 23}, {4, 43}, {8, 67}}) {
+    for (const char* how : {"wide", "plain", "captured"}) bad += wrong(ranks, every, how, "", until);
+  }
+  return bad;
 }
 
 /// As one of the ranks that run_ranks() has started.
@@ -82,10 +109,12 @@ int main(int argc, char** argv) {
   fmt::print("{}\n", visible.gpus.front().name);
   std::int64_t bad = 0;
   if (argc > 2) {
-    bad = wrong(std::atoi(argv[1]), std::max(1, std::atoi(argv[2])), argc > 3 && std::string(argv[3]) == "captured",
+    bad = wrong(std::atoi(argv[1]), std::max(1, std::atoi(argv[2])), argc > 3 ? argv[3] : "plain",
                 argc > 4 ? argv[4] : "");
+  } else if (argc > 1) {
+    for (const std::int64_t ranks : {1, 2, 4, 8}) bad += wrong(ranks, 1, "plain", "") + wrong(ranks, 4, "captured", "");
   } else {
-    for (const std::int64_t ranks : {1, 2, 4, 8}) bad += wrong(ranks, 1, false, "") + wrong(ranks, 4, true, "");
+    bad = wrong_in_brief();
   }
   return bad == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -1,7 +1,9 @@
 // Every way to run an MoE layer, or every n-th, gives the reference's values on the loopback transport of a device that
-// a CPU stands in for, which runs streams in random order: device_values_tests RANKS EVERY [captured|plain [ONLY]].
+// a CPU stands in for, which runs streams in random order: device_values_tests RANKS EVERY [captured|plain|wide
+// [ONLY]].
 // Exit code 1 where one is wrong.
 #include <cstdlib>
+#include <string>
 
 #include "tests/device/fake_device.hpp"
 #include "tests/device/loopback_values.hpp"
@@ -12,11 +14,14 @@ using namespace moeplan::runtime;
 
 int main(int argc, char** argv) {
   if (argc < 3) return EXIT_FAILURE;
-  const bool captures = argc > 3 && std::string(argv[3]) == "captured";
-  const tests::LoopbackWays ways{.ranks = std::atoi(argv[1]),
-                                 .every = std::max(1, std::atoi(argv[2])),
-                                 .only = argc > 4 ? argv[4] : "",
-                                 .times = captures ? 3 : 1};
+  const std::string how = argc > 3 ? argv[3] : "plain";
+  const bool captures = how == "captured";
+  tests::LoopbackWays ways{.ranks = std::atoi(argv[1]),
+                           .every = std::max(1, std::atoi(argv[2])),
+                           .only = argc > 4 ? argv[4] : "",
+                           .times = captures ? 3 : 1};
+  constexpr std::int64_t kHidden = 1024, kFfn = 32, kTokens = 12;
+  if (how == "wide") ways.layers = tests::wide_layers(ways.ranks, kHidden, kFfn, kTokens);
   const std::int64_t wrong = tests::wrong_loopback_values(
       ways, {.captures = captures, .slab = 0}, [](std::uint64_t n) { return std::make_unique<tests::FakeDevice>(n); },
       [](const Device& device) {

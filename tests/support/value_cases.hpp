@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "cuda_runtime/layer_reference.hpp"
 #include "cuda_runtime/layer_values.hpp"
 #include "model/costs/codec.hpp"
 #include "planner/layer/all_to_all.hpp"
@@ -38,6 +39,7 @@ struct ValueLayer {
   std::int64_t top_k = 2;
   double empty = 0.125;  // for ZeroLoad: the fraction of experts without tokens
   GateWeights gate_weights = GateWeights::AtSources;
+  std::int64_t hidden = kHidden, ffn = kFfn, tokens = kTokens;
 };
 
 /// A layer in which every token selects the same single expert, with a random placement.
@@ -134,6 +136,26 @@ inline std::vector<ValueLayer> value_layers(std::int64_t ranks) {
       one_takes_all(8, 5)};
 }
 
+/// Layers whose rows take several warps of a GPU, and products several of its tiles, for any number of ranks.
+inline std::vector<ValueLayer> wide_layers(std::int64_t ranks, std::int64_t hidden, std::int64_t ffn,
+                                           std::int64_t tokens) {
+  const ValueLayer wide{.name = "wide",
+                        .degrees = {.dp = ranks, .ep = ranks},
+                        .per_node = 2,
+                        .experts = ranks + 3,
+                        .shape = RoutingShape::Zipf,
+                        .gated = true,
+                        .hidden = hidden,
+                        .ffn = ffn,
+                        .tokens = tokens};
+  ValueLayer odd = wide;  // every second row begins at no multiple of 16 bytes
+  odd.name = "wide and odd";
+  odd.dtype = Dtype::Bf16;
+  odd.gated = false;
+  odd.hidden = hidden + 4;
+  return {wide, odd};
+}
+
 /// The workload of a layer, with all codecs allowed.
 inline Workload workload_of(const ValueLayer& layer) {
   Workload w{};
@@ -168,7 +190,7 @@ struct ValueCase {
 
   /// The layer strategies that the tests execute.
   std::vector<LayerStrategy> runs() const {
-    return pairwise_runs(layer_strategies(kHidden, workload, base, layer.per_node));
+    return pairwise_runs(layer_strategies(layer.hidden, workload, base, layer.per_node));
   }
   std::string name(const LayerStrategy& run) const {
     return fmt::format("{}, {} {} {} {}", layer.name, run.schedule, run.all_to_all, run.pipeline_degree, run.codec);
@@ -180,14 +202,14 @@ struct ValueCase {
     const Candidate c = run.in(base);
     const Moe moe{.num_experts = layer.experts,
                   .top_k = layer.top_k,
-                  .expert = {.hidden_size = kFfn, .gated = layer.gated, .bias = false},
+                  .expert = {.hidden_size = layer.ffn, .gated = layer.gated, .bias = false},
                   .shared = {},
                   .shared_gate = false,
                   .router_bias = false};
-    const std::int64_t tokens = kTokens * layer.degrees.tp;
-    const Program program = lower_moe_layer(moe, kHidden, tokens, workload, c, layer.per_node);
+    const std::int64_t tokens = layer.tokens * layer.degrees.tp;
+    const Program program = lower_moe_layer(moe, layer.hidden, tokens, workload, c, layer.per_node);
     const CodecPair codec = *parse_codec_pair(run.codec);
-    const SyntheticLayer made = with_choices({.shape = {kHidden, kFfn, layer.experts, moe.top_k, layer.gated},
+    const SyntheticLayer made = with_choices({.shape = {layer.hidden, layer.ffn, layer.experts, moe.top_k, layer.gated},
                                               .dtype = layer.dtype,
                                               .esp = layer.degrees.esp,
                                               .there = codec.there,
@@ -196,15 +218,15 @@ struct ValueCase {
                                                                    find_all_to_all(run.all_to_all)->deduplicates(),
                                               .codecs = workload.codecs,
                                               .seed = 7,
-                                              .asked = routing_counts(moe, workload, kTokens, layer.degrees)},
-                                             program.routings.front(), kTokens);
+                                              .asked = routing_counts(moe, workload, layer.tokens, layer.degrees)},
+                                             program.routings.front(), layer.tokens);
     Interpreter interpreter(program, rank, made.kept, {moe.top_k, layer.gated}, backend);
     LayerValues values(program, made, interpreter);
     for (int i = 0; i < times; ++i) {
       values.fill();
       (void)interpreter.run();
     }
-    const ValueErrors e = values.errors();
+    const ValueErrors e = values.errors(kMostReferenceFlops);
     if (run.codec == "none" && layer.dtype == Dtype::Fp32) worst = std::max(worst, e.worst());
     if (are_right(e, made)) return "";
     return fmt::format("output {:.2e}, gradient {:.2e}, weight gradient {:.2e}, {:.1f}% of {} rows off", e.output,

@@ -1,8 +1,10 @@
 // Exchanges and collectives as device operations: packing before, the transfer, and unpacking after.
 #include <algorithm>
+#include <cassert>
 
 #include "cuda_runtime/device/device_formats.hpp"
 #include "cuda_runtime/device/device_operation.hpp"
+#include "model/base/whole_numbers.hpp"
 
 namespace moeplan::runtime {
 
@@ -10,44 +12,77 @@ namespace {
 
 using namespace kernels;
 
-/// The elements of a transfer: in place if they form one range, otherwise packed in separate memory.
+/// The elements of several transfers: each in place if it forms one range, the others packed in common memory, so that
+/// one launch moves all of them.
 class Staged {
  public:
-  Staged(const Packed& packed, BufferId id, const DeviceContext& context, bool in_place = true)
-      : buffer_(context.buffer(id)), bytes_(packed.elements() * buffer_.element_bytes()) {
-    if (bytes_ == 0) return;
-    if (in_place && packed.runs.size() == 1) {
-      data_ = buffer_.at(packed.runs.front().first);
-      return;
+  Staged(std::span<const Packed* const> all, BufferId id, const DeviceContext& context, bool in_place = true)
+      : buffer_(context.buffer(id)) {
+    constexpr std::int64_t kAlignment = 256;  // as of separate allocations
+    std::int64_t end = 0;
+    std::vector<Piece> pieces;
+    std::vector<std::int64_t> offsets;  // of packed transfers, in elements; -1: in place
+    for (const Packed* packed : all) {
+      const bool is_copy = packed->elements() > 0 && !(in_place && packed->runs.size() == 1);
+      offsets.push_back(is_copy ? end : -1);
+      if (!is_copy) continue;
+      for (Piece piece : pieces_of(*packed)) {
+        piece.packed += end;
+        pieces.push_back(piece);
+      }
+      end += ceil_div(packed->elements() * element_bytes(), kAlignment) * kAlignment / element_bytes();
     }
-    data_ = context.pool.allocate(static_cast<std::size_t>(bytes_));
-    const std::vector<Piece> pieces = pieces_of(packed);
-    pieces_ = context.pool.copy_of<Piece>(pieces);
+    if (end > 0) memory_ = context.pool.allocate(static_cast<std::size_t>(end * element_bytes()));
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const std::int64_t elements = all[i]->elements();
+      std::byte* data = elements == 0     ? nullptr
+                        : offsets[i] >= 0 ? memory_ + offsets[i] * element_bytes()
+                                          : buffer_.at(all[i]->runs.front().first);
+      parts_.push_back({data, static_cast<std::size_t>(elements * element_bytes())});
+    }
+    if (!pieces.empty()) pieces_ = context.pool.copy_of<Piece>(pieces);
     items_ = std::ssize(pieces);
   }
 
-  [[nodiscard]] std::byte* data() const { return data_; }
-  [[nodiscard]] std::size_t bytes() const { return static_cast<std::size_t>(bytes_); }
-  [[nodiscard]] bool is_copy() const { return pieces_ != nullptr; }
+  [[nodiscard]] std::byte* data(std::size_t i = 0) const { return parts_[i].data; }
+  [[nodiscard]] std::size_t bytes(std::size_t i = 0) const { return parts_[i].bytes; }
   void move(Move how, std::vector<DeviceCommand>& commands) const {
-    if (!is_copy()) return;
+    if (items_ == 0) return;
     commands.emplace_back(KernelCall(
-        MovePieces{buffer_.at(0), data_, pieces_, items_, static_cast<std::int32_t>(buffer_.element_bytes()), how}));
+        MovePieces{buffer_.at(0), memory_, pieces_, items_, static_cast<std::int32_t>(element_bytes()), how}));
   }
-  /// Adds the packed elements to the buffer.
+  /// Adds the packed elements to the buffer. For one transfer only: those of several may have elements in common.
   void add(std::vector<DeviceCommand>& commands) const {
-    if (!is_copy()) return;
+    assert(parts_.size() == 1 && "one transfer at a time is added");
+    if (items_ == 0) return;
     commands.emplace_back(
-        KernelCall(AddPieces{buffer_.at(0), data_, pieces_, items_, format_of(buffer_.shape().dtype)}));
+        KernelCall(AddPieces{buffer_.at(0), memory_, pieces_, items_, format_of(buffer_.shape().dtype)}));
   }
 
  private:
+  struct Part {
+    std::byte* data;
+    std::size_t bytes;
+  };
+  [[nodiscard]] std::int64_t element_bytes() const { return buffer_.element_bytes(); }
+
   const DeviceBuffer& buffer_;
-  std::int64_t bytes_;
-  std::byte* data_ = nullptr;
+  std::vector<Part> parts_;  // by transfer
+  std::byte* memory_ = nullptr;
   const Piece* pieces_ = nullptr;
   std::int64_t items_ = 0;
 };
+
+Staged staged(const Packed& packed, BufferId id, const DeviceContext& context, bool in_place = true) {
+  const Packed* one = &packed;
+  return {std::span(&one, 1), id, context, in_place};
+}
+
+std::vector<const Packed*> data_of(std::span<const Transfer> transfers) {
+  std::vector<const Packed*> out;
+  for (const Transfer& t : transfers) out.push_back(&t.data);
+  return out;
+}
 
 /// The concatenation of blocks.
 Packed joined(std::span<const Packed> blocks) {
@@ -59,17 +94,16 @@ Packed joined(std::span<const Packed> blocks) {
 }
 
 /// Unpacks the rank's own part of an exchange.
-void put_own(const ExchangeWork& work, const Staged& own, const DeviceContext& context,
+void put_own(const ExchangeWork& work, std::byte* own, const DeviceContext& context,
              std::vector<DeviceCommand>& commands) {
   const std::vector<Piece> pieces = pieces_of(work.own_to);
   if (pieces.empty()) return;
   const DeviceBuffer& to = context.buffer(work.to);
   const Piece* there = context.pool.copy_of<Piece>(pieces);
   if (work.adds) {
-    commands.emplace_back(
-        KernelCall(AddPieces{to.at(0), own.data(), there, std::ssize(pieces), format_of(to.shape().dtype)}));
+    commands.emplace_back(KernelCall(AddPieces{to.at(0), own, there, std::ssize(pieces), format_of(to.shape().dtype)}));
   } else {
-    commands.emplace_back(KernelCall(MovePieces{to.at(0), own.data(), there, std::ssize(pieces),
+    commands.emplace_back(KernelCall(MovePieces{to.at(0), own, there, std::ssize(pieces),
                                                 static_cast<std::int32_t>(to.element_bytes()), Move::Unpack}));
   }
 }
@@ -101,19 +135,27 @@ std::vector<Piece> pieces_of(const Packed& packed) {
 DeviceOperation device_transfer(const ExchangeWork& work, const DeviceContext& context) {
   DeviceOperation out;
   DeviceExchange exchange{{}, {}, work.messages};
-  for (const Transfer& t : work.sends) {
-    const Staged staged(t.data, work.from, context);
-    staged.move(Move::Pack, out.before);
-    exchange.sends.push_back({t.peer, staged.data(), staged.bytes()});
+  std::vector<const Packed*> outgoing = data_of(work.sends);
+  outgoing.push_back(&work.own_from);
+  const Staged sends(outgoing, work.from, context);
+  sends.move(Move::Pack, out.before);
+  for (std::size_t i = 0; i < work.sends.size(); ++i) {
+    exchange.sends.push_back({work.sends[i].peer, sends.data(i), sends.bytes(i)});
   }
-  const Staged own(work.own_from, work.from, context);
-  own.move(Move::Pack, out.before);
   if (work.adds) clear(work.cleared, context.buffer(work.to), context, out.before);
-  put_own(work, own, context, out.before);
-  for (const Transfer& t : work.receives) {
-    const Staged staged(t.data, work.to, context, !work.adds);
-    exchange.receives.push_back({t.peer, staged.data(), staged.bytes()});
-    work.adds ? staged.add(out.after) : staged.move(Move::Unpack, out.after);
+  put_own(work, sends.data(work.sends.size()), context, out.before);
+  if (work.adds) {
+    for (const Transfer& t : work.receives) {
+      const Staged one = staged(t.data, work.to, context, false);
+      exchange.receives.push_back({t.peer, one.data(), one.bytes()});
+      one.add(out.after);
+    }
+  } else {
+    const Staged receives(data_of(work.receives), work.to, context);
+    for (std::size_t i = 0; i < work.receives.size(); ++i) {
+      exchange.receives.push_back({work.receives[i].peer, receives.data(i), receives.bytes(i)});
+    }
+    receives.move(Move::Unpack, out.after);
   }
   out.transfer = std::move(exchange);
   return out;
@@ -121,7 +163,8 @@ DeviceOperation device_transfer(const ExchangeWork& work, const DeviceContext& c
 
 DeviceOperation device_transfer(const CollectiveWork& work, const DeviceContext& context) {
   DeviceOperation out;
-  const Staged send(joined(work.from_blocks), work.from, context), receive(joined(work.to_blocks), work.to, context);
+  const Staged send = staged(joined(work.from_blocks), work.from, context),
+               receive = staged(joined(work.to_blocks), work.to, context);
   DeviceCollective c{work.collective,
                      work.members,
                      work.position,

@@ -1,5 +1,5 @@
 // The element formats of buffers: loading as fp32, and storing rounded to nearest, ties to even. The bits are those of
-// reference/number_formats.hpp, on a GPU and on a CPU.
+// reference/number_formats.hpp, on a GPU, which has instructions for it, and on a CPU; but for the bits of a NaN.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,7 @@
 #include "cuda_runtime/kernels/team.hpp"
 
 #if defined(__CUDACC__)
+#include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #endif
 
@@ -40,9 +41,13 @@ MOEPLAN_BOTH inline float float_of(std::uint32_t bits) {
 }
 
 MOEPLAN_BOTH inline std::uint16_t bf16_of(float value) {
+#if defined(__CUDA_ARCH__)
+  return __bfloat16_as_ushort(__float2bfloat16_rn(value));
+#else
   const std::uint32_t bits = bits_of(value);
   if (value != value) return static_cast<std::uint16_t>((bits >> 16U) | 0x40U);
   return static_cast<std::uint16_t>((bits + 0x7fffU + ((bits >> 16U) & 1U)) >> 16U);
+#endif
 }
 MOEPLAN_BOTH inline float from_bf16(std::uint16_t bits) { return float_of(static_cast<std::uint32_t>(bits) << 16U); }
 

@@ -104,24 +104,53 @@ struct SumRows {
   std::int32_t* failure = nullptr;
   [[nodiscard]] std::int64_t width() const { return out.view.columns; }
 
+  /// A term whose row and weight are known; without a row, it is left out.
+  struct Resolved {
+    const char* row = nullptr;
+    float weight = 1;
+    Format format = Format::Fp32;
+
+    MOEPLAN_BOTH void add(std::int64_t c, int n, float (&sum)[8]) const {
+      if (row == nullptr) return;
+      float x[8];
+      load(format, row, c, n, x);
+      for (int j = 0; j < n; ++j) sum[j] += weight * x[j];
+    }
+  };
+  [[nodiscard]] MOEPLAN_BOTH Resolved resolved(const SumTerm& term) const {
+    const View in = inputs[term.input];
+    Resolved out_term{in.row(term.row), 1, in.format};
+    if (choice.data == nullptr) return out_term;
+    const std::int32_t place = place_of(choice, term.choice_row, term.expert, failure);
+    if (place < 0) return {};
+    out_term.weight = load1(choice.format, choice.row(term.choice_row), choice.columns / 2 + place);
+    return out_term;
+  }
+
+  /// Up to this many terms are resolved once per row; more of them once per chunk.
+  static constexpr int kAtOnce = 8;
+
   template <class Team>
   MOEPLAN_BOTH void run(std::int64_t item, Team& team) const {
     const SumRows& k = *this;
+    const std::int64_t first = begin[item], last = begin[item + 1];
+    if (last - first > kAtOnce) {
+      each_chunk(team, out.view.columns, [&](std::int64_t c, int n) {
+        float sum[8] = {};
+        for (std::int64_t t = first; t < last; ++t) k.resolved(k.terms[t]).add(c, n, sum);
+        store(k.out.view.format, k.out.row(item), c, n, sum);
+      });
+      return;
+    }
+    Resolved known[kAtOnce];
+    MOEPLAN_UNROLL
+    for (int t = 0; t < kAtOnce; ++t) {
+      if (first + t < last) known[t] = resolved(terms[first + t]);
+    }
     each_chunk(team, out.view.columns, [&](std::int64_t c, int n) {
       float sum[8] = {};
-      for (std::int64_t t = k.begin[item]; t < k.begin[item + 1]; ++t) {
-        const SumTerm term = k.terms[t];
-        float weight = 1;
-        if (k.choice.data != nullptr) {
-          const std::int32_t place = place_of(k.choice, term.choice_row, term.expert, k.failure);
-          if (place < 0) continue;
-          weight = load1(k.choice.format, k.choice.row(term.choice_row), k.choice.columns / 2 + place);
-        }
-        const View in = k.inputs[term.input];
-        float x[8];
-        load(in.format, in.row(term.row), c, n, x);
-        for (int j = 0; j < n; ++j) sum[j] += weight * x[j];
-      }
+      MOEPLAN_UNROLL
+      for (int t = 0; t < kAtOnce; ++t) known[t].add(c, n, sum);
       store(k.out.view.format, k.out.row(item), c, n, sum);
     });
   }

@@ -15,6 +15,11 @@
 #else
 #define MOEPLAN_BOTH
 #endif
+#if defined(__CUDA_ARCH__)
+#define MOEPLAN_UNROLL _Pragma("unroll")
+#else
+#define MOEPLAN_UNROLL
+#endif
 
 namespace moeplan::kernels {
 

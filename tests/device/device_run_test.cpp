@@ -98,4 +98,40 @@ TEST_CASE("A failure within a capture ends the capture") {
   CHECK(device.is_clean());  // also: no capture is under way
 }
 
+TEST_CASE("An exchange packs and unpacks the rows of all its peers in one launch each") {
+  const DeviceOptions options{.slab = 0};
+  FakeDevice device(3);
+  {
+    const std::vector<RankId> ranks{RankId(0), RankId(1), RankId(2)};
+    LoopbackTransport transport(device, 0);
+    DeviceWorld world(device, transport, ranks, options);
+    world.run([](RankId rank, Backend& backend) {
+      // Two rows apart from each other for each peer, of rows 0 to 5; they arrive in rows 0 to 5 of the other buffer.
+      const BufferId from(0), to(1);
+      backend.allocate(std::vector<BufferShape>{{6, 8, Dtype::Bf16}, {6, 8, Dtype::Bf16}});
+      const auto rows = [](std::int64_t peer) { return Packed{{{8 * peer, 8}, {8 * (peer + 3), 8}}}; };
+      ExchangeWork work{from, to, {}, {}, rows(rank.value()), rows(rank.value()), false, {}, 1};
+      for (std::int32_t peer = 0; peer < 3; ++peer) {
+        if (peer == rank.value()) continue;
+        work.sends.push_back({RankId(peer), rows(peer)});
+        work.receives.push_back({RankId(peer), rows(peer)});
+      }
+      backend.prepare(work, "exchange");
+      for (std::int64_t r = 0; r < 6; ++r) {
+        backend.write_row(from, r, std::vector<double>(8, static_cast<double>(10 * r + rank.value())));
+      }
+      backend.begin();
+      backend.enqueue(0, Stream::Inter, {});
+      (void)backend.finish();
+      for (std::int64_t r = 0; r < 6; ++r) {  // row r comes from rank r % 3, where it was row `rank` or `rank` + 3
+        const double expected = 10.0 * (rank.value() + (r < 3 ? 0 : 3)) + static_cast<double>(r % 3);
+        if (backend.read_row(to, r) != std::vector<double>(8, expected)) throw std::logic_error("not exchanged");
+      }
+    });
+  }
+  CHECK(device.calls("launch") == 3 * 3);  // each rank packs, keeps its own part, unpacks
+  CHECK(device.calls("copy") == 3 * 2);
+  CHECK(device.is_clean());
+}
+
 }  // namespace moeplan::tests::device_run_test

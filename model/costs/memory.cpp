@@ -5,7 +5,9 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "model/base/whole_numbers.hpp"
 #include "model/program/equal_ranks.hpp"
@@ -28,34 +30,33 @@ Slice whole(Slice slice) {
   return slice;
 }
 
-/// Row counts on a rank, cached for a routing's slices, many of which are equal.
-class RankRows {
+/// The distinct rows of a Program's slices, each counted once a rank.
+class DistinctRows {
  public:
-  RankRows(const Program& program, RankId rank) : program_(program), rank_(rank), known_(program.routings.size()) {}
+  /// The index of these rows in counts().
+  std::size_t index_of(Rows rows) {
+    const std::size_t key = static_cast<std::size_t>(rows.kind) + 31 * static_cast<std::size_t>(rows.each) +
+                            7 * static_cast<std::size_t>(rows.experts) + 1009 * rows.path.size();
+    std::vector<std::size_t>& candidates = by_key_[key];
+    for (const std::size_t i : candidates) {
+      if (rows_[i] == rows) return i;
+    }
+    candidates.push_back(rows_.size());
+    rows_.push_back(std::move(rows));
+    return candidates.back();
+  }
 
-  std::int64_t bytes(const Slice& slice) {
-    const Buffer& buffer = program_.buffer(slice.buffer);
-    return count(slice.rows) * buffer.columns * size_of(buffer.dtype);
+  [[nodiscard]] std::vector<std::int64_t> counts(const Program& program, RankId rank) const {
+    std::vector<std::int64_t> out;
+    out.reserve(rows_.size());
+    for (const Rows& rows : rows_) out.push_back(row_count(program, rows, rank));
+    return out;
   }
 
  private:
-  std::int64_t count(const Rows& rows) {
-    if (rows.kind != Rows::Kind::Routed) return row_count(program_, rows, rank_);
-    auto& known = known_[rows.routing.index()];
-    const auto it = std::find_if(known.begin(), known.end(), [&](const auto& k) { return k.first == rows; });
-    return it != known.end() ? it->second : known.emplace_back(rows, row_count(program_, rows, rank_)).second;
-  }
-
-  const Program& program_;
-  RankId rank_;
-  std::vector<std::vector<std::pair<Rows, std::int64_t>>> known_;  // by routing
+  std::vector<Rows> rows_;
+  std::unordered_map<std::size_t, std::vector<std::size_t>> by_key_;
 };
-
-std::int64_t largest(const std::vector<const Slice*>& slices, RankRows& rows) {
-  std::int64_t bytes = 0;
-  for (const Slice* s : slices) bytes = std::max(bytes, rows.bytes(whole(*s)));
-  return bytes;
-}
 
 /// Buffers that a block reads before writing them.
 std::set<BufferId> read_first(const Block& block) {
@@ -79,14 +80,22 @@ bool is_state(const Program& program, const Operation& op, const Slice& s) {
 
 /// The accesses of a block to one buffer that is neither weight, gradient nor state.
 struct Accesses {
-  std::vector<const Slice*> slices;
-  std::size_t first = 0, last = 0;          // indices of operations
-  std::optional<std::size_t> written = {};  // the first operation that writes it
-  bool begins_with_read = false;            // it holds rows from before the block
-  bool ends_with_write = false;             // it holds rows for after the block
+  std::vector<std::pair<std::size_t, std::int64_t>> slices{};  // distinct rows, bytes of a row
+  std::size_t first = 0, last = 0;                             // indices of operations
+  std::optional<std::size_t> written = {};                     // the first operation that writes it
+  bool begins_with_read = false;                               // it holds rows from before the block
+  bool ends_with_write = false;                                // it holds rows for after the block
+  bool is_kept = false;                                        // for the backward block
+  bool was_kept = false;                                       // by the forward block
+
+  [[nodiscard]] double bytes(const std::vector<std::int64_t>& counts) const {
+    std::int64_t most = 0;
+    for (const auto& [rows, row_bytes] : slices) most = std::max(most, counts[rows] * row_bytes);
+    return static_cast<double>(most);
+  }
 };
 
-std::map<BufferId, Accesses> accesses_of(const Program& program, const Block& block) {
+std::map<BufferId, Accesses> accesses_of(const Program& program, const Block& block, DistinctRows& rows) {
   std::map<BufferId, Accesses> out;
   for (std::size_t i = 0; i < block.operations.size(); ++i) {
     const Operation& op = block.operations[i];
@@ -98,7 +107,9 @@ std::map<BufferId, Accesses> accesses_of(const Program& program, const Block& bl
       a.last = i;
       a.ends_with_write = writes;
       if (writes && !a.written) a.written = i;
-      a.slices.push_back(&s);
+      const Buffer& buffer = program.buffer(s.buffer);
+      const std::pair slice(rows.index_of(whole(s).rows), buffer.columns * size_of(buffer.dtype));
+      if (std::find(a.slices.begin(), a.slices.end(), slice) == a.slices.end()) a.slices.push_back(slice);
     };
     for (const Slice& s : op.reads) note(s, false);
     for (const Slice& s : op.writes) note(s, true);
@@ -159,6 +170,29 @@ std::vector<RankId> ranks_that_differ(const Program& program) {
   return ranks;
 }
 
+/// The accesses of all blocks of a Program, whatever the rank.
+struct ProgramAccesses {
+  explicit ProgramAccesses(const Program& program) {
+    std::vector<std::set<BufferId>> kept(program.blocks.size());
+    for (const Block& block : program.blocks) {
+      if (block.backward_of) kept[block.backward_of->index()].merge(read_first(block));
+    }
+    for (std::size_t b = 0; b < program.blocks.size(); ++b) {
+      const Block& block = program.blocks[b];
+      const std::set<BufferId>& own = kept[block.variant_of ? block.variant_of->index() : b];
+      std::vector<Accesses>& of_block = blocks.emplace_back();
+      for (auto& [buffer, a] : accesses_of(program, block, rows)) {
+        a.is_kept = own.contains(buffer) && a.written;
+        a.was_kept = block.backward_of && kept[block.backward_of->index()].contains(buffer) && a.begins_with_read;
+        of_block.push_back(std::move(a));
+      }
+    }
+  }
+
+  DistinctRows rows;
+  std::vector<std::vector<Accesses>> blocks;  // by block, then by buffer
+};
+
 /// Bytes kept from a block to its backward block, and the largest number of bytes in use at any of its operations
 /// beyond those kept before it. Operations run in the order listed; a buffer is in use from its first access to its
 /// last one, or to the end if it holds the block's result.
@@ -169,18 +203,10 @@ struct BlockMemory {
 
 class StageMemory {
  public:
-  StageMemory(const Program& program, RankId rank) : blocks_(program.blocks.size()), program_(program) {
-    std::vector<std::set<BufferId>> kept(program.blocks.size());
-    RankRows rows(program, rank);
-    for (const Block& block : program.blocks) {
-      if (block.backward_of) kept[block.backward_of->index()].merge(read_first(block));
-    }
-    for (std::size_t b = 0; b < program.blocks.size(); ++b) {
-      const Block& block = program.blocks[b];
-      const std::set<BufferId>& own = kept[block.variant_of ? block.variant_of->index() : b];
-      const std::set<BufferId> none;
-      blocks_[b] = memory_of(block, own, block.backward_of ? kept[block.backward_of->index()] : none, rows);
-    }
+  StageMemory(const Program& program, const ProgramAccesses& accesses, RankId rank) : program_(program) {
+    const std::vector<std::int64_t> counts = accesses.rows.counts(program, rank);
+    for (std::size_t b = 0; b < program.blocks.size(); ++b)
+      blocks_.push_back(memory_of(program.blocks[b], accesses.blocks[b], counts));
   }
 
   /// The maximum of the kept bytes over time, and of all bytes in use.
@@ -192,20 +218,18 @@ class StageMemory {
   }
 
  private:
-  /// `own`: the buffers that the block keeps for its backward block; `forward`: those that its forward block kept.
-  BlockMemory memory_of(const Block& block, const std::set<BufferId>& own, const std::set<BufferId>& forward,
-                        RankRows& rows) const {
+  static BlockMemory memory_of(const Block& block, const std::vector<Accesses>& accesses,
+                               const std::vector<std::int64_t>& counts) {
     BlockMemory out;
     std::vector<double> change(block.operations.size() + 1, 0.0);  // of the bytes in use, before each operation
-    for (const auto& [buffer, a] : accesses_of(program_, block)) {
-      const auto bytes = static_cast<double>(largest(a.slices, rows));
-      const bool was_kept = forward.contains(buffer) && a.begins_with_read;  // counted before the block
-      if (own.contains(buffer) && a.written) {
+    for (const Accesses& a : accesses) {
+      const double bytes = a.bytes(counts);
+      if (a.is_kept) {
         out.kept += bytes;
         change[*a.written] += bytes;
         continue;
       }
-      if (!was_kept) change[a.begins_with_read ? 0 : a.first] += bytes;
+      if (!a.was_kept) change[a.begins_with_read ? 0 : a.first] += bytes;  // else counted before the block
       if (!a.ends_with_write) change[a.last + 1] -= bytes;
     }
     double in_use = 0;
@@ -326,8 +350,9 @@ MemoryUse memory_use(const Program& program, const std::vector<StageParameters>&
                      const Degrees& degrees, const RuntimeMemory& runtime) {
   MemoryUse most{};
   const Bytes fixed = runtime.context + static_cast<double>(communicators(program)) * runtime.communicator;
+  const ProgramAccesses accesses(program);
   for (const RankId rank : ranks_that_differ(program)) {
-    StageMemory memory(program, rank);
+    StageMemory memory(program, accesses, rank);
     for (std::size_t s = 0; s < stages.size(); ++s) {
       MemoryUse use = state_memory(stages[s], workload, degrees);
       const BlockMemory blocks = memory.of(program.stages[s]);

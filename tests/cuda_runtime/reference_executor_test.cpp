@@ -253,7 +253,7 @@ Workload workload(RoutingShape shape) {
 
 }  // namespace
 
-TEST_CASE("Every way to run an MoE layer gives the reference's values") {
+TEST_CASE("Every way to run an MoE layer gives the reference's values", "[slow]") {
   const std::vector<Layer> layers{
       {{.dp = 8, .ep = 8}, 4, 8, RoutingShape::Uniform, true},
       {{.dp = 8, .ep = 8}, 2, 11, RoutingShape::Zipf, false},
@@ -335,7 +335,7 @@ void check_placed(const Layer& layer, const Placement& placement, const LayerStr
 
 }  // namespace
 
-TEST_CASE("Every strategy's placement leaves the layer's values as they are") {
+TEST_CASE("Every strategy's placement leaves the layer's values as they are", "[slow]") {
   std::int64_t moved = 0;
   for (const Layer& layer : placed_layers()) {
     const GroupFamily holders{"ep", layer.degrees.ep, layer.degrees.esp};
@@ -352,7 +352,7 @@ TEST_CASE("Every strategy's placement leaves the layer's values as they are") {
   CHECK(moved > 50);
 }
 
-TEST_CASE("Every way to run an MoE layer takes placed experts") {
+TEST_CASE("Every way to run an MoE layer takes placed experts", "[slow]") {
   std::uint64_t seed = 0;
   for (const Layer& layer : placed_layers()) {
     Workload plain = workload(layer.shape);

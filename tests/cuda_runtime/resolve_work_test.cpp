@@ -98,7 +98,7 @@ bool blocks_agree(const Program& program, const Operation& operation, const std:
 
 }  // namespace
 
-TEST_CASE("What ranks send each other is what the Program's flows say, and both ends agree") {
+TEST_CASE("What ranks send each other is what the Program's flows say, and both ends agree", "[slow]") {
   const std::vector<Layer> layers{{{.dp = 8, .ep = 8}, 2, 11, RoutingShape::Zipf},
                                   {{.dp = 4, .tp = 2, .ep = 4, .esp = 2}, 4, 8, RoutingShape::ZeroLoad},
                                   {{.dp = 4, .tp = 2, .edp = 2, .ep = 4}, 4, 5, RoutingShape::HotExpert}};

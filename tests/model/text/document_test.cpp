@@ -149,7 +149,7 @@ TEST_CASE("What a document may not hold is refused with its place") {
   SECTION("tabs as indentation") { CHECK(yaml_error("a:\n\t- 1\n\t- 2\n") != ""); }
 }
 
-TEST_CASE("No text makes the parser crash, hang or swell") {
+TEST_CASE("No text makes the parser crash, hang or swell", "[slow]") {
   const auto start = std::chrono::steady_clock::now();
   struct Case {
     std::string what;
@@ -200,7 +200,7 @@ TEST_CASE("No text makes the parser crash, hang or swell") {
 #endif
 }
 
-TEST_CASE("Includes are merged below the including file") {
+TEST_CASE("Includes are merged below the including file", "[slow]") {
   const TemporaryDirectory dir;
   dir.write("gpus/h.yaml", "gpu: {name: h, peak: 1 TFLOP/s}\n");
   dir.write("base.json", R"({"gpu": {"name": "base", "memory": "1 GB"}, "nodes": 2, "list": [1, 2]})");

@@ -21,7 +21,7 @@ std::vector<std::string> lines_of(const std::filesystem::path& path) {
 
 }  // namespace
 
-TEST_CASE("A table's lines are read one at a time, plain or gzip") {
+TEST_CASE("A table's lines are read one at a time, plain or gzip", "[slow]") {
   const TemporaryDirectory dir;
   SECTION("without their ends; the last needs none") {
     CHECK(lines_of(dir.write("a", "one\r\n\ntwo")) == std::vector<std::string>{"one", "", "two"});

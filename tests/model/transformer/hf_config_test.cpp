@@ -393,7 +393,7 @@ TEST_CASE("A configuration that cannot be answered for is refused by name") {
   }
 }
 
-TEST_CASE("A configuration with any of its values damaged gives a model or an InputError") {
+TEST_CASE("A configuration with any of its values damaged gives a model or an InputError", "[slow]") {
   if (!fs::exists(kConfigs)) {
     WARN("skipped: " << kConfigs << " is not there");
     return;

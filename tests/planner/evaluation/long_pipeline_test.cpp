@@ -11,7 +11,7 @@ namespace moeplan::tests::long_pipeline_test {
 
 using namespace moeplan::planner;
 
-TEST_CASE("Long pipelines are priced from short ones, with bounds that hold") {
+TEST_CASE("Long pipelines are priced from short ones, with bounds that hold", "[slow]") {
   std::int64_t long_ones = 0;
   for (std::uint64_t seed = 1; seed <= 150; ++seed) {
     Random random(seed);

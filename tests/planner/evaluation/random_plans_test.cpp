@@ -34,7 +34,7 @@ bool is_accounted_for(const Program& program, const Timeline& timeline) {
 
 }  // namespace
 
-TEST_CASE("No plan of a thousand random ones is faster than its lower bound") {
+TEST_CASE("No plan of a thousand random ones is faster than its lower bound", "[slow]") {
   constexpr int kPlans = 1000;
   Random random(20261121);
   int drawn = 0, feasible = 0;
@@ -65,7 +65,7 @@ TEST_CASE("No plan of a thousand random ones is faster than its lower bound") {
   WARN(feasible << " of " << drawn << " random plans were feasible, and all of them were simulated");
 }
 
-TEST_CASE("No pipeline of two hundred random ones is faster than its lower bound, at once or composed") {
+TEST_CASE("No pipeline of two hundred random ones is faster than its lower bound, at once or composed", "[slow]") {
   Random random(7);
   for (int i = 0; i < 200; ++i) {
     const RandomPipeline r = random_pipeline(random);
@@ -111,7 +111,7 @@ TEST_CASE("Without pipeline stages nothing is composed, and with them their time
   CHECK(elsewhere <= 6);
 }
 
-TEST_CASE("Every rank's time is that of its classes and what it is idle, simulated at once or composed") {
+TEST_CASE("Every rank's time is that of its classes and what it is idle, simulated at once or composed", "[slow]") {
   Random random(9);
   int placed = 0;
   for (int i = 0; i < 200; ++i) {

@@ -43,7 +43,8 @@ Candidate random_travel(Random& random, const Small& s) {
 
 }  // namespace
 
-TEST_CASE("However rows travel, no plan is faster than its lower bound, and equal ranks may be simulated once") {
+TEST_CASE("However rows travel, no plan is faster than its lower bound, and equal ranks may be simulated once",
+          "[slow]") {
   constexpr int kPlans = 80;
   Random random(20261121);
   std::map<std::string, int> all_to_alls_seen;

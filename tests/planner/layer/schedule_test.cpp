@@ -43,7 +43,7 @@ std::pair<std::vector<double>, std::vector<double>> brought_and_wanted(const Pro
 
 }  // namespace
 
-TEST_CASE("Every schedule with every all-to-all and number of chunks does the whole work of the layer once") {
+TEST_CASE("Every schedule with every all-to-all and number of chunks does the whole work of the layer once", "[slow]") {
   Workload skewed = layer_workload();
   skewed.capacity_factor.reset();
   skewed.routing = {.shape = RoutingShape::Zipf, .sampled = true};

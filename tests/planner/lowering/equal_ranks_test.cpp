@@ -63,7 +63,7 @@ double link_difference(const Timeline& a, const Timeline& b) {
 
 }  // namespace
 
-TEST_CASE("One rank simulated for all gives what all ranks simulated give") {
+TEST_CASE("One rank simulated for all gives what all ranks simulated give", "[slow]") {
   struct Machine {
     const char* name;
     std::int64_t world;
@@ -131,7 +131,7 @@ TEST_CASE("Experts with unequal loads have equal holders where the loads repeat 
   }
 }
 
-TEST_CASE("One node simulated for all gives what all nodes simulated give") {
+TEST_CASE("One node simulated for all gives what all nodes simulated give", "[slow]") {
   const ModelSpec spec = model();
   const Moe& moe = std::get<Moe>(spec.layers.front().pattern.front().ffn);
   int seen = 0, represented = 0;

@@ -113,7 +113,7 @@ TEST_CASE("Orders that differ by rank gain nothing where every chunk is the same
   }
 }
 
-TEST_CASE("Where chunks fall unevenly on ranks, orders that differ by rank gain little") {
+TEST_CASE("Where chunks fall unevenly on ranks, orders that differ by rank gain little", "[slow]") {
   Random random(2);
   double most = 0, sum = 0;
   int gains = 0;

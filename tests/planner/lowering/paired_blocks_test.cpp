@@ -78,7 +78,7 @@ TEST_CASE("Two blocks alternate at their exchanges, each in its own order") {
   CHECK(std::get<Launches>(both.operations.back().work).operations == 5 + 5);
 }
 
-TEST_CASE("An iteration with overlap does the same work, in no more memory") {
+TEST_CASE("An iteration with overlap does the same work, in no more memory", "[slow]") {
   Random random(11);
   int overlapped = 0, faster = 0;
   for (int i = 0; i < 400; ++i) {

@@ -102,7 +102,7 @@ void check_against_brute_force(const OrderProblem& problem) {
 
 }  // namespace
 
-TEST_CASE("The best order is what trying all orders finds") {
+TEST_CASE("The best order is what trying all orders finds", "[slow]") {
   rc::prop("random problems of up to 8 tasks", [] { check_against_brute_force(any_problem(in_range(0, 7))); });
   rc::prop("8 tasks", [] { check_against_brute_force(any_problem(8)); });
   rc::prop("copies of a chunk", [] {

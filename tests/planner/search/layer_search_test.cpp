@@ -48,7 +48,7 @@ Case schemoe_layer(std::int64_t tokens, std::int64_t H, std::int64_t M, double c
 
 }  // namespace
 
-TEST_CASE("The fastest ways to run a layer are those of all simulated") {
+TEST_CASE("The fastest ways to run a layer are those of all simulated", "[slow]") {
   Case c;
   c.workload.codecs.allowed = {WireFormat::Zfp, WireFormat::Int8};
   SECTION("experts alone") {}
@@ -119,7 +119,7 @@ TEST_CASE("Tutel's adaptive parallelism is Tutel's, whatever its r, and no other
   }
 }
 
-TEST_CASE("The best mix is never worse than what any published system offers") {
+TEST_CASE("The best mix is never worse than what any published system offers", "[slow]") {
   const auto [tokens, H, M, capacity_factor] = GENERATE(table<std::int64_t, std::int64_t, std::int64_t, double>(
       {{1024, 8192, 512, 1.0}, {4096, 512, 8192, 1.1}, {16384, 2048, 1024, 1.2}}));
   const Case c = schemoe_layer(tokens, H, M, capacity_factor);
@@ -133,7 +133,7 @@ TEST_CASE("The best mix is never worse than what any published system offers") {
   }
 }
 
-TEST_CASE("Whatever way rows travel, the layer takes no less than its work without the exchange") {
+TEST_CASE("Whatever way rows travel, the layer takes no less than its work without the exchange", "[slow]") {
   Case c;
   c.workload.codecs.allowed = {WireFormat::Zfp};
   c.moe.expert.hidden_size = GENERATE(128, 4096);

@@ -102,7 +102,7 @@ TEST_CASE("auto, by simulated layer time, is never above another strategy") {
   }
 }
 
-TEST_CASE("A search places experts where loads are uneven") {
+TEST_CASE("A search places experts where loads are uneven", "[slow]") {
   const Small s = small(skewed());
   const SearchResult plain = found(s, "contiguous"), best = found(s);
   REQUIRE(!plain.ranked.empty());

@@ -65,7 +65,7 @@ TEST_CASE("With an automatic micro batch the largest that fits is taken") {
   }
 }
 
-TEST_CASE("Recomputation that the workload leaves open is the fastest that fits") {
+TEST_CASE("Recomputation that the workload leaves open is the fastest that fits", "[slow]") {
   SmallCase c;
   c.dense_layers = 0;
   c.recompute = "auto";

@@ -118,7 +118,7 @@ MemoryUse states(const Small& s, const Candidate& c) {
 
 }  // namespace
 
-TEST_CASE("The result of a search does not depend on the number of threads") {
+TEST_CASE("The result of a search does not depend on the number of threads", "[slow]") {
   SmallCase two_nodes;
   two_nodes.nodes = 2;
   two_nodes.routing = "{shape: zipf, sampled: true, seed: 3}";
@@ -136,7 +136,7 @@ TEST_CASE("The result of a search does not depend on the number of threads") {
   }
 }
 
-TEST_CASE("Pruning and the limits of a search do not cost the best plan of a small case") {
+TEST_CASE("Pruning and the limits of a search do not cost the best plan of a small case", "[slow]") {
   SmallCase c;
   c.moe_layers = 3;
   SECTION("balanced load") {}
@@ -155,7 +155,7 @@ TEST_CASE("Pruning and the limits of a search do not cost the best plan of a sma
   CHECK(*usual.ranked.front().makespan == *all.ranked.front().makespan);
 }
 
-TEST_CASE("Setting candidates aside whose ranks differ does not cost the best plan of a small case") {
+TEST_CASE("Setting candidates aside whose ranks differ does not cost the best plan of a small case", "[slow]") {
   SmallCase c;
   SECTION("experts that do not divide") { c.experts = 6; }
   SECTION("experts that do not divide, in large layers") {
@@ -178,7 +178,7 @@ TEST_CASE("Setting candidates aside whose ranks differ does not cost the best pl
   }
 }
 
-TEST_CASE("Every candidate of a search is accounted for") {
+TEST_CASE("Every candidate of a search is accounted for", "[slow]") {
   SmallCase c;
   c.experts = 3;  // ep 4 exceeds them
   const Small s = small(c);
@@ -200,7 +200,7 @@ TEST_CASE("Every candidate of a search is accounted for") {
   }
 }
 
-TEST_CASE("The order of operations of the fastest candidates is searched, and kept where it is faster") {
+TEST_CASE("The order of operations of the fastest candidates is searched, and kept where it is faster", "[slow]") {
   SmallCase c;
   c.shared_hidden = 8192;  // longer than a dispatch, so that a part of it is better beside the combine
   c.sequence = 1024;
@@ -243,7 +243,7 @@ TEST_CASE("The order of operations of the fastest candidates is searched, and ke
   }
 }
 
-TEST_CASE("No simulated time of a search is below a bound, and its list is in order") {
+TEST_CASE("No simulated time of a search is below a bound, and its list is in order", "[slow]") {
   SmallCase c;
   c.nodes = 2;
   c.gpus_per_node = 2;
@@ -264,7 +264,7 @@ TEST_CASE("No simulated time of a search is below a bound, and its list is in or
   }
 }
 
-TEST_CASE("The least bound of a search holds for every way to run the layers of its candidates") {
+TEST_CASE("The least bound of a search holds for every way to run the layers of its candidates", "[slow]") {
   SmallCase c;
   c.nodes = 2;
   c.gpus_per_node = 2;
@@ -285,7 +285,7 @@ TEST_CASE("The least bound of a search holds for every way to run the layers of 
   CHECK(ways > 50);
 }
 
-TEST_CASE("The best of a search is the best of all candidates simulated one by one") {
+TEST_CASE("The best of a search is the best of all candidates simulated one by one", "[slow]") {
   SmallCase c;
   SECTION("balanced load on an NVSwitch") {}
   SECTION("skewed load, where closed forms are not exact") {

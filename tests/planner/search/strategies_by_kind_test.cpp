@@ -59,7 +59,7 @@ SimTime makespan(const Small& s, const Candidate& c) {
 
 }  // namespace
 
-TEST_CASE("MoE layers of different kinds run in the way that suits each") {
+TEST_CASE("MoE layers of different kinds run in the way that suits each", "[slow]") {
   const Small s = two_layers();
   const std::vector<LayerStrategy> runs = strategies_by_kind(s.model, s.workload, s.cluster, wide(), {}, 64, 1);
   REQUIRE(runs.size() == 2);

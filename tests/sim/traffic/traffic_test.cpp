@@ -72,7 +72,7 @@ void expect_plain(const TrafficMatrix& m, const TrafficNetwork& network, Traffic
 
 }  // namespace
 
-TEST_CASE("Reference traffic ends when the exact max-min solution says") {
+TEST_CASE("Reference traffic ends when the exact max-min solution says", "[slow]") {
   const std::filesystem::path folder = MOEPLAN_SOURCE_DIR "/../shared/data/traffic";
   if (!std::filesystem::exists(folder)) {
     WARN("skipped: no reference traffic at ../shared/data/traffic");

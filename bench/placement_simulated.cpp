@@ -106,9 +106,9 @@ class Blocks {
   /// which exchange the loads, once for those whose transfers block, and once for the others.
   double time(const Placement& placement, const PlacementStrategy& strategy) {
     for (const Known& k : known_) {
-      const bool is_alike =
+      const bool is_equivalent =
           k.replans == strategy.replans() && k.has_blocking_transfers == strategy.has_blocking_transfers();
-      if (is_alike && k.placement == placement) return k.seconds;
+      if (is_equivalent && k.placement == placement) return k.seconds;
     }
     const double seconds = (of(3, three_, placement, strategy) - of(1, one_, placement, strategy)) / 2;
     known_.push_back({placement, strategy.replans(), strategy.has_blocking_transfers(), seconds});

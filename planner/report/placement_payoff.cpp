@@ -55,6 +55,7 @@ class Question {
     w.memory = memory_of(*chosen);
     w.imbalance_before = imbalance(layers_);
     w.imbalance = imbalance(layers_, chosen->expert_places);
+    note_forms(*chosen, w);
     if (is_placed) note_transfers(prediction, w);
     if (!is_placed && !chosen->expert_places.empty()) note_transfers(predict(problem_, *chosen), w);
     w.migration = migration_of(*chosen);
@@ -102,6 +103,20 @@ class Question {
     const Program moving = migration_program(model_, workload_, c, /*from=*/{}, problem_.ranks_per_node());
     if (moving.blocks.empty()) return Seconds(0);
     return simulated(moving, problem_.stage_clusters(), /*keep_spans=*/false).makespan.seconds();
+  }
+
+  /// Sets the closed forms of the layer whose loads are least even with contiguous experts.
+  void note_forms(const Candidate& c, PlacementPayoff& w) const {
+    double most = 0;
+    for (std::size_t k = 0; k < layers_.size(); ++k) {
+      const PlacedLayer& l = layers_[k];
+      const Placement contiguous = contiguous_placement(l.counts.experts(), l.devices.ranks);
+      const double uneven = max_over_mean(rank_loads(l.counts, contiguous, l.devices));
+      if (uneven <= most) continue;
+      most = uneven;
+      w.forms_before = placement_forms(l.counts, contiguous, l.devices);
+      w.forms = c.expert_places.empty() ? w.forms_before : placement_forms(l.counts, c.expert_places[k], l.devices);
+    }
   }
 
   static void note_transfers(const Prediction& p, PlacementPayoff& w) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "model/base/sim_time.hpp"
+#include "planner/placement/strategies/closed_forms.hpp"
 #include "planner/plan/plan.hpp"
 #include "planner/search/place_experts.hpp"
 
@@ -26,6 +27,8 @@ struct PlacementPayoff {
   std::int64_t redundant_experts;  // the plan's number, or that of the fastest placement
   double imbalance_before;         // with contiguous experts, in the layer where it is largest
   double imbalance;                // with the placement
+  PlacementForms forms_before;     // the papers' closed forms of that layer, with contiguous experts
+  PlacementForms forms;            // with the placement
   SimTime contiguous;              // makespan of the iteration with contiguous experts
   SimTime placed;                  // makespan of the iteration with the placement
   Seconds weights;                 // sending weights to copies, on the binding rank, whether overlapped or not

@@ -97,6 +97,13 @@ planner::Json layer_points_json(const Explanation& e) {
   return out;
 }
 
+planner::Json forms_json(const planner::PlacementForms& f) {
+  return {{"fastermoe_s", f.fastermoe.value()},
+          {"pro_prophet_s", f.pro_prophet.value()},
+          {"pro_prophet_scheduled_s", f.pro_prophet_scheduled.value()},
+          {"balance_degree", f.balance_degree}};
+}
+
 planner::Json placement_json(const planner::PlacementPayoff& w) {
   const auto seconds = [](SimTime t) { return t.seconds().value(); };
   planner::Json curve = planner::Json::array();
@@ -109,6 +116,7 @@ planner::Json placement_json(const planner::PlacementPayoff& w) {
           {"redundant_experts", w.redundant_experts},
           {"imbalance_before", w.imbalance_before},
           {"imbalance", w.imbalance},
+          {"closed_forms", {{"contiguous", forms_json(w.forms_before)}, {"placed", forms_json(w.forms)}}},
           {"contiguous_s", seconds(w.contiguous)},
           {"placed_s", seconds(w.placed)},
           {"gain_s", w.gain().value()},

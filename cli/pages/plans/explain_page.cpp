@@ -209,6 +209,13 @@ std::string placement_text(const Explanation& e) {
   line(fmt::format("{} {}, {} redundant a rank", is_placed ? "placed by" : "if placed by", w.strategy,
                    w.redundant_experts),
        fmt::format("{}, max/mean {:.2f}", human(w.placed.seconds()), w.imbalance));
+  const planner::PlacementForms &before = w.forms_before, &after = w.forms;
+  const auto forms = [&](Seconds from, Seconds to) { return fmt::format("{} -> {}", human(from), human(to)); };
+  line("  that layer, FasterMoE eq. 7 -> 8", forms(before.fastermoe, after.fastermoe));
+  line("  Pro-Prophet eq. 6, blocking transfers", forms(before.pro_prophet, after.pro_prophet));
+  line("  Pro-Prophet eq. 8, scheduled transfers", forms(before.pro_prophet_scheduled, after.pro_prophet_scheduled));
+  line("  balance degree (its ratio is RB)",
+       fmt::format("{:.1f} -> {:.1f}", before.balance_degree, after.balance_degree));
   line("gain an iteration", w.gain() < Seconds(0) ? "-" + human(-1 * w.gain()) : human(w.gain()));
   line("weights to copies, gradients back, hidden or not",
        fmt::format("{}, {} an iteration", human(w.weights), human(w.gradients)));

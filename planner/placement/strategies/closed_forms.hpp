@@ -1,0 +1,22 @@
+// The papers' closed forms of a training layer's time under a placement, next to which a simulation can be read:
+// [FasterMoE] eq. 7 and 8, [Pro-Prophet] eq. 6 and 8 and its balance degree.
+#pragma once
+
+#include "planner/placement/divide.hpp"
+
+namespace moeplan::planner {
+
+struct PlacementForms {
+  Seconds fastermoe;              // eq. 7; eq. 8 where experts have copies
+  Seconds pro_prophet;            // T' with blocking transfers, eq. 6
+  Seconds pro_prophet_scheduled;  // T' with the scheduler, eq. 8
+  double balance_degree;          // standard deviation of the ranks' inputs, sec. VI-C
+};
+
+/// Of any placement: the largest load, the inputs that the ranks receive from others, and the number of experts with
+/// copies are those of its division of tokens. Copies are
+/// priced as on all ranks (n = 0), as the papers' are.
+[[nodiscard]] PlacementForms placement_forms(const RoutingCounts& counts, const Placement& placement,
+                                             const PlacementDevices& devices);
+
+}  // namespace moeplan::planner

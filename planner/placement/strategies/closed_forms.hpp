@@ -13,9 +13,8 @@ struct PlacementForms {
   double balance_degree;          // standard deviation of the ranks' inputs, sec. VI-C
 };
 
-/// Of any placement: the largest load, the inputs that the ranks receive from others, and the number of experts with
-/// copies are those of its division of tokens. Copies are
-/// priced as on all ranks (n = 0), as the papers' are.
+/// Of any placement: the largest load and the inputs that ranks receive from others follow from its division of tokens.
+/// Copies are priced as if they were on all ranks (n = 0), where the papers' are.
 [[nodiscard]] PlacementForms placement_forms(const RoutingCounts& counts, const Placement& placement,
                                              const PlacementDevices& devices);
 

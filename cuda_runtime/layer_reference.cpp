@@ -83,12 +83,17 @@ LayerReference::LayerReference(const SyntheticLayer& layer, Wire wire, double mo
   const auto tokens = static_cast<double>(layer.kept.size() * layer.kept.front().size());
   // With a capacity, the dropped tokens depend on all tokens.
   if (!layer.capacity) step_ = reference_step(layer.shape, tokens, most_flops);
-  if (!is_whole()) {
+  // assumed: room on every rank. Generating weights whenever they are read takes twice the time of computing with them.
+  constexpr double kMostStored = 256e6;
+  const double bytes = static_cast<double>(sizeof(double) * to_index(layer.shape.experts * layer.shape.hidden_size)) *
+                       static_cast<double>(layer.shape.up_columns() + layer.shape.ffn_size);
+  if (!is_whole() && bytes > kMostStored) {
     weights_ = std::make_unique<GeneratedWeights>(layer.shape, layer.dtype, layer.seed);
     return;
   }
   stored_ = made_weights(layer.shape, layer.dtype, layer.seed);
   weights_ = std::make_unique<StoredWeights>(stored_);
+  if (!is_whole()) return;
   sum_ = stored_;
   clear(sum_.gate);
   for (auto* matrices : {&sum_.up, &sum_.down}) {

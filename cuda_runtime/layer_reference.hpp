@@ -55,7 +55,7 @@ class LayerReference {
   const SyntheticLayer& layer_;
   Wire wire_;
   std::int64_t step_ = 1;
-  MoeWeights stored_;  // if all tokens are computed; otherwise rows are generated when they are read
+  MoeWeights stored_;  // if all tokens are computed or they are few; otherwise generated when they are read
   std::unique_ptr<const LayerWeights> weights_;
   MoeWeights sum_;  // if all tokens are computed
   std::unordered_map<std::int64_t, OfSource> sources_;

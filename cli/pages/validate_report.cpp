@@ -176,6 +176,23 @@ std::string validate_json(const ValidateHead& head, const ValidatedCase& c) {
   return planner::json_text(out);
 }
 
+SuiteStatistics suite_statistics(const std::vector<ValidatedCase>& cases) {
+  const Times times(cases);
+  SuiteStatistics out;
+  out.executed = std::ssize(times.measured);
+  for (const ValidatedCase& c : cases) {
+    if (!c.result.failed.empty()) ++out.failed;
+    if (c.was_executed() && !c.result.is_right) out.are_right = false;
+  }
+  if (out.executed == 0) return out;
+  out.mape = times.mape();
+  out.correlation = validate::rank_correlation(times.predicted, times.measured);
+  out.regret = validate::regret(times.predicted, times.measured);
+  const auto [least, most] = std::minmax_element(times.measured.begin(), times.measured.end());
+  out.spread = *most / *least - 1;
+  return out;
+}
+
 std::string suite_page(const ValidateHead& head, const std::vector<ValidatedCase>& cases) {
   std::string out = head_text(head, cases.front().layer);
   out += fmt::format("\n  {:<40} {:>12} {:>12}  {:>9}   {}\n", "run", "predicted", "measured", "error", "values");
@@ -192,13 +209,11 @@ std::string suite_page(const ValidateHead& head, const std::vector<ValidatedCase
     out += fmt::format("  {:<40} {:>12} {:>12}  {:>9}   {}\n", run_name(c.layer.candidate), human(t.predicted),
                        human(t.measured), percent(t.error()), c.result.is_right ? "right" : "WRONG");
   }
-  const Times times(cases);
-  if (times.measured.empty()) return out;
-  const auto correlation = validate::rank_correlation(times.predicted, times.measured);
+  const SuiteStatistics all = suite_statistics(cases);
+  if (all.executed == 0) return out;
   return out +
          fmt::format("\n  mean absolute error {:.1f}%, rank correlation {}, regret of the predicted best {:.1f}%\n",
-                     100 * times.mape(), correlation ? fmt::format("{:.3f}", *correlation) : "-",
-                     100 * validate::regret(times.predicted, times.measured));
+                     100 * all.mape, all.correlation ? fmt::format("{:.3f}", *all.correlation) : "-", 100 * all.regret);
 }
 
 std::string suite_json(const ValidateHead& head, const std::vector<ValidatedCase>& cases) {

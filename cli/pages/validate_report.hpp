@@ -45,6 +45,16 @@ struct ValidateHead {
 
 /// Reports of several variants of one layer: the order of their times, and the cost of choosing by prediction.
 [[nodiscard]] std::string suite_page(const ValidateHead& head, const std::vector<ValidatedCase>& cases);
+/// How well the order and the times of a suite's executed cases were predicted.
+struct SuiteStatistics {
+  std::int64_t executed = 0, failed = 0;
+  bool are_right = true;                // the values of all executed cases
+  double mape = 0;                      // mean of |predicted / measured - 1|
+  std::optional<double> correlation{};  // Spearman's, of predicted and measured times
+  double regret = 0;                    // of choosing the case that is predicted to be the fastest
+  double spread = 0;                    // the slowest case's measured time over the fastest one's, minus 1
+};
+[[nodiscard]] SuiteStatistics suite_statistics(const std::vector<ValidatedCase>& cases);
 [[nodiscard]] std::string suite_json(const ValidateHead& head, const std::vector<ValidatedCase>& cases);
 
 }  // namespace moeplan::cli

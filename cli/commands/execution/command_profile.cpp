@@ -11,13 +11,10 @@
 #include <set>
 
 #include "cli/commands/commands.hpp"
+#include "cli/commands/execution/measured_here.hpp"
 #include "cli/commands/input_files.hpp"
 #include "cli/commands/output_files.hpp"
 #include "cli/options/option_values.hpp"
-#include "cuda_runtime/measure/machine_profile.hpp"
-#include "cuda_runtime/validate/execute.hpp"
-#include "cuda_runtime/validate/run_cases.hpp"
-#include "cuda_runtime/validate/run_on_gpus.hpp"
 #include "model/base/diagnostics.hpp"
 #include "planner/plan/inputs.hpp"
 #include "profiler/fits/fit_operators.hpp"
@@ -154,49 +151,22 @@ void check_profile(const ProfileOptions& o) {
     throw InputError(Diagnostic{{"--ranks"}, "", "of --backend host are 2 or more"});
 }
 
-runtime::MeasuredMachine machine_of(const validate::Answer& answer, bool has_gpus) {
-  constexpr double kMemoryOfCore = 1e9;  // bytes; assumed: sufficient for an executed layer
-  const validate::Processor& p = answer.processor;
-  return {.has_gpus = has_gpus,
-          .processor = profiler::plain(p.name),
-          .processors = p.count,
-          .memory = has_gpus ? p.memory : kMemoryOfCore,
-          .multiprocessors = p.multiprocessors,
-          .ranks = std::ssize(answer.hosts),
-          .nodes = validate::machines_of(answer.hosts),
-          .clocks = "clocks: " + answer.clocks.text()};
-}
-
 /// Measures here, and writes what was fitted.
 ExitCode profile_here(const ProfileOptions& o) {
-  const bool has_gpus = o.backend == "nccl";
-  const runtime::BenchmarkScale scale = has_gpus ? runtime::BenchmarkScale::Gpus : runtime::BenchmarkScale::Cores;
-  constexpr std::int64_t kHostRanks = 4, kAllGpus = 0;
-  const std::int64_t ranks = o.ranks.value_or(has_gpus ? kAllGpus : kHostRanks);
-  const validate::ExecuteJob job{.limits = {.time_out = duration_option("--timeout", o.time_out)},
-                                 .cases = {},
-                                 .measure = validate::MeasureJob{ranks, duration_option("--budget", o.budget), scale}};
-  const validate::JobRun run =
-      has_gpus ? validate::run_on_gpus(job, kMostRanks, o.quiet) : validate::run_on_host(job, ranks, o.quiet);
-  if (run.end == validate::JobEnd::NotMine) return ExitCode::Done;
-  if (run.end != validate::JobEnd::Done) {
-    fmt::print(stderr, "{}\n", run.problem);
-    return run.end == validate::JobEnd::Interrupted ? ExitCode::Interrupted : ExitCode::FailedCheck;
+  ExitCode code = ExitCode::Done;
+  const BackEnd on{o.backend, kMostRanks, o.quiet};
+  const auto here =
+      measure_here(on, o.ranks, duration_option("--budget", o.budget), duration_option("--timeout", o.time_out), code);
+  if (!here) return code;
+  if (!o.quiet) {
+    fmt::print("{}{}", runtime::machine_table(here->fit, here->measured),
+               here->machine.has_gpus ? here->machine.clocks + "\n" : "");
   }
-  const runtime::MeasuredMachine machine = machine_of(run.answer, has_gpus);
-  const std::vector<runtime::Measured>& measured = run.answer.measured;
-  const runtime::MachineFit fit =
-      runtime::fit_machine(benchmarks(scale, machine.ranks, machine.nodes), measured, machine);
-  if (!o.quiet) fmt::print("{}{}", runtime::machine_table(fit, measured), has_gpus ? machine.clocks + "\n" : "");
-  const std::string head = fmt::format(
-      "# Written by moeplan profile: this machine as ranks of the {} back end use it. A cluster of its own, or to be\n"
-      "# included by one ({}).\n",
-      o.backend, has_gpus ? "docs/cuda.md" : "docs/validate.md");
-  write_file_atomically(o.output, head + to_yaml(machine_profile(fit, machine)));
+  write_file_atomically(o.output, here->profile());
   if (!o.quiet) fmt::print("written to {}\n", o.output);
   if (o.gpu_file.empty()) return ExitCode::Done;
-  write_file_atomically(o.gpu_file,
-                        "# Written by moeplan profile --backend nccl.\n" + to_yaml(processor_profile(fit, machine)));
+  write_file_atomically(o.gpu_file, "# Written by moeplan profile --backend nccl.\n" +
+                                        to_yaml(processor_profile(here->fit, here->machine)));
   if (!o.quiet) fmt::print("written to {}\n", o.gpu_file);
   return ExitCode::Done;
 }

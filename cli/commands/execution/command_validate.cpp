@@ -5,19 +5,14 @@
 
 #include <CLI/CLI.hpp>
 #include <cmath>
-#include <map>
 #include <memory>
 
 #include "cli/commands/commands.hpp"
+#include "cli/commands/execution/executed_suite.hpp"
 #include "cli/commands/output_files.hpp"
-#include "cli/commands/progress.hpp"
 #include "cli/options/option_values.hpp"
 #include "cli/pages/plans/prepared_plan.hpp"
 #include "cli/pages/validate_report.hpp"
-#include "cuda_runtime/validate/run_cases.hpp"
-#include "cuda_runtime/validate/run_on_gpus.hpp"
-#include "cuda_runtime/validate/suite.hpp"
-#include "cuda_runtime/validate/suite_run.hpp"
 
 namespace moeplan::cli {
 
@@ -54,16 +49,7 @@ validate::RankSetup setup_of(const ValidateOptions& o) {
   return out;
 }
 
-/// The cluster on which the layer is predicted: the first ranks of the configured one.
-Cluster cluster_for(const std::string& file, const ClusterSpec& spec, const planner::LayerCase& layer) {
-  return planner::build_cluster_of(file, spec, layer.ranks());
-}
-
-ValidatedCase validated(const planner::LayerCase& layer, validate::ExecutionResult result, const Cluster& cluster) {
-  ValidatedCase out{layer, std::move(result), {}};
-  if (out.was_executed()) out.validation = validate::compare(lower(layer), cluster, out.result);
-  return out;
-}
+BackEnd back_end_of(const ValidateOptions& o) { return {o.backend, o.ranks_per_gpu, o.quiet}; }
 
 ExitCode code_of(const std::vector<ValidatedCase>& cases, const ValidateOptions& o) {
   for (const ValidatedCase& c : cases) {
@@ -76,30 +62,6 @@ ExitCode code_of(const std::vector<ValidatedCase>& cases, const ValidateOptions&
   return ExitCode::Done;
 }
 
-/// The exit code if the ranks gave no answer; none if they did.
-std::optional<ExitCode> ended_early(const validate::JobRun& run) {
-  switch (run.end) {
-    case validate::JobEnd::Done: return std::nullopt;
-    case validate::JobEnd::NotMine: return ExitCode::Done;
-    case validate::JobEnd::Failed: fmt::print(stderr, "{}\n", run.problem); return ExitCode::FailedCheck;
-    case validate::JobEnd::Interrupted: fmt::print(stderr, "{}\n", run.problem); return ExitCode::Interrupted;
-  }
-  return std::nullopt;
-}
-
-/// Executes cases on the back end that was asked for.
-validate::JobRun execute_on(const ValidateOptions& o, const std::vector<planner::LayerCase>& cases,
-                            const validate::OnCase& on_case = {}) {
-  const validate::ExecuteJob job{.limits = setup_of(o).limits, .cases = cases, .measure = {}};
-  if (o.backend == "host") return validate::run_on_host(job, cases.front().ranks(), o.quiet, on_case);
-  return validate::run_on_gpus(job, o.ranks_per_gpu, o.quiet, on_case);
-}
-
-Hardware hardware_of(const ValidateOptions& o, const validate::Answer& answer) {
-  return {o.backend, answer.processor.name, answer.processor.count, answer.hosts,
-          o.backend == "nccl" ? answer.clocks.text() : ""};
-}
-
 ExitCode run_plan(const ValidateOptions& o) {
   const PreparedPlan plan = load_plan(o.plan, o.overrides);
   const validate::RankSetup setup = setup_of(o);
@@ -109,72 +71,31 @@ ExitCode run_plan(const ValidateOptions& o) {
   (void)planner::lower(layer);
   if (o.backend == "host") validate::check_ranks(layer, setup);
   if (o.backend == "host") validate::check_size(layer, setup);
-  const Cluster cluster = cluster_for(o.plan, plan.inputs.cluster, layer);
-  const validate::JobRun run = execute_on(o, {layer});
+  // The layer is predicted on the first ranks of the plan's cluster.
+  const Cluster cluster = planner::build_cluster_of(o.plan, plan.inputs.cluster, layer.ranks());
+  const validate::JobRun run =
+      execute(back_end_of(o), {.limits = setup.limits, .cases = {layer}, .measure = {}}, layer.ranks());
   if (const auto code = ended_early(run)) return *code;
   const ValidatedCase result = validated(layer, run.answer.cases.front(), cluster);
   if (!result.result.refused.empty()) wrong(o.plan, result.result.refused);
   const std::optional<double> max_error =
       o.max_error.empty() ? std::nullopt : std::optional(share("--max-error", o.max_error));
-  const ValidateHead head{cluster.name, o.plan, o.scale, hardware_of(o, run.answer), run.command, max_error};
+  const ValidateHead head{cluster.name, o.plan,   o.scale, hardware_of(back_end_of(o), run.answer),
+                          run.command,  max_error};
   if (!o.trace.empty()) write_file_atomically(o.trace, validate::overlaid_trace(lower(layer), result.validation));
   fmt::print("{}", o.json ? validate_json(head, result) : validate_page(head, result));
   return code_of({result}, o);
 }
 
-/// The layer whose variants a suite executes, on the first ranks of its cluster.
-planner::LayerCase layer_of(const validate::Suite& suite, const planner::Inputs& inputs, const ValidateOptions& o) {
-  const Cluster whole = planner::build_cluster_of(o.suite, inputs.cluster, suite.base.degrees.world());
-  const planner::LayerCase layer =
-      planner::scaled(layer_case(inputs.model, inputs.workload, suite.base, whole.ranks_per_node(), o.layer), o.scale);
-  if (o.backend == "host") validate::check_ranks(layer, setup_of(o));
-  if (o.backend == "host") validate::check_size(layer, setup_of(o));
-  return layer;
-}
-
 ExitCode run_suite(const ValidateOptions& o) {
   const validate::Suite suite = validate::read_suite(planner::find_config("suites", o.suite));
-  const planner::Inputs inputs = planner::read_inputs(suite.inputs);
-  const planner::LayerCase layer = layer_of(suite, inputs, o);
-  const Cluster cluster = cluster_for(o.suite, inputs.cluster, layer);
-  const std::vector<planner::LayerCase> cases = validate::cases_of(suite, layer);
-  const std::string results_file = suite.name + ".validate.jsonl";
-  check_outputs({results_file});
-  validate::SuiteStore store(results_file, o.resume);
-  Progress progress("validate " + suite.name, o.quiet);
-  std::map<std::size_t, ValidatedCase> results;  // by case
-  std::vector<planner::LayerCase> missing;
-  std::vector<std::size_t> places;  // of the missing ones
-  ValidateHead head{cluster.name, suite.name, o.scale, {}, {}};
-  const auto add = [&](std::size_t at, const validate::Answer& answer) {
-    if (!answer.hosts.empty()) head.hardware = hardware_of(o, answer);
-    results.emplace(at, validated(cases[at], answer.cases.front(), cluster));
-    progress.show(std::ssize(results), std::ssize(cases));
-  };
-  for (std::size_t i = 0; i < cases.size(); ++i) {
-    if (const std::optional<validate::Answer> known = store.find(cases[i])) {
-      add(i, *known);
-    } else {
-      missing.push_back(cases[i]);
-      places.push_back(i);
-    }
-  }
-  std::size_t next = 0;
-  const validate::JobRun run = validate::run_all(
-      missing, !validate::started_rank(),
-      [&](const auto& some, const validate::OnCase& on_case) { return execute_on(o, some, on_case); },
-      [&](const planner::LayerCase& c, const validate::Answer& answer) {
-        if (answer.cases.front().failed.empty()) store.add(c, answer);
-        add(places.at(next++), answer);
-      });
-  head.command = run.command;
-  const std::optional<ExitCode> early = ended_early(run);
-  if (early && run.end != validate::JobEnd::Failed) return *early;
-  if (head.hardware.hosts.empty()) return early.value_or(ExitCode::Done);
-  std::vector<ValidatedCase> in_order;
-  for (auto& [at, result] : results) in_order.push_back(std::move(result));
-  fmt::print("{}", o.json ? suite_json(head, in_order) : suite_page(head, in_order));
-  return early.value_or(code_of(in_order, o));
+  const std::string results = suite.name + ".validate.jsonl";
+  check_outputs({results});
+  const ExecutedSuite done = execute_suite(
+      suite, {back_end_of(o), setup_of(o).limits, o.suite, o.layer, o.scale, std::filesystem::path(results), o.resume});
+  if (!done.has_answers()) return done.early.value_or(ExitCode::Done);
+  fmt::print("{}", o.json ? suite_json(done.head, done.cases) : suite_page(done.head, done.cases));
+  return done.early.value_or(code_of(done.cases, o));
 }
 
 ExitCode run_validate(const ValidateOptions& o) {

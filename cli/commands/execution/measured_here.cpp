@@ -1,0 +1,53 @@
+#include "cli/commands/execution/measured_here.hpp"
+
+#include <fmt/format.h>
+
+#include "cuda_runtime/validate/execute.hpp"
+#include "profiler/fits/source_text.hpp"
+
+namespace moeplan::cli {
+
+namespace {
+
+runtime::MeasuredMachine machine_of(const validate::Answer& answer, bool has_gpus) {
+  constexpr double kMemoryOfCore = 1e9;  // bytes; assumed: sufficient for an executed layer
+  const validate::Processor& p = answer.processor;
+  return {.has_gpus = has_gpus,
+          .processor = profiler::plain(p.name),
+          .processors = p.count,
+          .memory = has_gpus ? p.memory : kMemoryOfCore,
+          .multiprocessors = p.multiprocessors,
+          .ranks = std::ssize(answer.hosts),
+          .nodes = validate::machines_of(answer.hosts),
+          .clocks = "clocks: " + answer.clocks.text()};
+}
+
+}  // namespace
+
+std::string MeasuredHere::profile() const {
+  const std::string head = fmt::format(
+      "# Written by moeplan profile: this machine as ranks of the {} back end use it. A cluster of its own, or to be\n"
+      "# included by one ({}).\n",
+      machine.has_gpus ? "nccl" : "host", machine.has_gpus ? "docs/cuda.md" : "docs/validate.md");
+  return head + to_yaml(machine_profile(fit, machine));
+}
+
+std::optional<MeasuredHere> measure_here(const BackEnd& on, std::optional<std::int64_t> given, Seconds budget,
+                                         Seconds time_out, ExitCode& code) {
+  const bool has_gpus = on.name == "nccl";
+  const runtime::BenchmarkScale scale = has_gpus ? runtime::BenchmarkScale::Gpus : runtime::BenchmarkScale::Cores;
+  constexpr std::int64_t kHostRanks = 4, kAllGpus = 0;
+  const std::int64_t ranks = given.value_or(has_gpus ? kAllGpus : kHostRanks);
+  const validate::ExecuteJob job{
+      .limits = {.time_out = time_out}, .cases = {}, .measure = validate::MeasureJob{ranks, budget, scale}};
+  const validate::JobRun run = execute(on, job, ranks);
+  if (const auto early = ended_early(run)) {
+    code = *early;
+    return std::nullopt;
+  }
+  MeasuredHere out{{}, machine_of(run.answer, has_gpus), run.answer.measured};
+  out.fit = fit_machine(benchmarks(scale, out.machine.ranks, out.machine.nodes), out.measured, out.machine);
+  return out;
+}
+
+}  // namespace moeplan::cli

@@ -1,0 +1,28 @@
+// The hardware of this machine, measured.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/commands/execution/back_end.hpp"
+#include "cuda_runtime/measure/machine_profile.hpp"
+
+namespace moeplan::cli {
+
+struct MeasuredHere {
+  runtime::MachineFit fit;
+  runtime::MeasuredMachine machine;
+  std::vector<runtime::Measured> measured;
+
+  /// A cluster of its own, or to be included by one.
+  [[nodiscard]] std::string profile() const;
+};
+
+/// Measures with this number of ranks; on GPUs, without one, on all of them. No result if the ranks gave no answer:
+/// then `code` is the exit code.
+[[nodiscard]] std::optional<MeasuredHere> measure_here(const BackEnd& on, std::optional<std::int64_t> ranks,
+                                                       Seconds budget, Seconds time_out, ExitCode& code);
+
+}  // namespace moeplan::cli

@@ -1,4 +1,4 @@
-#include "cli/pages/log_log_plot.hpp"
+#include "cli/pages/scores/log_log_plot.hpp"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "cli/pages/run_report.hpp"
+#include "cli/pages/scores/run_report.hpp"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "cli/pages/score_markdown.hpp"
+#include "cli/pages/scores/score_markdown.hpp"
 
 #include <fmt/format.h>
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/pages/score_report.hpp"
+#include "cli/pages/scores/score_report.hpp"
 
 namespace moeplan::cli {
 

@@ -1,4 +1,4 @@
-#include "cli/pages/score_report.hpp"
+#include "cli/pages/scores/score_report.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,4 +1,4 @@
-#include "cli/pages/score_plots.hpp"
+#include "cli/pages/scores/score_plots.hpp"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 #include <tuple>
 #include <utility>
 
-#include "cli/pages/log_log_plot.hpp"
+#include "cli/pages/scores/log_log_plot.hpp"
 
 namespace moeplan::cli {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/pages/run_report.hpp"
+#include "cli/pages/scores/run_report.hpp"
 #include "profiler/scores/score.hpp"
 #include "profiler/tables/table_kind.hpp"
 

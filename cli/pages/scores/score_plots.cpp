@@ -14,7 +14,7 @@ namespace moeplan::cli {
 namespace {
 
 using profiler::CollectiveRow;
-using Plot = std::pair<std::string, std::string>;                   // machine, operation
+using PlotName = std::pair<std::string, std::string>;               // machine, operation
 using SeriesKey = std::tuple<std::int64_t, std::int64_t>;           // nodes, ranks
 using Columns = std::map<bool, std::vector<const CollectiveRow*>>;  // by in place: out of place comes first
 
@@ -47,7 +47,7 @@ std::vector<PlotPoint> predicted_line(const std::vector<const CollectiveRow*>& r
 std::map<std::string, std::string> collective_plots(std::span<const CollectiveRow> table,
                                                     const profiler::ModelsByCluster& models) {
   const std::vector<profiler::ScoredRow> scored = score_collectives(table, models);
-  std::map<Plot, std::map<SeriesKey, Columns>> plots;
+  std::map<PlotName, std::map<SeriesKey, Columns>> plots;
   for (std::size_t i = 0; i < table.size(); ++i) {
     const CollectiveRow& row = table[i];
     if (!scored[i].predicted) continue;

@@ -3,14 +3,37 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
+#include <exception>
+#include <iostream>
 #include <new>
+#include <string>
 
 #include "cli/commands/commands.hpp"
-#include "model/base/diagnostics.hpp"
+
+namespace {
+
+using namespace moeplan::cli;
+
+/// Prints an error and returns its exit code. Standard error may be full or closed: nothing more can be said then.
+int failed(const std::string& what) noexcept {
+  (void)std::fputs((what + "\n").c_str(), stderr);
+  return static_cast<int>(ExitCode::BadInput);
+}
+
+/// The exit code, once everything that was printed has arrived.
+int finished(int code) {
+  errno = 0;
+  std::cout.flush();
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && std::cout.good()) return code;
+  return failed(fmt::format("standard output cannot be written: {}", errno != 0 ? std::strerror(errno) : "an error"));
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
-  using namespace moeplan::cli;
   CLI::App app{
       "Plans Mixture-of-Experts models on GPU clusters: which parallel degrees, placement and schedule are "
       "fastest, how fast, how far from the provable limit, and why."};
@@ -36,13 +59,11 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? 0 : static_cast<int>(ExitCode::BadInput);
-  } catch (const moeplan::InputError& e) {
-    fmt::print(stderr, "{}\n", e.what());
-    return static_cast<int>(ExitCode::BadInput);
+    return finished(app.exit(e) == 0 ? 0 : static_cast<int>(ExitCode::BadInput));
   } catch (const std::bad_alloc&) {
-    fmt::print(stderr, "not enough memory for this input on this machine\n");
-    return static_cast<int>(ExitCode::BadInput);
+    return failed("not enough memory for this input on this machine");
+  } catch (const std::exception& e) {  // InputError, and what the system refuses
+    return failed(e.what());
   }
-  return static_cast<int>(code);
+  return finished(static_cast<int>(code));
 }

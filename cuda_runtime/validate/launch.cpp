@@ -235,7 +235,9 @@ Launched launch(const std::vector<std::string>& command, const std::filesystem::
 }
 
 ScratchDirectory::ScratchDirectory() {
-  std::string name = (std::filesystem::temp_directory_path() / "moeplan-XXXXXX").string();
+  std::error_code error;
+  std::string name = (std::filesystem::temp_directory_path(error) / "moeplan-XXXXXX").string();
+  if (error) throw InputError(Diagnostic{{"TMPDIR"}, "", "is no directory for temporary files: " + error.message()});
   if (::mkdtemp(name.data()) == nullptr) throw InputError(Diagnostic{{name}, "", std::strerror(errno)});
   path_ = name;
 }

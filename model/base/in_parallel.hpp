@@ -11,6 +11,10 @@
 
 namespace moeplan {
 
+/// Starts up to `n` threads that call run(), fewer where the system has no more (a container's limit of processes, say)
+/// or where their stacks would leave no room for their work.
+[[nodiscard]] std::vector<std::thread> start_threads(std::size_t n, const std::function<void()>& run);
+
 /// Calls work(i) for all i < n on at most `threads` threads, including the calling one. If any call throws, the first
 /// exception is rethrown here.
 inline void in_parallel(std::size_t n, int threads, const std::function<void(std::size_t)>& work) {
@@ -27,9 +31,8 @@ inline void in_parallel(std::size_t n, int threads, const std::function<void(std
       }
     }
   };
-  std::vector<std::thread> others;
   const auto wanted = std::min<std::size_t>(static_cast<std::size_t>(threads), n);
-  for (std::size_t t = 1; t < wanted; ++t) others.emplace_back(run);
+  std::vector<std::thread> others = start_threads(wanted == 0 ? 0 : wanted - 1, run);
   run();
   for (std::thread& t : others) t.join();
   if (failure) std::rethrow_exception(failure);

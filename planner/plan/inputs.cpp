@@ -47,7 +47,10 @@ void pin_trace(Node& workload) {
   if (!trace || trace->kind != Node::Kind::Scalar || routing->find("sha256")) return;
   const bool is_option = trace->where.file.starts_with("-C ");
   const fs::path folder = is_option ? fs::path() : fs::path(trace->where.file).parent_path();
-  trace->scalar = fs::absolute(folder / trace->scalar).lexically_normal();
+  if (trace->scalar.empty()) throw InputError(Diagnostic{trace->where, "routing.trace", "is empty; expected a file"});
+  std::error_code error;  // without a working directory the path stays relative
+  const fs::path absolute = fs::absolute(folder / trace->scalar, error);
+  if (!error) trace->scalar = absolute.lexically_normal();
   trace->is_string = true;
   constexpr std::size_t kMost = std::size_t{1} << 30;
   const std::string hash = sha256(read_text_file(trace->scalar, kMost));

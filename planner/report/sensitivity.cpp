@@ -1,9 +1,9 @@
 #include "planner/report/sensitivity.hpp"
 
 #include <algorithm>
-#include <future>
 #include <thread>
 
+#include "model/base/in_parallel.hpp"
 #include "model/collectives/collective_models.hpp"
 #include "model/operators/reference_rates.hpp"
 #include "planner/plan/plan.hpp"
@@ -136,12 +136,11 @@ std::vector<Sensitivity> sensitivities(const Program& program, const Cluster& cl
   std::vector<Sensitivity> out;
   for (std::size_t from = 0; from < all.size(); from += at_once) {
     if (progress) progress(static_cast<std::int64_t>(from), static_cast<std::int64_t>(all.size()));
-    std::vector<std::future<SimTime>> round;
-    for (std::size_t i = from; i < std::min(from + at_once, all.size()); ++i) {
-      round.push_back(std::async(std::launch::async, makespan_with, all[i]));
-    }
+    std::vector<SimTime> round(std::min(at_once, all.size() - from));
+    in_parallel(round.size(), static_cast<int>(at_once),
+                [&](std::size_t i) { round[i] = makespan_with(all[from + i]); });
     for (std::size_t i = 0; i < round.size(); ++i) {
-      const SimTime now = round[i].get();
+      const SimTime now = round[i];
       const auto saved = static_cast<double>((makespan - now).picoseconds());
       const double gain = makespan > SimTime() ? saved / static_cast<double>(makespan.picoseconds()) : 0;
       out.push_back({all[from + i], now, gain});

@@ -9,6 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include "model/base/diagnostics.hpp"
+#include "model/base/in_parallel.hpp"
+
 namespace moeplan::sweep {
 
 namespace {
@@ -24,9 +27,11 @@ class Workers {
  public:
   Workers(CaseRunner& runner, std::vector<std::int64_t> numbers, int jobs)
       : runner_(runner), numbers_(std::move(numbers)) {
-    const auto n = std::min<std::size_t>(static_cast<std::size_t>(jobs), numbers_.size());
-    running_ = n;
-    for (std::size_t i = 0; i < n; ++i) threads_.emplace_back([this] { work(); });
+    const std::lock_guard lock(mutex_);  // no worker ends before all are counted
+    threads_ =
+        start_threads(std::min<std::size_t>(static_cast<std::size_t>(jobs), numbers_.size()), [this] { work(); });
+    running_ = threads_.size();
+    if (running_ == 0 && !numbers_.empty()) throw InputError(Diagnostic{{"sweep"}, "", "no thread can be started"});
   }
   ~Workers() {
     stop();

@@ -51,6 +51,25 @@ TEST_CASE("The exit code says how it went") {
       CHECK(cli.dir().files() <= files + 2);  // what the test itself keeps of stdout and stderr
     }
   }
+  SECTION("2: standard output that is full, whether little or much is printed") {
+    for (const char* command : {"list models", "list --help", "--version",
+                                "plan --cluster dgx_h100 --model schemoe_gpt2_tiny_moe --world 8 --json --quiet",
+                                "price gemm --gpu h100_sxm --m 4096 --n 4096 --k 4096"}) {
+      CAPTURE(command);
+      const std::string shell = std::string(MOEPLAN_EXECUTABLE) + " " + command + " > /dev/full 2> " + cli.path("err");
+      const int status = std::system(shell.c_str());
+      CHECK(WIFEXITED(status));
+      CHECK(WEXITSTATUS(status) == 2);
+      CHECK_THAT(whole_file(cli.path("err")), Catch::Contains("cannot be written") || Catch::Contains("cannot write"));
+    }
+  }
+  SECTION("2: what the system refuses is said, and nothing aborts") {
+    const Ran empty = cli.run(with(kSmall, {"-C", "workload.routing={trace: ''}"}));
+    CHECK(empty.code == 2);
+    CHECK_THAT(empty.err, Catch::Contains("routing.trace: is empty; expected a file"));
+    // An address space in which no further thread has room for its stack: fewer threads do the work.
+    CHECK(cli.run(with(kSmall, {"--threads", "64", "--quiet"}), {.memory_bytes = rlim_t{400} << 20}).code == 0);
+  }
   SECTION("3: nothing feasible, with what lacks how much") {
     const std::vector<std::string> deepseek{"plan", "--cluster", "dgx_h100", "--model", "deepseek_v3", "--world", "8"};
     const Ran page = cli.run(deepseek);

@@ -20,13 +20,13 @@ const BenchmarkSizes& sizes_of(BenchmarkScale scale) {
                    {256, 512, 256},
                    {256, 1024, 256},
                    {512, 1024, 512}},
-      .beside = 8,
+      .concurrent = 8,
       .groups = 4,
       .grouped = 11,
       .sustained = 0,
       .bytes = {1 << 12, 1 << 15, 1 << 17, 1 << 19, 1 << 21, 1 << 23},
       .paired = {1 << 12, 1 << 17, 1 << 19, 1 << 21},
-      .beside_bytes = 1 << 21,
+      .concurrent_bytes = 1 << 21,
   };
   static const BenchmarkSizes kGpus{
       .dtype = Dtype::Bf16,
@@ -43,13 +43,13 @@ const BenchmarkSizes& sizes_of(BenchmarkScale scale) {
                    {4096, 4096, 4096},
                    {4096, 14336, 4096},
                    {8192, 8192, 8192}},
-      .beside = 6,
+      .concurrent = 6,
       .groups = 8,
       .grouped = 7,
       .sustained = 200,  // assumed: 0.3 s at 800 TFLOP/s, longer than power limits take to act
       .bytes = {1 << 12, 1 << 15, 1 << 18, 1 << 20, 1 << 22, 1 << 24, 1 << 26, 1 << 28},
       .paired = {1 << 15, 1 << 20, 1 << 24, 1 << 27},
-      .beside_bytes = 1 << 26,
+      .concurrent_bytes = 1 << 26,
   };
   return scale == BenchmarkScale::Cores ? kCores : kGpus;
 }

@@ -249,11 +249,12 @@ class Maker {
       }
     }
     for (const std::int64_t n : sizes_.paired) {
-      add(Kind::Pair, "all_to_all beside all_gather", 0, real(n), {ranks_, nodes_});
+      add(Kind::Pair, "all_to_all and all_gather", 0, real(n), {ranks_, nodes_});
     }
     const std::int64_t apart = ranks_ == nodes_ ? 2 : 1;
-    Benchmark& b = add(Kind::Beside, "product beside all_to_all", sizes_.beside, real(sizes_.beside_bytes), {2, apart});
-    const GemmShape& s = sizes_.products[sizes_.beside];
+    Benchmark& b = add(Kind::Concurrent, "product during all_to_all", sizes_.concurrent, real(sizes_.concurrent_bytes),
+                       {2, apart});
+    const GemmShape& s = sizes_.products[sizes_.concurrent];
     b.flops = real(2 * s.m * s.n * s.k);
   }
 
@@ -280,7 +281,7 @@ std::vector<GemmShape> Benchmark::products() const {
     case Kind::Gemm:
     case Kind::Peak:
     case Kind::Sustained:
-    case Kind::Beside: return {sizes.products[size]};
+    case Kind::Concurrent: return {sizes.products[size]};
     case Kind::GroupedGemm: return std::vector<GemmShape>(static_cast<std::size_t>(sizes.groups), sizes.products[size]);
     default: return {};
   }
@@ -315,7 +316,7 @@ BenchmarkExecution run_of(const Benchmark& b, RankId rank) {
     case Benchmark::Kind::Pair:
       return between({room(b), room(b), room(b), room(b)},
                      {{work(Collective::AllToAll, 0), Stream::Inter}, {work(Collective::AllGather, 2), Stream::Intra}});
-    case Benchmark::Kind::Beside: {
+    case Benchmark::Kind::Concurrent: {
       BenchmarkExecution gemm = gemm_run(b.products(), b.dtype);
       const std::size_t first = gemm.buffers.size();
       gemm.buffers.insert(gemm.buffers.end(), 2, room(b));
@@ -342,7 +343,7 @@ double time_of(const Benchmark& b, const std::vector<std::vector<OperationTime>>
     } else if (b.kind == Benchmark::Kind::Codec) {
       sum += (t.back().end - t.front().start).value() / 2;
     } else {
-      const OperationTime& one = b.kind == Benchmark::Kind::Beside ? t[1] : t.front();
+      const OperationTime& one = b.kind == Benchmark::Kind::Concurrent ? t[1] : t.front();
       sum += (one.end - one.start).value();
     }
   }

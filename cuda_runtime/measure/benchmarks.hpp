@@ -25,7 +25,7 @@ struct Benchmark {
     Codec,        // rows encoded, then decoded
     Collective,   // one collective of all or some ranks
     Pair,         // an all-to-all concurrent with an all-gather
-    Beside,       // a product concurrent with an all-to-all
+    Concurrent,   // a product concurrent with an all-to-all
     Sustained     // the largest product many times in a row, as long as a training step, at the clocks of which it ends
   };
   Kind kind;

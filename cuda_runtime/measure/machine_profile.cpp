@@ -222,10 +222,10 @@ std::optional<double> slowdown(const std::vector<Sample>& concurrent, const std:
   const auto sharing = [&](const Benchmark& b) {
     return machine.has_gpus ? static_cast<double>(std::min(b.ranks, machine.ranks_per_processor())) : 1.0;
   };
-  for (const Sample& beside : concurrent) {
+  for (const Sample& shared : concurrent) {
     for (const Sample& alone : gemms) {
-      if (alone.benchmark.size != beside.benchmark.size) continue;
-      out = std::max(1.0, beside.time / (alone.time * sharing(beside.benchmark)));
+      if (alone.benchmark.size != shared.benchmark.size) continue;
+      out = std::max(1.0, shared.time / (alone.time * sharing(shared.benchmark)));
     }
   }
   return out;
@@ -331,13 +331,13 @@ MachineFit fit_machine(const std::vector<Benchmark>& benchmarks, const std::vect
     const double rate = s.benchmark.bytes / std::max(s.time - out.launch.value(), s.time / 2);
     out.codecs.emplace_back(s.benchmark.name, rate);
   }
-  out.slowdown = slowdown(of(Kind::Beside), gemms, machine);
+  out.slowdown = slowdown(of(Kind::Concurrent), gemms, machine);
   const std::vector<profiler::CollectiveSample> collectives = collective_samples(of(Kind::Collective));
   if (!collectives.empty()) out.collectives = profiler::fit_collectives(collectives);
   if (const auto pairs = of(Kind::Pair); !pairs.empty()) {
     out.pairs = profiler::fit_line(points_of(pairs, &Benchmark::bytes));
     const AlphaBeta& cost = out.pairs.pieces.front().cost;
-    out.fits.push_back({"all-to-all beside all-gather", cost.alpha, 1 / cost.beta.value(), out.pairs.quality});
+    out.fits.push_back({"all-to-all and all-gather at once", cost.alpha, 1 / cost.beta.value(), out.pairs.quality});
   }
   return out;
 }

@@ -27,7 +27,7 @@ struct JobRun {
   std::string problem;
 };
 
-/// Starts ranks and waits for their end. The answer is read from `answer`, its cases meanwhile from the log beside it.
+/// Starts ranks and waits for their end. The answer is read from `answer`, its cases meanwhile from the log next to it.
 [[nodiscard]] JobRun launched(const std::vector<std::string>& command, const std::filesystem::path& board,
                               const std::filesystem::path& answer, const ExecuteJob& job, bool quiet,
                               const OnCase& on_case, JobRun run);

@@ -26,7 +26,7 @@ struct CommunicationCost {
 ///
 /// An all-to-all in parts (Communication::of > 1) that was measured only as a whole starts each part with a fraction of
 /// alpha proportional to its messages, since the start-up of a linear all-to-all is serial over its messages (assumed;
-/// measure send_receive to replace it). An all-to-all that is not measured pays message_overhead for each message that
+/// measure send_receive to replace it). An all-to-all that is not measured takes message_overhead for each message that
 /// the rank sends to another rank, and each part is a collective with a start-up of its own. If a peer gets several
 /// messages (Communication::messages), all but the first pay message_overhead, measured or not. A Send that reads
 /// nothing is priced as a large message.

@@ -28,7 +28,7 @@ double time_on(const Benchmark& b) {
     case Benchmark::Kind::Codec: return kLaunch + b.bytes / kKernelRate;
     case Benchmark::Kind::Collective: return 1e-5 * static_cast<double>(b.ranks) + b.bytes / 1e9;
     case Benchmark::Kind::Pair: return 7e-5 + b.bytes / 0.5e9;
-    case Benchmark::Kind::Beside: return 1.5 * (kLaunch + b.flops / kPeak);
+    case Benchmark::Kind::Concurrent: return 1.5 * (kLaunch + b.flops / kPeak);
   }
   return 0;
 }
@@ -93,7 +93,7 @@ TEST_CASE("Benchmarks are the same on every rank and stay inside their buffers")
     const std::vector<Benchmark> all = benchmarks(scale, ranks.all, ranks.machines);
     const auto sends = [](const Benchmark& b) {
       return b.kind == Benchmark::Kind::Collective || b.kind == Benchmark::Kind::Pair ||
-             b.kind == Benchmark::Kind::Beside;
+             b.kind == Benchmark::Kind::Concurrent;
     };
     const auto first = std::find_if(all.begin(), all.end(), sends);
     CHECK((first == all.end()) == (ranks.all == 1));

@@ -131,6 +131,17 @@ void changes(const std::vector<Point>& points, std::span<const RunRow> table, bo
 
 }  // namespace
 
+std::vector<const ScoredRun*> farthest_off(std::span<const ScoredRun> rows, std::size_t most) {
+  std::vector<const ScoredRun*> out;
+  for (const ScoredRun& r : rows) {
+    if (r.has_error()) out.push_back(&r);
+  }
+  const auto off = [](const ScoredRun* r) { return std::abs(std::log(*r->predicted / *r->measured)); };
+  std::stable_sort(out.begin(), out.end(), [&](const ScoredRun* a, const ScoredRun* b) { return off(a) > off(b); });
+  out.resize(std::min(most, out.size()));
+  return out;
+}
+
 RunSummary summarise(std::span<const ScoredRun> rows) {
   RunSummary s{.rows = rows.size()};
   std::vector<double> errors, memory_errors;

@@ -44,6 +44,9 @@ struct RunSummary {
 };
 [[nodiscard]] RunSummary summarise(std::span<const ScoredRun> rows);
 
+/// The rows of which the prediction is farthest from the measurement, up or down by a factor, in this order.
+[[nodiscard]] std::vector<const ScoredRun*> farthest_off(std::span<const ScoredRun> rows, std::size_t most);
+
 /// One row of a group against another one.
 struct RunChange {
   std::string from, to;  // ids

@@ -129,15 +129,9 @@ std::string reasons_text(const RunReport& report) {
   return out + counted("taken for empty columns", assumed, kMost);
 }
 
-std::string farthest_off(const RunReport& report) {
+std::string worst_runs(const RunReport& report) {
   constexpr std::size_t kShown = 8;
-  std::vector<const ScoredRun*> rows;
-  for (const ScoredRun& r : report.rows) {
-    if (r.has_error()) rows.push_back(&r);
-  }
-  const auto off = [](const ScoredRun* r) { return std::abs(std::log(*r->predicted / *r->measured)); };
-  std::stable_sort(rows.begin(), rows.end(), [&](const ScoredRun* a, const ScoredRun* b) { return off(a) > off(b); });
-  rows.resize(std::min(kShown, rows.size()));
+  const std::vector<const ScoredRun*> rows = profiler::farthest_off(report.rows, kShown);
   std::string out = rows.empty() ? "" : "\nfarthest off\n";
   for (const ScoredRun* r : rows) {
     out += fmt::format("  {:<54}{:>10} predicted, {:>10} measured\n", report.table[r->row].id, human(*r->predicted),
@@ -214,7 +208,7 @@ std::string run_page(const RunReport& report) {
   std::string out = fmt::format("{}: {} measured runs, {} scored, {} refused, {} do not fit\n", report.file, all.rows,
                                 all.scored, all.refused, all.infeasible);
   if (all.scored > 0) out += errors_text(all);
-  return out + class_table(report) + groups_text(report) + farthest_off(report) + reasons_text(report);
+  return out + class_table(report) + groups_text(report) + worst_runs(report) + reasons_text(report);
 }
 
 Json run_json(const RunReport& report) {

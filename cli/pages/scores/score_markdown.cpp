@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <map>
 
@@ -50,12 +48,10 @@ std::string kind_of(TableKind kind, const std::string& group) {
   return (kind == TableKind::Collectives ? "collectives, " : "dispatch, ") + second;
 }
 
-std::map<std::string, std::vector<ScoredRow>> rows_by_kind(const ScoreReport& report) {
-  std::map<std::string, std::vector<ScoredRow>> out;
-  for (const ScoredRow& row : report.rows) {
-    if (!row.group.empty()) out[kind_of(report.kind, row.group)].push_back(row);
-  }
-  return out;
+std::vector<profiler::ScoredGroup> kinds_of(const ScoreReport& report) {
+  std::vector<ScoredRow> rows = report.rows;
+  for (ScoredRow& row : rows) row.group = kind_of(report.kind, row.group);
+  return profiler::score_groups(rows);
 }
 
 std::string summary_lines(const ScoreReport& report) {
@@ -69,13 +65,9 @@ std::string summary_lines(const ScoreReport& report) {
     }
     return out;
   }
-  for (const auto& [kind, rows] : rows_by_kind(report)) {
-    std::vector<ScoredRow> held_out;
-    std::copy_if(rows.begin(), rows.end(), std::back_inserter(held_out),
-                 [](const ScoredRow& r) { return !r.is_fitted; });
-    const ErrorSummary all = profiler::summarise(rows);
-    out += fmt::format("| {} | {} | {} |{}{}\n", kind, all.rows, all.scored, error_cells(all),
-                       held_out_cells(profiler::summarise(held_out)));
+  for (const profiler::ScoredGroup& kind : kinds_of(report)) {
+    out += fmt::format("| {} | {} | {} |{}{}\n", kind.name, kind.all.rows, kind.all.scored, error_cells(kind.all),
+                       held_out_cells(kind.held_out));
   }
   return out;
 }
@@ -162,17 +154,11 @@ std::string orders_in_detail(const RunReport& report) {
          lines;
 }
 
-std::string worst_runs(const RunReport& report) {
-  std::vector<const profiler::ScoredRun*> rows;
-  for (const profiler::ScoredRun& r : report.rows) {
-    if (r.has_error()) rows.push_back(&r);
-  }
-  const auto off = [](const profiler::ScoredRun* r) { return std::abs(std::log(*r->predicted / *r->measured)); };
-  std::stable_sort(rows.begin(), rows.end(), [&](const auto* a, const auto* b) { return off(a) > off(b); });
-  rows.resize(std::min(kFarthest, rows.size()));
+std::string worst_in_detail(const RunReport& report) {
+  const auto rows = profiler::farthest_off(report.rows, kFarthest);
   std::string out =
       rows.empty() ? "" : "\nFarthest off:\n\n| run | measured | predicted | error |\n|---|---|---|---|\n";
-  for (const auto* r : rows) {
+  for (const profiler::ScoredRun* r : rows) {
     out += fmt::format("| {} | {} | {} | {} |\n", report.table[r->row].id, human(*r->measured), human(*r->predicted),
                        signed_percent(r->error()));
   }
@@ -187,7 +173,7 @@ std::string runs_in_detail(const RunReport& report) {
     if (r.status == RunStatus::Infeasible) too_big += fmt::format("- {}: {}\n", report.table[r.row].id, r.reason);
   }
   if (!too_big.empty()) too_big = "\nPredicted not to fit:\n\n" + too_big;
-  return classes_in_detail(report) + changes_in_detail(report) + orders_in_detail(report) + worst_runs(report) +
+  return classes_in_detail(report) + changes_in_detail(report) + orders_in_detail(report) + worst_in_detail(report) +
          too_big + refused_in_detail(reasons);
 }
 
@@ -207,11 +193,9 @@ std::string score_markdown(const std::vector<ScoreReport>& reports) {
              "| measured | rows | predicted | median error | MAPE | P90 | bias | held out | MAPE | bias |\n"
              "|---|---|---|---|---|---|---|---|---|---|\n{}\n"
              "Error = predicted / measured - 1, of time; the first three columns of errors are of its absolute value. "
-             "Bias is "
-             "the mean of ln(predicted / measured). Held out are rows to which no number was "
-             "fitted; iterations are predicted from operators, collectives and hosts, and no number was fitted to "
-             "them. "
-             "Operators count from 1e8 FLOPs on.\n\n"
+             "Bias is the mean of ln(predicted / measured). Held out are rows to which no number was fitted; a table "
+             "of "
+             "iterations does not say which those are. Operators count from 1e8 FLOPs on.\n\n"
              "This page is written by `moeplan score{} --markdown PAGE`.\n",
              first, files) +
          details;

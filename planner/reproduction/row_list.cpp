@@ -8,6 +8,7 @@
 
 #include "model/text/line_reader.hpp"
 #include "model/text/unit_text.hpp"
+#include "profiler/tables/table_text.hpp"
 
 namespace moeplan::reproduction {
 
@@ -15,26 +16,6 @@ namespace {
 
 constexpr std::string_view kHeader = "paper,id,where_in_paper,quantity,paper_value,tolerance,scored,declared";
 constexpr std::size_t kFields = 8;
-
-/// The fields of a line of CSV (RFC 4180, without line breaks inside fields); none if a quote is not closed.
-std::optional<std::vector<std::string>> fields_of(std::string_view line) {
-  std::vector<std::string> fields(1);
-  bool is_quoted = false;
-  for (std::size_t i = 0; i < line.size(); ++i) {
-    const char c = line[i];
-    if (c == '"' && is_quoted && i + 1 < line.size() && line[i + 1] == '"') {
-      fields.back() += line[++i];
-    } else if (c == '"') {
-      is_quoted = !is_quoted;
-    } else if (c == ',' && !is_quoted) {
-      fields.emplace_back();
-    } else {
-      fields.back() += c;
-    }
-  }
-  if (is_quoted) return std::nullopt;
-  return fields;
-}
 
 std::optional<double> number_of(std::string_view text) {
   const Parsed<double> parsed = parse_number(text);
@@ -63,7 +44,7 @@ std::vector<PaperRow> read_row_list(const std::filesystem::path& file) {
   if (!header || *header != kHeader) lines.fail(1, fmt::format("the header must be {}", kHeader));
   while (const auto line = lines.next()) {
     const Location where{lines.file(), lines.line()};
-    const auto fields = fields_of(*line);
+    const auto fields = profiler::csv_fields(*line);
     if (!fields || fields->size() != kFields) {
       wrong.add(where, "", fmt::format("a row has {} fields", kFields));
       continue;

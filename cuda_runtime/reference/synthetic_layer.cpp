@@ -29,13 +29,6 @@ Matrix normal_matrix(std::int64_t rows, std::int64_t columns, double deviation, 
 
 double deviation_of(std::int64_t rows) { return 1 / std::sqrt(static_cast<double>(rows)); }
 
-/// SplitMix64's output function (model/base/random.hpp), here of a counter.
-std::uint64_t mixed(std::uint64_t z) {
-  z = (z ^ (z >> 30U)) * 0xbf58476d1ce4e5b9ULL;
-  z = (z ^ (z >> 27U)) * 0x94d049bb133111ebULL;
-  return z ^ (z >> 31U);
-}
-
 std::uint64_t key_of(Drawn what, std::int64_t index, std::uint64_t seed) {
   return mixed(mixed(seed) + (static_cast<std::uint64_t>(what) << 32U) + static_cast<std::uint64_t>(index));
 }

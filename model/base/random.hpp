@@ -13,6 +13,13 @@
 
 namespace moeplan {
 
+/// The finaliser of SplitMix64: every input bit affects every output bit.
+[[nodiscard]] constexpr std::uint64_t mixed(std::uint64_t z) {
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
+  return z ^ (z >> 31);
+}
+
 class Random {
  public:
   /// Different streams of one seed are independent.
@@ -33,12 +40,6 @@ class Random {
   [[nodiscard]] std::vector<std::size_t> permutation(std::size_t n);
 
  private:
-  [[nodiscard]] static constexpr std::uint64_t mixed(std::uint64_t z) {
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
-    return z ^ (z >> 31);
-  }
-
   std::uint64_t state_;
 };
 

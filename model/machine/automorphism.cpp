@@ -4,6 +4,8 @@
 #include <map>
 #include <tuple>
 
+#include "model/base/random.hpp"
+
 namespace moeplan {
 
 namespace {
@@ -12,13 +14,6 @@ namespace {
 using LinkKind = std::tuple<double, double, int>;
 
 LinkKind kind_of(const Link& l) { return {l.bandwidth.value(), l.latency.value(), static_cast<int>(l.tier)}; }
-
-/// The finaliser of SplitMix64 (G. Steele, D. Lea, C. Flood, OOPSLA 2014).
-std::uint64_t mixed(std::uint64_t x) {
-  x = (x ^ (x >> 30U)) * 0xbf58476d1ce4e5b9U;
-  x = (x ^ (x >> 27U)) * 0x94d049bb133111ebU;
-  return x ^ (x >> 31U);
-}
 
 struct Signed {
   std::uint64_t signature;

@@ -8,6 +8,8 @@
 #include <tuple>
 #include <unordered_map>
 
+#include "model/base/random.hpp"
+
 namespace moeplan::sim {
 
 namespace {
@@ -15,12 +17,7 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kRounding = 1e-12;  // relative rounding error of sums in different orders
 
-/// The finaliser of SplitMix64 (G. Steele, D. Lea, C. Flood, OOPSLA 2014): every input bit affects every output bit.
-std::uint64_t mixed(std::uint64_t x) {
-  x = (x ^ (x >> 30U)) * 0xbf58476d1ce4e5b9U;
-  x = (x ^ (x >> 27U)) * 0x94d049bb133111ebU;
-  return x ^ (x >> 31U);
-}
+using moeplan::mixed;
 std::uint64_t mixed(std::uint64_t a, std::uint64_t b) { return mixed(a + 0x9e3779b97f4a7c15U * (b + 1)); }
 std::uint64_t bits(double x) { return std::bit_cast<std::uint64_t>(x); }
 

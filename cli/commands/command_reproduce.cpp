@@ -4,11 +4,11 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
-#include <thread>
 
 #include "cli/commands/commands.hpp"
 #include "cli/commands/progress.hpp"
 #include "cli/pages/reproduction_report.hpp"
+#include "model/base/in_parallel.hpp"
 #include "model/base/interrupt.hpp"
 
 namespace moeplan::cli {
@@ -30,8 +30,7 @@ ExitCode run_reproduce(const ReproduceOptions& o) {
   for (const std::string& name : papers_of(o.paper)) papers.push_back(reproduction::load_paper(name));
   const Interrupt interrupt;
   reproduction::ReproductionOptions options;
-  options.jobs =
-      o.jobs > 0 ? static_cast<int>(o.jobs) : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  options.jobs = threads_or_cores(o.jobs);
   options.stop = &interrupt.flag();
   std::vector<reproduction::PaperResult> results;
   bool all_pass = true;

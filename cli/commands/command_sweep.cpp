@@ -7,12 +7,12 @@
 #include <chrono>
 #include <cstdio>
 #include <memory>
-#include <thread>
 
 #include "cli/commands/commands.hpp"
 #include "cli/commands/output_files.hpp"
 #include "cli/commands/progress.hpp"
 #include "cli/pages/page_parts.hpp"
+#include "model/base/in_parallel.hpp"
 #include "model/base/interrupt.hpp"
 #include "model/text/unit_text.hpp"
 #include "planner/plan/inputs.hpp"
@@ -147,8 +147,7 @@ void run_sweep(const SweepOptions& o, ExitCode& code) {
   check_outputs({o.output, o.csv});
   const std::filesystem::path file = planner::find_config("sweeps", o.sweep);
   const sweep::SweepSpec sweep = sweep::read_sweep(load_document(file), file, o.overrides);
-  const int jobs =
-      o.jobs > 0 ? static_cast<int>(o.jobs) : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  const int jobs = threads_or_cores(o.jobs);
   // If there are fewer cases than threads, each case uses several threads; the result is the same.
   sweep::CaseRunner runner(sweep, std::max(1, jobs / static_cast<int>(std::ssize(sweep.cases))));
   probe(sweep, runner.resolver());

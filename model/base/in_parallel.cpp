@@ -2,9 +2,14 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <system_error>
 
 namespace moeplan {
+
+int threads_or_cores(std::int64_t requested) {
+  return static_cast<int>(requested > 0 ? requested : std::max(1U, std::thread::hardware_concurrency()));
+}
 
 std::vector<std::thread> start_threads(std::size_t n, const std::function<void()>& run) {
   constexpr std::size_t kRoom = std::size_t{8} << 20;  // addresses for the work of each thread

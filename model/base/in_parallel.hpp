@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <functional>
 #include <mutex>
@@ -10,6 +11,9 @@
 #include <vector>
 
 namespace moeplan {
+
+/// The requested number of threads, or one a core if that is 0.
+[[nodiscard]] int threads_or_cores(std::int64_t requested);
 
 /// Starts up to `n` threads that call run(), fewer where the system has no more (a container's limit of processes, say)
 /// or where their stacks would leave no room for their work.

@@ -1,7 +1,6 @@
 #include "planner/report/sensitivity.hpp"
 
 #include <algorithm>
-#include <thread>
 
 #include "model/base/in_parallel.hpp"
 #include "model/collectives/collective_models.hpp"
@@ -132,7 +131,7 @@ std::vector<Sensitivity> sensitivities(const Program& program, const Cluster& cl
     StageClusters machines(changed);
     return simulated(program, machines, /*keep_spans=*/false).makespan;
   };
-  const std::size_t at_once = std::max(1U, std::thread::hardware_concurrency());
+  const auto at_once = static_cast<std::size_t>(threads_or_cores(0));
   std::vector<Sensitivity> out;
   for (std::size_t from = 0; from < all.size(); from += at_once) {
     if (progress) progress(static_cast<std::int64_t>(from), static_cast<std::int64_t>(all.size()));

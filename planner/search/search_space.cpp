@@ -1,12 +1,9 @@
 #include "planner/search/search_space.hpp"
 
-#include <algorithm>
-#include <thread>
+#include "model/base/in_parallel.hpp"
 
 namespace moeplan::planner {
 
-int SearchSpace::thread_count() const {
-  return threads > 0 ? threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-}
+int SearchSpace::thread_count() const { return threads_or_cores(threads); }
 
 }  // namespace moeplan::planner

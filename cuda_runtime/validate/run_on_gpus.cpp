@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <filesystem>
+#include <utility>
 
 #include "cuda_runtime/launch/rank_store.hpp"
 #include "cuda_runtime/validate/launch.hpp"
@@ -11,22 +11,19 @@
 
 namespace moeplan::validate {
 
-namespace {
-
-std::filesystem::path cuda_worker() {
+std::optional<std::filesystem::path> find_cuda_worker() {
   std::filesystem::path worker = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "moeplan-cuda-worker";
-  if (std::filesystem::exists(worker)) return worker;
-  throw InputError(Diagnostic{{"--backend"}, "", "nccl is not built: CUDA or NCCL was missing (docs/cuda.md)"});
+  return std::filesystem::exists(worker) ? std::optional(std::move(worker)) : std::nullopt;
 }
 
-}  // namespace
-
 JobRun run_on_gpus(const ExecuteJob& job, std::int64_t ranks_per_gpu, bool quiet, const OnCase& on_case) {
-  const std::filesystem::path worker = cuda_worker();
+  const std::optional<std::filesystem::path> worker = find_cuda_worker();
+  if (!worker)
+    throw InputError(Diagnostic{{"--backend"}, "", "nccl is not built: CUDA or NCCL was missing (docs/cuda.md)"});
   const ScratchDirectory scratch;
   const std::filesystem::path job_file = scratch.path() / "job.yaml", answer = scratch.path() / "answer.json";
   write_job(job_file, job);
-  const std::vector<std::string> command{worker.string(), job_file.string(), answer.string(),
+  const std::vector<std::string> command{worker->string(), job_file.string(), answer.string(),
                                          std::to_string(ranks_per_gpu)};
   JobRun out{JobEnd::Done, {}, {}, {}};
   if (const auto place = runtime::rank_place()) {

@@ -3,10 +3,15 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
+#include <optional>
 
 #include "cuda_runtime/validate/run_cases.hpp"
 
 namespace moeplan::validate {
+
+/// The path of `moeplan-cuda-worker`, in the folder of this executable; none if it was not built.
+[[nodiscard]] std::optional<std::filesystem::path> find_cuda_worker();
 
 /// Executes a job. `ranks_per_gpu`: how many ranks may share a GPU if there are fewer GPUs than ranks. Raises
 /// InputError if the worker was not built. Without a GPU the ranks fail with an error.

@@ -12,6 +12,7 @@
 #include "cli/options/option_values.hpp"
 #include "cli/pages/check_report.hpp"
 #include "cuda_runtime/launch/rank_store.hpp"
+#include "cuda_runtime/validate/run_on_gpus.hpp"
 #include "planner/plan/inputs.hpp"
 
 namespace moeplan::cli {
@@ -26,8 +27,7 @@ struct CheckOptions {
 
 /// nccl where there are the worker and a GPU's driver.
 std::string back_end_here() {
-  const auto worker = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "moeplan-cuda-worker";
-  return std::filesystem::exists(worker) && std::filesystem::exists("/dev/nvidiactl") ? "nccl" : "host";
+  return validate::find_cuda_worker() && std::filesystem::exists("/dev/nvidiactl") ? "nccl" : "host";
 }
 
 /// Every schedule of a layer, with one all-to-all and without codecs, on all measured ranks.

@@ -135,9 +135,9 @@ void DeviceExecution::upload() {
 void DeviceExecution::make_ready() {
   const std::vector<Rank*> busy = busy_ranks();
   const std::vector<DeviceStep> steps = busy.empty() ? std::vector<DeviceStep>() : busy.front()->steps;
-  for ([[maybe_unused]] const Rank& r : ranks_) {
-    assert((r.steps.empty() || r.steps == steps) && "all ranks that do something take the same steps");
-  }
+  assert(
+      std::all_of(ranks_.begin(), ranks_.end(), [&](const Rank& r) { return r.steps.empty() || r.steps == steps; }) &&
+      "all ranks that do something take the same steps");
   upload();
   if (options_.cold_bytes > 0 && cold_ == nullptr) cold_ = pool_.allocate(options_.cold_bytes);
   if (steps == ready_for_) return;

@@ -1,5 +1,5 @@
 // moeplan list
-// schedules|all-to-all|collectives|codecs|placements|precisions|topologies|gpus|clusters|models|workloads|sweeps
+// schedules|all-to-all|collectives|codecs|placements|precisions|topologies|gpus|clusters|models|workloads|sweeps|frameworks
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -89,10 +89,10 @@ void add_list_command(CLI::App& app, ExitCode&) {
       ->add_option(
           "what", *what,
           "schedules, all-to-all, collectives, codecs, placements, precisions, topologies, gpus, clusters, models, "
-          "workloads or sweeps")
+          "workloads, sweeps or frameworks")
       ->required()
       ->check(CLI::IsMember({"schedules", "all-to-all", "collectives", "codecs", "placements", "precisions",
-                             "topologies", "gpus", "clusters", "models", "workloads", "sweeps"}));
+                             "topologies", "gpus", "clusters", "models", "workloads", "sweeps", "frameworks"}));
   command->callback([what] {
     std::size_t width = 0;
     const Listing rows = rows_of(*what);

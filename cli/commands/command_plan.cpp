@@ -21,7 +21,7 @@ namespace moeplan::cli {
 namespace {
 
 struct PlanOptions {
-  std::string cluster, model, workload = "default", precision, output, trace, schedule, all_to_all, codec,
+  std::string cluster, model, workload = "default", framework, precision, output, trace, schedule, all_to_all, codec,
                               placement = "auto";
   std::vector<std::string> overrides;
   std::int64_t world = 0, tp = 0, cp = 0, ep = 0, esp = 0, dp = 0, pp = 0, vp = 0, micro_batch = 0, pipeline_degree = 0,
@@ -78,6 +78,7 @@ planner::SearchSpace search_space(const PlanOptions& o) {
   space.virtual_stages = given(o.vp);
   if (o.sp) space.sequence_parallel = *o.sp == 1;
   space.ep_overlap = o.ep_overlap;
+  if (!o.framework.empty()) space.framework = planner::load_framework(o.framework);
   space.threads = static_cast<int>(o.threads);
   space.most_simulated = o.budget;
   space.placements = {.placement = o.placement == "auto" ? std::nullopt : std::optional<std::string>(o.placement),
@@ -121,9 +122,54 @@ void check_degrees(const PlanOptions& o, std::int64_t world) {
   wrong.throw_if_any();
 }
 
+/// Decisions that the user fixed and that the framework does not have.
+void check_decisions(const PlanOptions& o, const planner::Framework& framework) {
+  using planner::FrameworkDecision;
+  Diagnostics wrong;
+  const auto check = [&](const char* option, FrameworkDecision decision, const std::string& value) {
+    if (value.empty() || framework.has(decision, value)) return;
+    std::vector<std::string> names;
+    if (const auto of = framework.values.find(decision); of != framework.values.end()) {
+      for (const auto& [name, theirs] : of->second) names.push_back(name);
+    }
+    wrong.add({option}, "",
+              fmt::format("{} is not in {}; it has {}", in_quotes(value), framework.text(), fmt::join(names, ", ")));
+  };
+  check("--schedule", FrameworkDecision::Schedules, o.schedule);
+  check("--all-to-all", FrameworkDecision::AllToAlls, o.all_to_all);
+  check("--placement", FrameworkDecision::Placements, o.placement == "auto" ? "" : o.placement);
+  if (o.ep_overlap) check("--ep-overlap", FrameworkDecision::Overlaps, "ep_overlap");
+  wrong.throw_if_any();
+}
+
+/// The fastest candidate of any schedule, all-to-all, codec and order on the degrees of the framework's best one, if it
+/// is faster: what one would have to implement.
+std::optional<planner::Evaluated> beyond_framework(const planner::Problem& problem, planner::SearchSpace space,
+                                                   const planner::Evaluated& best) {
+  const planner::Candidate& c = best.candidate;
+  space.framework = std::nullopt;
+  space.schedule = space.all_to_all = space.codec = std::nullopt;
+  space.pipeline_degree = std::nullopt;
+  space.tp = c.degrees.tp;
+  space.cp = c.degrees.cp;
+  space.ep = c.degrees.ep;
+  space.esp = c.degrees.esp;
+  space.dp = c.degrees.dp;
+  space.pp = c.degrees.pp;
+  space.virtual_stages = c.virtual_stages;
+  space.sequence_parallel = c.sequence_parallel;
+  space.placements = std::nullopt;
+  planner::SearchResult all = planner::search(problem, space);
+  if (all.ranked.empty() || !all.ranked.front().makespan || *all.ranked.front().makespan >= *best.makespan)
+    return std::nullopt;
+  return std::move(all.ranked.front());
+}
+
 /// The overrides of -C, and those that other options stand in for.
-std::vector<std::string> overrides_of(const PlanOptions& o) {
-  std::vector<std::string> overrides = o.overrides;
+std::vector<std::string> overrides_of(const PlanOptions& o, const std::optional<planner::Framework>& framework) {
+  std::vector<std::string> overrides;
+  if (framework) overrides = framework->overrides;
+  overrides.insert(overrides.end(), o.overrides.begin(), o.overrides.end());
   if (!o.precision.empty()) {
     if (named<Dtype>(kDtypeNames, o.precision)) overrides.push_back("workload.dtype=" + o.precision);
     overrides.push_back("workload.precision=" + o.precision);
@@ -140,23 +186,26 @@ void run_plan(const PlanOptions& o, ExitCode& code) {
   const auto start = std::chrono::steady_clock::now();
   const planner::SearchSpace space = search_space(o);
   check_outputs({o.output, o.trace});
-  planner::PlanInputs documents = planner::load_inputs(o.cluster, o.model, o.workload, overrides_of(o));
-  const planner::Inputs inputs = planner::read_inputs(documents);
+  if (space.framework) check_decisions(o, *space.framework);
+  planner::PlanInputs documents =
+      planner::load_inputs(o.cluster, o.model, o.workload, overrides_of(o, space.framework));
+  planner::Inputs inputs = planner::read_inputs(documents);
+  if (space.framework) planner::settle_for_framework(*space.framework, documents, inputs);
   const Cluster cluster = planner::build_cluster_of(documents.cluster_source, inputs.cluster, given(o.world));
   check_degrees(o, cluster.world_size());
 
   const planner::Problem problem(inputs.model, inputs.workload, cluster);
   planner::SearchResult result;
   std::vector<planner::Prediction> predictions;
+  std::optional<planner::Evaluated> beyond;
   {
     Progress progress("planning", o.quiet);
     result =
         planner::search(problem, space, [&](std::int64_t done, std::int64_t total) { progress.show(done, total); });
     const auto shown = std::min(static_cast<std::size_t>(o.top), result.ranked.size());
     planner::bring_ideas_forward(result.ranked, shown);
-    for (std::size_t i = 0; i < shown; ++i) {
-      predictions.push_back(predict(problem, result.ranked[i].candidate));
-    }
+    for (std::size_t i = 0; i < shown; ++i) predictions.push_back(predict(problem, result.ranked[i].candidate));
+    if (space.framework && shown > 0) beyond = beyond_framework(problem, space, result.ranked.front());
   }
   if (result.ranked.empty()) {
     if (o.json) fmt::print("{}", infeasible_json(inputs, cluster, result));
@@ -169,14 +218,14 @@ void run_plan(const PlanOptions& o, ExitCode& code) {
   const std::vector<planner::TutelDictionary> tutel =
       planner::tutel_dictionaries(inputs.model, inputs.workload, cluster, decided);
   if (!o.output.empty()) {
-    planner::Plan plan{.inputs = documents,
-                       .world_size = cluster.world_size(),
-                       .candidate = result.ranked.front().candidate,
-                       .makespan = best.makespan,
-                       .estimate = best.estimate,
-                       .global_bound = result.global_bound,
-                       .tutel = tutel};
-    planner::write_plan(plan, o.output);
+    planner::write_plan({.inputs = documents,
+                         .world_size = cluster.world_size(),
+                         .candidate = decided,
+                         .makespan = best.makespan,
+                         .estimate = best.estimate,
+                         .global_bound = result.global_bound,
+                         .tutel = tutel},
+                        o.output);
   }
   if (!o.trace.empty())
     write_chrome_trace(o.trace, best.program, best.timeline,
@@ -184,11 +233,9 @@ void run_plan(const PlanOptions& o, ExitCode& code) {
                         .ranks = {},
                         .links = sim::busiest_link_tracks(best.program, cluster, best.timeline)});
   const double wall = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  const PlanReport report{inputs, documents, cluster, result, predictions, tutel, wall};
-  if (o.json) {
-    fmt::print("{}", plan_json(report));
-    return;
-  }
+  const planner::Framework* framework = space.framework ? &*space.framework : nullptr;
+  const PlanReport report{inputs, documents, cluster, result, predictions, tutel, framework, beyond, wall};
+  if (o.json) return fmt::print("{}", plan_json(report));
   fmt::print("{}", plan_page(report));
   if (!o.output.empty()) fmt::print("\n  plan   {}\n", o.output);
   if (!o.trace.empty()) fmt::print("  trace  {}  (open it in ui.perfetto.dev)\n", o.trace);
@@ -204,6 +251,8 @@ void add_plan_command(CLI::App& app, ExitCode& code) {
   c->add_option("--workload", o->workload, "Name in configs/workloads, or a file")->capture_default_str();
   const CLI::Range count(std::int64_t{1}, std::int64_t{1'048'576});
   c->add_option("--world", o->world, "GPUs to use: the first N; a template grows in whole nodes")->check(count);
+  c->add_option("--framework", o->framework,
+                "Only what this framework runs, NAME or NAME@VERSION (moeplan list frameworks)");
   c->add_option("--precision", o->precision, "Format or recipe of the products (moeplan list precisions)");
   c->add_option("-o,--output", o->output, "Write the plan file here");
   c->add_option("--trace", o->trace, "Write a Chrome trace of the best plan here");

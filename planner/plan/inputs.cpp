@@ -112,6 +112,22 @@ fs::path find_config(const std::string& kind, const std::string& name) {
                    name));
 }
 
+Framework load_framework(const std::string& name_and_version) {
+  const std::size_t at = name_and_version.find('@');
+  const std::string name = name_and_version.substr(0, at);
+  const std::string version = at == std::string::npos ? "" : name_and_version.substr(at + 1);
+  return read_framework(load_document(find_config("frameworks", name)), version);
+}
+
+void settle_for_framework(const Framework& framework, PlanInputs& documents, Inputs& inputs) {
+  check_workload(framework, inputs.workload, documents.workload);
+  if (inputs.workload.recompute != Recompute::Selective) return;
+  const Recompute there = recomputed_there(framework, Recompute::Selective);
+  if (there == Recompute::Selective) return;
+  apply_overrides(documents, {"workload.recompute=" + name_of(there)});
+  inputs.workload.recompute = there;
+}
+
 Node load_cluster_document(const fs::path& path) {
   Node document = load_document(path);
   embed_files(document, gpu_directories());

@@ -9,6 +9,7 @@
 #include "model/machine/cluster.hpp"
 #include "model/transformer/model_spec.hpp"
 #include "model/workload/workload.hpp"
+#include "planner/frameworks/framework.hpp"
 #include "planner/plan/plan.hpp"
 
 namespace moeplan::planner {
@@ -69,6 +70,14 @@ void check_precision(const Workload& workload, const GpuSpec& gpu, const Node& d
 /// build_cluster() with errors that name `file`.
 [[nodiscard]] Cluster build_cluster_of(const std::string& file, const ClusterSpec& spec,
                                        std::optional<std::int64_t> world);
+
+/// A framework of configs/frameworks, or a file, in one of its versions: "megatron", "megatron@0.15". Raises
+/// InputError.
+[[nodiscard]] Framework load_framework(const std::string& name_and_version);
+
+/// Settles the workload for a framework: its keys that follow from the framework were overridden before, and selective
+/// recomputation becomes what the framework recomputes of it. Raises InputError with every value that it does not run.
+void settle_for_framework(const Framework& framework, PlanInputs& documents, Inputs& inputs);
 
 /// A cluster document with its GPU embedded.
 [[nodiscard]] Node load_cluster_document(const std::filesystem::path& path);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "planner/candidate/stage_layout.hpp"
+#include "planner/frameworks/supported.hpp"
 #include "planner/layer/schedule.hpp"
 #include "planner/lowering/feasibility.hpp"
 
@@ -106,8 +107,9 @@ class Enumerator {
       c.layout = space_.layout;
       c.virtual_stages = parts_per_stage(degrees.pp);
       c.all_to_all = space_.all_to_all.value_or(c.all_to_all);
+      if (!space_.all_to_all && deduplicates(degrees)) c.all_to_all = "node_dedup";
       c.codec = space_.codec.value_or(c.codec);
-      c.recompute = recompute_levels(problem_.workload()).front();
+      c.recompute = recompute_levels(problem_.workload(), space_).front();
       add_schedules(c);
       if (!has_rank_orders(degrees)) continue;
       c.rank_order = kReplicasInnerRankOrder;
@@ -139,6 +141,12 @@ class Enumerator {
     }
   }
 
+  /// Whether the framework sends rows between nodes without duplicates only.
+  bool deduplicates(const Degrees& degrees) const {
+    return space_.framework && space_.framework->rules.contains(FrameworkRule::DirectExchangeInNode) &&
+           degrees.ep > problem_.ranks_per_node();
+  }
+
   /// Whether the other rank order gives a different feasible plan: experts are not sharded, have several replicas and
   /// are divided over several ranks, in a stage larger than a node.
   bool has_rank_orders(const Degrees& degrees) const {
@@ -151,6 +159,9 @@ class Enumerator {
 
   void consider(Candidate c) {
     const Workload& workload = problem_.workload();
+    if (space_.framework) {
+      if (const auto reason = unsupported(*space_.framework, c, problem_.ranks_per_node())) return reject(*reason);
+    }
     c.micro_batch = workload.micro_batch.value_or(1);
     if (c.degrees.pp > 1 && workload.global_batch % c.degrees.dp == 0) {
       const std::vector<std::int64_t> sizes = micro_batches(workload, c.degrees);
@@ -193,9 +204,10 @@ std::vector<std::int64_t> micro_batches(const Workload& workload, const Degrees&
   return out;
 }
 
-std::vector<Recompute> recompute_levels(const Workload& workload) {
+std::vector<Recompute> recompute_levels(const Workload& workload, const SearchSpace& space) {
   if (workload.mode == Mode::Forward) return {Recompute::None};
   if (workload.recompute) return {*workload.recompute};
+  if (space.framework) return recompute_levels(*space.framework);
   return {Recompute::None, Recompute::Selective, Recompute::Full};
 }
 

@@ -29,6 +29,6 @@ struct Enumeration {
 [[nodiscard]] std::vector<std::int64_t> micro_batches(const Workload& workload, const Degrees& degrees);
 
 /// The recomputation levels to try, the least first: more recomputation only costs time, unless it makes room.
-[[nodiscard]] std::vector<Recompute> recompute_levels(const Workload& workload);
+[[nodiscard]] std::vector<Recompute> recompute_levels(const Workload& workload, const SearchSpace& space);
 
 }  // namespace moeplan::planner

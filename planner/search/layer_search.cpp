@@ -8,6 +8,7 @@
 #include "model/base/in_parallel.hpp"
 #include "model/costs/codec.hpp"
 #include "model/costs/estimate.hpp"
+#include "planner/frameworks/supported.hpp"
 #include "planner/layer/all_to_all.hpp"
 #include "planner/layer/schedule.hpp"
 #include "planner/lowering/feasibility.hpp"
@@ -183,6 +184,7 @@ std::vector<LayerStrategy> layer_strategies(std::int64_t hidden_size, const Work
         for (const std::int64_t degree : degrees) {
           const LayerStrategy run{schedule, all_to_all, degree, codec};
           const Candidate c = run.in(candidate);
+          if (space.framework && unsupported(*space.framework, c, ranks_per_node)) continue;
           if (layer_infeasibility(hidden_size, workload, c, ranks_per_node)) continue;
           if (space.schedule || s.same_as(of_layer, c, workload.mode).empty()) runs.push_back(run);
         }

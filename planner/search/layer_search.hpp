@@ -12,6 +12,7 @@
 #include "model/transformer/model_spec.hpp"
 #include "model/workload/workload.hpp"
 #include "planner/candidate/candidate.hpp"
+#include "planner/frameworks/framework.hpp"
 
 namespace moeplan::planner {
 
@@ -19,6 +20,7 @@ namespace moeplan::planner {
 struct LayerSpace {
   std::optional<std::string> schedule = {}, all_to_all = {}, codec = {};
   std::optional<std::int64_t> pipeline_degree = {};
+  const Framework* framework = nullptr;  // only what it runs
 };
 
 /// All strategies that pass layer_infeasibility() on the degrees of `candidate`. Codecs are those that the workload

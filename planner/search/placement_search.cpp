@@ -16,6 +16,15 @@ class PlacementRound {
   PlacementRound(Ranking& ranking, const PlacementSpace& space)
       : problem_(ranking.problem()), ranking_(ranking), space_(space) {}
 
+  /// The first strategy of the framework that moves experts, or auto.
+  [[nodiscard]] std::string usual_strategy() const {
+    if (!ranking_.space().framework) return "auto";
+    for (const std::string& name : placement_names()) {
+      if (name != kContiguous && ranking_.space().framework->has(FrameworkDecision::Placements, name)) return name;
+    }
+    return kContiguous;
+  }
+
   void run() {
     SearchResult& result = ranking_.result();
     const std::vector<PlacedCandidate> placed = candidates(bases(result));
@@ -78,9 +87,10 @@ class PlacementRound {
   }
 
   PlacedCandidate placed(const Candidate& base, std::int64_t redundant) const {
+    const std::string strategy = space_.placement.value_or(usual_strategy());
     const PlacementGoal goal = goal_within_iteration(problem_.layer_kinds(), base, space_.most_ranks);
     PlacedCandidate p = with_placement(problem_.model(), problem_.workload(), problem_.first_stage(base), base,
-                                       space_.placement.value_or("auto"), redundant, goal);
+                                       strategy, redundant, goal);
     if (!p.infeasibility) p.infeasibility = evaluate(problem_, p.candidate, Depth::Feasibility).infeasibility;
     return p;
   }
@@ -95,7 +105,8 @@ class PlacementRound {
 void place_experts(Ranking& ranking) {
   const std::optional<PlacementSpace>& space = ranking.space().placements;
   if (!space || ranking.problem().model().num_moe_layers() == 0 || space->placement == kContiguous) return;
-  PlacementRound(ranking, *space).run();
+  PlacementRound round(ranking, *space);
+  if (space->placement || round.usual_strategy() != kContiguous) round.run();
 }
 
 }  // namespace moeplan::planner

@@ -21,7 +21,7 @@ Ranking::Fits Ranking::fits(const Candidate& base) const {
   Fits out;
   std::vector<std::int64_t> sizes = micro_batches(problem_.workload(), base.degrees);
   if (base.degrees.pp > 1) sizes = {base.micro_batch};
-  for (const Recompute recompute : recompute_levels(problem_.workload())) {
+  for (const Recompute recompute : recompute_levels(problem_.workload(), space_)) {
     for (std::size_t i = 0; i < sizes.size(); ++i) {
       Candidate c = base;
       c.micro_batch = sizes[i];
@@ -94,7 +94,7 @@ std::optional<Recompute> Ranking::enough_recomputation(const std::vector<Candida
 /// The memory of the candidate with its smallest micro batch, including activations and working buffers.
 NearestMiss Ranking::in_full(Candidate c) const {
   c.micro_batch = micro_batches(problem_.workload(), c.degrees).back();
-  c.recompute = recompute_levels(problem_.workload()).back();
+  c.recompute = recompute_levels(problem_.workload(), space_).back();
   const MemoryUse memory = evaluate(problem_, c, Depth::Memory, {.checks = Checks::None}).evaluated.memory;
   return {std::move(c), memory};
 }

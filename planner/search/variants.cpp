@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "model/base/in_parallel.hpp"
+#include "planner/frameworks/supported.hpp"
 #include "planner/lowering/lower.hpp"
 #include "planner/search/layer_search.hpp"
 #include "planner/search/strategies_by_kind.hpp"
@@ -17,7 +18,8 @@ LayerSpace layer_space(const SearchSpace& space) {
   return {.schedule = space.schedule,
           .all_to_all = space.all_to_all,
           .codec = space.codec,
-          .pipeline_degree = space.pipeline_degree};
+          .pipeline_degree = space.pipeline_degree,
+          .framework = space.framework ? &*space.framework : nullptr};
 }
 
 /// The candidate with other micro batches and numbers of parts per stage.
@@ -32,6 +34,7 @@ std::vector<Candidate> pipelines_like(const Problem& problem, const SearchSpace&
       c.micro_batch = micro_batch;
       // A pipeline needs many microbatches: with fewer than one per stage it is mostly idle.
       if (c == base || workload.global_batch / c.degrees.dp / micro_batch < c.degrees.pp) continue;
+      if (space.framework && unsupported(*space.framework, c, problem.ranks_per_node())) continue;
       out.push_back(std::move(c));
     }
     if (has_parts) break;
@@ -93,7 +96,7 @@ void refine_pipelines(Ranking& ranking) {
         continue;
       }
       std::vector<Candidate>& variants = proposals.emplace_back();
-      for (const Recompute recompute : recompute_levels(problem.workload())) {
+      for (const Recompute recompute : recompute_levels(problem.workload(), ranking.space())) {
         variants.push_back(c);
         variants.back().recompute = recompute;
       }
@@ -123,7 +126,7 @@ void vary_strategies(Ranking& ranking) {
 
 void vary_kinds(Ranking& ranking) {
   const Problem& problem = ranking.problem();
-  if (problem.layer_kinds() < 2 || !ranking.has_simulated()) return;
+  if (problem.layer_kinds() < 2 || !ranking.has_simulated() || ranking.space().framework) return;
   sort_by_makespan(ranking.result().ranked);
   Candidate c = ranking.ranked().front().candidate;
   if (c.degrees.ep == 1) return;
@@ -141,6 +144,8 @@ void vary_kinds(Ranking& ranking) {
 void search_orders(Ranking& ranking) {
   SearchResult& result = ranking.result();
   sort_by_makespan(result.ranked);
+  const std::optional<Framework>& framework = ranking.space().framework;
+  if (framework && !framework->has(FrameworkDecision::Orders, kSearchedOrder)) return;
   const auto n = static_cast<std::size_t>(std::min(result.simulated, ranking.space().most_ordered));
   std::vector<std::optional<Evaluated>> faster(n);
   in_parallel(n, ranking.threads(),

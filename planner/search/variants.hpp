@@ -13,6 +13,7 @@ void refine_pipelines(Ranking& ranking);
 void vary_strategies(Ranking& ranking);
 
 /// Simulates the fastest candidate with a strategy of its own for each kind of MoE layer (strategies_by_kind.hpp).
+/// Frameworks have one for all layers.
 void vary_kinds(Ranking& ranking);
 
 /// Sorts by makespan and searches the orders of the fastest candidates (planner/lowering/ordered.hpp). An order whose

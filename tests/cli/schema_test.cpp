@@ -148,6 +148,8 @@ TEST_CASE("The JSON that is printed and the plan files that are written follow d
   const Cli cli;
   SECTION("of a model on nodes from a template") {
     check_valid(cli, of_plan(cli, {"plan", "--cluster", "dgx_h100", "--model", "mixtral_8x7b", "--world", "16"}));
+    check_valid(cli, of_plan(cli, {"plan", "--cluster", "dgx_h100", "--model", "mixtral_8x7b", "--world", "16",
+                                   "--framework", "megatron"}));
   }
   SECTION("of latent attention, shared experts and pipeline stages") {
     check_valid(cli, of_plan(cli, {"plan",

@@ -68,6 +68,14 @@ planner::Json tutel_json(const std::vector<planner::TutelDictionary>& dictionari
   return out;
 }
 
+planner::Json framework_json(const PlanReport& r) {
+  planner::Json out{{"name", r.framework->name}, {"version", r.framework->version}};
+  if (!r.beyond) return out;
+  out["beyond"] = planner::decision_json(r.beyond->candidate);
+  out["beyond"]["makespan_s"] = r.beyond->makespan->seconds().value();
+  return out;
+}
+
 planner::Json rejected(const planner::SearchResult& result) {
   planner::Json out = planner::Json::object();
   for (const auto& [reason, count] : result.rejected) out[reason] = count;
@@ -105,6 +113,7 @@ std::string plan_json(const PlanReport& r) {
     add_prediction(c, r.predictions[i]);
     j["candidates"].push_back(std::move(c));
   }
+  if (r.framework) j["framework"] = framework_json(r);
   if (!r.tutel.empty()) j["tutel_dictionaries"] = tutel_json(r.tutel);
   j["rejected"] = rejected(r.result);
   j["search"] = search_json(r.result);

@@ -39,6 +39,18 @@ std::string why(const planner::Prediction& other, const planner::Prediction& bes
   return text;
 }
 
+/// The decisions of `c` about its MoE layers, and others in which it differs from `best`.
+std::string what_is_new(const planner::Candidate& c, const planner::Candidate& best) {
+  std::string out =
+      fmt::format("{} chunk{}, {} all-to-all", c.pipeline_degree, c.pipeline_degree == 1 ? "" : "s", c.all_to_all);
+  if (!c.runs.empty()) out = planner::strategies_text(c.runs);
+  if (c.codec != "none") out += ", codec " + c.codec;
+  if (c.order == planner::kSearchedOrder) out += ", a searched order of operations";
+  if (c.micro_batch != best.micro_batch) out += fmt::format(", micro batch {}", c.micro_batch);
+  if (!(c.recompute == best.recompute)) out += fmt::format(", recompute {}", name_of(c.recompute));
+  return out;
+}
+
 std::string candidate_table(const PlanReport& r) {
   bool has_sequence_parallel = false, is_reordered = false;
   std::string out = fmt::format(
@@ -140,6 +152,20 @@ std::string tutel_table(const planner::TutelDictionary& d) {
   return out;
 }
 
+/// What the framework calls its part of the plan, and what is faster but not in it.
+std::string framework_lines(const PlanReport& r) {
+  const planner::Candidate& best = r.result.ranked.front().candidate;
+  const std::string there = r.framework->name_there(planner::FrameworkDecision::AllToAlls, best.all_to_all);
+  std::string out =
+      fmt::format("  framework      {}{}\n", r.framework->text(),
+                  best.degrees.ep > 1 && !there.empty() ? fmt::format(", whose dispatcher is {}", there) : "");
+  if (!r.beyond) return out + "  to implement   nothing: no other schedule is faster on these degrees\n";
+  const planner::Candidate& c = r.beyond->candidate;
+  const double gain = 1 - r.beyond->makespan->seconds() / r.predictions.front().makespan.seconds();
+  return out + fmt::format("  to implement   {}: {} would take {}, {:.1f}% less on these degrees\n", c.schedule,
+                           what_is_new(c, best), human(r.beyond->makespan->seconds()), 100 * gain);
+}
+
 /// The effect of the workload's gate on the model's routing.
 std::string gate_line(const PlanReport& r) {
   const planner::GateEffect e = planner::gate_effect(r.inputs.model, r.inputs.workload,
@@ -166,6 +192,7 @@ std::string plan_page(const PlanReport& r) {
   out += fmt::format("  any candidate  cannot take less than {}: gap {:.2f}%\n", human(r.result.global_bound),
                      100 * optimality_gap);
   out += fmt::format("  order          {}\n", order_text(best));
+  if (r.framework) out += framework_lines(r);
   if (r.inputs.workload.gate.kind != GateKind::TopK) out += gate_line(r);
   out += fmt::format(
       "\n  Best and runners-up ({} considered, {} feasible, {} simulated, {} ruled out by bound or price)\n\n",

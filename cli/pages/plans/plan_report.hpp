@@ -1,6 +1,7 @@
 // The reports of `plan` and `simulate`: a page for readers and a JSON document for programs.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,8 @@ struct PlanReport {
   const planner::SearchResult& result;
   const std::vector<planner::Prediction>& predictions;
   const std::vector<planner::TutelDictionary>& tutel;
+  const planner::Framework* framework;              // null: any
+  const std::optional<planner::Evaluated>& beyond;  // faster on the same degrees, but not in the framework
   double wall_s;
 };
 

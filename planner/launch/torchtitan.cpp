@@ -1,0 +1,77 @@
+#include <fmt/format.h>
+
+#include "planner/launch/exporters.hpp"
+
+namespace moeplan::planner {
+
+namespace {
+
+/// The modules of each part of the pipeline by their names in TorchTitan's models: ["tok_embeddings", "layers.0"].
+LaunchSetting modules_of_parts(const LaunchInput& input) {
+  LaunchSetting out{"parallelism.module_fqns_per_model_part"};
+  std::int64_t layer = 0;
+  for (const LayoutPart& part : layout_of(input.inputs.model, input.inputs.workload, input.plan.candidate).parts) {
+    std::vector<std::string> names;
+    if (part.embedding) names.emplace_back("\"tok_embeddings\"");
+    for (std::int64_t i = 0; i < part.layers; ++i) names.push_back(fmt::format("\"layers.{}\"", layer++));
+    if (part.head) names.insert(names.end(), {"\"norm\"", "\"output\""});
+    out.values.push_back(fmt::format("[{}]", fmt::join(names, ", ")));
+  }
+  return out;
+}
+
+}  // namespace
+
+Launch torchtitan_launch(const LaunchInput& input) {
+  const Workload& w = input.inputs.workload;
+  const Candidate& c = input.plan.candidate;
+  const Degrees& d = c.degrees;
+  Launch launch;
+  launch.style = LaunchStyle::TomlFile;
+  launch.config_file = "train.toml";
+  launch.set("training.local_batch_size", d.pp > 1 ? w.global_batch / d.dp : c.micro_batch);
+  launch.set("training.global_batch_size", w.global_batch);
+  launch.set("training.seq_len", w.sequence_length);
+  launch.set("training.mixed_precision_param", w.dtype == Dtype::Bf16 ? "bfloat16" : "float32");
+  launch.set("optimizer.name", "AdamW");
+  if (w.optimizer != Optimizer::Adam) launch.leave("the optimizer: AdamW");
+  launch.set("parallelism.data_parallel_replicate_degree", 1);
+  launch.set("parallelism.data_parallel_shard_degree", d.dp);
+  const std::string reshard =
+      input.framework.name_there(FrameworkDecision::ZeroStages, fmt::format("{}", w.zero_stage));
+  if (reshard.empty()) launch.leave(fmt::format("ZeRO stage {}: FSDP2 shards weights, too", w.zero_stage));
+  launch.set("parallelism.fsdp_reshard_after_forward", reshard.empty() ? "never" : reshard);
+  launch.set("parallelism.tensor_parallel_degree", d.tp);
+  launch.set("parallelism.context_parallel_degree", d.cp);
+  launch.set("parallelism.pipeline_parallel_degree", d.pp);
+  if (d.pp > 1) {
+    launch.set("parallelism.pipeline_parallel_schedule", c.virtual_stages > 1 ? "Interleaved1F1B" : "1F1B");
+    launch.set("parallelism.pipeline_parallel_microbatch_size", c.micro_batch);
+    launch.settings.push_back(modules_of_parts(input));
+  }
+  launch.set("parallelism.expert_parallel_degree", d.ep);
+  if (d.ep > 1) {
+    launch.set("parallelism.expert_tensor_parallel_degree", d.esp);
+    const std::string backend = input.framework.name_there(FrameworkDecision::AllToAlls, c.all_to_all);
+    if (!backend.empty() && backend != "standard") launch.set("parallelism.expert_parallel_comm_backend", backend);
+  }
+  const bool is_full = c.recompute.has(RecomputeModule::WholeLayer);
+  launch.set("activation_checkpoint.mode", is_full ? "full" : "none");
+  if (!is_full && !(c.recompute == Recompute::None))
+    launch.leave("recomputation of " + name_of(c.recompute) + ": TorchTitan's selective modes choose operations");
+  if (w.precision) {
+    const std::string converter = input.framework.name_there(
+        FrameworkDecision::Precisions, std::string(name_of<Precision>(kPrecisionNames, *w.precision)));
+    launch.to_fill_in.push_back("model.converters: " + converter + ", for dense layers and experts");
+  }
+  if (w.gradient_dtype != Dtype::Fp32) launch.leave("gradients in 16 bits: FSDP2 reduces them in fp32");
+  if (w.optimizer_dtype != Dtype::Fp32) launch.leave("moments of the optimizer in 16 bits");
+  if (w.capacity_factor) launch.leave("a capacity factor: no rows are dropped");
+  if (w.cuda_graphs != CudaGraphs::None) launch.leave("CUDA graphs");
+  leave_moe_decisions(input, launch);
+  launch.to_fill_in.emplace_back("model.name and model.flavor, data, tokenizer and checkpoints");
+  launch.command = "python -m torchtitan.train --job.config_file \"$CONFIG\"";
+  return launch;
+}
+
+}  // namespace moeplan::planner

@@ -1,0 +1,138 @@
+#include "planner/launch/export_plan.hpp"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+#include "planner/launch/launch_script.hpp"
+#include "tests/support/checks.hpp"
+
+namespace moeplan::tests::export_plan_test {
+
+using namespace planner;
+
+namespace {
+
+/// A plan of a shipped model on eight nodes, with its inputs.
+struct Example {
+  explicit Example(const std::string& model, const std::vector<std::string>& overrides = {})
+      : documents(load_inputs("dgx_h100", model, "default", overrides)),
+        inputs(read_inputs(documents)),
+        cluster(build_cluster_of("dgx_h100", inputs.cluster, 64)) {
+    plan.inputs = documents;
+    plan.world_size = 64;
+    plan.candidate.degrees = {.pp = 4, .dp = 16, .edp = 2, .ep = 8};
+    plan.candidate.virtual_stages = 2;
+    plan.candidate.recompute = inputs.workload.recompute.value_or(Recompute::None);
+  }
+  [[nodiscard]] Launch launch(const std::string& to) const { return launch_of({plan, inputs, cluster, framework(to)}); }
+  [[nodiscard]] static Framework framework(const std::string& to) { return load_framework(to); }
+
+  PlanInputs documents;
+  Inputs inputs;
+  Cluster cluster;
+  Plan plan{};
+};
+
+std::string value(const Launch& launch, const std::string& name) {
+  const auto it = std::find_if(launch.settings.begin(), launch.settings.end(),
+                               [&](const LaunchSetting& s) { return s.name == name; });
+  if (it == launch.settings.end()) return "absent";
+  return it->values.empty() ? "on" : it->values.front();
+}
+
+bool is_left(const Launch& launch, const std::string& part) {
+  return std::any_of(launch.untranslated.begin(), launch.untranslated.end(),
+                     [&](const std::string& t) { return t.find(part) != std::string::npos; });
+}
+
+}  // namespace
+
+TEST_CASE("Every setting that is exported is one that the framework's parser takes, with a value of its type") {
+  const auto model = GENERATE(as<std::string>{}, "deepseek_v3", "mixtral_8x7b", "qwen3_235b_a22b", "gpt_oss_120b",
+                              "gpt2_moe", "kimi_k2", "deepseek_v2");
+  const auto target = GENERATE(as<std::string>{}, "megatron@0.13", "megatron@0.16", "megatron-bridge", "deepspeed",
+                               "torchtitan", "torchtitan@0.1", "sglang", "vllm");
+  CAPTURE(model, target);
+  const bool serves = target == "sglang" || target == "vllm";
+  const Example e(model, serves
+                             ? std::vector<std::string>{"workload.mode=forward"}
+                             : std::vector<std::string>{"workload.precision=fp8_block", "workload.zero_stage=2",
+                                                        "workload.gradient_dtype=bf16", "workload.optimizer_dtype=bf16",
+                                                        "workload.cuda_graph=attn+moe_router"});
+  const Launch launch = e.launch(target);
+  CHECK(launch.settings.size() > 8);
+  const Framework framework = Example::framework(target);
+  for (const LaunchSetting& setting : launch.settings) CHECK(setting_error(framework, setting).empty());
+  const std::string script = launch_script(launch, framework);
+  CHECK(script.find("#SBATCH --nodes=8\n") != std::string::npos);
+  for (const std::string& left : launch.untranslated) CHECK(script.find(left) != std::string::npos);
+}
+
+TEST_CASE("A value of another type, a choice that is none, and an unknown name are refused") {
+  const Framework f = load_framework("megatron@0.15");
+  CHECK(setting_error(f, {"num-layers", {"32"}}).empty());
+  CHECK(setting_error(f, {"num-layers", {"many"}}) == "num-layers of Megatron-LM 0.15 takes int, not \"many\"");
+  CHECK(setting_error(f, {"num-layers"}) == "num-layers of Megatron-LM 0.15 takes int, not \"\"");
+  CHECK(setting_error(f, {"swiglu", {"1"}}) == "swiglu of Megatron-LM 0.15 takes switch, not \"1\"");
+  CHECK_THAT(setting_error(f, {"fp8-recipe", {"fp8_block"}}), Catch::Contains("takes one of tensorwise, delayed"));
+  CHECK(setting_error(f, {"moe-flex-dispatcher-backend", {"deepep"}}) ==
+        "Megatron-LM 0.15 has no moe-flex-dispatcher-backend");
+}
+
+TEST_CASE("Megatron-LM's flags say the model, the degrees and the layout of a plan") {
+  const Example e("deepseek_v3", {"workload.recompute=moe_act+mla_up_proj"});
+  const Launch launch = e.launch("megatron");
+  CHECK(value(launch, "moe-layer-freq") == "([0]*3+[1]*58)");
+  CHECK(value(launch, "kv-lora-rank") == "512");
+  CHECK(value(launch, "multi-latent-attention") == "on");
+  CHECK(value(launch, "expert-model-parallel-size") == "8");
+  CHECK(value(launch, "expert-tensor-parallel-size") == "1");
+  CHECK(value(launch, "moe-token-dispatcher-type") == "flex");
+  CHECK(value(launch, "moe-flex-dispatcher-backend") == "hybridep");  // rows merged by the exchange, inside a node
+  const auto parsed = parse_layout(value(launch, "pipeline-model-parallel-layout"));
+  REQUIRE(std::holds_alternative<PipelineLayout>(parsed));
+  CHECK(std::get<PipelineLayout>(parsed).parts.size() == 8);
+  CHECK(std::get<PipelineLayout>(parsed).layers() == 61);
+  CHECK(is_left(launch, "multi-token prediction: the plan has 0 of 1 layers"));
+  CHECK(is_left(launch, "gate weights applied at the tokens' sources"));
+  CHECK(value(e.launch("megatron-bridge"), "model.moe_layer_freq") == "([0]*3+[1]*58)");
+}
+
+TEST_CASE("What a framework cannot do is listed, not lost") {
+  Example e("mixtral_8x7b", {"workload.expert_layout=sorted", "workload.gate_weights=in_experts"});
+  CHECK(e.launch("megatron").untranslated == std::vector<std::string>{"recomputation of ffn_act"});
+  e.plan.candidate.schedule = "opt_sche";
+  e.plan.candidate.pipeline_degree = 2;
+  e.plan.candidate.all_to_all = "2dh";
+  e.plan.candidate.codec = "int8";
+  e.plan.candidate.order = kSearchedOrder;
+  const Launch launch = e.launch("megatron");
+  for (const char* part : {"schedule opt_sche with 2 chunks", "all-to-all 2dh", "codec int8", "order of operations"})
+    CHECK(is_left(launch, part));
+  CHECK(is_left(e.launch("deepspeed"), "pipeline parallelism"));
+}
+
+TEST_CASE("A plan is exported to frameworks that do what it is for") {
+  const Example e("mixtral_8x7b");
+  CHECK(error_of([&] { (void)e.launch("sglang"); }) == "workload.mode: the plan is for training; SGLang serves");
+  const Example serving("mixtral_8x7b", {"workload.mode=forward"});
+  CHECK(error_of([&] { (void)serving.launch("megatron"); }) ==
+        "workload.mode: the plan is for a forward pass; Megatron-LM trains");
+}
+
+TEST_CASE("Servers count redundant experts in all, and GPUs of all attention replicas") {
+  Example e("qwen3_235b_a22b", {"workload.mode=forward"});
+  e.plan.candidate.degrees = {.dp = 64, .edp = 1, .ep = 64};
+  e.plan.candidate.virtual_stages = 1;
+  e.plan.candidate.all_to_all = "node_dedup";
+  e.plan.candidate.placement = "eplb_global";
+  e.plan.candidate.redundant_experts = 1;
+  const Launch sglang = e.launch("sglang");
+  CHECK(value(sglang, "tp-size") == "64");
+  CHECK(value(sglang, "dp-size") == "64");
+  CHECK(value(sglang, "ep-num-redundant-experts") == "64");
+  CHECK(value(e.launch("vllm"), "eplb-config") == R"({"num_redundant_experts":64})");
+  CHECK(value(e.launch("vllm"), "data-parallel-size-local") == "8");
+}
+
+}  // namespace moeplan::tests::export_plan_test

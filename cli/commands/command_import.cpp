@@ -1,13 +1,14 @@
-// moeplan import hf-config|routing-trace|megatron FILE [-o F]
+// moeplan import hf-config|routing-trace FILE [-o F]
+// moeplan import megatron FILE, run TABLE (import_megatron.cpp)
 // moeplan import nccl-tests LOG... --cluster NEW.yaml (import_nccl_tests.cpp)
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <filesystem>
 #include <map>
 
 #include "cli/commands/commands.hpp"
+#include "cli/commands/import_megatron.hpp"
 #include "cli/commands/import_nccl_tests.hpp"
 #include "cli/commands/output_files.hpp"
 #include "model/text/document.hpp"
@@ -15,7 +16,6 @@
 #include "model/workload/routing_statistics.hpp"
 #include "model/workload/routing_trace.hpp"
 #include "planner/plan/inputs.hpp"
-#include "planner/runs/megatron_arguments.hpp"
 
 namespace moeplan::cli {
 
@@ -103,54 +103,6 @@ void add_routing_trace(CLI::App& import) {
   command->callback([o] { import_routing_trace(*o); });
 }
 
-struct MegatronImport {
-  std::string file, cluster, output, log, id;
-  std::int64_t world = 0;
-  std::optional<double> step_time = {};
-};
-
-void import_megatron(const MegatronImport& o) {
-  constexpr std::size_t kMost = std::size_t{1} << 30;
-  const std::string model_file = std::filesystem::path(o.output).replace_extension(".model.yaml").string();
-  check_outputs({o.output, model_file});
-  (void)planner::find_config("clusters", o.cluster);
-  runs::MegatronJob job = runs::read_megatron_arguments(read_text_file(o.file, kMost), o.file);
-  (void)read_model(job.model);
-  profiler::RunRow& row = job.row;
-  row.id = o.id.empty() ? std::filesystem::path(o.file).stem().string() : o.id;
-  row.cluster = o.cluster;
-  row.world = o.world;
-  row.model = std::filesystem::absolute(model_file).string();
-  if (!o.log.empty()) row.step_time = runs::iteration_time(read_text_file(o.log, kMost));
-  if (!o.log.empty() && !row.step_time)
-    throw InputError({{o.log}, "", "has no \"elapsed time per iteration (ms): ...\", which Megatron-LM logs"});
-  if (o.step_time) row.step_time = Seconds(*o.step_time);
-  std::string header;
-  for (const std::string_view column : profiler::run_format().columns)
-    header += (header.empty() ? "" : ",") + std::string(column);
-  write_file_atomically(model_file, to_yaml(job.model));
-  write_file_atomically(o.output, header + '\n' + csv_line(row) + '\n');
-  if (row.step_time) fmt::print("an iteration takes {:.4g} s\n", row.step_time->value());
-  for (const std::string& text : job.assumed) fmt::print("assumed: {}\n", text);
-  if (!job.unused.empty()) fmt::print("without effect on the row: {}\n", fmt::join(job.unused, " "));
-  fmt::print("written to {} and {}; compare with: moeplan score {}\n", o.output, model_file, o.output);
-}
-
-void add_megatron(CLI::App& import) {
-  auto* command = import.add_subcommand(
-      "megatron", "The arguments of a Megatron-LM job, and a log of its iterations: a row for score, and its model");
-  auto o = std::make_shared<MegatronImport>();
-  command->add_option("file", o->file, "The arguments as on the command line")->required();
-  command->add_option("--cluster", o->cluster, "The cluster that it ran on")->required();
-  command->add_option("--world", o->world, "GPUs")->required()->check(CLI::PositiveNumber);
-  command->add_option("--log", o->log, "What it printed: the median of the later half of its iterations is the time");
-  command->add_option("--step-time", o->step_time, "Seconds an iteration, instead of a log")
-      ->check(CLI::PositiveNumber);
-  command->add_option("--id", o->id, "The row's name (default: the file's)");
-  command->add_option("-o,--output", o->output, "Where to write the row; the model goes next to it")->required();
-  command->callback([o] { import_megatron(*o); });
-}
-
 }  // namespace
 
 void add_import_command(CLI::App& app, ExitCode&) {
@@ -164,7 +116,8 @@ void add_import_command(CLI::App& app, ExitCode&) {
   hf->add_option("-o,--output", *output, "Where to write the model");
   hf->callback([file, output] { import_hf_config(*file, *output); });
   add_routing_trace(*import);
-  add_megatron(*import);
+  add_import_megatron(*import);
+  add_import_run(*import);
   add_import_nccl_tests(*import);
 }
 

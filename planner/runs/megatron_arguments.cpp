@@ -4,9 +4,10 @@
 
 #include <algorithm>
 #include <map>
-#include <regex>
 #include <set>
 
+#include "planner/candidate/pipeline_layout.hpp"
+#include "planner/runs/job_words.hpp"
 #include "profiler/tables/table_text.hpp"
 
 namespace moeplan::runs {
@@ -18,15 +19,17 @@ using profiler::RunRow;
 /// The arguments by name, and which of them were asked for.
 class Arguments {
  public:
-  Arguments(std::string_view text, std::string file) : file_(std::move(file)) {
-    for (const std::string_view each : profiler::words(text)) {
-      const std::string word(each);
-      if (word == "\\") continue;
+  Arguments(const std::vector<std::string>& words, std::string file) : file_(std::move(file)) {
+    bool takes_values = false;
+    for (const std::string& word : words) {
+      if (word == kEndOfValues) takes_values = false;
+      if (word == kEndOfValues || word == "\\") continue;
       const std::size_t equals = word.starts_with("--") ? word.find('=') : std::string::npos;
       if (word.starts_with("--")) {  // the last of several counts
         order_.push_back(word.substr(2, equals == std::string::npos ? equals : equals - 2));
         values_[order_.back()] = equals == std::string::npos ? "" : word.substr(equals + 1);
-      } else if (!order_.empty()) {  // else the program's name
+        takes_values = true;
+      } else if (takes_values) {  // else the program's name
         std::string& value = values_[order_.back()];
         value += (value.empty() ? "" : " ") + word;
       }
@@ -75,33 +78,27 @@ std::string joined(std::string list) {
   return fmt::format("{}", fmt::join(profiler::words(list), "+"));
 }
 
-/// Which layers are MoE layers: a period, or Python's sums of "[0]*3" as "([0]*3+[1]*58)".
-std::vector<bool> moe_layers(Arguments& a, std::int64_t layers) {
-  const std::string text = a.text("moe-layer-freq", "1");
-  std::vector<bool> out;
+/// Which layers have what `name` gives: a period, or a list as "([0]*3+[1]*58)". `is_first` of a period: whether its
+/// first layer is the one that has it, or its last that has not.
+std::vector<bool> layers_by(Arguments& a, const std::string& name, std::int64_t layers, bool is_first) {
+  const std::string text = a.text(name, "1");
   if (const auto period = profiler::whole_number(text); period && *period > 0) {
-    for (std::int64_t l = 0; l < layers; ++l) out.push_back(l % *period == 0);
+    std::vector<bool> out;
+    for (std::int64_t l = 0; l < layers; ++l) out.push_back(is_first ? l % *period == 0 : (l + 1) % *period != 0);
     return out;
   }
-  static const std::regex kTerm(R"(\[([01, ]+)\](?:\s*\*\s*(\d+))?)");
-  for (std::sregex_iterator it(text.begin(), text.end(), kTerm), end; it != end; ++it) {
-    const std::string digits = (*it)[1];
-    const std::int64_t times = (*it)[2].matched ? std::stoll((*it)[2].str().substr(0, 9)) : 1;
-    for (std::int64_t i = 0; i < std::min(times, layers); ++i) {
-      for (const char c : digits) {
-        if (c == '0' || c == '1') out.push_back(c == '1');
-      }
-    }
-  }
+  std::vector<bool> out = layer_pattern(text, static_cast<std::size_t>(layers)).value_or(std::vector<bool>{});
   if (std::ssize(out) != layers)
-    a.complain("moe-layer-freq", fmt::format("{} is no pattern of {} layers", in_quotes(text), layers));
+    a.complain(name, fmt::format("{} is no pattern of {} layers", in_quotes(text), layers));
   out.resize(static_cast<std::size_t>(layers));
   return out;
 }
-
 class Reading {
  public:
-  Reading(std::string_view text, const std::string& file) : a_(text, file) {}
+  Reading(JobWords job, const std::string& file) : a_(job.words, file) {
+    job_.world = job.world;
+    job_.assumed = std::move(job.notes);
+  }
 
   MegatronJob result() {
     read_model();
@@ -114,18 +111,20 @@ class Reading {
   }
 
  private:
-  Node ffn(std::int64_t hidden, bool gated, bool bias) {
+  static Node ffn(std::int64_t hidden, bool gated, bool bias, bool clamped) {
     Node out = Node::map();
     out.set("hidden_size", Node::integer(hidden));
     out.set("gated", Node::boolean(gated));
     out.set("bias", Node::boolean(bias));
+    if (clamped) out.set("clamped", Node::boolean(true));
     return out;
   }
 
   void read_model() {
     const std::int64_t hidden = a_.number("hidden-size"),
                        layers = std::clamp<std::int64_t>(a_.number("num-layers"), 1, 1000);
-    const bool gated = a_.has("swiglu"), bias = !a_.has("disable-bias-linear");
+    const bool is_clamped = a_.has("activation-func-clamp-value");
+    const bool gated = a_.has("swiglu") || a_.has("quick-geglu"), bias = !a_.has("disable-bias-linear");
     const std::int64_t usual = gated ? 8 * hidden / 3 / 64 * 64 : 4 * hidden;
     const std::int64_t dense = a_.number("ffn-hidden-size", usual), experts = a_.number("num-experts", 0);
     Node& m = job_.model = Node::map();
@@ -138,18 +137,39 @@ class Reading {
     m.set("norm", Node::text(a_.text("normalization", "LayerNorm") == "RMSNorm" ? "rms" : "layer"));
     m.set("attention", a_.has("multi-latent-attention") ? latent_attention() : attention(hidden, bias));
     if (const std::int64_t mtp = a_.number("mtp-num-layers", 0); mtp > 0) m.set("num_mtp_layers", Node::integer(mtp));
-    const std::vector<bool> is_moe =
-        experts > 0 ? moe_layers(a_, layers) : std::vector<bool>(static_cast<std::size_t>(layers), false);
-    Node& list = m.set("layers", Node::list());
+    const std::vector<bool> is_moe = experts > 0 ? layers_by(a_, "moe-layer-freq", layers, true)
+                                                 : std::vector<bool>(static_cast<std::size_t>(layers), false);
+    m.set("layers", layer_list(is_moe, windows(layers)));
+    Node& ffns = m.set("ffns", Node::map());
+    if (std::count(is_moe.begin(), is_moe.end(), false) > 0) ffns.set("dense", ffn(dense, gated, bias, is_clamped));
+    if (experts > 0)
+      ffns.set("moe", moe(experts, ffn(a_.number("moe-ffn-hidden-size", dense), gated, bias, is_clamped)));
+  }
+
+  /// Tokens that a query sees, by layer; 0: all.
+  std::vector<std::int64_t> windows(std::int64_t layers) {
+    std::vector<std::int64_t> out(static_cast<std::size_t>(layers), 0);
+    if (!a_.has("window-size")) return out;
+    std::string size = a_.text("window-size");
+    std::erase_if(size, [](char c) { return c == '(' || c == ')' || c == '[' || c == ']'; });
+    const auto tokens = profiler::whole_number(profiler::trimmed(size.substr(0, size.find(','))));
+    if (!tokens) a_.complain("window-size", fmt::format("{} is no pair of numbers", in_quotes(size)));
+    std::vector<bool> has_window(out.size(), true);
+    if (a_.has("window-attn-skip-freq")) has_window = layers_by(a_, "window-attn-skip-freq", layers, false);
+    for (std::size_t l = 0; l < out.size(); ++l) out[l] = has_window[l] ? tokens.value_or(1) : 0;
+    return out;
+  }
+
+  static Node layer_list(const std::vector<bool>& is_moe, const std::vector<std::int64_t>& window) {
+    Node list = Node::list();
     for (std::size_t i = 0, end = 0; i < is_moe.size(); i = end) {
-      while (end < is_moe.size() && is_moe[end] == is_moe[i]) ++end;
+      while (end < is_moe.size() && is_moe[end] == is_moe[i] && window[end] == window[i]) ++end;
       Node& run = list.items.emplace_back(Node::map());
       run.set("repeat", Node::integer(static_cast<std::int64_t>(end - i)));
       run.set("ffn", Node::text(is_moe[i] ? "moe" : "dense"));
+      if (window[i] > 0) run.set("attention_window", Node::integer(window[i]));
     }
-    Node& ffns = m.set("ffns", Node::map());
-    if (std::count(is_moe.begin(), is_moe.end(), false) > 0) ffns.set("dense", ffn(dense, gated, bias));
-    if (experts > 0) ffns.set("moe", moe(experts, a_.number("moe-ffn-hidden-size", dense), gated, bias));
+    return list;
   }
 
   std::int64_t vocabulary() {
@@ -168,7 +188,9 @@ class Reading {
     if (a_.has("group-query-attention") || kv != heads) out.set("num_kv_heads", Node::integer(kv));
     out.set("head_dim", Node::integer(a_.number("kv-channels", hidden / heads)));
     out.set("bias", Node::boolean(bias || a_.has("add-qkv-bias")));
+    out.set("output_bias", Node::boolean(bias));
     if (a_.has("qk-layernorm")) out.set("qk_norm", Node::boolean(true));
+    if (a_.text("softmax-type") == "learnable") out.set("sinks", Node::boolean(true));
     return out;
   }
 
@@ -184,13 +206,20 @@ class Reading {
     return out;
   }
 
-  Node moe(std::int64_t experts, std::int64_t hidden, bool gated, bool bias) {
+  Node moe(std::int64_t experts, Node expert) {
     Node out = Node::map();
     out.set("num_experts", Node::integer(experts));
     out.set("top_k", Node::integer(a_.number("moe-router-topk", 2)));
-    out.set("expert", ffn(hidden, gated, bias));
-    if (const std::int64_t shared = a_.number("moe-shared-expert-intermediate-size", 0); shared > 0)
-      out.set("shared", ffn(shared, gated, bias));
+    if (const std::int64_t shared = a_.number("moe-shared-expert-intermediate-size", 0); shared > 0) {
+      Node& all = out.set("shared", expert);
+      all.set("hidden_size", Node::integer(shared));
+    }
+    out.set("expert", std::move(expert));
+    if (a_.has("moe-router-enable-expert-bias")) out.set("router_bias", Node::boolean(true));
+    if (const std::int64_t groups = a_.number("moe-router-num-groups", 1); groups > 1) {
+      out.set("expert_groups", Node::integer(groups));
+      out.set("groups_per_token", Node::integer(a_.number("moe-router-group-topk", groups)));
+    }
     return out;
   }
 
@@ -210,10 +239,9 @@ class Reading {
     const std::int64_t each = a_.number("num-layers-per-virtual-pipeline-stage", 0);
     r.vp = a_.number("num-virtual-stages-per-pipeline-rank", 1);
     if (each > 0 && pp > 0) r.vp = std::max<std::int64_t>(1, a_.number("num-layers") / pp / each);
-    if (!r.layout.empty() && pp > 0) {
-      const auto bars = std::count(r.layout.begin(), r.layout.end(), '|');
-      if (r.layout.find('(') == std::string::npos) r.vp = std::max<std::int64_t>(1, (bars + 1) / pp);
-    }
+    const auto layout = planner::parse_layout(r.layout);
+    if (const auto* parts = std::get_if<planner::PipelineLayout>(&layout); parts && pp > 0)
+      r.vp = std::max<std::int64_t>(1, std::ssize(parts->parts) / pp);
   }
 
   void read_batch() {
@@ -228,6 +256,7 @@ class Reading {
     const std::string dispatcher = a_.text("moe-token-dispatcher-type", "allgather");
     r.dispatcher = dispatcher == "alltoall" ? "nccl" : dispatcher;
     if (dispatcher == "flex") r.dispatcher = a_.text("moe-flex-dispatcher-backend", "deepep");
+    if (a_.has("moe-enable-deepep")) r.dispatcher = "deepep";
     for (const char* sms : {"moe-deepep-num-sms", "moe-hybridep-num-sms"}) {
       if (a_.has(sms)) r.dispatcher_sms = a_.number(sms);
     }
@@ -256,7 +285,8 @@ class Reading {
       const std::string sharded = a_.text("data-parallel-sharding-strategy", "no_shard");
       r.zero = sharded == "optim_grads_params" ? 3 : sharded == "optim_grads" ? 2 : sharded == "optim" ? 1 : 0;
     }
-    const std::string granularity = a_.text("recompute-granularity", "none");
+    std::string granularity = a_.text("recompute-granularity", "none");
+    if (a_.has("recompute-activations")) granularity = "selective";
     r.recompute = granularity == "selective" ? joined(a_.text("recompute-modules", "core_attn")) : granularity;
     if (a_.has("fine-grained-activation-offloading")) r.offload = "activations";
     if (a_.has("optimizer-cpu-offload")) r.offload = "optimizer";
@@ -275,7 +305,7 @@ class Reading {
 }  // namespace
 
 MegatronJob read_megatron_arguments(std::string_view text, const std::string& file) {
-  return Reading(text, file).result();
+  return Reading(job_words(text, file), file).result();
 }
 
 std::optional<Seconds> iteration_time(std::string_view log) {

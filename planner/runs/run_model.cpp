@@ -139,4 +139,16 @@ ModelSpec with_overrides(ModelSpec model, const std::string& overrides) {
   return read_model(model_document(model));  // checks the numbers
 }
 
+ModelSpec recognised(const ModelSpec& model) {
+  for (const std::string& name : planner::config_names("models")) {
+    const ModelSpec shipped = read_model(planner::load_model_document(planner::find_config("models", name)));
+    ModelSpec same = model;
+    same.name = shipped.name;
+    same.layers = folded(layers_of(model)) == folded(layers_of(shipped)) ? shipped.layers : model.layers;
+    if (model.num_mtp_layers == 0) same.num_mtp_layers = shipped.num_mtp_layers;
+    if (same == shipped) return shipped;
+  }
+  return model;
+}
+
 }  // namespace moeplan::runs

@@ -20,4 +20,8 @@ namespace moeplan::runs {
 /// InputError that names the field.
 [[nodiscard]] ModelSpec with_overrides(ModelSpec model, const std::string& overrides);
 
+/// The shipped model that is the same but for its name and for multi-token-prediction layers that `model` leaves out;
+/// else the model itself.
+[[nodiscard]] ModelSpec recognised(const ModelSpec& model);
+
 }  // namespace moeplan::runs

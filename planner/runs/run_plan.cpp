@@ -252,11 +252,13 @@ const ModelSpec& RunPlanner::model_of(const RunRow& row) {
   return models_.emplace(key, with_overrides(named_model(row.model, by_id_), row.model_overrides)).first->second;
 }
 
+std::variant<RunPlan, Refusal> RunPlanner::plan(const RunRow& row, const ModelSpec& model) const {
+  return Mapping(row, model, default_workload_).result();
+}
+
 std::variant<RunPlan, Refusal> RunPlanner::plan(const RunRow& row) {
   try {
-    const ModelSpec& model = model_of(row);
-    auto result = Mapping(row, model, default_workload_).result();
-    return result;
+    return plan(row, model_of(row));
   } catch (const InputError& e) {
     const Diagnostic& first = e.diagnostics().front();
     return Refusal{first.where.file.empty() ? fmt::format("{}: {}", first.key_path, first.message) : first.text()};

@@ -51,10 +51,12 @@ class RunPlanner {
  public:
   RunPlanner();
   [[nodiscard]] std::variant<RunPlan, Refusal> plan(const profiler::RunRow& row);
+  /// The same for another model than the one that the row names.
+  [[nodiscard]] std::variant<RunPlan, Refusal> plan(const profiler::RunRow& row, const ModelSpec& model) const;
+  /// The model that the row names. Raises InputError.
+  [[nodiscard]] const ModelSpec& model_of(const profiler::RunRow& row);
 
  private:
-  const ModelSpec& model_of(const profiler::RunRow& row);
-
   std::map<std::string, std::string> by_id_;
   std::map<std::pair<std::string, std::string>, ModelSpec> models_;  // by name and overrides
   Node default_workload_;

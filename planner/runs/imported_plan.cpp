@@ -1,0 +1,66 @@
+#include "planner/runs/imported_plan.hpp"
+
+#include <fmt/format.h>
+
+#include "model/text/unit_text.hpp"
+#include "planner/evaluation/evaluation.hpp"
+#include "planner/plan/inputs.hpp"
+#include "planner/runs/run_model.hpp"
+#include "planner/runs/settled_run.hpp"
+#include "planner/search/search.hpp"
+
+namespace moeplan::runs {
+
+namespace {
+
+planner::PlanInputs documents_of(const RunPlan& plan, const std::vector<std::string>& overrides) {
+  planner::PlanInputs inputs;
+  inputs.cluster_source = planner::find_config("clusters", plan.cluster);
+  inputs.cluster = planner::load_cluster_document(inputs.cluster_source);
+  inputs.model = model_document(plan.model);
+  inputs.workload = workload_document(plan.workload);
+  planner::apply_overrides(inputs, overrides);
+  return inputs;
+}
+
+/// The row's candidate, or the fastest of those that it leaves open.
+std::optional<planner::Candidate> decided(const RunPlan& plan, const planner::Problem& problem) {
+  if (!plan.is_searched) return plan.candidate;
+  const planner::SearchResult found = planner::search(problem, short_search(plan.space));
+  if (found.ranked.empty()) return std::nullopt;
+  return found.ranked.front().candidate;
+}
+
+}  // namespace
+
+std::variant<ImportedPlan, Refusal> imported_plan(const profiler::RunRow& row, const ModelSpec& model) {
+  auto mapped = RunPlanner().plan(row, model);
+  if (const auto* refusal = std::get_if<Refusal>(&mapped)) return *refusal;
+  RunPlan plan = std::get<RunPlan>(std::move(mapped));
+  plan.model = recognised(plan.model);
+  RunCluster on = cluster_of(plan);
+  if (const auto missing = planner::missing_figures(plan.workload, on.cluster.gpu))
+    return Refusal{"precision: " + *missing};
+  settle(plan, row, on.cluster);
+  const planner::Problem problem(plan.model, plan.workload, on.cluster);
+  const auto candidate = decided(plan, problem);
+  if (!candidate) return Refusal{"no plan with these degrees fits"};
+  if (const auto no = planner::evaluate(problem, *candidate, planner::Depth::Feasibility).infeasibility)
+    return Refusal{no->text};
+  const planner::Prediction p = planner::predict(problem, *candidate);
+  ImportedPlan out{.plan = {.inputs = documents_of(plan, on.overrides),
+                            .world_size = on.cluster.world_size(),
+                            .candidate = *candidate,
+                            .makespan = p.makespan,
+                            .estimate = p.estimate,
+                            .global_bound = p.estimate.lower_bound},
+                   .defaults = plan.defaults,
+                   .approximations = plan.approximations,
+                   .measured = row.measured_step(plan.tokens()),
+                   .misfit = {}};
+  if (p.memory.total() > on.cluster.memory_per_rank())
+    out.misfit = fmt::format("needs {} GiB of {}", gib(p.memory.total()), gib(on.cluster.memory_per_rank()));
+  return out;
+}
+
+}  // namespace moeplan::runs

@@ -1,0 +1,83 @@
+#include "planner/runs/settled_run.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "planner/evaluation/evaluation.hpp"
+#include "planner/plan/inputs.hpp"
+
+namespace moeplan::runs {
+
+namespace {
+
+constexpr std::string_view kDeduplicating = "node_dedup";  // an all-to-all that needs several nodes
+
+/// The GPUs of each node that a job uses: all of them, unless they do not divide the job; then the largest number of
+/// at least half of them that does. Jobs on NVLink domains of 72 take 64 of each.
+std::int64_t used_of(std::int64_t gpus_per_node, std::int64_t world) {
+  if (world <= gpus_per_node || world % gpus_per_node == 0) return gpus_per_node;
+  for (std::int64_t used = gpus_per_node; 2 * used >= gpus_per_node; --used) {
+    if (world % used == 0) return used;
+  }
+  return gpus_per_node;
+}
+
+/// Rows are deduplicated on their way between nodes; inside a node they are exchanged directly.
+void settle_exchange(RunPlan& plan, const std::string& dispatcher, const Cluster& cluster) {
+  planner::Candidate& c = plan.candidate;
+  if (c.all_to_all != kDeduplicating) return;
+  if (plan.space.ep && c.degrees.esp == 1 && c.degrees.ep > cluster.ranks_per_node()) return;
+  c.all_to_all = "linear";
+  plan.space.all_to_all = c.all_to_all;
+  plan.approximations.push_back(fmt::format("dispatcher {}: priced as nccl inside a node", dispatcher));
+}
+
+void settle_recompute(RunPlan& plan, const Cluster& cluster) {
+  for (const Recompute recompute : {Recompute::None, Recompute::Selective, Recompute::Full}) {
+    plan.workload.recompute = plan.candidate.recompute = recompute;
+    const planner::Problem problem(plan.model, plan.workload, cluster);
+    const auto no = planner::evaluate(problem, plan.candidate, planner::Depth::Memory).infeasibility;
+    if (no && no->constraint == Constraint::Memory) continue;
+    if (recompute == Recompute::None) return;
+    std::erase(plan.defaults, "recompute none");
+    plan.defaults.push_back(fmt::format("recompute {}: with less it does not fit", name_of(recompute)));
+    return;
+  }
+  plan.workload.recompute = plan.candidate.recompute = Recompute::None;
+}
+
+}  // namespace
+
+RunCluster cluster_of(RunPlan& plan) {
+  const auto path = planner::find_config("clusters", plan.cluster);
+  ClusterSpec spec = read_cluster(planner::load_cluster_document(path));
+  std::vector<std::string> overrides;
+  if (auto* machine = std::get_if<ClusterTemplate>(&spec.machine)) {
+    const std::int64_t all = machine->gpus_per_node, used = used_of(all, plan.world);
+    if (used < all && machine->fabric && std::holds_alternative<NvSwitch>(machine->intra_node)) {
+      plan.defaults.push_back(fmt::format("cluster {}: {} of {} GPUs in each NVLink domain", plan.cluster, used, all));
+      machine->fabric->nics_per_node = std::max<std::int64_t>(1, machine->fabric->nics_per_node * used / all);
+      machine->gpus_per_node = used;
+      overrides = {fmt::format("cluster.template.gpus_per_node={}", used),
+                   fmt::format("cluster.template.fabric.nics_per_node={}", machine->fabric->nics_per_node)};
+    }
+  }
+  return {planner::build_cluster_of(path, spec, plan.world), std::move(overrides)};
+}
+
+void settle(RunPlan& plan, const profiler::RunRow& row, const Cluster& cluster) {
+  settle_exchange(plan, row.dispatcher, cluster);
+  if (!plan.is_searched && row.recompute.empty() && row.measured_step(plan.tokens())) settle_recompute(plan, cluster);
+}
+
+planner::SearchSpace short_search(planner::SearchSpace space) {
+  space.most_simulated = 4;
+  space.most_refined = 4;
+  space.most_varied = 0;
+  space.most_ordered = 0;
+  space.threads = 1;
+  return space;
+}
+
+}  // namespace moeplan::runs

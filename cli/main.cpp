@@ -55,6 +55,7 @@ int main(int argc, char** argv) {
   add_list_command(app, code);
   add_import_command(app, code);
   add_export_command(app, code);
+  add_eplb_command(app, code);
   add_sweep_command(app, code);
   add_query_command(app, code);
   try {

@@ -1,10 +1,11 @@
-// moeplan import hf-config|routing-trace FILE [-o F]
+// moeplan import hf-config|routing-trace|sglang-counts FILE [-o F]
 // moeplan import megatron FILE, run TABLE (import_megatron.cpp)
 // moeplan import nccl-tests LOG... --cluster NEW.yaml (import_nccl_tests.cpp)
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <limits>
 #include <map>
 
 #include "cli/commands/commands.hpp"
@@ -15,6 +16,7 @@
 #include "model/transformer/hf_config.hpp"
 #include "model/workload/routing_statistics.hpp"
 #include "model/workload/routing_trace.hpp"
+#include "planner/eplb/expert_loads.hpp"
 #include "planner/plan/inputs.hpp"
 
 namespace moeplan::cli {
@@ -103,6 +105,44 @@ void add_routing_trace(CLI::App& import) {
   command->callback([o] { import_routing_trace(*o); });
 }
 
+struct LoadsImport {
+  std::string file, output;
+  std::int64_t ranks = 1;
+};
+
+/// Loads of experts as one iteration of a routing trace: layers with experts only, divided evenly over the ranks.
+void import_loads(const LoadsImport& o) {
+  check_outputs({o.output});
+  const planner::ExpertLoads loads = planner::read_expert_loads(o.file);
+  std::vector<std::uint32_t> counts;
+  for (std::size_t l = 0; l < loads.layers.size(); ++l) {
+    if (!loads.has_experts(l)) continue;
+    for (const std::int64_t n : loads.layers[l]) {
+      if (n > std::numeric_limits<std::uint32_t>::max())
+        throw InputError({{o.file}, "", fmt::format("{} selections of an expert are more than a trace holds", n)});
+      counts.push_back(static_cast<std::uint32_t>(n));
+    }
+  }
+  const RoutingTrace trace({0}, loads.moe_layers(), 1, loads.experts(), std::move(counts));
+  write_routing_trace(o.output, with_sources(trace, o.ranks, TraceMapping::Split, o.file));
+  fmt::print(
+      "{}: {}, {} layers of {} experts\nwritten to {}; plan with it: -C 'workload.routing={{trace: {}, iteration: "
+      "0}}'\n",
+      o.file, loads.form, loads.moe_layers(), loads.experts(), o.output, o.output);
+}
+
+void add_loads(CLI::App& import) {
+  auto* command = import.add_subcommand(
+      "sglang-counts", "Loads of experts as engines record them (docs/frameworks.md), as a routing trace for training");
+  auto o = std::make_shared<LoadsImport>();
+  command->add_option("file", o->file, "The loads")->required();
+  command->add_option("--ranks", o->ranks, "Ranks over which the tokens are divided")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("-o,--output", o->output, "The trace; gzip if its name ends in .gz")->required();
+  command->callback([o] { import_loads(*o); });
+}
+
 }  // namespace
 
 void add_import_command(CLI::App& app, ExitCode&) {
@@ -116,6 +156,7 @@ void add_import_command(CLI::App& app, ExitCode&) {
   hf->add_option("-o,--output", *output, "Where to write the model");
   hf->callback([file, output] { import_hf_config(*file, *output); });
   add_routing_trace(*import);
+  add_loads(*import);
   add_import_megatron(*import);
   add_import_run(*import);
   add_import_nccl_tests(*import);

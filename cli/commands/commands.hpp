@@ -17,6 +17,7 @@ void add_compare_command(CLI::App& app, ExitCode& code);
 void add_collective_command(CLI::App& app, ExitCode& code);
 void add_profile_command(CLI::App& app, ExitCode& code);
 void add_list_command(CLI::App& app, ExitCode& code);
+void add_eplb_command(CLI::App& app, ExitCode& code);
 void add_export_command(CLI::App& app, ExitCode& code);
 void add_import_command(CLI::App& app, ExitCode& code);
 void add_sweep_command(CLI::App& app, ExitCode& code);

@@ -84,6 +84,7 @@ BalancePayoff balance_payoff(const ExpertMap& map, const ExpertLoads& loads, con
 
 ExpertLoads by_layer_of(const ExpertLoads& loads, const ModelSpec& model, const std::string& file) {
   const std::vector<bool> is_moe = moe_rows(model);
+  if (model.num_moe_layers() == 0) throw_input_error({file}, "", model.name + " has no experts");
   for (const RepeatedLayers& run : model.layers) {
     for (const LayerSpec& layer : run.pattern) {
       const Moe* moe = std::get_if<Moe>(&layer.ffn);

@@ -3,7 +3,6 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <map>
 #include <memory>
 
 #include "cli/commands/commands.hpp"
@@ -18,10 +17,9 @@ namespace moeplan::cli {
 namespace {
 
 struct EplbOptions {
-  std::string loads, output, cluster, model;
+  std::string loads, output, cluster, model, format = "sglang";
   planner::ExpertMapShape shape;
   std::int64_t groups = 0, tokens = 4096;
-  planner::ExpertMapFormat format = planner::ExpertMapFormat::Sglang;
 };
 
 /// Mean and least balancedness over the layers with experts.
@@ -65,8 +63,16 @@ planner::Inputs serving_inputs(const EplbOptions& o) {
                             fmt::format("workload.sequence_length={}", o.tokens)}));
 }
 
+planner::ExpertMapFormat format_of(const std::string& name) {
+  using Format = planner::ExpertMapFormat;
+  if (const auto format = named<Format>(planner::kExpertMapFormatNames, name)) return *format;
+  const std::vector<std::string> names = all_names<Format>(planner::kExpertMapFormatNames);
+  throw InputError({{"--format"}, "", fmt::format("{} is not known{}", in_quotes(name), suggestion(name, names))});
+}
+
 void run_eplb(EplbOptions o) {
   check_outputs({o.output});
+  const planner::ExpertMapFormat format = format_of(o.format);
   if (o.cluster.empty() != o.model.empty())
     throw InputError({{o.cluster.empty() ? "--cluster" : "--model"}, "", "is missing: times need cluster and model"});
   planner::ExpertLoads loads = planner::read_expert_loads(o.loads);
@@ -101,8 +107,8 @@ void run_eplb(EplbOptions o) {
     fmt::print("  time        not predicted; --cluster and --model give times, memory, migration and break-even\n");
   }
   if (o.output.empty()) return;
-  write_file_atomically(o.output, planner::expert_map_text(map, o.format));
-  fmt::print("written to {}; load it: {}\n", o.output, planner::how_to_load(map, o.format, o.output));
+  write_file_atomically(o.output, planner::expert_map_text(map, format));
+  fmt::print("written to {}; load it: {}\n", o.output, planner::how_to_load(map, format, o.output));
 }
 
 }  // namespace
@@ -111,8 +117,6 @@ void add_eplb_command(CLI::App& app, ExitCode&) {
   auto* c =
       app.add_subcommand("eplb", "Balance recorded loads of experts: a map that serving engines load, and its payoff");
   auto o = std::make_shared<EplbOptions>();
-  std::map<std::string, planner::ExpertMapFormat> formats;
-  for (const auto& [format, name] : planner::kExpertMapFormatNames) formats.emplace(name, format);
   const CLI::Range count(std::int64_t{1}, std::int64_t{1'048'576});
   c->add_option("loads", o->loads, "What SGLang or vLLM recorded (JSON), or CSV: docs/frameworks.md")->required();
   c->add_option("--gpus", o->shape.gpus, "Expert-parallel GPUs")->required()->check(count);
@@ -121,8 +125,7 @@ void add_eplb_command(CLI::App& app, ExitCode&) {
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{65'536}))
       ->capture_default_str();
   c->add_option("--groups", o->groups, "Groups of experts (default: the model's, or 1)")->check(count);
-  c->add_option("--format", o->format, "sglang, vllm, vllm-ascend, trtllm or eplb (default: sglang)")
-      ->transform(CLI::CheckedTransformer(formats));
+  c->add_option("--format", o->format, "sglang, vllm, vllm-ascend, trtllm or eplb")->capture_default_str();
   c->add_option("--cluster", o->cluster, "The cluster, for times");
   c->add_option("--model", o->model, "The model, for times");
   c->add_option("--tokens", o->tokens, "Tokens a GPU in a forward pass")->check(count)->capture_default_str();

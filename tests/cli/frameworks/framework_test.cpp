@@ -100,6 +100,8 @@ TEST_CASE("eplb writes a map that SGLang loads") {
   CHECK(wrong.code == 2);
   CHECK_THAT(wrong.err, Catch::Contains("128 experts and 5 redundant ones do not divide among 16 GPUs; 0 or 16 do"));
   CHECK_FALSE(std::filesystem::exists(cli.path("none.json")));
+  CHECK_THAT(cli.run({"eplb", "loads.json", "--gpus", "16", "--format", "trtlm"}, kStrict).err,
+             Catch::Contains("--format: \"trtlm\" is not known; did you mean \"trtllm\"?"));
   CHECK_THAT(cli.run({"eplb", "loads.json", "--gpus", "16", "--model", "qwen3_30b_a3b"}, kStrict).err,
              Catch::Contains("--cluster: is missing"));
 }

@@ -1,7 +1,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <iterator>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -52,14 +54,15 @@ class TokenPlaces {
     while (start > 0 && kCharacters.find(text_[start - 1]) != std::string_view::npos) --start;
     return place(start);
   }
-  [[nodiscard]] Location string() {
+  [[nodiscard]] Location string() { return place(start_of_string()); }
+  [[nodiscard]] std::size_t start_of_string() const {
     std::size_t quote = offset() - 1;  // the closing quote; quotes inside are escaped by an odd number of backslashes
     std::size_t backslashes = 0;
     do {
       quote = text_.rfind('"', quote - 1);
       for (backslashes = 0; backslashes < quote && text_[quote - 1 - backslashes] == '\\';) ++backslashes;
     } while (backslashes % 2 == 1);
-    return place(quote);
+    return quote;
   }
 
  private:
@@ -81,16 +84,58 @@ class TokenPlaces {
   int line_ = 1;
 };
 
+/// Words for numbers that JSON has not but that Python's json module writes, and the text with a string of the same
+/// length in place of each.
+struct NumberWords {
+  std::map<std::size_t, std::string> words;  // by offset
+  std::string text;
+
+  explicit NumberWords(std::string_view source) : text(source) {
+    bool in_string = false;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+      if (in_string && text[i] == '\\') {
+        ++i;
+      } else if (text[i] == '"') {
+        in_string = !in_string;
+      } else if (!in_string) {
+        i += note(i);
+      }
+    }
+  }
+
+ private:
+  /// Replaces the word at this offset, if there is one; returns the number of its characters but one.
+  std::size_t note(std::size_t at) {
+    for (const std::string_view word : {"-Infinity", "Infinity", "NaN"}) {
+      if (text.compare(at, word.size(), word) != 0) continue;
+      const std::size_t end = at + word.size();
+      if (end < text.size() && std::isalnum(static_cast<unsigned char>(text[end])) != 0) return 0;
+      words.emplace(at, word);
+      text.replace(at, word.size(), '"' + std::string(word.size() - 2, '?') + '"');
+      return word.size() - 1;
+    }
+    return 0;
+  }
+};
+
 class JsonTreeBuilder : public nlohmann::json_sax<nlohmann::json> {
  public:
-  explicit JsonTreeBuilder(TokenPlaces places) : places_(std::move(places)) {}
+  JsonTreeBuilder(TokenPlaces places, const std::map<std::size_t, std::string>& number_words)
+      : places_(std::move(places)), number_words_(number_words) {}
 
   bool null() override { return attach({}, places_.fixed(4)); }
   bool boolean(bool value) override { return attach(Node::boolean(value), places_.fixed(value ? 4 : 5)); }
   bool number_integer(number_integer_t value) override { return attach(Node::integer(value), places_.number()); }
   bool number_unsigned(number_unsigned_t value) override { return attach_number(fmt::format("{}", value)); }
   bool number_float(number_float_t, const string_t& text) override { return attach_number(text); }
-  bool string(string_t& value) override { return attach(Node::text(value), places_.string()); }
+  bool string(string_t& value) override {
+    const auto word = number_words_.find(places_.start_of_string());
+    const Location where = places_.string();
+    if (word == number_words_.end()) return attach(Node::text(value), where);
+    Node node = Node::integer(0);
+    node.scalar = word->second;
+    return attach(std::move(node), where);
+  }
   bool binary(binary_t&) override { return false; }
   bool start_object(std::size_t) override { return open(Node::map()); }
   bool start_array(std::size_t) override { return open(Node::list()); }
@@ -162,6 +207,7 @@ class JsonTreeBuilder : public nlohmann::json_sax<nlohmann::json> {
   }
 
   TokenPlaces places_;
+  const std::map<std::size_t, std::string>& number_words_;
   std::vector<Level> levels_;
   std::size_t nodes_ = 0;
   Node root_;
@@ -170,9 +216,10 @@ class JsonTreeBuilder : public nlohmann::json_sax<nlohmann::json> {
 }  // namespace
 
 Node parse_json(std::string_view source, const std::string& name) {
-  const std::string_view text = checked_text(source, name);
+  const NumberWords source_text(checked_text(source, name));
+  const std::string_view text = source_text.text;
   const char* reached = text.data();
-  JsonTreeBuilder builder(TokenPlaces(short_name(name), text, &reached));
+  JsonTreeBuilder builder(TokenPlaces(short_name(name), text, &reached), source_text.words);
   nlohmann::json::sax_parse(ReadingIterator(text.data(), &reached),
                             ReadingIterator(text.data() + text.size(), &reached), &builder);
   return builder.take();

@@ -14,7 +14,9 @@ std::vector<double> flops_by_rank(const Program& program) {
   for (std::size_t s = 0; s < program.stages.size(); ++s) counts.push_back(block_counts(program, s));
   for (std::size_t b = 0; b < program.blocks.size(); ++b) {
     for (const Operation& op : program.blocks[b].operations) {
-      if (!std::holds_alternative<Gemm>(op.work) && !std::holds_alternative<AttentionCore>(op.work)) continue;
+      if (!std::holds_alternative<Gemm>(op.work) && !std::holds_alternative<AttentionCore>(op.work) &&
+          !std::holds_alternative<FusedProducts>(op.work))
+        continue;
       for (std::size_t r = 0; r < flops.size(); ++r) {
         const std::int64_t runs = counts[program.stage_of(RankId(r))][b];
         if (runs > 0) flops[r] += static_cast<double>(runs) * compute_load(program, op, RankId(r)).flops;

@@ -17,7 +17,8 @@ const Operation& operation_of(const Program& program, const PathSegment& s) {
 }
 
 bool is_matrix_work(const Operation& operation) {
-  return std::holds_alternative<Gemm>(operation.work) || std::holds_alternative<AttentionCore>(operation.work);
+  return std::holds_alternative<Gemm>(operation.work) || std::holds_alternative<AttentionCore>(operation.work) ||
+         std::holds_alternative<FusedProducts>(operation.work);
 }
 
 }  // namespace

@@ -193,6 +193,7 @@ ComputeParts compute_parts(const Program& program, const Operation& operation, R
         gpu.operators ? modelled_attention(*gpu.operators, dtype, *attention, tokens, load.flops) : std::nullopt;
     return parts ? *parts : attention_parts(gpu, dtype, load.flops, load.bytes);
   }
+  if (std::holds_alternative<FusedProducts>(operation.work)) return attention_parts(gpu, dtype, load.flops, load.bytes);
   return kernel_parts(gpu, load.bytes);
 }
 

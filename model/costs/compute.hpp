@@ -59,7 +59,8 @@ struct ComputeParts {
 /// training_grouped_gemm_cost, others gemm_time and grouped_gemm_time. A product of form NT is an input gradient, one
 /// of form TN a weight gradient. Attention takes the time of training_attention_model if there is one, in bf16 for
 /// operands of 16 bits or fewer. A window, and a part of a sequence (context parallelism), take their share of the
-/// FLOPs of whole sequences without one. A codec takes launch
+/// FLOPs of whole sequences without one. Fused
+/// products take the roofline of attention_time(). A codec takes launch
 /// + bytes of its rows / codec_throughput, or the time of a memory-bound kernel if the GPU has no such number.
 [[nodiscard]] ComputeParts compute_parts(const Program& program, const Operation& operation, RankId rank,
                                          const GpuSpec& gpu);

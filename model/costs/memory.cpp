@@ -281,7 +281,7 @@ std::int64_t communicators(const Program& program) {
 
 double experts(const ModelSpec& model, const LayerSpec& layer) {
   const Moe* moe = std::get_if<Moe>(&layer.ffn);
-  return moe ? static_cast<double>(ffn_parameters(moe->expert, model.hidden_size)) : 0;
+  return moe ? static_cast<double>(expert_parameters(*moe, model.hidden_size)) : 0;
 }
 
 }  // namespace

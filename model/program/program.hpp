@@ -219,6 +219,14 @@ struct AttentionCore {
   bool operator==(const AttentionCore&) const = default;
 };
 
+/// Products of small matrices in one kernel, batched over heads or over chunks of a sequence: the recurrences of linear
+/// attention and state-space layers, sparse attention, an indexer's scores. `multiply_adds` of each row of reads[0];
+/// bytes are those of all slices.
+struct FusedProducts {
+  double multiply_adds = 0;
+  bool operator==(const FusedProducts&) const = default;
+};
+
 /// A memory-bound kernel: its time is determined by its bytes. Encode maps tokens, or distinct rows, to the rows of
 /// their experts or to distinct rows; EncodeBackward sums such rows. Decode is the weighted sum of such rows, with the
 /// gate's weights, which are part of the choices that it reads last. DecodeBackward reads the output gradient, the rows
@@ -238,6 +246,7 @@ enum class Kernel {
   Loss,
   Optimizer,
   Rotary,            // rotates queries and keys by their positions, in place
+  Recurrence,        // parts of recurrences and of compressed attention: convolutions along the sequence, sums, gates
   Quantise,          // rows to values and scales of a narrower format
   LargestMagnitude,  // of all values of the rows: the scale of a tensor
   NormBackward,
@@ -376,7 +385,7 @@ struct Operation {
   std::string name;  // human-readable: "dispatch", "expert up projection"
   OpClass op_class = OpClass::Attention;
   Stream stream = Stream::Compute;
-  std::variant<Gemm, AttentionCore, Kernel, Codec, Communication, Send, Receive, Wait, Launches> work;
+  std::variant<Gemm, AttentionCore, FusedProducts, Kernel, Codec, Communication, Send, Receive, Wait, Launches> work;
   std::vector<Slice> reads;
   std::vector<Slice> writes;
   std::vector<std::int32_t> after;  // indices of earlier operations of the block
@@ -384,7 +393,7 @@ struct Operation {
 
   [[nodiscard]] const Communication* communication() const { return std::get_if<Communication>(&work); }
   /// Whether it is a computation (a product, attention, a kernel or a codec) that occupies the GPU.
-  [[nodiscard]] bool computes() const { return work.index() <= 3; }
+  [[nodiscard]] bool computes() const { return work.index() <= 4; }
 };
 
 using BlockId = Id<struct BlockTag>;
@@ -428,16 +437,14 @@ struct Program {
   [[nodiscard]] const Buffer& buffer(BufferId id) const { return buffers[id.index()]; }
 };
 
-/// Number of members of a group of this family that share a node, if nodes hold whole groups or equal parts; otherwise
-/// 1.
+/// Members of a group of this family that share a node, if nodes hold whole groups or equal parts; otherwise 1.
 [[nodiscard]] std::int64_t members_per_node(std::int64_t ranks_per_node, const GroupFamily& family);
 [[nodiscard]] inline std::int64_t members_per_node(const Program& program, const GroupFamily& family) {
   return members_per_node(program.ranks_per_node, family);
 }
 
-/// Number of executions of each block in a stage's whole sequence, by BlockId.
+/// Number of executions of each block in a stage's whole sequence, or in any sequence of `blocks` blocks, by BlockId.
 [[nodiscard]] std::vector<std::int64_t> block_counts(const Program& program, std::size_t stage = 0);
-/// The same for any sequence of a Program with `blocks` blocks.
 [[nodiscard]] std::vector<std::int64_t> block_counts(const Sequence& sequence, std::size_t blocks);
 
 }  // namespace moeplan

@@ -70,6 +70,10 @@ ComputeLoad compute_load(const Program& program, const Operation& operation, Ran
     const auto columns = static_cast<double>(attention->heads.query_columns() + attention->heads.output_columns());
     load.flops = 2 * tokens * keys * columns * (attention->backward ? kAttentionBackwardProducts : 1.0);
   }
+  if (const auto* products = std::get_if<FusedProducts>(&operation.work)) {
+    load.flops =
+        2 * products->multiply_adds * static_cast<double>(row_count(program, operation.reads.front().rows, rank));
+  }
   if (const auto* gemm = std::get_if<Gemm>(&operation.work)) {
     const Slice& a = operation.reads[0];
     const Slice& other = gemm->form == Gemm::Form::TN ? operation.reads[1] : operation.writes[0];

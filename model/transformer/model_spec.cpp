@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <utility>
 
 #include "model/text/origins.hpp"
@@ -16,55 +17,6 @@ namespace {
 using L = ModelLimits;
 
 constexpr std::array<std::pair<Norm, std::string_view>, 2> kNormNames{{{Norm::Rms, "rms"}, {Norm::Layer, "layer"}}};
-
-enum class AttentionKind { Heads, Latent };
-constexpr std::array<std::pair<AttentionKind, std::string_view>, 2> kAttentionNames{
-    {{AttentionKind::Heads, "heads"}, {AttentionKind::Latent, "latent"}}};
-
-HeadAttention read_heads(MapReader& r, std::int64_t hidden_size) {
-  HeadAttention a{};
-  a.num_heads = r.integer("num_heads", 1, L::kHeads);
-  a.num_kv_heads = r.integer_or("num_kv_heads", a.num_heads, 1, L::kHeads);
-  if (a.num_heads % a.num_kv_heads != 0) {
-    r.complain("num_kv_heads", fmt::format("{} does not divide num_heads, which is {}", a.num_kv_heads, a.num_heads));
-  }
-  const bool divides = hidden_size % a.num_heads == 0;
-  if (!r.has("head_dim") && !divides) {
-    r.complain("num_heads", fmt::format("{} does not divide hidden_size, which is {}; write head_dim too", a.num_heads,
-                                        hidden_size));
-  }
-  a.head_dim = r.integer_or("head_dim", divides ? hidden_size / a.num_heads : 1, 1, L::kHiddenSize);
-  a.bias = r.boolean_or("bias", false);
-  a.output_bias = r.boolean_or("output_bias", a.bias);
-  a.qk_norm = r.boolean_or("qk_norm", false);
-  a.qk_norm_whole = r.boolean_or("qk_norm_whole", false);
-  if (a.qk_norm_whole && !a.qk_norm) r.complain("qk_norm_whole", "says how qk_norm is done, and there is none");
-  a.sinks = r.boolean_or("sinks", false);
-  return a;
-}
-
-LatentAttention read_latent(MapReader& r) {
-  LatentAttention a{};
-  a.num_heads = r.integer("num_heads", 1, L::kHeads);
-  a.q_lora_rank = r.integer_or("q_lora_rank", 0, 0, L::kHiddenSize);
-  a.kv_lora_rank = r.integer("kv_lora_rank", 1, L::kHiddenSize);
-  a.qk_nope_head_dim = r.integer("qk_nope_head_dim", 1, L::kHiddenSize);
-  a.qk_rope_head_dim = r.integer("qk_rope_head_dim", 0, L::kHiddenSize);
-  a.v_head_dim = r.integer("v_head_dim", 1, L::kHiddenSize);
-  return a;
-}
-
-std::variant<HeadAttention, LatentAttention> read_attention(MapReader r, std::int64_t hidden_size) {
-  const auto kind = r.choice_or<AttentionKind>("kind", AttentionKind::Heads, kAttentionNames);
-  std::variant<HeadAttention, LatentAttention> attention;
-  if (kind == AttentionKind::Heads) {
-    attention = read_heads(r, hidden_size);
-  } else {
-    attention = read_latent(r);
-  }
-  r.finish();
-  return attention;
-}
 
 Ffn read_ffn(MapReader r, std::int64_t least_size) {
   Ffn ffn{};
@@ -116,58 +68,77 @@ Moe read_moe(MapReader r) {
   }
   moe.router_bias = r.boolean_or("router_bias", false);
   read_expert_groups(r, moe, "expert_groups", "groups_per_token");
+  moe.latent_size = r.integer_or("latent_size", 0, 0, L::kHiddenSize);
   r.finish();
   return moe;
 }
 
-/// The named feed-forward parts of a file, and which of them its layers use.
-class FfnTable {
+/// The named parts of a file, feed-forward parts or token mixers, and which of them its layers use.
+template <class Part>
+class PartTable {
  public:
-  explicit FfnTable(MapReader ffns) : ffns_(std::move(ffns)) {
-    for (const Entry& e : ffns_.node().entries) {
-      MapReader part = ffns_.map(e.key);
+  /// `read` turns the map of a part into it.
+  template <class Read>
+  PartTable(std::string key, MapReader parts, Read read) : key_(std::move(key)), map_(std::move(parts)) {
+    for (const Entry& e : map_.node().entries) {
       names_.push_back(e.key);
       used_.push_back(false);
-      if (part.has("num_experts") || part.has("top_k") || part.has("expert")) {
-        parts_.emplace_back(read_moe(std::move(part)));
-      } else {
-        parts_.emplace_back(read_ffn(std::move(part), 0));
-      }
+      parts_.emplace_back(read(map_.map(e.key)));
     }
   }
 
-  std::variant<Ffn, Moe> named_by(MapReader& layer) {
-    const std::string name = layer.text("ffn");
+  /// The part that `layer` names under this key, required; an empty part where that is an error.
+  Part named_by(MapReader& layer, std::string_view key) {
+    const std::string name = layer.text(key);
     const auto it = std::find(names_.begin(), names_.end(), name);
     if (it != names_.end()) {
       const auto i = static_cast<std::size_t>(it - names_.begin());
       used_[i] = true;
       return parts_[i];
     }
-    if (layer.has("ffn")) {
-      layer.complain("ffn", fmt::format("{} is no key of ffns{}", in_quotes(name), suggestion(name, names_)));
+    if (layer.has(key)) {
+      layer.complain(key, fmt::format("{} is no key of {}{}", in_quotes(name), key_, suggestion(name, names_)));
     }
-    return Ffn{};
+    return Part{};
   }
 
   void report_unused() {
     for (std::size_t i = 0; i < names_.size(); ++i) {
-      if (!used_[i]) ffns_.complain(names_[i], "no layer names it");
+      if (!used_[i]) map_.complain(names_[i], "no layer names it");
     }
   }
 
  private:
-  MapReader ffns_;
+  std::string key_;
+  MapReader map_;
   std::vector<std::string> names_;
-  std::vector<std::variant<Ffn, Moe>> parts_;
+  std::vector<Part> parts_;
   std::vector<bool> used_;
 };
 
-LayerSpec read_layer(MapReader& r, FfnTable& ffns) {
-  return {.attention_window = r.integer_or("attention_window", 0, 0), .ffn = ffns.named_by(r)};
+std::variant<Ffn, Moe> read_ffn_or_moe(MapReader part) {
+  if (part.has("num_experts") || part.has("top_k") || part.has("expert")) return read_moe(std::move(part));
+  return read_ffn(std::move(part), 0);
 }
 
-std::vector<RepeatedLayers> read_layers(MapReader& document, FfnTable& ffns) {
+/// The parts that layers name.
+struct LayerParts {
+  PartTable<std::variant<Ffn, Moe>> ffns;
+  PartTable<TokenMixer> mixers;
+  const TokenMixer& attention;  // of layers that name no mixer
+};
+
+LayerSpec read_layer(MapReader& r, LayerParts& parts) {
+  LayerSpec layer{.attention_window = r.integer_or("attention_window", 0, 0), .ffn = parts.ffns.named_by(r, "ffn")};
+  if (r.has("mixer")) layer.mixer = parts.mixers.named_by(r, "mixer");
+  const std::string_view word = mixer_word(layer.mixer ? *layer.mixer : parts.attention);
+  if (layer.attention_window > 0 && word != "attention") {
+    r.complain("attention_window", fmt::format("is of attention, and the layer's mixer is {}", word));
+  }
+  return layer;
+}
+
+std::vector<RepeatedLayers> read_layers(MapReader& document, LayerParts& parts) {
   std::vector<RepeatedLayers> runs;
   std::int64_t layers = 0;
   const auto list = document.list("layers");
@@ -182,13 +153,13 @@ std::vector<RepeatedLayers> read_layers(MapReader& document, FfnTable& ffns) {
       if (layers > L::kLayers) break;
       for (const auto& [element, element_path] : pattern) {
         MapReader layer(*element, element_path, document.diagnostics());
-        run.pattern.push_back(read_layer(layer, ffns));
+        run.pattern.push_back(read_layer(layer, parts));
         layer.finish();
       }
     } else {
       layers += run.repeat;
       if (layers > L::kLayers) break;
-      run.pattern.push_back(read_layer(r, ffns));
+      run.pattern.push_back(read_layer(r, parts));
     }
     r.finish();
     runs.push_back(std::move(run));
@@ -219,10 +190,27 @@ ModelSpec read_model(const Node& document) {
   for (const auto& [id, path] : r.list_or_empty("hugging_face")) {
     if (id->kind != Node::Kind::Scalar) diagnostics.add(id->where, path, "expected an id such as ORGANISATION/MODEL");
   }
-  m.attention = read_attention(r.map("attention"), m.hidden_size);
-  FfnTable ffns(r.map("ffns"));
-  m.layers = read_layers(r, ffns);
-  if (diagnostics.empty()) ffns.report_unused();
+  for (const auto& [text, path] : r.list_or_empty("approximations")) {
+    if (text->kind != Node::Kind::Scalar) diagnostics.add(text->where, path, "expected a sentence");
+  }
+  m.residual_streams = r.integer_or("residual_streams", 1, 1, L::kResidualStreams);
+  m.attention = read_token_mixer(r.map("attention"), m.hidden_size);
+  const auto read_mixer = [&](MapReader mixer) { return read_token_mixer(std::move(mixer), m.hidden_size); };
+  const Node no_mixers = Node::map();
+  LayerParts parts{
+      {"ffns", r.map("ffns"), read_ffn_or_moe},
+      {"mixers", r.has("mixers") ? r.map("mixers") : MapReader(no_mixers, "mixers", diagnostics), read_mixer},
+      m.attention};
+  m.layers = read_layers(r, parts);
+  if (r.has("mtp_layer")) {
+    MapReader layer = r.map("mtp_layer");
+    m.mtp_layer = read_layer(layer, parts);
+    layer.finish();
+  }
+  if (diagnostics.empty()) {
+    parts.ffns.report_unused();
+    parts.mixers.report_unused();
+  }
   read_origins(r);
   r.finish();
   diagnostics.throw_if_any();
@@ -231,32 +219,6 @@ ModelSpec read_model(const Node& document) {
 }
 
 namespace {
-
-Node attention_document(const HeadAttention& a) {
-  Node n = Node::map();
-  n.set("kind", Node::text("heads"));
-  n.set("num_heads", Node::integer(a.num_heads));
-  n.set("num_kv_heads", Node::integer(a.num_kv_heads));
-  n.set("head_dim", Node::integer(a.head_dim));
-  n.set("bias", Node::boolean(a.bias));
-  n.set("output_bias", Node::boolean(a.output_bias));
-  n.set("qk_norm", Node::boolean(a.qk_norm));
-  n.set("qk_norm_whole", Node::boolean(a.qk_norm_whole));
-  n.set("sinks", Node::boolean(a.sinks));
-  return n;
-}
-
-Node attention_document(const LatentAttention& a) {
-  Node n = Node::map();
-  n.set("kind", Node::text("latent"));
-  n.set("num_heads", Node::integer(a.num_heads));
-  n.set("q_lora_rank", Node::integer(a.q_lora_rank));
-  n.set("kv_lora_rank", Node::integer(a.kv_lora_rank));
-  n.set("qk_nope_head_dim", Node::integer(a.qk_nope_head_dim));
-  n.set("qk_rope_head_dim", Node::integer(a.qk_rope_head_dim));
-  n.set("v_head_dim", Node::integer(a.v_head_dim));
-  return n;
-}
 
 Node ffn_document(const Ffn& ffn) {
   Node n = Node::map();
@@ -277,32 +239,51 @@ Node ffn_document(const Moe& moe) {
   n.set("router_bias", Node::boolean(moe.router_bias));
   n.set("expert_groups", Node::integer(moe.expert_groups));
   n.set("groups_per_token", Node::integer(moe.groups_per_token));
+  if (moe.latent_size > 0) n.set("latent_size", Node::integer(moe.latent_size));
   return n;
 }
 
-/// The distinct feed-forward parts of a model: "dense", "dense_2", ..., "moe", "moe_2", ... in order of appearance.
-class FfnNames {
+/// The distinct parts of a model, named by a word each: "moe", "moe_2", ... in order of appearance.
+template <class Part>
+class PartNames {
  public:
-  std::string name(const std::variant<Ffn, Moe>& ffn) {
+  template <class Write>
+  std::string name(const Part& part, std::string_view word, Write write) {
     for (const auto& [known, name] : names_) {
-      if (known == ffn) return name;
+      if (known == part) return name;
     }
-    const bool is_moe = std::holds_alternative<Moe>(ffn);
-    int& count = is_moe ? moes_ : denses_;
-    ++count;
-    std::string name = is_moe ? "moe" : "dense";
+    const int count = ++count_[std::string(word)];
+    std::string name(word);
     if (count > 1) name += fmt::format("_{}", count);
-    names_.emplace_back(ffn, name);
-    document_.set(name, std::visit([](const auto& f) { return ffn_document(f); }, ffn));
+    names_.emplace_back(part, name);
+    document_.set(name, write(part));
     return name;
   }
   [[nodiscard]] const Node& document() const { return document_; }
+  [[nodiscard]] bool empty() const { return names_.empty(); }
 
  private:
-  std::vector<std::pair<std::variant<Ffn, Moe>, std::string>> names_;
+  std::vector<std::pair<Part, std::string>> names_;
   Node document_ = Node::map();
-  int moes_ = 0;
-  int denses_ = 0;
+  std::map<std::string, int> count_;
+};
+
+/// The documents of layers, and those of the parts that they name.
+struct LayerDocuments {
+  PartNames<std::variant<Ffn, Moe>> ffns;
+  PartNames<TokenMixer> mixers;
+
+  Node document(const LayerSpec& layer) {
+    Node n = Node::map();
+    const bool is_moe = std::holds_alternative<Moe>(layer.ffn);
+    n.set("ffn", Node::text(ffns.name(layer.ffn, is_moe ? "moe" : "dense", [](const std::variant<Ffn, Moe>& part) {
+            return std::visit([](const auto& f) { return ffn_document(f); }, part);
+          })));
+    n.set("attention_window", Node::integer(layer.attention_window));
+    if (layer.mixer)
+      n.set("mixer", Node::text(mixers.name(*layer.mixer, mixer_word(*layer.mixer), token_mixer_document)));
+    return n;
+  }
 };
 
 }  // namespace
@@ -322,24 +303,22 @@ Node model_document(const ModelSpec& m) {
   n.set("norms_per_layer", Node::integer(m.norms_per_layer));
   n.set("final_norm", Node::boolean(m.final_norm));
   n.set("num_mtp_layers", Node::integer(m.num_mtp_layers));
-  n.set("attention", std::visit([](const auto& a) { return attention_document(a); }, m.attention));
-  FfnNames names;
+  if (m.residual_streams > 1) n.set("residual_streams", Node::integer(m.residual_streams));
+  n.set("attention", token_mixer_document(m.attention));
+  LayerDocuments parts;
   Node layers = Node::list();
   for (const RepeatedLayers& run : m.layers) {
     Node pattern = Node::list();
-    for (const LayerSpec& layer : run.pattern) {
-      Node element = Node::map();
-      element.set("ffn", Node::text(names.name(layer.ffn)));
-      element.set("attention_window", Node::integer(layer.attention_window));
-      pattern.items.push_back(std::move(element));
-    }
+    for (const LayerSpec& layer : run.pattern) pattern.items.push_back(parts.document(layer));
     Node entry = Node::map();
     entry.set("repeat", Node::integer(run.repeat));
     entry.set("pattern", std::move(pattern));
     layers.items.push_back(std::move(entry));
   }
   n.set("layers", std::move(layers));
-  n.set("ffns", names.document());
+  if (m.mtp_layer) n.set("mtp_layer", parts.document(*m.mtp_layer));
+  n.set("ffns", parts.ffns.document());
+  if (!parts.mixers.empty()) n.set("mixers", parts.mixers.document());
   return n;
 }
 

@@ -13,54 +13,44 @@
 // All other keys are optional. Defaults:
 //   the model    causal: true, norm: rms (or layer), norms_per_layer: 2, final_norm: true, tied_embeddings: false,
 //                position_embeddings: 0, token_types: 0, embedding_norm: false, lm_head_bias: false, num_mtp_layers: 0,
-//                hugging_face: [ids by which tables of runs name it], origins: {KEY PATH: "published: ..."}
-//                (origins.hpp)
-//   attention    kind: heads; num_kv_heads: num_heads, head_dim: hidden_size / num_heads, bias: false,
-//                output_bias: as bias, qk_norm: false, qk_norm_whole: false, sinks: false
-//                kind: latent; num_heads, kv_lora_rank, qk_nope_head_dim, qk_rope_head_dim, v_head_dim, q_lora_rank: 0
-//   layers       repeat: 1, attention_window: 0; instead of ffn (and attention_window), pattern: a list of
-//                {ffn, attention_window} which is repeated as a whole
+//                hugging_face: [ids by which it can be named], approximations: [what an importer assumed], origins:
+//                {KEY PATH: "published: ..."} (origins.hpp)
+//   attention    of the layers that name no mixer (token_mixer.hpp):
+//                kind: heads; num_kv_heads: num_heads, head_dim: hidden_size / num_heads, bias: false,
+//                output_bias: as bias, qk_norm: false, qk_norm_whole: false, sinks: false, v_head_dim: head_dim,
+//                output_gate: none (heads or values)
+//                kind: latent; num_heads, kv_lora_rank, qk_nope_head_dim, qk_rope_head_dim, v_head_dim, q_lora_rank: 0,
+//                indexer: {num_heads, head_dim, top_k, shared: false}
+//                kind: compressed; num_heads, head_dim, rope_head_dim, q_lora_rank, output_groups, output_rank,
+//                compression: 0, indexer: as above
+//                kind: delta_net; num_key_heads, num_value_heads, key_head_dim, value_head_dim, conv_kernel: 4
+//                kind: mamba2; num_heads, head_dim, state_size, num_groups, conv_kernel: 4, chunk: 128,
+//                conv_bias: true, bias: false
+//                kind: none
+//   mixers       named token mixers, each with the keys of attention
+//   layers       repeat: 1, attention_window: 0, mixer: a key of mixers; instead of ffn (attention_window, mixer),
+//                pattern: a list of {ffn, attention_window, mixer} which is repeated as a whole
+//   mtp_layer    {ffn, attention_window, mixer} of a multi-token-prediction layer, if not that of the last layer
+//   residual_streams: 1 (DeepSeek-V4's hyper-connections: 4)
 //   ffns         an FFN has hidden_size, gated: true, bias: false, clamped: false; with num_experts it is MoE:
 //                top_k, expert: an FFN, shared: an FFN (all shared experts as one; default none),
 //                shared_gate: false, router_bias: false, expert_groups: 1,
-//                groups_per_token: expert_groups (config.json: n_group, topk_group)
+//                groups_per_token: expert_groups (config.json: n_group, topk_group), latent_size: 0
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
 #include <vector>
 
 #include "model/text/document.hpp"
+#include "model/transformer/token_mixer.hpp"
 
 namespace moeplan {
 
 class MapReader;
-
-/// Multi-head and grouped-query attention.
-struct HeadAttention {
-  std::int64_t num_heads;
-  std::int64_t num_kv_heads;
-  std::int64_t head_dim;
-  bool bias;                   // on the q, k and v projections
-  bool qk_norm;                // a norm weight for each of q and k, of head_dim ...
-  bool sinks;                  // one learned value per head (gpt-oss)
-  bool output_bias = false;    // on the output projection
-  bool qk_norm_whole = false;  // ... or of all heads together (OLMoE, MiniMax-M2)
-  bool operator==(const HeadAttention&) const = default;
-};
-
-/// Multi-head latent attention (DeepSeek-V2, sec. 2.1).
-struct LatentAttention {
-  std::int64_t num_heads;
-  std::int64_t q_lora_rank;  // 0: queries are not compressed
-  std::int64_t kv_lora_rank;
-  std::int64_t qk_nope_head_dim;
-  std::int64_t qk_rope_head_dim;
-  std::int64_t v_head_dim;
-  bool operator==(const LatentAttention&) const = default;
-};
 
 /// A feed-forward network: 2 matrices, or 3 if gated (SwiGLU).
 struct Ffn {
@@ -83,12 +73,23 @@ struct Moe {
   // these. One group, or groups_per_token == expert_groups: no limit.
   std::int64_t expert_groups = 1;
   std::int64_t groups_per_token = 1;
+  /// Columns of the rows that the routed experts get and give, if tokens are projected to fewer before the dispatch and
+  /// back after the combine (Nemotron-3 Super); 0: those of the model's hidden state.
+  std::int64_t latent_size = 0;
   bool operator==(const Moe&) const = default;
+
+  /// Columns of a dispatched row.
+  [[nodiscard]] std::int64_t row_columns(std::int64_t hidden_size) const {
+    return latent_size > 0 ? latent_size : hidden_size;
+  }
 };
 
+/// A token mixer and a feed-forward part, each with a norm before it and added to the residual stream. Either may be
+/// missing: NoMixer, or an Ffn of size 0.
 struct LayerSpec {
-  std::int64_t attention_window;  // number of tokens that a query sees; 0: all
-  std::variant<Ffn, Moe> ffn;     // the dense or the MoE feed-forward part
+  std::int64_t attention_window;         // number of tokens that a query sees; 0: all
+  std::variant<Ffn, Moe> ffn;            // the dense or the MoE feed-forward part
+  std::optional<TokenMixer> mixer = {};  // none: the model's attention
   bool operator==(const LayerSpec&) const = default;
 };
 
@@ -113,10 +114,14 @@ struct ModelSpec {
   Norm norm;
   std::int64_t norms_per_layer;  // 2, of hidden_size
   bool final_norm;
-  std::variant<HeadAttention, LatentAttention> attention;  // the same in every layer
+  TokenMixer attention;  // of every layer without a mixer of its own
   std::vector<RepeatedLayers> layers;
-  std::int64_t num_mtp_layers;  // multi-token-prediction layers, counted separately and not planned
-  bool lm_head_bias = false;    // on the output projection (Phi-3.5-MoE)
+  std::int64_t num_mtp_layers;              // multi-token-prediction layers, counted separately and not planned
+  bool lm_head_bias = false;                // on the output projection (Phi-3.5-MoE)
+  std::optional<LayerSpec> mtp_layer = {};  // the layer of multi-token prediction; none: the last layer's kind
+  /// Parallel residual streams of hidden_size, mixed before and after every attention and FFN (hyper-connections,
+  /// [DeepSeek-V4] sec. 2.2); 1: the usual residual stream.
+  std::int64_t residual_streams = 1;
   bool operator==(const ModelSpec&) const = default;
 
   [[nodiscard]] std::int64_t num_layers() const;
@@ -132,6 +137,7 @@ struct ModelLimits {
   static constexpr std::int64_t kLayers = 10'000;
   static constexpr std::int64_t kMtpLayers = 100;
   static constexpr std::int64_t kNormsPerLayer = 16;
+  static constexpr std::int64_t kResidualStreams = 64;
   static constexpr double kParameters = 1e16;  // the largest published model of 2025 has about 1e12 to 2e12
 };
 
@@ -157,10 +163,22 @@ struct ParameterCounts {
 };
 [[nodiscard]] ParameterCounts count_parameters(const ModelSpec& model);
 
+/// The token mixer of a layer: its own, or the model's attention.
+[[nodiscard]] const TokenMixer& mixer_of(const ModelSpec& model, const LayerSpec& layer);
+/// Whether a layer has a feed-forward part, and a token mixer.
+[[nodiscard]] bool has_ffn(const LayerSpec& layer);
+[[nodiscard]] bool has_mixer(const LayerSpec& layer);
+/// Columns of the rows that the first MoE layer dispatches; those of the hidden state if there is none.
+[[nodiscard]] std::int64_t row_columns(const ModelSpec& model);
+/// The layer of multi-token prediction.
+[[nodiscard]] const LayerSpec& mtp_layer(const ModelSpec& model);
+
 /// Parameter counts of the parts of a layer, for costs and memory.
-[[nodiscard]] std::int64_t attention_parameters(const ModelSpec& model);
+[[nodiscard]] std::int64_t mixer_parameters(const ModelSpec& model, const TokenMixer& mixer);
 [[nodiscard]] std::int64_t ffn_parameters(const Ffn& ffn, std::int64_t hidden_size);
 [[nodiscard]] std::int64_t router_parameters(const Moe& moe, std::int64_t hidden_size);
+/// One routed expert.
+[[nodiscard]] std::int64_t expert_parameters(const Moe& moe, std::int64_t hidden_size);
 /// Parameters of a whole layer without the routed experts (dense_parameters), and of the output projection
 /// (head_parameters; 0 if it is tied to the input embedding).
 [[nodiscard]] std::int64_t dense_parameters(const ModelSpec& model, const LayerSpec& layer);

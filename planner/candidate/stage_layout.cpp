@@ -70,8 +70,6 @@ std::vector<StagePart> stage_parts(const ModelSpec& model, std::int64_t sequence
   return out;
 }
 
-const LayerSpec& last_layer(const ModelSpec& model) { return model.layers.back().pattern.back(); }
-
 std::vector<StagePart> stage_parts(const ModelSpec& model, std::int64_t sequence_length, const Candidate& candidate) {
   const PipelineLayout& layout = candidate.layout;
   if (layout.empty()) return stage_parts(model, sequence_length, candidate.degrees.pp * candidate.virtual_stages);
@@ -117,7 +115,7 @@ std::vector<std::vector<StageParameters>> parameters_by_rank(const ModelSpec& mo
     }
     for (std::int64_t i = 0; i < parts[p].mtp_layers; ++i) {
       add({mtp_input_parameters(model, degrees)});
-      add(layer_of(last_layer(model), std::max<std::size_t>(moe_layers_before, 1) - 1));
+      add(layer_of(mtp_layer(model), std::max<std::size_t>(moe_layers_before, 1) - 1));
     }
     if (parts[p].head) add({head_parameters(model, degrees)});
     // Multi-token prediction embeds tokens and predicts them with the model's own tables, of which its stage has

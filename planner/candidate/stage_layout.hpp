@@ -30,8 +30,6 @@ struct StagePart {
 /// The parts of a candidate: those of its layout, or else the equal ones.
 [[nodiscard]] std::vector<StagePart> stage_parts(const ModelSpec& model, std::int64_t sequence_length,
                                                  const Candidate& candidate);
-/// The model's last layer, which multi-token-prediction layers repeat.
-[[nodiscard]] const LayerSpec& last_layer(const ModelSpec& model);
 
 /// The parameters that each stage holds if the model is divided for these degrees.
 [[nodiscard]] std::vector<StageParameters> stage_parameters(const ModelSpec& model, std::int64_t sequence_length,

@@ -1,5 +1,5 @@
-// The dense parts of a model on tensor-parallel ranks (Megatron-LM's column- and row-parallel layers): attention, dense
-// FFN, embedding, output head, gradient traffic and optimizer.
+// The dense parts of a model on tensor-parallel ranks (Megatron-LM's column- and row-parallel layers): token mixer,
+// dense FFN, embedding, output head, gradient traffic and optimizer.
 //
 // Every rank of a tensor-parallel group holds all `tokens` rows of the residual stream "x". [Megatron-LM] sec. 3: one
 // all-reduce after attention and one after the FFN in the forward pass, and as many in the backward pass.
@@ -14,7 +14,9 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
+#include "model/costs/scan_kernels.hpp"
 #include "model/transformer/model_spec.hpp"
 #include "model/workload/workload.hpp"
 #include "planner/layer/block_builder.hpp"
@@ -31,11 +33,32 @@ struct DenseParts {
   std::int64_t tokens;  // rows that a tensor-parallel group works on
   bool sequence_parallel;
   BlockBuilder& block;
+  const LayerSpec* layer;  // whose mixer and norms are written; null: none
 
-  void attention(std::int64_t window) const;
-  void attention_backward(std::int64_t window) const;
-  /// The fused attention kernel alone, which selective recomputation runs again.
-  void attention_core(std::int64_t window, bool backward) const;
+  /// The layer's token mixer, from the residual stream `from` to `to`, and its backward pass, from "d.x" to "d.x".
+  /// Recurrences, sparse and compressed attention: mixer_parts.cpp.
+  void mixer(const std::string& from, const std::string& to) const;
+  void mixer_backward(const std::string& from) const;
+  /// The fused attention kernel alone, which selective recomputation runs again; no operation for recurrences.
+  void attention_core(bool backward) const;
+
+  /// A norm of the residual stream `from` in `to`, the input of a part of the layer; and the sum of the stream and the
+  /// part's output in `sum`. With hyper-connections ([DeepSeek-V4] sec. 2.2) the streams are read, written and mixed
+  /// with weights that all streams give.
+  void read_residual(const std::string& from, const std::string& to) const;
+  void write_residual(const std::string& from, const std::string& output, const std::string& sum) const;
+  /// Their backward passes: from "d.x" of the sum to the gradient of the part's output, which is "d.x" too; and from
+  /// the gradient of the part's input, "d.`to`", to "d.x" of the stream. `other`: the buffer of the gradient in
+  /// between.
+  void write_residual_backward(const std::string& from, const std::string& output) const;
+  void read_residual_backward(const std::string& from, const std::string& to, const std::string& other) const;
+
+  /// The projections of tokens before the dispatch and after the combine to and from Moe::latent_size columns; no
+  /// operation without one.
+  void to_latent(const Moe& moe) const;
+  void from_latent(const Moe& moe) const;
+  void to_latent_backward(const Moe& moe) const;
+  void from_latent_backward(const Moe& moe) const;
 
   /// An FFN whose hidden size is sharded over the tensor-parallel ranks, from "ffn.in" to `output`, and its backward
   /// pass from the gradient of the output.
@@ -63,9 +86,52 @@ struct DenseParts {
 
   /// The number of residual-stream rows on a rank.
   [[nodiscard]] std::int64_t own_tokens() const { return sequence_parallel ? tokens / degrees.tp : tokens; }
-  [[nodiscard]] Slice own(const std::string& name) const;
+  [[nodiscard]] Slice own(const std::string& name) const { return own(name, model.hidden_size); }
+  /// The residual stream, or all streams of hyper-connections.
+  [[nodiscard]] Slice residual(const std::string& name) const {
+    return own(name, model.residual_streams * model.hidden_size);
+  }
 
  private:
+  /// A product that mixes the input `in`, or a latent of it; backward gives no gradient of a detached input.
+  struct Projection {
+    std::string name, in;
+    std::int64_t in_columns;
+    std::string out;
+    std::int64_t out_columns;
+    bool is_detached = false;
+  };
+
+  [[nodiscard]] const TokenMixer& token_mixer() const { return mixer_of(model, *layer); }
+  [[nodiscard]] std::int64_t window() const { return layer->attention_window; }
+  [[nodiscard]] AttentionHeads heads() const;
+  /// The input projections in the order of the forward pass, without the output projection.
+  [[nodiscard]] std::vector<Projection> input_projections() const;
+  /// What is between the input projections and the output projection, which reads core_output().
+  void core(bool backward) const;
+  [[nodiscard]] Projection output_projection() const;
+  // mixer_parts.cpp
+  [[nodiscard]] std::vector<Projection> input_projections(const LatentAttention& a) const;
+  [[nodiscard]] std::vector<Projection> input_projections(const CompressedAttention& a) const;
+  void sparse_core(const LatentAttention& a, bool backward) const;
+  void sparse_attention(const LatentAttention& a, bool backward) const;
+  void compressed_core(const CompressedAttention& a, bool backward) const;
+  void compressed_attention(const CompressedAttention& a, bool backward) const;
+  void compress(const std::string& what, const std::string& entries, std::int64_t columns, const CompressedAttention& a,
+                bool backward) const;
+  void index(const Indexer& indexer, std::int64_t entries, double keys, double target, bool backward) const;
+  [[nodiscard]] Slice selected(const Indexer& indexer, std::int64_t entries) const;
+  void scan(const std::vector<ScanKernel>& kernels) const;
+  void output_gate(const HeadAttention& a, bool backward) const;
+  void fused(const std::string& name, double multiply_adds, std::vector<Slice> reads, std::vector<Slice> writes) const;
+  void mixer_kernel(const std::string& name, Kernel work, std::vector<Slice> reads, std::vector<Slice> writes) const;
+  // residual_parts.cpp
+  void copy_to_streams() const;
+  void add_streams() const;
+  /// Weights from all residual streams for the part of the layer whose input is made of `from`.
+  [[nodiscard]] Slice stream_weights(const std::string& from, const std::string& prefix = "") const;
+
+  [[nodiscard]] Slice own(const std::string& name, std::int64_t columns) const;
   /// Whether backward computes all of this FFN again.
   [[nodiscard]] bool is_recomputed(OpClass op_class) const;
   [[nodiscard]] Slice rows(const std::string& name, std::int64_t columns) const;
@@ -98,14 +164,10 @@ struct DenseParts {
                        const std::string& out, std::int64_t out_columns) const;
   [[nodiscard]] Slice kv(const std::string& name) const;
   void exchange_context(bool backward) const;
-  /// The norm between the down and the up projection of latent attention; nothing with other attention.
+  /// The norm between the down and the up projections of latents.
   void latent_norm(const std::string& latent, bool backward) const;
   /// Norms of queries and keys, rotary embedding, and the keys and values of latent attention put together.
   void head_positions(bool backward) const;
 };
-
-/// The attention heads of one of `tp` tensor-parallel ranks. With fewer key and value heads than ranks, each rank has a
-/// copy of one.
-[[nodiscard]] AttentionHeads attention_heads(const ModelSpec& model, std::int64_t tp);
 
 }  // namespace moeplan::planner

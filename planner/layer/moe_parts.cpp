@@ -67,7 +67,7 @@ Slice MoeParts::hidden(const std::string& name, std::int64_t columns, const Path
 
 void MoeParts::gate(const std::string& input, const Path& path) {
   const Slice logits = tokens("gate.logits", l_.moe.num_experts, l_.dtype, path);
-  b_.then(gemm("gate projection", OpClass::Gate, {}, tokens(input, path), gate_weight("gate.weight"), logits));
+  b_.then(gemm("gate projection", OpClass::Gate, {}, gate_input(input, path), gate_weight("gate.weight"), logits));
   b_.then(kernel("top-k", OpClass::Gate, Kernel::TopK, {logits}, {choice(path)}));
   if (l_.gathers_loads) tell_loads(path);
 }
@@ -93,9 +93,9 @@ void MoeParts::gate_backward(const std::string& input, const std::string& gradie
   b_.then(kernel("top-k backward", OpClass::Gate, Kernel::TopKBackward,
                  {d_choice(path), tokens("gate.logits", l_.moe.num_experts, l_.dtype, path)}, {d_logits}));
   b_.then(gemm("gate weight gradient", OpClass::Gate, {.form = Gemm::Form::TN, .accumulates = true},
-               tokens(input, path), d_logits, gate_weight("d.gate.weight")));
+               gate_input(input, path), d_logits, gate_weight("d.gate.weight")));
   b_.then(gemm("gate input gradient", OpClass::Gate, {.form = Gemm::Form::NT, .accumulates = true}, d_logits,
-               gate_weight("gate.weight"), tokens(gradient, path)));
+               gate_weight("gate.weight"), gate_input(gradient, path)));
 }
 
 void MoeParts::encode(const std::string& input, const Path& path) {
@@ -211,7 +211,7 @@ void MoeParts::add_up(const Path& held, bool backward) {
 }
 
 Slice MoeParts::gate_weight(const std::string& name) {
-  return b_.slice(name, l_.moe.num_experts, l_.dtype, Rows::fixed(l_.hidden_size));
+  return b_.slice(name, l_.moe.num_experts, l_.dtype, Rows::fixed(l_.gate_columns));
 }
 
 Slice MoeParts::choice(const Path& path) { return tokens("gate.choice", 2 * l_.moe.top_k, Dtype::Fp32, path); }

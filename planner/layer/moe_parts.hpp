@@ -85,6 +85,9 @@ class MoeParts {
   [[nodiscard]] Slice weight(const std::string& name, std::int64_t rows_each, std::int64_t columns);
   [[nodiscard]] Slice tokens(const std::string& name, std::int64_t columns, Dtype dtype, const Path& path);
   [[nodiscard]] Slice gate_weight(const std::string& name);
+  [[nodiscard]] Slice gate_input(const std::string& name, const Path& path) {
+    return tokens(name, l_.gate_columns, l_.dtype, path);
+  }
   /// For each token, its experts and their weights; and the gradient with respect to these weights.
   [[nodiscard]] Slice choice(const Path& path);
   [[nodiscard]] Slice d_choice(const Path& path);

@@ -26,7 +26,8 @@ namespace moeplan::planner {
 /// tokens / tp_size tokens.
 struct MoeLayer {
   Moe moe;
-  std::int64_t hidden_size;
+  std::int64_t hidden_size;   // columns of a dispatched row
+  std::int64_t gate_columns;  // of the rows that the gate reads: the model's hidden size
   std::int64_t tokens;
   Dtype dtype;
   std::optional<Precision> precision;  // of the experts' products

@@ -16,15 +16,6 @@ namespace {
 /// training.
 constexpr std::int64_t kMostPipelineTasks = 65'536;
 
-std::int64_t attention_heads(const ModelSpec& model) {
-  return std::visit([](const auto& a) { return a.num_heads; }, model.attention);
-}
-
-bool shares_evenly(const ModelSpec& model, std::int64_t tp) {
-  const auto* heads = std::get_if<HeadAttention>(&model.attention);
-  return !heads || heads->num_kv_heads % tp == 0 || tp % heads->num_kv_heads == 0;
-}
-
 using Reason = std::optional<Infeasibility>;
 
 Reason multiple(std::int64_t of, std::int64_t divisor, const char* text) {
@@ -125,6 +116,43 @@ Reason layout_infeasibility(const ModelSpec& model, const Candidate& candidate) 
   return limit(model.num_mtp_layers, layout.mtp_layers(), "the layout has more mtp layers than the model");
 }
 
+/// Checks the division of a layer's token mixer among tensor- and context-parallel ranks.
+struct MixerInfeasibility {
+  const Degrees& d;
+
+  Reason operator()(const HeadAttention& a) const {
+    if (Reason r = multiple(a.num_heads, d.tp, "tp does not divide the attention heads")) return r;
+    if (a.num_kv_heads % d.tp != 0 && d.tp % a.num_kv_heads != 0) return "tp and the key-value heads do not divide";
+    return std::nullopt;
+  }
+  Reason operator()(const LatentAttention& a) const {
+    if (Reason r = multiple(a.num_heads, d.tp, "tp does not divide the attention heads")) return r;
+    return a.indexer ? limit(1, d.cp, "cp of sparse attention is not modelled") : std::nullopt;
+  }
+  Reason operator()(const CompressedAttention& a) const {
+    if (Reason r = multiple(a.output_groups, d.tp, "tp does not divide the groups of the output projection")) return r;
+    return limit(1, d.cp, "cp of compressed attention is not modelled");
+  }
+  Reason operator()(const GatedDeltaNet& n) const {
+    if (Reason r = multiple(n.num_key_heads, d.tp, "tp does not divide the heads of linear attention")) return r;
+    return limit(1, d.cp, "cp of linear attention is not modelled");
+  }
+  Reason operator()(const Mamba2& m) const {
+    if (Reason r = multiple(m.num_groups, d.tp, "tp does not divide the groups of state-space layers")) return r;
+    return limit(1, d.cp, "cp of state-space layers is not modelled");
+  }
+  Reason operator()(const NoMixer&) const { return std::nullopt; }
+};
+
+Reason mixers_infeasibility(const ModelSpec& model, const Degrees& d) {
+  for (const RepeatedLayers& run : model.layers) {
+    for (const LayerSpec& layer : run.pattern) {
+      if (Reason r = std::visit(MixerInfeasibility{d}, mixer_of(model, layer))) return r;
+    }
+  }
+  return std::nullopt;
+}
+
 /// Checks the pipeline, and the division of the batch and of the sequence.
 Reason division_infeasibility(const ModelSpec& model, const Workload& workload, const Candidate& candidate) {
   const Degrees& d = candidate.degrees;
@@ -134,8 +162,7 @@ Reason division_infeasibility(const ModelSpec& model, const Workload& workload, 
     return Infeasibility(Constraint::Limit, 1, d.esp, "tp-cp-dp-ep-pp needs whole experts");
   if (Reason r = layout_infeasibility(model, candidate)) return r;
   if (candidate.virtual_stages > 1 && d.pp == 1) return "virtual stages need a pipeline";
-  if (Reason r = multiple(attention_heads(model), d.tp, "tp does not divide the attention heads")) return r;
-  if (!shares_evenly(model, d.tp)) return "tp and the key-value heads do not divide";
+  if (Reason r = mixers_infeasibility(model, d)) return r;
   if (Reason r = multiple(workload.global_batch, d.dp, "dp does not divide the global batch")) return r;
   const std::int64_t batch = workload.global_batch / d.dp;
   if (Reason r = multiple(batch, candidate.micro_batch, "the micro batch does not divide a replica's batch")) return r;
@@ -183,12 +210,12 @@ Reason ffn_infeasibility(const ModelSpec& model, const Degrees& d) {
 /// Checks the strategies of all MoE layers.
 Reason strategies_infeasibility(const ModelSpec& model, const Workload& workload, const Candidate& candidate,
                                 std::int64_t ranks_per_node) {
-  if (candidate.runs.empty()) return layer_infeasibility(model.hidden_size, workload, candidate, ranks_per_node);
+  if (candidate.runs.empty()) return layer_infeasibility(row_columns(model), workload, candidate, ranks_per_node);
   if (Reason r = equal(std::ssize(candidate.runs), number_of_routing_kinds(model, workload.recorded.has_value()),
                        "the plan says how layers of another number run"))
     return r;
   for (const LayerStrategy& run : candidate.runs) {
-    if (Reason r = layer_infeasibility(model.hidden_size, workload, run.in(candidate), ranks_per_node)) return r;
+    if (Reason r = layer_infeasibility(row_columns(model), workload, run.in(candidate), ranks_per_node)) return r;
   }
   return std::nullopt;
 }

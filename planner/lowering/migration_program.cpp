@@ -73,7 +73,7 @@ class Migration {
 
     BlockBuilder b(program_, fmt::format("experts of kind {}", kind));
     const double parameters =
-        static_cast<double>(ffn_parameters(moe.expert, model_.hidden_size)) / static_cast<double>(d.esp);
+        static_cast<double>(expert_parameters(moe, model_.hidden_size)) / static_cast<double>(d.esp);
     const auto part = [&](bool shares_out) { return shares_out ? static_cast<double>(d.edp) : 1.0; };
     const auto send = [&](const char* what, double columns, Dtype dtype) {
       const auto width = static_cast<std::int64_t>(std::ceil(columns));

@@ -69,9 +69,9 @@ std::vector<std::size_t> units_of(const ModelSpec& model, const StagePart& part,
     out.push_back(units.layer(layer, is_moe ? kinds[moe_layers_before++] : 0));
   }
   for (std::int64_t i = 0; i < part.mtp_layers; ++i) {
-    const LayerSpec& last = last_layer(model);
-    const bool is_moe = std::holds_alternative<Moe>(last.ffn);
-    out.insert(out.end(), {units.mtp_input(), units.layer(last, is_moe ? kinds.back() : 0), units.head()});
+    const LayerSpec& layer = mtp_layer(model);
+    const bool is_moe = std::holds_alternative<Moe>(layer.ffn);
+    out.insert(out.end(), {units.mtp_input(), units.layer(layer, is_moe ? kinds.back() : 0), units.head()});
   }
   if (part.head) out.push_back(units.head());
   return out;

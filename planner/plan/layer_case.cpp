@@ -57,11 +57,12 @@ LayerCase layer_case(const ModelSpec& model, const Workload& workload, const Can
   const std::size_t kind = routing_kinds(model, workload.recorded.has_value())[number];
   if (workload.recorded && kind > 0) fail("--layer", "of a recorded routing the first layer is executed");
   LayerCase out{.moe = *moe,
-                .hidden_size = model.hidden_size,
+                .hidden_size = moe->row_columns(model.hidden_size),
                 .tokens = candidate.micro_batch * workload.sequence_length / candidate.degrees.cp,
                 .workload = workload,
                 .candidate = candidate,
                 .ranks_per_node = ranks_per_node};
+  out.moe.latent_size = 0;                               // its projections are no part of the layer that is executed
   out.moe.expert_groups = out.moe.groups_per_token = 1;  // synthetic tokens select from all experts
   if (!candidate.runs.empty()) out.candidate = candidate.runs[kind].in(candidate);
   if (!candidate.expert_places.empty()) out.candidate.expert_places = {candidate.expert_places[kind]};

@@ -124,7 +124,7 @@ class LayerPrice {
  public:
   LayerPrice(const ModelSpec& model, const Moe& moe, const Workload& workload, const Cluster& cluster,
              const Candidate& plan)
-      : hidden_size_(model.hidden_size),
+      : hidden_size_(moe.row_columns(model.hidden_size)),
         moe_(moe),
         workload_(workload),
         cluster_(cluster),

@@ -93,8 +93,9 @@ class Points {
     // In the plan a tensor-parallel group shares one set of tokens; here each of its ranks has an equal part of them.
     const std::int64_t group_tokens = plan_.micro_batch * (workload_.sequence_length / plan_.degrees.cp);
     const std::int64_t tokens = group_tokens / plan_.degrees.tp * c.degrees.tp;
+    const Moe& moe = std::get<Moe>(layer_.ffn);
     Program program =
-        lower_moe_layer(std::get<Moe>(layer_.ffn), model_.hidden_size, tokens, one, c, problem_.ranks_per_node());
+        lower_moe_layer(moe, moe.row_columns(model_.hidden_size), tokens, one, c, problem_.ranks_per_node());
     const bool replicates_experts = c.degrees.edp == c.degrees.ranks_per_stage() && c.degrees.edp > 1;
     if (workload_.mode == Mode::Train && replicates_experts) {
       all_reduce_gradients(program, layer_parameters(model_, layer_, c.degrees).expert);

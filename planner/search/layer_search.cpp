@@ -158,7 +158,7 @@ class RunSearch {
 LayerProblem layer_problem(const ModelSpec& model, const Workload& workload, const Moe& moe, const Candidate& stage,
                            const Cluster& cluster, std::int64_t asymmetric_rank_threshold, std::size_t kind) {
   return {.moe = moe,
-          .hidden_size = model.hidden_size,
+          .hidden_size = moe.row_columns(model.hidden_size),
           .tokens = stage.micro_batch * workload.sequence_length / stage.degrees.cp,
           .workload = workload,
           .candidate = stage,

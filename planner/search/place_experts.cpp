@@ -58,8 +58,7 @@ PlacementDevices devices_of(const ModelSpec& model, const Workload& workload, co
   Program scratch;
   const GroupFamily holders = scratch.group(add_groups(scratch, d, c.rank_order).ep);
   const auto groups = static_cast<double>(d.edp);  // whose counts are summed; each has a part of the tokens
-  const double parameters =
-      static_cast<double>(ffn_parameters(moe.expert, model.hidden_size)) / static_cast<double>(d.esp);
+  const double parameters = static_cast<double>(expert_parameters(moe, model.hidden_size)) / static_cast<double>(d.esp);
   const auto size = static_cast<double>(size_of(workload.dtype));
   const double rank_tokens = static_cast<double>(tokens * moe.top_k * d.esp);  // with even loads
   const double rate = peak_rate(cluster.gpu, workload.dtype).value();
@@ -73,7 +72,7 @@ PlacementDevices devices_of(const ModelSpec& model, const Workload& workload, co
           .ranks_per_node = members_per_node(cluster.ranks_per_node(), holders),
           .slots = ceil_div(moe.num_experts, d.ep) + redundant_experts,
           .token_time = Seconds(2 * parameters / expert_rate / groups),
-          .token_bytes = Bytes(size * static_cast<double>(model.hidden_size) / groups),
+          .token_bytes = Bytes(size * static_cast<double>(moe.row_columns(model.hidden_size)) / groups),
           .parameter_bytes = Bytes(parameters * size / microbatches),
           .gradient_bytes = Bytes(parameters * size / microbatches),
           .state_bytes = Bytes(parameters * (size + static_cast<double>(optimizer_bytes(workload)))),
@@ -174,8 +173,8 @@ PlacedCandidate with_placement(const ModelSpec& model, const Workload& workload,
     if (goal == PlacementGoal::Simulated) {
       problem.price = [&](const RoutingCounts&, const Placement& placement) {
         alone.expert_places.assign(layers.size(), placement);
-        return simulated_layer_time(layer.moe, model.hidden_size, group_tokens(workload, base), workload, alone,
-                                    cluster, microbatches, kind);
+        return simulated_layer_time(layer.moe, layer.moe.row_columns(model.hidden_size), group_tokens(workload, base),
+                                    workload, alone, cluster, microbatches, kind);
       };
     }
     PlacementAnswer answer = places.place(problem);

@@ -24,7 +24,7 @@ std::vector<LayerStrategy> strategies_by_kind(const ModelSpec& model, const Work
   const auto [even, uneven] = std::minmax_element(unevenness.begin(), unevenness.end());
 
   const std::vector<LayerStrategy> all =
-      layer_strategies(model.hidden_size, workload, stage, cluster.ranks_per_node(), space);
+      layer_strategies(row_columns(model), workload, stage, cluster.ranks_per_node(), space);
   std::vector<LayerStrategy> tried{LayerStrategy::of(stage)};
   for (const auto kind : {even, uneven}) {
     for (const PricedStrategy& p : fastest(static_cast<std::size_t>(kind - unevenness.begin()), all, kTried)) {

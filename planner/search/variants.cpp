@@ -51,7 +51,7 @@ std::vector<LayerStrategy> faster_strategies(Ranking& ranking, const Candidate& 
   const LayerProblem layer =
       layer_problem(problem.model(), problem.workload(), std::get<Moe>(problem.first_moe_layer()->ffn), one_stage,
                     stage, ranking.space().asymmetric_rank_threshold);
-  const std::vector<LayerStrategy> all = layer_strategies(problem.model().hidden_size, problem.workload(), one_stage,
+  const std::vector<LayerStrategy> all = layer_strategies(row_columns(problem.model()), problem.workload(), one_stage,
                                                           stage.ranks_per_node(), layer_space(ranking.space()));
   const FastestStrategies found = fastest_strategies(all, layer, kTaken, ranking.threads());
   ranking.result().undecided_strategies += found.undecided;

@@ -288,8 +288,8 @@ class OneCase {
     if (const auto reason = layer_infeasibility(workload, *c)) return cannot(reason->text);
     if (!place_experts(*c, workload, cluster_, planner::PlacementGoal::LayerAlone)) return;
     if (const auto reason = layer_infeasibility(workload, *c)) return cannot(reason->text);
-    const Program program =
-        planner::lower_moe_layer(moe, model_.hidden_size, tokens, workload, *c, cluster_.ranks_per_node());
+    const Program program = planner::lower_moe_layer(moe, moe.row_columns(model_.hidden_size), tokens, workload, *c,
+                                                     cluster_.ranks_per_node());
     Measures m{.candidate = *c};
     if (wants({"closed_form_s", "schedule_bound_s", "schedule_gap"})) m.estimate = estimate(program, cluster_);
     if (wants({"balance_degree"})) m.balance_degree = largest_balance_degree(model_, workload, cluster_, *c);

@@ -1,6 +1,7 @@
 #include "planner/lowering/blocks/layer_writer.hpp"
 
 #include <cstdint>
+#include <string>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -41,6 +42,9 @@ void with_shared(const Schedule& schedule, MoeLayer& layer, BlockBuilder& block,
   block.continue_after(both);
 }
 
+/// The residual stream between the mixer and the feed-forward part.
+std::string middle(const LayerSpec& layer) { return has_mixer(layer) ? "x.mid" : "x"; }
+
 }  // namespace
 
 void send_copies(const MoeLayer& layer, BlockBuilder& block) {
@@ -56,8 +60,9 @@ void send_own_copies(MoeLayer& layer, BlockBuilder& block) {
 
 void write_layer(LoweringContext& context, const LayerSpec& layer, std::size_t routing, const CopyTransfers& copies,
                  BlockBuilder& block) {
-  const DenseParts d = context.dense(block);
+  const DenseParts d = context.dense(block, &layer);
   const Ffn* ffn = std::get_if<Ffn>(&layer.ffn);
+  const std::string mid = middle(layer);
   if (ffn && copies.next) send_copies(*copies.next, block);
   std::vector<std::int32_t> copies_ready;
   const bool sends_own = copies.waits && context.has_blocking_transfers(routing);
@@ -66,13 +71,15 @@ void write_layer(LoweringContext& context, const LayerSpec& layer, std::size_t r
     const MoeLayer own = context.moe_layer(std::get<Moe>(layer.ffn), routing);
     copies_ready.push_back(CopyParts(own, block).wait(/*at_start=*/context.degrees().pp > 1));
   }
-  d.attention(layer.attention_window);
-  d.norm("x.mid", "ffn.in");
+  if (has_mixer(layer)) d.mixer("x", has_ffn(layer) ? mid : "x");
+  if (!has_ffn(layer)) return;
+  d.read_residual(mid, "ffn.in");
   if (ffn) {
     d.ffn(*ffn, "ffn", OpClass::DenseFfn, "ffn.out");
-    d.add("x.mid", "ffn.out", "x");
+    d.write_residual(mid, "ffn.out", "x");
     return;
   }
+  d.to_latent(std::get<Moe>(layer.ffn));
   MoeLayer moe = context.moe_layer(std::get<Moe>(layer.ffn), routing);
   moe.copies_ready = std::move(copies_ready);
   moe.gathers_loads = context.replans() && copies.waits;
@@ -85,27 +92,31 @@ void write_layer(LoweringContext& context, const LayerSpec& layer, std::size_t r
         if (copies.next) CopyParts(*copies.next, block).send_up();
       });
   if (copies.next) CopyParts(*copies.next, block).send_down();
+  d.from_latent(moe.moe);
   if (moe.moe.shared.hidden_size > 0) d.add("moe.out", "shared.out", "moe.out");
-  d.add("x.mid", "moe.out", "x");
+  d.write_residual(mid, "moe.out", "x");
 }
 
-void write_layer_backward(LoweringContext& context, const LayerSpec& layer, std::size_t routing,
-                          const CopyTransfers& copies, BlockBuilder& block) {
-  const DenseParts d = context.dense(block);
-  // FlashAttention stores no scores in any case, and its backward FLOPs include their recomputation.
+namespace {
+
+/// The backward pass of the feed-forward part, from "d.x" to "d.ffn.in".
+void write_ffn_backward(LoweringContext& context, const LayerSpec& layer, std::size_t routing,
+                        const CopyTransfers& copies, BlockBuilder& block, const DenseParts& d) {
   const Recompute recompute = context.workload().recompute.value_or(Recompute::None);
-  const bool norms_again = recompute.has(RecomputeModule::Layernorm);
-  if (norms_again) d.norm("x.mid", "ffn.in");
+  const std::string mid = middle(layer);
   if (const Ffn* ffn = std::get_if<Ffn>(&layer.ffn)) {
+    d.write_residual_backward(mid, "ffn.out");
     if (recompute.has(RecomputeModule::Mlp)) d.ffn(*ffn, "ffn", OpClass::DenseFfn, "ffn.out");
     d.ffn_backward(*ffn, "ffn", OpClass::DenseFfn, "d.x", "d.ffn.in");
   } else {
     MoeLayer moe = context.moe_layer(std::get<Moe>(layer.ffn), routing);
+    d.write_residual_backward(mid, "moe.out");
     const auto shared_again = [&] { d.ffn(moe.moe.shared, "shared", OpClass::SharedExpert, "shared.out"); };
     if (recompute.has(RecomputeModule::Moe)) {
       with_shared(context.schedule_of(routing), moe, block, /*forward=*/true, shared_again, [] {});
       moe.during_dispatch = {};
     }
+    d.from_latent_backward(moe.moe);
     with_shared(
         context.schedule_of(routing), moe, block, /*forward=*/false,
         [&] {
@@ -115,14 +126,30 @@ void write_layer_backward(LoweringContext& context, const LayerSpec& layer, std:
         [] {});
     if (copies.collects) CopyParts(moe, block).collect_gradients();
     if (copies.collects && context.has_blocking_transfers(routing)) CopyParts(moe, block).wait(/*at_start=*/true);
+    d.to_latent_backward(moe.moe);
     if (moe.moe.shared.hidden_size > 0) d.add("d.ffn.in", "d.shared.in", "d.ffn.in");
   }
-  d.norm_backward("d.ffn.in", "x.mid", "d.ffn.x");
-  d.add("d.x", "d.ffn.x", "d.x");
-  if (norms_again) d.norm("x", "attn.in");
+}
+
+}  // namespace
+
+void write_layer_backward(LoweringContext& context, const LayerSpec& layer, std::size_t routing,
+                          const CopyTransfers& copies, BlockBuilder& block) {
+  const DenseParts d = context.dense(block, &layer);
+  const std::string mid = middle(layer);
+  // FlashAttention stores no scores in any case, and its backward FLOPs include their recomputation.
+  const Recompute recompute = context.workload().recompute.value_or(Recompute::None);
+  const bool norms_again = recompute.has(RecomputeModule::Layernorm);
+  if (has_ffn(layer)) {
+    if (norms_again) d.read_residual(mid, "ffn.in");
+    write_ffn_backward(context, layer, routing, copies, block, d);
+    d.read_residual_backward(mid, "ffn.in", "d.ffn.x");
+  }
+  if (!has_mixer(layer)) return;
+  if (norms_again) d.read_residual("x", "attn.in");
   if (recompute.has(RecomputeModule::MlaUpProjection)) d.latent_up_projections();
-  if (recompute.has(RecomputeModule::CoreAttention)) d.attention_core(layer.attention_window, false);
-  d.attention_backward(layer.attention_window);
+  if (recompute.has(RecomputeModule::CoreAttention)) d.attention_core(false);
+  d.mixer_backward("x");
 }
 
 }  // namespace moeplan::planner

@@ -41,8 +41,8 @@ bool LoweringContext::has_replicas() const {
   return program_.group(groups_.dp_cp).size > 1 || program_.group(groups_.edp).size > 1;
 }
 
-DenseParts LoweringContext::dense(BlockBuilder& block) const {
-  return {model_, workload_, degrees(), groups_, tokens_, candidate_.sequence_parallel, block};
+DenseParts LoweringContext::dense(BlockBuilder& block, const LayerSpec* layer) const {
+  return {model_, workload_, degrees(), groups_, tokens_, candidate_.sequence_parallel, block, layer};
 }
 
 MoeLayer LoweringContext::moe_layer(const Moe& moe, std::size_t routing, std::int64_t tokens) {
@@ -50,7 +50,8 @@ MoeLayer LoweringContext::moe_layer(const Moe& moe, std::size_t routing, std::in
   // With sequence parallelism every rank has tokens of its own, as without tensor parallelism.
   MoeLayer layer{
       .moe = moe,
-      .hidden_size = model_.hidden_size,
+      .hidden_size = moe.row_columns(model_.hidden_size),
+      .gate_columns = model_.hidden_size,
       .tokens = tokens,
       .dtype = workload_.dtype,
       .precision = workload_.precision,

@@ -40,8 +40,8 @@ class LoweringContext {
   [[nodiscard]] bool has_blocking_transfers(std::size_t routing) const;
   [[nodiscard]] bool has_replicas() const;
 
-  /// Writers of dense parts, and of traffic between replicas, into a block.
-  [[nodiscard]] DenseParts dense(BlockBuilder& block) const;
+  /// Writers of dense parts (of a layer, or of embedding and head), and of traffic between replicas, into a block.
+  [[nodiscard]] DenseParts dense(BlockBuilder& block, const LayerSpec* layer = nullptr) const;
   [[nodiscard]] ReplicaParts replica_parts(BlockBuilder& block) const { return {workload_, groups_, block}; }
 
   /// What a schedule needs to know about an MoE layer of this kind of routing. The first layer of a kind adds its

@@ -92,7 +92,7 @@ BlockId UnitBlocks::message(bool forward, bool sends) {
   const std::string name = fmt::format("{} {}", sends ? "send" : "receive", forward ? "activations" : "gradients");
   const GroupId stages = context_.groups().stages;
   BlockBuilder block(context_.program(), name);
-  const Slice message = context_.dense(block).own(forward ? "x" : "d.x");
+  const Slice message = context_.dense(block).residual(forward ? "x" : "d.x");
   const std::int64_t shift = forward ? 1 : -1;
   const std::int32_t channel = forward ? 0 : 1;
   Operation op{.name = name,

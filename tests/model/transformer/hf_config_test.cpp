@@ -330,7 +330,7 @@ TEST_CASE("Layers of a configuration follow its keys") {
     const ModelSpec m = model_of(json);
     Tensors t;
     t.add(1, {4 * 12, 64}).add(1, {16 + 4, 64}).add(1, {16}).add(1, {4 * 16, 16}).add(1, {64, 4 * 8});
-    CHECK(attention_parameters(m) == t.total);
+    CHECK(mixer_parameters(m, m.attention) == t.total);
     CHECK_THAT(error_of(with(json, "\"q_lora_rank\": null,", "")), Catch::Contains("q_lora_rank: missing key"));
     CHECK_THAT(error_of(with(json, "\"q_lora_rank\"", "\"attention_bias\": true, \"q_lora_rank\"")),
                Catch::Contains("biases in latent attention are not modelled"));
@@ -348,7 +348,7 @@ TEST_CASE("A configuration that cannot be answered for is refused by name") {
   }
   SECTION("a family whose layers are not modelled says why") {
     CHECK_THAT(error_of(R"({"model_type": "jamba"})"), Catch::Contains("state-space layers are not modelled"));
-    CHECK_THAT(error_of(R"({"model_type": "qwen3_next"})"), Catch::Contains("linear-attention"));
+    CHECK_THAT(error_of(R"({"model_type": "minimax"})"), Catch::Contains("linear-attention"));
     CHECK_THAT(error_of(R"({"model_type": "llama"})"), Catch::Contains("dense model, without experts"));
   }
   SECTION("every missing key is named, because all diagnostics are collected") {

@@ -83,7 +83,7 @@ TEST_CASE("Parameters are counted tensor by tensor") {
   const std::int64_t norms = (5 * 2 + 1) * 64;
   const std::int64_t embeddings = 2 * 100 * 64;
   SECTION("of the parts") {
-    CHECK(attention_parameters(m) == attention);
+    CHECK(mixer_parameters(m, m.attention) == attention);
     CHECK(ffn_parameters({256, true, false}, 64) == dense);
     CHECK(ffn_parameters({256, false, true}, 64) == 2 * 64 * 256 + 256 + 64);
     CHECK(ffn_parameters({256, true, true}, 64) == 3 * 64 * 256 + 2 * 256 + 64);
@@ -108,8 +108,9 @@ TEST_CASE("Parameters are counted tensor by tensor") {
   }
   SECTION("attention may have biases, norms, sinks") {
     const auto count = [](const std::string& keys) {
-      return attention_parameters(
-          read_model(parse_yaml(with(kSmall, "num_heads: 8", "num_heads: 8, num_kv_heads: 2" + keys), "m.yaml")));
+      const ModelSpec model =
+          read_model(parse_yaml(with(kSmall, "num_heads: 8", "num_heads: 8, num_kv_heads: 2" + keys), "m.yaml"));
+      return mixer_parameters(model, model.attention);
     };
     const std::int64_t plain = 64 * (64 + 2 * 16) + 64 * 64;
     CHECK(count("") == plain);
@@ -119,6 +120,9 @@ TEST_CASE("Parameters are counted tensor by tensor") {
     CHECK(count(", qk_norm: true, qk_norm_whole: true") == plain + 64 + 16);
     CHECK(count(", sinks: true") == plain + 8);
     CHECK(count(", head_dim: 16") == 2 * plain);
+    CHECK(count(", v_head_dim: 4") == 64 * (64 + 16 + 8) + 32 * 64);
+    CHECK(count(", output_gate: heads") == plain + 64 * 8);
+    CHECK(count(", output_gate: values") == plain + 64 * 64);
   }
 }
 
@@ -181,8 +185,27 @@ TEST_CASE("What model_document writes, read_model reads as the same model") {
       const bool gated = flag();
       return Ffn{number(least, 512), gated, flag(), gated && flag()};
     };
+    const auto one_in_three = [&] { return number(0, 2) == 0; };
+    const auto indexer = [&] {
+      return flag() ? std::optional(Indexer{number(1, 8), number(1, 64), number(1, 99), flag()}) : std::nullopt;
+    };
+    const auto mixer = [&]() -> TokenMixer {
+      const std::int64_t some = number(1, 4), size = number(1, 64);
+      switch (number(0, 4)) {
+        case 0: return LatentAttention{some, size, size, size, number(0, 64), size, indexer()};
+        case 1: {
+          const std::int64_t compression = flag() ? 4 : 0;
+          return CompressedAttention{some * 2, size, 1,           size,
+                                     2,        size, compression, compression > 0 ? indexer() : std::nullopt};
+        }
+        case 2: return GatedDeltaNet{some, some * 2, size, size, number(1, 4)};
+        case 3: return Mamba2{some * 2, size, size, some, number(1, 4), number(1, 256), flag(), flag()};
+        default: return NoMixer{};
+      }
+    };
     ModelSpec m{};
     m.name = "m";
+    m.residual_streams = number(1, 4);
     m.vocab_size = number(1, 1000);
     m.hidden_size = number(1, 512);
     m.position_embeddings = number(0, 100);
@@ -214,10 +237,13 @@ TEST_CASE("What model_document writes, read_model reads as the same model") {
       RepeatedLayers run{number(1, 5), {}};
       for (std::int64_t j = number(1, 3); j > 0; --j) {
         LayerSpec layer{number(0, 2) * 64, ffn(0)};
+        if (one_in_three()) layer.mixer = mixer();
+        if (layer.mixer && mixer_word(*layer.mixer) != "attention") layer.attention_window = 0;
         if (flag()) {
           const std::int64_t experts = number(1, 16);
           Moe moe{experts, number(1, experts), ffn(1), ffn(0), false, flag()};
           moe.shared_gate = moe.shared.hidden_size > 0 && flag();
+          moe.latent_size = number(0, 1) * 16;
           layer.ffn = moe;
         }
         run.pattern.push_back(layer);

@@ -28,6 +28,7 @@ Program layer_program(const Schedule& schedule, std::int64_t chunks) {
                          .shared_gate = false,
                          .router_bias = false},
                  .hidden_size = 32,
+                 .gate_columns = 32,
                  .tokens = 128,
                  .dtype = Dtype::Bf16,
                  .precision = std::nullopt,

@@ -1,0 +1,305 @@
+// Token mixers of DenseParts: attention, and what all mixers share.
+#include <algorithm>
+#include <utility>
+
+#include "model/base/whole_numbers.hpp"
+#include "planner/layer/dense_parts.hpp"
+
+namespace moeplan::planner {
+
+namespace {
+
+/// A buffer and its columns.
+using Columns = std::pair<std::string, std::int64_t>;
+
+/// What the attention kernel reads.
+std::vector<Columns> attended(const TokenMixer& mixer, const AttentionHeads& heads) {
+  if (std::holds_alternative<HeadAttention>(mixer)) {
+    return {{"attn.qkv", heads.query_columns() + heads.key_columns() + heads.value_columns()}};
+  }
+  return {{"attn.q", heads.query_columns()}, {"attn.k", heads.key_columns()}, {"attn.v", heads.value_columns()}};
+}
+
+/// Whether the layer's attention runs as one fused kernel over keys and values of its heads.
+bool is_plain(const TokenMixer& mixer) {
+  const auto* latent = std::get_if<LatentAttention>(&mixer);
+  return std::holds_alternative<HeadAttention>(mixer) || (latent && !latent->indexer);
+}
+
+/// A latent, and its columns in and after the norm.
+struct Latent {
+  std::int64_t in_columns, columns;
+};
+
+Latent latent_of(const TokenMixer& mixer, const std::string& name) {
+  if (const auto* c = std::get_if<CompressedAttention>(&mixer)) return {c->q_lora_rank, c->q_lora_rank};
+  const auto& a = std::get<LatentAttention>(mixer);
+  if (name == "attn.q_latent") return {a.q_lora_rank, a.q_lora_rank};
+  return {a.kv_lora_rank + a.qk_rope_head_dim, a.kv_lora_rank};
+}
+
+}  // namespace
+
+/// With fewer key and value heads than ranks, each rank has a copy of one.
+AttentionHeads DenseParts::heads() const {
+  const std::int64_t tp = degrees.tp;
+  if (const auto* h = std::get_if<HeadAttention>(&token_mixer())) {
+    return {h->num_heads / tp, ceil_div(h->num_kv_heads, tp), h->head_dim, h->value_dim()};
+  }
+  const auto& l = std::get<LatentAttention>(token_mixer());
+  return {l.num_heads / tp, l.num_heads / tp, l.qk_nope_head_dim + l.qk_rope_head_dim, l.v_head_dim};
+}
+
+std::vector<DenseParts::Projection> DenseParts::input_projections() const {
+  const std::int64_t hidden = model.hidden_size;
+  if (const auto* a = std::get_if<HeadAttention>(&token_mixer())) {
+    const AttentionHeads h = heads();
+    std::vector<Projection> out{
+        {"qkv", "attn.in", hidden, "attn.qkv", h.query_columns() + h.key_columns() + h.value_columns()}};
+    if (a->output_gate == OutputGate::Heads) out.push_back({"gate", "attn.in", hidden, "attn.gate", h.query_heads});
+    if (a->output_gate == OutputGate::Values)
+      out.push_back({"gate", "attn.in", hidden, "attn.gate", h.output_columns()});
+    return out;
+  }
+  if (const auto* c = std::get_if<CompressedAttention>(&token_mixer())) return input_projections(*c);
+  if (const auto* l = std::get_if<LatentAttention>(&token_mixer())) return input_projections(*l);
+  std::vector<Projection> out;
+  const auto add = [&](const Scan& scan) {
+    for (const ScanBuffer& in : scan.inputs) out.push_back({in.name, "attn.in", hidden, in.name, in.columns});
+  };
+  if (const auto* d = std::get_if<GatedDeltaNet>(&token_mixer())) add(scan_kernels(*d, degrees.tp));
+  if (const auto* m = std::get_if<Mamba2>(&token_mixer())) add(scan_kernels(*m, degrees.tp));
+  return out;
+}
+
+DenseParts::Projection DenseParts::output_projection() const {
+  std::string in = "attn.core";
+  std::int64_t columns = 0;
+  if (const auto* c = std::get_if<CompressedAttention>(&token_mixer())) {
+    in = "attn.low";
+    columns = c->output_groups / degrees.tp * c->output_rank;
+  } else if (const auto* d = std::get_if<GatedDeltaNet>(&token_mixer())) {
+    in = "scan.core";
+    columns = d->value_columns() / degrees.tp;
+  } else if (const auto* m = std::get_if<Mamba2>(&token_mixer())) {
+    in = "scan.core";
+    columns = m->inner_columns() / degrees.tp;
+  } else {
+    columns = heads().output_columns();
+  }
+  return {"attention_out", in, columns, "attn.out", model.hidden_size};
+}
+
+/// The keys and values of the rank's part of the sequence.
+Slice DenseParts::kv(const std::string& name) const {
+  const AttentionHeads heads = this->heads();
+  return block.slice(name, heads.key_columns() + heads.value_columns(), workload.dtype, Rows::fixed(tokens));
+}
+
+void DenseParts::exchange_context(bool backward) const {
+  if (degrees.cp == 1) return;
+  Slice all = kv(backward ? "d.attn.kv.context" : "attn.kv.context");
+  all.rows = Rows::fixed(tokens * degrees.cp);
+  const Slice part = kv(backward ? "d.attn.kv.own" : "attn.kv.own");
+  if (backward) {
+    block.then(collective("context reduce-scatter", OpClass::ContextParallel, Stream::Inter,
+                          {.collective = Collective::ReduceScatter, .group = groups.cp}, all, part));
+  } else {
+    block.then(collective("context all-gather", OpClass::ContextParallel, Stream::Inter,
+                          {.collective = Collective::AllGather, .group = groups.cp}, part, all));
+  }
+}
+
+void DenseParts::attention_core(bool backward) const {
+  if (const auto* c = std::get_if<CompressedAttention>(&token_mixer())) return compressed_attention(*c, backward);
+  if (const auto* l = std::get_if<LatentAttention>(&token_mixer()); l && l->indexer)
+    return sparse_attention(*l, backward);
+  if (!is_plain(token_mixer())) return;
+  const AttentionHeads heads = this->heads();
+  const auto* plain = std::get_if<HeadAttention>(&token_mixer());
+  const bool is_gated = plain && plain->output_gate != OutputGate::None;
+  const std::string output = is_gated ? "attn.core.ungated" : "attn.core";
+  Operation op;
+  op.name = backward ? "attention backward" : "attention";
+  op.op_class = OpClass::Attention;
+  op.work = AttentionCore{.sequence_length = workload.sequence_length,
+                          .window = window(),
+                          .causal = model.causal,
+                          .backward = backward,
+                          .heads = heads};
+  std::vector<Slice> inputs, gradients;
+  for (const auto& [name, columns] : attended(token_mixer(), heads)) {
+    inputs.push_back(rows(name, columns));
+    gradients.push_back(rows("d." + name, columns));
+  }
+  if (degrees.cp > 1) {
+    Slice all = kv("attn.kv.context"), d_all = kv("d.attn.kv.context");
+    all.rows = d_all.rows = Rows::fixed(tokens * degrees.cp);
+    inputs.push_back(all);
+    gradients.push_back(d_all);
+  }
+  op.reads = inputs;
+  op.writes = {rows(output, heads.output_columns())};
+  if (backward) {
+    op.reads.push_back(rows(output, heads.output_columns()));
+    op.reads.push_back(rows("d." + output, heads.output_columns()));
+    op.writes = gradients;
+  }
+  block.then(std::move(op));
+}
+
+void DenseParts::latent_norm(const std::string& latent, bool backward) const {
+  const auto [in_columns, columns] = latent_of(token_mixer(), latent);
+  const Slice in = rows(latent + ".in", in_columns);
+  if (backward) {
+    block.then(kernel("latent norm backward", OpClass::Norm, Kernel::NormBackward, {rows("d." + latent, columns), in},
+                      {rows("d." + latent + ".in", in_columns)}));
+  } else {
+    block.then(kernel("latent norm", OpClass::Norm, Kernel::Norm, {in}, {rows(latent, columns)}));
+  }
+}
+
+void DenseParts::head_positions(bool backward) const {
+  const AttentionHeads heads = this->heads();
+  const std::string d = backward ? "d." : "";
+  const auto in_place = [&](const char* name, Kernel work, std::int64_t columns) {
+    const Slice rotated = rows(d + "attn.rotated", columns);
+    std::vector<Slice> read{rotated};
+    if (work == Kernel::NormBackward) read.push_back(rows("attn.rotated", columns));
+    block.then(kernel(name, OpClass::Attention, work, read, {rotated}));
+  };
+  const std::int64_t queries_and_keys = heads.query_columns() + heads.key_columns();
+  if (const auto* a = std::get_if<HeadAttention>(&token_mixer())) {
+    const bool has_norm = a->qk_norm || a->qk_norm_whole;
+    if (has_norm && !backward) in_place("query and key norm", Kernel::Norm, queries_and_keys);
+    if (model.position_embeddings == 0) in_place("rotary", Kernel::Rotary, queries_and_keys);
+    if (has_norm && backward) in_place("query and key norm backward", Kernel::NormBackward, queries_and_keys);
+    return;
+  }
+  const auto& a = std::get<LatentAttention>(token_mixer());
+  const std::vector<Slice> whole_heads{rows(d + "attn.k", heads.key_columns()),
+                                       rows(d + "attn.v", heads.value_columns())};
+  const std::vector<Slice> parts{rows(d + "attn.kv", heads.query_heads * (a.qk_nope_head_dim + a.v_head_dim)),
+                                 rows(d + "attn.k.rotary", a.qk_rope_head_dim)};
+  in_place("rotary", Kernel::Rotary, heads.query_heads * a.qk_rope_head_dim);
+  block.then(kernel(backward ? "split keys and values" : "assemble keys and values", OpClass::Attention, Kernel::Copy,
+                    backward ? whole_heads : parts, backward ? parts : whole_heads));
+}
+
+/// The output of attention times the sigmoid of the gate's projection, for each head or each value.
+void DenseParts::output_gate(const HeadAttention& a, bool backward) const {
+  if (a.output_gate == OutputGate::None) return;
+  const AttentionHeads h = heads();
+  const std::int64_t columns = h.output_columns();
+  const Slice ungated = rows("attn.core.ungated", columns), gated = rows("attn.core", columns);
+  const std::int64_t gate_columns = a.output_gate == OutputGate::Heads ? h.query_heads : columns;
+  const Slice gate = rows("attn.gate", gate_columns);
+  if (!backward) return mixer_kernel("output gate", Kernel::Activation, {ungated, gate}, {gated});
+  mixer_kernel("output gate backward", Kernel::ActivationBackward, {rows("d.attn.core", columns), ungated, gate},
+               {rows("d.attn.core.ungated", columns), rows("d.attn.gate", gate_columns)});
+}
+
+void DenseParts::core(bool backward) const {
+  if (const auto* d = std::get_if<GatedDeltaNet>(&token_mixer())) {
+    const Scan kernels = scan_kernels(*d, degrees.tp);
+    return scan(backward ? kernels.backward : kernels.forward);
+  }
+  if (const auto* m = std::get_if<Mamba2>(&token_mixer())) {
+    const Scan kernels = scan_kernels(*m, degrees.tp);
+    return scan(backward ? kernels.backward : kernels.forward);
+  }
+  if (const auto* c = std::get_if<CompressedAttention>(&token_mixer())) return compressed_core(*c, backward);
+  if (const auto* l = std::get_if<LatentAttention>(&token_mixer()); l && l->indexer) return sparse_core(*l, backward);
+  const auto* plain = std::get_if<HeadAttention>(&token_mixer());
+  if (!backward) {
+    head_positions(false);
+    exchange_context(false);
+    attention_core(false);
+    if (plain) output_gate(*plain, false);
+    return;
+  }
+  if (plain) output_gate(*plain, true);
+  // A rank keeps its own keys and values and gathers those of the other ranks again.
+  exchange_context(false);
+  attention_core(true);
+  exchange_context(true);
+  head_positions(true);
+}
+
+void DenseParts::mixer(const std::string& from, const std::string& to) const {
+  read_residual(from, "attn.in");
+  gather("attn.in");
+  std::vector<std::string> normed;
+  for (const Projection& p : input_projections()) {
+    const bool is_latent = p.in != "attn.in";
+    if (is_latent && std::find(normed.begin(), normed.end(), p.in) == normed.end()) {
+      latent_norm(p.in, false);
+      normed.push_back(p.in);
+    }
+    project(p.name, OpClass::Attention, is_latent ? p.in : whole(p.in), p.in_columns, p.out, p.out_columns);
+  }
+  core(false);
+  const Projection out = output_projection();
+  project(out.name, OpClass::Attention, out.in, out.in_columns, whole(out.out), out.out_columns);
+  reduce(whole("attn.out"), "attn.out");
+  write_residual(from, "attn.out", to);
+}
+
+void DenseParts::mixer_backward(const std::string& from) const {
+  const auto projections = input_projections();
+  write_residual_backward(from, "attn.out");
+  gather("d.x");
+  const std::string d_out = whole("d.x");
+  const QuantisedOperands q = operands(OpClass::Attention);
+  const Projection out = output_projection();
+  q.quantise(x(d_out), OpClass::Attention);
+  block.then(gemm("attention_out weight gradient", OpClass::Attention, q.product({.form = Gemm::Form::TN}),
+                  q.in_columns(rows(out.in, out.in_columns)), q.in_columns(x(d_out)),
+                  weight("d.w.attention_out", out.in_columns, model.hidden_size)));
+  block.then(gemm("attention_out input gradient", OpClass::Attention, q.product({.form = Gemm::Form::NT}),
+                  q.in_rows(x(d_out)), weight("w.attention_out", out.in_columns, model.hidden_size),
+                  rows("d." + out.in, out.in_columns)));
+  core(true);
+  for (auto p = projections.rbegin(); p != projections.rend(); ++p) {
+    if (p->in == "attn.in") continue;
+    if (p->is_detached) {
+      quantise_gradient(OpClass::Attention, p->out, p->out_columns);
+      weight_gradient(p->name, OpClass::Attention, p->in, p->in_columns, p->out, p->out_columns);
+      continue;
+    }
+    project_backward(p->name, OpClass::Attention, p->in, p->in_columns, p->out, p->out_columns);
+    latent_norm(p->in, true);
+  }
+  const auto of_input = [&](const auto& write) {
+    for (auto p = projections.rbegin(); p != projections.rend(); ++p) {
+      if (p->in == "attn.in") write(*p);
+    }
+  };
+  gather_concurrently(
+      "attn.in", "d.attn.in",
+      [&] {
+        of_input([&](const Projection& p) { quantise_gradient(OpClass::Attention, p.out, p.out_columns); });
+        of_input([&](const Projection& p) {
+          if (!p.is_detached)
+            input_gradient(p.name, OpClass::Attention, whole(p.in), p.in_columns, p.out, p.out_columns);
+        });
+      },
+      [&] {
+        quantise_gathered(OpClass::Attention, "attn.in");
+        of_input([&](const Projection& p) {
+          weight_gradient(p.name, OpClass::Attention, whole(p.in), p.in_columns, p.out, p.out_columns);
+        });
+      });
+  read_residual_backward(from, "attn.in", "d.attn.x");
+}
+
+void DenseParts::latent_up_projections() const {
+  const auto* latent = std::get_if<LatentAttention>(&token_mixer());
+  if (!latent || latent->indexer) return;
+  for (const Projection& p : input_projections()) {
+    if (p.in != "attn.in") project(p.name, OpClass::Attention, p.in, p.in_columns, p.out, p.out_columns);
+  }
+  head_positions(false);
+}
+
+}  // namespace moeplan::planner

@@ -133,20 +133,51 @@ std::vector<std::int64_t> windows(MapReader& config, std::vector<std::int64_t> f
   return fallback;
 }
 
-std::vector<RepeatedLayers> layer_strategies(std::span<const std::int64_t> windows, const std::vector<bool>& is_moe,
-                                             const Ffn& dense, const Moe& moe) {
+Ffn gated(std::int64_t hidden_size) { return {.hidden_size = hidden_size, .gated = true, .bias = false}; }
+
+Ffn dense_part(MapReader& config, std::string_view key, const std::vector<bool>& is_moe) {
+  const bool any = std::find(is_moe.begin(), is_moe.end(), false) != is_moe.end();
+  return any ? gated(size(config, key)) : gated(0);
+}
+
+Ffn shared_experts(MapReader& config, std::string_view key, std::int64_t count, std::int64_t each) {
+  if (count * each > L::kHiddenSize) config.complain(key, fmt::format("{} experts of {} are too many", count, each));
+  return gated(count * each);
+}
+
+std::vector<std::int64_t> same_window(std::int64_t layers, std::int64_t window) {
+  return std::vector<std::int64_t>(static_cast<std::size_t>(layers), window);
+}
+
+std::vector<bool> all_moe(std::int64_t layers) { return std::vector<bool>(static_cast<std::size_t>(layers), true); }
+
+Moe deepseek_moe(MapReader& config, bool router_bias) {
+  Moe moe = routed_experts(config, "n_routed_experts", "num_experts_per_tok", size(config, "moe_intermediate_size"));
+  moe.shared = shared_experts(config, "n_shared_experts", config.integer_or("n_shared_experts", 0, 0, 1024),
+                              moe.expert.hidden_size);
+  moe.router_bias = router_bias;
+  // V2's "greedy" ignores groups, although the file may define some.
+  if (config.text_or("topk_method", "") != "greedy") read_expert_groups(config, moe, "n_group", "topk_group");
+  return moe;
+}
+
+std::vector<bool> deepseek_moe_layers(MapReader& config, std::int64_t layers) {
+  const std::int64_t dense = config.integer("first_k_dense_replace", 0, L::kLayers);
+  const std::int64_t step = config.integer_or("moe_layer_freq", 1, 1, L::kLayers);
+  return moe_where(layers, [&](std::int64_t i) { return i >= dense && i % step == 0; });
+}
+
+void set_mtp(MapReader& config, ModelSpec& model) {
+  model.num_mtp_layers = config.integer_or("num_nextn_predict_layers", 0, 0, L::kMtpLayers);
+}
+
+std::vector<RepeatedLayers> folded(const std::vector<LayerSpec>& layers) {
   constexpr std::size_t kLongestPattern = 64;
-  const std::size_t n = windows.size();
-  const auto equal = [&](std::size_t i, std::size_t j) { return windows[i] == windows[j] && is_moe[i] == is_moe[j]; };
-  const auto layer = [&](std::size_t i) {
-    LayerSpec spec{.attention_window = windows[i], .ffn = dense};
-    if (is_moe[i]) spec.ffn = moe;
-    return spec;
-  };
+  const std::size_t n = layers.size();
   // same[p - 1][i]: number of layers from i on that equal the layer p positions later.
   std::vector<std::vector<std::size_t>> same(std::min(kLongestPattern, n), std::vector<std::size_t>(n + 1, 0));
   for (std::size_t p = 1; p <= same.size(); ++p) {
-    for (std::size_t i = n - p; i-- > 0;) same[p - 1][i] = equal(i, i + p) ? same[p - 1][i + 1] + 1 : 0;
+    for (std::size_t i = n - p; i-- > 0;) same[p - 1][i] = layers[i] == layers[i + p] ? same[p - 1][i + 1] + 1 : 0;
   }
   std::vector<RepeatedLayers> runs;
   for (std::size_t i = 0; i < n;) {
@@ -159,12 +190,22 @@ std::vector<RepeatedLayers> layer_strategies(std::span<const std::int64_t> windo
         repeats = times;
       }
     }
-    RepeatedLayers run{.repeat = static_cast<std::int64_t>(repeats), .pattern = {}};
-    for (std::size_t j = 0; j < length; ++j) run.pattern.push_back(layer(i + j));
-    runs.push_back(std::move(run));
+    const auto first = layers.begin() + static_cast<std::ptrdiff_t>(i);
+    runs.push_back({.repeat = static_cast<std::int64_t>(repeats),
+                    .pattern = {first, first + static_cast<std::ptrdiff_t>(length)}});
     i += length * repeats;
   }
   return runs;
+}
+
+std::vector<RepeatedLayers> layer_strategies(std::span<const std::int64_t> windows, const std::vector<bool>& is_moe,
+                                             const Ffn& dense, const Moe& moe) {
+  std::vector<LayerSpec> layers;
+  for (std::size_t i = 0; i < windows.size(); ++i) {
+    layers.push_back({.attention_window = windows[i], .ffn = dense});
+    if (is_moe[i]) layers.back().ffn = moe;
+  }
+  return folded(layers);
 }
 
 }  // namespace moeplan::hf

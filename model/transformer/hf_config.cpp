@@ -23,13 +23,10 @@ constexpr std::string_view kDense = "it is a dense model, without experts";
 constexpr std::array kRefusals{
     Refusal{"jamba", kStateSpace},
     Refusal{"granitemoehybrid", kStateSpace},
-    Refusal{"nemotron_h", kStateSpace},
-    Refusal{"qwen3_next", kLinear},
     Refusal{"minimax", kLinear},
     Refusal{"minimax_text_01", kLinear},
     Refusal{"kimi_linear", kLinear},
     Refusal{"lfm2_moe", "its convolution layers are not modelled"},
-    Refusal{"deepseek_v32", "the indexer of its sparse attention is not modelled"},
     Refusal{"longcat_flash", "its zero-computation experts and doubled layers are not modelled"},
     Refusal{"arctic", "its dense FFN parallel to the experts is not modelled"},
     Refusal{"hunyuan", "attention shared across layers is not modelled"},

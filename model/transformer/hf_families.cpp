@@ -16,31 +16,9 @@ namespace {
 using L = ModelLimits;
 using Indices = std::vector<std::int64_t>;
 
-Ffn gated(std::int64_t hidden_size) { return {.hidden_size = hidden_size, .gated = true, .bias = false}; }
-
-Indices same_window(std::int64_t layers, std::int64_t window) {
-  return Indices(static_cast<std::size_t>(layers), window);
-}
-
-std::vector<bool> all_moe(std::int64_t layers) { return std::vector<bool>(static_cast<std::size_t>(layers), true); }
-
-/// Whether each layer has experts, by a rule on its index.
-template <class Rule>
-std::vector<bool> moe_where(std::int64_t layers, Rule rule) {
-  std::vector<bool> is_moe(static_cast<std::size_t>(layers));
-  for (std::int64_t i = 0; i < layers; ++i) is_moe[static_cast<std::size_t>(i)] = rule(i);
-  return is_moe;
-}
-
 std::int64_t window_or_none(MapReader& r) { return r.integer_or("sliding_window", 0, 0); }
 
 void set_bias(HeadAttention& a, bool bias) { a.bias = a.output_bias = bias; }
-
-/// dense = intermediate_size, required only if a layer is dense.
-Ffn dense_part(MapReader& r, std::string_view key, const std::vector<bool>& is_moe) {
-  const bool any = std::find(is_moe.begin(), is_moe.end(), false) != is_moe.end();
-  return any ? gated(size(r, key)) : gated(0);
-}
 
 /// MixtralForCausalLM. Only the common tensors. sliding_window applies to every layer.
 ModelSpec mixtral(MapReader& r) {
@@ -128,31 +106,11 @@ ModelSpec qwen3_moe(MapReader& r) {
   return m;
 }
 
-/// Shared experts, which are computed as one FFN of their summed size.
-Ffn shared_experts(MapReader& r, std::string_view key, std::int64_t count, std::int64_t each) {
-  if (count * each > L::kHiddenSize) r.complain(key, fmt::format("{} experts of {} are too many", count, each));
-  return gated(count * each);
-}
-
-/// DeepSeek: layers before first_k_dense_replace are dense, then every moe_layer_freq-th has experts; all
-/// n_shared_experts are one FFN of n_shared_experts x moe_intermediate_size. n_shared_experts null: none.
+/// The layers of a DeepSeek model whose attention has these windows.
 void deepseek_layers(MapReader& r, ModelSpec& m, bool router_bias, Indices window) {
-  Moe moe = routed_experts(r, "n_routed_experts", "num_experts_per_tok", size(r, "moe_intermediate_size"));
-  moe.shared =
-      shared_experts(r, "n_shared_experts", r.integer_or("n_shared_experts", 0, 0, 1024), moe.expert.hidden_size);
-  moe.router_bias = router_bias;
-  // V2's "greedy" ignores groups, although the file may define some.
-  if (r.text_or("topk_method", "") != "greedy") read_expert_groups(r, moe, "n_group", "topk_group");
-  const auto n = static_cast<std::int64_t>(window.size());
-  const std::int64_t dense = r.integer("first_k_dense_replace", 0, L::kLayers);
-  const std::int64_t step = r.integer_or("moe_layer_freq", 1, 1, L::kLayers);
-  const std::vector<bool> is_moe = moe_where(n, [&](std::int64_t i) { return i >= dense && i % step == 0; });
+  const Moe moe = deepseek_moe(r, router_bias);
+  const std::vector<bool> is_moe = deepseek_moe_layers(r, static_cast<std::int64_t>(window.size()));
   m.layers = layer_strategies(window, is_moe, dense_part(r, "intermediate_size", is_moe), moe);
-}
-
-/// num_nextn_predict_layers: each has a layer, two input norms, eh_proj (2 hidden_size x hidden_size), an output norm.
-void set_mtp(MapReader& r, ModelSpec& m) {
-  m.num_mtp_layers = r.integer_or("num_nextn_predict_layers", 0, 0, L::kMtpLayers);
 }
 
 /// DeepseekForCausalLM (DeepSeekMoE 16B). Plain multi-head attention; attention_bias for q, k, v, o.
@@ -366,7 +324,16 @@ constexpr std::array kFamilies{Family{"mixtral", "MixtralForCausalLM", mixtral},
                                Family{"deepseek", "DeepseekForCausalLM", deepseek},
                                Family{"deepseek_v2", "DeepseekV2ForCausalLM", deepseek_v2},
                                Family{"deepseek_v3", "DeepseekV3ForCausalLM", deepseek_v3},
+                               Family{"deepseek_v32", "DeepseekV32ForCausalLM", deepseek_v32},
+                               Family{"deepseek_v4", "DeepseekV4ForCausalLM", deepseek_v4},
                                Family{"kimi_k2", "", deepseek_v3},
+                               Family{"glm_moe_dsa", "GlmMoeDsaForCausalLM", glm_moe_dsa},
+                               Family{"qwen3_next", "Qwen3NextForCausalLM", qwen3_next},
+                               Family{"qwen3_5_moe_text", "Qwen3_5MoeForCausalLM", qwen3_next},
+                               Family{"nemotron_h", "NemotronHForCausalLM", nemotron_h},
+                               Family{"mimo_v2", "MiMoV2ForCausalLM", mimo_v2},
+                               Family{"mimo_v2_flash", "MiMoV2FlashForCausalLM", mimo_v2},
+                               Family{"step3p5", "Step3p5ForCausalLM", step3p5},
                                Family{"glm4_moe", "Glm4MoeForCausalLM", glm4_moe},
                                Family{"llama4_text", "Llama4ForCausalLM", llama4},
                                Family{"gpt_oss", "GptOssForCausalLM", gpt_oss},

@@ -21,6 +21,20 @@ struct Family {
 };
 [[nodiscard]] std::span<const Family> families();
 
+// Families of several token mixers, or of sparse attention (hf_hybrid_families.cpp).
+[[nodiscard]] ModelSpec deepseek_v32(MapReader& config);
+[[nodiscard]] ModelSpec deepseek_v4(MapReader& config);
+[[nodiscard]] ModelSpec glm_moe_dsa(MapReader& config);
+[[nodiscard]] ModelSpec qwen3_next(MapReader& config);
+[[nodiscard]] ModelSpec nemotron_h(MapReader& config);
+// Families with other heads in layers with a window (hf_windowed_families.cpp).
+[[nodiscard]] ModelSpec mimo_v2(MapReader& config);
+[[nodiscard]] ModelSpec step3p5(MapReader& config);
+
+/// A model of what the keys of a configuration of an unknown family show: attention, experts and windows as the nearest
+/// known ones. Appends a sentence to `notes` for each assumption, and for the keys without effect.
+[[nodiscard]] ModelSpec approximate(MapReader& config, std::vector<std::string>& notes);
+
 /// The settings common to nearly all families: vocab_size, hidden_size, tie_word_embeddings, two RMS norms per layer
 /// and a final one, causal. `tied` is the family's default for tie_word_embeddings.
 [[nodiscard]] ModelSpec decoder(MapReader& config, bool tied);
@@ -53,8 +67,37 @@ struct Family {
 [[nodiscard]] std::vector<std::int64_t> windows(MapReader& config, std::vector<std::int64_t> fallback,
                                                 std::int64_t window);
 
+/// A gated FFN without biases.
+[[nodiscard]] Ffn gated(std::int64_t hidden_size);
+
+/// The FFN of dense layers, of the size at `key`, which is required only if a layer is dense.
+[[nodiscard]] Ffn dense_part(MapReader& config, std::string_view key, const std::vector<bool>& is_moe);
+
+/// `count` shared experts, which are computed as one FFN of their summed size.
+[[nodiscard]] Ffn shared_experts(MapReader& config, std::string_view key, std::int64_t count, std::int64_t each);
+
+[[nodiscard]] std::vector<std::int64_t> same_window(std::int64_t layers, std::int64_t window);
+[[nodiscard]] std::vector<bool> all_moe(std::int64_t layers);
+/// Whether each layer has experts, by a rule on its index.
+template <class Rule>
+[[nodiscard]] std::vector<bool> moe_where(std::int64_t layers, Rule rule) {
+  std::vector<bool> is_moe(static_cast<std::size_t>(layers));
+  for (std::int64_t i = 0; i < layers; ++i) is_moe[static_cast<std::size_t>(i)] = rule(i);
+  return is_moe;
+}
+
+/// DeepSeek's experts: all n_shared_experts are one FFN of n_shared_experts x moe_intermediate_size. n_shared_experts
+/// null: none.
+[[nodiscard]] Moe deepseek_moe(MapReader& config, bool router_bias);
+/// DeepSeek's MoE layers: those before first_k_dense_replace are dense, then every moe_layer_freq-th has experts.
+[[nodiscard]] std::vector<bool> deepseek_moe_layers(MapReader& config, std::int64_t layers);
+/// num_nextn_predict_layers: each has a layer, two input norms, eh_proj (2 hidden_size x hidden_size), an output norm.
+void set_mtp(MapReader& config, ModelSpec& model);
+
 /// The layers as a short list of repeats: at each position the repeated pattern (of at most 64 layers) that covers the
-/// most layers, then the shortest such pattern. `windows` and `is_moe` have one element per layer.
+/// most layers, then the shortest such pattern.
+[[nodiscard]] std::vector<RepeatedLayers> folded(const std::vector<LayerSpec>& layers);
+/// The same of layers with the model's attention. `windows` and `is_moe` have one element per layer.
 [[nodiscard]] std::vector<RepeatedLayers> layer_strategies(std::span<const std::int64_t> windows,
                                                            const std::vector<bool>& is_moe, const Ffn& dense,
                                                            const Moe& moe);

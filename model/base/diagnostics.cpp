@@ -102,7 +102,9 @@ std::string nearest_name(std::string_view name, std::span<const std::string> can
   for (const std::string& candidate : candidates) {
     const bool is_beginning = name.size() >= 3 && candidate.starts_with(name);  // h200 of h200_sxm
     const std::size_t distance = is_beginning ? 1 : edit_distance(name, candidate, limit);
-    if (distance < best_distance) {
+    // Of several names that begin so, the shortest: mixtral_8x7b of mixtral.
+    const bool is_shorter = is_beginning && distance == best_distance && best.starts_with(name);
+    if (distance < best_distance || (is_shorter && candidate.size() < best.size())) {
       best_distance = distance;
       best = candidate;
     }

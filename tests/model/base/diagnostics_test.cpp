@@ -51,6 +51,7 @@ TEST_CASE("The nearest name is what was probably meant") {
     CHECK(nearest_name("ebta", names) == "beta");
     CHECK(nearest_name("bandwith", names) == "bandwidth");
     CHECK(nearest_name("h200", std::vector<std::string>{"gb200", "h200_sxm"}) == "h200_sxm");  // its beginning
+    CHECK(nearest_name("mixtral", std::vector<std::string>{"mixtral_8x22b", "mixtral_8x7b"}) == "mixtral_8x7b");
     CHECK(nearest_name("gbps", std::vector<std::string>{"bps", "Gbps"}) == "Gbps");  // another case is the least slip
     CHECK(suggestion("bta", names) == "; did you mean \"beta\"?");
   }

@@ -10,6 +10,40 @@ namespace {
 
 const Node kEmptyMap = Node::map();
 
+/// A word in one spelling of the two of English: "optimised" and "optimized", "behaviour" and "behavior" are equal
+/// then.
+std::string one_spelling(std::string_view word) {
+  std::string out(word);
+  const auto replace = [&](std::string_view from, std::string_view to) {
+    for (std::size_t at = out.find(from); at != std::string::npos; at = out.find(from, at + to.size()))
+      out.replace(at, from.size(), to);
+  };
+  replace("iz", "is");
+  replace("yz", "ys");
+  replace("our", "or");
+  replace("tre", "ter");
+  return out;
+}
+
+bool is_same_word(std::string_view a, std::string_view b) {
+  return a == b || (a.size() <= b.size() + 2 && b.size() <= a.size() + 2 && one_spelling(a) == one_spelling(b));
+}
+
+/// The entry with this key, in either spelling; null if there is none.
+const Entry* entry_of(const Node& map, std::string_view key) {
+  const Entry* other = nullptr;
+  for (const Entry& e : map.entries) {
+    if (e.key == key) return &e;
+    if (!other && is_same_word(e.key, key)) other = &e;
+  }
+  return other;
+}
+
+const Node* value_of(const Node& map, std::string_view key) {
+  const Entry* entry = entry_of(map, key);
+  return entry ? &entry->value : nullptr;
+}
+
 std::string_view kind_name(Node::Kind kind) {
   switch (kind) {
     case Node::Kind::Null: return "nothing";
@@ -39,21 +73,23 @@ std::string MapReader::path_of(std::string_view key) const {
 
 const Node* MapReader::optional(std::string_view key) {
   known_.emplace_back(key);
-  const Node* n = node_->find(key);
+  const Entry* entry = entry_of(*node_, key);
+  if (entry && entry->key != key) known_.push_back(entry->key);
+  const Node* n = entry ? &entry->value : nullptr;
   return n && n->kind != Node::Kind::Null ? n : nullptr;
 }
 
 const Node* MapReader::required(std::string_view key) {
   const Node* n = optional(key);
   if (n || node_ == &kEmptyMap) return n;
-  const Node* null_value = node_->find(key);
+  const Node* null_value = value_of(*node_, key);
   diagnostics_->add(null_value ? null_value->where : node_->where, path_of(key),
                     null_value ? "has no value" : "missing key");
   return nullptr;
 }
 
 bool MapReader::has(std::string_view key) const {
-  const Node* n = node_->find(key);
+  const Node* n = value_of(*node_, key);
   return n && n->kind != Node::Kind::Null;
 }
 
@@ -61,7 +97,7 @@ const Node* MapReader::find(std::string_view key) { return optional(key); }
 
 void MapReader::complain(std::string_view key, std::string message) {
   if (node_ == &kEmptyMap) return;  // the missing map has already been reported
-  const Node* n = node_->find(key);
+  const Node* n = value_of(*node_, key);
   diagnostics_->add(n ? n->where : node_->where, path_of(key), std::move(message));
 }
 

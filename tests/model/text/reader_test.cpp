@@ -144,6 +144,20 @@ TEST_CASE("Nested maps and lists keep their key paths") {
     CHECK(complaints("[1]", [](MapReader&) {}) == "f:1:1: expected a map, found a list");
     CHECK(complaints("text", [](MapReader&) {}) == "f:1:1: expected a map, found a single value");
   }
+  SECTION("a key in the other spelling of English is the same key, written twice it is unknown") {
+    const auto read = [](MapReader& r) {
+      CHECK(r.has("normaliser"));
+      CHECK(r.integer("normaliser", 0) == 7);
+      CHECK(r.integer_or("behavior", 1, 0) == 8);
+    };
+    CHECK(complaints("normalizer: 7\nbehaviour: 8\n", read).empty());
+    CHECK(complaints("normaliser: 7\nnormalizer: 9\nbehaviour: 8\n", read)
+              .starts_with("f:2:1: normalizer: unknown key; did you mean \"normaliser\"?"));
+    CHECK(complaints("behaviour: -1\nnormalizer: 7\n", [](MapReader& r) {
+            (void)r.integer_or("behavior", 1, 0);
+            (void)r.integer("normaliser", 0);
+          }).starts_with("f:1:12: behavior: "));
+  }
   SECTION("fifty thousand unknown keys are counted, not listed") {
     std::string text;
     for (int i = 0; i < 50'000; ++i) text += "k" + std::to_string(i) + ": 1\n";

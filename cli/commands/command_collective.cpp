@@ -40,6 +40,19 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
+/// The name of a collective in nccl-tests' words, alltoall or all_reduce_perf, or in ours.
+std::string collective_name(std::string name) {
+  if (name.ends_with("_perf")) name.resize(name.size() - 5);
+  const auto bare = [](std::string text) {
+    std::erase_if(text, [](char c) { return c == '_' || c == '-'; });
+    return text;
+  };
+  for (const auto& [c, known] : kCollectiveNames) {
+    if (bare(name) == bare(std::string(known))) return std::string(known);
+  }
+  return name;
+}
+
 const planner::CollectiveAlgorithm& algorithm_of(const CollectiveOptions& o) {
   std::vector<std::string> ops;
   for (const auto& [c, name] : kCollectiveNames) {
@@ -48,7 +61,7 @@ const planner::CollectiveAlgorithm& algorithm_of(const CollectiveOptions& o) {
   if (o.op.empty() && o.traffic.empty() && o.routing.empty()) {
     throw InputError(Diagnostic{{"--op"}, "", fmt::format("is missing; one of {}", fmt::join(ops, ", "))});
   }
-  const std::string op = o.op.empty() ? "all_to_all" : o.op;
+  const std::string op = o.op.empty() ? "all_to_all" : collective_name(o.op);
   for (const auto& [c, name] : kCollectiveNames) {
     const std::vector<std::string> names = planner::algorithm_names(c);
     if (name != op || names.empty()) continue;
@@ -256,14 +269,17 @@ void add_collective_command(CLI::App& app, ExitCode&) {
                                "Predict the table that nccl-tests prints, or when each flow of a traffic file ends");
   auto o = std::make_shared<CollectiveOptions>();
   c->add_option("--cluster", o->cluster, "The cluster: a name of configs/clusters or a path")->required();
-  c->add_option("--op", o->op, "all_to_all, all_gather, reduce_scatter, all_reduce or broadcast");
+  c->add_option(
+      "--op", o->op,
+      "all_to_all, all_gather, reduce_scatter, all_reduce or broadcast, also as nccl-tests calls them (alltoall)");
   c->add_option(
       "--algorithm", o->algorithm,
       "linear (default), pairwise, 2dh ... for all_to_all; ring (default), tree or recursive ones for the others: see "
       "moeplan list collectives");
   c->add_option("--world", o->world, "Ranks: the first N GPUs (default: all, or those of the traffic)");
   auto* sizes =
-      c->add_option("--sizes", o->sizes, "MIN:MAX:FACTOR, in nccl-tests' meaning of size")->capture_default_str();
+      c->add_option("--sizes", o->sizes, "MIN:MAX:FACTOR, in nccl-tests' meaning of size, e.g. 1MiB:1GiB:8 or 1M:1G:8")
+          ->capture_default_str();
   auto* traffic = c->add_option("--traffic", o->traffic,
                                 "src,dst,bytes[,finish_s] or dst,bytes (of every source) as CSV, or a "
                                 "matrix of bytes; plain or gzip");

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cctype>
 #include <cmath>
 #include <optional>
 #include <string_view>
@@ -35,7 +36,15 @@ class SizesReader {
  private:
   void complain(std::string part, std::string message) { wrong_.add({"--sizes"}, std::move(part), std::move(message)); }
 
-  std::optional<double> size(const std::string& part, const std::string& text) {
+  /// With a unit, or as nccl-tests writes sizes: 512K, 1M, 1G, powers of two.
+  std::optional<double> size(const std::string& part, const std::string& written) {
+    std::string text = written;
+    static constexpr std::string_view kLetters = "kKmMgG";
+    const std::size_t digits = text.find_first_not_of("0123456789");
+    if (digits > 0 && digits + 1 == text.size() && kLetters.find(text.back()) != std::string_view::npos) {
+      text.back() = static_cast<char>(std::toupper(static_cast<unsigned char>(text.back())));
+      text += "iB";
+    }
     const auto parsed = parse_bytes(text);
     if (const auto* error = std::get_if<TextError>(&parsed)) {
       complain(part, error->message);

@@ -57,6 +57,11 @@ TEST_CASE("collective prints the table of nccl-tests") {
   CHECK(j["world_size"] == 8);
   CHECK(j["timing"]["wall_s"] >= 0);
   REQUIRE(j["results"].size() == 5);
+  const Output in_their_words =
+      collective(dir, "--cluster maxmin_reference --op all_reduce_perf --world 8 --sizes 1K:1G:32 --json");
+  REQUIRE(in_their_words.code == 0);
+  CHECK(Json::parse(in_their_words.out)["results"] == j["results"]);
+  CHECK(collective(dir, "--cluster maxmin_reference --op alltoall --world 8 --sizes 1M:1G:8").code == 0);
   std::int64_t bytes = 1024;
   for (const Json& r : j["results"]) {
     // 2 (n - 1) / n of the bytes leave each GPU at 450 GB/s; times are whole picoseconds.

@@ -31,13 +31,14 @@ std::string with_commas(std::int64_t n) {
   return digits;
 }
 
-void import_hf_config(const std::string& file, const std::string& output) {
+void import_hf_config(const std::string& file, const std::string& output, bool approximates) {
   check_outputs({output});
   const Node document = load_document(file);
   if (!is_hf_config(document)) {
     throw InputError({{file}, "", "is no Hugging Face configuration: it has neither model_type nor architectures"});
   }
-  const Node model_doc = planner::load_model_document(file);
+  const Node model_doc = planner::load_model_document(
+      file, approximates ? planner::UnknownFamilies::Approximated : planner::UnknownFamilies::Refused);
   const ModelSpec model = read_model(model_doc);
   const ParameterCounts counts = count_parameters(model);
   const auto line = [](const char* what, std::int64_t n) {
@@ -48,6 +49,7 @@ void import_hf_config(const std::string& file, const std::string& output) {
   line("active parameters", counts.active);
   line("active without embeddings", counts.active_without_embeddings);
   if (counts.mtp > 0) line("multi-token-prediction layers, apart", counts.mtp);
+  for (const std::string& text : planner::approximations_of(model_doc)) fmt::print("approximated: {}\n", text);
   if (output.empty()) return;
   write_file_atomically(output, to_yaml(model_doc));
   fmt::print("written to {}\n", output);
@@ -154,7 +156,9 @@ void add_import_command(CLI::App& app, ExitCode&) {
   auto output = std::make_shared<std::string>();
   hf->add_option("file", *file, "config.json")->required();
   hf->add_option("-o,--output", *output, "Where to write the model");
-  hf->callback([file, output] { import_hf_config(*file, *output); });
+  auto approximates = std::make_shared<bool>(false);
+  hf->add_flag("--approximate-unknown", *approximates, "Read an unknown family as the nearest known one");
+  hf->callback([file, output, approximates] { import_hf_config(*file, *output, *approximates); });
   add_routing_trace(*import);
   add_loads(*import);
   add_import_megatron(*import);

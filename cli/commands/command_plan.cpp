@@ -32,7 +32,7 @@ struct PlanOptions {
   std::optional<std::int64_t> redundant_experts{};
   std::int64_t budget = planner::SearchSpace{}.most_simulated;
   std::uint64_t seed = 0;
-  bool has_seed = false, json = false, quiet = false;
+  bool has_seed = false, json = false, quiet = false, approximates = false;
 };
 
 std::optional<std::int64_t> given(std::int64_t value) { return value > 0 ? std::optional(value) : std::nullopt; }
@@ -188,7 +188,8 @@ void run_plan(const PlanOptions& o, ExitCode& code) {
   check_outputs({o.output, o.trace});
   if (space.framework) check_decisions(o, *space.framework);
   planner::PlanInputs documents =
-      planner::load_inputs(o.cluster, o.model, o.workload, overrides_of(o, space.framework));
+      planner::load_inputs(o.cluster, o.model, o.workload, overrides_of(o, space.framework),
+                           o.approximates ? planner::UnknownFamilies::Approximated : planner::UnknownFamilies::Refused);
   planner::Inputs inputs = planner::read_inputs(documents);
   if (space.framework) planner::settle_for_framework(*space.framework, documents, inputs);
   const Cluster cluster = planner::build_cluster_of(documents.cluster_source, inputs.cluster, given(o.world));
@@ -247,7 +248,10 @@ void add_plan_command(CLI::App& app, ExitCode& code) {
   auto* c = app.add_subcommand("plan", "Find the fastest plan for a model on a cluster");
   auto o = std::make_shared<PlanOptions>();
   c->add_option("--cluster", o->cluster, "Name in configs/clusters, or a file")->required();
-  c->add_option("--model", o->model, "Name in configs/models, a file, or a Hugging Face config.json")->required();
+  c->add_option("--model", o->model, "Name in configs/models or its id on Hugging Face, a file, or a config.json")
+      ->required();
+  c->add_flag("--approximate-unknown", o->approximates,
+              "Read a config.json of an unknown family as the nearest known one, and say what is assumed");
   c->add_option("--workload", o->workload, "Name in configs/workloads, or a file")->capture_default_str();
   const CLI::Range count(std::int64_t{1}, std::int64_t{1'048'576});
   c->add_option("--world", o->world, "GPUs to use: the first N; a template grows in whole nodes")->check(count);

@@ -93,7 +93,10 @@ bool is_hf_config(const Node& document) {
   return document.kind == Node::Kind::Map && (document.find("model_type") || document.find("architectures"));
 }
 
-ModelSpec model_from_hf_config(const Node& document, const std::string& name) {
+namespace {
+
+/// `approximations`: null where unknown families are refused.
+ModelSpec read_hf_config(const Node& document, const std::string& name, std::vector<std::string>* approximations) {
   if (document.kind != Node::Kind::Map) throw InputError({document.where, "", "expected a map of keys"});
   // For a multimodal model, the language model in text_config is planned.
   const Node* text = document.find("text_config");
@@ -109,19 +112,35 @@ ModelSpec model_from_hf_config(const Node& document, const std::string& name) {
     family = family_named(inner_type, architecture_of(config));
     // A text_config without its own type: llama4 -> llama4_text.
     if (!family && inner_type.empty()) family = family_named(outer_type + "_text", "");
-    if (!family) refuse(document, inner_type.empty() ? outer_type : inner_type);
+    if (!family && !approximations) refuse(document, inner_type.empty() ? outer_type : inner_type);
     if (const Node* tied = document.find("tie_word_embeddings"); tied && !config.find("tie_word_embeddings")) {
       config.set("tie_word_embeddings", *tied);
     }
   }
-  if (!family) refuse(document, outer_type);
+  if (!family && !approximations) refuse(document, outer_type);
   Diagnostics diagnostics;
   MapReader reader(config, path, diagnostics);
-  ModelSpec model = family->read(reader);
+  if (!family) {
+    approximations->push_back(
+        fmt::format("the family {} is unknown or not modelled: its model is assumed from its keys",
+                    in_quotes(path.empty() ? outer_type : model_type_of(config))));
+  }
+  ModelSpec model = family ? family->read(reader) : hf::approximate(reader, *approximations);
   diagnostics.throw_if_any();
   model.name = name;
   if (const std::string error = size_error(model); !error.empty()) throw InputError({document.where, "", error});
   return model;
+}
+
+}  // namespace
+
+ModelSpec model_from_hf_config(const Node& document, const std::string& name) {
+  return read_hf_config(document, name, nullptr);
+}
+
+ModelSpec approximate_hf_config(const Node& document, const std::string& name,
+                                std::vector<std::string>& approximations) {
+  return read_hf_config(document, name, &approximations);
 }
 
 }  // namespace moeplan

@@ -99,10 +99,46 @@ std::vector<std::string> config_names(const std::string& kind) {
   return names;
 }
 
+std::map<std::string, std::string> models_by_hugging_face_id() {
+  std::map<std::string, std::string> out;
+  for (const std::string& name : config_names("models")) {
+    const Node document = load_document(find_config("models", name));
+    const Node* ids = document.find("hugging_face");
+    if (!ids) continue;
+    for (const Node& id : ids->items) out.emplace(id.scalar, name);
+  }
+  return out;
+}
+
+namespace {
+
+/// The model with this id on Hugging Face. Raises InputError with the nearest id; none if the name is no such id.
+std::optional<fs::path> model_of_id(const std::string& name) {
+  std::error_code ignored;
+  const std::size_t slash = name.find('/');
+  const bool is_id =
+      slash != std::string::npos && slash > 0 && name.find('/', slash + 1) == std::string::npos && name.front() != '.';
+  if (!is_id || fs::exists(name, ignored) || name.ends_with(".json") || name.ends_with(".yaml")) return std::nullopt;
+  if (fs::is_directory(name.substr(0, slash), ignored)) return std::nullopt;  // a file of a folder that is there
+  const std::map<std::string, std::string> ids = models_by_hugging_face_id();
+  if (const auto it = ids.find(name); it != ids.end()) return config_directory() / "models" / (it->second + ".yaml");
+  std::vector<std::string> known;
+  for (const auto& [id, file] : ids) known.push_back(id);
+  const std::string nearest = nearest_name(name, known);
+  fail(name, "",
+       fmt::format("is no file and no Hugging Face id of configs/models{}; of another model name its config.json",
+                   nearest.empty() ? "" : fmt::format("; did you mean {}?", in_quotes(nearest))));
+}
+
+}  // namespace
+
 fs::path find_config(const std::string& kind, const std::string& name) {
   if (name.empty()) fail("", "", fmt::format("the name of a file of configs/{} is empty", kind));
   std::error_code ignored;
   const fs::path as_path(name);
+  if (kind == "models") {
+    if (const auto shipped = model_of_id(name)) return *shipped;
+  }
   if (name.find('/') != std::string::npos || (as_path.has_extension() && fs::exists(as_path, ignored))) return as_path;
   const fs::path named = config_directory() / kind / (name + ".yaml");
   if (fs::is_regular_file(named, ignored)) return named;
@@ -134,15 +170,31 @@ Node load_cluster_document(const fs::path& path) {
   return document;
 }
 
-Node load_model_document(const fs::path& path) {
+Node load_model_document(const fs::path& path, UnknownFamilies unknown) {
   const Node document = load_document(path);
   if (!is_hf_config(document)) return document;
-  const std::string name = path.stem() == "config" ? path.parent_path().filename() : path.stem();
-  return model_document(model_from_hf_config(document, name.empty() ? "model" : name));
+  std::string name = path.stem() == "config" ? path.parent_path().filename() : path.stem();
+  if (name.empty()) name = "model";
+  if (unknown == UnknownFamilies::Refused) return model_document(model_from_hf_config(document, name));
+  std::vector<std::string> approximations;
+  Node model = model_document(approximate_hf_config(document, name, approximations));
+  if (approximations.empty()) return model;
+  Node list = Node::list();
+  for (std::string& text : approximations) list.items.push_back(Node::text(std::move(text)));
+  model.set("approximations", std::move(list));
+  return model;
+}
+
+std::vector<std::string> approximations_of(const Node& model) {
+  std::vector<std::string> out;
+  if (const Node* list = model.find("approximations")) {
+    for (const Node& text : list->items) out.push_back(text.scalar);
+  }
+  return out;
 }
 
 PlanInputs load_inputs(const std::string& cluster, const std::string& model, const std::string& workload,
-                       const std::vector<std::string>& overrides) {
+                       const std::vector<std::string>& overrides, UnknownFamilies unknown) {
   // Errors in all three documents are reported together.
   std::vector<Diagnostic> wrong;
   const auto collect = [&](auto load) {
@@ -162,7 +214,7 @@ PlanInputs load_inputs(const std::string& cluster, const std::string& model, con
   });
   collect([&] {
     inputs.model_source = find_config("models", model);
-    inputs.model = load_model_document(inputs.model_source);
+    inputs.model = load_model_document(inputs.model_source, unknown);
   });
   collect([&] {
     inputs.workload_source = find_config("workloads", workload);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -28,16 +29,26 @@ namespace moeplan::planner {
 [[nodiscard]] std::vector<std::filesystem::path> gpu_directories();
 
 /// The file of a configuration: `name` itself if it contains a slash or names an existing file with an extension,
-/// otherwise configs/KIND/NAME.yaml. Raises InputError with the nearest name, or if there is no configs/.
+/// otherwise configs/KIND/NAME.yaml; of a model also that of an id on Hugging Face (ORGANISATION/MODEL) that names no
+/// file. Raises InputError with the nearest name, or if there is no configs/.
 [[nodiscard]] std::filesystem::path find_config(const std::string& kind, const std::string& name);
+
+/// The names of configs/models by their ids on Hugging Face (key `hugging_face`), by which find_config() finds them
+/// too.
+[[nodiscard]] std::map<std::string, std::string> models_by_hugging_face_id();
 
 /// The names in configs/KIND, sorted. Raises InputError if there is no configs/.
 [[nodiscard]] std::vector<std::string> config_names(const std::string& kind);
 
+/// Whether a Hugging Face configuration of an unknown family is refused, or read as the nearest known one: its document
+/// then says so in `approximations`.
+enum class UnknownFamilies { Refused, Approximated };
+
 /// The resolved documents: files loaded, includes merged, the GPU embedded and overrides (`-C cluster.a.b=c`) applied.
 /// Raises InputError.
 [[nodiscard]] PlanInputs load_inputs(const std::string& cluster, const std::string& model, const std::string& workload,
-                                     const std::vector<std::string>& overrides);
+                                     const std::vector<std::string>& overrides,
+                                     UnknownFamilies unknown = UnknownFamilies::Refused);
 
 /// Applies overrides such as `cluster.a.b=c` and records them in `inputs`. Raises InputError with every one that is
 /// wrong.
@@ -83,6 +94,10 @@ void settle_for_framework(const Framework& framework, PlanInputs& documents, Inp
 [[nodiscard]] Node load_cluster_document(const std::filesystem::path& path);
 
 /// A model document from a file in moeplan's own format or a Hugging Face config.json.
-[[nodiscard]] Node load_model_document(const std::filesystem::path& path);
+[[nodiscard]] Node load_model_document(const std::filesystem::path& path,
+                                       UnknownFamilies unknown = UnknownFamilies::Refused);
+
+/// The sentences of a model document's `approximations`; none where there are none.
+[[nodiscard]] std::vector<std::string> approximations_of(const Node& model);
 
 }  // namespace moeplan::planner

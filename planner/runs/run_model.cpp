@@ -89,17 +89,6 @@ std::vector<Field> known_fields() {
 
 }  // namespace
 
-std::map<std::string, std::string> models_by_hugging_face_id() {
-  std::map<std::string, std::string> out;
-  for (const std::string& name : planner::config_names("models")) {
-    const Node document = load_document(planner::find_config("models", name));
-    const Node* ids = document.find("hugging_face");
-    if (!ids) continue;
-    for (const Node& id : ids->items) out.emplace(id.scalar, name);
-  }
-  return out;
-}
-
 ModelSpec named_model(const std::string& name, const std::map<std::string, std::string>& by_id) {
   if (const auto shipped = by_id.find(name); shipped != by_id.end())
     return read_model(planner::load_model_document(planner::find_config("models", shipped->second)));

@@ -8,10 +8,8 @@
 
 namespace moeplan::runs {
 
-/// The names of configs/models by the Hugging Face ids in their key `hugging_face`.
-[[nodiscard]] std::map<std::string, std::string> models_by_hugging_face_id();
-
-/// The model named by `name`: a Hugging Face id of `by_id`, a name of configs/models, or a file. Raises InputError.
+/// The model named by `name`: a Hugging Face id of `by_id` (planner::models_by_hugging_face_id()), a name of
+/// configs/models, or a file. Raises InputError.
 [[nodiscard]] ModelSpec named_model(const std::string& name, const std::map<std::string, std::string>& by_id);
 
 /// The model with changed fields of its Hugging Face configuration: "num_hidden_layers=4;first_k_dense_replace=1".

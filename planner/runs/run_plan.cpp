@@ -243,7 +243,7 @@ class Mapping {
 }  // namespace
 
 RunPlanner::RunPlanner()
-    : by_id_(models_by_hugging_face_id()),
+    : by_id_(planner::models_by_hugging_face_id()),
       default_workload_(load_document(planner::find_config("workloads", "default"))) {}
 
 const ModelSpec& RunPlanner::model_of(const RunRow& row) {

@@ -2,12 +2,13 @@
 
 #include <catch2/catch.hpp>
 
+#include "planner/plan/inputs.hpp"
 #include "tests/support/checks.hpp"
 
 namespace moeplan::tests::run_model_test {
 
 TEST_CASE("Models are found by their Hugging Face id") {
-  const auto by_id = runs::models_by_hugging_face_id();
+  const auto by_id = planner::models_by_hugging_face_id();
   for (const char* id :
        {"deepseek-ai/DeepSeek-V3", "deepseek-ai/DeepSeek-V2", "Qwen/Qwen3-30B-A3B", "Qwen/Qwen3-235B-A22B",
         "openai/gpt-oss-120b", "openai/gpt-oss-20b", "moonshotai/Moonlight-16B-A3B", "moonshotai/Kimi-K2-Instruct",
@@ -21,7 +22,7 @@ TEST_CASE("Models are found by their Hugging Face id") {
 }
 
 TEST_CASE("Published parameter counts of the shipped models are met") {
-  const auto by_id = runs::models_by_hugging_face_id();
+  const auto by_id = planner::models_by_hugging_face_id();
   const auto billions = [&](const char* id) {
     return static_cast<double>(count_parameters(runs::named_model(id, by_id)).total) / 1e9;
   };
@@ -36,7 +37,7 @@ TEST_CASE("Published parameter counts of the shipped models are met") {
 }
 
 TEST_CASE("A run changes fields of its model's configuration") {
-  const auto by_id = runs::models_by_hugging_face_id();
+  const auto by_id = planner::models_by_hugging_face_id();
   const ModelSpec v2 = runs::named_model("deepseek-ai/DeepSeek-V2", by_id);
   const ModelSpec short_v2 = runs::with_overrides(v2, "num_hidden_layers=4;first_k_dense_replace=2");
   CHECK(short_v2.num_layers() == 4);

@@ -115,6 +115,7 @@ std::string plan_json(const PlanReport& r) {
   }
   if (r.framework) j["framework"] = framework_json(r);
   if (!r.tutel.empty()) j["tutel_dictionaries"] = tutel_json(r.tutel);
+  if (const auto texts = planner::approximations_of(r.documents.model); !texts.empty()) j["approximations"] = texts;
   j["rejected"] = rejected(r.result);
   j["search"] = search_json(r.result);
   j["timing"] = {{"wall_s", r.wall_s}};

@@ -209,7 +209,10 @@ std::string plan_page(const PlanReport& r) {
   out += class_table(r);
   for (const planner::TutelDictionary& d : r.tutel) out += tutel_table(d);
   if (!r.result.rejected.empty()) out += "\n  Not feasible, by reason:\n" + rejections(r.result);
-  const std::string notes = figures_text(r.inputs.cluster.gpu, r.inputs.workload) +
+  std::string approximated;
+  for (const std::string& text : planner::approximations_of(r.documents.model))
+    approximated += fmt::format("{}    {}\n", approximated.empty() ? "  The model is approximated:\n" : "", text);
+  const std::string notes = approximated + figures_text(r.inputs.cluster.gpu, r.inputs.workload) +
                             extrapolation_text(r.cluster, r.predictions.front().program) +
                             assumed_text(r.documents.cluster, 3);
   return notes.empty() ? out : out + '\n' + notes;

@@ -56,6 +56,7 @@ int main(int argc, char** argv) {
   add_import_command(app, code);
   add_export_command(app, code);
   add_eplb_command(app, code);
+  add_cluster_command(app, code);
   add_sweep_command(app, code);
   add_query_command(app, code);
   try {

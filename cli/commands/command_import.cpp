@@ -1,6 +1,7 @@
 // moeplan import hf-config|routing-trace|sglang-counts FILE [-o F]
 // moeplan import megatron FILE, run TABLE (import_megatron.cpp)
-// moeplan import nccl-tests LOG... --cluster NEW.yaml (import_nccl_tests.cpp)
+// moeplan import nccl-tests LOG... --cluster NEW.yaml (clusters/import_nccl_tests.cpp)
+// moeplan import nccl-topo|nvidia-smi-topo|ibnetdiscover FILE --cluster NEW.yaml (clusters/import_topology.cpp)
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -10,7 +11,6 @@
 
 #include "cli/commands/commands.hpp"
 #include "cli/commands/import_megatron.hpp"
-#include "cli/commands/import_nccl_tests.hpp"
 #include "cli/commands/output_files.hpp"
 #include "model/text/document.hpp"
 #include "model/transformer/hf_config.hpp"
@@ -164,6 +164,7 @@ void add_import_command(CLI::App& app, ExitCode&) {
   add_import_megatron(*import);
   add_import_run(*import);
   add_import_nccl_tests(*import);
+  add_import_topology(*import);
 }
 
 }  // namespace moeplan::cli

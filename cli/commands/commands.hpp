@@ -20,6 +20,7 @@ void add_list_command(CLI::App& app, ExitCode& code);
 void add_eplb_command(CLI::App& app, ExitCode& code);
 void add_export_command(CLI::App& app, ExitCode& code);
 void add_import_command(CLI::App& app, ExitCode& code);
+void add_cluster_command(CLI::App& app, ExitCode& code);
 void add_sweep_command(CLI::App& app, ExitCode& code);
 void add_query_command(CLI::App& app, ExitCode& code);
 void add_validate_command(CLI::App& app, ExitCode& code);
@@ -27,5 +28,10 @@ void add_reproduce_command(CLI::App& app, ExitCode& code);
 void add_check_command(CLI::App& app, ExitCode& code);
 void add_score_command(CLI::App& app, ExitCode& code);
 void add_price_command(CLI::App& app, ExitCode& code);
+
+/// The formats of `moeplan import` that make a cluster: from logs of nccl-tests, and from what tools show of a node or
+/// of the network.
+void add_import_nccl_tests(CLI::App& import);
+void add_import_topology(CLI::App& import);
 
 }  // namespace moeplan::cli

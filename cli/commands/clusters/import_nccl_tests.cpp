@@ -1,6 +1,4 @@
 // moeplan import nccl-tests LOG... [--like CLUSTER] [--gpu NAME] --cluster NEW.yaml
-#include "cli/commands/import_nccl_tests.hpp"
-
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -9,6 +7,8 @@
 #include <filesystem>
 #include <memory>
 
+#include "cli/commands/clusters/similar_clusters.hpp"
+#include "cli/commands/commands.hpp"
 #include "cli/commands/input_files.hpp"
 #include "cli/commands/output_files.hpp"
 #include "cli/pages/log_import.hpp"
@@ -30,10 +30,6 @@ struct NcclTestsImport {
 };
 
 void note(const std::string& text) { fmt::print(stderr, "note: {}\n", text); }
-
-std::string path_in_file(const std::string& name) {
-  return name.find('/') == std::string::npos && !fs::path(name).has_extension() ? name : fs::absolute(name).string();
-}
 
 std::vector<std::string> devices_of(const CollectiveSamples& read) {
   std::set<std::string> devices;
@@ -63,26 +59,6 @@ std::optional<std::string> gpu_of(const NcclTestsImport& o, const std::vector<st
   return std::nullopt;
 }
 
-/// The name of a GPU without the size of its memory, in which boards of one kind differ: a100_sxm of a100_sxm_40gb.
-std::string without_memory(const std::string& gpu) {
-  const std::size_t end = gpu.ends_with("gb") ? gpu.rfind('_') : std::string::npos;
-  return gpu.substr(0, end);
-}
-
-/// The clusters of configs/clusters with this GPU, of any size of memory, and with models of collectives, which
-/// published machines have.
-std::vector<std::string> clusters_with(const std::string& gpu) {
-  std::vector<std::string> out;
-  for (const std::string& name : planner::config_names("clusters")) {
-    const Node document = load_document(planner::find_config("clusters", name));
-    const Node *its_gpu = document.find("gpu"), *collectives = document.find("collectives");
-    const bool has_models = collectives && collectives->kind == Node::Kind::Scalar && collectives->scalar != "none";
-    const bool has_gpu = its_gpu && without_memory(its_gpu->scalar) == without_memory(gpu);
-    if (has_gpu && has_models && document.find("template")) out.push_back(name);
-  }
-  return out;
-}
-
 std::string like_of(const NcclTestsImport& o, const std::optional<std::string>& gpu) {
   if (!o.like.empty()) return o.like;
   const std::string what = "is needed: a cluster of configs/clusters, for what logs do not show";
@@ -94,22 +70,6 @@ std::string like_of(const NcclTestsImport& o, const std::optional<std::string>& 
                  "",
                  found.empty() ? fmt::format("{}; one of {}", what, fmt::join(planner::config_names("clusters"), ", "))
                                : fmt::format("{}; with {} there are {}", what, *gpu, fmt::join(found, ", "))});
-}
-
-profiler::SimilarCluster similar_cluster(const std::string& name) {
-  const fs::path file = planner::find_config("clusters", name);
-  const ClusterSpec spec = read_cluster(planner::load_cluster_document(file));
-  const auto* machine = std::get_if<ClusterTemplate>(&spec.machine);
-  if (!machine) {
-    throw InputError(
-        Diagnostic{{"--like"}, "", fmt::format("{} lists its links; expected a cluster with a template", name)});
-  }
-  Node document = load_document(file);
-  // Relative paths are those of its folder, not of the new file's.
-  if (Node* gpu = document.find("gpu"); gpu && gpu->scalar.find('/') != std::string::npos) {
-    document.set("gpu", Node::text(fs::absolute(file.parent_path() / gpu->scalar).string()));
-  }
-  return {name, std::move(document), *machine};
 }
 
 void import_nccl_tests(const NcclTestsImport& o) {

@@ -8,6 +8,8 @@
 
 namespace moeplan::tests::rank_fronts_test {
 
+using namespace moeplan::planner;
+
 TEST_CASE("Of the divisions of a node's experts those are found of which none is worse in load and in traffic") {
   rc::prop("as by trying every division", [] {
     const auto count = *rc::gen::inRange<std::int64_t>(0, 7), ranks = *rc::gen::inRange<std::int64_t>(1, 4);

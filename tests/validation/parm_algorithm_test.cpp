@@ -6,9 +6,10 @@
 #include <catch2/catch.hpp>
 #include <map>
 
+#include "model/costs/parm.hpp"
 #include "planner/lowering/lower.hpp"
 #include "sim/program/simulate.hpp"
-#include "tests/support/parm/parm.hpp"
+#include "tests/support/parm/parm_grid.hpp"
 #include "tests/support/spec_files.hpp"
 
 namespace moeplan::tests::parm_algorithm_test {

@@ -1,5 +1,7 @@
 // Parm's table III on models of its two testbeds, by closed form and simulated. What comes out and where it differs
 // from the paper stands in docs/parm.md; its table is compared with what is computed here, so neither changes alone.
+#include "tests/support/parm/parm_grid.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,9 +12,9 @@
 #include <sstream>
 #include <tuple>
 
+#include "model/costs/parm.hpp"
 #include "planner/lowering/lower.hpp"
 #include "sim/program/simulate.hpp"
-#include "tests/support/parm/parm.hpp"
 #include "tests/support/spec_files.hpp"
 
 namespace moeplan::tests::parm_grid_test {

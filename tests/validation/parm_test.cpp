@@ -1,9 +1,10 @@
-#include "tests/support/parm/parm.hpp"
+#include "model/costs/parm.hpp"
 
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <string>
 
+#include "tests/support/parm/parm_grid.hpp"
 #include "tests/support/toy_cluster.hpp"
 
 namespace moeplan::tests::parm_test {

@@ -8,9 +8,9 @@
 
 #include "model/costs/communication.hpp"
 #include "model/costs/estimate.hpp"
+#include "model/costs/parm.hpp"
 #include "model/program/resolve.hpp"
 #include "sim/program/simulate.hpp"
-#include "tests/support/parm/parm.hpp"
 #include "tests/support/spec_files.hpp"
 #include "tests/support/toy_cluster.hpp"
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
+#include "model/costs/parm.hpp"
 #include "planner/lowering/blocks/gated_routing.hpp"
-#include "tests/support/parm/parm.hpp"
 #include "tests/support/small_cases.hpp"
 #include "tests/support/spec_files.hpp"
 

@@ -11,13 +11,12 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
-#include <vector>
 
 #include "model/base/quantity.hpp"
-#include "model/costs/communication.hpp"
 #include "model/machine/cluster.hpp"
+#include "model/program/program.hpp"
 
-namespace moeplan::tests {
+namespace moeplan {
 
 struct ParmProblem {
   std::int64_t P;
@@ -80,6 +79,10 @@ struct ParmAlphaBeta {
 /// The argument of eq. (1)'s all-gather: the text leaves open whether BLM or ETM elements are gathered.
 enum class ParmGathered { Blm, Etm };
 
+/// The same for a part of an all-to-all (Communication::of); its group is ignored.
+[[nodiscard]] Seconds group_part_time(const Cluster& cluster, std::int64_t world, const Communication& part,
+                                      std::int64_t size, std::int64_t stride, Bytes n);
+
 /// eq. (1): AG_ESP(BLM N_ESP) + AR_ESP(x N_ESP) + 2 A2A_EP(x N_ESP).
 [[nodiscard]] Seconds parm_baseline_time(const ParmProblem& problem, const ParmCosts& costs,
                                          ParmGathered gathered = ParmGathered::Blm);
@@ -99,13 +102,4 @@ enum class ParmChoice { S1, S2 };
 [[nodiscard]] ParmChoice parm_choice(const ParmProblem& problem, AlphaBeta all_to_all, AlphaBeta all_gather,
                                      AlphaBeta overlapped);
 
-/// The grid of Table III for P GPUs: N_MP, N_ESP {1, 2, 4}; B {2, 4, 8}; L {512, 1024, 2048}; M, H {1024, 2048, 4096};
-/// f {1.2, 2.4}, in this order, the last varying fastest. Testbed A is P = 8, testbed B is P = 8, 16 and 32.
-struct ParmGridOptions {
-  std::int64_t k = 2;             // not in the paper's text
-  std::optional<std::int64_t> E;  // not in the paper's text; none: N_EP
-  std::int64_t b = 4;             // assumed: fp32, the default of PyTorch
-};
-[[nodiscard]] std::vector<ParmProblem> parm_grid(std::int64_t P, const ParmGridOptions& options = {});
-
-}  // namespace moeplan::tests
+}  // namespace moeplan

@@ -1,4 +1,4 @@
-#include "tests/support/parm/parm.hpp"
+#include "model/costs/parm.hpp"
 
 #include <algorithm>
 #include <cassert>
@@ -6,17 +6,17 @@
 
 #include "model/costs/estimate.hpp"
 
-namespace moeplan::tests {
+namespace moeplan {
 
 namespace {
 
-struct RankGroup {
+struct ParmGroup {
   std::int64_t size;
   std::int64_t stride;
 };
 
 /// Megatron-LM's rank order: shards are neighbours, then expert-parallel ranks.
-RankGroup group_of(const ParmProblem& p, ParmCollective collective) {
+ParmGroup group_of(const ParmProblem& p, ParmCollective collective) {
   switch (collective) {
     case ParmCollective::AllToAllEp: return {p.N_EP, p.N_ESP};
     case ParmCollective::AllToAllEpEsp:
@@ -43,27 +43,29 @@ Collective kind_of(ParmCollective collective) {
 }
 
 /// Zero for a group of one.
-Seconds cost(const ParmProblem& problem, const ParmCosts& costs, ParmCollective collective, Bytes n) {
+Seconds parm_cost(const ParmProblem& problem, const ParmCosts& costs, ParmCollective collective, Bytes n) {
   return group_of(problem, collective).size == 1 ? Seconds(0) : costs(collective, n);
 }
 
 /// Appends a communication over n bytes to the program's only block, on a stream of its own.
-void append(Program& program, Collective collective, RankGroup group, Bytes n, Stream stream) {
+void append_communication(Program& program, Communication communication, ParmGroup group, Bytes n, Stream stream) {
   const auto id = static_cast<std::int32_t>(program.groups.size());
   program.groups.push_back({"group", group.size, group.stride});
   program.buffers.push_back({"data", 1, Dtype::Int8});
-  const double input = collective == Collective::AllGather ? n.value() / static_cast<double>(group.size) : n.value();
+  communication.group = GroupId(id);
+  const bool gathers = communication.collective == Collective::AllGather;
+  const double input = gathers ? n.value() / static_cast<double>(group.size) : n.value();
   const Slice data{BufferId(program.buffers.size() - 1), Rows::fixed(static_cast<std::int64_t>(std::llround(input)))};
   program.blocks.front().operations.push_back({.name = "collective",
                                                .op_class = OpClass::Dispatch,
                                                .stream = stream,
-                                               .work = Communication{.collective = collective, .group = GroupId(id)},
+                                               .work = communication,
                                                .reads = {data},
                                                .writes = {data},
                                                .after = {}});
 }
 
-Program one_block(const Cluster& cluster, std::int64_t world) {
+Program one_collective_block(const Cluster& cluster, std::int64_t world) {
   Program program;
   program.world_size = world;
   program.ranks_per_node = cluster.ranks_per_node();
@@ -100,13 +102,14 @@ ParmCosts parm_costs(const ParmProblem& problem, const ParmAlphaBeta& measured) 
 
 ParmCosts parm_costs(const ParmProblem& problem, const Cluster& cluster) {
   return [problem, &cluster](ParmCollective collective, Bytes n) {
-    const RankGroup group = group_of(problem, collective);
+    const ParmGroup group = group_of(problem, collective);
     if (collective != ParmCollective::Overlapped) {
       return group_collective_time(cluster, problem.P, kind_of(collective), group.size, group.stride, n);
     }
-    Program both = one_block(cluster, problem.P);
-    append(both, Collective::AllToAll, group, n, Stream::Inter);
-    append(both, Collective::AllGather, group_of(problem, ParmCollective::AllGatherMp), problem.etm(), Stream::Intra);
+    Program both = one_collective_block(cluster, problem.P);
+    append_communication(both, {.collective = Collective::AllToAll}, group, n, Stream::Inter);
+    append_communication(both, {.collective = Collective::AllGather}, group_of(problem, ParmCollective::AllGatherMp),
+                         problem.etm(), Stream::Intra);
     const Estimate e = estimate(both, cluster);
     return std::max(e.closed_form, e.links);
   };
@@ -114,35 +117,41 @@ ParmCosts parm_costs(const ParmProblem& problem, const Cluster& cluster) {
 
 Seconds group_collective_time(const Cluster& cluster, std::int64_t world, Collective collective, std::int64_t size,
                               std::int64_t stride, Bytes n) {
+  return group_part_time(cluster, world, {.collective = collective}, size, stride, n);
+}
+
+Seconds group_part_time(const Cluster& cluster, std::int64_t world, const Communication& part, std::int64_t size,
+                        std::int64_t stride, Bytes n) {
   assert(world % (size * stride) == 0 && "groups cover the ranks");
   if (size == 1) return Seconds(0);
-  Program program = one_block(cluster, world);
-  append(program, collective, {size, stride}, n, Stream::Inter);
+  Program program = one_collective_block(cluster, world);
+  append_communication(program, part, {size, stride}, n, Stream::Inter);
   return estimate(program, cluster).closed_form;
 }
 
 Seconds parm_baseline_time(const ParmProblem& p, const ParmCosts& costs, ParmGathered gathered) {
   const double shards = static_cast<double>(p.N_ESP);
   const Bytes first = gathered == ParmGathered::Blm ? p.blm() : p.etm();
-  return cost(p, costs, ParmCollective::AllGatherEsp, first * shards) +
-         cost(p, costs, ParmCollective::AllReduceEsp, p.etm() * shards) +
-         cost(p, costs, ParmCollective::AllToAllEp, p.etm() * shards) * 2;
+  return parm_cost(p, costs, ParmCollective::AllGatherEsp, first * shards) +
+         parm_cost(p, costs, ParmCollective::AllReduceEsp, p.etm() * shards) +
+         parm_cost(p, costs, ParmCollective::AllToAllEp, p.etm() * shards) * 2;
 }
 
 Seconds parm_s1_time(const ParmProblem& p, const ParmCosts& costs) {
-  return cost(p, costs, ParmCollective::AllToAllEpEsp, p.y()) * 2 +
-         cost(p, costs, ParmCollective::AllGatherMp, p.blm());
+  return parm_cost(p, costs, ParmCollective::AllToAllEpEsp, p.y()) * 2 +
+         parm_cost(p, costs, ParmCollective::AllGatherMp, p.blm());
 }
 
 Seconds parm_s2_time(const ParmProblem& p, const ParmCosts& costs) {
   if (p.N_MP == 1) return parm_s1_time(p, costs);
   if (p.N_EP * p.N_ESP == 1) return parm_s2_time_in_turn(p, costs);  // nothing to overlap with the all-gather
-  return cost(p, costs, ParmCollective::AllToAllEpEsp, p.y()) + cost(p, costs, ParmCollective::Overlapped, p.y());
+  return parm_cost(p, costs, ParmCollective::AllToAllEpEsp, p.y()) +
+         parm_cost(p, costs, ParmCollective::Overlapped, p.y());
 }
 
 Seconds parm_s2_time_in_turn(const ParmProblem& p, const ParmCosts& costs) {
-  return cost(p, costs, ParmCollective::AllToAllEpEsp, p.y()) * 2 +
-         cost(p, costs, ParmCollective::AllGatherMp, p.etm());
+  return parm_cost(p, costs, ParmCollective::AllToAllEpEsp, p.y()) * 2 +
+         parm_cost(p, costs, ParmCollective::AllGatherMp, p.etm());
 }
 
 Seconds parm_t_d1(const ParmProblem& p, AlphaBeta all_to_all, AlphaBeta all_gather) {
@@ -159,35 +168,4 @@ ParmChoice parm_choice(const ParmProblem& p, AlphaBeta all_to_all, AlphaBeta all
   return t_d1 <= t_d2 ? ParmChoice::S1 : ParmChoice::S2;
 }
 
-// The row labels of table III are missing in the text at hand; the values are not. Feasibility as implemented: N_EP = P
-// / N_ESP integral, at least k experts, N_MP | P, N_MP | B L, N_ESP | H. Every combination of the lists is feasible
-// with the defaults: 9 * 162 = 1,458 for each P, 5,832 over the four clusters (testbed A, and testbed B with 8, 16 and
-// 32 GPUs). The paper uses 1,296 = 4 * 324 "valid cases" and tabulates N_MP, N_ESP of 2 and 4 only: 4 * 162 = 648 per
-// cluster, 2,592 in all, of which 1,296 is half. 324 = 4 * 81 would be one f per cluster, or memory has excluded half;
-// the text does not say which, so all are generated.
-std::vector<ParmProblem> parm_grid(std::int64_t P, const ParmGridOptions& options) {
-  std::vector<ParmProblem> grid;
-  for (const std::int64_t N_MP : {1, 2, 4}) {
-    for (const std::int64_t N_ESP : {1, 2, 4}) {
-      if (P % N_MP != 0 || P % N_ESP != 0) continue;
-      const std::int64_t N_EP = P / N_ESP;
-      const std::int64_t E = options.E.value_or(N_EP);
-      if (E < options.k || E < N_EP) continue;
-      for (const std::int64_t B : {2, 4, 8}) {
-        for (const std::int64_t L : {512, 1024, 2048}) {
-          for (const std::int64_t M : {1024, 2048, 4096}) {
-            for (const std::int64_t H : {1024, 2048, 4096}) {
-              if (B * L % N_MP != 0 || H % N_ESP != 0) continue;
-              for (const double f : {1.2, 2.4}) {
-                grid.push_back({P, N_MP, N_EP, N_ESP, B, L, M, H, E, options.k, f, options.b});
-              }
-            }
-          }
-        }
-      }
-    }
-  }
-  return grid;
-}
-
-}  // namespace moeplan::tests
+}  // namespace moeplan

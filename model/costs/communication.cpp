@@ -36,6 +36,13 @@ double share_of_messages(const Communication& c, std::int64_t group_size) {
   return static_cast<double>(c.count * (group_size / c.of) - self) / static_cast<double>(group_size - 1);
 }
 
+/// The start-up time of a part of a collective whose whole has the start-up time alpha: a launch, unless an earlier
+/// part launched it too, and its share of what alpha exceeds a launch by.
+Seconds startup_of_part(Seconds alpha, const Communication& c, double share, const Cluster& cluster) {
+  const Seconds launch = std::min(alpha, cluster.collective_startup);
+  return (alpha - launch) * share + (c.continues ? Seconds(0) : launch);
+}
+
 /// The sender's cost of splitting a peer's non-contiguous data into several messages.
 Seconds cost_of_pieces(const Communication& c, std::int64_t group_size, const Cluster& cluster) {
   if (c.collective != Collective::AllToAll || c.messages == 1) return Seconds(0);
@@ -103,7 +110,7 @@ CommunicationCost communication_cost(const Program& program, const Operation& op
     }
     if (const auto cost = measured_cost(cluster.collectives, c.collective, shape, n)) {
       const double cap = sent_share(c.collective, family.size) / cost->beta.value();
-      return {cost->alpha * part + pieces, BytesPerSecond(cap), false};
+      return {startup_of_part(cost->alpha, c, part, cluster) + pieces, BytesPerSecond(cap), false};
     }
   }
   if (cluster.collective_models) {
@@ -112,10 +119,10 @@ CommunicationCost communication_cost(const Program& program, const Operation& op
       std::optional<BytesPerSecond> cap;
       if (cost->beta > SecondsPerByte(0))
         cap = BytesPerSecond(sent_share(c.collective, family.size) / cost->beta.value());
-      return {cost->alpha * part + pieces, cap, false};
+      return {startup_of_part(cost->alpha, c, part, cluster) + pieces, cap, false};
     }
   }
-  Seconds startup = cluster.collective_startup + pieces;
+  Seconds startup = (c.continues ? Seconds(0) : cluster.collective_startup) + pieces;
   if (c.collective == Collective::AllToAll) {
     startup += cluster.message_overhead * (static_cast<double>(family.size - 1) * part);
   }

@@ -24,12 +24,13 @@ struct CommunicationCost {
 
 /// The cost parameters of a Communication, for the group that `rank` belongs to, or of a Send by `rank`.
 ///
-/// An all-to-all in parts (Communication::of > 1) that was measured only as a whole starts each part with a fraction of
-/// alpha proportional to its messages, since the start-up of a linear all-to-all is serial over its messages (assumed;
-/// measure send_receive to replace it). An all-to-all that is not measured takes message_overhead for each message that
-/// the rank sends to another rank, and each part is a collective with a start-up of its own. If a peer gets several
-/// messages (Communication::messages), all but the first pay message_overhead, measured or not. A Send that reads
-/// nothing is priced as a large message.
+/// An all-to-all in parts (Communication::of > 1) that was measured only as a whole starts each part with the cluster's
+/// start-up time, that of a launch, and with a fraction of the rest of alpha proportional to its messages, since the
+/// start-up of a linear all-to-all is serial over its messages (assumed; measure send_receive to replace it). An
+/// all-to-all that is not measured takes message_overhead for each message that the rank sends to another rank, and
+/// each part is a collective with a start-up of its own. A part that continues the launch of another one has none. If a
+/// peer gets several messages (Communication::messages), all but the first pay message_overhead, measured or not. A
+/// Send that reads nothing is priced as a large message.
 ///
 /// A tree starts with the cluster's start-up time and the latency of each hop of its longest path (NCCL's tuning model
 /// has the same form: 2 (ranks / nodes - 1) steps inside the node and 2 log2 nodes between nodes, src/graph/tuning.cc).

@@ -297,7 +297,8 @@ struct Communication {
   bool paired = false;
   std::int64_t messages = 1;  // messages per peer of an all-to-all, if a peer's data are not contiguous
   Pattern pattern = Pattern::Ring;
-  bool reduces = false;  // a Broadcast of placed experts in the opposite direction
+  bool reduces = false;    // a Broadcast of placed experts in the opposite direction
+  bool continues = false;  // a part of an exchange that was launched together with the part before it
   bool operator==(const Communication&) const = default;
 };
 

@@ -1,7 +1,7 @@
 // All-to-alls in which every rank sends to every other rank directly.
 //
 //   linear    all pairs at once
-//   pairwise  step s exchanges with the ranks s positions before and after (MODELS section 2)
+//   pairwise  step s exchanges with the ranks s positions before and after (MODELS section 2), all steps in one launch
 //   pipe      Pipe-A2A ([ScheMoE] sec. 5, eq. (16)-(18)): peers in the node on one stream, peers in other nodes on
 //             another, so that it takes max(m t1, (P - m) t2) instead of m t1 + (P - m) t2
 #include "planner/all_to_alls/exchange_parts.hpp"
@@ -39,7 +39,7 @@ class Pairwise : public AllToAll {
     if (size == 1) return move_rows(exchange, Stream::Inter, {}, block);
     move_rows(exchange, Stream::Inter, {.first = 0, .count = 2, .of = size}, block);  // includes the rank's own rows
     for (std::int64_t s = 2; s < size; ++s) {
-      move_rows(exchange, Stream::Inter, {.first = s, .count = 1, .of = size}, block);
+      move_rows(exchange, Stream::Inter, {.first = s, .count = 1, .of = size, .continues = true}, block);
     }
   }
 

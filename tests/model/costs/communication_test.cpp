@@ -74,9 +74,22 @@ TEST_CASE("a measured alpha-beta is a start-up and a cap of what a rank sends") 
     CHECK_FALSE(cost(cluster, Collective::AllGather, {"g", 4, 1}).rate_cap);
     CHECK(cost(cluster, Collective::AllGather, {"g", 2, 4}).rate_cap);
   }
-  SECTION("a part of an all-to-all starts with its messages' share of alpha: 2 of 7, or 1 beside the own one") {
+  SECTION("a part of an all-to-all starts with its messages' share of alpha: 2 of 7, or 1 next to the own one") {
     CHECK(cost(cluster, Collective::AllToAll, {"g", 8, 1}, 4).startup.value() == Approx(1e-4 * 2 / 7));
     CHECK(cost(cluster, Collective::AllToAll, {"g", 8, 1}, 4, 0).startup.value() == Approx(1e-4 * 1 / 7));
+  }
+  SECTION("of which a launch is not shared, because every part is a launch of its own") {
+    cluster.collective_startup = Seconds(3e-5);
+    const auto startup = [&](bool continues) {
+      Program program = tests::one_block(cluster.world_size(), {{"g", 8, 1}});
+      Operation op = tests::collective_of(program, Collective::AllToAll, GroupId(0), 1 << 20);
+      auto& part = std::get<Communication>(op.work);
+      part.of = 4, part.first = 1, part.continues = continues;
+      return communication_cost(program, op, RankId(0), cluster).startup.value();
+    };
+    CHECK(startup(false) == Approx(3e-5 + 7e-5 * 2 / 7));
+    CHECK(startup(true) == Approx(7e-5 * 2 / 7));  // launched with the part before it
+    CHECK(cost(cluster, Collective::AllToAll, {"g", 8, 1}).startup == kMeasured.alpha);
   }
   SECTION("or as a message does, where messages were measured") {
     cluster.collectives[{Collective::SendReceive, Span::InterNode}] = {Seconds(5e-6), SecondsPerByte(1e-10)};

@@ -228,6 +228,12 @@ Workload read_workload(const Node& document, std::int64_t learned_positions) {
   read_training(reader, w);
   w.gradient_dtype = reader.choice_or<Dtype>("gradient_dtype", Dtype::Fp32, kStateDtypeNames);
   w.optimizer_dtype = reader.choice_or<Dtype>("optimizer_dtype", Dtype::Fp32, kStateDtypeNames);
+  w.overlap_gradients = reader.boolean_or("overlap_gradients", true);
+  if (!w.overlap_gradients && w.zero_stage >= 2)
+    reader.complain("overlap_gradients",
+                    fmt::format("false, but with zero_stage {} gradients are sharded, so that they "
+                                "are reduced as they appear; expected true",
+                                w.zero_stage));
   read_selection(reader, w);
   w.encoding = reader.choice_or<Encoding>("encoding", Encoding::Sparse, kEncodingNames);
   w.gate_weights = reader.choice_or<GateWeights>("gate_weights", GateWeights::AtSources, kGateWeightsNames);
@@ -289,6 +295,7 @@ Node workload_document(const Workload& w) {
   out.set("optimizer", Node::text(std::string(name_of<Optimizer>(kOptimizerNames, w.optimizer))));
   out.set("gradient_dtype", Node::text(std::string(name_of<Dtype>(kDtypeNames, w.gradient_dtype))));
   out.set("optimizer_dtype", Node::text(std::string(name_of<Dtype>(kDtypeNames, w.optimizer_dtype))));
+  if (!w.overlap_gradients) out.set("overlap_gradients", Node::boolean(false));
   out.set("capacity_factor", w.capacity_factor ? Node::number(*w.capacity_factor) : Node::text("none"));
   out.set("routing", w.recorded ? recorded_document(*w.recorded) : routing_document(w.routing));
   out.set("encoding", Node::text(std::string(name_of<Encoding>(kEncodingNames, w.encoding))));

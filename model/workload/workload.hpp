@@ -90,6 +90,9 @@ struct Workload {
   Gate gate = {};                       // of the dropless case: modifies the routing
   Dtype gradient_dtype = Dtype::Fp32;   // in which gradients are accumulated and reduced: fp32 or bf16
   Dtype optimizer_dtype = Dtype::Fp32;  // of the optimizer's moments: fp32 or bf16; its master weights are fp32
+  /// Gradients are reduced concurrently with the rest of the last backward pass (Megatron-LM's --overlap-grad-reduce),
+  /// otherwise after it, all at once (DeepSpeed's ZeRO stage 1).
+  bool overlap_gradients = true;
   /// Capacity factors that occur during training, for Tutel's dictionary; the plan itself uses `capacity_factor`.
   std::vector<double> capacity_factors = {};
   bool operator==(const Workload&) const = default;
@@ -106,10 +109,11 @@ struct Workload {
 /// (GraphModule). codecs: the allowed codecs, a map like {fp16: {}, int8: {row_messages: 2}, zfp:
 /// {bits: 8}}; none by default. gate: top_k by default. capacity_factors: at most 64, in addition to a capacity_factor;
 /// none by default. recompute: none, selective, full, modules joined by "+" (RecomputeModule), or `auto`.
-/// gradient_dtype and optimizer_dtype: fp32 by default. recompute, zero_stage and optimizer may be omitted in a forward
-/// workload. sequence_length: a number, or `auto` for 4096 tokens, or the model's number of learned positions if that
-/// is smaller; a number that exceeds them is an error. At most 2^32 tokens. `learned_positions`:
-/// ModelSpec::position_embeddings; 0: no limit.
+/// gradient_dtype and optimizer_dtype: fp32 by default. overlap_gradients: true by default, and wherever gradients are
+/// sharded (zero_stage 2 and 3), which are reduced as they appear; written only if it is false. recompute, zero_stage
+/// and optimizer may be omitted in a forward workload. sequence_length: a number, or `auto` for 4096 tokens, or the
+/// model's number of learned positions if that is smaller; a number that exceeds them is an error. At most 2^32 tokens.
+/// `learned_positions`: ModelSpec::position_embeddings; 0: no limit.
 [[nodiscard]] Workload read_workload(const Node& document, std::int64_t learned_positions = 0);
 
 /// Counts of layer `layer` for `sources` ranks with `tokens` tokens that select `top_k` experts each: every source's

@@ -93,7 +93,8 @@ PartPasses part_passes(const LoweringContext& context, const StagePart& part, co
   if (!trains) return out;
   const std::vector<std::size_t> reversed(out.units.rbegin(), out.units.rend());
   out.backward = p.pass(reversed, false, {.gathers = always, .reduces = sharded && zero_stage >= 2});
-  out.last_backward = p.pass(reversed, false, {.gathers = always, .reduces = sharded, .moves_copies = true});
+  const bool reduces = sharded && context.workload().overlap_gradients;
+  out.last_backward = p.pass(reversed, false, {.gathers = always, .reduces = reduces, .moves_copies = true});
   return out;
 }
 

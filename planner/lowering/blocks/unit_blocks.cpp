@@ -128,6 +128,7 @@ BlockId UnitBlocks::update(const std::vector<std::size_t>& units) {
   }
   BlockBuilder block(context_.program(), "optimizer");
   const ReplicaParts replicas = context_.replica_parts(block);
+  if (context_.has_replicas() && !context_.workload().overlap_gradients) replicas.reduce_gradients(sum);
   if (context_.has_replicas()) replicas.wait(OpClass::Gradient);
   replicas.update(sum);
   std::int64_t tensors = 0;

@@ -136,6 +136,18 @@ TEST_CASE("A workload is read strictly") {
   }
 }
 
+TEST_CASE("Gradients are reduced next to the backward pass unless the workload says otherwise") {
+  CHECK(read(kPlain).overlap_gradients);
+  const Workload after = read(kPlain + "overlap_gradients: false\n");
+  CHECK_FALSE(after.overlap_gradients);
+  CHECK(read_workload(workload_document(after)) == after);
+  CHECK(
+      read_error("name: w\nglobal_batch: 8\nsequence_length: 128\nmode: train\ndtype: bf16\nrecompute: none\n"
+                 "zero_stage: 2\noptimizer: adam\noverlap_gradients: false\n") ==
+      "f:9:20: overlap_gradients: false, but with zero_stage 2 gradients are sharded, so that they are reduced as they "
+      "appear; expected true");
+}
+
 TEST_CASE("A workload written out reads back") {
   for (const char* more : {"", "micro_batch: 4\ncapacity_factor: 1.2\n",
                            "routing: {shape: lognormal, lognormal_sigma: 0.7, sampled: true, seed: 9}\n",

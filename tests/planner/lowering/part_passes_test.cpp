@@ -59,6 +59,47 @@ TEST_CASE("a pipeline stage keeps the activations of the microbatches that it ha
   }
 }
 
+TEST_CASE("gradients are reduced next to the last backward pass or, without overlap, all at once after it") {
+  const ModelSpec model = small_layers::model(8, {{3, {{0, moe(4)}}}});
+  Workload w = workload(std::nullopt);
+  w.routing.shape = RoutingShape::Uniform;
+  w.zero_stage = 1;
+  w.global_batch = 4;
+  const auto lowered = [&](bool overlaps) {
+    w.overlap_gradients = overlaps;
+    const Candidate c = candidate("baseline", 2, 1, 2, 1);
+    REQUIRE_FALSE(infeasibility(model, w, c, 1));
+    return lower_iteration(model, w, c, 1);
+  };
+  struct Reduced {
+    double bytes = 0, after_backward = 0;
+    std::int64_t operations = 0;
+  };
+  const auto reduced = [](const Program& p) {
+    Reduced out;
+    const std::vector<std::int64_t> counts = block_counts(p, 0);
+    for (std::size_t b = 0; b < counts.size(); ++b) {
+      for (const Operation& op : p.blocks[b].operations) {
+        if (op.op_class != OpClass::Gradient || !op.communication()) continue;
+        const double bytes = static_cast<double>(counts[b]) * static_cast<double>(message_size(p, op, RankId(0)));
+        out.bytes += bytes;
+        if (p.blocks[b].name == "optimizer") out.after_backward += bytes;
+        out.operations += counts[b];
+      }
+    }
+    return out;
+  };
+  const Program with = lowered(true), without = lowered(false);
+  const Reduced next_to = reduced(with), after = reduced(without);
+  CHECK(next_to.after_backward == 0);
+  CHECK(after.after_backward == after.bytes);
+  CHECK(after.operations == 1);  // of the dense parameters; the two ranks hold different experts
+  CHECK(after.bytes == Approx(next_to.bytes).epsilon(0.02));  // shards are padded to 64 elements
+  Cluster cluster = tests::toy_cluster(1, 2);
+  const SimTime concurrent = simulate(with, cluster).makespan, one_by_one = simulate(without, cluster).makespan;
+  CHECK(concurrent < one_by_one);
+}
+
 TEST_CASE("a pipeline layout says which layers each stage has") {
   ModelSpec model = small_layers::model(8, {{6, {{0, moe(4)}}}});
   model.num_mtp_layers = 1;

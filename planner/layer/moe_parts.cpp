@@ -17,6 +17,36 @@ Operation reading_of_loads(std::vector<Slice> rows) {
           .after = {}};
 }
 
+// Dense encoding as in Fairseq's top2gating and MOELayer ([Tutel] figure 20a): tensors over tokens and all rows of all
+// experts, of which each pass reads and writes every element. Gates have the layer's format, Fairseq's default.
+
+/// The same rows and columns in another buffer.
+Slice dense_like(const Slice& mask, const std::string& name, Dtype dtype, BlockBuilder& block) {
+  return block.slice(name, block.program().buffer(mask.buffer).columns, dtype, mask.rows);
+}
+
+/// The weights of all rows, by which dense decoding multiplies.
+Slice dense_weights(const Slice& mask, Dtype layer, BlockBuilder& block) {
+  return dense_like(mask, "gate.weights", layer, block);
+}
+
+/// The outer products of each choice's gate and location, their sum, and the mask of what is not zero.
+void append_dense_mask(const Slice& choice, const Slice& mask, std::int64_t top_k, Dtype layer, BlockBuilder& block) {
+  const auto pass = [&](const char* name, Kernel work, std::vector<Slice> reads, const Slice& write) {
+    block.then(kernel(name, OpClass::Permute, work, std::move(reads), {write}));
+  };
+  const Slice weights = dense_weights(mask, layer, block),
+              bits = dense_like(mask, "gate.mask.bits", Dtype::Int8, block);
+  std::vector<Slice> products;
+  for (std::int64_t i = 0; i < top_k; ++i) {
+    products.push_back(top_k == 1 ? weights : dense_like(mask, "gate.weights." + std::to_string(i), layer, block));
+    pass("dense weights", Kernel::Mask, {choice}, products.back());
+  }
+  if (top_k > 1) pass("add dense weights", Kernel::Add, products, weights);
+  pass("dense mask", Kernel::Mask, {weights}, bits);
+  pass("cast dense mask", Kernel::Copy, {bits}, mask);
+}
+
 }  // namespace
 
 Path prepend(RowStep step, const Path& path) {
@@ -102,7 +132,7 @@ void MoeParts::encode(const std::string& input, const Path& path) {
   const Slice in = tokens(input, path);
   if (l_.encoding == Encoding::Dense) {
     const Slice out = at_sources("moe.encoded", path);
-    b_.then(kernel("dense mask", OpClass::Permute, Kernel::Mask, {choice(path)}, {mask(path, out)}));
+    append_dense_mask(choice(path), mask(path, out), l_.moe.top_k, l_.dtype, b_);
     b_.then(gemm("dense encode", OpClass::Permute, {.form = Gemm::Form::TN}, mask(path, out), in, out));
     return;
   }
@@ -147,7 +177,7 @@ void MoeParts::decode(const Path& path, const std::string& output) {
   const Slice out = tokens(output, path);
   if (l_.encoding == Encoding::Dense) {
     const Slice in = at_sources("moe.returned", path);
-    b_.then(gemm("dense decode", OpClass::Permute, {}, mask(path, in), in, out));
+    b_.then(gemm("dense decode", OpClass::Permute, {}, dense_weights(mask(path, in), l_.dtype, b_), in, out));
     return;
   }
   std::vector<Slice> in = all_chunks("moe.returned", path);
@@ -167,9 +197,13 @@ void MoeParts::decode_backward(const std::string& gradient, const Path& path) {
                    {d_returned, d_choice(path)}));
     return;
   }
-  b_.then(gemm("dense decode backward", OpClass::Permute, {.form = Gemm::Form::TN}, mask(path, d_returned), d_out,
-               d_returned));
-  b_.then(gemm("dense gate gradient", OpClass::Permute, {.form = Gemm::Form::NT}, d_out, returned, d_choice(path)));
+  const Slice dense = mask(path, d_returned);
+  const Slice d_weights = dense_like(dense, "d.gate.weights", l_.dtype, b_);
+  b_.then(gemm("dense decode backward", OpClass::Permute, {.form = Gemm::Form::TN}, dense_weights(dense, l_.dtype, b_),
+               d_out, d_returned));
+  b_.then(gemm("dense gate gradient", OpClass::Permute, {.form = Gemm::Form::NT}, d_out, returned, d_weights));
+  for (std::int64_t i = 0; i < l_.moe.top_k; ++i)
+    b_.then(kernel("dense weights backward", OpClass::Permute, Kernel::Mask, {d_weights}, {d_choice(path)}));
 }
 
 std::pair<Slice, Slice> MoeParts::choice_there(const Path& own, const Path& held) {

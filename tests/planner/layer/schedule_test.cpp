@@ -277,7 +277,7 @@ TEST_CASE("Dense encoding multiplies by masks, sparse encoding moves rows") {
   }
 }
 
-TEST_CASE("Dense encoding's mask is kept from forward to backward") {
+TEST_CASE("Dense encoding's mask and weights are kept from forward to backward") {
   const auto memory = [](Encoding e, Mode mode) {
     Workload w = layer_workload(mode);
     w.encoding = e;
@@ -289,12 +289,39 @@ TEST_CASE("Dense encoding's mask is kept from forward to backward") {
   const double choices = kLayerTokens * 2 * 2 * 4;      // of the sparse form: two experts and two weights a token
   SECTION("in the place of the choices that the sparse form's backward reads") {
     const MemoryUse dense = memory(Encoding::Dense, Mode::Train), sparse = memory(Encoding::Sparse, Mode::Train);
-    CHECK((dense.activations - sparse.activations).value() == mask - choices);
+    CHECK((dense.activations - sparse.activations).value() == 2 * mask - choices);
   }
-  SECTION("and without a backward it is there while the layer runs") {
+  SECTION("and without a backward only the weights are there while the experts run, which need most") {
     const MemoryUse dense = memory(Encoding::Dense, Mode::Forward), sparse = memory(Encoding::Sparse, Mode::Forward);
     CHECK((dense.working - sparse.working).value() == mask - choices);
   }
+}
+
+TEST_CASE("Dense encoding passes over every token and row as GShard's code does") {
+  Workload w = layer_workload(Mode::Train);
+  w.encoding = Encoding::Dense;
+  const Program p = layer_program(layer_candidate("baseline", 1, 8, 1), w);
+  const double capacity = 2 * 2.0 * kLayerTokens / 8;
+  const double elements = kLayerTokens * 8 * capacity;
+  const auto passes = [&](std::size_t block) {
+    double bytes = 0, flops = 0;
+    for (const Operation& op : p.blocks[block].operations) {
+      if (op.op_class != OpClass::Permute) continue;
+      const ComputeLoad load = compute_load(p, op, RankId(0));
+      flops += load.flops;
+      if (load.flops == 0) bytes += static_cast<double>(load.bytes);
+    }
+    return std::pair(bytes / elements, flops);
+  };
+  // Forward, in fp32: two outer products are written, added (8 read, 4 written), compared with zero (4, 1) and cast (1,
+  // 4).
+  const double choice = 2.0 * 2 * 4 * kLayerTokens / elements, d_choice = 2.0 * 4 * kLayerTokens / elements;
+  CHECK(passes(0).first == Approx(2 * 4 + 12 + 5 + 5 + 2 * choice));
+  // Backward the gradient of each outer product is read; three products: encode, decode, and the gradient of the
+  // weights.
+  CHECK(passes(1).first == Approx(2 * 4 + 2 * d_choice));
+  CHECK(passes(0).second == 2 * 2 * elements * kLayerM);
+  CHECK(passes(1).second == 3 * 2 * elements * kLayerM);
 }
 
 TEST_CASE("Flexible all-to-all gives experts one product each, else each has one for every source") {

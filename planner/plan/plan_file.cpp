@@ -147,7 +147,10 @@ Candidate read_decision(MapReader d) {
     c.runs.push_back(read_run(run));
     run.finish();
   }
-  c.placement = one_of(d, "placement", placement_names());
+  c.placement = d.text("placement");
+  if (d.has("placement") && !find_placement_strategy(c.placement))
+    d.complain("placement",
+               fmt::format("{} is not known{}", in_quotes(c.placement), suggestion(c.placement, placement_names())));
   c.redundant_experts = d.integer_or("redundant_experts", 0, 0, kMostRedundantExperts);
   for (const auto& [node, path] : d.list_or_empty("expert_places"))
     c.expert_places.push_back(read_placement(MapReader(*node, path, d.diagnostics()), c.degrees.ep));

@@ -13,6 +13,7 @@
 #include "planner/lowering/blocks/gated_routing.hpp"
 #include "planner/lowering/lower.hpp"
 #include "planner/placement/slots.hpp"
+#include "planner/placement/strategies/strategy_text.hpp"
 #include "sim/program/simulate.hpp"
 
 namespace moeplan::planner {
@@ -161,6 +162,7 @@ PlacedCandidate with_placement(const ModelSpec& model, const Workload& workload,
   out.candidate.redundant_experts = redundant_experts;
   out.candidate.expert_places.clear();
   const PlacementStrategy& places = *find_placement_strategy(strategy);
+  const StrategyText text = *parse_strategy_text(strategy);
   const std::vector<PlacedLayer> layers = placed_layers(model, workload, cluster, base, redundant_experts);
   Candidate alone = stage_alone(base);
   const std::int64_t microbatches = workload.global_batch / (base.degrees.dp * base.micro_batch);
@@ -168,6 +170,8 @@ PlacedCandidate with_placement(const ModelSpec& model, const Workload& workload,
     const PlacedLayer& layer = layers[kind];
     PlacementProblem problem{.counts = layer.counts, .devices = layer.devices, .options = {}};
     problem.options.expert_groups = layer.moe.expert_groups;
+    problem.options.pro_prophet_n_share = text.n_share.value_or(problem.options.pro_prophet_n_share);
+    problem.options.pro_prophet_alpha = text.alpha.value_or(problem.options.pro_prophet_alpha);
     if (goal == PlacementGoal::LayerAlone || places.has_blocking_transfers())
       problem.devices.overlaps_transfers = false;
     if (goal == PlacementGoal::Simulated) {

@@ -92,7 +92,7 @@ void check_values(const SweepSpec& sweep, Diagnostics& wrong) {
     if (setting.key == "schedule") {
       for (const auto& s : planner::schedules()) known.emplace_back(s->name());
     }
-    if (setting.key == "placement") known = planner::placement_names();
+    if (setting.key == "placement" && !planner::find_placement_strategy(value)) known = planner::placement_names();
     if (known.empty() || std::find(known.begin(), known.end(), value) != known.end()) return;
     wrong.add(setting.where, setting.name,
               fmt::format("{} is not known{}", in_quotes(value), suggestion(value, known)));

@@ -6,6 +6,7 @@
 #include <cassert>
 
 #include "model/base/whole_numbers.hpp"
+#include "planner/placement/strategies/strategy_text.hpp"
 
 namespace moeplan::planner {
 
@@ -58,8 +59,10 @@ std::vector<std::string> placement_names() {
 }
 
 const PlacementStrategy* find_placement_strategy(std::string_view name) {
+  const std::optional<StrategyText> text = parse_strategy_text(name);
+  if (!text) return nullptr;
   for (const auto& strategy : placement_strategies()) {
-    if (strategy->name() == name) return strategy.get();
+    if (strategy->name() == text->name) return strategy.get();
   }
   return nullptr;
 }

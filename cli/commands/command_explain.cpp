@@ -46,6 +46,7 @@ Explanation explain(const PreparedPlan& plan, const std::function<void(std::int6
                 .path = {},
                 .roofline = {},
                 .layer_points = {},
+                .forms = {},
                 .sensitivities = {},
                 .placement = {},
                 .operations = {}};
@@ -54,6 +55,7 @@ Explanation explain(const PreparedPlan& plan, const std::function<void(std::int6
   e.roofline = ddl_roofline(p.program, p.makespan, p.binding);
   const planner::Problem problem = plan.problem();
   e.layer_points = planner::layer_roofline(problem, plan.plan.candidate);
+  e.forms = planner::paper_forms(problem, plan.plan.candidate, e.layer_points);
   e.sensitivities = planner::sensitivities(p.program, plan.cluster, p.makespan, progress);
   e.operations = operation_list(p.program, p.timeline, p.binding.rank);
   e.placement = planner::placement_payoff(problem, plan.plan.candidate, p);

@@ -99,6 +99,8 @@ planner::Json layer_points_json(const Explanation& e) {
 
 planner::Json forms_json(const planner::PlacementForms& f) {
   return {{"fastermoe_s", f.fastermoe.value()},
+          {"fastermoe_eq9", f.sends_less},
+          {"fastermoe_eq10", f.saves_more},
           {"pro_prophet_s", f.pro_prophet.value()},
           {"pro_prophet_scheduled_s", f.pro_prophet_scheduled.value()},
           {"balance_degree", f.balance_degree}};
@@ -132,6 +134,35 @@ planner::Json placement_json(const planner::PlacementPayoff& w) {
           {"curve", std::move(curve)}};
 }
 
+planner::Json parm_json(const planner::ParmForms& p) {
+  planner::Json out{
+      {"blm_bytes", p.input.value()},       {"x_bytes", p.dispatched.value()}, {"y_bytes", p.exchanged.value()},
+      {"t_base_s", p.baseline.value()},     {"t_s1_s", p.s1.value()},          {"t_s2_s", p.s2.value()},
+      {"t_s2_in_turn_s", p.in_turn.value()}};
+  if (!p.choice) return out;
+  out["t_d1_s"] = p.choice->t_d1.value();
+  out["t_d2_s"] = p.choice->t_d2.value();
+  out["algorithm_1"] = p.choice->schedule == ParmChoice::S1 ? "parm_s1" : "parm_s2";
+  return out;
+}
+
+planner::Json paper_forms_json(const planner::PaperForms& f) {
+  planner::Json out = planner::Json::object();
+  if (f.parm) out["parm"] = parm_json(*f.parm);
+  if (f.overlap) {
+    out["t_1_s"] = f.overlap->in_turn.value();
+    out["t_r_s"] = f.overlap->time.value();
+    out["t_hidden_s"] = f.overlap->hidden.value();
+    out["most_by_overlap"] = f.overlap->bound;
+  }
+  if (f.pipe) {
+    out["t_intra_s"] = f.pipe->inside.value();
+    out["t_inter_s"] = f.pipe->between.value();
+    out["s_max"] = f.pipe->most();
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string explain_json(const Explanation& e, double wall_s) {
@@ -159,6 +190,7 @@ std::string explain_json(const Explanation& e, double wall_s) {
   j["sensitivities"] = sensitivities_json(e);
   j["roofline"] = roofline_json(e, e.roofline);
   j["layer_roofline"] = layer_points_json(e);
+  j["closed_forms"] = paper_forms_json(e.forms);
   j["placement"] = e.placement ? placement_json(*e.placement) : planner::Json(nullptr);
   j["operations"] = operation_rows(e.prediction.program, e.operations);
   j["assumed"] = assumed_numbers(e.plan.plan.inputs.cluster);

@@ -212,6 +212,8 @@ std::string placement_text(const Explanation& e) {
   const planner::PlacementForms &before = w.forms_before, &after = w.forms;
   const auto forms = [&](Seconds from, Seconds to) { return fmt::format("{} -> {}", human(from), human(to)); };
   line("  that layer, FasterMoE eq. 7 -> 8", forms(before.fastermoe, after.fastermoe));
+  if (after.sends_less || after.saves_more)
+    line("  FasterMoE: shadowing is less, by", after.sends_less ? "eq. 9, fewer bytes" : "eq. 10, less computation");
   line("  Pro-Prophet eq. 6, blocking transfers", forms(before.pro_prophet, after.pro_prophet));
   line("  Pro-Prophet eq. 8, scheduled transfers", forms(before.pro_prophet_scheduled, after.pro_prophet_scheduled));
   line("  balance degree (its ratio is RB)",
@@ -251,6 +253,40 @@ std::string layer_points_text(const Explanation& e) {
                        human(makespan.seconds()), human(r.average), 100 * (r.average / peak), 100 * (r.ideal / peak),
                        100 * (r.semi_ideal / peak));
   }
+  return out;
+}
+
+/// Parm's, ScheMoE's and FasterMoE's closed forms of one MoE layer.
+std::string paper_forms_text(const Explanation& e) {
+  const planner::PaperForms& f = e.forms;
+  if (!f.parm && !f.overlap) return "";
+  std::string out = "\n  One MoE layer by the papers' closed forms\n\n";
+  const auto line = [&](const char* what, const std::string& value) {
+    out += fmt::format("  {:<58} {}\n", what, value);
+  };
+  if (f.overlap) {
+    line("forward and backward, one by one: t_1 (ScheMoE eq. 10)", human(f.overlap->in_turn));
+    line("simulated: t_r; hidden: t_hidden (eq. 11)",
+         fmt::format("{}; {}", human(f.overlap->time),
+                     f.overlap->hidden < Seconds(0) ? "-" + human(-1 * f.overlap->hidden) : human(f.overlap->hidden)));
+    line("the most that overlap gains (FasterMoE figure 12)", fmt::format("{:.2f} times", f.overlap->bound));
+  }
+  if (f.pipe) {
+    line("a dispatch inside nodes, between nodes (ScheMoE eq. 17)",
+         fmt::format("{}, {}", human(f.pipe->inside), human(f.pipe->between)));
+    line("the most that Pipe-A2A gains: S_max (eq. 18)", fmt::format("{:.2f} times", f.pipe->most()));
+  }
+  if (!f.parm) return out;
+  const planner::ParmForms& p = *f.parm;
+  line("Parm, forward: BLM, x = ETM, y",
+       fmt::format("{}, {}, {}", human(p.input), human(p.dispatched), human(p.exchanged)));
+  line("t_base (eq. 1)", human(p.baseline));
+  line("t_S1, t_S2, S2 without overlap (eqs. 2, 7)",
+       fmt::format("{}, {}, {}", human(p.s1), human(p.s2), human(p.in_turn)));
+  if (p.choice)
+    line("t_D1, t_D2: algorithm 1 chooses (eqs. 13, 14)",
+         fmt::format("{}, {}: {}", human(p.choice->t_d1), human(p.choice->t_d2),
+                     p.choice->schedule == ParmChoice::S1 ? "S1" : "S2"));
   return out;
 }
 
@@ -305,7 +341,7 @@ std::string explain_page(const Explanation& e) {
   out += class_table(e) + holder_table(e) + exposed_table(e) + '\n';
   if (!p.timeline.links.empty()) out += link_table(p, cluster.topology, 5) + '\n';
   out += stream_table(p);
-  out += sensitivity_table(e) + placement_text(e) + roofline_text(e) + layer_points_text(e);
+  out += sensitivity_table(e) + placement_text(e) + roofline_text(e) + layer_points_text(e) + paper_forms_text(e);
   const std::string notes = figures_text(e.plan.cluster.gpu, e.plan.inputs.workload) +
                             extrapolation_text(e.plan.cluster, p.program) + assumed_text(plan.inputs.cluster, 5);
   return notes.empty() ? out : out + '\n' + notes;

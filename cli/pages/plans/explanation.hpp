@@ -12,6 +12,7 @@
 #include "model/analysis/ddl_roofline.hpp"
 #include "model/analysis/operation_list.hpp"
 #include "planner/report/layer_roofline.hpp"
+#include "planner/report/paper_forms.hpp"
 #include "planner/report/placement_payoff.hpp"
 #include "planner/report/sensitivity.hpp"
 
@@ -23,6 +24,7 @@ struct Explanation {
   PathSummary path;
   DdlRoofline roofline;
   std::vector<planner::LayerPoint> layer_points;  // the first MoE layer's points
+  planner::PaperForms forms;                      // of that layer
   std::vector<planner::Sensitivity> sensitivities;
   std::optional<planner::PlacementPayoff> placement;  // none if there is nothing to place (placement_payoff())
   std::vector<OperationRow> operations;               // of the binding rank

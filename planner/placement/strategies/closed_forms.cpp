@@ -8,6 +8,12 @@
 
 namespace moeplan::planner {
 
+namespace {
+
+std::int64_t max_load(const std::vector<std::int64_t>& loads) { return *std::max_element(loads.begin(), loads.end()); }
+
+}  // namespace
+
 PlacementForms placement_forms(const RoutingCounts& counts, const Placement& placement,
                                const PlacementDevices& devices) {
   const ExpertColumns columns(counts);
@@ -27,8 +33,12 @@ PlacementForms placement_forms(const RoutingCounts& counts, const Placement& pla
   const auto pro_prophet = [&](bool scheduled) {
     return pro_prophet_time(most_received, most_computed, copied, /*not_sent=*/0, devices, scheduled);
   };
+  const std::int64_t most_before =
+      max_load(rank_loads(counts, contiguous_placement(counts.experts(), devices.ranks), devices));
   return {.fastermoe = copied > 0 ? fastermoe_shadowed_latency(copied, most_computed, devices)
                                   : fastermoe_imbalanced_latency(most_computed, devices),
+          .sends_less = copied > 0 && fastermoe_sends_less(copied, most_before, devices),
+          .saves_more = copied > 0 && fastermoe_saves_more(copied, most_before, most_computed, devices),
           .pro_prophet = pro_prophet(/*scheduled=*/false),
           .pro_prophet_scheduled = pro_prophet(/*scheduled=*/true),
           .balance_degree = balance_degree(computed)};

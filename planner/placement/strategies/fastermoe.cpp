@@ -19,6 +19,25 @@ Seconds fastermoe_shadowed_latency(std::int64_t shadowed, std::int64_t largest, 
 
 namespace {
 
+/// r alpha H': the tokens whose inputs, four times, have as many bytes as the parameters and gradients that are sent.
+double tokens_of_parameters(std::int64_t shadowed, const PlacementDevices& d) {
+  return static_cast<double>(shadowed) * d.parameter_bytes / (2 * d.token_bytes);
+}
+
+}  // namespace
+
+bool fastermoe_sends_less(std::int64_t shadowed, std::int64_t before, const PlacementDevices& d) {
+  return static_cast<double>(before) > tokens_of_parameters(shadowed, d);
+}
+
+bool fastermoe_saves_more(std::int64_t shadowed, std::int64_t before, std::int64_t after, const PlacementDevices& d) {
+  const double added = tokens_of_parameters(shadowed, d) - static_cast<double>(before);
+  if (added < 0) return false;
+  return 3 * static_cast<double>(before - after) * d.token_time > 4 * added * (d.token_bytes / average_bandwidth(d));
+}
+
+namespace {
+
 /// Takes a slot on every rank except the expert's home; false if one has none.
 bool take_slots(std::vector<std::int64_t>& free, std::int64_t home) {
   for (std::size_t r = 0; r < free.size(); ++r) {

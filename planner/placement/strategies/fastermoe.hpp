@@ -20,6 +20,14 @@ namespace moeplan::planner {
 [[nodiscard]] Seconds fastermoe_shadowed_latency(std::int64_t shadowed, std::int64_t largest,
                                                  const PlacementDevices& devices);
 
+/// The conditions under one of which the latency with shadowing is less. eq. (9), B > r alpha H': the parameters that
+/// are sent have fewer bytes than the inputs that are not. eq. (10), only if that fails: the computation that it saves
+/// takes longer than the communication that it adds. `before` and `after` are the largest B_w without and with
+/// shadowing.
+[[nodiscard]] bool fastermoe_sends_less(std::int64_t shadowed, std::int64_t before, const PlacementDevices& devices);
+[[nodiscard]] bool fastermoe_saves_more(std::int64_t shadowed, std::int64_t before, std::int64_t after,
+                                        const PlacementDevices& devices);
+
 /// Algorithm 1: the experts to shadow, heaviest first. It stops at the first increase in latency, or when a rank has no
 /// slot left (`free` by rank, before shadowing). `homes` by expert.
 [[nodiscard]] std::vector<std::size_t> fastermoe_shadows(const ExpertColumns& columns,

@@ -29,6 +29,8 @@ TEST_CASE("The papers' closed forms of a placement") {
     shadow(placement.experts[0], free);
     const PlacementForms forms = placement_forms(counts, placement, d);
     CHECK(forms.fastermoe.value() == Approx(3 * 110e-6 + 2 * 1e6 / 10e9));
+    CHECK_FALSE(forms.sends_less);  // alpha H' = 1 MB / 2 kB = 500 tokens, the fullest rank has 280
+    CHECK(forms.saves_more);        // 3 x 170 us of computation for 4 x 220 kB of communication, 88 us
     CHECK(forms.pro_prophet.value() == Approx(4 * 30 * 1e3 / 10e9 + 3 * 110e-6 + 2 * 1e6 / 10e9));
     CHECK(forms.pro_prophet_scheduled.value() == Approx(4 * 30 * 1e3 / 10e9 + 3 * 110e-6));
     CHECK(forms.balance_degree == Approx(std::sqrt((30.0 * 30 + 3 * 10 * 10) / 4)));

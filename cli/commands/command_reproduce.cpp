@@ -1,22 +1,26 @@
-// moeplan reproduce PAPER|all [--jobs N] [--json]
+// moeplan reproduce PAPER|all [--jobs N] [--plots FOLDER] [--json]
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 
 #include "cli/commands/commands.hpp"
 #include "cli/commands/progress.hpp"
+#include "cli/pages/reproduction_plot.hpp"
 #include "cli/pages/reproduction_report.hpp"
+#include "model/base/diagnostics.hpp"
 #include "model/base/in_parallel.hpp"
 #include "model/base/interrupt.hpp"
+#include "model/text/document.hpp"
 
 namespace moeplan::cli {
 
 namespace {
 
 struct ReproduceOptions {
-  std::string paper;
+  std::string paper, plots;
   std::int64_t jobs = 0;
   bool json = false, quiet = false;
 };
@@ -25,9 +29,17 @@ std::vector<std::string> papers_of(const std::string& name) {
   return name == "all" ? reproduction::paper_names() : std::vector<std::string>{name};
 }
 
+/// Creates the folder if there is none, before anything is computed. Raises InputError.
+void make_plot_folder(const std::string& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) throw InputError(Diagnostic{{"--plots"}, "", fmt::format("{}: {}", folder, error.message())});
+}
+
 ExitCode run_reproduce(const ReproduceOptions& o) {
   std::vector<reproduction::Paper> papers;
   for (const std::string& name : papers_of(o.paper)) papers.push_back(reproduction::load_paper(name));
+  if (!o.plots.empty()) make_plot_folder(o.plots);
   const Interrupt interrupt;
   reproduction::ReproductionOptions options;
   options.jobs = threads_or_cores(o.jobs);
@@ -43,6 +55,8 @@ ExitCode run_reproduce(const ReproduceOptions& o) {
       }
       const reproduction::PaperResult& result = results.back();
       all_pass = all_pass && result.passed() == result.scored();
+      if (!o.plots.empty())
+        write_file_atomically(std::filesystem::path(o.plots) / (result.paper + ".svg"), reproduction_plot(result));
       if (!o.json) fmt::print("{}{}", results.size() > 1 ? "\n" : "", reproduction_page(result));
       std::fflush(stdout);
     }
@@ -63,6 +77,7 @@ void add_reproduce_command(CLI::App& app, ExitCode& code) {
   c->add_option("PAPER", o->paper, "A paper of configs/papers, a file, or all")->required();
   c->add_option("--jobs", o->jobs, "Cases at once; 0: one a core; the numbers are the same")
       ->check(CLI::Range(0, 1024));
+  c->add_option("--plots", o->plots, "A folder for plots of the rows, one a paper");
   c->add_flag("--json", o->json, "Print JSON");
   c->add_flag("--quiet", o->quiet, "No progress bar");
   c->callback([o, &code] { code = run_reproduce(*o); });

@@ -72,6 +72,24 @@ TEST_CASE("reproduce ends with 0 if all scored rows pass; its JSON follows the s
   CHECK(again.at("rows") == j.at("rows"));
 }
 
+TEST_CASE("reproduce draws the rows of a paper, the same bytes every time") {
+  const Cli cli;
+  write_paper(cli, "{missing: no model of <accuracy>}");
+  CHECK(cli.run({"reproduce", cli.path("small.yaml"), "--plots", cli.path("plots")}).code == 1);
+  const std::string plot = whole_file(cli.path("plots/small.svg"));
+  CHECK(plot.find("A small paper") != std::string::npos);
+  CHECK(plot.find("1 of 2 scored rows pass") != std::string::npos);
+  std::size_t dots = 0;
+  for (std::size_t at = plot.find("<circle"); at != std::string::npos; at = plot.find("<circle", at + 1)) ++dots;
+  CHECK(dots == 2);  // a and b; c was not computed
+  (void)cli.run({"reproduce", cli.path("small.yaml"), "--plots", cli.path("plots"), "--jobs", "1"});
+  CHECK(whole_file(cli.path("plots/small.svg")) == plot);
+  (void)cli.write("file", "");
+  const Ran wrong = cli.run({"reproduce", cli.path("small.yaml"), "--plots", cli.path("file")});
+  CHECK(wrong.code == 2);
+  CHECK(wrong.err.find("--plots: ") == 0);
+}
+
 TEST_CASE("reproduce names the papers that there are") {
   const Cli cli;
   const Ran ran = cli.run({"reproduce", "pram"});

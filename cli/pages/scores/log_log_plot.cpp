@@ -7,6 +7,8 @@
 #include <cmath>
 #include <limits>
 
+#include "cli/pages/svg_parts.hpp"
+
 namespace moeplan::cli {
 
 namespace {
@@ -46,25 +48,6 @@ std::string time_label(double exponent) {
   return fmt::format("{:g} {}", std::pow(10, exponent + 9 - 3 * static_cast<double>(unit)), kUnits[unit]);
 }
 
-std::string escaped(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '<') {
-      out += "&lt;";
-    } else if (c == '&') {
-      out += "&amp;";
-    } else {
-      out += c;
-    }
-  }
-  return out;
-}
-
-std::string text(double x, double y, const char* anchor, const std::string& content, const char* more = "") {
-  return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\"{}>{}</text>\n", x, y, anchor, more,
-                     escaped(content));
-}
-
 class Plot {
  public:
   explicit Plot(const LogLogPlot& plot) : plot_(plot) {
@@ -84,15 +67,10 @@ class Plot {
   }
 
   [[nodiscard]] std::string document() const {
-    std::string out = fmt::format(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:g}\" height=\"{1:g}\" viewBox=\"0 0 {0:g} {1:g}\" "
-        "font-family=\"sans-serif\" font-size=\"13\" fill=\"#222\">\n<rect width=\"{0:g}\" height=\"{1:g}\" "
-        "fill=\"#fff\"/>\n",
-        kWidth, kHeight);
-    out += text(kLeft, 28, "start", plot_.title, " font-size=\"16\" font-weight=\"bold\"") + axes();
+    std::string out = svg_text(kLeft, 28, "start", plot_.title, kSvgTitle) + axes();
     for (std::size_t i = 0; i < plot_.series.size(); ++i) out += lines(plot_.series[i], kColours[i % kColours.size()]);
     for (std::size_t i = 0; i < plot_.series.size(); ++i) out += dots(plot_.series[i], kColours[i % kColours.size()]);
-    return out + legend() + "</svg>\n";
+    return svg_document(kWidth, kHeight, out + legend());
   }
 
  private:
@@ -100,16 +78,16 @@ class Plot {
     std::string grid = "<path fill=\"none\" stroke=\"#ddd\" d=\"", labels;
     for (double e = x_.least; e <= x_.most; e += x_.step) {
       grid += fmt::format("M{:.1f} {:g}V{:g}", x_.pixel(e), kTop, kBottom);
-      labels += text(x_.pixel(e), kBottom + 20, "middle", size_label(e));
+      labels += svg_text(x_.pixel(e), kBottom + 20, "middle", size_label(e));
     }
     for (double e = y_.least; e <= y_.most; e += y_.step) {
       grid += fmt::format("M{:g} {:.1f}H{:g}", kLeft, y_.pixel(e), kRight);
-      labels += text(kLeft - 8, y_.pixel(e) + 4.5, "end", time_label(e));
+      labels += svg_text(kLeft - 8, y_.pixel(e) + 4.5, "end", time_label(e));
     }
     return grid + "\"/>\n" +
            fmt::format("<path fill=\"none\" stroke=\"#222\" d=\"M{:g} {:g}V{:g}H{:g}\"/>\n", kLeft, kTop, kBottom,
                        kRight) +
-           labels + text((kLeft + kRight) / 2, kBottom + 44, "middle", "message size, as nccl-tests counts it");
+           labels + svg_text((kLeft + kRight) / 2, kBottom + 44, "middle", "message size, as nccl-tests counts it");
   }
 
   [[nodiscard]] std::string lines(const PlotSeries& s, const char* colour) const {
@@ -143,7 +121,7 @@ class Plot {
       }
       if (has_dot)
         out += fmt::format("<circle cx=\"{:g}\" cy=\"{:g}\" r=\"2.8\" fill=\"{}\"/>\n", kMark + 11, y, colour);
-      out += text(kText, y + 4.5, "start", label);
+      out += svg_text(kText, y + 4.5, "start", label);
       y += kLine;
     };
     entry("#222", true, false, "measured");

@@ -49,6 +49,7 @@ int main(int argc, char** argv) {
   add_profile_command(app, code);
   add_validate_command(app, code);
   add_reproduce_command(app, code);
+  add_replay_command(app, code);
   add_check_command(app, code);
   add_score_command(app, code);
   add_price_command(app, code);

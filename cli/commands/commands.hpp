@@ -25,6 +25,7 @@ void add_sweep_command(CLI::App& app, ExitCode& code);
 void add_query_command(CLI::App& app, ExitCode& code);
 void add_validate_command(CLI::App& app, ExitCode& code);
 void add_reproduce_command(CLI::App& app, ExitCode& code);
+void add_replay_command(CLI::App& app, ExitCode& code);
 void add_check_command(CLI::App& app, ExitCode& code);
 void add_score_command(CLI::App& app, ExitCode& code);
 void add_price_command(CLI::App& app, ExitCode& code);

@@ -2,6 +2,7 @@
 #include <fstream>
 
 #include "tests/cli/support/cli_json.hpp"
+#include "tests/cli/support/json_schema.hpp"
 
 namespace moeplan::tests::placement_test {
 
@@ -125,3 +126,74 @@ TEST_CASE("A recorded routing gives every layer its own counts and placement") {
 }
 
 }  // namespace moeplan::tests::placement_test
+
+// `moeplan replay`, on a trace of four ranks with one hot expert.
+namespace moeplan::tests::replay_command_test {
+
+namespace {
+
+/// Of every rank's 1,000 selections in each of three iterations, expert 0 gets 650.
+void write_trace(const Cli& cli) {
+  std::string text = "iteration,layer,rank,e0,e1,e2,e3,e4,e5,e6,e7\n";
+  for (int i = 0; i < 3; ++i) {
+    for (int rank = 0; rank < 4; ++rank) {
+      text += std::to_string(i) + ",0," + std::to_string(rank) + ",650,50,50,50,50,50,50,50\n";
+    }
+  }
+  (void)cli.write("hot.csv", text);
+}
+
+std::vector<std::string> replay_of(const Cli& cli, std::vector<std::string> more = {}) {
+  std::vector<std::string> all{"replay",  cli.path("hot.csv"), "--cluster", "dgx_h100",
+                               "--model", "mixtral_8x7b",      "--quiet"};
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("replay prints strategies over a recorded routing, against contiguous experts") {
+  const Cli cli;
+  write_trace(cli);
+  const Ran ran = cli.run(replay_of(cli, {"--strategies", "fastermoe,pro_prophet,auto", "--redundant", "2"}));
+  CHECK(ran.code == 0);
+  CHECK(ran.err.empty());
+  CHECK(ran.out.find("hot.csv: 3 iterations of 1 layers, 4 ranks, 8 experts") != std::string::npos);
+  CHECK(ran.out.find("pro_prophet") != std::string::npos);
+  CHECK(ran.out.find("contiguous experts: ") != std::string::npos);
+}
+
+TEST_CASE("replay's JSON follows its schema; with foresight no iteration is planned from stale loads") {
+  const Cli cli;
+  write_trace(cli);
+  const auto json = [&](std::vector<std::string> more) {
+    more.push_back("--json");
+    const Ran ran = cli.run(replay_of(cli, more));
+    CHECK(ran.code == 0);
+    const Json j = Json::parse(ran.out);
+    CHECK(schema_errors(j, "replay.json") == std::vector<std::string>{});
+    return j;
+  };
+  const Json known = json({"--strategies", "auto"}), foreseen = json({"--strategies", "auto", "--foresight"});
+  CHECK(known.at("strategies")[0].at("plans") == 2);
+  CHECK(foreseen.at("strategies")[0].at("plans") == 3);
+  CHECK(foreseen.at("strategies")[0].at("time_s").get<double>() < known.at("strategies")[0].at("time_s").get<double>());
+  CHECK(json({"--strategies", "auto", "--interval", "2"}).at("strategies")[0].at("plans") == 1);
+  SECTION("Pro-Prophet's n: copies are sent to fewer devices, whose tokens travel again") {
+    const Json all = json({"--strategies", "pro_prophet"}), half = json({"--strategies", "pro_prophet:n=0.5"});
+    CHECK(half.at("strategies")[0].at("strategy") == "pro_prophet:n=0.5");
+    CHECK(half.at("strategies")[0].at("time_s") != all.at("strategies")[0].at("time_s"));
+  }
+}
+
+TEST_CASE("replay names what is wrong") {
+  const Cli cli;
+  write_trace(cli);
+  CHECK(cli.run(replay_of(cli, {"--strategies", "pro_profit"})).err ==
+        "--strategies: \"pro_profit\" is no strategy; did you mean \"pro_prophet\"?\n");
+  const Ran other = cli.run({"replay", cli.path("hot.csv"), "--cluster", "dgx_h100", "--model", "qwen3_30b_a3b"});
+  CHECK(other.code == 2);
+  CHECK(other.err.find("is of 8 experts") != std::string::npos);
+}
+
+}  // namespace moeplan::tests::replay_command_test

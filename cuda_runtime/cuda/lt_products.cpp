@@ -57,7 +57,7 @@ class Layout {
 struct Shape {
   cublasLtMatmulDesc_t description = nullptr;
   Layout first, second, out;
-  cublasLtMatmulAlgo_t way{};
+  cublasLtMatmulAlgo_t algorithm{};
 
   Shape(cublasLtHandle_t handle, Gemm::Form form, const ProductTypes& types, const MatrixProduct& p,
         const std::array<std::uint32_t, 3>& alignments, RankId rank)
@@ -102,7 +102,7 @@ struct Shape {
     const std::string call = fmt::format("cublasLtMatmulAlgoGetHeuristic of {} x {} x {}", p.m, p.n, p.k);
     check_cublas(status, rank, call.c_str());
     check_cublas(count > 0 ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED, rank, call.c_str());
-    way = found.algo;
+    algorithm = found.algo;
   }
 };
 
@@ -201,10 +201,10 @@ struct LtProducts::State {
   void multiply(Gemm::Form form, Dtype dtype, const MatrixProduct& p, cudaStream_t stream) {
     const Shape& shape = shape_of(form, dtype, p);
     const float alpha = 1, beta = p.accumulates ? 1.0F : 0.0F;
-    check_cublas(
-        cublasLtMatmul(handle, shape.description, &alpha, p.b, shape.first.get(), p.a, shape.second.get(), &beta, p.c,
-                       shape.out.get(), p.c, shape.out.get(), &shape.way, workspace_of(stream), kWorkspace, stream),
-        rank, "cublasLtMatmul");
+    check_cublas(cublasLtMatmul(handle, shape.description, &alpha, p.b, shape.first.get(), p.a, shape.second.get(),
+                                &beta, p.c, shape.out.get(), p.c, shape.out.get(), &shape.algorithm,
+                                workspace_of(stream), kWorkspace, stream),
+                 rank, "cublasLtMatmul");
   }
 
   void multiply_on_lanes(const Products& all, cudaStream_t stream) {

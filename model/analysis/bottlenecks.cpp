@@ -87,12 +87,12 @@ void BottleneckAttribution::append_transfer(std::vector<LimitedTime>& out, SimTi
 
 std::vector<LimitedTime> BottleneckAttribution::of_message(const Operation& operation, RankId rank, SimTime duration) {
   const Send& send = std::get<Send>(operation.work);
-  const Route& way = routes_.between(rank, program_.group(send.group).shifted(rank, send.shift));
+  const Route& route = routes_.between(rank, program_.group(send.group).shifted(rank, send.shift));
   const CommunicationCost cost = communication_cost(program_, operation, rank, cluster_);
   const Bytes bytes(static_cast<double>(byte_count(program_, operation.reads.front(), rank)));
   Seconds linked;
   std::optional<LinkId> slowest;
-  for (const RouteLink& l : way.links) {
+  for (const RouteLink& l : route.links) {
     const Seconds time = bytes * l.share / cluster_.topology.links[l.link.index()].bandwidth;
     if (slowest && time <= linked) continue;
     linked = time;
@@ -100,7 +100,7 @@ std::vector<LimitedTime> BottleneckAttribution::of_message(const Operation& oper
   }
   std::vector<LimitedTime> out;
   SimTime left = duration;
-  const SimTime startup = take(left, cost.add_route_latency ? cost.startup + way.latency : cost.startup);
+  const SimTime startup = take(left, cost.add_route_latency ? cost.startup + route.latency : cost.startup);
   if (startup > SimTime()) out.push_back({Bottleneck::StartUp, startup});
   const Seconds capped = cost.rate_cap ? bytes / *cost.rate_cap : Seconds(0);
   append_transfer(out, left, duration, capped, linked, slowest);
@@ -126,9 +126,9 @@ const BottleneckAttribution::Part& BottleneckAttribution::part(BlockId block, st
   for (const Flow& f : flows) {
     p.peers.push_back(f.from == rank ? f.to : f.from);
     most = std::max({most, all.out[f.from.index()], all.in[f.to.index()]});
-    const Route& way = routes_.between(f.from, f.to);
-    latency = std::max(latency, way.latency);
-    for (const RouteLink& l : way.links) {
+    const Route& route = routes_.between(f.from, f.to);
+    latency = std::max(latency, route.latency);
+    for (const RouteLink& l : route.links) {
       const Seconds time(all.link_seconds[l.link.index()]);
       if (p.busiest && (time < p.linked || (time == p.linked && l.link >= *p.busiest))) continue;
       p.linked = time;
@@ -183,7 +183,7 @@ void BottleneckAttribution::add_equal_ranks(const Operation& operation, Load& al
   for (const Flow& f : flows_from(program_, operation, RankId(0))) {
     const auto bytes = static_cast<double>(f.bytes);
     sent += bytes;
-    for (const auto& [orbit, share] : way_of_flow(*view_, program_, operation, f.from, f.to).orbits) {
+    for (const auto& [orbit, share] : route_of_flow(*view_, program_, operation, f.from, f.to).orbits) {
       orbit_seconds[static_cast<std::size_t>(orbit)] +=
           bytes * share / view_->capacity[static_cast<std::size_t>(orbit)];
     }

@@ -53,10 +53,11 @@ Seconds cost_of_pieces(const Communication& c, std::int64_t group_size, const Cl
 /// The latency of a tree's depth: the latencies along its longest path, up and down for an all-reduce.
 Seconds tree_latency(const Program& program, const Communication& c, RankId rank, const Cluster& cluster) {
   const GroupFamily& family = program.group(c.group);
-  const std::vector<std::int64_t> way = longest_tree_way(c.collective, family.size, members_per_node(program, family));
+  const std::vector<std::int64_t> path =
+      longest_tree_path(c.collective, family.size, members_per_node(program, family));
   Seconds latency;
-  for (std::size_t i = 1; i < way.size(); ++i) {
-    latency += cluster.route(family.member(rank, way[i - 1]), family.member(rank, way[i])).latency;
+  for (std::size_t i = 1; i < path.size(); ++i) {
+    latency += cluster.route(family.member(rank, path[i - 1]), family.member(rank, path[i])).latency;
   }
   return c.collective == Collective::AllReduce ? latency * 2.0 : latency;
 }

@@ -17,11 +17,11 @@ struct Part {
   std::vector<double> load{};  // by orbit: of the data that it sends or receives
   double sent = 0, received = 0, latency = 0;
   std::optional<double> least_latency{};  // none without a flow
-  void add(const SymmetricView::Way& way, double bytes, bool waits) {
-    for (const auto& [orbit, share] : way.orbits) load[static_cast<std::size_t>(orbit)] += bytes * share;
+  void add(const SymmetricView::OrbitRoute& route, double bytes, bool waits) {
+    for (const auto& [orbit, share] : route.orbits) load[static_cast<std::size_t>(orbit)] += bytes * share;
     if (!waits) return;
-    latency = std::max(latency, way.latency.value());
-    least_latency = std::min(least_latency.value_or(way.latency.value()), way.latency.value());
+    latency = std::max(latency, route.latency.value());
+    least_latency = std::min(least_latency.value_or(route.latency.value()), route.latency.value());
   }
 };
 
@@ -106,13 +106,13 @@ OperationTimes OperationPricer::representatives(const Operation& op) {
     const CommunicationCost& cost = costs.back();
     for (const Flow& flow : flows_from(program_, op, RankId(r))) {
       const auto bytes = static_cast<double>(flow.bytes);
-      const SymmetricView::Way& way = way_of_flow(*view_, program_, op, flow.from, flow.to);
+      const SymmetricView::OrbitRoute& route = route_of_flow(*view_, program_, op, flow.from, flow.to);
       const std::size_t to = flow.to.index() % count;
-      for (const auto& [orbit, share] : way.orbits) all[static_cast<std::size_t>(orbit)] += bytes * share;
+      for (const auto& [orbit, share] : route.orbits) all[static_cast<std::size_t>(orbit)] += bytes * share;
       parts[r].sent += bytes;
       parts[to].received += bytes;
-      parts[r].add(way, bytes, cost.add_route_latency);
-      if (to != r) parts[to].add(way, bytes, cost.add_route_latency);
+      parts[r].add(route, bytes, cost.add_route_latency);
+      if (to != r) parts[to].add(route, bytes, cost.add_route_latency);
     }
   }
   const double links = slowest(all);

@@ -157,8 +157,8 @@ Route route(const RankedTopology& ranks, std::int64_t from, std::int64_t to) {
                               ranks.gpu_of_rank[static_cast<std::size_t>(to)]);
 }
 
-SymmetricView::Way way(const std::vector<Index>& orbit, const Route& route) {
-  SymmetricView::Way w{{}, route.latency};
+SymmetricView::OrbitRoute orbit_route(const std::vector<Index>& orbit, const Route& route) {
+  SymmetricView::OrbitRoute w{{}, route.latency};
   for (const RouteLink& l : route.links) w.orbits.emplace_back(orbit[l.link.index()], l.share);
   std::sort(w.orbits.begin(), w.orbits.end());
   // Paths that split over links of one orbit are merged.
@@ -177,9 +177,9 @@ SymmetricView::Way way(const std::vector<Index>& orbit, const Route& route) {
 /// One edge of every image of a representative as a route: the representative's own links and, for links that never
 /// bind, the average over all images. None if the edges cross other orbits that can bind, cross the links of such an
 /// orbit unequally often, or lead to images of different representatives.
-std::optional<SymmetricView::Way> even_way(const RankedTopology& ranks, const std::vector<Index>& orbit,
-                                           const std::vector<bool>& never_binds, std::int64_t representative,
-                                           std::int64_t representatives, const std::vector<std::int64_t>& to) {
+std::optional<SymmetricView::OrbitRoute> even_route(const RankedTopology& ranks, const std::vector<Index>& orbit,
+                                                    const std::vector<bool>& never_binds, std::int64_t representative,
+                                                    std::int64_t representatives, const std::vector<std::int64_t>& to) {
   std::vector<double> crossed(orbit.size(), 0.0);
   std::map<Index, double> average;
   std::vector<std::pair<Index, double>> first;
@@ -193,7 +193,7 @@ std::optional<SymmetricView::Way> even_way(const RankedTopology& ranks, const st
     latency = std::max(latency, edge.latency);
     for (const RouteLink& l : edge.links) crossed[l.link.index()] += l.share;
     std::vector<std::pair<Index, double>> binding;
-    for (const auto& [o, share] : way(orbit, edge).orbits) {
+    for (const auto& [o, share] : orbit_route(orbit, edge).orbits) {
       if (never_binds[static_cast<std::size_t>(o)]) {
         average[o] += share / images;
       } else {
@@ -209,17 +209,18 @@ std::optional<SymmetricView::Way> even_way(const RankedTopology& ranks, const st
     const double other = expected.try_emplace(orbit[l], crossed[l]).first->second;
     if (std::abs(other - crossed[l]) > 1e-9) return std::nullopt;
   }
-  SymmetricView::Way w{std::move(first), latency};
+  SymmetricView::OrbitRoute w{std::move(first), latency};
   for (const auto& [o, share] : average) w.orbits.emplace_back(o, std::min(share, 1.0));
   std::sort(w.orbits.begin(), w.orbits.end());
   return w;
 }
 
 /// The routes of the rings' edges by representative, or none if an edge has no even route.
-std::optional<std::vector<SymmetricView::RingWays>> ring_ways(const RankedTopology& ranks,
-                                                              const std::vector<Index>& orbit,
-                                                              const std::vector<bool>& never_binds,
-                                                              std::int64_t representatives, const RingFamily& ring) {
+std::optional<std::vector<SymmetricView::RingRoutes>> ring_routes(const RankedTopology& ranks,
+                                                                  const std::vector<Index>& orbit,
+                                                                  const std::vector<bool>& never_binds,
+                                                                  std::int64_t representatives,
+                                                                  const RingFamily& ring) {
   const std::int64_t world = ranks.world_size();
   std::vector<std::int64_t> along, across;
   for (std::int64_t r = 0; r < world; ++r) {
@@ -228,17 +229,17 @@ std::optional<std::vector<SymmetricView::RingWays>> ring_ways(const RankedTopolo
     along.push_back(r + (edges.along - position) * ring.stride);
     if (edges.across != position) across.push_back(r + (edges.across - position) * ring.stride);
   }
-  std::vector<SymmetricView::RingWays> ways;
+  std::vector<SymmetricView::RingRoutes> found;
   for (std::int64_t a = 0; a < representatives; ++a) {
-    auto way = even_way(ranks, orbit, never_binds, a, representatives, along);
-    if (!way) return std::nullopt;
-    ways.push_back({*way, *way});
+    auto edge_route = even_route(ranks, orbit, never_binds, a, representatives, along);
+    if (!edge_route) return std::nullopt;
+    found.push_back({*edge_route, *edge_route});
     if (across.empty()) continue;
-    way = even_way(ranks, orbit, never_binds, a, representatives, across);
-    if (!way) return std::nullopt;
-    ways.back().across = std::move(*way);
+    edge_route = even_route(ranks, orbit, never_binds, a, representatives, across);
+    if (!edge_route) return std::nullopt;
+    found.back().across = std::move(*edge_route);
   }
-  return ways;
+  return found;
 }
 
 /// Whether rotating any digit maps each edge of such rings to another edge of them.
@@ -291,9 +292,9 @@ std::unique_ptr<SymmetricView> make_view(const RankedTopology& ranks, SymmetryCa
   const std::vector<bool> never_binds = never_binding(ranks.topology, *orbit, orbits, routes);
   for (const RingFamily& ring : query.rings) {
     if (representatives > 1 && turns(ring, *cuts)) continue;
-    auto ways = ring_ways(ranks, *orbit, never_binds, representatives, ring);
-    if (!ways) return nullptr;
-    view->rings.emplace(ring, std::move(*ways));
+    auto found = ring_routes(ranks, *orbit, never_binds, representatives, ring);
+    if (!found) return nullptr;
+    view->rings.emplace(ring, std::move(*found));
   }
   std::vector<double> size(orbits, 0.0);
   view->capacity.assign(orbits, 0.0);
@@ -308,14 +309,14 @@ std::unique_ptr<SymmetricView> make_view(const RankedTopology& ranks, SymmetryCa
   }
   std::map<std::pair<std::vector<std::pair<Index, double>>, Seconds>, Index> number;
   for (std::size_t a = 0; a < routes.size(); ++a) {
-    std::vector<Index>& way_to = view->way_to.emplace_back(routes[a].size(), -1);
+    std::vector<Index>& route_to = view->route_to.emplace_back(routes[a].size(), -1);
     for (std::size_t p = 0; p < routes[a].size(); ++p) {
       if (p == a) continue;
-      SymmetricView::Way w = way(*orbit, routes[a][p]);
-      const auto next = static_cast<Index>(view->ways.size());
+      SymmetricView::OrbitRoute w = orbit_route(*orbit, routes[a][p]);
+      const auto next = static_cast<Index>(view->routes.size());
       const auto [it, is_new] = number.try_emplace(std::pair(w.orbits, w.latency), next);
-      way_to[p] = it->second;
-      if (is_new) view->ways.push_back(std::move(w));
+      route_to[p] = it->second;
+      if (is_new) view->routes.push_back(std::move(w));
     }
   }
   view->orbit_of_link = std::move(*orbit);

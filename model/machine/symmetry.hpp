@@ -57,30 +57,30 @@ struct SymmetryQuery {
 /// The cluster reduced to its representatives.
 struct SymmetricView {
   /// A route of the representatives' traffic: the orbits crossed, in order, and its latency.
-  struct Way {
+  struct OrbitRoute {
     std::vector<std::pair<std::int32_t, double>> orbits;  // orbit, fraction of the transfer
     Seconds latency;
-    bool operator==(const Way&) const = default;
+    bool operator==(const OrbitRoute&) const = default;
   };
 
   /// Routes of a ring's edges (RingEdges): averages over all images for links that never bind; the longest latency.
-  struct RingWays {
-    Way along;
-    Way across;
+  struct RingRoutes {
+    OrbitRoute along;
+    OrbitRoute across;
   };
 
   std::int64_t representatives = 1;  // R: ranks 0 .. R - 1; any other rank is an image of the one equal to it modulo R
   std::vector<double> capacity;      // by orbit, bytes/s for the representatives' traffic; infinite: never binds
   std::vector<std::int32_t> orbit_of_link;  // by LinkId
   std::vector<double>
-      bytes_per_link;     // by orbit: bytes on each of its links per byte of the representatives' traffic on the orbit
-  std::vector<Way> ways;  // without duplicates
-  std::vector<std::vector<std::int32_t>> way_to;  // by representative and rank: index into `ways`; itself: -1
-  std::map<RingFamily, std::vector<RingWays>>
+      bytes_per_link;  // by orbit: bytes on each of its links per byte of the representatives' traffic on the orbit
+  std::vector<OrbitRoute> routes;                   // without duplicates
+  std::vector<std::vector<std::int32_t>> route_to;  // by representative and rank: index into `routes`; itself: -1
+  std::map<RingFamily, std::vector<RingRoutes>>
       rings;  // rings that are not invariant under the rotations, by representative
 
-  [[nodiscard]] std::int32_t way_between(RankId representative, RankId to) const {
-    return way_to[representative.index()][to.index()];
+  [[nodiscard]] std::int32_t route_between(RankId representative, RankId to) const {
+    return route_to[representative.index()][to.index()];
   }
 };
 

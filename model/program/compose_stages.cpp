@@ -45,7 +45,7 @@ class Composer {
     SimTime last_send;
   };
   /// Sending stage, receiving stage, channel.
-  using Way = std::tuple<std::size_t, std::size_t, std::int32_t>;
+  using Channel = std::tuple<std::size_t, std::size_t, std::int32_t>;
 
   bool try_next(std::size_t s) {
     State& state = state_[s];
@@ -82,7 +82,7 @@ class Composer {
   const std::vector<std::vector<SegmentTimes>>& times_;
   const TransferTime& transfer_;
   std::vector<State> state_;
-  std::map<Way, std::deque<SimTime>> arrivals_;
+  std::map<Channel, std::deque<SimTime>> arrivals_;
   ComposedRun run_;
 };
 

@@ -212,19 +212,19 @@ bool runs_in_rings(const Communication& c) {
           c.collective == Collective::AllReduce);
 }
 
-const SymmetricView::Way& way_of_flow(const SymmetricView& view, const Program& program, const Operation& operation,
-                                      RankId from, RankId to) {
+const SymmetricView::OrbitRoute& route_of_flow(const SymmetricView& view, const Program& program,
+                                               const Operation& operation, RankId from, RankId to) {
   const Communication& c = *operation.communication();
   if (runs_in_rings(c)) {
     const GroupFamily& family = program.group(c.group);
     const std::int64_t per_node = members_per_node(program, family);
     if (const auto it = view.rings.find({family.size, family.stride, per_node}); it != view.rings.end()) {
-      const SymmetricView::RingWays& ways = it->second[from.index()];
+      const SymmetricView::RingRoutes& edges = it->second[from.index()];
       const bool is_along = family.position(to) == ring_edges(family.position(from), family.size, per_node).along;
-      return is_along ? ways.along : ways.across;
+      return is_along ? edges.along : edges.across;
     }
   }
-  return view.ways[static_cast<std::size_t>(view.way_between(from, to))];
+  return view.routes[static_cast<std::size_t>(view.route_between(from, to))];
 }
 
 const SymmetricView* representatives_view(const Program& program, const Cluster& cluster) {

@@ -28,8 +28,8 @@ namespace moeplan {
 [[nodiscard]] const SymmetricView* equal_ranks_view(const Program& program, const Cluster& cluster);
 
 /// The route of a representative's flow to `to` in one of the Program's communications.
-[[nodiscard]] const SymmetricView::Way& way_of_flow(const SymmetricView& view, const Program& program,
-                                                    const Operation& operation, RankId from, RankId to);
+[[nodiscard]] const SymmetricView::OrbitRoute& route_of_flow(const SymmetricView& view, const Program& program,
+                                                             const Operation& operation, RankId from, RankId to);
 
 /// Whether the communication uses rings; all members then wait for the longest latency among its edges.
 [[nodiscard]] bool runs_in_rings(const Communication& communication);

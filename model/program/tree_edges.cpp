@@ -111,16 +111,16 @@ std::vector<TreeEdge> tree_edges(Collective collective, std::int64_t position, s
   return out;
 }
 
-std::vector<std::int64_t> longest_tree_way(Collective collective, std::int64_t size, std::int64_t per_node) {
+std::vector<std::int64_t> longest_tree_path(Collective collective, std::int64_t size, std::int64_t per_node) {
   const bool rooted = collective == Collective::Broadcast;
   const std::int64_t nodes = size / per_node;
   const std::int64_t channel = rooted ? per_node - 1 : 0;  // the last to leave a broadcast's root node
   const DoubleTree trees(nodes, rooted);
   std::vector<std::int64_t> heads;  // nodes, from the deepest upwards
   for (std::int64_t n = 0; n < nodes; ++n) {
-    std::vector<std::int64_t> way{n};
-    for (auto p = trees.parent(0, n); p; p = trees.parent(0, *p)) way.push_back(*p);
-    if (way.size() > heads.size()) heads = std::move(way);
+    std::vector<std::int64_t> path{n};
+    for (auto p = trees.parent(0, n); p; p = trees.parent(0, *p)) path.push_back(*p);
+    if (path.size() > heads.size()) heads = std::move(path);
   }
   std::vector<std::int64_t> out;
   if (rooted && nodes > 1) {

@@ -58,7 +58,7 @@ struct TreeEdge {
 
 /// The positions on the longest path from the root to a last member, both included: the path of the first byte and,
 /// before it, in an all-reduce, of the last addend towards the root (reversed). O(size log size).
-[[nodiscard]] std::vector<std::int64_t> longest_tree_way(Collective collective, std::int64_t size,
-                                                         std::int64_t per_node);
+[[nodiscard]] std::vector<std::int64_t> longest_tree_path(Collective collective, std::int64_t size,
+                                                          std::int64_t per_node);
 
 }  // namespace moeplan

@@ -36,7 +36,7 @@ class Hierarchical : public AllToAll {
   }
 
   void lower(const Exchange& exchange, BlockBuilder& block) const override {
-    Hops hops = way(exchange, block);
+    Hops hops = hops_of(exchange, block);
     if (exchange.is_combine) {
       std::reverse(hops.slices.begin(), hops.slices.end());
       std::reverse(hops.groups.begin(), hops.groups.end());
@@ -68,7 +68,7 @@ class Hierarchical : public AllToAll {
     return {group.per_node, near, group.nodes() / near};
   }
 
-  Hops way(const Exchange& exchange, BlockBuilder& block) const {
+  Hops hops_of(const Exchange& exchange, BlockBuilder& block) const {
     const GroupFamily family = block.program().group(exchange.group);
     const Slice& sources = exchange.is_combine ? exchange.to : exchange.from;
     const Slice& holders = exchange.is_combine ? exchange.from : exchange.to;

@@ -30,7 +30,7 @@
 
 namespace moeplan::reproduction {
 
-/// An input that the paper does not give or that can be read in several ways.
+/// An input that the paper does not give or that can be read in several senses.
 struct Declaration {
   std::string what;
   std::string place;  // in the paper, or why it is not there

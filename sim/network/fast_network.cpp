@@ -8,7 +8,7 @@ namespace moeplan::sim {
 
 void FastNetwork::reserve(std::size_t flows, std::size_t uses) {
   flows_.reserve(flows + 1);
-  way_.reserve(uses);
+  crossings_.reserve(uses);
 }
 
 ResourceId FastNetwork::add_resource(double capacity_bytes_per_s) {
@@ -58,34 +58,34 @@ FlowId FastNetwork::start(std::span<const FlowUse> uses, double bytes, double we
   }
   const FlowId id(started_++);
   new_loads_.clear();
-  const auto first = static_cast<std::int32_t>(way_.size());
+  const auto first = static_cast<std::int32_t>(crossings_.size());
   bool is_held = false;
   for (const FlowUse& use : uses) {
     Link& l = links_[use.resource.index()];
     l.promised += weight * use.share * bytes;
     is_held = is_held || l.capacity < kInfinity;
-    const auto seen =
-        std::find_if(way_.begin() + first, way_.end(), [&](const Way& w) { return w.link == use.resource.value(); });
-    if (seen == way_.end()) {
-      way_.push_back({use.resource.value(), 0, 0});
+    const auto seen = std::find_if(crossings_.begin() + first, crossings_.end(),
+                                   [&](const Crossing& w) { return w.link == use.resource.value(); });
+    if (seen == crossings_.end()) {
+      crossings_.push_back({use.resource.value(), 0, 0});
       new_loads_.push_back(weight * use.share);
     } else {
-      new_loads_[static_cast<std::size_t>(seen - way_.begin() - first)] += weight * use.share;
+      new_loads_[static_cast<std::size_t>(seen - crossings_.begin() - first)] += weight * use.share;
     }
   }
   if (!is_held || bytes == 0) {
-    way_.resize(at(first));
+    crossings_.resize(at(first));
     immediate_.push_back(id);
     return id;
   }
   const std::int32_t f = number_of(flows_.back());
-  for (std::size_t use = at(first); use < way_.size(); ++use) {
-    std::vector<std::int32_t>& members = link(way_[use].link).members;
-    way_[use].place = static_cast<std::int32_t>(members.size());
+  for (std::size_t use = at(first); use < crossings_.size(); ++use) {
+    std::vector<std::int32_t>& members = link(crossings_[use].link).members;
+    crossings_[use].place = static_cast<std::int32_t>(members.size());
     members.push_back(f);
   }
   flows_.back() = {bytes, first, kNobody};
-  flows_.push_back({0, static_cast<std::int32_t>(way_.size()), kEnded});
+  flows_.push_back({0, static_cast<std::int32_t>(crossings_.size()), kEnded});
   if (!ids_.empty() || id.value() != f) {
     while (ids_.size() < at(f)) ids_.push_back(static_cast<std::int32_t>(ids_.size()));
     ids_.push_back(id.value());
@@ -183,8 +183,8 @@ void FastNetwork::complete(std::int32_t f) {
   Link& owner = link(l);
   double owned_load = 0;
   for (int use = 0; use < count(ending); ++use) {
-    Link& k = link(way(ending, use));
-    if (way(ending, use) == l) {
+    Link& k = link(crossed(ending, use));
+    if (crossed(ending, use) == l) {
       owned_load = load(ending, use);
       continue;
     }
@@ -193,7 +193,7 @@ void FastNetwork::complete(std::int32_t f) {
       continue;
     }
     drop_push(l, ending, use);
-    add_rate(way(ending, use), -load(ending, use) * band(l).level);
+    add_rate(crossed(ending, use), -load(ending, use) * band(l).level);
   }
   owner.owned_load -= owned_load;
   remove(f);
@@ -272,26 +272,26 @@ void FastNetwork::compact() {
   std::vector<std::int32_t> ids;
   ids.reserve(at(running_));
   std::int32_t next = 0;
-  std::int32_t next_way = 0;
+  std::int32_t next_crossing = 0;
   for (std::int32_t number = 0; at(number) + 1 < flows_.size(); ++number) {
     const Flow& f = flow(number);
     if (f.owner == kEnded) continue;
     const int uses = count(f);
     for (int use = 0; use < uses; ++use) {
-      const Way w = way_[at(f.first + use)];
+      const Crossing w = crossings_[at(f.first + use)];
       link(w.link).members[at(w.place)] = next;
-      if (w.link != f.owner && link(w.link).kept) link(f.owner).pushes[at(w.push)].way = next_way + use;
-      way_[at(next_way + use)] = w;
+      if (w.link != f.owner && link(w.link).kept) link(f.owner).pushes[at(w.push)].crossing = next_crossing + use;
+      crossings_[at(next_crossing + use)] = w;
     }
     ids.push_back(id_of(number).value());
     if (!loads_.empty()) loads_[at(next)] = loads_[at(number)];
-    flow(next) = {f.target, next_way, f.owner};
-    next_way += uses;
+    flow(next) = {f.target, next_crossing, f.owner};
+    next_crossing += uses;
     ++next;
   }
   flows_.resize(at(next) + 1);
-  flows_.back() = {0, next_way, kEnded};
-  way_.resize(at(next_way));
+  flows_.back() = {0, next_crossing, kEnded};
+  crossings_.resize(at(next_crossing));
   if (!loads_.empty()) loads_.resize(at(next));
   ids_ = std::move(ids);
   first_starting_ = next;

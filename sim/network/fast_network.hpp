@@ -83,17 +83,17 @@ class FastNetwork final : public Network {
 
   struct Flow {
     double target;       // value of the owner's clock at which the flow ends
-    std::int32_t first;  // index of its first use in way_; its uses end where the next flow's begin
+    std::int32_t first;  // index of its first use in crossings_; its uses end where the next flow's begin
     std::int32_t owner;  // a link, or kNobody or kEnded
   };
-  struct Way {  // one use of a flow: a link on its path
+  struct Crossing {  // one use of a flow: a link on its path
     std::int32_t link;
     std::int32_t place;  // index of the flow in the link's members
     std::int32_t push;   // index of the use in the owner's pushes; unused for the owner itself and for quiet links
   };
   struct Push {  // a flow owned here crosses another kept link
     std::int32_t link;
-    std::int32_t way;
+    std::int32_t crossing;
   };
   struct Due {
     double target;
@@ -143,7 +143,7 @@ class FastNetwork final : public Network {
   Band& band(std::int32_t l) { return band_[at(l)]; }
   const Band& band(std::int32_t l) const { return band_[at(l)]; }
   Flow& flow(std::int32_t f) { return flows_[at(f)]; }
-  std::int32_t way(const Flow& f, int use) const { return way_[at(f.first + use)].link; }
+  std::int32_t crossed(const Flow& f, int use) const { return crossings_[at(f.first + use)].link; }
   static int count(const Flow& f) { return (&f)[1].first - f.first; }
   std::int32_t number_of(const Flow& f) const { return static_cast<std::int32_t>(&f - flows_.data()); }
   FlowId id_of(std::int32_t f) const { return FlowId(ids_.empty() ? f : ids_[at(f)]); }
@@ -213,7 +213,7 @@ class FastNetwork final : public Network {
   std::vector<Flow> flows_{{0, 0, kEnded}};  // the last entry only ends the uses of the one before it
   std::vector<std::int32_t> ids_;            // by flow; empty while a flow's index is its id
   std::vector<std::int32_t> loads_;          // by flow: index of its first load in load_; empty while all are 0
-  std::vector<Way> way_;
+  std::vector<Crossing> crossings_;
   std::vector<double> load_;
   std::map<std::vector<double>, std::int32_t> load_index_;
   std::vector<Ranked> ends_;                // heap of links by time; an entry is valid if its key is the link's end

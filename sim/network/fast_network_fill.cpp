@@ -48,7 +48,7 @@ void FastNetwork::collect_component(std::int32_t first_seed) {
   std::vector<bool> seen(links_.size());
   const auto meet_links_of = [&](const Flow& f) {
     for (int use = 0; use < count(f); ++use) {
-      const std::int32_t l = way(f, use);
+      const std::int32_t l = crossed(f, use);
       if (seen[at(l)] || link(l).capacity == kInfinity) continue;
       seen[at(l)] = true;
       component_links_.push_back(l);
@@ -138,7 +138,7 @@ void FastNetwork::fill_levels() {
       if (f.owner != kNobody) continue;
       f.owner = least.link;
       for (int use = 0; use < count(f); ++use) {
-        Growing& g = growing[at(way(f, use))];
+        Growing& g = growing[at(crossed(f, use))];
         g.load -= load(f, use);
         g.taken += load(f, use) * least.key;
         --g.count;
@@ -175,7 +175,7 @@ void FastNetwork::derive_from_levels() {
       for (std::size_t m = 0; m < at(link(l).owned); ++m) {
         const Flow& f = flow(link(l).members[m]);
         for (int use = 0; use < count(f); ++use) {
-          if (way(f, use) != l && link(way(f, use)).kept) act(f, use);
+          if (crossed(f, use) != l && link(crossed(f, use)).kept) act(f, use);
         }
       }
     };
@@ -206,9 +206,9 @@ void FastNetwork::check() const {
     rate.push_back(band(f.owner).level);
     weight.push_back(1);
     for (int use = 0; use < count(f); ++use) {
-      resource.push_back(way(f, use));
+      resource.push_back(crossed(f, use));
       share.push_back(load(f, use));
-      if (way(f, use) != f.owner) kept_rate[at(way(f, use))] += load(f, use) * rate.back();
+      if (crossed(f, use) != f.owner) kept_rate[at(crossed(f, use))] += load(f, use) * rate.back();
     }
     first.push_back(static_cast<std::int32_t>(resource.size()));
   }

@@ -114,7 +114,7 @@ double FastNetwork::water_level(std::int32_t l) {
     const Flow& f = flow(member);
     Barrier m{kInfinity, 0, member, kNobody};
     for (int use = 0; use < count(f); ++use) {
-      const std::int32_t other = way(f, use);
+      const std::int32_t other = crossed(f, use);
       if (other == l) {
         m.load = load(f, use);
       } else if (const double level = band(other).level; m.other_link < 0 || level < m.other) {
@@ -174,7 +174,7 @@ void FastNetwork::claim(std::int32_t l, double x) {
     const Flow& f = flow(m.flow);
     if (f.owner != l) continue;
     for (int use = 0; use < count(f); ++use) {
-      if (way(f, use) != l && !link(way(f, use)).kept) add_ceiling(way(f, use), load(f, use) * raised);
+      if (crossed(f, use) != l && !link(crossed(f, use)).kept) add_ceiling(crossed(f, use), load(f, use) * raised);
     }
   }
   for (const Barrier& m : meetings_) {
@@ -221,16 +221,17 @@ void FastNetwork::give_above(std::int32_t l) {
     candidates_.clear();
     for (const Push& push : k.pushes) {
       if (band(push.link).level < level * (1 - kTie)) {
-        candidates_.emplace_back(band(push.link).level, link(push.link).members[at(way_[at(push.way)].place)]);
+        candidates_.emplace_back(band(push.link).level,
+                                 link(push.link).members[at(crossings_[at(push.crossing)].place)]);
       }
     }
     if (candidates_.empty()) break;
     for (const auto& [other, id] : candidates_) {
       const Flow& f = flow(id);
       if (f.owner != l) continue;  // already handed over: several of its links have lower levels
-      std::int32_t least = way(f, 0) == l ? way(f, 1) : way(f, 0);
+      std::int32_t least = crossed(f, 0) == l ? crossed(f, 1) : crossed(f, 0);
       for (int use = 0; use < count(f); ++use) {
-        if (way(f, use) != l && band(way(f, use)).level < band(least).level) least = way(f, use);
+        if (crossed(f, use) != l && band(crossed(f, use)).level < band(least).level) least = crossed(f, use);
       }
       move(id, least, l);
       moved_.push_back(id);
@@ -289,7 +290,7 @@ void FastNetwork::part_moved(std::int32_t l) {
       continue;
     }
     for (int use = 0; use < count(f); ++use) {
-      if (way(f, use) != l) separate(l, way(f, use));
+      if (crossed(f, use) != l) separate(l, crossed(f, use));
     }
   }
 }
@@ -310,7 +311,7 @@ void FastNetwork::move(std::int32_t id, std::int32_t to, std::int32_t not_parted
     taker.horizon = kNoHorizon;
   }
   for (int other = 0; other < count(f); ++other) {
-    const std::int32_t l = way(f, other);
+    const std::int32_t l = crossed(f, other);
     Link& k = link(l);
     const double a = load(f, other);
     if (l == to) {
@@ -337,7 +338,7 @@ void FastNetwork::move(std::int32_t id, std::int32_t to, std::int32_t not_parted
   push_due(to, id);
   schedule(to);
   for (int other = 0; other < count(f); ++other) {
-    if (way(f, other) != to && way(f, other) != not_parted_from) separate(to, way(f, other));
+    if (crossed(f, other) != to && crossed(f, other) != not_parted_from) separate(to, crossed(f, other));
   }
 }
 
@@ -346,16 +347,16 @@ void FastNetwork::move(std::int32_t id, std::int32_t to, std::int32_t not_parted
 void FastNetwork::place(std::int32_t id) {
   const Flow& f = flow(id);
   if (f.owner != kNobody) return;
-  std::int32_t least = way(f, 0);
+  std::int32_t least = crossed(f, 0);
   int narrowest = 0;
   for (int use = 1; use < count(f); ++use) {
-    if (band(way(f, use)).level < band(least).level) least = way(f, use);
-    if (link(way(f, use)).capacity / load(f, use) < link(way(f, narrowest)).capacity / load(f, narrowest)) {
+    if (band(crossed(f, use)).level < band(least).level) least = crossed(f, use);
+    if (link(crossed(f, use)).capacity / load(f, use) < link(crossed(f, narrowest)).capacity / load(f, narrowest)) {
       narrowest = use;
     }
   }
   if (band(least).level < kInfinity) return move(id, least);
-  resolve(way(f, narrowest));
+  resolve(crossed(f, narrowest));
 }
 
 }  // namespace moeplan::sim

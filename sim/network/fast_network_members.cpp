@@ -7,7 +7,7 @@ namespace moeplan::sim {
 
 int FastNetwork::use_of(const Flow& f, std::int32_t l) const {
   int use = 0;
-  while (way(f, use) != l) ++use;
+  while (crossed(f, use) != l) ++use;
   return use;
 }
 
@@ -17,7 +17,7 @@ void FastNetwork::swap_members(std::int32_t l, std::int32_t a, std::int32_t b) {
   std::swap(members[at(a)], members[at(b)]);
   for (const std::int32_t place : {a, b}) {
     const Flow& f = flow(members[at(place)]);
-    way_[at(f.first + use_of(f, l))].place = place;
+    crossings_[at(f.first + use_of(f, l))].place = place;
   }
 }
 
@@ -25,9 +25,9 @@ void FastNetwork::swap_members(std::int32_t l, std::int32_t a, std::int32_t b) {
 void FastNetwork::set_owner(std::int32_t id, std::int32_t owner) {
   Flow& f = flow(id);
   for (int use = 0; use < count(f); ++use) {
-    const std::int32_t l = way(f, use);
-    if (l == f.owner) swap_members(l, way_[at(f.first + use)].place, --link(l).owned);
-    if (l == owner) swap_members(l, way_[at(f.first + use)].place, link(l).owned++);
+    const std::int32_t l = crossed(f, use);
+    if (l == f.owner) swap_members(l, crossings_[at(f.first + use)].place, --link(l).owned);
+    if (l == owner) swap_members(l, crossings_[at(f.first + use)].place, link(l).owned++);
   }
   f.owner = owner;
 }
@@ -43,7 +43,7 @@ void FastNetwork::sort_out_members(std::int32_t l) {
   }
   for (std::size_t i = 0; i < k.members.size(); ++i) {
     const Flow& f = flow(k.members[i]);
-    way_[at(f.first + use_of(f, l))].place = static_cast<std::int32_t>(i);
+    crossings_[at(f.first + use_of(f, l))].place = static_cast<std::int32_t>(i);
   }
 }
 
@@ -51,15 +51,15 @@ void FastNetwork::sort_out_members(std::int32_t l) {
 void FastNetwork::remove(std::int32_t id) {
   const Flow& f = flow(id);
   for (int use = 0; use < count(f); ++use) {
-    const std::int32_t l = way(f, use);
+    const std::int32_t l = crossed(f, use);
     Link& k = link(l);
     const auto fill_hole = [&](std::int32_t hole, std::int32_t from) {
       if (hole == from) return;
       const std::int32_t m = k.members[at(from)];
       k.members[at(hole)] = m;
-      way_[at(flow(m).first + use_of(flow(m), l))].place = hole;
+      crossings_[at(flow(m).first + use_of(flow(m), l))].place = hole;
     };
-    std::int32_t hole = way_[at(f.first + use)].place;
+    std::int32_t hole = crossings_[at(f.first + use)].place;
     if (l == f.owner) {
       fill_hole(hole, --k.owned);
       hole = k.owned;
@@ -76,17 +76,17 @@ void FastNetwork::add_push(std::int32_t owner, const Flow& f, int use) {
   if (k.pushes.empty()) k.push_load = a;
   if (k.push_loads.empty() && a != k.push_load) k.push_loads.assign(k.pushes.size(), k.push_load);
   if (!k.push_loads.empty()) k.push_loads.push_back(a);
-  way_[at(w)].push = static_cast<std::int32_t>(k.pushes.size());
+  crossings_[at(w)].push = static_cast<std::int32_t>(k.pushes.size());
   // Grows in small steps, since a link that becomes kept adds pushes to many others.
   if (k.pushes.size() == k.pushes.capacity()) k.pushes.reserve(k.pushes.size() + k.pushes.size() / 8 + 4);
-  k.pushes.push_back({way(f, use), w});
+  k.pushes.push_back({crossed(f, use), w});
 }
 
 void FastNetwork::drop_push(std::int32_t owner, const Flow& f, int use) {
   Link& k = link(owner);
-  const std::int32_t place = way_[at(f.first + use)].push;
+  const std::int32_t place = crossings_[at(f.first + use)].push;
   k.pushes[at(place)] = k.pushes.back();
-  way_[at(k.pushes[at(place)].way)].push = place;
+  crossings_[at(k.pushes[at(place)].crossing)].push = place;
   k.pushes.pop_back();
   if (k.push_loads.empty()) return;
   k.push_loads[at(place)] = k.push_loads.back();

@@ -49,7 +49,7 @@ std::vector<Transfer> NetworkView::merged_transfers(const Operation& operation, 
     if (simulated(from) != from) break;
     for (const Flow& f : flows_from(program_, operation, from)) {
       // Each flow of a ring has its own path.
-      const std::int32_t path = runs_in_rings(communication) ? f.to.value() : symmetry_->way_between(from, f.to);
+      const std::int32_t path = runs_in_rings(communication) ? f.to.value() : symmetry_->route_between(from, f.to);
       const auto [it, is_new] = merged.try_emplace({from, simulated(f.to), path, f.bytes}, transfers.size());
       if (is_new) {
         transfers.push_back({f.from, f.to, f.bytes, 1.0});
@@ -62,12 +62,13 @@ std::vector<Transfer> NetworkView::merged_transfers(const Operation& operation, 
 }
 
 Seconds NetworkView::latency(const Operation& operation, RankId from, RankId to) {
-  return symmetry_ ? way_of_flow(*symmetry_, program_, operation, from, to).latency : routes_.between(from, to).latency;
+  return symmetry_ ? route_of_flow(*symmetry_, program_, operation, from, to).latency
+                   : routes_.between(from, to).latency;
 }
 
 void NetworkView::append_uses(const Operation& operation, RankId from, RankId to, std::vector<FlowUse>& uses) {
   if (symmetry_) {
-    for (const auto& [orbit, share] : way_of_flow(*symmetry_, program_, operation, from, to).orbits) {
+    for (const auto& [orbit, share] : route_of_flow(*symmetry_, program_, operation, from, to).orbits) {
       uses.push_back({ResourceId(orbit), share});
     }
   } else {

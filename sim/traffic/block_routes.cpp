@@ -20,7 +20,7 @@ constexpr double kMostPaths = 1e300;  // larger counts could overflow, and their
 BlockRoutes::BlockRoutes(const Topology& topology) : topology_(topology), place_(topology.vertices.size()) {}
 
 void BlockRoutes::refuse(std::size_t vertices) {
-  throw NotFactored{fmt::format("{} places of the network are joined by more ways than one", vertices)};
+  throw NotFactored{fmt::format("{} places of the network are joined by more than one path", vertices)};
 }
 
 void BlockRoutes::begin(std::span<const Index> vertices, std::span<const LinkId> links) {
@@ -84,7 +84,7 @@ void BlockRoutes::find_from(Index source_vertex, std::span<const Index> terminal
 
 void BlockRoutes::append_route_to(Index target_vertex, std::vector<FlowUse>& uses) {
   const Index target = place_[to_index(target_vertex)];
-  if (reached_[to_index(target)].hops < 0) throw NotFactored{"a way through the network has no way back"};
+  if (reached_[to_index(target)].hops < 0) throw NotFactored{"a path through the network has no reverse path"};
   if (reached_[to_index(target)].narrowest != reached_[to_index(target)].widest) {
     throw NotFactored{"paths of equally many hops have different bandwidths"};
   }

@@ -98,7 +98,7 @@ DestinationUniformShape::NearJoin DestinationUniformShape::join(RankId src, Rank
     }
   }
   if (n.sum < 0) n.sum = down;
-  if (steps.size() > kMostNearSteps) throw TooManyColumns{"ways up its tree are too long"};
+  if (steps.size() > kMostNearSteps) throw TooManyColumns{"paths up its tree are too long"};
   n.steps = static_cast<std::uint32_t>(steps.size()) - n.first_step;
   return n;
 }

@@ -60,7 +60,7 @@ TEST_CASE("Inside a block a transfer is split over all paths of fewest hops") {
   SECTION("not where paths differ in bandwidth, or where there is none") {
     CHECK(reason(network(4, {{0, 1, 1}, {0, 2, 2}, {1, 3, 2}, {2, 3, 2}}), 0, 3) ==
           "paths of equally many hops have different bandwidths");
-    CHECK(reason(network(2, {{1, 0, 1}}), 0, 1) == "a way through the network has no way back");
+    CHECK(reason(network(2, {{1, 0, 1}}), 0, 1) == "a path through the network has no reverse path");
   }
   SECTION("not where paths are too many to count") {
     // Pairs of switches, each joined to both of the next: 2^1099 paths.
@@ -70,7 +70,7 @@ TEST_CASE("Inside a block a transfer is split over all paths of fewest hops") {
         for (const int b : {i + 2, i + 3}) links.emplace_back(a, b, 1);
       }
     }
-    CHECK(reason(network(2203, links), 0, 2201) == "2203 places of the network are joined by more ways than one");
+    CHECK(reason(network(2203, links), 0, 2201) == "2203 places of the network are joined by more than one path");
   }
 }
 

@@ -88,8 +88,6 @@ std::string replay_json(const ReplayReport& r) {
                             {"interval", o.drift_trigger ? ReplayJson() : ReplayJson(o.interval)},
                             {"drift", o.drift_trigger ? ReplayJson(*o.drift_trigger) : ReplayJson()},
                             {"foresight", o.foresight},
-                            {"pro_prophet_n_share", o.options.pro_prophet_n_share},
-                            {"pro_prophet_alpha", o.options.pro_prophet_alpha},
                             {"strategies", std::move(strategies)}};
   return document.dump(2) + "\n";
 }

@@ -15,8 +15,9 @@ const Node kEmptyMap = Node::map();
 std::string one_spelling(std::string_view word) {
   std::string out(word);
   const auto replace = [&](std::string_view from, std::string_view to) {
-    for (std::size_t at = out.find(from); at != std::string::npos; at = out.find(from, at + to.size()))
-      out.replace(at, from.size(), to);
+    for (std::size_t at = out.find(from); at != std::string::npos; at = out.find(from, at + to.size())) {
+      if (at > 0 && out[at - 1] != 's') out.replace(at, from.size(), to);  // but not size
+    }
   };
   replace("iz", "is");
   replace("yz", "ys");

@@ -273,7 +273,7 @@ ModelSpec nemotron_h(MapReader& r) {
                .conv_kernel = r.integer_or("conv_kernel", 4, 1, L::kHiddenSize),
                .chunk = r.integer_or("chunk_size", 128, 1, L::kHiddenSize),
                .conv_bias = r.boolean_or("use_conv_bias", true),
-               .bias = r.boolean_or("mamba_proj_bias", false)};
+               .bias = r.boolean_or("use_bias", false) || r.boolean_or("mamba_proj_bias", false)};
   if (mamba.num_heads % mamba.num_groups != 0) r.complain("n_groups", "does not divide mamba_num_heads");
   const std::string letters = nemotron_letters(r, "hybrid_override_pattern", "layers_block_type");
   if (letters.empty()) {

@@ -73,6 +73,8 @@ class TopologyFile {
                : 1 + static_cast<int>(std::count(text_.begin(), text_.begin() + static_cast<std::ptrdiff_t>(at), '\n'));
   }
 
+  [[nodiscard]] int line_of_device(const std::string& bus) const { return line_of("busid=\"" + bus + '"'); }
+
   [[nodiscard]] Tree parsed() const {
     std::istringstream stream(text_);
     Tree tree;
@@ -96,7 +98,8 @@ class TopologyFile {
     const std::string bus = attribute(element, "busid"), device_class = attribute(element, "class");
     if (bus.empty()) fail(line_of("<pci"), "system.cpu.pci.busid", "missing attribute");
     if (device_class.empty())
-      fail(line_of(bus), fmt::format("system.cpu.pci[{}].class", bus), "missing attribute; expected e.g. 0x030200");
+      fail(line_of_device(bus), fmt::format("system.cpu.pci[{}].class", bus),
+           "missing attribute; expected e.g. 0x030200");
     const bool is_gpu =
         device_class.starts_with("0x0302") || device_class.starts_with("0x0300") || element.count("gpu") > 0;
     if (is_gpu) gpu(element, bus, above, bridge);
@@ -126,7 +129,8 @@ class TopologyFile {
         const auto number = whole_number(count);
         const std::string path = fmt::format("system.cpu.pci[{}].gpu.nvlink.count", bus);
         if (!number || *number < 1 || *number > kMostNvLinks)
-          fail(line_of(bus), path, fmt::format("{} is out of range; expected 1 to {}", in_quotes(count), kMostNvLinks));
+          fail(line_of_device(bus), path,
+               fmt::format("{} is out of range; expected 1 to {}", in_quotes(count), kMostNvLinks));
         if (attribute(link, "tclass").starts_with("0x0680")) {
           to_switch_[bus] += *number;
         } else {
@@ -145,7 +149,7 @@ class TopologyFile {
     const auto lanes = whole_number(width);
     if (error != std::errc() || transfers <= 0 || transfers > 1000 || !lanes || *lanes < 1 || *lanes > 32 ||
         std::string_view(end, speed.data() + speed.size()).find("GT/s") == std::string_view::npos) {
-      fail(line_of(bus), fmt::format("system.cpu.pci[{}].link_speed", bus),
+      fail(line_of_device(bus), fmt::format("system.cpu.pci[{}].link_speed", bus),
            fmt::format("{} with width {} is no rate; expected e.g. \"16 GT/s\" and 16", in_quotes(speed),
                        in_quotes(width)));
     }

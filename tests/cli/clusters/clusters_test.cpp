@@ -125,16 +125,20 @@ TEST_CASE("Every public log of nccl-tests imports, and its cluster plans", "[slo
     const Ran got = cli.run(args);
     INFO(folder << '\n' << got.err);
     REQUIRE(got.code == 0);
-    CHECK(planned(cli, file).code == 0);
+    // Four GPUs, which divide the batch: the logs are of 5, 24 and 32.
+    const Ran plan = cli.run({"plan", "--cluster", file, "--model", "schemoe_gpt2_tiny_moe", "--world", "4", "--quiet",
+                              "--top", "1", "-C", "workload.sequence_length=1024", "-C", "workload.global_batch=64"});
+    INFO(plan.err);
+    CHECK(plan.code == 0);
   }
 }
 
-TEST_CASE("Every public configuration plans, or says why not", "[slow]") {
+TEST_CASE("Every public configuration plans", "[slow]") {
   const Cli cli;
   for (const fs::path& path : files_of(kData / "hf_configs")) {
     if (!path.filename().string().ends_with("_config.json")) continue;
     const Ran got = cli.run({"plan", "--cluster", "hgx_b200", "--model", path.string(), "--world", "512", "--quiet",
-                             "--top", "1", "-C", "workload.global_batch=512"});
+                             "--top", "1", "--schedule", "baseline", "--vp", "1", "-C", "workload.global_batch=512"});
     INFO(path << '\n' << got.err);
     CHECK(got.code == 0);
   }

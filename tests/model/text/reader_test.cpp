@@ -153,6 +153,9 @@ TEST_CASE("Nested maps and lists keep their key paths") {
     CHECK(complaints("normalizer: 7\nbehaviour: 8\n", read).empty());
     CHECK(complaints("normaliser: 7\nnormalizer: 9\nbehaviour: 8\n", read)
               .starts_with("f:2:1: normalizer: unknown key; did you mean \"normaliser\"?"));
+    CHECK(complaints("hidden_sise: 7\n", [](MapReader& r) {
+            (void)r.integer("hidden_size", 0);
+          }).find("hidden_sise: unknown key; did you mean \"hidden_size\"?") != std::string::npos);
     CHECK(complaints("behaviour: -1\nnormalizer: 7\n", [](MapReader& r) {
             (void)r.integer_or("behavior", 1, 0);
             (void)r.integer("normaliser", 0);

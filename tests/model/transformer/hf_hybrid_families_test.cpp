@@ -129,6 +129,10 @@ TEST_CASE("Nemotron-H's layers are one part each, its experts may work on a late
   CHECK(count_parameters(m).total == 2 * mamba + attention + 2 * moe + dense + 6 * 64 + 64 + 2 * 100 * 64);
   CHECK(count_parameters(m).active == count_parameters(m).total - 2 * (8 - 2) * 2 * 16 * 24);
   CHECK(read_model(model_document(m)) == m);
+  SECTION("biases of its projections") {
+    const ModelSpec biased = model_of(with(kNemotron, R"("conv_kernel": 4)", R"("conv_kernel": 4, "use_bias": true)"));
+    CHECK(count_parameters(biased).total == count_parameters(m).total + 2 * (inner + conv + 8 + 64));
+  }
   SECTION("a list of words says the same as a pattern") {
     const ModelSpec listed =
         model_of(with(kNemotron, R"("hybrid_override_pattern": "ME*EM-")",

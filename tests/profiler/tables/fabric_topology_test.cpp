@@ -66,7 +66,7 @@ TEST_CASE("What is no output of ibnetdiscover is refused with its line") {
   CHECK(error(switch_head("a")) ==
         "ib.txt:1:1: has no channel adapter: expected ports of switches that lead to \"H-...\"");
   CHECK(error(switch_head("a") + to_host(1, "n1", 0, "fast")) ==
-        "ib.txt:4:1: a: \"fast\" is no rate of a link; expected e.g. 4xHDR");
+        "ib.txt:4:1: S-a: \"fast\" is no rate of a link; expected e.g. 4xHDR");
   CHECK(error("Switch\t41\n") == "ib.txt:1:1: Switch: expected the switch's id in quotes");
 }
 

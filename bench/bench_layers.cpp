@@ -123,7 +123,7 @@ class LayerSearches {
 
 /// The fastest strategy of each published system, and of its part without codecs.
 void add_systems(const LayerSearches& searches, const Layer& layer, Found& found) {
-  const auto no_codec = [](const LayerStrategy& r) { return r.codec == "none"; };
+  const auto no_codec = [](const LayerStrategy& r) { return r.codec == CodecPair{}; };
   found.plain = searches.fastest(layer, no_codec).fastest.front();
   for (const PublishedSystem& s : published_systems()) {
     const auto offers = [&](const LayerStrategy& r) { return s.offers(r); };
@@ -184,7 +184,8 @@ int main(int argc, char** argv) {
     compare(with_codecs, found.mix, found.systems);
     compare(without, found.plain, found.simple);
     const LayerStrategy& r = found.mix.run;
-    ++chosen[fmt::format("{} / {} / {} chunks / {}", r.schedule, r.all_to_all, r.pipeline_degree, r.codec)];
+    ++chosen[fmt::format("{} / {} / {} chunks / {}", r.schedule.name(), r.all_to_all.name(), r.pipeline_degree,
+                         codec_pair_name(r.codec))];
   }
   std::int64_t estimated = 0, simulated = 0;
   for (const FastestStrategies& c : counts) {

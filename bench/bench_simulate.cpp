@@ -28,12 +28,12 @@ using namespace moeplan::sim;
 using namespace moeplan::planner;
 using namespace moeplan::cli;
 
-struct Way {
+struct Variant {
   const char* name;
   SimulateOptions options;
 };
 
-const std::vector<Way> kWays{
+const std::vector<Variant> kVariants{
     {"every repeat",
      {.keep_spans = false, .skip_repeats = false, .use_symmetry = false, .network = make_plain_network}},
     {"plain", {.keep_spans = false, .use_symmetry = false, .network = make_plain_network}},
@@ -51,10 +51,10 @@ void measure(const std::string& label, const Program& program, const std::functi
     SimTime makespan;
   };
   std::vector<Row> rows;
-  for (const Way& way : kWays) {
+  for (const Variant& variant : kVariants) {
     const Cluster cluster = machine();
     SimTime makespan;
-    const auto once = [&] { makespan = simulate(program, cluster, way.options).makespan; };
+    const auto once = [&] { makespan = simulate(program, cluster, variant.options).makespan; };
     const double first = bench::times_of(once).cpu_s;
     const bench::Times again = bench::least_times_of(once, kBudget);
     rows.push_back({first, again, makespan});
@@ -64,7 +64,7 @@ void measure(const std::string& label, const Program& program, const std::functi
              "a second", "ratio", "makespan", "differs");
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const double difference = std::abs(rows[i].makespan.seconds() / present.makespan.seconds() - 1);
-    fmt::print("  {:<13} {:>13.3f} {:>13.3f} {:>10.1f} {:>10.1f} {:>15.12g} s {:>9.1e}\n", kWays[i].name,
+    fmt::print("  {:<13} {:>13.3f} {:>13.3f} {:>10.1f} {:>10.1f} {:>15.12g} s {:>9.1e}\n", kVariants[i].name,
                1e3 * rows[i].first_cpu_s, 1e3 * rows[i].again.cpu_s, 1 / rows[i].again.cpu_s,
                rows[i].again.cpu_s / present.again.cpu_s, rows[i].makespan.seconds().value(), difference);
   }
@@ -88,11 +88,12 @@ void measure_layer(const std::string& machine, const Candidate& candidate, Routi
   const auto lowered = [&] { return lower_moe_layer(moe, 4096, 4096, workload, candidate, cluster.ranks_per_node()); };
   const Program program = lowered();
   const Degrees& degrees = candidate.degrees;
-  measure(fmt::format("layer, {}, {}, tp {} ep {} esp {}, {}, {} chunks, {} routing (lowered in {:.2f} ms CPU)",
-                      machine, candidate.schedule, degrees.tp, degrees.ep, degrees.esp, candidate.all_to_all,
-                      candidate.pipeline_degree, shape == RoutingShape::Uniform ? "uniform" : "sampled zipf",
-                      1e3 * bench::least_times_of(lowered, 0.1).cpu_s),
-          program, [&] { return build_cluster(inputs.cluster, 32); });
+  measure(
+      fmt::format("layer, {}, {}, tp {} ep {} esp {}, {}, {} chunks, {} routing (lowered in {:.2f} ms CPU)", machine,
+                  candidate.schedule.name(), degrees.tp, degrees.ep, degrees.esp, candidate.all_to_all.name(),
+                  candidate.pipeline_degree, shape == RoutingShape::Uniform ? "uniform" : "sampled zipf",
+                  1e3 * bench::least_times_of(lowered, 0.1).cpu_s),
+      program, [&] { return build_cluster(inputs.cluster, 32); });
 }
 
 void measure_plan(const std::string& file) {
@@ -100,7 +101,7 @@ void measure_plan(const std::string& file) {
   const Program program =
       lower_iteration(plan.inputs.model, plan.inputs.workload, plan.plan.candidate, plan.cluster.ranks_per_node());
   measure(fmt::format("iteration, {} on {} GPUs of {}, {}", plan.inputs.model.name, plan.plan.world_size,
-                      plan.cluster.name, plan.plan.candidate.schedule),
+                      plan.cluster.name, plan.plan.candidate.schedule.name()),
           program, [&] { return build_cluster(plan.inputs.cluster, plan.plan.world_size); });
 }
 

@@ -15,8 +15,8 @@ namespace moeplan::runtime {
 struct SyntheticLayer {
   MoeShape shape;
   Dtype dtype = Dtype::Fp32;
-  std::int64_t esp = 1;                             // shards per expert, on consecutive ranks
-  std::optional<WireFormat> there = {}, back = {};  // wire formats of dispatch and combine
+  std::int64_t esp = 1;                                                 // shards per expert, on consecutive ranks
+  std::optional<WireFormat> dispatch_format = {}, combine_format = {};  // on the wire
   /// Gate weights are applied at the experts: GateWeights::InExperts, or AllToAll::deduplicates().
   bool weighs_at_experts = false;
   CodecOptions codecs = {};

@@ -52,10 +52,10 @@ double lossless_tolerance(Dtype dtype) {
 }
 
 bool are_right(const ValueErrors& errors, const SyntheticLayer& layer) {
-  if (!layer.there && !layer.back) return errors.worst() <= lossless_tolerance(layer.dtype);
+  if (!layer.dispatch_format && !layer.combine_format) return errors.worst() <= lossless_tolerance(layer.dtype);
   constexpr double kShareOff = 0.25, kWidth = 16, kRowsOff = 2, kFar = 0.1, kFarOfZfp = 0.3, kFarOfParts = 0.5;
-  const bool zfp = layer.there == WireFormat::Zfp || layer.back == WireFormat::Zfp;
-  const bool codes_parts = layer.back && layer.esp > 1;
+  const bool zfp = layer.dispatch_format == WireFormat::Zfp || layer.combine_format == WireFormat::Zfp;
+  const bool codes_parts = layer.combine_format && layer.esp > 1;
   if (!(errors.worst() <= (codes_parts ? kFarOfParts : zfp ? kFarOfZfp : kFar))) return false;
   return codes_parts || size_of(layer.dtype) == 2 || errors.rows_off * static_cast<double>(errors.rows) <= kRowsOff ||
          errors.rows_off <= 1 - std::pow(1 - kShareOff, static_cast<double>(layer.shape.hidden_size) / kWidth);
@@ -156,7 +156,7 @@ Wire LayerValues::wire() const {
       for (std::size_t i = 0; i < row.size(); ++i) row[i] = rounded_to(dtype, static_cast<double>(floats[i]));
     };
   };
-  return {loss(layer_.there), loss(layer_.back), layer_.weighs_at_experts};
+  return {loss(layer_.dispatch_format), loss(layer_.combine_format), layer_.weighs_at_experts};
 }
 
 ValueErrors LayerValues::errors(double most_flops) {

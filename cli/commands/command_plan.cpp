@@ -67,7 +67,7 @@ planner::SearchSpace search_space(const PlanOptions& o) {
   wrong.throw_if_any();
   if (!o.schedule.empty()) space.schedule = o.schedule;
   if (!o.all_to_all.empty()) space.all_to_all = o.all_to_all;
-  if (const auto pair = parse_codec_pair(o.codec)) space.codec = codec_pair_name(*pair);
+  space.codec = parse_codec_pair(o.codec);
   space.pipeline_degree = given(o.pipeline_degree);
   space.tp = given(o.tp);
   space.cp = given(o.cp);
@@ -81,8 +81,9 @@ planner::SearchSpace search_space(const PlanOptions& o) {
   if (!o.framework.empty()) space.framework = planner::load_framework(o.framework);
   space.threads = static_cast<int>(o.threads);
   space.most_simulated = o.budget;
-  space.placements = {.placement = o.placement == "auto" ? std::nullopt : std::optional<std::string>(o.placement),
-                      .redundant_experts = o.redundant_experts};
+  space.placements = {
+      .placement = o.placement == "auto" ? std::nullopt : std::optional(planner::PlacementChoice(o.placement)),
+      .redundant_experts = o.redundant_experts};
   return space;
 }
 
@@ -148,7 +149,9 @@ std::optional<planner::Evaluated> beyond_framework(const planner::Problem& probl
                                                    const planner::Evaluated& best) {
   const planner::Candidate& c = best.candidate;
   space.framework = std::nullopt;
-  space.schedule = space.all_to_all = space.codec = std::nullopt;
+  space.schedule = std::nullopt;
+  space.all_to_all = std::nullopt;
+  space.codec = std::nullopt;
   space.pipeline_degree = std::nullopt;
   space.tp = c.degrees.tp;
   space.cp = c.degrees.cp;

@@ -47,8 +47,12 @@ void write_imported(const profiler::RunRow& row, const ModelSpec& model, const s
   print_each("roughly", plan.approximations);
 }
 
+std::string model_file_of(const MegatronImport& o) {
+  return std::filesystem::path(o.output).replace_extension(".model.yaml").string();
+}
+
 void write_row(const MegatronImport& o, runs::MegatronJob& job) {
-  const std::string model_file = std::filesystem::path(o.output).replace_extension(".model.yaml").string();
+  const std::string model_file = model_file_of(o);
   check_outputs({model_file});
   job.row.model = std::filesystem::absolute(model_file).string();
   std::string header;
@@ -57,7 +61,6 @@ void write_row(const MegatronImport& o, runs::MegatronJob& job) {
   write_file_atomically(model_file, to_yaml(job.model));
   write_file_atomically(o.output, header + '\n' + csv_line(job.row) + '\n');
   if (job.row.step_time) fmt::print("an iteration takes {:.4g} s\n", job.row.step_time->value());
-  fmt::print("written to {} and {}; compare with: moeplan score {}\n", o.output, model_file, o.output);
 }
 
 void read_time(const MegatronImport& o, const std::string& text, profiler::RunRow& row) {
@@ -80,15 +83,17 @@ void import_megatron(const MegatronImport& o) {
   row.world = o.world > 0 ? o.world : job.world.value_or(0);
   if (row.world == 0) throw InputError({{o.file}, "", "does not say how many GPUs the job uses; say it with --world"});
   read_time(o, text, row);
-  if (o.output.ends_with(".csv")) {
-    write_row(o, job);
-  } else {
-    write_imported(row, model, o.output);
-  }
+  const bool is_row = o.output.ends_with(".csv");
+  if (is_row) write_row(o, job);
+  if (!is_row) write_imported(row, model, o.output);
   print_each("assumed", job.assumed);
-  if (!job.unused.empty()) fmt::print("without effect: {}\n", fmt::join(job.unused, " "));
-  if (!o.output.ends_with(".csv"))
+  if (!job.unused.empty())
+    fmt::print("without effect on the {}: {}\n", is_row ? "row" : "plan", fmt::join(job.unused, " "));
+  if (is_row) {
+    fmt::print("written to {} and {}; compare with: moeplan score {}\n", o.output, model_file_of(o), o.output);
+  } else {
     fmt::print("written to {}; compare it with: moeplan compare {} PLAN\n", o.output, o.output);
+  }
 }
 
 struct RunImport {

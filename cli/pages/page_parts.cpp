@@ -41,11 +41,11 @@ namespace {
 std::string travel_text(const planner::Candidate& c) {
   if (!c.runs.empty()) return "MoE layers in their own ways | ";
   std::vector<std::string> parts;
-  if (c.all_to_all != "linear") parts.push_back(c.all_to_all);
+  if (c.all_to_all != "linear") parts.push_back(c.all_to_all.name());
   if (c.pipeline_degree > 1) parts.push_back(fmt::format("{} chunks", c.pipeline_degree));
-  if (c.codec != "none") parts.push_back(c.codec);
+  if (c.codec != CodecPair{}) parts.push_back(codec_pair_name(c.codec));
   if (!c.expert_places.empty())
-    parts.push_back(fmt::format("experts placed by {}, {} redundant a rank", c.placement, c.redundant_experts));
+    parts.push_back(fmt::format("experts placed by {}, {} redundant a rank", c.placement.name(), c.redundant_experts));
   return parts.empty() ? "" : fmt::format("{} | ", fmt::join(parts, ", "));
 }
 
@@ -62,16 +62,17 @@ std::string degrees_text(const planner::Candidate& c) {
   out += fmt::format("tp {}{} ", d.tp, c.sequence_parallel ? " with sequence parallelism" : "");
   if (d.cp > 1) out += fmt::format("cp {} ", d.cp);
   return out +
-         fmt::format("dp {} | ep {} esp {} edp {} | micro batch {} | recompute {}{}{}", d.dp, d.ep, d.esp, d.edp,
-                     c.micro_batch, name_of(c.recompute),
-                     c.rank_order == planner::kMegatronRankOrder ? "" : fmt::format(" | ranks {}", c.rank_order),
-                     c.order == planner::kSearchedOrder ? " | operations reordered" : "") +
+         fmt::format(
+             "dp {} | ep {} esp {} edp {} | micro batch {} | recompute {}{}{}", d.dp, d.ep, d.esp, d.edp, c.micro_batch,
+             name_of(c.recompute),
+             c.rank_order == planner::RankOrder::Megatron ? "" : fmt::format(" | ranks {}", name_of(c.rank_order)),
+             c.order == planner::OperationOrder::Searched ? " | operations reordered" : "") +
          (c.ep_overlap ? " | exchanges overlap the neighbouring microbatch" : "") +
          (c.layout.empty() ? "" : fmt::format(" | layout {}", shortened(c.layout.text())));
 }
 
 std::string plan_lines(std::string_view label, const planner::Candidate& c) {
-  const std::string plan = fmt::format("  {:<14} {} | {}\n", label, c.schedule, degrees_text(c));
+  const std::string plan = fmt::format("  {:<14} {} | {}\n", label, c.schedule.name(), degrees_text(c));
   if (c.runs.empty()) return plan;
   return plan + fmt::format("  MoE layers     of {} kinds, by schedule, all-to-all, chunks and codec:\n{}",
                             c.runs.size(), in_lines(strategies_text(c.runs)));

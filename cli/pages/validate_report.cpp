@@ -47,10 +47,6 @@ std::string verdict_text(const ValidateHead& head, const validate::TimePair& lay
 
 std::string percent(double share) { return fmt::format("{:+.1f}%", 100 * share); }
 
-std::string run_name(const planner::Candidate& c) {
-  return fmt::format("{} {} {} {}", c.schedule, c.all_to_all, c.pipeline_degree, c.codec);
-}
-
 std::string head_text(const ValidateHead& head, const planner::LayerCase& layer) {
   const Degrees& d = layer.candidate.degrees;
   std::string out = fmt::format("{} on {}\n", head.source, head.cluster);
@@ -152,7 +148,7 @@ std::string hardware_text(const Hardware& h) {
 
 std::string validate_page(const ValidateHead& head, const ValidatedCase& c) {
   std::string out = head_text(head, c.layer);
-  out += fmt::format("  run            {}\n", run_name(c.layer.candidate));
+  out += fmt::format("  run            {}\n", strategy_text(planner::LayerStrategy::of(c.layer.candidate)));
   out += fmt::format("  values         {}\n", values_text(c.result));
   const validate::TimePair& layer = c.validation.layer;
   out += fmt::format("  layer          predicted {}, measured {} ({}; {} runs, {}): error {}\n", human(layer.predicted),
@@ -198,15 +194,18 @@ std::string suite_page(const ValidateHead& head, const std::vector<ValidatedCase
   out += fmt::format("\n  {:<40} {:>12} {:>12}  {:>9}   {}\n", "run", "predicted", "measured", "error", "values");
   for (const ValidatedCase& c : cases) {
     if (!c.result.refused.empty()) {
-      out += fmt::format("  {:<40} refused: {}\n", run_name(c.layer.candidate), c.result.refused);
+      out += fmt::format("  {:<40} refused: {}\n", strategy_text(planner::LayerStrategy::of(c.layer.candidate)),
+                         c.result.refused);
       continue;
     }
     if (!c.result.failed.empty()) {
-      out += fmt::format("  {:<40} FAILED: {}\n", run_name(c.layer.candidate), first_line(c.result.failed));
+      out += fmt::format("  {:<40} FAILED: {}\n", strategy_text(planner::LayerStrategy::of(c.layer.candidate)),
+                         first_line(c.result.failed));
       continue;
     }
     const validate::TimePair& t = c.validation.layer;
-    out += fmt::format("  {:<40} {:>12} {:>12}  {:>9}   {}\n", run_name(c.layer.candidate), human(t.predicted),
+    out += fmt::format("  {:<40} {:>12} {:>12}  {:>9}   {}\n",
+                       strategy_text(planner::LayerStrategy::of(c.layer.candidate)), human(t.predicted),
                        human(t.measured), percent(t.error()), c.result.is_right ? "right" : "WRONG");
   }
   const SuiteStatistics all = suite_statistics(cases);

@@ -21,20 +21,19 @@ constexpr std::size_t kWarmUps = 2;
 constexpr double kMostRuns = 1000;  // stored executions; assumed: enough for any interval
 
 runtime::SyntheticLayer made(const planner::LayerCase& layer, const Program& program) {
-  const CodecPair codec = *parse_codec_pair(layer.candidate.codec);
-  return runtime::with_choices(
-      {.shape = {layer.hidden_size, layer.moe.expert.hidden_size, layer.moe.num_experts, layer.moe.top_k,
-                 layer.moe.expert.gated},
-       .dtype = layer.workload.dtype,
-       .esp = layer.candidate.degrees.esp,
-       .there = codec.there,
-       .back = codec.back,
-       .weighs_at_experts = layer.workload.gate_weights == GateWeights::InExperts ||
-                            planner::find_all_to_all(layer.candidate.all_to_all)->deduplicates(),
-       .codecs = layer.workload.codecs,
-       .seed = kSeed,
-       .asked = planner::asked_counts(layer, program)},
-      program.routings.front(), layer.tokens_of_source());
+  const CodecPair& codec = layer.candidate.codec;
+  return runtime::with_choices({.shape = {layer.hidden_size, layer.moe.expert.hidden_size, layer.moe.num_experts,
+                                          layer.moe.top_k, layer.moe.expert.gated},
+                                .dtype = layer.workload.dtype,
+                                .esp = layer.candidate.degrees.esp,
+                                .dispatch_format = codec.dispatch,
+                                .combine_format = codec.combine,
+                                .weighs_at_experts = layer.workload.gate_weights == GateWeights::InExperts ||
+                                                     layer.candidate.all_to_all->deduplicates(),
+                                .codecs = layer.workload.codecs,
+                                .seed = kSeed,
+                                .asked = planner::asked_counts(layer, program)},
+                               program.routings.front(), layer.tokens_of_source());
 }
 
 class CaseRun {

@@ -98,8 +98,8 @@ std::vector<planner::LayerCase> cases_of(const Suite& suite, const planner::Laye
   std::vector<planner::LayerCase> out;
   for (const planner::LayerStrategy& run :
        planner::layer_strategies(layer.hidden_size, layer.workload, layer.candidate, layer.ranks_per_node)) {
-    if (!asks_for(suite.schedules, run.schedule) || !asks_for(suite.all_to_alls, run.all_to_all) ||
-        !asks_for(suite.codecs, run.codec) || !asks_for(suite.pipeline_degrees, run.pipeline_degree)) {
+    if (!asks_for(suite.schedules, run.schedule.name()) || !asks_for(suite.all_to_alls, run.all_to_all.name()) ||
+        !asks_for(suite.codecs, codec_pair_name(run.codec)) || !asks_for(suite.pipeline_degrees, run.pipeline_degree)) {
       continue;
     }
     out.push_back(layer);

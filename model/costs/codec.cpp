@@ -14,7 +14,7 @@ namespace moeplan {
 namespace {
 
 /// The dispatch and combine names in a pair's name.
-std::pair<std::string_view, std::string_view> ways(std::string_view name) {
+std::pair<std::string_view, std::string_view> names_in_pair(std::string_view name) {
   const std::size_t slash = name.find('/');
   if (slash == std::string_view::npos) return {name, name};
   return {name.substr(0, slash), name.substr(slash + 1)};
@@ -58,19 +58,19 @@ std::vector<WirePart> wire_parts(WireFormat format, const CodecOptions& options,
 }
 
 std::optional<CodecPair> parse_codec_pair(std::string_view name) {
-  const auto [there, back] = ways(name);
-  const auto out = parse_codec(there), returning = parse_codec(back);
-  if (!out || !returning) return std::nullopt;
-  return CodecPair{*out, *returning};
+  const auto [dispatch, combine] = names_in_pair(name);
+  const auto dispatched = parse_codec(dispatch), combined = parse_codec(combine);
+  if (!dispatched || !combined) return std::nullopt;
+  return CodecPair{*dispatched, *combined};
 }
 
 std::string codec_pair_error(std::string_view name) {
-  const auto [there, back] = ways(name);
-  for (const std::string_view way : {there, back}) {
-    if (parse_codec(way)) continue;
+  const auto [dispatch, combine] = names_in_pair(name);
+  for (const std::string_view codec : {dispatch, combine}) {
+    if (parse_codec(codec)) continue;
     std::vector<std::string> names{"none"};
     for (const CodecEntry& c : codecs()) names.emplace_back(c.name);
-    return fmt::format("{} is not known{}", in_quotes(way), suggestion(way, names));
+    return fmt::format("{} is not known{}", in_quotes(codec), suggestion(codec, names));
   }
   return "";
 }
@@ -79,15 +79,16 @@ std::string codec_pair_name(const CodecPair& pair) {
   const auto name = [](const std::optional<WireFormat>& format) {
     return format ? std::string(name_of<WireFormat>(kWireFormatNames, *format)) : std::string("none");
   };
-  return pair.there == pair.back ? name(pair.there) : fmt::format("{}/{}", name(pair.there), name(pair.back));
+  return pair.dispatch == pair.combine ? name(pair.dispatch)
+                                       : fmt::format("{}/{}", name(pair.dispatch), name(pair.combine));
 }
 
 std::vector<CodecPair> codec_pairs(const Workload& workload) {
   std::vector<std::optional<WireFormat>> formats{std::nullopt};
   formats.insert(formats.end(), workload.codecs.allowed.begin(), workload.codecs.allowed.end());
   std::vector<CodecPair> pairs;
-  for (const auto& there : formats) {
-    for (const auto& back : formats) pairs.push_back({there, back});
+  for (const auto& dispatch : formats) {
+    for (const auto& combine : formats) pairs.push_back({dispatch, combine});
   }
   return pairs;
 }

@@ -34,10 +34,10 @@ struct WirePart {
 /// The parts of an encoded row of `columns` columns. Each part is sent as a message of its own.
 [[nodiscard]] std::vector<WirePart> wire_parts(WireFormat format, const CodecOptions& options, std::int64_t columns);
 
-/// The codecs of an MoE layer's dispatch (`there`) and combine (`back`).
+/// The codecs of an MoE layer's dispatch and combine.
 struct CodecPair {
-  std::optional<WireFormat> there;
-  std::optional<WireFormat> back;
+  std::optional<WireFormat> dispatch;
+  std::optional<WireFormat> combine;
   bool operator==(const CodecPair&) const = default;
 };
 

@@ -219,9 +219,8 @@ struct AttentionCore {
   bool operator==(const AttentionCore&) const = default;
 };
 
-/// Products of small matrices in one kernel, batched over heads or over chunks of a sequence: the recurrences of linear
-/// attention and state-space layers, sparse attention, an indexer's scores. `multiply_adds` of each row of reads[0];
-/// bytes are those of all slices.
+/// Products of small matrices in one kernel, batched over heads or chunks of a sequence: recurrences of linear
+/// attention and state-space layers, sparse attention, an indexer's scores. `multiply_adds` of each row of reads[0].
 struct FusedProducts {
   double multiply_adds = 0;
   bool operator==(const FusedProducts&) const = default;

@@ -45,8 +45,8 @@ std::vector<bool> marked(MapReader& r, std::string_view key, std::int64_t layers
 
 }  // namespace
 
-/// MiMoV2ForCausalLM and MiMoV2FlashForCausalLM. Full attention where hybrid_layer_pattern is 0, a window and heads under
-/// keys with swa_ where it is 1; values narrower than keys; sinks by add_swa_attention_sink_bias and
+/// MiMoV2ForCausalLM and MiMoV2FlashForCausalLM. Full attention where hybrid_layer_pattern is 0, a window and heads
+/// under keys with swa_ where it is 1; values narrower than keys; sinks by add_swa_attention_sink_bias and
 /// add_full_attention_sink_bias; experts where moe_layer_freq is 1, with e_score_correction_bias (noaux_tc). Its layers
 /// of multi-token prediction are not described by the file and not counted.
 ModelSpec mimo_v2(MapReader& r) {
@@ -74,8 +74,8 @@ ModelSpec mimo_v2(MapReader& r) {
 
 /// Step3p5ForCausalLM. Layers by layer_types (more may be listed, for multi-token prediction); those with a window have
 /// the heads of attention_other_setting; norms of queries and keys of head_dim; a gate a head
-/// (use_head_wise_attn_gate); experts in the layers of moe_layers_enum ("3,4,5"), with a router bias (use_moe_router_bias)
-/// and a shared expert of share_expert_dim.
+/// (use_head_wise_attn_gate); experts in the layers of moe_layers_enum ("3,4,5"), with a router bias
+/// (use_moe_router_bias) and a shared expert of share_expert_dim.
 ModelSpec step3p5(MapReader& r) {
   ModelSpec m = decoder(r, false);
   const bool is_gated = r.boolean_or("use_head_wise_attn_gate", true);

@@ -309,4 +309,8 @@ Node workload_document(const Workload& w) {
   return out;
 }
 
+bool has_megatron_kernels(const Workload& workload) {
+  return workload.mode == Mode::Train && workload.gate_weights == GateWeights::InExperts;
+}
+
 }  // namespace moeplan

@@ -131,6 +131,8 @@ struct Workload {
 /// The recompute setting as text: "none" ... or "auto".
 [[nodiscard]] std::string recompute_text(const Workload& workload);
 
+/// Whether training runs the kernels of Megatron-Core (2026): the experts multiply by the gate's weights there.
+[[nodiscard]] bool has_megatron_kernels(const Workload& workload);
 /// The document with every field, including defaults, that reads back as the same workload.
 [[nodiscard]] Node workload_document(const Workload& workload);
 

@@ -19,14 +19,24 @@ Candidate LayerStrategy::in(Candidate candidate) const {
   return candidate;
 }
 
+std::string name_of(OperationOrder order) {
+  return std::string(moeplan::name_of<OperationOrder>(kOperationOrderNames, order));
+}
+
+std::string name_of(RankOrder order) { return std::string(moeplan::name_of<RankOrder>(kRankOrderNames, order)); }
+
+std::string strategy_text(const LayerStrategy& run) {
+  return fmt::format("{} {} {} {}", run.schedule.name(), run.all_to_all.name(), run.pipeline_degree,
+                     codec_pair_name(run.codec));
+}
+
 std::string strategies_text(const std::vector<LayerStrategy>& runs) {
   std::vector<LayerStrategy> known;
   std::string out;
   for (const LayerStrategy& r : runs) {
     if (std::find(known.begin(), known.end(), r) != known.end()) continue;
     known.push_back(r);
-    out += fmt::format("{}{} x {} {} {} {}", out.empty() ? "" : ", ", std::count(runs.begin(), runs.end(), r),
-                       r.schedule, r.all_to_all, r.pipeline_degree, r.codec);
+    out += fmt::format("{}{} x {}", out.empty() ? "" : ", ", std::count(runs.begin(), runs.end(), r), strategy_text(r));
   }
   return out;
 }

@@ -1,38 +1,51 @@
 // A candidate: everything that the planner decides about running a model.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
+#include "model/costs/codec.hpp"
+#include "model/text/reader.hpp"
 #include "model/workload/degrees.hpp"
 #include "model/workload/workload.hpp"
+#include "planner/candidate/built_in.hpp"
 #include "planner/candidate/pipeline_layout.hpp"
 #include "planner/placement/placement.hpp"
+#include "planner/placement/strategies/placement_choice.hpp"
 
 namespace moeplan::planner {
 
-/// The values of Candidate::order.
-inline constexpr const char* kListedOrder = "listed";
-inline constexpr const char* kSearchedOrder = "searched";
+/// The order of the operations in a block: as the schedule lists them, or found by a search
+/// (planner/lowering/ordered.hpp).
+enum class OperationOrder { Listed, Searched };
+inline constexpr std::array<std::pair<OperationOrder, std::string_view>, 2> kOperationOrderNames{
+    {{OperationOrder::Listed, "listed"}, {OperationOrder::Searched, "searched"}}};
 
 inline constexpr std::int64_t kMostRedundantExperts = 1024;  // per rank; far more than fit
 
 inline constexpr std::int64_t kMostChunks = 64;  // per microbatch inside an MoE layer; [Tutel] goes to 8
-/// Orders of the parallel axes over consecutive ranks, fastest-varying first, in the notation of Megatron-LM's
+/// The order of the parallel axes over consecutive ranks, fastest-varying first, in the notation of Megatron-LM's
 /// RankGenerator. For the experts, tp means esp, and ep and dp are the experts' groups; for the dense part ep is
-/// omitted.
-inline constexpr const char* kMegatronRankOrder = "tp-cp-ep-dp-pp";
-inline constexpr const char* kReplicasInnerRankOrder = "tp-cp-dp-ep-pp";  // replicas of an expert are neighbours
+/// omitted. ReplicasInner: replicas of an expert are neighbours.
+enum class RankOrder { Megatron, ReplicasInner };
+inline constexpr std::array<std::pair<RankOrder, std::string_view>, 2> kRankOrderNames{
+    {{RankOrder::Megatron, "tp-cp-ep-dp-pp"}, {RankOrder::ReplicasInner, "tp-cp-dp-ep-pp"}}};
+
+[[nodiscard]] std::string name_of(OperationOrder order);
+[[nodiscard]] std::string name_of(RankOrder order);
 
 struct Candidate;
 
 /// A strategy for running an MoE layer.
 struct LayerStrategy {
-  std::string schedule;
-  std::string all_to_all;
+  BuiltIn<Schedule> schedule = "baseline";
+  BuiltIn<AllToAll> all_to_all = "linear";
   std::int64_t pipeline_degree = 1;
-  std::string codec = "none";
+  CodecPair codec = {};
   bool operator==(const LayerStrategy&) const = default;
 
   /// The strategy of most of the candidate's MoE layers, or of those of one kind (routing_kinds()).
@@ -45,19 +58,19 @@ struct LayerStrategy {
 /// Degrees, strategies, placement and order of one plan.
 struct Candidate {
   Degrees degrees;
-  std::string schedule = "baseline";  // of the MoE layers: a name of planner/layer/schedule.hpp
-  std::string all_to_all = "linear";  // of the MoE layers: a name of planner/layer/all_to_all.hpp
-  std::int64_t pipeline_degree = 1;   // chunks that a microbatch's tokens are cut into inside an MoE layer
-  std::string codec = "none";
+  BuiltIn<Schedule> schedule = "baseline";  // of the MoE layers
+  BuiltIn<AllToAll> all_to_all = "linear";  // of the MoE layers
+  std::int64_t pipeline_degree = 1;         // chunks that a microbatch's tokens are cut into inside an MoE layer
+  CodecPair codec = {};
   /// Strategies by kind of routing (routing_kinds()), where layers of different kinds use different ones.
   std::vector<LayerStrategy> runs = {};
-  std::string placement = kContiguous;  // a strategy of planner/placement/strategies/strategy.hpp
-  std::int64_t redundant_experts = 0;   // slots per rank beyond an equal division of the experts
+  PlacementChoice placement = kContiguous;
+  std::int64_t redundant_experts = 0;  // slots per rank beyond an equal division of the experts
   /// Placements by kind of routing (routing_kinds()); their ranks are positions in the expert-parallel group. Empty:
   /// contiguous.
   std::vector<Placement> expert_places = {};
-  std::string rank_order = kMegatronRankOrder;
-  std::string order = kListedOrder;       // of a block's operations: kListedOrder or kSearchedOrder (ordered.hpp)
+  RankOrder rank_order = RankOrder::Megatron;
+  OperationOrder order = OperationOrder::Listed;
   std::int64_t micro_batch = 1;           // in sequences
   std::int64_t virtual_stages = 1;        // parts of the model on each pipeline stage; > 1: interleaved
   PipelineLayout layout = {};             // what each part holds; empty: divided evenly by FLOPs
@@ -67,6 +80,8 @@ struct Candidate {
   bool operator==(const Candidate&) const = default;
 };
 
+/// "opt_sche 2dh 2 none": schedule, all-to-all, pipeline degree and codec.
+[[nodiscard]] std::string strategy_text(const LayerStrategy& run);
 /// "14 x opt_sche 2dh 2 none, 10 x baseline linear 1 none": kinds with equal strategies together, in order of first
 /// use; "" if there are none.
 [[nodiscard]] std::string strategies_text(const std::vector<LayerStrategy>& runs);

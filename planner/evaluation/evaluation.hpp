@@ -55,7 +55,7 @@ struct Evaluated {
   /// The origin of the order in use. It is the search's answer, or "heuristic" if the search found a better order that
   /// is not in use because its simulation was no faster.
   [[nodiscard]] std::string_view order_answered_by() const {
-    return order.improved > 0 && candidate.order == kListedOrder ? "heuristic" : order.answered_by;
+    return order.improved > 0 && candidate.order == OperationOrder::Listed ? "heuristic" : order.answered_by;
   }
 };
 

@@ -28,8 +28,8 @@ std::vector<std::string> known_values(Decision decision) {
       names.emplace_back("none");
       for (const CodecEntry& c : codecs()) names.emplace_back(c.name);
       return names;
-    case Decision::RankOrders: return {kMegatronRankOrder, kReplicasInnerRankOrder};
-    case Decision::Orders: return {kListedOrder, kSearchedOrder};
+    case Decision::RankOrders: return {name_of(RankOrder::Megatron), name_of(RankOrder::ReplicasInner)};
+    case Decision::Orders: return {name_of(OperationOrder::Listed), name_of(OperationOrder::Searched)};
     case Decision::Placements: return placement_names();
     case Decision::Degrees: return {"tp", "sp", "cp", "pp", "vp", "ep", "esp"};
     case Decision::Overlaps: return {"ep_overlap"};
@@ -74,7 +74,7 @@ class Versions {
 };
 
 void read_values(MapReader& reader, Decision decision, const Versions& versions, Framework& out) {
-  const std::string key(name_of<Decision>(kFrameworkDecisionNames, decision));
+  const std::string key(moeplan::name_of<Decision>(kFrameworkDecisionNames, decision));
   if (!reader.has(key)) return;
   const std::vector<std::string> known = known_values(decision);
   MapReader values = reader.map(key);
@@ -112,6 +112,8 @@ void read_arguments(const Node& arguments, const Versions& versions, Framework& 
     const Node* type = e.value.kind == Node::Kind::Map ? e.value.find("type") : &e.value;
     const Node* since = e.value.find("since");
     if (type == nullptr) wrong.add(e.value.where, path, "has no type");
+    if (since && std::find(versions.all().begin(), versions.all().end(), since->scalar) == versions.all().end())
+      wrong.add(since->where, path + ".since", fmt::format("{} is no version of this file", in_quotes(since->scalar)));
     if (type && (!since || versions.has(since->scalar))) out.arguments[e.key] = argument_of(*type, path, wrong);
   }
 }
@@ -128,6 +130,10 @@ std::string Framework::name_there(FrameworkDecision decision, const std::string&
   if (of == values.end()) return "";
   const auto it = of->second.find(value);
   return it == of->second.end() ? "" : it->second;
+}
+
+bool Framework::serves() const {
+  return std::find(overrides.begin(), overrides.end(), "workload.mode=forward") != overrides.end();
 }
 
 Framework read_framework(const Node& document, const std::string& version) {
@@ -185,6 +191,12 @@ void check_workload(const Framework& framework, const Workload& workload, const 
   const auto check = [&](const std::string& key, Decision decision, const std::string& value) {
     if (!framework.has(decision, value)) refuse(key, decision, value);
   };
+  if (framework.serves() != (workload.mode == Mode::Forward)) {
+    const Node* mode = document.find("mode");
+    wrong.add(mode ? mode->where : document.where, "mode",
+              fmt::format("{} {}", framework.title,
+                          framework.serves() ? "serves: expected forward" : "trains: expected train"));
+  }
   check("precision", Decision::Precisions, precision_text(workload));
   if (workload.mode == Mode::Train) {
     check("zero_stage", Decision::ZeroStages, fmt::format("{}", workload.zero_stage));

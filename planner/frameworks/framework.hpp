@@ -65,19 +65,17 @@ inline constexpr std::array<std::pair<FrameworkDecision, std::string_view>, 13> 
 
 /// Constraints between decisions.
 enum class FrameworkRule {
-  SequenceParallelWithTp,     // MoE models with tp > 1 have sequence parallelism
-  ExpertsOverTpAndDp,         // ep is tp dp with whole experts; or 1, with experts sharded as tp
-  ExpertsOnDenseMesh,         // esp is tp, or with ep > 1 also 1; ep is a multiple of the ranks that share a sequence
-  DirectExchangeInNode,       // the all-to-all `linear` stays inside a node: between nodes rows are deduplicated
-  RecomputeFullWithoutGraphs  // no CUDA graphs with full recomputation
+  SequenceParallelWithTp,  // MoE models with tp > 1 have sequence parallelism
+  ExpertsOverTpAndDp,      // ep is tp dp with whole experts; or 1, with experts sharded as tp
+  ExpertsOnDenseMesh,      // esp is tp, or with ep > 1 also 1; ep is a multiple of the ranks that share a sequence
+  DirectExchangeInNode     // the all-to-all `linear` stays inside a node: between nodes rows are deduplicated
 };
 
-inline constexpr std::array<std::pair<FrameworkRule, std::string_view>, 5> kFrameworkRuleNames{
+inline constexpr std::array<std::pair<FrameworkRule, std::string_view>, 4> kFrameworkRuleNames{
     {{FrameworkRule::SequenceParallelWithTp, "sequence_parallel_with_tp"},
      {FrameworkRule::ExpertsOverTpAndDp, "experts_over_tp_and_dp"},
      {FrameworkRule::ExpertsOnDenseMesh, "experts_on_dense_mesh"},
-     {FrameworkRule::DirectExchangeInNode, "direct_exchange_in_node"},
-     {FrameworkRule::RecomputeFullWithoutGraphs, "recompute_full_without_graphs"}}};
+     {FrameworkRule::DirectExchangeInNode, "direct_exchange_in_node"}}};
 
 /// What a framework reads under one argument, or one key of its configuration: a switch, a number, a text, any number
 /// of texts, or one of some choices.
@@ -111,6 +109,8 @@ struct Framework {
   /// The framework's own name for a value; "" if it has none.
   [[nodiscard]] std::string name_there(FrameworkDecision decision, const std::string& value) const;
   [[nodiscard]] std::string text() const { return title + " " + version; }
+  /// Whether it serves; otherwise it trains.
+  [[nodiscard]] bool serves() const;
 };
 
 /// Reads a framework's file strictly, for one of its versions ("": the newest). Raises InputError.

@@ -53,9 +53,10 @@ std::optional<std::string> broken_rule(const Framework& f, const Candidate& c, s
 }
 
 std::optional<std::string> lacking_strategy(const Framework& f, const LayerStrategy& s, std::int64_t ep) {
-  if (!f.has(Decision::Schedules, s.schedule)) return lacks(f, "schedule " + s.schedule);
-  if (ep > 1 && !f.has(Decision::AllToAlls, s.all_to_all)) return lacks(f, "all-to-all " + s.all_to_all);
-  if (s.codec != "none" && !f.has(Decision::Codecs, s.codec)) return lacks(f, "codec " + s.codec);
+  if (!f.has(Decision::Schedules, s.schedule.name())) return lacks(f, "schedule " + s.schedule.name());
+  if (ep > 1 && !f.has(Decision::AllToAlls, s.all_to_all.name())) return lacks(f, "all-to-all " + s.all_to_all.name());
+  if (s.codec != CodecPair{} && !f.has(Decision::Codecs, codec_pair_name(s.codec)))
+    return lacks(f, "codec " + codec_pair_name(s.codec));
   return std::nullopt;
 }
 
@@ -67,9 +68,9 @@ std::optional<std::string> unsupported(const Framework& f, const Candidate& c, s
   if (auto reason = lacking_degree(f, c)) return reason;
   if (auto reason = broken_rule(f, c, ranks_per_node)) return reason;
   if (c.degrees.pp > 1 && !f.has(Decision::Layouts, "any")) return lacks(f, "pipeline layouts");
-  if (!f.has(Decision::RankOrders, c.rank_order)) return lacks(f, "rank order " + c.rank_order);
-  if (!f.has(Decision::Orders, c.order)) return lacks(f, "order of operations " + c.order);
-  if (!f.has(Decision::Placements, c.placement)) return lacks(f, "placement " + c.placement);
+  if (!f.has(Decision::RankOrders, name_of(c.rank_order))) return lacks(f, "rank order " + name_of(c.rank_order));
+  if (!f.has(Decision::Orders, name_of(c.order))) return lacks(f, "order of operations " + name_of(c.order));
+  if (!f.has(Decision::Placements, c.placement.name())) return lacks(f, "placement " + c.placement.name());
   if (c.ep_overlap && !f.has(Decision::Overlaps, "ep_overlap"))
     return lacks(f, "overlap of exchanges with a neighbouring microbatch");
   if (!(recomputed_there(f, c.recompute) == c.recompute)) return lacks(f, "recomputation of " + name_of(c.recompute));

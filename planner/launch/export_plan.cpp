@@ -43,10 +43,8 @@ bool fits(const FrameworkArgument& argument, const LaunchSetting& setting) {
 }
 
 void check_mode(const LaunchInput& input) {
-  const Workload& w = input.inputs.workload;
-  const bool serves = std::find(input.framework.overrides.begin(), input.framework.overrides.end(),
-                                "workload.mode=forward") != input.framework.overrides.end();
-  if (serves == (w.mode == Mode::Forward)) return;
+  const bool serves = input.framework.serves();
+  if (serves == (input.inputs.workload.mode == Mode::Forward)) return;
   throw_input_error({}, "workload.mode",
                     fmt::format("the plan is for {}; {} {}", serves ? "training" : "a forward pass",
                                 input.framework.title, serves ? "serves" : "trains"));
@@ -68,7 +66,7 @@ std::string setting_error(const Framework& framework, const LaunchSetting& setti
   const std::string value = fmt::format("{}", fmt::join(setting.values, " "));
   return fmt::format("{} of {} takes {}, not {}", setting.name, framework.text(),
                      argument.choices.empty()
-                         ? std::string(name_of<FrameworkArgument::Type>(kArgumentTypeNames, argument.type))
+                         ? std::string(moeplan::name_of<FrameworkArgument::Type>(kArgumentTypeNames, argument.type))
                          : fmt::format("one of {}", fmt::join(argument.choices, ", ")),
                      in_quotes(value));
 }

@@ -28,20 +28,21 @@ void leave_moe_decisions(const LaunchInput& input, Launch& launch) {
   const Framework& f = input.framework;
   if (!c.runs.empty()) {
     launch.leave("strategies by layer (" + strategies_text(c.runs) + "): one would have to implement them");
-  } else if (!f.has(FrameworkDecision::Schedules, c.schedule)) {
+  } else if (!f.has(FrameworkDecision::Schedules, c.schedule.name())) {
     launch.leave(
         fmt::format("schedule {} with {} chunks: one would have to implement it; {} runs dispatch, experts and "
                     "combine one after the other",
-                    c.schedule, c.pipeline_degree, f.title));
+                    c.schedule.name(), c.pipeline_degree, f.title));
   }
-  if (c.codec != "none" && !f.has(FrameworkDecision::Codecs, c.codec))
-    launch.leave("codec " + c.codec + ": rows travel as they are");
-  if (c.degrees.ep > 1 && !f.has(FrameworkDecision::AllToAlls, c.all_to_all))
-    launch.leave(fmt::format("all-to-all {}: one would have to implement it", c.all_to_all));
-  if (!f.has(FrameworkDecision::Orders, c.order)) launch.leave("the order of operations that the search found");
-  if (!f.has(FrameworkDecision::RankOrders, c.rank_order)) launch.leave("rank order " + c.rank_order);
-  if (!f.has(FrameworkDecision::Placements, c.placement))
-    launch.leave("placement " + c.placement + ": experts stay contiguous");
+  if (c.codec != CodecPair{} && !f.has(FrameworkDecision::Codecs, codec_pair_name(c.codec)))
+    launch.leave("codec " + codec_pair_name(c.codec) + ": rows travel as they are");
+  if (c.degrees.ep > 1 && !f.has(FrameworkDecision::AllToAlls, c.all_to_all.name()))
+    launch.leave(fmt::format("all-to-all {}: one would have to implement it", c.all_to_all.name()));
+  if (!f.has(FrameworkDecision::Orders, name_of(c.order)))
+    launch.leave("the order of operations that the search found");
+  if (!f.has(FrameworkDecision::RankOrders, name_of(c.rank_order))) launch.leave("rank order " + name_of(c.rank_order));
+  if (!f.has(FrameworkDecision::Placements, c.placement.name()))
+    launch.leave("placement " + c.placement.name() + ": experts stay contiguous");
   if (c.ep_overlap && !f.has(FrameworkDecision::Overlaps, "ep_overlap"))
     launch.leave("exchanges concurrent with a neighbouring microbatch");
 }

@@ -58,7 +58,7 @@ Launch sglang_launch(const LaunchInput& input) {
   if (shares_experts) {
     if (d.dp > 1) launch.set("enable-dp-attention");
     launch.set("ep-size", d.ep);
-    launch.set("moe-a2a-backend", input.framework.name_there(FrameworkDecision::AllToAlls, c.all_to_all));
+    launch.set("moe-a2a-backend", input.framework.name_there(FrameworkDecision::AllToAlls, c.all_to_all.name()));
     launch.set("deepep-mode", "normal");
   }
   launch.set("chunked-prefill-size", shares_experts ? tokens * d.dp : tokens);  // divided by the attention replicas
@@ -96,7 +96,7 @@ Launch vllm_launch(const LaunchInput& input) {
   }
   if (d.ep > 1) {
     launch.set("enable-expert-parallel");
-    launch.set("all2all-backend", input.framework.name_there(FrameworkDecision::AllToAlls, c.all_to_all));
+    launch.set("all2all-backend", input.framework.name_there(FrameworkDecision::AllToAlls, c.all_to_all.name()));
   }
   launch.set("max-num-batched-tokens", c.micro_batch * input.inputs.workload.sequence_length);
   if (c.placement != kContiguous) {

@@ -52,7 +52,7 @@ Launch torchtitan_launch(const LaunchInput& input) {
   launch.set("parallelism.expert_parallel_degree", d.ep);
   if (d.ep > 1) {
     launch.set("parallelism.expert_tensor_parallel_degree", d.esp);
-    const std::string backend = input.framework.name_there(FrameworkDecision::AllToAlls, c.all_to_all);
+    const std::string backend = input.framework.name_there(FrameworkDecision::AllToAlls, c.all_to_all.name());
     if (!backend.empty() && backend != "standard") launch.set("parallelism.expert_parallel_comm_backend", backend);
   }
   const bool is_full = c.recompute.has(RecomputeModule::WholeLayer);

@@ -1,6 +1,9 @@
 #include "planner/layer/all_to_all.hpp"
 
 #include <array>
+#include <cassert>
+
+#include "planner/candidate/built_in.hpp"
 
 namespace moeplan::planner {
 
@@ -25,6 +28,16 @@ const AllToAll* find_all_to_all(std::string_view name) {
     if (algorithm->name() == name) return algorithm.get();
   }
   return nullptr;
+}
+
+template <>
+BuiltIn<AllToAll>::BuiltIn(std::string_view name) : entry_(find_all_to_all(name)) {
+  assert(entry_ && "names are checked where they are read");
+}
+
+template <>
+std::string BuiltIn<AllToAll>::name() const {
+  return std::string(entry_->name());
 }
 
 }  // namespace moeplan::planner

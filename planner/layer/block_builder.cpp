@@ -5,8 +5,8 @@
 
 namespace moeplan::planner {
 
-Groups add_groups(Program& program, const Degrees& d, std::string_view rank_order) {
-  const bool replicas_inner = rank_order == kReplicasInnerRankOrder;
+Groups add_groups(Program& program, const Degrees& d, RankOrder rank_order) {
+  const bool replicas_inner = rank_order == RankOrder::ReplicasInner;
   assert((!replicas_inner || d.esp == 1) && "shards are neighbours");
   const std::int64_t holders = replicas_inner ? d.edp : 1;  // consecutive ranks that hold the same experts
   const auto add = [&](const char* name, std::int64_t size, std::int64_t stride) {

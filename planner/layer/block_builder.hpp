@@ -30,8 +30,7 @@ struct Groups {
   GroupId own;  // the rank by itself
 };
 /// Adds the group families of these degrees to the program.
-[[nodiscard]] Groups add_groups(Program& program, const Degrees& degrees,
-                                std::string_view rank_order = kMegatronRankOrder);
+[[nodiscard]] Groups add_groups(Program& program, const Degrees& degrees, RankOrder rank_order = RankOrder::Megatron);
 
 /// A matrix product C = A B, or one of its backward forms.
 [[nodiscard]] Operation gemm(std::string name, OpClass op_class, Gemm work, Slice a, Slice b, Slice c);

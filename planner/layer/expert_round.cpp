@@ -66,34 +66,34 @@ class Writer {
         p.at_source(sums ? parts_.at_sources(returned + ".partial", prepend(copies_of(l_.groups.esp), p.own))
                          : parts_.at_sources(returned, p.own));
     switch (task) {
-      case ChunkTask::Encode: return transcode(l_.codec.there, from, /*decodes=*/false, "there");
+      case ChunkTask::Encode: return transcode(l_.codec.dispatch, from, /*decodes=*/false, "dispatch");
       case ChunkTask::Dispatch:
         if (with_choices && !back) {
-          const auto [sent, arrived] = parts_.choice_there(p.own, p.held);
+          const auto [sent, arrived] = parts_.dispatched_choice(p.own, p.held);
           move("dispatch choices", OpClass::Dispatch, {p.at_source(sent), arrived}, false, p);
         }
-        exchange("dispatch", OpClass::Dispatch, l_.codec.there, from, in, /*is_combine=*/false, p);
+        exchange("dispatch", OpClass::Dispatch, l_.codec.dispatch, from, in, /*is_combine=*/false, p);
         if (l_.during_dispatch) l_.during_dispatch();
         return;
       case ChunkTask::Decode:
-        transcode(l_.codec.there, in, /*decodes=*/true, "there");
+        transcode(l_.codec.dispatch, in, /*decodes=*/true, "dispatch");
         if (dedup) parts_.write_out(p.held, back);
         return;
       case ChunkTask::Expert: return experts(chunk, p.held);
       case ChunkTask::EncodeCombine:
         if (dedup) parts_.add_up(p.held, back);
-        if (!r_.combine) transcode(l_.codec.back, out, /*decodes=*/false, "back");
+        if (!r_.combine) transcode(l_.codec.combine, out, /*decodes=*/false, "combine");
         return;
       case ChunkTask::Combine:
         if (r_.combine) return r_.combine(p.own);
         if (with_choices && back) {
-          const auto [leaving, returned_choice] = parts_.d_choice_back(p.own, p.held);
+          const auto [leaving, returned_choice] = parts_.combined_choice_gradient(p.own, p.held);
           move("combine choices", OpClass::Combine, {leaving, p.at_source(returned_choice)}, true, p);
         }
-        return exchange("combine", OpClass::Combine, l_.codec.back, out, to, /*is_combine=*/true, p);
+        return exchange("combine", OpClass::Combine, l_.codec.combine, out, to, /*is_combine=*/true, p);
       case ChunkTask::DecodeCombine:
         if (r_.combine) return;
-        transcode(l_.codec.back, to, /*decodes=*/true, "back");
+        transcode(l_.codec.combine, to, /*decodes=*/true, "combine");
         if (sums) parts_.sum_shards(returned + ".partial", returned, p.own, Rows::Experts::All);
         return;
     }
@@ -127,8 +127,8 @@ class Writer {
   }
 
   /// The slices that are sent to represent the rows of a slice in a wire format.
-  std::vector<Slice> wire(WireFormat format, const Slice& rows, const std::string& way) {
-    const std::string name = b_.program().buffer(rows.buffer).name + "." + way;
+  std::vector<Slice> wire(WireFormat format, const Slice& rows, const std::string& phase) {
+    const std::string name = b_.program().buffer(rows.buffer).name + "." + phase;
     std::vector<Slice> out;
     for (const WirePart& p : wire_parts(format, l_.codec_options, l_.hidden_size)) {
       out.push_back(b_.slice(name + std::string(p.suffix), p.columns, p.dtype, rows.rows));
@@ -136,9 +136,9 @@ class Writer {
     return out;
   }
 
-  void transcode(const std::optional<WireFormat>& format, const Slice& rows, bool decodes, const std::string& way) {
+  void transcode(const std::optional<WireFormat>& format, const Slice& rows, bool decodes, const std::string& phase) {
     if (!format) return;
-    const std::vector<Slice> sent = wire(*format, rows, way), plain{rows};
+    const std::vector<Slice> sent = wire(*format, rows, phase), plain{rows};
     b_.then({.name = codec_name(*format, decodes),
              .op_class = OpClass::Codec,
              .stream = Stream::Compute,
@@ -155,8 +155,8 @@ class Writer {
   void exchange(const std::string& name, OpClass op_class, const std::optional<WireFormat>& format, const Slice& from,
                 const Slice& to, bool is_combine, const Part& p) {
     if (!format) return move(name, op_class, {from, to}, is_combine, p);
-    const std::string way = is_combine ? "back" : "there";
-    const std::vector<Slice> sent = wire(*format, from, way), received = wire(*format, to, way);
+    const std::string phase = is_combine ? "combine" : "dispatch";
+    const std::vector<Slice> sent = wire(*format, from, phase), received = wire(*format, to, phase);
     for (std::size_t i = 0; i < sent.size(); ++i) move(name, op_class, {sent[i], received[i]}, is_combine, p);
   }
 

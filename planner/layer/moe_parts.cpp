@@ -206,11 +206,11 @@ void MoeParts::decode_backward(const std::string& gradient, const Path& path) {
     b_.then(kernel("dense weights backward", OpClass::Permute, Kernel::Mask, {d_weights}, {d_choice(path)}));
 }
 
-std::pair<Slice, Slice> MoeParts::choice_there(const Path& own, const Path& held) {
+std::pair<Slice, Slice> MoeParts::dispatched_choice(const Path& own, const Path& held) {
   return {choice_of("gate.choice.sent", at_sources("moe.encoded", own)), arrived_choice(held)};
 }
 
-std::pair<Slice, Slice> MoeParts::d_choice_back(const Path& own, const Path& held) {
+std::pair<Slice, Slice> MoeParts::combined_choice_gradient(const Path& own, const Path& held) {
   return {leaving_d_choice(held), d_choice_of("d.gate.choice.returned", at_sources("d.moe.encoded", own))};
 }
 

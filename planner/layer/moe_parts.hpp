@@ -55,8 +55,8 @@ class MoeParts {
   // Where experts or a deduplicating all-to-all weigh rows at the holders, the gate's choice is dispatched with the
   // tokens, and its gradient is combined with theirs. `own` and `held` are the paths of a chunk at its source and at
   // the holders.
-  [[nodiscard]] std::pair<Slice, Slice> choice_there(const Path& own, const Path& held);
-  [[nodiscard]] std::pair<Slice, Slice> d_choice_back(const Path& own, const Path& held);
+  [[nodiscard]] std::pair<Slice, Slice> dispatched_choice(const Path& own, const Path& held);
+  [[nodiscard]] std::pair<Slice, Slice> combined_choice_gradient(const Path& own, const Path& held);
   // With a deduplicating all-to-all, the experts' rows are expanded and summed at the holders.
   /// Expands received rows into the experts' rows, forward or as gradients.
   void write_out(const Path& held, bool backward);

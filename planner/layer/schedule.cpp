@@ -1,6 +1,7 @@
 #include "planner/layer/schedule.hpp"
 
 #include <array>
+#include <cassert>
 
 namespace moeplan::planner {
 
@@ -21,6 +22,16 @@ const Schedule* find_schedule(std::string_view name) {
     if (schedule->name() == name) return schedule.get();
   }
   return nullptr;
+}
+
+template <>
+BuiltIn<Schedule>::BuiltIn(std::string_view name) : entry_(find_schedule(name)) {
+  assert(entry_ && "names are checked where they are read");
+}
+
+template <>
+std::string BuiltIn<Schedule>::name() const {
+  return std::string(entry_->name());
 }
 
 }  // namespace moeplan::planner

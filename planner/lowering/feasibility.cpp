@@ -35,12 +35,10 @@ Reason equal(std::int64_t has, std::int64_t needed, const char* text) {
 
 Reason exchange_infeasibility(const Schedule& schedule, const Candidate& candidate, std::int64_t ranks_per_node) {
   ExchangeFamily exchange = schedule.exchange(candidate.degrees);
-  if (candidate.rank_order == kReplicasInnerRankOrder) exchange.family.stride *= candidate.degrees.edp;
-  const AllToAll* all_to_all = find_all_to_all(candidate.all_to_all);
-  assert(all_to_all && "names of all-to-alls are checked at the edge");
+  if (candidate.rank_order == RankOrder::ReplicasInner) exchange.family.stride *= candidate.degrees.edp;
   const ExchangeGroup group{exchange.family, members_per_node(ranks_per_node, exchange.family), exchange.shards};
-  if (Reason reason = all_to_all->infeasibility(group)) return reason;
-  return all_to_all->not_planned_with(group);
+  if (Reason reason = candidate.all_to_all->infeasibility(group)) return reason;
+  return candidate.all_to_all->not_planned_with(group);
 }
 
 /// Largest number of counts by source and expert that are stored individually. assumed: their 128 MiB suffice for
@@ -71,8 +69,7 @@ constexpr std::int64_t kMostPlacedRanks = 1024;
 
 Reason placement_infeasibility(const Candidate& candidate) {
   if (candidate.expert_places.empty()) return std::nullopt;
-  if (find_schedule(candidate.schedule)->gathers_all_experts())
-    return "placements do not change what tutel_r0 computes";
+  if (candidate.schedule->gathers_all_experts()) return "placements do not change what tutel_r0 computes";
   return limit(kMostPlacedRanks, candidate.degrees.ranks_per_stage(), "too many ranks for placed experts");
 }
 
@@ -158,7 +155,7 @@ Reason division_infeasibility(const ModelSpec& model, const Workload& workload, 
   const Degrees& d = candidate.degrees;
   const std::int64_t parts = d.pp * candidate.virtual_stages;
   if (Reason r = equal(d.dp * d.cp * d.tp, d.edp * d.ep * d.esp, "dp cp tp is not edp ep esp")) return r;
-  if (candidate.rank_order == kReplicasInnerRankOrder && d.esp > 1)
+  if (candidate.rank_order == RankOrder::ReplicasInner && d.esp > 1)
     return Infeasibility(Constraint::Limit, 1, d.esp, "tp-cp-dp-ep-pp needs whole experts");
   if (Reason r = layout_infeasibility(model, candidate)) return r;
   if (candidate.virtual_stages > 1 && d.pp == 1) return "virtual stages need a pipeline";
@@ -232,16 +229,15 @@ Reason gate_weights_infeasibility(const Workload& workload, const Schedule& sche
 /// Checks the codecs of dispatch and combine with the all-to-all and the encoding of the rows.
 Reason codecs_infeasibility(std::int64_t hidden_size, const Workload& workload, const Candidate& candidate,
                             const Degrees& of_layer) {
-  const std::optional<CodecPair> codec = parse_codec_pair(candidate.codec);
-  assert(codec && "names of codecs are checked at the edge");
-  if (find_all_to_all(candidate.all_to_all)->deduplicates()) {
+  const CodecPair& codec = candidate.codec;
+  if (candidate.all_to_all->deduplicates()) {
     // Such a token's rows for an expert may be in several chunks and would be summed more than once.
     if (candidate.pipeline_degree > 1 && of_layer.tp > 1 && of_layer.esp > 1)
       return "tokens that several ranks have are not deduplicated in chunks";
-    if (codec->back) return "rows in a codec's format are not added up on the way back";
+    if (codec.combine) return "rows in a codec's format are not added up at the combine";
     if (workload.encoding == Encoding::Dense) return "dense encoding weighs rows at their sources";
   }
-  for (const std::optional<WireFormat>& format : {codec->there, codec->back}) {
+  for (const std::optional<WireFormat>& format : {codec.dispatch, codec.combine}) {
     if (!format) continue;
     if (Reason r = codec_infeasibility(*format, workload, hidden_size)) return r;
   }
@@ -268,13 +264,12 @@ std::optional<Infeasibility> infeasibility(const ModelSpec& model, const Workloa
 
 std::optional<Infeasibility> layer_infeasibility(std::int64_t hidden_size, const Workload& workload,
                                                  const Candidate& candidate, std::int64_t ranks_per_node) {
-  const Schedule* schedule = find_schedule(candidate.schedule);
-  assert(schedule && "schedule names are checked at the edge");
+  const Schedule& schedule = *candidate.schedule;
   Degrees of_layer = candidate.degrees;
   if (candidate.sequence_parallel) of_layer.tp = 1;
-  if (Reason r = schedule->infeasibility(of_layer, candidate)) return r;
-  if (Reason r = exchange_infeasibility(*schedule, candidate, ranks_per_node)) return r;
-  if (Reason r = gate_weights_infeasibility(workload, *schedule, of_layer)) return r;
+  if (Reason r = schedule.infeasibility(of_layer, candidate)) return r;
+  if (Reason r = exchange_infeasibility(schedule, candidate, ranks_per_node)) return r;
+  if (Reason r = gate_weights_infeasibility(workload, schedule, of_layer)) return r;
   if (Reason r = placement_infeasibility(candidate)) return r;
   return codecs_infeasibility(hidden_size, workload, candidate, of_layer);
 }

@@ -81,7 +81,7 @@ class Migration {
           b.slice(fmt::format("{} {}", what, kind), width, dtype, Rows::routed(routing, Rows::Experts::All, {}));
       const Slice in = b.slice(fmt::format("new {} {}", what, kind), width, dtype,
                                Rows::routed(routing, Rows::Experts::Local, {{RowStep::Kind::Union, holders_}}));
-      find_all_to_all("linear")->lower({what, OpClass::ExpertTransfer, holders_, out, in, /*is_combine=*/false}, b);
+      BuiltIn<AllToAll>("linear")->lower({what, OpClass::ExpertTransfer, holders_, out, in, /*is_combine=*/false}, b);
     };
     send("expert weights", parameters / part(trains && workload_.zero_stage >= 3), workload_.dtype);
     if (trains) {

@@ -77,7 +77,7 @@ SearchedOrder searched_order(const Program& program, StageClusters& machines) {
 
 Program lowered(const ModelSpec& model, const Workload& workload, StageClusters& machines, const Candidate& candidate) {
   Program listed = lower_iteration(model, workload, candidate, machines.cluster().ranks_per_node());
-  if (candidate.order == kListedOrder) return listed;
+  if (candidate.order == OperationOrder::Listed) return listed;
   return searched_order(listed, machines).program;
 }
 

@@ -40,8 +40,8 @@ struct SearchedOrder {
 /// all stages are provably equivalent; otherwise all blocks keep their listed order.
 [[nodiscard]] SearchedOrder searched_order(const Program& program, StageClusters& machines);
 
-/// lower_iteration(); for kSearchedOrder, with the order of searched_order(). Deterministic. `infeasibility()` must be
-/// none.
+/// lower_iteration(); for OperationOrder::Searched, with the order of searched_order(). Deterministic.
+/// `infeasibility()` must be none.
 [[nodiscard]] Program lowered(const ModelSpec& model, const Workload& workload, StageClusters& machines,
                               const Candidate& candidate);
 

@@ -71,7 +71,7 @@ LayerCase layer_case(const ModelSpec& model, const Workload& workload, const Can
   fit_world(d);
   out.candidate.virtual_stages = 1;
   out.candidate.layout = {};
-  out.candidate.order = kListedOrder;
+  out.candidate.order = OperationOrder::Listed;
   if (!out.workload.recompute) out.workload.recompute = candidate.recompute;
   return out;
 }

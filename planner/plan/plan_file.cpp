@@ -22,10 +22,10 @@ Node strings(const std::vector<std::string>& texts) {
 
 Node run_document(const LayerStrategy& run) {
   Node n = Node::map();
-  n.set("schedule", Node::text(run.schedule));
-  n.set("all_to_all", Node::text(run.all_to_all));
+  n.set("schedule", Node::text(run.schedule.name()));
+  n.set("all_to_all", Node::text(run.all_to_all.name()));
   n.set("pipeline_degree", Node::integer(run.pipeline_degree));
-  n.set("codec", Node::text(run.codec));
+  n.set("codec", Node::text(codec_pair_name(run.codec)));
   return n;
 }
 
@@ -45,23 +45,23 @@ Node decision_document(const Candidate& c) {
   d.set("sequence_parallel", Node::boolean(c.sequence_parallel));
   if (c.ep_overlap) d.set("ep_overlap", Node::boolean(true));
   d.set("micro_batch", Node::integer(c.micro_batch));
-  d.set("rank_order", Node::text(c.rank_order));
+  d.set("rank_order", Node::text(name_of(c.rank_order)));
   d.set("recompute", Node::text(name_of(c.recompute)));
-  d.set("schedule", Node::text(c.schedule));
-  d.set("all_to_all", Node::text(c.all_to_all));
+  d.set("schedule", Node::text(c.schedule.name()));
+  d.set("all_to_all", Node::text(c.all_to_all.name()));
   d.set("pipeline_degree", Node::integer(c.pipeline_degree));
-  d.set("codec", Node::text(c.codec));
+  d.set("codec", Node::text(codec_pair_name(c.codec)));
   if (!c.runs.empty()) {
     Node& runs = d.set("runs", Node::list());
     for (const LayerStrategy& run : c.runs) runs.items.push_back(run_document(run));
   }
-  d.set("placement", Node::text(c.placement));
+  d.set("placement", Node::text(c.placement.name()));
   d.set("redundant_experts", Node::integer(c.redundant_experts));
   if (!c.expert_places.empty()) {
     Node& places = d.set("expert_places", Node::list());
     for (const Placement& placement : c.expert_places) places.items.push_back(placement_document(placement));
   }
-  d.set("order", Node::text(c.order));
+  d.set("order", Node::text(name_of(c.order)));
   return d;
 }
 
@@ -88,27 +88,30 @@ std::string only(MapReader& reader, std::string_view key, std::string_view one) 
   return value;
 }
 
-std::string one_of(MapReader& reader, std::string_view key, const std::vector<std::string>& names) {
-  const std::string value = reader.text(key);
-  if (reader.has(key) && std::find(names.begin(), names.end(), value) == names.end())
-    reader.complain(key, fmt::format("{} is not known{}", in_quotes(value), suggestion(value, names)));
-  return value;
+/// Reads the name of a built-in into `value`.
+template <class Entry>
+void read_built_in(MapReader& reader, std::string_view key, const Entry* (*find)(std::string_view),
+                   const std::vector<std::string>& names, BuiltIn<Entry>& value) {
+  const std::string name = reader.text(key);
+  if (const Entry* entry = find(name))
+    value = *entry;
+  else if (reader.has(key))
+    reader.complain(key, fmt::format("{} is not known{}", in_quotes(name), suggestion(name, names)));
 }
 
-/// A codec pair in its shortest form.
-std::string read_codec_pair(MapReader& reader) {
+CodecPair read_codec_pair(MapReader& reader) {
   const std::string value = reader.text("codec");
-  if (const auto pair = parse_codec_pair(value)) return codec_pair_name(*pair);
+  if (const auto pair = parse_codec_pair(value)) return *pair;
   if (reader.has("codec")) reader.complain("codec", codec_pair_error(value));
-  return value;
+  return {};
 }
 
 LayerStrategy read_run(MapReader& reader) {
   std::vector<std::string> names;
   for (const auto& s : schedules()) names.emplace_back(s->name());
   LayerStrategy run;
-  run.schedule = one_of(reader, "schedule", names);
-  run.all_to_all = one_of(reader, "all_to_all", all_to_all_names());
+  read_built_in(reader, "schedule", find_schedule, names, run.schedule);
+  read_built_in(reader, "all_to_all", find_all_to_all, all_to_all_names(), run.all_to_all);
   run.pipeline_degree = reader.integer("pipeline_degree", 1, kMostChunks);
   run.codec = read_codec_pair(reader);
   return run;
@@ -135,11 +138,7 @@ Candidate read_decision(MapReader d) {
   c.sequence_parallel = d.boolean("sequence_parallel");
   if (d.has("ep_overlap")) c.ep_overlap = d.boolean("ep_overlap");
   c.micro_batch = d.integer("micro_batch", 1);
-  c.rank_order = d.text("rank_order");
-  if (d.has("rank_order") && c.rank_order != kMegatronRankOrder && c.rank_order != kReplicasInnerRankOrder) {
-    d.complain("rank_order", fmt::format("{} is not known; one of {}, {}", in_quotes(c.rank_order), kMegatronRankOrder,
-                                         kReplicasInnerRankOrder));
-  }
+  c.rank_order = d.choice<RankOrder>("rank_order", kRankOrderNames);
   c.recompute = read_recompute(d);
   c = read_run(d).in(c);
   for (const auto& [node, path] : d.list_or_empty("runs")) {
@@ -147,20 +146,19 @@ Candidate read_decision(MapReader d) {
     c.runs.push_back(read_run(run));
     run.finish();
   }
-  c.placement = d.text("placement");
-  if (d.has("placement") && !find_placement_strategy(c.placement))
+  const std::string placement = d.text("placement");
+  if (find_placement_strategy(placement)) {
+    c.placement = placement;
+  } else if (d.has("placement")) {
     d.complain("placement",
-               fmt::format("{} is not known{}", in_quotes(c.placement), suggestion(c.placement, placement_names())));
+               fmt::format("{} is not known{}", in_quotes(placement), suggestion(placement, placement_names())));
+  }
   c.redundant_experts = d.integer_or("redundant_experts", 0, 0, kMostRedundantExperts);
   for (const auto& [node, path] : d.list_or_empty("expert_places"))
     c.expert_places.push_back(read_placement(MapReader(*node, path, d.diagnostics()), c.degrees.ep));
   if (c.placement == kContiguous && !c.expert_places.empty())
     d.complain("expert_places", "has no effect on contiguous experts; expected another placement");
-  c.order = d.text("order");
-  if (d.has("order") && c.order != kListedOrder && c.order != kSearchedOrder) {
-    d.complain("order",
-               fmt::format("{} is not known; one of {}, {}", in_quotes(c.order), kListedOrder, kSearchedOrder));
-  }
+  c.order = d.choice<OperationOrder>("order", kOperationOrderNames);
   d.finish();
   return c;
 }
@@ -223,8 +221,7 @@ Plan read_plan(const std::filesystem::path& path) {
   Plan plan;
   plan.world_size = r.integer("world_size", 1, 1'048'576);
   plan.candidate = read_decision(r.map("decision"));
-  const bool is_placed = find_placement_strategy(plan.candidate.placement) && plan.candidate.placement != kContiguous;
-  if (is_placed && plan.candidate.expert_places.empty())
+  if (plan.candidate.placement != kContiguous && plan.candidate.expert_places.empty())
     r.complain("decision", "names a placement and no expert_places");
   (void)r.list("groups");  // derived from the decision; present for human readers only
   MapReader prediction = r.map("prediction");

@@ -152,7 +152,7 @@ class LayerPrice {
     Workload workload = workload_;
     workload.capacity_factor = (static_cast<double>(capacity) - 0.5) * factor_of_row();  // rounds up to the capacity
     const Candidate stage = one_stage();
-    LayerStrategy run{std::string(tutel_schedule(setting.r)->name()), setting.all_to_all, setting.pipeline_degree};
+    LayerStrategy run{*tutel_schedule(setting.r), setting.all_to_all, setting.pipeline_degree};
     if (setting.r > 0) run.codec = plan_.codec;  // with r = 0 no rows are exchanged
     if (layer_infeasibility(hidden_size_, workload, run.in(stage), cluster_.ranks_per_node())) return std::nullopt;
     return priced_strategies({run}, moe_, hidden_size_, tokens_, workload, stage, cluster_, /*threads=*/1).front().time;
@@ -169,8 +169,8 @@ class LayerPrice {
     Candidate c = stage_alone(plan_);
     c.runs.clear();
     c.expert_places.clear();  // with a capacity factor, experts are loaded evenly
-    c.rank_order = kMegatronRankOrder;
-    c.order = kListedOrder;
+    c.rank_order = RankOrder::Megatron;
+    c.order = OperationOrder::Listed;
     c.degrees.ep = expert_parallel_;
     c.degrees.esp = shards_;
     c.degrees.edp = most_adaptive() / shards_;

@@ -36,13 +36,13 @@ Json json_head(const Inputs& inputs, const Cluster& cluster) {
 
 Json decision_json(const Candidate& c) {
   const Degrees& d = c.degrees;
-  Json out{{"schedule", c.schedule},
-           {"all_to_all", c.all_to_all},
+  Json out{{"schedule", c.schedule.name()},
+           {"all_to_all", c.all_to_all.name()},
            {"pipeline_degree", c.pipeline_degree},
-           {"codec", c.codec},
-           {"placement", c.placement},
+           {"codec", codec_pair_name(c.codec)},
+           {"placement", c.placement.name()},
            {"redundant_experts", c.redundant_experts},
-           {"order", c.order},
+           {"order", name_of(c.order)},
            {"tp", d.tp},
            {"cp", d.cp},
            {"ep", d.ep},
@@ -53,15 +53,15 @@ Json decision_json(const Candidate& c) {
            {"virtual_stages", c.virtual_stages},
            {"sequence_parallel", c.sequence_parallel},
            {"micro_batch", c.micro_batch},
-           {"rank_order", c.rank_order},
+           {"rank_order", name_of(c.rank_order)},
            {"recompute", name_of(c.recompute)}};
   if (c.ep_overlap) out["ep_overlap"] = true;
   if (!c.layout.empty()) out["layout"] = c.layout.text();
   for (const LayerStrategy& r : c.runs) {
-    out["runs"].push_back({{"schedule", r.schedule},
-                           {"all_to_all", r.all_to_all},
+    out["runs"].push_back({{"schedule", r.schedule.name()},
+                           {"all_to_all", r.all_to_all.name()},
                            {"pipeline_degree", r.pipeline_degree},
-                           {"codec", r.codec}});
+                           {"codec", codec_pair_name(r.codec)}});
   }
   return out;
 }

@@ -42,7 +42,7 @@ class Points {
       : problem_(problem), model_(problem.model()), layer_(layer), workload_(problem.workload()), plan_(plan) {
     plan_.degrees.pp = plan_.virtual_stages = 1;
     plan_.layout = {};
-    plan_.order = kListedOrder;
+    plan_.order = OperationOrder::Listed;
   }
 
   std::vector<LayerPoint> all() {
@@ -64,7 +64,7 @@ class Points {
     add("data parallelism", with(1, 1));
     add("model parallelism", with(1, ranks));
     for (const auto& schedule : schedules()) {
-      if (schedule->name() != plain.schedule) add_fastest(std::string(schedule->name()), experts);
+      if (plain.schedule != *schedule) add_fastest(*schedule, experts);
     }
     return std::move(points_);
   }
@@ -75,12 +75,13 @@ class Points {
   }
 
   /// Adds the schedule with its fastest number of chunks.
-  void add_fastest(const std::string& schedule, Candidate c) {
+  void add_fastest(const Schedule& schedule, Candidate c) {
     c.schedule = schedule;
     std::optional<LayerPoint> best;
     for (const std::int64_t chunks : {1, 2, 4, 8}) {
       c.pipeline_degree = chunks;
-      std::optional<LayerPoint> p = point(chunks == 1 ? schedule : fmt::format("{}, {} chunks", schedule, chunks), c);
+      std::optional<LayerPoint> p =
+          point(chunks == 1 ? std::string(schedule.name()) : fmt::format("{}, {} chunks", schedule.name(), chunks), c);
       if (p && (!best || p->makespan < best->makespan)) best = std::move(p);
     }
     if (best) points_.push_back(std::move(*best));

@@ -101,7 +101,7 @@ PaperForms paper_forms(const Problem& problem, const Candidate& plan, std::span<
   const Cluster& cluster = problem.first_stage(plan);
   Program groups;
   const GroupFamily ep = groups.group(add_groups(groups, d, plan.rank_order).ep);
-  const bool has_neighbouring_shards = plan.rank_order == kMegatronRankOrder;
+  const bool has_neighbouring_shards = plan.rank_order == RankOrder::Megatron;
   if (d.ep * d.esp == 1 || !has_neighbouring_shards) return out;
   const ParmProblem p = parm_problem(problem, std::get<Moe>(layer->ffn), d, plan.micro_batch);
   out.parm = parm_forms(p, cluster);

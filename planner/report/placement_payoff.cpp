@@ -33,7 +33,7 @@ class Question {
     const bool is_placed = !candidate_.expert_places.empty();
     const std::optional<SimTime> contiguous = time_of(plain_, prediction);
     if (!contiguous) return std::nullopt;  // it does not fit: nothing to compare with
-    w.strategy = is_placed ? candidate_.placement : "auto";
+    w.strategy = is_placed ? candidate_.placement.name() : "auto";
     const std::vector<std::int64_t> redundant = counts_to_try();
     std::vector<Candidate> tried;
     for (const std::int64_t n : redundant) {
@@ -78,13 +78,12 @@ class Question {
     const PlacementGoal goal = goal_within_iteration(std::ssize(layers_), candidate_, kMostRanks);
     PlacedCandidate p = with_placement(model_, workload_, stage_, plain_, strategy, redundant, goal);
     p.candidate.redundant_experts = redundant;
-    if (p.infeasibility) p.candidate.placement.clear();  // the strategy has no placement
     return p.candidate;
   }
 
   std::optional<SimTime> time_of(const Candidate& c, const Prediction& prediction) {
     if (c == candidate_) return prediction.makespan;
-    if (c.placement.empty()) return std::nullopt;
+    if (c.placement != kContiguous && c.expert_places.empty()) return std::nullopt;  // it has no placement
     return evaluate(problem_, c, Depth::Makespan).evaluated.makespan;
   }
 

@@ -14,14 +14,14 @@ std::vector<std::pair<std::string, std::string>> decisions(const Plan& plan) {
   const Degrees& d = c.degrees;
   const auto text = [](std::int64_t n) { return fmt::format("{}", n); };
   return {{"world_size", text(plan.world_size)},
-          {"schedule", c.schedule},
-          {"all_to_all", c.all_to_all},
+          {"schedule", c.schedule.name()},
+          {"all_to_all", c.all_to_all.name()},
           {"pipeline_degree", text(c.pipeline_degree)},
-          {"codec", c.codec},
+          {"codec", codec_pair_name(c.codec)},
           {"runs", strategies_text(c.runs)},
-          {"placement", c.placement},
+          {"placement", c.placement.name()},
           {"redundant_experts", text(c.redundant_experts)},
-          {"order", c.order},
+          {"order", name_of(c.order)},
           {"tp", text(d.tp)},
           {"cp", text(d.cp)},
           {"dp", text(d.dp)},
@@ -34,7 +34,7 @@ std::vector<std::pair<std::string, std::string>> decisions(const Plan& plan) {
           {"sequence_parallel", c.sequence_parallel ? "true" : "false"},
           {"ep_overlap", c.ep_overlap ? "true" : "false"},
           {"micro_batch", text(c.micro_batch)},
-          {"rank_order", c.rank_order},
+          {"rank_order", name_of(c.rank_order)},
           {"recompute", name_of(c.recompute)}};
 }
 

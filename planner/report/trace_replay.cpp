@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "model/base/diagnostics.hpp"
-#include "planner/placement/strategies/strategy_text.hpp"
+#include "planner/placement/strategies/placement_choice.hpp"
 #include "planner/search/place_experts.hpp"
 
 namespace moeplan::planner {
@@ -67,13 +67,10 @@ std::vector<StrategyReplay> replays(const RoutingTrace& trace, std::span<const s
   const RoutingCounts first = trace.counts(0, 0);
   for (const std::string& name : strategies) {
     if (progress) progress(std::ssize(out), std::ssize(strategies));
-    const PlacementStrategy* strategy = find_placement_strategy(name);
-    assert(strategy && "a strategy of the table");
+    const PlacementChoice strategy(name);
     StrategyReplay replayed{.strategy = name};
     ReplayOptions own = options;
-    const StrategyText text = *parse_strategy_text(name);
-    own.options.pro_prophet_n_share = text.n_share.value_or(own.options.pro_prophet_n_share);
-    own.options.pro_prophet_alpha = text.alpha.value_or(own.options.pro_prophet_alpha);
+    own.options = strategy.with_options(own.options);
     const PlacementAnswer answer = strategy->place({.counts = first, .devices = own.devices, .options = own.options});
     replayed.infeasibility = answer.infeasibility;
     if (answer.placement) replayed.table = replay(trace, *strategy, own);

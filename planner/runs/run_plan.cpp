@@ -208,11 +208,10 @@ class Mapping {
     if (row_.dispatcher_sms)
       out_.approximations.push_back(fmt::format("dispatcher_sms {}: computation keeps all SMs", *row_.dispatcher_sms));
     out_.workload.expert_layout = is_megatron(row_.stack) ? known->layout : ExpertLayout::Merged;
-    out_.candidate.schedule = "baseline";
-    out_.candidate.all_to_all = out_.candidate.degrees.ep > 1 ? std::string(known->all_to_all) : "linear";
+    out_.candidate.all_to_all = out_.candidate.degrees.ep > 1 ? known->all_to_all : "linear";
     out_.space.schedule = out_.candidate.schedule;
     out_.space.all_to_all = out_.candidate.all_to_all;
-    out_.space.codec = "none";
+    out_.space.codec = CodecPair{};
     out_.space.pipeline_degree = 1;
   }
 

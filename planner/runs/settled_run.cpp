@@ -11,7 +11,7 @@ namespace moeplan::runs {
 
 namespace {
 
-constexpr std::string_view kDeduplicating = "node_dedup";  // an all-to-all that needs several nodes
+constexpr const char* kDeduplicating = "node_dedup";  // an all-to-all that needs several nodes
 
 /// The GPUs of each node that a job uses: all of them, unless they do not divide the job; then the largest number of
 /// at least half of them that does. Jobs on NVLink domains of 72 take 64 of each.
@@ -23,7 +23,7 @@ std::int64_t used_of(std::int64_t gpus_per_node, std::int64_t world) {
   return gpus_per_node;
 }
 
-/// Rows are deduplicated on their way between nodes; inside a node they are exchanged directly.
+/// Rows are deduplicated between nodes; inside a node they are exchanged directly.
 void settle_exchange(RunPlan& plan, const std::string& dispatcher, const Cluster& cluster) {
   planner::Candidate& c = plan.candidate;
   if (c.all_to_all != kDeduplicating) return;

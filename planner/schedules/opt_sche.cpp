@@ -8,12 +8,12 @@ class OptSche : public BaselineLayout {
  public:
   std::string_view name() const override { return "opt_sche"; }
   std::string_view summary() const override {
-    return "OptSche: the best order of r chunks where both ways take as long [ScheMoE sec. 4]";
+    return "OptSche: the best order of r chunks where dispatch and combine take as long [ScheMoE sec. 4]";
   }
   std::optional<Infeasibility> infeasibility(const Degrees&, const Candidate&) const override { return std::nullopt; }
   std::string_view same_as(const Degrees&, const Candidate& candidate, Mode) const override {
     if (candidate.pipeline_degree == 1) return "baseline";
-    return candidate.codec == "none" ? "pipelined" : "";
+    return candidate.codec == CodecPair{} ? "pipelined" : "";
   }
 
  private:

@@ -48,9 +48,8 @@ class S2 : public Schedule {
   }
   std::optional<Infeasibility> infeasibility(const Degrees& degrees, const Candidate& candidate) const override {
     if (degrees.tp == 1) return "parm_s2 without tp is parm_s1";
-    if (find_all_to_all(candidate.all_to_all)->deduplicates()) return "parm_s2 splits rows, not tokens";
-    const std::optional<CodecPair> codec = parse_codec_pair(candidate.codec);
-    if (codec && codec->back) return "parm_s2 gathers what comes back, which a codec would have to read first";
+    if (candidate.all_to_all->deduplicates()) return "parm_s2 splits rows, not tokens";
+    if (candidate.codec.combine) return "parm_s2 gathers what comes back, which a codec would have to read first";
     if (gathering_ != Gathering::SimultaneousByRank) return std::nullopt;
     if (degrees.esp == 1) return "parm_s2_code without esp is parm_s2";
     if (!is_power_of_two(degrees.ep) || !is_power_of_two(degrees.esp))

@@ -43,14 +43,14 @@ class Tutel : public Schedule {
     if (r_ > 0 && d.esp % r_ == 0) return std::nullopt;
     if (r_ > 0) return Infeasibility(Constraint::Multiple, d.esp, r_, "tutel's r does not divide an expert's shards");
     if (candidate.pipeline_degree > 1) return "tutel_r0 exchanges no rows, in chunks or not";
-    if (candidate.codec != "none") return "tutel_r0 exchanges no rows that a codec could make smaller";
+    if (candidate.codec != CodecPair{}) return "tutel_r0 exchanges no rows that a codec could make smaller";
     return std::nullopt;
   }
   std::string_view same_as(const Degrees& d, const Candidate& candidate, Mode) const override {
     if (r_ == 0) return d.ep * d.esp == 1 ? "baseline" : "";
     if (r_ < d.esp) return "";
     if (d.esp == 1) return candidate.pipeline_degree == 1 ? "baseline" : "pipelined";
-    return d.tp == 1 && candidate.codec == "none" ? "parm_s1" : "";
+    return d.tp == 1 && candidate.codec == CodecPair{} ? "parm_s1" : "";
   }
   std::vector<std::int64_t> pipeline_degrees(const Degrees& d, std::int64_t ranks_per_node) const override {
     return r_ == 0 ? std::vector<std::int64_t>{1} : Schedule::pipeline_degrees(d, ranks_per_node);
@@ -65,28 +65,28 @@ class Tutel : public Schedule {
   void lower_forward(const MoeLayer& l, BlockBuilder& b) const override {
     const MoeLayer gathered = with_gathered_weights(l, b);
     MoeParts parts(gathered, b);
-    ExpertRound way = round(l, gathered);
-    way.weights_ready = gather(l, gathered, b);
-    parts.gate("ffn.in", way.sources);
-    parts.encode("ffn.in", way.sources);
-    append(way, gathered, b);
-    parts.decode(way.sources, "moe.out");
+    ExpertRound expert_round = round(l, gathered);
+    expert_round.weights_ready = gather(l, gathered, b);
+    parts.gate("ffn.in", expert_round.sources);
+    parts.encode("ffn.in", expert_round.sources);
+    append(expert_round, gathered, b);
+    parts.decode(expert_round.sources, "moe.out");
   }
 
   void lower_backward(const MoeLayer& l, BlockBuilder& b) const override {
     const MoeLayer gathered = with_gathered_weights(l, b);
     MoeParts parts(gathered, b);
-    ExpertRound way = round(l, gathered);
-    way.backward = true;
-    way.weights_ready = gather(l, gathered, b);
+    ExpertRound expert_round = round(l, gathered);
+    expert_round.backward = true;
+    expert_round.weights_ready = gather(l, gathered, b);
     std::vector<std::int32_t> scattered;
-    way.after_experts = [&](std::int64_t chunk, const Path&) {
+    expert_round.after_experts = [&](std::int64_t chunk, const Path&) {
       if (chunk + 1 == std::ssize(l.chunks)) scattered = scatter_gradients(l, gathered, b);
     };
-    parts.decode_backward("d.moe.out", way.sources);
-    append(way, gathered, b);
-    parts.encode_backward("d.ffn.in", way.sources);
-    parts.gate_backward("ffn.in", "d.ffn.in", way.sources);
+    parts.decode_backward("d.moe.out", expert_round.sources);
+    append(expert_round, gathered, b);
+    parts.encode_backward("d.ffn.in", expert_round.sources);
+    parts.gate_backward("ffn.in", "d.ffn.in", expert_round.sources);
     add_gradients(scattered, l, b);
   }
 

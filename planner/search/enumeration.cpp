@@ -112,7 +112,7 @@ class Enumerator {
       c.recompute = recompute_levels(problem_.workload(), space_).front();
       add_schedules(c);
       if (!has_rank_orders(degrees)) continue;
-      c.rank_order = kReplicasInnerRankOrder;
+      c.rank_order = RankOrder::ReplicasInner;
       add_schedules(c);
     }
   }
@@ -122,9 +122,9 @@ class Enumerator {
     Degrees layer = c.degrees;
     if (c.sequence_parallel) layer.tp = 1;
     for (const auto& schedule : schedules()) {
-      if (space_.schedule && *space_.schedule != schedule->name()) continue;
+      if (space_.schedule && *space_.schedule != *schedule) continue;
       ++out_.enumerated;
-      c.schedule = schedule->name();
+      c.schedule = *schedule;
       // A requested schedule uses its smallest number of chunks; otherwise one chunk, and other numbers are tried for
       // the best candidates later.
       const std::int64_t fewest = space_.schedule ? schedule->pipeline_degrees(layer, node_).front() : 1;

@@ -75,15 +75,15 @@ class LeastBound {
     const EvaluationOptions options{.checks = Checks::AllButMemory,
                                     .asymmetric_rank_threshold = space_.asymmetric_rank_threshold};
     Seconds least = own;
-    const bool is_direct = find_all_to_all(c.all_to_all)->is_direct();
-    const std::string own_codec = c.codec;
+    const bool is_direct = c.all_to_all->is_direct();
+    const CodecPair own_codec = c.codec;
     for (const CodecPair& codec : codec_pairs(problem_.workload())) {
-      bool has_direct = is_direct && codec_pair_name(codec) == own_codec;  // all have equal link loads
+      bool has_direct = is_direct && codec == own_codec;  // all have equal link loads
       for (const auto& all_to_all : all_to_alls()) {
         if (!may_send_least(codec, *all_to_all)) continue;
         if (all_to_all->is_direct() && std::exchange(has_direct, true)) continue;
-        c.all_to_all = all_to_all->name();
-        c.codec = codec_pair_name(codec);
+        c.all_to_all = *all_to_all;
+        c.codec = codec;
         const Evaluation e = evaluate(problem_, c, Depth::Extrapolation, options);
         if (e.infeasibility) continue;
         if (e.bound) return {};
@@ -96,8 +96,8 @@ class LeastBound {
   /// Whether this pair may minimise the bytes sent: the same codec for dispatch and combine or, if combine sums rows in
   /// transit, none for combine.
   bool may_send_least(const CodecPair& codec, const AllToAll& all_to_all) const {
-    if (space_.codec) return codec_pair_name(codec) == *space_.codec;
-    return all_to_all.deduplicates() ? !codec.back : codec.there == codec.back;
+    if (space_.codec) return codec == *space_.codec;
+    return all_to_all.deduplicates() ? !codec.combine : codec.dispatch == codec.combine;
   }
 
   const Problem& problem_;

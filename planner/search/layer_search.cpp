@@ -26,53 +26,47 @@ std::vector<T> choices(const std::optional<T>& fixed, std::vector<T> all) {
   return fixed ? std::vector<T>{*fixed} : std::move(all);
 }
 
-std::vector<std::string> codec_names(const Workload& workload) {
-  std::vector<std::string> names;
-  for (const CodecPair& pair : codec_pairs(workload)) names.push_back(codec_pair_name(pair));
-  return names;
-}
-
 /// Branch and bound over the strategies of a layer.
 class RunSearch {
  public:
   RunSearch(const std::vector<LayerStrategy>& runs, const LayerProblem& layer, std::size_t count, int threads)
-      : runs_(runs), layer_(layer), machines_(layer.cluster), count_(count), threads_(threads), ways_(runs.size()) {}
+      : runs_(runs),
+        layer_(layer),
+        machines_(layer.cluster),
+        count_(count),
+        threads_(threads),
+        variants_(runs.size()) {}
 
   FastestStrategies run() {
     std::vector<std::size_t> leaders, others;
     find_leaders();
-    for (std::size_t i = 0; i < runs_.size(); ++i) (ways_[i].leader == i ? leaders : others).push_back(i);
+    for (std::size_t i = 0; i < runs_.size(); ++i) (variants_[i].leader == i ? leaders : others).push_back(i);
     estimate_all(leaders);
     simulate_all(leaders);
-    std::erase_if(others, [&](std::size_t i) { return is_beaten(ways_[ways_[i].leader].bound); });
+    std::erase_if(others, [&](std::size_t i) { return is_beaten(variants_[variants_[i].leader].bound); });
     estimate_all(others);
     simulate_all(others);
-    for (const Way& way : ways_) {
-      if (way.is_costly && !is_beaten(way.bound)) ++result_.undecided;
+    for (const Variant& variant : variants_) {
+      if (variant.is_costly && !is_beaten(variant.bound)) ++result_.undecided;
     }
     return std::move(result_);
   }
 
  private:
-  struct Way {
+  struct Variant {
     std::size_t leader = 0;  // the same strategy with codecs that are never slower
     Seconds bound, closed_form;
     bool is_costly = false;
   };
 
   void find_leaders() {
-    std::map<std::tuple<std::string, std::string, std::int64_t, std::string>, std::size_t> places;
     for (std::size_t i = 0; i < runs_.size(); ++i) {
-      places.try_emplace({runs_[i].schedule, runs_[i].all_to_all, runs_[i].pipeline_degree, runs_[i].codec}, i);
-    }
-    std::map<std::string, std::string> leads;  // by name of a codec pair, the name of its leader's
-    for (const CodecPair& pair : codec_pairs(layer_.workload)) {
-      leads[codec_pair_name(pair)] = codec_pair_name({swiftest(pair.there), swiftest(pair.back)});
-    }
-    for (std::size_t i = 0; i < runs_.size(); ++i) {
-      const auto at =
-          places.find({runs_[i].schedule, runs_[i].all_to_all, runs_[i].pipeline_degree, leads.at(runs_[i].codec)});
-      ways_[i].leader = at == places.end() ? i : at->second;
+      LayerStrategy leading = runs_[i];
+      leading.codec = {swiftest(leading.codec.dispatch), swiftest(leading.codec.combine)};
+      variants_[i].leader = i;
+      if (leading == runs_[i]) continue;
+      const auto at = std::find(runs_.begin(), runs_.end(), leading);
+      if (at != runs_.end()) variants_[i].leader = static_cast<std::size_t>(at - runs_.begin());
     }
   }
 
@@ -94,28 +88,28 @@ class RunSearch {
 
   void estimate_all(const std::vector<std::size_t>& which) {
     in_parallel(which.size(), threads_, [&](std::size_t k) {
-      Way& way = ways_[which[k]];
+      Variant& variant = variants_[which[k]];
       const Program program = lowered(which[k]);
-      way.is_costly =
+      variant.is_costly =
           program.world_size >= layer_.asymmetric_rank_threshold && has_asymmetric_ranks(program, machines_);
-      if (way.is_costly) {
-        way.bound = way.closed_form = bound_by_first_rank(program, machines_);
+      if (variant.is_costly) {
+        variant.bound = variant.closed_form = bound_by_first_rank(program, machines_);
         return;
       }
       const Estimate e = estimate(program, machines_);
-      way.bound = e.lower_bound;
-      way.closed_form = e.closed_form;
+      variant.bound = e.lower_bound;
+      variant.closed_form = e.closed_form;
     });
     result_.estimated += std::ssize(which);
   }
 
   /// Simulates strategies in rounds, least closed form first, until bounds exclude the rest.
   void simulate_all(std::vector<std::size_t> waiting) {
-    std::erase_if(waiting, [&](std::size_t i) { return ways_[i].is_costly; });
+    std::erase_if(waiting, [&](std::size_t i) { return variants_[i].is_costly; });
     std::stable_sort(waiting.begin(), waiting.end(),
-                     [&](std::size_t a, std::size_t b) { return ways_[a].closed_form < ways_[b].closed_form; });
+                     [&](std::size_t a, std::size_t b) { return variants_[a].closed_form < variants_[b].closed_form; });
     in_rounds(
-        std::move(waiting), kAllItems, [&](std::size_t i) { return is_beaten(ways_[i].bound); },
+        std::move(waiting), kAllItems, [&](std::size_t i) { return is_beaten(variants_[i].bound); },
         [&](std::span<const std::size_t> items) {
           std::vector<SimTime> times(items.size());
           in_parallel(items.size(), threads_, [&](std::size_t k) {
@@ -148,7 +142,7 @@ class RunSearch {
   StageClusters machines_;
   std::size_t count_;
   int threads_;
-  std::vector<Way> ways_;                               // by strategy
+  std::vector<Variant> variants_;                       // by strategy
   std::vector<std::pair<SimTime, std::size_t>> order_;  // keys of the fastest
   FastestStrategies result_;
 };
@@ -170,23 +164,24 @@ LayerProblem layer_problem(const ModelSpec& model, const Workload& workload, con
 std::vector<LayerStrategy> layer_strategies(std::int64_t hidden_size, const Workload& workload,
                                             const Candidate& candidate, std::int64_t ranks_per_node,
                                             const LayerSpace& space) {
-  std::vector<std::string> schedule_names, all_to_all_names;
-  for (const auto& s : schedules()) schedule_names.emplace_back(s->name());
-  for (const auto& a : all_to_alls()) all_to_all_names.emplace_back(a->name());
+  const auto references = [](const auto& built_ins) {
+    std::vector<BuiltIn<std::decay_t<decltype(*built_ins.front())>>> all;
+    for (const auto& entry : built_ins) all.emplace_back(*entry);
+    return all;
+  };
   Degrees of_layer = candidate.degrees;
   if (candidate.sequence_parallel) of_layer.tp = 1;
   std::vector<LayerStrategy> runs;
-  for (const std::string& schedule : choices(space.schedule, schedule_names)) {
-    const Schedule& s = *find_schedule(schedule);
-    const auto degrees = choices(space.pipeline_degree, s.pipeline_degrees(of_layer, ranks_per_node));
-    for (const std::string& all_to_all : choices(space.all_to_all, all_to_all_names)) {
-      for (const std::string& codec : choices(space.codec, codec_names(workload))) {
+  for (const BuiltIn<Schedule>& schedule : choices(space.schedule, references(schedules()))) {
+    const auto degrees = choices(space.pipeline_degree, schedule->pipeline_degrees(of_layer, ranks_per_node));
+    for (const BuiltIn<AllToAll>& all_to_all : choices(space.all_to_all, references(all_to_alls()))) {
+      for (const CodecPair& codec : choices(space.codec, codec_pairs(workload))) {
         for (const std::int64_t degree : degrees) {
           const LayerStrategy run{schedule, all_to_all, degree, codec};
           const Candidate c = run.in(candidate);
           if (space.framework && unsupported(*space.framework, c, ranks_per_node)) continue;
           if (layer_infeasibility(hidden_size, workload, c, ranks_per_node)) continue;
-          if (space.schedule || s.same_as(of_layer, c, workload.mode).empty()) runs.push_back(run);
+          if (space.schedule || schedule->same_as(of_layer, c, workload.mode).empty()) runs.push_back(run);
         }
       }
     }

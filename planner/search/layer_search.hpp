@@ -18,7 +18,9 @@ namespace moeplan::planner {
 
 /// The choices that the user fixed; absent ones are searched.
 struct LayerSpace {
-  std::optional<std::string> schedule = {}, all_to_all = {}, codec = {};
+  std::optional<BuiltIn<Schedule>> schedule = {};
+  std::optional<BuiltIn<AllToAll>> all_to_all = {};
+  std::optional<CodecPair> codec = {};
   std::optional<std::int64_t> pipeline_degree = {};
   const Framework* framework = nullptr;  // only what it runs
 };

@@ -155,14 +155,12 @@ bool holds_contiguous_experts(const Candidate& c) {
 }
 
 PlacedCandidate with_placement(const ModelSpec& model, const Workload& workload, const Cluster& cluster,
-                               const Candidate& base, std::string_view strategy, std::int64_t redundant_experts,
+                               const Candidate& base, const PlacementChoice& strategy, std::int64_t redundant_experts,
                                PlacementGoal goal) {
   PlacedCandidate out{base};
   out.candidate.placement = strategy;
   out.candidate.redundant_experts = redundant_experts;
   out.candidate.expert_places.clear();
-  const PlacementStrategy& places = *find_placement_strategy(strategy);
-  const StrategyText text = *parse_strategy_text(strategy);
   const std::vector<PlacedLayer> layers = placed_layers(model, workload, cluster, base, redundant_experts);
   Candidate alone = stage_alone(base);
   const std::int64_t microbatches = workload.global_batch / (base.degrees.dp * base.micro_batch);
@@ -170,9 +168,8 @@ PlacedCandidate with_placement(const ModelSpec& model, const Workload& workload,
     const PlacedLayer& layer = layers[kind];
     PlacementProblem problem{.counts = layer.counts, .devices = layer.devices, .options = {}};
     problem.options.expert_groups = layer.moe.expert_groups;
-    problem.options.pro_prophet_n_share = text.n_share.value_or(problem.options.pro_prophet_n_share);
-    problem.options.pro_prophet_alpha = text.alpha.value_or(problem.options.pro_prophet_alpha);
-    if (goal == PlacementGoal::LayerAlone || places.has_blocking_transfers())
+    problem.options = strategy.with_options(problem.options);
+    if (goal == PlacementGoal::LayerAlone || strategy->has_blocking_transfers())
       problem.devices.overlaps_transfers = false;
     if (goal == PlacementGoal::Simulated) {
       problem.price = [&](const RoutingCounts&, const Placement& placement) {
@@ -181,10 +178,10 @@ PlacedCandidate with_placement(const ModelSpec& model, const Workload& workload,
                                     workload, alone, cluster, microbatches, kind);
       };
     }
-    PlacementAnswer answer = places.place(problem);
+    PlacementAnswer answer = strategy->place(problem);
     if (!answer.placement) {
       out.infeasibility = std::move(answer.infeasibility);
-      out.infeasibility->text = std::string(strategy) + ": " + out.infeasibility->text;
+      out.infeasibility->text = strategy.name() + ": " + out.infeasibility->text;
       return out;
     }
     out.candidate.expert_places.push_back(std::move(*answer.placement));

@@ -53,7 +53,7 @@ enum class PlacementGoal {
                                                   std::int64_t most_ranks);
 /// The candidate `base` with its experts placed by `strategy`.
 [[nodiscard]] PlacedCandidate with_placement(const ModelSpec& model, const Workload& workload, const Cluster& cluster,
-                                             const Candidate& base, std::string_view strategy,
+                                             const Candidate& base, const PlacementChoice& strategy,
                                              std::int64_t redundant_experts, PlacementGoal goal);
 
 /// Whether the candidate's placements, if it has any, equal the contiguous one.

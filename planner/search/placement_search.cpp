@@ -17,7 +17,7 @@ class PlacementRound {
       : problem_(ranking.problem()), ranking_(ranking), space_(space) {}
 
   /// The first strategy of the framework that moves experts, or auto.
-  [[nodiscard]] std::string usual_strategy() const {
+  [[nodiscard]] PlacementChoice usual_strategy() const {
     if (!ranking_.space().framework) return "auto";
     for (const std::string& name : placement_names()) {
       if (name != kContiguous && ranking_.space().framework->has(FrameworkDecision::Placements, name)) return name;
@@ -87,7 +87,7 @@ class PlacementRound {
   }
 
   PlacedCandidate placed(const Candidate& base, std::int64_t redundant) const {
-    const std::string strategy = space_.placement.value_or(usual_strategy());
+    const PlacementChoice strategy = space_.placement.value_or(usual_strategy());
     const PlacementGoal goal = goal_within_iteration(problem_.layer_kinds(), base, space_.most_ranks);
     PlacedCandidate p = with_placement(problem_.model(), problem_.workload(), problem_.first_stage(base), base,
                                        strategy, redundant, goal);

@@ -3,18 +3,18 @@
 
 #include <cstdint>
 #include <optional>
-#include <string>
 
+#include "model/costs/codec.hpp"
+#include "planner/candidate/built_in.hpp"
 #include "planner/candidate/pipeline_layout.hpp"
 #include "planner/frameworks/framework.hpp"
+#include "planner/placement/strategies/placement_choice.hpp"
 
 namespace moeplan::planner {
 
 /// The options of the round that places experts (placement_search.hpp).
 struct PlacementSpace {
-  /// The name of a placement strategy (planner/placement/strategies/strategy.hpp); absent: contiguous, or `auto` where
-  /// that is faster.
-  std::optional<std::string> placement = {};
+  std::optional<PlacementChoice> placement = {};       // absent: contiguous, or `auto` where that is faster
   std::optional<std::int64_t> redundant_experts = {};  // absent: 0, 1, 2 and 4 are tried
   std::int64_t most_placed = 2;  // simulated candidates whose experts are placed; 8 if `placement` is given
   std::int64_t most_ranks = 64;  // per stage, unless `placement` is given: ranks differ under a placement
@@ -22,9 +22,9 @@ struct PlacementSpace {
 
 /// The choices that the user fixed, and the limits of the search; absent choices are searched.
 struct SearchSpace {
-  std::optional<std::string> schedule = {};
-  // Names of planner/layer/all_to_all.hpp and model/costs/codec.hpp.
-  std::optional<std::string> all_to_all = {}, codec = {};
+  std::optional<BuiltIn<Schedule>> schedule = {};
+  std::optional<BuiltIn<AllToAll>> all_to_all = {};
+  std::optional<CodecPair> codec = {};
   std::optional<std::int64_t> pipeline_degree = {};
   std::optional<std::int64_t> tp = {}, cp = {}, ep = {}, esp = {}, dp = {}, edp = {}, pp = {};
   std::optional<std::int64_t> virtual_stages = {};

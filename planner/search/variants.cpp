@@ -71,7 +71,7 @@ std::optional<Evaluated> with_searched_order(const Problem& problem, Evaluated& 
   listed.order = found.search;
   if (found.search.improved == 0) return std::nullopt;
   Candidate c = listed.candidate;
-  c.order = kSearchedOrder;
+  c.order = OperationOrder::Searched;
   Evaluation e = evaluate_program(problem, c, std::move(found.program), Depth::Makespan);
   if (e.infeasibility || !(*e.evaluated.makespan < *listed.makespan)) return std::nullopt;
   e.evaluated.order = found.search;
@@ -145,7 +145,7 @@ void search_orders(Ranking& ranking) {
   SearchResult& result = ranking.result();
   sort_by_makespan(result.ranked);
   const std::optional<Framework>& framework = ranking.space().framework;
-  if (framework && !framework->has(FrameworkDecision::Orders, kSearchedOrder)) return;
+  if (framework && !framework->has(FrameworkDecision::Orders, name_of(OperationOrder::Searched))) return;
   const auto n = static_cast<std::size_t>(std::min(result.simulated, ranking.space().most_ordered));
   std::vector<std::optional<Evaluated>> faster(n);
   in_parallel(n, ranking.threads(),

@@ -125,13 +125,14 @@ class Printer {
     const auto& [sequence_length, window, causal, backward, heads] = attention;
     fields(sequence_length, window, causal, backward, heads.query_columns(), heads.output_columns());
   }
+  void print(const FusedProducts& products) { text_ += fmt::format("{{ {:a} }}", products.multiply_adds); }
   void print(const Codec& codec) {
     const auto& [format, decodes] = codec;
     fields(format, decodes);
   }
   void print(const Communication& communication) {
-    const auto& [collective, group, first, count, of, paired, messages, pattern, reduces] = communication;
-    fields(collective, group, first, count, of, paired, messages, pattern, reduces);
+    const auto& [collective, group, first, count, of, paired, messages, pattern, reduces, continues] = communication;
+    fields(collective, group, first, count, of, paired, messages, pattern, reduces, continues);
   }
   void print(const Send& send) {
     const auto& [group, shift, channel] = send;

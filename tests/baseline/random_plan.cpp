@@ -23,12 +23,12 @@ using Texts = std::vector<std::string>;
 
 bool one_in(Random& random, std::uint64_t n) { return random.below(n) == 0; }
 
-std::string random_codec(Random& random) {
+CodecPair random_codec(Random& random) {
   Texts names{"none"};
   for (const CodecEntry& codec : codecs()) names.emplace_back(codec.name);
   const std::string dispatch = any_of(random, names);
   const std::string combine = any_of(random, names);
-  return codec_pair_name(*parse_codec_pair(dispatch + "/" + combine));
+  return *parse_codec_pair(dispatch + "/" + combine);
 }
 
 std::string random_schedule(Random& random) {
@@ -128,7 +128,7 @@ Candidate random_decisions(Random& random, const Small& s, std::string_view sche
   c.pipeline_degree = any_of(random, Counts{1, 1, 2, 3, 4, 8});
   if (one_in(random, 2)) c.codec = random_codec(random);
   c.recompute = any_of(random, std::vector<Recompute>{Recompute::None, Recompute::Selective, Recompute::Full});
-  if (one_in(random, 8)) c.order = kSearchedOrder;
+  if (one_in(random, 8)) c.order = OperationOrder::Searched;
   return c;
 }
 

@@ -155,12 +155,11 @@ class Check {
 
   Difference compared(const ReferenceExecutor& machine, const Program& program, const MoeWeights& weights,
                       const RoutingCounts& counts, const LayerStrategy& run) {
-    const CodecPair codec = *parse_codec_pair(run.codec);
+    const CodecPair codec = run.codec;
     Wire wire;
-    if (codec.there) wire.dispatch = [&](std::span<double> r) { loss(*codec.there, r); };
-    if (codec.back) wire.combine = [&](std::span<double> r) { loss(*codec.back, r); };
-    wire.weighs_at_experts =
-        workload_.gate_weights == GateWeights::InExperts || find_all_to_all(run.all_to_all)->deduplicates();
+    if (codec.dispatch) wire.dispatch = [&](std::span<double> r) { loss(*codec.dispatch, r); };
+    if (codec.combine) wire.combine = [&](std::span<double> r) { loss(*codec.combine, r); };
+    wire.weighs_at_experts = workload_.gate_weights == GateWeights::InExperts || run.all_to_all->deduplicates();
     Difference most;
     MoeWeights sum = weights;
     for (auto* part : {&sum.up, &sum.down})
@@ -265,16 +264,15 @@ TEST_CASE("Every way to run an MoE layer gives the reference's values", "[slow]"
   std::int64_t runs = 0;
   const auto run_all = [&](const Layer& layer, const Workload& w) {
     Check check(layer, w);
-    const auto all = layer_strategies(12, w, check.candidate({"baseline", "linear", 1, "none"}), layer.per_node);
+    const auto all = layer_strategies(12, w, check.candidate({"baseline", "linear", 1}), layer.per_node);
     for (const LayerStrategy& run : pairwise_runs(all)) {
       // Gathered shards of weights are rows that this machine cannot tell apart.
-      if (layer.degrees.esp > 1 && run.schedule.starts_with("tutel_")) continue;
-      INFO(run.schedule << " " << run.all_to_all << " " << run.pipeline_degree << " " << run.codec << ", "
-                        << layer.experts << " experts, ep " << layer.degrees.ep << " esp " << layer.degrees.esp
-                        << " tp " << layer.degrees.tp);
+      if (layer.degrees.esp > 1 && run.schedule.name().starts_with("tutel_")) continue;
+      INFO(strategy_text(run) << ", " << layer.experts << " experts, ep " << layer.degrees.ep << " esp "
+                              << layer.degrees.esp << " tp " << layer.degrees.tp);
       const Difference d = check.differences(run);
       // Of an expert cut into shards each partial sum is coded, where the reference codes their sum.
-      const bool codes_parts = layer.degrees.esp > 1 && parse_codec_pair(run.codec)->back;
+      const bool codes_parts = layer.degrees.esp > 1 && run.codec.combine;
       const double tolerance = codes_parts ? 2 * static_cast<double>(layer.degrees.esp + 1) * kCoarsestStep : 1e-9;
       CHECK(d.output < tolerance);
       CHECK(d.gradient < tolerance);
@@ -328,8 +326,8 @@ std::vector<Layer> placed_layers() {
 
 void check_placed(const Layer& layer, const Placement& placement, const LayerStrategy& run, const std::string& what) {
   Check check(layer, workload(layer.shape), placement);
-  INFO(what << ": " << run.schedule << " " << run.all_to_all << " " << run.pipeline_degree << ", " << layer.experts
-            << " experts, ep " << layer.degrees.ep << " esp " << layer.degrees.esp << " tp " << layer.degrees.tp);
+  INFO(what << ": " << strategy_text(run) << ", " << layer.experts << " experts, ep " << layer.degrees.ep << " esp "
+            << layer.degrees.esp << " tp " << layer.degrees.tp);
   CHECK(check.differences(run).most() < 1e-9);
 }
 
@@ -345,8 +343,8 @@ TEST_CASE("Every strategy's placement leaves the layer's values as they are", "[
       if (!answer.placement) continue;
       moved += *answer.placement != contiguous_placement(layer.experts, layer.degrees.ep) ? 1 : 0;
       const std::string name(strategy->name());
-      check_placed(layer, *answer.placement, {"baseline", "linear", 1, "none"}, name);
-      check_placed(layer, *answer.placement, {"pipelined", "linear", 2, "none"}, name);
+      check_placed(layer, *answer.placement, {"baseline", "linear", 1}, name);
+      check_placed(layer, *answer.placement, {"pipelined", "linear", 2}, name);
     }
   }
   CHECK(moved > 50);
@@ -357,9 +355,9 @@ TEST_CASE("Every way to run an MoE layer takes placed experts", "[slow]") {
   for (const Layer& layer : placed_layers()) {
     Workload plain = workload(layer.shape);
     plain.codecs.allowed.clear();
-    const Candidate any = Check(layer, plain, random_placement(layer, 0)).candidate({"baseline", "linear", 1, "none"});
+    const Candidate any = Check(layer, plain, random_placement(layer, 0)).candidate({"baseline", "linear", 1});
     for (const LayerStrategy& run : pairwise_runs(layer_strategies(12, plain, any, layer.per_node))) {
-      if (layer.degrees.esp > 1 && run.schedule.starts_with("tutel_")) continue;  // as above
+      if (layer.degrees.esp > 1 && run.schedule.name().starts_with("tutel_")) continue;  // as above
       if (run.pipeline_degree <= 4) check_placed(layer, random_placement(layer, seed++), run, "random");
     }
   }

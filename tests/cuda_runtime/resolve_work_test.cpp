@@ -111,7 +111,7 @@ TEST_CASE("What ranks send each other is what the Program's flows say, and both 
     for (const LayerStrategy& run : layer_strategies(kHidden, workload, base, layer.per_node)) {
       // Distinct rows are priced by their expected number.
       if (run.all_to_all == "node_dedup" || run.pipeline_degree > 3 || run.pipeline_degree == 2) continue;
-      INFO(run.schedule << " " << run.all_to_all << " " << run.pipeline_degree << " on " << layer.experts);
+      INFO(strategy_text(run) << " on " << layer.experts);
       const Program program =
           lower_moe_layer(moe, kHidden, kTokens * layer.degrees.tp, workload, run.in(base), layer.per_node);
       const SyntheticLayer made = with_choices({.shape = {kHidden, 8, layer.experts, 2, true},

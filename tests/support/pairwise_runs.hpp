@@ -15,9 +15,9 @@ inline std::vector<moeplan::planner::LayerStrategy> pairwise_runs(
   std::set<std::pair<std::string, std::string>> met;
   std::vector<moeplan::planner::LayerStrategy> out;
   for (const moeplan::planner::LayerStrategy& run : runs) {
-    bool is_new = run.codec == "none";
-    for (const std::string& other : {run.schedule, run.all_to_all, std::to_string(run.pipeline_degree)}) {
-      is_new |= met.emplace(run.codec, other).second;
+    bool is_new = run.codec == moeplan::CodecPair{};
+    for (const std::string& other : {run.schedule.name(), run.all_to_all.name(), std::to_string(run.pipeline_degree)}) {
+      is_new |= met.emplace(codec_pair_name(run.codec), other).second;
     }
     if (is_new) out.push_back(run);
   }

@@ -28,10 +28,9 @@ bool is_among(std::string_view name, std::span<const std::string_view> names) {
 }  // namespace
 
 bool PublishedSystem::offers(const LayerStrategy& run) const {
-  if (!is_among(run.schedule, schedules) || !is_among(run.all_to_all, all_to_alls)) return false;
+  if (!is_among(run.schedule.name(), schedules) || !is_among(run.all_to_all.name(), all_to_alls)) return false;
   if (run.pipeline_degree > most_chunks) return false;
-  const CodecPair codec = parse_codec_pair(run.codec).value();
-  return codecs == Codecs::SameBothWays ? codec.there == codec.back : codec == CodecPair{};
+  return codecs == Codecs::SameBothWays ? run.codec.dispatch == run.codec.combine : run.codec == CodecPair{};
 }
 
 std::span<const PublishedSystem> published_systems() {

@@ -37,7 +37,7 @@ inline Candidate random_candidate(Random& random, std::int64_t world, std::int64
   c.schedule = schedules()[random.below(schedules().size())]->name();
   c.micro_batch = batch % c.degrees.dp == 0 ? divisor(batch / c.degrees.dp) : 1;
   // Chosen without a random draw, so that the rest of the candidate does not depend on rank orders.
-  if (c.degrees.esp == 1 && (c.degrees.ep + c.micro_batch) % 2 == 0) c.rank_order = kReplicasInnerRankOrder;
+  if (c.degrees.esp == 1 && (c.degrees.ep + c.micro_batch) % 2 == 0) c.rank_order = RankOrder::ReplicasInner;
   if (!pp) return c;
   c.sequence_parallel = c.degrees.tp > 1 && random.below(2) == 0;
   c.virtual_stages = any_of<std::int64_t>(random, {1, 1, 2});
@@ -85,10 +85,10 @@ inline std::string dump(const SmallCase& c, const Candidate& p) {
   const Degrees& d = p.degrees;
   const auto number = [](std::int64_t n) { return std::to_string(n); };
   return to_yaml(cluster_document(c)) + to_yaml(model_text_document(c)) + to_yaml(workload_text_document(c)) +
-         p.schedule + " pp " + number(d.pp) + " cp " + number(d.cp) + " tp " + number(d.tp) + " dp " + number(d.dp) +
-         " ep " + number(d.ep) + " esp " + number(d.esp) + " micro batch " + number(p.micro_batch) +
+         p.schedule.name() + " pp " + number(d.pp) + " cp " + number(d.cp) + " tp " + number(d.tp) + " dp " +
+         number(d.dp) + " ep " + number(d.ep) + " esp " + number(d.esp) + " micro batch " + number(p.micro_batch) +
          " parts of the model a stage " + number(p.virtual_stages) + (p.sequence_parallel ? " sequence parallel" : "") +
-         (p.ep_overlap ? " overlap" : "") + " ranks " + p.rank_order;
+         (p.ep_overlap ? " overlap" : "") + " ranks " + name_of(p.rank_order);
 }
 
 }  // namespace moeplan::tests

@@ -192,9 +192,7 @@ struct ValueCase {
   std::vector<LayerStrategy> runs() const {
     return pairwise_runs(layer_strategies(layer.hidden, workload, base, layer.per_node));
   }
-  std::string name(const LayerStrategy& run) const {
-    return fmt::format("{}, {} {} {} {}", layer.name, run.schedule, run.all_to_all, run.pipeline_degree, run.codec);
-  }
+  std::string name(const LayerStrategy& run) const { return fmt::format("{}, {}", layer.name, strategy_text(run)); }
 
   /// Executes the layer `times` times on a back end that executes nothing else, and returns the error on this rank, or
   /// "". Increases `worst` to the largest error if the execution is lossless fp32.
@@ -208,18 +206,18 @@ struct ValueCase {
                   .router_bias = false};
     const std::int64_t tokens = layer.tokens * layer.degrees.tp;
     const Program program = lower_moe_layer(moe, layer.hidden, tokens, workload, c, layer.per_node);
-    const CodecPair codec = *parse_codec_pair(run.codec);
-    const SyntheticLayer made = with_choices({.shape = {layer.hidden, layer.ffn, layer.experts, moe.top_k, layer.gated},
-                                              .dtype = layer.dtype,
-                                              .esp = layer.degrees.esp,
-                                              .there = codec.there,
-                                              .back = codec.back,
-                                              .weighs_at_experts = workload.gate_weights == GateWeights::InExperts ||
-                                                                   find_all_to_all(run.all_to_all)->deduplicates(),
-                                              .codecs = workload.codecs,
-                                              .seed = 7,
-                                              .asked = routing_counts(moe, workload, layer.tokens, layer.degrees)},
-                                             program.routings.front(), layer.tokens);
+    const CodecPair codec = run.codec;
+    const SyntheticLayer made = with_choices(
+        {.shape = {layer.hidden, layer.ffn, layer.experts, moe.top_k, layer.gated},
+         .dtype = layer.dtype,
+         .esp = layer.degrees.esp,
+         .dispatch_format = codec.dispatch,
+         .combine_format = codec.combine,
+         .weighs_at_experts = workload.gate_weights == GateWeights::InExperts || run.all_to_all->deduplicates(),
+         .codecs = workload.codecs,
+         .seed = 7,
+         .asked = routing_counts(moe, workload, layer.tokens, layer.degrees)},
+        program.routings.front(), layer.tokens);
     Interpreter interpreter(program, rank, made.kept, {moe.top_k, layer.gated}, backend);
     LayerValues values(program, made, interpreter);
     for (int i = 0; i < times; ++i) {
@@ -227,7 +225,7 @@ struct ValueCase {
       (void)interpreter.run();
     }
     const ValueErrors e = values.errors(kMostReferenceFlops);
-    if (run.codec == "none" && layer.dtype == Dtype::Fp32) worst = std::max(worst, e.worst());
+    if (run.codec == CodecPair{} && layer.dtype == Dtype::Fp32) worst = std::max(worst, e.worst());
     if (are_right(e, made)) return "";
     return fmt::format("output {:.2e}, gradient {:.2e}, weight gradient {:.2e}, {:.1f}% of {} rows off", e.output,
                        e.gradient, e.weight_gradient, 100 * e.rows_off, e.rows);

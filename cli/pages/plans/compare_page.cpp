@@ -113,7 +113,7 @@ std::string compare_page(const Comparison& c) {
   for (const auto& [letter, plan] : {std::pair<const char*, const ComparedPlan&>{"A", c.a}, {"B", c.b}}) {
     out += fmt::format("{}  {}\n", letter, plan.name);
     out += page_header(plan.plan.inputs, plan.plan.cluster);
-    out += fmt::format("  plan           {} | {}\n\n", plan.plan.plan.candidate.schedule,
+    out += fmt::format("  plan           {} | {}\n\n", plan.plan.plan.candidate.schedule.name(),
                        degrees_text(plan.plan.plan.candidate));
   }
   out += in_lines(conclusion(c)) + '\n' + tables(c) + '\n';

@@ -85,7 +85,7 @@ planner::Json layer_points_json(const Explanation& e) {
   for (const planner::LayerPoint& p : e.layer_points) {
     const Degrees& d = p.candidate.degrees;
     out.push_back({{"name", p.name},
-                   {"schedule", p.candidate.schedule},
+                   {"schedule", p.candidate.schedule.name()},
                    {"pipeline_degree", p.candidate.pipeline_degree},
                    {"tp", d.tp},
                    {"ep", d.ep},

@@ -15,7 +15,7 @@ planner::Json layers(const ModelSpec& model, const planner::Candidate& c) {
     for (const LayerSpec& layer : run.pattern) {
       const bool moe = std::holds_alternative<Moe>(layer.ffn);
       planner::Json j{{"layers", run.repeat}, {"ffn", moe ? "moe" : "dense"}};
-      if (moe) j["schedule"] = c.schedule;
+      if (moe) j["schedule"] = c.schedule.name();
       out.push_back(std::move(j));
     }
   }

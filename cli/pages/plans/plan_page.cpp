@@ -41,11 +41,11 @@ std::string why(const planner::Prediction& other, const planner::Prediction& bes
 
 /// The decisions of `c` about its MoE layers, and others in which it differs from `best`.
 std::string what_is_new(const planner::Candidate& c, const planner::Candidate& best) {
-  std::string out =
-      fmt::format("{} chunk{}, {} all-to-all", c.pipeline_degree, c.pipeline_degree == 1 ? "" : "s", c.all_to_all);
+  std::string out = fmt::format("{} chunk{}, {} all-to-all", c.pipeline_degree, c.pipeline_degree == 1 ? "" : "s",
+                                c.all_to_all.name());
   if (!c.runs.empty()) out = planner::strategies_text(c.runs);
-  if (c.codec != "none") out += ", codec " + c.codec;
-  if (c.order == planner::kSearchedOrder) out += ", a searched order of operations";
+  if (c.codec != CodecPair{}) out += ", codec " + codec_pair_name(c.codec);
+  if (c.order == planner::OperationOrder::Searched) out += ", a searched order of operations";
   if (c.micro_batch != best.micro_batch) out += fmt::format(", micro batch {}", c.micro_batch);
   if (!(c.recompute == best.recompute)) out += fmt::format(", recompute {}", name_of(c.recompute));
   return out;
@@ -68,8 +68,8 @@ std::string candidate_table(const PlanReport& r) {
         c.virtual_stages > 1 ? fmt::format("{}x{}", d.pp, c.virtual_stages) : fmt::format("{}", d.pp);
     const std::string tp = fmt::format("{}{}", d.tp, c.sequence_parallel ? "s" : "");
     has_sequence_parallel = has_sequence_parallel || c.sequence_parallel;
-    const std::string schedule = c.schedule + (c.order == planner::kSearchedOrder ? "~" : "");
-    is_reordered = is_reordered || c.order == planner::kSearchedOrder;
+    const std::string schedule = c.schedule.name() + (c.order == planner::OperationOrder::Searched ? "~" : "");
+    is_reordered = is_reordered || c.order == planner::OperationOrder::Searched;
     out += fmt::format(
         "  {:>2}  {:<12} {:>5} {:>4} {:>3} {:>4} {:>4} {:>4} {:>4} {:>5}  {:>10} {:>7}  {:>10} {:>10} {:>8}\n", i + 1,
         schedule, pp, tp, d.cp, d.dp, d.ep, d.esp, d.edp, c.micro_batch, human(p.makespan.seconds()),
@@ -132,7 +132,7 @@ std::string order_text(const planner::Evaluated& e) {
                     : "heuristic: no faster one found, contention apart, nor proved that there is none " + counts;
   }
   const std::string improved = fmt::format("{} block{}", o.improved, o.improved == 1 ? "" : "s");
-  if (e.candidate.order == planner::kListedOrder) {
+  if (e.candidate.order == planner::OperationOrder::Listed) {
     return fmt::format("heuristic: as listed; others are faster for {}, contention apart, but not simulated {}",
                        improved, counts);
   }
@@ -155,14 +155,14 @@ std::string tutel_table(const planner::TutelDictionary& d) {
 /// What the framework calls its part of the plan, and what is faster but not in it.
 std::string framework_lines(const PlanReport& r) {
   const planner::Candidate& best = r.result.ranked.front().candidate;
-  const std::string there = r.framework->name_there(planner::FrameworkDecision::AllToAlls, best.all_to_all);
+  const std::string there = r.framework->name_there(planner::FrameworkDecision::AllToAlls, best.all_to_all.name());
   std::string out =
       fmt::format("  framework      {}{}\n", r.framework->text(),
                   best.degrees.ep > 1 && !there.empty() ? fmt::format(", whose dispatcher is {}", there) : "");
   if (!r.beyond) return out + "  to implement   nothing: no other schedule is faster on these degrees\n";
   const planner::Candidate& c = r.beyond->candidate;
   const double gain = 1 - r.beyond->makespan->seconds() / r.predictions.front().makespan.seconds();
-  return out + fmt::format("  to implement   {}: {} would take {}, {:.1f}% less on these degrees\n", c.schedule,
+  return out + fmt::format("  to implement   {}: {} would take {}, {:.1f}% less on these degrees\n", c.schedule.name(),
                            what_is_new(c, best), human(r.beyond->makespan->seconds()), 100 * gain);
 }
 
@@ -224,7 +224,7 @@ std::string infeasible_page(const planner::Inputs& inputs, const Cluster& cluste
   out += fmt::format("\nno feasible plan among {} candidates:\n{}", result.enumerated, rejections(result));
   if (!result.nearest_miss) return out;
   const planner::NearestMiss& miss = *result.nearest_miss;
-  out += fmt::format("\nnearest to fitting: {} | {}\n  needs {}\n  lacks {} GiB a {}\n", miss.candidate.schedule,
+  out += fmt::format("\nnearest to fitting: {} | {}\n  needs {}\n  lacks {} GiB a {}\n", miss.candidate.schedule.name(),
                      degrees_text(miss.candidate), memory_text(miss.memory, cluster),
                      gib(miss.memory.total() - cluster.memory_per_rank()), cluster.ranks_per_gpu > 1 ? "rank" : "GPU");
   if (result.fits_with) {

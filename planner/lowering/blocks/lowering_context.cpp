@@ -28,7 +28,7 @@ LoweringContext::LoweringContext(const ModelSpec& model, const Workload& workloa
   program_.world_size = degrees().world();
   program_.ranks_per_node = ranks_per_node;
   groups_ = add_groups(program_, degrees(), candidate.rank_order);
-  const PlacementStrategy* strategy = find_placement_strategy(candidate.placement);
+  const PlacementStrategy* strategy = &*candidate.placement;
   replans_ = trains() && strategy != nullptr && strategy->replans();
   has_blocking_transfers_ = trains() && strategy != nullptr && strategy->has_blocking_transfers() && degrees().pp == 1;
 }
@@ -60,13 +60,13 @@ MoeLayer LoweringContext::moe_layer(const Moe& moe, std::size_t routing, std::in
       .degrees = degrees(),
       .groups = groups_,
       .routing = {},
-      .all_to_all = find_all_to_all(run.all_to_all),
-      .codec = *parse_codec_pair(run.codec),
+      .all_to_all = &*run.all_to_all,
+      .codec = run.codec,
       .codec_options = workload_.codecs,
       .chunks = {},
       .encoding = workload_.encoding,
       .weighs_in_experts = workload_.gate_weights == GateWeights::InExperts,
-      .has_megatron_kernels = trains() && workload_.gate_weights == GateWeights::InExperts,
+      .has_megatron_kernels = moeplan::has_megatron_kernels(workload_),
       .host_reads_loads =
           trains() && !workload_.capacity_factor && !workload_.cuda_graphs.has(GraphModule::WholeIteration),
       .expert_layout = workload_.expert_layout,
@@ -96,7 +96,7 @@ RoutingTable LoweringContext::routing_table(const Moe& moe, std::size_t routing,
 }
 
 const Schedule& LoweringContext::schedule_of(std::size_t routing) const {
-  return *find_schedule(LayerStrategy::of(candidate_, routing).schedule);
+  return *LayerStrategy::of(candidate_, routing).schedule;
 }
 
 bool LoweringContext::has_copies(std::size_t routing) const {

@@ -124,16 +124,16 @@ TEST_CASE("every rank gets every byte of a tree collective once") {
 TEST_CASE("the longest way of a tree goes through its deepest node and that node's chain") {
   using Way = std::vector<std::int64_t>;
   SECTION("one node of 4: the chain") {
-    CHECK(longest_tree_way(Collective::AllReduce, 4, 4) == Way{0, 1, 2, 3});
-    CHECK(longest_tree_way(Collective::Broadcast, 4, 4) == Way{0, 1, 2, 3});
+    CHECK(longest_tree_path(Collective::AllReduce, 4, 4) == Way{0, 1, 2, 3});
+    CHECK(longest_tree_path(Collective::Broadcast, 4, 4) == Way{0, 1, 2, 3});
   }
   SECTION("4 nodes of 1: 0, 2, then its first child") {
-    CHECK(longest_tree_way(Collective::AllReduce, 4, 1) == Way{0, 2, 1});
-    CHECK(longest_tree_way(Collective::Broadcast, 4, 1) == Way{0, 2, 1});
+    CHECK(longest_tree_path(Collective::AllReduce, 4, 1) == Way{0, 2, 1});
+    CHECK(longest_tree_path(Collective::Broadcast, 4, 1) == Way{0, 2, 1});
   }
   SECTION("2 nodes of 3: a broadcast leaves the root's node last at member 2") {
-    CHECK(longest_tree_way(Collective::AllReduce, 6, 3) == Way{0, 3, 4, 5});
-    CHECK(longest_tree_way(Collective::Broadcast, 6, 3) == Way{0, 1, 2, 5, 3, 4});
+    CHECK(longest_tree_path(Collective::AllReduce, 6, 3) == Way{0, 3, 4, 5});
+    CHECK(longest_tree_path(Collective::Broadcast, 6, 3) == Way{0, 1, 2, 5, 3, 4});
   }
 }
 

@@ -37,7 +37,7 @@ Candidate random_travel(Random& random, const Small& s) {
   c.schedule = any_of(random, schedules_there);
   c.all_to_all = any_of(random, all_to_all_names());
   c.pipeline_degree = any_of(random, std::vector<std::int64_t>{1, 2, 3, 8});
-  c.codec = codec_pair_name(*parse_codec_pair(any_of(random, formats) + "/" + any_of(random, formats)));
+  c.codec = *parse_codec_pair(any_of(random, formats) + "/" + any_of(random, formats));
   return c;
 }
 
@@ -56,10 +56,10 @@ TEST_CASE("However rows travel, no plan is faster than its lower bound, and equa
     const Candidate candidate = random_travel(random, s);
     if (infeasibility(s.model, s.workload, candidate, s.cluster.ranks_per_node())) continue;
     ++feasible;
-    ++all_to_alls_seen[candidate.all_to_all];
+    ++all_to_alls_seen[candidate.all_to_all.name()];
     const Program program = lower_iteration(s.model, s.workload, candidate, s.cluster.ranks_per_node());
-    const std::string travel = " " + candidate.all_to_all + " in " + std::to_string(candidate.pipeline_degree) +
-                               " chunks by " + candidate.codec;
+    const std::string travel = " " + candidate.all_to_all.name() + " in " + std::to_string(candidate.pipeline_degree) +
+                               " chunks by " + codec_pair_name(candidate.codec);
     const Estimate bound = estimate(program, s.cluster);
     const SimTime makespan = simulate(program, s.cluster, {.keep_spans = false}).makespan;
     if (makespan.seconds().value() < bound.lower_bound.value() * (1 - 1e-9)) {

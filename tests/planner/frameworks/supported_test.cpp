@@ -32,10 +32,11 @@ TEST_CASE("Megatron-LM runs its own schedule, dispatchers, order and placement, 
   };
   CHECK(with([](Candidate& c) { c.schedule = "opt_sche"; }) == "Megatron-LM 0.14 has no schedule opt_sche");
   CHECK(with([](Candidate& c) { c.all_to_all = "2dh"; }) == "Megatron-LM 0.14 has no all-to-all 2dh");
-  CHECK(with([](Candidate& c) { c.codec = "int8"; }) == "Megatron-LM 0.14 has no codec int8");
-  CHECK(with([](Candidate& c) { c.order = kSearchedOrder; }) == "Megatron-LM 0.14 has no order of operations searched");
+  CHECK(with([](Candidate& c) { c.codec = *parse_codec_pair("int8"); }) == "Megatron-LM 0.14 has no codec int8");
+  CHECK(with([](Candidate& c) { c.order = OperationOrder::Searched; }) ==
+        "Megatron-LM 0.14 has no order of operations searched");
   CHECK(with([](Candidate& c) { c.placement = "eplb_global"; }) == "Megatron-LM 0.14 has no placement eplb_global");
-  CHECK(with([](Candidate& c) { c.rank_order = kReplicasInnerRankOrder; }) ==
+  CHECK(with([](Candidate& c) { c.rank_order = RankOrder::ReplicasInner; }) ==
         "Megatron-LM 0.14 has no rank order tp-cp-dp-ep-pp");
   CHECK(with([](Candidate& c) { c.recompute = Recompute::Selective; }) ==
         "Megatron-LM 0.14 has no recomputation of selective");

@@ -104,8 +104,8 @@ TEST_CASE("What a framework cannot do is listed, not lost") {
   e.plan.candidate.schedule = "opt_sche";
   e.plan.candidate.pipeline_degree = 2;
   e.plan.candidate.all_to_all = "2dh";
-  e.plan.candidate.codec = "int8";
-  e.plan.candidate.order = kSearchedOrder;
+  e.plan.candidate.codec = *parse_codec_pair("int8");
+  e.plan.candidate.order = OperationOrder::Searched;
   const Launch launch = e.launch("megatron");
   for (const char* part : {"schedule opt_sche with 2 chunks", "all-to-all 2dh", "codec int8", "order of operations"})
     CHECK(is_left(launch, part));

@@ -35,7 +35,7 @@ tests::Small case_of(std::set<WireFormat> allowed, const std::string& dtype) {
 Candidate candidate_of(const std::string& codec) {
   Candidate c;
   c.degrees = {.pp = 1, .dp = 8, .cp = 1, .tp = 1, .edp = 1, .ep = 8, .esp = 1};
-  c.codec = codec;
+  c.codec = *parse_codec_pair(codec);
   return c;
 }
 

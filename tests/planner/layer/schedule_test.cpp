@@ -116,7 +116,7 @@ TEST_CASE("same_as() names a schedule that takes as long") {
         for (const std::int64_t chunks : {1, 2}) {
           for (const std::string codec : {"none", "zfp"}) {
             Candidate c = layer_candidate(std::string(schedule->name()), tp, ep, esp, chunks);
-            c.codec = codec;
+            c.codec = *parse_codec_pair(codec);
             const std::string_view other = schedule->same_as(c.degrees, c, mode);
             if (other.empty() || !fits(c, w)) continue;
             CAPTURE(schedule->name(), other, tp, ep, esp, chunks, codec);
@@ -134,7 +134,7 @@ TEST_CASE("same_as() names a schedule that takes as long") {
 TEST_CASE("OptSche's tasks start as eq. (13) and (14) say") {
   for (const std::int64_t r : {2, 3}) {
     Candidate c = layer_candidate("opt_sche", 1, 8, 1, r);
-    c.codec = "zfp";
+    c.codec = *parse_codec_pair("zfp");
     const Program p = layer_program(c, layer_workload(Mode::Forward));
     const Timeline t = simulate(p, tests::toy_cluster(2, 4));
     const auto spans = [&](const std::string& name) {
@@ -162,7 +162,7 @@ TEST_CASE("With codecs OptSche is no slower than each step for all chunks, and w
   for (const std::int64_t r : {2, 4}) {
     Candidate c = layer_candidate("opt_sche", 1, 8, 1, r);
     CHECK(layer_program(c) == layer_program(layer_candidate("pipelined", 1, 8, 1, r)));
-    c.codec = "zfp";
+    c.codec = *parse_codec_pair("zfp");
     Candidate plain = c;
     plain.schedule = "pipelined";
     CHECK(layer_time(layer_program(c)) <= layer_time(layer_program(plain)));

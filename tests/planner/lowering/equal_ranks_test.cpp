@@ -153,8 +153,8 @@ TEST_CASE("One node simulated for all gives what all nodes simulated give", "[sl
             const Program program = lower_moe_layer(moe, 256, 512, workload(), c, cluster.ranks_per_node());
             const Timeline one = simulate(program, cluster);
             const Timeline all = simulate(program, cluster, {.use_symmetry = false});
-            INFO(name << " ep " << degrees.ep << " esp " << degrees.esp << " " << c.schedule << " " << c.all_to_all
-                      << " chunks " << chunks);
+            INFO(name << " ep " << degrees.ep << " esp " << degrees.esp << " " << c.schedule.name() << " "
+                      << c.all_to_all.name() << " chunks " << chunks);
             ++seen;
             const SymmetricView* view = representatives_view(program, cluster);
             represented += view && view->representatives == 4 ? 1 : 0;

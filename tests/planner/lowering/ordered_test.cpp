@@ -55,7 +55,7 @@ TEST_CASE("A candidate's Program has the order of operations that the candidate 
   StageClusters machines(s.cluster);
   const Program listed = lowered(s.model, s.workload, machines, c);
   CHECK(listed == lower_iteration(s.model, s.workload, c, s.cluster.ranks_per_node()));
-  c.order = kSearchedOrder;
+  c.order = OperationOrder::Searched;
   const Program searched = lowered(s.model, s.workload, machines, c);
   const SearchedOrder found = searched_order(listed, machines);
 

@@ -58,7 +58,7 @@ TEST_CASE("Operations of the same work cost the same on every rank") {
       for (const std::int64_t chunks : {2, 3, 8}) {
         Candidate c = layer_candidate(schedule, schedule == "s2_deferred" ? 2 : 1, 4, 2, chunks);
         c.all_to_all = all_to_all;
-        c.codec = "zfp/none";
+        c.codec = *parse_codec_pair("zfp/none");
         if (layer_infeasibility(kLayerM, workload, c, kLayerPerNode)) continue;
         CAPTURE(schedule, all_to_all, chunks);
         pairs += check_equal_pairs(layer_program(c, workload), cluster);

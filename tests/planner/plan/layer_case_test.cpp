@@ -87,7 +87,7 @@ TEST_CASE("The layer of a plan that is executed") {
   }
   SECTION("is refused where it cannot be lowered") {
     LayerCase c = layer();
-    c.candidate.codec = "int8";
+    c.candidate.codec = *parse_codec_pair("int8");
     CHECK_THROWS_WITH(lower(c), Catch::Contains("cannot be lowered"));
   }
 }

@@ -53,7 +53,7 @@ TEST_CASE("A plan file reads back as the plan that was written") {
   }
   SECTION("the order of operations too") {
     Plan searched = plan;
-    searched.candidate.order = kSearchedOrder;
+    searched.candidate.order = OperationOrder::Searched;
     write_plan(searched, path);
     CHECK(read_plan(path).candidate == searched.candidate);
   }
@@ -66,7 +66,7 @@ TEST_CASE("A plan file reads back as the plan that was written") {
   }
   SECTION("layers that run apart too") {
     Plan other = plan;
-    other.candidate.runs = {{"parm_s1", "linear", 2, "none"}, {"opt_sche", "2dh", 3, "int8/none"}};
+    other.candidate.runs = {{"parm_s1", "linear", 2}, {"opt_sche", "2dh", 3, *parse_codec_pair("int8/none")}};
     write_plan(other, path);
     CHECK(read_plan(path).candidate == other.candidate);
   }
@@ -74,7 +74,7 @@ TEST_CASE("A plan file reads back as the plan that was written") {
     Plan other = plan;
     other.candidate.all_to_all = "2dh";
     other.candidate.pipeline_degree = 4;
-    other.candidate.codec = "zfp/none";
+    other.candidate.codec = *parse_codec_pair("zfp/none");
     write_plan(other, path);
     CHECK(read_plan(path).candidate == other.candidate);
   }
@@ -93,7 +93,7 @@ TEST_CASE("A plan file reads back as the plan that was written") {
     pipeline.candidate.virtual_stages = 2;
     pipeline.candidate.sequence_parallel = true;
     pipeline.candidate.ep_overlap = true;
-    pipeline.candidate.rank_order = kReplicasInnerRankOrder;
+    pipeline.candidate.rank_order = RankOrder::ReplicasInner;
     pipeline.candidate.recompute = Recompute::Full;
     pipeline.inputs.workload.set("recompute", Node::text("full"));
     write_plan(pipeline, path);
@@ -174,7 +174,8 @@ TEST_CASE("A plan file that was edited badly is refused with what is wrong") {
                Catch::Contains("decision.pipeline_degree: 65 is out of range"));
   }
   SECTION("a pair of one codec is read in its short form") {
-    CHECK(read_plan(dir.write("zfp.yaml", replaced(good, "codec: none", "codec: zfp/zfp"))).candidate.codec == "zfp");
+    CHECK(read_plan(dir.write("zfp.yaml", replaced(good, "codec: none", "codec: zfp/zfp"))).candidate.codec ==
+          parse_codec_pair("zfp"));
   }
   SECTION("decisions that this version does not know") {
     CHECK_THAT(error(replaced(good, "order: listed", "order: best")),

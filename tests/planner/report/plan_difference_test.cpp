@@ -24,7 +24,7 @@ TEST_CASE("two plans differ by class, by memory part, by decision and by input")
   a.candidate.degrees = {.dp = 16, .edp = 2, .ep = 8};
   b.candidate.degrees = {.dp = 8, .tp = 2, .edp = 2, .ep = 8};
   b.candidate.schedule = "parm_s1";
-  b.candidate.order = kSearchedOrder;
+  b.candidate.order = OperationOrder::Searched;
   Prediction of_a, of_b;
   // Dispatch is compared by what is exposed, 3 s and 1 s; attention by all of it, 5 s in both; norms 1 s and 1.5 s.
   of_a.binding = rank_time({{OpClass::Attention, Seconds(5), Seconds(0), Seconds(5)},

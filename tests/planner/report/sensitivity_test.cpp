@@ -227,7 +227,7 @@ TEST_CASE("the critical path of a plan is as long as its makespan and leaves not
   for (const RoutingShape shape : {RoutingShape::Uniform, RoutingShape::Zipf}) {
     for (const Candidate& c : {candidate("baseline", 16, 1, 8, 1), candidate("baseline", 16, 4, 4, 4),
                                candidate("parm_s1", 16, 2, 8, 2), candidate("parm_s2", 16, 4, 4, 2)}) {
-      INFO(c.schedule << " tp " << c.degrees.tp);
+      INFO(c.schedule.name() << " tp " << c.degrees.tp);
       check(lower_iteration(model(), workload(shape), c, 8), dgx, {});
       const Program p = lower_iteration(model(), workload(shape), c, 4);
       check(p, parm, {});

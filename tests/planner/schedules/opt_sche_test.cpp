@@ -39,7 +39,7 @@ TEST_CASE("OptSche lists the tasks of chunks") {
   }
 }
 
-TEST_CASE("OptSche is the best order where both ways take as long") {
+TEST_CASE("OptSche is the best order where dispatch and combine take as long") {
   for (std::int64_t chunks = 1; chunks <= 4; ++chunks) {
     rc::prop("no order of " + std::to_string(chunks) + " chunks is better", [chunks] {
       const std::int64_t encode = in_range(0, 30), exchange = in_range(0, 60), decode = in_range(0, 30);

@@ -104,8 +104,8 @@ TEST_CASE("Published systems choose among schedules and all-to-alls that there a
     CHECK(system.offers({"baseline", "linear"}));
     CHECK_FALSE(system.offers({"s1_deferred", "linear"}));
     CHECK_FALSE(system.offers({"baseline", "3dh"}));
-    CHECK_FALSE(system.offers({"baseline", "linear", 1, "int8/none"}));
-    CHECK(system.offers({"baseline", "linear", 1, "int8"}) == (system.name == "ScheMoE"));
+    CHECK_FALSE(system.offers({"baseline", "linear", 1, *parse_codec_pair("int8/none")}));
+    CHECK(system.offers({"baseline", "linear", 1, *parse_codec_pair("int8")}) == (system.name == "ScheMoE"));
   }
 }
 
@@ -139,10 +139,10 @@ TEST_CASE("Whatever way rows travel, the layer takes no less than its work witho
   c.moe.expert.hidden_size = GENERATE(128, 4096);
   c.cluster.gpu.num_sms = 1;  // no waves of tiles that chunks could fill better
   for (const PricedStrategy& p : c.all_simulated()) {
-    CAPTURE(p.run.schedule, p.run.all_to_all, p.run.pipeline_degree, p.run.codec);
+    CAPTURE(strategy_text(p.run));
     Candidate least = c.candidate;
     least.schedule = p.run.schedule;
-    least.pipeline_degree = find_schedule(p.run.schedule)->pipeline_degrees(c.candidate.degrees, 4).front();
+    least.pipeline_degree = p.run.schedule->pipeline_degrees(c.candidate.degrees, 4).front();
     const Program program =
         without_exchange(lower_moe_layer(c.moe, c.hidden_size, c.tokens, c.workload, least, kLayerPerNode));
     for (const Block& block : program.blocks) {

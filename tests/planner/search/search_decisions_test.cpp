@@ -127,12 +127,12 @@ TEST_CASE("Replicas of an expert are neighbours where their gradients weigh more
   // On nodes of four, two ranks of experts: with ep inside, each expert is on both nodes; with dp inside, on one.
   const SearchSpace one{.schedule = "baseline", .tp = 1, .ep = 2, .esp = 1, .pp = 1, .most_ordered = 0};
   const auto order_of = [&] { return search_of(small(c), one).ranked.at(0).candidate.rank_order; };
-  CHECK(order_of() == kReplicasInnerRankOrder);
+  CHECK(order_of() == RankOrder::ReplicasInner);
   SECTION("and not where the tokens weigh more") {
     c.expert_hidden = 64;
     c.sequence = 4096;
     c.global_batch = 64;
-    CHECK(order_of() == kMegatronRankOrder);
+    CHECK(order_of() == RankOrder::Megatron);
   }
   SECTION("nor inside one node, where the order is not asked for") {
     c.nodes = 1;

@@ -56,7 +56,7 @@ void check_same(const SearchResult& a, const SearchResult& b) {
 bool repeats_another(const Candidate& c, Mode mode) {
   Degrees layer = c.degrees;
   if (c.sequence_parallel) layer.tp = 1;
-  return !find_schedule(c.schedule)->same_as(layer, c, mode).empty();
+  return !c.schedule->same_as(layer, c, mode).empty();
 }
 
 /// Every way to cut four GPUs, with every schedule and every micro batch that divides, written out plainly. Of
@@ -88,7 +88,7 @@ std::vector<Candidate> all_on_four_gpus(const Small& s, bool interleaved = false
               add(c);
               if (c.degrees.ranks_per_stage() <= s.cluster.ranks_per_node()) continue;
               if (esp > 1 || ep == 1 || c.degrees.edp == 1) continue;
-              c.rank_order = kReplicasInnerRankOrder;
+              c.rank_order = RankOrder::ReplicasInner;
               add(c);
             }
           }
@@ -211,10 +211,10 @@ TEST_CASE("The order of operations of the fastest candidates is searched, and ke
   const SearchResult listed = search_of(s, plain), r = search_of(s, space);
   std::int64_t kept = 0;
   for (const Evaluated& e : r.ranked) {
-    if (e.candidate.order == kListedOrder) continue;
+    if (e.candidate.order == OperationOrder::Listed) continue;
     ++kept;
     Candidate before = e.candidate;
-    before.order = kListedOrder;
+    before.order = OperationOrder::Listed;
     const auto it = std::find_if(r.ranked.begin(), r.ranked.end(),
                                  [&](const Evaluated& other) { return other.candidate == before; });
     REQUIRE(it != r.ranked.end());
@@ -252,7 +252,7 @@ TEST_CASE("No simulated time of a search is below a bound, and its list is in or
   REQUIRE(r.simulated > 0);
   std::optional<SimTime> last;
   for (const Evaluated& e : r.ranked) {
-    CAPTURE(e.candidate.schedule, e.candidate.degrees.tp, e.candidate.degrees.ep, e.candidate.degrees.esp);
+    CAPTURE(e.candidate.schedule.name(), e.candidate.degrees.tp, e.candidate.degrees.ep, e.candidate.degrees.esp);
     CHECK(e.estimate.lower_bound >= r.global_bound);
     CHECK(e.estimate.lower_bound >= e.estimate.compute);
     CHECK(e.estimate.lower_bound >= e.estimate.links);
@@ -277,7 +277,7 @@ TEST_CASE("The least bound of a search holds for every way to run the layers of 
   for (const Evaluated& e : r.ranked) {
     for (const LayerStrategy& run :
          layer_strategies(s.model.hidden_size, s.workload, e.candidate, s.cluster.ranks_per_node())) {
-      CAPTURE(run.schedule, run.all_to_all, run.pipeline_degree);
+      CAPTURE(strategy_text(run));
       ++ways;
       CHECK(simulated(s, run.in(e.candidate)).seconds().value() >= r.global_bound.value() * (1 - 1e-9));
     }

@@ -198,12 +198,13 @@ ModelSpec llama4(MapReader& r) {
 }
 
 /// GptOssForCausalLM. q, k, v, o biased by attention_bias; sinks, one per head; router, gate_up and down projections of
-/// the experts biased, and clamped (swiglu_limit). Default layer_types: sliding, full, sliding, ...
+/// the experts biased, and clamped (swiglu_limit). Default layer_types: sliding, full, sliding, ... The rotary
+/// embedding is YaRN with the attention factor 0.1 ln(factor) + 1, by default with a factor of 32.
 ModelSpec gpt_oss(MapReader& r) {
   ModelSpec m = decoder(r, false);
   HeadAttention a = head_attention(r, m.hidden_size);
   set_bias(a, r.boolean_or("attention_bias", true));
-  a.sinks = true;
+  a.sinks = a.scaled_rotary = true;
   m.attention = a;
   Moe moe = routed_experts(r, "num_local_experts", "num_experts_per_tok", size(r, "intermediate_size"));
   moe.expert.bias = true;

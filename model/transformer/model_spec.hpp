@@ -17,8 +17,8 @@
 //                {KEY PATH: "published: ..."} (origins.hpp)
 //   attention    of the layers that name no mixer (token_mixer.hpp):
 //                kind: heads; num_kv_heads: num_heads, head_dim: hidden_size / num_heads, bias: false,
-//                output_bias: as bias, qk_norm: false, qk_norm_whole: false, sinks: false, v_head_dim: head_dim,
-//                output_gate: none (heads or values)
+//                output_bias: as bias, qk_norm: false, qk_norm_whole: false, sinks: false, scaled_rotary: false,
+//                v_head_dim: head_dim, output_gate: none (heads or values)
 //                kind: latent; num_heads, kv_lora_rank, qk_nope_head_dim, qk_rope_head_dim, v_head_dim, q_lora_rank: 0,
 //                indexer: {num_heads, head_dim, top_k, shared: false}
 //                kind: compressed; num_heads, head_dim, rope_head_dim, q_lora_rank, output_groups, output_rank,

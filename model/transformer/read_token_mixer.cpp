@@ -1,12 +1,11 @@
 // Token mixers in model files.
-#include "model/transformer/token_mixer.hpp"
-
 #include <fmt/format.h>
 
 #include <array>
 
 #include "model/text/reader.hpp"
 #include "model/transformer/model_spec.hpp"
+#include "model/transformer/token_mixer.hpp"
 
 namespace moeplan {
 
@@ -46,6 +45,7 @@ HeadAttention read_heads(MapReader& r, std::int64_t hidden_size) {
   a.qk_norm_whole = r.boolean_or("qk_norm_whole", false);
   if (a.qk_norm_whole && !a.qk_norm) r.complain("qk_norm_whole", "says how qk_norm is done, and there is none");
   a.sinks = r.boolean_or("sinks", false);
+  a.scaled_rotary = r.boolean_or("scaled_rotary", false);
   a.v_head_dim = r.integer_or("v_head_dim", 0, 1, L::kHiddenSize);
   a.output_gate = r.choice_or<OutputGate>("output_gate", OutputGate::None, kOutputGateNames);
   return a;
@@ -148,6 +148,7 @@ Node document_of(const HeadAttention& a) {
   n.set("qk_norm", Node::boolean(a.qk_norm));
   n.set("qk_norm_whole", Node::boolean(a.qk_norm_whole));
   n.set("sinks", Node::boolean(a.sinks));
+  n.set("scaled_rotary", Node::boolean(a.scaled_rotary));
   if (a.v_head_dim > 0) n.set("v_head_dim", Node::integer(a.v_head_dim));
   if (a.output_gate != OutputGate::None) {
     n.set("output_gate", Node::text(std::string(name_of<OutputGate>(kOutputGateNames, a.output_gate))));

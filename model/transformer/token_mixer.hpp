@@ -27,6 +27,7 @@ struct HeadAttention {
   bool sinks;                   // one learned value per head (gpt-oss)
   bool output_bias = false;     // on the output projection
   bool qk_norm_whole = false;   // ... or of all heads together (OLMoE, MiniMax-M2)
+  bool scaled_rotary = false;   // YaRN with an attention factor: queries and keys are scaled as they are rotated
   std::int64_t v_head_dim = 0;  // of values; 0: head_dim
   OutputGate output_gate = OutputGate::None;
   bool operator==(const HeadAttention&) const = default;

@@ -121,6 +121,7 @@ class MegatronExport {
       if (heads.qk_norm) out_.set("qk-layernorm");
       if (heads.qk_norm_whole) out_.leave("norms of queries and keys over all heads");
       if (heads.sinks) out_.set("softmax-type", "learnable");
+      if (heads.scaled_rotary) out_.leave("YaRN's scaling of queries and keys");
     }
     if (uniform_.window == 0) return;
     out_.set("window-size", fmt::format("{},0", uniform_.window));

@@ -159,6 +159,24 @@ void DenseParts::latent_norm(const std::string& latent, bool backward) const {
   }
 }
 
+void DenseParts::rotary(std::int64_t columns, bool is_scaled, bool backward) const {
+  const std::string name = backward ? "d.attn.rotated" : "attn.rotated";
+  const Slice rotated = rows(name, columns);
+  std::vector<Slice> reads{rotated}, writes{rotated};
+  if (is_scaled && has_megatron_kernels(workload)) {
+    // Forward, t cos + (-t2, t1) sin: product, negated half, concatenation, product, sum, and a concatenation with the
+    // columns that are not rotated, which are none: 6.5 times read, 5.5 times written. Backward the same of the
+    // gradient without the last, then the gradients of the columns that are rotated and of the others, each copied into
+    // zeros of full size, and their sum: 8.5 times each. Temporary tensors are freed at once.
+    reads.assign(backward ? 8 : 6, rotated);
+    writes.assign(backward ? 8 : 5, rotated);
+    const Slice half = rows(name + ".half", columns / 2);
+    reads.push_back(half);
+    writes.push_back(half);
+  }
+  block.then(kernel("rotary", OpClass::Attention, Kernel::Rotary, reads, writes));
+}
+
 void DenseParts::head_positions(bool backward) const {
   const AttentionHeads heads = this->heads();
   const std::string d = backward ? "d." : "";
@@ -172,7 +190,7 @@ void DenseParts::head_positions(bool backward) const {
   if (const auto* a = std::get_if<HeadAttention>(&token_mixer())) {
     const bool has_norm = a->qk_norm || a->qk_norm_whole;
     if (has_norm && !backward) in_place("query and key norm", Kernel::Norm, queries_and_keys);
-    if (model.position_embeddings == 0) in_place("rotary", Kernel::Rotary, queries_and_keys);
+    if (model.position_embeddings == 0) rotary(queries_and_keys, a->scaled_rotary, backward);
     if (has_norm && backward) in_place("query and key norm backward", Kernel::NormBackward, queries_and_keys);
     return;
   }
@@ -181,7 +199,7 @@ void DenseParts::head_positions(bool backward) const {
                                        rows(d + "attn.v", heads.value_columns())};
   const std::vector<Slice> parts{rows(d + "attn.kv", heads.query_heads * (a.qk_nope_head_dim + a.v_head_dim)),
                                  rows(d + "attn.k.rotary", a.qk_rope_head_dim)};
-  in_place("rotary", Kernel::Rotary, heads.query_heads * a.qk_rope_head_dim);
+  rotary(heads.query_heads * a.qk_rope_head_dim, /*is_scaled=*/false, backward);
   block.then(kernel(backward ? "split keys and values" : "assemble keys and values", OpClass::Attention, Kernel::Copy,
                     backward ? whole_heads : parts, backward ? parts : whole_heads));
 }

@@ -166,6 +166,10 @@ struct DenseParts {
   void exchange_context(bool backward) const;
   /// The norm between the down and the up projections of latents.
   void latent_norm(const std::string& latent, bool backward) const;
+  /// Rotates "attn.rotated", queries and keys or a part of them, in place. With Megatron-Core's kernels a scaled
+  /// rotation is a sequence of elementwise operations, priced as one: TE's fused kernel does not scale (rope_utils.py,
+  /// apply_rotary_pos_emb).
+  void rotary(std::int64_t columns, bool is_scaled, bool backward) const;
   /// Norms of queries and keys, rotary embedding, and the keys and values of latent attention put together.
   void head_positions(bool backward) const;
 };

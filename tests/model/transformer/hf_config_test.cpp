@@ -303,6 +303,7 @@ TEST_CASE("Layers of a configuration follow its keys") {
     CHECK(by_default.layers[0].pattern[0].attention_window == 128);
     CHECK(by_default.layers[0].pattern[1].attention_window == 0);
     CHECK(std::get<Moe>(by_default.layers[0].pattern[0].ffn).expert.clamped);
+    CHECK(std::get<HeadAttention>(by_default.attention).scaled_rotary);
     const std::string full = R"("full_attention")";
     const ModelSpec said = model_of(json + ", \"layer_types\": [" + full + "," + full + "," + full + "," + full + "]}");
     CHECK(said.layers[0].repeat == 4);

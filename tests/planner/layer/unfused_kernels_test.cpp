@@ -121,6 +121,29 @@ TEST_CASE("Experts that weigh clamp the halves of the up projection by kernels o
   }
 }
 
+TEST_CASE("A scaled rotary embedding is a sequence of elementwise operations in training with Megatron-Core") {
+  const Candidate c = candidate("baseline", 2, 1, 2, 1);
+  ModelSpec plain = model(false), scaled = plain;
+  std::get<HeadAttention>(scaled.attention).scaled_rotary = true;
+  const std::int64_t pass = kTokens * 2 * kM * 2;  // queries and keys, in bf16
+  const auto rotary_bytes = [&](const ModelSpec& m, const Workload& w, bool backward) {
+    return bytes_of(lower_iteration(m, w, c, 2), backward, {"rotary"});
+  };
+  CHECK(rotary_bytes(plain, in_experts(), false) == 2 * pass);
+  CHECK(rotary_bytes(plain, in_experts(), true) == 2 * pass);
+  // t cos, -t2 (half), the halves joined, times sin, the sum of three, and a copy.
+  CHECK(2 * rotary_bytes(scaled, in_experts(), false) == (4 + 2 + 4 + 4 + 6 + 4) * pass);
+  // The same without the copy; two tensors of zeros, a copy into one of them, and their sum.
+  CHECK(2 * rotary_bytes(scaled, in_experts(), true) == (4 + 2 + 4 + 4 + 6 + 2 * 2 + 4 + 6) * pass);
+  SECTION("not at the sources, nor in a forward workload") {
+    Workload at_sources = in_experts(), forward = in_experts();
+    at_sources.gate_weights = GateWeights::AtSources;
+    forward.mode = Mode::Forward;
+    CHECK(rotary_bytes(scaled, at_sources, false) == 2 * pass);
+    CHECK(rotary_bytes(scaled, forward, false) == 2 * pass);
+  }
+}
+
 TEST_CASE("Rows that arrive by source are sorted by expert, and back, in both directions") {
   Workload sorted = in_experts();
   sorted.expert_layout = ExpertLayout::Sorted;

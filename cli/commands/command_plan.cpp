@@ -267,7 +267,8 @@ void add_plan_command(CLI::App& app, ExitCode& code) {
   c->add_option("--all-to-all", o->all_to_all, "Only this all-to-all (moeplan list all-to-all)");
   c->add_option("--pipeline-degree", o->pipeline_degree, "Only so many chunks of a microbatch in an MoE layer")
       ->check(CLI::Range(std::int64_t{1}, planner::kMostChunks));
-  c->add_option("--codec", o->codec, "Only this codec (moeplan list codecs), or one there and one back: int8/none");
+  c->add_option("--codec", o->codec,
+                "Only this codec (moeplan list codecs), or one of dispatch and one of combine: int8/none");
   c->add_option("--placement", o->placement, "Only this expert placement (moeplan list placements), or auto")
       ->capture_default_str();
   c->add_option("--redundant-experts", o->redundant_experts,

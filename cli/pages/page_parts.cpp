@@ -142,6 +142,17 @@ std::string figures_text(const GpuSpec& gpu, const Workload& workload) {
                      by(attention));
 }
 
+std::string fused_products_text(const Program& program) {
+  for (const Block& block : program.blocks) {
+    for (const Operation& operation : block.operations) {
+      if (std::holds_alternative<FusedProducts>(operation.work))
+        return "  recurrences, sparse attention and its indexers are priced by attention's share of the peak: not "
+               "measured\n";
+    }
+  }
+  return "";
+}
+
 std::string extrapolation_text(const Cluster& cluster, const Program& program) {
   if (!cluster.collective_models) return "";
   std::int64_t largest = 1;

@@ -43,6 +43,9 @@ namespace moeplan::cli {
 /// The kernels whose figures price products and attention; "" without operators.
 [[nodiscard]] std::string figures_text(const GpuSpec& gpu, const Workload& workload);
 
+/// That the Program has recurrences or sparse attention, whose kernels no figures are known of; "" if it has none.
+[[nodiscard]] std::string fused_products_text(const Program& program);
+
 /// That collectives of the Program are priced for groups much larger than those that were measured; "" if none is.
 [[nodiscard]] std::string extrapolation_text(const Cluster& cluster, const Program& program);
 

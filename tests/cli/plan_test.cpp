@@ -137,6 +137,22 @@ TEST_CASE("plan says where collectives are priced far beyond what was measured")
   CHECK_THAT(page("8"), !Catch::Contains("beyond their data"));
 }
 
+TEST_CASE("plan and explain say that kernels of recurrences are not measured") {
+  const Cli cli;
+  const std::vector<std::string> plain{"plan",    "--cluster", "dgx_h100", "--model", "schemoe_gpt2_tiny_moe",
+                                       "--world", "8",         "--tp",     "1",       "--pp",
+                                       "1",       "--budget",  "1",        "-o",      "plan.yaml"};
+  std::vector<std::string> recurrent = plain;
+  recurrent.insert(recurrent.end(), {"-C",
+                                     "model.attention={kind: delta_net, num_key_heads: 4, num_value_heads: 4, "
+                                     "key_head_dim: 64, value_head_dim: 64}",
+                                     "-C", "model.origins={'': 'assumed: a test'}"});
+  const std::string note = "priced by attention's share of the peak: not measured";
+  CHECK_THAT(cli.run(plain).out, !Catch::Contains(note));
+  CHECK_THAT(cli.run(recurrent).out, Catch::Contains(note));
+  CHECK_THAT(cli.run({"explain", "plan.yaml"}).out, Catch::Contains(note));
+}
+
 TEST_CASE("plan says how the order of operations was found") {
   const Cli cli;
   SECTION("exact where no block has another") {

@@ -342,7 +342,7 @@ std::string explain_page(const Explanation& e) {
   if (!p.timeline.links.empty()) out += link_table(p, cluster.topology, 5) + '\n';
   out += stream_table(p);
   out += sensitivity_table(e) + placement_text(e) + roofline_text(e) + layer_points_text(e) + paper_forms_text(e);
-  const std::string notes = figures_text(e.plan.cluster.gpu, e.plan.inputs.workload) +
+  const std::string notes = figures_text(e.plan.cluster.gpu, e.plan.inputs.workload) + fused_products_text(p.program) +
                             extrapolation_text(e.plan.cluster, p.program) + assumed_text(plan.inputs.cluster, 5);
   return notes.empty() ? out : out + '\n' + notes;
 }

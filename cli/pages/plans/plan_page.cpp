@@ -155,7 +155,7 @@ std::string tutel_table(const planner::TutelDictionary& d) {
 /// What the framework calls its part of the plan, and what is faster but not in it.
 std::string framework_lines(const PlanReport& r) {
   const planner::Candidate& best = r.result.ranked.front().candidate;
-  const std::string there = r.framework->name_there(planner::FrameworkDecision::AllToAlls, best.all_to_all.name());
+  const std::string there = r.framework->own_name(planner::FrameworkDecision::AllToAlls, best.all_to_all.name());
   std::string out =
       fmt::format("  framework      {}{}\n", r.framework->text(),
                   best.degrees.ep > 1 && !there.empty() ? fmt::format(", whose dispatcher is {}", there) : "");
@@ -213,6 +213,7 @@ std::string plan_page(const PlanReport& r) {
   for (const std::string& text : planner::approximations_of(r.documents.model))
     approximated += fmt::format("{}    {}\n", approximated.empty() ? "  The model is approximated:\n" : "", text);
   const std::string notes = approximated + figures_text(r.inputs.cluster.gpu, r.inputs.workload) +
+                            fused_products_text(r.predictions.front().program) +
                             extrapolation_text(r.cluster, r.predictions.front().program) +
                             assumed_text(r.documents.cluster, 3);
   return notes.empty() ? out : out + '\n' + notes;

@@ -29,13 +29,36 @@ RoutingCounts counts_of(const std::vector<std::int64_t>& loads, std::int64_t gpu
   return RoutingCounts::by_expert(gpus, std::move(row));
 }
 
+/// Values that a token adds to the cache of a layer. Windows count as if they kept all tokens; the states of
+/// recurrences do not grow.
+struct CachedValues {
+  double operator()(const HeadAttention& a) const {
+    return static_cast<double>(a.num_kv_heads * (a.head_dim + a.value_dim()));
+  }
+  double operator()(const LatentAttention& a) const {
+    return static_cast<double>(a.kv_lora_rank + a.qk_rope_head_dim + index_keys(a.indexer));
+  }
+  /// An entry that is both key and value for every `compression` tokens.
+  double operator()(const CompressedAttention& a) const {
+    return static_cast<double>(a.head_dim + index_keys(a.indexer)) /
+           static_cast<double>(std::max<std::int64_t>(1, a.compression));
+  }
+  double operator()(const GatedDeltaNet&) const { return 0; }
+  double operator()(const Mamba2&) const { return 0; }
+  double operator()(const NoMixer&) const { return 0; }
+
+  static std::int64_t index_keys(const std::optional<Indexer>& indexer) {
+    return indexer && !indexer->is_shared ? indexer->head_dim : 0;
+  }
+};
+
 Bytes kv_cache_per_token(const ModelSpec& model, Dtype dtype) {
-  const auto layers = static_cast<double>(model.num_layers());
-  const auto bytes = static_cast<double>(size_of(dtype));
-  if (const auto* latent = std::get_if<LatentAttention>(&model.attention))
-    return Bytes(layers * bytes * static_cast<double>(latent->kv_lora_rank + latent->qk_rope_head_dim));
-  const auto& heads = std::get<HeadAttention>(model.attention);
-  return Bytes(layers * bytes * 2 * static_cast<double>(heads.num_kv_heads * heads.head_dim));
+  double values = 0;
+  for (const RepeatedLayers& run : model.layers) {
+    for (const LayerSpec& layer : run.pattern)
+      values += static_cast<double>(run.repeat) * std::visit(CachedValues{}, mixer_of(model, layer));
+  }
+  return Bytes(values * static_cast<double>(size_of(dtype)));
 }
 
 std::vector<bool> moe_rows(const ModelSpec& model) {
@@ -73,10 +96,9 @@ BalancePayoff balance_payoff(const ExpertMap& map, const ExpertLoads& loads, con
   const auto slots = [&](const ExpertMap& m) { return static_cast<double>(m.slots_per_gpu()); };
   out.redundant_memory = moe_layers * (slots(map) - slots(contiguous)) * devices.parameter_bytes;
   const ParameterCounts parameters = count_parameters(model);
-  const double expert_parameters = static_cast<double>(ffn_parameters(moe.expert, model.hidden_size)) *
-                                   static_cast<double>(moe.num_experts) * moe_layers;
-  const Bytes dense((static_cast<double>(parameters.total) - expert_parameters) *
-                    static_cast<double>(size_of(workload.dtype)));
+  const double routed = static_cast<double>(expert_parameters(moe, model.hidden_size)) *
+                        static_cast<double>(moe.num_experts) * moe_layers;
+  const Bytes dense((static_cast<double>(parameters.total) - routed) * static_cast<double>(size_of(workload.dtype)));
   out.free_memory = cluster.memory_per_rank() - dense - moe_layers * slots(map) * devices.parameter_bytes;
   out.kv_cache_per_token = kv_cache_per_token(model, workload.dtype);
   return out;

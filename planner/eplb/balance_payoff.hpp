@@ -15,7 +15,7 @@ struct BalancePayoff {
   Seconds before{}, after{};       // of all MoE layers in a forward pass, by the closed form of layer_time.hpp
   Bytes redundant_memory;          // a GPU: weights of redundant experts in all layers
   Bytes free_memory;               // a GPU: what weights of the map leave
-  Bytes kv_cache_per_token;        // of all layers, on the GPU that keeps it
+  Bytes kv_cache_per_token;        // of all layers, on the GPU that keeps it; 0 if no layer has one
   std::int64_t moved_experts = 0;  // physical experts that have to be sent, all layers
   Seconds migration{};             // from contiguous experts, all layers one after the other
 

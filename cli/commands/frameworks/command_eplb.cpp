@@ -43,9 +43,10 @@ std::string payoff_lines(const planner::BalancePayoff& p, std::int64_t tokens) {
       fmt::format("  time        MoE layers of a prefill of {} tokens a GPU: {} -> {} ({:+.1f}%), by closed form\n",
                   tokens, human(p.before), human(p.after), 100 * (p.after / p.before - 1));
   const double kv = p.kv_cache_per_token.value();
-  out += fmt::format(
-      "  memory      {} a GPU for redundant experts: the KV cache of {:.0f} tokens, of {:.0f} that fit\n",
-      human(p.redundant_memory), p.redundant_memory.value() / kv, std::max(0.0, p.free_memory.value() / kv));
+  out += fmt::format("  memory      {} a GPU for redundant experts", human(p.redundant_memory));
+  out += kv == 0 ? "\n"
+                 : fmt::format(": the KV cache of {:.0f} tokens, of {:.0f} that fit\n", p.redundant_memory.value() / kv,
+                               std::max(0.0, p.free_memory.value() / kv));
   if (p.free_memory < Bytes(0))
     out += fmt::format("              does not fit: {} too much\n", human(Bytes(-p.free_memory.value())));
   out += fmt::format("  migration   {} experts move, {} in all, from contiguous ones\n", p.moved_experts,

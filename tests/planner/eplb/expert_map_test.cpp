@@ -147,6 +147,18 @@ TEST_CASE("A map gains where loads are uneven, and costs memory and migration") 
   CHECK(payoff.redundant_memory.value() == Approx(26.0 * 3 * 2048 * 1408 * 2));
   // Latents of 512 + 64 values in bf16, in each of 27 layers.
   CHECK(payoff.kv_cache_per_token.value() == Approx(27.0 * 576 * 2));
+  SECTION("states of recurrences do not grow with the sequence; indexers keep keys of their own") {
+    ModelSpec hybrid = inputs.model;
+    auto& latent = std::get<LatentAttention>(hybrid.attention);
+    latent.q_lora_rank = 64;
+    latent.indexer = Indexer{.num_heads = 8, .head_dim = 128, .top_k = 64};
+    hybrid.layers.front().pattern.front().mixer =
+        GatedDeltaNet{.num_key_heads = 2, .num_value_heads = 4, .key_head_dim = 64, .value_head_dim = 64};
+    const BalancePayoff other =
+        balance_payoff(balanced_map(by_layer, shape), by_layer, hybrid, inputs.workload, cluster, 4096);
+    const auto rest = static_cast<double>(27 - hybrid.layers.front().repeat);
+    CHECK(other.kv_cache_per_token.value() == Approx(rest * (576 + 128) * 2));
+  }
   SECTION("layers and experts must be the model's") {
     made.layers.pop_back();
     CHECK_THAT(error_of([&] { (void)by_layer_of(made, inputs.model, "loads.json"); }),

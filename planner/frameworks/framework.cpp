@@ -125,7 +125,7 @@ bool Framework::has(FrameworkDecision decision, std::string_view value) const {
   return of != values.end() && of->second.contains(std::string(value));
 }
 
-std::string Framework::name_there(FrameworkDecision decision, const std::string& value) const {
+std::string Framework::own_name(FrameworkDecision decision, const std::string& value) const {
   const auto of = values.find(decision);
   if (of == values.end()) return "";
   const auto it = of->second.find(value);
@@ -167,7 +167,7 @@ Framework read_framework(const Node& document, const std::string& version) {
   return out;
 }
 
-Recompute recomputed_there(const Framework& framework, const Recompute& recompute) {
+Recompute recomputed_by(const Framework& framework, const Recompute& recompute) {
   if (recompute.has(RecomputeModule::WholeLayer)) return recompute;
   Recompute out;
   for (const auto& [module, name] : kRecomputeModuleNames) {
@@ -201,7 +201,7 @@ void check_workload(const Framework& framework, const Workload& workload, const 
   if (workload.mode == Mode::Train) {
     check("zero_stage", Decision::ZeroStages, fmt::format("{}", workload.zero_stage));
     if (workload.recompute && !(*workload.recompute == Recompute::Selective) &&
-        !(recomputed_there(framework, *workload.recompute) == *workload.recompute))
+        !(recomputed_by(framework, *workload.recompute) == *workload.recompute))
       refuse("recompute", Decision::Recompute, name_of(*workload.recompute));
     if (workload.recompute == Recompute::Full) check("recompute", Decision::Recompute, "full");
   }

@@ -107,7 +107,7 @@ struct Framework {
 
   [[nodiscard]] bool has(FrameworkDecision decision, std::string_view value) const;
   /// The framework's own name for a value; "" if it has none.
-  [[nodiscard]] std::string name_there(FrameworkDecision decision, const std::string& value) const;
+  [[nodiscard]] std::string own_name(FrameworkDecision decision, const std::string& value) const;
   [[nodiscard]] std::string text() const { return title + " " + version; }
   /// Whether it serves; otherwise it trains.
   [[nodiscard]] bool serves() const;
@@ -118,7 +118,7 @@ struct Framework {
 
 /// The modules of a recomputation that the framework recomputes. Selective is a set of ours, of which frameworks have
 /// parts.
-[[nodiscard]] Recompute recomputed_there(const Framework& framework, const Recompute& recompute);
+[[nodiscard]] Recompute recomputed_by(const Framework& framework, const Recompute& recompute);
 
 /// Raises InputError, located in the document, with every value of the workload that the framework does not run.
 void check_workload(const Framework& framework, const Workload& workload, const Node& document);

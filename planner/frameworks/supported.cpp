@@ -73,14 +73,14 @@ std::optional<std::string> unsupported(const Framework& f, const Candidate& c, s
   if (!f.has(Decision::Placements, c.placement.name())) return lacks(f, "placement " + c.placement.name());
   if (c.ep_overlap && !f.has(Decision::Overlaps, "ep_overlap"))
     return lacks(f, "overlap of exchanges with a neighbouring microbatch");
-  if (!(recomputed_there(f, c.recompute) == c.recompute)) return lacks(f, "recomputation of " + name_of(c.recompute));
+  if (!(recomputed_by(f, c.recompute) == c.recompute)) return lacks(f, "recomputation of " + name_of(c.recompute));
   if (c.recompute == Recompute::Full && !f.has(Decision::Recompute, "full")) return lacks(f, "full recomputation");
   return std::nullopt;
 }
 
 std::vector<Recompute> recompute_levels(const Framework& framework) {
   std::vector<Recompute> levels{Recompute::None};
-  if (const Recompute some = recomputed_there(framework, Recompute::Selective); !(some == Recompute::None))
+  if (const Recompute some = recomputed_by(framework, Recompute::Selective); !(some == Recompute::None))
     levels.push_back(some);
   if (framework.has(Decision::Recompute, "full")) levels.push_back(Recompute::Full);
   return levels;

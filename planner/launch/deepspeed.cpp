@@ -31,7 +31,7 @@ Launch deepspeed_launch(const LaunchInput& input) {
   if (w.dtype == Dtype::Fp16) launch.set("fp16.enabled", "true");
   if (w.precision) launch.leave("products in " + precision_text(w));
   launch.set("zero_optimization.stage", w.zero_stage);
-  launch.set("zero_optimization.overlap_comm", "true");
+  launch.set("zero_optimization.overlap_comm", w.overlap_gradients ? "true" : "false");
   launch.set("communication_data_type", w.gradient_dtype == Dtype::Bf16 ? "bfp16" : "fp32");
   launch.set("optimizer.type", w.optimizer == Optimizer::Adam ? "Adam" : "SGD");
   launch.set("optimizer.params.lr", "1e-4");

@@ -52,11 +52,13 @@ UniformModel uniform_model(const ModelSpec& model) {
   const auto differs = [&](const std::string& what) {
     if (std::find(out.left_out.begin(), out.left_out.end(), what) == out.left_out.end()) out.left_out.push_back(what);
   };
+  out.mixer = &mixer_of(model, model.layers.front().pattern.front());
   for (const RepeatedLayers& run : model.layers) {
     for (std::int64_t i = 0; i < run.repeat; ++i) {
       for (const LayerSpec& layer : run.pattern) {
         const Moe* moe = std::get_if<Moe>(&layer.ffn);
         out.is_moe.push_back(moe != nullptr);
+        if (out.mixer && !(*out.mixer == mixer_of(model, layer))) out.mixer = nullptr;
         out.windows.push_back(layer.attention_window > 0);
         if (layer.attention_window > 0 && out.window > 0 && out.window != layer.attention_window)
           differs("attention windows of several sizes");
@@ -72,6 +74,7 @@ UniformModel uniform_model(const ModelSpec& model) {
       }
     }
   }
+  if (!out.mixer) differs("token mixers of several kinds: attention has to be configured by hand");
   return out;
 }
 

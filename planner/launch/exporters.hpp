@@ -23,14 +23,16 @@ namespace moeplan::planner {
 /// rank order.
 void leave_moe_decisions(const LaunchInput& input, Launch& launch);
 
-/// The attention, dense FFN and MoE FFN that a framework with one of each kind has, and what differs from them.
+/// The token mixer, dense FFN and MoE FFN that a framework with one of each kind has, and what differs from them.
+/// Points into the model.
 struct UniformModel {
+  const TokenMixer* mixer = nullptr;       // null: layers have several
   Ffn dense{};                             // hidden_size 0: no layer has one
   const Moe* moe = nullptr;                // null: no layer has one
   std::vector<bool> is_moe;                // by layer
   std::vector<bool> windows;               // by layer, whether it has one
   std::int64_t window = 0;                 // tokens that a query sees in layers with a window
-  std::vector<std::string> left_out = {};  // "layer 3: another dense FFN"
+  std::vector<std::string> left_out = {};  // "dense FFNs of several kinds"
 };
 [[nodiscard]] UniformModel uniform_model(const ModelSpec& model);
 

@@ -33,7 +33,7 @@ void set_run(const Workload& workload, const Candidate& candidate, Launch& out) 
   out.set("log-interval", 1);
   out.set("log-throughput");
   out.command = "python \"${MEGATRON:-Megatron-LM}/pretrain_gpt.py\" \"${ARGUMENTS[@]}\"";
-  out.to_fill_in = {"data, tokenizer and checkpoints: --mock-data and NullTokenizer stand for them",
+  out.to_fill_in = {"data, tokenizer and checkpoints: --mock-data and NullTokenizer are placeholders",
                     "learning rate and number of iterations"};
   // Megatron-LM asks for 1 where kernels must wait for communication, and for more with overlap or sharded weights.
   const bool is_sharded = workload.zero_stage >= 2;
@@ -47,6 +47,33 @@ void set_hybridep_environment(const Cluster& cluster, std::int64_t ep, Launch& o
   out.environment.emplace_back("NVLINK_DOMAIN_SIZE", std::to_string(domain));
   out.environment.emplace_back("NUM_OF_HYBRID_EP_RANKS_PER_NVLINK_DOMAIN", std::to_string(std::min(domain, ep)));
   out.environment.emplace_back("USE_MNNVL", domain > gpus_per_host(cluster) ? "1" : "0");
+}
+
+void set_latent(const LatentAttention& latent, Launch& out) {
+  out.set("multi-latent-attention");
+  out.set("num-attention-heads", latent.num_heads);
+  if (latent.q_lora_rank > 0) out.set("q-lora-rank", latent.q_lora_rank);
+  out.set("kv-lora-rank", latent.kv_lora_rank);
+  out.set("qk-head-dim", latent.qk_nope_head_dim);
+  out.set("qk-pos-emb-head-dim", latent.qk_rope_head_dim);
+  out.set("v-head-dim", latent.v_head_dim);
+  if (latent.indexer) out.leave("sparse attention and its indexer");
+}
+
+void set_heads(const HeadAttention& heads, Launch& out) {
+  out.set("num-attention-heads", heads.num_heads);
+  if (heads.num_kv_heads != heads.num_heads) {
+    out.set("group-query-attention");
+    out.set("num-query-groups", heads.num_kv_heads);
+  }
+  out.set("kv-channels", heads.head_dim);
+  if (heads.value_dim() != heads.head_dim) out.leave("values of another size than keys");
+  if (heads.output_gate != OutputGate::None) out.leave("the gate of attention's output");
+  if (heads.bias && !heads.output_bias) out.set("add-qkv-bias");
+  if (heads.qk_norm) out.set("qk-layernorm");
+  if (heads.qk_norm_whole) out.leave("norms of queries and keys over all heads");
+  if (heads.sinks) out.set("softmax-type", "learnable");
+  if (heads.scaled_rotary) out.leave("YaRN's scaling of queries and keys");
 }
 
 class MegatronExport {
@@ -98,30 +125,17 @@ class MegatronExport {
     if (model_.norms_per_layer != 2) out_.leave(fmt::format("{} norms a layer", model_.norms_per_layer));
     if (!model_.final_norm) out_.leave("no norm before the output head");
     if (model_.lm_head_bias) out_.leave("a bias of the output head");
+    if (model_.residual_streams > 1) out_.leave(fmt::format("{} residual streams", model_.residual_streams));
   }
 
   void write_attention() {
-    if (const auto* latent = std::get_if<LatentAttention>(&model_.attention)) {
-      out_.set("multi-latent-attention");
-      out_.set("num-attention-heads", latent->num_heads);
-      if (latent->q_lora_rank > 0) out_.set("q-lora-rank", latent->q_lora_rank);
-      out_.set("kv-lora-rank", latent->kv_lora_rank);
-      out_.set("qk-head-dim", latent->qk_nope_head_dim);
-      out_.set("qk-pos-emb-head-dim", latent->qk_rope_head_dim);
-      out_.set("v-head-dim", latent->v_head_dim);
+    if (!uniform_.mixer) return;  // listed by uniform_model()
+    if (const auto* latent = std::get_if<LatentAttention>(uniform_.mixer)) {
+      set_latent(*latent, out_);
+    } else if (const auto* heads = std::get_if<HeadAttention>(uniform_.mixer)) {
+      set_heads(*heads, out_);
     } else {
-      const auto& heads = std::get<HeadAttention>(model_.attention);
-      out_.set("num-attention-heads", heads.num_heads);
-      if (heads.num_kv_heads != heads.num_heads) {
-        out_.set("group-query-attention");
-        out_.set("num-query-groups", heads.num_kv_heads);
-      }
-      out_.set("kv-channels", heads.head_dim);
-      if (heads.bias && !heads.output_bias) out_.set("add-qkv-bias");
-      if (heads.qk_norm) out_.set("qk-layernorm");
-      if (heads.qk_norm_whole) out_.leave("norms of queries and keys over all heads");
-      if (heads.sinks) out_.set("softmax-type", "learnable");
-      if (heads.scaled_rotary) out_.leave("YaRN's scaling of queries and keys");
+      out_.leave("a token mixer that is neither multi-head nor latent attention");
     }
     if (uniform_.window == 0) return;
     out_.set("window-size", fmt::format("{},0", uniform_.window));
@@ -139,7 +153,7 @@ class MegatronExport {
     } else if (any.gated) {
       out_.set("swiglu");
     }
-    const auto* heads = std::get_if<HeadAttention>(&model_.attention);
+    const auto* heads = uniform_.mixer ? std::get_if<HeadAttention>(uniform_.mixer) : nullptr;
     if (!any.bias) out_.set("disable-bias-linear");
     if (heads && heads->output_bias != any.bias) out_.leave("biases of attention's output other than the FFNs'");
     if (has_dense && uniform_.moe && (uniform_.dense.gated != any.gated || uniform_.dense.bias != any.bias))
@@ -155,6 +169,7 @@ class MegatronExport {
     out_.set("moe-router-topk", moe.top_k);
     if (moe.shared.hidden_size > 0) out_.set("moe-shared-expert-intermediate-size", moe.shared.hidden_size);
     if (moe.shared_gate) out_.leave("the gate of the shared expert");
+    if (moe.latent_size > 0) out_.leave(fmt::format("experts on a latent of {} columns", moe.latent_size));
     if (moe.expert_groups > 1) {
       out_.set("moe-router-num-groups", moe.expert_groups);
       out_.set("moe-router-group-topk", moe.groups_per_token);
@@ -218,7 +233,7 @@ class MegatronExport {
     if (workload_.dtype == Dtype::Fp16) out_.set("fp16");
     if (workload_.dtype == Dtype::Tf32) out_.leave("products in tf32");
     if (!workload_.precision) return;
-    const std::string recipe = input_.framework.name_there(
+    const std::string recipe = input_.framework.own_name(
         FrameworkDecision::Precisions, std::string(name_of<Precision>(kPrecisionNames, *workload_.precision)));
     if (recipe.empty()) return out_.leave("products in " + precision_text(workload_));
     out_.set("fp8-format", *workload_.precision == Precision::Fp8Delayed ? "hybrid" : "e4m3");
@@ -229,13 +244,15 @@ class MegatronExport {
     out_.set("optimizer", workload_.optimizer == Optimizer::Adam ? "adam" : "sgd");
     if (workload_.zero_stage >= 1) {
       out_.set("use-distributed-optimizer");
-      out_.set("overlap-grad-reduce");
-      out_.set("overlap-param-gather");
+      if (workload_.overlap_gradients) {
+        out_.set("overlap-grad-reduce");
+        out_.set("overlap-param-gather");
+      }
     }
     if (workload_.zero_stage >= 2) {
       out_.set("use-megatron-fsdp");
       out_.set("data-parallel-sharding-strategy",
-               input_.framework.name_there(FrameworkDecision::ZeroStages, fmt::format("{}", workload_.zero_stage)));
+               input_.framework.own_name(FrameworkDecision::ZeroStages, fmt::format("{}", workload_.zero_stage)));
       out_.set("ckpt-format", "fsdp_dtensor");
     }
     if (workload_.gradient_dtype == Dtype::Bf16) out_.set("grad-reduce-in-bf16");
@@ -255,7 +272,7 @@ class MegatronExport {
       out_.set("recompute-num-layers", 1);
       return;
     }
-    const Recompute there = recomputed_there(input_.framework, recompute);
+    const Recompute there = recomputed_by(input_.framework, recompute);
     LaunchSetting modules{"recompute-modules"};
     for (const auto& [module, name] : kRecomputeModuleNames) {
       if (there.has(module)) modules.values.emplace_back(name);

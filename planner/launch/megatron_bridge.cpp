@@ -66,8 +66,8 @@ LaunchSetting bridge_setting(const LaunchSetting& megatron) {
 std::string mixed_precision(const LaunchInput& input) {
   const Workload& w = input.inputs.workload;
   if (w.precision) {
-    return input.framework.name_there(FrameworkDecision::Precisions,
-                                      std::string(name_of<Precision>(kPrecisionNames, *w.precision)));
+    return input.framework.own_name(FrameworkDecision::Precisions,
+                                    std::string(name_of<Precision>(kPrecisionNames, *w.precision)));
   }
   return w.dtype == Dtype::Bf16 ? "bf16_mixed" : w.dtype == Dtype::Fp16 ? "16_mixed" : "32";
 }

@@ -24,14 +24,14 @@ Launch server(const LaunchInput& input, const std::string& variable) {
   Launch launch;
   launch.one_task_per_node = true;
   if (c.degrees.pp > 1)
-    launch.environment.emplace_back(input.framework.name_there(FrameworkDecision::Layouts, "any"),
+    launch.environment.emplace_back(input.framework.own_name(FrameworkDecision::Layouts, "any"),
                                     layers_by_stage(input));
   if (w.dtype == Dtype::Bf16) launch.set("dtype", "bfloat16");
   if (w.dtype == Dtype::Fp16) launch.set("dtype", "float16");
   if (w.precision) {
     launch.set("quantization",
-               input.framework.name_there(FrameworkDecision::Precisions,
-                                          std::string(name_of<Precision>(kPrecisionNames, *w.precision))));
+               input.framework.own_name(FrameworkDecision::Precisions,
+                                        std::string(name_of<Precision>(kPrecisionNames, *w.precision))));
   }
   leave_moe_decisions(input, launch);
   if (w.capacity_factor) launch.leave("a capacity factor: servers drop no rows");
@@ -58,7 +58,7 @@ Launch sglang_launch(const LaunchInput& input) {
   if (shares_experts) {
     if (d.dp > 1) launch.set("enable-dp-attention");
     launch.set("ep-size", d.ep);
-    launch.set("moe-a2a-backend", input.framework.name_there(FrameworkDecision::AllToAlls, c.all_to_all.name()));
+    launch.set("moe-a2a-backend", input.framework.own_name(FrameworkDecision::AllToAlls, c.all_to_all.name()));
     launch.set("deepep-mode", "normal");
   }
   launch.set("chunked-prefill-size", shares_experts ? tokens * d.dp : tokens);  // divided by the attention replicas
@@ -96,7 +96,7 @@ Launch vllm_launch(const LaunchInput& input) {
   }
   if (d.ep > 1) {
     launch.set("enable-expert-parallel");
-    launch.set("all2all-backend", input.framework.name_there(FrameworkDecision::AllToAlls, c.all_to_all.name()));
+    launch.set("all2all-backend", input.framework.own_name(FrameworkDecision::AllToAlls, c.all_to_all.name()));
   }
   launch.set("max-num-batched-tokens", c.micro_batch * input.inputs.workload.sequence_length);
   if (c.placement != kContiguous) {

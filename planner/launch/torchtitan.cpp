@@ -37,8 +37,7 @@ Launch torchtitan_launch(const LaunchInput& input) {
   if (w.optimizer != Optimizer::Adam) launch.leave("the optimizer: AdamW");
   launch.set("parallelism.data_parallel_replicate_degree", 1);
   launch.set("parallelism.data_parallel_shard_degree", d.dp);
-  const std::string reshard =
-      input.framework.name_there(FrameworkDecision::ZeroStages, fmt::format("{}", w.zero_stage));
+  const std::string reshard = input.framework.own_name(FrameworkDecision::ZeroStages, fmt::format("{}", w.zero_stage));
   if (reshard.empty()) launch.leave(fmt::format("ZeRO stage {}: FSDP2 shards weights, too", w.zero_stage));
   launch.set("parallelism.fsdp_reshard_after_forward", reshard.empty() ? "never" : reshard);
   launch.set("parallelism.tensor_parallel_degree", d.tp);
@@ -52,7 +51,7 @@ Launch torchtitan_launch(const LaunchInput& input) {
   launch.set("parallelism.expert_parallel_degree", d.ep);
   if (d.ep > 1) {
     launch.set("parallelism.expert_tensor_parallel_degree", d.esp);
-    const std::string backend = input.framework.name_there(FrameworkDecision::AllToAlls, c.all_to_all.name());
+    const std::string backend = input.framework.own_name(FrameworkDecision::AllToAlls, c.all_to_all.name());
     if (!backend.empty() && backend != "standard") launch.set("parallelism.expert_parallel_comm_backend", backend);
   }
   const bool is_full = c.recompute.has(RecomputeModule::WholeLayer);
@@ -60,7 +59,7 @@ Launch torchtitan_launch(const LaunchInput& input) {
   if (!is_full && !(c.recompute == Recompute::None))
     launch.leave("recomputation of " + name_of(c.recompute) + ": TorchTitan's selective modes choose operations");
   if (w.precision) {
-    const std::string converter = input.framework.name_there(
+    const std::string converter = input.framework.own_name(
         FrameworkDecision::Precisions, std::string(name_of<Precision>(kPrecisionNames, *w.precision)));
     launch.to_fill_in.push_back("model.converters: " + converter + ", for dense layers and experts");
   }

@@ -158,7 +158,7 @@ Framework load_framework(const std::string& name_and_version) {
 void settle_for_framework(const Framework& framework, PlanInputs& documents, Inputs& inputs) {
   check_workload(framework, inputs.workload, documents.workload);
   if (inputs.workload.recompute != Recompute::Selective) return;
-  const Recompute there = recomputed_there(framework, Recompute::Selective);
+  const Recompute there = recomputed_by(framework, Recompute::Selective);
   if (there == Recompute::Selective) return;
   apply_overrides(documents, {"workload.recompute=" + name_of(there)});
   inputs.workload.recompute = there;

@@ -19,7 +19,7 @@ struct JobWords {
 
 /// The words of
 /// - a script or bare arguments: comments are skipped, variables (A=1, A=${A:-1}, $((A * 2))) and quotes are resolved,
-///   arrays and commands alike are read for arguments; all branches of a script count. GPUs from #SBATCH lines, or from
+///   both arrays and commands are read for arguments; all branches of a script count. GPUs from #SBATCH lines, or from
 ///   --nnodes and --nproc-per-node of torchrun.
 /// - YAML (a name that ends in .yaml or .yml): arguments with their dashes under any keys, as Megatron-LM's tests, or
 ///   fields in sections, as Megatron-Bridge's configuration.

@@ -26,7 +26,7 @@ struct ClusterFacts {
   std::string source;  // of what `node` and `fabric` show: "nccl-topo FILE"
   std::optional<std::int64_t> nodes;
   std::optional<std::int64_t> gpus_per_node;  // used ones
-  std::optional<std::int64_t> spare;          // others of the same NVLink domain, in use by nobody
+  std::optional<std::int64_t> spare;          // others of the same NVLink domain, which no job uses
   std::optional<Nics> nics;
   std::optional<NodeTopology> node;
   std::optional<FabricTopology> fabric;

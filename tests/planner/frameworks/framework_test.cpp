@@ -43,7 +43,7 @@ TEST_CASE("A framework has what its file lists for its version") {
   const Framework newest = toy();
   CHECK(newest.version == "2");
   CHECK(newest.has(FrameworkDecision::Schedules, "pipelined"));
-  CHECK(newest.name_there(FrameworkDecision::Schedules, "pipelined") == "overlap");
+  CHECK(newest.own_name(FrameworkDecision::Schedules, "pipelined") == "overlap");
   CHECK(newest.overrides == std::vector<std::string>{"workload.gate_weights=in_experts"});
   CHECK(newest.arguments.at("kind").choices == std::vector<std::string>{"a", "b"});
   CHECK(newest.arguments.at("late").type == FrameworkArgument::Type::Float);
@@ -86,9 +86,9 @@ TEST_CASE("Every shipped framework reads in every version, and says where its fa
 }
 
 TEST_CASE("Of selective recomputation a framework does the modules that it has") {
-  CHECK(recomputed_there(toy(), Recompute::Selective) == Recompute{RecomputeModule::MoeActivation});
-  CHECK(recomputed_there(toy(), Recompute::Full) == Recompute::Full);
-  CHECK(recomputed_there(toy(), Recompute::None) == Recompute::None);
+  CHECK(recomputed_by(toy(), Recompute::Selective) == Recompute{RecomputeModule::MoeActivation});
+  CHECK(recomputed_by(toy(), Recompute::Full) == Recompute::Full);
+  CHECK(recomputed_by(toy(), Recompute::None) == Recompute::None);
 }
 
 TEST_CASE("A workload that a framework does not run is refused where it is written") {

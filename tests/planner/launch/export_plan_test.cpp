@@ -112,6 +112,52 @@ TEST_CASE("What a framework cannot do is listed, not lost") {
   CHECK(is_left(e.launch("deepspeed"), "pipeline parallelism"));
 }
 
+TEST_CASE("Attention that Megatron-LM has no flags for is listed, not exported as another one") {
+  const Mamba2 mamba{.num_heads = 8, .head_dim = 64, .state_size = 64, .num_groups = 1};
+  Example e("mixtral_8x7b");
+  SECTION("token mixers of several kinds") {
+    e.inputs.model.layers.front().repeat -= 1;
+    e.inputs.model.layers.push_back({1, e.inputs.model.layers.front().pattern});
+    e.inputs.model.layers.back().pattern.front().mixer = mamba;
+    const Launch launch = e.launch("megatron");
+    CHECK(is_left(launch, "token mixers of several kinds"));
+    CHECK(value(launch, "num-attention-heads") == "absent");
+  }
+  SECTION("one of another kind") {
+    e.inputs.model.attention = CompressedAttention{
+        .num_heads = 8, .head_dim = 64, .rope_head_dim = 16, .q_lora_rank = 64, .output_groups = 2, .output_rank = 64};
+    CHECK(is_left(e.launch("megatron"), "neither multi-head nor latent attention"));
+    CHECK(is_left(e.launch("megatron-bridge"), "neither multi-head nor latent attention"));
+  }
+  SECTION("gated outputs, narrower values, several residual streams, experts on a latent") {
+    auto& heads = std::get<HeadAttention>(e.inputs.model.attention);
+    heads.output_gate = OutputGate::Heads;
+    heads.v_head_dim = heads.head_dim / 2;
+    e.inputs.model.residual_streams = 4;
+    for (LayerSpec& layer : e.inputs.model.layers.front().pattern) std::get<Moe>(layer.ffn).latent_size = 512;
+    const Launch launch = e.launch("megatron");
+    for (const char* part : {"gate of attention's output", "values of another size than keys", "4 residual streams",
+                             "experts on a latent of 512 columns"})
+      CHECK(is_left(launch, part));
+  }
+  SECTION("an indexer") {
+    Example deepseek("deepseek_v3");
+    std::get<LatentAttention>(deepseek.inputs.model.attention).indexer =
+        Indexer{.num_heads = 8, .head_dim = 64, .top_k = 128};
+    CHECK(is_left(deepseek.launch("megatron"), "sparse attention and its indexer"));
+  }
+}
+
+TEST_CASE("Gradients that are reduced after the backward pass are exported so") {
+  const Example after("mixtral_8x7b", {"workload.overlap_gradients=false", "workload.zero_stage=1"});
+  CHECK(value(after.launch("megatron"), "overlap-grad-reduce") == "absent");
+  CHECK(value(after.launch("megatron"), "use-distributed-optimizer") == "on");
+  CHECK(value(after.launch("deepspeed"), "zero_optimization.overlap_comm") == "false");
+  const Example during("mixtral_8x7b", {"workload.zero_stage=1"});
+  CHECK(value(during.launch("megatron"), "overlap-grad-reduce") == "on");
+  CHECK(value(during.launch("deepspeed"), "zero_optimization.overlap_comm") == "true");
+}
+
 TEST_CASE("A plan is exported to frameworks that do what it is for") {
   const Example e("mixtral_8x7b");
   CHECK(error_of([&] { (void)e.launch("sglang"); }) == "workload.mode: the plan is for training; SGLang serves");

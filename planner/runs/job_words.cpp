@@ -45,6 +45,21 @@ constexpr std::array kMixedPrecisions{
     MixedPrecision{"bf16_with_fp8_subchannel_scaling_mixed", "--bf16 --fp8-format e4m3 --fp8-recipe blockwise"},
     MixedPrecision{"bf16_with_mxfp8_mixed", "--bf16 --fp8-format e4m3 --fp8-recipe mxfp8"}};
 
+/// Where a line of a script is inside quotation marks.
+class Quotes {
+ public:
+  /// Passes the next character; whether it is outside, and no mark itself.
+  bool pass(char c) {
+    const bool opens = mark_ == 0 && (c == '\'' || c == '"'), closes = mark_ != 0 && c == mark_;
+    if (opens || closes) mark_ = opens ? c : '\0';
+    return !opens && !closes && mark_ == 0;
+  }
+  [[nodiscard]] bool is_open() const { return mark_ != 0; }
+
+ private:
+  char mark_ = 0;  // that is open; 0: none
+};
+
 std::string lower(std::string text) {
   std::transform(text.begin(), text.end(), text.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
@@ -148,43 +163,27 @@ class ScriptReader {
   /// The line's statements, which semicolons outside quotes separate.
   void read_statements(std::string_view line) {
     std::size_t begin = 0;
-    char quote = 0;
+    Quotes quotes;
     for (std::size_t i = 0; i < line.size(); ++i) {
-      if (quote == 0 && (line[i] == '\'' || line[i] == '"')) {
-        quote = line[i];
-      } else if (line[i] == quote) {
-        quote = 0;
-      } else if (quote == 0 && line[i] == ';') {
-        read_line(profiler::trimmed(line.substr(begin, i - begin)));
-        begin = i + 1;
-      }
+      if (!quotes.pass(line[i]) || line[i] != ';') continue;
+      read_line(profiler::trimmed(line.substr(begin, i - begin)));
+      begin = i + 1;
     }
     read_line(profiler::trimmed(line.substr(begin)));
   }
 
   static bool has_open_quote(std::string_view line) {
-    char quote = 0;
-    for (const char c : line) {
-      if (quote == 0 && (c == '\'' || c == '"')) {
-        quote = c;
-      } else if (c == quote) {
-        quote = 0;
-      }
-    }
-    return quote != 0;
+    Quotes quotes;
+    for (const char c : line) (void)quotes.pass(c);
+    return quotes.is_open();
   }
 
   /// The line up to a # at the start of a word, quotes respected.
   static std::string without_comment(std::string_view raw) {
-    char quote = 0;
+    Quotes quotes;
     for (std::size_t i = 0; i < raw.size(); ++i) {
-      if (quote == 0 && (raw[i] == '\'' || raw[i] == '"')) {
-        quote = raw[i];
-      } else if (raw[i] == quote) {
-        quote = 0;
-      } else if (quote == 0 && raw[i] == '#' && (i == 0 || raw[i - 1] == ' ' || raw[i - 1] == '\t')) {
+      if (quotes.pass(raw[i]) && raw[i] == '#' && (i == 0 || raw[i - 1] == ' ' || raw[i - 1] == '\t'))
         return std::string(profiler::trimmed(raw.substr(0, i)));
-      }
     }
     return std::string(profiler::trimmed(raw));
   }

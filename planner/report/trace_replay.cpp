@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "model/base/diagnostics.hpp"
+#include "planner/candidate/stage_layout.hpp"
 #include "planner/placement/strategies/placement_choice.hpp"
 #include "planner/search/place_experts.hpp"
 
@@ -32,20 +33,16 @@ std::int64_t tokens_of_source(const RoutingTrace& trace, std::int64_t top_k) {
 PlacementDevices trace_devices(const ModelSpec& model, const Workload& workload, const Cluster& cluster,
                                const RoutingTrace& trace, std::int64_t redundant_experts, const std::string& name) {
   assert(cluster.world_size() >= trace.sources() && "a rank for every source");
-  const Moe* moe = nullptr;
-  for (const RepeatedLayers& run : model.layers) {
-    for (const LayerSpec& layer : run.pattern) {
-      if (!moe) moe = std::get_if<Moe>(&layer.ffn);
-    }
-  }
-  if (!moe) throw InputError(Diagnostic{{model.name}, "", "has no MoE layer, so there is nothing to place"});
-  if (moe->num_experts != trace.experts()) {
+  const std::vector<Moe> layers = moe_layers(model);
+  if (layers.empty()) throw InputError(Diagnostic{{model.name}, "", "has no MoE layer, so there is nothing to place"});
+  const Moe& moe = layers.front();
+  if (moe.num_experts != trace.experts()) {
     throw InputError(
         Diagnostic{{name},
                    "",
                    fmt::format("is of {} experts, {} has {}; expected a model with as many, for example by "
                                "-C model.ffns.NAME.num_experts={}",
-                               trace.experts(), model.name, moe->num_experts, trace.experts())});
+                               trace.experts(), model.name, moe.num_experts, trace.experts())});
   }
   Workload traced = workload;
   traced.recorded.reset();
@@ -54,7 +51,7 @@ PlacementDevices trace_devices(const ModelSpec& model, const Workload& workload,
   traced.capacity_factor.reset();
   traced.micro_batch = 1;
   traced.global_batch = trace.sources();
-  traced.sequence_length = tokens_of_source(trace, moe->top_k);
+  traced.sequence_length = tokens_of_source(trace, moe.top_k);
   Candidate candidate;
   candidate.degrees = {.dp = trace.sources(), .ep = trace.sources()};
   return placed_layers(model, traced, cluster, candidate, redundant_experts).front().devices;

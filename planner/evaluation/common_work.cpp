@@ -1,7 +1,13 @@
 #include "planner/evaluation/common_work.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <set>
+#include <utility>
+
+#include "model/costs/block_price.hpp"
+#include "planner/lowering/blocks/launches.hpp"
+#include "planner/lowering/lower.hpp"
 
 namespace moeplan::planner {
 
@@ -40,11 +46,123 @@ void leave_out_exchange(Block& block) {
   block.operations = std::move(kept);
 }
 
+SubCluster without_waves(const Cluster& cluster) {
+  SubCluster out = sub_cluster(cluster, 0, cluster.world_size());
+  out.cluster.gpu.num_sms = 1;
+  return out;
+}
+
+/// Whether every rank has the same rows, whatever the degrees are.
+bool has_equal_ranks(const Workload& workload) {
+  return !workload.recorded && workload.routing.shape == RoutingShape::Uniform && !workload.routing.sampled &&
+         workload.gate == Gate{};
+}
+
 }  // namespace
 
-Program without_exchange(Program program) {
-  for (Block& block : program.blocks) leave_out_exchange(block);
+Program without_exchange(Program program, const CudaGraphs& graphs) {
+  for (Block& block : program.blocks) {
+    const std::int64_t before = launched_operations(block, graphs);
+    leave_out_exchange(block);
+    const std::int64_t omitted = before - launched_operations(block, graphs);
+    for (Operation& operation : block.operations) {
+      if (auto* launches = std::get_if<Launches>(&operation.work)) launches->operations -= omitted;
+    }
+  }
   return program;
+}
+
+CommonWork::CommonWork(const Problem& problem)
+    : problem_(problem),
+      without_waves_(without_waves(problem.cluster())),
+      machines_(without_waves_.cluster),
+      has_equal_ranks_(has_equal_ranks(problem.workload())) {}
+
+/// The candidate whose passes are priced for this one: on one stage's ranks. If ranks are equal, on as few of them as
+/// the other degrees need.
+Candidate CommonWork::representative(const Candidate& candidate) {
+  Candidate c = stage_alone(candidate);
+  c.all_to_all = "linear";
+  c.pipeline_degree = 1;
+  c.codec = {};
+  Degrees& d = c.degrees;
+  const std::int64_t ranks = std::lcm(d.cp * d.tp, d.ep * d.esp);
+  if (!has_equal_ranks_ || !machines_.are_equivalent(problem_.cluster().world_size() / ranks)) return c;
+  d.dp = ranks / (d.cp * d.tp);
+  d.edp = ranks / (d.ep * d.esp);
+  c.rank_order = RankOrder::Megatron;
+  return c;
+}
+
+CommonWork::Passes CommonWork::priced(const Candidate& representative) {
+  LoweredPasses lowered =
+      lower_passes(problem_.model(), problem_.workload(), representative, problem_.ranks_per_node());
+  const Program program = without_exchange(std::move(lowered.program), problem_.workload().cuda_graphs);
+  const Cluster& ranks = machines_.first_of(problem_.cluster().world_size() / program.world_size);
+  BlockPricer pricer(program, ranks, PricedRanks::First);
+  const auto sums = [&](const std::vector<BlockId>& blocks) {
+    std::vector<double> before{0.0};
+    for (const BlockId block : blocks) before.push_back(before.back() + pricer.price(block).alone.front());
+    return before;
+  };
+  return {.forward = sums(lowered.forward), .backward = sums(lowered.backward)};
+}
+
+const CommonWork::Passes& CommonWork::passes(const Candidate& candidate) {
+  const Candidate c = representative(candidate);
+  const Degrees& d = c.degrees;
+  const Key key{d.dp,       d.cp,         d.tp,         d.edp,         d.ep,
+                d.esp,      &*c.schedule, c.rank_order, c.micro_batch, c.sequence_parallel,
+                c.recompute};
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto known = passes_.find(key); known != passes_.end()) return known->second;
+  }
+  Passes of_key = priced(c);
+  const std::lock_guard lock(mutex_);
+  return passes_.emplace(key, std::move(of_key)).first->second;
+}
+
+/// The index of the first unit of each part of the candidate's model, and the number of all units.
+std::vector<std::size_t> CommonWork::first_units(const Candidate& candidate) {
+  const std::int64_t parts = candidate.degrees.pp * candidate.virtual_stages;
+  const bool is_even = candidate.layout.empty();
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto known = first_units_.find(parts); is_even && known != first_units_.end()) return known->second;
+  }
+  std::vector<std::size_t> first{0};
+  for (const StagePart& part : stage_parts(problem_.model(), problem_.workload().sequence_length, candidate)) {
+    const std::size_t units = (part.embedding ? 1U : 0U) + part.layers.size() + (part.head ? 1U : 0U) +
+                              3 * static_cast<std::size_t>(part.mtp_layers);  // input, layer, head
+    first.push_back(first.back() + units);
+  }
+  const std::lock_guard lock(mutex_);
+  if (is_even) first_units_.emplace(parts, first);
+  return first;
+}
+
+Seconds CommonWork::bound(const Candidate& candidate) {
+  if (candidate.ep_overlap || !machines_.are_equivalent(candidate.degrees.pp)) return {};
+  const Passes& work = passes(candidate);
+  const std::vector<std::size_t> first = first_units(candidate);
+  const auto stages = static_cast<std::size_t>(candidate.degrees.pp);
+  const auto microbatches = static_cast<double>(problem_.workload().global_batch) /
+                            static_cast<double>(candidate.degrees.dp * candidate.micro_batch);
+  const auto of_part = [&](std::size_t part) {
+    const auto between = [&](const std::vector<double>& before) {
+      return before.size() == 1 ? 0.0 : before[first[part + 1]] - before[first[part]];
+    };
+    return between(work.forward) + between(work.backward);
+  };
+  double longest = 0, before = 0;  // the preceding stages' first parts: on the way there and back
+  for (std::size_t stage = 0; stage < stages; ++stage) {
+    double own = 0;
+    for (std::size_t part = stage; part + 1 < first.size(); part += stages) own += of_part(part);
+    longest = std::max(longest, before + microbatches * own);
+    before += of_part(stage);
+  }
+  return Seconds(longest);
 }
 
 }  // namespace moeplan::planner

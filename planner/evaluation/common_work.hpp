@@ -1,15 +1,64 @@
-// The work that all strategies for a Program's MoE layers have in common: the basis of a lower bound over strategies
+// The work that all strategies for a Program's MoE layers have in common: the basis of lower bounds over strategies
 // that were not priced.
 #pragma once
 
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "model/costs/stage_clusters.hpp"
 #include "model/program/program.hpp"
+#include "model/workload/cuda_graphs.hpp"
+#include "planner/candidate/candidate.hpp"
+#include "planner/evaluation/problem.hpp"
 
 namespace moeplan::planner {
 
-/// The Program without its MoE layers' communication, codecs and row permutation. A lower bound of the result holds for
-/// every Program that differs from the given one only in how rows travel between sources and experts (all-to-all,
-/// number of chunks, codecs), provided that its matrix products take no less time: the work that these choices move or
-/// overlap is omitted here.
-[[nodiscard]] Program without_exchange(Program program);
+/// The Program without its MoE layers' communication, codecs and row permutation, and without their launches; `graphs`
+/// are the workload's. A lower bound of the result holds for every Program that differs from the given one only in how
+/// rows travel between sources and experts (all-to-all, number of chunks, codecs), provided that its matrix products
+/// take no less time: the work that these choices move or overlap is omitted here.
+[[nodiscard]] Program without_exchange(Program program, const CudaGraphs& graphs);
+
+/// Lower bounds on iterations that need no Program of the iteration. Of each unit of the model, one microbatch's passes
+/// are lowered and priced without exchange, once for all candidates that have them in common. Thread-safe.
+class CommonWork {
+ public:
+  /// `problem` must outlive this.
+  explicit CommonWork(const Problem& problem);
+
+  /// A lower bound on the iteration time of the candidate and of those that differ from it only in how rows travel: a
+  /// stage computes all of its microbatches, after the first one reached it and before the last one returned from it.
+  /// Zero where passes of several microbatches overlap or stages have different links.
+  [[nodiscard]] Seconds bound(const Candidate& candidate);
+
+  /// The cluster that the bounds are for. With chunks, matrix products may fill the last wave of tiles better: its GPUs
+  /// have no waves.
+  [[nodiscard]] StageClusters& machines() { return machines_; }
+
+ private:
+  /// Seconds of the units before each unit of the model and, at the end, of all.
+  struct Passes {
+    std::vector<double> forward, backward;
+  };
+  using Key = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
+                         const Schedule*, RankOrder, std::int64_t, bool, Recompute>;
+
+  [[nodiscard]] Candidate representative(const Candidate& candidate);
+  [[nodiscard]] const Passes& passes(const Candidate& candidate);
+  [[nodiscard]] Passes priced(const Candidate& representative);
+  [[nodiscard]] std::vector<std::size_t> first_units(const Candidate& candidate);
+
+  const Problem& problem_;
+  const SubCluster without_waves_;
+  StageClusters machines_;
+  const bool has_equal_ranks_;  // under any degrees
+  std::mutex mutex_;
+  std::map<Key, Passes> passes_;
+  std::map<std::int64_t, std::vector<std::size_t>> first_units_;  // by number of parts
+};
 
 }  // namespace moeplan::planner

@@ -147,6 +147,22 @@ Program lower_iteration(const ModelSpec& model, const Workload& workload, const 
   return std::move(one.program);
 }
 
+LoweredPasses lower_passes(const ModelSpec& model, const Workload& workload, const Candidate& candidate,
+                           std::int64_t ranks_per_node) {
+  LoweringContext context(model, workload, candidate, ranks_per_node);
+  ModelUnits units(context);
+  UnitBlocks blocks(context, units);
+  const StagePart whole = stage_parts(model, workload.sequence_length, 1).front();
+  LoweredPasses out;
+  for (const std::size_t unit :
+       part_units(model, whole, 0, routing_kinds(model, workload.recorded.has_value()), units)) {
+    out.forward.push_back(blocks.pass(unit, /*forward=*/true, {}));
+    if (context.trains()) out.backward.push_back(blocks.pass(unit, /*forward=*/false, {}));
+  }
+  out.program = std::move(context).take_program();
+  return out;
+}
+
 Program lower_moe_layer(const Moe& moe, std::int64_t hidden_size, std::int64_t tokens, const Workload& workload,
                         const Candidate& candidate, std::int64_t ranks_per_node, bool moves_copies, std::size_t kind) {
   ModelSpec shell{};

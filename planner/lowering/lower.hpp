@@ -27,6 +27,15 @@ struct LoweredIterations {
                                                  const Candidate& candidate, std::int64_t ranks_per_node,
                                                  const std::vector<std::int64_t>& microbatches);
 
+/// One microbatch's passes through the whole model on the ranks of one stage, without transfers of parameters.
+struct LoweredPasses {
+  Program program;                         // without stages
+  std::vector<BlockId> forward, backward;  // by unit of the model in order; without training there is no `backward`
+};
+/// `candidate` has no pipeline; its batch may be any.
+[[nodiscard]] LoweredPasses lower_passes(const ModelSpec& model, const Workload& workload, const Candidate& candidate,
+                                         std::int64_t ranks_per_node);
+
 /// The Program of the forward and backward pass of one MoE layer alone (two blocks), without norm, residual and
 /// gradient traffic: what Parm measures. Every rank has `tokens` rows. The routing is that of `kind`. Copies of placed
 /// experts receive their weights before the experts run and send gradients home at the end; if `moves_copies` is false,

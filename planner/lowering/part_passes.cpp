@@ -60,8 +60,10 @@ struct Part {
   }
 };
 
-std::vector<std::size_t> units_of(const ModelSpec& model, const StagePart& part, std::size_t moe_layers_before,
-                                  const std::vector<std::size_t>& kinds, ModelUnits& units) {
+}  // namespace
+
+std::vector<std::size_t> part_units(const ModelSpec& model, const StagePart& part, std::size_t moe_layers_before,
+                                    const std::vector<std::size_t>& kinds, ModelUnits& units) {
   std::vector<std::size_t> out;
   if (part.embedding) out.push_back(units.embedding());
   for (const LayerSpec& layer : part.layers) {
@@ -77,8 +79,6 @@ std::vector<std::size_t> units_of(const ModelSpec& model, const StagePart& part,
   return out;
 }
 
-}  // namespace
-
 PartPasses part_passes(const LoweringContext& context, const StagePart& part, const PartPosition& position,
                        const std::vector<std::size_t>& kinds, ModelUnits& units, UnitBlocks& blocks) {
   const Part p{context, units, blocks, position, longest_pattern(context.model())};
@@ -87,7 +87,7 @@ PartPasses part_passes(const LoweringContext& context, const StagePart& part, co
   const bool always = sharded && zero_stage == 3;
   PartPasses out{
       .position = position, .units = {}, .first_forward = {}, .forward = {}, .backward = {}, .last_backward = {}};
-  out.units = units_of(context.model(), part, position.moe_layers_before, kinds, units);
+  out.units = part_units(context.model(), part, position.moe_layers_before, kinds, units);
   out.forward = p.pass(out.units, true, {.gathers = always});
   out.first_forward = p.pass(out.units, true, {.gathers = sharded && zero_stage >= 1, .moves_copies = trains});
   if (!trains) return out;

@@ -25,6 +25,11 @@ struct PartPasses {
   Sequence first_forward, forward, backward, last_backward;
 };
 
+/// The units of a part in order; adds those that are new.
+[[nodiscard]] std::vector<std::size_t> part_units(const ModelSpec& model, const StagePart& part,
+                                                  std::size_t moe_layers_before, const std::vector<std::size_t>& kinds,
+                                                  ModelUnits& units);
+
 /// The passes through a part; adds its units and blocks. `kinds` are the kinds of routing by MoE layer of the model
 /// (routing_kinds()).
 [[nodiscard]] PartPasses part_passes(const LoweringContext& context, const StagePart& part,

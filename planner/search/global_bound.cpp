@@ -17,26 +17,27 @@ namespace {
 
 class LeastBound {
  public:
-  LeastBound(const Problem& problem, const SearchSpace& space)
-      : problem_(problem), space_(space), has_one_kind_(problem.layer_kinds() < 2), threads_(space.thread_count()) {}
+  explicit LeastBound(Ranking& ranking)
+      : problem_(ranking.problem()),
+        space_(ranking.space()),
+        common_work_(ranking.common_work()),
+        has_one_kind_(problem_.layer_kinds() < 2),
+        threads_(ranking.threads()) {}
 
-  Seconds of(const std::vector<Evaluated>& ranked, const std::vector<Deferred>& deferred) {
-    Seconds least = ranked.front().estimate.lower_bound;
+  Seconds of(const std::vector<Evaluated>& ranked, const std::vector<Deferred>& deferred, Seconds of_unpriced) {
+    Seconds least = of_unpriced;
     for (const Evaluated& e : ranked) least = std::min(least, e.estimate.lower_bound);
     for (const Deferred& u : deferred) least = std::min(least, u.bound);
     if (has_one_kind_ && space_.all_to_all && space_.pipeline_degree && space_.codec) return least;
 
-    // With chunks, matrix products may fill the last wave of tiles better: this bound ignores waves.
-    SubCluster without_waves = sub_cluster(problem_.cluster(), 0, problem_.cluster().world_size());
-    without_waves.cluster.gpu.num_sms = 1;
-    StageClusters machines(without_waves.cluster);
+    StageClusters& machines = common_work_.machines();
     struct Open {
       const Evaluated* evaluated;
       Seconds bound;
     };
     std::vector<Open> open;
     for (const Evaluated& e : ranked) {
-      if (e.candidate.degrees.ep > 1) open.push_back({&e, {}});
+      if (e.candidate.degrees.ep > 1 && common_work_.bound(e.candidate) < least) open.push_back({&e, {}});
     }
     in_parallel(open.size(), threads_, [&](std::size_t i) {
       open[i].bound = common_work_of(open[i].evaluated->candidate).estimated(machines).lower_bound;
@@ -66,7 +67,8 @@ class LeastBound {
  private:
   /// The work that is common to all strategies for the candidate's MoE layers.
   [[nodiscard]] Iteration common_work_of(const Candidate& c) const {
-    return {problem_.model(), problem_.workload(), c, problem_.ranks_per_node(), without_exchange};
+    return {problem_.model(), problem_.workload(), c, problem_.ranks_per_node(),
+            [&](Program program) { return without_exchange(std::move(program), problem_.workload().cuda_graphs); }};
   }
 
   /// The least time of the busiest link over all all-to-alls and codecs that the candidate may have; `own` is the time
@@ -102,15 +104,15 @@ class LeastBound {
 
   const Problem& problem_;
   const SearchSpace& space_;
+  CommonWork& common_work_;
   bool has_one_kind_;  // all MoE layers are of one kind
   int threads_;
 };
 
 }  // namespace
 
-Seconds global_bound(const Problem& problem, const SearchSpace& space, const std::vector<Evaluated>& ranked,
-                     const std::vector<Deferred>& deferred) {
-  return LeastBound(problem, space).of(ranked, deferred);
+Seconds global_bound(Ranking& ranking) {
+  return LeastBound(ranking).of(ranking.ranked(), ranking.deferred(), ranking.least_unpriced());
 }
 
 }  // namespace moeplan::planner

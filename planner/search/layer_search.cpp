@@ -46,17 +46,15 @@ class RunSearch {
     std::erase_if(others, [&](std::size_t i) { return is_beaten(variants_[variants_[i].leader].bound); });
     estimate_all(others);
     simulate_all(others);
-    for (const Variant& variant : variants_) {
-      if (variant.is_costly && !is_beaten(variant.bound)) ++result_.undecided;
-    }
+    count_undecided();
     return std::move(result_);
   }
 
  private:
   struct Variant {
-    std::size_t leader = 0;  // the same strategy with codecs that are never slower
-    Seconds bound, closed_form;
-    bool is_costly = false;
+    std::size_t leader = 0;      // the same strategy with codecs that are never slower
+    Seconds bound, closed_form;  // of a costly one zero
+    bool is_costly = false;      // ranks differ and are many
   };
 
   void find_leaders() {
@@ -92,10 +90,7 @@ class RunSearch {
       const Program program = lowered(which[k]);
       variant.is_costly =
           program.world_size >= layer_.asymmetric_rank_threshold && has_asymmetric_ranks(program, machines_);
-      if (variant.is_costly) {
-        variant.bound = variant.closed_form = bound_by_first_rank(program, machines_);
-        return;
-      }
+      if (variant.is_costly) return;
       const Estimate e = estimate(program, machines_);
       variant.bound = e.lower_bound;
       variant.closed_form = e.closed_form;
@@ -118,6 +113,21 @@ class RunSearch {
           for (std::size_t k = 0; k < items.size(); ++k) keep(items[k], times[k]);
           result_.simulated += std::ssize(items);
         });
+  }
+
+  /// Counts the strategies too costly to simulate that may be among the fastest: those whose bound is not beaten.
+  void count_undecided() {
+    std::vector<std::size_t> costly;
+    for (std::size_t i = 0; i < variants_.size(); ++i) {
+      if (variants_[i].is_costly) costly.push_back(i);
+    }
+    if (order_.size() == count_) {
+      in_parallel(costly.size(), threads_, [&](std::size_t k) {
+        variants_[costly[k]].bound = bound_by_first_rank(lowered(costly[k]), machines_);
+      });
+      std::erase_if(costly, [&](std::size_t i) { return is_beaten(variants_[i].bound); });
+    }
+    result_.undecided += std::ssize(costly);
   }
 
   /// Inserts the strategy into the fastest so far if it belongs there.

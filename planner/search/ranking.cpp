@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <limits>
 #include <numeric>
 #include <utility>
 
@@ -10,54 +11,149 @@
 
 namespace moeplan::planner {
 
+namespace {
+
+constexpr std::int64_t kRunnersUp = 16;  // candidates slower than the best that are priced for comparison
+
+/// Indices by bound, the least first.
+std::vector<std::size_t> by_bound(const std::vector<Seconds>& bounds) {
+  std::vector<std::size_t> order(bounds.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return bounds[a] < bounds[b]; });
+  return order;
+}
+
+}  // namespace
+
 Ranking::Ranking(const Problem& problem, const SearchSpace& space,
                  const std::function<void(std::int64_t, std::int64_t)>& progress)
-    : problem_(problem), space_(space), progress_(progress), threads_(space.thread_count()) {}
+    : problem_(problem), space_(space), progress_(progress), threads_(space.thread_count()), common_work_(problem) {}
+
+bool Ranking::is_beaten(const Candidate& candidate, Seconds bound) const {
+  const auto faster = [&](const std::vector<Seconds>& sorted) {
+    return std::upper_bound(sorted.begin(), sorted.end(), bound) - sorted.begin();
+  };
+  const std::int64_t refined = space_.most_refined;
+  if (candidate.degrees.pp > 1 && refined > 0 && faster(of_pipelines_) >= std::max(refined, kRunnersUp)) return true;
+  const bool is_slower =
+      std::any_of(early_.begin(), early_.end(), [&](const auto& known) { return bound >= known.second.seconds(); });
+  return faster(closed_forms_) >= (is_slower ? kRunnersUp : space_.most_simulated);
+}
+
+void Ranking::rule_out(Seconds bound) {
+  ++result_.unpriced;
+  least_unpriced_ = std::min(least_unpriced_, bound);
+}
+
+void Ranking::note_priced(const Evaluated& evaluated) {
+  const Seconds time = evaluated.estimate.closed_form;
+  const auto insert = [&](std::vector<Seconds>& sorted) {
+    sorted.insert(std::upper_bound(sorted.begin(), sorted.end(), time), time);
+  };
+  insert(closed_forms_);
+  if (evaluated.candidate.degrees.pp > 1) insert(of_pipelines_);
+}
+
+/// The micro batches of an enumerated candidate, largest first: with a pipeline its own, otherwise all that are
+/// feasible.
+std::vector<std::int64_t> Ranking::sizes_of(const Candidate& base) const {
+  if (base.degrees.pp > 1) return {base.micro_batch};
+  std::vector<std::int64_t> sizes = micro_batches(problem_.workload(), base.degrees);
+  Candidate c = base;
+  std::erase_if(sizes, [&](std::int64_t size) {
+    c.micro_batch = size;
+    return evaluate(problem_, c, Depth::Feasibility).infeasibility.has_value();
+  });
+  return sizes.empty() ? std::vector{base.micro_batch} : sizes;
+}
+
+/// Evaluates the candidate with the largest of these micro batches that fits in memory, or with the smallest one if
+/// none does. Memory grows with the micro batch, nearly in proportion but for weights and states, which is where to
+/// begin.
+Evaluation Ranking::with_largest_size(Candidate c, std::span<const std::int64_t> sizes) const {
+  const EvaluationOptions options{.asymmetric_rank_threshold = space_.asymmetric_rank_threshold};
+  const auto of = [&](std::size_t i) {
+    c.micro_batch = sizes[i];
+    return evaluate(problem_, c, Depth::Extrapolation, options);
+  };
+  if (sizes.size() == 1) return of(0);
+  std::size_t i = sizes.size() - 1;
+  c.micro_batch = sizes[i];
+  const Evaluation smallest = evaluate(problem_, c, Depth::Memory);
+  if (smallest.infeasibility) return smallest;
+  const MemoryUse& use = smallest.evaluated.memory;
+  const Bytes growing = (use.activations + use.working) / static_cast<double>(sizes[i]);
+  const Bytes room = problem_.cluster().memory_per_rank() - (use.total() - use.activations - use.working);
+  while (i > 0 && static_cast<double>(sizes[i - 1]) * growing <= room) --i;
+  Evaluation e = of(i);
+  while (e.infeasibility) e = of(++i);
+  while (i > 0) {
+    Evaluation larger = of(i - 1);
+    if (larger.infeasibility) break;
+    e = std::move(larger);
+    --i;
+  }
+  return e;
+}
 
 /// The largest micro batch that fits (with a pipeline, the smallest), priced or deferred, and larger ones that fit with
-/// more recomputation; if none fits, the smallest one with the most recomputation as a miss.
+/// more recomputation; if none fits, the smallest one with the most recomputation as a miss. Beaten ones are left out.
 Ranking::Fits Ranking::fits(const Candidate& base) const {
-  const EvaluationOptions options{.asymmetric_rank_threshold = space_.asymmetric_rank_threshold};
   Fits out;
-  std::vector<std::int64_t> sizes = micro_batches(problem_.workload(), base.degrees);
-  if (base.degrees.pp > 1) sizes = {base.micro_batch};
+  std::vector<std::int64_t> sizes = sizes_of(base);
   for (const Recompute recompute : recompute_levels(problem_.workload(), space_)) {
-    for (std::size_t i = 0; i < sizes.size(); ++i) {
-      Candidate c = base;
-      c.micro_batch = sizes[i];
-      c.recompute = recompute;
-      Evaluation e = evaluate(problem_, c, Depth::Extrapolation, options);
-      if (e.infeasibility) {
-        out.miss = NearestMiss{std::move(c), e.evaluated.memory};
-        continue;
-      }
-      if (e.bound) {
-        out.deferred.push_back({std::move(e.evaluated), *e.bound});
-      } else {
-        out.priced.push_back(std::move(e.evaluated));
-      }
-      sizes.resize(i);  // more recomputation is of use for larger micro batches only
-      break;
+    Candidate c = base;
+    c.recompute = recompute;
+    const auto beaten = std::partition_point(sizes.begin(), sizes.end(), [&](std::int64_t size) {
+      c.micro_batch = size;
+      const Seconds bound = common_work_.bound(c);
+      if (!is_beaten(c, bound)) return true;
+      out.bound = std::min(out.bound.value_or(bound), bound);
+      return false;
+    });
+    sizes.erase(beaten, sizes.end());
+    if (sizes.empty()) break;
+    Evaluation e = with_largest_size(c, sizes);
+    if (e.infeasibility) {
+      out.miss = NearestMiss{std::move(e.evaluated.candidate), e.evaluated.memory};
+      continue;
+    }
+    const auto fitting = std::find(sizes.begin(), sizes.end(), e.evaluated.candidate.micro_batch);
+    sizes.erase(fitting, sizes.end());  // more recomputation is of use for larger micro batches only
+    if (e.bound) {
+      out.deferred.push_back({std::move(e.evaluated), *e.bound});
+    } else {
+      out.priced.push_back(std::move(e.evaluated));
     }
   }
   return out;
 }
 
-void Ranking::add_all(Enumeration enumeration) {
-  const std::vector<Candidate>& feasible = enumeration.feasible;
-  result_.rejected = std::move(enumeration.rejected);
-  result_.enumerated = enumeration.enumerated;
+void Ranking::add(const std::vector<Candidate>& feasible) {
+  std::vector<Seconds> bounds(feasible.size());
+  in_parallel(feasible.size(), threads_, [&](std::size_t i) { bounds[i] = least_bound(feasible[i]); });
+  std::vector<std::size_t> waiting = by_bound(bounds);
   std::vector<Fits> all(feasible.size());
-  constexpr std::size_t kBatch = 32;  // candidates between two reports of progress
-  for (std::size_t from = 0; from < feasible.size(); from += kBatch) {
-    const std::size_t n = std::min(kBatch, feasible.size() - from);
-    in_parallel(n, threads_, [&](std::size_t i) { all[from + i] = fits(feasible[from + i]); });
-    tell(from + n, 2 * feasible.size());
-  }
+  in_rounds(
+      std::move(waiting), kAllItems,
+      [&](std::size_t i) {
+        const bool beaten = is_beaten(feasible[i], bounds[i]);
+        if (beaten) all[i].bound = bounds[i];
+        return beaten;
+      },
+      [&](std::span<const std::size_t> items) {
+        in_parallel(items.size(), threads_, [&](std::size_t k) { all[items[k]] = fits(feasible[items[k]]); });
+        for (const std::size_t i : items) {
+          for (const Evaluated& e : all[i].priced) note_priced(e);
+        }
+      },
+      [&](std::size_t left) { tell(feasible.size() - left, 2 * feasible.size()); });
   for (Fits& f : all) {
     const std::int64_t fit = std::ssize(f.priced) + std::ssize(f.deferred);
     result_.enumerated += std::max<std::int64_t>(0, fit - 1);
-    if (fit == 0) {
+    if (fit == 0 && f.bound) {
+      rule_out(*f.bound);
+    } else if (fit == 0) {
       ++result_.rejected["memory"];
       if (!result_.nearest_miss || f.miss->memory.total() < result_.nearest_miss->memory.total())
         result_.nearest_miss = f.miss;
@@ -65,7 +161,13 @@ void Ranking::add_all(Enumeration enumeration) {
     std::move(f.priced.begin(), f.priced.end(), std::back_inserter(result_.ranked));
     std::move(f.deferred.begin(), f.deferred.end(), std::back_inserter(deferred_));
   }
-  if (result_.ranked.empty() && deferred_.empty()) result_.fits_with = enough_recomputation(feasible);
+  simulate_front();
+}
+
+void Ranking::settle(const Enumeration& enumeration) {
+  for (const auto& [reason, count] : enumeration.rejected) result_.rejected[reason] += count;
+  result_.enumerated += enumeration.enumerated;
+  if (result_.ranked.empty() && deferred_.empty()) result_.fits_with = enough_recomputation(enumeration.feasible);
   if (!result_.nearest_miss && enumeration.least_states)
     result_.nearest_miss = in_full(enumeration.least_states->candidate);
   if (!result_.ranked.empty()) return;
@@ -73,6 +175,13 @@ void Ranking::add_all(Enumeration enumeration) {
   std::iota(every.begin(), every.end(), std::size_t{0});
   price_deferred(every);
   deferred_.clear();
+}
+
+/// A bound for all variants of a candidate that fits() looks at: smaller micro batches take no less time in sum, since
+/// no kernel is more efficient with fewer rows.
+Seconds Ranking::least_bound(Candidate base) const {
+  if (base.degrees.pp == 1) base.micro_batch = micro_batches(problem_.workload(), base.degrees).front();
+  return common_work_.bound(base);
 }
 
 /// The least recomputation above the workload's with which any candidate fits.
@@ -100,20 +209,48 @@ NearestMiss Ranking::in_full(Candidate c) const {
 }
 
 void Ranking::add_priced(const std::vector<std::vector<Candidate>>& proposals) {
-  std::vector<Evaluation> evaluations(proposals.size());
-  in_parallel(proposals.size(), threads_, [&](std::size_t i) {
-    for (const Candidate& variant : proposals[i]) {
-      evaluations[i] = evaluate(problem_, variant, Depth::Extrapolation);
-      if (!evaluations[i].infeasibility) return;
-    }
-  });
-  for (Evaluation& e : evaluations) {
-    if (e.infeasibility) {
-      ++result_.rejected[e.infeasibility->text];
+  std::vector<Seconds> bounds(proposals.size());
+  in_parallel(proposals.size(), threads_, [&](std::size_t i) { bounds[i] = common_work_.bound(proposals[i].front()); });
+  std::vector<std::optional<Evaluation>> evaluations(proposals.size());
+  in_rounds(
+      by_bound(bounds), kAllItems, [&](std::size_t i) { return is_beaten(proposals[i].front(), bounds[i]); },
+      [&](std::span<const std::size_t> items) {
+        in_parallel(items.size(), threads_, [&](std::size_t k) {
+          std::optional<Evaluation>& evaluation = evaluations[items[k]];
+          for (const Candidate& variant : proposals[items[k]]) {
+            evaluation = evaluate(problem_, variant, Depth::Extrapolation);
+            if (!evaluation->infeasibility) return;
+          }
+        });
+        for (const std::size_t i : items) {
+          if (!evaluations[i]->infeasibility) note_priced(evaluations[i]->evaluated);
+        }
+      });
+  for (std::size_t i = 0; i < proposals.size(); ++i) {
+    std::optional<Evaluation>& e = evaluations[i];
+    if (!e) {
+      rule_out(bounds[i]);
+    } else if (e->infeasibility) {
+      ++result_.rejected[e->infeasibility->text];
     } else {
-      result_.ranked.push_back(std::move(e.evaluated));
+      result_.ranked.push_back(std::move(e->evaluated));
     }
   }
+  simulate_front();
+}
+
+/// Simulates the candidate with the least closed form, for a time that bounds can be compared with.
+void Ranking::simulate_front() {
+  const auto front = std::min_element(
+      result_.ranked.begin(), result_.ranked.end(),
+      [](const Evaluated& a, const Evaluated& b) { return a.estimate.closed_form < b.estimate.closed_form; });
+  if (front != result_.ranked.end() && !simulated_early(front->candidate))
+    early_.emplace_back(front->candidate, simulated_makespan(problem_, front->candidate));
+}
+
+std::optional<SimTime> Ranking::simulated_early(const Candidate& candidate) const {
+  const auto known = std::find_if(early_.begin(), early_.end(), [&](const auto& e) { return e.first == candidate; });
+  return known == early_.end() ? std::nullopt : std::optional(known->second);
 }
 
 void Ranking::add_simulated(Evaluated evaluated) {
@@ -139,7 +276,8 @@ void Ranking::simulate_best() {
   const auto simulate = [&](std::span<const std::size_t> items) {
     in_parallel(items.size(), threads_, [&](std::size_t k) {
       Evaluated& e = ranked[items[k]];
-      e.makespan = simulated_makespan(problem_, e.candidate);
+      e.makespan = simulated_early(e.candidate);
+      if (!e.makespan) e.makespan = simulated_makespan(problem_, e.candidate);
     });
     result_.simulated += std::ssize(items);
     for (const std::size_t i : items) best_ = std::min(best_.value_or(*ranked[i].makespan), *ranked[i].makespan);
@@ -168,7 +306,7 @@ void Ranking::evaluate_deferred() {
   }
   deferred_ = std::move(left);
   result_.deferred = std::ssize(deferred_);
-  result_.pruned = std::ssize(result_.ranked) + result_.deferred - result_.simulated;
+  result_.pruned = std::ssize(result_.ranked) + result_.deferred + result_.unpriced - result_.simulated;
 }
 
 /// Moves deferred candidates to the ranked ones.

@@ -1,12 +1,16 @@
-// The state that the rounds of a search share: the candidates ranked so far, and those whose evaluation is deferred.
+// The state that the rounds of a search share: the candidates ranked so far, those whose evaluation is deferred, and
+// how many were ruled out by a bound.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
+#include "planner/evaluation/common_work.hpp"
 #include "planner/evaluation/evaluation.hpp"
 #include "planner/search/enumeration.hpp"
 #include "planner/search/search_result.hpp"
@@ -32,12 +36,21 @@ class Ranking {
   [[nodiscard]] SearchResult& result() { return result_; }
   [[nodiscard]] const std::vector<Evaluated>& ranked() const { return result_.ranked; }
   [[nodiscard]] const std::vector<Deferred>& deferred() const { return deferred_; }
+  [[nodiscard]] CommonWork& common_work() { return common_work_; }
+  /// The least bound of the candidates that were ruled out unpriced; infinite if there are none.
+  [[nodiscard]] Seconds least_unpriced() const { return least_unpriced_; }
   [[nodiscard]] bool has_simulated() const { return best_.has_value(); }
 
-  /// Prices or defers the variants of the enumerated candidates that fit in memory.
-  void add_all(Enumeration enumeration);
+  /// Prices or defers the variants of enumerated candidates that fit in memory. Candidates are taken in the order of
+  /// their bounds, and ruled out unpriced once enough others are known to be faster (is_beaten).
+  void add(const std::vector<Candidate>& feasible);
 
-  /// Prices candidates: of each list of variants the first that fits in memory.
+  /// After all candidates of the enumeration were added: counts the others and, if no candidate is priced, prices the
+  /// deferred ones or finds out what would fit.
+  void settle(const Enumeration& enumeration);
+
+  /// Prices candidates in the same manner: of each list of variants, which differ in recomputation only and begin with
+  /// the least, the first that fits in memory.
   void add_priced(const std::vector<std::vector<Candidate>>& proposals);
 
   /// Adds a simulated candidate.
@@ -57,9 +70,21 @@ class Ranking {
     std::vector<Evaluated> priced;
     std::vector<Deferred> deferred;
     std::optional<NearestMiss> miss;
+    std::optional<Seconds> bound;  // the least of the variants that were left out because they are beaten
   };
 
   [[nodiscard]] Fits fits(const Candidate& base) const;
+  [[nodiscard]] std::vector<std::int64_t> sizes_of(const Candidate& base) const;
+  [[nodiscard]] Evaluation with_largest_size(Candidate c, std::span<const std::int64_t> sizes) const;
+  [[nodiscard]] Seconds least_bound(Candidate base) const;
+  /// Whether a candidate of this bound cannot be among those that later rounds go on with: `most_refined` pipelines or
+  /// `most_simulated` candidates are known to be faster by their closed forms, or enough for comparison if one that
+  /// was simulated early is faster.
+  [[nodiscard]] bool is_beaten(const Candidate& candidate, Seconds bound) const;
+  void simulate_front();
+  [[nodiscard]] std::optional<SimTime> simulated_early(const Candidate& candidate) const;
+  void rule_out(Seconds bound);
+  void note_priced(const Evaluated& evaluated);
   void price_deferred(std::span<const std::size_t> which);
   [[nodiscard]] std::optional<Recompute> enough_recomputation(const std::vector<Candidate>& feasible) const;
   [[nodiscard]] NearestMiss in_full(Candidate c) const;
@@ -69,8 +94,12 @@ class Ranking {
   const SearchSpace& space_;
   const std::function<void(std::int64_t, std::int64_t)>& progress_;
   int threads_;
+  mutable CommonWork common_work_;
+  std::vector<Seconds> closed_forms_, of_pipelines_;  // of the candidates priced so far, sorted
+  Seconds least_unpriced_ = Seconds(std::numeric_limits<double>::infinity());
   std::vector<Deferred> deferred_;
-  std::optional<SimTime> best_;  // least simulated makespan
+  std::optional<SimTime> best_;                       // least simulated makespan
+  std::vector<std::pair<Candidate, SimTime>> early_;  // simulated between pricings, for comparison with bounds
   SearchResult result_;
 };
 

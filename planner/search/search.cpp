@@ -10,19 +10,33 @@
 
 namespace moeplan::planner {
 
+namespace {
+
+/// The candidates with a pipeline, and those without.
+std::pair<std::vector<Candidate>, std::vector<Candidate>> by_pipeline(const std::vector<Candidate>& candidates) {
+  std::pair<std::vector<Candidate>, std::vector<Candidate>> out;
+  for (const Candidate& c : candidates) (c.degrees.pp > 1 ? out.first : out.second).push_back(c);
+  return out;
+}
+
+}  // namespace
+
 SearchResult search(const Problem& problem, const SearchSpace& space,
                     const std::function<void(std::int64_t, std::int64_t)>& progress) {
   Ranking ranking(problem, space, progress);
-  ranking.add_all(enumerated(problem, space));
+  const Enumeration all = enumerated(problem, space);
+  const auto [pipelines, others] = by_pipeline(all.feasible);
+  ranking.add(pipelines);
+  refine_pipelines(ranking);
+  ranking.add(others);
+  ranking.settle(all);
   if (!ranking.ranked().empty()) {
-    refine_pipelines(ranking);
     vary_strategies(ranking);
     ranking.sort_by_closed_form();
     ranking.simulate_best();
     ranking.evaluate_deferred();
     vary_kinds(ranking);
-    SearchResult& result = ranking.result();
-    result.global_bound = global_bound(problem, space, result.ranked, ranking.deferred());
+    ranking.result().global_bound = global_bound(ranking);
     search_orders(ranking);
     place_experts(ranking);
   }

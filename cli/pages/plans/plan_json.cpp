@@ -85,6 +85,7 @@ planner::Json rejected(const planner::SearchResult& result) {
 planner::Json search_json(const planner::SearchResult& r) {
   return {{"enumerated", r.enumerated},
           {"feasible", std::ssize(r.ranked) + r.deferred},
+          {"unpriced", r.unpriced},
           {"simulated", r.simulated},
           {"pruned", r.pruned}};
 }

@@ -195,8 +195,8 @@ std::string plan_page(const PlanReport& r) {
   if (r.framework) out += framework_lines(r);
   if (r.inputs.workload.gate.kind != GateKind::TopK) out += gate_line(r);
   out += fmt::format(
-      "\n  Best and runners-up ({} considered, {} feasible, {} simulated, {} ruled out by bound or price)\n\n",
-      r.result.enumerated, std::ssize(r.result.ranked) + r.result.deferred, r.result.simulated, r.result.pruned);
+      "\n  Best and runners-up ({} considered, {} priced, {} simulated, {} ruled out by bound or price)\n\n",
+      r.result.enumerated, std::ssize(r.result.ranked), r.result.simulated, r.result.pruned);
   out += candidate_table(r);
   if (r.predictions.size() > 1) {
     out += "\n  Why they lost (time on the binding rank of each, against that of #1):\n";

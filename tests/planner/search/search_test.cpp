@@ -37,6 +37,7 @@ void check_same(const SearchResult& a, const SearchResult& b) {
   CHECK(a.enumerated == b.enumerated);
   CHECK(a.simulated == b.simulated);
   CHECK(a.pruned == b.pruned);
+  CHECK(a.unpriced == b.unpriced);
   CHECK(a.rejected == b.rejected);
   CHECK(a.global_bound == b.global_bound);
   CHECK(a.nearest_miss.has_value() == b.nearest_miss.has_value());
@@ -171,8 +172,8 @@ TEST_CASE("Setting candidates aside whose ranks differ does not cost the best pl
   CHECK(*r.ranked.front().makespan == *priced.ranked.front().makespan);
   CHECK(priced.deferred == 0);
   CHECK(r.global_bound <= priced.global_bound * (1 + 1e-9));
-  CHECK(rejections(r) + std::ssize(r.ranked) + r.deferred == r.enumerated);
-  CHECK(r.simulated + r.pruned == std::ssize(r.ranked) + r.deferred);
+  CHECK(rejections(r) + std::ssize(r.ranked) + r.deferred + r.unpriced == r.enumerated);
+  CHECK(r.simulated + r.pruned == std::ssize(r.ranked) + r.deferred + r.unpriced);
   SECTION("whatever the number of threads") {
     check_same(r, search_of(s, {.asymmetric_rank_threshold = 2, .most_deferred = 1'000'000, .threads = 7}));
   }
@@ -184,7 +185,7 @@ TEST_CASE("Every candidate of a search is accounted for", "[slow]") {
   const Small s = small(c);
   const SearchResult r = search_of(s);
   SECTION("it is feasible or rejected for one reason") {
-    CHECK(rejections(r) + static_cast<std::int64_t>(r.ranked.size()) == r.enumerated);
+    CHECK(rejections(r) + std::ssize(r.ranked) + r.unpriced == r.enumerated);
     CHECK(r.rejected.at("ep exceeds the experts") > 0);
   }
   SECTION("enumerated are the ways to cut the ranks of 1, 2 or 4 stages, and the schedules") {
@@ -192,11 +193,11 @@ TEST_CASE("Every candidate of a search is accounted for", "[slow]") {
     const std::int64_t four = 5 * 6, two = 3 * 3, one = 1;
     const SearchResult unrefined = search_of(s, {.most_refined = 0});
     CHECK(unrefined.enumerated == (four + two + one) * static_cast<std::int64_t>(schedules().size()));
-    CHECK(rejections(unrefined) + static_cast<std::int64_t>(unrefined.ranked.size()) == unrefined.enumerated);
+    CHECK(rejections(unrefined) + std::ssize(unrefined.ranked) + unrefined.unpriced == unrefined.enumerated);
     CHECK(r.enumerated > unrefined.enumerated);
   }
   SECTION("feasible ones are simulated or pruned") {
-    CHECK(r.simulated + r.pruned == static_cast<std::int64_t>(r.ranked.size()));
+    CHECK(r.simulated + r.pruned == std::ssize(r.ranked) + r.unpriced);
   }
 }
 
@@ -312,7 +313,7 @@ TEST_CASE("The best of a search is the best of all candidates simulated one by o
   const SearchResult r =
       search_of(s, {.most_refined = 1'000'000, .most_simulated = 1'000'000, .most_varied = 0, .most_ordered = 0});
   std::optional<SimTime> best;
-  std::size_t feasible = 0;
+  std::int64_t feasible = 0;
   for (const Candidate& candidate : all_on_four_gpus(s, /*interleaved=*/true)) {
     if (candidate.micro_batch != 2) continue;
     if (c.nodes == 2 && (candidate.degrees.tp > 2 || candidate.degrees.esp > 2)) continue;  // only if asked for
@@ -321,7 +322,7 @@ TEST_CASE("The best of a search is the best of all candidates simulated one by o
     if (!best || t < *best) best = t;
   }
   REQUIRE(best);
-  CHECK(r.ranked.size() == feasible);
+  CHECK(std::ssize(r.ranked) + r.unpriced == feasible);
   REQUIRE(r.ranked.front().makespan);
   CHECK(*r.ranked.front().makespan == *best);
 }

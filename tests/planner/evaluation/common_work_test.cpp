@@ -1,0 +1,73 @@
+#include "planner/evaluation/common_work.hpp"
+
+#include <catch2/catch.hpp>
+
+#include "planner/evaluation/evaluation.hpp"
+#include "planner/layer/all_to_all.hpp"
+#include "planner/search/enumeration.hpp"
+#include "planner/search/search_space.hpp"
+#include "tests/support/small_cases.hpp"
+
+namespace moeplan::tests::common_work_test {
+
+using namespace moeplan::planner;
+
+namespace {
+
+/// The variants of an enumerated candidate that searches try, those without Program aside.
+std::vector<Candidate> variants(const Problem& problem, const Candidate& base) {
+  std::vector<Candidate> out;
+  for (const std::int64_t micro_batch : micro_batches(problem.workload(), base.degrees)) {
+    for (std::int64_t parts = 1; parts <= (base.degrees.pp > 1 ? 2 : 1); ++parts) {
+      for (const char* all_to_all : {"linear", "node_dedup"}) {
+        Candidate c = base;
+        c.micro_batch = micro_batch;
+        c.virtual_stages = parts;
+        c.all_to_all = all_to_all;
+        if (!evaluate(problem, c, Depth::Feasibility).infeasibility) out.push_back(std::move(c));
+      }
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("The work that strategies have in common takes no longer than any iteration with it") {
+  SmallCase c;
+  c.moe_layers = 3;
+  SECTION("balanced load") {}
+  SECTION("without training") { c.mode = "forward"; }
+  SECTION("skewed load on two nodes") {
+    c.nodes = 2;
+    c.gpus_per_node = 2;
+    c.routing = "{shape: zipf, sampled: true, seed: 3}";
+  }
+  SECTION("experts that do not divide") { c.experts = 6; }
+  const Small s = small(c);
+  const Problem problem(s.model, s.workload, s.cluster);
+  CommonWork common_work(problem);
+  std::size_t compared = 0;
+  for (const Candidate& base : enumerated(problem, {}).feasible) {
+    for (const Candidate& v : variants(problem, base)) {
+      CAPTURE(v.degrees.pp, v.degrees.tp, v.degrees.ep, v.degrees.esp, v.micro_batch, v.virtual_stages);
+      CAPTURE(v.schedule.name(), v.all_to_all.name(), v.sequence_parallel);
+      const Evaluation e = evaluate(problem, v, Depth::Extrapolation, {.checks = Checks::AllButMemory});
+      const Seconds bound = common_work.bound(v);
+      CHECK(bound > Seconds(0));
+      CHECK(bound <= e.evaluated.estimate.lower_bound * (1 + 1e-9));
+      ++compared;
+    }
+  }
+  CHECK(compared > 100);
+}
+
+TEST_CASE("Where microbatches overlap, no bound is given") {
+  const Small s = small({});
+  const Problem problem(s.model, s.workload, s.cluster);
+  Candidate c = enumerated(problem, {}).feasible.front();
+  c.ep_overlap = true;
+  CHECK(CommonWork(problem).bound(c) == Seconds(0));
+}
+
+}  // namespace moeplan::tests::common_work_test

@@ -33,11 +33,11 @@ std::vector<double> DeviceBuffer::read_row(std::int64_t row) {
 
 void DeviceBuffer::clear() {
   mirror_ = HostBuffer();
-  newest_ = Newest::Noughts;
+  newest_ = Newest::Zeros;
 }
 
 void DeviceBuffer::give() {
-  if (newest_ == Newest::Noughts) return;
+  if (newest_ == Newest::Zeros) return;
   const std::size_t bytes = bytes_of(shape_);
   if (newest_ == Newest::Host && bytes > 0) device_.copy_in(data_, {mirror_.at(0), bytes});
   mirror_ = HostBuffer();
@@ -45,7 +45,7 @@ void DeviceBuffer::give() {
 }
 
 void DeviceBuffer::fill_zeros(DeviceStream stream) {
-  if (newest_ != Newest::Noughts) return;
+  if (newest_ != Newest::Zeros) return;
   const std::size_t bytes = bytes_of(shape_);
   if (bytes > 0) device_.clear(stream, data_, bytes);
   clear();
@@ -54,7 +54,7 @@ void DeviceBuffer::fill_zeros(DeviceStream stream) {
 
 /// Downloads the rows to the mirror if the device is newer.
 void DeviceBuffer::take() {
-  if (newest_ == Newest::Noughts) {
+  if (newest_ == Newest::Zeros) {
     mirror_ = HostBuffer(shape_);
     newest_ = Newest::Host;
   }

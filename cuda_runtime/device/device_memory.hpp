@@ -37,7 +37,7 @@ class DeviceBuffer {
   std::byte* data_;
   HostBuffer mirror_;  // empty until it is needed
   /// The location of the current contents: the host mirror, the device, both, or neither (all zeros).
-  enum class Newest { Host, Device, Both, Noughts } newest_ = Newest::Noughts;
+  enum class Newest { Host, Device, Both, Zeros } newest_ = Newest::Zeros;
 };
 
 }  // namespace moeplan::runtime

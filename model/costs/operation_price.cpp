@@ -54,7 +54,10 @@ std::size_t OperationPricer::ranks() const {
   return static_cast<std::size_t>(view_ ? view_->representatives : program_.world_size);
 }
 
-std::size_t OperationPricer::links() const { return view_ ? view_->capacity.size() : cluster_.topology.links.size(); }
+std::size_t OperationPricer::links() const {
+  if (first_alone_) return 0;
+  return view_ ? view_->capacity.size() : cluster_.topology.links.size();
+}
 
 const OperationPrice& OperationPricer::price(const Operation& op) {
   std::vector<const Known*>& candidates = known_by_shape_[shape_key(program_, op)];

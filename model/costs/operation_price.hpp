@@ -26,8 +26,9 @@ struct OperationPrice {
 /// A rank's traffic in one communication, by link; has few entries, so a list.
 class LinkLoad {
  public:
-  explicit LinkLoad(std::size_t links) : bytes_(links, 0.0) {}
+  explicit LinkLoad(std::size_t links) : links_(links) {}
   void add(LinkId link, double bytes) {
+    if (bytes_.empty()) bytes_.assign(links_, 0.0);
     if (bytes_[link.index()] == 0) touched_.push_back(link);
     bytes_[link.index()] += bytes;
   }
@@ -38,15 +39,14 @@ class LinkLoad {
     }
     return time;
   }
-  [[nodiscard]] const std::vector<LinkId>& touched() const { return touched_; }
-  [[nodiscard]] double on(LinkId link) const { return bytes_[link.index()]; }
   void clear() {
     for (const LinkId l : touched_) bytes_[l.index()] = 0;
     touched_.clear();
   }
 
  private:
-  std::vector<double> bytes_;
+  std::size_t links_;
+  std::vector<double> bytes_;  // by link, made at first use
   std::vector<LinkId> touched_;
 };
 
@@ -61,7 +61,7 @@ class OperationPricer {
   [[nodiscard]] const OperationPrice& price(const Operation& operation);
   /// Number of ranks that prices are given for.
   [[nodiscard]] std::size_t ranks() const;
-  /// Number of links, or of orbits of the view.
+  /// Number of links, or of orbits of the view; zero if links are not evaluated.
   [[nodiscard]] std::size_t links() const;
 
  private:

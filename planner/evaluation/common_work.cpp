@@ -155,7 +155,7 @@ Seconds CommonWork::bound(const Candidate& candidate) {
     };
     return between(work.forward) + between(work.backward);
   };
-  double longest = 0, before = 0;  // the preceding stages' first parts: on the way there and back
+  double longest = 0, before = 0;  // of the preceding stages' first parts
   for (std::size_t stage = 0; stage < stages; ++stage) {
     double own = 0;
     for (std::size_t part = stage; part + 1 < first.size(); part += stages) own += of_part(part);

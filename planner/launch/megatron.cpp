@@ -242,12 +242,10 @@ class MegatronExport {
 
   void write_states() {
     out_.set("optimizer", workload_.optimizer == Optimizer::Adam ? "adam" : "sgd");
-    if (workload_.zero_stage >= 1) {
-      out_.set("use-distributed-optimizer");
-      if (workload_.overlap_gradients) {
-        out_.set("overlap-grad-reduce");
-        out_.set("overlap-param-gather");
-      }
+    if (workload_.zero_stage >= 1) out_.set("use-distributed-optimizer");
+    if (workload_.overlap_gradients) {
+      out_.set("overlap-grad-reduce");
+      if (workload_.zero_stage >= 1) out_.set("overlap-param-gather");
     }
     if (workload_.zero_stage >= 2) {
       out_.set("use-megatron-fsdp");

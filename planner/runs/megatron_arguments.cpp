@@ -292,6 +292,7 @@ class Reading {
     if (a_.has("optimizer-cpu-offload")) r.offload = "optimizer";
     r.gradient_dtype = a_.has("grad-reduce-in-bf16") ? "bf16" : "fp32";
     r.optimizer_dtype = a_.text("exp-avg-dtype", "fp32");
+    r.overlap_gradients = a_.has("overlap-grad-reduce") || r.zero.value_or(0) >= 2 ? 1 : 0;  // FSDP's are
     r.cuda_graph = "none";
     for (const char* scope : {"cuda-graph-scope", "cuda-graph-modules"}) {
       if (a_.has(scope)) r.cuda_graph = joined(a_.text(scope));

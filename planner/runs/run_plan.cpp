@@ -121,6 +121,7 @@ class Mapping {
     document.set("gradient_dtype",
                  Node::text(value("gradient_dtype", row_.gradient_dtype, is_bridge ? "bf16" : "fp32")));
     document.set("optimizer_dtype", Node::text(value("optimizer_dtype", row_.optimizer_dtype, "fp32")));
+    if (row_.overlap_gradients == 0) document.set("overlap_gradients", Node::boolean(false));
     document.set("recompute", Node::text(value("recompute", row_.recompute, "none")));
     // Megatron-Core weighs in experts from 0.12 on (2025), except in shards of them.
     const bool weighs_in_experts = is_megatron(row_.stack) && out_.candidate.degrees.esp == 1;

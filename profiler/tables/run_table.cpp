@@ -79,6 +79,7 @@ RunRow run_of(const TableLine& line) {
   row.offload = line.text("offload");
   row.gradient_dtype = line.text("gradient_dtype");
   row.optimizer_dtype = line.text("optimizer_dtype");
+  row.overlap_gradients = count(line, "overlap_gradients", 0, 1);
   row.cuda_graph = line.text("cuda_graph");
   row.stack = line.text("stack");
   if (const auto seconds = positive_number(line, "step_time_s")) row.step_time = Seconds(*seconds);
@@ -126,6 +127,7 @@ const TableFormat& run_format() {
                                                "offload",
                                                "gradient_dtype",
                                                "optimizer_dtype",
+                                               "overlap_gradients",
                                                "cuda_graph",
                                                "stack",
                                                "step_time_s",
@@ -170,6 +172,7 @@ std::string csv_line(const RunRow& row) {
                                         row.offload,
                                         row.gradient_dtype,
                                         row.optimizer_dtype,
+                                        number(row.overlap_gradients),
                                         row.cuda_graph,
                                         row.stack,
                                         real(seconds),

@@ -1,5 +1,6 @@
 #include "planner/runs/megatron_arguments.hpp"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <string>
@@ -48,9 +49,18 @@ TEST_CASE("Arguments become the degrees and flags of a row") {
   CHECK(r.dispatcher_sms == 32);
   CHECK(r.ep_overlap == "wgrad");
   CHECK(r.gradient_dtype == "bf16");
+  CHECK(r.overlap_gradients == 0);
   CHECK(r.precision == "mxfp8");
   CHECK(r.routing == "forced");
   CHECK(r.stack == "Megatron-LM");
+}
+
+TEST_CASE("Gradients are reduced during the backward pass where an argument says so") {
+  const MegatronJob job = read("--use-distributed-optimizer --overlap-grad-reduce");
+  CHECK(job.row.overlap_gradients == 1);
+  CHECK(std::count(job.unused.begin(), job.unused.end(), "--overlap-grad-reduce") == 0);
+  CHECK(read("--use-megatron-fsdp --data-parallel-sharding-strategy optim_grads").row.overlap_gradients == 1);
+  CHECK(read("--overlap-grad-reduce").row.overlap_gradients == 1);
 }
 
 TEST_CASE("What the arguments do not say has Megatron-Core's default") {

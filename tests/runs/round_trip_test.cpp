@@ -101,6 +101,17 @@ TEST_CASE("A plan that is exported to Megatron-LM or Megatron-Bridge is imported
   check_equal(plan, again.plan);
 }
 
+TEST_CASE("When gradients are reduced is exported and imported") {
+  const auto override = GENERATE(as<std::string>{}, "workload.overlap_gradients=false", "workload.zero_stage=0");
+  CAPTURE(override);
+  const Framework framework = load_framework("megatron");
+  Candidate c;
+  c.degrees = {.dp = 64, .edp = 8, .ep = 8};
+  const Plan plan = plan_of("qwen3_30b_a3b", framework, c, {override});
+  const Launch job = launch(plan, read_inputs(plan.inputs), "dgx_h100", framework);
+  check_equal(plan, imported(launch_script(job, framework), "run.sh", "dgx_h100").plan);
+}
+
 TEST_CASE("Published recipes are imported, exported and imported again as the same plan", "[slow]") {
   const std::filesystem::path file = MOEPLAN_SOURCE_DIR "/../shared/data/runs/fit_runs.csv";
   if (!std::filesystem::exists(file)) {

@@ -78,6 +78,15 @@ TEST_CASE("A row with all its flags becomes one pinned candidate") {
   CHECK(p.workload.expert_layout == ExpertLayout::Sorted);
 }
 
+TEST_CASE("A row may reduce gradients after the backward pass") {
+  RunRow r = row();
+  CHECK(planned(r).workload.overlap_gradients);
+  r.overlap_gradients = 0;
+  CHECK_FALSE(planned(r).workload.overlap_gradients);
+  r.overlap_gradients = 1;
+  CHECK(planned(r).workload.overlap_gradients);
+}
+
 TEST_CASE("What a row leaves empty is its stack's default, and said") {
   RunRow r = row();
   r.zero.reset();

@@ -158,6 +158,17 @@ std::string origin_at(const Node& document, std::string_view path) {
 
 bool set_on_command_line(const Node& node) { return node.where.file.starts_with(kCommandLine); }
 
+void drop_replaced_origins(Node& document) {
+  for (Entry& e : document.entries) drop_replaced_origins(e.value);
+  for (Node& item : document.items) drop_replaced_origins(item);
+  Node* origins = document.find("origins");
+  if (!origins) return;
+  std::erase_if(origins->entries, [&](const Entry& e) {
+    const Found found = find_path(document, e.key);
+    return !found.whole && set_on_command_line(*found.node);
+  });
+}
+
 void record_overrides(Node& document) {
   std::vector<std::pair<std::string, std::string>> found;  // the map whose origins apply, the path within it
   const auto note = [&](const Scope& scope, const std::string& path, const Node& n) {

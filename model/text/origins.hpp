@@ -23,6 +23,10 @@ void read_origins(MapReader& document);
 /// readers check. Names, link ends and positions (`node`, `a`, `b`) are not physical numbers.
 void check_origins(MapReader& document, std::span<const std::string_view> elsewhere = {});
 
+/// Removes the entries of every `origins:` that name keys which a value set on the command line replaced: with
+/// `attention={...}`, that of attention.num_heads where the new value has no such key.
+void drop_replaced_origins(Node& document);
+
 /// Records in `origins:` which numbers were set on the command line, so that the information is kept when the document
 /// is embedded elsewhere.
 void record_overrides(Node& document);

@@ -237,6 +237,7 @@ void apply_overrides(PlanInputs& inputs, const std::vector<std::string>& overrid
     inputs.overrides.push_back(text);
   }
   if (!wrong.empty()) throw InputError(wrong);
+  for (Node* document : {&inputs.cluster, &inputs.model, &inputs.workload}) drop_replaced_origins(*document);
   embed_files(inputs.cluster, gpu_directories());  // an override may name a GPU, its operators or collectives
   record_overrides(inputs.cluster);
 }

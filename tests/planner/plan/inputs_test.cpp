@@ -20,6 +20,20 @@ TEST_CASE("The folder of configurations is the first place that is one") {
   }
 }
 
+TEST_CASE("A value set for a whole map drops the origins of the keys that it no longer has") {
+  const tests::TemporaryDirectory dir;
+  std::string text = read_text_file(find_config("models", "mixtral_8x7b"), std::size_t{1} << 20);
+  text += "  attention.num_heads: \"published: a table\"\n  attention.head_dim: \"published: another one\"\n";
+  const PlanInputs inputs = load_inputs("dgx_h100", dir.write("m.yaml", text).string(), "default",
+                                        {"model.attention={kind: latent, num_heads: 32, kv_lora_rank: 512, "
+                                         "qk_nope_head_dim: 128, qk_rope_head_dim: 64, v_head_dim: 128}"});
+  const Node* origins = inputs.model.find("origins");
+  REQUIRE(origins);
+  CHECK(origins->find("attention.num_heads"));
+  CHECK_FALSE(origins->find("attention.head_dim"));
+  CHECK_NOTHROW(read_model(parse_yaml(to_yaml(inputs.model), "a plan file")));
+}
+
 TEST_CASE("A recipe without figures of the GPU's products is refused") {
   const auto error = [](const std::string& cluster, const std::string& precision) {
     return tests::error_of([&] {

@@ -256,6 +256,13 @@ std::string layer_points_text(const Explanation& e) {
   return out;
 }
 
+/// What of a layer overlaps: "none" below the picosecond in which times are counted.
+std::string hidden_text(Seconds hidden) {
+  constexpr Seconds kLeast(1e-12);
+  if (hidden < kLeast && -1 * hidden < kLeast) return "none";
+  return hidden < Seconds(0) ? "-" + human(-1 * hidden) : human(hidden);
+}
+
 /// Parm's, ScheMoE's and FasterMoE's closed forms of one MoE layer.
 std::string paper_forms_text(const Explanation& e) {
   const planner::PaperForms& f = e.forms;
@@ -267,8 +274,7 @@ std::string paper_forms_text(const Explanation& e) {
   if (f.overlap) {
     line("forward and backward, one by one: t_1 (ScheMoE eq. 10)", human(f.overlap->in_turn));
     line("simulated: t_r; hidden: t_hidden (eq. 11)",
-         fmt::format("{}; {}", human(f.overlap->time),
-                     f.overlap->hidden < Seconds(0) ? "-" + human(-1 * f.overlap->hidden) : human(f.overlap->hidden)));
+         fmt::format("{}; {}", human(f.overlap->time), hidden_text(f.overlap->hidden)));
     line("the most that overlap gains (FasterMoE figure 12)", fmt::format("{:.2f} times", f.overlap->bound));
   }
   if (f.pipe) {

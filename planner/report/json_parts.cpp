@@ -6,8 +6,6 @@
 
 namespace moeplan::planner {
 
-namespace {
-
 Json workload_json(const Workload& w) {
   return {{"name", w.name},
           {"global_batch", w.global_batch},
@@ -22,8 +20,6 @@ Json workload_json(const Workload& w) {
           {"seed", w.routing.seed},
           {"gate", name_of<GateKind>(kGateKindNames, w.gate.kind)}};
 }
-
-}  // namespace
 
 Json json_head(const Inputs& inputs, const Cluster& cluster) {
   return {{"schema_version", kJsonSchemaVersion},

@@ -16,6 +16,9 @@ inline constexpr int kJsonSchemaVersion = 1;
 /// An object with schema_version, cluster, gpu, model, workload and world_size.
 [[nodiscard]] Json json_head(const Inputs& inputs, const Cluster& cluster);
 
+/// A workload, resolved.
+[[nodiscard]] Json workload_json(const Workload& workload);
+
 [[nodiscard]] Json decision_json(const Candidate& candidate);
 [[nodiscard]] Json memory_json(const MemoryUse& memory);
 [[nodiscard]] Json class_times_json(const RankTime& time);

@@ -67,7 +67,7 @@ class Enumerator {
   /// All degrees of stages of `stage` ranks.
   void add_degrees(std::int64_t pp, std::int64_t stage) {
     for (const std::int64_t cp : divisors(stage)) {
-      if (!allowed(space_.cp, cp) || (!space_.cp && cp > most_context_parallel())) continue;
+      if (!allowed(space_.cp, cp) || (!space_.cp && cp > most_context_parallel(problem_.workload()))) continue;
       for (const std::int64_t tp : divisors(stage / cp)) {
         if (!allowed(space_.tp, tp) || !allowed(space_.dp, stage / cp / tp)) continue;
         for (const std::int64_t ep : divisors(stage)) {
@@ -88,12 +88,6 @@ class Enumerator {
     if (space_.virtual_stages) return *space_.virtual_stages;
     if (space_.layout.empty()) return space_.ep_overlap && pp > 1 ? 2 : 1;  // it needs interleaving
     return std::max<std::int64_t>(1, std::ssize(space_.layout.parts) / pp);
-  }
-
-  /// The largest context-parallel degree to try: only long sequences are divided, unless the user asks for it.
-  std::int64_t most_context_parallel() const {
-    constexpr std::int64_t kTokens = 8192;  // minimum per rank
-    return std::max<std::int64_t>(1, problem_.workload().sequence_length / kTokens);
   }
 
   void add_schedules(const Degrees& degrees) {
@@ -191,6 +185,11 @@ class Enumerator {
 }  // namespace
 
 Enumeration enumerated(const Problem& problem, const SearchSpace& space) { return Enumerator(problem, space).all(); }
+
+std::int64_t most_context_parallel(const Workload& workload) {
+  constexpr std::int64_t kTokens = 8192;  // minimum per rank
+  return std::max<std::int64_t>(1, workload.sequence_length / kTokens);
+}
 
 std::vector<std::int64_t> micro_batches(const Workload& workload, const Degrees& degrees) {
   if (workload.micro_batch) return {*workload.micro_batch};

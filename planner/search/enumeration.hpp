@@ -25,6 +25,9 @@ struct Enumeration {
 };
 [[nodiscard]] Enumeration enumerated(const Problem& problem, const SearchSpace& space);
 
+/// The largest context-parallel size that is tried unless one is asked for: only long sequences are divided.
+[[nodiscard]] std::int64_t most_context_parallel(const Workload& workload);
+
 /// The micro batches to try, largest first: powers of two that divide a replica's batch, and the whole batch.
 [[nodiscard]] std::vector<std::int64_t> micro_batches(const Workload& workload, const Degrees& degrees);
 

@@ -185,6 +185,15 @@ std::vector<std::string> overrides_of(const PlanOptions& o, const std::optional<
   return overrides;
 }
 
+/// Why nothing is feasible, and what would be.
+void print_infeasible(const PlanOptions& o, const planner::Inputs& inputs, const planner::SearchSpace& space,
+                      const Cluster& cluster, const planner::SearchResult& result) {
+  std::optional<planner::WouldFit> would_fit;
+  if (cluster.ranks_per_gpu == 1) would_fit = planner::what_would_fit(inputs, space, cluster.world_size());
+  if (o.json) fmt::print("{}", infeasible_json(inputs, cluster, result, would_fit));
+  fmt::print(stderr, "{}", infeasible_page(inputs, cluster, result, would_fit));
+}
+
 void run_plan(const PlanOptions& o, ExitCode& code) {
   const auto start = std::chrono::steady_clock::now();
   const planner::SearchSpace space = search_space(o);
@@ -212,8 +221,7 @@ void run_plan(const PlanOptions& o, ExitCode& code) {
     if (space.framework && shown > 0) beyond = beyond_framework(problem, space, result.ranked.front());
   }
   if (result.ranked.empty()) {
-    if (o.json) fmt::print("{}", infeasible_json(inputs, cluster, result));
-    fmt::print(stderr, "{}", infeasible_page(inputs, cluster, result));
+    print_infeasible(o, inputs, space, cluster, result);
     code = ExitCode::NothingFeasible;
     return;
   }

@@ -123,8 +123,8 @@ std::string plan_json(const PlanReport& r) {
   return planner::json_text(j);
 }
 
-std::string infeasible_json(const planner::Inputs& inputs, const Cluster& cluster,
-                            const planner::SearchResult& result) {
+std::string infeasible_json(const planner::Inputs& inputs, const Cluster& cluster, const planner::SearchResult& result,
+                            const std::optional<planner::WouldFit>& would_fit) {
   planner::Json j = planner::json_head(inputs, cluster);
   j["best"] = nullptr;
   j["candidates"] = planner::Json::array();
@@ -136,6 +136,13 @@ std::string infeasible_json(const planner::Inputs& inputs, const Cluster& cluste
     miss["lacking_bytes"] = (result.nearest_miss->memory.total() - cluster.memory_per_rank()).value();
     j["nearest_miss"] = std::move(miss);
     if (result.fits_with) j["fits_with_recompute"] = name_of(*result.fits_with);
+  }
+  if (would_fit) {
+    planner::Json w{{"most_tried_gpus", would_fit->most_tried_gpus}};
+    if (would_fit->more) w["more_gpus"] = *would_fit->more;
+    if (would_fit->fewer) w["fewer_gpus"] = *would_fit->fewer;
+    if (would_fit->global_batch) w["global_batch"] = *would_fit->global_batch;
+    j["would_fit"] = std::move(w);
   }
   return planner::json_text(j);
 }

@@ -119,6 +119,19 @@ std::string rejections(const planner::SearchResult& result) {
   return out;
 }
 
+/// Other numbers of GPUs and another batch with which there is a plan.
+std::string would_fit_text(const std::optional<planner::WouldFit>& w) {
+  if (!w) return "";
+  std::string out = "\n";
+  if (w->more) out += fmt::format("a plan fits on {0} GPUs, the fewest found above these: --world {0}\n", *w->more);
+  if (!w->more && w->most_tried_gpus > 0)
+    out += fmt::format("no plan was found with more GPUs either, up to {}\n", w->most_tried_gpus);
+  if (w->fewer) out += fmt::format("a plan fits on {0} GPUs, the most below these: --world {0}\n", *w->fewer);
+  if (w->global_batch)
+    out += fmt::format("a plan fits with a global batch of {0}: -C workload.global_batch={0}\n", *w->global_batch);
+  return out == "\n" ? "" : out;
+}
+
 /// How the order of operations was found. The text states that the search ignores shared links.
 std::string order_text(const planner::Evaluated& e) {
   const planner::OrderSearch& o = e.order;
@@ -219,11 +232,11 @@ std::string plan_page(const PlanReport& r) {
   return notes.empty() ? out : out + '\n' + notes;
 }
 
-std::string infeasible_page(const planner::Inputs& inputs, const Cluster& cluster,
-                            const planner::SearchResult& result) {
+std::string infeasible_page(const planner::Inputs& inputs, const Cluster& cluster, const planner::SearchResult& result,
+                            const std::optional<planner::WouldFit>& would_fit) {
   std::string out = page_header(inputs, cluster);
   out += fmt::format("\nno feasible plan among {} candidates:\n{}", result.enumerated, rejections(result));
-  if (!result.nearest_miss) return out;
+  if (!result.nearest_miss) return out + would_fit_text(would_fit);
   const planner::NearestMiss& miss = *result.nearest_miss;
   out += fmt::format("\nnearest to fitting: {} | {}\n  needs {}\n  lacks {} GiB a {}\n", miss.candidate.schedule.name(),
                      degrees_text(miss.candidate), memory_text(miss.memory, cluster),
@@ -232,7 +245,7 @@ std::string infeasible_page(const planner::Inputs& inputs, const Cluster& cluste
     out +=
         fmt::format("  fits with more recomputation: -C workload.recompute={} (or auto)\n", name_of(*result.fits_with));
   }
-  return out;
+  return out + would_fit_text(would_fit);
 }
 
 std::string simulate_page(const planner::Plan& plan, const planner::Inputs& inputs, const Cluster& cluster,

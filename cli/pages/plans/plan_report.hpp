@@ -9,6 +9,7 @@
 #include "planner/plan/plan.hpp"
 #include "planner/report/plan_difference.hpp"
 #include "planner/search/search.hpp"
+#include "planner/size/would_fit.hpp"
 
 namespace moeplan::cli {
 
@@ -28,11 +29,14 @@ struct PlanReport {
 [[nodiscard]] std::string plan_page(const PlanReport& report);
 [[nodiscard]] std::string plan_json(const PlanReport& report);
 
-/// The reports if no plan is feasible: the reasons with their counts, and what the nearest candidate lacks.
+/// The reports if no plan is feasible: the reasons with their counts, what the nearest candidate lacks, and what would
+/// fit (none: not known).
 [[nodiscard]] std::string infeasible_page(const planner::Inputs& inputs, const Cluster& cluster,
-                                          const planner::SearchResult& result);
+                                          const planner::SearchResult& result,
+                                          const std::optional<planner::WouldFit>& would_fit);
 [[nodiscard]] std::string infeasible_json(const planner::Inputs& inputs, const Cluster& cluster,
-                                          const planner::SearchResult& result);
+                                          const planner::SearchResult& result,
+                                          const std::optional<planner::WouldFit>& would_fit);
 
 [[nodiscard]] std::string simulate_page(const planner::Plan& plan, const planner::Inputs& inputs,
                                         const Cluster& cluster, const planner::Prediction& prediction);

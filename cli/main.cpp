@@ -42,6 +42,7 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   ExitCode code = ExitCode::Done;
   add_plan_command(app, code);
+  add_size_command(app, code);
   add_simulate_command(app, code);
   add_explain_command(app, code);
   add_compare_command(app, code);

@@ -11,6 +11,7 @@ namespace moeplan::cli {
 enum class ExitCode { Done = 0, FailedCheck = 1, BadInput = 2, NothingFeasible = 3, Interrupted = 130 };
 
 void add_plan_command(CLI::App& app, ExitCode& code);
+void add_size_command(CLI::App& app, ExitCode& code);
 void add_simulate_command(CLI::App& app, ExitCode& code);
 void add_explain_command(CLI::App& app, ExitCode& code);
 void add_compare_command(CLI::App& app, ExitCode& code);

@@ -89,6 +89,17 @@ Documents of_nothing_feasible(const Cli& cli) {
   return {{"plan.json", Json::parse(ran.out)}};
 }
 
+Documents of_sizes(const Cli& cli) {
+  const std::vector<std::string> size{
+      "size",     "--model", "schemoe_gpt2_tiny_moe",         "--cluster", "dgx_h100=2", "--cluster",
+      "hgx_h200", "-C",      "workload.sequence_length=1024", "--json"};
+  const Ran none = cli.run(with(size, {"--tokens-per-day", "900T", "--max-gpus", "16"}));
+  REQUIRE(none.code == 3);
+  return {{"size.json", parsed(cli.run(with(size, {"--tokens-per-day", "500B"})))},
+          {"size.json", parsed(cli.run(with(size, {"--gpus", "20", "--tokens", "1T"})))},
+          {"size.json", Json::parse(none.out)}};
+}
+
 Documents of_queries(const Cli& cli) {
   const std::string file = cli.write(
       "s.yaml",
@@ -195,6 +206,7 @@ TEST_CASE("The JSON that is printed and the plan files that are written follow d
         cli, of_plan(cli, with(plan, {"-C", "workload.capacity_factor=1", "-C", "workload.capacity_factors=[1, 2]"})));
   }
   SECTION("where nothing fits") { check_valid(cli, of_nothing_feasible(cli)); }
+  SECTION("of sizes") { check_valid(cli, of_sizes(cli)); }
   SECTION("of collectives") { check_valid(cli, of_collectives(cli)); }
   SECTION("of questions to a sweep") { check_valid(cli, of_queries(cli)); }
 }

@@ -79,13 +79,22 @@ struct TopKBackward {
   }
 };
 
+/// Sets a flag that several lanes may set concurrently.
+MOEPLAN_BOTH inline void raise_flag(std::int32_t* flag) {
+#if defined(__CUDA_ARCH__)
+  atomicExch(flag, 1);
+#else
+  __atomic_store_n(flag, 1, __ATOMIC_RELAXED);
+#endif
+}
+
 /// Index of an expert in a choice row; -1, with `failure` set, if it is not in the row.
 MOEPLAN_BOTH inline std::int32_t place_of(const View& choice, std::int64_t row, std::int32_t expert,
                                           std::int32_t* failure) {
   for (std::int32_t j = 0; 2 * j < choice.columns; ++j) {
     if (load1(choice.format, choice.row(row), j) == static_cast<float>(expert)) return j;
   }
-  *failure = 1;
+  raise_flag(failure);
   return -1;
 }
 

@@ -17,7 +17,7 @@ namespace moeplan::planner {
 namespace {
 
 using Value = nlohmann::json;
-using Rows = std::vector<std::vector<std::int64_t>>;
+using LoadRows = std::vector<std::vector<std::int64_t>>;
 constexpr std::size_t kMostBytes = std::size_t{1} << 30;
 
 /// Reads counts out of a document, and raises InputError with their key path.
@@ -30,14 +30,14 @@ class CountReader {
   }
 
   /// [layers][n], or [steps][layers][n] summed over steps, of which `steps` counts the number.
-  Rows rows(const Value& value, const std::string& key, std::size_t& steps) const {
+  LoadRows rows(const Value& value, const std::string& key, std::size_t& steps) const {
     if (!value.is_array() || value.empty() || !value.front().is_array() || value.front().empty())
       fail(key, "expected a list of layers, each a list of counts");
     if (!value.front().front().is_array()) {
       ++steps;
       return matrix(value, key);
     }
-    Rows sum;
+    LoadRows sum;
     for (std::size_t s = 0; s < value.size(); ++s) {
       add(sum, matrix(value[s], fmt::format("{}[{}]", key, s)), key);
       ++steps;
@@ -46,21 +46,21 @@ class CountReader {
   }
 
   /// Counts of physical experts as those of logical ones.
-  Rows logical(const Rows& physical, const Rows& map, const std::string& key) const {
+  LoadRows logical(const LoadRows& physical, const LoadRows& map, const std::string& key) const {
     std::int64_t experts = 0;
     for (const auto& layer : map) experts = std::max(experts, 1 + *std::max_element(layer.begin(), layer.end()));
     if (physical.size() != map.size() || physical.front().size() != map.front().size()) {
       fail(key, fmt::format("has {} layers of {} experts, the map {} of {}", physical.size(), physical.front().size(),
                             map.size(), map.front().size()));
     }
-    Rows out(map.size(), std::vector<std::int64_t>(to_index(experts), 0));
+    LoadRows out(map.size(), std::vector<std::int64_t>(to_index(experts), 0));
     for (std::size_t l = 0; l < map.size(); ++l) {
       for (std::size_t p = 0; p < map[l].size(); ++p) out[l][to_index(map[l][p])] += physical[l][p];
     }
     return out;
   }
 
-  void add(Rows& sum, const Rows& more, const std::string& key) const {
+  void add(LoadRows& sum, const LoadRows& more, const std::string& key) const {
     if (sum.empty()) {
       sum = more;
       return;
@@ -73,8 +73,8 @@ class CountReader {
   }
 
  private:
-  Rows matrix(const Value& value, const std::string& key) const {
-    Rows out;
+  LoadRows matrix(const Value& value, const std::string& key) const {
+    LoadRows out;
     for (std::size_t l = 0; l < value.size(); ++l) {
       const std::string at = fmt::format("{}[{}]", key, l);
       if (!value[l].is_array() || value[l].empty() || value[l].size() != value.front().size())
@@ -114,13 +114,13 @@ ExpertLoads from_records(const Value& document, const CountReader& reader) {
   std::size_t ignored = 0, steps = 0;
   if (!document.contains("last_physical_to_logical_map"))
     reader.fail("last_physical_to_logical_map", "is missing: the map that the records were made with");
-  const Rows map = reader.rows(document["last_physical_to_logical_map"], "last_physical_to_logical_map", ignored);
-  Rows sum;
+  const LoadRows map = reader.rows(document["last_physical_to_logical_map"], "last_physical_to_logical_map", ignored);
+  LoadRows sum;
   for (std::size_t i = 0; i < document["records"].size(); ++i) {
     const Value& record = document["records"][i];
     const std::string key = fmt::format("records[{}].global_physical_count", i);
     if (!record.is_object() || !record.contains("global_physical_count")) reader.fail(key, "is missing");
-    const Rows physical = reader.rows(record["global_physical_count"], key, steps);
+    const LoadRows physical = reader.rows(record["global_physical_count"], key, steps);
     reader.add(sum, reader.logical(physical, map, key), key);
   }
   if (sum.empty()) reader.fail("records", "is empty");
@@ -132,7 +132,7 @@ ExpertLoads from_json(const Value& document, const CountReader& reader) {
   if (document.is_array()) return {reader.rows(document, "", steps), "a list of layers"};
   if (!document.is_object()) reader.fail("", "expected an object or a list");
   if (document.contains("logical_count")) {
-    Rows rows = reader.rows(document["logical_count"], "logical_count", steps);
+    LoadRows rows = reader.rows(document["logical_count"], "logical_count", steps);
     return {std::move(rows), fmt::format("SGLang's logical counts, {} step{}", steps, steps == 1 ? "" : "s")};
   }
   if (document.contains("records") && document["records"].is_array()) return from_records(document, reader);
@@ -141,8 +141,8 @@ ExpertLoads from_json(const Value& document, const CountReader& reader) {
     if (!document.contains("physical_to_logical_map"))
       reader.fail("physical_to_logical_map", fmt::format("is missing: {} counts physical experts", key));
     std::size_t ignored = 0;
-    const Rows map = reader.rows(document["physical_to_logical_map"], "physical_to_logical_map", ignored);
-    const Rows physical = reader.rows(document[key], key, steps);
+    const LoadRows map = reader.rows(document["physical_to_logical_map"], "physical_to_logical_map", ignored);
+    const LoadRows physical = reader.rows(document[key], key, steps);
     return {reader.logical(physical, map, key), fmt::format("vLLM's {}, {} steps", key, steps)};
   }
   reader.fail("", "has no logical_count, records, expert_load_window or expert_load_pass");
@@ -186,7 +186,7 @@ ExpertLoads from_lines(const std::string& text, const std::string& file) {
 
 ExpertLoads from_trace(const std::filesystem::path& path) {
   const RoutingTrace trace = read_routing_trace(path);
-  ExpertLoads out{Rows(to_index(trace.layers()), std::vector<std::int64_t>(to_index(trace.experts()), 0)),
+  ExpertLoads out{LoadRows(to_index(trace.layers()), std::vector<std::int64_t>(to_index(trace.experts()), 0)),
                   fmt::format("a routing trace, {} iterations", trace.iterations().size())};
   for (std::size_t i = 0; i < trace.iterations().size(); ++i) {
     for (std::int64_t l = 0; l < trace.layers(); ++l) {

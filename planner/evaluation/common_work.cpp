@@ -8,6 +8,7 @@
 #include "model/costs/block_price.hpp"
 #include "planner/lowering/blocks/launches.hpp"
 #include "planner/lowering/lower.hpp"
+#include "planner/lowering/part_passes.hpp"
 
 namespace moeplan::planner {
 
@@ -52,7 +53,7 @@ SubCluster without_waves(const Cluster& cluster) {
   return out;
 }
 
-/// Whether every rank has the same rows, whatever the degrees are.
+/// Whether a rank has the same rows however many replicas and stages there are.
 bool has_equal_ranks(const Workload& workload) {
   return !workload.recorded && workload.routing.shape == RoutingShape::Uniform && !workload.routing.sampled &&
          workload.gate == Gate{};
@@ -132,11 +133,8 @@ std::vector<std::size_t> CommonWork::first_units(const Candidate& candidate) {
     if (const auto known = first_units_.find(parts); is_even && known != first_units_.end()) return known->second;
   }
   std::vector<std::size_t> first{0};
-  for (const StagePart& part : stage_parts(problem_.model(), problem_.workload().sequence_length, candidate)) {
-    const std::size_t units = (part.embedding ? 1U : 0U) + part.layers.size() + (part.head ? 1U : 0U) +
-                              3 * static_cast<std::size_t>(part.mtp_layers);  // input, layer, head
-    first.push_back(first.back() + units);
-  }
+  for (const StagePart& part : stage_parts(problem_.model(), problem_.workload().sequence_length, candidate))
+    first.push_back(first.back() + number_of_units(part));
   const std::lock_guard lock(mutex_);
   if (is_even) first_units_.emplace(parts, first);
   return first;

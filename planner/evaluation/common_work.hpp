@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
-#include <string>
 #include <tuple>
 #include <vector>
 
@@ -55,7 +54,7 @@ class CommonWork {
   const Problem& problem_;
   const SubCluster without_waves_;
   StageClusters machines_;
-  const bool has_equal_ranks_;  // under any degrees
+  const bool has_equal_ranks_;  // under any number of replicas and stages
   std::mutex mutex_;
   std::map<Key, Passes> passes_;
   std::map<std::int64_t, std::vector<std::size_t>> first_units_;  // by number of parts

@@ -1,6 +1,7 @@
 #include "planner/lowering/part_passes.hpp"
 
 #include <algorithm>
+#include <cassert>
 #include <optional>
 #include <variant>
 
@@ -76,7 +77,14 @@ std::vector<std::size_t> part_units(const ModelSpec& model, const StagePart& par
     out.insert(out.end(), {units.mtp_input(), units.layer(layer, is_moe ? kinds.back() : 0), units.head()});
   }
   if (part.head) out.push_back(units.head());
+  assert(out.size() == number_of_units(part) && "both list the same units");
   return out;
+}
+
+std::size_t number_of_units(const StagePart& part) {
+  constexpr std::size_t kOfMtpLayer = 3;  // input, layer, head
+  return (part.embedding ? 1 : 0) + part.layers.size() + kOfMtpLayer * static_cast<std::size_t>(part.mtp_layers) +
+         (part.head ? 1 : 0);
 }
 
 PartPasses part_passes(const LoweringContext& context, const StagePart& part, const PartPosition& position,

@@ -29,6 +29,7 @@ struct PartPasses {
 [[nodiscard]] std::vector<std::size_t> part_units(const ModelSpec& model, const StagePart& part,
                                                   std::size_t moe_layers_before, const std::vector<std::size_t>& kinds,
                                                   ModelUnits& units);
+[[nodiscard]] std::size_t number_of_units(const StagePart& part);
 
 /// The passes through a part; adds its units and blocks. `kinds` are the kinds of routing by MoE layer of the model
 /// (routing_kinds()).

@@ -140,6 +140,13 @@ std::string cluster_table(const SizeReport& r, const SizedCluster& c) {
   return out + sizes_note(r, c);
 }
 
+/// The highest throughput of the answer's GPUs with any of the NICs, in tokens/s. Each has tried this size first.
+double fastest_of_nics(const SizeReport& r) {
+  double most = 0;
+  for (const NicSizing& n : r.nics) most = std::max(most, n.sizing.at(*r.answer().sizing.gpus)->tokens_per_s);
+  return most;
+}
+
 std::string nic_table(const SizeReport& r) {
   if (r.nics.empty()) return "";
   const SizedCluster& c = r.answer();
@@ -147,14 +154,9 @@ std::string nic_table(const SizeReport& r) {
   std::string out = fmt::format("\n  The same with other NICs\n\n  {:>12}  {:>22} {:>9} {:>8} {:>8}\n", "NICs",
                                 fmt::format("step of {} GPUs", gpus), "tokens/s", "", r.target.gpus ? "" : "fewest");
   out += fmt::format("  {:>12}  {:>22} {:>9} {:>8} {:>8}\n", "", "", "a GPU", "", r.target.gpus ? "" : "GPUs");
-  double most = 0;
-  const auto at_answer = [&](const NicSizing& n) {
-    return std::find_if(n.sizing.tried.begin(), n.sizing.tried.end(),
-                        [&](const TriedSize& t) { return t.gpus == gpus; });
-  };
-  for (const NicSizing& n : r.nics) most = std::max(most, at_answer(n)->tokens_per_s);
+  const double most = fastest_of_nics(r);
   for (const NicSizing& n : r.nics) {
-    const TriedSize& t = *at_answer(n);
+    const TriedSize& t = *n.sizing.at(gpus);
     const std::string fewest = n.sizing.gpus ? fmt::format("{}", *n.sizing.gpus) : "none found";
     out +=
         fmt::format("{} {:>12}  {:>22} {:>9.0f} {:>8} {:>8}{}\n", &n == enough_nics(r) ? '>' : ' ', nic_text(n.rate),
@@ -255,16 +257,10 @@ std::optional<std::size_t> best_cluster(const SizeTarget& target, const std::vec
 
 const NicSizing* enough_nics(const SizeReport& r) {
   if (r.nics.empty()) return nullptr;
-  const std::int64_t gpus = *r.answer().sizing.gpus;
-  const auto throughput = [&](const NicSizing& n) {
-    const auto it =
-        std::find_if(n.sizing.tried.begin(), n.sizing.tried.end(), [&](const TriedSize& t) { return t.gpus == gpus; });
-    return it == n.sizing.tried.end() ? 0.0 : it->tokens_per_s;
-  };
-  double most = 0;
-  for (const NicSizing& n : r.nics) most = std::max(most, throughput(n));
-  const auto enough = std::find_if(r.nics.begin(), r.nics.end(),
-                                   [&](const NicSizing& n) { return throughput(n) >= (1 - r.nics_within) * most; });
+  const double least = (1 - r.nics_within) * fastest_of_nics(r);
+  const auto enough = std::find_if(r.nics.begin(), r.nics.end(), [&](const NicSizing& n) {
+    return n.sizing.at(*r.answer().sizing.gpus)->tokens_per_s >= least;
+  });
   return enough == r.nics.end() ? nullptr : &*enough;
 }
 

@@ -52,8 +52,8 @@ void insert_by_gpus(Sizing& sizing, TriedSize size) {
 
 }  // namespace
 
-const TriedSize* Sizing::answer() const {
-  const auto it = std::find_if(tried.begin(), tried.end(), [&](const TriedSize& t) { return t.gpus == gpus; });
+const TriedSize* Sizing::at(std::int64_t size) const {
+  const auto it = std::find_if(tried.begin(), tried.end(), [&](const TriedSize& t) { return t.gpus == size; });
   return it == tried.end() ? nullptr : &*it;
 }
 

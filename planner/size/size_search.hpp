@@ -25,10 +25,11 @@ struct TriedSize {
 };
 
 struct Sizing {
-  std::vector<TriedSize> tried = {};              // by GPUs
-  std::optional<std::int64_t> gpus = {};          // the answer, one of `tried`
-  std::int64_t untried = 0, excluded = 0;         // as FewestSize's
-  [[nodiscard]] const TriedSize* answer() const;  // null: none
+  std::vector<TriedSize> tried = {};                                                    // by GPUs
+  std::optional<std::int64_t> gpus = {};                                                // the answer, one of `tried`
+  std::int64_t untried = 0, excluded = 0;                                               // as FewestSize's
+  [[nodiscard]] const TriedSize* at(std::int64_t size) const;                           // null: not tried
+  [[nodiscard]] const TriedSize* answer() const { return gpus ? at(*gpus) : nullptr; }  // null: none
 };
 
 struct SizeLimits {

@@ -7,6 +7,7 @@
 #include "model/machine/cluster.hpp"
 #include "model/transformer/model_spec.hpp"
 #include "model/workload/workload.hpp"
+#include "planner/plan/inputs.hpp"
 #include "planner/plan/plan.hpp"
 
 namespace moeplan::tests {
@@ -81,6 +82,12 @@ inline Small small(const SmallCase& c) {
   documents.workload_source = "small_workload.yaml";
   return {documents, read_model(documents.model), read_workload(documents.workload),
           build_cluster(read_cluster(documents.cluster), std::nullopt)};
+}
+
+/// The values of a small case as a plan's inputs.
+inline Inputs small_inputs(const SmallCase& c) {
+  const Small s = small(c);
+  return {read_cluster(s.documents.cluster), s.model, s.workload};
 }
 
 /// A random element of `values`.

@@ -11,11 +11,6 @@ using namespace moeplan::planner;
 
 namespace {
 
-Inputs inputs_of(const SmallCase& c) {
-  const Small s = moeplan::tests::small(c);
-  return {read_cluster(s.documents.cluster), s.model, s.workload};
-}
-
 const SearchSpace kQuick{
     .schedule = "baseline", .most_simulated = 2, .most_varied = 0, .most_ordered = 0, .threads = 1};
 
@@ -24,7 +19,7 @@ double reached(const Inputs& inputs, std::int64_t gpus) { return tried_size(inpu
 }  // namespace
 
 TEST_CASE("A size's throughput is that of the plan that the search finds on as many GPUs", "[slow]") {
-  const Inputs inputs = inputs_of({.nodes = 2, .global_batch = 32});
+  const Inputs inputs = small_inputs({.nodes = 2, .global_batch = 32});
   const TriedSize size = tried_size(inputs, kQuick, 16);
   REQUIRE(size.best);
   const Cluster cluster = build_cluster(inputs.cluster, 16);
@@ -36,7 +31,7 @@ TEST_CASE("A size's throughput is that of the plan that the search finds on as m
 }
 
 TEST_CASE("The fewest GPUs reach the throughput, and a node less does not", "[slow]") {
-  const Inputs inputs = inputs_of({.nodes = 2, .global_batch = 64, .sequence = 1024});
+  const Inputs inputs = small_inputs({.nodes = 2, .global_batch = 64, .sequence = 1024});
   const double target = 0.9 * reached(inputs, 16);
   const Sizing sizing = fewest_gpus(inputs, kQuick, target, {.most_gpus = 64});
   REQUIRE(sizing.answer());
@@ -59,16 +54,16 @@ TEST_CASE("The fewest GPUs reach the throughput, and a node less does not", "[sl
 }
 
 TEST_CASE("A size without a plan says why") {
-  const TriedSize small_memory = tried_size(inputs_of({.memory = "20 MB"}), kQuick, 4);
+  const TriedSize small_memory = tried_size(small_inputs({.memory = "20 MB"}), kQuick, 4);
   CHECK_FALSE(small_memory.best);
   CHECK_THAT(small_memory.no_plan, Catch::StartsWith("lacks ") && Catch::Contains(" GiB a GPU"));
-  const TriedSize indivisible = tried_size(inputs_of({.nodes = 2, .heads = 2, .global_batch = 5}), kQuick, 8);
+  const TriedSize indivisible = tried_size(small_inputs({.nodes = 2, .heads = 2, .global_batch = 5}), kQuick, 8);
   CHECK_FALSE(indivisible.best);
   CHECK(indivisible.no_plan == "dp does not divide the global batch");
 }
 
 TEST_CASE("Of GPUs at hand, whole nodes are used, and those that give most", "[slow]") {
-  const Inputs inputs = inputs_of({.nodes = 2, .moe_layers = 4, .global_batch = 32, .sequence = 1024});
+  const Inputs inputs = small_inputs({.nodes = 2, .moe_layers = 4, .global_batch = 32, .sequence = 1024});
   const Sizing sizing = fastest_of(inputs, kQuick, 18);
   REQUIRE(sizing.answer());
   CHECK(sizing.tried.back().gpus == 16);

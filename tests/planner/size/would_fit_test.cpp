@@ -12,11 +12,6 @@ using namespace moeplan::planner;
 
 namespace {
 
-Inputs inputs_of(const SmallCase& c) {
-  const Small s = moeplan::tests::small(c);
-  return {read_cluster(s.documents.cluster), s.model, s.workload};
-}
-
 const SearchSpace kAll{.most_simulated = 1, .most_varied = 0, .most_ordered = 0, .threads = 1};
 
 bool search_finds(const Inputs& inputs, std::int64_t gpus) {
@@ -34,7 +29,7 @@ TEST_CASE("There is a plan where the search finds one", "[slow]") {
   for (const char* memory : {"1 GB", "2 GB", "6 GB", "80 GB"}) {
     SmallCase c = kLarge;
     c.memory = memory;
-    const Inputs inputs = inputs_of(c);
+    const Inputs inputs = small_inputs(c);
     CAPTURE(memory);
     const Cluster cluster = build_cluster(inputs.cluster, 8);
     CHECK(has_plan(Problem(inputs.model, inputs.workload, cluster), kAll) == search_finds(inputs, 8));
@@ -42,7 +37,7 @@ TEST_CASE("There is a plan where the search finds one", "[slow]") {
 }
 
 TEST_CASE("Where memory lacks, the fewest GPUs are named with which a plan fits", "[slow]") {
-  const Inputs inputs = inputs_of(kLarge);
+  const Inputs inputs = small_inputs(kLarge);
   REQUIRE_FALSE(search_finds(inputs, 4));
   const WouldFit w = what_would_fit(inputs, kAll, 4);
   REQUIRE(w.more);
@@ -53,14 +48,14 @@ TEST_CASE("Where memory lacks, the fewest GPUs are named with which a plan fits"
   SECTION("or none, and how many were tried, where no number helps") {
     SmallCase none = kLarge;
     none.memory = "100 MB";
-    const WouldFit without = what_would_fit(inputs_of(none), kAll, 4);
+    const WouldFit without = what_would_fit(small_inputs(none), kAll, 4);
     CHECK_FALSE(without.more);
     CHECK(without.most_tried_gpus == 64);
   }
 }
 
 TEST_CASE("Where the batch does not divide, other GPUs and a larger batch are named", "[slow]") {
-  const Inputs inputs = inputs_of({.nodes = 2, .dense_layers = 0, .moe_layers = 2, .global_batch = 32});
+  const Inputs inputs = small_inputs({.nodes = 2, .dense_layers = 0, .moe_layers = 2, .global_batch = 32});
   REQUIRE_FALSE(divides_job(inputs, kAll, 12));
   REQUIRE_FALSE(search_finds(inputs, 12));
   const WouldFit w = what_would_fit(inputs, kAll, 12);

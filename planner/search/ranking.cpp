@@ -25,9 +25,17 @@ std::vector<std::size_t> by_bound(const std::vector<Seconds>& bounds) {
 
 }  // namespace
 
-Ranking::Ranking(const Problem& problem, const SearchSpace& space,
+Ranking::Ranking(const Problem& problem, const SearchSpace& space, const Enumeration& enumeration,
                  const std::function<void(std::int64_t, std::int64_t)>& progress)
-    : problem_(problem), space_(space), progress_(progress), threads_(space.thread_count()), common_work_(problem) {}
+    : problem_(problem),
+      space_(space),
+      enumeration_(enumeration),
+      progress_(progress),
+      threads_(space.thread_count()),
+      common_work_(problem) {
+  result_.rejected = enumeration.rejected;
+  result_.enumerated = enumeration.enumerated;
+}
 
 bool Ranking::is_beaten(const Candidate& candidate, Seconds bound) const {
   const auto faster = [&](const std::vector<Seconds>& sorted) {
@@ -132,10 +140,9 @@ Ranking::Fits Ranking::fits(const Candidate& base) const {
 void Ranking::add(const std::vector<Candidate>& feasible) {
   std::vector<Seconds> bounds(feasible.size());
   in_parallel(feasible.size(), threads_, [&](std::size_t i) { bounds[i] = least_bound(feasible[i]); });
-  std::vector<std::size_t> waiting = by_bound(bounds);
   std::vector<Fits> all(feasible.size());
   in_rounds(
-      std::move(waiting), kAllItems,
+      by_bound(bounds), kAllItems,
       [&](std::size_t i) {
         const bool beaten = is_beaten(feasible[i], bounds[i]);
         if (beaten) all[i].bound = bounds[i];
@@ -147,7 +154,8 @@ void Ranking::add(const std::vector<Candidate>& feasible) {
           for (const Evaluated& e : all[i].priced) note_priced(e);
         }
       },
-      [&](std::size_t left) { tell(feasible.size() - left, 2 * feasible.size()); });
+      [&](std::size_t left) { tell(added_ + feasible.size() - left, 2 * enumeration_.feasible.size()); });
+  added_ += feasible.size();
   for (Fits& f : all) {
     const std::int64_t fit = std::ssize(f.priced) + std::ssize(f.deferred);
     result_.enumerated += std::max<std::int64_t>(0, fit - 1);
@@ -164,24 +172,31 @@ void Ranking::add(const std::vector<Candidate>& feasible) {
   simulate_front();
 }
 
-void Ranking::settle(const Enumeration& enumeration) {
-  for (const auto& [reason, count] : enumeration.rejected) result_.rejected[reason] += count;
-  result_.enumerated += enumeration.enumerated;
-  if (result_.ranked.empty() && deferred_.empty()) result_.fits_with = enough_recomputation(enumeration.feasible);
-  if (!result_.nearest_miss && enumeration.least_states)
-    result_.nearest_miss = in_full(enumeration.least_states->candidate);
-  if (!result_.ranked.empty()) return;
+void Ranking::settle() {
+  if (result_.ranked.empty() && deferred_.empty()) result_.fits_with = enough_recomputation(enumeration_.feasible);
+  if (!result_.nearest_miss && enumeration_.least_states)
+    result_.nearest_miss = in_full(enumeration_.least_states->candidate);
+}
+
+bool Ranking::price_deferred_alone() {
+  if (!result_.ranked.empty() || deferred_.empty()) return false;
   std::vector<std::size_t> every(deferred_.size());
   std::iota(every.begin(), every.end(), std::size_t{0});
   price_deferred(every);
   deferred_.clear();
+  return true;
 }
 
-/// A bound for all variants of a candidate that fits() looks at: smaller micro batches take no less time in sum, since
-/// no kernel is more efficient with fewer rows.
+/// A bound for all micro batches of an enumerated candidate. The largest has not always the least: kernels come in
+/// waves of tiles, and large ones lower the clock.
 Seconds Ranking::least_bound(Candidate base) const {
-  if (base.degrees.pp == 1) base.micro_batch = micro_batches(problem_.workload(), base.degrees).front();
-  return common_work_.bound(base);
+  if (base.degrees.pp > 1) return common_work_.bound(base);
+  Seconds least{std::numeric_limits<double>::infinity()};
+  for (const std::int64_t size : micro_batches(problem_.workload(), base.degrees)) {
+    base.micro_batch = size;
+    least = std::min(least, common_work_.bound(base));
+  }
+  return least;
 }
 
 /// The least recomputation above the workload's with which any candidate fits.

@@ -27,7 +27,7 @@ struct Deferred {
 class Ranking {
  public:
   /// The arguments must outlive this. `progress` receives (done, total) on the calling thread.
-  Ranking(const Problem& problem, const SearchSpace& space,
+  Ranking(const Problem& problem, const SearchSpace& space, const Enumeration& enumeration,
           const std::function<void(std::int64_t, std::int64_t)>& progress);
 
   [[nodiscard]] const Problem& problem() const { return problem_; }
@@ -41,13 +41,14 @@ class Ranking {
   [[nodiscard]] Seconds least_unpriced() const { return least_unpriced_; }
   [[nodiscard]] bool has_simulated() const { return best_.has_value(); }
 
-  /// Prices or defers the variants of enumerated candidates that fit in memory. Candidates are taken in the order of
-  /// their bounds, and ruled out unpriced once enough others are known to be faster (is_beaten).
+  /// Prices or defers the variants of some of the enumerated candidates, as far as they fit in memory. Candidates are
+  /// taken in the order of their bounds, and ruled out unpriced once enough others are known to be faster (is_beaten).
   void add(const std::vector<Candidate>& feasible);
 
-  /// After all candidates of the enumeration were added: counts the others and, if no candidate is priced, prices the
-  /// deferred ones or finds out what would fit.
-  void settle(const Enumeration& enumeration);
+  /// After all candidates of the enumeration were added: if none is priced, finds out what would fit.
+  void settle();
+  /// Prices the deferred candidates if no other is priced; returns whether it did.
+  bool price_deferred_alone();
 
   /// Prices candidates in the same manner: of each list of variants, which differ in recomputation only and begin with
   /// the least, the first that fits in memory.
@@ -92,6 +93,8 @@ class Ranking {
 
   const Problem& problem_;
   const SearchSpace& space_;
+  const Enumeration& enumeration_;
+  std::size_t added_ = 0;  // of its candidates
   const std::function<void(std::int64_t, std::int64_t)>& progress_;
   int threads_;
   mutable CommonWork common_work_;

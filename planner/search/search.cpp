@@ -23,13 +23,14 @@ std::pair<std::vector<Candidate>, std::vector<Candidate>> by_pipeline(const std:
 
 SearchResult search(const Problem& problem, const SearchSpace& space,
                     const std::function<void(std::int64_t, std::int64_t)>& progress) {
-  Ranking ranking(problem, space, progress);
   const Enumeration all = enumerated(problem, space);
+  Ranking ranking(problem, space, all, progress);
   const auto [pipelines, others] = by_pipeline(all.feasible);
   ranking.add(pipelines);
   refine_pipelines(ranking);
   ranking.add(others);
-  ranking.settle(all);
+  ranking.settle();
+  if (ranking.price_deferred_alone()) refine_pipelines(ranking);
   if (!ranking.ranked().empty()) {
     vary_strategies(ranking);
     ranking.sort_by_closed_form();

@@ -179,6 +179,33 @@ TEST_CASE("Setting candidates aside whose ranks differ does not cost the best pl
   }
 }
 
+TEST_CASE("Pipelines are refined also where the ranks of all differ", "[slow]") {
+  SmallCase c;
+  c.moe_layers = 3;
+  c.routing = "{shape: zipf, sampled: true, seed: 3}";
+  const Small s = small(c);
+  const SearchResult priced = search_of(s, {.pp = 2, .asymmetric_rank_threshold = 1'000'000});
+  const SearchResult r = search_of(s, {.pp = 2, .asymmetric_rank_threshold = 2});
+  REQUIRE_FALSE(r.ranked.empty());
+  CHECK(
+      std::any_of(r.ranked.begin(), r.ranked.end(), [](const Evaluated& e) { return e.candidate.virtual_stages > 1; }));
+  CHECK(*r.ranked.front().makespan == *priced.ranked.front().makespan);
+}
+
+TEST_CASE("The progress of a search never falls", "[slow]") {
+  const Small s = small({});
+  double last = 0;
+  std::int64_t told = 0;
+  (void)search({s.model, s.workload, s.cluster}, {}, [&](std::int64_t done, std::int64_t total) {
+    const double part = static_cast<double>(done) / static_cast<double>(total);
+    CHECK(part >= last);
+    CHECK(part <= 1);
+    last = part;
+    ++told;
+  });
+  CHECK(told > 2);
+}
+
 TEST_CASE("Every candidate of a search is accounted for", "[slow]") {
   SmallCase c;
   c.experts = 3;  // ep 4 exceeds them

@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "model/base/diagnostics.hpp"
+#include "model/text/document.hpp"
 
 namespace moeplan::cli {
 
@@ -22,8 +23,7 @@ std::string write_error(const fs::path& path) {
   if (fs::is_directory(status)) return std::strerror(EISDIR);
   const bool is_device = fs::exists(status) && !fs::is_regular_file(status);
   if (is_device) return ::access(path.c_str(), W_OK) == 0 ? "" : std::strerror(errno);
-  // The target of a symbolic link may not exist yet.
-  const fs::path followed = fs::is_symlink(fs::symlink_status(path, error)) ? fs::weakly_canonical(path, error) : path;
+  const fs::path followed = link_target(path);
   const fs::path folder = followed.has_parent_path() ? followed.parent_path() : fs::path(".");
   if (!fs::exists(folder, error)) return fmt::format("{}: {}", std::strerror(ENOENT), folder.string());
   if (!fs::is_directory(folder, error)) return fmt::format("{}: {}", std::strerror(ENOTDIR), folder.string());

@@ -79,9 +79,12 @@ void merge(Node& base, Node over);
 /// YAML in block style, indented by two spaces, that parses back to the same content. Deterministic.
 [[nodiscard]] std::string to_yaml(const Node& node);
 
-/// Writes a file atomically: to a temporary file in the same directory, which is then renamed. A symbolic link is
-/// followed; a device or pipe (/dev/stdout) is written directly. Raises InputError, in which case the old file is
-/// unchanged.
+/// What the path names once symbolic links are followed, whether or not it exists; the path itself if it is no link.
+[[nodiscard]] std::filesystem::path link_target(const std::filesystem::path& path);
+
+/// Writes a file atomically: to a temporary file in the same directory, which is written to disk and then renamed. A
+/// symbolic link is followed, also to a file that does not exist yet; a device or pipe (/dev/stdout) is written
+/// directly. Raises InputError, in which case the old file is unchanged.
 void write_file_atomically(const std::filesystem::path& path, std::string_view content);
 
 }  // namespace moeplan

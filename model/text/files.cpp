@@ -1,3 +1,4 @@
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -92,6 +93,38 @@ class Loader {
   std::size_t nodes_ = 0;
 };
 
+/// Writes everything and closes the file; returns the error number, 0 if none. With `durable` the content has reached
+/// the disk.
+int write_and_close(int file, std::string_view content, bool durable) {
+  int reason = 0;
+  while (!content.empty() && reason == 0) {
+    const ssize_t n = ::write(file, content.data(), content.size());
+    if (n > 0) content.remove_prefix(static_cast<std::size_t>(n));
+    if (n == 0) reason = EIO;
+    if (n < 0 && errno != EINTR) reason = errno;
+  }
+  if (reason == 0 && durable && ::fsync(file) != 0 && errno != EINVAL) reason = errno;  // EINVAL: has no disk
+  if (::close(file) != 0 && reason == 0) reason = errno;
+  return reason;
+}
+
+/// Creates a file in the folder of `target`, under a short name that nothing has; -1 and errno if it cannot.
+std::pair<fs::path, int> new_file_beside(const fs::path& target) {
+  for (int i = 0;; ++i) {
+    fs::path name = target.parent_path() / fmt::format(".moeplan-{}-{}.tmp", ::getpid(), i);
+    const int file = ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (file >= 0 || errno != EEXIST) return {std::move(name), file};
+  }
+}
+
+/// Makes a renaming in a folder last. Not every file system can; the file is whole either way.
+void sync_folder(const fs::path& folder) {
+  const int file = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (file < 0) return;
+  (void)::fsync(file);
+  (void)::close(file);
+}
+
 }  // namespace
 
 std::string read_text_file(const fs::path& path, std::size_t limit) {
@@ -105,6 +138,7 @@ std::string read_text_file(const fs::path& path, std::size_t limit) {
   if (!in) throw_input_error({path.string()}, "", fmt::format("cannot be read: {}", std::strerror(errno)));
   std::string text;
   std::string chunk(std::size_t{1} << 16, '\0');
+  errno = 0;
   while (in.read(chunk.data(), static_cast<std::streamsize>(chunk.size())) || in.gcount() > 0) {
     text.append(chunk, 0, static_cast<std::size_t>(in.gcount()));
     if (text.size() > limit) {
@@ -113,43 +147,51 @@ std::string read_text_file(const fs::path& path, std::size_t limit) {
                                     human(Bytes(static_cast<double>(limit)))));
     }
   }
+  if (in.bad()) throw_input_error({path.string()}, "", fmt::format("cannot be read: {}", std::strerror(errno)));
   return text;
 }
 
 Node load_document(const fs::path& path) { return Loader().load(path); }
 
+fs::path link_target(const fs::path& path) {
+  constexpr int kMostFollowed = 40;  // as Linux follows
+  fs::path target = path;
+  std::error_code error;
+  for (int i = 0; i < kMostFollowed && fs::is_symlink(fs::symlink_status(target, error)); ++i) {
+    const fs::path link = fs::read_symlink(target, error);
+    if (error) break;
+    target = link.is_absolute() ? link : target.parent_path() / link;
+  }
+  return target;
+}
+
 void write_file_atomically(const fs::path& path, std::string_view content) {
   const auto give_up = [&](int reason) {
     throw_input_error({path.string()}, "", fmt::format("cannot be written: {}", std::strerror(reason)));
   };
-  const auto written = [&](const fs::path& to) {
-    errno = 0;
-    std::ofstream out(to, std::ios::binary | std::ios::trunc);
-    if (out) out.write(content.data(), static_cast<std::streamsize>(content.size()));
-    out.close();
-    return out.good();
-  };
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
+  if (status.type() == fs::file_type::none) give_up(error.value());  // links in a circle, a folder one may not enter
   if (fs::is_directory(status)) give_up(EISDIR);
   if (fs::exists(status) && !fs::is_regular_file(status)) {
-    if (!written(path)) give_up(errno);
+    const int device = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+    if (const int reason = device < 0 ? errno : write_and_close(device, content, false); reason != 0) give_up(reason);
     return;
   }
-  const fs::path followed = fs::is_symlink(fs::symlink_status(path, error)) ? fs::weakly_canonical(path, error) : path;
-  const fs::path target = error || followed.empty() ? path : followed;
-  const fs::path temporary = fmt::format("{}.{}.tmp", target.string(), ::getpid());
-  int reason = 0;
-  if (!written(temporary)) {
-    reason = errno;
-  } else {
+  const fs::path target = link_target(path);
+  const auto [temporary, file] = new_file_beside(target);
+  if (file < 0) give_up(errno);
+  int reason = write_and_close(file, content, true);
+  if (reason == 0) {
     if (fs::exists(status)) fs::permissions(temporary, status.permissions(), error);
     fs::rename(temporary, target, error);
-    reason = error ? error.value() : 0;
-    if (!error) return;
+    reason = error.value();
   }
-  fs::remove(temporary, error);
-  give_up(reason);
+  if (reason != 0) {
+    fs::remove(temporary, error);
+    give_up(reason);
+  }
+  sync_folder(target.parent_path());
 }
 
 }  // namespace moeplan

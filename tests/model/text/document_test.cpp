@@ -1,7 +1,9 @@
 #include "model/text/document.hpp"
 
+#include <fmt/format.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <chrono>
@@ -300,6 +302,11 @@ TEST_CASE("An override sets one value by its key path") {
   }
 }
 
+TEST_CASE("A file that cannot be read to its end is refused") {
+  CHECK(error_of([] { (void)read_text_file("/proc/self/mem"); }) ==
+        "/proc/self/mem: cannot be read: Input/output error");
+}
+
 TEST_CASE("A file is written as a whole or not at all") {
   const TemporaryDirectory dir;
   SECTION("new, then replaced, with nothing left beside it") {
@@ -336,6 +343,34 @@ TEST_CASE("A file is written as a whole or not at all") {
     CHECK(read_text_file(dir.path() / "real") == "new");
     write_file_atomically("/dev/null", "x");
     CHECK(std::filesystem::is_character_file("/dev/null"));
+  }
+  SECTION("a link to a file that does not exist yet makes it") {
+    std::filesystem::create_directory(dir.path() / "d");
+    std::filesystem::create_symlink("d/new", dir.path() / "second");
+    std::filesystem::create_symlink(dir.path() / "second", dir.path() / "first");
+    write_file_atomically(dir.path() / "first", "new");
+    CHECK(std::filesystem::is_symlink(dir.path() / "first"));
+    CHECK(read_text_file(dir.path() / "d/new") == "new");
+  }
+  SECTION("links in a circle are refused") {
+    std::filesystem::create_symlink("b", dir.path() / "a");
+    std::filesystem::create_symlink("a", dir.path() / "b");
+    CHECK(error_of([&] {
+            write_file_atomically(dir.path() / "a", "x");
+          }).ends_with("cannot be written: Too many levels of symbolic links"));
+    CHECK(std::filesystem::is_symlink(dir.path() / "a"));
+  }
+  SECTION("a name may be as long as the file system allows") {
+    const std::filesystem::path path = dir.path() / std::string(255, 'n');
+    write_file_atomically(path, "x");
+    CHECK(read_text_file(path) == "x");
+  }
+  SECTION("nobody else's temporary file is written to") {
+    const std::filesystem::path taken = dir.path() / fmt::format(".moeplan-{}-0.tmp", ::getpid());
+    std::filesystem::create_symlink("/dev/full", taken);
+    write_file_atomically(dir.path() / "f", "x");
+    CHECK(read_text_file(dir.path() / "f") == "x");
+    CHECK(std::filesystem::is_symlink(taken));
   }
 }
 

@@ -173,7 +173,9 @@ class Launch {
   std::string who_does_what() {
     std::string out;
     const std::vector<BoardEntry> ranks = entries();
-    for (std::size_t r = 0; r < ranks.size(); ++r) out += fmt::format("\n  rank {}: {}", r, ranks[r].text);
+    for (std::size_t r = 0; r < ranks.size(); ++r) {
+      if (ranks[r].process != 0) out += fmt::format("\n  rank {}: {}", r, ranks[r].text);
+    }
     return out;
   }
 
@@ -222,6 +224,8 @@ std::filesystem::path host_worker() {
 }
 
 std::vector<std::string> mpirun_command(std::int64_t ranks, const std::vector<std::string>& worker) {
+  if (!runtime::is_on_path("mpirun"))
+    throw InputError(Diagnostic{{"--backend"}, "", "host needs mpirun, which is not on PATH (docs/dependencies.md)"});
   std::vector<std::string> out{
       "mpirun", "-n", std::to_string(ranks), "--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle",
       "1"};

@@ -23,7 +23,8 @@ struct StartedRank {
 /// The path of `moeplan-host-worker`, in the folder of this executable. Raises InputError if it was not built.
 [[nodiscard]] std::filesystem::path host_worker();
 
-/// The command that starts this many ranks on this host, oversubscribed and yielding the core when idle.
+/// The command that starts this many ranks on this host, oversubscribed and yielding the core when idle. Raises
+/// InputError where mpirun is not on PATH.
 [[nodiscard]] std::vector<std::string> mpirun_command(std::int64_t ranks, const std::vector<std::string>& worker);
 
 struct Launched {

@@ -1,5 +1,7 @@
 // What becomes of ranks when something breaks: all end within ten seconds, non-zero, and it is said who and where.
 // MOEPLAN_FAULT_REPEATS=20 repeats every case so often.
+#include <fmt/format.h>
+
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <cstdlib>
@@ -47,6 +49,8 @@ class LongRun {
     }
   }
   [[nodiscard]] pid_t process() const { return process_; }
+  /// The folder that it makes for its temporary files.
+  [[nodiscard]] std::filesystem::path scratch() const { return scratch_; }
   [[nodiscard]] pid_t rank(std::size_t r) const { return static_cast<pid_t>(ranks_[r].process); }
 
   /// Waits for the end, and checks that it is one.
@@ -78,6 +82,7 @@ class LongRun {
     if (end == std::string::npos) return false;
     const std::string board = said.substr(said.rfind(' ', end) + 1, end + 6 - said.rfind(' ', end) - 1);
     if (!std::filesystem::exists(board)) return false;
+    scratch_ = std::filesystem::path(board).parent_path();
     ranks_ = moeplan::validate::read_board(board);
     return std::all_of(ranks_.begin(), ranks_.end(),
                        [](const BoardEntry& e) { return e.process > 0 && e.text.starts_with("moe layer"); });
@@ -86,6 +91,7 @@ class LongRun {
   Cli cli_;
   pid_t process_ = -1;
   std::vector<BoardEntry> ranks_;
+  std::filesystem::path scratch_;
 };
 
 }  // namespace
@@ -113,10 +119,14 @@ TEST_CASE("Where a rank breaks, all end, and the rank and its operation are name
       CHECK(ran.err.find("others have not come within 2 s") != std::string::npos);
       CHECK(ran.err.find("rank 1: moe layer") != std::string::npos);
     }
-    SECTION("it is interrupted, " + std::to_string(i)) {
-      run.start();
-      ::kill(run.process(), SIGINT);
-      CHECK(run.ended().code == 130);
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) {
+      SECTION(fmt::format("it is interrupted by signal {}, {}", signal, i)) {
+        run.start();
+        REQUIRE(std::filesystem::exists(run.scratch()));
+        ::kill(run.process(), signal);
+        CHECK(run.ended().code == 130);
+        CHECK_FALSE(std::filesystem::exists(run.scratch()));
+      }
     }
     SECTION("moeplan itself is killed, " + std::to_string(i)) {
       run.start();
@@ -124,6 +134,19 @@ TEST_CASE("Where a rank breaks, all end, and the rank and its operation are name
       CHECK(run.ended().code == -SIGKILL);
     }
   }
+}
+
+TEST_CASE("Without mpirun it is said what is missing") {
+  if (!has_host_ranks()) {
+    WARN("skipped: built without MPI");
+    return;
+  }
+  Cli cli;
+  REQUIRE(cli.run(host_plan("2")).code == 0);
+  cli.environment["PATH"] = "/nonexistent";
+  const Ran ran = cli.run({"validate", "p.yaml", "--backend", "host", "--iterations", "1"});
+  CHECK(ran.code == 2);
+  CHECK_THAT(ran.err, Catch::Contains("--backend: host needs mpirun, which is not on PATH"));
 }
 
 }  // namespace moeplan::tests::validate_faults_test

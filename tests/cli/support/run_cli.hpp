@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -56,6 +57,8 @@ class Cli {
 
   /// The configuration directory of the following runs; "" for the program's default.
   std::string config_directory = "";
+  /// Further environment variables of the following runs.
+  std::map<std::string, std::string> environment = {};
 
   /// Runs the executable and waits for its end. Standard input is empty. A run that blocks is killed after a minute.
   [[nodiscard]] Ran run(const std::vector<std::string>& arguments, RunLimits limits = {}) const {
@@ -103,6 +106,7 @@ class Cli {
     } else {
       ::setenv("MOEPLAN_CONFIGS", config_directory.c_str(), 1);
     }
+    for (const auto& [name, value] : environment) ::setenv(name.c_str(), value.c_str(), 1);
     if (::chdir(dir_.path().c_str()) != 0) ::_exit(126);
     std::vector<std::string> all{MOEPLAN_EXECUTABLE};
     all.insert(all.end(), arguments.begin(), arguments.end());

@@ -35,10 +35,13 @@ std::string explanation(int code, int system_error, const std::string& message) 
     case SQLITE_CORRUPT: return "is damaged";
     case SQLITE_BUSY:
     case SQLITE_LOCKED: return "is locked by another program";
-    case SQLITE_CANTOPEN: return "cannot be opened or made";
+    case SQLITE_CANTOPEN:
+      return system_error == 0 ? "cannot be opened or made"
+                               : fmt::format("cannot be opened or made: {}", std::strerror(system_error));
     case SQLITE_READONLY: return "cannot be written to";
     case SQLITE_IOERR:
       return fmt::format("cannot be read or written: {}", system_error != 0 ? std::strerror(system_error) : message);
+    case SQLITE_ERROR: return "has not the tables of a sweep: " + message;
     default: return message;
   }
 }
@@ -126,6 +129,11 @@ Database::Database(std::string path, Access access) : path_(std::move(path)) {
   handle_.reset(handle);
   if (code != SQLITE_OK) fail(code);
   sqlite3_extended_result_codes(handle, 1);
+  // A file may come from a stranger: its views, triggers and functions do nothing here.
+  sqlite3_db_config(handle, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
+  sqlite3_db_config(handle, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
+  sqlite3_db_config(handle, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, nullptr);
+  sqlite3_db_config(handle, SQLITE_DBCONFIG_ENABLE_VIEW, 0, nullptr);
   constexpr int kPatienceMs = 10'000;  // assumed: readers and checkpoints of other processes take less
   sqlite3_busy_timeout(handle, kPatienceMs);
 }

@@ -207,8 +207,10 @@ TEST_CASE("Wrong options of sweep and query are refused") {
             .find("no/where.sqlite: cannot be written: No such file or "
                   "directory: no") != std::string::npos);
   CHECK(error({"sweep", file, "-o", ""}).find("--output") != std::string::npos);
-  CHECK(error({"query", "none.sqlite", "best"}) == "none.sqlite: cannot be opened or made\n");
-  CHECK(error({"sweep", "-o", "x.sqlite", "--merge", "none.sqlite"}) == "none.sqlite: cannot be opened or made\n");
+  CHECK(error({"query", "none.sqlite", "best"}) ==
+        "none.sqlite: cannot be opened or made: No such file or directory\n");
+  CHECK(error({"sweep", "-o", "x.sqlite", "--merge", "none.sqlite"}) ==
+        "none.sqlite: cannot be opened or made: No such file or directory\n");
 }
 
 TEST_CASE("A damaged database is refused or read, and nothing else") {

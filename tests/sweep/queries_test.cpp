@@ -198,6 +198,10 @@ TEST_CASE("Files that are no database of a sweep are refused") {
   CHECK(has(error_of([&] { return SweepStore(foreign, SweepHead{}, true); }), "is no database of a sweep"));
   Database(foreign, Database::Access::Write).execute("PRAGMA application_id = 1836017008; PRAGMA user_version = 9");
   CHECK(has(error_of([&] { return read_sweep_head(foreign); }), "has version 9; this program reads 1"));
+  Database(foreign, Database::Access::Write).execute("PRAGMA user_version = 1");
+  CHECK(has(error_of([&] { return read_sweep_head(foreign); }), "has not the tables of a sweep: no such table: sweep"));
+  Database(foreign, Database::Access::Write).execute("CREATE VIEW sweep AS SELECT 'name' AS key, 'x' AS value");
+  CHECK(has(error_of([&] { return read_sweep_head(foreign); }), "has not the tables of a sweep: access to view"));
 }
 
 TEST_CASE("CSV quotes what needs it and keeps every digit") {

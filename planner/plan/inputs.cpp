@@ -91,10 +91,13 @@ std::vector<fs::path> gpu_directories() {
 
 std::vector<std::string> config_names(const std::string& kind) {
   std::vector<std::string> names;
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(config_directory() / kind, ignored)) {
-    if (entry.path().extension() == ".yaml") names.push_back(entry.path().stem());
+  const fs::path folder = config_directory() / kind;
+  std::error_code error;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    if (it->path().extension() == ".yaml") names.push_back(it->path().stem());
   }
+  if (error && error != std::errc::no_such_file_or_directory)
+    throw_input_error({folder.string()}, "", "cannot be read: " + error.message());
   std::sort(names.begin(), names.end());
   return names;
 }

@@ -1,6 +1,8 @@
 #include "planner/plan/inputs.hpp"
 
 #include <catch2/catch.hpp>
+#include <cstdlib>
+#include <optional>
 
 #include "tests/support/checks.hpp"
 
@@ -18,6 +20,19 @@ TEST_CASE("The folder of configurations is the first place that is one") {
           }) == "configs: no folder of configurations was found; looked for " + missing.string() + ", " +
                     file.string() + "; name one with the environment variable MOEPLAN_CONFIGS");
   }
+}
+
+TEST_CASE("A kind of configurations that is there and cannot be listed is no empty one") {
+  const tests::TemporaryDirectory dir;
+  const std::string file = dir.write("gpus", "no folder").string();
+  const char* before = std::getenv("MOEPLAN_CONFIGS");
+  const std::optional<std::string> old = before ? std::optional<std::string>(before) : std::nullopt;
+  ::setenv("MOEPLAN_CONFIGS", dir.path().c_str(), 1);
+  const std::string error = tests::error_of([] { (void)config_names("gpus"); });
+  const std::vector<std::string> none = config_names("models");
+  old ? ::setenv("MOEPLAN_CONFIGS", old->c_str(), 1) : ::unsetenv("MOEPLAN_CONFIGS");
+  CHECK(error == file + ": cannot be read: Not a directory");
+  CHECK(none.empty());
 }
 
 TEST_CASE("A value set for a whole map drops the origins of the keys that it no longer has") {

@@ -11,6 +11,7 @@
 #include "cli/commands/commands.hpp"
 #include "cli/commands/output_files.hpp"
 #include "cli/commands/progress.hpp"
+#include "cli/pages/scores/accuracy_file.hpp"
 #include "cli/pages/scores/score_markdown.hpp"
 #include "cli/pages/scores/score_plots.hpp"
 #include "cli/pages/scores/score_report.hpp"
@@ -27,7 +28,7 @@ namespace {
 
 struct ScoreOptions {
   std::vector<std::string> files;
-  std::string output, page, plots;
+  std::string output, page, plots, accuracy;
   std::optional<double> most_mape = {};
   bool json = false, quiet = false;
 };
@@ -125,7 +126,7 @@ void write_plots(const std::string& folder, const std::map<std::string, std::str
 
 ExitCode run_score(const ScoreOptions& o) {
   std::vector<std::string> outputs;
-  for (const std::string& file : {o.output, o.page}) {
+  for (const std::string& file : {o.output, o.page, o.accuracy}) {
     if (!file.empty()) outputs.push_back(file);
   }
   check_outputs(outputs);
@@ -142,6 +143,7 @@ ExitCode run_score(const ScoreOptions& o) {
   if (!o.plots.empty()) write_plots(o.plots, plots_of(reports));
   if (!o.output.empty()) write_file_atomically(o.output, score_csv(reports));
   if (!o.page.empty()) write_file_atomically(o.page, score_markdown(reports));
+  if (!o.accuracy.empty()) write_file_atomically(o.accuracy, accuracy_file(reports));
   fmt::print("{}", o.json ? score_json(reports) : score_page(reports));
   for (const ScoreReport& report : reports) {
     const double mape =
@@ -161,6 +163,8 @@ void add_score_command(CLI::App& app, ExitCode& code) {
       ->required();
   c->add_option("-o,--output", o->output, "Write every row with its prediction as CSV");
   c->add_option("--markdown", o->page, "Write the errors as a page in Markdown");
+  c->add_option("--accuracy", o->accuracy,
+                "For tables of runs: write the errors by GPU and precision as configs/accuracy/iterations.yaml");
   c->add_option("--svg", o->plots,
                 "For tables of collectives: a folder for plots of measured and predicted times, one a machine and "
                 "operation");

@@ -10,6 +10,7 @@
 #include "model/operators/operator_models.hpp"
 #include "model/text/origins.hpp"
 #include "model/text/unit_text.hpp"
+#include "planner/report/accuracy.hpp"
 
 namespace moeplan::cli {
 
@@ -104,6 +105,19 @@ std::string page_header(const planner::Inputs& inputs, const Cluster& cluster) {
                                   w.routing.seed);
   const std::string gate = gate_text(w.gate);
   return out + (gate.empty() ? "\n" : ", " + gate + '\n');
+}
+
+std::string accuracy_text(const planner::Inputs& inputs) {
+  const std::optional<planner::Accuracy> known = planner::shipped_accuracy_of(inputs.cluster.gpu, inputs.workload);
+  if (!known) {
+    return fmt::format("  accuracy       unknown: {}\n", inputs.workload.mode == Mode::Forward
+                                                             ? "only training was compared with measured runs"
+                                                             : "too few measured runs on " + inputs.cluster.gpu.name);
+  }
+  return fmt::format(
+      "  accuracy       of {} measured runs on {}{}: half within {:.0f}%, 9 of 10 within {:.0f}%, bias {}\n",
+      known->runs, known->gpu, known->precision.empty() ? ", any precision" : " in " + known->precision,
+      100 * known->median, 100 * known->p90, signed_percent(known->bias));
 }
 
 std::string stage_text(const Program& program, RankId rank) {

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "model/analysis/analysis.hpp"
+#include "planner/report/accuracy.hpp"
 
 namespace moeplan::planner {
 
@@ -28,6 +29,14 @@ Json json_head(const Inputs& inputs, const Cluster& cluster) {
           {"model", inputs.model.name},
           {"workload", workload_json(inputs.workload)},
           {"world_size", cluster.world_size()}};
+}
+
+Json confidence_json(const Inputs& inputs) {
+  const std::optional<Accuracy> known = shipped_accuracy_of(inputs.cluster.gpu, inputs.workload);
+  if (!known) return nullptr;
+  return {{"gpu", known->gpu},       {"precision", known->precision.empty() ? Json(nullptr) : Json(known->precision)},
+          {"runs", known->runs},     {"median_error", known->median},
+          {"p90_error", known->p90}, {"bias", known->bias}};
 }
 
 Json decision_json(const Candidate& c) {

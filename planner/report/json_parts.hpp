@@ -19,6 +19,9 @@ inline constexpr int kJsonSchemaVersion = 1;
 /// A workload, resolved.
 [[nodiscard]] Json workload_json(const Workload& workload);
 
+/// What is known of predictions for such jobs (accuracy.hpp), or null.
+[[nodiscard]] Json confidence_json(const Inputs& inputs);
+
 [[nodiscard]] Json decision_json(const Candidate& candidate);
 [[nodiscard]] Json memory_json(const MemoryUse& memory);
 [[nodiscard]] Json class_times_json(const RankTime& time);

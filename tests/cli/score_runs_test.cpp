@@ -94,6 +94,17 @@ TEST_CASE("docs/validation.md is the page that score writes of all measurements"
   check_golden("validation.md", whole_file(cli.path("page.md")), MOEPLAN_SOURCE_DIR "/docs");
 }
 
+TEST_CASE("The shipped accuracy is that of the published runs") {
+  const std::filesystem::path runs = MOEPLAN_SOURCE_DIR "/../shared/data/runs/fit_runs.csv";
+  if (!std::filesystem::exists(runs)) {
+    WARN("skipped: no measurements at ../shared/data");
+    return;
+  }
+  const Cli cli;
+  REQUIRE(cli.run({"score", runs.string(), "--accuracy", "iterations.yaml", "--quiet"}).code == 0);
+  check_golden("iterations.yaml", whole_file(cli.path("iterations.yaml")), MOEPLAN_SOURCE_DIR "/configs/accuracy");
+}
+
 TEST_CASE("score says what is wrong with a table of runs") {
   const Cli cli;
   (void)cli.write("runs.csv", "cluster,world,model,step_time\ndgx_h100,8,m,1\n");

@@ -173,6 +173,7 @@ std::string explain_json(const Explanation& e, double wall_s) {
   j["makespan_s"] = p.makespan.seconds().value();
   j["lower_bound_s"] = p.estimate.lower_bound.value();
   j["lower_bound_by"] = p.estimate.bound_by;
+  j["confidence"] = planner::confidence_json(e.plan.inputs);
   j["tokens_per_s_per_gpu"] = p.tokens_per_s_per_gpu;
   j["model_flops_utilization"] = p.model_flops_utilization;
   j["critical_path"] = path_rows(e);

@@ -114,6 +114,7 @@ std::string plan_json(const PlanReport& r) {
     add_prediction(c, r.predictions[i]);
     j["candidates"].push_back(std::move(c));
   }
+  j["confidence"] = planner::confidence_json(r.inputs);
   if (r.framework) j["framework"] = framework_json(r);
   if (!r.tutel.empty()) j["tutel_dictionaries"] = tutel_json(r.tutel);
   if (const auto texts = planner::approximations_of(r.documents.model); !texts.empty()) j["approximations"] = texts;
@@ -155,6 +156,7 @@ std::string simulate_json(const planner::Plan& plan, const planner::Inputs& inpu
   j["planned_makespan_s"] = plan.makespan.seconds().value();
   j["lower_bound_s"] = p.estimate.lower_bound.value();
   j["lower_bound_by"] = p.estimate.bound_by;
+  j["confidence"] = planner::confidence_json(inputs);
   planner::add_binding_rank(j, p);
   j["memory_bytes"] = p.memory.total().value();
   j["classes"] = planner::class_times_json(p.binding);

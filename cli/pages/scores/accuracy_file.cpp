@@ -1,0 +1,76 @@
+#include "cli/pages/scores/accuracy_file.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <utility>
+
+#include "model/base/diagnostics.hpp"
+#include "model/machine/cluster.hpp"
+#include "planner/plan/inputs.hpp"
+
+namespace moeplan::cli {
+
+namespace {
+
+/// The GPU of each cluster that rows name, by the cluster's name.
+class GpuNames {
+ public:
+  const std::string& of(const std::string& cluster) {
+    const auto [it, is_new] = names_.try_emplace(cluster);
+    if (is_new)
+      it->second = read_cluster(planner::load_cluster_document(planner::find_config("clusters", cluster))).gpu.name;
+    return it->second;
+  }
+
+ private:
+  std::map<std::string, std::string> names_;
+};
+
+/// Three digits of an error.
+Node rounded(double error) { return Node::number(std::round(1000 * error) / 1000); }
+
+}  // namespace
+
+std::string accuracy_file(const std::vector<ScoreReport>& reports) {
+  using Key = std::pair<std::string, std::string>;  // GPU, precision
+  std::map<Key, std::vector<profiler::ScoredRun>> rows;
+  Diagnostics wrong;
+  GpuNames gpus;
+  std::string files;
+  for (const ScoreReport& report : reports) {
+    if (!report.runs) {
+      wrong.add({report.file}, "", "is no table of runs, of which alone --accuracy makes a file");
+      continue;
+    }
+    files += ' ' + std::filesystem::path(report.file).filename().string();
+    for (const profiler::ScoredRun& run : report.runs->rows) {
+      if (!run.has_error()) continue;
+      const profiler::RunRow& row = report.runs->table[run.row];
+      const std::string& gpu = gpus.of(row.cluster);
+      rows[{gpu, ""}].push_back(run);
+      if (!row.precision.empty()) rows[{gpu, row.precision}].push_back(run);
+    }
+  }
+  wrong.throw_if_any();
+  Node list = Node::list();
+  for (const auto& [key, scored] : rows) {
+    const profiler::RunSummary s = profiler::summarise(scored);
+    Node entry = Node::map();
+    entry.set("gpu", Node::text(key.first));
+    if (!key.second.empty()) entry.set("precision", Node::text(key.second));
+    entry.set("runs", Node::integer(static_cast<long long>(s.scored)));
+    entry.set("median", rounded(s.median));
+    entry.set("p90", rounded(s.p90));
+    entry.set("bias", rounded(s.bias));
+    list.items.push_back(std::move(entry));
+  }
+  Node document = Node::map();
+  document.set("accuracy", std::move(list));
+  return fmt::format("# Errors of predicted iterations (docs/trust.md), by `moeplan score{} --accuracy FILE`.\n{}",
+                     files, to_yaml(document));
+}
+
+}  // namespace moeplan::cli

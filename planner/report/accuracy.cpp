@@ -1,0 +1,47 @@
+#include "planner/report/accuracy.hpp"
+
+#include <algorithm>
+
+#include "model/text/reader.hpp"
+#include "planner/plan/inputs.hpp"
+
+namespace moeplan::planner {
+
+std::vector<Accuracy> read_accuracy(const Node& document) {
+  Diagnostics diagnostics;
+  MapReader reader(document, "", diagnostics);
+  std::vector<Accuracy> out;
+  for (const auto& [node, path] : reader.list("accuracy")) {
+    MapReader entry(*node, path, diagnostics);
+    constexpr double kMost = 1000;  // a prediction 1,000 times too long
+    out.push_back({.gpu = entry.text("gpu"),
+                   .precision = entry.text_or("precision", ""),
+                   .runs = entry.integer("runs", 1),
+                   .median = entry.number("median", 0, kMost),
+                   .p90 = entry.number("p90", 0, kMost),
+                   .bias = entry.number("bias", -kMost, kMost)});
+    entry.finish();
+  }
+  reader.finish();
+  diagnostics.throw_if_any();
+  return out;
+}
+
+std::optional<Accuracy> accuracy_of(std::span<const Accuracy> known, const GpuSpec& gpu, const Workload& workload) {
+  if (workload.mode == Mode::Forward) return std::nullopt;
+  for (const std::string& precision : {precision_text(workload), std::string()}) {
+    const auto it = std::find_if(known.begin(), known.end(), [&](const Accuracy& a) {
+      return a.gpu == gpu.name && a.precision == precision && a.runs >= kFewestRuns;
+    });
+    if (it != known.end()) return *it;
+  }
+  return std::nullopt;
+}
+
+std::optional<Accuracy> shipped_accuracy_of(const GpuSpec& gpu, const Workload& workload) {
+  const std::vector<std::string> names = config_names("accuracy");
+  if (std::find(names.begin(), names.end(), "iterations") == names.end()) return std::nullopt;
+  return accuracy_of(read_accuracy(load_document(find_config("accuracy", "iterations"))), gpu, workload);
+}
+
+}  // namespace moeplan::planner

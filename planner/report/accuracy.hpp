@@ -1,0 +1,36 @@
+// How far predicted iterations were from measured ones, for jobs like a given one.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "model/machine/gpu.hpp"
+#include "model/text/document.hpp"
+#include "model/workload/workload.hpp"
+
+namespace moeplan::planner {
+
+/// Errors of predictions of some training runs. Error = predicted / measured - 1, of the time of an iteration; bias is
+/// the mean of ln(predicted / measured).
+struct Accuracy {
+  std::string gpu = {}, precision = {};  // of the runs; precision "": any
+  std::int64_t runs = 0;
+  double median = 0, p90 = 0, bias = 0;  // the first two of the error's absolute value
+};
+
+/// The list `accuracy` of a file that `moeplan score --accuracy` wrote. Raises InputError.
+[[nodiscard]] std::vector<Accuracy> read_accuracy(const Node& document);
+
+/// What is known of jobs like this one: of runs on the GPU in the workload's precision if there are kFewestRuns, else
+/// of all runs on the GPU. None if there are fewer of those too, or if the workload is no training.
+inline constexpr std::int64_t kFewestRuns = 5;
+[[nodiscard]] std::optional<Accuracy> accuracy_of(std::span<const Accuracy> known, const GpuSpec& gpu,
+                                                  const Workload& workload);
+
+/// The same of what is shipped, configs/accuracy/iterations.yaml; none if there is no such file.
+[[nodiscard]] std::optional<Accuracy> shipped_accuracy_of(const GpuSpec& gpu, const Workload& workload);
+
+}  // namespace moeplan::planner

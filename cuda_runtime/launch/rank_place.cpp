@@ -29,6 +29,17 @@ std::optional<std::int64_t> number_of(const char* name) {
   throw InputError(Diagnostic{{name}, "", fmt::format("\"{}\" is no whole number of ranks", text)});
 }
 
+/// What all ranks of this job know and, unless MOEPLAN_RANK_SECRET is set, other jobs do not use.
+std::string job_secret() {
+  if (const char* secret = std::getenv("MOEPLAN_RANK_SECRET")) return secret;
+  const char *job = std::getenv("SLURM_JOB_ID"), *step = std::getenv("SLURM_STEP_ID");
+  if (job != nullptr && step != nullptr) return fmt::format("{}.{}", job, step);
+  for (const char* name : {"TORCHELASTIC_RUN_ID", "PMIX_NAMESPACE"}) {
+    if (const char* run = std::getenv(name)) return run;
+  }
+  return "";
+}
+
 }  // namespace
 
 std::optional<RankPlace> rank_place() {
@@ -46,6 +57,7 @@ std::optional<RankPlace> rank_place() {
       if (*port < 1 || *port > 65535) throw InputError(Diagnostic{{"MASTER_PORT"}, "", "expected 1 to 65535"});
       out.port = static_cast<std::uint16_t>(*port);
     }
+    out.secret = job_secret();
     return out;
   }
   return std::nullopt;

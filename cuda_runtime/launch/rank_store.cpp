@@ -17,14 +17,15 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Kinds of letters. To rank 0: hello with the sender's name, set, get, take (a get that removes the text), give up,
-// farewell. From rank 0: a text, and the end of the session.
+// Kinds of letters. To rank 0: hello with the job's secret and the sender's rank, set, get, take (a get that removes
+// the text), give up, farewell. From rank 0: a text, and the end of the session.
 constexpr char kHello = 'h', kSet = 's', kGet = 'g', kTake = 'k', kGiveUp = 'x', kBye = 'b', kText = 't', kEnd = 'e';
 
 /// The server of the store, in a thread of rank 0.
 class Keeper {
  public:
-  Keeper(std::uint16_t port) : listener_(listen_on(port)), thread_([this](std::stop_token stop) { run(stop); }) {}
+  explicit Keeper(const RankPlace& place)
+      : listener_(listen_on(place.port)), secret_(place.secret), thread_([this](std::stop_token stop) { run(stop); }) {}
 
  private:
   struct Guest {
@@ -58,7 +59,6 @@ class Keeper {
     Descriptor connection(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
     if (connection.get() < 0) return;
     guests_.push_back({std::move(connection)});
-    if (!end_.empty()) say(guests_.back(), {kEnd, "", end_});
   }
 
   void listen_to(Guest& guest) {
@@ -71,8 +71,14 @@ class Keeper {
   }
 
   void answer(Guest& guest, const Letter& letter) {
+    const bool is_stranger = guest.name.empty() && (letter.kind != kHello || letter.key != secret_);
+    if (is_stranger) guest.is_gone = true;
+    if (guest.is_gone) return;
     switch (letter.kind) {
-      case kHello: guest.name = "rank " + letter.text; return;
+      case kHello:
+        guest.name = "rank " + letter.text;
+        if (!end_.empty()) say(guest, {kEnd, "", end_});
+        return;
       case kSet:
         texts_[letter.key] = letter.text;
         for (Guest& g : guests_) {
@@ -105,10 +111,13 @@ class Keeper {
   void end(const std::string& why) {
     if (!end_.empty()) return;
     end_ = why;
-    for (Guest& g : guests_) say(g, {kEnd, "", why});
+    for (Guest& g : guests_) {
+      if (!g.name.empty()) say(g, {kEnd, "", why});
+    }
   }
 
   Descriptor listener_;
+  std::string secret_;
   std::vector<Guest> guests_;
   std::map<std::string, std::string> texts_;
   std::string end_;
@@ -118,9 +127,9 @@ class Keeper {
 class TcpStore final : public RankStore {
  public:
   TcpStore(const RankPlace& place, Seconds time_out) {
-    if (place.rank == 0) keeper_.emplace(place.port);
+    if (place.rank == 0) keeper_.emplace(place);
     connection_ = connect_to(place.rank == 0 ? "127.0.0.1" : place.address, place.port, time_out);
-    say({kHello, "", std::to_string(place.rank)});
+    say({kHello, place.secret, std::to_string(place.rank)});
   }
   ~TcpStore() override {
     (void)send_letter(connection_.get(), {kBye, "", ""});

@@ -19,9 +19,11 @@ struct RankPlace {
   std::int64_t local_rank = 0;  // index among the ranks of its node; selects the GPU
   std::string address = "127.0.0.1";
   std::uint16_t port = 29500;
+  std::string secret = {};  // known to the ranks of one job: rank 0 turns away who does not know it
 };
-/// The rank given by this process's environment; none if the process was not started as a rank. Raises InputError if
-/// the variables are inconsistent.
+/// The rank given by this process's environment; its secret is MOEPLAN_RANK_SECRET, else the name that the launcher
+/// gave the job, which keeps jobs apart but is no secret on a shared machine. None if the process was not started as a
+/// rank. Raises InputError if the variables are inconsistent.
 [[nodiscard]] std::optional<RankPlace> rank_place();
 
 class RankStore {

@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <optional>
+#include <random>
 #include <set>
 #include <thread>
 
@@ -24,8 +25,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+/// A text of 128 bits from the system's source of randomness.
+std::string new_secret() {
+  std::random_device random;
+  return fmt::format("{:08x}{:08x}{:08x}{:08x}", random(), random(), random(), random());
+}
+
 [[noreturn]] void become(const std::vector<std::string>& command, std::int64_t rank, std::int64_t ranks,
-                         std::uint16_t port, pid_t starter) {
+                         std::uint16_t port, const std::string& secret, pid_t starter) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != starter) ::_exit(1);  // the parent has already exited
   const auto set = [](const char* name, const std::string& value) { ::setenv(name, value.c_str(), 1); };
@@ -34,6 +41,7 @@ using Clock = std::chrono::steady_clock;
   set("WORLD_SIZE", std::to_string(ranks));
   set("MASTER_ADDR", "127.0.0.1");
   set("MASTER_PORT", std::to_string(port));
+  set("MOEPLAN_RANK_SECRET", secret);
   exec_command(command);
 }
 
@@ -70,12 +78,13 @@ class Children {
 
 int run_ranks(const std::vector<std::string>& command, std::int64_t ranks, Seconds grace) {
   const std::uint16_t port = free_port();
+  const std::string secret = new_secret();
   const pid_t starter = ::getpid();
   Children children;
   for (std::int64_t rank = 0; rank < ranks; ++rank) {
     const pid_t child = ::fork();
     if (child < 0) throw ExecutionError(fmt::format("fork of rank {}: {}", rank, std::strerror(errno)));
-    if (child == 0) become(command, rank, ranks, port, starter);
+    if (child == 0) become(command, rank, ranks, port, secret, starter);
     children.add(child);
   }
   int first = 0;

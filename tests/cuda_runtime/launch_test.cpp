@@ -57,7 +57,8 @@ class Environment {
   static constexpr const char* kAll[] = {
       "RANK",         "WORLD_SIZE",           "LOCAL_RANK",           "MASTER_ADDR",
       "MASTER_PORT",  "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
-      "SLURM_PROCID", "SLURM_NTASKS",         "SLURM_LOCALID",        "SLURM_STEP_ID"};
+      "SLURM_PROCID", "SLURM_NTASKS",         "SLURM_LOCALID",        "SLURM_STEP_ID",
+      "SLURM_JOB_ID", "MOEPLAN_RANK_SECRET",  "TORCHELASTIC_RUN_ID",  "PMIX_NAMESPACE"};
 };
 
 }  // namespace
@@ -78,6 +79,14 @@ TEST_CASE("A process knows its rank from the environment that a launcher gives i
     const Environment e(step);
     CHECK(rank_place().value().rank == 1);
     CHECK(rank_place().value().address == "a");
+  }
+  SECTION("what its job knows: a secret, or else the name that the launcher gave the job") {
+    std::vector<std::pair<std::string, std::string>> step{
+        {"SLURM_PROCID", "1"}, {"SLURM_NTASKS", "2"}, {"SLURM_JOB_ID", "77"}, {"SLURM_STEP_ID", "3"}};
+    CHECK((Environment(step), rank_place()).value().secret == "77.3");
+    step.emplace_back("MOEPLAN_RANK_SECRET", "s");
+    CHECK((Environment(step), rank_place()).value().secret == "s");
+    CHECK((Environment({{"RANK", "0"}, {"WORLD_SIZE", "2"}}), rank_place()).value().secret.empty());
   }
   SECTION("mpirun's") {
     const Environment e({{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "4"}});
@@ -158,6 +167,19 @@ TEST_CASE("A rank that gives up, goes or does not come is told to the others", "
     }
     const auto peers = make_store_peers(*store, place, Seconds(20), "test");
     for (int i = 0; i < 20; ++i) CHECK(peers->broadcast("still here") == "still here");
+  }
+  SECTION("a rank of another job is turned away, and reads and changes nothing") {
+    const std::uint16_t port = free_port();
+    const RankPlace place{0, 2, 0, "127.0.0.1", port, "ours"};
+    const auto store = make_rank_store(place, Seconds(20));
+    store->set("id", "of our job");
+    for (const std::string secret : {"theirs", ""}) {
+      const auto other = make_rank_store({1, 2, 1, "127.0.0.1", port, secret}, Seconds(20));
+      CHECK_THROWS_WITH(other->get("id", Seconds(20)), "rank 0 is gone");
+    }
+    const auto ours = make_rank_store({1, 2, 1, "127.0.0.1", port, "ours"}, Seconds(20));
+    CHECK(ours->get("id", Seconds(20)) == "of our job");
+    CHECK_NOTHROW(store->check());
   }
 }
 

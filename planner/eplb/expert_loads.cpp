@@ -107,6 +107,8 @@ Value parsed(const std::string& text, const std::string& file) {
     return Value::parse(text);
   } catch (const Value::parse_error& e) {
     throw_input_error({file, line_of(text, e.byte)}, "", fmt::format("is no JSON at byte {}", e.byte));
+  } catch (const Value::out_of_range&) {
+    throw_input_error({file}, "", "has a number that is too large");
   }
 }
 

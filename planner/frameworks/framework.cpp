@@ -114,7 +114,12 @@ void read_arguments(const Node& arguments, const Versions& versions, Framework& 
     if (type == nullptr) wrong.add(e.value.where, path, "has no type");
     if (since && std::find(versions.all().begin(), versions.all().end(), since->scalar) == versions.all().end())
       wrong.add(since->where, path + ".since", fmt::format("{} is no version of this file", in_quotes(since->scalar)));
-    if (type && (!since || versions.has(since->scalar))) out.arguments[e.key] = argument_of(*type, path, wrong);
+    if (!type || (since && !versions.has(since->scalar))) continue;
+    FrameworkArgument argument = argument_of(*type, path, wrong);
+    if (const Node* aliases = e.value.find("aliases")) {
+      for (const Node& alias : aliases->items) argument.aliases.push_back(alias.scalar);
+    }
+    out.arguments[e.key] = std::move(argument);
   }
 }
 
@@ -130,6 +135,16 @@ std::string Framework::own_name(FrameworkDecision decision, const std::string& v
   if (of == values.end()) return "";
   const auto it = of->second.find(value);
   return it == of->second.end() ? "" : it->second;
+}
+
+std::vector<std::string> Framework::values_named(FrameworkDecision decision, std::string_view own_name) const {
+  std::vector<std::string> names;
+  const auto of = values.find(decision);
+  if (of == values.end()) return names;
+  for (const auto& [ours, theirs] : of->second) {
+    if ((theirs.empty() ? ours : theirs) == own_name) names.push_back(ours);
+  }
+  return names;
 }
 
 bool Framework::serves() const {

@@ -12,6 +12,7 @@
 //     num-layers: int
 //     fp8-recipe: [tensorwise, delayed]       # one of these
 //     moe-hybridep-num-sms: {type: int, since: "0.16"}
+//     tp-size: {type: int, aliases: [tp]}
 //   sources: {schedules: "where this is said"}
 //
 // A decision that a file leaves out has no value there, and every value but the plain one is refused.
@@ -83,6 +84,7 @@ struct FrameworkArgument {
   enum class Type { Switch, Int, Float, Text, List };
   Type type = Type::Text;
   std::vector<std::string> choices = {};  // none: any
+  std::vector<std::string> aliases = {};  // its other names there
   bool operator==(const FrameworkArgument&) const = default;
 };
 
@@ -108,6 +110,8 @@ struct Framework {
   [[nodiscard]] bool has(FrameworkDecision decision, std::string_view value) const;
   /// The framework's own name for a value; "" if it has none.
   [[nodiscard]] std::string own_name(FrameworkDecision decision, const std::string& value) const;
+  /// Our names of the value that the framework calls so; those without another name are called as here.
+  [[nodiscard]] std::vector<std::string> values_named(FrameworkDecision decision, std::string_view own_name) const;
   [[nodiscard]] std::string text() const { return title + " " + version; }
   /// Whether it serves; otherwise it trains.
   [[nodiscard]] bool serves() const;

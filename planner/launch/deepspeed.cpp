@@ -27,7 +27,7 @@ Launch deepspeed_launch(const LaunchInput& input) {
   launch.set("train_batch_size", w.global_batch);
   launch.set("train_micro_batch_size_per_gpu", c.micro_batch);
   launch.set("gradient_accumulation_steps", w.global_batch / d.dp / c.micro_batch);
-  if (w.dtype == Dtype::Bf16) launch.set("bf16.enabled", "true");
+  launch.set("bf16.enabled", w.dtype == Dtype::Bf16 ? "true" : "false");
   if (w.dtype == Dtype::Fp16) launch.set("fp16.enabled", "true");
   if (w.precision) launch.leave("products in " + precision_text(w));
   launch.set("zero_optimization.stage", w.zero_stage);
@@ -41,6 +41,7 @@ Launch deepspeed_launch(const LaunchInput& input) {
   if (w.optimizer_dtype != Dtype::Fp32) launch.leave("moments of the optimizer in 16 bits");
   if (w.cuda_graphs != CudaGraphs::None) launch.leave("CUDA graphs");
   leave_moe_decisions(input, launch);
+  leave_workload(input, launch);
   const UniformModel model = uniform_model(input.inputs.model);
   if (model.moe) launch.to_fill_in.push_back(moe_layer_call(input.inputs.model, w, *model.moe, d) + " in the model");
   if (d.tp > 1) launch.to_fill_in.push_back(fmt::format("an mpu with {} tensor-parallel ranks", d.tp));

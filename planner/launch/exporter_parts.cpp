@@ -47,6 +47,24 @@ void leave_moe_decisions(const LaunchInput& input, Launch& launch) {
     launch.leave("exchanges concurrent with a neighbouring microbatch");
 }
 
+void leave_workload(const LaunchInput& input, Launch& launch) {
+  const Workload& w = input.inputs.workload;
+  const Node given = workload_document(w);
+  const auto leave_other = [&](const std::string& key, const std::string& theirs) {
+    const Node* ours = given.find(key);
+    if (ours && ours->scalar != theirs)
+      launch.leave(fmt::format("{} {}: {} has {}", key, ours->scalar, input.framework.title, theirs));
+  };
+  for (const std::string& override : input.framework.overrides) {
+    for (const std::string key : {"gate_weights", "expert_layout"}) {
+      const std::string start = "workload." + key + "=";
+      if (override.starts_with(start)) leave_other(key, override.substr(start.size()));
+    }
+  }
+  if (w.gate.kind != GateKind::TopK) launch.leave("the gate of the workload: top-k");
+  if (w.encoding == Encoding::Dense) launch.leave("encoding by products with masks");
+}
+
 UniformModel uniform_model(const ModelSpec& model) {
   UniformModel out;
   const auto differs = [&](const std::string& what) {

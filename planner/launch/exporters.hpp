@@ -23,6 +23,9 @@ namespace moeplan::planner {
 /// rank order.
 void leave_moe_decisions(const LaunchInput& input, Launch& launch);
 
+/// Lists what of the workload differs from what follows from the framework, or that no framework but Megatron-LM's has.
+void leave_workload(const LaunchInput& input, Launch& launch);
+
 /// The token mixer, dense FFN and MoE FFN that a framework with one of each kind has, and what differs from them.
 /// Points into the model.
 struct UniformModel {

@@ -34,6 +34,7 @@ Launch server(const LaunchInput& input, const std::string& variable) {
                                         std::string(name_of<Precision>(kPrecisionNames, *w.precision))));
   }
   leave_moe_decisions(input, launch);
+  leave_workload(input, launch);
   if (w.capacity_factor) launch.leave("a capacity factor: servers drop no rows");
   if (w.cuda_graphs != CudaGraphs::None) launch.leave("CUDA graphs of modules");
   if (c.degrees.cp > 1) launch.leave("context parallelism");
@@ -66,6 +67,7 @@ Launch sglang_launch(const LaunchInput& input) {
   launch.set("disaggregation-mode", "prefill");
   if (c.placement != kContiguous) {
     launch.set("ep-num-redundant-experts", redundant_experts(c));
+    launch.set("eplb-algorithm", input.framework.own_name(FrameworkDecision::Placements, c.placement.name()));
     launch.set("init-expert-location", "$EXPERT_MAP");
     launch.to_fill_in.emplace_back("EXPERT_MAP: a map of the same loads, from moeplan eplb --format sglang");
   }

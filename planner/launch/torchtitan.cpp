@@ -20,6 +20,16 @@ LaunchSetting modules_of_parts(const LaunchInput& input) {
   return out;
 }
 
+/// Converters of the dense layers' and the experts' products.
+void set_precision(const LaunchInput& input, Launch& launch) {
+  const Workload& w = input.inputs.workload;
+  const std::string converter = input.framework.own_name(
+      FrameworkDecision::Precisions, std::string(name_of<Precision>(kPrecisionNames, *w.precision)));
+  if (converter.empty()) return launch.leave("products in " + precision_text(w));
+  launch.settings.push_back({"model.converters", {"quantize.linear." + converter, "quantize.grouped_mm." + converter}});
+  launch.to_fill_in.push_back("quantize.grouped_mm." + converter + ".fqns: the names of the experts' modules");
+}
+
 }  // namespace
 
 Launch torchtitan_launch(const LaunchInput& input) {
@@ -58,16 +68,14 @@ Launch torchtitan_launch(const LaunchInput& input) {
   launch.set("activation_checkpoint.mode", is_full ? "full" : "none");
   if (!is_full && !(c.recompute == Recompute::None))
     launch.leave("recomputation of " + name_of(c.recompute) + ": TorchTitan's selective modes choose operations");
-  if (w.precision) {
-    const std::string converter = input.framework.own_name(
-        FrameworkDecision::Precisions, std::string(name_of<Precision>(kPrecisionNames, *w.precision)));
-    launch.to_fill_in.push_back("model.converters: " + converter + ", for dense layers and experts");
-  }
+  if (w.precision) set_precision(input, launch);
   if (w.gradient_dtype != Dtype::Fp32) launch.leave("gradients in 16 bits: FSDP2 reduces them in fp32");
   if (w.optimizer_dtype != Dtype::Fp32) launch.leave("moments of the optimizer in 16 bits");
+  if (layout_of(input.inputs.model, w, c).mtp_layers() > 0) launch.leave("multi-token prediction");
   if (w.capacity_factor) launch.leave("a capacity factor: no rows are dropped");
   if (w.cuda_graphs != CudaGraphs::None) launch.leave("CUDA graphs");
   leave_moe_decisions(input, launch);
+  leave_workload(input, launch);
   launch.to_fill_in.emplace_back("model.name and model.flavor, data, tokenizer and checkpoints");
   launch.command = "python -m torchtitan.train --job.config_file \"$CONFIG\"";
   return launch;

@@ -1,5 +1,6 @@
 // moeplan import hf-config|routing-trace|sglang-counts FILE [-o F]
 // moeplan import megatron FILE, run TABLE (import_megatron.cpp)
+// moeplan import deepspeed|torchtitan|sglang|vllm FILE (frameworks/import_frameworks.cpp)
 // moeplan import nccl-tests LOG... --cluster NEW.yaml (clusters/import_nccl_tests.cpp)
 // moeplan import nccl-topo|nvidia-smi-topo|ibnetdiscover FILE --cluster NEW.yaml (clusters/import_topology.cpp)
 #include <fmt/format.h>
@@ -162,6 +163,7 @@ void add_import_command(CLI::App& app, ExitCode&) {
   add_routing_trace(*import);
   add_loads(*import);
   add_import_megatron(*import);
+  add_import_frameworks(*import);
   add_import_run(*import);
   add_import_nccl_tests(*import);
   add_import_topology(*import);

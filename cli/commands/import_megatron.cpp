@@ -10,7 +10,6 @@
 #include "cli/commands/output_files.hpp"
 #include "cli/pages/page_parts.hpp"
 #include "planner/plan/inputs.hpp"
-#include "planner/runs/imported_plan.hpp"
 #include "planner/runs/megatron_arguments.hpp"
 
 namespace moeplan::cli {
@@ -29,22 +28,12 @@ void print_each(const char* label, const std::vector<std::string>& texts) {
   for (const std::string& text : texts) fmt::print("{}: {}\n", label, text);
 }
 
-/// Writes the plan of a row, and says what it is and how far it is from what was measured.
+/// Writes the plan of a row.
 void write_imported(const profiler::RunRow& row, const ModelSpec& model, const std::string& output) {
   const auto imported = runs::imported_plan(row, model);
   if (const auto* refusal = std::get_if<runs::Refusal>(&imported))
     throw_input_error(row.where, "", "cannot be planned: " + refusal->reason);
-  const auto& plan = std::get<runs::ImportedPlan>(imported);
-  planner::write_plan(plan.plan, output);
-  fmt::print("{}", plan_lines("plan", plan.plan.candidate));
-  fmt::print("  iteration      {} by prediction\n", human(plan.plan.makespan.seconds()));
-  if (plan.measured) {
-    fmt::print("  measured       {}: the prediction is {:+.1f}% off\n", human(*plan.measured),
-               100 * (plan.plan.makespan.seconds() / *plan.measured - 1));
-  }
-  if (plan.misfit) fmt::print("  memory         does not fit: {}\n", *plan.misfit);
-  print_each("assumed", plan.defaults);
-  print_each("roughly", plan.approximations);
+  write_imported_plan(std::get<runs::ImportedPlan>(imported), output);
 }
 
 std::string model_file_of(const MegatronImport& o) {
@@ -115,6 +104,19 @@ void import_run(const RunImport& o) {
 }
 
 }  // namespace
+
+void write_imported_plan(const runs::ImportedPlan& plan, const std::string& output) {
+  planner::write_plan(plan.plan, output);
+  fmt::print("{}", plan_lines("plan", plan.plan.candidate));
+  fmt::print("  iteration      {} by prediction\n", human(plan.plan.makespan.seconds()));
+  if (plan.measured) {
+    fmt::print("  measured       {}: the prediction is {:+.1f}% off\n", human(*plan.measured),
+               100 * (plan.plan.makespan.seconds() / *plan.measured - 1));
+  }
+  if (plan.misfit) fmt::print("  memory         does not fit: {}\n", *plan.misfit);
+  print_each("assumed", plan.defaults);
+  print_each("roughly", plan.approximations);
+}
 
 void add_import_megatron(CLI::App& import) {
   auto* command = import.add_subcommand(

@@ -33,6 +33,23 @@ std::optional<planner::Candidate> decided(const RunPlan& plan, const planner::Pr
 
 }  // namespace
 
+std::variant<ImportedPlan, Refusal> planned(const planner::Problem& problem, const planner::Candidate& candidate,
+                                            planner::PlanInputs documents) {
+  if (const auto no = planner::evaluate(problem, candidate, planner::Depth::Feasibility).infeasibility)
+    return Refusal{no->text};
+  const planner::Prediction p = planner::predict(problem, candidate);
+  const Cluster& cluster = problem.cluster();
+  ImportedPlan out{.plan = {.inputs = std::move(documents),
+                            .world_size = cluster.world_size(),
+                            .candidate = candidate,
+                            .makespan = p.makespan,
+                            .estimate = p.estimate,
+                            .global_bound = p.estimate.lower_bound}};
+  if (p.memory.total() > cluster.memory_per_rank())
+    out.misfit = fmt::format("needs {} GiB of {}", gib(p.memory.total()), gib(cluster.memory_per_rank()));
+  return out;
+}
+
 std::variant<ImportedPlan, Refusal> imported_plan(const profiler::RunRow& row, const ModelSpec& model) {
   auto mapped = RunPlanner().plan(row, model);
   if (const auto* refusal = std::get_if<Refusal>(&mapped)) return *refusal;
@@ -45,21 +62,12 @@ std::variant<ImportedPlan, Refusal> imported_plan(const profiler::RunRow& row, c
   const planner::Problem problem(plan.model, plan.workload, on.cluster);
   const auto candidate = decided(plan, problem);
   if (!candidate) return Refusal{"no plan with these degrees fits"};
-  if (const auto no = planner::evaluate(problem, *candidate, planner::Depth::Feasibility).infeasibility)
-    return Refusal{no->text};
-  const planner::Prediction p = planner::predict(problem, *candidate);
-  ImportedPlan out{.plan = {.inputs = documents_of(plan, on.overrides),
-                            .world_size = on.cluster.world_size(),
-                            .candidate = *candidate,
-                            .makespan = p.makespan,
-                            .estimate = p.estimate,
-                            .global_bound = p.estimate.lower_bound},
-                   .defaults = plan.defaults,
-                   .approximations = plan.approximations,
-                   .measured = row.measured_step(plan.tokens()),
-                   .misfit = {}};
-  if (p.memory.total() > on.cluster.memory_per_rank())
-    out.misfit = fmt::format("needs {} GiB of {}", gib(p.memory.total()), gib(on.cluster.memory_per_rank()));
+  auto out = planned(problem, *candidate, documents_of(plan, on.overrides));
+  if (auto* imported = std::get_if<ImportedPlan>(&out)) {
+    imported->defaults = plan.defaults;
+    imported->approximations = plan.approximations;
+    imported->measured = row.measured_step(plan.tokens());
+  }
   return out;
 }
 

@@ -144,6 +144,7 @@ class ScriptReader {
     }
     read_statements(line);
     settle_world();
+    out_.variables = std::move(values_);
     return std::move(out_);
   }
 
@@ -337,10 +338,14 @@ class ScriptReader {
   }
 
   void settle_world() {
-    for (std::size_t i = 0; i + 1 < out_.words.size(); ++i) {
-      std::string name = out_.words[i];
+    for (std::size_t i = 0; i < out_.words.size(); ++i) {
+      const std::size_t equals = out_.words[i].find('=');
+      std::string name = out_.words[i].substr(0, equals);
       std::replace(name.begin(), name.end(), '_', '-');
-      const auto value = profiler::whole_number(out_.words[i + 1]);
+      const std::string text = equals != std::string::npos ? out_.words[i].substr(equals + 1)
+                               : i + 1 < out_.words.size() ? out_.words[i + 1]
+                                                           : "";
+      const auto value = profiler::whole_number(text);
       if (value && name == "--nnodes") nodes_ = *value;
       if (value && name == "--nproc-per-node") per_node_ = *value;
     }
@@ -354,6 +359,23 @@ class ScriptReader {
 };
 
 }  // namespace
+
+Location place_of_word(std::string_view text, std::string_view word, const std::string& file) {
+  const auto is_part = [&](std::size_t at) {  // of a longer word
+    const char c = at < text.size() ? text[at] : ' ';
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-' || c == '.';
+  };
+  for (std::size_t at = text.rfind(word); at != std::string_view::npos; at = text.rfind(word, at - 1)) {
+    const bool is_whole = !is_part(at + word.size()) && (at == 0 || !is_part(at - 1));
+    const std::string_view before = text.substr(0, at);
+    const std::size_t newline = before.rfind('\n');
+    if (is_whole)
+      return {file, static_cast<int>(std::count(before.begin(), before.end(), '\n')) + 1,
+              static_cast<int>(at - (newline == std::string_view::npos ? 0 : newline + 1)) + 1};
+    if (at == 0) break;
+  }
+  return {file};
+}
 
 JobWords job_words(std::string_view text, const std::string& file) {
   if (text.find(kFirstOfLog) != std::string_view::npos) return words_of_log(text);

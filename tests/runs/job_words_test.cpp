@@ -61,7 +61,7 @@ srun python pretrain_gpt.py "${MODEL[@]}" $MOE --tensor-model-parallel-size ${TP
 }
 
 TEST_CASE("torchrun says how many GPUs a job has") {
-  CHECK(job_words("torchrun --nnodes 2 --nproc_per_node=4 a.py", "run.sh").world == std::nullopt);
+  CHECK(job_words("torchrun --nnodes 2 --nproc_per_node=4 a.py", "run.sh").world == 8);
   CHECK(job_words("torchrun --nnodes 2 --nproc_per_node 4 a.py --bf16", "run.sh").world == 8);
 }
 

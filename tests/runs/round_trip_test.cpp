@@ -5,9 +5,11 @@
 #include "planner/launch/export_plan.hpp"
 #include "planner/launch/launch_script.hpp"
 #include "planner/report/plan_difference.hpp"
+#include "planner/runs/framework_job.hpp"
 #include "planner/runs/imported_plan.hpp"
 #include "planner/runs/megatron_arguments.hpp"
 #include "planner/runs/run_model.hpp"
+#include "planner/search/place_experts.hpp"
 #include "profiler/tables/run_table.hpp"
 #include "profiler/tables/table_text.hpp"
 
@@ -63,14 +65,21 @@ void check_equal(const Plan& plan, const Plan& again) {
 }
 
 /// A plan of a shipped model by the framework, without a search.
-Plan plan_of(const std::string& model, const Framework& framework, const Candidate& candidate,
+Plan plan_of(const std::string& model, const Framework& framework, Candidate candidate,
              std::vector<std::string> overrides = {}) {
   overrides.insert(overrides.begin(), framework.overrides.begin(), framework.overrides.end());
   overrides.push_back("workload.recompute=" + name_of(candidate.recompute));
   const PlanInputs documents = load_inputs("dgx_h100", model, "default", overrides);
   const Inputs inputs = read_inputs(documents);
   const Cluster cluster = build_cluster_of("dgx_h100", inputs.cluster, 64);
-  const Prediction p = predict(Problem(inputs.model, inputs.workload, cluster), candidate);
+  const Problem problem(inputs.model, inputs.workload, cluster);
+  if (candidate.placement != kContiguous) {
+    candidate =
+        with_placement(inputs.model, inputs.workload, problem.first_stage(candidate), candidate, candidate.placement,
+                       candidate.redundant_experts, goal_within_iteration(problem.layer_kinds(), candidate, 64))
+            .candidate;
+  }
+  const Prediction p = predict(problem, candidate);
   return {.inputs = documents,
           .world_size = 64,
           .candidate = candidate,
@@ -99,6 +108,90 @@ TEST_CASE("A plan that is exported to Megatron-LM or Megatron-Bridge is imported
   const ImportedPlan again = imported(is_bridge ? config_in(script) : script, is_bridge ? "overrides.yaml" : "run.sh",
                                       "dgx_h100", is_bridge ? std::optional<std::int64_t>(64) : std::nullopt);
   check_equal(plan, again.plan);
+}
+
+namespace {
+
+/// What the target cannot say is given to both: `given` overrides the workload.
+void check_round_trip(const std::string& target, const std::string& model, const Candidate& candidate,
+                      const std::vector<std::string>& said, const std::vector<std::string>& given,
+                      const runs::JobContext& more = {}) {
+  CAPTURE(target, model);
+  const Framework framework = load_framework(target);
+  std::vector<std::string> all = given;
+  all.insert(all.end(), said.begin(), said.end());
+  const Plan plan = plan_of(model, framework, candidate, all);
+  const Launch job = launch(plan, read_inputs(plan.inputs), "dgx_h100", framework);
+  CAPTURE(job.untranslated);
+  CHECK(job.untranslated.empty());
+  const std::string script = launch_script(job, framework);
+  std::vector<std::string> overrides = framework.overrides;
+  overrides.insert(overrides.end(), given.begin(), given.end());
+  runs::JobContext context = more;
+  context.file = "run.sh";
+  context.documents = load_inputs("dgx_h100", model, "default", overrides);
+  check_equal(plan, runs::imported_job(runs::read_job_settings(script, "run.sh", framework), framework, context).plan);
+}
+
+const std::vector<std::string> kRoundTripModels{"mixtral_8x7b", "deepseek_v2", "qwen3_30b_a3b", "moonlight_16b_a3b"};
+
+}  // namespace
+
+TEST_CASE("A plan that is exported to DeepSpeed is imported as the same plan", "[slow]") {
+  const std::string model = GENERATE(from_range(kRoundTripModels));
+  Candidate c;
+  c.degrees = {.dp = 32, .tp = 2, .edp = 8, .ep = 8};
+  c.micro_batch = 2;
+  check_round_trip("deepspeed", model, c,
+                   {"workload.zero_stage=2", "workload.gradient_dtype=bf16", "workload.global_batch=512"}, {},
+                   {.tp = 2, .ep = 8});
+  check_round_trip("deepspeed", model, c, {"workload.dtype=fp16", "workload.overlap_gradients=false"}, {},
+                   {.tp = 2, .ep = 8});
+}
+
+TEST_CASE("A plan that is exported to TorchTitan is imported as the same plan", "[slow]") {
+  const std::string model = GENERATE(from_range(kRoundTripModels));
+  Candidate c;
+  c.degrees = {.pp = 2, .dp = 16, .tp = 2, .edp = 4, .ep = 8};
+  c.sequence_parallel = true;
+  c.recompute = Recompute::Full;
+  check_round_trip("torchtitan", model, c, {"workload.precision=fp8_current", "workload.zero_stage=2"}, {});
+  c.virtual_stages = 2;
+  c.degrees.edp = 2;
+  c.degrees.esp = 2;
+  c.recompute = Recompute::None;
+  check_round_trip("torchtitan", model, c, {"workload.sequence_length=2048", "workload.zero_stage=3"}, {});
+  Candidate flat;
+  flat.degrees = {.dp = 64, .edp = 4, .ep = 16};
+  if (model == "mixtral_8x7b") flat.degrees = {.dp = 64, .edp = 8, .ep = 8};
+  flat.all_to_all = flat.degrees.ep > 8 ? "node_dedup" : "linear";
+  flat.micro_batch = 2;
+  check_round_trip("torchtitan", model, flat, {"workload.dtype=fp32", "workload.global_batch=1024"}, {});
+}
+
+TEST_CASE("A plan that is exported to a server is imported as the same plan", "[slow]") {
+  const std::string target = GENERATE("sglang", "vllm"), model = GENERATE(from_range(kRoundTripModels));
+  Candidate c;
+  c.degrees = {.dp = 64, .edp = 1, .ep = 64};
+  if (model == "mixtral_8x7b") c.degrees = {.pp = 8, .dp = 4, .tp = 2, .edp = 1, .ep = 8};
+  if (model == "moonlight_16b_a3b") c.degrees = {.pp = 2, .dp = 16, .tp = 2, .edp = 1, .ep = 32};
+  c.all_to_all = c.degrees.ep > 8 ? "node_dedup" : "linear";
+  c.micro_batch = 2;
+  check_round_trip(target, model, c, {"workload.precision=fp8_block"}, {"workload.global_batch=1024"});
+  Candidate sharded;
+  sharded.degrees = {.pp = 8, .dp = 2, .tp = 4, .edp = 2, .esp = 4};
+  check_round_trip(target, model, sharded, {"workload.dtype=fp16"}, {});
+}
+
+TEST_CASE("Redundant experts that EPLB places are exported to SGLang and imported", "[slow]") {
+  const bool is_global = GENERATE(true, false);
+  Candidate c;
+  c.degrees = {.pp = 2, .dp = 32, .edp = 1, .ep = 32};
+  c.all_to_all = "node_dedup";
+  c.placement = is_global ? "eplb_global" : "eplb_hierarchical";
+  c.redundant_experts = 1;
+  check_round_trip("sglang", is_global ? "qwen3_30b_a3b" : "deepseek_v2", c, {},
+                   {"workload.routing={shape: zipf, zipf_exponent: 1.0}"});
 }
 
 TEST_CASE("When gradients are reduced is exported and imported") {

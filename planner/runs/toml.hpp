@@ -1,0 +1,15 @@
+// TOML, as TorchTitan's configurations are written in, read into the same tree as YAML and JSON.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "model/text/document.hpp"
+
+namespace moeplan::runs {
+
+/// Parses a document without lists of tables and escapes by number; `name` identifies it in messages. The limits are
+/// those of document.hpp. Raises InputError.
+[[nodiscard]] Node parse_toml(std::string_view text, const std::string& name);
+
+}  // namespace moeplan::runs

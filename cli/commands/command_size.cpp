@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <cstdio>
 #include <memory>
@@ -30,6 +31,19 @@ struct SizeOptions {
 
 constexpr const char* kAnyFramework = "any";
 
+/// Adds what is wrong with the input that `read` reads.
+template <class Read>
+void collect(Diagnostics& wrong, const Read& read) {
+  try {
+    read();
+  } catch (const InputError& e) {
+    for (const Diagnostic& d : e.diagnostics()) {  // those of the model once, for all clusters
+      const auto known = wrong.list();
+      if (std::find(known.begin(), known.end(), d) == known.end()) wrong.add(d.where, d.key_path, d.message);
+    }
+  }
+}
+
 /// A size's search is that of `plan`, with fewer refined pipelines and fewer simulated candidates: there are many
 /// sizes.
 constexpr std::int64_t kRefinedOfSize = 12, kSimulatedOfSize = 8;
@@ -37,17 +51,12 @@ constexpr std::int64_t kRefinedOfSize = 12, kSimulatedOfSize = 8;
 SizeTarget size_target(const SizeOptions& o) {
   SizeTarget t{.availability = o.availability};
   Diagnostics wrong;
-  const auto count = [&](const char* option, const std::string& text) -> std::optional<double> {
-    if (text.empty()) return std::nullopt;
-    try {
-      return token_count_option(option, text);
-    } catch (const InputError& e) {
-      for (const Diagnostic& d : e.diagnostics()) wrong.add(d.where, d.key_path, d.message);
-      return std::nullopt;
-    }
-  };
-  t.tokens = count("--tokens", o.tokens);
-  t.tokens_per_day = count("--tokens-per-day", o.tokens_per_day);
+  collect(wrong, [&] {
+    if (!o.tokens.empty()) t.tokens = token_count_option("--tokens", o.tokens);
+  });
+  collect(wrong, [&] {
+    if (!o.tokens_per_day.empty()) t.tokens_per_day = token_count_option("--tokens-per-day", o.tokens_per_day);
+  });
   if (o.gpus > 0) t.gpus = o.gpus;
   const int targets = (o.tokens_per_day.empty() ? 0 : 1) + (o.days > 0 ? 1 : 0) + (o.gpus > 0 ? 1 : 0);
   if (targets != 1) {
@@ -119,15 +128,35 @@ SizedCluster sized_cluster(const SizeOptions& o, const std::string& text,
   return c;
 }
 
+/// Racks whose number of GPUs is no power of two, as NVL72, with the largest power of two of them in use: more jobs can
+/// be divided for 64 of 72 GPUs. The price is that of all of them. None for other clusters.
+std::optional<SizedCluster> with_spare_gpus(const SizedCluster& c) {
+  constexpr std::uint64_t kLargestHost = 16;
+  const auto* machine = std::get_if<ClusterTemplate>(&c.inputs.cluster.machine);
+  if (!machine || !machine->fabric || !std::holds_alternative<NvSwitch>(machine->intra_node)) return std::nullopt;
+  const auto all = static_cast<std::uint64_t>(machine->gpus_per_node), used = std::bit_floor(all);
+  if (all <= kLargestHost || used == all) return std::nullopt;
+  const std::int64_t nics = machine->fabric->nics_per_node * static_cast<std::int64_t>(used) / machine->gpus_per_node;
+  SizedCluster out{.documents = c.documents, .inputs = {}, .price = c.price};
+  planner::apply_overrides(out.documents,
+                           {fmt::format("cluster.name='{}, {} of {} a rack'", c.inputs.cluster.name, used, all),
+                            fmt::format("cluster.template.gpus_per_node={}", used),
+                            fmt::format("cluster.template.fabric.nics_per_node={}", std::max<std::int64_t>(1, nics))});
+  out.inputs = planner::read_inputs(out.documents);
+  out.inputs.workload = c.inputs.workload;  // as settled for the framework
+  if (out.price) *out.price *= static_cast<double>(all) / static_cast<double>(used);
+  out.gpus_per_node = static_cast<std::int64_t>(used);
+  return out;
+}
+
 std::vector<SizedCluster> sized_clusters(const SizeOptions& o, const std::optional<planner::Framework>& framework) {
   std::vector<SizedCluster> out;
   Diagnostics wrong;
   for (const std::string& text : o.clusters) {
-    try {
+    collect(wrong, [&] {
       out.push_back(sized_cluster(o, text, framework));
-    } catch (const InputError& e) {
-      for (const Diagnostic& d : e.diagnostics()) wrong.add(d.where, d.key_path, d.message);
-    }
+      if (auto spare = with_spare_gpus(out.back())) out.push_back(std::move(*spare));
+    });
   }
   wrong.throw_if_any();
   return out;
@@ -182,9 +211,11 @@ std::vector<NicSizing> nic_sizings(const SizeOptions& o, const SizeReport& r, co
   return out;
 }
 
-void write_answer(const SizeReport& r, const std::string& path) {
+/// Searches the answer's size once more, for the bound of its plan file.
+void write_answer(const SizeReport& r, planner::SearchSpace space, const std::string& path) {
   const SizedCluster& c = r.answer();
-  const planner::TriedSize& t = *c.sizing.answer();
+  space.wants_global_bound = true;
+  const planner::TriedSize t = planner::tried_size(c.inputs, space, *c.sizing.gpus);
   const Cluster cluster = planner::build_cluster_of(c.documents.cluster_source, c.inputs.cluster, t.gpus);
   const planner::Prediction p =
       planner::predict(planner::Problem(c.inputs.model, c.inputs.workload, cluster), t.best->candidate);
@@ -197,20 +228,32 @@ void write_answer(const SizeReport& r, const std::string& path) {
                       path);
 }
 
-void run_size(const SizeOptions& o, ExitCode& code) {
-  const auto start = std::chrono::steady_clock::now();
-  SizeReport r{.target = size_target(o), .clusters = {}};
-  check_outputs({o.output});
-  r.framework = framework_of(o);
-  r.clusters = sized_clusters(o, r.framework);
+/// The target and the clusters, not sized yet. Raises InputError with everything that is wrong.
+SizeReport read_size_input(const SizeOptions& o) {
+  SizeReport r{.target = {}, .clusters = {}};
+  Diagnostics wrong;
+  collect(wrong, [&] { r.target = size_target(o); });
+  collect(wrong, [&] { check_outputs({o.output}); });
+  collect(wrong, [&] { r.framework = framework_of(o); });
+  collect(wrong, [&] { r.clusters = sized_clusters(o, r.framework); });
+  collect(wrong, [&] {
+    if (!o.nic_rates.empty() && o.nic_rates != "none") (void)bandwidth_list_option("--nic-rates", o.nic_rates);
+  });
+  wrong.throw_if_any();
   r.nics_within = o.nics_within / 100;
   r.most_gpus = o.most_gpus;
-  if (!o.nic_rates.empty() && o.nic_rates != "none") (void)bandwidth_list_option("--nic-rates", o.nic_rates);
+  return r;
+}
+
+void run_size(const SizeOptions& o, ExitCode& code) {
+  const auto start = std::chrono::steady_clock::now();
+  SizeReport r = read_size_input(o);
   planner::SearchSpace space;
   space.framework = r.framework;
   space.threads = static_cast<int>(o.threads);
   space.most_refined = std::min(space.most_refined, kRefinedOfSize);
   space.most_simulated = kSimulatedOfSize;
+  space.wants_global_bound = false;
   {
     Progress bar("sizing", o.quiet);
     std::string cluster;
@@ -229,7 +272,7 @@ void run_size(const SizeOptions& o, ExitCode& code) {
   }
   r.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (!r.best) code = ExitCode::NothingFeasible;
-  if (r.best && !o.output.empty()) write_answer(r, o.output);
+  if (r.best && !o.output.empty()) write_answer(r, space, o.output);
   if (o.json) return fmt::print("{}", size_json(r));
   fmt::print(r.best ? stdout : stderr, "{}", size_page(r));
   if (r.best && !o.output.empty()) fmt::print("\n  plan   {}\n", o.output);

@@ -37,7 +37,7 @@ SearchResult search(const Problem& problem, const SearchSpace& space,
     ranking.simulate_best();
     ranking.evaluate_deferred();
     vary_kinds(ranking);
-    ranking.result().global_bound = global_bound(ranking);
+    if (space.wants_global_bound) ranking.result().global_bound = global_bound(ranking);
     search_orders(ranking);
     place_experts(ranking);
   }

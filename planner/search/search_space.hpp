@@ -40,6 +40,7 @@ struct SearchSpace {
   std::int64_t most_deferred = 32;  // deferred candidates that are priced after all
   std::int64_t most_varied = 6;     // candidates whose MoE layers are simulated alone with other strategies
   std::int64_t most_ordered = 3;    // simulated candidates whose order of operations is searched
+  bool wants_global_bound = true;   // SearchResult::global_bound is found, which takes up to a third of the time
   int threads = 0;                  // 0: one per core
   /// The last round of the search; absent: all experts stay contiguous.
   std::optional<PlacementSpace> placements = {};

@@ -18,7 +18,7 @@ namespace moeplan::planner {
 struct TriedSize {
   std::int64_t gpus = 0;
   std::optional<Evaluated> best = {};  // simulated; none: no plan
-  Seconds global_bound{};              // SearchResult::global_bound
+  Seconds global_bound{};              // SearchResult::global_bound, if the space wants it
   double tokens_per_s = 0;             // of all GPUs together
   double model_flops_utilization = 0;
   std::string no_plan = {};  // why there is none: "the nearest plan lacks 12.3 GiB a GPU"

@@ -50,6 +50,27 @@ TEST_CASE("size names the fewest GPUs in whole nodes that reach the target, and 
   }
 }
 
+TEST_CASE("size says at once what is wrong with target, clusters, model and NICs") {
+  const Ran ran = Cli().run({"size", "--model", "mixtrall", "--cluster", "dgx_h10", "--cluster", "dgx_h100=much",
+                             "--tokens", "1 table", "--days", "3", "--nic-rates", "fast", "--framework", "megatrom"},
+                            kStrict);
+  CHECK(ran.code == 2);
+  for (const char* part : {"--tokens: ", "did you mean \"dgx_h100\"?", "\"dgx_h100=much\" has no price",
+                           "--nic-rates: ", "did you mean \"megatron\"?"})
+    CHECK_THAT(ran.err, Catch::Contains(part));
+}
+
+TEST_CASE("size tries 64 GPUs of each rack of 72, at the price of the rack") {
+  const Json j = answered(Cli(), {"--cluster", "gb200_nvl72=4", "--gpus", "144", "--nic-rates", "none"});
+  REQUIRE(j.at("clusters").size() == 2);
+  const Json &all = j.at("clusters").at(0), &some = j.at("clusters").at(1);
+  CHECK(all.at("cluster") == "gb200_nvl72");
+  CHECK(some.at("cluster") == "gb200_nvl72, 64 of 72 a rack");
+  CHECK(some.at("price_per_gpu_hour") == 4.5);
+  for (const Json& size : all.at("sizes")) CHECK(size.at("gpus").get<int>() % 72 == 0);
+  for (const Json& size : some.at("sizes")) CHECK(size.at("gpus").get<int>() % 64 == 0);
+}
+
 TEST_CASE("size compares NICs on the answer's GPUs") {
   const Cli cli;
   const Json j = answered(cli, {"--cluster", "dgx_h100", "--tokens-per-day", "500B", "--nic-rates", "50Gbps,800Gbps"});

@@ -20,13 +20,38 @@ using Value = nlohmann::json;
 using LoadRows = std::vector<std::vector<std::int64_t>>;
 constexpr std::size_t kMostBytes = std::size_t{1} << 30;
 
-/// Reads counts out of a document, and raises InputError with their key path.
+/// The place of the value at a key path such as "records[0].x[2]", or of the last step of it that is there; the whole
+/// file if it is larger than what parse_json() reads.
+Location place_of(const std::string& text, const std::string& file, std::string_view key) {
+  if (text.size() > kConfigSizeLimit) return {file};
+  try {
+    const Node document = parse_json(text, file);
+    const Node* node = &document;
+    Location where = node->where;
+    while (!key.empty()) {
+      const bool is_index = key.front() == '[';
+      if (is_index || key.front() == '.') key.remove_prefix(1);
+      const std::string step(key.substr(0, std::min(key.find_first_of(is_index ? "]" : ".["), key.size())));
+      key.remove_prefix(std::min(step.size() + (is_index ? 1 : 0), key.size()));
+      const std::size_t index = is_index ? std::stoul(step) : 0;
+      node = !is_index ? node->find(step) : index < node->items.size() ? &node->items[index] : nullptr;
+      if (node == nullptr) return where;
+      where = node->where;
+    }
+    return where;
+  } catch (const InputError&) {  // deeper or with more values than it reads
+    return {file};
+  }
+}
+
+/// Reads counts out of a document, and raises InputError with their place and key path.
 class CountReader {
  public:
-  explicit CountReader(std::string file) : file_(std::move(file)) {}
+  /// `text` is that of the document, and must outlive this.
+  CountReader(std::string file, const std::string& text) : file_(std::move(file)), text_(text) {}
 
   [[noreturn]] void fail(const std::string& key, std::string message) const {
-    throw_input_error({file_}, key, std::move(message));
+    throw_input_error(place_of(text_, file_, key), key, std::move(message));
   }
 
   /// [layers][n], or [steps][layers][n] summed over steps, of which `steps` counts the number.
@@ -89,11 +114,13 @@ class CountReader {
     constexpr double kMost = 1e15;
     const double number = value.is_number() ? value.get<double>() : -1;
     if (number < 0 || number > kMost)
-      fail(fmt::format("{}[{}]", layer, e), fmt::format("{} is no count", in_quotes(value.dump())));
+      fail(fmt::format("{}[{}]", layer, e),
+           fmt::format("{} is no count; expected a number from 0 to 1e15", in_quotes(value.dump())));
     return static_cast<std::int64_t>(number);
   }
 
   std::string file_;
+  const std::string& text_;
 };
 
 /// The line of an offset in a text.
@@ -106,26 +133,28 @@ Value parsed(const std::string& text, const std::string& file) {
   try {
     return Value::parse(text);
   } catch (const Value::parse_error& e) {
-    throw_input_error({file, line_of(text, e.byte)}, "", fmt::format("is no JSON at byte {}", e.byte));
+    throw_input_error({file, line_of(text, e.byte)}, "",
+                      fmt::format("is no JSON at byte {}; expected counts as docs/frameworks.md lists them", e.byte));
   } catch (const Value::out_of_range&) {
-    throw_input_error({file}, "", "has a number that is too large");
+    throw_input_error({file}, "", "has a number that is too large; expected counts up to 1e15");
   }
 }
 
 ExpertLoads from_records(const Value& document, const CountReader& reader) {
   std::size_t ignored = 0, steps = 0;
   if (!document.contains("last_physical_to_logical_map"))
-    reader.fail("last_physical_to_logical_map", "is missing: the map that the records were made with");
+    reader.fail("last_physical_to_logical_map", "is missing; expected the map that the records were made with");
   const LoadRows map = reader.rows(document["last_physical_to_logical_map"], "last_physical_to_logical_map", ignored);
   LoadRows sum;
   for (std::size_t i = 0; i < document["records"].size(); ++i) {
     const Value& record = document["records"][i];
     const std::string key = fmt::format("records[{}].global_physical_count", i);
-    if (!record.is_object() || !record.contains("global_physical_count")) reader.fail(key, "is missing");
+    if (!record.is_object() || !record.contains("global_physical_count"))
+      reader.fail(key, "is missing; expected layers of counts");
     const LoadRows physical = reader.rows(record["global_physical_count"], key, steps);
     reader.add(sum, reader.logical(physical, map, key), key);
   }
-  if (sum.empty()) reader.fail("records", "is empty");
+  if (sum.empty()) reader.fail("records", "is empty; expected the passes of a recorder");
   return {std::move(sum), fmt::format("SGLang's recorder, {} passes", steps)};
 }
 
@@ -141,13 +170,14 @@ ExpertLoads from_json(const Value& document, const CountReader& reader) {
   for (const char* key : {"expert_load_window", "expert_load_pass"}) {
     if (!document.contains(key)) continue;
     if (!document.contains("physical_to_logical_map"))
-      reader.fail("physical_to_logical_map", fmt::format("is missing: {} counts physical experts", key));
+      reader.fail("physical_to_logical_map",
+                  fmt::format("is missing; expected it, since {} counts physical experts", key));
     std::size_t ignored = 0;
     const LoadRows map = reader.rows(document["physical_to_logical_map"], "physical_to_logical_map", ignored);
     const LoadRows physical = reader.rows(document[key], key, steps);
     return {reader.logical(physical, map, key), fmt::format("vLLM's {}, {} steps", key, steps)};
   }
-  reader.fail("", "has no logical_count, records, expert_load_window or expert_load_pass");
+  reader.fail("", "expected logical_count, records, expert_load_window or expert_load_pass");
 }
 
 /// Lines "layer,e0,e1,..." below such a header.
@@ -168,7 +198,8 @@ ExpertLoads from_lines(const std::string& text, const std::string& file) {
       const std::size_t comma = std::min(line.find(',', at), line.size());
       const std::string field = line.substr(at, comma - at);
       if (field.empty() || field.find_first_not_of("0123456789") != std::string::npos || field.size() > 15)
-        wrong.add({file, number}, "", fmt::format("{} is no count", in_quotes(field)));
+        wrong.add({file, number, 1 + static_cast<int>(at)}, row.empty() ? "layer" : fmt::format("e{}", row.size() - 1),
+                  fmt::format("{} is no count; expected a whole number", in_quotes(field)));
       row.push_back(wrong.empty() ? std::stoll(field) : 0);
       at = comma + 1;
     }
@@ -226,9 +257,9 @@ ExpertLoads read_expert_loads(const std::filesystem::path& path) {
   if (end == ".csv") {
     out = text.starts_with("layer,") ? from_lines(text, file) : from_trace(path);
   } else {
-    out = from_json(parsed(text, file), CountReader(file));
+    out = from_json(parsed(text, file), CountReader(file, text));
   }
-  if (out.moe_layers() == 0) throw_input_error({file}, "", "has no selections of any expert");
+  if (out.moe_layers() == 0) throw_input_error({file}, "", "has no selections of any expert; expected counts above 0");
   return out;
 }
 

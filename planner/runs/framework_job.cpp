@@ -32,6 +32,8 @@ std::int64_t settled_world(JobDraft& d) {
     wrong.add(
         {d.context.file}, "",
         fmt::format("uses pp {} x dp {} x cp {} x tp {} = {} GPUs, not {}", g.pp, g.dp, g.cp, g.tp, world, *d.world()));
+  if (world > kMostWorld)
+    wrong.add({d.context.file}, "", fmt::format("uses {} GPUs; expected at most {}", world, kMostWorld));
   if (world % experts != 0)
     wrong.add({d.context.file}, "",
               fmt::format("divides experts over pp {} x ep {} x esp {} GPUs, which do not divide {}", g.pp, g.ep, g.esp,

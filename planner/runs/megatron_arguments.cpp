@@ -19,7 +19,9 @@ using profiler::RunRow;
 /// The arguments by name, and which of them were asked for.
 class Arguments {
  public:
-  Arguments(const std::vector<std::string>& words, std::string file) : file_(std::move(file)) {
+  /// `text` is what the words were read from, and must outlive this.
+  Arguments(const std::vector<std::string>& words, std::string_view text, std::string file)
+      : text_(text), file_(std::move(file)) {
     bool takes_values = false;
     for (const std::string& word : words) {
       if (word == kEndOfValues) takes_values = false;
@@ -49,10 +51,13 @@ class Arguments {
       return fallback.value_or(1);
     }
     const auto value = profiler::whole_number(values_.at(name));
-    if (!value || *value < 0) complain(name, fmt::format("{} is no number", in_quotes(values_.at(name))));
+    if (!value || *value < 0)
+      complain(name, fmt::format("{} is no number; expected 0 or more", in_quotes(values_.at(name))));
     return value.value_or(1);
   }
-  void complain(const std::string& name, const std::string& message) { wrong_.add({file_}, "--" + name, message); }
+  void complain(const std::string& name, const std::string& message) {
+    wrong_.add(values_.contains(name) ? place_of(name) : Location{file_}, "--" + name, message);
+  }
   void throw_if_any() { wrong_.throw_if_any(); }
 
   [[nodiscard]] std::vector<std::string> unused() const {
@@ -64,6 +69,17 @@ class Arguments {
   }
 
  private:
+  /// Of the argument, or of the field of YAML or a log that sets it.
+  [[nodiscard]] Location place_of(const std::string& name) const {
+    std::string field = name;
+    std::replace(field.begin(), field.end(), '-', '_');
+    for (const std::string& word : {"--" + name, "--" + field, field}) {
+      if (const Location where = place_of_word(text_, word, file_); where.line > 0) return where;
+    }
+    return {file_};
+  }
+
+  std::string_view text_;
   std::string file_;
   std::map<std::string, std::string> values_;
   std::vector<std::string> order_;
@@ -95,7 +111,7 @@ std::vector<bool> layers_by(Arguments& a, const std::string& name, std::int64_t 
 }
 class Reading {
  public:
-  Reading(JobWords job, const std::string& file) : a_(job.words, file) {
+  Reading(JobWords job, std::string_view text, const std::string& file) : a_(job.words, text, file) {
     job_.world = job.world;
     job_.assumed = std::move(job.notes);
   }
@@ -306,7 +322,7 @@ class Reading {
 }  // namespace
 
 MegatronJob read_megatron_arguments(std::string_view text, const std::string& file) {
-  return Reading(job_words(text, file), file).result();
+  return Reading(job_words(text, file), text, file).result();
 }
 
 std::optional<Seconds> iteration_time(std::string_view log) {

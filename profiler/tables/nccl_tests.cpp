@@ -116,7 +116,8 @@ class LogReader {
       ++line_;
       if (!wrong_.is_full()) read_line(line);
     }
-    if (!has_rows_) wrong_.add({name_}, "", "holds no table of nccl-tests");
+    if (!has_rows_)
+      wrong_.add({name_}, "", "holds no table of nccl-tests; expected the lines that all_reduce_perf prints");
     wrong_.throw_if_any();
     if (zero_sizes_ > 0) {
       out_.notes.push_back({{name_}, "", fmt::format("{} rows of sizes rounded to 0 are left out", zero_sizes_)});

@@ -142,7 +142,8 @@ TEST_CASE("what profile refuses") {
   CHECK(error({"--from-csv", table, "--gpu", "h100_sxm"}).starts_with("t.csv:2: "));
   CHECK(error({"--from-nccl-tests", cli.path("none.log")}).starts_with("none.log: "));
   CHECK(error({"--from-nccl-tests", table, gemms}) ==
-        "t.csv: holds no table of nccl-tests\ng.csv: holds no table of nccl-tests\n");
+        "t.csv: holds no table of nccl-tests; expected the lines that all_reduce_perf prints\ng.csv: holds no table of "
+        "nccl-tests; expected the lines that all_reduce_perf prints\n");
 }
 
 TEST_CASE("profile, plan and validate are one loop on CPU ranks") {

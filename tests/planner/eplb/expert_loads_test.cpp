@@ -49,19 +49,23 @@ TEST_CASE("CSV is a routing trace or a table of layers") {
 }
 
 TEST_CASE("What cannot be read is refused where it is wrong") {
-  CHECK(error("a.json", "{\"logical_count\": [[1, 2],\n [3}") == "a.json:2: is no JSON at byte 31");
+  CHECK(error("a.json", "{\"logical_count\": [[1, 2],\n [3}") ==
+        "a.json:2: is no JSON at byte 31; expected counts as docs/frameworks.md lists them");
   CHECK(error("a.json", R"({"logical_count": [[1, 2], [3]]})") ==
-        "a.json: logical_count[1]: expected 2 counts, as in the first layer");
-  CHECK(error("a.json", R"({"logical_count": [[1, -2]]})") == "a.json: logical_count[0][1]: \"-2\" is no count");
-  CHECK(error("a.json", R"({"logical_count": [[0, 0]]})") == "a.json: has no selections of any expert");
+        "a.json:1:28: logical_count[1]: expected 2 counts, as in the first layer");
+  CHECK(error("a.json", R"({"logical_count": [[1, -2]]})") ==
+        "a.json:1:24: logical_count[0][1]: \"-2\" is no count; expected a number from 0 to 1e15");
+  CHECK(error("a.json", R"({"logical_count": [[0, 0]]})") ==
+        "a.json: has no selections of any expert; expected counts above 0");
   CHECK(error("a.json", R"({"counts": []})") ==
-        "a.json: has no logical_count, records, expert_load_window or expert_load_pass");
+        "a.json:1:1: expected logical_count, records, expert_load_window or expert_load_pass");
   CHECK(error("a.json", R"({"expert_load_pass": [[1, 2]]})") ==
-        "a.json: physical_to_logical_map: is missing: expert_load_pass counts physical experts");
+        "a.json:1:1: physical_to_logical_map: is missing; expected it, since expert_load_pass counts physical experts");
   CHECK(error("a.json", R"({"expert_load_pass": [[1, 2]], "physical_to_logical_map": [[0, 1, 0]]})") ==
-        "a.json: expert_load_pass: has 1 layers of 2 experts, the map 1 of 3");
+        "a.json:1:22: expert_load_pass: has 1 layers of 2 experts, the map 1 of 3");
   CHECK_THAT(error("a.csv", "layer,e0,e1\n0,5,x\n0,1\n"),
-             Catch::StartsWith("a.csv:2: \"x\" is no count\n") && Catch::Contains("a.csv:3: has 2 fields, expected 3"));
+             Catch::StartsWith("a.csv:2:5: e1: \"x\" is no count; expected a whole number\n") &&
+                 Catch::Contains("a.csv:3: has 2 fields, expected 3"));
   CHECK_THAT(error("a.pt", "PK"), Catch::Contains("is a file of PyTorch; make JSON of it: python -c"));
 }
 

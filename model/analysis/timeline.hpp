@@ -90,6 +90,10 @@ struct Timeline {
   [[nodiscard]] std::int64_t occurrences(const TimelineSpan& span) const;
 };
 
+/// For each repeat of a Timeline, how much later than the recorded spans each of its occurrences is, ascending from 0,
+/// enclosing repeats included. A span's occurrences are those of its repeat.
+[[nodiscard]] std::vector<std::vector<SimTime>> repeat_offsets(const Timeline& timeline);
+
 /// Sorts spans in the order of Timeline::spans.
 void sort_spans(std::vector<TimelineSpan>& spans);
 

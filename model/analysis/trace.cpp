@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <tuple>
 
+#include "model/base/diagnostics.hpp"
 #include "model/program/resolve.hpp"
 #include "model/text/document.hpp"
 #include "model/text/unit_text.hpp"
@@ -39,21 +40,33 @@ using RunOf = std::tuple<BlockId, std::int32_t, RankId, std::int64_t>;
 std::int64_t pid_of(RankId rank) { return std::int64_t{rank.value()} + 1; }
 int tid_of(Stream stream) { return static_cast<int>(stream) + 1; }
 
+/// Appends the span, or with `offsets` (by repeat) all its occurrences as spans of their own.
+void append_copies(TimelineSpan span, const std::vector<std::vector<SimTime>>* offsets, std::vector<TimelineSpan>& out) {
+  if (!offsets || span.repeat < 0) return out.push_back(span);
+  const std::vector<SimTime>& of_repeat = (*offsets)[static_cast<std::size_t>(span.repeat)];
+  span.repeat = -1;
+  for (const SimTime offset : of_repeat) {
+    out.push_back(span);
+    out.back().start += offset;
+    out.back().end += offset;
+  }
+}
+
 class TraceWriter {
  public:
   TraceWriter(const Program& program, const Timeline& timeline, const TraceOptions& options)
       : program_(program), timeline_(timeline), options_(options), ranks_(options.ranks) {
     if (ranks_.empty()) ranks_ = default_traced_ranks(program.world_size, options.node_of_rank);
+    if (options.expands_repeats) offsets_ = repeat_offsets(timeline);
     shown_.assign(static_cast<std::size_t>(program.world_size), false);
     for (const RankId r : ranks_) shown_[r.index()] = true;
     for (const TimelineSpan& s : timeline.spans) {
       for (std::int64_t i = 0; i < timeline.segment; i += timeline.classes) {
         const RankId rank(static_cast<std::int32_t>(s.rank.value() + i));
-        if (!shown_[rank.index()]) continue;
-        spans_.push_back(s);
-        spans_.back().rank = rank;
+        if (shown_[rank.index()]) add_span(s, rank);
       }
     }
+    if (options.expands_repeats) sort_spans(spans_);
   }
 
   std::string text() {
@@ -72,6 +85,21 @@ class TraceWriter {
   void add(fmt::format_string<T...> format, T&&... values) {
     fmt::format_to(std::back_inserter(out_), format, std::forward<T>(values)...);
   }
+
+  /// The span on this rank, with all its copies if they are shown.
+  void add_span(TimelineSpan span, RankId rank) {
+    span.rank = rank;
+    append_copies(span, options_.expands_repeats ? &offsets_ : nullptr, spans_);
+    if (spans_.size() > kTraceSlices)
+      throw InputError(
+          Diagnostic{{"--trace"}, "", fmt::format("more than {} operations; select fewer ranks", kTraceSlices)});
+  }
+
+  /// Whether a slice of this time is in the window.
+  [[nodiscard]] bool is_in_window(SimTime start, SimTime end) const {
+    return !options_.window || (start < options_.window->second && end > options_.window->first);
+  }
+  [[nodiscard]] bool shows_repeats() const { return !timeline_.repeats.empty() && !options_.expands_repeats; }
 
   [[nodiscard]] std::int64_t repeats_pid() const { return program_.world_size + 1; }
   [[nodiscard]] std::int64_t links_pid() const { return program_.world_size + 2; }
@@ -102,7 +130,9 @@ class TraceWriter {
         program_.world_size - static_cast<std::int64_t>(ranks_.size()), kTraceArrows,
         json_text("from a sender's slice to the receivers' at the nearest positions of the group; "
                   "receivers that are not shown have none"),
-        json_text("iterations that are exact copies are not drawn; the process \"repeats\" counts them"),
+        json_text(options_.expands_repeats
+                      ? "all iterations are drawn"
+                      : "iterations that are exact copies are not drawn; the process \"repeats\" counts them"),
         options_.links.empty()
             ? ""
             : ",\"links\":" + json_text("the busiest links; in the time of copies, the mean of an iteration"));
@@ -117,7 +147,7 @@ class TraceWriter {
         if (stream <= Stream::Copy || uses(stream)) thread(pid_of(r), tid_of(stream), stream_name);
       }
     }
-    if (!timeline_.repeats.empty()) process(repeats_pid(), "repeats");
+    if (shows_repeats()) process(repeats_pid(), "repeats");
     if (!options_.links.empty()) process(links_pid(), "links");
   }
 
@@ -186,6 +216,9 @@ class TraceWriter {
   void spans() {
     std::map<std::tuple<BlockId, std::int32_t, RankId>, std::int64_t> runs;
     for (const TimelineSpan& s : spans_) {
+      const bool is_communication = operation_of(s).communication() != nullptr;
+      const std::int64_t run = is_communication ? runs[{s.block, s.operation, s.rank}]++ : 0;
+      if (!is_in_window(s.start, s.end)) continue;
       const Described& d = described(s);
       next_event();
       add("{{\"ph\":\"X\",{},\"pid\":{},\"tid\":{},", d.head, pid_of(s.rank), tid_of(operation_of(s).stream));
@@ -193,9 +226,7 @@ class TraceWriter {
       add(",");
       add_time("dur", s.end - s.start);
       add(",\"args\":{{{},\"occurrences\":{}}}}}", d.args, timeline_.occurrences(s));
-      if (operation_of(s).communication()) {
-        communications_.emplace(RunOf{s.block, s.operation, s.rank, runs[{s.block, s.operation, s.rank}]++}, &s);
-      }
+      if (is_communication) communications_.emplace(RunOf{s.block, s.operation, s.rank, run}, &s);
     }
   }
 
@@ -225,7 +256,9 @@ class TraceWriter {
 
   /// Nested repeats on separate threads: the copies of an inner one lie within an outer one's first iteration.
   void repeats() {
+    if (!shows_repeats()) return;
     for (const TimelineRepeat& r : timeline_.repeats) {
+      if (!is_in_window(r.start + r.period, r.start + SimTime::scaled(r.period, r.count))) continue;
       int depth = 0;
       for (std::int32_t p = r.parent; p >= 0; p = timeline_.repeats[static_cast<std::size_t>(p)].parent) ++depth;
       next_event();
@@ -257,8 +290,9 @@ class TraceWriter {
   const Timeline& timeline_;
   const TraceOptions& options_;
   std::vector<RankId> ranks_;
-  std::vector<bool> shown_;          // by RankId
-  std::vector<TimelineSpan> spans_;  // of the ranks that are shown
+  std::vector<bool> shown_;                    // by RankId
+  std::vector<TimelineSpan> spans_;            // of the ranks that are shown
+  std::vector<std::vector<SimTime>> offsets_;  // of copies, by repeat, where they are shown
   std::map<std::tuple<BlockId, std::int32_t, RankId>, Described> described_;
   std::map<RunOf, const TimelineSpan*> communications_;
   fmt::memory_buffer out_;

@@ -107,6 +107,29 @@ TEST_CASE("a trace is JSON in which every span stands at its rank, stream and ti
   SECTION("the same bytes every time") { CHECK(chrome_trace(p, timeline(2)) == chrome_trace(p, timeline(2))); }
 }
 
+TEST_CASE("a trace draws copies of iterations if that is asked for, and only a window of time") {
+  const Program p = program(1);
+  // Two outer iterations of 100 us, each of three inner ones of 10 us.
+  Timeline t;
+  t.makespan = SimTime(200'000'000);
+  t.spans = {span(0, 0, 0, 10'000'000, /*repeat=*/1)};
+  t.repeats = {{.parent = -1, .count = 2, .start = SimTime(), .period = SimTime(100'000'000)},
+               {.parent = 0, .count = 3, .start = SimTime(), .period = SimTime(10'000'000)}};
+  const auto starts = [&](const TraceOptions& options) {
+    std::vector<double> out;
+    for (const json& e : events(json::parse(chrome_trace(p, t, options)), "X")) {
+      if (e.at("cat") == "expert") out.push_back(e.at("ts"));
+    }
+    return out;
+  };
+  CHECK(starts({}) == std::vector<double>{0});
+  CHECK(starts({.expands_repeats = true}) == std::vector<double>{0, 10, 20, 100, 110, 120});
+  const std::pair window{SimTime(10'000'000), SimTime(110'000'000)};  // ends touch: not shown
+  CHECK(starts({.expands_repeats = true, .window = window}) == std::vector<double>{10, 20, 100});
+  const json expanded = json::parse(chrome_trace(p, t, {.expands_repeats = true}));
+  CHECK(events(expanded, "X").size() == 6);  // no slices that count copies
+}
+
 TEST_CASE("arrows lead from senders to receivers") {
   SECTION("every arrow has one start and one end, in slices of the same run, and never points back in time") {
     const json trace = json::parse(chrome_trace(program(3), timeline(3, 2)));

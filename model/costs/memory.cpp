@@ -346,9 +346,9 @@ MemoryUse state_memory(const StageParameters& stage, const Workload& workload, c
   return use;
 }
 
-MemoryUse memory_use(const Program& program, const std::vector<StageParameters>& stages, const Workload& workload,
-                     const Degrees& degrees, const RuntimeMemory& runtime) {
-  MemoryUse most{};
+std::vector<MemoryUse> memory_by_stage(const Program& program, const std::vector<StageParameters>& stages,
+                                       const Workload& workload, const Degrees& degrees, const RuntimeMemory& runtime) {
+  std::vector<MemoryUse> most(stages.size());
   const Bytes fixed = runtime.context + static_cast<double>(communicators(program)) * runtime.communicator;
   const ProgramAccesses accesses(program);
   for (const RankId rank : ranks_that_differ(program)) {
@@ -361,10 +361,17 @@ MemoryUse memory_use(const Program& program, const std::vector<StageParameters>&
       const Bytes fragments = runtime.fragmentation * (use.activations + use.working);
       use.runtime = fixed + Bytes(std::ceil(fragments.value()));
       use.stage = s;
-      if (use.total() > most.total()) most = use;
+      if (use.total() > most[s].total()) most[s] = use;
     }
   }
   return most;
+}
+
+MemoryUse memory_use(const Program& program, const std::vector<StageParameters>& stages, const Workload& workload,
+                     const Degrees& degrees, const RuntimeMemory& runtime) {
+  const std::vector<MemoryUse> all = memory_by_stage(program, stages, workload, degrees, runtime);
+  return *std::max_element(all.begin(), all.end(),
+                           [](const MemoryUse& a, const MemoryUse& b) { return a.total() < b.total(); });
 }
 
 }  // namespace moeplan

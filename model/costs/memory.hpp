@@ -54,9 +54,13 @@ struct StageParameters {
 /// Memory of weights, gradients and optimizer states only: a lower bound that needs no Program.
 [[nodiscard]] MemoryUse state_memory(const StageParameters& stage, const Workload& workload, const Degrees& degrees);
 
-/// Memory of the rank that needs the most, over all stages. Activations are derived from the Program: the buffers that
-/// forward blocks write and their backward blocks read before writing, at the moment when most of them are live. Every
-/// family of groups of several ranks that operations communicate over counts as one communicator per rank.
+/// Memory of each stage's rank that needs the most, by stage. Activations are derived from the Program: the buffers
+/// that forward blocks write and their backward blocks read before writing, at the moment when most of them are live.
+/// Every family of groups of several ranks that operations communicate over counts as one communicator per rank.
+[[nodiscard]] std::vector<MemoryUse> memory_by_stage(const Program& program, const std::vector<StageParameters>& stages,
+                                                     const Workload& workload, const Degrees& degrees,
+                                                     const RuntimeMemory& runtime = {});
+/// The same of the stage that needs the most, the first of equal ones.
 [[nodiscard]] MemoryUse memory_use(const Program& program, const std::vector<StageParameters>& stages,
                                    const Workload& workload, const Degrees& degrees, const RuntimeMemory& runtime = {});
 

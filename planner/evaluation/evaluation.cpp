@@ -1,5 +1,6 @@
 #include "planner/evaluation/evaluation.hpp"
 
+#include <algorithm>
 #include <cassert>
 #include <utility>
 
@@ -105,16 +106,23 @@ Timeline simulated(const Program& program, StageClusters& machines, bool keep_sp
                                     : sim::simulate_stages(program, machines, options);
 }
 
-MemoryUse iteration_memory(const Problem& problem, const Candidate& candidate, const Program& program) {
+std::vector<MemoryUse> iteration_memory_by_stage(const Problem& problem, const Candidate& candidate,
+                                                 const Program& program) {
   if (candidate.ep_overlap) {
     // A pair fills the buffers of one microbatch while it empties those of another: as one after the other.
     Candidate in_turn = candidate;
     in_turn.ep_overlap = false;
     const Iteration iteration(problem.model(), problem.workload(), in_turn, problem.ranks_per_node());
-    return iteration_memory(problem, in_turn, iteration.filled());
+    return iteration_memory_by_stage(problem, in_turn, iteration.filled());
   }
-  return memory_use(program, stage_parameters(problem.model(), problem.workload(), candidate), problem.workload(),
-                    candidate.degrees, problem.cluster().gpu.runtime_memory);
+  return memory_by_stage(program, stage_parameters(problem.model(), problem.workload(), candidate), problem.workload(),
+                         candidate.degrees, problem.cluster().gpu.runtime_memory);
+}
+
+MemoryUse iteration_memory(const Problem& problem, const Candidate& candidate, const Program& program) {
+  const std::vector<MemoryUse> all = iteration_memory_by_stage(problem, candidate, program);
+  return *std::max_element(all.begin(), all.end(),
+                           [](const MemoryUse& a, const MemoryUse& b) { return a.total() < b.total(); });
 }
 
 }  // namespace moeplan::planner

@@ -105,7 +105,9 @@ struct Prediction {
 /// (sim/simulate_stages.hpp).
 [[nodiscard]] Timeline simulated(const Program& program, StageClusters& machines, bool keep_spans);
 
-/// The memory that an iteration of the candidate needs on its fullest rank.
+/// The memory that an iteration of the candidate needs on the fullest rank of each stage, and on its fullest rank.
+[[nodiscard]] std::vector<MemoryUse> iteration_memory_by_stage(const Problem& problem, const Candidate& candidate,
+                                                               const Program& program);
 [[nodiscard]] MemoryUse iteration_memory(const Problem& problem, const Candidate& candidate, const Program& program);
 
 }  // namespace moeplan::planner

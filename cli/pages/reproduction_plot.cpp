@@ -6,7 +6,7 @@
 #include <array>
 #include <cmath>
 
-#include "cli/pages/svg_parts.hpp"
+#include "cli/pages/figures/svg_parts.hpp"
 
 namespace moeplan::cli {
 

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <limits>
 
-#include "cli/pages/svg_parts.hpp"
+#include "cli/pages/figures/svg_parts.hpp"
 
 namespace moeplan::cli {
 

@@ -1,26 +1,22 @@
-#include "cli/pages/svg_parts.hpp"
+#include "cli/pages/figures/svg_parts.hpp"
 
 #include <fmt/format.h>
 
 namespace moeplan::cli {
 
-namespace {
-
-std::string svg_escaped(const std::string& text) {
+std::string xml_text(std::string_view text) {
   std::string out;
   for (const char c : text) {
-    if (c == '<') {
-      out += "&lt;";
-    } else if (c == '&') {
-      out += "&amp;";
-    } else {
-      out += c;
+    switch (c) {
+      case '<': out += "&lt;"; break;
+      case '>': out += "&gt;"; break;
+      case '&': out += "&amp;"; break;
+      case '"': out += "&quot;"; break;
+      default: out += c;
     }
   }
   return out;
 }
-
-}  // namespace
 
 std::string svg_document(double width, double height, const std::string& content) {
   return fmt::format(
@@ -30,9 +26,9 @@ std::string svg_document(double width, double height, const std::string& content
       width, height, content);
 }
 
-std::string svg_text(double x, double y, const char* anchor, const std::string& content, const char* more) {
+std::string svg_text(double x, double y, const char* anchor, const std::string& content, const std::string& more) {
   return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\"{}>{}</text>\n", x, y, anchor, more,
-                     svg_escaped(content));
+                     xml_text(content));
 }
 
 }  // namespace moeplan::cli

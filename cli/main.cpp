@@ -46,6 +46,7 @@ int main(int argc, char** argv) {
   add_simulate_command(app, code);
   add_explain_command(app, code);
   add_compare_command(app, code);
+  add_report_command(app, code);
   add_collective_command(app, code);
   add_profile_command(app, code);
   add_validate_command(app, code);

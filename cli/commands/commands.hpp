@@ -28,6 +28,7 @@ void add_validate_command(CLI::App& app, ExitCode& code);
 void add_reproduce_command(CLI::App& app, ExitCode& code);
 void add_replay_command(CLI::App& app, ExitCode& code);
 void add_check_command(CLI::App& app, ExitCode& code);
+void add_report_command(CLI::App& app, ExitCode& code);
 void add_score_command(CLI::App& app, ExitCode& code);
 void add_price_command(CLI::App& app, ExitCode& code);
 

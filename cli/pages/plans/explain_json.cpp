@@ -163,9 +163,7 @@ planner::Json paper_forms_json(const planner::PaperForms& f) {
   return out;
 }
 
-}  // namespace
-
-std::string explain_json(const Explanation& e, double wall_s) {
+planner::Json explain_document(const Explanation& e) {
   const planner::Prediction& p = e.prediction;
   planner::Json j = planner::json_head(e.plan.inputs, e.plan.cluster);
   j["plan"] = planner::decision_json(e.plan.plan.candidate);
@@ -195,8 +193,22 @@ std::string explain_json(const Explanation& e, double wall_s) {
   j["placement"] = e.placement ? placement_json(*e.placement) : planner::Json(nullptr);
   j["operations"] = operation_rows(e.prediction.program, e.operations);
   j["assumed"] = assumed_numbers(e.plan.plan.inputs.cluster);
+  return j;
+}
+
+}  // namespace
+
+std::string explain_json(const Explanation& e, double wall_s) {
+  planner::Json j = explain_document(e);
   j["timing"] = {{"wall_s", wall_s}};
   return planner::json_text(j);
+}
+
+std::string explain_data(const Explanation& e) {
+  planner::Json j = explain_document(e);
+  if (planner::Json& links = j.at("links"); links.size() > kReportedLinks)
+    links.erase(links.begin() + static_cast<std::ptrdiff_t>(kReportedLinks), links.end());
+  return j.dump() + '\n';
 }
 
 }  // namespace moeplan::cli

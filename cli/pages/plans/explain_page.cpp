@@ -14,34 +14,6 @@ namespace moeplan::cli {
 
 namespace {
 
-std::string_view phrase(OpClass op_class) {
-  switch (op_class) {
-    case OpClass::Attention: return "attention";
-    case OpClass::DenseFfn: return "dense feed-forward computation";
-    case OpClass::Gate: return "gating";
-    case OpClass::Expert: return "expert computation";
-    case OpClass::SharedExpert: return "shared-expert computation";
-    case OpClass::Permute: return "permuting tokens";
-    case OpClass::Codec: return "coding and decoding of tokens";
-    case OpClass::Dispatch: return "dispatch of tokens";
-    case OpClass::Combine: return "combining of tokens";
-    case OpClass::TensorParallel: return "tensor-parallel traffic";
-    case OpClass::ExpertSharding: return "traffic of expert shards";
-    case OpClass::Norm: return "norms and additions";
-    case OpClass::Embedding: return "embedding and output head";
-    case OpClass::ContextParallel: return "context-parallel traffic";
-    case OpClass::Pipeline: return "messages between pipeline stages";
-    case OpClass::WeightGather: return "gathering of weights";
-    case OpClass::Gradient: return "gradient traffic";
-    case OpClass::Optimizer: return "the optimizer";
-    case OpClass::ExpertTransfer: return "sending weights to copies of experts";
-    case OpClass::ExpertGradientTransfer: return "bringing home gradients of copies of experts";
-    case OpClass::PlacementPlan: return "telling loads for the next placement";
-    case OpClass::Host: return "launching of operations";
-  }
-  return "";
-}
-
 const Operation& operation_of(const Program& program, const PathRow& row) {
   return program.blocks[row.block.index()].operations[static_cast<std::size_t>(row.operation)];
 }
@@ -79,6 +51,26 @@ SimTime communication_on_path(const Explanation& e) {
     if (!operation_of(e.prediction.program, row).computes()) time += row.time;
   }
   return time;
+}
+
+/// The time on the critical path in which the GPU waits for its host to launch operations.
+SimTime host_on_path(const Explanation& e) {
+  SimTime time;
+  for (const PathClass& c : e.path.classes) {
+    if (c.op_class == OpClass::Host) time += c.time;
+  }
+  return time;
+}
+
+/// The first sentence of the conclusion.
+std::string bound_by(const Explanation& e) {
+  const double host = percent(host_on_path(e), e.path.time);
+  if (host > 50) return fmt::format("This plan is bound by its hosts ({:.0f}% of its critical path).", host);
+  const double communication = percent(communication_on_path(e), e.path.time);
+  return fmt::format("This plan is bound by {} ({:.0f}% of its critical path; {:.0f}% is {}).",
+                     communication > 50 ? "communication" : "computation", std::max(communication, 100 - communication),
+                     std::min(communication, 100 - communication),
+                     communication > 50 ? "computation" : "communication");
 }
 
 /// A text such as "rank 3 (stage 2 of 4)".
@@ -298,21 +290,45 @@ std::string paper_forms_text(const Explanation& e) {
 
 }  // namespace
 
+std::string_view class_phrase(OpClass op_class) {
+  switch (op_class) {
+    case OpClass::Attention: return "attention";
+    case OpClass::DenseFfn: return "dense feed-forward computation";
+    case OpClass::Gate: return "gating";
+    case OpClass::Expert: return "expert computation";
+    case OpClass::SharedExpert: return "shared-expert computation";
+    case OpClass::Permute: return "permuting tokens";
+    case OpClass::Codec: return "coding and decoding of tokens";
+    case OpClass::Dispatch: return "dispatch of tokens";
+    case OpClass::Combine: return "combining of tokens";
+    case OpClass::TensorParallel: return "tensor-parallel traffic";
+    case OpClass::ExpertSharding: return "traffic of expert shards";
+    case OpClass::Norm: return "norms and additions";
+    case OpClass::Embedding: return "embedding and output head";
+    case OpClass::ContextParallel: return "context-parallel traffic";
+    case OpClass::Pipeline: return "messages between pipeline stages";
+    case OpClass::WeightGather: return "gathering of weights";
+    case OpClass::Gradient: return "gradient traffic";
+    case OpClass::Optimizer: return "the optimizer";
+    case OpClass::ExpertTransfer: return "sending weights to copies of experts";
+    case OpClass::ExpertGradientTransfer: return "bringing home gradients of copies of experts";
+    case OpClass::PlacementPlan: return "telling loads for the next placement";
+    case OpClass::Host: return "launching of operations";
+  }
+  return "";
+}
+
 std::string conclusion(const Explanation& e) {
   const SimTime all = e.path.time;
   if (all == SimTime()) return "This plan does nothing: its iteration takes no time.";
-  const double communication = percent(communication_on_path(e), all);
-  std::string out =
-      fmt::format("This plan is bound by {} ({:.0f}% of its critical path; {:.0f}% is {}).",
-                  communication > 50 ? "communication" : "computation", std::max(communication, 100 - communication),
-                  std::min(communication, 100 - communication), communication > 50 ? "computation" : "communication");
+  std::string out = bound_by(e);
   constexpr std::size_t kMostClasses = 3;
   constexpr double kWorthSaying = 5;  // percent
   for (std::size_t i = 0; i < std::min(kMostClasses, e.path.classes.size()); ++i) {
     const PathClass& c = e.path.classes[i];
     const double share = percent(c.time, all);
     if (i > 0 && share < kWorthSaying) break;
-    out += fmt::format(" {:.0f}% {} is {}", share, i == 0 ? "of the path" : "of it", phrase(c.op_class));
+    out += fmt::format(" {:.0f}% {} is {}", share, i == 0 ? "of the path" : "of it", class_phrase(c.op_class));
     const auto held = bottlenecks_of(e, c.op_class);
     if (c.possible_flops > 0) {
       out += fmt::format(", limited by {}, its products at {:.0f}% of peak.", in_words(held.front().first),

@@ -1,10 +1,12 @@
 // The report of `explain`: what limits a plan's iteration time, and which changes would reduce it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/pages/plans/prepared_plan.hpp"
@@ -34,10 +36,16 @@ struct Explanation {
 [[nodiscard]] Explanation explain(const PreparedPlan& plan,
                                   const std::function<void(std::int64_t, std::int64_t)>& progress = {});
 
+/// A class of operations, worded for use inside a sentence: "expert computation".
+[[nodiscard]] std::string_view class_phrase(OpClass op_class);
+
 /// The introductory paragraph of the page, without line breaks.
 [[nodiscard]] std::string conclusion(const Explanation& explanation);
 
 [[nodiscard]] std::string explain_page(const Explanation& explanation);
 [[nodiscard]] std::string explain_json(const Explanation& explanation, double wall_s);
+/// The same document on one line, without its timing, and with the busiest links only: large clusters have thousands.
+inline constexpr std::size_t kReportedLinks = 32;
+[[nodiscard]] std::string explain_data(const Explanation& explanation);
 
 }  // namespace moeplan::cli

@@ -20,15 +20,6 @@ std::string number_text(double value, const std::string& column) {
   return fmt::format("{:.4g}", value);
 }
 
-std::string cell_for_people(const Cell& cell, const std::string& column) {
-  if (const auto* text = std::get_if<std::string>(&cell)) return *text;
-  if (const auto* whole = std::get_if<std::int64_t>(&cell)) {
-    return column.ends_with("_bytes") ? human(Bytes(static_cast<double>(*whole))) : fmt::format("{}", *whole);
-  }
-  if (const auto* number = std::get_if<double>(&cell)) return number_text(*number, column);
-  return "-";
-}
-
 /// The number of terminal columns of a text, counted in code points.
 std::size_t width(const std::string& text) {
   return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; }));
@@ -52,6 +43,15 @@ planner::Json json_cell(const Cell& cell) {
 }
 
 }  // namespace
+
+std::string cell_for_people(const Cell& cell, const std::string& column) {
+  if (const auto* text = std::get_if<std::string>(&cell)) return *text;
+  if (const auto* whole = std::get_if<std::int64_t>(&cell)) {
+    return column.ends_with("_bytes") ? human(Bytes(static_cast<double>(*whole))) : fmt::format("{}", *whole);
+  }
+  if (const auto* number = std::get_if<double>(&cell)) return number_text(*number, column);
+  return "-";
+}
 
 std::string text_of(const ResultTable& table) {
   const std::size_t n = table.columns.size();

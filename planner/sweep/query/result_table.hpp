@@ -16,6 +16,8 @@ struct ResultTable {
   std::vector<std::string> units{};  // by column, the name of the column whose unit applies; absent: its own
 };
 
+/// A cell of this column for people: times and sizes in suitable units, other numbers with four digits, "-" if missing.
+[[nodiscard]] std::string cell_for_people(const Cell& cell, const std::string& column);
 /// A table for people: times, sizes and bandwidths in suitable units, other numbers with four digits, missing values as
 /// "-".
 [[nodiscard]] std::string text_of(const ResultTable& table);

@@ -4,6 +4,8 @@
 #include <map>
 #include <utility>
 
+#include "planner/lowering/part_passes.hpp"
+
 namespace moeplan::planner {
 
 namespace {
@@ -130,11 +132,7 @@ RankTimeline timeline_of(RankId rank, std::size_t stage, RankExecutions executio
 /// The number of units that a pass through each part of a stage consists of.
 std::vector<std::size_t> units_of_stage(const std::vector<StagePart>& parts, std::size_t stage, std::size_t stages) {
   std::vector<std::size_t> out;
-  for (std::size_t p = stage; p < parts.size(); p += stages) {
-    const StagePart& part = parts[p];
-    out.push_back(part.layers.size() + (part.embedding ? 1 : 0) + (part.head ? 1 : 0) +
-                  3 * static_cast<std::size_t>(part.mtp_layers));
-  }
+  for (std::size_t p = stage; p < parts.size(); p += stages) out.push_back(number_of_units(parts[p]));
   return out;
 }
 

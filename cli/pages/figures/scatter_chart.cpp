@@ -79,7 +79,7 @@ class ScatterDrawing {
     std::map<std::pair<std::string, double>, std::string> paths;
     for (const ScatterPoint& p : chart_.points) {
       const double x = x_.pixel(p.x), y = y_.pixel(p.y);
-      if (chart_.points.size() <= kMostCircles) {
+      if (chart_.points.size() <= kMostCircles || !p.label.empty()) {
         canvas_.circle(x, y, p.radius, fmt::format("f-{}{}", p.style, p.label.empty() ? " faint" : ""), p.tip);
       } else {
         paths[{p.style, p.radius}] += fmt::format("M{} {}h0", pixels(x), pixels(y));

@@ -14,10 +14,9 @@
 #include "cli/commands/progress.hpp"
 #include "cli/options/destination_uniform_routing.hpp"
 #include "cli/options/message_sizes.hpp"
-#include "cli/pages/collective_report.hpp"
+#include "cli/pages/collectives/collective_report.hpp"
+#include "cli/pages/collectives/collective_table.hpp"
 #include "model/base/diagnostics.hpp"
-#include "model/program/equal_ranks.hpp"
-#include "model/text/reader.hpp"
 #include "planner/plan/inputs.hpp"
 #include "sim/traffic/route_rows.hpp"
 #include "sim/traffic/traffic_file.hpp"
@@ -25,9 +24,6 @@
 namespace moeplan::cli {
 
 namespace {
-
-/// Limit of rank pairs in one simulation: about 2 GB of memory.
-constexpr std::int64_t kMostPairs = std::int64_t{1} << 22;
 
 struct CollectiveOptions {
   std::string cluster, op, algorithm, sizes = "1KiB:1GiB:2", traffic, flows, routing;
@@ -40,46 +36,9 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-/// The name of a collective in nccl-tests' words, alltoall or all_reduce_perf, or in ours.
-std::string collective_name(std::string name) {
-  if (name.ends_with("_perf")) name.resize(name.size() - 5);
-  const auto bare = [](std::string text) {
-    std::erase_if(text, [](char c) { return c == '_' || c == '-'; });
-    return text;
-  };
-  for (const auto& [c, known] : kCollectiveNames) {
-    if (bare(name) == bare(std::string(known))) return std::string(known);
-  }
-  return name;
-}
-
 const planner::CollectiveAlgorithm& algorithm_of(const CollectiveOptions& o) {
-  std::vector<std::string> ops;
-  for (const auto& [c, name] : kCollectiveNames) {
-    if (!planner::algorithm_names(c).empty()) ops.emplace_back(name);
-  }
-  if (o.op.empty() && o.traffic.empty() && o.routing.empty()) {
-    throw InputError(Diagnostic{{"--op"}, "", fmt::format("is missing; one of {}", fmt::join(ops, ", "))});
-  }
-  const std::string op = o.op.empty() ? "all_to_all" : collective_name(o.op);
-  for (const auto& [c, name] : kCollectiveNames) {
-    const std::vector<std::string> names = planner::algorithm_names(c);
-    if (name != op || names.empty()) continue;
-    const std::string wanted = o.algorithm.empty() ? names.front() : o.algorithm;
-    if (const planner::CollectiveAlgorithm* a = planner::find_algorithm(c, wanted)) return *a;
-    if (c == Collective::AllToAll && planner::find_all_to_all(wanted)) {
-      throw InputError(Diagnostic{{"--algorithm"},
-                                  "",
-                                  fmt::format("{} is for tokens that several experts get, not for a collective; one of "
-                                              "{}",
-                                              in_quotes(wanted), fmt::join(names, ", "))});
-    }
-    throw InputError(
-        Diagnostic{{"--algorithm"},
-                   "",
-                   fmt::format("{} is no algorithm of {}{}", in_quotes(wanted), op, suggestion(wanted, names))});
-  }
-  throw InputError(Diagnostic{{"--op"}, "", fmt::format("{} is no collective{}", in_quotes(op), suggestion(op, ops))});
+  const bool has_default = !o.traffic.empty() || !o.routing.empty();
+  return collective_algorithm(o.op.empty() && has_default ? "all_to_all" : o.op, o.algorithm);
 }
 
 /// Everything that is wrong with the options, as far as it can be told without reading a file.
@@ -108,20 +67,12 @@ void check_collective(const CollectiveOptions& o) {
   } else if (!o.flows.empty() && o.traffic.empty()) {
     wrong.add({"--flows"}, "", "needs --traffic");
   }
-  for (const std::string& text : o.overrides) {
-    if (text.starts_with("model.") || text.starts_with("workload.")) {
-      wrong.add({"-C " + text}, "", "a collective has a cluster only");
-    }
-  }
+  collect([&] { check_cluster_overrides(o.overrides); });
   wrong.throw_if_any();
 }
 
 Cluster cluster_of(const CollectiveOptions& o, std::optional<std::int64_t> world) {
-  planner::PlanInputs documents;
-  documents.cluster = load_document(planner::find_config("clusters", o.cluster));
-  embed_files(documents.cluster, planner::gpu_directories());
-  planner::apply_overrides(documents, o.overrides);
-  return build_cluster(read_cluster(documents.cluster), world);
+  return planner::load_cluster(o.cluster, o.overrides, world);
 }
 
 [[noreturn]] void refuse_few_ranks(std::int64_t world, std::int64_t ranks, const std::string& file) {
@@ -217,24 +168,6 @@ void run_traffic(const CollectiveOptions& o, Clock::time_point start) {
   fmt::print("{}", o.json ? traffic_json(report) : traffic_page(report));
 }
 
-/// Raises InputError if there are too many pairs. Every pair has its own flow, unless all ranks are equivalent: then
-/// one of them represents all, and only the flows of rank 0 are simulated.
-void refuse_too_many_pairs(const planner::CollectiveAlgorithm& algorithm, const Cluster& cluster) {
-  const std::int64_t world = cluster.world_size();
-  if (algorithm.collective != Collective::AllToAll || world * world <= kMostPairs) return;
-  if (algorithm.name != "pairwise") {  // pairwise has as many operations as ranks
-    const Program program = planner::collective_program(algorithm, world, world, cluster.ranks_per_node());
-    if (equal_ranks_view(program, cluster)) return;
-  }
-  throw InputError(Diagnostic{
-      {"--world"},
-      "",
-      fmt::format("{} ranks are too many for an all_to_all pair by pair; the most are 2048. More are simulated for "
-                  "algorithms without leaders or steps where all ranks are provably equal: a template's whole nodes in "
-                  "whole leaf groups",
-                  world)});
-}
-
 void run_collective(const CollectiveOptions& o) {
   const auto start = Clock::now();
   check_collective(o);
@@ -243,20 +176,11 @@ void run_collective(const CollectiveOptions& o) {
   if (!o.routing.empty()) return run_routing(o, start);
   const planner::CollectiveAlgorithm& algorithm = algorithm_of(o);
   const Cluster cluster = cluster_of(o, o.world);
-  const std::int64_t world = cluster.world_size();
-  if (world < 2) throw InputError(Diagnostic{{"--cluster"}, "", fmt::format("{} has one GPU only", cluster.name)});
-  if (const auto reason = algorithm.infeasibility(world, cluster.ranks_per_node())) {
-    throw InputError(Diagnostic{{"--algorithm"}, "", reason->text + "; see --world"});
-  }
   const auto simulation_start = Clock::now();
-  refuse_too_many_pairs(algorithm, cluster);
   const std::vector<std::int64_t> sizes = parse_message_sizes(o.sizes);
   Progress progress("simulating", o.quiet);
-  std::vector<CollectiveResult> results;
-  for (const std::int64_t bytes : sizes) {
-    results.push_back(time_collective(algorithm, cluster, bytes));
-    progress.show(static_cast<std::int64_t>(results.size()), static_cast<std::int64_t>(sizes.size()));
-  }
+  const std::vector<CollectiveResult> results = collective_table(
+      algorithm, cluster, sizes, [&](std::int64_t done, std::int64_t total) { progress.show(done, total); });
   const double simulation_wall_s = seconds_since(simulation_start);
   fmt::print("{}", o.json ? collective_json(algorithm, cluster, results, simulation_wall_s, seconds_since(start))
                           : collective_page(algorithm, cluster, results));

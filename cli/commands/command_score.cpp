@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 
 #include "cli/commands/commands.hpp"
@@ -15,12 +14,8 @@
 #include "cli/pages/scores/score_markdown.hpp"
 #include "cli/pages/scores/score_plots.hpp"
 #include "cli/pages/scores/score_report.hpp"
+#include "cli/pages/scores/scored_table.hpp"
 #include "model/base/diagnostics.hpp"
-#include "planner/plan/inputs.hpp"
-#include "planner/runs/predict_runs.hpp"
-#include "profiler/scores/collective_score.hpp"
-#include "profiler/scores/dispatch_score.hpp"
-#include "profiler/scores/operator_score.hpp"
 
 namespace moeplan::cli {
 
@@ -32,69 +27,6 @@ struct ScoreOptions {
   std::optional<double> most_mape = {};
   bool json = false, quiet = false;
 };
-
-/// The models of every file of configs/KIND that rows name in `name`.
-template <class Row, class Read>
-auto models_of(const std::vector<Row>& table, const std::string& kind, std::string Row::*name, Read read) {
-  const std::vector<std::string> known = planner::config_names(kind);
-  std::map<std::string, decltype(read(Node()))> out;
-  for (const Row& row : table) {
-    const bool is_known = std::find(known.begin(), known.end(), row.*name) != known.end();
-    if (is_known && !out.contains(row.*name))
-      out.emplace(row.*name, read(load_document(planner::find_config(kind, row.*name))));
-  }
-  return out;
-}
-
-template <class Row>
-profiler::ModelsByCluster cluster_models_of(const std::vector<Row>& table) {
-  return models_of(table, "collectives", &Row::cluster, read_collective_models);
-}
-
-std::vector<profiler::ScoredRow> scored_rows(profiler::TableKind kind, const std::string& file) {
-  switch (kind) {
-    case profiler::TableKind::Operators: {
-      const std::vector<profiler::OperatorRow> table = profiler::read_operator_table(file);
-      return profiler::score_operators(table,
-                                       models_of(table, "operators", &profiler::OperatorRow::gpu,
-                                                 [](const Node& document) { return read_operator_models(document); }));
-    }
-    case profiler::TableKind::Runs: break;
-    case profiler::TableKind::Collectives: {
-      const std::vector<profiler::CollectiveRow> table = profiler::read_collective_table(file);
-      return profiler::score_collectives(table, cluster_models_of(table));
-    }
-    case profiler::TableKind::Dispatches: {
-      const std::vector<profiler::DispatchRow> table = profiler::read_dispatch_table(file);
-      return profiler::score_dispatches(table, cluster_models_of(table));
-    }
-  }
-  return {};
-}
-
-RunReport run_report_of(const std::string& file, bool is_quiet) {
-  RunReport report{.file = file, .table = profiler::read_run_table(file), .rows = {}, .classes = {}, .groups = {}};
-  Progress progress("predicting", is_quiet);
-  std::mutex mutex;
-  report.rows = runs::predict_runs(report.table, {.progress = [&](std::int64_t done, std::int64_t total) {
-                                     const std::lock_guard lock(mutex);
-                                     progress.show(done, total);
-                                   }});
-  report.classes = profiler::score_run_classes(report.table, report.rows);
-  report.groups = profiler::score_run_groups(report.table, report.rows);
-  return report;
-}
-
-ScoreReport report_of(const std::string& file, bool is_quiet) {
-  ScoreReport report{.file = file, .kind = profiler::table_kind(file), .rows = {}, .groups = {}};
-  if (report.kind == profiler::TableKind::Runs) {
-    report.runs = run_report_of(file, is_quiet);
-    return report;
-  }
-  report.rows = scored_rows(report.kind, file);
-  report.groups = profiler::score_groups(report.rows);
-  return report;
-}
 
 /// The plots of all tables. Raises InputError for tables that are not of collectives, and if two tables have
 /// measurements of the same machine and operation.
@@ -134,7 +66,8 @@ ExitCode run_score(const ScoreOptions& o) {
   Diagnostics wrong;
   for (const std::string& file : o.files) {
     try {
-      reports.push_back(report_of(file, o.quiet));
+      Progress progress("predicting", o.quiet);
+      reports.push_back(scored_table(file, [&](std::int64_t done, std::int64_t total) { progress.show(done, total); }));
     } catch (const InputError& e) {
       for (const Diagnostic& d : e.diagnostics()) wrong.add(d.where, d.key_path, d.message);
     }

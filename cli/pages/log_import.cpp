@@ -6,7 +6,7 @@
 #include <map>
 #include <tuple>
 
-#include "cli/pages/collective_report.hpp"
+#include "cli/pages/collectives/collective_report.hpp"
 #include "cli/pages/page_parts.hpp"
 #include "model/costs/measured_cost.hpp"
 #include "model/text/reader.hpp"

@@ -1,5 +1,6 @@
 #include "planner/plan/inputs.hpp"
 
+#include <dlfcn.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -16,6 +17,9 @@ namespace moeplan::planner {
 namespace fs = std::filesystem;
 
 namespace {
+
+/// An address in the program or module that this code is a part of.
+const char kPlace[1] = {};
 
 [[noreturn]] void fail(std::string what, std::string key, std::string message) {
   throw InputError({{std::move(what)}, std::move(key), std::move(message)});
@@ -63,9 +67,17 @@ std::vector<fs::path> config_places() {
   if (const char* set = std::getenv("MOEPLAN_CONFIGS"); set && *set) return {set};
   std::error_code ignored;
   const fs::path executable = fs::read_symlink("/proc/self/exe", ignored).parent_path();
-  // The last entry is for source trees that were moved after the build, with the executable in build/PRESET/cli.
-  return {(executable / "../share/moeplan/configs").lexically_normal(), MOEPLAN_SOURCE_CONFIGS,
-          (executable / "../../../configs").lexically_normal()};
+  std::vector<fs::path> places{executable / "../share/moeplan/configs"};
+  // As a part of a Python module: PREFIX/lib/python3/dist-packages/moeplan.
+  if (Dl_info module{}; dladdr(kPlace, &module) != 0 && module.dli_fname)
+    places.push_back(fs::absolute(module.dli_fname, ignored).parent_path() / "../../../../share/moeplan/configs");
+  for (const char* place : {MOEPLAN_SOURCE_CONFIGS, MOEPLAN_INSTALLED_CONFIGS}) {
+    if (*place) places.emplace_back(place);
+  }
+  // For source trees that were moved after the build, with the executable in build/PRESET/cli.
+  places.push_back(executable / "../../../configs");
+  for (fs::path& place : places) place = place.lexically_normal();
+  return places;
 }
 
 fs::path config_directory(const std::vector<fs::path>& places) {
@@ -255,6 +267,14 @@ Cluster build_cluster_of(const std::string& file, const ClusterSpec& spec, std::
     }
     throw InputError(std::move(wrong));
   }
+}
+
+Cluster load_cluster(const std::string& name, const std::vector<std::string>& overrides,
+                     std::optional<std::int64_t> world) {
+  PlanInputs documents;
+  documents.cluster = load_cluster_document(find_config("clusters", name));
+  apply_overrides(documents, overrides);
+  return build_cluster(read_cluster(documents.cluster), world);
 }
 
 void resolve_gate(Workload& workload, std::optional<double> cluster_ratio, const Node& document) {

@@ -16,7 +16,8 @@
 namespace moeplan::planner {
 
 /// The directories in which configs/ is searched, in order: only $MOEPLAN_CONFIGS if it is set, otherwise
-/// ../share/moeplan/configs relative to the installed executable, the source tree's, and ../../../configs.
+/// share/moeplan/configs of the prefix in which the executable or the Python module is installed, the source tree's,
+/// that of the prefix that moeplan was configured for, and ../../../configs.
 [[nodiscard]] std::vector<std::filesystem::path> config_places();
 
 /// The first of `places` that is a directory. Raises InputError that lists all of them and says how to name another
@@ -81,6 +82,11 @@ void check_precision(const Workload& workload, const GpuSpec& gpu, const Node& d
 /// build_cluster() with errors that name `file`.
 [[nodiscard]] Cluster build_cluster_of(const std::string& file, const ClusterSpec& spec,
                                        std::optional<std::int64_t> world);
+
+/// The cluster of a name in configs/clusters or a file, with overrides (`cluster.a.b=c`) applied, and its first `world`
+/// ranks if a number is given. Raises InputError.
+[[nodiscard]] Cluster load_cluster(const std::string& name, const std::vector<std::string>& overrides,
+                                   std::optional<std::int64_t> world);
 
 /// A framework of configs/frameworks, or a file, in one of its versions: "megatron", "megatron@0.15". Raises
 /// InputError.

@@ -111,14 +111,21 @@ class Enumerator {
     }
   }
 
+  /// The requested schedule, which need not be in the table, or all of it.
+  std::vector<BuiltIn<Schedule>> considered_schedules() const {
+    if (space_.schedule) return {*space_.schedule};
+    std::vector<BuiltIn<Schedule>> all;
+    for (const auto& schedule : schedules()) all.emplace_back(*schedule);
+    return all;
+  }
+
   /// The candidate with every schedule.
   void add_schedules(Candidate c) {
     Degrees layer = c.degrees;
     if (c.sequence_parallel) layer.tp = 1;
-    for (const auto& schedule : schedules()) {
-      if (space_.schedule && *space_.schedule != *schedule) continue;
+    for (const BuiltIn<Schedule>& schedule : considered_schedules()) {
       ++out_.enumerated;
-      c.schedule = *schedule;
+      c.schedule = schedule;
       // A requested schedule uses its smallest number of chunks; otherwise one chunk, and other numbers are tried for
       // the best candidates later.
       const std::int64_t fewest = space_.schedule ? schedule->pipeline_degrees(layer, node_).front() : 1;

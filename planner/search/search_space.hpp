@@ -22,7 +22,7 @@ struct PlacementSpace {
 
 /// The choices that the user fixed, and the limits of the search; absent choices are searched.
 struct SearchSpace {
-  std::optional<BuiltIn<Schedule>> schedule = {};
+  std::optional<BuiltIn<Schedule>> schedule = {};  // also one that is not in the table of schedules()
   std::optional<BuiltIn<AllToAll>> all_to_all = {};
   std::optional<CodecPair> codec = {};
   std::optional<std::int64_t> pipeline_degree = {};

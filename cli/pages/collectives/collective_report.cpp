@@ -1,4 +1,4 @@
-#include "cli/pages/collective_report.hpp"
+#include "cli/pages/collectives/collective_report.hpp"
 
 #include <fmt/format.h>
 

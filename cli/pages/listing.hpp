@@ -1,0 +1,25 @@
+// What is built in and which configurations are there, as `moeplan list` shows it.
+#pragma once
+
+#include <array>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace moeplan::cli {
+
+/// The kinds of things that can be listed.
+inline constexpr std::array<const char*, 13> kListed{
+    "schedules", "all-to-all", "collectives", "codecs",    "placements", "precisions", "topologies",
+    "gpus",      "clusters",   "models",      "workloads", "sweeps",     "frameworks"};
+
+/// Names, each with a one-line description.
+using Listing = std::vector<std::pair<std::string, std::string>>;
+
+/// The things of a kind, which is one of kListed. Raises InputError if there is no configs/.
+[[nodiscard]] Listing listing(const std::string& what);
+
+[[nodiscard]] std::string list_page(const std::string& what);
+[[nodiscard]] std::string list_json(const std::string& what);
+
+}  // namespace moeplan::cli

@@ -11,7 +11,7 @@
 #include <new>
 #include <string>
 
-#include "cli/commands/commands.hpp"
+#include "cli/application/application.hpp"
 
 namespace {
 
@@ -34,38 +34,14 @@ int finished(int code) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app{
-      "Plans Mixture-of-Experts models on GPU clusters: which parallel degrees, placement and schedule are "
-      "fastest, how fast, how far from the provable limit, and why."};
-  app.name("moeplan");
-  app.set_version_flag("--version", MOEPLAN_VERSION);
-  app.require_subcommand(1);
+  CLI::App app;
   ExitCode code = ExitCode::Done;
-  add_plan_command(app, code);
-  add_size_command(app, code);
-  add_simulate_command(app, code);
-  add_explain_command(app, code);
-  add_compare_command(app, code);
-  add_report_command(app, code);
-  add_collective_command(app, code);
-  add_profile_command(app, code);
-  add_validate_command(app, code);
-  add_reproduce_command(app, code);
-  add_replay_command(app, code);
-  add_check_command(app, code);
-  add_score_command(app, code);
-  add_price_command(app, code);
-  add_list_command(app, code);
-  add_import_command(app, code);
-  add_export_command(app, code);
-  add_eplb_command(app, code);
-  add_cluster_command(app, code);
-  add_sweep_command(app, code);
-  add_query_command(app, code);
+  add_commands(app, code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
-    return finished(app.exit(e) == 0 ? 0 : static_cast<int>(ExitCode::BadInput));
+    if (e.get_exit_code() == 0) return finished(app.exit(e));  // --help, --version
+    return failed(parse_error_text(app, e));
   } catch (const std::bad_alloc&) {
     return failed("not enough memory for this input on this machine");
   } catch (const std::exception& e) {  // InputError, and what the system refuses

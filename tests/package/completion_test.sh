@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# What bash offers after given words.
+#   completion_test.sh MOEPLAN_EXECUTABLE COMPLETION_SCRIPT
+set -euo pipefail
+PATH=$(dirname "$(realpath "$1")"):$PATH
+source "$2"
+
+offers() { # words, the last one to be completed
+  COMP_WORDS=("$@")
+  COMP_CWORD=$(($# - 1))
+  _moeplan
+  printf '%s\n' "${COMPREPLY[@]}"
+}
+expect() { # what is to be among the offers, then the words
+  local wanted=$1
+  shift
+  offers "$@" | grep -qx -- "$wanted" || { echo "completion_test: $* does not offer $wanted" >&2; exit 1; }
+}
+refuse() {
+  local unwanted=$1
+  shift
+  ! offers "$@" | grep -qx -- "$unwanted" || { echo "completion_test: $* offers $unwanted" >&2; exit 1; }
+}
+
+cd "$(mktemp -d)"
+touch mine.yaml
+expect plan moeplan pl
+refuse mine.yaml moeplan ''
+expect --cluster moeplan plan --clu
+expect --version moeplan --
+refuse --cluster moeplan simulate --
+expect dgx_h100 moeplan plan --cluster dgx
+expect mine.yaml moeplan plan --cluster mi
+expect mixtral_8x7b moeplan plan --cluster dgx_h100 --model mix
+expect pipelined moeplan plan --schedule pipe
+expect disk moeplan simulate p.yaml --inputs ''
+expect megatron moeplan import me
+expect --step-time moeplan import megatron --st
+expect clusters moeplan list cl
+expect mine.yaml moeplan explain ''
+refuse mine.yaml moeplan plan --tp ''
+rm -r "$PWD"

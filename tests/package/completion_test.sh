@@ -3,6 +3,7 @@
 #   completion_test.sh MOEPLAN_EXECUTABLE COMPLETION_SCRIPT
 set -euo pipefail
 PATH=$(dirname "$(realpath "$1")"):$PATH
+# shellcheck source=/dev/null
 source "$2"
 
 offers() { # words, the last one to be completed

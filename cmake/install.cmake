@@ -17,6 +17,12 @@ install(FILES ${PROJECT_BINARY_DIR}/moeplanConfig.cmake ${PROJECT_BINARY_DIR}/mo
 install(FILES README.md CHANGELOG.md CITATION.cff LICENSE DESTINATION share/doc/moeplan COMPONENT tool)
 install(DIRECTORY docs/ DESTINATION share/doc/moeplan/docs COMPONENT tool)
 install(DIRECTORY examples/ DESTINATION share/doc/moeplan/examples COMPONENT tool)
+# Where Debian's packages have it.
+foreach(package "tool;moeplan" "development;libmoeplan-dev" "mpi;moeplan-mpi")
+  list(GET package 0 component)
+  list(GET package 1 name)
+  install(FILES LICENSE DESTINATION share/doc/${name} RENAME copyright COMPONENT ${component})
+endforeach()
 
 # Packages for Debian: cpack -G DEB (scripts/package).
 set(CPACK_PACKAGE_NAME moeplan)
@@ -33,6 +39,8 @@ set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_MOEPLAN_PACKAGE_NAME moeplan)
+set(CPACK_DEBIAN_MOEPLAN_DESCRIPTION
+    "searches for the parallel degrees, expert placement and communication schedule with the shortest iteration, and says why; with a Python module")
 set(CPACK_DEBIAN_MOEPLAN_PACKAGE_SUGGESTS "moeplan-mpi, libmoeplan-dev")
 set(CPACK_DEBIAN_MOEPLAN_PACKAGE_RECOMMENDS "man-db, bash-completion")
 set(CPACK_DEBIAN_MPI_PACKAGE_NAME moeplan-mpi)

@@ -41,7 +41,8 @@ std::int64_t pid_of(RankId rank) { return std::int64_t{rank.value()} + 1; }
 int tid_of(Stream stream) { return static_cast<int>(stream) + 1; }
 
 /// Appends the span, or with `offsets` (by repeat) all its occurrences as spans of their own.
-void append_copies(TimelineSpan span, const std::vector<std::vector<SimTime>>* offsets, std::vector<TimelineSpan>& out) {
+void append_copies(TimelineSpan span, const std::vector<std::vector<SimTime>>* offsets,
+                   std::vector<TimelineSpan>& out) {
   if (!offsets || span.repeat < 0) return out.push_back(span);
   const std::vector<SimTime>& of_repeat = (*offsets)[static_cast<std::size_t>(span.repeat)];
   span.repeat = -1;

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
-namespace moeplan::planner::tests::iteration_timeline_test {
+namespace moeplan::tests::iteration_timeline_test {
+
+using namespace moeplan::planner;
 
 namespace {
 
@@ -30,4 +32,4 @@ TEST_CASE("the ranks that represent an iteration are first ones of stages, or a 
   CHECK(representative_ranks(t, 1, 1, RankId(0)) == std::vector{RankId(0)});
 }
 
-}  // namespace moeplan::planner::tests::iteration_timeline_test
+}  // namespace moeplan::tests::iteration_timeline_test

@@ -8,8 +8,7 @@
 
 namespace moeplan::runs {
 
-/// Parses a document without lists of tables and escapes by number; `name` identifies it in messages. The limits are
-/// those of document.hpp. Raises InputError.
+/// Parses a document without dates and times; `name` identifies it in messages. Raises InputError.
 [[nodiscard]] Node parse_toml(std::string_view text, const std::string& name);
 
 }  // namespace moeplan::runs

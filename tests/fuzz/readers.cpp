@@ -17,6 +17,7 @@
 #include "planner/plan/inputs.hpp"
 #include "planner/plan/plan.hpp"
 #include "planner/runs/megatron_arguments.hpp"
+#include "planner/runs/toml.hpp"
 #include "planner/sweep/expression.hpp"
 #include "planner/sweep/read_sweep.hpp"
 #include "profiler/tables/collective_table.hpp"
@@ -144,6 +145,10 @@ std::vector<Reader> readers(const fs::path& source) {
       {"json", {}, {R"({"a": [1, -2.5e3, "\u00e9\n", null, true]})"}, json([](const Node& n) {
          return round_trip(n);
        })},
+      {"toml",
+       {},
+       {"a = 1_000 # x\n[t.u]\nb = [\"c\", 'd', {e = true}]\n[[l]]\nf = -1.5e3\n"},
+       named([](const std::string& text, const char* name) { return round_trip(runs::parse_toml(text, name)); })},
       {"model", in("models"), {}, yaml([](const Node& n) { return read_model(n); })},
       {"hugging_face", {}, {kHuggingFace}, json([](const Node& n) { return model_from_hf_config(n, "m"); })},
       {"workload", in("workloads"), {}, yaml([](const Node& n) { return read_workload(n); })},

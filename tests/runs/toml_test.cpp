@@ -32,17 +32,13 @@ quantize: {linear: {float8: {enable: true}, a: {b: -1.5e3}}}
 
 TEST_CASE("Broken TOML is refused with its place") {
   const auto error = [](const std::string& text) { return error_of([&] { (void)runs::parse_toml(text, "t.toml"); }); };
-  CHECK(error("a = 1\na = 2\n") == "t.toml:2:1: \"a\" is given twice");
-  CHECK(error("a = \n") == "t.toml:1:5: expected a value");
-  CHECK(error("a = \"x\n") == "t.toml:1:5: this string does not end");
-  CHECK(error("a = [1, 2\n") == "t.toml:2:1: expected ','");
-  CHECK(error("a = 1 2\n") == "t.toml:1:7: expected the end of the line");
-  CHECK(error("[a\n") == "t.toml:1:3: expected ']'");
-  CHECK(error("a = 1\n[a.b]\n") == "t.toml:2:1: \"a\" is a value already");
-  CHECK(error("[[a]]\n") == "t.toml:1:1: lists of tables are not read; expected [name]");
-  CHECK(error("= 1\n") == "t.toml:1:1: expected a key");
-  CHECK(error("a = " + std::string(100, '[') + "\n") == "t.toml:1:69: nested deeper than 64");
-  CHECK(error("a = \"\\u00e9\"\n") == "t.toml:1:7: this escape is not read; expected one of \\n, \\t, \\\", \\\\");
+  CHECK_THAT(error("a = 1\na = 2\n"), Catch::StartsWith("t.toml:2:5: is no TOML: ") && Catch::Contains("redefine"));
+  CHECK_THAT(error("a = \n"), Catch::StartsWith("t.toml:1:5: ") && Catch::Contains("expected value"));
+  CHECK_THAT(error("a = [1, 2\n"), Catch::StartsWith("t.toml:1:11: ") && Catch::Contains("end-of-file"));
+  CHECK_THAT(error("[a\n"), Catch::StartsWith("t.toml:1:3: ") && Catch::Contains("expected ']'"));
+  CHECK_THAT(error("= 1\n"), Catch::StartsWith("t.toml:1:1: ") && Catch::Contains("expected keys"));
+  CHECK_THAT(error("a = " + std::string(100'000, '[') + "\n"), Catch::Contains("maximum nested"));
+  CHECK(error("\na = 2026-01-01\n") == "t.toml:2:5: dates and times are not read");
 }
 
 }  // namespace moeplan::tests::toml_test

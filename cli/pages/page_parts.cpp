@@ -110,14 +110,16 @@ std::string page_header(const planner::Inputs& inputs, const Cluster& cluster) {
 std::string accuracy_text(const planner::Inputs& inputs) {
   const std::optional<planner::Accuracy> known = planner::shipped_accuracy_of(inputs.cluster.gpu, inputs.workload);
   if (!known) {
-    return fmt::format("  accuracy       unknown: {}\n", inputs.workload.mode == Mode::Forward
-                                                             ? "only training was compared with measured runs"
-                                                             : "too few measured runs on " + inputs.cluster.gpu.name);
+    return inputs.workload.mode == Mode::Forward ? "unknown: only training was compared with measured runs"
+                                                 : "unknown: too few measured runs on " + inputs.cluster.gpu.name;
   }
-  return fmt::format(
-      "  accuracy       of {} measured runs on {}{}: half within {:.0f}%, 9 of 10 within {:.0f}%, bias {}\n",
-      known->runs, known->gpu, known->precision.empty() ? ", any precision" : " in " + known->precision,
-      100 * known->median, 100 * known->p90, signed_percent(known->bias));
+  return fmt::format("of {} measured runs on {}{}: half within {:.0f}%, 9 of 10 within {:.0f}%, bias {}", known->runs,
+                     known->gpu, known->precision.empty() ? ", any precision" : " in " + known->precision,
+                     100 * known->median, 100 * known->p90, signed_percent(known->bias));
+}
+
+std::string accuracy_line(const planner::Inputs& inputs) {
+  return fmt::format("  accuracy       {}\n", accuracy_text(inputs));
 }
 
 std::string stage_text(const Program& program, RankId rank) {

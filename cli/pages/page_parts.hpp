@@ -31,8 +31,9 @@ namespace moeplan::cli {
 /// Model, cluster and workload, in two lines.
 [[nodiscard]] std::string page_header(const planner::Inputs& inputs, const Cluster& cluster);
 
-/// How far predictions for such jobs were from measurements, in a line.
+/// How far predictions for such jobs were from measurements, and the same as a line of a page.
 [[nodiscard]] std::string accuracy_text(const planner::Inputs& inputs);
+[[nodiscard]] std::string accuracy_line(const planner::Inputs& inputs);
 
 /// "stage 2 of 4"; "" without a pipeline.
 [[nodiscard]] std::string stage_text(const Program& program, RankId rank);

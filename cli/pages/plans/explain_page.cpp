@@ -356,7 +356,7 @@ std::string explain_page(const Explanation& e) {
   out += plan_lines("plan", plan.candidate);
   out += fmt::format("  iteration      {}   {:.0f} tokens/s a GPU   {:.1f}% of peak FLOP/s\n",
                      human(p.makespan.seconds()), p.tokens_per_s_per_gpu, 100 * p.model_flops_utilization);
-  out += accuracy_text(inputs);
+  out += accuracy_line(inputs);
   const Seconds bound = p.estimate.lower_bound;
   const double gap = bound > Seconds(0) ? p.makespan.seconds() / bound - 1 : 0;
   out += fmt::format("  lower bound    {} ({}): gap {:.2f}%\n\n", human(bound), p.estimate.bound_by, 100 * gap);

@@ -199,7 +199,7 @@ std::string plan_page(const PlanReport& r) {
   out += plan_lines("best plan", best.candidate);
   out += fmt::format("  iteration      {}   {:.0f} tokens/s a GPU   {:.1f}% of peak FLOP/s\n",
                      human(p.makespan.seconds()), p.tokens_per_s_per_gpu, 100 * p.model_flops_utilization);
-  out += accuracy_text(r.inputs);
+  out += accuracy_line(r.inputs);
   out += fmt::format("  memory         {}\n", memory_text(p.memory, r.cluster));
   out += fmt::format("  this schedule  cannot take less than {} ({}): gap {:.2f}%\n", human(p.estimate.lower_bound),
                      p.estimate.bound_by, 100 * schedule_gap);
@@ -257,7 +257,7 @@ std::string simulate_page(const planner::Plan& plan, const planner::Inputs& inpu
                      p.makespan == plan.makespan
                          ? ", as the plan predicts"
                          : fmt::format(", where the plan predicts {}", human(plan.makespan.seconds())));
-  out += accuracy_text(inputs);
+  out += accuracy_line(inputs);
   out += fmt::format("  bound          {} ({})\n", human(p.estimate.lower_bound), p.estimate.bound_by);
   out += fmt::format("  memory         {}\n", memory_text(p.memory, cluster));
   out += '\n' + stream_table(p) + '\n' + link_table(p, cluster.topology, 5);

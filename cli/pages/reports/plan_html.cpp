@@ -57,11 +57,11 @@ std::string answer(const PlanView& view) {
   return fmt::format(
       "An iteration of {} on {} GPUs ({}) takes {}, which is {} tokens/s a GPU or {} MFU. No order of the plan's "
       "operations takes less than {} (bound by the {}): the plan is {} above this bound. The fullest GPU needs {} of "
-      "{}.",
+      "{}. Accuracy of such predictions: {}.",
       inputs.model.name, with_thousands(static_cast<double>(cluster.gpus())), cluster.gpu.name,
       human(p.makespan.seconds()), with_thousands(p.tokens_per_s_per_gpu), in_percent(p.model_flops_utilization),
       human(p.estimate.lower_bound), p.estimate.bound_by, in_percent(gap_of(p)), human(p.memory.total()),
-      human(cluster.memory_per_rank()));
+      human(cluster.memory_per_rank()), accuracy_text(inputs));
 }
 
 std::string decision_facts(const PlanView& view) {

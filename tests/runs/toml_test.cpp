@@ -23,7 +23,7 @@ a.b = -1.5e3
   const Node yaml = parse_yaml(R"(
 title: "a \"b\"\n"
 parallelism: {tensor_parallel_degree: 1024, names: [["tok_embeddings", "layers.0"], []]}
-quantize: {linear: {float8: {enable: true}, a: {b: -1.5e3}}}
+quantize: {linear: {float8: {enable: true}, a: {b: -1500}}}
 )",
                                "t.yaml");
   CHECK(toml.same_content(yaml));

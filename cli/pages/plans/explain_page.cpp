@@ -44,33 +44,28 @@ std::vector<std::pair<std::string, SimTime>> bottlenecks_of(const Explanation& e
   return out;
 }
 
-/// The time on the critical path in communication, whether or not it is concurrent with computation.
-SimTime communication_on_path(const Explanation& e) {
-  SimTime time;
+/// The time on the critical path in computation, in communication (whether or not it is concurrent with computation),
+/// and in which the GPU waits for its host to launch operations; the longest first.
+std::vector<std::pair<std::string, SimTime>> parts_of_path(const Explanation& e) {
+  SimTime computation, communication, host;
   for (const PathRow& row : e.path.rows) {
-    if (!operation_of(e.prediction.program, row).computes()) time += row.time;
+    const Operation& operation = operation_of(e.prediction.program, row);
+    (operation.op_class == OpClass::Host ? host : operation.computes() ? computation : communication) += row.time;
   }
-  return time;
-}
-
-/// The time on the critical path in which the GPU waits for its host to launch operations.
-SimTime host_on_path(const Explanation& e) {
-  SimTime time;
-  for (const PathClass& c : e.path.classes) {
-    if (c.op_class == OpClass::Host) time += c.time;
-  }
-  return time;
+  std::vector<std::pair<std::string, SimTime>> out{
+      {"computation", computation}, {"communication", communication}, {"launches by the host", host}};
+  std::stable_sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+  return out;
 }
 
 /// The first sentence of the conclusion.
 std::string bound_by(const Explanation& e) {
-  const double host = percent(host_on_path(e), e.path.time);
-  if (host > 50) return fmt::format("This plan is bound by its hosts ({:.0f}% of its critical path).", host);
-  const double communication = percent(communication_on_path(e), e.path.time);
-  return fmt::format("This plan is bound by {} ({:.0f}% of its critical path; {:.0f}% is {}).",
-                     communication > 50 ? "communication" : "computation", std::max(communication, 100 - communication),
-                     std::min(communication, 100 - communication),
-                     communication > 50 ? "computation" : "communication");
+  const auto parts = parts_of_path(e);
+  const auto share = [&](std::size_t i) { return percent(parts[i].second, e.path.time); };
+  constexpr double kLeast = 0.5;  // percent: less is not said of the third
+  return fmt::format("This plan is bound by {} ({:.0f}% of its critical path; {:.0f}% is {}{}).", parts[0].first,
+                     share(0), share(1), parts[1].first,
+                     share(2) < kLeast ? "" : fmt::format(", {:.0f}% {}", share(2), parts[2].first));
 }
 
 /// A text such as "rank 3 (stage 2 of 4)".

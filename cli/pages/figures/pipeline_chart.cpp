@@ -103,6 +103,7 @@ class PipelineDrawing {
     constexpr double kColumn = 3;  // pixels
     const auto columns = static_cast<std::size_t>(std::ceil((x_.to - x_.from) / kColumn));
     std::vector<double> tops(columns, y + height);
+    std::vector<std::vector<double>> all_tops;  // after each part
     for (const auto& [intervals, name] : parts) {
       std::vector<double> filled(columns, 0.0);  // pixels of each column
       for (const TimeInterval& i : *intervals) {
@@ -114,16 +115,28 @@ class PipelineDrawing {
           filled[c] += std::min(to, left + kColumn) - std::max(from, left);
         }
       }
-      std::string data;
       for (std::size_t c = 0; c < columns; ++c) {
-        const double left = x_.from + kColumn * static_cast<double>(c), w = std::min(kColumn, x_.to - left);
-        const double h = std::round(2 * height * std::min(filled[c] / w, 1.0)) / 2;
-        if (h <= 0) continue;
-        tops[c] -= h;
-        data += path_rectangle(left, tops[c], w + 0.05, h);
+        const double w = std::min(kColumn, x_.to - x_.from - kColumn * static_cast<double>(c));
+        tops[c] -= std::round(2 * height * std::min(filled[c] / w, 1.0)) / 2;
       }
-      canvas_.path(data, fmt::format("f-{}", name));
+      all_tops.push_back(tops);
     }
+    // Each part from the bottom up, and those below it over it: one outline a part.
+    for (std::size_t part = parts.size(); part-- > 0;)
+      canvas_.path(outline(all_tops[part], kColumn, y + height), fmt::format("f-{}", parts[part].second));
+  }
+
+  /// The area between a floor and the tops of columns, as a path; "" if there is none.
+  [[nodiscard]] std::string outline(const std::vector<double>& tops, double column, double floor) const {
+    if (std::all_of(tops.begin(), tops.end(), [&](double top) { return top >= floor; })) return "";
+    std::string data = fmt::format("M{:.2f} {:.2f}", x_.from, floor);
+    for (std::size_t c = 0; c < tops.size();) {
+      std::size_t end = c + 1;
+      while (end < tops.size() && tops[end] == tops[c]) ++end;
+      data += fmt::format("V{:.2f}H{:.2f}", tops[c], std::min(x_.to, x_.from + column * static_cast<double>(end)));
+      c = end;
+    }
+    return data + fmt::format("V{:.2f}z", floor);
   }
 
   void draw_tasks(const RankTimeline& row, bool forward, double y, double height) {

@@ -39,6 +39,7 @@ std::optional<Accuracy> accuracy_of(std::span<const Accuracy> known, const GpuSp
 }
 
 std::optional<Accuracy> shipped_accuracy_of(const GpuSpec& gpu, const Workload& workload) {
+  if (gpu_directories().empty()) return std::nullopt;  // there are no configurations: a plan file stands alone
   const std::vector<std::string> names = config_names("accuracy");
   if (std::find(names.begin(), names.end(), "iterations") == names.end()) return std::nullopt;
   return accuracy_of(read_accuracy(load_document(find_config("accuracy", "iterations"))), gpu, workload);

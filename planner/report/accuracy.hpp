@@ -30,7 +30,7 @@ inline constexpr std::int64_t kFewestRuns = 5;
 [[nodiscard]] std::optional<Accuracy> accuracy_of(std::span<const Accuracy> known, const GpuSpec& gpu,
                                                   const Workload& workload);
 
-/// The same of what is shipped, configs/accuracy/iterations.yaml; none if there is no such file.
+/// The same of what is shipped, configs/accuracy/iterations.yaml; none if there is no such file or no configs/.
 [[nodiscard]] std::optional<Accuracy> shipped_accuracy_of(const GpuSpec& gpu, const Workload& workload);
 
 }  // namespace moeplan::planner

@@ -13,10 +13,6 @@ namespace {
 constexpr std::size_t kClasses = kOpClassNames.size();
 constexpr double kSecondsPerPicosecond = 1e-12;
 
-const Operation& operation_of(const Program& program, const TimelineSpan& span) {
-  return program.blocks[span.block.index()].operations[static_cast<std::size_t>(span.operation)];
-}
-
 bool is_launch(const Operation& operation) { return std::holds_alternative<Launches>(operation.work); }
 
 double duration(const TimelineSpan& span) { return static_cast<double>((span.end - span.start).picoseconds()); }
@@ -27,7 +23,7 @@ class Arrivals {
   Arrivals(const Program& program, const Timeline& timeline) : program_(program), timeline_(timeline) {
     if (timeline.recorded_ranks(program.world_size) < 2) return;  // no other rank to wait for
     for (const TimelineSpan& s : timeline.spans) {
-      if (operation_of(program, s).communication()) starts_[key(s, s.rank)].push_back(s.start);
+      if (program.operation(s.block, s.operation).communication()) starts_[key(s, s.rank)].push_back(s.start);
     }
   }
 
@@ -36,7 +32,7 @@ class Arrivals {
   [[nodiscard]] SimTime last(const TimelineSpan& span, std::size_t run) const {
     SimTime last = span.start;
     if (starts_.empty()) return last;
-    const GroupFamily& family = program_.group(operation_of(program_, span).communication()->group);
+    const GroupFamily& family = program_.group(program_.operation(span.block, span.operation).communication()->group);
     for (std::int64_t i = 0; i < family.size; ++i) {
       const auto it = starts_.find(key(span, family.member(span.rank, i)));
       if (it == starts_.end() || run >= it->second.size() || it->second[run] >= span.end) continue;
@@ -131,7 +127,7 @@ void add_level(const Program& program, const Arrivals& arrivals, const std::vect
   };
   std::map<std::pair<BlockId, std::int32_t>, std::size_t> runs;
   for (const TimelineSpan* span : spans) {
-    const Operation& op = operation_of(program, *span);
+    const Operation& op = program.operation(span->block, span->operation);
     const auto c = static_cast<std::size_t>(op.op_class);
     sums.occurs[c] = true;
     sums.total[c] += times * duration(*span);
@@ -242,7 +238,7 @@ std::vector<StreamUse> stream_use(const Program& program, const Timeline& timeli
   std::array<bool, kStreams> used{};
   for (auto& b : busy) b.assign(world, 0.0);
   for (const TimelineSpan& s : timeline.spans) {
-    const Operation& op = operation_of(program, s);
+    const Operation& op = program.operation(s.block, s.operation);
     if (std::holds_alternative<Receive>(op.work) || std::holds_alternative<Wait>(op.work)) continue;
     const auto stream = static_cast<std::size_t>(op.stream);
     used[stream] = true;

@@ -12,10 +12,6 @@ namespace moeplan {
 
 namespace {
 
-const Operation& operation_at(const Program& program, BlockId block, std::int32_t operation) {
-  return program.blocks[block.index()].operations[static_cast<std::size_t>(operation)];
-}
-
 /// Takes up to `wanted` of the remaining time.
 SimTime take(SimTime& left, Seconds wanted) {
   const SimTime taken = std::min(left, SimTime::from_seconds(wanted));
@@ -115,7 +111,7 @@ const BottleneckAttribution::Part& BottleneckAttribution::part(BlockId block, st
   const auto [it, is_new] = parts_.try_emplace({block, index, rank});
   Part& p = it->second;
   if (!is_new) return p;
-  const Operation& operation = operation_at(program_, block, index);
+  const Operation& operation = program_.operation(block, index);
   const CommunicationCost cost = communication_cost(program_, operation, rank, cluster_);
   const Load& all = load(block, index);
   std::vector<Flow> flows = flows_from(program_, operation, rank);
@@ -151,7 +147,7 @@ const BottleneckAttribution::Load& BottleneckAttribution::load(BlockId block, st
   const auto [it, is_new] = loads_.try_emplace({block, index});
   Load& all = it->second;
   if (!is_new) return all;
-  const Operation& operation = operation_at(program_, block, index);
+  const Operation& operation = program_.operation(block, index);
   const GroupFamily& family = program_.group(operation.communication()->group);
   const std::vector<Link>& links = cluster_.topology.links;
   all.link_seconds.assign(links.size(), 0.0);

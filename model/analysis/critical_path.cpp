@@ -71,8 +71,7 @@ class Levels {
     for (auto it = from; after && it != spans.begin() && (it - 1)->end == last; --it) {
       const Item& item = *(it - 1);
       if (item.run != after->run || item.span->block != after->block) continue;
-      const Operation& operation =
-          program_.blocks[after->block.index()].operations[static_cast<std::size_t>(after->operation)];
+      const Operation& operation = program_.operation(after->block, after->operation);
       const auto& needed = operation.after;
       if (std::find(needed.begin(), needed.end(), item.span->operation) != needed.end()) return &item;
       if (operation_of(*item.span).stream == operation.stream) on_stream = &item;
@@ -113,7 +112,7 @@ class Levels {
   }
 
   [[nodiscard]] const Operation& operation_of(const TimelineSpan& span) const {
-    return program_.blocks[span.block.index()].operations[static_cast<std::size_t>(span.operation)];
+    return program_.operation(span.block, span.operation);
   }
 
  private:

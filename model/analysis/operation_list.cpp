@@ -20,7 +20,7 @@ std::vector<OperationRow> operation_list(const Program& program, const Timeline&
   for (auto& [key, row] : rows) {
     row.block = key.first;
     row.operation = key.second;
-    const Operation& op = program.blocks[row.block.index()].operations[static_cast<std::size_t>(row.operation)];
+    const Operation& op = program.operation(row.block, row.operation);
     if (op.computes()) {
       const ComputeLoad load = compute_load(program, op, rank);
       row.flops = load.flops;

@@ -12,10 +12,6 @@ namespace moeplan {
 
 namespace {
 
-const Operation& operation_of(const Program& program, const PathSegment& s) {
-  return program.blocks[s.block.index()].operations[static_cast<std::size_t>(s.operation)];
-}
-
 bool is_matrix_work(const Operation& operation) {
   return std::holds_alternative<Gemm>(operation.work) || std::holds_alternative<AttentionCore>(operation.work) ||
          std::holds_alternative<FusedProducts>(operation.work);
@@ -33,10 +29,12 @@ std::string bottleneck_name(const Program& program, const Topology& topology, co
     case Bottleneck::SharedGpu: return "compute slowed by what shares its GPU";
     case Bottleneck::StartUp: return "start-up (alpha)";
     case Bottleneck::MeasuredRate:
-      if (!operation_of(program, segment).communication()) return "measured rate of send_receive (beta)";
+      if (!program.operation(segment.block, segment.operation).communication())
+        return "measured rate of send_receive (beta)";
       return fmt::format(
           "measured rate of {} (beta)",
-          name_of<Collective>(kCollectiveNames, operation_of(program, segment).communication()->collective));
+          name_of<Collective>(kCollectiveNames,
+                              program.operation(segment.block, segment.operation).communication()->collective));
     case Bottleneck::Link: return "link " + topology.link_name(*segment.link);
     case Bottleneck::SlowedTransfer: return "communication slowed by concurrent computation";
     case Bottleneck::SharedLinks: return "links shared with other traffic";
@@ -53,7 +51,7 @@ PathSummary summarise(const Program& program, const Cluster& cluster, const std:
   std::map<std::tuple<BlockId, std::int32_t, std::string>, std::size_t> rows;
   for (std::size_t i = 0; i < path.size(); ++i) {
     const PathSegment& s = path[i];
-    const Operation& operation = operation_of(program, s);
+    const Operation& operation = program.operation(s.block, s.operation);
     const SimTime time = SimTime::scaled(s.duration, s.times);
     const std::string limited_by = bottleneck_name(program, cluster.topology, s);
     out.time += time;

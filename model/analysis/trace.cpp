@@ -172,9 +172,7 @@ class TraceWriter {
         tid, tid);
   }
 
-  const Operation& operation_of(const TimelineSpan& s) const {
-    return program_.blocks[s.block.index()].operations[static_cast<std::size_t>(s.operation)];
-  }
+  const Operation& operation_of(const TimelineSpan& s) const { return program_.operation(s.block, s.operation); }
 
   const Described& described(const TimelineSpan& s) {
     const auto [it, is_new] = described_.try_emplace({s.block, s.operation, s.rank});

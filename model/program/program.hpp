@@ -387,6 +387,9 @@ struct Program {
   [[nodiscard]] std::size_t stage_of(RankId r) const { return static_cast<std::size_t>(r.value() / ranks_per_stage()); }
   [[nodiscard]] const GroupFamily& group(GroupId id) const { return groups[id.index()]; }
   [[nodiscard]] const Buffer& buffer(BufferId id) const { return buffers[id.index()]; }
+  [[nodiscard]] const Operation& operation(BlockId block, std::int32_t index) const {
+    return blocks[block.index()].operations[static_cast<std::size_t>(index)];
+  }
 };
 
 /// Members of a group of this family that share a node, if nodes hold whole groups or equal parts; otherwise 1.

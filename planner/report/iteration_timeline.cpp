@@ -186,7 +186,7 @@ std::vector<RankTimeline> rank_timelines(const Problem& problem, const Candidate
   for (const TimelineSpan& span : timeline.spans) {
     const auto it = executions.find(span.rank);
     if (it == executions.end()) continue;
-    const Operation& op = program.blocks[span.block.index()].operations[static_cast<std::size_t>(span.operation)];
+    const Operation& op = program.operation(span.block, span.operation);
     it->second.add(span, span.repeat < 0 ? once : offsets[static_cast<std::size_t>(span.repeat)], op,
                    roles[span.block.index()]);
   }

@@ -15,7 +15,7 @@ struct OperationInstance {
 };
 
 [[nodiscard]] inline const Operation& operation_of(const Program& program, const OperationInstance& instance) {
-  return program.blocks[instance.block.index()].operations[static_cast<std::size_t>(instance.operation)];
+  return program.operation(instance.block, instance.operation);
 }
 
 }  // namespace moeplan::sim

@@ -129,9 +129,7 @@ class StageSimulator {
     return t;
   }
 
-  const Operation& operation_of(const TimelineSpan& s) const {
-    return program_.blocks[s.block.index()].operations[static_cast<std::size_t>(s.operation)];
-  }
+  const Operation& operation_of(const TimelineSpan& s) const { return program_.operation(s.block, s.operation); }
 
   void add_spans(std::size_t stage, const std::vector<SegmentRun>& runs, Timeline& out) const {
     const RankId rank(static_cast<std::int32_t>(static_cast<std::int64_t>(stage) * program_.ranks_per_stage()));

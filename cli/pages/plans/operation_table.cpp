@@ -10,10 +10,6 @@ namespace moeplan::cli {
 
 namespace {
 
-const Operation& operation_of(const Program& program, const OperationRow& row) {
-  return program.blocks[row.block.index()].operations[static_cast<std::size_t>(row.operation)];
-}
-
 /// The rate that matters: FLOP/s of a product, bytes per second of anything else.
 std::string rate_text(const OperationRow& row) {
   if (row.flops > 0) return human(Flops(row.flops) / row.each());
@@ -30,7 +26,7 @@ std::string operation_table(const Program& program, std::span<const OperationRow
     const Block& block = program.blocks[row.block.index()];
     if (&block != shown) out += fmt::format("  {}\n", block.name);
     shown = &block;
-    const Operation& op = operation_of(program, row);
+    const Operation& op = program.operation(row.block, row.operation);
     out += fmt::format("    {:<34} {:<16} {:>8} {:>11} {:>11}  {}\n", op.name,
                        name_of<OpClass>(kOpClassNames, op.op_class), row.executions, human(row.each()), human(row.time),
                        rate_text(row));
@@ -41,7 +37,7 @@ std::string operation_table(const Program& program, std::span<const OperationRow
 planner::Json operation_rows(const Program& program, std::span<const OperationRow> rows) {
   planner::Json out = planner::Json::array();
   for (const OperationRow& row : rows) {
-    const Operation& op = operation_of(program, row);
+    const Operation& op = program.operation(row.block, row.operation);
     out.push_back({{"block", program.blocks[row.block.index()].name},
                    {"operation", op.name},
                    {"class", name_of<OpClass>(kOpClassNames, op.op_class)},

@@ -44,14 +44,7 @@ const planner::CollectiveAlgorithm& algorithm_of(const CollectiveOptions& o) {
 /// Everything that is wrong with the options, as far as it can be told without reading a file.
 void check_collective(const CollectiveOptions& o) {
   Diagnostics wrong;
-  const auto collect = [&](auto call) {
-    try {
-      call();
-    } catch (const InputError& e) {
-      for (const Diagnostic& d : e.diagnostics()) wrong.add(d.where, d.key_path, d.message);
-    }
-  };
-  collect([&] {
+  wrong.collect([&] {
     const planner::CollectiveAlgorithm& a = algorithm_of(o);
     if (a.collective == Collective::AllToAll && a.name == "linear") return;
     for (const auto& [option, text] : {std::pair("--traffic", &o.traffic), std::pair("--routing", &o.routing)}) {
@@ -59,15 +52,15 @@ void check_collective(const CollectiveOptions& o) {
       throw InputError(Diagnostic{{option}, "", "is for a linear all_to_all: all flows start together"});
     }
   });
-  if (!o.routing.empty()) collect([&] { (void)parse_column_routing(o.routing); });
-  collect([&] { (void)parse_message_sizes(o.sizes); });
+  if (!o.routing.empty()) wrong.collect([&] { (void)parse_column_routing(o.routing); });
+  wrong.collect([&] { (void)parse_message_sizes(o.sizes); });
   if (o.world && *o.world < 2) wrong.add({"--world"}, "", fmt::format("is {}; expected at least 2 ranks", *o.world));
   if (!o.flows.empty() && !o.routing.empty()) {
     wrong.add({"--flows"}, "", "is not offered for traffic by column: the flows of all pairs are never listed");
   } else if (!o.flows.empty() && o.traffic.empty()) {
     wrong.add({"--flows"}, "", "needs --traffic");
   }
-  collect([&] { check_cluster_overrides(o.overrides); });
+  wrong.collect([&] { check_cluster_overrides(o.overrides); });
   wrong.throw_if_any();
 }
 

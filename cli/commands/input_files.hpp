@@ -13,13 +13,7 @@ namespace moeplan::cli {
 template <class Read>
 void for_each_file(const std::vector<std::string>& files, Read read) {
   Diagnostics wrong;
-  for (const std::string& file : files) {
-    try {
-      read(file);
-    } catch (const InputError& e) {
-      for (const Diagnostic& d : e.diagnostics()) wrong.add(d.where, d.key_path, d.message);
-    }
-  }
+  for (const std::string& file : files) wrong.collect([&] { read(file); });
   wrong.throw_if_any();
 }
 

@@ -54,6 +54,15 @@ class Diagnostics {
   static constexpr std::size_t kMost = 100;
 
   void add(Location where, std::string key_path, std::string message);
+  /// Calls `read`, and takes in the errors of its InputError.
+  template <class Read>
+  void collect(const Read& read) {
+    try {
+      read();
+    } catch (const InputError& e) {
+      for (const Diagnostic& d : e.diagnostics()) add(d.where, d.key_path, d.message);
+    }
+  }
   [[nodiscard]] bool empty() const { return list_.empty(); }
   [[nodiscard]] bool is_full() const { return list_.size() >= kMost; }
   [[nodiscard]] std::span<const Diagnostic> list() const { return list_; }

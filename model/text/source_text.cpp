@@ -4,18 +4,9 @@
 
 #include <algorithm>
 
-#include "model/base/diagnostics.hpp"
-
 namespace moeplan {
 
 namespace {
-
-Location place_of(std::string_view text, std::size_t offset, const std::string& name) {
-  const std::string_view before = text.substr(0, offset);
-  const std::size_t line_start = before.rfind('\n') == std::string_view::npos ? 0 : before.rfind('\n') + 1;
-  return {name, static_cast<int>(std::count(before.begin(), before.end(), '\n')) + 1,
-          static_cast<int>(offset - line_start) + 1};
-}
 
 unsigned byte_at(std::string_view text, std::size_t i) { return static_cast<unsigned char>(text[i]); }
 
@@ -39,6 +30,14 @@ std::size_t sequence_length(std::string_view text, std::size_t i) {
 
 }  // namespace
 
+Location location_at(std::string_view text, std::size_t offset, const std::string& name) {
+  const std::string_view before = text.substr(0, offset);
+  const std::size_t newline = before.rfind('\n');
+  const std::size_t line_start = newline == std::string_view::npos ? 0 : newline + 1;
+  return {name, static_cast<int>(std::count(before.begin(), before.end(), '\n')) + 1,
+          static_cast<int>(before.size() - line_start) + 1};
+}
+
 std::optional<std::size_t> first_invalid_utf8(std::string_view text) {
   for (std::size_t i = 0; i < text.size();) {
     const std::size_t length = sequence_length(text, i);
@@ -59,12 +58,12 @@ std::string_view checked_text(std::string_view text, const std::string& name) {
   });
   if (control != text.end()) {
     const auto offset = static_cast<std::size_t>(control - text.begin());
-    throw InputError({place_of(text, offset, name), "",
+    throw InputError({location_at(text, offset, name), "",
                       fmt::format("control character 0x{:02x}; write it as an escape", byte_at(text, offset))});
   }
   if (const auto offset = first_invalid_utf8(text)) {
     throw InputError(
-        {place_of(text, *offset, name), "", fmt::format("byte 0x{:02x} is not UTF-8", byte_at(text, *offset))});
+        {location_at(text, *offset, name), "", fmt::format("byte 0x{:02x} is not UTF-8", byte_at(text, *offset))});
   }
   return text;
 }

@@ -6,7 +6,12 @@
 #include <string>
 #include <string_view>
 
+#include "model/base/diagnostics.hpp"
+
 namespace moeplan {
+
+/// The line and the column, both from 1, of an offset in the text; an offset beyond its end is its end.
+[[nodiscard]] Location location_at(std::string_view text, std::size_t offset, const std::string& name);
 
 /// The offset of the first byte that is not part of well-formed UTF-8 (RFC 3629: no overlong forms, no surrogates).
 [[nodiscard]] std::optional<std::size_t> first_invalid_utf8(std::string_view text);

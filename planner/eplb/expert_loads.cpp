@@ -10,6 +10,7 @@
 #include "model/base/diagnostics.hpp"
 #include "model/base/to_index.hpp"
 #include "model/text/document.hpp"
+#include "model/text/source_text.hpp"
 #include "model/workload/routing_trace.hpp"
 
 namespace moeplan::planner {
@@ -123,17 +124,11 @@ class CountReader {
   const std::string& text_;
 };
 
-/// The line of an offset in a text.
-int line_of(std::string_view text, std::size_t offset) {
-  return 1 + static_cast<int>(std::count(
-                 text.begin(), text.begin() + static_cast<std::ptrdiff_t>(std::min(offset, text.size())), '\n'));
-}
-
 Value parsed(const std::string& text, const std::string& file) {
   try {
     return Value::parse(text);
   } catch (const Value::parse_error& e) {
-    throw_input_error({file, line_of(text, e.byte)}, "",
+    throw_input_error({file, location_at(text, e.byte, file).line}, "",
                       fmt::format("is no JSON at byte {}; expected counts as docs/frameworks.md lists them", e.byte));
   } catch (const Value::out_of_range&) {
     throw_input_error({file}, "", "has a number that is too large; expected counts up to 1e15");

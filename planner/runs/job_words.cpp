@@ -8,6 +8,7 @@
 #include <map>
 
 #include "model/text/document.hpp"
+#include "model/text/source_text.hpp"
 #include "profiler/tables/table_text.hpp"
 
 namespace moeplan::runs {
@@ -367,11 +368,7 @@ Location place_of_word(std::string_view text, std::string_view word, const std::
   };
   for (std::size_t at = text.rfind(word); at != std::string_view::npos; at = text.rfind(word, at - 1)) {
     const bool is_whole = !is_part(at + word.size()) && (at == 0 || !is_part(at - 1));
-    const std::string_view before = text.substr(0, at);
-    const std::size_t newline = before.rfind('\n');
-    if (is_whole)
-      return {file, static_cast<int>(std::count(before.begin(), before.end(), '\n')) + 1,
-              static_cast<int>(at - (newline == std::string_view::npos ? 0 : newline + 1)) + 1};
+    if (is_whole) return location_at(text, at, file);
     if (at == 0) break;
   }
   return {file};

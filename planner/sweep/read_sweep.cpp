@@ -168,11 +168,7 @@ class SweepReader {
       wrong_.add(node.where, path, "expected an expression such as world % tp == 0");
       return;
     }
-    try {
-      add(Expression(node.scalar, names(), node.where, path));
-    } catch (const InputError& e) {
-      for (const Diagnostic& d : e.diagnostics()) wrong_.add(d.where, d.key_path, d.message);
-    }
+    wrong_.collect([&] { add(Expression(node.scalar, names(), node.where, path)); });
   }
 
   void read_derived(const MapReader& derived) {

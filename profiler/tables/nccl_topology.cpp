@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "model/base/diagnostics.hpp"
+#include "model/text/source_text.hpp"
 #include "profiler/tables/node_topology.hpp"
 #include "profiler/tables/table_text.hpp"
 
@@ -68,9 +69,7 @@ class TopologyFile {
   /// The line of the first place where the text stands.
   [[nodiscard]] int line_of(const std::string& part) const {
     const std::size_t at = text_.find(part);
-    return at == std::string::npos
-               ? 1
-               : 1 + static_cast<int>(std::count(text_.begin(), text_.begin() + static_cast<std::ptrdiff_t>(at), '\n'));
+    return at == std::string::npos ? 1 : location_at(text_, at, file_).line;
   }
 
   [[nodiscard]] int line_of_device(const std::string& bus) const { return line_of("busid=\"" + bus + '"'); }

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdio>
 #include <memory>
+#include <span>
 
 #include "cli/commands/commands.hpp"
 #include "cli/commands/output_files.hpp"
@@ -31,19 +32,6 @@ struct SizeOptions {
 
 constexpr const char* kAnyFramework = "any";
 
-/// Adds what is wrong with the input that `read` reads.
-template <class Read>
-void collect(Diagnostics& wrong, const Read& read) {
-  try {
-    read();
-  } catch (const InputError& e) {
-    for (const Diagnostic& d : e.diagnostics()) {  // those of the model once, for all clusters
-      const auto known = wrong.list();
-      if (std::find(known.begin(), known.end(), d) == known.end()) wrong.add(d.where, d.key_path, d.message);
-    }
-  }
-}
-
 /// A size's search is that of `plan`, with fewer refined pipelines and fewer simulated candidates: there are many
 /// sizes.
 constexpr std::int64_t kRefinedOfSize = 12, kSimulatedOfSize = 8;
@@ -51,10 +39,10 @@ constexpr std::int64_t kRefinedOfSize = 12, kSimulatedOfSize = 8;
 SizeTarget size_target(const SizeOptions& o) {
   SizeTarget t{.availability = o.availability};
   Diagnostics wrong;
-  collect(wrong, [&] {
+  wrong.collect([&] {
     if (!o.tokens.empty()) t.tokens = token_count_option("--tokens", o.tokens);
   });
-  collect(wrong, [&] {
+  wrong.collect([&] {
     if (!o.tokens_per_day.empty()) t.tokens_per_day = token_count_option("--tokens-per-day", o.tokens_per_day);
   });
   if (o.gpus > 0) t.gpus = o.gpus;
@@ -133,15 +121,14 @@ SizedCluster sized_cluster(const SizeOptions& o, const std::string& text,
 std::optional<SizedCluster> with_spare_gpus(const SizedCluster& c) {
   constexpr std::uint64_t kLargestHost = 16;
   const auto* machine = std::get_if<ClusterTemplate>(&c.inputs.cluster.machine);
-  if (!machine || !machine->fabric || !std::holds_alternative<NvSwitch>(machine->intra_node)) return std::nullopt;
+  if (!machine) return std::nullopt;
   const auto all = static_cast<std::uint64_t>(machine->gpus_per_node), used = std::bit_floor(all);
-  if (all <= kLargestHost || used == all) return std::nullopt;
-  const std::int64_t nics = machine->fabric->nics_per_node * static_cast<std::int64_t>(used) / machine->gpus_per_node;
+  std::vector<std::string> overrides =
+      planner::overrides_of_used_gpus(c.inputs.cluster, static_cast<std::int64_t>(used));
+  if (all <= kLargestHost || overrides.empty()) return std::nullopt;
+  overrides.push_back(fmt::format("cluster.name='{}, {} of {} a rack'", c.inputs.cluster.name, used, all));
   SizedCluster out{.documents = c.documents, .inputs = {}, .price = c.price};
-  planner::apply_overrides(out.documents,
-                           {fmt::format("cluster.name='{}, {} of {} a rack'", c.inputs.cluster.name, used, all),
-                            fmt::format("cluster.template.gpus_per_node={}", used),
-                            fmt::format("cluster.template.fabric.nics_per_node={}", std::max<std::int64_t>(1, nics))});
+  planner::apply_overrides(out.documents, overrides);
   out.inputs = planner::read_inputs(out.documents);
   out.inputs.workload = c.inputs.workload;  // as settled for the framework
   if (out.price) *out.price *= static_cast<double>(all) / static_cast<double>(used);
@@ -151,12 +138,16 @@ std::optional<SizedCluster> with_spare_gpus(const SizedCluster& c) {
 
 std::vector<SizedCluster> sized_clusters(const SizeOptions& o, const std::optional<planner::Framework>& framework) {
   std::vector<SizedCluster> out;
-  Diagnostics wrong;
+  Diagnostics found, wrong;
   for (const std::string& text : o.clusters) {
-    collect(wrong, [&] {
+    found.collect([&] {
       out.push_back(sized_cluster(o, text, framework));
       if (auto spare = with_spare_gpus(out.back())) out.push_back(std::move(*spare));
     });
+  }
+  const std::span<const Diagnostic> all = found.list();
+  for (auto d = all.begin(); d != all.end(); ++d) {  // those of the model once, not for every cluster
+    if (std::find(all.begin(), d, *d) == d) wrong.add(d->where, d->key_path, d->message);
   }
   wrong.throw_if_any();
   return out;
@@ -232,11 +223,11 @@ void write_answer(const SizeReport& r, planner::SearchSpace space, const std::st
 SizeReport read_size_input(const SizeOptions& o) {
   SizeReport r{.target = {}, .clusters = {}};
   Diagnostics wrong;
-  collect(wrong, [&] { r.target = size_target(o); });
-  collect(wrong, [&] { check_outputs({o.output}); });
-  collect(wrong, [&] { r.framework = framework_of(o); });
-  collect(wrong, [&] { r.clusters = sized_clusters(o, r.framework); });
-  collect(wrong, [&] {
+  wrong.collect([&] { r.target = size_target(o); });
+  wrong.collect([&] { check_outputs({o.output}); });
+  wrong.collect([&] { r.framework = framework_of(o); });
+  wrong.collect([&] { r.clusters = sized_clusters(o, r.framework); });
+  wrong.collect([&] {
     if (!o.nic_rates.empty() && o.nic_rates != "none") (void)bandwidth_list_option("--nic-rates", o.nic_rates);
   });
   wrong.throw_if_any();

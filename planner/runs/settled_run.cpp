@@ -51,16 +51,17 @@ void settle_recompute(RunPlan& plan, const Cluster& cluster) {
 
 RunCluster cluster_of(RunPlan& plan) {
   const auto path = planner::find_config("clusters", plan.cluster);
-  ClusterSpec spec = read_cluster(planner::load_cluster_document(path));
+  planner::PlanInputs documents;
+  documents.cluster = planner::load_cluster_document(path);
+  ClusterSpec spec = read_cluster(documents.cluster);
   std::vector<std::string> overrides;
-  if (auto* machine = std::get_if<ClusterTemplate>(&spec.machine)) {
+  if (const auto* machine = std::get_if<ClusterTemplate>(&spec.machine)) {
     const std::int64_t all = machine->gpus_per_node, used = used_of(all, plan.world);
-    if (used < all && machine->fabric && std::holds_alternative<NvSwitch>(machine->intra_node)) {
+    overrides = planner::overrides_of_used_gpus(spec, used);
+    if (!overrides.empty()) {
       plan.defaults.push_back(fmt::format("cluster {}: {} of {} GPUs in each NVLink domain", plan.cluster, used, all));
-      machine->fabric->nics_per_node = std::max<std::int64_t>(1, machine->fabric->nics_per_node * used / all);
-      machine->gpus_per_node = used;
-      overrides = {fmt::format("cluster.template.gpus_per_node={}", used),
-                   fmt::format("cluster.template.fabric.nics_per_node={}", machine->fabric->nics_per_node)};
+      planner::apply_overrides(documents, overrides);
+      spec = read_cluster(documents.cluster);
     }
   }
   return {planner::build_cluster_of(path, spec, plan.world), std::move(overrides)};

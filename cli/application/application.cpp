@@ -9,8 +9,7 @@ namespace moeplan::cli {
 void add_commands(CLI::App& app, ExitCode& code) {
   app.description(
       "Plans Mixture-of-Experts models on GPU clusters: which parallel degrees, placement and schedule are fastest, "
-      "how "
-      "fast, how far from the provable limit, and why.");
+      "how fast, how far from the provable limit, and why.");
   app.name("moeplan");
   app.set_version_flag("--version", [] {
     std::string page = version_page();

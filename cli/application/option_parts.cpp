@@ -17,14 +17,7 @@ void read_type(const CLI::Option& option, OptionParts& parts) {
   parts.value = type.substr(0, colon);
   const std::string check = colon == std::string::npos ? "" : type.substr(colon + 1);
   std::smatch set;  // {a,b}, or of a transformer: value in {a->0,b->1} OR {0,1}
-  if (std::regex_match(check, set, std::regex(R"((?:value in )?\{(.*?)\}.*)"))) {
-    const std::string list = set[1].str();
-    for (std::size_t begin = 0; begin < list.size();) {
-      const std::size_t end = std::min(list.find(',', begin), list.size());
-      parts.values.push_back(list.substr(begin, std::min(list.find("->", begin), end) - begin));
-      begin = end + 1;
-    }
-  }
+  if (std::regex_match(check, set, std::regex(R"((?:value in )?\{(.*?)\}.*)"))) parts.values = set_values(set[1].str());
   std::smatch range;
   if (std::regex_search(check, range, std::regex(R"(in \[(\S+) - (\S+)\])")))
     parts.about += fmt::format(" ({} to {})", range[1].str(), range[2].str());
@@ -43,6 +36,16 @@ OptionParts parts_of(const CLI::Option& option) {
 }
 
 }  // namespace
+
+std::vector<std::string> set_values(const std::string& list) {
+  std::vector<std::string> values;
+  for (std::size_t begin = 0; begin < list.size();) {
+    const std::size_t end = std::min(list.find(',', begin), list.size());
+    values.push_back(list.substr(begin, std::min(list.find("->", begin), end) - begin));
+    begin = end + 1;
+  }
+  return values;
+}
 
 std::vector<OptionParts> option_parts(const CLI::App& command) {
   std::vector<OptionParts> out;

@@ -2,11 +2,11 @@
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <regex>
 #include <vector>
 
 #include "cli/application/application.hpp"
+#include "cli/application/option_parts.hpp"
 #include "model/base/diagnostics.hpp"
 
 namespace moeplan::cli {
@@ -35,8 +35,7 @@ std::vector<std::string> option_names(const CLI::App& app) {
 
 std::vector<std::string> subcommand_names(const CLI::App& app) {
   std::vector<std::string> names;
-  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
-    names.push_back(command->get_name());
+  for (const CLI::App* command : subcommands(app)) names.push_back(command->get_name());
   return names;
 }
 
@@ -80,15 +79,8 @@ std::string value_error(const std::string& what) {
                        part[4].str());
   }
   if (std::regex_match(what, part, kMember)) {
-    std::vector<std::string> known;
-    const std::string list = part[3].str();
-    for (std::size_t begin = 0; begin <= list.size();) {
-      const std::size_t end = std::min(list.find(',', begin), list.size());
-      known.push_back(list.substr(begin, std::min(list.find("->", begin), end) - begin));
-      begin = end + 1;
-    }
     return fmt::format("{}: {} is not known{}", part[1].str(), in_quotes(part[2].str()),
-                       suggestion(part[2].str(), known));
+                       suggestion(part[2].str(), set_values(part[3].str())));
   }
   return what;
 }

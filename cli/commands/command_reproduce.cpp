@@ -29,17 +29,10 @@ std::vector<std::string> papers_of(const std::string& name) {
   return name == "all" ? reproduction::paper_names() : std::vector<std::string>{name};
 }
 
-/// Creates the folder if there is none, before anything is computed. Raises InputError.
-void make_plot_folder(const std::string& folder) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) throw InputError(Diagnostic{{"--plots"}, "", fmt::format("{}: {}", folder, error.message())});
-}
-
 ExitCode run_reproduce(const ReproduceOptions& o) {
   std::vector<reproduction::Paper> papers;
   for (const std::string& name : papers_of(o.paper)) papers.push_back(reproduction::load_paper(name));
-  if (!o.plots.empty()) make_plot_folder(o.plots);
+  if (!o.plots.empty()) make_output_folder("--plots", o.plots);
   const Interrupt interrupt;
   reproduction::ReproductionOptions options;
   options.jobs = threads_or_cores(o.jobs);

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "cli/commands/commands.hpp"
+#include "cli/commands/input_files.hpp"
 #include "cli/commands/output_files.hpp"
 #include "cli/commands/progress.hpp"
 #include "cli/pages/scores/accuracy_file.hpp"
@@ -48,11 +49,8 @@ std::map<std::string, std::string> plots_of(const std::vector<ScoreReport>& repo
   return plots;
 }
 
-/// Creates the folder if there is none. Raises InputError.
 void write_plots(const std::string& folder, const std::map<std::string, std::string>& plots) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) throw InputError(Diagnostic{{"--svg"}, "", fmt::format("{}: {}", folder, error.message())});
+  make_output_folder("--svg", folder);
   for (const auto& [name, plot] : plots) write_file_atomically(std::filesystem::path(folder) / name, plot);
 }
 
@@ -63,16 +61,10 @@ ExitCode run_score(const ScoreOptions& o) {
   }
   check_outputs(outputs);
   std::vector<ScoreReport> reports;
-  Diagnostics wrong;
-  for (const std::string& file : o.files) {
-    try {
-      Progress progress("predicting", o.quiet);
-      reports.push_back(scored_table(file, [&](std::int64_t done, std::int64_t total) { progress.show(done, total); }));
-    } catch (const InputError& e) {
-      for (const Diagnostic& d : e.diagnostics()) wrong.add(d.where, d.key_path, d.message);
-    }
-  }
-  wrong.throw_if_any();
+  for_each_file(o.files, [&](const std::string& file) {
+    Progress progress("predicting", o.quiet);
+    reports.push_back(scored_table(file, [&](std::int64_t done, std::int64_t total) { progress.show(done, total); }));
+  });
   if (!o.plots.empty()) write_plots(o.plots, plots_of(reports));
   if (!o.output.empty()) write_file_atomically(o.output, score_csv(reports));
   if (!o.page.empty()) write_file_atomically(o.page, score_markdown(reports));

@@ -43,4 +43,10 @@ void check_outputs(const std::vector<std::string>& paths) {
   wrong.throw_if_any();
 }
 
+void make_output_folder(const std::string& option, const std::string& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) throw InputError(Diagnostic{{option}, "", fmt::format("{}: {}", folder, error.message())});
+}
+
 }  // namespace moeplan::cli

@@ -11,4 +11,7 @@ namespace moeplan::cli {
 /// detected only later.
 void check_outputs(const std::vector<std::string>& paths);
 
+/// Creates the folder that `option` names if there is none. Raises InputError.
+void make_output_folder(const std::string& option, const std::string& folder);
+
 }  // namespace moeplan::cli

@@ -30,19 +30,19 @@ Listing of_configs(const std::string& kind) {
   return rows;
 }
 
+/// The names and summaries of schedules, all-to-alls or placement strategies.
+Listing of_registered(const auto& registered) {
+  Listing rows;
+  for (const auto& one : registered) rows.emplace_back(one->name(), one->summary());
+  return rows;
+}
+
 }  // namespace
 
 Listing listing(const std::string& what) {
-  if (what == "schedules") {
-    Listing rows;
-    for (const auto& s : planner::schedules()) rows.emplace_back(s->name(), s->summary());
-    return rows;
-  }
-  if (what == "all-to-all") {
-    Listing rows;
-    for (const auto& a : planner::all_to_alls()) rows.emplace_back(a->name(), a->summary());
-    return rows;
-  }
+  if (what == "schedules") return of_registered(planner::schedules());
+  if (what == "all-to-all") return of_registered(planner::all_to_alls());
+  if (what == "placements") return of_registered(planner::placement_strategies());
   if (what == "collectives") {
     Listing rows;
     for (const planner::CollectiveAlgorithm& a : planner::collective_algorithms()) {
@@ -61,11 +61,6 @@ Listing listing(const std::string& what) {
             {"fp8_current", "products of linear layers in fp8, scales of tensors from the tensors themselves"},
             {"fp8_block", "products of linear layers in fp8, a scale for 128 values (weights: 128 x 128)"},
             {"mxfp8", "products of linear layers in fp8, a scale for 32 values"}};
-  }
-  if (what == "placements") {
-    Listing rows;
-    for (const auto& s : planner::placement_strategies()) rows.emplace_back(s->name(), s->summary());
-    return rows;
   }
   if (what == "topologies") {
     return {{"pcie_tree", "intra_node: GPUs on PCIe switches or host bridges, joined by UPI"},

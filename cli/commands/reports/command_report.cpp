@@ -72,18 +72,11 @@ Report report_of(const ReportOptions& o) {
   return {};
 }
 
-/// Creates the folder if there is none. Raises InputError.
-void make_figure_folder(const std::string& folder) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) throw InputError(Diagnostic{{"--svg"}, "", fmt::format("{}: {}", folder, error.message())});
-}
-
 void run_report(const ReportOptions& o) {
   if (o.output.empty() && o.figures.empty())
     throw InputError(Diagnostic{{"report"}, "", "say where to write: -o FILE for a page, --svg FOLDER for figures"});
   check_outputs({o.output});
-  if (!o.figures.empty()) make_figure_folder(o.figures);
+  if (!o.figures.empty()) make_output_folder("--svg", o.figures);
   const Report report = report_of(o);
   if (!o.output.empty()) write_file_atomically(o.output, html_page(report));
   if (o.figures.empty()) return;

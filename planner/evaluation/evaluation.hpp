@@ -97,6 +97,11 @@ struct Prediction {
   double model_flops_utilization = 0;
   Program program;
   Timeline timeline;
+
+  /// How far the makespan is above the lower bound of the Program: 0.03 for 3%.
+  [[nodiscard]] double schedule_gap() const {
+    return estimate.lower_bound > Seconds(0) ? makespan.seconds() / estimate.lower_bound - 1 : 0;
+  }
 };
 /// evaluate() to its full depth, whether or not the candidate fits in memory. `infeasibility()` must be none.
 [[nodiscard]] Prediction predict(const Problem& problem, const Candidate& candidate);

@@ -19,7 +19,7 @@ planner::Json path_rows(const Explanation& e) {
   planner::Json out = planner::Json::array();
   for (const PathRow& row : e.path.rows) {
     const Block& block = e.prediction.program.blocks[row.block.index()];
-    const Operation& op = block.operations[static_cast<std::size_t>(row.operation)];
+    const Operation& op = e.prediction.program.operation(row.block, row.operation);
     out.push_back({{"block", block.name},
                    {"operation", op.name},
                    {"class", class_name(op.op_class)},

@@ -14,10 +14,6 @@ namespace moeplan::cli {
 
 namespace {
 
-const Operation& operation_of(const Program& program, const PathRow& row) {
-  return program.blocks[row.block.index()].operations[static_cast<std::size_t>(row.operation)];
-}
-
 /// A bottleneck, worded for use inside a sentence.
 std::string in_words(const std::string& bottleneck) {
   constexpr std::string_view kCompute = "compute: ";
@@ -37,7 +33,8 @@ double percent(SimTime part, SimTime whole) { return whole > SimTime() ? 100 * (
 std::vector<std::pair<std::string, SimTime>> bottlenecks_of(const Explanation& e, OpClass op_class) {
   std::map<std::string, SimTime> times;
   for (const PathRow& row : e.path.rows) {
-    if (operation_of(e.prediction.program, row).op_class == op_class) times[row.limited_by] += row.time;
+    if (e.prediction.program.operation(row.block, row.operation).op_class == op_class)
+      times[row.limited_by] += row.time;
   }
   std::vector<std::pair<std::string, SimTime>> out(times.begin(), times.end());
   std::stable_sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
@@ -49,7 +46,7 @@ std::vector<std::pair<std::string, SimTime>> bottlenecks_of(const Explanation& e
 std::vector<std::pair<std::string, SimTime>> parts_of_path(const Explanation& e) {
   SimTime computation, communication, host;
   for (const PathRow& row : e.path.rows) {
-    const Operation& operation = operation_of(e.prediction.program, row);
+    const Operation& operation = e.prediction.program.operation(row.block, row.operation);
     (operation.op_class == OpClass::Host ? host : operation.computes() ? computation : communication) += row.time;
   }
   std::vector<std::pair<std::string, SimTime>> out{
@@ -353,8 +350,8 @@ std::string explain_page(const Explanation& e) {
                      human(p.makespan.seconds()), p.tokens_per_s_per_gpu, 100 * p.model_flops_utilization);
   out += accuracy_line(inputs);
   const Seconds bound = p.estimate.lower_bound;
-  const double gap = bound > Seconds(0) ? p.makespan.seconds() / bound - 1 : 0;
-  out += fmt::format("  lower bound    {} ({}): gap {:.2f}%\n\n", human(bound), p.estimate.bound_by, 100 * gap);
+  out += fmt::format("  lower bound    {} ({}): gap {:.2f}%\n\n", human(bound), p.estimate.bound_by,
+                     100 * p.schedule_gap());
   out += in_lines(conclusion(e)) + '\n';
   out += class_table(e) + holder_table(e) + exposed_table(e) + '\n';
   if (!p.timeline.links.empty()) out += link_table(p, cluster.topology, 5) + '\n';

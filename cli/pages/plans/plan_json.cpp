@@ -27,7 +27,7 @@ void add_prediction(planner::Json& j, const planner::Prediction& p) {
   j["closed_form_s"] = p.estimate.closed_form.value();
   j["schedule_bound_s"] = p.estimate.lower_bound.value();
   j["schedule_bound_by"] = p.estimate.bound_by;
-  j["schedule_gap"] = p.makespan.seconds() / p.estimate.lower_bound - 1;
+  j["schedule_gap"] = p.schedule_gap();
   planner::add_binding_rank(j, p);
   j["compute_s"] = p.binding.compute.value();
   j["memory_bytes"] = p.memory.total().value();

@@ -193,7 +193,6 @@ std::string gate_line(const PlanReport& r) {
 std::string plan_page(const PlanReport& r) {
   const planner::Evaluated& best = r.result.ranked.front();
   const planner::Prediction& p = r.predictions.front();
-  const double schedule_gap = p.makespan.seconds() / p.estimate.lower_bound - 1;
   const double optimality_gap = p.makespan.seconds() / r.result.global_bound - 1;
   std::string out = page_header(r.inputs, r.cluster);
   out += plan_lines("best plan", best.candidate);
@@ -202,7 +201,7 @@ std::string plan_page(const PlanReport& r) {
   out += accuracy_line(r.inputs);
   out += fmt::format("  memory         {}\n", memory_text(p.memory, r.cluster));
   out += fmt::format("  this schedule  cannot take less than {} ({}): gap {:.2f}%\n", human(p.estimate.lower_bound),
-                     p.estimate.bound_by, 100 * schedule_gap);
+                     p.estimate.bound_by, 100 * p.schedule_gap());
   out += fmt::format("  any candidate  cannot take less than {}: gap {:.2f}%\n", human(r.result.global_bound),
                      100 * optimality_gap);
   out += fmt::format("  order          {}\n", order_text(best));

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cctype>
+
 #include "cli/pages/figures/palette.hpp"
 #include "cli/pages/figures/svg_parts.hpp"
 
@@ -109,6 +111,11 @@ std::string html_table(const std::vector<HtmlColumn>& columns, const std::vector
     out += "</tr>\n";
   }
   return out + "</tbody></table></div>\n";
+}
+
+std::string capitalised(std::string text) {
+  if (!text.empty()) text.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(text.front())));
+  return text;
 }
 
 std::string html_facts(const std::vector<std::pair<std::string, std::string>>& facts) {

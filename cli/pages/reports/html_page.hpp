@@ -42,6 +42,9 @@ struct HtmlColumn {
 [[nodiscard]] std::string html_table(const std::vector<HtmlColumn>& columns,
                                      const std::vector<std::vector<std::string>>& rows);
 
+/// The text with a capital letter first.
+[[nodiscard]] std::string capitalised(std::string text);
+
 /// Names with their values, side by side where there is room.
 [[nodiscard]] std::string html_facts(const std::vector<std::pair<std::string, std::string>>& facts);
 

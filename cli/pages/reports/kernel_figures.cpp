@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <set>
 #include <tuple>
 
 #include "cli/pages/figures/scatter_chart.hpp"
@@ -16,10 +15,6 @@
 namespace moeplan::cli {
 
 namespace {
-
-const Operation& operation_at(const Program& program, BlockId block, std::int32_t operation) {
-  return program.blocks[block.index()].operations[static_cast<std::size_t>(operation)];
-}
 
 const char* stream_style(const Operation& op) {
   if (std::holds_alternative<Launches>(op.work)) return "runtime";
@@ -69,13 +64,13 @@ StreamPanel panel_of(const Program& program, const std::vector<TimelineSpan>& sp
   SimTime begin = spans.front().start, end = spans.front().end;
   for (const TimelineSpan& s : spans) {
     begin = std::min(begin, s.start);
-    if (!is_background(operation_at(program, block, s.operation).stream)) end = std::max(end, s.end);
+    if (!is_background(program.operation(block, s.operation).stream)) end = std::max(end, s.end);
   }
   StreamPanel panel{.title = fmt::format("{}: {}", program.blocks[block.index()].name, human((end - begin).seconds())),
                     .rows = {}};
   std::map<Stream, StreamRow> rows;
   for (const TimelineSpan& s : spans) {
-    const Operation& op = operation_at(program, block, s.operation);
+    const Operation& op = program.operation(block, s.operation);
     if (!is_shown(op) || s.end == s.start || s.start >= end) continue;
     StreamRow& row = rows[op.stream];
     row.label = std::string(kStreamNames[static_cast<std::size_t>(op.stream)].second);
@@ -138,12 +133,10 @@ Figure layer_figure(const PlanView& view) {
 std::vector<KernelRow> kernels_of(const PlanView& view) {
   const Explanation& e = view.explanation;
   std::map<std::tuple<std::string, double, double>, KernelRow> kernels;
-  std::map<std::tuple<std::string, double, double>, std::set<std::string>> blocks;
   std::map<std::tuple<std::string, double, double>, double> executions;
   for (const OperationRow& row : e.operations) {
     if (row.flops <= 0 || row.bytes <= 0) continue;
-    const Block& block = e.prediction.program.blocks[row.block.index()];
-    const std::string& name = block.operations[static_cast<std::size_t>(row.operation)].name;
+    const std::string& name = e.prediction.program.operation(row.block, row.operation).name;
     const std::tuple key{name, row.flops, static_cast<double>(row.bytes)};
     KernelRow& k = kernels[key];
     k.name = name;
@@ -151,23 +144,20 @@ std::vector<KernelRow> kernels_of(const PlanView& view) {
     k.bytes = static_cast<double>(row.bytes);
     k.total += row.time;
     executions[key] += static_cast<double>(row.executions);
-    blocks[key].insert(block.name);
   }
   std::vector<KernelRow> out;
   for (auto& [key, k] : kernels) {
     k.each = k.total / executions[key];
-    for (const std::string& b : blocks[key]) k.blocks += (k.blocks.empty() ? "" : ", ") + b;
     out.push_back(k);
   }
   std::stable_sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.total > b.total; });
   return out;
 }
 
-Figure roofline_figure(const PlanView& view) {
+Figure roofline_figure(const PlanView& view, const std::vector<KernelRow>& kernels) {
   constexpr std::size_t kNumbered = 12;
   const GpuSpec& gpu = view.explanation.plan.cluster.gpu;
   const Dtype dtype = view.explanation.plan.inputs.workload.dtype;
-  const std::vector<KernelRow> kernels = kernels_of(view);
   const double ridge = peak_rate(gpu, dtype).value() / gpu.hbm_bandwidth.value();
   std::vector<double> intensities{ridge}, rates{peak_rate(gpu, dtype).value()};
   ScatterChart chart{.x = {}, .y = {}, .x_title = "FLOPs a byte of HBM traffic", .y_title = "FLOP/s of the kernel"};

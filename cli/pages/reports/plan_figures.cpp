@@ -45,8 +45,7 @@ Figure pipeline_figure(const PipelineChart& chart, const std::string& name, cons
 bool communicates(const PlanView& view, OpClass op_class) {
   const PathSummary& path = view.explanation.path;
   return std::any_of(path.rows.begin(), path.rows.end(), [&](const PathRow& row) {
-    const Operation& op =
-        program_of(view).blocks[row.block.index()].operations[static_cast<std::size_t>(row.operation)];
+    const Operation& op = program_of(view).operation(row.block, row.operation);
     return op.op_class == op_class && !op.computes() && !std::holds_alternative<Launches>(op.work);
   });
 }

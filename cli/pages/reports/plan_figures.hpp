@@ -35,18 +35,17 @@ struct PlanView {
 
 [[nodiscard]] Figure sensitivity_figure(const PlanView& view);
 
-/// FLOP/s over FLOPs a byte of the binding rank's kernels, under the peaks of the GPU; numbered as kernels_of().
-[[nodiscard]] Figure roofline_figure(const PlanView& view);
-
 /// The operations that a roofline shows: those with FLOPs, equal ones of several blocks together, by time.
 struct KernelRow {
   std::string name;
-  std::string blocks;  // in which it is: "moe layer, moe layer backward"
-  double flops = 0;    // of one execution
+  double flops = 0;  // of one execution
   double bytes = 0;
   Seconds each, total;  // of one execution and of all
 };
 [[nodiscard]] std::vector<KernelRow> kernels_of(const PlanView& view);
+
+/// FLOP/s over FLOPs a byte of the kernels, under the peaks of the GPU; numbered in their order.
+[[nodiscard]] Figure roofline_figure(const PlanView& view, const std::vector<KernelRow>& kernels);
 
 /// One MoE layer by the parallelisations and schedules of Explanation::layer_points; none without MoE layers.
 [[nodiscard]] std::optional<Figure> alternatives_figure(const PlanView& view);

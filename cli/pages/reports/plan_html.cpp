@@ -35,11 +35,6 @@ double exposed_share(const planner::Prediction& p) {
   return p.makespan > SimTime() ? p.binding.exposed_communication / p.makespan.seconds() : 0;
 }
 
-double gap_of(const planner::Prediction& p) {
-  const Seconds bound = p.estimate.lower_bound;
-  return bound > Seconds(0) ? p.makespan.seconds() / bound - 1 : 0;
-}
-
 std::vector<ReportTile> tiles_of(const PlanView& view) {
   const planner::Prediction& p = view.explanation.prediction;
   const Bytes capacity = view.explanation.plan.cluster.memory_per_rank();
@@ -48,7 +43,7 @@ std::vector<ReportTile> tiles_of(const PlanView& view) {
           {in_percent(p.model_flops_utilization), "MFU: of peak FLOP/s"},
           {fmt::format("{} GiB", gib(p.memory.total())), fmt::format("of {} GiB a GPU", gib(capacity))},
           {in_percent(exposed_share(p)), "exposed communication"},
-          {in_percent(gap_of(p)), "above the lower bound"}};
+          {in_percent(p.schedule_gap()), "above the lower bound"}};
 }
 
 std::string answer(const PlanView& view) {
@@ -60,7 +55,7 @@ std::string answer(const PlanView& view) {
       "{}. Accuracy of such predictions: {}.",
       inputs.model.name, with_thousands(static_cast<double>(cluster.gpus())), cluster.gpu.name,
       human(p.makespan.seconds()), with_thousands(p.tokens_per_s_per_gpu), in_percent(p.model_flops_utilization),
-      human(p.estimate.lower_bound), p.estimate.bound_by, in_percent(gap_of(p)), human(p.memory.total()),
+      human(p.estimate.lower_bound), p.estimate.bound_by, in_percent(p.schedule_gap()), human(p.memory.total()),
       human(cluster.memory_per_rank()), accuracy_text(inputs));
 }
 
@@ -102,9 +97,8 @@ std::string bottleneck_table(const Explanation& e) {
   return html_table({{"limited by"}, {"time", true}, {"share", true}}, rows);
 }
 
-std::string kernel_table(const PlanView& view) {
+std::string kernel_table(const PlanView& view, const std::vector<KernelRow>& kernels) {
   constexpr std::size_t kMost = 12;
-  const std::vector<KernelRow> kernels = kernels_of(view);
   const Seconds all = view.explanation.prediction.makespan.seconds();
   std::vector<std::vector<std::string>> rows;
   for (std::size_t i = 0; i < std::min(kMost, kernels.size()); ++i) {
@@ -130,10 +124,7 @@ ReportSection assumptions(const PlanView& view) {
   const std::string notes = figures_text(cluster.gpu, inputs.workload) +
                             fused_products_text(view.explanation.prediction.program) +
                             extrapolation_text(cluster, view.explanation.prediction.program);
-  for (std::string line : lines_of(notes)) {
-    line.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(line.front())));
-    out.paragraphs.push_back(line + '.');
-  }
+  for (std::string line : lines_of(notes)) out.paragraphs.push_back(capitalised(std::move(line)) + '.');
   const std::vector<std::string> approximations = planner::approximations_of(plan.inputs.model);
   if (!approximations.empty()) out.html += html_details("How the model is approximated", approximations);
   std::vector<std::string> assumed = assumed_numbers(plan.inputs.cluster);
@@ -172,7 +163,8 @@ Report plan_html(const PlanView& view) {
   section(memory_figure(view));
   section(path_figure(view), bottleneck_table(e));
   section(sensitivity_figure(view));
-  section(roofline_figure(view), kernel_table(view));
+  const std::vector<KernelRow> kernels = kernels_of(view);
+  section(roofline_figure(view, kernels), kernel_table(view, kernels));
   if (auto figure = candidates_figure(view)) section(std::move(*figure));
   if (auto figure = alternatives_figure(view)) section(std::move(*figure));
   out.sections.push_back(assumptions(view));

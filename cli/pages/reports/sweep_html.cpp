@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -59,11 +58,6 @@ std::string title_of(const std::string& column) {
   return column;
 }
 
-std::string sentence(std::string text) {
-  text.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(text.front())));
-  return text;
-}
-
 /// An axis of a sweep with the texts of its values.
 struct SweepAxis {
   std::string name;
@@ -87,9 +81,9 @@ std::size_t position_in(const std::vector<std::string>& values, const std::strin
 }
 
 /// The least value for each value of two axes, over all others: lines over the first, one for each value of the second.
-std::optional<Figure> lines_figure(const SweepTable& table, const std::string& output) {
+std::optional<Figure> lines_figure(const SweepTable& table, const std::vector<SweepAxis>& axes,
+                                   const std::string& output) {
   constexpr std::size_t kMostLines = 6;
-  const std::vector<SweepAxis> axes = varying_axes(table);
   if (axes.empty()) return std::nullopt;
   const SweepAxis& along = axes[0];
   const bool has_lines = axes.size() > 1 && axes[1].values.size() <= kMostLines;
@@ -125,7 +119,7 @@ std::optional<Figure> lines_figure(const SweepTable& table, const std::string& o
       chart.keys.emplace_back(fmt::format("c{}", line), fmt::format("{} {}", axes[1].name, axes[1].values[line]));
   }
   const bool has_others = axes.size() > (has_lines ? 2U : 1U);
-  return make_figure("sweep", sentence(fmt::format("{} over {}", title_of(output), along.name)),
+  return make_figure("sweep", capitalised(fmt::format("{} over {}", title_of(output), along.name)),
                      has_others ? "The least over all other axes." : "",
                      [&](double width) { return draw_scatter(chart, width); });
 }
@@ -139,15 +133,14 @@ std::optional<std::string> second_objective(const SweepTable& table) {
   return std::nullopt;
 }
 
-std::string case_text(const SweepTable& table, const std::vector<Cell>& row) {
+std::string case_text(const SweepTable& table, const std::vector<SweepAxis>& axes, const std::vector<Cell>& row) {
   std::vector<std::string> parts;
-  for (const SweepAxis& a : varying_axes(table))
-    parts.push_back(fmt::format("{} {}", a.name, cell_text(row[table.index(a.name)])));
+  for (const SweepAxis& a : axes) parts.push_back(fmt::format("{} {}", a.name, cell_text(row[table.index(a.name)])));
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
-std::optional<ReportSection> pareto_section(const SweepTable& table, const std::string& database,
-                                            const std::string& output) {
+std::optional<ReportSection> pareto_section(const SweepTable& table, const std::vector<SweepAxis>& axes,
+                                            const std::string& database, const std::string& output) {
   const std::optional<std::string> other = second_objective(table);
   if (!other || output != "makespan_s") return std::nullopt;
   const std::size_t x = table.index(output), y = table.index(*other);
@@ -160,7 +153,8 @@ std::optional<ReportSection> pareto_section(const SweepTable& table, const std::
     if (!time || !second || *time <= 0 || *second <= 0) continue;
     xs.push_back(*time);
     ys.push_back(*second);
-    chart.points.push_back({.x = *time, .y = *second, .style = "other", .radius = 3, .tip = case_text(table, row)});
+    chart.points.push_back(
+        {.x = *time, .y = *second, .style = "other", .radius = 3, .tip = case_text(table, axes, row)});
   }
   if (xs.empty()) return std::nullopt;
   const sweep::ResultTable front = sweep::pareto_front(database, {.objectives = {output, *other}}, {});
@@ -230,10 +224,10 @@ Report sweep_html(const std::string& database) {
   for (const std::vector<Cell>& row : table.rows) ++status[cell_text(row[table.index("status")])];
   Report out{
       .title = fmt::format("Sweep {}", head.name), .subtitle = "", .tiles = {}, .lead = {}, .sections = {}, .data = {}};
-  std::vector<std::string> axes;
-  for (const SweepAxis& a : varying_axes(table))
-    axes.push_back(fmt::format("{} values of {}", a.values.size(), a.name));
-  out.subtitle = fmt::format("{} cases of kind {}: {}", table.rows.size(), head.kind, fmt::join(axes, ", "));
+  const std::vector<SweepAxis> axes = varying_axes(table);
+  std::vector<std::string> counts;
+  for (const SweepAxis& a : axes) counts.push_back(fmt::format("{} values of {}", a.values.size(), a.name));
+  out.subtitle = fmt::format("{} cases of kind {}: {}", table.rows.size(), head.kind, fmt::join(counts, ", "));
   for (const auto& [name, count] : status) out.tiles.push_back({fmt::format("{}", count), "cases " + name});
   const std::optional<std::string> output = main_output(table);
   if (output) {
@@ -246,14 +240,14 @@ Report sweep_html(const std::string& database) {
     if (best) {
       const std::string value = sweep::cell_for_people((*best)[at], *output);
       out.tiles.push_back({value, "least " + title_of(*output)});
-      out.lead.push_back(
-          fmt::format("The case with the least {} is {}: {}.", title_of(*output), case_text(table, *best), value));
+      out.lead.push_back(fmt::format("The case with the least {} is {}: {}.", title_of(*output),
+                                     case_text(table, axes, *best), value));
     }
-    if (auto figure = lines_figure(table, *output)) {
+    if (auto figure = lines_figure(table, axes, *output)) {
       std::string title = figure->title;
       out.sections.push_back({.title = std::move(title), .figures = {std::move(*figure)}});
     }
-    if (auto section = pareto_section(table, database, *output)) out.sections.push_back(std::move(*section));
+    if (auto section = pareto_section(table, axes, database, *output)) out.sections.push_back(std::move(*section));
   }
   if (std::ssize(table.rows) < head.cases)
     out.lead.push_back(

@@ -15,20 +15,6 @@ namespace moeplan::cli {
 
 namespace {
 
-/// The GPU of each cluster that rows name, by the cluster's name.
-class GpuNames {
- public:
-  const std::string& of(const std::string& cluster) {
-    const auto [it, is_new] = names_.try_emplace(cluster);
-    if (is_new)
-      it->second = read_cluster(planner::load_cluster_document(planner::find_config("clusters", cluster))).gpu.name;
-    return it->second;
-  }
-
- private:
-  std::map<std::string, std::string> names_;
-};
-
 /// Three digits of an error.
 Node rounded(double error) { return Node::number(std::round(1000 * error) / 1000); }
 
@@ -38,7 +24,13 @@ std::string accuracy_file(const std::vector<ScoreReport>& reports) {
   using Key = std::pair<std::string, std::string>;  // GPU, precision
   std::map<Key, std::vector<profiler::ScoredRun>> rows;
   Diagnostics wrong;
-  GpuNames gpus;
+  std::map<std::string, std::string> gpus;  // by cluster
+  const auto gpu_of = [&](const std::string& cluster) -> const std::string& {
+    const auto [it, is_new] = gpus.try_emplace(cluster);
+    if (is_new)
+      it->second = read_cluster(planner::load_cluster_document(planner::find_config("clusters", cluster))).gpu.name;
+    return it->second;
+  };
   std::string files;
   for (const ScoreReport& report : reports) {
     if (!report.runs) {
@@ -49,7 +41,7 @@ std::string accuracy_file(const std::vector<ScoreReport>& reports) {
     for (const profiler::ScoredRun& run : report.runs->rows) {
       if (!run.has_error()) continue;
       const profiler::RunRow& row = report.runs->table[run.row];
-      const std::string& gpu = gpus.of(row.cluster);
+      const std::string& gpu = gpu_of(row.cluster);
       rows[{gpu, ""}].push_back(run);
       if (!row.precision.empty()) rows[{gpu, row.precision}].push_back(run);
     }

@@ -4,10 +4,10 @@
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <cstdlib>
-#include <fstream>
 #include <random>
 
 #include "model/base/diagnostics.hpp"
+#include "model/text/document.hpp"
 #include "tests/fuzz/readers.hpp"
 #include "tests/support/checks.hpp"
 
@@ -22,6 +22,8 @@ constexpr std::array kPieces{"0",    "-1",   "1e308", "1e-320", "nan",  ".inf", 
                              ": ",   ",",    "\n",    "\t",     "#",    "\xff",  "\\",
                              "null", "\n- ", "\n  ",  "true",   "GB/s", "0.5 %", "&a",
                              "*a",   "!!",   "<<:"};
+
+constexpr std::size_t kLargestSeed = std::size_t{64} << 20;
 
 /// The text with a few random changes.
 std::string damaged(std::string text, std::mt19937_64& random) {
@@ -39,11 +41,6 @@ std::string damaged(std::string text, std::mt19937_64& random) {
     }
   }
   return text;
-}
-
-std::string content(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
 }
 
 /// What went wrong; "" if the text was read, or refused as it should be.
@@ -72,10 +69,11 @@ TEST_CASE("Readers read or refuse whatever they are given", "[slow]") {
     if (only != nullptr && reader.name != only) continue;
     CAPTURE(reader.name);
     std::vector<std::string> texts = reader.examples;
-    for (const fs::path& seed : reader.seeds) texts.push_back(content(seed));
+    for (const fs::path& seed : reader.seeds) texts.push_back(read_text_file(seed, kLargestSeed));
     const fs::path found = source / "tests/fuzz/corpus" / reader.name;
     if (fs::is_directory(found)) {
-      for (const auto& entry : fs::directory_iterator(found)) texts.push_back(content(entry.path()));
+      for (const auto& entry : fs::directory_iterator(found))
+        texts.push_back(read_text_file(entry.path(), kLargestSeed));
     }
     REQUIRE_FALSE(texts.empty());
     std::mt19937_64 random(20261123);  // NOLINT: the same damage every time

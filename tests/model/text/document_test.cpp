@@ -365,7 +365,7 @@ TEST_CASE("A file is written as a whole or not at all") {
     write_file_atomically(path, "x");
     CHECK(read_text_file(path) == "x");
   }
-  SECTION("nobody else's temporary file is written to") {
+  SECTION("the temporary file of another process is left alone") {
     const std::filesystem::path taken = dir.path() / fmt::format(".moeplan-{}-0.tmp", ::getpid());
     std::filesystem::create_symlink("/dev/full", taken);
     write_file_atomically(dir.path() / "f", "x");

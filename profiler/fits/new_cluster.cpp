@@ -201,6 +201,12 @@ class NewClusterBuilder {
     std::string from;
     if (facts_.nics) {
       count = facts_.nics->count, rate = facts_.nics->bandwidth, from = "assumed: as given by --nics";
+      constexpr std::int64_t kMostGpusOfNic = 4;  // more share one NIC in no machine that is sold with a fabric
+      if (gpus_ > kMostGpusOfNic * count)
+        notes_.push_back(
+            fmt::format("--nics: all {} GPUs of a node share {} NICs; a rack has those of all its hosts, "
+                        "e.g. 72x400Gbps",
+                        gpus_, count));
     } else if (facts_.fabric) {
       count = facts_.fabric->nics_per_node, rate = facts_.fabric->nic_bandwidth, from = shown();
     } else if (facts_.node && facts_.node->nics > 0) {

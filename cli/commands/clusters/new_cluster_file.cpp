@@ -37,7 +37,8 @@ void add_cluster_options(CLI::App& command, ClusterOptions& o) {
                      "The cluster that holds for what is not known: a name of configs/clusters or a path (default: the "
                      "one with the GPU)");
   command.add_option("--nodes", o.nodes, "Nodes, or NVLink domains")->check(CLI::Range(1, 1048576));
-  command.add_option("--nics", o.nics, "NICs of a node and their bandwidth, e.g. 8x400Gbps");
+  command.add_option("--nics", o.nics,
+                     "NICs of a node, or of a whole NVLink domain, and their bandwidth, e.g. 8x400Gbps");
   command.add_option("--cluster,-o,--output", o.output, "Where to write the cluster")->required();
 }
 

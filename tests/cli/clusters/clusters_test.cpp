@@ -64,6 +64,12 @@ TEST_CASE("cluster new writes a cluster of a GPU, nodes and NICs, with origins")
     CHECK(has(yaml, "nics_per_node: 64\n"));
     CHECK(has(yaml, "\"assumed: 64 of the 72 GPUs of an NVLink domain, the others are spare\""));
   }
+  SECTION("of racks, where NICs may be meant of one host") {
+    const Ran got =
+        cli.run({"cluster", "new", "--gpu", "gb200", "--nvlink-domain", "72", "--nics", "4x400Gbps", "-o", file});
+    CHECK(got.code == 0);
+    CHECK(has(got.err, "note: --nics: all 72 GPUs of a node share 4 NICs; a rack has those of all its hosts"));
+  }
   SECTION("and refuses what it cannot know") {
     const auto error = [&](std::vector<std::string> more) {
       std::vector<std::string> all{"cluster", "new", "-o", file};

@@ -187,7 +187,7 @@ void BottleneckAttribution::add_equal_ranks(const Operation& operation, Load& al
   std::fill(all.out.begin(), all.out.end(), sent);
   std::fill(all.in.begin(), all.in.end(), sent);
   for (std::size_t l = 0; l < all.link_seconds.size(); ++l) {
-    all.link_seconds[l] = orbit_seconds[static_cast<std::size_t>(view_->orbit_of_link[l])];
+    all.link_seconds[l] = orbit_seconds[static_cast<std::size_t>(view_->orbit_of(LinkId(l)))];
   }
 }
 

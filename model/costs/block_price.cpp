@@ -34,7 +34,7 @@ class BlockPricer::State {
   std::string link_name(std::size_t index) const {
     std::size_t l = index;
     if (view_) {
-      const auto& orbits = view_->orbit_of_link;
+      const std::vector<std::int32_t>& orbits = *view_->orbits;
       l = static_cast<std::size_t>(std::find(orbits.begin(), orbits.end(), static_cast<std::int32_t>(index)) -
                                    orbits.begin());
     }

@@ -9,6 +9,7 @@
 #include <set>
 #include <span>
 
+#include "model/base/to_index.hpp"
 #include "model/machine/automorphism.hpp"
 #include "model/machine/never_binding.hpp"
 
@@ -112,6 +113,14 @@ LinkImages turn_digit(const RankedTopology& ranks, const Automorphisms& automorp
   return automorphisms.links(ranks.gpu_of_rank, turned);
 }
 
+/// What the rotations of digits give, whatever rings the traffic has.
+struct Rotations {
+  std::vector<std::int64_t> cuts;  // representatives | ... | world
+  SymmetricView view;              // without rings
+  std::vector<bool> never_binds;   // by orbit
+  std::map<RingFamily, std::optional<std::vector<SymmetricView::RingRoutes>>> rings;
+};
+
 }  // namespace
 
 struct SymmetryCache::State {
@@ -119,6 +128,8 @@ struct SymmetryCache::State {
   std::optional<Automorphisms> automorphisms;
   std::map<std::pair<std::int64_t, std::int64_t>, LinkImages> turns;  // by the digit's lowest rank distance and radix
   std::vector<std::vector<Route>> routes;                             // by representative and rank
+  std::map<std::int64_t, std::vector<bool>> entered;  // by representative and link: on a route to the representative
+  std::map<std::vector<std::int64_t>, std::unique_ptr<Rotations>> rotations;  // by the cuts; null: no automorphisms
   std::map<SymmetryQuery, std::unique_ptr<SymmetricView>> views;
 };
 
@@ -174,27 +185,92 @@ SymmetricView::OrbitRoute orbit_route(const std::vector<Index>& orbit, const Rou
   return w;
 }
 
+/// The links on the routes to a representative.
+const std::vector<bool>& links_to(const RankedTopology& ranks, SymmetryCache::State& state,
+                                  std::int64_t representative) {
+  const auto [it, is_new] = state.entered.try_emplace(representative);
+  if (!is_new) return it->second;
+  it->second.resize(ranks.topology.links.size());
+  for (std::int64_t r = 0; r < ranks.world_size(); ++r) {
+    if (r == representative) continue;
+    for (const RouteLink& l : route(ranks, r, representative).links) it->second[l.link.index()] = true;
+  }
+  return it->second;
+}
+
+/// One edge of every image of a representative, `to` by rank, which leads to each image of another one once.
+struct Edges {
+  const std::vector<std::int64_t>& to;
+  std::int64_t representative;
+  std::int64_t peer;  // representative of the ends
+};
+
+/// Whether every link of the orbits is crossed equally often, if all edges cross these orbits to the same extent. It is
+/// so without counting where an orbit has one link on all routes from the representative, or on all to the peer.
+bool cross_evenly(const RankedTopology& ranks, SymmetryCache::State& state, const Rotations& rotations,
+                  const Edges& edges, const std::vector<std::pair<Index, double>>& orbits) {
+  const std::vector<Index>& orbit = *rotations.view.orbits;
+  std::vector<std::int32_t> left(rotations.view.capacity.size(), 0), entered(left.size(), 0);
+  std::vector<bool> seen(orbit.size());
+  for (const Route& leaving : state.routes[static_cast<std::size_t>(edges.representative)]) {
+    for (const RouteLink& l : leaving.links) {
+      if (!seen[l.link.index()]) ++left[static_cast<std::size_t>(orbit[l.link.index()])];
+      seen[l.link.index()] = true;
+    }
+  }
+  const std::vector<bool>& entering = links_to(ranks, state, edges.peer);
+  for (std::size_t l = 0; l < orbit.size(); ++l) entered[static_cast<std::size_t>(orbit[l])] += entering[l] ? 1 : 0;
+  const bool is_clear = std::all_of(orbits.begin(), orbits.end(), [&](const auto& o) {
+    return left[static_cast<std::size_t>(o.first)] == 1 || entered[static_cast<std::size_t>(o.first)] == 1;
+  });
+  if (is_clear) return true;
+  std::vector<double> crossed(orbit.size(), 0.0);
+  for (std::int64_t r = edges.representative; r < ranks.world_size(); r += rotations.view.representatives) {
+    for (const RouteLink& l : route(ranks, r, edges.to[static_cast<std::size_t>(r)]).links)
+      crossed[l.link.index()] += l.share;
+  }
+  std::map<Index, double> expected;
+  for (std::size_t l = 0; l < orbit.size(); ++l) {
+    if (rotations.never_binds[static_cast<std::size_t>(orbit[l])]) continue;
+    const double other = expected.try_emplace(orbit[l], crossed[l]).first->second;
+    if (std::abs(other - crossed[l]) > 1e-9) return false;
+  }
+  return true;
+}
+
+/// The rank to which the rotation that maps `from` to its representative maps `to`.
+std::int64_t turned_back(const std::vector<std::int64_t>& cuts, std::int64_t from, std::int64_t to) {
+  std::int64_t rank = to % cuts.front();
+  for (std::size_t d = 0; d + 1 < cuts.size(); ++d) {
+    const std::int64_t radix = cuts[d + 1] / cuts[d];
+    rank += ((to / cuts[d] - from / cuts[d]) % radix + radix) % radix * cuts[d];
+  }
+  return rank;
+}
+
 /// One edge of every image of a representative as a route: the representative's own links and, for links that never
 /// bind, the average over all images. None if the edges cross other orbits that can bind, cross the links of such an
 /// orbit unequally often, or lead to images of different representatives.
-std::optional<SymmetricView::OrbitRoute> even_route(const RankedTopology& ranks, const std::vector<Index>& orbit,
-                                                    const std::vector<bool>& never_binds, std::int64_t representative,
-                                                    std::int64_t representatives, const std::vector<std::int64_t>& to) {
-  std::vector<double> crossed(orbit.size(), 0.0);
+std::optional<SymmetricView::OrbitRoute> even_route(const RankedTopology& ranks, SymmetryCache::State& state,
+                                                    const Rotations& rotations, std::int64_t representative,
+                                                    const std::vector<std::int64_t>& to) {
+  const SymmetricView& view = rotations.view;
   std::map<Index, double> average;
   std::vector<std::pair<Index, double>> first;
   Seconds latency;
+  const std::int64_t representatives = view.representatives;
   const auto images = static_cast<double>(ranks.world_size() / representatives);
   const std::int64_t peer = to[static_cast<std::size_t>(representative)] % representatives;
   for (std::int64_t r = representative; r < ranks.world_size(); r += representatives) {
     const std::int64_t end = to[static_cast<std::size_t>(r)];
     if (end % representatives != peer) return std::nullopt;
-    const Route edge = route(ranks, r, end);
+    const std::int64_t image = turned_back(rotations.cuts, r, end);
+    const auto path = view.route_between(RankId(to_index(representative)), RankId(to_index(image)));
+    const SymmetricView::OrbitRoute& edge = view.routes[static_cast<std::size_t>(path)];
     latency = std::max(latency, edge.latency);
-    for (const RouteLink& l : edge.links) crossed[l.link.index()] += l.share;
     std::vector<std::pair<Index, double>> binding;
-    for (const auto& [o, share] : orbit_route(orbit, edge).orbits) {
-      if (never_binds[static_cast<std::size_t>(o)]) {
+    for (const auto& [o, share] : edge.orbits) {
+      if (rotations.never_binds[static_cast<std::size_t>(o)]) {
         average[o] += share / images;
       } else {
         binding.emplace_back(o, share);
@@ -203,12 +279,7 @@ std::optional<SymmetricView::OrbitRoute> even_route(const RankedTopology& ranks,
     if (r == representative) first = binding;
     if (binding != first) return std::nullopt;
   }
-  std::map<Index, double> expected;
-  for (std::size_t l = 0; l < orbit.size(); ++l) {
-    if (never_binds[static_cast<std::size_t>(orbit[l])]) continue;
-    const double other = expected.try_emplace(orbit[l], crossed[l]).first->second;
-    if (std::abs(other - crossed[l]) > 1e-9) return std::nullopt;
-  }
+  if (!cross_evenly(ranks, state, rotations, {to, representative, peer}, first)) return std::nullopt;
   SymmetricView::OrbitRoute w{std::move(first), latency};
   for (const auto& [o, share] : average) w.orbits.emplace_back(o, std::min(share, 1.0));
   std::sort(w.orbits.begin(), w.orbits.end());
@@ -217,10 +288,8 @@ std::optional<SymmetricView::OrbitRoute> even_route(const RankedTopology& ranks,
 
 /// The routes of the rings' edges by representative, or none if an edge has no even route.
 std::optional<std::vector<SymmetricView::RingRoutes>> ring_routes(const RankedTopology& ranks,
-                                                                  const std::vector<Index>& orbit,
-                                                                  const std::vector<bool>& never_binds,
-                                                                  std::int64_t representatives,
-                                                                  const RingFamily& ring) {
+                                                                  SymmetryCache::State& state,
+                                                                  const Rotations& rotations, const RingFamily& ring) {
   const std::int64_t world = ranks.world_size();
   std::vector<std::int64_t> along, across;
   for (std::int64_t r = 0; r < world; ++r) {
@@ -230,12 +299,12 @@ std::optional<std::vector<SymmetricView::RingRoutes>> ring_routes(const RankedTo
     if (edges.across != position) across.push_back(r + (edges.across - position) * ring.stride);
   }
   std::vector<SymmetricView::RingRoutes> found;
-  for (std::int64_t a = 0; a < representatives; ++a) {
-    auto edge_route = even_route(ranks, orbit, never_binds, a, representatives, along);
+  for (std::int64_t a = 0; a < rotations.view.representatives; ++a) {
+    auto edge_route = even_route(ranks, state, rotations, a, along);
     if (!edge_route) return std::nullopt;
     found.push_back({*edge_route, *edge_route});
     if (across.empty()) continue;
-    edge_route = even_route(ranks, orbit, never_binds, a, representatives, across);
+    edge_route = even_route(ranks, state, rotations, a, across);
     if (!edge_route) return std::nullopt;
     found.back().across = std::move(*edge_route);
   }
@@ -272,30 +341,25 @@ std::optional<std::vector<std::int64_t>> cuts_of(const RankedTopology& ranks, co
   return cuts;
 }
 
-std::unique_ptr<SymmetricView> make_view(const RankedTopology& ranks, SymmetryCache::State& state,
-                                         const SymmetryQuery& query, std::int64_t representatives) {
-  const auto cuts = cuts_of(ranks, query, representatives);
-  if (!cuts) return nullptr;
-  auto orbit = link_orbits(ranks, state, *cuts);
+std::unique_ptr<Rotations> make_rotations(const RankedTopology& ranks, SymmetryCache::State& state,
+                                          const std::vector<std::int64_t>& cuts) {
+  auto orbit = link_orbits(ranks, state, cuts);
   if (!orbit) return nullptr;
+  const std::int64_t representatives = cuts.front();
   for (std::int64_t a = std::ssize(state.routes); a < representatives; ++a) {
     const RoutesFrom routes(ranks, a);
     std::vector<Route>& by_rank = state.routes.emplace_back();
     for (std::int64_t p = 0; p < ranks.world_size(); ++p) by_rank.push_back(p == a ? Route{} : routes.to(p));
   }
   const std::span<const std::vector<Route>> routes(state.routes.data(), static_cast<std::size_t>(representatives));
-  auto view = std::make_unique<SymmetricView>();
+  auto made = std::make_unique<Rotations>();
+  made->cuts = cuts;
+  SymmetricView* view = &made->view;
   view->representatives = representatives;
   const auto images = static_cast<double>(ranks.world_size() / representatives);
   const std::size_t orbits =
       orbit->empty() ? 0 : static_cast<std::size_t>(*std::max_element(orbit->begin(), orbit->end())) + 1;
-  const std::vector<bool> never_binds = never_binding(ranks.topology, *orbit, orbits, routes);
-  for (const RingFamily& ring : query.rings) {
-    if (representatives > 1 && turns(ring, *cuts)) continue;
-    auto found = ring_routes(ranks, *orbit, never_binds, representatives, ring);
-    if (!found) return nullptr;
-    view->rings.emplace(ring, std::move(*found));
-  }
+  made->never_binds = never_binding(ranks.topology, *orbit, orbits, routes);
   std::vector<double> size(orbits, 0.0);
   view->capacity.assign(orbits, 0.0);
   for (std::size_t l = 0; l < orbit->size(); ++l) {
@@ -305,11 +369,12 @@ std::unique_ptr<SymmetricView> make_view(const RankedTopology& ranks, SymmetryCa
   }
   for (const double n : size) view->bytes_per_link.push_back(images / n);
   for (std::size_t o = 0; o < orbits; ++o) {
-    if (never_binds[o]) view->capacity[o] = std::numeric_limits<double>::infinity();
+    if (made->never_binds[o]) view->capacity[o] = std::numeric_limits<double>::infinity();
   }
   std::map<std::pair<std::vector<std::pair<Index, double>>, Seconds>, Index> number;
+  std::vector<std::vector<Index>> by_representative;
   for (std::size_t a = 0; a < routes.size(); ++a) {
-    std::vector<Index>& route_to = view->route_to.emplace_back(routes[a].size(), -1);
+    std::vector<Index>& route_to = by_representative.emplace_back(routes[a].size(), -1);
     for (std::size_t p = 0; p < routes[a].size(); ++p) {
       if (p == a) continue;
       SymmetricView::OrbitRoute w = orbit_route(*orbit, routes[a][p]);
@@ -319,7 +384,29 @@ std::unique_ptr<SymmetricView> make_view(const RankedTopology& ranks, SymmetryCa
       if (is_new) view->routes.push_back(std::move(w));
     }
   }
-  view->orbit_of_link = std::move(*orbit);
+  view->route_to = std::make_shared<const std::vector<std::vector<Index>>>(std::move(by_representative));
+  view->orbits = std::make_shared<const std::vector<Index>>(std::move(*orbit));
+  return made;
+}
+
+std::unique_ptr<SymmetricView> make_view(const RankedTopology& ranks, SymmetryCache::State& state,
+                                         const SymmetryQuery& query, std::int64_t representatives) {
+  const auto cuts = cuts_of(ranks, query, representatives);
+  if (!cuts) return nullptr;
+  const auto [at, is_new] = state.rotations.try_emplace(*cuts);
+  if (is_new) at->second = make_rotations(ranks, state, *cuts);
+  if (!at->second) return nullptr;
+  Rotations& rotations = *at->second;
+  std::map<RingFamily, std::vector<SymmetricView::RingRoutes>> rings;
+  for (const RingFamily& ring : query.rings) {
+    if (representatives > 1 && turns(ring, *cuts)) continue;
+    const auto [found, is_new_ring] = rotations.rings.try_emplace(ring);
+    if (is_new_ring) found->second = ring_routes(ranks, state, rotations, ring);
+    if (!found->second) return nullptr;
+    rings.emplace(ring, *found->second);
+  }
+  auto view = std::make_unique<SymmetricView>(rotations.view);
+  view->rings = std::move(rings);
   return view;
 }
 

@@ -71,16 +71,19 @@ struct SymmetricView {
 
   std::int64_t representatives = 1;  // R: ranks 0 .. R - 1; any other rank is an image of the one equal to it modulo R
   std::vector<double> capacity;      // by orbit, bytes/s for the representatives' traffic; infinite: never binds
-  std::vector<std::int32_t> orbit_of_link;  // by LinkId
   std::vector<double>
       bytes_per_link;  // by orbit: bytes on each of its links per byte of the representatives' traffic on the orbit
-  std::vector<OrbitRoute> routes;                   // without duplicates
-  std::vector<std::vector<std::int32_t>> route_to;  // by representative and rank: index into `routes`; itself: -1
+  std::vector<OrbitRoute> routes;  // without duplicates
   std::map<RingFamily, std::vector<RingRoutes>>
       rings;  // rings that are not invariant under the rotations, by representative
+  // Large tables, which all views with the same rotations share.
+  std::shared_ptr<const std::vector<std::int32_t>> orbits;                 // by LinkId
+  std::shared_ptr<const std::vector<std::vector<std::int32_t>>> route_to;  // by representative and rank: index into
+                                                                           // `routes`; itself: -1
 
+  [[nodiscard]] std::int32_t orbit_of(LinkId link) const { return (*orbits)[link.index()]; }
   [[nodiscard]] std::int32_t route_between(RankId representative, RankId to) const {
-    return route_to[representative.index()][to.index()];
+    return (*route_to)[representative.index()][to.index()];
   }
 };
 

@@ -25,7 +25,7 @@ std::vector<double> NetworkView::capacities() const {
 
 ResourceId NetworkView::resource_of(LinkId link) const {
   if (!symmetry_) return ResourceId(link.value());
-  return ResourceId(static_cast<std::size_t>(symmetry_->orbit_of_link[link.index()]));
+  return ResourceId(static_cast<std::size_t>(symmetry_->orbit_of(link)));
 }
 
 double NetworkView::bytes_on_link(LinkId link) const {

@@ -205,8 +205,8 @@ TEST_CASE("Nodes that are alike are simulated through one of them") {
     REQUIRE(view);
     const auto nic = std::find_if(cluster.topology.links.begin(), cluster.topology.links.end(),
                                   [](const Link& l) { return l.tier == LinkTier::Nic; });
-    const auto orbit = view->orbit_of_link[static_cast<std::size_t>(nic - cluster.topology.links.begin())];
-    CHECK(std::count(view->orbit_of_link.begin(), view->orbit_of_link.end(), orbit) == 4);
+    const auto orbit = view->orbit_of(LinkId(static_cast<std::size_t>(nic - cluster.topology.links.begin())));
+    CHECK(std::count(view->orbits->begin(), view->orbits->end(), orbit) == 4);
     CHECK(view->capacity[static_cast<std::size_t>(orbit)] == Approx(4 * nic->bandwidth.value() / 4));
     CHECK(view->bytes_per_link[static_cast<std::size_t>(orbit)] == Approx(1));
   }

@@ -133,7 +133,7 @@ class KnownTiles {
     GemmCall call{};
     GemmCost cost{};
   };
-  static constexpr std::size_t kEntries = 4096;
+  static constexpr std::size_t kEntries = 16384;
 
   static std::size_t place(const GemmShape& shape, const GemmCall& call) {
     std::uint64_t hash = static_cast<std::uint64_t>(call.phase);

@@ -2,9 +2,11 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <list>
 #include <numeric>
 
 #include "model/base/random.hpp"
+#include "model/base/to_index.hpp"
 #include "model/base/whole_numbers.hpp"
 #include "model/workload/routing.hpp"
 
@@ -186,6 +188,58 @@ RoutingCounts balanced(std::int64_t sources, std::int64_t experts, std::int64_t 
   return RoutingCounts::dense(sources, experts, std::move(counts));
 }
 
+/// The counts of one source with this popularity of the experts.
+std::vector<std::int64_t> row_of(const RoutingScenario& scenario, const Shares& shares, std::size_t source,
+                                 std::int64_t tokens, std::int64_t top_k) {
+  std::vector<std::int64_t> counts = scenario.sampled ? drawn(shares, tokens * top_k, Random(scenario.seed, source + 1))
+                                                      : apportioned(shares, tokens * top_k);
+  cap(counts, shares, tokens);
+  return counts;
+}
+
+/// The sampled matrices made last, whose sources have equally many tokens: a search asks for the same ones again and
+/// again, and for more or fewer of their rows. By the values of all arguments, so that it is the same function.
+class KnownSamples {
+ public:
+  static constexpr std::size_t kMostCounts = std::size_t{1} << 21U;  // 16 MiB in all
+
+  std::vector<std::int64_t> rows(const RoutingScenario& scenario, const std::vector<double>& popularity,
+                                 std::size_t sources, std::int64_t tokens, std::int64_t top_k) {
+    const auto known = std::find_if(samples_.begin(), samples_.end(), [&](const Sample& s) {
+      return s.tokens == tokens && s.top_k == top_k && s.scenario == scenario && s.popularity == popularity;
+    });
+    if (known == samples_.end()) {
+      samples_.push_front({scenario, popularity, tokens, top_k, {}});
+    } else {
+      samples_.splice(samples_.begin(), samples_, known);
+    }
+    std::vector<std::int64_t>& counts = samples_.front().counts;
+    const std::size_t experts = popularity.size(), asked = sources * experts;
+    if (counts.size() < asked) {
+      const Shares shares = shares_of(popularity);
+      counts_ -= counts.size();
+      while (counts.size() < asked) {
+        const std::vector<std::int64_t> row = row_of(scenario, shares, counts.size() / experts, tokens, top_k);
+        counts.insert(counts.end(), row.begin(), row.end());
+      }
+      counts_ += counts.size();
+    }
+    std::vector<std::int64_t> result(counts.begin(), counts.begin() + static_cast<std::ptrdiff_t>(asked));
+    for (; counts_ > kMostCounts; samples_.pop_back()) counts_ -= samples_.back().counts.size();
+    return result;
+  }
+
+ private:
+  struct Sample {
+    RoutingScenario scenario;
+    std::vector<double> popularity;
+    std::int64_t tokens, top_k;
+    std::vector<std::int64_t> counts;  // by source and expert, as many sources as were asked for
+  };
+  std::list<Sample> samples_;  // the one used last first
+  std::size_t counts_ = 0;     // in all samples
+};
+
 }  // namespace
 
 std::vector<double> routing_popularities(const RoutingScenario& scenario, std::int64_t experts, std::int64_t top_k,
@@ -205,22 +259,19 @@ RoutingCounts routing_by_popularity(const RoutingScenario& scenario, std::vector
   if (scenario.shape == RoutingShape::Uniform && all_equal && !scenario.sampled) {
     return RoutingCounts::by_expert(sources, spread_evenly(tokens * top_k, experts));
   }
-  const Shares shares = shares_of(std::move(popularity));
-  const auto row = [&](std::int64_t source_tokens, std::uint64_t source) {
-    std::vector<std::int64_t> counts = scenario.sampled
-                                           ? drawn(shares, source_tokens * top_k, Random(scenario.seed, source + 1))
-                                           : apportioned(shares, source_tokens * top_k);
-    cap(counts, shares, source_tokens);
-    return counts;
-  };
-  if (!scenario.sampled && scenario.shape != RoutingShape::Ragged) {
-    return RoutingCounts::by_expert(sources, row(tokens, 0));
+  if (scenario.sampled && scenario.shape != RoutingShape::Ragged &&
+      to_index(sources * experts) <= KnownSamples::kMostCounts) {
+    thread_local KnownSamples samples;
+    return RoutingCounts::dense(sources, experts, samples.rows(scenario, popularity, to_index(sources), tokens, top_k));
   }
+  const Shares shares = shares_of(std::move(popularity));
+  if (!scenario.sampled && scenario.shape != RoutingShape::Ragged)
+    return RoutingCounts::by_expert(sources, row_of(scenario, shares, 0, tokens, top_k));
   const std::vector<std::int64_t> tokens_of = tokens_by_source(scenario, static_cast<std::size_t>(sources), tokens);
   std::vector<std::int64_t> counts;
   counts.reserve(static_cast<std::size_t>(sources * experts));
   for (std::size_t source = 0; source < tokens_of.size(); ++source) {
-    const std::vector<std::int64_t> one = row(tokens_of[source], source);
+    const std::vector<std::int64_t> one = row_of(scenario, shares, source, tokens_of[source], top_k);
     counts.insert(counts.end(), one.begin(), one.end());
   }
   return RoutingCounts::dense(sources, experts, std::move(counts));

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <future>
 #include <numeric>
 
 #include "tests/support/checks.hpp"
@@ -195,6 +196,26 @@ TEST_CASE("Sampled counts scatter around the expected ones") {
     RoutingScenario other = scenario;
     other.seed = 6;
     CHECK_FALSE(make_routing(other, sources, experts, tokens, 1, 1) == sampled);
+  }
+}
+
+TEST_CASE("Samples that were drawn before are the same again, for more and for fewer sources") {
+  RoutingScenario zipf{.shape = RoutingShape::Zipf, .sampled = true};
+  const auto made = [&](std::int64_t sources, std::int64_t tokens) {
+    return make_routing(zipf, sources, 32, tokens, 4, 8);
+  };
+  const auto for_the_first_time = [&](std::int64_t sources, std::int64_t tokens) {  // each thread keeps its own
+    return std::async(std::launch::async, made, sources, tokens).get();
+  };
+  for (const std::uint64_t seed : {1U, 2U, 1U}) {
+    zipf.seed = seed;
+    for (const auto& [sources, tokens] : {std::pair(4, 100), {16, 100}, {8, 100}, {8, 101}, {16, 100}})
+      CHECK(made(sources, tokens) == for_the_first_time(sources, tokens));
+  }
+  SECTION("also where too many were drawn to keep them") {
+    for (std::int64_t tokens = 1; tokens < 60; ++tokens) (void)make_routing(zipf, 1024, 64, tokens, 2, 8);
+    CHECK(made(16, 100) == for_the_first_time(16, 100));
+    CHECK(make_routing(zipf, 40'000, 64, 3, 2, 8).at(RankId(39'999), ExpertId(1)) >= 0);
   }
 }
 

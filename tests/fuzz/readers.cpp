@@ -1,10 +1,5 @@
 #include "tests/fuzz/readers.hpp"
 
-#include <fmt/format.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <fstream>
 #include <stdexcept>
 
 #include "model/collectives/collective_models.hpp"
@@ -29,29 +24,13 @@
 #include "profiler/tables/operator_table.hpp"
 #include "profiler/tables/run_table.hpp"
 #include "sim/traffic/traffic_file.hpp"
+#include "tests/fuzz/text_files.hpp"
 
 namespace moeplan::tests {
 
 namespace {
 
 namespace fs = std::filesystem;
-
-/// A file with this text, for readers that take a path; one a process, rewritten every time.
-fs::path file_of(const std::string& text, const std::string& extension) {
-  static const fs::path folder = fs::is_directory("/dev/shm") ? fs::path("/dev/shm") : fs::temp_directory_path();
-  fs::path path = folder / fmt::format("moeplan-fuzz-{}{}", ::getpid(), extension);
-  std::ofstream(path, std::ios::binary | std::ios::trunc) << text;
-  return path;
-}
-
-std::vector<fs::path> files_in(const fs::path& folder) {
-  std::vector<fs::path> out;
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    if (entry.is_regular_file()) out.push_back(entry.path());
-  }
-  std::sort(out.begin(), out.end());
-  return out;
-}
 
 /// What is written of a document is read as the same document.
 int round_trip(const Node& document) {
@@ -125,6 +104,13 @@ const std::string kIbnetdiscover =
 
 }  // namespace
 
+std::vector<std::string> Reader::texts(const fs::path& source) const {
+  std::vector<std::string> out = examples;
+  for (const fs::path& seed : seeds) out.push_back(content_of(seed));
+  for (const fs::path& found : files_in(source / "tests/fuzz/corpus" / name)) out.push_back(content_of(found));
+  return out;
+}
+
 std::vector<Reader> readers(const fs::path& source) {
   const fs::path configs = source / "configs";
   using Texts = std::vector<std::string>;
@@ -140,7 +126,7 @@ std::vector<Reader> readers(const fs::path& source) {
   };
   const auto named = [](auto read) { return [read](const std::string& text) { (void)read(text, "f"); }; };
   const std::string cluster = to_yaml(planner::load_cluster_document(configs / "clusters/dgx_h100.yaml"));
-  return {
+  std::vector<Reader> all{
       {"yaml", in("workloads"), {"a: {b: [1, 'x']}\n"}, yaml([](const Node& n) { return round_trip(n); })},
       {"json", {}, {R"({"a": [1, -2.5e3, "\u00e9\n", null, true]})"}, json([](const Node& n) {
          return round_trip(n);
@@ -201,6 +187,8 @@ std::vector<Reader> readers(const fs::path& source) {
        {"src,dst,bytes\n0,1,100\n1,0,200\n"},
        file(".csv", [](const fs::path& p) { return sim::read_traffic_or_columns(p); })},
   };
+  for (Reader& reader : job_readers(source)) all.push_back(std::move(reader));
+  return all;
 }
 
 }  // namespace moeplan::tests

@@ -7,7 +7,6 @@
 #include <random>
 
 #include "model/base/diagnostics.hpp"
-#include "model/text/document.hpp"
 #include "tests/fuzz/readers.hpp"
 #include "tests/support/checks.hpp"
 
@@ -15,15 +14,11 @@ namespace moeplan::tests::replay_test {
 
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr std::array kPieces{"0",    "-1",   "1e308", "1e-320", "nan",  ".inf",  "99999999999999999999",
                              "''",   "\"",   "[",     "]",      "{",    "}",     ":",
                              ": ",   ",",    "\n",    "\t",     "#",    "\xff",  "\\",
                              "null", "\n- ", "\n  ",  "true",   "GB/s", "0.5 %", "&a",
                              "*a",   "!!",   "<<:"};
-
-constexpr std::size_t kLargestSeed = std::size_t{64} << 20;
 
 /// The text with a few random changes.
 std::string damaged(std::string text, std::mt19937_64& random) {
@@ -63,18 +58,12 @@ std::size_t damages() {
 }  // namespace
 
 TEST_CASE("Readers read or refuse whatever they are given", "[slow]") {
-  const fs::path source = MOEPLAN_SOURCE_DIR;
+  const std::filesystem::path source = MOEPLAN_SOURCE_DIR;
   const char* only = std::getenv("MOEPLAN_FUZZ_READER");
   for (const Reader& reader : readers(source)) {
     if (only != nullptr && reader.name != only) continue;
     CAPTURE(reader.name);
-    std::vector<std::string> texts = reader.examples;
-    for (const fs::path& seed : reader.seeds) texts.push_back(read_text_file(seed, kLargestSeed));
-    const fs::path found = source / "tests/fuzz/corpus" / reader.name;
-    if (fs::is_directory(found)) {
-      for (const auto& entry : fs::directory_iterator(found))
-        texts.push_back(read_text_file(entry.path(), kLargestSeed));
-    }
+    const std::vector<std::string> texts = reader.texts(source);
     REQUIRE_FALSE(texts.empty());
     std::mt19937_64 random(20261123);  // NOLINT: the same damage every time
     for (const std::string& text : texts) {

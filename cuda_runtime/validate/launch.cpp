@@ -5,7 +5,9 @@
 #include <fmt/ranges.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -35,10 +37,11 @@ std::optional<std::int64_t> number_of(const char* name) {
   return error == std::errc() && *end == '\0' ? std::optional(value) : std::nullopt;
 }
 
-[[noreturn]] void start(const std::vector<std::string>& command, int error_pipe) {
+[[noreturn]] void start(const std::vector<std::string>& command, int error_pipe, pid_t parent) {
   ::setpgid(0, 0);
   // On SIGTERM mpirun terminates its ranks.
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (::getppid() != parent) ::_exit(1);  // it died before that
   ::dup2(error_pipe, STDOUT_FILENO);
   ::dup2(error_pipe, STDERR_FILENO);
   // Open MPI refuses to start as root without these two variables. If mpirun was not started here, it reports that
@@ -80,9 +83,10 @@ class Launch {
       : command_(command), board_(board) {
     std::array<int, 2> ends{};
     if (::pipe2(ends.data(), O_CLOEXEC) != 0) fail("pipe");
+    const pid_t parent = ::getpid();
     child_ = ::fork();
     if (child_ < 0) fail("fork");
-    if (child_ == 0) start(command, ends[1]);
+    if (child_ == 0) start(command, ends[1], parent);
     ::close(ends[1]);
     read_end_ = ends[0];
   }
@@ -203,6 +207,45 @@ class Launch {
   std::string said_;
 };
 
+/// A directory of ours, locked unless another process has locked or removed it.
+struct LockedDirectory {
+  int descriptor = -1;
+  bool is_taken = false;  // locked or removed by another process; otherwise locks do not work there
+};
+
+LockedDirectory locked_directory(const std::filesystem::path& path) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (descriptor < 0) return {.is_taken = true};
+  struct stat status {};
+  if (::fstat(descriptor, &status) == 0 && status.st_uid == ::geteuid()) {
+    const bool is_locked = ::flock(descriptor, LOCK_EX | LOCK_NB) == 0;
+    const bool is_taken = is_locked ? ::fstat(descriptor, &status) != 0 || status.st_nlink == 0 : errno == EWOULDBLOCK;
+    if (is_locked && !is_taken) return {.descriptor = descriptor};
+    ::close(descriptor);
+    return {.is_taken = is_taken};
+  }
+  ::close(descriptor);
+  return {.is_taken = true};
+}
+
+constexpr std::string_view kScratchName = "moeplan-XXXXXX";
+
+void remove_abandoned(const std::filesystem::path& folder) {
+  std::error_code ignored;
+  std::vector<std::filesystem::path> found;
+  for (std::filesystem::directory_iterator it(folder, ignored), end; !ignored && it != end; it.increment(ignored)) {
+    const std::string name = it->path().filename();
+    if (name.size() == kScratchName.size() && name.starts_with(kScratchName.substr(0, kScratchName.find('X'))))
+      found.push_back(it->path());
+  }
+  for (const std::filesystem::path& path : found) {
+    const LockedDirectory directory = locked_directory(path);
+    if (directory.descriptor < 0) continue;
+    std::filesystem::remove_all(path, ignored);
+    ::close(directory.descriptor);
+  }
+}
+
 }  // namespace
 
 std::optional<StartedRank> started_rank() {
@@ -240,15 +283,23 @@ Launched launch(const std::vector<std::string>& command, const std::filesystem::
 
 ScratchDirectory::ScratchDirectory() {
   std::error_code error;
-  std::string name = (std::filesystem::temp_directory_path(error) / "moeplan-XXXXXX").string();
+  const std::filesystem::path folder = std::filesystem::temp_directory_path(error);
   if (error) throw InputError(Diagnostic{{"TMPDIR"}, "", "is no directory for temporary files: " + error.message()});
-  if (::mkdtemp(name.data()) == nullptr) throw InputError(Diagnostic{{name}, "", std::strerror(errno)});
-  path_ = name;
+  remove_abandoned(folder);
+  for (bool is_taken = true; is_taken;) {  // by a process that removed it before it was locked
+    std::string name = (folder / kScratchName).string();
+    if (::mkdtemp(name.data()) == nullptr) throw InputError(Diagnostic{{name}, "", std::strerror(errno)});
+    path_ = name;
+    const LockedDirectory directory = locked_directory(path_);
+    lock_ = directory.descriptor;
+    is_taken = directory.is_taken;
+  }
 }
 
 ScratchDirectory::~ScratchDirectory() {
   std::error_code ignored;
   std::filesystem::remove_all(path_, ignored);
+  if (lock_ >= 0) ::close(lock_);
 }
 
 }  // namespace moeplan::validate

@@ -40,9 +40,11 @@ struct Launched {
 [[nodiscard]] Launched launch(const std::vector<std::string>& command, const std::filesystem::path& board,
                               Seconds limit, RankProgress& progress);
 
-/// A temporary directory, removed on destruction.
+/// A temporary directory, removed on destruction. It is locked while it is in use: one that a killed process has left
+/// behind is removed when the next is made.
 class ScratchDirectory {
  public:
+  /// Raises InputError if there is no room for one, or no directory for temporary files.
   ScratchDirectory();
   ~ScratchDirectory();
   ScratchDirectory(const ScratchDirectory&) = delete;
@@ -51,6 +53,7 @@ class ScratchDirectory {
 
  private:
   std::filesystem::path path_;
+  int lock_ = -1;
 };
 
 }  // namespace moeplan::validate

@@ -38,6 +38,7 @@ TEST_CASE("Broken TOML is refused with its place") {
   CHECK_THAT(error("[a\n"), Catch::StartsWith("t.toml:1:3: ") && Catch::Contains("expected ']'"));
   CHECK_THAT(error("= 1\n"), Catch::StartsWith("t.toml:1:1: ") && Catch::Contains("expected keys"));
   CHECK_THAT(error("[.]\n"), Catch::StartsWith("t.toml:1:2: ") && Catch::Contains("expected bare key"));
+  CHECK_THAT(error("\u03fb5\n"), Catch::StartsWith("t.toml:1:1: "));
   CHECK_THAT(error("a = " + std::string(100'000, '[') + "\n"), Catch::Contains("maximum nested"));
   CHECK(error("\na = 2026-01-01\n") == "t.toml:2:5: dates and times are not read");
 }

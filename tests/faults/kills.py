@@ -72,6 +72,10 @@ class Folder:
                 continue
         return found
 
+    def ranks_at_work(self):
+        """Ranks that are past their start, by the board on which they say what they do."""
+        return sum(board.read_bytes().count(b"moe layer") for board in self.temporary.glob("moeplan-*/board"))
+
     def left_processes(self, seconds=10):
         end = time.monotonic() + seconds
         while (left := self.processes()) and time.monotonic() < end:
@@ -162,7 +166,7 @@ def stops(folder, times, moments):
     for n in range(times):
         name = ("moeplan-host-wo", "mpirun")[n % 2]
         process = folder.started(["validate", "p.yaml", "--backend", "host", "--iterations", "1000", "--timeout", "2s"])
-        while len(folder.processes().get("moeplan-host-wo", [])) < 2 and process.poll() is None:
+        while folder.ranks_at_work() < 2 and process.poll() is None:
             time.sleep(0.02)
         time.sleep(moments.uniform(0.2, 1))
         found = folder.processes()

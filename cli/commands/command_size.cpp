@@ -249,7 +249,7 @@ void run_size(const SizeOptions& o, ExitCode& code) {
     Progress bar("sizing", o.quiet);
     std::string cluster;
     const planner::SizeProgress progress = [&](std::int64_t gpus, std::int64_t done, std::int64_t total) {
-      bar.show(done, total, fmt::format(" of {} GPUs of {}", gpus, cluster));
+      bar.show(done, total, fmt::format(", {} GPUs of {}", gpus, cluster));
     };
     for (SizedCluster& c : r.clusters) {
       cluster = c.inputs.cluster.name;

@@ -4,7 +4,6 @@
 #include <signal.h>
 
 #include <CLI/CLI.hpp>
-#include <chrono>
 #include <cstdio>
 #include <memory>
 
@@ -91,14 +90,6 @@ std::string size_text(const sweep::SweepSpec& sweep) {
       in_lines("over " + axes));
 }
 
-/// The throughput of this invocation in cases per second, and the remaining time.
-std::string pace(std::int64_t done, std::int64_t wanted, double seconds) {
-  if (done == 0) return "";
-  const double rate = static_cast<double>(done) / seconds;
-  return fmt::format(" {} of {}, {:.{}f}/s, {} left", done, wanted, rate, rate < 10 ? 2 : 0,
-                     human(Seconds(static_cast<double>(wanted - done) / rate)));
-}
-
 /// Prints counts by status and the most frequent reasons why cases failed, up to their first colon.
 void print_outcome(const std::string& path, const sweep::SweepRun& run) {
   sweep::Database database(path, sweep::Database::Access::Read);
@@ -164,13 +155,8 @@ void run_sweep(const SweepOptions& o, ExitCode& code) {
     if (!o.quiet) fmt::print("{}", size_text(sweep));
     std::fflush(stdout);
     Progress progress("sweep", o.quiet);
-    const auto start = std::chrono::steady_clock::now();
     done = sweep::run_sweep(sweep, runner, store, shard, jobs, interrupt.flag(),
-                            [&](std::int64_t n, std::int64_t wanted, std::int64_t kept) {
-                              const double seconds =
-                                  std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-                              progress.show(n, wanted, pace(n - kept, wanted - kept, seconds));
-                            });
+                            [&](std::int64_t n, std::int64_t wanted, std::int64_t) { progress.show(n, wanted); });
     store.finish();
   } catch (const sweep::DatabaseFull& e) {
     const Diagnostic& full = e.diagnostics().front();

@@ -12,69 +12,13 @@
 #include "model/base/to_index.hpp"
 #include "model/machine/automorphism.hpp"
 #include "model/machine/never_binding.hpp"
+#include "model/machine/routes_from.hpp"
 
 namespace moeplan {
 
 namespace {
 
 using Index = std::int32_t;
-
-/// Shortest paths from one rank to every rank by a single search; uses Cluster::routes if a rank has several.
-class RoutesFrom {
- public:
-  RoutesFrom(const RankedTopology& ranks, std::int64_t rank)
-      : ranks_(ranks),
-        source_(ranks.gpu_of_rank[static_cast<std::size_t>(rank)]),
-        reached_(ranks.topology.vertices.size()) {
-    const Topology& t = ranks.topology;
-    std::vector<std::size_t> first(t.vertices.size() + 2, 0);
-    for (const Link& l : t.links) ++first[l.from.index() + 2];
-    for (std::size_t v = 2; v < first.size(); ++v) first[v] += first[v - 1];
-    std::vector<LinkId> out(t.links.size());
-    for (std::size_t l = 0; l < t.links.size(); ++l) out[first[t.links[l].from.index() + 1]++] = LinkId(l);
-    reached_[source_.index()].hops = 0;
-    std::vector<VertexId> queue{source_};
-    for (std::size_t i = 0; i < queue.size(); ++i) {
-      const VertexId u = queue[i];
-      if (u != source_ && t.vertices[u.index()].kind == VertexKind::Gpu) continue;  // does not forward
-      const Reached from = reached_[u.index()];
-      for (std::size_t k = first[u.index()]; k < first[u.index() + 1]; ++k) {
-        const VertexId v = t.links[out[k].index()].to;
-        Reached& to = reached_[v.index()];
-        if (to.hops < 0) {
-          to = {from.hops + 1, out[k], from.is_several};
-          queue.push_back(v);
-        } else if (to.hops == from.hops + 1) {
-          to.is_several = true;
-        }
-      }
-    }
-  }
-
-  Route to(std::int64_t rank) const {
-    const VertexId end = ranks_.gpu_of_rank[static_cast<std::size_t>(rank)];
-    if (reached_[end.index()].is_several) return ranks_.routes.between(source_, end);
-    Route route{.links = {}, .latency = Seconds(0)};
-    if (reached_[end.index()].hops < 0) return route;
-    for (VertexId v = end; v != source_; v = ranks_.topology.links[route.links.back().link.index()].from) {
-      route.links.push_back({reached_[v.index()].by, 1.0});
-    }
-    std::reverse(route.links.begin(), route.links.end());
-    for (const RouteLink& l : route.links) route.latency += ranks_.topology.links[l.link.index()].latency;
-    return route;
-  }
-
- private:
-  struct Reached {
-    std::int32_t hops = -1;
-    LinkId by{};
-    bool is_several = false;
-  };
-
-  const RankedTopology& ranks_;
-  VertexId source_;
-  std::vector<Reached> reached_;  // by vertex
-};
 
 /// The boundaries above `first`: first | b1 | ... | world, or none if one does not divide the next.
 std::optional<std::vector<std::int64_t>> digits(std::vector<std::int64_t> boundaries, std::int64_t first,
@@ -347,9 +291,10 @@ std::unique_ptr<Rotations> make_rotations(const RankedTopology& ranks, SymmetryC
   if (!orbit) return nullptr;
   const std::int64_t representatives = cuts.front();
   for (std::int64_t a = std::ssize(state.routes); a < representatives; ++a) {
-    const RoutesFrom routes(ranks, a);
+    const RoutesFrom routes(ranks.topology, ranks.routes, ranks.gpu_of_rank[to_index(a)]);
     std::vector<Route>& by_rank = state.routes.emplace_back();
-    for (std::int64_t p = 0; p < ranks.world_size(); ++p) by_rank.push_back(p == a ? Route{} : routes.to(p));
+    for (std::int64_t p = 0; p < ranks.world_size(); ++p)
+      by_rank.push_back(p == a ? Route{} : routes.to(ranks.gpu_of_rank[to_index(p)]));
   }
   const std::span<const std::vector<Route>> routes(state.routes.data(), static_cast<std::size_t>(representatives));
   auto made = std::make_unique<Rotations>();

@@ -209,7 +209,7 @@ void add_collective_command(CLI::App& app, ExitCode&) {
   c->add_option("--flows", o->flows, "Write when each flow of the traffic ends, as CSV");
   c->add_option("-C", o->overrides, "Override a value: cluster.a.b=c")->take_all();
   c->add_flag("--json", o->json, "Print JSON");
-  c->add_flag("--quiet", o->quiet, "No progress bar");
+  c->add_flag("--quiet", o->quiet, "No progress on standard error");
   c->callback([o] { run_collective(*o); });
 }
 

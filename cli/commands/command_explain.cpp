@@ -69,7 +69,7 @@ void add_explain_command(CLI::App& app, ExitCode&) {
   c->add_option("-C", o->overrides, "Override a value: cluster.a.b=c, model.a=b, workload.a=b")->take_all();
   c->add_flag("--operations", o->operations, "Also list every operation of the binding rank");
   c->add_flag("--json", o->json, "Print JSON");
-  c->add_flag("--quiet", o->quiet, "No progress bar");
+  c->add_flag("--quiet", o->quiet, "No progress on standard error");
   c->callback([o] { run_explain(*o); });
 }
 

@@ -121,7 +121,7 @@ void add_plan_command(CLI::App& app, ExitCode& code) {
   c->add_option("--seed", r.seed, "Seed of the routing scenario");
   c->add_option("-C", r.overrides, "Override a value: cluster.a.b=c, model.a=b, workload.a=b")->take_all();
   c->add_flag("--json", o->json, "Print JSON");
-  c->add_flag("--quiet", o->quiet, "No progress bar");
+  c->add_flag("--quiet", o->quiet, "No progress on standard error");
   c->callback([o, &code] { run_plan(*o, code); });
 }
 

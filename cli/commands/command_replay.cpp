@@ -99,7 +99,7 @@ void add_replay_command(CLI::App& app, ExitCode&) {
   c->add_option("--plan-time", o->plan_time, "Time of planning one layer, such as 200 us; concurrent with an exchange");
   c->add_option("-C", o->overrides, "Override a value: cluster.a.b=c, model.a=b, workload.a=b")->take_all();
   c->add_flag("--json", o->json, "Print JSON");
-  c->add_flag("--quiet", o->quiet, "No progress bar");
+  c->add_flag("--quiet", o->quiet, "No progress on standard error");
   c->callback([o] { run_replay(*o); });
 }
 

@@ -72,7 +72,7 @@ void add_reproduce_command(CLI::App& app, ExitCode& code) {
       ->check(CLI::Range(0, 1024));
   c->add_option("--plots", o->plots, "A folder for plots of the rows, one a paper");
   c->add_flag("--json", o->json, "Print JSON");
-  c->add_flag("--quiet", o->quiet, "No progress bar");
+  c->add_flag("--quiet", o->quiet, "No progress on standard error");
   c->callback([o, &code] { code = run_reproduce(*o); });
 }
 

@@ -95,7 +95,7 @@ void add_score_command(CLI::App& app, ExitCode& code) {
                 "operation");
   c->add_option("--max-mape", o->most_mape, "Exit with 1 if the mean error of a table is above this, in percent");
   c->add_flag("--json", o->json, "Print JSON");
-  c->add_flag("--quiet", o->quiet, "No progress bar");
+  c->add_flag("--quiet", o->quiet, "No progress on standard error");
   c->callback([o, &code] { code = run_score(*o); });
 }
 

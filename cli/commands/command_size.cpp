@@ -319,7 +319,7 @@ void add_size_command(CLI::App& app, ExitCode& code) {
   c->add_option("-C", o->overrides, "Override a value of every cluster, the model or the workload: cluster.a.b=c")
       ->take_all();
   c->add_flag("--json", o->json, "Print JSON");
-  c->add_flag("--quiet", o->quiet, "No progress bar");
+  c->add_flag("--quiet", o->quiet, "No progress on standard error");
   c->callback([o, &code] { run_size(*o, code); });
 }
 

@@ -156,7 +156,7 @@ void run_sweep(const SweepOptions& o, ExitCode& code) {
     std::fflush(stdout);
     Progress progress("sweep", o.quiet);
     done = sweep::run_sweep(sweep, runner, store, shard, jobs, interrupt.flag(),
-                            [&](std::int64_t n, std::int64_t wanted, std::int64_t) { progress.show(n, wanted); });
+                            [&](std::int64_t n, std::int64_t wanted) { progress.show(n, wanted); });
     store.finish();
   } catch (const sweep::DatabaseFull& e) {
     const Diagnostic& full = e.diagnostics().front();
@@ -191,7 +191,7 @@ void add_sweep_command(CLI::App& app, ExitCode& code) {
       c->add_option("-C", o->overrides, "Set a value for all cases: world=64, cluster.a.b=c, model.a=b, workload.a=b")
           ->take_all();
   auto* dry = c->add_flag("--dry-run", o->dry_run, "Only read the sweep and say how many cases it has");
-  c->add_flag("--quiet", o->quiet, "No progress bar and no summary");
+  c->add_flag("--quiet", o->quiet, "No progress on standard error, and no summary");
   for (CLI::Option* other : {sweep, resume, part, settings, dry}) merged->excludes(other);
   c->callback([=, &code] {
     if (sweep->count() + merged->count() == 0) throw CLI::RequiredError("SWEEP or --merge");

@@ -100,8 +100,7 @@ std::vector<std::int64_t> missing(const SweepSpec& sweep, const Shard& shard, co
 }  // namespace
 
 SweepRun run_sweep(const SweepSpec& sweep, CaseRunner& runner, SweepStore& store, const Shard& shard, int jobs,
-                   const std::atomic<bool>& stop,
-                   const std::function<void(std::int64_t, std::int64_t, std::int64_t)>& progress) {
+                   const std::atomic<bool>& stop, const std::function<void(std::int64_t, std::int64_t)>& progress) {
   const auto start = Clock::now();
   const std::vector<std::int64_t> there = store.numbers();
   std::vector<std::int64_t> numbers = missing(sweep, shard, there);
@@ -117,7 +116,7 @@ SweepRun run_sweep(const SweepSpec& sweep, CaseRunner& runner, SweepStore& store
       store.commit();
       last_commit = Clock::now();
     }
-    progress(run.kept + run.ran, run.wanted, run.kept);
+    progress(run.kept + run.ran, run.wanted);
   }
   workers.stop();
   if (stop) {

@@ -22,11 +22,11 @@ struct SweepRun {
 };
 
 /// Runs those cases of the shard that are not in the store, in order of number. The written rows do not depend on
-/// `jobs`, except for the order in which they arrive. `progress` receives (done, wanted, kept) on the calling thread.
+/// `jobs`, except for the order in which they arrive. `progress` receives (done, wanted) on the calling thread.
 /// When `stop` becomes true, finished cases are committed and no further case starts. Raises InputError if the database
 /// cannot be written; rows committed before remain.
 [[nodiscard]] SweepRun run_sweep(const SweepSpec& sweep, CaseRunner& runner, SweepStore& store, const Shard& shard,
                                  int jobs, const std::atomic<bool>& stop,
-                                 const std::function<void(std::int64_t, std::int64_t, std::int64_t)>& progress);
+                                 const std::function<void(std::int64_t, std::int64_t)>& progress);
 
 }  // namespace moeplan::sweep

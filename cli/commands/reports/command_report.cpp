@@ -96,7 +96,7 @@ void add_report_command(CLI::App& app, ExitCode&) {
   c->add_option("--svg", o->figures, "Write each figure as a file into this folder");
   c->add_flag("--search", o->searches, "Of a plan: search all candidates, for a figure of their memory and time");
   c->add_option("-C", o->overrides, "Of a plan: override a value: cluster.a.b=c, model.a=b, workload.a=b")->take_all();
-  c->add_flag("--quiet", o->quiet, "No progress bar");
+  c->add_flag("--quiet", o->quiet, "No progress on standard error");
   c->callback([o] { run_report(*o); });
 }
 

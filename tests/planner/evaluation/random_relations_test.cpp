@@ -22,9 +22,10 @@ namespace {
 
 constexpr EvaluationOptions kWhateverFits{.checks = Checks::AllButMemory};
 
-int wanted_plans(int usual) {
+int wanted_plans() {
+  constexpr int kUsual = 100;
   const char* text = std::getenv("MOEPLAN_RANDOM_PLANS");
-  return text == nullptr ? usual : std::max(1, std::atoi(text));
+  return text == nullptr ? kUsual : std::max(1, std::atoi(text));
 }
 
 /// A random plan, some of them with a searched order of operations.
@@ -147,7 +148,7 @@ Plan plan_of(const Small& s, const Evaluated& best, Seconds global_bound) {
 
 TEST_CASE("Random plans: not below their bound, and the reference network gives the same time", "[slow]") {
   Random random(20261124);
-  for (int i = 0, n = wanted_plans(100); i < n; ++i) {
+  for (int i = 0, n = wanted_plans(); i < n; ++i) {
     const RandomPlan p = random_plan(random);
     const Evaluation& e = p.evaluation;
     const SimTime makespan = *e.evaluated.makespan;
@@ -168,7 +169,7 @@ TEST_CASE("Random plans: not below their bound, and the reference network gives 
 
 TEST_CASE("Random plans on better clusters", "[slow]") {
   Random random(20261125);
-  for (int i = 0, n = wanted_plans(100); i < n; ++i) {
+  for (int i = 0, n = wanted_plans(); i < n; ++i) {
     const RandomPlan p = random_plan(random);
     const Cluster& cluster = p.drawn.small.cluster;
     const Evaluated& now = p.evaluation.evaluated;
@@ -180,8 +181,6 @@ TEST_CASE("Random plans on better clusters", "[slow]") {
       FAIL_CHECK(ps(*links.makespan) << " ps with links of twice the bandwidth, " << ps(*now.makespan) << " ps now:\n"
                                      << p.text);
     const Evaluated halved = on(p, twice_as_fast(p)).evaluated;
-    printf("%s ops %ld diff %ld\n", p.drawn.candidate.degrees.pp > 1 ? "pp" : "", p.operations,
-           long(2 * halved.makespan->picoseconds() - now.makespan->picoseconds()));
     if (!agree(2 * ps(*halved.makespan), ps(*now.makespan), 2 * p.operations))
       FAIL_CHECK(halved.makespan->picoseconds() << " ps is not half of " << now.makespan->picoseconds() << " ps:\n"
                                                 << p.text);
@@ -199,7 +198,7 @@ TEST_CASE("Random plans simulated again from a plan file and from inputs that ar
   Random random(20261126);
   const TemporaryDirectory folder;
   const auto file = folder.path() / "plan.yaml";
-  for (int i = 0, n = wanted_plans(100); i < n; ++i) {
+  for (int i = 0, n = wanted_plans(); i < n; ++i) {
     const RandomPlan p = random_plan(random);
     const Evaluated& now = p.evaluation.evaluated;
     const PlanInputs& documents = p.drawn.small.documents;
@@ -221,7 +220,7 @@ TEST_CASE("Random searches: the same for one thread and three, and the best plan
   Random random(20261127);
   const TemporaryDirectory folder;
   const auto file = folder.path() / "plan.yaml";
-  for (int i = 0, n = (wanted_plans(100) + 9) / 10; i < n; ++i) {
+  for (int i = 0, n = (wanted_plans() + 9) / 10; i < n; ++i) {
     const SmallCase numbers = random_case(random);
     const Small s = small(numbers);
     const Problem problem(s.model, s.workload, s.cluster);

@@ -10,6 +10,7 @@
 #include "planner/lowering/collective_programs.hpp"
 #include "planner/placement/strategies/strategy.hpp"
 #include "planner/plan/inputs.hpp"
+#include "planner/report/json_parts.hpp"
 
 namespace moeplan::cli {
 
@@ -84,10 +85,9 @@ std::string list_page(const std::string& what) {
 }
 
 std::string list_json(const std::string& what) {
-  nlohmann::ordered_json entries = nlohmann::ordered_json::array();
+  planner::Json entries = planner::Json::array();
   for (const auto& [name, about] : listing(what)) entries.push_back({{"name", name}, {"summary", about}});
-  const nlohmann::ordered_json document{{"schema_version", 1}, {"what", what}, {"entries", std::move(entries)}};
-  return document.dump(2) + "\n";
+  return planner::json_text({{"schema_version", 1}, {"what", what}, {"entries", std::move(entries)}});
 }
 
 }  // namespace moeplan::cli

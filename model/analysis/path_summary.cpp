@@ -28,13 +28,12 @@ std::string bottleneck_name(const Program& program, const Topology& topology, co
     case Bottleneck::Slowed: return "compute slowed by concurrent communication";
     case Bottleneck::SharedGpu: return "compute slowed by what shares its GPU";
     case Bottleneck::StartUp: return "start-up (alpha)";
-    case Bottleneck::MeasuredRate:
-      if (!program.operation(segment.block, segment.operation).communication())
-        return "measured rate of send_receive (beta)";
-      return fmt::format(
-          "measured rate of {} (beta)",
-          name_of<Collective>(kCollectiveNames,
-                              program.operation(segment.block, segment.operation).communication()->collective));
+    case Bottleneck::MeasuredRate: {
+      const auto* communication = program.operation(segment.block, segment.operation).communication();
+      return fmt::format("measured rate of {} (beta)",
+                         communication ? name_of<Collective>(kCollectiveNames, communication->collective)
+                                       : std::string_view("send_receive"));
+    }
     case Bottleneck::Link: return "link " + topology.link_name(*segment.link);
     case Bottleneck::SlowedTransfer: return "communication slowed by concurrent computation";
     case Bottleneck::SharedLinks: return "links shared with other traffic";

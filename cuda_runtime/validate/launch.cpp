@@ -228,8 +228,9 @@ LockedDirectory locked_directory(const std::filesystem::path& path) {
   return {.is_taken = true};
 }
 
-constexpr std::string_view kScratchName = "moeplan-XXXXXX";
+constexpr std::string_view kScratchName = "moeplan-XXXXXX";  // mkdtemp's pattern
 
+/// Removes the scratch directories in a folder that no process holds locked: those whose process was killed.
 void remove_abandoned(const std::filesystem::path& folder) {
   std::error_code ignored;
   std::vector<std::filesystem::path> found;

@@ -121,7 +121,7 @@ PriceReport priced_gemm(const PriceOptions& o) {
   PriceOptions any = o;
   if (trains) any.library = "";
   const GemmModel& model = chosen(models.gemm, any, "gemm", [&](const GemmModel& m) { return m.format == format; });
-  if (trains) call.slowdown = models.training->gemm.of(call.phase);
+  if (trains) call.slowdown = models.training->gemm.of(call.phase, format);
   const GemmCost cost = gemm_cost(model, models.num_sms, profiler::gemm_shape(o.row), call);
   PriceReport r = report_of("gemm", o, document, path_of("gemm", models.gemm, model));
   r.library = trains ? fmt::format("{}, {} times slower in math than {}", o.library, call.slowdown, model.library)
@@ -177,7 +177,9 @@ PriceReport priced_attention(PriceOptions o) {
       is_training ? *trained : chosen(models.attention, o, "attention", [&](const AttentionModel& m) {
         return m.format == format && m.is_backward == backward;
       });
-  const AttentionCost cost = attention_cost(model, models.num_sms, profiler::attention_shape(o.row));
+  const AttentionShape shape = profiler::attention_shape(o.row);
+  const AttentionCost cost =
+      is_training ? *training_attention_cost(models, shape) : attention_cost(model, models.num_sms, shape);
   PriceReport r = report_of("attention", o, document, path_of("attention", models.attention, model));
   r.library = model.library;
   r.time = cost.time();

@@ -120,13 +120,13 @@ std::optional<ComputeParts> modelled_attention(const OperatorModels& operators, 
                              .is_causal = attention.causal,
                              .is_backward = attention.backward,
                              .window = attention.window};
-  const AttentionModel* model = training_attention_model(operators, attention.backward);
-  if (!model) return std::nullopt;
+  const auto cost = training_attention_cost(operators, shape);
+  if (!cost) return std::nullopt;
   AttentionShape whole = shape;
   whole.is_backward = false;
   const double share = flops / ((attention.backward ? kAttentionBackwardProducts : 1.0) * attention_flops(whole));
-  const Seconds work = (attention_time(*model, operators.num_sms, shape) - model->launch) * std::min(share, 1.0);
-  return ComputeParts{model->launch, work, Seconds(0), work};
+  const Seconds work = (cost->time() - cost->launch) * std::min(share, 1.0);
+  return ComputeParts{cost->launch, work, Seconds(0), work};
 }
 
 /// Linear interpolation in log(flops) between the points, constant beyond the ends.

@@ -126,9 +126,10 @@ std::string_view AttentionCost::bound() const {
   return longest == blocks ? "math" : "memory";
 }
 
-AttentionCost attention_cost(const AttentionModel& model, std::int64_t num_sms, const AttentionShape& shape) {
+AttentionCost attention_cost(const AttentionModel& model, std::int64_t num_sms, const AttentionShape& shape,
+                             double slowdown) {
   return {.launch = model.launch,
-          .blocks = Seconds(Blocks(model, in_double(num_sms), shape).time()),
+          .blocks = Seconds(Blocks(model, in_double(num_sms), shape).time()) * slowdown,
           .memory = traffic(model, shape) / model.memory,
           .tokens = model.token * in_double(shape.batch * shape.sequence_length)};
 }

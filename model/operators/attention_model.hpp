@@ -65,9 +65,10 @@ struct AttentionCost {
   [[nodiscard]] std::string_view bound() const;
 };
 
-/// The cost of the GPU's kernels on `num_sms` SMs.
+/// The cost of the GPU's kernels on `num_sms` SMs. `slowdown`: factor on the time of the blocks, 1.13 if the clock is
+/// lower by that than the clock of the figures.
 [[nodiscard]] AttentionCost attention_cost(const AttentionModel& model, std::int64_t num_sms,
-                                           const AttentionShape& shape);
+                                           const AttentionShape& shape, double slowdown = 1);
 
 /// The time of the GPU's kernels on `num_sms` SMs.
 [[nodiscard]] Seconds attention_time(const AttentionModel& model, std::int64_t num_sms, const AttentionShape& shape);

@@ -21,6 +21,10 @@ const Model* first_of(const std::vector<Model>& models, std::string_view source,
   return nullptr;
 }
 
+const TrainingAttention& attention_of(const TrainingModel& training, bool is_backward) {
+  return is_backward ? training.attention_backward : training.attention;
+}
+
 /// Reads the layers, whose products must be among the grouped ones.
 void read_fused_moe_models(MapReader& file, OperatorModels& models) {
   for (const auto& [entry, path] : file.list_or_empty("fused_moe")) {
@@ -127,15 +131,21 @@ const AttentionModel* find_attention_model(const OperatorModels& models, MathFor
 
 const AttentionModel* training_attention_model(const OperatorModels& models, bool is_backward) {
   if (!models.training) return nullptr;
-  const std::string& library = is_backward ? models.training->attention_backward : models.training->attention;
+  const std::string& library = attention_of(*models.training, is_backward).library;
   return library.empty() ? nullptr : find_attention_model(models, MathFormat::Bf16, is_backward, library);
+}
+
+std::optional<AttentionCost> training_attention_cost(const OperatorModels& models, const AttentionShape& shape) {
+  const AttentionModel* model = training_attention_model(models, shape.is_backward);
+  if (!model) return std::nullopt;
+  return attention_cost(*model, models.num_sms, shape, attention_of(*models.training, shape.is_backward).slowdown);
 }
 
 std::optional<GemmCost> training_gemm_cost(const OperatorModels& models, MathFormat format, const GemmShape& shape,
                                            GemmCall call) {
   const GemmModel* model = find_gemm_model(models, format, "");
   if (!model) return std::nullopt;
-  if (models.training) call.slowdown *= models.training->gemm.of(call.phase);
+  if (models.training) call.slowdown *= models.training->gemm.of(call.phase, format);
   return gemm_cost(*model, models.num_sms, shape, call);
 }
 
@@ -143,7 +153,7 @@ std::optional<GroupedGemmCost> training_grouped_gemm_cost(const OperatorModels& 
                                                           std::span<const GemmShape> products, GemmCall call) {
   const GemmModel* model = find_gemm_model(models, format, "");
   if (!model) return std::nullopt;
-  if (models.training) call.slowdown *= models.training->grouped_gemm.of(call.phase);
+  if (models.training) call.slowdown *= models.training->grouped_gemm.of(call.phase, format);
   return separate_products_cost(*model, models.num_sms, products, call);
 }
 

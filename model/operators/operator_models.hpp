@@ -57,6 +57,10 @@ void scale(OperatorModels& models, const RateFactors& factors);
 /// The bf16 attention of a training step, forward or backward; none if there are no figures.
 [[nodiscard]] const AttentionModel* training_attention_model(const OperatorModels& models, bool is_backward);
 
+/// The cost of that attention at sustained clocks; none if there are no figures.
+[[nodiscard]] std::optional<AttentionCost> training_attention_cost(const OperatorModels& models,
+                                                                   const AttentionShape& shape);
+
 /// The cost of a product of a training step in `call.phase`: the first figures of `format`, at sustained clocks; none
 /// if there are no figures. `call.slowdown` comes on top.
 [[nodiscard]] std::optional<GemmCost> training_gemm_cost(const OperatorModels& models, MathFormat format,

@@ -4,13 +4,24 @@ namespace moeplan {
 
 namespace {
 
+constexpr double kLeast = 0.1, kMost = 10;  // factors
+
 PhaseFactors phase_factors(MapReader map) {
-  constexpr double kLeast = 0.1, kMost = 10;
-  const PhaseFactors factors{.forward = map.number("forward", kLeast, kMost),
-                             .dgrad = map.number("dgrad", kLeast, kMost),
-                             .wgrad = map.number("wgrad", kLeast, kMost)};
+  PhaseFactors factors{.forward = map.number("forward", kLeast, kMost),
+                       .dgrad = map.number("dgrad", kLeast, kMost),
+                       .wgrad = map.number("wgrad", kLeast, kMost),
+                       .fp8 = {}};
+  if (map.has("fp8")) factors.fp8 = map.number("fp8", kLeast, kMost);
   map.finish();
   return factors;
+}
+
+TrainingAttention training_attention(MapReader& training, std::string_view key) {
+  if (!training.has(key)) return {};
+  MapReader map = training.map(key);
+  TrainingAttention attention{.library = map.text("library"), .slowdown = map.number_or("slowdown", 1, kLeast, kMost)};
+  map.finish();
+  return attention;
 }
 
 }  // namespace
@@ -38,8 +49,8 @@ TrainingModel read_training_model(MapReader map) {
   TrainingModel m{.library = map.text("library"),
                   .gemm = phase_factors(map.map("gemm")),
                   .grouped_gemm = phase_factors(map.map("grouped_gemm")),
-                  .attention = map.text_or("attention", ""),
-                  .attention_backward = map.text_or("attention_backward", "")};
+                  .attention = training_attention(map, "attention"),
+                  .attention_backward = training_attention(map, "attention_backward")};
   map.finish();
   return m;
 }

@@ -5,11 +5,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 
 #include "model/operators/gemm_model.hpp"
 #include "model/operators/grouped_gemm_model.hpp"
+#include "model/operators/math_format.hpp"
 #include "model/text/reader.hpp"
 
 namespace moeplan {
@@ -17,11 +19,20 @@ namespace moeplan {
 /// Factors by which the math of a training step is slower than that of a burst.
 struct PhaseFactors {
   double forward = 1, dgrad = 1, wgrad = 1;
-  [[nodiscard]] double of(GemmPhase phase) const {
+  std::optional<double> fp8;  // of products in fp8 (one scale a tensor), in every phase; none: the factors above
+  [[nodiscard]] double of(GemmPhase phase, MathFormat format) const {
+    if (fp8 && format == MathFormat::Fp8) return *fp8;
     if (phase == GemmPhase::Forward) return forward;
     return phase == GemmPhase::Dgrad ? dgrad : wgrad;
   }
   bool operator==(const PhaseFactors&) const = default;
+};
+
+/// Whose attention a training step runs, and the factor by which its math is slower than that library's bursts.
+struct TrainingAttention {
+  std::string library;  // "": not known
+  double slowdown = 1;
+  bool operator==(const TrainingAttention&) const = default;
 };
 
 /// How the kernels of training differ from the bursts of the same file.
@@ -29,7 +40,7 @@ struct TrainingModel {
   std::string library;  // rows whose source names it were measured so
   PhaseFactors gemm;    // sustained clocks
   PhaseFactors grouped_gemm;
-  std::string attention, attention_backward;  // libraries whose attention a training step runs; "": not known
+  TrainingAttention attention, attention_backward;
   bool operator==(const TrainingModel&) const = default;
 };
 

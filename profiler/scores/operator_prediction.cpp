@@ -35,7 +35,8 @@ Prediction gemm_prediction(const OperatorRow& row, MathFormat format, const Oper
   if (!model && trains) model = find_gemm_model(models, format, "");
   if (!model || !phase) return no_figures(row);
   if (std::min({row.m, row.n, row.k}) == 0) return refused("m, n and k are needed");
-  const GemmCall call{.phase = *phase, .slowdown = trains ? models.training->gemm.of(*phase) : 1};
+  const GemmCall call{
+      .phase = *phase, .slowdown = trains ? models.training->gemm.of(*phase, format) : 1, .quantises = !trains};
   return {.time = gemm_cost(*model, models.num_sms, gemm_shape(row), call).time(),
           .reason = "",
           .library = trains ? models.training->library : model->library,
@@ -55,22 +56,26 @@ Prediction grouped_prediction(const OperatorRow& row, MathFormat format, const O
             .library = model->library,
             .is_fitted = model->fits_all || restates_wgrad(*model, *phase) || !is_held_out(row)};
   }
-  const auto separate =
-      is_training(row, models) ? training_grouped_gemm_cost(models, format, products, {.phase = *phase}) : std::nullopt;
+  const auto separate = is_training(row, models) ? training_grouped_gemm_cost(models, format, products,
+                                                                              {.phase = *phase, .quantises = false})
+                                                 : std::nullopt;
   if (!separate) return no_figures(row);
   return {.time = separate->time(), .reason = "", .library = models.training->library, .is_fitted = true};
 }
 
 Prediction attention_prediction(const OperatorRow& row, MathFormat format, const OperatorModels& models) {
-  const AttentionModel* model = find_attention_model(models, format, row.phase == "backward", row.source);
-  if (!model || (row.phase != "forward" && row.phase != "backward")) return no_figures(row);
   const AttentionShape shape = attention_shape(row);
+  const AttentionModel* model = find_attention_model(models, format, shape.is_backward, row.source);
+  const bool trains = !model && format == MathFormat::Bf16 && is_training(row, models);
+  if (trains) model = training_attention_model(models, shape.is_backward);
+  if (!model || (row.phase != "forward" && row.phase != "backward")) return no_figures(row);
   if (std::min({shape.batch, shape.sequence_length, shape.query_heads, shape.kv_heads, shape.head_dim}) == 0) {
     return refused("batch, sequence_length, query_heads, kv_heads and head_dim are needed");
   }
-  return {.time = attention_call_time(*model, models.num_sms, shape),
+  return {.time = trains ? training_attention_cost(models, shape)->time()
+                         : attention_call_time(*model, models.num_sms, shape),
           .reason = "",
-          .library = model->library,
+          .library = trains ? models.training->library : model->library,
           .is_fitted = model->fits_all || !is_held_out(shape)};
 }
 

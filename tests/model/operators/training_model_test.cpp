@@ -16,10 +16,15 @@ num_sms: 100
 gemm:
   - {format: bf16, library: burst, launch: 2 us, math: 100 TFLOP/s, read: 1000 GB/s, write: 1000 GB/s, l2: 10000 GB/s,
      tile_start: 1 us, k_step: 0 us}
+  - {format: fp8, library: burst, launch: 2 us, math: 200 TFLOP/s, read: 1000 GB/s, write: 1000 GB/s, l2: 10000 GB/s,
+     tile_start: 1 us, k_step: 0 us}
+attention:
+  - {format: bf16, library: flash, launch: 3 us, math: 80 TFLOP/s, softmax: 1e+12, start: 1 us, tail: 0.3, memory: 1000 GB/s}
 training:
   library: TransformerEngine
-  gemm: {forward: 1.25, dgrad: 1.5, wgrad: 2}
+  gemm: {forward: 1.25, dgrad: 1.5, wgrad: 2, fp8: 1.1}
   grouped_gemm: {forward: 3, dgrad: 4, wgrad: 5}
+  attention: {library: flash, slowdown: 1.2}
 origins: {"": "assumed: test"}
 )";
 
@@ -37,8 +42,27 @@ TEST_CASE("A training step's products are a burst's at sustained clocks") {
   CHECK(forward->math / burst.math == Approx(1.25));
   CHECK(forward->memory == burst.memory);
   CHECK(dgrad->math / burst.math == Approx(1.5));
-  CHECK_FALSE(training_gemm_cost(m, MathFormat::Fp8, shape, {}));
-  CHECK_FALSE(training_grouped_gemm_cost(m, MathFormat::Fp8, std::vector{shape}, {}));
+  for (const GemmPhase phase : {GemmPhase::Forward, GemmPhase::Wgrad}) {
+    const auto fp8 = training_gemm_cost(m, MathFormat::Fp8, shape, {.phase = phase});
+    REQUIRE(fp8);
+    CHECK(fp8->math / gemm_cost(m.gemm[1], 100, shape, {.phase = phase}).math == Approx(1.1));
+  }
+  CHECK_FALSE(training_gemm_cost(m, MathFormat::Fp8Block, shape, {}));
+  CHECK_FALSE(training_grouped_gemm_cost(m, MathFormat::Fp8Block, std::vector{shape}, {}));
+}
+
+TEST_CASE("A training step's attention is a burst's with slower blocks") {
+  const OperatorModels m = models();
+  const AttentionShape shape{.sequence_length = 4096, .query_heads = 32, .kv_heads = 8};
+  const AttentionCost burst = attention_cost(m.attention[0], 100, shape);
+  const auto cost = training_attention_cost(m, shape);
+  REQUIRE(cost);
+  CHECK(cost->blocks / burst.blocks == Approx(1.2));
+  CHECK(cost->launch == burst.launch);
+  CHECK(cost->memory == burst.memory);
+  AttentionShape backward = shape;
+  backward.is_backward = true;
+  CHECK_FALSE(training_attention_cost(m, backward));  // no library is named
 }
 
 TEST_CASE("Products one after another add up, with one launch and nothing for experts without rows") {

@@ -108,6 +108,11 @@ PriceReport report_of(std::string kind, const PriceOptions& o, const Node& docum
           .flops = Flops(profiler::flops_of(o.row))};
 }
 
+/// The library whose figures are priced, and the slower clock of training.
+std::string library_text(const std::string& library, double slowdown) {
+  return slowdown == 1 ? library : fmt::format("{}, {} times slower in math", library, slowdown);
+}
+
 /// Whether the figures of training were asked for by the name of their library.
 bool asks_for_training(const PriceOptions& o, const OperatorModels& models) {
   return models.training && o.library == models.training->library;
@@ -121,11 +126,13 @@ PriceReport priced_gemm(const PriceOptions& o) {
   PriceOptions any = o;
   if (trains) any.library = "";
   const GemmModel& model = chosen(models.gemm, any, "gemm", [&](const GemmModel& m) { return m.format == format; });
-  if (trains) call.slowdown = models.training->gemm.of(call.phase, format);
+  if (trains) {
+    call.slowdown = models.training->gemm.of(call.phase, format);
+    call.quantises = false;  // an operation of its own
+  }
   const GemmCost cost = gemm_cost(model, models.num_sms, profiler::gemm_shape(o.row), call);
   PriceReport r = report_of("gemm", o, document, path_of("gemm", models.gemm, model));
-  r.library = trains ? fmt::format("{}, {} times slower in math than {}", o.library, call.slowdown, model.library)
-                     : model.library;
+  r.library = library_text(model.library, call.slowdown);
   r.time = cost.time();
   r.parts = {{"launch", cost.launch}, {"quantisation", cost.quantisation}, {"math", cost.math},
              {"memory", cost.memory}, {"overlapped", cost.overlapped},     {"extra", cost.extra}};
@@ -181,7 +188,9 @@ PriceReport priced_attention(PriceOptions o) {
   const AttentionCost cost =
       is_training ? *training_attention_cost(models, shape) : attention_cost(model, models.num_sms, shape);
   PriceReport r = report_of("attention", o, document, path_of("attention", models.attention, model));
-  r.library = model.library;
+  double slowdown = 1;
+  if (is_training) slowdown = (backward ? models.training->attention_backward : models.training->attention).slowdown;
+  r.library = library_text(model.library, slowdown);
   r.time = cost.time();
   r.parts = {{"launch", cost.launch}, {"math", cost.blocks}, {"memory", cost.memory}, {"tokens", cost.tokens}};
   r.bound = cost.bound();

@@ -36,6 +36,14 @@ TEST_CASE("price says what one product takes, and what bounds it") {
   SECTION("at sustained clocks, whose factors the file gives, math takes longer") {
     const Json trained = parsed(cli.run(gemm("h200_sxm", {"--json", "--library", "TransformerEngine"})));
     CHECK(trained.at("parts_s").at("math").get<double>() > parts.at("math").get<double>());
+    CHECK_THAT(trained.at("library").get<std::string>(), Catch::EndsWith("times slower in math"));
+  }
+  SECTION("and the cast of an operand is no part of a training step's product") {
+    const auto fp8 = [&](const std::string& library) {
+      return parsed(cli.run(gemm("h200_sxm", {"--json", "--precision", "fp8", "--library", library})));
+    };
+    CHECK(fp8("trtllm").at("parts_s").at("quantisation").get<double>() > 0);
+    CHECK(fp8("TransformerEngine").at("parts_s").at("quantisation").get<double>() == 0);
   }
   SECTION("and the page gives the origin of the entry that answers") {
     CHECK_THAT(cli.run(gemm("h100_sxm", {"--precision", "fp8_block", "--library", "DeepGEMM"})).out,
@@ -48,7 +56,7 @@ TEST_CASE("price of attention takes the kernels that price plans, unless another
   const Cli cli;
   const std::vector<std::string> attention{"price", "attention",     "--gpu", "h100_sxm", "--sequence-length",
                                            "4096",  "--query-heads", "32",    "--json"};
-  CHECK(parsed(cli.run(attention)).at("library") == "PR 1254 fa3");
+  CHECK(parsed(cli.run(attention)).at("library") == "PR 1254 fa3, 1.13 times slower in math");
   std::vector<std::string> other = attention;
   other.insert(other.end(), {"--library", "PR 1254 tlx"});
   CHECK(parsed(cli.run(other)).at("library") == "PR 1254 tlx");

@@ -37,6 +37,13 @@ std::size_t shape_key(const Program& program, const Operation& op) {
   return key;
 }
 
+/// Whether a computation has the same rows on every rank. Sufficient, not necessary.
+bool same_on_all_ranks(const Program& program, const Operation& op) {
+  const auto is_even = [&](const Slice& s) { return even_rows(program, s.rows); };
+  return std::all_of(op.reads.begin(), op.reads.end(), is_even) &&
+         std::all_of(op.writes.begin(), op.writes.end(), is_even);
+}
+
 }  // namespace
 
 OperationPricer::OperationPricer(const Program& program, const Cluster& cluster, const SymmetricView* view,
@@ -73,9 +80,11 @@ const OperationPrice& OperationPricer::price(const Operation& op) {
       if (link_seconds_[l] > 0) price.link_seconds.emplace_back(l, link_seconds_[l]);
     }
   } else if (op.computes()) {
-    for (std::size_t r = 0; r < ranks(); ++r) {
+    const std::size_t distinct = same_on_all_ranks(program_, op) ? 1 : ranks();
+    for (std::size_t r = 0; r < distinct; ++r) {
       price.times.alone.push_back(compute_time(program_, op, RankId(r), cluster_.gpu).value());
     }
+    price.times.alone.resize(ranks(), price.times.alone.front());
     price.times.together = price.times.alone;
     share_gpus(price.times.together);
   } else {

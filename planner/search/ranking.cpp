@@ -182,7 +182,10 @@ bool Ranking::price_deferred_alone() {
   if (!result_.ranked.empty() || deferred_.empty()) return false;
   std::vector<std::size_t> every(deferred_.size());
   std::iota(every.begin(), every.end(), std::size_t{0});
-  price_deferred(every);
+  in_rounds(
+      std::move(every), kAllItems, [](std::size_t) { return false; },
+      [&](std::span<const std::size_t> items) { price_deferred(items); },
+      [&](std::size_t left) { tell(2 * deferred_.size() - left, 2 * deferred_.size()); });
   deferred_.clear();
   return true;
 }

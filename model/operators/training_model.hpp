@@ -19,7 +19,8 @@ namespace moeplan {
 /// Factors by which the math of a training step is slower than that of a burst.
 struct PhaseFactors {
   double forward = 1, dgrad = 1, wgrad = 1;
-  std::optional<double> fp8;  // of products in fp8 (one scale a tensor), in every phase; none: the factors above
+  // Of products in fp8 (one scale a tensor), in every phase, read off all rows there are; none: the factors above.
+  std::optional<double> fp8;
   [[nodiscard]] double of(GemmPhase phase, MathFormat format) const {
     if (fp8 && format == MathFormat::Fp8) return *fp8;
     if (phase == GemmPhase::Forward) return forward;
@@ -41,6 +42,9 @@ struct TrainingModel {
   PhaseFactors gemm;    // sustained clocks
   PhaseFactors grouped_gemm;
   TrainingAttention attention, attention_backward;
+  [[nodiscard]] const TrainingAttention& attention_of(bool is_backward) const {
+    return is_backward ? attention_backward : attention;
+  }
   bool operator==(const TrainingModel&) const = default;
 };
 

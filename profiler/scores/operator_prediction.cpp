@@ -35,12 +35,14 @@ Prediction gemm_prediction(const OperatorRow& row, MathFormat format, const Oper
   if (!model && trains) model = find_gemm_model(models, format, "");
   if (!model || !phase) return no_figures(row);
   if (std::min({row.m, row.n, row.k}) == 0) return refused("m, n and k are needed");
-  const GemmCall call{
-      .phase = *phase, .slowdown = trains ? models.training->gemm.of(*phase, format) : 1, .quantises = !trains};
-  return {.time = gemm_cost(*model, models.num_sms, gemm_shape(row), call).time(),
+  const GemmShape shape = gemm_shape(row);
+  const GemmCost cost = trains ? *training_gemm_cost(models, format, shape, {.phase = *phase, .quantises = false})
+                               : gemm_cost(*model, models.num_sms, shape, {.phase = *phase});
+  const bool restates_fp8 = trains && format == MathFormat::Fp8 && models.training->gemm.fp8;
+  return {.time = cost.time(),
           .reason = "",
           .library = trains ? models.training->library : model->library,
-          .is_fitted = restates_wgrad(*model, *phase) || !is_held_out(gemm_shape(row))};
+          .is_fitted = restates_wgrad(*model, *phase) || restates_fp8 || !is_held_out(shape)};
 }
 
 Prediction grouped_prediction(const OperatorRow& row, MathFormat format, const OperatorModels& models) {

@@ -108,9 +108,15 @@ PriceReport report_of(std::string kind, const PriceOptions& o, const Node& docum
           .flops = Flops(profiler::flops_of(o.row))};
 }
 
-/// The library whose figures are priced, and the slower clock of training.
-std::string library_text(const std::string& library, double slowdown) {
-  return slowdown == 1 ? library : fmt::format("{}, {} times slower in math", library, slowdown);
+/// The key path of the factors of training for products in `format`.
+std::string training_path(std::string_view products, MathFormat format) {
+  return fmt::format("training.{}{}", products, format == MathFormat::Fp8 ? ".fp8" : "");
+}
+
+/// Adds to the library and its origin the factor by which a training step's math is slower, and where it is from.
+void note_training(PriceReport& r, const Node& document, std::string_view path, double slowdown) {
+  if (slowdown != 1) r.library += fmt::format(", {} times slower in math", slowdown);
+  r.origin += fmt::format("; in training: {}", origin_at(document, path));
 }
 
 /// Whether the figures of training were asked for by the name of their library.
@@ -121,18 +127,17 @@ bool asks_for_training(const PriceOptions& o, const OperatorModels& models) {
 PriceReport priced_gemm(const PriceOptions& o) {
   const auto [document, models] = models_of(o.gpu);
   const MathFormat format = format_of(o);
-  GemmCall call{.phase = gemm_phase_of(o)};
+  const GemmPhase phase = gemm_phase_of(o);
   const bool trains = asks_for_training(o, models);
   PriceOptions any = o;
   if (trains) any.library = "";
   const GemmModel& model = chosen(models.gemm, any, "gemm", [&](const GemmModel& m) { return m.format == format; });
-  if (trains) {
-    call.slowdown = models.training->gemm.of(call.phase, format);
-    call.quantises = false;  // an operation of its own
-  }
-  const GemmCost cost = gemm_cost(model, models.num_sms, profiler::gemm_shape(o.row), call);
+  const GemmShape shape = profiler::gemm_shape(o.row);
+  const GemmCost cost = trains ? *training_gemm_cost(models, format, shape, {.phase = phase, .quantises = false})
+                               : gemm_cost(model, models.num_sms, shape, {.phase = phase});
   PriceReport r = report_of("gemm", o, document, path_of("gemm", models.gemm, model));
-  r.library = library_text(model.library, call.slowdown);
+  r.library = model.library;
+  if (trains) note_training(r, document, training_path("gemm", format), models.training->gemm.of(phase, format));
   r.time = cost.time();
   r.parts = {{"launch", cost.launch}, {"quantisation", cost.quantisation}, {"math", cost.math},
              {"memory", cost.memory}, {"overlapped", cost.overlapped},     {"extra", cost.extra}};
@@ -145,23 +150,23 @@ PriceReport priced_gemm(const PriceOptions& o) {
 PriceReport priced_grouped_gemm(const PriceOptions& o) {
   const auto [document, models] = models_of(o.gpu);
   const MathFormat format = format_of(o);
-  const GemmCall call{.phase = gemm_phase_of(o)};
+  const GemmPhase phase = gemm_phase_of(o);
   const std::vector<GemmShape> products = profiler::grouped_shapes(o.row);
   if (products.empty())
     refuse("--rows", fmt::format("is {}; expected a number, or one of each expert: 64|0|3", in_quotes(o.row.rows)));
   PriceReport r = report_of("grouped_gemm", o, document, "grouped_gemm");
   GroupedGemmCost cost;
   if (asks_for_training(o, models)) {
-    const auto separate = training_grouped_gemm_cost(models, format, products, call);
+    const auto separate = training_grouped_gemm_cost(models, format, products, {.phase = phase, .quantises = false});
     if (!separate)
       refuse("--precision", fmt::format("configs/operators/{}.yaml has no gemm figures in {}", o.gpu, o.precision));
     cost = *separate;
     r.library = o.library + ", one product after another";
-    r.origin = origin_at(document, "training");
+    r.origin = origin_at(document, training_path("grouped_gemm", format));
   } else {
     const GroupedGemmModel& model =
         chosen(models.grouped_gemm, o, "grouped_gemm", [&](const GroupedGemmModel& m) { return m.format == format; });
-    cost = grouped_gemm_cost(model, models.num_sms, products, call);
+    cost = grouped_gemm_cost(model, models.num_sms, products, {.phase = phase});
     r.library = model.library;
     r.origin = origin_at(document, path_of("grouped_gemm", models.grouped_gemm, model));
   }
@@ -188,9 +193,11 @@ PriceReport priced_attention(PriceOptions o) {
   const AttentionCost cost =
       is_training ? *training_attention_cost(models, shape) : attention_cost(model, models.num_sms, shape);
   PriceReport r = report_of("attention", o, document, path_of("attention", models.attention, model));
-  double slowdown = 1;
-  if (is_training) slowdown = (backward ? models.training->attention_backward : models.training->attention).slowdown;
-  r.library = library_text(model.library, slowdown);
+  r.library = model.library;
+  if (is_training) {
+    note_training(r, document, backward ? "training.attention_backward" : "training.attention",
+                  models.training->attention_of(backward).slowdown);
+  }
   r.time = cost.time();
   r.parts = {{"launch", cost.launch}, {"math", cost.blocks}, {"memory", cost.memory}, {"tokens", cost.tokens}};
   r.bound = cost.bound();

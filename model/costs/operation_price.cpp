@@ -80,7 +80,7 @@ const OperationPrice& OperationPricer::price(const Operation& op) {
       if (link_seconds_[l] > 0) price.link_seconds.emplace_back(l, link_seconds_[l]);
     }
   } else if (op.computes()) {
-    const std::size_t distinct = same_on_all_ranks(program_, op) ? 1 : ranks();
+    const std::size_t distinct = ranks() > 1 && same_on_all_ranks(program_, op) ? 1 : ranks();
     for (std::size_t r = 0; r < distinct; ++r) {
       price.times.alone.push_back(compute_time(program_, op, RankId(r), cluster_.gpu).value());
     }

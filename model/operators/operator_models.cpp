@@ -21,10 +21,6 @@ const Model* first_of(const std::vector<Model>& models, std::string_view source,
   return nullptr;
 }
 
-const TrainingAttention& attention_of(const TrainingModel& training, bool is_backward) {
-  return is_backward ? training.attention_backward : training.attention;
-}
-
 /// Reads the layers, whose products must be among the grouped ones.
 void read_fused_moe_models(MapReader& file, OperatorModels& models) {
   for (const auto& [entry, path] : file.list_or_empty("fused_moe")) {
@@ -131,14 +127,14 @@ const AttentionModel* find_attention_model(const OperatorModels& models, MathFor
 
 const AttentionModel* training_attention_model(const OperatorModels& models, bool is_backward) {
   if (!models.training) return nullptr;
-  const std::string& library = attention_of(*models.training, is_backward).library;
+  const std::string& library = models.training->attention_of(is_backward).library;
   return library.empty() ? nullptr : find_attention_model(models, MathFormat::Bf16, is_backward, library);
 }
 
 std::optional<AttentionCost> training_attention_cost(const OperatorModels& models, const AttentionShape& shape) {
   const AttentionModel* model = training_attention_model(models, shape.is_backward);
   if (!model) return std::nullopt;
-  return attention_cost(*model, models.num_sms, shape, attention_of(*models.training, shape.is_backward).slowdown);
+  return attention_cost(*model, models.num_sms, shape, models.training->attention_of(shape.is_backward).slowdown);
 }
 
 std::optional<GemmCost> training_gemm_cost(const OperatorModels& models, MathFormat format, const GemmShape& shape,

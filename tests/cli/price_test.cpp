@@ -37,6 +37,7 @@ TEST_CASE("price says what one product takes, and what bounds it") {
     const Json trained = parsed(cli.run(gemm("h200_sxm", {"--json", "--library", "TransformerEngine"})));
     CHECK(trained.at("parts_s").at("math").get<double>() > parts.at("math").get<double>());
     CHECK_THAT(trained.at("library").get<std::string>(), Catch::EndsWith("times slower in math"));
+    CHECK_THAT(trained.at("origin").get<std::string>(), Catch::Contains("; in training: assumed: "));
   }
   SECTION("and the cast of an operand is no part of a training step's product") {
     const auto fp8 = [&](const std::string& library) {
@@ -44,6 +45,7 @@ TEST_CASE("price says what one product takes, and what bounds it") {
     };
     CHECK(fp8("trtllm").at("parts_s").at("quantisation").get<double>() > 0);
     CHECK(fp8("TransformerEngine").at("parts_s").at("quantisation").get<double>() == 0);
+    CHECK_THAT(fp8("TransformerEngine").at("origin").get<std::string>(), Catch::Contains("all four mixes"));
   }
   SECTION("and the page gives the origin of the entry that answers") {
     CHECK_THAT(cli.run(gemm("h100_sxm", {"--precision", "fp8_block", "--library", "DeepGEMM"})).out,

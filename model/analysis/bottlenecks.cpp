@@ -29,7 +29,7 @@ bool is_rounding(SimTime rest, SimTime of) {
 }  // namespace
 
 BottleneckAttribution::BottleneckAttribution(const Program& program, const Cluster& cluster)
-    : program_(program), cluster_(cluster), routes_(cluster) {
+    : program_(program), cluster_(cluster) {
   view_ = equal_ranks_view(program, cluster);
 }
 
@@ -83,7 +83,7 @@ void BottleneckAttribution::append_transfer(std::vector<LimitedTime>& out, SimTi
 
 std::vector<LimitedTime> BottleneckAttribution::of_message(const Operation& operation, RankId rank, SimTime duration) {
   const Send& send = std::get<Send>(operation.work);
-  const Route& route = routes_.between(rank, program_.group(send.group).shifted(rank, send.shift));
+  const Route& route = cluster_.cached_route(rank, program_.group(send.group).shifted(rank, send.shift));
   const CommunicationCost cost = communication_cost(program_, operation, rank, cluster_);
   const Bytes bytes(static_cast<double>(byte_count(program_, operation.reads.front(), rank)));
   Seconds linked;
@@ -122,7 +122,7 @@ const BottleneckAttribution::Part& BottleneckAttribution::part(BlockId block, st
   for (const Flow& f : flows) {
     p.peers.push_back(f.from == rank ? f.to : f.from);
     most = std::max({most, all.out[f.from.index()], all.in[f.to.index()]});
-    const Route& route = routes_.between(f.from, f.to);
+    const Route& route = cluster_.cached_route(f.from, f.to);
     latency = std::max(latency, route.latency);
     for (const RouteLink& l : route.links) {
       const Seconds time(all.link_seconds[l.link.index()]);
@@ -133,7 +133,7 @@ const BottleneckAttribution::Part& BottleneckAttribution::part(BlockId block, st
   }
   if (runs_in_rings(*operation.communication()) && cost.add_route_latency) {
     for (const Flow& f : group_flows(program_, operation, rank)) {
-      latency = std::max(latency, routes_.between(f.from, f.to).latency);
+      latency = std::max(latency, cluster_.cached_route(f.from, f.to).latency);
     }
   }
   std::sort(p.peers.begin(), p.peers.end());
@@ -164,7 +164,7 @@ const BottleneckAttribution::Load& BottleneckAttribution::load(BlockId block, st
       const auto bytes = static_cast<double>(f.bytes);
       all.out[f.from.index()] += bytes;
       all.in[f.to.index()] += bytes;
-      for (const RouteLink& l : routes_.between(f.from, f.to).links) {
+      for (const RouteLink& l : cluster_.cached_route(f.from, f.to).links) {
         all.link_seconds[l.link.index()] += bytes * l.share / links[l.link.index()].bandwidth.value();
       }
     }

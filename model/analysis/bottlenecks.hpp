@@ -12,7 +12,6 @@
 #include "model/analysis/bottleneck.hpp"
 #include "model/base/sim_time.hpp"
 #include "model/machine/cluster.hpp"
-#include "model/machine/rank_routes.hpp"
 #include "model/program/program.hpp"
 
 namespace moeplan {
@@ -70,7 +69,6 @@ class BottleneckAttribution {
   const SymmetricView* view_ = nullptr;  // if all ranks are equal
   std::map<std::tuple<BlockId, std::int32_t, RankId>, Part> parts_;
   std::map<std::pair<BlockId, std::int32_t>, Load> loads_;
-  RankRoutes routes_;
 };
 
 }  // namespace moeplan

@@ -50,7 +50,6 @@ OperationPricer::OperationPricer(const Program& program, const Cluster& cluster,
                                  bool first_alone)
     : program_(program),
       cluster_(cluster),
-      routes_(cluster),
       all_(cluster.topology.links.size()),
       own_(cluster.topology.links.size()),
       view_(view),
@@ -166,7 +165,7 @@ OperationTimes OperationPricer::first_rank(const Operation& op) {
   for (const bool out : {true, false}) {
     for (const Flow& flow : out ? flows_from(program_, op, rank) : flows_to(program_, op, rank)) {
       const auto bytes = static_cast<double>(flow.bytes);
-      const Route& route = routes_.between(flow.from, flow.to);
+      const Route& route = cluster_.cached_route(flow.from, flow.to);
       for (const RouteLink& l : route.links) own_.add(l.link, bytes * l.share);
       (out ? sent : received) += bytes;
       if (!cost.add_route_latency) continue;
@@ -208,7 +207,7 @@ void OperationPricer::price_group(const Operation& op, RankId base, std::vector<
   std::vector<std::vector<std::pair<LinkId, double>>> loads(size);
   for (const Flow& flow : flows) {
     const auto bytes = static_cast<double>(flow.bytes);
-    const Route& route = routes_.between(flow.from, flow.to);
+    const Route& route = cluster_.cached_route(flow.from, flow.to);
     const auto from = static_cast<std::size_t>(family.position(flow.from));
     const auto to = static_cast<std::size_t>(family.position(flow.to));
     out[from] += bytes;

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "model/machine/cluster.hpp"
-#include "model/machine/rank_routes.hpp"
 #include "model/program/program.hpp"
 
 namespace moeplan {
@@ -88,7 +87,6 @@ class OperationPricer {
 
   const Program& program_;
   const Cluster& cluster_;
-  RankRoutes routes_;
   LinkLoad all_, own_;
   const SymmetricView* view_;
   bool first_alone_;

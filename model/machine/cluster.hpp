@@ -24,6 +24,7 @@
 #include "model/collectives/collective.hpp"
 #include "model/machine/cluster_template.hpp"
 #include "model/machine/gpu.hpp"
+#include "model/machine/rank_routes.hpp"
 #include "model/machine/symmetry.hpp"
 #include "model/machine/topology.hpp"
 #include "model/text/document.hpp"
@@ -113,6 +114,7 @@ struct Cluster {
   std::int64_t ranks_per_gpu = 1;      // consecutive ranks; the last GPU may have fewer
   std::vector<LinkId> memory_links{};  // by GPU, if ranks share GPUs
   SymmetryCache symmetries{};
+  RankRoutes cached_routes{};
 
   [[nodiscard]] std::int64_t world_size() const { return static_cast<std::int64_t>(gpu_of_rank.size()); }
   [[nodiscard]] std::int64_t gpus() const { return (world_size() + ranks_per_gpu - 1) / ranks_per_gpu; }
@@ -120,6 +122,10 @@ struct Cluster {
   [[nodiscard]] Bytes memory_per_rank() const;
   /// The route from one rank to another: Routes::between their GPUs, or a copy within one GPU.
   [[nodiscard]] Route route(RankId from, RankId to) const;
+  /// The same, computed once for each pair (rank_routes.hpp).
+  [[nodiscard]] const Route& cached_route(RankId from, RankId to) const {
+    return cached_routes.between(*this, from, to);
+  }
   [[nodiscard]] RankedTopology ranked_topology() const {
     return {topology, routes, gpu_of_rank, node_of_rank, natural_boundaries};
   }

@@ -1,28 +1,30 @@
-// A cache of the routes between ranks, for callers that look up the same pairs repeatedly.
+// The routes between ranks, for callers that look up the same pairs repeatedly.
 #pragma once
 
-#include <cstdint>
-#include <unordered_map>
+#include <memory>
 
-#include "model/machine/cluster.hpp"
+#include "model/base/ids.hpp"
+#include "model/machine/topology.hpp"
 
 namespace moeplan {
 
-/// Not thread-safe. `cluster` must outlive it. Memory is proportional to the number of distinct pairs looked up.
+struct Cluster;
+
+/// A cache of the routes between ranks of one cluster, stored with it: every candidate of a search asks for the same
+/// pairs. Thread-safe. Memory is proportional to the number of distinct pairs looked up.
 class RankRoutes {
  public:
-  explicit RankRoutes(const Cluster& cluster) : cluster_(cluster) {}
+  RankRoutes();
+  ~RankRoutes();
+  RankRoutes(RankRoutes&&) noexcept;
+  RankRoutes& operator=(RankRoutes&&) noexcept;
 
-  const Route& between(RankId from, RankId to) {
-    const auto key = static_cast<std::uint64_t>(from.value()) << 32U | static_cast<std::uint32_t>(to.value());
-    const auto [it, is_new] = routes_.try_emplace(key);
-    if (is_new) it->second = cluster_.route(from, to);
-    return it->second;
-  }
+  /// Cluster::route(from, to) of the cluster that this is stored with; valid as long as the cluster.
+  [[nodiscard]] const Route& between(const Cluster& cluster, RankId from, RankId to) const;
 
  private:
-  const Cluster& cluster_;
-  std::unordered_map<std::uint64_t, Route> routes_;
+  struct State;
+  std::unique_ptr<State> state_;
 };
 
 }  // namespace moeplan

@@ -12,8 +12,7 @@ NetworkView::NetworkView(const Program& program, const Cluster& cluster, bool us
     : program_(program),
       cluster_(cluster),
       symmetry_(use_symmetry ? representatives_view(program, cluster) : nullptr),
-      ranks_(static_cast<std::size_t>(symmetry_ ? symmetry_->representatives : program.world_size)),
-      routes_(cluster) {}
+      ranks_(static_cast<std::size_t>(symmetry_ ? symmetry_->representatives : program.world_size)) {}
 
 std::vector<double> NetworkView::capacities() const {
   if (symmetry_) return symmetry_->capacity;
@@ -61,18 +60,19 @@ std::vector<Transfer> NetworkView::merged_transfers(const Operation& operation, 
   return transfers;
 }
 
-Seconds NetworkView::latency(const Operation& operation, RankId from, RankId to) {
+Seconds NetworkView::latency(const Operation& operation, RankId from, RankId to) const {
   return symmetry_ ? route_of_flow(*symmetry_, program_, operation, from, to).latency
-                   : routes_.between(from, to).latency;
+                   : cluster_.cached_route(from, to).latency;
 }
 
-void NetworkView::append_uses(const Operation& operation, RankId from, RankId to, std::vector<FlowUse>& uses) {
+void NetworkView::append_uses(const Operation& operation, RankId from, RankId to, std::vector<FlowUse>& uses) const {
   if (symmetry_) {
     for (const auto& [orbit, share] : route_of_flow(*symmetry_, program_, operation, from, to).orbits) {
       uses.push_back({ResourceId(orbit), share});
     }
   } else {
-    for (const RouteLink& l : routes_.between(from, to).links) uses.push_back({ResourceId(l.link.value()), l.share});
+    for (const RouteLink& l : cluster_.cached_route(from, to).links)
+      uses.push_back({ResourceId(l.link.value()), l.share});
   }
 }
 

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "model/machine/cluster.hpp"
-#include "model/machine/rank_routes.hpp"
 #include "model/program/program.hpp"
 #include "sim/network/network.hpp"
 
@@ -21,7 +20,7 @@ struct Transfer {
 
 /// Without symmetry, every rank is simulated and every link is a resource of the network. Under symmetry
 /// (symmetry.hpp), the representatives are simulated, any other rank is an image of one, and every orbit of links is a
-/// resource. `program` and `cluster` must outlive the view. Not thread-safe: it caches routes.
+/// resource. `program` and `cluster` must outlive the view.
 class NetworkView {
  public:
   /// Uses symmetry if `use_symmetry` and the Program's ranks have representatives.
@@ -42,9 +41,9 @@ class NetworkView {
   /// The transfers of a communication in the group of r. Under symmetry, only those sent by representatives, merged by
   /// ends, size and path; transfers to images of a representative represent those that it receives.
   [[nodiscard]] std::vector<Transfer> transfers(const Operation& operation, RankId r) const;
-  [[nodiscard]] Seconds latency(const Operation& operation, RankId from, RankId to);
+  [[nodiscard]] Seconds latency(const Operation& operation, RankId from, RankId to) const;
   /// Appends the resources on the route of a transfer between different ranks.
-  void append_uses(const Operation& operation, RankId from, RankId to, std::vector<FlowUse>& uses);
+  void append_uses(const Operation& operation, RankId from, RankId to, std::vector<FlowUse>& uses) const;
 
  private:
   [[nodiscard]] std::vector<Transfer> merged_transfers(const Operation& operation, RankId r) const;
@@ -53,7 +52,6 @@ class NetworkView {
   const Cluster& cluster_;
   const SymmetricView* symmetry_;  // null if every rank is simulated
   std::size_t ranks_;
-  RankRoutes routes_;
 };
 
 }  // namespace moeplan::sim

@@ -96,12 +96,12 @@ class PipelineEstimates::State {
         local_(stage_program(program)),
         count_(std::ssize(program.stages)),
         machines_(machines),
-        are_equivalent_(machines.are_equivalent(count_)) {
-    for (std::int64_t s = 0; s < (are_equivalent_ ? 1 : count_); ++s)
+        period_(machines.period(count_)) {
+    for (std::int64_t s = 0; s < period_; ++s)
       pricers_.push_back(std::make_unique<BlockPricer>(local_, machines_.of(count_, s).cluster, ranks));
   }
 
-  BlockPricer& prices(std::size_t stage) { return *pricers_[are_equivalent_ ? 0 : stage]; }
+  BlockPricer& prices(std::size_t stage) { return *pricers_[stage % pricers_.size()]; }
 
   Estimate of(const std::vector<Sequence>& sequences) {
     Estimate e{};
@@ -195,8 +195,8 @@ class PipelineEstimates::State {
   const Program local_;
   std::int64_t count_;
   StageClusters& machines_;
-  bool are_equivalent_;
-  std::vector<std::unique_ptr<BlockPricer>> pricers_;  // by stage, or one for all
+  std::int64_t period_;
+  std::vector<std::unique_ptr<BlockPricer>> pricers_;  // by stage modulo the period
   std::size_t rank_ = 0;
   double most_path_ = 0;
 };

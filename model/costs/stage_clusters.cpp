@@ -16,11 +16,14 @@ const SubCluster& StageClusters::of(std::int64_t stages, std::int64_t stage) {
   return *machine;
 }
 
-bool StageClusters::are_equivalent(std::int64_t stages) {
+std::int64_t StageClusters::period(std::int64_t stages) {
   const std::lock_guard lock(mutex_);
-  const auto [it, is_new] = alike_.try_emplace(stages, false);
-  if (is_new) it->second = sub_clusters_are_equivalent(cluster_, cluster_.world_size() / stages);
-  return it->second;
+  const auto [it, is_new] = periods_.try_emplace(stages, 1);
+  if (!is_new) return it->second;
+  std::int64_t& period = it->second;
+  const std::int64_t ranks = cluster_.world_size() / stages;
+  while (stages % period != 0 || !sub_clusters_are_equivalent(cluster_, period * ranks)) ++period;
+  return period;
 }
 
 StageTransfer StageClusters::transfer(std::int64_t stages, std::int64_t from, std::int64_t to) {

@@ -39,15 +39,18 @@ class StageClusters {
   [[nodiscard]] const SubCluster& of(std::int64_t stages, std::int64_t stage);
   /// The first stage's sub-cluster; with one stage, the whole cluster.
   [[nodiscard]] const Cluster& first_of(std::int64_t stages) { return stages == 1 ? cluster_ : of(stages, 0).cluster; }
+  /// The least p, a divisor of `stages`, for which the sub-clusters of stages that are equal modulo p are provably
+  /// equivalent: 1 if those of all stages are, `stages` if none are.
+  [[nodiscard]] std::int64_t period(std::int64_t stages);
   /// Whether the sub-clusters of all stages are provably equivalent.
-  [[nodiscard]] bool are_equivalent(std::int64_t stages);
+  [[nodiscard]] bool are_equivalent(std::int64_t stages) { return period(stages) == 1; }
   [[nodiscard]] StageTransfer transfer(std::int64_t stages, std::int64_t from, std::int64_t to);
 
  private:
   const Cluster& cluster_;
   std::mutex mutex_;
   std::map<std::pair<std::int64_t, std::int64_t>, std::unique_ptr<SubCluster>> machines_;
-  std::map<std::int64_t, bool> alike_;
+  std::map<std::int64_t, std::int64_t> periods_;
   std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t>, StageTransfer> transfers_;
 };
 

@@ -91,6 +91,10 @@ const SymmetricView* symmetric_view(const Cluster& cluster, const SymmetryQuery&
   return symmetric_view(cluster.ranked_topology(), cluster.symmetries, query);
 }
 
+const std::vector<std::int32_t>* shifted_links(const Cluster& cluster, std::int64_t shift) {
+  return shifted_links(cluster.ranked_topology(), cluster.symmetries, shift);
+}
+
 Bytes Cluster::memory_per_rank() const {
   return gpu.memory * (1.0 / static_cast<double>(std::min(ranks_per_gpu, world_size())));
 }

@@ -79,18 +79,24 @@ struct SymmetryCache::State {
 
 namespace {
 
+/// turn_digit(), once for each digit.
+const LinkImages& turned(const RankedTopology& ranks, SymmetryCache::State& state, std::int64_t low,
+                         std::int64_t radix) {
+  if (!state.automorphisms) state.automorphisms.emplace(ranks.topology);
+  const auto [it, is_new] = state.turns.try_emplace({low, radix});
+  if (is_new) it->second = turn_digit(ranks, *state.automorphisms, low, radix);
+  return it->second;
+}
+
 /// Orbits of links under all rotations, numbered by their first link; none if a rotation is not an automorphism.
 std::optional<std::vector<Index>> link_orbits(const RankedTopology& ranks, SymmetryCache::State& state,
                                               const std::vector<std::int64_t>& cuts) {
-  if (!state.automorphisms) state.automorphisms.emplace(ranks.topology);
   std::vector<Index> parent(ranks.topology.links.size());
   std::iota(parent.begin(), parent.end(), 0);
   for (std::size_t d = 0; d + 1 < cuts.size(); ++d) {
-    const std::int64_t low = cuts[d], radix = cuts[d + 1] / low;
-    const auto [it, is_new] = state.turns.try_emplace({low, radix});
-    if (is_new) it->second = turn_digit(ranks, *state.automorphisms, low, radix);
-    if (!it->second) return std::nullopt;
-    const std::vector<Index>& images = *it->second;
+    const LinkImages& of_digit = turned(ranks, state, cuts[d], cuts[d + 1] / cuts[d]);
+    if (!of_digit) return std::nullopt;
+    const std::vector<Index>& images = *of_digit;
     for (std::size_t l = 0; l < images.size(); ++l) {
       if (images[l] < 0) continue;
       const Index a = root(parent, static_cast<Index>(l)), b = root(parent, images[l]);
@@ -397,6 +403,15 @@ const SymmetricView* symmetric_view(const RankedTopology& ranks, const SymmetryC
     if (it->second) break;
   }
   return it->second.get();
+}
+
+const std::vector<std::int32_t>* shifted_links(const RankedTopology& ranks, const SymmetryCache& cache,
+                                               std::int64_t shift) {
+  if (ranks.natural_boundaries.empty()) return nullptr;
+  SymmetryCache::State& state = cache.state();
+  const std::lock_guard lock(state.mutex);
+  const LinkImages& images = turned(ranks, state, shift, ranks.world_size() / shift);
+  return images ? &*images : nullptr;
 }
 
 RingEdges ring_edges(std::int64_t position, std::int64_t size, std::int64_t per_node) {

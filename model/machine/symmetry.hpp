@@ -121,6 +121,11 @@ struct RankedTopology {
 [[nodiscard]] const SymmetricView* symmetric_view(const RankedTopology& ranks, const SymmetryCache& cache,
                                                   const SymmetryQuery& query);
 
+/// The image of every link (LinkId; -1: on no rank's routes) when every rank is mapped to the one `shift` above it,
+/// cyclically; `shift` divides the number of ranks. Null if that is not shown to be an automorphism. Cached.
+[[nodiscard]] const std::vector<std::int32_t>* shifted_links(const RankedTopology& ranks, const SymmetryCache& cache,
+                                                             std::int64_t shift);
+
 /// The positions that follow `position` in the rings of a group. There is one ring per member of a node (`per_node`):
 /// ring c enters each node at its c-th member and leaves it at the member before. From a given position, `along` inside
 /// the node carries all rings but one, and `across` to the next node carries that one. A group within one node, or with

@@ -19,7 +19,7 @@ class StageSimulator {
         local_(stage_program(program)),
         count_(std::ssize(program.stages)),
         shares_nodes_(stages_share_nodes()),
-        are_equivalent_(!options.keep_spans && !shares_nodes_ && machines.are_equivalent(count_)),
+        period_(period()),
         alone_(program.stages.size(), std::vector<Timeline>(stages_.segments.size())),
         times_(program.stages.size(), std::vector<SegmentTimes>(stages_.segments.size())) {}
 
@@ -59,9 +59,17 @@ class StageSimulator {
     }
   }
 
-  /// The stage on whose sub-cluster the segments of `stage` are simulated: always the first if all sub-clusters are
-  /// equal, stages do not share nodes, and neither spans nor links are requested.
-  std::size_t machine(std::size_t stage) const { return are_equivalent_ ? 0 : stage; }
+  /// The period of equivalent stages; the number of stages if it is not known which links of two of them correspond,
+  /// but the traffic on them is needed.
+  std::int64_t period() const {
+    const std::int64_t period = machines_.period(count_);
+    if (!options_.keep_spans && !shares_nodes_) return period;
+    return period == count_ || shifted_links(machines_.cluster(), period * program_.ranks_per_stage()) ? period
+                                                                                                       : count_;
+  }
+
+  /// The stage on whose sub-cluster the segments of `stage` are simulated: the first one that is equivalent.
+  std::size_t machine(std::size_t stage) const { return stage % static_cast<std::size_t>(period_); }
 
   /// Whether some node has ranks of two stages, which then share its links.
   bool stages_share_nodes() const {
@@ -136,7 +144,7 @@ class StageSimulator {
     for (std::size_t i = 0; i < runs.size(); ++i) {
       const std::size_t index = stages_.order[stage][i];
       std::size_t sends = 0;
-      const Timeline& alone = alone_[stage][index];
+      const Timeline& alone = alone_[machine(stage)][index];
       const auto repeats = static_cast<std::int32_t>(out.repeats.size());
       for (TimelineRepeat r : alone.repeats) {
         r.start += runs[i].begin;
@@ -164,10 +172,17 @@ class StageSimulator {
   /// Bytes by link of all traffic inside the stages and of the messages between them.
   std::vector<double> link_bytes() {
     std::vector<double> bytes(machines_.cluster().topology.links.size(), 0.0);
+    std::vector<std::vector<LinkId>> of_machine;  // the links of the last stage so far that is simulated on it
     for (std::size_t s = 0; s < stages_.order.size(); ++s) {
-      const std::vector<LinkId>& links = machines_.of(count_, static_cast<std::int64_t>(s)).links;
+      if (s == machine(s)) {
+        of_machine.push_back(machines_.of(count_, static_cast<std::int64_t>(s)).links);
+      } else {
+        const auto& image = *shifted_links(machines_.cluster(), period_ * program_.ranks_per_stage());
+        for (LinkId& link : of_machine[machine(s)]) link = link.value() < 0 ? link : LinkId(image[link.index()]);
+      }
+      const std::vector<LinkId>& links = of_machine[machine(s)];
       for (const std::size_t i : stages_.order[s]) {
-        for (const LinkUse& use : alone_[s][i].links) bytes[links[use.link.index()].index()] += use.bytes;
+        for (const LinkUse& use : alone_[machine(s)][i].links) bytes[links[use.link.index()].index()] += use.bytes;
         const Segment& segment = stages_.segments[i];
         for (const StageMessage& m : segment.sends) add_message(s, m.shift, static_cast<double>(m.bytes), bytes);
       }
@@ -200,7 +215,7 @@ class StageSimulator {
   Program local_;  // of one stage's ranks, with the sequence of the segment that is simulated
   std::int64_t count_;
   bool shares_nodes_;
-  bool are_equivalent_;                       // a segment takes the same time on every stage
+  std::int64_t period_;                       // a segment takes the same time on stages that are equal modulo this
   std::vector<std::vector<Timeline>> alone_;  // by stage and segment
   std::vector<std::vector<SegmentTimes>> times_;
   std::map<std::pair<std::int64_t, std::int64_t>, std::vector<Route>> message_routes_;

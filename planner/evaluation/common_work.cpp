@@ -25,8 +25,9 @@ bool belongs_to_exchange(const Operation& operation) {
   }
 }
 
-/// The remaining operations inherit the dependencies of the removed ones.
-void leave_out_exchange(Block& block) {
+/// Removes operations; the remaining ones inherit their dependencies.
+template <class Omitted>
+void leave_out(Block& block, Omitted is_omitted) {
   std::vector<std::set<std::int32_t>> waits_for(block.operations.size());  // by old index: the new indices
   std::vector<Operation> kept;
   for (std::size_t i = 0; i < block.operations.size(); ++i) {
@@ -36,7 +37,7 @@ void leave_out_exchange(Block& block) {
       const auto& of = waits_for[static_cast<std::size_t>(before)];
       after.insert(of.begin(), of.end());
     }
-    if (belongs_to_exchange(operation)) {
+    if (is_omitted(operation)) {
       waits_for[i] = std::move(after);
       continue;
     }
@@ -64,7 +65,7 @@ bool has_equal_ranks(const Workload& workload) {
 Program without_exchange(Program program, const CudaGraphs& graphs) {
   for (Block& block : program.blocks) {
     const std::int64_t before = launched_operations(block, graphs);
-    leave_out_exchange(block);
+    leave_out(block, belongs_to_exchange);
     const std::int64_t omitted = before - launched_operations(block, graphs);
     for (Operation& operation : block.operations) {
       if (auto* launches = std::get_if<Launches>(&operation.work)) launches->operations -= omitted;
@@ -81,24 +82,30 @@ CommonWork::CommonWork(const Problem& problem)
 
 /// The candidate whose passes are priced for this one: on one stage's ranks. If ranks are equal, on as few of them as
 /// the other degrees need.
-Candidate CommonWork::representative(const Candidate& candidate) {
+Candidate CommonWork::representative(const Candidate& candidate, bool has_links) {
   Candidate c = stage_alone(candidate);
   c.all_to_all = "linear";
   c.pipeline_degree = 1;
   c.codec = {};
   Degrees& d = c.degrees;
   const std::int64_t ranks = std::lcm(d.cp * d.tp, d.ep * d.esp);
-  if (!has_equal_ranks_ || !machines_.are_equivalent(problem_.cluster().world_size() / ranks)) return c;
+  if (!has_equal_ranks_) return c;
+  if (has_links && !machines_.are_equivalent(problem_.cluster().world_size() / ranks)) return c;
   d.dp = ranks / (d.cp * d.tp);
   d.edp = ranks / (d.ep * d.esp);
   c.rank_order = RankOrder::Megatron;
   return c;
 }
 
-CommonWork::Passes CommonWork::priced(const Candidate& representative) {
+/// Passes on the links of the first stage, or without what needs links.
+CommonWork::Passes CommonWork::priced(const Candidate& representative, bool has_links) {
   LoweredPasses lowered =
       lower_passes(problem_.model(), problem_.workload(), representative, problem_.ranks_per_node());
-  const Program program = without_exchange(std::move(lowered.program), problem_.workload().cuda_graphs);
+  Program program = without_exchange(std::move(lowered.program), problem_.workload().cuda_graphs);
+  if (!has_links) {
+    for (Block& block : program.blocks)
+      leave_out(block, [](const Operation& o) { return o.communication() != nullptr; });
+  }
   const Cluster& ranks = machines_.first_of(problem_.cluster().world_size() / program.world_size);
   BlockPricer pricer(program, ranks, PricedRanks::First);
   const auto sums = [&](const std::vector<BlockId>& blocks) {
@@ -110,16 +117,17 @@ CommonWork::Passes CommonWork::priced(const Candidate& representative) {
 }
 
 const CommonWork::Passes& CommonWork::passes(const Candidate& candidate) {
-  const Candidate c = representative(candidate);
+  const bool has_links = machines_.are_equivalent(candidate.degrees.pp);
+  const Candidate c = representative(candidate, has_links);
   const Degrees& d = c.degrees;
-  const Key key{d.dp,       d.cp,         d.tp,         d.edp,         d.ep,
-                d.esp,      &*c.schedule, c.rank_order, c.micro_batch, c.sequence_parallel,
-                c.recompute};
+  const Key key{d.dp,        d.cp,         d.tp,         d.edp,         d.ep,
+                d.esp,       &*c.schedule, c.rank_order, c.micro_batch, c.sequence_parallel,
+                c.recompute, has_links};
   {
     const std::lock_guard lock(mutex_);
     if (const auto known = passes_.find(key); known != passes_.end()) return known->second;
   }
-  Passes of_key = priced(c);
+  Passes of_key = priced(c, has_links);
   const std::lock_guard lock(mutex_);
   return passes_.emplace(key, std::move(of_key)).first->second;
 }
@@ -141,7 +149,7 @@ std::vector<std::size_t> CommonWork::first_units(const Candidate& candidate) {
 }
 
 Seconds CommonWork::bound(const Candidate& candidate) {
-  if (candidate.ep_overlap || !machines_.are_equivalent(candidate.degrees.pp)) return {};
+  if (candidate.ep_overlap) return {};
   const Passes& work = passes(candidate);
   const std::vector<std::size_t> first = first_units(candidate);
   const auto stages = static_cast<std::size_t>(candidate.degrees.pp);

@@ -31,7 +31,7 @@ class CommonWork {
 
   /// A lower bound on the iteration time of the candidate and of those that differ from it only in how rows travel: a
   /// stage computes all of its microbatches, after the first one reached it and before the last one returned from it.
-  /// Zero where passes of several microbatches overlap or stages have different links.
+  /// Zero where passes of several microbatches overlap; of computation alone where stages have different links.
   [[nodiscard]] Seconds bound(const Candidate& candidate);
 
   /// The cluster that the bounds are for. With chunks, matrix products may fill the last wave of tiles better: its GPUs
@@ -44,11 +44,11 @@ class CommonWork {
     std::vector<double> forward, backward;
   };
   using Key = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
-                         const Schedule*, RankOrder, std::int64_t, bool, Recompute>;
+                         const Schedule*, RankOrder, std::int64_t, bool, Recompute, bool>;
 
-  [[nodiscard]] Candidate representative(const Candidate& candidate);
+  [[nodiscard]] Candidate representative(const Candidate& candidate, bool has_links);
   [[nodiscard]] const Passes& passes(const Candidate& candidate);
-  [[nodiscard]] Passes priced(const Candidate& representative);
+  [[nodiscard]] Passes priced(const Candidate& representative, bool has_links);
   [[nodiscard]] std::vector<std::size_t> first_units(const Candidate& candidate);
 
   const Problem& problem_;

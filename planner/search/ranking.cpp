@@ -180,13 +180,22 @@ void Ranking::settle() {
 
 bool Ranking::price_deferred_alone() {
   if (!result_.ranked.empty() || deferred_.empty()) return false;
-  std::vector<std::size_t> every(deferred_.size());
-  std::iota(every.begin(), every.end(), std::size_t{0});
+  std::vector<Seconds> bounds;
+  for (const Deferred& d : deferred_) bounds.push_back(d.bound);
+  std::vector<bool> is_priced(deferred_.size(), false);
   in_rounds(
-      std::move(every), kAllItems, [](std::size_t) { return false; },
-      [&](std::span<const std::size_t> items) { price_deferred(items); },
+      by_bound(bounds), kAllItems,
+      [&](std::size_t i) { return is_beaten(deferred_[i].evaluated.candidate, bounds[i]); },
+      [&](std::span<const std::size_t> items) {
+        price_deferred(items);
+        for (const std::size_t i : items) is_priced[i] = true;
+      },
       [&](std::size_t left) { tell(2 * deferred_.size() - left, 2 * deferred_.size()); });
+  for (std::size_t i = 0; i < deferred_.size(); ++i) {
+    if (!is_priced[i]) rule_out(bounds[i]);
+  }
   deferred_.clear();
+  simulate_front();
   return true;
 }
 
@@ -333,6 +342,7 @@ void Ranking::price_deferred(std::span<const std::size_t> which) {
   in_parallel(which.size(), threads_, [&](std::size_t k) {
     priced[k] = evaluate(problem_, deferred_[which[k]].evaluated.candidate, Depth::Extrapolation).evaluated;
   });
+  for (const Evaluated& e : priced) note_priced(e);
   std::move(priced.begin(), priced.end(), std::back_inserter(result_.ranked));
 }
 

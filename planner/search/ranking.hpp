@@ -47,7 +47,8 @@ class Ranking {
 
   /// After all candidates of the enumeration were added: if none is priced, finds out what would fit.
   void settle();
-  /// Prices the deferred candidates if no other is priced; returns whether it did.
+  /// Prices the deferred candidates, as far as their bounds leave them a chance, if no other is priced; returns whether
+  /// it did.
   bool price_deferred_alone();
 
   /// Prices candidates in the same manner: of each list of variants, which differ in recomputation only and begin with

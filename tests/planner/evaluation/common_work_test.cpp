@@ -44,6 +44,13 @@ TEST_CASE("The work that strategies have in common takes no longer than any iter
     c.routing = "{shape: zipf, sampled: true, seed: 3}";
   }
   SECTION("experts that do not divide") { c.experts = 6; }
+  SECTION("stages of four ranks on nodes of three") {
+    c.nodes = 8;
+    c.gpus_per_node = 3;
+    c.moe_layers = 5;
+    c.global_batch = 24;
+    c.micro_batch = "1";
+  }
   const Small s = small(c);
   const Problem problem(s.model, s.workload, s.cluster);
   CommonWork common_work(problem);
@@ -55,7 +62,9 @@ TEST_CASE("The work that strategies have in common takes no longer than any iter
       const Evaluation e = evaluate(problem, v, Depth::Extrapolation, {.checks = Checks::AllButMemory});
       const Seconds bound = common_work.bound(v);
       CHECK(bound > Seconds(0));
-      CHECK(bound <= e.evaluated.estimate.lower_bound * (1 + 1e-9));
+      // Where no rank represents others, an estimate bounds a rank by its own traffic alone and may be the lower one.
+      const bool is_below = bound <= e.evaluated.estimate.lower_bound * (1 + 1e-9);
+      CHECK((is_below || bound <= simulated_makespan(problem, v).seconds() * (1 + 1e-9)));
       ++compared;
     }
   }

@@ -23,18 +23,19 @@ class Arrivals {
   Arrivals(const Program& program, const Timeline& timeline) : program_(program), timeline_(timeline) {
     if (timeline.recorded_ranks(program.world_size) < 2) return;  // no other rank to wait for
     for (const TimelineSpan& s : timeline.spans) {
-      if (program.operation(s.block, s.operation).communication()) starts_[key(s, s.rank)].push_back(s.start);
+      if (program.operation(s.block, s.operation).communication())
+        starts_[key(s, timeline.place(timeline.recorded(s.rank)))].push_back(s.start);
     }
   }
 
   /// The last arrival in the span's group before the span's end, at the earliest its own. `run`: number of earlier
   /// executions of its operation by its rank at its level.
-  [[nodiscard]] SimTime last(const TimelineSpan& span, std::size_t run) const {
+  [[nodiscard]] SimTime last(const TimelineSpan& span, std::size_t run) {
     SimTime last = span.start;
     if (starts_.empty()) return last;
-    const GroupFamily& family = program_.group(program_.operation(span.block, span.operation).communication()->group);
-    for (std::int64_t i = 0; i < family.size; ++i) {
-      const auto it = starts_.find(key(span, family.member(span.rank, i)));
+    for (const std::size_t place : members(program_.operation(span.block, span.operation).communication()->group,
+                                           span.rank)) {
+      const auto it = starts_.find(key(span, place));
       if (it == starts_.end() || run >= it->second.size() || it->second[run] >= span.end) continue;
       last = std::max(last, it->second[run]);
     }
@@ -43,13 +44,27 @@ class Arrivals {
 
  private:
   using Key = std::tuple<std::int32_t, BlockId, std::int32_t, std::size_t>;
-  [[nodiscard]] Key key(const TimelineSpan& s, RankId rank) const {
-    return {s.repeat, s.block, s.operation, timeline_.place(timeline_.recorded(rank))};
+  [[nodiscard]] static Key key(const TimelineSpan& s, std::size_t place) {
+    return {s.repeat, s.block, s.operation, place};
+  }
+
+  /// The places of the recorded ranks that represent the members of a rank's group, each once.
+  [[nodiscard]] const std::vector<std::size_t>& members(GroupId group, RankId rank) {
+    const auto [it, is_new] = members_.try_emplace({group, rank});
+    std::vector<std::size_t>& places = it->second;
+    if (!is_new) return places;
+    const GroupFamily& family = program_.group(group);
+    for (std::int64_t i = 0; i < family.size; ++i)
+      places.push_back(timeline_.place(timeline_.recorded(family.member(rank, i))));
+    std::sort(places.begin(), places.end());
+    places.erase(std::unique(places.begin(), places.end()), places.end());
+    return places;
   }
 
   const Program& program_;
   const Timeline& timeline_;
   std::map<Key, std::vector<SimTime>> starts_;
+  std::map<std::pair<GroupId, RankId>, std::vector<std::size_t>> members_;  // of the group of a rank
 };
 
 /// A change at an instant: an operation begins or ends, or (`of_waiting`) its waiting for other ranks does.
@@ -102,11 +117,14 @@ struct Open {
       return passed * static_cast<double>(of_class) / static_cast<double>(of_all);
     };
     if (computing > 0) {
-      for (std::size_t c = 0; c < kClasses; ++c) sums.visible[c] += share(computations[c], computing);
+      for (std::size_t c = 0; c < kClasses; ++c) {
+        if (computations[c] > 0) sums.visible[c] += share(computations[c], computing);
+      }
       return;
     }
     sums.exposed += passed;
     for (std::size_t c = 0; c < kClasses; ++c) {
+      if (communications[c] == 0) continue;
       sums.exposed_by_class[c] += share(communications[c], communicating);
       sums.visible[c] += share(communications[c], communicating);
     }
@@ -116,7 +134,7 @@ struct Open {
 };
 
 /// Adds the spans of one rank at one level of repeats, ordered by start, each counted `times` times.
-void add_level(const Program& program, const Arrivals& arrivals, const std::vector<const TimelineSpan*>& spans,
+void add_level(const Program& program, Arrivals& arrivals, const std::vector<const TimelineSpan*>& spans,
                double times, Sums& sums) {
   std::vector<Edge> edges;
   edges.reserve(4 * spans.size());
@@ -172,7 +190,7 @@ RankTime to_rank_time(RankId rank, const Sums& sums, SimTime makespan) {
 }
 
 /// The times of one rank, from its spans, which are reordered.
-RankTime measured(const Program& program, const Timeline& timeline, const Arrivals& arrivals, RankId rank,
+RankTime measured(const Program& program, const Timeline& timeline, Arrivals& arrivals, RankId rank,
                   std::vector<const TimelineSpan*>& spans) {
   std::stable_sort(spans.begin(), spans.end(),
                    [](const TimelineSpan* a, const TimelineSpan* b) { return a->repeat < b->repeat; });
@@ -215,7 +233,7 @@ Seconds RankTime::visible(OpClass op_class) const { return find_time(*this, op_c
 std::vector<RankTime> rank_times(const Program& program, const Timeline& timeline) {
   std::vector<std::vector<const TimelineSpan*>> spans(timeline.recorded_ranks(program.world_size));
   for (const TimelineSpan& s : timeline.spans) spans[timeline.place(s.rank)].push_back(&s);
-  const Arrivals arrivals(program, timeline);
+  Arrivals arrivals(program, timeline);
   std::vector<RankTime> times;
   times.reserve(spans.size());
   for (std::size_t i = 0; i < spans.size(); ++i) {

@@ -25,15 +25,31 @@ struct Part {
   }
 };
 
-/// Equal for operations that do the same work.
+/// Equal for operations that do the same work (same_work).
 std::size_t shape_key(const Program& program, const Operation& op) {
   std::size_t key = op.work.index();
-  const auto add = [&](const std::vector<Slice>& slices) {
-    key = key * 31 + slices.size();
-    for (const Slice& s : slices) key = key * 1'000'003 + static_cast<std::size_t>(program.buffer(s.buffer).columns);
-  };
-  add(op.reads);
-  add(op.writes);
+  const auto add = [&](auto value) { key = (key ^ (key >> 29U)) * 0x9E3779B97F4A7C15U + static_cast<std::size_t>(value); };
+  if (const auto* kernel = std::get_if<Kernel>(&op.work)) add(*kernel);
+  if (const auto* launches = std::get_if<Launches>(&op.work)) add(launches->operations);
+  if (const Communication* c = op.communication()) {
+    add(c->collective);
+    add(c->group.index());
+    add(c->first);
+    add(c->count);
+    add(c->of);
+  }
+  for (const std::vector<Slice>* slices : {&op.reads, &op.writes}) {
+    add(slices->size());
+    for (const Slice& s : *slices) {
+      const Buffer& buffer = program.buffer(s.buffer);
+      add(buffer.columns);
+      add(buffer.dtype);
+      add(s.rows.kind);
+      add(s.rows.each);
+      add(s.rows.experts);
+      add(s.rows.behind);
+    }
+  }
   return key;
 }
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cassert>
 #include <map>
+#include <optional>
 #include <tuple>
 
 #include "model/base/whole_numbers.hpp"
@@ -17,26 +18,74 @@ std::span<const RowStep> one_copy(std::span<const RowStep> path) {
   return !path.empty() && path.front().kind == RowStep::Kind::Copies ? path.subspan(1) : path;
 }
 
-/// Number of rows that `from` sends to `to` in an all-to-all.
-std::int64_t rows_between(const Program& program, const Operation& operation, const Communication& c, RankId from,
-                          RankId to) {
-  const Rows& in = operation.reads.front().rows;
-  if (in.kind == Rows::Kind::Fixed) {
-    const GroupFamily& family = program.group(c.group);
-    return part(in.each, family.position(to), family.size);
+/// The rows that ranks send to each other in an all-to-all. Where all experts have equal loads, pairs with equal numbers
+/// of experts have equal rows: these are counted once.
+class PairRows {
+ public:
+  PairRows(const Program& program, const Operation& operation)
+      : program_(program),
+        family_(program.group(operation.communication()->group)),
+        in_(operation.reads.front().rows),
+        out_(operation.writes.front().rows),
+        gets_(one_copy(out_.path)),
+        gathers_(sources_reached(program, in_.path) <= sources_reached(program, gets_)) {
+    assert((in_.kind == Rows::Kind::Fixed || in_.kind == Rows::Kind::Routed) && "weights do not go through it");
+    if (in_.kind == Rows::Kind::Fixed) return;
+    const RoutingTable& table = program.routings[counted().routing.index()];
+    is_uniform_ = table.counts.is_uniform() && table.slots.empty();
+    const auto path = counted_path();
+    is_positional_ = std::any_of(path.begin(), path.end(), [](const RowStep& s) {
+      return s.kind == RowStep::Kind::Share || s.kind == RowStep::Kind::Leader;
+    });
   }
-  assert(in.kind == Rows::Kind::Routed && "weights do not go through an all-to-all");
-  const Rows& out = operation.writes.front().rows;
-  const auto gets = one_copy(out.path);
-  if (!leads(program, in.path, from) || !leads(program, gets, to)) return 0;
-  const bool gathers = sources_reached(program, in.path) <= sources_reached(program, gets);
-  const Rows::Experts all = Rows::Experts::All;
-  const ExpertSet experts = in.experts == all ? experts_of(program, out, to)
-                            : out.experts == all
-                                ? experts_of(program, in, from)
-                                : intersection(experts_of(program, in, from), experts_of(program, out, to));
-  return gathers ? rows_over(program, in, in.path, from, experts) : rows_over(program, out, gets, to, experts);
-}
+
+  [[nodiscard]] std::int64_t between(RankId from, RankId to) {
+    if (in_.kind == Rows::Kind::Fixed) return part(in_.each, family_.position(to), family_.size);
+    if (!leads(program_, in_.path, from) || !leads(program_, gets_, to)) return 0;
+    find_experts(from, to);
+    const RankId rank = gathers_ ? from : to;
+    const std::int64_t number = size_of(experts_);
+    const bool is_known = is_uniform_ && (!counted().distinct || experts_.size() == 1);
+    if (!is_known || number != number_ || (is_positional_ && rank != rank_)) {
+      rows_ = rows_over(program_, counted(), counted_path(), rank, experts_);
+      number_ = number;
+      rank_ = rank;
+    }
+    return rows_;
+  }
+
+ private:
+  [[nodiscard]] const Rows& counted() const { return gathers_ ? in_ : out_; }
+  [[nodiscard]] std::span<const RowStep> counted_path() const { return gathers_ ? in_.path : gets_; }
+
+  void find_experts(RankId from, RankId to) {
+    const bool all_in = in_.experts == Rows::Experts::All;
+    if (!all_in && out_.experts != Rows::Experts::All) {
+      experts_ = intersection(experts_of(program_, in_, from), experts_of(program_, out_, to));
+      return;
+    }
+    const Rows& rows = all_in ? out_ : in_;
+    const RankId rank = all_in ? to : from;
+    if (rows.experts == Rows::Experts::Local) {
+      experts_.assign(1, local_experts(program_, rows.routing, rank));
+    } else {
+      experts_ = experts_of(program_, rows, rank);
+    }
+  }
+
+  const Program& program_;
+  const GroupFamily& family_;
+  const Rows& in_;
+  const Rows& out_;
+  std::span<const RowStep> gets_;  // the receiver's path
+  bool gathers_;                   // the sender's rows are counted
+  bool is_uniform_ = false;        // all sources select all experts equally often
+  bool is_positional_ = false;     // rows depend on the rank that they are counted for
+  ExpertSet experts_;              // of the last pair; the next three too
+  std::int64_t number_ = -1;
+  RankId rank_{};
+  std::int64_t rows_ = 0;
+};
 
 /// An edge of the chains of placed experts, as positions in the group, in the direction of a broadcast.
 struct ChainEdge {
@@ -60,6 +109,27 @@ bool is_pairwise(const Communication& c) {
   return c.collective == Collective::AllToAll || c.collective == Collective::SendReceive;
 }
 
+/// The positions, in order, that a position sends to (direction 1) or receives from (-1) in this part of an exchange:
+/// whole blocks, cyclically.
+template <class Visit>
+void for_peers(const Communication& c, const GroupFamily& family, std::int64_t position, std::int64_t direction,
+               Visit&& visit) {
+  const std::int64_t block = family.size / c.of, blocks = std::min(c.count, c.of);
+  if (c.paired) {
+    std::vector<std::int64_t> partners;
+    for (std::int64_t j = c.first; j < c.first + blocks; ++j) partners.push_back((position / block) ^ j);
+    std::sort(partners.begin(), partners.end());
+    for (const std::int64_t partner : partners) {
+      for (std::int64_t p = partner * block; p < (partner + 1) * block; ++p) visit(p);
+    }
+    return;
+  }
+  const std::int64_t nearest = position / block + direction * (direction > 0 ? c.first : c.first + blocks - 1);
+  const std::int64_t begin = ((nearest % c.of) + c.of) % c.of * block, end = begin + blocks * block;
+  for (std::int64_t p = 0; p < end - family.size; ++p) visit(p);
+  for (std::int64_t p = begin; p < std::min(end, family.size); ++p) visit(p);
+}
+
 /// Bytes between the positions of one group in one communication.
 class FlowBytes {
  public:
@@ -70,6 +140,7 @@ class FlowBytes {
         family_(program.group(c_.group)),
         base_(family_.base(member)),
         per_node_(members_per_node(program, family_)) {
+    if (is_pairwise(c_)) pair_rows_.emplace(program, operation);
     const Slice& input = operation.reads.front();
     const Buffer& buffer = program.buffer(input.buffer);
     row_bytes_ = buffer.columns * size_of(buffer.dtype);
@@ -107,7 +178,7 @@ class FlowBytes {
       add_across(from, edges.across, flows);
       return;
     }
-    for_peers(from, 1, [&](std::int64_t to) { add(from, to, flows); });
+    for_peers(c_, family_, from, 1, [&](std::int64_t to) { add(from, to, flows); });
   }
 
   void add_received_by(std::int64_t to, std::vector<Flow>& flows) const {
@@ -127,7 +198,7 @@ class FlowBytes {
       }
       return;
     }
-    for_peers(to, -1, [&](std::int64_t from) { add(from, to, flows); });
+    for_peers(c_, family_, to, -1, [&](std::int64_t from) { add(from, to, flows); });
   }
 
  private:
@@ -170,29 +241,8 @@ class FlowBytes {
     if (bytes > 0) flows.push_back({rank(from), rank(to), bytes});
   }
 
-  /// The positions, in order, that a position sends to (direction 1) or receives from (-1) in this part of the
-  /// exchange: whole blocks, cyclically.
-  template <class Visit>
-  void for_peers(std::int64_t position, std::int64_t direction, Visit&& visit) const {
-    const std::int64_t block = family_.size / c_.of, blocks = std::min(c_.count, c_.of);
-    if (c_.paired) {
-      std::vector<std::int64_t> partners;
-      for (std::int64_t j = c_.first; j < c_.first + blocks; ++j) partners.push_back((position / block) ^ j);
-      std::sort(partners.begin(), partners.end());
-      for (const std::int64_t partner : partners) {
-        for (std::int64_t p = partner * block; p < (partner + 1) * block; ++p) visit(p);
-      }
-      return;
-    }
-    const std::int64_t nearest = position / block + direction * (direction > 0 ? c_.first : c_.first + blocks - 1);
-    const std::int64_t begin = ((nearest % c_.of) + c_.of) % c_.of * block, end = begin + blocks * block;
-    for (std::int64_t p = 0; p < end - family_.size; ++p) visit(p);
-    for (std::int64_t p = begin; p < std::min(end, family_.size); ++p) visit(p);
-  }
-
   [[nodiscard]] std::int64_t pair_bytes(std::int64_t from, std::int64_t to) const {
-    if (!exchanges(c_, family_, from, to)) return 0;
-    return row_bytes_ * rows_between(program_, operation_, c_, rank(from), rank(to));
+    return row_bytes_ * pair_rows_->between(rank(from), rank(to));
   }
 
   /// To the next position. A ring forwards all blocks but one: the receiver's own in a gather, the sender's own in a
@@ -221,6 +271,7 @@ class FlowBytes {
   std::int64_t total_ = 0;           // of a ring, a chain or a tree
   std::vector<std::int64_t> block_;  // of a ring: bytes that each position owns
   std::vector<ChainEdge> chain_edges_;
+  mutable std::optional<PairRows> pair_rows_;  // of an all-to-all or an exchange
 };
 
 }  // namespace
@@ -306,12 +357,10 @@ std::int64_t message_size(const Program& program, const Operation& operation, Ra
   std::int64_t total = 0;
   if (is_pairwise(c)) {
     const Buffer& buffer = program.buffer(operation.reads.front().buffer);
-    for (std::int64_t p = 0; p < family.size; ++p) {
-      if (!exchanges(c, family, family.position(rank), p)) continue;
-      total +=
-          rows_between(program, operation, c, rank, family.member(rank, p)) * buffer.columns * size_of(buffer.dtype);
-    }
-    return total;
+    PairRows pair_rows(program, operation);
+    for_peers(c, family, family.position(rank), 1,
+              [&](std::int64_t p) { total += pair_rows.between(rank, family.member(rank, p)); });
+    return total * buffer.columns * size_of(buffer.dtype);
   }
   if (is_to_copies(operation)) {
     for (std::int64_t p = 0; p < family.size; ++p) {

@@ -119,21 +119,37 @@ namespace {
 class KnownTiles {
  public:
   const GemmCost& best(const GemmModel& model, std::int64_t num_sms, const GemmShape& shape, const GemmCall& call) {
+    const std::int32_t number = number_of(model);
     Entry& entry = entries_[place(shape, call)];
-    if (!(entry.shape == shape && entry.call == call && entry.num_sms == num_sms && entry.model == model))
-      entry = {model, num_sms, shape, call, BestTile(model, static_cast<double>(num_sms), shape, call).best()};
+    if (!(entry.shape == shape && entry.call == call && entry.num_sms == num_sms && entry.model == number))
+      entry = {number, num_sms, shape, call, BestTile(model, static_cast<double>(num_sms), shape, call).best()};
     return entry.cost;
   }
 
  private:
   struct Entry {
-    GemmModel model{};
+    std::int32_t model = -1;
     std::int64_t num_sms = 0;
     GemmShape shape{};
     GemmCall call{};
     GemmCost cost{};
   };
-  static constexpr std::size_t kEntries = 16384;
+  static constexpr std::size_t kEntries = 32768;
+
+  static constexpr std::size_t kMostModels = 64;  // then all is forgotten, as in long sweeps
+
+  /// The index among the models seen so far, of which the last one is the likeliest.
+  std::int32_t number_of(const GemmModel& model) {
+    if (last_ < models_.size() && models_[last_] == model) return static_cast<std::int32_t>(last_);
+    last_ = static_cast<std::size_t>(std::find(models_.begin(), models_.end(), model) - models_.begin());
+    if (last_ == kMostModels) {
+      last_ = 0;
+      models_.clear();
+      entries_.assign(kEntries, {});
+    }
+    if (last_ == models_.size()) models_.push_back(model);
+    return static_cast<std::int32_t>(last_);
+  }
 
   static std::size_t place(const GemmShape& shape, const GemmCall& call) {
     std::uint64_t hash = static_cast<std::uint64_t>(call.phase);
@@ -143,6 +159,8 @@ class KnownTiles {
   }
 
   std::vector<Entry> entries_ = std::vector<Entry>(kEntries);
+  std::vector<GemmModel> models_;
+  std::size_t last_ = 0;
 };
 
 }  // namespace

@@ -19,13 +19,14 @@ std::int64_t row_count(const Program& program, const Rows& rows, RankId rank) {
 
 std::vector<std::int64_t> rows_by_expert(const Program& program, const Rows& rows, RankId rank) {
   assert(rows.kind == Rows::Kind::Routed && "only routed rows belong to experts");
-  const RoutingTable& table = program.routings[rows.routing.index()];
+  const ExpertSet experts = experts_of(program, rows, rank);
+  if (!rows.distinct && !program.routings[rows.routing.index()].counts.is_uniform())
+    return rows_of_each(program, rows, rows.path, rank, experts);
   std::vector<std::int64_t> out;
-  for (const ExpertRange& range : experts_of(program, rows, rank)) {
+  for (const ExpertRange& range : experts) {
     for (std::int64_t e = range.first; e < range.last; ++e) {
-      out.push_back(table.counts.is_uniform() && !out.empty()
-                        ? out.front()
-                        : rows_over(program, rows, rows.path, rank, {{e, e + 1}}));
+      const bool is_known = program.routings[rows.routing.index()].counts.is_uniform() && !out.empty();
+      out.push_back(is_known ? out.front() : rows_over(program, rows, rows.path, rank, {{e, e + 1}}));
     }
   }
   return out;

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "model/base/whole_numbers.hpp"
@@ -11,6 +13,20 @@
 namespace moeplan {
 
 namespace {
+
+/// Whether rows along the path depend on the rank's position in a group, even if all sources are equal.
+bool is_positional(std::span<const RowStep> path) {
+  return std::any_of(path.begin(), path.end(), [](const RowStep& s) {
+    return s.kind == RowStep::Kind::Share || s.kind == RowStep::Kind::Leader;
+  });
+}
+
+/// The positions of the members whose rows a Union has, from the first to the one past the last.
+std::pair<std::int64_t, std::int64_t> united(const GroupFamily& family, const RowStep& step, RankId rank) {
+  const std::int64_t members = family.size / step.count;
+  const std::int64_t block = (family.position(rank) / members - step.index + step.count) % step.count;
+  return {block * members, (block + 1) * members};
+}
 
 /// Number of rows along a path, `leaf(rank)` at each source. `is_uniform`: equal at all sources.
 template <class Leaf>
@@ -28,17 +44,13 @@ std::int64_t path_rows(const Program& program, bool is_uniform, std::span<const 
     case RowStep::Kind::Share:
       return part(path_rows(program, is_uniform, rest, rank, leaf), family.position(rank), family.size);
     case RowStep::Kind::Union: {
-      const std::int64_t members = family.size / step.count;
-      const std::int64_t block = (family.position(rank) / members - step.index + step.count) % step.count;
+      const auto [first, last] = united(family, step, rank);
       // One member represents all if they are equal: with equal counts, rows differ only by position.
-      const bool is_positional = std::any_of(rest.begin(), rest.end(), [](const RowStep& s) {
-        return s.kind == RowStep::Kind::Share || s.kind == RowStep::Kind::Leader;
-      });
-      if (is_uniform && !is_positional) {
-        return members * path_rows(program, is_uniform, rest, rank, leaf);
+      if (is_uniform && !is_positional(rest)) {
+        return (last - first) * path_rows(program, is_uniform, rest, rank, leaf);
       }
       std::int64_t sum = 0;
-      for (std::int64_t p = block * members; p < (block + 1) * members; ++p) {
+      for (std::int64_t p = first; p < last; ++p) {
         sum += path_rows(program, is_uniform, rest, family.member(rank, p), leaf);
       }
       return sum;
@@ -47,10 +59,44 @@ std::int64_t path_rows(const Program& program, bool is_uniform, std::span<const 
   return 0;
 }
 
-/// Whether a step takes a part of each expert's rows; otherwise those of all experts may be counted together.
-bool cuts_rows(std::span<const RowStep> path) {
-  return std::any_of(path.begin(), path.end(),
-                     [](const RowStep& s) { return s.kind == RowStep::Kind::Share || s.kind == RowStep::Kind::Chunk; });
+/// Adds the rows of each of the experts along a path.
+void add_rows(const Program& program, const RoutingTable& table, std::span<const RowStep> path, RankId rank,
+              const ExpertSet& experts, std::vector<std::int64_t>& out) {
+  if (path.empty()) {
+    const RankId source(static_cast<std::int32_t>(rank.value() % table.counts.sources()));
+    std::size_t i = 0;
+    for (const ExpertRange& range : experts) {
+      for (std::int64_t e = range.first; e < range.last; ++e)
+        out[i++] += table.counts.at(source, ExpertId(static_cast<std::int32_t>(e)));
+    }
+    return;
+  }
+  const RowStep& step = path.front();
+  const auto rest = path.subspan(1);
+  const GroupFamily& family = program.group(step.group);
+  const auto add = [&](auto of_rest) {
+    std::vector<std::int64_t> rows(out.size(), 0);
+    add_rows(program, table, rest, rank, experts, rows);
+    for (std::size_t i = 0; i < rows.size(); ++i) out[i] += of_rest(rows[i]);
+  };
+  switch (step.kind) {
+    case RowStep::Kind::Chunk: return add([&](std::int64_t rows) { return chunk_rows(rows, step); });
+    case RowStep::Kind::Copies: return add([&](std::int64_t rows) { return family.size * rows; });
+    case RowStep::Kind::Share:
+      return add([&](std::int64_t rows) { return part(rows, family.position(rank), family.size); });
+    case RowStep::Kind::Leader:
+      if (family.position(rank) == 0) add_rows(program, table, rest, rank, experts, out);
+      return;
+    case RowStep::Kind::Union: {
+      const auto [first, last] = united(family, step, rank);
+      const std::int64_t members = last - first;
+      if (table.counts.same_for_all_sources() && !is_positional(rest))
+        return add([&](std::int64_t rows) { return members * rows; });
+      for (std::int64_t p = first; p < last; ++p)
+        add_rows(program, table, rest, family.member(rank, p), experts, out);
+      return;
+    }
+  }
 }
 
 /// Probability that all of k distinct draws from `all` items are among `others` of them.
@@ -265,25 +311,20 @@ std::int64_t rows_over(const Program& program, const Rows& rows, std::span<const
     return path_rows(program, is_uniform, path, rank,
                      [&](RankId r) { return distinct_tokens(table, experts, source(r)); });
   }
-  const auto count = [&](RankId s, std::int64_t expert) {
-    return table.counts.at(s, ExpertId(static_cast<std::int32_t>(expert)));
-  };
-  const auto rows_of = [&](std::int64_t expert) {
-    return path_rows(program, is_uniform, path, rank, [&](RankId r) { return count(source(r), expert); });
-  };
-  if (table.counts.is_uniform()) return size_of(experts) * rows_of(experts.front().first);
-  const auto sum_over_experts = [&](const auto& of_expert) {
-    std::int64_t sum = 0;
-    for (const ExpertRange& range : experts) {
-      for (std::int64_t e = range.first; e < range.last; ++e) sum += of_expert(e);
-    }
-    return sum;
-  };
-  if (cuts_rows(path)) return sum_over_experts(rows_of);
-  return path_rows(program, is_uniform, path, rank, [&](RankId r) {
-    const RankId s = source(r);
-    return sum_over_experts([&](std::int64_t expert) { return count(s, expert); });
-  });
+  if (table.counts.is_uniform()) {
+    const RankId any(0);
+    const auto each = [&](RankId) { return table.counts.at(any, ExpertId(0)); };
+    return size_of(experts) * path_rows(program, is_uniform, path, rank, each);
+  }
+  const std::vector<std::int64_t> each = rows_of_each(program, rows, path, rank, experts);
+  return std::accumulate(each.begin(), each.end(), std::int64_t{0});
+}
+
+std::vector<std::int64_t> rows_of_each(const Program& program, const Rows& rows, std::span<const RowStep> path,
+                                       RankId rank, const ExpertSet& experts) {
+  std::vector<std::int64_t> out(static_cast<std::size_t>(size_of(experts)), 0);
+  add_rows(program, program.routings[rows.routing.index()], path, rank, experts, out);
+  return out;
 }
 
 std::int64_t token_rows(const Program& program, const Rows& rows, RankId rank) {

@@ -29,6 +29,11 @@ using ExpertSet = std::vector<ExpertRange>;
 [[nodiscard]] std::int64_t rows_over(const Program& program, const Rows& rows, std::span<const RowStep> path,
                                      RankId rank, const ExpertSet& experts);
 
+/// The same for each of the experts, in order; not for distinct rows.
+[[nodiscard]] std::vector<std::int64_t> rows_of_each(const Program& program, const Rows& rows,
+                                                     std::span<const RowStep> path, RankId rank,
+                                                     const ExpertSet& experts);
+
 /// Number of sources that a path reaches, counted with multiplicity.
 [[nodiscard]] std::int64_t sources_reached(const Program& program, std::span<const RowStep> path);
 

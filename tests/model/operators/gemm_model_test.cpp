@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <vector>
 
 namespace moeplan::tests::gemm_model_test {
 
@@ -45,6 +46,21 @@ TEST_CASE("A product with fewer tiles than SMs takes as long as one tile") {
   CHECK(gemm_cost(splits, kSms, {64, 64, 4096}).time().value() == Approx(one.value() / 16));
   splits.split = Seconds(1);
   CHECK(gemm_cost(splits, kSms, {64, 64, 4096}).time() == one);
+}
+
+TEST_CASE("A product costs the same however many models were asked in between") {
+  const GemmShape shape{640, 4096, 4096};
+  std::vector<GemmCost> first;
+  for (int turn = 0; turn < 2; ++turn) {
+    for (int i = 0; i < 200; ++i) {
+      GemmModel m = machine();
+      m.math = FlopsPerSecond((1 + i) * 1e12);
+      const GemmCost cost = gemm_cost(m, kSms, shape);
+      if (turn == 0) first.push_back(cost);
+      CHECK(cost == first[static_cast<std::size_t>(i)]);
+      CHECK(cost.math.value() == Approx(first[0].math.value() / (1 + i)));
+    }
+  }
 }
 
 TEST_CASE("A product of few rows takes the bytes of its operands and results") {

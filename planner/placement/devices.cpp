@@ -16,4 +16,10 @@ BytesPerSecond average_bandwidth(const PlacementDevices& d) {
   return BytesPerSecond(sum / (static_cast<double>(d.ranks) * static_cast<double>(d.ranks - 1)));
 }
 
+BytesPerSecond chain_bandwidth(const PlacementDevices& d) {
+  if (d.nodes() < 2) return d.rank_bandwidth;
+  const BytesPerSecond across = std::min(d.nic_bandwidth, d.node_bandwidth);
+  return d.ranks_per_node < 2 ? across : std::min(d.rank_bandwidth, across);
+}
+
 }  // namespace moeplan::planner

@@ -41,4 +41,8 @@ struct PlacementDevices {
 /// a single rank: rank_bandwidth.
 [[nodiscard]] BytesPerSecond average_bandwidth(const PlacementDevices& devices);
 
+/// The bandwidth of one broadcast along a chain that enters every node once, as copies get their weights and return
+/// their gradients (copy_parts.hpp): that of its slowest hop.
+[[nodiscard]] BytesPerSecond chain_bandwidth(const PlacementDevices& devices);
+
 }  // namespace moeplan::planner

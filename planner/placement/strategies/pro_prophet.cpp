@@ -10,10 +10,10 @@ namespace moeplan::planner {
 
 Seconds pro_prophet_time(std::int64_t most_received, std::int64_t most_computed, std::int64_t selected,
                          std::int64_t not_sent, const PlacementDevices& devices, bool scheduled) {
-  const BytesPerSecond b = average_bandwidth(devices);
+  const BytesPerSecond b = chain_bandwidth(devices);
   const auto d = static_cast<double>(devices.ranks);
-  const Seconds a2a = static_cast<double>(most_received) * devices.token_bytes / b;  // eq. (1)
-  const Seconds fec = static_cast<double>(most_computed) * devices.token_time;       // eq. (2)
+  const Seconds a2a = static_cast<double>(most_received) * devices.token_bytes / average_bandwidth(devices);  // eq. (1)
+  const Seconds fec = static_cast<double>(most_computed) * devices.token_time;                                // eq. (2)
   const double sent = static_cast<double>(selected) * (d - static_cast<double>(not_sent)) / d;
   Seconds trans = sent * devices.parameter_bytes / b;  // eq. (4)
   Seconds agg = sent * devices.gradient_bytes / b;     // eq. (5)

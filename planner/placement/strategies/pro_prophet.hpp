@@ -1,7 +1,10 @@
 // [Pro-Prophet]'s performance model (sec. IV-B, V-C) and greedy planner (algorithm 1).
 //
 // Notation: D devices, I inputs (selections), H_i inputs computed on device i, R_i of these received from other
-// devices, s selected experts, n devices to which a selected expert is not sent. B is average_bandwidth().
+// devices, s selected experts, n devices to which a selected expert is not sent. The paper has one B, the average
+// bandwidth, and an error of less than 5% for A2A, Trans and Agg (fig. 13); its published code (search_algorithm.py)
+// has a bandwidth for each. Here B is average_bandwidth() for A2A, and chain_bandwidth() for Trans and Agg, which are
+// broadcasts and reductions along chains.
 #pragma once
 
 #include <cstdint>

@@ -65,4 +65,17 @@ TEST_CASE("A paper's single bandwidth is the mean over all pairs of ranks") {
   CHECK(average_bandwidth(d).value() == Approx(10e9));
 }
 
+TEST_CASE("A chain has the bandwidth of its slowest hop") {
+  PlacementDevices d = small_machine(4, 2);  // nodes of 2: 10 GB/s inside, 1 GB/s a NIC and 2 GB/s a node
+  CHECK(chain_bandwidth(d).value() == Approx(1e9));
+  d.nic_bandwidth = BytesPerSecond(20e9);
+  CHECK(chain_bandwidth(d).value() == Approx(2e9));
+  d.node_bandwidth = BytesPerSecond(20e9);
+  CHECK(chain_bandwidth(d).value() == Approx(10e9));
+  d.ranks_per_node = 1;  // no hop inside a node
+  CHECK(chain_bandwidth(d).value() == Approx(20e9));
+  d.ranks_per_node = 4;
+  CHECK(chain_bandwidth(d).value() == Approx(10e9));
+}
+
 }  // namespace moeplan::tests::placement_test

@@ -34,6 +34,13 @@ TEST_CASE("Pro-Prophet's performance model") {
   }
 }
 
+TEST_CASE("Between nodes, Trans and Agg have the bandwidth of a chain, A2A the average over pairs") {
+  const PlacementDevices d = tests::small_machine(4, 4);  // nodes of 2: 10 GB/s inside, 1 GB/s a NIC
+  const double average = (1 * 10e9 + 2 * 1e9) / 3;
+  CHECK(pro_prophet_time(300, 500, 2, 0, d, false).value() ==
+        Approx(4 * 300 * 1e3 / average + 3 * 500 * 1e-6 + 2 * 2 * 1e6 / 1e9));
+}
+
 TEST_CASE("Pro-Prophet's planner sends heavy experts to those who need them") {
   const PlacementDevices d = one_node(4);
   const std::vector<std::int64_t> homes{0, 1, 2, 3}, free(4, 3);

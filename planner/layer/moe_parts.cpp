@@ -17,6 +17,17 @@ Operation reading_of_loads(std::vector<Slice> rows) {
           .after = {}};
 }
 
+/// The GPU has nothing to do until the host knows which experts to shadow.
+Operation search(std::int64_t launches) {
+  return {.name = "search placement",
+          .op_class = OpClass::PlacementPlan,
+          .stream = Stream::Compute,
+          .work = Launches{launches},
+          .reads = {},
+          .writes = {},
+          .after = {}};
+}
+
 // Dense encoding as in Fairseq's top2gating and MOELayer ([Tutel] figure 20a): tensors over tokens and all rows of all
 // experts, of which each pass reads and writes every element. Gates have the layer's format, Fairseq's default.
 
@@ -100,6 +111,7 @@ void MoeParts::gate(const std::string& input, const Path& path) {
   b_.then(gemm("gate projection", OpClass::Gate, {}, gate_input(input, path), gate_weight("gate.weight"), logits));
   b_.then(kernel("top-k", OpClass::Gate, Kernel::TopK, {logits}, {choice(path)}));
   if (l_.gathers_loads) tell_loads(path);
+  if (l_.search_launches > 0) b_.then(search(l_.search_launches));
 }
 
 /// [Pro-Prophet] algorithm 2: collects the loads that Plan needs from the other ranks, concurrently with this layer's

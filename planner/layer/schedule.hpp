@@ -70,6 +70,9 @@ struct MoeLayer {
   /// copies, are computed last, and they alone wait for copies_ready.
   bool computes_copies_last = false;
   bool gathers_loads = false;  // ranks exchange their gates' counts to plan the placement in every iteration
+  /// Operations that the host then launches to plan it before the dispatch (PlacementStrategy::search_launches()). Not
+  /// executed.
+  std::int64_t search_launches = 0;
 };
 
 /// The groups in which a schedule exchanges rows.

@@ -32,6 +32,9 @@ struct Part {
   const PartPosition& position;
   std::size_t longest;  // number of layers in a repeated pattern
 
+  /// Whether it is an MoE layer whose placement is planned in every iteration.
+  [[nodiscard]] bool plans(const ModelUnit& unit) const { return context.replans() && unit.moe() != nullptr; }
+
   /// One microbatch through the units in this order, with the messages from and to the preceding and following parts.
   [[nodiscard]] Sequence pass(const std::vector<std::size_t>& order, bool forward, const PassDuties& does) const {
     Sequence out;
@@ -50,6 +53,7 @@ struct Part {
     for (std::size_t i = 0; i < order.size(); ++i) {
       UnitDuties duties{.waits_for_weights = does.gathers, .gathers = std::nullopt, .reduces = does.reduces};
       if (does.gathers && i + 1 < order.size()) duties.gathers = order[i + 1];
+      duties.plans_placement = forward && does.moves_copies && plans(units[order[i]]);
       duties.waits_for_copies = forward && copied(i);
       if (sent_before(i + 1)) duties.sends_copies = order[i + 1];
       duties.collects_copies = !forward && copied(i);

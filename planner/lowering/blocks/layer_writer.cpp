@@ -82,7 +82,8 @@ void write_layer(LoweringContext& context, const LayerSpec& layer, std::size_t r
   d.to_latent(std::get<Moe>(layer.ffn));
   MoeLayer moe = context.moe_layer(std::get<Moe>(layer.ffn), routing);
   moe.copies_ready = std::move(copies_ready);
-  moe.gathers_loads = context.replans() && copies.waits;
+  moe.gathers_loads = copies.plans;
+  if (copies.plans && context.has_blocking_transfers(routing)) moe.search_launches = context.search_launches(routing);
   moe.computes_copies_last = sends_own;
   with_shared(
       context.schedule_of(routing), moe, block, /*forward=*/true,

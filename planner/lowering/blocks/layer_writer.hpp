@@ -13,6 +13,7 @@ namespace moeplan::planner {
 
 /// The transfers of copies of experts that the block of a layer performs.
 struct CopyTransfers {
+  bool plans = false;              // forward: the layer's placement is planned
   bool waits = false;              // forward: the layer's experts wait for the weights of its own copies
   std::optional<MoeLayer> next{};  // forward: the layer to whose copies weights are sent concurrently
   bool collects = false;           // backward: gradients of the layer's copies are sent home

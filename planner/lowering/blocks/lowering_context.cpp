@@ -99,10 +99,16 @@ const Schedule& LoweringContext::schedule_of(std::size_t routing) const {
   return *LayerStrategy::of(candidate_, routing).schedule;
 }
 
-bool LoweringContext::has_copies(std::size_t routing) const {
-  if (candidate_.expert_places.empty()) return false;
+std::int64_t LoweringContext::shadowed(std::size_t routing) const {
+  if (candidate_.expert_places.empty()) return 0;
   const std::vector<ExpertPlacement>& places = candidate_.expert_places[routing].experts;
-  return std::any_of(places.begin(), places.end(), [](const ExpertPlacement& p) { return p.holders.size() > 1; });
+  return std::count_if(places.begin(), places.end(), [](const ExpertPlacement& p) { return p.holders.size() > 1; });
+}
+
+bool LoweringContext::has_copies(std::size_t routing) const { return shadowed(routing) > 0; }
+
+std::int64_t LoweringContext::search_launches(std::size_t routing) const {
+  return (*candidate_.placement).search_launches(shadowed(routing));
 }
 
 }  // namespace moeplan::planner

@@ -39,6 +39,8 @@ class LoweringContext {
   /// pipelines, transfers are block-wise.
   [[nodiscard]] bool has_blocking_transfers(std::size_t routing) const;
   [[nodiscard]] bool has_replicas() const;
+  /// The host's launches that plan a layer of this kind of routing (PlacementStrategy::search_launches()).
+  [[nodiscard]] std::int64_t search_launches(std::size_t routing) const;
 
   /// Writers of dense parts (of a layer, or of embedding and head), and of traffic between replicas, into a block.
   [[nodiscard]] DenseParts dense(BlockBuilder& block, const LayerSpec* layer = nullptr) const;
@@ -54,6 +56,8 @@ class LoweringContext {
   [[nodiscard]] bool has_copies(std::size_t routing) const;
 
  private:
+  /// The number of experts of this kind of routing that have copies.
+  [[nodiscard]] std::int64_t shadowed(std::size_t routing) const;
   [[nodiscard]] RoutingTable routing_table(const Moe& moe, std::size_t routing, std::int64_t tokens) const;
 
   const ModelSpec& model_;

@@ -48,7 +48,7 @@ void UnitBlocks::launch(std::int64_t operations, BlockBuilder& block) const {
 }
 
 void UnitBlocks::write_forward(const ModelUnit& unit, const UnitDuties& duties, BlockBuilder& block) {
-  CopyTransfers copies{.waits = duties.waits_for_copies};
+  CopyTransfers copies{.plans = duties.plans_placement, .waits = duties.waits_for_copies};
   if (duties.sends_copies) copies.next = moe_layer(*duties.sends_copies);
   if (unit.layer) return write_layer(context_, *unit.layer, unit.routing, copies, block);
   if (copies.next) planner::send_copies(*copies.next, block);

@@ -19,6 +19,7 @@ struct UnitDuties {
   bool waits_for_weights = false;
   std::optional<std::size_t> gathers{};  // the unit whose weights it gathers concurrently
   bool reduces = false;                  // reduces its gradients
+  bool plans_placement = false;          // of a strategy that plans in every iteration
   // For placed experts with copies (copy_parts.hpp):
   bool waits_for_copies = false;
   std::optional<std::size_t> sends_copies{};  // the unit to whose copies it sends weights concurrently

@@ -28,11 +28,28 @@ namespace moeplan::planner {
 [[nodiscard]] bool fastermoe_saves_more(std::int64_t shadowed, std::int64_t before, std::int64_t after,
                                         const PlacementDevices& devices);
 
+/// The same two latencies as in the code that was measured ([FasterMoE]'s artefact, fmoe/transformer.py): computation
+/// counts four times, since the code multiplies FLOPs by the bytes of a number as well; a shadowed expert costs its
+/// parameters once for the broadcast and 2 (W - 1) / W times for an all-reduce of its gradients over W workers; W_net
+/// is that of a NIC.
+[[nodiscard]] Seconds fastermoe_code_imbalanced_latency(std::int64_t largest, const PlacementDevices& devices);
+[[nodiscard]] Seconds fastermoe_code_shadowed_latency(std::int64_t shadowed, std::int64_t largest,
+                                                      const PlacementDevices& devices);
+
+/// The PyTorch operations that algorithm 1 launches in the artefact (fmoe/transformer.py, _global_policy), one by one,
+/// to shadow this many experts: it evaluates one more.
+[[nodiscard]] std::int64_t fastermoe_search_launches(std::int64_t shadowed);
+
+/// The latencies by which shadowing is decided.
+enum class ShadowLatency { Paper, Code };
+
 /// Algorithm 1: the experts to shadow, heaviest first. It stops at the first increase in latency, or when a rank has no
-/// slot left (`free` by rank, before shadowing). `homes` by expert.
+/// slot left (`free` by rank, before shadowing). `homes` by expert. With the code's latencies it stops at the first
+/// increase over the latency with one shadow fewer, and shadows none if the least latency is not below that without.
 [[nodiscard]] std::vector<std::size_t> fastermoe_shadows(const ExpertColumns& columns,
                                                          const std::vector<std::int64_t>& homes,
                                                          std::vector<std::int64_t> free,
-                                                         const PlacementDevices& devices);
+                                                         const PlacementDevices& devices,
+                                                         ShadowLatency by = ShadowLatency::Paper);
 
 }  // namespace moeplan::planner

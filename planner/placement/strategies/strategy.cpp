@@ -32,10 +32,11 @@ PlacementAnswer PlacementStrategy::place(const PlacementProblem& problem) const 
 }
 
 std::span<const std::unique_ptr<PlacementStrategy>> placement_strategies() {
-  static const std::array<std::unique_ptr<PlacementStrategy>, 15> kStrategies{
+  static const std::array<std::unique_ptr<PlacementStrategy>, 16> kStrategies{
       make_no_placement(),
-      make_fastermoe_placement(/*priced=*/false),
-      make_fastermoe_placement(/*priced=*/true),
+      make_fastermoe_placement(FasterMoeKind::Paper),
+      make_fastermoe_placement(FasterMoeKind::Code),
+      make_fastermoe_placement(FasterMoeKind::Priced),
       make_pro_prophet_placement(ProProphetParts::Planner),
       make_pro_prophet_placement(ProProphetParts::PlannerAndScheduler),
       make_pro_prophet_placement(ProProphetParts::Full),

@@ -69,6 +69,9 @@ class PlacementStrategy {
   /// combine, and gradients return after its backward pass ([FasterMoE] sec. 4.2, [Pro-Prophet] eq. 6). Otherwise they
   /// are block-wise, concurrent with the neighbouring blocks ([Pro-Prophet] algorithm 2, eq. 8).
   [[nodiscard]] virtual bool has_blocking_transfers() const { return false; }
+  /// The operations that the host launches to plan a training layer with this many experts shadowed, while the GPU
+  /// waits for the result; zero if planning is concurrent with the layers.
+  [[nodiscard]] virtual std::int64_t search_launches(std::int64_t /*shadowed*/) const { return 0; }
   /// A valid placement (placement_error() returns none). No strategy has one if the experts do not fit into the slots
   /// of contiguous ranks (share_begin); a strategy may have further requirements.
   [[nodiscard]] PlacementAnswer place(const PlacementProblem& problem) const;
@@ -89,12 +92,14 @@ class PlacementStrategy {
 /// [Pro-Prophet]'s parts that are in use (fig. 14): the planner by eq. 6 alone, with blocking transfers; the same with
 /// the scheduler's block-wise transfers; both together, the planner by eq. 8.
 enum class ProProphetParts { Planner, PlannerAndScheduler, Full };
+/// [FasterMoE]'s shadowing by the paper's latencies, by those of its published code, or by the price of a whole layer.
+enum class FasterMoeKind { Paper, Code, Priced };
 enum class EplbKind { Global, Hierarchical, Distinct };
 enum class LplbTopology { Cube, Ring };
 
 // Factory functions, defined in one file of strategies/ each.
 [[nodiscard]] std::unique_ptr<PlacementStrategy> make_no_placement();
-[[nodiscard]] std::unique_ptr<PlacementStrategy> make_fastermoe_placement(bool priced);
+[[nodiscard]] std::unique_ptr<PlacementStrategy> make_fastermoe_placement(FasterMoeKind kind);
 [[nodiscard]] std::unique_ptr<PlacementStrategy> make_pro_prophet_placement(ProProphetParts parts);
 [[nodiscard]] std::unique_ptr<PlacementStrategy> make_top_experts_placement(int experts);
 [[nodiscard]] std::unique_ptr<PlacementStrategy> make_eplb_placement(EplbKind kind);

@@ -109,6 +109,32 @@ TEST_CASE("Copies get weights and give gradients once an iteration, whatever the
   }
 }
 
+TEST_CASE("FasterMoE's layers wait until the host has planned them, every iteration") {
+  const Small s = small(skewed());
+  const auto searches = [&](const Candidate& c) {
+    const Program program = lower_iteration(s.model, s.workload, c, 1);
+    std::vector<std::int64_t> launches;
+    for (const Block& block : program.blocks) {
+      for (const Operation& op : block.operations) {
+        const auto* host = std::get_if<Launches>(&op.work);
+        if (host && op.op_class == OpClass::PlacementPlan && op.stream == Stream::Compute)
+          launches.push_back(host->operations);
+      }
+    }
+    return launches;
+  };
+  Candidate c = with_copy();
+  c.placement = "fastermoe_code";
+  const std::int64_t one_copy = 8 + 8 + 9 * 2 + 3, none = 8 + 8 + 9 * 1 + 3;
+  CHECK(searches(c) == std::vector{one_copy, one_copy});  // two layers
+  c.expert_places = {contiguous_placement(8, 4)};
+  CHECK(searches(c) == std::vector{none, none});
+  for (const char* hidden : {"contiguous", "pro_prophet"}) {
+    c.placement = hidden;
+    CHECK(searches(c).empty());
+  }
+}
+
 TEST_CASE("Weights of a layer's copies travel beside the layer before") {
   SmallCase wide = skewed();
   wide.dense_layers = 0;

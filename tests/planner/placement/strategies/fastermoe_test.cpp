@@ -38,6 +38,37 @@ TEST_CASE("FasterMoE's latencies") {
   });
 }
 
+TEST_CASE("FasterMoE's published code has other latencies") {
+  PlacementDevices d = one_node(4);
+  // Computation four times; a shadowed expert's parameters 1 + 2 * 3/4 = 2.5 times.
+  CHECK(fastermoe_code_imbalanced_latency(500, d).value() == Approx(4 * 3 * 500 * 1e-6 + 4 * 500 * 1e3 / 10e9));
+  CHECK(fastermoe_code_shadowed_latency(2, 300, d).value() == Approx(4 * 3 * 300 * 1e-6 + 2 * 2.5 * 1e6 / 10e9));
+  SECTION("over a NIC of 1 GB/s between nodes") {
+    d.ranks_per_node = 2;
+    CHECK(fastermoe_code_imbalanced_latency(500, d).value() == Approx(4 * 3 * 500 * 1e-6 + 4 * 500 * 1e3 / 1e9));
+  }
+  SECTION("and no shadow of equal loads where the paper's eq. 8 accepts one") {
+    // B is 400, with one expert shadowed 500 on the others. The paper: 0.36 + 0.16 ms against 0.45 ms; the code: 1.44 +
+    // 0.16 ms against 1.8 ms.
+    d.token_time = Seconds(0.3e-6);
+    d.parameter_bytes = Bytes(1);
+    const ExpertColumns even(RoutingCounts::uniform(4, 4, 100));
+    const std::vector<std::int64_t> homes{0, 1, 2, 3}, free{3, 3, 3, 3};
+    CHECK(fastermoe_shadows(even, homes, free, d) == std::vector<std::size_t>{0});
+    CHECK(fastermoe_shadows(even, homes, free, d, ShadowLatency::Code).empty());
+  }
+  SECTION("but of the heaviest experts") {
+    // As below: 48 + 1.6 ms, then 12.48 + 0.25 ms, then 12.6 + 0.5 ms.
+    const ExpertColumns columns(RoutingCounts::by_expert(4, {1000, 10, 10, 10}));
+    CHECK(fastermoe_shadows(columns, {0, 1, 2, 3}, {3, 3, 3, 3}, d, ShadowLatency::Code) ==
+          std::vector<std::size_t>{0});
+  }
+  SECTION("algorithm 1 launches 19 operations, and 9 a candidate, of which it rejects the last") {
+    CHECK(fastermoe_search_launches(0) == 28);
+    CHECK(fastermoe_search_launches(2) == 46);
+  }
+}
+
 TEST_CASE("Algorithm 1 shadows heavy experts while the latency falls") {
   const PlacementDevices d = one_node(4);
   // Expert e is at home on rank e. Expert 0 gets 1,000 from everyone, the others 10.

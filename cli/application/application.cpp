@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/application/version.hpp"
+#include "planner/plugin/plugin.hpp"
 
 namespace moeplan::cli {
 
@@ -16,6 +17,9 @@ void add_commands(CLI::App& app, ExitCode& code) {
     page.pop_back();  // CLI11 ends the line
     return page;
   });
+  app.add_option("--plugin", "A library of your own all-to-alls and schedules, before the command")
+      ->each([](const std::string& library) { planner::load_plugin(library); })
+      ->trigger_on_parse();
   app.require_subcommand(1);
   add_plan_command(app, code);
   add_size_command(app, code);

@@ -2,19 +2,36 @@
 
 #include <array>
 #include <cassert>
+#include <iterator>
+#include <utility>
 
 #include "planner/candidate/built_in.hpp"
 
 namespace moeplan::planner {
 
-std::span<const std::unique_ptr<AllToAll>> all_to_alls() {
-  static const std::array<std::unique_ptr<AllToAll>, 8> kAllToAlls{
-      make_linear_all_to_all(),      make_pairwise_all_to_all(),
-      make_leaders_all_to_all(),     make_two_dimensional_all_to_all(),
-      make_naive_local_all_to_all(), make_three_dimensional_all_to_all(),
-      make_pipe_all_to_all(),        make_deduplicated_all_to_all(),
-  };
-  return kAllToAlls;
+namespace {
+
+std::vector<std::unique_ptr<AllToAll>>& all_to_all_table() {
+  static std::vector<std::unique_ptr<AllToAll>> entries = [] {
+    std::array<std::unique_ptr<AllToAll>, 8> built_in{
+        make_linear_all_to_all(),      make_pairwise_all_to_all(),
+        make_leaders_all_to_all(),     make_two_dimensional_all_to_all(),
+        make_naive_local_all_to_all(), make_three_dimensional_all_to_all(),
+        make_pipe_all_to_all(),        make_deduplicated_all_to_all(),
+    };
+    return std::vector(std::move_iterator(built_in.begin()), std::move_iterator(built_in.end()));
+  }();
+  return entries;
+}
+
+}  // namespace
+
+std::span<const std::unique_ptr<AllToAll>> all_to_alls() { return all_to_all_table(); }
+
+bool add_all_to_all(std::unique_ptr<AllToAll> entry) {
+  if (find_all_to_all(entry->name()) != nullptr) return false;
+  all_to_all_table().push_back(std::move(entry));
+  return true;
 }
 
 std::vector<std::string> all_to_all_names() {

@@ -58,9 +58,12 @@ class AllToAll {
   virtual void lower(const Exchange& exchange, BlockBuilder& block) const = 0;
 };
 
-/// The table of all built-in algorithms.
+/// The table of all built-in algorithms, and those of plug-ins after them.
 [[nodiscard]] std::span<const std::unique_ptr<AllToAll>> all_to_alls();
 [[nodiscard]] std::vector<std::string> all_to_all_names();
+
+/// Adds an algorithm, before anything else reads the table (a plug-in's: planner/plugin); false if its name is taken.
+bool add_all_to_all(std::unique_ptr<AllToAll> entry);
 
 /// The algorithm with this name, or null.
 [[nodiscard]] const AllToAll* find_all_to_all(std::string_view name);

@@ -111,8 +111,11 @@ class Schedule {
   virtual void lower_backward(const MoeLayer& layer, BlockBuilder& block) const = 0;
 };
 
-/// The table of all built-in schedules.
+/// The table of all built-in schedules, and those of plug-ins after them.
 [[nodiscard]] std::span<const std::unique_ptr<Schedule>> schedules();
+
+/// Adds a schedule, before anything else reads the table (a plug-in's: planner/plugin); false if its name is taken.
+bool add_schedule(std::unique_ptr<Schedule> entry);
 
 /// The schedule with this name, or null.
 [[nodiscard]] const Schedule* find_schedule(std::string_view name);

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "cli/commands/commands.hpp"
+#include "cli/pages/text/wrapping.hpp"
 #include "planner/sweep/query/queries.hpp"
 
 namespace moeplan::cli {
@@ -32,8 +33,11 @@ void print(const Common& common, const std::string& query, const sweep::ResultTa
     std::vector<sweep::SweepHead> sweeps{sweep::read_sweep_head(common.database)};
     if (!other.empty()) sweeps.push_back(sweep::read_sweep_head(other));
     fmt::print("{}", sweep::json_of(table, query, sweeps));
+  } else if (common.csv) {
+    fmt::print("{}", sweep::csv_of(table));
   } else {
-    fmt::print("{}", common.csv ? sweep::csv_of(table) : sweep::text_of(table));
+    fmt::print("{}{}", sweep::text_of(table), table.notes.empty() ? "" : "\n");
+    for (const std::string& note : table.notes) fmt::print("{}", labelled("", note, 0));
   }
 }
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "cli/pages/text/wrapping.hpp"
+
 namespace moeplan::cli {
 
 namespace {
@@ -33,17 +35,17 @@ std::string check_page(const ValidateHead& head, const std::vector<ValidatedCase
   const SuiteStatistics s = suite_statistics(cases);
   const CheckResult r = check_result(s);
   std::string out = suite_page(head, cases) + "\n";
-  out += fmt::format("  profile        {}\n", profile);
-  out += fmt::format("  values         {} cases executed, {} failed; values {}\n", s.executed, s.failed,
-                     s.are_right ? "right" : "WRONG");
-  out += fmt::format("  times          mean absolute error {:.1f}%, at most {:.0f}%: {}\n", 100 * s.mape,
-                     100 * kMostMape, kept(r.holds_times));
-  out += fmt::format("  order          rank correlation {}, at least {}: {}; the slowest case takes {:.0f}% longer\n",
-                     s.correlation ? fmt::format("{:.2f}", *s.correlation) : "-", kLeastCorrelation,
-                     kept(r.holds_order), 100 * s.spread);
-  out += fmt::format("  choice         regret of the predicted best {:.1f}%, at most {:.0f}%: {}\n", 100 * s.regret,
-                     100 * kMostRegret, kept(r.holds_choice));
-  return out + fmt::format("  verdict        {}\n", verdict(r));
+  out += labelled("profile", profile);
+  out += labelled("values", fmt::format("{} cases executed, {} failed; values {}", s.executed, s.failed,
+                                        s.are_right ? "right" : "WRONG"));
+  out += labelled("times", fmt::format("mean absolute error {:.1f}%, at most {:.0f}%: {}", 100 * s.mape,
+                                       100 * kMostMape, kept(r.holds_times)));
+  out += labelled("order", fmt::format("rank correlation {}, at least {}: {}; the slowest case takes {:.0f}% longer",
+                                       s.correlation ? fmt::format("{:.2f}", *s.correlation) : "-", kLeastCorrelation,
+                                       kept(r.holds_order), 100 * s.spread));
+  out += labelled("choice", fmt::format("regret of the predicted best {:.1f}%, at most {:.0f}%: {}", 100 * s.regret,
+                                        100 * kMostRegret, kept(r.holds_choice)));
+  return out + labelled("verdict", verdict(r));
 }
 
 }  // namespace moeplan::cli

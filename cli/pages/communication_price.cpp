@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/pages/text/wrapping.hpp"
 #include "model/text/unit_text.hpp"
 
 namespace moeplan::cli {
@@ -12,15 +13,15 @@ std::string communication_price_page(const CommunicationPrice& price) {
   std::string out;
   for (const CommunicationTime& t : price.times) {
     out += fmt::format("{} on {}: {}\n", t.name, price.cluster, price.what);
-    out += fmt::format("  {:<16}{}\n  {:<16}{}\n", "time", human(t.time), "bound by", t.bound);
+    out += labelled("time", human(t.time), 18) + labelled("bound by", t.bound, 18);
     for (const auto& [name, time] : t.parts) {
       if (time > Seconds(0)) out += fmt::format("    {:<14}{}\n", name, human(time));
     }
-    out += fmt::format("  {:<16}{}\n", "algorithm", t.algorithm);
-    if (!t.beyond_data.empty()) out += fmt::format("  {:<16}{}\n", "beyond its data", t.beyond_data);
+    out += labelled("algorithm", t.algorithm, 18);
+    if (!t.beyond_data.empty()) out += labelled("beyond its data", t.beyond_data, 18);
   }
   for (const auto& [part, text] : price.origins) {
-    out += fmt::format("  {:<16}{}{}\n", "origin", part.empty() ? "" : part + " ", text);
+    out += labelled("origin", (part.empty() ? "" : part + " ") + text, 18);
   }
   return out;
 }

@@ -14,27 +14,6 @@
 
 namespace moeplan::cli {
 
-std::string shortened(const std::string& text) {
-  constexpr std::size_t kLine = 110;
-  return text.size() <= kLine ? text : text.substr(0, kLine - 3) + "...";
-}
-
-std::string in_lines(const std::string& text) {
-  constexpr std::size_t kWidth = 108;
-  std::string out, line;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t space = std::min(text.find(' ', at), text.size());
-    const std::string word = text.substr(at, space - at);
-    if (!line.empty() && line.size() + 1 + word.size() > kWidth) {
-      out += "  " + line + '\n';
-      line.clear();
-    }
-    line += (line.empty() ? "" : " ") + word;
-    at = space + 1;
-  }
-  return out + "  " + line + '\n';
-}
-
 namespace {
 
 /// The all-to-all, chunks, codecs and placement of a candidate, as far as they differ from the defaults (linear, one
@@ -73,10 +52,10 @@ std::string degrees_text(const planner::Candidate& c) {
 }
 
 std::string plan_lines(std::string_view label, const planner::Candidate& c) {
-  const std::string plan = fmt::format("  {:<14} {} | {}\n", label, c.schedule.name(), degrees_text(c));
+  const std::string plan = labelled(label, fmt::format("{} | {}", c.schedule.name(), degrees_text(c)));
   if (c.runs.empty()) return plan;
-  return plan + fmt::format("  MoE layers     of {} kinds, by schedule, all-to-all, chunks and codec:\n{}",
-                            c.runs.size(), in_lines(strategies_text(c.runs)));
+  return plan + labelled("MoE layers", fmt::format("of {} kinds, by schedule, all-to-all, chunks and codec: {}",
+                                                   c.runs.size(), strategies_text(c.runs)));
 }
 
 std::string memory_text(const MemoryUse& m, const Cluster& cluster) {
@@ -86,25 +65,30 @@ std::string memory_text(const MemoryUse& m, const Cluster& cluster) {
       gib(m.activations), gib(m.working), gib(m.runtime));
 }
 
-std::string page_header(const planner::Inputs& inputs, const Cluster& cluster) {
-  const Workload& w = inputs.workload;
+std::string job_text(const planner::Inputs& inputs, const Cluster& cluster) {
   const std::string ranks = cluster.ranks_per_gpu > 1 ? fmt::format("{} ranks on ", cluster.world_size()) : "";
-  std::string out =
-      fmt::format("{} on {}{} x {} of {}\n  workload       {}: {}, {} sequences of {} tokens, {}, ", inputs.model.name,
-                  ranks, cluster.gpus(), cluster.gpu.name, cluster.name, w.name, name_of<Mode>(kModeNames, w.mode),
-                  w.global_batch, w.sequence_length, precision_text(w));
+  return fmt::format("{} on {}{} x {} of {}", inputs.model.name, ranks, cluster.gpus(), cluster.gpu.name, cluster.name);
+}
+
+std::string workload_text(const Workload& w) {
+  std::string out = fmt::format("{}: {}, {} sequences of {} tokens, {}, ", w.name, name_of<Mode>(kModeNames, w.mode),
+                                w.global_batch, w.sequence_length, precision_text(w));
   if (w.mode == Mode::Train) {
     out += fmt::format("{} with ZeRO {}, {} recomputation, ", name_of<Optimizer>(kOptimizerNames, w.optimizer),
                        w.zero_stage, w.recompute == Recompute::None ? "no" : recompute_text(w));
   }
-  if (w.capacity_factor) return out + fmt::format("capacity factor {}\n", *w.capacity_factor);
+  if (w.capacity_factor) return out + fmt::format("capacity factor {}", *w.capacity_factor);
   const bool is_dropless = w.gate.kind != GateKind::Capacity;
   out += is_dropless ? "dropless, " : "";
   out += w.recorded ? fmt::format("routing of iteration {} of {}", w.recorded->iteration, w.recorded->file)
                     : fmt::format("{} routing (seed {})", name_of<RoutingShape>(kRoutingShapeNames, w.routing.shape),
                                   w.routing.seed);
   const std::string gate = gate_text(w.gate);
-  return out + (gate.empty() ? "\n" : ", " + gate + '\n');
+  return gate.empty() ? out : out + ", " + gate;
+}
+
+std::string page_header(const planner::Inputs& inputs, const Cluster& cluster) {
+  return job_text(inputs, cluster) + '\n' + labelled("workload", workload_text(inputs.workload));
 }
 
 std::string accuracy_text(const planner::Inputs& inputs) {
@@ -118,9 +102,7 @@ std::string accuracy_text(const planner::Inputs& inputs) {
                      100 * known->median, 100 * known->p90, signed_percent(known->bias));
 }
 
-std::string accuracy_line(const planner::Inputs& inputs) {
-  return fmt::format("  accuracy       {}\n", accuracy_text(inputs));
-}
+std::string accuracy_line(const planner::Inputs& inputs) { return labelled("accuracy", accuracy_text(inputs)); }
 
 std::string stage_text(const Program& program, RankId rank) {
   if (program.stages.size() == 1) return "";
@@ -144,31 +126,36 @@ std::string link_table(const planner::Prediction& p, const Topology& topology, s
   return out;
 }
 
+namespace {
+
+/// The kernels whose figures price products and attention; "" without operators.
 std::string figures_text(const GpuSpec& gpu, const Workload& workload) {
   if (!gpu.operators) {
     if (!workload.precision) return "";
-    return fmt::format("  {} products are priced by shares of the fp8 peak, those of bf16\n", precision_text(workload));
+    return fmt::format("{} products are priced by shares of the fp8 peak, those of bf16", precision_text(workload));
   }
   const GemmModel* products = figures_of_products(gpu, workload.dtype, workload.precision);
   const AttentionModel* attention = training_attention_model(*gpu.operators, false);
   const auto by = [](const auto* model) {
     return model ? fmt::format("the shapes of {}'s kernels", model->library) : std::string("a share of the peak");
   };
-  return fmt::format("  {} products are priced by {}, attention by {}\n", precision_text(workload), by(products),
+  return fmt::format("{} products are priced by {}, attention by {}", precision_text(workload), by(products),
                      by(attention));
 }
 
+/// That the Program has recurrences or sparse attention; "" if it has none.
 std::string fused_products_text(const Program& program) {
   for (const Block& block : program.blocks) {
     for (const Operation& operation : block.operations) {
       if (std::holds_alternative<FusedProducts>(operation.work))
-        return "  recurrences, sparse attention and its indexers are priced by attention's share of the peak: not "
-               "measured\n";
+        return "recurrences, sparse attention and its indexers are priced by attention's share of the peak: not "
+               "measured";
     }
   }
   return "";
 }
 
+/// That collectives are priced for groups much larger than those that were measured; "" if none is.
 std::string extrapolation_text(const Cluster& cluster, const Program& program) {
   if (!cluster.collective_models) return "";
   std::int64_t largest = 1;
@@ -179,17 +166,37 @@ std::string extrapolation_text(const Cluster& cluster, const Program& program) {
   }
   const std::int64_t measured = cluster.collective_models->measured_ranks;
   if (!is_extrapolated({.ranks = largest, .nodes = 1}, measured)) return "";
-  return fmt::format("  collectives of up to {} ranks are priced by figures fitted to at most {}: beyond their data\n",
+  return fmt::format("collectives of up to {} ranks are priced by figures fitted to at most {}: beyond their data",
                      largest, measured);
 }
 
+/// The number of assumed values in a cluster, and the first `most` of them; "" if there are none.
 std::string assumed_text(const Node& cluster_document, std::size_t most) {
   const std::vector<std::string> assumed = assumed_numbers(cluster_document);
   if (assumed.empty()) return "";
-  std::string out = fmt::format(
-      "  {} numbers of this cluster are assumed, not measured (see its origins), for example\n", assumed.size());
+  std::string out = in_lines(fmt::format("{} numbers of this cluster are assumed, not measured (see its origins){}",
+                                         assumed.size(), most > 0 ? ", for example" : ""));
   for (std::size_t i = 0; i < std::min(most, assumed.size()); ++i) out += "    " + shortened(assumed[i]) + '\n';
   return out;
+}
+
+}  // namespace
+
+std::vector<std::string> pricing_notes(const planner::Inputs& inputs, const Cluster& cluster, const Program& program) {
+  std::vector<std::string> out;
+  for (std::string text : {figures_text(cluster.gpu, inputs.workload), fused_products_text(program),
+                           extrapolation_text(cluster, program)}) {
+    if (!text.empty()) out.push_back(std::move(text));
+  }
+  return out;
+}
+
+std::string notes_text(const planner::Inputs& inputs, const planner::PlanInputs& documents, const Cluster& cluster,
+                       const Program& program, std::size_t most) {
+  std::string out;
+  for (const std::string& note : pricing_notes(inputs, cluster, program)) out += in_lines(note);
+  out += assumed_text(documents.cluster, most);
+  return out.empty() ? out : '\n' + out;
 }
 
 }  // namespace moeplan::cli

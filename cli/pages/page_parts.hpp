@@ -4,19 +4,15 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "cli/pages/text/wrapping.hpp"
 #include "model/costs/memory.hpp"
 #include "model/text/unit_text.hpp"
 #include "planner/plan/inputs.hpp"
 #include "planner/plan/plan.hpp"
 
 namespace moeplan::cli {
-
-/// The text cut to the length of one line, with "..." if it was longer.
-[[nodiscard]] std::string shortened(const std::string& text);
-
-/// A paragraph, wrapped at word boundaries and indented.
-[[nodiscard]] std::string in_lines(const std::string& text);
 
 /// A share as "12.3%", and with its sign as "+12.3%".
 [[nodiscard]] std::string in_percent(double share);
@@ -28,7 +24,10 @@ namespace moeplan::cli {
 [[nodiscard]] std::string plan_lines(std::string_view label, const planner::Candidate& candidate);
 [[nodiscard]] std::string memory_text(const MemoryUse& memory, const Cluster& cluster);
 
-/// Model, cluster and workload, in two lines.
+/// "mixtral_8x7b on 32 x h100_sxm of dgx_h100", and the workload in words.
+[[nodiscard]] std::string job_text(const planner::Inputs& inputs, const Cluster& cluster);
+[[nodiscard]] std::string workload_text(const Workload& workload);
+/// Both, in lines.
 [[nodiscard]] std::string page_header(const planner::Inputs& inputs, const Cluster& cluster);
 
 /// How far predictions for such jobs were from measurements, and the same as a line of a page.
@@ -44,16 +43,12 @@ namespace moeplan::cli {
 /// The `most` busiest links, one line each, with their bytes and utilisation.
 [[nodiscard]] std::string link_table(const planner::Prediction& prediction, const Topology& topology, std::size_t most);
 
-/// The kernels whose figures price products and attention; "" without operators.
-[[nodiscard]] std::string figures_text(const GpuSpec& gpu, const Workload& workload);
-
-/// That the Program has recurrences or sparse attention, whose kernels no figures are known of; "" if it has none.
-[[nodiscard]] std::string fused_products_text(const Program& program);
-
-/// That collectives of the Program are priced for groups much larger than those that were measured; "" if none is.
-[[nodiscard]] std::string extrapolation_text(const Cluster& cluster, const Program& program);
-
-/// The number of assumed values in a cluster, and the first `most` of them; "" if there are none.
-[[nodiscard]] std::string assumed_text(const Node& cluster_document, std::size_t most);
+/// What a reader must know of the prices: the kernels whose figures price products and attention, operations whose
+/// kernels no figures are known of, and collectives of much larger groups than those that were measured.
+[[nodiscard]] std::vector<std::string> pricing_notes(const planner::Inputs& inputs, const Cluster& cluster,
+                                                     const Program& program);
+/// These and the first `most` assumed numbers of the cluster, in lines.
+[[nodiscard]] std::string notes_text(const planner::Inputs& inputs, const planner::PlanInputs& documents,
+                                     const Cluster& cluster, const Program& program, std::size_t most);
 
 }  // namespace moeplan::cli

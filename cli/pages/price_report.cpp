@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/pages/text/wrapping.hpp"
 #include "model/text/unit_text.hpp"
 
 namespace moeplan::cli {
@@ -17,9 +18,7 @@ std::string price_page(const PriceReport& r) {
     if (time > Seconds(0)) out += fmt::format("    {:<14}{}\n", name, human(time));
   }
   if (!r.tile.empty()) out += fmt::format("  {:<16}{}\n", "tile", r.tile);
-  out += fmt::format("  {:<16}{}\n", "figures of", r.library);
-  out += fmt::format("  {:<16}{}\n", "origin", r.origin);
-  return out;
+  return out + labelled("figures of", r.library, 18) + labelled("origin", r.origin, 18);
 }
 
 std::string price_json(const PriceReport& r) {

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "cli/pages/text/wrapping.hpp"
 #include "model/text/unit_text.hpp"
 
 namespace moeplan::cli {
@@ -46,18 +47,19 @@ ReplayJson replay_json_of(const StrategyReplay& r) {
 
 std::string replay_page(const ReplayReport& r) {
   const auto& d = r.options.devices;
-  std::string out = fmt::format(
-      "  trace      {}: {} iterations of {} layers, {} ranks, {} experts\n  on         {}, {} nodes; a layer of {}; {} "
-      "redundant a rank\n  plans      {}\n\n",
-      std::filesystem::path(r.trace_file).filename().string(), r.trace.iterations().size(), r.trace.layers(),
-      r.trace.sources(), r.trace.experts(), r.inputs.cluster.name, d.nodes(), r.inputs.model.name, r.redundant_experts,
-      planned_when(r.options));
+  std::string out = labelled(
+      "trace", fmt::format("{}: {} iterations of {} layers, {} ranks, {} experts",
+                           std::filesystem::path(r.trace_file).filename().string(), r.trace.iterations().size(),
+                           r.trace.layers(), r.trace.sources(), r.trace.experts()));
+  out += labelled("on", fmt::format("{}, {} nodes; a layer of {}; {} redundant a rank", r.inputs.cluster.name,
+                                    d.nodes(), r.inputs.model.name, r.redundant_experts));
+  out += labelled("plans", planned_when(r.options)) + '\n';
   out += fmt::format("  {:<20} {:>11} {:>11} {:>11} {:>9} {:>9} {:>7} {:>7}\n", "strategy", "a layer", "migration",
                      "planning", "speed-up", "max/mean", "RB", "plans");
   const StrategyReplay* any = nullptr;
   for (const StrategyReplay& s : r.replays) {
     if (s.infeasibility) {
-      out += fmt::format("  {:<20} no placement: {}\n", s.strategy, s.infeasibility->text);
+      out += labelled(s.strategy, "no placement: " + s.infeasibility->text, 23);
       continue;
     }
     any = &s;

@@ -28,8 +28,8 @@ std::string row_lines(const RowResult& r, std::size_t width) {
     out += fmt::format("  {:>8}  {:>7}", "-", "-");
   }
   out += fmt::format("  {:>12}  {}\n", r.row.tolerance.text, verdict(r));
-  out += fmt::format("      {}: {}\n", r.row.place, r.row.quantity);
-  if (!r.reason.empty()) out += fmt::format("      not computed: {}\n", r.reason);
+  out += labelled("", fmt::format("{}: {}", r.row.place, r.row.quantity), 6);
+  if (!r.reason.empty()) out += labelled("", "not computed: " + r.reason, 6);
   return out;
 }
 
@@ -52,7 +52,7 @@ std::string reproduction_page(const PaperResult& result) {
   std::string out = fmt::format("{}: {}\n", result.paper, result.title);
   if (!result.declarations.empty()) out += "\n  declared\n";
   for (const reproduction::Declaration& d : result.declarations)
-    out += fmt::format("    {}\n      ({})\n", d.what, d.place);
+    out += labelled("", d.what, 4) + labelled("", fmt::format("({})", d.place), 6);
   std::size_t width = 3;
   for (const RowResult& r : result.rows) width = std::max(width, r.row.id.size());
   out += fmt::format("\n  {:<{}}  {:>8}  {:>8}  {:>7}  {:>12}\n", "row", width, "paper", "ours", "error", "tolerance");

@@ -27,27 +27,6 @@ std::string with_letter(double number) {
 
 std::string tokens_text(double tokens) { return with_letter(tokens) + " tokens"; }
 
-/// Lines of at most 100 columns; those after the first are indented as the text of the first, which begins at column
-/// `at`.
-std::string wrapped(const std::string& label, const std::string& text, std::size_t at = 17) {
-  constexpr std::size_t kPageColumns = 100;
-  std::string out, line = fmt::format("  {:<{}}", label, at - 2);
-  bool is_first = true;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find(' ', begin), text.size());
-    const std::string word = text.substr(begin, end - begin);
-    if (!is_first && line.size() + 1 + word.size() > kPageColumns) {
-      out += line + '\n';
-      line = std::string(at, ' ');
-      is_first = true;
-    }
-    line += (is_first ? "" : " ") + word;
-    is_first = false;
-    begin = end + 1;
-  }
-  return out + line + '\n';
-}
-
 /// NICs are known by their Gb/s.
 std::string nic_text(BytesPerSecond rate) { return fmt::format("{:.6g} Gbps", rate.value() / 1.25e8); }
 
@@ -94,11 +73,11 @@ std::string size_line(const SizeReport& r, const SizedCluster& c, const TriedSiz
 std::string sizes_note(const SizeReport& r, const SizedCluster& c) {
   const planner::Sizing& s = c.sizing;
   if (r.target.gpus) {
-    return s.gpus ? wrapped("", "> the fastest of the largest numbers of whole nodes", 2)
-                  : wrapped("", "no number of whole nodes up to this has a plan", 2);
+    return s.gpus ? labelled("", "> the fastest of the largest numbers of whole nodes", 2)
+                  : labelled("", "no number of whole nodes up to this has a plan", 2);
   }
   if (!s.gpus) {
-    return wrapped(
+    return labelled(
         "",
         fmt::format("no size that was tried reaches the target; the largest allowed is {} GPUs (--max-gpus), "
                     "and an iteration has {} sequences to divide among them (--global-batch)",
@@ -111,12 +90,13 @@ std::string sizes_note(const SizeReport& r, const SizedCluster& c) {
           : fmt::format("; {} other{} cannot divide the model and the batch of {} sequences (--global-batch)",
                         s.excluded, s.excluded == 1 ? "" : "s", c.inputs.workload.global_batch);
   if (s.untried > 0) {
-    return wrapped("",
-                   fmt::format("> the fewest found among {} sizes; {} that are smaller were not tried (--most-tried){}",
-                               s.tried.size(), s.untried, excluded),
-                   2);
+    return labelled(
+        "",
+        fmt::format("> the fewest found among {} sizes; {} that are smaller were not tried (--most-tried){}",
+                    s.tried.size(), s.untried, excluded),
+        2);
   }
-  return wrapped(
+  return labelled(
       "",
       fmt::format("> the fewest, to {:.0f}%: fewer whole nodes miss the target, or would need more tokens/s a "
                   "GPU than any of the {} sizes that were tried{}",
@@ -164,13 +144,13 @@ std::string nic_table(const SizeReport& r) {
                     t.tokens_per_s < most ? signed_percent(t.tokens_per_s / most - 1) : "best",
                     r.target.gpus ? "" : fewest, n.is_own ? "  as in the cluster's file" : "");
   }
-  return out + wrapped("",
-                       fmt::format("> the lowest of these bandwidths within {} of the best", in_percent(r.nics_within)),
-                       2);
+  return out +
+         labelled("", fmt::format("> the lowest of these bandwidths within {} of the best", in_percent(r.nics_within)),
+                  2);
 }
 
 std::string answer_lines(const SizeReport& r) {
-  if (!r.best) return wrapped("answer", "none: no cluster reaches it; the tables say why");
+  if (!r.best) return labelled("answer", "none: no cluster reaches it; the tables say why");
   const SizedCluster& c = r.answer();
   const TriedSize& t = *c.sizing.answer();
   const SizeFigures f = size_figures(r.target, c.price, t);
@@ -180,19 +160,19 @@ std::string answer_lines(const SizeReport& r) {
   if (f.days) text += fmt::format(", {:.4g} days", *f.days);
   if (f.cost_per_million_tokens) text += fmt::format(", {:.4g} a million tokens", *f.cost_per_million_tokens);
   if (f.cost) text += fmt::format(", {} in all", with_letter(*f.cost));
-  std::string out = wrapped("answer", text);
+  std::string out = labelled("answer", text);
   const NicSizing* enough = enough_nics(r);
   if (!enough) return out;
-  return out + wrapped("NICs", fmt::format("{} are enough: within {} of the best of {} to {}", nic_text(enough->rate),
-                                           in_percent(r.nics_within), nic_text(r.nics.front().rate),
-                                           nic_text(r.nics.back().rate)));
+  return out + labelled("NICs", fmt::format("{} are enough: within {} of the best of {} to {}", nic_text(enough->rate),
+                                            in_percent(r.nics_within), nic_text(r.nics.front().rate),
+                                            nic_text(r.nics.back().rate)));
 }
 
 std::string plan_line(const SizeReport& r) {
   if (!r.best) return "";
   const TriedSize& t = *r.answer().sizing.answer();
-  return wrapped("plan", t.best->candidate.schedule.name() + " | " + degrees_text(t.best->candidate) +
-                             (r.framework ? fmt::format(" | {}", r.framework->text()) : ""));
+  return labelled("plan", t.best->candidate.schedule.name() + " | " + degrees_text(t.best->candidate) +
+                              (r.framework ? fmt::format(" | {}", r.framework->text()) : ""));
 }
 
 std::string workload_line(const SizeReport& r) {
@@ -203,23 +183,23 @@ std::string workload_line(const SizeReport& r) {
     text += fmt::format(", {} with ZeRO {}, {} recomputation", name_of<Optimizer>(kOptimizerNames, w.optimizer),
                         w.zero_stage, w.recompute == Recompute::None ? "no" : recompute_text(w));
   }
-  return wrapped("workload", text);
+  return labelled("workload", text);
 }
 
 std::string size_notes(const SizeReport& r) {
   std::string out = "\n";
   out +=
       r.target.availability < 1
-          ? wrapped("", fmt::format("{} of the time is taken to make progress", in_percent(r.target.availability)), 2)
-          : wrapped("", "all of the time is taken to make progress: --availability 0.9 leaves room for failures", 2);
-  out += wrapped("", "steps are simulated with the fastest plan of a search, priced by the clusters' files:", 2);
+          ? labelled("", fmt::format("{} of the time is taken to make progress", in_percent(r.target.availability)), 2)
+          : labelled("", "all of the time is taken to make progress: --availability 0.9 leaves room for failures", 2);
+  out += labelled("", "steps are simulated with the fastest plan of a search, priced by the clusters' files:", 2);
   for (const SizedCluster& c : r.clusters) {
-    out += wrapped("",
-                   fmt::format("  {}: {} of its numbers are assumed, not measured", c.inputs.cluster.name,
-                               assumed_numbers(c.documents.cluster).size()),
-                   2);
+    out += labelled("",
+                    fmt::format("{}: {} of its numbers are assumed, not measured", c.inputs.cluster.name,
+                                assumed_numbers(c.documents.cluster).size()),
+                    4);
     if (c.inputs.cluster.collectives.empty() || r.nics.empty()) continue;
-    out += wrapped("", "  its collectives are measured, and do not follow the bandwidth of the NICs", 2);
+    out += labelled("", "its collectives are measured, and do not follow the bandwidth of the NICs", 4);
   }
   return out;
 }

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "cli/pages/text/wrapping.hpp"
 #include "model/text/unit_text.hpp"
 
 namespace moeplan::cli {
@@ -41,8 +42,8 @@ std::string verdict_text(const ValidateHead& head, const validate::TimePair& lay
   }
   constexpr double kFarOff = 2;
   if (ratio < kFarOff && ratio > 1 / kFarOff) return out;
-  return out + fmt::format("\n{:17}is {} a measured profile of this machine (moeplan profile --backend {})?", "",
-                           head.cluster, head.hardware.backend);
+  return out + fmt::format("; is {} a measured profile of this machine (moeplan profile --backend {})?", head.cluster,
+                           head.hardware.backend);
 }
 
 std::string percent(double share) { return fmt::format("{:+.1f}%", 100 * share); }
@@ -50,10 +51,10 @@ std::string percent(double share) { return fmt::format("{:+.1f}%", 100 * share);
 std::string head_text(const ValidateHead& head, const planner::LayerCase& layer) {
   const Degrees& d = layer.candidate.degrees;
   std::string out = fmt::format("{} on {}\n", head.source, head.cluster);
-  out += fmt::format("  layer          {}{}\n", planner::layer_text(layer),
-                     head.scale > 1 ? fmt::format(" (scaled by {})", head.scale) : "");
-  out += fmt::format("  ranks          {}: ep {} esp {} tp {}\n", layer.ranks(), d.ep, d.esp, d.tp);
-  return out + fmt::format("  executed on    {}\n", hardware_text(head.hardware));
+  out += labelled("layer",
+                  planner::layer_text(layer) + (head.scale > 1 ? fmt::format(" (scaled by {})", head.scale) : ""));
+  out += labelled("ranks", fmt::format("{}: ep {} esp {} tp {}", layer.ranks(), d.ep, d.esp, d.tp));
+  return out + labelled("executed on", hardware_text(head.hardware));
 }
 
 planner::Json time_json(const validate::TimePair& t) {
@@ -148,19 +149,20 @@ std::string hardware_text(const Hardware& h) {
 
 std::string validate_page(const ValidateHead& head, const ValidatedCase& c) {
   std::string out = head_text(head, c.layer);
-  out += fmt::format("  run            {}\n", strategy_text(planner::LayerStrategy::of(c.layer.candidate)));
-  out += fmt::format("  values         {}\n", values_text(c.result));
+  out += labelled("run", strategy_text(planner::LayerStrategy::of(c.layer.candidate)));
+  out += labelled("values", values_text(c.result));
   const validate::TimePair& layer = c.validation.layer;
-  out += fmt::format("  layer          predicted {}, measured {} ({}; {} runs, {}): error {}\n", human(layer.predicted),
-                     human(layer.measured), layer.interval ? interval_text(layer) : "too few runs for an interval",
-                     c.result.runs.size(), c.result.stopped_by, percent(layer.error()));
-  out += fmt::format("  verdict        {}\n", verdict_text(head, layer));
-  out += fmt::format("\n  {:<22} {:<18} {:>12} {:>12}  {:>9}   {}\n", "block", "class", "predicted", "measured",
-                     "error", "95% of the median");
+  out += labelled("layer", fmt::format("predicted {}, measured {} ({}; {} runs, {}): error {}", human(layer.predicted),
+                                       human(layer.measured),
+                                       layer.interval ? interval_text(layer) : "too few runs for an interval",
+                                       c.result.runs.size(), c.result.stopped_by, percent(layer.error())));
+  out += labelled("verdict", verdict_text(head, layer));
+  constexpr const char* kRow = "  {:<22} {:<18} {:>9} {:>9} {:>8}  {}\n";
+  out += '\n' + fmt::format(kRow, "block", "class", "predicted", "measured", "error", "95% of the median");
   for (const validate::ClassPair& p : c.validation.classes) {
-    out += fmt::format("  {:<22} {:<18} {:>12} {:>12}  {:>9}   {}\n", p.block,
-                       name_of<OpClass>(kOpClassNames, p.op_class), human(p.time.predicted), human(p.time.measured),
-                       p.time.measured.value() > 0 ? percent(p.time.error()) : "-", interval_text(p.time));
+    out += fmt::format(kRow, p.block, name_of<OpClass>(kOpClassNames, p.op_class), human(p.time.predicted),
+                       human(p.time.measured), p.time.measured.value() > 0 ? percent(p.time.error()) : "-",
+                       interval_text(p.time));
   }
   return out + fmt::format("\n  mean absolute error of the classes {:.1f}%, r2 of single operations {:.3f}\n",
                            100 * c.validation.mape, c.validation.r2);
@@ -191,20 +193,19 @@ SuiteStatistics suite_statistics(const std::vector<ValidatedCase>& cases) {
 
 std::string suite_page(const ValidateHead& head, const std::vector<ValidatedCase>& cases) {
   std::string out = head_text(head, cases.front().layer);
-  out += fmt::format("\n  {:<40} {:>12} {:>12}  {:>9}   {}\n", "run", "predicted", "measured", "error", "values");
+  out += fmt::format("\n  {:<42} {:>12} {:>12}  {:>9}   {}\n", "run", "predicted", "measured", "error", "values");
   for (const ValidatedCase& c : cases) {
     if (!c.result.refused.empty()) {
-      out += fmt::format("  {:<40} refused: {}\n", strategy_text(planner::LayerStrategy::of(c.layer.candidate)),
-                         c.result.refused);
+      out += labelled(strategy_text(planner::LayerStrategy::of(c.layer.candidate)), "refused: " + c.result.refused, 45);
       continue;
     }
     if (!c.result.failed.empty()) {
-      out += fmt::format("  {:<40} FAILED: {}\n", strategy_text(planner::LayerStrategy::of(c.layer.candidate)),
-                         first_line(c.result.failed));
+      out += labelled(strategy_text(planner::LayerStrategy::of(c.layer.candidate)),
+                      "FAILED: " + first_line(c.result.failed), 45);
       continue;
     }
     const validate::TimePair& t = c.validation.layer;
-    out += fmt::format("  {:<40} {:>12} {:>12}  {:>9}   {}\n",
+    out += fmt::format("  {:<42} {:>12} {:>12}  {:>9}   {}\n",
                        strategy_text(planner::LayerStrategy::of(c.layer.candidate)), human(t.predicted),
                        human(t.measured), percent(t.error()), c.result.is_right ? "right" : "WRONG");
   }

@@ -27,7 +27,7 @@ TEST_CASE("A gate that changes the routing is off, unless asked for, and reporte
     CHECK(gate.at("dropped_share") == 0);
     CHECK(j.at("workload").at("gate") == "topology");
     CHECK(j.at("best").at("makespan_s") <= parsed(plain).at("best").at("makespan_s"));
-    const std::string page = planned("{kind: topology, net_over_local: 0.8}").out;
+    const std::string page = unwrapped(planned("{kind: topology, net_over_local: 0.8}").out);
     CHECK(page.find("topology gate (W_net / W_local 0.8)") != std::string::npos);
     CHECK(page.find("% of the selections go to another expert, 0.0% are dropped") != std::string::npos);
   }

@@ -50,14 +50,15 @@ TEST_CASE("An MoE layer of a plan is executed on CPU ranks and compared with its
     CHECK(ran.err.find("mpirun -n 2") != std::string::npos);
     CHECK(ran.out.find("2 ranks, host back end, 1 machine") != std::string::npos);
     CHECK(ran.out.find("values         right") != std::string::npos);
-    CHECK(ran.out.find(" times the predicted time; without --max-error the exit code does not depend on it") !=
-          std::string::npos);
-    CHECK(cli.run(with(base, {"--max-error", "1e6%"})).out.find("--max-error 1e+06% is kept") != std::string::npos);
+    CHECK_THAT(unwrapped(ran.out), Catch::Contains(" times the predicted time; without --max-error the exit code does "
+                                                   "not depend on it"));
+    CHECK_THAT(unwrapped(cli.run(with(base, {"--max-error", "1e6%"})).out),
+               Catch::Contains("--max-error 1e+06% is kept"));
   }
   SECTION("as a page without an interval where runs are too few for one") {
     const Ran ran = cli.run({"validate", plan, "--backend", "host", "--iterations", "2"});
     CHECK(ran.code == 0);
-    CHECK(ran.out.find("(too few runs for an interval; 2 runs, iterations)") != std::string::npos);
+    CHECK_THAT(unwrapped(ran.out), Catch::Contains("(too few runs for an interval; 2 runs, iterations)"));
     CHECK(ran.out.find("()") == std::string::npos);
   }
   SECTION("with exit code 1 where the prediction is worse than allowed, because a check must be able to fail") {

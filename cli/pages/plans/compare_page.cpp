@@ -50,9 +50,7 @@ std::string tables(const Comparison& c) {
   out += row("tokens/s a GPU", fmt::format("{:.0f}", p.tokens_per_s_per_gpu),
              fmt::format("{:.0f}", q.tokens_per_s_per_gpu),
              fmt::format("{:+.1f}%", 100 * (q.tokens_per_s_per_gpu / p.tokens_per_s_per_gpu - 1)));
-  out +=
-      "\n  Time by class on the binding rank (which waits least for others), as far as computation does not hide "
-      "it\n\n";
+  out += "\n  Time by class on the binding rank (which waits least), unless computation hides it\n\n";
   const auto rank = [](const planner::Prediction& x) { return fmt::format("{}", x.binding.rank.value()); };
   const auto stage = [](const planner::Prediction& x) { return stage_text(x.program, x.binding.rank); };
   out += row("rank", rank(p), rank(q), "");
@@ -113,17 +111,18 @@ std::string compare_page(const Comparison& c) {
   for (const auto& [letter, plan] : {std::pair<const char*, const ComparedPlan&>{"A", c.a}, {"B", c.b}}) {
     out += fmt::format("{}  {}\n", letter, plan.name);
     out += page_header(plan.plan.inputs, plan.plan.cluster);
-    out += fmt::format("  plan           {} | {}\n\n", plan.plan.plan.candidate.schedule.name(),
-                       degrees_text(plan.plan.plan.candidate));
+    out += plan_lines("plan", plan.plan.plan.candidate) + '\n';
   }
   out += in_lines(conclusion(c)) + '\n' + tables(c) + '\n';
   if (c.difference.decisions.empty()) out += "  No decision differs.\n";
   for (const auto& [name, value] : c.difference.decisions) {
-    out += fmt::format("  {:<22} {:>14} {:>14}\n", name, value.first, value.second);
+    out += std::max(value.first.size(), value.second.size()) <= 14
+               ? row(name, value.first, value.second, "")
+               : labelled(name, fmt::format("A: {}; B: {}", value.first, value.second), 25);
   }
   if (c.difference.inputs.empty()) return out + "  No input differs.\n";
   out += "  Inputs that differ:\n";
-  for (const std::string& key : c.difference.inputs) out += fmt::format("    {}\n", key);
+  for (const std::string& key : c.difference.inputs) out += labelled("", key, 4);
   return out;
 }
 

@@ -96,8 +96,9 @@ std::string class_table(const Explanation& e) {
       if (share < 1 && !held.empty()) break;
       held += fmt::format("{}{} {:.0f}%", held.empty() ? "" : ", ", name, share);
     }
-    out += fmt::format("  {:<19} {:>10} {:>6.1f}%   {}{}\n", name_of<OpClass>(kOpClassNames, c.op_class),
-                       human(c.time.seconds()), percent(c.time, e.path.time), reached, held);
+    out += labelled(fmt::format("{:<19} {:>10} {:>6.1f}%", name_of<OpClass>(kOpClassNames, c.op_class),
+                                human(c.time.seconds()), percent(c.time, e.path.time)),
+                    reached + held, 43);
   }
   return out;
 }
@@ -118,22 +119,24 @@ std::string holder_table(const Explanation& e) {
     out += fmt::format("  {:<44} {:>10} {:>6.1f}%\n", fmt::format("{} others", e.path.bottlenecks.size() - kMost),
                        human(rest.seconds()), percent(rest, e.path.time));
   }
-  out +=
+  const std::string ranks =
       e.path.handovers == 0
-          ? fmt::format("\n  It stays on rank {}: no slower rank is waited for.\n", e.path.ranks.front().value())
+          ? fmt::format("It stays on rank {}: no slower rank is waited for.", e.path.ranks.front().value())
           : fmt::format(
-                "\n  It changes rank {} times, each time from a slower rank to one that waits for it: {} of waiting.\n",
+                "It changes rank {} times, each time from a slower rank to one that waits for it: {} of waiting.",
                 e.path.handovers, human(e.path.waited.seconds()));
-  return out;
+  return out + '\n' + in_lines(ranks);
 }
 
 std::string exposed_table(const Explanation& e) {
   const RankTime& t = e.prediction.binding;
   const std::string rank = binding_rank_text(e.prediction);
   if (t.exposed_communication == Seconds(0)) return fmt::format("\n  No exposed communication on {}.\n", rank);
-  std::string out = fmt::format(
-      "\n  Exposed communication (no computation runs) on {}, which waits least for others: {}, {:.1f}%\n\n", rank,
-      human(t.exposed_communication), exposed_percent(e.prediction));
+  std::string out =
+      '\n' +
+      in_lines(fmt::format("Exposed communication (no computation runs) on {}, which waits least: {}, {:.1f}%", rank,
+                           human(t.exposed_communication), exposed_percent(e.prediction))) +
+      '\n';
   for (const ClassTime& c : t.classes) {
     if (c.exposed <= Seconds(0)) continue;
     out += fmt::format("  {:<19} {:>10} {:>6.1f}%   of {} in all\n", name_of<OpClass>(kOpClassNames, c.op_class),
@@ -155,9 +158,10 @@ std::string sensitivity_table(const Explanation& e) {
 std::string roofline_text(const Explanation& e) {
   const DdlRoofline& r = e.roofline;
   if (r.communication == Seconds(0)) return "\n  DDL-roofline: no communication.\n";
-  std::string out = fmt::format(
-      "\n  DDL-roofline (FasterMoE, eqs. 3-6): computation {} / communication {} on rank {}: R_CC = {:.2f}\n",
-      human(r.computation), human(r.communication), e.prediction.binding.rank.value(), r.ratio);
+  std::string out =
+      '\n' + in_lines(fmt::format(
+                 "DDL-roofline (FasterMoE, eqs. 3-6): computation {} / communication {} on rank {}: R_CC = {:.2f}",
+                 human(r.computation), human(r.communication), e.prediction.binding.rank.value(), r.ratio));
   const FlopsPerSecond peak = peak_rate(e.plan.cluster.gpu, e.plan.inputs.workload.dtype);
   const auto line = [&](const char* what, FlopsPerSecond rate) {
     return fmt::format("  {:<44} {:>16} {:>6.1f}% of peak\n", what, human(rate), 100 * (rate / peak));
@@ -184,7 +188,7 @@ std::string placement_text(const Explanation& e) {
   if (!e.placement) return "";
   const planner::PlacementPayoff& w = *e.placement;
   const bool is_placed = !e.plan.plan.candidate.expert_places.empty();
-  std::string out = fmt::format("\n  Payoff of rebalancing: {}\n\n", placement_verdict(w));
+  std::string out = '\n' + in_lines("Payoff of rebalancing: " + placement_verdict(w)) + '\n';
   const auto line = [&](const std::string& what, const std::string& value) {
     out += fmt::format("  {:<44} {}\n", what, value);
   };
@@ -252,9 +256,7 @@ std::string paper_forms_text(const Explanation& e) {
   const planner::PaperForms& f = e.forms;
   if (!f.parm && !f.overlap) return "";
   std::string out = "\n  One MoE layer by the papers' closed forms\n\n";
-  const auto line = [&](const char* what, const std::string& value) {
-    out += fmt::format("  {:<58} {}\n", what, value);
-  };
+  const auto line = [&](const char* what, const std::string& value) { out += labelled(what, value, 61); };
   if (f.overlap) {
     line("forward and backward, one by one: t_1 (ScheMoE eq. 10)", human(f.overlap->in_turn));
     line("simulated: t_r; hidden: t_hidden (eq. 11)",
@@ -357,9 +359,7 @@ std::string explain_page(const Explanation& e) {
   if (!p.timeline.links.empty()) out += link_table(p, cluster.topology, 5) + '\n';
   out += stream_table(p);
   out += sensitivity_table(e) + placement_text(e) + roofline_text(e) + layer_points_text(e) + paper_forms_text(e);
-  const std::string notes = figures_text(e.plan.cluster.gpu, e.plan.inputs.workload) + fused_products_text(p.program) +
-                            extrapolation_text(e.plan.cluster, p.program) + assumed_text(plan.inputs.cluster, 5);
-  return notes.empty() ? out : out + '\n' + notes;
+  return out + notes_text(inputs, plan.inputs, cluster, p.program, 5);
 }
 
 }  // namespace moeplan::cli

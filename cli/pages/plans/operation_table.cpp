@@ -19,7 +19,7 @@ std::string rate_text(const OperationRow& row) {
 }  // namespace
 
 std::string operation_table(const Program& program, std::span<const OperationRow> rows, RankId rank) {
-  std::string out = fmt::format("  Operations of rank {}\n\n  {:<36} {:<16} {:>8} {:>11} {:>11}  {}\n", rank.value(),
+  std::string out = fmt::format("  Operations of rank {}\n\n  {:<36} {:<16} {:>7} {:>10} {:>10}  {}\n", rank.value(),
                                 "", "class", "times", "each", "together", "rate");
   const Block* shown = nullptr;
   for (const OperationRow& row : rows) {
@@ -27,7 +27,7 @@ std::string operation_table(const Program& program, std::span<const OperationRow
     if (&block != shown) out += fmt::format("  {}\n", block.name);
     shown = &block;
     const Operation& op = program.operation(row.block, row.operation);
-    out += fmt::format("    {:<34} {:<16} {:>8} {:>11} {:>11}  {}\n", op.name,
+    out += fmt::format("    {:<34} {:<16} {:>7} {:>10} {:>10}  {}\n", op.name,
                        name_of<OpClass>(kOpClassNames, op.op_class), row.executions, human(row.each()), human(row.time),
                        rate_text(row));
   }

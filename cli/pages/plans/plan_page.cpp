@@ -53,12 +53,11 @@ std::string what_is_new(const planner::Candidate& c, const planner::Candidate& b
 
 std::string candidate_table(const PlanReport& r) {
   bool has_sequence_parallel = false, is_reordered = false;
-  std::string out = fmt::format(
-      "  {:>2}  {:<12} {:>5} {:>4} {:>3} {:>4} {:>4} {:>4} {:>4} {:>5}  {:>10} {:>7}  {:>10} {:>10} {:>8}\n", "#",
-      "schedule", "pp", "tp", "cp", "dp", "ep", "esp", "edp", "micro", "time", "", "computing", "exposed", "memory");
-  out += fmt::format(
-      "  {:>2}  {:<12} {:>5} {:>4} {:>3} {:>4} {:>4} {:>4} {:>4} {:>5}  {:>10} {:>7}  {:>10} {:>10} {:>8}\n", "", "",
-      "", "", "", "", "", "", "", "batch", "", "", "", "communic.", "GiB");
+  constexpr const char* kRow =
+      "  {:>2}  {:<13} {:>5} {:>4} {:>3} {:>5} {:>4} {:>4} {:>4} {:>5}  {:>9} {:>7} {:>9} {:>7}\n";
+  std::string out = fmt::format(kRow, "#", "schedule", "pp", "tp", "cp", "dp", "ep", "esp", "edp", "micro", "time", "",
+                                "exposed", "memory");
+  out += fmt::format(kRow, "", "", "", "", "", "", "", "", "", "batch", "", "", "communic.", "GiB");
   for (std::size_t i = 0; i < r.predictions.size(); ++i) {
     const planner::Prediction& p = r.predictions[i];
     const planner::Candidate& c = r.result.ranked[i].candidate;
@@ -70,44 +69,50 @@ std::string candidate_table(const PlanReport& r) {
     has_sequence_parallel = has_sequence_parallel || c.sequence_parallel;
     const std::string schedule = c.schedule.name() + (c.order == planner::OperationOrder::Searched ? "~" : "");
     is_reordered = is_reordered || c.order == planner::OperationOrder::Searched;
-    out += fmt::format(
-        "  {:>2}  {:<12} {:>5} {:>4} {:>3} {:>4} {:>4} {:>4} {:>4} {:>5}  {:>10} {:>7}  {:>10} {:>10} {:>8}\n", i + 1,
-        schedule, pp, tp, d.cp, d.dp, d.ep, d.esp, d.edp, c.micro_batch, human(p.makespan.seconds()),
-        i == 0 ? "" : fmt::format("+{:.1f}%", 100 * more), human(p.binding.compute),
-        human(p.binding.exposed_communication), gib(p.memory.total()));
+    out += fmt::format(kRow, i + 1, schedule, pp, tp, d.cp, d.dp, d.ep, d.esp, d.edp, c.micro_batch,
+                       human(p.makespan.seconds()), i == 0 ? "" : signed_percent(more),
+                       human(p.binding.exposed_communication), gib(p.memory.total()));
   }
   if (has_sequence_parallel) out += "      (tp s: with sequence parallelism; pp n x m: m parts of the model a stage)\n";
   if (is_reordered) out += "      (schedule ~: with its operations in the order that the search of orders found)\n";
   return out;
 }
 
-std::string class_table(const PlanReport& r) {
-  std::string out =
-      "\n  Time by class on the binding rank (which waits least for others), as far as computation does not hide "
-      "it:\n\n";
+/// The rows of class_table() for the candidates from `first` to before `last`.
+std::string class_rows(const PlanReport& r, std::size_t first, std::size_t last) {
+  std::string out;
   const auto add_row = [&](std::string_view name, const auto& value) {
     std::string line = fmt::format("  {:<20}", name);
-    for (std::size_t i = 0; i < r.predictions.size(); ++i) line += fmt::format(" {:>10}", value(i));
+    for (std::size_t i = first; i < last; ++i) line += fmt::format(" {:>10}", value(r.predictions[i]));
     out += line + '\n';
   };
-  const auto binding = [&](std::size_t i) -> const RankTime& { return r.predictions[i].binding; };
-  const auto is_pipeline = [](const planner::Prediction& p) { return p.program.stages.size() > 1; };
-  add_row("", [](std::size_t i) { return fmt::format("#{}", i + 1); });
-  add_row("rank", [&](std::size_t i) { return fmt::format("{}", binding(i).rank.value()); });
-  if (std::any_of(r.predictions.begin(), r.predictions.end(), is_pipeline)) {
-    add_row("pipeline stage", [&](std::size_t i) {
-      const Program& p = r.predictions[i].program;
-      return p.stages.size() == 1 ? "-" : fmt::format("{} of {}", p.stage_of(binding(i).rank) + 1, p.stages.size());
+  const auto any = [&](const auto& holds) {
+    return std::any_of(r.predictions.begin() + static_cast<std::ptrdiff_t>(first),
+                       r.predictions.begin() + static_cast<std::ptrdiff_t>(last), holds);
+  };
+  add_row("", [&](const planner::Prediction& p) { return fmt::format("#{}", &p - r.predictions.data() + 1); });
+  add_row("rank", [](const planner::Prediction& p) { return fmt::format("{}", p.binding.rank.value()); });
+  if (any([](const planner::Prediction& p) { return p.program.stages.size() > 1; })) {
+    add_row("pipeline stage", [](const planner::Prediction& p) {
+      const auto stages = p.program.stages.size();
+      return stages == 1 ? "-" : fmt::format("{} of {}", p.program.stage_of(p.binding.rank) + 1, stages);
     });
   }
   for (const auto& [op_class, name] : kOpClassNames) {
-    const auto time = [&, c = op_class](std::size_t i) { return binding(i).visible(c); };
-    bool any = false;
-    for (std::size_t i = 0; i < r.predictions.size(); ++i) any = any || time(i) > Seconds(0);
-    if (any) add_row(name, [&](std::size_t i) { return time(i) > Seconds(0) ? human(time(i)) : "-"; });
+    const auto time = [c = op_class](const planner::Prediction& p) { return p.binding.visible(c); };
+    if (!any([&](const planner::Prediction& p) { return time(p) > Seconds(0); })) continue;
+    add_row(name, [&](const planner::Prediction& p) { return time(p) > Seconds(0) ? human(time(p)) : "-"; });
   }
-  add_row("idle", [&](std::size_t i) { return human(binding(i).idle); });
-  add_row("of all, waiting", [&](std::size_t i) { return human(binding(i).waiting); });
+  add_row("idle", [](const planner::Prediction& p) { return human(p.binding.idle); });
+  add_row("of all, waiting", [](const planner::Prediction& p) { return human(p.binding.waiting); });
+  return out;
+}
+
+std::string class_table(const PlanReport& r) {
+  constexpr std::size_t kAbreast = 7;  // fit into the page
+  std::string out = "\n  Time by class on the binding rank (which waits least), unless computation hides it:\n";
+  for (std::size_t first = 0; first < r.predictions.size(); first += kAbreast)
+    out += '\n' + class_rows(r, first, std::min(first + kAbreast, r.predictions.size()));
   return out;
 }
 
@@ -115,7 +120,7 @@ std::string rejections(const planner::SearchResult& result) {
   std::string out;
   std::vector<std::pair<std::string, std::int64_t>> reasons(result.rejected.begin(), result.rejected.end());
   std::stable_sort(reasons.begin(), reasons.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
-  for (const auto& [reason, count] : reasons) out += fmt::format("  {:>6}  {}\n", count, reason);
+  for (const auto& [reason, count] : reasons) out += labelled(fmt::format("{:>6}", count), reason, 10);
   return out;
 }
 
@@ -154,10 +159,12 @@ std::string order_text(const planner::Evaluated& e) {
 }
 
 std::string tutel_table(const planner::TutelDictionary& d) {
-  std::string out = fmt::format(
-      "\n  Tutel's dictionary, one MoE layer with tutel_r*: an expert's rows of a source in windows of {}, at most {} "
-      "trials each\n\n  {:>7} {:>9} {:>9} {:>7}  {:<11} {:>12} {:>7}\n",
-      d.window, d.most_trials, "key", "capacity", "adaptive", "degree", "all-to-all", "layer", "trials");
+  std::string out =
+      '\n' + in_lines(fmt::format("Tutel's dictionary, one MoE layer with tutel_r*: an expert's rows of a source in "
+                                  "windows of {}, at most {} trials each",
+                                  d.window, d.most_trials));
+  out += fmt::format("\n  {:>7} {:>9} {:>9} {:>7}  {:<11} {:>12} {:>7}\n", "key", "capacity", "adaptive", "degree",
+                     "all-to-all", "layer", "trials");
   for (const planner::TutelEntry& e : d.entries) {
     out += fmt::format("  {:>7} {:>9} {:>9} {:>7}  {:<11} {:>12} {:>7}\n", e.key, e.capacity, e.best.r,
                        e.best.pipeline_degree, e.best.all_to_all, human(e.time.seconds()), e.trials);
@@ -169,23 +176,26 @@ std::string tutel_table(const planner::TutelDictionary& d) {
 std::string framework_lines(const PlanReport& r) {
   const planner::Candidate& best = r.result.ranked.front().candidate;
   const std::string there = r.framework->own_name(planner::FrameworkDecision::AllToAlls, best.all_to_all.name());
-  std::string out =
-      fmt::format("  framework      {}{}\n", r.framework->text(),
-                  best.degrees.ep > 1 && !there.empty() ? fmt::format(", whose dispatcher is {}", there) : "");
-  if (!r.beyond) return out + "  to implement   nothing: no other schedule is faster on these degrees\n";
+  std::string out = labelled(
+      "framework",
+      fmt::format("{}{}", r.framework->text(),
+                  best.degrees.ep > 1 && !there.empty() ? fmt::format(", whose dispatcher is {}", there) : ""));
+  if (!r.beyond) return out + labelled("to implement", "nothing: no other schedule is faster on these degrees");
   const planner::Candidate& c = r.beyond->candidate;
   const double gain = 1 - r.beyond->makespan->seconds() / r.predictions.front().makespan.seconds();
-  return out + fmt::format("  to implement   {}: {} would take {}, {:.1f}% less on these degrees\n", c.schedule.name(),
-                           what_is_new(c, best), human(r.beyond->makespan->seconds()), 100 * gain);
+  return out + labelled("to implement",
+                        fmt::format("{}: {} would take {}, {} less on these degrees", c.schedule.name(),
+                                    what_is_new(c, best), human(r.beyond->makespan->seconds()), in_percent(gain)));
 }
 
 /// The effect of the workload's gate on the model's routing.
 std::string gate_line(const PlanReport& r) {
   const planner::GateEffect e = planner::gate_effect(r.inputs.model, r.inputs.workload,
                                                      r.result.ranked.front().candidate, r.cluster.ranks_per_node());
-  return fmt::format(
-      "  gate           changes the routing: {:.1f}% of the selections go to another expert, {:.1f}% are dropped{}\n",
-      100 * e.rerouted, 100 * e.dropped, e.padding > 0 ? fmt::format("; padding adds {:.1f}%", 100 * e.padding) : "");
+  return labelled("gate",
+                  fmt::format("changes the routing: {} of the selections go to another expert, {} are dropped{}",
+                              in_percent(e.rerouted), in_percent(e.dropped),
+                              e.padding > 0 ? fmt::format("; padding adds {}", in_percent(e.padding)) : ""));
 }
 
 }  // namespace
@@ -199,12 +209,12 @@ std::string plan_page(const PlanReport& r) {
   out += fmt::format("  iteration      {}   {:.0f} tokens/s a GPU   {:.1f}% of peak FLOP/s\n",
                      human(p.makespan.seconds()), p.tokens_per_s_per_gpu, 100 * p.model_flops_utilization);
   out += accuracy_line(r.inputs);
-  out += fmt::format("  memory         {}\n", memory_text(p.memory, r.cluster));
+  out += labelled("memory", memory_text(p.memory, r.cluster));
   out += fmt::format("  this schedule  cannot take less than {} ({}): gap {:.2f}%\n", human(p.estimate.lower_bound),
                      p.estimate.bound_by, 100 * p.schedule_gap());
   out += fmt::format("  any candidate  cannot take less than {}: gap {:.2f}%\n", human(r.result.global_bound),
                      100 * optimality_gap);
-  out += fmt::format("  order          {}\n", order_text(best));
+  out += labelled("order", order_text(best));
   if (r.framework) out += framework_lines(r);
   if (r.inputs.workload.gate.kind != GateKind::TopK) out += gate_line(r);
   out += fmt::format(
@@ -216,7 +226,8 @@ std::string plan_page(const PlanReport& r) {
     for (std::size_t i = 1; i < r.predictions.size(); ++i) {
       const planner::Prediction& other = r.predictions[i];
       const std::string stage = stage_text(other.program, other.binding.rank);
-      out += fmt::format("  {:>2}  {}{}\n", i + 1, why(other, p), stage.empty() ? "" : fmt::format(" ({})", stage));
+      out +=
+          labelled(fmt::format("{:>2}", i + 1), why(other, p) + (stage.empty() ? "" : fmt::format(" ({})", stage)), 6);
     }
   }
   out += class_table(r);
@@ -224,12 +235,8 @@ std::string plan_page(const PlanReport& r) {
   if (!r.result.rejected.empty()) out += "\n  Not feasible, by reason:\n" + rejections(r.result);
   std::string approximated;
   for (const std::string& text : planner::approximations_of(r.documents.model))
-    approximated += fmt::format("{}    {}\n", approximated.empty() ? "  The model is approximated:\n" : "", text);
-  const std::string notes = approximated + figures_text(r.inputs.cluster.gpu, r.inputs.workload) +
-                            fused_products_text(r.predictions.front().program) +
-                            extrapolation_text(r.cluster, r.predictions.front().program) +
-                            assumed_text(r.documents.cluster, 3);
-  return notes.empty() ? out : out + '\n' + notes;
+    approximated += (approximated.empty() ? "\n  The model is approximated:\n" : "") + labelled("", text, 4);
+  return out + approximated + notes_text(r.inputs, r.documents, r.cluster, p.program, 3);
 }
 
 std::string infeasible_page(const planner::Inputs& inputs, const Cluster& cluster, const planner::SearchResult& result,
@@ -238,12 +245,13 @@ std::string infeasible_page(const planner::Inputs& inputs, const Cluster& cluste
   out += fmt::format("\nno feasible plan among {} candidates:\n{}", result.enumerated, rejections(result));
   if (!result.nearest_miss) return out + would_fit_text(would_fit);
   const planner::NearestMiss& miss = *result.nearest_miss;
-  out += fmt::format("\nnearest to fitting: {} | {}\n  needs {}\n  lacks {} GiB a {}\n", miss.candidate.schedule.name(),
-                     degrees_text(miss.candidate), memory_text(miss.memory, cluster),
-                     gib(miss.memory.total() - cluster.memory_per_rank()), cluster.ranks_per_gpu > 1 ? "rank" : "GPU");
+  out += '\n' + labelled("nearest", miss.candidate.schedule.name() + " | " + degrees_text(miss.candidate));
+  out += labelled("needs", memory_text(miss.memory, cluster));
+  out += labelled("lacks", fmt::format("{} GiB a {}", gib(miss.memory.total() - cluster.memory_per_rank()),
+                                       cluster.ranks_per_gpu > 1 ? "rank" : "GPU"));
   if (result.fits_with) {
-    out +=
-        fmt::format("  fits with more recomputation: -C workload.recompute={} (or auto)\n", name_of(*result.fits_with));
+    out += labelled(
+        "fits", fmt::format("with more recomputation: -C workload.recompute={} (or auto)", name_of(*result.fits_with)));
   }
   return out + would_fit_text(would_fit);
 }
@@ -258,7 +266,7 @@ std::string simulate_page(const planner::Plan& plan, const planner::Inputs& inpu
                          : fmt::format(", where the plan predicts {}", human(plan.makespan.seconds())));
   out += accuracy_line(inputs);
   out += fmt::format("  bound          {} ({})\n", human(p.estimate.lower_bound), p.estimate.bound_by);
-  out += fmt::format("  memory         {}\n", memory_text(p.memory, cluster));
+  out += labelled("memory", memory_text(p.memory, cluster));
   out += '\n' + stream_table(p) + '\n' + link_table(p, cluster.topology, 5);
   return out;
 }

@@ -12,18 +12,6 @@ namespace moeplan::cli {
 
 namespace {
 
-/// A text of a page in paragraphs, without its line breaks and indentation: one item a line.
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> out;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = std::min(text.find('\n', at), text.size());
-    const std::size_t first = text.find_first_not_of(' ', at);
-    if (first < end) out.push_back(text.substr(first, end - first));
-    at = end + 1;
-  }
-  return out;
-}
-
 std::string with_thousands(double value) {
   std::string digits = fmt::format("{:.0f}", value);
   for (auto i = static_cast<std::ptrdiff_t>(digits.size()) - 3; i > 0; i -= 3)
@@ -121,10 +109,8 @@ ReportSection assumptions(const PlanView& view) {
   constexpr std::size_t kMost = 200;
   const auto& [plan, inputs, cluster] = view.explanation.plan;
   ReportSection out{.title = "What is assumed"};
-  const std::string notes = figures_text(cluster.gpu, inputs.workload) +
-                            fused_products_text(view.explanation.prediction.program) +
-                            extrapolation_text(cluster, view.explanation.prediction.program);
-  for (std::string line : lines_of(notes)) out.paragraphs.push_back(capitalised(std::move(line)) + '.');
+  for (std::string note : pricing_notes(inputs, cluster, view.explanation.prediction.program))
+    out.paragraphs.push_back(capitalised(std::move(note)) + '.');
   const std::vector<std::string> approximations = planner::approximations_of(plan.inputs.model);
   if (!approximations.empty()) out.html += html_details("How the model is approximated", approximations);
   std::vector<std::string> assumed = assumed_numbers(plan.inputs.cluster);
@@ -147,11 +133,12 @@ ReportSection assumptions(const PlanView& view) {
 Report plan_html(const PlanView& view) {
   const Explanation& e = view.explanation;
   const auto& [plan, inputs, cluster] = e.plan;
-  const std::vector<std::string> head = lines_of(page_header(inputs, cluster));
-  std::string workload = head.size() > 1 ? head[1] : "";
-  if (workload.starts_with("workload")) workload.erase(0, workload.find_first_not_of(' ', sizeof("workload") - 1));
-  Report out{
-      .title = head.front(), .subtitle = workload, .tiles = tiles_of(view), .lead = {}, .sections = {}, .data = {}};
+  Report out{.title = job_text(inputs, cluster),
+             .subtitle = workload_text(inputs.workload),
+             .tiles = tiles_of(view),
+             .lead = {},
+             .sections = {},
+             .data = {}};
   out.lead = {answer(view), conclusion(e)};
   out.sections.push_back({.title = "The plan", .html = decision_facts(view)});
   out.sections.push_back({.title = "Timeline", .figures = timeline_figures(view)});

@@ -33,11 +33,11 @@ std::string errors_text(const RunSummary& s) {
 
 std::string class_table(const RunReport& report) {
   std::string out =
-      fmt::format("\n{:<14}{:<13}{:>5}{:>8}{:>8}{:>9}{:>8}{:>8}{:>8}{:>8}{:>12}\n", "cluster", "precision", "rows",
+      fmt::format("\n{:<14}{:<13}{:>5}{:>8}{:>8}{:>8}{:>8}{:>8}{:>8}{:>8}{:>12}\n", "cluster", "precision", "rows",
                   "scored", "refused", "too big", "MAPE", "median", "worst", "bias", "memory MAPE");
   for (const profiler::RunClass& c : report.classes) {
     const RunSummary& s = c.summary;
-    out += fmt::format("{:<14}{:<13}{:>5}{:>8}{:>8}{:>9}", c.cluster, c.precision.empty() ? "-" : c.precision, s.rows,
+    out += fmt::format("{:<14}{:<13}{:>5}{:>8}{:>8}{:>8}", c.cluster, c.precision.empty() ? "-" : c.precision, s.rows,
                        s.scored, s.refused, s.infeasible);
     const auto shown = [](bool is_known, const std::string& text) { return is_known ? text : std::string("-"); };
     out +=
@@ -49,7 +49,7 @@ std::string class_table(const RunReport& report) {
 }
 
 std::string group_line(const RunGroup& g) {
-  std::string out = fmt::format("  {} ({} of {} rows)", g.name, g.scored, g.rows);
+  std::string out = fmt::format("{} ({} of {} rows)", g.name, g.scored, g.rows);
   if (g.spearman) out += fmt::format(": Spearman {:.2f}", *g.spearman);
   if (g.regret) out += fmt::format(", regret {}", in_percent(*g.regret));
   if (g.measured_slope && g.predicted_slope) {
@@ -60,9 +60,9 @@ std::string group_line(const RunGroup& g) {
     out += fmt::format(": measured within {}, no prediction below MAPE {}", in_percent(*g.spread),
                        in_percent(g.least_mape.value_or(0)));
   if (g.right) out += fmt::format(": {} right", *g.right);
-  out += '\n';
+  out = in_lines(out);
   for (const profiler::RunChange& c : g.changes) {
-    out += fmt::format("    {:<54} measured {:>7}, predicted {:>7}{}\n", c.to, signed_percent(c.measured),
+    out += fmt::format("    {:<51} measured {:>6}, predicted {:>6}{}\n", c.to, signed_percent(c.measured),
                        signed_percent(c.predicted), c.has_right_sign() ? "" : "  wrong");
   }
   return out;
@@ -79,12 +79,11 @@ std::string repeats_text(const RunReport& report) {
   std::sort(spreads.begin(), spreads.end());
   double sum = 0;
   for (const double f : floors) sum += f;
-  return fmt::format(
-      "\nrepeats: {} jobs measured on several releases differ by {} in the middle, {} at worst; MAPE over them cannot "
-      "be "
-      "below {}\n",
-      floors.size(), in_percent(spreads[spreads.size() / 2]), in_percent(spreads.back()),
-      in_percent(sum / static_cast<double>(floors.size())));
+  return "\nrepeats\n" +
+         in_lines(fmt::format("{} jobs measured on several releases differ by {} in the median, {} at "
+                              "worst; MAPE over them cannot be below {}",
+                              floors.size(), in_percent(spreads[spreads.size() / 2]), in_percent(spreads.back()),
+                              in_percent(sum / static_cast<double>(floors.size()))));
 }
 
 std::string groups_text(const RunReport& report) {
@@ -108,7 +107,7 @@ std::string counted(const std::string& title, const std::map<std::string, std::s
   std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
   std::string out = "\n" + title + "\n";
   for (std::size_t i = 0; i < std::min(most, sorted.size()); ++i)
-    out += fmt::format("  {:>5}  {}\n", sorted[i].second, sorted[i].first);
+    out += labelled(fmt::format("{:>5}", sorted[i].second), sorted[i].first, 9);
   if (sorted.size() > most) out += fmt::format("         and {} more, in --json\n", sorted.size() - most);
   return out;
 }
@@ -119,7 +118,7 @@ std::string reasons_text(const RunReport& report) {
   std::string infeasible;
   for (const ScoredRun& r : report.rows) {
     if (r.status == RunStatus::Refused) ++refused[r.reason];
-    if (r.status == RunStatus::Infeasible) infeasible += fmt::format("  {:<54} {}\n", report.table[r.row].id, r.reason);
+    if (r.status == RunStatus::Infeasible) infeasible += labelled(report.table[r.row].id, r.reason, 57);
     for (const std::string& text : r.assumed) ++assumed[text];
     for (const std::string& text : r.approximations) ++approximations[text];
   }

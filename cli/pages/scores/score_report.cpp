@@ -31,14 +31,20 @@ std::string_view group_heading(const ScoreReport& report) {
 }
 
 std::string group_table(const ScoreReport& report) {
-  std::string out = fmt::format("{:<52}{:>7}{:>8}{:>8}{:>8}{:>8}{:>10}{:>8}{:>8}\n", group_heading(report), "rows",
-                                "MAPE", "median", "P90", "bias", "held out", "MAPE", "bias");
+  constexpr std::size_t kName = 46;
+  constexpr const char* kNumbers = "{:>6}{:>7}{:>7}{:>7}{:>7}";
+  std::string out = fmt::format("{:<{}}", group_heading(report), kName) +
+                    fmt::format(kNumbers, "rows", "MAPE", "median", "P90", "bias") +
+                    fmt::format("{:>6}{:>7}{:>7}\n", "held", "MAPE", "bias");
   for (const profiler::ScoredGroup& g : report.groups) {
     if (g.all.scored == 0) continue;
-    out += fmt::format("{:<52}{:>7}{:>8}{:>8}{:>8}{:>8}{:>10}", g.name, g.all.scored, in_percent(g.all.mape),
-                       in_percent(g.all.median), in_percent(g.all.p90), in_percent(g.all.bias), g.held_out.scored);
+    const bool is_long = g.name.size() > kName;  // then in a line of its own
+    out += (is_long ? g.name + '\n' : "") + fmt::format("{:<{}}", is_long ? "" : g.name, kName) +
+           fmt::format(kNumbers, g.all.scored, in_percent(g.all.mape), in_percent(g.all.median), in_percent(g.all.p90),
+                       in_percent(g.all.bias)) +
+           fmt::format("{:>6}", g.held_out.scored);
     if (g.held_out.scored > 0)
-      out += fmt::format("{:>8}{:>8}", in_percent(g.held_out.mape), in_percent(g.held_out.bias));
+      out += fmt::format("{:>7}{:>7}", in_percent(g.held_out.mape), in_percent(g.held_out.bias));
     out += '\n';
   }
   return out;
@@ -57,8 +63,9 @@ std::string worst_rows(const ScoreReport& report) {
   rows.resize(shown);
   std::string out = rows.empty() ? "" : "\nfarthest off\n";
   for (const ScoredRow* r : rows) {
-    out += fmt::format("  line {:<6} {:<60}{:>10} predicted, {} measured\n", r->id, r->text, human(*r->predicted),
-                       human(r->measured));
+    out +=
+        labelled(fmt::format("line {:<6}", r->id),
+                 fmt::format("{}: {} predicted, {} measured", r->text, human(*r->predicted), human(r->measured)), 14);
   }
   return out;
 }
@@ -69,7 +76,7 @@ std::string refusals(const ScoreReport& report) {
     if (!r.predicted) ++reasons[r.reason];
   }
   std::string out = reasons.empty() ? "" : "\nrefused\n";
-  for (const auto& [reason, count] : reasons) out += fmt::format("  {:>7}  {}\n", count, reason);
+  for (const auto& [reason, count] : reasons) out += labelled(fmt::format("{:>7}", count), reason, 11);
   return out;
 }
 

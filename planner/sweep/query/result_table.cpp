@@ -78,8 +78,6 @@ std::string text_of(const ResultTable& table) {
     text.erase(text.find_last_not_of(' ') + 1);
     out += text + '\n';
   }
-  if (!table.notes.empty()) out += '\n';
-  for (const std::string& note : table.notes) out += note + '\n';
   return out;
 }
 

@@ -12,14 +12,14 @@ namespace moeplan::sweep {
 struct ResultTable {
   std::vector<std::string> columns;
   std::vector<std::vector<Cell>> rows;
-  std::vector<std::string> notes;    // sentences printed below the text
+  std::vector<std::string> notes;    // sentences to print below the table
   std::vector<std::string> units{};  // by column, the name of the column whose unit applies; absent: its own
 };
 
 /// A cell of this column for people: times and sizes in suitable units, other numbers with four digits, "-" if missing.
 [[nodiscard]] std::string cell_for_people(const Cell& cell, const std::string& column);
 /// A table for people: times, sizes and bandwidths in suitable units, other numbers with four digits, missing values as
-/// "-".
+/// "-"; without its notes.
 [[nodiscard]] std::string text_of(const ResultTable& table);
 /// CSV according to RFC 4180, every number with all its digits.
 [[nodiscard]] std::string csv_of(const ResultTable& table);

@@ -36,6 +36,16 @@ struct RunLimits {
 /// Limits for runs that must end quickly with little memory, e.g. on invalid input.
 inline constexpr RunLimits kStrict{.cpu_s = 5, .memory_bytes = rlim_t{1} << 30};
 
+/// What a page says, wherever its lines are wrapped: every sequence of white space is one space.
+inline std::string unwrapped(const std::string& page) {
+  std::string out;
+  for (const char c : page) {
+    const bool is_space = c == ' ' || c == '\n';
+    if (!is_space || (!out.empty() && out.back() != ' ')) out += is_space ? ' ' : c;
+  }
+  return out;
+}
+
 /// The content of a file.
 inline std::string whole_file(const std::filesystem::path& path) {
   std::ifstream in(path, std::ios::binary);

@@ -22,7 +22,7 @@ struct PlanOptions {
   planner::PlanRequest request;
   std::string output, trace;
   std::int64_t top = 5;
-  bool json = false, quiet = false;
+  bool json = false, is_verbose = false, quiet = false;
 };
 
 /// Why nothing is feasible, and what would be.
@@ -60,9 +60,11 @@ void run_plan(const PlanOptions& o, ExitCode& code) {
                         .links = sim::busiest_link_tracks(best.program, cluster, best.timeline)});
   const double wall = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const planner::Framework* framework = space.framework ? &*space.framework : nullptr;
-  const PlanReport report{inputs, documents, cluster, result, predictions, plan.tutel, framework, beyond, wall};
+  const std::vector<MemoryUse> stage_memory = planner::best_stage_memory(job, answer);
+  const PlanReport report{inputs,     documents, cluster, result,       predictions,
+                          plan.tutel, framework, beyond,  stage_memory, wall};
   if (o.json) return fmt::print("{}", plan_json(report));
-  fmt::print("{}", plan_page(report));
+  fmt::print("{}", plan_page(report, o.is_verbose));
   if (!o.output.empty()) fmt::print("\n  plan   {}\n", o.output);
   if (!o.trace.empty()) fmt::print("  trace  {}  (open it in ui.perfetto.dev)\n", o.trace);
 }
@@ -121,6 +123,8 @@ void add_plan_command(CLI::App& app, ExitCode& code) {
   c->add_option("--seed", r.seed, "Seed of the routing scenario");
   c->add_option("-C", r.overrides, "Override a value: cluster.a.b=c, model.a=b, workload.a=b")->take_all();
   c->add_flag("--json", o->json, "Print JSON");
+  c->add_flag("-v,--verbose", o->is_verbose,
+              "Also show proofs, times by class, counts of the search and the origins of numbers");
   c->add_flag("--quiet", o->quiet, "No progress on standard error");
   c->callback([o, &code] { run_plan(*o, code); });
 }

@@ -107,7 +107,7 @@ void import_run(const RunImport& o) {
 
 void write_imported_plan(const runs::ImportedPlan& plan, const std::string& output) {
   planner::write_plan(plan.plan, output);
-  fmt::print("{}", plan_lines("plan", plan.plan.candidate));
+  fmt::print("{}", labelled("plan", plan_text(plan.plan.candidate)));
   fmt::print("  iteration      {} by prediction\n", human(plan.plan.makespan.seconds()));
   if (plan.measured) {
     fmt::print("  measured       {}: the prediction is {:+.1f}% off\n", human(*plan.measured),

@@ -1,6 +1,7 @@
 #include "cli/pages/page_parts.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -14,48 +15,48 @@
 
 namespace moeplan::cli {
 
-namespace {
-
-/// The all-to-all, chunks, codecs and placement of a candidate, as far as they differ from the defaults (linear, one
-/// chunk, no codec, contiguous experts): "2dh, 2 chunks, int8/none | ".
-std::string travel_text(const planner::Candidate& c) {
-  if (!c.runs.empty()) return "MoE layers in their own ways | ";
-  std::vector<std::string> parts;
-  if (c.all_to_all != "linear") parts.push_back(c.all_to_all.name());
-  if (c.pipeline_degree > 1) parts.push_back(fmt::format("{} chunks", c.pipeline_degree));
-  if (c.codec != CodecPair{}) parts.push_back(codec_pair_name(c.codec));
-  if (!c.expert_places.empty())
-    parts.push_back(fmt::format("experts placed by {}, {} redundant a rank", c.placement.name(), c.redundant_experts));
-  return parts.empty() ? "" : fmt::format("{} | ", fmt::join(parts, ", "));
-}
-
-}  // namespace
-
 std::string in_percent(double share) { return fmt::format("{:.1f}%", 100 * share); }
 std::string signed_percent(double share) { return fmt::format("{:+.1f}%", 100 * share); }
 
-std::string degrees_text(const planner::Candidate& c) {
+std::string run_text(const planner::Candidate& c) {
   const Degrees& d = c.degrees;
-  std::string out = travel_text(c);
-  if (d.pp > 1)
-    out += fmt::format("pp {}{} | ", d.pp, c.virtual_stages > 1 ? fmt::format(" x {}", c.virtual_stages) : "");
-  out += fmt::format("tp {}{} ", d.tp, c.sequence_parallel ? " with sequence parallelism" : "");
+  std::string out =
+      fmt::format("pp {}{} tp {}{} ", d.pp, c.virtual_stages > 1 ? fmt::format("x{}", c.virtual_stages) : "", d.tp,
+                  c.sequence_parallel ? " sp" : "");
   if (d.cp > 1) out += fmt::format("cp {} ", d.cp);
-  return out +
-         fmt::format(
-             "dp {} | ep {} esp {} edp {} | micro batch {} | recompute {}{}{}", d.dp, d.ep, d.esp, d.edp, c.micro_batch,
-             name_of(c.recompute),
-             c.rank_order == planner::RankOrder::Megatron ? "" : fmt::format(" | ranks {}", name_of(c.rank_order)),
-             c.order == planner::OperationOrder::Searched ? " | operations reordered" : "") +
-         (c.ep_overlap ? " | exchanges overlap the neighbouring microbatch" : "") +
-         (c.layout.empty() ? "" : fmt::format(" | layout {}", shortened(c.layout.text())));
+  out +=
+      fmt::format("dp {} ep {}{} | micro batch {} | {} | ", d.dp, d.ep, d.esp > 1 ? fmt::format(" etp {}", d.esp) : "",
+                  c.micro_batch, c.runs.empty() ? c.schedule.name() : "schedules by layer");
+  if (c.expert_places.empty()) return out + "experts contiguous";
+  return out + fmt::format("experts by {}{}", c.placement.name(),
+                           c.redundant_experts > 0 ? fmt::format(", {} redundant a rank", c.redundant_experts) : "");
 }
 
-std::string plan_lines(std::string_view label, const planner::Candidate& c) {
-  const std::string plan = labelled(label, fmt::format("{} | {}", c.schedule.name(), degrees_text(c)));
-  if (c.runs.empty()) return plan;
-  return plan + labelled("MoE layers", fmt::format("of {} kinds, by schedule, all-to-all, chunks and codec: {}",
-                                                   c.runs.size(), strategies_text(c.runs)));
+std::string settings_text(const planner::Candidate& c) {
+  std::vector<std::string> parts;
+  if (c.rank_order != planner::RankOrder::Megatron) parts.push_back("ranks in order " + name_of(c.rank_order));
+  if (c.order == planner::OperationOrder::Searched) parts.emplace_back("operations reordered");
+  if (c.ep_overlap) parts.emplace_back("exchanges overlap the neighbouring microbatch");
+  if (!c.layout.empty()) parts.push_back("layout " + shortened(c.layout.text()));
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+std::string plan_text(const planner::Candidate& c) {
+  std::string out = fmt::format("{} | recompute {}", run_text(c), name_of(c.recompute));
+  if (!c.runs.empty()) {
+    out += " | schedule, all-to-all, chunks and codec by layer: " + planner::strategies_text(c.runs);
+  } else {
+    if (c.pipeline_degree > 1) out += fmt::format(" | {} chunks", c.pipeline_degree);
+    if (c.all_to_all != "linear") out += fmt::format(" | {} all-to-all", c.all_to_all.name());
+    if (c.codec != CodecPair{}) out += fmt::format(" | {} codec", codec_pair_name(c.codec));
+  }
+  const std::string settings = settings_text(c);
+  return settings.empty() ? out : out + " | " + settings;
+}
+
+std::string speed_text(const planner::Prediction& p) {
+  return fmt::format("step time {}, {:.0f} tokens/s/GPU, MFU {}", human(p.makespan.seconds()), p.tokens_per_s_per_gpu,
+                     in_percent(p.model_flops_utilization));
 }
 
 std::string memory_text(const MemoryUse& m, const Cluster& cluster) {
@@ -182,12 +183,18 @@ std::string assumed_text(const Node& cluster_document, std::size_t most) {
 
 }  // namespace
 
-std::vector<std::string> pricing_notes(const planner::Inputs& inputs, const Cluster& cluster, const Program& program) {
+std::vector<std::string> pricing_warnings(const Cluster& cluster, const Program& program) {
   std::vector<std::string> out;
-  for (std::string text : {figures_text(cluster.gpu, inputs.workload), fused_products_text(program),
-                           extrapolation_text(cluster, program)}) {
+  for (std::string text : {fused_products_text(program), extrapolation_text(cluster, program)}) {
     if (!text.empty()) out.push_back(std::move(text));
   }
+  return out;
+}
+
+std::vector<std::string> pricing_notes(const planner::Inputs& inputs, const Cluster& cluster, const Program& program) {
+  std::vector<std::string> out = pricing_warnings(cluster, program);
+  std::string figures = figures_text(cluster.gpu, inputs.workload);
+  if (!figures.empty()) out.insert(out.begin(), std::move(figures));
   return out;
 }
 

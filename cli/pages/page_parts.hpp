@@ -18,10 +18,15 @@ namespace moeplan::cli {
 [[nodiscard]] std::string in_percent(double share);
 [[nodiscard]] std::string signed_percent(double share);
 
-[[nodiscard]] std::string degrees_text(const planner::Candidate& candidate);
-/// The line "  plan  schedule | degrees" and, if different kinds of MoE layers use different strategies, one for each
-/// kind.
-[[nodiscard]] std::string plan_lines(std::string_view label, const planner::Candidate& candidate);
+/// What to run: "pp 4x8 tp 2 sp dp 8 ep 64 | micro batch 1 | s1_tapered | experts contiguous".
+[[nodiscard]] std::string run_text(const planner::Candidate& candidate);
+/// Decisions about the whole model that are not the usual ones: "operations reordered, layout Et|tL"; "" if all are.
+[[nodiscard]] std::string settings_text(const planner::Candidate& candidate);
+/// All decisions: what to run, recomputation, the strategies of the MoE layers, and settings.
+[[nodiscard]] std::string plan_text(const planner::Candidate& candidate);
+
+/// "step time 4.441 s, 7379 tokens/s/GPU, MFU 59.5%".
+[[nodiscard]] std::string speed_text(const planner::Prediction& prediction);
 [[nodiscard]] std::string memory_text(const MemoryUse& memory, const Cluster& cluster);
 
 /// "mixtral_8x7b on 32 x h100_sxm of dgx_h100", and the workload in words.
@@ -43,8 +48,10 @@ namespace moeplan::cli {
 /// The `most` busiest links, one line each, with their bytes and utilisation.
 [[nodiscard]] std::string link_table(const planner::Prediction& prediction, const Topology& topology, std::size_t most);
 
-/// What a reader must know of the prices: the kernels whose figures price products and attention, operations whose
-/// kernels no figures are known of, and collectives of much larger groups than those that were measured.
+/// Prices that no measurement supports: of operations whose kernels no figures are known of, and of collectives of much
+/// larger groups than those that were measured.
+[[nodiscard]] std::vector<std::string> pricing_warnings(const Cluster& cluster, const Program& program);
+/// The kernels whose figures price products and attention, and the warnings.
 [[nodiscard]] std::vector<std::string> pricing_notes(const planner::Inputs& inputs, const Cluster& cluster,
                                                      const Program& program);
 /// These and the first `most` assumed numbers of the cluster, in lines.

@@ -171,8 +171,8 @@ std::string answer_lines(const SizeReport& r) {
 std::string plan_line(const SizeReport& r) {
   if (!r.best) return "";
   const TriedSize& t = *r.answer().sizing.answer();
-  return labelled("plan", t.best->candidate.schedule.name() + " | " + degrees_text(t.best->candidate) +
-                              (r.framework ? fmt::format(" | {}", r.framework->text()) : ""));
+  return labelled("plan",
+                  plan_text(t.best->candidate) + (r.framework ? fmt::format(" | {}", r.framework->text()) : ""));
 }
 
 std::string workload_line(const SizeReport& r) {

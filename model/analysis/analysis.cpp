@@ -250,6 +250,14 @@ const RankTime& binding_rank(const std::vector<RankTime>& times) {
   return *std::min_element(times.begin(), times.end(), before);
 }
 
+std::vector<RankTime> binding_ranks_by_stage(const Program& program, const std::vector<RankTime>& times) {
+  std::vector<std::vector<RankTime>> by_stage(program.stages.size());
+  for (const RankTime& t : times) by_stage[static_cast<std::size_t>(program.stage_of(t.rank))].push_back(t);
+  std::vector<RankTime> out;
+  for (const std::vector<RankTime>& of_stage : by_stage) out.push_back(binding_rank(of_stage));
+  return out;
+}
+
 std::vector<StreamUse> stream_use(const Program& program, const Timeline& timeline) {
   const std::size_t world = timeline.recorded_ranks(program.world_size);
   std::array<std::vector<double>, kStreams> busy;

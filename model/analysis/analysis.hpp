@@ -54,6 +54,9 @@ struct RankTime {
 /// about this rank. Ties: the longest computing, then the lowest id. `times` as returned by rank_times(), not empty.
 [[nodiscard]] const RankTime& binding_rank(const std::vector<RankTime>& times);
 
+/// Times of the binding rank of each pipeline stage, in the order of the stages.
+[[nodiscard]] std::vector<RankTime> binding_ranks_by_stage(const Program& program, const std::vector<RankTime>& times);
+
 /// Use of a stream over all recorded ranks. Utilisation is busy time / makespan, 0 for an empty Timeline. A stream is
 /// not busy during a Receive or a Wait.
 struct StreamUse {

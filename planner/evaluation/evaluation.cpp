@@ -87,13 +87,22 @@ Throughput throughput(const Problem& problem, SimTime makespan) {
   return {.tokens_per_s_per_gpu = tokens / seconds / gpus, .model_flops_utilization = flops / (seconds * gpus * peak)};
 }
 
+double Prediction::bubble() const {
+  if (stages.empty() || makespan == SimTime()) return 0;
+  Seconds waiting;
+  for (const RankTime& t : stages) waiting += t.waiting;
+  return waiting / makespan.seconds() / static_cast<double>(stages.size());
+}
+
 Prediction predict(const Problem& problem, const Candidate& candidate) {
   Evaluation e = evaluate(problem, candidate, Depth::Timeline, {.checks = Checks::None});
   const Throughput rate = throughput(problem, e.timeline.makespan);
+  const std::vector<RankTime> times = rank_times(e.program, e.timeline);
   return {.makespan = e.timeline.makespan,
           .estimate = std::move(e.evaluated.estimate),
           .memory = e.evaluated.memory,
-          .binding = binding_rank(rank_times(e.program, e.timeline)),
+          .binding = binding_rank(times),
+          .stages = binding_ranks_by_stage(e.program, times),
           .tokens_per_s_per_gpu = rate.tokens_per_s_per_gpu,
           .model_flops_utilization = rate.model_flops_utilization,
           .program = std::move(e.program),

@@ -92,12 +92,15 @@ struct Prediction {
   SimTime makespan;
   Estimate estimate;
   MemoryUse memory;
-  RankTime binding;  // time breakdown of the binding rank
+  RankTime binding;              // time breakdown of the binding rank
+  std::vector<RankTime> stages;  // of the binding rank of each pipeline stage
   double tokens_per_s_per_gpu = 0;
   double model_flops_utilization = 0;
   Program program;
   Timeline timeline;
 
+  /// The fraction of the makespan in which a rank waits for others, the mean over the stages: a pipeline's bubble.
+  [[nodiscard]] double bubble() const;
   /// How far the makespan is above the lower bound of the Program: 0.03 for 3%.
   [[nodiscard]] double schedule_gap() const {
     return estimate.lower_bound > Seconds(0) ? makespan.seconds() / estimate.lower_bound - 1 : 0;

@@ -184,6 +184,11 @@ PlanAnswer answer(const PlanJob& job, std::int64_t top,
   return out;
 }
 
+std::vector<MemoryUse> best_stage_memory(const PlanJob& job, const PlanAnswer& answer) {
+  return iteration_memory_by_stage(Problem(job.inputs.model, job.inputs.workload, job.cluster),
+                                   answer.result.ranked.front().candidate, answer.predictions.front().program);
+}
+
 Plan best_plan(const PlanJob& job, const PlanAnswer& answer) {
   const Candidate& decided = answer.result.ranked.front().candidate;
   const Prediction& best = answer.predictions.front();

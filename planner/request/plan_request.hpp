@@ -62,4 +62,7 @@ struct PlanAnswer {
 /// The best candidate of an answer that has one, as a plan.
 [[nodiscard]] Plan best_plan(const PlanJob& job, const PlanAnswer& answer);
 
+/// The memory of that candidate by pipeline stage.
+[[nodiscard]] std::vector<MemoryUse> best_stage_memory(const PlanJob& job, const PlanAnswer& answer);
+
 }  // namespace moeplan::planner

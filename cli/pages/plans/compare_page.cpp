@@ -111,7 +111,7 @@ std::string compare_page(const Comparison& c) {
   for (const auto& [letter, plan] : {std::pair<const char*, const ComparedPlan&>{"A", c.a}, {"B", c.b}}) {
     out += fmt::format("{}  {}\n", letter, plan.name);
     out += page_header(plan.plan.inputs, plan.plan.cluster);
-    out += plan_lines("plan", plan.plan.plan.candidate) + '\n';
+    out += labelled("plan", plan_text(plan.plan.plan.candidate)) + '\n';
   }
   out += in_lines(conclusion(c)) + '\n' + tables(c) + '\n';
   if (c.difference.decisions.empty()) out += "  No decision differs.\n";

@@ -347,9 +347,8 @@ std::string explain_page(const Explanation& e) {
   const auto& [plan, inputs, cluster] = e.plan;
   const planner::Prediction& p = e.prediction;
   std::string out = page_header(inputs, cluster);
-  out += plan_lines("plan", plan.candidate);
-  out += fmt::format("  iteration      {}   {:.0f} tokens/s a GPU   {:.1f}% of peak FLOP/s\n",
-                     human(p.makespan.seconds()), p.tokens_per_s_per_gpu, 100 * p.model_flops_utilization);
+  out += labelled("plan", plan_text(plan.candidate));
+  out += labelled("speed", speed_text(p));
   out += accuracy_line(inputs);
   const Seconds bound = p.estimate.lower_bound;
   out += fmt::format("  lower bound    {} ({}): gap {:.2f}%\n\n", human(bound), p.estimate.bound_by,

@@ -23,10 +23,12 @@ struct PlanReport {
   const std::vector<planner::TutelDictionary>& tutel;
   const planner::Framework* framework;              // null: any
   const std::optional<planner::Evaluated>& beyond;  // faster on the same degrees, but not in the framework
+  const std::vector<MemoryUse>& stage_memory;       // of the best plan, by pipeline stage
   double wall_s;
 };
 
-[[nodiscard]] std::string plan_page(const PlanReport& report);
+/// Five lines of answer, then the tables; with `is_verbose` also plan_details().
+[[nodiscard]] std::string plan_page(const PlanReport& report, bool is_verbose);
 [[nodiscard]] std::string plan_json(const PlanReport& report);
 
 /// The reports if no plan is feasible: the reasons with their counts, what the nearest candidate lacks, and what would

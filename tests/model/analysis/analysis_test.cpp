@@ -249,4 +249,20 @@ TEST_CASE("a link's utilisation is what it carried over what it could have") {
   CHECK(use[2].bytes.value() == 50);
 }
 
+TEST_CASE("each stage of a pipeline has a binding rank, the one of its ranks that waits least") {
+  Program p = program(4);
+  p.stages.push_back(p.stages.front());  // ranks 0 and 1, then 2 and 3
+  const auto waiting = [](int rank, double seconds) {
+    RankTime t{};
+    t.rank = RankId(rank);
+    t.waiting = Seconds(seconds);
+    return t;
+  };
+  const std::vector<RankTime> times{waiting(0, 3), waiting(1, 2), waiting(2, 5), waiting(3, 7)};
+  const std::vector<RankTime> stages = binding_ranks_by_stage(p, times);
+  REQUIRE(stages.size() == 2);
+  CHECK(stages[0].rank == RankId(1));
+  CHECK(stages[1].rank == RankId(2));
+}
+
 }  // namespace moeplan::tests::analysis_test

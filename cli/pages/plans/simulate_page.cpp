@@ -1,0 +1,23 @@
+#include <fmt/format.h>
+
+#include "cli/pages/page_parts.hpp"
+#include "cli/pages/plans/plan_report.hpp"
+#include "model/text/unit_text.hpp"
+
+namespace moeplan::cli {
+
+std::string simulate_page(const planner::Plan& plan, const planner::Inputs& inputs, const Cluster& cluster,
+                          const planner::Prediction& p) {
+  std::string out = page_header(inputs, cluster);
+  out += labelled("plan", plan_text(plan.candidate));
+  out += labelled("speed", speed_text(p) + (p.makespan == plan.makespan
+                                                ? ", as the plan predicts"
+                                                : ", where the plan predicts " + human(plan.makespan.seconds())));
+  out += accuracy_line(inputs);
+  out += fmt::format("  bound          {} ({})\n", human(p.estimate.lower_bound), p.estimate.bound_by);
+  out += labelled("memory", memory_text(p.memory, cluster));
+  out += '\n' + stream_table(p) + '\n' + link_table(p, cluster.topology, 5);
+  return out;
+}
+
+}  // namespace moeplan::cli

@@ -1,0 +1,95 @@
+// The page of `plan` as its reader sees it: the answer in five lines, tables below, details on request, 100 columns.
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+#include "tests/cli/support/cli_json.hpp"
+
+namespace moeplan::tests::plan_page_test {
+
+namespace {
+
+using Arguments = std::vector<std::string>;
+
+Arguments planned(const std::string& cluster, const std::string& model, const std::string& world) {
+  return {"plan", "--cluster", cluster, "--model", model, "--world", world};
+}
+
+void check_width(const std::string& page) {
+  for (const std::string& line : lines_of(page)) {
+    CAPTURE(line);
+    CHECK(line.size() <= 100);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("The page of a plan begins with five lines of answer, and no line has more than 100 columns") {
+  const Arguments arguments = GENERATE(planned("hgx_h200", "mixtral_8x7b", "32"),
+                                       with(planned("dgx_h100", "mixtral_8x22b", "64"), {"--framework", "megatron"}),
+                                       with(planned("dgx_h800", "deepseek_v3", "256"), {"--top", "9", "-v"}),
+                                       with(planned("gb200_nvl72", "mixtral_8x7b", "72"), {"--budget", "4"}));
+  CAPTURE(arguments);
+  const Cli cli;
+  const Ran ran = cli.run(with(arguments, {"-o", "plan.yaml"}));
+  REQUIRE(ran.code == 0);
+  check_width(ran.out);
+  const std::vector<std::string> lines = lines_of(ran.out);
+  REQUIRE(lines.size() > 6);
+  CHECK_THAT(lines[0], Catch::Matches("  run            pp [0-9x]+ tp [0-9]+ (sp )?(cp [0-9]+ )?dp [0-9]+ ep [0-9]+"
+                                      "( etp [0-9]+)? \\| micro batch [0-9]+ \\| [a-z0-9_]+ \\| experts contiguous"));
+  CHECK_THAT(lines[1], Catch::Matches("  speed          step time [0-9.]+ m?s, [0-9]+ tokens/s/GPU, MFU [0-9.]+%"));
+  CHECK_THAT(lines[2], Catch::Matches("  memory         [0-9.]+ of [0-9.]+ GiB a GPU \\([0-9]+%\\), recompute .+"));
+  CHECK_THAT(lines[3], Catch::Matches("  losses         exposed communication [0-9.]+ m?s \\([0-9.]+% of the step\\), "
+                                      "bubble [0-9.]+%"));
+  CHECK_THAT(lines[4], Catch::Matches("  certainty      [0-9.]+% above the provable limit; prediction error .+"));
+  CHECK(lines[5].empty());
+  CHECK(ran.out.find('\x1b') == std::string::npos);  // no terminal, no escape codes
+  for (const char* command : {"simulate", "explain"}) check_width(cli.run({command, "plan.yaml"}).out);
+}
+
+TEST_CASE("Proofs, counts of the search and origins of numbers are shown with --verbose alone") {
+  const Arguments plan = planned("dgx_h100", "schemoe_gpt2_tiny_moe", "8");
+  const Cli cli;
+  const std::string page = cli.run(plan).out;
+  for (const char* option : {"-v", "--verbose"}) {
+    const std::string verbose = cli.run(with(plan, {option})).out;
+    CHECK(verbose.starts_with(page));
+    for (const char* moved :
+         {"any candidate  cannot take less than", "this schedule  cannot take less than", "simulated",
+          "Time by class on the binding rank", "Not feasible, by reason", "priced by"}) {
+      CAPTURE(moved);
+      CHECK_THAT(verbose, Catch::Contains(moved));
+      CHECK_THAT(page, !Catch::Contains(moved));
+    }
+  }
+  CHECK_THAT(page, Catch::Contains("numbers of this cluster are assumed, not measured: see --verbose"));
+}
+
+TEST_CASE("The stages of a pipeline are shown with what they hold, and their layers add up") {
+  const std::string page = Cli().run(with(planned("dgx_h100", "mixtral_8x7b", "32"), {"--pp", "4", "--vp", "2"})).out;
+  const std::vector<std::string> lines = lines_of(page);
+  auto line = std::find_if(lines.begin(), lines.end(), [](const auto& l) { return l.starts_with("  stage   holds"); });
+  REQUIRE(line != lines.end());
+  int layers = 0;
+  std::string stages;
+  for (++line; line != lines.end() && std::isdigit(static_cast<unsigned char>((*line)[2])); ++line) {
+    const std::string name = line->substr(2, line->find(' ', 2) - 2);
+    const auto dash = name.find('-');
+    const int count = dash == std::string::npos ? 1 : std::stoi(name.substr(dash + 1)) - std::stoi(name) + 1;
+    layers += count * std::stoi(line->substr(10));
+    stages = name;
+  }
+  CHECK(stages.ends_with('4'));
+  CHECK(layers == 32);  // Mixtral 8x7B
+}
+
+TEST_CASE("A page of what is infeasible says first what would fit, in 100 columns") {
+  const Ran ran = Cli().run(planned("dgx_h100", "qwen3_235b_a22b", "64"));
+  CHECK(ran.code == 3);
+  check_width(ran.err);
+  CHECK(ran.err.starts_with("no feasible plan among "));
+  CHECK_THAT(ran.err, Catch::Contains("  lacks          ") && Catch::Contains("--recompute full") &&
+                          Catch::Contains("Not feasible, by reason:"));
+}
+
+}  // namespace moeplan::tests::plan_page_test

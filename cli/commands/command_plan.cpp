@@ -101,7 +101,7 @@ void add_plan_command(CLI::App& app, ExitCode& code) {
   c->add_option("--tp", r.tp, "Only this tensor-parallel size")->check(count);
   c->add_option("--cp", r.cp, "Only this context-parallel size")->check(count);
   c->add_option("--ep", r.ep, "Only this expert-parallel size")->check(count);
-  c->add_option("--esp,--etp", r.esp, "Only this number of shards an expert")->check(count);
+  c->add_option("--etp,--esp", r.esp, "Only this tensor-parallel size of the experts")->check(count);
   c->add_option("--dp", r.dp, "Only this data-parallel size")->check(count);
   c->add_option("--pp", r.pp, "Only this number of pipeline stages")->check(count);
   c->add_option("--vp", r.vp, "Only this number of parts of the model a pipeline stage")->check(count);

@@ -50,7 +50,7 @@ std::string degrees_column(const planner::Candidate& c) {
   if (d.cp > 1) out += fmt::format("cp {} ", d.cp);
   if (d.dp > 1) out += fmt::format("dp {} ", d.dp);
   if (d.ep > 1) out += fmt::format("ep {} ", d.ep);
-  if (d.esp > 1) out += fmt::format("esp {} ", d.esp);
+  if (d.esp > 1) out += fmt::format("etp {} ", d.esp);
   return out + fmt::format("mb {}", c.micro_batch);
 }
 

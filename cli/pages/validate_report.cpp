@@ -53,7 +53,7 @@ std::string head_text(const ValidateHead& head, const planner::LayerCase& layer)
   std::string out = fmt::format("{} on {}\n", head.source, head.cluster);
   out += labelled("layer",
                   planner::layer_text(layer) + (head.scale > 1 ? fmt::format(" (scaled by {})", head.scale) : ""));
-  out += labelled("ranks", fmt::format("{}: ep {} esp {} tp {}", layer.ranks(), d.ep, d.esp, d.tp));
+  out += labelled("ranks", fmt::format("{}: ep {} etp {} tp {}", layer.ranks(), d.ep, d.esp, d.tp));
   return out + labelled("executed on", hardware_text(head.hardware));
 }
 

@@ -154,7 +154,7 @@ Reason mixers_infeasibility(const ModelSpec& model, const Degrees& d) {
 Reason division_infeasibility(const ModelSpec& model, const Workload& workload, const Candidate& candidate) {
   const Degrees& d = candidate.degrees;
   const std::int64_t parts = d.pp * candidate.virtual_stages;
-  if (Reason r = equal(d.dp * d.cp * d.tp, d.edp * d.ep * d.esp, "dp cp tp is not edp ep esp")) return r;
+  if (Reason r = equal(d.dp * d.cp * d.tp, d.edp * d.ep * d.esp, "dp cp tp is not edp ep etp")) return r;
   if (candidate.rank_order == RankOrder::ReplicasInner && d.esp > 1)
     return Infeasibility(Constraint::Limit, 1, d.esp, "tp-cp-dp-ep-pp needs whole experts");
   if (Reason r = layout_infeasibility(model, candidate)) return r;
@@ -195,7 +195,7 @@ Reason ffn_infeasibility(const ModelSpec& model, const Degrees& d) {
       }
       const Moe& moe = std::get<Moe>(layer.ffn);
       if (Reason r = limit(moe.num_experts, d.ep, "ep exceeds the experts")) return r;
-      if (Reason r = multiple(moe.expert.hidden_size, d.esp, "esp does not divide the expert's FFN")) return r;
+      if (Reason r = multiple(moe.expert.hidden_size, d.esp, "etp does not divide the expert's FFN")) return r;
       if (Reason r = multiple(moe.shared.hidden_size, d.tp, "tp does not divide the shared expert")) return r;
     }
   }

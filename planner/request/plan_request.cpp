@@ -76,7 +76,7 @@ void check_degrees(const PlanRequest& r, std::int64_t world) {
   check("--pp", r.pp, fmt::format("{}", r.pp));
   check("--dp", r.dp, fmt::format("{}", r.dp));
   check("--ep", r.ep, fmt::format("{}", r.ep));
-  check("--esp", r.esp, fmt::format("{}", r.esp));
+  check("--etp", r.esp, fmt::format("{}", r.esp));
   const auto together = [&](const char* names, std::initializer_list<std::int64_t> degrees) {
     std::int64_t product = 1;
     std::string text;
@@ -95,7 +95,7 @@ void check_degrees(const PlanRequest& r, std::int64_t world) {
     wrong.add({"--pp, --dp, --cp, --tp"}, "",
               fmt::format("{} x {} x {} x {} is not the {} GPUs", r.pp, r.dp, r.cp, r.tp, world));
   }
-  (void)together("--pp, --ep, --esp", {r.pp, r.ep, r.esp});
+  (void)together("--pp, --ep, --etp", {r.pp, r.ep, r.esp});
   wrong.throw_if_any();
 }
 

@@ -36,7 +36,7 @@ std::int64_t settled_world(JobDraft& d) {
     wrong.add({d.context.file}, "", fmt::format("uses {} GPUs; expected at most {}", world, kMostWorld));
   if (world % experts != 0)
     wrong.add({d.context.file}, "",
-              fmt::format("divides experts over pp {} x ep {} x esp {} GPUs, which do not divide {}", g.pp, g.ep, g.esp,
+              fmt::format("divides experts over pp {} x ep {} x etp {} GPUs, which do not divide {}", g.pp, g.ep, g.esp,
                           world));
   wrong.throw_if_any();
   g.edp = world / experts;

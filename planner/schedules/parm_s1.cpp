@@ -47,7 +47,7 @@ class S1 : public Schedule {
     if (beyond_ == Beyond::Tapered && candidate.pipeline_degree < 3)
       return Infeasibility(Constraint::Limit, candidate.pipeline_degree, 3, "s1_tapered has three chunks at least");
     const bool is_baseline = degrees.tp == 1 && degrees.esp == 1 && candidate.pipeline_degree == 1;
-    if (is_baseline && beyond_ == Beyond::Nothing) return "parm_s1 without tp or esp is the baseline";
+    if (is_baseline && beyond_ == Beyond::Nothing) return "parm_s1 without tp or etp is the baseline";
     return std::nullopt;
   }
   std::string_view same_as(const Degrees& degrees, const Candidate& candidate, Mode mode) const override {

@@ -51,9 +51,9 @@ class S2 : public Schedule {
     if (candidate.all_to_all->deduplicates()) return "parm_s2 splits rows, not tokens";
     if (candidate.codec.combine) return "parm_s2 gathers what comes back, which a codec would have to read first";
     if (gathering_ != Gathering::SimultaneousByRank) return std::nullopt;
-    if (degrees.esp == 1) return "parm_s2_code without esp is parm_s2";
+    if (degrees.esp == 1) return "parm_s2_code without etp is parm_s2";
     if (!is_power_of_two(degrees.ep) || !is_power_of_two(degrees.esp))
-      return "parm_s2_code pairs ranks: ep and esp are powers of two";
+      return "parm_s2_code pairs ranks: ep and etp are powers of two";
     const std::int64_t phases = degrees.ep * degrees.esp;
     if (phases <= kMostPhases) return std::nullopt;
     return Infeasibility(Constraint::Limit, kMostPhases, phases, "parm_s2_code is planned with up to 256 phases");

@@ -133,7 +133,7 @@ class Enumerator {
       if (c.degrees.tp > node_ && !space_.tp) {
         reject("tp spans nodes (ask for it with --tp)");
       } else if (c.degrees.esp > node_ && !space_.esp) {
-        reject("esp spans nodes (ask for it with --esp)");
+        reject("etp spans nodes (ask for it with --etp)");
       } else if (!space_.schedule && !schedule->same_as(layer, c, problem_.workload().mode).empty()) {
         reject("the same as another schedule");
       } else {

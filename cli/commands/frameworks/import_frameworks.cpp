@@ -70,7 +70,7 @@ void add_import_framework(CLI::App& import, const std::string& name, const char*
     command->add_option("--tp", o->tp, "Tensor-parallel ranks, which the model's code decides")
         ->check(CLI::PositiveNumber);
     command->add_option("--ep", o->ep, "ep_size of its deepspeed.moe.layer.MoE")->check(CLI::PositiveNumber);
-    command->add_option("--esp", o->esp, "Shards of an expert")->check(CLI::PositiveNumber);
+    command->add_option("--etp,--esp", o->esp, "Tensor-parallel size of the experts")->check(CLI::PositiveNumber);
   }
   command->add_option("--step-time", o->step_time, "Seconds an iteration that were measured")
       ->check(CLI::PositiveNumber);

@@ -115,7 +115,8 @@ std::string compare_page(const Comparison& c) {
   }
   out += in_lines(conclusion(c)) + '\n' + tables(c) + '\n';
   if (c.difference.decisions.empty()) out += "  No decision differs.\n";
-  for (const auto& [name, value] : c.difference.decisions) {
+  for (const auto& [key, value] : c.difference.decisions) {
+    const std::string name = key == "esp" ? "etp" : key;  // people say etp, files and JSON esp
     out += std::max(value.first.size(), value.second.size()) <= 14
                ? row(name, value.first, value.second, "")
                : labelled(name, fmt::format("A: {}; B: {}", value.first, value.second), 25);

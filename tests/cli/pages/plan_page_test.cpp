@@ -83,6 +83,14 @@ TEST_CASE("The stages of a pipeline are shown with what they hold, and their lay
   CHECK(layers == 32);  // Mixtral 8x7B
 }
 
+TEST_CASE("The experts' tensor-parallel size is etp, as in --etp or its alias --esp") {
+  const Arguments plan = with(planned("dgx_h100", "schemoe_gpt2_tiny_moe", "8"), {"--ep", "4"});
+  const Cli cli;
+  const std::string page = cli.run(with(plan, {"--etp", "2"})).out;
+  CHECK_THAT(page, Catch::Contains(" ep 4 etp 2 | "));
+  CHECK(page == cli.run(with(plan, {"--esp", "2"})).out);
+}
+
 TEST_CASE("A page of what is infeasible says first what would fit, in 100 columns") {
   const Ran ran = Cli().run(planned("dgx_h100", "qwen3_235b_a22b", "64"));
   CHECK(ran.code == 3);

@@ -172,8 +172,9 @@ PlannedPlan find_plan(const planner::PlanRequest& request, std::int64_t top,
   const double wall = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const planner::Framework* framework = job.space.framework ? &*job.space.framework : nullptr;
   const std::vector<MemoryUse> stage_memory = planner::best_stage_memory(job, answer);
-  const cli::PlanReport report{job.inputs,     job.documents, job.cluster,   answer.result, answer.predictions,
-                               out.plan.tutel, framework,     answer.beyond, stage_memory,  wall};
+  const cli::PlanReport report{job.inputs,         job.documents,         job.cluster, answer.result,
+                               answer.predictions, out.plan.tutel,        framework,   answer.beyond,
+                               stage_memory,       job.has_default_batch, wall};
   out.page = cli::plan_page(report, false);
   out.document = cli::plan_json(report);
   for (std::size_t i = 0; i < answer.predictions.size(); ++i) {

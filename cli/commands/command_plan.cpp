@@ -38,7 +38,7 @@ void run_plan(const PlanOptions& o, ExitCode& code) {
   const auto start = std::chrono::steady_clock::now();
   check_outputs({o.output, o.trace});
   const planner::PlanJob job = planner::load_job(o.request);
-  const auto& [documents, inputs, cluster, space] = job;
+  const auto& [documents, inputs, cluster, space, has_default_batch] = job;
   planner::PlanAnswer answer;
   {
     Progress progress("planning", o.quiet);
@@ -61,8 +61,8 @@ void run_plan(const PlanOptions& o, ExitCode& code) {
   const double wall = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const planner::Framework* framework = space.framework ? &*space.framework : nullptr;
   const std::vector<MemoryUse> stage_memory = planner::best_stage_memory(job, answer);
-  const PlanReport report{inputs,     documents, cluster, result,       predictions,
-                          plan.tutel, framework, beyond,  stage_memory, wall};
+  const PlanReport report{inputs, documents,    cluster,           result, predictions, plan.tutel, framework,
+                          beyond, stage_memory, has_default_batch, wall};
   if (o.json) return fmt::print("{}", plan_json(report));
   fmt::print("{}", plan_page(report, o.is_verbose));
   if (!o.output.empty()) fmt::print("\n  plan   {}\n", o.output);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <initializer_list>
 
+#include "model/base/whole_numbers.hpp"
 #include "planner/layer/schedule.hpp"
 #include "planner/placement/strategies/strategy.hpp"
 #include "planner/search/search.hpp"
@@ -159,6 +160,20 @@ std::vector<std::string> overrides_of(const PlanRequest& r, const std::optional<
   return overrides;
 }
 
+/// Whether the global batch is that of the default workload, not a chosen one.
+bool has_default_batch(const PlanRequest& r, const PlanInputs& documents) {
+  const Node* batch = documents.workload.find("global_batch");
+  return r.workload == PlanRequest{}.workload && batch && batch->where.file == documents.workload_source;
+}
+
+/// Makes the default global batch one that the ranks can be divided for, the least from its value on.
+void fit_default_batch(PlanInputs& documents, Inputs& inputs, std::int64_t ranks) {
+  const std::int64_t batch = inputs.workload.global_batch, fitting = ceil_div(batch, ranks) * ranks;
+  if (fitting == batch) return;
+  apply_overrides(documents, {fmt::format("workload.global_batch={}", fitting)});
+  inputs = read_inputs(documents);
+}
+
 }  // namespace
 
 PlanJob load_job(const PlanRequest& r) {
@@ -169,8 +184,10 @@ PlanJob load_job(const PlanRequest& r) {
   Inputs inputs = read_inputs(documents);
   if (space.framework) settle_for_framework(*space.framework, documents, inputs);
   Cluster cluster = build_cluster_of(documents.cluster_source, inputs.cluster, given(r.world));
+  const bool is_default_batch = has_default_batch(r, documents);
+  if (is_default_batch) fit_default_batch(documents, inputs, cluster.world_size());
   check_degrees(r, cluster.world_size());
-  return {std::move(documents), std::move(inputs), std::move(cluster), std::move(space)};
+  return {std::move(documents), std::move(inputs), std::move(cluster), std::move(space), is_default_batch};
 }
 
 PlanAnswer answer(const PlanJob& job, std::int64_t top,

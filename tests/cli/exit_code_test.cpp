@@ -90,7 +90,8 @@ TEST_CASE("The exit code says how it went") {
                  parts.at("working").get<double>() + parts.at("runtime").get<double>()));
   }
   SECTION("3 too where a number of GPUs divides nothing") {
-    const Ran ran = cli.run({"plan", "--cluster", "dgx_h100", "--model", "mixtral_8x7b", "--world", "7"});
+    const Ran ran = cli.run({"plan", "--cluster", "dgx_h100", "--model", "mixtral_8x7b", "--world", "7", "-C",
+                             "workload.global_batch=256"});
     CHECK(ran.code == 3);
     CHECK_THAT(ran.err, Catch::Contains("dp does not divide the global batch"));
   }

@@ -80,6 +80,10 @@ std::string caveats(const PlanReport& r) {
 
 std::string plan_page(const PlanReport& r, bool is_verbose) {
   std::string out = answer_lines(r) + '\n' + page_header(r.inputs, r.cluster);
+  if (r.has_default_batch) {
+    out += labelled("global batch", fmt::format("{} sequences by default; -C workload.global_batch=N sets another",
+                                                r.inputs.workload.global_batch));
+  }
   const std::string settings = settings_text(r.result.ranked.front().candidate);
   if (!settings.empty()) out += labelled("settings", settings);
   if (r.framework) out += framework_lines(r);

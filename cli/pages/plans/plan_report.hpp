@@ -24,6 +24,7 @@ struct PlanReport {
   const planner::Framework* framework;              // null: any
   const std::optional<planner::Evaluated>& beyond;  // faster on the same degrees, but not in the framework
   const std::vector<MemoryUse>& stage_memory;       // of the best plan, by pipeline stage
+  bool has_default_batch;                           // PlanJob
   double wall_s;
 };
 

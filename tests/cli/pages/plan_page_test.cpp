@@ -91,6 +91,28 @@ TEST_CASE("The experts' tensor-parallel size is etp, as in --etp or its alias --
   CHECK(page == cli.run(with(plan, {"--esp", "2"})).out);
 }
 
+TEST_CASE(
+    "The default global batch is the least multiple of the GPUs from 256 sequences on, and said to be a default") {
+  const Cli cli;
+  const auto plan = [&](const std::string& world, const Arguments& more) {
+    return cli.run(with(planned("dgx_h100", "schemoe_gpt2_tiny_moe", world), with({"--budget", "1"}, more))).out;
+  };
+  const std::string is_default = " sequences by default; -C workload.global_batch=N sets another";
+  for (const auto& [world, batch] : {std::pair("8", "256"), std::pair("24", "264"), std::pair("512", "512")}) {
+    CAPTURE(world);
+    CHECK_THAT(plan(world, {}), Catch::Contains("  global batch   " + (batch + is_default)));
+  }
+  for (const Arguments& chosen : {Arguments{"-C", "workload.global_batch=256"}, Arguments{"--workload", "parm_grid"}})
+    CHECK_THAT(plan("8", chosen), !Catch::Contains(is_default));
+  SECTION("and simulated from disk it is the same, because the plan records it as an override") {
+    (void)plan("24", {"-o", "plan.yaml"});
+    const Ran again = cli.run({"simulate", "plan.yaml", "--inputs", "disk"});
+    CHECK(again.code == 0);
+    CHECK(again.err.empty());
+    CHECK_THAT(again.out, Catch::Contains("264 sequences") && Catch::Contains("as the plan predicts"));
+  }
+}
+
 TEST_CASE("A page of what is infeasible says first what would fit, in 100 columns") {
   const Ran ran = Cli().run(planned("dgx_h100", "qwen3_235b_a22b", "64"));
   CHECK(ran.code == 3);

@@ -8,6 +8,7 @@
 
 #include "cli/commands/commands.hpp"
 #include "cli/pages/plans/comparison.hpp"
+#include "cli/pages/text/colour.hpp"
 
 namespace moeplan::cli {
 
@@ -25,7 +26,8 @@ void run_compare(const CompareOptions& o) {
   const planner::Prediction of_a = predict(a), of_b = predict(b);
   const Comparison c{{o.first, a, of_a}, {o.second, b, of_b}, planner::plan_difference(a.plan, of_a, b.plan, of_b)};
   const double wall = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  fmt::print("{}", o.json ? compare_json(c, wall) : compare_page(c));
+  if (o.json) return fmt::print("{}", compare_json(c, wall));
+  print_page(stdout, compare_page(c));
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "cli/commands/progress.hpp"
 #include "cli/pages/plans/explanation.hpp"
 #include "cli/pages/plans/operation_table.hpp"
+#include "cli/pages/text/colour.hpp"
 
 namespace moeplan::cli {
 
@@ -35,7 +36,8 @@ void run_explain(const ExplainOptions& o) {
       text += '\n' + operation_table(e.prediction.program, e.operations, rank);
     }
   }
-  fmt::print("{}", text);
+  if (o.json) return fmt::print("{}", text);
+  print_page(stdout, text);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "cli/commands/output_files.hpp"
 #include "cli/commands/progress.hpp"
 #include "cli/pages/plans/plan_report.hpp"
+#include "cli/pages/text/colour.hpp"
 #include "model/analysis/trace.hpp"
 #include "planner/request/plan_request.hpp"
 #include "sim/program/link_tracks.hpp"
@@ -31,7 +32,7 @@ void print_infeasible(const PlanOptions& o, const planner::Inputs& inputs, const
   std::optional<planner::WouldFit> would_fit;
   if (cluster.ranks_per_gpu == 1) would_fit = planner::what_would_fit(inputs, space, cluster.world_size());
   if (o.json) fmt::print("{}", infeasible_json(inputs, cluster, result, would_fit));
-  fmt::print(stderr, "{}", infeasible_page(inputs, cluster, result, would_fit));
+  print_page(stderr, infeasible_page(inputs, cluster, result, would_fit));
 }
 
 void run_plan(const PlanOptions& o, ExitCode& code) {
@@ -64,7 +65,7 @@ void run_plan(const PlanOptions& o, ExitCode& code) {
   const PlanReport report{inputs, documents,    cluster,           result, predictions, plan.tutel, framework,
                           beyond, stage_memory, has_default_batch, wall};
   if (o.json) return fmt::print("{}", plan_json(report));
-  fmt::print("{}", plan_page(report, o.is_verbose));
+  print_page(stdout, plan_page(report, o.is_verbose));
   if (!o.output.empty()) fmt::print("\n  plan   {}\n", o.output);
   if (!o.trace.empty()) fmt::print("  trace  {}  (open it in ui.perfetto.dev)\n", o.trace);
 }

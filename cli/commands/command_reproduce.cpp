@@ -10,6 +10,7 @@
 #include "cli/commands/progress.hpp"
 #include "cli/pages/reproduction_plot.hpp"
 #include "cli/pages/reproduction_report.hpp"
+#include "cli/pages/text/colour.hpp"
 #include "model/base/diagnostics.hpp"
 #include "model/base/in_parallel.hpp"
 #include "model/base/interrupt.hpp"
@@ -50,7 +51,7 @@ ExitCode run_reproduce(const ReproduceOptions& o) {
       all_pass = all_pass && result.passed() == result.scored();
       if (!o.plots.empty())
         write_file_atomically(std::filesystem::path(o.plots) / (result.paper + ".svg"), reproduction_plot(result));
-      if (!o.json) fmt::print("{}{}", results.size() > 1 ? "\n" : "", reproduction_page(result));
+      if (!o.json) print_page(stdout, (results.size() > 1 ? "\n" : "") + reproduction_page(result));
       std::fflush(stdout);
     }
   } catch (const sweep::Interrupted&) {

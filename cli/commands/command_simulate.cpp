@@ -13,6 +13,7 @@
 #include "cli/commands/output_files.hpp"
 #include "cli/pages/plans/plan_report.hpp"
 #include "cli/pages/plans/prepared_plan.hpp"
+#include "cli/pages/text/colour.hpp"
 #include "model/analysis/trace.hpp"
 #include "model/text/unit_text.hpp"
 #include "sim/program/link_tracks.hpp"
@@ -93,7 +94,8 @@ void run_simulate(const SimulateOptions& o) {
   }
   const double wall = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const auto& [whole, inputs, cluster] = prepared;
-  fmt::print("{}", o.json ? simulate_json(whole, inputs, cluster, p, wall) : simulate_page(whole, inputs, cluster, p));
+  if (o.json) return fmt::print("{}", simulate_json(whole, inputs, cluster, p, wall));
+  print_page(stdout, simulate_page(whole, inputs, cluster, p));
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "cli/commands/progress.hpp"
 #include "cli/options/option_values.hpp"
 #include "cli/pages/size_report.hpp"
+#include "cli/pages/text/colour.hpp"
 #include "model/text/unit_text.hpp"
 #include "planner/size/job_sizes.hpp"
 
@@ -265,7 +266,7 @@ void run_size(const SizeOptions& o, ExitCode& code) {
   if (!r.best) code = ExitCode::NothingFeasible;
   if (r.best && !o.output.empty()) write_answer(r, space, o.output);
   if (o.json) return fmt::print("{}", size_json(r));
-  fmt::print(r.best ? stdout : stderr, "{}", size_page(r));
+  print_page(r.best ? stdout : stderr, size_page(r));
   if (r.best && !o.output.empty()) fmt::print("\n  plan   {}\n", o.output);
 }
 

@@ -11,6 +11,7 @@
 #include "cli/commands/execution/measured_here.hpp"
 #include "cli/options/option_values.hpp"
 #include "cli/pages/check_report.hpp"
+#include "cli/pages/text/colour.hpp"
 #include "cuda_runtime/launch/rank_store.hpp"
 #include "cuda_runtime/validate/run_on_gpus.hpp"
 #include "planner/plan/inputs.hpp"
@@ -74,7 +75,7 @@ ExitCode run_check(const CheckOptions& o) {
   if (!done.has_answers()) return done.early.value_or(ExitCode::FailedCheck);
   const std::string page = check_page(done.head, done.cases, profile);
   write_file_atomically((folder / "page.txt").string(), page);
-  fmt::print("{}", page);
+  print_page(stdout, page);
   if (done.early) return *done.early;
   return check_result(suite_statistics(done.cases)).holds() ? ExitCode::Done : ExitCode::FailedCheck;
 }

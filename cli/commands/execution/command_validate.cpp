@@ -12,6 +12,7 @@
 #include "cli/commands/output_files.hpp"
 #include "cli/options/option_values.hpp"
 #include "cli/pages/plans/prepared_plan.hpp"
+#include "cli/pages/text/colour.hpp"
 #include "cli/pages/validate_report.hpp"
 
 namespace moeplan::cli {
@@ -83,7 +84,10 @@ ExitCode run_plan(const ValidateOptions& o) {
   const ValidateHead head{cluster.name, o.plan,   o.scale, hardware_of(back_end_of(o), run.answer),
                           run.command,  max_error};
   if (!o.trace.empty()) write_file_atomically(o.trace, validate::overlaid_trace(lower(layer), result.validation));
-  fmt::print("{}", o.json ? validate_json(head, result) : validate_page(head, result));
+  if (o.json)
+    fmt::print("{}", validate_json(head, result));
+  else
+    print_page(stdout, validate_page(head, result));
   return code_of({result}, o);
 }
 
@@ -94,7 +98,10 @@ ExitCode run_suite(const ValidateOptions& o) {
   const ExecutedSuite done = execute_suite(
       suite, {back_end_of(o), setup_of(o).limits, o.suite, o.layer, o.scale, std::filesystem::path(results), o.resume});
   if (!done.has_answers()) return done.early.value_or(ExitCode::Done);
-  fmt::print("{}", o.json ? suite_json(done.head, done.cases) : suite_page(done.head, done.cases));
+  if (o.json)
+    fmt::print("{}", suite_json(done.head, done.cases));
+  else
+    print_page(stdout, suite_page(done.head, done.cases));
   return done.early.value_or(code_of(done.cases, o));
 }
 

@@ -15,7 +15,7 @@ options = arguments.parse_args()
 overrides = ["workload.recompute=auto"]
 plan = moeplan.plan("hgx_h200", "mixtral_8x7b", world=16, placement="contiguous", overrides=overrides)
 best = plan.best
-print(f"{best.makespan_s:.3f} s an iteration, {best.tokens_per_s_per_gpu:.0f} tokens/s a GPU, "
+print(f"{best.makespan_s:.3f} s an iteration, {best.tokens_per_s_per_gpu:.0f} tokens/s/GPU, "
       f"MFU {best.model_flops_utilization:.1%}")
 print(f"no candidate takes less than {plan.lower_bound_s:.3f} s: gap {plan.optimality_gap:.1%}")
 print(f"memory {best.memory_bytes / 2**30:.1f} of {best.memory_limit_bytes / 2**30:.1f} GiB")

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "cli/application/help_text.hpp"
 #include "cli/application/version.hpp"
 #include "planner/plugin/plugin.hpp"
 
@@ -12,6 +13,7 @@ void add_commands(CLI::App& app, ExitCode& code) {
       "Plans Mixture-of-Experts models on GPU clusters: which parallel degrees, placement and schedule are fastest, "
       "how fast, how far from the provable limit, and why.");
   app.name("moeplan");
+  app.formatter(help_formatter());  // commands added below inherit it
   app.set_version_flag("--version", [] {
     std::string page = version_page();
     page.pop_back();  // CLI11 ends the line

@@ -23,7 +23,9 @@ void read_type(const CLI::Option& option, OptionParts& parts) {
     parts.about += fmt::format(" ({} to {})", range[1].str(), range[2].str());
 }
 
-OptionParts parts_of(const CLI::Option& option) {
+}  // namespace
+
+OptionParts option_parts_of(const CLI::Option& option) {
   OptionParts parts;
   parts.about = option.get_description();
   parts.is_required = option.get_required();
@@ -34,8 +36,6 @@ OptionParts parts_of(const CLI::Option& option) {
   if (const std::string given = option.get_default_str(); !given.empty()) parts.about += fmt::format(" [{}]", given);
   return parts;
 }
-
-}  // namespace
 
 std::vector<std::string> set_values(const std::string& list) {
   std::vector<std::string> values;
@@ -49,7 +49,7 @@ std::vector<std::string> set_values(const std::string& list) {
 
 std::vector<OptionParts> option_parts(const CLI::App& command) {
   std::vector<OptionParts> out;
-  for (const CLI::Option* option : command.get_options()) out.push_back(parts_of(*option));
+  for (const CLI::Option* option : command.get_options()) out.push_back(option_parts_of(*option));
   return out;
 }
 

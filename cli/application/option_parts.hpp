@@ -24,6 +24,8 @@ struct OptionParts {
 /// The values of a set as CLI11 prints it: of "a,b", or of "a->0,b->1" a and b.
 [[nodiscard]] std::vector<std::string> set_values(const std::string& list);
 
+[[nodiscard]] OptionParts option_parts_of(const CLI::Option& option);
+
 /// All options of a command in the order of their definition, --help first.
 [[nodiscard]] std::vector<OptionParts> option_parts(const CLI::App& command);
 

@@ -69,7 +69,8 @@ std::vector<std::string> unknown_arguments(const CLI::App& app) {
 /// "--top: Value 0 not in range 1 to 100", "--inputs: dsik not in {embedded,disk}".
 std::string value_error(const std::string& what) {
   static const std::regex kConversion("Could not convert: (\\S+) = (.*)"),
-      kRange("(\\S+): Value (.*) not in range (\\S+) to (\\S+)"),
+      kRange("(\\S+): Value (.*) not in range (\\S+) to (\\S+)"), kMissing("(\\S+): 1 required .* missing"),
+      kRepeated("(\\S+): At Most 1 required but received (\\d+)"),
       kMember("(\\S+): (?:Check )?(.*?) (?:value )?(?:not )?in \\{(.*?)\\}.*");
   std::smatch part;
   if (std::regex_match(what, part, kConversion))
@@ -78,6 +79,9 @@ std::string value_error(const std::string& what) {
     return fmt::format("{}: {} is not a number from {} to {}", part[1].str(), in_quotes(part[2].str()), part[3].str(),
                        part[4].str());
   }
+  if (std::regex_match(what, part, kMissing)) return fmt::format("{}: its value is missing", part[1].str());
+  if (std::regex_match(what, part, kRepeated))
+    return fmt::format("{}: is given {} times, but can be given only once", part[1].str(), part[2].str());
   if (std::regex_match(what, part, kMember)) {
     return fmt::format("{}: {} is not known{}", part[1].str(), in_quotes(part[2].str()),
                        suggestion(part[2].str(), set_values(part[3].str())));

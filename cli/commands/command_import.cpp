@@ -149,7 +149,7 @@ void add_loads(CLI::App& import) {
 }  // namespace
 
 void add_import_command(CLI::App& app, ExitCode&) {
-  auto* import = app.add_subcommand("import", "Convert what others wrote into configurations of ours");
+  auto* import = app.add_subcommand("import", "Convert files of other tools into configurations of moeplan");
   import->require_subcommand(1);
   auto* hf =
       import->add_subcommand("hf-config", "A Hugging Face config.json: prints its parameters, writes a model file");

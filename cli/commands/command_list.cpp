@@ -2,7 +2,7 @@
 // schedules|all-to-all|collectives|codecs|placements|precisions|topologies|gpus|clusters|models|workloads|sweeps|frameworks
 // [--json]
 #include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
@@ -24,14 +24,15 @@ struct ListOptions {
 }  // namespace
 
 void add_list_command(CLI::App& app, ExitCode&) {
-  auto* command = app.add_subcommand("list", "What is built in and which configurations are there");
+  auto* command = app.add_subcommand("list", "List built-in algorithms and available configurations");
   auto o = std::make_shared<ListOptions>();
   const std::vector<std::string> kinds(kListed.begin(), kListed.end());
-  command->add_option("what", o->what, fmt::format("One of {}", fmt::join(kinds, ", ")))
-      ->required()
-      ->check(CLI::IsMember(kinds));
+  command->add_option("what", o->what, "What to list")->required()->check(CLI::IsMember(kinds));
   command->add_flag("--json", o->json, "Print JSON");
-  command->callback([o] { fmt::print("{}", o->json ? list_json(o->what) : list_page(o->what)); });
+  command->callback([o] {
+    const bool is_wrapped = ::isatty(STDOUT_FILENO) != 0;  // for people; programs read a line an entry
+    fmt::print("{}", o->json ? list_json(o->what) : list_page(o->what, is_wrapped));
+  });
 }
 
 }  // namespace moeplan::cli

@@ -80,24 +80,25 @@ void add_plan_command(CLI::App& app, ExitCode& code) {
   c->add_option("--model", r.model, "Name in configs/models or its id on Hugging Face, a file, or a config.json")
       ->required();
   c->add_flag("--approximate-unknown", r.approximates,
-              "Read a config.json of an unknown family as the nearest known one, and say what is assumed");
+              "Read a config.json of an unknown family as the nearest known one, and name the assumptions");
   c->add_option("--workload", r.workload, "Name in configs/workloads, or a file")->capture_default_str();
   const CLI::Range count(std::int64_t{1}, std::int64_t{1'048'576});
-  c->add_option("--world", r.world, "GPUs to use: the first N; a template grows in whole nodes")->check(count);
+  c->add_option("--world", r.world, "Number of GPUs: the first N; a cluster template grows in whole nodes")
+      ->check(count);
   c->add_option("--framework", r.framework,
-                "Only what this framework runs, NAME or NAME@VERSION (moeplan list frameworks)");
-  c->add_option("--precision", r.precision, "Format or recipe of the products (moeplan list precisions)");
+                "Plan only what this framework can run, NAME or NAME@VERSION (moeplan list frameworks)");
+  c->add_option("--precision", r.precision, "Number format or recipe of the matrix products (moeplan list precisions)");
   c->add_option("-o,--output", o->output, "Write the plan file here");
   c->add_option("--trace", o->trace, "Write a Chrome trace of the best plan here");
   c->add_option("--schedule", r.schedule, "Only this schedule of the MoE layers (moeplan list schedules)");
   c->add_option("--all-to-all", r.all_to_all, "Only this all-to-all (moeplan list all-to-all)");
-  c->add_option("--pipeline-degree", r.pipeline_degree, "Only so many chunks of a microbatch in an MoE layer")
+  c->add_option("--pipeline-degree", r.pipeline_degree, "Only this number of chunks of a microbatch in an MoE layer")
       ->check(CLI::Range(std::int64_t{1}, planner::kMostChunks));
   c->add_option("--codec", r.codec,
                 "Only this codec (moeplan list codecs), or one of dispatch and one of combine: int8/none");
   c->add_option("--placement", r.placement, "Only this expert placement (moeplan list placements), or auto")
       ->capture_default_str();
-  c->add_option("--redundant-experts", r.redundant_experts, "Only so many slots a rank beyond its share of the experts")
+  c->add_option("--redundant-experts", r.redundant_experts, "Only this number of redundant experts per rank")
       ->check(CLI::Range(std::int64_t{0}, planner::kMostRedundantExperts));
   c->add_option("--tp", r.tp, "Only this tensor-parallel size")->check(count);
   c->add_option("--cp", r.cp, "Only this context-parallel size")->check(count);
@@ -105,27 +106,29 @@ void add_plan_command(CLI::App& app, ExitCode& code) {
   c->add_option("--etp,--esp", r.esp, "Only this tensor-parallel size of the experts")->check(count);
   c->add_option("--dp", r.dp, "Only this data-parallel size")->check(count);
   c->add_option("--pp", r.pp, "Only this number of pipeline stages")->check(count);
-  c->add_option("--vp", r.vp, "Only this number of parts of the model a pipeline stage")->check(count);
-  c->add_flag("--ep-overlap", r.ep_overlap,
-              "Exchange the tokens of one microbatch during the computation of its neighbour");
-  c->add_option("--sp", r.sp, "Only with (1) or without (0) sequence parallelism")->check(CLI::Range(0, 1));
-  c->add_option("--layout", r.layout, "What the parts of the pipeline hold, as Megatron-LM's layouts: Ett|tt|tmL");
-  c->add_option("--micro-batch", r.micro_batch, "Sequences a microbatch and replica; workload.micro_batch")
+  c->add_option("--vp", r.vp, "Only this number of virtual stages (parts of the model) per pipeline stage")
       ->check(count);
-  c->add_option("--zero", r.zero, "Sharding of states, gradients, weights over replicas; workload.zero_stage")
-      ->check(CLI::Range(0, 3));
-  c->add_option("--recompute", r.recompute,
-                "none, selective, full, auto, or modules as moe_act+layernorm; workload.recompute");
+  c->add_flag("--ep-overlap", r.ep_overlap,
+              "Overlap the all-to-alls of one microbatch with the computation of the neighbouring one");
+  c->add_option("--sp", r.sp, "Only with (1) or without (0) sequence parallelism")->check(CLI::Range(0, 1));
+  c->add_option("--layout", r.layout, "Pipeline layout in Megatron-LM's notation: Ett|tt|tmL");
+  c->add_option("--micro-batch", r.micro_batch, "Micro batch size, in sequences; sets workload.micro_batch")
+      ->check(count);
+  c->add_option("--zero", r.zero, "ZeRO stage; sets workload.zero_stage")->check(CLI::Range(0, 3));
+  c->add_option(
+      "--recompute", r.recompute,
+      "Recomputation: none, selective, full, auto, or modules such as moe_act+layernorm; sets workload.recompute");
   c->add_option("--top", o->top, "How many candidates to show")->check(CLI::Range(1, 100))->capture_default_str();
-  c->add_option("--budget", r.budget, "How many candidates may be simulated; the best by closed form are")
+  c->add_option("--budget", r.budget, "Most candidates to simulate, those with the best closed-form estimate first")
       ->check(CLI::Range(1, 1'000'000))
       ->capture_default_str();
-  c->add_option("--threads", r.threads, "Threads; 0: one a core; the result is the same")->check(CLI::Range(0, 1024));
-  c->add_option("--seed", r.seed, "Seed of the routing scenario");
+  c->add_option("--threads", r.threads, "Threads; 0: one per core. The result does not depend on them")
+      ->check(CLI::Range(0, 1024));
+  c->add_option("--seed", r.seed, "Seed of the routing scenario")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1'000'000'000'000}));
   c->add_option("-C", r.overrides, "Override a value: cluster.a.b=c, model.a=b, workload.a=b")->take_all();
   c->add_flag("--json", o->json, "Print JSON");
-  c->add_flag("-v,--verbose", o->is_verbose,
-              "Also show proofs, times by class, counts of the search and the origins of numbers");
+  c->add_flag("-v,--verbose", o->is_verbose, "Also proofs, times by class, counts of the search, origins of numbers");
   c->add_flag("--quiet", o->quiet, "No progress on standard error");
   c->callback([o, &code] { run_plan(*o, code); });
 }

@@ -45,7 +45,7 @@ CLI::App* add_question(CLI::App& query, const std::shared_ptr<Common>& common, c
   CLI::App* c = query.add_subcommand(name, help);
   c->add_option("--where", common->where, "Only rows for which this holds: \"tp <= 4 and cluster == 'dgx_h100'\"");
   c->add_option("--price", common->prices,
-                "Of a GPU and hour, for cost_per_million_tokens: 2.5, or COLUMN=VALUE:2.5 for some of the cases")
+                "Price per GPU-hour, for cost_per_million_tokens: 2.5, or COLUMN=VALUE:2.5 for some of the cases")
       ->take_all();
   auto* json = c->add_flag("--json", common->json, "Print JSON");
   c->add_flag("--csv", common->csv, "Print CSV, with all digits")->excludes(json);
@@ -58,7 +58,7 @@ void add_list(CLI::App* c, const char* name, std::vector<std::string>& list, con
 
 void add_best(CLI::App& query, const std::shared_ptr<Common>& common) {
   auto q = std::make_shared<sweep::BestQuery>();
-  CLI::App* c = add_question(query, common, "best", "The cases with the least value of a column");
+  CLI::App* c = add_question(query, common, "best", "The cases with the lowest value of a column");
   c->add_option("--by", q->by, "The column")->capture_default_str();
   c->add_flag("--highest", q->highest, "The highest value instead");
   add_list(c, "--per", q->per, "One answer for each combination of these columns");
@@ -70,13 +70,14 @@ void add_best(CLI::App& query, const std::shared_ptr<Common>& common) {
 void add_pivot(CLI::App& query, const std::shared_ptr<Common>& common) {
   auto q = std::make_shared<sweep::PivotQuery>();
   auto aggregate = std::make_shared<std::string>("one");
-  CLI::App* c = add_question(query, common, "pivot", "A value over two sets of columns");
+  CLI::App* c = add_question(query, common, "pivot", "A pivot table of a value");
   c->add_option("--rows", q->rows, "Columns whose values make the rows")->delimiter(',')->required();
   add_list(c, "--columns", q->columns, "Columns whose values make the columns");
-  c->add_option("--value", q->value, "What stands in the table")->capture_default_str();
+  c->add_option("--value", q->value, "The value in the table")->capture_default_str();
   std::vector<std::string> names;
   for (const auto& [value, name] : sweep::kAggregateNames) names.emplace_back(name);
-  c->add_option("--aggregate", *aggregate, "Of several cases: min, max, mean or count; one: there is only one")
+  c->add_option("--aggregate", *aggregate,
+                "How to combine several cases: min, max, mean or count; one: there is only one")
       ->check(CLI::IsMember(names))
       ->capture_default_str();
   c->add_option("--speedup-over", q->speedup_over,
@@ -93,7 +94,7 @@ void add_pareto(CLI::App& query, const std::shared_ptr<Common>& common) {
   auto q = std::make_shared<sweep::ParetoQuery>();
   CLI::App* c = add_question(query, common, "pareto", "The cases that no other beats in all objectives");
   add_list(c, "--objectives", q->objectives,
-           "Columns, little is better; max:COLUMN: much is. Default: makespan_s, gpus, memory_bytes, and the cost with "
+           "Columns to minimise, max:COLUMN to maximise. Default: makespan_s, gpus, memory_bytes, and the cost with "
            "--price");
   add_list(c, "--columns", q->columns, "What else to show; default: axes");
   c->callback([=] { print(*common, "pareto", sweep::pareto_front(common->database, *q, common->table_options())); });

@@ -113,7 +113,7 @@ void add_simulate_command(CLI::App& app, ExitCode&) {
       ->delimiter(',')
       ->needs(trace);
   c->add_option("--trace-window", o->trace_window, "Only this time of the iteration: 100ms:200ms")->needs(trace);
-  c->add_flag("--trace-expand", o->expands, "Draw every layer and microbatch, equal ones too")->needs(trace);
+  c->add_flag("--trace-expand", o->expands, "Draw every layer and microbatch, including identical ones")->needs(trace);
   c->add_option("-C", o->overrides, "Override a value: cluster.a.b=c, model.a=b, workload.a=b")->take_all();
   c->add_flag("--json", o->json, "Print JSON");
   c->callback([o] { run_simulate(*o); });

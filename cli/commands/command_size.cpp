@@ -272,10 +272,11 @@ void run_size(const SizeOptions& o, ExitCode& code) {
 
 void add_target_options(CLI::App& c, SizeOptions& o) {
   c.add_option("--tokens", o.tokens, "Tokens of the whole job: 15T, 500B, 2.5e12");
-  c.add_option("--days", o.days, "The target: --tokens in so many days")->check(CLI::Range(1e-3, 1e5));
-  c.add_option("--tokens-per-day", o.tokens_per_day, "The target: tokens a day, as 500B");
-  c.add_option("--gpus", o.gpus, "Instead of a target: GPUs at hand")->check(CLI::Range(std::int64_t{1}, kMostWorld));
-  c.add_option("--availability", o.availability, "The part of the time in which the job makes progress")
+  c.add_option("--days", o.days, "Target: finish --tokens in this many days")->check(CLI::Range(1e-3, 1e5));
+  c.add_option("--tokens-per-day", o.tokens_per_day, "Target: tokens per day, e.g. 500B");
+  c.add_option("--gpus", o.gpus, "Number of GPUs available, instead of a target")
+      ->check(CLI::Range(std::int64_t{1}, kMostWorld));
+  c.add_option("--availability", o.availability, "Fraction of the time in which the job makes progress")
       ->check(CLI::Range(0.01, 1.0))
       ->capture_default_str();
 }
@@ -283,39 +284,42 @@ void add_target_options(CLI::App& c, SizeOptions& o) {
 }  // namespace
 
 void add_size_command(CLI::App& app, ExitCode& code) {
-  auto* c = app.add_subcommand("size", "How many GPUs a job needs for a deadline, with which NICs, and what it costs");
+  auto* c = app.add_subcommand("size", "Find the fewest GPUs for a deadline, the NICs they need, and the cost");
   auto o = std::make_shared<SizeOptions>();
   c->add_option("--model", o->model, "Name in configs/models or its id on Hugging Face, a file, or a config.json")
       ->required();
   c->add_flag("--approximate-unknown", o->approximates,
-              "Read a config.json of an unknown family as the nearest known one, and say what is assumed");
+              "Read a config.json of an unknown family as the nearest known one, and name the assumptions");
   c->add_option("--cluster", o->clusters,
-                "Name in configs/clusters or a file, with the price of a GPU and hour: "
+                "Name in configs/clusters or a file, with the price per GPU-hour: "
                 "hgx_h200=2.50; several to compare")
       ->required()
       ->take_all();
   add_target_options(*c, *o);
   c->add_option("--workload", o->workload, "Name in configs/workloads, or a file")->capture_default_str();
   const CLI::Range count(std::int64_t{1}, kMostWorld);
-  c->add_option("--global-batch", o->global_batch, "Sequences an iteration; workload.global_batch")
+  c->add_option("--global-batch", o->global_batch, "Global batch size, in sequences; sets workload.global_batch")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
   c->add_option("--framework", o->framework,
                 "Only what this framework runs (moeplan list frameworks); any: all that moeplan knows, which takes "
                 "longer. Default: megatron, for a forward pass sglang");
-  c->add_option("--precision", o->precision, "Format or recipe of the products (moeplan list precisions)");
-  c->add_option("--recompute", o->recompute,
-                "none, selective, full, auto, or modules as moe_act+layernorm; workload.recompute");
+  c->add_option("--precision", o->precision,
+                "Number format or recipe of the matrix products (moeplan list precisions)");
+  c->add_option(
+      "--recompute", o->recompute,
+      "Recomputation: none, selective, full, auto, or modules such as moe_act+layernorm; sets workload.recompute");
   c->add_option(
       "--nic-rates", o->nic_rates,
-      "Rates of NICs to compare, 200Gbps,400Gbps, or none (default: a quarter, half and twice the cluster's)");
-  c->add_option("--nics-within", o->nics_within, "Percent of throughput that NICs may lose against the best of them")
+      "NIC bandwidths to compare: 200Gbps,400Gbps, or none (default: a quarter, half and twice the cluster's)");
+  c->add_option("--nics-within", o->nics_within, "Throughput that a NIC may lose against the best one, in percent")
       ->check(CLI::Range(0.0, 100.0))
       ->capture_default_str();
   c->add_option("--max-gpus", o->most_gpus, "The most GPUs to try")->check(count)->capture_default_str();
   c->add_option("--most-tried", o->most_tried, "How many sizes of a cluster to try")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
-  c->add_option("--threads", o->threads, "Threads; 0: one a core; the result is the same")->check(CLI::Range(0, 1024));
+  c->add_option("--threads", o->threads, "Threads; 0: one per core. The result does not depend on them")
+      ->check(CLI::Range(0, 1024));
   c->add_option("-o,--output", o->output, "Write the plan of the answer here");
   c->add_option("-C", o->overrides, "Override a value of every cluster, the model or the workload: cluster.a.b=c")
       ->take_all();

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "cli/pages/text/wrapping.hpp"
 #include "model/text/reader.hpp"
 #include "planner/layer/schedule.hpp"
 #include "planner/lowering/collective_programs.hpp"
@@ -74,13 +75,15 @@ Listing listing(const std::string& what) {
   return of_configs(what);
 }
 
-std::string list_page(const std::string& what) {
+std::string list_page(const std::string& what, bool is_wrapped) {
   const Listing rows = listing(what);
   std::size_t width = 0;
   for (const auto& [name, about] : rows) width = std::max(width, name.size());
   std::string out;
   for (const auto& [name, about] : rows)
-    out += about.empty() ? name + "\n" : fmt::format("{:<{}}  {}\n", name, width, about);
+    out += about.empty() ? name + "\n"
+           : is_wrapped  ? labelled(name, about, width + 4)
+                         : fmt::format("{:<{}}  {}\n", name, width, about);
   return out;
 }
 

@@ -19,7 +19,8 @@ using Listing = std::vector<std::pair<std::string, std::string>>;
 /// The things of a kind, which is one of kListed. Raises InputError if there is no configs/.
 [[nodiscard]] Listing listing(const std::string& what);
 
-[[nodiscard]] std::string list_page(const std::string& what);
+/// A name and a summary in each line; wrapped with a hanging indent if `is_wrapped`.
+[[nodiscard]] std::string list_page(const std::string& what, bool is_wrapped);
 [[nodiscard]] std::string list_json(const std::string& what);
 
 }  // namespace moeplan::cli

@@ -98,7 +98,7 @@ std::string sizes_note(const SizeReport& r, const SizedCluster& c) {
   }
   return labelled(
       "",
-      fmt::format("> the fewest, to {:.0f}%: fewer whole nodes miss the target, or would need more tokens/s a "
+      fmt::format("> the fewest, to {:.0f}%: fewer whole nodes miss the target, or would need more tokens/s/"
                   "GPU than any of the {} sizes that were tried{}",
                   100 * planner::kSizeResolution, s.tried.size(), excluded),
       2);
@@ -114,7 +114,7 @@ std::string cluster_table(const SizeReport& r, const SizedCluster& c) {
   }
   out += fmt::format("  {:>5} {:>7}  {:<38} {:>9} {:>8} {:>7} {:>6} {:>9}\n", "nodes", "GPUs", "plan", "step",
                      "tokens/s", "tokens", "days", "a million");
-  out += fmt::format("  {:>5} {:>7}  {:<38} {:>9} {:>8} {:>7} {:>6} {:>9}\n", "", "", "", "", "a GPU", "a day", "",
+  out += fmt::format("  {:>5} {:>7}  {:<38} {:>9} {:>8} {:>7} {:>6} {:>9}\n", "", "", "", "", "/GPU", "a day", "",
                      "tokens");
   for (const TriedSize& t : c.sizing.tried) out += size_line(r, c, t);
   return out + sizes_note(r, c);
@@ -133,7 +133,7 @@ std::string nic_table(const SizeReport& r) {
   const std::int64_t gpus = *c.sizing.gpus;
   std::string out = fmt::format("\n  The same with other NICs\n\n  {:>12}  {:>22} {:>9} {:>8} {:>8}\n", "NICs",
                                 fmt::format("step of {} GPUs", gpus), "tokens/s", "", r.target.gpus ? "" : "fewest");
-  out += fmt::format("  {:>12}  {:>22} {:>9} {:>8} {:>8}\n", "", "", "a GPU", "", r.target.gpus ? "" : "GPUs");
+  out += fmt::format("  {:>12}  {:>22} {:>9} {:>8} {:>8}\n", "", "", "/GPU", "", r.target.gpus ? "" : "GPUs");
   const double most = fastest_of_nics(r);
   for (const NicSizing& n : r.nics) {
     const TriedSize& t = *n.sizing.at(gpus);

@@ -25,7 +25,7 @@ class ExamplesTest(unittest.TestCase):
     def test_plan_a_model(self):
         plan = self.folder / "plan.yaml"
         out = run(ROOT / "examples/plan_a_model.py", "-o", str(plan))
-        self.assertRegex(out, r"(?m)^\d\.\d+ s an iteration, \d+ tokens/s a GPU, MFU \d+\.\d%$")
+        self.assertRegex(out, r"(?m)^\d\.\d+ s an iteration, \d+ tokens/s/GPU, MFU \d+\.\d%$")
         self.assertRegex(out, r"(?m)^  as planned +\d\.\d+ s  [+-]0\.0%$")
         self.assertTrue(plan.read_text(encoding="utf-8").startswith("schema_version: 1\n"))
 

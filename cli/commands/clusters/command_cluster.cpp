@@ -33,7 +33,7 @@ void cluster_new(const NewClusterOptions& o) {
 }  // namespace
 
 void add_cluster_command(CLI::App& app, ExitCode&) {
-  auto* cluster = app.add_subcommand("cluster", "Cluster files of your machines");
+  auto* cluster = app.add_subcommand("cluster", "Write cluster files of your machines");
   cluster->require_subcommand(1);
   auto* c = cluster->add_subcommand("new", "A cluster file from a GPU, a number of nodes and their NICs");
   auto o = std::make_shared<NewClusterOptions>();

@@ -185,7 +185,8 @@ void run_profile(const ProfileOptions& o, ExitCode& code) {
 }  // namespace
 
 void add_profile_command(CLI::App& app, ExitCode& code) {
-  auto* c = app.add_subcommand("profile", "Measure, or fit measured times, for a cluster or GPU file to include");
+  auto* c = app.add_subcommand("profile",
+                               "Measure this machine or fit measured times, as a file for a cluster or GPU to include");
   auto o = std::make_shared<ProfileOptions>();
   c->add_option("--from-nccl-tests", o->logs, "Raw logs of nccl-tests, of any version");
   c->add_option("--from-csv", o->tables,

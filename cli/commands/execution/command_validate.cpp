@@ -120,7 +120,7 @@ void add_validate_command(CLI::App& app, ExitCode& code) {
   auto* c = app.add_subcommand("validate", "Execute an MoE layer of a plan, and compare values and times");
   auto o = std::make_shared<ValidateOptions>();
   c->add_option("plan", o->plan, "The plan file");
-  c->add_option("--suite", o->suite, "Many ways to run one layer: a name of configs/suites or a path");
+  c->add_option("--suite", o->suite, "Cases of one layer to execute: a name of configs/suites or a path");
   c->add_option("--backend", o->backend, "host: CPU ranks over MPI; nccl: GPUs")
       ->required()
       ->check(CLI::IsMember({"host", "nccl"}));

@@ -89,7 +89,7 @@ void run_report(const ReportOptions& o) {
 }  // namespace
 
 void add_report_command(CLI::App& app, ExitCode&) {
-  auto* c = app.add_subcommand("report", "A page with figures of a plan, a sweep or a score, to show to others");
+  auto* c = app.add_subcommand("report", "Write an HTML page with figures of a plan, a sweep or a score");
   auto o = std::make_shared<ReportOptions>();
   c->add_option("FILE", o->file, "A plan file, a sweep's database, or what score --json printed")->required();
   c->add_option("-o,--output", o->output, "Write the page here: one HTML file that needs no others");

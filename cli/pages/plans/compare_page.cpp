@@ -46,10 +46,10 @@ std::string tables(const Comparison& c) {
   const planner::PlanDifference& d = c.difference;
   const planner::Prediction &p = c.a.prediction, &q = c.b.prediction;
   std::string out = row("", "A", "B", "B - A");
-  out += time_row("iteration", p.makespan.seconds(), q.makespan.seconds());
-  out += row("tokens/s a GPU", fmt::format("{:.0f}", p.tokens_per_s_per_gpu),
-             fmt::format("{:.0f}", q.tokens_per_s_per_gpu),
-             fmt::format("{:+.1f}%", 100 * (q.tokens_per_s_per_gpu / p.tokens_per_s_per_gpu - 1)));
+  out += time_row("step time", p.makespan.seconds(), q.makespan.seconds());
+  out +=
+      row("tokens/s/GPU", fmt::format("{:.0f}", p.tokens_per_s_per_gpu), fmt::format("{:.0f}", q.tokens_per_s_per_gpu),
+          fmt::format("{:+.1f}%", 100 * (q.tokens_per_s_per_gpu / p.tokens_per_s_per_gpu - 1)));
   out += "\n  Time by class on the binding rank (which waits least), unless computation hides it\n\n";
   const auto rank = [](const planner::Prediction& x) { return fmt::format("{}", x.binding.rank.value()); };
   const auto stage = [](const planner::Prediction& x) { return stage_text(x.program, x.binding.rank); };

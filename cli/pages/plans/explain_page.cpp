@@ -147,7 +147,7 @@ std::string exposed_table(const Explanation& e) {
 
 std::string sensitivity_table(const Explanation& e) {
   std::string out = "\n  What a better machine would give to this plan (simulated again, one change at a time)\n\n" +
-                    fmt::format("  {:<38} {:>5} {:>12} {:>8}\n", "", "", "iteration", "shorter");
+                    fmt::format("  {:<38} {:>5} {:>12} {:>8}\n", "", "", "step time", "shorter");
   for (const planner::Sensitivity& s : e.sensitivities) {
     out += fmt::format("  {:<38} {:>5} {:>12} {:>7.2f}%\n", s.resource.name, s.resource.change,
                        human(s.makespan.seconds()), 100 * s.gain);
@@ -211,7 +211,7 @@ std::string placement_text(const Explanation& e) {
        fmt::format("{}, {} an iteration", human(w.weights), human(w.gradients)));
   line("moving there from contiguous experts, once", human(w.migration));
   line("memory added a rank", human(w.memory));
-  out += fmt::format("\n  {:>16} {:>12} {:>12} {:>12}\n", "redundant a rank", "memory", "iteration", "gain");
+  out += fmt::format("\n  {:>16} {:>12} {:>12} {:>12}\n", "redundant a rank", "memory", "step time", "gain");
   for (const planner::RedundantExperts& r : w.curve) {
     if (!r.makespan) {
       out += fmt::format("  {:>16} {:>12} {:>12}\n", r.redundant, human(r.memory), "no");

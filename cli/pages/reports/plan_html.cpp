@@ -26,8 +26,8 @@ double exposed_share(const planner::Prediction& p) {
 std::vector<ReportTile> tiles_of(const PlanView& view) {
   const planner::Prediction& p = view.explanation.prediction;
   const Bytes capacity = view.explanation.plan.cluster.memory_per_rank();
-  return {{human(p.makespan.seconds()), "an iteration"},
-          {with_thousands(p.tokens_per_s_per_gpu), "tokens/s a GPU"},
+  return {{human(p.makespan.seconds()), "step time"},
+          {with_thousands(p.tokens_per_s_per_gpu), "tokens/s/GPU"},
           {in_percent(p.model_flops_utilization), "MFU: of peak FLOP/s"},
           {fmt::format("{} GiB", gib(p.memory.total())), fmt::format("of {} GiB a GPU", gib(capacity))},
           {in_percent(exposed_share(p)), "exposed communication"},
@@ -38,7 +38,7 @@ std::string answer(const PlanView& view) {
   const auto& [plan, inputs, cluster] = view.explanation.plan;
   const planner::Prediction& p = view.explanation.prediction;
   return fmt::format(
-      "An iteration of {} on {} GPUs ({}) takes {}, which is {} tokens/s a GPU or {} MFU. No order of the plan's "
+      "An iteration of {} on {} GPUs ({}) takes {}, which is {} tokens/s/GPU or {} MFU. No order of the plan's "
       "operations takes less than {} (bound by the {}): the plan is {} above this bound. The fullest GPU needs {} of "
       "{}. Accuracy of such predictions: {}.",
       inputs.model.name, with_thousands(static_cast<double>(cluster.gpus())), cluster.gpu.name,

@@ -49,6 +49,43 @@ TEST_CASE("--version names the version, the commit and the back ends") {
                                      "(built in|not built)\n"));
 }
 
+TEST_CASE("Every help text has 100 columns at most, and shows values as people write them") {
+  const Cli cli;
+  for (const char* command :
+       {"",        "plan",     "size",      "simulate", "explain", "compare", "report", "collective",
+        "profile", "validate", "reproduce", "replay",   "check",   "score",   "price",  "list",
+        "import",  "export",   "eplb",      "cluster",  "sweep",   "query"}) {
+    CAPTURE(command);
+    const std::string help =
+        cli.run(*command ? std::vector<std::string>{command, "--help"} : std::vector<std::string>{"--help"}).out;
+    for (const std::string& line : lines_of(help)) {
+      CAPTURE(line);
+      CHECK(line.size() <= 100);
+    }
+    CHECK_THAT(help, !Catch::Contains("INT:INT in") && !Catch::Contains("TEXT:{"));
+  }
+  const std::string plan = unwrapped(cli.run({"plan", "--help"}).out);
+  CHECK_THAT(plan, Catch::Contains("--tp N Only this tensor-parallel size (1 to 1048576)") &&
+                       Catch::Contains("--cluster TEXT Name in configs/clusters, or a file (required)"));
+}
+
+TEST_CASE("A slip on the command line is answered in plain words, with the nearest name") {
+  const Cli cli;
+  const std::vector<std::string> plan{"plan", "--cluster", "dgx_h100", "--model", "mixtral_8x7b"};
+  const auto error = [&](const std::vector<std::string>& arguments) {
+    const Ran ran = cli.run(arguments);
+    CHECK(ran.code == 2);
+    return ran.err.substr(0, ran.err.find('\n'));
+  };
+  CHECK(error({"plna"}) == "plna: is no command of moeplan; did you mean \"plan\"?");
+  CHECK(error({"plan", "--clutser", "x", "--model", "y"}) ==
+        "--clutser: moeplan plan has no such option; did you mean \"--cluster\"?");
+  CHECK(error(with(plan, {"--world", "abc"})) == "--world: \"abc\" is not a number from 1 to 1048576");
+  CHECK(error(with(plan, {"--world"})) == "--world: its value is missing");
+  CHECK(error(with(plan, {"--top", "1", "--top", "2"})) == "--top: is given 2 times, but can be given only once");
+  CHECK(error(with(plan, {"--seed", "-3"})) == "--seed: \"-3\" is not a number from 0 to 1000000000000");
+}
+
 TEST_CASE("list --json has the names and descriptions of the page") {
   const Cli cli;
   for (const char* what : {"schedules", "clusters", "collectives"}) {

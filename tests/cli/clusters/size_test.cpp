@@ -176,7 +176,7 @@ TEST_CASE("A plan that is infeasible names what would fit") {
   SECTION("other GPUs and a global batch, where it does not divide") {
     const std::vector<std::string> plan{"plan",    "--cluster", "dgx_h100", "--model", "schemoe_gpt2_tiny_moe",
                                         "--quiet", "--top",     "1",        "-C",      "workload.sequence_length=1024"};
-    const Ran ran = cli.run(with(plan, {"--world", "296", "--json"}));
+    const Ran ran = cli.run(with(plan, {"--world", "296", "--json", "-C", "workload.global_batch=256"}));
     REQUIRE(ran.code == 3);
     const Json w = Json::parse(ran.out).at("would_fit");
     CHECK(w.at("global_batch") == 296);  // 37 nodes

@@ -133,8 +133,8 @@ std::string worst_runs(const RunReport& report) {
   const std::vector<const ScoredRun*> rows = profiler::farthest_off(report.rows, kShown);
   std::string out = rows.empty() ? "" : "\nfarthest off\n";
   for (const ScoredRun* r : rows) {
-    out += fmt::format("  {:<54}{:>10} predicted, {:>10} measured\n", report.table[r->row].id, human(*r->predicted),
-                       human(*r->measured));
+    out += labelled(report.table[r->row].id,
+                    fmt::format("{} predicted, {} measured", human(*r->predicted), human(*r->measured)), 60);
   }
   return out;
 }

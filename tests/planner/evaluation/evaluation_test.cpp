@@ -41,6 +41,19 @@ TEST_CASE("Each depth of an evaluation agrees with the deeper ones") {
   CHECK(simulated_makespan(problem, c) == *whole.evaluated.makespan);
 }
 
+TEST_CASE("A pipeline's bubble is the part of the makespan that its stages wait, in the mean") {
+  const auto waiting = [](double seconds) {
+    RankTime t{};
+    t.waiting = Seconds(seconds);
+    return t;
+  };
+  Prediction p{};
+  p.makespan = SimTime::from_seconds(Seconds(10));
+  CHECK(p.bubble() == 0);  // nothing was simulated
+  p.stages = {waiting(1), waiting(4)};
+  CHECK(p.bubble() == Approx((1 + 4) / 2.0 / 10));
+}
+
 TEST_CASE("An infeasible candidate names the violated constraint, with its numbers") {
   const Small s = small({.hidden = 192, .heads = 6});
   const Problem problem(s.model, s.workload, s.cluster);

@@ -49,7 +49,7 @@ std::string labelled(std::string_view label, std::string_view text, std::size_t 
 std::string in_lines(std::string_view text) { return labelled("", text, 2); }
 
 std::string shortened(const std::string& text) {
-  constexpr std::size_t kLine = kPageColumns - 6;  // indented at most by so much
+  constexpr std::size_t kLine = kPageColumns - kTextColumn;
   return text.size() <= kLine ? text : text.substr(0, kLine - 3) + "...";
 }
 

@@ -20,7 +20,7 @@ inline constexpr std::size_t kTextColumn = 17;
 /// A paragraph, indented by two columns.
 [[nodiscard]] std::string in_lines(std::string_view text);
 
-/// The text cut to the length of one line, with "..." if it was longer.
+/// The text cut to what fits behind a label in one line, with "..." if it was longer.
 [[nodiscard]] std::string shortened(const std::string& text);
 
 }  // namespace moeplan::cli

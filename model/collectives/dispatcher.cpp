@@ -9,8 +9,6 @@ namespace moeplan {
 
 namespace {
 
-constexpr double kNorm = 6;  // of the overlap of copies, links and NICs
-
 /// The probability that none of a token's top_k experts is among the experts of one of `groups`.
 double miss(const DispatchShape& shape, double groups) {
   const double own = shape.experts / groups;
@@ -72,7 +70,11 @@ TokenRows token_rows(bool merges, const DispatchShape& shape) {
 std::optional<DispatchCost> dispatch_cost(const DispatcherModel& model, const DispatchDirection& d,
                                           const DispatchShape& shape) {
   if (shape.group.nodes > 1 && !d.nic) return std::nullopt;
-  const TokenRows rows = token_rows(model.merges, shape);
+  return dispatch_cost(model, d, shape, token_rows(model.merges, shape));
+}
+
+DispatchCost dispatch_cost(const DispatcherModel& model, const DispatchDirection& d, const DispatchShape& shape,
+                           const TokenRows& rows) {
   const double bytes = shape.row_bytes + d.row_overhead;
   const double sms = shape.sms > 0 ? shape.sms : model.sms.value_or(1);
   const double casting = model.casts_by_expert ? std::min(shape.experts, sms) : sms;
@@ -86,8 +88,8 @@ std::optional<DispatchCost> dispatch_cost(const DispatcherModel& model, const Di
   cost.links = row_time(rows.linked, bytes, is_wide && d.wide_link ? d.wide_link : d.link) * shape.tokens;
   cost.nics = row_time(rows.crossing, bytes, d.nic) * shape.tokens;
   double sum = 0;
-  for (const Seconds part : {cost.copies, cost.links, cost.nics}) sum += std::pow(part.value(), kNorm);
-  cost.overlapped = Seconds(std::pow(sum, 1 / kNorm));
+  for (const Seconds part : {cost.copies, cost.links, cost.nics}) sum += std::pow(part.value(), model.overlap);
+  cost.overlapped = Seconds(std::pow(sum, 1 / model.overlap));
   return cost;
 }
 
@@ -106,6 +108,7 @@ DispatcherModel read_dispatcher_model(MapReader entry) {
                     .combine_format = entry.text_or("combine_format", ""),
                     .merges = entry.boolean_or("merges", true),
                     .sms = {},
+                    .overlap = entry.number_or("overlap", 6, 1, 64),
                     .casts_by_expert = entry.boolean_or("casts_by_expert", false),
                     .host_ranks = entry.integer_or("host_ranks", 0, 1, 65536),
                     .measured_ranks = entry.integer("measured_ranks", 1, 1 << 24),

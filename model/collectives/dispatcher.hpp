@@ -9,7 +9,7 @@
 // (N - 1)/N.
 //
 //   time = base + doubling log2(n or N) + expert E + ramp T / (T + ramp_tokens) + T (token / SMs of the casts + norm)
-//   norm = (copies^p + links^p + nics^p)^(1/p), p = 6: what is overlapped; the slowest decides
+//   norm = (copies^p + links^p + nics^p)^(1/p): what is overlapped; with p = 6 the slowest nearly decides alone
 //   copies = (D b / copy + X b / send) / SMs,  links = L b / link,  nics = X b / nic
 //
 // SMs copy one row a rank and token inside a node at `copy` and stage one row a node at `send`.
@@ -57,11 +57,13 @@ struct DispatcherModel {
   std::string combine_format;       // that the numbers of the combine apply to; "": any
   bool merges = true;               // sends one row a rank and token, not one a selection
   std::optional<double> sms = {};   // it takes this many if not told otherwise
+  double overlap = 6;               // p of the norm, at least 1 (no overlap)
   bool casts_by_expert = false;     // casts run on one SM an expert, up to `sms`
   std::int64_t host_ranks = 0;      // ranks of a host, from whose number on wide_link applies; 0: it does not
   std::int64_t measured_ranks = 1;  // the largest group that the numbers were fitted to
   DispatchDirection dispatch{}, combine{};
   bool operator==(const DispatcherModel&) const = default;
+  [[nodiscard]] std::string name() const { return mode.empty() ? dispatcher : dispatcher + " " + mode; }
 };
 
 /// The parts of the time of one direction.
@@ -85,6 +87,9 @@ struct TokenRows {
 /// The time of one direction; none between nodes without figures.
 [[nodiscard]] std::optional<DispatchCost> dispatch_cost(const DispatcherModel& model,
                                                         const DispatchDirection& direction, const DispatchShape& shape);
+/// The same for other numbers of rows than those of even choices. What has no figures takes no time.
+[[nodiscard]] DispatchCost dispatch_cost(const DispatcherModel& model, const DispatchDirection& direction,
+                                         const DispatchShape& shape, const TokenRows& rows);
 
 /// Bytes of a token's row of `hidden` values with its scales: fp8_block has a 4-byte scale for each 128 values, mxfp8 a
 /// byte for each 32, nvfp4 a byte for each 16, low_precision (of combines) as nvfp4; none for an unknown format.

@@ -55,7 +55,7 @@ Exchange exchange(const CollectiveModels& models, const ExchangeRequest& r, Exch
                     {"links", cost->links},
                     {"nics", cost->nics}},
           .bound = std::string(cost->bound()),
-          .algorithm = r.dispatcher + (model->mode.empty() ? "" : " " + model->mode),
+          .algorithm = model->name(),
           .measured_ranks = model->measured_ranks};
 }
 

@@ -97,6 +97,10 @@ CommunicationCost communication_cost(const Program& program, const Operation& op
   if (c.pattern == Pattern::Tree) {
     return {cluster.collective_startup + tree_latency(program, c, rank, cluster), std::nullopt, false};
   }
+  if (c.kernels) {
+    const auto cost = row_kernels_cost(program, operation, rank, cluster, shape_of(family, rank, cluster));
+    return cost.value_or(CommunicationCost{cluster.collective_startup, std::nullopt, true});
+  }
   const bool in_parts = c.collective == Collective::AllToAll && c.of > 1;
   const double part = in_parts ? share_of_messages(c, family.size) : 1.0;
   const Seconds pieces = cost_of_pieces(c, family.size, cluster);

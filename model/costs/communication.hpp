@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "model/base/quantity.hpp"
+#include "model/collectives/group_shape.hpp"
 #include "model/machine/cluster.hpp"
 #include "model/program/resolve.hpp"
 
@@ -38,5 +39,17 @@ struct CommunicationCost {
 /// rings.
 [[nodiscard]] CommunicationCost communication_cost(const Program& program, const Operation& operation, RankId rank,
                                                    const Cluster& cluster);
+
+/// The cost of an all-to-all whose rows a dispatcher's kernels move (Communication::kernels), by the dispatcher's
+/// formula (model/collectives/dispatcher.hpp) with the rows that the operation sends; none where the cluster has no
+/// figures of them. The start-up is what does not depend on the rows' bytes; the cap lets a rank's rows take what SMs
+/// and NVLink need together. NICs are links of the cluster, which the network shares. Figures of groups inside one node
+/// also serve groups of several nodes if there are no others, and the other way round.
+[[nodiscard]] std::optional<CommunicationCost> row_kernels_cost(const Program& program, const Operation& operation,
+                                                                RankId rank, const Cluster& cluster, GroupShape shape);
+
+/// The factor >= 1 on the time of computation while the communication is open. For NCCL it is the GPU's measured one;
+/// kernels that hold a known number of SMs leave the others.
+[[nodiscard]] double slowdown_beside(const Operation& communication, const Cluster& cluster);
 
 }  // namespace moeplan

@@ -136,6 +136,7 @@ class Query {
     const Rows& rows = operation.reads.front().rows;
     const bool pairwise = c.collective == Collective::AllToAll || c.collective == Collective::SendReceive;
     if (pairwise) {
+      if (c.relays) note_group(program_.group(*c.relays));
       note_parts(c, family);
       note_shift(rows);
       note_shift(operation.writes.front().rows);

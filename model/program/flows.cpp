@@ -87,6 +87,32 @@ class PairRows {
   std::int64_t rows_ = 0;
 };
 
+/// Number of rows that position `from` sends to position `to`, its own and those that it relays, with
+/// Communication::relays in the group of rank `base`.
+std::int64_t relayed_rows(const Program& program, const Operation& operation, std::int64_t from, std::int64_t to,
+                          RankId base) {
+  const Communication& c = *operation.communication();
+  const GroupFamily &family = program.group(c.group), &node = program.group(*c.relays);
+  if (from == to) return 0;
+  const bool combines = adds_up(program, operation);
+  const Rows& at_sources = (combines ? operation.writes : operation.reads).front().rows;
+  Rows at_holders = (combines ? operation.reads : operation.writes).front().rows;
+  const std::int64_t source = combines ? to : from, holder = combines ? from : to;
+  const auto rows = [&](std::int64_t of, const ExpertSet& experts) {
+    return rows_over(program, at_sources, at_sources.path, family.member(base, of), experts);
+  };
+  if (source / node.size == holder / node.size) {  // the rows of all sources at this position of their nodes
+    const ExpertSet experts = experts_of(program, at_holders, family.member(base, holder));
+    std::int64_t sum = 0;
+    for (std::int64_t s = source % node.size; s < family.size; s += node.size) sum += rows(s, experts);
+    return sum;
+  }
+  if (source % node.size != holder % node.size) return 0;
+  at_holders.experts = Rows::Experts::Held;  // by the whole node
+  at_holders.holders = *c.relays;
+  return rows(source, experts_of(program, at_holders, family.member(base, holder)));
+}
+
 /// An edge of the chains of placed experts, as positions in the group, in the direction of a broadcast.
 struct ChainEdge {
   std::int64_t from;
@@ -178,6 +204,10 @@ class FlowBytes {
       add_across(from, edges.across, flows);
       return;
     }
+    if (c_.relays) {
+      for (std::int64_t to = 0; to < family_.size; ++to) add_relayed(from, to, flows);
+      return;
+    }
     for_peers(c_, family_, from, 1, [&](std::int64_t to) { add(from, to, flows); });
   }
 
@@ -196,6 +226,10 @@ class FlowBytes {
         if (edges.along == to) add_along(from, to, flows);
         if (edges.across == to) add_across(from, to, flows);
       }
+      return;
+    }
+    if (c_.relays) {
+      for (std::int64_t from = 0; from < family_.size; ++from) add_relayed(from, to, flows);
       return;
     }
     for_peers(c_, family_, to, -1, [&](std::int64_t from) { add(from, to, flows); });
@@ -238,6 +272,12 @@ class FlowBytes {
   void add(std::int64_t from, std::int64_t to, std::vector<Flow>& flows) const {
     if (from == to) return;
     const std::int64_t bytes = is_pairwise(c_) ? pair_bytes(from, to) : ring_bytes(from, to);
+    if (bytes > 0) flows.push_back({rank(from), rank(to), bytes});
+  }
+
+  /// Members of two nodes at the same position of these, or two members of one node.
+  void add_relayed(std::int64_t from, std::int64_t to, std::vector<Flow>& flows) const {
+    const std::int64_t bytes = row_bytes_ * relayed_rows(program_, operation_, from, to, rank(0));
     if (bytes > 0) flows.push_back({rank(from), rank(to), bytes});
   }
 

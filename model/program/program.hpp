@@ -272,6 +272,18 @@ struct Codec {
 /// each (tree_edges).
 enum class Pattern : std::uint8_t { Ring, Tree };
 
+/// Kernels made for the exchange of an MoE layer's rows (a dispatcher's: DeepEP, HybridEP), which move them instead of
+/// NCCL. The cluster's figures under `name` price them (model/costs/row_kernels.hpp); without any they cost as much as
+/// NCCL's all-to-all of these rows.
+struct RowKernels {
+  std::string name;  // "deepep normal"
+  bool combines = false;
+  std::int64_t sms = 0;  // that they hold while rows move; 0: as many as the figures say
+  /// Small data of the same tokens, sent by the launch that moves the rows: nothing but their bytes on the links.
+  bool accompanies = false;
+  bool operator==(const RowKernels&) const = default;
+};
+
 /// A collective over each group of a family. reads[0] is the rank's input, writes[0] its output.
 ///
 /// AllToAll moves, from each member to each other member, the data that both the sender's input and the receiver's
@@ -299,6 +311,13 @@ struct Communication {
   Pattern pattern = Pattern::Ring;
   bool reduces = false;    // a Broadcast of placed experts in the opposite direction
   bool continues = false;  // a part of an exchange that was launched together with the part before it
+  /// Kernels that move the rows of an all-to-all; none: NCCL does.
+  std::optional<RowKernels> kernels = {};
+  /// An all-to-all of distinct rows over groups of members that share a node, each a part of the group. A row for
+  /// several members of another node crosses to it once, to the member at the sender's position, which forwards it once
+  /// to each of them, while later rows still cross; a combine takes the same route back, and that member adds up. None:
+  /// every row goes to its receiver directly.
+  std::optional<GroupId> relays = {};
   bool operator==(const Communication&) const = default;
 };
 

@@ -22,7 +22,7 @@ Computations::Computations(const Program& program, const Cluster& cluster, std::
 void Computations::start(RankId r, BlockId block, std::int32_t operation) {
   const SimTime alone = duration(r, block, operation);
   std::vector<Computing>& computing = computing_[r.index()];
-  if (computing.empty()) change_gpu(r, 0, 1);
+  if (computing.empty()) change_gpu(r, {}, 1);
   computing.push_back({operation, static_cast<double>(alone.picoseconds()), events_.now(), 0});
   schedule_end(r, computing.back());
 }
@@ -38,7 +38,7 @@ bool Computations::end(const Event& event) {
       std::find_if(computing.begin(), computing.end(), [&](const Computing& c) { return c.version == event.version; });
   if (it == computing.end()) return false;
   computing.erase(it);
-  if (computing.empty()) change_gpu(event.rank, 0, -1);
+  if (computing.empty()) change_gpu(event.rank, {}, -1);
   return true;
 }
 
@@ -55,7 +55,10 @@ SimTime Computations::duration(RankId r, BlockId block, std::int32_t operation) 
 }
 
 double Computations::slowdown(const Gpu& gpu) const {
-  const double by_communication = gpu.open_communications > 0 ? cluster_.gpu.slowdown_beside_communication : 1.0;
+  double by_communication = 1;
+  for (const auto& [factor, count] : gpu.open) {
+    if (count > 0) by_communication = std::max(by_communication, factor);
+  }
   return by_communication * std::max(1, gpu.computing_ranks);
 }
 
@@ -69,11 +72,18 @@ void Computations::schedule_end(RankId r, Computing& computing) {
                 .version = computing.version});
 }
 
-void Computations::change_gpu(RankId r, std::int32_t communications, std::int32_t computing_ranks) {
+void Computations::change_gpu(RankId r, std::pair<double, std::int32_t> communications, std::int32_t computing_ranks) {
   Gpu& gpu = gpu_of(r);
   const double before = slowdown(gpu);
   const bool was_computing = gpu.computing_ranks > 0;
-  gpu.open_communications += communications;
+  if (const auto& [factor, change] = communications; change != 0) {
+    const auto it = std::find_if(gpu.open.begin(), gpu.open.end(), [&](const auto& o) { return o.first == factor; });
+    if (it == gpu.open.end()) {
+      gpu.open.emplace_back(factor, change);
+    } else {
+      it->second += change;
+    }
+  }
   gpu.computing_ranks += computing_ranks;
   const auto shared_by = static_cast<std::size_t>(cluster_.ranks_per_gpu);
   const std::size_t first = r.index() - r.index() % shared_by, last = std::min(first + shared_by, computing_.size());

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "model/base/sim_time.hpp"
+#include "model/costs/communication.hpp"
 #include "model/machine/cluster.hpp"
 #include "model/program/program.hpp"
 #include "sim/program/event_queue.hpp"
@@ -12,10 +14,10 @@
 
 namespace moeplan::sim {
 
-/// Ranks that share a GPU share its speed equally, and computations on it are slowed down by the GPU's measured factor
-/// while a communication is open on it; in turn, the network's flows learn which ranks' GPUs compute. The end of each
-/// computation is an event of kind ComputeEnd; where the GPU's speed changes before, another event replaces it, and the
-/// older one is void.
+/// Ranks that share a GPU share its speed equally, and computations on it are slowed down while communications are open
+/// on it, by the largest of their factors (slowdown_beside); in turn, the network's flows learn which ranks' GPUs
+/// compute. The end of each computation is an event of kind ComputeEnd; where the GPU's speed changes before, another
+/// event replaces it, and the older one is void.
 class Computations {
  public:
   /// `program`, `cluster`, `events` and `flows` must outlive the computations.
@@ -29,8 +31,12 @@ class Computations {
   /// Begins the host's launches, which nothing on the GPU slows down; they end with an event of kind OperationEnd.
   void start_host(RankId r, std::int32_t operation, const Launches& launches);
 
-  void begin_communication(RankId r) { change_gpu(r, 1, 0); }
-  void end_communication(RankId r) { change_gpu(r, -1, 0); }
+  void begin_communication(RankId r, const Operation& communication) {
+    change_gpu(r, {slowdown_beside(communication, cluster_), 1}, 0);
+  }
+  void end_communication(RankId r, const Operation& communication) {
+    change_gpu(r, {slowdown_beside(communication, cluster_), -1}, 0);
+  }
 
  private:
   /// A computation in progress.
@@ -43,7 +49,7 @@ class Computations {
 
   /// The activity of the ranks on one GPU, which determines their speed.
   struct Gpu {
-    std::int32_t open_communications = 0;
+    std::vector<std::pair<double, std::int32_t>> open;  // numbers of open communications by their factor
     std::int32_t computing_ranks = 0;
   };
 
@@ -55,7 +61,7 @@ class Computations {
   void schedule_end(RankId r, Computing& computing);
   /// Updates the speed of computations in progress on the rank's GPU when communication or computation begins or ends
   /// on the rank.
-  void change_gpu(RankId r, std::int32_t communications, std::int32_t computing_ranks);
+  void change_gpu(RankId r, std::pair<double, std::int32_t> communications, std::int32_t computing_ranks);
 
   const Program& program_;
   const Cluster& cluster_;

@@ -224,14 +224,15 @@ class Engine {
   }
 
   void arrive(RankId r, const OperationInstance& instance) {
-    computations_.begin_communication(r);
+    computations_.begin_communication(r, operation_of(program_, instance));
     exchanges_.arrive(r, instance);
   }
 
   void end_exchange(RankId r, std::int32_t exchange) {
     const OperationInstance instance = exchanges_.instance(exchange);
-    const Stream stream = operation_of(program_, instance).stream;
-    computations_.end_communication(r);
+    const Operation& operation = operation_of(program_, instance);
+    const Stream stream = operation.stream;
+    computations_.end_communication(r, operation);
     if (is_background(stream)) {
       end_background(r, stream);
     } else {

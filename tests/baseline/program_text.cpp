@@ -131,8 +131,11 @@ class Printer {
     fields(format, decodes);
   }
   void print(const Communication& communication) {
-    const auto& [collective, group, first, count, of, paired, messages, pattern, reduces, continues] = communication;
+    const auto& [collective, group, first, count, of, paired, messages, pattern, reduces, continues, kernels, relays] =
+        communication;
     fields(collective, group, first, count, of, paired, messages, pattern, reduces, continues);
+    if (kernels) fields(kernels->name, kernels->combines, kernels->sms, kernels->accompanies);
+    if (relays) fields(*relays);
   }
   void print(const Send& send) {
     const auto& [group, shift, channel] = send;

@@ -19,7 +19,7 @@ constexpr std::array<std::pair<const char*, const char*>, 9> kListedOptions{{{"-
                                                                              {"--workload", "workloads"},
                                                                              {"--gpu", "gpus"},
                                                                              {"--schedule", "schedules"},
-                                                                             {"--all-to-all", "all-to-all"},
+                                                                             {"--dispatcher", "all-to-all"},
                                                                              {"--placement", "placements"},
                                                                              {"--codec", "codecs"},
                                                                              {"--framework", "frameworks"}}};

@@ -91,7 +91,11 @@ void add_plan_command(CLI::App& app, ExitCode& code) {
   c->add_option("-o,--output", o->output, "Write the plan file here");
   c->add_option("--trace", o->trace, "Write a Chrome trace of the best plan here");
   c->add_option("--schedule", r.schedule, "Only this schedule of the MoE layers (moeplan list schedules)");
-  c->add_option("--all-to-all", r.all_to_all, "Only this all-to-all (moeplan list all-to-all)");
+  c->add_option("--all-to-all,--dispatcher", r.all_to_all,
+                "Only this all-to-all (moeplan list all-to-all) or dispatcher (moeplan list dispatchers)");
+  c->add_option("--dispatcher-sms", r.dispatcher_sms,
+                "SMs that the dispatcher's kernels hold (default: its own number)")
+      ->check(CLI::Range(std::int64_t{1}, planner::kMostDispatcherSms));
   c->add_option("--pipeline-degree", r.pipeline_degree, "Only this number of chunks of a microbatch in an MoE layer")
       ->check(CLI::Range(std::int64_t{1}, planner::kMostChunks));
   c->add_option("--codec", r.codec,

@@ -44,6 +44,13 @@ Listing of_registered(const auto& registered) {
 Listing listing(const std::string& what) {
   if (what == "schedules") return of_registered(planner::schedules());
   if (what == "all-to-all") return of_registered(planner::all_to_alls());
+  if (what == "dispatchers") {
+    Listing rows{{"linear", "NCCL's all-to-all, a row for each expert"}};
+    for (const auto& a : planner::all_to_alls()) {
+      if (a->is_dispatcher()) rows.emplace_back(a->name(), a->summary());
+    }
+    return rows;
+  }
   if (what == "placements") return of_registered(planner::placement_strategies());
   if (what == "collectives") {
     Listing rows;

@@ -9,9 +9,9 @@
 namespace moeplan::cli {
 
 /// The kinds of things that can be listed.
-inline constexpr std::array<const char*, 13> kListed{
-    "schedules", "all-to-all", "collectives", "codecs",    "placements", "precisions", "topologies",
-    "gpus",      "clusters",   "models",      "workloads", "sweeps",     "frameworks"};
+inline constexpr std::array<const char*, 14> kListed{
+    "schedules",  "all-to-all", "dispatchers", "collectives", "codecs",    "placements", "precisions",
+    "topologies", "gpus",       "clusters",    "models",      "workloads", "sweeps",     "frameworks"};
 
 /// Names, each with a one-line description.
 using Listing = std::vector<std::pair<std::string, std::string>>;

@@ -27,7 +27,8 @@ inline constexpr std::array<std::pair<OperationOrder, std::string_view>, 2> kOpe
 
 inline constexpr std::int64_t kMostRedundantExperts = 1024;  // per rank; far more than fit
 
-inline constexpr std::int64_t kMostChunks = 64;  // per microbatch inside an MoE layer; [Tutel] goes to 8
+inline constexpr std::int64_t kMostChunks = 64;           // per microbatch inside an MoE layer; [Tutel] goes to 8
+inline constexpr std::int64_t kMostDispatcherSms = 1024;  // more than any GPU has
 /// The order of the parallel axes over consecutive ranks, fastest-varying first, in the notation of Megatron-LM's
 /// RankGenerator. For the experts, tp means esp, and ep and dp are the experts' groups; for the dense part ep is
 /// omitted. ReplicasInner: replicas of an expert are neighbours.
@@ -62,6 +63,7 @@ struct Candidate {
   BuiltIn<AllToAll> all_to_all = "linear";  // of the MoE layers
   std::int64_t pipeline_degree = 1;         // chunks that a microbatch's tokens are cut into inside an MoE layer
   CodecPair codec = {};
+  std::int64_t dispatcher_sms = 0;  // that an all-to-all's own kernels hold; 0: as many as their figures say
   /// Strategies by kind of routing (routing_kinds()), where layers of different kinds use different ones.
   std::vector<LayerStrategy> runs = {};
   PlacementChoice placement = kContiguous;

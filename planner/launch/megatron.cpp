@@ -201,9 +201,11 @@ class MegatronExport {
     const Candidate& c = candidate_;
     const bool has_backends = input_.framework.arguments.contains("moe-flex-dispatcher-backend");
     const bool merges = workload_.expert_layout == ExpertLayout::Merged && c.degrees.ep > 1;
-    const bool is_deduplicated = c.all_to_all == "node_dedup";
+    const bool is_deduplicated = c.all_to_all == "node_dedup" || c.all_to_all == "deepep";
     const bool is_hybrid =
-        has_backends && merges && (is_deduplicated || c.degrees.ep <= input_.cluster.ranks_per_node());
+        has_backends &&
+        (c.all_to_all == "hybridep" ||
+         (merges && c.all_to_all != "deepep" && (is_deduplicated || c.degrees.ep <= input_.cluster.ranks_per_node())));
     if (is_hybrid) {
       out_.set("moe-token-dispatcher-type", "flex");
       out_.set("moe-flex-dispatcher-backend", "hybridep");
@@ -215,6 +217,7 @@ class MegatronExport {
     } else {
       out_.set("moe-token-dispatcher-type", "alltoall");
     }
+    if (c.dispatcher_sms > 0) out_.set(is_hybrid ? "moe-hybridep-num-sms" : "moe-deepep-num-sms", c.dispatcher_sms);
     if (merges && !is_hybrid) out_.leave("rows merged by the exchange: Megatron-LM sorts them by expert");
     if (c.ep_overlap) out_.set("overlap-moe-expert-parallel-comm");
     if (!workload_.capacity_factor) return;

@@ -1,10 +1,12 @@
 #include "planner/layer/all_to_all.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cassert>
 #include <iterator>
 #include <utility>
 
+#include "model/collectives/collective_models.hpp"
 #include "planner/candidate/built_in.hpp"
 
 namespace moeplan::planner {
@@ -13,11 +15,13 @@ namespace {
 
 std::vector<std::unique_ptr<AllToAll>>& all_to_all_table() {
   static std::vector<std::unique_ptr<AllToAll>> entries = [] {
-    std::array<std::unique_ptr<AllToAll>, 8> built_in{
+    std::array<std::unique_ptr<AllToAll>, 12> built_in{
         make_linear_all_to_all(),      make_pairwise_all_to_all(),
         make_leaders_all_to_all(),     make_two_dimensional_all_to_all(),
         make_naive_local_all_to_all(), make_three_dimensional_all_to_all(),
         make_pipe_all_to_all(),        make_deduplicated_all_to_all(),
+        make_deepep(),                 make_deepep_low_latency(),
+        make_deepep_v2(),              make_hybridep(),
     };
     return std::vector(std::move_iterator(built_in.begin()), std::move_iterator(built_in.end()));
   }();
@@ -38,6 +42,21 @@ std::vector<std::string> all_to_all_names() {
   std::vector<std::string> names;
   for (const auto& algorithm : all_to_alls()) names.emplace_back(algorithm->name());
   return names;
+}
+
+bool has_figures(const Cluster& cluster, const AllToAll& dispatcher) {
+  if (!cluster.collective_models) return false;
+  const std::vector<DispatcherModel>& all = cluster.collective_models->dispatchers;
+  return std::any_of(all.begin(), all.end(),
+                     [&](const DispatcherModel& m) { return m.name() == dispatcher.kernels(); });
+}
+
+std::vector<const AllToAll*> searched_all_to_alls() {
+  std::vector<const AllToAll*> out;
+  for (const auto& algorithm : all_to_alls()) {
+    if (!algorithm->is_dispatcher()) out.push_back(algorithm.get());
+  }
+  return out;
 }
 
 const AllToAll* find_all_to_all(std::string_view name) {

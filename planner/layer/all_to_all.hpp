@@ -23,7 +23,9 @@ struct Exchange {
   GroupId group;
   Slice from;
   Slice to;
-  bool is_combine;  // combine (from the holders of the experts to the sources), not dispatch
+  bool is_combine;           // combine (from the holders of the experts to the sources), not dispatch
+  std::int64_t sms = 0;      // that a dispatcher's kernels may hold; 0: its own number
+  bool accompanies = false;  // small data of the tokens whose rows the next exchange moves
 };
 
 /// The groups in which rows are exchanged, and their position on nodes and shards.
@@ -54,6 +56,12 @@ class AllToAll {
   /// Whether every row goes from its source directly to the holder, so that the load of each link is the same for all
   /// direct algorithms.
   [[nodiscard]] virtual bool is_direct() const { return false; }
+  /// The kernels of its own that move the rows instead of NCCL, by the name of their figures (RowKernels); "": none.
+  /// They hold SMs, and searches consider such an algorithm, a dispatcher, only where asked to.
+  [[nodiscard]] virtual std::string_view kernels() const { return ""; }
+  [[nodiscard]] bool is_dispatcher() const { return !kernels().empty(); }
+  /// Whether rows arrive in the order of the rank's experts, so that ExpertLayout::Sorted copies none.
+  [[nodiscard]] virtual bool sorts_by_expert() const { return false; }
   /// Appends the exchange after block.last(), and sets block.last() to the operations that complete it.
   virtual void lower(const Exchange& exchange, BlockBuilder& block) const = 0;
 };
@@ -64,6 +72,10 @@ class AllToAll {
 
 /// Adds an algorithm, before anything else reads the table (a plug-in's: planner/plugin); false if its name is taken.
 bool add_all_to_all(std::unique_ptr<AllToAll> entry);
+/// Whether the cluster has figures of a dispatcher's kernels.
+[[nodiscard]] bool has_figures(const Cluster& cluster, const AllToAll& dispatcher);
+/// Those that a search considers unless one is asked for.
+[[nodiscard]] std::vector<const AllToAll*> searched_all_to_alls();
 
 /// The algorithm with this name, or null.
 [[nodiscard]] const AllToAll* find_all_to_all(std::string_view name);
@@ -76,5 +88,9 @@ bool add_all_to_all(std::unique_ptr<AllToAll> entry);
 [[nodiscard]] std::unique_ptr<AllToAll> make_naive_local_all_to_all();        // all_to_alls/hierarchical.cpp
 [[nodiscard]] std::unique_ptr<AllToAll> make_three_dimensional_all_to_all();  // all_to_alls/hierarchical.cpp
 [[nodiscard]] std::unique_ptr<AllToAll> make_deduplicated_all_to_all();       // all_to_alls/deduplicated.cpp
+[[nodiscard]] std::unique_ptr<AllToAll> make_deepep();                        // all_to_alls/dispatchers.cpp
+[[nodiscard]] std::unique_ptr<AllToAll> make_deepep_low_latency();            // all_to_alls/dispatchers.cpp
+[[nodiscard]] std::unique_ptr<AllToAll> make_deepep_v2();                     // all_to_alls/dispatchers.cpp
+[[nodiscard]] std::unique_ptr<AllToAll> make_hybridep();                      // all_to_alls/dispatchers.cpp
 
 }  // namespace moeplan::planner

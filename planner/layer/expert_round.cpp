@@ -70,7 +70,7 @@ class Writer {
       case ChunkTask::Dispatch:
         if (with_choices && !back) {
           const auto [sent, arrived] = parts_.dispatched_choice(p.own, p.held);
-          move("dispatch choices", OpClass::Dispatch, {p.at_source(sent), arrived}, false, p);
+          move("dispatch choices", OpClass::Dispatch, {p.at_source(sent), arrived}, false, p, /*accompanies=*/true);
         }
         exchange("dispatch", OpClass::Dispatch, l_.codec.dispatch, from, in, /*is_combine=*/false, p);
         if (l_.during_dispatch) l_.during_dispatch();
@@ -88,7 +88,8 @@ class Writer {
         if (r_.combine) return r_.combine(p.own);
         if (with_choices && back) {
           const auto [leaving, returned_choice] = parts_.combined_choice_gradient(p.own, p.held);
-          move("combine choices", OpClass::Combine, {leaving, p.at_source(returned_choice)}, true, p);
+          move("combine choices", OpClass::Combine, {leaving, p.at_source(returned_choice)}, true, p,
+               /*accompanies=*/true);
         }
         return exchange("combine", OpClass::Combine, l_.codec.combine, out, to, /*is_combine=*/true, p);
       case ChunkTask::DecodeCombine:
@@ -157,13 +158,17 @@ class Writer {
     if (!format) return move(name, op_class, {from, to}, is_combine, p);
     const std::string phase = is_combine ? "combine" : "dispatch";
     const std::vector<Slice> sent = wire(*format, from, phase), received = wire(*format, to, phase);
-    for (std::size_t i = 0; i < sent.size(); ++i) move(name, op_class, {sent[i], received[i]}, is_combine, p);
+    for (std::size_t i = 0; i < sent.size(); ++i) {
+      move(name, op_class, {sent[i], received[i]}, is_combine, p, /*accompanies=*/i > 0);
+    }
   }
 
   void move(const std::string& name, OpClass op_class, const std::pair<Slice, Slice>& ends, bool is_combine,
-            const Part& p) {
+            const Part& p, bool accompanies = false) {
     const auto& [from, to] = ends;
-    if (!p.groups_on) return l_.all_to_all->lower({name, op_class, r_.group, from, to, is_combine}, b_);
+    if (!p.groups_on) {
+      return l_.all_to_all->lower({name, op_class, r_.group, from, to, is_combine, l_.dispatcher_sms, accompanies}, b_);
+    }
     const auto count = static_cast<std::int64_t>(l_.chunks.size());
     b_.then(collective(name, op_class, Stream::Inter,
                        {.collective = Collective::AllToAll,

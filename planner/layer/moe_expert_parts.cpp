@@ -11,7 +11,7 @@ Gemm MoeParts::product(Gemm::Form form) const {
 
 void MoeParts::sort_rows(const char* name, const char* rows, const Path& path) {
   const bool has_order = l_.degrees.ep > 1 && l_.moe.num_experts > l_.degrees.ep && !deduplicates();
-  if (l_.expert_layout != ExpertLayout::Sorted || !has_order) return;
+  if (l_.expert_layout != ExpertLayout::Sorted || !has_order || l_.all_to_all->sorts_by_expert()) return;
   const Slice all = hidden(rows, l_.hidden_size, path);
   b_.then(kernel(name, OpClass::Permute, Kernel::Copy, {all}, {all}));
 }

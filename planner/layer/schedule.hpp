@@ -39,6 +39,7 @@ struct MoeLayer {
   /// The exchange of rows: the all-to-all, the codec and the chunks, each of which is dispatched and combined
   /// separately.
   const AllToAll* all_to_all;
+  std::int64_t dispatcher_sms = 0;  // 0: the dispatcher's own number
   CodecPair codec;
   CodecOptions codec_options;
   std::vector<RowStep> chunks;  // Chunk steps that together cover all rows

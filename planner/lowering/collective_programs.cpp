@@ -120,7 +120,7 @@ std::span<const CollectiveAlgorithm> collective_algorithms() {
   static const std::vector<CollectiveAlgorithm> kAlgorithms = [] {
     std::vector<CollectiveAlgorithm> all;
     for (const auto& a : all_to_alls()) {
-      if (a->deduplicates()) continue;  // nothing to deduplicate: here no two rows share a token
+      if (a->deduplicates() || a->is_dispatcher()) continue;  // for tokens: here no two rows share one
       all.push_back({.collective = Collective::AllToAll,
                      .name = a->name(),
                      .summary = a->summary(),

@@ -49,6 +49,7 @@ Node decision_document(const Candidate& c) {
   d.set("recompute", Node::text(name_of(c.recompute)));
   d.set("schedule", Node::text(c.schedule.name()));
   d.set("all_to_all", Node::text(c.all_to_all.name()));
+  if (c.dispatcher_sms > 0) d.set("dispatcher_sms", Node::integer(c.dispatcher_sms));
   d.set("pipeline_degree", Node::integer(c.pipeline_degree));
   d.set("codec", Node::text(codec_pair_name(c.codec)));
   if (!c.runs.empty()) {
@@ -141,6 +142,7 @@ Candidate read_decision(MapReader d) {
   c.rank_order = d.choice<RankOrder>("rank_order", kRankOrderNames);
   c.recompute = read_recompute(d);
   c = read_run(d).in(c);
+  c.dispatcher_sms = d.integer_or("dispatcher_sms", 0, 1, kMostDispatcherSms);
   for (const auto& [node, path] : d.list_or_empty("runs")) {
     MapReader run(*node, path, d.diagnostics());
     c.runs.push_back(read_run(run));

@@ -32,6 +32,7 @@ std::vector<std::pair<std::string, std::string>> decisions(const Plan& plan) {
           {"virtual_stages", text(c.virtual_stages)},
           {"layout", c.layout.text()},
           {"sequence_parallel", c.sequence_parallel ? "true" : "false"},
+          {"dispatcher_sms", text(c.dispatcher_sms)},
           {"ep_overlap", c.ep_overlap ? "true" : "false"},
           {"micro_batch", text(c.micro_batch)},
           {"rank_order", name_of(c.rank_order)},

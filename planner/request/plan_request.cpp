@@ -29,6 +29,9 @@ SearchSpace search_space(const PlanRequest& r) {
     wrong.add({"--all-to-all"}, "",
               fmt::format("{} is not known{}", in_quotes(r.all_to_all), suggestion(r.all_to_all, all_to_all_names())));
   }
+  if (const AllToAll* named = find_all_to_all(r.all_to_all);
+      r.dispatcher_sms > 0 && (!named || !named->is_dispatcher()))
+    wrong.add({"--dispatcher-sms"}, "", "is for a dispatcher; expected e.g. --dispatcher deepep");
   if (!r.codec.empty() && !parse_codec_pair(r.codec)) wrong.add({"--codec"}, "", codec_pair_error(r.codec));
   if (!find_placement_strategy(r.placement)) {
     wrong.add({"--placement"}, "",
@@ -56,6 +59,7 @@ SearchSpace search_space(const PlanRequest& r) {
   space.virtual_stages = given(r.vp);
   if (r.sp) space.sequence_parallel = *r.sp == 1;
   space.ep_overlap = r.ep_overlap;
+  space.dispatcher_sms = r.dispatcher_sms;
   if (!r.framework.empty()) space.framework = load_framework(r.framework);
   space.threads = r.threads;
   space.most_simulated = r.budget;

@@ -98,6 +98,7 @@ class Enumerator {
       c.degrees = degrees;
       c.sequence_parallel = sequence_parallel;
       c.ep_overlap = space_.ep_overlap;
+      c.dispatcher_sms = space_.dispatcher_sms;
       c.layout = space_.layout;
       c.virtual_stages = parts_per_stage(degrees.pp);
       c.all_to_all = space_.all_to_all.value_or(c.all_to_all);

@@ -81,7 +81,7 @@ class LeastBound {
     const CodecPair own_codec = c.codec;
     for (const CodecPair& codec : codec_pairs(problem_.workload())) {
       bool has_direct = is_direct && codec == own_codec;  // all have equal link loads
-      for (const auto& all_to_all : all_to_alls()) {
+      for (const AllToAll* all_to_all : searched_all_to_alls()) {
         if (!may_send_least(codec, *all_to_all)) continue;
         if (all_to_all->is_direct() && std::exchange(has_direct, true)) continue;
         c.all_to_all = *all_to_all;

@@ -184,7 +184,7 @@ std::vector<LayerStrategy> layer_strategies(std::int64_t hidden_size, const Work
   std::vector<LayerStrategy> runs;
   for (const BuiltIn<Schedule>& schedule : choices(space.schedule, references(schedules()))) {
     const auto degrees = choices(space.pipeline_degree, schedule->pipeline_degrees(of_layer, ranks_per_node));
-    for (const BuiltIn<AllToAll>& all_to_all : choices(space.all_to_all, references(all_to_alls()))) {
+    for (const BuiltIn<AllToAll>& all_to_all : choices(space.all_to_all, references(searched_all_to_alls()))) {
       for (const CodecPair& codec : choices(space.codec, codec_pairs(workload))) {
         for (const std::int64_t degree : degrees) {
           const LayerStrategy run{schedule, all_to_all, degree, codec};

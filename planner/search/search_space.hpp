@@ -31,6 +31,7 @@ struct SearchSpace {
   std::optional<bool> sequence_parallel = {};
   std::optional<Framework> framework = {};  // only what it runs
   bool ep_overlap = false;                  // of all candidates
+  std::int64_t dispatcher_sms = 0;          // of all candidates
   PipelineLayout layout = {};               // if it has parts, their number is pp * virtual_stages
   std::int64_t most_refined = 48;           // pipelines for which other micro batches and interleaving are tried
   std::int64_t most_simulated = 64;         // candidates to simulate; the rest keep their closed form

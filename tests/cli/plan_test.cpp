@@ -352,8 +352,11 @@ TEST_CASE("list names what is built in, with a line about each") {
     for (const std::string& line : lines_of(ran.out)) words.push_back(line.substr(0, line.find(' ')));
     return words;
   };
-  CHECK(first_words("all-to-all") ==
-        std::vector<std::string>{"linear", "pairwise", "1dh", "2dh", "naive_local", "3dh", "pipe", "node_dedup"});
+  CHECK(first_words("all-to-all") == std::vector<std::string>{"linear", "pairwise", "1dh", "2dh", "naive_local", "3dh",
+                                                              "pipe", "node_dedup", "deepep", "deepep_low_latency",
+                                                              "deepep_v2", "hybridep"});
+  CHECK(first_words("dispatchers") ==
+        std::vector<std::string>{"linear", "deepep", "deepep_low_latency", "deepep_v2", "hybridep"});
   CHECK(first_words("codecs") == std::vector<std::string>{"none", "fp16", "int8", "zfp"});
 }
 

@@ -36,11 +36,15 @@ bool is_captured(const Operation& operation, const CudaGraphs& graphs) {
   }
 }
 
-/// Waits need no launch, and casts are launched with the product that they are for.
+/// Waits need no launch; casts are launched with the product that they are for, and data that accompany rows with
+/// these.
 bool is_launched(const Operation& operation) {
   const auto* kernel = std::get_if<Kernel>(&operation.work);
   const bool casts = kernel && (*kernel == Kernel::Quantise || *kernel == Kernel::LargestMagnitude);
-  return !casts && !std::holds_alternative<Wait>(operation.work) && !std::holds_alternative<Launches>(operation.work);
+  const Communication* c = operation.communication();
+  const bool accompanies = c && c->kernels && c->kernels->accompanies;
+  return !casts && !accompanies && !std::holds_alternative<Wait>(operation.work) &&
+         !std::holds_alternative<Launches>(operation.work);
 }
 
 }  // namespace

@@ -61,6 +61,7 @@ MoeLayer LoweringContext::moe_layer(const Moe& moe, std::size_t routing, std::in
       .groups = groups_,
       .routing = {},
       .all_to_all = &*run.all_to_all,
+      .dispatcher_sms = candidate_.dispatcher_sms,
       .codec = run.codec,
       .codec_options = workload_.codecs,
       .chunks = {},

@@ -45,7 +45,7 @@ Candidate random_travel(Random& random, const Small& s) {
 
 TEST_CASE("However rows travel, no plan is faster than its lower bound, and equal ranks may be simulated once",
           "[slow]") {
-  constexpr int kPlans = 80;
+  constexpr int kPlans = 240;
   Random random(20261121);
   std::map<std::string, int> all_to_alls_seen;
   for (int feasible = 0, drawn = 0; feasible < kPlans; ++drawn) {

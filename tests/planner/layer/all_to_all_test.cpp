@@ -136,6 +136,31 @@ TEST_CASE("Node-deduplicated dispatch sends a token once to a node") {
         sum(flows_from(linear, linear.blocks.front().operations.front(), RankId(0))));
 }
 
+TEST_CASE("A dispatcher relays the rows that node_dedup sends in two steps, in one operation") {
+  rc::prop("", [] {
+    Case c = random_case();
+    c.top_k = *rc::gen::inRange<std::int64_t>(1, std::min<std::int64_t>(c.experts, 4) + 1);
+    const bool is_combine = *rc::gen::arbitrary<bool>();
+    const RowStep chunk{RowStep::Kind::Chunk, {}, *rc::gen::inRange(0, 2), 2};
+    const Program relayed = exchange_program(*find_all_to_all("deepep"), c, is_combine, chunk);
+    const Program steps = exchange_program(*find_all_to_all("node_dedup"), c, is_combine, chunk);
+    RC_ASSERT(relayed.blocks.front().operations.size() == 1u);
+    const auto flows = [](const Program& p, RankId r, bool sent) {
+      std::vector<Flow> all;
+      for (const Operation& op : p.blocks.front().operations) {
+        for (const Flow& f : sent ? flows_from(p, op, r) : flows_to(p, op, r)) all.push_back(f);
+      }
+      std::sort(all.begin(), all.end(),
+                [](const Flow& a, const Flow& b) { return std::pair(a.from, a.to) < std::pair(b.from, b.to); });
+      return all;
+    };
+    for (std::int32_t r = 0; r < relayed.world_size; ++r) {
+      RC_ASSERT(flows(relayed, RankId(r), true) == flows(steps, RankId(r), true));
+      RC_ASSERT(flows(relayed, RankId(r), false) == flows(steps, RankId(r), false));
+    }
+  });
+}
+
 TEST_CASE("Pipe-A2A takes the longer of its two streams, one stream the sum") {
   // [ScheMoE] eq. (16)-(18): max(m t1, (P - m) t2) against m t1 + (P - m) t2. On a machine whose GPUs reach their node
   // and their NIC by links apart. A rank's own rows do not travel: m - 1 of t1.

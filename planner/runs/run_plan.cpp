@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "model/text/reader.hpp"
+#include "planner/layer/all_to_all.hpp"
 #include "planner/plan/inputs.hpp"
 #include "planner/runs/run_model.hpp"
 #include "profiler/tables/table_text.hpp"
@@ -19,16 +20,16 @@ using profiler::RunRow;
 struct Dispatcher {
   std::string_view name;
   std::string_view all_to_all;  // a name of planner/layer/all_to_all.hpp
-  ExpertLayout layout;          // HybridEP's kernels write rows where the experts read them
+  ExpertLayout layout;          // of an all-to-all that writes rows in the order of their sources
   std::string_view note;        // what is rough about it; "" if nothing
 };
 constexpr std::array<Dispatcher, 6> kDispatchers{
     {{"nccl", "linear", ExpertLayout::Sorted, ""},
      {"allgather", "linear", ExpertLayout::Merged, "priced as an all-to-all"},
-     {"deepep", "node_dedup", ExpertLayout::Sorted, ""},
-     {"hybridep", "node_dedup", ExpertLayout::Merged, ""},
-     {"mori", "node_dedup", ExpertLayout::Sorted, "priced as DeepEP"},
-     {"fused", "node_dedup", ExpertLayout::Merged, "priced as DeepEP, not fused"}}};
+     {"deepep", "deepep", ExpertLayout::Sorted, ""},
+     {"hybridep", "hybridep", ExpertLayout::Merged, ""},
+     {"mori", "deepep", ExpertLayout::Sorted, "priced as DeepEP"},
+     {"fused", "hybridep", ExpertLayout::Merged, "priced as HybridEP, not fused"}}};
 
 constexpr std::string_view kPadded = "padded:";  // of the column routing: with a capacity factor
 
@@ -206,10 +207,10 @@ class Mapping {
       return refuse("dispatcher", fmt::format("{} is not known{}", in_quotes(name), suggestion(name, names)));
     }
     if (!known->note.empty()) out_.approximations.push_back(fmt::format("dispatcher {}: {}", name, known->note));
-    if (row_.dispatcher_sms)
-      out_.approximations.push_back(fmt::format("dispatcher_sms {}: computation keeps all SMs", *row_.dispatcher_sms));
     out_.workload.expert_layout = is_megatron(row_.stack) ? known->layout : ExpertLayout::Merged;
     out_.candidate.all_to_all = out_.candidate.degrees.ep > 1 ? known->all_to_all : "linear";
+    if (out_.candidate.all_to_all->is_dispatcher())
+      out_.candidate.dispatcher_sms = out_.space.dispatcher_sms = row_.dispatcher_sms.value_or(0);
     out_.space.schedule = out_.candidate.schedule;
     out_.space.all_to_all = out_.candidate.all_to_all;
     out_.space.codec = CodecPair{};

@@ -5,13 +5,12 @@
 #include <algorithm>
 
 #include "planner/evaluation/evaluation.hpp"
+#include "planner/layer/all_to_all.hpp"
 #include "planner/plan/inputs.hpp"
 
 namespace moeplan::runs {
 
 namespace {
-
-constexpr const char* kDeduplicating = "node_dedup";  // an all-to-all that needs several nodes
 
 /// The GPUs of each node that a job uses: all of them, unless they do not divide the job; then the largest number of
 /// at least half of them that does. Jobs on NVLink domains of 72 take 64 of each.
@@ -23,14 +22,18 @@ std::int64_t used_of(std::int64_t gpus_per_node, std::int64_t world) {
   return gpus_per_node;
 }
 
-/// Rows are deduplicated between nodes; inside a node they are exchanged directly.
+/// A dispatcher sends no shards' partial sums, and has a price of its own only where the cluster has its figures.
 void settle_exchange(RunPlan& plan, const std::string& dispatcher, const Cluster& cluster) {
   planner::Candidate& c = plan.candidate;
-  if (c.all_to_all != kDeduplicating) return;
-  if (plan.space.ep && c.degrees.esp == 1 && c.degrees.ep > cluster.ranks_per_node()) return;
-  c.all_to_all = "linear";
-  plan.space.all_to_all = c.all_to_all;
-  plan.approximations.push_back(fmt::format("dispatcher {}: priced as nccl inside a node", dispatcher));
+  if (!c.all_to_all->is_dispatcher()) return;
+  if (c.degrees.esp > 1) {
+    c.all_to_all = "linear";
+    plan.space.all_to_all = c.all_to_all;
+    plan.approximations.push_back(fmt::format("dispatcher {}: priced as nccl with shards of experts", dispatcher));
+  } else if (!has_figures(cluster, *c.all_to_all)) {
+    plan.approximations.push_back(
+        fmt::format("dispatcher {}: priced by the links, {} has no figures of it", dispatcher, plan.cluster));
+  }
 }
 
 void settle_recompute(RunPlan& plan, const Cluster& cluster) {

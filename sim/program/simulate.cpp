@@ -231,10 +231,9 @@ class Engine {
   void end_exchange(RankId r, std::int32_t exchange) {
     const OperationInstance instance = exchanges_.instance(exchange);
     const Operation& operation = operation_of(program_, instance);
-    const Stream stream = operation.stream;
     computations_.end_communication(r, operation);
-    if (is_background(stream)) {
-      end_background(r, stream);
+    if (is_background(operation.stream)) {
+      end_background(r, operation.stream);
     } else {
       end_operation(r, instance.operation);
     }

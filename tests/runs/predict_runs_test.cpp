@@ -110,12 +110,13 @@ TEST_CASE("A run that was timed did fit: unknown recomputation is the least that
   }
 }
 
-TEST_CASE("Rows are deduplicated between nodes and sent directly inside one") {
+TEST_CASE("A dispatcher's kernels move the rows inside a node and between nodes") {
   RunRow r = row();
   r.dispatcher = "deepep";
+  r.dispatcher_sms = 24;
   const ScoredRun inside = predicted(r);
   CHECK(inside.status == RunStatus::Ok);
-  CHECK(inside.approximations == std::vector<std::string>{"dispatcher deepep: priced as nccl inside a node"});
+  CHECK(inside.approximations.empty());
   r.world = 32;
   r.ep = 32;
   r.global_batch = 32;
@@ -123,10 +124,19 @@ TEST_CASE("Rows are deduplicated between nodes and sent directly inside one") {
   CHECK(across.status == RunStatus::Ok);
   CHECK(across.approximations.empty());
   runs::RunPlanner planner;
-  const auto all_to_all = [&] { return std::get<runs::RunPlan>(planner.plan(r)).candidate.all_to_all; };
-  CHECK(all_to_all() == "node_dedup");
-  r.dispatcher = "nccl";
-  CHECK(all_to_all() == "linear");
+  const auto candidate = [&] { return std::get<runs::RunPlan>(planner.plan(r)).candidate; };
+  CHECK(candidate().all_to_all == "deepep");
+  CHECK(candidate().dispatcher_sms == 24);
+  SECTION("NCCL's messages hold no SMs of their own") {
+    r.dispatcher = "nccl";
+    CHECK(candidate().all_to_all == "linear");
+    CHECK(candidate().dispatcher_sms == 0);
+  }
+  SECTION("it is priced by the links where a cluster has no figures of it") {
+    r.cluster = "dgx_h800";
+    CHECK(predicted(r).approximations ==
+          std::vector<std::string>{"dispatcher deepep: priced by the links, dgx_h800 has no figures of it"});
+  }
 }
 
 TEST_CASE("A job on NVLink domains of 72 GPUs takes 64 of each") {

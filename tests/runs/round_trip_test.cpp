@@ -99,7 +99,8 @@ TEST_CASE("A plan that is exported to Megatron-LM or Megatron-Bridge is imported
   c.degrees = {.pp = 2, .dp = 16, .tp = 2, .edp = 2, .ep = 16};
   if (model == "mixtral_8x7b") c.degrees = {.pp = 2, .dp = 16, .tp = 2, .edp = 4, .ep = 8};
   c.sequence_parallel = true;
-  c.all_to_all = c.degrees.ep > 8 ? "node_dedup" : "linear";
+  c.all_to_all = c.degrees.ep > 8 ? "deepep" : "linear";
+  c.dispatcher_sms = c.degrees.ep > 8 && target != "megatron-bridge" ? 24 : 0;
   c.recompute = Recompute{RecomputeModule::MoeActivation, RecomputeModule::Layernorm};
   const Plan plan = plan_of(model, framework, c, {"workload.precision=fp8_current", "workload.optimizer_dtype=bf16"});
   const Launch job = launch(plan, read_inputs(plan.inputs), "dgx_h100", framework);

@@ -47,7 +47,8 @@ std::optional<CollectiveCost> ring_cost(const RingModel& model, const Network& n
   const double crossing = k * static_cast<double>(shape.nodes - 1);
   Seconds hop = between.step;
   if (between.hop_bandwidth) hop += (bytes / n) / *between.hop_bandwidth;
-  const Seconds latency = std::max(model.step, between.overhead) * (steps - crossing) + hop * crossing;
+  const Seconds latency =
+      between.pass * k + std::max(model.step, between.overhead) * (steps - crossing) + hop * crossing;
   const BytesPerSecond rate =
       std::min(between.bandwidth.value_or(model.bandwidth), network.node_bandwidth(shape.per_node()));
   const Seconds transfer = sent / rate + own;
@@ -72,6 +73,7 @@ RingModel read_ring_model(MapReader entry) {
   if (entry.has("network")) {
     MapReader map = entry.map("network");
     RingNetwork network{.step = map.quantity<Seconds>("step", Sign::NonNegative),
+                        .pass = map.quantity_or<Seconds>("pass", Seconds(0)),
                         .overhead = map.quantity_or<Seconds>("overhead", Seconds(0)),
                         .bandwidth = {},
                         .hop_bandwidth = {},

@@ -6,7 +6,8 @@
 //
 //   inside a node   time = base + k (n-1) step + V / bandwidth + own (S/n) / bandwidth + ramp V / (V + ramp_bytes)
 //   between nodes   time = base + network_base + ramp + max(V / min(bandwidth, node's NICs) + own, steps)
-//                   steps = (k (n-1) - k (N-1)) max(step, overhead) + k (N-1) (network_step + c / hop_bandwidth)
+//                   steps = k pass + (k (n-1) - k (N-1)) max(step, overhead) + k (N-1) (network_step + c /
+//                   hop_bandwidth)
 //
 // Between nodes steps are pipelined with the transfer: the slower decides. `own` is the copy of a rank's own part that
 // an out-of-place collective makes.
@@ -28,6 +29,7 @@ namespace moeplan {
 /// A protocol of NCCL (LL, LL128, Simple) between nodes.
 struct RingNetwork {
   Seconds step;                                      // latency of a step that crosses nodes
+  Seconds pass{};                                    // of each of the k passes around the ring, however many nodes
   Seconds overhead;                                  // of every step, also inside nodes: the proxy keeps the pace
   std::optional<BytesPerSecond> bandwidth = {};      // of a rank in groups over nodes; none: as inside a node
   std::optional<BytesPerSecond> hop_bandwidth = {};  // of a chunk that is not pipelined with the next

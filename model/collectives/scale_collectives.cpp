@@ -35,7 +35,7 @@ class Scaling {
     latencies(ring.base, ring.step, ring.ramp);
     ring.bandwidth *= f_.intra_node;
     if (!ring.network) return;
-    latencies(ring.network->step, ring.network->overhead);
+    latencies(ring.network->step, ring.network->pass, ring.network->overhead);
     multiply(ring.network->bandwidth, f_.nic);
     multiply(ring.network->hop_bandwidth, f_.nic);
   }

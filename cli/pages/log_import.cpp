@@ -110,6 +110,20 @@ std::string links(const LogImport& o) {
   return out;
 }
 
+/// What prices groups of other shapes, and how well it does where it was measured.
+std::string models_of(const LogImport& o) {
+  const std::optional<profiler::FittedModels>& m = o.cluster.models;
+  if (!m) return "";
+  const auto error = [](const profiler::ModelError& e) {
+    return e.samples > 0 ? in_percent(e.mean) + " off" : std::string("not in the logs");
+  };
+  return in_lines(fmt::format(
+      "groups of other shapes: steps and latencies of {}, bandwidths x{:.3g} inside nodes ({}) and x{:.3g} of NICs "
+      "({}), "
+      "latencies x{:.3g}; on average, where there are logs",
+      o.like, m->factors.intra_node, error(m->inside), m->factors.nic, error(m->between), m->factors.latency));
+}
+
 std::string not_measured(const LogImport& o) {
   std::vector<std::string_view> names;
   for (const auto& [collective, name] : kCollectiveNames) {
@@ -118,8 +132,8 @@ std::string not_measured(const LogImport& o) {
       names.push_back(name);
   }
   return names.empty() ? ""
-                       : in_lines(fmt::format("not in the logs, hence from the links or from other operations: {}",
-                                              fmt::join(names, ", ")));
+                       : in_lines(fmt::format("not in the logs, hence from {} or from other operations: {}",
+                                              o.cluster.models ? "the models" : "the links", fmt::join(names, ", ")));
 }
 
 }  // namespace
@@ -157,7 +171,7 @@ std::string log_import_page(const LogImport& o) {
                                  machine.nodes, machine.nodes == 1 ? "node" : "nodes", machine.gpus_per_node, o.gpu,
                                  machine.gpus_per_node == 1 ? "GPU" : "GPUs",
                                  o.devices.empty() ? "" : fmt::format(" ({})", o.devices));
-  page += table(o.samples) + '\n' + links(o) + not_measured(o);
+  page += table(o.samples) + '\n' + links(o) + models_of(o) + not_measured(o);
   page += in_lines(fmt::format("all else as {}: latencies, fabric, start-up of what is not measured", o.like));
   return page + fmt::format("written to {}; use it: moeplan plan --cluster {} ...\n", o.output, o.output);
 }

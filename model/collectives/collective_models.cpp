@@ -134,6 +134,7 @@ CollectiveModels read_collective_models(const Node& document) {
   for (const auto& [entry, path] : file.list_or_empty("dispatchers")) {
     m.dispatchers.push_back(read_dispatcher_model({*entry, path, wrong}));
   }
+  scale(m, {.latency = file.number_or("latency_factor", 1, 1e-3, 1e3)});
   check_origins(file);
   file.finish();
   wrong.throw_if_any();

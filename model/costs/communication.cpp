@@ -104,8 +104,10 @@ CommunicationCost communication_cost(const Program& program, const Operation& op
   const bool in_parts = c.collective == Collective::AllToAll && c.of > 1;
   const double part = in_parts ? share_of_messages(c, family.size) : 1.0;
   const Seconds pieces = cost_of_pieces(c, family.size, cluster);
-  if (!cluster.collectives.empty()) {
-    const GroupShape shape = shape_of(family, rank, cluster);
+  const GroupShape shape = shape_of(family, rank, cluster);
+  // Models know larger groups better than the lines of smaller ones.
+  const bool has_curve = !cluster.collective_models || is_measured(cluster.collectives, c.collective, shape);
+  if (!cluster.collectives.empty() && has_curve) {
     const Bytes n = depends_on_message(cluster.collectives) ? whole_message(program, operation, rank) : Bytes(1);
     if (in_parts) {
       const Bytes message = n / static_cast<double>(family.size);
@@ -120,7 +122,7 @@ CommunicationCost communication_cost(const Program& program, const Operation& op
   }
   if (cluster.collective_models) {
     const Bytes n = whole_message(program, operation, rank);
-    if (const auto cost = modelled_cost(*cluster.collective_models, c.collective, shape_of(family, rank, cluster), n)) {
+    if (const auto cost = modelled_cost(*cluster.collective_models, c.collective, shape, n)) {
       std::optional<BytesPerSecond> cap;
       if (cost->beta > SecondsPerByte(0))
         cap = BytesPerSecond(sent_share(c.collective, family.size) / cost->beta.value());

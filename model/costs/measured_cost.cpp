@@ -219,6 +219,15 @@ At across(const CollectiveCosts& costs, const std::vector<Curve>& curves, GroupS
 
 }  // namespace
 
+bool is_measured(const CollectiveCosts& costs, Collective collective, GroupShape shape) {
+  const Span span = shape.nodes == 1 ? Span::IntraNode : Span::InterNode;
+  const auto first = costs.lower_bound({.collective = collective, .span = span});
+  return std::any_of(first, costs.end(), [&](const auto& entry) {
+    const CollectiveKey& key = entry.first;
+    return key.collective == collective && key.span == span && GroupShape{key.ranks, key.nodes} == shape;
+  });
+}
+
 bool depends_on_message(const CollectiveCosts& costs) {
   if (std::any_of(costs.begin(), costs.end(),
                   [](const auto& entry) { return entry.first.ranks > 0 || entry.first.from > Bytes(0); })) {

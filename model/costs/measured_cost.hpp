@@ -38,6 +38,9 @@ namespace moeplan {
 [[nodiscard]] std::optional<AlphaBeta> measured_cost(const CollectiveCosts& costs, Collective collective,
                                                      GroupShape shape, Bytes n);
 
+/// Whether groups of exactly this shape were measured (rule 1).
+[[nodiscard]] bool is_measured(const CollectiveCosts& costs, Collective collective, GroupShape shape);
+
 /// Whether any of the costs depends on n.
 [[nodiscard]] bool depends_on_message(const CollectiveCosts& costs);
 

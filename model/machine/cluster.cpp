@@ -125,10 +125,11 @@ std::optional<LinkRates> link_rates(const std::variant<ClusterTemplate, Topology
   return LinkRates{inside->bandwidth, shape->fabric ? shape->fabric->nic_bandwidth : BytesPerSecond(0)};
 }
 
-/// The models of collectives in proportion to the machine's links, if the key holds models.
+/// The models of collectives in proportion to the machine's links, if `collectives` or `collective_models` holds some.
 std::shared_ptr<const CollectiveModels> read_models(MapReader& cluster,
                                                     const std::variant<ClusterTemplate, Topology>& machine) {
   const Node* node = cluster.find("collectives");
+  if (!node || node->kind != Node::Kind::Map) node = cluster.find("collective_models");
   if (!node || node->kind != Node::Kind::Map) return nullptr;
   CollectiveModels models = read_collective_models(*node);
   const auto* shape = std::get_if<ClusterTemplate>(&machine);
@@ -173,7 +174,7 @@ std::variant<ClusterTemplate, Topology> read_machine(MapReader& cluster) {
 }  // namespace
 
 ClusterSpec read_cluster(const Node& document) {
-  constexpr std::array<std::string_view, 2> kReadElsewhere{"gpu", "collectives"};
+  constexpr std::array<std::string_view, 3> kReadElsewhere{"gpu", "collectives", "collective_models"};
   Diagnostics diagnostics;
   MapReader cluster(document, "", diagnostics);
   read_origins(cluster);
@@ -182,8 +183,9 @@ ClusterSpec read_cluster(const Node& document) {
   auto machine = read_machine(cluster);
   std::shared_ptr<const CollectiveModels> models = read_models(cluster, machine);
   const Node* named = cluster.find("collectives");
-  const bool is_none = named && named->kind == Node::Kind::Scalar && named->scalar == "none";
-  ReadCollectives collectives = models || is_none ? ReadCollectives{} : read_collectives(cluster);
+  const bool is_list =
+      !named || named->kind == Node::Kind::List || (named->kind == Node::Kind::Scalar && named->scalar != "none");
+  ReadCollectives collectives = is_list ? read_collectives(cluster) : ReadCollectives{};
   ClusterSpec spec{.name = name,
                    .gpu = gpu,
                    .machine = std::move(machine),

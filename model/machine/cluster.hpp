@@ -79,7 +79,8 @@ struct ClusterSpec {
 };
 
 /// Reads a cluster whose files are embedded (embed_files). `collectives:` is a list of measured alpha-beta entries
-/// (CollectiveKey), or the models of a file in configs/collectives. An entry without `alpha` (its messages were too
+/// (CollectiveKey), or the models of a file in configs/collectives; next to a list, `collective_models:` may hold such
+/// models, which price groups of shapes that the list does not have. An entry without `alpha` (its messages were too
 /// large to determine it) has the start-up time of a collective that is not measured. Raises InputError with every
 /// error found, including a beta that no cluster can reach.
 [[nodiscard]] ClusterSpec read_cluster(const Node& document);

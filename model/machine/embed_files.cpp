@@ -67,9 +67,10 @@ void embed_files(Node& cluster, const std::vector<fs::path>& gpu_dirs) {
     embed(*gpu, "gpu", "is no known GPU", gpu_dirs);
     embed_operators(*gpu, gpu_dirs);
   }
-  Node* collectives = cluster.find("collectives");
-  if (collectives && collectives->scalar != "none") {
-    embed(*collectives, "collectives", "is no file of configs/collectives", siblings(gpu_dirs, "collectives"));
+  for (const char* key : {"collectives", "collective_models"}) {
+    Node* collectives = cluster.find(key);
+    if (collectives && collectives->scalar != "none")
+      embed(*collectives, key, "is no file of configs/collectives", siblings(gpu_dirs, "collectives"));
   }
 }
 

@@ -44,6 +44,7 @@ class Builder {
     set_intra_node();
     set_nic();
     set_collectives(fits);
+    set_models();
     out_.document.set("origins", std::move(origins_));
     return std::move(out_);
   }
@@ -150,6 +151,34 @@ class Builder {
         origin(fmt::format("collectives[{}]", entry), "measured: nccl-tests " + files);
       }
     }
+  }
+
+  void set_models() {
+    const auto* inside = std::get_if<NvSwitch>(&out_.machine.intra_node);
+    if (!like_.models || !inside) return;
+    Node document = *like_.models;
+    std::erase_if(document.entries, [](const Entry& e) { return e.key == "sources"; });
+    document.set("cluster", Node::text(measured_.name));
+    std::int64_t largest = 1;
+    for (const CollectiveSample& s : samples_) largest = std::max(largest, s.shape.ranks);
+    document.set("measured_ranks", Node::integer(largest));
+    Node origins = Node::map();
+    if (const Node* all = like_.models->find("origins")) {
+      for (const Entry& e : all->entries) origins.set(e.key, Node::text(kept_origin(e.value.scalar)));
+    }
+    LinkRates links{.intra_node = inside->bandwidth, .nic = BytesPerSecond(0)};
+    if (out_.machine.fabric) links.nic = out_.machine.fabric->nic_bandwidth;
+    out_.models = fitted_models(document, links, samples_);
+    const LinkFactors& f = out_.models->factors;
+    const std::string fit = fmt::format(
+        "measured: fitted to {}: {} with bandwidths x{:.3g} inside nodes, x{:.3g} of NICs, "
+        "latencies x{:.3g}",
+        files_of(samples_, [](const CollectiveSample&) { return true; }), plain(like_.name), f.intra_node, f.nic,
+        f.latency);
+    for (const char* key : {"measured_on", "measured_ranks"}) origins.set(key, Node::text(fit));
+    if (f.latency != 1) origins.set("latency_factor", Node::text(fit));
+    out_.models->document.set("origins", std::move(origins));
+    out_.document.set("collective_models", out_.models->document);
   }
 
   const SimilarCluster& like_;

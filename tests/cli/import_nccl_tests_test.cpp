@@ -66,7 +66,8 @@ TEST_CASE("import nccl-tests makes a cluster of logs inside a node and between n
     CHECK(has(got.out, "2 logs of nccl-tests: 2 nodes of 4 h100_sxm GPUs (NVIDIA H100 80GB HBM3)\n"));
     CHECK(has(got.out, "all_to_all          4     1     22  1.000 KiB .. 1.000 GiB"));
     CHECK(has(got.out, "from all_to_all of 1.000 GiB on 8 ranks of 2 nodes, n2_alltoall.log:23\n"));
-    CHECK(has(got.out, "not in the logs, hence from the links or from other operations: all_gather"));
+    CHECK(has(got.out, "not in the logs, hence from the models or from other operations: all_gather"));
+    CHECK(has(got.out, "groups of other shapes: steps and latencies of dgx_h100, bandwidths x"));
     CHECK(has(got.err, "note: GPUs of a node: 4, the most ranks of a node in the logs, and NICs: 4; dgx_h100 has 8"));
   }
   SECTION("collective predicts the logs, plan and simulate accept it") {

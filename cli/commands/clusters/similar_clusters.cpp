@@ -36,7 +36,8 @@ std::vector<std::string> clusters_with(const std::string& gpu) {
 
 profiler::SimilarCluster similar_cluster(const std::string& name) {
   const fs::path file = planner::find_config("clusters", name);
-  const ClusterSpec spec = read_cluster(planner::load_cluster_document(file));
+  const Node embedded = planner::load_cluster_document(file);
+  const ClusterSpec spec = read_cluster(embedded);
   const auto* machine = std::get_if<ClusterTemplate>(&spec.machine);
   if (!machine) {
     throw InputError(
@@ -47,7 +48,11 @@ profiler::SimilarCluster similar_cluster(const std::string& name) {
   if (Node* gpu = document.find("gpu"); gpu && gpu->scalar.find('/') != std::string::npos) {
     document.set("gpu", Node::text(fs::absolute(file.parent_path() / gpu->scalar).string()));
   }
-  return {name, std::move(document), *machine};
+  profiler::SimilarCluster out{name, std::move(document), *machine};
+  for (const char* key : {"collectives", "collective_models"}) {
+    if (const Node* models = embedded.find(key); models && models->kind == Node::Kind::Map) out.models = *models;
+  }
+  return out;
 }
 
 std::string path_in_file(const std::string& name) {

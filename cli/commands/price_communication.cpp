@@ -199,9 +199,11 @@ void add_price_dispatch(CLI::App& price) {
   CLI::App* c =
       add_communication(price, "dispatch", "Dispatch and combine of a mixture-of-experts layer", o, priced_dispatch);
   ExchangeRequest& e = o->exchange;
-  c->add_option("--dispatcher", e.dispatcher, "deepep, trtllm_alltoall, nccl_all_to_all, all_gather_reduce_scatter")
+  c->add_option("--dispatcher", e.dispatcher,
+                "deepep, hybridep, trtllm_alltoall, nccl_all_to_all, all_gather_reduce_scatter")
       ->required();
-  c->add_option("--mode", e.mode, "Of the dispatcher: normal, low_latency, two_sided, one_sided (default: its first)");
+  c->add_option("--mode", e.mode,
+                "Of the dispatcher: normal, low_latency, v2, two_sided, one_sided (default: its first)");
   add_count(c, "--tokens", o->tokens, "Tokens of each rank");
   add_count(c, "--hidden", o->hidden, "Size of a token");
   add_count(c, "--top-k", o->top_k, "Experts of a token");

@@ -48,6 +48,16 @@ std::string synopsis(const std::string& name, const CLI::App& command) {
   return out + "[\\fIOPTIONS\\fR]\n";
 }
 
+/// Lines of troff may also break after a comma.
+std::string breakable(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    out += c;
+    if (c == ',') out += "\\:";
+  }
+  return out;
+}
+
 std::string options(const CLI::App& command) {
   std::string out;
   for (const OptionParts& o : option_parts(command)) {
@@ -57,7 +67,7 @@ std::string options(const CLI::App& command) {
     if (!o.argument.empty()) label = fmt::format("\\fI{}\\fR", troff(o.argument));
     const std::string value = value_name(o);
     if (!value.empty() && o.argument.empty()) label += fmt::format(" \\fI{}\\fR", troff(value));
-    if (!o.argument.empty() && !o.values.empty()) label += fmt::format(" {}", troff(value));
+    if (!o.argument.empty() && !o.values.empty()) label += " " + breakable(troff(value));
     out += fmt::format(".TP\n{}\n{}{}\n", label, troff(o.about), o.is_required ? " (required)" : "");
   }
   return out;

@@ -70,6 +70,19 @@ void run_plan(const PlanOptions& o, ExitCode& code) {
   if (!o.trace.empty()) fmt::print("  trace  {}  (open it in ui.perfetto.dev)\n", o.trace);
 }
 
+CLI::Range positive() { return {std::int64_t{1}, std::int64_t{1'048'576}}; }
+
+void add_degrees(CLI::App& c, planner::PlanRequest& r) {
+  c.add_option("--tp", r.tp, "Only this tensor-parallel size")->check(positive());
+  c.add_option("--cp", r.cp, "Only this context-parallel size")->check(positive());
+  c.add_option("--ep", r.ep, "Only this expert-parallel size")->check(positive());
+  c.add_option("--etp,--esp", r.esp, "Only this tensor-parallel size of the experts")->check(positive());
+  c.add_option("--dp", r.dp, "Only this data-parallel size")->check(positive());
+  c.add_option("--pp", r.pp, "Only this number of pipeline stages")->check(positive());
+  c.add_option("--vp", r.vp, "Only this number of virtual stages (parts of the model) per pipeline stage")
+      ->check(positive());
+}
+
 }  // namespace
 
 void add_plan_command(CLI::App& app, ExitCode& code) {
@@ -82,9 +95,8 @@ void add_plan_command(CLI::App& app, ExitCode& code) {
   c->add_flag("--approximate-unknown", r.approximates,
               "Read a config.json of an unknown family as the nearest known one, and name the assumptions");
   c->add_option("--workload", r.workload, "Name in configs/workloads, or a file")->capture_default_str();
-  const CLI::Range count(std::int64_t{1}, std::int64_t{1'048'576});
   c->add_option("--world", r.world, "Number of GPUs: the first N; a cluster template grows in whole nodes")
-      ->check(count);
+      ->check(positive());
   c->add_option("--framework", r.framework,
                 "Plan only what this framework can run, NAME or NAME@VERSION (moeplan list frameworks)");
   c->add_option("--precision", r.precision, "Number format or recipe of the matrix products (moeplan list precisions)");
@@ -104,20 +116,13 @@ void add_plan_command(CLI::App& app, ExitCode& code) {
       ->capture_default_str();
   c->add_option("--redundant-experts", r.redundant_experts, "Only this number of redundant experts per rank")
       ->check(CLI::Range(std::int64_t{0}, planner::kMostRedundantExperts));
-  c->add_option("--tp", r.tp, "Only this tensor-parallel size")->check(count);
-  c->add_option("--cp", r.cp, "Only this context-parallel size")->check(count);
-  c->add_option("--ep", r.ep, "Only this expert-parallel size")->check(count);
-  c->add_option("--etp,--esp", r.esp, "Only this tensor-parallel size of the experts")->check(count);
-  c->add_option("--dp", r.dp, "Only this data-parallel size")->check(count);
-  c->add_option("--pp", r.pp, "Only this number of pipeline stages")->check(count);
-  c->add_option("--vp", r.vp, "Only this number of virtual stages (parts of the model) per pipeline stage")
-      ->check(count);
+  add_degrees(*c, r);
   c->add_flag("--ep-overlap", r.ep_overlap,
               "Overlap the all-to-alls of one microbatch with the computation of the neighbouring one");
   c->add_option("--sp", r.sp, "Only with (1) or without (0) sequence parallelism")->check(CLI::Range(0, 1));
   c->add_option("--layout", r.layout, "Pipeline layout in Megatron-LM's notation: Ett|tt|tmL");
   c->add_option("--micro-batch", r.micro_batch, "Micro batch size, in sequences; sets workload.micro_batch")
-      ->check(count);
+      ->check(positive());
   c->add_option("--zero", r.zero, "ZeRO stage; sets workload.zero_stage")->check(CLI::Range(0, 3));
   c->add_option(
       "--recompute", r.recompute,

@@ -24,7 +24,6 @@
 #include "model/collectives/collective.hpp"
 #include "model/machine/cluster_template.hpp"
 #include "model/machine/gpu.hpp"
-#include "model/machine/rank_routes.hpp"
 #include "model/machine/symmetry.hpp"
 #include "model/machine/topology.hpp"
 #include "model/text/document.hpp"
@@ -115,7 +114,7 @@ struct Cluster {
   std::int64_t ranks_per_gpu = 1;      // consecutive ranks; the last GPU may have fewer
   std::vector<LinkId> memory_links{};  // by GPU, if ranks share GPUs
   SymmetryCache symmetries{};
-  RankRoutes cached_routes{};
+  RouteCache cached_routes{};
 
   [[nodiscard]] std::int64_t world_size() const { return static_cast<std::int64_t>(gpu_of_rank.size()); }
   [[nodiscard]] std::int64_t gpus() const { return (world_size() + ranks_per_gpu - 1) / ranks_per_gpu; }
@@ -123,9 +122,10 @@ struct Cluster {
   [[nodiscard]] Bytes memory_per_rank() const;
   /// The route from one rank to another: Routes::between their GPUs, or a copy within one GPU.
   [[nodiscard]] Route route(RankId from, RankId to) const;
-  /// The same, computed once for each pair (rank_routes.hpp).
+  /// The same, computed once for each pair, since every candidate of a search asks for the same ones.
   [[nodiscard]] const Route& cached_route(RankId from, RankId to) const {
-    return cached_routes.between(*this, from, to);
+    const Route* known = cached_routes.find(from, to);
+    return known ? *known : cached_routes.add(from, to, route(from, to));
   }
   [[nodiscard]] RankedTopology ranked_topology() const {
     return {topology, routes, gpu_of_rank, node_of_rank, natural_boundaries};

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cstdint>
 #include <limits>
+#include <mutex>
+#include <unordered_map>
 
 namespace moeplan {
 
@@ -302,6 +305,37 @@ Route Routes::between(VertexId from, VertexId to) const {
   }
   std::reverse(route.links.begin(), route.links.end());
   return route;
+}
+
+struct RouteCache::State {
+  struct Part {
+    std::mutex mutex;
+    std::unordered_map<std::uint64_t, Route> routes;  // by both ranks; its references stay valid
+  };
+  std::array<Part, 64> parts;  // by sender, so that threads rarely wait for each other
+
+  Part& of(RankId from) { return parts[from.index() % parts.size()]; }
+  static std::uint64_t key(RankId from, RankId to) {
+    return static_cast<std::uint64_t>(from.value()) << 32U | static_cast<std::uint32_t>(to.value());
+  }
+};
+
+RouteCache::RouteCache() : state_(std::make_unique<State>()) {}
+RouteCache::~RouteCache() = default;
+RouteCache::RouteCache(RouteCache&&) noexcept = default;
+RouteCache& RouteCache::operator=(RouteCache&&) noexcept = default;
+
+const Route* RouteCache::find(RankId from, RankId to) const {
+  State::Part& part = state_->of(from);
+  const std::lock_guard lock(part.mutex);
+  const auto it = part.routes.find(State::key(from, to));
+  return it == part.routes.end() ? nullptr : &it->second;
+}
+
+const Route& RouteCache::add(RankId from, RankId to, Route route) const {
+  State::Part& part = state_->of(from);
+  const std::lock_guard lock(part.mutex);
+  return part.routes.try_emplace(State::key(from, to), std::move(route)).first->second;
 }
 
 }  // namespace moeplan

@@ -74,8 +74,7 @@ struct Route {
 ///
 /// Routes are computed on demand by a bidirectional breadth-first search, so that a core switch with thousands of ports
 /// is reached but not expanded. Nothing is cached between calls: memory is proportional to the number of links,
-/// independent of the number of pairs, and one object may serve many threads. Callers that repeat look-ups cache the
-/// routes themselves (rank_routes.hpp).
+/// independent of the number of pairs, and one object may serve many threads. Repeated look-ups use a RouteCache.
 class Routes {
  public:
   explicit Routes(const Topology& topology);
@@ -85,6 +84,24 @@ class Routes {
 
   /// The route between two different GPUs; `links` is empty if there is none.
   [[nodiscard]] Route between(VertexId from, VertexId to) const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// Routes between ranks by their pair. Thread-safe; memory is proportional to the number of pairs.
+class RouteCache {
+ public:
+  RouteCache();
+  ~RouteCache();
+  RouteCache(RouteCache&&) noexcept;
+  RouteCache& operator=(RouteCache&&) noexcept;
+
+  /// The route of the pair, valid as long as the cache; null if there is none yet.
+  [[nodiscard]] const Route* find(RankId from, RankId to) const;
+  /// Adds a route, unless the pair has one; returns the pair's.
+  const Route& add(RankId from, RankId to, Route route) const;
 
  private:
   struct State;

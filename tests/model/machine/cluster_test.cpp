@@ -407,4 +407,20 @@ TEST_CASE("several ranks may share each GPU") {
   }
 }
 
+TEST_CASE("Routes between ranks are kept once they are computed") {
+  const Cluster cluster = tests::built_cluster("dgx_h100", 16);
+  const auto links = [](const Route& route) {
+    std::vector<LinkId> ids;
+    for (const RouteLink& l : route.links) ids.push_back(l.link);
+    return ids;
+  };
+  for (const int to : {1, 8, 15}) {
+    const Route route = cluster.route(RankId(0), RankId(to));
+    const Route& kept = cluster.cached_route(RankId(0), RankId(to));
+    CHECK(links(kept) == links(route));
+    CHECK(kept.latency == route.latency);
+    CHECK(&cluster.cached_route(RankId(0), RankId(to)) == &kept);
+  }
+}
+
 }  // namespace moeplan::tests::cluster_test

@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "planner/lowering/lower.hpp"
 #include "tests/support/small_cases.hpp"
 
 namespace moeplan::tests::evaluation_test {
@@ -96,6 +97,32 @@ TEST_CASE("What does not fit in memory is evaluated only on request") {
   const Evaluation anyway = evaluate(problem, c, Depth::Makespan, {.checks = Checks::AllButMemory});
   CHECK_FALSE(anyway.infeasibility);
   CHECK(anyway.evaluated.makespan == predict(problem, c).makespan);
+}
+
+TEST_CASE("Stages that straddle nodes are simulated once for each of their positions on nodes") {
+  const SmallCase small_case{.nodes = 8, .gpus_per_node = 3, .moe_layers = 5, .global_batch = 24, .micro_batch = "1"};
+  const Small s = small(small_case);
+  Candidate c;
+  c.degrees = {.pp = 6, .dp = 4, .cp = 1, .tp = 1, .edp = 1, .ep = 4, .esp = 1};
+  const Program program = lower_iteration(s.model, s.workload, c, s.cluster.ranks_per_node());
+  StageClusters machines(s.cluster);
+  REQUIRE(machines.period(6) == 3);
+  const Timeline with_spans = simulated(program, machines, true);
+  CHECK(simulated(program, machines, false).makespan == with_spans.makespan);
+
+  Small apart = small(small_case);
+  apart.cluster.natural_boundaries.clear();  // no symmetry is known: every stage is simulated
+  StageClusters all_machines(apart.cluster);
+  REQUIRE(all_machines.period(6) == 6);
+  const Timeline each = simulated(program, all_machines, true);
+  CHECK(each.makespan == with_spans.makespan);
+  REQUIRE(each.spans.size() == with_spans.spans.size());
+  for (std::size_t i = 0; i < each.spans.size(); ++i) CHECK(each.spans[i].end == with_spans.spans[i].end);
+  REQUIRE(each.links.size() == with_spans.links.size());
+  for (std::size_t l = 0; l < each.links.size(); ++l) {
+    CHECK(each.links[l].link == with_spans.links[l].link);
+    CHECK(each.links[l].bytes == Approx(with_spans.links[l].bytes));
+  }
 }
 
 }  // namespace moeplan::tests::evaluation_test

@@ -170,8 +170,11 @@ bool has_default_batch(const PlanRequest& r, const PlanInputs& documents) {
   return r.workload == PlanRequest{}.workload && batch && batch->where.file == documents.workload_source;
 }
 
-/// Makes the default global batch one that the ranks can be divided for, the least from its value on.
+/// Makes the default global batch one that the ranks can be divided for, the least from its value on. With more ranks
+/// than any machine has had it stays, which soon turns out to be too small: a search with as many sequences takes long.
 void fit_default_batch(PlanInputs& documents, Inputs& inputs, std::int64_t ranks) {
+  constexpr std::int64_t kMostRanks = 131'072;
+  if (ranks > kMostRanks) return;
   const std::int64_t batch = inputs.workload.global_batch, fitting = ceil_div(batch, ranks) * ranks;
   if (fitting == batch) return;
   apply_overrides(documents, {fmt::format("workload.global_batch={}", fitting)});

@@ -41,8 +41,8 @@ struct PlanJob {
   Inputs inputs;
   Cluster cluster;
   SearchSpace space;
-  bool has_default_batch = false;  // the global batch is that of the default workload, or the least one above it that
-                                   // is a multiple of the ranks: any data-parallel size divides it
+  bool has_default_batch = false;  // the global batch is that of the default workload, or up to 131,072 ranks the least
+                                   // multiple of them above it: any data-parallel size divides it
 };
 
 /// Loads the inputs and checks the request. Raises InputError that names the options as `moeplan plan` has them

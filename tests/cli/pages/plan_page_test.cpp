@@ -104,6 +104,11 @@ TEST_CASE(
   }
   for (const Arguments& chosen : {Arguments{"-C", "workload.global_batch=256"}, Arguments{"--workload", "parm_grid"}})
     CHECK_THAT(plan("8", chosen), !Catch::Contains(is_default));
+  SECTION("but on a million GPUs it stays, and the page ends soon with what would fit") {
+    const Ran ran = cli.run(planned("dgx_h100", "deepseek_v3", "1048576"));
+    CHECK(ran.code == 3);
+    CHECK_THAT(ran.err, Catch::Contains("no feasible plan among ") && Catch::Contains("global batch"));
+  }
   SECTION("and simulated from disk it is the same, because the plan records it as an override") {
     (void)plan("24", {"-o", "plan.yaml"});
     const Ran again = cli.run({"simulate", "plan.yaml", "--inputs", "disk"});

@@ -33,8 +33,8 @@ class Arrivals {
   [[nodiscard]] SimTime last(const TimelineSpan& span, std::size_t run) {
     SimTime last = span.start;
     if (starts_.empty()) return last;
-    for (const std::size_t place : members(program_.operation(span.block, span.operation).communication()->group,
-                                           span.rank)) {
+    for (const std::size_t place :
+         members(program_.operation(span.block, span.operation).communication()->group, span.rank)) {
       const auto it = starts_.find(key(span, place));
       if (it == starts_.end() || run >= it->second.size() || it->second[run] >= span.end) continue;
       last = std::max(last, it->second[run]);
@@ -134,8 +134,8 @@ struct Open {
 };
 
 /// Adds the spans of one rank at one level of repeats, ordered by start, each counted `times` times.
-void add_level(const Program& program, Arrivals& arrivals, const std::vector<const TimelineSpan*>& spans,
-               double times, Sums& sums) {
+void add_level(const Program& program, Arrivals& arrivals, const std::vector<const TimelineSpan*>& spans, double times,
+               Sums& sums) {
   std::vector<Edge> edges;
   edges.reserve(4 * spans.size());
   const auto add = [&edges](SimTime start, SimTime end, const Operation& op, bool of_waiting) {

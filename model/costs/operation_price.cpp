@@ -28,7 +28,9 @@ struct Part {
 /// Equal for operations that do the same work (same_work).
 std::size_t shape_key(const Program& program, const Operation& op) {
   std::size_t key = op.work.index();
-  const auto add = [&](auto value) { key = (key ^ (key >> 29U)) * 0x9E3779B97F4A7C15U + static_cast<std::size_t>(value); };
+  const auto add = [&](auto value) {
+    key = (key ^ (key >> 29U)) * 0x9E3779B97F4A7C15U + static_cast<std::size_t>(value);
+  };
   if (const auto* kernel = std::get_if<Kernel>(&op.work)) add(*kernel);
   if (const auto* launches = std::get_if<Launches>(&op.work)) add(launches->operations);
   if (const Communication* c = op.communication()) {

@@ -18,8 +18,8 @@ std::span<const RowStep> one_copy(std::span<const RowStep> path) {
   return !path.empty() && path.front().kind == RowStep::Kind::Copies ? path.subspan(1) : path;
 }
 
-/// The rows that ranks send to each other in an all-to-all. Where all experts have equal loads, pairs with equal numbers
-/// of experts have equal rows: these are counted once.
+/// The rows that ranks send to each other in an all-to-all. Where all experts have equal loads, pairs with equal
+/// numbers of experts have equal rows: these are counted once.
 class PairRows {
  public:
   PairRows(const Program& program, const Operation& operation)

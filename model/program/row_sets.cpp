@@ -92,8 +92,7 @@ void add_rows(const Program& program, const RoutingTable& table, std::span<const
       const std::int64_t members = last - first;
       if (table.counts.same_for_all_sources() && !is_positional(rest))
         return add([&](std::int64_t rows) { return members * rows; });
-      for (std::int64_t p = first; p < last; ++p)
-        add_rows(program, table, rest, family.member(rank, p), experts, out);
+      for (std::int64_t p = first; p < last; ++p) add_rows(program, table, rest, family.member(rank, p), experts, out);
       return;
     }
   }

@@ -16,12 +16,18 @@ namespace {
 std::vector<std::unique_ptr<AllToAll>>& all_to_all_table() {
   static std::vector<std::unique_ptr<AllToAll>> entries = [] {
     std::array<std::unique_ptr<AllToAll>, 12> built_in{
-        make_linear_all_to_all(),      make_pairwise_all_to_all(),
-        make_leaders_all_to_all(),     make_two_dimensional_all_to_all(),
-        make_naive_local_all_to_all(), make_three_dimensional_all_to_all(),
-        make_pipe_all_to_all(),        make_deduplicated_all_to_all(),
-        make_deepep(),                 make_deepep_low_latency(),
-        make_deepep_v2(),              make_hybridep(),
+        make_linear_all_to_all(),
+        make_pairwise_all_to_all(),
+        make_leaders_all_to_all(),
+        make_two_dimensional_all_to_all(),
+        make_naive_local_all_to_all(),
+        make_three_dimensional_all_to_all(),
+        make_pipe_all_to_all(),
+        make_deduplicated_all_to_all(),
+        make_deepep(),
+        make_deepep_low_latency(),
+        make_deepep_v2(),
+        make_hybridep(),
     };
     return std::vector(std::move_iterator(built_in.begin()), std::move_iterator(built_in.end()));
   }();

@@ -75,13 +75,19 @@ Buffer row_of(bool is_combine) {
   return is_combine ? Buffer{"", kHidden, Dtype::Bf16} : Buffer{"", kHidden + kHidden / 128 * 4, Dtype::Int8};
 }
 
-/// One exchange of bf16 rows by this all-to-all, between all ranks.
-Program exchange_by(const char* all_to_all, std::int64_t nodes, bool is_combine) {
+/// Nodes of 8 ranks, all in one group of experts with equal loads; without blocks.
+Program evenly_routed(std::int64_t nodes) {
   Program p;
   p.world_size = 8 * nodes;
   p.ranks_per_node = 8;
   p.groups.push_back({"ep", p.world_size, 1});
   p.routings.push_back({RoutingCounts::uniform(p.world_size, kExperts, kTokens * kTopK / kExperts), GroupId(0), kTopK});
+  return p;
+}
+
+/// One exchange of bf16 rows by this all-to-all, between all ranks.
+Program exchange_by(const char* all_to_all, std::int64_t nodes, bool is_combine) {
+  Program p = evenly_routed(nodes);
   BlockBuilder block(p, "exchange");
   const AllToAll& algorithm = *find_all_to_all(all_to_all);
   Slice sources = block.slice("sources", kHidden, Dtype::Bf16, Rows::routed({}, Rows::Experts::All, {}));
@@ -97,11 +103,7 @@ Program exchange_by(const char* all_to_all, std::int64_t nodes, bool is_combine)
 
 /// node_dedup in chunks that overtake one another on their streams, as DeepEP forwards chunks from network to NVLink.
 Program dispatch(std::int64_t nodes, std::int64_t chunks, bool is_combine) {
-  Program p;
-  p.world_size = 8 * nodes;
-  p.ranks_per_node = 8;
-  p.groups.push_back({"ep", p.world_size, 1});
-  p.routings.push_back({RoutingCounts::uniform(p.world_size, kExperts, kTokens * kTopK / kExperts), GroupId(0), kTopK});
+  Program p = evenly_routed(nodes);
   BlockBuilder block(p, "dispatch");
   const Buffer row = row_of(is_combine);
   for (std::int64_t i = 0; i < chunks; ++i) {

@@ -103,7 +103,8 @@ class Resolver {
       case Kernel::ActivationBackward:
         return ActivationBackwardWork{rows_in(0), rows_in(1), rows_out(), x_.facts.gated};
       case Kernel::Add: return AddWork{rows_in(0), rows_in(1), rows_out()};
-      case Kernel::Copy: return CopyRowsWork{rows_in(), rows_out()};
+      case Kernel::Copy:
+      case Kernel::SortRows: return CopyRowsWork{rows_in(), rows_out()};
       case Kernel::Encode: return encode();
       case Kernel::EncodeBackward:
       case Kernel::Decode: return sum(kernel == Kernel::Decode, [&](const RowKey& k) { return token_in(out(), k); });

@@ -46,7 +46,7 @@ def copies_of_popular_experts(loads):
 schedule = moeplan.Schedule("one_ahead", one_ahead, "the next chunk is dispatched while one is computed")
 slow = moeplan.Schedule("in_turn", in_turn)
 problem = moeplan.Problem("dgx_h100", "qwen3_30b_a3b", world=16,
-                          overrides=["workload.routing={shape: zipf, zipf_exponent: 0.5}", "workload.recompute=full"])
+                          overrides=["workload.routing={shape: zipf, zipf_exponent: 0.7}", "workload.recompute=full"])
 decision = problem.decision(ep=16)
 
 print("schedules, with 4 chunks:")

@@ -54,17 +54,31 @@ ComputeParts attention_parts(const GpuSpec& gpu, Dtype dtype, double flops, std:
   return roofline(gpu.launch_overhead, math, hbm_time(gpu, bytes));
 }
 
-/// A memory-bound kernel: launch + bytes / (hbm_bandwidth memory_efficiency); zero for zero bytes.
-ComputeParts kernel_parts(const GpuSpec& gpu, std::int64_t bytes) {
+/// A memory-bound kernel: launch + bytes / (hbm_bandwidth efficiency); zero for zero bytes.
+ComputeParts kernel_parts(const GpuSpec& gpu, double efficiency, std::int64_t bytes) {
   if (bytes == 0) return {};
   return roofline(gpu.launch_overhead, Seconds(0),
-                  Bytes(static_cast<double>(bytes)) / (gpu.hbm_bandwidth * gpu.memory_efficiency));
+                  Bytes(static_cast<double>(bytes)) / (gpu.hbm_bandwidth * efficiency));
+}
+
+double efficiency_of(Kernel kernel, const GpuSpec& gpu) {
+  switch (kernel) {
+    case Kernel::Encode:
+    case Kernel::EncodeBackward:
+    case Kernel::Decode:
+    case Kernel::DecodeBackward:
+    case Kernel::SortRows: return gpu.permutation_efficiency.value_or(gpu.memory_efficiency);
+    case Kernel::Quantise: return gpu.cast_efficiency.value_or(gpu.memory_efficiency);
+    case Kernel::NormBackward: return gpu.norm_backward_efficiency.value_or(gpu.memory_efficiency);
+    default: return gpu.memory_efficiency;
+  }
 }
 
 ComputeParts codec_parts(const Program& program, const Operation& operation, const Codec& codec, RankId rank,
                          const GpuSpec& gpu) {
   const auto known = gpu.codec_throughput.find(codec.format);
-  if (known == gpu.codec_throughput.end()) return kernel_parts(gpu, compute_load(program, operation, rank).bytes);
+  if (known == gpu.codec_throughput.end())
+    return kernel_parts(gpu, gpu.memory_efficiency, compute_load(program, operation, rank).bytes);
   const std::int64_t rows = byte_count(program, (codec.decodes ? operation.writes : operation.reads).front(), rank);
   if (rows == 0) return {};
   return roofline(gpu.launch_overhead, Seconds(0), Bytes(static_cast<double>(rows)) / known->second);
@@ -140,6 +154,22 @@ double efficiency_at(const std::vector<EfficiencyPoint>& curve, double flops) {
   return low->efficiency + t * (high->efficiency - low->efficiency);
 }
 
+ComputeParts parts_of_one_kernel(const Program& program, const Operation& operation, RankId rank, const GpuSpec& gpu) {
+  if (const auto* codec = std::get_if<Codec>(&operation.work))
+    return codec_parts(program, operation, *codec, rank, gpu);
+  const ComputeLoad load = compute_load(program, operation, rank);
+  const Dtype dtype = program.buffer(operation.reads.front().buffer).dtype;
+  if (const auto* gemm = std::get_if<Gemm>(&operation.work)) return product_parts(gpu, dtype, *gemm, load);
+  if (const auto* attention = std::get_if<AttentionCore>(&operation.work)) {
+    const std::int64_t tokens = row_count(program, operation.reads.front().rows, rank);
+    const auto parts =
+        gpu.operators ? modelled_attention(*gpu.operators, dtype, *attention, tokens, load.flops) : std::nullopt;
+    return parts ? *parts : attention_parts(gpu, dtype, load.flops, load.bytes);
+  }
+  if (std::holds_alternative<FusedProducts>(operation.work)) return attention_parts(gpu, dtype, load.flops, load.bytes);
+  return kernel_parts(gpu, efficiency_of(std::get<Kernel>(operation.work), gpu), load.bytes);
+}
+
 }  // namespace
 
 double gemm_efficiency(const GpuSpec& gpu, double flops) { return efficiency_at(gpu.gemm_efficiency, flops); }
@@ -182,19 +212,9 @@ const GemmModel* figures_of_products(const GpuSpec& gpu, Dtype dtype, std::optio
 }
 
 ComputeParts compute_parts(const Program& program, const Operation& operation, RankId rank, const GpuSpec& gpu) {
-  if (const auto* codec = std::get_if<Codec>(&operation.work))
-    return codec_parts(program, operation, *codec, rank, gpu);
-  const ComputeLoad load = compute_load(program, operation, rank);
-  const Dtype dtype = program.buffer(operation.reads.front().buffer).dtype;
-  if (const auto* gemm = std::get_if<Gemm>(&operation.work)) return product_parts(gpu, dtype, *gemm, load);
-  if (const auto* attention = std::get_if<AttentionCore>(&operation.work)) {
-    const std::int64_t tokens = row_count(program, operation.reads.front().rows, rank);
-    const auto parts =
-        gpu.operators ? modelled_attention(*gpu.operators, dtype, *attention, tokens, load.flops) : std::nullopt;
-    return parts ? *parts : attention_parts(gpu, dtype, load.flops, load.bytes);
-  }
-  if (std::holds_alternative<FusedProducts>(operation.work)) return attention_parts(gpu, dtype, load.flops, load.bytes);
-  return kernel_parts(gpu, load.bytes);
+  ComputeParts parts = parts_of_one_kernel(program, operation, rank, gpu);
+  if (parts.time() > Seconds(0)) parts.launch += static_cast<double>(operation.kernels - 1) * gpu.launch_overhead;
+  return parts;
 }
 
 Seconds compute_time(const Program& program, const Operation& operation, RankId rank, const GpuSpec& gpu) {

@@ -53,7 +53,8 @@ struct ComputeParts {
 [[nodiscard]] const GemmModel* figures_of_products(const GpuSpec& gpu, Dtype dtype,
                                                    std::optional<Precision> precision = {});
 
-/// The time parts of a compute operation of a Program on one rank, alone on its GPU.
+/// The time parts of a compute operation of a Program on one rank, alone on its GPU. Of its kernels one does the work,
+/// and each takes a launch.
 ///
 /// Products with figures in their format (figures_of_products()) take training_gemm_cost and
 /// training_grouped_gemm_cost, others gemm_time and grouped_gemm_time. A product of form NT is an input gradient, one

@@ -31,6 +31,7 @@ std::size_t shape_key(const Program& program, const Operation& op) {
   const auto add = [&](auto value) {
     key = (key ^ (key >> 29U)) * 0x9E3779B97F4A7C15U + static_cast<std::size_t>(value);
   };
+  add(op.kernels);
   if (const auto* kernel = std::get_if<Kernel>(&op.work)) add(*kernel);
   if (const auto* launches = std::get_if<Launches>(&op.work)) add(launches->operations);
   if (const Communication* c = op.communication()) {

@@ -95,6 +95,15 @@ void read_operators(MapReader& gpu, GpuSpec& spec) {
   spec.operators = std::make_shared<const OperatorModels>(std::move(models));
 }
 
+void read_kernel_efficiencies(MapReader& gpu, GpuSpec& spec) {
+  const auto read = [&](const char* key, std::optional<double>& share) {
+    if (gpu.find(key)) share = gpu.number(key, kLeastShare, 1);
+  };
+  read("cast_efficiency", spec.cast_efficiency);
+  read("permutation_efficiency", spec.permutation_efficiency);
+  read("norm_backward_efficiency", spec.norm_backward_efficiency);
+}
+
 RuntimeMemory read_runtime_memory(MapReader memory) {
   const RuntimeMemory out{.context = memory.quantity<Bytes>("context", Sign::NonNegative),
                           .communicator = memory.quantity<Bytes>("communicator", Sign::NonNegative),
@@ -121,6 +130,7 @@ GpuSpec read_gpu(MapReader gpu) {
                .tile_rows = gpu.integer("tile_rows", 1, 65536),
                .tile_columns = gpu.integer("tile_columns", 1, 65536),
                .slowdown_beside_communication = gpu.number("slowdown_beside_communication", 1, kMostSlowdown)};
+  read_kernel_efficiencies(gpu, spec);
   if (gpu.find("slowdown_beside_computation"))
     spec.slowdown_beside_computation = gpu.number("slowdown_beside_computation", 1, kMostSlowdown);
   if (gpu.find("runtime_memory")) spec.runtime_memory = read_runtime_memory(gpu.map("runtime_memory"));

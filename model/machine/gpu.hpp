@@ -40,7 +40,11 @@ struct GpuSpec {
   std::vector<EfficiencyPoint> gemm_efficiency;  // ascending in flops, at least one
   double attention_efficiency;                   // fraction of peak of a fused attention kernel, (0, 1]
   double memory_efficiency;                      // fraction of hbm_bandwidth that memory-bound kernels reach, (0, 1]
-  Seconds launch_overhead;                       // per kernel
+  // The same of kinds of kernels that reach less, where they were measured.
+  std::optional<double> cast_efficiency = {};           // of casts to 8 bits, in rows and in columns
+  std::optional<double> permutation_efficiency = {};    // of kernels that move rows by index
+  std::optional<double> norm_backward_efficiency = {};  // of the gradients of norms
+  Seconds launch_overhead;                              // per kernel
   std::int64_t num_sms;
   std::int64_t tile_rows;     // rows of the output tile of a grouped GEMM: an expert's rows are padded to this
   std::int64_t tile_columns;  // columns of that tile

@@ -239,7 +239,8 @@ enum class Kernel {
   Encode,
   Decode,
   SumShards,
-  Copy,         // the same rows in another order
+  Copy,
+  SortRows,     // the same rows in another order
   CountTokens,  // a token's choices to one row per expert: how many tokens selected it
   Mask,         // a token's choices to a row of zeros and ones over the experts' rows
   Embed,
@@ -360,6 +361,7 @@ struct Operation {
   std::vector<Slice> reads;
   std::vector<Slice> writes;
   std::vector<std::int32_t> after;  // indices of earlier operations of the block
+  std::int64_t kernels = 1;         // of the GPU, one after another, as which a computation is launched
   bool operator==(const Operation&) const = default;
 
   [[nodiscard]] const Communication* communication() const { return std::get_if<Communication>(&work); }

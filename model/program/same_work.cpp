@@ -50,7 +50,8 @@ bool same_slices(const Program& program, const std::vector<Slice>& a, const std:
 }  // namespace
 
 bool same_work(const Program& program, const Operation& a, const Operation& b) {
-  return a.work == b.work && same_slices(program, a.reads, b.reads) && same_slices(program, a.writes, b.writes);
+  return a.work == b.work && a.kernels == b.kernels && same_slices(program, a.reads, b.reads) &&
+         same_slices(program, a.writes, b.writes);
 }
 
 }  // namespace moeplan

@@ -205,8 +205,16 @@ void DenseParts::head() const {
   read_residual("x", "head.in");
   gather("head.in");
   project("head", OpClass::Embedding, whole("head.in"), model.hidden_size, "head.logits", vocabulary);
-  block.then(kernel("loss", OpClass::Embedding, Kernel::Loss, {rows("head.logits", vocabulary)},
-                    {block.slice("loss", 2, Dtype::Fp32, Rows::fixed(tokens))}));
+  Operation loss = kernel("loss", OpClass::Embedding, Kernel::Loss, {rows("head.logits", vocabulary)},
+                          {block.slice("loss", 2, Dtype::Fp32, Rows::fixed(tokens))});
+  if (has_megatron_kernels(workload)) {
+    // Transformer Engine's parallel_cross_entropy: one kernel for the sums of the softmax; one that reads the logits
+    // again and writes their gradients in their place, which backward scales.
+    loss.reads.push_back(rows("head.logits", vocabulary));
+    loss.writes.push_back(rows("head.logits", vocabulary));
+    loss.kernels = 2;
+  }
+  block.then(std::move(loss));
   if (degrees.tp == 1) return;
   const Slice sums = block.slice("loss", 2, Dtype::Fp32, Rows::fixed(tokens));
   block.then(collective("all-reduce of softmax sums", OpClass::TensorParallel, Stream::Intra,

@@ -13,7 +13,7 @@ void MoeParts::sort_rows(const char* name, const char* rows, const Path& path) {
   const bool has_order = l_.degrees.ep > 1 && l_.moe.num_experts > l_.degrees.ep && !deduplicates();
   if (l_.expert_layout != ExpertLayout::Sorted || !has_order || l_.all_to_all->sorts_by_expert()) return;
   const Slice all = hidden(rows, l_.hidden_size, path);
-  b_.then(kernel(name, OpClass::Permute, Kernel::Copy, {all}, {all}));
+  b_.then(kernel(name, OpClass::Permute, Kernel::SortRows, {all}, {all}));
 }
 
 void MoeParts::experts(const Path& path) {
@@ -129,6 +129,12 @@ void MoeParts::expert_pass(const char* name, std::vector<Slice> reads, Slice wri
   b_.then(kernel(name, OpClass::Expert, Kernel::Copy, std::move(reads), {std::move(writes)}));
 }
 
+void MoeParts::pass_by_expert(const char* name, std::vector<Slice> reads, Slice writes) {
+  Operation pass = kernel(name, OpClass::Expert, Kernel::Copy, std::move(reads), {std::move(writes)});
+  pass.kernels = held_experts();
+  b_.then(std::move(pass));
+}
+
 Slice MoeParts::in_fp32(const std::string& name, const Path& path) {
   return b_.slice(name, l_.hidden_size, Dtype::Fp32, hidden("expert.out", l_.hidden_size, path).rows);
 }
@@ -138,8 +144,8 @@ void MoeParts::add_weighted_biases(const Path& path) {
   const Slice out = hidden("expert.out", l_.hidden_size, path);
   const Slice biases = in_fp32("expert.biases", path), sums = in_fp32("expert.sums", path),
               joined = in_fp32("expert.joined", path);
-  expert_pass("weigh biases", {arrived_choice(path)}, biases);
-  b_.then(kernel("add biases", OpClass::Expert, Kernel::Add, {out, biases}, {sums}));
+  pass_by_expert("weigh biases", {arrived_choice(path)}, biases);
+  pass_by_expert("add biases", {out, biases}, sums);
   expert_pass("join experts", {sums}, joined);
   expert_pass("round", {joined}, out);
 }
@@ -150,11 +156,11 @@ void MoeParts::weighted_biases_backward(const Path& path) {
   const Slice wide = in_fp32("d.expert.sums", path), product = in_fp32("d.expert.biases", path);
   const Slice d_bias = b_.slice("d.expert.bias", l_.hidden_size, Dtype::Fp32, Rows::per_expert(l_.routing, 1));
   expert_pass("round backward", {d_out}, wide);
-  expert_pass("weigh biases backward", {wide, arrived_choice(path)}, product);
-  expert_pass("bias gradient", {product}, d_bias);
-  expert_pass("weights of biases backward", {wide}, product);
-  expert_pass("gradient of weights of biases", {product}, leaving_d_choice(path));
-  expert_pass("add biases backward", {wide}, d_out);
+  pass_by_expert("weigh biases backward", {wide, arrived_choice(path)}, product);
+  pass_by_expert("bias gradient", {product}, d_bias);
+  pass_by_expert("weights of biases backward", {wide}, product);
+  pass_by_expert("gradient of weights of biases", {product}, leaving_d_choice(path));
+  pass_by_expert("add biases backward", {wide}, d_out);
   expert_pass("join experts backward", {d_out}, d_out);
 }
 
@@ -183,8 +189,10 @@ void MoeParts::activation_backward(const Path& path) {
   Operation backward = kernel("expert activation backward", OpClass::Expert, Kernel::ActivationBackward,
                               {hidden("d.expert.activated", shard_hidden(), path), operand}, {gradient});
   if (l_.has_megatron_kernels) {
-    backward.reads = {down_operand(path, "d."), operand, arrived_choice(path)};
+    // One kernel of elements, and one that reads them again for the sums over rows.
+    backward.reads = {down_operand(path, "d."), operand, arrived_choice(path), down_operand(path, "d."), operand};
     backward.writes = {gradient, leaving_d_choice(path)};
+    backward.kernels = 2;
   }
   b_.then(std::move(backward));
   clamp_backward(path);

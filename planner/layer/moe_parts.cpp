@@ -1,5 +1,6 @@
 #include "planner/layer/moe_parts.hpp"
 
+#include "model/base/whole_numbers.hpp"
 #include "model/program/resolve.hpp"
 
 namespace moeplan::planner {
@@ -109,7 +110,9 @@ Slice MoeParts::hidden(const std::string& name, std::int64_t columns, const Path
 void MoeParts::gate(const std::string& input, const Path& path) {
   const Slice logits = tokens("gate.logits", l_.moe.num_experts, l_.dtype, path);
   b_.then(gemm("gate projection", OpClass::Gate, {}, gate_input(input, path), gate_weight("gate.weight"), logits));
-  b_.then(kernel("top-k", OpClass::Gate, Kernel::TopK, {logits}, {choice(path)}));
+  Operation top_k = kernel("top-k", OpClass::Gate, Kernel::TopK, {logits}, {choice(path)});
+  top_k.kernels = router_kernels();
+  b_.then(std::move(top_k));
   if (l_.gathers_loads) tell_loads(path);
   if (l_.search_launches > 0) b_.then(search(l_.search_launches));
 }
@@ -132,8 +135,10 @@ void MoeParts::tell_loads(const Path& path) {
 
 void MoeParts::gate_backward(const std::string& input, const std::string& gradient, const Path& path) {
   const Slice d_logits = tokens("d.gate.logits", l_.moe.num_experts, l_.dtype, path);
-  b_.then(kernel("top-k backward", OpClass::Gate, Kernel::TopKBackward,
-                 {d_choice(path), tokens("gate.logits", l_.moe.num_experts, l_.dtype, path)}, {d_logits}));
+  Operation top_k = kernel("top-k backward", OpClass::Gate, Kernel::TopKBackward,
+                           {d_choice(path), tokens("gate.logits", l_.moe.num_experts, l_.dtype, path)}, {d_logits});
+  top_k.kernels = router_kernels();
+  b_.then(std::move(top_k));
   b_.then(gemm("gate weight gradient", OpClass::Gate, {.form = Gemm::Form::TN, .accumulates = true},
                gate_input(input, path), d_logits, gate_weight("d.gate.weight")));
   b_.then(gemm("gate input gradient", OpClass::Gate, {.form = Gemm::Form::NT, .accumulates = true}, d_logits,
@@ -285,7 +290,21 @@ Slice MoeParts::mask(const Path& path, const Slice& expert_rows) {
   return tokens("gate.mask", row_count(b_.program(), expert_rows.rows, RankId(0)), l_.dtype, path);
 }
 
-QuantisedOperands MoeParts::operands() const { return {b_, l_.precision, l_.trains}; }
+std::int64_t MoeParts::held_experts() const {
+  const RoutingTable& routing = b_.program().routings[l_.routing.index()];
+  return ceil_div(routing.num_experts(), b_.program().group(routing.holders).size);
+}
+
+QuantisedOperands MoeParts::operands() const {
+  return {b_, l_.precision, l_.trains, l_.has_megatron_kernels ? held_experts() : 1};
+}
+
+/// Megatron-LM eb0783b, docs/discussions/deepseek-v3-gb200-optimization, 2.1.4 and 2.2.1, with fused router: 31 kernels
+/// of the router and of the preparation of the exchange, 17 of them with DeepEP. One is the projection.
+std::int64_t MoeParts::router_kernels() const {
+  if (!l_.has_megatron_kernels) return 1;
+  return deduplicates() ? 16 : 30;
+}
 
 void MoeParts::all_gather(GroupId group, OpClass op_class, const std::string& from, const std::string& to,
                           const Path& path) {

@@ -104,6 +104,9 @@ class MoeParts {
   /// until the layer's backward pass has used it.
   [[nodiscard]] Slice mask(const Path& path, const Slice& expert_rows);
   [[nodiscard]] QuantisedOperands operands() const;
+  /// Kernels that select experts, from the logits to what the exchange needs, and as many for their gradients
+  /// (assumed).
+  [[nodiscard]] std::int64_t router_kernels() const;
   void quantise(const Slice& rows) const;
   [[nodiscard]] Gemm product(Gemm::Form form) const;
   /// Rows of the experts that the rank computes.
@@ -122,6 +125,9 @@ class MoeParts {
   [[nodiscard]] bool adds_weighted_biases() const { return l_.has_megatron_kernels && l_.moe.expert.bias; }
   /// A kernel over rows of the experts, of which only the bytes that it reads and writes matter.
   void expert_pass(const char* name, std::vector<Slice> reads, Slice writes);
+  /// The same, as a kernel for each expert.
+  void pass_by_expert(const char* name, std::vector<Slice> reads, Slice writes);
+  [[nodiscard]] std::int64_t held_experts() const;
   void clamp(const Path& path);
   void clamp_backward(const Path& path);
   /// The rows that the down projection multiplies, weighted if the experts do that; with the prefix "d." their

@@ -13,6 +13,7 @@ struct QuantisedOperands {
   BlockBuilder& block;
   std::optional<Precision> precision;  // none: products read the rows themselves
   bool trains;                         // backward needs copies in columns
+  std::int64_t matrices = 1;           // of which an operand consists; each is quantised by kernels of its own
 
   /// Appends the kernels that quantise the rows of an input, or of a gradient, in rows and in columns; nothing without
   /// a recipe.
@@ -24,6 +25,9 @@ struct QuantisedOperands {
   [[nodiscard]] Slice in_columns(Slice rows) const;
   /// The product, in the recipe's format.
   [[nodiscard]] Gemm product(Gemm gemm) const;
+
+ private:
+  [[nodiscard]] Operation of_matrices(Operation operation) const;
 };
 
 }  // namespace moeplan::planner

@@ -48,8 +48,9 @@ struct MoeLayer {
   /// with the rows, and what returns is only added up, so that backward does not read it.
   bool weighs_in_experts = false;
   /// Then, the kernels between the experts' products are those of Megatron-Core (2026), not executed:
-  ///  - that of the activation function weighs, and that of its backward pass gives both gradients
+  ///  - that of the activation function weighs, and those of its backward pass give both gradients
   ///    (weighted_bias_swiglu_impl); otherwise kernels of their own do;
+  ///  - each expert's rows are quantised by a kernel of its own, and the router takes many small ones;
   ///  - kernels of their own clamp the halves of an up projection that is clamped (weighted_bias_quick_geglu_impl);
   ///  - others add the biases of the down projection, if it has any, weighted and in fp32 (TEGroupedMLP._apply_bias).
   bool has_megatron_kernels = false;

@@ -154,8 +154,8 @@ class Printer {
     fields(operations);
   }
   void print(const Operation& operation) {
-    const auto& [name, op_class, stream, work, reads, writes, after] = operation;
-    fields(name, op_class, stream, work, reads, writes, after);
+    const auto& [name, op_class, stream, work, reads, writes, after, kernels] = operation;
+    fields(name, op_class, stream, work, reads, writes, after, kernels);
   }
   void print(const Step& step) {
     const auto& [block, count, body] = step;

@@ -250,6 +250,7 @@ void ReferenceExecutor::kernel(const Operation& operation, Kernel kernel, RankId
       return;
     }
     case Kernel::Copy:
+    case Kernel::SortRows:
       for (std::size_t i = 0; i < from.size(); ++i) held[to[i]] = read(in, from[i], rank);
       return;
     case Kernel::SumShards: {  // copies of one slice, or a slice for each shard

@@ -4,14 +4,21 @@
 #include <cstdint>
 
 #include "model/program/program.hpp"
+#include "model/transformer/model_spec.hpp"
 #include "model/workload/cuda_graphs.hpp"
+#include "model/workload/recompute.hpp"
 
 namespace moeplan::planner {
 
-/// The number of a block's operations that the host launches one by one. Waits need no launch, and casts are launched
-/// with the product that they are for. A captured module includes the tensor- and context-parallel traffic of its
+/// The number of a block's operations that the host launches one by one. Waits need no launch, and the scales of
+/// tensors are launched with their casts. A captured module includes the tensor- and context-parallel traffic of its
 /// layer, but no traffic of replicas or between stages, which only the graph of a whole iteration contains.
 [[nodiscard]] std::int64_t launched_operations(const Block& block, const CudaGraphs& graphs);
+
+/// What the modules of a layer that are recomputed take in addition, in each direction: the host sets them up as
+/// checkpoints, one operation each (assumed), unless a graph captures them.
+[[nodiscard]] std::int64_t checkpoints(const ModelSpec& model, const LayerSpec& layer, const Recompute& recompute,
+                                       const CudaGraphs& graphs);
 
 /// The number of weight tensors on a rank whose gradients a backward block computes; of each expert's weights, one a
 /// local expert.

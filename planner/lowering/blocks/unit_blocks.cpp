@@ -24,7 +24,11 @@ BlockId UnitBlocks::pass(std::size_t index, bool forward, const UnitDuties& duti
   if (duties.gathers) replicas.gather_weights(units_[*duties.gathers].parameters);
   forward ? write_forward(unit, duties, block) : write_backward(unit, duties, block);
   if (duties.reduces) replicas.reduce_gradients(unit.parameters);
-  launch(launched_operations(block.block(), context_.workload().cuda_graphs), block);
+  const CudaGraphs& graphs = context_.workload().cuda_graphs;
+  const Recompute recompute = context_.workload().recompute.value_or(Recompute::None);
+  launch(launched_operations(block.block(), graphs) +
+             (unit.layer ? checkpoints(context_.model(), *unit.layer, recompute, graphs) : 0),
+         block);
   const BlockId id = forward ? block.finish(std::nullopt, known.forward) : block.finish(known.forward);
   if (!known.forward) known.forward = id;
   known.blocks[{forward, duties}] = id;

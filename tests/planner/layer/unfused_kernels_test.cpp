@@ -99,6 +99,55 @@ TEST_CASE("Biases of experts that weigh are added by kernels of their own, in fp
   }
 }
 
+TEST_CASE("An operation of Megatron-Core's is as many kernels as it launches") {
+  const Candidate c = candidate("baseline", 2, 1, 2, 1);
+  Workload w = in_experts();
+  w.precision = Precision::Mxfp8;
+  const auto kernels = [](const Program& p, const std::string& name, OpClass op_class) {
+    for (const Block& block : p.blocks) {
+      for (const Operation& op : block.operations)
+        if (op.name == name && op.op_class == op_class) return op.kernels;
+    }
+    FAIL("no operation " << name);
+    return std::int64_t{0};
+  };
+  const Program p = lower_iteration(model(true), w, c, 2);
+  CHECK(kernels(p, "quantise", OpClass::Expert) == 2);  // two of four experts are on a rank
+  CHECK(kernels(p, "quantise", OpClass::Attention) == 1);
+  CHECK(kernels(p, "weigh biases", OpClass::Expert) == 2);
+  CHECK(kernels(p, "round", OpClass::Expert) == 1);
+  CHECK(kernels(p, "expert activation backward", OpClass::Expert) == 2);
+  CHECK(kernels(p, "top-k", OpClass::Gate) == 30);
+  CHECK(kernels(p, "top-k backward", OpClass::Gate) == 30);
+  Candidate dispatched = c;
+  dispatched.all_to_all = "hybridep";
+  CHECK(kernels(lower_iteration(model(true), w, dispatched, 2), "top-k", OpClass::Gate) == 16);
+  SECTION("and one where the gate's weights are applied at the sources, as other frameworks do") {
+    w.gate_weights = GateWeights::AtSources;
+    const Program others = lower_iteration(model(true), w, c, 2);
+    CHECK(kernels(others, "top-k", OpClass::Gate) == 1);
+    CHECK(kernels(others, "quantise", OpClass::Expert) == 1);
+  }
+}
+
+TEST_CASE("The gradient of the gate's weights reads the activation's operands again") {
+  const Candidate c = candidate("baseline", 2, 1, 2, 1);
+  const std::int64_t values = kTokens * 2 * kH, row = kTokens * 2 * 2 * 2 * 4, gradients = kTokens * 2 * 2 * 4;
+  constexpr std::int64_t kNarrow = 2;
+  CHECK(bytes_of(lower_iteration(model(false), in_experts(), c, 2), true, {"expert activation"}) ==
+        values * kNarrow * (1 + 2 + 2 + 1 + 2) + row + gradients);
+}
+
+TEST_CASE("Megatron-Core's loss writes the gradients of the logits in their place") {
+  const Candidate c = candidate("baseline", 2, 1, 2, 1);
+  const auto bytes = [&](const Workload& w) {
+    return bytes_of(lower_iteration(model(false), w, c, 2), false, {"loss"});
+  };
+  Workload others = in_experts();
+  others.gate_weights = GateWeights::AtSources;
+  CHECK(bytes(in_experts()) == bytes(others) + 2 * kTokens * 128 * 2);
+}
+
 TEST_CASE("Experts that weigh clamp the halves of the up projection by kernels of their own") {
   const Candidate c = candidate("baseline", 2, 1, 2, 1);
   const Program p = lower_iteration(model(false, true), in_experts(), c, 2);

@@ -69,10 +69,13 @@ TEST_CASE("The host launches every operation of a block in training") {
   SECTION("but not those of a forward pass, which is served by other frameworks") {
     for (const Block& b : lowered(CudaGraphs::None, Mode::Forward).blocks) CHECK_FALSE(launched(b));
   }
-  SECTION("a cast is launched with its product") {
-    const Program casts = lowered(CudaGraphs::None, Mode::Train, Precision::Mxfp8);
-    CHECK(block(casts, "moe layer").operations.size() > block(p, "moe layer").operations.size());
-    CHECK(launched(block(casts, "moe layer")) == launched(block(p, "moe layer")));
+  SECTION("casts too, with the scales of their tensors") {
+    const auto more = [&](Precision precision) {
+      const Program casts = lowered(CudaGraphs::None, Mode::Train, precision);
+      return *launched(block(casts, "moe layer")) - *launched(block(p, "moe layer"));
+    };
+    CHECK(more(Precision::Mxfp8) == 6);  // attention's, the shared expert's and the experts' two products each
+    CHECK(more(Precision::Fp8Current) == 6);
   }
 }
 
@@ -89,6 +92,26 @@ TEST_CASE("A captured module launches nothing") {
   CHECK(saved({GraphModule::Attention, GraphModule::Moe}) == all - 0 - count(b, OpClass::WeightGather));
   SECTION("and the graph of an iteration contains everything, the optimizer too") {
     for (const Block& captured : lowered(CudaGraphs::FullIteration).blocks) CHECK_FALSE(launched(captured));
+  }
+}
+
+TEST_CASE("A module that is recomputed is an operation more in each direction, for its checkpoint") {
+  ModelSpec model{};
+  model.attention =
+      HeadAttention{.num_heads = 2, .num_kv_heads = 2, .head_dim = 32, .bias = false, .qk_norm = false, .sinks = false};
+  const LayerSpec moe{.attention_window = 0, .ffn = small_layers::moe(8, /*gated=*/true)};
+  const LayerSpec dense{.attention_window = 0, .ffn = Ffn{128, true, false}};
+  const Recompute norms_and_activation{RecomputeModule::Layernorm, RecomputeModule::MoeActivation};
+  CHECK(checkpoints(model, moe, Recompute::None, CudaGraphs::None) == 0);
+  CHECK(checkpoints(model, moe, norms_and_activation, CudaGraphs::None) == 3);
+  CHECK(checkpoints(model, dense, norms_and_activation, CudaGraphs::None) == 2);
+  CHECK(checkpoints(model, dense, {RecomputeModule::Mlp, RecomputeModule::Moe}, CudaGraphs::None) == 1);
+  CHECK(checkpoints(model, moe, Recompute::Full, CudaGraphs::None) == 1);
+  CHECK(checkpoints(model, moe, {RecomputeModule::MlaUpProjection}, CudaGraphs::None) == 0);  // no latents
+  SECTION("but not where a graph captures it") {
+    CHECK(checkpoints(model, moe, norms_and_activation, {GraphModule::Attention}) == 2);
+    CHECK(checkpoints(model, moe, norms_and_activation, {GraphModule::Attention, GraphModule::MoeRouter}) == 1);
+    CHECK(checkpoints(model, moe, norms_and_activation, CudaGraphs::FullIteration) == 0);
   }
 }
 

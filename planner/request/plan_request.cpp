@@ -7,6 +7,7 @@
 #include <initializer_list>
 
 #include "model/base/whole_numbers.hpp"
+#include "planner/layer/all_to_all.hpp"
 #include "planner/layer/schedule.hpp"
 #include "planner/placement/strategies/strategy.hpp"
 #include "planner/search/search.hpp"
@@ -104,6 +105,20 @@ void check_degrees(const PlanRequest& r, std::int64_t world) {
   wrong.throw_if_any();
 }
 
+/// A dispatcher whose kernels were not measured on the cluster is refused, not priced as something else.
+void check_dispatcher(const PlanRequest& r, const Cluster& cluster) {
+  const AllToAll* asked = find_all_to_all(r.all_to_all);
+  if (!asked || !asked->is_dispatcher() || has_figures(cluster, *asked)) return;
+  std::vector<std::string> measured;
+  for (const auto& other : all_to_alls()) {
+    if (other->is_dispatcher() && has_figures(cluster, *other)) measured.emplace_back(other->name());
+  }
+  throw_input_error(
+      {"--dispatcher"}, "",
+      fmt::format("there are no figures of {}'s kernels on {}; those with figures: {}", r.all_to_all, cluster.name,
+                  measured.empty() ? "none" : fmt::format("{}", fmt::join(measured, ", "))));
+}
+
 /// Decisions that the user fixed and that the framework does not have.
 void check_decisions(const PlanRequest& r, const Framework& framework) {
   Diagnostics wrong;
@@ -194,6 +209,7 @@ PlanJob load_job(const PlanRequest& r) {
   const bool is_default_batch = has_default_batch(r, documents);
   if (is_default_batch) fit_default_batch(documents, inputs, cluster.world_size());
   check_degrees(r, cluster.world_size());
+  check_dispatcher(r, cluster);
   return {std::move(documents), std::move(inputs), std::move(cluster), std::move(space), is_default_batch};
 }
 

@@ -412,4 +412,19 @@ TEST_CASE("Numbers of GPUs that share no factor with anything are answered quick
   }
 }
 
+TEST_CASE("A dispatcher without figures on the cluster is refused instead of priced as something else") {
+  const Cli cli;
+  const auto plan = [&](const char* cluster, const char* dispatcher) {
+    return cli.run({"plan", "--model", "schemoe_gpt2_tiny_moe", "--world", "8", "--budget", "1", "--cluster", cluster,
+                    "--dispatcher", dispatcher},
+                   kStrict);
+  };
+  const Ran refused = plan("dgx_a100", "deepep");
+  CHECK(refused.code == 2);
+  CHECK_THAT(refused.err, Catch::Contains("--dispatcher: there are no figures of deepep's kernels on dgx_a100") &&
+                              Catch::Contains("those with figures: none"));
+  CHECK_THAT(plan("mi300x_8", "hybridep").err, Catch::Contains("--dispatcher: there are no figures of hybridep's"));
+  CHECK(plan("dgx_h100", "deepep").code == 0);
+}
+
 }  // namespace moeplan::tests::plan_test

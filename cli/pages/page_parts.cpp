@@ -7,6 +7,7 @@
 
 #include "model/analysis/analysis.hpp"
 #include "model/collectives/collective_models.hpp"
+#include "model/costs/communication.hpp"
 #include "model/costs/compute.hpp"
 #include "model/operators/operator_models.hpp"
 #include "model/text/origins.hpp"
@@ -171,6 +172,20 @@ std::string extrapolation_text(const Cluster& cluster, const Program& program) {
                      largest, measured);
 }
 
+/// That a dispatcher's kernels are priced by figures of other groups, or by none; "" if they have figures.
+std::string dispatcher_text(const Cluster& cluster, const Program& program) {
+  std::vector<std::string> out;
+  for (const UnmeasuredKernels& k : unmeasured_kernels(program, cluster)) {
+    const std::string groups = fmt::format("exchanges of {} {}", k.name,
+                                           k.nodes == 1 ? "inside one node" : fmt::format("on {} nodes", k.nodes));
+    out.push_back(!k.has_others
+                      ? fmt::format("{} are priced by the links alone: {} has no figures of it", groups, cluster.name)
+                      : fmt::format("{} are priced by figures of groups {}: not measured", groups,
+                                    k.nodes == 1 ? "on several nodes" : "inside one node"));
+  }
+  return fmt::format("{}", fmt::join(out, "; "));
+}
+
 /// The number of assumed values in a cluster, and the first `most` of them; "" if there are none.
 std::string assumed_text(const Node& cluster_document, std::size_t most) {
   const std::vector<std::string> assumed = assumed_numbers(cluster_document);
@@ -185,7 +200,8 @@ std::string assumed_text(const Node& cluster_document, std::size_t most) {
 
 std::vector<std::string> pricing_warnings(const Cluster& cluster, const Program& program) {
   std::vector<std::string> out;
-  for (std::string text : {fused_products_text(program), extrapolation_text(cluster, program)}) {
+  for (std::string text :
+       {fused_products_text(program), extrapolation_text(cluster, program), dispatcher_text(cluster, program)}) {
     if (!text.empty()) out.push_back(std::move(text));
   }
   return out;

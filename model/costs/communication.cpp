@@ -10,18 +10,6 @@ namespace moeplan {
 
 namespace {
 
-/// Number of nodes of a group. Ranks are ordered by node, and so are a group's members.
-GroupShape shape_of(const GroupFamily& family, RankId rank, const Cluster& cluster) {
-  GroupShape shape{family.size, 1};
-  for (std::int64_t p = 1; p < family.size; ++p) {
-    const auto node = [&](std::int64_t position) {
-      return cluster.node_of_rank[family.member(rank, position).index()];
-    };
-    if (node(p) != node(p - 1)) ++shape.nodes;
-  }
-  return shape;
-}
-
 /// The n of a communication; for a part of an all-to-all, that of the whole, whose parts are about equal.
 Bytes whole_message(const Program& program, const Operation& operation, RankId rank) {
   const Communication& c = *operation.communication();
@@ -87,6 +75,17 @@ CommunicationCost send_cost(const Program& program, const Operation& operation, 
 }
 
 }  // namespace
+
+GroupShape shape_of(const GroupFamily& family, RankId rank, const Cluster& cluster) {
+  GroupShape shape{family.size, 1};  // ranks are ordered by node, and so are a group's members
+  for (std::int64_t p = 1; p < family.size; ++p) {
+    const auto node = [&](std::int64_t position) {
+      return cluster.node_of_rank[family.member(rank, position).index()];
+    };
+    if (node(p) != node(p - 1)) ++shape.nodes;
+  }
+  return shape;
+}
 
 CommunicationCost communication_cost(const Program& program, const Operation& operation, RankId rank,
                                      const Cluster& cluster) {

@@ -8,9 +8,14 @@
 // message size (measured_cost.hpp).
 #pragma once
 
+#include <cstdint>
 #include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "model/base/quantity.hpp"
+#include "model/collectives/dispatcher.hpp"
 #include "model/collectives/group_shape.hpp"
 #include "model/machine/cluster.hpp"
 #include "model/program/resolve.hpp"
@@ -22,6 +27,9 @@ struct CommunicationCost {
   std::optional<BytesPerSecond> rate_cap;  // on a rank's sends, and on its receives
   bool add_route_latency = true;           // false if alpha was measured: it includes the latency
 };
+
+/// The ranks and nodes of the group that `rank` belongs to.
+[[nodiscard]] GroupShape shape_of(const GroupFamily& family, RankId rank, const Cluster& cluster);
 
 /// The cost parameters of a Communication, for the group that `rank` belongs to, or of a Send by `rank`.
 ///
@@ -47,6 +55,20 @@ struct CommunicationCost {
 /// also serve groups of several nodes if there are no others, and the other way round.
 [[nodiscard]] std::optional<CommunicationCost> row_kernels_cost(const Program& program, const Operation& operation,
                                                                 RankId rank, const Cluster& cluster, GroupShape shape);
+
+/// The cluster's figures by which row_kernels_cost prices kernels of this name in groups on so many nodes; null: none.
+[[nodiscard]] const DispatcherModel* row_kernel_figures(const Cluster& cluster, std::string_view kernels,
+                                                        std::int64_t nodes);
+
+/// A dispatcher's kernels in groups like which none was measured.
+struct UnmeasuredKernels {
+  std::string name;        // RowKernels::name
+  std::int64_t nodes = 1;  // of the largest such group
+  bool has_others = true;  // figures of groups on one node price those on several, or the other way round; else none do
+  bool operator==(const UnmeasuredKernels&) const = default;
+};
+/// Those of a Program, each name at most once.
+[[nodiscard]] std::vector<UnmeasuredKernels> unmeasured_kernels(const Program& program, const Cluster& cluster);
 
 /// The factor >= 1 on the time of computation while the communication is open. For NCCL it is the GPU's measured one;
 /// kernels that hold a known number of SMs leave the others.

@@ -274,8 +274,8 @@ struct Codec {
 enum class Pattern : std::uint8_t { Ring, Tree };
 
 /// Kernels made for the exchange of an MoE layer's rows (a dispatcher's: DeepEP, HybridEP), which move them instead of
-/// NCCL. The cluster's figures under `name` price them (model/costs/row_kernels.hpp); without any they cost as much as
-/// NCCL's all-to-all of these rows.
+/// NCCL. The cluster's figures under `name` price them (model/costs/communication.hpp); without any they cost as much
+/// as NCCL's all-to-all of these rows.
 struct RowKernels {
   std::string name;  // "deepep normal"
   bool combines = false;

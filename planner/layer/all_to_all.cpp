@@ -1,12 +1,11 @@
 #include "planner/layer/all_to_all.hpp"
 
-#include <algorithm>
 #include <array>
 #include <cassert>
 #include <iterator>
 #include <utility>
 
-#include "model/collectives/collective_models.hpp"
+#include "model/costs/communication.hpp"
 #include "planner/candidate/built_in.hpp"
 
 namespace moeplan::planner {
@@ -51,10 +50,7 @@ std::vector<std::string> all_to_all_names() {
 }
 
 bool has_figures(const Cluster& cluster, const AllToAll& dispatcher) {
-  if (!cluster.collective_models) return false;
-  const std::vector<DispatcherModel>& all = cluster.collective_models->dispatchers;
-  return std::any_of(all.begin(), all.end(),
-                     [&](const DispatcherModel& m) { return m.name() == dispatcher.kernels(); });
+  return row_kernel_figures(cluster, dispatcher.kernels(), 1) != nullptr;
 }
 
 std::vector<const AllToAll*> searched_all_to_alls() {

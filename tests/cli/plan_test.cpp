@@ -137,6 +137,29 @@ TEST_CASE("plan says where collectives are priced far beyond what was measured")
   CHECK_THAT(page("8"), !Catch::Contains("beyond their data"));
 }
 
+TEST_CASE("plan, simulate and explain say that a dispatcher's figures are those of other groups") {
+  const Cli cli;
+  const auto plan = [&](const char* world) {
+    return cli.run({"plan", "--cluster", "hgx_b200", "--model", "schemoe_gpt2_tiny_moe", "--world", world, "--ep",
+                    world, "--tp", "1", "--pp", "1", "--budget", "1", "--dispatcher", "deepep", "-o", "plan.yaml"});
+  };
+  const std::string warning =
+      "exchanges of deepep normal on 2 nodes are priced by figures of groups inside one node: not measured";
+  CHECK_THAT(unwrapped(plan("8").out), !Catch::Contains("exchanges of deepep"));
+  CHECK(parsed(cli.run({"simulate", "plan.yaml", "--json"})).count("pricing_warnings") == 0);
+  CHECK_THAT(unwrapped(plan("16").out), Catch::Contains(warning));
+  for (const char* command : {"simulate", "explain"}) {
+    CAPTURE(command);
+    CHECK_THAT(unwrapped(cli.run({command, "plan.yaml"}).out), Catch::Contains(warning));
+    CHECK(parsed(cli.run({command, "plan.yaml", "--json"})).at("pricing_warnings").front() == warning);
+  }
+  SECTION("and that without the cluster's figures links alone price a plan") {
+    const Ran links = cli.run({"simulate", "plan.yaml", "-C", "cluster.collectives=none"});
+    CHECK_THAT(unwrapped(links.out), Catch::Contains("exchanges of deepep normal on 2 nodes are priced by the links "
+                                                     "alone: hgx_b200 has no figures of it"));
+  }
+}
+
 TEST_CASE("plan and explain say that kernels of recurrences are not measured") {
   const Cli cli;
   const std::vector<std::string> plain{"plan",    "--cluster", "dgx_h100", "--model", "schemoe_gpt2_tiny_moe",

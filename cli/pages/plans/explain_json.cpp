@@ -1,6 +1,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "cli/pages/page_parts.hpp"
 #include "cli/pages/plans/explanation.hpp"
 #include "cli/pages/plans/operation_table.hpp"
 #include "model/costs/compute.hpp"
@@ -172,6 +173,8 @@ planner::Json explain_document(const Explanation& e) {
   j["lower_bound_s"] = p.estimate.lower_bound.value();
   j["lower_bound_by"] = p.estimate.bound_by;
   j["confidence"] = planner::confidence_json(e.plan.inputs);
+  if (auto warnings = pricing_warnings(e.plan.cluster, p.program); !warnings.empty())
+    j["pricing_warnings"] = std::move(warnings);
   j["tokens_per_s_per_gpu"] = p.tokens_per_s_per_gpu;
   j["model_flops_utilization"] = p.model_flops_utilization;
   j["critical_path"] = path_rows(e);

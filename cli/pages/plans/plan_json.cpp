@@ -1,5 +1,6 @@
 #include <nlohmann/json.hpp>
 
+#include "cli/pages/page_parts.hpp"
 #include "cli/pages/plans/plan_report.hpp"
 #include "planner/lowering/blocks/gated_routing.hpp"
 #include "planner/report/json_parts.hpp"
@@ -35,6 +36,11 @@ void add_prediction(planner::Json& j, const planner::Prediction& p) {
   j["tokens_per_s_per_gpu"] = p.tokens_per_s_per_gpu;
   j["model_flops_utilization"] = p.model_flops_utilization;
   j["classes"] = planner::class_times_json(p.binding);
+}
+
+void add_pricing_warnings(planner::Json& j, const Cluster& cluster, const Program& program) {
+  if (auto warnings = pricing_warnings(cluster, program); !warnings.empty())
+    j["pricing_warnings"] = std::move(warnings);
 }
 
 planner::Json gate_json(const PlanReport& r) {
@@ -115,6 +121,7 @@ std::string plan_json(const PlanReport& r) {
     j["candidates"].push_back(std::move(c));
   }
   j["confidence"] = planner::confidence_json(r.inputs);
+  add_pricing_warnings(j, r.cluster, best.program);
   if (r.framework) j["framework"] = framework_json(r);
   if (!r.tutel.empty()) j["tutel_dictionaries"] = tutel_json(r.tutel);
   if (const auto texts = planner::approximations_of(r.documents.model); !texts.empty()) j["approximations"] = texts;
@@ -157,6 +164,7 @@ std::string simulate_json(const planner::Plan& plan, const planner::Inputs& inpu
   j["lower_bound_s"] = p.estimate.lower_bound.value();
   j["lower_bound_by"] = p.estimate.bound_by;
   j["confidence"] = planner::confidence_json(inputs);
+  add_pricing_warnings(j, cluster, p.program);
   planner::add_binding_rank(j, p);
   j["memory_bytes"] = p.memory.total().value();
   j["classes"] = planner::class_times_json(p.binding);

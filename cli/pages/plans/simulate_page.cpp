@@ -17,6 +17,9 @@ std::string simulate_page(const planner::Plan& plan, const planner::Inputs& inpu
   out += fmt::format("  bound          {} ({})\n", human(p.estimate.lower_bound), p.estimate.bound_by);
   out += labelled("memory", memory_text(p.memory, cluster));
   out += '\n' + stream_table(p) + '\n' + link_table(p, cluster.topology, 5);
+  const std::vector<std::string> warnings = pricing_warnings(cluster, p.program);
+  if (!warnings.empty()) out += '\n';
+  for (const std::string& text : warnings) out += in_lines(text);
   return out;
 }
 

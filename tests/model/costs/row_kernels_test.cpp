@@ -93,6 +93,31 @@ TEST_CASE("Between nodes a rank sends rows that cross and rows that it relays") 
   CHECK((linked + crossing) * 100 / c.rate_cap->value() == Approx(2 * linked * 100 / 1e10 / 2));
 }
 
+TEST_CASE("Figures of groups inside one node that price several nodes are named, and the other way round") {
+  const auto unmeasured = [](int nodes, const RowKernels& kernels, const Cluster& cluster) {
+    return unmeasured_kernels(exchange_of(nodes, kernels), cluster);
+  };
+  using Named = std::vector<UnmeasuredKernels>;
+  CHECK(unmeasured(1, {.name = "k"}, cluster_of(1)).empty());
+  CHECK(unmeasured(3, {.name = "k"}, cluster_of(3)) == Named{{"k", 3, true}});
+  CHECK(unmeasured(3, {.name = "other"}, cluster_of(3)) == Named{{"other", 3, false}});
+  CHECK(unmeasured(1, {.name = "other"}, cluster_of(1)) == Named{{"other", 1, false}});
+  SECTION("figures of several nodes price several, but not one") {
+    for (const int nodes : {1, 2}) {
+      Cluster cluster = cluster_of(nodes);
+      CollectiveModels models = *cluster.collective_models;
+      models.dispatchers.front().dispatch.nic = BytesPerSecond(1e9);
+      cluster.collective_models = std::make_shared<const CollectiveModels>(models);
+      CHECK(unmeasured(nodes, {.name = "k"}, cluster) == (nodes == 1 ? Named{{"k", 1, true}} : Named{}));
+    }
+  }
+  SECTION("a Program whose rows NCCL moves has none") {
+    Program nccl = exchange_of(3, {.name = "k"});
+    std::get<Communication>(nccl.blocks.front().operations.front().work).kernels.reset();
+    CHECK(unmeasured_kernels(nccl, cluster_of(3)).empty());
+  }
+}
+
 TEST_CASE("Kernels that hold SMs leave the others to computation") {
   Cluster cluster = cluster_of(1);
   cluster.gpu.num_sms = 10;

@@ -50,14 +50,16 @@ Seconds tree_latency(const Program& program, const Communication& c, RankId rank
   return c.collective == Collective::AllReduce ? latency * 2.0 : latency;
 }
 
-/// The models' time as a start-up time and a time per byte, which is that up to twice the bytes.
+/// The models' time as a start-up time and a time per byte: that up to twice the bytes, but no less than the transfer
+/// takes, which goes on while steps decide. Else links would carry the bytes once more after the steps.
 std::optional<AlphaBeta> modelled_cost(const CollectiveModels& models, Collective collective, GroupShape shape,
                                        Bytes n) {
   const auto cost = collective_cost(models, collective, shape, n);
   if (!cost) return std::nullopt;
   if (n == Bytes(0)) return AlphaBeta{cost->time(), SecondsPerByte(0)};
   const auto twice = collective_cost(models, collective, shape, n * 2.0);
-  const double beta = std::min((twice->time() - cost->time()).value(), cost->time().value()) / n.value();
+  const Seconds slope = std::max(twice->time() - cost->time(), cost->transfer);
+  const double beta = std::min(slope, cost->time()).value() / n.value();
   return AlphaBeta{cost->time() - n * SecondsPerByte(beta), SecondsPerByte(beta)};
 }
 

@@ -4,8 +4,12 @@
 #include <bit>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <filesystem>
+#include <map>
 #include <tuple>
 
+#include "model/base/diagnostics.hpp"
+#include "model/collectives/collective_models.hpp"
 #include "model/costs/communication.hpp"
 #include "model/costs/estimate.hpp"
 #include "model/costs/parm.hpp"
@@ -35,7 +39,55 @@ std::int64_t bytes_sent(const Program& p, RankId rank) {
   return sum;
 }
 
+/// The shipped clusters of this name in all sizes up to 128 ranks that they can have.
+std::vector<Cluster> shipped_clusters(const std::filesystem::path& file) {
+  const ClusterSpec spec = tests::load_cluster(file);
+  std::vector<Cluster> out;
+  for (const std::int64_t world : {2, 3, 4, 6, 8, 16, 24, 32, 64, 128}) {
+    try {
+      out.push_back(build_cluster(spec, world));
+    } catch (const InputError&) {  // the machine is smaller, or has whole nodes
+    }
+  }
+  return out;
+}
+
+/// Whether the cluster's models reduce such messages along trees, whose few steps are no gather's.
+bool reduces_along_trees(const Cluster& cluster, std::int64_t bytes) {
+  if (!cluster.collective_models) return false;
+  const GroupShape shape = shape_of({"all", cluster.world_size(), 1}, RankId(0), cluster);
+  const auto cost = collective_cost(*cluster.collective_models, Collective::AllReduce, shape, Bytes(double(bytes)));
+  return cost && cost->algorithm.starts_with("tree");
+}
+
 }  // namespace
+
+TEST_CASE("On no shipped cluster an all-reduce is faster than what it contains, nor more bytes than fewer", "[slow]") {
+  constexpr double kRounding = 1 - 1e-6;
+  for (const std::filesystem::path& file : tests::files_in("clusters")) {
+    const std::vector<Cluster> clusters = shipped_clusters(file);
+    CAPTURE(file.stem().string());
+    CHECK_FALSE(clusters.empty());
+    for (const Cluster& cluster : clusters) {
+      std::map<Collective, Seconds> before;
+      for (std::int64_t bytes = 1 << 10; bytes <= std::int64_t{1} << 32; bytes *= 4) {
+        std::map<Collective, Seconds> time;
+        for (const Collective c : {Collective::AllReduce, Collective::ReduceScatter, Collective::AllGather,
+                                   Collective::AllToAll, Collective::Broadcast}) {
+          CAPTURE(cluster.world_size(), bytes, std::string(name_of<Collective>(kCollectiveNames, c)));
+          time[c] = run(algorithm(c, algorithm_names(c).front()), cluster, bytes).makespan.seconds();
+          CHECK(time[c] >= before[c] * kRounding);
+        }
+        CAPTURE(cluster.world_size(), bytes);
+        if (!reduces_along_trees(cluster, bytes)) {
+          CHECK(time[Collective::AllReduce] >= time[Collective::ReduceScatter] * kRounding);
+          CHECK(time[Collective::AllReduce] >= time[Collective::AllGather] * kRounding);
+        }
+        before = std::move(time);
+      }
+    }
+  }
+}
 
 TEST_CASE("the first algorithm of each collective is its default") {
   CHECK(algorithm_names(Collective::AllToAll) ==

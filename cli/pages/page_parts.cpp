@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "model/analysis/analysis.hpp"
+#include "model/collectives/collective_costs.hpp"
 #include "model/collectives/collective_models.hpp"
 #include "model/costs/communication.hpp"
 #include "model/costs/compute.hpp"
@@ -186,6 +187,22 @@ std::string dispatcher_text(const Cluster& cluster, const Program& program) {
   return fmt::format("{}", fmt::join(out, "; "));
 }
 
+/// That measured all-reduces are priced as what they contain (measured_cost.hpp, rule 6); "" if none is.
+std::string fast_all_reduce_text(const Cluster& cluster, const Program& program) {
+  const auto reduces = [](const Operation& operation) {
+    const Communication* c = operation.communication();
+    return c && c->collective == Collective::AllReduce;
+  };
+  if (std::none_of(program.blocks.begin(), program.blocks.end(), [&](const Block& block) {
+        return std::any_of(block.operations.begin(), block.operations.end(), reduces);
+      }))
+    return "";
+  const std::vector<FastAllReduce> fast = fast_all_reduces(cluster.collectives);
+  if (fast.empty()) return "";
+  return fmt::format("{} measured {} priced as a slower collective that it contains: {}", fast.size(),
+                     fast.size() == 1 ? "all-reduce is" : "all-reduces are each", text_of(fast.front()));
+}
+
 /// The number of assumed values in a cluster, and the first `most` of them; "" if there are none.
 std::string assumed_text(const Node& cluster_document, std::size_t most) {
   const std::vector<std::string> assumed = assumed_numbers(cluster_document);
@@ -200,8 +217,8 @@ std::string assumed_text(const Node& cluster_document, std::size_t most) {
 
 std::vector<std::string> pricing_warnings(const Cluster& cluster, const Program& program) {
   std::vector<std::string> out;
-  for (std::string text :
-       {fused_products_text(program), extrapolation_text(cluster, program), dispatcher_text(cluster, program)}) {
+  for (std::string text : {fused_products_text(program), extrapolation_text(cluster, program),
+                           dispatcher_text(cluster, program), fast_all_reduce_text(cluster, program)}) {
     if (!text.empty()) out.push_back(std::move(text));
   }
   return out;

@@ -49,7 +49,8 @@ namespace moeplan::cli {
 [[nodiscard]] std::string link_table(const planner::Prediction& prediction, const Topology& topology, std::size_t most);
 
 /// Prices that no measurement supports: of operations whose kernels no figures are known of, of collectives of much
-/// larger groups than those that were measured, and of dispatchers by figures of other groups.
+/// larger groups than those that were measured, of dispatchers by figures of other groups, and of all-reduces whose
+/// figures contradict others.
 [[nodiscard]] std::vector<std::string> pricing_warnings(const Cluster& cluster, const Program& program);
 /// The kernels whose figures price products and attention, and the warnings.
 [[nodiscard]] std::vector<std::string> pricing_notes(const planner::Inputs& inputs, const Cluster& cluster,

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
+#include <map>
 
 #include "model/collectives/collective_models.hpp"
 #include "model/machine/machine_reader.hpp"
@@ -30,62 +30,15 @@ void read_shape(MapReader& m, CollectiveKey& key) {
   key.from = m.quantity_or("from", Bytes(0));
 }
 
-std::string description(const CollectiveKey& key) {
-  std::string text =
-      fmt::format("{} {}", name_of<Collective>(kCollectiveNames, key.collective), name_of<Span>(kSpanNames, key.span));
-  if (key.ranks > 0) text += fmt::format(" of {} ranks", key.ranks);
-  if (key.from > Bytes(0)) text += fmt::format(" from {}", human(key.from));
-  return text;
-}
-
 struct ReadCollectives {
   CollectiveCosts costs;
   std::vector<CollectiveKey> without_alpha;  // these get the cluster's start-up time
 };
 
-/// The cost from the measured pieces of exactly this shape; none if there are none.
-std::optional<Seconds> time_of(const CollectiveCosts& costs, CollectiveKey key, Bytes n) {
-  key.from = n;
-  auto piece = costs.upper_bound(key);
-  const auto is_alike = [&](const CollectiveKey& other) {
-    key.from = other.from;
-    return other == key;
-  };
-  if (piece != costs.begin() && is_alike(std::prev(piece)->first)) --piece;
-  if (piece == costs.end() || !is_alike(piece->first)) return std::nullopt;
-  return piece->second.alpha + n * piece->second.beta;
-}
-
-/// An all-reduce measured faster, by more than noise, than a collective that it contains.
-struct TooFast {
-  Collective contained;
-  Bytes n;
-  Seconds time, least;
-};
-
-/// An all-reduce of zeros except for a rank's own part is an all-gather, and one whose result is used only in part is a
-/// reduce-scatter, so it takes no less time. Of 240 such pairs of NCCL's times on 2, 4 and 8 A100 or H100
-/// (aiconfigurator 095f58a, 1 MiB and above) four are below, all of one size, by 16% at most; a quarter therefore
-/// exceeds noise. Small messages, which may use other protocols, are not compared.
-std::optional<TooFast> too_fast(const CollectiveCosts& costs, const CollectiveKey& all_reduce) {
-  constexpr double kNoise = 0.25, kSmallest = 0x1p20, kLargest = 0x1p30;
-  std::optional<TooFast> worst;
-  for (const Collective contained : {Collective::ReduceScatter, Collective::AllGather}) {
-    CollectiveKey key = all_reduce;
-    key.collective = contained;
-    for (double n = kSmallest; n <= kLargest; n *= 4) {
-      const auto time = time_of(costs, all_reduce, Bytes(n)), least = time_of(costs, key, Bytes(n));
-      if (!time || !least || *time >= *least * (1 - kNoise)) continue;
-      if (!worst || *time / *least < worst->time / worst->least) worst = TooFast{contained, Bytes(n), *time, *least};
-    }
-  }
-  return worst;
-}
-
 ReadCollectives read_collectives(MapReader& cluster) {
   constexpr BytesPerSecond kFastest(1e14);  // assumed: thirty times the bandwidth of today's fastest GPU memory
   ReadCollectives out;
-  std::vector<std::pair<CollectiveKey, MapReader>> all_reduces;
+  std::map<CollectiveKey, MapReader> all_reduces;
   for (const auto& [item, path] : cluster.list_or_empty("collectives")) {
     MapReader m(*item, path, cluster.diagnostics());
     CollectiveKey key{.collective = m.choice<Collective>("collective", kCollectiveNames),
@@ -99,20 +52,17 @@ ReadCollectives read_collectives(MapReader& cluster) {
       m.complain("beta", fmt::format("{} is impossible: a rank would send more than {}",
                                      in_quotes(m.find("beta")->scalar), human(kFastest)));
     }
-    if (!out.costs.emplace(key, cost).second) m.complain("collective", description(key) + " stands in the list twice");
+    if (!out.costs.emplace(key, cost).second) m.complain("collective", text_of(key) + " stands in the list twice");
     if (!m.has("alpha")) out.without_alpha.push_back(key);
-    // Entries for a shape are measured one by one and scatter on a busy machine: their prices are bounded instead.
-    const bool is_general = key.ranks == 0 && key.from == Bytes(0);
-    if (m.has("beta") && key.collective == Collective::AllReduce && is_general) all_reduces.emplace_back(key, m);
+    if (m.has("beta") && key.collective == Collective::AllReduce) all_reduces.emplace(key, m);
   }
-  for (auto& [key, m] : all_reduces) {
-    const std::optional<TooFast> found = too_fast(out.costs, key);
-    if (!found) continue;
-    const std::string_view contained = name_of<Collective>(kCollectiveNames, found->contained);
-    m.complain("beta",
-               fmt::format("{} takes {} for {}, less than the {} of {} that it contains; correct one of them, "
-                           "or leave out the all_reduce, which then costs both of its halves",
-                           description(key), human(found->time), human(found->n), contained, human(found->least)));
+  // Entries for a shape are measured one by one and scatter on a busy machine: their prices are bounded instead.
+  for (const FastAllReduce& fast : fast_all_reduces(out.costs)) {
+    const auto found = all_reduces.find(fast.key);
+    if (fast.key.ranks > 0 || found == all_reduces.end()) continue;
+    found->second.complain("beta", text_of(fast) +
+                                       "; correct one of them, or leave out the all_reduce, which then "
+                                       "costs both of its halves");
   }
   return out;
 }

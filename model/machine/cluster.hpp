@@ -21,7 +21,7 @@
 
 #include "model/base/ids.hpp"
 #include "model/base/quantity.hpp"
-#include "model/collectives/collective.hpp"
+#include "model/collectives/collective_costs.hpp"
 #include "model/machine/cluster_template.hpp"
 #include "model/machine/gpu.hpp"
 #include "model/machine/symmetry.hpp"
@@ -31,39 +31,6 @@
 namespace moeplan {
 
 struct CollectiveModels;  // model/collectives/collective_models.hpp
-
-enum class Span { IntraNode, InterNode };  // whether a group lies within one node
-
-inline constexpr std::array<std::pair<Span, std::string_view>, 2> kSpanNames{
-    {{Span::IntraNode, "intra_node"}, {Span::InterNode, "inter_node"}}};
-
-/// The alpha-beta model: t = alpha + n beta. n as in MODELS section 0: the send buffer of a GPU for all-to-all, the
-/// gathered output for all-gather, the input for reduce-scatter, the tensor for all-reduce and broadcast, the message
-/// for send-receive.
-struct AlphaBeta {
-  Seconds alpha;
-  SecondsPerByte beta;
-  bool operator==(const AlphaBeta&) const = default;
-  [[nodiscard]] constexpr Seconds time(Bytes n) const { return alpha + n * beta; }
-};
-
-/// The scope of a measured alpha-beta entry. Without a shape (ranks 0) it applies to groups of any size and to messages
-/// of `from` bytes or more. With a shape it applies to groups of that many ranks on that many nodes; the entries of one
-/// shape are the pieces of a piecewise linear curve over the message size. costs/measured_cost.hpp says how the costs
-/// of groups of other shapes are derived.
-struct CollectiveKey {
-  Collective collective;
-  Span span;
-  bool in_place = false;   // measured without the copy of a rank's own part (the in-place column of nccl-tests)
-  std::int64_t nodes = 0;  // of the group
-  std::int64_t ranks = 0;
-  Bytes from{};  // the n (see AlphaBeta) at which the piece begins; the first piece also applies below it
-  friend auto operator<=>(const CollectiveKey&, const CollectiveKey&) = default;
-};
-
-/// Measured costs. Collectives that are not measured are priced by the cluster's models of collectives, or from the
-/// links alone.
-using CollectiveCosts = std::map<CollectiveKey, AlphaBeta>;
 
 struct ClusterSpec {
   std::string name;

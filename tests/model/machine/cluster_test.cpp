@@ -293,8 +293,15 @@ TEST_CASE("an all-reduce measured faster than what it contains is refused beyond
                   human(Bytes(n)) + ", less than the all_gather of " + human(Seconds(10e-6 + n * 4e-12)) +
                   " that it contains; correct one of them, or leave out the all_reduce, which then costs both of its "
                   "halves") != std::string::npos);
-  SECTION("but not where shapes of groups were measured one by one, because such times scatter") {
+  SECTION("but named, not refused, where shapes of groups were measured one by one, because such times scatter") {
     CHECK(error("ranks: 8, beta: 4 ps/B", "ranks: 8, beta: 1 ps/B").empty());
+  }
+  SECTION("also from the size on where a later piece begins, at that piece") {
+    const std::string later =
+        error("alpha: 10 us, beta: 4 ps/B",
+              "alpha: 10 us, beta: 8 ps/B}, {collective: all_reduce, span: intra_node, from: 1 MiB, alpha: 10 us, "
+              "beta: 2 ps/B");
+    CHECK(later.find("collectives[2].beta: all_reduce intra_node from 1.000 MiB takes ") != std::string::npos);
   }
   SECTION("not among small messages") {
     CHECK(error("alpha: 100 us, beta: 4 ps/B", "alpha: 10 us, beta: 101 ps/B").empty());

@@ -76,12 +76,13 @@ void Computations::change_gpu(RankId r, std::pair<double, std::int32_t> communic
   Gpu& gpu = gpu_of(r);
   const double before = slowdown(gpu);
   const bool was_computing = gpu.computing_ranks > 0;
-  if (const auto& [factor, change] = communications; change != 0) {
-    const auto it = std::find_if(gpu.open.begin(), gpu.open.end(), [&](const auto& o) { return o.first == factor; });
+  if (communications.second != 0) {
+    const auto it = std::find_if(gpu.open.begin(), gpu.open.end(),
+                                 [&](const auto& open) { return open.first == communications.first; });
     if (it == gpu.open.end()) {
-      gpu.open.emplace_back(factor, change);
+      gpu.open.push_back(communications);
     } else {
-      it->second += change;
+      it->second += communications.second;
     }
   }
   gpu.computing_ranks += computing_ranks;

@@ -147,11 +147,13 @@ class Query {
     if (c.collective != Collective::AllGather && row_count(program_, rows, RankId(0)) % family.size != 0) {
       return fix(family);
     }
-    // Each ring carries an equal part of every block.
+    const std::int64_t per_node = members_per_node(program_, family);
+    query_.rings.push_back({family.size, family.stride, per_node});
+    // Between nodes there is a ring for each member of a node. If a block does not divide among them, members of a node
+    // send different numbers of bytes.
     const std::int64_t whole = byte_count(program_, operation.reads.front(), RankId(0));
     const std::int64_t block = c.collective == Collective::AllGather ? whole : whole / family.size;
-    if (block % members_per_node(program_, family) != 0) return fix(family);
-    query_.rings.push_back({family.size, family.stride, members_per_node(program_, family)});
+    if (per_node < family.size && block % per_node != 0) query_.fixed.push_back(family.stride * per_node);
   }
 
   /// Parts of an exchange depend on the difference of block numbers modulo their count.

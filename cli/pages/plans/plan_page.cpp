@@ -8,6 +8,7 @@
 #include "model/text/unit_text.hpp"
 #include "planner/lowering/blocks/gated_routing.hpp"
 #include "planner/report/accuracy.hpp"
+#include "planner/report/host_launches.hpp"
 
 namespace moeplan::cli {
 
@@ -21,6 +22,23 @@ std::string certainty_text(const planner::Inputs& inputs) {
                                                : fmt::format("prediction error on {} unknown", inputs.cluster.gpu.name);
 }
 
+/// Launches by the host, where they are a considerable part of the critical path, and what CUDA graphs save of the
+/// step.
+std::string launches_text(const PlanReport& r) {
+  constexpr double kConsiderable = 0.1, kLeastSaved = 0.01;
+  const planner::Prediction& best = r.predictions.front();
+  const double share = planner::host_share(best, r.cluster);
+  if (share < kConsiderable) return "";
+  std::string out = fmt::format("; launches by the host take {} of the critical path", in_percent(share));
+  const CudaGraphs most = planner::most_graphs(r.inputs, r.framework);
+  if (most == r.inputs.workload.cuda_graphs) return out;
+  const SimTime captured = planner::makespan_with_graphs(r.inputs, r.cluster, r.result.ranked.front().candidate, most);
+  const double change = captured.seconds() / best.makespan.seconds() - 1;
+  if (-change < kLeastSaved) return out;
+  return out + fmt::format(": in CUDA graphs (-C workload.cuda_graph={}) the step takes {} ({})", name_of(most),
+                           human(captured.seconds()), signed_percent(change));
+}
+
 /// What to run, how fast it is, its memory, its losses, and how good the answer is: a line each.
 std::string answer_lines(const PlanReport& r) {
   const planner::Candidate& c = r.result.ranked.front().candidate;
@@ -32,8 +50,9 @@ std::string answer_lines(const PlanReport& r) {
   out += labelled("memory", fmt::format("{} of {} GiB a {} ({:.0f}%), recompute {}", gib(p.memory.total()),
                                         gib(capacity), r.cluster.ranks_per_gpu > 1 ? "rank" : "GPU",
                                         100 * (p.memory.total() / capacity), name_of(c.recompute)));
-  out += labelled("losses", fmt::format("exposed communication {} ({} of the step), bubble {}", human(exposed),
-                                        in_percent(step > Seconds(0) ? exposed / step : 0), in_percent(p.bubble())));
+  out += labelled("losses", fmt::format("exposed communication {} ({} of the step), bubble {}{}", human(exposed),
+                                        in_percent(step > Seconds(0) ? exposed / step : 0), in_percent(p.bubble()),
+                                        launches_text(r)));
   return out +
          labelled("certainty", fmt::format("{} above the provable limit; {}",
                                            in_percent(step / r.result.global_bound - 1), certainty_text(r.inputs)));

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
+#include "model/text/unit_text.hpp"
 #include "tests/cli/support/cli_json.hpp"
 
 namespace moeplan::tests::plan_page_test {
@@ -12,6 +13,18 @@ using Arguments = std::vector<std::string>;
 
 Arguments planned(const std::string& cluster, const std::string& model, const std::string& world) {
   return {"plan", "--cluster", cluster, "--model", model, "--world", world};
+}
+
+/// The page's first lines up to an empty one, each with its continuation lines.
+std::vector<std::string> answer_of(const std::string& page) {
+  std::vector<std::string> out;
+  for (const std::string& line : lines_of(page.substr(0, page.find("\n\n")))) {
+    if (!line.starts_with("    "))
+      out.push_back(line);
+    else if (!out.empty())
+      out.back() += line.substr(line.find_first_not_of(' ') - 1);
+  }
+  return out;
 }
 
 void check_width(const std::string& page) {
@@ -33,18 +46,50 @@ TEST_CASE("The page of a plan begins with five lines of answer, and no line has 
   const Ran ran = cli.run(with(arguments, {"-o", "plan.yaml"}));
   REQUIRE(ran.code == 0);
   check_width(ran.out);
-  const std::vector<std::string> lines = lines_of(ran.out);
-  REQUIRE(lines.size() > 6);
+  const std::vector<std::string> lines = answer_of(ran.out);
+  REQUIRE(lines.size() == 5);
   CHECK_THAT(lines[0], Catch::Matches("  run            pp [0-9x]+ tp [0-9]+ (sp )?(cp [0-9]+ )?dp [0-9]+ ep [0-9]+"
                                       "( etp [0-9]+)? \\| micro batch [0-9]+ \\| [a-z0-9_]+ \\| experts contiguous"));
   CHECK_THAT(lines[1], Catch::Matches("  speed          step time [0-9.]+ m?s, [0-9]+ tokens/s/GPU, MFU [0-9.]+%"));
   CHECK_THAT(lines[2], Catch::Matches("  memory         [0-9.]+ of [0-9.]+ GiB a GPU \\([0-9]+%\\), recompute .+"));
   CHECK_THAT(lines[3], Catch::Matches("  losses         exposed communication [0-9.]+ m?s \\([0-9.]+% of the step\\), "
-                                      "bubble [0-9.]+%"));
+                                      "bubble [0-9.]+%(; launches by the host take .+)?"));
   CHECK_THAT(lines[4], Catch::Matches("  certainty      [0-9.]+% above the provable limit; prediction error .+"));
-  CHECK(lines[5].empty());
   CHECK(ran.out.find('\x1b') == std::string::npos);  // no terminal, no escape codes
   for (const char* command : {"simulate", "explain"}) check_width(cli.run({command, "plan.yaml"}).out);
+}
+
+TEST_CASE("Where launches by the host take a considerable part of the critical path, the losses say what saves them") {
+  const Cli cli;
+  const Arguments small = planned("hgx_b200", "qwen3_30b_a3b", "32"), large = planned("hgx_b200", "deepseek_v3", "256");
+  const auto losses = [&](const Arguments& arguments) {
+    return answer_of(cli.run(with(arguments, {"--budget", "4", "-o", "plan.yaml"})).out).at(3);
+  };
+  const auto contains_share = [&] {
+    const Json e = parsed(cli.run({"explain", "plan.yaml", "--json"}));
+    double share = 0;
+    for (const Json& c : e.at("critical_path_classes"))
+      if (c.at("class") == "host") share = c.at("share").get<double>();
+    CHECK(share > 0.1);
+    return Catch::Contains(fmt::format("; launches by the host take {:.1f}% of the critical path", 100 * share));
+  };
+  SECTION("CUDA graphs of the model's modules, with the time of this plan under them") {
+    const std::string text = losses(large), graphs = "workload.cuda_graph=attn+mlp+moe_router+moe_preprocess";
+    CHECK_THAT(text, contains_share());
+    const double captured =
+        parsed(cli.run({"simulate", "plan.yaml", "-C", graphs, "--json"})).at("makespan_s").get<double>();
+    CHECK_THAT(text, Catch::Contains(fmt::format(": in CUDA graphs (-C {}) the step takes {} (-", graphs,
+                                                 human(Seconds(captured)))));
+    CHECK_THAT(losses(with(large, {"-C", graphs})), !Catch::Contains("cuda_graph="));
+  }
+  SECTION("nothing, where the graphs save less than 1% of the step") {
+    const std::string text = losses(small);
+    CHECK_THAT(text, contains_share() && Catch::EndsWith("of the critical path"));
+  }
+  SECTION("only modules that the framework captures") {
+    CHECK_THAT(losses(with(small, {"--framework", "megatron@0.14"})),
+               Catch::Contains("(-C workload.cuda_graph=attn) the step takes"));
+  }
 }
 
 TEST_CASE("Proofs, counts of the search and origins of numbers are shown with --verbose alone") {

@@ -1,0 +1,48 @@
+#include "planner/report/host_launches.hpp"
+
+#include <algorithm>
+#include <variant>
+
+#include "model/analysis/critical_path.hpp"
+
+namespace moeplan::planner {
+
+namespace {
+
+bool has_dense_ffn(const ModelSpec& model) {
+  const auto is_dense = [](const LayerSpec& layer) {
+    const Ffn* ffn = std::get_if<Ffn>(&layer.ffn);
+    return ffn && ffn->hidden_size > 0;
+  };
+  return std::any_of(model.layers.begin(), model.layers.end(), [&](const RepeatedLayers& layers) {
+    return std::any_of(layers.pattern.begin(), layers.pattern.end(), is_dense);
+  });
+}
+
+}  // namespace
+
+double host_share(const Prediction& prediction, const Cluster& cluster) {
+  SimTime host;
+  for (const PathSegment& s : critical_path(prediction.program, prediction.timeline, cluster))
+    if (s.limited_by == Bottleneck::Host) host += SimTime::scaled(s.duration, s.times);
+  return prediction.makespan > SimTime() ? host.seconds() / prediction.makespan.seconds() : 0;
+}
+
+CudaGraphs most_graphs(const Inputs& inputs, const Framework* framework) {
+  CudaGraphs out = inputs.workload.cuda_graphs;
+  if (out == CudaGraphs::FullIteration) return out;
+  for (const auto& [module, name] : kGraphModuleNames) {
+    if (module == GraphModule::Moe || (module == GraphModule::Mlp && !has_dense_ffn(inputs.model))) continue;
+    if (!framework || framework->has(FrameworkDecision::GraphModules, name)) out.add(module);
+  }
+  return out;
+}
+
+SimTime makespan_with_graphs(const Inputs& inputs, const Cluster& cluster, const Candidate& candidate,
+                             const CudaGraphs& graphs) {
+  Workload workload = inputs.workload;
+  workload.cuda_graphs = graphs;
+  return simulated_makespan(Problem(inputs.model, workload, cluster), candidate);
+}
+
+}  // namespace moeplan::planner

@@ -83,6 +83,11 @@ void Diagnostics::add(Location where, std::string key_path, std::string message)
   list_.push_back({std::move(where), std::move(key_path), std::move(message)});
 }
 
+void Diagnostics::withdraw(const Diagnostic& diagnostic) {
+  const auto found = std::find(list_.begin(), list_.end(), diagnostic);
+  if (found != list_.end()) list_.erase(found);
+}
+
 void Diagnostics::throw_if_any() const {
   if (list_.empty()) return;
   std::vector<Diagnostic> all = list_;

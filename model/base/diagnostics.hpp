@@ -54,6 +54,8 @@ class Diagnostics {
   static constexpr std::size_t kMost = 100;
 
   void add(Location where, std::string key_path, std::string message);
+  /// Removes a diagnostic that another one turned out to explain; none if it is not there.
+  void withdraw(const Diagnostic& diagnostic);
   /// Calls `read`, and takes in the errors of its InputError.
   template <class Read>
   void collect(const Read& read) {

@@ -9,6 +9,7 @@ namespace moeplan {
 namespace {
 
 const Node kEmptyMap = Node::map();
+constexpr const char* kMissingKey = "missing key";
 
 /// A word in one spelling of the two of English: "optimised" and "optimized", "behaviour" and "behavior" are equal
 /// then.
@@ -84,9 +85,32 @@ const Node* MapReader::required(std::string_view key) {
   const Node* n = optional(key);
   if (n || node_ == &kEmptyMap) return n;
   const Node* null_value = value_of(*node_, key);
-  diagnostics_->add(null_value ? null_value->where : node_->where, path_of(key),
-                    null_value ? "has no value" : "missing key");
+  if (null_value) {
+    diagnostics_->add(null_value->where, path_of(key), "has no value");
+    return nullptr;
+  }
+  if (const Node* taken = value_for(key)) return taken;
+  diagnostics_->add(node_->where, path_of(key), kMissingKey);
+  missing_.emplace_back(key, misspelt(std::string(key)));
+  return value_for(key);
+}
+
+const Entry* MapReader::misspelt(const std::string& key) const {
+  constexpr std::size_t kMostEntries = 256;  // no map of known keys is larger
+  constexpr std::size_t kShortest = 3;       // two letters are close to any two
+  if (node_->entries.size() > kMostEntries || key.size() < kShortest) return nullptr;
+  for (const Entry& e : node_->entries) {
+    if (e.value.kind == Node::Kind::Null || e.key.size() < kShortest) continue;
+    const bool is_known = std::find(known_.begin(), known_.end(), e.key) != known_.end();
+    if (!is_known && !nearest_name(e.key, std::span(&key, 1)).empty()) return &e;
+  }
   return nullptr;
+}
+
+const Node* MapReader::value_for(std::string_view key) const {
+  if (const Node* n = value_of(*node_, key)) return n;
+  const auto found = std::find_if(missing_.begin(), missing_.end(), [&](const auto& m) { return m.first == key; });
+  return found == missing_.end() || !found->second ? nullptr : &found->second->value;
 }
 
 bool MapReader::has(std::string_view key) const {
@@ -98,7 +122,7 @@ const Node* MapReader::find(std::string_view key) { return optional(key); }
 
 void MapReader::complain(std::string_view key, std::string message) {
   if (node_ == &kEmptyMap) return;  // the missing map has already been reported
-  const Node* n = value_of(*node_, key);
+  const Node* n = value_for(key);
   diagnostics_->add(n ? n->where : node_->where, path_of(key), std::move(message));
 }
 
@@ -203,13 +227,12 @@ MapReader MapReader::map(std::string_view key) {
   return MapReader(n ? *n : kEmptyMap, path_of(key), *diagnostics_);
 }
 
-std::vector<std::pair<const Node*, std::string>> MapReader::list(std::string_view key) {
-  return required(key) ? list_or_empty(key) : std::vector<std::pair<const Node*, std::string>>{};
-}
+MapReader::Items MapReader::list(std::string_view key) { return items(key, required(key)); }
 
-std::vector<std::pair<const Node*, std::string>> MapReader::list_or_empty(std::string_view key) {
-  const Node* n = optional(key);
-  std::vector<std::pair<const Node*, std::string>> out;
+MapReader::Items MapReader::list_or_empty(std::string_view key) { return items(key, optional(key)); }
+
+MapReader::Items MapReader::items(std::string_view key, const Node* n) {
+  Items out;
   if (!n) return out;
   if (n->kind != Node::Kind::List) {
     complain(key, fmt::format("expected a list, found {}", kind_name(n->kind)));
@@ -224,10 +247,22 @@ std::vector<std::pair<const Node*, std::string>> MapReader::list_or_empty(std::s
 void MapReader::finish() {
   std::sort(known_.begin(), known_.end());
   known_.erase(std::unique(known_.begin(), known_.end()), known_.end());
+  std::vector<std::string> candidates;  // those that are missing first: an equally close one is more probable
+  for (const auto& [key, taken] : missing_) candidates.push_back(key);
+  const auto number_missing = static_cast<std::ptrdiff_t>(candidates.size());
+  candidates.insert(candidates.end(), known_.begin(), known_.end());
+  const auto known = candidates.begin() + number_missing;
   for (const Entry& e : node_->entries) {
     if (std::binary_search(known_.begin(), known_.end(), e.key)) continue;
+    if (diagnostics_->is_full()) {
+      diagnostics_->add(e.where, path_of(e.key), "unknown key");
+      continue;
+    }
+    const std::string nearest = nearest_name(e.key, candidates);
+    if (std::find(candidates.begin(), known, nearest) != known)
+      diagnostics_->withdraw({node_->where, path_of(nearest), kMissingKey});
     diagnostics_->add(e.where, path_of(e.key),
-                      diagnostics_->is_full() ? "unknown key" : "unknown key" + suggestion(e.key, known_));
+                      "unknown key" + suggestion(e.key, nearest.empty() ? known_ : std::vector{nearest}));
   }
 }
 

@@ -2,7 +2,8 @@
 //
 // A MapReader reads one map of a document. Each accessor marks its key as known and returns its value. If the value is
 // missing or invalid, a diagnostic is collected and a valid dummy value is returned, so that one pass finds all errors.
-// finish() reports the keys that no accessor asked for. Call Diagnostics::throw_if_any() before using the values.
+// finish() reports the keys that no accessor asked for; one that is close to a missing key is reported in its place,
+// and its value is read, so that a misspelt key is one error. Call Diagnostics::throw_if_any() before using the values.
 #pragma once
 
 #include <cstdint>
@@ -95,8 +96,9 @@ class MapReader {
   /// The reader of a nested map. A missing map is reported once and reads as empty.
   [[nodiscard]] MapReader map(std::string_view key);
   /// The elements of a list with their key paths ("links[0]"). A missing list is reported.
-  [[nodiscard]] std::vector<std::pair<const Node*, std::string>> list(std::string_view key);
-  [[nodiscard]] std::vector<std::pair<const Node*, std::string>> list_or_empty(std::string_view key);
+  using Items = std::vector<std::pair<const Node*, std::string>>;
+  [[nodiscard]] Items list(std::string_view key);
+  [[nodiscard]] Items list_or_empty(std::string_view key);
 
   /// Reports an error in the value of `key` (located at the map if the key is missing), or in the map itself (""). Does
   /// nothing if the map itself is missing, since that has already been reported.
@@ -109,6 +111,7 @@ class MapReader {
  private:
   [[nodiscard]] const Node* required(std::string_view key);
   [[nodiscard]] const Node* optional(std::string_view key);
+  [[nodiscard]] Items items(std::string_view key, const Node* list);
   [[nodiscard]] std::string path_of(std::string_view key) const;
   [[nodiscard]] std::optional<std::string_view> scalar(std::string_view key, const Node& node,
                                                        std::string_view expected);
@@ -140,10 +143,16 @@ class MapReader {
     return names.front().first;
   }
 
+  /// The value of `key`, or of the entry that is taken for it; null if there is neither.
+  [[nodiscard]] const Node* value_for(std::string_view key) const;
+  /// The entry that is probably a misspelt `key`: unknown so far and close to it.
+  [[nodiscard]] const Entry* misspelt(const std::string& key) const;
+
   const Node* node_;
   std::string path_;
   Diagnostics* diagnostics_;
   std::vector<std::string> known_;
+  std::vector<std::pair<std::string, const Entry*>> missing_;  // reported as missing; what is taken for it, or null
 };
 
 }  // namespace moeplan

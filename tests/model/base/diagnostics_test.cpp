@@ -35,6 +35,11 @@ TEST_CASE("An InputError carries every diagnostic") {
   found.add({"a.yaml", 2, 3}, "b", "has no value");
   CHECK(error_of([&] { found.throw_if_any(); }) == "a.yaml:1:1: a: missing key\na.yaml:2:3: b: has no value");
 
+  SECTION("but for one that is withdrawn") {
+    found.withdraw({{"a.yaml", 1, 1}, "a", "missing key"});
+    found.withdraw({{"a.yaml", 1, 1}, "a", "missing key"});  // not there: nothing
+    CHECK(error_of([&] { found.throw_if_any(); }) == "a.yaml:2:3: b: has no value");
+  }
   SECTION("a hundred at most are kept, because nobody reads a million") {
     for (int i = 0; i < 1000; ++i) found.add({"a.yaml", 3, 1}, "c", "wrong");
     CHECK(found.list().size() == Diagnostics::kMost);

@@ -125,6 +125,49 @@ TEST_CASE("A reader gives text its type, by its own rules and not by YAML's") {
   }
 }
 
+TEST_CASE("A misspelt key is one error, that of the unknown key") {
+  const auto read = [](MapReader& r) {
+    const std::int64_t experts = r.integer("num_experts", 1);
+    if (r.integer("top_k", 1) > experts) r.complain("top_k", "is more than num_experts");
+    (void)r.integer_or("groups", 1, 1);
+  };
+  SECTION("and its value is read, so that no other one looks wrong") {
+    CHECK(complaints("num_expert: 8\ntop_k: 2\n", read) ==
+          "f:1:1: num_expert: unknown key; did you mean \"num_experts\"?");
+  }
+  SECTION("and a wrong value of it is located") {
+    CHECK(complaints("num_expert: many\ntop_k: 1\n", read) ==
+          "f:1:13: num_experts: \"many\" is not a whole number; expected 1 to 1000000000000\n"
+          "f:1:1: num_expert: unknown key; did you mean \"num_experts\"?");
+  }
+  SECTION("whereas a key that no other is close to is missing") {
+    CHECK(complaints("top_k: 1\ncolour: red\n", read) ==
+          "f:1:1: num_experts: missing key\nf:2:1: colour: unknown key; one of groups, num_experts, top_k");
+    CHECK(complaints("top_k: 1\ngroup: 1\n", read) ==
+          "f:1:1: num_experts: missing key\nf:2:1: group: unknown key; did you mean \"groups\"?");
+  }
+  SECTION("whereas a key that is known stands for no other") {
+    CHECK(complaints("aaa1: 1\n", [](MapReader& r) {
+            (void)r.integer("aaa2", 0);
+            (void)r.integer("aaa1", 0);
+          }) == "f:1:1: aaa2: missing key");
+  }
+  SECTION("and of two known keys that are equally close, the missing one is meant") {
+    CHECK(complaints("node_a: 1\nnode_c: 2\n", [](MapReader& r) {
+            (void)r.integer("node_a", 0);
+            (void)r.integer("node_b", 0);
+          }) == "f:2:1: node_c: unknown key; did you mean \"node_b\"?");
+  }
+  SECTION("also of a nested map and a list") {
+    CHECK(complaints("routin: {shape: zipf}\nlink: [1, 2]\n",
+                     [](MapReader& r) {
+                       CHECK(r.map("routing").text("shape") == "zipf");
+                       CHECK(r.list("links").size() == 2);
+                     }) ==
+          "f:1:1: routin: unknown key; did you mean \"routing\"?\nf:2:1: link: unknown key; did you mean \"links\"?");
+  }
+}
+
 TEST_CASE("Nested maps and lists keep their key paths") {
   SECTION("a missing map is reported once, because its keys are not the mistake") {
     CHECK(complaints("x: 1\n", [](MapReader& r) {

@@ -149,7 +149,7 @@ TEST_CASE("A wrong model file is refused at its line and key") {
       {"{ffn: dense}", "{ffn: dense, repeat: 9999}", "layers: are more than 10000"},
       {"hidden_size: 64", "hidden_size: 1e18", "hidden_size: "},
       {"hidden_size: 64", "hidden_size: -1", "hidden_size: -1 is out of range"},
-      {"vocab_size: 100", "vocab: 100", "vocab_size: missing key"},
+      {"vocab_size: 100", "vocab: 100", "vocab: unknown key; did you mean \"vocab_size\"?"},
       {"vocab_size: 100", "vocab_size: 100\norigins: {vocab_size: a book}",
        "expected a text that begins with measured:"},
       {"vocab_size: 100", "vocab_size: 100\norigins: {vocab_size: \"assumed: \"}",

@@ -58,7 +58,6 @@ TEST_CASE("A workload is read strictly") {
     CHECK(read_error("name: w\nglobal_batch: 0\nsequence_lenght: 128\nmicro_batch: 0\nmode: training\ndtype: bf17\n"
                      "recompute: some\nzero_stage: 4\noptimizer: adamw\n") ==
           "f:2:15: global_batch: 0 is out of range; expected 1 to 16777216\n"
-          "f:1:1: sequence_length: missing key\n"
           "f:4:14: micro_batch: 0 is out of range; expected 1\n"
           "f:5:7: mode: \"training\" is not known; did you mean \"train\"?\n"
           "f:6:8: dtype: \"bf17\" is not known; did you mean \"bf16\"?\n"

@@ -39,9 +39,12 @@ struct SearchResult {
 /// Sorts simulated candidates first, by makespan; the others keep their order.
 void sort_by_makespan(std::vector<Evaluated>& ranked);
 
-/// Moves the best candidate of each idea to the front, in their order, until there are `count` of them. Candidates of
-/// one idea share schedule, parallel degrees, rank order and recomputation, and differ in micro batch, interleaving or
-/// sequence parallelism.
+/// Candidates of one idea share schedule, parallel degrees, rank order and recomputation, and differ in micro batch,
+/// interleaving or sequence parallelism.
+[[nodiscard]] bool is_same_idea(const Candidate& a, const Candidate& b);
+
+/// Moves the best candidate of each idea to the front until there are `count` of them, where there are fewer ideas also
+/// others, and sorts these by makespan.
 void bring_ideas_forward(std::vector<Evaluated>& ranked, std::size_t count);
 
 }  // namespace moeplan::planner

@@ -54,6 +54,21 @@ std::string held_text(const std::vector<planner::StagePart>& parts, std::size_t 
                      mtp > 0 ? fmt::format(", {} mtp", mtp) : "", head ? ", head" : "");
 }
 
+/// Candidates of one idea have one number, ideas that of the order in which they first occur; empty if each shown
+/// candidate is an idea of its own.
+std::vector<std::size_t> idea_numbers(const PlanReport& r) {
+  std::vector<std::size_t> out;
+  std::size_t ideas = 0;
+  for (std::size_t i = 0; i < r.predictions.size(); ++i) {
+    const auto first =
+        std::find_if(r.result.ranked.begin(), r.result.ranked.begin() + std::ptrdiff_t(i),
+                     [&](const auto& e) { return planner::is_same_idea(e.candidate, r.result.ranked[i].candidate); });
+    const auto at = static_cast<std::size_t>(first - r.result.ranked.begin());
+    out.push_back(at < i ? out[at] : ++ideas);
+  }
+  return ideas == out.size() ? std::vector<std::size_t>{} : out;
+}
+
 double share_of_step(const planner::Prediction& p, Seconds time) {
   return p.makespan > SimTime() ? time / p.makespan.seconds() : 0;
 }
@@ -128,11 +143,13 @@ std::string strategy_table(const PlanReport& r) {
 
 std::string candidate_table(const PlanReport& r) {
   bool has_sequence_parallel = false, is_reordered = false;
+  const std::vector<std::size_t> ideas = idea_numbers(r);
+  const int idea_width = ideas.empty() ? 0 : 5;
   constexpr const char* kRow =
-      "  {:>2}  {:<13} {:>5} {:>4} {:>3} {:>5} {:>4} {:>4} {:>5}  {:>9} {:>7} {:>7} {:>8} {:>7}\n";
-  std::string out = '\n' + fmt::format(kRow, "#", "schedule", "pp", "tp", "cp", "dp", "ep", "etp", "micro", "step time",
-                                       "", "exposed", "bubble", "memory");
-  out += fmt::format(kRow, "", "", "", "", "", "", "", "", "batch", "", "", "comm.", "", "GiB");
+      "  {:>2}{:>{}}  {:<13} {:>5} {:>4} {:>3} {:>4} {:>4} {:>4} {:>5} {:>8} {:>7} {:>7} {:>7} {:>6}\n";
+  std::string out = '\n' + fmt::format(kRow, "#", ideas.empty() ? "" : "idea", idea_width, "schedule", "pp", "tp", "cp",
+                                       "dp", "ep", "etp", "micro", "step", "", "exposed", "bubble", "memory");
+  out += fmt::format(kRow, "", "", idea_width, "", "", "", "", "", "", "", "batch", "time", "", "comm.", "", "GiB");
   for (std::size_t i = 0; i < r.predictions.size(); ++i) {
     const planner::Prediction& p = r.predictions[i];
     const planner::Candidate& c = r.result.ranked[i].candidate;
@@ -144,13 +161,16 @@ std::string candidate_table(const PlanReport& r) {
     has_sequence_parallel = has_sequence_parallel || c.sequence_parallel;
     const std::string schedule = c.schedule.name() + (c.order == planner::OperationOrder::Searched ? "~" : "");
     is_reordered = is_reordered || c.order == planner::OperationOrder::Searched;
-    out +=
-        fmt::format(kRow, i + 1, schedule, pp, tp, d.cp, d.dp, d.ep, d.esp, c.micro_batch, human(p.makespan.seconds()),
-                    i == 0 ? "" : signed_percent(more), in_percent(share_of_step(p, p.binding.exposed_communication)),
-                    in_percent(p.bubble()), gib(p.memory.total()));
+    out += fmt::format(
+        kRow, i + 1, ideas.empty() ? "" : fmt::format("{}", ideas[i]), idea_width, schedule, pp, tp, d.cp, d.dp, d.ep,
+        d.esp, c.micro_batch, human(p.makespan.seconds()), i == 0 ? "" : signed_percent(more),
+        in_percent(share_of_step(p, p.binding.exposed_communication)), in_percent(p.bubble()), gib(p.memory.total()));
   }
   if (has_sequence_parallel) out += "      (tp s: with sequence parallelism; pp n x m: m parts of the model a stage)\n";
   if (is_reordered) out += "      (schedule ~: with its operations in the order that the search of orders found)\n";
+  if (!ideas.empty())
+    out += labelled(
+        "", "(idea: candidates of one number differ in micro batch, interleaving or sequence parallelism alone)", 6);
   if (r.predictions.size() == 1) return out;
   out += "\n  Why the others are slower (time on the binding rank of each, against that of #1)\n";
   for (std::size_t i = 1; i < r.predictions.size(); ++i) {

@@ -128,6 +128,43 @@ TEST_CASE("The stages of a pipeline are shown with what they hold, and their lay
   CHECK(layers == 32);  // Mixtral 8x7B
 }
 
+TEST_CASE("Candidates are listed by time, with the idea of each where some are variants of one") {
+  const Cli cli;
+  const auto rows = [&](const Arguments& more) {
+    const Arguments fixed = planned("dgx_h100", "mixtral_8x7b", "32");
+    const std::vector<std::string> lines = lines_of(cli.run(with(fixed, more)).out);
+    auto line = std::find_if(lines.begin(), lines.end(), [](const auto& l) { return l.starts_with("   # "); });
+    REQUIRE(line != lines.end());
+    std::vector<std::string> out{*line};
+    for (line += 2; line != lines.end() && std::isdigit(static_cast<unsigned char>((*line)[3])); ++line)
+      out.push_back(*line);
+    return out;
+  };
+  SECTION("a variant stands before a slower idea, and has the number of its own") {
+    const std::vector<std::string> table = rows({"--schedule", "baseline", "--tp", "1", "--ep", "8", "--top", "7"});
+    REQUIRE(table.size() == 8);
+    CHECK(table[0].starts_with("   # idea  schedule "));
+    std::vector<int> ideas;
+    double slowest = 0;
+    for (std::size_t i = 1; i < table.size(); ++i) {
+      const std::size_t unit = table[i].find(" s ");
+      REQUIRE(unit != std::string::npos);
+      const double time = std::stod(table[i].substr(table[i].rfind(' ', unit - 1)));
+      CHECK(time >= slowest);
+      slowest = time;
+      const int idea = std::stoi(table[i].substr(4, 5)),
+                most = ideas.empty() ? 0 : *std::max_element(ideas.begin(), ideas.end());
+      CHECK(idea <= most + 1);
+      ideas.push_back(idea);
+    }
+    CHECK(ideas.back() > 1);
+    CHECK(*std::max_element(ideas.begin(), ideas.end()) < 7);
+  }
+  SECTION("and the column is left out where every candidate is an idea of its own") {
+    CHECK(rows({"--top", "3"})[0].starts_with("   #  schedule "));
+  }
+}
+
 TEST_CASE("The experts' tensor-parallel size is etp, as in --etp or its alias --esp") {
   const Arguments plan = with(planned("dgx_h100", "schemoe_gpt2_tiny_moe", "8"), {"--ep", "4"});
   const Cli cli;

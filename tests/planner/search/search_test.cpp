@@ -390,9 +390,11 @@ TEST_CASE("A time beyond the model's range ends the search with an error, whiche
   CHECK_THAT(moeplan::tests::error_of([&] { (void)search_of(s); }), Catch::Contains("outside the model's range"));
 }
 
-TEST_CASE("runners-up are of different ideas first") {
-  const auto evaluated = [](std::int64_t pp, std::int64_t micro_batch, const char* schedule) {
+TEST_CASE("runners-up are of different ideas where there are enough, by makespan") {
+  const auto evaluated = [](std::int64_t pp, std::int64_t micro_batch, const char* schedule,
+                            std::optional<SimTime> makespan = {}) {
     Evaluated e{};
+    e.makespan = makespan;
     e.candidate.degrees.pp = pp;
     e.candidate.micro_batch = micro_batch;
     e.candidate.schedule = schedule;
@@ -409,6 +411,16 @@ TEST_CASE("runners-up are of different ideas first") {
   // There is no fourth idea: the rest stays in its order.
   CHECK(is(3, 1));
   CHECK(is(4, 3));
+  SECTION("a variant that fills the places of missing ideas stands before slower ideas") {
+    const SimTime second = SimTime(1), third = SimTime(2), fourth = SimTime(3);
+    std::vector<Evaluated> few{evaluated(1, 1, "baseline", SimTime()), evaluated(1, 2, "baseline", second),
+                               evaluated(1, 4, "baseline", third), evaluated(2, 1, "baseline", fourth)};
+    bring_ideas_forward(few, 3);
+    CHECK(few[0].makespan == SimTime());
+    CHECK(few[1].makespan == second);
+    CHECK(few[2].makespan == fourth);
+    CHECK(few[3].makespan == third);  // not shown
+  }
 }
 
 TEST_CASE("a pipeline over several leaf switches takes the same time with its spans kept and without") {

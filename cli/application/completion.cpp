@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <array>
+#include <regex>
 #include <utility>
 
 #include "cli/application/option_parts.hpp"
@@ -55,9 +56,18 @@ std::string replaced(std::string text, const std::string& what, const std::strin
   return text.replace(text.find(what), what.size(), by);
 }
 
+/// The names of a help text that is a list of them ("deepep, hybridep"), separated by spaces; "" for any other text.
+std::string named_in_help(const OptionParts& option) {
+  static const std::regex kList(R"((\w+(?:, \w+)+)(?: \[.*\])?)");
+  std::smatch list;
+  return std::regex_match(option.about, list, kList) ? std::regex_replace(list[1].str(), std::regex(","), "") : "";
+}
+
 /// The lines that set what may follow an option.
 std::string after_option(const OptionParts& option) {
   const std::string names = fmt::format("{}", fmt::join(option.names, "|"));
+  if (const std::string usual = named_in_help(option); !usual.empty())
+    return fmt::format("        {}) values='{}' ;;\n", names, usual);
   for (const auto& [name, word] : kListedOptions) {
     if (option.names.back() == name) return fmt::format("        {}) listed={} ;;\n", names, word);
   }

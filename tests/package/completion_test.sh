@@ -33,6 +33,10 @@ refuse --cluster moeplan simulate --
 expect dgx_h100 moeplan plan --cluster dgx
 expect mine.yaml moeplan plan --cluster mi
 expect mixtral_8x7b moeplan plan --cluster dgx_h100 --model mix
+expect 2dh moeplan plan --all-to-all ''
+expect deepep moeplan plan --dispatcher dee
+expect hybridep moeplan price dispatch --dispatcher ''
+refuse 2dh moeplan price dispatch --dispatcher ''
 expect pipelined moeplan plan --schedule pipe
 expect disk moeplan simulate p.yaml --inputs ''
 expect megatron moeplan import me

@@ -62,7 +62,7 @@ Suite read_suite(const std::filesystem::path& path) {
   constexpr std::int64_t kMostRanks = 4096;
   out.base.degrees.tp = degrees.integer_or("tp", 1, 1, kMostRanks);
   out.base.degrees.ep = degrees.integer_or("ep", 1, 1, kMostRanks);
-  out.base.degrees.esp = degrees.integer_or("esp", 1, 1, kMostRanks);
+  out.base.degrees.esp = degrees.integer_or(degrees.either("esp", "etp"), 1, 1, kMostRanks);
   degrees.finish();
   out.base.micro_batch = d.integer_or("micro_batch", 1, 1);
   out.schedules = names(d, "schedules", schedule_names());

@@ -120,6 +120,13 @@ bool MapReader::has(std::string_view key) const {
 
 const Node* MapReader::find(std::string_view key) { return optional(key); }
 
+std::string_view MapReader::either(std::string_view key, std::string_view other) {
+  const Node *one = optional(key), *two = optional(other);
+  if (one && two && one->scalar != two->scalar)
+    complain(other, fmt::format("differs from {}, which is another name of it; write one of them", key));
+  return two && !one ? other : key;
+}
+
 void MapReader::complain(std::string_view key, std::string message) {
   if (node_ == &kEmptyMap) return;  // the missing map has already been reported
   const Node* n = value_for(key);

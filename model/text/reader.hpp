@@ -58,6 +58,8 @@ class MapReader {
 
   [[nodiscard]] bool has(std::string_view key) const;  // present and not null
   [[nodiscard]] const Node* find(std::string_view key);
+  /// Of two names of one key, the one that the map has; the first if it has neither or both. Reports different values.
+  [[nodiscard]] std::string_view either(std::string_view key, std::string_view other);
   [[nodiscard]] const Node& node() const { return *node_; }
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] Diagnostics& diagnostics() const { return *diagnostics_; }

@@ -126,7 +126,7 @@ Candidate read_decision(MapReader d) {
   c.degrees.tp = d.integer("tp", 1, kMostRanks);
   c.degrees.cp = d.integer("cp", 1, kMostRanks);
   c.degrees.ep = d.integer("ep", 1, kMostRanks);
-  c.degrees.esp = d.integer("esp", 1, kMostRanks);
+  c.degrees.esp = d.integer(d.either("esp", "etp"), 1, kMostRanks);
   c.degrees.dp = d.integer("dp", 1, kMostRanks);
   c.degrees.edp = d.integer("edp", 1, kMostRanks);
   c.degrees.pp = d.integer("pp", 1, kMostRanks);

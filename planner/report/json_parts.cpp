@@ -52,6 +52,7 @@ Json decision_json(const Candidate& c) {
            {"cp", d.cp},
            {"ep", d.ep},
            {"esp", d.esp},
+           {"etp", d.esp},
            {"dp", d.dp},
            {"edp", d.edp},
            {"pp", d.pp},

@@ -11,6 +11,7 @@ const std::vector<std::string> kSmall{"plan",    "--cluster", "dgx_h100", "--mod
 void check_documented(const Json& j) {
   CHECK(j.at("schema_version") == 1);
   const Json& best = j.at("best");
+  CHECK(best.at("etp") == best.at("esp"));
   for (const char* key : {"schedule", "all_to_all", "codec", "placement"}) CHECK(best.at(key).is_string());
   for (const char* key : {"pipeline_degree", "tp", "cp", "ep", "esp", "dp", "pp"})
     CHECK(best.at(key).is_number_integer());
@@ -201,6 +202,26 @@ TEST_CASE("A plan file stands alone: the configurations may be gone") {
     CHECK(disk.code == 2);
     CHECK_THAT(disk.err, Catch::Contains("mine/clusters/dgx_h100.yaml: no such file"));
   }
+}
+
+TEST_CASE("A plan file names the experts' tensor-parallel size esp or etp") {
+  const Cli cli;
+  const Ran ran = cli.run(with(kSmall, {"--ep", "4", "--etp", "2", "--budget", "1", "-o", "plan.yaml"}));
+  REQUIRE(ran.code == 0);
+  const std::string plan = whole_file(cli.path("plan.yaml")), line = "  esp: 2\n";
+  const auto simulated = [&](const std::string& lines) {
+    std::string edited = plan;
+    (void)cli.write("edited.yaml", edited.replace(edited.find(line), line.size(), lines));
+    return cli.run({"simulate", "edited.yaml", "--json"});
+  };
+  const Json expected = without_timing(parsed(simulated(line)));
+  CHECK(expected.at("plan").at("etp") == 2);
+  CHECK(without_timing(parsed(simulated("  etp: 2\n"))) == expected);
+  CHECK(without_timing(parsed(simulated(line + "  etp: 2\n"))) == expected);
+  const Ran different = simulated(line + "  etp: 1\n");
+  CHECK(different.code == 2);
+  CHECK_THAT(different.err,
+             Catch::Contains("decision.etp: differs from esp, which is another name of it; write one of them"));
 }
 
 TEST_CASE("An edited recompute of a plan takes effect where the workload leaves it open, and is else refused") {

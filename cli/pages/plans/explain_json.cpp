@@ -91,6 +91,7 @@ planner::Json layer_points_json(const Explanation& e) {
                    {"tp", d.tp},
                    {"ep", d.ep},
                    {"esp", d.esp},
+                   {"etp", d.esp},
                    {"edp", d.edp},
                    {"makespan_s", p.makespan.seconds().value()},
                    {"roofline", roofline_json(e, p.roofline)}});

@@ -36,8 +36,9 @@ void print(const Common& common, const std::string& query, const sweep::ResultTa
   } else if (common.csv) {
     fmt::print("{}", sweep::csv_of(table));
   } else {
-    fmt::print("{}{}", sweep::text_of(table), table.notes.empty() ? "" : "\n");
-    for (const std::string& note : table.notes) fmt::print("{}", labelled("", note, 0));
+    const sweep::ResultTable shown = sweep::fitted(table, kPageColumns);
+    fmt::print("{}{}", sweep::text_of(shown), shown.notes.empty() ? "" : "\n");
+    for (const std::string& note : shown.notes) fmt::print("{}", labelled("", note, 0));
   }
 }
 

@@ -204,6 +204,51 @@ TEST_CASE("Files that are no database of a sweep are refused") {
   CHECK(has(error_of([&] { return read_sweep_head(foreign); }), "has not the tables of a sweep: access to view"));
 }
 
+TEST_CASE("A table that is wider than the page keeps the columns that say most, and names the others") {
+  const std::string reason(60, 'x');
+  ResultTable table{.columns = {"a", "same", "reason", "b", "makespan_s"},
+                    .rows = {{Cell(std::int64_t{1}), Cell("equal"), Cell(reason), Cell(std::int64_t{7}), Cell(0.5)},
+                             {Cell(std::int64_t{2}), Cell("equal"), Cell("y"), Cell(std::int64_t{8}), Cell(0.25)}},
+                    .notes = {"a note"}};
+  SECTION("and is unchanged where it fits") {
+    const ResultTable shown = fitted(table, 100);
+    CHECK(shown.columns == table.columns);
+    CHECK(shown.rows == table.rows);
+    CHECK(shown.notes == table.notes);
+  }
+  SECTION("with long texts cut before any column is left out") {
+    const ResultTable shown = fitted(table, 60);  // 1 + 5 + 32 + 1 + 10, and four gaps of 2: 57
+    CHECK(shown.columns == table.columns);
+    CHECK(shown.rows[0][2] == Cell(std::string(29, 'x') + "..."));
+    CHECK(shown.notes == table.notes);
+  }
+  SECTION("those whose values differ before those whose values do not") {
+    const ResultTable shown = fitted(table, 52);
+    CHECK(shown.columns == std::vector<std::string>{"a", "reason", "b", "makespan_s"});
+    CHECK(shown.rows[1] == std::vector<Cell>{table.rows[1][0], table.rows[1][2], table.rows[1][3], table.rows[1][4]});
+    CHECK(shown.notes == std::vector<std::string>{
+                             "a note", "1 of 5 columns do not fit and are left out: same; --csv and --json have all"});
+    CHECK(text_of(shown).find("500.0 ms") != std::string::npos);
+  }
+  SECTION("and essential ones before all") {
+    table.essential = {"makespan_s"};
+    CHECK(fitted(table, 12).columns == std::vector<std::string>{"makespan_s"});
+    CHECK(fitted(table, 20).columns == std::vector<std::string>{"a", "b", "makespan_s"});
+    CHECK(fitted(table, 1).columns == std::vector<std::string>{"makespan_s"});
+  }
+  SECTION("and every line fits") {
+    for (std::size_t width = 10; width < 120; ++width) {
+      table.essential = {"makespan_s"};
+      const std::string text = text_of(fitted(table, width));
+      CAPTURE(width, text);
+      for (std::size_t from = 0, end = text.find('\n'); end != std::string::npos; end = text.find('\n', from)) {
+        CHECK(end - from <= width);
+        from = end + 1;
+      }
+    }
+  }
+}
+
 TEST_CASE("CSV quotes what needs it and keeps every digit") {
   CHECK(csv_of({{"a", "b"}, {{"x,\"y\"", 0.1}, {Cell(), 1e22}}, {}}) == "a,b\n\"x,\"\"y\"\"\",0.1\n,1e+22\n");
 }

@@ -173,7 +173,8 @@ ResultTable best_cases(const std::string& database, const BestQuery& query, cons
     if (group == ranked.size()) ranked.emplace_back();
     ranked[group].emplace_back(query.highest ? -*number : *number, &row);
   }
-  ResultTable result{shown, {}, completeness(database, head)};
+  ResultTable result{.columns = shown, .rows = {}, .notes = completeness(database, head), .essential = query.per};
+  append(result.essential, {query.by});
   for (auto& group : ranked) {
     std::stable_sort(group.begin(), group.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
     for (std::size_t i = 0; i < std::min(group.size(), static_cast<std::size_t>(query.top)); ++i) {
@@ -203,7 +204,7 @@ ResultTable pivot(const std::string& database, const PivotQuery& query, const Ta
     const std::size_t r = rows.of(cells(row, row_places)), c = columns.of(cells(row, column_places));
     if (!std::holds_alternative<std::monostate>(row[value])) values[{r, c}].push_back(row[value]);
   }
-  ResultTable result{query.rows, {}, completeness(database, head), query.rows};
+  ResultTable result{query.rows, {}, completeness(database, head), query.rows, query.rows};
   const std::string unit = baseline || query.aggregate == Aggregate::Count ? "" : query.value;
   for (const Row& key : columns.keys()) {
     result.columns.push_back(query.columns.empty() ? query.value : label(key));
@@ -269,7 +270,8 @@ ResultTable pareto_front(const std::string& database, const ParetoQuery& query, 
     });
     if (!beaten) front.push_back(&p);
   }
-  ResultTable result{table.columns, {}, completeness(database, head)};
+  ResultTable result{
+      .columns = table.columns, .rows = {}, .notes = completeness(database, head), .essential = objectives};
   for (const Point* p : front) result.rows.push_back(table.rows[p->row]);
   result.notes.insert(
       result.notes.begin(),
@@ -294,6 +296,7 @@ ResultTable differences(const std::string& database, const DiffQuery& query, con
   ResultTable result{axes, {}, {}};
   append(result.columns, {"status", "other_status"});
   result.columns.insert(result.columns.end(), {query.value, "other_" + query.value, "ratio"});
+  result.essential = {query.value, "other_" + query.value, "ratio"};
   std::int64_t same = 0, only_a = 0;
   for (const Row& row : a.rows) {
     const auto found = in_b.find(cells(row, keys));

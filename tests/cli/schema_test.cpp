@@ -1,6 +1,7 @@
 // The JSON documents and plan files that the executable writes, against docs/schema.
 #include <charconv>
 #include <map>
+#include <regex>
 #include <set>
 
 #include "model/text/document.hpp"
@@ -49,6 +50,47 @@ Json as_json(const Node& node) {
 
 Json plan_file(const Cli& cli, const std::string& file) {
   return as_json(moeplan::parse_yaml(whole_file(cli.path(file)), file));
+}
+
+using Words = std::set<std::string>;
+
+/// All names of properties in a schema.
+void add_properties(const Json& schema, Words& names) {
+  if (!schema.is_structured()) return;
+  if (schema.is_object() && schema.contains("properties"))
+    for (const auto& [name, property] : schema.at("properties").items()) names.insert(name);
+  for (const Json& part : schema) add_properties(part, names);
+}
+
+/// The keys that a source of a reader asks a MapReader for by name.
+void add_keys_read(const std::string& source, Words& keys) {
+  const std::string text = whole_file(MOEPLAN_SOURCE_DIR "/model/" + source);
+  const std::regex read(
+      R"re([.](?:find|has|text|integer|number|boolean|quantity|choice|map|list)(?:_or)?(?:_empty)?(?:<\w+>)?\("(\w+)")re");
+  for (std::sregex_iterator i(text.begin(), text.end(), read), end; i != end; ++i) keys.insert((*i)[1].str());
+}
+
+/// The words of the parts of a page's sentences and tables that are code.
+Words code_words(std::string page) {
+  const std::string fence = "```";
+  for (std::size_t at = page.find(fence); at != std::string::npos; at = page.find(fence))
+    page.erase(at, page.find(fence, at + 1) + fence.size() - at);
+  Words out;
+  const std::regex code("`([^`]+)`"), word(R"(\w+)");
+  for (std::sregex_iterator i(page.begin(), page.end(), code), end; i != end; ++i) {
+    const std::string span = (*i)[1].str();
+    for (std::sregex_iterator w(span.begin(), span.end(), word); w != end; ++w) out.insert(w->str());
+  }
+  return out;
+}
+
+/// Writes the YAML files that a page shows; the first line of each names it: "# ours.yaml".
+void write_examples(const Cli& cli, const std::string& page) {
+  const std::string text = whole_file(MOEPLAN_SOURCE_DIR "/docs/" + page), fence = "```yaml\n# ";
+  for (std::size_t at = text.find(fence); at != std::string::npos; at = text.find(fence, at + 1)) {
+    const std::size_t name = at + fence.size(), end = text.find("```", name);
+    (void)cli.write(text.substr(name, text.find_first_of(":\n", name) - name), text.substr(name - 2, end - name + 2));
+  }
 }
 
 /// What the commands print, each with its schema.
@@ -209,6 +251,42 @@ TEST_CASE("The JSON that is printed and the plan files that are written follow d
   SECTION("of sizes") { check_valid(cli, of_sizes(cli)); }
   SECTION("of collectives") { check_valid(cli, of_collectives(cli)); }
   SECTION("of questions to a sweep") { check_valid(cli, of_queries(cli)); }
+}
+
+TEST_CASE("Every key of a cluster, GPU, model or workload is in its schema, and in the tables of its page") {
+  struct Input {
+    const char *schema, *page;
+    std::vector<std::string> readers;
+  };
+  const Input input = GENERATE(
+      Input{"cluster.json", "clusters.md", {"machine/cluster.cpp", "machine/machine_reader.cpp", "machine/gpu.cpp"}},
+      Input{"model.json", "models.md", {"transformer/model_spec.cpp", "transformer/read_token_mixer.cpp"}},
+      Input{"workload.json", "workloads.md", {"workload/workload.cpp", "workload/routing.cpp", "workload/gate.cpp"}});
+  CAPTURE(input.page);
+  Words properties, keys;
+  add_properties(schema_file(input.schema), properties);
+  for (const std::string& reader : input.readers) add_keys_read(reader, keys);
+  REQUIRE(keys.size() > 30);
+  for (const std::string& key : keys) {
+    CAPTURE(key);
+    CHECK(properties.contains(key));
+  }
+  const Words page = code_words(whole_file(std::string(MOEPLAN_SOURCE_DIR "/docs/") + input.page));
+  for (const std::string& key : properties) {
+    CAPTURE(key);
+    CHECK(page.contains(key));
+  }
+}
+
+TEST_CASE("The files that the pages of clusters, models and workloads show can be planned with") {
+  const Cli cli;
+  for (const char* page : {"clusters.md", "models.md", "workloads.md"}) write_examples(cli, page);
+  const Json plan = parsed(cli.run({"plan", "--cluster", "./ours.yaml", "--model", "./our_model.yaml", "--workload",
+                                    "./our_workload.yaml", "--pp", "1", "--tp", "1", "--budget", "1", "--json"}));
+  CHECK(plan.at("cluster") == "ours");
+  CHECK(plan.at("gpu") == "our_gpu");
+  CHECK(plan.at("model") == "our_model");
+  CHECK(plan.at("workload").at("name") == "our_workload");
 }
 
 TEST_CASE("The schema checker finds what is wrong, or valid documents would prove nothing") {

@@ -56,9 +56,8 @@ std::vector<FastAllReduce> fast_all_reduces(const CollectiveCosts& costs) {
 }
 
 std::string text_of(const FastAllReduce& fast) {
-  return fmt::format("{} takes {} for {}, less than the {} of {} that it contains", text_of(fast.key),
-                     human(fast.time), human(fast.n), name_of<Collective>(kCollectiveNames, fast.contained),
-                     human(fast.contained_time));
+  return fmt::format("{} takes {} for {}, less than the {} of {} that it contains", text_of(fast.key), human(fast.time),
+                     human(fast.n), name_of<Collective>(kCollectiveNames, fast.contained), human(fast.contained_time));
 }
 
 std::string text_of(const CollectiveKey& key) {

@@ -15,12 +15,12 @@ offers() { # words, the last one to be completed
 expect() { # what is to be among the offers, then the words
   local wanted=$1
   shift
-  offers "$@" | grep -qx -- "$wanted" || { echo "completion_test: $* does not offer $wanted" >&2; exit 1; }
+  offers "$@" | grep -x -- "$wanted" > /dev/null || { echo "completion_test: $* does not offer $wanted" >&2; exit 1; }
 }
 refuse() {
   local unwanted=$1
   shift
-  ! offers "$@" | grep -qx -- "$unwanted" || { echo "completion_test: $* offers $unwanted" >&2; exit 1; }
+  ! offers "$@" | grep -x -- "$unwanted" > /dev/null || { echo "completion_test: $* offers $unwanted" >&2; exit 1; }
 }
 
 cd "$(mktemp -d)"

@@ -15,7 +15,7 @@ for component in tool development; do
 done
 unset MOEPLAN_CONFIGS
 cp "$prefix/share/moeplan/configs/clusters/dgx_h100.yaml" "$prefix/share/moeplan/configs/clusters/only_here.yaml"
-"$prefix/bin/moeplan" list clusters | grep -q '^only_here' || fail "the installed executable does not read the installed configurations"
+"$prefix/bin/moeplan" list clusters | grep '^only_here' > /dev/null || fail "the installed executable does not read the installed configurations"
 [[ -f $prefix/share/doc/moeplan/LICENSE && -f $prefix/share/man/man1/moeplan-plan.1 ]] || fail "files are missing"
 if command -v groff >/dev/null; then
   for page in "$prefix"/share/man/man1/*.1; do

@@ -46,6 +46,11 @@ Operation kernel(std::string name, OpClass op_class, Kernel work, std::vector<Sl
           .after = {}};
 }
 
+Operation launched_as(std::int64_t kernels, Operation operation) {
+  operation.kernels = kernels;
+  return operation;
+}
+
 Operation collective(std::string name, OpClass op_class, Stream stream, Communication work, Slice in, Slice out) {
   return {.name = std::move(name),
           .op_class = op_class,

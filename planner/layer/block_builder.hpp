@@ -36,6 +36,8 @@ struct Groups {
 [[nodiscard]] Operation gemm(std::string name, OpClass op_class, Gemm work, Slice a, Slice b, Slice c);
 [[nodiscard]] Operation kernel(std::string name, OpClass op_class, Kernel work, std::vector<Slice> reads,
                                std::vector<Slice> writes);
+/// The operation as so many kernels, each with its launch.
+[[nodiscard]] Operation launched_as(std::int64_t kernels, Operation operation);
 [[nodiscard]] Operation collective(std::string name, OpClass op_class, Stream stream, Communication work, Slice in,
                                    Slice out);
 

@@ -110,9 +110,7 @@ Slice MoeParts::hidden(const std::string& name, std::int64_t columns, const Path
 void MoeParts::gate(const std::string& input, const Path& path) {
   const Slice logits = tokens("gate.logits", l_.moe.num_experts, l_.dtype, path);
   b_.then(gemm("gate projection", OpClass::Gate, {}, gate_input(input, path), gate_weight("gate.weight"), logits));
-  Operation top_k = kernel("top-k", OpClass::Gate, Kernel::TopK, {logits}, {choice(path)});
-  top_k.kernels = router_kernels();
-  b_.then(std::move(top_k));
+  b_.then(launched_as(router_kernels(), kernel("top-k", OpClass::Gate, Kernel::TopK, {logits}, {choice(path)})));
   if (l_.gathers_loads) tell_loads(path);
   if (l_.search_launches > 0) b_.then(search(l_.search_launches));
 }
@@ -135,10 +133,9 @@ void MoeParts::tell_loads(const Path& path) {
 
 void MoeParts::gate_backward(const std::string& input, const std::string& gradient, const Path& path) {
   const Slice d_logits = tokens("d.gate.logits", l_.moe.num_experts, l_.dtype, path);
-  Operation top_k = kernel("top-k backward", OpClass::Gate, Kernel::TopKBackward,
-                           {d_choice(path), tokens("gate.logits", l_.moe.num_experts, l_.dtype, path)}, {d_logits});
-  top_k.kernels = router_kernels();
-  b_.then(std::move(top_k));
+  const Slice logits = tokens("gate.logits", l_.moe.num_experts, l_.dtype, path);
+  b_.then(launched_as(router_kernels(), kernel("top-k backward", OpClass::Gate, Kernel::TopKBackward,
+                                               {d_choice(path), logits}, {d_logits})));
   b_.then(gemm("gate weight gradient", OpClass::Gate, {.form = Gemm::Form::TN, .accumulates = true},
                gate_input(input, path), d_logits, gate_weight("d.gate.weight")));
   b_.then(gemm("gate input gradient", OpClass::Gate, {.form = Gemm::Form::NT, .accumulates = true}, d_logits,

@@ -12,23 +12,18 @@ Slice copy_of(BlockBuilder& block, Slice rows, std::string_view suffix) {
 
 }  // namespace
 
-Operation QuantisedOperands::of_matrices(Operation operation) const {
-  operation.kernels = matrices;
-  return operation;
-}
-
 void QuantisedOperands::quantise(const Slice& rows, OpClass op_class) const {
   if (!precision) return;
   std::vector<Slice> read{rows};
   if (*precision == Precision::Fp8Current) {
     const std::string name = block.program().buffer(rows.buffer).name + ".scale";
     const Slice scale = block.slice(name, 1, Dtype::Fp32, Rows::fixed(1));
-    block.then(of_matrices(kernel("largest magnitude", op_class, Kernel::LargestMagnitude, {rows}, {scale})));
+    block.then(launched_as(matrices, kernel("largest magnitude", op_class, Kernel::LargestMagnitude, {rows}, {scale})));
     read.push_back(scale);
   }
   std::vector<Slice> copies{in_rows(rows)};
   if (trains) copies.push_back(in_columns(rows));
-  block.then(of_matrices(kernel("quantise", op_class, Kernel::Quantise, read, copies)));
+  block.then(launched_as(matrices, kernel("quantise", op_class, Kernel::Quantise, read, copies)));
 }
 
 Slice QuantisedOperands::in_rows(Slice rows) const {

@@ -25,9 +25,6 @@ struct QuantisedOperands {
   [[nodiscard]] Slice in_columns(Slice rows) const;
   /// The product, in the recipe's format.
   [[nodiscard]] Gemm product(Gemm gemm) const;
-
- private:
-  [[nodiscard]] Operation of_matrices(Operation operation) const;
 };
 
 }  // namespace moeplan::planner

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "model/base/whole_numbers.hpp"
+
 namespace moeplan {
 
 namespace {
@@ -53,6 +55,11 @@ Rows Rows::routed(RoutingId routing, Experts experts, std::vector<RowStep> path)
   r.experts = experts;
   r.path = std::move(path);
   return r;
+}
+
+std::int64_t held_experts(const Program& program, RoutingId routing) {
+  const RoutingTable& table = program.routings[routing.index()];
+  return ceil_div(table.num_experts(), program.group(table.holders).size);
 }
 
 std::int64_t members_per_node(std::int64_t ranks_per_node, const GroupFamily& family) {

@@ -239,8 +239,8 @@ enum class Kernel {
   Encode,
   Decode,
   SumShards,
-  Copy,
-  SortRows,     // the same rows in another order
+  Copy,         // also a pass over values of which only the bytes matter
+  SortRows,     // the same rows in another order, by index
   CountTokens,  // a token's choices to one row per expert: how many tokens selected it
   Mask,         // a token's choices to a row of zeros and ones over the experts' rows
   Embed,
@@ -412,6 +412,9 @@ struct Program {
     return blocks[block.index()].operations[static_cast<std::size_t>(index)];
   }
 };
+
+/// The most experts of a table that one of their holders has.
+[[nodiscard]] std::int64_t held_experts(const Program& program, RoutingId routing);
 
 /// Members of a group of this family that share a node, if nodes hold whole groups or equal parts; otherwise 1.
 [[nodiscard]] std::int64_t members_per_node(std::int64_t ranks_per_node, const GroupFamily& family);

@@ -130,8 +130,8 @@ void MoeParts::expert_pass(const char* name, std::vector<Slice> reads, Slice wri
 }
 
 void MoeParts::pass_by_expert(const char* name, std::vector<Slice> reads, Slice writes) {
-  b_.then(
-      launched_as(held_experts(), kernel(name, OpClass::Expert, Kernel::Copy, std::move(reads), {std::move(writes)})));
+  b_.then(launched_as(held_experts(b_.program(), l_.routing),
+                      kernel(name, OpClass::Expert, Kernel::Copy, std::move(reads), {std::move(writes)})));
 }
 
 Slice MoeParts::in_fp32(const std::string& name, const Path& path) {

@@ -1,6 +1,5 @@
 #include "planner/layer/moe_parts.hpp"
 
-#include "model/base/whole_numbers.hpp"
 #include "model/program/resolve.hpp"
 
 namespace moeplan::planner {
@@ -287,13 +286,8 @@ Slice MoeParts::mask(const Path& path, const Slice& expert_rows) {
   return tokens("gate.mask", row_count(b_.program(), expert_rows.rows, RankId(0)), l_.dtype, path);
 }
 
-std::int64_t MoeParts::held_experts() const {
-  const RoutingTable& routing = b_.program().routings[l_.routing.index()];
-  return ceil_div(routing.num_experts(), b_.program().group(routing.holders).size);
-}
-
 QuantisedOperands MoeParts::operands() const {
-  return {b_, l_.precision, l_.trains, l_.has_megatron_kernels ? held_experts() : 1};
+  return {b_, l_.precision, l_.trains, l_.has_megatron_kernels ? held_experts(b_.program(), l_.routing) : 1};
 }
 
 /// Megatron-LM eb0783b, docs/discussions/deepseek-v3-gb200-optimization, 2.1.4 and 2.2.1, with fused router: 31 kernels

@@ -127,7 +127,6 @@ class MoeParts {
   void expert_pass(const char* name, std::vector<Slice> reads, Slice writes);
   /// The same, as a kernel for each expert.
   void pass_by_expert(const char* name, std::vector<Slice> reads, Slice writes);
-  [[nodiscard]] std::int64_t held_experts() const;
   void clamp(const Path& path);
   void clamp_backward(const Path& path);
   /// The rows that the down projection multiplies, weighted if the experts do that; with the prefix "d." their

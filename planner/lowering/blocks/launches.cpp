@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "model/base/whole_numbers.hpp"
-
 namespace moeplan::planner {
 
 namespace {
@@ -89,8 +87,7 @@ std::int64_t updated_tensors(const Program& program, const Block& backward) {
       ++tensors;
       continue;
     }
-    const RoutingTable& routing = program.routings[weights.routing.index()];
-    tensors += ceil_div(routing.num_experts(), program.group(routing.holders).size);
+    tensors += held_experts(program, weights.routing);
   }
   return tensors;
 }

@@ -200,7 +200,7 @@ class MegatronExport {
     if (!uniform_.moe) return;
     const Candidate& c = candidate_;
     const bool has_backends = input_.framework.arguments.contains("moe-flex-dispatcher-backend");
-    const bool merges = workload_.expert_layout == ExpertLayout::Merged && c.degrees.ep > 1;
+    const bool merges = workload_.expert_layout == ExpertLayout::Merged && c.degrees.ep > 1 && !c.all_to_all->gathers();
     const bool is_deduplicated = c.all_to_all == "node_dedup" || c.all_to_all == "deepep";
     const bool is_hybrid =
         has_backends &&
@@ -215,7 +215,7 @@ class MegatronExport {
       if (has_backends) out_.set("moe-flex-dispatcher-backend", "deepep");
       if (!has_backends) out_.set("moe-enable-deepep");
     } else {
-      out_.set("moe-token-dispatcher-type", "alltoall");
+      out_.set("moe-token-dispatcher-type", c.all_to_all->gathers() ? "allgather" : "alltoall");
     }
     if (c.dispatcher_sms > 0) out_.set(is_hybrid ? "moe-hybridep-num-sms" : "moe-deepep-num-sms", c.dispatcher_sms);
     if (merges && !is_hybrid) out_.leave("rows merged by the exchange: Megatron-LM sorts them by expert");

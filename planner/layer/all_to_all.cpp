@@ -14,7 +14,7 @@ namespace {
 
 std::vector<std::unique_ptr<AllToAll>>& all_to_all_table() {
   static std::vector<std::unique_ptr<AllToAll>> entries = [] {
-    std::array<std::unique_ptr<AllToAll>, 12> built_in{
+    std::array<std::unique_ptr<AllToAll>, 13> built_in{
         make_linear_all_to_all(),
         make_pairwise_all_to_all(),
         make_leaders_all_to_all(),
@@ -23,6 +23,7 @@ std::vector<std::unique_ptr<AllToAll>>& all_to_all_table() {
         make_three_dimensional_all_to_all(),
         make_pipe_all_to_all(),
         make_deduplicated_all_to_all(),
+        make_gathered_all_to_all(),
         make_deepep(),
         make_deepep_low_latency(),
         make_deepep_v2(),
@@ -56,7 +57,7 @@ bool has_figures(const Cluster& cluster, const AllToAll& dispatcher) {
 std::vector<const AllToAll*> searched_all_to_alls() {
   std::vector<const AllToAll*> out;
   for (const auto& algorithm : all_to_alls()) {
-    if (!algorithm->is_dispatcher()) out.push_back(algorithm.get());
+    if (!algorithm->is_dispatcher() && !algorithm->gathers()) out.push_back(algorithm.get());
   }
   return out;
 }

@@ -53,11 +53,14 @@ class AllToAll {
   /// Whether a row is sent to a node, and to a rank, only once for all experts there that its token selected: slices at
   /// both ends are then `distinct`, and combine sums rows.
   [[nodiscard]] virtual bool deduplicates() const { return false; }
+  /// Whether every rank receives the tokens of all ranks, and returns a row for each, whichever experts they selected:
+  /// slices at the experts' holders are then of all experts, and `distinct`.
+  [[nodiscard]] virtual bool gathers() const { return false; }
   /// Whether every row goes from its source directly to the holder, so that the load of each link is the same for all
   /// direct algorithms.
   [[nodiscard]] virtual bool is_direct() const { return false; }
   /// The kernels of its own that move the rows instead of NCCL, by the name of their figures (RowKernels); "": none.
-  /// They hold SMs, and searches consider such an algorithm, a dispatcher, only where asked to.
+  /// They hold SMs.
   [[nodiscard]] virtual std::string_view kernels() const { return ""; }
   [[nodiscard]] bool is_dispatcher() const { return !kernels().empty(); }
   /// Whether rows arrive in the order of the rank's experts, so that ExpertLayout::Sorted copies none.
@@ -74,7 +77,7 @@ class AllToAll {
 bool add_all_to_all(std::unique_ptr<AllToAll> entry);
 /// Whether the cluster has figures of a dispatcher's kernels.
 [[nodiscard]] bool has_figures(const Cluster& cluster, const AllToAll& dispatcher);
-/// Those that a search considers unless one is asked for.
+/// Those that a search considers unless one is asked for: neither dispatchers nor those that gather.
 [[nodiscard]] std::vector<const AllToAll*> searched_all_to_alls();
 
 /// The algorithm with this name, or null.
@@ -88,6 +91,7 @@ bool add_all_to_all(std::unique_ptr<AllToAll> entry);
 [[nodiscard]] std::unique_ptr<AllToAll> make_naive_local_all_to_all();        // all_to_alls/hierarchical.cpp
 [[nodiscard]] std::unique_ptr<AllToAll> make_three_dimensional_all_to_all();  // all_to_alls/hierarchical.cpp
 [[nodiscard]] std::unique_ptr<AllToAll> make_deduplicated_all_to_all();       // all_to_alls/deduplicated.cpp
+[[nodiscard]] std::unique_ptr<AllToAll> make_gathered_all_to_all();           // all_to_alls/gathered.cpp
 [[nodiscard]] std::unique_ptr<AllToAll> make_deepep();                        // all_to_alls/dispatchers.cpp
 [[nodiscard]] std::unique_ptr<AllToAll> make_deepep_low_latency();            // all_to_alls/dispatchers.cpp
 [[nodiscard]] std::unique_ptr<AllToAll> make_deepep_v2();                     // all_to_alls/dispatchers.cpp

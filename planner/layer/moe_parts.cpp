@@ -85,7 +85,7 @@ Slice MoeParts::at_sources(const std::string& name, Path path) {
 }
 
 Slice MoeParts::at_holders(const std::string& name, Path path) {
-  Slice s = routed(name, l_.computed, std::move(path));
+  Slice s = routed(name, l_.all_to_all->gathers() ? Rows::Experts::All : l_.computed, std::move(path));
   s.rows.distinct = true;
   return s;
 }

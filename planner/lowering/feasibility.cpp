@@ -1,5 +1,7 @@
 #include "planner/lowering/feasibility.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cassert>
 #include <utility>

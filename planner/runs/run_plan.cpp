@@ -25,7 +25,7 @@ struct Dispatcher {
 };
 constexpr std::array<Dispatcher, 6> kDispatchers{
     {{"nccl", "linear", ExpertLayout::Sorted, ""},
-     {"allgather", "linear", ExpertLayout::Merged, "priced as an all-to-all"},
+     {"allgather", "all_gather", ExpertLayout::Merged, ""},
      {"deepep", "deepep", ExpertLayout::Sorted, ""},
      {"hybridep", "hybridep", ExpertLayout::Merged, ""},
      {"mori", "deepep", ExpertLayout::Sorted, "priced as DeepEP"},

@@ -22,15 +22,16 @@ std::int64_t used_of(std::int64_t gpus_per_node, std::int64_t world) {
   return gpus_per_node;
 }
 
-/// A dispatcher sends no shards' partial sums, and has a price of its own only where the cluster has its figures.
+/// Neither dispatchers nor gathered tokens return partial sums of expert shards, and a dispatcher has a price of its
+/// own only where the cluster has its figures.
 void settle_exchange(RunPlan& plan, const std::string& dispatcher, const Cluster& cluster) {
   planner::Candidate& c = plan.candidate;
-  if (!c.all_to_all->is_dispatcher()) return;
+  if (!c.all_to_all->is_dispatcher() && !c.all_to_all->gathers()) return;
   if (c.degrees.esp > 1) {
     c.all_to_all = "linear";
     plan.space.all_to_all = c.all_to_all;
     plan.approximations.push_back(fmt::format("dispatcher {}: priced as nccl with shards of experts", dispatcher));
-  } else if (!has_figures(cluster, *c.all_to_all)) {
+  } else if (c.all_to_all->is_dispatcher() && !has_figures(cluster, *c.all_to_all)) {
     plan.approximations.push_back(
         fmt::format("dispatcher {}: priced by the links, {} has no figures of it", dispatcher, plan.cluster));
   }

@@ -118,6 +118,7 @@ TEST_CASE("A dispatcher fixes the all-to-all of the plan and of its search") {
     r.dispatcher = name;
     const RunPlan p = planned(r);
     CHECK(p.space.all_to_all == p.candidate.all_to_all);
+    CHECK((p.candidate.all_to_all == "all_gather") == (r.dispatcher == "allgather"));
   }
 }
 

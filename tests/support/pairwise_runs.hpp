@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "planner/layer/all_to_all.hpp"
 #include "planner/search/layer_search.hpp"
 
 /// The pairwise selection from `runs`, in the same order.
@@ -20,6 +21,23 @@ inline std::vector<moeplan::planner::LayerStrategy> pairwise_runs(
       is_new |= met.emplace(codec_pair_name(run.codec), other).second;
     }
     if (is_new) out.push_back(run);
+  }
+  return out;
+}
+
+/// layer_strategies(), and the same with the all-to-alls of NCCL's that searches consider only where asked to; their
+/// pairwise selections.
+inline std::vector<moeplan::planner::LayerStrategy> executed_strategies(std::int64_t hidden_size,
+                                                                        const moeplan::Workload& workload,
+                                                                        const moeplan::planner::Candidate& candidate,
+                                                                        std::int64_t ranks_per_node) {
+  using namespace moeplan::planner;
+  std::vector<LayerStrategy> out = pairwise_runs(layer_strategies(hidden_size, workload, candidate, ranks_per_node));
+  for (const auto& algorithm : all_to_alls()) {
+    if (!algorithm->gathers()) continue;
+    const LayerSpace only{.all_to_all = BuiltIn<AllToAll>(*algorithm)};
+    const auto more = pairwise_runs(layer_strategies(hidden_size, workload, candidate, ranks_per_node, only));
+    out.insert(out.end(), more.begin(), more.end());
   }
   return out;
 }

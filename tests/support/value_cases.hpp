@@ -189,9 +189,7 @@ struct ValueCase {
   }
 
   /// The layer strategies that the tests execute.
-  std::vector<LayerStrategy> runs() const {
-    return pairwise_runs(layer_strategies(layer.hidden, workload, base, layer.per_node));
-  }
+  std::vector<LayerStrategy> runs() const { return executed_strategies(layer.hidden, workload, base, layer.per_node); }
   std::string name(const LayerStrategy& run) const { return fmt::format("{}, {}", layer.name, strategy_text(run)); }
 
   /// Executes the layer `times` times on a back end that executes nothing else, and returns the error on this rank, or

@@ -166,6 +166,17 @@ TEST_CASE("A plan is exported to frameworks that do what it is for") {
         "workload.mode: the plan is for a forward pass; Megatron-LM trains");
 }
 
+TEST_CASE("Gathered tokens are Megatron-LM's dispatcher allgather, in whatever order experts read rows") {
+  for (const char* layout : {"sorted", "merged"}) {
+    Example e("mixtral_8x7b", {std::string("workload.expert_layout=") + layout});
+    e.plan.candidate.degrees.ep = 8;
+    e.plan.candidate.all_to_all = "linear";
+    CHECK(value(e.launch("megatron"), "moe-token-dispatcher-type") != "allgather");
+    e.plan.candidate.all_to_all = "all_gather";
+    CHECK(value(e.launch("megatron"), "moe-token-dispatcher-type") == "allgather");
+  }
+}
+
 TEST_CASE("Servers count redundant experts in all, and GPUs of all attention replicas") {
   Example e("qwen3_235b_a22b", {"workload.mode=forward"});
   e.plan.candidate.degrees = {.dp = 64, .edp = 1, .ep = 64};

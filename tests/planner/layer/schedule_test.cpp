@@ -43,6 +43,37 @@ std::pair<std::vector<double>, std::vector<double>> brought_and_wanted(const Pro
 
 }  // namespace
 
+TEST_CASE("Gathered tokens are as many bytes whatever experts they selected") {
+  for (const RoutingShape shape : {RoutingShape::Uniform, RoutingShape::HotExpert}) {
+    Workload w = layer_workload();
+    w.capacity_factor.reset();
+    w.routing = {.shape = shape, .sampled = true};
+    Candidate c = layer_candidate("baseline", 1, kLayerWorld, 1);
+    c.all_to_all = "all_gather";
+    REQUIRE(fits(c, w));
+    const Program p = layer_program(c, w);
+    const auto bytes_sent = [&](const std::string& name, Collective collective) {
+      for (const Operation& op : p.blocks.front().operations) {
+        if (op.name != name) continue;
+        CHECK(op.communication()->collective == collective);
+        std::int64_t bytes = 0;
+        for (const Flow& f : flows_from(p, op, RankId(0))) bytes += f.bytes;
+        return bytes;
+      }
+      return std::int64_t{-1};
+    };
+    // In rings a rank passes on the rows of all ranks but one: 7 x 64 tokens of 64 fp32 values.
+    CHECK(bytes_sent("dispatch", Collective::AllGather) == 7 * kLayerTokens * kLayerM * 4);
+    CHECK(bytes_sent("combine", Collective::ReduceScatter) == 7 * kLayerTokens * kLayerM * 4);
+  }
+  SECTION("but not among shards of experts, whose partial sums nothing adds up") {
+    Candidate c = layer_candidate("parm_s1", 1, 4, 2);
+    CHECK(fits(c, layer_workload()));
+    c.all_to_all = "all_gather";
+    CHECK_FALSE(fits(c, layer_workload()));
+  }
+}
+
 TEST_CASE("Every schedule with every all-to-all and number of chunks does the whole work of the layer once", "[slow]") {
   Workload skewed = layer_workload();
   skewed.capacity_factor.reset();

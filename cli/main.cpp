@@ -28,7 +28,9 @@ int finished(int code) {
   errno = 0;
   std::cout.flush();
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && std::cout.good()) return code;
-  return failed(fmt::format("standard output cannot be written: {}", errno != 0 ? std::strerror(errno) : "an error"));
+  const std::string reason =
+      errno != 0 ? fmt::format(": {}", std::strerror(errno)) : "";  // unknown if it failed before
+  return failed("standard output cannot be written" + reason);
 }
 
 }  // namespace
@@ -36,8 +38,8 @@ int finished(int code) {
 int main(int argc, char** argv) {
   CLI::App app;
   ExitCode code = ExitCode::Done;
-  add_commands(app, code);
   try {
+    add_commands(app, code);
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
     if (e.get_exit_code() == 0) return finished(app.exit(e));  // --help, --version

@@ -6,8 +6,8 @@
 Each kind is killed (SIGKILL) N times. A sweep that goes on with --resume never has fewer cases than before, and in the
 end the same table, byte for byte, as one that nothing disturbed. Of a validation or a profile no process is left ten
 seconds later, no part of an output, and no temporary folder after the next run. `stop`: a rank or mpirun is stopped
-(SIGSTOP); the validation ends by its timeout with a message, or when it is told to, and leaves nothing. Without MPI
-there are only sweeps.
+(SIGSTOP); the validation ends by its timeout with a message, or when it is told to, and leaves nothing. `start`: the same
+before MPI has started, half as often, since each takes more than a minute. Without MPI there are only sweeps.
 """
 import argparse
 import os
@@ -191,11 +191,38 @@ def stops(folder, times, moments):
             shutil.rmtree(path, ignore_errors=True)
 
 
+def starts(folder, times, moments):
+    """A rank, or mpirun, stopped before MPI has started: the validation ends by its limit of a minute and more."""
+    folder.run(PLAN)
+    for n in range((times + 1) // 2):
+        name = ("moeplan-host-wo", "mpirun")[n % 2]
+        process = folder.started(["validate", "p.yaml", "--backend", "host", "--iterations", "1", "--timeout", "1s", "--budget", "1s"])
+        while name not in (found := folder.processes()) and process.poll() is None:
+            time.sleep(0.001)
+        if name not in found:
+            yield f"{name} does not start: {folder.said().strip()[-200:]}"
+            continue
+        os.kill(moments.choice(found[name]), signal.SIGSTOP)
+        try:
+            code = process.wait(MOST_SECONDS)
+        except subprocess.TimeoutExpired:
+            yield f"with a {name} stopped at its start it does not end"
+            process.kill()
+            continue
+        if code != 1 or "not done after" not in folder.said() or "not started" not in folder.said():
+            yield f"with a {name} stopped at its start it ends with {code}: {folder.said().strip()[-200:]}"
+        if left := folder.left_processes():
+            yield f"with a {name} stopped at its start it leaves {left}"
+        for path in folder.temporary.iterdir():
+            shutil.rmtree(path, ignore_errors=True)
+
+
 KINDS = {
     "sweep": sweeps,
     "validate": lambda *a: jobs(*a, VALIDATE, "t.json"),
     "profile": lambda *a: jobs(*a, PROFILE, "profile.yaml"),
     "stop": stops,
+    "start": starts,
 }
 
 

@@ -40,6 +40,8 @@ class YamlTreeBuilder : public YAML::EventHandler {
     Node node;
     node.where = place(mark);
     const bool was_quoted = tag == "!";
+    // yaml-cpp writes these two as one byte, not as UTF-8.
+    if (first_invalid_utf8(value)) fail(mark, "the escapes \\N and \\_ are not supported; write \\x85 or \\xa0");
     if (!was_quoted && (value.empty() || value == "null" || value == "~")) {
       place_node(std::move(node));
       return;

@@ -101,6 +101,11 @@ TEST_CASE("What a document may not hold is refused with its place") {
     CHECK(yaml_error("a: 1\n\"a\": 2\n") == "f:2:1: duplicate key \"a\"");
     CHECK(json_error("{\"a\": 1,\n \"a\": 2}") == "f:2:2: duplicate key \"a\"");
   }
+  SECTION("two escapes that the parser does not write as UTF-8, unlike their numbers") {
+    CHECK(yaml_error("a: \"b\\N\"") == "f:1:4: the escapes \\N and \\_ are not supported; write \\x85 or \\xa0");
+    CHECK(yaml_error("a: \"b\\_\"") == "f:1:4: the escapes \\N and \\_ are not supported; write \\x85 or \\xa0");
+    CHECK(parse_yaml("a: \"b\\x85\\xa0\"", "f").find("a")->scalar == "b\u0085\u00a0");
+  }
   SECTION("anchors, aliases and tags, because includes say it better and no expansion can explode") {
     const std::string hint = " are not supported; use include: or write the value again";
     CHECK(yaml_error("a: &x 1\n") == "f:1:4: anchors (&name)" + hint);

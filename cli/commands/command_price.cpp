@@ -315,7 +315,9 @@ void add_attention(CLI::App& price) {
   add_size(c, "--head-dim", o->row.head_dim, "Size of a head of queries and keys")->capture_default_str();
   add_size(c, "--v-head-dim", o->row.v_head_dim, "Size of a head of values (default: head-dim)");
   add_size(c, "--batch", o->row.batch, "Sequences")->capture_default_str();
-  c->add_flag("--full", o->full, "Without the causal mask");
+  CLI::Option* window =
+      add_size(c, "--window", o->row.window, "Keys that a query meets, itself and those before it (default: all)");
+  c->add_flag("--full", o->full, "Without the causal mask")->excludes(window);
 }
 
 void add_moe(CLI::App& price) {

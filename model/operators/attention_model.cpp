@@ -36,7 +36,7 @@ class Blocks {
         sms_(num_sms),
         subtiles_(in_double(in_double(shape.head_dim) > kTile ? model.subtiles_wide : model.subtiles)),
         tiles_(std::ceil(in_double(shape.sequence_length) / kTile)),
-        window_(shape.is_causal && shape.window > 0 ? std::ceil(in_double(shape.window) / kTile) + 1 : tiles_),
+        window_(shape.is_causal && shape.window > 0 ? std::ceil(in_double(shape.window) / kTile) + subtiles_ : tiles_),
         a_head_(std::ceil(tiles_ / subtiles_)),
         heads_(in_double(shape.batch * shape.query_heads)),
         step_(step()) {}
@@ -72,7 +72,8 @@ class Blocks {
     const double first = i * subtiles_, last = std::min((i + 1) * subtiles_, tiles_);
     return shape_.is_causal ? steps_before(last) - steps_before(first) : (last - first) * tiles_;
   }
-  /// Causal: steps of the first `tiles` tiles of queries. A window touches one tile of keys more than it has.
+  /// Causal: steps of the first `tiles` tiles of queries. Those of a block meet the same keys: a window touches a tile
+  /// more than it has for each of them.
   [[nodiscard]] double steps_before(double tiles) const {
     const double growing = std::min(tiles, window_);
     return growing * (growing + 1) / 2 + (tiles - growing) * window_;

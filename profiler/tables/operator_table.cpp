@@ -30,6 +30,7 @@ OperatorRow row_of(const TableLine& line) {
           .head_dim = line.whole("head_dim"),
           .v_head_dim = line.whole("v_head_dim"),
           .causal = line.whole("causal"),
+          .window = line.whole("window"),
           .hidden = line.whole("hidden"),
           .expert_hidden = line.whole("expert_hidden"),
           .experts = line.whole("experts"),
@@ -54,13 +55,14 @@ double total_rows(const OperatorRow& row) {
 }  // namespace
 
 const TableFormat& operator_format() {
-  static const TableFormat kFormat{
-      .noun = "operators",
-      .columns = {"gpu",        "kind",   "phase",           "dtype",         "m",           "n",        "k",
-                  "groups",     "rows",   "sequence_length", "batch",         "query_heads", "kv_heads", "head_dim",
-                  "v_head_dim", "causal", "hidden",          "expert_hidden", "experts",     "top_k",    "ep",
-                  "tp",         "tokens", "loads",           "time_us",       "source",      "notes",    "group"},
-      .required = {"gpu", "kind", "phase", "dtype", "time_us"}};
+  static const TableFormat kFormat{.noun = "operators",
+                                   .columns = {"gpu",     "kind",        "phase",    "dtype",         "m",
+                                               "n",       "k",           "groups",   "rows",          "sequence_length",
+                                               "batch",   "query_heads", "kv_heads", "head_dim",      "v_head_dim",
+                                               "causal",  "window",      "hidden",   "expert_hidden", "experts",
+                                               "top_k",   "ep",          "tp",       "tokens",        "loads",
+                                               "time_us", "source",      "notes",    "group"},
+                                   .required = {"gpu", "kind", "phase", "dtype", "time_us"}};
   return kFormat;
 }
 
@@ -80,7 +82,8 @@ AttentionShape attention_shape(const OperatorRow& row) {
           .head_dim = row.head_dim,
           .v_head_dim = row.v_head_dim > 0 ? row.v_head_dim : row.head_dim,
           .is_causal = row.causal != 0,
-          .is_backward = row.phase == "backward"};
+          .is_backward = row.phase == "backward",
+          .window = row.window};
 }
 
 std::vector<GemmShape> grouped_shapes(const OperatorRow& row) {

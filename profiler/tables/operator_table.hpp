@@ -29,7 +29,8 @@ struct OperatorRow {
   std::string format;  // column dtype: a name of MathFormat
   std::int64_t m = 0, n = 0, k = 0, groups = 0;
   std::string rows;  // rows of each group: one number, or "a|b|c"
-  std::int64_t sequence_length = 0, batch = 0, query_heads = 0, kv_heads = 0, head_dim = 0, v_head_dim = 0, causal = 0;
+  std::int64_t sequence_length = 0, batch = 0, query_heads = 0, kv_heads = 0, head_dim = 0, v_head_dim = 0, causal = 0,
+               window = 0;
   std::int64_t hidden = 0, expert_hidden = 0, experts = 0, top_k = 0, ep = 0, tp = 0, tokens = 0;
   std::string loads;
   Seconds time;

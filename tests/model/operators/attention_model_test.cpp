@@ -62,6 +62,9 @@ TEST_CASE("A window of keys touches a tile more than it has, and the operands ar
   AttentionShape all = s;
   all.window = 0;
   CHECK(attention_cost(slow, kSms, s).memory == attention_cost(slow, kSms, all).memory);
+  AttentionModel pairs = machine();
+  pairs.subtiles = 2;  // both tiles of a block meet the keys of either
+  CHECK(attention_call_time(pairs, kSms, s).value() == Approx(6400 * (1 + 2 + 30 * 3.0) * kStep / 100));
   s.window = 4096;
   CHECK(attention_flops(s) == attention_flops(all));
   CHECK(attention_call_time(machine(), kSms, s) == attention_call_time(machine(), kSms, all));

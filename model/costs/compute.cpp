@@ -70,6 +70,10 @@ double efficiency_of(Kernel kernel, const GpuSpec& gpu) {
     case Kernel::SortRows: return gpu.permutation_efficiency.value_or(gpu.memory_efficiency);
     case Kernel::Quantise: return gpu.cast_efficiency.value_or(gpu.memory_efficiency);
     case Kernel::NormBackward: return gpu.norm_backward_efficiency.value_or(gpu.memory_efficiency);
+    case Kernel::Activation: return gpu.activation_efficiency.value_or(gpu.memory_efficiency);
+    case Kernel::ActivationBackward: return gpu.activation_backward_efficiency.value_or(gpu.memory_efficiency);
+    case Kernel::Loss:
+    case Kernel::LossBackward: return gpu.loss_efficiency.value_or(gpu.memory_efficiency);
     default: return gpu.memory_efficiency;
   }
 }

@@ -102,6 +102,9 @@ void read_kernel_efficiencies(MapReader& gpu, GpuSpec& spec) {
   read("cast_efficiency", spec.cast_efficiency);
   read("permutation_efficiency", spec.permutation_efficiency);
   read("norm_backward_efficiency", spec.norm_backward_efficiency);
+  read("activation_efficiency", spec.activation_efficiency);
+  read("activation_backward_efficiency", spec.activation_backward_efficiency);
+  read("loss_efficiency", spec.loss_efficiency);
 }
 
 RuntimeMemory read_runtime_memory(MapReader memory) {

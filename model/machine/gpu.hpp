@@ -44,7 +44,10 @@ struct GpuSpec {
   std::optional<double> cast_efficiency = {};           // of casts to 8 bits, in rows and in columns
   std::optional<double> permutation_efficiency = {};    // of kernels that move rows by index
   std::optional<double> norm_backward_efficiency = {};  // of the gradients of norms
-  Seconds launch_overhead;                              // per kernel
+  std::optional<double> activation_efficiency = {};     // of activations, gated or not
+  std::optional<double> activation_backward_efficiency = {};
+  std::optional<double> loss_efficiency = {};  // of cross entropy, forward and backward
+  Seconds launch_overhead;                     // per kernel
   std::int64_t num_sms;
   std::int64_t tile_rows;     // rows of the output tile of a grouped GEMM: an expert's rows are padded to this
   std::int64_t tile_columns;  // columns of that tile

@@ -118,7 +118,7 @@ TEST_CASE("explain does not call communication exposed for lying on the critical
   const Cli cli;
   plan_quickstart(cli, {"--pp", "1", "--tp", "1", "--ep", "8", "--schedule", "baseline"});
   const std::vector<std::string> explain{"explain", "plan.yaml", "-C",
-                                         "cluster.template.fabric.nic_bandwidth=160 Gbps"};
+                                         "cluster.template.fabric.nic_bandwidth=140 Gbps"};
   const Json j = parsed(cli.run(with(explain, {"--json"})));
   double on_path = 0;
   for (const Json& c : j.at("critical_path_classes")) {

@@ -147,6 +147,13 @@ TEST_CASE("an operation's time follows from the rows, columns and formats of its
       CHECK(share(rows) == Approx(0.25));
     CHECK(share(Kernel::Quantise) == Approx(0.4));
     CHECK(share(Kernel::NormBackward) == Approx(0.3));
+    g.activation_efficiency = 0.45;
+    g.activation_backward_efficiency = 0.2;
+    g.loss_efficiency = 0.35;
+    CHECK(share(Kernel::Activation) == Approx(0.45));
+    CHECK(share(Kernel::ActivationBackward) == Approx(0.2));
+    CHECK(share(Kernel::Loss) == Approx(0.35));
+    CHECK(share(Kernel::LossBackward) == Approx(0.35));
     CHECK(share(Kernel::Norm) == Approx(0.5));
     CHECK(share(Kernel::Copy) == Approx(0.5));
   }

@@ -67,12 +67,18 @@ TEST_CASE("a GPU is read from its file") {
   }
   SECTION("kinds of memory-bound kernels have shares of their own only where the file names them") {
     CHECK(!gpu_from(parse_yaml(kText, "g.yaml")).cast_efficiency);
-    const Node document = parse_yaml(
-        kText + "cast_efficiency: 0.7\npermutation_efficiency: 0.5\nnorm_backward_efficiency: 0.6\n", "g.yaml");
+    const Node document =
+        parse_yaml(kText +
+                       "cast_efficiency: 0.7\npermutation_efficiency: 0.5\nnorm_backward_efficiency: 0.6\n"
+                       "activation_efficiency: 0.55\nactivation_backward_efficiency: 0.2\nloss_efficiency: 0.4\n",
+                   "g.yaml");
     const GpuSpec gpu = gpu_from(document);
     CHECK(gpu.cast_efficiency == 0.7);
     CHECK(gpu.permutation_efficiency == 0.5);
     CHECK(gpu.norm_backward_efficiency == 0.6);
+    CHECK(gpu.activation_efficiency == 0.55);
+    CHECK(gpu.activation_backward_efficiency == 0.2);
+    CHECK(gpu.loss_efficiency == 0.4);
     CHECK(gpu_from(parse_yaml(to_yaml(document), "again.yaml")) == gpu);
     CHECK(gpu_error(kText + "cast_efficiency: 1.5\n").find("cast_efficiency: 1.5 is out of range") !=
           std::string::npos);

@@ -142,6 +142,14 @@ std::vector<const ScoredRun*> farthest_off(std::span<const ScoredRun> rows, std:
   return out;
 }
 
+std::vector<ScoredRun> with_stated_work(std::span<const RunRow> table, std::span<const ScoredRun> scored) {
+  std::vector<ScoredRun> out;
+  for (const ScoredRun& run : scored) {
+    if (table[run.row].states_its_work()) out.push_back(run);
+  }
+  return out;
+}
+
 RunSummary summarise(std::span<const ScoredRun> rows) {
   RunSummary s{.rows = rows.size()};
   std::vector<double> errors, memory_errors;

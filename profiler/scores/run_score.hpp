@@ -44,6 +44,9 @@ struct RunSummary {
 };
 [[nodiscard]] RunSummary summarise(std::span<const ScoredRun> rows);
 
+/// The scored rows that state their work (RunRow::states_its_work).
+[[nodiscard]] std::vector<ScoredRun> with_stated_work(std::span<const RunRow> table, std::span<const ScoredRun> scored);
+
 /// The rows of which the prediction is farthest from the measurement, up or down by a factor, in this order.
 [[nodiscard]] std::vector<const ScoredRun*> farthest_off(std::span<const ScoredRun> rows, std::size_t most);
 

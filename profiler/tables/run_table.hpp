@@ -42,6 +42,11 @@ struct RunRow {
   std::string source, notes;
   Location where = {};
 
+  /// Whether the row states the precision, micro batch, global batch and sequence length: without them a prediction of
+  /// its time is one of defaults, of which only differences within a group mean something.
+  [[nodiscard]] bool states_its_work() const {
+    return !precision.empty() && micro_batch && global_batch && sequence_length;
+  }
   /// The measured time of a step of so many tokens; absent if the row gives neither a time nor tokens per second.
   [[nodiscard]] std::optional<Seconds> measured_step(double tokens) const;
 };

@@ -20,10 +20,20 @@ using profiler::RunStatus;
 using profiler::RunSummary;
 using profiler::ScoredRun;
 
-std::string errors_text(const RunSummary& s) {
+RunSummary stated_summary(const RunReport& report) {
+  return profiler::summarise(profiler::with_stated_work(report.table, report.rows));
+}
+
+std::string errors_text(const RunSummary& s, const RunSummary& stated) {
   std::string out =
       fmt::format("  error of time    MAPE {}, median {}, P90 {}, worst {}, bias {}\n", in_percent(s.mape),
                   in_percent(s.median), in_percent(s.p90), in_percent(s.worst), signed_percent(s.bias));
+  if (stated.scored > 0 && stated.scored < s.scored) {
+    out += fmt::format("    of {} rows that state precision, batches and sequence length\n", stated.scored);
+    out += fmt::format("                   MAPE {}, median {}, P90 {}, worst {}, bias {}\n", in_percent(stated.mape),
+                       in_percent(stated.median), in_percent(stated.p90), in_percent(stated.worst),
+                       signed_percent(stated.bias));
+  }
   if (s.memory_rows > 0) {
     out += fmt::format("  error of memory  MAPE {}, bias {}, over {} rows\n", in_percent(s.memory_mape),
                        signed_percent(s.memory_bias), s.memory_rows);
@@ -206,7 +216,7 @@ std::string run_page(const RunReport& report) {
   const RunSummary all = profiler::summarise(report.rows);
   std::string out = fmt::format("{}: {} measured runs, {} scored, {} refused, {} do not fit\n", report.file, all.rows,
                                 all.scored, all.refused, all.infeasible);
-  if (all.scored > 0) out += errors_text(all);
+  if (all.scored > 0) out += errors_text(all, stated_summary(report));
   return out + class_table(report) + groups_text(report) + worst_runs(report) + reasons_text(report);
 }
 
@@ -219,6 +229,7 @@ Json run_json(const RunReport& report) {
   Json out{{"file", report.file}, {"kind", "runs"}};
   out["rows"] = std::move(rows);
   out["summary"] = json_of(profiler::summarise(report.rows));
+  out["summary_of_stated_work"] = json_of(stated_summary(report));
   out["groups"] = std::move(groups);
   out["classes"] = std::move(classes);
   return out;

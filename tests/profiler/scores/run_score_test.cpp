@@ -55,6 +55,25 @@ TEST_CASE("A summary has the errors of time and of memory, each over the rows th
   CHECK(s.memory_mape == Approx(0.1));
 }
 
+TEST_CASE("Rows that state their work have a summary of their own") {
+  Table t;
+  t.add("", 1, 1.1);
+  t.add("", 2, 1.6);
+  t.add("", 3, 3);
+  for (RunRow& row : t.rows) {
+    row.precision = "bf16";
+    row.micro_batch = 1;
+    row.global_batch = 8;
+    row.sequence_length = 4096;
+  }
+  CHECK(with_stated_work(t.rows, t.scored).size() == 3);
+  t.rows[0].sequence_length.reset();
+  t.rows[2].precision.clear();
+  const RunSummary s = summarise(with_stated_work(t.rows, t.scored));
+  CHECK(s.scored == 1);
+  CHECK(s.mape == Approx(0.2));
+}
+
 TEST_CASE("Groups say what their kind is about") {
   Table t;
   SECTION("delta: the change against the first row, whose sign is right or wrong") {

@@ -1,12 +1,10 @@
 // Parallel execution of independent work items on several threads.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <exception>
 #include <functional>
-#include <mutex>
+#include <memory>
 #include <thread>
 #include <vector>
 
@@ -21,25 +19,25 @@ namespace moeplan {
 
 /// Calls work(i) for all i < n on at most `threads` threads, including the calling one. If any call throws, the first
 /// exception is rethrown here.
-inline void in_parallel(std::size_t n, int threads, const std::function<void(std::size_t)>& work) {
-  std::atomic<std::size_t> next{0};
-  std::exception_ptr failure;
-  std::mutex mutex;
-  const auto run = [&] {
-    for (std::size_t i = next++; i < n; i = next++) {
-      try {
-        work(i);
-      } catch (...) {
-        const std::lock_guard lock(mutex);
-        if (!failure) failure = std::current_exception();
-      }
-    }
-  };
-  const auto wanted = std::min<std::size_t>(static_cast<std::size_t>(threads), n);
-  std::vector<std::thread> others = start_threads(wanted == 0 ? 0 : wanted - 1, run);
-  run();
-  for (std::thread& t : others) t.join();
-  if (failure) std::rethrow_exception(failure);
-}
+void in_parallel(std::size_t n, int threads, const std::function<void(std::size_t)>& work);
+
+/// Threads for many calls of in_parallel(). While it exists, calls by the thread that created it use its threads, which
+/// keep their thread-local caches from call to call, instead of starting new ones. Calls within a work item start their
+/// own. Without effect where the creating thread has one already.
+class KeptThreads {
+ public:
+  /// `threads` includes the creating one.
+  explicit KeptThreads(int threads);
+  ~KeptThreads();
+  KeptThreads(const KeptThreads&) = delete;
+  KeptThreads& operator=(const KeptThreads&) = delete;
+
+ private:
+  class Team;
+  friend void in_parallel(std::size_t n, int threads, const std::function<void(std::size_t)>& work);
+
+  static thread_local Team* of_this_thread_;
+  std::unique_ptr<Team> team_;
+};
 
 }  // namespace moeplan

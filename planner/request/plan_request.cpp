@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <initializer_list>
 
+#include "model/base/in_parallel.hpp"
 #include "model/base/whole_numbers.hpp"
 #include "planner/layer/all_to_all.hpp"
 #include "planner/layer/schedule.hpp"
@@ -215,11 +216,14 @@ PlanJob load_job(const PlanRequest& r) {
 
 PlanAnswer answer(const PlanJob& job, std::int64_t top,
                   const std::function<void(std::int64_t, std::int64_t)>& progress) {
+  const KeptThreads threads(job.space.thread_count());
   const Problem problem(job.inputs.model, job.inputs.workload, job.cluster);
   PlanAnswer out{.result = search(problem, job.space, progress), .predictions = {}, .beyond = {}};
   const auto shown = std::min(static_cast<std::size_t>(top), out.result.ranked.size());
   bring_ideas_forward(out.result.ranked, shown);
-  for (std::size_t i = 0; i < shown; ++i) out.predictions.push_back(predict(problem, out.result.ranked[i].candidate));
+  out.predictions.resize(shown);
+  in_parallel(shown, job.space.thread_count(),
+              [&](std::size_t i) { out.predictions[i] = predict(problem, out.result.ranked[i].candidate); });
   if (job.space.framework && shown > 0) out.beyond = beyond_framework(problem, job.space, out.result.ranked.front());
   return out;
 }

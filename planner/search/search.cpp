@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "model/base/in_parallel.hpp"
 #include "planner/search/enumeration.hpp"
 #include "planner/search/global_bound.hpp"
 #include "planner/search/placement_search.hpp"
@@ -23,6 +24,7 @@ std::pair<std::vector<Candidate>, std::vector<Candidate>> by_pipeline(const std:
 
 SearchResult search(const Problem& problem, const SearchSpace& space,
                     const std::function<void(std::int64_t, std::int64_t)>& progress) {
+  const KeptThreads threads(space.thread_count());
   const Enumeration all = enumerated(problem, space);
   Ranking ranking(problem, space, all, progress);
   const auto [pipelines, others] = by_pipeline(all.feasible);

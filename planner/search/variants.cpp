@@ -1,6 +1,7 @@
 #include "planner/search/variants.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -84,22 +85,28 @@ void refine_pipelines(Ranking& ranking) {
   const Problem& problem = ranking.problem();
   SearchResult& result = ranking.result();
   ranking.sort_by_closed_form();
-  std::vector<std::vector<Candidate>> proposals;
-  std::int64_t pipelines = 0;
+  std::vector<Candidate> pipelines;
+  std::int64_t refined = 0;
   for (const Evaluated& e : result.ranked) {
-    if (e.candidate.degrees.pp == 1 || pipelines == ranking.space().most_refined) continue;
-    ++pipelines;
-    for (const Candidate& c : pipelines_like(problem, ranking.space(), e.candidate)) {
-      ++result.enumerated;
-      if (const auto reason = evaluate(problem, c, Depth::Feasibility).infeasibility) {
-        ++result.rejected[reason->text];
-        continue;
-      }
-      std::vector<Candidate>& variants = proposals.emplace_back();
-      for (const Recompute recompute : recompute_levels(problem.workload(), ranking.space())) {
-        variants.push_back(c);
-        variants.back().recompute = recompute;
-      }
+    if (e.candidate.degrees.pp == 1 || refined == ranking.space().most_refined) continue;
+    ++refined;
+    std::ranges::move(pipelines_like(problem, ranking.space(), e.candidate), std::back_inserter(pipelines));
+  }
+  std::vector<std::optional<Infeasibility>> infeasible(pipelines.size());
+  in_parallel(pipelines.size(), ranking.threads(), [&](std::size_t i) {
+    infeasible[i] = evaluate(problem, pipelines[i], Depth::Feasibility).infeasibility;
+  });
+  std::vector<std::vector<Candidate>> proposals;
+  for (std::size_t i = 0; i < pipelines.size(); ++i) {
+    ++result.enumerated;
+    if (infeasible[i]) {
+      ++result.rejected[infeasible[i]->text];
+      continue;
+    }
+    std::vector<Candidate>& variants = proposals.emplace_back();
+    for (const Recompute recompute : recompute_levels(problem.workload(), ranking.space())) {
+      variants.push_back(pipelines[i]);
+      variants.back().recompute = recompute;
     }
   }
   ranking.add_priced(proposals);

@@ -9,9 +9,11 @@
 #include "cli/commands/commands.hpp"
 #include "cli/commands/output_files.hpp"
 #include "cli/commands/progress.hpp"
+#include "cli/options/option_values.hpp"
 #include "cli/pages/plans/plan_report.hpp"
 #include "cli/pages/text/colour.hpp"
 #include "model/analysis/trace.hpp"
+#include "model/base/diagnostics.hpp"
 #include "planner/request/plan_request.hpp"
 #include "sim/program/link_tracks.hpp"
 
@@ -21,7 +23,7 @@ namespace {
 
 struct PlanOptions {
   planner::PlanRequest request;
-  std::string output, trace;
+  std::string output, trace, time_limit;
   std::int64_t top = 5;
   bool json = false, is_verbose = false, quiet = false;
 };
@@ -35,10 +37,23 @@ void print_infeasible(const PlanOptions& o, const planner::Inputs& inputs, const
   print_page(stderr, infeasible_page(inputs, cluster, result, would_fit));
 }
 
+/// The job, whose search ends `time_limit` after `start`.
+planner::PlanJob load_limited_job(const PlanOptions& o, std::chrono::steady_clock::time_point start) {
+  if (o.time_limit.empty()) return planner::load_job(o.request);
+  const Seconds limit = duration_option("--time-limit", o.time_limit);
+  if (o.request.ep_overlap)
+    throw InputError(Diagnostic{{"--time-limit"}, "", "has no gap with --ep-overlap; expected one of the two"});
+  planner::PlanJob job = planner::load_job(o.request);
+  job.space.is_out_of_time = [=] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() >= limit.value();
+  };
+  return job;
+}
+
 void run_plan(const PlanOptions& o, ExitCode& code) {
   const auto start = std::chrono::steady_clock::now();
   check_outputs({o.output, o.trace});
-  const planner::PlanJob job = planner::load_job(o.request);
+  const planner::PlanJob job = load_limited_job(o, start);
   const auto& [documents, inputs, cluster, space, has_default_batch] = job;
   planner::PlanAnswer answer;
   {
@@ -131,6 +146,9 @@ void add_plan_command(CLI::App& app, ExitCode& code) {
   c->add_option("--budget", r.budget, "Most candidates to simulate, those with the best closed-form estimate first")
       ->check(CLI::Range(1, 1'000'000))
       ->capture_default_str();
+  c->add_option(
+      "--time-limit", o->time_limit,
+      "End the search after this time (10s, 5m) with the best plan so far, which then depends on the computer");
   c->add_option("--threads", r.threads, "Threads; 0: one per core. The result does not depend on them")
       ->check(CLI::Range(0, 1024));
   c->add_option("--seed", r.seed, "Seed of the routing scenario")

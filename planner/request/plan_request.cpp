@@ -219,12 +219,15 @@ PlanAnswer answer(const PlanJob& job, std::int64_t top,
   const KeptThreads threads(job.space.thread_count());
   const Problem problem(job.inputs.model, job.inputs.workload, job.cluster);
   PlanAnswer out{.result = search(problem, job.space, progress), .predictions = {}, .beyond = {}};
-  const auto shown = std::min(static_cast<std::size_t>(top), out.result.ranked.size());
+  // A search that ran out of time shows what it simulated.
+  const auto known = out.result.is_cut ? static_cast<std::size_t>(out.result.simulated) : out.result.ranked.size();
+  const auto shown = std::min({static_cast<std::size_t>(top), known, out.result.ranked.size()});
   bring_ideas_forward(out.result.ranked, shown);
   out.predictions.resize(shown);
   in_parallel(shown, job.space.thread_count(),
               [&](std::size_t i) { out.predictions[i] = predict(problem, out.result.ranked[i].candidate); });
-  if (job.space.framework && shown > 0) out.beyond = beyond_framework(problem, job.space, out.result.ranked.front());
+  if (job.space.framework && shown > 0 && !out.result.is_cut)
+    out.beyond = beyond_framework(problem, job.space, out.result.ranked.front());
   return out;
 }
 

@@ -1,6 +1,7 @@
 #include "planner/search/global_bound.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <utility>
 
@@ -22,6 +23,7 @@ class LeastBound {
         space_(ranking.space()),
         common_work_(ranking.common_work()),
         has_one_kind_(problem_.layer_kinds() < 2),
+        is_cut_(ranking.result().is_cut),
         threads_(ranking.threads()) {}
 
   Seconds of(const std::vector<Evaluated>& ranked, const std::vector<Deferred>& deferred, Seconds of_unpriced) {
@@ -29,6 +31,8 @@ class LeastBound {
     for (const Evaluated& e : ranked) least = std::min(least, e.estimate.lower_bound);
     for (const Deferred& u : deferred) least = std::min(least, u.bound);
     if (has_one_kind_ && space_.all_to_all && space_.pipeline_degree && space_.codec) return least;
+
+    if (is_cut_) return std::min(least, least_common(ranked, deferred));
 
     StageClusters& machines = common_work_.machines();
     struct Open {
@@ -65,6 +69,16 @@ class LeastBound {
   }
 
  private:
+  /// The least bound by which candidates are sorted: weaker than what follows, but known at once.
+  Seconds least_common(const std::vector<Evaluated>& ranked, const std::vector<Deferred>& deferred) {
+    Seconds least(std::numeric_limits<double>::infinity());
+    for (const Evaluated& e : ranked) {
+      if (e.candidate.degrees.ep > 1) least = std::min(least, common_work_.bound(e.candidate));
+    }
+    for (const Deferred& d : deferred) least = std::min(least, common_work_.bound(d.evaluated.candidate));
+    return least;
+  }
+
   /// The work that is common to all strategies for the candidate's MoE layers.
   [[nodiscard]] Iteration common_work_of(const Candidate& c) const {
     return {problem_.model(), problem_.workload(), c, problem_.ranks_per_node(),
@@ -106,6 +120,7 @@ class LeastBound {
   const SearchSpace& space_;
   CommonWork& common_work_;
   bool has_one_kind_;  // all MoE layers are of one kind
+  bool is_cut_;
   int threads_;
 };
 

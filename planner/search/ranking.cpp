@@ -48,6 +48,11 @@ bool Ranking::is_beaten(const Candidate& candidate, Seconds bound) const {
   return faster(closed_forms_) >= (is_slower ? kRunnersUp : space_.most_simulated);
 }
 
+bool Ranking::is_cut() {
+  if (!result_.is_cut && space_.is_out_of_time && !closed_forms_.empty()) result_.is_cut = space_.is_out_of_time();
+  return result_.is_cut;
+}
+
 void Ranking::rule_out(Seconds bound) {
   ++result_.unpriced;
   least_unpriced_ = std::min(least_unpriced_, bound);
@@ -144,7 +149,7 @@ void Ranking::add(const std::vector<Candidate>& feasible) {
   in_rounds(
       by_bound(bounds), kAllItems,
       [&](std::size_t i) {
-        const bool beaten = is_beaten(feasible[i], bounds[i]);
+        const bool beaten = is_cut() || is_beaten(feasible[i], bounds[i]);
         if (beaten) all[i].bound = bounds[i];
         return beaten;
       },
@@ -185,7 +190,7 @@ bool Ranking::price_deferred_alone() {
   std::vector<bool> is_priced(deferred_.size(), false);
   in_rounds(
       by_bound(bounds), kAllItems,
-      [&](std::size_t i) { return is_beaten(deferred_[i].evaluated.candidate, bounds[i]); },
+      [&](std::size_t i) { return is_cut() || is_beaten(deferred_[i].evaluated.candidate, bounds[i]); },
       [&](std::span<const std::size_t> items) {
         price_deferred(items);
         for (const std::size_t i : items) is_priced[i] = true;
@@ -240,7 +245,8 @@ void Ranking::add_priced(const std::vector<std::vector<Candidate>>& proposals) {
   in_parallel(proposals.size(), threads_, [&](std::size_t i) { bounds[i] = common_work_.bound(proposals[i].front()); });
   std::vector<std::optional<Evaluation>> evaluations(proposals.size());
   in_rounds(
-      by_bound(bounds), kAllItems, [&](std::size_t i) { return is_beaten(proposals[i].front(), bounds[i]); },
+      by_bound(bounds), kAllItems,
+      [&](std::size_t i) { return is_cut() || is_beaten(proposals[i].front(), bounds[i]); },
       [&](std::span<const std::size_t> items) {
         in_parallel(items.size(), threads_, [&](std::size_t k) {
           std::optional<Evaluation>& evaluation = evaluations[items[k]];
@@ -298,8 +304,11 @@ void Ranking::simulate_best() {
   for (std::size_t i = 0; i < ranked.size(); ++i) {
     if (!ranked[i].makespan) waiting.push_back(i);
   }
-  const auto most = static_cast<std::size_t>(std::max<std::int64_t>(0, space_.most_simulated - result_.simulated));
-  const auto is_beaten = [&](std::size_t i) { return best_ && ranked[i].estimate.lower_bound >= best_->seconds(); };
+  const std::int64_t budget = is_cut() ? 1 : space_.most_simulated;
+  const auto most = static_cast<std::size_t>(std::max<std::int64_t>(0, budget - result_.simulated));
+  const auto is_beaten = [&](std::size_t i) {
+    return best_ && (is_cut() || ranked[i].estimate.lower_bound >= best_->seconds());
+  };
   const auto simulate = [&](std::span<const std::size_t> items) {
     in_parallel(items.size(), threads_, [&](std::size_t k) {
       Evaluated& e = ranked[items[k]];
@@ -321,7 +330,7 @@ void Ranking::evaluate_deferred() {
   std::vector<bool> is_priced(deferred_.size(), false);
   in_rounds(
       std::move(waiting), static_cast<std::size_t>(std::max<std::int64_t>(0, space_.most_deferred)),
-      [&](std::size_t i) { return best_ && deferred_[i].bound >= best_->seconds(); },
+      [&](std::size_t i) { return best_ && (is_cut() || deferred_[i].bound >= best_->seconds()); },
       [&](std::span<const std::size_t> items) {
         price_deferred(items);
         for (const std::size_t i : items) is_priced[i] = true;

@@ -39,6 +39,8 @@ class Ranking {
   [[nodiscard]] CommonWork& common_work() { return common_work_; }
   /// The least bound of the candidates that were ruled out unpriced; infinite if there are none.
   [[nodiscard]] Seconds least_unpriced() const { return least_unpriced_; }
+  /// Whether the search is to end with what it has (SearchSpace::is_out_of_time); once true, it stays so.
+  [[nodiscard]] bool is_cut();
   [[nodiscard]] bool has_simulated() const { return best_.has_value(); }
 
   /// Prices or defers the variants of some of the enumerated candidates, as far as they fit in memory. Candidates are

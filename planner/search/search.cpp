@@ -29,19 +29,21 @@ SearchResult search(const Problem& problem, const SearchSpace& space,
   Ranking ranking(problem, space, all, progress);
   const auto [pipelines, others] = by_pipeline(all.feasible);
   ranking.add(pipelines);
-  refine_pipelines(ranking);
+  if (!ranking.is_cut()) refine_pipelines(ranking);
   ranking.add(others);
   ranking.settle();
   if (ranking.price_deferred_alone()) refine_pipelines(ranking);
   if (!ranking.ranked().empty()) {
-    vary_strategies(ranking);
+    if (!ranking.is_cut()) vary_strategies(ranking);
     ranking.sort_by_closed_form();
     ranking.simulate_best();
     ranking.evaluate_deferred();
-    vary_kinds(ranking);
+    if (!ranking.is_cut()) vary_kinds(ranking);
     if (space.wants_global_bound) ranking.result().global_bound = global_bound(ranking);
-    search_orders(ranking);
-    place_experts(ranking);
+    sort_by_makespan(ranking.result().ranked);
+    if (!ranking.is_cut()) search_orders(ranking);
+    const bool is_placement_fixed = space.placements && space.placements->placement;
+    if (!ranking.is_cut() || is_placement_fixed) place_experts(ranking);
   }
   return std::move(ranking.result());
 }

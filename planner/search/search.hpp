@@ -20,6 +20,10 @@
 // 7. Search the order of operations in the blocks of the fastest candidates (planner/lowering/ordered.hpp) and simulate
 //    the result: if it is faster than the listed order, it becomes a candidate of its own.
 // 8. Place the experts of the fastest candidates (placement_search.hpp), if the space has placements.
+//
+// A search that is cut (SearchSpace::is_out_of_time) prices nothing more in steps 2, 3 and 5, simulates its best
+// candidate if it has simulated none, and leaves out the steps that follow, but for a placement that is fixed. What it
+// did not price still counts in the global bound.
 #pragma once
 
 #include <cstdint>

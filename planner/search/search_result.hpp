@@ -32,6 +32,7 @@ struct SearchResult {
   std::int64_t pruned = 0;                // not simulated because their bound or their closed form was worse
   std::int64_t undecided_strategies = 0;  // strategies that might be faster but take too long to simulate
   Seconds global_bound{};  // over every feasible candidate with any strategies for its MoE layers; 0 if not wanted
+  bool is_cut = false;  // by SearchSpace::is_out_of_time: other candidates might be faster, none below the global bound
   std::optional<NearestMiss> nearest_miss;  // if memory ruled candidates out
   std::optional<Recompute> fits_with;       // no candidate is feasible, but one would be with this much recomputation
 };

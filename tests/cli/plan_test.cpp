@@ -173,6 +173,27 @@ TEST_CASE("plan says how the order of operations was found") {
   }
 }
 
+TEST_CASE("plan --time-limit ends with the best plan so far and says so") {
+  const Cli cli;
+  const std::vector<std::string> cut = with(kSmall, {"--time-limit", "1 ns", "-o", "plan.yaml"});
+  const Json j = parsed(cli.run(with(cut, {"--json"})));
+  CHECK(j.at("best").at("lower_bound_s").get<double>() > 0);
+  CHECK(j.at("best").at("optimality_gap").get<double>() >= 0);
+  CHECK(j.at("search").at("is_cut") == true);
+  CHECK(j.at("search").at("simulated") == 1);
+  const Ran page = cli.run(cut);
+  CHECK(page.code == 0);
+  CHECK_THAT(unwrapped(page.out),
+             Catch::Contains("above the provable limit") && Catch::Contains("search cut by its time limit"));
+  CHECK(parsed(cli.run({"simulate", "plan.yaml", "--json"})).at("makespan_s") == j.at("best").at("makespan_s"));
+  CHECK_FALSE(parsed(cli.run(with(kSmall, {"--time-limit", "60m", "--json"}))).at("search").contains("is_cut"));
+
+  CHECK_THAT(cli.run(with(kSmall, {"--time-limit", "0 s"})).err,
+             Catch::Contains("--time-limit: expected more than 0 and at most a day"));
+  CHECK_THAT(cli.run(with(kSmall, {"--time-limit", "10s", "--ep-overlap"})).err,
+             Catch::Contains("--time-limit: has no gap with --ep-overlap; expected one of the two"));
+}
+
 TEST_CASE("Two runs of plan give the same bytes, apart from the time that they took") {
   const Cli cli;
   const auto once = [&](const std::string& name, const std::string& threads) {

@@ -89,11 +89,13 @@ planner::Json rejected(const planner::SearchResult& result) {
 }
 
 planner::Json search_json(const planner::SearchResult& r) {
-  return {{"enumerated", r.enumerated},
-          {"feasible", std::ssize(r.ranked) + r.deferred},
-          {"unpriced", r.unpriced},
-          {"simulated", r.simulated},
-          {"pruned", r.pruned}};
+  planner::Json out{{"enumerated", r.enumerated},
+                    {"feasible", std::ssize(r.ranked) + r.deferred},
+                    {"unpriced", r.unpriced},
+                    {"simulated", r.simulated},
+                    {"pruned", r.pruned}};
+  if (r.is_cut) out["is_cut"] = true;
+  return out;
 }
 
 }  // namespace

@@ -53,9 +53,10 @@ std::string answer_lines(const PlanReport& r) {
   out += labelled("losses", fmt::format("exposed communication {} ({} of the step), bubble {}{}", human(exposed),
                                         in_percent(step > Seconds(0) ? exposed / step : 0), in_percent(p.bubble()),
                                         launches_text(r)));
-  return out +
-         labelled("certainty", fmt::format("{} above the provable limit; {}",
+  out += labelled("certainty", fmt::format("{} above the provable limit; {}",
                                            in_percent(step / r.result.global_bound - 1), certainty_text(r.inputs)));
+  if (!r.result.is_cut) return out;
+  return out + labelled("search", "cut by its time limit: a longer one may find a faster plan, and the next another");
 }
 
 /// What the framework calls its part of the plan, and what is faster but not in it.

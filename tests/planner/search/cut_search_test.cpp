@@ -1,0 +1,89 @@
+// Searches that run out of time.
+#include <catch2/catch.hpp>
+
+#include "planner/search/search.hpp"
+#include "tests/support/small_cases.hpp"
+
+namespace moeplan::tests::cut_search_test {
+
+namespace {
+
+SmallCase two_nodes() {
+  SmallCase c;
+  c.nodes = 2;
+  return c;
+}
+
+SearchResult search_of(const Small& s, const std::function<bool()>& is_out_of_time, const SearchSpace& space = {}) {
+  SearchSpace limited = space;
+  limited.threads = 1;
+  limited.is_out_of_time = is_out_of_time;
+  return search({s.model, s.workload, s.cluster}, limited);
+}
+
+/// The best candidate is simulated, and the bound holds for it and for the best of a search that was not cut.
+void check_cut(const SearchResult& r, const SearchResult& whole) {
+  CHECK(r.is_cut);
+  REQUIRE_FALSE(r.ranked.empty());
+  REQUIRE(r.ranked.front().makespan);
+  CHECK(r.global_bound > Seconds(0));
+  CHECK(r.global_bound <= whole.ranked.front().makespan->seconds());
+  CHECK(r.simulated >= 1);
+  CHECK(r.simulated < whole.simulated);
+  CHECK(std::ssize(r.ranked) < std::ssize(whole.ranked));
+}
+
+}  // namespace
+
+TEST_CASE("A search that is out of time returns its best so far, with a bound over all candidates") {
+  SmallCase c = two_nodes();
+  SearchSpace space;
+  SECTION("equal ranks") {}
+  SECTION("ranks that differ") { c.routing = "{shape: zipf}"; }
+  SECTION("ranks that differ and are too many to price early") {
+    c.routing = "{shape: zipf}";
+    space.asymmetric_rank_threshold = 2;
+  }
+  const Small s = small(c);
+  const SearchResult whole = search_of(s, {}, space);
+  CHECK_FALSE(whole.is_cut);
+  SECTION("from the beginning: what is priced first is simulated") {
+    const SearchResult none = search_of(
+        s, [] { return true; }, space);
+    check_cut(none, whole);
+    CHECK(none.simulated == 1);
+    CHECK(none.unpriced > whole.unpriced);
+  }
+  SECTION("later: at any of the times at which it asks") {
+    for (const int asked : {2, 50}) {
+      CAPTURE(asked);
+      int left = asked;
+      check_cut(search_of(
+                    s, [&] { return left-- <= 0; }, space),
+                whole);
+    }
+  }
+  SECTION("never: the search is the same as without a limit") {
+    const SearchResult same = search_of(
+        s, [] { return false; }, space);
+    CHECK_FALSE(same.is_cut);
+    CHECK(same.simulated == whole.simulated);
+    CHECK(same.unpriced == whole.unpriced);
+    CHECK(same.global_bound == whole.global_bound);
+    CHECK(same.ranked.front().candidate == whole.ranked.front().candidate);
+  }
+}
+
+TEST_CASE("A search that is out of time still makes a placement that is fixed") {
+  SmallCase c = two_nodes();
+  c.routing = "{shape: zipf}";
+  const Small s = small(c);
+  const SearchSpace space{.ep = 4, .placements = PlacementSpace{.placement = "smartmoe"}};
+  const SearchResult r = search_of(
+      s, [] { return true; }, space);
+  REQUIRE_FALSE(r.ranked.empty());
+  CHECK(r.ranked.front().makespan);
+  CHECK(r.ranked.front().candidate.placement == PlacementChoice("smartmoe"));
+}
+
+}  // namespace moeplan::tests::cut_search_test

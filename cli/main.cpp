@@ -1,9 +1,12 @@
 // The `moeplan` executable: dispatch to subcommands, exit codes and error output. Exit codes: 0 done; 1 failed check; 2
 // bad input; 3 nothing feasible; 130 interrupted (sweep, validate).
 #include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <cerrno>
+#include <cstddef>
 #include <cstdio>
 #include <cstring>
 #include <exception>
@@ -16,6 +19,21 @@
 namespace {
 
 using namespace moeplan::cli;
+
+/// Ends the program, with a reason, where libraries lack addresses to start with: the allocator would crash.
+void require_memory_to_start(int, char**, char**) {
+  constexpr std::size_t kRoom = std::size_t{12} << 20;
+  constexpr char kReason[] = "not enough memory to start\n";
+  void* room = ::mmap(nullptr, kRoom, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (room != MAP_FAILED) {
+    (void)::munmap(room, kRoom);
+    return;
+  }
+  (void)!::write(STDERR_FILENO, kReason, sizeof kReason - 1);
+  ::_exit(static_cast<int>(ExitCode::BadInput));
+}
+/// Called before the constructors of shared libraries.
+[[gnu::section(".preinit_array"), gnu::used]] void (*const called_first)(int, char**, char**) = require_memory_to_start;
 
 /// Prints an error and returns its exit code. Standard error may be full or closed: nothing more can be said then.
 int failed(const std::string& what) noexcept {

@@ -134,6 +134,9 @@ Database::Database(std::string path, Access access) : path_(std::move(path)) {
   sqlite3_db_config(handle, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
   sqlite3_db_config(handle, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, nullptr);
   sqlite3_db_config(handle, SQLITE_DBCONFIG_ENABLE_VIEW, 0, nullptr);
+  // The quoted name of a column that is not there is an error, not a text in every row.
+  sqlite3_db_config(handle, SQLITE_DBCONFIG_DQS_DML, 0, nullptr);
+  sqlite3_db_config(handle, SQLITE_DBCONFIG_DQS_DDL, 0, nullptr);
   constexpr int kPatienceMs = 10'000;  // assumed: readers and checkpoints of other processes take less
   sqlite3_busy_timeout(handle, kPatienceMs);
 }

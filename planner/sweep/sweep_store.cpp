@@ -91,6 +91,9 @@ SweepHead read_head(Database& database) {
     }
     head.columns.push_back({text(columns.cell(0)), known->first});
   }
+  if (head.columns.empty()) {
+    throw InputError({{database.path()}, "", "has not the tables of a sweep: its table \"columns\" is empty"});
+  }
   return head;
 }
 

@@ -204,6 +204,17 @@ TEST_CASE("Files that are no database of a sweep are refused") {
   CHECK(has(error_of([&] { return read_sweep_head(foreign); }), "has not the tables of a sweep: access to view"));
 }
 
+TEST_CASE("A sweep's database that somebody changed is refused where a column is missing") {
+  const auto table_after = [](const std::string& change) {
+    const Store store;
+    const std::string path = store.filled();
+    Database(path, Database::Access::Write).execute(change);
+    return error_of([&] { return whole_table(path, {}, {}); });
+  };
+  CHECK(has(table_after("ALTER TABLE cases RENAME COLUMN makespan_s TO other"), "no such column: makespan_s"));
+  CHECK(has(table_after("DELETE FROM columns"), "its table \"columns\" is empty"));
+}
+
 TEST_CASE("A table that is wider than the page keeps the columns that say most, and names the others") {
   const std::string reason(60, 'x');
   ResultTable table{.columns = {"a", "same", "reason", "b", "makespan_s"},

@@ -49,7 +49,8 @@ planner::Json clusters_json(const SizeReport& r) {
     planner::Json j{{"cluster", c.inputs.cluster.name},
                     {"gpu", c.inputs.cluster.gpu.name},
                     {"gpus_per_node", c.gpus_per_node},
-                    {"price_per_gpu_hour", number_or_null(c.price)}};
+                    {"price_per_gpu_hour", number_or_null(c.price)},
+                    {"confidence", planner::confidence_json(c.inputs)}};
     j.update(sizing_json(r, c, c.sizing));
     out.push_back(std::move(j));
   }

@@ -198,6 +198,7 @@ std::string size_notes(const SizeReport& r) {
                     fmt::format("{}: {} of its numbers are assumed, not measured", c.inputs.cluster.name,
                                 assumed_numbers(c.documents.cluster).size()),
                     4);
+    out += labelled("", "accuracy " + accuracy_text(c.inputs), 4);
     if (c.inputs.cluster.collectives.empty() || r.nics.empty()) continue;
     out += labelled("", "its collectives are measured, and do not follow the bandwidth of the NICs", 4);
   }

@@ -42,6 +42,14 @@ TEST_CASE("size names the fewest GPUs in whole nodes that reach the target, and 
     if (size.at("gpus").get<double>() < gpus && !size.at("plan").is_null())
       CHECK(size.at("tokens_per_day").get<double>() < 5e11);
   }
+  SECTION("with how far predictions for such jobs were from measured runs, as plan says it") {
+    const Json plan = parsed(cli.run({"plan", "--cluster", "dgx_h100", "--model", "schemoe_gpt2_tiny_moe", "--world",
+                                      "8", "--budget", "1", "--json"}));
+    CHECK(cluster.at("confidence").at("runs").get<int>() >= 5);
+    CHECK(cluster.at("confidence") == plan.at("confidence"));
+    const Ran page = cli.run(with(kSmall, {"--cluster", "dgx_h100", "--gpus", "8"}));
+    CHECK_THAT(page.out, Catch::Contains("accuracy of " + cluster.at("confidence").at("runs").dump() + " measured"));
+  }
   SECTION("as plan finds it on as many GPUs") {
     const Json plan = parsed(cli.run({"plan", "--model", "schemoe_gpt2_tiny_moe", "--cluster", "dgx_h100", "--world",
                                       std::to_string(best.at("gpus").get<int>()), "--framework", "megatron", "-C",

@@ -251,6 +251,14 @@ MapReader::Items MapReader::items(std::string_view key, const Node* n) {
   return out;
 }
 
+void MapReader::report_misspelt() {
+  for (const auto& [key, taken] : missing_) {
+    if (!taken || std::find(known_.begin(), known_.end(), taken->key) != known_.end()) continue;
+    diagnostics_->withdraw({node_->where, path_of(key), kMissingKey});
+    diagnostics_->add(taken->where, path_of(taken->key), "unknown key" + suggestion(taken->key, std::vector{key}));
+  }
+}
+
 void MapReader::finish() {
   std::sort(known_.begin(), known_.end());
   known_.erase(std::unique(known_.begin(), known_.end()), known_.end());

@@ -107,6 +107,8 @@ class MapReader {
   void complain(std::string_view key, std::string message);
   /// Reports keys that no accessor asked for.
   void finish();
+  /// For a map that may hold other keys: reports only those that are close to a missing key, in its place.
+  void report_misspelt();
 
   static constexpr std::int64_t kMostCount = 1'000'000'000'000;
 

@@ -126,6 +126,7 @@ ModelSpec read_hf_config(const Node& document, const std::string& name, std::vec
                     in_quotes(path.empty() ? outer_type : model_type_of(config))));
   }
   ModelSpec model = family ? family->read(reader) : hf::approximate(reader, *approximations);
+  reader.report_misspelt();
   diagnostics.throw_if_any();
   model.name = name;
   if (const std::string error = size_error(model); !error.empty()) throw InputError({document.where, "", error});

@@ -359,6 +359,10 @@ TEST_CASE("A configuration that cannot be answered for is refused by name") {
       CHECK_THAT(error, Catch::Contains(fmt::format("{}: missing key", key)));
     }
   }
+  SECTION("a misspelt key is named in place of the missing one, and keys without a meaning here stay ignored") {
+    CHECK(error_of(with(kMixtral, "\"hidden_size\"", "\"unused\": 1, \"hiden_size\"")) ==
+          "config.json:1:59: hiden_size: unknown key; did you mean \"hidden_size\"?");
+  }
   SECTION("impossible values name their key") {
     const std::vector<std::array<std::string, 3>> changes{
         {"\"hidden_size\": 64", "\"hidden_size\": 1e18", "hidden_size: "},

@@ -24,6 +24,9 @@ constexpr std::array<std::pair<const char*, const char*>, 9> kListedOptions{{{"-
                                                                              {"--placement", "placements"},
                                                                              {"--codec", "codecs"},
                                                                              {"--framework", "frameworks"}}};
+/// Those of `moeplan price`, which reads one file of figures instead of a whole cluster.
+constexpr std::array<std::pair<const char*, const char*>, 2> kListedPriceOptions{
+    {{"--cluster", "collective-models"}, {"--gpu", "operator-models"}}};
 
 constexpr const char* kScript = R"(_moeplan() {
   local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
@@ -63,14 +66,26 @@ std::string named_in_help(const OptionParts& option) {
   return std::regex_match(option.about, list, kList) ? std::regex_replace(list[1].str(), std::regex(","), "") : "";
 }
 
-/// The lines that set what may follow an option.
-std::string after_option(const OptionParts& option) {
+/// The word under which `moeplan list` shows the values of an option of the command at `path`; "" if it does not.
+std::string_view listed_as(const std::string& path, const std::string& option) {
+  if (path.starts_with(" price")) {
+    for (const auto& [name, word] : kListedPriceOptions) {
+      if (option == name) return word;
+    }
+  }
+  for (const auto& [name, word] : kListedOptions) {
+    if (option == name) return word;
+  }
+  return "";
+}
+
+/// The lines that set what may follow an option of the command at `path`.
+std::string after_option(const std::string& path, const OptionParts& option) {
   const std::string names = fmt::format("{}", fmt::join(option.names, "|"));
   if (const std::string usual = named_in_help(option); !usual.empty())
     return fmt::format("        {}) values='{}' ;;\n", names, usual);
-  for (const auto& [name, word] : kListedOptions) {
-    if (option.names.back() == name) return fmt::format("        {}) listed={} ;;\n", names, word);
-  }
+  if (const std::string_view word = listed_as(path, option.names.back()); !word.empty())
+    return fmt::format("        {}) listed={} ;;\n", names, word);
   if (!option.values.empty())
     return fmt::format("        {}) values='{}' with_files= ;;\n", names, fmt::join(option.values, " "));
   if (option.value != "TEXT") return fmt::format("        {}) values= with_files= ;;\n", names);  // a number
@@ -84,7 +99,7 @@ void add_cases(const CLI::App& command, const std::string& path, std::string& wo
   for (const OptionParts& o : option_parts(command)) {
     options.insert(options.end(), o.names.begin(), o.names.end());
     values.insert(values.end(), o.values.begin(), o.argument.empty() ? o.values.begin() : o.values.end());
-    if (!o.names.empty() && !o.value.empty()) after += after_option(o);
+    if (!o.names.empty() && !o.value.empty()) after += after_option(path, o);
   }
   for (const CLI::App* sub : subcommands(command)) values.push_back(sub->get_name());
   cases += fmt::format("    '{}')\n      options='{}'\n", path, fmt::join(options, " "));

@@ -1,5 +1,6 @@
 // moeplan list
-// schedules|all-to-all|collectives|codecs|placements|precisions|topologies|gpus|clusters|models|workloads|sweeps|frameworks
+// schedules|all-to-all|collectives|codecs|placements|precisions|topologies|gpus|clusters|models|workloads|sweeps|frameworks|
+// collective-models|operator-models
 // [--json]
 #include <fmt/format.h>
 #include <unistd.h>

@@ -79,6 +79,8 @@ Listing listing(const std::string& what) {
             {"rail_optimised", "fabric: NIC i of every node on rail i, leaves joined by a spine"},
             {"dragonfly", "fabric: groups of nodes, every pair of groups joined"}};
   }
+  if (what == "collective-models") return of_configs("collectives");
+  if (what == "operator-models") return of_configs("operators");
   return of_configs(what);
 }
 

@@ -9,9 +9,10 @@
 namespace moeplan::cli {
 
 /// The kinds of things that can be listed.
-inline constexpr std::array<const char*, 14> kListed{
-    "schedules",  "all-to-all", "dispatchers", "collectives", "codecs",    "placements", "precisions",
-    "topologies", "gpus",       "clusters",    "models",      "workloads", "sweeps",     "frameworks"};
+inline constexpr std::array<const char*, 16> kListed{
+    "schedules",         "all-to-all",     "dispatchers", "collectives", "codecs",    "placements", "precisions",
+    "topologies",        "gpus",           "clusters",    "models",      "workloads", "sweeps",     "frameworks",
+    "collective-models", "operator-models"};
 
 /// Names, each with a one-line description.
 using Listing = std::vector<std::pair<std::string, std::string>>;

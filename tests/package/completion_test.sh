@@ -36,6 +36,10 @@ expect mixtral_8x7b moeplan plan --cluster dgx_h100 --model mix
 expect 2dh moeplan plan --all-to-all ''
 expect deepep moeplan plan --dispatcher dee
 expect hybridep moeplan price dispatch --dispatcher ''
+expect polaris_a100 moeplan price collective --cluster ''
+refuse dgx_a100 moeplan price collective --cluster ''
+expect a100_sxm moeplan price gemm --gpu ''
+refuse a100_sxm_80gb moeplan price gemm --gpu ''
 refuse 2dh moeplan price dispatch --dispatcher ''
 expect pipelined moeplan plan --schedule pipe
 expect disk moeplan simulate p.yaml --inputs ''

@@ -15,7 +15,7 @@ void add_commands(CLI::App& app, ExitCode& code) {
   app.name("moeplan");
   app.formatter(help_formatter());  // commands added below inherit it
   app.set_version_flag("--version", [] {
-    std::string page = version_page();
+    std::string page = version_page() + back_ends_line();
     page.pop_back();  // CLI11 ends the line
     return page;
   });

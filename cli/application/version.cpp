@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "cuda_runtime/validate/launch.hpp"
 #include "moeplan_commit.hpp"  // written by cmake/write_commit.cmake; a new commit compiles this file alone
 
 namespace moeplan::cli {
@@ -10,10 +11,12 @@ std::string version() { return MOEPLAN_VERSION; }
 
 std::string commit() { return MOEPLAN_COMMIT; }
 
-std::string version_page() {
-  const auto built = [](bool is_built) { return is_built ? "built in" : "not built"; };
-  return fmt::format("moeplan {}\ncommit {}\nback ends: host (MPI) {}, nccl (CUDA, NCCL) {}\n", version(), commit(),
-                     built(MOEPLAN_HAS_MPI), built(MOEPLAN_HAS_CUDA));
+std::string version_page() { return fmt::format("moeplan {}\ncommit {}\n", version(), commit()); }
+
+std::string back_ends_line() {
+  const auto state = [](const char* worker) { return validate::find_worker(worker) ? "installed" : "not installed"; };
+  return fmt::format("back ends: host (MPI) {}, nccl (CUDA, NCCL) {}\n", state(validate::kHostWorker),
+                     state(validate::kCudaWorker));
 }
 
 }  // namespace moeplan::cli

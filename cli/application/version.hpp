@@ -11,7 +11,10 @@ namespace moeplan::cli {
 /// The commit of the sources, 12 digits, with "-modified" if they differ from it; "unknown" outside a repository.
 [[nodiscard]] std::string commit();
 
-/// Three lines: name and version, commit, and which back ends execute plans.
+/// Two lines: name and version, and commit.
 [[nodiscard]] std::string version_page();
+
+/// Which back ends are installed next to this executable.
+[[nodiscard]] std::string back_ends_line();
 
 }  // namespace moeplan::cli

@@ -261,10 +261,9 @@ std::optional<StartedRank> started_rank() {
   return std::nullopt;
 }
 
-std::filesystem::path host_worker() {
-  std::filesystem::path worker = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "moeplan-host-worker";
-  if (std::filesystem::exists(worker)) return worker;
-  throw InputError(Diagnostic{{"--backend"}, "", "host is not built: MPI was missing (docs/dependencies.md)"});
+std::optional<std::filesystem::path> find_worker(const char* name) {
+  std::filesystem::path worker = std::filesystem::read_symlink("/proc/self/exe").parent_path() / name;
+  return std::filesystem::exists(worker) ? std::optional(std::move(worker)) : std::nullopt;
 }
 
 std::vector<std::string> mpirun_command(std::int64_t ranks, const std::vector<std::string>& worker) {

@@ -20,8 +20,11 @@ struct StartedRank {
 };
 [[nodiscard]] std::optional<StartedRank> started_rank();
 
-/// The path of `moeplan-host-worker`, in the folder of this executable. Raises InputError if it was not built.
-[[nodiscard]] std::filesystem::path host_worker();
+/// The programs that execute jobs: ranks over MPI, and on GPUs.
+inline constexpr const char* kHostWorker = "moeplan-host-worker";
+inline constexpr const char* kCudaWorker = "moeplan-cuda-worker";
+/// The path of a worker, in the folder of this executable; none if it is not installed.
+[[nodiscard]] std::optional<std::filesystem::path> find_worker(const char* name);
 
 /// The command that starts this many ranks on this host, oversubscribed and yielding the core when idle. Raises
 /// InputError where mpirun is not on PATH.

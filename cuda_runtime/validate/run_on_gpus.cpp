@@ -11,15 +11,15 @@
 
 namespace moeplan::validate {
 
-std::optional<std::filesystem::path> find_cuda_worker() {
-  std::filesystem::path worker = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "moeplan-cuda-worker";
-  return std::filesystem::exists(worker) ? std::optional(std::move(worker)) : std::nullopt;
-}
-
 JobRun run_on_gpus(const ExecuteJob& job, std::int64_t ranks_per_gpu, bool quiet, const OnCase& on_case) {
-  const std::optional<std::filesystem::path> worker = find_cuda_worker();
-  if (!worker)
-    throw InputError(Diagnostic{{"--backend"}, "", "nccl is not built: CUDA or NCCL was missing (docs/cuda.md)"});
+  const std::optional<std::filesystem::path> worker = find_worker(kCudaWorker);
+  if (!worker) {
+    throw InputError(Diagnostic{{"--backend"},
+                                "",
+                                fmt::format("nccl is not installed: there is no {} next to moeplan; it is built where "
+                                            "CUDA and NCCL are found, and not packaged (docs/cuda.md)",
+                                            kCudaWorker)});
+  }
   const ScratchDirectory scratch;
   const std::filesystem::path job_file = scratch.path() / "job.yaml", answer = scratch.path() / "answer.json";
   write_job(job_file, job);

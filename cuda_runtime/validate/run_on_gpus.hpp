@@ -10,11 +10,8 @@
 
 namespace moeplan::validate {
 
-/// The path of `moeplan-cuda-worker`, in the folder of this executable; none if it was not built.
-[[nodiscard]] std::optional<std::filesystem::path> find_cuda_worker();
-
 /// Executes a job. `ranks_per_gpu`: how many ranks may share a GPU if there are fewer GPUs than ranks. Raises
-/// InputError if the worker was not built. Without a GPU the ranks fail with an error.
+/// InputError if the worker is not installed. Without a GPU the ranks fail with an error.
 [[nodiscard]] JobRun run_on_gpus(const ExecuteJob& job, std::int64_t ranks_per_gpu, bool quiet,
                                  const OnCase& on_case = {});
 

@@ -359,5 +359,5 @@ def names(what):
 
 
 def version_page():
-    """What `moeplan --version` prints: version, commit and back ends."""
+    """Version and commit, as `moeplan --version` prints them."""
     return _moeplan.version_page()

@@ -119,8 +119,10 @@ TEST_CASE("what profile refuses") {
   };
   CHECK(error({}) == "profile: needs one of --from-nccl-tests, --from-csv and --backend\n");
   if (!has_gpu_ranks()) {
-    CHECK(error({"--backend", "nccl", "--quiet"}) ==
-          "--backend: nccl is not built: CUDA or NCCL was missing (docs/cuda.md)\n");
+    CHECK(
+        error({"--backend", "nccl", "--quiet"}) ==
+        "--backend: nccl is not installed: there is no moeplan-cuda-worker next to moeplan; it is built where CUDA and "
+        "NCCL are found, and not packaged (docs/cuda.md)\n");
   } else if (!has_gpu()) {
     for (const std::string ranks : {"", "1", "2"}) {
       std::vector<std::string> arguments{"profile", "--backend", "nccl", "--quiet", "-o", cli.path("p.yaml")};

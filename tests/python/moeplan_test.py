@@ -219,7 +219,7 @@ class TableTest(unittest.TestCase):
         self.assertIn("mixtral_8x7b", moeplan.names("models"))
         theirs = json.loads(executable("list", "schedules", "--json").stdout)
         self.assertEqual(moeplan.names("schedules"), [entry["name"] for entry in theirs["entries"]])
-        self.assertEqual(executable("--version").stdout, moeplan.version_page())
+        self.assertTrue(executable("--version").stdout.startswith(moeplan.version_page() + "back ends: "))
 
 
 class ErrorTest(unittest.TestCase):

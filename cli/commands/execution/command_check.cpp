@@ -13,6 +13,7 @@
 #include "cli/pages/check_report.hpp"
 #include "cli/pages/text/colour.hpp"
 #include "cuda_runtime/launch/rank_store.hpp"
+#include "cuda_runtime/validate/launch.hpp"
 #include "cuda_runtime/validate/run_on_gpus.hpp"
 #include "planner/plan/inputs.hpp"
 
@@ -28,7 +29,7 @@ struct CheckOptions {
 
 /// nccl where there are the worker and a GPU's driver.
 std::string back_end_here() {
-  return validate::find_cuda_worker() && std::filesystem::exists("/dev/nvidiactl") ? "nccl" : "host";
+  return validate::find_worker(validate::kCudaWorker) && std::filesystem::exists("/dev/nvidiactl") ? "nccl" : "host";
 }
 
 /// Every schedule of a layer, with one all-to-all and without codecs, on all measured ranks.
@@ -86,12 +87,12 @@ void add_check_command(CLI::App& app, ExitCode& code) {
   auto* c =
       app.add_subcommand("check", "Whether predictions hold on this machine: profile it, execute a suite, compare");
   auto o = std::make_shared<CheckOptions>();
-  c->add_option("--backend", o->backend, "host: CPU ranks; nccl: GPUs; else nccl where there is a GPU")
+  c->add_option("--backend", o->backend, "host: CPU ranks; nccl: GPUs (default: nccl if there is a GPU)")
       ->check(CLI::IsMember({"host", "nccl"}));
-  c->add_option("--ranks", o->ranks, "Ranks; else 4 (host), or one a GPU (nccl; four on a single one)")
+  c->add_option("--ranks", o->ranks, "Ranks (default: 4 on host, one per GPU on nccl, 4 on a single GPU)")
       ->check(CLI::Range(2, 64));
-  c->add_option("--model", o->model, "The model whose layer is executed; else host_moe or gpt2_moe");
-  c->add_option("--workload", o->workload, "Its workload; else host or default");
+  c->add_option("--model", o->model, "The model whose layer is executed (default: host_moe or gpt2_moe)");
+  c->add_option("--workload", o->workload, "Its workload (default: host or default)");
   c->add_option("--budget", o->budget, "Time for measurements")->capture_default_str();
   c->add_option("-o,--output", o->folder, "Folder for the profile, the results and the page")->capture_default_str();
   c->add_flag("--quiet", o->quiet, "No commands and no progress on standard error");

@@ -1,5 +1,6 @@
 // The command line itself: what is said about arguments that cannot be read, --version, and list --json.
 #include "tests/cli/support/cli_json.hpp"
+#include "tests/cli/support/gpu.hpp"
 #include "tests/cli/support/json_schema.hpp"
 
 namespace moeplan::tests::command_line_test {
@@ -45,8 +46,9 @@ TEST_CASE("--version names the version, the commit and the back ends") {
   CHECK(ran.code == 0);
   CHECK_THAT(ran.out, Catch::Matches("moeplan [0-9]+\\.[0-9]+\\.[0-9]+\n"
                                      "commit ([0-9a-f]{12}(-modified)?|unknown)\n"
-                                     "back ends: host \\(MPI\\) (built in|not built), nccl \\(CUDA, NCCL\\) "
-                                     "(built in|not built)\n"));
+                                     "back ends: host \\(MPI\\) (not )?installed, nccl \\(CUDA, NCCL\\) "
+                                     "(not )?installed\n"));
+  CHECK((ran.out.find("NCCL) installed") != std::string::npos) == has_gpu_ranks());
 }
 
 TEST_CASE("Every help text has 100 columns at most, and shows values as people write them") {

@@ -41,7 +41,13 @@ void draw_bar(Canvas& canvas, const BarChart& chart, const Bar& bar, const BarLa
   const std::string style = bar.is_bold ? "b" : "";
   const double baseline = layout.has_labels_above ? y + 13 : y + layout.row / 2 + 4;
   const double label_width = layout.has_labels_above ? canvas.width() - text_width(bar.value) - 12 : layout.labels - 8;
-  canvas.text(0, baseline, "start", fitted(bar.label, label_width, bar.is_bold ? 13 : 12), style);
+  const bool is_small = !bar.is_bold && text_width(bar.label) > label_width;
+  canvas.text(0, baseline, "start",
+              fitted(bar.label, label_width,
+                     bar.is_bold ? 13
+                     : is_small  ? 11
+                                 : 12),
+              is_small ? "s" : style);
   canvas.text(canvas.width(), baseline, "end", bar.value, style);
   for (const BarPart& p : bar.parts) {
     const double from = x.pixel(std::clamp(std::min(p.from, p.to), chart.least, chart.most));

@@ -14,7 +14,7 @@ struct Colour {
   const char* dark;
 };
 
-constexpr std::array<Colour, 26> kPalette{{
+constexpr std::array<Colour, 27> kPalette{{
     {"forward", "#2f6fb5", "#5d9fe6"},   {"backward", "#e3a33b", "#f1bd62"},  {"other", "#8d99a6", "#77869a"},
     {"exposed", "#c5402b", "#f4745c"},   {"hidden", "#ecc0b6", "#6e3a32"},    {"weights", "#1f4e86", "#3f7cc4"},
     {"gradients", "#4f8fd0", "#78b0ee"}, {"optimizer", "#a9cbee", "#b6d4f5"}, {"activations", "#e3a33b", "#f1bd62"},
@@ -23,7 +23,7 @@ constexpr std::array<Colour, 26> kPalette{{
     {"c4", "#7a6a1e", "#cdbb5c"},        {"c5", "#5b5f97", "#a3a7e0"},        {"good", "#1d8f6f", "#45c19b"},
     {"mark", "#c5402b", "#f4745c"},      {"ink", "#18222d", "#e8edf2"},       {"muted", "#566473", "#9dadbd"},
     {"grid", "#e2e7ed", "#2a343f"},      {"lane", "#eef1f5", "#1e2730"},      {"panel", "#f6f8fa", "#1a222b"},
-    {"page", "#ffffff", "#11171d"},      {"band", "#dbe8f5", "#1f3349"},
+    {"page", "#ffffff", "#11171d"},      {"band", "#b9d3ee", "#2a4d75"},      {"wide-band", "#e3edf7", "#1e3146"},
 }};
 
 std::string colour_rules(const char* Colour::*theme) {

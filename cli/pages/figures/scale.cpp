@@ -47,7 +47,7 @@ std::vector<double> Scale::ticks(int count) const {
     return out;
   }
   const double low = std::floor(std::log10(least)), decades = std::log10(most) - std::log10(least);
-  const double step = std::max(1.0, std::ceil(decades / count));
+  const double step = std::max(1.0, std::floor(decades / count));
   const std::vector<double> factors = decades * 3 <= count ? std::vector{1.0, 2.0, 5.0} : std::vector{1.0};
   for (double e = low; std::pow(10, e) <= most * (1 + 1e-9); e += step) {
     for (const double f : factors) {

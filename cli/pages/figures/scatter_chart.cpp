@@ -40,7 +40,8 @@ class ScatterDrawing {
     for (const ScatterBand& b : chart_.bands) canvas_.path(clipped_outline(b.outline), b.style);
     for (const double v : y_ticks()) {
       canvas_.line(x_.from, y_.pixel(v), x_.to, y_.pixel(v), "l-grid");
-      canvas_.text(x_.from - 8, y_.pixel(v) + 4, "end", chart_.y_tick(v), "m s");
+      const double baseline = std::min(y_.pixel(v) + 4, y_.from + 1);  // above the texts of the horizontal axis
+      canvas_.text(x_.from - 8, baseline, "end", chart_.y_tick(v), "m s");
     }
     const double below = draw_x_axis(canvas_, x_, y_.from, y_.from - y_.to, chart_.x_tick, chart_.x_title);
     for (const ScatterLine& l : chart_.lines) draw_line(l);

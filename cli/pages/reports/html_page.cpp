@@ -44,7 +44,7 @@ th{color:var(--muted);font-weight:600;vertical-align:bottom}
 details{margin-top:12px;font-size:14px}summary{cursor:pointer;color:var(--accent)}
 li{margin:3px 0}
 footer{font-size:13px;padding-top:20px;padding-bottom:48px;border-top:1px solid var(--line)}
-@media (max-width:820px){header,main,footer{padding-left:20px;padding-right:20px}header{padding-top:24px}h1{font-size:23px}svg.wide{display:none}svg.narrow{display:block}.tiles{grid-template-columns:repeat(auto-fit,minmax(136px,1fr));gap:8px}.tile{padding:10px 12px}.tile b{font-size:19px}}
+@media (max-width:820px){header,main,footer{padding-left:20px;padding-right:20px}header{padding-top:24px}h1{font-size:23px}svg.wide{display:none}svg.narrow{display:block}.tiles{grid-template-columns:repeat(auto-fit,minmax(136px,1fr));gap:8px}.tile{padding:10px 12px}.tile b{font-size:19px}table{font-size:13px}th,td{padding-right:8px}}
 @media print{section{break-inside:avoid}details{display:none}}
 )css";
 

@@ -160,7 +160,7 @@ Figure roofline_figure(const PlanView& view, const std::vector<KernelRow>& kerne
   const Dtype dtype = view.explanation.plan.inputs.workload.dtype;
   const double ridge = peak_rate(gpu, dtype).value() / gpu.hbm_bandwidth.value();
   std::vector<double> intensities{ridge}, rates{peak_rate(gpu, dtype).value()};
-  ScatterChart chart{.x = {}, .y = {}, .x_title = "FLOPs a byte of HBM traffic", .y_title = "FLOP/s of the kernel"};
+  ScatterChart chart{.x = {}, .y = {}, .x_title = "FLOPs per byte of HBM traffic", .y_title = "FLOP/s of the kernel"};
   chart.y_tick = flops_tick;
   double longest = 0, fastest = 0;
   for (const KernelRow& k : kernels) longest = std::max(longest, k.total.value());
@@ -194,9 +194,8 @@ Figure roofline_figure(const PlanView& view, const std::vector<KernelRow>& kerne
   return make_figure(
       "roofline", "Roofline of the kernels",
       "Kernels with FLOPs on the binding rank; areas are their time in an iteration, numbers those of the table. Bytes "
-      "are those of the operands, so kernels that keep them in cache may lie above the slope, which is the bandwidth "
-      "of "
-      "HBM.",
+      "are those of the operands, so kernels that keep them in cache may lie above the slope, which is the HBM "
+      "bandwidth.",
       [&](double width) { return draw_scatter(chart, width); });
 }
 
@@ -226,8 +225,9 @@ std::optional<Figure> candidates_figure(const PlanView& view) {
     chart.points.push_back({.x = time, .y = memory, .style = "other", .radius = 3});
   }
   std::erase_if(front, [&](const auto& p) { return p.first > slowest; });
-  chart.points.push_back({.x = own.first, .y = own.second, .style = "good", .radius = 6, .label = "this plan"});
-  chart.lines = {{front, "l-forward thick", "Pareto front"}};
+  chart.points.push_back({.x = own.first, .y = own.second, .style = "good", .radius = 6});
+  chart.lines = {{front, "l-forward thick", ""}};
+  chart.keys = {{"good", "this plan"}, {"forward", "Pareto front"}, {"other", "other candidates"}};
   chart.x = scale_over(times, false);
   chart.y = scale_over(sizes, false);
   chart.y.least = 0;

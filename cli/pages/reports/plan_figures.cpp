@@ -84,7 +84,7 @@ std::vector<Figure> timeline_figures(const PlanView& view) {
 
 Figure memory_figure(const PlanView& view) {
   const Bytes capacity = view.explanation.plan.cluster.memory_per_rank();
-  BarChart chart{.bars = {}, .least = 0, .most = in_gib(capacity), .axis = "GiB a GPU"};
+  BarChart chart{.bars = {}, .least = 0, .most = in_gib(capacity), .axis = "GiB per GPU"};
   for (std::size_t s = 0; s < view.memory.size(); ++s) {
     const MemoryUse& m = view.memory[s];
     Bar bar{.label = view.memory.size() == 1 ? "fullest GPU" : fmt::format("stage {}", s),
@@ -133,6 +133,9 @@ Figure path_figure(const PlanView& view) {
                         .value = fmt::format("{}  {:>5.1f}%", human(Seconds(bound)), 100 * bound / all),
                         .parts = {{0, bound, "good", "no order of these operations can take less"}}});
   chart.keys = {{"forward", "computation"}, {"exposed", "communication"}};
+  const bool has_host = std::any_of(e.path.classes.begin(), e.path.classes.end(),
+                                    [](const PathClass& c) { return c.op_class == OpClass::Host; });
+  if (has_host) chart.keys.emplace_back("other", "launches by the host");
   return make_figure("critical_path", "Where the time goes",
                      "The chain of operations that determines the length of the iteration, by class. Shortening "
                      "anything that is not on it gains nothing.",
@@ -166,19 +169,22 @@ std::optional<Figure> alternatives_figure(const PlanView& view) {
                    [](const auto* a, const auto* b) { return a->makespan < b->makespan; });
   BarChart chart{.bars = {}, .least = 0, .most = 0, .tick = time_tick, .axis = "one MoE layer, forward and backward"};
   const SimTime own = points.front().makespan;
+  const double longest_drawn = 4 * own.seconds().value();  // much slower ones would hide the differences of the others
   for (const planner::LayerPoint* p : sorted) {
     const double time = p->makespan.seconds().value();
     const bool is_plan = p == &points.front();
-    chart.most = std::max(chart.most, time);
+    chart.most = std::max(chart.most, std::min(time, longest_drawn));
     chart.bars.push_back({.label = p->name,
                           .value = fmt::format("{}  {:>+6.1f}%", human(p->makespan.seconds()),
                                                100 * (p->makespan.seconds() / own.seconds() - 1)),
                           .parts = {{0, time, is_plan ? "good" : "other", ""}},
                           .is_bold = is_plan});
   }
-  chart.most = axis_end(chart.most);
+  const bool has_cut = sorted.back()->makespan.seconds().value() > longest_drawn;
+  if (!has_cut) chart.most = axis_end(chart.most);
   return make_figure("layer_alternatives", "One MoE layer under other parallelisations and schedules",
-                     "The layer simulated alone, whether or not it fits in memory.",
+                     fmt::format("The layer simulated alone, whether or not it fits in memory.{}",
+                                 has_cut ? " Bars are cut at four times the plan's time." : ""),
                      [&](double width) { return draw_bars(chart, width); });
 }
 

@@ -29,7 +29,7 @@ std::vector<ReportTile> tiles_of(const PlanView& view) {
   return {{human(p.makespan.seconds()), "step time"},
           {with_thousands(p.tokens_per_s_per_gpu), "tokens/s/GPU"},
           {in_percent(p.model_flops_utilization), "MFU: of peak FLOP/s"},
-          {fmt::format("{} GiB", gib(p.memory.total())), fmt::format("of {} GiB a GPU", gib(capacity))},
+          {fmt::format("{} GiB", gib(p.memory.total())), fmt::format("of {} GiB per GPU", gib(capacity))},
           {in_percent(exposed_share(p)), "exposed communication"},
           {in_percent(p.schedule_gap()), "above the lower bound"}};
 }
@@ -54,12 +54,12 @@ std::string decision_facts(const PlanView& view) {
   std::vector<std::pair<std::string, std::string>> facts;
   const auto add = [&](const char* name, std::int64_t value) { facts.emplace_back(name, fmt::format("{}", value)); };
   add("pipeline stages, pp", d.pp);
-  if (c.virtual_stages > 1) add("parts a stage, vp", c.virtual_stages);
+  if (c.virtual_stages > 1) add("virtual stages, vp", c.virtual_stages);
   add("tensor parallel, tp", d.tp);
   if (d.cp > 1) add("context parallel, cp", d.cp);
   add("data parallel, dp", d.dp);
   add("expert parallel, ep", d.ep);
-  add("shards an expert, etp", d.esp);
+  add("shards per expert, etp", d.esp);
   add("replicas of an expert, edp", d.edp);
   add("micro batch", c.micro_batch);
   add("microbatches", inputs.workload.global_batch / (d.dp * c.micro_batch));

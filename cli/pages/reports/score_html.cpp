@@ -43,12 +43,14 @@ double share_within(const std::vector<Compared>& rows, double band) {
   return static_cast<double>(within) / static_cast<double>(rows.size());
 }
 
-/// The area in which predictions are off by at most this share.
+/// The area in which predictions are off by at most this share, cut where its borders leave the square of the axes.
 ScatterBand error_band(const Scale& axis, double band, const char* style) {
-  return {{{axis.least, axis.least * (1 - band)},
+  return {{{axis.least, axis.least},
            {axis.least, axis.least * (1 + band)},
-           {axis.most, axis.most * (1 + band)},
-           {axis.most, axis.most * (1 - band)}},
+           {axis.most / (1 + band), axis.most},
+           {axis.most, axis.most},
+           {axis.most, axis.most * (1 - band)},
+           {axis.least / (1 - band), axis.least}},
           style};
 }
 
@@ -67,10 +69,10 @@ Figure error_scatter(const std::string& name, const std::vector<Compared>& rows)
                                                human(Seconds(r.predicted)), signed_percent(r.error()))});
   }
   chart.x = chart.y = scale_over(times, true);
-  chart.bands = {error_band(chart.x, kOuterBand, "f-lane"), error_band(chart.x, kInnerBand, "f-band")};
+  chart.bands = {error_band(chart.x, kOuterBand, "f-wide-band"), error_band(chart.x, kInnerBand, "f-band")};
   chart.lines = {{{{chart.x.least, chart.x.least}, {chart.x.most, chart.x.most}}, "l-muted", ""}};
   chart.keys = {{"band", fmt::format("within {:.0f}%", 100 * kInnerBand)},
-                {"lane", fmt::format("within {:.0f}%", 100 * kOuterBand)},
+                {"wide-band", fmt::format("within {:.0f}%", 100 * kOuterBand)},
                 {"exposed", "farther off"}};
   chart.height = 520;
   return make_figure(name, "Predicted against measured times",

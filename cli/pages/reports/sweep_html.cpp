@@ -159,9 +159,10 @@ std::optional<ReportSection> pareto_section(const SweepTable& table, const std::
   if (xs.empty()) return std::nullopt;
   const sweep::ResultTable front = sweep::pareto_front(database, {.objectives = {output, *other}}, {});
   const std::size_t front_x = position_in(front.columns, output), front_y = position_in(front.columns, *other);
-  ScatterLine line{.points = {}, .style = "l-forward thick", .label = "Pareto front"};
+  ScatterLine line{.points = {}, .style = "l-forward thick"};
+  chart.keys = {{"forward", "Pareto front"}, {"other", "other cases"}};
   std::vector<HtmlColumn> columns;
-  for (const std::string& c : front.columns) columns.push_back({c, c == output || c == *other});
+  for (const std::string& c : front.columns) columns.push_back({title_of(c), c == output || c == *other});
   std::vector<std::vector<std::string>> rows;
   for (const std::vector<Cell>& row : front.rows) {
     line.points.emplace_back(*cell_number(row[front_x]), *cell_number(row[front_y]));
@@ -185,15 +186,30 @@ std::optional<ReportSection> pareto_section(const SweepTable& table, const std::
                        .html = html_table(columns, rows)};
 }
 
+/// What was varied, then what came out, then the rest.
+std::vector<std::size_t> columns_by_interest(const SweepTable& table) {
+  std::vector<std::size_t> out;
+  const auto add = [&](const std::vector<std::string>& names) {
+    for (const std::string& name : names) {
+      const std::size_t i = table.index(name);
+      const bool is_shown = name != "key" && name != "reason";
+      if (is_shown && std::find(out.begin(), out.end(), i) == out.end()) out.push_back(i);
+    }
+  };
+  add(table.names(ColumnRole::Axis));
+  add(table.names(ColumnRole::Output));
+  add(table.columns);
+  return out;
+}
+
 ReportSection cases_section(const SweepTable& table) {
   constexpr std::size_t kMost = 400;
   std::vector<HtmlColumn> columns;
   std::vector<std::size_t> at;
-  for (std::size_t i = 0; i < table.columns.size(); ++i) {
-    if (table.columns[i] == "key" || table.columns[i] == "reason") continue;
+  for (const std::size_t i : columns_by_interest(table)) {
     const bool is_text = std::any_of(table.rows.begin(), table.rows.end(),
                                      [&](const auto& r) { return std::holds_alternative<std::string>(r[i]); });
-    columns.push_back({table.columns[i], !is_text});
+    columns.push_back({title_of(table.columns[i]), !is_text});
     at.push_back(i);
   }
   std::vector<std::vector<std::string>> rows;

@@ -17,7 +17,8 @@ inline std::string chromium() {
   return "";
 }
 
-/// Runs in the page, and reports to the page that holds it in a frame: of all texts that are shown, those that overlap.
+/// Runs in the page, and reports to the page that holds it in a frame: of all texts that are shown, those that overlap,
+/// are cut, or leave their figure.
 inline constexpr const char* kLayoutScript = R"js(
 addEventListener('load', () => {
   const found = [];
@@ -36,6 +37,7 @@ addEventListener('load', () => {
       if (a.r.left < b.r.right - slack && b.r.left < a.r.right - slack && b.r.top < a.r.bottom - slack)
         found.push('overlap: ' + name(a.e) + ' | ' + name(b.e));
     }
+    if (name(a.e).endsWith('\u2026')) found.push('cut: ' + name(a.e));
     const svg = a.e.closest('svg');
     if (!svg) continue;
     const s = svg.getBoundingClientRect();

@@ -1,5 +1,6 @@
 // `moeplan report` as a user runs it.
 #include <filesystem>
+#include <sstream>
 #include <vector>
 
 #include "cli/pages/figures/svg_parts.hpp"
@@ -97,6 +98,15 @@ void check_layout(const Cli& cli) {
   CHECK(layout_of(cli, "report.html", 400) == "width 400, texts: ");
 }
 
+/// The corners of the first closed path of this style.
+std::vector<std::pair<double, double>> corners_of(const std::string& page, const std::string& style) {
+  const std::size_t end = page.find("z\" class=\"" + style + "\""), from = page.rfind("d=\"", end) + 3;
+  std::vector<std::pair<double, double>> out;
+  std::istringstream data(with_every(with_every(page.substr(from, end - from), "M", " "), "L", " "));
+  for (double x = 0, y = 0; data >> x >> y;) out.emplace_back(x, y);
+  return out;
+}
+
 /// A table of measured operators, and score --json of it in score.json.
 void score_operators(const Cli& cli) {
   (void)cli.write("t.csv",
@@ -191,6 +201,17 @@ TEST_CASE("a score's report has its errors and a point for each predicted row") 
     if (row.at("predicted_s").is_number()) CHECK(contains(page, human(Seconds(row.at("predicted_s").get<double>()))));
   }
   CHECK(contains(page, "3 rows: 2 predicted, 1 refused, 0 do not fit."));
+  SECTION("the bands of errors are parallel to the diagonal, because an error is a factor and the axes logarithmic") {
+    for (const char* band : {"f-band", "f-wide-band"}) {
+      const auto corners = corners_of(page, band);
+      REQUIRE(corners.size() == 6);
+      const auto slope = [&](std::size_t from, std::size_t to) {
+        return (corners[to].second - corners[from].second) / (corners[to].first - corners[from].first);
+      };
+      CHECK(slope(1, 2) == Approx(slope(0, 3)).epsilon(0.001));
+      CHECK(slope(5, 4) == Approx(slope(0, 3)).epsilon(0.001));
+    }
+  }
   check_layout(cli);
 }
 

@@ -198,11 +198,11 @@ void add_collective_command(CLI::App& app, ExitCode&) {
       c->add_option("--sizes", o->sizes, "MIN:MAX:FACTOR, in nccl-tests' meaning of size, e.g. 1MiB:1GiB:8 or 1M:1G:8")
           ->capture_default_str();
   auto* traffic = c->add_option("--traffic", o->traffic,
-                                "src,dst,bytes[,finish_s] or dst,bytes (of every source) as CSV, or a "
+                                "src,dst,bytes[,finish_s] or dst,bytes (for every source) as CSV, or a "
                                 "matrix of bytes; plain or gzip");
   traffic->excludes(sizes);
   c->add_option("--routing", o->routing,
-                "All-to-all of the sizes to experts of this popularity, one a rank, the same for every source: "
+                "All-to-all of the sizes to experts of this popularity, one per rank, the same for every source: "
                 "uniform, zipf:EXPONENT, lognormal:SIGMA, hot_expert:FACTOR, hot_rank:FACTOR, spread:FACTOR, "
                 "zero_load:FRACTION, or a map as a workload's routing")
       ->excludes(traffic);

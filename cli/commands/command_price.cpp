@@ -265,8 +265,8 @@ CLI::App* add_kind(CLI::App& price, const std::string& kind, const std::string& 
                    const std::shared_ptr<PriceOptions>& o, PriceReport (*priced)(PriceOptions)) {
   CLI::App* c = price.add_subcommand(kind, what);
   o->row.kind = kind == "moe" ? "fused_moe" : kind;
-  c->add_option("--gpu", o->gpu, "A name of configs/operators, or a path")->required();
-  c->add_option("--library", o->library, "Whose figures (default: those that price plans)");
+  c->add_option("--gpu", o->gpu, "A name of `moeplan list operator-models`, or a path")->required();
+  c->add_option("--library", o->library, "Library whose figures are used (default: those that price plans)");
   c->add_option("--phase", o->phase, "The phase of training")->capture_default_str();
   if (kind != "kernel") c->add_option("--precision", o->precision, "The format of the operands")->capture_default_str();
   c->add_flag("--json", o->json, "Print JSON");
@@ -315,8 +315,8 @@ void add_attention(CLI::App& price) {
   add_size(c, "--head-dim", o->row.head_dim, "Size of a head of queries and keys")->capture_default_str();
   add_size(c, "--v-head-dim", o->row.v_head_dim, "Size of a head of values (default: head-dim)");
   add_size(c, "--batch", o->row.batch, "Sequences")->capture_default_str();
-  CLI::Option* window =
-      add_size(c, "--window", o->row.window, "Keys that a query meets, itself and those before it (default: all)");
+  CLI::Option* window = add_size(c, "--window", o->row.window,
+                                 "Keys that a query attends to: its own and those before it (default: all)");
   c->add_flag("--full", o->full, "Without the causal mask")->excludes(window);
 }
 

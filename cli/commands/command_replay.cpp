@@ -78,21 +78,21 @@ void run_replay(const ReplayCommand& o) {
 }  // namespace
 
 void add_replay_command(CLI::App& app, ExitCode&) {
-  auto* c = app.add_subcommand("replay", "Placement strategies over a recorded routing (docs/placement.md)");
+  auto* c = app.add_subcommand("replay", "Compare placement strategies on a recorded routing (docs/placement.md)");
   auto o = std::make_shared<ReplayCommand>();
-  c->add_option("TRACE", o->trace, "A routing trace, CSV or CSV in gzip; one source a rank")->required();
+  c->add_option("TRACE", o->trace, "A routing trace, CSV or CSV in gzip; one source per rank")->required();
   c->add_option("--cluster", o->cluster, "A cluster of configs/clusters, or a file")->required();
   c->add_option("--model", o->model, "A model of configs/models with the trace's experts, or a file")->required();
   c->add_option("--workload", o->workload, "Mode and formats; the trace has the tokens");
   c->add_option("--strategies", o->strategies,
                 "Strategies to replay, such as auto,pro_prophet:alpha=3:n=0.25; all by default")
       ->delimiter(',');
-  c->add_option("--redundant", o->redundant, "Slots a rank beyond an equal division of the experts")
+  c->add_option("--redundant", o->redundant, "Slots per rank beyond an equal division of the experts")
       ->check(CLI::Range(std::int64_t{0}, planner::kMostRedundantExperts));
   constexpr std::int64_t kMostIterations = std::int64_t{1} << 31;
   auto* interval = c->add_option("--interval", o->interval, "q: iterations of the trace between plans")
                        ->check(CLI::Range(std::int64_t{1}, kMostIterations));
-  c->add_option("--drift", o->drift, "Plan again where loads have drifted this far (total variation, 0 to 1)")
+  c->add_option("--drift", o->drift, "Plan again when loads have drifted this far (total variation)")
       ->check(CLI::Range(0.0, 1.0))
       ->excludes(interval);
   c->add_flag("--foresight", o->foresight, "Plan from the loads of the same iteration: the upper limit");

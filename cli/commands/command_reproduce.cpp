@@ -69,9 +69,9 @@ void add_reproduce_command(CLI::App& app, ExitCode& code) {
   auto* c = app.add_subcommand("reproduce", "Compute the published numbers of a paper and compare (docs/papers.md)");
   auto o = std::make_shared<ReproduceOptions>();
   c->add_option("PAPER", o->paper, "A paper of configs/papers, a file, or all")->required();
-  c->add_option("--jobs", o->jobs, "Cases at once; 0: one a core; the numbers are the same")
+  c->add_option("--jobs", o->jobs, "Cases at once; 0: one per core; the numbers are the same")
       ->check(CLI::Range(0, 1024));
-  c->add_option("--plots", o->plots, "A folder for plots of the rows, one a paper");
+  c->add_option("--plots", o->plots, "A folder for plots of the rows, one per paper");
   c->add_flag("--json", o->json, "Print JSON");
   c->add_flag("--quiet", o->quiet, "No progress on standard error");
   c->callback([o, &code] { code = run_reproduce(*o); });

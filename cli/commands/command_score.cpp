@@ -90,9 +90,9 @@ void add_score_command(CLI::App& app, ExitCode& code) {
   c->add_option("--markdown", o->page, "Write the errors as a page in Markdown");
   c->add_option("--accuracy", o->accuracy,
                 "For tables of runs: write the errors by GPU and precision as configs/accuracy/iterations.yaml");
-  c->add_option("--svg", o->plots,
-                "For tables of collectives: a folder for plots of measured and predicted times, one a machine and "
-                "operation");
+  c->add_option(
+      "--svg", o->plots,
+      "For tables of collectives: a folder for plots of measured and predicted times, one per machine and operation");
   c->add_option("--max-mape", o->most_mape, "Exit with 1 if the mean error of a table is above this, in percent");
   c->add_flag("--json", o->json, "Print JSON");
   c->add_flag("--quiet", o->quiet, "No progress on standard error");

@@ -101,7 +101,7 @@ void run_simulate(const SimulateOptions& o) {
 }  // namespace
 
 void add_simulate_command(CLI::App& app, ExitCode&) {
-  auto* c = app.add_subcommand("simulate", "Simulate a plan file again");
+  auto* c = app.add_subcommand("simulate", "Simulate a plan file");
   auto o = std::make_shared<SimulateOptions>();
   c->add_option("plan", o->plan, "The plan file")->required();
   c->add_option("--inputs", o->inputs,

@@ -79,12 +79,11 @@ std::pair<std::string, std::optional<double>> cluster_and_price(const std::strin
   const Parsed<double> price = parse_number(text.substr(equals + 1));
   const auto* value = std::get_if<double>(&price);
   if (!value || *value < 0) {
-    throw InputError(
-        Diagnostic{{"--cluster"},
-                   "",
-                   fmt::format("{} has no price after the equals sign; expected e.g. hgx_h200=2.50, of a GPU "
-                               "and hour",
-                               in_quotes(text))});
+    throw InputError(Diagnostic{{"--cluster"},
+                                "",
+                                fmt::format("{} has no price after the equals sign; expected e.g. hgx_h200=2.50, per "
+                                            "GPU-hour",
+                                            in_quotes(text))});
   }
   return {text.substr(0, equals), *value};
 }
@@ -302,7 +301,7 @@ void add_size_command(CLI::App& app, ExitCode& code) {
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
   c->add_option("--framework", o->framework,
                 "Only what this framework runs (moeplan list frameworks); any: all that moeplan knows, which takes "
-                "longer. Default: megatron, for a forward pass sglang");
+                "longer. Default: megatron; sglang for a forward pass");
   c->add_option("--precision", o->precision,
                 "Number format or recipe of the matrix products (moeplan list precisions)");
   c->add_option(

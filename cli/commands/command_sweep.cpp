@@ -181,11 +181,11 @@ void add_sweep_command(CLI::App& app, ExitCode& code) {
   auto o = std::make_shared<SweepOptions>();
   auto* sweep = c->add_option("sweep", o->sweep, "Name in configs/sweeps, or a file");
   c->add_option("-o,--output", o->output, "The database");
-  c->add_option("--jobs", o->jobs, "Cases at once; 0: one a core; the database says the same")
+  c->add_option("--jobs", o->jobs, "Cases at once; 0: one per core; the database says the same")
       ->check(CLI::Range(0, 1024));
-  auto* resume = c->add_flag("--resume", o->resume, "Go on with a database that was begun, if there is one");
+  auto* resume = c->add_flag("--resume", o->resume, "Continue an existing database, if there is one");
   auto* part = c->add_option("--shard", o->shard, "I/N: only this part of the cases, for many machines");
-  c->add_option("--csv", o->csv, "Write all rows in order here, too");
+  c->add_option("--csv", o->csv, "Also write all rows here, in order");
   auto* merged = c->add_option("--merge", o->merge, "Join these databases of shards instead");
   auto* settings =
       c->add_option("-C", o->overrides, "Set a value for all cases: world=64, cluster.a.b=c, model.a=b, workload.a=b")

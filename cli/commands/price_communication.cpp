@@ -139,8 +139,8 @@ CommunicationPrice priced_dispatch(const CommunicationOptions& o) {
   if (o.top_k > o.experts) reject("--top-k", fmt::format("{} of {} experts", o.top_k, o.experts));
   CommunicationPrice price{.kind = "dispatch",
                            .cluster = models.cluster,
-                           .what = fmt::format("{} tokens of {} a rank, top {} of {}, {}", o.tokens, o.hidden, o.top_k,
-                                               o.experts, place(request.group)),
+                           .what = fmt::format("{} tokens of {} per rank, top {} of {}, {}", o.tokens, o.hidden,
+                                               o.top_k, o.experts, place(request.group)),
                            .origins = {}};
   for (const ExchangeDirection direction : {ExchangeDirection::Dispatch, ExchangeDirection::Combine}) {
     const Exchange e = exchange(models, request, direction);
@@ -166,7 +166,7 @@ CLI::App* add_communication(CLI::App& price, const std::string& kind, const std:
                             const std::shared_ptr<CommunicationOptions>& o,
                             CommunicationPrice (*priced)(const CommunicationOptions&)) {
   CLI::App* c = price.add_subcommand(kind, what);
-  c->add_option("--cluster", o->cluster, "A name of configs/collectives, or a path")->required();
+  c->add_option("--cluster", o->cluster, "A name of `moeplan list collective-models`, or a path")->required();
   c->add_option("--ranks", o->ranks, "Ranks of the group")
       ->required()
       ->check(CLI::Range(std::int64_t{2}, kMostRanksOrTokens));

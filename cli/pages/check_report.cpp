@@ -8,7 +8,7 @@ namespace moeplan::cli {
 
 namespace {
 
-const char* kept(bool holds) { return holds ? "kept" : "MISSED"; }
+const char* met(bool holds) { return holds ? "met" : "MISSED"; }
 
 std::string verdict(const CheckResult& r) {
   if (!r.holds_values) return "do not trust anything here: cases failed, or have wrong values";
@@ -39,12 +39,12 @@ std::string check_page(const ValidateHead& head, const std::vector<ValidatedCase
   out += labelled("values", fmt::format("{} cases executed, {} failed; values {}", s.executed, s.failed,
                                         s.are_right ? "right" : "WRONG"));
   out += labelled("times", fmt::format("mean absolute error {:.1f}%, at most {:.0f}%: {}", 100 * s.mape,
-                                       100 * kMostMape, kept(r.holds_times)));
+                                       100 * kMostMape, met(r.holds_times)));
   out += labelled("order", fmt::format("rank correlation {}, at least {}: {}; the slowest case takes {:.0f}% longer",
                                        s.correlation ? fmt::format("{:.2f}", *s.correlation) : "-", kLeastCorrelation,
-                                       kept(r.holds_order), 100 * s.spread));
+                                       met(r.holds_order), 100 * s.spread));
   out += labelled("choice", fmt::format("regret of the predicted best {:.1f}%, at most {:.0f}%: {}", 100 * s.regret,
-                                        100 * kMostRegret, kept(r.holds_choice)));
+                                        100 * kMostRegret, met(r.holds_choice)));
   return out + labelled("verdict", verdict(r));
 }
 

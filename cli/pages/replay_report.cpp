@@ -69,7 +69,7 @@ std::string replay_page(const ReplayReport& r) {
                        t.speedup(), t.mean_max_over_mean, t.mean_rb, t.plans);
   }
   if (any)
-    out += fmt::format("\n  contiguous experts: {} a layer, loads of ranks max/mean {:.2f}\n",
+    out += fmt::format("\n  contiguous experts: {} per layer, loads of ranks max/mean {:.2f}\n",
                        human(mean_of(any->table.time_before, any->table)), any->table.mean_max_over_mean_before);
   return out;
 }

@@ -106,8 +106,8 @@ std::string sizes_note(const SizeReport& r, const SizedCluster& c) {
 
 std::string cluster_table(const SizeReport& r, const SizedCluster& c) {
   std::string out =
-      fmt::format("\n  {}, {} x {} a node{}\n\n", c.inputs.cluster.name, c.gpus_per_node, c.inputs.cluster.gpu.name,
-                  c.price ? fmt::format(", {:g} a GPU and hour", *c.price) : ", without a price");
+      fmt::format("\n  {}, {} x {} per node{}\n\n", c.inputs.cluster.name, c.gpus_per_node, c.inputs.cluster.gpu.name,
+                  c.price ? fmt::format(", {:g} per GPU-hour", *c.price) : ", without a price");
   if (c.sizing.tried.empty()) {
     return out + fmt::format("  no number of whole nodes up to {} GPUs divides the model and {} sequences\n",
                              r.target.gpus.value_or(r.most_gpus), c.inputs.workload.global_batch);

@@ -26,7 +26,7 @@ struct SizeTarget {
 struct SizedCluster {
   planner::PlanInputs documents;
   planner::Inputs inputs;
-  std::optional<double> price;  // of a GPU and hour
+  std::optional<double> price;  // per GPU-hour
   planner::Sizing sizing = {};
   std::int64_t gpus_per_node = 1;
 };

@@ -153,7 +153,7 @@ LayerCase read_layer_case(const Node& document) {
 }
 
 std::string layer_text(const LayerCase& layer) {
-  return fmt::format("{} experts, {} a token, {} x {}{}, {} tokens a rank", layer.moe.num_experts, layer.moe.top_k,
+  return fmt::format("{} experts, {} per token, {} x {}{}, {} tokens per rank", layer.moe.num_experts, layer.moe.top_k,
                      layer.hidden_size, layer.moe.expert.hidden_size, layer.moe.expert.gated ? " gated" : "",
                      layer.tokens_of_source());
 }

@@ -17,7 +17,7 @@ namespace {
 std::string why_no_plan(const SearchResult& found, const Cluster& cluster) {
   if (found.nearest_miss) {
     const Bytes lacking = found.nearest_miss->memory.total() - cluster.memory_per_rank();
-    return fmt::format("lacks {} GiB a GPU{}", gib(lacking),
+    return fmt::format("lacks {} GiB per GPU{}", gib(lacking),
                        found.fits_with ? "; fits with recompute " + name_of(*found.fits_with) : "");
   }
   const auto most = std::max_element(found.rejected.begin(), found.rejected.end(),

@@ -21,7 +21,7 @@ struct TriedSize {
   Seconds global_bound{};              // SearchResult::global_bound, if the space wants it
   double tokens_per_s = 0;             // of all GPUs together
   double model_flops_utilization = 0;
-  std::string no_plan = {};  // why there is none: "the nearest plan lacks 12.3 GiB a GPU"
+  std::string no_plan = {};  // why there is none: "the nearest plan lacks 12.3 GiB per GPU"
 };
 
 struct Sizing {

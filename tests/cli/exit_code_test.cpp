@@ -56,7 +56,7 @@ TEST_CASE("The exit code says how it went") {
     const Ran page = cli.run(deepseek);
     CHECK(page.code == 3);
     CHECK_THAT(page.err, Catch::Contains("no feasible plan among") && Catch::Contains("memory") &&
-                             Catch::Contains("lacks ") && Catch::Contains(" GiB a GPU"));
+                             Catch::Contains("lacks ") && Catch::Contains(" GiB per GPU"));
     const Ran ran = cli.run(with(deepseek, {"--json"}));
     CHECK(ran.code == 3);
     const Json j = Json::parse(ran.out);

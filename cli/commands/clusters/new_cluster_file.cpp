@@ -33,9 +33,10 @@ std::optional<profiler::SimilarCluster> like_of(const ClusterOptions& o, const s
 }  // namespace
 
 void add_cluster_options(CLI::App& command, ClusterOptions& o) {
-  command.add_option("--like", o.like,
-                     "The cluster that holds for what is not known: a name of configs/clusters or a path (default: the "
-                     "one with the GPU)");
+  command.add_option(
+      "--like", o.like,
+      "The cluster from which unknown values are taken: a name of configs/clusters or a path (default: the "
+      "one with the GPU)");
   command.add_option("--nodes", o.nodes, "Nodes, or NVLink domains")->check(CLI::Range(1, 1048576));
   command.add_option("--nics", o.nics,
                      "NICs of a node, or of a whole NVLink domain, and their bandwidth, e.g. 8x400Gbps");
@@ -77,7 +78,7 @@ void write_new_cluster(const ClusterOptions& o, profiler::ClusterFacts facts, co
   const auto& machine = std::get<ClusterTemplate>(spec.machine);
   fmt::print("{}: {} nodes of {} x {}", spec.name, machine.nodes, machine.gpus_per_node, spec.gpu.name);
   if (machine.fabric)
-    fmt::print(", {} NICs of {} a node", machine.fabric->nics_per_node, human(machine.fabric->nic_bandwidth));
+    fmt::print(", {} NICs of {} per node", machine.fabric->nics_per_node, human(machine.fabric->nic_bandwidth));
   fmt::print("; {} numbers are assumed{}\n", assumed_numbers(made.document).size(),
              like ? fmt::format(", as {} where it says them", like->name) : "");
   fmt::print("written to {}; plan with: moeplan plan --cluster {} --model deepseek_v3 --world {}\n", o.output, o.output,

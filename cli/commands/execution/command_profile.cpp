@@ -192,8 +192,9 @@ void add_profile_command(CLI::App& app, ExitCode& code) {
   c->add_option("--from-csv", o->tables,
                 "Tables of collectives (collective,ranks,nodes,bytes,time_us), of GEMMs (m,n,k,dtype,time_us), or of "
                 "operators (docs/operators.md)");
-  c->add_option("--backend", o->backend, "Measure here, on host or nccl")->check(CLI::IsMember({"host", "nccl"}));
-  c->add_option("--ranks", o->ranks, "With --backend: ranks to start; else 4 (host), or one a GPU (nccl)")
+  c->add_option("--backend", o->backend, "Measure this machine: its CPU cores (host) or its GPUs (nccl)")
+      ->check(CLI::IsMember({"host", "nccl"}));
+  c->add_option("--ranks", o->ranks, "With --backend: ranks to start (default: 4 on host, one per GPU on nccl)")
       ->check(CLI::Range(std::int64_t{1}, kMostRanks));
   c->add_option("--budget", o->budget, "With --backend: time for all measurements")->capture_default_str();
   c->add_option("--timeout", o->time_out, "With --backend: how long a rank waits for the others")

@@ -124,18 +124,20 @@ void add_validate_command(CLI::App& app, ExitCode& code) {
   c->add_option("--backend", o->backend, "host: CPU ranks over MPI; nccl: GPUs")
       ->required()
       ->check(CLI::IsMember({"host", "nccl"}));
-  c->add_option("--layer", o->layer, "Which layer, from 0; else the first with experts")->check(CLI::NonNegativeNumber);
-  c->add_option("--scale", o->scale, "Shrink ranks, experts, tokens and sizes to one N-th")
-      ->check(CLI::Range(1, 65536));
+  c->add_option("--layer", o->layer, "Which layer, from 0 (default: the first with experts)")
+      ->check(CLI::NonNegativeNumber);
+  c->add_option("--scale", o->scale, "Divide ranks, experts, tokens and sizes by N")->check(CLI::Range(1, 65536));
   c->add_option("--ranks-per-gpu", o->ranks_per_gpu, "Ranks that may share a core (host) or a GPU (nccl)")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
-  c->add_option("--iterations", o->iterations, "Timed runs; else until the median is known to 5% or the budget ends")
+  c->add_option("--iterations", o->iterations,
+                "Timed runs (default: until the median is known to 5% or the budget ends)")
       ->check(CLI::Range(1, 1000));
   c->add_option("--timeout", o->time_out, "How long a rank waits for the others")->capture_default_str();
   c->add_option("--budget", o->budget, "Time for the timed runs of one case")->capture_default_str();
-  c->add_flag("--resume", o->resume, "Keep the cases of a suite that NAME.validate.jsonl has already");
-  c->add_option("--max-error", o->max_error, "Exit code 1 where the layer's time is predicted worse than this, as 10%");
+  c->add_flag("--resume", o->resume, "Skip the cases of a suite that NAME.validate.jsonl already has");
+  c->add_option("--max-error", o->max_error,
+                "Exit with 1 if the error of the layer's predicted time is above this, e.g. 10%");
   c->add_option("--trace", o->trace, "Write a Chrome trace here: measured and predicted ranks");
   c->add_option("-C", o->overrides, "Override a value: cluster.a.b=c, model.a=b, workload.a=b")->take_all();
   c->add_flag("--json", o->json, "Print JSON");

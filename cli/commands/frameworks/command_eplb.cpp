@@ -40,10 +40,10 @@ Balance balance_of(const planner::ExpertMap& map, const planner::ExpertLoads& lo
 
 std::string payoff_lines(const planner::BalancePayoff& p, std::int64_t tokens) {
   std::string out =
-      fmt::format("  time        MoE layers of a prefill of {} tokens a GPU: {} -> {} ({:+.1f}%), by closed form\n",
+      fmt::format("  time        MoE layers of a prefill of {} tokens per GPU: {} -> {} ({:+.1f}%), by closed form\n",
                   tokens, human(p.before), human(p.after), 100 * (p.after / p.before - 1));
   const double kv = p.kv_cache_per_token.value();
-  out += fmt::format("  memory      {} a GPU for redundant experts", human(p.redundant_memory));
+  out += fmt::format("  memory      {} per GPU for redundant experts", human(p.redundant_memory));
   out += kv == 0 ? "\n"
                  : fmt::format(": the KV cache of {:.0f} tokens, of {:.0f} that fit\n", p.redundant_memory.value() / kv,
                                std::max(0.0, p.free_memory.value() / kv));
@@ -91,7 +91,7 @@ void run_eplb(EplbOptions o) {
   fmt::print("{}: {}, {} layers, {} of them with experts, {} experts\n", o.loads, loads.form, loads.layers.size(),
              loads.moe_layers(), loads.experts());
   const bool is_hierarchical = o.shape.groups % o.shape.nodes == 0 && o.shape.nodes > 1;
-  fmt::print("  map         {} physical experts on {} GPUs of {} node{}: {} a GPU, {} redundant in all, EPLB {}\n",
+  fmt::print("  map         {} physical experts on {} GPUs of {} node{}: {} per GPU, {} redundant in all, EPLB {}\n",
              loads.experts() + o.shape.redundant, o.shape.gpus, o.shape.nodes, o.shape.nodes == 1 ? "" : "s",
              map.slots_per_gpu(), o.shape.redundant,
              is_hierarchical ? fmt::format("hierarchical ({} groups)", o.shape.groups) : std::string("global"));
@@ -121,15 +121,15 @@ void add_eplb_command(CLI::App& app, ExitCode&) {
   const CLI::Range count(std::int64_t{1}, std::int64_t{1'048'576});
   c->add_option("loads", o->loads, "What SGLang or vLLM recorded (JSON), or CSV: docs/frameworks.md")->required();
   c->add_option("--gpus", o->shape.gpus, "Expert-parallel GPUs")->required()->check(count);
-  c->add_option("--nodes", o->shape.nodes, "Nodes that they are in")->check(count)->capture_default_str();
-  c->add_option("--redundant", o->shape.redundant, "Redundant experts of a layer, over all GPUs together")
+  c->add_option("--nodes", o->shape.nodes, "Nodes with these GPUs")->check(count)->capture_default_str();
+  c->add_option("--redundant", o->shape.redundant, "Redundant experts per layer, over all GPUs together")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{65'536}))
       ->capture_default_str();
   c->add_option("--groups", o->groups, "Groups of experts (default: the model's, or 1)")->check(count);
   c->add_option("--format", o->format, "sglang, vllm, vllm-ascend, trtllm or eplb")->capture_default_str();
-  c->add_option("--cluster", o->cluster, "The cluster, for times");
-  c->add_option("--model", o->model, "The model, for times");
-  c->add_option("--tokens", o->tokens, "Tokens a GPU in a forward pass")->check(count)->capture_default_str();
+  c->add_option("--cluster", o->cluster, "The cluster; with --model, to predict times");
+  c->add_option("--model", o->model, "The model; with --cluster, to predict times");
+  c->add_option("--tokens", o->tokens, "Tokens per GPU in a forward pass")->check(count)->capture_default_str();
   c->add_option("-o,--output", o->output, "Where to write the map");
   c->callback([o] { run_eplb(*o); });
 }

@@ -102,7 +102,7 @@ std::string conclusion(const Comparison& c) {
     }
   }
   if (std::abs(more.value()) < 1e8) return out + "; they need equally much memory." + caution(c);
-  return out + fmt::format("; B needs {} GiB {} a GPU.{}", gib(Bytes(std::abs(more.value()))),
+  return out + fmt::format("; B needs {} GiB {} per GPU.{}", gib(Bytes(std::abs(more.value()))),
                            more > Bytes(0) ? "more" : "less", caution(c));
 }
 

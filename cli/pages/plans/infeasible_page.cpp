@@ -32,7 +32,7 @@ std::string nearest_lines(const planner::SearchResult& result, const Cluster& cl
   const planner::NearestMiss& miss = *result.nearest_miss;
   std::string out = labelled("nearest", plan_text(miss.candidate));
   out += labelled("needs", memory_text(miss.memory, cluster));
-  out += labelled("lacks", fmt::format("{} GiB a {}", gib(miss.memory.total() - cluster.memory_per_rank()),
+  out += labelled("lacks", fmt::format("{} GiB per {}", gib(miss.memory.total() - cluster.memory_per_rank()),
                                        cluster.ranks_per_gpu > 1 ? "rank" : "GPU"));
   if (!result.fits_with) return out;
   return out + labelled("recompute", fmt::format("a plan fits with more recomputation: --recompute {} (or auto)",

@@ -47,7 +47,7 @@ std::string answer_lines(const PlanReport& r) {
   const Bytes capacity = r.cluster.memory_per_rank();
   std::string out = labelled("run", run_text(c));
   out += labelled("speed", speed_text(p));
-  out += labelled("memory", fmt::format("{} of {} GiB a {} ({:.0f}%), recompute {}", gib(p.memory.total()),
+  out += labelled("memory", fmt::format("{} of {} GiB per {} ({:.0f}%), recompute {}", gib(p.memory.total()),
                                         gib(capacity), r.cluster.ranks_per_gpu > 1 ? "rank" : "GPU",
                                         100 * (p.memory.total() / capacity), name_of(c.recompute)));
   out += labelled("losses", fmt::format("exposed communication {} ({} of the step), bubble {}{}", human(exposed),

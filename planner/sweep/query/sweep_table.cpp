@@ -27,7 +27,7 @@ class Costs {
         tokens_(place_of(names, "tokens", path)),
         makespan_(place_of(names, "makespan_s", path)) {
     if (prices.empty()) {
-      throw InputError({{"--price"}, "", fmt::format("is needed for {}: of a GPU and hour", kCostColumn)});
+      throw InputError({{"--price"}, "", fmt::format("is needed for {}: per GPU-hour", kCostColumn)});
     }
     for (const Price& p : prices) {
       prices_.emplace_back(p, p.column.empty() ? 0 : place_of(names, p.column, path));

@@ -46,7 +46,7 @@ TEST_CASE("cluster new writes a cluster of a GPU, nodes and NICs, with origins")
     const Ran got = cli.run({"cluster", "new", "--gpu", "b200_sxm", "--nodes", "8", "--nics", "8x400Gbps", "-o", file});
     CAPTURE(got.err);
     REQUIRE(got.code == 0);
-    CHECK(has(got.out, "ours: 8 nodes of 8 x b200_sxm, 8 NICs of 50.00 GB/s a node"));
+    CHECK(has(got.out, "ours: 8 nodes of 8 x b200_sxm, 8 NICs of 50.00 GB/s per node"));
     const std::string yaml = whole_file(file);
     CHECK(has(yaml, "nodes: 8\n"));
     CHECK(has(yaml, "nic_bandwidth: 400 Gbps"));

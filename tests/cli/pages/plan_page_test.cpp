@@ -51,7 +51,7 @@ TEST_CASE("The page of a plan begins with five lines of answer, and no line has 
   CHECK_THAT(lines[0], Catch::Matches("  run            pp [0-9x]+ tp [0-9]+ (sp )?(cp [0-9]+ )?dp [0-9]+ ep [0-9]+"
                                       "( etp [0-9]+)? \\| micro batch [0-9]+ \\| [a-z0-9_]+ \\| experts contiguous"));
   CHECK_THAT(lines[1], Catch::Matches("  speed          step time [0-9.]+ m?s, [0-9]+ tokens/s/GPU, MFU [0-9.]+%"));
-  CHECK_THAT(lines[2], Catch::Matches("  memory         [0-9.]+ of [0-9.]+ GiB a GPU \\([0-9]+%\\), recompute .+"));
+  CHECK_THAT(lines[2], Catch::Matches("  memory         [0-9.]+ of [0-9.]+ GiB per GPU \\([0-9]+%\\), recompute .+"));
   CHECK_THAT(lines[3], Catch::Matches("  losses         exposed communication [0-9.]+ m?s \\([0-9.]+% of the step\\), "
                                       "bubble [0-9.]+%(; launches by the host take .+)?"));
   CHECK_THAT(lines[4], Catch::Matches("  certainty      [0-9.]+% above the provable limit; prediction error .+"));

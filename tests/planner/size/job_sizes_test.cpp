@@ -46,7 +46,7 @@ Inputs mixtral(std::int64_t batch) {
 }  // namespace
 
 TEST_CASE("The fewest GPUs that suffice are found in few tries where throughput grows evenly") {
-  // 100 tokens a GPU, and 2% less with every doubling.
+  // 100 tokens per GPU, and 2% less with every doubling.
   Job job{.throughput =
               [](std::int64_t gpus) {
                 return 100.0 * static_cast<double>(gpus) * std::pow(0.98, std::log2(static_cast<double>(gpus)));
@@ -61,7 +61,7 @@ TEST_CASE("The fewest GPUs that suffice are found in few tries where throughput 
 }
 
 TEST_CASE("Sizes that miss because they divide badly do not hide a smaller one that suffices") {
-  // Multiples of 64 give 100 tokens a GPU, from 640 GPUs on 99, others 80: 64,000 need 704 GPUs, 720 do not suffice.
+  // Multiples of 64 give 100 tokens per GPU, from 640 GPUs on 99, others 80: 64,000 need 704 GPUs, 720 do not suffice.
   Job job{.throughput =
               [](std::int64_t gpus) {
                 return static_cast<double>(gpus) * (gpus % 64 != 0 ? 80 : gpus < 640 ? 100 : 99);

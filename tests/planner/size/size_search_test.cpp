@@ -56,7 +56,7 @@ TEST_CASE("The fewest GPUs reach the throughput, and a node less does not", "[sl
 TEST_CASE("A size without a plan says why") {
   const TriedSize small_memory = tried_size(small_inputs({.memory = "20 MB"}), kQuick, 4);
   CHECK_FALSE(small_memory.best);
-  CHECK_THAT(small_memory.no_plan, Catch::StartsWith("lacks ") && Catch::Contains(" GiB a GPU"));
+  CHECK_THAT(small_memory.no_plan, Catch::StartsWith("lacks ") && Catch::Contains(" GiB per GPU"));
   const TriedSize indivisible = tried_size(small_inputs({.nodes = 2, .heads = 2, .global_batch = 5}), kQuick, 8);
   CHECK_FALSE(indivisible.best);
   CHECK(indivisible.no_plan == "dp does not divide the global batch");

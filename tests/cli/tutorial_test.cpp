@@ -98,8 +98,9 @@ std::string with_output(const Cli& cli, const std::string& page) {
 }  // namespace
 
 TEST_CASE("Pages show what their commands print") {
-  const auto page = GENERATE(as<std::string>{}, "README.md", "docs/explain.md", "docs/sweeps.md",
-                             "docs/beat_my_megatron_run.md", "docs/balance_my_experts.md", "docs/size_my_cluster.md");
+  const auto page =
+      GENERATE(as<std::string>{}, "README.md", "docs/explain.md", "docs/sweeps.md", "docs/beat_my_megatron_run.md",
+               "docs/balance_my_experts.md", "docs/size_my_cluster.md", "docs/is_my_fabric_right.md");
   CAPTURE(page);
   const Cli cli;
   std::filesystem::copy(std::filesystem::path(MOEPLAN_SOURCE_DIR) / "docs/examples", cli.dir().path());

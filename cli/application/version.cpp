@@ -14,7 +14,9 @@ std::string commit() { return MOEPLAN_COMMIT; }
 std::string version_page() { return fmt::format("moeplan {}\ncommit {}\n", version(), commit()); }
 
 std::string back_ends_line() {
-  const auto state = [](const char* worker) { return validate::find_worker(worker) ? "installed" : "not installed"; };
+  const auto state = [](const validate::Worker& worker) {
+    return validate::find_worker(worker) ? "installed" : "not installed";
+  };
   return fmt::format("back ends: host (MPI) {}, nccl (CUDA, NCCL) {}\n", state(validate::kHostWorker),
                      state(validate::kCudaWorker));
 }

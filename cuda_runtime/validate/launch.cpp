@@ -261,9 +261,17 @@ std::optional<StartedRank> started_rank() {
   return std::nullopt;
 }
 
-std::optional<std::filesystem::path> find_worker(const char* name) {
-  std::filesystem::path worker = std::filesystem::read_symlink("/proc/self/exe").parent_path() / name;
-  return std::filesystem::exists(worker) ? std::optional(std::move(worker)) : std::nullopt;
+std::optional<std::filesystem::path> find_worker(const Worker& worker) {
+  std::filesystem::path path = std::filesystem::read_symlink("/proc/self/exe").parent_path() / worker.name;
+  return std::filesystem::exists(path) ? std::optional(std::move(path)) : std::nullopt;
+}
+
+std::filesystem::path installed_worker(const Worker& worker) {
+  if (auto path = find_worker(worker)) return *std::move(path);
+  throw InputError(Diagnostic{{"--backend"},
+                              "",
+                              fmt::format("{} is not installed: there is no {} next to moeplan; it {}", worker.backend,
+                                          worker.name, worker.origin)});
 }
 
 std::vector<std::string> mpirun_command(std::int64_t ranks, const std::vector<std::string>& worker) {

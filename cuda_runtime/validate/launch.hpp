@@ -20,11 +20,20 @@ struct StartedRank {
 };
 [[nodiscard]] std::optional<StartedRank> started_rank();
 
-/// The programs that execute jobs: ranks over MPI, and on GPUs.
-inline constexpr const char* kHostWorker = "moeplan-host-worker";
-inline constexpr const char* kCudaWorker = "moeplan-cuda-worker";
+/// A program that executes jobs.
+struct Worker {
+  const char* name;
+  const char* backend;  // the value of --backend that runs it
+  const char* origin;   // where it is built and packaged
+};
+inline constexpr Worker kHostWorker{"moeplan-host-worker", "host",
+                                    "is built where MPI is found, and packaged as moeplan-mpi (docs/install.md)"};
+inline constexpr Worker kCudaWorker{"moeplan-cuda-worker", "nccl",
+                                    "is built where CUDA and NCCL are found, and not packaged (docs/cuda.md)"};
 /// The path of a worker, in the folder of this executable; none if it is not installed.
-[[nodiscard]] std::optional<std::filesystem::path> find_worker(const char* name);
+[[nodiscard]] std::optional<std::filesystem::path> find_worker(const Worker& worker);
+/// The same; raises InputError if it is not installed.
+[[nodiscard]] std::filesystem::path installed_worker(const Worker& worker);
 
 /// The command that starts this many ranks on this host, oversubscribed and yielding the core when idle. Raises
 /// InputError where mpirun is not on PATH.

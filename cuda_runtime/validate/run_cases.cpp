@@ -88,18 +88,11 @@ void check_size(const planner::LayerCase& layer, const RankSetup& setup) {
 }
 
 JobRun run_on_host(const ExecuteJob& job, std::int64_t ranks, bool quiet, const OnCase& on_case) {
-  const std::optional<std::filesystem::path> worker = find_worker(kHostWorker);
-  if (!worker) {
-    throw InputError(Diagnostic{{"--backend"},
-                                "",
-                                fmt::format("host is not installed: there is no {} next to moeplan; it is built where "
-                                            "MPI is found, and packaged as moeplan-mpi (docs/install.md)",
-                                            kHostWorker)});
-  }
+  const std::filesystem::path worker = installed_worker(kHostWorker);
   const ScratchDirectory scratch;
   const std::filesystem::path job_file = scratch.path() / "job.yaml", answer = scratch.path() / "answer.json";
   write_job(job_file, job);
-  std::vector<std::string> command{worker->string(), job_file.string(), answer.string()};
+  std::vector<std::string> command{worker.string(), job_file.string(), answer.string()};
   JobRun out{JobEnd::Done, {}, {}, {}};
   std::filesystem::path board;
   if (const auto given = started_rank()) {

@@ -7,23 +7,15 @@
 
 #include "cuda_runtime/launch/rank_store.hpp"
 #include "cuda_runtime/validate/launch.hpp"
-#include "model/base/diagnostics.hpp"
 
 namespace moeplan::validate {
 
 JobRun run_on_gpus(const ExecuteJob& job, std::int64_t ranks_per_gpu, bool quiet, const OnCase& on_case) {
-  const std::optional<std::filesystem::path> worker = find_worker(kCudaWorker);
-  if (!worker) {
-    throw InputError(Diagnostic{{"--backend"},
-                                "",
-                                fmt::format("nccl is not installed: there is no {} next to moeplan; it is built where "
-                                            "CUDA and NCCL are found, and not packaged (docs/cuda.md)",
-                                            kCudaWorker)});
-  }
+  const std::filesystem::path worker = installed_worker(kCudaWorker);
   const ScratchDirectory scratch;
   const std::filesystem::path job_file = scratch.path() / "job.yaml", answer = scratch.path() / "answer.json";
   write_job(job_file, job);
-  const std::vector<std::string> command{worker->string(), job_file.string(), answer.string(),
+  const std::vector<std::string> command{worker.string(), job_file.string(), answer.string(),
                                          std::to_string(ranks_per_gpu)};
   JobRun out{JobEnd::Done, {}, {}, {}};
   if (const auto place = runtime::rank_place()) {

@@ -150,7 +150,6 @@ void vary_kinds(Ranking& ranking) {
 
 void search_orders(Ranking& ranking) {
   SearchResult& result = ranking.result();
-  sort_by_makespan(result.ranked);
   const std::optional<Framework>& framework = ranking.space().framework;
   if (framework && !framework->has(FrameworkDecision::Orders, name_of(OperationOrder::Searched))) return;
   const auto n = static_cast<std::size_t>(std::min(result.simulated, ranking.space().most_ordered));

@@ -16,8 +16,8 @@ void vary_strategies(Ranking& ranking);
 /// Frameworks have one for all layers.
 void vary_kinds(Ranking& ranking);
 
-/// Sorts by makespan and searches the orders of the fastest candidates (planner/lowering/ordered.hpp). An order whose
-/// simulation is faster becomes a candidate of its own.
+/// Searches the orders of the first candidates, which are sorted by makespan (planner/lowering/ordered.hpp). An order
+/// whose simulation is faster becomes a candidate of its own; all are sorted again.
 void search_orders(Ranking& ranking);
 
 }  // namespace moeplan::planner

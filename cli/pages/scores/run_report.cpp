@@ -20,10 +20,6 @@ using profiler::RunStatus;
 using profiler::RunSummary;
 using profiler::ScoredRun;
 
-RunSummary stated_summary(const RunReport& report) {
-  return profiler::summarise(profiler::with_stated_work(report.table, report.rows));
-}
-
 std::string errors_text(const RunSummary& s, const RunSummary& stated) {
   std::string out =
       fmt::format("  error of time    MAPE {}, median {}, P90 {}, worst {}, bias {}\n", in_percent(s.mape),
@@ -210,6 +206,10 @@ std::string_view status_name(RunStatus status) {
     case RunStatus::Infeasible: return "infeasible";
   }
   return "";
+}
+
+RunSummary stated_summary(const RunReport& report) {
+  return profiler::summarise(profiler::with_stated_work(report.table, report.rows));
 }
 
 std::string run_page(const RunReport& report) {

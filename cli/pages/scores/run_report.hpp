@@ -18,6 +18,9 @@ struct RunReport {
   std::vector<profiler::RunGroup> groups;
 };
 
+/// Of the rows that state their work (RunRow::states_its_work).
+[[nodiscard]] profiler::RunSummary stated_summary(const RunReport& report);
+
 [[nodiscard]] std::string run_page(const RunReport& report);
 /// An element of `tables` in the JSON document of `score`.
 [[nodiscard]] nlohmann::ordered_json run_json(const RunReport& report);

@@ -59,7 +59,7 @@ std::string summary_lines(const ScoreReport& report) {
   if (report.runs) {
     const RunSummary s = profiler::summarise(report.runs->rows);
     out += fmt::format("| training iterations | {} | {} |{} | | |\n", s.rows, s.scored, error_cells(s));
-    const RunSummary stated = profiler::summarise(profiler::with_stated_work(report.runs->table, report.runs->rows));
+    const RunSummary stated = stated_summary(*report.runs);
     if (stated.scored > 0 && stated.scored < s.scored) {
       out += fmt::format("| of these: precision, batches and sequence length stated | {} | {} |{} | | |\n", stated.rows,
                          stated.scored, error_cells(stated));

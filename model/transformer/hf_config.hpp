@@ -18,9 +18,8 @@ namespace moeplan {
 /// deepseek_v32, deepseek_v4, glm_moe_dsa, qwen3_next, qwen3_5_moe, nemotron_h (hf_hybrid_families.cpp). For a
 /// multimodal model, the language model is read (text_config). Keys that do not affect shapes are ignored, since a
 /// config.json has many. Raises InputError for an unknown family, for a family with layers that are not modelled
-/// (state-space, linear attention ...), and for a missing or
-/// impossible value; a key that is close to a missing one is taken for it and reported. `name` becomes the model's
-/// name.
+/// (state-space, linear attention ...), and for a missing or impossible value; a key that is close to a missing one is
+/// taken for it and reported. `name` becomes the model's name.
 [[nodiscard]] ModelSpec model_from_hf_config(const Node& document, const std::string& name);
 
 /// The same, but a family that is unknown or not modelled is read as the nearest known one: `approximations` gets a

@@ -146,7 +146,7 @@ TEST_CASE("A misspelt key is one error, that of the unknown key") {
     CHECK(complaints("top_k: 1\ngroup: 1\n", read) ==
           "f:1:1: num_experts: missing key\nf:2:1: group: unknown key; did you mean \"groups\"?");
   }
-  SECTION("but a known key never stands for another one") {
+  SECTION("but a key that is known is never taken for a misspelt one") {
     CHECK(complaints("aaa1: 1\n", [](MapReader& r) {
             (void)r.integer("aaa2", 0);
             (void)r.integer("aaa1", 0);

@@ -182,6 +182,7 @@ void bind_request(py::module_& m) {
       .def_readwrite("zero", &PlanRequest::zero)
       .def_readwrite("redundant_experts", &PlanRequest::redundant_experts)
       .def_readwrite("ep_overlap", &PlanRequest::ep_overlap)
+      .def_readwrite("delay_wgrad", &PlanRequest::delay_wgrad)
       .def_readwrite("dispatcher_sms", &PlanRequest::dispatcher_sms)
       .def_readwrite("seed", &PlanRequest::seed)
       .def_readwrite("budget", &PlanRequest::budget)

@@ -20,6 +20,11 @@ void count_blocks(const Sequence& sequence, std::int64_t times, std::vector<std:
 
 }  // namespace
 
+bool Operation::computes_weight_gradient() const {
+  const auto* gemm = std::get_if<Gemm>(&work);
+  return gemm && gemm->form == Gemm::Form::TN && op_class != OpClass::Permute;  // a dense encoding has that form too
+}
+
 std::int64_t RoutingTable::num_experts() const {
   if (slots.empty()) return counts.experts();
   return std::count_if(slots.begin(), slots.end(), [](const auto& s) { return s && s->is_home; });

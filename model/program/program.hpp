@@ -367,6 +367,8 @@ struct Operation {
   [[nodiscard]] const Communication* communication() const { return std::get_if<Communication>(&work); }
   /// Whether it is a computation (a product, attention, a kernel or a codec) that occupies the GPU.
   [[nodiscard]] bool computes() const { return work.index() <= 4; }
+  /// Whether it is a product that computes the gradient of weights.
+  [[nodiscard]] bool computes_weight_gradient() const;
 };
 
 using BlockId = Id<struct BlockTag>;

@@ -78,6 +78,7 @@ struct Candidate {
   PipelineLayout layout = {};             // what each part holds; empty: divided evenly by FLOPs
   bool sequence_parallel = false;         // between attention and FFN each tensor-parallel rank keeps its own tokens
   bool ep_overlap = false;                // exchanges of tokens overlap computation of a neighbouring microbatch
+  bool delays_weight_gradients = false;   // with ep_overlap: they run beside the exchange that would wait for them
   Recompute recompute = Recompute::None;  // chosen if the workload's is auto, otherwise equal to it
   bool operator==(const Candidate&) const = default;
 };

@@ -120,7 +120,7 @@ std::vector<MemoryUse> iteration_memory_by_stage(const Problem& problem, const C
   if (candidate.ep_overlap) {
     // A pair fills the buffers of one microbatch while it empties those of another: as one after the other.
     Candidate in_turn = candidate;
-    in_turn.ep_overlap = false;
+    in_turn.ep_overlap = in_turn.delays_weight_gradients = false;
     const Iteration iteration(problem.model(), problem.workload(), in_turn, problem.ranks_per_node());
     return iteration_memory_by_stage(problem, in_turn, iteration.filled());
   }

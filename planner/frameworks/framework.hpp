@@ -41,7 +41,7 @@ enum class FrameworkDecision {
   Orders,        // Candidate::order
   Placements,    // planner/placement/strategies/strategy.hpp
   Degrees,       // tp, sp, cp, pp, vp, ep, esp: degrees that may exceed 1
-  Overlaps,      // ep_overlap
+  Overlaps,      // ep_overlap, delay_wgrad
   Recompute,     // kRecomputeModuleNames, and "full"
   ZeroStages,    // "0" to "3"
   Precisions,    // kDtypeNames and kPrecisionNames

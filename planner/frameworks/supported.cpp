@@ -73,6 +73,8 @@ std::optional<std::string> unsupported(const Framework& f, const Candidate& c, s
   if (!f.has(Decision::Placements, c.placement.name())) return lacks(f, "placement " + c.placement.name());
   if (c.ep_overlap && !f.has(Decision::Overlaps, "ep_overlap"))
     return lacks(f, "overlap of exchanges with a neighbouring microbatch");
+  if (c.delays_weight_gradients && !f.has(Decision::Overlaps, "delay_wgrad"))
+    return lacks(f, "delayed weight gradients");
   if (!(recomputed_by(f, c.recompute) == c.recompute)) return lacks(f, "recomputation of " + name_of(c.recompute));
   if (c.recompute == Recompute::Full && !f.has(Decision::Recompute, "full")) return lacks(f, "full recomputation");
   return std::nullopt;

@@ -45,6 +45,8 @@ void leave_moe_decisions(const LaunchInput& input, Launch& launch) {
     launch.leave("placement " + c.placement.name() + ": experts stay contiguous");
   if (c.ep_overlap && !f.has(FrameworkDecision::Overlaps, "ep_overlap"))
     launch.leave("exchanges concurrent with a neighbouring microbatch");
+  if (c.delays_weight_gradients && !f.has(FrameworkDecision::Overlaps, "delay_wgrad"))
+    launch.leave("delayed weight gradients");
 }
 
 void leave_workload(const LaunchInput& input, Launch& launch) {

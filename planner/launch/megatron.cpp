@@ -220,6 +220,7 @@ class MegatronExport {
     if (c.dispatcher_sms > 0) out_.set(is_hybrid ? "moe-hybridep-num-sms" : "moe-deepep-num-sms", c.dispatcher_sms);
     if (merges && !is_hybrid) out_.leave("rows merged by the exchange: Megatron-LM sorts them by expert");
     if (c.ep_overlap) out_.set("overlap-moe-expert-parallel-comm");
+    if (c.delays_weight_gradients) out_.set("delay-wgrad-compute");
     if (!workload_.capacity_factor) return;
     out_.set("moe-expert-capacity-factor", fmt::format("{}", *workload_.capacity_factor));
     out_.set("moe-pad-expert-input-to-capacity");

@@ -43,6 +43,7 @@ constexpr std::array kBridgeKeys{
     BridgeKey{"exp-avg-dtype", "optimizer.exp_avg_dtype"},
     BridgeKey{"exp-avg-sq-dtype", "optimizer.exp_avg_sq_dtype"},
     BridgeKey{"overlap-moe-expert-parallel-comm", "comm_overlap.overlap_moe_expert_parallel_comm", "true"},
+    BridgeKey{"delay-wgrad-compute", "comm_overlap.delay_wgrad_compute", "true"},
     BridgeKey{"mock-data", ""},
     BridgeKey{"tokenizer-type", "tokenizer.tokenizer_type"},
     BridgeKey{"log-interval", "logger.log_interval"},

@@ -182,6 +182,8 @@ Reason division_infeasibility(const ModelSpec& model, const Workload& workload, 
     if (workload.zero_stage > 1)
       return Infeasibility(Constraint::Limit, 1, workload.zero_stage, "overlap of microbatches needs whole gradients");
   }
+  if (candidate.delays_weight_gradients && !candidate.ep_overlap)
+    return "delayed weight gradients need overlap of microbatches";
   if (candidate.sequence_parallel && d.tp == 1)
     return Infeasibility(Constraint::Limit, 1, 2, "sequence parallelism needs tensor parallelism");
   return std::nullopt;

@@ -44,6 +44,7 @@ Node decision_document(const Candidate& c) {
   if (!c.layout.empty()) d.set("layout", Node::text(c.layout.text()));
   d.set("sequence_parallel", Node::boolean(c.sequence_parallel));
   if (c.ep_overlap) d.set("ep_overlap", Node::boolean(true));
+  if (c.delays_weight_gradients) d.set("delay_wgrad", Node::boolean(true));
   d.set("micro_batch", Node::integer(c.micro_batch));
   d.set("rank_order", Node::text(name_of(c.rank_order)));
   d.set("recompute", Node::text(name_of(c.recompute)));
@@ -138,6 +139,7 @@ Candidate read_decision(MapReader d) {
   }
   c.sequence_parallel = d.boolean("sequence_parallel");
   if (d.has("ep_overlap")) c.ep_overlap = d.boolean("ep_overlap");
+  if (d.has("delay_wgrad")) c.delays_weight_gradients = d.boolean("delay_wgrad");
   c.micro_batch = d.integer("micro_batch", 1);
   c.rank_order = d.choice<RankOrder>("rank_order", kRankOrderNames);
   c.recompute = read_recompute(d);

@@ -62,6 +62,7 @@ Json decision_json(const Candidate& c) {
            {"rank_order", name_of(c.rank_order)},
            {"recompute", name_of(c.recompute)}};
   if (c.ep_overlap) out["ep_overlap"] = true;
+  if (c.delays_weight_gradients) out["delay_wgrad"] = true;
   if (c.dispatcher_sms > 0) out["dispatcher_sms"] = c.dispatcher_sms;
   if (!c.layout.empty()) out["layout"] = c.layout.text();
   for (const LayerStrategy& r : c.runs) {

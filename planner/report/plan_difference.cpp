@@ -34,6 +34,7 @@ std::vector<std::pair<std::string, std::string>> decisions(const Plan& plan) {
           {"sequence_parallel", c.sequence_parallel ? "true" : "false"},
           {"dispatcher_sms", text(c.dispatcher_sms)},
           {"ep_overlap", c.ep_overlap ? "true" : "false"},
+          {"delay_wgrad", c.delays_weight_gradients ? "true" : "false"},
           {"micro_batch", text(c.micro_batch)},
           {"rank_order", name_of(c.rank_order)},
           {"recompute", name_of(c.recompute)}};

@@ -61,6 +61,7 @@ SearchSpace search_space(const PlanRequest& r) {
   space.virtual_stages = given(r.vp);
   if (r.sp) space.sequence_parallel = *r.sp == 1;
   space.ep_overlap = r.ep_overlap;
+  space.delays_weight_gradients = r.delay_wgrad;
   space.dispatcher_sms = r.dispatcher_sms;
   if (!r.framework.empty()) space.framework = load_framework(r.framework);
   space.threads = r.threads;
@@ -136,6 +137,7 @@ void check_decisions(const PlanRequest& r, const Framework& framework) {
   check("--all-to-all", FrameworkDecision::AllToAlls, r.all_to_all);
   check("--placement", FrameworkDecision::Placements, r.placement == "auto" ? "" : r.placement);
   if (r.ep_overlap) check("--ep-overlap", FrameworkDecision::Overlaps, "ep_overlap");
+  if (r.delay_wgrad) check("--delay-wgrad", FrameworkDecision::Overlaps, "delay_wgrad");
   wrong.throw_if_any();
 }
 

@@ -223,8 +223,8 @@ class Mapping {
     const bool is_possible = out_.candidate.degrees.pp == 1 || out_.candidate.virtual_stages > 1;
     out_.candidate.ep_overlap = out_.space.ep_overlap = is_possible;
     if (!is_possible) out_.approximations.push_back("ep_overlap: none without interleaved pipeline stages");
-    if (is_possible && row_.ep_overlap == "wgrad")
-      out_.approximations.push_back("ep_overlap wgrad: weight gradients are not delayed");
+    out_.candidate.delays_weight_gradients = out_.space.delays_weight_gradients =
+        is_possible && row_.ep_overlap == "wgrad";
   }
 
   void note_rest() {

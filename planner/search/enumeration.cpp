@@ -98,6 +98,7 @@ class Enumerator {
       c.degrees = degrees;
       c.sequence_parallel = sequence_parallel;
       c.ep_overlap = space_.ep_overlap;
+      c.delays_weight_gradients = space_.delays_weight_gradients;
       c.dispatcher_sms = space_.dispatcher_sms;
       c.layout = space_.layout;
       c.virtual_stages = parts_per_stage(degrees.pp);

@@ -116,6 +116,10 @@ TEST_CASE("plan --ep-overlap plans exchanges overlap the neighbouring microbatch
     return parsed(cli.run(with(pinned, more))).at("best");
   };
   const Json in_turn = planned({}), overlapped = planned({"--ep-overlap", "-o", "plan.yaml"});
+  const Json delayed = planned({"--ep-overlap", "--delay-wgrad", "-o", "delayed.yaml"});
+  CHECK(delayed.at("delay_wgrad") == true);
+  CHECK(delayed.at("exposed_communication_s") < overlapped.at("exposed_communication_s"));
+  CHECK_THAT(cli.run({"explain", "delayed.yaml"}).out, Catch::Contains("weight gradients delayed"));
   CHECK_FALSE(in_turn.contains("ep_overlap"));
   CHECK(overlapped.at("ep_overlap") == true);
   CHECK(overlapped.at("memory_bytes") == in_turn.at("memory_bytes"));

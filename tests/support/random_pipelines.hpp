@@ -44,11 +44,12 @@ inline Candidate random_candidate(Random& random, std::int64_t world, std::int64
   return c;
 }
 
-/// The candidate with the exchanges of tokens beside the neighbouring microbatch, where that is feasible and its
-/// degrees say so: without a random draw, as rank orders.
+/// The candidate with the exchanges of tokens beside the neighbouring microbatch, and perhaps delayed weight gradients,
+/// where that is feasible and its degrees say so: without a random draw, as rank orders.
 inline Candidate with_overlap(const Small& s, Candidate c) {
   Candidate overlapped = c;
   overlapped.ep_overlap = true;
+  overlapped.delays_weight_gradients = (c.degrees.ep + c.micro_batch) % 2 == 0;
   const bool is_wanted = (c.degrees.dp + c.micro_batch + c.virtual_stages) % 2 == 0;
   return is_wanted && !infeasibility(s.model, s.workload, overlapped, 1) ? overlapped : c;
 }
@@ -88,7 +89,8 @@ inline std::string dump(const SmallCase& c, const Candidate& p) {
          p.schedule.name() + " pp " + number(d.pp) + " cp " + number(d.cp) + " tp " + number(d.tp) + " dp " +
          number(d.dp) + " ep " + number(d.ep) + " esp " + number(d.esp) + " micro batch " + number(p.micro_batch) +
          " parts of the model a stage " + number(p.virtual_stages) + (p.sequence_parallel ? " sequence parallel" : "") +
-         (p.ep_overlap ? " overlap" : "") + " ranks " + name_of(p.rank_order);
+         (p.ep_overlap ? " overlap" : "") + (p.delays_weight_gradients ? " delay" : "") + " ranks " +
+         name_of(p.rank_order);
 }
 
 }  // namespace moeplan::tests

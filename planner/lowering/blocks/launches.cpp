@@ -80,8 +80,7 @@ std::int64_t checkpoints(const ModelSpec& model, const LayerSpec& layer, const R
 std::int64_t updated_tensors(const Program& program, const Block& backward) {
   std::int64_t tensors = 0;
   for (const Operation& operation : backward.operations) {
-    const auto* gemm = std::get_if<Gemm>(&operation.work);
-    if (!gemm || gemm->form != Gemm::Form::TN) continue;
+    if (!operation.computes_weight_gradient()) continue;
     const Rows& weights = operation.writes.front().rows;
     if (weights.kind != Rows::Kind::PerExpert) {
       ++tensors;

@@ -13,7 +13,9 @@ namespace moeplan::planner {
 ///   compute   gradients of the combine | attention, gate | gradients of the experts | experts | the rest of both
 ///   inter     dispatch of gradients    | dispatch        | combine of gradients     | combine
 ///
-/// Dependencies are those within each block. The host launches the operations of both.
-[[nodiscard]] Block paired(const Block& backward, const Block& forward);
+/// Dependencies are those within each block. The host launches the operations of both. If weight gradients are delayed,
+/// those of `backward` run when the exchange that follows them has been launched, which overlaps with them
+/// (Megatron-LM's delay_wgrad_compute; DualPipe's parts W): the experts' before `forward`'s experts.
+[[nodiscard]] Block paired(const Block& backward, const Block& forward, bool delays_weight_gradients);
 
 }  // namespace moeplan::planner

@@ -40,7 +40,7 @@ BlockId UnitBlocks::pair(std::size_t backward, std::size_t forward) {
   if (is_new) {
     const BlockId on = pass(forward, /*forward=*/true, {}), back = pass(backward, /*forward=*/false, {});
     std::vector<Block>& blocks = context_.program().blocks;
-    blocks.push_back(paired(blocks[back.index()], blocks[on.index()]));
+    blocks.push_back(paired(blocks[back.index()], blocks[on.index()], context_.candidate().delays_weight_gradients));
     it->second = BlockId(blocks.size() - 1);
   }
   return it->second;

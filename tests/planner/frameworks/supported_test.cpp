@@ -48,6 +48,9 @@ TEST_CASE("What a version does not have yet is refused") {
   Candidate c = candidate();
   c.ep_overlap = true;
   CHECK(reason("megatron@0.14", c).empty());
+  c.delays_weight_gradients = true;
+  CHECK(reason("megatron@0.14", c).empty());
+  c.delays_weight_gradients = false;
   CHECK(reason("megatron@0.13", c) == "Megatron-LM 0.13 has no overlap of exchanges with a neighbouring microbatch");
 }
 

@@ -63,7 +63,7 @@ std::map<std::string, std::int64_t> executions(const Program& p) {
 }  // namespace
 
 TEST_CASE("Two blocks alternate at their exchanges, each in its own order") {
-  const Block both = paired(layer("b."), layer("f."));
+  const Block both = paired(layer("b."), layer("f."), /*delays_weight_gradients=*/false);
   std::vector<std::string> names;
   for (const Operation& op : both.operations) names.push_back(op.name);
   CHECK(names == std::vector<std::string>{"b.attention", "b.dispatch", "f.attention", "f.dispatch", "b.experts",
@@ -78,14 +78,40 @@ TEST_CASE("Two blocks alternate at their exchanges, each in its own order") {
   CHECK(std::get<Launches>(both.operations.back().work).operations == 5 + 5);
 }
 
+TEST_CASE("Delayed weight gradients run while the exchange that followed them is in flight") {
+  Block back = layer("b.");
+  Operation gradient = operation("b.weight gradient", /*exchanges=*/false, {2});
+  gradient.work = Gemm{.form = Gemm::Form::TN};
+  gradient.op_class = OpClass::Expert;
+  back.operations.insert(back.operations.begin() + 3, gradient);
+  for (std::size_t i = 4; i < back.operations.size(); ++i) {
+    for (std::int32_t& a : back.operations[i].after) ++a;
+  }
+  back.operations[4].after = {3};  // the combine is listed after the gradient
+  const auto order = [&](bool delays) {
+    std::vector<std::string> names;
+    for (const Operation& op : paired(back, layer("f."), delays).operations) names.push_back(op.name);
+    return names;
+  };
+  CHECK(order(false) == std::vector<std::string>{"b.attention", "b.dispatch", "f.attention", "f.dispatch", "b.experts",
+                                                 "b.weight gradient", "b.combine", "f.experts", "f.combine", "b.add",
+                                                 "f.add", "launches"});
+  CHECK(order(true) == std::vector<std::string>{"b.attention", "b.dispatch", "f.attention", "f.dispatch", "b.experts",
+                                                "b.combine", "b.weight gradient", "f.experts", "f.combine", "b.add",
+                                                "f.add", "launches"});
+  const Block both = paired(back, layer("f."), /*delays_weight_gradients=*/true);
+  CHECK(both.operations[5].after == std::vector<std::int32_t>{4});  // the combine waits for what the gradient waits for
+  CHECK(both.operations[6].after == std::vector<std::int32_t>{4});
+}
+
 TEST_CASE("An iteration with overlap does the same work, in no more memory", "[slow]") {
   Random random(11);
-  int overlapped = 0, faster = 0;
+  int overlapped = 0, delayed = 0, faster = 0;
   for (int i = 0; i < 400; ++i) {
     const RandomPipeline r = random_pipeline(random);
     if (!r.candidate.ep_overlap) continue;
     Candidate in_turn = r.candidate;
-    in_turn.ep_overlap = false;
+    in_turn.ep_overlap = in_turn.delays_weight_gradients = false;
     const Problem problem(r.small.model, r.small.workload, r.small.cluster);
     INFO(dump(r.numbers, r.candidate));
     const Program whole = lower_iteration(problem.model(), problem.workload(), in_turn, problem.ranks_per_node());
@@ -93,9 +119,11 @@ TEST_CASE("An iteration with overlap does the same work, in no more memory", "[s
     CHECK(iteration_memory(problem, r.candidate, r.program).total() ==
           iteration_memory(problem, in_turn, whole).total());
     ++overlapped;
+    if (r.candidate.delays_weight_gradients) ++delayed;
     if (simulated_makespan(problem, r.candidate) < simulated_makespan(problem, in_turn)) ++faster;
   }
   CHECK(overlapped > 20);
+  CHECK(delayed > 5);
   CHECK(faster > 0);
 }
 
@@ -117,6 +145,11 @@ TEST_CASE("Overlap of microbatches says what it needs") {
   c.degrees.edp *= c.degrees.pp;
   c.degrees.pp = 1;
   w.global_batch = 2 * c.degrees.dp * c.micro_batch;
+  CHECK(reason(w).empty());
+  c.ep_overlap = false;
+  c.delays_weight_gradients = true;
+  CHECK(reason(w) == "delayed weight gradients need overlap of microbatches");
+  c.ep_overlap = true;
   CHECK(reason(w).empty());
   w.zero_stage = 2;
   CHECK(reason(w) == "overlap of microbatches needs whole gradients");

@@ -133,9 +133,9 @@ TEST_CASE("A dispatcher's kernels move the rows inside a node and between nodes"
     CHECK(candidate().dispatcher_sms == 0);
   }
   SECTION("it is priced by the links where a cluster has no figures of it") {
-    r.cluster = "dgx_h800";
+    r.cluster = "dgx_a100";
     CHECK(predicted(r).approximations ==
-          std::vector<std::string>{"dispatcher deepep: priced by the links, dgx_h800 has no figures of it"});
+          std::vector<std::string>{"dispatcher deepep: priced by the links, dgx_a100 has no figures of it"});
   }
 }
 

@@ -181,6 +181,7 @@ void bind_request(py::module_& m) {
       .def_readwrite("sp", &PlanRequest::sp)
       .def_readwrite("zero", &PlanRequest::zero)
       .def_readwrite("redundant_experts", &PlanRequest::redundant_experts)
+      .def_readwrite("pipeline", &PlanRequest::pipeline)
       .def_readwrite("ep_overlap", &PlanRequest::ep_overlap)
       .def_readwrite("delay_wgrad", &PlanRequest::delay_wgrad)
       .def_readwrite("dispatcher_sms", &PlanRequest::dispatcher_sms)

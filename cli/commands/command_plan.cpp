@@ -98,7 +98,13 @@ void add_degrees(CLI::App& c, planner::PlanRequest& r) {
       ->check(positive());
 }
 
-void add_overlap(CLI::App& c, planner::PlanRequest& r) {
+void add_pipeline(CLI::App& c, planner::PlanRequest& r) {
+  c.add_option(
+       "--pipeline", r.pipeline,
+       "Parts of the model on each stage: interleaved, or v: two, as in DualPipeV, the first and the last part on "
+       "the first stage")
+      ->check(CLI::IsMember(std::vector<std::string>{"interleaved", "v"}))
+      ->capture_default_str();
   auto* overlap = c.add_flag("--ep-overlap", r.ep_overlap,
                              "Overlap the all-to-alls of one microbatch with the computation of the neighbouring one");
   c.add_flag("--delay-wgrad", r.delay_wgrad,
@@ -140,7 +146,7 @@ void add_plan_command(CLI::App& app, ExitCode& code) {
   c->add_option("--redundant-experts", r.redundant_experts, "Only this number of redundant experts per rank")
       ->check(CLI::Range(std::int64_t{0}, planner::kMostRedundantExperts));
   add_degrees(*c, r);
-  add_overlap(*c, r);
+  add_pipeline(*c, r);
   c->add_option("--sp", r.sp, "Only with (1) or without (0) sequence parallelism")->check(CLI::Range(0, 1));
   c->add_option("--layout", r.layout, "Pipeline layout in Megatron-LM's notation: Ett|tt|tmL");
   c->add_option("--micro-batch", r.micro_batch, "Micro batch size, in sequences; sets workload.micro_batch")

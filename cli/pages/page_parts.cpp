@@ -38,6 +38,7 @@ std::string settings_text(const planner::Candidate& c) {
   std::vector<std::string> parts;
   if (c.rank_order != planner::RankOrder::Megatron) parts.push_back("ranks in order " + name_of(c.rank_order));
   if (c.order == planner::OperationOrder::Searched) parts.emplace_back("operations reordered");
+  if (c.pipeline == planner::PipelineShape::V) parts.emplace_back("stages in a V");
   if (c.ep_overlap) parts.emplace_back("exchanges overlap the neighbouring microbatch");
   if (c.delays_weight_gradients) parts.emplace_back("weight gradients delayed");
   if (!c.layout.empty()) parts.push_back("layout " + shortened(c.layout.text()));

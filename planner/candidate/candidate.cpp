@@ -25,6 +25,10 @@ std::string name_of(OperationOrder order) {
 
 std::string name_of(RankOrder order) { return std::string(moeplan::name_of<RankOrder>(kRankOrderNames, order)); }
 
+std::string name_of(PipelineShape shape) {
+  return std::string(moeplan::name_of<PipelineShape>(kPipelineShapeNames, shape));
+}
+
 std::string strategy_text(const LayerStrategy& run) {
   return fmt::format("{} {} {} {}", run.schedule.name(), run.all_to_all.name(), run.pipeline_degree,
                      codec_pair_name(run.codec));

@@ -36,8 +36,16 @@ enum class RankOrder { Megatron, ReplicasInner };
 inline constexpr std::array<std::pair<RankOrder, std::string_view>, 2> kRankOrderNames{
     {{RankOrder::Megatron, "tp-cp-ep-dp-pp"}, {RankOrder::ReplicasInner, "tp-cp-dp-ep-pp"}}};
 
+/// Which parts of the model a pipeline's stages hold. Interleaved: with p stages, stage s has the parts s, s + p, s +
+/// 2p and so on. V: each has two, s and 2p - 1 - s, so that the first one holds embedding and output head, and stages
+/// keep fewer activations ("cut in half" DualPipe: DualPipeV).
+enum class PipelineShape { Interleaved, V };
+inline constexpr std::array<std::pair<PipelineShape, std::string_view>, 2> kPipelineShapeNames{
+    {{PipelineShape::Interleaved, "interleaved"}, {PipelineShape::V, "v"}}};
+
 [[nodiscard]] std::string name_of(OperationOrder order);
 [[nodiscard]] std::string name_of(RankOrder order);
+[[nodiscard]] std::string name_of(PipelineShape shape);
 
 struct Candidate;
 
@@ -73,8 +81,9 @@ struct Candidate {
   std::vector<Placement> expert_places = {};
   RankOrder rank_order = RankOrder::Megatron;
   OperationOrder order = OperationOrder::Listed;
-  std::int64_t micro_batch = 1;           // in sequences
-  std::int64_t virtual_stages = 1;        // parts of the model on each pipeline stage; > 1: interleaved
+  std::int64_t micro_batch = 1;     // in sequences
+  std::int64_t virtual_stages = 1;  // parts of the model on each pipeline stage
+  PipelineShape pipeline = PipelineShape::Interleaved;
   PipelineLayout layout = {};             // what each part holds; empty: divided evenly by FLOPs
   bool sequence_parallel = false;         // between attention and FFN each tensor-parallel rank keeps its own tokens
   bool ep_overlap = false;                // exchanges of tokens overlap computation of a neighbouring microbatch
@@ -93,6 +102,7 @@ struct Candidate {
 [[nodiscard]] inline Candidate stage_alone(Candidate candidate) {
   candidate.degrees.pp = 1;
   candidate.virtual_stages = 1;
+  candidate.pipeline = PipelineShape::Interleaved;
   candidate.layout = {};
   return candidate;
 }

@@ -2,9 +2,13 @@
 
 #include <algorithm>
 #include <cassert>
+#include <map>
+#include <numeric>
 
+#include "model/base/to_index.hpp"
 #include "model/base/whole_numbers.hpp"
 #include "model/costs/model_flops.hpp"
+#include "planner/candidate/pipeline_tasks.hpp"
 #include "planner/placement/slots.hpp"
 
 namespace moeplan::planner {
@@ -36,32 +40,87 @@ std::vector<LayerSpec> all_layers(const ModelSpec& model) {
 
 }  // namespace
 
-std::vector<StagePart> stage_parts(const ModelSpec& model, std::int64_t sequence_length, std::int64_t parts) {
-  const std::vector<LayerSpec> layers = all_layers(model);
-  assert(parts >= 1 && static_cast<std::size_t>(parts) <= layers.size());
-  ModelSpec one = model;
-  one.layers.clear();
-  const double head = forward_flops_per_token(one, sequence_length);
-  std::vector<double> cost;
-  double most = 0, least = 0;
-  for (const LayerSpec& layer : layers) {
-    one.layers = {{1, {layer}}};
-    cost.push_back(forward_flops_per_token(one, sequence_length) - head);
-    least = std::max(least, cost.back());
-    most += cost.back();
+namespace {
+
+/// Forward FLOPs of a token, by layer, and those of the head.
+struct ForwardFlops {
+  ForwardFlops(const ModelSpec& model, const std::vector<LayerSpec>& all, std::int64_t sequence_length) {
+    ModelSpec one = model;
+    one.layers.clear();
+    head = forward_flops_per_token(one, sequence_length);
+    for (const LayerSpec& layer : all) {
+      one.layers = {{1, {layer}}};
+      layers.push_back(forward_flops_per_token(one, sequence_length) - head);
+    }
   }
-  most += head;
-  const auto count = static_cast<std::size_t>(parts);
-  std::vector<std::size_t> first = cuts(cost, head, count, most);
-  for (int i = 0; i < 60 && count > 1; ++i) {
+  [[nodiscard]] double longest() const { return *std::max_element(layers.begin(), layers.end()); }
+  [[nodiscard]] double all() const { return std::accumulate(layers.begin(), layers.end(), head); }
+
+  std::vector<double> layers;
+  double head = 0;
+};
+
+/// The first layer of each part of a V if no stage may exceed `most` and no part `most_of_part`; empty if that is
+/// impossible.
+std::vector<std::size_t> cuts_in_v(const ForwardFlops& flops, std::size_t stages, double most, double most_of_part) {
+  const std::size_t n = flops.layers.size();
+  std::vector<double> sum{0};  // of the layers before each one
+  for (const double f : flops.layers) sum.push_back(sum.back() + f);
+  // By the number of layers that the outer stages have at the front: the most that they can have at the back, and how
+  // many of the front are before this stage.
+  struct Reach {
+    std::size_t back = 0, before = 0;
+  };
+  std::vector<std::map<std::size_t, Reach>> reach{{{0, {}}}};
+  for (std::size_t s = 0; s < stages; ++s) {
+    std::map<std::size_t, Reach>& next = reach.emplace_back();
+    const std::size_t inner = 2 * (stages - s - 1);  // parts that are left, each with a layer
+    for (const auto& [front, outer] : reach[s]) {
+      for (std::size_t x = 1; front + x + outer.back + 1 + inner <= n; ++x) {
+        const double own = sum[front + x] - sum[front];
+        if (own > most_of_part) break;
+        double room = std::min(most - own, most_of_part) - (s == 0 ? flops.head : 0);
+        std::size_t back = outer.back;
+        while (front + x + back + 1 + inner <= n && sum[n - back] - sum[n - back - 1] <= room) {
+          room -= sum[n - back] - sum[n - back - 1];
+          ++back;
+        }
+        if (back == outer.back) break;
+        Reach& known = next[front + x];
+        if (back > known.back) known = {back, front};
+      }
+    }
+  }
+  for (const auto& [last, end] : reach.back()) {
+    if (last + end.back != n) continue;
+    std::vector<std::size_t> first(2 * stages);
+    std::size_t front = last;
+    for (std::size_t s = stages; s > 0; --s) {
+      const Reach& r = reach[s].at(front);
+      first[2 * stages - s] = n - r.back;
+      first[s - 1] = front = r.before;
+    }
+    return first;
+  }
+  return {};
+}
+
+/// The least `most` for which cut(most) is not empty, rounded up, between the longest layer and all.
+template <class Cut>
+double least_most(const ForwardFlops& flops, const Cut& cut) {
+  double least = flops.longest(), most = flops.all();
+  for (int i = 0; i < 60; ++i) {
     const double middle = (least + most) / 2;
-    std::vector<std::size_t> found = cuts(cost, head, count, middle);
-    (found.empty() ? least : most) = middle;
-    if (!found.empty()) first = std::move(found);
+    (cut(middle).empty() ? least : most) = middle;
   }
-  std::vector<StagePart> out(count);
-  for (std::size_t p = 0; p < count; ++p) {
-    const std::size_t end = p + 1 < count ? first[p + 1] : layers.size();
+  return most;
+}
+
+/// Parts that begin at these layers.
+std::vector<StagePart> parts_from(const std::vector<LayerSpec>& layers, const std::vector<std::size_t>& first) {
+  std::vector<StagePart> out(first.size());
+  for (std::size_t p = 0; p < first.size(); ++p) {
+    const std::size_t end = p + 1 < first.size() ? first[p + 1] : layers.size();
     out[p].layers.assign(layers.begin() + static_cast<std::ptrdiff_t>(first[p]),
                          layers.begin() + static_cast<std::ptrdiff_t>(end));
   }
@@ -70,10 +129,27 @@ std::vector<StagePart> stage_parts(const ModelSpec& model, std::int64_t sequence
   return out;
 }
 
+}  // namespace
+
+std::vector<StagePart> stage_parts(const ModelSpec& model, std::int64_t sequence_length, std::int64_t parts) {
+  const std::vector<LayerSpec> layers = all_layers(model);
+  assert(parts >= 1 && static_cast<std::size_t>(parts) <= layers.size());
+  const ForwardFlops flops(model, layers, sequence_length);
+  const auto cut = [&](double most) { return cuts(flops.layers, flops.head, static_cast<std::size_t>(parts), most); };
+  return parts_from(layers, cut(least_most(flops, cut)));
+}
+
 std::vector<StagePart> stage_parts(const ModelSpec& model, std::int64_t sequence_length, const Candidate& candidate) {
   const PipelineLayout& layout = candidate.layout;
-  if (layout.empty()) return stage_parts(model, sequence_length, candidate.degrees.pp * candidate.virtual_stages);
   const std::vector<LayerSpec> layers = all_layers(model);
+  if (layout.empty() && candidate.pipeline == PipelineShape::V) {
+    const ForwardFlops flops(model, layers, sequence_length);
+    const auto stages = static_cast<std::size_t>(candidate.degrees.pp);
+    const double most = least_most(flops, [&](double m) { return cuts_in_v(flops, stages, m, m); });
+    const auto cut = [&](double most_of_part) { return cuts_in_v(flops, stages, most, most_of_part); };
+    return parts_from(layers, cut(least_most(flops, cut)));
+  }
+  if (layout.empty()) return stage_parts(model, sequence_length, candidate.degrees.pp * candidate.virtual_stages);
   assert(layout.layers() == std::ssize(layers) && "infeasibility() checks the layout");
   std::vector<StagePart> out;
   auto next = layers.begin();
@@ -94,13 +170,14 @@ namespace {
 template <class Layer>
 std::vector<std::vector<StageParameters>> parameters_by_rank(const ModelSpec& model,
                                                              const std::vector<StagePart>& parts,
-                                                             const Degrees& degrees, std::int64_t ranks,
-                                                             const Layer& layer_of) {
+                                                             const Degrees& degrees, PipelineShape shape,
+                                                             std::int64_t ranks, const Layer& layer_of) {
   std::vector<std::vector<StageParameters>> stages(static_cast<std::size_t>(degrees.pp),
                                                    std::vector<StageParameters>(static_cast<std::size_t>(ranks)));
   std::size_t moe_layers_before = 0;
   for (std::size_t p = 0; p < parts.size(); ++p) {
-    std::vector<StageParameters>& stage = stages[p % stages.size()];
+    const auto number = [&](std::size_t part) { return stage_of(shape, degrees.pp, static_cast<std::int64_t>(part)); };
+    std::vector<StageParameters>& stage = stages[to_index(number(p))];
     const auto add = [&](const std::vector<UnitParameters>& units) {
       for (std::size_t r = 0; r < stage.size(); ++r) {
         const UnitParameters& unit = units.size() == 1 ? units.front() : units[r];
@@ -121,8 +198,8 @@ std::vector<std::vector<StageParameters>> parameters_by_rank(const ModelSpec& mo
     // Multi-token prediction embeds tokens and predicts them with the model's own tables, of which its stage has
     // copies.
     if (parts[p].mtp_layers > 0 && stages.size() > 1) {
-      if (p % stages.size() != 0) add({embedding_parameters(model, degrees)});
-      if ((parts.size() - 1) % stages.size() != p % stages.size()) add({head_parameters(model, degrees)});
+      if (number(p) != 0) add({embedding_parameters(model, degrees)});
+      if (number(parts.size() - 1) != number(p)) add({head_parameters(model, degrees)});
     }
   }
   return stages;
@@ -133,12 +210,13 @@ std::vector<std::vector<StageParameters>> parameters_by_rank(const ModelSpec& mo
 namespace {
 
 std::vector<StageParameters> contiguous_parameters(const ModelSpec& model, const std::vector<StagePart>& parts,
-                                                   const Degrees& degrees) {
+                                                   const Degrees& degrees, PipelineShape shape) {
   const auto layer_of = [&](const LayerSpec& layer, std::size_t) {
     return std::vector<UnitParameters>{layer_parameters(model, layer, degrees)};
   };
   std::vector<StageParameters> out;
-  for (const std::vector<StageParameters>& rank : parameters_by_rank(model, parts, degrees, /*ranks=*/1, layer_of)) {
+  for (const std::vector<StageParameters>& rank :
+       parameters_by_rank(model, parts, degrees, shape, /*ranks=*/1, layer_of)) {
     out.push_back(rank.front());
   }
   return out;
@@ -148,14 +226,15 @@ std::vector<StageParameters> contiguous_parameters(const ModelSpec& model, const
 
 std::vector<StageParameters> stage_parameters(const ModelSpec& model, std::int64_t sequence_length,
                                               const Degrees& degrees, std::int64_t virtual_stages) {
-  return contiguous_parameters(model, stage_parts(model, sequence_length, degrees.pp * virtual_stages), degrees);
+  return contiguous_parameters(model, stage_parts(model, sequence_length, degrees.pp * virtual_stages), degrees,
+                               PipelineShape::Interleaved);
 }
 
 std::vector<StageParameters> stage_parameters(const ModelSpec& model, const Workload& workload,
                                               const Candidate& candidate) {
   const Degrees& d = candidate.degrees;
   const std::vector<StagePart> parts = stage_parts(model, workload.sequence_length, candidate);
-  if (candidate.expert_places.empty()) return contiguous_parameters(model, parts, d);
+  if (candidate.expert_places.empty()) return contiguous_parameters(model, parts, d, candidate.pipeline);
   const std::vector<std::size_t> kinds = routing_kinds(model, workload.recorded.has_value());
   const auto layer_of = [&](const LayerSpec& layer, std::size_t number) {
     const UnitParameters whole = layer_parameters(model, layer, d);
@@ -164,7 +243,8 @@ std::vector<StageParameters> stage_parameters(const ModelSpec& model, const Work
                : std::vector<UnitParameters>{whole};
   };
   std::vector<StageParameters> fullest;
-  for (const std::vector<StageParameters>& ranks : parameters_by_rank(model, parts, d, d.ep, layer_of)) {
+  for (const std::vector<StageParameters>& ranks :
+       parameters_by_rank(model, parts, d, candidate.pipeline, d.ep, layer_of)) {
     const auto bytes = [&](const StageParameters& s) { return state_memory(s, workload, d).total(); };
     fullest.push_back(
         *std::max_element(ranks.begin(), ranks.end(),
@@ -216,29 +296,6 @@ std::int64_t number_of_routing_kinds(const ModelSpec& model, bool is_recorded) {
   std::size_t count = 0;
   for (const std::size_t kind : routing_kinds(model, is_recorded)) count = std::max(count, kind + 1);
   return static_cast<std::int64_t>(count);
-}
-
-std::vector<PipelineTask> pipeline_tasks(std::int64_t stages, std::int64_t stage, std::int64_t virtual_stages,
-                                         std::int64_t microbatches, bool train) {
-  const std::int64_t total = microbatches * virtual_stages;
-  // Groups of `stages` microbatches pass through part 0, then part 1 ...; backward through the last part first.
-  const auto task = [&](bool forward, std::int64_t k) {
-    if (virtual_stages == 1) return PipelineTask{forward, 0, k};
-    const std::int64_t part = k % (stages * virtual_stages) / stages;
-    return PipelineTask{forward, forward ? part : virtual_stages - 1 - part,
-                        k / (stages * virtual_stages) * stages + k % stages};
-  };
-  std::int64_t ahead = train ? stages - stage - 1 : total;
-  if (train && virtual_stages > 1) ahead = 2 * (stages - stage - 1) + (virtual_stages - 1) * stages;
-  ahead = std::min(ahead, total);
-  std::vector<PipelineTask> tasks;
-  for (std::int64_t k = 0; k < ahead; ++k) tasks.push_back(task(true, k));
-  if (!train) return tasks;
-  for (std::int64_t k = 0; k < total; ++k) {
-    if (ahead + k < total) tasks.push_back(task(true, ahead + k));
-    tasks.push_back(task(false, k));
-  }
-  return tasks;
 }
 
 }  // namespace moeplan::planner

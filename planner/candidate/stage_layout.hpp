@@ -1,4 +1,4 @@
-// The layout of pipeline stages: which layers each stage holds, and in which order it processes its microbatches.
+// The layout of pipeline stages: which layers and parameters each of them holds.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,8 @@ struct StagePart {
 /// microbatches.
 [[nodiscard]] std::vector<StagePart> stage_parts(const ModelSpec& model, std::int64_t sequence_length,
                                                  std::int64_t parts);
-/// The parts of a candidate: those of its layout, or else the equal ones.
+/// The parts of a candidate: those of its layout, or else those of stage_parts() above; in a V, with which the two
+/// parts of a stage together have the least largest FLOPs, and of these cuts the one with the least largest part.
 [[nodiscard]] std::vector<StagePart> stage_parts(const ModelSpec& model, std::int64_t sequence_length,
                                                  const Candidate& candidate);
 
@@ -50,20 +51,5 @@ struct StagePart {
 [[nodiscard]] std::int64_t number_of_routing_kinds(const ModelSpec& model, bool is_recorded);
 /// The MoE layers of a model in order.
 [[nodiscard]] std::vector<Moe> moe_layers(const ModelSpec& model);
-
-/// A forward or backward pass of one microbatch through one part of a stage.
-struct PipelineTask {
-  bool forward;
-  std::int64_t part;  // within this stage, 0 .. virtual_stages - 1
-  std::int64_t microbatch;
-  bool operator==(const PipelineTask&) const = default;
-};
-
-/// The task list of a stage. In training: 1F1B ([PipeDream-Flush], D. Narayanan et al., "Efficient large-scale language
-/// model training on GPU clusters", SC'21, sec. 2.2), with virtual_stages > 1 interleaved as in Megatron-LM; the number
-/// of microbatches is then a multiple of the number of stages. Without training: all forward passes in the same order.
-[[nodiscard]] std::vector<PipelineTask> pipeline_tasks(std::int64_t stages, std::int64_t stage,
-                                                       std::int64_t virtual_stages, std::int64_t microbatches,
-                                                       bool train);
 
 }  // namespace moeplan::planner

@@ -5,7 +5,9 @@
 #include <set>
 #include <utility>
 
+#include "model/base/to_index.hpp"
 #include "model/costs/block_price.hpp"
+#include "planner/candidate/pipeline_tasks.hpp"
 #include "planner/lowering/blocks/launches.hpp"
 #include "planner/lowering/lower.hpp"
 #include "planner/lowering/part_passes.hpp"
@@ -135,7 +137,7 @@ const CommonWork::Passes& CommonWork::passes(const Candidate& candidate) {
 /// The index of the first unit of each part of the candidate's model, and the number of all units.
 std::vector<std::size_t> CommonWork::first_units(const Candidate& candidate) {
   const std::int64_t parts = candidate.degrees.pp * candidate.virtual_stages;
-  const bool is_even = candidate.layout.empty();
+  const bool is_even = candidate.layout.empty() && candidate.pipeline == PipelineShape::Interleaved;
   {
     const std::lock_guard lock(mutex_);
     if (const auto known = first_units_.find(parts); is_even && known != first_units_.end()) return known->second;
@@ -164,7 +166,8 @@ Seconds CommonWork::bound(const Candidate& candidate) {
   double longest = 0, before = 0;  // of the preceding stages' first parts
   for (std::size_t stage = 0; stage < stages; ++stage) {
     double own = 0;
-    for (std::size_t part = stage; part + 1 < first.size(); part += stages) own += of_part(part);
+    for (std::int64_t v = 0; v < candidate.virtual_stages; ++v)
+      own += of_part(to_index(part_of(candidate.pipeline, candidate.degrees.pp, static_cast<std::int64_t>(stage), v)));
     longest = std::max(longest, before + microbatches * own);
     before += of_part(stage);
   }

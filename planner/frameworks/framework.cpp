@@ -32,6 +32,7 @@ std::vector<std::string> known_values(Decision decision) {
     case Decision::Orders: return {name_of(OperationOrder::Listed), name_of(OperationOrder::Searched)};
     case Decision::Placements: return placement_names();
     case Decision::Degrees: return {"tp", "sp", "cp", "pp", "vp", "ep", "esp"};
+    case Decision::Pipelines: return {name_of(PipelineShape::V)};
     case Decision::Overlaps: return {"ep_overlap", "delay_wgrad"};
     case Decision::Recompute: names = all_names<RecomputeModule>(kRecomputeModuleNames); break;
     case Decision::ZeroStages: return {"0", "1", "2", "3"};

@@ -41,6 +41,7 @@ enum class FrameworkDecision {
   Orders,        // Candidate::order
   Placements,    // planner/placement/strategies/strategy.hpp
   Degrees,       // tp, sp, cp, pp, vp, ep, esp: degrees that may exceed 1
+  Pipelines,     // v
   Overlaps,      // ep_overlap, delay_wgrad
   Recompute,     // kRecomputeModuleNames, and "full"
   ZeroStages,    // "0" to "3"
@@ -49,7 +50,7 @@ enum class FrameworkDecision {
   Layouts        // "any": each part of the pipeline holds what the plan says
 };
 
-inline constexpr std::array<std::pair<FrameworkDecision, std::string_view>, 13> kFrameworkDecisionNames{
+inline constexpr std::array<std::pair<FrameworkDecision, std::string_view>, 14> kFrameworkDecisionNames{
     {{FrameworkDecision::Schedules, "schedules"},
      {FrameworkDecision::AllToAlls, "all_to_alls"},
      {FrameworkDecision::Codecs, "codecs"},
@@ -57,6 +58,7 @@ inline constexpr std::array<std::pair<FrameworkDecision, std::string_view>, 13> 
      {FrameworkDecision::Orders, "orders"},
      {FrameworkDecision::Placements, "placements"},
      {FrameworkDecision::Degrees, "degrees"},
+     {FrameworkDecision::Pipelines, "pipelines"},
      {FrameworkDecision::Overlaps, "overlaps"},
      {FrameworkDecision::Recompute, "recompute"},
      {FrameworkDecision::ZeroStages, "zero_stages"},

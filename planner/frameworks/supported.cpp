@@ -71,6 +71,8 @@ std::optional<std::string> unsupported(const Framework& f, const Candidate& c, s
   if (!f.has(Decision::RankOrders, name_of(c.rank_order))) return lacks(f, "rank order " + name_of(c.rank_order));
   if (!f.has(Decision::Orders, name_of(c.order))) return lacks(f, "order of operations " + name_of(c.order));
   if (!f.has(Decision::Placements, c.placement.name())) return lacks(f, "placement " + c.placement.name());
+  if (c.pipeline != PipelineShape::Interleaved && !f.has(Decision::Pipelines, name_of(c.pipeline)))
+    return lacks(f, "stages in a V");
   if (c.ep_overlap && !f.has(Decision::Overlaps, "ep_overlap"))
     return lacks(f, "overlap of exchanges with a neighbouring microbatch");
   if (c.delays_weight_gradients && !f.has(Decision::Overlaps, "delay_wgrad"))

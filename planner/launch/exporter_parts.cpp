@@ -43,6 +43,8 @@ void leave_moe_decisions(const LaunchInput& input, Launch& launch) {
   if (!f.has(FrameworkDecision::RankOrders, name_of(c.rank_order))) launch.leave("rank order " + name_of(c.rank_order));
   if (!f.has(FrameworkDecision::Placements, c.placement.name()))
     launch.leave("placement " + c.placement.name() + ": experts stay contiguous");
+  if (c.pipeline != PipelineShape::Interleaved && !f.has(FrameworkDecision::Pipelines, name_of(c.pipeline)))
+    launch.leave("stages in a V: parts are interleaved");
   if (c.ep_overlap && !f.has(FrameworkDecision::Overlaps, "ep_overlap"))
     launch.leave("exchanges concurrent with a neighbouring microbatch");
   if (c.delays_weight_gradients && !f.has(FrameworkDecision::Overlaps, "delay_wgrad"))

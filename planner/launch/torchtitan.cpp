@@ -54,7 +54,10 @@ Launch torchtitan_launch(const LaunchInput& input) {
   launch.set("parallelism.context_parallel_degree", d.cp);
   launch.set("parallelism.pipeline_parallel_degree", d.pp);
   if (d.pp > 1) {
-    launch.set("parallelism.pipeline_parallel_schedule", c.virtual_stages > 1 ? "Interleaved1F1B" : "1F1B");
+    const std::string shape = input.framework.own_name(FrameworkDecision::Pipelines, name_of(c.pipeline));
+    launch.set("parallelism.pipeline_parallel_schedule", !shape.empty()         ? shape
+                                                         : c.virtual_stages > 1 ? "Interleaved1F1B"
+                                                                                : "1F1B");
     launch.set("parallelism.pipeline_parallel_microbatch_size", c.micro_batch);
     launch.settings.push_back(modules_of_parts(input));
   }

@@ -166,7 +166,12 @@ Reason division_infeasibility(const ModelSpec& model, const Workload& workload, 
   const std::int64_t batch = workload.global_batch / d.dp;
   if (Reason r = multiple(batch, candidate.micro_batch, "the micro batch does not divide a replica's batch")) return r;
   const std::int64_t microbatches = batch / candidate.micro_batch;
-  if (candidate.virtual_stages > 1) {
+  if (candidate.pipeline == PipelineShape::V) {
+    if (workload.mode == Mode::Forward) return "a V-shaped pipeline needs a backward pass";
+    if (d.pp == 1) return "a V-shaped pipeline needs stages";
+    if (Reason r = equal(candidate.virtual_stages, 2, "a V-shaped pipeline has two parts a stage")) return r;
+    if (Reason r = limit(microbatches, 2 * d.pp, "a V-shaped pipeline needs two microbatches a stage")) return r;
+  } else if (candidate.virtual_stages > 1) {
     if (Reason r = multiple(microbatches, d.pp, "pp does not divide the microbatches")) return r;
   }
   if (d.pp > 1) {

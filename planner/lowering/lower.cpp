@@ -5,6 +5,8 @@
 #include <variant>
 #include <vector>
 
+#include "model/base/to_index.hpp"
+#include "planner/candidate/pipeline_tasks.hpp"
 #include "planner/candidate/stage_layout.hpp"
 #include "planner/layer/copy_parts.hpp"
 #include "planner/layer/schedule.hpp"
@@ -27,6 +29,18 @@ std::vector<std::size_t> moe_layers_before(const std::vector<StagePart>& parts) 
                          [](const LayerSpec& layer) { return std::holds_alternative<Moe>(layer.ffn); });
   }
   return before;
+}
+
+/// The position of part p, the own-th of a stage.
+PartPosition position_of(std::size_t p, std::int64_t stage, std::int64_t own, const Candidate& candidate,
+                         const std::vector<std::size_t>& moe_before) {
+  PartPosition out{.moe_layers_before = moe_before[p]};
+  const std::int64_t stages = candidate.degrees.pp;
+  const bool goes_back = candidate.pipeline == PipelineShape::V && own == 1;
+  if (p > 0) out.from_preceding = goes_back ? (stage + 1 < stages ? -1 : 0) : 1;
+  if (p + 1 < moe_before.size()) out.to_next = goes_back ? -1 : 1;
+  if (candidate.pipeline == PipelineShape::V && own == 0 && stage + 1 == stages) out.to_next = 0;
+  return out;
 }
 
 /// Writes the sequence of a stage from the passes through its parts.
@@ -85,7 +99,7 @@ class StageWriter {
   }
   /// Whether a backward task runs concurrently with the forward task that follows it.
   [[nodiscard]] bool are_paired(const PipelineTask& task, const PipelineTask& next) const {
-    return context_.candidate().ep_overlap && !task.forward && next.forward && !is_last(task) && next.microbatch > 0;
+    return context_.candidate().ep_overlap && task.goes_with_next && !is_last(task) && next.microbatch > 0;
   }
 
   const LoweringContext& context_;
@@ -117,8 +131,8 @@ LoweredIterations lower_iterations(const ModelSpec& model, const Workload& workl
   for (std::int64_t s = 0; s < d.pp; ++s) {
     std::vector<PartPasses> own;
     for (std::int64_t v = 0; v < candidate.virtual_stages; ++v) {
-      const auto p = static_cast<std::size_t>(v * d.pp + s);
-      const PartPosition position{moe_before[p], /*is_first=*/p == 0, /*is_last=*/p + 1 == parts.size()};
+      const std::size_t p = to_index(part_of(candidate.pipeline, d.pp, s, v));
+      const PartPosition position = position_of(p, s, v, candidate, moe_before);
       own.push_back(part_passes(context, parts[p], position, kinds, units, blocks));
     }
     for (std::size_t i = 0; i < microbatches.size(); ++i) {
@@ -127,8 +141,7 @@ LoweredIterations lower_iterations(const ModelSpec& model, const Workload& workl
       if (parts.size() == 1) {
         writer.append_one_stage(stage);
       } else {
-        writer.append_tasks(stage,
-                            pipeline_tasks(d.pp, s, candidate.virtual_stages, microbatches[i], context.trains()));
+        writer.append_tasks(stage, pipeline_tasks(candidate, s, microbatches[i], context.trains()));
       }
     }
     if (!context.trains()) continue;

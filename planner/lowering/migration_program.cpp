@@ -6,7 +6,9 @@
 #include <map>
 #include <optional>
 
+#include "model/base/to_index.hpp"
 #include "model/costs/memory.hpp"
+#include "planner/candidate/pipeline_tasks.hpp"
 #include "planner/candidate/stage_layout.hpp"
 #include "planner/layer/all_to_all.hpp"
 #include "planner/layer/block_builder.hpp"
@@ -33,11 +35,12 @@ class Migration {
     program_.stages.assign(static_cast<std::size_t>(d.pp), {});
     std::size_t number = 0;
     for (std::size_t p = 0; p < parts.size(); ++p) {
+      const std::size_t stage = to_index(stage_of(candidate_.pipeline, d.pp, static_cast<std::int64_t>(p)));
       for (const LayerSpec& layer : parts[p].layers) {
         const Moe* moe = std::get_if<Moe>(&layer.ffn);
         if (!moe || candidate_.expert_places.empty()) continue;
         if (const std::optional<BlockId> id = block(*moe, kinds[number++]))
-          program_.stages[p % program_.stages.size()].push_back({.block = *id});
+          program_.stages[stage].push_back({.block = *id});
       }
     }
     return std::move(program_);

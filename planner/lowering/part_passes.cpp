@@ -46,9 +46,9 @@ struct Part {
       return forward && copied(i) && !context.has_blocking_transfers(units[order[i]].routing);
     };
     if (sent_before(0)) out.push_back({.block = blocks.send_copies(order.front())});
-    const bool receives = forward ? !position.is_first : !position.is_last;
-    const bool sends = forward ? !position.is_last : !position.is_first;
-    if (receives) out.push_back({.block = blocks.message(forward, /*sends=*/false)});
+    const std::int64_t from = forward ? position.from_preceding : -position.to_next;
+    const std::int64_t to = forward ? position.to_next : -position.from_preceding;
+    if (from != 0) out.push_back({.block = blocks.message(forward, /*sends=*/false, from)});
     Sequence steps;
     for (std::size_t i = 0; i < order.size(); ++i) {
       UnitDuties duties{.waits_for_weights = does.gathers, .gathers = std::nullopt, .reduces = does.reduces};
@@ -60,7 +60,7 @@ struct Part {
       steps.push_back({.block = blocks.pass(order[i], forward, duties)});
     }
     append_folded(out, steps, longest);
-    if (sends) out.push_back({.block = blocks.message(forward, /*sends=*/true)});
+    if (to != 0) out.push_back({.block = blocks.message(forward, /*sends=*/true, to)});
     return out;
   }
 };
@@ -113,8 +113,11 @@ PartPasses part_passes(const LoweringContext& context, const StagePart& part, co
 Sequence paired_pass(const LoweringContext& context, const PartPasses& backward, const PartPasses& forward,
                      const ModelUnits& units, UnitBlocks& blocks) {
   Sequence out;
-  if (!forward.position.is_first) out.push_back({.block = blocks.message(/*forward=*/true, /*sends=*/false)});
-  if (!backward.position.is_last) out.push_back({.block = blocks.message(/*forward=*/false, /*sends=*/false)});
+  const auto message = [&](bool is_forward, bool sends, std::int64_t shift) {
+    if (shift != 0) out.push_back({.block = blocks.message(is_forward, sends, shift)});
+  };
+  message(/*is_forward=*/true, /*sends=*/false, forward.position.from_preceding);
+  message(/*is_forward=*/false, /*sends=*/false, -backward.position.to_next);
   const std::vector<std::size_t>& on = forward.units;
   const std::vector<std::size_t> back(backward.units.rbegin(), backward.units.rend());
   const auto is_layer = [&](const std::vector<std::size_t>& order, std::size_t i) {
@@ -131,8 +134,8 @@ Sequence paired_pass(const LoweringContext& context, const PartPasses& backward,
     }
   }
   append_folded(out, steps, longest_pattern(context.model()));
-  if (!forward.position.is_last) out.push_back({.block = blocks.message(/*forward=*/true, /*sends=*/true)});
-  if (!backward.position.is_first) out.push_back({.block = blocks.message(/*forward=*/false, /*sends=*/true)});
+  message(/*is_forward=*/true, /*sends=*/true, forward.position.to_next);
+  message(/*is_forward=*/false, /*sends=*/true, -backward.position.from_preceding);
   return out;
 }
 

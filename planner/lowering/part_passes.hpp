@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "planner/candidate/stage_layout.hpp"
@@ -12,9 +13,10 @@ namespace moeplan::planner {
 
 /// The position of a part in the model.
 struct PartPosition {
-  std::size_t moe_layers_before;
-  bool is_first;
-  bool is_last;
+  std::size_t moe_layers_before = 0;
+  /// By how many stages the activations of a forward pass move from the preceding part to this one, and from this one
+  /// to the next; 0: there is none, or the stage itself holds it.
+  std::int64_t from_preceding = 0, to_next = 0;
 };
 
 /// A part of the model on a stage: its units in order, and the passes of the first, the last and the other

@@ -41,6 +41,7 @@ Node decision_document(const Candidate& c) {
   d.set("edp", Node::integer(c.degrees.edp));
   d.set("pp", Node::integer(c.degrees.pp));
   d.set("virtual_stages", Node::integer(c.virtual_stages));
+  if (c.pipeline != PipelineShape::Interleaved) d.set("pipeline", Node::text(name_of(c.pipeline)));
   if (!c.layout.empty()) d.set("layout", Node::text(c.layout.text()));
   d.set("sequence_parallel", Node::boolean(c.sequence_parallel));
   if (c.ep_overlap) d.set("ep_overlap", Node::boolean(true));
@@ -132,6 +133,7 @@ Candidate read_decision(MapReader d) {
   c.degrees.edp = d.integer("edp", 1, kMostRanks);
   c.degrees.pp = d.integer("pp", 1, kMostRanks);
   c.virtual_stages = d.integer("virtual_stages", 1, kMostRanks);
+  if (d.has("pipeline")) c.pipeline = d.choice<PipelineShape>("pipeline", kPipelineShapeNames);
   if (const std::string layout = d.text_or("layout", ""); !layout.empty()) {
     const auto parsed = parse_layout(layout);
     if (const auto* error = std::get_if<std::string>(&parsed)) d.complain("layout", *error);

@@ -4,6 +4,8 @@
 #include <map>
 #include <utility>
 
+#include "model/base/to_index.hpp"
+#include "planner/candidate/stage_layout.hpp"
 #include "planner/lowering/part_passes.hpp"
 
 namespace moeplan::planner {
@@ -130,9 +132,12 @@ RankTimeline timeline_of(RankId rank, std::size_t stage, RankExecutions executio
 }
 
 /// The number of units that a pass through each part of a stage consists of.
-std::vector<std::size_t> units_of_stage(const std::vector<StagePart>& parts, std::size_t stage, std::size_t stages) {
+std::vector<std::size_t> units_of_stage(const std::vector<StagePart>& parts, std::int64_t stage,
+                                        const Candidate& candidate) {
   std::vector<std::size_t> out;
-  for (std::size_t p = stage; p < parts.size(); p += stages) out.push_back(number_of_units(parts[p]));
+  for (std::int64_t v = 0; v < candidate.virtual_stages; ++v) {
+    out.push_back(number_of_units(parts[to_index(part_of(candidate.pipeline, candidate.degrees.pp, stage, v))]));
+  }
   return out;
 }
 
@@ -196,12 +201,11 @@ std::vector<RankTimeline> rank_timelines(const Problem& problem, const Candidate
   std::vector<RankTimeline> out;
   for (const RankId r : ranks) {
     const std::size_t stage = program.stage_of(r);
+    const auto number = static_cast<std::int64_t>(stage);
     const std::vector<PipelineTask> tasks =
         candidate.ep_overlap ? std::vector<PipelineTask>{}
-                             : pipeline_tasks(candidate.degrees.pp, static_cast<std::int64_t>(stage),
-                                              candidate.virtual_stages, microbatches, workload.mode == Mode::Train);
-    out.push_back(
-        timeline_of(r, stage, std::move(executions[r]), tasks, units_of_stage(parts, stage, program.stages.size())));
+                             : pipeline_tasks(candidate, number, microbatches, workload.mode == Mode::Train);
+    out.push_back(timeline_of(r, stage, std::move(executions[r]), tasks, units_of_stage(parts, number, candidate)));
   }
   return out;
 }

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "model/analysis/timeline.hpp"
-#include "planner/candidate/stage_layout.hpp"
+#include "planner/candidate/pipeline_tasks.hpp"
 #include "planner/evaluation/problem.hpp"
 
 namespace moeplan::planner {

@@ -61,6 +61,7 @@ Json decision_json(const Candidate& c) {
            {"micro_batch", c.micro_batch},
            {"rank_order", name_of(c.rank_order)},
            {"recompute", name_of(c.recompute)}};
+  if (c.pipeline != PipelineShape::Interleaved) out["pipeline"] = name_of(c.pipeline);
   if (c.ep_overlap) out["ep_overlap"] = true;
   if (c.delays_weight_gradients) out["delay_wgrad"] = true;
   if (c.dispatcher_sms > 0) out["dispatcher_sms"] = c.dispatcher_sms;

@@ -30,6 +30,7 @@ std::vector<std::pair<std::string, std::string>> decisions(const Plan& plan) {
           {"edp", text(d.edp)},
           {"pp", text(d.pp)},
           {"virtual_stages", text(c.virtual_stages)},
+          {"pipeline", name_of(c.pipeline)},
           {"layout", c.layout.text()},
           {"sequence_parallel", c.sequence_parallel ? "true" : "false"},
           {"dispatcher_sms", text(c.dispatcher_sms)},

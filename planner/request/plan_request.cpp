@@ -45,6 +45,11 @@ SearchSpace search_space(const PlanRequest& r) {
     if (const auto* error = std::get_if<std::string>(&layout)) wrong.add({"--layout"}, "", *error);
     if (const auto* parts = std::get_if<PipelineLayout>(&layout)) space.layout = *parts;
   }
+  if (const auto shape = named<PipelineShape>(kPipelineShapeNames, r.pipeline)) {
+    space.pipeline = *shape;
+  } else {
+    wrong.add({"--pipeline"}, "", fmt::format("{} is not known; one of interleaved, v", in_quotes(r.pipeline)));
+  }
   if (!r.recompute.empty() && r.recompute != "auto" && !parse_recompute(r.recompute))
     wrong.add({"--recompute"}, "", recompute_error(r.recompute));
   wrong.throw_if_any();
@@ -136,6 +141,7 @@ void check_decisions(const PlanRequest& r, const Framework& framework) {
   check("--schedule", FrameworkDecision::Schedules, r.schedule);
   check("--all-to-all", FrameworkDecision::AllToAlls, r.all_to_all);
   check("--placement", FrameworkDecision::Placements, r.placement == "auto" ? "" : r.placement);
+  if (r.pipeline != name_of(PipelineShape::Interleaved)) check("--pipeline", FrameworkDecision::Pipelines, r.pipeline);
   if (r.ep_overlap) check("--ep-overlap", FrameworkDecision::Overlaps, "ep_overlap");
   if (r.delay_wgrad) check("--delay-wgrad", FrameworkDecision::Overlaps, "delay_wgrad");
   wrong.throw_if_any();

@@ -86,7 +86,8 @@ class Enumerator {
   /// for the best pipelines later.
   std::int64_t parts_per_stage(std::int64_t pp) const {
     if (space_.virtual_stages) return *space_.virtual_stages;
-    if (space_.layout.empty()) return space_.ep_overlap && pp > 1 ? 2 : 1;  // it needs interleaving
+    const bool needs_two = space_.ep_overlap || space_.pipeline == PipelineShape::V;
+    if (space_.layout.empty()) return needs_two && pp > 1 ? 2 : 1;
     return std::max<std::int64_t>(1, std::ssize(space_.layout.parts) / pp);
   }
 
@@ -97,6 +98,7 @@ class Enumerator {
       Candidate c;
       c.degrees = degrees;
       c.sequence_parallel = sequence_parallel;
+      c.pipeline = space_.pipeline;
       c.ep_overlap = space_.ep_overlap;
       c.delays_weight_gradients = space_.delays_weight_gradients;
       c.dispatcher_sms = space_.dispatcher_sms;

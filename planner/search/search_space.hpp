@@ -31,6 +31,7 @@ struct SearchSpace {
   std::optional<std::int64_t> virtual_stages = {};
   std::optional<bool> sequence_parallel = {};
   std::optional<Framework> framework = {};                   // only what it runs
+  PipelineShape pipeline = PipelineShape::Interleaved;       // of all candidates
   bool ep_overlap = false, delays_weight_gradients = false;  // of all candidates
   std::int64_t dispatcher_sms = 0;                           // of all candidates
   PipelineLayout layout = {};                                // if it has parts, their number is pp * virtual_stages

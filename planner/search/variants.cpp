@@ -26,7 +26,7 @@ LayerSpace layer_space(const SearchSpace& space) {
 /// The candidate with other micro batches and numbers of parts per stage.
 std::vector<Candidate> pipelines_like(const Problem& problem, const SearchSpace& space, const Candidate& base) {
   const Workload& workload = problem.workload();
-  const bool has_parts = space.virtual_stages || !space.layout.empty();
+  const bool has_parts = space.virtual_stages || !space.layout.empty() || space.pipeline != PipelineShape::Interleaved;
   std::vector<Candidate> out;
   for (std::int64_t parts = 1; parts * base.degrees.pp <= problem.model().num_layers(); parts *= 2) {
     for (const std::int64_t micro_batch : micro_batches(workload, base.degrees)) {

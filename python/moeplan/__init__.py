@@ -213,7 +213,7 @@ def _request(cluster, model, workload, options):
 
 def plan(cluster, model, workload="default", *, world=None, overrides=(), top=5, schedule=None, all_to_all=None,
          pipeline_degree=None, codec=None, placement=None, redundant_experts=None, tp=None, cp=None, ep=None, esp=None, dp=None,
-         pp=None, vp=None, sp=None, ep_overlap=None, delay_wgrad=None, dispatcher_sms=None, layout=None, micro_batch=None, zero=None,
+         pp=None, vp=None, sp=None, pipeline=None, ep_overlap=None, delay_wgrad=None, dispatcher_sms=None, layout=None, micro_batch=None, zero=None,
          recompute=None, precision=None, framework=None, approximate_unknown=None, budget=None, threads=None, seed=None):
     """Searches for the fastest plan and returns it as a Plan.
 

@@ -44,6 +44,15 @@ inline Candidate random_candidate(Random& random, std::int64_t world, std::int64
   return c;
 }
 
+/// The candidate with its stages in a V, where that is feasible and its degrees say so: without a random draw, as rank
+/// orders.
+inline Candidate with_shape(const Small& s, Candidate c) {
+  Candidate folded = c;
+  folded.pipeline = PipelineShape::V;
+  const bool is_wanted = (c.degrees.dp + c.degrees.ep) % 2 == 0;
+  return is_wanted && !infeasibility(s.model, s.workload, folded, 1) ? folded : c;
+}
+
 /// The candidate with the exchanges of tokens beside the neighbouring microbatch, and perhaps delayed weight gradients,
 /// where that is feasible and its degrees say so: without a random draw, as rank orders.
 inline Candidate with_overlap(const Small& s, Candidate c) {
@@ -75,7 +84,7 @@ inline RandomPipeline random_pipeline(Random& random) {
     Small s = small(c);
     Candidate candidate = random_candidate(random, world, s.workload.global_batch, pp);
     if (infeasibility(s.model, s.workload, candidate, 1)) continue;
-    candidate = with_overlap(s, candidate);
+    candidate = with_overlap(s, with_shape(s, candidate));
     Program program = lower_iteration(s.model, s.workload, candidate, s.cluster.ranks_per_node());
     return {c, std::move(s), candidate, std::move(program)};
   }
@@ -88,9 +97,9 @@ inline std::string dump(const SmallCase& c, const Candidate& p) {
   return to_yaml(cluster_document(c)) + to_yaml(model_text_document(c)) + to_yaml(workload_text_document(c)) +
          p.schedule.name() + " pp " + number(d.pp) + " cp " + number(d.cp) + " tp " + number(d.tp) + " dp " +
          number(d.dp) + " ep " + number(d.ep) + " esp " + number(d.esp) + " micro batch " + number(p.micro_batch) +
-         " parts of the model a stage " + number(p.virtual_stages) + (p.sequence_parallel ? " sequence parallel" : "") +
-         (p.ep_overlap ? " overlap" : "") + (p.delays_weight_gradients ? " delay" : "") + " ranks " +
-         name_of(p.rank_order);
+         " parts of the model a stage " + number(p.virtual_stages) + " " + name_of(p.pipeline) +
+         (p.sequence_parallel ? " sequence parallel" : "") + (p.ep_overlap ? " overlap" : "") +
+         (p.delays_weight_gradients ? " delay" : "") + " ranks " + name_of(p.rank_order);
 }
 
 }  // namespace moeplan::tests

@@ -5,7 +5,9 @@
 #include <algorithm>
 
 #include "cli/pages/page_parts.hpp"
+#include "model/base/to_index.hpp"
 #include "model/text/unit_text.hpp"
+#include "planner/candidate/pipeline_tasks.hpp"
 #include "planner/candidate/stage_layout.hpp"
 
 namespace moeplan::cli {
@@ -41,14 +43,16 @@ std::string why(const planner::Prediction& other, const planner::Prediction& bes
 }
 
 /// The layers of a stage, counted: "16 layers, embedding".
-std::string held_text(const std::vector<planner::StagePart>& parts, std::size_t stage, std::size_t stages) {
+std::string held_text(const std::vector<planner::StagePart>& parts, std::size_t stage, const planner::Candidate& c) {
   std::int64_t layers = 0, mtp = 0;
   bool embedding = false, head = false;
-  for (std::size_t i = stage; i < parts.size(); i += stages) {
-    layers += std::ssize(parts[i].layers);
-    mtp += parts[i].mtp_layers;
-    embedding = embedding || parts[i].embedding;
-    head = head || parts[i].head;
+  for (std::int64_t own = 0; own < c.virtual_stages; ++own) {
+    const std::int64_t p = planner::part_of(c.pipeline, c.degrees.pp, static_cast<std::int64_t>(stage), own);
+    const planner::StagePart& part = parts[to_index(p)];
+    layers += std::ssize(part.layers);
+    mtp += part.mtp_layers;
+    embedding = embedding || part.embedding;
+    head = head || part.head;
   }
   return fmt::format("{} layer{}{}{}{}", layers, layers == 1 ? "" : "s", embedding ? ", embedding" : "",
                      mtp > 0 ? fmt::format(", {} mtp", mtp) : "", head ? ", head" : "");
@@ -104,8 +108,9 @@ std::string what_is_new(const planner::Candidate& c, const planner::Candidate& b
 std::string stage_table(const PlanReport& r) {
   const planner::Prediction& p = r.predictions.front();
   if (p.stages.size() < 2) return "";
+  const planner::Candidate& best = r.result.ranked.front().candidate;
   const std::vector<planner::StagePart> parts =
-      planner::stage_parts(r.inputs.model, r.inputs.workload.sequence_length, r.result.ranked.front().candidate);
+      planner::stage_parts(r.inputs.model, r.inputs.workload.sequence_length, best);
   constexpr const char* kRow = "  {:<7} {:<34} {:>10} {:>10} {:>8} {:>8}  {:>11}\n";
   std::string out = '\n' + fmt::format(kRow, "stage", "holds", "computing", "exposed", "", "bubble", "memory, GiB");
   std::string row;
@@ -116,10 +121,10 @@ std::string stage_table(const PlanReport& r) {
   };
   for (std::size_t s = 0; s < p.stages.size(); ++s) {
     const RankTime& t = p.stages[s];
-    const std::string next = fmt::format(
-        "{:<34} {:>10} {:>10} {:>8} {:>8}  {:>11}\n", held_text(parts, s, p.stages.size()), human(t.compute),
-        human(t.exposed_communication), in_percent(share_of_step(p, t.exposed_communication)),
-        in_percent(share_of_step(p, t.waiting)), gib(r.stage_memory[s].total()));
+    const std::string next =
+        fmt::format("{:<34} {:>10} {:>10} {:>8} {:>8}  {:>11}\n", held_text(parts, s, best), human(t.compute),
+                    human(t.exposed_communication), in_percent(share_of_step(p, t.exposed_communication)),
+                    in_percent(share_of_step(p, t.waiting)), gib(r.stage_memory[s].total()));
     if (s > 0 && next != row) {
       add(s - 1);
       first = s;

@@ -90,14 +90,13 @@ BlockId UnitBlocks::send_copies(std::size_t unit) {
   return it->second;
 }
 
-BlockId UnitBlocks::message(bool forward, bool sends) {
-  const auto [it, is_new] = messages_.try_emplace({forward, sends});
+BlockId UnitBlocks::message(bool forward, bool sends, std::int64_t shift) {
+  const auto [it, is_new] = messages_.try_emplace({forward, sends, shift});
   if (!is_new) return it->second;
   const std::string name = fmt::format("{} {}", sends ? "send" : "receive", forward ? "activations" : "gradients");
   const GroupId stages = context_.groups().stages;
   BlockBuilder block(context_.program(), name);
   const Slice message = context_.dense(block).residual(forward ? "x" : "d.x");
-  const std::int64_t shift = forward ? 1 : -1;
   const std::int32_t channel = forward ? 0 : 1;
   Operation op{.name = name,
                .op_class = OpClass::Pipeline,

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <map>
 #include <optional>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -41,8 +42,9 @@ class UnitBlocks {
   BlockId gather_weights(std::size_t unit);
   /// Sends weights to the copies of a unit's experts.
   BlockId send_copies(std::size_t unit);
-  /// Sends activations to the next part of the model or receives them from the preceding one; backward: gradients.
-  BlockId message(bool forward, bool sends);
+  /// Sends activations to the stage `shift` stages ahead, which holds the next part of the model, or receives them from
+  /// the one as far behind, which holds the preceding part; backward: gradients, in the opposite order of parts.
+  BlockId message(bool forward, bool sends, std::int64_t shift);
   /// The optimizer's step on the parameters of these units.
   BlockId update(const std::vector<std::size_t>& units);
 
@@ -64,11 +66,11 @@ class UnitBlocks {
 
   LoweringContext& context_;
   const ModelUnits& units_;
-  std::map<std::size_t, Passes> passes_;                          // by unit
-  std::map<std::pair<std::size_t, std::size_t>, BlockId> pairs_;  // by backward, forward unit
-  std::map<std::size_t, BlockId> gathers_;                        // by unit
-  std::map<std::size_t, BlockId> copies_;                         // by unit
-  std::map<std::pair<bool, bool>, BlockId> messages_;             // by forward, sends
+  std::map<std::size_t, Passes> passes_;                              // by unit
+  std::map<std::pair<std::size_t, std::size_t>, BlockId> pairs_;      // by backward, forward unit
+  std::map<std::size_t, BlockId> gathers_;                            // by unit
+  std::map<std::size_t, BlockId> copies_;                             // by unit
+  std::map<std::tuple<bool, bool, std::int64_t>, BlockId> messages_;  // by forward, sends, shift
   std::vector<std::pair<UnitParameters, BlockId>> updates_;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "model/workload/routing_statistics.hpp"
+#include "planner/placement/layer_time.hpp"
 #include "planner/placement/strategies/fastermoe.hpp"
 #include "planner/placement/strategies/pro_prophet.hpp"
 

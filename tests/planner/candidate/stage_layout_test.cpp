@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
-#include <map>
 
 #include "model/base/random.hpp"
 #include "model/costs/model_flops.hpp"
-#include "model/program/compose_stages.hpp"
 #include "tests/support/small_cases.hpp"
 
 namespace moeplan::tests::stage_layout_test {
@@ -50,69 +48,6 @@ double least_maximum(const ModelSpec& model, const std::vector<LayerSpec>& layer
   return least;
 }
 
-using Task = PipelineTask;
-constexpr bool kForward = true, kBackward = false;
-
-/// The tasks of all stages as a Program of blocks that take 2 us forward and 3 us backward, with messages of no bytes.
-Program program_of(std::int64_t stages, std::int64_t parts, std::int64_t microbatches, bool train) {
-  Program p;
-  p.world_size = stages;
-  p.groups = {{"stages", stages, 1}};
-  p.buffers = {{"message", 1, Dtype::Int8}};
-  p.stages.assign(static_cast<std::size_t>(stages), {});
-  const auto operation = [](auto work, Stream stream) {
-    return Operation{.name = "",
-                     .op_class = OpClass::Pipeline,
-                     .stream = stream,
-                     .work = work,
-                     .reads = {{BufferId(0), Rows::fixed(0)}},
-                     .writes = {},
-                     .after = {}};
-  };
-  // By forward, whether it receives, whether it sends.
-  std::map<std::tuple<bool, bool, bool>, BlockId> blocks;
-  for (std::int64_t s = 0; s < stages; ++s) {
-    for (const PipelineTask& t : pipeline_tasks(stages, s, parts, microbatches, train)) {
-      const bool first = s == 0 && t.part == 0, last = s == stages - 1 && t.part == parts - 1;
-      const bool receives = t.forward ? !first : !last, sends = t.forward ? !last : !first;
-      const auto [it, is_new] = blocks.try_emplace({t.forward, receives, sends}, BlockId(p.blocks.size()));
-      if (is_new) {
-        const std::int64_t shift = t.forward ? 1 : -1;
-        const std::int32_t channel = t.forward ? 0 : 1;
-        Block& b = p.blocks.emplace_back();
-        if (receives) b.operations.push_back(operation(Receive{GroupId(0), shift, channel}, Stream::Compute));
-        b.operations.push_back(operation(Kernel::Add, Stream::Compute));
-        if (sends) {
-          b.operations.push_back(operation(Send{GroupId(0), shift, channel}, Stream::Pipeline));
-          b.operations.back().after = {static_cast<std::int32_t>(b.operations.size()) - 2};
-        }
-        b.name = t.forward ? "forward" : "backward";
-      }
-      p.stages[static_cast<std::size_t>(s)].push_back({.block = it->second});
-    }
-  }
-  return p;
-}
-
-constexpr std::int64_t kForwardTime = 2, kBackwardTime = 3;
-
-/// Time of the whole with messages that take no time.
-std::int64_t composed(const Program& p) {
-  const StageSegments segments = stage_segments(p);
-  std::vector<SegmentTimes> times;
-  for (const Segment& s : segments.segments) {
-    SegmentTimes t;
-    for (const Step& step : s.steps) {
-      t.joined += SimTime(p.blocks[step.block.index()].name == "forward" ? kForwardTime : kBackwardTime);
-    }
-    t.sends.assign(s.sends.size(), t.joined);
-    times.push_back(t);
-  }
-  return compose_stages(segments, std::vector<std::vector<SegmentTimes>>(p.stages.size(), times),
-                        [](std::size_t, const StageMessage&) { return SimTime(); })
-      .makespan.picoseconds();
-}
-
 }  // namespace
 
 TEST_CASE("A model is cut into parts that cover it in order") {
@@ -140,6 +75,56 @@ TEST_CASE("A model is cut into parts that cover it in order") {
       // Against all ways to cut it.
       CHECK(most == Approx(least_maximum(model, layers, 0, parts)).epsilon(1e-9));
     }
+  }
+}
+
+TEST_CASE("A model is cut for a V so that the two parts of each stage together are least at most") {
+  Random random(2);
+  for (int i = 0; i < 40; ++i) {
+    const std::int64_t stages = 2 + static_cast<std::int64_t>(random.below(2));
+    std::vector<std::int64_t> sizes(static_cast<std::size_t>(2 * stages) + random.below(4));
+    for (std::int64_t& h : sizes) h = any_of<std::int64_t>(random, {16, 256, 1024, 4096});
+    const ModelSpec model = model_of(sizes, any_of<std::int64_t>(random, {8, 1000, 50'000}));
+    CAPTURE(sizes, stages, model.vocab_size);
+    std::vector<LayerSpec> layers;
+    for (const RepeatedLayers& run : model.layers) layers.push_back(run.pattern.front());
+    // The largest stage of parts that begin at these layers.
+    const auto largest = [&](const std::vector<std::size_t>& first) {
+      std::vector<double> sums(static_cast<std::size_t>(stages), 0.0);
+      for (std::size_t p = 0; p < first.size(); ++p) {
+        const std::size_t end = p + 1 < first.size() ? first[p + 1] : layers.size();
+        const std::vector<LayerSpec> part(layers.begin() + static_cast<std::ptrdiff_t>(first[p]),
+                                          layers.begin() + static_cast<std::ptrdiff_t>(end));
+        sums[std::min(p, first.size() - 1 - p)] += cost_of(model, part, p + 1 == first.size());
+      }
+      return *std::max_element(sums.begin(), sums.end());
+    };
+    Candidate c;
+    c.degrees.pp = stages;
+    c.virtual_stages = 2;
+    c.pipeline = PipelineShape::V;
+    const std::vector<StagePart> cut = stage_parts(model, kSequence, c);
+    REQUIRE(std::ssize(cut) == 2 * stages);
+    std::vector<std::size_t> own;
+    std::vector<LayerSpec> all;
+    for (const StagePart& part : cut) {
+      own.push_back(all.size());
+      CHECK_FALSE(part.layers.empty());
+      all.insert(all.end(), part.layers.begin(), part.layers.end());
+    }
+    CHECK(all == layers);
+    // Against all ways to cut it: the first part begins at layer 0, the others at any of the rest.
+    std::vector<bool> begins(layers.size() - 1, false);
+    std::fill(begins.end() - (2 * stages - 1), begins.end(), true);
+    double least = 1e300;
+    do {
+      std::vector<std::size_t> first{0};
+      for (std::size_t l = 0; l < begins.size(); ++l) {
+        if (begins[l]) first.push_back(l + 1);
+      }
+      least = std::min(least, largest(first));
+    } while (std::next_permutation(begins.begin(), begins.end()));
+    CHECK(largest(own) == Approx(least).epsilon(1e-9));
   }
 }
 
@@ -176,91 +161,6 @@ TEST_CASE("Stages hold what their parts do, and all of them together the model")
     CHECK(sum(v).expert == experts / 4);
     CHECK(sum(v).dense == (static_cast<double>(count_parameters(model).total) - experts) / 2);
   }
-}
-
-TEST_CASE("Every stage takes each microbatch through each of its parts, forward and then backward") {
-  for (const auto& [stages, parts, microbatches] : std::vector<std::tuple<int, int, int>>{{1, 1, 3},
-                                                                                          {2, 1, 1},
-                                                                                          {2, 1, 5},
-                                                                                          {4, 1, 3},
-                                                                                          {4, 1, 9},
-                                                                                          {2, 2, 2},
-                                                                                          {2, 2, 4},
-                                                                                          {2, 3, 6},
-                                                                                          {4, 2, 4},
-                                                                                          {4, 2, 8},
-                                                                                          {3, 4, 9},
-                                                                                          {8, 2, 16}}) {
-    CAPTURE(stages, parts, microbatches);
-    for (int s = 0; s < stages; ++s) {
-      const std::vector<PipelineTask> tasks = pipeline_tasks(stages, s, parts, microbatches, true);
-      CHECK(tasks.size() == 2U * static_cast<unsigned>(parts) * static_cast<unsigned>(microbatches));
-      std::map<std::pair<std::int64_t, std::int64_t>, int> done;  // 1 after forward, 2 after backward
-      std::int64_t in_flight = 0, most = 0;
-      bool in_order = true;
-      for (const PipelineTask& t : tasks) {
-        int& state = done[{t.part, t.microbatch}];
-        in_order = in_order && state == (t.forward ? 0 : 1);
-        ++state;
-        in_flight += t.forward ? 1 : -1;
-        most = std::max(most, in_flight);
-      }
-      CHECK(in_order);
-      CHECK(done.size() == static_cast<unsigned>(parts) * static_cast<unsigned>(microbatches));
-      // Narayanan et al., SC'21: 1F1B keeps as many microbatches as stages are left; interleaved, with the warm-up of
-      // 2 (stages - s - 1) + (parts - 1) stages, one more.
-      const std::int64_t warm_up = parts == 1 ? stages - s - 1 : 2 * (stages - s - 1) + (parts - 1) * stages;
-      CHECK(most == std::min<std::int64_t>(warm_up + 1, parts * microbatches));
-      std::vector<PipelineTask> forward;
-      std::copy_if(tasks.begin(), tasks.end(), std::back_inserter(forward), [](const Task& t) { return t.forward; });
-      CHECK(pipeline_tasks(stages, s, parts, microbatches, false) == forward);
-    }
-    // No circle of stages that wait for each other, or this throws.
-    const std::int64_t time = composed(program_of(stages, parts, microbatches, true));
-    const std::int64_t one = kForwardTime + kBackwardTime;
-    // The bubble of SC'21 sec. 2.2: (stages - 1) passes of one part, where all microbatches fill the pipeline.
-    CHECK(time == (microbatches * parts + stages - 1) * one);
-    CHECK(composed(program_of(stages, parts, microbatches, false)) ==
-          (microbatches * parts + stages - 1) * kForwardTime);
-  }
-}
-
-TEST_CASE("Interleaved stages run in Megatron-LM's order") {
-  // Two stages of two parts, four microbatches, by hand: groups of two microbatches go through part 0, then part 1,
-  // backward through part 1, then part 0. Stage 0 warms up with 2 (2 - 0 - 1) + (2 - 1) 2 = 4 forward passes, stage 1
-  // with 2.
-  CHECK(pipeline_tasks(2, 0, 2, 4, true) == std::vector<Task>{{kForward, 0, 0},
-                                                              {kForward, 0, 1},
-                                                              {kForward, 1, 0},
-                                                              {kForward, 1, 1},
-                                                              {kForward, 0, 2},
-                                                              {kBackward, 1, 0},
-                                                              {kForward, 0, 3},
-                                                              {kBackward, 1, 1},
-                                                              {kForward, 1, 2},
-                                                              {kBackward, 0, 0},
-                                                              {kForward, 1, 3},
-                                                              {kBackward, 0, 1},
-                                                              {kBackward, 1, 2},
-                                                              {kBackward, 1, 3},
-                                                              {kBackward, 0, 2},
-                                                              {kBackward, 0, 3}});
-  CHECK(pipeline_tasks(2, 1, 2, 4, true) == std::vector<Task>{{kForward, 0, 0},
-                                                              {kForward, 0, 1},
-                                                              {kForward, 1, 0},
-                                                              {kBackward, 1, 0},
-                                                              {kForward, 1, 1},
-                                                              {kBackward, 1, 1},
-                                                              {kForward, 0, 2},
-                                                              {kBackward, 0, 0},
-                                                              {kForward, 0, 3},
-                                                              {kBackward, 0, 1},
-                                                              {kForward, 1, 2},
-                                                              {kBackward, 1, 2},
-                                                              {kForward, 1, 3},
-                                                              {kBackward, 1, 3},
-                                                              {kBackward, 0, 2},
-                                                              {kBackward, 0, 3}});
 }
 
 }  // namespace moeplan::tests::stage_layout_test

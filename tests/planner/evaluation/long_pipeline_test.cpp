@@ -22,7 +22,7 @@ TEST_CASE("Long pipelines are priced from short ones, with bounds that hold", "[
     p.small.workload.global_batch = microbatches * c.degrees.dp * c.micro_batch;
     const std::int64_t per_node = p.small.cluster.ranks_per_node();
     if (infeasibility(p.small.model, p.small.workload, c, per_node)) continue;
-    c = with_overlap(p.small, c);
+    c = with_overlap(p.small, with_shape(p.small, c));
     ++long_ones;
     INFO(dump(p.numbers, c) << " microbatches " << microbatches);
     const Program whole = lower_iteration(p.small.model, p.small.workload, c, per_node);
@@ -37,8 +37,7 @@ TEST_CASE("Long pipelines are priced from short ones, with bounds that hold", "[
     CHECK(priced.lower_bound.value() >= 0.3 * expected.lower_bound.value());
     CHECK(iteration.bounded_by_first_rank(machines).value() <=
           bound_by_first_rank(whole, machines).value() * (1 + 1e-9));
-    const std::vector<StageParameters> parameters =
-        stage_parameters(p.small.model, p.small.workload.sequence_length, c.degrees, c.virtual_stages);
+    const std::vector<StageParameters> parameters = stage_parameters(p.small.model, p.small.workload, c);
     const auto memory = [&](const Program& q) {
       return memory_use(q, parameters, p.small.workload, c.degrees, p.small.cluster.gpu.runtime_memory).total();
     };
@@ -61,7 +60,7 @@ TEST_CASE("Iterations that are lowered and priced together are those lowered and
       return w;
     };
     if (infeasibility(p.small.model, workload_of(counts[0]), c, per_node)) continue;
-    c = with_overlap(p.small, c);
+    c = with_overlap(p.small, with_shape(p.small, c));
     INFO(dump(p.numbers, c));
     LoweredIterations together = lower_iterations(p.small.model, p.small.workload, c, per_node, counts);
     StageClusters machines(p.small.cluster);

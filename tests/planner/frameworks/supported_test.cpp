@@ -54,6 +54,16 @@ TEST_CASE("What a version does not have yet is refused") {
   CHECK(reason("megatron@0.13", c) == "Megatron-LM 0.13 has no overlap of exchanges with a neighbouring microbatch");
 }
 
+TEST_CASE("Only TorchTitan has stages in a V") {
+  Candidate c = candidate();
+  c.degrees.pp = 2;
+  c.virtual_stages = 2;
+  c.pipeline = PipelineShape::V;
+  CHECK(reason("megatron", c) == "Megatron-LM 0.16 has no stages in a V");
+  CHECK(reason("torchtitan", c).find("stages in a V") == std::string::npos);
+  CHECK(reason("torchtitan@0.1", c) == "TorchTitan 0.1 has no stages in a V");
+}
+
 TEST_CASE("Servers divide experts over all GPUs of a stage, and deduplicate between nodes") {
   CHECK(reason("sglang", candidate()).empty());
   CHECK(reason("sglang", candidate(), 4) == "SGLang 0.5 deduplicates rows between nodes");

@@ -106,7 +106,7 @@ TEST_CASE("Delayed weight gradients run while the exchange that followed them is
 
 TEST_CASE("An iteration with overlap does the same work, in no more memory", "[slow]") {
   Random random(11);
-  int overlapped = 0, delayed = 0, faster = 0;
+  int overlapped = 0, delayed = 0, in_a_v = 0, faster = 0;
   for (int i = 0; i < 400; ++i) {
     const RandomPipeline r = random_pipeline(random);
     if (!r.candidate.ep_overlap) continue;
@@ -120,10 +120,12 @@ TEST_CASE("An iteration with overlap does the same work, in no more memory", "[s
           iteration_memory(problem, in_turn, whole).total());
     ++overlapped;
     if (r.candidate.delays_weight_gradients) ++delayed;
+    if (r.candidate.pipeline == PipelineShape::V) ++in_a_v;
     if (simulated_makespan(problem, r.candidate) < simulated_makespan(problem, in_turn)) ++faster;
   }
   CHECK(overlapped > 20);
   CHECK(delayed > 5);
+  CHECK(in_a_v > 0);
   CHECK(faster > 0);
 }
 

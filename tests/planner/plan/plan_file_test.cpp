@@ -91,6 +91,7 @@ TEST_CASE("A plan file reads back as the plan that was written") {
     Plan pipeline = plan;
     pipeline.candidate.degrees = {.pp = 2, .dp = 1, .cp = 1, .tp = 2, .edp = 1, .ep = 2, .esp = 1};
     pipeline.candidate.virtual_stages = 2;
+    pipeline.candidate.pipeline = PipelineShape::V;
     pipeline.candidate.sequence_parallel = true;
     pipeline.candidate.ep_overlap = pipeline.candidate.delays_weight_gradients = true;
     pipeline.candidate.rank_order = RankOrder::ReplicasInner;

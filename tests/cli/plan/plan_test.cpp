@@ -90,45 +90,6 @@ TEST_CASE("A pipeline of shards of the sequence is planned, written and simulate
   CHECK(Json::parse(whole_file(cli.path("trace.json"))).at("traceEvents").size() > 10);
 }
 
-TEST_CASE("plan --ep-overlap plans exchanges overlap the neighbouring microbatch, and simulate runs it again") {
-  const Cli cli;
-  const auto planned = [&](const std::vector<std::string>& more) {
-    const std::vector<std::string> pinned{"plan",
-                                          "--cluster",
-                                          "dgx_h100",
-                                          "--model",
-                                          "schemoe_gpt2_tiny_moe",
-                                          "--world",
-                                          "16",
-                                          "--pp",
-                                          "1",
-                                          "--tp",
-                                          "1",
-                                          "--ep",
-                                          "16",
-                                          "--schedule",
-                                          "baseline",
-                                          "-C",
-                                          "workload.micro_batch=1",
-                                          "-C",
-                                          "workload.cuda_graph=full_iteration",
-                                          "--json"};
-    return parsed(cli.run(with(pinned, more))).at("best");
-  };
-  const Json in_turn = planned({}), overlapped = planned({"--ep-overlap", "-o", "plan.yaml"});
-  const Json delayed = planned({"--ep-overlap", "--delay-wgrad", "-o", "delayed.yaml"});
-  CHECK(delayed.at("delay_wgrad") == true);
-  CHECK(delayed.at("exposed_communication_s") < overlapped.at("exposed_communication_s"));
-  CHECK_THAT(cli.run({"explain", "delayed.yaml"}).out, Catch::Contains("weight gradients delayed"));
-  CHECK_FALSE(in_turn.contains("ep_overlap"));
-  CHECK(overlapped.at("ep_overlap") == true);
-  CHECK(overlapped.at("memory_bytes") == in_turn.at("memory_bytes"));
-  CHECK(overlapped.at("makespan_s") < in_turn.at("makespan_s"));
-  CHECK(overlapped.at("exposed_communication_s") < in_turn.at("exposed_communication_s"));
-  CHECK(parsed(cli.run({"simulate", "plan.yaml", "--json"})).at("makespan_s") == overlapped.at("makespan_s"));
-  CHECK_THAT(cli.run({"explain", "plan.yaml"}).out, Catch::Contains("exchanges overlap the neighbouring microbatch"));
-}
-
 TEST_CASE("plan says how the order of operations was found") {
   const Cli cli;
   SECTION("exact where no block has another") {

@@ -102,9 +102,10 @@ std::string accuracy_text(const planner::Inputs& inputs) {
     return inputs.workload.mode == Mode::Forward ? "unknown: only training was compared with measured runs"
                                                  : "unknown: too few measured runs on " + inputs.cluster.gpu.name;
   }
-  return fmt::format("of {} measured runs on {}{}: half within {:.0f}%, 9 of 10 within {:.0f}%, bias {}", known->runs,
-                     known->gpu, known->precision.empty() ? ", any precision" : " in " + known->precision,
-                     100 * known->median, 100 * known->p90, signed_percent(known->bias));
+  return fmt::format("of {} measured runs on up to {} {}{}: half within {:.0f}%, 9 of 10 within {:.0f}%, bias {}",
+                     known->runs, known->most_gpus, known->gpu,
+                     known->precision.empty() ? ", any precision" : " in " + known->precision, 100 * known->median,
+                     100 * known->p90, signed_percent(known->bias));
 }
 
 std::string accuracy_line(const planner::Inputs& inputs) { return labelled("accuracy", accuracy_text(inputs)); }

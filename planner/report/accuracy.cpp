@@ -17,6 +17,7 @@ std::vector<Accuracy> read_accuracy(const Node& document) {
     out.push_back({.gpu = entry.text("gpu"),
                    .precision = entry.text_or("precision", ""),
                    .runs = entry.integer("runs", 1),
+                   .most_gpus = entry.integer("most_gpus", 1),
                    .median = entry.number("median", 0, kMost),
                    .p90 = entry.number("p90", 0, kMost),
                    .bias = entry.number("bias", -kMost, kMost)});

@@ -18,6 +18,7 @@ namespace moeplan::planner {
 struct Accuracy {
   std::string gpu = {}, precision = {};  // of the runs; precision "": any
   std::int64_t runs = 0;
+  std::int64_t most_gpus = 1;            // of a run; what is larger is extrapolated
   double median = 0, p90 = 0, bias = 0;  // the first two of the error's absolute value
 };
 

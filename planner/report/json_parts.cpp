@@ -34,9 +34,13 @@ Json json_head(const Inputs& inputs, const Cluster& cluster) {
 Json confidence_json(const Inputs& inputs) {
   const std::optional<Accuracy> known = shipped_accuracy_of(inputs.cluster.gpu, inputs.workload);
   if (!known) return nullptr;
-  return {{"gpu", known->gpu},       {"precision", known->precision.empty() ? Json(nullptr) : Json(known->precision)},
-          {"runs", known->runs},     {"median_error", known->median},
-          {"p90_error", known->p90}, {"bias", known->bias}};
+  return {{"gpu", known->gpu},
+          {"precision", known->precision.empty() ? Json(nullptr) : Json(known->precision)},
+          {"runs", known->runs},
+          {"most_gpus", known->most_gpus},
+          {"median_error", known->median},
+          {"p90_error", known->p90},
+          {"bias", known->bias}};
 }
 
 Json decision_json(const Candidate& c) {

@@ -15,9 +15,12 @@ namespace moeplan::cli {
 namespace {
 
 /// How sure the prediction is, in half a line.
-std::string certainty_text(const planner::Inputs& inputs) {
+std::string certainty_text(const planner::Inputs& inputs, std::int64_t gpus) {
   const std::optional<planner::Accuracy> known = planner::shipped_accuracy_of(inputs.cluster.gpu, inputs.workload);
-  if (known) return fmt::format("prediction error median {:.0f}%, P90 {:.0f}%", 100 * known->median, 100 * known->p90);
+  if (known) {
+    return fmt::format("prediction error median {:.0f}%, P90 {:.0f}%{}", 100 * known->median, 100 * known->p90,
+                       gpus <= known->most_gpus ? "" : fmt::format(" of runs on up to {} GPUs", known->most_gpus));
+  }
   return inputs.workload.mode == Mode::Forward ? "prediction error of forward passes unknown"
                                                : fmt::format("prediction error on {} unknown", inputs.cluster.gpu.name);
 }
@@ -53,8 +56,9 @@ std::string answer_lines(const PlanReport& r) {
   out += labelled("losses", fmt::format("exposed communication {} ({} of the step), bubble {}{}", human(exposed),
                                         in_percent(step > Seconds(0) ? exposed / step : 0), in_percent(p.bubble()),
                                         launches_text(r)));
-  out += labelled("certainty", fmt::format("{} above the provable limit; {}",
-                                           in_percent(step / r.result.global_bound - 1), certainty_text(r.inputs)));
+  out +=
+      labelled("certainty", fmt::format("{} above the provable limit; {}", in_percent(step / r.result.global_bound - 1),
+                                        certainty_text(r.inputs, r.cluster.gpus())));
   if (!r.result.is_cut) return out;
   return out + labelled("search", "cut by its time limit: a longer one may find a faster plan, and the next another");
 }

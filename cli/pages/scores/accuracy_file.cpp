@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <map>
@@ -22,7 +23,15 @@ Node rounded(double error) { return Node::number(std::round(1000 * error) / 1000
 
 std::string accuracy_file(const std::vector<ScoreReport>& reports) {
   using Key = std::pair<std::string, std::string>;  // GPU, precision
-  std::map<Key, std::vector<profiler::ScoredRun>> rows;
+  struct Runs {
+    std::vector<profiler::ScoredRun> scored;
+    std::int64_t most_gpus = 1;
+    void add(const profiler::ScoredRun& run, std::int64_t gpus) {
+      scored.push_back(run);
+      most_gpus = std::max(most_gpus, gpus);
+    }
+  };
+  std::map<Key, Runs> runs;
   Diagnostics wrong;
   std::map<std::string, std::string> gpus;  // by cluster
   const auto gpu_of = [&](const std::string& cluster) -> const std::string& {
@@ -42,18 +51,19 @@ std::string accuracy_file(const std::vector<ScoreReport>& reports) {
       if (!run.has_error()) continue;
       const profiler::RunRow& row = report.runs->table[run.row];
       const std::string& gpu = gpu_of(row.cluster);
-      rows[{gpu, ""}].push_back(run);
-      if (!row.precision.empty()) rows[{gpu, row.precision}].push_back(run);
+      runs[{gpu, ""}].add(run, row.world);
+      if (!row.precision.empty()) runs[{gpu, row.precision}].add(run, row.world);
     }
   }
   wrong.throw_if_any();
   Node list = Node::list();
-  for (const auto& [key, scored] : rows) {
-    const profiler::RunSummary s = profiler::summarise(scored);
+  for (const auto& [key, of_key] : runs) {
+    const profiler::RunSummary s = profiler::summarise(of_key.scored);
     Node entry = Node::map();
     entry.set("gpu", Node::text(key.first));
     if (!key.second.empty()) entry.set("precision", Node::text(key.second));
     entry.set("runs", Node::integer(static_cast<long long>(s.scored)));
+    entry.set("most_gpus", Node::integer(of_key.most_gpus));
     entry.set("median", rounded(s.median));
     entry.set("p90", rounded(s.p90));
     entry.set("bias", rounded(s.bias));

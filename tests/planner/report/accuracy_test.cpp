@@ -44,10 +44,13 @@ TEST_CASE("The accuracy of a job is that of runs like it, if there are enough") 
 
 TEST_CASE("A file of accuracies is read strictly") {
   const auto read = [](const std::string& text) { return read_accuracy(parse_yaml(text, "f")); };
-  const std::vector<Accuracy> one = read("accuracy: [{gpu: a, runs: 3, median: 0.1, p90: 0.3, bias: -0.05}]");
+  const std::vector<Accuracy> one =
+      read("accuracy: [{gpu: a, runs: 3, most_gpus: 64, median: 0.1, p90: 0.3, bias: -0.05}]");
   REQUIRE(one.size() == 1);
-  CHECK((one[0].gpu == "a" && one[0].precision.empty() && one[0].runs == 3 && one[0].bias == -0.05));
-  const std::string error = error_of([&] { (void)read("accuracy: [{gpu: a, runs: 0, median: -1, p95: 1, bias: 0}]"); });
+  CHECK((one[0].gpu == "a" && one[0].precision.empty() && one[0].runs == 3 && one[0].most_gpus == 64 &&
+         one[0].bias == -0.05));
+  const std::string error =
+      error_of([&] { (void)read("accuracy: [{gpu: a, runs: 0, most_gpus: 8, median: -1, p95: 1, bias: 0}]"); });
   for (const char* key : {"accuracy[0].runs", "accuracy[0].median", "p95: unknown key; did you mean \"p90\"?"})
     CHECK_THAT(error, Catch::Contains(key));
 }

@@ -103,6 +103,11 @@ std::int64_t wire_bytes(WireFormat format, const Workload& workload, std::int64_
 
 }  // namespace
 
+Seconds codec_startup(const GpuSpec& gpu, WireFormat format) {
+  const auto known = gpu.codec_startup.find(format);
+  return known == gpu.codec_startup.end() ? gpu.launch_overhead : known->second;
+}
+
 bool never_slower(WireFormat format, WireFormat than, const Workload& workload, const GpuSpec& gpu,
                   std::int64_t columns) {
   const auto own = gpu.codec_throughput.find(format), other = gpu.codec_throughput.find(than);
@@ -110,7 +115,7 @@ bool never_slower(WireFormat format, WireFormat than, const Workload& workload, 
   if (is_known != (other != gpu.codec_throughput.end())) return false;  // not comparable
   return wire_bytes(format, workload, columns) <= wire_bytes(than, workload, columns) &&
          wire_parts(format, workload.codecs, columns).size() <= wire_parts(than, workload.codecs, columns).size() &&
-         (!is_known || own->second >= other->second);
+         codec_startup(gpu, format) <= codec_startup(gpu, than) && (!is_known || own->second >= other->second);
 }
 
 std::optional<Infeasibility> codec_infeasibility(WireFormat format, const Workload& workload, std::int64_t columns) {

@@ -50,6 +50,9 @@ struct CodecPair {
 /// All pairs that the workload allows, the pair without codecs first.
 [[nodiscard]] std::vector<CodecPair> codec_pairs(const Workload& workload);
 
+/// The time of a call of the codec's encoder or decoder before its first byte.
+[[nodiscard]] Seconds codec_startup(const GpuSpec& gpu, WireFormat format);
+
 /// Whether encoding, sending and decoding rows of `columns` columns in `format` takes no longer than in `than`, for any
 /// number of rows: no more bytes, no more messages, and at least as fast a kernel.
 [[nodiscard]] bool never_slower(WireFormat format, WireFormat than, const Workload& workload, const GpuSpec& gpu,

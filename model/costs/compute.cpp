@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "model/base/whole_numbers.hpp"
+#include "model/costs/codec.hpp"
 #include "model/operators/operator_models.hpp"
 
 namespace moeplan {
@@ -80,12 +81,16 @@ double efficiency_of(Kernel kernel, const GpuSpec& gpu) {
 
 ComputeParts codec_parts(const Program& program, const Operation& operation, const Codec& codec, RankId rank,
                          const GpuSpec& gpu) {
-  const auto known = gpu.codec_throughput.find(codec.format);
-  if (known == gpu.codec_throughput.end())
-    return kernel_parts(gpu, gpu.memory_efficiency, compute_load(program, operation, rank).bytes);
   const std::int64_t rows = byte_count(program, (codec.decodes ? operation.writes : operation.reads).front(), rank);
   if (rows == 0) return {};
-  return roofline(gpu.launch_overhead, Seconds(0), Bytes(static_cast<double>(rows)) / known->second);
+  const Seconds startup = codec_startup(gpu, codec.format);
+  const auto known = gpu.codec_throughput.find(codec.format);
+  if (known == gpu.codec_throughput.end()) {
+    ComputeParts parts = kernel_parts(gpu, gpu.memory_efficiency, compute_load(program, operation, rank).bytes);
+    parts.launch = startup;
+    return parts;
+  }
+  return roofline(startup, Seconds(0), Bytes(static_cast<double>(rows)) / known->second);
 }
 
 /// The figures that price products of a number format: those of bf16 for fp16, whose rates and bytes are the same;

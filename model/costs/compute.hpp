@@ -61,8 +61,9 @@ struct ComputeParts {
 /// of form TN a weight gradient. Attention takes the time of training_attention_model if there is one, in bf16 for
 /// operands of 16 bits or fewer. A window, and a part of a sequence (context parallelism), take their share of the
 /// FLOPs of whole sequences without one. Fused
-/// products take the roofline of attention_time(). A codec takes launch
-/// + bytes of its rows / codec_throughput, or the time of a memory-bound kernel if the GPU has no such number.
+/// products take the roofline of attention_time(). A codec takes
+/// codec_startup + bytes of its rows / codec_throughput, or the time of a memory-bound kernel in place of the second
+/// term if the GPU has no such number.
 [[nodiscard]] ComputeParts compute_parts(const Program& program, const Operation& operation, RankId rank,
                                          const GpuSpec& gpu);
 

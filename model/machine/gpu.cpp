@@ -55,12 +55,13 @@ void read_grouped_gemm(MapReader& gpu, GpuSpec& spec) {
   if (gpu.find(kLaunch)) spec.grouped_gemm_launch_overhead = gpu.quantity<Seconds>(kLaunch, Sign::NonNegative);
 }
 
-std::map<WireFormat, BytesPerSecond> read_codecs(MapReader& gpu) {
-  std::map<WireFormat, BytesPerSecond> out;
-  if (!gpu.find("codec_throughput")) return out;
-  MapReader codecs = gpu.map("codec_throughput");
+template <typename Q>
+std::map<WireFormat, Q> read_codecs(MapReader& gpu, std::string_view key, Sign sign) {
+  std::map<WireFormat, Q> out;
+  if (!gpu.find(key)) return out;
+  MapReader codecs = gpu.map(key);
   for (const auto& [format, name] : kWireFormatNames) {
-    if (codecs.find(name)) out[format] = codecs.quantity<BytesPerSecond>(name, Sign::Positive);
+    if (codecs.find(name)) out[format] = codecs.quantity<Q>(name, sign);
   }
   codecs.finish();
   return out;
@@ -140,7 +141,8 @@ GpuSpec read_gpu(MapReader gpu) {
   if (gpu.find("host_time_per_operation"))
     spec.host_time_per_operation = gpu.quantity<Seconds>("host_time_per_operation", Sign::NonNegative);
   read_grouped_gemm(gpu, spec);
-  spec.codec_throughput = read_codecs(gpu);
+  spec.codec_throughput = read_codecs<BytesPerSecond>(gpu, "codec_throughput", Sign::Positive);
+  spec.codec_startup = read_codecs<Seconds>(gpu, "codec_startup", Sign::NonNegative);
   read_operators(gpu, spec);
   if (has_peak && spec.peak.empty()) gpu.complain("peak", "names no number format; expected e.g. {bf16: 989 TFLOP/s}");
   check_origins(gpu, kReadElsewhere);

@@ -67,6 +67,9 @@ struct GpuSpec {
   /// Measured throughput of a codec, in bytes of unencoded rows per second. A codec that is not listed is priced as a
   /// memory-bound kernel.
   std::map<WireFormat, BytesPerSecond> codec_throughput = {};
+  /// Time of a call of a codec's encoder or decoder before its first byte. A codec that is not listed takes
+  /// launch_overhead.
+  std::map<WireFormat, Seconds> codec_startup = {};
 
   /// Models of kernels by their shapes; null: none. They price products and attention in the formats that they have;
   /// the shares of the peak above price the others. Copies of a GPU share them.

@@ -145,6 +145,14 @@ TEST_CASE("A codec takes the time of its throughput, or of a memory-bound kernel
     s.cluster.gpu.codec_throughput[WireFormat::Zfp] = BytesPerSecond(50e9);
     CHECK(sent_of(s, "zfp/none", OpClass::Dispatch).codec.value() == Approx(2 * (launch + rows * size / 50e9)));
   }
+  SECTION("with a measured start-up: of every call, in place of the launch of a kernel") {
+    s.cluster.gpu.codec_startup[WireFormat::Zfp] = Seconds(1.4e-3);
+    const double bytes = rows * size * (1 + 0.25);
+    const double rate = s.cluster.gpu.hbm_bandwidth.value() * s.cluster.gpu.memory_efficiency;
+    CHECK(sent_of(s, "zfp/none", OpClass::Dispatch).codec.value() == Approx(2 * (1.4e-3 + bytes / rate)));
+    s.cluster.gpu.codec_throughput[WireFormat::Zfp] = BytesPerSecond(50e9);
+    CHECK(sent_of(s, "zfp/none", OpClass::Dispatch).codec.value() == Approx(2 * (1.4e-3 + rows * size / 50e9)));
+  }
 }
 
 TEST_CASE("A codec is refused where it is not allowed or of no use") {
@@ -178,6 +186,12 @@ TEST_CASE("A codec that sends less in as few messages is never slower than anoth
     s.cluster.gpu.codec_throughput[WireFormat::Fp16] = BytesPerSecond(400e9);
     CHECK_FALSE(never(WireFormat::Zfp, WireFormat::Fp16));
     s.cluster.gpu.codec_throughput[WireFormat::Zfp] = BytesPerSecond(500e9);
+    CHECK(never(WireFormat::Zfp, WireFormat::Fp16));
+  }
+  SECTION("a longer start-up is slower for few rows") {
+    s.cluster.gpu.codec_startup[WireFormat::Zfp] = Seconds(1.4e-3);
+    CHECK_FALSE(never(WireFormat::Zfp, WireFormat::Fp16));
+    s.cluster.gpu.codec_startup[WireFormat::Fp16] = Seconds(1.4e-3);
     CHECK(never(WireFormat::Zfp, WireFormat::Fp16));
   }
 }

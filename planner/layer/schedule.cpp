@@ -1,8 +1,13 @@
 #include "planner/layer/schedule.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cassert>
+#include <charconv>
 #include <iterator>
+#include <map>
+#include <mutex>
+#include <string>
 #include <utility>
 
 namespace moeplan::planner {
@@ -24,9 +29,51 @@ std::vector<std::unique_ptr<Schedule>>& schedule_table() {
   return entries;
 }
 
+constexpr std::string_view kTutel = "tutel_r";
+
+/// The r of Tutel's adaptive parallelism by this name; none if it is not of this form.
+std::optional<std::int64_t> r_in_name(std::string_view name) {
+  if (!name.starts_with(kTutel)) return std::nullopt;
+  name.remove_prefix(kTutel.size());
+  std::int64_t r = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), r);
+  const bool is_number = error == std::errc() && end == name.data() + name.size();
+  if (!is_number || r < 0 || r > kMostTutelR || std::to_string(r) != name) return std::nullopt;
+  return r;
+}
+
+const Schedule* in_table(std::string_view name) {
+  for (const auto& schedule : schedules()) {
+    if (schedule->name() == name) return schedule.get();
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 std::span<const std::unique_ptr<Schedule>> schedules() { return schedule_table(); }
+
+const Schedule& tutel_schedule(std::int64_t r) {
+  assert(r >= 0 && r <= kMostTutelR && "r is checked where it is read");
+  if (const Schedule* listed = in_table(std::string(kTutel) + std::to_string(r))) return *listed;
+  static std::mutex mutex;
+  static std::map<std::int64_t, std::unique_ptr<Schedule>> others;  // made when first asked for
+  const std::scoped_lock lock(mutex);
+  std::unique_ptr<Schedule>& entry = others[r];
+  if (!entry) entry = make_tutel_schedule(r);
+  return *entry;
+}
+
+std::vector<const Schedule*> schedules_for(std::int64_t esp) {
+  std::vector<const Schedule*> all;
+  for (const auto& schedule : schedules()) all.push_back(schedule.get());
+  for (std::int64_t r = 1; r <= std::min(esp, kMostTutelR); ++r) {
+    if (esp % r != 0) continue;
+    const Schedule& schedule = tutel_schedule(r);
+    if (std::find(all.begin(), all.end(), &schedule) == all.end()) all.push_back(&schedule);
+  }
+  return all;
+}
 
 bool add_schedule(std::unique_ptr<Schedule> entry) {
   if (find_schedule(entry->name()) != nullptr) return false;
@@ -35,10 +82,9 @@ bool add_schedule(std::unique_ptr<Schedule> entry) {
 }
 
 const Schedule* find_schedule(std::string_view name) {
-  for (const auto& schedule : schedules()) {
-    if (schedule->name() == name) return schedule.get();
-  }
-  return nullptr;
+  if (const Schedule* listed = in_table(name)) return listed;
+  const std::optional<std::int64_t> r = r_in_name(name);
+  return r ? &tutel_schedule(*r) : nullptr;
 }
 
 template <>

@@ -113,13 +113,22 @@ class Schedule {
   virtual void lower_backward(const MoeLayer& layer, BlockBuilder& block) const = 0;
 };
 
-/// The table of all built-in schedules, and those of plug-ins after them.
+/// The table of all built-in schedules, and those of plug-ins after them. Of Tutel's adaptive parallelism it has r = 0,
+/// 1, 2, 4 and 8.
 [[nodiscard]] std::span<const std::unique_ptr<Schedule>> schedules();
+
+/// The largest r of Tutel's adaptive parallelism.
+inline constexpr std::int64_t kMostTutelR = 4096;
+/// Tutel's adaptive parallelism with this r, from 0 to kMostTutelR, in the table or not.
+[[nodiscard]] const Schedule& tutel_schedule(std::int64_t r);
+
+/// The table, then Tutel's adaptive parallelism with every other r that divides the shards of an expert.
+[[nodiscard]] std::vector<const Schedule*> schedules_for(std::int64_t esp);
 
 /// Adds a schedule, before anything else reads the table (a plug-in's: planner/plugin); false if its name is taken.
 bool add_schedule(std::unique_ptr<Schedule> entry);
 
-/// The schedule with this name, or null.
+/// The schedule with this name, or null; "tutel_r" with any r has one.
 [[nodiscard]] const Schedule* find_schedule(std::string_view name);
 
 [[nodiscard]] std::unique_ptr<Schedule> make_baseline_schedule();             // schedules/baseline.cpp

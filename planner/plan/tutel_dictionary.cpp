@@ -111,14 +111,6 @@ std::int64_t tutel_trials(std::int64_t n) {
 
 namespace {
 
-/// Tutel's schedule for this r; null if the table has none.
-const Schedule* tutel_schedule(std::int64_t r) {
-  for (const auto& schedule : schedules()) {
-    if (schedule->tutel_r() == r) return schedule.get();
-  }
-  return nullptr;
-}
-
 /// The prices of settings for one kind of MoE layer.
 class LayerPrice {
  public:
@@ -142,8 +134,8 @@ class LayerPrice {
   /// The candidates for r, ascending.
   std::vector<std::int64_t> adaptive() const {
     std::vector<std::int64_t> out;
-    for (std::int64_t r = 0; r <= shards_; ++r) {
-      if (tutel_schedule(r) && (r == 0 || shards_ % r == 0)) out.push_back(r);
+    for (std::int64_t r = 0; r <= std::min(shards_, kMostTutelR); ++r) {
+      if (r == 0 || shards_ % r == 0) out.push_back(r);
     }
     return out;
   }
@@ -152,7 +144,7 @@ class LayerPrice {
     Workload workload = workload_;
     workload.capacity_factor = (static_cast<double>(capacity) - 0.5) * factor_of_row();  // rounds up to the capacity
     const Candidate stage = one_stage();
-    LayerStrategy run{*tutel_schedule(setting.r), setting.all_to_all, setting.pipeline_degree};
+    LayerStrategy run{tutel_schedule(setting.r), setting.all_to_all, setting.pipeline_degree};
     if (setting.r > 0) run.codec = plan_.codec;  // with r = 0 no rows are exchanged
     if (layer_infeasibility(hidden_size_, workload, run.in(stage), cluster_.ranks_per_node())) return std::nullopt;
     return priced_strategies({run}, moe_, hidden_size_, tokens_, workload, stage, cluster_, /*threads=*/1).front().time;

@@ -82,8 +82,8 @@ struct TutelDictionary {
 
 /// One dictionary for each distinct kind of MoE layer if the workload lists capacity_factors; otherwise empty. W is the
 /// number of ranks of a pipeline stage; W/E is the number of ranks that remain per expert after expert parallelism,
-/// i.e. the shards that an expert is divided into, limited by its hidden size. The candidates for r are those in the
-/// table of schedules that divide the number of shards. A setting is priced like any strategy of the layer
+/// i.e. the shards that an expert is divided into, limited by its hidden size. The candidates for r are 0 and all
+/// that divide the number of shards. A setting is priced like any strategy of the layer
 /// (priced_strategies()): lowered with Tutel's schedule of this r and simulated, forward and in training backward, with
 /// the plan's tensor and context parallelism, micro batch and codec.
 [[nodiscard]] std::vector<TutelDictionary> tutel_dictionaries(const ModelSpec& model, const Workload& workload,

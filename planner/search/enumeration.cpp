@@ -115,11 +115,11 @@ class Enumerator {
     }
   }
 
-  /// The requested schedule, which need not be in the table, or all of it.
-  std::vector<BuiltIn<Schedule>> considered_schedules() const {
+  /// The requested schedule, which need not be in the table, or all for these shards of an expert.
+  std::vector<BuiltIn<Schedule>> considered_schedules(std::int64_t esp) const {
     if (space_.schedule) return {*space_.schedule};
     std::vector<BuiltIn<Schedule>> all;
-    for (const auto& schedule : schedules()) all.emplace_back(*schedule);
+    for (const Schedule* schedule : schedules_for(esp)) all.emplace_back(*schedule);
     return all;
   }
 
@@ -127,7 +127,7 @@ class Enumerator {
   void add_schedules(Candidate c) {
     Degrees layer = c.degrees;
     if (c.sequence_parallel) layer.tp = 1;
-    for (const BuiltIn<Schedule>& schedule : considered_schedules()) {
+    for (const BuiltIn<Schedule>& schedule : considered_schedules(layer.esp)) {
       ++out_.enumerated;
       c.schedule = schedule;
       // A requested schedule uses its smallest number of chunks; otherwise one chunk, and other numbers are tried for

@@ -175,14 +175,14 @@ std::vector<LayerStrategy> layer_strategies(std::int64_t hidden_size, const Work
                                             const Candidate& candidate, std::int64_t ranks_per_node,
                                             const LayerSpace& space) {
   const auto references = [](const auto& built_ins) {
-    std::vector<BuiltIn<std::decay_t<decltype(*built_ins.front())>>> all;
+    std::vector<BuiltIn<std::remove_cvref_t<decltype(*built_ins.front())>>> all;
     for (const auto& entry : built_ins) all.emplace_back(*entry);
     return all;
   };
   Degrees of_layer = candidate.degrees;
   if (candidate.sequence_parallel) of_layer.tp = 1;
   std::vector<LayerStrategy> runs;
-  for (const BuiltIn<Schedule>& schedule : choices(space.schedule, references(schedules()))) {
+  for (const BuiltIn<Schedule>& schedule : choices(space.schedule, references(schedules_for(of_layer.esp)))) {
     const auto degrees = choices(space.pipeline_degree, schedule->pipeline_degrees(of_layer, ranks_per_node));
     for (const BuiltIn<AllToAll>& all_to_all : choices(space.all_to_all, references(searched_all_to_alls()))) {
       for (const CodecPair& codec : choices(space.codec, codec_pairs(workload))) {

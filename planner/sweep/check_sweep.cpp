@@ -89,7 +89,7 @@ void check_values(const SweepSpec& sweep, Diagnostics& wrong) {
       }
     }
     std::vector<std::string> known;
-    if (setting.key == "schedule") {
+    if (setting.key == "schedule" && !planner::find_schedule(value)) {
       for (const auto& s : planner::schedules()) known.emplace_back(s->name());
     }
     if (setting.key == "placement" && !planner::find_placement_strategy(value)) known = planner::placement_names();

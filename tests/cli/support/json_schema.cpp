@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <regex>
 #include <set>
 
 #include "tests/cli/support/run_cli.hpp"
@@ -56,6 +57,10 @@ class Checker {
     if (s.contains("type")) check_type(value, s["type"], at);
     if (s.contains("enum") && std::find(s["enum"].begin(), s["enum"].end(), value) == s["enum"].end()) {
       complain(at, value.dump() + " is none of " + s["enum"].dump());
+    }
+    if (value.is_string() && s.contains("pattern") &&
+        !std::regex_search(value.get<std::string>(), std::regex(s["pattern"].get<std::string>()))) {
+      complain(at, value.dump() + " does not match " + s["pattern"].dump());
     }
     if (value.is_number()) {
       if (s.contains("minimum") && value < s["minimum"]) complain(at, value.dump() + " is less than the minimum");
@@ -122,7 +127,7 @@ class Reviewer {
 
   void review(const Json& s, const std::string& at) {
     static const std::set<std::string> known{
-        "$schema", "$defs",   "$ref",     "title",    "description",          "type", "enum", "anyOf",
+        "$schema", "$defs",   "$ref",     "title",    "description",          "type", "enum", "anyOf", "pattern",
         "minimum", "maximum", "minItems", "maxItems", "additionalProperties", "items"};
     static const std::set<std::string> types{"null", "boolean", "object", "array", "string", "number", "integer"};
     if (!s.is_object()) return complain(at, "is no schema");

@@ -216,19 +216,24 @@ TEST_CASE("Tutel's dictionary has the times of the layer with the schedule of ea
   }
 }
 
-TEST_CASE("Tutel's dictionary chooses among the r of the table that divide an expert's shards") {
-  const auto [experts, hidden, best_of] = GENERATE(table<std::int64_t, std::int64_t, std::vector<std::int64_t>>(
-      {{8, 512, {0, 1}}, {4, 512, {0, 1, 2}}, {1, 512, {0, 1, 2, 4, 8}}, {1, 516, {0, 1, 2, 4}}}));
-  CAPTURE(experts, hidden);
-  tests::SmallCase c{.nodes = 2, .gpus_per_node = 4, .experts = experts, .top_k = 1, .capacity = "1.0"};
+TEST_CASE("Tutel's dictionary chooses among the r that divide an expert's shards") {
+  const auto [nodes, experts, hidden, best_of] = GENERATE(
+      table<int, std::int64_t, std::int64_t, std::vector<std::int64_t>>({{2, 8, 512, {0, 1}},
+                                                                         {2, 4, 512, {0, 1, 2}},
+                                                                         {2, 1, 512, {0, 1, 2, 4, 8}},
+                                                                         {2, 1, 516, {0, 1, 2, 4}},
+                                                                         {3, 1, 516, {0, 1, 2, 3, 4, 6, 12}}}));
+  CAPTURE(nodes, experts, hidden);
+  const std::int64_t ranks = 4 * nodes;
+  tests::SmallCase c{.nodes = nodes, .gpus_per_node = 4, .experts = experts, .top_k = 1, .capacity = "1.0"};
   c.expert_hidden = hidden;
   tests::Small s = tests::small(c);
   s.workload.capacity_factors = {1};
   Candidate plan;
-  plan.degrees = {.dp = 8, .edp = 8};
+  plan.degrees = {.dp = ranks, .edp = ranks};
   const std::vector<TutelDictionary> all = tutel_dictionaries(s.model, s.workload, s.cluster, plan);
   REQUIRE(all.size() == 1);
-  CHECK(all.front().most_adaptive == 8 / experts);
+  CHECK(all.front().most_adaptive == ranks / experts);
   CHECK(all.front().most_trials == tutel_trials(std::ssize(best_of) - 1));
   REQUIRE(all.front().entries.size() == 1);
   CHECK(std::count(best_of.begin(), best_of.end(), all.front().entries.front().best.r) == 1);

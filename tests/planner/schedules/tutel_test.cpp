@@ -1,4 +1,5 @@
 // Tutel's switchable parallelism: planner/schedules/tutel.cpp.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 
@@ -13,18 +14,19 @@ using namespace moeplan::planner;
 
 namespace {
 
-/// What a rank gives to the collectives of a forward pass with W / E = 4 shards an expert.
+/// What a rank gives to the collectives of a forward pass with W / E shards an expert.
 struct Volume {
   double rows;     // dispatched
   double weights;  // gathered, the whole of it
 };
 
-Volume volume(std::int64_t r, double capacity, std::int64_t hidden) {
+Volume volume(std::int64_t r, double capacity, std::int64_t hidden, std::int64_t shards = 4) {
   Workload w = layer_workload(Mode::Forward);
   w.capacity_factor = capacity;
   Moe moe = layer_moe(2);
   moe.expert.hidden_size = hidden;
-  const Candidate c = layer_candidate("tutel_r" + std::to_string(r), 1, 2, 4);
+  Candidate c = layer_candidate("tutel_r" + std::to_string(r), 1, 2, 4);
+  c.degrees = {.dp = 2 * shards, .ep = 2, .esp = shards};
   const Program p = lower_moe_layer(moe, kLayerM, kLayerTokens, w, c, kLayerPerNode);
   Volume out{0, 0};
   for (const Operation& op : p.blocks[0].operations) {
@@ -57,6 +59,37 @@ TEST_CASE("Tutel's r moves what table 4 says") {
   SECTION("r = W/E: O(C_g W/E), no weights") {
     CHECK(volume(4, 2, kLayerH).rows == 4 * rows);
     CHECK(volume(4, 2, kLayerH).weights == 0);
+  }
+}
+
+TEST_CASE("Tutel's r is any number that divides an expert's shards") {
+  constexpr std::int64_t kShards = 6, kHidden = 192;
+  const double parameters = 2 * 2.0 * kLayerM * kHidden * 4;  // P: of both experts, in bytes
+  const double rows = 2 * 2.0 * kLayerTokens * kLayerM * 4;   // C_g
+  for (const std::int64_t r : {1, 2, 3, 6}) {
+    CAPTURE(r);
+    CHECK(volume(r, 2, kHidden, kShards).rows == rows * static_cast<double>(r));
+    CHECK(volume(r, 2, kHidden, kShards).weights == (r == kShards ? 0 : parameters / 2 / static_cast<double>(r)));
+  }
+  SECTION("by its name, though the table has few") {
+    REQUIRE(find_schedule("tutel_r3"));
+    CHECK(find_schedule("tutel_r3")->tutel_r() == 3);
+    CHECK(find_schedule("tutel_r3") == find_schedule("tutel_r3"));
+    for (const char* none : {"tutel_r", "tutel_r03", "tutel_r-1", "tutel_r3x", "tutel_r4097"}) {
+      CAPTURE(none);
+      CHECK(find_schedule(none) == nullptr);
+    }
+  }
+  SECTION("in searches, where it divides") {
+    const std::vector<const Schedule*> six = schedules_for(6);
+    CHECK(six.size() == schedules().size() + 2);
+    for (const char* name : {"tutel_r3", "tutel_r6"}) {
+      CHECK(std::count(six.begin(), six.end(), find_schedule(name)) == 1);
+    }
+    CHECK(schedules_for(8).size() == schedules().size());
+    Candidate c = layer_candidate("tutel_r3", 1, 2, 4);
+    CHECK(infeasibility(layer_model(2), layer_workload(), c, kLayerPerNode).value_or("").text ==
+          "tutel's r does not divide an expert's shards");
   }
 }
 

@@ -1,6 +1,7 @@
 #include "model/costs/compute.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <optional>
 
@@ -28,16 +29,25 @@ ComputeParts gemm_parts(const GpuSpec& gpu, Dtype dtype, const GemmShape& shape,
   return roofline(gpu.launch_overhead, math, hbm_time(gpu, bytes));
 }
 
+/// The rows of the output tile of a product of m rows, one of `sources` of an expert.
+std::int64_t tile_rows_for(const GpuSpec& gpu, std::int64_t m, std::int64_t sources) {
+  constexpr std::uint64_t kLeastTileRows = 16;  // of tensor cores' instructions
+  if (sources == 1) return gpu.tile_rows;
+  const auto needed = static_cast<std::int64_t>(std::bit_ceil(std::max(static_cast<std::uint64_t>(m), kLeastTileRows)));
+  return std::min(gpu.tile_rows, needed);
+}
+
 ComputeParts grouped_gemm_parts(const GpuSpec& gpu, Dtype dtype, std::span<const GemmShape> products,
-                                std::int64_t bytes) {
+                                std::int64_t bytes, std::int64_t sources) {
   double flops = 0;
   double padded = 0;
   std::int64_t tiles = 0;
   for (const GemmShape& s : products) {
     if (s.m == 0 || s.n == 0 || s.k == 0) continue;
-    const std::int64_t rows = ceil_div(s.m, gpu.tile_rows), columns = ceil_div(s.n, gpu.tile_columns);
+    const std::int64_t tile_rows = tile_rows_for(gpu, s.m, sources);
+    const std::int64_t rows = ceil_div(s.m, tile_rows), columns = ceil_div(s.n, gpu.tile_columns);
     flops += flops_of(s);
-    padded += flops_of({rows * gpu.tile_rows, columns * gpu.tile_columns, s.k});
+    padded += flops_of({rows * tile_rows, columns * gpu.tile_columns, s.k});
     tiles += rows * columns;
   }
   if (flops == 0) return {};
@@ -117,10 +127,11 @@ ComputeParts product_parts(const GpuSpec& gpu, Dtype dtype, const Gemm& gemm, co
   const std::optional<MathFormat> format = gemm.format ? gemm.format : format_of_products(dtype);
   const GemmCall call{.phase = phase_of(gemm), .quantises = !gemm.format};
   if (gemm.grouped) {
-    const auto cost = gpu.operators && format ? training_grouped_gemm_cost(*gpu.operators, *format, load.products, call)
-                                              : std::nullopt;
+    const auto cost = gpu.operators && format
+                          ? training_grouped_gemm_cost(*gpu.operators, *format, load.products, call, load.sources)
+                          : std::nullopt;
     if (cost) return {cost->launch, cost->math, cost->memory, cost->overlapped};
-    return grouped_gemm_parts(gpu, dtype, load.products, load.bytes);
+    return grouped_gemm_parts(gpu, dtype, load.products, load.bytes, load.sources);
   }
   const GemmShape& shape = load.products.front();
   const auto cost = gpu.operators && format ? training_gemm_cost(*gpu.operators, *format, shape, call) : std::nullopt;
@@ -207,8 +218,9 @@ Seconds gemm_time(const GpuSpec& gpu, Dtype dtype, const GemmShape& shape, std::
   return gemm_parts(gpu, dtype, shape, bytes).time();
 }
 
-Seconds grouped_gemm_time(const GpuSpec& gpu, Dtype dtype, std::span<const GemmShape> products, std::int64_t bytes) {
-  return grouped_gemm_parts(gpu, dtype, products, bytes).time();
+Seconds grouped_gemm_time(const GpuSpec& gpu, Dtype dtype, std::span<const GemmShape> products, std::int64_t bytes,
+                          std::int64_t sources) {
+  return grouped_gemm_parts(gpu, dtype, products, bytes, sources).time();
 }
 
 Seconds attention_time(const GpuSpec& gpu, Dtype dtype, double flops, std::int64_t bytes) {

@@ -31,10 +31,11 @@ struct GemmModel;  // model/operators/gemm_model.hpp
 
 /// Time of a grouped GEMM: one launch for all products. Each product's output is cut into tiles of tile_rows x
 /// tile_columns, the last ones padded; the tiles of all products run in waves of num_sms, and the last wave takes as
-/// long as a full one. Small products are therefore inefficient. The GPU's own launch overhead and fraction of the HBM
+/// long as a full one. Small products are therefore inefficient. Products by source (`sources` of an expert) have tiles
+/// no higher than their rows need, a power of two from 16 on. The GPU's own launch overhead and fraction of the HBM
 /// bandwidth for grouped GEMMs apply if given.
 [[nodiscard]] Seconds grouped_gemm_time(const GpuSpec& gpu, Dtype dtype, std::span<const GemmShape> products,
-                                        std::int64_t bytes);
+                                        std::int64_t bytes, std::int64_t sources = 1);
 
 /// Fused attention: launch + max(flops / (peak attention_efficiency), bytes / hbm_bandwidth).
 [[nodiscard]] Seconds attention_time(const GpuSpec& gpu, Dtype dtype, double flops, std::int64_t bytes);

@@ -25,26 +25,28 @@ constexpr double kQuantisedBytes = 3;  // read in 16 bits, written in 8
 constexpr std::array<double, 3> kTileRows{256, 128, 64};
 constexpr std::array<double, 5> kTileColumns{256, 128, 64, 32, 16};
 
-/// One product with rows and columns as doubles.
+/// Equal products with the same B, their rows and columns as doubles.
 class BestTile {
  public:
-  BestTile(const GemmModel& model, double num_sms, const GemmShape& shape, const GemmCall& call)
+  BestTile(const GemmModel& model, double num_sms, const GemmShape& shape, const GemmCall& call, double batch = 1)
       : model_(model),
         slowdown_(call.slowdown * (call.phase == GemmPhase::Wgrad ? model.wgrad : 1)),
         sms_(num_sms),
         m_(static_cast<double>(shape.m)),
         n_(static_cast<double>(shape.n)),
-        k_(static_cast<double>(shape.k)) {
-    const double flops = 2 * m_ * n_ * k_;
+        k_(static_cast<double>(shape.k)),
+        batch_(batch) {
+    const double flops = 2 * batch_ * m_ * n_ * k_;
     const double slowdown = flops > kFreeProductFlops ? std::pow(flops / kFreeProductFlops, model.power) : 1;
     sm_rate_ = model.math.value() / sms_ / slowdown;
     sm_l2_ = model.l2.value() / sms_;
     element_ = operand_bytes(model.format);
-    const double operands = element_ * (m_ * k_ + n_ * k_);
+    const double operands = element_ * (batch_ * m_ * k_ + n_ * k_);
     const double fill = operands / kResidentBytes;
     const double gain = 1 + model.residency / (1 + fill * fill * fill * fill);
     read_ = operands / (model.read.value() * gain);
-    write_ = (call.phase == GemmPhase::Wgrad ? kAccumulatedBytes : kResultBytes) * m_ * n_ / model.write.value();
+    write_ =
+        (call.phase == GemmPhase::Wgrad ? kAccumulatedBytes : kResultBytes) * batch_ * m_ * n_ / model.write.value();
   }
 
   GemmCost best() {
@@ -59,7 +61,7 @@ class BestTile {
 
  private:
   void consider(double rows, double columns) {
-    const double tiles = std::ceil(m_ / rows) * std::ceil(n_ / columns);
+    const double tiles = batch_ * std::ceil(m_ / rows) * std::ceil(n_ / columns);
     for (std::int64_t s = 1; s <= (model_.split ? kMostSplits : 1); s *= 2) {
       const auto splits = static_cast<double>(s);
       if (s > 1 && (tiles * splits > 2 * sms_ || k_ / splits < kLeastSplit)) return;
@@ -79,7 +81,7 @@ class BestTile {
     if (wave * std::max(1.0, filled) + extra >= least_) return;  // no fewer waves than that
     const double waves = filled <= 1 ? 1 : filled * std::pow(std::ceil(filled) / filled, kWholeWaves);
     const double math = waves * wave;
-    const double partial = s > 1 ? kPartialBytes * splits * m_ * n_ / model_.write.value() : 0;
+    const double partial = s > 1 ? kPartialBytes * splits * batch_ * m_ * n_ / model_.write.value() : 0;
     const double memory = (read_ + write_ + partial) / std::min(1.0, filled);
     const double most = std::max(math, memory), least = std::min(math, memory);
     if (most + extra >= least_) return;  // overlap cannot help
@@ -97,7 +99,7 @@ class BestTile {
   }
 
   const GemmModel& model_;
-  double slowdown_, sms_, m_, n_, k_;
+  double slowdown_, sms_, m_, n_, k_, batch_;
   double sm_rate_ = 0, sm_l2_ = 0, element_ = 0, read_ = 0, write_ = 0;
   double least_ = std::numeric_limits<double>::infinity();
   GemmCost best_{};
@@ -163,19 +165,31 @@ class KnownTiles {
   std::size_t last_ = 0;
 };
 
-}  // namespace
-
-GemmCost gemm_cost(const GemmModel& model, std::int64_t num_sms, const GemmShape& shape, const GemmCall& call) {
-  thread_local KnownTiles tiles;
-  GemmCost cost = tiles.best(model, num_sms, shape, call);
+/// The cost of the best tiles with the kernels before them.
+GemmCost with_launches(GemmCost cost, const GemmModel& model, const GemmShape& shape, const GemmCall& call,
+                       double batch) {
   cost.launch = model.launch;
   if (call.quantises && model.quantise > BytesPerSecond(0)) {
-    const double values = static_cast<double>(shape.m) * static_cast<double>(shape.k);
+    const double values = batch * static_cast<double>(shape.m) * static_cast<double>(shape.k);
     cost.launch += model.launch;
     cost.quantisation = Bytes(kQuantisedBytes * values) / model.quantise;
   }
   if (shape.m > 1 && shape.m % 4 != 0 && shape.k > 128) cost.extra += model.scale_padding;
   return cost;
+}
+
+}  // namespace
+
+GemmCost gemm_cost(const GemmModel& model, std::int64_t num_sms, const GemmShape& shape, const GemmCall& call) {
+  thread_local KnownTiles tiles;
+  return with_launches(tiles.best(model, num_sms, shape, call), model, shape, call, 1);
+}
+
+GemmCost batched_gemm_cost(const GemmModel& model, std::int64_t num_sms, const GemmShape& shape, std::int64_t batch,
+                           const GemmCall& call) {
+  const auto products = static_cast<double>(batch);
+  return with_launches(BestTile(model, static_cast<double>(num_sms), shape, call, products).best(), model, shape, call,
+                       products);
 }
 
 GemmModel read_gemm_model(MapReader entry) {

@@ -59,6 +59,12 @@ struct GemmCost {
 [[nodiscard]] GemmCost gemm_cost(const GemmModel& model, std::int64_t num_sms, const GemmShape& shape,
                                  const GemmCall& call = {});
 
+/// The cost of `batch` products of this shape in one kernel, with the same B: those of an expert with its rows from
+/// each source ([Tutel] sec. 4.2; a strided batch whose B has a stride of zero). Their tiles share the SMs, and B is
+/// read once from HBM.
+[[nodiscard]] GemmCost batched_gemm_cost(const GemmModel& model, std::int64_t num_sms, const GemmShape& shape,
+                                         std::int64_t batch, const GemmCall& call = {});
+
 /// Reads one entry of the list `gemm` of a file in configs/operators.
 [[nodiscard]] GemmModel read_gemm_model(MapReader entry);
 

@@ -146,10 +146,13 @@ std::optional<GemmCost> training_gemm_cost(const OperatorModels& models, MathFor
 }
 
 std::optional<GroupedGemmCost> training_grouped_gemm_cost(const OperatorModels& models, MathFormat format,
-                                                          std::span<const GemmShape> products, GemmCall call) {
+                                                          std::span<const GemmShape> products, GemmCall call,
+                                                          std::int64_t sources) {
   const GemmModel* model = find_gemm_model(models, format, "");
   if (!model) return std::nullopt;
   if (models.training) call.slowdown *= models.training->grouped_gemm.of(call.phase, format);
+  if (sources > 1 && call.phase != GemmPhase::Wgrad)
+    return batched_products_cost(*model, models.num_sms, products, sources, call);
   return separate_products_cost(*model, models.num_sms, products, call);
 }
 

@@ -66,9 +66,11 @@ void scale(OperatorModels& models, const RateFactors& factors);
 [[nodiscard]] std::optional<GemmCost> training_gemm_cost(const OperatorModels& models, MathFormat format,
                                                          const GemmShape& shape, GemmCall call);
 
-/// The cost of the local experts' products of a training step, run one after another as Transformer Engine does.
+/// The cost of the local experts' products of a training step, run one after another as Transformer Engine does. With
+/// several `sources` per expert, those of an expert are a batch, except weight gradients, which accumulate one after
+/// another (Tutel 0.1, experts_gemm_backward_weight).
 [[nodiscard]] std::optional<GroupedGemmCost> training_grouped_gemm_cost(const OperatorModels& models, MathFormat format,
                                                                         std::span<const GemmShape> products,
-                                                                        GemmCall call);
+                                                                        GemmCall call, std::int64_t sources = 1);
 
 }  // namespace moeplan

@@ -1,5 +1,7 @@
 #include "model/operators/training_model.hpp"
 
+#include <map>
+
 namespace moeplan {
 
 namespace {
@@ -26,21 +28,46 @@ TrainingAttention training_attention(MapReader& training, std::string_view key) 
 
 }  // namespace
 
+namespace {
+
+bool is_empty(const GemmShape& shape) { return shape.m == 0 || shape.n == 0 || shape.k == 0; }
+
+void add(const GemmCost& one, GroupedGemmCost& sum) {
+  sum.launch = one.launch;
+  sum.math += one.math;
+  sum.memory += one.memory + one.quantisation;
+  sum.overlapped += one.overlapped + one.extra + one.quantisation;
+  sum.tile_rows = one.tile_rows;
+  sum.tile_columns = one.tile_columns;
+}
+
+}  // namespace
+
 GroupedGemmCost separate_products_cost(const GemmModel& model, std::int64_t num_sms,
                                        std::span<const GemmShape> products, const GemmCall& call) {
   GroupedGemmCost sum{};
   GemmShape last{};
   GemmCost one{};
   for (const GemmShape& shape : products) {
-    if (shape.m == 0 || shape.n == 0 || shape.k == 0) continue;
+    if (is_empty(shape)) continue;
     if (!(shape == last)) one = gemm_cost(model, num_sms, shape, call);
     last = shape;
-    sum.launch = one.launch;
-    sum.math += one.math;
-    sum.memory += one.memory + one.quantisation;
-    sum.overlapped += one.overlapped + one.extra + one.quantisation;
-    sum.tile_rows = one.tile_rows;
-    sum.tile_columns = one.tile_columns;
+    add(one, sum);
+  }
+  return sum;
+}
+
+GroupedGemmCost batched_products_cost(const GemmModel& model, std::int64_t num_sms, std::span<const GemmShape> products,
+                                      std::int64_t sources, const GemmCall& call) {
+  GroupedGemmCost sum{};
+  for (; !products.empty(); products = products.subspan(static_cast<std::size_t>(sources))) {
+    const auto of_expert = products.first(static_cast<std::size_t>(sources));
+    std::map<std::int64_t, std::int64_t> batches;  // by rows
+    for (const GemmShape& shape : of_expert) ++batches[shape.m];
+    for (const auto& [rows, batch] : batches) {
+      const GemmShape shape{rows, of_expert.front().n, of_expert.front().k};
+      if (!is_empty(shape)) add(batched_gemm_cost(model, num_sms, shape, batch, call), sum);
+    }
   }
   return sum;
 }

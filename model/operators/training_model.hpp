@@ -53,6 +53,12 @@ struct TrainingModel {
 [[nodiscard]] GroupedGemmCost separate_products_cost(const GemmModel& model, std::int64_t num_sms,
                                                      std::span<const GemmShape> products, const GemmCall& call = {});
 
+/// The cost of products of which each `sources` one after another have the same right operand, in one kernel where they
+/// have equally many rows. Only the first launch shows.
+[[nodiscard]] GroupedGemmCost batched_products_cost(const GemmModel& model, std::int64_t num_sms,
+                                                    std::span<const GemmShape> products, std::int64_t sources,
+                                                    const GemmCall& call = {});
+
 /// Reads the map `training` of a file in configs/operators.
 [[nodiscard]] TrainingModel read_training_model(MapReader map);
 

@@ -87,6 +87,7 @@ ComputeLoad compute_load(const Program& program, const Operation& operation, Ran
           2.0 * static_cast<double>(rows) * static_cast<double>(a_columns) * static_cast<double>(other_columns);
     };
     if (gemm->grouped) {
+      if (gemm->by_source) load.sources = program.group(a.rows.path.front().group).size;
       for (const std::int64_t rows :
            gemm->by_source ? rows_by_source(program, a.rows, rank) : rows_by_expert(program, a.rows, rank)) {
         add(rows);

@@ -23,6 +23,7 @@ struct ComputeLoad {
   double flops = 0;
   std::int64_t bytes = 0;           // read and written
   std::vector<GemmShape> products;  // of a Gemm: one, or one per local expert
+  std::int64_t sources = 1;         // if by source: so many products one after another are those of one expert
 };
 [[nodiscard]] ComputeLoad compute_load(const Program& program, const Operation& operation, RankId rank);
 

@@ -70,6 +70,14 @@ TEST_CASE("a grouped GEMM pays for whole tiles and whole waves") {
     const double flops = 2.0 * 2 * 128 * 500;
     CHECK(time({{1, 128, 500}, {1, 128, 500}}) == Approx(64 * flops / (gemm_efficiency(gpu(), flops) * 1e12)));
   }
+  SECTION("a product by source costs no more rows than its own, from 16 on") {
+    const std::vector<GemmShape> by_source{{1, 128, 500}, {20, 128, 500}};
+    const double flops = 2.0 * 21 * 128 * 500, padded = 2.0 * (16 + 32) * 128 * 500;
+    CHECK(grouped_gemm_time(gpu(), Dtype::Fp32, by_source, 0, 2).value() - kLaunch ==
+          Approx(padded / (gemm_efficiency(gpu(), flops) * 1e12)));
+    CHECK(grouped_gemm_time(gpu(), Dtype::Fp32, std::vector<GemmShape>{{100, 128, 500}}, 0, 2) ==
+          grouped_gemm_time(gpu(), Dtype::Fp32, std::vector<GemmShape>{{100, 128, 500}}, 0));
+  }
   SECTION("experts without rows cost nothing, and no rows at all not even a launch") {
     CHECK(time({{64, 128, 500}, {0, 128, 500}}) == time({{64, 128, 500}}));
     CHECK(grouped_gemm_time(gpu(), Dtype::Fp32, std::vector<GemmShape>{{0, 128, 500}}, 1000).value() == 0);

@@ -83,6 +83,17 @@ TEST_CASE("Math and memory of equal length take the cube root of two times as lo
   CHECK(cost.time().value() == Approx(std::cbrt(2.0) * cost.math.value()).epsilon(1e-4));
 }
 
+TEST_CASE("A batch of products with the same B has the tiles of all, and reads B once") {
+  // 8 rows of each of 100 sources: a tile of 16 x 256 for each, half of it empty; as one product 13 tiles of 64 rows.
+  const GemmShape of_source{8, 256, 4096};
+  CHECK(batched_gemm_cost(machine(), kSms, of_source, 100).time().value() == Approx(2.0 * 16 * 256 * 4096 / 1e12));
+  CHECK(batched_gemm_cost(machine(), kSms, {512, 2048, 4096}, 1) == gemm_cost(machine(), kSms, {512, 2048, 4096}));
+  GemmModel reads = machine();
+  reads.read = BytesPerSecond(1e9);
+  const double bytes = 2 * (100.0 * 8 * 4096 + 256.0 * 4096);
+  CHECK(batched_gemm_cost(reads, kSms, of_source, 100).time().value() == Approx(bytes / 1e9));
+}
+
 TEST_CASE("Power slows down products above 3e11 FLOPs only") {
   GemmModel m = machine();
   m.power = 0.1;

@@ -79,6 +79,25 @@ TEST_CASE("Products one after another add up, with one launch and nothing for ex
         Approx(5));
 }
 
+TEST_CASE("Products of an expert by source are batches, but for weight gradients") {
+  const OperatorModels m = models();
+  // Two experts with three sources each.
+  const std::vector<GemmShape> products{{8, 2048, 1024},  {8, 2048, 1024}, {8, 2048, 1024},
+                                        {16, 2048, 1024}, {0, 2048, 1024}, {16, 2048, 1024}};
+  const GemmCall call{.phase = GemmPhase::Dgrad, .quantises = false};
+  const GroupedGemmCost cost = batched_products_cost(m.gemm[0], 100, products, 3, call);
+  const GemmCost first = batched_gemm_cost(m.gemm[0], 100, {8, 2048, 1024}, 3, call);
+  const GemmCost second = batched_gemm_cost(m.gemm[0], 100, {16, 2048, 1024}, 2, call);
+  CHECK(cost.time().value() == Approx((m.gemm[0].launch + first.overlapped + second.overlapped).value()));
+  GemmCall sustained = call;
+  sustained.slowdown = m.training->grouped_gemm.of(GemmPhase::Dgrad, MathFormat::Bf16);
+  CHECK(training_grouped_gemm_cost(m, MathFormat::Bf16, products, call, 3)->time() ==
+        batched_products_cost(m.gemm[0], 100, products, 3, sustained).time());
+  const GemmCall wgrad{.phase = GemmPhase::Wgrad, .quantises = false};
+  CHECK(training_grouped_gemm_cost(m, MathFormat::Bf16, products, wgrad, 3)->time() ==
+        training_grouped_gemm_cost(m, MathFormat::Bf16, products, wgrad)->time());
+}
+
 TEST_CASE("A phase without a factor is an error of the file") {
   std::string text = kFile;
   text.replace(text.find(", dgrad: 1.5"), 12, "");

@@ -183,7 +183,6 @@ Program lower_moe_layer(const Moe& moe, std::int64_t hidden_size, std::int64_t t
   LoweringContext context(shell, workload, candidate, ranks_per_node);
   MoeLayer layer = context.moe_layer(moe, kind, tokens);
   layer.has_megatron_kernels = layer.host_reads_loads = false;
-  if (layer.expert_layout == ExpertLayout::Sorted) layer.expert_layout = ExpertLayout::Merged;  // executors merge rows
   const Schedule& schedule = context.schedule_of(kind);
   const bool sends = context.trains() && moves_copies && context.has_copies(kind);
   Sequence& stage = context.program().stages.front();

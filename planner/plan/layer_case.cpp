@@ -99,8 +99,9 @@ Program lower(const LayerCase& layer) {
           layer_infeasibility(layer.hidden_size, layer.workload, layer.candidate, layer.ranks_per_node)) {
     fail("", fmt::format("cannot be lowered: {}", reason->text));
   }
-  return lower_moe_layer(layer.moe, layer.hidden_size, layer.tokens, layer.workload, layer.candidate,
-                         layer.ranks_per_node);
+  Workload workload = layer.workload;
+  if (workload.expert_layout == ExpertLayout::Sorted) workload.expert_layout = ExpertLayout::Merged;  // by executors
+  return lower_moe_layer(layer.moe, layer.hidden_size, layer.tokens, workload, layer.candidate, layer.ranks_per_node);
 }
 
 RoutingCounts asked_counts(const LayerCase& layer, const Program& program) {

@@ -207,7 +207,8 @@ TEST_CASE("Rows that arrive by source are sorted by expert, and back, in both di
   CHECK(bytes(1, false) == 0);  // one source
   CHECK(sort_bytes(lower_iteration(model(false), in_experts(), candidate("baseline", 2, 1, 2, 1), 2), false) == 0);
   const Moe experts = std::get<Moe>(model(false).layers.front().pattern.front().ffn);
-  CHECK(sort_bytes(lower_moe_layer(experts, kM, kTokens, sorted, candidate("baseline", 2, 1, 2, 1), 2), false) == 0);
+  CHECK(sort_bytes(lower_moe_layer(experts, kM, kTokens, sorted, candidate("baseline", 2, 1, 2, 1), 2), false) ==
+        2 * 2 * rows);
 }
 
 }  // namespace moeplan::tests::unfused_kernels_test

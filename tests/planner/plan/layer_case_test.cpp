@@ -92,6 +92,12 @@ TEST_CASE("The layer of a plan that is executed") {
   }
 }
 
+TEST_CASE("Executors receive an expert's rows of all sources together") {
+  Workload sorted = workload();
+  sorted.expert_layout = ExpertLayout::Sorted;
+  CHECK(lower(layer_case(model(), sorted, candidate(), 8, {})) == lower(layer()));
+}
+
 TEST_CASE("What tokens ask for before a gate drops any") {
   LayerCase c = scaled(layer(), 8);
   SECTION("is spread evenly behind a capacity factor, because its routing is not known") {

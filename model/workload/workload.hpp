@@ -26,8 +26,10 @@ enum class Mode { Train, Forward };  // Forward is a prefill; decode serving is 
 enum class Optimizer { Adam, Sgd };
 
 /// How tokens are permuted to rows in expert order, and back: by index, O(T k M), or by products with a mask of zeros
-/// and ones over tokens and capacity, O(T E C M) multiply-adds (Fairseq, DeepSpeed; [Tutel] sec. 4.2).
-enum class Encoding { Sparse, Dense };
+/// and ones over tokens and capacity, O(T E C M) multiply-adds (Fairseq, DeepSpeed; [Tutel] sec. 4.2), which is made in
+/// the layer's format or in fp32 (Fairseq's --moe-gating-use-fp32).
+enum class Encoding { Sparse, Dense, DenseFp32 };
+[[nodiscard]] constexpr bool is_dense(Encoding encoding) { return encoding != Encoding::Sparse; }
 /// Where an expert's result is multiplied by the gate's weight: at the token's source, whose backward pass then needs
 /// the returned rows, or between the expert's activation and down projection, to which the choices travel
 /// (Megatron-Core from 0.12 on, DeepEP). Results are the same.
@@ -41,8 +43,8 @@ inline constexpr std::array<std::pair<Mode, std::string_view>, 2> kModeNames{
     {{Mode::Train, "train"}, {Mode::Forward, "forward"}}};
 inline constexpr std::array<std::pair<Optimizer, std::string_view>, 2> kOptimizerNames{
     {{Optimizer::Adam, "adam"}, {Optimizer::Sgd, "sgd"}}};
-inline constexpr std::array<std::pair<Encoding, std::string_view>, 2> kEncodingNames{
-    {{Encoding::Sparse, "sparse"}, {Encoding::Dense, "dense"}}};
+inline constexpr std::array<std::pair<Encoding, std::string_view>, 3> kEncodingNames{
+    {{Encoding::Sparse, "sparse"}, {Encoding::Dense, "dense"}, {Encoding::DenseFp32, "dense_fp32"}}};
 inline constexpr std::array<std::pair<GateWeights, std::string_view>, 2> kGateWeightsNames{
     {{GateWeights::AtSources, "at_sources"}, {GateWeights::InExperts, "in_experts"}}};
 inline constexpr std::array<std::pair<ExpertLayout, std::string_view>, 3> kExpertLayoutNames{

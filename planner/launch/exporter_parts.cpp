@@ -66,7 +66,7 @@ void leave_workload(const LaunchInput& input, Launch& launch) {
     }
   }
   if (w.gate.kind != GateKind::TopK) launch.leave("the gate of the workload: top-k");
-  if (w.encoding == Encoding::Dense) launch.leave("encoding by products with masks");
+  if (is_dense(w.encoding)) launch.leave("encoding by products with masks");
 }
 
 UniformModel uniform_model(const ModelSpec& model) {

@@ -306,7 +306,7 @@ class MegatronExport {
     if (workload_.gate_weights == GateWeights::AtSources && candidate_.degrees.esp == 1 && uniform_.moe)
       out_.leave("gate weights applied at the tokens' sources: Megatron-Core applies them in the experts");
     if (workload_.gate.kind != GateKind::TopK) out_.leave("the gate of the workload: Megatron-LM's is top-k");
-    if (workload_.encoding == Encoding::Dense) out_.leave("encoding by products with masks");
+    if (is_dense(workload_.encoding)) out_.leave("encoding by products with masks");
     if (workload_.expert_layout == ExpertLayout::BySource) out_.leave("one product of an expert for each source");
   }
 

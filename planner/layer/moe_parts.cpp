@@ -1,5 +1,7 @@
 #include "planner/layer/moe_parts.hpp"
 
+#include <fmt/format.h>
+
 #include "model/program/resolve.hpp"
 
 namespace moeplan::planner {
@@ -29,7 +31,8 @@ Operation search(std::int64_t launches) {
 }
 
 // Dense encoding as in Fairseq's top2gating and MOELayer ([Tutel] figure 20a): tensors over tokens and all rows of all
-// experts, of which each pass reads and writes every element. Gates have the layer's format, Fairseq's default.
+// experts, of which each pass reads and writes every element. Autograd keeps the locations that an outer product was
+// made of, and Python every tensor of the gate until it returns.
 
 /// The same rows and columns in another buffer.
 Slice dense_like(const Slice& mask, const std::string& name, Dtype dtype, BlockBuilder& block) {
@@ -41,21 +44,50 @@ Slice dense_weights(const Slice& mask, Dtype layer, BlockBuilder& block) {
   return dense_like(mask, "gate.weights", layer, block);
 }
 
-/// The outer products of each choice's gate and location, their sum, and the mask of what is not zero.
-void append_dense_mask(const Slice& choice, const Slice& mask, std::int64_t top_k, Dtype layer, BlockBuilder& block) {
-  const auto pass = [&](const char* name, Kernel work, std::vector<Slice> reads, const Slice& write) {
-    block.then(kernel(name, OpClass::Permute, work, std::move(reads), {write}));
-  };
-  const Slice weights = dense_weights(mask, layer, block),
-              bits = dense_like(mask, "gate.mask.bits", Dtype::Int8, block);
-  std::vector<Slice> products;
-  for (std::int64_t i = 0; i < top_k; ++i) {
-    products.push_back(top_k == 1 ? weights : dense_like(mask, "gate.weights." + std::to_string(i), layer, block));
-    pass("dense weights", Kernel::Mask, {choice}, products.back());
+/// One row per token with a one where choice i of the token goes among the rows of its expert.
+Slice dense_location(const Slice& mask, std::int64_t i, std::int64_t experts, Dtype dtype, BlockBuilder& block) {
+  const std::int64_t capacity = block.program().buffer(mask.buffer).columns / experts;
+  return block.slice(fmt::format("gate.location.{}", i), capacity, dtype, mask.rows);
+}
+
+void dense_pass(const char* name, Kernel work, std::vector<Slice> reads, const Slice& write, BlockBuilder& block) {
+  block.then(kernel(name, OpClass::Permute, work, std::move(reads), {write}));
+}
+
+/// The locations of each choice, their outer products with the gates, the sum of these, and the mask of what is not
+/// zero.
+void append_dense_mask(const Slice& choice, const Slice& mask, const MoeLayer& l, BlockBuilder& block) {
+  const Dtype gate = l.gate_dtype();
+  const Slice returned = dense_weights(mask, l.dtype, block);
+  const Slice weights = gate == l.dtype ? returned : dense_like(mask, "gate.weights.wide", gate, block);
+  const Slice bits = dense_like(mask, "gate.mask.bits", Dtype::Int8, block);
+  std::vector<Slice> products, local;
+  for (std::int64_t i = 0; i < l.moe.top_k; ++i) {
+    const Slice location = dense_location(mask, i, l.moe.num_experts, gate, block);
+    const std::int64_t capacity = block.program().buffer(location.buffer).columns;
+    // Whole numbers of 64 bits: as wide as two of 32.
+    const Slice one_hot = block.slice(fmt::format("gate.one_hot.{}", i), 2 * capacity, Dtype::Fp32, mask.rows);
+    dense_pass("one-hot location", Kernel::Mask, {choice}, one_hot, block);
+    dense_pass("cast location", Kernel::Copy, {one_hot}, location, block);
+    products.push_back(l.moe.top_k == 1 ? weights : dense_like(mask, fmt::format("gate.weights.{}", i), gate, block));
+    dense_pass("dense weights", Kernel::Mask, {choice, location}, products.back(), block);
+    local.push_back(one_hot);
+    if (l.moe.top_k > 1) local.push_back(products.back());
   }
-  if (top_k > 1) pass("add dense weights", Kernel::Add, products, weights);
-  pass("dense mask", Kernel::Mask, {weights}, bits);
-  pass("cast dense mask", Kernel::Copy, {bits}, mask);
+  if (l.moe.top_k > 1) dense_pass("add dense weights", Kernel::Add, products, weights, block);
+  dense_pass("dense mask", Kernel::Mask, {weights}, bits, block);
+  if (gate != l.dtype) {
+    dense_pass("cast dense weights", Kernel::Copy, {weights}, returned, block);
+    local.push_back(weights);
+  }
+  block.then({.name = "gate returns",
+              .op_class = OpClass::Host,
+              .stream = Stream::Compute,
+              .work = Launches{0},
+              .reads = std::move(local),
+              .writes = {},
+              .after = {}});
+  dense_pass("cast dense mask", Kernel::Copy, {bits}, mask, block);
 }
 
 }  // namespace
@@ -143,9 +175,9 @@ void MoeParts::gate_backward(const std::string& input, const std::string& gradie
 
 void MoeParts::encode(const std::string& input, const Path& path) {
   const Slice in = tokens(input, path);
-  if (l_.encoding == Encoding::Dense) {
+  if (is_dense(l_.encoding)) {
     const Slice out = at_sources("moe.encoded", path);
-    append_dense_mask(choice(path), mask(path, out), l_.moe.top_k, l_.dtype, b_);
+    append_dense_mask(choice(path), mask(path, out), l_, b_);
     b_.then(gemm("dense encode", OpClass::Permute, {.form = Gemm::Form::TN}, mask(path, out), in, out));
     return;
   }
@@ -162,7 +194,7 @@ void MoeParts::encode(const std::string& input, const Path& path) {
 
 void MoeParts::encode_backward(const std::string& gradient, const Path& path) {
   const Slice out = tokens(gradient, path);
-  if (l_.encoding == Encoding::Dense) {
+  if (is_dense(l_.encoding)) {
     const Slice in = at_sources("d.moe.encoded", path);
     b_.then(gemm("dense encode backward", OpClass::Permute, {}, mask(path, in), in, out));
     return;
@@ -188,7 +220,7 @@ void MoeParts::sum_shards(const std::string& from, const std::string& to, const 
 
 void MoeParts::decode(const Path& path, const std::string& output) {
   const Slice out = tokens(output, path);
-  if (l_.encoding == Encoding::Dense) {
+  if (is_dense(l_.encoding)) {
     const Slice in = at_sources("moe.returned", path);
     b_.then(gemm("dense decode", OpClass::Permute, {}, dense_weights(mask(path, in), l_.dtype, b_), in, out));
     return;
@@ -215,8 +247,15 @@ void MoeParts::decode_backward(const std::string& gradient, const Path& path) {
   b_.then(gemm("dense decode backward", OpClass::Permute, {.form = Gemm::Form::TN}, dense_weights(dense, l_.dtype, b_),
                d_out, d_returned));
   b_.then(gemm("dense gate gradient", OpClass::Permute, {.form = Gemm::Form::NT}, d_out, returned, d_weights));
-  for (std::int64_t i = 0; i < l_.moe.top_k; ++i)
-    b_.then(kernel("dense weights backward", OpClass::Permute, Kernel::Mask, {d_weights}, {d_choice(path)}));
+  Slice d_wide = d_weights;
+  if (l_.gate_dtype() != l_.dtype) {
+    d_wide = dense_like(dense, "d.gate.weights.wide", l_.gate_dtype(), b_);
+    dense_pass("cast dense weights backward", Kernel::Copy, {d_weights}, d_wide, b_);
+  }
+  for (std::int64_t i = 0; i < l_.moe.top_k; ++i) {
+    const Slice location = dense_location(dense, i, l_.moe.num_experts, l_.gate_dtype(), b_);
+    dense_pass("dense weights backward", Kernel::Mask, {d_wide, location}, d_choice(path), b_);
+  }
 }
 
 std::pair<Slice, Slice> MoeParts::dispatched_choice(const Path& own, const Path& held) {

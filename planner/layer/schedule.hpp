@@ -44,6 +44,8 @@ struct MoeLayer {
   CodecOptions codec_options;
   std::vector<RowStep> chunks;  // Chunk steps that together cover all rows
   Encoding encoding;
+  /// Of the gate's tensors in dense encoding.
+  [[nodiscard]] Dtype gate_dtype() const { return encoding == Encoding::DenseFp32 ? Dtype::Fp32 : dtype; }
   /// The experts multiply by the gate's weights, between the activation and the down projection: the choices travel
   /// with the rows, and what returns is only added up, so that backward does not read it.
   bool weighs_in_experts = false;

@@ -228,7 +228,7 @@ Reason strategies_infeasibility(const ModelSpec& model, const Workload& workload
 
 Reason gate_weights_infeasibility(const Workload& workload, const Schedule& schedule, const Degrees& of_layer) {
   if (workload.gate_weights == GateWeights::AtSources) return std::nullopt;
-  if (workload.encoding == Encoding::Dense) return "dense encoding weighs rows at their sources";
+  if (is_dense(workload.encoding)) return "dense encoding weighs rows at their sources";
   if (of_layer.esp > 1) return "shards of experts do not weigh rows";
   if (!schedule.takes_choices_along())
     return Infeasibility(fmt::format("{} weighs rows at their sources", schedule.name()));
@@ -244,7 +244,7 @@ Reason codecs_infeasibility(std::int64_t hidden_size, const Workload& workload, 
     if (candidate.pipeline_degree > 1 && of_layer.tp > 1 && of_layer.esp > 1)
       return "tokens that several ranks have are not deduplicated in chunks";
     if (codec.combine) return "rows in a codec's format are not added up at the combine";
-    if (workload.encoding == Encoding::Dense) return "dense encoding weighs rows at their sources";
+    if (is_dense(workload.encoding)) return "dense encoding weighs rows at their sources";
   }
   for (const std::optional<WireFormat>& format : {codec.dispatch, codec.combine}) {
     if (!format) continue;
@@ -252,7 +252,7 @@ Reason codecs_infeasibility(std::int64_t hidden_size, const Workload& workload, 
   }
   const bool has_capacity =
       workload.capacity_factor || (workload.gate.kind == GateKind::Capacity && workload.gate.is_padded);
-  if (workload.encoding == Encoding::Dense && !has_capacity) return "dense encoding needs a capacity factor";
+  if (is_dense(workload.encoding) && !has_capacity) return "dense encoding needs a capacity factor";
   return std::nullopt;
 }
 

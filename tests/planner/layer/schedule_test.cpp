@@ -320,7 +320,8 @@ TEST_CASE("Dense encoding's mask and weights are kept from forward to backward")
   const double choices = kLayerTokens * 2 * 2 * 4;      // of the sparse form: two experts and two weights a token
   SECTION("in the place of the choices that the sparse form's backward reads") {
     const MemoryUse dense = memory(Encoding::Dense, Mode::Train), sparse = memory(Encoding::Sparse, Mode::Train);
-    CHECK((dense.activations - sparse.activations).value() == 2 * mask - choices);
+    const double locations = 2 * kLayerTokens * capacity * 4;  // of both choices, in fp32
+    CHECK((dense.activations - sparse.activations).value() == 2 * mask + locations - choices);
   }
   SECTION("and without a backward only the weights are there while the experts run, which need most") {
     const MemoryUse dense = memory(Encoding::Dense, Mode::Forward), sparse = memory(Encoding::Sparse, Mode::Forward);
@@ -345,14 +346,29 @@ TEST_CASE("Dense encoding passes over every token and row as GShard's code does"
     return std::pair(bytes / elements, flops);
   };
   // Forward, in fp32: two outer products are written, added (8 read, 4 written), compared with zero (4, 1) and cast (1,
-  // 4).
+  // 4). The location of a choice among an expert's rows, an eighth of the elements, is written in 64 bits, cast (8, 4)
+  // and read for the outer product.
   const double choice = 2.0 * 2 * 4 * kLayerTokens / elements, d_choice = 2.0 * 4 * kLayerTokens / elements;
-  CHECK(passes(0).first == Approx(2 * 4 + 12 + 5 + 5 + 2 * choice));
-  // Backward the gradient of each outer product is read; three products: encode, decode, and the gradient of the
-  // weights.
-  CHECK(passes(1).first == Approx(2 * 4 + 2 * d_choice));
+  CHECK(passes(0).first == Approx(2 * 4 + 12 + 5 + 5 + 2 * (8 + 12 + 4) / 8.0 + 4 * choice));
+  // Backward the gradient of each outer product is read, and its locations; three products: encode, decode, and the
+  // gradient of the weights.
+  CHECK(passes(1).first == Approx(2 * 4 + 2 * 4 / 8.0 + 2 * d_choice));
   CHECK(passes(0).second == 2 * 2 * elements * kLayerM);
   CHECK(passes(1).second == 3 * 2 * elements * kLayerM);
+}
+
+TEST_CASE("Python keeps the tensors of a gate in fp32 until the gate returns") {
+  Workload w = layer_workload(Mode::Forward);
+  w.dtype = Dtype::Fp16;
+  w.encoding = Encoding::DenseFp32;
+  w.capacity_factor = 64;  // masks need most
+  const Program p = layer_program(layer_candidate("baseline", 1, 8, 1), w);
+  // Per token and row of an expert: whole numbers of 64 bits for the location of each of two choices; per expert two
+  // outer products and their sum in fp32, a byte of the mask, and the weights in the layer's format.
+  const double rows = kLayerTokens * 64 * 2 * kLayerTokens / 8.0, gate = rows * (2 * 8 + 8 * (3 * 4 + 1 + 2));
+  const double working = memory_use(p, {StageParameters{}}, w, Degrees{.dp = 8, .ep = 8}).working.value();
+  CHECK(working > gate);
+  CHECK(working < 1.01 * gate);
 }
 
 TEST_CASE("Flexible all-to-all gives experts one product each, else each has one for every source") {

@@ -8,8 +8,9 @@
 //   r = esp  nothing is gathered: expert and tensor parallelism, which is Parm's S1 if the layer's input is not
 //            tensor-parallel
 //
-// The backward pass gathers again and reduce-scatters the gradients, as ZeRO stage 3 does. Per rank this is O(P) of
-// weights for r = 0, otherwise O(C_g r + P / E / r).
+// Weights are gathered in the forward pass and kept for the backward pass, which reduce-scatters their gradients: one
+// all-gather and one reduce-scatter, as in sec. 3.1.2. Per rank this is O(P) of weights for r = 0, otherwise O(C_g r +
+// P / E / r).
 //
 // Placed experts can be combined with r >= 1: the ranks that gather hold shards of the same experts, including copies.
 // With r = 0 no rows are exchanged, and a placement only affects which weights are gathered twice.
@@ -78,7 +79,6 @@ class Tutel : public Schedule {
     MoeParts parts(gathered, b);
     ExpertRound expert_round = round(l, gathered);
     expert_round.backward = true;
-    expert_round.weights_ready = gather(l, gathered, b);
     std::vector<std::int32_t> scattered;
     expert_round.after_experts = [&](std::int64_t chunk, const Path&) {
       if (chunk + 1 == std::ssize(l.chunks)) scattered = scatter_gradients(l, gathered, b);

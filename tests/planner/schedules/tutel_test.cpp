@@ -97,26 +97,28 @@ TEST_CASE("Tutel's gradients of weights go back to their owners") {
   for (const std::int64_t r : {0, 1, 2, 4}) {
     CAPTURE(r);
     const Program p = layer_program(layer_candidate("tutel_r" + std::to_string(r), 1, 2, 4), layer_workload(), 2);
-    const double gathered = sent(p, 1, OpClass::WeightGather), scattered = sent(p, 1, OpClass::Gradient);
-    CHECK(scattered == gathered);  // reduce-scatter's n is what goes in, all-gather's what comes out
-    CHECK(gathered == sent(p, 0, OpClass::WeightGather));
+    // Reduce-scatter's n is what goes in, all-gather's what comes out; weights are gathered once.
+    CHECK(sent(p, 1, OpClass::Gradient) == sent(p, 0, OpClass::WeightGather));
+    CHECK(sent(p, 1, OpClass::WeightGather) == 0);
   }
 }
 
-TEST_CASE("Weights that are gathered for a layer are working memory") {
+TEST_CASE("Weights that are gathered for a layer are kept from forward to backward") {
   const ModelSpec model = layer_model(2);
   const Workload w = layer_workload();
-  const auto working = [&](std::int64_t r) {
+  const auto use = [&](std::int64_t r) {
     const Candidate c = layer_candidate("tutel_r" + std::to_string(r), 1, 2, 4);
     REQUIRE_FALSE(infeasibility(model, w, c, kLayerPerNode));
     const Program p = lower_iteration(model, w, c, kLayerPerNode);
-    return memory_use(p, stage_parameters(model, w.sequence_length, c.degrees, 1), w, c.degrees).working.value();
+    return memory_use(p, stage_parameters(model, w.sequence_length, c.degrees, 1), w, c.degrees);
   };
-  // Backward: the weights, and the gradients of a matrix, which leave before those of the next one are there; of one
-  // expert in full (r = 1) or of all (r = 0).
+  // Of one expert in full (r = 1) or of all (r = 0); and while they are computed, the gradients of a matrix, which
+  // leave before those of the next one are there.
   const double expert = 2.0 * kLayerM * kLayerH * 4;
-  CHECK(working(1) > 2 * expert);
-  CHECK(working(0) > 2 * expert + 2 * expert / 2);
+  CHECK(use(1).activations.value() > expert);
+  CHECK(use(0).activations.value() > 2 * expert);
+  CHECK(use(1).working.value() > expert / 2);
+  CHECK(use(0).working.value() > 2 * expert / 2);
 }
 
 }  // namespace moeplan::tests::tutel_test

@@ -183,8 +183,8 @@ TEST_CASE("What explain says a tenth more would give is what simulate -C gives")
                                 "cluster.template.intra_node.inter_bridge_bandwidth=22.88 GB/s"}},
                               {"collective_startup",
                                {"cluster.collective_startup=28.8 us", "cluster.collectives[0].alpha=157.5 us",
-                                "cluster.collectives[1].alpha=28.8 us", "cluster.collectives[2].alpha=35.19 us",
-                                "cluster.collectives[3].alpha=75.33 us"}}});
+                                "cluster.collectives[1].alpha=28.8 us", "cluster.collectives[2].alpha=28.8 us",
+                                "cluster.collectives[3].alpha=35.19 us", "cluster.collectives[4].alpha=75.33 us"}}});
   }
 }
 

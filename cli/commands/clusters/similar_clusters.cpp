@@ -20,6 +20,13 @@ std::string without_memory(const std::string& gpu) {
   return gpu.substr(0, end);
 }
 
+/// Whether the cluster's models of collectives are those of another machine.
+bool borrows_models(const Node& cluster) {
+  const Node* origins = cluster.find("origins");
+  const Node* origin = origins ? origins->find("collectives") : nullptr;
+  return origin && origin->scalar.starts_with("assumed");
+}
+
 }  // namespace
 
 std::vector<std::string> clusters_with(const std::string& gpu) {
@@ -29,7 +36,7 @@ std::vector<std::string> clusters_with(const std::string& gpu) {
     const Node *its_gpu = document.find("gpu"), *collectives = document.find("collectives");
     const bool has_models = collectives && collectives->kind == Node::Kind::Scalar && collectives->scalar != "none";
     const bool has_gpu = its_gpu && without_memory(its_gpu->scalar) == without_memory(gpu);
-    if (has_gpu && has_models && document.find("template")) out.push_back(name);
+    if (has_gpu && has_models && !borrows_models(document) && document.find("template")) out.push_back(name);
   }
   return out;
 }

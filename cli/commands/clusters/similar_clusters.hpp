@@ -8,8 +8,8 @@
 
 namespace moeplan::cli {
 
-/// The clusters of configs/clusters with this GPU, of any size of memory, and with models of collectives, which
-/// published machines have.
+/// The clusters of configs/clusters with this GPU, of any size of memory, and with models of collectives of their own,
+/// which published machines have.
 [[nodiscard]] std::vector<std::string> clusters_with(const std::string& gpu);
 
 /// The cluster of this name or path. Raises InputError, located at --like, for one that lists its links.

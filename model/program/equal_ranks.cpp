@@ -1,6 +1,7 @@
 #include "model/program/equal_ranks.hpp"
 
 #include <algorithm>
+#include <set>
 
 #include "model/base/whole_numbers.hpp"
 #include "model/program/resolve.hpp"
@@ -59,8 +60,10 @@ std::vector<GroupId> uneven_groups(const Program& program, const Rows& rows) {
   const std::int64_t different = table.counts.is_uniform()      ? 1
                                  : even_holders(program, table) ? experts / program.group(table.holders).size
                                                                 : experts;
-  for (std::int64_t e = 0; e < different; ++e) {
-    const std::int64_t n = table.counts.at(RankId(0), ExpertId(static_cast<std::int32_t>(e)));
+  std::set<std::int64_t> counts;
+  for (std::int64_t e = 0; e < different; ++e)
+    counts.insert(table.counts.at(RankId(0), ExpertId(static_cast<std::int32_t>(e))));
+  for (const std::int64_t n : counts) {
     for (const GroupId g : uneven_groups(program, rows.path, n, false)) {
       if (std::find(groups.begin(), groups.end(), g) == groups.end()) groups.push_back(g);
     }

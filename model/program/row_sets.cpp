@@ -28,6 +28,46 @@ std::pair<std::int64_t, std::int64_t> united(const GroupFamily& family, const Ro
   return {block * members, (block + 1) * members};
 }
 
+/// Calls `visit(member, times)` for the members of a Union whose rows along `rest` are added up: for each or, if all
+/// sources are equal, for one of those at equal positions, with their number.
+template <class Visit>
+void for_members(const Program& program, bool is_uniform, const RowStep& step, std::span<const RowStep> rest,
+                 RankId rank, const Visit& visit) {
+  const GroupFamily& family = program.group(step.group);
+  const auto [first, last] = united(family, step, rank);
+  const auto has_union = [&] {
+    return std::any_of(rest.begin(), rest.end(), [](const RowStep& s) { return s.kind == RowStep::Kind::Union; });
+  };
+  if (is_uniform && !is_positional(rest)) return visit(rank, last - first);
+  if (!is_uniform || has_union()) {
+    for (std::int64_t p = first; p < last; ++p) visit(family.member(rank, p), std::int64_t{1});
+    return;
+  }
+  struct Equal {
+    std::int64_t positions;  // in all groups of `rest`
+    RankId member;
+    std::int64_t times;
+  };
+  std::vector<Equal> different;
+  for (std::int64_t p = first; p < last; ++p) {
+    const RankId member = family.member(rank, p);
+    std::int64_t positions = 0;
+    for (const RowStep& s : rest) {
+      if (s.kind != RowStep::Kind::Share && s.kind != RowStep::Kind::Leader) continue;
+      const GroupFamily& group = program.group(s.group);
+      positions = positions * group.size + group.position(member);
+    }
+    const auto known =
+        std::find_if(different.begin(), different.end(), [&](const Equal& e) { return e.positions == positions; });
+    if (known == different.end()) {
+      different.push_back({positions, member, 1});
+    } else {
+      ++known->times;
+    }
+  }
+  for (const Equal& e : different) visit(e.member, e.times);
+}
+
 /// Number of rows along a path, `leaf(rank)` at each source. `is_uniform`: equal at all sources.
 template <class Leaf>
 std::int64_t path_rows(const Program& program, bool is_uniform, std::span<const RowStep> path, RankId rank,
@@ -44,58 +84,66 @@ std::int64_t path_rows(const Program& program, bool is_uniform, std::span<const 
     case RowStep::Kind::Share:
       return part(path_rows(program, is_uniform, rest, rank, leaf), family.position(rank), family.size);
     case RowStep::Kind::Union: {
-      const auto [first, last] = united(family, step, rank);
-      // One member represents all if they are equal: with equal counts, rows differ only by position.
-      if (is_uniform && !is_positional(rest)) {
-        return (last - first) * path_rows(program, is_uniform, rest, rank, leaf);
-      }
       std::int64_t sum = 0;
-      for (std::int64_t p = first; p < last; ++p) {
-        sum += path_rows(program, is_uniform, rest, family.member(rank, p), leaf);
-      }
+      for_members(program, is_uniform, step, rest, rank, [&](RankId member, std::int64_t times) {
+        sum += times * path_rows(program, is_uniform, rest, member, leaf);
+      });
       return sum;
     }
   }
   return 0;
 }
 
-/// Adds the rows of each of the experts along a path.
-void add_rows(const Program& program, const RoutingTable& table, std::span<const RowStep> path, RankId rank,
-              const ExpertSet& experts, std::vector<std::int64_t>& out) {
-  if (path.empty()) {
-    const RankId source(static_cast<std::int32_t>(rank.value() % table.counts.sources()));
-    std::size_t i = 0;
-    for (const ExpertRange& range : experts) {
-      for (std::int64_t e = range.first; e < range.last; ++e)
-        out[i++] += table.counts.at(source, ExpertId(static_cast<std::int32_t>(e)));
-    }
-    return;
-  }
+/// Adds the rows along a path of what `add_counts(source, rows)` adds for a source.
+template <class AddCounts>
+void add_rows(const Program& program, bool is_uniform, std::span<const RowStep> path, RankId rank,
+              const AddCounts& add_counts, std::vector<std::int64_t>& out) {
+  if (path.empty()) return add_counts(rank, out);
   const RowStep& step = path.front();
   const auto rest = path.subspan(1);
   const GroupFamily& family = program.group(step.group);
-  const auto add = [&](auto of_rest) {
+  const auto add = [&](RankId member, auto of_rest) {
     std::vector<std::int64_t> rows(out.size(), 0);
-    add_rows(program, table, rest, rank, experts, rows);
+    add_rows(program, is_uniform, rest, member, add_counts, rows);
     for (std::size_t i = 0; i < rows.size(); ++i) out[i] += of_rest(rows[i]);
   };
   switch (step.kind) {
-    case RowStep::Kind::Chunk: return add([&](std::int64_t rows) { return chunk_rows(rows, step); });
-    case RowStep::Kind::Copies: return add([&](std::int64_t rows) { return family.size * rows; });
+    case RowStep::Kind::Chunk: return add(rank, [&](std::int64_t rows) { return chunk_rows(rows, step); });
+    case RowStep::Kind::Copies: return add(rank, [&](std::int64_t rows) { return family.size * rows; });
     case RowStep::Kind::Share:
-      return add([&](std::int64_t rows) { return part(rows, family.position(rank), family.size); });
+      return add(rank, [&](std::int64_t rows) { return part(rows, family.position(rank), family.size); });
     case RowStep::Kind::Leader:
-      if (family.position(rank) == 0) add_rows(program, table, rest, rank, experts, out);
+      if (family.position(rank) == 0) add_rows(program, is_uniform, rest, rank, add_counts, out);
       return;
-    case RowStep::Kind::Union: {
-      const auto [first, last] = united(family, step, rank);
-      const std::int64_t members = last - first;
-      if (table.counts.same_for_all_sources() && !is_positional(rest))
-        return add([&](std::int64_t rows) { return members * rows; });
-      for (std::int64_t p = first; p < last; ++p) add_rows(program, table, rest, family.member(rank, p), experts, out);
-      return;
+    case RowStep::Kind::Union:
+      return for_members(program, is_uniform, step, rest, rank, [&](RankId member, std::int64_t times) {
+        if (times == 1) return add_rows(program, is_uniform, rest, member, add_counts, out);
+        add(member, [&](std::int64_t rows) { return times * rows; });
+      });
+  }
+}
+
+/// The rows of each of the experts if all sources are equal: a function of the expert's count, evaluated once for each.
+std::vector<std::int64_t> rows_of_equal_sources(const Program& program, const RoutingCounts& counts,
+                                                std::span<const RowStep> path, RankId rank, const ExpertSet& experts) {
+  std::vector<std::int64_t> out, different;  // counts, `different` sorted
+  for (const ExpertRange& range : experts) {
+    for (std::int64_t e = range.first; e < range.last; ++e) {
+      out.push_back(counts.at(RankId(0), ExpertId(static_cast<std::int32_t>(e))));
+      const auto at = std::lower_bound(different.begin(), different.end(), out.back());
+      if (at == different.end() || *at != out.back()) different.insert(at, out.back());
     }
   }
+  std::vector<std::int64_t> rows(different.size(), 0);
+  const auto add_counts = [&](RankId, std::vector<std::int64_t>& to) {
+    for (std::size_t i = 0; i < to.size(); ++i) to[i] += different[i];
+  };
+  add_rows(program, true, path, rank, add_counts, rows);
+  for (std::int64_t& n : out) {
+    const auto at = std::lower_bound(different.begin(), different.end(), n) - different.begin();
+    n = rows[static_cast<std::size_t>(at)];
+  }
+  return out;
 }
 
 /// Probability that all of k distinct draws from `all` items are among `others` of them.
@@ -321,8 +369,18 @@ std::int64_t rows_over(const Program& program, const Rows& rows, std::span<const
 
 std::vector<std::int64_t> rows_of_each(const Program& program, const Rows& rows, std::span<const RowStep> path,
                                        RankId rank, const ExpertSet& experts) {
+  const RoutingCounts& counts = program.routings[rows.routing.index()].counts;
+  if (counts.same_for_all_sources()) return rows_of_equal_sources(program, counts, path, rank, experts);
   std::vector<std::int64_t> out(static_cast<std::size_t>(size_of(experts)), 0);
-  add_rows(program, program.routings[rows.routing.index()], path, rank, experts, out);
+  const auto add_counts = [&](RankId r, std::vector<std::int64_t>& to) {
+    const RankId source(static_cast<std::int32_t>(r.value() % counts.sources()));
+    std::size_t i = 0;
+    for (const ExpertRange& range : experts) {
+      for (std::int64_t e = range.first; e < range.last; ++e)
+        to[i++] += counts.at(source, ExpertId(static_cast<std::int32_t>(e)));
+    }
+  };
+  add_rows(program, false, path, rank, add_counts, out);
   return out;
 }
 

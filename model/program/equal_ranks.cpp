@@ -1,7 +1,6 @@
 #include "model/program/equal_ranks.hpp"
 
 #include <algorithm>
-#include <set>
 
 #include "model/base/whole_numbers.hpp"
 #include "model/program/resolve.hpp"
@@ -60,9 +59,12 @@ std::vector<GroupId> uneven_groups(const Program& program, const Rows& rows) {
   const std::int64_t different = table.counts.is_uniform()      ? 1
                                  : even_holders(program, table) ? experts / program.group(table.holders).size
                                                                 : experts;
-  std::set<std::int64_t> counts;
-  for (std::int64_t e = 0; e < different; ++e)
-    counts.insert(table.counts.at(RankId(0), ExpertId(static_cast<std::int32_t>(e))));
+  std::vector<std::int64_t> counts;  // different ones, sorted
+  for (std::int64_t e = 0; e < different; ++e) {
+    const std::int64_t n = table.counts.at(RankId(0), ExpertId(static_cast<std::int32_t>(e)));
+    const auto at = std::lower_bound(counts.begin(), counts.end(), n);
+    if (at == counts.end() || *at != n) counts.insert(at, n);
+  }
   for (const std::int64_t n : counts) {
     for (const GroupId g : uneven_groups(program, rows.path, n, false)) {
       if (std::find(groups.begin(), groups.end(), g) == groups.end()) groups.push_back(g);

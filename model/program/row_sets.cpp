@@ -29,43 +29,25 @@ std::pair<std::int64_t, std::int64_t> united(const GroupFamily& family, const Ro
 }
 
 /// Calls `visit(member, times)` for the members of a Union whose rows along `rest` are added up: for each or, if all
-/// sources are equal, for one of those at equal positions, with their number.
+/// sources are equal, for one of those at equal positions in the groups of `rest`, with their number.
 template <class Visit>
 void for_members(const Program& program, bool is_uniform, const RowStep& step, std::span<const RowStep> rest,
                  RankId rank, const Visit& visit) {
   const GroupFamily& family = program.group(step.group);
   const auto [first, last] = united(family, step, rank);
-  const auto has_union = [&] {
-    return std::any_of(rest.begin(), rest.end(), [](const RowStep& s) { return s.kind == RowStep::Kind::Union; });
-  };
-  if (is_uniform && !is_positional(rest)) return visit(rank, last - first);
-  if (!is_uniform || has_union()) {
-    for (std::int64_t p = first; p < last; ++p) visit(family.member(rank, p), std::int64_t{1});
-    return;
-  }
-  struct Equal {
-    std::int64_t positions;  // in all groups of `rest`
-    RankId member;
-    std::int64_t times;
-  };
-  std::vector<Equal> different;
-  for (std::int64_t p = first; p < last; ++p) {
-    const RankId member = family.member(rank, p);
-    std::int64_t positions = 0;
+  std::int64_t different = last - first;
+  if (is_uniform && !is_positional(rest)) {
+    different = 1;
+  } else if (is_uniform) {
+    std::int64_t repeat = 1;  // positions in all groups are equal for ranks that are equal modulo this
     for (const RowStep& s : rest) {
-      if (s.kind != RowStep::Kind::Share && s.kind != RowStep::Kind::Leader) continue;
       const GroupFamily& group = program.group(s.group);
-      positions = positions * group.size + group.position(member);
+      if (s.kind != RowStep::Kind::Chunk) repeat = std::lcm(repeat, group.stride * group.size);
     }
-    const auto known =
-        std::find_if(different.begin(), different.end(), [&](const Equal& e) { return e.positions == positions; });
-    if (known == different.end()) {
-      different.push_back({positions, member, 1});
-    } else {
-      ++known->times;
-    }
+    different = std::min(different, repeat / std::gcd(repeat, family.stride));
   }
-  for (const Equal& e : different) visit(e.member, e.times);
+  for (std::int64_t i = 0; i < different; ++i)
+    visit(family.member(rank, first + i), (last - first - i + different - 1) / different);
 }
 
 /// Number of rows along a path, `leaf(rank)` at each source. `is_uniform`: equal at all sources.

@@ -21,8 +21,8 @@ class BlockPricer::State {
   State(const Program& program, const Cluster& cluster, PricedRanks ranks)
       : program_(program),
         cluster_(cluster),
-        view_(representatives_view(program, cluster)),
-        operations_(program, cluster, view_, !view_ && ranks == PricedRanks::First),
+        view_(ranks == PricedRanks::First ? nullptr : representatives_view(program, cluster)),
+        operations_(program, cluster, view_, ranks == PricedRanks::First),
         prices_(program.blocks.size()) {}
 
   const BlockPrice& price(BlockId id) {

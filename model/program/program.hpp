@@ -112,7 +112,7 @@ struct RowStep {
 /// The rows that a slice holds on the executing rank.
 struct Rows {
   enum class Kind {
-    Fixed,      // `each` rows on every rank
+    Fixed,      // `each` rows on every rank; with Share steps, the rank's part of them
     Tokens,     // `each` tokens of every source reached by `path`
     PerExpert,  // `each` rows for every expert of `experts` (weights); empty slots have none
     Routed      // counts[source][expert] over the sources reached by `path` and the experts of `experts`
@@ -149,10 +149,18 @@ struct Rows {
 /// computed.
 inline constexpr std::string_view kGatheredWeights = ".gathered";
 
+/// The memory of a buffer that lies in another one: from element `first` of it. Both have the same format.
+struct BufferPart {
+  BufferId of;
+  std::int64_t first = 0;
+  bool operator==(const BufferPart&) const = default;
+};
+
 struct Buffer {
   std::string name;
   std::int64_t columns = 0;
   Dtype dtype = Dtype::Bf16;
+  std::optional<BufferPart> part = {};
   bool operator==(const Buffer&) const = default;
 };
 

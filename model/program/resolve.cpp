@@ -3,13 +3,29 @@
 #include <algorithm>
 #include <cassert>
 
+#include "model/base/whole_numbers.hpp"
 #include "model/program/row_sets.hpp"
 
 namespace moeplan {
 
+namespace {
+
+/// The rank's shares, one after the other from the end of the path, of `each` rows.
+std::int64_t fixed_rows(const Program& program, const Rows& rows, RankId rank) {
+  std::int64_t n = rows.each;
+  for (auto step = rows.path.rbegin(); step != rows.path.rend(); ++step) {
+    assert(step->kind == RowStep::Kind::Share && "fixed rows are divided, not gathered");
+    const GroupFamily& family = program.group(step->group);
+    n = part(n, family.position(rank), family.size);
+  }
+  return n;
+}
+
+}  // namespace
+
 std::int64_t row_count(const Program& program, const Rows& rows, RankId rank) {
   switch (rows.kind) {
-    case Rows::Kind::Fixed: return rows.each;
+    case Rows::Kind::Fixed: return fixed_rows(program, rows, rank);
     case Rows::Kind::Tokens: return token_rows(program, rows, rank);
     case Rows::Kind::PerExpert: return rows.each * weights_of(program, rows, rank);
     case Rows::Kind::Routed: return rows_over(program, rows, rows.path, rank, experts_of(program, rows, rank));

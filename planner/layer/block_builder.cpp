@@ -63,10 +63,11 @@ Operation collective(std::string name, OpClass op_class, Stream stream, Communic
 
 BufferId BlockBuilder::buffer(const std::string& name, std::int64_t columns, Dtype dtype) {
   auto& buffers = program_.buffers;
-  const Buffer wanted{name, columns, dtype};
-  const auto it = std::find(buffers.begin(), buffers.end(), wanted);
+  const auto it = std::find_if(buffers.begin(), buffers.end(), [&](const Buffer& b) {
+    return b.name == name && b.columns == columns && b.dtype == dtype;
+  });
   if (it != buffers.end()) return BufferId(static_cast<std::size_t>(it - buffers.begin()));
-  buffers.push_back(wanted);
+  buffers.push_back({name, columns, dtype});
   return BufferId(buffers.size() - 1);
 }
 

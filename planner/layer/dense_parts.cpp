@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "model/base/whole_numbers.hpp"
 #include "model/costs/memory.hpp"
@@ -9,11 +10,14 @@
 namespace moeplan::planner {
 
 Slice DenseParts::rows(const std::string& name, std::int64_t columns) const {
-  return block.slice(name, columns, workload.dtype, Rows::fixed(tokens));
+  std::vector<RowStep> whole_group;
+  if (degrees.tp > 1) whole_group = {{RowStep::Kind::Union, groups.tp}};
+  return block.slice(name, columns, workload.dtype, Rows::tokens(tokens / degrees.tp, std::move(whole_group)));
 }
 
 Slice DenseParts::own(const std::string& name, std::int64_t columns) const {
-  return block.slice(name, columns, workload.dtype, Rows::fixed(own_tokens()));
+  if (!sequence_parallel) return rows(name, columns);
+  return block.slice(name, columns, workload.dtype, Rows::tokens(tokens / degrees.tp, {}));
 }
 
 Slice DenseParts::weight(const std::string& name, std::int64_t in, std::int64_t out) const {

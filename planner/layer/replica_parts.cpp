@@ -1,6 +1,7 @@
 #include "planner/layer/replica_parts.hpp"
 
 #include <cmath>
+#include <string>
 
 #include "model/base/whole_numbers.hpp"
 
@@ -15,14 +16,38 @@ void ReplicaParts::each(const UnitParameters& parameters, Write write) const {
   }
 }
 
-/// The elements of one replica's shard, padded to a multiple of 64 as in Megatron-LM's gradient buffers.
+/// The elements of one replica's shard, padded to whole rows.
 std::int64_t ReplicaParts::shard(const Kind& kind) const {
   const std::int64_t size = block.program().group(kind.replicas).size;
-  return ceil_div(ceil_div(static_cast<std::int64_t>(std::ceil(kind.parameters)), size), 64) * 64;
+  return ceil_div(ceil_div(static_cast<std::int64_t>(std::ceil(kind.parameters)), size), kFlatColumns) * kFlatColumns;
 }
 
-Slice ReplicaParts::flat(const Kind& kind, const char* what, Dtype dtype, std::int64_t n, std::int64_t columns) const {
-  return block.slice(std::string(kind.name) + "." + what, columns, dtype, Rows::fixed(n));
+Slice ReplicaParts::flat(const Kind& kind, const char* what, Dtype dtype, Part part, std::int64_t values) const {
+  const std::int64_t size = block.program().group(kind.replicas).size;
+  Slice out = block.slice(std::string(kind.name) + "." + what, values * kFlatColumns, dtype,
+                          Rows::fixed(shard(kind) * size / kFlatColumns));
+  if (part == Part::Own && size > 1) out.rows.path = {{RowStep::Kind::Share, kind.replicas}};
+  return out;
+}
+
+UnitParameters ReplicaParts::place(const std::vector<Slice>& weights) const {
+  Program& program = block.program();
+  UnitParameters out;
+  for (const Slice& w : weights) {
+    const Buffer weight = program.buffer(w.buffer);
+    const bool is_expert = w.rows.kind == Rows::Kind::PerExpert;
+    double& parameters = is_expert ? out.expert : out.dense;
+    const auto place_in = [&](const std::string& flat, BufferId buffer) {
+      const Dtype dtype = program.buffer(buffer).dtype;
+      const BufferId whole = block.buffer((is_expert ? "expert." : "dense.") + flat, kFlatColumns, dtype);
+      program.buffers[buffer.index()].part = {whole, static_cast<std::int64_t>(parameters)};
+    };
+    place_in("weights", w.buffer);
+    place_in("gradients", block.buffer("d." + weight.name, weight.columns, weight.dtype));
+    const std::int64_t rows = w.rows.each * (is_expert ? held_experts(program, w.rows.routing) : 1);
+    parameters += static_cast<double>(ceil_div(rows * weight.columns, kFlatColumns) * kFlatColumns);
+  }
+  return out;
 }
 
 void ReplicaParts::wait(OpClass op_class) const {
@@ -41,8 +66,8 @@ void ReplicaParts::gather_weights(const UnitParameters& parameters) const {
     if (replicas == 1) return;
     block.after(before, collective(std::string(kind.name) + " weight all-gather", OpClass::WeightGather,
                                    Stream::Replicas, {.collective = Collective::AllGather, .group = kind.replicas},
-                                   flat(kind, "weights", workload.dtype, shard(kind)),
-                                   flat(kind, "weights", workload.dtype, shard(kind) * replicas)));
+                                   flat(kind, "weights", workload.dtype, Part::Own),
+                                   flat(kind, "weights", workload.dtype, Part::All)));
   });
   block.continue_after(before);
 }
@@ -52,8 +77,8 @@ void ReplicaParts::reduce_gradients(const UnitParameters& parameters) const {
   const std::vector<std::int32_t> before = block.last();
   each(parameters, [&](const Kind& kind, std::int64_t replicas) {
     if (replicas == 1) return;
-    const Slice all = flat(kind, "gradients", workload.gradient_dtype, shard(kind) * replicas);
-    const Slice sum = sharded ? flat(kind, "gradients", workload.gradient_dtype, shard(kind)) : all;
+    const Slice all = flat(kind, "gradients", workload.gradient_dtype, Part::All);
+    const Slice sum = sharded ? flat(kind, "gradients", workload.gradient_dtype, Part::Own) : all;
     block.after(
         before,
         collective(std::string(kind.name) + (sharded ? " gradient reduce-scatter" : " gradient all-reduce"),
@@ -69,11 +94,12 @@ void ReplicaParts::update(const UnitParameters& parameters) const {
   const bool is_fp32 = bytes % size_of(Dtype::Fp32) == 0;
   const Dtype format = is_fp32 ? Dtype::Fp32 : Dtype::Bf16;  // only the bytes matter
   const std::int64_t states = bytes / size_of(format);
-  each(parameters, [&](const Kind& kind, std::int64_t replicas) {
-    const std::int64_t n = workload.zero_stage >= 1 ? shard(kind) : shard(kind) * replicas;
+  const Part part = workload.zero_stage >= 1 ? Part::Own : Part::All;
+  each(parameters, [&](const Kind& kind, std::int64_t) {
+    const Slice state = flat(kind, "states", format, part, states);
     block.then(kernel(std::string(kind.name) + " optimizer", OpClass::Optimizer, Kernel::Optimizer,
-                      {flat(kind, "gradients", workload.gradient_dtype, n), flat(kind, "states", format, n, states)},
-                      {flat(kind, "states", format, n, states), flat(kind, "weights", workload.dtype, n)}));
+                      {flat(kind, "gradients", workload.gradient_dtype, part), state},
+                      {state, flat(kind, "weights", workload.dtype, part)}));
   });
 }
 

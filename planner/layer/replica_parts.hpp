@@ -5,17 +5,27 @@
 // before their first use; stage 3 gathers weights before every use. All of it runs on the replicas' background stream.
 #pragma once
 
+#include <vector>
+
 #include "model/costs/memory.hpp"
 #include "model/workload/workload.hpp"
 #include "planner/layer/block_builder.hpp"
 
 namespace moeplan::planner {
 
+/// Columns of the flat buffers of gradients, weights and optimizer states (for each value that the optimizer keeps):
+/// Megatron-LM pads each replica's shard of them to a multiple of 64 elements.
+inline constexpr std::int64_t kFlatColumns = 64;
+
 /// Writes the traffic of a unit of parameters into a block.
 struct ReplicaParts {
   const Workload& workload;
   Groups groups;
   BlockBuilder& block;
+
+  /// Places weights and their gradients in the flat buffers, in which executors then find them, each from the start of
+  /// a row. Returns the parameters of both kinds, those of experts on the rank that has the most.
+  [[nodiscard]] UnitParameters place(const std::vector<Slice>& weights) const;
 
   /// Waits until the operations that earlier blocks put on the background stream have ended.
   void wait(OpClass op_class) const;
@@ -34,8 +44,9 @@ struct ReplicaParts {
   template <class Write>
   void each(const UnitParameters& parameters, Write write) const;
   [[nodiscard]] std::int64_t shard(const Kind& kind) const;
-  [[nodiscard]] Slice flat(const Kind& kind, const char* what, Dtype dtype, std::int64_t n,
-                           std::int64_t columns = 1) const;
+  /// A flat buffer over all replicas' shards, or the rank's own part of it. `values`: per parameter.
+  enum class Part { Own, All };
+  [[nodiscard]] Slice flat(const Kind& kind, const char* what, Dtype dtype, Part part, std::int64_t values = 1) const;
 };
 
 }  // namespace moeplan::planner

@@ -181,8 +181,7 @@ Program lower_moe_layer(const Moe& moe, std::int64_t hidden_size, std::int64_t t
   ModelSpec shell{};
   shell.hidden_size = hidden_size;
   LoweringContext context(shell, workload, candidate, ranks_per_node);
-  MoeLayer layer = context.moe_layer(moe, kind, tokens);
-  layer.has_megatron_kernels = layer.host_reads_loads = false;
+  MoeLayer layer = context.executed_layer(moe, kind, tokens);
   const Schedule& schedule = context.schedule_of(kind);
   const bool sends = context.trains() && moves_copies && context.has_copies(kind);
   Sequence& stage = context.program().stages.front();

@@ -102,7 +102,7 @@ class Printer {
     fields(counts, holders, top_k, slots);
   }
   void print(const Buffer& buffer) {
-    const auto& [name, columns, dtype] = buffer;
+    const auto& [name, columns, dtype, part] = buffer;
     fields(name, columns, dtype);
   }
   void print(const RowStep& step) {

@@ -13,12 +13,13 @@ namespace moeplan::planner {
 
 namespace {
 
-/// Appends `write` concurrently with the schedule's first dispatch if it calls during_dispatch, otherwise after the
-/// schedule; both must end before the next operations. `during` appends operations that start after the first
-/// dispatch.
-template <class Write, class During>
-void with_shared(const Schedule& schedule, MoeLayer& layer, BlockBuilder& block, bool forward, Write write,
-                 During during) {
+/// The residual stream between the mixer and the feed-forward part.
+std::string middle(const LayerSpec& layer) { return has_mixer(layer) ? "x.mid" : "x"; }
+
+}  // namespace
+
+void write_experts(const Schedule& schedule, MoeLayer& layer, BlockBuilder& block, bool forward,
+                   const std::function<void()>& shared_experts, const std::function<void()>& during) {
   std::vector<std::int32_t> shared;
   bool is_done = false;
   const std::vector<std::int32_t> ready = block.last();
@@ -28,24 +29,20 @@ void with_shared(const Schedule& schedule, MoeLayer& layer, BlockBuilder& block,
     const std::vector<std::int32_t> before = block.last();
     if (layer.moe.shared.hidden_size > 0) {
       block.continue_after(ready);
-      write();
+      shared_experts();
       shared = block.last();
       block.continue_after(before);
     }
-    during();
+    if (during) during();
     block.continue_after(before);
   };
   forward ? schedule.lower_forward(layer, block) : schedule.lower_backward(layer, block);
   layer.during_dispatch();
+  layer.during_dispatch = {};
   std::vector<std::int32_t> both = block.last();
   both.insert(both.end(), shared.begin(), shared.end());
   block.continue_after(both);
 }
-
-/// The residual stream between the mixer and the feed-forward part.
-std::string middle(const LayerSpec& layer) { return has_mixer(layer) ? "x.mid" : "x"; }
-
-}  // namespace
 
 void send_copies(const MoeLayer& layer, BlockBuilder& block) {
   CopyParts copies(layer, block);
@@ -85,7 +82,7 @@ void write_layer(LoweringContext& context, const LayerSpec& layer, std::size_t r
   moe.gathers_loads = copies.plans;
   if (copies.plans && context.has_blocking_transfers(routing)) moe.search_launches = context.search_launches(routing);
   moe.computes_copies_last = sends_own;
-  with_shared(
+  write_experts(
       context.schedule_of(routing), moe, block, /*forward=*/true,
       [&] { d.ffn(moe.moe.shared, "shared", OpClass::SharedExpert, "shared.out"); },
       [&] {
@@ -113,18 +110,13 @@ void write_ffn_backward(LoweringContext& context, const LayerSpec& layer, std::s
     MoeLayer moe = context.moe_layer(std::get<Moe>(layer.ffn), routing);
     d.write_residual_backward(mid, "moe.out");
     const auto shared_again = [&] { d.ffn(moe.moe.shared, "shared", OpClass::SharedExpert, "shared.out"); };
-    if (recompute.has(RecomputeModule::Moe)) {
-      with_shared(context.schedule_of(routing), moe, block, /*forward=*/true, shared_again, [] {});
-      moe.during_dispatch = {};
-    }
+    if (recompute.has(RecomputeModule::Moe))
+      write_experts(context.schedule_of(routing), moe, block, /*forward=*/true, shared_again);
     d.from_latent_backward(moe.moe);
-    with_shared(
-        context.schedule_of(routing), moe, block, /*forward=*/false,
-        [&] {
-          if (recompute.has(RecomputeModule::SharedExperts) && !recompute.has(RecomputeModule::Moe)) shared_again();
-          d.ffn_backward(moe.moe.shared, "shared", OpClass::SharedExpert, "d.x", "d.shared.in");
-        },
-        [] {});
+    write_experts(context.schedule_of(routing), moe, block, /*forward=*/false, [&] {
+      if (recompute.has(RecomputeModule::SharedExperts) && !recompute.has(RecomputeModule::Moe)) shared_again();
+      d.ffn_backward(moe.moe.shared, "shared", OpClass::SharedExpert, "d.x", "d.shared.in");
+    });
     if (copies.collects) CopyParts(moe, block).collect_gradients();
     if (copies.collects && context.has_blocking_transfers(routing)) CopyParts(moe, block).wait(/*at_start=*/true);
     d.to_latent_backward(moe.moe);
@@ -151,6 +143,15 @@ void write_layer_backward(LoweringContext& context, const LayerSpec& layer, std:
   if (recompute.has(RecomputeModule::MlaUpProjection)) d.latent_up_projections();
   if (recompute.has(RecomputeModule::CoreAttention)) d.attention_core(false);
   d.mixer_backward("x");
+}
+
+void write_optimizer(const LoweringContext& context, const UnitParameters& parameters, BlockBuilder& block) {
+  const ReplicaParts replicas = context.replica_parts(block);
+  if (context.has_replicas()) {
+    if (!context.workload().overlap_gradients) replicas.reduce_gradients(parameters);
+    replicas.wait(OpClass::Gradient);
+  }
+  replicas.update(parameters);
 }
 
 }  // namespace moeplan::planner

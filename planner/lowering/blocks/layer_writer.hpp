@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <optional>
 
 #include "planner/layer/block_builder.hpp"
@@ -25,6 +26,16 @@ void write_layer(LoweringContext& context, const LayerSpec& layer, std::size_t r
 /// Appends the backward pass of a layer, from "d.x" to "d.x", with selective recomputation but not the full one.
 void write_layer_backward(LoweringContext& context, const LayerSpec& layer, std::size_t routing,
                           const CopyTransfers& copies, BlockBuilder& block);
+
+/// Appends the optimizer's step on these parameters, once their gradients are reduced: here, unless they were while the
+/// backward pass ran.
+void write_optimizer(const LoweringContext& context, const UnitParameters& parameters, BlockBuilder& block);
+
+/// Appends a schedule's operations and, if the layer has shared experts, concurrently with its first dispatch those of
+/// `shared_experts`; both end before the next operations. Without a dispatch, these follow. `during` appends operations
+/// that start after the first dispatch.
+void write_experts(const Schedule& schedule, MoeLayer& layer, BlockBuilder& block, bool forward,
+                   const std::function<void()>& shared_experts, const std::function<void()>& during = {});
 
 /// Sends the weights of all of a layer's copies concurrently with the operations appended next.
 void send_copies(const MoeLayer& layer, BlockBuilder& block);

@@ -86,6 +86,12 @@ MoeLayer LoweringContext::moe_layer(const Moe& moe, std::size_t routing, std::in
   return layer;
 }
 
+MoeLayer LoweringContext::executed_layer(const Moe& moe, std::size_t routing, std::int64_t tokens) {
+  MoeLayer layer = moe_layer(moe, routing, tokens);
+  layer.has_megatron_kernels = layer.host_reads_loads = false;
+  return layer;
+}
+
 RoutingTable LoweringContext::routing_table(const Moe& moe, std::size_t routing, std::int64_t tokens) const {
   RoutingCounts counts =
       gated_routing(moe, workload_, tokens / degrees().tp, candidate_, program_.ranks_per_node, routing).counts;

@@ -130,10 +130,7 @@ BlockId UnitBlocks::update(const std::vector<std::size_t>& units) {
     if (known == sum) return id;
   }
   BlockBuilder block(context_.program(), "optimizer");
-  const ReplicaParts replicas = context_.replica_parts(block);
-  if (context_.has_replicas() && !context_.workload().overlap_gradients) replicas.reduce_gradients(sum);
-  if (context_.has_replicas()) replicas.wait(OpClass::Gradient);
-  replicas.update(sum);
+  write_optimizer(context_, sum, block);
   std::int64_t tensors = 0;
   for (const std::size_t u : units) tensors += tensors_of(u);
   launch(tensors, block);

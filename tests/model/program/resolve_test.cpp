@@ -103,6 +103,10 @@ TEST_CASE("rows of a slice follow its path to the sources") {
   const Program p = small();
   SECTION("fixed rows, and rows for each expert held") {
     CHECK(row_count(p, Rows::fixed(9), rank(3)) == 9);
+    Rows own = Rows::fixed(9);
+    own.path = {over(Kind::Share, kEp)};
+    CHECK(row_count(p, own, rank(2)) == 4);
+    CHECK(row_count(p, own, rank(3)) == 5);
     CHECK(row_count(p, Rows::per_expert(kRouting, 9), rank(2)) == 9 * 2);
     CHECK(row_count(p, Rows::per_expert(kRouting, 9), rank(3)) == 9 * 1);
   }

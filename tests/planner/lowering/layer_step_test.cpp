@@ -1,0 +1,147 @@
+#include "planner/lowering/layer_step.hpp"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "model/program/resolve.hpp"
+#include "planner/layer/replica_parts.hpp"
+#include "tests/support/small_layers.hpp"
+
+namespace moeplan::tests::layer_step_test {
+
+using namespace moeplan::planner;
+using namespace small_layers;
+
+namespace {
+
+constexpr std::int64_t kTokens = 64, kExperts = 6, kShared = 24;
+// Of one expert, of the shared one and of the gate.
+constexpr std::int64_t kExpert = 2 * kM * kH, kSharedSize = 2 * kM * kShared, kGate = kM * kExperts;
+
+Program step(std::int64_t zero_stage, const std::string& schedule = "baseline", std::int64_t shared = kShared) {
+  Moe layer = moe(kExperts);
+  layer.shared = {shared, false, false};
+  Workload w = workload(std::nullopt);
+  w.mode = Mode::Train;
+  w.zero_stage = zero_stage;
+  w.gradient_dtype = w.dtype;
+  Candidate c = candidate(schedule, 8, 1, 4, 1);  // dense weights on 8 ranks, those of experts on 2
+  return lower_layer_step(layer, kM, kTokens, w, c, 4);
+}
+
+const Operation* find(const Program& p, const std::string& name) {
+  for (const Block& block : p.blocks) {
+    for (const Operation& op : block.operations) {
+      if (op.name == name) return &op;
+    }
+  }
+  return nullptr;
+}
+
+/// The elements of an operation's first input on a rank.
+std::int64_t elements(const Program& p, const std::string& name, std::int32_t rank = 0) {
+  const Operation* op = find(p, name);
+  REQUIRE(op != nullptr);
+  const Slice& s = op->reads.front();
+  return row_count(p, s.rows, RankId(rank)) * p.buffer(s.buffer).columns;
+}
+
+std::int64_t padded(std::int64_t n) { return (n + kFlatColumns - 1) / kFlatColumns * kFlatColumns; }
+
+}  // namespace
+
+TEST_CASE("A layer's step reduces the gradients of all its weights, and updates them") {
+  const Program p = step(0);
+  SECTION("dense ones over all replicas, those of experts over the ranks that hold the same ones") {
+    // Each weight begins a row of 64; a rank's part is padded to whole rows.
+    const std::int64_t dense = padded(kGate) + 2 * padded(kSharedSize / 2), expert = 2 * padded(2 * kExpert / 2);
+    CHECK(elements(p, "dense gradient all-reduce") == 8 * padded((dense + 7) / 8));
+    CHECK(elements(p, "expert gradient all-reduce") == 2 * padded((expert + 1) / 2));
+    CHECK(p.group(find(p, "dense gradient all-reduce")->communication()->group).size == 8);
+    CHECK(p.group(find(p, "expert gradient all-reduce")->communication()->group).size == 2);
+    CHECK(elements(p, "dense optimizer") == elements(p, "dense gradient all-reduce"));
+  }
+  SECTION("which lie in flat buffers, one after the other") {
+    std::map<BufferId, std::vector<std::pair<std::int64_t, std::int64_t>>> ranges;
+    std::vector<std::string> names;
+    for (std::size_t b = 0; b < p.buffers.size(); ++b) {
+      const Buffer& buffer = p.buffers[b];
+      if (!buffer.part) continue;
+      std::int64_t most = 0;
+      for (const Block& block : p.blocks) {
+        for (const Operation& op : block.operations) {
+          for (const auto* slices : {&op.reads, &op.writes}) {
+            for (const Slice& s : *slices) {
+              if (s.buffer == BufferId(b)) most = std::max(most, row_count(p, s.rows, RankId(0)) * buffer.columns);
+            }
+          }
+        }
+      }
+      CHECK(most > 0);
+      CHECK(p.buffer(buffer.part->of).dtype == buffer.dtype);
+      CHECK(buffer.part->first % kFlatColumns == 0);
+      ranges[buffer.part->of].push_back({buffer.part->first, buffer.part->first + most});
+      names.push_back(buffer.name);
+    }
+    std::sort(names.begin(), names.end());
+    CHECK(names == std::vector<std::string>{"d.expert.w_down", "d.expert.w_up", "d.gate.weight", "d.w.shared.down",
+                                            "d.w.shared.up", "expert.w_down", "expert.w_up", "gate.weight",
+                                            "w.shared.down", "w.shared.up"});
+    CHECK(ranges.size() == 4);
+    for (auto& [flat, parts] : ranges) {
+      std::sort(parts.begin(), parts.end());
+      for (std::size_t i = 1; i < parts.size(); ++i) CHECK(parts[i - 1].second <= parts[i].first);
+      CHECK(parts.back().second <=
+            elements(p, p.buffer(flat).name.starts_with("dense") ? "dense optimizer" : "expert optimizer"));
+    }
+  }
+  SECTION("after the layer's own backward pass") {
+    REQUIRE(p.stages.front().size() == 3);
+    CHECK(p.blocks[2].name == "optimizer");
+    CHECK(std::holds_alternative<Wait>(p.blocks[2].operations.front().work));
+    CHECK(p.blocks[1].operations.back().name == "expert gradient all-reduce");
+  }
+}
+
+TEST_CASE("With ZeRO a rank of a layer's step updates only its part of the weights") {
+  const Program p = step(1);
+  CHECK(elements(p, "dense optimizer") * 8 == elements(p, "dense gradient reduce-scatter"));
+  CHECK(elements(p, "expert optimizer") * 2 == elements(p, "expert gradient reduce-scatter"));
+  SECTION("which others gather before the layer") {
+    REQUIRE(p.stages.front().size() == 4);
+    const Block& first = p.blocks[p.stages.front().front().block.index()];
+    CHECK(first.operations.front().name == "dense weight all-gather");
+    CHECK(p.blocks[p.stages.front()[1].block.index()].operations.front().name == "wait for weights");
+  }
+  SECTION("and with stage 3 again before the backward pass") {
+    const Program again = step(3);
+    const Block& backward = again.blocks[again.stages.front()[2].block.index()];
+    CHECK(backward.operations.front().name == "dense weight all-gather");
+  }
+}
+
+TEST_CASE("Shared experts of a layer's step run while rows are dispatched") {
+  const Program p = step(0, "opt_sche");
+  const auto& forward = p.blocks.front().operations;
+  const auto index = [&](const std::string& name) {
+    return std::find_if(forward.begin(), forward.end(), [&](const Operation& o) { return o.name == name; }) -
+           forward.begin();
+  };
+  const auto dispatch = index("dispatch"), shared = index("shared.up projection");
+  REQUIRE(shared < std::ssize(forward));
+  CHECK(dispatch < shared);
+  const auto& after = forward[static_cast<std::size_t>(shared)].after;
+  CHECK(std::find(after.begin(), after.end(), static_cast<std::int32_t>(dispatch)) == after.end());
+  CHECK(forward.back().name == "residual add");
+  SECTION("without any, there are no such operations") {
+    const Program plain = step(0, "opt_sche", 0);
+    CHECK(find(plain, "shared.up projection") == nullptr);
+    CHECK(elements(plain, "dense gradient all-reduce") == 8 * padded((padded(kGate) + 7) / 8));
+  }
+}
+
+}  // namespace moeplan::tests::layer_step_test

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -31,6 +32,7 @@ struct BufferShape {
   std::int64_t rows = 0;
   std::int64_t columns = 0;
   Dtype dtype = Dtype::Fp32;
+  std::optional<BufferPart> part = {};  // of a buffer that is no part itself and has memory of its own
 };
 
 /// Start and end of an operation, relative to the start of the execution (the last barrier before it). `start` is the

@@ -15,7 +15,9 @@ namespace moeplan::runtime {
 struct SyntheticLayer {
   MoeShape shape;
   Dtype dtype = Dtype::Fp32;
-  std::int64_t esp = 1;                                                 // shards per expert, on consecutive ranks
+  std::int64_t esp = 1;                 // shards per expert, on consecutive ranks
+  std::optional<MoeShape> shared = {};  // the shared experts: one expert that all tokens select, with weight 1
+  std::int64_t tp = 1;                  // shards of the shared experts, on consecutive ranks
   std::optional<WireFormat> dispatch_format = {}, combine_format = {};  // on the wire
   /// Gate weights are applied at the experts: GateWeights::InExperts, or AllToAll::deduplicates().
   bool weighs_at_experts = false;
@@ -25,6 +27,9 @@ struct SyntheticLayer {
   TokenChoices kept = {};                     // the selections that remain after the capacity
   std::optional<std::int64_t> capacity = {};  // rows per source that an expert accepts; none if no selection is dropped
 };
+
+/// The seed of the shared experts' weights: they are not those of expert 0.
+[[nodiscard]] inline std::uint64_t shared_seed(const SyntheticLayer& layer) { return layer.seed + 1; }
 
 /// Sets `kept` and `capacity`: `asked` reduced to the counts of the Program's routing (over all slots of a placed
 /// expert), of which an expert accepts the first ones in token order. `tokens`: per source. Raises InputError if no

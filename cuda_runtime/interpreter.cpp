@@ -46,7 +46,8 @@ Interpreter::Interpreter(const Program& program, RankId rank, const TokenChoices
       backend_(backend) {
   std::vector<BufferShape> shapes;
   for (std::size_t b = 0; b < program.buffers.size(); ++b) {
-    shapes.push_back({layout_.rows(BufferId(b)), program.buffers[b].columns, program.buffers[b].dtype});
+    const Buffer& buffer = program.buffers[b];
+    shapes.push_back({layout_.rows(BufferId(b)), buffer.columns, buffer.dtype, buffer.part});
   }
   backend.allocate(shapes);
   const TokenIndex tokens(choices, experts_of(program));

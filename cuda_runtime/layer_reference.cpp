@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <string_view>
 
 #include "cuda_runtime/reference/synthetic_layer.hpp"
 #include "model/base/to_index.hpp"
@@ -16,7 +17,14 @@ void add_scaled(Matrix& to, const Matrix& from, double factor) {
   for (std::size_t i = 0; i < to.values.size(); ++i) to.values[i] += factor * from.values[i];
 }
 
-void clear(Matrix& m) { std::fill(m.values.begin(), m.values.end(), 0.0); }
+/// Zeros of the same sizes.
+MoeWeights zeros_like(MoeWeights weights) {
+  const auto clear = [](Matrix& m) { std::fill(m.values.begin(), m.values.end(), 0.0); };
+  clear(weights.gate);
+  std::for_each(weights.up.begin(), weights.up.end(), clear);
+  std::for_each(weights.down.begin(), weights.down.end(), clear);
+  return weights;
+}
 
 /// Every step-th row, starting with the first.
 Matrix some_rows(const Matrix& m, std::int64_t step) {
@@ -28,8 +36,33 @@ Matrix some_rows(const Matrix& m, std::int64_t step) {
   return out;
 }
 
-/// The ranks over whose rows an expert's gradient is summed before this rank receives it: the group of its
-/// reduce-scatter, and the ranks with copies of the expert.
+/// Adds the other members of an operation's group.
+void add_members(const Program& program, const Communication& c, std::set<RankId>& ranks) {
+  const GroupFamily& family = program.group(c.group);
+  for (const RankId known : std::set<RankId>(ranks)) {
+    for (std::int64_t p = 0; p < family.size; ++p) ranks.insert(family.member(known, p));
+  }
+}
+
+/// Whether the operation reduces a flat buffer of gradients over replicas.
+bool reduces(const Program& program, const Operation& o, std::string_view flat) {
+  return o.op_class == OpClass::Gradient && o.communication() != nullptr &&
+         program.buffer(o.reads.front().buffer).name == flat;
+}
+
+/// The ranks over whose rows a gradient of dense weights is summed before this rank receives it.
+std::set<RankId> dense_gradient_ranks(const Program& program, RankId rank, std::span<const BlockId> blocks) {
+  std::set<RankId> out{rank};
+  for (const BlockId block : blocks) {
+    for (const Operation& o : program.blocks[block.index()].operations) {
+      if (reduces(program, o, "dense.gradients")) add_members(program, *o.communication(), out);
+    }
+  }
+  return out;
+}
+
+/// The same of an expert's gradient: the group of its reduce-scatter, the ranks with copies of the expert, and its
+/// replicas.
 std::set<RankId> gradient_ranks(const Program& program, RankId rank, std::span<const BlockId> blocks) {
   std::set<RankId> out{rank};
   for (const BlockId block : blocks) {
@@ -37,11 +70,8 @@ std::set<RankId> gradient_ranks(const Program& program, RankId rank, std::span<c
       const Communication* c = o.communication();
       const bool scatters = c != nullptr && c->collective == Collective::ReduceScatter &&
                             o.reads.front().rows.kind == Rows::Kind::PerExpert;
-      if (!scatters && !(is_to_copies(o) && c->reduces)) continue;
-      const GroupFamily& family = program.group(c->group);
-      for (const RankId known : std::set<RankId>(out)) {
-        for (std::int64_t p = 0; p < family.size; ++p) out.insert(family.member(known, p));
-      }
+      if (scatters || (is_to_copies(o) && c->reduces) || reduces(program, o, "expert.gradients"))
+        add_members(program, *c, out);
     }
   }
   return out;
@@ -57,8 +87,11 @@ bool GradientShares::has(std::int64_t source) const {
 GradientShares gradient_shares(const Program& program, const Interpreter& interpreter, const TokenChoices& kept) {
   GradientShares out;
   const auto tokens = static_cast<double>(kept.front().size());
-  for (const Slot& s : interpreter.layout().slots(interpreter.buffer("d.gate.logits")))
-    out.gate[s.key.source] += 1 / tokens;
+  const BufferId logits = interpreter.buffer("d.gate.logits");
+  for (const RankId rank : dense_gradient_ranks(program, interpreter.rank(), interpreter.blocks())) {
+    for (const Slot& s : buffer_slots(program, rank, interpreter.blocks(), logits, kept))
+      out.gate[s.key.source] += 1 / tokens;
+  }
   const TokenIndex index(kept, program.routings.front().num_experts());
   const BufferId rows = interpreter.buffer("expert.in");
   for (const RankId rank : gradient_ranks(program, interpreter.rank(), interpreter.blocks())) {
@@ -83,6 +116,10 @@ LayerReference::LayerReference(const SyntheticLayer& layer, Wire wire, double mo
   const auto tokens = static_cast<double>(layer.kept.size() * layer.kept.front().size());
   // With a capacity, the dropped tokens depend on all tokens.
   if (!layer.capacity) step_ = reference_step(layer.shape, tokens, most_flops);
+  if (layer.shared) {
+    shared_ = std::make_unique<GeneratedWeights>(*layer.shared, layer.dtype, shared_seed(layer));
+    if (is_whole()) shared_sum_ = zeros_like(made_weights(*layer.shared, layer.dtype, shared_seed(layer)));
+  }
   // assumed: room on every rank. Generating weights whenever they are read takes twice the time of computing with them.
   constexpr double kMostStored = 256e6;
   const double bytes = static_cast<double>(sizeof(double) * to_index(layer.shape.experts * layer.shape.hidden_size)) *
@@ -93,12 +130,7 @@ LayerReference::LayerReference(const SyntheticLayer& layer, Wire wire, double mo
   }
   stored_ = made_weights(layer.shape, layer.dtype, layer.seed);
   weights_ = std::make_unique<StoredWeights>(stored_);
-  if (!is_whole()) return;
-  sum_ = stored_;
-  clear(sum_.gate);
-  for (auto* matrices : {&sum_.up, &sum_.down}) {
-    for (Matrix& m : *matrices) clear(m);
-  }
+  if (is_whole()) sum_ = zeros_like(stored_);
 }
 
 void LayerReference::add(std::int64_t source, bool trains, const std::optional<GradientShares>& shares) {
@@ -108,10 +140,23 @@ void LayerReference::add(std::int64_t source, bool trains, const std::optional<G
   const MoeForward forward = moe_forward(layer_.shape, *weights_, in, layer_.capacity, wire_);
   OfSource& out = sources_[source];
   out.output = forward.output;
+  MoeForward by_shared;
+  if (shared_) {
+    by_shared = moe_forward(*layer_.shared, *shared_, in, std::nullopt);
+    add_scaled(out.output, by_shared.output, 1);
+  }
   if (!trains) return;
   const Matrix d_out = some_rows(made_gradient(layer_.shape, all.rows, id, layer_.dtype, layer_.seed), step_);
   MoeGradients back = moe_backward(layer_.shape, *weights_, in, forward, d_out, wire_, shares.has_value());
   out.gradient = std::move(back.tokens);
+  if (shared_) {
+    const MoeGradients d = moe_backward(*layer_.shared, *shared_, in, by_shared, d_out, {}, shares.has_value());
+    add_scaled(out.gradient, d.tokens, 1);
+    if (shares) {
+      add_scaled(shared_sum_.up.front(), d.weights.up.front(), 1);
+      add_scaled(shared_sum_.down.front(), d.weights.down.front(), 1);
+    }
+  }
   if (!shares) return;
   if (const auto it = shares->gate.find(source); it != shares->gate.end()) {
     add_scaled(sum_.gate, back.weights.gate, it->second);

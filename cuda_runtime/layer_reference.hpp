@@ -22,8 +22,8 @@ struct GradientShares {
 
   [[nodiscard]] bool has(std::int64_t source) const;
 };
-/// The multiplicities for this rank, given by the rows that its experts read; if the experts' gradients are scattered
-/// over a group of ranks, by the rows of the whole group.
+/// The multiplicities for this rank, given by the rows that its experts read; if gradients are scattered over a group
+/// of ranks, or reduced over replicas, by the rows of the whole group.
 [[nodiscard]] GradientShares gradient_shares(const Program& program, const Interpreter& interpreter,
                                              const TokenChoices& kept);
 
@@ -46,6 +46,8 @@ class LayerReference {
   /// The output or gradient of a token; empty if it was not computed.
   [[nodiscard]] std::span<const double> row(const RowKey& token, bool backward) const;
   [[nodiscard]] const MoeWeights& weight_gradients() const { return sum_; }
+  /// Of the shared experts, over all sources.
+  [[nodiscard]] const MoeWeights& shared_gradients() const { return shared_sum_; }
 
  private:
   struct OfSource {
@@ -57,7 +59,8 @@ class LayerReference {
   std::int64_t step_ = 1;
   MoeWeights stored_;  // if all tokens are computed or they are few; otherwise generated when they are read
   std::unique_ptr<const LayerWeights> weights_;
-  MoeWeights sum_;  // if all tokens are computed
+  std::unique_ptr<const LayerWeights> shared_;  // null: no shared experts
+  MoeWeights sum_, shared_sum_;                 // if all tokens are computed
   std::unordered_map<std::int64_t, OfSource> sources_;
 };
 

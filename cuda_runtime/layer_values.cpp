@@ -1,14 +1,18 @@
 #include "cuda_runtime/layer_values.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cassert>
 #include <cmath>
 #include <map>
 #include <memory>
+#include <set>
 
 #include "cuda_runtime/codecs/make_row_codec.hpp"
 #include "cuda_runtime/layer_reference.hpp"
 #include "cuda_runtime/reference/number_formats.hpp"
 #include "cuda_runtime/reference/synthetic_layer.hpp"
+#include "cuda_runtime/row_comparison.hpp"
 #include "model/base/to_index.hpp"
 #include "model/program/resolve.hpp"
 
@@ -17,32 +21,21 @@ namespace moeplan::runtime {
 namespace {
 
 RankId source_id(std::int64_t source) { return RankId(static_cast<std::int32_t>(source)); }
-/// Differences of rows against a reference; the share of the largest value there.
-class Comparison {
- public:
-  void add(std::span<const double> got, std::span<const double> expected) {
-    double worst = 0;
-    for (std::size_t i = 0; i < got.size(); ++i) {
-      largest_ = std::max(largest_, std::abs(expected[i]));
-      // NaN counts as an infinite difference.
-      const double d = std::abs(got[i] - expected[i]);
-      worst = std::isfinite(d) ? std::max(worst, d) : std::numeric_limits<double>::infinity();
-    }
-    rows_.push_back(worst);
-  }
-  [[nodiscard]] double worst() const {
-    return rows_.empty() ? 0 : *std::max_element(rows_.begin(), rows_.end()) / scale();
-  }
-  [[nodiscard]] std::int64_t rows() const { return std::ssize(rows_); }
-  [[nodiscard]] std::int64_t off(double tolerance) const {
-    return std::count_if(rows_.begin(), rows_.end(), [&](double d) { return d > tolerance * scale(); });
-  }
 
- private:
-  [[nodiscard]] double scale() const { return largest_ > 0 ? largest_ : 1; }
-  double largest_ = 0;
-  std::vector<double> rows_;
-};
+/// Names of all buffers with weights that a layer may have.
+constexpr std::array<const char*, 5> kWeights{"gate.weight", "expert.w_up", "expert.w_down", "w.shared.up",
+                                              "w.shared.down"};
+
+/// The columns of one of `shards` shards of an up projection; for a gated expert, of both halves.
+std::vector<double> shard_of_up(std::span<const double> row, bool gated, std::int64_t shard, std::int64_t shards) {
+  const std::size_t parts = gated ? 2 : 1, half = row.size() / parts, own = half / to_index(shards);
+  std::vector<double> out;
+  for (std::size_t p = 0; p < parts; ++p) {
+    const auto first = row.begin() + static_cast<std::ptrdiff_t>(p * half + to_index(shard) * own);
+    out.insert(out.end(), first, first + static_cast<std::ptrdiff_t>(own));
+  }
+  return out;
+}
 
 }  // namespace
 
@@ -65,7 +58,12 @@ LayerValues::LayerValues(const Program& program, SyntheticLayer layer, Interpret
     : program_(program),
       layer_(std::move(layer)),
       interpreter_(interpreter),
-      shard_(interpreter.rank().value() % layer_.esp) {}
+      step_(program, interpreter),
+      shard_(interpreter.rank().value() % layer_.esp),
+      shared_shard_(interpreter.rank().value() % layer_.tp),
+      routed_(std::make_unique<GeneratedWeights>(layer_.shape, layer_.dtype, layer_.seed)) {
+  if (layer_.shared) shared_ = std::make_unique<GeneratedWeights>(*layer_.shared, layer_.dtype, shared_seed(layer_));
+}
 
 bool LayerValues::has(const std::string& buffer) const {
   return std::any_of(program_.buffers.begin(), program_.buffers.end(),
@@ -73,6 +71,7 @@ bool LayerValues::has(const std::string& buffer) const {
 }
 
 bool LayerValues::is_home(std::int64_t expert) const {
+  if (expert < 0) return true;
   const RoutingTable& table = program_.routings.front();
   if (table.slots.empty()) return true;
   const ExpertRange held = local_experts(program_, RoutingId(0), interpreter_.rank());
@@ -83,15 +82,19 @@ bool LayerValues::is_home(std::int64_t expert) const {
   return false;
 }
 
-/// The columns of the rank's shard; for a gated expert, of both halves.
-std::vector<double> LayerValues::shard_of_up(std::span<const double> row) const {
-  const std::size_t parts = layer_.shape.gated ? 2 : 1, half = row.size() / parts, own = half / to_index(layer_.esp);
-  std::vector<double> out;
-  for (std::size_t p = 0; p < parts; ++p) {
-    const auto first = row.begin() + static_cast<std::ptrdiff_t>(p * half + to_index(shard_) * own);
-    out.insert(out.end(), first, first + static_cast<std::ptrdiff_t>(own));
-  }
-  return out;
+std::vector<double> LayerValues::row_of(const std::string& weight, const RowKey& row, const LayerWeights& routed,
+                                        const LayerWeights* shared) const {
+  LayerWeights::Scratch scratch;
+  const auto copy = [](std::span<const double> r) { return std::vector<double>(r.begin(), r.end()); };
+  if (weight == "gate.weight") return copy(routed.gate().row(row.ordinal));
+  if (weight == "expert.w_up")
+    return shard_of_up(routed.up(row.expert, row.ordinal, scratch), layer_.shape.gated, shard_, layer_.esp);
+  if (weight == "expert.w_down")
+    return copy(routed.down(row.expert, shard_ * layer_.shape.ffn_size / layer_.esp + row.ordinal, scratch));
+  assert(layer_.shared && shared && "the only other weights are those of shared experts");
+  if (weight == "w.shared.up")
+    return shard_of_up(shared->up(0, row.ordinal, scratch), layer_.shared->gated, shared_shard_, layer_.tp);
+  return copy(shared->down(0, shared_shard_ * layer_.shared->ffn_size / layer_.tp + row.ordinal, scratch));
 }
 
 void LayerValues::fill() {
@@ -124,26 +127,30 @@ void LayerValues::fill() {
   fill_weights();
 }
 
+void LayerValues::hold_weights() {
+  if (!step_.has_optimizer()) return;
+  fill();
+  constexpr double kHeld = 1e-12;  // a thousand steps stay below a rounding, and squares are normal numbers of fp32
+  const BufferId buffer = interpreter_.buffer("d.moe.out");
+  for (const Slot& slot : interpreter_.layout().slots(buffer)) {
+    std::vector<double> row = interpreter_.read(buffer, slot);
+    for (double& value : row) value *= kHeld;
+    interpreter_.write(buffer, slot, row);
+  }
+}
+
 void LayerValues::fill_weights() {
-  const Matrix gate = made_gate(layer_.shape, layer_.dtype, layer_.seed);
-  const BufferId gate_weight = interpreter_.buffer("gate.weight");
-  for (const Slot& s : interpreter_.layout().slots(gate_weight)) {
-    interpreter_.write(gate_weight, s, gate.row(s.key.ordinal));
+  const auto weight = [&](const std::string& name, const RowKey& row) {
+    return row_of(name, row, *routed_, shared_.get());
+  };
+  for (const std::string name : kWeights) {
+    if (!has(name)) continue;
+    const BufferId buffer = interpreter_.buffer(name);
+    for (const Slot& s : interpreter_.layout().slots(buffer)) {
+      if (is_home(s.key.expert)) interpreter_.write(buffer, s, weight(name, s.key));
+    }
   }
-  const BufferId up = interpreter_.buffer("expert.w_up"), down = interpreter_.buffer("expert.w_down");
-  std::vector<double> row(to_index(layer_.shape.up_columns()));
-  for (const Slot& s : interpreter_.layout().slots(up)) {
-    if (!is_home(s.key.expert)) continue;
-    make_up_row(layer_.shape, s.key.expert, s.key.ordinal, layer_.dtype, layer_.seed, row);
-    interpreter_.write(up, s, shard_of_up(row));
-  }
-  row.resize(to_index(layer_.shape.hidden_size));
-  const std::int64_t rows = layer_.shape.ffn_size / layer_.esp;
-  for (const Slot& s : interpreter_.layout().slots(down)) {
-    if (!is_home(s.key.expert)) continue;
-    make_down_row(layer_.shape, s.key.expert, shard_ * rows + s.key.ordinal, layer_.dtype, layer_.seed, row);
-    interpreter_.write(down, s, row);
-  }
+  step_.fill(weight);
 }
 
 Wire LayerValues::wire() const {
@@ -168,15 +175,20 @@ ValueErrors LayerValues::errors(double most_flops) {
     const auto& slots = interpreter_.layout().slots(interpreter_.buffer("moe.out"));
     const bool has_tokens =
         std::any_of(slots.begin(), slots.end(), [&](const Slot& slot) { return slot.key.source == s; });
-    if (has_tokens || (shares && shares->has(s))) reference.add(s, trains, shares);
+    if (has_tokens || step_.has_optimizer() || (shares && shares->has(s))) reference.add(s, trains, shares);
   }
+  // Some schedules also decode tokens of other ranks, to which these add the shared experts.
+  std::set<RowKey> own;
+  for (const Slot& s : interpreter_.layout().slots(interpreter_.buffer("ffn.in"))) own.insert(s.key);
+  const auto is_whole = [&](const RowKey& token) { return !layer_.shared || own.contains(token); };
   ValueErrors out;
   out.has_weights = shares.has_value();
   std::int64_t off = 0;
   const auto rows = [&](const std::string& name, bool backward) {
-    Comparison c;
+    RowComparison c;
     const BufferId buffer = interpreter_.buffer(name);
     for (const Slot& s : interpreter_.layout().slots(buffer)) {
+      if (!is_whole(s.key)) continue;
       const std::span<const double> expected = reference.row(s.key, backward);
       if (!expected.empty()) c.add(interpreter_.read(buffer, s), expected);
     }
@@ -187,25 +199,37 @@ ValueErrors LayerValues::errors(double most_flops) {
   out.output = rows("moe.out", false);
   if (trains) out.gradient = rows("d.ffn.in", true);
   out.rows_off = out.rows > 0 ? static_cast<double>(off) / static_cast<double>(out.rows) : 0;
-  if (shares) out.weight_gradient = weight_errors(reference.weight_gradients());
+  if (shares) compare_weights(reference, out);
   return out;
 }
 
-double LayerValues::weight_errors(const MoeWeights& expected) {
-  Comparison gate, up, down;
-  const auto compare = [&](const std::string& name, Comparison& c, const auto& row) {
-    const BufferId buffer = interpreter_.buffer(name);
-    for (const Slot& s : interpreter_.layout().slots(buffer)) {
-      if (s.key.expert < 0 || is_home(s.key.expert)) c.add(interpreter_.read(buffer, s), row(s.key));
-    }
+void LayerValues::compare_weights(const LayerReference& reference, ValueErrors& errors) {
+  const StoredWeights routed(reference.weight_gradients()), shared(reference.shared_gradients());
+  const auto gradient = [&](const std::string& name, const RowKey& row) { return row_of(name, row, routed, &shared); };
+  if (!step_.has_optimizer()) {
+    errors.weight_gradient = weight_errors(gradient);
+    return;
+  }
+  const auto weight = [&](const std::string& name, const RowKey& row) {
+    return row_of(name, row, *routed_, shared_.get());
   };
-  const std::int64_t rows = layer_.shape.ffn_size / layer_.esp;
-  compare("d.gate.weight", gate, [&](const RowKey& k) { return expected.gate.row(k.ordinal); });
-  compare("d.expert.w_up", up,
-          [&](const RowKey& k) { return shard_of_up(expected.up[to_index(k.expert)].row(k.ordinal)); });
-  compare("d.expert.w_down", down,
-          [&](const RowKey& k) { return expected.down[to_index(k.expert)].row(shard_ * rows + k.ordinal); });
-  return std::max({gate.worst(), up.worst(), down.worst()});
+  const StepValues::Errors step = step_.errors(weight, gradient);
+  errors.weight_gradient = step.gradient;
+  errors.update = step.weight;
+}
+
+double LayerValues::weight_errors(const StepValues::RowOf& gradient) {
+  double worst = 0;
+  for (const std::string name : kWeights) {
+    if (!has("d." + name)) continue;
+    RowComparison c;
+    const BufferId buffer = interpreter_.buffer("d." + name);
+    for (const Slot& s : interpreter_.layout().slots(buffer)) {
+      if (is_home(s.key.expert)) c.add(interpreter_.read(buffer, s), gradient(name, s.key));
+    }
+    worst = std::max(worst, c.worst());
+  }
+  return worst;
 }
 
 }  // namespace moeplan::runtime

@@ -4,12 +4,15 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "cuda_runtime/executed_layer.hpp"
 #include "cuda_runtime/interpreter.hpp"
+#include "cuda_runtime/layer_reference.hpp"
 #include "cuda_runtime/reference/moe_layer.hpp"
+#include "cuda_runtime/step_values.hpp"
 
 namespace moeplan::runtime {
 
@@ -17,11 +20,12 @@ namespace moeplan::runtime {
 struct ValueErrors {
   double output = 0;           // of "moe.out"
   double gradient = 0;         // of "d.ffn.in"
-  double weight_gradient = 0;  // of the experts' and the gate's
+  double weight_gradient = 0;  // of the experts' and the gate's; in a training step their sums over replicas
+  double update = 0;           // of the weights after the optimizer's step
   double rows_off = 0;      // fraction of rows of outputs and gradients that differ by more than lossless_tolerance()
   std::int64_t rows = 0;    // compared
-  bool has_weights = true;  // whether weight gradients were compared
-  [[nodiscard]] double worst() const { return std::max({output, gradient, weight_gradient}); }
+  bool has_weights = true;  // whether weight gradients and updates were compared
+  [[nodiscard]] double worst() const { return std::max({output, gradient, weight_gradient, update}); }
 };
 
 /// The tolerance for accumulated rounding between the layer's operations. assumed: 8 roundings of a 16-bit format; 512
@@ -45,20 +49,30 @@ class LayerValues {
   /// The differences after one execution since fill(). If the reference would take more than `most_flops`, only a
   /// subset of the tokens of every source is compared, and no weight gradients.
   [[nodiscard]] ValueErrors errors(double most_flops = 1e12);
+  /// Prepares executions of which only times matter: fills a training step again, with output gradients so small that
+  /// weights stay as they are, and with them the experts that the gate selects.
+  void hold_weights();
+  /// Before each of them: zero-fills the gradients that accumulate.
+  void begin_run() { step_.clear_gradients(); }
 
  private:
   [[nodiscard]] bool has(const std::string& buffer) const;
   void fill_weights();
-  /// Whether the rank holds the expert's original weights, not a copy.
+  /// Whether the rank holds the expert's original weights, not a copy. Also of weights of no expert.
   [[nodiscard]] bool is_home(std::int64_t expert) const;
-  [[nodiscard]] std::vector<double> shard_of_up(std::span<const double> row) const;
+  /// The part of a row of weights, or of their gradients, that is in the buffer of this name.
+  [[nodiscard]] std::vector<double> row_of(const std::string& weight, const RowKey& row, const LayerWeights& routed,
+                                           const LayerWeights* shared) const;
   [[nodiscard]] Wire wire() const;
-  [[nodiscard]] double weight_errors(const MoeWeights& expected);
+  void compare_weights(const LayerReference& reference, ValueErrors& errors);
+  [[nodiscard]] double weight_errors(const StepValues::RowOf& gradient);
 
   const Program& program_;
   SyntheticLayer layer_;
   Interpreter& interpreter_;
-  std::int64_t shard_;  // index of the expert shard on this rank
+  StepValues step_;
+  std::int64_t shard_, shared_shard_;  // indices of the shards of experts and shared experts on this rank
+  std::unique_ptr<const LayerWeights> routed_, shared_;  // generated when they are read; null: no shared experts
 };
 
 }  // namespace moeplan::runtime

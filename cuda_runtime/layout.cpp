@@ -79,6 +79,13 @@ Layout::Layout(const Program& program, RankId rank, std::span<const BlockId> blo
 void Layout::add(const Program& program, const Slice& slice, RankId rank, const TokenChoices& choices) {
   auto& order = order_[slice.buffer.index()];
   auto& place = place_[slice.buffer.index()];
+  if (slice.rows.kind == Rows::Kind::Fixed) {  // each is at its ordinal, whichever part of them the rank has
+    for (std::int64_t i = std::ssize(order); i < slice.rows.each; ++i) {
+      order.push_back({.key = {.ordinal = i}});
+      place.emplace(order.back(), static_cast<std::int32_t>(i));
+    }
+    return;
+  }
   for (const Slot& slot : row_slots(program, slice.rows, rank, choices)) {
     if (place.try_emplace(slot, static_cast<std::int32_t>(order.size())).second) order.push_back(slot);
   }

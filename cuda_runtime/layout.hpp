@@ -57,7 +57,7 @@ class TokenIndex {
                                              BufferId buffer, const TokenChoices& choices);
 
 /// The positions of all rows that the blocks refer to. Rows that products read or write come first, in the products'
-/// order, so that the rows of an expert are contiguous.
+/// order, so that the rows of an expert are contiguous. Fixed rows are at their ordinals.
 class Layout {
  public:
   Layout(const Program& program, RankId rank, std::span<const BlockId> blocks, const TokenChoices& choices);

@@ -221,7 +221,7 @@ class Transfers {
 }  // namespace
 
 Work resolve_communication(const ResolveContext& context, const Operation& operation, const Communication& c) {
-  if (operation.reads.front().rows.kind == Rows::Kind::Fixed) {
+  if (c.collective == Collective::AllToAll && operation.reads.front().rows.kind == Rows::Kind::Fixed) {
     throw InputError(Diagnostic{{"execution"}, operation.name, "rows of no token or expert are not exchanged here"});
   }
   return Transfers(context, operation, c).work();

@@ -47,6 +47,7 @@ class Resolver {
   const Slice& out(std::size_t i = 0) const { return o_.writes[i]; }
   RowList rows_in(std::size_t i = 0) const { return x_.list(in(i)); }
   RowList rows_out(std::size_t i = 0) const { return x_.list(out(i)); }
+  std::int64_t columns(const Slice& s) const { return x_.program.buffer(s.buffer).columns; }
   std::int32_t place(const Slice& s, const Slot& slot) const { return x_.layout.place(s.buffer, slot); }
 
   /// The key of the row that a row belongs to: in a slice of tokens or of distinct rows its token, else itself.
@@ -99,9 +100,9 @@ class Resolver {
     switch (kernel) {
       case Kernel::TopK: return TopKWork{rows_in(), rows_out(), x_.facts.top_k};
       case Kernel::TopKBackward: return TopKBackwardWork{rows_in(0), rows_in(1), rows_out(), x_.facts.top_k};
-      case Kernel::Activation: return ActivationWork{rows_in(), rows_out(), x_.facts.gated};
+      case Kernel::Activation: return ActivationWork{rows_in(), rows_out(), columns(in()) > columns(out())};
       case Kernel::ActivationBackward:
-        return ActivationBackwardWork{rows_in(0), rows_in(1), rows_out(), x_.facts.gated};
+        return ActivationBackwardWork{rows_in(0), rows_in(1), rows_out(), columns(in(1)) > columns(in(0))};
       case Kernel::Add: return AddWork{rows_in(0), rows_in(1), rows_out()};
       case Kernel::Copy:
       case Kernel::SortRows: return CopyRowsWork{rows_in(), rows_out()};
@@ -114,9 +115,21 @@ class Resolver {
           return k;
         });
       case Kernel::DecodeBackward: return decode_backward();
+      case Kernel::Optimizer: return optimizer();
       case Kernel::Mask: refuse(o_, "dense encoding is not executed");
       default: refuse(o_, "only the kernels of an MoE layer are executed");
     }
+  }
+
+  Work optimizer() const {
+    const Slice &gradients = in(0), &states = in(1), &weights = out(1);
+    const auto is = [&](const Slice& s, Dtype dtype) { return x_.program.buffer(s.buffer).dtype == dtype; };
+    const Dtype format = x_.program.buffer(weights.buffer).dtype;
+    const std::int64_t masters = size_of(format) < size_of(Dtype::Fp32) ? 1 : 0;
+    const std::int64_t moments = columns(states) / columns(weights) - masters;
+    if (!is(states, Dtype::Fp32) || moments < 1 || moments > 2) refuse(o_, "moments in 16 bits are not executed");
+    if (!is(gradients, format)) refuse(o_, "gradients in another format than the weights' are not executed");
+    return OptimizerWork{rows_in(0), rows_in(1), rows_out(1), moments};
   }
 
   /// Copies tokens, or distinct rows, to the rows of experts or of chunks.

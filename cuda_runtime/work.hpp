@@ -152,8 +152,16 @@ struct CollectiveWork {
   std::vector<Packed> from_blocks, to_blocks;
 };
 
+/// A step of the optimizer on row i of the weights: Adam, with two moments, or SGD with momentum. A row of `states` has
+/// the row's moments one after the other and, if it is one part wider, the weights in fp32.
+struct OptimizerWork {
+  RowList gradients, states, weights;
+  std::int64_t moments = 2;
+};
+
 using Work = std::variant<GemmWork, CopyRowsWork, SumRowsWork, TopKWork, TopKBackwardWork, ActivationWork,
-                          ActivationBackwardWork, AddWork, DecodeBackwardWork, CodecWork, ExchangeWork, CollectiveWork>;
+                          ActivationBackwardWork, AddWork, DecodeBackwardWork, CodecWork, OptimizerWork, ExchangeWork,
+                          CollectiveWork>;
 
 [[nodiscard]] constexpr bool communicates(const Work& work) {
   return std::holds_alternative<ExchangeWork>(work) || std::holds_alternative<CollectiveWork>(work);

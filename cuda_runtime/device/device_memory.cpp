@@ -12,32 +12,46 @@ std::size_t bytes_of(const BufferShape& shape) {
 
 }  // namespace
 
-DeviceBuffer::DeviceBuffer(const BufferShape& shape, Device& device, DevicePool& pool)
-    : shape_(shape), device_(device), data_(pool.allocate(bytes_of(shape))) {}
+DeviceBuffer::DeviceBuffer(const BufferShape& shape, Device& device, DevicePool& pool, std::vector<DeviceBuffer>& all)
+    : shape_(shape), device_(device), all_(all), data_(shape.part ? nullptr : pool.allocate(bytes_of(shape))) {}
 
-kernels::View DeviceBuffer::view() const { return {data_, shape_.columns, format_of(shape_.dtype)}; }
+kernels::View DeviceBuffer::view() const { return {at(0), shape_.columns, format_of(shape_.dtype)}; }
 
-void DeviceBuffer::write_row(std::int64_t row, std::span<const double> values) {
+void DeviceBuffer::write(std::int64_t first, std::span<const float> values) {
+  if (shape_.part) return whole().write(shape_.part->first + first, values);
   take();
-  const std::vector<float> floats(values.begin(), values.end());
-  mirror_.store_row(row, floats);
+  store(shape_.dtype, values, mirror_.at(first));
   newest_ = Newest::Host;
 }
 
-std::vector<double> DeviceBuffer::read_row(std::int64_t row) {
+void DeviceBuffer::read(std::int64_t first, std::span<float> values) {
+  if (shape_.part) return whole().read(shape_.part->first + first, values);
   take();
-  std::vector<float> floats(mirror_.columns());
-  mirror_.load_row(row, floats);
+  load(shape_.dtype, mirror_.at(first), values);
+}
+
+void DeviceBuffer::write_row(std::int64_t row, std::span<const double> values) {
+  const std::vector<float> floats(values.begin(), values.end());
+  write(row * shape_.columns, floats);
+}
+
+std::vector<double> DeviceBuffer::read_row(std::int64_t row) {
+  std::vector<float> floats(static_cast<std::size_t>(shape_.columns));
+  read(row * shape_.columns, floats);
   return {floats.begin(), floats.end()};
 }
 
 void DeviceBuffer::clear() {
+  if (shape_.part) {
+    const std::vector<float> zeros(static_cast<std::size_t>(shape_.rows * shape_.columns), 0.0F);
+    return write(0, zeros);
+  }
   mirror_ = HostBuffer();
   newest_ = Newest::Zeros;
 }
 
 void DeviceBuffer::give() {
-  if (newest_ == Newest::Zeros) return;
+  if (shape_.part || newest_ == Newest::Zeros) return;
   const std::size_t bytes = bytes_of(shape_);
   if (newest_ == Newest::Host && bytes > 0) device_.copy_in(data_, {mirror_.at(0), bytes});
   mirror_ = HostBuffer();
@@ -45,7 +59,7 @@ void DeviceBuffer::give() {
 }
 
 void DeviceBuffer::fill_zeros(DeviceStream stream) {
-  if (newest_ != Newest::Zeros) return;
+  if (shape_.part || newest_ != Newest::Zeros) return;
   const std::size_t bytes = bytes_of(shape_);
   if (bytes > 0) device_.clear(stream, data_, bytes);
   clear();

@@ -11,15 +11,18 @@
 namespace moeplan::runtime {
 
 /// A buffer in device memory with a host mirror. Rows are written and read in the mirror; the whole buffer is copied
-/// when the other side is newer.
+/// when the other side is newer. A buffer that is a part of another uses the memory and the mirror of that one.
 class DeviceBuffer {
  public:
-  DeviceBuffer(const BufferShape& shape, Device& device, DevicePool& pool);
+  /// `all`: the rank's buffers, by BufferId, of which this is one.
+  DeviceBuffer(const BufferShape& shape, Device& device, DevicePool& pool, std::vector<DeviceBuffer>& all);
 
   [[nodiscard]] const BufferShape& shape() const { return shape_; }
   [[nodiscard]] std::int64_t element_bytes() const { return size_of(shape_.dtype); }
   [[nodiscard]] kernels::View view() const;
-  [[nodiscard]] std::byte* at(std::int64_t element) const { return data_ + element * element_bytes(); }
+  [[nodiscard]] std::byte* at(std::int64_t element) const {
+    return shape_.part ? whole().at(shape_.part->first + element) : data_ + element * element_bytes();
+  }
 
   void write_row(std::int64_t row, std::span<const double> values);
   [[nodiscard]] std::vector<double> read_row(std::int64_t row);
@@ -30,11 +33,16 @@ class DeviceBuffer {
   void fill_zeros(DeviceStream stream);
 
  private:
+  [[nodiscard]] DeviceBuffer& whole() const { return all_[shape_.part->of.index()]; }
   void take();
+  /// Elements in the mirror.
+  void write(std::int64_t first, std::span<const float> values);
+  void read(std::int64_t first, std::span<float> values);
 
   BufferShape shape_;
   Device& device_;
-  std::byte* data_;
+  std::vector<DeviceBuffer>& all_;
+  std::byte* data_;    // null if it is a part
   HostBuffer mirror_;  // empty until it is needed
   /// The location of the current contents: the host mirror, the device, both, or neither (all zeros).
   enum class Newest { Host, Device, Both, Zeros } newest_ = Newest::Zeros;

@@ -47,6 +47,10 @@ class Maker {
   void make(const ActivationBackwardWork& w) {
     add(ActivationBackward{x_.rows(w.d_activated), x_.rows(w.up), x_.rows(w.d_up), count(w.d_up), w.gated});
   }
+  void make(const OptimizerWork& w) {
+    add(UpdateWeights{x_.rows(w.gradients), x_.rows(w.states), x_.rows(w.weights), count(w.weights),
+                      static_cast<std::int32_t>(w.moments)});
+  }
   void make(const AddWork& w) { add(AddRows{x_.rows(w.a), x_.rows(w.b), x_.rows(w.out), count(w.out)}); }
 
   void make(const DecodeBackwardWork& w) {

@@ -63,7 +63,8 @@ DeviceExecution::~DeviceExecution() {
 }
 
 void DeviceExecution::allocate(std::size_t rank, std::span<const BufferShape> buffers) {
-  for (const BufferShape& shape : buffers) ranks_[rank].buffers.emplace_back(shape, device_, pool_);
+  std::vector<DeviceBuffer>& all = ranks_[rank].buffers;
+  for (const BufferShape& shape : buffers) all.emplace_back(shape, device_, pool_, all);
 }
 
 void DeviceExecution::prepare(std::size_t rank, const Work& work, const std::string& name) {

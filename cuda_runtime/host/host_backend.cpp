@@ -45,8 +45,8 @@ class HostBackend final : public Backend {
                        "",
                        fmt::format("{} is not computed with on CPUs", name_of<Dtype>(kDtypeNames, shape.dtype))});
       }
-      buffers_.emplace_back(shape);
     }
+    buffers_ = host_buffers(buffers);
   }
 
   void write_row(BufferId buffer, std::int64_t row, std::span<const double> values) override {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cuda_runtime/codecs/make_row_codec.hpp"
+#include "cuda_runtime/kernels/optimizer.hpp"
 
 namespace moeplan::runtime {
 
@@ -186,6 +187,26 @@ void compute(const DecodeBackwardWork& work, HostBuffers buffers) {
     d_choices.store_row(e.d_choice, d_choice);
     for (float& g : gradient) g *= weight;
     d_returned.store_row(e.d_returned, gradient);
+  }
+}
+
+void compute(const OptimizerWork& work, HostBuffers buffers) {
+  HostBuffer &gradients = of(buffers, work.gradients.buffer), &states = of(buffers, work.states.buffer),
+             &weights = of(buffers, work.weights.buffer);
+  const std::size_t n = weights.columns();
+  const auto moments = static_cast<std::size_t>(work.moments);
+  const bool has_masters = states.columns() > moments * n;
+  Floats g(n), w(n);
+  for (std::size_t i = 0; i < work.weights.rows.size(); ++i) {
+    float* state = states.floats(work.states.rows[i]);
+    gradients.load_row(work.gradients.rows[i], g);
+    if (!has_masters) weights.load_row(work.weights.rows[i], w);
+    for (std::size_t c = 0; c < n; ++c) {
+      float& weight = has_masters ? state[moments * n + c] : w[c];
+      moments > 1 ? kernels::adam(g[c], state[c], state[n + c], weight) : kernels::sgd(g[c], state[c], weight);
+      w[c] = weight;
+    }
+    weights.store_row(work.weights.rows[i], w);
   }
 }
 

@@ -21,5 +21,6 @@ void compute(const ActivationBackwardWork& work, HostBuffers buffers);
 void compute(const AddWork& work, HostBuffers buffers);
 void compute(const DecodeBackwardWork& work, HostBuffers buffers);
 void compute(const CodecWork& work, HostBuffers buffers, const CodecOptions& options);
+void compute(const OptimizerWork& work, HostBuffers buffers);
 
 }  // namespace moeplan::runtime

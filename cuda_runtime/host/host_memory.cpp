@@ -49,6 +49,17 @@ void add_to(Dtype dtype, const std::byte* values, std::size_t count, std::byte* 
   }
 }
 
+std::vector<HostBuffer> host_buffers(std::span<const BufferShape> shapes) {
+  std::vector<HostBuffer> out(shapes.size());
+  for (std::size_t b = 0; b < shapes.size(); ++b) {
+    if (!shapes[b].part) out[b] = HostBuffer(shapes[b]);
+  }
+  for (std::size_t b = 0; b < shapes.size(); ++b) {
+    if (const auto& part = shapes[b].part) out[b] = HostBuffer(shapes[b], out[part->of.index()], part->first);
+  }
+  return out;
+}
+
 void HostBuffer::load_row(std::int64_t r, std::span<float> values) {
   if (r < 0) return std::fill(values.begin(), values.end(), 0.0F);
   load(shape_.dtype, row(r), values);

@@ -22,8 +22,15 @@ void add_to(Dtype dtype, const std::byte* values, std::size_t count, std::byte* 
 class HostBuffer {
  public:
   HostBuffer() = default;
-  explicit HostBuffer(const BufferShape& shape)
-      : shape_(shape), data_(static_cast<std::size_t>(shape.rows) * row_bytes()) {}
+  HostBuffer(HostBuffer&&) = default;
+  HostBuffer& operator=(HostBuffer&&) = default;
+  HostBuffer(const HostBuffer&) = delete;
+  HostBuffer& operator=(const HostBuffer&) = delete;
+  ~HostBuffer() = default;
+  explicit HostBuffer(const BufferShape& shape) : shape_(shape), own_(bytes_of(shape)), data_(own_) {}
+  /// A buffer in the memory of another one, from this element of it.
+  HostBuffer(const BufferShape& shape, HostBuffer& whole, std::int64_t first)
+      : shape_(shape), data_(whole.at(first), bytes_of(shape)) {}
 
   [[nodiscard]] const BufferShape& shape() const { return shape_; }
   [[nodiscard]] std::size_t columns() const { return static_cast<std::size_t>(shape_.columns); }
@@ -44,8 +51,16 @@ class HostBuffer {
   void clear() { std::fill(data_.begin(), data_.end(), std::byte{}); }
 
  private:
+  [[nodiscard]] static std::size_t bytes_of(const BufferShape& shape) {
+    return static_cast<std::size_t>(shape.rows * shape.columns * size_of(shape.dtype));
+  }
+
   BufferShape shape_{};
-  std::vector<std::byte> data_;
+  std::vector<std::byte> own_;
+  std::span<std::byte> data_;
 };
+
+/// Buffers of these shapes, zero-filled.
+[[nodiscard]] std::vector<HostBuffer> host_buffers(std::span<const BufferShape> shapes);
 
 }  // namespace moeplan::runtime

@@ -7,6 +7,7 @@
 #include "cuda_runtime/kernels/activation.hpp"
 #include "cuda_runtime/kernels/codec.hpp"
 #include "cuda_runtime/kernels/gate.hpp"
+#include "cuda_runtime/kernels/optimizer.hpp"
 #include "cuda_runtime/kernels/rows.hpp"
 
 namespace moeplan::kernels {
@@ -14,6 +15,6 @@ namespace moeplan::kernels {
 /// A kernel call. Every kernel has `items`, run(), and width(): the approximate number of elements per item, from which
 /// the number of lanes is chosen.
 using KernelCall = std::variant<CopyRows, AddRows, MovePieces, AddPieces, TopK, TopKBackward, SumRows, DecodeBackward,
-                                Activation, ActivationBackward, Fp16Codec, Int8Codec, ZfpCodec>;
+                                Activation, ActivationBackward, UpdateWeights, Fp16Codec, Int8Codec, ZfpCodec>;
 
 }  // namespace moeplan::kernels

@@ -23,6 +23,7 @@ void add_rank(const Program& program, RankId rank, ExecutionSize& size) {
       if (std::holds_alternative<Gemm>(operation.work)) size.flops += compute_load(program, operation, rank).flops;
       for (const auto* slices : {&operation.reads, &operation.writes}) {
         for (const Slice& s : *slices) {
+          if (program.buffer(s.buffer).part) continue;
           std::int64_t& bytes = most[s.buffer.index()];
           bytes = std::max(bytes, byte_count(program, s, rank));
         }

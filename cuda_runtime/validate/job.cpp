@@ -25,8 +25,9 @@ planner::Json runs_json(const ExecutionResult& c) {
 }
 
 planner::Json values_json(const runtime::ValueErrors& v) {
-  return {{"output", v.output},     {"gradient", v.gradient}, {"weight_gradient", v.weight_gradient},
-          {"rows_off", v.rows_off}, {"rows", v.rows},         {"has_weights", v.has_weights}};
+  return {{"output", v.output},          {"gradient", v.gradient}, {"weight_gradient", v.weight_gradient},
+          {"update", v.update},          {"rows_off", v.rows_off}, {"rows", v.rows},
+          {"has_weights", v.has_weights}};
 }
 
 }  // namespace
@@ -113,8 +114,8 @@ Answer read_answer(const std::string& text) {
       ExecutionResult r{c.at("refused"),
                         "",
                         c.at("is_right"),
-                        {v.at("output"), v.at("gradient"), v.at("weight_gradient"), v.at("rows_off"), v.at("rows"),
-                         v.at("has_weights")},
+                        {v.at("output"), v.at("gradient"), v.at("weight_gradient"), v.at("update"), v.at("rows_off"),
+                         v.at("rows"), v.at("has_weights")},
                         c.at("stopped_by"),
                         {}};
       for (const planner::Json& run : c.at("runs")) {

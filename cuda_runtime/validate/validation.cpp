@@ -30,12 +30,19 @@ std::vector<Named> operations_of(const Program& program) {
   return out;
 }
 
-Durations durations_of(const std::vector<Named>& operations, const Timeline& timeline, std::int64_t ranks) {
+/// A wait takes no time of its own: executors report its end, the simulator also how long it lasts.
+bool is_wait(const Program& program, const Named& named) {
+  return std::holds_alternative<Wait>(program.operation(named.block, named.operation).work);
+}
+
+Durations durations_of(const Program& program, const std::vector<Named>& operations, const Timeline& timeline) {
   std::map<std::pair<BlockId, std::int32_t>, std::size_t> index;
   for (std::size_t i = 0; i < operations.size(); ++i) index[{operations[i].block, operations[i].operation}] = i;
   Durations out(operations.size(), 0.0);
   for (const TimelineSpan& s : timeline.spans) {
-    out[index.at({s.block, s.operation})] += (s.end - s.start).seconds().value() / static_cast<double>(ranks);
+    if (is_wait(program, {s.block, s.operation})) continue;
+    out[index.at({s.block, s.operation})] +=
+        (s.end - s.start).seconds().value() / static_cast<double>(program.world_size);
   }
   return out;
 }
@@ -89,7 +96,7 @@ CaseValidation compare(const Program& program, const Cluster& cluster, const Exe
   const std::vector<Named> operations = operations_of(program);
   CaseValidation out;
   out.predicted = sim::simulate(program, cluster, {.use_symmetry = false});
-  const Durations predicted = durations_of(operations, out.predicted, program.world_size);
+  const Durations predicted = durations_of(program, operations, out.predicted);
 
   std::vector<Timeline> runs;
   std::vector<double> makespans;
@@ -97,7 +104,7 @@ CaseValidation compare(const Program& program, const Cluster& cluster, const Exe
   for (const auto& run : result.runs) {
     runs.push_back(timeline_of(operations, run));
     makespans.push_back(runs.back().makespan.seconds().value());
-    measured.push_back(durations_of(operations, runs.back(), program.world_size));
+    measured.push_back(durations_of(program, operations, runs.back()));
   }
   out.layer = pair_of(out.predicted.makespan.seconds().value(), makespans);
   std::size_t middle = 0;
@@ -109,9 +116,9 @@ CaseValidation compare(const Program& program, const Cluster& cluster, const Exe
 
   std::map<std::pair<BlockId, OpClass>, std::vector<std::size_t>> classes;
   for (std::size_t i = 0; i < operations.size(); ++i) {
-    const Block& block = program.blocks[operations[i].block.index()];
-    classes[{operations[i].block, block.operations[static_cast<std::size_t>(operations[i].operation)].op_class}]
-        .push_back(i);
+    if (is_wait(program, operations[i])) continue;
+    const auto& [block, operation] = operations[i];
+    classes[{block, program.operation(block, operation).op_class}].push_back(i);
   }
   const auto sum = [](const Durations& d, const std::vector<std::size_t>& members) {
     double s = 0;

@@ -97,15 +97,13 @@ struct Both {
   std::vector<HostBuffer> cpu, gpu;
 
   BufferId add(std::int64_t rows, std::int64_t columns, Dtype dtype = Dtype::Fp32) {
-    HostBuffer buffer({rows, columns, dtype});
     const auto values = normal_values(static_cast<std::size_t>(rows * columns), 11 + cpu.size());
-    if (dtype != Dtype::Int8) {
-      for (std::int64_t r = 0; r < rows; ++r) {
+    for (std::vector<HostBuffer>* buffers : {&cpu, &gpu}) {
+      HostBuffer& buffer = buffers->emplace_back(BufferShape{rows, columns, dtype});
+      for (std::int64_t r = 0; r < rows && dtype != Dtype::Int8; ++r) {
         buffer.store_row(r, std::span(values).subspan(static_cast<std::size_t>(r * columns), buffer.columns()));
       }
     }
-    cpu.push_back(buffer);
-    gpu.push_back(buffer);
     return BufferId(cpu.size() - 1);
   }
   kernels::View view(BufferId b) { return view_of(gpu[b.index()]); }
@@ -316,6 +314,33 @@ TEST_CASE("kernels compute what the CPU back end computes, by several lanes") {
     Lanes::run(kernels::SumRows{inputs.data(), both.rows(out, row), sum.begin.data(), wrong.data(), both.view(choice),
                                 1, &failure});
     CHECK(failure == 1);  // nobody chose expert 999
+  }
+  SECTION("steps of Adam and of SGD, with weights in fp32 next to those of 16 bits") {
+    for (const std::int64_t moments : {2, 1}) {
+      const std::int64_t values = moments + (dtype == Dtype::Fp32 ? 0 : 1);
+      const BufferId gradients = both.add(3, columns, dtype), states = both.add(3, values * columns),
+                     weights = both.add(3, columns, dtype);
+      for (HostBuffer* buffer : {&both.cpu[states.index()], &both.gpu[states.index()]}) {
+        const std::vector<float> positive(buffer->columns(), 0.25F);  // as second moments are
+        for (std::int64_t r = 0; r < 3; ++r) buffer->store_row(r, positive);
+      }
+      const std::vector<std::int32_t> own{1, 2};
+      compute(OptimizerWork{{gradients, own}, {states, own}, {weights, own}, moments}, both.cpu);
+      Lanes::run(kernels::UpdateWeights{both.rows(gradients, own), both.rows(states, own), both.rows(weights, own), 2,
+                                        static_cast<std::int32_t>(moments)});
+      CHECK(both.difference(states) < 1e-6F);
+      CHECK(both.difference(weights) < tolerance);
+    }
+    // By hand: m = 0.9 + 0.1 2 = 1.1, v = 0.95 4 + 0.05 4 = 4, w = 3 - 0.1 1.1 / 2; momentum 0.9 + 2, w = 3 - 0.29.
+    float first = 1, second = 4, weight = 3;
+    kernels::adam(2, first, second, weight);
+    CHECK(first == Approx(1.1));
+    CHECK(second == Approx(4));
+    CHECK(weight == Approx(3 - 0.055));
+    first = 1, weight = 3;
+    kernels::sgd(2, first, weight);
+    CHECK(first == Approx(2.9));
+    CHECK(weight == Approx(3 - 0.29));
   }
   SECTION("activations and their gradients") {
     for (const bool gated : {false, true}) {

@@ -162,6 +162,70 @@ TEST_CASE("Rows are contiguous where each follows the one before") {
   CHECK_FALSE(RowList{{}, {-1, 0}}.is_contiguous());
 }
 
+TEST_CASE("Fixed rows are at their ordinals, so that ranks gather and scatter flat buffers in place") {
+  Program program;
+  program.groups = {{"replicas", 2, 1}};
+  program.buffers = {{"flat", 4, Dtype::Fp32}};
+  Slice own{BufferId(0), Rows::fixed(6)};
+  const Slice all = own;
+  own.rows.path = {{RowStep::Kind::Share, GroupId(0)}};
+  const auto collective = [](Collective c, const Slice& from, const Slice& to) {
+    return Operation{.name = "collective",
+                     .work = Communication{.collective = c, .group = GroupId(0)},
+                     .reads = {from},
+                     .writes = {to},
+                     .after = {}};
+  };
+  program.blocks.push_back(
+      {"block",
+       {collective(Collective::AllGather, own, all),  // the part first
+        collective(Collective::ReduceScatter, all, own), collective(Collective::AllReduce, all, all)}});
+  const TokenChoices choices(1);
+  const std::vector<BlockId> blocks{BlockId(0)};
+  const TokenIndex tokens(choices, 1);
+  const Layout layout(program, RankId(1), blocks, choices);
+  CHECK(layout.rows(BufferId(0)) == 6);
+  const ResolveContext context{program, RankId(1), choices, tokens, layout, {}};
+  const auto work = [&](std::size_t operation) {
+    return std::get<CollectiveWork>(resolve_work(context, program.blocks.front().operations[operation]));
+  };
+  const Packed first{{{0, 12}}}, second{{{12, 12}}};
+  CHECK(work(0).from_blocks == std::vector<Packed>{second});
+  CHECK(work(0).to_blocks == std::vector<Packed>{first, second});
+  CHECK(work(1).from_blocks == std::vector<Packed>{first, second});
+  CHECK(work(1).to_blocks == std::vector<Packed>{second});
+  CHECK(work(2).from_blocks == std::vector<Packed>{first, second});
+}
+
+TEST_CASE("An optimizer is executed in the formats that its kernel has") {
+  Program program;
+  program.groups = {{"own", 1, 1}};
+  program.buffers = {{"w", 4, Dtype::Bf16}, {"d.w", 4, Dtype::Bf16}, {"states", 12, Dtype::Fp32}};
+  const auto work = [&] {
+    const auto rows = [](std::int32_t buffer) { return Slice{BufferId(buffer), Rows::fixed(2)}; };
+    program.blocks = {{"block",
+                       {{.name = "optimizer",
+                         .work = Kernel::Optimizer,
+                         .reads = {rows(1), rows(2)},
+                         .writes = {rows(2), rows(0)},
+                         .after = {}}}}};
+    const TokenChoices choices(1);
+    const std::vector<BlockId> blocks{BlockId(0)};
+    const TokenIndex tokens(choices, 1);
+    const Layout layout(program, RankId(0), blocks, choices);
+    const ResolveContext context{program, RankId(0), choices, tokens, layout, {}};
+    return std::get<OptimizerWork>(resolve_work(context, program.blocks.front().operations.front()));
+  };
+  CHECK(work().moments == 2);  // and the weights in fp32
+  program.buffers[2].columns = 8;
+  CHECK(work().moments == 1);
+  program.buffers[2].columns = 4;
+  CHECK_THROWS_WITH(work(), Catch::Contains("moments in 16 bits are not executed"));
+  program.buffers[2].columns = 12;
+  program.buffers[1].dtype = Dtype::Fp32;
+  CHECK_THROWS_WITH(work(), Catch::Contains("gradients in another format than the weights' are not executed"));
+}
+
 TEST_CASE("Operations that are none of an MoE layer's are refused by name") {
   Program program;
   program.groups = {{"own", 1, 1}};

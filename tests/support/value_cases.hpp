@@ -3,7 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cuda_runtime/layer_reference.hpp"
@@ -11,6 +13,7 @@
 #include "model/costs/codec.hpp"
 #include "planner/layer/all_to_all.hpp"
 #include "planner/lowering/blocks/gated_routing.hpp"
+#include "planner/lowering/layer_step.hpp"
 #include "planner/lowering/lower.hpp"
 #include "planner/search/layer_search.hpp"
 #include "tests/support/pairwise_runs.hpp"
@@ -22,6 +25,14 @@ using namespace planner;
 using namespace runtime;
 
 inline constexpr std::int64_t kHidden = 16, kFfn = 8, kTokens = 6;
+
+/// A training step: the shared experts, and how replicas exchange gradients and weights.
+struct ValueStep {
+  std::int64_t zero_stage = 0;
+  Optimizer optimizer = Optimizer::Adam;
+  std::int64_t shared_ffn = 12;
+  bool overlaps = true;
+};
 
 /// The parameters of an MoE layer.
 struct ValueLayer {
@@ -40,6 +51,7 @@ struct ValueLayer {
   double empty = 0.125;  // for ZeroLoad: the fraction of experts without tokens
   GateWeights gate_weights = GateWeights::AtSources;
   std::int64_t hidden = kHidden, ffn = kFfn, tokens = kTokens;
+  std::optional<ValueStep> step = {};
 };
 
 /// A layer in which every token selects the same single expert, with a random placement.
@@ -66,8 +78,38 @@ inline ValueLayer weighing(std::int64_t ranks, std::int64_t experts) {
           .gate_weights = GateWeights::InExperts};
 }
 
-/// The layers for 1, 2, 4 or 8 ranks.
-inline std::vector<ValueLayer> value_layers(std::int64_t ranks) {
+/// Training steps for 1, 2 or 4 ranks.
+inline std::vector<ValueLayer> value_steps(std::int64_t ranks) {
+  const auto step = [&](std::string name, Degrees degrees, Dtype dtype, ValueStep of) {
+    return ValueLayer{.name = std::move(name),
+                      .degrees = degrees,
+                      .per_node = ranks,
+                      .experts = 5,
+                      .shape = RoutingShape::Zipf,
+                      .gated = true,
+                      .dtype = dtype,
+                      .step = of};
+  };
+  if (ranks == 1) return {step("step alone", {.dp = 1, .ep = 1}, Dtype::Fp32, {0, Optimizer::Sgd})};
+  if (ranks == 2) {
+    return {step("step of replicas", {.dp = 2, .edp = 2, .ep = 1}, Dtype::Fp32, {0, Optimizer::Sgd, 12, false}),
+            step("step in ZeRO 1", {.dp = 2, .ep = 2}, Dtype::Bf16, {1}),
+            step("step without shared experts", {.dp = 2, .edp = 2, .ep = 1}, Dtype::Fp32, {2, Optimizer::Adam, 0})};
+  }
+  if (ranks > 4) return {};
+  std::vector<ValueLayer> out{
+      step("step", {.dp = 4, .edp = 2, .ep = 2}, Dtype::Fp32, {0}),
+      step("step with momentum", {.dp = 4, .edp = 2, .ep = 2}, Dtype::Bf16, {0, Optimizer::Sgd}),
+      step("step in ZeRO 3", {.dp = 4, .edp = 2, .ep = 2}, Dtype::Fp32, {3}),
+      step("step of shards", {.dp = 4, .edp = 2, .ep = 1, .esp = 2}, Dtype::Fp32, {1}),
+      step("step with tp", {.dp = 2, .tp = 2, .edp = 2, .ep = 2}, Dtype::Fp32, {1}),
+      step("step with tp, sequence parallel", {.dp = 2, .tp = 2, .edp = 2, .ep = 2}, Dtype::Fp32, {0})};
+  out.back().sequence_parallel = true;
+  return out;
+}
+
+/// The layers for 1, 2, 4 or 8 ranks without training steps.
+inline std::vector<ValueLayer> lone_layers(std::int64_t ranks) {
   using enum RoutingShape;
   if (ranks == 1) {
     return {{"alone", {.dp = 1, .ep = 1}, 1, 4, Zipf, true},
@@ -136,6 +178,13 @@ inline std::vector<ValueLayer> value_layers(std::int64_t ranks) {
       one_takes_all(8, 5)};
 }
 
+/// The layers for 1, 2, 4 or 8 ranks, and training steps of layers.
+inline std::vector<ValueLayer> value_layers(std::int64_t ranks) {
+  std::vector<ValueLayer> out = lone_layers(ranks);
+  for (ValueLayer& step : value_steps(ranks)) out.push_back(std::move(step));
+  return out;
+}
+
 /// Layers whose rows take several warps of a GPU, and products several of its tiles, for any number of ranks.
 inline std::vector<ValueLayer> wide_layers(std::int64_t ranks, std::int64_t hidden, std::int64_t ffn,
                                            std::int64_t tokens) {
@@ -167,6 +216,13 @@ inline Workload workload_of(const ValueLayer& layer) {
   w.gate_weights = layer.gate_weights;
   if (layer.shape == RoutingShape::ZeroLoad) w.routing.hot_fraction = layer.empty;
   w.codecs.allowed = {WireFormat::Fp16, WireFormat::Int8, WireFormat::Zfp};
+  if (layer.step) {
+    w.zero_stage = layer.step->zero_stage;
+    w.optimizer = layer.step->optimizer;
+    w.overlap_gradients = layer.step->overlaps;
+    w.gradient_dtype = layer.dtype;
+    w.codecs.allowed.clear();
+  }
   if (layer.capacity > 0) {
     w.gate = {.kind = GateKind::Capacity, .factor = layer.capacity, .is_padded = layer.padded};
   }
@@ -192,23 +248,29 @@ struct ValueCase {
   std::vector<LayerStrategy> runs() const { return executed_strategies(layer.hidden, workload, base, layer.per_node); }
   std::string name(const LayerStrategy& run) const { return fmt::format("{}, {}", layer.name, strategy_text(run)); }
 
-  /// Executes the layer `times` times on a back end that executes nothing else, and returns the error on this rank, or
+  /// Executes the layer, or a training step of it, `times` times on a back end that executes nothing else, and returns
+  /// the error on this rank, or
   /// "". Increases `worst` to the largest error if the execution is lossless fp32.
   std::string problem(const LayerStrategy& run, Backend& backend, RankId rank, double& worst, int times = 1) const {
     const Candidate c = run.in(base);
+    const bool is_step = layer.step.has_value();
     const Moe moe{.num_experts = layer.experts,
                   .top_k = layer.top_k,
                   .expert = {.hidden_size = layer.ffn, .gated = layer.gated, .bias = false},
-                  .shared = {},
+                  .shared = {.hidden_size = is_step ? layer.step->shared_ffn : 0, .gated = layer.gated, .bias = false},
                   .shared_gate = false,
                   .router_bias = false};
     const std::int64_t tokens = layer.tokens * layer.degrees.tp;
-    const Program program = lower_moe_layer(moe, layer.hidden, tokens, workload, c, layer.per_node);
+    const Program program = (is_step ? lower_layer_step(moe, layer.hidden, tokens, workload, c, layer.per_node)
+                                     : lower_moe_layer(moe, layer.hidden, tokens, workload, c, layer.per_node));
     const CodecPair codec = run.codec;
     const SyntheticLayer made = with_choices(
         {.shape = {layer.hidden, layer.ffn, layer.experts, moe.top_k, layer.gated},
          .dtype = layer.dtype,
          .esp = layer.degrees.esp,
+         .shared =
+             is_step ? std::optional(MoeShape{layer.hidden, layer.step->shared_ffn, 1, 1, layer.gated}) : std::nullopt,
+         .tp = layer.degrees.tp,
          .dispatch_format = codec.dispatch,
          .combine_format = codec.combine,
          .weighs_at_experts = workload.gate_weights == GateWeights::InExperts || run.all_to_all->deduplicates(),
@@ -225,8 +287,8 @@ struct ValueCase {
     const ValueErrors e = values.errors(kMostReferenceFlops);
     if (run.codec == CodecPair{} && layer.dtype == Dtype::Fp32) worst = std::max(worst, e.worst());
     if (are_right(e, made)) return "";
-    return fmt::format("output {:.2e}, gradient {:.2e}, weight gradient {:.2e}, {:.1f}% of {} rows off", e.output,
-                       e.gradient, e.weight_gradient, 100 * e.rows_off, e.rows);
+    return fmt::format("output {:.2e}, gradient {:.2e}, weight gradient {:.2e}, update {:.2e}, {:.1f}% of {} rows off",
+                       e.output, e.gradient, e.weight_gradient, e.update, 100 * e.rows_off, e.rows);
   }
 };
 

@@ -16,13 +16,30 @@ namespace {
 
 std::int64_t machines(const Hardware& h) { return std::ssize(std::set<std::string>(h.hosts.begin(), h.hosts.end())); }
 
-std::string values_text(const validate::ExecutionResult& r) {
-  const runtime::ValueErrors& v = r.values;
+std::string weights_text(const runtime::ValueErrors& v, bool is_step) {
+  if (!v.has_weights) {
+    return fmt::format("weights' gradients {}not compared (too large for the reference)",
+                       is_step ? "and updates " : "");
+  }
+  return fmt::format("{:.1e} (weights' gradients{}", v.weight_gradient,
+                     is_step ? fmt::format(", summed over replicas), {:.1e} (updated weights)", v.update) : ")");
+}
+
+std::string values_text(const ValidatedCase& c) {
+  const runtime::ValueErrors& v = c.result.values;
   return fmt::format("{}: differ from the reference by {:.1e} (output), {:.1e} (gradients), {}; {} rows compared",
-                     r.is_right ? "right" : "WRONG", v.output, v.gradient,
-                     v.has_weights ? fmt::format("{:.1e} (weights' gradients)", v.weight_gradient)
-                                   : std::string("weights' gradients not compared (too large for the reference)"),
+                     c.result.is_right ? "right" : "WRONG", v.output, v.gradient, weights_text(v, c.layer.is_step),
                      v.rows);
+}
+
+/// What of the layer is executed: "a training step; not attention, norms".
+std::string executed_text(const ValidateHead& head, const planner::LayerCase& layer) {
+  const bool trains = layer.workload.mode == Mode::Train;
+  return fmt::format("{}; neither executed nor predicted: {}",
+                     layer.is_step ? "forward, backward, reduction of gradients, optimizer"
+                     : trains      ? "forward, backward"
+                                   : "forward",
+                     fmt::join(head.left_out, ", "));
 }
 
 std::string interval_text(const validate::TimePair& t) {
@@ -53,7 +70,8 @@ std::string head_text(const ValidateHead& head, const planner::LayerCase& layer)
   std::string out = fmt::format("{} on {}\n", head.source, head.cluster);
   out += labelled("layer",
                   planner::layer_text(layer) + (head.scale > 1 ? fmt::format(" (scaled by {})", head.scale) : ""));
-  out += labelled("ranks", fmt::format("{}: ep {} etp {} tp {}", layer.ranks(), d.ep, d.esp, d.tp));
+  out += labelled("ranks", fmt::format("{}: ep {} etp {} tp {}{}", layer.ranks(), d.ep, d.esp, d.tp,
+                                       layer.is_step ? fmt::format(" dp {} edp {}", d.dp, d.edp) : ""));
   return out + labelled("executed on", hardware_text(head.hardware));
 }
 
@@ -85,6 +103,7 @@ planner::Json head_json(const ValidateHead& head, const planner::LayerCase& l) {
             {"hidden_size", l.hidden_size},
             {"ffn_size", l.moe.expert.hidden_size},
             {"gated", l.moe.expert.gated},
+            {"shared_ffn_size", l.moe.shared.hidden_size},
             {"tokens_per_rank", l.tokens_of_source()},
             {"dtype", name_of<Dtype>(kDtypeNames, l.workload.dtype)}}}};
 }
@@ -99,6 +118,7 @@ planner::Json case_json(const ValidatedCase& c) {
   out["values"] = {{"output", finite(v.output)},
                    {"gradient", finite(v.gradient)},
                    {"weight_gradient", v.has_weights ? finite(v.weight_gradient) : planner::Json(nullptr)},
+                   {"update", v.has_weights && c.layer.is_step ? finite(v.update) : planner::Json(nullptr)},
                    {"rows", v.rows}};
   out["runs"] = c.result.runs.size();
   out["stopped_by"] = c.result.stopped_by;
@@ -150,7 +170,8 @@ std::string hardware_text(const Hardware& h) {
 std::string validate_page(const ValidateHead& head, const ValidatedCase& c) {
   std::string out = head_text(head, c.layer);
   out += labelled("run", strategy_text(planner::LayerStrategy::of(c.layer.candidate)));
-  out += labelled("values", values_text(c.result));
+  out += labelled("executed", executed_text(head, c.layer));
+  out += labelled("values", values_text(c));
   const validate::TimePair& layer = c.validation.layer;
   out += labelled("layer", fmt::format("predicted {}, measured {} ({}; {} runs, {}): error {}", human(layer.predicted),
                                        human(layer.measured),
@@ -170,6 +191,8 @@ std::string validate_page(const ValidateHead& head, const ValidatedCase& c) {
 
 std::string validate_json(const ValidateHead& head, const ValidatedCase& c) {
   planner::Json out = head_json(head, c.layer);
+  out["step"] = c.layer.is_step;
+  out["left_out"] = head.left_out;
   out.update(case_json(c));
   return planner::json_text(out);
 }

@@ -37,7 +37,8 @@ struct ValidateHead {
   std::int64_t scale = 1;
   Hardware hardware;
   std::string command;
-  std::optional<double> max_error = {};  // largest error for a successful exit code; none: unlimited
+  std::vector<std::string> left_out = {};  // parts of the plan's layer that are neither executed nor predicted
+  std::optional<double> max_error = {};    // largest error for a successful exit code; none: unlimited
 };
 
 [[nodiscard]] std::string validate_page(const ValidateHead& head, const ValidatedCase& validated);

@@ -20,12 +20,20 @@ constexpr std::uint64_t kSeed = 1;  // of tokens and weights; not echoed, becaus
 constexpr std::size_t kWarmUps = 2;
 constexpr double kMostRuns = 1000;  // stored executions; assumed: enough for any interval
 
+std::optional<runtime::MoeShape> shared_shape(const planner::LayerCase& layer) {
+  const Ffn& shared = layer.moe.shared;
+  if (shared.hidden_size == 0) return std::nullopt;
+  return runtime::MoeShape{layer.hidden_size, shared.hidden_size, /*experts=*/1, /*top_k=*/1, shared.gated};
+}
+
 runtime::SyntheticLayer made(const planner::LayerCase& layer, const Program& program) {
   const CodecPair& codec = layer.candidate.codec;
   return runtime::with_choices({.shape = {layer.hidden_size, layer.moe.expert.hidden_size, layer.moe.num_experts,
                                           layer.moe.top_k, layer.moe.expert.gated},
                                 .dtype = layer.workload.dtype,
                                 .esp = layer.candidate.degrees.esp,
+                                .shared = shared_shape(layer),
+                                .tp = layer.candidate.degrees.tp,
                                 .dispatch_format = codec.dispatch,
                                 .combine_format = codec.combine,
                                 .weighs_at_experts = layer.workload.gate_weights == GateWeights::InExperts ||
@@ -46,13 +54,15 @@ class CaseRun {
         program_(lower(layer)),
         made_(made(layer, program_)),
         backend_(machine.make_backend(layer.workload.codecs)),
-        interpreter_(program_, peers.rank(), made_.kept, {layer.moe.top_k, layer.moe.expert.gated}, *backend_) {}
+        interpreter_(program_, peers.rank(), made_.kept, {layer.moe.top_k, layer.moe.expert.gated}, *backend_),
+        values_(program_, made_, interpreter_) {}
 
   ExecutionResult run() {
     ExecutionResult result;
     check_values(result);
     begin("warm-up");
-    for (std::size_t i = 0; i < kWarmUps; ++i) (void)interpreter_.run();
+    values_.hold_weights();
+    for (std::size_t i = 0; i < kWarmUps; ++i) (void)run_once();
     measure(result);
     return result;
   }
@@ -62,16 +72,26 @@ class CaseRun {
     if (machine_.begins) machine_.begins(phase);
   }
 
+  std::vector<TimelineSpan> run_once() {
+    values_.begin_run();
+    return interpreter_.run();
+  }
+
   void check_values(ExecutionResult& result) {
-    runtime::LayerValues values(program_, made_, interpreter_);
     begin("making values");
-    values.fill();
+    values_.fill();
     begin("run for values");
     (void)interpreter_.run();
     begin("comparing values");
-    const runtime::ValueErrors e = values.errors(limits_.most_reference_flops);
-    const json mine = {
-        runtime::are_right(e, made_), e.output, e.gradient, e.weight_gradient, e.rows_off, e.rows, e.has_weights};
+    const runtime::ValueErrors e = values_.errors(limits_.most_reference_flops);
+    const json mine = {runtime::are_right(e, made_),
+                       e.output,
+                       e.gradient,
+                       e.weight_gradient,
+                       e.rows_off,
+                       e.rows,
+                       e.has_weights,
+                       e.update};
     const std::vector<std::string> all = peers_.gather(mine.dump());
     result.is_right = !all.empty();
     const auto number = [](const json& j) { return j.is_number() ? j.get<double>() : INFINITY; };
@@ -85,6 +105,7 @@ class CaseRun {
       v.rows_off = std::max(v.rows_off, j[4].get<double>());
       v.rows += j[5].get<std::int64_t>();
       v.has_weights = v.has_weights && j[6].get<bool>();
+      v.update = std::max(v.update, number(j[7]));
     }
   }
 
@@ -97,7 +118,7 @@ class CaseRun {
     for (std::int64_t i = 1; stop.empty(); ++i) {
       begin(fmt::format("run {}", i));
       json edges = json::array();
-      for (const TimelineSpan& s : interpreter_.run()) {
+      for (const TimelineSpan& s : run_once()) {
         edges.push_back(s.start.picoseconds() / 1000);
         edges.push_back(s.end.picoseconds() / 1000);
       }
@@ -135,6 +156,7 @@ class CaseRun {
   runtime::SyntheticLayer made_;
   std::unique_ptr<runtime::Backend> backend_;
   runtime::Interpreter interpreter_;
+  runtime::LayerValues values_;
 };
 
 /// The clocks of all ranks' GPUs, on rank 0.

@@ -8,6 +8,7 @@
 #include "planner/candidate/stage_layout.hpp"
 #include "planner/lowering/blocks/gated_routing.hpp"
 #include "planner/lowering/feasibility.hpp"
+#include "planner/lowering/layer_step.hpp"
 #include "planner/lowering/lower.hpp"
 #include "planner/plan/plan.hpp"
 
@@ -20,7 +21,7 @@ namespace {
 }
 
 /// The MoE layer, and the number of MoE layers before it.
-std::pair<const Moe*, std::size_t> moe_of(const ModelSpec& model, std::optional<std::int64_t> layer) {
+std::pair<const LayerSpec*, std::size_t> moe_of(const ModelSpec& model, std::optional<std::int64_t> layer) {
   std::int64_t i = 0;
   std::size_t before = 0;
   for (const RepeatedLayers& run : model.layers) {
@@ -28,7 +29,7 @@ std::pair<const Moe*, std::size_t> moe_of(const ModelSpec& model, std::optional<
       for (const LayerSpec& spec : run.pattern) {
         const Moe* moe = std::get_if<Moe>(&spec.ffn);
         if (layer ? i == *layer : moe != nullptr) {
-          if (moe != nullptr) return {moe, before};
+          if (moe != nullptr) return {&spec, before};
           fail("--layer", fmt::format("layer {} of {} has no experts", i, model.name));
         }
         ++i;
@@ -38,6 +39,13 @@ std::pair<const Moe*, std::size_t> moe_of(const ModelSpec& model, std::optional<
   }
   if (!layer) fail("", fmt::format("{} has no layer with experts", model.name));
   fail("--layer", fmt::format("{} has layers 0 to {}, not {}", model.name, i - 1, *layer));
+}
+
+/// Sets the ranks of a step: all replicas of the experts.
+void fit_replicas(Degrees& d) {
+  const std::int64_t world = d.edp * d.ep * d.esp;
+  if (world % d.tp != 0) fail("--step", fmt::format("{} ranks are no multiple of tp {}", world, d.tp));
+  d.dp = world / d.tp;
 }
 
 /// Sets the smallest number of ranks on which both the dense part and the experts have complete groups.
@@ -53,15 +61,17 @@ std::int64_t rounded_up(std::int64_t n, std::int64_t multiple) { return ceil_div
 
 LayerCase layer_case(const ModelSpec& model, const Workload& workload, const Candidate& candidate,
                      std::int64_t ranks_per_node, std::optional<std::int64_t> layer) {
-  const auto [moe, number] = moe_of(model, layer);
+  const auto [spec, number] = moe_of(model, layer);
   const std::size_t kind = routing_kinds(model, workload.recorded.has_value())[number];
   if (workload.recorded && kind > 0) fail("--layer", "of a recorded routing the first layer is executed");
-  LayerCase out{.moe = *moe,
-                .hidden_size = moe->row_columns(model.hidden_size),
+  LayerCase out{.moe = std::get<Moe>(spec->ffn),
+                .hidden_size = std::get<Moe>(spec->ffn).row_columns(model.hidden_size),
                 .tokens = candidate.micro_batch * workload.sequence_length / candidate.degrees.cp,
                 .workload = workload,
                 .candidate = candidate,
                 .ranks_per_node = ranks_per_node};
+  out.moe.shared = {};
+  out.moe.shared_gate = false;
   out.moe.latent_size = 0;                               // its projections are no part of the layer that is executed
   out.moe.expert_groups = out.moe.groups_per_token = 1;  // synthetic tokens select from all experts
   if (!candidate.runs.empty()) out.candidate = candidate.runs[kind].in(candidate);
@@ -76,6 +86,45 @@ LayerCase layer_case(const ModelSpec& model, const Workload& workload, const Can
   return out;
 }
 
+LayerCase layer_step_case(const ModelSpec& model, const Workload& workload, const Candidate& candidate,
+                          std::int64_t ranks_per_node, std::optional<std::int64_t> layer) {
+  LayerCase out = layer_case(model, workload, candidate, ranks_per_node, layer);
+  const auto refuse = [](const std::string& why) { fail("--step", why); };
+  const auto name = [](Dtype dtype) { return name_of<Dtype>(kDtypeNames, dtype); };
+  if (workload.mode != Mode::Train) refuse("needs a workload that trains");
+  if (!candidate.expert_places.empty()) refuse("does not go with placed experts");
+  if (workload.gradient_dtype != workload.dtype) {
+    refuse(fmt::format("gradients in {} of weights in {} are not executed; try -C workload.gradient_dtype={}",
+                       name(workload.gradient_dtype), name(workload.dtype), name(workload.dtype)));
+  }
+  if (workload.optimizer_dtype != Dtype::Fp32) refuse("moments in 16 bits are not executed");
+  const Moe& moe = std::get<Moe>(moe_of(model, layer).first->ffn);
+  if (moe.latent_size == 0) out.moe.shared = moe.shared;
+  out.is_step = true;
+  out.candidate.degrees.edp = candidate.degrees.edp;
+  fit_replicas(out.candidate.degrees);
+  return out;
+}
+
+std::vector<std::string> left_out(const ModelSpec& model, const LayerCase& layer, std::optional<std::int64_t> number) {
+  const LayerSpec& spec = *moe_of(model, number).first;
+  const Moe& moe = std::get<Moe>(spec.ffn);
+  std::vector<std::string> out;
+  const auto add = [&](const char* part, bool is_there) {
+    if (is_there) out.emplace_back(part);
+  };
+  add("attention and its weights", has_mixer(spec));
+  out.insert(out.end(), {"norms", "residual stream"});
+  add("projections to and from the latent", moe.latent_size > 0);
+  add("shared experts", moe.shared.hidden_size > 0 && layer.moe.shared.hidden_size == 0);
+  add("gate of the shared experts", moe.shared_gate);
+  add("biases", moe.expert.bias || moe.router_bias);
+  const bool has_replicas = layer.is_step || layer.workload.mode == Mode::Train;
+  add("reduction of gradients", has_replicas && !layer.is_step);
+  add("optimizer", has_replicas && !layer.is_step);
+  return out;
+}
+
 LayerCase scaled(const LayerCase& layer, std::int64_t by) {
   if (by == 1) return layer;
   if (!layer.candidate.expert_places.empty()) fail("--scale", "does not go with placed experts");
@@ -83,13 +132,14 @@ LayerCase scaled(const LayerCase& layer, std::int64_t by) {
   Degrees& d = out.candidate.degrees;
   if (d.ep % by != 0) fail("--scale", fmt::format("{} does not divide the plan's expert-parallel size {}", by, d.ep));
   d.ep /= by;
-  fit_world(d);
+  layer.is_step ? fit_replicas(d) : fit_world(d);
   out.moe.num_experts = std::max(ceil_div(layer.moe.num_experts, by), d.ep);
   out.moe.top_k = std::min(layer.moe.top_k, out.moe.num_experts);
   constexpr std::int64_t kBlock = 4;  // values in a block of zfp
   // Synthetic tokens with the planned choices need one value per expert.
   out.hidden_size = rounded_up(std::max(ceil_div(layer.hidden_size, by), out.moe.num_experts), kBlock);
   out.moe.expert.hidden_size = rounded_up(ceil_div(layer.moe.expert.hidden_size, by), kBlock * d.esp);
+  out.moe.shared.hidden_size = rounded_up(ceil_div(layer.moe.shared.hidden_size, by), kBlock * d.tp);
   out.tokens = rounded_up(ceil_div(layer.tokens, by), d.tp);
   return out;
 }
@@ -101,6 +151,10 @@ Program lower(const LayerCase& layer) {
   }
   Workload workload = layer.workload;
   if (workload.expert_layout == ExpertLayout::Sorted) workload.expert_layout = ExpertLayout::Merged;  // by executors
+  if (layer.is_step) {
+    return lower_layer_step(layer.moe, layer.hidden_size, layer.tokens, workload, layer.candidate,
+                            layer.ranks_per_node);
+  }
   return lower_moe_layer(layer.moe, layer.hidden_size, layer.tokens, workload, layer.candidate, layer.ranks_per_node);
 }
 
@@ -125,6 +179,9 @@ Node layer_case_document(const LayerCase& layer) {
   d.set("hidden_size", Node::integer(layer.hidden_size));
   d.set("tokens", Node::integer(layer.tokens));
   d.set("ranks_per_node", Node::integer(layer.ranks_per_node));
+  d.set("step", Node::boolean(layer.is_step));
+  d.set("shared_ffn_size", Node::integer(layer.moe.shared.hidden_size));
+  d.set("shared_gated", Node::boolean(layer.moe.shared.gated));
   d.set("decision", decision_document(layer.candidate));
   d.set("workload", workload_document(layer.workload));
   return d;
@@ -139,12 +196,15 @@ LayerCase read_layer_case(const Node& document) {
              .expert = {.hidden_size = d.integer("ffn_size", 1, ModelLimits::kHiddenSize),
                         .gated = d.boolean("gated"),
                         .bias = false},
-             .shared = {},
+             .shared = {.hidden_size = d.integer("shared_ffn_size", 0, ModelLimits::kHiddenSize),
+                        .gated = d.boolean("shared_gated"),
+                        .bias = false},
              .shared_gate = false,
              .router_bias = false};
   out.hidden_size = d.integer("hidden_size", 1, ModelLimits::kHiddenSize);
   out.tokens = d.integer("tokens", 1);
   out.ranks_per_node = d.integer("ranks_per_node", 1);
+  out.is_step = d.boolean("step");
   out.candidate = read_decision(d.map("decision"));
   const MapReader workload = d.map("workload");
   d.finish();
@@ -154,9 +214,11 @@ LayerCase read_layer_case(const Node& document) {
 }
 
 std::string layer_text(const LayerCase& layer) {
-  return fmt::format("{} experts, {} per token, {} x {}{}, {} tokens per rank", layer.moe.num_experts, layer.moe.top_k,
-                     layer.hidden_size, layer.moe.expert.hidden_size, layer.moe.expert.gated ? " gated" : "",
-                     layer.tokens_of_source());
+  const Ffn& shared = layer.moe.shared;
+  return fmt::format(
+      "{} experts, {} per token, {} x {}{}{}, {} tokens per rank", layer.moe.num_experts, layer.moe.top_k,
+      layer.hidden_size, layer.moe.expert.hidden_size, layer.moe.expert.gated ? " gated" : "",
+      shared.hidden_size > 0 ? fmt::format(", shared expert of {}", shared.hidden_size) : "", layer.tokens_of_source());
 }
 
 }  // namespace moeplan::planner

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "model/program/program.hpp"
 #include "model/text/reader.hpp"
@@ -17,12 +18,14 @@ namespace moeplan::planner {
 
 /// The layer, its tokens and the decisions for the executed ranks.
 struct LayerCase {
-  Moe moe;  // shared experts are not executed
+  Moe moe;  // shared experts are executed in a step
   std::int64_t hidden_size;
   std::int64_t tokens;  // per tensor-parallel group, as in lower_moe_layer()
   Workload workload;
   Candidate candidate;  // with the degrees of the executed ranks
   std::int64_t ranks_per_node;
+  /// A whole training step: with shared experts, reduction of gradients and optimizer (lower_layer_step()).
+  bool is_step = false;
   bool operator==(const LayerCase&) const = default;
 
   [[nodiscard]] std::int64_t ranks() const { return candidate.degrees.world(); }
@@ -34,6 +37,15 @@ struct LayerCase {
 /// schedule lists them. Raises InputError if the layer does not exist or has no experts.
 [[nodiscard]] LayerCase layer_case(const ModelSpec& model, const Workload& workload, const Candidate& candidate,
                                    std::int64_t ranks_per_node, std::optional<std::int64_t> layer);
+
+/// A step of the same layer, on all ranks of a pipeline stage. Raises InputError also for what is not executed: forward
+/// workloads, placed experts, gradients in another format than the weights, moments in 16 bits.
+[[nodiscard]] LayerCase layer_step_case(const ModelSpec& model, const Workload& workload, const Candidate& candidate,
+                                        std::int64_t ranks_per_node, std::optional<std::int64_t> layer);
+
+/// The parts of this layer in an iteration of the model that the case leaves out, e.g. "attention", "norms".
+[[nodiscard]] std::vector<std::string> left_out(const ModelSpec& model, const LayerCase& layer,
+                                                std::optional<std::int64_t> number);
 
 /// The layer scaled down: 1/`by` of the expert-parallel ranks, of the experts (as many per rank as before), and of
 /// tokens, hidden size and FFN size (rounded up to a size that divides evenly). Raises InputError if `by` does not

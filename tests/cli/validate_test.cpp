@@ -1,5 +1,7 @@
 // moeplan validate, as users run it: on CPU ranks, left out where MPI is missing.
 #include <catch2/catch.hpp>
+#include <set>
+#include <string>
 
 #include "tests/cli/support/cli_json.hpp"
 #include "tests/cli/support/gpu.hpp"
@@ -72,6 +74,72 @@ TEST_CASE("An MoE layer of a plan is executed on CPU ranks and compared with its
   }
 }
 
+TEST_CASE("A training step of a plan's layer is executed on CPU ranks and compared with its prediction") {
+  if (!has_host_ranks()) {
+    WARN("skipped: built without MPI");
+    return;
+  }
+  const Cli cli;
+  const Ran planned = cli.run({"plan",
+                               "--cluster",
+                               "host",
+                               "--model",
+                               "host_moe",
+                               "--workload",
+                               "host",
+                               "--world",
+                               "2",
+                               "--pp",
+                               "1",
+                               "--tp",
+                               "1",
+                               "--ep",
+                               "1",
+                               "--esp",
+                               "1",
+                               "--placement",
+                               "contiguous",
+                               "--schedule",
+                               "baseline",
+                               "-C",
+                               "model.hidden_size=32",
+                               "-C",
+                               "model.ffns.moe.expert.hidden_size=32",
+                               "-C",
+                               "model.ffns.moe.shared={hidden_size: 24, gated: true, bias: false}",
+                               "-C",
+                               "workload.sequence_length=32",
+                               "-C",
+                               "workload.zero_stage=1",
+                               "-o",
+                               "p.yaml"});
+  CAPTURE(planned.err);
+  REQUIRE(planned.code == 0);
+  const std::vector<std::string> base{"validate", "p.yaml", "--backend", "host", "--iterations", "7", "--step"};
+  SECTION("as JSON that follows its schema") {
+    const Json document = parsed(cli.run(with(base, {"--json"})));
+    CHECK(schema_errors(document, "validate.json") == std::vector<std::string>{});
+    CHECK(document["values_ok"] == true);
+    CHECK(document["values"]["weight_gradient"].get<double>() < 1e-5);
+    CHECK(document["values"]["update"].get<double>() < 1e-5);
+    CHECK(document["layer_shape"]["shared_ffn_size"] == 24);
+    CHECK(document["step"] == true);
+    std::set<std::string> classes;
+    for (const Json& item : document["operations"]) classes.insert(item["class"].get<std::string>());
+    for (const char* name : {"shared_expert", "gradient_sync", "weight_gather", "optimizer"}) {
+      INFO(name);
+      CHECK(classes.contains(name));
+    }
+  }
+  SECTION("as a page that names what is left out") {
+    const std::string page = unwrapped(cli.run(base).out);
+    CHECK_THAT(page, Catch::Contains("forward, backward, reduction of gradients, optimizer; neither executed nor "
+                                     "predicted: attention and its weights, norms, residual stream"));
+    CHECK_THAT(page, Catch::Contains("(updated weights)"));
+    CHECK_THAT(page, Catch::Contains("2: ep 1 etp 1 tp 1 dp 2 edp 2"));
+  }
+}
+
 TEST_CASE("A suite executes many ways to run a layer") {
   if (!has_host_ranks()) {
     WARN("skipped: built without MPI");
@@ -117,6 +185,8 @@ TEST_CASE("What cannot be validated is said before anything runs") {
   refused({plan, "--budget", "5"}, "has no unit");
   refused({plan, "--max-error", "-1%"}, "not negative");
   refused({plan, "--resume"}, "is of a suite");
+  refused({"--suite", "host_small", "--step"}, "--step: is of one plan, not of a suite");
+  refused({plan, "--step", "-C", "workload.mode=forward"}, "--step: needs a workload that trains");
   refused({plan, "--scale", "3"}, "3 does not divide");
   refused({"--suite", "no_such"}, "no_such");
   const Ran nccl = cli.run({"validate", plan, "--backend", "nccl", "--iterations", "3"}, kStrict);

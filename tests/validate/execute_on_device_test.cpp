@@ -44,6 +44,13 @@ TEST_CASE("Ranks that share a device execute a job's cases one after the other")
       .limits = {.iterations = 3}, .cases = {layer_of(4, Dtype::Fp32), layer_of(6, Dtype::Bf16)}, .measure = {}};
   job.cases.push_back(job.cases.front());
   job.cases.back().workload.dtype = Dtype::Fp8;
+  // A training step: values once, then runs in which weights stay.
+  LayerCase step = layer_of(4, Dtype::Bf16);
+  step.is_step = true;
+  step.moe.shared = {12, true, false};
+  step.workload.gradient_dtype = Dtype::Bf16;
+  step.workload.zero_stage = 1;
+  job.cases.insert(job.cases.begin() + 2, step);
   std::vector<ExecutionResult> results;
   {
     LoopbackSession session(device, 2, {.captures = captures, .slab = 0});
@@ -55,8 +62,8 @@ TEST_CASE("Ranks that share a device execute a job's cases one after the other")
     });
   }
   CHECK(device.is_clean());
-  REQUIRE(results.size() == 3);
-  for (std::size_t i = 0; i < 2; ++i) {
+  REQUIRE(results.size() == 4);
+  for (std::size_t i = 0; i < 3; ++i) {
     CHECK(results[i].refused == "");
     CHECK(results[i].is_right);
     CHECK(results[i].stopped_by == "iterations");
@@ -70,7 +77,8 @@ TEST_CASE("Ranks that share a device execute a job's cases one after the other")
       }
     }
   }
-  CHECK(results[2].refused.find("fp8 is not computed with on GPUs") != std::string::npos);
+  CHECK(results[2].values.update > 0);
+  CHECK(results[3].refused.find("fp8 is not computed with on GPUs") != std::string::npos);
 }
 
 }  // namespace moeplan::tests::execute_on_device_test

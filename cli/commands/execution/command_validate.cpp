@@ -1,4 +1,4 @@
-// moeplan validate PLAN | --suite S.yaml --backend host|nccl [--layer I] [--scale N] [--ranks-per-gpu N]
+// moeplan validate PLAN | --suite S.yaml --backend host|nccl [--layer I] [--step] [--scale N] [--ranks-per-gpu N]
 //                  [--iterations N] [--timeout 60s] [--budget 10s] [--resume] [--max-error 10%] [--trace t.json]
 //                  [--json]
 #include <fmt/format.h>
@@ -24,7 +24,7 @@ struct ValidateOptions {
   std::optional<std::int64_t> layer, iterations;
   std::int64_t scale = 1, ranks_per_gpu = 4;
   std::vector<std::string> overrides;
-  bool resume = false, json = false, quiet = false;
+  bool step = false, resume = false, json = false, quiet = false;
 };
 
 [[noreturn]] void wrong(const std::string& option, const std::string& message) {
@@ -66,8 +66,8 @@ ExitCode code_of(const std::vector<ValidatedCase>& cases, const ValidateOptions&
 ExitCode run_plan(const ValidateOptions& o) {
   const PreparedPlan plan = load_plan(o.plan, o.overrides);
   const validate::RankSetup setup = setup_of(o);
-  const planner::LayerCase whole = planner::layer_case(plan.inputs.model, plan.inputs.workload, plan.plan.candidate,
-                                                       plan.cluster.ranks_per_node(), o.layer);
+  const planner::LayerCase whole = (o.step ? planner::layer_step_case : planner::layer_case)(
+      plan.inputs.model, plan.inputs.workload, plan.plan.candidate, plan.cluster.ranks_per_node(), o.layer);
   const planner::LayerCase layer = planner::scaled(whole, o.scale);
   (void)planner::lower(layer);
   if (o.backend == "host") validate::check_ranks(layer, setup);
@@ -81,8 +81,10 @@ ExitCode run_plan(const ValidateOptions& o) {
   if (!result.result.refused.empty()) wrong(o.plan, result.result.refused);
   const std::optional<double> max_error =
       o.max_error.empty() ? std::nullopt : std::optional(share("--max-error", o.max_error));
-  const ValidateHead head{cluster.name, o.plan,   o.scale, hardware_of(back_end_of(o), run.answer),
-                          run.command,  max_error};
+  const ValidateHead head{cluster.name, o.plan,
+                          o.scale,      hardware_of(back_end_of(o), run.answer),
+                          run.command,  planner::left_out(plan.inputs.model, layer, o.layer),
+                          max_error};
   if (!o.trace.empty()) write_file_atomically(o.trace, validate::overlaid_trace(lower(layer), result.validation));
   if (o.json)
     fmt::print("{}", validate_json(head, result));
@@ -109,6 +111,7 @@ ExitCode run_validate(const ValidateOptions& o) {
   if (o.plan.empty() == o.suite.empty()) wrong("validate", "needs a plan or a --suite");
   if (!o.max_error.empty()) (void)share("--max-error", o.max_error);
   if (!o.suite.empty() && !o.trace.empty()) wrong("--trace", "is of one plan, not of a suite");
+  if (!o.suite.empty() && o.step) wrong("--step", "is of one plan, not of a suite");
   if (o.suite.empty() && o.resume) wrong("--resume", "is of a suite");
   check_outputs({o.trace});
   return o.suite.empty() ? run_plan(o) : run_suite(o);
@@ -126,6 +129,8 @@ void add_validate_command(CLI::App& app, ExitCode& code) {
       ->check(CLI::IsMember({"host", "nccl"}));
   c->add_option("--layer", o->layer, "Which layer, from 0 (default: the first with experts)")
       ->check(CLI::NonNegativeNumber);
+  c->add_flag("--step", o->step,
+              "Execute a training step of the layer: also shared experts, reduction of gradients, optimizer");
   c->add_option("--scale", o->scale, "Divide ranks, experts, tokens and sizes by N")->check(CLI::Range(1, 65536));
   c->add_option("--ranks-per-gpu", o->ranks_per_gpu, "Ranks that may share a core (host) or a GPU (nccl)")
       ->check(CLI::Range(1, 64))

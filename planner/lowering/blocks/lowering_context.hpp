@@ -51,8 +51,7 @@ class LoweringContext {
   [[nodiscard]] MoeLayer moe_layer(const Moe& moe, std::size_t routing) { return moe_layer(moe, routing, tokens_); }
   /// The same with another number of tokens on each rank.
   [[nodiscard]] MoeLayer moe_layer(const Moe& moe, std::size_t routing, std::int64_t tokens);
-  /// The same without what executors do not compute: kernels of their own, a host that reads loads, rows that are
-  /// sorted (they merge them).
+  /// The same without what executors do not compute: kernels of their own, a host that reads loads.
   [[nodiscard]] MoeLayer executed_layer(const Moe& moe, std::size_t routing, std::int64_t tokens);
   [[nodiscard]] const Schedule& schedule_of(std::size_t routing) const;
   /// Whether experts of this kind of routing have copies.

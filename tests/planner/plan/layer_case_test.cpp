@@ -98,6 +98,60 @@ TEST_CASE("Executors receive an expert's rows of all sources together") {
   CHECK(lower(layer_case(model(), sorted, candidate(), 8, {})) == lower(layer()));
 }
 
+TEST_CASE("A training step of a plan's layer") {
+  ModelSpec m = model();
+  std::get<Moe>(m.layers[1].pattern[0].ffn).shared = {256, true, false};
+  std::get<Moe>(m.layers[1].pattern[0].ffn).shared_gate = true;
+  Workload w = workload();
+  w.gradient_dtype = Dtype::Bf16;
+  Candidate c = candidate();
+  c.degrees.dp = 32, c.degrees.edp = 2;
+  const auto step = [&] { return layer_step_case(m, w, c, 8, {}); };
+  SECTION("is on all ranks of a pipeline stage, and has the shared experts that the layer alone has not") {
+    const LayerCase s = step();
+    CHECK(s.is_step);
+    CHECK(s.ranks() == 64);
+    CHECK(s.candidate.degrees == Degrees{.pp = 1, .dp = 32, .cp = 1, .tp = 2, .edp = 2, .ep = 16, .esp = 2});
+    CHECK(s.moe.shared.hidden_size == 256);
+    CHECK(layer_case(m, w, c, 8, {}).moe.shared.hidden_size == 0);
+    CHECK(read_layer_case(layer_case_document(s)) == s);
+    CHECK(layer_text(s) == "64 experts, 8 per token, 1000 x 512 gated, shared expert of 256, 100 tokens per rank");
+  }
+  SECTION("counts ranks of one sequence as replicas") {
+    c.degrees = {.pp = 1, .dp = 16, .cp = 4, .tp = 2, .edp = 4, .ep = 16, .esp = 2};
+    CHECK(step().candidate.degrees.dp == 64);
+  }
+  SECTION("is shrunk with as many replicas as before") {
+    const LayerCase s = scaled(step(), 8);
+    CHECK(s.candidate.degrees == Degrees{.pp = 1, .dp = 4, .cp = 1, .tp = 2, .edp = 2, .ep = 2, .esp = 2});
+    CHECK(s.moe.shared.hidden_size == 32);
+  }
+  SECTION("is refused where executors compute something else, or where it is not there") {
+    w.gradient_dtype = Dtype::Fp32;
+    CHECK_THROWS_WITH(step(), Catch::Contains("--step: gradients in fp32 of weights in bf16 are not executed; try -C "
+                                              "workload.gradient_dtype=bf16"));
+    w.gradient_dtype = Dtype::Bf16;
+    w.optimizer_dtype = Dtype::Bf16;
+    CHECK_THROWS_WITH(step(), Catch::Contains("moments in 16 bits are not executed"));
+    w.optimizer_dtype = Dtype::Fp32;
+    w.mode = Mode::Forward;
+    CHECK_THROWS_WITH(step(), Catch::Contains("needs a workload that trains"));
+    w.mode = Mode::Train;
+    c.expert_places.resize(1);
+    CHECK_THROWS_WITH(step(), Catch::Contains("does not go with placed experts"));
+    c.expert_places.clear();
+    c.degrees = {.pp = 1, .dp = 1, .cp = 1, .tp = 4, .edp = 1, .ep = 2, .esp = 1};
+    CHECK_THROWS_WITH(step(), Catch::Contains("2 ranks are no multiple of tp 4"));
+  }
+  SECTION("leaves out by name what is not executed") {
+    CHECK(left_out(m, step(), {}) == std::vector<std::string>{"attention and its weights", "norms", "residual stream",
+                                                              "gate of the shared experts"});
+    CHECK(left_out(m, layer_case(m, w, c, 8, {}), {}) ==
+          std::vector<std::string>{"attention and its weights", "norms", "residual stream", "shared experts",
+                                   "gate of the shared experts", "reduction of gradients", "optimizer"});
+  }
+}
+
 TEST_CASE("What tokens ask for before a gate drops any") {
   LayerCase c = scaled(layer(), 8);
   SECTION("is spread evenly behind a capacity factor, because its routing is not known") {

@@ -12,7 +12,7 @@
 #include "cuda_runtime/device/device_handles.hpp"
 #include "cuda_runtime/device/device_operation.hpp"
 #include "cuda_runtime/device/device_transport.hpp"
-#include "cuda_runtime/device/gpu_clocks.hpp"
+#include "cuda_runtime/device/driver/gpu_clocks.hpp"
 #include "cuda_runtime/device/steps/step_order.hpp"
 #include "model/workload/workload.hpp"
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "cuda_runtime/device/gpu_clocks.hpp"
+#include "cuda_runtime/device/driver/gpu_clocks.hpp"
 #include "cuda_runtime/layer_reference.hpp"
 #include "cuda_runtime/layer_values.hpp"
 #include "cuda_runtime/measure/measure.hpp"

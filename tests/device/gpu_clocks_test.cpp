@@ -1,4 +1,4 @@
-#include "cuda_runtime/device/gpu_clocks.hpp"
+#include "cuda_runtime/device/driver/gpu_clocks.hpp"
 
 #include <catch2/catch.hpp>
 

@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <optional>
 #include <utility>
 
+#include "cuda_runtime/backend.hpp"
 #include "cuda_runtime/cuda/check.hpp"
 #include "cuda_runtime/cuda/launch_kernel.hpp"
 #include "cuda_runtime/cuda/lt_products.hpp"
@@ -21,9 +23,11 @@ thread_local int current = -1;  // the device that this thread has selected here
 
 class Cuda final : public CudaDevice {
  public:
-  Cuda(int index, RankId rank) : index_(index), rank_(rank) {
+  Cuda(int index, RankId rank, const GpuParts* parts)
+      : index_(index), rank_(rank), parts_(parts != nullptr && parts->problem().empty() ? parts : nullptr) {
     use();
-    products_.emplace(rank);
+    products_.emplace(rank, parts_ ? parts_->multiprocessors() : 0,
+                      [this](CUstream_st* of) { return new_stream(part_of_.contains(of) ? part_of_.at(of) : Part{}); });
     hold_.emplace(rank);
     copies_ = new_stream();
   }
@@ -71,10 +75,12 @@ class Cuda final : public CudaDevice {
   }
 
   // Released handles are reused, because every stream also has a workspace for products.
-  DeviceStream make_stream() override {
+  DeviceStream make_stream(std::optional<std::size_t> rank) override {
     use();
-    if (!free_streams_.empty()) return taken(free_streams_);
-    streams_.push_back(new_stream());
+    const Part part = parts_ ? rank : Part{};
+    if (auto& free = free_streams_[part]; !free.empty()) return taken(free);
+    streams_.push_back(new_stream(part));
+    part_of_[streams_.back()] = part;
     return DeviceStream(streams_.size() - 1);
   }
   DeviceEvent make_event(bool is_timed) override {
@@ -87,7 +93,7 @@ class Cuda final : public CudaDevice {
     is_timed_.push_back(is_timed);
     return DeviceEvent(events_.size() - 1);
   }
-  void release(DeviceStream stream) override { free_streams_.push_back(stream); }
+  void release(DeviceStream stream) override { free_streams_[part_of_.at(native(stream))].push_back(stream); }
   void release(DeviceEvent event) override { free_events_[is_timed_[event.index()] ? 1 : 0].push_back(event); }
   void release(DeviceGraph graph) override {
     use();
@@ -138,6 +144,14 @@ class Cuda final : public CudaDevice {
   void copy(DeviceStream stream, std::byte* to, const std::byte* from, std::size_t bytes) override {
     use();
     check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, native(stream)), "cudaMemcpyAsync");
+  }
+  void send(DeviceStream stream, std::byte* to, const std::byte* from, std::size_t bytes,
+            const DeviceLink& link) override {
+    use();
+    const auto port = [](std::byte* word) { return reinterpret_cast<unsigned long long*>(word); };
+    constexpr double kNanoseconds = 1e9;
+    const MessagePorts ports{port(link.out), port(link.in), kNanoseconds / link.bandwidth.value()};
+    check(launch_message_copy(to, from, bytes, ports, native(stream)), "a kernel's launch");
   }
   void launch(DeviceStream stream, const kernels::KernelCall& call) override {
     use();
@@ -200,7 +214,12 @@ class Cuda final : public CudaDevice {
     check(cudaSetDevice(index_), "cudaSetDevice");
     current = index_;
   }
-  [[nodiscard]] cudaStream_t new_stream() const {
+  using Part = std::optional<std::size_t>;  // none: all of the GPU
+  [[nodiscard]] cudaStream_t new_stream(Part part = {}) const {
+    if (part) {
+      if (CUstream_st* own = parts_->make_stream(*part)) return own;
+      throw ExecutionError(fmt::format("rank {}: cuGreenCtxStreamCreate failed on part {}", rank_.value(), *part));
+    }
     cudaStream_t stream = nullptr;
     check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
     return stream;
@@ -212,7 +231,9 @@ class Cuda final : public CudaDevice {
   std::vector<cudaStream_t> streams_;
   std::vector<cudaEvent_t> events_;
   std::vector<bool> is_timed_;
-  std::vector<DeviceStream> free_streams_;
+  const GpuParts* parts_;  // null: the GPU is not divided
+  std::map<CUstream_st*, Part> part_of_;
+  std::map<Part, std::vector<DeviceStream>> free_streams_;
   std::array<std::vector<DeviceEvent>, 2> free_events_;  // index: whether timed
   std::vector<cudaGraphExec_t> graphs_;
   std::optional<LtProducts> products_;
@@ -242,6 +263,8 @@ VisibleGpus visible_gpus() {
   return out;
 }
 
-std::unique_ptr<CudaDevice> make_cuda_device(int index, RankId rank) { return std::make_unique<Cuda>(index, rank); }
+std::unique_ptr<CudaDevice> make_cuda_device(int index, RankId rank, const GpuParts* parts) {
+  return std::make_unique<Cuda>(index, rank, parts);
+}
 
 }  // namespace moeplan::runtime

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cuda_runtime/device/device.hpp"
+#include "cuda_runtime/device/driver/gpu_parts.hpp"
 #include "model/base/ids.hpp"
 
 struct CUstream_st;
@@ -36,7 +37,9 @@ class CudaDevice : public Device {
   [[nodiscard]] virtual CUstream_st* native(DeviceStream stream) const = 0;
 };
 
-/// A device for the GPU of this index among the visible ones. `rank` is used in messages. Raises ExecutionError.
-[[nodiscard]] std::unique_ptr<CudaDevice> make_cuda_device(int index, RankId rank);
+/// A device for the GPU of this index among the visible ones, `parts`: of it, one for each rank, which outlive the
+/// device; if null or not divided (GpuParts::problem()), ranks share all of it. `rank` is used in messages. Raises
+/// ExecutionError.
+[[nodiscard]] std::unique_ptr<CudaDevice> make_cuda_device(int index, RankId rank, const GpuParts* parts = nullptr);
 
 }  // namespace moeplan::runtime

@@ -25,4 +25,13 @@ struct HoldWords {
 /// A kernel that reads all of this memory, whose size and address are multiples of 16 bytes.
 [[nodiscard]] int launch_read(const void* data, std::size_t bytes, CUstream_st* stream);
 
+/// The ports of a message in device memory: the time, in nanoseconds of the GPU's clock, until which each is taken.
+struct MessagePorts {
+  unsigned long long *out, *in;  // of the sender and the receiver
+  double ns_per_byte;
+};
+/// A kernel that copies at the rate of the ports, which it shares with concurrent messages. `bytes` is not 0.
+[[nodiscard]] int launch_message_copy(void* to, const void* from, std::size_t bytes, const MessagePorts& ports,
+                                      CUstream_st* stream);
+
 }  // namespace moeplan::runtime

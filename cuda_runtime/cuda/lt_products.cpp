@@ -8,6 +8,7 @@
 #include <array>
 #include <map>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "cuda_runtime/backend.hpp"
@@ -60,14 +61,15 @@ struct Shape {
   cublasLtMatmulAlgo_t algorithm{};
 
   Shape(cublasLtHandle_t handle, Gemm::Form form, const ProductTypes& types, const MatrixProduct& p,
-        const std::array<std::uint32_t, 3>& alignments, RankId rank)
+        const std::array<std::uint32_t, 3>& alignments, std::int32_t multiprocessors, RankId rank)
       : first(types.data, form == Gemm::Form::NT ? p.k : p.n, form == Gemm::Form::NT ? p.n : p.k, rank),
         second(types.data, form == Gemm::Form::TN ? p.m : p.k, form == Gemm::Form::TN ? p.k : p.m, rank),
         out(types.data, p.n, p.m, rank) {
     const auto compute = static_cast<cublasComputeType_t>(types.compute);
     check_cublas(cublasLtMatmulDescCreate(&description, compute, CUDA_R_32F), rank, "cublasLtMatmulDescCreate");
-    set(CUBLASLT_MATMUL_DESC_TRANSA, types.first, rank);
-    set(CUBLASLT_MATMUL_DESC_TRANSB, types.second, rank);
+    set(CUBLASLT_MATMUL_DESC_TRANSA, static_cast<cublasOperation_t>(types.first), rank);
+    set(CUBLASLT_MATMUL_DESC_TRANSB, static_cast<cublasOperation_t>(types.second), rank);
+    if (multiprocessors > 0) set(CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, multiprocessors, rank);
     choose(handle, p, alignments, rank);
   }
   ~Shape() { (void)cublasLtMatmulDescDestroy(description); }
@@ -75,8 +77,8 @@ struct Shape {
   Shape& operator=(const Shape&) = delete;
 
  private:
-  void set(cublasLtMatmulDescAttributes_t attribute, int operation, RankId rank) const {
-    const auto value = static_cast<cublasOperation_t>(operation);
+  template <class Value>
+  void set(cublasLtMatmulDescAttributes_t attribute, Value value, RankId rank) const {
     check_cublas(cublasLtMatmulDescSetAttribute(description, attribute, &value, sizeof value), rank,
                  "cublasLtMatmulDescSetAttribute");
   }
@@ -111,11 +113,9 @@ using Key = std::tuple<Gemm::Form, Dtype, std::int64_t, std::int64_t, std::int64
 /// Side streams of a stream, which fork from it and join it.
 class Lanes {
  public:
-  Lanes(cudaStream_t of, RankId rank) : rank_(rank) {
+  Lanes(cudaStream_t of, const LtProducts::StreamMaker& make_stream, RankId rank) : rank_(rank) {
     streams_.front() = of;
-    for (std::size_t i = 1; i < kLanes; ++i) {
-      check_cuda(cudaStreamCreateWithFlags(&streams_[i], cudaStreamNonBlocking), rank, "cudaStreamCreateWithFlags");
-    }
+    for (std::size_t i = 1; i < kLanes; ++i) streams_[i] = make_stream(of);
     for (cudaEvent_t& event : events_) {
       check_cuda(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), rank, "cudaEventCreateWithFlags");
     }
@@ -174,8 +174,13 @@ struct LtProducts::State {
   std::map<cudaStream_t, void*> workspaces;
   std::map<cudaStream_t, Lanes> lanes;
   GroupedProducts grouped;
+  std::int32_t multiprocessors;
+  StreamMaker make_stream;
 
-  explicit State(RankId of) : rank(of), grouped(of) { check_cublas(cublasLtCreate(&handle), rank, "cublasLtCreate"); }
+  State(RankId of, std::int64_t of_part, StreamMaker maker)
+      : rank(of), grouped(of), multiprocessors(static_cast<std::int32_t>(of_part)), make_stream(std::move(maker)) {
+    check_cublas(cublasLtCreate(&handle), rank, "cublasLtCreate");
+  }
   ~State() {
     for (const auto& [stream, memory] : workspaces) (void)cudaFree(memory);
     shapes.clear();
@@ -188,7 +193,7 @@ struct LtProducts::State {
     const std::array<std::uint32_t, 3> alignments{alignment_of(p.a), alignment_of(p.b), alignment_of(p.c)};
     return shapes
         .try_emplace(Key{form, dtype, p.m, p.n, p.k, alignments}, handle, form, product_types(form, dtype), p,
-                     alignments, rank)
+                     alignments, multiprocessors, rank)
         .first->second;
   }
 
@@ -208,7 +213,7 @@ struct LtProducts::State {
   }
 
   void multiply_on_lanes(const Products& all, cudaStream_t stream) {
-    const Lanes& side = lanes.try_emplace(stream, stream, rank).first->second;
+    const Lanes& side = lanes.try_emplace(stream, stream, make_stream, rank).first->second;
     const std::vector<std::size_t> lane = lanes_of(all.products);
     const std::size_t used = *std::max_element(lane.begin(), lane.end()) + 1;
     side.fork(used);
@@ -219,7 +224,8 @@ struct LtProducts::State {
   }
 };
 
-LtProducts::LtProducts(RankId rank) : state_(std::make_unique<State>(rank)) {}
+LtProducts::LtProducts(RankId rank, std::int64_t multiprocessors, StreamMaker make_stream)
+    : state_(std::make_unique<State>(rank, multiprocessors, std::move(make_stream))) {}
 LtProducts::~LtProducts() = default;
 
 void LtProducts::run(const Products& products, CUstream_st* stream, bool is_captured) {

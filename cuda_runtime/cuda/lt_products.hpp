@@ -5,6 +5,8 @@
 // (grouped_products.hpp). It is not the default: cuBLAS of CUDA 12.5 to 13.0 has grouped kernels for Ampere only.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "cuda_runtime/device/device.hpp"
@@ -16,7 +18,10 @@ namespace moeplan::runtime {
 
 class LtProducts {
  public:
-  explicit LtProducts(RankId rank);
+  /// A new stream on the same multiprocessors as another one.
+  using StreamMaker = std::function<CUstream_st*(CUstream_st* of)>;
+  /// `multiprocessors`: for which algorithms are selected; 0: those of the GPU.
+  LtProducts(RankId rank, std::int64_t multiprocessors, StreamMaker make_stream);
   ~LtProducts();
   LtProducts(const LtProducts&) = delete;
   LtProducts& operator=(const LtProducts&) = delete;

@@ -23,7 +23,9 @@ void DeviceHandles::release_graphs() noexcept {
   graphs_.clear();
 }
 
-DeviceStream DeviceHandles::make_stream() { return streams_.emplace_back(device_.make_stream()); }
+DeviceStream DeviceHandles::make_stream(std::optional<std::size_t> rank) {
+  return streams_.emplace_back(device_.make_stream(rank));
+}
 DeviceEvent DeviceHandles::make_event(bool is_timed) { return events_.emplace_back(device_.make_event(is_timed)); }
 DeviceGraph DeviceHandles::end_capture(DeviceStream stream) {
   return graphs_.emplace_back(device_.end_capture(stream));

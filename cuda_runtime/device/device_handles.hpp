@@ -1,6 +1,8 @@
 // Owner of streams, events and graphs, which releases them on destruction.
 #pragma once
 
+#include <cstddef>
+#include <optional>
 #include <vector>
 
 #include "cuda_runtime/device/device.hpp"
@@ -14,7 +16,7 @@ class DeviceHandles {
   DeviceHandles(const DeviceHandles&) = delete;
   DeviceHandles& operator=(const DeviceHandles&) = delete;
 
-  [[nodiscard]] DeviceStream make_stream();
+  [[nodiscard]] DeviceStream make_stream(std::optional<std::size_t> rank = {});
   [[nodiscard]] DeviceEvent make_event(bool is_timed);
   [[nodiscard]] DeviceGraph end_capture(DeviceStream stream);
   /// Releases the graphs before the other handles, even if they are executing.

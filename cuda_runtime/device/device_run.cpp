@@ -145,7 +145,7 @@ void DeviceExecution::make_ready() {
   for (Rank* r : busy) {
     for (const DeviceStep& step : steps) {
       auto& stream = r->streams[index_of(step.stream)];
-      if (!stream) stream = handles_.make_stream();
+      if (!stream) stream = handles_.make_stream(static_cast<std::size_t>(r - ranks_.data()));
     }
   }
   for (std::size_t s = 0; s < steps.size(); ++s) {

@@ -26,6 +26,8 @@ struct DeviceOptions {
   /// Bytes read before each execution, so that it finds none of its data in the cache, as for one layer among others,
   /// and no data of others to write back.
   std::size_t cold_bytes = 0;
+  /// Of messages between ranks that share the device, each way; none: as fast as the device copies.
+  std::optional<BytesPerSecond> link = {};
   LoadClocks* clocks = nullptr;  // read while executions last; outlives them
 };
 

@@ -66,7 +66,7 @@ void LoopbackSession::run(const std::function<void(Peers&)>& job) {
 std::unique_ptr<Backend> LoopbackSession::make_backend(RankId rank, const CodecOptions& codecs) {
   meeting_.meet([&] {
     world_.reset();
-    transport_.emplace(device_, options_.slab);
+    transport_.emplace(device_, options_.slab, options_.link);
     std::vector<RankId> ids;
     for (std::int64_t r = 0; r < ranks_; ++r) ids.push_back(RankId(static_cast<std::size_t>(r)));
     DeviceOptions options = options_;

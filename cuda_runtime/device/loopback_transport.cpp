@@ -1,6 +1,7 @@
 #include "cuda_runtime/device/loopback_transport.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cassert>
 
 #include "cuda_runtime/device/device_formats.hpp"
@@ -60,11 +61,13 @@ void LoopbackTransport::prepare(std::size_t operation, Stream, std::span<const D
     if (reduces(part)) {
       const DeviceCollective& c = collective_of(part);
       r.sums = pool_.allocate(block_bytes(c, c.position));
+      if (link_) r.arriving = pool_.allocate(block_bytes(c, c.position));
       const auto pieces = pieces_of({{{0, c.blocks[static_cast<std::size_t>(c.position)]}}});
       r.pieces = pool_.copy_of<kernels::Piece>(pieces);
       r.piece_count = std::ssize(pieces);
     }
     all.insert_or_assign(part.rank, r);
+    if (link_) (void)ports(part.rank);
   }
 }
 
@@ -101,6 +104,25 @@ void LoopbackTransport::copy(DeviceStream stream, std::byte* to, const std::byte
   if (bytes > 0 && to != from) device_.copy(stream, to, from, bytes);
 }
 
+const LoopbackTransport::Ports& LoopbackTransport::ports(RankId rank) {
+  const auto [it, is_new] = ports_.try_emplace(rank);
+  if (is_new) {
+    const std::array<std::uint64_t, 1> free{0};
+    // const_cast: the pool returns const pointers, but its memory is writable.
+    const auto port = [&] {
+      return reinterpret_cast<std::byte*>(const_cast<std::uint64_t*>(pool_.copy_of<std::uint64_t>(free)));
+    };
+    it->second = {port(), port()};
+  }
+  return it->second;
+}
+
+void LoopbackTransport::send(const DevicePart& part, RankId from_rank, std::byte* to, const std::byte* from,
+                             std::size_t bytes) {
+  if (!link_ || from_rank == part.rank) return copy(part.stream, to, from, bytes);
+  if (bytes > 0) device_.send(part.stream, to, from, bytes, {ports(from_rank).out, ports(part.rank).in, *link_});
+}
+
 /// Copies the data of each peer, in as many copies as there are messages.
 void LoopbackTransport::exchange(const DevicePart& part, std::span<const DevicePart> parts, ByRank&) {
   const auto& own = std::get<DeviceExchange>(*part.transfer);
@@ -111,7 +133,7 @@ void LoopbackTransport::exchange(const DevicePart& part, std::span<const DeviceP
     std::int64_t begin = 0;
     for (std::int64_t i = 0; i < own.messages; ++i) {
       const std::int64_t n = moeplan::part(static_cast<std::int64_t>(m.bytes), i, own.messages);
-      copy(part.stream, m.data + begin, it->data + begin, static_cast<std::size_t>(n));
+      send(part, m.peer, m.data + begin, it->data + begin, static_cast<std::size_t>(n));
       begin += n;
     }
   }
@@ -126,8 +148,12 @@ void LoopbackTransport::sum(const DevicePart& part, std::span<const DevicePart> 
   for (const RankId member : c.members) {
     const std::byte* from = collective_of(part_of(member, parts)).send + first;
     if (member == c.members.front()) {
-      copy(part.stream, own.sums, from, bytes);
+      send(part, member, own.sums, from, bytes);
       continue;
+    }
+    if (link_ && member != part.rank) {
+      send(part, member, own.arriving, from, bytes);
+      from = own.arriving;
     }
     device_.launch(part.stream, kernels::AddPieces{own.sums, from, own.pieces, own.piece_count, format_of(c.dtype)});
   }
@@ -142,13 +168,14 @@ void LoopbackTransport::collect(const DevicePart& part, std::span<const DevicePa
         const RankId member = c.members[static_cast<std::size_t>(p)];
         const std::byte* from =
             c.collective == Collective::AllReduce ? all.at(member).sums : collective_of(part_of(member, parts)).send;
-        copy(part.stream, c.receive + bytes_of(c, c.first_of(p)), from, block_bytes(c, p));
+        send(part, member, c.receive + bytes_of(c, c.first_of(p)), from, block_bytes(c, p));
       }
       return;
     case Collective::ReduceScatter:
       return copy(part.stream, c.receive, all.at(part.rank).sums, block_bytes(c, c.position));
     case Collective::Broadcast:
-      return copy(part.stream, c.receive, collective_of(part_of(c.members.front(), parts)).send, block_bytes(c, 0));
+      return send(part, c.members.front(), c.receive, collective_of(part_of(c.members.front(), parts)).send,
+                  block_bytes(c, 0));
     case Collective::AllToAll:
     case Collective::SendReceive: break;
   }

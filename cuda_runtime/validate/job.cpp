@@ -51,6 +51,7 @@ Node job_document(const ExecuteJob& job) {
   d.set("budget_s", Node::number(job.limits.budget.value()));
   d.set("iterations", Node::integer(job.limits.iterations.value_or(0)));
   d.set("most_reference_flops", Node::number(job.limits.most_reference_flops));
+  d.set("link_of_parts", Node::number(job.link_of_parts.value_or(BytesPerSecond(0)).value()));
   if (job.measure) {
     Node& m = d.set("measure", Node::map());
     m.set("ranks", Node::integer(job.measure->ranks));
@@ -70,6 +71,7 @@ ExecuteJob read_job(const Node& document) {
   out.limits.budget = Seconds(d.number("budget_s", 0, 1e6));
   if (const std::int64_t n = d.integer("iterations", 0); n > 0) out.limits.iterations = n;
   out.limits.most_reference_flops = d.number("most_reference_flops", 1, 1e18);
+  if (const double link = d.number_or("link_of_parts", 0, 0, 1e18); link > 0) out.link_of_parts = BytesPerSecond(link);
   for (const auto& [node, path] : d.list("cases")) out.cases.push_back(planner::read_layer_case(*node));
   if (d.has("measure")) {
     constexpr std::int64_t kMost = 65'536;

@@ -35,6 +35,8 @@ struct MeasureJob {
 struct ExecuteJob {
   ExecuteLimits limits;
   std::vector<planner::LayerCase> cases;  // all with the same number of ranks
+  /// Ranks run on parts of one GPU, joined by links of this bandwidth; none: see cuda_worker/main.cpp.
+  std::optional<BytesPerSecond> link_of_parts = {};
   std::optional<MeasureJob> measure = {};
 };
 [[nodiscard]] Node job_document(const ExecuteJob& job);

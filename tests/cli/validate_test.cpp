@@ -185,6 +185,10 @@ TEST_CASE("What cannot be validated is said before anything runs") {
   refused({plan, "--budget", "5"}, "has no unit");
   refused({plan, "--max-error", "-1%"}, "not negative");
   refused({plan, "--resume"}, "is of a suite");
+  refused({plan, "--gpu-parts", "50GB/s"}, "--gpu-parts: is of --backend nccl");
+  const Ran no_unit = cli.run({"validate", plan, "--backend", "nccl", "--gpu-parts", "50"}, kStrict);
+  CHECK(no_unit.code == 2);
+  CHECK(no_unit.err.find("\"50\" has no unit") != std::string::npos);
   refused({"--suite", "host_small", "--step"}, "--step: is of one plan, not of a suite");
   refused({plan, "--step", "-C", "workload.mode=forward"}, "--step: needs a workload that trains");
   refused({plan, "--scale", "3"}, "3 does not divide");

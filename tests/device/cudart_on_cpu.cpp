@@ -55,6 +55,14 @@ int moeplan::runtime::launch_read(const void* data, std::size_t bytes, CUstream_
   return cudaSuccess;
 }
 
+int moeplan::runtime::launch_message_copy(void* to, const void* from, std::size_t bytes, const MessagePorts& ports,
+                                          CUstream_st* stream) {
+  the_gpu()->send(id_of<DeviceStream>(stream), static_cast<std::byte*>(to), static_cast<const std::byte*>(from), bytes,
+                  {reinterpret_cast<std::byte*>(ports.out), reinterpret_cast<std::byte*>(ports.in),
+                   BytesPerSecond(1e9 / ports.ns_per_byte)});
+  return cudaSuccess;
+}
+
 /// The flags are written as the kernel does, which sees them in host memory.
 int moeplan::runtime::launch_hold(HoldWords* words, std::uint32_t number, std::uint64_t, CUstream_st* stream) {
   the_gpu()->hold(id_of<DeviceStream>(stream), [words, number] {

@@ -98,7 +98,7 @@ void FakeDevice::copy_out(std::span<std::byte> to, const std::byte* from) {
   std::memcpy(to.data(), from, to.size());
 }
 
-DeviceStream FakeDevice::make_stream() {
+DeviceStream FakeDevice::make_stream(std::optional<std::size_t>) {
   count("make_stream");
   streams_.push_back({});
   is_in_capture_.push_back(false);
@@ -256,6 +256,18 @@ void FakeDevice::copy(DeviceStream stream, std::byte* to, const std::byte* from,
   check_range(to, bytes);
   check_range(from, bytes);
   add(stream, {Kind::Run, {}, 0, [=] { std::memmove(to, from, bytes); }, costs_ ? costs_->copy(bytes) : 0.0});
+}
+
+/// Concurrent messages do not share their ports here.
+void FakeDevice::send(DeviceStream stream, std::byte* to, const std::byte* from, std::size_t bytes,
+                      const DeviceLink& link) {
+  count("send");
+  check_range(to, bytes);
+  check_range(from, bytes);
+  check_range(link.out, sizeof(std::uint64_t));
+  check_range(link.in, sizeof(std::uint64_t));
+  const double seconds = static_cast<double>(bytes) / link.bandwidth.value();
+  add(stream, {Kind::Run, {}, 0, [=] { std::memmove(to, from, bytes); }, costs_ ? seconds : 0.0});
 }
 
 void FakeDevice::launch(DeviceStream stream, const kernels::KernelCall& call) {

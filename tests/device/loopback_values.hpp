@@ -55,7 +55,7 @@ inline std::int64_t wrong_loopback_values(const LoopbackWays& ways, const Device
         with_codecs.codecs = c.workload.codecs;
         std::vector<RankId> ids;
         for (std::int64_t r = 0; r < ranks; ++r) ids.push_back(RankId(static_cast<std::size_t>(r)));
-        LoopbackTransport transport(*device, options.slab);
+        LoopbackTransport transport(*device, options.slab, options.link);
         DeviceWorld world(*device, transport, ids, with_codecs);
         world.run([&](RankId rank, Backend& backend) {
           problems[rank.index()] = c.problem(run, backend, rank, errors[rank.index()], ways.times);

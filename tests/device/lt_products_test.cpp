@@ -112,7 +112,11 @@ class Work {
 void run(const Products& all, bool is_captured) {
   cudaStream_t stream = nullptr;
   REQUIRE(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) == cudaSuccess);
-  LtProducts products(RankId(0));
+  LtProducts products(RankId(0), /*multiprocessors=*/0, [](CUstream_st*) {
+    cudaStream_t lane = nullptr;
+    REQUIRE(cudaStreamCreateWithFlags(&lane, cudaStreamNonBlocking) == cudaSuccess);
+    return lane;
+  });
   products.run(all, stream, is_captured);
   REQUIRE(tests::the_gpu()->is_idle());
 }

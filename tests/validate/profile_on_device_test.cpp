@@ -76,15 +76,16 @@ tests::FakeCosts costs() {
 }
 
 /// As the worker of GPUs runs it, with a GPU whose clock rises from look to look.
-Answer profiled(std::int64_t ranks, bool captures) {
+Answer profiled(std::int64_t ranks, bool captures, std::optional<BytesPerSecond> link = {}) {
   tests::FakeDevice device(costs());
   Answer out;
   {
     LoadClocks clocks([clock = std::int64_t{1500}]() mutable { return GpuClocks{++clock, 1980, 2619, 2619}; });
-    LoopbackSession session(device, ranks, {.captures = captures, .cold_bytes = 1 << 20, .clocks = &clocks});
+    LoopbackSession session(device, ranks,
+                            {.captures = captures, .cold_bytes = 1 << 20, .link = link, .clocks = &clocks});
     const ExecuteJob job{.limits = {}, .cases = {}, .measure = MeasureJob{ranks, Seconds(200), BenchmarkScale::Gpus}};
     session.run([&](Peers& peers) {
-      RankMachine machine{"machine", {"GPU of a test", 1, 80e9, 132}, [&](const CodecOptions& codecs) {
+      RankMachine machine{"machine", {"GPU of a test", link ? ranks : 1, 80e9, 132}, [&](const CodecOptions& codecs) {
                             return session.make_backend(peers.rank(), codecs);
                           }};
       if (peers.rank().value() == 0) machine.clocks = [&] { return clocks.seen(); };
@@ -175,6 +176,28 @@ TEST_CASE("Profiling a GPU finds the rates that it has") {
   CHECK(gpu.find("origins")->find("")->scalar.find("of at most 1980 MHz") != std::string::npos);
   CHECK(gpu.find("origins")->find("peak")->scalar ==
         "measured: single products, at the clocks of short bursts; 200 products in a row run at 6.987e+14 FLOP/s");
+}
+
+TEST_CASE("Profiling parts of a GPU finds the bandwidth of the links that join them") {
+  constexpr double kLink = 50e9;
+  const Answer a = profiled(4, false, BytesPerSecond(kLink));
+  const MeasuredMachine machine = machine_of(a);
+  const MachineFit fit = fit_machine(benchmarks(BenchmarkScale::Gpus, 4), a.measured, machine);
+  const ClusterSpec spec = read_cluster(parse_yaml(to_yaml(machine_profile(fit, machine)), "profile.yaml"));
+  const Cluster cluster = build_cluster(spec, 4);
+  CHECK(spec.ranks_per_gpu == 1);
+  CHECK(cluster.gpus() == 4);  // each part is one
+  const auto beta = [&](Collective c) {
+    return measured_cost(cluster.collectives, c, {4, 1}, Bytes(1e6))->beta.value();
+  };
+  CHECK(beta(Collective::SendReceive) == Approx(1 / kLink).epsilon(0.01));
+  // Three quarters of the data cross the links; the rank's own quarter is copied, and a reduce-scatter adds what
+  // arrives, at the speed of memory.
+  for (const Collective c : {Collective::AllToAll, Collective::AllGather, Collective::ReduceScatter}) {
+    CAPTURE(static_cast<int>(c));
+    CHECK(beta(c) * kLink > 0.74);
+    CHECK(beta(c) * kLink < 0.76 + 10 / kMemory * kLink);
+  }
 }
 
 TEST_CASE("Machines of a profile have as many ranks each") {

@@ -1,5 +1,5 @@
 // moeplan profile --from-nccl-tests LOG... | --from-csv F... [--gpu NAME] |
-//                 --backend host|nccl [--ranks N] [--budget 1m] [--gpu-file FILE]
+//                 --backend host|nccl [--ranks N] [--gpu-parts 50GB/s] [--budget 1m] [--gpu-file FILE]
 //                 -o profile.yaml [--quiet]
 #include <fmt/format.h>
 
@@ -30,7 +30,7 @@ namespace {
 constexpr std::int64_t kMostRanks = 64;  // limit of ranks that profile starts
 
 struct ProfileOptions {
-  std::string backend, gpu, output, gpu_file, budget = "60s", time_out = "60s";
+  std::string backend, gpu, output, gpu_file, budget = "60s", time_out = "60s", gpu_parts;
   std::optional<std::int64_t> ranks = {};
   std::vector<std::string> logs, tables;
   bool quiet = false;
@@ -154,7 +154,7 @@ void check_profile(const ProfileOptions& o) {
 /// Measures here, and writes what was fitted.
 ExitCode profile_here(const ProfileOptions& o) {
   ExitCode code = ExitCode::Done;
-  const BackEnd on{o.backend, kMostRanks, o.quiet};
+  const BackEnd on{o.backend, kMostRanks, o.quiet, link_of_parts(o.gpu_parts, o.backend)};
   const auto here =
       measure_here(on, o.ranks, duration_option("--budget", o.budget), duration_option("--timeout", o.time_out), code);
   if (!here) return code;
@@ -196,6 +196,8 @@ void add_profile_command(CLI::App& app, ExitCode& code) {
       ->check(CLI::IsMember({"host", "nccl"}));
   c->add_option("--ranks", o->ranks, "With --backend: ranks to start (default: 4 on host, one per GPU on nccl)")
       ->check(CLI::Range(std::int64_t{1}, kMostRanks));
+  c->add_option("--gpu-parts", o->gpu_parts,
+                "With nccl: ranks on parts of one GPU, joined by links of this bandwidth, e.g. 50GB/s");
   c->add_option("--budget", o->budget, "With --backend: time for all measurements")->capture_default_str();
   c->add_option("--timeout", o->time_out, "With --backend: how long a rank waits for the others")
       ->capture_default_str();

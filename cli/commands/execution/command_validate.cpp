@@ -1,5 +1,6 @@
 // moeplan validate PLAN | --suite S.yaml --backend host|nccl [--layer I] [--step] [--scale N] [--ranks-per-gpu N]
-//                  [--iterations N] [--timeout 60s] [--budget 10s] [--resume] [--max-error 10%] [--trace t.json]
+//                  [--gpu-parts 50GB/s] [--iterations N] [--timeout 60s] [--budget 10s] [--resume] [--max-error 10%]
+//                  [--trace t.json]
 //                  [--json]
 #include <fmt/format.h>
 
@@ -20,7 +21,7 @@ namespace moeplan::cli {
 namespace {
 
 struct ValidateOptions {
-  std::string plan, suite, backend, time_out = "60s", budget = "10s", max_error, trace;
+  std::string plan, suite, backend, time_out = "60s", budget = "10s", max_error, trace, gpu_parts;
   std::optional<std::int64_t> layer, iterations;
   std::int64_t scale = 1, ranks_per_gpu = 4;
   std::vector<std::string> overrides;
@@ -50,7 +51,9 @@ validate::RankSetup setup_of(const ValidateOptions& o) {
   return out;
 }
 
-BackEnd back_end_of(const ValidateOptions& o) { return {o.backend, o.ranks_per_gpu, o.quiet}; }
+BackEnd back_end_of(const ValidateOptions& o) {
+  return {o.backend, o.ranks_per_gpu, o.quiet, link_of_parts(o.gpu_parts, o.backend)};
+}
 
 ExitCode code_of(const std::vector<ValidatedCase>& cases, const ValidateOptions& o) {
   for (const ValidatedCase& c : cases) {
@@ -109,6 +112,7 @@ ExitCode run_suite(const ValidateOptions& o) {
 
 ExitCode run_validate(const ValidateOptions& o) {
   if (o.plan.empty() == o.suite.empty()) wrong("validate", "needs a plan or a --suite");
+  (void)link_of_parts(o.gpu_parts, o.backend);
   if (!o.max_error.empty()) (void)share("--max-error", o.max_error);
   if (!o.suite.empty() && !o.trace.empty()) wrong("--trace", "is of one plan, not of a suite");
   if (!o.suite.empty() && o.step) wrong("--step", "is of one plan, not of a suite");
@@ -135,6 +139,8 @@ void add_validate_command(CLI::App& app, ExitCode& code) {
   c->add_option("--ranks-per-gpu", o->ranks_per_gpu, "Ranks that may share a core (host) or a GPU (nccl)")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
+  c->add_option("--gpu-parts", o->gpu_parts,
+                "With nccl: ranks on parts of one GPU, joined by links of this bandwidth, e.g. 50GB/s");
   c->add_option("--iterations", o->iterations,
                 "Timed runs (default: until the median is known to 5% or the budget ends)")
       ->check(CLI::Range(1, 1000));

@@ -1,6 +1,7 @@
 // The worker process of ranks on GPUs: moeplan-cuda-worker JOB ANSWER RANKS_PER_GPU. With one GPU per rank there is one
 // process per rank, over NCCL, started by torchrun, srun or mpirun, or by this process if this node has enough GPUs.
-// Otherwise all ranks are threads of this process, on the first GPU. Rank 0 writes the answer.
+// Otherwise, and with links of parts, all ranks are threads of this process, on the first GPU. Rank 0 writes the
+// answer.
 //
 //     moeplan-cuda-worker --gpus      lists the GPUs; exit code 1 if there are none
 #include <fmt/format.h>
@@ -14,6 +15,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 #include <thread>
 
 #include "cuda_runtime/cuda/environment.hpp"
@@ -55,9 +57,9 @@ std::string machine_name() {
 std::int64_t ranks_of(const ExecuteJob& job) {
   std::int64_t ranks = 1;
   if (job.measure) {
-    constexpr std::int64_t kSharing = 4;  // assumed: as configs/clusters/loopback.yaml
+    constexpr std::int64_t kSharing = 4;  // assumed: as configs/clusters/loopback.yaml and parts.yaml
     const std::int64_t here = std::ssize(gpus());
-    return job.measure->ranks > 0 ? job.measure->ranks : here > 1 ? here : kSharing;
+    return job.measure->ranks > 0 ? job.measure->ranks : here > 1 && !job.link_of_parts ? here : kSharing;
   }
   for (const planner::LayerCase& c : job.cases) ranks = std::max(ranks, c.ranks());
   return ranks;
@@ -66,11 +68,20 @@ std::int64_t ranks_of(const ExecuteJob& job) {
 /// A GPU of this node, with the options and the environment of its ranks.
 class Gpu {
  public:
-  Gpu(std::size_t index, RankId rank)
+  /// `parts`: into how many the GPU is divided, for as many ranks; 0: it is not.
+  Gpu(std::size_t index, RankId rank, std::int64_t parts = 0)
       : facts_(gpus().at(index)),
         reader_(facts_.bus),
         clocks_([this] { return reader_.read(); }),
-        device_(runtime::make_cuda_device(static_cast<int>(index), rank)) {}
+        number_of_parts_(parts) {
+    device_ = runtime::make_cuda_device(static_cast<int>(index), rank);
+    if (parts == 0) return;
+    parts_.emplace(static_cast<int>(index), parts);
+    if (!parts_->problem().empty())
+      fmt::print(stderr, "note: ranks share all multiprocessors: {}\n", parts_->problem());
+    device_.reset();
+    device_ = runtime::make_cuda_device(static_cast<int>(index), rank, &*parts_);
+  }
 
   [[nodiscard]] runtime::CudaDevice& device() { return *device_; }
   [[nodiscard]] const std::string& bus() const { return facts_.bus; }
@@ -80,26 +91,41 @@ class Gpu {
     return {.time_out = job.limits.time_out,
             .captures = std::getenv("MOEPLAN_CUDA_GRAPH") != nullptr,
             .cold_bytes = static_cast<std::size_t>(std::max(kLeast, 2 * facts_.cache_bytes)),
+            .link = job.link_of_parts,
             .clocks = &clocks_};
   }
   [[nodiscard]] RankMachine machine(const Arguments& arguments) const {
     return {.host = machine_name(),
-            .processor = {facts_.name, std::ssize(gpus()), static_cast<double>(facts_.memory_bytes),
-                          facts_.multiprocessors},
+            .processor = processor(),
             .make_backend = {},
             .clocks = [this] { return clocks_.seen(); },
             .case_ends = [file = case_log_file(arguments.answer)](const Answer& one) { log_case(file, one); }};
   }
 
  private:
+  /// The GPU, or a part of it: to its rank, a GPU of its own.
+  [[nodiscard]] Processor processor() const {
+    const auto memory = static_cast<double>(facts_.memory_bytes);
+    if (!parts_) return {facts_.name, std::ssize(gpus()), memory, facts_.multiprocessors};
+    const auto parts = static_cast<double>(number_of_parts_);
+    if (!parts_->problem().empty()) {
+      return {fmt::format("{}, shared by {} ranks as if divided", facts_.name, number_of_parts_), number_of_parts_,
+              memory / parts, facts_.multiprocessors / number_of_parts_};
+    }
+    return {fmt::format("{}, part of {} multiprocessors", facts_.name, parts_->multiprocessors()), number_of_parts_,
+            memory / parts, parts_->multiprocessors()};
+  }
+
   runtime::GpuFacts facts_;
   runtime::ClockReader reader_;
   runtime::LoadClocks clocks_;
+  std::int64_t number_of_parts_;
+  std::optional<runtime::GpuParts> parts_;
   std::unique_ptr<runtime::CudaDevice> device_;
 };
 
 void run_as_threads(const ExecuteJob& job, const Arguments& arguments) {
-  Gpu gpu(0, RankId(0));
+  Gpu gpu(0, RankId(0), job.link_of_parts ? ranks_of(job) : 0);
   runtime::LoopbackSession session(gpu.device(), ranks_of(job), gpu.options(job));
   session.run([&](runtime::Peers& peers) {
     RankMachine machine = gpu.machine(arguments);
@@ -145,11 +171,14 @@ void run_as_rank(const ExecuteJob& job, const Arguments& arguments, const runtim
 int run(const Arguments& arguments, const std::filesystem::path& self) {
   const ExecuteJob job = read_job(load_document(arguments.job));
   if (const auto place = runtime::rank_place()) {
+    if (job.link_of_parts)
+      throw InputError(
+          Diagnostic{{"--gpu-parts"}, "", "is for ranks that this process starts, not for those of a job"});
     run_as_rank(job, arguments, *place);
     return 0;
   }
   const std::int64_t here = std::ssize(gpus()), ranks = ranks_of(job);
-  if (ranks > 1 && ranks <= here) {
+  if (ranks > 1 && ranks <= here && !job.link_of_parts) {
     return runtime::run_ranks({self.string(), arguments.job, arguments.answer, std::to_string(arguments.ranks_per_gpu)},
                               ranks);
   }

@@ -13,6 +13,8 @@ namespace moeplan::planner {
 
 namespace {
 
+// Of each list of candidates a search that is cut nevertheless prices this many that fit, if that takes no more tries.
+constexpr std::size_t kLeastFits = 8, kMostTries = 256;
 constexpr std::int64_t kRunnersUp = 16;  // candidates slower than the best that are priced for comparison
 
 /// Indices by bound, the least first.
@@ -146,17 +148,21 @@ void Ranking::add(const std::vector<Candidate>& feasible) {
   std::vector<Seconds> bounds(feasible.size());
   in_parallel(feasible.size(), threads_, [&](std::size_t i) { bounds[i] = least_bound(feasible[i]); });
   std::vector<Fits> all(feasible.size());
+  std::size_t tries = 0, fitting = 0;
+  const auto is_over = [&] { return (fitting >= kLeastFits || tries >= kMostTries) && is_cut(); };
   in_rounds(
       by_bound(bounds), kAllItems,
       [&](std::size_t i) {
-        const bool beaten = is_cut() || is_beaten(feasible[i], bounds[i]);
+        const bool beaten = is_over() || is_beaten(feasible[i], bounds[i]);
         if (beaten) all[i].bound = bounds[i];
         return beaten;
       },
       [&](std::span<const std::size_t> items) {
+        tries += items.size();
         in_parallel(items.size(), threads_, [&](std::size_t k) { all[items[k]] = fits(feasible[items[k]]); });
         for (const std::size_t i : items) {
           for (const Evaluated& e : all[i].priced) note_priced(e);
+          fitting += all[i].priced.size();
         }
       },
       [&](std::size_t left) { tell(added_ + feasible.size() - left, 2 * enumeration_.feasible.size()); });

@@ -13,10 +13,23 @@ namespace moeplan::planner {
 
 namespace {
 
-/// The candidates with a pipeline, and those without.
-std::pair<std::vector<Candidate>, std::vector<Candidate>> by_pipeline(const std::vector<Candidate>& candidates) {
-  std::pair<std::vector<Candidate>, std::vector<Candidate>> out;
-  for (const Candidate& c : candidates) (c.degrees.pp > 1 ? out.first : out.second).push_back(c);
+constexpr std::size_t kSample = 32;  // about as many candidates that a limited search prices first
+
+struct Parts {
+  std::vector<Candidate> sample, pipelines, others;
+};
+
+/// The candidates with a pipeline, and those without; before them, if the time is limited, some from all over the list.
+Parts parted(const std::vector<Candidate>& candidates, bool is_limited) {
+  Parts out;
+  const std::size_t stride = is_limited ? candidates.size() / kSample : 0;
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    const Candidate& c = candidates[i];
+    // One of each `stride`, at changing places, so that no period of the list hides a kind: multiples of the golden
+    // ratio, in parts of 2^16.
+    const bool is_first = stride > 0 && i % stride == (i / stride * 40503 % 65536) * stride / 65536;
+    (is_first ? out.sample : c.degrees.pp > 1 ? out.pipelines : out.others).push_back(c);
+  }
   return out;
 }
 
@@ -27,7 +40,8 @@ SearchResult search(const Problem& problem, const SearchSpace& space,
   const KeptThreads threads(space.thread_count());
   const Enumeration all = enumerated(problem, space);
   Ranking ranking(problem, space, all, progress);
-  const auto [pipelines, others] = by_pipeline(all.feasible);
+  const auto [sample, pipelines, others] = parted(all.feasible, static_cast<bool>(space.is_out_of_time));
+  ranking.add(sample);
   ranking.add(pipelines);
   if (!ranking.is_cut()) refine_pipelines(ranking);
   ranking.add(others);

@@ -21,9 +21,10 @@
 //    the result: if it is faster than the listed order, it becomes a candidate of its own.
 // 8. Place the experts of the fastest candidates (placement_search.hpp), if the space has placements.
 //
-// A search that is cut (SearchSpace::is_out_of_time) prices nothing more in steps 2, 3 and 5, simulates its best
-// candidate if it has simulated none, and leaves out the steps that follow, but for a placement that is fixed. What it
-// did not price still counts in the global bound.
+// A search whose time is limited (SearchSpace::is_out_of_time) first prices some candidates from all over the list, so
+// that its first plan is sensible. If it is cut, it still prices the eight of least bound with a pipeline and the eight
+// without, but nothing more in steps 2, 3 and 5, simulates its best candidate if it has simulated none, and leaves out
+// the steps that follow, but for a placement that is fixed. What it did not price still counts in the global bound.
 #pragma once
 
 #include <cstdint>

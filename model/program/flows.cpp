@@ -33,10 +33,7 @@ class PairRows {
     if (in_.kind == Rows::Kind::Fixed) return;
     const RoutingTable& table = program.routings[counted().routing.index()];
     is_uniform_ = table.counts.is_uniform() && table.slots.empty();
-    const auto path = counted_path();
-    is_positional_ = std::any_of(path.begin(), path.end(), [](const RowStep& s) {
-      return s.kind == RowStep::Kind::Share || s.kind == RowStep::Kind::Leader;
-    });
+    is_positional_ = is_positional(counted_path());
   }
 
   [[nodiscard]] std::int64_t between(RankId from, RankId to) {
@@ -182,8 +179,11 @@ class FlowBytes {
       total_ = row_count(program, input.rows, base_) * row_bytes_;
       return;
     }
+    const bool is_equal = equal_on_all_ranks(program, input.rows);
+    std::int64_t rows = 0;
+    block_.reserve(static_cast<std::size_t>(family_.size));
     for (std::int64_t p = 0; p < family_.size; ++p) {
-      const std::int64_t rows = row_count(program, input.rows, rank(p));
+      if (p == 0 || !is_equal) rows = row_count(program, input.rows, rank(p));
       block_.push_back(row_bytes_ * (c_.collective == Collective::AllGather ? rows : part(rows, p, family_.size)));
       total_ += block_.back();
     }
@@ -410,9 +410,11 @@ std::int64_t message_size(const Program& program, const Operation& operation, Ra
     }
     return total;
   }
-  if (c.collective != Collective::AllGather) return byte_count(program, operation.reads.front(), rank);
+  const Slice& input = operation.reads.front();
+  if (c.collective != Collective::AllGather) return byte_count(program, input, rank);
+  if (equal_on_all_ranks(program, input.rows)) return family.size * byte_count(program, input, rank);
   for (std::int64_t p = 0; p < family.size; ++p) {
-    total += byte_count(program, operation.reads.front(), family.member(rank, p));
+    total += byte_count(program, input, family.member(rank, p));
   }
   return total;
 }

@@ -14,13 +14,6 @@ namespace moeplan {
 
 namespace {
 
-/// Whether rows along the path depend on the rank's position in a group, even if all sources are equal.
-bool is_positional(std::span<const RowStep> path) {
-  return std::any_of(path.begin(), path.end(), [](const RowStep& s) {
-    return s.kind == RowStep::Kind::Share || s.kind == RowStep::Kind::Leader;
-  });
-}
-
 /// The positions of the members whose rows a Union has, from the first to the one past the last.
 std::pair<std::int64_t, std::int64_t> united(const GroupFamily& family, const RowStep& step, RankId rank) {
   const std::int64_t members = family.size / step.count;
@@ -266,6 +259,23 @@ std::int64_t sources_reached(const Program& program, std::span<const RowStep> pa
     if (step.kind == RowStep::Kind::Union) sources *= program.group(step.group).size / step.count;
   }
   return sources;
+}
+
+bool is_positional(std::span<const RowStep> path) {
+  return std::any_of(path.begin(), path.end(), [](const RowStep& s) {
+    return s.kind == RowStep::Kind::Share || s.kind == RowStep::Kind::Leader;
+  });
+}
+
+bool equal_on_all_ranks(const Program& program, const Rows& rows) {
+  switch (rows.kind) {
+    case Rows::Kind::Fixed: return true;
+    case Rows::Kind::Tokens: return !is_positional(rows.path);
+    case Rows::Kind::PerExpert: return false;
+    case Rows::Kind::Routed: break;
+  }
+  const bool has_equal_sources = program.routings[rows.routing.index()].counts.same_for_all_sources();
+  return has_equal_sources && rows.experts == Rows::Experts::All && !is_positional(rows.path);
 }
 
 std::int64_t chunk_rows(std::int64_t rows, const RowStep& chunk) {

@@ -37,6 +37,12 @@ using ExpertSet = std::vector<ExpertRange>;
 /// Number of sources that a path reaches, counted with multiplicity.
 [[nodiscard]] std::int64_t sources_reached(const Program& program, std::span<const RowStep> path);
 
+/// Whether rows along the path depend on the rank's position in a group, even if all sources are equal.
+[[nodiscard]] bool is_positional(std::span<const RowStep> path);
+
+/// Whether all ranks have equally many of these rows. Sufficient, not necessary.
+[[nodiscard]] bool equal_on_all_ranks(const Program& program, const Rows& rows);
+
 /// Number of the rows, out of `rows`, that a Chunk step takes.
 [[nodiscard]] std::int64_t chunk_rows(std::int64_t rows, const RowStep& chunk);
 

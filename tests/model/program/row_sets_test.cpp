@@ -106,4 +106,47 @@ TEST_CASE("Groups that are chosen unequally often") {
   }
 }
 
+TEST_CASE("Equal experts and members at equal positions are counted once") {
+  // 24 ranks in groups of different sizes and strides; every source has the counts 5, 7, 5, 9, 7, 5. The reference has
+  // a 25th source with other counts, which no rank is: its rows are added up one by one.
+  const std::vector<std::int64_t> counts{5, 7, 5, 9, 7, 5};
+  std::vector<std::int64_t> by_source;
+  for (int source = 0; source < 24; ++source) by_source.insert(by_source.end(), counts.begin(), counts.end());
+  by_source.insert(by_source.end(), {1, 2, 3, 4, 5, 6});
+  Program equal = tests::one_block(24, {{"pair", 2, 1}, {"four", 4, 3}, {"six", 6, 4}, {"all", 24, 1}});
+  Program reference = equal;
+  equal.routings.push_back({RoutingCounts::by_expert(24, counts), GroupId(2), 2});
+  reference.routings.push_back({RoutingCounts::dense(25, 6, by_source), GroupId(2), 2});
+  REQUIRE(equal.routings.front().counts.same_for_all_sources());
+  REQUIRE_FALSE(reference.routings.front().counts.same_for_all_sources());
+
+  using Kind = RowStep::Kind;
+  const std::vector<RowStep> steps{{Kind::Union, GroupId(2)},       {Kind::Union, GroupId(3)},
+                                   {Kind::Union, GroupId(3), 1, 2}, {Kind::Share, GroupId(0)},
+                                   {Kind::Share, GroupId(1)},       {Kind::Leader, GroupId(1)},
+                                   {Kind::Copies, GroupId(0)},      {Kind::Chunk, GroupId(0), 1, 3}};
+  std::vector<std::vector<RowStep>> paths{{}};
+  for (std::size_t length = 0, first = 0; length < 3; ++length) {
+    const std::size_t last = paths.size();
+    for (; first < last; ++first) {
+      for (const RowStep& step : steps) {
+        paths.push_back(paths[first]);
+        paths.back().push_back(step);
+      }
+    }
+  }
+  for (const std::vector<RowStep>& path : paths) {
+    for (const Rows::Experts experts : {Rows::Experts::All, Rows::Experts::Local}) {
+      const Rows rows = Rows::routed(RoutingId(0), experts, path);
+      std::vector<std::int64_t> of_rank;
+      for (std::int32_t r = 0; r < 24; ++r) {
+        of_rank.push_back(row_count(equal, rows, RankId(r)));
+        REQUIRE(of_rank.back() == row_count(reference, rows, RankId(r)));
+        REQUIRE(rows_by_expert(equal, rows, RankId(r)) == rows_by_expert(reference, rows, RankId(r)));
+      }
+      if (equal_on_all_ranks(equal, rows)) REQUIRE(of_rank == std::vector<std::int64_t>(24, of_rank.front()));
+    }
+  }
+}
+
 }  // namespace moeplan::tests::row_sets_test

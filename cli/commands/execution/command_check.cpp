@@ -1,4 +1,6 @@
-// moeplan check [--backend host|nccl] [--ranks N] [--model M] [--workload W] [--budget 5m] [-o DIR] [--quiet]
+// moeplan check [--backend host|nccl] [--ranks N] [--gpu-parts 50GB/s] [--model M] [--workload W] [--budget 5m] [-o
+// DIR]
+//               [--quiet]
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -22,7 +24,7 @@ namespace moeplan::cli {
 namespace {
 
 struct CheckOptions {
-  std::string backend, model, workload, budget = "5m", folder = "moeplan-check";
+  std::string backend, model, workload, budget = "5m", folder = "moeplan-check", gpu_parts;
   std::optional<std::int64_t> ranks;
   bool quiet = false;
 };
@@ -55,7 +57,8 @@ ExitCode run_check(const CheckOptions& o) {
                    "starts its ranks itself: run it without srun, torchrun or mpirun; for several machines "
                    "scripts/slurm_check does the same by single commands"});
   }
-  const BackEnd on{o.backend.empty() ? back_end_here() : o.backend, 4, o.quiet};
+  const std::string name = o.backend.empty() ? back_end_here() : o.backend;
+  const BackEnd on{name, 4, o.quiet, link_of_parts(o.gpu_parts, name)};
   const Seconds budget = duration_option("--budget", o.budget), time_out(60);
   const std::filesystem::path folder(o.folder);
   std::filesystem::create_directories(folder);
@@ -91,6 +94,8 @@ void add_check_command(CLI::App& app, ExitCode& code) {
       ->check(CLI::IsMember({"host", "nccl"}));
   c->add_option("--ranks", o->ranks, "Ranks (default: 4 on host, one per GPU on nccl, 4 on a single GPU)")
       ->check(CLI::Range(2, 64));
+  c->add_option("--gpu-parts", o->gpu_parts,
+                "With nccl: ranks on parts of one GPU, joined by links of this bandwidth, e.g. 50GB/s");
   c->add_option("--model", o->model, "The model whose layer is executed (default: host_moe or gpt2_moe)");
   c->add_option("--workload", o->workload, "Its workload (default: host or default)");
   c->add_option("--budget", o->budget, "Time for measurements")->capture_default_str();

@@ -218,7 +218,7 @@ TEST_CASE("Every candidate of a search is accounted for", "[slow]") {
   SECTION("enumerated are the ways to cut the ranks of 1, 2 or 4 stages, and the schedules") {
     // Of n ranks: tp with and without sequence parallelism; ep and esp whose product divides n.
     const std::int64_t four = 5 * 6, two = 3 * 3, one = 1;
-    const SearchResult unrefined = search_of(s, {.most_refined = 0});
+    const SearchResult unrefined = search_of(s, {.most_refined = 0, .most_varied = 0, .most_ordered = 0});
     CHECK(unrefined.enumerated == (four + two + one) * static_cast<std::int64_t>(schedules().size()));
     CHECK(rejections(unrefined) + std::ssize(unrefined.ranked) + unrefined.unpriced == unrefined.enumerated);
     CHECK(r.enumerated > unrefined.enumerated);

@@ -83,8 +83,8 @@ CommonWork::CommonWork(const Problem& problem)
       has_equal_ranks_(has_equal_ranks(problem.workload())) {}
 
 /// The candidate whose passes are priced for this one: on one stage's ranks. If ranks are equal, on as few of them as
-/// the other degrees need: those of rank 0's groups.
-Candidate CommonWork::representative(const Candidate& candidate) const {
+/// the other degrees need.
+Candidate CommonWork::representative(const Candidate& candidate, bool has_links) {
   Candidate c = stage_alone(candidate);
   c.all_to_all = "linear";
   c.pipeline_degree = 1;
@@ -92,6 +92,7 @@ Candidate CommonWork::representative(const Candidate& candidate) const {
   Degrees& d = c.degrees;
   const std::int64_t ranks = std::lcm(d.cp * d.tp, d.ep * d.esp);
   if (!has_equal_ranks_) return c;
+  if (has_links && !machines_.are_equivalent(problem_.cluster().world_size() / ranks)) return c;
   d.dp = ranks / (d.cp * d.tp);
   d.edp = ranks / (d.ep * d.esp);
   c.rank_order = RankOrder::Megatron;
@@ -119,7 +120,7 @@ CommonWork::Passes CommonWork::priced(const Candidate& representative, bool has_
 
 const CommonWork::Passes& CommonWork::passes(const Candidate& candidate) {
   const bool has_links = machines_.are_equivalent(candidate.degrees.pp);
-  const Candidate c = representative(candidate);
+  const Candidate c = representative(candidate, has_links);
   const Degrees& d = c.degrees;
   const Key key{d.dp,        d.cp,         d.tp,         d.edp,         d.ep,
                 d.esp,       &*c.schedule, c.rank_order, c.micro_batch, c.sequence_parallel,

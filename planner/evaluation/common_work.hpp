@@ -46,7 +46,7 @@ class CommonWork {
   using Key = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
                          const Schedule*, RankOrder, std::int64_t, bool, Recompute, bool>;
 
-  [[nodiscard]] Candidate representative(const Candidate& candidate) const;
+  [[nodiscard]] Candidate representative(const Candidate& candidate, bool has_links);
   [[nodiscard]] const Passes& passes(const Candidate& candidate);
   [[nodiscard]] Passes priced(const Candidate& representative, bool has_links);
   [[nodiscard]] std::vector<std::size_t> first_units(const Candidate& candidate);

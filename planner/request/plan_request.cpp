@@ -136,7 +136,8 @@ void check_decisions(const PlanRequest& r, const Framework& framework) {
       for (const auto& [name, theirs] : of->second) names.push_back(name);
     }
     wrong.add({option}, "",
-              fmt::format("{} is not in {}; it has {}", in_quotes(value), framework.text(), fmt::join(names, ", ")));
+              fmt::format("{} is not in {}; it has {}", in_quotes(value), framework.text(),
+                          names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
   };
   check("--schedule", FrameworkDecision::Schedules, r.schedule);
   check("--all-to-all", FrameworkDecision::AllToAlls, r.all_to_all);

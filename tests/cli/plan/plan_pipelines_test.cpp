@@ -1,35 +1,32 @@
 // Pipelines of `moeplan plan`: overlap of microbatches, stages in a V.
+#include <sstream>
+
 #include "tests/cli/support/cli_json.hpp"
 
 namespace moeplan::tests::plan_pipelines_test {
 
+namespace {
+
+/// The best plan with these options, separated by spaces.
+Json planned(const Cli& cli, const std::string& options, const std::vector<std::string>& more) {
+  std::vector<std::string> words{"plan", "--cluster", "dgx_h100", "--tp", "1", "--schedule", "baseline", "--json"};
+  std::istringstream each(options);
+  for (std::string word; each >> word;) words.push_back(word);
+  return parsed(cli.run(with(words, more))).at("best");
+}
+
+}  // namespace
+
 TEST_CASE("plan --ep-overlap plans exchanges overlap the neighbouring microbatch, and simulate runs it again") {
   const Cli cli;
-  const auto planned = [&](const std::vector<std::string>& more) {
-    const std::vector<std::string> pinned{"plan",
-                                          "--cluster",
-                                          "dgx_h100",
-                                          "--model",
-                                          "schemoe_gpt2_tiny_moe",
-                                          "--world",
-                                          "16",
-                                          "--pp",
-                                          "1",
-                                          "--tp",
-                                          "1",
-                                          "--ep",
-                                          "16",
-                                          "--schedule",
-                                          "baseline",
-                                          "-C",
-                                          "workload.micro_batch=1",
-                                          "-C",
-                                          "workload.cuda_graph=full_iteration",
-                                          "--json"};
-    return parsed(cli.run(with(pinned, more))).at("best");
+  const auto with_options = [&](const std::vector<std::string>& more) {
+    return planned(cli,
+                   "--model schemoe_gpt2_tiny_moe --world 16 --pp 1 --ep 16 -C workload.micro_batch=1 "
+                   "-C workload.cuda_graph=full_iteration",
+                   more);
   };
-  const Json in_turn = planned({}), overlapped = planned({"--ep-overlap", "-o", "plan.yaml"});
-  const Json delayed = planned({"--ep-overlap", "--delay-wgrad", "-o", "delayed.yaml"});
+  const Json in_turn = with_options({}), overlapped = with_options({"--ep-overlap", "-o", "plan.yaml"});
+  const Json delayed = with_options({"--ep-overlap", "--delay-wgrad", "-o", "delayed.yaml"});
   CHECK(delayed.at("delay_wgrad") == true);
   CHECK(delayed.at("exposed_communication_s") < overlapped.at("exposed_communication_s"));
   CHECK_THAT(cli.run({"explain", "delayed.yaml"}).out, Catch::Contains("weight gradients delayed"));
@@ -44,30 +41,10 @@ TEST_CASE("plan --ep-overlap plans exchanges overlap the neighbouring microbatch
 
 TEST_CASE("plan pins stages in a V, which keep fewer activations") {
   const Cli cli;
-  const auto planned = [&](const std::vector<std::string>& more) {
-    const std::vector<std::string> pinned{"plan",
-                                          "--cluster",
-                                          "dgx_h100",
-                                          "--model",
-                                          "qwen3_30b_a3b",
-                                          "--world",
-                                          "32",
-                                          "--pp",
-                                          "4",
-                                          "--vp",
-                                          "2",
-                                          "--tp",
-                                          "1",
-                                          "--ep",
-                                          "8",
-                                          "--schedule",
-                                          "baseline",
-                                          "--micro-batch",
-                                          "1",
-                                          "--json"};
-    return parsed(cli.run(with(pinned, more))).at("best");
+  const auto with_options = [&](const std::vector<std::string>& more) {
+    return planned(cli, "--model qwen3_30b_a3b --world 32 --pp 4 --vp 2 --ep 8 --micro-batch 1", more);
   };
-  const Json interleaved = planned({}), v = planned({"--pipeline", "v", "-o", "v.yaml"});
+  const Json interleaved = with_options({}), v = with_options({"--pipeline", "v", "-o", "v.yaml"});
   CHECK_FALSE(interleaved.contains("pipeline"));
   CHECK(v.at("pipeline") == "v");
   CHECK(v.at("memory_bytes") < interleaved.at("memory_bytes"));

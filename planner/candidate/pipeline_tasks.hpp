@@ -31,7 +31,7 @@ struct PipelineTask {
 /// training on GPU clusters", SC'21, sec. 2.2), with virtual_stages > 1 interleaved as in Megatron-LM; the number of
 /// microbatches is then a multiple of the number of stages. Without training: all forward passes in the same order.
 ///
-/// V: DualPipeV's order (deepseek-ai/DualPipe, dualpipe/dualpipev.py) with whole backward passes: weight
+/// V: DualPipeV's order (deepseek-ai/DualPipe, dualpipe/dualpipev.py at 3da1bbe) with whole backward passes: weight
 /// gradients do not fill the bubble. Training with at least two microbatches a stage.
 [[nodiscard]] std::vector<PipelineTask> pipeline_tasks(const Candidate& candidate, std::int64_t stage,
                                                        std::int64_t microbatches, bool train);

@@ -21,8 +21,8 @@ void all_reduce_gradients(Program& program, double parameters) {
   Block& backward = program.blocks.back();
   Operation op = collective("gradient all-reduce", OpClass::Gradient, Stream::Inter, {}, {}, {});
   for (std::size_t i = 0; i < backward.operations.size(); ++i) {
-    const auto* gemm = std::get_if<Gemm>(&backward.operations[i].work);
-    if (gemm && gemm->form == Gemm::Form::TN && backward.operations[i].op_class == OpClass::Expert) {
+    const Operation& operation = backward.operations[i];
+    if (operation.computes_weight_gradient() && operation.op_class == OpClass::Expert) {
       op.after.push_back(static_cast<std::int32_t>(i));
     }
   }

@@ -4,11 +4,20 @@
 #include <array>
 #include <cassert>
 
+#include "model/base/to_index.hpp"
+
 namespace moeplan::planner {
 
 std::int64_t part_of(PipelineShape shape, std::int64_t stages, std::int64_t stage, std::int64_t own) {
   if (shape == PipelineShape::V && own == 1) return 2 * stages - 1 - stage;
   return own * stages + stage;
+}
+
+std::vector<std::size_t> parts_of(const Candidate& candidate, std::int64_t stage) {
+  std::vector<std::size_t> out;
+  for (std::int64_t own = 0; own < candidate.virtual_stages; ++own)
+    out.push_back(to_index(part_of(candidate.pipeline, candidate.degrees.pp, stage, own)));
+  return out;
 }
 
 std::int64_t stage_of(PipelineShape shape, std::int64_t stages, std::int64_t part) {

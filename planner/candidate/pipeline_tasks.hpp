@@ -2,6 +2,7 @@
 // them.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -12,6 +13,8 @@ namespace moeplan::planner {
 /// The part of the model that a stage holds as its `own`-th, of 0 .. virtual_stages - 1; parts are numbered in the
 /// order of a forward pass.
 [[nodiscard]] std::int64_t part_of(PipelineShape shape, std::int64_t stages, std::int64_t stage, std::int64_t own);
+/// All parts that a candidate's stage holds, in that order: indices of stage_parts().
+[[nodiscard]] std::vector<std::size_t> parts_of(const Candidate& candidate, std::int64_t stage);
 /// The stage that holds a part.
 [[nodiscard]] std::int64_t stage_of(PipelineShape shape, std::int64_t stages, std::int64_t part);
 

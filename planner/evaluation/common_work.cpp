@@ -5,7 +5,6 @@
 #include <set>
 #include <utility>
 
-#include "model/base/to_index.hpp"
 #include "model/costs/block_price.hpp"
 #include "planner/candidate/pipeline_tasks.hpp"
 #include "planner/lowering/blocks/launches.hpp"
@@ -166,8 +165,7 @@ Seconds CommonWork::bound(const Candidate& candidate) {
   double longest = 0, before = 0;  // of the preceding stages' first parts
   for (std::size_t stage = 0; stage < stages; ++stage) {
     double own = 0;
-    for (std::int64_t v = 0; v < candidate.virtual_stages; ++v)
-      own += of_part(to_index(part_of(candidate.pipeline, candidate.degrees.pp, static_cast<std::int64_t>(stage), v)));
+    for (const std::size_t part : parts_of(candidate, static_cast<std::int64_t>(stage))) own += of_part(part);
     longest = std::max(longest, before + microbatches * own);
     before += of_part(stage);
   }

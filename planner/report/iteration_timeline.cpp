@@ -4,7 +4,6 @@
 #include <map>
 #include <utility>
 
-#include "model/base/to_index.hpp"
 #include "planner/candidate/stage_layout.hpp"
 #include "planner/lowering/part_passes.hpp"
 
@@ -135,9 +134,7 @@ RankTimeline timeline_of(RankId rank, std::size_t stage, RankExecutions executio
 std::vector<std::size_t> units_of_stage(const std::vector<StagePart>& parts, std::int64_t stage,
                                         const Candidate& candidate) {
   std::vector<std::size_t> out;
-  for (std::int64_t v = 0; v < candidate.virtual_stages; ++v) {
-    out.push_back(number_of_units(parts[to_index(part_of(candidate.pipeline, candidate.degrees.pp, stage, v))]));
-  }
+  for (const std::size_t p : parts_of(candidate, stage)) out.push_back(number_of_units(parts[p]));
   return out;
 }
 

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "cli/pages/page_parts.hpp"
-#include "model/base/to_index.hpp"
 #include "model/text/unit_text.hpp"
 #include "planner/candidate/pipeline_tasks.hpp"
 #include "planner/candidate/stage_layout.hpp"
@@ -46,9 +45,8 @@ std::string why(const planner::Prediction& other, const planner::Prediction& bes
 std::string held_text(const std::vector<planner::StagePart>& parts, std::size_t stage, const planner::Candidate& c) {
   std::int64_t layers = 0, mtp = 0;
   bool embedding = false, head = false;
-  for (std::int64_t own = 0; own < c.virtual_stages; ++own) {
-    const std::int64_t p = planner::part_of(c.pipeline, c.degrees.pp, static_cast<std::int64_t>(stage), own);
-    const planner::StagePart& part = parts[to_index(p)];
+  for (const std::size_t p : planner::parts_of(c, static_cast<std::int64_t>(stage))) {
+    const planner::StagePart& part = parts[p];
     layers += std::ssize(part.layers);
     mtp += part.mtp_layers;
     embedding = embedding || part.embedding;

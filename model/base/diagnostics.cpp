@@ -117,6 +117,8 @@ std::string nearest_name(std::string_view name, std::span<const std::string> can
   return best;
 }
 
+bool is_one_slip(std::string_view name, std::string_view other) { return edit_distance(name, other, 1) == 1; }
+
 std::string suggestion(std::string_view name, std::span<const std::string> candidates) {
   if (const std::string nearest = nearest_name(name, candidates); !nearest.empty()) {
     return fmt::format("; did you mean \"{}\"?", nearest);

@@ -79,6 +79,9 @@ class Diagnostics {
 /// be a likely correction. A name that differs only in case is closest. Ties: the first.
 [[nodiscard]] std::string nearest_name(std::string_view name, std::span<const std::string> candidates);
 
+/// Whether one insertion, deletion, replacement or swap of neighbours makes one name of the other.
+[[nodiscard]] bool is_one_slip(std::string_view name, std::string_view other);
+
 /// The suffix of an error message: `; did you mean "beta"?`, or `; one of a, b, c` if no candidate is close and the
 /// list is short, or "".
 [[nodiscard]] std::string suggestion(std::string_view name, std::span<const std::string> candidates);

@@ -257,6 +257,21 @@ void MapReader::report_misspelt() {
     diagnostics_->withdraw({node_->where, path_of(key), kMissingKey});
     diagnostics_->add(taken->where, path_of(taken->key), "unknown key" + suggestion(taken->key, std::vector{key}));
   }
+  constexpr std::size_t kShort = 6;  // of shorter keys one letter is too much
+  const auto asked_for = [&](std::string_view key) {
+    return std::find(known_.begin(), known_.end(), key) != known_.end();
+  };
+  const auto is_missing = [&](const std::string& key) {
+    return std::any_of(missing_.begin(), missing_.end(), [&](const auto& m) { return m.first == key; });
+  };
+  for (const Entry& e : node_->entries) {
+    if (e.key.size() < kShort || asked_for(e.key)) continue;
+    const auto meant = std::find_if(known_.begin(), known_.end(), [&](const std::string& key) {
+      return is_one_slip(e.key, key) && !node_->find(key) && !is_missing(key);
+    });
+    if (meant != known_.end())
+      diagnostics_->add(e.where, path_of(e.key), "unknown key" + suggestion(e.key, std::vector{*meant}));
+  }
 }
 
 void MapReader::finish() {

@@ -107,7 +107,8 @@ class MapReader {
   void complain(std::string_view key, std::string message);
   /// Reports keys that no accessor asked for.
   void finish();
-  /// For a map that may hold other keys: reports only those that are close to a missing key, in its place.
+  /// For a map that may hold other keys: reports only those that are close to a missing key, in its place, and those
+  /// that one slip makes of an optional key that is not there (is_one_slip()).
   void report_misspelt();
 
   static constexpr std::int64_t kMostCount = 1'000'000'000'000;

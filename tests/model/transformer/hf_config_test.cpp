@@ -363,6 +363,16 @@ TEST_CASE("A configuration that cannot be answered for is refused by name") {
     CHECK(error_of(with(kMixtral, "\"hidden_size\"", "\"unused\": 1, \"hiden_size\"")) ==
           "config.json:1:59: hiden_size: unknown key; did you mean \"hidden_size\"?");
   }
+  SECTION("so is one that a slip makes of an optional key that is not there") {
+    for (const char* slip :
+         {"num_key_value_head", "num_key_value_heads_", "num_key_valeu_heads", "nun_key_value_heads"}) {
+      CHECK_THAT(error_of(with(kMixtral, "\"num_key_value_heads\"", fmt::format("\"{}\"", slip))),
+                 Catch::Contains(fmt::format("{}: unknown key; did you mean \"num_key_value_heads\"?", slip)));
+    }
+    const std::string beside = fmt::format("\"num_key_value_heads\": 2, \"num_key_value_head\"");
+    CHECK_NOTHROW(model_of(with(kMixtral, "\"num_key_value_heads\"", beside)));
+    CHECK_NOTHROW(model_of(with(kMixtral, "\"num_key_value_heads\"", "\"num_kv_heads\"")));
+  }
   SECTION("impossible values name their key") {
     const std::vector<std::array<std::string, 3>> changes{
         {"\"hidden_size\": 64", "\"hidden_size\": 1e18", "hidden_size: "},

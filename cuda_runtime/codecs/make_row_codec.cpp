@@ -34,7 +34,7 @@ class Int8Codec final : public RowCodec {
  public:
   explicit Int8Codec(std::size_t numbers) : numbers_(numbers) {}
   [[nodiscard]] std::size_t value_bytes(std::size_t columns) const override { return columns; }
-  [[nodiscard]] std::size_t row_numbers() const override { return numbers_; }
+  [[nodiscard]] std::size_t row_numbers(std::size_t /*columns*/) const override { return numbers_; }
 
   void encode(std::span<const float> row, std::span<std::byte> values, std::span<float> numbers) const override {
     const auto [least, most] = std::minmax_element(row.begin(), row.end());
@@ -65,12 +65,42 @@ class Int8Codec final : public RowCodec {
   std::size_t numbers_;
 };
 
+class Fp8BlockCodec final : public RowCodec {
+ public:
+  [[nodiscard]] std::size_t value_bytes(std::size_t columns) const override { return columns; }
+  [[nodiscard]] std::size_t row_numbers(std::size_t columns) const override { return (columns + kBlock - 1) / kBlock; }
+
+  void encode(std::span<const float> row, std::span<std::byte> values, std::span<float> scales) const override {
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      float& scale = scales[i / kBlock];
+      if (i % kBlock == 0) scale = largest(row.subspan(i, std::min(kBlock, row.size() - i))) / kLargestFp8;
+      values[i] = static_cast<std::byte>(scale > 0 ? to_fp8(row[i] / scale) : std::uint8_t{0});
+    }
+  }
+
+  void decode(std::span<const std::byte> values, std::span<const float> scales, std::span<float> row) const override {
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      row[i] = scales[i / kBlock] * from_fp8(static_cast<std::uint8_t>(values[i]));
+    }
+  }
+
+ private:
+  static constexpr auto kBlock = static_cast<std::size_t>(kFp8Block);
+
+  static float largest(std::span<const float> block) {
+    float out = 0;
+    for (const float v : block) out = std::max(out, std::abs(v));
+    return out;
+  }
+};
+
 }  // namespace
 
 std::unique_ptr<RowCodec> make_row_codec(WireFormat format, const CodecOptions& options) {
   switch (format) {
     case WireFormat::Fp16: return std::make_unique<Fp16Codec>();
     case WireFormat::Int8: return std::make_unique<Int8Codec>(static_cast<std::size_t>(options.int8_row_messages));
+    case WireFormat::Fp8Block: return std::make_unique<Fp8BlockCodec>();
     case WireFormat::Zfp: return make_zfp_codec(options.zfp_bits);
   }
   return nullptr;

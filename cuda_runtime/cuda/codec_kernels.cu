@@ -6,6 +6,7 @@ namespace moeplan::runtime {
 
 int launch_codec(const kernels::Fp16Codec& codec, CUstream_st* stream) { return launch_items(codec, stream); }
 int launch_codec(const kernels::Int8Codec& codec, CUstream_st* stream) { return launch_items(codec, stream); }
+int launch_codec(const kernels::Fp8BlockCodec& codec, CUstream_st* stream) { return launch_items(codec, stream); }
 int launch_codec(const kernels::ZfpCodec& codec, CUstream_st* stream) { return launch_items(codec, stream); }
 
 }  // namespace moeplan::runtime

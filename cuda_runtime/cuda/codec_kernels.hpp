@@ -10,6 +10,7 @@ namespace moeplan::runtime {
 // These return the CUDA runtime's error code, 0 on success.
 [[nodiscard]] int launch_codec(const kernels::Fp16Codec& codec, CUstream_st* stream);
 [[nodiscard]] int launch_codec(const kernels::Int8Codec& codec, CUstream_st* stream);
+[[nodiscard]] int launch_codec(const kernels::Fp8BlockCodec& codec, CUstream_st* stream);
 [[nodiscard]] int launch_codec(const kernels::ZfpCodec& codec, CUstream_st* stream);
 
 }  // namespace moeplan::runtime

@@ -13,6 +13,7 @@ int launch(const Kernel& kernel, CUstream_st* stream) {
 }
 int launch(const kernels::Fp16Codec& codec, CUstream_st* stream) { return launch_codec(codec, stream); }
 int launch(const kernels::Int8Codec& codec, CUstream_st* stream) { return launch_codec(codec, stream); }
+int launch(const kernels::Fp8BlockCodec& codec, CUstream_st* stream) { return launch_codec(codec, stream); }
 int launch(const kernels::ZfpCodec& codec, CUstream_st* stream) { return launch_codec(codec, stream); }
 
 }  // namespace

@@ -214,20 +214,26 @@ void compute(const CodecWork& work, HostBuffers buffers, const CodecOptions& opt
   const std::unique_ptr<RowCodec> codec = make_row_codec(work.format, options);
   HostBuffer &plain = of(buffers, work.rows.buffer), &values = of(buffers, work.wire.front().buffer);
   assert(codec->value_bytes(plain.columns()) == values.row_bytes() && "a codec's bytes are those of the Program");
-  Floats row(plain.columns()), numbers(codec->row_numbers());
-  const auto wire_number = [&](std::size_t i, std::size_t n) {
-    return of(buffers, work.wire[n + 1].buffer).floats(work.wire[n + 1].rows[i]);
+  Floats row(plain.columns()), numbers(codec->row_numbers(plain.columns()));
+  // The parameters of row i, buffer after buffer.
+  const auto each_number = [&](std::size_t i, const auto& visit) {
+    std::size_t n = 0;
+    for (std::size_t w = 1; w < work.wire.size(); ++w) {
+      HostBuffer& part = of(buffers, work.wire[w].buffer);
+      float* sent = part.floats(work.wire[w].rows[i]);
+      for (std::size_t c = 0; c < part.columns(); ++c) visit(sent[c], numbers[n++]);
+    }
   };
   for (std::size_t i = 0; i < work.rows.rows.size(); ++i) {
     const std::span<std::byte> bytes(values.row(work.wire.front().rows[i]), values.row_bytes());
     if (work.decodes) {
-      for (std::size_t n = 0; n < numbers.size(); ++n) numbers[n] = *wire_number(i, n);
+      each_number(i, [](float sent, float& number) { number = sent; });
       codec->decode(bytes, numbers, row);
       plain.store_row(work.rows.rows[i], row);
     } else {
       plain.load_row(work.rows.rows[i], row);
       codec->encode(row, bytes, numbers);
-      for (std::size_t n = 0; n < numbers.size(); ++n) *wire_number(i, n) = numbers[n];
+      each_number(i, [](float& sent, float number) { sent = number; });
     }
   }
 }

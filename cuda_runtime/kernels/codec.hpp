@@ -91,6 +91,61 @@ struct Int8Codec {
   }
 };
 
+/// The fp8 codec: a byte of E4M3 per value, a scale per block of consecutive values. A lane processes whole blocks.
+struct Fp8BlockCodec {
+  static constexpr std::int64_t kBlock = 128;
+
+  RowView plain, values, scales;
+  std::int64_t items = 0;
+  bool decodes = false;
+  [[nodiscard]] std::int64_t width() const { return 8 * scales.view.columns; }
+
+  template <class Team>
+  MOEPLAN_BOTH void run(std::int64_t item, Team& team) const {
+    for (std::int64_t block = team.lane; block < scales.view.columns; block += team.size) {
+      decodes ? decode(item, block) : encode(item, block);
+    }
+  }
+
+ private:
+  template <class F>
+  MOEPLAN_BOTH void each_part(std::int64_t block, F f) const {
+    const std::int64_t begin = block * kBlock, last = begin + kBlock, columns = plain.view.columns;
+    const std::int64_t end = last < columns ? last : columns;
+    const int n = columns % 8 == 0 ? 8 : 1;
+    for (std::int64_t c = begin; c < end; c += n) f(c, n);
+  }
+
+  MOEPLAN_BOTH void encode(std::int64_t item, std::int64_t block) const {
+    const Fp8BlockCodec& k = *this;
+    float most = 0;
+    each_part(block, [&](std::int64_t c, int n) {
+      float x[8];
+      load(k.plain.view.format, k.plain.row(item), c, n, x);
+      for (int j = 0; j < n; ++j) most = fmaxf(most, fabsf(x[j]));
+    });
+    const float scale = most / 448.0F;
+    each_part(block, [&](std::int64_t c, int n) {
+      float x[8];
+      load(k.plain.view.format, k.plain.row(item), c, n, x);
+      auto* out = reinterpret_cast<std::uint8_t*>(k.values.row(item)) + c;
+      for (int j = 0; j < n; ++j) out[j] = scale > 0 ? fp8_of(x[j] / scale) : std::uint8_t{0};
+    });
+    store1(Format::Fp32, scales.row(item), block, scale);
+  }
+
+  MOEPLAN_BOTH void decode(std::int64_t item, std::int64_t block) const {
+    const Fp8BlockCodec& k = *this;
+    const float scale = load1(Format::Fp32, scales.row(item), block);
+    each_part(block, [&](std::int64_t c, int n) {
+      const auto* in = reinterpret_cast<const std::uint8_t*>(k.values.row(item)) + c;
+      float x[8];
+      for (int j = 0; j < n; ++j) x[j] = scale * from_fp8(in[j]);
+      store(k.plain.view.format, k.plain.row(item), c, n, x);
+    });
+  }
+};
+
 /// The zfp codec at a fixed rate of `bits` per value, 3 to 32. Two blocks together end at a byte boundary, so a lane
 /// processes pairs of blocks.
 struct ZfpCodec {

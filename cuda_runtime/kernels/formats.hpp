@@ -2,6 +2,7 @@
 // reference/number_formats.hpp, on a GPU, which has instructions for it, and on a CPU; but for the bits of a NaN.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 
@@ -83,6 +84,29 @@ MOEPLAN_BOTH inline float from_fp16(std::uint16_t bits) {
   }
   return float_of(sign | ((exponent + 112U) << 23U) | (fraction << 13U));
 #endif
+}
+
+/// E4M3, computed by the same instructions on both: codecs alone store it. Magnitudes above 448 become 448.
+MOEPLAN_BOTH inline std::uint8_t fp8_of(float value) {
+  const std::uint32_t bits = bits_of(value), sign = (bits >> 24U) & 0x80U;
+  std::uint32_t magnitude = bits & 0x7fffffffU;
+  if (magnitude > 0x7f800000U) return static_cast<std::uint8_t>(sign | 0x7fU);  // not a number
+  if (magnitude > 0x43e00000U) magnitude = 0x43e00000U;                         // 448
+  if (magnitude < 0x3c800000U) {                                                // below 2^-6: multiples of 2^-9
+    return static_cast<std::uint8_t>(sign | static_cast<std::uint32_t>(rintf(float_of(magnitude) * 512.0F)));
+  }
+  // Four bits of the significand remain; the exponent's bias falls from 127 to 7.
+  const std::uint32_t rounded = magnitude + 0x7ffffU + ((magnitude >> 20U) & 1U);
+  return static_cast<std::uint8_t>(sign | ((rounded >> 20U) - (120U << 3U)));
+}
+MOEPLAN_BOTH inline float from_fp8(std::uint8_t bits) {
+  const std::uint32_t sign = static_cast<std::uint32_t>(bits & 0x80U) << 24U, magnitude = bits & 0x7fU;
+  if (magnitude == 0x7fU) return float_of(sign | 0x7fc00000U);
+  if (magnitude < 8U) {
+    const float value = static_cast<float>(magnitude) * 0x1p-9F;
+    return sign != 0 ? -value : value;
+  }
+  return float_of(sign | ((magnitude + (120U << 3U)) << 20U));
 }
 
 /// Words of 2 and 16 bytes, loaded and stored in one access; they may alias objects of any type.

@@ -14,7 +14,8 @@ namespace moeplan::kernels {
 
 /// A kernel call. Every kernel has `items`, run(), and width(): the approximate number of elements per item, from which
 /// the number of lanes is chosen.
-using KernelCall = std::variant<CopyRows, AddRows, MovePieces, AddPieces, TopK, TopKBackward, SumRows, DecodeBackward,
-                                Activation, ActivationBackward, UpdateWeights, Fp16Codec, Int8Codec, ZfpCodec>;
+using KernelCall =
+    std::variant<CopyRows, AddRows, MovePieces, AddPieces, TopK, TopKBackward, SumRows, DecodeBackward, Activation,
+                 ActivationBackward, UpdateWeights, Fp16Codec, Int8Codec, Fp8BlockCodec, ZfpCodec>;
 
 }  // namespace moeplan::kernels

@@ -1,5 +1,6 @@
 #include "cuda_runtime/reference/number_formats.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cassert>
 #include <cmath>
@@ -17,6 +18,7 @@ struct Format {
 
 constexpr Format kFp16{11, -14, 65504.0};
 constexpr Format kBf16{8, -126, 3.3895313892515355e38};
+constexpr Format kFp8{4, -6, static_cast<double>(kLargestFp8)};
 constexpr Format kFp32{24, -126, 3.4028234663852886e38};
 
 Format format_of(Dtype dtype) {
@@ -73,6 +75,26 @@ std::uint16_t to_bf16(float value) {
 }
 
 float from_bf16(std::uint16_t bits) { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16U); }
+
+std::uint8_t to_fp8(float value) {
+  const std::uint32_t sign = std::signbit(value) ? 0x80U : 0U;
+  if (std::isnan(value)) return static_cast<std::uint8_t>(sign | 0x7fU);
+  const double near = std::min(std::abs(rounded(kFp8, static_cast<double>(value))), kFp8.largest);
+  // Subnormal numbers are multiples of 2^-9, normal ones 8 to 15 times 2^(exponent - 3).
+  const int exponent = near < std::ldexp(1.0, kFp8.least) ? kFp8.least : std::ilogb(near);
+  const auto significand = static_cast<std::uint32_t>(std::ldexp(near, 3 - exponent));
+  const auto biased = static_cast<std::uint32_t>(exponent - kFp8.least) << 3U;
+  return static_cast<std::uint8_t>(sign | (biased + significand));
+}
+
+float from_fp8(std::uint8_t bits) {
+  const float sign = (bits & 0x80U) != 0 ? -1.0F : 1.0F;
+  const int exponent = (bits >> 3U) & 0xf;
+  const auto fraction = static_cast<float>(bits & 7U);
+  if ((bits & 0x7fU) == 0x7fU) return std::numeric_limits<float>::quiet_NaN();
+  if (exponent == 0) return sign * std::ldexp(fraction, -9);
+  return sign * std::ldexp(8.0F + fraction, exponent - 10);
+}
 
 double rounded_to(Dtype dtype, double value) { return rounded(format_of(dtype), value); }
 

@@ -31,11 +31,14 @@ std::optional<std::optional<WireFormat>> parse_codec(std::string_view name) {
 }  // namespace
 
 std::span<const CodecEntry> codecs() {
-  static constexpr std::array<CodecEntry, 3> kCodecs{{
+  static constexpr std::array<CodecEntry, 4> kCodecs{{
       {"fp16", WireFormat::Fp16, "every value rounded to fp16: half of fp32 [ScheMoE sec. 3]"},
       {"int8", WireFormat::Int8,
        "every value as int8, with a scale and a zero point a row in messages of their own "
        "[ScheMoE sec. 3]"},
+      {"fp8_block", WireFormat::Fp8Block,
+       "every value as fp8 (E4M3), with a scale per 128 values; experts of the recipe fp8_block multiply what is "
+       "dispatched so [DeepSeek-V3 sec. 3.3.2]"},
       {"zfp", WireFormat::Zfp, "zfp's fixed rate, 8 bits a value unless the workload says otherwise [Lindstrom 2014]"},
   }};
   return kCodecs;
@@ -52,6 +55,8 @@ std::vector<WirePart> wire_parts(WireFormat format, const CodecOptions& options,
       }
       return parts;
     }
+    case WireFormat::Fp8Block:
+      return {{".fp8", columns, Dtype::Int8}, {".fp8.scale", ceil_div(columns, kFp8Block), Dtype::Fp32}};
     case WireFormat::Zfp: return {{".zfp", ceil_div(columns * options.zfp_bits, 8), Dtype::Int8}};
   }
   return {};
@@ -103,6 +108,10 @@ std::int64_t wire_bytes(WireFormat format, const Workload& workload, std::int64_
 
 }  // namespace
 
+bool is_operand(WireFormat format, const std::optional<Precision>& precision) {
+  return format == WireFormat::Fp8Block && precision == Precision::Fp8Block;
+}
+
 Seconds codec_startup(const GpuSpec& gpu, WireFormat format) {
   const auto known = gpu.codec_startup.find(format);
   return known == gpu.codec_startup.end() ? gpu.launch_overhead : known->second;
@@ -111,6 +120,7 @@ Seconds codec_startup(const GpuSpec& gpu, WireFormat format) {
 bool never_slower(WireFormat format, WireFormat than, const Workload& workload, const GpuSpec& gpu,
                   std::int64_t columns) {
   const auto own = gpu.codec_throughput.find(format), other = gpu.codec_throughput.find(than);
+  if (is_operand(than, workload.precision)) return false;  // which is not decoded
   const bool is_known = own != gpu.codec_throughput.end();
   if (is_known != (other != gpu.codec_throughput.end())) return false;  // not comparable
   return wire_bytes(format, workload, columns) <= wire_bytes(than, workload, columns) &&

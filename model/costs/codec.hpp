@@ -50,6 +50,10 @@ struct CodecPair {
 /// All pairs that the workload allows, the pair without codecs first.
 [[nodiscard]] std::vector<CodecPair> codec_pairs(const Workload& workload);
 
+/// Whether the products of linear layers by this recipe multiply rows in `format`, so that rows sent in it need no
+/// decoding.
+[[nodiscard]] bool is_operand(WireFormat format, const std::optional<Precision>& precision);
+
 /// The time of a call of the codec's encoder or decoder before its first byte.
 [[nodiscard]] Seconds codec_startup(const GpuSpec& gpu, WireFormat format);
 

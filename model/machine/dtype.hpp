@@ -19,12 +19,19 @@ inline constexpr std::array<std::pair<Dtype, std::string_view>, 6> kDtypeNames{{
                                                                                 {Dtype::Fp8, "fp8"},
                                                                                 {Dtype::Int8, "int8"}}};
 
-/// Formats that are used to send rows but not to compute: rounding to fp16; int8 with a scale (and a zero point) per
-/// row; zfp in fixed-rate mode with one-dimensional blocks along a row.
-enum class WireFormat { Fp16, Int8, Zfp };
+/// Formats in which rows are sent: rounding to fp16; int8 with a scale (and a zero point) per row; fp8 (E4M3) with a
+/// scale per block of a row, in which a recipe of mixed precision also multiplies; zfp in fixed-rate mode with
+/// one-dimensional blocks along a row.
+enum class WireFormat { Fp16, Int8, Fp8Block, Zfp };
 
-inline constexpr std::array<std::pair<WireFormat, std::string_view>, 3> kWireFormatNames{
-    {{WireFormat::Fp16, "fp16"}, {WireFormat::Int8, "int8"}, {WireFormat::Zfp, "zfp"}}};
+inline constexpr std::array<std::pair<WireFormat, std::string_view>, 4> kWireFormatNames{
+    {{WireFormat::Fp16, "fp16"},
+     {WireFormat::Int8, "int8"},
+     {WireFormat::Fp8Block, "fp8_block"},
+     {WireFormat::Zfp, "zfp"}}};
+
+/// Consecutive values of a row that share a scale in WireFormat::Fp8Block ([DeepSeek-V3] sec. 3.3.2).
+inline constexpr std::int64_t kFp8Block = 128;
 
 /// Bytes of one element in memory (tf32 is stored as fp32).
 [[nodiscard]] constexpr std::int64_t size_of(Dtype dtype) {

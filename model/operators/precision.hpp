@@ -3,8 +3,9 @@
 // A recipe quantises the inputs of a linear layer, and the gradients of its outputs, from the 16-bit format of the
 // workload: once in rows (forward, input gradients) and once in columns (weight gradients), by kernels of their own.
 // The copies in columns are kept for backward instead of the 16-bit inputs. Attention itself, norms, the router, the
-// embedding, the output head, residuals and all messages stay in 16 bits, results too; weight gradients are added up
-// in fp32. Quantised weights are assumed to be kept for the whole step. As Transformer Engine's recipes.
+// embedding, the output head, residuals and messages stay in 16 bits, results too, but for rows that a codec sends
+// (WireFormat); weight gradients are added up in fp32. Quantised weights are assumed to be kept for the whole step. As
+// Transformer Engine's recipes.
 #pragma once
 
 #include <array>

@@ -25,7 +25,7 @@ struct Exchange {
   Slice to;
   bool is_combine;           // combine (from the holders of the experts to the sources), not dispatch
   std::int64_t sms = 0;      // that a dispatcher's kernels may hold; 0: its own number
-  bool accompanies = false;  // small data of the tokens whose rows the next exchange moves
+  bool accompanies = false;  // small data of the tokens whose rows the exchange before or after it moves
 };
 
 /// The groups in which rows are exchanged, and their position on nodes and shards.

@@ -66,17 +66,23 @@ class Writer {
         p.at_source(sums ? parts_.at_sources(returned + ".partial", prepend(copies_of(l_.groups.esp), p.own))
                          : parts_.at_sources(returned, p.own));
     switch (task) {
-      case ChunkTask::Encode: return transcode(l_.codec.dispatch, from, /*decodes=*/false, "dispatch");
+      case ChunkTask::Encode:
+        if (parts_.dispatches_operands(back)) return parts_.quantise_for_dispatch(from, scales(from));
+        return transcode(l_.codec.dispatch, from, /*decodes=*/false, "dispatch");
       case ChunkTask::Dispatch:
         if (with_choices && !back) {
           const auto [sent, arrived] = parts_.dispatched_choice(p.own, p.held);
           move("dispatch choices", OpClass::Dispatch, {p.at_source(sent), arrived}, false, p, /*accompanies=*/true);
         }
-        exchange("dispatch", OpClass::Dispatch, l_.codec.dispatch, from, in, /*is_combine=*/false, p);
+        if (parts_.dispatches_operands(back)) {
+          dispatch_operands(from, in, p);
+        } else {
+          exchange("dispatch", OpClass::Dispatch, l_.codec.dispatch, from, in, /*is_combine=*/false, p);
+        }
         if (l_.during_dispatch) l_.during_dispatch();
         return;
       case ChunkTask::Decode:
-        transcode(l_.codec.dispatch, in, /*decodes=*/true, "dispatch");
+        if (!parts_.dispatches_operands(back)) transcode(l_.codec.dispatch, in, /*decodes=*/true, "dispatch");
         if (dedup) parts_.write_out(p.held, back);
         return;
       case ChunkTask::Expert: return experts(chunk, p.held);
@@ -162,6 +168,16 @@ class Writer {
       move(name, op_class, {sent[i], received[i]}, is_combine, p, /*accompanies=*/i > 0);
     }
   }
+
+  /// Rows in the format of the experts' operands, and the scales of their blocks, of which products are priced with the
+  /// values.
+  void dispatch_operands(const Slice& from, const Slice& in, const Part& p) {
+    move("dispatch", OpClass::Dispatch, {parts_.dispatched(from, r_.backward), parts_.dispatched(in, r_.backward)},
+         false, p);
+    move("dispatch scales", OpClass::Dispatch, {scales(from), scales(in)}, false, p, /*accompanies=*/true);
+  }
+
+  Slice scales(const Slice& rows) { return wire(*l_.codec.dispatch, rows, "dispatch").back(); }
 
   void move(const std::string& name, OpClass op_class, const std::pair<Slice, Slice>& ends, bool is_combine,
             const Part& p, bool accompanies = false) {

@@ -5,35 +5,39 @@ namespace moeplan::planner {
 
 void MoeParts::quantise(const Slice& rows) const { operands().quantise(rows, OpClass::Expert); }
 
+void MoeParts::quantise_dispatched(const Slice& rows, bool backward) const {
+  if (!dispatches_operands(backward)) return quantise(rows);
+  operands().quantise_received(rows, OpClass::Expert);
+}
+
 Gemm MoeParts::product(Gemm::Form form) const {
   return operands().product({.form = form, .grouped = true, .by_source = l_.expert_layout == ExpertLayout::BySource});
 }
 
-void MoeParts::sort_rows(const char* name, const char* rows, const Path& path) {
+void MoeParts::sort_rows(const char* name, const Slice& rows) {
   const bool has_order = l_.degrees.ep > 1 && l_.moe.num_experts > l_.degrees.ep && !deduplicates();
   if (l_.expert_layout != ExpertLayout::Sorted || !has_order || l_.all_to_all->sorts_by_expert()) return;
-  const Slice all = hidden(rows, l_.hidden_size, path);
-  b_.then(kernel(name, OpClass::Permute, Kernel::SortRows, {all}, {all}));
+  b_.then(kernel(name, OpClass::Permute, Kernel::SortRows, {rows}, {rows}));
 }
 
 void MoeParts::experts(const Path& path) {
-  sort_rows("sort by expert", "expert.in", path);
   const Gemm grouped = product(Gemm::Form::NN);
-  const Slice in = hidden("expert.in", l_.hidden_size, path);
+  const Slice in = hidden("expert.in", l_.hidden_size, path), out = hidden("expert.out", l_.hidden_size, path);
   const Slice up = hidden("expert.up", up_columns(), path);
-  quantise(in);
+  sort_rows("sort by expert", dispatched(in, /*backward=*/false));
+  quantise_dispatched(in, /*backward=*/false);
   b_.then(gemm("expert up projection", OpClass::Expert, grouped, operands().in_rows(in), w_up(), up));
   activation(path);
   weigh(path);
   quantise(down_operand(path));
-  b_.then(gemm("expert down projection", OpClass::Expert, grouped, operands().in_rows(down_operand(path)), w_down(),
-               hidden("expert.out", l_.hidden_size, path)));
+  b_.then(
+      gemm("expert down projection", OpClass::Expert, grouped, operands().in_rows(down_operand(path)), w_down(), out));
   add_weighted_biases(path);
-  sort_rows("sort by source", "expert.out", path);
+  sort_rows("sort by source", out);
 }
 
 void MoeParts::experts_backward(const Path& path) {
-  sort_rows("sort by source backward", "d.expert.out", path);
+  sort_rows("sort by source backward", dispatched(hidden("d.expert.out", l_.hidden_size, path), /*backward=*/true));
   weighted_biases_backward(path);
   activation_again(path);
   down_input_gradient(path);
@@ -42,17 +46,17 @@ void MoeParts::experts_backward(const Path& path) {
   activation_backward(path);
   up_weight_gradient(path);
   up_input_gradient(path);
-  sort_rows("sort by expert backward", "d.expert.in", path);
+  sort_rows("sort by expert backward", hidden("d.expert.in", l_.hidden_size, path));
 }
 
 void MoeParts::experts_input_gradients(const Path& path) {
-  sort_rows("sort by source backward", "d.expert.out", path);
+  sort_rows("sort by source backward", dispatched(hidden("d.expert.out", l_.hidden_size, path), /*backward=*/true));
   weighted_biases_backward(path);
   down_input_gradient(path);
   weigh_backward(path, /*has_activated=*/false);
   activation_backward(path);
   up_input_gradient(path);
-  sort_rows("sort by expert backward", "d.expert.in", path);
+  sort_rows("sort by expert backward", hidden("d.expert.in", l_.hidden_size, path));
 }
 
 void MoeParts::experts_weight_gradients(const Path& path) {
@@ -172,7 +176,7 @@ void MoeParts::activation_again(const Path& path) {
 
 void MoeParts::down_input_gradient(const Path& path) {
   const Slice d_out = hidden("d.expert.out", l_.hidden_size, path);
-  quantise(d_out);
+  quantise_dispatched(d_out, /*backward=*/true);
   b_.then(gemm("expert down input gradient", OpClass::Expert, product(Gemm::Form::NT), operands().in_rows(d_out),
                w_down(), down_operand(path, "d.")));
 }

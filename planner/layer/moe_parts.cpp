@@ -266,16 +266,30 @@ std::pair<Slice, Slice> MoeParts::combined_choice_gradient(const Path& own, cons
   return {leaving_d_choice(held), d_choice_of("d.gate.choice.returned", at_sources("d.moe.encoded", own))};
 }
 
+bool MoeParts::dispatches_operands(bool backward) const {
+  if (!l_.codec.dispatch || !is_operand(*l_.codec.dispatch, l_.precision)) return false;
+  return !backward || (!adds_weighted_biases() && (l_.weighs_in_experts || !deduplicates()));
+}
+
+Slice MoeParts::dispatched(const Slice& rows, bool backward) const {
+  return dispatches_operands(backward) ? operands().in_rows(rows) : rows;
+}
+
+void MoeParts::quantise_for_dispatch(const Slice& rows, const Slice& scales) const {
+  operands().quantise_for_exchange(rows, scales, OpClass::Codec);
+}
+
 void MoeParts::write_out(const Path& held, bool backward) {
   const Slice arrived = at_holders(backward ? "d.moe.arrived" : "moe.arrived", held);
   if (!backward) {
-    b_.then(kernel("write out for experts", OpClass::Permute, Kernel::Encode, {arrived},
-                   {hidden("expert.in", l_.hidden_size, held)}));
+    b_.then(kernel("write out for experts", OpClass::Permute, Kernel::Encode, {dispatched(arrived, backward)},
+                   {dispatched(hidden("expert.in", l_.hidden_size, held), backward)}));
     return;
   }
   const Slice d_out = hidden("d.expert.out", l_.hidden_size, held);
   if (l_.weighs_in_experts) {
-    b_.then(kernel("add up experts backward", OpClass::Permute, Kernel::Encode, {arrived}, {d_out}));
+    b_.then(kernel("add up experts backward", OpClass::Permute, Kernel::Encode, {dispatched(arrived, backward)},
+                   {dispatched(d_out, backward)}));
     return;
   }
   b_.then(kernel("add up experts backward", OpClass::Permute, Kernel::DecodeBackward,

@@ -57,6 +57,14 @@ class MoeParts {
   // the holders.
   [[nodiscard]] std::pair<Slice, Slice> dispatched_choice(const Path& own, const Path& held);
   [[nodiscard]] std::pair<Slice, Slice> combined_choice_gradient(const Path& own, const Path& held);
+  /// Whether the codec's format is that of the experts' operands, and nothing but copies of rows is between the
+  /// dispatch and the products: the experts then multiply what arrives, and no codec decodes it.
+  [[nodiscard]] bool dispatches_operands(bool backward) const;
+  /// The rows as they are then sent and received; otherwise the rows themselves.
+  [[nodiscard]] Slice dispatched(const Slice& rows, bool backward) const;
+  /// Quantises rows at their sources.
+  void quantise_for_dispatch(const Slice& rows, const Slice& scales) const;
+
   // With a deduplicating all-to-all, the experts' rows are expanded and summed at the holders.
   /// Expands received rows into the experts' rows, forward or as gradients.
   void write_out(const Path& held, bool backward);
@@ -108,6 +116,8 @@ class MoeParts {
   /// (assumed).
   [[nodiscard]] std::int64_t router_kernels() const;
   void quantise(const Slice& rows) const;
+  /// The input of the up projection, or backward the gradient of the output of the down projection.
+  void quantise_dispatched(const Slice& rows, bool backward) const;
   [[nodiscard]] Gemm product(Gemm::Form form) const;
   /// Rows of the experts that the rank computes.
   [[nodiscard]] Slice hidden(const std::string& name, std::int64_t columns, const Path& path);
@@ -115,7 +125,7 @@ class MoeParts {
   void tell_loads(const Path& path);
   /// ExpertLayout::Sorted: rows of several experts from several sources, in another order. In place, so that the copy
   /// takes time but no memory.
-  void sort_rows(const char* name, const char* rows, const Path& path);
+  void sort_rows(const char* name, const Slice& rows);
   void activation(const Path& path);
   void activation_again(const Path& path);
   /// The rows that the activation function is applied to; with the prefix "d." their gradients.

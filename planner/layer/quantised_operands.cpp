@@ -26,6 +26,16 @@ void QuantisedOperands::quantise(const Slice& rows, OpClass op_class) const {
   block.then(launched_as(matrices, kernel("quantise", op_class, Kernel::Quantise, read, copies)));
 }
 
+void QuantisedOperands::quantise_for_exchange(const Slice& rows, const Slice& scales, OpClass op_class) const {
+  block.then(kernel("quantise", op_class, Kernel::Quantise, {rows}, {in_rows(rows), scales}));
+}
+
+void QuantisedOperands::quantise_received(const Slice& rows, OpClass op_class) const {
+  if (!trains) return;
+  block.then(launched_as(matrices,
+                         kernel("quantise columns", op_class, Kernel::Quantise, {in_rows(rows)}, {in_columns(rows)})));
+}
+
 Slice QuantisedOperands::in_rows(Slice rows) const {
   return precision ? copy_of(block, std::move(rows), ".quantised") : rows;
 }

@@ -124,7 +124,24 @@ struct Both {
 
 }  // namespace
 
-TEST_CASE("kernels' 16-bit formats have the bits of the library's") {
+TEST_CASE("kernels' narrow formats have the bits of the library's") {
+  SECTION("fp8 around every number, and there and back") {
+    for (std::uint32_t b = 0; b < 0x100; ++b) {
+      const auto bits = static_cast<std::uint8_t>(b);
+      const float low = from_fp8(bits);
+      if (std::isnan(low)) {
+        REQUIRE(std::isnan(kernels::from_fp8(bits)));
+        continue;
+      }
+      REQUIRE(kernels::from_fp8(bits) == low);
+      REQUIRE(kernels::fp8_of(low) == bits);
+      const float high = (b & 0x7fU) == 0x7eU ? 2 * low : from_fp8(static_cast<std::uint8_t>(b + 1));
+      const float middle = (low + high) / 2;
+      for (const float v : {std::nextafter(middle, low), middle, std::nextafter(middle, high)}) {
+        REQUIRE(kernels::fp8_of(v) == to_fp8(v));
+      }
+    }
+  }
   SECTION("every fp16 and bf16 there and back") {
     for (std::uint32_t b = 0; b < 0x10000; ++b) {
       const auto bits = static_cast<std::uint16_t>(b);
@@ -151,6 +168,7 @@ TEST_CASE("kernels' 16-bit formats have the bits of the library's") {
     RC_PRE(!std::isnan(v));
     RC_ASSERT(kernels::fp16_of(v) == to_fp16(v));
     RC_ASSERT(kernels::bf16_of(v) == to_bf16(v));
+    RC_ASSERT(kernels::fp8_of(v) == to_fp8(v));
   });
 }
 
@@ -208,18 +226,19 @@ TEST_CASE("zfp's blocks are libzfp's, bit for bit") {
 }
 
 TEST_CASE("codecs' kernels give the library's bytes, by several lanes too") {
-  for (const std::int64_t columns : {std::int64_t{24}, std::int64_t{20}}) {
+  for (const std::int64_t columns : {std::int64_t{24}, std::int64_t{20}, std::int64_t{260}}) {
     for (const Dtype dtype : {Dtype::Fp32, Dtype::Bf16}) {
-      for (const WireFormat format : {WireFormat::Fp16, WireFormat::Int8, WireFormat::Zfp}) {
+      for (const WireFormat format : {WireFormat::Fp16, WireFormat::Int8, WireFormat::Fp8Block, WireFormat::Zfp}) {
         for (const std::int64_t numbers : {1, 2}) {
           const CodecOptions options{.zfp_bits = 5, .int8_row_messages = numbers};
           const auto codec = make_row_codec(format, options);
           Both both;
           const BufferId plain = both.add(3, columns, dtype);
+          const std::int64_t scales = format == WireFormat::Fp8Block ? (columns + 127) / 128 : 1;
           const auto bytes = static_cast<std::int64_t>(codec->value_bytes(static_cast<std::size_t>(columns)));
-          const BufferId values = both.add(2, bytes, Dtype::Int8), scale = both.add(2, 1), zero = both.add(2, 1);
+          const BufferId values = both.add(2, bytes, Dtype::Int8), scale = both.add(2, scales), zero = both.add(2, 1);
           CodecWork work{format, false, {plain, {2, 0}}, {{values, {0, 1}}}};
-          if (format == WireFormat::Int8) work.wire.push_back({scale, {0, 1}});
+          if (format == WireFormat::Int8 || format == WireFormat::Fp8Block) work.wire.push_back({scale, {0, 1}});
           if (format == WireFormat::Int8 && numbers == 2) work.wire.push_back({zero, {0, 1}});
           for (const bool decodes : {false, true}) {
             work.decodes = decodes;
@@ -229,6 +248,7 @@ TEST_CASE("codecs' kernels give the library's bytes, by several lanes too") {
                                    z = numbers == 2 ? both.rows(zero, out) : kernels::RowView{};
             if (format == WireFormat::Fp16) Lanes::run(kernels::Fp16Codec{p, v, 2, decodes});
             if (format == WireFormat::Int8) Lanes::run(kernels::Int8Codec{p, v, s, z, 2, decodes});
+            if (format == WireFormat::Fp8Block) Lanes::run(kernels::Fp8BlockCodec{p, v, s, 2, decodes});
             if (format == WireFormat::Zfp) Lanes::run(kernels::ZfpCodec{p, v, 2, 5, decodes});
             const HostBuffer &a = both.cpu[values.index()], &b = both.gpu[values.index()];
             const auto all = static_cast<std::size_t>(2 * bytes);

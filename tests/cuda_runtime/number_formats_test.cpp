@@ -3,10 +3,12 @@
 #include <rapidcheck.h>
 #include <rapidcheck/catch.h>
 
+#include <algorithm>
 #include <bit>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>
+#include <vector>
 
 namespace moeplan::tests::number_formats_test {
 
@@ -43,6 +45,30 @@ TEST_CASE("fp16 and bf16 round to the nearest number, ties to even") {
     CHECK(from_fp16(to_fp16(0x1.8p-25F)) == 0x1p-24F);
     CHECK(std::isnan(from_fp16(to_fp16(std::numeric_limits<float>::quiet_NaN()))));
     CHECK(std::isnan(from_bf16(to_bf16(std::numeric_limits<float>::quiet_NaN()))));
+  }
+}
+
+TEST_CASE("fp8 is E4M3: 448 is the largest number, and every value goes to the nearest, ties to even") {
+  std::vector<float> numbers;  // not negative, by their bits
+  for (std::uint32_t bits = 0; bits < 0x7f; ++bits) numbers.push_back(from_fp8(static_cast<std::uint8_t>(bits)));
+  CHECK(numbers[1] == 0x1p-9F);
+  CHECK(numbers[8] == 0x1p-6F);
+  CHECK(numbers[0x38] == 1.0F);
+  CHECK(numbers.back() == kLargestFp8);
+  CHECK(std::is_sorted(numbers.begin(), numbers.end()));
+  CHECK(std::isnan(from_fp8(0x7f)));
+  CHECK(std::isnan(from_fp8(to_fp8(std::numeric_limits<float>::quiet_NaN()))));
+  CHECK(to_fp8(1e9F) == 0x7e);
+  CHECK(to_fp8(-std::numeric_limits<float>::infinity()) == 0xfe);
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    CAPTURE(numbers[i]);
+    REQUIRE(to_fp8(numbers[i]) == i);
+    REQUIRE(to_fp8(-numbers[i]) == (i | 0x80U));
+    if (i + 1 == numbers.size()) break;
+    const float half = (numbers[i] + numbers[i + 1]) / 2;
+    REQUIRE(to_fp8(half) == i + i % 2);
+    REQUIRE(to_fp8(std::nextafter(half, 0.0F)) == i);
+    REQUIRE(to_fp8(std::nextafter(half, 1e9F)) == i + 1);
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <catch2/catch.hpp>
+#include <map>
 #include <optional>
 
 #include "cuda_runtime/reference/moe_layer.hpp"
@@ -44,7 +45,11 @@ constexpr double kCoarsestStep = 1.0 / 32;
 
 /// A codec's loss that can be told from none: values on a grid.
 void loss(WireFormat format, std::span<double> row) {
-  const double step = format == WireFormat::Fp16 ? 1.0 / 64 : format == WireFormat::Int8 ? kCoarsestStep : 1.0 / 128;
+  const std::map<WireFormat, double> steps{{WireFormat::Fp16, 1.0 / 64},
+                                           {WireFormat::Int8, kCoarsestStep},
+                                           {WireFormat::Fp8Block, 1.0 / 48},
+                                           {WireFormat::Zfp, 1.0 / 128}};
+  const double step = steps.at(format);
   for (double& v : row) v = std::round(v / step) * step;
 }
 
@@ -246,7 +251,7 @@ Workload workload(RoutingShape shape) {
   w.dtype = Dtype::Fp32;
   w.routing.shape = shape;
   w.routing.sampled = true;
-  w.codecs.allowed = {WireFormat::Fp16, WireFormat::Int8, WireFormat::Zfp};
+  w.codecs.allowed = {WireFormat::Fp16, WireFormat::Int8, WireFormat::Fp8Block, WireFormat::Zfp};
   return w;
 }
 

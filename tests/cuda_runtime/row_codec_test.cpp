@@ -45,11 +45,13 @@ std::vector<float> row_of(const std::vector<std::int16_t>& drawn) {
 TEST_CASE("a row takes as many bytes as the plan's wire format says") {
   CHECK(codec(WireFormat::Fp16)->value_bytes(7) == 2 * 7);
   CHECK(codec(WireFormat::Int8)->value_bytes(7) == 7);
-  CHECK(codec(WireFormat::Int8, 2)->row_numbers() == 2);  // scale and zero point
-  CHECK(codec(WireFormat::Int8, 1)->row_numbers() == 1);
-  CHECK(codec(WireFormat::Zfp)->value_bytes(4096) == 4096);  // 8 bits a value: a quarter of fp32
-  CHECK(codec(WireFormat::Zfp, 2, 5)->value_bytes(4) == 3);  // 20 bits
-  CHECK_FALSE(codec(WireFormat::Zfp)->takes(6));             // no whole blocks
+  CHECK(codec(WireFormat::Int8, 2)->row_numbers(7) == 2);  // scale and zero point
+  CHECK(codec(WireFormat::Int8, 1)->row_numbers(7) == 1);
+  CHECK(codec(WireFormat::Fp8Block)->value_bytes(300) == 300);
+  CHECK(codec(WireFormat::Fp8Block)->row_numbers(300) == 3);  // a scale per 128 values
+  CHECK(codec(WireFormat::Zfp)->value_bytes(4096) == 4096);   // 8 bits a value: a quarter of fp32
+  CHECK(codec(WireFormat::Zfp, 2, 5)->value_bytes(4) == 3);   // 20 bits
+  CHECK_FALSE(codec(WireFormat::Zfp)->takes(6));              // no whole blocks
 }
 
 TEST_CASE("what a codec loses is bounded") {
@@ -76,6 +78,19 @@ TEST_CASE("what a codec loses is bounded") {
              const float step = (*most - *least) / 254;
              for (std::size_t i = 0; i < row.size(); ++i) {
                RC_ASSERT(std::abs(back[i] - row[i]) <= 0.5001F * step + 0x1p-22F * largest(row));
+             }
+           });
+  rc::prop("fp8 in blocks: 2^-4 of each value, or half of the smallest step of its block",
+           [](const std::vector<std::int16_t>& drawn) {
+             const std::vector<float> row = row_of(drawn);
+             std::vector<float> back = row;
+             pass_through(*codec(WireFormat::Fp8Block), row.size(), back);
+             for (std::size_t i = 0; i < row.size(); ++i) {
+               const std::size_t block = i / 128 * 128;
+               const float scale =
+                   largest(std::span(row).subspan(block, std::min<std::size_t>(128, row.size() - block))) / 448;
+               const float bound = std::max(0x1p-4F * std::abs(row[i]), 0x1p-10F * scale);
+               RC_ASSERT(std::abs(back[i] - row[i]) <= 1.0001F * bound);
              }
            });
   SECTION("zfp at 8 bits on normal values: RMS 0.055 of the values' RMS, 0.036 of each block's largest magnitude") {

@@ -27,7 +27,7 @@ inline Workload layer_workload(Mode mode = Mode::Train) {
   w.recompute = Recompute::None;
   w.optimizer = Optimizer::Adam;
   w.capacity_factor = 2.0;
-  w.codecs.allowed = {WireFormat::Fp16, WireFormat::Int8, WireFormat::Zfp};
+  w.codecs.allowed = {WireFormat::Fp16, WireFormat::Int8, WireFormat::Fp8Block, WireFormat::Zfp};
   return w;
 }
 

@@ -215,7 +215,7 @@ inline Workload workload_of(const ValueLayer& layer) {
   w.routing.sampled = true;
   w.gate_weights = layer.gate_weights;
   if (layer.shape == RoutingShape::ZeroLoad) w.routing.hot_fraction = layer.empty;
-  w.codecs.allowed = {WireFormat::Fp16, WireFormat::Int8, WireFormat::Zfp};
+  w.codecs.allowed = {WireFormat::Fp16, WireFormat::Int8, WireFormat::Fp8Block, WireFormat::Zfp};
   if (layer.step) {
     w.zero_stage = layer.step->zero_stage;
     w.optimizer = layer.step->optimizer;

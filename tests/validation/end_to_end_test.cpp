@@ -200,14 +200,16 @@ TEST_CASE("GPT-OSS 120B on 64 H100, as published for Megatron-Bridge") {
 TEST_CASE("DeepSeek-V3 on 2,048 H800, as published: GPU hours of a trillion tokens") {
   // DeepSeek-V3 Technical Report, sec. 1: 180,000 H800 hours for each trillion tokens; sec. 3: 2,048 GPUs, PP 16, EP 64
   // over 8 nodes with at most 4 a token, ZeRO 1, fp8 in blocks, DualPipe, norms, up-projections and SwiGLU recomputed,
-  // moments in bf16. Here two parts a stage with overlap represent DualPipe. They need a multiple of 16
-  // microbatches: 16,384 sequences instead of 15,360. assumed: the host launches fast enough, micro batch 1.
-  constexpr double kCeiling = 0.11,
+  // moments in bf16; sec. 3.3.3: rows dispatched in fp8, combined in bf16. Here two parts a stage with overlap
+  // represent DualPipe. They need a multiple of 16 microbatches: 16,384 sequences instead of 15,360. assumed: the host
+  // launches fast enough, micro batch 1.
+  constexpr double kCeiling = 0.15,
                    kExposedCeiling = 0.08;  // the goal for the latter is 0.03, as in their recorded trace
   PublishedRun run{.name = "DeepSeek-V3",
                    .model = tests::kConfigs / "models/deepseek_v3.yaml",
                    .candidate = {.degrees = {.pp = 16, .dp = 128, .edp = 2, .ep = 64},
                                  .all_to_all = "deepep",
+                                 .codec = {.dispatch = WireFormat::Fp8Block, .combine = std::nullopt},
                                  .micro_batch = 1,
                                  .virtual_stages = 2,
                                  .ep_overlap = true,
@@ -217,6 +219,7 @@ TEST_CASE("DeepSeek-V3 on 2,048 H800, as published: GPU hours of a trillion toke
   Workload w = workload_of(run);
   w.recompute = run.candidate.recompute = *parse_recompute("layernorm+mla_up_proj+moe_act");
   w.precision = Precision::Fp8Block;
+  w.codecs.allowed = {WireFormat::Fp8Block};
   w.optimizer_dtype = Dtype::Bf16;
   w.cuda_graphs = CudaGraphs::FullIteration;
   const Prediction p = predicted(run, tests::load_cluster(tests::cluster_path("dgx_h800")), w);

@@ -52,7 +52,7 @@ TEST_CASE("However rows travel, no plan is faster than its lower bound, and equa
     REQUIRE(drawn < 1000 * kPlans);
     const SmallCase c = random_nodes(random);
     Small s = small(c);
-    s.workload.codecs.allowed = {WireFormat::Fp16, WireFormat::Int8, WireFormat::Zfp};
+    s.workload.codecs.allowed = {WireFormat::Fp16, WireFormat::Int8, WireFormat::Fp8Block, WireFormat::Zfp};
     const Candidate candidate = random_travel(random, s);
     if (infeasibility(s.model, s.workload, candidate, s.cluster.ranks_per_node())) continue;
     ++feasible;

@@ -85,6 +85,13 @@ TEST_CASE("What a codec sends of a row") {
   }
 }
 
+TEST_CASE("fp8 in blocks: a quarter of fp32, and a scale of 4 bytes per 128 values in a message of its own") {
+  const std::vector<WirePart> parts = wire_parts(WireFormat::Fp8Block, {}, 1024);
+  CHECK(parts.size() == 2);
+  CHECK(bytes_of(parts) == 1024 + 8 * 4);
+  CHECK(bytes_of(wire_parts(WireFormat::Fp8Block, {}, 130)) == 130 + 2 * 4);
+}
+
 TEST_CASE("The name of a pair of codecs") {
   for (const char* name : {"none", "fp16", "int8", "zfp", "int8/none", "none/zfp", "fp16/int8"}) {
     CAPTURE(name);
@@ -177,6 +184,14 @@ TEST_CASE("A codec that sends less in as few messages is never slower than anoth
   CHECK(never(WireFormat::Zfp, WireFormat::Fp16));
   CHECK_FALSE(never(WireFormat::Int8, WireFormat::Fp16));  // fewer bytes, more messages
   CHECK_FALSE(never(WireFormat::Fp16, WireFormat::Zfp));
+  SECTION("what the experts multiply as it arrives cannot be compared with what is decoded") {
+    s.workload.codecs.allowed.insert(WireFormat::Fp8Block);
+    CHECK(never(WireFormat::Zfp, WireFormat::Fp8Block));
+    s.workload.precision = Precision::Mxfp8;
+    CHECK(never(WireFormat::Zfp, WireFormat::Fp8Block));
+    s.workload.precision = Precision::Fp8Block;
+    CHECK_FALSE(never(WireFormat::Zfp, WireFormat::Fp8Block));
+  }
   SECTION("a throughput beside a count of bytes cannot be compared") {
     s.cluster.gpu.codec_throughput[WireFormat::Zfp] = BytesPerSecond(50e9);
     CHECK_FALSE(never(WireFormat::Zfp, WireFormat::Fp16));

@@ -4,7 +4,9 @@
 #include <catch2/catch.hpp>
 
 #include "model/costs/memory.hpp"
+#include "model/program/resolve.hpp"
 #include "planner/candidate/stage_layout.hpp"
+#include "planner/lowering/feasibility.hpp"
 #include "planner/lowering/lower.hpp"
 #include "tests/support/small_cases.hpp"
 
@@ -45,6 +47,22 @@ std::int64_t count(const Program& program, Kernel kernel) {
     n += k && *k == kernel;
   });
   return n;
+}
+
+std::int64_t count_codecs(const Program& program) {
+  std::int64_t n = 0;
+  for_each_operation(program, [&](const Operation& op) { n += std::holds_alternative<Codec>(op.work); });
+  return n;
+}
+
+/// Forward and backward blocks of MoE layers.
+std::int64_t moe_blocks(const Program& program, Gemm::Form form) {
+  std::int64_t n = 0;
+  for_each_operation(program, [&](const Operation& op) {
+    const auto* gemm = std::get_if<Gemm>(&op.work);
+    n += gemm && gemm->grouped && gemm->form == form;
+  });
+  return n / 2;
 }
 
 /// Whether every operand that is quantised was written, forward or earlier in the same block.
@@ -93,6 +111,50 @@ TEST_CASE("Messages and attention stay in 16 bits") {
     const Program program = iteration(Precision::Fp8Block);
     for (const Slice& s : op.reads) CHECK(program.buffer(s.buffer).dtype != Dtype::Fp8);
   });
+}
+
+TEST_CASE("Rows that are dispatched in the recipe's format are quantised once, at their sources") {
+  const bool deduplicates = GENERATE(false, true), weighs_in_experts = GENERATE(false, true);
+  CAPTURE(deduplicates, weighs_in_experts);
+  const auto program = [&](const std::string& codec) {
+    Small s = small({});
+    s.workload.precision = Precision::Fp8Block;
+    s.workload.codecs.allowed = {WireFormat::Fp8Block};
+    if (weighs_in_experts) s.workload.gate_weights = GateWeights::InExperts;
+    Candidate c = candidate();
+    c.all_to_all = deduplicates ? "deepep" : "linear";
+    c.codec = *parse_codec_pair(codec);
+    REQUIRE(infeasibility(s.model, s.workload, c, s.cluster.ranks_per_node()).value_or("").text.empty());
+    StageClusters clusters(s.cluster);
+    return lowered(s.model, s.workload, clusters, c);
+  };
+  const Program plain = program("none"), sent = program("fp8_block/none");
+  check_written(sent);
+  // What is weighed at the holders of the experts is decoded first, and quantised again.
+  const bool all_are_operands = weighs_in_experts || !deduplicates;
+  CHECK((count_codecs(sent) == 0) == all_are_operands);
+  const auto dispatched = [](const Program& p) {
+    std::int64_t bytes = 0;
+    for_each_operation(p, [&](const Operation& op) {
+      if (op.op_class != OpClass::Dispatch || !op.communication()) return;
+      for (const Flow& f : flows_from(p, op, RankId(0))) bytes += f.bytes;
+    });
+    return bytes;
+  };
+  CHECK(10 * dispatched(sent) < 6 * dispatched(plain));
+  // Of the rows that arrive, only the copy in columns is made by the experts' rank.
+  for_each_operation(sent, [&](const Operation& op) {
+    const auto* k = std::get_if<Kernel>(&op.work);
+    if (!k || *k != Kernel::Quantise) return;
+    const std::string& read = sent.buffer(op.reads.front().buffer).name;
+    CAPTURE(op.name, read);
+    if (read == "expert.in") CHECK(false);
+    if (read == "d.expert.out") CHECK_FALSE(all_are_operands);
+    if (read == "expert.in.quantised") CHECK(sent.buffer(op.writes.front().buffer).name == read + " columns");
+  });
+  const std::int64_t forward = moe_blocks(sent, Gemm::Form::NN), backward = moe_blocks(sent, Gemm::Form::NT);
+  CHECK(forward > 0);
+  CHECK(count(sent, Kernel::Quantise) == count(plain, Kernel::Quantise) + forward + (all_are_operands ? backward : 0));
 }
 
 TEST_CASE("Only the scales of whole tensors that are taken from themselves need another pass") {

@@ -77,6 +77,8 @@ Listing listing(const std::string& what) {
             {"nvswitch", "intra_node: every GPU to a non-blocking switch"},
             {"single_switch", "fabric: every NIC to one non-blocking switch"},
             {"rail_optimised", "fabric: NIC i of every node on rail i, leaves joined by a spine"},
+            {"rail_only", "fabric: the same with a spine for each rail; GPUs relay to other rails inside a node"},
+            {"dual_plane", "fabric: rails twice, each NIC with half of its bandwidth on either plane"},
             {"dragonfly", "fabric: groups of nodes, every pair of groups joined"}};
   }
   if (what == "collective-models") return of_configs("collectives");

@@ -28,11 +28,15 @@ class Builder {
     out_.vertices.push_back({std::move(name), kind, node});
     return VertexId(out_.vertices.size() - 1);
   }
+  void lead(VertexId from, VertexId to, BytesPerSecond bandwidth, Seconds latency, LinkTier tier) {
+    out_.links.push_back({from, to, bandwidth, latency, tier});
+  }
   void join(VertexId a, VertexId b, BytesPerSecond bandwidth, Seconds latency, LinkTier tier) {
-    out_.links.push_back({a, b, bandwidth, latency, tier});
-    out_.links.push_back({b, a, bandwidth, latency, tier});
+    lead(a, b, bandwidth, latency, tier);
+    lead(b, a, bandwidth, latency, tier);
   }
 
+  [[nodiscard]] bool is(FabricKind kind) const { return machine_.fabric && machine_.fabric->kind == kind; }
   [[nodiscard]] std::int64_t nics_per_node() const { return machine_.fabric ? machine_.fabric->nics_per_node : 0; }
   /// Number of existing groups of nodes_per_leaf nodes, of which the first `nodes_` nodes are built.
   [[nodiscard]] std::int64_t groups() const {
@@ -50,9 +54,11 @@ class Builder {
     }
     if (const auto* tree = std::get_if<PcieTree>(&machine_.intra_node))
       bridges = static_cast<double>(bridge_count(*tree));
-    double cables =
-        static_cast<double>(nodes_) * (3 * gpus + bridges * bridges / 2 + mesh + 2 * nics + std::max(gpus, nics));
-    if (machine_.fabric && machine_.fabric->kind == FabricKind::Dragonfly) {
+    const double planes = is(FabricKind::DualPlane) ? 2 : 1;
+    double cables = static_cast<double>(nodes_) *
+                    (3 * gpus + bridges * bridges / 2 + mesh + 2 * planes * nics + std::max(gpus, nics));
+    if (is(FabricKind::RailOnly)) cables += static_cast<double>(nodes_) * (gpus + std::max(gpus, nics));
+    if (is(FabricKind::Dragonfly)) {
       cables += static_cast<double>(groups_built()) * static_cast<double>(groups_built()) / 2;
     }
     if (2 * cables <= static_cast<double>(kMostLinks)) return;
@@ -115,12 +121,19 @@ class Builder {
   void add_nvswitch(const NvSwitch& nvswitch, int node, const std::vector<VertexId>& gpus,
                     const std::vector<VertexId>& nics) {
     const VertexId sw = add(fmt::format("node{}.nvswitch", node), VertexKind::NvSwitch, node);
-    for (const VertexId g : gpus) join(g, sw, nvswitch.bandwidth, nvswitch.latency, LinkTier::IntraNode);
+    const std::vector<VertexId> relays = add_nvlinks(nvswitch, node, gpus, sw);
     const auto near_nic = [&](VertexId a, VertexId b) {
       join(a, b, machine_.fabric->nic_bandwidth, Seconds(0), LinkTier::Nic);
     };
+    const auto relay = [&](std::size_t gpu, VertexId to) {
+      if (!relays.empty()) lead(relays[gpu], to, machine_.fabric->nic_bandwidth, Seconds(0), LinkTier::Nic);
+    };
     if (nics.size() >= gpus.size()) {
-      for (std::size_t i = 0; i < nics.size(); ++i) near_nic(gpus[i * gpus.size() / nics.size()], nics[i]);
+      for (std::size_t i = 0; i < nics.size(); ++i) {
+        const std::size_t g = i * gpus.size() / nics.size();
+        near_nic(gpus[g], nics[i]);
+        relay(g, nics[i]);
+      }
       return;
     }
     // One port per GPU; with a shared port, the path between GPUs of one NIC through it would be as short as through
@@ -130,14 +143,40 @@ class Builder {
         const VertexId port = add(fmt::format("node{}.port{}", node, g), VertexKind::PcieSwitch, node);
         near_nic(gpus[g], port);
         near_nic(port, nics[i]);
+        relay(g, port);
       }
     }
+  }
+
+  /// The NVLinks of a node's GPUs. If GPUs relay to their NICs, also their ends at the GPUs, which then part what is
+  /// for the GPU from what it relays: both take its NVLinks' bandwidth.
+  std::vector<VertexId> add_nvlinks(const NvSwitch& nvswitch, int node, const std::vector<VertexId>& gpus,
+                                    VertexId sw) {
+    std::vector<VertexId> ends;
+    const auto nvlink = [&](VertexId from, VertexId to, Seconds latency) {
+      lead(from, to, nvswitch.bandwidth, latency, LinkTier::IntraNode);
+    };
+    for (std::size_t g = 0; g < gpus.size(); ++g) {
+      nvlink(gpus[g], sw, nvswitch.latency);
+      if (is(FabricKind::RailOnly)) {
+        ends.push_back(add(fmt::format("node{}.nvlink{}", node, g), VertexKind::NvSwitch, node));
+        nvlink(sw, ends.back(), nvswitch.latency);
+        nvlink(ends.back(), gpus[g], Seconds(0));
+      } else {
+        nvlink(sw, gpus[g], nvswitch.latency);
+      }
+    }
+    return ends;
   }
 
   void add_fabric(const Fabric& fabric, const std::vector<std::vector<VertexId>>& nics) {
     switch (fabric.kind) {
       case FabricKind::SingleSwitch: return add_single_switch(fabric, nics);
-      case FabricKind::RailOptimised: return add_rails(fabric, nics);
+      case FabricKind::RailOptimised:
+      case FabricKind::RailOnly: return add_rails(fabric, nics, "", fabric.nic_bandwidth);
+      case FabricKind::DualPlane:
+        for (const char* plane : {"plane0.", "plane1."}) add_rails(fabric, nics, plane, fabric.nic_bandwidth / 2);
+        return;
       case FabricKind::Dragonfly: return add_dragonfly(fabric, nics);
     }
   }
@@ -149,17 +188,26 @@ class Builder {
     }
   }
 
-  void add_rails(const Fabric& fabric, const std::vector<std::vector<VertexId>>& nics) {
-    const VertexId spine = add("spine", VertexKind::NetworkSwitch, std::nullopt);
+  /// Leaves for the rails of each group, and the spine, or one for each rail, in a plane of the given ports.
+  void add_rails(const Fabric& fabric, const std::vector<std::vector<VertexId>>& nics, const std::string& plane,
+                 BytesPerSecond port) {
+    const auto rails = static_cast<std::size_t>(fabric.nics_per_node);
     const auto per_leaf = static_cast<std::size_t>(fabric.nodes_per_leaf);
-    const BytesPerSecond up =
-        fabric.nic_bandwidth * (static_cast<double>(fabric.nodes_per_leaf) / fabric.oversubscription);
+    const BytesPerSecond up = port * (static_cast<double>(fabric.nodes_per_leaf) / fabric.oversubscription);
+    std::vector<VertexId> spines;  // by rail
+    for (std::size_t rail = 0; rail < rails; ++rail) {
+      const bool is_shared = fabric.kind != FabricKind::RailOnly;
+      spines.push_back(is_shared && rail > 0 ? spines.front()
+                                             : add(is_shared ? plane + "spine" : fmt::format("spine.rail{}", rail),
+                                                   VertexKind::NetworkSwitch, std::nullopt));
+    }
     for (std::size_t group = 0; group * per_leaf < nics.size(); ++group) {
-      for (std::size_t rail = 0; rail < static_cast<std::size_t>(fabric.nics_per_node); ++rail) {
-        const VertexId leaf = add(fmt::format("leaf{}.rail{}", group, rail), VertexKind::NetworkSwitch, std::nullopt);
-        join(leaf, spine, up, fabric.latency, LinkTier::Core);
+      for (std::size_t rail = 0; rail < rails; ++rail) {
+        const VertexId leaf =
+            add(fmt::format("{}leaf{}.rail{}", plane, group, rail), VertexKind::NetworkSwitch, std::nullopt);
+        join(leaf, spines[rail], up, fabric.latency, LinkTier::Core);
         for (std::size_t n = group * per_leaf; n < std::min(nics.size(), (group + 1) * per_leaf); ++n) {
-          join(nics[n][rail], leaf, fabric.nic_bandwidth, fabric.latency, LinkTier::Nic);
+          join(nics[n][rail], leaf, port, fabric.latency, LinkTier::Nic);
         }
       }
     }

@@ -46,10 +46,10 @@ struct NvSwitch {  // every GPU connected to a non-blocking switch
 using NodeLinks = std::variant<PcieTree, NvlinkMesh, NvSwitch>;
 
 /// The network between nodes.
-enum class FabricKind { SingleSwitch, RailOptimised, Dragonfly };
+enum class FabricKind { SingleSwitch, RailOptimised, RailOnly, DualPlane, Dragonfly };
 struct Fabric {
   FabricKind kind;
-  std::int64_t nics_per_node;    // NIC i serves GPUs i * gpus/nics ...; RailOptimised: NIC i of every node is rail i
+  std::int64_t nics_per_node;    // NIC i serves GPUs i * gpus/nics ...; with rails, NIC i of every node is rail i
   BytesPerSecond nic_bandwidth;  // each direction
   Seconds latency;               // from NIC to switch, and of each switch hop
   double oversubscription;       // >= 1: down capacity over uplink capacity, of a leaf or of a dragonfly group
@@ -81,6 +81,11 @@ struct ClusterTemplate {
 /// - rail_optimised: NIC i of the nodes of a leaf group is connected to leaf i of the group; every leaf is connected to
 ///   one aggregated spine by a link of nodes_per_leaf * nic_bandwidth / oversubscription. Traffic of one rail within
 ///   one group stays on its leaf.
+/// - rail_only: the same with a spine for each rail, so that no switch joins two rails. Traffic to another rail first
+///   goes to a GPU of that rail in the source's node over the NVSwitch, through that GPU's NVLinks and NIC (NCCL's PXN;
+///   [Rail-only] Wang et al., arXiv 2307.12169, sec. 3), or to its NIC through host bridges.
+/// - dual_plane: every NIC has two ports of half its bandwidth, each in a plane of its own; a plane has the leaves and
+///   the spine of rail_optimised, and no switch joins two planes. Traffic is divided equally between them.
 /// - dragonfly: groups of nodes_per_leaf nodes share one non-blocking switch; every pair of groups has a global link.
 ///   The global links of a group have a total bandwidth of that of its NICs / oversubscription. Minimal routing only.
 ///

@@ -12,10 +12,12 @@ namespace {
 enum class IntraKind { PcieTree, NvlinkMesh, NvSwitch };
 constexpr std::array<std::pair<IntraKind, std::string_view>, 3> kIntraKindNames{
     {{IntraKind::PcieTree, "pcie_tree"}, {IntraKind::NvlinkMesh, "nvlink_mesh"}, {IntraKind::NvSwitch, "nvswitch"}}};
-constexpr std::array<std::pair<FabricKind, std::string_view>, 4> kFabricKindNames{
+constexpr std::array<std::pair<FabricKind, std::string_view>, 6> kFabricKindNames{
     {{FabricKind::SingleSwitch, "single_switch"},
      {FabricKind::RailOptimised, "rail_optimised"},
      {FabricKind::RailOptimised, "rail_optimized"},
+     {FabricKind::RailOnly, "rail_only"},
+     {FabricKind::DualPlane, "dual_plane"},
      {FabricKind::Dragonfly, "dragonfly"}}};
 
 /// Reads the keys of a PCIe tree; the caller finishes the map.

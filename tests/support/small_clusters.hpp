@@ -42,7 +42,8 @@ inline Cluster random_cluster() {
   const auto nodes = *whole_range<std::int64_t>(2, 9);
   const auto gpus = std::int64_t{1} << *whole_range(0, 3);
   const auto nics = *rc::gen::element<std::int64_t>(1, gpus, std::max<std::int64_t>(1, gpus / 2));
-  const auto kind = *rc::gen::element(FabricKind::SingleSwitch, FabricKind::RailOptimised, FabricKind::Dragonfly);
+  const auto kind = *rc::gen::element(FabricKind::SingleSwitch, FabricKind::RailOptimised, FabricKind::RailOnly,
+                                      FabricKind::DualPlane, FabricKind::Dragonfly);
   const auto per_leaf = kind == FabricKind::SingleSwitch ? std::int64_t{1} : *whole_range<std::int64_t>(1, nodes + 1);
   const double oversubscription = kind == FabricKind::SingleSwitch ? 1 : *rc::gen::element(1.0, 2.0, 4.0);
   const PcieTree pcie{.gpus_per_switch = *rc::gen::element<std::int64_t>(0, 1, 2),

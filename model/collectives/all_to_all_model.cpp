@@ -7,14 +7,20 @@ namespace moeplan {
 
 namespace {
 
-/// The transfer among `ranks` of one node, each with a buffer of `bytes`; 0 for a rank alone.
-Seconds inside(const AllToAllModel& model, double ranks, Bytes bytes, bool in_place) {
+constexpr double kLlExpansion = 2;  // bytes moved for each one sent: NCCL's LL has a flag of 4 bytes after every 4
+
+/// The transfer among `ranks` of one node, each with a buffer of `bytes`, after its peers' start-up; 0 for a rank
+/// alone.
+Seconds inside(const AllToAllModel& model, const Network& network, double ranks, Bytes bytes, bool in_place) {
   if (ranks < 2) return Seconds(0);
   const Bytes sent = bytes * ((ranks - 1) / ranks);
   const Seconds own = in_place ? Seconds(0) : (bytes / ranks) / model.bandwidth * model.own;
-  const Seconds simple =
-      model.simple_base + sent / model.bandwidth + own + model.ramp * (sent / (sent + model.ramp_bytes));
-  return std::min(bytes / model.ll_bandwidth, simple);
+  const Seconds peers = model.peer * (ranks - 1);
+  const Seconds ll = std::max(bytes / model.ll_bandwidth, network.host_time(ranks, sent * kLlExpansion) - peers);
+  const Seconds simple = model.simple_base +
+                         std::max(sent / model.bandwidth + own, network.host_time(ranks, sent) - peers) +
+                         model.ramp * (sent / (sent + model.ramp_bytes));
+  return std::min(ll, simple);
 }
 
 }  // namespace
@@ -28,7 +34,7 @@ std::optional<CollectiveCost> all_to_all_cost(const AllToAllModel& model, const 
                       .transfer = Seconds(0),
                       .algorithm = "pairwise messages"};
   if (shape.nodes == 1) {
-    cost.transfer = inside(model, m, bytes, in_place);
+    cost.transfer = inside(model, network, m, bytes, in_place);
     cost.total = cost.launch + cost.steps + cost.transfer;
     return cost;
   }
@@ -42,7 +48,7 @@ std::optional<CollectiveCost> all_to_all_cost(const AllToAllModel& model, const 
                       model.network->ramp * (crossing / (crossing + model.network->ramp_bytes));
   cost.launch += network.base;
   cost.steps += model.network->peer * (n - m);
-  cost.transfer = std::max(inside(model, m, bytes / nodes, in_place), out);
+  cost.transfer = std::max(inside(model, network, m, bytes / nodes, in_place), out);
   cost.total = cost.launch + cost.steps + cost.transfer;
   return cost;
 }

@@ -9,6 +9,9 @@
 //   between nodes   time = base + network_base + (m - 1) peer + (n - m) network_peer
 //                          + max(the node's part alone, W / rate + network's ramp W / (W + ramp_bytes)), W = (n-m)/n S
 //                   rate = min(node's NICs / m, bandwidth) / (1 + contention log2 N)
+//
+// A rank's own messages follow one another; meanwhile the host's memory, without NVLinks (network.hpp), passes on those
+// of all ranks, and the slower decides. In LL it passes on 2 V: half of a word is a flag.
 #pragma once
 
 #include <optional>

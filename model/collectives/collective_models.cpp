@@ -124,6 +124,7 @@ CollectiveModels read_collective_models(const Node& document) {
   }
   for (const auto& [node, path] : file.list_or_empty("sources")) m.sources.push_back(node->scalar);
   if (file.has("network")) m.network = read_network(file.map("network"));
+  if (file.has("host_memory")) m.network.host_memory = read_host_memory(file.map("host_memory"));
   for (const auto& [entry, path] : file.list_or_empty("rings"))
     m.rings.push_back(read_ring_model({*entry, path, wrong}));
   for (const auto& [entry, path] : file.list_or_empty("trees"))

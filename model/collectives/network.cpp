@@ -11,4 +11,12 @@ Network read_network(MapReader map) {
   return n;
 }
 
+HostMemory read_host_memory(MapReader map) {
+  const HostMemory m{.direct_ranks = map.integer("direct_ranks", 1, 1024),
+                     .bandwidth = map.quantity<BytesPerSecond>("bandwidth"),
+                     .contention = map.number_or("contention", 0, 0, 10)};
+  map.finish();
+  return m;
+}
+
 }  // namespace moeplan

@@ -37,7 +37,8 @@ std::optional<CollectiveCost> ring_cost(const RingModel& model, const Network& n
   cost.algorithm = "ring " + model.protocol;
   if (shape.nodes == 1) {
     cost.steps = model.base + model.step * steps;
-    cost.transfer = sent / model.bandwidth + own + ramp;
+    const Seconds shared = network.host_time(n, sent * model.expansion);
+    cost.transfer = std::max(sent / model.bandwidth + own, shared - model.step * steps) + ramp;
     cost.total = cost.steps + cost.transfer;
     return cost;
   }
@@ -68,6 +69,7 @@ RingModel read_ring_model(MapReader entry) {
               .own = entry.number_or("own", 0, 0, 1),
               .ramp = entry.quantity_or<Seconds>("ramp", Seconds(0)),
               .ramp_bytes = entry.quantity_or<Bytes>("ramp_bytes", Bytes(1)),
+              .expansion = entry.number_or("expansion", 1, 1, 16),
               .network = {}};
   m.collectives = read_collectives(entry, {Collective::AllGather, Collective::ReduceScatter, Collective::AllReduce});
   if (entry.has("network")) {

@@ -4,13 +4,15 @@
 // Notation: n ranks on N nodes; S bytes of the whole tensor; k = 2 for an all-reduce, else 1. A rank sends
 // V = k (n-1)/n S in k (n-1) steps of chunks c = S/n; k (N-1) of the steps cross nodes.
 //
-//   inside a node   time = base + k (n-1) step + V / bandwidth + own (S/n) / bandwidth + ramp V / (V + ramp_bytes)
+//   inside a node   time = base + max(k (n-1) step + V / bandwidth + own (S/n) / bandwidth, host's memory)
+//                          + ramp V / (V + ramp_bytes)
 //   between nodes   time = base + network_base + ramp + max(V / min(bandwidth, node's NICs) + own, steps)
 //                   steps = k pass + (k (n-1) - k (N-1)) max(step, overhead) + k (N-1) (network_step + c /
 //                   hop_bandwidth)
 //
-// Between nodes steps are pipelined with the transfer: the slower decides. `own` is the copy of a rank's own part that
-// an out-of-place collective makes.
+// The host's memory, without NVLinks, passes on expansion V bytes of every rank (network.hpp), while the ranks' own
+// steps go on. Between nodes steps are pipelined with the transfer: the slower decides. `own` is the copy of a rank's
+// own part that an out-of-place collective makes.
 #pragma once
 
 #include <optional>
@@ -46,6 +48,7 @@ struct RingModel {
   double own = 0;            // a byte of the own part costs this fraction of one that is sent: 0 to 1
   Seconds ramp{};            // filling the channels' pipelines; half of it is paid at ramp_bytes
   Bytes ramp_bytes{1};
+  double expansion = 1;                     // bytes moved for each one sent: 2 for LL, whose words are half flags
   std::optional<RingNetwork> network = {};  // none: not between nodes
   bool operator==(const RingModel&) const = default;
 };

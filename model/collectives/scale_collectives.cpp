@@ -12,6 +12,7 @@ class Scaling {
   void apply(CollectiveModels& m) const {
     latencies(m.launch, m.network.base);
     m.network.nic_bandwidth *= f_.nic;
+    if (m.network.host_memory) m.network.host_memory->bandwidth *= f_.intra_node;
     for (RingModel& ring : m.rings) apply(ring);
     for (TreeModel& tree : m.trees) apply(tree);
     if (m.nvls) {

@@ -67,12 +67,14 @@ ReadCollectives read_collectives(MapReader& cluster) {
   return out;
 }
 
-/// The datasheet bandwidths of a template whose nodes are joined by a switch; none for others.
+/// The datasheet bandwidths of a template whose GPUs all have the same: on a switch, or on PCIe alone; none for others.
 std::optional<LinkRates> link_rates(const std::variant<ClusterTemplate, Topology>& machine) {
   const auto* shape = std::get_if<ClusterTemplate>(&machine);
-  const auto* inside = shape ? std::get_if<NvSwitch>(&shape->intra_node) : nullptr;
-  if (!inside) return std::nullopt;
-  return LinkRates{inside->bandwidth, shape->fabric ? shape->fabric->nic_bandwidth : BytesPerSecond(0)};
+  if (!shape) return std::nullopt;
+  const BytesPerSecond nic = shape->fabric ? shape->fabric->nic_bandwidth : BytesPerSecond(0);
+  if (const auto* nvswitch = std::get_if<NvSwitch>(&shape->intra_node)) return LinkRates{nvswitch->bandwidth, nic};
+  if (const auto* tree = std::get_if<PcieTree>(&shape->intra_node)) return LinkRates{tree->pcie_bandwidth, nic};
+  return std::nullopt;
 }
 
 /// The models of collectives in proportion to the machine's links, if `collectives` or `collective_models` holds some.

@@ -31,6 +31,20 @@ TEST_CASE("An all-to-all inside a node pays each peer, and the faster protocol")
   CHECK(time_of(model(), {4, 1}, 4e6) == Approx(3e-6 + 3e-6 + 5e-6 + 3e6 / 1e11 + 0.5 * 1e6 / 1e11 + 2e-6));
 }
 
+TEST_CASE("Without NVLinks an all-to-all passes through the host's memory, twice the bytes in LL") {
+  const Network host{.host_memory =
+                         HostMemory{.direct_ranks = 2, .bandwidth = BytesPerSecond(2e10), .contention = 0.5}};
+  AllToAllModel m = model();
+  m.ramp = Seconds(0);
+  const auto time = [&](std::int64_t ranks, double bytes) {
+    return all_to_all_cost(m, host, {ranks, 1}, Bytes(bytes), true)->time().value();
+  };
+  CHECK(time(4, 4e6) == Approx(3e-6 + 5e-6 + 4 * 3e6 / 2e10));
+  CHECK(time(4, 8e3) == Approx(3e-6 + 3e-6 + 8e3 / 1e10));         // LL: the peers' start-up decides
+  CHECK(time(4, 3e4) == Approx(3e-6 + 4 * 2 * 2.25e4 / 2e10));     // LL: the host's memory
+  CHECK(time(2, 4e6) == Approx(3e-6 + 1e-6 + 5e-6 + 2e6 / 1e11));  // directly
+}
+
 TEST_CASE("Between nodes every peer costs, and the NICs carry what leaves the node") {
   // 16 ranks on 4 nodes: 3 peers inside, 12 outside; 4 ranks share 2 NICs of 10 GB/s; 3/4 of 16 MB leave.
   const double fixed = 3e-6 + 12e-6 + 3e-6 + 12 * 4e-6;

@@ -23,7 +23,7 @@ std::vector<CollectiveModels> shipped_models() {
     out.push_back(read_collective_models(load_document(path)));
     CHECK(out.back().cluster == path.stem().string());
   }
-  REQUIRE(out.size() >= 9);
+  REQUIRE(out.size() >= 10);
   return out;
 }
 
@@ -202,6 +202,9 @@ TEST_CASE("A file of collectives says what is wrong with it") {
                       "wide_link: 2 GB/s}, combine: {base: 1 us}}\n" +
                       origins) ==
         "dispatchers[0].dispatch.wide_link: is faster than link: more ranks would take less time\n");
+  CHECK(complaints_of(head + "host_memory: {direct_ranks: 0, bandwith: 1 GB/s}\n" + origins) ==
+        "host_memory.direct_ranks: 0 is out of range; expected 1 to 1024\n"
+        "host_memory.bandwith: unknown key; did you mean \"bandwidth\"?\n");
   CHECK(complaints_of(head + "nvls: {base: 1 us, step: 1 us, bandwith: 1 GB/s}\n" + origins) ==
         "nvls.bandwith: unknown key; did you mean \"bandwidth\"?\n");
 }

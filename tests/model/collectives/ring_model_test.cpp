@@ -61,6 +61,29 @@ TEST_CASE("Between nodes the slower of the steps and of the bytes decides") {
   }
 }
 
+TEST_CASE("Without NVLinks the host's memory passes on the bytes of all ranks, while each takes its steps") {
+  const Network host{.host_memory =
+                         HostMemory{.direct_ranks = 2, .bandwidth = BytesPerSecond(2e10), .contention = 0.5}};
+  const auto time = [&](const RingModel& model, std::int64_t ranks, double bytes) {
+    return ring_cost(model, host, Collective::AllGather, {ranks, 1}, Bytes(bytes), true)->time().value();
+  };
+  RingModel model = ring();
+  model.ramp = Seconds(0);
+  // 2 ranks copy directly: 1 step, half of 4 MB at 100 GB/s.
+  CHECK(time(model, 2, 4e6) == Approx(5e-6 + 1e-6 + 2e6 / 1e11));
+  // 4 ranks send 3 MB each through 20 GB/s, 8 ranks 3.5 MB through 20 GB/s less a half more time.
+  CHECK(time(model, 4, 4e6) == Approx(5e-6 + 4 * 3e6 / 2e10));
+  CHECK(time(model, 8, 4e6) == Approx(5e-6 + 8 * 3.5e6 / 2e10 * 1.5));
+  SECTION("few bytes pass in the shadow of the steps") {
+    CHECK(time(model, 4, 400) == Approx(5e-6 + 3e-6 + 300 / 1e11));
+  }
+  SECTION("LL moves a flag with each word") {
+    model.expansion = 2;
+    CHECK(time(model, 4, 4e6) == Approx(5e-6 + 2 * 4 * 3e6 / 2e10));
+    CHECK(time(model, 2, 4e6) == Approx(5e-6 + 1e-6 + 2e6 / 1e11));
+  }
+}
+
 TEST_CASE("The tuner leaves a protocol for larger chunks, at the same size within a doubling of the nodes") {
   RingModel model = ring();
   model.network->largest_chunk = Bytes(1000);

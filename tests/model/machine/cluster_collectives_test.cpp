@@ -56,6 +56,18 @@ TEST_CASE("collectives named by a cluster follow its links") {
     CHECK(time("template.fabric.nic_bandwidth", "800 Gbps", node) == inside);
     CHECK(time("template.fabric.nics_per_node", "4", two) > 1.8 * between);
   }
+  SECTION("PCIe nodes too, whose host's memory is taken to be as many times faster as their slots") {
+    Node document = tests::cluster_document(tests::cluster_path("l40s_pcie"));
+    const auto models_of = [](const Node& d) { return read_cluster(d).collective_models; };
+    const auto measured = models_of(document);
+    override_value(document, "template.intra_node.pcie_bandwidth", "63 GB/s", "-C");
+    const auto faster = models_of(document);
+    for (const std::int64_t ranks : {2, 8}) {
+      CHECK(collective_cost(*faster, Collective::AllReduce, {ranks, 1}, Bytes(1e9))->time().value() ==
+            Approx(collective_cost(*measured, Collective::AllReduce, {ranks, 1}, Bytes(1e9))->time().value() / 2)
+                .epsilon(0.01));
+    }
+  }
   SECTION("none leaves them to the links") {
     Node document = tests::cluster_document(tests::cluster_path("dgx_h100"));
     override_value(document, "collectives", "none", "-C");

@@ -42,13 +42,16 @@ std::optional<CollectiveCost> all_to_all_cost(const AllToAllModel& model, const 
   const auto n = static_cast<double>(shape.ranks);
   const auto nodes = static_cast<double>(shape.nodes);
   const Bytes crossing = bytes * ((n - m) / n);
-  BytesPerSecond rate = network.node_bandwidth(m) / m;
-  if (model.network->bandwidth) rate = std::min(rate, *model.network->bandwidth);
-  const Seconds out = crossing / rate * (1 + model.network->contention * std::log2(nodes)) +
-                      model.network->ramp * (crossing / (crossing + model.network->ramp_bytes));
+  const AllToAllNetwork& between = *model.network;
+  const BytesPerSecond nics = network.node_bandwidth(m) / m;
+  const Seconds out = crossing / nics + between.ramp * (crossing / (crossing + between.ramp_bytes));
+  const Seconds fabric =
+      shape.nodes == 2 && between.pair_bandwidth
+          ? crossing / std::min(nics, *between.pair_bandwidth)
+          : crossing / std::min(nics, between.bandwidth.value_or(nics)) * (1 + between.contention * std::log2(nodes));
   cost.launch += network.base;
-  cost.steps += model.network->peer * (n - m);
-  cost.transfer = std::max(inside(model, network, m, bytes / nodes, in_place), out);
+  cost.steps += between.peer * (n - m);
+  cost.transfer = std::max({inside(model, network, m, bytes / nodes, in_place), out, fabric - cost.steps});
   cost.total = cost.launch + cost.steps + cost.transfer;
   return cost;
 }
@@ -83,10 +86,12 @@ AllToAllModel read_all_to_all_model(MapReader map) {
     MapReader between = map.map("network");
     AllToAllNetwork network{.peer = between.quantity<Seconds>("peer", Sign::NonNegative),
                             .bandwidth = {},
+                            .pair_bandwidth = {},
                             .contention = between.number_or("contention", 0, 0, 10),
                             .ramp = between.quantity_or<Seconds>("ramp", Seconds(0)),
                             .ramp_bytes = between.quantity_or<Bytes>("ramp_bytes", Bytes(1))};
     if (between.has("bandwidth")) network.bandwidth = between.quantity<BytesPerSecond>("bandwidth");
+    if (between.has("pair_bandwidth")) network.pair_bandwidth = between.quantity<BytesPerSecond>("pair_bandwidth");
     between.finish();
     m.network = network;
   }

@@ -6,12 +6,13 @@
 //   inside a node   time = base + (m - 1) peer + min(LL, Simple)
 //                   LL = S / ll_bandwidth, Simple = simple_base + V / bandwidth + own (S/m) / bandwidth
 //                                                   + ramp V / (V + ramp_bytes), V = (m-1)/m S
-//   between nodes   time = base + network_base + (m - 1) peer + (n - m) network_peer
-//                          + max(the node's part alone, W / rate + network's ramp W / (W + ramp_bytes)), W = (n-m)/n S
-//                   rate = min(node's NICs / m, bandwidth) / (1 + contention log2 N)
+//   between nodes   time = base + network_base + max(own, W / fabric), W = (n-m)/n S
+//                   own = (m - 1) peer + (n - m) network_peer
+//                         + max(the node's part alone, W / (node's NICs / m) + network's ramp W / (W + ramp_bytes))
+//                   fabric = pair_bandwidth between two nodes, else bandwidth / (1 + contention log2 N)
 //
-// A rank's own messages follow one another; meanwhile the host's memory, without NVLinks (network.hpp), passes on those
-// of all ranks, and the slower decides. In LL it passes on 2 V: half of a word is a flag.
+// A rank's own messages follow one another; meanwhile the fabric carries those of all ranks, and the slower decides.
+// Likewise the host's memory, without NVLinks (network.hpp), which in LL passes on 2 V: half of a word is a flag.
 #pragma once
 
 #include <optional>
@@ -27,9 +28,10 @@ namespace moeplan {
 /// All-to-alls that cross nodes.
 struct AllToAllNetwork {
   Seconds peer;                                  // of each message to another node
-  std::optional<BytesPerSecond> bandwidth = {};  // the most that a rank sends to other nodes; none: its NICs' share
-  double contention = 0;                         // loss of bandwidth with each doubling of the nodes
-  Seconds ramp{};                                // filling the connections' pipelines; half of it is paid at ramp_bytes
+  std::optional<BytesPerSecond> bandwidth = {};  // the most that the fabric carries of a rank; none: its NICs' share
+  std::optional<BytesPerSecond> pair_bandwidth = {};  // between two nodes, whose NICs receive from one; none: the same
+  double contention = 0;                              // loss of bandwidth with each doubling of the nodes
+  Seconds ramp{};  // filling the connections' pipelines; half of it is paid at ramp_bytes
   Bytes ramp_bytes{1};
   bool operator==(const AllToAllNetwork&) const = default;
 };

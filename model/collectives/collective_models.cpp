@@ -46,16 +46,18 @@ Cost fastest(const CollectiveModels& models, Collective collective, GroupShape s
 }
 
 /// The slowest of the groups of up to `shape.nodes` nodes: it suffices to look at the largest between two powers of
-/// two.
+/// two, and at two nodes, which keep some protocols longer.
 Cost never_falling(const CollectiveModels& models, Collective collective, GroupShape shape, Bytes bytes,
                    bool in_place) {
   Cost slowest = fastest(models, collective, shape, bytes, in_place);
   if (!slowest) return slowest;
   const std::int64_t per_node = shape.ranks / shape.nodes;
-  for (std::int64_t nodes = 2; nodes - 1 < shape.nodes; nodes *= 2) {
-    const GroupShape fewer{per_node * (nodes - 1), nodes - 1};
-    if (fewer.ranks > 1) keep_slower(slowest, fastest(models, collective, fewer, bytes, in_place));
-  }
+  const auto look_at = [&](std::int64_t nodes) {
+    if (nodes >= shape.nodes || per_node * nodes < 2) return;
+    keep_slower(slowest, fastest(models, collective, {per_node * nodes, nodes}, bytes, in_place));
+  };
+  look_at(2);
+  for (std::int64_t power = 2; power - 1 < shape.nodes; power *= 2) look_at(power - 1);
   return slowest;
 }
 
@@ -107,6 +109,7 @@ CollectiveModels read_collective_models(const Node& document) {
                      .sources = {},
                      .ranks_per_node = file.integer("ranks_per_node", 1, 65536),
                      .measured_ranks = file.integer("measured_ranks", 1, 1 << 24),
+                     .fits_none = file.boolean_or("fits_none", false),
                      .measured_on = {},
                      .launch = file.quantity<Seconds>("launch", Sign::NonNegative),
                      .network = {},

@@ -33,6 +33,7 @@ struct CollectiveModels {
                                           // empty: they answer all
   std::int64_t ranks_per_node = 1;        // the largest NVLink domain
   std::int64_t measured_ranks = 1;        // the largest group that the numbers were fitted to
+  bool fits_none = false;                 // they are another machine's, so that all rows of this one are held out
   std::optional<LinkRates> measured_on = {};  // the machine's links
   Seconds launch{};                           // of any collective
   Network network{};

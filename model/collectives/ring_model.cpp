@@ -10,10 +10,15 @@ namespace moeplan {
 
 namespace {
 
-/// Chunks by which the tuner chooses: those of the largest power of two of nodes that the group has.
-Bytes chunk_of_choice(GroupShape shape, Bytes bytes) {
-  const auto nodes = static_cast<double>(std::bit_floor(static_cast<std::uint64_t>(shape.nodes)));
-  return bytes / (shape.per_node() * nodes);
+/// Whether the tuner leaves the protocol: by the chunks of the largest power of two of nodes that the group has, or of
+/// 8 nodes, which the limits were measured on: in between it would leave sooner than 8 nodes do, and time would fall as
+/// nodes grow. Between two nodes a chunk that is passed on whole crosses once, which never made it leave.
+bool is_left(const RingNetwork& between, GroupShape shape, Bytes bytes) {
+  constexpr std::uint64_t kMeasuredNodes = 8;  // Polaris (alcf-nccl-tests 385be33)
+  if (!between.largest_chunk || (shape.nodes == 2 && between.hop_bandwidth)) return false;
+  const auto floor = std::bit_floor(static_cast<std::uint64_t>(shape.nodes));
+  const auto nodes = static_cast<double>(shape.nodes == 2 ? floor : std::max(kMeasuredNodes, floor));
+  return bytes / (shape.per_node() * nodes) > *between.largest_chunk;
 }
 
 }  // namespace
@@ -44,7 +49,7 @@ std::optional<CollectiveCost> ring_cost(const RingModel& model, const Network& n
   }
   if (!model.network || network.nics_per_node == 0) return std::nullopt;
   const RingNetwork& between = *model.network;
-  if (between.largest_chunk && chunk_of_choice(shape, bytes) > *between.largest_chunk) return std::nullopt;
+  if (is_left(between, shape, bytes)) return std::nullopt;
   const double crossing = k * static_cast<double>(shape.nodes - 1);
   Seconds hop = between.step;
   if (between.hop_bandwidth) hop += (bytes / n) / *between.hop_bandwidth;

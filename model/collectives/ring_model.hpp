@@ -56,8 +56,9 @@ struct RingModel {
 [[nodiscard]] bool can_run(const RingModel& model, Collective collective);
 
 /// The time without the launch; none if the ring cannot run: between nodes without figures, or with chunks beyond
-/// largest_chunk, where chunks are those of the largest power of two of nodes within the group (so that the choice of
-/// the protocol does not change with every node).
+/// largest_chunk: those of the largest power of two of nodes within the group, of 8 for 3 to 7 nodes (so that the
+/// choice does not change with every node). Chunks that are passed on whole (hop_bandwidth) have no limit between two
+/// nodes.
 [[nodiscard]] std::optional<CollectiveCost> ring_cost(const RingModel& model, const Network& network,
                                                       Collective collective, GroupShape shape, Bytes bytes,
                                                       bool in_place);

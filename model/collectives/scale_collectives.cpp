@@ -52,6 +52,7 @@ class Scaling {
     if (!a.network) return;
     latencies(a.network->peer, a.network->ramp);
     multiply(a.network->bandwidth, f_.nic);
+    multiply(a.network->pair_bandwidth, f_.nic);
   }
   void apply(DispatchDirection& d) const {
     latencies(d.base, d.doubling, d.expert, d.ramp);

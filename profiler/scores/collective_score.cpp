@@ -32,7 +32,7 @@ Prediction prediction_of(const CollectiveRow& row, const ModelsByCluster& models
   return {.time = cost->time(),
           .reason = "",
           .library = cost->algorithm,
-          .is_fitted = row.ranks <= found.models->measured_ranks &&
+          .is_fitted = !found.models->fits_none && row.ranks <= found.models->measured_ranks &&
                        (restates(*found.models, op->first, shape) || !is_held_out(row))};
 }
 

@@ -16,7 +16,8 @@ namespace moeplan::profiler {
 using ModelsByCluster = std::map<std::string, CollectiveModels>;
 
 /// Predicts every row. A group has one cluster, operation and number of ranks, below 1 MiB or from there on
-/// ("all_gather hgx_b200 8 ranks from 1 MiB"). Rows of groups larger than a file's measured_ranks are held out.
+/// ("all_gather hgx_b200 8 ranks from 1 MiB"). Rows of groups larger than a file's measured_ranks, and all rows of
+/// a machine whose numbers are another's, are held out.
 [[nodiscard]] std::vector<ScoredRow> score_collectives(std::span<const CollectiveRow> table,
                                                        const ModelsByCluster& models);
 

@@ -90,10 +90,19 @@ TEST_CASE("The tuner leaves a protocol for larger chunks, at the same size withi
   const auto runs_at = [&](GroupShape shape, double bytes) {
     return ring_cost(model, kNetwork, Collective::AllGather, shape, Bytes(bytes), false).has_value();
   };
+  CHECK(runs_at({32, 8}, 32000));
+  CHECK_FALSE(runs_at({32, 8}, 32001));
+  CHECK_FALSE(runs_at({60, 15}, 32001));  // as on 8 nodes
+  CHECK(runs_at({64, 16}, 32001));
+  CHECK(runs_at({12, 3}, 32000));  // no sooner than 8 nodes, which the limit was measured on
+  CHECK_FALSE(runs_at({12, 3}, 32001));
   CHECK(runs_at({8, 2}, 8000));
   CHECK_FALSE(runs_at({8, 2}, 8001));
-  CHECK_FALSE(runs_at({12, 3}, 8001));  // as on 2 nodes
-  CHECK(runs_at({16, 4}, 8001));
+  SECTION("between two nodes it keeps one whose chunks are passed on whole, since they cross once") {
+    model.network->hop_bandwidth = BytesPerSecond(1e9);
+    CHECK(runs_at({8, 2}, 1e9));
+    CHECK_FALSE(runs_at({32, 8}, 32001));
+  }
   CHECK(runs_at({4, 1}, 1e9));  // inside a node there is no limit
 }
 

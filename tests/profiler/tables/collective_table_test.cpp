@@ -1,5 +1,6 @@
 #include "profiler/tables/collective_table.hpp"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "profiler/scores/collective_score.hpp"
@@ -78,6 +79,18 @@ TEST_CASE("Collectives are scored by the file of their cluster") {
   CHECK(rows[4].reason == "configs/collectives/toy.yaml has no figures of all_gather on several nodes");
   CHECK(rows[5].reason == "\"gossip\" is no collective");
   CHECK(rows[6].reason == "configs/collectives has no file of other");
+  SECTION("all rows of a machine whose numbers are another's are held out") {
+    auto borrowed = toy();
+    borrowed.fits_none = true;
+    std::vector<profiler::CollectiveRow> sizes(12, table[0]);
+    for (std::size_t i = 0; i < sizes.size(); ++i) sizes[i].bytes = Bytes(static_cast<double>(1024 << i));
+    const auto fitted = [&](const CollectiveModels& models) {
+      const auto scored = profiler::score_collectives(sizes, {{"toy", models}});
+      return std::count_if(scored.begin(), scored.end(), [](const auto& row) { return row.is_fitted; });
+    };
+    CHECK(fitted(toy()) > 0);
+    CHECK(fitted(borrowed) == 0);
+  }
 }
 
 }  // namespace moeplan::tests::collective_table_test

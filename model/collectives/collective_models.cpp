@@ -36,8 +36,7 @@ Cost fastest(const CollectiveModels& models, Collective collective, GroupShape s
     }
   }
   if (collective != Collective::AllReduce) return best;
-  const bool is_inside = shape.nodes == 1;
-  if (is_inside && models.nvls) keep_faster(best, nvls_cost(*models.nvls, shape, bytes));
+  if (models.nvls) keep_faster(best, nvls_cost(*models.nvls, models.network, shape, bytes));
   for (const Collective half : {Collective::ReduceScatter, Collective::AllGather}) {
     if (best) keep_slower(best, fastest(models, half, shape, bytes, in_place));
   }

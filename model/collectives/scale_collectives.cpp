@@ -17,6 +17,7 @@ class Scaling {
     for (TreeModel& tree : m.trees) apply(tree);
     if (m.nvls) {
       latencies(m.nvls->base, m.nvls->step);
+      if (m.nvls->network_step) *m.nvls->network_step *= f_.latency;
       m.nvls->bandwidth *= f_.intra_node;
     }
     if (m.all_to_all) apply(*m.all_to_all);

@@ -1,5 +1,6 @@
 #include "model/collectives/tree_model.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 namespace moeplan {
@@ -18,12 +19,22 @@ std::optional<CollectiveCost> tree_cost(const TreeModel& model, const Network& n
                         .algorithm = "tree " + model.protocol};
 }
 
-std::optional<CollectiveCost> nvls_cost(const NvlsModel& model, GroupShape shape, Bytes bytes) {
-  if (shape.nodes > 1) return std::nullopt;
-  const Seconds steps = model.base + model.step * static_cast<double>(shape.ranks);
-  const Seconds transfer = bytes / model.bandwidth;
-  return CollectiveCost{
-      .total = steps + transfer, .launch = Seconds(0), .steps = steps, .transfer = transfer, .algorithm = "NVLS"};
+std::optional<CollectiveCost> nvls_cost(const NvlsModel& model, const Network& network, GroupShape shape, Bytes bytes) {
+  CollectiveCost cost{.total = Seconds(0),
+                      .launch = Seconds(0),
+                      .steps = model.base + model.step * shape.per_node(),
+                      .transfer = bytes / model.bandwidth,
+                      .algorithm = "NVLS"};
+  if (shape.nodes > 1) {
+    if (!model.network_step || network.nics_per_node == 0) return std::nullopt;
+    const auto nodes = static_cast<double>(shape.nodes);
+    const Bytes through_nics = bytes * (2 * (nodes - 1) / nodes);
+    cost.launch = network.base;
+    cost.steps += *model.network_step * (2 * std::log2(nodes));
+    cost.transfer = std::max(cost.transfer, through_nics / network.node_bandwidth(shape.per_node()));
+  }
+  cost.total = cost.launch + cost.steps + cost.transfer;
+  return cost;
 }
 
 TreeModel read_tree_model(MapReader entry) {
@@ -41,6 +52,7 @@ NvlsModel read_nvls_model(MapReader map) {
   NvlsModel m{.base = map.quantity<Seconds>("base", Sign::NonNegative),
               .step = map.quantity<Seconds>("step", Sign::NonNegative),
               .bandwidth = map.quantity<BytesPerSecond>("bandwidth")};
+  if (map.has("network_step")) m.network_step = map.quantity<Seconds>("network_step", Sign::NonNegative);
   map.finish();
   return m;
 }

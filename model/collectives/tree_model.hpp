@@ -5,7 +5,11 @@
 // between them deep, and moves S bytes up and down:
 //
 //   tree   time = network_base + base + 2 (m - 1) step + 2 log2 N (network_step + S / hop_bandwidth) + 2 S / bandwidth
-//   NVLS   time = base + n step + S / bandwidth, inside one domain only
+//   NVLS   time = base + m step + S / bandwidth, inside one domain
+//          time = network_base + base + m step + 2 log2 N network_step + max(S / bandwidth, 2 (N-1)/N S / node's NICs)
+//
+// Between nodes every rank reduces an m-th of what its node's switch has added up through its own NIC (NCCL's
+// NVLSTree).
 #pragma once
 
 #include <optional>
@@ -33,14 +37,16 @@ struct TreeModel {
 struct NvlsModel {
   Seconds base, step;
   BytesPerSecond bandwidth;
+  std::optional<Seconds> network_step = {};  // none: not between nodes
   bool operator==(const NvlsModel&) const = default;
 };
 
 /// The time of an all-reduce without the launch; none for a group on one node.
 [[nodiscard]] std::optional<CollectiveCost> tree_cost(const TreeModel& model, const Network& network, GroupShape shape,
                                                       Bytes bytes);
-/// None for a group on several nodes.
-[[nodiscard]] std::optional<CollectiveCost> nvls_cost(const NvlsModel& model, GroupShape shape, Bytes bytes);
+/// None between nodes without figures.
+[[nodiscard]] std::optional<CollectiveCost> nvls_cost(const NvlsModel& model, const Network& network, GroupShape shape,
+                                                      Bytes bytes);
 
 /// Read an entry of the list `trees`, and the map `nvls`, of a file in configs/collectives.
 [[nodiscard]] TreeModel read_tree_model(MapReader entry);

@@ -23,7 +23,7 @@ std::vector<CollectiveModels> shipped_models() {
     out.push_back(read_collective_models(load_document(path)));
     CHECK(out.back().cluster == path.stem().string());
   }
-  REQUIRE(out.size() >= 11);
+  REQUIRE(out.size() >= 13);
   return out;
 }
 

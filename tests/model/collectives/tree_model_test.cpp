@@ -26,9 +26,21 @@ TEST_CASE("A tree's depth grows with the logarithm of the nodes") {
 }
 
 TEST_CASE("The switch reduces each byte once") {
-  const NvlsModel nvls{.base = Seconds(10e-6), .step = Seconds(2e-6), .bandwidth = BytesPerSecond(1e11)};
-  CHECK(nvls_cost(nvls, {8, 1}, Bytes(1e7))->time().value() == Approx(10e-6 + 16e-6 + 1e-4));
-  CHECK_FALSE(nvls_cost(nvls, {16, 2}, Bytes(1e7)));
+  const Network network{.nics_per_node = 8, .nic_bandwidth = BytesPerSecond(1e10), .base = Seconds(12e-6)};
+  NvlsModel nvls{.base = Seconds(10e-6), .step = Seconds(2e-6), .bandwidth = BytesPerSecond(1e11)};
+  const auto time = [&](GroupShape shape) { return nvls_cost(nvls, network, shape, Bytes(1e7))->time().value(); };
+  CHECK(time({8, 1}) == Approx(10e-6 + 16e-6 + 1e-4));
+  CHECK_FALSE(nvls_cost(nvls, network, {16, 2}, Bytes(1e7)));
+  SECTION("between nodes each rank's NIC carries an m-th of the bytes there and back, unless the switch is slower") {
+    nvls.network_step = Seconds(5e-6);
+    const double steps = 10e-6 + 16e-6 + 12e-6;
+    CHECK(time({16, 2}) == Approx(steps + 2 * 5e-6 + 1e7 / 8e10));
+    CHECK(time({32, 4}) == Approx(steps + 4 * 5e-6 + 1.5 * 1e7 / 8e10));
+    CHECK(time({4, 2}) == Approx(steps - 12e-6 + 2 * 5e-6 + 1e7 / 2e10));  // 2 ranks a node, 2 NICs
+    nvls.bandwidth = BytesPerSecond(5e10);
+    CHECK(time({16, 2}) == Approx(steps + 2 * 5e-6 + 1e7 / 5e10));
+    CHECK_FALSE(nvls_cost(nvls, Network{}, {16, 2}, Bytes(1e7)));
+  }
 }
 
 }  // namespace moeplan::tests::tree_model_test

@@ -239,6 +239,9 @@ TEST_CASE("The JSON that is printed and the plan files that are written follow d
     check_valid(cli, of_plan(cli, {"plan", "--cluster", "parm_testbed_b", "--model", "gpt2_moe", "--workload",
                                    "parm_grid", "--all-to-all", "2dh", "--pipeline-degree", "2", "--codec", "int8/zfp",
                                    "-C", "workload.codecs={int8: {}, zfp: {}}"}));
+    check_valid(cli, of_plan(cli, {"plan", "--cluster", "dgx_h100", "--model", "mixtral_8x7b", "--world", "16", "--ep",
+                                   "8", "--codec", "fp8_block/none", "-C", "workload.codecs={fp8_block: {}}", "-C",
+                                   "workload.precision=fp8_block"}));
   }
   SECTION("of a gate that changes the routing, and of capacities that change") {
     const std::vector<std::string> plan{"plan",    "--cluster", "dgx_h100", "--model", "schemoe_gpt2_tiny_moe",

@@ -350,7 +350,7 @@ TEST_CASE("list names what is built in, with a line about each") {
                                                               "deepep_low_latency", "deepep_v2", "hybridep"});
   CHECK(first_words("dispatchers") ==
         std::vector<std::string>{"linear", "deepep", "deepep_low_latency", "deepep_v2", "hybridep"});
-  CHECK(first_words("codecs") == std::vector<std::string>{"none", "fp16", "int8", "zfp"});
+  CHECK(first_words("codecs") == std::vector<std::string>{"none", "fp16", "int8", "fp8_block", "zfp"});
 }
 
 TEST_CASE("Ranks that share a GPU are planned and simulated like others") {

@@ -33,7 +33,7 @@ Slice whole(Slice slice) {
 /// The distinct rows of a Program's slices, each counted once a rank.
 class DistinctRows {
  public:
-  /// The index of these rows in counts().
+  /// The index of these rows in the counts of a rank.
   std::size_t index_of(Rows rows) {
     const std::size_t key = static_cast<std::size_t>(rows.kind) + 31 * static_cast<std::size_t>(rows.each) +
                             7 * static_cast<std::size_t>(rows.experts) + 1009 * rows.path.size();
@@ -46,10 +46,16 @@ class DistinctRows {
     return candidates.back();
   }
 
-  [[nodiscard]] std::vector<std::int64_t> counts(const Program& program, RankId rank) const {
-    std::vector<std::int64_t> out;
-    out.reserve(rows_.size());
-    for (const Rows& rows : rows_) out.push_back(row_count(program, rows, rank));
+  /// By rank, in the order of `ranks`: the number of each of the rows.
+  [[nodiscard]] std::vector<std::vector<std::int64_t>> counts(const Program& program,
+                                                              const std::vector<RankId>& ranks) const {
+    std::vector<std::vector<std::int64_t>> out(ranks.size());
+    const bool is_of_all = std::ssize(ranks) == program.ranks_per_stage();
+    for (const Rows& rows : rows_) {
+      const std::vector<std::int64_t> all = is_of_all ? row_counts(program, rows) : std::vector<std::int64_t>{};
+      for (std::size_t i = 0; i < ranks.size(); ++i)
+        out[i].push_back(is_of_all ? all[i] : row_count(program, rows, ranks[i]));
+    }
     return out;
   }
 
@@ -203,8 +209,9 @@ struct BlockMemory {
 
 class StageMemory {
  public:
-  StageMemory(const Program& program, const ProgramAccesses& accesses, RankId rank) : program_(program) {
-    const std::vector<std::int64_t> counts = accesses.rows.counts(program, rank);
+  /// `counts` of the accesses' rows on the rank.
+  StageMemory(const Program& program, const ProgramAccesses& accesses, const std::vector<std::int64_t>& counts)
+      : program_(program) {
     for (std::size_t b = 0; b < program.blocks.size(); ++b)
       blocks_.push_back(memory_of(program.blocks[b], accesses.blocks[b], counts));
   }
@@ -351,8 +358,8 @@ std::vector<MemoryUse> memory_by_stage(const Program& program, const std::vector
   std::vector<MemoryUse> most(stages.size());
   const Bytes fixed = runtime.context + static_cast<double>(communicators(program)) * runtime.communicator;
   const ProgramAccesses accesses(program);
-  for (const RankId rank : ranks_that_differ(program)) {
-    StageMemory memory(program, accesses, rank);
+  for (const std::vector<std::int64_t>& counts : accesses.rows.counts(program, ranks_that_differ(program))) {
+    StageMemory memory(program, accesses, counts);
     for (std::size_t s = 0; s < stages.size(); ++s) {
       MemoryUse use = state_memory(stages[s], workload, degrees);
       const BlockMemory blocks = memory.of(program.stages[s]);

@@ -13,6 +13,10 @@ namespace moeplan {
 /// Number of rows of a slice on `rank`.
 [[nodiscard]] std::int64_t row_count(const Program& program, const Rows& rows, RankId rank);
 
+/// The same of every rank of the first pipeline stage. Rows that many ranks reach are added up once: if sources differ,
+/// this takes time in proportion to ranks, experts and steps of the path, whatever the size of the groups.
+[[nodiscard]] std::vector<std::int64_t> row_counts(const Program& program, const Rows& rows);
+
 /// Number of rows of each expert on `rank`, in order, for a routed slice that is not distinct.
 [[nodiscard]] std::vector<std::int64_t> rows_by_expert(const Program& program, const Rows& rows, RankId rank);
 

@@ -52,6 +52,29 @@ double share_by_enumeration(const std::vector<std::int64_t>& in_set, std::int64_
   return found / choices;
 }
 
+/// 24 ranks in groups of different sizes and strides.
+Program in_groups() { return tests::one_block(24, {{"pair", 2, 1}, {"four", 4, 3}, {"six", 6, 4}, {"all", 24, 1}}); }
+
+/// All paths over these groups of at most three steps.
+std::vector<std::vector<RowStep>> all_paths() {
+  using Kind = RowStep::Kind;
+  const std::vector<RowStep> steps{{Kind::Union, GroupId(2)},       {Kind::Union, GroupId(3)},
+                                   {Kind::Union, GroupId(3), 1, 2}, {Kind::Share, GroupId(0)},
+                                   {Kind::Share, GroupId(1)},       {Kind::Leader, GroupId(1)},
+                                   {Kind::Copies, GroupId(0)},      {Kind::Chunk, GroupId(0), 1, 3}};
+  std::vector<std::vector<RowStep>> paths{{}};
+  for (std::size_t length = 0, first = 0; length < 3; ++length) {
+    const std::size_t last = paths.size();
+    for (; first < last; ++first) {
+      for (const RowStep& step : steps) {
+        paths.push_back(paths[first]);
+        paths.back().push_back(step);
+      }
+    }
+  }
+  return paths;
+}
+
 }  // namespace
 
 TEST_CASE("A group-limited gate sends a token to fewer ranks") {
@@ -106,36 +129,38 @@ TEST_CASE("Groups that are chosen unequally often") {
   }
 }
 
+TEST_CASE("Rows of all ranks are those of one after the other") {
+  // 11 experts with another count at every source; holders are the six, so the first five have two experts each.
+  Program p = in_groups();
+  std::vector<std::int64_t> counts;
+  for (std::int64_t i = 0; i < 24L * 11; ++i) counts.push_back(i * i % 101);
+  p.routings.push_back({RoutingCounts::dense(24, 11, counts), GroupId(2), 2});
+  for (const std::vector<RowStep>& path : all_paths()) {
+    for (const Rows::Experts experts : {Rows::Experts::All, Rows::Experts::Local, Rows::Experts::Held}) {
+      Rows rows = Rows::routed(RoutingId(0), experts, path);
+      rows.holders = GroupId(2);
+      std::vector<std::int64_t> of_rank;
+      for (std::int32_t r = 0; r < 24; ++r) of_rank.push_back(row_count(p, rows, RankId(r)));
+      REQUIRE(row_counts(p, rows) == of_rank);
+    }
+  }
+}
+
 TEST_CASE("Equal experts and members at equal positions are counted once") {
-  // 24 ranks in groups of different sizes and strides; every source has the counts 5, 7, 5, 9, 7, 5. The reference has
-  // a 25th source with other counts, which no rank is: its rows are added up one by one.
+  // Every source has the counts 5, 7, 5, 9, 7, 5. The reference has a 25th source with other counts, which no rank is:
+  // its rows are added up one by one.
   const std::vector<std::int64_t> counts{5, 7, 5, 9, 7, 5};
   std::vector<std::int64_t> by_source;
   for (int source = 0; source < 24; ++source) by_source.insert(by_source.end(), counts.begin(), counts.end());
   by_source.insert(by_source.end(), {1, 2, 3, 4, 5, 6});
-  Program equal = tests::one_block(24, {{"pair", 2, 1}, {"four", 4, 3}, {"six", 6, 4}, {"all", 24, 1}});
+  Program equal = in_groups();
   Program reference = equal;
   equal.routings.push_back({RoutingCounts::by_expert(24, counts), GroupId(2), 2});
   reference.routings.push_back({RoutingCounts::dense(25, 6, by_source), GroupId(2), 2});
   REQUIRE(equal.routings.front().counts.same_for_all_sources());
   REQUIRE_FALSE(reference.routings.front().counts.same_for_all_sources());
 
-  using Kind = RowStep::Kind;
-  const std::vector<RowStep> steps{{Kind::Union, GroupId(2)},       {Kind::Union, GroupId(3)},
-                                   {Kind::Union, GroupId(3), 1, 2}, {Kind::Share, GroupId(0)},
-                                   {Kind::Share, GroupId(1)},       {Kind::Leader, GroupId(1)},
-                                   {Kind::Copies, GroupId(0)},      {Kind::Chunk, GroupId(0), 1, 3}};
-  std::vector<std::vector<RowStep>> paths{{}};
-  for (std::size_t length = 0, first = 0; length < 3; ++length) {
-    const std::size_t last = paths.size();
-    for (; first < last; ++first) {
-      for (const RowStep& step : steps) {
-        paths.push_back(paths[first]);
-        paths.back().push_back(step);
-      }
-    }
-  }
-  for (const std::vector<RowStep>& path : paths) {
+  for (const std::vector<RowStep>& path : all_paths()) {
     for (const Rows::Experts experts : {Rows::Experts::All, Rows::Experts::Local}) {
       const Rows rows = Rows::routed(RoutingId(0), experts, path);
       std::vector<std::int64_t> of_rank;
@@ -144,6 +169,7 @@ TEST_CASE("Equal experts and members at equal positions are counted once") {
         REQUIRE(of_rank.back() == row_count(reference, rows, RankId(r)));
         REQUIRE(rows_by_expert(equal, rows, RankId(r)) == rows_by_expert(reference, rows, RankId(r)));
       }
+      REQUIRE(row_counts(equal, rows) == of_rank);
       if (equal_on_all_ranks(equal, rows)) REQUIRE(of_rank == std::vector<std::int64_t>(24, of_rank.front()));
     }
   }

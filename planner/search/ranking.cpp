@@ -341,7 +341,8 @@ void Ranking::evaluate_deferred() {
         price_deferred(items);
         for (const std::size_t i : items) is_priced[i] = true;
         simulate_best();
-      });
+      },
+      {}, kSmallRound);
   std::vector<Deferred> left;
   for (std::size_t i = 0; i < deferred_.size(); ++i) {
     if (!is_priced[i]) left.push_back(std::move(deferred_[i]));

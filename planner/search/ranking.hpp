@@ -65,7 +65,8 @@ class Ranking {
   /// Simulates ranked candidates that are not simulated yet, within bounds and budget.
   void simulate_best();
 
-  /// Prices and simulates deferred candidates, least bound first, while a bound is below the best time.
+  /// Prices and simulates deferred candidates, least bound first, while a bound is below the best time; in small
+  /// rounds, since one simulation of a thousand ranks takes a minute.
   void evaluate_deferred();
 
  private:

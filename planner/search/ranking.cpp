@@ -328,19 +328,37 @@ void Ranking::simulate_best() {
             [&](std::size_t left) { tell(2 * ranked.size() - left, 2 * ranked.size()); });
 }
 
+/// Simulates the candidate with the least closed form, if that is below the best time.
+void Ranking::simulate_next() {
+  const auto next = std::min_element(
+      result_.ranked.begin(), result_.ranked.end(),
+      [](const Evaluated& a, const Evaluated& b) { return a.estimate.closed_form < b.estimate.closed_form; });
+  if (next->makespan || (best_ && next->estimate.closed_form >= best_->seconds())) return;
+  next->makespan = simulated_makespan(problem_, next->candidate);
+  ++result_.simulated;
+  best_ = std::min(best_.value_or(*next->makespan), *next->makespan);
+}
+
+/// A search that is cut still evaluates one round of pipelines: their stages are simulated by segments, in seconds.
 void Ranking::evaluate_deferred() {
   std::stable_sort(deferred_.begin(), deferred_.end(),
                    [](const Deferred& a, const Deferred& b) { return a.bound < b.bound; });
   std::vector<std::size_t> waiting(deferred_.size());
   std::iota(waiting.begin(), waiting.end(), std::size_t{0});
   std::vector<bool> is_priced(deferred_.size(), false);
+  bool has_priced = false;
   in_rounds(
       std::move(waiting), static_cast<std::size_t>(std::max<std::int64_t>(0, space_.most_deferred)),
-      [&](std::size_t i) { return best_ && (is_cut() || deferred_[i].bound >= best_->seconds()); },
+      [&](std::size_t i) {
+        if (!best_) return false;
+        const bool is_late = is_cut() && (has_priced || deferred_[i].evaluated.candidate.degrees.pp == 1);
+        return is_late || deferred_[i].bound >= best_->seconds();
+      },
       [&](std::span<const std::size_t> items) {
         price_deferred(items);
         for (const std::size_t i : items) is_priced[i] = true;
-        simulate_best();
+        has_priced = true;
+        is_cut() ? simulate_next() : simulate_best();
       },
       {}, kSmallRound);
   std::vector<Deferred> left;

@@ -87,6 +87,7 @@ class Ranking {
   /// was simulated early is faster.
   [[nodiscard]] bool is_beaten(const Candidate& candidate, Seconds bound) const;
   void simulate_front();
+  void simulate_next();
   [[nodiscard]] std::optional<SimTime> simulated_early(const Candidate& candidate) const;
   void rule_out(Seconds bound);
   void note_priced(const Evaluated& evaluated);

@@ -23,8 +23,9 @@
 //
 // A search whose time is limited (SearchSpace::is_out_of_time) first prices some candidates from all over the list, so
 // that its first plan is sensible. If it is cut, it still prices the eight of least bound with a pipeline and the eight
-// without, but nothing more in steps 2, 3 and 5, simulates its best candidate if it has simulated none, and leaves out
-// the steps that follow, but for a placement that is fixed. What it did not price still counts in the global bound.
+// without, and two deferred pipelines in step 5, but nothing more in steps 2, 3 and 5. It simulates its best candidate
+// if it has simulated none, and the deferred one if that seems faster, and leaves out the steps that follow, but for a
+// placement that is fixed. What it did not price still counts in the global bound.
 #pragma once
 
 #include <cstdint>

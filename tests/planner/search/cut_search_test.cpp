@@ -95,4 +95,27 @@ TEST_CASE("A search that is out of time still makes a placement that is fixed") 
   CHECK(r.ranked.front().candidate.placement == PlacementChoice("smartmoe"));
 }
 
+TEST_CASE("A search that is out of time prices a round of pipelines that are deferred") {
+  // Eight layers and eight microbatches on 8 ranks: two stages have a shorter bubble than the four or eight stages
+  // whose few ranks are not deferred. Candidates without a pipeline stay deferred, because they take longer to
+  // simulate.
+  SmallCase c = two_nodes();
+  c.dense_layers = 2;
+  c.moe_layers = 6;
+  c.routing = "{shape: zipf, sampled: true}";
+  const Small s = small(c);
+  const SearchResult r = search_of(s, [] { return true; }, {.asymmetric_rank_threshold = 4});
+  CHECK(r.is_cut);
+  std::int64_t deferred = 0;
+  for (const Evaluated& e : r.ranked) {
+    const Degrees& d = e.candidate.degrees;
+    CHECK(d.pp > 1);
+    deferred += d.ranks_per_stage() >= 4 ? 1 : 0;
+  }
+  CHECK(deferred > 0);
+  CHECK(deferred <= 2);
+  CHECK(r.ranked.front().candidate.degrees.pp == 2);
+  CHECK(r.simulated == 2);
+}
+
 }  // namespace moeplan::tests::cut_search_test

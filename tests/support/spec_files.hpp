@@ -78,4 +78,14 @@ inline ClusterSpec cluster_from(const std::string& machine) {
   return read_cluster(parse_yaml(cluster_text(machine), "c.yaml"));
 }
 
+inline const std::string kNvSwitch = "  intra_node: {kind: nvswitch, bandwidth: 450 GB/s, latency: 0.5 us}\n";
+inline const std::string kSingleSwitch =
+    "{kind: single_switch, nics_per_node: 8, nic_bandwidth: 50 GB/s, latency: 1 us}";
+
+/// The machine section of nodes of 8 GPUs on an NVSwitch, with the given fabric or none.
+inline std::string nv_template(const std::string& fabric, int nodes = 4) {
+  return "template:\n  nodes: " + std::to_string(nodes) + "\n  gpus_per_node: 8\n" + kNvSwitch +
+         (fabric.empty() ? "" : "  fabric: " + fabric + "\n");
+}
+
 }  // namespace moeplan::tests

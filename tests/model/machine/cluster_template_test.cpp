@@ -13,13 +13,6 @@ using tests::cluster_from;
 
 namespace {
 
-const std::string kNvSwitch = "  intra_node: {kind: nvswitch, bandwidth: 450 GB/s, latency: 0.5 us}\n";
-
-std::string nv_template(const std::string& fabric, int nodes = 4) {
-  return "template:\n  nodes: " + std::to_string(nodes) + "\n  gpus_per_node: 8\n" + kNvSwitch +
-         (fabric.empty() ? "" : "  fabric: " + fabric + "\n");
-}
-const std::string kSingle = "{kind: single_switch, nics_per_node: 8, nic_bandwidth: 50 GB/s, latency: 1 us}";
 const std::string kRails =
     "{kind: rail_optimised, nics_per_node: 8, nic_bandwidth: 50 GB/s, latency: 1 us, oversubscription: 2, "
     "nodes_per_leaf: 2}";
@@ -48,7 +41,7 @@ double bandwidth_between(const Topology& t, const std::string& from, const std::
 }  // namespace
 
 TEST_CASE("NVSwitch nodes on one switch") {
-  const Cluster c = build_cluster(cluster_from(nv_template(kSingle)), std::nullopt);
+  const Cluster c = build_cluster(cluster_from(nv_template(kSingleSwitch)), std::nullopt);
   SECTION("ranks go node by node") {
     REQUIRE(c.world_size() == 32);
     CHECK(c.node_of_rank[7] == 0);
@@ -63,7 +56,7 @@ TEST_CASE("NVSwitch nodes on one switch") {
     CHECK(c.routes.between(c.gpu_of_rank[0], c.gpu_of_rank[9]).latency.value() == Approx(2e-6));
   }
   SECTION("a world of fewer GPUs is the first ones, in whole nodes") {
-    const Cluster small = build_cluster(cluster_from(nv_template(kSingle)), 12);
+    const Cluster small = build_cluster(cluster_from(nv_template(kSingleSwitch)), 12);
     CHECK(small.world_size() == 12);
     CHECK(std::count_if(small.topology.vertices.begin(), small.topology.vertices.end(),
                         [](const Vertex& v) { return v.kind == VertexKind::Gpu; }) == 16);

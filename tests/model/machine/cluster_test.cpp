@@ -16,13 +16,6 @@ using tests::error_of;
 
 namespace {
 
-const std::string kNvSwitch = "  intra_node: {kind: nvswitch, bandwidth: 450 GB/s, latency: 0.5 us}\n";
-
-std::string nv_template(const std::string& fabric, int nodes = 4) {
-  return "template:\n  nodes: " + std::to_string(nodes) + "\n  gpus_per_node: 8\n" + kNvSwitch +
-         (fabric.empty() ? "" : "  fabric: " + fabric + "\n");
-}
-const std::string kSingle = "{kind: single_switch, nics_per_node: 8, nic_bandwidth: 50 GB/s, latency: 1 us}";
 std::string build_error(const std::string& machine, std::optional<std::int64_t> world) {
   return error_of([&] { static_cast<void>(build_cluster(cluster_from(machine), world)); });
 }
@@ -68,7 +61,7 @@ TEST_CASE("explicit vertices and links make a cluster") {
   }
   SECTION("a machine is a template or explicit, not both and not neither") {
     CHECK(
-        read_error(vertices + links + "\n" + nv_template(kSingle)) ==
+        read_error(vertices + links + "\n" + nv_template(kSingleSwitch)) ==
         "c.yaml:8:3: template: cannot be combined with vertices or links; a machine is either a template or explicit");
     CHECK(read_error("") == "c.yaml:1:1: describes no machine; expected template, or vertices and links");
   }
@@ -76,9 +69,9 @@ TEST_CASE("explicit vertices and links make a cluster") {
 
 TEST_CASE("a world that the cluster cannot give is refused") {
   CHECK(build_error(nv_template("", 1), 64) == "world 64 needs 64 GPUs; the cluster has 8 and no fabric to grow by");
-  CHECK(build_error(nv_template(kSingle), 0) == "world 0 is out of range; expected 1 to 1048576");
-  CHECK(build_error(nv_template(kSingle), -3) == "world -3 is out of range; expected 1 to 1048576");
-  CHECK(build_error(nv_template(kSingle), 1'048'577) == "world 1048577 is out of range; expected 1 to 1048576");
+  CHECK(build_error(nv_template(kSingleSwitch), 0) == "world 0 is out of range; expected 1 to 1048576");
+  CHECK(build_error(nv_template(kSingleSwitch), -3) == "world -3 is out of range; expected 1 to 1048576");
+  CHECK(build_error(nv_template(kSingleSwitch), 1'048'577) == "world 1048577 is out of range; expected 1 to 1048576");
   CHECK(build_error("template:\n  nodes: 2\n  gpus_per_node: 1\n" + kNvSwitch +
                         "  fabric: {kind: dragonfly, nics_per_node: 1, nic_bandwidth: 1 GB/s, latency: 0, "
                         "oversubscription: 1, nodes_per_leaf: 1}",

@@ -43,6 +43,26 @@ double rounded(const Format& format, double value) {
   return std::abs(near) > format.largest ? std::copysign(std::numeric_limits<double>::infinity(), value) : near;
 }
 
+// The bits of a number that is not negative, without its sign: the biased exponent, then the significand without its
+// leading one. Subnormal numbers are multiples of 2^(least - precision + 1), normal ones 2^(precision - 1) to
+// 2^precision - 1 times 2^(exponent - precision + 1).
+
+/// Of a finite number of the format.
+std::uint32_t bits_of(const Format& format, double number) {
+  const int fraction_bits = format.precision - 1;
+  const int exponent = number < std::ldexp(1.0, format.least) ? format.least : std::ilogb(number);
+  const auto significand = static_cast<std::uint32_t>(std::ldexp(number, fraction_bits - exponent));
+  return (static_cast<std::uint32_t>(exponent - format.least) << fraction_bits) + significand;
+}
+
+float number_of(const Format& format, std::uint32_t bits) {
+  const int fraction_bits = format.precision - 1;
+  const std::uint32_t exponent = bits >> fraction_bits, one = 1U << fraction_bits, fraction = bits & (one - 1);
+  const int step = format.least - fraction_bits;  // of subnormal numbers and of the smallest normal ones
+  if (exponent == 0) return std::ldexp(static_cast<float>(fraction), step);
+  return std::ldexp(static_cast<float>(one + fraction), step + static_cast<int>(exponent) - 1);
+}
+
 }  // namespace
 
 std::uint16_t to_fp16(float value) {
@@ -50,22 +70,16 @@ std::uint16_t to_fp16(float value) {
   if (std::isnan(value)) return static_cast<std::uint16_t>(sign | 0x7e00U);
   const double near = std::abs(rounded(kFp16, static_cast<double>(value)));
   if (std::isinf(near)) return static_cast<std::uint16_t>(sign | 0x7c00U);
-  // Subnormal numbers are multiples of 2^-24, normal ones 1024 to 2047 times 2^(exponent - 10).
-  const int exponent = near < std::ldexp(1.0, kFp16.least) ? kFp16.least : std::ilogb(near);
-  const auto significand = static_cast<std::uint32_t>(std::ldexp(near, 10 - exponent));
-  const auto biased = static_cast<std::uint32_t>(exponent - kFp16.least) << 10U;
-  return static_cast<std::uint16_t>(sign | (biased + significand));
+  return static_cast<std::uint16_t>(sign | bits_of(kFp16, near));
 }
 
 float from_fp16(std::uint16_t bits) {
   const float sign = (bits & 0x8000U) != 0 ? -1.0F : 1.0F;
-  const int exponent = (bits >> 10U) & 0x1f;
-  const auto fraction = static_cast<float>(bits & 0x3ffU);
-  if (exponent == 31) {
-    return fraction > 0 ? std::numeric_limits<float>::quiet_NaN() : sign * std::numeric_limits<float>::infinity();
+  if ((bits & 0x7c00U) == 0x7c00U) {
+    return (bits & 0x3ffU) > 0 ? std::numeric_limits<float>::quiet_NaN()
+                               : sign * std::numeric_limits<float>::infinity();
   }
-  if (exponent == 0) return sign * std::ldexp(fraction, -24);
-  return sign * std::ldexp(1024.0F + fraction, exponent - 25);
+  return sign * number_of(kFp16, bits & 0x7fffU);
 }
 
 std::uint16_t to_bf16(float value) {
@@ -80,20 +94,13 @@ std::uint8_t to_fp8(float value) {
   const std::uint32_t sign = std::signbit(value) ? 0x80U : 0U;
   if (std::isnan(value)) return static_cast<std::uint8_t>(sign | 0x7fU);
   const double near = std::min(std::abs(rounded(kFp8, static_cast<double>(value))), kFp8.largest);
-  // Subnormal numbers are multiples of 2^-9, normal ones 8 to 15 times 2^(exponent - 3).
-  const int exponent = near < std::ldexp(1.0, kFp8.least) ? kFp8.least : std::ilogb(near);
-  const auto significand = static_cast<std::uint32_t>(std::ldexp(near, 3 - exponent));
-  const auto biased = static_cast<std::uint32_t>(exponent - kFp8.least) << 3U;
-  return static_cast<std::uint8_t>(sign | (biased + significand));
+  return static_cast<std::uint8_t>(sign | bits_of(kFp8, near));
 }
 
 float from_fp8(std::uint8_t bits) {
   const float sign = (bits & 0x80U) != 0 ? -1.0F : 1.0F;
-  const int exponent = (bits >> 3U) & 0xf;
-  const auto fraction = static_cast<float>(bits & 7U);
   if ((bits & 0x7fU) == 0x7fU) return std::numeric_limits<float>::quiet_NaN();
-  if (exponent == 0) return sign * std::ldexp(fraction, -9);
-  return sign * std::ldexp(8.0F + fraction, exponent - 10);
+  return sign * number_of(kFp8, bits & 0x7fU);
 }
 
 double rounded_to(Dtype dtype, double value) { return rounded(format_of(dtype), value); }

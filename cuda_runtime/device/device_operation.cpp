@@ -75,7 +75,9 @@ class Maker {
         const RowView zeros = w.wire.size() > 2 ? x_.rows(w.wire[2]) : RowView{};
         return add(Int8Codec{plain, values, x_.rows(w.wire[1]), zeros, items, w.decodes});
       }
-      case WireFormat::Fp8Block: return add(Fp8BlockCodec{plain, values, x_.rows(w.wire[1]), items, w.decodes});
+      case WireFormat::Fp8Block:
+        static_assert(Fp8BlockCodec::kBlock == kFp8Block);
+        return add(Fp8BlockCodec{plain, values, x_.rows(w.wire[1]), items, w.decodes});
       case WireFormat::Zfp:
         return add(ZfpCodec{plain, values, items, static_cast<std::int32_t>(x_.codecs.zfp_bits), w.decodes});
     }

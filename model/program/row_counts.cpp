@@ -2,8 +2,6 @@
 #include <array>
 #include <bit>
 #include <cstdint>
-#include <span>
-#include <utility>
 #include <vector>
 
 #include "model/base/whole_numbers.hpp"

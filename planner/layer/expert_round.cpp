@@ -67,18 +67,15 @@ class Writer {
                          : parts_.at_sources(returned, p.own));
     switch (task) {
       case ChunkTask::Encode:
-        if (parts_.dispatches_operands(back)) return parts_.quantise_for_dispatch(from, scales(from));
+        if (parts_.dispatches_operands(back))
+          return parts_.quantise_for_dispatch(from, wire(*l_.codec.dispatch, from, "dispatch"));
         return transcode(l_.codec.dispatch, from, /*decodes=*/false, "dispatch");
       case ChunkTask::Dispatch:
         if (with_choices && !back) {
           const auto [sent, arrived] = parts_.dispatched_choice(p.own, p.held);
           move("dispatch choices", OpClass::Dispatch, {p.at_source(sent), arrived}, false, p, /*accompanies=*/true);
         }
-        if (parts_.dispatches_operands(back)) {
-          dispatch_operands(from, in, p);
-        } else {
-          exchange("dispatch", OpClass::Dispatch, l_.codec.dispatch, from, in, /*is_combine=*/false, p);
-        }
+        exchange("dispatch", OpClass::Dispatch, l_.codec.dispatch, from, in, /*is_combine=*/false, p);
         if (l_.during_dispatch) l_.during_dispatch();
         return;
       case ChunkTask::Decode:
@@ -133,12 +130,16 @@ class Writer {
     deferred_.clear();
   }
 
-  /// The slices that are sent to represent the rows of a slice in a wire format.
+  /// The slices that are sent to represent the rows of a slice in a wire format. The values that the experts multiply
+  /// are their operands; the scales of these are not read, since products are priced with them.
   std::vector<Slice> wire(WireFormat format, const Slice& rows, const std::string& phase) {
     const std::string name = b_.program().buffer(rows.buffer).name + "." + phase;
+    const bool are_operands = phase == "dispatch" && parts_.dispatches_operands(r_.backward);
     std::vector<Slice> out;
     for (const WirePart& p : wire_parts(format, l_.codec_options, l_.hidden_size)) {
-      out.push_back(b_.slice(name + std::string(p.suffix), p.columns, p.dtype, rows.rows));
+      out.push_back(are_operands && out.empty()
+                        ? parts_.dispatched(rows, r_.backward)
+                        : b_.slice(name + std::string(p.suffix), p.columns, p.dtype, rows.rows));
     }
     return out;
   }
@@ -168,16 +169,6 @@ class Writer {
       move(name, op_class, {sent[i], received[i]}, is_combine, p, /*accompanies=*/i > 0);
     }
   }
-
-  /// Rows in the format of the experts' operands, and the scales of their blocks, of which products are priced with the
-  /// values.
-  void dispatch_operands(const Slice& from, const Slice& in, const Part& p) {
-    move("dispatch", OpClass::Dispatch, {parts_.dispatched(from, r_.backward), parts_.dispatched(in, r_.backward)},
-         false, p);
-    move("dispatch scales", OpClass::Dispatch, {scales(from), scales(in)}, false, p, /*accompanies=*/true);
-  }
-
-  Slice scales(const Slice& rows) { return wire(*l_.codec.dispatch, rows, "dispatch").back(); }
 
   void move(const std::string& name, OpClass op_class, const std::pair<Slice, Slice>& ends, bool is_combine,
             const Part& p, bool accompanies = false) {

@@ -275,8 +275,8 @@ Slice MoeParts::dispatched(const Slice& rows, bool backward) const {
   return dispatches_operands(backward) ? operands().in_rows(rows) : rows;
 }
 
-void MoeParts::quantise_for_dispatch(const Slice& rows, const Slice& scales) const {
-  operands().quantise_for_exchange(rows, scales, OpClass::Codec);
+void MoeParts::quantise_for_dispatch(const Slice& rows, const std::vector<Slice>& sent) const {
+  b_.then(kernel("quantise", OpClass::Codec, Kernel::Quantise, {rows}, sent));
 }
 
 void MoeParts::write_out(const Path& held, bool backward) {

@@ -62,8 +62,8 @@ class MoeParts {
   [[nodiscard]] bool dispatches_operands(bool backward) const;
   /// The rows as they are then sent and received; otherwise the rows themselves.
   [[nodiscard]] Slice dispatched(const Slice& rows, bool backward) const;
-  /// Quantises rows at their sources.
-  void quantise_for_dispatch(const Slice& rows, const Slice& scales) const;
+  /// Quantises rows at their sources into what is sent: the rows, and the scales of their blocks.
+  void quantise_for_dispatch(const Slice& rows, const std::vector<Slice>& sent) const;
 
   // With a deduplicating all-to-all, the experts' rows are expanded and summed at the holders.
   /// Expands received rows into the experts' rows, forward or as gradients.

@@ -26,10 +26,6 @@ void QuantisedOperands::quantise(const Slice& rows, OpClass op_class) const {
   block.then(launched_as(matrices, kernel("quantise", op_class, Kernel::Quantise, read, copies)));
 }
 
-void QuantisedOperands::quantise_for_exchange(const Slice& rows, const Slice& scales, OpClass op_class) const {
-  block.then(kernel("quantise", op_class, Kernel::Quantise, {rows}, {in_rows(rows), scales}));
-}
-
 void QuantisedOperands::quantise_received(const Slice& rows, OpClass op_class) const {
   if (!trains) return;
   block.then(launched_as(matrices,

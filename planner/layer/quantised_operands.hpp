@@ -18,9 +18,7 @@ struct QuantisedOperands {
   /// Appends the kernels that quantise the rows of an input, or of a gradient, in rows and in columns; nothing without
   /// a recipe.
   void quantise(const Slice& rows, OpClass op_class) const;
-  /// Of operands that are quantised before an exchange: what is sent, with the scales of the rows' blocks; and, where
-  /// it has arrived, the copy in columns, which is made of it if backward needs one.
-  void quantise_for_exchange(const Slice& rows, const Slice& scales, OpClass op_class) const;
+  /// Of operands that were quantised before an exchange: the copy in columns, if backward needs one.
   void quantise_received(const Slice& rows, OpClass op_class) const;
 
   /// The operand of a forward product or an input gradient.

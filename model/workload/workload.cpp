@@ -152,6 +152,16 @@ CudaGraphs read_cuda_graphs(MapReader& reader) {
   return parsed.value_or(CudaGraphs::None);
 }
 
+Fusions read_fusions(MapReader& reader, const Workload& w) {
+  if (!reader.find("fusions")) return Fusions::Default;
+  const std::string text = reader.text("fusions");
+  const auto parsed = parse_fusions(text);
+  if (!parsed) reader.complain("fusions", fusions_error(text));
+  if (parsed && parsed->has(Fusion::NormQuantise) && w.precision != Precision::Mxfp8)
+    reader.complain("fusions", fmt::format("norms quantise to mxfp8 alone; precision is {}", precision_text(w)));
+  return parsed.value_or(Fusions::Default);
+}
+
 /// Batch, micro batch and sequence length.
 void read_sizes(MapReader& reader, std::int64_t learned_positions, Workload& w) {
   w.global_batch = reader.integer("global_batch", 1, kMostSequences);
@@ -239,6 +249,7 @@ Workload read_workload(const Node& document, std::int64_t learned_positions) {
   w.gate_weights = reader.choice_or<GateWeights>("gate_weights", GateWeights::AtSources, kGateWeightsNames);
   w.expert_layout = reader.choice_or<ExpertLayout>("expert_layout", ExpertLayout::Merged, kExpertLayoutNames);
   w.cuda_graphs = read_cuda_graphs(reader);
+  w.fusions = read_fusions(reader, w);
   if (reader.find("codecs")) w.codecs = read_codecs(reader.map("codecs"));
   read_origins(reader);
   reader.finish();
@@ -302,6 +313,7 @@ Node workload_document(const Workload& w) {
   out.set("gate_weights", Node::text(std::string(name_of<GateWeights>(kGateWeightsNames, w.gate_weights))));
   out.set("expert_layout", Node::text(std::string(name_of<ExpertLayout>(kExpertLayoutNames, w.expert_layout))));
   out.set("cuda_graph", Node::text(name_of(w.cuda_graphs)));
+  if (w.fusions != Fusions::Default) out.set("fusions", Node::text(name_of(w.fusions)));
   out.set("codecs", codecs_document(w.codecs));
   out.set("gate", gate_document(w.gate));
   Node& factors = out.set("capacity_factors", Node::list());

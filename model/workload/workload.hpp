@@ -15,6 +15,7 @@
 #include "model/operators/precision.hpp"
 #include "model/text/document.hpp"
 #include "model/workload/cuda_graphs.hpp"
+#include "model/workload/fusions.hpp"
 #include "model/workload/gate.hpp"
 #include "model/workload/recompute.hpp"
 #include "model/workload/routing.hpp"
@@ -88,6 +89,7 @@ struct Workload {
   GateWeights gate_weights = GateWeights::AtSources;
   ExpertLayout expert_layout = ExpertLayout::Merged;
   CudaGraphs cuda_graphs = CudaGraphs::None;  // key cuda_graph
+  Fusions fusions = Fusions::Default;
   CodecOptions codecs = {};
   Gate gate = {};                       // of the dropless case: modifies the routing
   Dtype gradient_dtype = Dtype::Fp32;   // in which gradients are accumulated and reduced: fp32 or bf16
@@ -108,14 +110,15 @@ struct Workload {
 /// iteration: N, sources: RULE}, with `sha256` to require a specific file content. encoding: sparse by default.
 /// gate_weights: at_sources by default.
 /// expert_layout: merged by default. cuda_graph: none by default, full_iteration, or modules joined by "+"
-/// (GraphModule). codecs: the allowed codecs, a map like {fp16: {}, int8: {row_messages: 2}, zfp:
-/// {bits: 8}}; none by default. gate: top_k by default. capacity_factors: at most 64, in addition to a capacity_factor;
-/// none by default. recompute: none, selective, full, modules joined by "+" (RecomputeModule), or `auto`.
-/// gradient_dtype and optimizer_dtype: fp32 by default. overlap_gradients: true by default, and wherever gradients are
-/// sharded (zero_stage 2 and 3), which are reduced as they appear; written only if it is false. recompute, zero_stage
-/// and optimizer may be omitted in a forward workload. sequence_length: a number, or `auto` for 4096 tokens, or the
-/// model's number of learned positions if that is smaller; a number that exceeds them is an error. At most 2^32 tokens.
-/// `learned_positions`: ModelSpec::position_embeddings; 0: no limit.
+/// (GraphModule). fusions: Fusions::Default, none, or fusions joined by "+" (Fusion), norm_quantise with precision
+/// mxfp8; written only if they differ from the default. codecs: the allowed codecs, a map like {fp16: {}, int8:
+/// {row_messages: 2}, zfp: {bits: 8}}; none by default. gate: top_k by default. capacity_factors: at most 64, in
+/// addition to a capacity_factor; none by default. recompute: none, selective, full, modules joined by "+"
+/// (RecomputeModule), or `auto`. gradient_dtype and optimizer_dtype: fp32 by default. overlap_gradients: true by
+/// default, and wherever gradients are sharded (zero_stage 2 and 3), which are reduced as they appear; written only if
+/// it is false. recompute, zero_stage and optimizer may be omitted in a forward workload. sequence_length: a number, or
+/// `auto` for 4096 tokens, or the model's number of learned positions if that is smaller; a number that exceeds them is
+/// an error. At most 2^32 tokens. `learned_positions`: ModelSpec::position_embeddings; 0: no limit.
 [[nodiscard]] Workload read_workload(const Node& document, std::int64_t learned_positions = 0);
 
 /// Counts of layer `layer` for `sources` ranks with `tokens` tokens that select `top_k` experts each: every source's

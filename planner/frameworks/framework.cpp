@@ -42,6 +42,7 @@ std::vector<std::string> known_values(Decision decision) {
       return names;
     }
     case Decision::GraphModules: names = all_names<GraphModule>(kGraphModuleNames); break;
+    case Decision::Fusions: return all_names<Fusion>(kFusionNames);
     case Decision::Layouts: return {"any"};
   }
   names.emplace_back(decision == Decision::Recompute ? "full" : "full_iteration");

@@ -47,10 +47,11 @@ enum class FrameworkDecision {
   ZeroStages,    // "0" to "3"
   Precisions,    // kDtypeNames and kPrecisionNames
   GraphModules,  // kGraphModuleNames, and "full_iteration"
+  Fusions,       // kFusionNames
   Layouts        // "any": each part of the pipeline holds what the plan says
 };
 
-inline constexpr std::array<std::pair<FrameworkDecision, std::string_view>, 14> kFrameworkDecisionNames{
+inline constexpr std::array<std::pair<FrameworkDecision, std::string_view>, 15> kFrameworkDecisionNames{
     {{FrameworkDecision::Schedules, "schedules"},
      {FrameworkDecision::AllToAlls, "all_to_alls"},
      {FrameworkDecision::Codecs, "codecs"},
@@ -64,6 +65,7 @@ inline constexpr std::array<std::pair<FrameworkDecision, std::string_view>, 14> 
      {FrameworkDecision::ZeroStages, "zero_stages"},
      {FrameworkDecision::Precisions, "precisions"},
      {FrameworkDecision::GraphModules, "cuda_graphs"},
+     {FrameworkDecision::Fusions, "fusions"},
      {FrameworkDecision::Layouts, "layouts"}}};
 
 /// Constraints between decisions.

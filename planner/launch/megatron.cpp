@@ -181,6 +181,12 @@ class MegatronExport {
     }
     out_.set("moe-grouped-gemm");
     out_.set("moe-permute-fusion");
+    if (!workload_.fusions.has(Fusion::Router)) return;
+    if (input_.framework.has(FrameworkDecision::Fusions, "router")) {
+      out_.set("moe-router-fusion");
+    } else {
+      out_.leave("the router's kernels fused");
+    }
   }
 
   void write_degrees() {

@@ -89,6 +89,18 @@ std::int32_t BlockBuilder::after(std::vector<std::int32_t> dependencies, Operati
   return last_.front();
 }
 
+bool BlockBuilder::last_writes(Kernel kernel, const Slice& rows) const {
+  if (block_.operations.empty()) return false;
+  const Operation& last = block_.operations.back();
+  return last.work == decltype(last.work)(kernel) &&
+         std::find(last.writes.begin(), last.writes.end(), rows) != last.writes.end();
+}
+
+void BlockBuilder::also_writes(const std::vector<Slice>& rows) {
+  std::vector<Slice>& writes = block_.operations.back().writes;
+  writes.insert(writes.end(), rows.begin(), rows.end());
+}
+
 BlockId BlockBuilder::finish(std::optional<BlockId> backward_of, std::optional<BlockId> variant_of) {
   block_.backward_of = backward_of;
   block_.variant_of = variant_of;

@@ -60,6 +60,10 @@ class BlockBuilder {
   std::int32_t then(Operation operation);
   /// Appends an operation that runs after the given ones.
   std::int32_t after(std::vector<std::int32_t> dependencies, Operation operation);
+  /// Whether the operation appended last is a kernel of this kind that writes these rows.
+  [[nodiscard]] bool last_writes(Kernel kernel, const Slice& rows) const;
+  /// Adds to what the operation appended last writes.
+  void also_writes(const std::vector<Slice>& rows);
   /// Sets the operations after which then() continues.
   void continue_after(std::vector<std::int32_t> operations) { last_ = std::move(operations); }
   [[nodiscard]] const std::vector<std::int32_t>& last() const { return last_; }

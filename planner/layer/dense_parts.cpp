@@ -67,7 +67,7 @@ void DenseParts::gather_concurrently(const std::string& input, const std::string
 
 QuantisedOperands DenseParts::operands(OpClass op_class) const {
   const bool is_head = op_class == OpClass::Embedding;
-  return {block, is_head ? std::nullopt : workload.precision, workload.mode == Mode::Train};
+  return {block, is_head ? std::nullopt : workload.precision, workload.mode == Mode::Train, workload.fusions};
 }
 
 void DenseParts::quantise_gradient(OpClass op_class, const std::string& out, std::int64_t out_columns) const {

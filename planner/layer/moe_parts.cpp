@@ -141,6 +141,7 @@ Slice MoeParts::hidden(const std::string& name, std::int64_t columns, const Path
 void MoeParts::gate(const std::string& input, const Path& path) {
   const Slice logits = tokens("gate.logits", l_.moe.num_experts, l_.dtype, path);
   b_.then(gemm("gate projection", OpClass::Gate, {}, gate_input(input, path), gate_weight("gate.weight"), logits));
+  unfused_router("", logits);
   b_.then(launched_as(router_kernels(), kernel("top-k", OpClass::Gate, Kernel::TopK, {logits}, {choice(path)})));
   if (l_.gathers_loads) tell_loads(path);
   if (l_.search_launches > 0) b_.then(search(l_.search_launches));
@@ -167,6 +168,7 @@ void MoeParts::gate_backward(const std::string& input, const std::string& gradie
   const Slice logits = tokens("gate.logits", l_.moe.num_experts, l_.dtype, path);
   b_.then(launched_as(router_kernels(), kernel("top-k backward", OpClass::Gate, Kernel::TopKBackward,
                                                {d_choice(path), logits}, {d_logits})));
+  unfused_router(" backward", d_logits);
   b_.then(gemm("gate weight gradient", OpClass::Gate, {.form = Gemm::Form::TN, .accumulates = true},
                gate_input(input, path), d_logits, gate_weight("d.gate.weight")));
   b_.then(gemm("gate input gradient", OpClass::Gate, {.form = Gemm::Form::NT, .accumulates = true}, d_logits,
@@ -340,7 +342,8 @@ Slice MoeParts::mask(const Path& path, const Slice& expert_rows) {
 }
 
 QuantisedOperands MoeParts::operands() const {
-  return {b_, l_.precision, l_.trains, l_.has_megatron_kernels ? held_experts(b_.program(), l_.routing) : 1};
+  return {b_, l_.precision, l_.trains, l_.fusions,
+          l_.has_megatron_kernels ? held_experts(b_.program(), l_.routing) : 1};
 }
 
 /// Megatron-LM eb0783b, docs/discussions/deepseek-v3-gb200-optimization, 2.1.4 and 2.2.1, with fused router: 31 kernels
@@ -348,6 +351,15 @@ QuantisedOperands MoeParts::operands() const {
 std::int64_t MoeParts::router_kernels() const {
   if (!l_.has_megatron_kernels) return 1;
   return deduplicates() ? 16 : 30;
+}
+
+/// 72 kernels instead of 31 (there, 2.1.4), elementwise over the logits: in three steps, each of which the host
+/// launches as an operation (assumed).
+void MoeParts::unfused_router(const std::string& suffix, const Slice& logits) const {
+  if (l_.fusions.has(Fusion::Router)) return;
+  for (const auto& [step, kernels] :
+       {std::pair("router scores", 14), std::pair("routing map", 14), std::pair("auxiliary loss", 13)})
+    b_.then(launched_as(kernels, kernel(step + suffix, OpClass::Gate, Kernel::Copy, {logits}, {logits})));
 }
 
 void MoeParts::all_gather(GroupId group, OpClass op_class, const std::string& from, const std::string& to,

@@ -115,6 +115,8 @@ class MoeParts {
   /// Kernels that select experts, from the logits to what the exchange needs, and as many for their gradients
   /// (assumed).
   [[nodiscard]] std::int64_t router_kernels() const;
+  /// Appends the router's kernels that Fusion::Router does without.
+  void unfused_router(const std::string& suffix, const Slice& logits) const;
   void quantise(const Slice& rows) const;
   /// The input of the up projection, or backward the gradient of the output of the down projection.
   void quantise_dispatched(const Slice& rows, bool backward) const;

@@ -1,8 +1,12 @@
 #include "planner/layer/quantised_operands.hpp"
 
+#include "model/base/whole_numbers.hpp"
+
 namespace moeplan::planner {
 
 namespace {
+
+constexpr std::int64_t kMxBlock = 32;  // values of mxfp8 with one scale
 
 Slice copy_of(BlockBuilder& block, Slice rows, std::string_view suffix) {
   const Buffer buffer = block.program().buffer(rows.buffer);
@@ -23,7 +27,27 @@ void QuantisedOperands::quantise(const Slice& rows, OpClass op_class) const {
   }
   std::vector<Slice> copies{in_rows(rows)};
   if (trains) copies.push_back(in_columns(rows));
+  if (fusions.has(Fusion::NormQuantise) && block.last_writes(Kernel::Norm, rows)) return block.also_writes(copies);
+  if (const auto scales = scales_of(rows, Fusion::ScaleBuffers); !scales.empty())
+    block.then(launched_as(matrices * std::ssize(scales),
+                           kernel("set scales to zero", op_class, Kernel::Copy, {scales.front()}, scales)));
+  const std::vector<Slice> swizzled = scales_of(rows, Fusion::ScaleSwizzle);
+  copies.insert(copies.end(), swizzled.begin(), swizzled.end());
   block.then(launched_as(matrices, kernel("quantise", op_class, Kernel::Quantise, read, copies)));
+  if (!swizzled.empty())
+    block.then(launched_as(matrices * std::ssize(swizzled),
+                           kernel("swizzle scales", op_class, Kernel::Copy, swizzled, swizzled)));
+}
+
+std::vector<Slice> QuantisedOperands::scales_of(const Slice& rows, Fusion unless) const {
+  if (precision != Precision::Mxfp8 || fusions.has(unless)) return {};
+  const Buffer buffer = block.program().buffer(rows.buffer);
+  std::vector<Slice> out;
+  for (const char* copy : {".scales", ".scales of columns"}) {
+    out.push_back(block.slice(buffer.name + copy, ceil_div(buffer.columns, kMxBlock), Dtype::Int8, rows.rows));
+    if (!trains) break;
+  }
+  return out;
 }
 
 void QuantisedOperands::quantise_received(const Slice& rows, OpClass op_class) const {

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "model/operators/precision.hpp"
+#include "model/workload/fusions.hpp"
 #include "planner/layer/block_builder.hpp"
 
 namespace moeplan::planner {
@@ -13,10 +14,11 @@ struct QuantisedOperands {
   BlockBuilder& block;
   std::optional<Precision> precision;  // none: products read the rows themselves
   bool trains;                         // backward needs copies in columns
+  Fusions fusions;                     // what else mxfp8 launches
   std::int64_t matrices = 1;           // of which an operand consists; each is quantised by kernels of its own
 
   /// Appends the kernels that quantise the rows of an input, or of a gradient, in rows and in columns; nothing without
-  /// a recipe.
+  /// a recipe. A norm that has just written the rows writes the copies too, if that is fused.
   void quantise(const Slice& rows, OpClass op_class) const;
   /// Of operands that were quantised before an exchange: the copy in columns, if backward needs one.
   void quantise_received(const Slice& rows, OpClass op_class) const;
@@ -27,6 +29,10 @@ struct QuantisedOperands {
   [[nodiscard]] Slice in_columns(Slice rows) const;
   /// The product, in the recipe's format.
   [[nodiscard]] Gemm product(Gemm gemm) const;
+
+ private:
+  /// The scales of the copies; none where kernels of their own do not touch them.
+  [[nodiscard]] std::vector<Slice> scales_of(const Slice& rows, Fusion unless) const;
 };
 
 }  // namespace moeplan::planner

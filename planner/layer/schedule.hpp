@@ -31,6 +31,7 @@ struct MoeLayer {
   std::int64_t tokens;
   Dtype dtype;
   std::optional<Precision> precision;  // of the experts' products
+  Fusions fusions = Fusions::Default;  // kernels that are not fused are not executed
   bool trains;
   bool recompute_activations;  // backward recomputes the experts' activation function instead of keeping its result
   Degrees degrees;

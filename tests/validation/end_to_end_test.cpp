@@ -230,4 +230,64 @@ TEST_CASE("DeepSeek-V3 on 2,048 H800, as published: GPU hours of a trillion toke
   CHECK(exposed < kExposedCeiling);
 }
 
+TEST_CASE("DeepSeek-V3 on 256 GB200, optimised step by step, as published") {
+  // NVIDIA, docs/discussions/deepseek-v3-gb200-optimization in Megatron-LM eb0783b, section 3: TFLOP/s of a GPU after
+  // each of 13 cumulative steps, at 249.812 GFLOP a token. Step 2 also made a kernel faster that permutes rows. Its
+  // steps 8 and 12 bind processes to processors, by how much is not published: 20% here. Step 10, that graphs capture
+  // the shared expert, cannot be said: moe_router always does.
+  struct Step {
+    std::string all_to_all, recompute, graphs, fusions;
+    double host;      // of the time of an operation on the host
+    double measured;  // TFLOP/s of a GPU
+  };
+  const std::string graphs = "attn+moe_router+moe_preprocess", first = "mlp+mla_up_proj", later = "mlp+moe_act";
+  const std::string two = "router+scale_buffers", three = two + "+scale_swizzle", all = three + "+norm_quantise";
+  const std::vector<Step> steps{{"linear", first, "none", "none", 1, 494.46},
+                                {"linear", first, "none", "scale_buffers", 1, 529.55},
+                                {"linear", first, "none", two, 1, 540.00},
+                                {"deepep", first, "none", two, 1, 566.07},
+                                {"deepep", later, "none", two, 1, 610.71},
+                                {"deepep", later, graphs, two, 1, 691.49},  // and DeepEP tuned
+                                {"deepep", later, graphs, two, 0.8, 762.12},
+                                {"deepep", later, graphs, three, 0.8, 829.93},  // and the shared expert captured
+                                {"hybridep", later, graphs, three, 0.8, 943.56},
+                                {"hybridep", later, graphs, three, 0.64, 956.21},
+                                {"hybridep", later, graphs, all, 0.64, 970.01}};
+  constexpr double kFlopsPerToken = 249.812e9, kCeiling = 0.24;
+  ClusterSpec machine = tests::load_cluster(tests::cluster_path("gb200_nvl72"));
+  // Of a rack's 72 GPUs, 64 are used.
+  auto& rack = std::get<ClusterTemplate>(machine.machine);
+  rack.gpus_per_node = rack.fabric->nics_per_node = 64;
+  double before = std::numeric_limits<double>::infinity();
+  for (const Step& step : steps) {
+    PublishedRun run{.name = step.all_to_all + " " + step.recompute + " " + step.graphs + " " + step.fusions,
+                     .model = tests::kConfigs / "models/deepseek_v3.yaml",
+                     .candidate = {.degrees = {.pp = 8, .dp = 32, .edp = 1, .ep = 32},
+                                   .all_to_all = step.all_to_all,
+                                   .micro_batch = 1,
+                                   .virtual_stages = 4,
+                                   .layout = std::get<PipelineLayout>(parse_layout("Et|(tt|)*30L"))},
+                     .global_batch = 2048,
+                     .tokens_per_s_per_gpu = step.measured * 1e12 / kFlopsPerToken,
+                     .recompute = *parse_recompute(step.recompute),
+                     .gate_weights = GateWeights::InExperts};
+    run.candidate.recompute = run.recompute;
+    Workload w = workload_of(run);
+    if (step.all_to_all == "hybridep") w.expert_layout = ExpertLayout::Merged;
+    w.precision = Precision::Mxfp8;
+    w.optimizer_dtype = Dtype::Bf16;
+    w.cuda_graphs = *parse_cuda_graphs(step.graphs);
+    w.fusions = *parse_fusions(step.fusions);
+    ModelSpec model = model_at(run.model);
+    model.num_mtp_layers = 0;
+    ClusterSpec host = machine;
+    host.gpu.host_time_per_operation = host.gpu.host_time_per_operation * step.host;
+    const Prediction p = predict({model, w, build_cluster(host, run.candidate.degrees.world())}, run.candidate);
+    INFO(described(run, p));
+    CHECK(p.makespan.seconds().value() < before);
+    CHECK(std::abs(error_of(run, p)) < kCeiling);
+    before = p.makespan.seconds().value();
+  }
+}
+
 }  // namespace moeplan::tests::end_to_end_test

@@ -55,6 +55,7 @@ MoeLayer LoweringContext::moe_layer(const Moe& moe, std::size_t routing, std::in
       .tokens = tokens,
       .dtype = workload_.dtype,
       .precision = workload_.precision,
+      .fusions = workload_.fusions,
       .trains = trains(),
       .recompute_activations = workload_.recompute.value_or(Recompute::None).has(RecomputeModule::MoeActivation),
       .degrees = degrees(),
@@ -89,6 +90,7 @@ MoeLayer LoweringContext::moe_layer(const Moe& moe, std::size_t routing, std::in
 MoeLayer LoweringContext::executed_layer(const Moe& moe, std::size_t routing, std::int64_t tokens) {
   MoeLayer layer = moe_layer(moe, routing, tokens);
   layer.has_megatron_kernels = layer.host_reads_loads = false;
+  layer.fusions = Fusions::Default;
   return layer;
 }
 

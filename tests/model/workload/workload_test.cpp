@@ -147,6 +147,19 @@ TEST_CASE("Gradients are reduced next to the backward pass unless the workload s
       "appear; expected true");
 }
 
+TEST_CASE("Fusions are Megatron-Core's unless the workload says otherwise") {
+  CHECK(read(kPlain).fusions == Fusions::Default);
+  CHECK(workload_document(read(kPlain)).find("fusions") == nullptr);
+  const Workload none = read(kPlain + "fusions: none\n");
+  CHECK(none.fusions == Fusions::None);
+  CHECK(read_workload(workload_document(none)) == none);
+  CHECK(read_error(kPlain + "fusions: router+norms\n") ==
+        "f:9:10: fusions: \"norms\" is not known; one of none, router, "
+        "scale_buffers, scale_swizzle, norm_quantise");
+  CHECK(read_error(kPlain + "fusions: norm_quantise\n") ==
+        "f:9:10: fusions: norms quantise to mxfp8 alone; precision is bf16");
+}
+
 TEST_CASE("A workload written out reads back") {
   for (const char* more : {"", "micro_batch: 4\ncapacity_factor: 1.2\n",
                            "routing: {shape: lognormal, lognormal_sigma: 0.7, sampled: true, seed: 9}\n",

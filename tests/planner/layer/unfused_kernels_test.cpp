@@ -211,4 +211,62 @@ TEST_CASE("Rows that arrive by source are sorted by expert, and back, in both di
         2 * 2 * rows);
 }
 
+TEST_CASE("A router that is not fused launches 72 kernels instead of 31, with its projection") {
+  const auto router_kernels = [](Fusions fusions, bool backward) {
+    Workload w = in_experts();
+    w.fusions = fusions;
+    std::int64_t kernels = 0, operations = 0;
+    for (const Block& block : lower_iteration(model(false), w, candidate("baseline", 2, 1, 2, 1), 2).blocks) {
+      if (kernels > 0) break;
+      if ((block.name.find("backward") != std::string::npos) != backward) continue;
+      for (const Operation& op : block.operations) {
+        const bool is_small = op.op_class == OpClass::Gate && std::holds_alternative<Kernel>(op.work);
+        kernels += is_small ? op.kernels : 0;
+        operations += is_small;
+      }
+    }
+    return std::pair(kernels, operations);
+  };
+  CHECK(router_kernels(Fusions::Default, false) == std::pair<std::int64_t, std::int64_t>(30, 1));
+  CHECK(router_kernels({Fusion::ScaleBuffers}, false) == std::pair<std::int64_t, std::int64_t>(71, 4));
+  CHECK(router_kernels({Fusion::ScaleBuffers}, true) == std::pair<std::int64_t, std::int64_t>(71, 4));
+}
+
+TEST_CASE("Scales of mxfp8 take kernels of their own where they are not fused") {
+  const auto lowered = [](Fusions fusions) {
+    Workload w = in_experts();
+    w.precision = Precision::Mxfp8;
+    w.fusions = fusions;
+    return lower_iteration(model(false), w, candidate("baseline", 2, 1, 2, 1), 2);
+  };
+  const auto kernels = [](const Program& program, const std::string& name) {
+    std::int64_t n = 0;
+    for (const Block& block : program.blocks) {
+      for (const Operation& op : block.operations) n += op.name == name ? op.kernels : 0;
+    }
+    return n;
+  };
+  const Program all = lowered(Fusions::None), fused = lowered(Fusions::Default);
+  const std::int64_t copies = kernels(fused, "quantise");
+  REQUIRE(copies > 0);
+  SECTION("for the copies in rows and in columns, of each expert") {
+    CHECK(kernels(all, "set scales to zero") == 2 * copies);
+    CHECK(kernels(all, "swizzle scales") == 2 * copies);
+    CHECK(kernels(lowered({Fusion::ScaleBuffers}), "set scales to zero") == 0);
+    CHECK(kernels(fused, "set scales to zero") + kernels(fused, "swizzle scales") == 0);
+  }
+  SECTION("a norm directly before a product quantises for it") {
+    Fusions norms = Fusions::Default;
+    norms.add(Fusion::NormQuantise);
+    const Program p = lowered(norms);
+    // Of the layer's first norm; the second is followed by the router, which reads 16 bits.
+    CHECK(kernels(p, "quantise") == copies - 1);
+    for (const Block& block : p.blocks) {
+      for (const Operation& op : block.operations) {
+        if (op.name == "norm" && op.writes.size() > 1) CHECK(op.writes.size() == 3);
+      }
+    }
+  }
+}
+
 }  // namespace moeplan::tests::unfused_kernels_test

@@ -1,0 +1,47 @@
+// Which small kernels of a training step are fused.
+#pragma once
+
+#include <array>
+#include <compare>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "model/workload/module_set.hpp"
+
+namespace moeplan {
+
+/// A group of kernels that run as one, or as few. Source of all: Megatron-LM eb0783b,
+/// docs/discussions/deepseek-v3-gb200-optimization, section 2.1.
+enum class Fusion {
+  Router,        // router: scores, routing map and auxiliary loss (--moe-router-fusion); 31 kernels, otherwise 72
+  ScaleBuffers,  // scale_buffers: scales of mxfp8 are in one buffer, which no kernel fills with zeros
+  ScaleSwizzle,  // scale_swizzle: scales of mxfp8 of all experts are brought into the products' order by one kernel
+  NormQuantise   // norm_quantise: norms also write the mxfp8 copies of their results (cuDNN 9.14)
+};
+
+inline constexpr std::array<std::pair<Fusion, std::string_view>, 4> kFusionNames{
+    {{Fusion::Router, "router"},
+     {Fusion::ScaleBuffers, "scale_buffers"},
+     {Fusion::ScaleSwizzle, "scale_swizzle"},
+     {Fusion::NormQuantise, "norm_quantise"}}};
+
+struct Fusions : ModuleSet<Fusion> {
+  static const Fusions None, Default;
+  using ModuleSet::ModuleSet;
+  constexpr auto operator<=>(const Fusions&) const = default;
+};
+
+inline constexpr Fusions Fusions::None{};
+/// What Megatron-Core and Transformer Engine do since 2025.
+inline constexpr Fusions Fusions::Default{Fusion::Router, Fusion::ScaleBuffers, Fusion::ScaleSwizzle};
+
+/// "none", or fusions joined by "+": "router+scale_buffers".
+[[nodiscard]] std::string name_of(const Fusions& fusions);
+/// The reverse; none for any other text.
+[[nodiscard]] std::optional<Fusions> parse_fusions(std::string_view text);
+/// The message about a text that is none of these.
+[[nodiscard]] std::string fusions_error(std::string_view text);
+
+}  // namespace moeplan

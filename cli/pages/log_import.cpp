@@ -64,7 +64,7 @@ std::string table(const std::vector<PredictedSample>& samples) {
                       .measured = s.sample.time,
                       .predicted = s.predicted,
                       .reason = "",
-                      .group = "",
+                      .groups = {},
                       .is_fitted = true});
     }
     const auto [least, most] = std::minmax_element(

@@ -135,7 +135,7 @@ class EntryRows {
                      .measured = row->time,
                      .predicted = p.time,
                      .reason = p.reason,
-                     .group = "",
+                     .groups = {},
                      .is_fitted = !is_held_out_row(*row)});
     }
     return out;

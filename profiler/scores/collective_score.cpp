@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <tuple>
 
 #include "model/text/unit_text.hpp"
 #include "profiler/scores/held_out.hpp"
@@ -36,6 +38,28 @@ Prediction prediction_of(const CollectiveRow& row, const ModelsByCluster& models
                        (restates(*found.models, op->first, shape) || !is_held_out(row))};
 }
 
+/// The predicted rows that are the fastest of several of one machine, operation, shape and size.
+std::vector<std::size_t> fastest_of_sources(std::span<const CollectiveRow> table, std::span<const ScoredRow> scored,
+                                            const ModelsByCluster& models) {
+  struct Best {
+    std::size_t row, rows;
+  };
+  std::map<std::tuple<std::string, std::string, std::int64_t, std::int64_t, double, bool>, Best> best;
+  for (std::size_t i = 0; i < table.size(); ++i) {
+    const CollectiveRow& r = table[i];
+    if (!scored[i].predicted || models.at(r.cluster).sources.size() < 2) continue;
+    const auto [known, is_new] =
+        best.try_emplace({r.cluster, r.op, r.ranks, r.ranks_per_node, r.bytes.value(), r.in_place}, Best{i, 0});
+    ++known->second.rows;
+    if (r.time < table[known->second.row].time) known->second.row = i;
+  }
+  std::vector<std::size_t> out;
+  for (const auto& [shape, fastest] : best) {
+    if (fastest.rows > 1) out.push_back(fastest.row);
+  }
+  return out;
+}
+
 }  // namespace
 
 FoundModels find_models(const ModelsByCluster& models, const std::string& cluster, const std::string& source) {
@@ -57,10 +81,12 @@ std::vector<ScoredRow> score_collectives(std::span<const CollectiveRow> table, c
                    .measured = row.time,
                    .predicted = p.time,
                    .reason = p.reason,
-                   .group = fmt::format("{} {} {} ranks {} 1 MiB", row.op, row.cluster, row.ranks,
-                                        row.bytes.value() < kMiB ? "below" : "from"),
+                   .groups = {fmt::format("{} {} {} ranks {} 1 MiB", row.op, row.cluster, row.ranks,
+                                          row.bytes.value() < kMiB ? "below" : "from")},
                    .is_fitted = p.is_fitted});
   }
+  for (const std::size_t i : fastest_of_sources(table, out, models))
+    out[i].groups.push_back(out[i].groups.front() + std::string(kFastestOfSources));
   return out;
 }
 

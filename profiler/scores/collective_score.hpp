@@ -4,6 +4,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "model/collectives/collective_models.hpp"
@@ -14,6 +15,10 @@ namespace moeplan::profiler {
 
 /// The models of the clusters that a table names; a cluster without a file is missing.
 using ModelsByCluster = std::map<std::string, CollectiveModels>;
+
+/// At the end of the name of a group: where a machine's numbers are the fastest of several sources, the fastest of its
+/// rows of equal shape and size are a group of their own.
+inline constexpr std::string_view kFastestOfSources = ", fastest of its sources";
 
 /// Predicts every row. A group has one cluster, operation and number of ranks, below 1 MiB or from there on
 /// ("all_gather hgx_b200 8 ranks from 1 MiB"). Rows of groups larger than a file's measured_ranks, and all rows of

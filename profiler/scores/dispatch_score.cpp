@@ -46,7 +46,7 @@ std::vector<ScoredRow> score_dispatches(std::span<const DispatchRow> table, cons
                      .measured = is_dispatch ? row.dispatch : row.combine,
                      .predicted = p.time,
                      .reason = p.reason,
-                     .group = group,
+                     .groups = {group},
                      .is_fitted = p.is_fitted});
     }
   }

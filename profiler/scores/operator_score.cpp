@@ -20,10 +20,10 @@ std::string text_of(const OperatorRow& r) {
   return fmt::format("{} {} {} {}", r.kind, r.gpu, r.format, shape);
 }
 
-std::string group_of(const OperatorRow& row, const std::string& library) {
+std::vector<std::string> groups_of(const OperatorRow& row, const std::string& library) {
   const double flops = flops_of(row);
-  if (flops > 0 && flops < kLeastFlops) return "";
-  return fmt::format("{} {} {} {} {}", row.kind, row.gpu, row.format, row.phase, library);
+  if (flops > 0 && flops < kLeastFlops) return {};
+  return {fmt::format("{} {} {} {} {}", row.kind, row.gpu, row.format, row.phase, library)};
 }
 
 ScoredRow scored(const OperatorRow& row, const ModelsByGpu& models) {
@@ -35,7 +35,7 @@ ScoredRow scored(const OperatorRow& row, const ModelsByGpu& models) {
           .measured = row.time,
           .predicted = p.time,
           .reason = p.reason,
-          .group = group_of(row, p.library),
+          .groups = groups_of(row, p.library),
           .is_fitted = p.is_fitted};
 }
 

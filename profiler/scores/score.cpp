@@ -36,7 +36,7 @@ ErrorSummary summarise(std::span<const ScoredRow> rows) {
 std::vector<ScoredGroup> score_groups(std::span<const ScoredRow> rows) {
   std::map<std::string, std::vector<ScoredRow>> by_name;
   for (const ScoredRow& row : rows) {
-    if (!row.group.empty()) by_name[row.group].push_back(row);
+    for (const std::string& group : row.groups) by_name[group].push_back(row);
   }
   std::vector<ScoredGroup> out;
   for (const auto& [name, all] : by_name) {

@@ -26,9 +26,9 @@ struct ScoredRow {
   std::string text;  // what was measured, for people
   Seconds measured;
   std::optional<Seconds> predicted;
-  std::string reason;      // "" with a prediction
-  std::string group;       // the name of its group; "" for a row that belongs to none
-  bool is_fitted = false;  // as in Prediction
+  std::string reason;               // "" with a prediction
+  std::vector<std::string> groups;  // the names of those that it belongs to
+  bool is_fitted = false;           // as in Prediction
   [[nodiscard]] double error() const { return predicted ? *predicted / measured - 1 : 0; }
 };
 

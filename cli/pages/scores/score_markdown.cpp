@@ -8,6 +8,7 @@
 #include "cli/pages/page_parts.hpp"
 #include "model/text/reader.hpp"
 #include "model/text/unit_text.hpp"
+#include "profiler/scores/collective_score.hpp"
 
 namespace moeplan::cli {
 
@@ -40,17 +41,23 @@ std::string held_out_cells(const ErrorSummary& s) {
 // --- The first table ---
 
 /// What a row measures, from the name of its group: of operators the kind ("gemm h100_sxm ..."), of collectives the
-/// machine too ("all_reduce dgx_h100 ..."), of dispatches the dispatcher ("dispatch deepep ...").
+/// machine too ("all_reduce dgx_h100 ...") and whether they are the fastest of its sources, of dispatches the
+/// dispatcher
+/// ("dispatch deepep ...").
 std::string kind_of(TableKind kind, const std::string& group) {
   const std::size_t first = group.find(' ');
   if (kind == TableKind::Operators || first == std::string::npos) return group.substr(0, first);
   const std::string second = group.substr(first + 1, group.find(' ', first + 1) - first - 1);
-  return (kind == TableKind::Collectives ? "collectives, " : "dispatch, ") + second;
+  const bool is_fastest = group.ends_with(profiler::kFastestOfSources);
+  return (kind == TableKind::Collectives ? "collectives, " : "dispatch, ") + second +
+         std::string(is_fastest ? profiler::kFastestOfSources : "");
 }
 
 std::vector<profiler::ScoredGroup> kinds_of(const ScoreReport& report) {
   std::vector<ScoredRow> rows = report.rows;
-  for (ScoredRow& row : rows) row.group = kind_of(report.kind, row.group);
+  for (ScoredRow& row : rows) {
+    for (std::string& group : row.groups) group = kind_of(report.kind, group);
+  }
   return profiler::score_groups(rows);
 }
 
@@ -64,10 +71,12 @@ std::string summary_lines(const ScoreReport& report) {
       out += fmt::format("| of these: precision, batches and sequence length stated | {} | {} |{} | | |\n", stated.rows,
                          stated.scored, error_cells(stated));
     }
-    if (s.memory_rows > 0) {
-      out += fmt::format("| their peak memory | {} | {} | | {} | | {} | | | |\n", s.memory_rows, s.memory_rows,
-                         in_percent(s.memory_mape), signed_percent(s.memory_bias));
-    }
+    const auto add_memory = [&](const char* name, const RunSummary& of) {
+      out += fmt::format("| {} | {} | {} | | {} | | {} | | | |\n", name, of.memory_rows, of.memory_rows,
+                         in_percent(of.memory_mape), signed_percent(of.memory_bias));
+    };
+    if (s.memory_rows > 0) add_memory("their peak memory", s);
+    if (stated.memory_rows > 0 && stated.memory_rows < s.memory_rows) add_memory("of these: stated likewise", stated);
     return out;
   }
   for (const profiler::ScoredGroup& kind : kinds_of(report)) {

@@ -71,7 +71,7 @@ TEST_CASE("Collectives are scored by the file of their cluster") {
   CHECK(rows[0].id == "2");
   CHECK(rows[0].predicted->value() == Approx(30e-6));  // 3 steps
   CHECK(rows[0].error() == Approx(-0.5));
-  CHECK(rows[0].group == "all_gather toy 4 ranks below 1 MiB");
+  CHECK(rows[0].groups == std::vector<std::string>{"all_gather toy 4 ranks below 1 MiB"});
   CHECK(rows[0].is_fitted != profiler::is_held_out(table[0]));
   CHECK(rows[1].reason == "configs/collectives/toy.yaml has no figures of \"setting 2\"");
   CHECK(rows[2].reason == "configs/collectives/toy.yaml has no figures of all_to_all on one node");
@@ -79,6 +79,20 @@ TEST_CASE("Collectives are scored by the file of their cluster") {
   CHECK(rows[4].reason == "configs/collectives/toy.yaml has no figures of all_gather on several nodes");
   CHECK(rows[5].reason == "\"gossip\" is no collective");
   CHECK(rows[6].reason == "configs/collectives has no file of other");
+  SECTION("the fastest of a machine's sources are a group of their own") {
+    auto several = toy();
+    several.sources = {"setting 4", "setting 5"};
+    const auto settings =
+        profiler::read_collective_table(files.write("s.csv", kHeader + "toy,all_gather,4,4,1024,0,60,setting 4\n"
+                                                                       "toy,all_gather,4,4,1024,0,40,setting 5\n"
+                                                                       "toy,all_gather,4,4,1024,0,10,setting 2\n"
+                                                                       "toy,all_gather,4,4,2048,0,50,setting 4\n"));
+    const auto scored = profiler::score_collectives(settings, {{"toy", several}});
+    const std::string group = "all_gather toy 4 ranks below 1 MiB";
+    CHECK(scored[0].groups == std::vector<std::string>{group});
+    CHECK(scored[1].groups == std::vector<std::string>{group, group + ", fastest of its sources"});
+    CHECK(scored[3].groups == std::vector<std::string>{group});  // the only one of its size
+  }
   SECTION("all rows of a machine whose numbers are another's are held out") {
     auto borrowed = toy();
     borrowed.fits_none = true;

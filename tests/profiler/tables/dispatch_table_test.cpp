@@ -42,7 +42,7 @@ TEST_CASE("A row of a table of dispatches gives a dispatch and a combine") {
   REQUIRE(rows.size() == 8);
   CHECK(rows[0].id == "2/dispatch");
   CHECK(rows[0].error() == Approx(10.0 / 5 - 1));
-  CHECK(rows[0].group == "dispatch deepep normal toy 1 node");
+  CHECK(rows[0].groups == std::vector<std::string>{"dispatch deepep normal toy 1 node"});
   CHECK(rows[1].id == "2/combine");
   CHECK(rows[1].error() == Approx(20.0 / 40 - 1));
   CHECK(rows[2].reason == "configs/collectives/toy.yaml has no figures of deepep low_latency on one node");

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <set>
 
 #include "model/base/in_parallel.hpp"
 #include "model/base/whole_numbers.hpp"
@@ -126,6 +127,23 @@ void check_dispatcher(const PlanRequest& r, const Cluster& cluster) {
                   measured.empty() ? "none" : fmt::format("{}", fmt::join(measured, ", "))));
 }
 
+/// A codec that the workload does not allow, with what would allow it.
+void check_codec(const PlanRequest& r, const CodecPair& asked, const std::set<WireFormat>& allowed) {
+  std::set<WireFormat> needed = allowed;
+  for (const auto& format : {asked.dispatch, asked.combine}) {
+    if (format) needed.insert(*format);
+  }
+  if (needed == allowed) return;
+  std::string maps;
+  for (const CodecEntry& codec : codecs()) {
+    if (needed.contains(codec.format)) maps += fmt::format("{}{}: {{}}", maps.empty() ? "" : ", ", codec.name);
+  }
+  throw_input_error({"--codec"}, "",
+                    fmt::format("{} loses digits, which the workload does not allow; expected -C "
+                                "'workload.codecs={{{}}}' too",
+                                r.codec, maps));
+}
+
 /// Decisions that the user fixed and that the framework does not have.
 void check_decisions(const PlanRequest& r, const Framework& framework) {
   Diagnostics wrong;
@@ -220,6 +238,7 @@ PlanJob load_job(const PlanRequest& r) {
   if (is_default_batch) fit_default_batch(documents, inputs, cluster.world_size());
   check_degrees(r, cluster.world_size());
   check_dispatcher(r, cluster);
+  check_codec(r, space.codec.value_or(CodecPair{}), inputs.workload.codecs.allowed);
   return {std::move(documents), std::move(inputs), std::move(cluster), std::move(space), is_default_batch};
 }
 

@@ -321,10 +321,13 @@ TEST_CASE("plan takes how rows travel as given, and other commands run it") {
   const Ran compared = cli.run({"compare", "a.yaml", "b.yaml"});
   CHECK(compared.code == 0);
   CHECK(compared.out.find("int8/none") != std::string::npos);
-  SECTION("a codec that the workload does not allow is no plan") {
-    const Ran ran = cli.run(with(kSmall, {"--codec", "zfp"}));
-    CHECK(ran.code == 3);
-    CHECK(ran.err.find("the workload does not allow the codec") != std::string::npos);
+  SECTION("a codec that the workload does not allow, with what allows it") {
+    const Ran ran = cli.run(with(kSmall, {"--codec", "zfp/int8"}));
+    CHECK(ran.code == 2);
+    CHECK(ran.err ==
+          "--codec: zfp/int8 loses digits, which the workload does not allow; expected -C "
+          "'workload.codecs={int8: {}, zfp: {}}' too\n");
+    CHECK(cli.run(with(kSmall, {"--codec", "zfp/int8", "-C", "workload.codecs={int8: {}, zfp: {}}"})).code == 0);
   }
   SECTION("unknown names, with the nearest") {
     const Ran ran = cli.run(with(kSmall, {"--all-to-all", "2hd", "--codec", "zfp/int9"}));

@@ -250,6 +250,9 @@ Workload read_workload(const Node& document, std::int64_t learned_positions) {
   w.expert_layout = reader.choice_or<ExpertLayout>("expert_layout", ExpertLayout::Merged, kExpertLayoutNames);
   w.cuda_graphs = read_cuda_graphs(reader);
   w.fusions = read_fusions(reader, w);
+  w.fp8_activation_inputs = reader.boolean_or("fp8_activation_inputs", false);
+  if (w.fp8_activation_inputs && (w.mode == Mode::Forward || size_of(w.dtype) != 2))
+    reader.complain("fp8_activation_inputs", "is for training in 16 bits; expected false");
   if (reader.find("codecs")) w.codecs = read_codecs(reader.map("codecs"));
   read_origins(reader);
   reader.finish();
@@ -314,6 +317,7 @@ Node workload_document(const Workload& w) {
   out.set("expert_layout", Node::text(std::string(name_of<ExpertLayout>(kExpertLayoutNames, w.expert_layout))));
   out.set("cuda_graph", Node::text(name_of(w.cuda_graphs)));
   if (w.fusions != Fusions::Default) out.set("fusions", Node::text(name_of(w.fusions)));
+  if (w.fp8_activation_inputs) out.set("fp8_activation_inputs", Node::boolean(true));
   out.set("codecs", codecs_document(w.codecs));
   out.set("gate", gate_document(w.gate));
   Node& factors = out.set("capacity_factors", Node::list());

@@ -90,6 +90,7 @@ struct Workload {
   ExpertLayout expert_layout = ExpertLayout::Merged;
   CudaGraphs cuda_graphs = CudaGraphs::None;  // key cuda_graph
   Fusions fusions = Fusions::Default;
+  bool fp8_activation_inputs = false;  // activation functions' inputs are kept for backward in fp8
   CodecOptions codecs = {};
   Gate gate = {};                       // of the dropless case: modifies the routing
   Dtype gradient_dtype = Dtype::Fp32;   // in which gradients are accumulated and reduced: fp32 or bf16
@@ -111,7 +112,8 @@ struct Workload {
 /// gate_weights: at_sources by default.
 /// expert_layout: merged by default. cuda_graph: none by default, full_iteration, or modules joined by "+"
 /// (GraphModule). fusions: Fusions::Default, none, or fusions joined by "+" (Fusion), norm_quantise with precision
-/// mxfp8; written only if they differ from the default. codecs: the allowed codecs, a map like {fp16: {}, int8:
+/// mxfp8; written only if they differ from the default. fp8_activation_inputs: false by default, to train; written only
+/// if it is true. codecs: the allowed codecs, a map like {fp16: {}, int8:
 /// {row_messages: 2}, zfp: {bits: 8}}; none by default. gate: top_k by default. capacity_factors: at most 64, in
 /// addition to a capacity_factor; none by default. recompute: none, selective, full, modules joined by "+"
 /// (RecomputeModule), or `auto`. gradient_dtype and optimizer_dtype: fp32 by default. overlap_gradients: true by

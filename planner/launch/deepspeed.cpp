@@ -40,6 +40,7 @@ Launch deepspeed_launch(const LaunchInput& input) {
   if (c.sequence_parallel) launch.leave("sequence parallelism");
   if (w.optimizer_dtype != Dtype::Fp32) launch.leave("moments of the optimizer in 16 bits");
   if (w.cuda_graphs != CudaGraphs::None) launch.leave("CUDA graphs");
+  if (w.fp8_activation_inputs) launch.leave("inputs of activation functions kept in fp8");
   leave_moe_decisions(input, launch);
   leave_workload(input, launch);
   const UniformModel model = uniform_model(input.inputs.model);

@@ -273,6 +273,7 @@ class MegatronExport {
 
   void write_recompute() {
     const Recompute& recompute = candidate_.recompute;
+    if (workload_.fp8_activation_inputs) out_.set("activation-func-fp8-input-store");
     if (recompute == Recompute::None) return;
     if (recompute.has(RecomputeModule::WholeLayer)) {
       out_.set("recompute-granularity", "full");

@@ -77,6 +77,7 @@ Launch torchtitan_launch(const LaunchInput& input) {
   if (layout_of(input.inputs.model, w, c).mtp_layers() > 0) launch.leave("multi-token prediction");
   if (w.capacity_factor) launch.leave("a capacity factor: no rows are dropped");
   if (w.cuda_graphs != CudaGraphs::None) launch.leave("CUDA graphs");
+  if (w.fp8_activation_inputs) launch.leave("inputs of activation functions kept in fp8");
   leave_moe_decisions(input, launch);
   leave_workload(input, launch);
   launch.to_fill_in.emplace_back("model.name and model.flavor, data, tokenizer and checkpoints");

@@ -128,6 +128,7 @@ void DenseParts::ffn(const Ffn& f, const std::string& prefix, OpClass op_class, 
   project(prefix + ".up", op_class, whole("ffn.in"), model.hidden_size, prefix + ".up", up);
   block.then(kernel(prefix + " activation", op_class, Kernel::Activation, {rows(prefix + ".up", up)},
                     {rows(prefix + ".activated", shard)}));
+  if (keeps_fp8_inputs()) keep_in_fp8(block, op_class, rows(prefix + ".up", up));
   project(prefix + ".down", op_class, prefix + ".activated", shard, whole(output), model.hidden_size);
   reduce(whole(output), output);
 }
@@ -141,17 +142,20 @@ void DenseParts::ffn_backward(const Ffn& f, const std::string& prefix, OpClass o
   const QuantisedOperands q = operands(op_class);
   const Gemm nt = q.product({.form = Gemm::Form::NT}), tn = q.product({.form = Gemm::Form::TN});
   const Slice activated = rows(prefix + ".activated", shard), d_out = x(whole(gradient));
+  const Slice own_input = rows(prefix + ".up", up);
+  const Slice input = keeps_fp8_inputs() ? restored_from_fp8(block, own_input) : own_input;
   gather(gradient);
+  if (keeps_fp8_inputs()) restore_from_fp8(block, op_class, own_input);
   q.quantise(d_out, op_class);
   if (workload.recompute.value_or(Recompute::None).has(RecomputeModule::FfnActivation) && !is_recomputed(op_class)) {
-    block.then(kernel(prefix + " activation", op_class, Kernel::Activation, {rows(prefix + ".up", up)}, {activated}));
+    block.then(kernel(prefix + " activation", op_class, Kernel::Activation, {input}, {activated}));
     q.quantise(activated, op_class);
   }
   block.then(gemm(prefix + ".down weight gradient", op_class, tn, q.in_columns(activated), q.in_columns(d_out),
                   weight("d.w." + prefix + ".down", shard, model.hidden_size)));
   block.then(gemm(prefix + ".down input gradient", op_class, nt, q.in_rows(d_out), w_down, d_activated));
-  block.then(kernel(prefix + " activation backward", op_class, Kernel::ActivationBackward,
-                    {d_activated, rows(prefix + ".up", up)}, {d_up}));
+  block.then(
+      kernel(prefix + " activation backward", op_class, Kernel::ActivationBackward, {d_activated, input}, {d_up}));
   q.quantise(d_up, op_class);
   gather_concurrently(
       "ffn.in", output,
@@ -162,6 +166,8 @@ void DenseParts::ffn_backward(const Ffn& f, const std::string& prefix, OpClass o
                         q.in_columns(d_up), weight("d.w." + prefix + ".up", model.hidden_size, up)));
       });
 }
+
+bool DenseParts::keeps_fp8_inputs() const { return workload.mode == Mode::Train && workload.fp8_activation_inputs; }
 
 bool DenseParts::is_recomputed(OpClass op_class) const {
   return workload.recompute.value_or(Recompute::None)

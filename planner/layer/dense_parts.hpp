@@ -132,6 +132,8 @@ struct DenseParts {
   [[nodiscard]] Slice stream_weights(const std::string& from, const std::string& prefix = "") const;
 
   [[nodiscard]] Slice own(const std::string& name, std::int64_t columns) const;
+  /// Whether the inputs of activation functions are kept in fp8.
+  [[nodiscard]] bool keeps_fp8_inputs() const;
   /// Whether backward computes all of this FFN again.
   [[nodiscard]] bool is_recomputed(OpClass op_class) const;
   [[nodiscard]] Slice rows(const std::string& name, std::int64_t columns) const;

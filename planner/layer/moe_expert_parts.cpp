@@ -27,7 +27,9 @@ void MoeParts::experts(const Path& path) {
   sort_rows("sort by expert", dispatched(in, /*backward=*/false));
   quantise_dispatched(in, /*backward=*/false);
   b_.then(gemm("expert up projection", OpClass::Expert, grouped, operands().in_rows(in), w_up(), up));
-  activation(path);
+  clamp(path);
+  activation(activation_operand(path), path);
+  keep_in_fp8(path);
   weigh(path);
   quantise(down_operand(path));
   b_.then(
@@ -39,6 +41,7 @@ void MoeParts::experts(const Path& path) {
 void MoeParts::experts_backward(const Path& path) {
   sort_rows("sort by source backward", dispatched(hidden("d.expert.out", l_.hidden_size, path), /*backward=*/true));
   weighted_biases_backward(path);
+  restore_from_fp8(path);
   activation_again(path);
   down_input_gradient(path);
   down_weight_gradient(path);
@@ -52,6 +55,7 @@ void MoeParts::experts_backward(const Path& path) {
 void MoeParts::experts_input_gradients(const Path& path) {
   sort_rows("sort by source backward", dispatched(hidden("d.expert.out", l_.hidden_size, path), /*backward=*/true));
   weighted_biases_backward(path);
+  restore_from_fp8(path);
   down_input_gradient(path);
   weigh_backward(path, /*has_activated=*/false);
   activation_backward(path);
@@ -72,15 +76,33 @@ Gemm MoeParts::weight_gradient() const {
   return out;
 }
 
-void MoeParts::activation(const Path& path) {
-  clamp(path);
+void MoeParts::activation(const Slice& operand, const Path& path) {
   if (l_.has_megatron_kernels) {
-    b_.then(kernel("expert activation", OpClass::Expert, Kernel::Activation,
-                   {activation_operand(path), arrived_choice(path)}, {down_operand(path)}));
+    b_.then(kernel("expert activation", OpClass::Expert, Kernel::Activation, {operand, arrived_choice(path)},
+                   {down_operand(path)}));
     return;
   }
-  b_.then(kernel("expert activation", OpClass::Expert, Kernel::Activation, {activation_operand(path)},
+  b_.then(kernel("expert activation", OpClass::Expert, Kernel::Activation, {operand},
                  {hidden("expert.activated", shard_hidden(), path)}));
+}
+
+void MoeParts::keep_in_fp8(const Path& path) {
+  if (l_.keeps_activation_inputs_in_fp8) planner::keep_in_fp8(b_, OpClass::Expert, activation_operand(path));
+}
+
+void MoeParts::restore_from_fp8(const Path& path) {
+  if (l_.keeps_activation_inputs_in_fp8) planner::restore_from_fp8(b_, OpClass::Expert, activation_operand(path));
+}
+
+Slice MoeParts::kept_operand(const Path& path) {
+  const Slice operand = activation_operand(path);
+  return l_.keeps_activation_inputs_in_fp8 ? restored_from_fp8(b_, operand) : operand;
+}
+
+/// With the clamps before it, whose results are not kept either.
+void MoeParts::activation_in_backward(const Path& path) {
+  if (!l_.keeps_activation_inputs_in_fp8) clamp(path);
+  activation(kept_operand(path), path);
 }
 
 Slice MoeParts::activation_operand(const Path& path, const std::string& prefix) {
@@ -123,7 +145,7 @@ void MoeParts::weigh(const Path& path) {
 
 void MoeParts::weigh_backward(const Path& path, bool has_activated) {
   if (!l_.weighs_in_experts || l_.has_megatron_kernels) return;
-  if (!has_activated) activation(path);
+  if (!has_activated) activation_in_backward(path);
   b_.then(kernel("weigh backward", OpClass::Expert, Kernel::DecodeBackward,
                  {down_operand(path, "d."), hidden("expert.activated", shard_hidden(), path), arrived_choice(path)},
                  {hidden("d.expert.activated", shard_hidden(), path), leaving_d_choice(path)}));
@@ -169,7 +191,7 @@ void MoeParts::weighted_biases_backward(const Path& path) {
 
 void MoeParts::activation_again(const Path& path) {
   if (!l_.recompute_activations) return;
-  activation(path);
+  activation_in_backward(path);
   weigh(path);
   quantise(down_operand(path));
 }
@@ -188,7 +210,7 @@ void MoeParts::down_weight_gradient(const Path& path) {
 }
 
 void MoeParts::activation_backward(const Path& path) {
-  const Slice operand = activation_operand(path), gradient = activation_operand(path, "d.");
+  const Slice operand = kept_operand(path), gradient = activation_operand(path, "d.");
   Operation backward = kernel("expert activation backward", OpClass::Expert, Kernel::ActivationBackward,
                               {hidden("d.expert.activated", shard_hidden(), path), operand}, {gradient});
   if (l_.has_megatron_kernels) {

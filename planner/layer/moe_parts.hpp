@@ -128,8 +128,14 @@ class MoeParts {
   /// ExpertLayout::Sorted: rows of several experts from several sources, in another order. In place, so that the copy
   /// takes time but no memory.
   void sort_rows(const char* name, const Slice& rows);
-  void activation(const Path& path);
+  void activation(const Slice& operand, const Path& path);
+  void activation_in_backward(const Path& path);
   void activation_again(const Path& path);
+  // MoeLayer::keeps_activation_inputs_in_fp8.
+  void keep_in_fp8(const Path& path);
+  void restore_from_fp8(const Path& path);
+  /// The input of the activation function as backward reads it.
+  [[nodiscard]] Slice kept_operand(const Path& path);
   /// The rows that the activation function is applied to; with the prefix "d." their gradients.
   [[nodiscard]] Slice activation_operand(const Path& path, const std::string& prefix = "");
   /// Parts of MoeLayer::has_megatron_kernels.

@@ -8,11 +8,13 @@ namespace {
 
 constexpr std::int64_t kMxBlock = 32;  // values of mxfp8 with one scale
 
-Slice copy_of(BlockBuilder& block, Slice rows, std::string_view suffix) {
+Slice copy_of(BlockBuilder& block, Slice rows, std::string_view suffix, std::optional<Dtype> dtype = Dtype::Fp8) {
   const Buffer buffer = block.program().buffer(rows.buffer);
-  rows.buffer = block.buffer(buffer.name + std::string(suffix), buffer.columns, Dtype::Fp8);
+  rows.buffer = block.buffer(buffer.name + std::string(suffix), buffer.columns, dtype.value_or(buffer.dtype));
   return rows;
 }
+
+Slice kept_in_fp8(BlockBuilder& block, const Slice& input) { return copy_of(block, input, ".kept"); }
 
 }  // namespace
 
@@ -67,6 +69,19 @@ Slice QuantisedOperands::in_columns(Slice rows) const {
 Gemm QuantisedOperands::product(Gemm gemm) const {
   if (precision) gemm.format = format_of(*precision);
   return gemm;
+}
+
+void keep_in_fp8(BlockBuilder& block, OpClass op_class, const Slice& input) {
+  block.then(kernel("keep in fp8", op_class, Kernel::Copy, {input}, {kept_in_fp8(block, input)}));
+}
+
+void restore_from_fp8(BlockBuilder& block, OpClass op_class, const Slice& input) {
+  block.then(kernel("restore from fp8", op_class, Kernel::Copy, {kept_in_fp8(block, input)},
+                    {restored_from_fp8(block, input)}));
+}
+
+Slice restored_from_fp8(BlockBuilder& block, const Slice& input) {
+  return copy_of(block, input, ".restored", std::nullopt);
 }
 
 }  // namespace moeplan::planner

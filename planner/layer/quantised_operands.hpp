@@ -35,4 +35,15 @@ struct QuantisedOperands {
   [[nodiscard]] std::vector<Slice> scales_of(const Slice& rows, Fusion unless) const;
 };
 
+// The inputs of activation functions may be kept for backward as fp8 values without scales (Megatron-LM's
+// --activation-func-fp8-input-store): one kernel converts them after the function has read them, another one converts
+// them back.
+
+/// Appends the kernel that converts `input`.
+void keep_in_fp8(BlockBuilder& block, OpClass op_class, const Slice& input);
+/// Appends, in a backward block, the kernel that converts back what was kept of `input`.
+void restore_from_fp8(BlockBuilder& block, OpClass op_class, const Slice& input);
+/// What that kernel writes.
+[[nodiscard]] Slice restored_from_fp8(BlockBuilder& block, const Slice& input);
+
 }  // namespace moeplan::planner

@@ -34,6 +34,9 @@ struct MoeLayer {
   Fusions fusions = Fusions::Default;  // kernels that are not fused are not executed
   bool trains;
   bool recompute_activations;  // backward recomputes the experts' activation function instead of keeping its result
+  /// The inputs of the experts' activation function are kept for backward in fp8 (quantised_operands.hpp). Not
+  /// executed.
+  bool keeps_activation_inputs_in_fp8 = false;
   Degrees degrees;
   Groups groups;
   RoutingId routing;

@@ -58,6 +58,7 @@ MoeLayer LoweringContext::moe_layer(const Moe& moe, std::size_t routing, std::in
       .fusions = workload_.fusions,
       .trains = trains(),
       .recompute_activations = workload_.recompute.value_or(Recompute::None).has(RecomputeModule::MoeActivation),
+      .keeps_activation_inputs_in_fp8 = trains() && workload_.fp8_activation_inputs,
       .degrees = degrees(),
       .groups = groups_,
       .routing = {},
@@ -89,7 +90,7 @@ MoeLayer LoweringContext::moe_layer(const Moe& moe, std::size_t routing, std::in
 
 MoeLayer LoweringContext::executed_layer(const Moe& moe, std::size_t routing, std::int64_t tokens) {
   MoeLayer layer = moe_layer(moe, routing, tokens);
-  layer.has_megatron_kernels = layer.host_reads_loads = false;
+  layer.has_megatron_kernels = layer.host_reads_loads = layer.keeps_activation_inputs_in_fp8 = false;
   layer.fusions = Fusions::Default;
   return layer;
 }

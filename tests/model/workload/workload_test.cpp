@@ -160,6 +160,16 @@ TEST_CASE("Fusions are Megatron-Core's unless the workload says otherwise") {
         "f:9:10: fusions: norms quantise to mxfp8 alone; precision is bf16");
 }
 
+TEST_CASE("Inputs of activation functions are kept in fp8 in training of 16 bits only") {
+  CHECK_FALSE(read(kPlain).fp8_activation_inputs);
+  const Workload w = read(kPlain + "fp8_activation_inputs: true\n");
+  CHECK(w.fp8_activation_inputs);
+  CHECK(read_workload(workload_document(w)) == w);
+  CHECK(read_error("name: w\nglobal_batch: 8\nsequence_length: 128\nmode: forward\ndtype: bf16\n"
+                   "fp8_activation_inputs: true\n") ==
+        "f:6:24: fp8_activation_inputs: is for training in 16 bits; expected false");
+}
+
 TEST_CASE("A workload written out reads back") {
   for (const char* more : {"", "micro_batch: 4\ncapacity_factor: 1.2\n",
                            "routing: {shape: lognormal, lognormal_sigma: 0.7, sampled: true, seed: 9}\n",

@@ -178,4 +178,43 @@ TEST_CASE("Copies in columns are kept for backward, and the inputs in 16 bits ar
   CHECK(kept(Precision::Fp8Delayed) > kept(std::nullopt) / 2);
 }
 
+TEST_CASE("Inputs of activation functions are kept for backward in fp8 if the workload says so") {
+  const std::string recompute = GENERATE("none", "selective", "moe", "full"),
+                    schedule = GENERATE("baseline", "s1_deferred");
+  CAPTURE(recompute, schedule);
+  const auto lowered_with = [&](bool in_fp8) {
+    Small s = small({.shared_hidden = 256, .recompute = recompute});
+    s.workload.fp8_activation_inputs = in_fp8;
+    Candidate c = candidate();
+    c.schedule = schedule;
+    StageClusters clusters(s.cluster);
+    return lowered(s.model, s.workload, clusters, c);
+  };
+  const Program plain = lowered_with(false), in_fp8 = lowered_with(true);
+  check_written(in_fp8);
+  const auto named = [](const Program& program, const std::string& name) {
+    std::int64_t n = 0;
+    for_each_operation(program, [&](const Operation& op) { n += op.name == name; });
+    return n;
+  };
+  CHECK(named(plain, "keep in fp8") + named(plain, "restore from fp8") == 0);
+  CHECK(named(in_fp8, "restore from fp8") > 0);
+  CHECK(named(in_fp8, "keep in fp8") ==
+        count(in_fp8, Kernel::Activation) - (recompute == "selective" ? named(in_fp8, "restore from fp8") : 0));
+  for_each_operation(in_fp8, [&](const Operation& op) {
+    if (op.name != "expert activation backward" && op.name != "shared activation backward") return;
+    CHECK(in_fp8.buffer(op.reads[1].buffer).name.ends_with(".up.restored"));
+  });
+  const auto kept = [&](const Program& program) {
+    const Small s = small({.shared_hidden = 256, .recompute = recompute});
+    return memory_use(program, stage_parameters(s.model, s.workload, candidate()), s.workload, candidate().degrees)
+        .activations.value();
+  };
+  if (recompute == "full") {
+    CHECK(kept(in_fp8) == kept(plain));
+  } else {
+    CHECK(kept(in_fp8) < kept(plain));
+  }
+}
+
 }  // namespace moeplan::tests::quantised_operands_test

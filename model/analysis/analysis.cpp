@@ -31,19 +31,29 @@ class Arrivals {
   /// The last arrival in the span's group before the span's end, at the earliest its own. `run`: number of earlier
   /// executions of its operation by its rank at its level.
   [[nodiscard]] SimTime last(const TimelineSpan& span, std::size_t run) {
-    SimTime last = span.start;
-    if (starts_.empty()) return last;
-    for (const std::size_t place :
-         members(program_.operation(span.block, span.operation).communication()->group, span.rank)) {
-      const auto it = starts_.find(key(span, place));
-      if (it == starts_.end() || run >= it->second.size() || it->second[run] >= span.end) continue;
-      last = std::max(last, it->second[run]);
-    }
-    return last;
+    if (starts_.empty()) return span.start;
+    const std::vector<SimTime>& all = of_group(span, run);
+    const auto past = std::lower_bound(all.begin(), all.end(), span.end);
+    return past == all.begin() ? span.start : std::max(span.start, *(past - 1));
   }
 
  private:
   using Key = std::tuple<std::int32_t, BlockId, std::int32_t, std::size_t>;
+
+  /// The starts of all members of the span's group, ascending.
+  const std::vector<SimTime>& of_group(const TimelineSpan& span, std::size_t run) {
+    const GroupId group = program_.operation(span.block, span.operation).communication()->group;
+    const RankId base = program_.group(group).base(span.rank);
+    const auto [it, is_new] = of_groups_.try_emplace({span.repeat, span.block, span.operation, base, run});
+    if (!is_new) return it->second;
+    for (const std::size_t place : members(group, base)) {
+      const auto known = starts_.find(key(span, place));
+      if (known != starts_.end() && run < known->second.size()) it->second.push_back(known->second[run]);
+    }
+    std::sort(it->second.begin(), it->second.end());
+    return it->second;
+  }
+
   [[nodiscard]] static Key key(const TimelineSpan& s, std::size_t place) {
     return {s.repeat, s.block, s.operation, place};
   }
@@ -64,7 +74,8 @@ class Arrivals {
   const Program& program_;
   const Timeline& timeline_;
   std::map<Key, std::vector<SimTime>> starts_;
-  std::map<std::pair<GroupId, RankId>, std::vector<std::size_t>> members_;  // of the group of a rank
+  std::map<std::tuple<std::int32_t, BlockId, std::int32_t, RankId, std::size_t>, std::vector<SimTime>> of_groups_;
+  std::map<std::pair<GroupId, RankId>, std::vector<std::size_t>> members_;  // by first rank of a group
 };
 
 /// A change at an instant: an operation begins or ends, or (`of_waiting`) its waiting for other ranks does.

@@ -2,6 +2,7 @@
 #include <array>
 #include <bit>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "model/base/whole_numbers.hpp"
@@ -78,6 +79,38 @@ bool can_step_together(const Program& program, const Rows& rows) {
   });
 }
 
+/// Whether the rows along a path are the sum of those of all sources that it reaches: no step rounds.
+bool adds_up(const Program& program, const Rows& rows) {
+  return std::all_of(rows.path.begin(), rows.path.end(), [&](const RowStep& step) {
+    return step.kind == RowStep::Kind::Union ||
+           (step.kind == RowStep::Kind::Share && program.group(step.group).size == 1);
+  });
+}
+
+std::int64_t rows_of(const RoutingCounts& counts, RankId source, const ExpertSet& experts) {
+  std::int64_t sum = 0;
+  for (const ExpertRange& range : experts) {
+    for (std::int64_t e = range.first; e < range.last; ++e)
+      sum += counts.at(source, ExpertId(static_cast<std::int32_t>(e)));
+  }
+  return sum;
+}
+
+/// The sum of the rows of these experts over all sources that the path, which adds up, reaches from `rank`.
+std::int64_t rows_along(const Program& program, const RoutingCounts& counts, std::span<const RowStep> path, RankId rank,
+                        const ExpertSet& experts) {
+  if (path.empty()) return rows_of(counts, RankId(static_cast<std::int32_t>(rank.value() % counts.sources())), experts);
+  const RowStep& step = path.front();
+  const GroupFamily& family = program.group(step.group);
+  if (family.size == 1) return rows_along(program, counts, path.subspan(1), rank, experts);
+  const std::int64_t members = family.size / step.count;
+  const std::int64_t block = (family.position(rank) / members - step.index + step.count) % step.count;
+  std::int64_t sum = 0;
+  for (std::int64_t p = block * members; p < (block + 1) * members; ++p)
+    sum += rows_along(program, counts, path.subspan(1), family.member(rank, p), experts);
+  return sum;
+}
+
 }  // namespace
 
 std::vector<std::int64_t> row_counts(const Program& program, const Rows& rows) {
@@ -93,6 +126,20 @@ std::vector<std::int64_t> row_counts(const Program& program, const Rows& rows) {
   experts.reserve(ranks);
   for (std::size_t r = 0; r < ranks; ++r) experts.push_back(experts_of(program, rows, RankId(r)));
   std::vector<Cells> cells(ranks);
+  const auto take_path = [&] {
+    for (auto step = rows.path.rbegin(); step != rows.path.rend(); ++step)
+      take_step(program.group(step->group), *step, cells);
+  };
+  if (adds_up(program, rows) && rows.experts == Rows::Experts::All) {
+    for (std::size_t r = 0; r < ranks; ++r) cells[r][0] = rows_of(counts, RankId(r % sources), experts[r]);
+    take_path();
+    for (std::size_t r = 0; r < ranks; ++r) out[r] = cells[r][0];
+    return out;
+  }
+  if (adds_up(program, rows) && rows.experts == Rows::Experts::Local) {
+    for (std::size_t r = 0; r < ranks; ++r) out[r] = rows_along(program, counts, rows.path, RankId(r), experts[r]);
+    return out;
+  }
   const auto columns = static_cast<std::int64_t>(Cells{}.size());
   for (std::int64_t first = 0; first < counts.experts(); first += columns) {
     const std::int64_t last = std::min(first + columns, counts.experts());
@@ -101,8 +148,7 @@ std::vector<std::int64_t> row_counts(const Program& program, const Rows& rows) {
         cells[r][static_cast<std::size_t>(e - first)] =
             counts.at(RankId(r % sources), ExpertId(static_cast<std::int32_t>(e)));
     }
-    for (auto step = rows.path.rbegin(); step != rows.path.rend(); ++step)
-      take_step(program.group(step->group), *step, cells);
+    take_path();
     for (std::size_t r = 0; r < ranks; ++r) {
       for (const ExpertRange& range : experts[r]) {
         for (std::int64_t e = std::max(first, range.first); e < std::min(last, range.last); ++e)

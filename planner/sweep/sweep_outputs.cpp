@@ -82,4 +82,10 @@ std::vector<std::string> usual_outputs(SweepKind kind) {
   return {};
 }
 
+bool is_number(const std::string& output) {
+  const planner::Json decisions = planner::decision_json({});
+  const auto decision = decisions.find(output);
+  return decision == decisions.end() || decision->is_number();
+}
+
 }  // namespace moeplan::sweep

@@ -20,6 +20,9 @@ inline constexpr std::array<std::pair<SweepKind, std::string_view>, 3> kSweepKin
 [[nodiscard]] std::vector<std::string> possible_outputs(SweepKind kind);
 [[nodiscard]] std::vector<std::string> usual_outputs(SweepKind kind);
 
+/// Whether an output's values are numbers, as the time and the degrees are, and not texts, as the schedule is.
+[[nodiscard]] bool is_number(const std::string& output);
+
 /// Columns of every sweep's table.
 inline constexpr std::array kSweepColumns{"number", "key", "status", "reason", "gpus", "tokens"};
 inline constexpr const char* kTimingColumn = "wall_s";

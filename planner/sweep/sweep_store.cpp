@@ -21,16 +21,49 @@ bool exists(const std::string& path) {
 
 std::string text(const Cell& cell) { return cell_text(cell); }
 
-std::int64_t whole(const Cell& cell) {
-  const auto* value = std::get_if<std::int64_t>(&cell);
-  return value ? *value : 0;
+std::int64_t whole(const Cell& cell) { return std::get<std::int64_t>(cell); }
+
+enum class CellType { Any, Whole, Number, Text };
+
+bool is_of(const Cell& cell, CellType type) {
+  switch (type) {
+    case CellType::Any: return true;
+    case CellType::Whole: return std::holds_alternative<std::int64_t>(cell);
+    case CellType::Number: return !std::holds_alternative<std::string>(cell);
+    case CellType::Text: break;
+  }
+  return std::holds_alternative<std::string>(cell) || std::holds_alternative<std::monostate>(cell);
 }
 
-Cell head_value(Database& database, const std::string& key) {
+/// The type of a column's values; all but whole numbers may be missing.
+CellType type_of(const Column& column) {
+  switch (column.role) {
+    case ColumnRole::Axis:
+    case ColumnRole::Derived: return CellType::Any;
+    case ColumnRole::Output: return is_number(column.name) ? CellType::Number : CellType::Text;
+    case ColumnRole::Fixed: break;
+  }
+  if (column.name == kSweepColumns.front()) return CellType::Whole;
+  return column.name == "gpus" || column.name == "tokens" ? CellType::Number : CellType::Text;
+}
+
+[[noreturn]] void refuse_cell(const std::string& path, const char* table, const std::string& row,
+                              const std::string& column, const Cell& cell, CellType type) {
+  const char* expected = type == CellType::Text ? "a text" : type == CellType::Whole ? "a whole number" : "a number";
+  throw InputError({{path},
+                    "",
+                    fmt::format("table \"{}\", row {}, column {}: {} is not {}", table, row, in_quotes(column),
+                                in_quotes(cell_text(cell)), expected)});
+}
+
+Cell head_value(Database& database, const std::string& key, CellType type) {
   Statement statement(database, "SELECT value FROM sweep WHERE key = ?");
   const Cell parameter = key;
   statement.bind({&parameter, 1});
-  return statement.next() ? statement.cell(0) : Cell();
+  const Cell value = statement.next() ? statement.cell(0) : Cell();
+  if (!is_of(value, type) || value == Cell())
+    refuse_cell(database.path(), "sweep", in_quotes(key), "value", value, type);
+  return value;
 }
 
 bool is_empty(Database& database) { return whole(database.first("SELECT count(*) FROM sqlite_master")) == 0; }
@@ -75,11 +108,13 @@ SweepHead read_head(Database& database) {
     throw InputError(
         {{database.path()}, "", fmt::format("has version {}; this program reads {}", version, kStoreVersion)});
   }
-  SweepHead head{.name = text(head_value(database, "name")),
-                 .kind = text(head_value(database, "kind")),
-                 .fingerprint = text(head_value(database, "fingerprint")),
-                 .cases = whole(head_value(database, "cases")),
-                 .shard = {whole(head_value(database, "shard")), whole(head_value(database, "shards"))},
+  const auto text_of = [&](const char* key) { return cell_text(head_value(database, key, CellType::Text)); };
+  const auto whole_of = [&](const char* key) { return whole(head_value(database, key, CellType::Whole)); };
+  SweepHead head{.name = text_of("name"),
+                 .kind = text_of("kind"),
+                 .fingerprint = text_of("fingerprint"),
+                 .cases = whole_of("cases"),
+                 .shard = {whole_of("shard"), whole_of("shards")},
                  .columns = {}};
   Statement columns(database, "SELECT name, role FROM columns ORDER BY position");
   while (columns.next()) {
@@ -91,14 +126,36 @@ SweepHead read_head(Database& database) {
     }
     head.columns.push_back({text(columns.cell(0)), known->first});
   }
-  if (head.columns.empty()) {
-    throw InputError({{database.path()}, "", "has not the tables of a sweep: its table \"columns\" is empty"});
+  const auto is_fixed = [](const char* name, const Column& c) { return c == Column{name, ColumnRole::Fixed}; };
+  if (head.columns.size() < kSweepColumns.size() ||
+      !std::equal(kSweepColumns.begin(), kSweepColumns.end(), head.columns.begin(), is_fixed)) {
+    throw InputError({{database.path()},
+                      "",
+                      fmt::format("has not the tables of a sweep: its table \"columns\" does not begin with {}",
+                                  fmt::join(kSweepColumns, ", "))});
   }
   return head;
 }
 
+void for_each_case(Database& database, const SweepHead& head, const std::function<void(std::vector<Cell>)>& use) {
+  std::vector<CellType> types;
+  for (const Column& c : head.columns) types.push_back(type_of(c));
+  types.push_back(CellType::Number);
+  std::vector<std::string> names = head.column_names();
+  names.emplace_back(kTimingColumn);
+  Statement rows(database, fmt::format("SELECT {} FROM cases ORDER BY number", fmt::join(table_columns(head), ", ")));
+  while (rows.next()) {
+    std::vector<Cell> row = rows.row();
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      if (!is_of(row[i], types[i]))
+        refuse_cell(database.path(), "cases", cell_text(row.front()), names[i], row[i], types[i]);
+    }
+    use(std::move(row));
+  }
+}
+
 SweepStore::SweepStore(const std::string& path, const SweepHead& head, bool resume)
-    : lock_(path + ".lock", path), existed_(exists(path)), database_([&] {
+    : lock_(path + ".lock", path), head_(head), existed_(exists(path)), database_([&] {
         if (existed_ && !resume) {
           throw InputError({{path}, "", "exists; --resume goes on with it, another -o makes a new one"});
         }
@@ -166,8 +223,7 @@ void SweepStore::create(const SweepHead& head) {
 
 std::vector<std::int64_t> SweepStore::numbers() {
   std::vector<std::int64_t> out;
-  Statement statement(database_, "SELECT number FROM cases ORDER BY number");
-  while (statement.next()) out.push_back(whole(statement.cell(0)));
+  for_each_case(database_, head_, [&](const std::vector<Cell>& row) { out.push_back(whole(row.front())); });
   return out;
 }
 
@@ -237,9 +293,7 @@ std::int64_t merge_sweeps(const std::vector<std::string>& inputs, const std::str
     std::filesystem::remove(partial);
     SweepStore store(partial, joined, /*resume=*/false);
     for (const auto& part : parts) {
-      Statement rows(*part,
-                     fmt::format("SELECT {} FROM cases ORDER BY number", fmt::join(table_columns(joined), ", ")));
-      while (rows.next()) store.add_row(rows.row());
+      for_each_case(*part, joined, [&](const std::vector<Cell>& row) { store.add_row(row); });
     }
     store.commit();
     count = std::ssize(store.numbers());

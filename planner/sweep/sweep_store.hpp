@@ -9,6 +9,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -61,6 +62,10 @@ struct SweepHead {
 /// Reads the description. Raises InputError if the database is not a sweep, or of another version.
 [[nodiscard]] SweepHead read_head(Database& database);
 
+/// Calls `use` with every row of `cases`, ascending by number: the columns of the head, then the timing column. Raises
+/// InputError that names table, row and column if a value is of another type than those of its column.
+void for_each_case(Database& database, const SweepHead& head, const std::function<void(std::vector<Cell>)>& use);
+
 /// Writes rows into a database. Only one process at a time can open it.
 class SweepStore {
  public:
@@ -84,6 +89,7 @@ class SweepStore {
   void check(const SweepHead& head);
 
   LockFile lock_;
+  SweepHead head_;
   bool existed_;
   Database database_;
   std::unique_ptr<Statement> insert_;

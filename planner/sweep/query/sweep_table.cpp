@@ -96,8 +96,6 @@ SweepTable read_sweep_table(const std::string& path, const std::vector<std::stri
   Database database(path, Database::Access::Read);
   SweepTable table{.path = path, .head = read_head(database), .columns = {}, .rows = {}};
   std::vector<std::string> names = table.head.column_names();
-  std::vector<std::string> selected;
-  for (const std::string& name : names) selected.push_back(sql_name(name));
   const bool has_cost =
       !options.prices.empty() || std::find(columns.begin(), columns.end(), kCostColumn) != columns.end();
   std::optional<Costs> costs;
@@ -114,14 +112,13 @@ SweepTable read_sweep_table(const std::string& path, const std::vector<std::stri
   }
   std::optional<Expression> where;
   if (!options.where.empty()) where.emplace(options.where, names, Location{"--where"}, "");
-  Statement rows(database, fmt::format("SELECT {} FROM cases ORDER BY number", fmt::join(selected, ", ")));
-  while (rows.next()) {
-    std::vector<Cell> row = rows.row();
+  for_each_case(database, table.head, [&](std::vector<Cell> row) {
+    row.pop_back();  // the time that the case took
     if (costs) row.push_back(costs->of(row));
-    if (where && !where->holds(row)) continue;
+    if (where && !where->holds(row)) return;
     std::vector<Cell>& out = table.rows.emplace_back();
     for (const std::size_t place : kept) out.push_back(row[place]);
-  }
+  });
   return table;
 }
 

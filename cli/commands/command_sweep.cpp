@@ -14,6 +14,7 @@
 #include "model/base/in_parallel.hpp"
 #include "model/base/interrupt.hpp"
 #include "model/text/unit_text.hpp"
+#include "model/text/unreadable_file.hpp"
 #include "planner/plan/inputs.hpp"
 #include "planner/sweep/query/result_table.hpp"
 #include "planner/sweep/read_sweep.hpp"
@@ -64,6 +65,8 @@ void probe(const sweep::SweepSpec& sweep, sweep::CaseResolver& resolver) {
     ++probed;
     try {
       (void)resolver.resolved(place);
+    } catch (const UnreadableFile&) {
+      throw;
     } catch (const InputError& e) {
       wrong.emplace_back(number, std::vector<Diagnostic>(e.diagnostics().begin(), e.diagnostics().end()));
     }

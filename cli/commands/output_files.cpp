@@ -25,8 +25,9 @@ std::string write_error(const fs::path& path) {
   if (is_device) return ::access(path.c_str(), W_OK) == 0 ? "" : std::strerror(errno);
   const fs::path followed = link_target(path);
   const fs::path folder = followed.has_parent_path() ? followed.parent_path() : fs::path(".");
-  if (!fs::exists(folder, error)) return fmt::format("{}: {}", std::strerror(ENOENT), folder.string());
-  if (!fs::is_directory(folder, error)) return fmt::format("{}: {}", std::strerror(ENOTDIR), folder.string());
+  const fs::file_status where = fs::status(folder, error);
+  if (!fs::exists(where)) return fmt::format("{}: {}", error.message(), folder.string());
+  if (!fs::is_directory(where)) return fmt::format("{}: {}", std::strerror(ENOTDIR), folder.string());
   if (::access(folder.c_str(), W_OK | X_OK) != 0) return fmt::format("{}: {}", std::strerror(errno), folder.string());
   return "";
 }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "model/machine/cluster.hpp"
+#include "model/text/unreadable_file.hpp"
 
 namespace moeplan {
 
@@ -29,14 +30,13 @@ std::vector<std::string> names_in(const std::vector<fs::path>& dirs) {
 
 /// A name is looked up in the directories; a path (it contains a slash) is relative to the file that contains it.
 std::optional<fs::path> named_file(const Node& gpu, const std::vector<fs::path>& dirs) {
-  std::error_code ignored;
   if (gpu.scalar.find('/') != std::string::npos) {
     const fs::path path = fs::path(gpu.where.file).parent_path() / gpu.scalar;
-    return fs::is_regular_file(path, ignored) ? std::optional(path) : std::nullopt;
+    return fs::is_regular_file(file_status(path)) ? std::optional(path) : std::nullopt;
   }
   for (const fs::path& dir : dirs) {
     const fs::path path = dir / (gpu.scalar + ".yaml");
-    if (fs::is_regular_file(path, ignored)) return path;
+    if (fs::is_regular_file(file_status(path))) return path;
   }
   return std::nullopt;
 }

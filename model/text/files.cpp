@@ -12,6 +12,7 @@
 #include "model/text/document.hpp"
 #include "model/text/source_text.hpp"
 #include "model/text/unit_text.hpp"
+#include "model/text/unreadable_file.hpp"
 
 namespace moeplan {
 
@@ -71,8 +72,7 @@ class Loader {
         throw_input_error(p.where, "include", "expected a path, or a list of paths, relative to this file");
       }
       const fs::path target = path.parent_path() / p.scalar;
-      std::error_code ignored;
-      if (!fs::is_regular_file(target, ignored)) {
+      if (!fs::is_regular_file(file_status(target))) {
         throw_input_error(p.where, "include", fmt::format("{} is no readable file", in_quotes(p.scalar)));
       }
       if (std::find(stack_.begin(), stack_.end(), canonical(target)) != stack_.end()) {
@@ -117,25 +117,26 @@ std::pair<fs::path, int> new_file_beside(const fs::path& target) {
   }
 }
 
-/// Makes a renaming in a folder last. Not every file system can; the file is whole either way.
-void sync_folder(const fs::path& folder) {
+/// Makes a renaming in a folder last; returns the error number of a disk that fails, 0 if none. Not every file system
+/// can; the file is whole either way.
+int sync_folder(const fs::path& folder) {
   const int file = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (file < 0) return;
-  (void)::fsync(file);
+  if (file < 0) return 0;
+  const int reason = ::fsync(file) != 0 && errno == EIO ? EIO : 0;
   (void)::close(file);
+  return reason;
 }
 
 }  // namespace
 
 std::string read_text_file(const fs::path& path, std::size_t limit) {
-  std::error_code error;
-  const fs::file_status status = fs::status(path, error);
-  if (error || !fs::exists(status)) throw_input_error({path.string()}, "", "no such file");
+  const fs::file_status status = file_status(path);
+  if (!fs::exists(status)) throw_input_error({path.string()}, "", "no such file");
   if (fs::is_directory(status)) throw_input_error({path.string()}, "", "is a directory; expected a file");
   if (!fs::is_regular_file(status))
     throw_input_error({path.string()}, "", "is not a regular file");  // a pipe may never end
   std::ifstream in(path, std::ios::binary);
-  if (!in) throw_input_error({path.string()}, "", fmt::format("cannot be read: {}", std::strerror(errno)));
+  if (!in) throw UnreadableFile(path, errno);
   std::string text;
   std::string chunk(std::size_t{1} << 16, '\0');
   errno = 0;
@@ -147,7 +148,7 @@ std::string read_text_file(const fs::path& path, std::size_t limit) {
                                     human(Bytes(static_cast<double>(limit)))));
     }
   }
-  if (in.bad()) throw_input_error({path.string()}, "", fmt::format("cannot be read: {}", std::strerror(errno)));
+  if (in.bad()) throw UnreadableFile(path, errno);
   return text;
 }
 
@@ -191,7 +192,7 @@ void write_file_atomically(const fs::path& path, std::string_view content) {
     fs::remove(temporary, error);
     give_up(reason);
   }
-  sync_folder(target.parent_path());
+  if (reason = sync_folder(target.parent_path()); reason != 0) give_up(reason);
 }
 
 }  // namespace moeplan

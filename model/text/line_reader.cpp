@@ -4,16 +4,22 @@
 #include <zlib.h>
 
 #include <cassert>
+#include <cerrno>
 #include <limits>
 #include <new>
 #include <utility>
+
+#include "model/text/unreadable_file.hpp"
 
 namespace moeplan {
 
 void LineReader::Close::operator()(gzFile_s* file) const { gzclose(file); }
 
-LineReader::LineReader(const std::filesystem::path& path) : file_(path.string()), handle_(gzopen(path.c_str(), "rb")) {
-  if (!handle_) fail(0, "cannot be read");
+LineReader::LineReader(const std::filesystem::path& path) : file_(path.string()) {
+  errno = 0;  // zlib leaves it where memory is short
+  handle_.reset(gzopen(path.c_str(), "rb"));
+  if (!handle_ && (errno == ENOENT || errno == ENOTDIR)) fail(0, "no such file");
+  if (!handle_) throw UnreadableFile(path, errno != 0 ? errno : ENOMEM);
   gzbuffer(handle_.get(), 1U << 18U);
 }
 
@@ -54,7 +60,9 @@ void LineReader::fill() {
   int status = Z_OK;
   const char* message = gzerror(handle_.get(), &status);
   if (got < 0 || (status != Z_OK && status != Z_STREAM_END)) {
-    fail(line_ + 1, status == Z_ERRNO ? "cannot be read" : fmt::format("damaged gzip data: {}", message));
+    if (status == Z_ERRNO && errno == EISDIR) fail(0, "cannot be read: it is a directory");
+    if (status == Z_ERRNO) throw UnreadableFile(file_, errno, line_ + 1);
+    fail(line_ + 1, fmt::format("damaged gzip data: {}", message));
   }
   buffer_.resize(old + static_cast<std::size_t>(got));
   is_at_end_ = got == 0;

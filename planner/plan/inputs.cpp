@@ -10,6 +10,7 @@
 #include "model/base/sha256.hpp"
 #include "model/costs/compute.hpp"
 #include "model/text/origins.hpp"
+#include "model/text/unreadable_file.hpp"
 #include "model/transformer/hf_config.hpp"
 
 namespace moeplan::planner {
@@ -61,6 +62,21 @@ void pin_trace(Node& workload) {
   routing->set("sha256", Node::text(hash));
 }
 
+/// The first of the places that is a directory. Raises UnreadableFile if there is none but the system does not tell of
+/// one of them.
+std::optional<fs::path> first_directory(const std::vector<fs::path>& places) {
+  std::optional<UnreadableFile> unknown;
+  for (const fs::path& p : places) {
+    try {
+      if (fs::is_directory(file_status(p))) return p;
+    } catch (const UnreadableFile& e) {
+      unknown = e;
+    }
+  }
+  if (unknown) throw *unknown;
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::vector<fs::path> config_places() {
@@ -81,10 +97,7 @@ std::vector<fs::path> config_places() {
 }
 
 fs::path config_directory(const std::vector<fs::path>& places) {
-  std::error_code ignored;
-  const auto found =
-      std::find_if(places.begin(), places.end(), [&](const fs::path& p) { return fs::is_directory(p, ignored); });
-  if (found != places.end()) return *found;
+  if (const auto found = first_directory(places)) return *found;
   std::vector<std::string> names;
   for (const fs::path& p : places) names.push_back(p.string());
   fail("configs", "",
@@ -94,11 +107,8 @@ fs::path config_directory(const std::vector<fs::path>& places) {
 }
 
 std::vector<fs::path> gpu_directories() {
-  std::error_code ignored;
-  for (const fs::path& p : config_places()) {
-    if (fs::is_directory(p, ignored)) return {p / "gpus"};
-  }
-  return {};
+  const auto found = first_directory(config_places());
+  return found ? std::vector<fs::path>{*found / "gpus"} : std::vector<fs::path>();
 }
 
 std::vector<std::string> config_names(const std::string& kind) {
@@ -108,8 +118,7 @@ std::vector<std::string> config_names(const std::string& kind) {
   for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
     if (it->path().extension() == ".yaml") names.push_back(it->path().stem());
   }
-  if (error && error != std::errc::no_such_file_or_directory)
-    throw_input_error({folder.string()}, "", "cannot be read: " + error.message());
+  if (error && error != std::errc::no_such_file_or_directory) throw UnreadableFile(folder, error.value());
   std::sort(names.begin(), names.end());
   return names;
 }
@@ -129,12 +138,12 @@ namespace {
 
 /// The model with this id on Hugging Face. Raises InputError with the nearest id; none if the name is no such id.
 std::optional<fs::path> model_of_id(const std::string& name) {
-  std::error_code ignored;
   const std::size_t slash = name.find('/');
   const bool is_id =
       slash != std::string::npos && slash > 0 && name.find('/', slash + 1) == std::string::npos && name.front() != '.';
-  if (!is_id || fs::exists(name, ignored) || name.ends_with(".json") || name.ends_with(".yaml")) return std::nullopt;
-  if (fs::is_directory(name.substr(0, slash), ignored)) return std::nullopt;  // a file of a folder that is there
+  if (!is_id || fs::exists(file_status(name)) || name.ends_with(".json") || name.ends_with(".yaml"))
+    return std::nullopt;
+  if (fs::is_directory(file_status(name.substr(0, slash)))) return std::nullopt;  // a file of a folder that is there
   const std::map<std::string, std::string> ids = models_by_hugging_face_id();
   if (const auto it = ids.find(name); it != ids.end()) return config_directory() / "models" / (it->second + ".yaml");
   std::vector<std::string> known;
@@ -149,14 +158,14 @@ std::optional<fs::path> model_of_id(const std::string& name) {
 
 fs::path find_config(const std::string& kind, const std::string& name) {
   if (name.empty()) fail("", "", fmt::format("the name of a file of configs/{} is empty", kind));
-  std::error_code ignored;
   const fs::path as_path(name);
   if (kind == "models") {
     if (const auto shipped = model_of_id(name)) return *shipped;
   }
-  if (name.find('/') != std::string::npos || (as_path.has_extension() && fs::exists(as_path, ignored))) return as_path;
+  if (name.find('/') != std::string::npos || (as_path.has_extension() && fs::exists(file_status(as_path))))
+    return as_path;
   const fs::path named = config_directory() / kind / (name + ".yaml");
-  if (fs::is_regular_file(named, ignored)) return named;
+  if (fs::is_regular_file(file_status(named))) return named;
   const std::vector<std::string> names = config_names(kind);
   fail(name, "",
        fmt::format("is no file of configs/{}{}; a path is written with a slash, as ./{}", kind, suggestion(name, names),

@@ -11,6 +11,7 @@
 #include "model/base/whole_numbers.hpp"
 #include "model/costs/memory.hpp"
 #include "model/text/unit_text.hpp"
+#include "model/text/unreadable_file.hpp"
 #include "model/workload/routing_statistics.hpp"
 #include "planner/candidate/stage_layout.hpp"
 #include "planner/layer/schedule.hpp"
@@ -391,12 +392,10 @@ Workload with_decided_recompute(Workload workload, const std::vector<Assignment>
   const auto refuse = [&](const char* why) {
     throw InputError({{}, "recompute", fmt::format("{} {}", in_quotes(decision->value), why)});
   };
-  if (recompute != Recompute::None && workload.mode == Mode::Forward) {
+  if (recompute != Recompute::None && workload.mode == Mode::Forward)
     refuse("has no effect on a forward workload; expected none");
-  }
-  if (recompute == Recompute::Full && kind == SweepKind::Layer) {
+  if (recompute == Recompute::Full && kind == SweepKind::Layer)
     refuse("is of an iteration, whose backward runs whole layers again; a layer alone takes none or selective");
-  }
   workload.recompute = recompute;
   return workload;
 }
@@ -412,8 +411,7 @@ std::string one_line(const InputError& e) {
 CaseOutcome CaseRunner::outcome_of(const CaseInputs& inputs, const std::atomic<bool>& stop) {
   ModelSpec model = inputs.model->value;
   Workload workload = inputs.workload->value;
-  model.name = "";
-  workload.name = "";
+  model.name = workload.name = "";
   if (workload.capacity_factor) workload.routing = {};
   workload = with_decided_recompute(std::move(workload), inputs.decisions, sweep_.kind);
   if (sweep_.kind == SweepKind::Layer) {
@@ -438,6 +436,8 @@ CaseResult CaseRunner::run(std::int64_t number, const std::atomic<bool>& stop) {
     const CaseInputs inputs = resolver_.resolved(place);
     result.key = inputs.key;
     result.outcome = outcome_of(inputs, stop);
+  } catch (const UnreadableFile&) {
+    throw;  // no result of the case: another attempt can succeed
   } catch (const InputError& e) {
     if (result.key.empty()) result.key = resolver_.key_of_unreadable(place);
     result.outcome = {.status = CaseStatus::BadInput, .reason = one_line(e)};

@@ -96,6 +96,19 @@ TEST_CASE("Cases that cannot be done are rows with their reason") {
                           "the degrees do not make 8 ranks: pp 1 x dp 8 x cp 1 x tp 1, pp 1 x edp 2 x ep 3 x esp 1"});
     CHECK(ran.err.find("warning: case 2 cannot be read") != std::string::npos);
   }
+  SECTION("a file that the system does not let be read ends the sweep, which can go on once it does") {
+    const auto circle = cli.path("gpu.yaml");
+    std::filesystem::create_symlink(circle, circle);
+    const std::string file = cli.write("s.yaml", base + "axes: {ep: [8], cluster.gpu: [h200_sxm, " + circle + "]}\n");
+    const Ran ran = cli.run(sweep(file, "s.sqlite"));
+    CHECK(ran.code == 2);
+    CHECK(ran.err == circle + ": cannot be read: Too many levels of symbolic links\n");
+    std::filesystem::remove(circle);
+    std::filesystem::copy_file(configs() / "gpus/h200_sxm.yaml", circle);
+    CHECK(cli.run(sweep(file, "s.sqlite", {"--resume"})).code == 0);
+    const Json table = parsed(cli.run({"query", "s.sqlite", "table", "--json", "--columns", "status"}));
+    CHECK(table.at("rows") == Json{{"done"}, {"done"}});
+  }
   SECTION("nothing feasible is exit code 3") {
     const auto [ran, rows] = reasons("axes: {ep: [3, 5]}\n");
     CHECK(ran.code == 3);

@@ -8,6 +8,7 @@
 #include <catch2/catch.hpp>
 #include <chrono>
 
+#include "model/text/unreadable_file.hpp"
 #include "tests/support/checks.hpp"
 
 namespace moeplan::tests::document_test {
@@ -310,6 +311,19 @@ TEST_CASE("An override sets one value by its key path") {
 TEST_CASE("A file that cannot be read to its end is refused") {
   CHECK(error_of([] { (void)read_text_file("/proc/self/mem"); }) ==
         "/proc/self/mem: cannot be read: Input/output error");
+  CHECK_THROWS_AS(read_text_file("/proc/self/mem"), UnreadableFile);
+}
+
+TEST_CASE("A file of which the system tells nothing is not taken for one that does not exist") {
+  const TemporaryDirectory dir;
+  const auto circle = dir.path() / "circle.yaml";
+  std::filesystem::create_symlink(circle, circle);
+  const std::string error = circle.string() + ": cannot be read: Too many levels of symbolic links";
+  CHECK_THROWS_AS(file_status(circle), UnreadableFile);
+  CHECK(error_of([&] { (void)read_text_file(circle); }) == error);
+  CHECK(error_of([&] { (void)load_document(dir.write("a.yaml", "include: circle.yaml\n")); }) == error);
+  for (const std::string name : {"none", std::string(300, 'x').c_str()})
+    CHECK(file_status(dir.path() / name).type() == std::filesystem::file_type::not_found);
 }
 
 TEST_CASE("A file is written as a whole or not at all") {

@@ -22,9 +22,10 @@ bool has_size_limit() {
 /// The reason why there is no room for a write, if that is why it failed. SQLite reports a full disk by its own code;
 /// other causes are only in errno, until the next system call.
 std::optional<std::string> lack_of_room(int code, int system_error) {
-  if ((code & 0xff) == SQLITE_FULL || code == SQLITE_IOERR_SHMSIZE) return "the disk is full";
+  if ((code & 0xff) == SQLITE_FULL) return "the disk is full";
   if ((code & 0xff) != SQLITE_IOERR) return std::nullopt;
-  if (system_error == ENOSPC || system_error == EDQUOT) return "the disk is full";
+  if (system_error == ENOSPC || system_error == EDQUOT || (code == SQLITE_IOERR_SHMSIZE && system_error == 0))
+    return "the disk is full";
   if (system_error != EFBIG && !(code == SQLITE_IOERR_WRITE && has_size_limit())) return std::nullopt;
   return "has reached the largest size that a file may have here";
 }
@@ -32,7 +33,7 @@ std::optional<std::string> lack_of_room(int code, int system_error) {
 std::string explanation(int code, int system_error, const std::string& message) {
   switch (code & 0xff) {
     case SQLITE_NOTADB: return "is no SQLite database";
-    case SQLITE_CORRUPT: return "is damaged";
+    case SQLITE_CORRUPT: return "is damaged, or cannot be read";
     case SQLITE_BUSY:
     case SQLITE_LOCKED: return "is locked by another program";
     case SQLITE_CANTOPEN:
@@ -156,7 +157,9 @@ void Database::fail(int code) const {
   const int system_error = handle ? sqlite3_system_errno(handle) : 0;
   const std::string message = handle ? sqlite3_errmsg(handle) : sqlite3_errstr(code);
   if (auto reason = lack_of_room(code, system_error)) throw DatabaseFull({{path_}, "", std::move(*reason)});
-  throw InputError({{path_}, "", explanation(code, system_error, message)});
+  Diagnostic reason{{path_}, "", explanation(code, system_error, message)};
+  if ((code & 0xff) == SQLITE_BUSY || (code & 0xff) == SQLITE_LOCKED) throw DatabaseLocked(std::move(reason));
+  throw InputError(std::move(reason));
 }
 
 }  // namespace moeplan::sweep

@@ -1,5 +1,5 @@
 // RAII wrappers of an SQLite database and its prepared statements. Every failure (a file that is not a database, a lock
-// of another program) raises InputError that names the file; a full disk raises DatabaseFull.
+// of another program) raises InputError that names the file; a full disk raises DatabaseFull, a lock DatabaseLocked.
 #pragma once
 
 #include <memory>
@@ -16,6 +16,12 @@ namespace moeplan::sweep {
 
 /// There is no disk space for a write; everything committed before is safe.
 class DatabaseFull : public InputError {
+ public:
+  using InputError::InputError;
+};
+
+/// Another program uses the database.
+class DatabaseLocked : public InputError {
  public:
   using InputError::InputError;
 };

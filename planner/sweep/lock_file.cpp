@@ -30,8 +30,12 @@ LockFile::LockFile(std::string path, const std::string& what) : path_(std::move(
     descriptor_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (descriptor_ < 0) throw InputError({{what}, "", fmt::format("cannot be made: {}", std::strerror(errno))});
     if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
+      const int reason = errno;
       ::close(descriptor_);
-      throw InputError({{what}, "", "is being written by another sweep"});
+      throw InputError({{what},
+                        "",
+                        reason == EWOULDBLOCK ? "is being written by another sweep"
+                                              : fmt::format("cannot be locked: {}", std::strerror(reason))});
     }
     if (is_named(descriptor_, path_)) return;
     ::close(descriptor_);

@@ -268,7 +268,7 @@ void SweepStore::finish() {
   find_.reset();
   try {
     database_.execute("PRAGMA journal_mode = DELETE");
-  } catch (const InputError&) {
+  } catch (const DatabaseLocked&) {
     // A reader has the database open: it remains in WAL mode, which is equally valid.
   }
 }

@@ -80,7 +80,8 @@ class SweepStore {
   /// Adds a complete row in table order. Raises InputError if the case is already stored with different content.
   void add_row(const std::vector<Cell>& row);
   void commit();
-  /// Commits, and turns the database into one plain file.
+  /// Commits, and turns the database into one plain file, unless another program reads it. Raises InputError if the
+  /// disk fails or is full; every row is then safe in the database and its journal.
   void finish();
 
  private:

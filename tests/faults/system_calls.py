@@ -1,79 +1,98 @@
 #!/usr/bin/env python3
 """Makes the system calls of commands fail, one at a time, and checks what becomes of the command.
 
-    system_calls.py EXECUTABLE [--most N] [--calls write,fsync]
+    system_calls.py FAIL_CALL EXECUTABLE [--calls write,fsync] [--list]
 
-Of every call at most N places are tried, spread over the run; without --most all. For each: the program ends by itself,
-with an exit code that it documents; a failure says something; every output file is absent, or what it was before, or
-whole; nothing else is left in its folder. Needs strace. Exit code 77: strace cannot be used here.
+Each place where a command makes such a call is tried. The program ends by itself, with an exit code that it documents;
+a failure gives the reason; every output file is absent, or whole, and nothing else is left in its folder. --list prints
+what each failure came to. Exit code 77: processes cannot be traced here.
 """
 import argparse
+import collections
 import concurrent.futures
 import contextlib
 import os
 import pathlib
 import re
-import shutil
+import signal
 import sqlite3
 import subprocess
 import sys
 import tempfile
 
-JOB = ["--cluster", "loopback", "--model", "host_moe", "--workload", "host", "--quiet", "--budget", "1"]
 SWEEP = """kind: layer
 name: small
 base: {cluster: loopback, model: host_moe, workload: host, world: 4}
 axes:
-  sequence: {key: workload.sequence_length, values: [64, 128]}
+  sequence: {key: workload.sequence_length, values: [64, 128, 256]}
 outputs: [makespan_s]
 """
 TABLE = """gpu,kind,phase,dtype,m,n,k,time_us,source
 h100_sxm,gemm,forward,bf16,4096,4096,4096,250,aiconfigurator
 """
 COMMANDS = {
-    "plan": (["plan", *JOB, "-o", "plan.yaml", "--trace", "trace.json"], ["plan.yaml", "trace.json"]),
-    "sweep": (["sweep", "small.yaml", "-o", "small.sqlite", "--quiet"], ["small.sqlite"]),
-    "score": (["score", "table.csv", "-o", "score.csv"], ["score.csv"]),
-}
-FAILURES = {
-    "write": "ENOSPC", "pwrite64": "ENOSPC", "openat": "EMFILE", "rename": "EACCES", "fsync": "EIO", "fdatasync": "EIO",
-    "mmap": "ENOMEM", "clone3": "EAGAIN", "read": "EIO", "ftruncate": "EFBIG", "newfstatat": "EACCES",
+    "plan": ("plan --cluster loopback --model host_moe --workload host --schedule baseline --all-to-all linear --tp 1 "
+             "--ep 4 --dp 4 --pp 1 --placement contiguous --threads 3 --quiet -o plan.yaml --trace trace.json",
+             ["plan.yaml", "trace.json"]),
+    "sweep": ("sweep small.yaml -o small.sqlite --csv small.csv --jobs 3 --quiet", ["small.sqlite", "small.csv"]),
+    "score": ("score table.csv -o score.csv", ["score.csv"]),
 }
 DOCUMENTED = {0, 1, 2, 3}
-SYSTEM_FILES = ("/etc/", "/lib/", "/lib64/", "/usr/lib/", "/proc/", "/sys/")  # of the dynamic loader and the allocator
+# What is said in place of the system's words, most of it by SQLite.
+REASONS = ("the disk is full", "has reached the largest size", "disk I/O error", "is damaged, or cannot be read",
+           "is locked by another program", "locking protocol", "cannot be opened or made", "cannot be written to",
+           "no thread can be started")
+SKIPPED = 77
 MOST_SECONDS = 120
 
 
-class Case:
-    """One run in a folder of its own."""
+class Ran:
+    """One run in a folder of its own, in which the n-th of these calls failed."""
 
-    def __init__(self, executable, command):
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="faults-"))
-        arguments, self.outputs = COMMANDS[command]
-        self.command = [executable, *arguments]
-        (self.folder / "small.yaml").write_text(SWEEP)
-        (self.folder / "table.csv").write_text(TABLE)
-        self.inputs = {"small.yaml", "table.csv"}
+    def __init__(self, tools, command, call="none", n=0):
+        words, self.outputs = COMMANDS[command]
+        with tempfile.TemporaryDirectory(prefix="faults-") as name:
+            folder = pathlib.Path(name) / "work"
+            folder.mkdir()
+            (folder / "small.yaml").write_text(SWEEP)
+            (folder / "table.csv").write_text(TABLE)
+            before = {p.name for p in folder.iterdir()}
+            report = folder.parent / "report"
+            report.touch()
+            try:
+                done = subprocess.run([tools[0], report, call, str(n), tools[1], *words.split()], cwd=folder,
+                                      stdin=subprocess.DEVNULL, capture_output=True, timeout=MOST_SECONDS, check=False)
+                self.code, self.said = done.returncode, done.stderr.decode(errors="replace").strip()
+            except subprocess.TimeoutExpired:
+                self.code, self.said = None, ""
+            lines = [line.split() for line in report.read_text().splitlines()]
+            self.counts = {words[0]: int(words[1]) for words in lines if words[0] != "failed"}
+            failed = [words for words in lines if words[0] == "failed"]
+            self.thread, error = map(int, failed[0][1:]) if failed else (0, 0)
+            self.reasons = (os.strerror(error), *REASONS)
+            self.contents = {name: content(folder / name) for name in self.outputs if (folder / name).exists()}
+            self.left = {p.name for p in folder.iterdir()} - before - set(self.outputs)
+        # The allocator ends the program where a new thread finds no room for its first block.
+        self.is_allocators = call == "mmap" and self.thread > 1 and self.code == 128 + signal.SIGSEGV
 
-    def run(self, strace):
-        log = self.folder.with_suffix(".log")
-        try:
-            done = subprocess.run(["strace", "-f", "-qq", "-o", str(log), *strace, *self.command], cwd=self.folder,
-                                  stdin=subprocess.DEVNULL, capture_output=True, timeout=MOST_SECONDS, check=False)
-            return done.returncode, done.stdout, done.stderr.decode(errors="replace"), log.read_text(errors="replace")
-        except subprocess.TimeoutExpired:
-            return None, b"", "", ""
-        finally:
-            log.unlink(missing_ok=True)
-
-    def left(self):
-        return {p.name for p in self.folder.iterdir()} - self.inputs
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        shutil.rmtree(self.folder, ignore_errors=True)
+    def complaint(self, whole):
+        """What is wrong; None if nothing is."""
+        if self.code is None:
+            return f"did not end within {MOST_SECONDS} s"
+        if self.code not in DOCUMENTED:
+            return f"ended with {self.code}: {self.said[-200:]}"
+        if self.code != 0 and not any(reason in self.said for reason in self.reasons):
+            return f"ended with {self.code} without the reason: {self.said[-200:]}"
+        for name in self.outputs:
+            if self.code == 0 and name not in self.contents:
+                return f"ended with 0, but {name} is not there"
+            if self.contents.get(name, whole[name]) != whole[name] and (self.code == 0 or not name.endswith(".sqlite")):
+                return f"ended with {self.code}, but {name} is not whole"
+        # A database that is not done is left with its journal, to go on with. A lock and an index of the journal do
+        # no harm where they cannot be removed.
+        others = {n for n in self.left if self.code == 0 or not n.startswith("small.sqlite")}
+        others -= {"small.sqlite.lock", "small.sqlite-shm"}
+        return f"ended with {self.code} and left {sorted(others)}" if others else None
 
 
 def content(path):
@@ -87,71 +106,41 @@ def content(path):
     return path.read_bytes()
 
 
-def reference(executable, command):
-    with Case(executable, command) as case:
-        code, _, said, _ = case.run(["-e", "trace=none"])
-        if code != 0:
-            sys.exit(f"{command}: ends with {code} without any failure: {said}")
-        return {name: content(case.folder / name) for name in case.outputs}
-
-
-def number_of_calls(executable, command, call):
-    with Case(executable, command) as case:
-        return len(re.findall(rf"\b{call}\(", case.run(["-e", f"trace={call}"])[3]))
-
-
-def complaint(executable, command, call, n, whole):
-    """What is wrong when the n-th of these calls fails; None if nothing is."""
-    with Case(executable, command) as case:
-        code, _, said, log = case.run(["-e", f"trace={call},openat", "-e", f"inject={call}:error={FAILURES[call]}:when={n}"])
-        if "(INJECTED)" not in log:
-            return None  # another number of calls this time
-        if code is None:
-            return f"did not end within {MOST_SECONDS} s"
-        if not any(not path.startswith(SYSTEM_FILES) for path in re.findall(r'openat\(AT_FDCWD, "([^"]*)"', log)):
-            return None  # the loader or the allocator ended it before it began
-        if code not in DOCUMENTED:
-            return f"ended with {code}: {said.strip()[-200:]}"
-        if code != 0 and not said.strip():
-            return f"ended with {code} without a word"
-        for name in case.outputs:
-            path = case.folder / name
-            if code == 0 and not path.exists():
-                return f"ended with 0, but {name} is not there"
-            if path.exists() and path.suffix != ".sqlite" and content(path) != whole[name]:
-                return f"ended with {code}, and {name} is not whole"
-            if code == 0 and content(path) != whole[name]:
-                return f"ended with 0, but {name} differs"
-        # A database may be left to go on with, and its journal and lock with it.
-        others = {n for n in case.left() - set(case.outputs) if not n.startswith("small.sqlite")}
-        return f"ended with {code} and left {sorted(others)}" if others else None
-
-
 def main():
     parser = argparse.ArgumentParser()
+    parser.add_argument("fail_call")
     parser.add_argument("executable")
-    parser.add_argument("--most", type=int, default=0)
-    parser.add_argument("--calls", default=",".join(FAILURES))
+    parser.add_argument("--calls")
+    parser.add_argument("--list", action="store_true")
     arguments = parser.parse_args()
-    executable = os.path.abspath(arguments.executable)
-    if shutil.which("strace") is None or subprocess.run(["strace", "-qq", "-e", "trace=none", "true"], capture_output=True, check=False).returncode:
-        print("skipped: strace cannot be used here")
-        return 77
-    wrong = tried = 0
+    tools = [os.path.abspath(arguments.fail_call), os.path.abspath(arguments.executable)]
+    tried = collections.defaultdict(collections.Counter)
+    wrong = allocators = 0
     for command in COMMANDS:
-        whole = reference(executable, command)
-        for call in arguments.calls.split(","):
-            count = number_of_calls(executable, command, call)
-            step = max(1, -(-count // arguments.most)) if arguments.most else 1
-            places = range(1, count + 1, step)
+        reference = Ran(tools, command)
+        if reference.code == SKIPPED:
+            print(f"skipped: {reference.said}")
+            return SKIPPED
+        if reference.code != 0:
+            sys.exit(f"{command}: ends with {reference.code} without any failure: {reference.said}")
+        for call, count in reference.counts.items():
+            if arguments.calls and call not in arguments.calls.split(","):
+                continue
             with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-                found = list(pool.map(lambda n: complaint(executable, command, call, n, whole), places))
-            tried += len(found)
-            for n, text in zip(places, found):
-                if text:
-                    wrong += 1
-                    print(f"{command}: {call} number {n} of {count} fails with {FAILURES[call]}: {text}")
-    print(f"{tried} failures injected, {wrong} with a finding")
+                runs = list(pool.map(lambda n: Ran(tools, command, call, n), range(1, count + 1)))
+            for n, ran in enumerate(runs, 1):
+                if ran.code is not None and ran.thread == 0:
+                    continue  # fewer calls this time
+                tried[command][call] += 1
+                allocators += ran.is_allocators
+                text = None if ran.is_allocators else ran.complaint(reference.contents)
+                wrong += text is not None
+                if text or arguments.list:
+                    print(f"{command}: {call} {n} of {count}: {text or (ran.code, ran.said)}")
+    for command, calls in tried.items():
+        print(f"{command}: " + ", ".join(f"{call} {n}" for call, n in calls.items()))
+    total = sum(sum(calls.values()) for calls in tried.values())
+    print(f"{total} failures injected, {wrong} with a finding; {allocators} ended by the allocator of a thread")
     return 1 if wrong else 0
 
 

@@ -143,11 +143,12 @@ void LayerValues::fill_weights() {
   const auto weight = [&](const std::string& name, const RowKey& row) {
     return row_of(name, row, *routed_, shared_.get());
   };
+  const bool trains = has("d.moe.out");
   for (const std::string name : kWeights) {
     if (!has(name)) continue;
     const BufferId buffer = interpreter_.buffer(name);
     for (const Slot& s : interpreter_.layout().slots(buffer)) {
-      if (is_home(s.key.expert)) interpreter_.write(buffer, s, weight(name, s.key));
+      if (!trains || is_home(s.key.expert)) interpreter_.write(buffer, s, weight(name, s.key));
     }
   }
   step_.fill(weight);

@@ -44,7 +44,8 @@ class LayerValues {
  public:
   LayerValues(const Program& program, SyntheticLayer layer, Interpreter& interpreter);
 
-  /// Writes inputs, weights (at their home ranks) and output gradients; zero-fills everything else.
+  /// Writes inputs, weights (in training at their home ranks, which send them; otherwise at all that hold them) and
+  /// output gradients; zero-fills everything else.
   void fill();
   /// The differences after one execution since fill(). If the reference would take more than `most_flops`, only a
   /// subset of the tokens of every source is compared, and no weight gradients.

@@ -52,6 +52,7 @@ struct ValueLayer {
   GateWeights gate_weights = GateWeights::AtSources;
   std::int64_t hidden = kHidden, ffn = kFfn, tokens = kTokens;
   std::optional<ValueStep> step = {};
+  Mode mode = Mode::Train;
 };
 
 /// A layer in which every token selects the same single expert, with a random placement.
@@ -124,6 +125,14 @@ inline std::vector<ValueLayer> lone_layers(std::int64_t ranks) {
             {"overflowing", {.dp = 2, .ep = 2}, 2, 4, HotExpert, true, Dtype::Fp32, false, 1.0},
             {"padded", {.dp = 2, .ep = 2}, 2, 4, HotExpert, true, Dtype::Fp32, false, 1.0, true},
             {"placed", {.dp = 2, .ep = 2}, 2, 5, Zipf, true, Dtype::Fp32, false, 0, false, true},
+            {.name = "placed, forward",
+             .degrees = {.dp = 2, .ep = 2},
+             .per_node = 2,
+             .experts = 5,
+             .shape = Zipf,
+             .gated = true,
+             .placed = true,
+             .mode = Mode::Forward},
             one_takes_all(2, 5),
             weighing(2, 5)};
   }
@@ -209,7 +218,7 @@ inline std::vector<ValueLayer> wide_layers(std::int64_t ranks, std::int64_t hidd
 inline Workload workload_of(const ValueLayer& layer) {
   Workload w{};
   w.name = "values";
-  w.mode = Mode::Train;
+  w.mode = layer.mode;
   w.dtype = layer.dtype;
   w.routing.shape = layer.shape;
   w.routing.sampled = true;

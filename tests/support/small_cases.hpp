@@ -1,6 +1,9 @@
 // Small clusters, models and workloads, fixed or random, small enough to simulate every candidate.
 #pragma once
 
+#include <algorithm>
+#include <cstdlib>
+#include <random>
 #include <string>
 
 #include "model/base/random.hpp"
@@ -88,6 +91,21 @@ inline Small small(const SmallCase& c) {
 inline Inputs small_inputs(const SmallCase& c) {
   const Small s = small(c);
   return {read_cluster(s.documents.cluster), s.model, s.workload};
+}
+
+/// The seed of random cases: MOEPLAN_RANDOM_SEED, which ctest sets; without it another one in every run.
+inline std::uint64_t random_seed() {
+  static const std::uint64_t seed = [] {
+    const char* text = std::getenv("MOEPLAN_RANDOM_SEED");
+    return text == nullptr ? std::random_device()() : std::strtoull(text, nullptr, 10);
+  }();
+  return seed;
+}
+
+/// The number of random cases: MOEPLAN_RANDOM_PLANS; `usual` without it.
+inline int wanted_plans(int usual) {
+  const char* text = std::getenv("MOEPLAN_RANDOM_PLANS");
+  return text == nullptr ? usual : std::max(1, std::atoi(text));
 }
 
 /// A random element of `values`.

@@ -1,9 +1,8 @@
 // How the predictions of related plans relate, on plans drawn at random: one that is simulated by other means, on a
 // better cluster, from a saved file, or from inputs that are written differently. MOEPLAN_RANDOM_PLANS=10000 draws so
-// many.
+// many; MOEPLAN_RANDOM_SEED draws others.
 #include <catch2/catch.hpp>
 #include <cmath>
-#include <cstdlib>
 #include <functional>
 
 #include "model/text/unit_text.hpp"
@@ -22,11 +21,7 @@ namespace {
 
 constexpr EvaluationOptions kWhateverFits{.checks = Checks::AllButMemory};
 
-int wanted_plans() {
-  constexpr int kUsual = 100;
-  const char* text = std::getenv("MOEPLAN_RANDOM_PLANS");
-  return text == nullptr ? kUsual : std::max(1, std::atoi(text));
-}
+constexpr int kUsual = 100;
 
 /// A random plan, some of them with a searched order of operations.
 struct RandomPlan {
@@ -147,8 +142,9 @@ Plan plan_of(const Small& s, const Evaluated& best, Seconds global_bound) {
 }  // namespace
 
 TEST_CASE("Random plans: not below their bound, and the reference network gives the same time", "[slow]") {
-  Random random(20261124);
-  for (int i = 0, n = wanted_plans(); i < n; ++i) {
+  INFO("MOEPLAN_RANDOM_SEED=" << random_seed());
+  Random random(random_seed(), 0);
+  for (int i = 0, n = wanted_plans(kUsual); i < n; ++i) {
     const RandomPlan p = random_plan(random);
     const Evaluation& e = p.evaluation;
     const SimTime makespan = *e.evaluated.makespan;
@@ -168,8 +164,9 @@ TEST_CASE("Random plans: not below their bound, and the reference network gives 
 }
 
 TEST_CASE("Random plans on better clusters", "[slow]") {
-  Random random(20261125);
-  for (int i = 0, n = wanted_plans(); i < n; ++i) {
+  INFO("MOEPLAN_RANDOM_SEED=" << random_seed());
+  Random random(random_seed(), 1);
+  for (int i = 0, n = wanted_plans(kUsual); i < n; ++i) {
     const RandomPlan p = random_plan(random);
     const Cluster& cluster = p.drawn.small.cluster;
     const Evaluated& now = p.evaluation.evaluated;
@@ -195,10 +192,11 @@ TEST_CASE("Random plans on better clusters", "[slow]") {
 }
 
 TEST_CASE("Random plans simulated again from a plan file and from inputs that are written differently", "[slow]") {
-  Random random(20261126);
+  INFO("MOEPLAN_RANDOM_SEED=" << random_seed());
+  Random random(random_seed(), 2);
   const TemporaryDirectory folder;
   const auto file = folder.path() / "plan.yaml";
-  for (int i = 0, n = wanted_plans(); i < n; ++i) {
+  for (int i = 0, n = wanted_plans(kUsual); i < n; ++i) {
     const RandomPlan p = random_plan(random);
     const Evaluated& now = p.evaluation.evaluated;
     const PlanInputs& documents = p.drawn.small.documents;
@@ -217,10 +215,11 @@ TEST_CASE("Random plans simulated again from a plan file and from inputs that ar
 }
 
 TEST_CASE("Random searches: the same for one thread and three, and the best plan is that of its file", "[slow]") {
-  Random random(20261127);
+  INFO("MOEPLAN_RANDOM_SEED=" << random_seed());
+  Random random(random_seed(), 3);
   const TemporaryDirectory folder;
   const auto file = folder.path() / "plan.yaml";
-  for (int i = 0, n = (wanted_plans() + 9) / 10; i < n; ++i) {
+  for (int i = 0, n = (wanted_plans(kUsual) + 9) / 10; i < n; ++i) {
     const SmallCase numbers = random_case(random);
     const Small s = small(numbers);
     const Problem problem(s.model, s.workload, s.cluster);

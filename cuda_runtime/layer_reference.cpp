@@ -77,11 +77,36 @@ std::set<RankId> gradient_ranks(const Program& program, RankId rank, std::span<c
   return out;
 }
 
+/// The rows of each product that gives gradients of the experts' weights: a row that arrives in two of them counts
+/// twice.
+std::vector<const Rows*> multiplied_rows(const Program& program, const Interpreter& interpreter) {
+  std::vector<const Rows*> out;
+  for (const BlockId block : interpreter.blocks()) {
+    for (const Operation& o : program.blocks[block.index()].operations) {
+      const bool is_product = std::holds_alternative<Gemm>(o.work);
+      if (is_product && program.buffer(o.writes.front().buffer).name.starts_with("d.expert.w_up"))
+        out.push_back(&o.reads.front().rows);
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
 bool GradientShares::has(std::int64_t source) const {
   return gate.contains(source) || std::any_of(experts.begin(), experts.end(),
                                               [&](const auto& of_expert) { return of_expert.second.contains(source); });
+}
+
+bool GradientShares::are_whole() const {
+  const auto is_whole = [](const auto& of_source) {
+    constexpr double kRounding = 1e-9;
+    return std::abs(of_source.second - std::round(of_source.second)) < kRounding;
+  };
+  return std::all_of(gate.begin(), gate.end(), is_whole) &&
+         std::all_of(experts.begin(), experts.end(), [&](const auto& of_expert) {
+           return std::all_of(of_expert.second.begin(), of_expert.second.end(), is_whole);
+         });
 }
 
 GradientShares gradient_shares(const Program& program, const Interpreter& interpreter, const TokenChoices& kept) {
@@ -93,11 +118,13 @@ GradientShares gradient_shares(const Program& program, const Interpreter& interp
       out.gate[s.key.source] += 1 / tokens;
   }
   const TokenIndex index(kept, program.routings.front().num_experts());
-  const BufferId rows = interpreter.buffer("expert.in");
+  const std::vector<const Rows*> multiplied = multiplied_rows(program, interpreter);
   for (const RankId rank : gradient_ranks(program, interpreter.rank(), interpreter.blocks())) {
-    for (const Slot& s : buffer_slots(program, rank, interpreter.blocks(), rows, kept)) {
-      if (index.token(s.key.source, s.key.expert, s.key.ordinal) < 0) continue;
-      out.experts[s.key.expert][s.key.source] += 1 / static_cast<double>(index.count(s.key.source, s.key.expert));
+    for (const Rows* rows : multiplied) {
+      for (const Slot& s : row_slots(program, *rows, rank, kept)) {
+        if (index.token(s.key.source, s.key.expert, s.key.ordinal) < 0) continue;
+        out.experts[s.key.expert][s.key.source] += 1 / static_cast<double>(index.count(s.key.source, s.key.expert));
+      }
     }
   }
   return out;

@@ -21,9 +21,12 @@ struct GradientShares {
   std::map<std::int64_t, std::map<std::int64_t, double>> experts;  // by expert, source
 
   [[nodiscard]] bool has(std::int64_t source) const;
+  /// Whether every source counts with all of its tokens. Otherwise the gradients are of a part of them, as on a replica
+  /// that shares its sources' tokens with others, and cannot be compared by source.
+  [[nodiscard]] bool are_whole() const;
 };
-/// The multiplicities for this rank, given by the rows that its experts read; if gradients are scattered over a group
-/// of ranks, or reduced over replicas, by the rows of the whole group.
+/// The multiplicities for this rank, given by the rows of its experts' products; if gradients are scattered over a
+/// group of ranks, or reduced over replicas, by the rows of the whole group.
 [[nodiscard]] GradientShares gradient_shares(const Program& program, const Interpreter& interpreter,
                                              const TokenChoices& kept);
 

@@ -172,6 +172,7 @@ ValueErrors LayerValues::errors(double most_flops) {
   LayerReference reference(layer_, wire(), most_flops);
   std::optional<GradientShares> shares;
   if (trains && reference.is_whole()) shares = gradient_shares(program_, interpreter_, layer_.kept);
+  if (shares && !shares->are_whole()) shares.reset();
   for (std::int64_t s = 0; s < std::ssize(layer_.kept); ++s) {
     const auto& slots = interpreter_.layout().slots(interpreter_.buffer("moe.out"));
     const bool has_tokens =

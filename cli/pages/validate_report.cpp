@@ -18,7 +18,7 @@ std::int64_t machines(const Hardware& h) { return std::ssize(std::set<std::strin
 
 std::string weights_text(const runtime::ValueErrors& v, bool is_step) {
   if (!v.has_weights) {
-    return fmt::format("weights' gradients {}not compared (too large for the reference)",
+    return fmt::format("weights' gradients {}not compared (too large for the reference, or of a part of its tokens)",
                        is_step ? "and updates " : "");
   }
   return fmt::format("{:.1e} (weights' gradients{}", v.weight_gradient,

@@ -13,17 +13,6 @@ namespace moeplan::runtime {
 
 SyntheticLayer with_choices(SyntheticLayer layer, const RoutingTable& table, std::int64_t tokens) {
   const RoutingCounts& counts = table.counts;
-  const auto rooms_of = [&](RankId source) {
-    std::vector<std::int64_t> rooms(to_index(table.num_experts()), 0);
-    for (std::size_t s = 0; s < to_index(counts.experts()); ++s) {
-      if (table.slots.empty()) {
-        rooms[s] = counts.at(source, ExpertId(s));
-      } else if (table.slots[s]) {
-        rooms[table.slots[s]->expert.index()] += counts.at(source, ExpertId(s));
-      }
-    }
-    return rooms;
-  };
   for (std::int64_t s = 0; s < counts.sources(); ++s) {
     const RankId source(static_cast<std::int32_t>(s));
     auto choices = planned_choices(layer.asked, source, layer.shape.top_k, layer.seed);
@@ -34,7 +23,7 @@ SyntheticLayer with_choices(SyntheticLayer layer, const RoutingTable& table, std
                                               "many tokens of every source",
                                               s, choices.size(), tokens)});
     }
-    const std::vector<std::int64_t> rooms = rooms_of(source);
+    const std::vector<std::int64_t> rooms = selections_by_expert(table, source);
     std::vector<std::int64_t> taken(rooms.size(), 0);
     for (auto& chosen : choices) {
       std::erase_if(chosen, [&](std::int64_t e) {

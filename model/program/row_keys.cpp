@@ -5,6 +5,7 @@
 #include <span>
 #include <unordered_map>
 
+#include "model/base/to_index.hpp"
 #include "model/program/row_sets.hpp"
 
 namespace moeplan {
@@ -175,6 +176,18 @@ Keys counted_keys(const Program& program, const Rows& rows, RankId rank, const T
 }
 
 }  // namespace
+
+std::vector<std::int64_t> selections_by_expert(const RoutingTable& table, RankId source) {
+  std::vector<std::int64_t> out(to_index(table.num_experts()), 0);
+  for (std::size_t s = 0; s < to_index(table.counts.experts()); ++s) {
+    if (table.slots.empty()) {
+      out[s] = table.counts.at(source, ExpertId(s));
+    } else if (table.slots[s]) {
+      out[table.slots[s]->expert.index()] += table.counts.at(source, ExpertId(s));
+    }
+  }
+  return out;
+}
 
 std::vector<RowSlot> row_slots(const Program& program, const Rows& rows, RankId rank, const TokenChoices& choices) {
   std::unordered_map<RowKey, std::int32_t, RowKeyHash> seen;

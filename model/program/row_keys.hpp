@@ -12,6 +12,9 @@ namespace moeplan {
 /// The experts selected by each token, by [source][token]; consistent with the routing's counts.
 using TokenChoices = std::vector<std::vector<std::vector<std::int64_t>>>;
 
+/// How many of a source's tokens select each expert: of a placed expert, over all of its slots.
+[[nodiscard]] std::vector<std::int64_t> selections_by_expert(const RoutingTable& table, RankId source);
+
 /// The identity of a row of a buffer, independent of its position. For fixed rows: `ordinal`. For weights: a row of an
 /// expert. For tokens and distinct routed rows: the ordinal-th token of `source`; for other routed rows: the ordinal-th
 /// of its tokens that selected `expert`. A token whose experts' rows lie in several chunks has a distinct row in each

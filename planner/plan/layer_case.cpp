@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "model/base/whole_numbers.hpp"
+#include "model/program/row_keys.hpp"
 #include "planner/candidate/stage_layout.hpp"
 #include "planner/lowering/blocks/gated_routing.hpp"
 #include "planner/lowering/feasibility.hpp"
@@ -166,7 +167,15 @@ RoutingCounts asked_counts(const LayerCase& layer, const Program& program) {
     return RoutingCounts::by_expert(program.ranks_per_stage(), std::move(row));
   }
   // Selections that a topology gate redirected are made for the final expert from the start.
-  if (layer.workload.gate.kind == GateKind::Topology) return program.routings.front().counts;
+  if (layer.workload.gate.kind == GateKind::Topology) {
+    const RoutingTable& table = program.routings.front();
+    std::vector<std::int64_t> counts;
+    for (std::int64_t source = 0; source < table.counts.sources(); ++source) {
+      const auto own = selections_by_expert(table, RankId(static_cast<std::int32_t>(source)));
+      counts.insert(counts.end(), own.begin(), own.end());
+    }
+    return RoutingCounts::dense(table.counts.sources(), experts, std::move(counts));
+  }
   return routing_counts(layer.moe, layer.workload, tokens, layer.candidate.degrees);
 }
 

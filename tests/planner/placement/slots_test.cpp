@@ -6,6 +6,7 @@
 #include <catch2/catch.hpp>
 
 #include "model/program/resolve.hpp"
+#include "model/program/row_keys.hpp"
 #include "model/program/row_sets.hpp"
 #include "tests/support/placement_cases.hpp"
 #include "tests/support/programs.hpp"
@@ -64,6 +65,13 @@ TEST_CASE("A placement becomes slots, as many on every rank") {
     CHECK(row(1) == std::vector<std::int64_t>{0, 2, 20, 0, 0, 0});
     CHECK(row(2)[0] + row(2)[2] == 31);
     CHECK(std::abs(row(2)[0] - row(2)[2]) == 1);
+  }
+  SECTION("an expert is selected as often as its slots together") {
+    const RoutingTable whole{table.counts, GroupId(0), 1, table.slots};
+    for (std::int64_t s = 0; s < 3; ++s) {
+      CHECK(selections_by_expert(whole, rank(s)) ==
+            std::vector<std::int64_t>{counts.at(rank(s), ExpertId(0)), counts.at(rank(s), ExpertId(1))});
+    }
   }
   SECTION("an empty slot has no weights") {
     const Program p = transfer(table, 3, {"ep", 3, 1}, 3, false);

@@ -134,6 +134,9 @@ TEST_CASE("A training step of a plan's layer") {
     w.optimizer_dtype = Dtype::Bf16;
     CHECK_THROWS_WITH(step(), Catch::Contains("moments in 16 bits are not executed"));
     w.optimizer_dtype = Dtype::Fp32;
+    w.fp8_activation_inputs = true;
+    CHECK_THROWS_WITH(step(), Catch::Contains("inputs of activation functions in fp8 are not executed"));
+    w.fp8_activation_inputs = false;
     w.mode = Mode::Forward;
     CHECK_THROWS_WITH(step(), Catch::Contains("needs a workload that trains"));
     w.mode = Mode::Train;

@@ -32,6 +32,18 @@ TEST_CASE("An override may name another GPU, its operators, or models of collect
   }
 }
 
+TEST_CASE("A page names kernels that are not fused, and what is kept in fp8") {
+  const Cli cli;
+  const auto page = [&](const std::vector<std::string>& overrides) {
+    const Ran ran = cli.run(with(with(kBase, {"--world", "8", "--ep", "8", "--budget", "1"}), overrides));
+    REQUIRE(ran.code == 0);
+    return unwrapped(ran.out);
+  };
+  CHECK_THAT(page({}), !Catch::Contains("fusions") && !Catch::Contains("kept in fp8"));
+  CHECK_THAT(page({"-C", "workload.fusions=none", "-C", "workload.fp8_activation_inputs=true"}),
+             Catch::Contains("inputs of activation functions kept in fp8, fusions none"));
+}
+
 TEST_CASE("Extreme overrides are refused or answered, but never crash, hang or print what is no number") {
   const Cli cli;
   const std::vector<std::string> base = with(kBase, {"--world", "16", "--json", "--top", "1"});

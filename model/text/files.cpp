@@ -72,7 +72,9 @@ class Loader {
         throw_input_error(p.where, "include", "expected a path, or a list of paths, relative to this file");
       }
       const fs::path target = path.parent_path() / p.scalar;
-      if (!fs::is_regular_file(file_status(target))) {
+      std::error_code error;
+      (void)fs::status(target, error);
+      if (error == std::errc::too_many_symbolic_link_levels || !fs::is_regular_file(file_status(target))) {
         throw_input_error(p.where, "include", fmt::format("{} is no readable file", in_quotes(p.scalar)));
       }
       if (std::find(stack_.begin(), stack_.end(), canonical(target)) != stack_.end()) {

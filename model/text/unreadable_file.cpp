@@ -17,7 +17,7 @@ fs::file_status file_status(const fs::path& path) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
   if (fs::status_known(status)) return status;
-  if (error.value() == ENAMETOOLONG || error.value() == ELOOP) return fs::file_status(fs::file_type::not_found);
+  if (error.value() == ENAMETOOLONG) return fs::file_status(fs::file_type::not_found);
   throw UnreadableFile(path, error.value());
 }
 

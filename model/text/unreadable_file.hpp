@@ -14,8 +14,8 @@ class UnreadableFile : public InputError {
   UnreadableFile(const std::filesystem::path& path, int reason, int line = 0);
 };
 
-/// The status of a file, following links; not_found if it does not exist, or links lead nowhere. Raises UnreadableFile
-/// if the system does not tell.
+/// The status of a file, following links; not_found if it does not exist. Raises UnreadableFile if the system does not
+/// tell.
 [[nodiscard]] std::filesystem::file_status file_status(const std::filesystem::path& path);
 
 }  // namespace moeplan

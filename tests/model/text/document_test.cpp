@@ -321,7 +321,7 @@ TEST_CASE("A file of which the system tells nothing is not taken for one that do
   const std::string error = circle.string() + ": cannot be read: Too many levels of symbolic links";
   CHECK_THROWS_AS(file_status(circle), UnreadableFile);
   CHECK(error_of([&] { (void)read_text_file(circle); }) == error);
-  for (const std::string name : {"none", std::string(300, 'x').c_str()})
+  for (const auto& name : {std::string("none"), std::string(300, 'x')})
     CHECK(file_status(dir.path() / name).type() == std::filesystem::file_type::not_found);
 }
 

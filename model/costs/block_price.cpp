@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 #include "model/costs/operation_price.hpp"
@@ -97,7 +98,56 @@ class BlockPricer::State {
       last[stream] = static_cast<std::int64_t>(i);
     }
     price.background_together = *std::max_element(background_together.begin(), background_together.end());
+    find_ends(block, price);
     return price;
+  }
+
+  /// The ends of a rank's streams, from the beginning of the joined ones or from when the replicas' stream is free.
+  /// `time_of(i)` is operation i's time.
+  template <class TimeOf>
+  static StreamEnds ends_of(const Block& block, TimeOf time_of) {
+    StreamEnds out;
+    const auto chains = [&](double begin, double free) {
+      std::vector<double> ended(block.operations.size());
+      std::array<double, kStreams> last{};
+      last.fill(begin);
+      double joined = begin;
+      for (std::size_t i = 0; i < ended.size(); ++i) {
+        const Operation& op = block.operations[i];
+        const bool is_of_replicas = op.stream == Stream::Replicas;
+        double start = is_background(op.stream) ? begin : last[static_cast<std::size_t>(op.stream)];
+        for (const std::int32_t before : op.after) start = std::max(start, ended[static_cast<std::size_t>(before)]);
+        const Wait* wait = std::get_if<Wait>(&op.work);
+        if (is_of_replicas || (wait && wait->stream == Stream::Replicas)) start = std::max(start, free);
+        ended[i] = start + time_of(i);
+        if (is_of_replicas) free = ended[i];
+        if (is_background(op.stream)) continue;
+        last[static_cast<std::size_t>(op.stream)] = ended[i];
+        joined = std::max(joined, ended[i]);
+      }
+      return std::pair(joined, free);
+    };
+    std::tie(out.joined, out.replicas_after_joined) = chains(0, StreamEnds::kNever);
+    std::tie(out.joined_after_replicas, out.replicas) = chains(StreamEnds::kNever, 0);
+    return out;
+  }
+
+  void find_ends(const Block& block, BlockPrice& price) {
+    const bool meets_replicas = std::ranges::any_of(block.operations, [](const Operation& op) {
+      return op.stream == Stream::Replicas || std::holds_alternative<Wait>(op.work);
+    });
+    price.ends_together.joined = price.together;
+    std::vector<const OperationTimes*> times;
+    if (meets_replicas) {
+      for (const Operation& op : block.operations) times.push_back(&operations_.price(op).times);
+    }
+    for (std::size_t r = 0; r < price.alone.size(); ++r) {
+      price.ends.push_back({.joined = price.alone[r]});
+      if (!meets_replicas) continue;
+      price.ends.back() = ends_of(block, [&](std::size_t i) { return times[i]->alone[r]; });
+      price.ends_together =
+          later(price.ends_together, ends_of(block, [&](std::size_t i) { return times[i]->together[r]; }));
+    }
   }
 
   const Program& program_;

@@ -7,6 +7,7 @@
 
 #include "model/machine/cluster.hpp"
 #include "model/program/program.hpp"
+#include "model/program/stream_ends.hpp"
 
 namespace moeplan {
 
@@ -16,6 +17,8 @@ struct BlockPrice {
   double together = 0;               // of the slowest rank, with all groups of a communication on the links at once
   std::vector<double> background;    // by rank: the replicas' stream, each operation timed alone
   double background_together = 0;    // of the slowest rank: the replicas' stream, all groups at once
+  std::vector<StreamEnds> ends;      // by rank, each operation timed alone
+  StreamEnds ends_together;          // the latest of all ranks, with all groups of a communication at once
   std::vector<double> compute;       // by rank and stream: total time of computations
   std::vector<double> link_seconds;  // traffic / bandwidth, by link or orbit
   std::vector<std::pair<std::int32_t, double>> sends_alone;  // Send operation, earliest time at which a rank reaches it

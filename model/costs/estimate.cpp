@@ -38,10 +38,6 @@ struct Totals {
   }
 };
 
-double largest(const std::vector<double>& values) {
-  return values.empty() ? 0.0 : *std::max_element(values.begin(), values.end());
-}
-
 Totals totals(const Sequence& sequence, std::size_t blocks, BlockPricer& pricer) {
   const std::vector<std::int64_t> counts = block_counts(sequence, blocks);
   Totals t;
@@ -209,14 +205,32 @@ BlockPricer& PipelineEstimates::prices(std::size_t stage) { return state_->price
 
 namespace {
 
+/// The ends of the streams after a sequence, by rank, and at the end those of all ranks together.
+std::vector<StreamEnds> stream_ends(const Sequence& sequence, BlockPricer& pricer) {
+  std::vector<StreamEnds> ends(pricer.ranks() + 1);
+  for (const Step& step : sequence) {
+    if (step.is_block()) {
+      const BlockPrice& p = pricer.price(step.block);
+      for (std::size_t r = 0; r < p.ends.size(); ++r) ends[r] = ends[r].then(p.ends[r]);
+      ends.back() = ends.back().then(p.ends_together);
+    } else if (step.count > 0) {
+      const std::vector<StreamEnds> body = stream_ends(step.body, pricer);
+      for (std::size_t r = 0; r < ends.size(); ++r) ends[r] = ends[r].then(body[r].repeated(step.count));
+    }
+  }
+  return ends;
+}
+
 Estimate estimate_of_one_stage(const Program& program, const Cluster& cluster, PricedRanks ranks) {
   BlockPricer pricer(program, cluster, ranks);
   const Totals t = totals(program.stages.front(), program.blocks.size(), pricer);
   Estimate e{};
   std::string busiest;
   add_bounds(t, pricer, cluster.ranks_per_gpu, e, busiest);
-  e.closed_form = Seconds(std::max(t.together, t.background_together));
-  e.critical_path = Seconds(std::max(largest(t.path), largest(t.background)));
+  std::vector<StreamEnds> ends = stream_ends(program.stages.front(), pricer);
+  e.closed_form = Seconds(ends.back().longest());
+  ends.pop_back();
+  for (const StreamEnds& of_rank : ends) e.critical_path = std::max(e.critical_path, Seconds(of_rank.longest()));
   finish(e, busiest);
   return e;
 }

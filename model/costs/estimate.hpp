@@ -19,8 +19,8 @@ struct Estimate {
   /// the compute model. A communication takes its start-up time plus the larger of the most loaded link's time for the
   /// traffic of all its groups at once ([FasterMoE] eq. (2)) and the time of its most loaded rank under its bandwidth
   /// cap. Exact if only one collective is on the network at a time, all ranks are equal and the links are evenly used.
-  /// A pipeline is composed of such segments (compose_stages.hpp). Background streams run concurrently; only their
-  /// excess over the other streams counts.
+  /// A pipeline is composed of such segments (compose_stages.hpp). Background streams run concurrently, from the block
+  /// that gives them work; what is left of it at the end counts.
   Seconds closed_form;
 
   /// Three lower bounds on the makespan, and their maximum.

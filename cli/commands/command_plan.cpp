@@ -41,8 +41,6 @@ void print_infeasible(const PlanOptions& o, const planner::Inputs& inputs, const
 planner::PlanJob load_limited_job(const PlanOptions& o, std::chrono::steady_clock::time_point start) {
   if (o.time_limit.empty()) return planner::load_job(o.request);
   const Seconds limit = duration_option("--time-limit", o.time_limit);
-  if (o.request.ep_overlap)
-    throw InputError(Diagnostic{{"--time-limit"}, "", "has no gap with --ep-overlap; expected one of the two"});
   planner::PlanJob job = planner::load_job(o.request);
   job.space.is_out_of_time = [=] {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() >= limit.value();
@@ -103,13 +101,13 @@ void add_pipeline(CLI::App& c, planner::PlanRequest& r) {
        "--pipeline", r.pipeline,
        "Parts of the model on each stage: interleaved, or v: two, as in DualPipeV, the first and the last part on "
        "the first stage")
-      ->check(CLI::IsMember(std::vector<std::string>{"interleaved", "v"}))
-      ->capture_default_str();
-  auto* overlap = c.add_flag("--ep-overlap", r.ep_overlap,
-                             "Overlap the all-to-alls of one microbatch with the computation of the neighbouring one");
-  c.add_flag("--delay-wgrad", r.delay_wgrad,
-             "With --ep-overlap: compute weight gradients beside the all-to-all that would otherwise wait for them")
-      ->needs(overlap);
+      ->check(CLI::IsMember(std::vector<std::string>{"interleaved", "v"}));
+  c.add_flag_function(
+      "--ep-overlap,!--no-ep-overlap", [&r](std::int64_t count) { r.ep_overlap = count > 0; },
+      "Overlap the all-to-alls of one microbatch with the computation of the neighbouring one");
+  c.add_flag_function(
+      "--delay-wgrad,!--no-delay-wgrad", [&r](std::int64_t count) { r.delay_wgrad = count > 0; },
+      "With --ep-overlap: compute weight gradients beside the all-to-all that would otherwise wait for them");
 }
 
 }  // namespace

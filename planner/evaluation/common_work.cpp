@@ -81,31 +81,40 @@ CommonWork::CommonWork(const Problem& problem)
       machines_(without_waves_.cluster),
       has_equal_ranks_(has_equal_ranks(problem.workload())) {}
 
+CommonWork::Priced CommonWork::priced_of(const Candidate& candidate) {
+  if (candidate.ep_overlap) return Priced::ComputeStream;
+  return machines_.are_equivalent(candidate.degrees.pp) ? Priced::All : Priced::WithoutCommunication;
+}
+
 /// The candidate whose passes are priced for this one: on one stage's ranks. If ranks are equal, on as few of them as
 /// the other degrees need.
-Candidate CommonWork::representative(const Candidate& candidate, bool has_links) {
+Candidate CommonWork::representative(const Candidate& candidate, Priced operations) {
   Candidate c = stage_alone(candidate);
+  c.ep_overlap = c.delays_weight_gradients = false;
   c.all_to_all = "linear";
   c.pipeline_degree = 1;
   c.codec = {};
   Degrees& d = c.degrees;
   const std::int64_t ranks = std::lcm(d.cp * d.tp, d.ep * d.esp);
   if (!has_equal_ranks_) return c;
-  if (has_links && !machines_.are_equivalent(problem_.cluster().world_size() / ranks)) return c;
+  if (operations == Priced::All && !machines_.are_equivalent(problem_.cluster().world_size() / ranks)) return c;
   d.dp = ranks / (d.cp * d.tp);
   d.edp = ranks / (d.ep * d.esp);
   c.rank_order = RankOrder::Megatron;
   return c;
 }
 
-/// Passes on the links of the first stage, or without what needs links.
-CommonWork::Passes CommonWork::priced(const Candidate& representative, bool has_links) {
+/// Passes on the ranks and links of the first stage.
+CommonWork::Passes CommonWork::priced(const Candidate& representative, Priced operations) {
   LoweredPasses lowered =
       lower_passes(problem_.model(), problem_.workload(), representative, problem_.ranks_per_node());
   Program program = without_exchange(std::move(lowered.program), problem_.workload().cuda_graphs);
-  if (!has_links) {
-    for (Block& block : program.blocks)
-      leave_out(block, [](const Operation& o) { return o.communication() != nullptr; });
+  if (operations != Priced::All) {
+    for (Block& block : program.blocks) {
+      leave_out(block, [&](const Operation& o) {
+        return o.communication() || (operations == Priced::ComputeStream && o.stream != Stream::Compute);
+      });
+    }
   }
   const Cluster& ranks = machines_.first_of(problem_.cluster().world_size() / program.world_size);
   BlockPricer pricer(program, ranks, PricedRanks::First);
@@ -118,17 +127,17 @@ CommonWork::Passes CommonWork::priced(const Candidate& representative, bool has_
 }
 
 const CommonWork::Passes& CommonWork::passes(const Candidate& candidate) {
-  const bool has_links = machines_.are_equivalent(candidate.degrees.pp);
-  const Candidate c = representative(candidate, has_links);
+  const Priced operations = priced_of(candidate);
+  const Candidate c = representative(candidate, operations);
   const Degrees& d = c.degrees;
   const Key key{d.dp,        d.cp,         d.tp,         d.edp,         d.ep,
                 d.esp,       &*c.schedule, c.rank_order, c.micro_batch, c.sequence_parallel,
-                c.recompute, has_links};
+                c.recompute, operations};
   {
     const std::lock_guard lock(mutex_);
     if (const auto known = passes_.find(key); known != passes_.end()) return known->second;
   }
-  Passes of_key = priced(c, has_links);
+  Passes of_key = priced(c, operations);
   const std::lock_guard lock(mutex_);
   return passes_.emplace(key, std::move(of_key)).first->second;
 }
@@ -150,7 +159,6 @@ std::vector<std::size_t> CommonWork::first_units(const Candidate& candidate) {
 }
 
 Seconds CommonWork::bound(const Candidate& candidate) {
-  if (candidate.ep_overlap) return {};
   const Passes& work = passes(candidate);
   const std::vector<std::size_t> first = first_units(candidate);
   const auto stages = static_cast<std::size_t>(candidate.degrees.pp);

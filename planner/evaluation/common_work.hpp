@@ -31,7 +31,8 @@ class CommonWork {
 
   /// A lower bound on the iteration time of the candidate and of those that differ from it only in how rows travel: a
   /// stage computes all of its microbatches, after the first one reached it and before the last one returned from it.
-  /// Zero where passes of several microbatches overlap; of computation alone where stages have different links.
+  /// Without communication where stages have different links; of the compute stream alone where passes of several
+  /// microbatches overlap.
   [[nodiscard]] Seconds bound(const Candidate& candidate);
 
   /// The cluster that the bounds are for. With chunks, matrix products may fill the last wave of tiles better: its GPUs
@@ -43,12 +44,15 @@ class CommonWork {
   struct Passes {
     std::vector<double> forward, backward;
   };
+  /// Which operations of a pass are priced.
+  enum class Priced { All, WithoutCommunication, ComputeStream };
   using Key = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
-                         const Schedule*, RankOrder, std::int64_t, bool, Recompute, bool>;
+                         const Schedule*, RankOrder, std::int64_t, bool, Recompute, Priced>;
 
-  [[nodiscard]] Candidate representative(const Candidate& candidate, bool has_links);
+  [[nodiscard]] Priced priced_of(const Candidate& candidate);
+  [[nodiscard]] Candidate representative(const Candidate& candidate, Priced operations);
   [[nodiscard]] const Passes& passes(const Candidate& candidate);
-  [[nodiscard]] Passes priced(const Candidate& representative, bool has_links);
+  [[nodiscard]] Passes priced(const Candidate& representative, Priced operations);
   [[nodiscard]] std::vector<std::size_t> first_units(const Candidate& candidate);
 
   const Problem& problem_;

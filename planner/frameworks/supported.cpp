@@ -49,6 +49,9 @@ std::optional<std::string> broken_rule(const Framework& f, const Candidate& c, s
   }
   if (is_in_force(FrameworkRule::DirectExchangeInNode) && d.ep > ranks_per_node && c.all_to_all == "linear")
     return fmt::format("{} deduplicates rows between nodes", f.text());
+  const bool recomputes_experts = c.recompute.has(RecomputeModule::WholeLayer) || c.recompute.has(RecomputeModule::Moe);
+  if (is_in_force(FrameworkRule::OverlapOfWholePasses) && c.ep_overlap && recomputes_experts)
+    return fmt::format("{} overlaps microbatches only without recomputation of MoE layers", f.text());
   return std::nullopt;
 }
 

@@ -80,8 +80,8 @@ LayerCase layer_case(const ModelSpec& model, const Workload& workload, const Can
   Degrees& d = out.candidate.degrees;
   d.pp = d.cp = 1;
   fit_world(d);
-  out.candidate.virtual_stages = 1;
-  out.candidate.layout = {};
+  out.candidate = stage_alone(std::move(out.candidate));
+  out.candidate.ep_overlap = out.candidate.delays_weight_gradients = false;
   out.candidate.order = OperationOrder::Listed;
   if (!out.workload.recompute) out.workload.recompute = candidate.recompute;
   return out;

@@ -41,11 +41,11 @@ Node decision_document(const Candidate& c) {
   d.set("edp", Node::integer(c.degrees.edp));
   d.set("pp", Node::integer(c.degrees.pp));
   d.set("virtual_stages", Node::integer(c.virtual_stages));
-  if (c.pipeline != PipelineShape::Interleaved) d.set("pipeline", Node::text(name_of(c.pipeline)));
+  d.set("pipeline", Node::text(name_of(c.pipeline)));
   if (!c.layout.empty()) d.set("layout", Node::text(c.layout.text()));
   d.set("sequence_parallel", Node::boolean(c.sequence_parallel));
-  if (c.ep_overlap) d.set("ep_overlap", Node::boolean(true));
-  if (c.delays_weight_gradients) d.set("delay_wgrad", Node::boolean(true));
+  d.set("ep_overlap", Node::boolean(c.ep_overlap));
+  d.set("delay_wgrad", Node::boolean(c.delays_weight_gradients));
   d.set("micro_batch", Node::integer(c.micro_batch));
   d.set("rank_order", Node::text(name_of(c.rank_order)));
   d.set("recompute", Node::text(name_of(c.recompute)));

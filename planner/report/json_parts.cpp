@@ -61,13 +61,13 @@ Json decision_json(const Candidate& c) {
            {"edp", d.edp},
            {"pp", d.pp},
            {"virtual_stages", c.virtual_stages},
+           {"pipeline", name_of(c.pipeline)},
            {"sequence_parallel", c.sequence_parallel},
+           {"ep_overlap", c.ep_overlap},
+           {"delay_wgrad", c.delays_weight_gradients},
            {"micro_batch", c.micro_batch},
            {"rank_order", name_of(c.rank_order)},
            {"recompute", name_of(c.recompute)}};
-  if (c.pipeline != PipelineShape::Interleaved) out["pipeline"] = name_of(c.pipeline);
-  if (c.ep_overlap) out["ep_overlap"] = true;
-  if (c.delays_weight_gradients) out["delay_wgrad"] = true;
   if (c.dispatcher_sms > 0) out["dispatcher_sms"] = c.dispatcher_sms;
   if (!c.layout.empty()) out["layout"] = c.layout.text();
   for (const LayerStrategy& r : c.runs) {

@@ -46,11 +46,11 @@ SearchSpace search_space(const PlanRequest& r) {
     if (const auto* error = std::get_if<std::string>(&layout)) wrong.add({"--layout"}, "", *error);
     if (const auto* parts = std::get_if<PipelineLayout>(&layout)) space.layout = *parts;
   }
-  if (const auto shape = named<PipelineShape>(kPipelineShapeNames, r.pipeline)) {
-    space.pipeline = *shape;
-  } else {
+  space.pipeline = named<PipelineShape>(kPipelineShapeNames, r.pipeline);
+  if (!r.pipeline.empty() && !space.pipeline)
     wrong.add({"--pipeline"}, "", fmt::format("{} is not known; one of interleaved, v", in_quotes(r.pipeline)));
-  }
+  if (r.delay_wgrad.value_or(false) && !r.ep_overlap.value_or(false))
+    wrong.add({"--delay-wgrad"}, "", "delays what overlaps; expected --ep-overlap too");
   if (!r.recompute.empty() && r.recompute != "auto" && !parse_recompute(r.recompute))
     wrong.add({"--recompute"}, "", recompute_error(r.recompute));
   wrong.throw_if_any();
@@ -161,8 +161,8 @@ void check_decisions(const PlanRequest& r, const Framework& framework) {
   check("--all-to-all", FrameworkDecision::AllToAlls, r.all_to_all);
   check("--placement", FrameworkDecision::Placements, r.placement == "auto" ? "" : r.placement);
   if (r.pipeline != name_of(PipelineShape::Interleaved)) check("--pipeline", FrameworkDecision::Pipelines, r.pipeline);
-  if (r.ep_overlap) check("--ep-overlap", FrameworkDecision::Overlaps, "ep_overlap");
-  if (r.delay_wgrad) check("--delay-wgrad", FrameworkDecision::Overlaps, "delay_wgrad");
+  if (r.ep_overlap.value_or(false)) check("--ep-overlap", FrameworkDecision::Overlaps, "ep_overlap");
+  if (r.delay_wgrad.value_or(false)) check("--delay-wgrad", FrameworkDecision::Overlaps, "delay_wgrad");
   wrong.throw_if_any();
 }
 
@@ -182,6 +182,7 @@ std::optional<Evaluated> beyond_framework(const Problem& problem, SearchSpace sp
   space.dp = c.degrees.dp;
   space.pp = c.degrees.pp;
   space.virtual_stages = c.virtual_stages;
+  space.pipeline = c.pipeline;
   space.sequence_parallel = c.sequence_parallel;
   space.placements = std::nullopt;
   SearchResult all = search(problem, space);

@@ -29,8 +29,8 @@ struct PlanRequest {
   std::int64_t tp = 0, cp = 0, ep = 0, esp = 0, dp = 0, pp = 0, vp = 0, micro_batch = 0, pipeline_degree = 0;
   std::int64_t dispatcher_sms = 0;
   std::optional<std::int64_t> sp = {}, zero = {}, redundant_experts = {};
-  std::string pipeline = std::string(name_of(PipelineShape::Interleaved));
-  bool ep_overlap = false, delay_wgrad = false;
+  std::string pipeline = {};
+  std::optional<bool> ep_overlap = {}, delay_wgrad = {};
   std::optional<std::uint64_t> seed = {};
   std::int64_t budget = SearchSpace{}.most_simulated;  // candidates to simulate
   int threads = 0;                                     // 0: one per core

@@ -219,12 +219,15 @@ class Mapping {
 
   /// One microbatch's exchanges during its neighbour's computation.
   void set_overlap() {
+    out_.space.pipeline = planner::PipelineShape::Interleaved;
+    out_.space.ep_overlap = out_.space.delays_weight_gradients = false;
     if (row_.ep_overlap != "1" && row_.ep_overlap != "wgrad") return;
     const bool is_possible = out_.candidate.degrees.pp == 1 || out_.candidate.virtual_stages > 1;
-    out_.candidate.ep_overlap = out_.space.ep_overlap = is_possible;
+    out_.candidate.ep_overlap = is_possible;
+    out_.space.ep_overlap = is_possible;
     if (!is_possible) out_.approximations.push_back("ep_overlap: none without interleaved pipeline stages");
-    out_.candidate.delays_weight_gradients = out_.space.delays_weight_gradients =
-        is_possible && row_.ep_overlap == "wgrad";
+    out_.candidate.delays_weight_gradients = is_possible && row_.ep_overlap == "wgrad";
+    out_.space.delays_weight_gradients = out_.candidate.delays_weight_gradients;
   }
 
   void note_rest() {

@@ -86,7 +86,7 @@ class Enumerator {
   /// for the best pipelines later.
   std::int64_t parts_per_stage(std::int64_t pp) const {
     if (space_.virtual_stages) return *space_.virtual_stages;
-    const bool needs_two = space_.ep_overlap || space_.pipeline == PipelineShape::V;
+    const bool needs_two = space_.ep_overlap.value_or(false) || space_.pipeline == PipelineShape::V;
     if (space_.layout.empty()) return needs_two && pp > 1 ? 2 : 1;
     return std::max<std::int64_t>(1, std::ssize(space_.layout.parts) / pp);
   }
@@ -98,9 +98,9 @@ class Enumerator {
       Candidate c;
       c.degrees = degrees;
       c.sequence_parallel = sequence_parallel;
-      c.pipeline = space_.pipeline;
-      c.ep_overlap = space_.ep_overlap;
-      c.delays_weight_gradients = space_.delays_weight_gradients;
+      c.pipeline = space_.pipeline.value_or(c.pipeline);
+      c.ep_overlap = space_.ep_overlap.value_or(false);
+      c.delays_weight_gradients = space_.delays_weight_gradients.value_or(false);
       c.dispatcher_sms = space_.dispatcher_sms;
       c.layout = space_.layout;
       c.virtual_stages = parts_per_stage(degrees.pp);
@@ -217,8 +217,11 @@ std::vector<std::int64_t> micro_batches(const Workload& workload, const Degrees&
 std::vector<Recompute> recompute_levels(const Workload& workload, const SearchSpace& space) {
   if (workload.mode == Mode::Forward) return {Recompute::None};
   if (workload.recompute) return {*workload.recompute};
-  if (space.framework) return recompute_levels(*space.framework);
-  return {Recompute::None, Recompute::Selective, Recompute::Full};
+  if (!space.framework) return {Recompute::None, Recompute::Selective, Recompute::Full};
+  std::vector<Recompute> levels = recompute_levels(*space.framework);
+  if (space.ep_overlap.value_or(false) && space.framework->rules.contains(FrameworkRule::OverlapOfWholePasses))
+    std::erase(levels, Recompute::Full);
+  return levels;
 }
 
 }  // namespace moeplan::planner

@@ -50,12 +50,14 @@ class PlacementRound {
   }
 
  private:
+  /// The fastest candidate of each idea.
   std::vector<Candidate> bases(const SearchResult& result) {
     constexpr std::int64_t kMostAskedFor = 8;
     std::vector<Candidate> out;
     for (const Evaluated& e : result.ranked) {
       if (std::ssize(out) == (space_.placement ? kMostAskedFor : space_.most_placed)) break;
-      if (e.makespan && (space_.placement || may_gain(e.candidate))) out.push_back(e.candidate);
+      const bool is_new = std::ranges::none_of(out, [&](const Candidate& c) { return is_same_idea(c, e.candidate); });
+      if (e.makespan && is_new && (space_.placement || may_gain(e.candidate))) out.push_back(e.candidate);
     }
     return out;
   }

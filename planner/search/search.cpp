@@ -49,9 +49,11 @@ SearchResult search(const Problem& problem, const SearchSpace& space,
   if (ranking.price_deferred_alone()) refine_pipelines(ranking);
   if (!ranking.ranked().empty()) {
     if (!ranking.is_cut()) vary_strategies(ranking);
+    if (!ranking.is_cut()) overlap_microbatches(ranking);
     ranking.sort_by_closed_form();
     ranking.simulate_best();
     ranking.evaluate_deferred();
+    if (!ranking.is_cut()) delay_weight_gradients(ranking);
     if (!ranking.is_cut()) vary_kinds(ranking);
     if (space.wants_global_bound) ranking.result().global_bound = global_bound(ranking);
     sort_by_makespan(ranking.result().ranked);

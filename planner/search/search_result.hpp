@@ -41,7 +41,7 @@ struct SearchResult {
 void sort_by_makespan(std::vector<Evaluated>& ranked);
 
 /// Candidates of one idea share schedule, parallel degrees, rank order and recomputation, and differ in micro batch,
-/// interleaving or sequence parallelism.
+/// stages (interleaved, in a V), overlap of microbatches or sequence parallelism.
 [[nodiscard]] bool is_same_idea(const Candidate& a, const Candidate& b);
 
 /// Moves the best candidate of each idea to the front until there are `count` of them, where there are fewer ideas also

@@ -30,12 +30,12 @@ struct SearchSpace {
   std::optional<std::int64_t> tp = {}, cp = {}, ep = {}, esp = {}, dp = {}, edp = {}, pp = {};
   std::optional<std::int64_t> virtual_stages = {};
   std::optional<bool> sequence_parallel = {};
-  std::optional<Framework> framework = {};                   // only what it runs
-  PipelineShape pipeline = PipelineShape::Interleaved;       // of all candidates
-  bool ep_overlap = false, delays_weight_gradients = false;  // of all candidates
-  std::int64_t dispatcher_sms = 0;                           // of all candidates
-  PipelineLayout layout = {};                                // if it has parts, their number is pp * virtual_stages
-  std::int64_t most_refined = 48;    // pipelines for which other micro batches and interleaving are tried
+  std::optional<Framework> framework = {};  // only what it runs
+  std::optional<PipelineShape> pipeline = {};
+  std::optional<bool> ep_overlap = {}, delays_weight_gradients = {};
+  std::int64_t dispatcher_sms = 0;   // of all candidates
+  PipelineLayout layout = {};        // if it has parts, their number is pp * virtual_stages
+  std::int64_t most_refined = 48;    // pipelines for which other micro batches, interleaving and a V are tried
   std::int64_t most_simulated = 64;  // candidates to simulate; the rest keep their closed form
   /// The number of ranks per stage from which on candidates whose ranks differ are deferred. assumed: with fewer ranks
   /// a candidate is priced in some milliseconds.

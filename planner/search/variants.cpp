@@ -23,24 +23,45 @@ LayerSpace layer_space(const SearchSpace& space) {
           .framework = space.framework ? &*space.framework : nullptr};
 }
 
-/// The candidate with other micro batches and numbers of parts per stage.
+/// Shapes and numbers of parts per stage.
+std::vector<std::pair<PipelineShape, std::int64_t>> cuts_of(const Problem& problem, const SearchSpace& space,
+                                                            const Candidate& base) {
+  std::vector<std::pair<PipelineShape, std::int64_t>> out{{base.pipeline, base.virtual_stages}};
+  if (base.pipeline == PipelineShape::V || !space.layout.empty()) return out;
+  for (std::int64_t parts = 1; parts * base.degrees.pp <= problem.model().num_layers(); parts *= 2) {
+    if (parts != base.virtual_stages && !space.virtual_stages) out.emplace_back(PipelineShape::Interleaved, parts);
+    if (parts == 2 && !space.pipeline && space.virtual_stages.value_or(2) == 2) out.emplace_back(PipelineShape::V, 2);
+  }
+  return out;
+}
+
+/// The candidate with other micro batches, shapes and numbers of parts per stage.
 std::vector<Candidate> pipelines_like(const Problem& problem, const SearchSpace& space, const Candidate& base) {
   const Workload& workload = problem.workload();
-  const bool has_parts = space.virtual_stages || !space.layout.empty() || space.pipeline != PipelineShape::Interleaved;
   std::vector<Candidate> out;
-  for (std::int64_t parts = 1; parts * base.degrees.pp <= problem.model().num_layers(); parts *= 2) {
+  for (const auto& [shape, parts] : cuts_of(problem, space, base)) {
     for (const std::int64_t micro_batch : micro_batches(workload, base.degrees)) {
       Candidate c = base;
-      c.virtual_stages = has_parts ? base.virtual_stages : parts;
+      c.pipeline = shape;
+      c.virtual_stages = parts;
       c.micro_batch = micro_batch;
       // A pipeline needs many microbatches: with fewer than one per stage it is mostly idle.
       if (c == base || workload.global_batch / c.degrees.dp / micro_batch < c.degrees.pp) continue;
       if (space.framework && unsupported(*space.framework, c, problem.ranks_per_node())) continue;
       out.push_back(std::move(c));
     }
-    if (has_parts) break;
   }
   return out;
+}
+
+/// Whether the search may choose this overlap for the candidate.
+bool may_overlap(const Ranking& ranking, const Candidate& overlapped) {
+  const std::optional<Framework>& framework = ranking.space().framework;
+  const Problem& problem = ranking.problem();
+  const bool has_one_microbatch = overlapped.degrees.dp * overlapped.micro_batch == problem.workload().global_batch;
+  return overlapped.degrees.ep > 1 && !has_one_microbatch &&
+         !evaluate(problem, overlapped, Depth::Feasibility).infeasibility &&
+         !(framework && unsupported(*framework, overlapped, problem.ranks_per_node()));
 }
 
 /// At most three strategies, all faster for the layer alone than the candidate's own.
@@ -129,6 +150,37 @@ void vary_strategies(Ranking& ranking) {
   }
   ranking.result().enumerated += std::ssize(proposals);
   ranking.add_priced(proposals);
+}
+
+void overlap_microbatches(Ranking& ranking) {
+  const SearchSpace& space = ranking.space();
+  if (space.ep_overlap) return;
+  std::vector<std::vector<Candidate>> proposals;
+  for (const Evaluated& e : ranking.ranked()) {
+    Candidate c = e.candidate;
+    c.ep_overlap = true;
+    c.delays_weight_gradients = space.delays_weight_gradients.value_or(false);
+    // Without a pipeline the micro batch is the largest that fits, which may leave no microbatches that could overlap.
+    std::vector<std::int64_t> sizes{c.micro_batch};
+    if (c.degrees.pp == 1) sizes = micro_batches(ranking.problem().workload(), c.degrees);
+    for (const std::int64_t size : sizes) {
+      c.micro_batch = size;
+      if (size <= e.candidate.micro_batch && may_overlap(ranking, c)) proposals.push_back({c});
+    }
+  }
+  ranking.result().enumerated += std::ssize(proposals);
+  ranking.add_priced(proposals);
+}
+
+void delay_weight_gradients(Ranking& ranking) {
+  if (ranking.space().delays_weight_gradients || !ranking.has_simulated()) return;
+  sort_by_makespan(ranking.result().ranked);
+  Candidate c = ranking.ranked().front().candidate;
+  if (!c.ep_overlap) return;
+  c.delays_weight_gradients = true;
+  if (!may_overlap(ranking, c)) return;
+  ++ranking.result().enumerated;
+  ranking.add_simulated(std::move(evaluate(ranking.problem(), c, Depth::Makespan).evaluated));
 }
 
 void vary_kinds(Ranking& ranking) {

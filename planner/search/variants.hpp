@@ -5,12 +5,18 @@
 
 namespace moeplan::planner {
 
-/// Prices other micro batches and interleaved stages for the best pipelines.
+/// Prices other micro batches, interleaved stages and stages in a V for the best pipelines.
 void refine_pipelines(Ranking& ranking);
 
 /// Prices other strategies for the MoE layers of the best candidates with different degrees: at most three for each,
 /// those with which the layer alone is fastest.
 void vary_strategies(Ranking& ranking);
+
+/// Prices overlap of microbatches for the candidates so far; without a pipeline with smaller micro batches too.
+void overlap_microbatches(Ranking& ranking);
+
+/// Simulates the fastest candidate, if its microbatches overlap, with delayed weight gradients.
+void delay_weight_gradients(Ranking& ranking);
 
 /// Simulates the fastest candidate with a strategy of its own for each kind of MoE layer (strategies_by_kind.hpp).
 /// Frameworks have one for all layers.

@@ -25,7 +25,8 @@ std::vector<std::string> settable_decisions() {
 }
 
 /// Decisions that do not apply to a single layer.
-constexpr std::array kIterationOnly{"pp", "cp", "virtual_stages", "sequence_parallel", "micro_batch", "order"};
+constexpr std::array kIterationOnly{"pp",         "cp",          "virtual_stages", "pipeline", "sequence_parallel",
+                                    "ep_overlap", "delay_wgrad", "micro_batch",    "order"};
 
 }  // namespace
 

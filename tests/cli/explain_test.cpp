@@ -116,7 +116,7 @@ TEST_CASE("explain prints the promised JSON, whose parts sum to the whole") {
 TEST_CASE("explain does not call communication exposed for lying on the critical path") {
   // NICs so slow that the iteration ends with the gradients, most of whose exchange still runs beside computation.
   const Cli cli;
-  plan_quickstart(cli, {"--pp", "1", "--tp", "1", "--ep", "8", "--schedule", "baseline"});
+  plan_quickstart(cli, {"--pp", "1", "--tp", "1", "--ep", "8", "--schedule", "baseline", "--no-ep-overlap"});
   const std::vector<std::string> explain{"explain", "plan.yaml", "-C",
                                          "cluster.template.fabric.nic_bandwidth=140 Gbps"};
   const Json j = parsed(cli.run(with(explain, {"--json"})));

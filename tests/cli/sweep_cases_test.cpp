@@ -23,9 +23,26 @@ std::pair<double, double> makespan_and_memory(const Cli& cli, const Json& best) 
       "base: {cluster: parm_testbed_b, model: gpt2_moe, workload: parm_grid";
   std::int64_t world = 1;
   for (const char* key : {"pp", "dp", "cp", "tp"}) world *= best.at(key).get<std::int64_t>();
-  for (const char* key :
-       {"schedule", "all_to_all", "pipeline_degree", "codec", "rank_order", "recompute", "order", "tp", "cp", "ep",
-        "esp", "dp", "edp", "pp", "virtual_stages", "sequence_parallel", "micro_batch"}) {
+  for (const char* key : {"schedule",
+                          "all_to_all",
+                          "pipeline_degree",
+                          "codec",
+                          "rank_order",
+                          "recompute",
+                          "order",
+                          "tp",
+                          "cp",
+                          "ep",
+                          "esp",
+                          "dp",
+                          "edp",
+                          "pp",
+                          "virtual_stages",
+                          "pipeline",
+                          "sequence_parallel",
+                          "ep_overlap",
+                          "delay_wgrad",
+                          "micro_batch"}) {
     yaml += std::string(", ") + key + ": " + best.at(key).dump();
   }
   const std::string file = cli.write("c.yaml", yaml + ", world: " + std::to_string(world) + "}\n");

@@ -145,7 +145,7 @@ std::string strategy_table(const PlanReport& r) {
 }
 
 std::string candidate_table(const PlanReport& r) {
-  bool has_sequence_parallel = false, is_reordered = false;
+  bool has_sequence_parallel = false, is_v = false, overlaps = false, is_reordered = false;
   const std::vector<std::size_t> ideas = idea_numbers(r);
   const int idea_width = ideas.empty() ? 0 : 5;
   constexpr const char* kRow =
@@ -158,22 +158,28 @@ std::string candidate_table(const PlanReport& r) {
     const planner::Candidate& c = r.result.ranked[i].candidate;
     const Degrees& d = c.degrees;
     const double more = p.makespan.seconds() / r.predictions.front().makespan.seconds() - 1;
-    const std::string pp =
-        c.virtual_stages > 1 ? fmt::format("{}x{}", d.pp, c.virtual_stages) : fmt::format("{}", d.pp);
+    const bool is_folded = c.pipeline == planner::PipelineShape::V;
+    const std::string pp = fmt::format("{}{}{}", d.pp, c.virtual_stages > 1 ? fmt::format("x{}", c.virtual_stages) : "",
+                                       is_folded ? "v" : "");
+    is_v = is_v || is_folded;
     const std::string tp = fmt::format("{}{}", d.tp, c.sequence_parallel ? "s" : "");
     has_sequence_parallel = has_sequence_parallel || c.sequence_parallel;
-    const std::string schedule = c.schedule.name() + (c.order == planner::OperationOrder::Searched ? "~" : "");
-    is_reordered = is_reordered || c.order == planner::OperationOrder::Searched;
+    const bool is_searched = c.order == planner::OperationOrder::Searched;
+    const std::string schedule = c.schedule.name() + (c.ep_overlap ? "+" : "") + (is_searched ? "~" : "");
+    overlaps = overlaps || c.ep_overlap;
+    is_reordered = is_reordered || is_searched;
     out += fmt::format(
         kRow, i + 1, ideas.empty() ? "" : fmt::format("{}", ideas[i]), idea_width, schedule, pp, tp, d.cp, d.dp, d.ep,
         d.esp, c.micro_batch, human(p.makespan.seconds()), i == 0 ? "" : signed_percent(more),
         in_percent(share_of_step(p, p.binding.exposed_communication)), in_percent(p.bubble()), gib(p.memory.total()));
   }
   if (has_sequence_parallel) out += "      (tp s: with sequence parallelism; pp n x m: m parts of the model a stage)\n";
+  if (is_v) out += "      (pp n x 2 v: two parts a stage, in a V)\n";
+  if (overlaps) out += "      (schedule +: its exchanges overlap the neighbouring microbatch)\n";
   if (is_reordered) out += "      (schedule ~: with its operations in the order that the search of orders found)\n";
   if (!ideas.empty())
     out += labelled(
-        "", "(idea: candidates of one number differ in micro batch, interleaving or sequence parallelism alone)", 6);
+        "", "(idea: candidates of one number differ in micro batch, pipeline, overlap or sequence parallelism)", 6);
   if (r.predictions.size() == 1) return out;
   out += "\n  Why the others are slower (time on the binding rank of each, against that of #1)\n";
   for (std::size_t i = 1; i < r.predictions.size(); ++i) {

@@ -12,6 +12,10 @@ PreparedPlan prepare_plan(planner::Plan plan, const std::string& file, const std
   Cluster cluster = planner::build_cluster_of(file, inputs.cluster, plan.world_size);
   // An overridden workload may contradict the plan's decision; the workload takes precedence.
   if (inputs.workload.recompute) plan.candidate.recompute = *inputs.workload.recompute;
+  if (inputs.workload.mode == Mode::Forward) {
+    plan.candidate.pipeline = planner::PipelineShape::Interleaved;
+    plan.candidate.ep_overlap = plan.candidate.delays_weight_gradients = false;
+  }
   if (const auto reason =
           planner::infeasibility(inputs.model, inputs.workload, plan.candidate, cluster.ranks_per_node())) {
     throw InputError({{file}, "decision", fmt::format("cannot be lowered: {}", reason->text)});

@@ -54,6 +54,22 @@ TEST_CASE("What a version does not have yet is refused") {
   CHECK(reason("megatron@0.13", c) == "Megatron-LM 0.13 has no overlap of exchanges with a neighbouring microbatch");
 }
 
+TEST_CASE("Megatron-LM overlaps microbatches whose MoE layers are not recomputed") {
+  Candidate c = candidate();
+  c.ep_overlap = true;
+  for (const char* recompute : {"none", "layernorm+moe_act"}) {
+    c.recompute = *parse_recompute(recompute);
+    CHECK(reason("megatron", c).empty());
+  }
+  for (const char* recompute : {"full", "moe", "layernorm+moe"}) {
+    c.recompute = *parse_recompute(recompute);
+    CHECK(reason("megatron", c) == "Megatron-LM 0.16 overlaps microbatches only without recomputation of MoE layers");
+    c.ep_overlap = false;
+    CHECK(reason("megatron", c).empty());
+    c.ep_overlap = true;
+  }
+}
+
 TEST_CASE("Only TorchTitan has stages in a V") {
   Candidate c = candidate();
   c.degrees.pp = 2;

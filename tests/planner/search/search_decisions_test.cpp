@@ -1,4 +1,5 @@
 // The decisions of a search: fixed by the user, or the best of those that are possible.
+#include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "planner/search/search.hpp"
@@ -22,7 +23,8 @@ SearchResult search_of(const Small& s, const SearchSpace& space = {}) {
 TEST_CASE("A degree or schedule that the user fixed is the only one searched") {
   const Small s = small({});
   SECTION("with and without sequence parallelism, which cannot be pinned") {
-    const SearchResult r = search_of(s, {.schedule = "baseline", .tp = 2, .ep = 2, .esp = 2, .most_ordered = 0});
+    const SearchResult r =
+        search_of(s, {.schedule = "baseline", .tp = 2, .ep = 2, .esp = 2, .ep_overlap = false, .most_ordered = 0});
     REQUIRE(r.enumerated == 2);
     REQUIRE(r.ranked.size() == 2);
     CHECK(r.ranked[0].candidate.sequence_parallel != r.ranked[1].candidate.sequence_parallel);
@@ -69,7 +71,8 @@ TEST_CASE("Recomputation that the workload leaves open is the fastest that fits"
   SmallCase c;
   c.dense_layers = 0;
   c.recompute = "auto";
-  const SearchSpace one{.schedule = "baseline", .tp = 1, .ep = 4, .esp = 1, .pp = 1, .most_ordered = 0};
+  const SearchSpace one{
+      .schedule = "baseline", .tp = 1, .ep = 4, .esp = 1, .pp = 1, .ep_overlap = false, .most_ordered = 0};
   const auto memory_of = [&](const char* recompute, std::int64_t micro_batch) {
     SmallCase fixed = c;
     fixed.recompute = recompute;
@@ -136,7 +139,50 @@ TEST_CASE("Replicas of an expert are neighbours where their gradients weigh more
   }
   SECTION("nor inside one node, where the order is not asked for") {
     c.nodes = 1;
-    CHECK(search_of(small(c), one).enumerated == 1);
+    const SearchResult r = search_of(small(c), one);
+    CHECK(std::ranges::all_of(r.ranked,
+                              [](const Evaluated& e) { return e.candidate.rank_order == RankOrder::Megatron; }));
+  }
+}
+
+TEST_CASE("Microbatches overlap, and stages are in a V, where that is faster or pinned") {
+  SmallCase c;
+  c.nodes = 2;
+  c.moe_layers = 8;
+  c.fabric_bandwidth = "4 GB/s";
+  c.global_batch = 32;
+  c.micro_batch = "1";
+  const Small s = small(c);
+  for (const std::int64_t pp : {1, 2}) {
+    CAPTURE(pp);
+    SearchSpace space{.schedule = "baseline", .tp = 1, .ep = 4, .pp = pp};
+    const SearchResult all = search_of(s, space);
+    const Evaluated& best = all.ranked.at(0);
+    if (pp == 1) CHECK(best.candidate.ep_overlap);
+    CHECK(all.global_bound <= best.makespan->seconds());
+    for (const bool overlaps : {false, true}) {
+      for (const bool delays : {false, true}) {
+        if (delays && !overlaps) continue;
+        SearchSpace pinned = space;
+        pinned.ep_overlap = overlaps;
+        pinned.delays_weight_gradients = delays;
+        const SearchResult r = search_of(s, pinned);
+        CAPTURE(overlaps, delays);
+        CHECK(*best.makespan <= *r.ranked.at(0).makespan);
+        for (const Evaluated& e : r.ranked) {
+          CHECK(e.candidate.ep_overlap == overlaps);
+          CHECK(e.candidate.delays_weight_gradients == delays);
+        }
+      }
+    }
+    for (const PipelineShape shape : {PipelineShape::Interleaved, PipelineShape::V}) {
+      if (pp == 1) continue;
+      SearchSpace pinned = space;
+      pinned.pipeline = shape;
+      const SearchResult r = search_of(s, pinned);
+      CHECK(*best.makespan <= *r.ranked.at(0).makespan);
+      for (const Evaluated& e : r.ranked) CHECK(e.candidate.pipeline == shape);
+    }
   }
 }
 

@@ -218,7 +218,8 @@ TEST_CASE("Every candidate of a search is accounted for", "[slow]") {
   SECTION("enumerated are the ways to cut the ranks of 1, 2 or 4 stages, and the schedules") {
     // Of n ranks: tp with and without sequence parallelism; ep and esp whose product divides n.
     const std::int64_t four = 5 * 6, two = 3 * 3, one = 1;
-    const SearchResult unrefined = search_of(s, {.most_refined = 0, .most_varied = 0, .most_ordered = 0});
+    const SearchResult unrefined =
+        search_of(s, {.ep_overlap = false, .most_refined = 0, .most_varied = 0, .most_ordered = 0});
     CHECK(unrefined.enumerated == (four + two + one) * static_cast<std::int64_t>(schedules().size()));
     CHECK(rejections(unrefined) + std::ssize(unrefined.ranked) + unrefined.unpriced == unrefined.enumerated);
     CHECK(r.enumerated > unrefined.enumerated);
@@ -337,8 +338,12 @@ TEST_CASE("The best of a search is the best of all candidates simulated one by o
   }
   c.micro_batch = "2";  // otherwise the search takes the largest that fits, by design not always the fastest
   const Small s = small(c);
-  const SearchResult r =
-      search_of(s, {.most_refined = 1'000'000, .most_simulated = 1'000'000, .most_varied = 0, .most_ordered = 0});
+  const SearchResult r = search_of(s, {.pipeline = PipelineShape::Interleaved,
+                                       .ep_overlap = false,
+                                       .most_refined = 1'000'000,
+                                       .most_simulated = 1'000'000,
+                                       .most_varied = 0,
+                                       .most_ordered = 0});
   std::optional<SimTime> best;
   std::int64_t feasible = 0;
   for (const Candidate& candidate : all_on_four_gpus(s, /*interleaved=*/true)) {

@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "cuda_runtime/made_elements.hpp"
 #include "cuda_runtime/work.hpp"
 #include "model/base/quantity.hpp"
 
@@ -52,6 +53,8 @@ class Backend {
   /// Write and read one row of a buffer, converting to and from its format. Not allowed during an execution.
   virtual void write_row(BufferId buffer, std::int64_t row, std::span<const double> values) = 0;
   [[nodiscard]] virtual std::vector<double> read_row(BufferId buffer, std::int64_t row) = 0;
+  /// Computes elements of a buffer where it is; the others keep their values. Not allowed during an execution.
+  virtual void make(BufferId buffer, const MadeElements& elements) = 0;
   /// Zero-fills a buffer.
   virtual void clear(BufferId buffer) = 0;
 

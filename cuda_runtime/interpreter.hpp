@@ -37,6 +37,7 @@ class Interpreter {
   [[nodiscard]] std::vector<double> read(BufferId buffer, const Slot& slot) {
     return backend_.read_row(buffer, layout_.place(buffer, slot));
   }
+  void make(BufferId buffer, const MadeElements& elements) { backend_.make(buffer, elements); }
   void clear(BufferId buffer) { backend_.clear(buffer); }
 
  private:

@@ -26,13 +26,31 @@ RankId source_id(std::int64_t source) { return RankId(static_cast<std::int32_t>(
 constexpr std::array<const char*, 5> kWeights{"gate.weight", "expert.w_up", "expert.w_down", "w.shared.up",
                                               "w.shared.down"};
 
-/// The columns of one of `shards` shards of an up projection; for a gated expert, of both halves.
-std::vector<double> shard_of_up(std::span<const double> row, bool gated, std::int64_t shard, std::int64_t shards) {
-  const std::size_t parts = gated ? 2 : 1, half = row.size() / parts, own = half / to_index(shards);
+/// The columns of an up projection that one of `shards` shards has; of a gated expert, in both halves.
+std::vector<ColumnRange> shard_of_up(const MoeShape& shape, std::int64_t shard, std::int64_t shards) {
+  const std::int64_t own = shape.ffn_size / shards;
+  std::vector<ColumnRange> out{{shard * own, own}};
+  if (shape.gated) out.push_back({shape.ffn_size + shard * own, own});
+  return out;
+}
+
+std::vector<double> some_of(std::span<const double> row, std::span<const ColumnRange> columns) {
   std::vector<double> out;
-  for (std::size_t p = 0; p < parts; ++p) {
-    const auto first = row.begin() + static_cast<std::ptrdiff_t>(p * half + to_index(shard) * own);
-    out.insert(out.end(), first, first + static_cast<std::ptrdiff_t>(own));
+  for (const ColumnRange& c : columns) {
+    if (row.empty()) break;  // not known
+    const auto part = row.subspan(to_index(c.first), to_index(c.count));
+    out.insert(out.end(), part.begin(), part.end());
+  }
+  return out;
+}
+
+MadeElements some_of(const MadeRow& row, std::span<const ColumnRange> columns) {
+  MadeElements out{.scale = row.scale};
+  std::int64_t to = 0;
+  for (const ColumnRange& c : columns) {
+    const std::int64_t one = row.one >= c.first ? row.one - c.first : -1;
+    out.append({to, c.count, row.first + static_cast<std::uint64_t>(c.first), one});
+    to += c.count;
   }
   return out;
 }
@@ -82,23 +100,48 @@ bool LayerValues::is_home(std::int64_t expert) const {
   return false;
 }
 
-std::vector<double> LayerValues::row_of(const std::string& weight, const RowKey& row, const LayerWeights& routed,
-                                        const LayerWeights* shared) const {
-  LayerWeights::Scratch scratch;
-  const auto copy = [](std::span<const double> r) { return std::vector<double>(r.begin(), r.end()); };
-  if (weight == "gate.weight") return copy(routed.gate().row(row.ordinal));
+LayerValues::Part LayerValues::part(const std::string& weight, const RowKey& row) const {
+  const MoeShape& routed = layer_.shape;
+  if (weight == "gate.weight") return {Part::Matrix::Gate, false, 0, row.ordinal, {{0, routed.experts}}};
   if (weight == "expert.w_up")
-    return shard_of_up(routed.up(row.expert, row.ordinal, scratch), layer_.shape.gated, shard_, layer_.esp);
-  if (weight == "expert.w_down")
-    return copy(routed.down(row.expert, shard_ * layer_.shape.ffn_size / layer_.esp + row.ordinal, scratch));
-  assert(layer_.shared && shared && "the only other weights are those of shared experts");
+    return {Part::Matrix::Up, false, row.expert, row.ordinal, shard_of_up(routed, shard_, layer_.esp)};
+  if (weight == "expert.w_down") {
+    const std::int64_t first = shard_ * routed.ffn_size / layer_.esp;
+    return {Part::Matrix::Down, false, row.expert, first + row.ordinal, {{0, routed.hidden_size}}};
+  }
+  assert(layer_.shared && "the only other weights are those of shared experts");
   if (weight == "w.shared.up")
-    return shard_of_up(shared->up(0, row.ordinal, scratch), layer_.shared->gated, shared_shard_, layer_.tp);
-  return copy(shared->down(0, shared_shard_ * layer_.shared->ffn_size / layer_.tp + row.ordinal, scratch));
+    return {Part::Matrix::Up, true, 0, row.ordinal, shard_of_up(*layer_.shared, shared_shard_, layer_.tp)};
+  const std::int64_t first = shared_shard_ * layer_.shared->ffn_size / layer_.tp;
+  return {Part::Matrix::Down, true, 0, first + row.ordinal, {{0, layer_.shared->hidden_size}}};
+}
+
+std::vector<double> LayerValues::row_of(const Part& part, const LayerWeights& routed, const LayerWeights* shared) {
+  const LayerWeights& weights = part.is_shared ? *shared : routed;
+  LayerWeights::Scratch scratch;
+  switch (part.matrix) {
+    case Part::Matrix::Gate: return some_of(weights.gate().row(part.row), part.columns);
+    case Part::Matrix::Up: return some_of(weights.up(part.expert, part.row, scratch), part.columns);
+    case Part::Matrix::Down: break;
+  }
+  return some_of(weights.down(part.expert, part.row, scratch), part.columns);
+}
+
+MadeElements LayerValues::made_row(const Part& part) const {
+  const MoeShape& shape = part.is_shared ? *layer_.shared : layer_.shape;
+  const std::uint64_t seed = part.is_shared ? shared_seed(layer_) : layer_.seed;
+  switch (part.matrix) {
+    case Part::Matrix::Gate: return some_of(gate_row(shape, part.row, seed), part.columns);
+    case Part::Matrix::Up: return some_of(up_row(shape, part.expert, part.row, seed), part.columns);
+    case Part::Matrix::Down: break;
+  }
+  return some_of(down_row(shape, part.expert, part.row, seed), part.columns);
 }
 
 void LayerValues::fill() {
-  for (std::size_t b = 0; b < program_.buffers.size(); ++b) interpreter_.clear(BufferId(b));
+  for (std::size_t b = 0; b < program_.buffers.size(); ++b) {
+    if (!program_.buffers[b].part) interpreter_.clear(BufferId(b));
+  }
   std::map<std::int64_t, Matrix> tokens;
   const auto tokens_of = [&](std::int64_t source) -> const Matrix& {
     auto it = tokens.find(source);
@@ -140,18 +183,26 @@ void LayerValues::hold_weights() {
 }
 
 void LayerValues::fill_weights() {
-  const auto weight = [&](const std::string& name, const RowKey& row) {
-    return row_of(name, row, *routed_, shared_.get());
-  };
   const bool trains = has("d.moe.out");
   for (const std::string name : kWeights) {
     if (!has(name)) continue;
     const BufferId buffer = interpreter_.buffer(name);
+    MadeElements made;
+    std::int64_t first = 0;
     for (const Slot& s : interpreter_.layout().slots(buffer)) {
-      if (!trains || is_home(s.key.expert)) interpreter_.write(buffer, s, weight(name, s.key));
+      if (!trains || is_home(s.key.expert)) {
+        const MadeElements row = made_row(part(name, s.key));
+        made.scale = row.scale;
+        for (kernels::MadeRun run : row.runs) {
+          run.to += first;
+          made.append(run);
+        }
+      }
+      first += program_.buffer(buffer).columns;
     }
+    interpreter_.make(buffer, made);
   }
-  step_.fill(weight);
+  step_.fill([&](const std::string& name, const RowKey& row) { return made_row(part(name, row)); });
 }
 
 Wire LayerValues::wire() const {
@@ -207,13 +258,15 @@ ValueErrors LayerValues::errors(double most_flops) {
 
 void LayerValues::compare_weights(const LayerReference& reference, ValueErrors& errors) {
   const StoredWeights routed(reference.weight_gradients()), shared(reference.shared_gradients());
-  const auto gradient = [&](const std::string& name, const RowKey& row) { return row_of(name, row, routed, &shared); };
+  const auto gradient = [&](const std::string& name, const RowKey& row) {
+    return row_of(part(name, row), routed, &shared);
+  };
   if (!step_.has_optimizer()) {
     errors.weight_gradient = weight_errors(gradient);
     return;
   }
   const auto weight = [&](const std::string& name, const RowKey& row) {
-    return row_of(name, row, *routed_, shared_.get());
+    return row_of(part(name, row), *routed_, shared_.get());
   };
   const StepValues::Errors step = step_.errors(weight, gradient);
   errors.weight_gradient = step.gradient;

@@ -40,6 +40,11 @@ struct ValueErrors {
 /// in 16-bit formats.
 [[nodiscard]] bool are_right(const ValueErrors& errors, const SyntheticLayer& layer);
 
+/// Some consecutive columns of a row.
+struct ColumnRange {
+  std::int64_t first, count;
+};
+
 class LayerValues {
  public:
   LayerValues(const Program& program, SyntheticLayer layer, Interpreter& interpreter);
@@ -61,9 +66,19 @@ class LayerValues {
   void fill_weights();
   /// Whether the rank holds the expert's original weights, not a copy. Also of weights of no expert.
   [[nodiscard]] bool is_home(std::int64_t expert) const;
-  /// The part of a row of weights, or of their gradients, that is in the buffer of this name.
-  [[nodiscard]] std::vector<double> row_of(const std::string& weight, const RowKey& row, const LayerWeights& routed,
-                                           const LayerWeights* shared) const;
+  /// The part of a layer's weights that is a row of a buffer on this rank: columns of a row of a matrix.
+  struct Part {
+    enum class Matrix { Gate, Up, Down } matrix;
+    bool is_shared;  // of the shared experts
+    std::int64_t expert, row;
+    std::vector<ColumnRange> columns;
+  };
+  [[nodiscard]] Part part(const std::string& weight, const RowKey& row) const;
+  /// Its values, or those of its gradient; empty: not known.
+  [[nodiscard]] static std::vector<double> row_of(const Part& part, const LayerWeights& routed,
+                                                  const LayerWeights* shared);
+  /// How it is made: its elements, from 0 on.
+  [[nodiscard]] MadeElements made_row(const Part& part) const;
   [[nodiscard]] Wire wire() const;
   void compare_weights(const LayerReference& reference, ValueErrors& errors);
   [[nodiscard]] double weight_errors(const StepValues::RowOf& gradient);

@@ -11,8 +11,6 @@ namespace moeplan::runtime {
 
 namespace {
 
-Slot fixed_row(std::int64_t row) { return {.key = {.ordinal = row}}; }
-
 /// Whether an operation gathers a buffer of weights from all replicas.
 bool are_gathered(const Program& program, BufferId weights) {
   return std::any_of(program.blocks.begin(), program.blocks.end(), [&](const Block& block) {
@@ -53,18 +51,11 @@ StepValues::StepValues(const Program& program, Interpreter& interpreter)
   }
 }
 
-std::vector<double> StepValues::elements(const Flat& flat, BufferId buffer, const RowOf& row_of) const {
-  std::vector<double> out(to_index(flat.rows * columns(buffer)), 0.0);
-  const std::size_t prefix = buffer == flat.gradients ? std::string_view("d.").size() : 0;
+std::vector<BufferId> StepValues::parts(const Flat& flat) const {
+  std::vector<BufferId> out;
   for (std::size_t b = 0; b < program_.buffers.size(); ++b) {
-    const Buffer& tensor = program_.buffers[b];
-    if (!tensor.part || tensor.part->of != buffer) continue;
-    std::int64_t at = tensor.part->first;
-    for (const Slot& slot : interpreter_.layout().slots(BufferId(b))) {
-      const std::vector<double> row = row_of(tensor.name.substr(prefix), slot.key);
-      std::copy(row.begin(), row.end(), out.begin() + at);
-      at += tensor.columns;
-    }
+    const auto& part = program_.buffers[b].part;
+    if (part && part->of == flat.weights) out.push_back(BufferId(b));
   }
   return out;
 }
@@ -73,39 +64,64 @@ std::int64_t StepValues::moments(const Flat& flat) const {
   return values(flat) - (size_of(program_.buffer(flat.weights).dtype) < size_of(Dtype::Fp32) ? 1 : 0);
 }
 
-void StepValues::fill(const RowOf& weight) {
+void StepValues::fill(const MadeOf& weight) {
   for (const Flat& flat : flats_) {
-    const std::vector<double> weights = elements(flat, flat.weights, weight);
-    const std::size_t n = to_index(columns(flat.weights));
-    for (std::int64_t r = flat.first; r < flat.last; ++r) {
-      std::vector<double> row(n, 0.0);
-      row.resize(to_index(moments(flat)) * n, 1.0);
-      const auto own = weights.begin() + r * columns(flat.weights);
-      if (values(flat) > moments(flat)) row.insert(row.end(), own, own + columns(flat.weights));
-      interpreter_.write(flat.states, fixed_row(r), row);
+    const std::int64_t n = columns(flat.weights), first = flat.first * n, last = flat.last * n;
+    if (moments(flat) > 1) {
+      MadeElements ones{.mean = 1, .scale = 0, .columns = n, .first_column = n};
+      ones.append({first, last - first});
+      interpreter_.make(flat.states, ones);
     }
-    const std::vector<double> zeros(n, 0.0);
-    for (std::int64_t r = 0; r < flat.rows && flat.gathers; ++r) {
-      if (r < flat.first || r >= flat.last) interpreter_.write(flat.weights, fixed_row(r), zeros);
+    const bool has_masters = values(flat) > moments(flat);
+    for (const BufferId part : has_masters ? parts(flat) : std::vector<BufferId>()) {
+      MadeElements masters{.columns = n, .first_column = moments(flat) * n};
+      std::int64_t place = 0;
+      for (const Slot& slot : interpreter_.layout().slots(part)) {
+        const MadeElements row = weight(program_.buffer(part).name, slot.key);
+        masters.scale = row.scale;
+        for (kernels::MadeRun run : row.runs) {
+          run.to += element(part, place);
+          masters.append(MadeElements::within(run, first, last));
+        }
+        ++place;
+      }
+      interpreter_.make(flat.states, masters);
     }
+    if (!flat.gathers) continue;
+    MadeElements zeros{.scale = 0};
+    zeros.append({0, first});
+    zeros.append({last, flat.rows * n - last});
+    interpreter_.make(flat.weights, zeros);
   }
 }
 
 StepValues::Errors StepValues::errors(const RowOf& weight, const RowOf& gradient) {
   Errors out;
   for (const Flat& flat : flats_) {
-    std::vector<double> weights = elements(flat, flat.weights, weight);
-    const std::vector<double> gradients = elements(flat, flat.gradients, gradient);
-    const auto n = to_index(columns(flat.weights));
+    const std::int64_t n = columns(flat.weights);
     RowComparison of_gradients, of_weights;
-    for (std::int64_t r = 0; r < flat.rows; ++r) {
-      const std::span<double> expected = std::span(weights).subspan(to_index(r) * n, n);
-      const std::span<const double> own = std::span(gradients).subspan(to_index(r) * n, n);
-      if (flat.first <= r && r < flat.last) {
-        of_gradients.add(interpreter_.read(flat.gradients, fixed_row(r)), own);
-        for (std::size_t c = 0; c < n; ++c) expected[c] = after_step(expected[c], own[c], moments(flat) > 1);
+    for (const BufferId part : parts(flat)) {
+      const std::string& name = program_.buffer(part).name;
+      const BufferId gradients = interpreter_.buffer("d." + name);
+      std::int64_t place = -1;
+      for (const Slot& slot : interpreter_.layout().slots(part)) {
+        ++place;
+        const std::vector<double> d = gradient(name, slot.key);
+        if (d.empty()) continue;
+        std::vector<double> expected = weight(name, slot.key);
+        // The columns that are the rank's own.
+        const auto column = [&](std::int64_t row) {
+          return to_index(std::clamp<std::int64_t>(row * n - element(part, place), 0, columns(part)));
+        };
+        const std::size_t first = column(flat.first), own = column(flat.last) - first;
+        if (own > 0) {
+          const std::vector<double> got = interpreter_.read(gradients, slot);
+          of_gradients.add(std::span(got).subspan(first, own), std::span(d).subspan(first, own));
+        }
+        for (std::size_t c = first; c < first + own; ++c)
+          expected[c] = after_step(expected[c], d[c], moments(flat) > 1);
+        of_weights.add(interpreter_.read(part, slot), expected);
       }
-      of_weights.add(interpreter_.read(flat.weights, fixed_row(r)), expected);
     }
     out.gradient = std::max(out.gradient, of_gradients.worst());
     out.weight = std::max(out.weight, of_weights.worst());

@@ -1,6 +1,6 @@
 #include "cuda_runtime/device/device_memory.hpp"
 
-#include "cuda_runtime/device/device_formats.hpp"
+#include "cuda_runtime/host/element_format.hpp"
 
 namespace moeplan::runtime {
 
@@ -48,6 +48,13 @@ void DeviceBuffer::clear() {
   }
   mirror_ = HostBuffer();
   newest_ = Newest::Zeros;
+}
+
+kernels::View DeviceBuffer::writable(DeviceStream stream) {
+  DeviceBuffer& memory = shape_.part ? whole() : *this;
+  memory.give();
+  memory.fill_zeros(stream);
+  return view();
 }
 
 void DeviceBuffer::give() {

@@ -27,6 +27,8 @@ class DeviceBuffer {
   void write_row(std::int64_t row, std::span<const double> values);
   [[nodiscard]] std::vector<double> read_row(std::int64_t row);
   void clear();
+  /// The view of the buffer for a command of this stream that writes to it: the device has its contents.
+  [[nodiscard]] kernels::View writable(DeviceStream stream);
   /// Called before an execution: uploads the mirror if it is newer, and discards it.
   void give();
   /// Called after give(): if the buffer was cleared, enqueues the zero-fill as the first command of a stream.

@@ -67,6 +67,35 @@ void DeviceExecution::allocate(std::size_t rank, std::span<const BufferShape> bu
   for (const BufferShape& shape : buffers) all.emplace_back(shape, device_, pool_, all);
 }
 
+void DeviceExecution::make(std::size_t rank, BufferId id, const MadeElements& elements) {
+  constexpr std::size_t kAtOnce = std::size_t{1} << 16U;
+  using kernels::MadeRun;
+  if (made_ == nullptr) made_ = pool_.allocate(kAtOnce * sizeof(MadeRun));
+  const std::span<const MadeRun> runs(elements.runs);
+  for (std::size_t first = 0; first < runs.size(); first += kAtOnce) {
+    const auto some = runs.subspan(first, std::min(kAtOnce, runs.size() - first));
+    device_.copy_in(made_, std::as_bytes(some));
+    is_running_ = true;
+    const kernels::View view = buffer(rank, id).writable(origin_);
+    device_.launch(origin_, elements.call(view, reinterpret_cast<const MadeRun*>(made_), std::ssize(some)));
+    device_.record(over_, origin_);
+    wait_for_made();
+    is_running_ = false;
+  }
+}
+
+void DeviceExecution::wait_for_made() {
+  constexpr std::chrono::microseconds kPause(50);
+  const auto deadline = Clock::now() + std::chrono::duration<double>(options_.time_out.value());
+  while (!device_.is_over(over_)) {
+    if (Clock::now() > deadline) {
+      throw ExecutionError(fmt::format("rank {}: values were not made within {} s", ranks_.front().id.value(),
+                                       options_.time_out.value()));
+    }
+    std::this_thread::sleep_for(kPause);
+  }
+}
+
 void DeviceExecution::prepare(std::size_t rank, const Work& work, const std::string& name) {
   Rank& r = ranks_[rank];
   const DeviceContext context{r.buffers, pool_, options_.codecs, r.failure};

@@ -41,6 +41,8 @@ class DeviceExecution {
 
   void allocate(std::size_t rank, std::span<const BufferShape> buffers);
   [[nodiscard]] DeviceBuffer& buffer(std::size_t rank, BufferId id) { return ranks_[rank].buffers[id.index()]; }
+  /// Makes elements of a buffer, and waits for the end.
+  void make(std::size_t rank, BufferId id, const MadeElements& elements);
   void prepare(std::size_t rank, const Work& work, const std::string& name);
   void set_steps(std::size_t rank, const std::vector<DeviceStep>& steps) { ranks_[rank].steps = steps; }
 
@@ -85,6 +87,7 @@ class DeviceExecution {
   [[nodiscard]] DeviceEvent start_of(const Rank& rank, std::size_t step) const;
   [[nodiscard]] std::vector<DevicePart> parts(std::size_t step);
   void wait_for_end();
+  void wait_for_made();
   void give_up() noexcept;
   [[nodiscard]] std::string late_operation();
   void collect();
@@ -101,6 +104,7 @@ class DeviceExecution {
   std::vector<DeviceStep> ready_for_;  // the steps that have been prepared for execution
   std::vector<StepOrder> orders_;      // of ready_for_
   std::optional<DeviceGraph> graph_;   // of ready_for_
+  std::byte* made_ = nullptr;          // the runs of make()
   std::byte* cold_ = nullptr;          // read before each execution, to evict the cache
   bool has_run_ = false;               // ready_for_ has executed once, so that libraries have allocated what they need
   bool is_running_ = false;

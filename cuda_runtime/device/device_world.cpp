@@ -34,6 +34,10 @@ class DeviceWorld::Rank final : public Backend {
     const std::lock_guard lock(mutex_);
     return run_.buffer(index_, buffer).read_row(row);
   }
+  void make(BufferId buffer, const MadeElements& elements) override {
+    const std::lock_guard lock(mutex_);
+    run_.make(index_, buffer, elements);
+  }
   void clear(BufferId buffer) override {
     const std::lock_guard lock(mutex_);
     run_.buffer(index_, buffer).clear();

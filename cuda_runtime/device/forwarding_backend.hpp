@@ -20,6 +20,7 @@ class ForwardingBackend final : public Backend {
     to_.write_row(buffer, row, values);
   }
   std::vector<double> read_row(BufferId buffer, std::int64_t row) override { return to_.read_row(buffer, row); }
+  void make(BufferId buffer, const MadeElements& elements) override { to_.make(buffer, elements); }
   void clear(BufferId buffer) override { to_.clear(buffer); }
   void prepare(const Work& work, const std::string& name) override { to_.prepare(work, name); }
   void begin() override { to_.begin(); }

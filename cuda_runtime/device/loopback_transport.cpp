@@ -4,8 +4,8 @@
 #include <array>
 #include <cassert>
 
-#include "cuda_runtime/device/device_formats.hpp"
 #include "cuda_runtime/device/device_operation.hpp"
+#include "cuda_runtime/host/element_format.hpp"
 #include "model/base/whole_numbers.hpp"
 
 namespace moeplan::runtime {

@@ -11,8 +11,10 @@
 #include <optional>
 #include <thread>
 
+#include "cuda_runtime/host/element_format.hpp"
 #include "cuda_runtime/host/host_compute.hpp"
 #include "cuda_runtime/host/host_transfers.hpp"
+#include "cuda_runtime/kernels/one_lane.hpp"
 #include "model/base/diagnostics.hpp"
 #include "model/text/reader.hpp"
 
@@ -58,6 +60,12 @@ class HostBackend final : public Backend {
     std::vector<float> floats(buffers_[buffer.index()].columns());
     buffers_[buffer.index()].load_row(row, floats);
     return {floats.begin(), floats.end()};
+  }
+
+  void make(BufferId id, const MadeElements& elements) override {
+    HostBuffer& buffer = buffers_[id.index()];
+    const kernels::View view{buffer.at(0), buffer.shape().columns, format_of(buffer.shape().dtype)};
+    kernels::OneLane::run(elements.call(view, elements.runs.data(), std::ssize(elements.runs)));
   }
 
   void clear(BufferId buffer) override { buffers_[buffer.index()].clear(); }

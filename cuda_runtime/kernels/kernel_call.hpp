@@ -7,6 +7,7 @@
 #include "cuda_runtime/kernels/activation.hpp"
 #include "cuda_runtime/kernels/codec.hpp"
 #include "cuda_runtime/kernels/gate.hpp"
+#include "cuda_runtime/kernels/made_values.hpp"
 #include "cuda_runtime/kernels/optimizer.hpp"
 #include "cuda_runtime/kernels/rows.hpp"
 
@@ -16,6 +17,6 @@ namespace moeplan::kernels {
 /// the number of lanes is chosen.
 using KernelCall =
     std::variant<CopyRows, AddRows, MovePieces, AddPieces, TopK, TopKBackward, SumRows, DecodeBackward, Activation,
-                 ActivationBackward, UpdateWeights, Fp16Codec, Int8Codec, Fp8BlockCodec, ZfpCodec>;
+                 ActivationBackward, UpdateWeights, MakeValues, Fp16Codec, Int8Codec, Fp8BlockCodec, ZfpCodec>;
 
 }  // namespace moeplan::kernels

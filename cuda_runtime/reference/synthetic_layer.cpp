@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "cuda_runtime/kernels/made_values.hpp"
 #include "cuda_runtime/reference/number_formats.hpp"
 #include "model/base/diagnostics.hpp"
 #include "model/base/random.hpp"
@@ -33,17 +34,18 @@ std::uint64_t key_of(Drawn what, std::int64_t index, std::uint64_t seed) {
   return mixed(mixed(seed) + (static_cast<std::uint64_t>(what) << 32U) + static_cast<std::uint64_t>(index));
 }
 
-/// Row `row` of a matrix of this many rows.
-void make_row(std::uint64_t key, std::int64_t row, std::int64_t rows, Dtype dtype, std::span<double> out) {
-  // Four numbers of 16 bits: their sum has mean 2 (2^16 - 1) and variance 4 (2^32 - 1) / 12.
-  constexpr std::int32_t kMean = 2 * 0xffff;
-  const auto scale = static_cast<float>(deviation_of(rows) / std::sqrt(4294967295.0 / 3));
-  const std::uint64_t first = key + static_cast<std::uint64_t>(row) * out.size();
-  for (std::size_t c = 0; c < out.size(); ++c) {
-    const std::uint64_t bits = mixed((first + c) * 0x9e3779b97f4a7c15ULL);
-    const auto sum =
-        static_cast<std::int32_t>((bits & 0xffffU) + (bits >> 16U & 0xffffU) + (bits >> 32U & 0xffffU) + (bits >> 48U));
-    out[c] = rounded_to(dtype, static_cast<double>(static_cast<float>(sum - kMean) * scale));
+MadeRow row_of(Drawn what, std::int64_t expert, std::int64_t row, std::int64_t columns, double deviation,
+               std::uint64_t seed) {
+  const auto scale = static_cast<float>(deviation / std::sqrt(kernels::kMadeVariance));
+  return {key_of(what, expert, seed) + static_cast<std::uint64_t>(row * columns), scale};
+}
+
+/// The nearest number of the format.
+float rounded_value(Dtype dtype, float value) {
+  switch (dtype) {
+    case Dtype::Fp16: return kernels::from_fp16(kernels::fp16_of(value));
+    case Dtype::Bf16: return kernels::from_bf16(kernels::bf16_of(value));
+    default: return static_cast<float>(rounded_to(dtype, static_cast<double>(value)));
   }
 }
 
@@ -101,48 +103,55 @@ Matrix made_tokens(const MoeShape& shape, const RoutingCounts& counts, RankId so
   return tokens;
 }
 
-Matrix made_gate(const MoeShape& shape, Dtype dtype, std::uint64_t seed) {
+MadeRow gate_row(const MoeShape& shape, std::int64_t row, std::uint64_t seed) {
   // A token's norm is about sqrt(hidden_size), so that the noise of a logit has standard deviation 0.02.
   constexpr double kNoise = 0.02;
-  Matrix gate = normal_matrix(shape.hidden_size, shape.experts, kNoise * deviation_of(shape.hidden_size), dtype,
-                              stream_of(Drawn::Gate, 0, seed));
-  for (std::int64_t e = 0; e < std::min(shape.experts, shape.hidden_size); ++e) {
-    gate.row(e)[static_cast<std::size_t>(e)] = 1;
-  }
-  return gate;
+  MadeRow out = row_of(Drawn::Gate, 0, row, shape.experts, kNoise * deviation_of(shape.hidden_size), seed);
+  if (row < shape.experts) out.one = row;
+  return out;
 }
 
-void make_up_row(const MoeShape& shape, std::int64_t expert, std::int64_t row, Dtype dtype, std::uint64_t seed,
-                 std::span<double> out) {
-  make_row(key_of(Drawn::Up, expert, seed), row, shape.hidden_size, dtype, out);
+MadeRow up_row(const MoeShape& shape, std::int64_t expert, std::int64_t row, std::uint64_t seed) {
+  return row_of(Drawn::Up, expert, row, shape.up_columns(), deviation_of(shape.hidden_size), seed);
 }
 
-void make_down_row(const MoeShape& shape, std::int64_t expert, std::int64_t row, Dtype dtype, std::uint64_t seed,
-                   std::span<double> out) {
-  make_row(key_of(Drawn::Down, expert, seed), row, shape.ffn_size, dtype, out);
+MadeRow down_row(const MoeShape& shape, std::int64_t expert, std::int64_t row, std::uint64_t seed) {
+  return row_of(Drawn::Down, expert, row, shape.hidden_size, deviation_of(shape.ffn_size), seed);
+}
+
+void make_row(const MadeRow& row, Dtype dtype, std::span<double> out) {
+  for (std::size_t c = 0; c < out.size(); ++c)
+    out[c] = static_cast<double>(rounded_value(dtype, row.scale * kernels::made_value(row.first + c)));
+  if (row.one >= 0) out[static_cast<std::size_t>(row.one)] = 1;
+}
+
+Matrix made_gate(const MoeShape& shape, Dtype dtype, std::uint64_t seed) {
+  Matrix m(shape.hidden_size, shape.experts);
+  for (std::int64_t r = 0; r < m.rows; ++r) make_row(gate_row(shape, r, seed), dtype, m.row(r));
+  return m;
 }
 
 Matrix made_up(const MoeShape& shape, std::int64_t expert, Dtype dtype, std::uint64_t seed) {
   Matrix m(shape.hidden_size, shape.up_columns());
-  for (std::int64_t r = 0; r < m.rows; ++r) make_up_row(shape, expert, r, dtype, seed, m.row(r));
+  for (std::int64_t r = 0; r < m.rows; ++r) make_row(up_row(shape, expert, r, seed), dtype, m.row(r));
   return m;
 }
 
 Matrix made_down(const MoeShape& shape, std::int64_t expert, Dtype dtype, std::uint64_t seed) {
   Matrix m(shape.ffn_size, shape.hidden_size);
-  for (std::int64_t r = 0; r < m.rows; ++r) make_down_row(shape, expert, r, dtype, seed, m.row(r));
+  for (std::int64_t r = 0; r < m.rows; ++r) make_row(down_row(shape, expert, r, seed), dtype, m.row(r));
   return m;
 }
 
 std::span<const double> GeneratedWeights::up(std::int64_t expert, std::int64_t row, Scratch& scratch) const {
   scratch.resize(static_cast<std::size_t>(shape_.up_columns()));
-  make_up_row(shape_, expert, row, dtype_, seed_, scratch);
+  make_row(up_row(shape_, expert, row, seed_), dtype_, scratch);
   return scratch;
 }
 
 std::span<const double> GeneratedWeights::down(std::int64_t expert, std::int64_t row, Scratch& scratch) const {
   scratch.resize(static_cast<std::size_t>(shape_.hidden_size));
-  make_down_row(shape_, expert, row, dtype_, seed_, scratch);
+  make_row(down_row(shape_, expert, row, seed_), dtype_, scratch);
   return scratch;
 }
 

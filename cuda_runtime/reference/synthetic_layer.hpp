@@ -28,20 +28,25 @@ namespace moeplan::runtime {
 [[nodiscard]] Matrix made_tokens(const MoeShape& shape, const RoutingCounts& counts, RankId source, Dtype dtype,
                                  std::uint64_t seed);
 
-/// The weights, rounded to `dtype`: the gate as above, and experts with values of variance 1 / rows, so that magnitudes
-/// are preserved: sums of four uniform numbers, whose distribution is close to normal. Each is a function of the seed,
-/// the expert and the position (a counter-based generator), so that any rank can generate any row of those that it
-/// needs. The arithmetic is integer, but for one fp32 product.
+/// A row of weights: made values (kernels/made_values.hpp) times `scale`, rounded to the format of the buffer. Each is
+/// a function of the seed, the expert and the position, so that any rank can make any row of those that it needs, on
+/// its device or here.
+struct MadeRow {
+  std::uint64_t first = 0;  // the number of the value in column 0
+  float scale = 1;
+  std::int64_t one = -1;  // the column that is 1 instead; -1: none
+};
+/// The gate as above; experts with values of variance 1 / rows, so that magnitudes are preserved.
+[[nodiscard]] MadeRow gate_row(const MoeShape& shape, std::int64_t row, std::uint64_t seed);
+[[nodiscard]] MadeRow up_row(const MoeShape& shape, std::int64_t expert, std::int64_t row, std::uint64_t seed);
+[[nodiscard]] MadeRow down_row(const MoeShape& shape, std::int64_t expert, std::int64_t row, std::uint64_t seed);
+void make_row(const MadeRow& row, Dtype dtype, std::span<double> out);
+
+/// All rows of them.
 [[nodiscard]] MoeWeights made_weights(const MoeShape& shape, Dtype dtype, std::uint64_t seed);
 [[nodiscard]] Matrix made_gate(const MoeShape& shape, Dtype dtype, std::uint64_t seed);
 [[nodiscard]] Matrix made_up(const MoeShape& shape, std::int64_t expert, Dtype dtype, std::uint64_t seed);
 [[nodiscard]] Matrix made_down(const MoeShape& shape, std::int64_t expert, Dtype dtype, std::uint64_t seed);
-
-/// A row of made_up() or made_down().
-void make_up_row(const MoeShape& shape, std::int64_t expert, std::int64_t row, Dtype dtype, std::uint64_t seed,
-                 std::span<double> out);
-void make_down_row(const MoeShape& shape, std::int64_t expert, std::int64_t row, Dtype dtype, std::uint64_t seed,
-                   std::span<double> out);
 
 /// made_weights(), with experts generated row by row when they are read.
 class GeneratedWeights final : public LayerWeights {

@@ -12,14 +12,15 @@
 #include "cuda_runtime/codecs/make_row_codec.hpp"
 #include "cuda_runtime/host/host_compute.hpp"
 #include "cuda_runtime/kernels/kernel_call.hpp"
+#include "cuda_runtime/kernels/one_lane.hpp"
 #include "cuda_runtime/reference/number_formats.hpp"
 #include "model/base/random.hpp"
-#include "tests/device/one_lane.hpp"
 
 namespace moeplan::tests::kernels_test {
 
 using namespace moeplan::runtime;
 using kernels::Format;
+using kernels::OneLane;
 
 namespace {
 
@@ -193,6 +194,20 @@ bool is_zfp(const std::vector<float>& row, std::int32_t bits) {
 }
 
 }  // namespace
+
+TEST_CASE("several lanes make the values that one makes") {
+  for (const std::int64_t columns : {0, 16, 5}) {
+    Both both;
+    const BufferId buffer = both.add(16, 48, Dtype::Bf16);
+    const std::vector<kernels::MadeRun> runs{{8, 37, 1000, 36}, {48, 16, 7, -1}};
+    const auto make = [&](const kernels::View& view) {
+      return kernels::MakeValues{view, runs.data(), 2, 0, 2e-6F, columns, columns == 5 ? 3 : columns};
+    };
+    OneLane::run(make(view_of(both.cpu[buffer.index()])));
+    Lanes::run(make(both.view(buffer)));
+    CHECK(both.difference(buffer) == 0);
+  }
+}
 
 TEST_CASE("zfp's blocks are libzfp's, bit for bit") {
   const float least = std::numeric_limits<float>::denorm_min(), most = std::numeric_limits<float>::max();

@@ -7,8 +7,8 @@
 #include <cstring>
 #include <stdexcept>
 
-#include "cuda_runtime/device/device_formats.hpp"
-#include "tests/device/one_lane.hpp"
+#include "cuda_runtime/host/element_format.hpp"
+#include "cuda_runtime/kernels/one_lane.hpp"
 
 namespace moeplan::tests {
 
@@ -88,6 +88,8 @@ void FakeDevice::copy_in(std::byte* to, std::span<const std::byte> from) {
   count("copy_in");
   if (!has_nothing_to_do()) misused("the host copies while something runs");
   check_range(to, from.size());
+  copied_in_ += from.size();
+  largest_copy_ = std::max(largest_copy_, from.size());
   std::memcpy(to, from.data(), from.size());
 }
 
@@ -95,6 +97,7 @@ void FakeDevice::copy_out(std::span<std::byte> to, const std::byte* from) {
   count("copy_out");
   if (!has_nothing_to_do()) misused("the host copies while something runs");
   check_range(from, to.size());
+  largest_copy_ = std::max(largest_copy_, to.size());
   std::memcpy(to.data(), from, to.size());
 }
 
@@ -275,7 +278,7 @@ void FakeDevice::launch(DeviceStream stream, const kernels::KernelCall& call) {
   add(stream, {Kind::Run,
                {},
                0,
-               [call] { std::visit([](const auto& kernel) { OneLane::run(kernel); }, call); },
+               [call] { std::visit([](const auto& kernel) { kernels::OneLane::run(kernel); }, call); },
                costs_ ? costs_->kernel(call) : 0.0});
 }
 

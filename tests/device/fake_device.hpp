@@ -55,6 +55,10 @@ class FakeDevice final : public CudaDevice {
   /// The names of all calls so far, in order.
   [[nodiscard]] const std::vector<std::string>& log() const { return log_; }
 
+  /// Bytes that the host has copied to the device, and the largest of all copies to it or from it.
+  [[nodiscard]] std::size_t copied_in() const { return copied_in_; }
+  [[nodiscard]] std::size_t largest_copy() const { return largest_copy_; }
+
   /// Holds a stream back until this is true.
   void hold(DeviceStream stream, std::function<bool()> is_over);
   /// Enqueues any function on a stream.
@@ -137,6 +141,7 @@ class FakeDevice final : public CudaDevice {
   std::vector<bool> is_in_capture_;  // by stream
   std::map<std::string, std::size_t> calls_, failing_;
   std::vector<std::string> log_;
+  std::size_t copied_in_ = 0, largest_copy_ = 0;
   std::size_t holds_ = 0, resumed_ = 0;  // the number of the latest hold, and of the latest that was resumed
   bool expires_ = false, has_expired_ = false;
   double clock_ = 0;

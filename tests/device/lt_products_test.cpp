@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <vector>
 
-#include "cuda_runtime/device/device_formats.hpp"
+#include "cuda_runtime/host/element_format.hpp"
 #include "model/base/random.hpp"
 #include "tests/device/cudart_on_cpu.hpp"
 #include "tests/device/library_calls.hpp"

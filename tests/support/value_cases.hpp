@@ -24,8 +24,6 @@ namespace moeplan::tests {
 using namespace planner;
 using namespace runtime;
 
-inline constexpr std::int64_t kHidden = 16, kFfn = 8, kTokens = 6;
-
 /// A training step: the shared experts, and how replicas exchange gradients and weights.
 struct ValueStep {
   std::int64_t zero_stage = 0;
@@ -50,7 +48,7 @@ struct ValueLayer {
   std::int64_t top_k = 2;
   double empty = 0.125;  // for ZeroLoad: the fraction of experts without tokens
   GateWeights gate_weights = GateWeights::AtSources;
-  std::int64_t hidden = kHidden, ffn = kFfn, tokens = kTokens;
+  std::int64_t hidden = 16, ffn = 8, tokens = 6;
   std::optional<ValueStep> step = {};
   Mode mode = Mode::Train;
 };

@@ -1,11 +1,9 @@
-// Execution of kernels on the CPU, for tests: one item after the other, each by a team of one lane.
+// Execution of kernels on a CPU: one item after the other, each by a team of one lane.
 #pragma once
-
-#include <cstdint>
 
 #include "cuda_runtime/kernels/team.hpp"
 
-namespace moeplan::tests {
+namespace moeplan::kernels {
 
 /// A team of one lane.
 struct Alone {
@@ -14,7 +12,7 @@ struct Alone {
   float sum(float v) { return v; }
   float least(float v) { return v; }
   float most(float v) { return v; }
-  kernels::Best best(kernels::Best v) { return v; }
+  Best best(Best v) { return v; }
   void sync() {}
 };
 
@@ -28,4 +26,4 @@ struct OneLane {
   }
 };
 
-}  // namespace moeplan::tests
+}  // namespace moeplan::kernels

@@ -17,13 +17,10 @@ void add_scaled(Matrix& to, const Matrix& from, double factor) {
   for (std::size_t i = 0; i < to.values.size(); ++i) to.values[i] += factor * from.values[i];
 }
 
-/// Zeros of the same sizes.
-MoeWeights zeros_like(MoeWeights weights) {
-  const auto clear = [](Matrix& m) { std::fill(m.values.begin(), m.values.end(), 0.0); };
-  clear(weights.gate);
-  std::for_each(weights.up.begin(), weights.up.end(), clear);
-  std::for_each(weights.down.begin(), weights.down.end(), clear);
-  return weights;
+/// Of experts' weights in double.
+double bytes_of(const MoeShape& shape) {
+  return static_cast<double>(sizeof(double) * to_index(shape.experts * shape.hidden_size)) *
+         static_cast<double>(shape.up_columns() + shape.ffn_size);
 }
 
 /// Every step-th row, starting with the first.
@@ -138,26 +135,27 @@ std::int64_t reference_step(const MoeShape& shape, double tokens, double most_fl
   return std::max<std::int64_t>(1, static_cast<std::int64_t>(std::ceil(flops / most_flops)));
 }
 
-LayerReference::LayerReference(const SyntheticLayer& layer, Wire wire, double most_flops)
+LayerReference::LayerReference(const SyntheticLayer& layer, Wire wire, double most_flops, double most_bytes)
     : layer_(layer), wire_(std::move(wire)) {
   const auto tokens = static_cast<double>(layer.kept.size() * layer.kept.front().size());
   // With a capacity, the dropped tokens depend on all tokens.
   if (!layer.capacity) step_ = reference_step(layer.shape, tokens, most_flops);
+  const auto row_step = [&](const MoeShape& shape) {
+    return std::max<std::int64_t>(1, static_cast<std::int64_t>(std::ceil(bytes_of(shape) / most_bytes)));
+  };
   if (layer.shared) {
     shared_ = std::make_unique<GeneratedWeights>(*layer.shared, layer.dtype, shared_seed(layer));
-    if (is_whole()) shared_sum_ = zeros_like(made_weights(*layer.shared, layer.dtype, shared_seed(layer)));
+    shared_row_step_ = row_step(*layer.shared);
+    if (is_whole()) shared_sum_ = zero_weights(*layer.shared, shared_row_step_);
   }
-  // assumed: room on every rank. Generating weights whenever they are read takes twice the time of computing with them.
-  constexpr double kMostStored = 256e6;
-  const double bytes = static_cast<double>(sizeof(double) * to_index(layer.shape.experts * layer.shape.hidden_size)) *
-                       static_cast<double>(layer.shape.up_columns() + layer.shape.ffn_size);
-  if (!is_whole() && bytes > kMostStored) {
+  row_step_ = row_step(layer.shape);
+  if (is_whole()) sum_ = zero_weights(layer.shape, row_step_);
+  if (row_step_ > 1) {
     weights_ = std::make_unique<GeneratedWeights>(layer.shape, layer.dtype, layer.seed);
     return;
   }
   stored_ = made_weights(layer.shape, layer.dtype, layer.seed);
   weights_ = std::make_unique<StoredWeights>(stored_);
-  if (is_whole()) sum_ = zeros_like(stored_);
 }
 
 void LayerReference::add(std::int64_t source, bool trains, const std::optional<GradientShares>& shares) {
@@ -174,10 +172,11 @@ void LayerReference::add(std::int64_t source, bool trains, const std::optional<G
   }
   if (!trains) return;
   const Matrix d_out = some_rows(made_gradient(layer_.shape, all.rows, id, layer_.dtype, layer_.seed), step_);
-  MoeGradients back = moe_backward(layer_.shape, *weights_, in, forward, d_out, wire_, shares.has_value());
+  MoeGradients back = moe_backward(layer_.shape, *weights_, in, forward, d_out, wire_, shares ? row_step_ : 0);
   out.gradient = std::move(back.tokens);
   if (shared_) {
-    const MoeGradients d = moe_backward(*layer_.shared, *shared_, in, by_shared, d_out, {}, shares.has_value());
+    const MoeGradients d =
+        moe_backward(*layer_.shared, *shared_, in, by_shared, d_out, {}, shares ? shared_row_step_ : 0);
     add_scaled(out.gradient, d.tokens, 1);
     if (shares) {
       add_scaled(shared_sum_.up.front(), d.weights.up.front(), 1);

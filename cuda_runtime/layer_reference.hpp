@@ -33,13 +33,18 @@ struct GradientShares {
 /// assumed: what a core computes in some seconds.
 inline constexpr double kMostReferenceFlops = 2e9;
 
+/// assumed: room on every rank, for weights in double and as much for their gradients.
+inline constexpr double kMostReferenceBytes = 256e6;
+
 /// The reference computes every n-th token: all of them (1) if that takes at most `most_flops`, forward and backward.
 [[nodiscard]] std::int64_t reference_step(const MoeShape& shape, double tokens, double most_flops);
 
 class LayerReference {
  public:
   /// Covers all tokens of a source or, if that would take more than `most_flops` for all sources, every n-th token.
-  LayerReference(const SyntheticLayer& layer, Wire wire, double most_flops);
+  /// Experts' weights beyond `most_bytes` are generated when they are read, and of their gradients beyond that only
+  /// every n-th row is computed.
+  LayerReference(const SyntheticLayer& layer, Wire wire, double most_flops, double most_bytes = kMostReferenceBytes);
 
   [[nodiscard]] bool is_whole() const { return step_ == 1; }
   /// Computes a source's tokens, with their gradients if it `trains`, and adds its part to the gradients of the
@@ -48,9 +53,9 @@ class LayerReference {
 
   /// The output or gradient of a token; empty if it was not computed.
   [[nodiscard]] std::span<const double> row(const RowKey& token, bool backward) const;
-  [[nodiscard]] const MoeWeights& weight_gradients() const { return sum_; }
+  [[nodiscard]] StoredWeights weight_gradients() const { return StoredWeights(sum_, row_step_); }
   /// Of the shared experts, over all sources.
-  [[nodiscard]] const MoeWeights& shared_gradients() const { return shared_sum_; }
+  [[nodiscard]] StoredWeights shared_gradients() const { return StoredWeights(shared_sum_, shared_row_step_); }
 
  private:
   struct OfSource {
@@ -60,7 +65,8 @@ class LayerReference {
   const SyntheticLayer& layer_;
   Wire wire_;
   std::int64_t step_ = 1;
-  MoeWeights stored_;  // if all tokens are computed or they are few; otherwise generated when they are read
+  std::int64_t row_step_ = 1, shared_row_step_ = 1;  // of gradients of weights
+  MoeWeights stored_;                                // if they are few; otherwise generated when they are read
   std::unique_ptr<const LayerWeights> weights_;
   std::unique_ptr<const LayerWeights> shared_;  // null: no shared experts
   MoeWeights sum_, shared_sum_;                 // if all tokens are computed

@@ -257,7 +257,7 @@ ValueErrors LayerValues::errors(double most_flops) {
 }
 
 void LayerValues::compare_weights(const LayerReference& reference, ValueErrors& errors) {
-  const StoredWeights routed(reference.weight_gradients()), shared(reference.shared_gradients());
+  const StoredWeights routed = reference.weight_gradients(), shared = reference.shared_gradients();
   const auto gradient = [&](const std::string& name, const RowKey& row) {
     return row_of(part(name, row), routed, &shared);
   };
@@ -280,7 +280,9 @@ double LayerValues::weight_errors(const StepValues::RowOf& gradient) {
     RowComparison c;
     const BufferId buffer = interpreter_.buffer("d." + name);
     for (const Slot& s : interpreter_.layout().slots(buffer)) {
-      if (is_home(s.key.expert)) c.add(interpreter_.read(buffer, s), gradient(name, s.key));
+      if (!is_home(s.key.expert)) continue;
+      const std::vector<double> expected = gradient(name, s.key);
+      if (!expected.empty()) c.add(interpreter_.read(buffer, s), expected);
     }
     worst = std::max(worst, c.worst());
   }

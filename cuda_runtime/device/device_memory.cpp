@@ -1,5 +1,7 @@
 #include "cuda_runtime/device/device_memory.hpp"
 
+#include <algorithm>
+
 #include "cuda_runtime/host/element_format.hpp"
 
 namespace moeplan::runtime {
@@ -21,13 +23,21 @@ void DeviceBuffer::write(std::int64_t first, std::span<const float> values) {
   if (shape_.part) return whole().write(shape_.part->first + first, values);
   take();
   store(shape_.dtype, values, mirror_.at(first));
-  newest_ = Newest::Host;
 }
 
 void DeviceBuffer::read(std::int64_t first, std::span<float> values) {
   if (shape_.part) return whole().read(shape_.part->first + first, values);
-  take();
-  load(shape_.dtype, mirror_.at(first), values);
+  if (newest_ == Newest::Zeros) return std::fill(values.begin(), values.end(), 0.0F);
+  if (newest_ == Newest::Host) return load(shape_.dtype, mirror_.at(first), values);
+  const std::int64_t count = std::ssize(values);
+  if (first < window_.first || first + count > window_.first + window_.count) {
+    const std::int64_t left = shape_.rows * shape_.columns - first;
+    window_.first = first;
+    window_.count = std::min(left, std::max(count, kWindow / element_bytes()));
+    window_.bytes.resize(static_cast<std::size_t>(window_.count * element_bytes()));
+    device_.copy_out(window_.bytes, at(first));
+  }
+  load(shape_.dtype, window_.bytes.data() + (first - window_.first) * element_bytes(), values);
 }
 
 void DeviceBuffer::write_row(std::int64_t row, std::span<const double> values) {
@@ -47,6 +57,7 @@ void DeviceBuffer::clear() {
     return write(0, zeros);
   }
   mirror_ = HostBuffer();
+  window_ = {};
   newest_ = Newest::Zeros;
 }
 
@@ -62,6 +73,7 @@ void DeviceBuffer::give() {
   const std::size_t bytes = bytes_of(shape_);
   if (newest_ == Newest::Host && bytes > 0) device_.copy_in(data_, {mirror_.at(0), bytes});
   mirror_ = HostBuffer();
+  window_ = {};
   newest_ = Newest::Device;
 }
 
@@ -69,21 +81,17 @@ void DeviceBuffer::fill_zeros(DeviceStream stream) {
   if (shape_.part || newest_ != Newest::Zeros) return;
   const std::size_t bytes = bytes_of(shape_);
   if (bytes > 0) device_.clear(stream, data_, bytes);
-  clear();
   newest_ = Newest::Device;
 }
 
-/// Downloads the rows to the mirror if the device is newer.
+/// Makes the mirror the newest.
 void DeviceBuffer::take() {
-  if (newest_ == Newest::Zeros) {
-    mirror_ = HostBuffer(shape_);
-    newest_ = Newest::Host;
-  }
-  if (newest_ != Newest::Device) return;
+  if (newest_ == Newest::Host) return;
   mirror_ = HostBuffer(shape_);
   const std::size_t bytes = bytes_of(shape_);
-  if (bytes > 0) device_.copy_out({mirror_.at(0), bytes}, data_);
-  newest_ = Newest::Both;
+  if (newest_ == Newest::Device && bytes > 0) device_.copy_out({mirror_.at(0), bytes}, data_);
+  window_ = {};
+  newest_ = Newest::Host;
 }
 
 }  // namespace moeplan::runtime

@@ -10,10 +10,13 @@
 
 namespace moeplan::runtime {
 
-/// A buffer in device memory with a host mirror. Rows are written and read in the mirror; the whole buffer is copied
-/// when the other side is newer. A buffer that is a part of another uses the memory and the mirror of that one.
+/// A buffer in device memory. Rows are written in a host mirror of it, which is copied before an execution, and read
+/// from a window of at most kWindow bytes, so that large buffers that the host does not write need no mirror. A buffer
+/// that is a part of another uses the memory, mirror and window of that one.
 class DeviceBuffer {
  public:
+  static constexpr std::int64_t kWindow = std::int64_t{16} << 20U;
+
   /// `all`: the rank's buffers, by BufferId, of which this is one.
   DeviceBuffer(const BufferShape& shape, Device& device, DevicePool& pool, std::vector<DeviceBuffer>& all);
 
@@ -37,7 +40,6 @@ class DeviceBuffer {
  private:
   [[nodiscard]] DeviceBuffer& whole() const { return all_[shape_.part->of.index()]; }
   void take();
-  /// Elements in the mirror.
   void write(std::int64_t first, std::span<const float> values);
   void read(std::int64_t first, std::span<float> values);
 
@@ -46,8 +48,13 @@ class DeviceBuffer {
   std::vector<DeviceBuffer>& all_;
   std::byte* data_;    // null if it is a part
   HostBuffer mirror_;  // empty until it is needed
-  /// The location of the current contents: the host mirror, the device, both, or neither (all zeros).
-  enum class Newest { Host, Device, Both, Zeros } newest_ = Newest::Zeros;
+  /// Some elements as the device has them.
+  struct Window {
+    std::int64_t first = 0, count = 0;
+    std::vector<std::byte> bytes = {};
+  } window_;
+  /// The location of the current contents: the host mirror, the device, or neither (all zeros).
+  enum class Newest { Host, Device, Zeros } newest_ = Newest::Zeros;
 };
 
 }  // namespace moeplan::runtime

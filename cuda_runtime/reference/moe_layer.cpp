@@ -61,11 +61,11 @@ Row times_transposed(std::span<const double> x, const RowsOf& a) {
   return y;
 }
 
-/// A += x^T y.
-void add_outer(Matrix& a, std::span<const double> x, std::span<const double> y) {
+/// A += x^T y, of which A has every step-th row.
+void add_outer(Matrix& a, std::int64_t step, std::span<const double> x, std::span<const double> y) {
   for (std::int64_t i = 0; i < a.rows; ++i) {
     const auto row = a.row(i);
-    for (std::size_t j = 0; j < row.size(); ++j) row[j] += x[to_index(i)] * y[j];
+    for (std::size_t j = 0; j < row.size(); ++j) row[j] += x[to_index(i * step)] * y[j];
   }
 }
 
@@ -123,13 +123,16 @@ std::vector<Choice> chosen(const MoeShape& shape, const Row& logits) {
   return choices;
 }
 
-MoeWeights zeros(const MoeShape& shape) {
-  return {Matrix(shape.hidden_size, shape.experts),
-          std::vector(to_index(shape.experts), Matrix(shape.hidden_size, shape.up_columns())),
-          std::vector(to_index(shape.experts), Matrix(shape.ffn_size, shape.hidden_size))};
-}
-
 }  // namespace
+
+MoeWeights zero_weights(const MoeShape& shape, std::int64_t step) {
+  if (step == 0) return {};
+  const auto experts = [&](std::int64_t rows, std::int64_t columns) {
+    return std::vector(to_index(shape.experts), Matrix((rows + step - 1) / step, columns));
+  };
+  return {Matrix(shape.hidden_size, shape.experts), experts(shape.hidden_size, shape.up_columns()),
+          experts(shape.ffn_size, shape.hidden_size)};
+}
 
 MoeForward moe_forward(const MoeShape& shape, const LayerWeights& weights, const Matrix& tokens,
                        std::optional<std::int64_t> capacity, const Wire& wire) {
@@ -155,9 +158,8 @@ MoeForward moe_forward(const MoeShape& shape, const LayerWeights& weights, const
 }
 
 MoeGradients moe_backward(const MoeShape& shape, const LayerWeights& weights, const Matrix& tokens,
-                          const MoeForward& forward, const Matrix& d_output, const Wire& wire, bool of_weights) {
-  MoeGradients d{.tokens = Matrix(tokens.rows, shape.hidden_size), .weights = {}};
-  if (of_weights) d.weights = zeros(shape);
+                          const MoeForward& forward, const Matrix& d_output, const Wire& wire, std::int64_t step) {
+  MoeGradients d{.tokens = Matrix(tokens.rows, shape.hidden_size), .weights = zero_weights(shape, step)};
   for (std::int64_t t = 0; t < tokens.rows; ++t) {
     const std::vector<Choice>& choices = forward.choices[to_index(t)];
     Row d_weight(choices.size(), 0.0);
@@ -176,8 +178,8 @@ MoeGradients moe_backward(const MoeShape& shape, const LayerWeights& weights, co
       scale(d_result, c.weight);
       if (!wire.weighs_at_experts) d_result = lossy(d_result, wire.dispatch);
       const Row d_up = activation_backward(shape, up, times_transposed(d_result, expert.down));
-      if (of_weights) add_outer(d.weights.down[to_index(c.expert)], hidden, d_result);
-      if (of_weights) add_outer(d.weights.up[to_index(c.expert)], input, d_up);
+      if (step > 0) add_outer(d.weights.down[to_index(c.expert)], step, hidden, d_result);
+      if (step > 0) add_outer(d.weights.up[to_index(c.expert)], step, input, d_up);
       const Row d_input = lossy(times_transposed(d_up, expert.up), wire.combine);
       for (std::size_t m = 0; m < d_input.size(); ++m) d.tokens.row(t)[m] += d_input[m];
     }
@@ -188,7 +190,7 @@ MoeGradients moe_backward(const MoeShape& shape, const LayerWeights& weights, co
     for (std::size_t i = 0; i < choices.size(); ++i) {
       d_logits[to_index(choices[i].expert)] = choices[i].weight * (d_weight[i] - mean);
     }
-    if (of_weights) add_outer(d.weights.gate, tokens.row(t), d_logits);
+    if (step > 0) add_outer(d.weights.gate, 1, tokens.row(t), d_logits);
     const Row through_gate = times_transposed(d_logits, RowsOf(weights.gate()));
     for (std::size_t m = 0; m < through_gate.size(); ++m) d.tokens.row(t)[m] += through_gate[m];
   }

@@ -53,26 +53,30 @@ class LayerWeights {
  public:
   virtual ~LayerWeights() = default;
   [[nodiscard]] virtual const Matrix& gate() const = 0;
-  /// A row of an expert's matrix. `scratch` may hold it, until its next use.
+  /// A row of an expert's matrix; empty if it is not known. `scratch` may hold it, until its next use.
   using Scratch = std::vector<double>;
   virtual std::span<const double> up(std::int64_t expert, std::int64_t row, Scratch& scratch) const = 0;
   virtual std::span<const double> down(std::int64_t expert, std::int64_t row, Scratch& scratch) const = 0;
 };
 
-/// Weights that are stored, and outlive this object.
+/// Weights that are stored, of each expert's matrix every `step`-th row, and outlive this object.
 class StoredWeights final : public LayerWeights {
  public:
-  explicit StoredWeights(const MoeWeights& weights) : weights_(weights) {}
+  explicit StoredWeights(const MoeWeights& weights, std::int64_t step = 1) : weights_(weights), step_(step) {}
   [[nodiscard]] const Matrix& gate() const override { return weights_.gate; }
   std::span<const double> up(std::int64_t expert, std::int64_t row, Scratch&) const override {
-    return weights_.up[static_cast<std::size_t>(expert)].row(row);
+    return row_of(weights_.up[static_cast<std::size_t>(expert)], row);
   }
   std::span<const double> down(std::int64_t expert, std::int64_t row, Scratch&) const override {
-    return weights_.down[static_cast<std::size_t>(expert)].row(row);
+    return row_of(weights_.down[static_cast<std::size_t>(expert)], row);
   }
 
  private:
+  [[nodiscard]] std::span<const double> row_of(const Matrix& m, std::int64_t row) const {
+    return row % step_ == 0 ? m.row(row / step_) : std::span<const double>();
+  }
   const MoeWeights& weights_;
+  std::int64_t step_;
 };
 
 /// The in-place modification of a row by its transfer to or from an expert: none, or the loss of a codec. Gradients
@@ -103,13 +107,17 @@ struct MoeForward {
 
 struct MoeGradients {
   Matrix tokens;
-  MoeWeights weights;  // sums over the tokens; empty if they were not requested
+  MoeWeights weights;  // sums over the tokens
 };
+
+/// Zeros in the place of every `step`-th row of the experts' matrices; 0: of no weights at all.
+[[nodiscard]] MoeWeights zero_weights(const MoeShape& shape, std::int64_t step);
 
 /// The gradients of a loss whose gradient with respect to the output is `d_output`, for the selections of the forward
 /// pass (selection has no gradient, its weights have). Codecs are treated as the identity (straight-through estimator).
+/// Gradients of weights are those in zero_weights(shape, step).
 [[nodiscard]] MoeGradients moe_backward(const MoeShape& shape, const LayerWeights& weights, const Matrix& tokens,
                                         const MoeForward& forward, const Matrix& d_output, const Wire& wire = {},
-                                        bool of_weights = true);
+                                        std::int64_t step = 1);
 
 }  // namespace moeplan::runtime

@@ -83,7 +83,8 @@ ExecutionSize execution_size(const planner::LayerCase& layer) {
   const auto tokens = static_cast<double>(layer.ranks() * layer.tokens_of_source());
   // Where only some tokens are compared, weights are generated when they are read.
   if (runtime::reference_step(shape, tokens, runtime::kMostReferenceFlops) > 1) return size;
-  size.reference = Bytes(static_cast<double>(layer.ranks()) * copies * parameters * kDoubleBytes);
+  size.reference = static_cast<double>(layer.ranks()) * copies *
+                   std::min(Bytes(parameters * kDoubleBytes), Bytes(runtime::kMostReferenceBytes));
   return size;
 }
 

@@ -14,7 +14,7 @@ namespace moeplan::validate {
 /// Lower bounds for all ranks together.
 struct ExecutionSize {
   Bytes buffers;    // of the Program, each with the largest extent that an operation uses
-  Bytes reference;  // weights and gradients of the reference layer in double, on every rank, if it computes all tokens
+  Bytes reference;  // weights and gradients that the reference layer stores on every rank, if it computes all tokens
   double flops;     // of the products in one execution
 
   [[nodiscard]] Bytes memory() const { return buffers + reference; }

@@ -131,6 +131,29 @@ TEST_CASE("a device makes weights in its memory with the bits that the reference
   }
 }
 
+TEST_CASE("rows of a large buffer are read through a window") {
+  constexpr std::int64_t kColumns = 1 << 20, kRows = 10;  // 40 MiB
+  FakeDevice device(2);
+  {
+    LoopbackTransport transport(device, 0);
+    DeviceWorld world(device, transport, {RankId(0)}, {.slab = 0});
+    Backend& backend = world.backend(0);
+    backend.allocate(std::vector<BufferShape>{{kRows, kColumns, Dtype::Fp32}});
+    for (const std::int64_t row : {0, 1, 5, 9}) {
+      MadeElements made{.mean = static_cast<float>(row + 1), .scale = 0};
+      made.append({row * kColumns, kColumns});
+      backend.make(BufferId(0), made);
+      for (const std::int64_t r : {0, 9, 5, 4, 1}) {
+        const std::vector<double> got = backend.read_row(BufferId(0), r);
+        const bool is_made = r <= row && r != 4;
+        CHECK((got.front() == (is_made ? static_cast<double>(r + 1) : 0.0) && got.back() == got.front()));
+      }
+    }
+  }
+  CHECK(device.largest_copy() == DeviceBuffer::kWindow);
+  CHECK(device.is_clean());
+}
+
 TEST_CASE("a device that does not end making values, or fails, is given up") {
   FakeDevice device(1);
   device.fail("launch", 1);

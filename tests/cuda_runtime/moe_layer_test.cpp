@@ -102,6 +102,27 @@ TEST_CASE("gradients are difference quotients") {
   }
 }
 
+TEST_CASE("of weights' gradients every n-th row is computed alone, as among all rows") {
+  const Case c = case_of(true);
+  const StoredWeights weights(c.weights);
+  const MoeForward forward = moe_forward(c.shape, weights, c.tokens, {});
+  const MoeGradients all = moe_backward(c.shape, weights, c.tokens, forward, c.d_output);
+  const MoeGradients some = moe_backward(c.shape, weights, c.tokens, forward, c.d_output, {}, 4);
+  CHECK(some.tokens == all.tokens);
+  CHECK(some.weights.gate == all.weights.gate);
+  const StoredWeights every(all.weights), fourth(some.weights, 4);
+  LayerWeights::Scratch scratch;
+  const auto is_row = [](std::span<const double> got, std::span<const double> row, std::int64_t r) {
+    return r % 4 == 0 ? std::equal(got.begin(), got.end(), row.begin(), row.end()) : got.empty();
+  };
+  for (std::int64_t e = 0; e < 4; ++e) {
+    for (std::int64_t r = 0; r < 6; ++r) CHECK(is_row(fourth.up(e, r, scratch), every.up(e, r, scratch), r));
+    for (std::int64_t r = 0; r < 5; ++r) CHECK(is_row(fourth.down(e, r, scratch), every.down(e, r, scratch), r));
+  }
+  CHECK(some.weights.up.front().rows == 2);  // rows 0 and 4 of 6
+  CHECK(moe_backward(c.shape, weights, c.tokens, forward, c.d_output, {}, 0).weights.up.empty());
+}
+
 TEST_CASE("an expert takes the first tokens up to its capacity") {
   const Case c = case_of(true);
   const MoeForward all = moe_forward(c.shape, StoredWeights(c.weights), c.tokens, {});

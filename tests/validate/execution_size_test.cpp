@@ -50,6 +50,11 @@ TEST_CASE("What executing a layer takes at least") {
     CHECK(execution_size(layer()).reference.value() == 4 * 3 * 8 * kParameters);
     CHECK(execution_size(layer(Mode::Forward)).reference.value() == 4 * 2 * 8 * kParameters);
   }
+  SECTION("of more weights than it stores, what it stores") {
+    LayerCase c = layer();
+    c.moe.num_experts = 4096;  // 805 MB in double
+    CHECK(execution_size(c).reference.value() == 4 * 3 * kMostReferenceBytes);
+  }
   SECTION("products of every selection with two or three weight matrices, thrice in training, and the gate's") {
     const double selections = 4.0 * 32 * 2, gate = 2.0 * 4 * 32 * 64 * 8;
     CHECK(execution_size(layer(Mode::Forward)).flops == selections * 2 * 3 * 64 * 128 + gate);

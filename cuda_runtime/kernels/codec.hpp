@@ -66,11 +66,12 @@ struct Int8Codec {
     each_chunk(team, plain.view.columns, [&](std::int64_t c, int n) {
       float x[8];
       load(k.plain.view.format, k.plain.row(item), c, n, x);
-      auto* out = reinterpret_cast<std::int8_t*>(k.values.row(item)) + c;
+      std::uint8_t out[8];
       for (int j = 0; j < n; ++j) {
         const float steps = scale > 0 ? fminf(fmaxf(rintf((x[j] - zero) / scale), -kSteps), kSteps) : 0.0F;
-        out[j] = static_cast<std::int8_t>(steps);
+        out[j] = static_cast<std::uint8_t>(static_cast<std::int8_t>(steps));
       }
+      store_bytes(k.values.row(item), c, n, out);
     });
     if (team.lane != 0) return;
     store1(Format::Fp32, scales.row(item), 0, scale);
@@ -83,9 +84,10 @@ struct Int8Codec {
     const float scale = load1(Format::Fp32, scales.row(item), 0);
     const float zero = zeros.view.data != nullptr ? load1(Format::Fp32, zeros.row(item), 0) : 0.0F;
     each_chunk(team, plain.view.columns, [&](std::int64_t c, int n) {
-      const auto* in = reinterpret_cast<const std::int8_t*>(k.values.row(item)) + c;
+      std::uint8_t in[8];
+      load_bytes(k.values.row(item), c, n, in);
       float x[8];
-      for (int j = 0; j < n; ++j) x[j] = zero + scale * static_cast<float>(in[j]);
+      for (int j = 0; j < n; ++j) x[j] = zero + scale * static_cast<float>(static_cast<std::int8_t>(in[j]));
       store(k.plain.view.format, k.plain.row(item), c, n, x);
     });
   }
@@ -128,8 +130,9 @@ struct Fp8BlockCodec {
     each_part(block, [&](std::int64_t c, int n) {
       float x[8];
       load(k.plain.view.format, k.plain.row(item), c, n, x);
-      auto* out = reinterpret_cast<std::uint8_t*>(k.values.row(item)) + c;
+      std::uint8_t out[8];
       for (int j = 0; j < n; ++j) out[j] = scale > 0 ? fp8_of(x[j] / scale) : std::uint8_t{0};
+      store_bytes(k.values.row(item), c, n, out);
     });
     store1(Format::Fp32, scales.row(item), block, scale);
   }
@@ -138,7 +141,8 @@ struct Fp8BlockCodec {
     const Fp8BlockCodec& k = *this;
     const float scale = load1(Format::Fp32, scales.row(item), block);
     each_part(block, [&](std::int64_t c, int n) {
-      const auto* in = reinterpret_cast<const std::uint8_t*>(k.values.row(item)) + c;
+      std::uint8_t in[8];
+      load_bytes(k.values.row(item), c, n, in);
       float x[8];
       for (int j = 0; j < n; ++j) x[j] = scale * from_fp8(in[j]);
       store(k.plain.view.format, k.plain.row(item), c, n, x);

@@ -86,6 +86,20 @@ MOEPLAN_BOTH inline float from_fp16(std::uint16_t bits) {
 #endif
 }
 
+/// Two numbers of a 16-bit format, the first in the lower half; on a GPU in one instruction.
+MOEPLAN_BOTH inline std::uint32_t two_of(Format format, float a, float b) {
+#if defined(__CUDA_ARCH__)
+  if (format == Format::Bf16) {
+    const __nv_bfloat162 both = __floats2bfloat162_rn(a, b);
+    return static_cast<std::uint32_t>(__bfloat16_as_ushort(both.x)) |
+           static_cast<std::uint32_t>(__bfloat16_as_ushort(both.y)) << 16U;
+  }
+#endif
+  const std::uint32_t low = format == Format::Bf16 ? bf16_of(a) : fp16_of(a);
+  const std::uint32_t high = format == Format::Bf16 ? bf16_of(b) : fp16_of(b);
+  return low | (high << 16U);
+}
+
 /// E4M3, computed by the same instructions on both: codecs alone store it. Magnitudes above 448 become 448.
 MOEPLAN_BOTH inline std::uint8_t fp8_of(float value) {
   const std::uint32_t bits = bits_of(value), sign = (bits >> 24U) & 0x80U;
@@ -109,8 +123,11 @@ MOEPLAN_BOTH inline float from_fp8(std::uint8_t bits) {
   return float_of(sign | ((magnitude + (120U << 3U)) << 20U));
 }
 
-/// Words of 2 and 16 bytes, loaded and stored in one access; they may alias objects of any type.
+/// Words of 2, 8 and 16 bytes, loaded and stored in one access; they may alias objects of any type.
 typedef std::uint16_t __attribute__((may_alias)) Word2;
+struct __attribute__((may_alias, aligned(8))) Word8 {
+  std::uint32_t part[2];
+};
 struct __attribute__((may_alias, aligned(16))) Word16 {
   std::uint32_t part[4];
 };
@@ -128,25 +145,36 @@ MOEPLAN_BOTH inline void store1(Format format, void* data, std::int64_t i, float
   }
 }
 
+/// Eight elements as they are stored, in one word if they are of 16 bits.
+struct Eight {
+  Word16 low, high;
+};
+/// Loads elements i to i + 7; element i is aligned to 16 bytes.
+MOEPLAN_BOTH inline Eight load8(Format format, const void* data, std::int64_t i) {
+  const Word16* words = reinterpret_cast<const Word16*>(static_cast<const char*>(data) + i * size_of(format));
+  return {words[0], format == Format::Fp32 ? words[1] : Word16{}};
+}
+MOEPLAN_BOTH inline void unpack(Format format, const Eight& eight, float (&values)[8]) {
+  for (int j = 0; j < 4; ++j) {
+    const std::uint32_t two = eight.low.part[j];
+    if (format == Format::Fp32) {
+      values[j] = float_of(two);
+      values[4 + j] = float_of(eight.high.part[j]);
+    } else if (format == Format::Bf16) {
+      values[2 * j] = float_of(two << 16U);
+      values[2 * j + 1] = float_of(two & 0xffff0000U);
+    } else {
+      values[2 * j] = from_fp16(static_cast<std::uint16_t>(two & 0xffffU));
+      values[2 * j + 1] = from_fp16(static_cast<std::uint16_t>(two >> 16U));
+    }
+  }
+}
 /// Loads elements i to i + count - 1. `count` is 8, with element i aligned to 16 bytes, or 1.
 MOEPLAN_BOTH inline void load(Format format, const void* data, std::int64_t i, int count, float (&values)[8]) {
   if (count == 1) {
     values[0] = load1(format, data, i);
-    return;
-  }
-  const Word16* words = reinterpret_cast<const Word16*>(static_cast<const char*>(data) + i * size_of(format));
-  if (format == Format::Fp32) {
-    const Word16 low = words[0], high = words[1];
-    for (int j = 0; j < 4; ++j) {
-      values[j] = float_of(low.part[j]);
-      values[4 + j] = float_of(high.part[j]);
-    }
-    return;
-  }
-  const Word16 word = words[0];
-  for (int j = 0; j < 8; ++j) {
-    const auto bits = static_cast<std::uint16_t>(word.part[j / 2] >> (j % 2 == 0 ? 0U : 16U));
-    values[j] = format == Format::Bf16 ? from_bf16(bits) : from_fp16(bits);
+  } else {
+    unpack(format, load8(format, data, i), values);
   }
 }
 MOEPLAN_BOTH inline void store(Format format, void* data, std::int64_t i, int count, const float (&values)[8]) {
@@ -165,12 +193,47 @@ MOEPLAN_BOTH inline void store(Format format, void* data, std::int64_t i, int co
     words[1] = high;
     return;
   }
-  for (int j = 0; j < 4; ++j) {
-    const std::uint32_t a = format == Format::Bf16 ? bf16_of(values[2 * j]) : fp16_of(values[2 * j]);
-    const std::uint32_t b = format == Format::Bf16 ? bf16_of(values[2 * j + 1]) : fp16_of(values[2 * j + 1]);
-    low.part[j] = a | (b << 16U);
-  }
+  for (int j = 0; j < 4; ++j) low.part[j] = two_of(format, values[2 * j], values[2 * j + 1]);
   words[0] = low;
+}
+
+/// The same of bytes; eight of them are aligned to 8 bytes.
+MOEPLAN_BOTH inline void load_bytes(const void* data, std::int64_t i, int count, std::uint8_t (&bytes)[8]) {
+  const auto* from = static_cast<const std::uint8_t*>(data) + i;
+  if (count == 1) {
+    bytes[0] = *from;
+    return;
+  }
+  const Word8 word = *reinterpret_cast<const Word8*>(from);
+  for (unsigned j = 0; j < 8; ++j) bytes[j] = static_cast<std::uint8_t>(word.part[j / 4] >> (8 * (j % 4)));
+}
+MOEPLAN_BOTH inline void store_bytes(void* data, std::int64_t i, int count, const std::uint8_t (&bytes)[8]) {
+  auto* to = static_cast<std::uint8_t*>(data) + i;
+  if (count == 1) {
+    *to = bytes[0];
+    return;
+  }
+  Word8 word{{0, 0}};
+  for (unsigned j = 0; j < 8; ++j) word.part[j / 4] |= static_cast<std::uint32_t>(bytes[j]) << (8 * (j % 4));
+  *reinterpret_cast<Word8*>(to) = word;
+}
+
+/// A format that is known when a kernel is compiled, so that its loops have no branches for others.
+template <Format kFormat>
+struct KnownFormat {
+  [[nodiscard]] MOEPLAN_BOTH constexpr Format operator()(Format) const { return kFormat; }
+};
+/// The formats that buffers have.
+struct AnyFormat {
+  [[nodiscard]] MOEPLAN_BOTH constexpr Format operator()(Format format) const { return format; }
+};
+/// Calls f with what gives the format of a buffer: this one, if it `is_common` to all buffers.
+template <class F>
+MOEPLAN_BOTH void with_format(Format format, bool is_common, F f) {
+  if (is_common && format == Format::Bf16) return f(KnownFormat<Format::Bf16>());
+  if (is_common && format == Format::Fp16) return f(KnownFormat<Format::Fp16>());
+  if (is_common && format == Format::Fp32) return f(KnownFormat<Format::Fp32>());
+  f(AnyFormat());
 }
 
 }  // namespace moeplan::kernels

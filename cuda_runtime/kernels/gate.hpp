@@ -113,53 +113,80 @@ struct SumRows {
   std::int32_t* failure = nullptr;
   [[nodiscard]] std::int64_t width() const { return out.view.columns; }
 
-  /// A term whose row and weight are known; without a row, it is left out.
+  /// A term whose row and weight are known.
   struct Resolved {
-    const char* row = nullptr;
-    float weight = 1;
-    Format format = Format::Fp32;
-
-    MOEPLAN_BOTH void add(std::int64_t c, int n, float (&sum)[8]) const {
-      if (row == nullptr) return;
-      float x[8];
-      load(format, row, c, n, x);
-      for (int j = 0; j < n; ++j) sum[j] += weight * x[j];
-    }
+    const char* row;
+    Format format;
+    float weight;
   };
   [[nodiscard]] MOEPLAN_BOTH Resolved resolved(const SumTerm& term) const {
     const View in = inputs[term.input];
-    Resolved out_term{in.row(term.row), 1, in.format};
+    Resolved out_term{in.row(term.row), in.format, 1};
     if (choice.data == nullptr) return out_term;
     const std::int32_t place = place_of(choice, term.choice_row, term.expert, failure);
-    if (place < 0) return {};
-    out_term.weight = load1(choice.format, choice.row(term.choice_row), choice.columns / 2 + place);
+    out_term.weight = place < 0 ? 0 : load1(choice.format, choice.row(term.choice_row), choice.columns / 2 + place);
     return out_term;
   }
 
-  /// Up to this many terms are resolved once per row; more of them once per chunk.
-  static constexpr int kAtOnce = 8;
+  /// Up to this many terms of one format are resolved once per row; others once per chunk.
+  static constexpr int kMostKnown = 8;
+  /// So many of them are loaded before any is added.
+  static constexpr int kAtOnce = 4;
 
   template <class Team>
   MOEPLAN_BOTH void run(std::int64_t item, Team& team) const {
-    const SumRows& k = *this;
-    const std::int64_t first = begin[item], last = begin[item + 1];
-    if (last - first > kAtOnce) {
-      each_chunk(team, out.view.columns, [&](std::int64_t c, int n) {
-        float sum[8] = {};
-        for (std::int64_t t = first; t < last; ++t) k.resolved(k.terms[t]).add(c, n, sum);
-        store(k.out.view.format, k.out.row(item), c, n, sum);
-      });
-      return;
-    }
-    Resolved known[kAtOnce];
+    const std::int64_t first = begin[item];
+    const auto count = static_cast<int>(begin[item + 1] - first);
+    const char* rows[kMostKnown] = {};
+    float weights[kMostKnown] = {};
+    bool is_common = count <= kMostKnown;
     MOEPLAN_UNROLL
-    for (int t = 0; t < kAtOnce; ++t) {
-      if (first + t < last) known[t] = resolved(terms[first + t]);
+    for (int t = 0; t < kMostKnown; ++t) {
+      if (t >= count) break;
+      const Resolved term = resolved(terms[first + t]);
+      rows[t] = term.row;
+      weights[t] = term.weight;
+      is_common = is_common && term.format == out.view.format;
     }
+    if (!is_common) return add_any(item, team);
+    char* const out_row = out.row(item);
+    const Format out_format = out.view.format;
+    with_format(out_format, true, [&](auto format) {
+      each_chunk(team, out.view.columns, [&](std::int64_t c, int n) {
+        float sum[8] = {}, x[8];
+        MOEPLAN_UNROLL
+        for (int t = 0; t < kMostKnown; t += kAtOnce) {
+          if (t >= count) break;
+          Eight loaded[kAtOnce];
+          MOEPLAN_UNROLL
+          for (int i = 0; i < kAtOnce; ++i) {
+            if (n == 8 && t + i < count) loaded[i] = load8(format(out_format), rows[t + i], c);
+          }
+          MOEPLAN_UNROLL
+          for (int i = 0; i < kAtOnce; ++i) {
+            if (t + i >= count) break;
+            if (n == 8) unpack(format(out_format), loaded[i], x);
+            if (n == 1) x[0] = load1(format(out_format), rows[t + i], c);
+            for (int j = 0; j < n; ++j) sum[j] += weights[t + i] * x[j];
+          }
+        }
+        store(format(out_format), out_row, c, n, sum);
+      });
+    });
+  }
+
+ private:
+  /// Any number of terms, of any formats.
+  template <class Team>
+  MOEPLAN_BOTH void add_any(std::int64_t item, Team& team) const {
+    const SumRows& k = *this;
     each_chunk(team, out.view.columns, [&](std::int64_t c, int n) {
-      float sum[8] = {};
-      MOEPLAN_UNROLL
-      for (int t = 0; t < kAtOnce; ++t) known[t].add(c, n, sum);
+      float sum[8] = {}, x[8];
+      for (std::int64_t t = k.begin[item]; t < k.begin[item + 1]; ++t) {
+        const Resolved term = k.resolved(k.terms[t]);
+        load(term.format, term.row, c, n, x);
+        for (int j = 0; j < n; ++j) sum[j] += term.weight * x[j];
+      }
       store(k.out.view.format, k.out.row(item), c, n, sum);
     });
   }
@@ -191,15 +218,19 @@ struct DecodeBackward {
     const std::int32_t place = place_of(choice, e.choice, e.expert, failure);
     const float weight = place < 0 ? 0.0F : load1(choice.format, choice.row(e.choice), choice.columns / 2 + place);
     float dot = 0;
-    each_chunk(team, d_out.columns, [&](std::int64_t c, int n) {
-      float gradient[8], row[8];
-      load(k.d_out.format, k.d_out.row(e.token), c, n, gradient);
-      load(k.returned.format, k.returned.row(e.returned), c, n, row);
-      for (int j = 0; j < n; ++j) {
-        dot += gradient[j] * row[j];
-        gradient[j] *= weight;
-      }
-      store(k.d_returned.format, out, c, n, gradient);
+    const char *const d_row = d_out.row(e.token), *const returned_row = returned.row(e.returned);
+    const bool is_common = returned.format == d_out.format && d_returned.format == d_out.format;
+    with_format(d_out.format, is_common, [&](auto format) {
+      each_chunk(team, k.d_out.columns, [&](std::int64_t c, int n) {
+        float gradient[8], row[8];
+        load(format(k.d_out.format), d_row, c, n, gradient);
+        load(format(k.returned.format), returned_row, c, n, row);
+        for (int j = 0; j < n; ++j) {
+          dot += gradient[j] * row[j];
+          gradient[j] *= weight;
+        }
+        store(format(k.d_returned.format), out, c, n, gradient);
+      });
     });
     dot = team.sum(dot);
     if (team.lane == 0 && place >= 0) store1(d_choice.format, d_choice.row(e.d_choice), place, dot);

@@ -68,13 +68,19 @@ struct AddRows {
 
   template <class Team>
   MOEPLAN_BOTH void run(std::int64_t item, Team& team) const {
-    const RowView &x_rows = a, &y_rows = b, &z_rows = out;
-    each_chunk(team, out.view.columns, [&](std::int64_t c, int n) {
-      float x[8] = {}, y[8] = {};
-      if (x_rows.place(item) >= 0) load(x_rows.view.format, x_rows.row(item), c, n, x);
-      if (y_rows.place(item) >= 0) load(y_rows.view.format, y_rows.row(item), c, n, y);
-      for (int j = 0; j < n; ++j) x[j] += y[j];
-      store(z_rows.view.format, z_rows.row(item), c, n, x);
+    const Format f = a.view.format, g = b.view.format, h = out.view.format;
+    const char *const x_row = a.place(item) < 0 ? nullptr : a.row(item), *const y_row =
+                                                                             b.place(item) < 0 ? nullptr : b.row(item);
+    char* const z_row = out.row(item);
+    const std::int64_t columns = out.view.columns;
+    with_format(h, f == h && g == h, [&](auto format) {
+      each_chunk(team, columns, [&](std::int64_t c, int n) {
+        float x[8] = {}, y[8] = {};
+        if (x_row != nullptr) load(format(f), x_row, c, n, x);
+        if (y_row != nullptr) load(format(g), y_row, c, n, y);
+        for (int j = 0; j < n; ++j) x[j] += y[j];
+        store(format(h), z_row, c, n, x);
+      });
     });
   }
 };

@@ -13,7 +13,6 @@
 #include "cuda_runtime/host/host_compute.hpp"
 #include "cuda_runtime/kernels/kernel_call.hpp"
 #include "cuda_runtime/kernels/one_lane.hpp"
-#include "cuda_runtime/reference/number_formats.hpp"
 #include "model/base/random.hpp"
 
 namespace moeplan::tests::kernels_test {
@@ -124,54 +123,6 @@ struct Both {
 };
 
 }  // namespace
-
-TEST_CASE("kernels' narrow formats have the bits of the library's") {
-  SECTION("fp8 around every number, and there and back") {
-    for (std::uint32_t b = 0; b < 0x100; ++b) {
-      const auto bits = static_cast<std::uint8_t>(b);
-      const float low = from_fp8(bits);
-      if (std::isnan(low)) {
-        REQUIRE(std::isnan(kernels::from_fp8(bits)));
-        continue;
-      }
-      REQUIRE(kernels::from_fp8(bits) == low);
-      REQUIRE(kernels::fp8_of(low) == bits);
-      const float high = (b & 0x7fU) == 0x7eU ? 2 * low : from_fp8(static_cast<std::uint8_t>(b + 1));
-      const float middle = (low + high) / 2;
-      for (const float v : {std::nextafter(middle, low), middle, std::nextafter(middle, high)}) {
-        REQUIRE(kernels::fp8_of(v) == to_fp8(v));
-      }
-    }
-  }
-  SECTION("every fp16 and bf16 there and back") {
-    for (std::uint32_t b = 0; b < 0x10000; ++b) {
-      const auto bits = static_cast<std::uint16_t>(b);
-      const float h = kernels::from_fp16(bits), f = from_fp16(bits);
-      REQUIRE((std::isnan(f) ? std::isnan(h) : h == f));
-      if (!std::isnan(f)) REQUIRE(kernels::fp16_of(f) == bits);
-      const float g = kernels::from_bf16(bits);
-      if (!std::isnan(g)) REQUIRE(kernels::bf16_of(g) == to_bf16(from_bf16(bits)));
-    }
-  }
-  SECTION("fp32 is rounded to nearest, ties to even, around every fp16") {
-    for (std::uint32_t b = 0; b < 0x7c00; ++b) {
-      const float low = from_fp16(static_cast<std::uint16_t>(b));
-      const float high = b + 1 == 0x7c00 ? 65536.0F : from_fp16(static_cast<std::uint16_t>(b + 1));
-      const float middle = (low + high) / 2;
-      for (const float v : {std::nextafter(middle, low), middle, std::nextafter(middle, high), -middle}) {
-        REQUIRE(kernels::fp16_of(v) == to_fp16(v));
-        REQUIRE(kernels::bf16_of(v) == to_bf16(v));
-      }
-    }
-  }
-  rc::prop("any bits of fp32", [](std::uint32_t bits) {
-    const float v = std::bit_cast<float>(bits);
-    RC_PRE(!std::isnan(v));
-    RC_ASSERT(kernels::fp16_of(v) == to_fp16(v));
-    RC_ASSERT(kernels::bf16_of(v) == to_bf16(v));
-    RC_ASSERT(kernels::fp8_of(v) == to_fp8(v));
-  });
-}
 
 namespace {
 
@@ -302,6 +253,25 @@ TEST_CASE("kernels compute what the CPU back end computes, by several lanes") {
     const std::vector<kernels::SumTerm> terms{{0, 1, 0, 0}, {1, 2, 0, 0}, {0, 3, 0, 0}};
     const std::vector<std::int32_t> rows{0, 2};
     Lanes::run(kernels::SumRows{inputs.data(), both.rows(out, rows), sum.begin.data(), terms.data(), {}, 2, &failure});
+    CHECK(both.difference(out) == 0);
+  }
+  SECTION("sums of few terms and of many, of one format and of several") {
+    const BufferId a = both.add(12, columns, dtype), b = both.add(12, columns, dtype), c = both.add(12, columns),
+                   out = both.add(12, columns, dtype);
+    SumRowsWork sum{{a, b, c}, {out, {}}, {0}, {}, {}};
+    std::vector<kernels::SumTerm> terms;
+    for (std::int32_t row = 0; row < 12; ++row) {  // row i has i terms; of three rows one has terms in fp32 too
+      for (std::int32_t t = 0; t < row; ++t) {
+        sum.terms.push_back({row % 3 == 0 ? t % 3 : t % 2, (5 * row + t) % 12, 0, 0});
+        terms.push_back({sum.terms.back().input, sum.terms.back().row, 0, 0});
+      }
+      sum.out.rows.push_back(11 - row);
+      sum.begin.push_back(std::ssize(sum.terms));
+    }
+    compute(sum, both.cpu);
+    const std::vector<kernels::View> inputs{both.view(a), both.view(b), both.view(c)};
+    Lanes::run(kernels::SumRows{
+        inputs.data(), both.rows(out, sum.out.rows), sum.begin.data(), terms.data(), {}, 12, &failure});
     CHECK(both.difference(out) == 0);
   }
   SECTION("the gate, its gradient, and what it weights") {

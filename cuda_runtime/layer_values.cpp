@@ -64,10 +64,17 @@ double lossless_tolerance(Dtype dtype) {
 
 bool are_right(const ValueErrors& errors, const SyntheticLayer& layer) {
   if (!layer.dispatch_format && !layer.combine_format) return errors.worst() <= lossless_tolerance(layer.dtype);
-  constexpr double kShareOff = 0.25, kWidth = 16, kRowsOff = 2, kFar = 0.1, kFarOfZfp = 0.3, kFarOfParts = 0.5;
-  const bool zfp = layer.dispatch_format == WireFormat::Zfp || layer.combine_format == WireFormat::Zfp;
+  constexpr double kShareOff = 0.25, kWidth = 16, kRowsOff = 2;
+  constexpr double kFar = 0.1, kFarOfFp8 = 0.25, kFarOfZfp = 0.3, kFarOfParts = 0.5;
+  const auto uses = [&](WireFormat format) {
+    return layer.dispatch_format == format || layer.combine_format == format;
+  };
   const bool codes_parts = layer.combine_format && layer.esp > 1;
-  if (!(errors.worst() <= (codes_parts ? kFarOfParts : zfp ? kFarOfZfp : kFar))) return false;
+  const double far = codes_parts                  ? kFarOfParts
+                     : uses(WireFormat::Zfp)      ? kFarOfZfp
+                     : uses(WireFormat::Fp8Block) ? kFarOfFp8
+                                                  : kFar;
+  if (!(errors.worst() <= far)) return false;
   return codes_parts || size_of(layer.dtype) == 2 || errors.rows_off * static_cast<double>(errors.rows) <= kRowsOff ||
          errors.rows_off <= 1 - std::pow(1 - kShareOff, static_cast<double>(layer.shape.hidden_size) / kWidth);
 }

@@ -35,9 +35,9 @@ struct ValueErrors {
 /// Whether the values are correct. Without codecs: within lossless_tolerance(). With codecs, a difference of one
 /// rounding may select the next code. assumed: then at most a quarter of the rows of 16 elements (and two) exceed the
 /// tolerance, correspondingly more of longer rows, and none by more than a tenth (two steps of int8 through the layer),
-/// or three tenths with zfp, whose blocks may cancel, or half where partial sums of expert shards are encoded that the
-/// reference encodes as one. The number of rows is not limited where differences are the rule: in the latter case, and
-/// in 16-bit formats.
+/// a quarter with fp8_block (two steps, of an eighth each), or three tenths with zfp, whose blocks may cancel, or half
+/// where partial sums of expert shards are encoded that the reference encodes as one. The number of rows is not limited
+/// where differences are the rule: in the latter case, and in 16-bit formats.
 [[nodiscard]] bool are_right(const ValueErrors& errors, const SyntheticLayer& layer);
 
 /// Some consecutive columns of a row.

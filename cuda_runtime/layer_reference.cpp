@@ -23,16 +23,6 @@ double bytes_of(const MoeShape& shape) {
          static_cast<double>(shape.up_columns() + shape.ffn_size);
 }
 
-/// Every step-th row, starting with the first.
-Matrix some_rows(const Matrix& m, std::int64_t step) {
-  Matrix out(0, m.columns);
-  for (std::int64_t r = 0; r < m.rows; r += step) {
-    out.values.insert(out.values.end(), m.row(r).begin(), m.row(r).end());
-    ++out.rows;
-  }
-  return out;
-}
-
 /// Adds the other members of an operation's group.
 void add_members(const Program& program, const Communication& c, std::set<RankId>& ranks) {
   const GroupFamily& family = program.group(c.group);
@@ -160,8 +150,7 @@ LayerReference::LayerReference(const SyntheticLayer& layer, Wire wire, double mo
 
 void LayerReference::add(std::int64_t source, bool trains, const std::optional<GradientShares>& shares) {
   const RankId id(static_cast<std::int32_t>(source));
-  const Matrix all = made_tokens(layer_.shape, layer_.asked, id, layer_.dtype, layer_.seed);
-  const Matrix in = some_rows(all, step_);
+  const Matrix in = made_tokens(layer_.shape, layer_.asked, id, layer_.dtype, layer_.seed, step_);
   const MoeForward forward = moe_forward(layer_.shape, *weights_, in, layer_.capacity, wire_);
   OfSource& out = sources_[source];
   out.output = forward.output;
@@ -171,7 +160,8 @@ void LayerReference::add(std::int64_t source, bool trains, const std::optional<G
     add_scaled(out.output, by_shared.output, 1);
   }
   if (!trains) return;
-  const Matrix d_out = some_rows(made_gradient(layer_.shape, all.rows, id, layer_.dtype, layer_.seed), step_);
+  const Matrix d_out =
+      made_gradient(layer_.shape, std::ssize(layer_.kept[to_index(source)]), id, layer_.dtype, layer_.seed, step_);
   MoeGradients back = moe_backward(layer_.shape, *weights_, in, forward, d_out, wire_, shares ? row_step_ : 0);
   out.gradient = std::move(back.tokens);
   if (shared_) {

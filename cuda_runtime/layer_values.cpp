@@ -145,48 +145,41 @@ MadeElements LayerValues::made_row(const Part& part) const {
   return some_of(down_row(shape, part.expert, part.row, seed), part.columns);
 }
 
-void LayerValues::fill() {
+void LayerValues::fill() { fill(1); }
+
+void LayerValues::fill(double gradient_size) {
   for (std::size_t b = 0; b < program_.buffers.size(); ++b) {
     if (!program_.buffers[b].part) interpreter_.clear(BufferId(b));
   }
-  std::map<std::int64_t, Matrix> tokens;
-  const auto tokens_of = [&](std::int64_t source) -> const Matrix& {
-    auto it = tokens.find(source);
-    if (it == tokens.end()) {
-      it = tokens.emplace(source, made_tokens(layer_.shape, layer_.asked, source_id(source), layer_.dtype, layer_.seed))
-               .first;
+  std::map<std::int64_t, MadeTokens> tokens;
+  const BufferId in = interpreter_.buffer("ffn.in");
+  std::vector<double> row(to_index(layer_.shape.hidden_size));
+  for (const Slot& slot : interpreter_.layout().slots(in)) {
+    const std::int64_t source = slot.key.source;
+    const auto& of_source =
+        tokens.try_emplace(source, layer_.shape, layer_.asked, source_id(source), layer_.dtype, layer_.seed)
+            .first->second;
+    of_source.make(slot.key.ordinal, row);
+    interpreter_.write(in, slot, row);
+  }
+  if (has("d.moe.out")) {
+    const BufferId gradient = interpreter_.buffer("d.moe.out");
+    MadeElements made;
+    std::int64_t first = 0;
+    for (const Slot& slot : interpreter_.layout().slots(gradient)) {
+      const MadeRow r = gradient_row(layer_.shape, source_id(slot.key.source), slot.key.ordinal, layer_.seed);
+      made.scale = static_cast<float>(gradient_size) * r.scale;
+      made.append({first, layer_.shape.hidden_size, r.first});
+      first += layer_.shape.hidden_size;
     }
-    return it->second;
-  };
-  std::map<std::int64_t, Matrix> gradients;
-  for (const std::string name : {"ffn.in", "d.moe.out"}) {
-    if (!has(name)) continue;
-    const BufferId buffer = interpreter_.buffer(name);
-    for (const Slot& slot : interpreter_.layout().slots(buffer)) {
-      const Matrix& in = tokens_of(slot.key.source);
-      if (name == "ffn.in") {
-        interpreter_.write(buffer, slot, in.row(slot.key.ordinal));
-        continue;
-      }
-      auto [it, is_new] = gradients.try_emplace(slot.key.source);
-      if (is_new)
-        it->second = made_gradient(layer_.shape, in.rows, source_id(slot.key.source), layer_.dtype, layer_.seed);
-      interpreter_.write(buffer, slot, it->second.row(slot.key.ordinal));
-    }
+    interpreter_.make(gradient, made);
   }
   fill_weights();
 }
 
 void LayerValues::hold_weights() {
-  if (!step_.has_optimizer()) return;
-  fill();
   constexpr double kHeld = 1e-12;  // a thousand steps stay below a rounding, and squares are normal numbers of fp32
-  const BufferId buffer = interpreter_.buffer("d.moe.out");
-  for (const Slot& slot : interpreter_.layout().slots(buffer)) {
-    std::vector<double> row = interpreter_.read(buffer, slot);
-    for (double& value : row) value *= kHeld;
-    interpreter_.write(buffer, slot, row);
-  }
+  if (step_.has_optimizer()) fill(kHeld);
 }
 
 void LayerValues::fill_weights() {

@@ -63,6 +63,7 @@ class LayerValues {
 
  private:
   [[nodiscard]] bool has(const std::string& buffer) const;
+  void fill(double gradient_size);
   void fill_weights();
   /// Whether the rank holds the expert's original weights, not a copy. Also of weights of no expert.
   [[nodiscard]] bool is_home(std::int64_t expert) const;

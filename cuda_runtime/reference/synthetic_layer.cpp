@@ -14,19 +14,8 @@ namespace moeplan::runtime {
 
 namespace {
 
-/// The kinds of random values drawn from one seed. Each kind, and each source or expert of it, has its own random
-/// stream.
+/// The kinds of values drawn from one seed. Each kind, and each source or expert of it, has its own numbers.
 enum class Drawn : std::uint64_t { Order, Tokens, Gate, Up, Down, Gradient };
-
-Random stream_of(Drawn what, std::int64_t index, std::uint64_t seed) {
-  return Random(seed, (static_cast<std::uint64_t>(what) << 32U) + static_cast<std::uint64_t>(index));
-}
-
-Matrix normal_matrix(std::int64_t rows, std::int64_t columns, double deviation, Dtype dtype, Random random) {
-  Matrix m(rows, columns);
-  for (double& v : m.values) v = rounded_to(dtype, deviation * random.normal());
-  return m;
-}
 
 double deviation_of(std::int64_t rows) { return 1 / std::sqrt(static_cast<double>(rows)); }
 
@@ -34,10 +23,10 @@ std::uint64_t key_of(Drawn what, std::int64_t index, std::uint64_t seed) {
   return mixed(mixed(seed) + (static_cast<std::uint64_t>(what) << 32U) + static_cast<std::uint64_t>(index));
 }
 
-MadeRow row_of(Drawn what, std::int64_t expert, std::int64_t row, std::int64_t columns, double deviation,
+MadeRow row_of(Drawn what, std::int64_t index, std::int64_t row, std::int64_t columns, double deviation,
                std::uint64_t seed) {
   const auto scale = static_cast<float>(deviation / std::sqrt(kernels::kMadeVariance));
-  return {key_of(what, expert, seed) + static_cast<std::uint64_t>(row * columns), scale};
+  return {key_of(what, index, seed) + static_cast<std::uint64_t>(row * columns), scale};
 }
 
 /// The nearest number of the format.
@@ -62,7 +51,7 @@ std::vector<std::vector<std::int64_t>> planned_choices(const RoutingCounts& coun
     fail(fmt::format("source {} has {} selections, no multiple of top_k {}", source.value(), selections, top_k));
   }
   const std::int64_t tokens = selections / top_k;
-  Random random = stream_of(Drawn::Order, source.value(), seed);
+  Random random(key_of(Drawn::Order, source.value(), seed));
   const std::vector<std::size_t> order = random.permutation(static_cast<std::size_t>(tokens));
   // Experts are assigned to tokens round-robin: an expert with at most as many selections as there are tokens is
   // assigned to no token twice.
@@ -78,28 +67,32 @@ std::vector<std::vector<std::int64_t>> planned_choices(const RoutingCounts& coun
   return choices;
 }
 
-Matrix made_tokens(const MoeShape& shape, const RoutingCounts& counts, RankId source, Dtype dtype, std::uint64_t seed) {
+MadeTokens::MadeTokens(const MoeShape& shape, const RoutingCounts& counts, RankId source, Dtype dtype,
+                       std::uint64_t seed)
+    : shape_(shape), source_(source), dtype_(dtype), seed_(seed) {
   if (shape.hidden_size < shape.experts) {
     fail(fmt::format("hidden_size {} is less than the {} experts: no tokens can be made that choose as planned",
                      shape.hidden_size, shape.experts));
   }
-  const auto choices = planned_choices(counts, source, shape.top_k, seed);
-  Random random = stream_of(Drawn::Tokens, source.value(), seed);
-  Matrix tokens(static_cast<std::int64_t>(choices.size()), shape.hidden_size);
-  for (std::int64_t t = 0; t < tokens.rows; ++t) {
-    const auto row = tokens.row(t);
-    const auto& own = choices[static_cast<std::size_t>(t)];
-    for (std::int64_t m = 0; m < shape.hidden_size; ++m) {
-      double value = 0;
-      if (m < shape.experts) {
-        const bool is_chosen = std::find(own.begin(), own.end(), m) != own.end();
-        value = (1 + 0.5 * random.uniform()) * (is_chosen ? 1 : -1);
-      } else {
-        value = random.normal();
-      }
-      row[static_cast<std::size_t>(m)] = rounded_to(dtype, value);
-    }
+  choices_ = planned_choices(counts, source, shape.top_k, seed);
+}
+
+void MadeTokens::make(std::int64_t token, std::span<double> out) const {
+  constexpr float kMiddle = 1.25F, kReach = 0.25F / kernels::kMadeMean;
+  const MadeRow row = row_of(Drawn::Tokens, source_.value(), token, shape_.hidden_size, 1, seed_);
+  make_row(row, dtype_, out);
+  for (std::int64_t e = 0; e < shape_.experts; ++e) {
+    const float size = kMiddle + kReach * kernels::made_value(row.first + static_cast<std::uint64_t>(e));
+    out[static_cast<std::size_t>(e)] = -static_cast<double>(rounded_value(dtype_, size));
   }
+  for (const std::int64_t e : choices_[static_cast<std::size_t>(token)]) out[static_cast<std::size_t>(e)] *= -1;
+}
+
+Matrix made_tokens(const MoeShape& shape, const RoutingCounts& counts, RankId source, Dtype dtype, std::uint64_t seed,
+                   std::int64_t step) {
+  const MadeTokens made(shape, counts, source, dtype, seed);
+  Matrix tokens((made.size() + step - 1) / step, shape.hidden_size);
+  for (std::int64_t t = 0; t < tokens.rows; ++t) made.make(t * step, tokens.row(t));
   return tokens;
 }
 
@@ -164,8 +157,15 @@ MoeWeights made_weights(const MoeShape& shape, Dtype dtype, std::uint64_t seed) 
   return weights;
 }
 
-Matrix made_gradient(const MoeShape& shape, std::int64_t tokens, RankId source, Dtype dtype, std::uint64_t seed) {
-  return normal_matrix(tokens, shape.hidden_size, 1, dtype, stream_of(Drawn::Gradient, source.value(), seed));
+MadeRow gradient_row(const MoeShape& shape, RankId source, std::int64_t token, std::uint64_t seed) {
+  return row_of(Drawn::Gradient, source.value(), token, shape.hidden_size, 1, seed);
+}
+
+Matrix made_gradient(const MoeShape& shape, std::int64_t tokens, RankId source, Dtype dtype, std::uint64_t seed,
+                     std::int64_t step) {
+  Matrix m((tokens + step - 1) / step, shape.hidden_size);
+  for (std::int64_t r = 0; r < m.rows; ++r) make_row(gradient_row(shape, source, r * step, seed), dtype, m.row(r));
+  return m;
 }
 
 }  // namespace moeplan::runtime

@@ -2,9 +2,9 @@
 // planned experts.
 //
 // Column e of the gate is the unit vector e plus small noise. A token has +1 .. +1.5 at the elements of the experts
-// that it selects, -1 .. -1.5 at those of the other experts, and normal values elsewhere. A selected expert's logit
-// therefore exceeds every other by more than 1.5, a margin that no rounding of a 16-bit format closes. Requires
-// hidden_size >= experts.
+// that it selects, -1 .. -1.5 at those of the other experts, and made values of variance 1 elsewhere. A selected
+// expert's logit therefore exceeds every other by more than 1.5, a margin that no rounding of a 16-bit format closes.
+// Requires hidden_size >= experts.
 #pragma once
 
 #include <cstdint>
@@ -23,14 +23,28 @@ namespace moeplan::runtime {
 [[nodiscard]] std::vector<std::vector<std::int64_t>> planned_choices(const RoutingCounts& counts, RankId source,
                                                                      std::int64_t top_k, std::uint64_t seed);
 
-/// The tokens of a source, rounded to `dtype`. Raises InputError as planned_choices() does, and if hidden_size <
-/// experts.
-[[nodiscard]] Matrix made_tokens(const MoeShape& shape, const RoutingCounts& counts, RankId source, Dtype dtype,
-                                 std::uint64_t seed);
+/// The tokens of a source, rounded to `dtype`, made one at a time.
+class MadeTokens {
+ public:
+  /// Raises InputError as planned_choices() does, and if hidden_size < experts.
+  MadeTokens(const MoeShape& shape, const RoutingCounts& counts, RankId source, Dtype dtype, std::uint64_t seed);
+  [[nodiscard]] std::int64_t size() const { return std::ssize(choices_); }
+  void make(std::int64_t token, std::span<double> out) const;
 
-/// A row of weights: made values (kernels/made_values.hpp) times `scale`, rounded to the format of the buffer. Each is
-/// a function of the seed, the expert and the position, so that any rank can make any row of those that it needs, on
-/// its device or here.
+ private:
+  MoeShape shape_;
+  RankId source_;
+  Dtype dtype_;
+  std::uint64_t seed_;
+  std::vector<std::vector<std::int64_t>> choices_;
+};
+/// Every `step`-th of them.
+[[nodiscard]] Matrix made_tokens(const MoeShape& shape, const RoutingCounts& counts, RankId source, Dtype dtype,
+                                 std::uint64_t seed, std::int64_t step = 1);
+
+/// A row of weights or gradients: made values (kernels/made_values.hpp) times `scale`, rounded to the format of the
+/// buffer. Each is a function of the seed, the expert and the position, so that any rank can make any row of those that
+/// it needs, on its device or here.
 struct MadeRow {
   std::uint64_t first = 0;  // the number of the value in column 0
   float scale = 1;
@@ -64,8 +78,10 @@ class GeneratedWeights final : public LayerWeights {
   Matrix gate_;
 };
 
-/// The gradient with respect to the output of a source's tokens: normal values.
+/// The gradient with respect to the output of a source's token: made values of variance 1; and of every `step`-th one
+/// of its tokens.
+[[nodiscard]] MadeRow gradient_row(const MoeShape& shape, RankId source, std::int64_t token, std::uint64_t seed);
 [[nodiscard]] Matrix made_gradient(const MoeShape& shape, std::int64_t tokens, RankId source, Dtype dtype,
-                                   std::uint64_t seed);
+                                   std::uint64_t seed, std::int64_t step = 1);
 
 }  // namespace moeplan::runtime

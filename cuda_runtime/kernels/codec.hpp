@@ -47,15 +47,20 @@ struct Int8Codec {
   template <class Team>
   MOEPLAN_BOTH void encode(std::int64_t item, Team& team) const {
     constexpr float kSteps = 127;
-    const Int8Codec& k = *this;
+    const Format format = plain.view.format;
+    const std::int64_t columns = plain.view.columns;
+    const char* const row = plain.row(item);
+    char* const out_row = values.row(item);
     float least = INFINITY, most = -INFINITY;
-    each_chunk(team, plain.view.columns, [&](std::int64_t c, int n) {
-      float x[8];
-      load(k.plain.view.format, k.plain.row(item), c, n, x);
-      for (int j = 0; j < n; ++j) {
-        least = fminf(least, x[j]);
-        most = fmaxf(most, x[j]);
-      }
+    with_format(format, true, [&](auto known) {
+      each_chunk(team, columns, [&](std::int64_t c, int n) {
+        float x[8];
+        load(known(format), row, c, n, x);
+        for (int j = 0; j < n; ++j) {
+          least = fminf(least, x[j]);
+          most = fmaxf(most, x[j]);
+        }
+      });
     });
     least = team.least(least);
     most = team.most(most);
@@ -63,15 +68,17 @@ struct Int8Codec {
     const float zero = has_zero ? least / 2 + most / 2 : 0.0F;
     const float reach = has_zero ? most / 2 - least / 2 : fmaxf(fabsf(least), fabsf(most));
     const float scale = reach / kSteps;
-    each_chunk(team, plain.view.columns, [&](std::int64_t c, int n) {
-      float x[8];
-      load(k.plain.view.format, k.plain.row(item), c, n, x);
-      std::uint8_t out[8];
-      for (int j = 0; j < n; ++j) {
-        const float steps = scale > 0 ? fminf(fmaxf(rintf((x[j] - zero) / scale), -kSteps), kSteps) : 0.0F;
-        out[j] = static_cast<std::uint8_t>(static_cast<std::int8_t>(steps));
-      }
-      store_bytes(k.values.row(item), c, n, out);
+    with_format(format, true, [&](auto known) {
+      each_chunk(team, columns, [&](std::int64_t c, int n) {
+        float x[8];
+        load(known(format), row, c, n, x);
+        std::uint8_t out[8];
+        for (int j = 0; j < n; ++j) {
+          const float steps = scale > 0 ? fminf(fmaxf(rintf((x[j] - zero) / scale), -kSteps), kSteps) : 0.0F;
+          out[j] = static_cast<std::uint8_t>(static_cast<std::int8_t>(steps));
+        }
+        store_bytes(out_row, c, n, out);
+      });
     });
     if (team.lane != 0) return;
     store1(Format::Fp32, scales.row(item), 0, scale);
@@ -80,15 +87,20 @@ struct Int8Codec {
 
   template <class Team>
   MOEPLAN_BOTH void decode(std::int64_t item, Team& team) const {
-    const Int8Codec& k = *this;
     const float scale = load1(Format::Fp32, scales.row(item), 0);
     const float zero = zeros.view.data != nullptr ? load1(Format::Fp32, zeros.row(item), 0) : 0.0F;
-    each_chunk(team, plain.view.columns, [&](std::int64_t c, int n) {
-      std::uint8_t in[8];
-      load_bytes(k.values.row(item), c, n, in);
-      float x[8];
-      for (int j = 0; j < n; ++j) x[j] = zero + scale * static_cast<float>(static_cast<std::int8_t>(in[j]));
-      store(k.plain.view.format, k.plain.row(item), c, n, x);
+    const Format format = plain.view.format;
+    const std::int64_t columns = plain.view.columns;
+    const char* const in_row = values.row(item);
+    char* const row = plain.row(item);
+    with_format(format, true, [&](auto known) {
+      each_chunk(team, columns, [&](std::int64_t c, int n) {
+        std::uint8_t in[8];
+        load_bytes(in_row, c, n, in);
+        float x[8];
+        for (int j = 0; j < n; ++j) x[j] = zero + scale * static_cast<float>(static_cast<std::int8_t>(in[j]));
+        store(known(format), row, c, n, x);
+      });
     });
   }
 };

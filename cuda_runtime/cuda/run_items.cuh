@@ -11,7 +11,6 @@ using kernels::Best;
 
 constexpr int kWarp = 32;
 constexpr int kMostThreads = 256;
-#define MOEPLAN_KERNEL __global__ __launch_bounds__(kMostThreads)
 
 struct Add {
   MOEPLAN_BOTH Best operator()(const Best& a, const Best& b) const { return {a.value + b.value, 0}; }
@@ -30,7 +29,9 @@ struct Better {
 struct BlockTeam {
   int lane;
   int size;
-  Best* of_warps;  // in shared memory
+  // In shared memory:
+  Best* of_warps;
+  char* scratch;
 
   MOEPLAN_BOTH float sum(float v) { return fold({v, 0}, Add()).value; }
   MOEPLAN_BOTH float least(float v) { return fold({v, 0}, Least()).value; }
@@ -64,10 +65,20 @@ struct BlockTeam {
   }
 };
 
+/// Blocks of a kernel that a multiprocessor holds at least; the compiler then limits registers to 48 for 5. assumed: for
+/// kernels that it gives more, and that need no spills for it, more rows in flight are worth more.
 template <class Kernel>
-MOEPLAN_KERNEL void run_items(const Kernel kernel) {
+constexpr int kLeastBlocks = 0;  // no limit
+template <>
+constexpr int kLeastBlocks<kernels::ActivationBackward> = 5;
+template <>
+constexpr int kLeastBlocks<kernels::DecodeBackward> = 5;
+
+template <class Kernel>
+__global__ __launch_bounds__(kMostThreads, kLeastBlocks<Kernel>) void run_items(const Kernel kernel) {
   __shared__ Best of_warps[kMostThreads / kWarp];
-  BlockTeam team{static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x), of_warps};
+  __shared__ __align__(16) char scratch[kernels::kScratchBytes];
+  BlockTeam team{static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x), of_warps, scratch};
   for (std::int64_t item = blockIdx.x; item < kernel.items; item += gridDim.x) kernel.run(item, team);
 }
 

@@ -149,6 +149,14 @@ MOEPLAN_BOTH inline void store1(Format format, void* data, std::int64_t i, float
 struct Eight {
   Word16 low, high;
 };
+/// An address that the compiler of a GPU may not know to be one of its main memory.
+MOEPLAN_BOTH inline const char* in_memory(const char* address) {
+#if defined(__CUDA_ARCH__)
+  __builtin_assume(__isGlobal(address));
+#endif
+  return address;
+}
+
 /// Loads elements i to i + 7; element i is aligned to 16 bytes.
 MOEPLAN_BOTH inline Eight load8(Format format, const void* data, std::int64_t i) {
   const Word16* words = reinterpret_cast<const Word16*>(static_cast<const char*>(data) + i * size_of(format));

@@ -128,8 +128,9 @@ struct SumRows {
     return out_term;
   }
 
-  /// Up to this many terms of one format are resolved once per row; others once per chunk.
-  static constexpr int kMostKnown = 8;
+  /// Up to this many terms are resolved once per row, each by one lane; more of them once per chunk.
+  static constexpr int kMostKnown = 32;
+  static_assert(kMostKnown * sizeof(Resolved) <= kScratchBytes);
   /// So many of them are loaded before any is added.
   static constexpr int kAtOnce = 4;
 
@@ -137,37 +138,31 @@ struct SumRows {
   MOEPLAN_BOTH void run(std::int64_t item, Team& team) const {
     const std::int64_t first = begin[item];
     const auto count = static_cast<int>(begin[item + 1] - first);
-    const char* rows[kMostKnown] = {};
-    float weights[kMostKnown] = {};
-    bool is_common = count <= kMostKnown;
-    MOEPLAN_UNROLL
-    for (int t = 0; t < kMostKnown; ++t) {
-      if (t >= count) break;
-      const Resolved term = resolved(terms[first + t]);
-      rows[t] = term.row;
-      weights[t] = term.weight;
-      is_common = is_common && term.format == out.view.format;
-    }
-    if (!is_common) return add_any(item, team);
+    if (count > kMostKnown) return add_many(item, team);
+    auto* known = reinterpret_cast<Resolved*>(team.scratch);
+    team.sync();  // lanes may still read the terms of another row
+    for (int t = team.lane; t < count; t += team.size) known[t] = resolved(terms[first + t]);
+    team.sync();
     char* const out_row = out.row(item);
     const Format out_format = out.view.format;
-    with_format(out_format, true, [&](auto format) {
+    bool is_common = true;
+    for (int t = 0; t < count; ++t) is_common = is_common && known[t].format == out_format;
+    with_format(out_format, is_common, [&](auto format) {
       each_chunk(team, out.view.columns, [&](std::int64_t c, int n) {
         float sum[8] = {}, x[8];
-        MOEPLAN_UNROLL
-        for (int t = 0; t < kMostKnown; t += kAtOnce) {
-          if (t >= count) break;
+        for (int t = 0; t < count; t += kAtOnce) {
           Eight loaded[kAtOnce];
           MOEPLAN_UNROLL
           for (int i = 0; i < kAtOnce; ++i) {
-            if (n == 8 && t + i < count) loaded[i] = load8(format(out_format), rows[t + i], c);
+            if (n == 8 && t + i < count) loaded[i] = load8(format(known[t + i].format), in_memory(known[t + i].row), c);
           }
           MOEPLAN_UNROLL
           for (int i = 0; i < kAtOnce; ++i) {
             if (t + i >= count) break;
-            if (n == 8) unpack(format(out_format), loaded[i], x);
-            if (n == 1) x[0] = load1(format(out_format), rows[t + i], c);
-            for (int j = 0; j < n; ++j) sum[j] += weights[t + i] * x[j];
+            const Resolved& term = known[t + i];
+            if (n == 8) unpack(format(term.format), loaded[i], x);
+            if (n == 1) x[0] = load1(format(term.format), in_memory(term.row), c);
+            for (int j = 0; j < n; ++j) sum[j] += term.weight * x[j];
           }
         }
         store(format(out_format), out_row, c, n, sum);
@@ -176,15 +171,14 @@ struct SumRows {
   }
 
  private:
-  /// Any number of terms, of any formats.
   template <class Team>
-  MOEPLAN_BOTH void add_any(std::int64_t item, Team& team) const {
+  MOEPLAN_BOTH void add_many(std::int64_t item, Team& team) const {
     const SumRows& k = *this;
     each_chunk(team, out.view.columns, [&](std::int64_t c, int n) {
       float sum[8] = {}, x[8];
       for (std::int64_t t = k.begin[item]; t < k.begin[item + 1]; ++t) {
         const Resolved term = k.resolved(k.terms[t]);
-        load(term.format, term.row, c, n, x);
+        load(term.format, in_memory(term.row), c, n, x);
         for (int j = 0; j < n; ++j) sum[j] += term.weight * x[j];
       }
       store(k.out.view.format, k.out.row(item), c, n, sum);

@@ -9,6 +9,7 @@ namespace moeplan::kernels {
 struct Alone {
   int lane = 0;
   int size = 1;
+  alignas(16) char scratch[kScratchBytes] = {};
   float sum(float v) { return v; }
   float least(float v) { return v; }
   float most(float v) { return v; }

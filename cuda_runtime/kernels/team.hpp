@@ -6,6 +6,7 @@
 //   lane, size                            the index of this lane, and the number of lanes
 //   sum(v), least(v), most(v), best(v)    reductions over the values of all lanes; every lane gets the result
 //   sync()                                a barrier: earlier writes of any lane are visible to all lanes afterwards
+//   scratch                               kScratchBytes of memory that all lanes share, aligned to 16 bytes
 #pragma once
 
 #include <cstdint>
@@ -22,6 +23,8 @@
 #endif
 
 namespace moeplan::kernels {
+
+constexpr int kScratchBytes = 512;
 
 /// A logit and its index; -1: none.
 struct Best {

@@ -35,7 +35,7 @@ class Lanes {
       std::vector<std::jthread> threads;
       for (int lane = 0; lane < kLanes; ++lane) {
         threads.emplace_back([&, lane] {
-          Team team{lane, kLanes, shared};
+          Team team{lane, kLanes, shared, shared.scratch};
           kernel.run(item, team);
         });
       }
@@ -46,10 +46,12 @@ class Lanes {
   struct Shared {
     std::barrier<> all{kLanes};
     kernels::Best values[kLanes];
+    alignas(16) char scratch[kernels::kScratchBytes];
   };
   struct Team {
     int lane, size;
     Shared& shared;
+    char* scratch;
     void sync() { shared.all.arrive_and_wait(); }
     template <class F>
     kernels::Best fold(kernels::Best mine, F f) {
@@ -260,8 +262,8 @@ TEST_CASE("kernels compute what the CPU back end computes, by several lanes") {
                    out = both.add(12, columns, dtype);
     SumRowsWork sum{{a, b, c}, {out, {}}, {0}, {}, {}};
     std::vector<kernels::SumTerm> terms;
-    for (std::int32_t row = 0; row < 12; ++row) {  // row i has i terms; of three rows one has terms in fp32 too
-      for (std::int32_t t = 0; t < row; ++t) {
+    for (std::int32_t row = 0; row < 12; ++row) {  // row i has i terms, the last 40; of three rows one has some in fp32
+      for (std::int32_t t = 0; t < (row < 11 ? row : 40); ++t) {
         sum.terms.push_back({row % 3 == 0 ? t % 3 : t % 2, (5 * row + t) % 12, 0, 0});
         terms.push_back({sum.terms.back().input, sum.terms.back().row, 0, 0});
       }

@@ -33,7 +33,7 @@ struct GradientShares {
 /// assumed: what a core computes in some seconds.
 inline constexpr double kMostReferenceFlops = 2e9;
 
-/// assumed: room on every rank, for weights in double and as much for their gradients.
+/// assumed: room on every rank for weights in double, and as much each for a source's gradients and for their sums.
 inline constexpr double kMostReferenceBytes = 256e6;
 
 /// The reference computes every n-th token: all of them (1) if that takes at most `most_flops`, forward and backward.

@@ -99,15 +99,17 @@ void add_degrees(CLI::App& c, planner::PlanRequest& r) {
 void add_pipeline(CLI::App& c, planner::PlanRequest& r) {
   c.add_option(
        "--pipeline", r.pipeline,
-       "Parts of the model on each stage: interleaved, or v: two, as in DualPipeV, the first and the last part on "
-       "the first stage")
+       "Only this shape of a pipeline: interleaved, or v: two parts of the model on each stage, as in DualPipeV, the "
+       "first and the last part on the first stage")
       ->check(CLI::IsMember(std::vector<std::string>{"interleaved", "v"}));
   c.add_flag_function(
       "--ep-overlap,!--no-ep-overlap", [&r](std::int64_t count) { r.ep_overlap = count > 0; },
-      "Overlap the all-to-alls of one microbatch with the computation of the neighbouring one");
+      "Only with, or only without, overlap of the all-to-alls of one microbatch with the computation of the "
+      "neighbouring one");
   c.add_flag_function(
       "--delay-wgrad,!--no-delay-wgrad", [&r](std::int64_t count) { r.delay_wgrad = count > 0; },
-      "With --ep-overlap: compute weight gradients beside the all-to-all that would otherwise wait for them");
+      "Only with (and --ep-overlap), or only without, weight gradients computed beside the all-to-all that would "
+      "otherwise wait for them");
 }
 
 }  // namespace

@@ -246,9 +246,11 @@ NearestMiss Ranking::in_full(Candidate c) const {
   return {std::move(c), memory};
 }
 
-void Ranking::add_priced(const std::vector<std::vector<Candidate>>& proposals) {
-  std::vector<Seconds> bounds(proposals.size());
-  in_parallel(proposals.size(), threads_, [&](std::size_t i) { bounds[i] = common_work_.bound(proposals[i].front()); });
+void Ranking::add_priced(const std::vector<std::vector<Candidate>>& proposals, const std::vector<Seconds>& known) {
+  std::vector<Seconds> bounds = known;
+  bounds.resize(proposals.size());
+  in_parallel(proposals.size(), threads_,
+              [&](std::size_t i) { bounds[i] = std::max(bounds[i], common_work_.bound(proposals[i].front())); });
   std::vector<std::optional<Evaluation>> evaluations(proposals.size());
   in_rounds(
       by_bound(bounds), kAllItems,

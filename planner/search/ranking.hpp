@@ -55,7 +55,8 @@ class Ranking {
 
   /// Prices candidates in the same manner: of each list of variants, which differ in recomputation only and begin with
   /// the least, the first that fits in memory.
-  void add_priced(const std::vector<std::vector<Candidate>>& proposals);
+  /// `known`, if given, are lower bounds on each list's iterations besides those of the common work.
+  void add_priced(const std::vector<std::vector<Candidate>>& proposals, const std::vector<Seconds>& known = {});
 
   /// Adds a simulated candidate.
   void add_simulated(Evaluated evaluated);

@@ -156,6 +156,7 @@ void overlap_microbatches(Ranking& ranking) {
   const SearchSpace& space = ranking.space();
   if (space.ep_overlap) return;
   std::vector<std::vector<Candidate>> proposals;
+  std::vector<Seconds> of_links;  // which carry as much of equal microbatches, in whatever order
   for (const Evaluated& e : ranking.ranked()) {
     Candidate c = e.candidate;
     c.ep_overlap = true;
@@ -165,11 +166,13 @@ void overlap_microbatches(Ranking& ranking) {
     if (c.degrees.pp == 1) sizes = micro_batches(ranking.problem().workload(), c.degrees);
     for (const std::int64_t size : sizes) {
       c.micro_batch = size;
-      if (size <= e.candidate.micro_batch && may_overlap(ranking, c)) proposals.push_back({c});
+      if (size > e.candidate.micro_batch || !may_overlap(ranking, c)) continue;
+      proposals.push_back({c});
+      of_links.push_back(size == e.candidate.micro_batch ? e.estimate.links : Seconds());
     }
   }
   ranking.result().enumerated += std::ssize(proposals);
-  ranking.add_priced(proposals);
+  ranking.add_priced(proposals, of_links);
 }
 
 void delay_weight_gradients(Ranking& ranking) {

@@ -274,12 +274,13 @@ std::filesystem::path installed_worker(const Worker& worker) {
                                           worker.name, worker.origin)});
 }
 
-std::vector<std::string> mpirun_command(std::int64_t ranks, const std::vector<std::string>& worker) {
+std::vector<std::string> mpirun_command(std::int64_t ranks, const std::vector<std::string>& worker,
+                                        const std::filesystem::path& scratch) {
   if (!runtime::is_on_path("mpirun"))
     throw InputError(Diagnostic{{"--backend"}, "", "host needs mpirun, which is not on PATH (docs/dependencies.md)"});
   std::vector<std::string> out{
-      "mpirun", "-n", std::to_string(ranks), "--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle",
-      "1"};
+      "mpirun", "-n",    std::to_string(ranks), "--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle",
+      "1",      "--mca", "orte_tmpdir_base",    scratch.string()};
   out.insert(out.end(), worker.begin(), worker.end());
   return out;
 }

@@ -35,9 +35,10 @@ inline constexpr Worker kCudaWorker{"moeplan-cuda-worker", "nccl",
 /// The same; raises InputError if it is not installed.
 [[nodiscard]] std::filesystem::path installed_worker(const Worker& worker);
 
-/// The command that starts this many ranks on this host, oversubscribed and yielding the core when idle. Raises
-/// InputError where mpirun is not on PATH.
-[[nodiscard]] std::vector<std::string> mpirun_command(std::int64_t ranks, const std::vector<std::string>& worker);
+/// The command that starts this many ranks on this host, oversubscribed and yielding the core when idle. MPI's files
+/// are in `scratch`, since those of an mpirun that is killed stay. Raises InputError where mpirun is not on PATH.
+[[nodiscard]] std::vector<std::string> mpirun_command(std::int64_t ranks, const std::vector<std::string>& worker,
+                                                      const std::filesystem::path& scratch);
 
 struct Launched {
   bool done = false;         // every rank succeeded

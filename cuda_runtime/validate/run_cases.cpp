@@ -101,7 +101,7 @@ JobRun run_on_host(const ExecuteJob& job, std::int64_t ranks, bool quiet, const 
     board = scratch.path() / "board";
     make_board(board, ranks);
     command.push_back(board.string());
-    command = mpirun_command(ranks, command);
+    command = mpirun_command(ranks, command, scratch.path());
     out.command = fmt::format("{}", fmt::join(command, " "));
     if (!quiet) fmt::print(stderr, "{}\n", out.command);
   }

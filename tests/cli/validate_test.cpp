@@ -216,17 +216,11 @@ TEST_CASE("What cannot be validated is said before anything runs") {
     refused({"p.yaml"}, " available; no --scale makes it small enough");
   }
   SECTION("too few ranks among it, with how many are needed and what would help") {
-    const Ran ran = cli.run({"plan",     "--cluster",
-                             "host",     "--model",
-                             "host_moe", "--workload",
-                             "host",     "--world",
-                             "8",        "--pp",
-                             "1",        "--tp",
-                             "1",        "--ep",
-                             "8",        "--esp",
-                             "1",        "--no-ep-overlap",
-                             "-C",       "cluster.template.gpus_per_node=8",
-                             "-o",       "large.yaml"});
+    const Ran ran = cli.run(
+        {"plan",    "--cluster", "host", "--model",     "host_moe",   "--workload", "host",
+         "--world", "8",         "--pp", "1",           "--tp",       "1",          "--ep",
+         "8",       "--esp",     "1",    "--placement", "contiguous", "-C",         "cluster.template.gpus_per_node=8",
+         "-o",      "large.yaml"});
     CAPTURE(ran.err);
     REQUIRE(ran.code == 0);
     ::setenv("OMPI_COMM_WORLD_RANK", "0", 1);

@@ -182,8 +182,10 @@ void delay_weight_gradients(Ranking& ranking) {
   if (!c.ep_overlap) return;
   c.delays_weight_gradients = true;
   if (!may_overlap(ranking, c)) return;
+  Evaluation e = evaluate(ranking.problem(), c, Depth::Makespan);
+  if (e.infeasibility) return;
   ++ranking.result().enumerated;
-  ranking.add_simulated(std::move(evaluate(ranking.problem(), c, Depth::Makespan).evaluated));
+  ranking.add_simulated(std::move(e.evaluated));
 }
 
 void vary_kinds(Ranking& ranking) {

@@ -67,6 +67,22 @@ void DeviceExecution::allocate(std::size_t rank, std::span<const BufferShape> bu
   for (const BufferShape& shape : buffers) all.emplace_back(shape, device_, pool_, all);
 }
 
+template <class Look, class Late>
+void DeviceExecution::wait(Look look, Late late) {
+  constexpr std::chrono::microseconds kPause(50);
+  const auto begin = Clock::now();
+  for (int i = 0; !device_.is_over(over_); ++i) {
+    look(i);
+    const std::chrono::duration<double> waited = Clock::now() - begin;
+    if (waited.count() > options_.time_out.value()) {
+      const std::string what = late();
+      throw ExecutionError(
+          fmt::format("rank {}: {} within {} s", ranks_.front().id.value(), what, options_.time_out.value()));
+    }
+    std::this_thread::sleep_for(kPause);
+  }
+}
+
 void DeviceExecution::make(std::size_t rank, BufferId id, const MadeElements& elements) {
   constexpr std::size_t kAtOnce = std::size_t{1} << 16U;
   using kernels::MadeRun;
@@ -79,20 +95,8 @@ void DeviceExecution::make(std::size_t rank, BufferId id, const MadeElements& el
     const kernels::View view = buffer(rank, id).writable(origin_);
     device_.launch(origin_, elements.call(view, reinterpret_cast<const MadeRun*>(made_), std::ssize(some)));
     device_.record(over_, origin_);
-    wait_for_made();
+    wait([](int) {}, [] { return std::string("values were not made"); });
     is_running_ = false;
-  }
-}
-
-void DeviceExecution::wait_for_made() {
-  constexpr std::chrono::microseconds kPause(50);
-  const auto deadline = Clock::now() + std::chrono::duration<double>(options_.time_out.value());
-  while (!device_.is_over(over_)) {
-    if (Clock::now() > deadline) {
-      throw ExecutionError(fmt::format("rank {}: values were not made within {} s", ranks_.front().id.value(),
-                                       options_.time_out.value()));
-    }
-    std::this_thread::sleep_for(kPause);
   }
 }
 
@@ -252,23 +256,17 @@ std::vector<DevicePart> DeviceExecution::parts(std::size_t s) {
 }
 
 void DeviceExecution::wait_for_end() {
-  constexpr std::chrono::microseconds kPause(50);
   constexpr int kLooksApart = 20;  // some milliseconds: a look takes up to one
-  const auto begin = Clock::now();
-  for (int i = 0; !device_.is_over(over_); ++i) {
+  const auto look = [&](int i) {
     transport_.check();
-    if (options_.clocks != nullptr && i % kLooksApart == 0) {
+    if (options_.clocks != nullptr && i % kLooksApart == 0)
       options_.clocks->look([&] { return !device_.is_over(over_); });
-    }
-    const std::chrono::duration<double> waited = Clock::now() - begin;
-    if (waited.count() > options_.time_out.value()) {
-      const std::string late = late_operation();
-      give_up();
-      throw ExecutionError(
-          fmt::format("rank {}: {}: not over within {} s", ranks_.front().id.value(), late, options_.time_out.value()));
-    }
-    std::this_thread::sleep_for(kPause);
-  }
+  };
+  wait(look, [&] {
+    const std::string late = late_operation();
+    give_up();
+    return late + ": not over";
+  });
 }
 
 /// Releases graphs first: NCCL destroys a communicator only after all graphs that use it.

@@ -86,8 +86,10 @@ class DeviceExecution {
   /// The event at which a step starts: its own, or the end of what it follows without delay.
   [[nodiscard]] DeviceEvent start_of(const Rank& rank, std::size_t step) const;
   [[nodiscard]] std::vector<DevicePart> parts(std::size_t step);
+  /// Waits for `over_`, with look(i) in between; `late` cleans up and says what is not over in time.
+  template <class Look, class Late>
+  void wait(Look look, Late late);
   void wait_for_end();
-  void wait_for_made();
   void give_up() noexcept;
   [[nodiscard]] std::string late_operation();
   void collect();

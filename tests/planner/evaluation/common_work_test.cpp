@@ -37,7 +37,7 @@ std::vector<Candidate> variants(const Problem& problem, const Candidate& base) {
 
 }  // namespace
 
-TEST_CASE("The work that strategies have in common takes no longer than any iteration with it") {
+TEST_CASE("The work that strategies have in common takes no longer than any iteration with it", "[slow]") {
   SmallCase c;
   c.moe_layers = 3;
   SECTION("balanced load") {}

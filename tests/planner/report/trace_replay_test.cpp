@@ -40,7 +40,7 @@ TEST_CASE("A trace's devices are the ranks of the cluster with a layer of the mo
   CHECK(d.parameter_bytes.value() > 0);
 }
 
-TEST_CASE("Strategies are replayed in the order that they are named in") {
+TEST_CASE("Strategies are replayed in the order that they are named in", "[slow]") {
   const Small s = small(four_experts());
   const RoutingTrace t = trace();
   const ReplayOptions options{.devices = trace_devices(s.model, s.workload, s.cluster, t, 3, "t.csv")};

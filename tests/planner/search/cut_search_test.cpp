@@ -36,7 +36,7 @@ void check_cut(const SearchResult& r, const SearchResult& whole) {
 
 }  // namespace
 
-TEST_CASE("A search that is out of time returns its best so far, with a bound over all candidates") {
+TEST_CASE("A search that is out of time returns its best so far, with a bound over all candidates", "[slow]") {
   SmallCase c = two_nodes();
   SearchSpace space;
   SECTION("equal ranks") {}
@@ -95,7 +95,7 @@ TEST_CASE("A search that is out of time still makes a placement that is fixed") 
   CHECK(r.ranked.front().candidate.placement == PlacementChoice("smartmoe"));
 }
 
-TEST_CASE("A search that is out of time prices a round of pipelines that are deferred") {
+TEST_CASE("A search that is out of time prices a round of pipelines that are deferred", "[slow]") {
   // Eight layers and eight microbatches on 8 ranks: two stages have a shorter bubble than the four or eight stages
   // whose few ranks are not deferred. Candidates without a pipeline stay deferred, because they take longer to
   // simulate.

@@ -79,7 +79,7 @@ TEST_CASE("The fastest ways to run a layer are those of all simulated", "[slow]"
   }
 }
 
-TEST_CASE("Ways on which many ranks differ are left open, with a bound, not simulated") {
+TEST_CASE("Ways on which many ranks differ are left open, with a bound, not simulated", "[slow]") {
   Case c;
   c.workload.routing = RoutingScenario{.shape = RoutingShape::Zipf, .sampled = true};
   const std::vector<LayerStrategy> runs = c.runs();

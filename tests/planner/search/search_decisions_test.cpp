@@ -145,7 +145,7 @@ TEST_CASE("Replicas of an expert are neighbours where their gradients weigh more
   }
 }
 
-TEST_CASE("Microbatches overlap, and stages are in a V, where that is faster or pinned") {
+TEST_CASE("Microbatches overlap, and stages are in a V, where that is faster or pinned", "[slow]") {
   SmallCase c;
   c.nodes = 2;
   c.moe_layers = 8;

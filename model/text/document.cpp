@@ -67,6 +67,13 @@ Node Node::text(std::string value) {
   n.scalar = std::move(value);
   return n;
 }
+Node Node::plain(std::string value) {
+  Node n;
+  n.kind = Kind::Scalar;
+  n.scalar = std::move(value);
+  return n;
+}
+
 Node Node::number(double value) {
   Node n;
   n.kind = Kind::Scalar;

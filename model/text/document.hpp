@@ -33,8 +33,9 @@ struct Node {
 
   [[nodiscard]] static Node map();
   [[nodiscard]] static Node list();
-  [[nodiscard]] static Node text(std::string value);  // a string scalar
-  [[nodiscard]] static Node number(double value);     // shortest text that parses back to the same value
+  [[nodiscard]] static Node text(std::string value);   // a string scalar
+  [[nodiscard]] static Node plain(std::string value);  // a scalar as written without quotes: also a number or a boolean
+  [[nodiscard]] static Node number(double value);      // shortest text that parses back to the same value
   [[nodiscard]] static Node integer(long long value);
   [[nodiscard]] static Node boolean(bool value);
 

@@ -5,13 +5,13 @@
 
 #include <algorithm>
 #include <initializer_list>
-#include <set>
 
 #include "model/base/in_parallel.hpp"
 #include "model/base/whole_numbers.hpp"
 #include "planner/layer/all_to_all.hpp"
 #include "planner/layer/schedule.hpp"
 #include "planner/placement/strategies/strategy.hpp"
+#include "planner/plan/fixed_decisions.hpp"
 #include "planner/search/search.hpp"
 
 namespace moeplan::planner {
@@ -113,37 +113,6 @@ void check_degrees(const PlanRequest& r, std::int64_t world) {
   wrong.throw_if_any();
 }
 
-/// A dispatcher whose kernels were not measured on the cluster is refused, not priced as something else.
-void check_dispatcher(const PlanRequest& r, const Cluster& cluster) {
-  const AllToAll* asked = find_all_to_all(r.all_to_all);
-  if (!asked || !asked->is_dispatcher() || has_figures(cluster, *asked)) return;
-  std::vector<std::string> measured;
-  for (const auto& other : all_to_alls()) {
-    if (other->is_dispatcher() && has_figures(cluster, *other)) measured.emplace_back(other->name());
-  }
-  throw_input_error(
-      {"--dispatcher"}, "",
-      fmt::format("there are no figures of {}'s kernels on {}; those with figures: {}", r.all_to_all, cluster.name,
-                  measured.empty() ? "none" : fmt::format("{}", fmt::join(measured, ", "))));
-}
-
-/// A codec that the workload does not allow, with what would allow it.
-void check_codec(const PlanRequest& r, const CodecPair& asked, const std::set<WireFormat>& allowed) {
-  std::set<WireFormat> needed = allowed;
-  for (const auto& format : {asked.dispatch, asked.combine}) {
-    if (format) needed.insert(*format);
-  }
-  if (needed == allowed) return;
-  std::string maps;
-  for (const CodecEntry& codec : codecs()) {
-    if (needed.contains(codec.format)) maps += fmt::format("{}{}: {{}}", maps.empty() ? "" : ", ", codec.name);
-  }
-  throw_input_error({"--codec"}, "",
-                    fmt::format("{} loses digits, which the workload does not allow; expected -C "
-                                "'workload.codecs={{{}}}' too",
-                                r.codec, maps));
-}
-
 /// Decisions that the user fixed and that the framework does not have.
 void check_decisions(const PlanRequest& r, const Framework& framework) {
   Diagnostics wrong;
@@ -238,8 +207,8 @@ PlanJob load_job(const PlanRequest& r) {
   const bool is_default_batch = has_default_batch(r, documents);
   if (is_default_batch) fit_default_batch(documents, inputs, cluster.world_size());
   check_degrees(r, cluster.world_size());
-  check_dispatcher(r, cluster);
-  check_codec(r, space.codec.value_or(CodecPair{}), inputs.workload.codecs.allowed);
+  check_dispatcher(space, cluster, "--dispatcher");
+  check_codec(space, inputs.workload, "--codec");
   return {std::move(documents), std::move(inputs), std::move(cluster), std::move(space), is_default_batch};
 }
 

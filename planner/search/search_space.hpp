@@ -6,8 +6,7 @@
 #include <optional>
 
 #include "model/costs/codec.hpp"
-#include "planner/candidate/built_in.hpp"
-#include "planner/candidate/pipeline_layout.hpp"
+#include "planner/candidate/candidate.hpp"
 #include "planner/frameworks/framework.hpp"
 #include "planner/placement/strategies/placement_choice.hpp"
 

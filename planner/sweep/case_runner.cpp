@@ -18,6 +18,7 @@
 #include "planner/lowering/feasibility.hpp"
 #include "planner/lowering/lower.hpp"
 #include "planner/placement/strategies/strategy.hpp"
+#include "planner/plan/fixed_decisions.hpp"
 #include "planner/plan/plan.hpp"
 #include "planner/report/json_parts.hpp"
 #include "planner/search/place_experts.hpp"
@@ -67,14 +68,6 @@ Cell output(const std::string& name, const Measures& m) {
   if (name == "feasible") return std::int64_t{std::ssize(m.search->ranked)};
   if (name == "simulated") return m.search->simulated;
   return decision_cell(m.candidate, name);
-}
-
-/// A value as a reader of documents sees it.
-Node scalar(const std::string& text) {
-  Node node;
-  node.kind = Node::Kind::Scalar;
-  node.scalar = text;
-  return node;
 }
 
 /// The largest balance degree of the candidate's MoE layers.
@@ -156,7 +149,13 @@ class OneCase {
     space.threads = threads_;
     space.most_simulated = sweep_.budget;
     space.placements.emplace();
-    for (const Assignment& a : decisions_) set(space, *space.placements, a);
+    Node fixed = Node::map();
+    for (const Assignment& a : decisions_) fixed.set(a.key, Node::plain(a.value));
+    Diagnostics wrong;
+    planner::fix_decisions(fixed, space, wrong);
+    wrong.throw_if_any();
+    planner::check_dispatcher(space, cluster_, "all_to_all");
+    planner::check_codec(space, workload_, "codec");
     const planner::SearchResult result =
         planner::search(problem_, space, [&](std::int64_t, std::int64_t) { check_stop(); });
     if (result.ranked.empty()) return cannot(why_nothing(result));
@@ -169,36 +168,6 @@ class OneCase {
                .search = &result};
     if (wants_classes()) m.binding = predict(problem_, best.candidate).binding;
     keep(m);
-  }
-
-  static void set(planner::SearchSpace& space, planner::PlacementSpace& placements, const Assignment& a) {
-    if (a.key == "schedule") {
-      if (!planner::find_schedule(a.value))
-        throw InputError({{}, "schedule", fmt::format("{} is not known", in_quotes(a.value))});
-      space.schedule = a.value;
-      return;
-    }
-    if (a.key == "placement") {
-      if (!planner::find_placement_strategy(a.value))
-        throw InputError({{}, "placement", fmt::format("{} is not known", in_quotes(a.value))});
-      if (a.value != "auto") placements.placement = a.value;
-      return;
-    }
-    const bool is_degree = a.key != "redundant_experts";
-    std::optional<std::int64_t>* degree = !is_degree       ? &placements.redundant_experts
-                                          : a.key == "tp"  ? &space.tp
-                                          : a.key == "cp"  ? &space.cp
-                                          : a.key == "ep"  ? &space.ep
-                                          : a.key == "esp" ? &space.esp
-                                          : a.key == "dp"  ? &space.dp
-                                          : a.key == "edp" ? &space.edp
-                                                           : &space.pp;
-    Node settings = Node::map();
-    settings.set(a.key, scalar(a.value));
-    Diagnostics wrong;
-    *degree = MapReader(settings, "", wrong)
-                  .integer(a.key, is_degree ? 1 : 0, is_degree ? kMostRanks : planner::kMostRedundantExperts);
-    wrong.throw_if_any();
   }
 
   std::string why_nothing(const planner::SearchResult& result) const {
@@ -221,7 +190,7 @@ class OneCase {
   /// the remaining ranks, the others are 1.
   std::optional<planner::Candidate> decided() {
     Node d = planner::decision_document({});
-    for (const Assignment& a : decisions_) d.set(a.key, scalar(a.value));
+    for (const Assignment& a : decisions_) d.set(a.key, Node::plain(a.value));
     const auto is_set = [&](std::string_view key) {
       return std::any_of(decisions_.begin(), decisions_.end(), [&](const Assignment& a) { return a.key == key; });
     };
@@ -384,7 +353,7 @@ Workload with_decided_recompute(Workload workload, const std::vector<Assignment>
       std::find_if(decisions.begin(), decisions.end(), [](const Assignment& a) { return a.key == "recompute"; });
   if (kind == SweepKind::Plan || decision == decisions.end()) return workload;
   Node settings = Node::map();
-  settings.set("recompute", scalar(decision->value));
+  settings.set("recompute", Node::plain(decision->value));
   Diagnostics wrong;
   MapReader reader(settings, "", wrong);
   const Recompute recompute = read_recompute(reader);

@@ -9,8 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "planner/layer/schedule.hpp"
-#include "planner/placement/strategies/strategy.hpp"
+#include "planner/plan/plan.hpp"
 
 namespace moeplan::sweep {
 
@@ -77,6 +76,7 @@ void check_names(const SweepSpec& sweep, Diagnostics& wrong) {
 }
 
 void check_values(const SweepSpec& sweep, Diagnostics& wrong) {
+  const std::vector<std::string> decisions = decision_keys(sweep.kind);
   const auto check = [&](const Setting& setting, const std::string& value) {
     for (const auto& [key, folder] : kFiles) {
       if (setting.key != key) continue;
@@ -88,14 +88,12 @@ void check_values(const SweepSpec& sweep, Diagnostics& wrong) {
         }
       }
     }
-    std::vector<std::string> known;
-    if (setting.key == "schedule" && !planner::find_schedule(value)) {
-      for (const auto& s : planner::schedules()) known.emplace_back(s->name());
-    }
-    if (setting.key == "placement" && !planner::find_placement_strategy(value)) known = planner::placement_names();
-    if (known.empty() || std::find(known.begin(), known.end(), value) != known.end()) return;
-    wrong.add(setting.where, setting.name,
-              fmt::format("{} is not known{}", in_quotes(value), suggestion(value, known)));
+    if (std::find(decisions.begin(), decisions.end(), setting.key) == decisions.end()) return;
+    Node decision = planner::decision_document({});
+    decision.set(setting.key, Node::plain(value));
+    Diagnostics of_value;
+    (void)planner::read_decision(MapReader(decision, "", of_value));
+    for (const Diagnostic& d : of_value.list()) wrong.add(setting.where, setting.name, d.message);
   };
   for (const Axis& a : sweep.base) check(a.setting, a.values.front());
   for (const Axis& a : sweep.axes) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "planner/plan/fixed_decisions.hpp"
 #include "planner/report/json_parts.hpp"
 
 namespace moeplan::sweep {
@@ -31,8 +32,7 @@ constexpr std::array kIterationOnly{"pp",         "cp",          "virtual_stages
 }  // namespace
 
 std::vector<std::string> decision_keys(SweepKind kind) {
-  if (kind == SweepKind::Plan)
-    return {"schedule", "placement", "redundant_experts", "tp", "cp", "ep", "esp", "dp", "edp", "pp"};
+  if (kind == SweepKind::Plan) return planner::fixable_decisions();
   std::vector<std::string> keys = settable_decisions();
   if (kind == SweepKind::Layer) {
     std::erase_if(keys, [](const std::string& key) {

@@ -252,6 +252,7 @@ TEST_CASE("Every shipped sweep can be read, and the small ones run") {
                                                                {"mixtral_bandwidth", "18 cases"},
                                                                {"mixtral_degrees", "384 cases"},
                                                                {"mixtral_nics", "25 cases"},
+                                                               {"dispatchers", "6 cases"},
                                                                {"parm_table3_a", "4374 cases"},
                                                                {"parm_table3_b", "13122 cases"},
                                                                {"parm_table4", "12960 cases of 15552 combinations"},

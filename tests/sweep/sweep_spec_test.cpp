@@ -110,6 +110,8 @@ TEST_CASE("Everything that is wrong with a sweep is said, with its place") {
   contains(error("name: x\nkind: layer\nbase: {model: gpt2_moe}\naxes: {cluster: [dgx_h10]}"),
            "dgx_h10: is no file of configs/clusters; did you mean \"dgx_h100\"?");
   contains(error(kBase + "axes: {schedule: [parm_s3]}"), "\"parm_s3\" is not known; did you mean");
+  contains(error(kBase + "axes: {all_to_all: [deepeep]}"), "\"deepeep\" is not known; did you mean \"deepep\"?");
+  contains(error(kBase + "axes: {codec: [none, fp9]}"), "codec: \"fp9\" is not known");
   contains(error(kBase), "has neither axes nor zip: nothing varies");
   contains(error(kBase + "axes: {ep: [1]}\nwhen: ep > 1"), "no combination of values is left");
   contains(error(kBase + "axes: {ep: [1, x]}\nwhen: ep > 1"), "cannot be compared");

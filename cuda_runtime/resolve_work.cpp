@@ -122,13 +122,11 @@ class Resolver {
   }
 
   Work optimizer() const {
-    const Slice &gradients = in(0), &states = in(1), &weights = out(1);
-    const auto is = [&](const Slice& s, Dtype dtype) { return x_.program.buffer(s.buffer).dtype == dtype; };
-    const Dtype format = x_.program.buffer(weights.buffer).dtype;
-    const std::int64_t masters = size_of(format) < size_of(Dtype::Fp32) ? 1 : 0;
+    const Slice &states = in(1), &weights = out(1);
+    const auto format = [&](const Slice& s) { return x_.program.buffer(s.buffer).dtype; };
+    const std::int64_t masters = size_of(format(weights)) < size_of(Dtype::Fp32) ? 1 : 0;
     const std::int64_t moments = columns(states) / columns(weights) - masters;
-    if (!is(states, Dtype::Fp32) || moments < 1 || moments > 2) refuse(o_, "moments in 16 bits are not executed");
-    if (!is(gradients, format)) refuse(o_, "gradients in another format than the weights' are not executed");
+    if (format(states) != Dtype::Fp32 || moments < 1 || moments > 2) refuse(o_, "moments in 16 bits are not executed");
     return OptimizerWork{rows_in(0), rows_in(1), rows_out(1), moments};
   }
 

@@ -96,13 +96,13 @@ bool GroupedProducts::run(const Products& all, CUstream_st* stream, const Produc
   }
   cublasHandle_t handle = state_->handle;
   const Groups groups(all.products, all.form);
-  const ProductTypes types = product_types(all.form, all.dtype);
+  const ProductTypes types = product_types(all.form, all.dtype, all.result);
   const std::vector<cublasOperation_t> first(groups.m.size(), static_cast<cublasOperation_t>(types.first)),
       second(groups.m.size(), static_cast<cublasOperation_t>(types.second));
   const std::size_t count = all.products.size();
   // cuBLAS writes to the addresses of C, which are stored after those of A and B.
   auto* const* c = const_cast<void* const*>(all.addresses + 2 * count);
-  const auto type = static_cast<cudaDataType_t>(types.data);
+  const auto type = static_cast<cudaDataType_t>(types.data), result = static_cast<cudaDataType_t>(types.result);
   const auto compute = static_cast<cublasComputeType_t>(types.compute);
   check_cublas(cublasSetStream(handle, stream), rank_, "cublasSetStream");
   // cublasSetStream resets the workspace to the library's default.
@@ -110,7 +110,7 @@ bool GroupedProducts::run(const Products& all, CUstream_st* stream, const Produc
   const cublasStatus_t status = cublasGemmGroupedBatchedEx(
       handle, first.data(), second.data(), groups.m.data(), groups.n.data(), groups.k.data(), groups.alpha.data(),
       all.addresses + count, type, groups.first.data(), all.addresses, type, groups.second.data(), groups.beta.data(),
-      c, type, groups.out.data(), static_cast<int>(groups.m.size()), groups.count.data(), compute);
+      c, result, groups.out.data(), static_cast<int>(groups.m.size()), groups.count.data(), compute);
   if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) {
     return refuse(all, cublasLtGetStatusName(status));
   }

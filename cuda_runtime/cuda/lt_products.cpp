@@ -64,7 +64,7 @@ struct Shape {
         const std::array<std::uint32_t, 3>& alignments, std::int32_t multiprocessors, RankId rank)
       : first(types.data, form == Gemm::Form::NT ? p.k : p.n, form == Gemm::Form::NT ? p.n : p.k, rank),
         second(types.data, form == Gemm::Form::TN ? p.m : p.k, form == Gemm::Form::TN ? p.k : p.m, rank),
-        out(types.data, p.n, p.m, rank) {
+        out(types.result, p.n, p.m, rank) {
     const auto compute = static_cast<cublasComputeType_t>(types.compute);
     check_cublas(cublasLtMatmulDescCreate(&description, compute, CUDA_R_32F), rank, "cublasLtMatmulDescCreate");
     set(CUBLASLT_MATMUL_DESC_TRANSA, static_cast<cublasOperation_t>(types.first), rank);
@@ -108,7 +108,8 @@ struct Shape {
   }
 };
 
-using Key = std::tuple<Gemm::Form, Dtype, std::int64_t, std::int64_t, std::int64_t, std::array<std::uint32_t, 3>>;
+using Key =
+    std::tuple<Gemm::Form, Dtype, Dtype, std::int64_t, std::int64_t, std::int64_t, std::array<std::uint32_t, 3>>;
 
 /// Side streams of a stream, which fork from it and join it.
 class Lanes {
@@ -189,11 +190,11 @@ struct LtProducts::State {
   State(const State&) = delete;
   State& operator=(const State&) = delete;
 
-  const Shape& shape_of(Gemm::Form form, Dtype dtype, const MatrixProduct& p) {
+  const Shape& shape_of(const Products& all, const MatrixProduct& p) {
     const std::array<std::uint32_t, 3> alignments{alignment_of(p.a), alignment_of(p.b), alignment_of(p.c)};
     return shapes
-        .try_emplace(Key{form, dtype, p.m, p.n, p.k, alignments}, handle, form, product_types(form, dtype), p,
-                     alignments, multiprocessors, rank)
+        .try_emplace(Key{all.form, all.dtype, all.result, p.m, p.n, p.k, alignments}, handle, all.form,
+                     product_types(all.form, all.dtype, all.result), p, alignments, multiprocessors, rank)
         .first->second;
   }
 
@@ -203,8 +204,8 @@ struct LtProducts::State {
     return memory;
   }
 
-  void multiply(Gemm::Form form, Dtype dtype, const MatrixProduct& p, cudaStream_t stream) {
-    const Shape& shape = shape_of(form, dtype, p);
+  void multiply(const Products& all, const MatrixProduct& p, cudaStream_t stream) {
+    const Shape& shape = shape_of(all, p);
     const float alpha = 1, beta = p.accumulates ? 1.0F : 0.0F;
     check_cublas(cublasLtMatmul(handle, shape.description, &alpha, p.b, shape.first.get(), p.a, shape.second.get(),
                                 &beta, p.c, shape.out.get(), p.c, shape.out.get(), &shape.algorithm,
@@ -218,7 +219,7 @@ struct LtProducts::State {
     const std::size_t used = *std::max_element(lane.begin(), lane.end()) + 1;
     side.fork(used);
     for (std::size_t i = 0; i < lane.size(); ++i) {
-      multiply(all.form, all.dtype, all.products[i], side.stream(lane[i]));
+      multiply(all, all.products[i], side.stream(lane[i]));
     }
     side.join(used);
   }
@@ -230,7 +231,7 @@ LtProducts::~LtProducts() = default;
 
 void LtProducts::run(const Products& products, CUstream_st* stream, bool is_captured) {
   if (products.products.size() < 2) {
-    for (const MatrixProduct& p : products.products) state_->multiply(products.form, products.dtype, p, stream);
+    for (const MatrixProduct& p : products.products) state_->multiply(products, p, stream);
     return;
   }
   if (state_->grouped.is_requested() && is_captured) {

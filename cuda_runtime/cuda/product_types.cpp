@@ -16,8 +16,9 @@ cudaDataType_t type_of(Dtype dtype) {
 
 }  // namespace
 
-ProductTypes product_types(Gemm::Form form, Dtype dtype) {
+ProductTypes product_types(Gemm::Form form, Dtype dtype, Dtype result) {
   return {.data = type_of(dtype),
+          .result = type_of(result),
           .compute = dtype == Dtype::Tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F,
           .first = form == Gemm::Form::NT ? CUBLAS_OP_T : CUBLAS_OP_N,
           .second = form == Gemm::Form::TN ? CUBLAS_OP_T : CUBLAS_OP_N};

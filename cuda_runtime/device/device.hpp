@@ -29,10 +29,10 @@ struct MatrixProduct {
 };
 
 /// Products of one form and number format whose outputs do not overlap. fp32 and 16-bit formats accumulate in fp32;
-/// tf32 multiplies in tf32.
+/// tf32 multiplies in tf32. `result`: the format of C, which is `dtype` or fp32.
 struct Products {
   Gemm::Form form = Gemm::Form::NN;
-  Dtype dtype = Dtype::Fp32;
+  Dtype dtype = Dtype::Fp32, result = Dtype::Fp32;
   std::span<const MatrixProduct> products;
   const void* const* addresses = nullptr;  // in device memory: the addresses of all A, then all B, then all C
 };

@@ -84,16 +84,16 @@ class Maker {
   }
 
   void make(const GemmWork& w) {
-    const Dtype dtype = x_.buffer(w.c.buffer).shape().dtype;
-    for (const BufferId b : {w.a.buffer, w.b.buffer}) {
-      if (x_.buffer(b).shape().dtype != dtype) refuse("products of several number formats are not computed on GPUs");
-    }
+    const auto format = [&](const RowList& list) { return x_.buffer(list.buffer).shape().dtype; };
+    const Dtype dtype = format(w.a), result = format(w.c);
+    if (format(w.b) != dtype || (result != dtype && result != Dtype::Fp32))
+      refuse("products of several number formats are not computed on GPUs, except sums in fp32");
     const bool accumulates = std::any_of(w.products.begin(), w.products.end(), [](auto& p) { return p.accumulates; });
     const auto range_of = [](auto member) { return [member](const Product& p) { return p.*member; }; };
     const Operand a = gathered(w.a, w, range_of(&Product::a), true), b = gathered(w.b, w, range_of(&Product::b), true),
                   c = gathered(w.c, w, range_of(&Product::c), accumulates);
     for (const std::vector<Product>& round : rounds(w.products)) {
-      DeviceProducts out{w.form, dtype, {}};
+      DeviceProducts out{w.form, dtype, result, {}};
       for (const Product& p : round) {
         const std::int64_t k = w.form == Gemm::Form::TN ? p.a.rows : a.columns;
         if (p.a.rows == 0 || p.b.rows == 0) {
@@ -224,7 +224,7 @@ void issue(Device& device, DeviceStream stream, std::span<const DeviceCommand> c
       device.launch(stream, *call);
     } else {
       const auto& p = std::get<DeviceProducts>(command);
-      device.multiply(stream, {p.form, p.dtype, p.products, p.addresses});
+      device.multiply(stream, {p.form, p.dtype, p.result, p.products, p.addresses});
     }
   }
 }

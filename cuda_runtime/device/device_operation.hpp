@@ -15,7 +15,7 @@ namespace moeplan::runtime {
 
 struct DeviceProducts {
   Gemm::Form form = Gemm::Form::NN;
-  Dtype dtype = Dtype::Fp32;
+  Dtype dtype = Dtype::Fp32, result = Dtype::Fp32;
   std::vector<MatrixProduct> products;
   const void* const* addresses = nullptr;
 };
@@ -41,7 +41,7 @@ struct DeviceContext {
 };
 
 /// Prepares an operation. Raises InputError for what is not supported on GPUs: more than kernels::kMostChosen experts
-/// per token, and products of several formats in one operation.
+/// per token, and products of several formats other than those of Products.
 [[nodiscard]] DeviceOperation device_operation(const Work& work, const std::string& name, const DeviceContext& context);
 
 /// Prepares a communication (device_transfers.cpp).

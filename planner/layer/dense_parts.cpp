@@ -90,7 +90,7 @@ void DenseParts::project(const std::string& name, OpClass op_class, const std::s
 void DenseParts::weight_gradient(const std::string& name, OpClass op_class, const std::string& in,
                                  std::int64_t in_columns, const std::string& out, std::int64_t out_columns) const {
   const QuantisedOperands q = operands(op_class);
-  block.then(gemm(name + " weight gradient", op_class, q.product({.form = Gemm::Form::TN}),
+  block.then(gemm(name + " weight gradient", op_class, q.product({.form = Gemm::Form::TN, .accumulates = true}),
                   q.in_columns(rows(in, in_columns)), q.in_columns(rows("d." + out, out_columns)),
                   weight("d.w." + name, in_columns, out_columns)));
 }
@@ -140,7 +140,7 @@ void DenseParts::ffn_backward(const Ffn& f, const std::string& prefix, OpClass o
   const Slice w_down = weight("w." + prefix + ".down", shard, model.hidden_size);
   const Slice w_up = weight("w." + prefix + ".up", model.hidden_size, up);
   const QuantisedOperands q = operands(op_class);
-  const Gemm nt = q.product({.form = Gemm::Form::NT}), tn = q.product({.form = Gemm::Form::TN});
+  const Gemm nt = q.product({.form = Gemm::Form::NT}), tn = q.product({.form = Gemm::Form::TN, .accumulates = true});
   const Slice activated = rows(prefix + ".activated", shard), d_out = x(whole(gradient));
   const Slice own_input = rows(prefix + ".up", up);
   const Slice input = keeps_fp8_inputs() ? restored_from_fp8(block, own_input) : own_input;

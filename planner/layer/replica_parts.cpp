@@ -7,6 +7,16 @@
 
 namespace moeplan::planner {
 
+namespace {
+
+bool is_expert(const Slice& weight) { return weight.rows.kind == Rows::Kind::PerExpert; }
+
+std::string flat_name(const Slice& weight, const std::string& what) {
+  return (is_expert(weight) ? "expert." : "dense.") + what;
+}
+
+}  // namespace
+
 /// Calls `write` for dense and for expert parameters, whose replicas are on different ranks.
 template <class Write>
 void ReplicaParts::each(const UnitParameters& parameters, Write write) const {
@@ -34,20 +44,26 @@ UnitParameters ReplicaParts::place(const std::vector<Slice>& weights) const {
   Program& program = block.program();
   UnitParameters out;
   for (const Slice& w : weights) {
-    const Buffer weight = program.buffer(w.buffer);
-    const bool is_expert = w.rows.kind == Rows::Kind::PerExpert;
-    double& parameters = is_expert ? out.expert : out.dense;
-    const auto place_in = [&](const std::string& flat, BufferId buffer) {
-      const Dtype dtype = program.buffer(buffer).dtype;
-      const BufferId whole = block.buffer((is_expert ? "expert." : "dense.") + flat, kFlatColumns, dtype);
-      program.buffers[buffer.index()].part = {whole, static_cast<std::int64_t>(parameters)};
-    };
-    place_in("weights", w.buffer);
-    place_in("gradients", block.buffer("d." + weight.name, weight.columns, weight.dtype));
-    const std::int64_t rows = w.rows.each * (is_expert ? held_experts(program, w.rows.routing) : 1);
+    const BufferId whole = block.buffer(flat_name(w, "weights"), kFlatColumns, program.buffer(w.buffer).dtype);
+    Buffer& weight = program.buffers[w.buffer.index()];
+    double& parameters = is_expert(w) ? out.expert : out.dense;
+    weight.part = {whole, static_cast<std::int64_t>(parameters)};
+    const std::int64_t rows = w.rows.each * (is_expert(w) ? held_experts(program, w.rows.routing) : 1);
     parameters += static_cast<double>(ceil_div(rows * weight.columns, kFlatColumns) * kFlatColumns);
   }
   return out;
+}
+
+void ReplicaParts::place_gradients(const std::vector<Slice>& weights) const {
+  Program& program = block.program();
+  for (const Slice& w : weights) {
+    const BufferId whole = block.buffer(flat_name(w, "gradients"), kFlatColumns, workload.gradient_dtype);
+    const Buffer weight = program.buffer(w.buffer);
+    const BufferId id = block.buffer("d." + weight.name, weight.columns, weight.dtype);
+    Buffer& gradient = program.buffers[id.index()];
+    gradient.dtype = workload.gradient_dtype;
+    gradient.part = {whole, weight.part->first};
+  }
 }
 
 void ReplicaParts::wait(OpClass op_class) const {

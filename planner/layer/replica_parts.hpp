@@ -23,9 +23,12 @@ struct ReplicaParts {
   Groups groups;
   BlockBuilder& block;
 
-  /// Places weights and their gradients in the flat buffers, in which executors then find them, each from the start of
-  /// a row. Returns the parameters of both kinds, those of experts on the rank that has the most.
+  /// Places weights in the flat buffers, in which executors then find them, each from the start of a row. Returns the
+  /// parameters of both kinds, those of experts on the rank that has the most.
   [[nodiscard]] UnitParameters place(const std::vector<Slice>& weights) const;
+  /// Places the gradients of placed weights in the same way, once the backward pass is written: its products then add
+  /// to them in the format of gradients.
+  void place_gradients(const std::vector<Slice>& weights) const;
 
   /// Waits until the operations that earlier blocks put on the background stream have ended.
   void wait(OpClass op_class) const;

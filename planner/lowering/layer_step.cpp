@@ -70,7 +70,8 @@ class StepWriter {
     if (waits) context_.replica_parts(block).wait(OpClass::WeightGather);
     write_experts(context_.schedule_of(0), layer_, block, /*forward=*/true, [&] { write_shared(block); });
     if (has_shared()) dense(block).add("moe.out", "shared.out", "moe.out");
-    parameters_ = context_.replica_parts(block).place(weights_read_by(block.block()));
+    weights_ = weights_read_by(block.block());
+    parameters_ = context_.replica_parts(block).place(weights_);
     return block.finish();
   }
 
@@ -87,6 +88,7 @@ class StepWriter {
       dense(block).ffn_backward(layer_.moe.shared, "shared", OpClass::SharedExpert, "d.moe.out", "d.shared.in");
     });
     if (has_shared()) dense(block).add("d.ffn.in", "d.shared.in", "d.ffn.in");
+    replicas.place_gradients(weights_);
     if (context_.has_replicas() && context_.workload().overlap_gradients) replicas.reduce_gradients(parameters_);
     return block.finish(forward);
   }
@@ -100,6 +102,7 @@ class StepWriter {
   LoweringContext& context_;
   std::int64_t tokens_;
   MoeLayer layer_;
+  std::vector<Slice> weights_{};
   UnitParameters parameters_{};
 };
 

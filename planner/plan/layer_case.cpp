@@ -94,7 +94,7 @@ LayerCase layer_step_case(const ModelSpec& model, const Workload& workload, cons
   const auto name = [](Dtype dtype) { return name_of<Dtype>(kDtypeNames, dtype); };
   if (workload.mode != Mode::Train) refuse("needs a workload that trains");
   if (!candidate.expert_places.empty()) refuse("does not go with placed experts");
-  if (workload.gradient_dtype != workload.dtype) {
+  if (workload.gradient_dtype != workload.dtype && workload.gradient_dtype != Dtype::Fp32) {
     refuse(fmt::format("gradients in {} of weights in {} are not executed; try -C workload.gradient_dtype={}",
                        name(workload.gradient_dtype), name(workload.dtype), name(workload.dtype)));
   }

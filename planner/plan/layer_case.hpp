@@ -39,7 +39,7 @@ struct LayerCase {
                                    std::int64_t ranks_per_node, std::optional<std::int64_t> layer);
 
 /// A step of the same layer, on all ranks of a pipeline stage. Raises InputError also for what is not executed: forward
-/// workloads, placed experts, gradients in another format than the weights, moments in 16 bits.
+/// workloads, placed experts, gradients in 16 bits of weights in another format, moments in 16 bits.
 [[nodiscard]] LayerCase layer_step_case(const ModelSpec& model, const Workload& workload, const Candidate& candidate,
                                         std::int64_t ranks_per_node, std::optional<std::int64_t> layer);
 

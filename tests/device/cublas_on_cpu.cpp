@@ -26,15 +26,15 @@ struct Columns {
   }
 };
 
-void multiply(Format format, std::int64_t m, std::int64_t n, std::int64_t k, float alpha, const Columns& a,
-              const Columns& b, float beta, void* c, std::int64_t ldc) {
+void multiply(Format format, Format result, std::int64_t m, std::int64_t n, std::int64_t k, float alpha,
+              const Columns& a, const Columns& b, float beta, void* c, std::int64_t ldc) {
   using namespace moeplan::kernels;
   for (std::int64_t i = 0; i < m; ++i) {
     for (std::int64_t j = 0; j < n; ++j) {
       float sum = 0;
       for (std::int64_t l = 0; l < k; ++l) sum += load1(format, a.data, a.at(i, l)) * load1(format, b.data, b.at(l, j));
-      const float before = beta == 0 ? 0 : beta * load1(format, c, j * ldc + i);
-      store1(format, c, j * ldc + i, alpha * sum + before);
+      const float before = beta == 0 ? 0 : beta * load1(result, c, j * ldc + i);
+      store1(result, c, j * ldc + i, alpha * sum + before);
     }
   }
 }
@@ -77,8 +77,8 @@ cublasStatus_t cublasGemmGroupedBatchedEx(cublasHandle_t, const cublasOperation_
                                           const cublasOperation_t* second, const int* m, const int* n, const int* k,
                                           const void* alpha, const void* const* a, cudaDataType_t type, const int* lda,
                                           const void* const* b, cudaDataType_t, const int* ldb, const void* beta,
-                                          void* const* c, cudaDataType_t, const int* ldc, int groups, const int* sizes,
-                                          cublasComputeType_t) {
+                                          void* const* c, cudaDataType_t result, const int* ldc, int groups,
+                                          const int* sizes, cublasComputeType_t) {
   called("cublasGemmGroupedBatchedEx");
   if (!moeplan::tests::grouped_products_are_supported()) return CUBLAS_STATUS_NOT_SUPPORTED;
   const auto* alphas = static_cast<const float*>(alpha);
@@ -88,9 +88,10 @@ cublasStatus_t cublasGemmGroupedBatchedEx(cublasHandle_t, const cublasOperation_
     for (int j = 0; j < sizes[g]; ++j, ++i) {
       // The addresses are device memory, which is the host's here.
       moeplan::tests::on_stream(
-          grouped_stream, [=, m = m[g], n = n[g], k = k[g], x = Columns{a[i], lda[g], first[g] == CUBLAS_OP_T},
-                           y = Columns{b[i], ldb[g], second[g] == CUBLAS_OP_T}, alpha = alphas[g], beta = betas[g],
-                           z = c[i], ldc = ldc[g]] { multiply(format_of(type), m, n, k, alpha, x, y, beta, z, ldc); });
+          grouped_stream,
+          [=, m = m[g], n = n[g], k = k[g], x = Columns{a[i], lda[g], first[g] == CUBLAS_OP_T},
+           y = Columns{b[i], ldb[g], second[g] == CUBLAS_OP_T}, alpha = alphas[g], beta = betas[g], z = c[i],
+           ldc = ldc[g]] { multiply(format_of(type), format_of(result), m, n, k, alpha, x, y, beta, z, ldc); });
     }
   }
   return CUBLAS_STATUS_SUCCESS;
@@ -163,9 +164,9 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t description
                     (is_second ? y.columns : y.rows) == k;
   if (!fits) return CUBLAS_STATUS_INVALID_VALUE;
   moeplan::tests::on_stream(
-      stream, [=, left = Columns{a, x.ld, is_first}, right = Columns{b, y.ld, is_second},
+      stream, [=, type = x.type, left = Columns{a, x.ld, is_first}, right = Columns{b, y.ld, is_second},
                of_product = *static_cast<const float*>(alpha), of_before = *static_cast<const float*>(beta)] {
-        multiply(format_of(z.type), z.rows, z.columns, k, of_product, left, right, of_before, d, z.ld);
+        multiply(format_of(type), format_of(z.type), z.rows, z.columns, k, of_product, left, right, of_before, d, z.ld);
       });
   return CUBLAS_STATUS_SUCCESS;
 }

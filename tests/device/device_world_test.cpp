@@ -237,8 +237,11 @@ TEST_CASE("What GPUs do not compute is refused before anything runs") {
   CHECK(refused(TopKWork{{a, {0}}, {b, {0}}, 65}, {{1, 128, Dtype::Fp32}, {1, 130, Dtype::Fp32}}) ==
         "execution: an operation: a token of 65 experts; GPUs choose at most 64");
   const GemmWork mixed{Gemm::Form::NN, {a, {0}}, {b, {0}}, {c, {0}}, {{{0, 1}, {0, 1}, {0, 1}, false}}};
-  CHECK(refused(mixed, {{1, 1, Dtype::Bf16}, {1, 1, Dtype::Fp32}, {1, 1, Dtype::Bf16}}) ==
-        "execution: an operation: products of several number formats are not computed on GPUs");
+  const std::string formats =
+      "execution: an operation: products of several number formats are not computed on GPUs, except sums in fp32";
+  CHECK(refused(mixed, {{1, 1, Dtype::Bf16}, {1, 1, Dtype::Fp32}, {1, 1, Dtype::Bf16}}) == formats);
+  CHECK(refused(mixed, {{1, 1, Dtype::Fp32}, {1, 1, Dtype::Fp32}, {1, 1, Dtype::Bf16}}) == formats);
+  CHECK(refused(mixed, {{1, 1, Dtype::Bf16}, {1, 1, Dtype::Bf16}, {1, 1, Dtype::Fp32}}).empty());
 }
 
 TEST_CASE("A token sent to an expert that the gate did not choose is an error") {

@@ -18,17 +18,17 @@ namespace {
 
 [[noreturn]] void misused(const std::string& how) { throw std::logic_error("a device is misused: " + how); }
 
-void multiply_on_cpu(Gemm::Form form, kernels::Format format, const MatrixProduct& p) {
+void multiply_on_cpu(Gemm::Form form, kernels::Format format, kernels::Format result, const MatrixProduct& p) {
   using kernels::load1;
   for (std::int64_t i = 0; i < p.m; ++i) {
     for (std::int64_t j = 0; j < p.n; ++j) {
-      float sum = p.accumulates ? load1(format, p.c, i * p.n + j) : 0.0F;
+      float sum = p.accumulates ? load1(result, p.c, i * p.n + j) : 0.0F;
       for (std::int64_t l = 0; l < p.k; ++l) {
         const float a = load1(format, p.a, form == Gemm::Form::TN ? l * p.m + i : i * p.k + l);
         const float b = load1(format, p.b, form == Gemm::Form::NT ? j * p.k + l : l * p.n + j);
         sum += a * b;
       }
-      kernels::store1(format, p.c, i * p.n + j, sum);
+      kernels::store1(result, p.c, i * p.n + j, sum);
     }
   }
 }
@@ -285,18 +285,18 @@ void FakeDevice::launch(DeviceStream stream, const kernels::KernelCall& call) {
 void FakeDevice::multiply(DeviceStream stream, const Products& products) {
   count("multiply");
   const std::vector<MatrixProduct> list(products.products.begin(), products.products.end());
-  check_products(list, products.dtype, products.addresses);
+  check_products(list, products.result, products.addresses);
   add(stream, {Kind::Run,
                {},
                0,
-               [list, form = products.form, format = format_of(products.dtype)] {
-                 for (const MatrixProduct& p : list) multiply_on_cpu(form, format, p);
+               [list, form = products.form, format = format_of(products.dtype), result = format_of(products.result)] {
+                 for (const MatrixProduct& p : list) multiply_on_cpu(form, format, result, p);
                },
                costs_ ? costs_->products(products) : 0.0});
 }
 
 /// What a call that takes them all at once relies on.
-void FakeDevice::check_products(std::span<const MatrixProduct> list, Dtype dtype, const void* const* addresses) const {
+void FakeDevice::check_products(std::span<const MatrixProduct> list, Dtype result, const void* const* addresses) const {
   check_range(reinterpret_cast<const std::byte*>(addresses), 3 * list.size() * sizeof(void*));
   std::map<const std::byte*, const std::byte*> written;  // from, to
   for (std::size_t i = 0; i < list.size(); ++i) {
@@ -306,7 +306,7 @@ void FakeDevice::check_products(std::span<const MatrixProduct> list, Dtype dtype
       misused("addresses that are not the products'");
     }
     const auto* c = static_cast<const std::byte*>(p.c);
-    if (!written.emplace(c, c + p.m * p.n * size_of(dtype)).second) misused("two products to one place at once");
+    if (!written.emplace(c, c + p.m * p.n * size_of(result)).second) misused("two products to one place at once");
   }
   const std::byte* end = nullptr;
   for (const auto& [from, to] : written) {

@@ -130,7 +130,7 @@ class FakeDevice final : public CudaDevice {
   bool step();
   [[nodiscard]] bool has_nothing_to_do() const;
   void check_range(const std::byte* data, std::size_t bytes) const;
-  void check_products(std::span<const MatrixProduct> list, Dtype dtype, const void* const* addresses) const;
+  void check_products(std::span<const MatrixProduct> list, Dtype result, const void* const* addresses) const;
 
   Random random_;
   std::map<std::byte*, std::size_t> memory_;

@@ -45,13 +45,15 @@ struct Grouped {
 /// Operands of the products, and what their C must become.
 class Work {
  public:
-  Work(Gemm::Form form, Dtype dtype, Lay lay) : form_(form), dtype_(dtype), memory_(1 << 16) {
+  Work(Gemm::Form form, Dtype dtype, Lay lay) : Work(form, dtype, dtype, lay) {}
+  Work(Gemm::Form form, Dtype dtype, Dtype result, Lay lay)
+      : form_(form), dtype_(dtype), result_(result), memory_(1 << 16) {
     Random random(7);
     const bool is_aligned = lay != Lay::Unaligned;
     for (const Sizes& s : lay == Lay::WideRows ? kWide : kSizes) {
-      auto* a = matrix(s.m * s.k, random, is_aligned);
-      auto* b = matrix(s.n * s.k, random, is_aligned);
-      auto* c = matrix(s.m * s.n, random, is_aligned);
+      auto* a = matrix(dtype, s.m * s.k, random, is_aligned);
+      auto* b = matrix(dtype, s.n * s.k, random, is_aligned);
+      auto* c = matrix(result, s.m * s.n, random, is_aligned);
       expected_.push_back(product(s, a, b, c));
       products_.push_back({a, b, c, s.m, s.n, s.k, s.accumulates});
     }
@@ -60,25 +62,26 @@ class Work {
     for (const auto& p : products_) addresses_.push_back(p.c);
   }
 
-  [[nodiscard]] Products all() const { return {form_, dtype_, products_, addresses_.data()}; }
+  [[nodiscard]] Products all() const { return {form_, dtype_, result_, products_, addresses_.data()}; }
   [[nodiscard]] bool is_right() const {
     for (std::size_t p = 0; p < products_.size(); ++p) {
       for (std::size_t i = 0; i < expected_[p].size(); ++i) {
-        if (value(products_[p].c, static_cast<std::int64_t>(i)) != Approx(expected_[p][i]).margin(0.05)) return false;
+        if (value(result_, products_[p].c, static_cast<std::int64_t>(i)) != Approx(expected_[p][i]).margin(0.05))
+          return false;
       }
     }
     return true;
   }
 
  private:
-  [[nodiscard]] float value(const void* data, std::int64_t i) const {
-    return kernels::load1(format_of(dtype_), data, i);
+  [[nodiscard]] static float value(Dtype dtype, const void* data, std::int64_t i) {
+    return kernels::load1(format_of(dtype), data, i);
   }
 
-  std::byte* matrix(std::int64_t elements, Random& random, bool is_aligned) {
+  std::byte* matrix(Dtype dtype, std::int64_t elements, Random& random, bool is_aligned) {
     std::byte* out = memory_.data() + used_ + (is_aligned ? 0 : 4);
     for (std::int64_t i = 0; i < elements; ++i) {
-      kernels::store1(format_of(dtype_), out, i, static_cast<float>(2 * random.uniform() - 1));
+      kernels::store1(format_of(dtype), out, i, static_cast<float>(2 * random.uniform() - 1));
     }
     constexpr std::size_t kApart = 1024;
     used_ += kApart;
@@ -89,10 +92,10 @@ class Work {
     std::vector<double> out;
     for (std::int64_t i = 0; i < s.m; ++i) {
       for (std::int64_t j = 0; j < s.n; ++j) {
-        double sum = s.accumulates ? value(c, i * s.n + j) : 0;
+        double sum = s.accumulates ? value(result_, c, i * s.n + j) : 0;
         for (std::int64_t l = 0; l < s.k; ++l) {
-          const double x = value(a, form_ == Gemm::Form::TN ? l * s.m + i : i * s.k + l);
-          sum += x * value(b, form_ == Gemm::Form::NT ? j * s.k + l : l * s.n + j);
+          const double x = value(dtype_, a, form_ == Gemm::Form::TN ? l * s.m + i : i * s.k + l);
+          sum += x * value(dtype_, b, form_ == Gemm::Form::NT ? j * s.k + l : l * s.n + j);
         }
         out.push_back(sum);
       }
@@ -101,7 +104,7 @@ class Work {
   }
 
   Gemm::Form form_;
-  Dtype dtype_;
+  Dtype dtype_, result_;
   std::vector<std::byte> memory_;
   std::size_t used_ = 0;
   std::vector<MatrixProduct> products_;
@@ -139,6 +142,24 @@ TEST_CASE("Several products are one of cuBLASLt each, on streams of their own, i
   CHECK(calls["cublasGemmGroupedBatchedEx"] == 0);
   CHECK(calls["cudaMalloc"] == 4);                    // a workspace for each stream
   CHECK(tests::the_gpu()->calls("record") == 1 + 3);  // the fork, and the end of each other stream
+}
+
+TEST_CASE("Products of 16-bit formats are also added up in fp32") {
+  const auto form = GENERATE(Gemm::Form::NN, Gemm::Form::TN);
+  const auto dtype = GENERATE(Dtype::Bf16, Dtype::Fp16);
+  const OneGpu gpu(7);
+  const auto lay = GENERATE(Lay::Aligned, Lay::WideRows);
+  SECTION("one by one") {
+    const Work work(form, dtype, Dtype::Fp32, lay);
+    run(work, false);
+    CHECK(work.is_right());
+  }
+  SECTION("in a single call, if cuBLAS has it") {
+    const Grouped grouped;
+    const Work work(form, dtype, Dtype::Fp32, lay);
+    run(work, false);
+    CHECK(work.is_right());
+  }
 }
 
 TEST_CASE("Several products are one call of cuBLAS where that is asked for and can be") {

@@ -30,6 +30,7 @@ struct ValueStep {
   Optimizer optimizer = Optimizer::Adam;
   std::int64_t shared_ffn = 12;
   bool overlaps = true;
+  Dtype gradients = Dtype::Fp32;
 };
 
 /// The parameters of an MoE layer.
@@ -99,6 +100,7 @@ inline std::vector<ValueLayer> value_steps(std::int64_t ranks) {
   std::vector<ValueLayer> out{
       step("step", {.dp = 4, .edp = 2, .ep = 2}, Dtype::Fp32, {0}),
       step("step with momentum", {.dp = 4, .edp = 2, .ep = 2}, Dtype::Bf16, {0, Optimizer::Sgd}),
+      step("step with gradients in bf16", {.dp = 4, .edp = 2, .ep = 2}, Dtype::Bf16, {.gradients = Dtype::Bf16}),
       step("step in ZeRO 3", {.dp = 4, .edp = 2, .ep = 2}, Dtype::Fp32, {3}),
       step("step of shards", {.dp = 4, .edp = 2, .ep = 1, .esp = 2}, Dtype::Fp32, {1}),
       step("step with tp", {.dp = 2, .tp = 2, .edp = 2, .ep = 2}, Dtype::Fp32, {1}),
@@ -227,7 +229,7 @@ inline Workload workload_of(const ValueLayer& layer) {
     w.zero_stage = layer.step->zero_stage;
     w.optimizer = layer.step->optimizer;
     w.overlap_gradients = layer.step->overlaps;
-    w.gradient_dtype = layer.dtype;
+    w.gradient_dtype = layer.step->gradients;
     w.codecs.allowed.clear();
   }
   if (layer.capacity > 0) {

@@ -27,8 +27,8 @@ Program step(std::int64_t zero_stage, const std::string& schedule = "baseline", 
   layer.shared = {shared, false, false};
   Workload w = workload(std::nullopt);
   w.mode = Mode::Train;
+  w.dtype = Dtype::Bf16;
   w.zero_stage = zero_stage;
-  w.gradient_dtype = w.dtype;
   Candidate c = candidate(schedule, 8, 1, 4, 1);  // dense weights on 8 ranks, those of experts on 2
   return lower_layer_step(layer, kM, kTokens, w, c, 4);
 }
@@ -83,6 +83,7 @@ TEST_CASE("A layer's step reduces the gradients of all its weights, and updates 
       }
       CHECK(most > 0);
       CHECK(p.buffer(buffer.part->of).dtype == buffer.dtype);
+      CHECK(buffer.dtype == (buffer.name.starts_with("d.") ? Dtype::Fp32 : Dtype::Bf16));
       CHECK(buffer.part->first % kFlatColumns == 0);
       ranges[buffer.part->of].push_back({buffer.part->first, buffer.part->first + most});
       names.push_back(buffer.name);

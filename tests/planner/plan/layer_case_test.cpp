@@ -103,7 +103,6 @@ TEST_CASE("A training step of a plan's layer") {
   std::get<Moe>(m.layers[1].pattern[0].ffn).shared = {256, true, false};
   std::get<Moe>(m.layers[1].pattern[0].ffn).shared_gate = true;
   Workload w = workload();
-  w.gradient_dtype = Dtype::Bf16;
   Candidate c = candidate();
   c.degrees.dp = 32, c.degrees.edp = 2;
   const auto step = [&] { return layer_step_case(m, w, c, 8, {}); };
@@ -127,10 +126,10 @@ TEST_CASE("A training step of a plan's layer") {
     CHECK(s.moe.shared.hidden_size == 32);
   }
   SECTION("is refused where executors compute something else, or where it is not there") {
-    w.gradient_dtype = Dtype::Fp32;
-    CHECK_THROWS_WITH(step(), Catch::Contains("--step: gradients in fp32 of weights in bf16 are not executed; try -C "
-                                              "workload.gradient_dtype=bf16"));
-    w.gradient_dtype = Dtype::Bf16;
+    w.dtype = Dtype::Fp32, w.gradient_dtype = Dtype::Bf16;
+    CHECK_THROWS_WITH(step(), Catch::Contains("--step: gradients in bf16 of weights in fp32 are not executed; try -C "
+                                              "workload.gradient_dtype=fp32"));
+    w.dtype = Dtype::Bf16;
     w.optimizer_dtype = Dtype::Bf16;
     CHECK_THROWS_WITH(step(), Catch::Contains("moments in 16 bits are not executed"));
     w.optimizer_dtype = Dtype::Fp32;

@@ -103,6 +103,12 @@ class Resolver {
       case Kernel::Activation: return ActivationWork{rows_in(), rows_out(), columns(in()) > columns(out())};
       case Kernel::ActivationBackward:
         return ActivationBackwardWork{rows_in(0), rows_in(1), rows_out(), columns(in(1)) > columns(in(0))};
+      case Kernel::Norm:
+        if (!reads_weights(1)) refuse(o_, "a norm without weights is not executed");
+        return NormWork{rows_in(0), rows_in(1), rows_out(), kNormEpsilon};
+      case Kernel::NormBackward:
+        if (!reads_weights(2)) refuse(o_, "a norm without weights is not executed");
+        return NormBackwardWork{rows_in(0), rows_in(1), rows_in(2), rows_out(0), rows_out(1), kNormEpsilon};
       case Kernel::Add: return AddWork{rows_in(0), rows_in(1), rows_out()};
       case Kernel::Copy:
       case Kernel::SortRows: return CopyRowsWork{rows_in(), rows_out()};
@@ -120,6 +126,9 @@ class Resolver {
       default: refuse(o_, "only the kernels of an MoE layer are executed");
     }
   }
+
+  /// Whether the input with this index, which is the last, is of weights.
+  bool reads_weights(std::size_t i) const { return o_.reads.size() == i + 1 && in(i).rows.kind == Rows::Kind::Fixed; }
 
   Work optimizer() const {
     const Slice &states = in(1), &weights = out(1);

@@ -85,6 +85,18 @@ struct ActivationBackwardWork {
   bool gated = false;
 };
 
+/// Row i of `out` becomes the norm of row i of `in`, times the row of `weights` (RMSNorm), or times the first of two
+/// rows plus the second (LayerNorm).
+struct NormWork {
+  RowList in, weights, out;
+  double epsilon = 0;  // added to the mean square, or to the variance
+};
+/// The gradients with respect to `in`, and with respect to `weights`, which are added to `d_weights`.
+struct NormBackwardWork {
+  RowList d_out, in, weights, d_in, d_weights;
+  double epsilon = 0;
+};
+
 /// Row i of `out` becomes the sum of rows i of `a` and `b`. `out` may be the same rows as either.
 struct AddWork {
   RowList a, b, out;
@@ -160,8 +172,8 @@ struct OptimizerWork {
 };
 
 using Work = std::variant<GemmWork, CopyRowsWork, SumRowsWork, TopKWork, TopKBackwardWork, ActivationWork,
-                          ActivationBackwardWork, AddWork, DecodeBackwardWork, CodecWork, OptimizerWork, ExchangeWork,
-                          CollectiveWork>;
+                          ActivationBackwardWork, NormWork, NormBackwardWork, AddWork, DecodeBackwardWork, CodecWork,
+                          OptimizerWork, ExchangeWork, CollectiveWork>;
 
 [[nodiscard]] constexpr bool communicates(const Work& work) {
   return std::holds_alternative<ExchangeWork>(work) || std::holds_alternative<CollectiveWork>(work);

@@ -51,6 +51,19 @@ class Maker {
     add(UpdateWeights{x_.rows(w.gradients), x_.rows(w.states), x_.rows(w.weights), count(w.weights),
                       static_cast<std::int32_t>(w.moments)});
   }
+  void make(const NormWork& w) {
+    add(NormRows{x_.rows(w.in), x_.rows(w.weights), x_.rows(w.out), count(w.out), static_cast<float>(w.epsilon),
+                 count(w.weights) > 1});
+  }
+  void make(const NormBackwardWork& w) {
+    const bool is_layer_norm = count(w.weights) > 1;
+    const std::int64_t rows = count(w.d_in);
+    auto* scales = reinterpret_cast<RowScale*>(x_.pool.allocate(static_cast<std::size_t>(rows) * sizeof(RowScale)));
+    add(NormRowsBackward{x_.rows(w.d_out), x_.rows(w.in), x_.rows(w.weights), x_.rows(w.d_in), scales, rows,
+                         static_cast<float>(w.epsilon), is_layer_norm});
+    const std::int64_t groups = NormWeightGradient::groups_of(x_.buffer(w.in.buffer).shape().columns);
+    add(NormWeightGradient{x_.rows(w.d_out), x_.rows(w.in), x_.rows(w.d_weights), scales, rows, groups, is_layer_norm});
+  }
   void make(const AddWork& w) { add(AddRows{x_.rows(w.a), x_.rows(w.b), x_.rows(w.out), count(w.out)}); }
 
   void make(const DecodeBackwardWork& w) {

@@ -49,6 +49,33 @@ Floats softmax(const Floats& logits, const std::vector<std::size_t>& experts) {
   return out;
 }
 
+/// The weights of a norm, or their gradients.
+struct NormWeights {
+  Floats factors, summands;  // of RMSNorm, summands are zero
+  std::size_t rows;
+
+  NormWeights(HostBuffer& buffer, const RowList& list)
+      : factors(buffer.columns()), summands(buffer.columns()), rows(list.rows.size()) {
+    buffer.load_row(list.rows[0], factors);
+    if (is_layer_norm()) buffer.load_row(list.rows[1], summands);
+  }
+  [[nodiscard]] bool is_layer_norm() const { return rows > 1; }
+};
+
+/// Norms a row, and returns the factor by which it did.
+float norm(Floats& row, bool is_centred, double epsilon) {
+  const auto n = static_cast<float>(row.size());
+  float mean = 0, squares = 0;
+  for (const float x : row) mean += is_centred ? x / n : 0;
+  for (float& x : row) {
+    x -= mean;
+    squares += x * x;
+  }
+  const float inverse = 1 / std::sqrt(squares / n + static_cast<float>(epsilon));
+  for (float& x : row) x *= inverse;
+  return inverse;
+}
+
 /// The index of an expert in a choice row. Experts are numbers that fp32 represents exactly.
 std::size_t place_of(const Floats& choice, std::int32_t expert) {
   const auto end = choice.begin() + static_cast<std::ptrdiff_t>(choice.size() / 2);
@@ -151,6 +178,49 @@ void compute(const ActivationBackwardWork& work, HostBuffers buffers) {
     }
     out.store_row(work.d_up.rows[i], d_up);
   }
+}
+
+void compute(const NormWork& work, HostBuffers buffers) {
+  HostBuffer &in = of(buffers, work.in.buffer), &out = of(buffers, work.out.buffer);
+  const NormWeights weights(of(buffers, work.weights.buffer), work.weights);
+  Floats x(in.columns());
+  for (std::size_t i = 0; i < work.in.rows.size(); ++i) {
+    in.load_row(work.in.rows[i], x);
+    (void)norm(x, weights.is_layer_norm(), work.epsilon);
+    for (std::size_t c = 0; c < x.size(); ++c) x[c] = x[c] * weights.factors[c] + weights.summands[c];
+    out.store_row(work.out.rows[i], x);
+  }
+}
+
+/// With y = (x - mean) / deviation and g = d_out times the factors: d_in = (g - mean of g - y times mean of g y) /
+/// deviation; RMSNorm subtracts no mean of g.
+void compute(const NormBackwardWork& work, HostBuffers buffers) {
+  HostBuffer &gradient = of(buffers, work.d_out.buffer), &in = of(buffers, work.in.buffer),
+             &d_in = of(buffers, work.d_in.buffer), &d_weights = of(buffers, work.d_weights.buffer);
+  const NormWeights weights(of(buffers, work.weights.buffer), work.weights);
+  const bool is_layer_norm = weights.is_layer_norm();
+  const std::size_t n = in.columns();
+  NormWeights sums(d_weights, work.d_weights);
+  Floats y(n), d(n);
+  for (std::size_t i = 0; i < work.in.rows.size(); ++i) {
+    in.load_row(work.in.rows[i], y);
+    gradient.load_row(work.d_out.rows[i], d);
+    const float inverse = norm(y, is_layer_norm, work.epsilon);
+    float mean = 0, slope = 0;
+    for (std::size_t c = 0; c < n; ++c) {
+      sums.factors[c] += d[c] * y[c];
+      sums.summands[c] += d[c];
+      d[c] *= weights.factors[c];
+      mean += d[c];
+      slope += d[c] * y[c];
+    }
+    mean = is_layer_norm ? mean / static_cast<float>(n) : 0;
+    slope /= static_cast<float>(n);
+    for (std::size_t c = 0; c < n; ++c) d[c] = inverse * (d[c] - mean - y[c] * slope);
+    d_in.store_row(work.d_in.rows[i], d);
+  }
+  d_weights.store_row(work.d_weights.rows[0], sums.factors);
+  if (is_layer_norm) d_weights.store_row(work.d_weights.rows[1], sums.summands);
 }
 
 void compute(const AddWork& work, HostBuffers buffers) {

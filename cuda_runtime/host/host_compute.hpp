@@ -18,6 +18,8 @@ void compute(const TopKWork& work, HostBuffers buffers);
 void compute(const TopKBackwardWork& work, HostBuffers buffers);
 void compute(const ActivationWork& work, HostBuffers buffers);
 void compute(const ActivationBackwardWork& work, HostBuffers buffers);
+void compute(const NormWork& work, HostBuffers buffers);
+void compute(const NormBackwardWork& work, HostBuffers buffers);
 void compute(const AddWork& work, HostBuffers buffers);
 void compute(const DecodeBackwardWork& work, HostBuffers buffers);
 void compute(const CodecWork& work, HostBuffers buffers, const CodecOptions& options);

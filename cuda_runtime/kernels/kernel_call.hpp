@@ -8,6 +8,7 @@
 #include "cuda_runtime/kernels/codec.hpp"
 #include "cuda_runtime/kernels/gate.hpp"
 #include "cuda_runtime/kernels/made_values.hpp"
+#include "cuda_runtime/kernels/norm.hpp"
 #include "cuda_runtime/kernels/optimizer.hpp"
 #include "cuda_runtime/kernels/rows.hpp"
 
@@ -15,8 +16,8 @@ namespace moeplan::kernels {
 
 /// A kernel call. Every kernel has `items`, run(), and width(): the approximate number of elements per item, from which
 /// the number of lanes is chosen.
-using KernelCall =
-    std::variant<CopyRows, AddRows, MovePieces, AddPieces, TopK, TopKBackward, SumRows, DecodeBackward, Activation,
-                 ActivationBackward, UpdateWeights, MakeValues, Fp16Codec, Int8Codec, Fp8BlockCodec, ZfpCodec>;
+using KernelCall = std::variant<CopyRows, AddRows, MovePieces, AddPieces, TopK, TopKBackward, SumRows, DecodeBackward,
+                                Activation, ActivationBackward, NormRows, NormRowsBackward, NormWeightGradient,
+                                UpdateWeights, MakeValues, Fp16Codec, Int8Codec, Fp8BlockCodec, ZfpCodec>;
 
 }  // namespace moeplan::kernels

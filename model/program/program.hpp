@@ -238,7 +238,10 @@ struct FusedProducts {
 /// A memory-bound kernel: its time is determined by its bytes. Encode maps tokens, or distinct rows, to the rows of
 /// their experts or to distinct rows; EncodeBackward sums such rows. Decode is the weighted sum of such rows, with the
 /// gate's weights, which are part of the choices that it reads last. DecodeBackward reads the output gradient, the rows
-/// that Decode summed, and the choices; it writes the gradients with respect to these rows and to the weights.
+/// that Decode summed, and the choices; it writes the gradients with respect to these rows and to the weights. Where it
+/// is executed, Norm reads its weights too: a row of factors (RMSNorm), or a row of factors and one of summands
+/// (LayerNorm). NormBackward reads the gradient of the normed rows, the rows and the weights; it writes the gradient
+/// with respect to the rows, and adds to that with respect to the weights.
 enum class Kernel {
   Norm,
   Activation,
@@ -266,6 +269,9 @@ enum class Kernel {
   EmbedBackward,
   LossBackward
 };
+
+/// What a norm adds to the mean square or the variance of a row. assumed: that of Qwen3 and DeepSeek-V3.
+inline constexpr double kNormEpsilon = 1e-6;
 
 /// Encodes rows into the format in which they are sent, or decodes them. To encode, reads[0] are the rows and the
 /// writes are the encoded data: the values, and each per-row value (the scale of int8) in a buffer of its own. Decoding

@@ -349,6 +349,30 @@ TEST_CASE("kernels compute what the CPU back end computes, by several lanes") {
     CHECK(first == Approx(2.9));
     CHECK(weight == Approx(3 - 0.29));
   }
+  SECTION("norms and their gradients, which are added to those of the weights") {
+    for (const std::int64_t rows_of_weights : {1, 2}) {
+      const BufferId in = both.add(5, columns, dtype), weights = both.add(2, columns, dtype),
+                     out = both.add(5, columns, dtype), d_in = both.add(5, columns, dtype),
+                     d_weights = both.add(2, columns);
+      const bool is_layer_norm = rows_of_weights == 2;
+      const std::vector<std::int32_t> some{4, 0, 1, 3}, own = is_layer_norm ? std::vector{1, 0} : std::vector{1};
+      constexpr float kEpsilon = 0.5;  // so large that it shows
+      compute(NormWork{{in, some}, {weights, own}, {out, some}, kEpsilon}, both.cpu);
+      Lanes::run(kernels::NormRows{both.rows(in, some), both.rows(weights, own), both.rows(out, some), 4, kEpsilon,
+                                   is_layer_norm});
+      CHECK(both.difference(out) < tolerance);
+      compute(NormBackwardWork{{out, some}, {in, some}, {weights, own}, {d_in, some}, {d_weights, own}, kEpsilon},
+              both.cpu);
+      std::vector<kernels::RowScale> scales(4);
+      Lanes::run(kernels::NormRowsBackward{both.rows(out, some), both.rows(in, some), both.rows(weights, own),
+                                           both.rows(d_in, some), scales.data(), 4, kEpsilon, is_layer_norm});
+      Lanes::run(kernels::NormWeightGradient{both.rows(out, some), both.rows(in, some), both.rows(d_weights, own),
+                                             scales.data(), 4, kernels::NormWeightGradient::groups_of(columns),
+                                             is_layer_norm});
+      CHECK(both.difference(d_in) < tolerance);
+      CHECK(both.difference(d_weights) < tolerance);
+    }
+  }
   SECTION("activations and their gradients") {
     for (const bool gated : {false, true}) {
       const BufferId up = both.add(2, gated ? 2 * columns : columns, dtype), out = both.add(2, columns, dtype),

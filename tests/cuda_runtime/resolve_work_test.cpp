@@ -234,7 +234,8 @@ TEST_CASE("Operations that are none of an MoE layer's are refused by name") {
   program.blocks.push_back({"block",
                             {{.name = "norm", .work = Kernel::Norm, .reads = {x}, .writes = {x}, .after = {}},
                              {.name = "exchange", .work = Communication{}, .reads = {x}, .writes = {x}, .after = {}},
-                             {.name = "wait", .work = Wait{}, .reads = {}, .writes = {}, .after = {}}}});
+                             {.name = "wait", .work = Wait{}, .reads = {}, .writes = {}, .after = {}},
+                             {.name = "loss", .work = Kernel::Loss, .reads = {x}, .writes = {x}, .after = {}}}});
   const TokenChoices choices(1);
   const std::vector<BlockId> blocks{BlockId(0)};
   const TokenIndex tokens(choices, 1);
@@ -242,7 +243,9 @@ TEST_CASE("Operations that are none of an MoE layer's are refused by name") {
   const ResolveContext context{program, RankId(0), choices, tokens, layout, {}};
   const auto& operations = program.blocks.front().operations;
   CHECK_THROWS_WITH(resolve_work(context, operations[0]),
-                    Catch::Contains("norm") && Catch::Contains("only the kernels of an MoE layer are executed"));
+                    Catch::Contains("norm") && Catch::Contains("a norm without weights is not executed"));
+  CHECK_THROWS_WITH(resolve_work(context, operations[3]),
+                    Catch::Contains("loss") && Catch::Contains("only the kernels of an MoE layer are executed"));
   CHECK_THROWS_WITH(resolve_work(context, operations[1]), Catch::Contains("rows of no token or expert"));
   CHECK_THROWS_WITH(resolve_work(context, operations[2]), Catch::Contains("only the operations of an MoE layer"));
 }

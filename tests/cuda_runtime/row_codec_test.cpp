@@ -7,6 +7,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
+#include "cuda_runtime/codecs/make_row_codec.hpp"
 #include "model/base/random.hpp"
 #include "tests/support/checks.hpp"
 

@@ -7,6 +7,7 @@
 #include "cuda_runtime/reference/moe_layer.hpp"
 #include "model/program/program.hpp"
 #include "model/program/row_keys.hpp"
+#include "model/transformer/model_spec.hpp"
 #include "model/workload/workload.hpp"
 
 namespace moeplan::runtime {
@@ -18,6 +19,8 @@ struct SyntheticLayer {
   std::int64_t esp = 1;                 // shards per expert, on consecutive ranks
   std::optional<MoeShape> shared = {};  // the shared experts: one expert that all tokens select, with weight 1
   std::int64_t tp = 1;                  // shards of the shared experts, on consecutive ranks
+  /// The norm before the layer, whose result is added to its input; none: neither is executed.
+  std::optional<Norm> norm = {};
   std::optional<WireFormat> dispatch_format = {}, combine_format = {};  // on the wire
   /// Gate weights are applied at the experts: GateWeights::InExperts, or AllToAll::deduplicates().
   bool weighs_at_experts = false;

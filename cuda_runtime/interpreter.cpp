@@ -110,6 +110,10 @@ std::vector<TimelineSpan> Interpreter::run() {
   return spans;
 }
 
+bool Interpreter::has_buffer(const std::string& name) const {
+  return std::any_of(program_.buffers.begin(), program_.buffers.end(), [&](const Buffer& b) { return b.name == name; });
+}
+
 BufferId Interpreter::buffer(const std::string& name) const {
   for (std::size_t b = 0; b < program_.buffers.size(); ++b) {
     if (program_.buffers[b].name == name) return BufferId(b);

@@ -29,6 +29,7 @@ class Interpreter {
   [[nodiscard]] RankId rank() const { return rank_; }
   [[nodiscard]] std::span<const BlockId> blocks() const { return blocks_; }
   [[nodiscard]] const Layout& layout() const { return layout_; }
+  [[nodiscard]] bool has_buffer(const std::string& name) const;
   [[nodiscard]] BufferId buffer(const std::string& name) const;
   /// Access to rows that the blocks refer to.
   void write(BufferId buffer, const Slot& slot, std::span<const double> values) {

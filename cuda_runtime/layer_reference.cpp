@@ -5,6 +5,7 @@
 #include <set>
 #include <string_view>
 
+#include "cuda_runtime/reference/row_norm.hpp"
 #include "cuda_runtime/reference/synthetic_layer.hpp"
 #include "model/base/to_index.hpp"
 #include "model/program/resolve.hpp"
@@ -81,8 +82,9 @@ std::vector<const Rows*> multiplied_rows(const Program& program, const Interpret
 }  // namespace
 
 bool GradientShares::has(std::int64_t source) const {
-  return gate.contains(source) || std::any_of(experts.begin(), experts.end(),
-                                              [&](const auto& of_expert) { return of_expert.second.contains(source); });
+  return gate.contains(source) || norm.contains(source) ||
+         std::any_of(experts.begin(), experts.end(),
+                     [&](const auto& of_expert) { return of_expert.second.contains(source); });
 }
 
 bool GradientShares::are_whole() const {
@@ -90,7 +92,7 @@ bool GradientShares::are_whole() const {
     constexpr double kRounding = 1e-9;
     return std::abs(of_source.second - std::round(of_source.second)) < kRounding;
   };
-  return std::all_of(gate.begin(), gate.end(), is_whole) &&
+  return std::all_of(gate.begin(), gate.end(), is_whole) && std::all_of(norm.begin(), norm.end(), is_whole) &&
          std::all_of(experts.begin(), experts.end(), [&](const auto& of_expert) {
            return std::all_of(of_expert.second.begin(), of_expert.second.end(), is_whole);
          });
@@ -99,10 +101,13 @@ bool GradientShares::are_whole() const {
 GradientShares gradient_shares(const Program& program, const Interpreter& interpreter, const TokenChoices& kept) {
   GradientShares out;
   const auto tokens = static_cast<double>(kept.front().size());
-  const BufferId logits = interpreter.buffer("d.gate.logits");
+  const auto add_rows = [&](RankId rank, const std::string& buffer, std::map<std::int64_t, double>& shares) {
+    for (const Slot& s : buffer_slots(program, rank, interpreter.blocks(), interpreter.buffer(buffer), kept))
+      shares[s.key.source] += 1 / tokens;
+  };
   for (const RankId rank : dense_gradient_ranks(program, interpreter.rank(), interpreter.blocks())) {
-    for (const Slot& s : buffer_slots(program, rank, interpreter.blocks(), logits, kept))
-      out.gate[s.key.source] += 1 / tokens;
+    add_rows(rank, "d.gate.logits", out.gate);
+    if (interpreter.has_buffer("d.ffn.x")) add_rows(rank, "d.ffn.x", out.norm);
   }
   const TokenIndex index(kept, program.routings.front().num_experts());
   const std::vector<const Rows*> multiplied = multiplied_rows(program, interpreter);
@@ -138,6 +143,10 @@ LayerReference::LayerReference(const SyntheticLayer& layer, Wire wire, double mo
     shared_row_step_ = row_step(*layer.shared);
     if (is_whole()) shared_sum_ = zero_weights(*layer.shared, shared_row_step_);
   }
+  if (layer.norm) {
+    norm_ = made_norm(layer.shape, *layer.norm, layer.dtype, layer.seed);
+    norm_sum_ = Matrix(norm_.rows, norm_.columns);
+  }
   row_step_ = row_step(layer.shape);
   if (is_whole()) sum_ = zero_weights(layer.shape, row_step_);
   if (row_step_ > 1) {
@@ -150,7 +159,8 @@ LayerReference::LayerReference(const SyntheticLayer& layer, Wire wire, double mo
 
 void LayerReference::add(std::int64_t source, bool trains, const std::optional<GradientShares>& shares) {
   const RankId id(static_cast<std::int32_t>(source));
-  const Matrix in = made_tokens(layer_.shape, layer_.asked, id, layer_.dtype, layer_.seed, step_);
+  const Matrix tokens = made_tokens(layer_.shape, layer_.asked, id, layer_.dtype, layer_.seed, step_);
+  const Matrix in = layer_.norm ? norm_forward(tokens, norm_) : tokens;
   const MoeForward forward = moe_forward(layer_.shape, *weights_, in, layer_.capacity, wire_);
   OfSource& out = sources_[source];
   out.output = forward.output;
@@ -159,6 +169,7 @@ void LayerReference::add(std::int64_t source, bool trains, const std::optional<G
     by_shared = moe_forward(*layer_.shared, *shared_, in, std::nullopt);
     add_scaled(out.output, by_shared.output, 1);
   }
+  if (layer_.norm) add_scaled(out.output, tokens, 1);
   if (!trains) return;
   const Matrix d_out =
       made_gradient(layer_.shape, std::ssize(layer_.kept[to_index(source)]), id, layer_.dtype, layer_.seed, step_);
@@ -172,6 +183,12 @@ void LayerReference::add(std::int64_t source, bool trains, const std::optional<G
       add_scaled(shared_sum_.up.front(), d.weights.up.front(), 1);
       add_scaled(shared_sum_.down.front(), d.weights.down.front(), 1);
     }
+  }
+  if (layer_.norm) {
+    NormGradients d = norm_backward(tokens, norm_, out.gradient);
+    out.gradient = std::move(d.rows);
+    add_scaled(out.gradient, d_out, 1);
+    if (shares && shares->norm.contains(source)) add_scaled(norm_sum_, d.weights, shares->norm.at(source));
   }
   if (!shares) return;
   if (const auto it = shares->gate.find(source); it != shares->gate.end()) {

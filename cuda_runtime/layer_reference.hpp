@@ -18,6 +18,7 @@ namespace moeplan::runtime {
 /// ranks counts several times, as it does in later data-parallel sums.
 struct GradientShares {
   std::map<std::int64_t, double> gate;                             // by source
+  std::map<std::int64_t, double> norm;                             // by source
   std::map<std::int64_t, std::map<std::int64_t, double>> experts;  // by expert, source
 
   [[nodiscard]] bool has(std::int64_t source) const;
@@ -56,6 +57,8 @@ class LayerReference {
   [[nodiscard]] StoredWeights weight_gradients() const { return StoredWeights(sum_, row_step_); }
   /// Of the shared experts, over all sources.
   [[nodiscard]] StoredWeights shared_gradients() const { return StoredWeights(shared_sum_, shared_row_step_); }
+  /// Of the norm's weights.
+  [[nodiscard]] const Matrix& norm_gradients() const { return norm_sum_; }
 
  private:
   struct OfSource {
@@ -70,6 +73,7 @@ class LayerReference {
   std::unique_ptr<const LayerWeights> weights_;
   std::unique_ptr<const LayerWeights> shared_;  // null: no shared experts
   MoeWeights sum_, shared_sum_;                 // if all tokens are computed
+  Matrix norm_, norm_sum_;                      // empty: no norm
   std::unordered_map<std::int64_t, OfSource> sources_;
 };
 

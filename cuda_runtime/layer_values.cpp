@@ -23,8 +23,9 @@ namespace {
 RankId source_id(std::int64_t source) { return RankId(static_cast<std::int32_t>(source)); }
 
 /// Names of all buffers with weights that a layer may have.
-constexpr std::array<const char*, 5> kWeights{"gate.weight", "expert.w_up", "expert.w_down", "w.shared.up",
-                                              "w.shared.down"};
+constexpr const char* kNormWeights = "w.norm.ffn.in";
+constexpr std::array<const char*, 6> kWeights{kNormWeights,    "gate.weight", "expert.w_up",
+                                              "expert.w_down", "w.shared.up", "w.shared.down"};
 
 /// The columns of an up projection that one of `shards` shards has; of a gated expert, in both halves.
 std::vector<ColumnRange> shard_of_up(const MoeShape& shape, std::int64_t shard, std::int64_t shards) {
@@ -45,7 +46,7 @@ std::vector<double> some_of(std::span<const double> row, std::span<const ColumnR
 }
 
 MadeElements some_of(const MadeRow& row, std::span<const ColumnRange> columns) {
-  MadeElements out{.scale = row.scale};
+  MadeElements out{.mean = row.mean, .scale = row.scale};
   std::int64_t to = 0;
   for (const ColumnRange& c : columns) {
     const std::int64_t one = row.one >= c.first ? row.one - c.first : -1;
@@ -86,13 +87,11 @@ LayerValues::LayerValues(const Program& program, SyntheticLayer layer, Interpret
       step_(program, interpreter),
       shard_(interpreter.rank().value() % layer_.esp),
       shared_shard_(interpreter.rank().value() % layer_.tp),
-      routed_(std::make_unique<GeneratedWeights>(layer_.shape, layer_.dtype, layer_.seed)) {
+      routed_(std::make_unique<GeneratedWeights>(layer_.shape, layer_.dtype, layer_.seed)),
+      in_(interpreter.buffer(layer_.norm ? "x.mid" : "ffn.in")),
+      out_(interpreter.buffer(layer_.norm ? "x" : "moe.out")) {
+  if (layer_.norm) norm_ = made_norm(layer_.shape, *layer_.norm, layer_.dtype, layer_.seed);
   if (layer_.shared) shared_ = std::make_unique<GeneratedWeights>(*layer_.shared, layer_.dtype, shared_seed(layer_));
-}
-
-bool LayerValues::has(const std::string& buffer) const {
-  return std::any_of(program_.buffers.begin(), program_.buffers.end(),
-                     [&](const Buffer& b) { return b.name == buffer; });
 }
 
 bool LayerValues::is_home(std::int64_t expert) const {
@@ -109,6 +108,7 @@ bool LayerValues::is_home(std::int64_t expert) const {
 
 LayerValues::Part LayerValues::part(const std::string& weight, const RowKey& row) const {
   const MoeShape& routed = layer_.shape;
+  if (weight == kNormWeights) return {Part::Matrix::Norm, false, 0, row.ordinal, {{0, routed.hidden_size}}};
   if (weight == "gate.weight") return {Part::Matrix::Gate, false, 0, row.ordinal, {{0, routed.experts}}};
   if (weight == "expert.w_up")
     return {Part::Matrix::Up, false, row.expert, row.ordinal, shard_of_up(routed, shard_, layer_.esp)};
@@ -123,21 +123,23 @@ LayerValues::Part LayerValues::part(const std::string& weight, const RowKey& row
   return {Part::Matrix::Down, true, 0, first + row.ordinal, {{0, layer_.shared->hidden_size}}};
 }
 
-std::vector<double> LayerValues::row_of(const Part& part, const LayerWeights& routed, const LayerWeights* shared) {
-  const LayerWeights& weights = part.is_shared ? *shared : routed;
+std::vector<double> LayerValues::row_of(const Part& part, const Weights& weights) {
+  const LayerWeights& experts = part.is_shared ? *weights.shared : weights.routed;
   LayerWeights::Scratch scratch;
   switch (part.matrix) {
-    case Part::Matrix::Gate: return some_of(weights.gate().row(part.row), part.columns);
-    case Part::Matrix::Up: return some_of(weights.up(part.expert, part.row, scratch), part.columns);
+    case Part::Matrix::Norm: return some_of(weights.norm.row(part.row), part.columns);
+    case Part::Matrix::Gate: return some_of(experts.gate().row(part.row), part.columns);
+    case Part::Matrix::Up: return some_of(experts.up(part.expert, part.row, scratch), part.columns);
     case Part::Matrix::Down: break;
   }
-  return some_of(weights.down(part.expert, part.row, scratch), part.columns);
+  return some_of(experts.down(part.expert, part.row, scratch), part.columns);
 }
 
 MadeElements LayerValues::made_row(const Part& part) const {
   const MoeShape& shape = part.is_shared ? *layer_.shared : layer_.shape;
   const std::uint64_t seed = part.is_shared ? shared_seed(layer_) : layer_.seed;
   switch (part.matrix) {
+    case Part::Matrix::Norm: return some_of(norm_row(shape, part.row, seed), part.columns);
     case Part::Matrix::Gate: return some_of(gate_row(shape, part.row, seed), part.columns);
     case Part::Matrix::Up: return some_of(up_row(shape, part.expert, part.row, seed), part.columns);
     case Part::Matrix::Down: break;
@@ -152,17 +154,16 @@ void LayerValues::fill(double gradient_size) {
     if (!program_.buffers[b].part) interpreter_.clear(BufferId(b));
   }
   std::map<std::int64_t, MadeTokens> tokens;
-  const BufferId in = interpreter_.buffer("ffn.in");
   std::vector<double> row(to_index(layer_.shape.hidden_size));
-  for (const Slot& slot : interpreter_.layout().slots(in)) {
+  for (const Slot& slot : interpreter_.layout().slots(in_)) {
     const std::int64_t source = slot.key.source;
     const auto& of_source =
         tokens.try_emplace(source, layer_.shape, layer_.asked, source_id(source), layer_.dtype, layer_.seed)
             .first->second;
     of_source.make(slot.key.ordinal, row);
-    interpreter_.write(in, slot, row);
+    interpreter_.write(in_, slot, row);
   }
-  if (has("d.moe.out")) {
+  if (interpreter_.has_buffer("d.moe.out")) {
     const BufferId gradient = interpreter_.buffer("d.moe.out");
     MadeElements made;
     std::int64_t first = 0;
@@ -183,16 +184,16 @@ void LayerValues::hold_weights() {
 }
 
 void LayerValues::fill_weights() {
-  const bool trains = has("d.moe.out");
+  const bool trains = interpreter_.has_buffer("d.moe.out");
   for (const std::string name : kWeights) {
-    if (!has(name)) continue;
+    if (!interpreter_.has_buffer(name)) continue;
     const BufferId buffer = interpreter_.buffer(name);
     MadeElements made;
     std::int64_t first = 0;
     for (const Slot& s : interpreter_.layout().slots(buffer)) {
       if (!trains || is_home(s.key.expert)) {
         const MadeElements row = made_row(part(name, s.key));
-        made.scale = row.scale;
+        made.mean = row.mean, made.scale = row.scale;
         for (kernels::MadeRun run : row.runs) {
           run.to += first;
           made.append(run);
@@ -219,27 +220,26 @@ Wire LayerValues::wire() const {
 }
 
 ValueErrors LayerValues::errors(double most_flops) {
-  const bool trains = has("d.moe.out");
+  const bool trains = interpreter_.has_buffer("d.moe.out");
   LayerReference reference(layer_, wire(), most_flops);
   std::optional<GradientShares> shares;
   if (trains && reference.is_whole()) shares = gradient_shares(program_, interpreter_, layer_.kept);
   if (shares && !shares->are_whole()) shares.reset();
   for (std::int64_t s = 0; s < std::ssize(layer_.kept); ++s) {
-    const auto& slots = interpreter_.layout().slots(interpreter_.buffer("moe.out"));
+    const auto& slots = interpreter_.layout().slots(out_);
     const bool has_tokens =
         std::any_of(slots.begin(), slots.end(), [&](const Slot& slot) { return slot.key.source == s; });
     if (has_tokens || step_.has_optimizer() || (shares && shares->has(s))) reference.add(s, trains, shares);
   }
   // Some schedules also decode tokens of other ranks, to which these add the shared experts.
   std::set<RowKey> own;
-  for (const Slot& s : interpreter_.layout().slots(interpreter_.buffer("ffn.in"))) own.insert(s.key);
+  for (const Slot& s : interpreter_.layout().slots(in_)) own.insert(s.key);
   const auto is_whole = [&](const RowKey& token) { return !layer_.shared || own.contains(token); };
   ValueErrors out;
   out.has_weights = shares.has_value();
   std::int64_t off = 0;
-  const auto rows = [&](const std::string& name, bool backward) {
+  const auto rows = [&](BufferId buffer, bool backward) {
     RowComparison c;
-    const BufferId buffer = interpreter_.buffer(name);
     for (const Slot& s : interpreter_.layout().slots(buffer)) {
       if (!is_whole(s.key)) continue;
       const std::span<const double> expected = reference.row(s.key, backward);
@@ -249,8 +249,8 @@ ValueErrors LayerValues::errors(double most_flops) {
     out.rows += c.rows();
     return c.worst();
   };
-  out.output = rows("moe.out", false);
-  if (trains) out.gradient = rows("d.ffn.in", true);
+  out.output = rows(out_, false);
+  if (trains) out.gradient = rows(interpreter_.buffer(layer_.norm ? "d.x" : "d.ffn.in"), true);
   out.rows_off = out.rows > 0 ? static_cast<double>(off) / static_cast<double>(out.rows) : 0;
   if (shares) compare_weights(reference, out);
   return out;
@@ -259,14 +259,14 @@ ValueErrors LayerValues::errors(double most_flops) {
 void LayerValues::compare_weights(const LayerReference& reference, ValueErrors& errors) {
   const StoredWeights routed = reference.weight_gradients(), shared = reference.shared_gradients();
   const auto gradient = [&](const std::string& name, const RowKey& row) {
-    return row_of(part(name, row), routed, &shared);
+    return row_of(part(name, row), {routed, &shared, reference.norm_gradients()});
   };
   if (!step_.has_optimizer()) {
     errors.weight_gradient = weight_errors(gradient);
     return;
   }
   const auto weight = [&](const std::string& name, const RowKey& row) {
-    return row_of(part(name, row), *routed_, shared_.get());
+    return row_of(part(name, row), {*routed_, shared_.get(), norm_});
   };
   const StepValues::Errors step = step_.errors(weight, gradient);
   errors.weight_gradient = step.gradient;
@@ -276,7 +276,7 @@ void LayerValues::compare_weights(const LayerReference& reference, ValueErrors& 
 double LayerValues::weight_errors(const StepValues::RowOf& gradient) {
   double worst = 0;
   for (const std::string name : kWeights) {
-    if (!has("d." + name)) continue;
+    if (!interpreter_.has_buffer("d." + name)) continue;
     RowComparison c;
     const BufferId buffer = interpreter_.buffer("d." + name);
     for (const Slot& s : interpreter_.layout().slots(buffer)) {

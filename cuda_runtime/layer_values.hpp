@@ -18,9 +18,9 @@ namespace moeplan::runtime {
 
 /// Largest differences from the reference, relative to the largest reference value.
 struct ValueErrors {
-  double output = 0;           // of "moe.out"
-  double gradient = 0;         // of "d.ffn.in"
-  double weight_gradient = 0;  // of the experts' and the gate's; in a training step their sums over replicas
+  double output = 0;           // of the layer; in a training step with the residual stream
+  double gradient = 0;         // of its input
+  double weight_gradient = 0;  // of the experts', the gate's, the norm's; in a training step their sums over replicas
   double update = 0;           // of the weights after the optimizer's step
   double rows_off = 0;      // fraction of rows of outputs and gradients that differ by more than lossless_tolerance()
   std::int64_t rows = 0;    // compared
@@ -62,22 +62,26 @@ class LayerValues {
   void begin_run() { step_.clear_gradients(); }
 
  private:
-  [[nodiscard]] bool has(const std::string& buffer) const;
   void fill(double gradient_size);
   void fill_weights();
   /// Whether the rank holds the expert's original weights, not a copy. Also of weights of no expert.
   [[nodiscard]] bool is_home(std::int64_t expert) const;
   /// The part of a layer's weights that is a row of a buffer on this rank: columns of a row of a matrix.
   struct Part {
-    enum class Matrix { Gate, Up, Down } matrix;
+    enum class Matrix { Norm, Gate, Up, Down } matrix;
     bool is_shared;  // of the shared experts
     std::int64_t expert, row;
     std::vector<ColumnRange> columns;
   };
   [[nodiscard]] Part part(const std::string& weight, const RowKey& row) const;
-  /// Its values, or those of its gradient; empty: not known.
-  [[nodiscard]] static std::vector<double> row_of(const Part& part, const LayerWeights& routed,
-                                                  const LayerWeights* shared);
+  /// The weights of a layer, or their gradients.
+  struct Weights {
+    const LayerWeights& routed;
+    const LayerWeights* shared;
+    const Matrix& norm;
+  };
+  /// The values of a part of them; empty: not known.
+  [[nodiscard]] static std::vector<double> row_of(const Part& part, const Weights& weights);
   /// How it is made: its elements, from 0 on.
   [[nodiscard]] MadeElements made_row(const Part& part) const;
   [[nodiscard]] Wire wire() const;
@@ -90,6 +94,8 @@ class LayerValues {
   StepValues step_;
   std::int64_t shard_, shared_shard_;  // indices of the shards of experts and shared experts on this rank
   std::unique_ptr<const LayerWeights> routed_, shared_;  // generated when they are read; null: no shared experts
+  Matrix norm_;                                          // empty: no norm
+  BufferId in_, out_;                                    // of the layer
 };
 
 }  // namespace moeplan::runtime

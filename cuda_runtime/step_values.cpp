@@ -78,7 +78,7 @@ void StepValues::fill(const MadeOf& weight) {
       std::int64_t place = 0;
       for (const Slot& slot : interpreter_.layout().slots(part)) {
         const MadeElements row = weight(program_.buffer(part).name, slot.key);
-        masters.scale = row.scale;
+        masters.mean = row.mean, masters.scale = row.scale;
         for (kernels::MadeRun run : row.runs) {
           run.to += element(part, place);
           masters.append(MadeElements::within(run, first, last));

@@ -30,7 +30,8 @@ struct MadeRun {
 };
 
 /// Elements become mean + scale x made value. The sum is exact, and so the bits are the same with and without fused
-/// multiply-add, if `mean` or `scale` is 0, as one of them must be.
+/// multiply-add, if `mean` or `scale` is 0, or if `mean` is 1 and `scale` a power of two from 2^-23 to 2^-18, as must
+/// be: made values are whole numbers below 2^17.
 struct MakeValues {
   View buffer;
   const MadeRun* runs = nullptr;

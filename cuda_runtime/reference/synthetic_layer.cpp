@@ -15,7 +15,7 @@ namespace moeplan::runtime {
 namespace {
 
 /// The kinds of values drawn from one seed. Each kind, and each source or expert of it, has its own numbers.
-enum class Drawn : std::uint64_t { Order, Tokens, Gate, Up, Down, Gradient };
+enum class Drawn : std::uint64_t { Order, Tokens, Gate, Up, Down, Gradient, Norm };
 
 double deviation_of(std::int64_t rows) { return 1 / std::sqrt(static_cast<double>(rows)); }
 
@@ -112,9 +112,16 @@ MadeRow down_row(const MoeShape& shape, std::int64_t expert, std::int64_t row, s
   return row_of(Drawn::Down, expert, row, shape.hidden_size, deviation_of(shape.ffn_size), seed);
 }
 
+MadeRow norm_row(const MoeShape& shape, std::int64_t row, std::uint64_t seed) {
+  MadeRow out = row_of(Drawn::Norm, 0, row, shape.hidden_size, 1, seed);
+  out.scale = 0x1p-19F;  // of values below 2^17
+  out.mean = 1;
+  return out;
+}
+
 void make_row(const MadeRow& row, Dtype dtype, std::span<double> out) {
   for (std::size_t c = 0; c < out.size(); ++c)
-    out[c] = static_cast<double>(rounded_value(dtype, row.scale * kernels::made_value(row.first + c)));
+    out[c] = static_cast<double>(rounded_value(dtype, row.mean + row.scale * kernels::made_value(row.first + c)));
   if (row.one >= 0) out[static_cast<std::size_t>(row.one)] = 1;
 }
 
@@ -133,6 +140,12 @@ Matrix made_up(const MoeShape& shape, std::int64_t expert, Dtype dtype, std::uin
 Matrix made_down(const MoeShape& shape, std::int64_t expert, Dtype dtype, std::uint64_t seed) {
   Matrix m(shape.ffn_size, shape.hidden_size);
   for (std::int64_t r = 0; r < m.rows; ++r) make_row(down_row(shape, expert, r, seed), dtype, m.row(r));
+  return m;
+}
+
+Matrix made_norm(const MoeShape& shape, Norm norm, Dtype dtype, std::uint64_t seed) {
+  Matrix m(norm == Norm::Layer ? 2 : 1, shape.hidden_size);
+  for (std::int64_t r = 0; r < m.rows; ++r) make_row(norm_row(shape, r, seed), dtype, m.row(r));
   return m;
 }
 

@@ -34,6 +34,7 @@ runtime::SyntheticLayer made(const planner::LayerCase& layer, const Program& pro
                                 .esp = layer.candidate.degrees.esp,
                                 .shared = shared_shape(layer),
                                 .tp = layer.candidate.degrees.tp,
+                                .norm = layer.norm,
                                 .dispatch_format = codec.dispatch,
                                 .combine_format = codec.combine,
                                 .weighs_at_experts = layer.workload.gate_weights == GateWeights::InExperts ||

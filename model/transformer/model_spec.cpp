@@ -16,8 +16,6 @@ namespace {
 
 using L = ModelLimits;
 
-constexpr std::array<std::pair<Norm, std::string_view>, 2> kNormNames{{{Norm::Rms, "rms"}, {Norm::Layer, "layer"}}};
-
 Ffn read_ffn(MapReader r, std::int64_t least_size) {
   Ffn ffn{};
   ffn.hidden_size = r.integer("hidden_size", least_size, L::kHiddenSize);

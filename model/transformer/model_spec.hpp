@@ -38,10 +38,12 @@
 //                groups_per_token: expert_groups (config.json: n_group, topk_group), latent_size: 0
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -101,6 +103,8 @@ struct RepeatedLayers {
 };
 
 enum class Norm { Rms, Layer };  // a weight of hidden_size; LayerNorm also has a bias
+inline constexpr std::array<std::pair<Norm, std::string_view>, 2> kNormNames{
+    {{Norm::Rms, "rms"}, {Norm::Layer, "layer"}}};
 
 struct ModelSpec {
   std::string name;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
 #include <utility>
 
 #include "model/base/whole_numbers.hpp"
@@ -110,12 +111,24 @@ void DenseParts::project_backward(const std::string& name, OpClass op_class, con
   input_gradient(name, op_class, in, in_columns, out, out_columns);
 }
 
+Slice DenseParts::norm_weights(const std::string& prefix, const std::string& result) const {
+  return weight(prefix + "w.norm." + result, model.norm == Norm::Layer ? 2 : 1, model.hidden_size);
+}
+
 void DenseParts::norm(const std::string& from, const std::string& to) const {
-  block.then(kernel("norm", OpClass::Norm, Kernel::Norm, {own(from)}, {own(to)}));
+  Operation norm = kernel("norm", OpClass::Norm, Kernel::Norm, {own(from)}, {own(to)});
+  if (norms_read_weights) norm.reads.push_back(norm_weights("", to));
+  block.then(std::move(norm));
 }
 
 void DenseParts::norm_backward(const std::string& gradient, const std::string& input, const std::string& to) const {
-  block.then(kernel("norm backward", OpClass::Norm, Kernel::NormBackward, {own(gradient), own(input)}, {own(to)}));
+  Operation norm = kernel("norm backward", OpClass::Norm, Kernel::NormBackward, {own(gradient), own(input)}, {own(to)});
+  if (norms_read_weights) {
+    const std::string result = gradient.substr(std::string_view("d.").size());
+    norm.reads.push_back(norm_weights("", result));
+    norm.writes.push_back(norm_weights("d.", result));
+  }
+  block.then(std::move(norm));
 }
 
 void DenseParts::add(const std::string& a, const std::string& b, const std::string& to) const {

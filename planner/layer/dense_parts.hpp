@@ -34,6 +34,8 @@ struct DenseParts {
   bool sequence_parallel;
   BlockBuilder& block;
   const LayerSpec* layer;  // whose mixer and norms are written; null: none
+  /// Norms of the hidden state read their weights, as executors need; otherwise these few bytes are neglected.
+  bool norms_read_weights = false;
 
   /// The layer's token mixer, from the residual stream `from` to `to`, and its backward pass, from "d.x" to "d.x".
   /// Recurrences, sparse and compressed attention: mixer_parts.cpp.
@@ -66,6 +68,7 @@ struct DenseParts {
   void ffn_backward(const Ffn& ffn, const std::string& prefix, OpClass op_class, const std::string& gradient,
                     const std::string& output) const;
 
+  /// The backward pass is from `gradient`, which is "d." and the name of the norm's result.
   void norm(const std::string& from, const std::string& to) const;
   void norm_backward(const std::string& gradient, const std::string& input, const std::string& to) const;
   void add(const std::string& a, const std::string& b, const std::string& to) const;
@@ -151,6 +154,8 @@ struct DenseParts {
                            const std::function<void()>& input_gradients,
                            const std::function<void()>& weight_gradients) const;
   [[nodiscard]] Slice weight(const std::string& name, std::int64_t in, std::int64_t out) const;
+  /// The weights of the norm with this result: a row of factors and, for LayerNorm, one of summands.
+  [[nodiscard]] Slice norm_weights(const std::string& prefix, const std::string& result) const;
   /// The operands of the products of a part of this class. The output head stays in 16 bits.
   [[nodiscard]] QuantisedOperands operands(OpClass op_class) const;
   void quantise_gradient(OpClass op_class, const std::string& out, std::int64_t out_columns) const;

@@ -34,8 +34,8 @@ std::vector<Slice> weights_read_by(const Block& forward) {
 
 class StepWriter {
  public:
-  StepWriter(LoweringContext& context, const Moe& moe, std::int64_t tokens)
-      : context_(context), tokens_(tokens), layer_(context.executed_layer(moe, 0, tokens)) {}
+  StepWriter(LoweringContext& context, const Moe& moe, bool has_norm, std::int64_t tokens)
+      : context_(context), has_norm_(has_norm), tokens_(tokens), layer_(context.executed_layer(moe, 0, tokens)) {}
 
   void write() {
     const std::int64_t zero_stage = context_.workload().zero_stage;
@@ -52,6 +52,7 @@ class StepWriter {
   [[nodiscard]] DenseParts dense(BlockBuilder& block) const {
     DenseParts parts = context_.dense(block);
     parts.tokens = tokens_;
+    parts.norms_read_weights = true;
     return parts;
   }
   [[nodiscard]] bool has_shared() const { return layer_.moe.shared.hidden_size > 0; }
@@ -68,8 +69,10 @@ class StepWriter {
   BlockId write_forward(bool waits) {
     BlockBuilder block(context_.program(), "moe layer");
     if (waits) context_.replica_parts(block).wait(OpClass::WeightGather);
+    if (has_norm_) dense(block).read_residual("x.mid", "ffn.in");
     write_experts(context_.schedule_of(0), layer_, block, /*forward=*/true, [&] { write_shared(block); });
     if (has_shared()) dense(block).add("moe.out", "shared.out", "moe.out");
+    if (has_norm_) dense(block).write_residual("x.mid", "moe.out", "x");
     weights_ = weights_read_by(block.block());
     parameters_ = context_.replica_parts(block).place(weights_);
     return block.finish();
@@ -83,11 +86,16 @@ class StepWriter {
       replicas.wait(OpClass::WeightGather);
     }
     const Recompute recompute = context_.workload().recompute.value_or(Recompute::None);
+    if (has_norm_ && recompute.has(RecomputeModule::Layernorm)) dense(block).read_residual("x.mid", "ffn.in");
     write_experts(context_.schedule_of(0), layer_, block, /*forward=*/false, [&] {
       if (recompute.has(RecomputeModule::SharedExperts)) write_shared(block);
       dense(block).ffn_backward(layer_.moe.shared, "shared", OpClass::SharedExpert, "d.moe.out", "d.shared.in");
     });
     if (has_shared()) dense(block).add("d.ffn.in", "d.shared.in", "d.ffn.in");
+    if (has_norm_) {
+      dense(block).norm_backward("d.ffn.in", "x.mid", "d.ffn.x");
+      dense(block).add("d.moe.out", "d.ffn.x", "d.x");
+    }
     replicas.place_gradients(weights_);
     if (context_.has_replicas() && context_.workload().overlap_gradients) replicas.reduce_gradients(parameters_);
     return block.finish(forward);
@@ -100,6 +108,7 @@ class StepWriter {
   }
 
   LoweringContext& context_;
+  bool has_norm_;
   std::int64_t tokens_;
   MoeLayer layer_;
   std::vector<Slice> weights_{};
@@ -108,13 +117,14 @@ class StepWriter {
 
 }  // namespace
 
-Program lower_layer_step(const Moe& moe, std::int64_t hidden_size, std::int64_t tokens, const Workload& workload,
-                         const Candidate& candidate, std::int64_t ranks_per_node) {
+Program lower_layer_step(const Moe& moe, std::optional<Norm> norm, std::int64_t hidden_size, std::int64_t tokens,
+                         const Workload& workload, const Candidate& candidate, std::int64_t ranks_per_node) {
   assert(workload.mode == Mode::Train && candidate.expert_places.empty() && "a step of training, without copies");
   ModelSpec shell{};
   shell.hidden_size = hidden_size;
+  shell.norm = norm.value_or(Norm::Rms);
   LoweringContext context(shell, workload, candidate, ranks_per_node);
-  StepWriter(context, moe, tokens).write();
+  StepWriter(context, moe, norm.has_value(), tokens).write();
   return std::move(context).take_program();
 }
 

@@ -103,6 +103,8 @@ LayerCase layer_step_case(const ModelSpec& model, const Workload& workload, cons
   const Moe& moe = std::get<Moe>(moe_of(model, layer).first->ffn);
   if (moe.latent_size == 0) out.moe.shared = moe.shared;
   out.is_step = true;
+  // Around projections to a latent, or of several residual streams, norms are not those of the rows that are executed.
+  if (moe.latent_size == 0 && model.residual_streams == 1) out.norm = model.norm;
   out.candidate.degrees.edp = candidate.degrees.edp;
   fit_replicas(out.candidate.degrees);
   return out;
@@ -115,8 +117,9 @@ std::vector<std::string> left_out(const ModelSpec& model, const LayerCase& layer
   const auto add = [&](const char* part, bool is_there) {
     if (is_there) out.emplace_back(part);
   };
-  add("attention and its weights", has_mixer(spec));
-  out.insert(out.end(), {"norms", "residual stream"});
+  add(layer.norm ? "attention with its norm and weights" : "attention and its weights", has_mixer(spec));
+  add("norms", !layer.norm);
+  add("residual stream", !layer.norm);
   add("projections to and from the latent", moe.latent_size > 0);
   add("shared experts", moe.shared.hidden_size > 0 && layer.moe.shared.hidden_size == 0);
   add("gate of the shared experts", moe.shared_gate);
@@ -154,7 +157,7 @@ Program lower(const LayerCase& layer) {
   Workload workload = layer.workload;
   if (workload.expert_layout == ExpertLayout::Sorted) workload.expert_layout = ExpertLayout::Merged;  // by executors
   if (layer.is_step) {
-    return lower_layer_step(layer.moe, layer.hidden_size, layer.tokens, workload, layer.candidate,
+    return lower_layer_step(layer.moe, layer.norm, layer.hidden_size, layer.tokens, workload, layer.candidate,
                             layer.ranks_per_node);
   }
   return lower_moe_layer(layer.moe, layer.hidden_size, layer.tokens, workload, layer.candidate, layer.ranks_per_node);
@@ -190,6 +193,7 @@ Node layer_case_document(const LayerCase& layer) {
   d.set("tokens", Node::integer(layer.tokens));
   d.set("ranks_per_node", Node::integer(layer.ranks_per_node));
   d.set("step", Node::boolean(layer.is_step));
+  if (layer.norm) d.set("norm", Node::text(std::string(name_of<Norm>(kNormNames, *layer.norm))));
   d.set("shared_ffn_size", Node::integer(layer.moe.shared.hidden_size));
   d.set("shared_gated", Node::boolean(layer.moe.shared.gated));
   d.set("decision", decision_document(layer.candidate));
@@ -215,6 +219,7 @@ LayerCase read_layer_case(const Node& document) {
   out.tokens = d.integer("tokens", 1);
   out.ranks_per_node = d.integer("ranks_per_node", 1);
   out.is_step = d.boolean("step");
+  if (d.has("norm")) out.norm = d.choice<Norm>("norm", kNormNames);
   out.candidate = read_decision(d.map("decision"));
   const MapReader workload = d.map("workload");
   d.finish();

@@ -26,6 +26,8 @@ struct LayerCase {
   std::int64_t ranks_per_node;
   /// A whole training step: with shared experts, reduction of gradients and optimizer (lower_layer_step()).
   bool is_step = false;
+  /// Of a step: the norm before the layer, which is then added to the residual stream.
+  std::optional<Norm> norm = {};
   bool operator==(const LayerCase&) const = default;
 
   [[nodiscard]] std::int64_t ranks() const { return candidate.degrees.world(); }

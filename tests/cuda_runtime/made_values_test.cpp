@@ -28,6 +28,16 @@ TEST_CASE("a made value is the sum of the four parts of a number of SplitMix64, 
   }
 }
 
+TEST_CASE("values about 1 are sums without a rounding, so that fused multiply-add has the same bits") {
+  const MadeRow row = norm_row({.hidden_size = 16, .ffn_size = 1, .experts = 1, .top_k = 1, .gated = false}, 0, 3);
+  REQUIRE(row.mean == 1);
+  for (const float made : {float{kernels::kMadeMean}, -float{kernels::kMadeMean}, 1.0F, kernels::made_value(5)}) {
+    const double exact = double{row.mean} + double{row.scale} * double{made};
+    CHECK(double{row.mean + row.scale * made} == exact);
+    CHECK(std::abs(exact - 1) < 0.25);
+  }
+}
+
 TEST_CASE("parts of a run have the values that the whole has there") {
   const MadeRun run{.to = 10, .count = 20, .first = 100, .one = 7};
   const auto is = [](const MadeRun& r, std::int64_t to, std::int64_t count, std::uint64_t first, std::int64_t one) {

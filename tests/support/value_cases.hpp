@@ -31,6 +31,7 @@ struct ValueStep {
   std::int64_t shared_ffn = 12;
   bool overlaps = true;
   Dtype gradients = Dtype::Fp32;
+  std::optional<Norm> norm = Norm::Rms;
 };
 
 /// The parameters of an MoE layer.
@@ -93,7 +94,7 @@ inline std::vector<ValueLayer> value_steps(std::int64_t ranks) {
   if (ranks == 1) return {step("step alone", {.dp = 1, .ep = 1}, Dtype::Fp32, {0, Optimizer::Sgd})};
   if (ranks == 2) {
     return {step("step of replicas", {.dp = 2, .edp = 2, .ep = 1}, Dtype::Fp32, {0, Optimizer::Sgd, 12, false}),
-            step("step in ZeRO 1", {.dp = 2, .ep = 2}, Dtype::Bf16, {1}),
+            step("step in ZeRO 1", {.dp = 2, .ep = 2}, Dtype::Bf16, {.zero_stage = 1, .norm = Norm::Layer}),
             step("step without shared experts", {.dp = 2, .edp = 2, .ep = 1}, Dtype::Fp32, {2, Optimizer::Adam, 0})};
   }
   if (ranks > 4) return {};
@@ -101,7 +102,8 @@ inline std::vector<ValueLayer> value_steps(std::int64_t ranks) {
       step("step", {.dp = 4, .edp = 2, .ep = 2}, Dtype::Fp32, {0}),
       step("step with momentum", {.dp = 4, .edp = 2, .ep = 2}, Dtype::Bf16, {0, Optimizer::Sgd}),
       step("step with gradients in bf16", {.dp = 4, .edp = 2, .ep = 2}, Dtype::Bf16, {.gradients = Dtype::Bf16}),
-      step("step in ZeRO 3", {.dp = 4, .edp = 2, .ep = 2}, Dtype::Fp32, {3}),
+      step("step in ZeRO 3", {.dp = 4, .edp = 2, .ep = 2}, Dtype::Fp32, {.zero_stage = 3, .norm = Norm::Layer}),
+      step("step without norm", {.dp = 4, .edp = 2, .ep = 2}, Dtype::Fp32, {.norm = {}}),
       step("step of shards", {.dp = 4, .edp = 2, .ep = 1, .esp = 2}, Dtype::Fp32, {1}),
       step("step with tp", {.dp = 2, .tp = 2, .edp = 2, .ep = 2}, Dtype::Fp32, {1}),
       step("step with tp, sequence parallel", {.dp = 2, .tp = 2, .edp = 2, .ep = 2}, Dtype::Fp32, {0})};
@@ -270,8 +272,9 @@ struct ValueCase {
                   .shared_gate = false,
                   .router_bias = false};
     const std::int64_t tokens = layer.tokens * layer.degrees.tp;
-    const Program program = (is_step ? lower_layer_step(moe, layer.hidden, tokens, workload, c, layer.per_node)
-                                     : lower_moe_layer(moe, layer.hidden, tokens, workload, c, layer.per_node));
+    const Program program =
+        (is_step ? lower_layer_step(moe, layer.step->norm, layer.hidden, tokens, workload, c, layer.per_node)
+                 : lower_moe_layer(moe, layer.hidden, tokens, workload, c, layer.per_node));
     const CodecPair codec = run.codec;
     const SyntheticLayer made = with_choices(
         {.shape = {layer.hidden, layer.ffn, layer.experts, moe.top_k, layer.gated},
@@ -280,6 +283,7 @@ struct ValueCase {
          .shared =
              is_step ? std::optional(MoeShape{layer.hidden, layer.step->shared_ffn, 1, 1, layer.gated}) : std::nullopt,
          .tp = layer.degrees.tp,
+         .norm = is_step ? layer.step->norm : std::nullopt,
          .dispatch_format = codec.dispatch,
          .combine_format = codec.combine,
          .weighs_at_experts = workload.gate_weights == GateWeights::InExperts || run.all_to_all->deduplicates(),

@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "cuda_runtime/reference/number_formats.hpp"
+#include "cuda_runtime/reference/row_norm.hpp"
 #include "tests/support/checks.hpp"
 
 namespace moeplan::tests::synthetic_layer_test {
@@ -31,14 +32,16 @@ std::vector<std::int64_t> chosen_counts(const MoeShape& shape, const Matrix& tok
 
 }  // namespace
 
-TEST_CASE("the gate chooses exactly as often as planned") {
-  const auto check = [](const RoutingScenario& scenario, std::int64_t top_k, Dtype dtype) {
+TEST_CASE("the gate chooses exactly as often as planned, of tokens and of normed tokens") {
+  const auto norm = GENERATE(std::optional<Norm>(), std::optional(Norm::Rms), std::optional(Norm::Layer));
+  const auto check = [&](const RoutingScenario& scenario, std::int64_t top_k, Dtype dtype) {
     MoeShape shape = kShape;
     shape.top_k = top_k;
     const RoutingCounts counts = make_routing(scenario, 3, shape.experts, 40, top_k, 2);
     for (std::int32_t source = 0; source < 3; ++source) {
       const Matrix tokens = made_tokens(shape, counts, RankId(source), dtype, 5);
-      const auto got = chosen_counts(shape, tokens, 5, dtype);
+      const Matrix in = norm ? norm_forward(tokens, made_norm(shape, *norm, dtype, 5)) : tokens;
+      const auto got = chosen_counts(shape, in, 5, dtype);
       for (std::int64_t e = 0; e < shape.experts; ++e) {
         REQUIRE(got[static_cast<std::size_t>(e)] == counts.at(RankId(source), ExpertId(static_cast<std::size_t>(e))));
       }

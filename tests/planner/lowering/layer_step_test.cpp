@@ -19,10 +19,11 @@ using namespace small_layers;
 namespace {
 
 constexpr std::int64_t kTokens = 64, kExperts = 6, kShared = 24;
-// Of one expert, of the shared one and of the gate.
-constexpr std::int64_t kExpert = 2 * kM * kH, kSharedSize = 2 * kM * kShared, kGate = kM * kExperts;
+// Of one expert, of the shared one, of the gate and of the norm.
+constexpr std::int64_t kExpert = 2 * kM * kH, kSharedSize = 2 * kM * kShared, kGate = kM * kExperts, kNorm = kM;
 
-Program step(std::int64_t zero_stage, const std::string& schedule = "baseline", std::int64_t shared = kShared) {
+Program step(std::int64_t zero_stage, const std::string& schedule = "baseline", std::int64_t shared = kShared,
+             std::optional<Norm> norm = Norm::Rms) {
   Moe layer = moe(kExperts);
   layer.shared = {shared, false, false};
   Workload w = workload(std::nullopt);
@@ -30,7 +31,7 @@ Program step(std::int64_t zero_stage, const std::string& schedule = "baseline", 
   w.dtype = Dtype::Bf16;
   w.zero_stage = zero_stage;
   Candidate c = candidate(schedule, 8, 1, 4, 1);  // dense weights on 8 ranks, those of experts on 2
-  return lower_layer_step(layer, kM, kTokens, w, c, 4);
+  return lower_layer_step(layer, norm, kM, kTokens, w, c, 4);
 }
 
 const Operation* find(const Program& p, const std::string& name) {
@@ -58,7 +59,8 @@ TEST_CASE("A layer's step reduces the gradients of all its weights, and updates 
   const Program p = step(0);
   SECTION("dense ones over all replicas, those of experts over the ranks that hold the same ones") {
     // Each weight begins a row of 64; a rank's part is padded to whole rows.
-    const std::int64_t dense = padded(kGate) + 2 * padded(kSharedSize / 2), expert = 2 * padded(2 * kExpert / 2);
+    const std::int64_t dense = padded(kNorm) + padded(kGate) + 2 * padded(kSharedSize / 2),
+                       expert = 2 * padded(2 * kExpert / 2);
     CHECK(elements(p, "dense gradient all-reduce") == 8 * padded((dense + 7) / 8));
     CHECK(elements(p, "expert gradient all-reduce") == 2 * padded((expert + 1) / 2));
     CHECK(p.group(find(p, "dense gradient all-reduce")->communication()->group).size == 8);
@@ -89,9 +91,9 @@ TEST_CASE("A layer's step reduces the gradients of all its weights, and updates 
       names.push_back(buffer.name);
     }
     std::sort(names.begin(), names.end());
-    CHECK(names == std::vector<std::string>{"d.expert.w_down", "d.expert.w_up", "d.gate.weight", "d.w.shared.down",
-                                            "d.w.shared.up", "expert.w_down", "expert.w_up", "gate.weight",
-                                            "w.shared.down", "w.shared.up"});
+    CHECK(names == std::vector<std::string>{"d.expert.w_down", "d.expert.w_up", "d.gate.weight", "d.w.norm.ffn.in",
+                                            "d.w.shared.down", "d.w.shared.up", "expert.w_down", "expert.w_up",
+                                            "gate.weight", "w.norm.ffn.in", "w.shared.down", "w.shared.up"});
     CHECK(ranges.size() == 4);
     for (auto& [flat, parts] : ranges) {
       std::sort(parts.begin(), parts.end());
@@ -125,6 +127,37 @@ TEST_CASE("With ZeRO a rank of a layer's step updates only its part of the weigh
   }
 }
 
+TEST_CASE("The norm and the residual stream are around the experts of a layer's step") {
+  using Names = std::vector<std::string>;
+  const auto norms = [](const Program& p, std::size_t block) {
+    Names out;
+    for (const Operation& o : p.blocks[block].operations) {
+      if (o.op_class != OpClass::Norm) continue;
+      std::string text = o.name + ":";
+      for (const Slice& s : o.reads) text += " " + p.buffer(s.buffer).name;
+      text += " to";
+      for (const Slice& s : o.writes) text += " " + p.buffer(s.buffer).name;
+      out.push_back(text);
+    }
+    return out;
+  };
+  const Program p = step(0, "baseline", 0);
+  CHECK(norms(p, 0) == Names{"norm: x.mid w.norm.ffn.in to ffn.in", "residual add: x.mid moe.out to x"});
+  CHECK(p.blocks[0].operations.front().name == "norm");
+  CHECK(norms(p, 1) == Names{"norm backward: d.ffn.in x.mid w.norm.ffn.in to d.ffn.x d.w.norm.ffn.in",
+                             "residual add: d.moe.out d.ffn.x to d.x"});
+  SECTION("LayerNorm has two rows of weights") {
+    const auto rows = [](const Program& of) { return find(of, "norm")->reads.at(1).rows; };
+    CHECK(rows(p) == Rows::fixed(1));
+    CHECK(rows(step(0, "baseline", 0, Norm::Layer)) == Rows::fixed(2));
+  }
+  SECTION("without a norm, neither is there") {
+    const Program without = step(0, "baseline", 0, std::nullopt);
+    CHECK(norms(without, 0).empty());
+    CHECK(norms(without, 1).empty());
+  }
+}
+
 TEST_CASE("Shared experts of a layer's step run while rows are dispatched") {
   const Program p = step(0, "opt_sche");
   const auto& forward = p.blocks.front().operations;
@@ -141,7 +174,7 @@ TEST_CASE("Shared experts of a layer's step run while rows are dispatched") {
   SECTION("without any, there are no such operations") {
     const Program plain = step(0, "opt_sche", 0);
     CHECK(find(plain, "shared.up projection") == nullptr);
-    CHECK(elements(plain, "dense gradient all-reduce") == 8 * padded((padded(kGate) + 7) / 8));
+    CHECK(elements(plain, "dense gradient all-reduce") == 8 * padded((padded(kNorm) + padded(kGate) + 7) / 8));
   }
 }
 

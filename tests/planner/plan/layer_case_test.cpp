@@ -112,9 +112,22 @@ TEST_CASE("A training step of a plan's layer") {
     CHECK(s.ranks() == 64);
     CHECK(s.candidate.degrees == Degrees{.pp = 1, .dp = 32, .cp = 1, .tp = 2, .edp = 2, .ep = 16, .esp = 2});
     CHECK(s.moe.shared.hidden_size == 256);
+    CHECK(s.norm == Norm::Rms);
+    CHECK(layer_case(m, w, c, 8, {}).norm == std::nullopt);
     CHECK(layer_case(m, w, c, 8, {}).moe.shared.hidden_size == 0);
     CHECK(read_layer_case(layer_case_document(s)) == s);
     CHECK(layer_text(s) == "64 experts, 8 per token, 1000 x 512 gated, shared expert of 256, 100 tokens per rank");
+  }
+  SECTION("has the model's norm, unless it is not that of the rows of experts") {
+    m.norm = Norm::Layer;
+    CHECK(step().norm == Norm::Layer);
+    CHECK(read_layer_case(layer_case_document(step())) == step());
+    m.residual_streams = 4;
+    CHECK(step().norm == std::nullopt);
+    CHECK(left_out(m, step(), {}).at(1) == "norms");
+    m.residual_streams = 1;
+    std::get<Moe>(m.layers[1].pattern[0].ffn).latent_size = 500;
+    CHECK(step().norm == std::nullopt);
   }
   SECTION("counts ranks of one sequence as replicas") {
     c.degrees = {.pp = 1, .dp = 16, .cp = 4, .tp = 2, .edp = 4, .ep = 16, .esp = 2};
@@ -146,8 +159,8 @@ TEST_CASE("A training step of a plan's layer") {
     CHECK_THROWS_WITH(step(), Catch::Contains("2 ranks are no multiple of tp 4"));
   }
   SECTION("leaves out by name what is not executed") {
-    CHECK(left_out(m, step(), {}) == std::vector<std::string>{"attention and its weights", "norms", "residual stream",
-                                                              "gate of the shared experts"});
+    CHECK(left_out(m, step(), {}) ==
+          std::vector<std::string>{"attention with its norm and weights", "gate of the shared experts"});
     CHECK(left_out(m, layer_case(m, w, c, 8, {}), {}) ==
           std::vector<std::string>{"attention and its weights", "norms", "residual stream", "shared experts",
                                    "gate of the shared experts", "reduction of gradients", "optimizer"});

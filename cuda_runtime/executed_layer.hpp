@@ -19,7 +19,7 @@ struct SyntheticLayer {
   std::int64_t esp = 1;                 // shards per expert, on consecutive ranks
   std::optional<MoeShape> shared = {};  // the shared experts: one expert that all tokens select, with weight 1
   std::int64_t tp = 1;                  // shards of the shared experts, on consecutive ranks
-  /// The norm before the layer, whose result is added to its input; none: neither is executed.
+  /// The norm of the residual stream, to which the layer's output is added; none: neither is executed.
   std::optional<Norm> norm = {};
   std::optional<WireFormat> dispatch_format = {}, combine_format = {};  // on the wire
   /// Gate weights are applied at the experts: GateWeights::InExperts, or AllToAll::deduplicates().

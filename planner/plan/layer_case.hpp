@@ -26,7 +26,7 @@ struct LayerCase {
   std::int64_t ranks_per_node;
   /// A whole training step: with shared experts, reduction of gradients and optimizer (lower_layer_step()).
   bool is_step = false;
-  /// Of a step: the norm before the layer, which is then added to the residual stream.
+  /// Of a step: the norm of the residual stream, to which the layer's output is added; none: neither is executed.
   std::optional<Norm> norm = {};
   bool operator==(const LayerCase&) const = default;
 

@@ -134,7 +134,8 @@ void add_validate_command(CLI::App& app, ExitCode& code) {
   c->add_option("--layer", o->layer, "Which layer, from 0 (default: the first with experts)")
       ->check(CLI::NonNegativeNumber);
   c->add_flag("--step", o->step,
-              "Execute a training step of the layer: also shared experts, reduction of gradients, optimizer");
+              "Execute a training step of the layer: also its norm, residual stream and shared experts, reduction of "
+              "gradients, optimizer");
   c->add_option("--scale", o->scale, "Divide ranks, experts, tokens and sizes by N")->check(CLI::Range(1, 65536));
   c->add_option("--ranks-per-gpu", o->ranks_per_gpu, "Ranks that may share a core (host) or a GPU (nccl)")
       ->check(CLI::Range(1, 64))

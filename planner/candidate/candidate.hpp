@@ -42,6 +42,7 @@ inline constexpr std::array<std::pair<RankOrder, std::string_view>, 2> kRankOrde
 enum class PipelineShape { Interleaved, V };
 inline constexpr std::array<std::pair<PipelineShape, std::string_view>, 2> kPipelineShapeNames{
     {{PipelineShape::Interleaved, "interleaved"}, {PipelineShape::V, "v"}}};
+inline constexpr std::int64_t kPartsOfV = 2;  // virtual stages of a V
 
 [[nodiscard]] std::string name_of(OperationOrder order);
 [[nodiscard]] std::string name_of(RankOrder order);

@@ -59,6 +59,9 @@ void fix_decisions(const Node& decisions, SearchSpace& space, Diagnostics& wrong
   for (const auto& [key, fix] : kFixes) {
     if (decisions.find(key)) fix(fixed, space);
   }
+  if (space.pipeline == PipelineShape::V && space.virtual_stages.value_or(kPartsOfV) != kPartsOfV)
+    wrong.add({}, "virtual_stages",
+              fmt::format("is {}; stages in a V have {} parts each", *space.virtual_stages, kPartsOfV));
   if (space.delays_weight_gradients.value_or(false) && !space.ep_overlap.value_or(false))
     wrong.add({}, "delay_wgrad", "delays what overlaps; expected ep_overlap: true too");
 }

@@ -49,6 +49,8 @@ SearchSpace search_space(const PlanRequest& r) {
   space.pipeline = named<PipelineShape>(kPipelineShapeNames, r.pipeline);
   if (!r.pipeline.empty() && !space.pipeline)
     wrong.add({"--pipeline"}, "", fmt::format("{} is not known; one of interleaved, v", in_quotes(r.pipeline)));
+  if (space.pipeline == PipelineShape::V && r.vp > 0 && r.vp != kPartsOfV)
+    wrong.add({"--vp"}, "", fmt::format("is {}; stages in a V have {} parts each", r.vp, kPartsOfV));
   if (r.delay_wgrad.value_or(false) && !r.ep_overlap.value_or(false))
     wrong.add({"--delay-wgrad"}, "", "delays what overlaps; expected --ep-overlap too");
   if (!r.recompute.empty() && r.recompute != "auto" && !parse_recompute(r.recompute))

@@ -157,6 +157,8 @@ TEST_CASE("plan --time-limit ends with the best plan so far and says so") {
              Catch::Contains("--time-limit: expected more than 0 and at most a day"));
   CHECK_THAT(cli.run(with(kSmall, {"--delay-wgrad"})).err,
              Catch::Contains("--delay-wgrad: delays what overlaps; expected --ep-overlap too"));
+  CHECK_THAT(cli.run(with(kSmall, {"--pipeline", "v", "--vp", "4"})).err,
+             Catch::Contains("--vp: is 4; stages in a V have 2 parts each"));
 }
 
 TEST_CASE("Two runs of plan give the same bytes, apart from the time that they took") {

@@ -91,6 +91,10 @@ TEST_CASE("Fixed decisions that no plan has are refused under their keys") {
   CHECK(what(one("tp", "0")).find("tp: ") != std::string::npos);
   CHECK(what(one("delay_wgrad", "true")).find("expected ep_overlap: true too") != std::string::npos);
   CHECK(what(one("placement", "auto")).empty());
+  Node v = one("pipeline", "v");
+  CHECK(what(v).empty());
+  v.set("virtual_stages", Node::plain("4"));
+  CHECK(what(v).find("virtual_stages: is 4; stages in a V have 2 parts each") != std::string::npos);
 }
 
 TEST_CASE("A codec that the workload does not allow, and a dispatcher without figures, are refused") {

@@ -99,13 +99,20 @@ struct Candidate {
 /// use; "" if there are none.
 [[nodiscard]] std::string strategies_text(const std::vector<LayerStrategy>& runs);
 
-/// The candidate without its pipeline: the decisions for each of its stages.
+/// The candidate with its microbatches one after the other.
+[[nodiscard]] inline Candidate in_turn(Candidate candidate) {
+  candidate.ep_overlap = candidate.delays_weight_gradients = false;
+  return candidate;
+}
+
+/// The candidate without its pipeline, and with its microbatches one after the other: the decisions for the layers of
+/// each of its stages.
 [[nodiscard]] inline Candidate stage_alone(Candidate candidate) {
   candidate.degrees.pp = 1;
   candidate.virtual_stages = 1;
   candidate.pipeline = PipelineShape::Interleaved;
   candidate.layout = {};
-  return candidate;
+  return in_turn(std::move(candidate));
 }
 
 }  // namespace moeplan::planner

@@ -90,7 +90,6 @@ CommonWork::Priced CommonWork::priced_of(const Candidate& candidate) {
 /// the other degrees need.
 Candidate CommonWork::representative(const Candidate& candidate, Priced operations) {
   Candidate c = stage_alone(candidate);
-  c.ep_overlap = c.delays_weight_gradients = false;
   c.all_to_all = "linear";
   c.pipeline_degree = 1;
   c.codec = {};

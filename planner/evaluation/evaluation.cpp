@@ -119,10 +119,9 @@ std::vector<MemoryUse> iteration_memory_by_stage(const Problem& problem, const C
                                                  const Program& program) {
   if (candidate.ep_overlap) {
     // A pair fills the buffers of one microbatch while it empties those of another: as one after the other.
-    Candidate in_turn = candidate;
-    in_turn.ep_overlap = in_turn.delays_weight_gradients = false;
-    const Iteration iteration(problem.model(), problem.workload(), in_turn, problem.ranks_per_node());
-    return iteration_memory_by_stage(problem, in_turn, iteration.filled());
+    const Candidate one_by_one = in_turn(candidate);
+    const Iteration iteration(problem.model(), problem.workload(), one_by_one, problem.ranks_per_node());
+    return iteration_memory_by_stage(problem, one_by_one, iteration.filled());
   }
   return memory_by_stage(program, stage_parameters(problem.model(), problem.workload(), candidate), problem.workload(),
                          candidate.degrees, problem.cluster().gpu.runtime_memory);

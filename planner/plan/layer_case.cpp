@@ -81,7 +81,6 @@ LayerCase layer_case(const ModelSpec& model, const Workload& workload, const Can
   d.pp = d.cp = 1;
   fit_world(d);
   out.candidate = stage_alone(std::move(out.candidate));
-  out.candidate.ep_overlap = out.candidate.delays_weight_gradients = false;
   out.candidate.order = OperationOrder::Listed;
   if (!out.workload.recompute) out.workload.recompute = candidate.recompute;
   return out;

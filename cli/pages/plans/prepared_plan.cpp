@@ -14,7 +14,7 @@ PreparedPlan prepare_plan(planner::Plan plan, const std::string& file, const std
   if (inputs.workload.recompute) plan.candidate.recompute = *inputs.workload.recompute;
   if (inputs.workload.mode == Mode::Forward) {
     plan.candidate.pipeline = planner::PipelineShape::Interleaved;
-    plan.candidate.ep_overlap = plan.candidate.delays_weight_gradients = false;
+    plan.candidate = planner::in_turn(std::move(plan.candidate));
   }
   if (const auto reason =
           planner::infeasibility(inputs.model, inputs.workload, plan.candidate, cluster.ranks_per_node())) {

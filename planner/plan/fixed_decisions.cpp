@@ -59,6 +59,8 @@ void fix_decisions(const Node& decisions, SearchSpace& space, Diagnostics& wrong
   for (const auto& [key, fix] : kFixes) {
     if (decisions.find(key)) fix(fixed, space);
   }
+  if (space.dispatcher_sms > 0 && !(space.all_to_all && (*space.all_to_all)->is_dispatcher()))
+    wrong.add({}, "dispatcher_sms", "is for a dispatcher; expected e.g. all_to_all: deepep");
   if (space.pipeline == PipelineShape::V && space.virtual_stages.value_or(kPartsOfV) != kPartsOfV)
     wrong.add({}, "virtual_stages",
               fmt::format("is {}; stages in a V have {} parts each", *space.virtual_stages, kPartsOfV));

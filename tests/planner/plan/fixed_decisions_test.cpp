@@ -91,6 +91,10 @@ TEST_CASE("Fixed decisions that no plan has are refused under their keys") {
   CHECK(what(one("tp", "0")).find("tp: ") != std::string::npos);
   CHECK(what(one("delay_wgrad", "true")).find("expected ep_overlap: true too") != std::string::npos);
   CHECK(what(one("placement", "auto")).empty());
+  Node sms = one("dispatcher_sms", "24");
+  CHECK(what(sms).find("dispatcher_sms: is for a dispatcher; expected e.g. all_to_all: deepep") != std::string::npos);
+  sms.set("all_to_all", Node::plain("deepep"));
+  CHECK(what(sms).empty());
   Node v = one("pipeline", "v");
   CHECK(what(v).empty());
   v.set("virtual_stages", Node::plain("4"));

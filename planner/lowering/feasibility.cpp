@@ -169,7 +169,7 @@ Reason division_infeasibility(const ModelSpec& model, const Workload& workload, 
   if (candidate.pipeline == PipelineShape::V) {
     if (workload.mode == Mode::Forward) return "a V-shaped pipeline needs a backward pass";
     if (d.pp == 1) return "a V-shaped pipeline needs stages";
-    if (Reason r = equal(candidate.virtual_stages, 2, "a V-shaped pipeline has two parts a stage")) return r;
+    if (Reason r = equal(candidate.virtual_stages, kPartsOfV, "a V-shaped pipeline has two parts a stage")) return r;
     if (Reason r = limit(microbatches, 2 * d.pp, "a V-shaped pipeline needs two microbatches a stage")) return r;
   } else if (candidate.virtual_stages > 1) {
     if (Reason r = multiple(microbatches, d.pp, "pp does not divide the microbatches")) return r;

@@ -30,7 +30,8 @@ std::vector<std::pair<PipelineShape, std::int64_t>> cuts_of(const Problem& probl
   if (base.pipeline == PipelineShape::V || !space.layout.empty()) return out;
   for (std::int64_t parts = 1; parts * base.degrees.pp <= problem.model().num_layers(); parts *= 2) {
     if (parts != base.virtual_stages && !space.virtual_stages) out.emplace_back(PipelineShape::Interleaved, parts);
-    if (parts == 2 && !space.pipeline && space.virtual_stages.value_or(2) == 2) out.emplace_back(PipelineShape::V, 2);
+    if (parts == kPartsOfV && !space.pipeline && space.virtual_stages.value_or(kPartsOfV) == kPartsOfV)
+      out.emplace_back(PipelineShape::V, kPartsOfV);
   }
   return out;
 }

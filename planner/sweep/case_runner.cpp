@@ -14,10 +14,8 @@
 #include "model/text/unreadable_file.hpp"
 #include "model/workload/routing_statistics.hpp"
 #include "planner/candidate/stage_layout.hpp"
-#include "planner/layer/schedule.hpp"
 #include "planner/lowering/feasibility.hpp"
 #include "planner/lowering/lower.hpp"
-#include "planner/placement/strategies/strategy.hpp"
 #include "planner/plan/fixed_decisions.hpp"
 #include "planner/plan/plan.hpp"
 #include "planner/report/json_parts.hpp"
@@ -310,7 +308,6 @@ class OneCase {
     if (stop_) throw Interrupted{};
   }
 
-  static constexpr std::int64_t kMostRanks = 1'048'576;
   const SweepSpec& sweep_;
   const planner::Problem problem_;
   const Cluster& cluster_;

@@ -26,8 +26,9 @@ class Cuda final : public CudaDevice {
   Cuda(int index, RankId rank, const GpuParts* parts)
       : index_(index), rank_(rank), parts_(parts != nullptr && parts->problem().empty() ? parts : nullptr) {
     use();
-    products_.emplace(rank, parts_ ? parts_->multiprocessors() : 0,
-                      [this](CUstream_st* of) { return new_stream(part_of_.contains(of) ? part_of_.at(of) : Part{}); });
+    products_.emplace(rank, parts_ ? parts_->multiprocessors() : 0, [this](CUstream_st* of) {
+      return new_stream(kind_of_.contains(of) ? kind_of_.at(of).part : Part{});
+    });
     hold_.emplace(rank);
     copies_ = new_stream();
   }
@@ -75,12 +76,12 @@ class Cuda final : public CudaDevice {
   }
 
   // Released handles are reused, because every stream also has a workspace for products.
-  DeviceStream make_stream(std::optional<std::size_t> rank) override {
+  DeviceStream make_stream(std::optional<std::size_t> rank, bool is_urgent) override {
     use();
-    const Part part = parts_ ? rank : Part{};
-    if (auto& free = free_streams_[part]; !free.empty()) return taken(free);
-    streams_.push_back(new_stream(part));
-    part_of_[streams_.back()] = part;
+    const StreamKind kind{parts_ ? rank : Part{}, is_urgent};
+    if (auto& free = free_streams_[kind]; !free.empty()) return taken(free);
+    streams_.push_back(new_stream(kind.part, is_urgent));
+    kind_of_[streams_.back()] = kind;
     return DeviceStream(streams_.size() - 1);
   }
   DeviceEvent make_event(bool is_timed) override {
@@ -93,7 +94,7 @@ class Cuda final : public CudaDevice {
     is_timed_.push_back(is_timed);
     return DeviceEvent(events_.size() - 1);
   }
-  void release(DeviceStream stream) override { free_streams_[part_of_.at(native(stream))].push_back(stream); }
+  void release(DeviceStream stream) override { free_streams_[kind_of_.at(native(stream))].push_back(stream); }
   void release(DeviceEvent event) override { free_events_[is_timed_[event.index()] ? 1 : 0].push_back(event); }
   void release(DeviceGraph graph) override {
     use();
@@ -145,13 +146,17 @@ class Cuda final : public CudaDevice {
     use();
     check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, native(stream)), "cudaMemcpyAsync");
   }
-  void send(DeviceStream stream, std::byte* to, const std::byte* from, std::size_t bytes,
-            const DeviceLink& link) override {
+  void send(DeviceStream stream, std::span<const LinkMessage> messages, BytesPerSecond bandwidth) override {
     use();
-    const auto port = [](std::byte* word) { return reinterpret_cast<unsigned long long*>(word); };
     constexpr double kNanoseconds = 1e9;
-    const MessagePorts ports{port(link.out), port(link.in), kNanoseconds / link.bandwidth.value()};
-    check(launch_message_copy(to, from, bytes, ports, native(stream)), "a kernel's launch");
+    const auto port = [](std::byte* word) { return reinterpret_cast<unsigned long long*>(word); };
+    std::vector<MessageCopy> copies;
+    for (const LinkMessage& m : messages) {
+      copies.push_back({m.to, m.from, static_cast<std::int64_t>(m.bytes), port(m.out), port(m.in)});
+    }
+    check(launch_message_copies(copies.data(), static_cast<int>(copies.size()), kNanoseconds / bandwidth.value(),
+                                native(stream)),
+          "a kernel's launch");
   }
   void launch(DeviceStream stream, const kernels::KernelCall& call) override {
     use();
@@ -173,7 +178,8 @@ class Cuda final : public CudaDevice {
     cudaGraph_t graph = nullptr;
     check(cudaStreamEndCapture(native(stream), &graph), "cudaStreamEndCapture");
     cudaGraphExec_t ready = nullptr;
-    const cudaError_t code = cudaGraphInstantiateWithFlags(&ready, graph, 0);
+    // Else kernels of urgent streams would have the priority of the stream on which the graph is launched.
+    const cudaError_t code = cudaGraphInstantiateWithFlags(&ready, graph, cudaGraphInstantiateFlagUseNodePriority);
     (void)cudaGraphDestroy(graph);
     check(code, "cudaGraphInstantiateWithFlags");
     graphs_.push_back(ready);
@@ -215,13 +221,20 @@ class Cuda final : public CudaDevice {
     current = index_;
   }
   using Part = std::optional<std::size_t>;  // none: all of the GPU
-  [[nodiscard]] cudaStream_t new_stream(Part part = {}) const {
+  struct StreamKind {
+    Part part;
+    bool is_urgent = false;
+    auto operator<=>(const StreamKind&) const = default;
+  };
+  [[nodiscard]] cudaStream_t new_stream(Part part = {}, bool is_urgent = false) const {
+    int priority = 0;
+    if (is_urgent) check(cudaDeviceGetStreamPriorityRange(nullptr, &priority), "cudaDeviceGetStreamPriorityRange");
     if (part) {
-      if (CUstream_st* own = parts_->make_stream(*part)) return own;
+      if (CUstream_st* own = parts_->make_stream(*part, priority)) return own;
       throw ExecutionError(fmt::format("rank {}: cuGreenCtxStreamCreate failed on part {}", rank_.value(), *part));
     }
     cudaStream_t stream = nullptr;
-    check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+    check(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, priority), "cudaStreamCreateWithPriority");
     return stream;
   }
 
@@ -232,8 +245,8 @@ class Cuda final : public CudaDevice {
   std::vector<cudaEvent_t> events_;
   std::vector<bool> is_timed_;
   const GpuParts* parts_;  // null: the GPU is not divided
-  std::map<CUstream_st*, Part> part_of_;
-  std::map<Part, std::vector<DeviceStream>> free_streams_;
+  std::map<CUstream_st*, StreamKind> kind_of_;
+  std::map<StreamKind, std::vector<DeviceStream>> free_streams_;
   std::array<std::vector<DeviceEvent>, 2> free_events_;  // index: whether timed
   std::vector<cudaGraphExec_t> graphs_;
   std::optional<LtProducts> products_;

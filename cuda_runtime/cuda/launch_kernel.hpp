@@ -25,13 +25,16 @@ struct HoldWords {
 /// A kernel that reads all of this memory, whose size and address are multiples of 16 bytes.
 [[nodiscard]] int launch_read(const void* data, std::size_t bytes, CUstream_st* stream);
 
-/// The ports of a message in device memory: the time, in nanoseconds of the GPU's clock, until which each is taken.
-struct MessagePorts {
-  unsigned long long *out, *in;  // of the sender and the receiver
-  double ns_per_byte;
+/// A message between ranks that share a GPU, of at least one byte, and the ports of sender and receiver in device
+/// memory: for each the time, in nanoseconds of the GPU's clock, until which it is taken.
+struct MessageCopy {
+  void* to;
+  const void* from;
+  std::int64_t bytes;
+  unsigned long long *out, *in;
 };
-/// A kernel that copies at the rate of the ports, which it shares with concurrent messages. `bytes` is not 0.
-[[nodiscard]] int launch_message_copy(void* to, const void* from, std::size_t bytes, const MessagePorts& ports,
-                                      CUstream_st* stream);
+/// Kernels that copy messages at the rate of their ports, which other messages share.
+[[nodiscard]] int launch_message_copies(const MessageCopy* messages, int count, double ns_per_byte,
+                                        CUstream_st* stream);
 
 }  // namespace moeplan::runtime

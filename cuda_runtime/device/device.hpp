@@ -37,12 +37,13 @@ struct Products {
   const void* const* addresses = nullptr;  // in device memory: the addresses of all A, then all B, then all C
 };
 
-/// The link of a message between ranks that share a device: the words of the sender's and the receiver's port in device
-/// memory, 0 at first, and the bandwidth of each.
-struct DeviceLink {
-  std::byte* out = nullptr;
-  std::byte* in = nullptr;
-  BytesPerSecond bandwidth;
+/// A message between ranks that share a device, of at least one byte, and the words of the sender's and the receiver's
+/// port in device memory, 0 at first.
+struct LinkMessage {
+  std::byte* to = nullptr;
+  const std::byte* from = nullptr;
+  std::size_t bytes = 0;
+  std::byte *out = nullptr, *in = nullptr;
 };
 
 /// Any call may raise ExecutionError, with the call's text, the error's name and the source location.
@@ -58,8 +59,8 @@ class Device {
   virtual void copy_out(std::span<std::byte> to, const std::byte* from) = 0;
 
   /// Streams have no implicit dependencies on each other. `rank`: of this process, whose part of the device the stream
-  /// uses if the device is divided; none: all of it.
-  [[nodiscard]] virtual DeviceStream make_stream(std::optional<std::size_t> rank = {}) = 0;
+  /// uses if the device is divided; none: all of it. Kernels of urgent streams start before waiting ones of others.
+  [[nodiscard]] virtual DeviceStream make_stream(std::optional<std::size_t> rank = {}, bool is_urgent = false) = 0;
   /// An event. Timed events support between(); untimed ones cost less.
   [[nodiscard]] virtual DeviceEvent make_event(bool is_timed) = 0;
   /// Releases handles: idle streams and events, for reuse, and graphs (device_handles.hpp).
@@ -80,9 +81,8 @@ class Device {
   /// Reads all of this memory. If it exceeds the cache, nothing else remains cached, and nothing to be written back.
   virtual void read(DeviceStream stream, const std::byte* data, std::size_t bytes) = 0;
   virtual void copy(DeviceStream stream, std::byte* to, const std::byte* from, std::size_t bytes) = 0;
-  /// A copy that takes as long as a message over the link, which concurrent messages share.
-  virtual void send(DeviceStream stream, std::byte* to, const std::byte* from, std::size_t bytes,
-                    const DeviceLink& link) = 0;
+  /// Concurrent copies, which take as long as messages through ports of this bandwidth. All messages share the ports.
+  virtual void send(DeviceStream stream, std::span<const LinkMessage> messages, BytesPerSecond bandwidth) = 0;
   virtual void launch(DeviceStream stream, const kernels::KernelCall& call) = 0;
   virtual void multiply(DeviceStream stream, const Products& products) = 0;
 

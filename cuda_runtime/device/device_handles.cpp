@@ -23,8 +23,8 @@ void DeviceHandles::release_graphs() noexcept {
   graphs_.clear();
 }
 
-DeviceStream DeviceHandles::make_stream(std::optional<std::size_t> rank) {
-  return streams_.emplace_back(device_.make_stream(rank));
+DeviceStream DeviceHandles::make_stream(std::optional<std::size_t> rank, bool is_urgent) {
+  return streams_.emplace_back(device_.make_stream(rank, is_urgent));
 }
 DeviceEvent DeviceHandles::make_event(bool is_timed) { return events_.emplace_back(device_.make_event(is_timed)); }
 DeviceGraph DeviceHandles::end_capture(DeviceStream stream) {

@@ -16,7 +16,7 @@ class DeviceHandles {
   DeviceHandles(const DeviceHandles&) = delete;
   DeviceHandles& operator=(const DeviceHandles&) = delete;
 
-  [[nodiscard]] DeviceStream make_stream(std::optional<std::size_t> rank = {});
+  [[nodiscard]] DeviceStream make_stream(std::optional<std::size_t> rank = {}, bool is_urgent = false);
   [[nodiscard]] DeviceEvent make_event(bool is_timed);
   [[nodiscard]] DeviceGraph end_capture(DeviceStream stream);
   /// Releases the graphs before the other handles, even if they are executing.

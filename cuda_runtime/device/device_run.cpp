@@ -18,6 +18,11 @@ constexpr Seconds kLongestHold(0.2);
 
 std::size_t index_of(Stream stream) { return static_cast<std::size_t>(stream); }
 
+/// Whether communication runs on it: a few blocks, which wait for no product to end where they go first.
+bool communicates(Stream stream) {
+  return stream == Stream::Intra || stream == Stream::Inter || stream == Stream::Replicas || stream == Stream::Pipeline;
+}
+
 /// Holds a stream back until the end of this object's life, so that what is enqueued meanwhile starts together.
 class Hold {
  public:
@@ -178,7 +183,8 @@ void DeviceExecution::make_ready() {
   for (Rank* r : busy) {
     for (const DeviceStep& step : steps) {
       auto& stream = r->streams[index_of(step.stream)];
-      if (!stream) stream = handles_.make_stream(static_cast<std::size_t>(r - ranks_.data()));
+      if (!stream)
+        stream = handles_.make_stream(static_cast<std::size_t>(r - ranks_.data()), communicates(step.stream));
     }
   }
   for (std::size_t s = 0; s < steps.size(); ++s) {

@@ -117,15 +117,27 @@ const LoopbackTransport::Ports& LoopbackTransport::ports(RankId rank) {
   return it->second;
 }
 
-void LoopbackTransport::send(const DevicePart& part, RankId from_rank, std::byte* to, const std::byte* from,
-                             std::size_t bytes) {
-  if (!link_ || from_rank == part.rank) return copy(part.stream, to, from, bytes);
-  if (bytes > 0) device_.send(part.stream, to, from, bytes, {ports(from_rank).out, ports(part.rank).in, *link_});
+void LoopbackTransport::receive(const DevicePart& part, std::span<const Message> messages) {
+  std::vector<LinkMessage> over_links;
+  std::ptrdiff_t from_lower_ranks = 0;
+  for (const Message& m : messages) {
+    if (!link_ || m.source == part.rank) {
+      copy(part.stream, m.to, m.from, m.bytes);
+    } else if (m.bytes > 0) {
+      over_links.push_back({m.to, m.from, m.bytes, ports(m.source).out, ports(part.rank).in});
+      if (m.source.value() < part.rank.value()) ++from_lower_ranks;
+    }
+  }
+  if (over_links.empty()) return;
+  // Each receiver begins with another sender, so that they do not all wait for the port of one.
+  std::rotate(over_links.begin(), over_links.begin() + from_lower_ranks, over_links.end());
+  device_.send(part.stream, over_links, *link_);
 }
 
 /// Copies the data of each peer, in as many copies as there are messages.
 void LoopbackTransport::exchange(const DevicePart& part, std::span<const DevicePart> parts, ByRank&) {
   const auto& own = std::get<DeviceExchange>(*part.transfer);
+  std::vector<Message> all;
   for (const DeviceMessage& m : own.receives) {
     const auto& sends = std::get<DeviceExchange>(*part_of(m.peer, parts).transfer).sends;
     const auto it = std::find_if(sends.begin(), sends.end(), [&](const auto& s) { return s.peer == part.rank; });
@@ -133,26 +145,28 @@ void LoopbackTransport::exchange(const DevicePart& part, std::span<const DeviceP
     std::int64_t begin = 0;
     for (std::int64_t i = 0; i < own.messages; ++i) {
       const std::int64_t n = moeplan::part(static_cast<std::int64_t>(m.bytes), i, own.messages);
-      send(part, m.peer, m.data + begin, it->data + begin, static_cast<std::size_t>(n));
+      all.push_back({m.peer, m.data + begin, it->data + begin, static_cast<std::size_t>(n)});
       begin += n;
     }
   }
+  receive(part, all);
 }
 
-/// Sums the rank's own block over all members, in their order.
+/// Sums the rank's own block over all members, beginning with itself.
 void LoopbackTransport::sum(const DevicePart& part, std::span<const DevicePart> parts, const Rendezvous& own) {
   const DeviceCollective& c = collective_of(part);
   const std::size_t bytes = block_bytes(c, c.position);
   if (bytes == 0) return;
   const std::size_t first = bytes_of(c, c.first_of(c.position));
-  for (const RankId member : c.members) {
+  for (std::int64_t i = 0; i < std::ssize(c.members); ++i) {
+    const RankId member = c.members[static_cast<std::size_t>((c.position + i) % std::ssize(c.members))];
     const std::byte* from = collective_of(part_of(member, parts)).send + first;
-    if (member == c.members.front()) {
-      send(part, member, own.sums, from, bytes);
+    if (i == 0) {
+      copy(part.stream, own.sums, from, bytes);
       continue;
     }
-    if (link_ && member != part.rank) {
-      send(part, member, own.arriving, from, bytes);
+    if (link_) {
+      receive(part, {{{member, own.arriving, from, bytes}}});
       from = own.arriving;
     }
     device_.launch(part.stream, kernels::AddPieces{own.sums, from, own.pieces, own.piece_count, format_of(c.dtype)});
@@ -163,19 +177,22 @@ void LoopbackTransport::collect(const DevicePart& part, std::span<const DevicePa
   const DeviceCollective& c = collective_of(part);
   switch (c.collective) {
     case Collective::AllGather:
-    case Collective::AllReduce:
+    case Collective::AllReduce: {
+      std::vector<Message> blocks;
       for (std::int64_t p = 0; p < std::ssize(c.members); ++p) {
         const RankId member = c.members[static_cast<std::size_t>(p)];
         const std::byte* from =
             c.collective == Collective::AllReduce ? all.at(member).sums : collective_of(part_of(member, parts)).send;
-        send(part, member, c.receive + bytes_of(c, c.first_of(p)), from, block_bytes(c, p));
+        blocks.push_back({member, c.receive + bytes_of(c, c.first_of(p)), from, block_bytes(c, p)});
       }
-      return;
+      return receive(part, blocks);
+    }
     case Collective::ReduceScatter:
       return copy(part.stream, c.receive, all.at(part.rank).sums, block_bytes(c, c.position));
     case Collective::Broadcast:
-      return send(part, c.members.front(), c.receive, collective_of(part_of(c.members.front(), parts)).send,
-                  block_bytes(c, 0));
+      return receive(
+          part,
+          {{{c.members.front(), c.receive, collective_of(part_of(c.members.front(), parts)).send, block_bytes(c, 0)}}});
     case Collective::AllToAll:
     case Collective::SendReceive: break;
   }

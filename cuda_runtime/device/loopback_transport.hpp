@@ -44,9 +44,16 @@ class LoopbackTransport final : public DeviceTransport {
   void exchange(const DevicePart& part, std::span<const DevicePart> parts, ByRank& all);
   void sum(const DevicePart& part, std::span<const DevicePart> parts, const Rendezvous& own);
   void collect(const DevicePart& part, std::span<const DevicePart> parts, ByRank& all);
+  /// Data of a rank.
+  struct Message {
+    RankId source;
+    std::byte* to;
+    const std::byte* from;
+    std::size_t bytes;
+  };
+  /// Copies data to the part's rank: over a link all messages at once, otherwise one after the other.
+  void receive(const DevicePart& part, std::span<const Message> messages);
   void copy(DeviceStream stream, std::byte* to, const std::byte* from, std::size_t bytes);
-  /// Copies data of `from_rank` to the part's rank.
-  void send(const DevicePart& part, RankId from_rank, std::byte* to, const std::byte* from, std::size_t bytes);
   /// The ports of a rank, made at its first message.
   struct Ports {
     std::byte *out, *in;

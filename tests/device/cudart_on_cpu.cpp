@@ -55,11 +55,15 @@ int moeplan::runtime::launch_read(const void* data, std::size_t bytes, CUstream_
   return cudaSuccess;
 }
 
-int moeplan::runtime::launch_message_copy(void* to, const void* from, std::size_t bytes, const MessagePorts& ports,
-                                          CUstream_st* stream) {
-  the_gpu()->send(id_of<DeviceStream>(stream), static_cast<std::byte*>(to), static_cast<const std::byte*>(from), bytes,
-                  {reinterpret_cast<std::byte*>(ports.out), reinterpret_cast<std::byte*>(ports.in),
-                   BytesPerSecond(1e9 / ports.ns_per_byte)});
+int moeplan::runtime::launch_message_copies(const MessageCopy* messages, int count, double ns_per_byte,
+                                            CUstream_st* stream) {
+  std::vector<LinkMessage> all;
+  for (const MessageCopy& m : std::span(messages, static_cast<std::size_t>(count))) {
+    all.push_back({static_cast<std::byte*>(m.to), static_cast<const std::byte*>(m.from),
+                   static_cast<std::size_t>(m.bytes), reinterpret_cast<std::byte*>(m.out),
+                   reinterpret_cast<std::byte*>(m.in)});
+  }
+  the_gpu()->send(id_of<DeviceStream>(stream), all, BytesPerSecond(1e9 / ns_per_byte));
   return cudaSuccess;
 }
 
@@ -124,9 +128,16 @@ cudaError_t cudaFree(void* data) {
   return cudaSuccess;
 }
 
+cudaError_t cudaDeviceGetStreamPriorityRange(int*, int* greatest) {
+  *greatest = -5;
+  return cudaSuccess;
+}
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
   *stream = handle_of<cudaStream_t>(the_gpu()->make_stream());
   return cudaSuccess;
+}
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int) {
+  return cudaStreamCreateWithFlags(stream, flags);
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   the_gpu()->release(id_of<DeviceStream>(stream));

@@ -101,7 +101,7 @@ void FakeDevice::copy_out(std::span<std::byte> to, const std::byte* from) {
   std::memcpy(to.data(), from, to.size());
 }
 
-DeviceStream FakeDevice::make_stream(std::optional<std::size_t>) {
+DeviceStream FakeDevice::make_stream(std::optional<std::size_t>, bool) {
   count("make_stream");
   streams_.push_back({});
   is_in_capture_.push_back(false);
@@ -261,16 +261,24 @@ void FakeDevice::copy(DeviceStream stream, std::byte* to, const std::byte* from,
   add(stream, {Kind::Run, {}, 0, [=] { std::memmove(to, from, bytes); }, costs_ ? costs_->copy(bytes) : 0.0});
 }
 
-/// Concurrent messages do not share their ports here.
-void FakeDevice::send(DeviceStream stream, std::byte* to, const std::byte* from, std::size_t bytes,
-                      const DeviceLink& link) {
+/// The messages share the receiver's port, but not those of other calls.
+void FakeDevice::send(DeviceStream stream, std::span<const LinkMessage> messages, BytesPerSecond bandwidth) {
   count("send");
-  check_range(to, bytes);
-  check_range(from, bytes);
-  check_range(link.out, sizeof(std::uint64_t));
-  check_range(link.in, sizeof(std::uint64_t));
-  const double seconds = static_cast<double>(bytes) / link.bandwidth.value();
-  add(stream, {Kind::Run, {}, 0, [=] { std::memmove(to, from, bytes); }, costs_ ? seconds : 0.0});
+  double seconds = 0;
+  for (const LinkMessage& m : messages) {
+    check_range(m.to, m.bytes);
+    check_range(m.from, m.bytes);
+    check_range(m.out, sizeof(std::uint64_t));
+    check_range(m.in, sizeof(std::uint64_t));
+    seconds += static_cast<double>(m.bytes) / bandwidth.value();
+  }
+  add(stream, {Kind::Run,
+               {},
+               0,
+               [all = std::vector(messages.begin(), messages.end())] {
+                 for (const LinkMessage& m : all) std::memmove(m.to, m.from, m.bytes);
+               },
+               costs_ ? seconds : 0.0});
 }
 
 void FakeDevice::launch(DeviceStream stream, const kernels::KernelCall& call) {

@@ -71,7 +71,7 @@ class FakeDevice final : public CudaDevice {
   void release(std::byte* data) override;
   void copy_in(std::byte* to, std::span<const std::byte> from) override;
   void copy_out(std::span<std::byte> to, const std::byte* from) override;
-  DeviceStream make_stream(std::optional<std::size_t> rank = {}) override;
+  DeviceStream make_stream(std::optional<std::size_t> rank = {}, bool is_urgent = false) override;
   DeviceEvent make_event(bool is_timed) override;
   void release(DeviceStream stream) override;
   void release(DeviceEvent event) override;
@@ -84,8 +84,7 @@ class FakeDevice final : public CudaDevice {
   void clear(DeviceStream stream, std::byte* data, std::size_t bytes) override;
   void read(DeviceStream stream, const std::byte* data, std::size_t bytes) override;
   void copy(DeviceStream stream, std::byte* to, const std::byte* from, std::size_t bytes) override;
-  void send(DeviceStream stream, std::byte* to, const std::byte* from, std::size_t bytes,
-            const DeviceLink& link) override;
+  void send(DeviceStream stream, std::span<const LinkMessage> messages, BytesPerSecond bandwidth) override;
   void launch(DeviceStream stream, const kernels::KernelCall& call) override;
   void multiply(DeviceStream stream, const Products& products) override;
   void begin_capture(DeviceStream stream) override;

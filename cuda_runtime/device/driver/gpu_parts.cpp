@@ -97,9 +97,9 @@ std::string GpuParts::divided(int device, std::int64_t parts, const char* driver
   return "";
 }
 
-CUstream_st* GpuParts::make_stream(std::size_t part) const {
+CUstream_st* GpuParts::make_stream(std::size_t part, int priority) const {
   CUstream_st* stream = nullptr;
-  const int code = driver_->make_stream(&stream, driver_->contexts[part], kNonBlocking, 0);
+  const int code = driver_->make_stream(&stream, driver_->contexts[part], kNonBlocking, priority);
   return code == 0 ? stream : nullptr;
 }
 

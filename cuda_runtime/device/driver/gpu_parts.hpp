@@ -24,9 +24,9 @@ class GpuParts {
   [[nodiscard]] const std::string& problem() const { return problem_; }
   /// Multiprocessors of a part; 0 if the GPU is not divided.
   [[nodiscard]] std::int64_t multiprocessors() const { return multiprocessors_; }
-  /// A new non-blocking stream whose kernels run on a part, to be destroyed before this object. Null if the driver
-  /// makes none.
-  [[nodiscard]] CUstream_st* make_stream(std::size_t part) const;
+  /// A new non-blocking stream whose kernels run on a part, to be destroyed before this object. `priority` as of CUDA:
+  /// the less, the more urgent. Null if the driver makes none.
+  [[nodiscard]] CUstream_st* make_stream(std::size_t part, int priority = 0) const;
 
  private:
   struct Driver;

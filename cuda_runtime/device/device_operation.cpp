@@ -61,8 +61,12 @@ class Maker {
     auto* scales = reinterpret_cast<RowScale*>(x_.pool.allocate(static_cast<std::size_t>(rows) * sizeof(RowScale)));
     add(NormRowsBackward{x_.rows(w.d_out), x_.rows(w.in), x_.rows(w.weights), x_.rows(w.d_in), scales, rows,
                          static_cast<float>(w.epsilon), is_layer_norm});
-    const std::int64_t groups = NormWeightGradient::groups_of(x_.buffer(w.in.buffer).shape().columns);
-    add(NormWeightGradient{x_.rows(w.d_out), x_.rows(w.in), x_.rows(w.d_weights), scales, rows, groups, is_layer_norm});
+    const std::int64_t columns = x_.buffer(w.in.buffer).shape().columns, some = NormWeightSums::sums_of(rows);
+    const std::int64_t bytes = some * count(w.weights) * columns * std::int64_t{sizeof(float)};
+    auto* sums = reinterpret_cast<float*>(x_.pool.allocate(static_cast<std::size_t>(bytes)));
+    add(NormWeightSums{x_.rows(w.d_out), x_.rows(w.in), scales, sums, rows, NormWeightSums::items_of(rows, columns),
+                       is_layer_norm});
+    add(NormWeightGradient{sums, x_.rows(w.d_weights), some, columns, is_layer_norm});
   }
   void make(const AddWork& w) { add(AddRows{x_.rows(w.a), x_.rows(w.b), x_.rows(w.out), count(w.out)}); }
 
@@ -90,7 +94,8 @@ class Maker {
       }
       case WireFormat::Fp8Block:
         static_assert(Fp8BlockCodec::kBlock == kFp8Block);
-        return add(Fp8BlockCodec{plain, values, x_.rows(w.wire[1]), items, w.decodes});
+        return add(Fp8BlockCodec{plain, values, x_.rows(w.wire[1]), Fp8BlockCodec::items_of(items, plain.view.columns),
+                                 w.decodes});
       case WireFormat::Zfp:
         return add(ZfpCodec{plain, values, items, static_cast<std::int32_t>(x_.codecs.zfp_bits), w.decodes});
     }

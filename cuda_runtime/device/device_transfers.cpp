@@ -42,21 +42,22 @@ class Staged {
     }
     if (!pieces.empty()) pieces_ = context.pool.copy_of<Piece>(pieces);
     items_ = std::ssize(pieces);
+    for (const Piece& piece : pieces) longest_ = std::max(longest_, piece.count);
   }
 
   [[nodiscard]] std::byte* data(std::size_t i = 0) const { return parts_[i].data; }
   [[nodiscard]] std::size_t bytes(std::size_t i = 0) const { return parts_[i].bytes; }
   void move(Move how, std::vector<DeviceCommand>& commands) const {
     if (items_ == 0) return;
-    commands.emplace_back(KernelCall(
-        MovePieces{buffer_.at(0), memory_, pieces_, items_, static_cast<std::int32_t>(element_bytes()), how}));
+    commands.emplace_back(KernelCall(MovePieces{buffer_.at(0), memory_, pieces_, items_,
+                                                static_cast<std::int32_t>(element_bytes()), how, longest_}));
   }
   /// Adds the packed elements to the buffer. For one transfer only: those of several may have elements in common.
   void add(std::vector<DeviceCommand>& commands) const {
     assert(parts_.size() == 1 && "one transfer at a time is added");
     if (items_ == 0) return;
     commands.emplace_back(
-        KernelCall(AddPieces{buffer_.at(0), memory_, pieces_, items_, format_of(buffer_.shape().dtype)}));
+        KernelCall(AddPieces{buffer_.at(0), memory_, pieces_, items_, format_of(buffer_.shape().dtype), longest_}));
   }
 
  private:
@@ -70,7 +71,7 @@ class Staged {
   std::vector<Part> parts_;  // by transfer
   std::byte* memory_ = nullptr;
   const Piece* pieces_ = nullptr;
-  std::int64_t items_ = 0;
+  std::int64_t items_ = 0, longest_ = 0;
 };
 
 Staged staged(const Packed& packed, BufferId id, const DeviceContext& context, bool in_place = true) {

@@ -105,59 +105,67 @@ struct Int8Codec {
   }
 };
 
-/// The fp8 codec: a byte of E4M3 per value, a scale per block of consecutive values. A lane processes whole blocks.
+/// The fp8 codec: a byte of E4M3 per value, a scale per block of consecutive values. An item is a block of a row.
 struct Fp8BlockCodec {
   static constexpr std::int64_t kBlock = 128;
 
   RowView plain, values, scales;
-  std::int64_t items = 0;
+  std::int64_t items = 0;  // items_of() the rows
   bool decodes = false;
-  [[nodiscard]] std::int64_t width() const { return 8 * scales.view.columns; }
+  [[nodiscard]] std::int64_t width() const { return kBlock; }
+
+  [[nodiscard]] static std::int64_t items_of(std::int64_t rows, std::int64_t columns) {
+    return rows * ((columns + kBlock - 1) / kBlock);
+  }
 
   template <class Team>
   MOEPLAN_BOTH void run(std::int64_t item, Team& team) const {
-    for (std::int64_t block = team.lane; block < scales.view.columns; block += team.size) {
-      decodes ? decode(item, block) : encode(item, block);
-    }
+    const std::int64_t blocks = scales.view.columns;
+    decodes ? decode(team, item / blocks, item % blocks) : encode(team, item / blocks, item % blocks);
   }
 
  private:
-  template <class F>
-  MOEPLAN_BOTH void each_part(std::int64_t block, F f) const {
+  /// Calls f as each_chunk(), for the columns of a block.
+  template <class Team, class F>
+  MOEPLAN_BOTH void each_part(const Team& team, std::int64_t block, F f) const {
     const std::int64_t begin = block * kBlock, last = begin + kBlock, columns = plain.view.columns;
-    const std::int64_t end = last < columns ? last : columns;
-    const int n = columns % 8 == 0 ? 8 : 1;
-    for (std::int64_t c = begin; c < end; c += n) f(c, n);
+    each_chunk(team, begin, last < columns ? last : columns, columns, f);
   }
 
-  MOEPLAN_BOTH void encode(std::int64_t item, std::int64_t block) const {
+  template <class Team>
+  MOEPLAN_BOTH void encode(Team& team, std::int64_t row, std::int64_t block) const {
     const Fp8BlockCodec& k = *this;
+    const char* const in_row = plain.row(row);
+    char* const out_row = values.row(row);
     float most = 0;
-    each_part(block, [&](std::int64_t c, int n) {
+    each_part(team, block, [&](std::int64_t c, int n) {
       float x[8];
-      load(k.plain.view.format, k.plain.row(item), c, n, x);
+      load(k.plain.view.format, in_row, c, n, x);
       for (int j = 0; j < n; ++j) most = fmaxf(most, fabsf(x[j]));
     });
-    const float scale = most / 448.0F;
-    each_part(block, [&](std::int64_t c, int n) {
+    const float scale = team.most(most) / 448.0F;
+    each_part(team, block, [&](std::int64_t c, int n) {
       float x[8];
-      load(k.plain.view.format, k.plain.row(item), c, n, x);
+      load(k.plain.view.format, in_row, c, n, x);
       std::uint8_t out[8];
       for (int j = 0; j < n; ++j) out[j] = scale > 0 ? fp8_of(x[j] / scale) : std::uint8_t{0};
-      store_bytes(k.values.row(item), c, n, out);
+      store_bytes(out_row, c, n, out);
     });
-    store1(Format::Fp32, scales.row(item), block, scale);
+    if (team.lane == 0) store1(Format::Fp32, scales.row(row), block, scale);
   }
 
-  MOEPLAN_BOTH void decode(std::int64_t item, std::int64_t block) const {
+  template <class Team>
+  MOEPLAN_BOTH void decode(const Team& team, std::int64_t row, std::int64_t block) const {
     const Fp8BlockCodec& k = *this;
-    const float scale = load1(Format::Fp32, scales.row(item), block);
-    each_part(block, [&](std::int64_t c, int n) {
+    const float scale = load1(Format::Fp32, scales.row(row), block);
+    const char* const in_row = values.row(row);
+    char* const out_row = plain.row(row);
+    each_part(team, block, [&](std::int64_t c, int n) {
       std::uint8_t in[8];
-      load_bytes(k.values.row(item), c, n, in);
+      load_bytes(in_row, c, n, in);
       float x[8];
       for (int j = 0; j < n; ++j) x[j] = scale * from_fp8(in[j]);
-      store(k.plain.view.format, k.plain.row(item), c, n, x);
+      store(k.plain.view.format, out_row, c, n, x);
     });
   }
 };

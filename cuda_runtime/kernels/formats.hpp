@@ -100,13 +100,19 @@ MOEPLAN_BOTH inline std::uint32_t two_of(Format format, float a, float b) {
   return low | (high << 16U);
 }
 
-/// E4M3, computed by the same instructions on both: codecs alone store it. Magnitudes above 448 become 448.
+/// E4M3, with the same bits on both: codecs alone store it. Magnitudes above 448 become 448. GPUs have instructions for
+/// it since compute capability 8.9.
 MOEPLAN_BOTH inline std::uint8_t fp8_of(float value) {
   const std::uint32_t bits = bits_of(value), sign = (bits >> 24U) & 0x80U;
   std::uint32_t magnitude = bits & 0x7fffffffU;
   if (magnitude > 0x7f800000U) return static_cast<std::uint8_t>(sign | 0x7fU);  // not a number
-  if (magnitude > 0x43e00000U) magnitude = 0x43e00000U;                         // 448
-  if (magnitude < 0x3c800000U) {                                                // below 2^-6: multiples of 2^-9
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
+  std::uint16_t pair;
+  asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(0.0F), "f"(value));
+  return static_cast<std::uint8_t>(pair);
+#endif
+  if (magnitude > 0x43e00000U) magnitude = 0x43e00000U;  // 448
+  if (magnitude < 0x3c800000U) {                         // below 2^-6: multiples of 2^-9
     return static_cast<std::uint8_t>(sign | static_cast<std::uint32_t>(rintf(float_of(magnitude) * 512.0F)));
   }
   // Four bits of the significand remain; the exponent's bias falls from 127 to 7.
@@ -116,6 +122,11 @@ MOEPLAN_BOTH inline std::uint8_t fp8_of(float value) {
 MOEPLAN_BOTH inline float from_fp8(std::uint8_t bits) {
   const std::uint32_t sign = static_cast<std::uint32_t>(bits & 0x80U) << 24U, magnitude = bits & 0x7fU;
   if (magnitude == 0x7fU) return float_of(sign | 0x7fc00000U);
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
+  std::uint32_t pair;
+  asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(pair) : "h"(static_cast<std::uint16_t>(bits)));
+  return from_fp16(static_cast<std::uint16_t>(pair));  // every value of E4M3 is one of fp16
+#endif
   if (magnitude < 8U) {
     const float value = static_cast<float>(magnitude) * 0x1p-9F;
     return sign != 0 ? -value : value;

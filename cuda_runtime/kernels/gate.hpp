@@ -13,29 +13,39 @@ namespace moeplan::kernels {
 /// Largest number of experts per token (top_k).
 constexpr std::int32_t kMostChosen = 64;
 
-/// The k largest logits of a row in descending order, and their softmax.
+/// The k largest logits of a row in descending order, in memory that the lanes share, and their softmax.
 struct Chosen {
-  Best logits[kMostChosen];
-  float weights[kMostChosen];
+  struct Logit {
+    float value;
+    std::int32_t index;
+  };
+  static_assert(kMostChosen * sizeof(Logit) <= kScratchBytes);
+
+  Logit* logits;
+  float largest = 0, sum = 0;
 
   template <class Team>
-  MOEPLAN_BOTH Chosen(const RowView& rows, std::int64_t item, std::int32_t k, Team& team) {
+  MOEPLAN_BOTH Chosen(const RowView& rows, std::int64_t item, std::int32_t k, Team& team)
+      : logits(reinterpret_cast<Logit*>(team.scratch)) {
+    team.sync();  // lanes may still read those of another row
+    const Format format = rows.view.format;
+    const char* const row = rows.row(item);
     Best last;
-    float sum = 0;
     for (std::int32_t j = 0; j < k; ++j) {
       Best mine;
       for (std::int64_t c = team.lane; c < rows.view.columns; c += team.size) {
-        const Best candidate{load1(rows.view.format, rows.row(item), c), static_cast<std::int32_t>(c)};
+        const Best candidate{load1(format, row, c), static_cast<std::int32_t>(c)};
         if (last.index >= 0 && !is_better(last, candidate)) continue;
         if (is_better(candidate, mine)) mine = candidate;
       }
       last = team.best(mine);
-      logits[j] = last;
-      weights[j] = expf(last.value - logits[0].value);
-      sum += weights[j];
+      if (j == 0) largest = last.value;
+      if (team.lane == 0) logits[j] = {last.value, last.index};
+      sum += expf(last.value - largest);
     }
-    for (std::int32_t j = 0; j < k; ++j) weights[j] /= sum;
+    team.sync();
   }
+  [[nodiscard]] MOEPLAN_BOTH float weight(std::int32_t j) const { return expf(logits[j].value - largest) / sum; }
 };
 
 struct TopK {
@@ -49,7 +59,7 @@ struct TopK {
     const Chosen chosen(logits, item, k, team);
     for (std::int32_t j = team.lane; j < k; j += team.size) {
       store1(choice.view.format, choice.row(item), j, static_cast<float>(chosen.logits[j].index));
-      store1(choice.view.format, choice.row(item), k + j, chosen.weights[j]);
+      store1(choice.view.format, choice.row(item), k + j, chosen.weight(j));
     }
   }
 };
@@ -67,14 +77,14 @@ struct TopKBackward {
     const Chosen chosen(logits, item, k, team);
     float mean = 0;
     for (std::int32_t j = 0; j < k; ++j) {
-      mean += chosen.weights[j] * load1(d_weights.view.format, d_weights.row(item), j);
+      mean += chosen.weight(j) * load1(d_weights.view.format, d_weights.row(item), j);
     }
     copy_bytes(team, d_logits.row(item), nullptr, d_logits.view.row_bytes());
     team.sync();
     for (std::int32_t j = team.lane; j < k; j += team.size) {
       if (chosen.logits[j].index < 0) continue;
       const float d = load1(d_weights.view.format, d_weights.row(item), j);
-      store1(d_logits.view.format, d_logits.row(item), chosen.logits[j].index, chosen.weights[j] * (d - mean));
+      store1(d_logits.view.format, d_logits.row(item), chosen.logits[j].index, chosen.weight(j) * (d - mean));
     }
   }
 };

@@ -16,8 +16,9 @@ namespace moeplan::kernels {
 
 /// A kernel call. Every kernel has `items`, run(), and width(): the approximate number of elements per item, from which
 /// the number of lanes is chosen.
-using KernelCall = std::variant<CopyRows, AddRows, MovePieces, AddPieces, TopK, TopKBackward, SumRows, DecodeBackward,
-                                Activation, ActivationBackward, NormRows, NormRowsBackward, NormWeightGradient,
-                                UpdateWeights, MakeValues, Fp16Codec, Int8Codec, Fp8BlockCodec, ZfpCodec>;
+using KernelCall =
+    std::variant<CopyRows, AddRows, MovePieces, AddPieces, TopK, TopKBackward, SumRows, DecodeBackward, Activation,
+                 ActivationBackward, NormRows, NormRowsBackward, NormWeightSums, NormWeightGradient, UpdateWeights,
+                 MakeValues, Fp16Codec, Int8Codec, Fp8BlockCodec, ZfpCodec>;
 
 }  // namespace moeplan::kernels

@@ -121,45 +121,74 @@ struct NormRowsBackward {
   }
 };
 
-/// Adds the gradient with respect to some columns of the weights: sums over `rows` rows, which the lanes share.
-struct NormWeightGradient {
-  RowView d_out, in, d_weights;
-  const RowScale* scales = nullptr;  // by row
-  std::int64_t rows = 0;
-  std::int64_t items = 0;  // groups_of() the columns
-  bool is_layer_norm = false;
-  [[nodiscard]] std::int64_t width() const { return 8 * rows; }
+/// The gradient with respect to the weights, summed over `kRows` rows: a row of sums for each, of factors and then of
+/// summands. An item is some columns of such a row; lanes read columns next to each other.
+struct NormWeightSums {
+  static constexpr std::int64_t kRows = 64, kColumns = 256;
 
-  [[nodiscard]] static std::int64_t groups_of(std::int64_t columns) { return columns % 8 == 0 ? columns / 8 : columns; }
+  RowView d_out, in;
+  const RowScale* scales = nullptr;  // by row
+  float* sums = nullptr;             // [sums_of(rows)][1, or 2 if is_layer_norm][columns]
+  std::int64_t rows = 0;
+  std::int64_t items = 0;  // items_of() the rows
+  bool is_layer_norm = false;
+  [[nodiscard]] std::int64_t width() const { return kColumns; }
+
+  [[nodiscard]] static std::int64_t sums_of(std::int64_t rows) { return (rows + kRows - 1) / kRows; }
+  [[nodiscard]] static std::int64_t items_of(std::int64_t rows, std::int64_t columns) {
+    return sums_of(rows) * ((columns + kColumns - 1) / kColumns);
+  }
 
   template <class Team>
   MOEPLAN_BOTH void run(std::int64_t item, Team& team) const {
-    const int n = in.view.columns % 8 == 0 ? 8 : 1;
-    const std::int64_t c = n * item;
-    float factor[8] = {}, summand[8] = {};
-    for (std::int64_t r = team.lane; r < rows; r += team.size) {
-      float x[8], d[8];
-      load(in.view.format, in.row(r), c, n, x);
-      load(d_out.view.format, d_out.row(r), c, n, d);
-      const RowScale scale = scales[r];
-      for (int j = 0; j < n; ++j) {
-        factor[j] += d[j] * (x[j] - scale.mean) * scale.inverse;
-        summand[j] += d[j];
-      }
-    }
-    add(team, 0, c, n, factor);
-    if (is_layer_norm) add(team, 1, c, n, summand);
+    const std::int64_t columns = in.view.columns, parts = (columns + kColumns - 1) / kColumns;
+    const std::int64_t of = item / parts, begin = item % parts * kColumns, first = of * kRows;
+    const std::int64_t end = begin + kColumns < columns ? begin + kColumns : columns;
+    const std::int64_t last = first + kRows < rows ? first + kRows : rows;
+    const Format f = in.view.format, g = d_out.view.format;
+    float* const out = sums + of * (is_layer_norm ? 2 : 1) * columns;
+    const NormWeightSums& k = *this;
+    with_format(f, f == g, [&](auto format) {
+      each_chunk(team, begin, end, columns, [&](std::int64_t c, int n) {
+        float factor[8] = {}, summand[8] = {};
+        for (std::int64_t r = first; r < last; ++r) {
+          float x[8], d[8];
+          load(format(f), k.in.row(r), c, n, x);
+          load(format(g), k.d_out.row(r), c, n, d);
+          const RowScale scale = k.scales[r];
+          for (int j = 0; j < n; ++j) {
+            factor[j] += d[j] * (x[j] - scale.mean) * scale.inverse;
+            summand[j] += d[j];
+          }
+        }
+        for (int j = 0; j < n; ++j) out[c + j] = factor[j];
+        if (!k.is_layer_norm) return;
+        for (int j = 0; j < n; ++j) out[columns + c + j] = summand[j];
+      });
+    });
   }
+};
 
- private:
+/// Adds those sums to the weights' gradient. An item is a column; the lanes share the rows of sums.
+struct NormWeightGradient {
+  const float* sums = nullptr;
+  RowView d_weights;
+  std::int64_t rows = 0;   // of sums
+  std::int64_t items = 0;  // columns
+  bool is_layer_norm = false;
+  [[nodiscard]] std::int64_t width() const { return 8 * rows; }
+
   template <class Team>
-  MOEPLAN_BOTH void add(Team& team, std::int64_t row, std::int64_t c, int n, float (&sums)[8]) const {
-    for (int j = 0; j < n; ++j) sums[j] = team.sum(sums[j]);
-    if (team.lane != 0) return;
-    float before[8];
-    load(d_weights.view.format, d_weights.row(row), c, n, before);
-    for (int j = 0; j < n; ++j) sums[j] += before[j];
-    store(d_weights.view.format, d_weights.row(row), c, n, sums);
+  MOEPLAN_BOTH void run(std::int64_t column, Team& team) const {
+    const std::int64_t columns = d_weights.view.columns, weights = is_layer_norm ? 2 : 1;
+    for (std::int64_t w = 0; w < weights; ++w) {
+      float total = 0;
+      for (std::int64_t r = team.lane; r < rows; r += team.size) total += sums[(r * weights + w) * columns + column];
+      total = team.sum(total);
+      if (team.lane != 0) continue;
+      const Format format = d_weights.view.format;
+      store1(format, d_weights.row(w), column, load1(format, d_weights.row(w), column) + total);
+    }
   }
 };
 

@@ -105,7 +105,8 @@ struct MovePieces {
   std::int64_t items = 0;
   std::int32_t element_bytes = 1;
   Move move = Move::Pack;
-  [[nodiscard]] std::int64_t width() const { return kLongestPiece * element_bytes / 2; }
+  std::int64_t longest = kLongestPiece;
+  [[nodiscard]] std::int64_t width() const { return longest * element_bytes / 2; }
 
   template <class Team>
   MOEPLAN_BOTH void run(std::int64_t item, Team& team) const {
@@ -127,7 +128,8 @@ struct AddPieces {
   const Piece* pieces = nullptr;
   std::int64_t items = 0;
   Format format = Format::Fp32;
-  [[nodiscard]] std::int64_t width() const { return kLongestPiece; }
+  std::int64_t longest = kLongestPiece;
+  [[nodiscard]] std::int64_t width() const { return longest; }
 
   template <class Team>
   MOEPLAN_BOTH void run(std::int64_t item, Team& team) const {

@@ -38,15 +38,22 @@ MOEPLAN_BOTH inline bool is_better(const Best& a, const Best& b) {
   return a.value > b.value || (a.value == b.value && a.index < b.index);
 }
 
-/// Calls f(first, count) for chunks of `columns` elements, distributed over the lanes: chunks of eight elements if
-/// `columns` is a multiple of eight, single elements otherwise.
+/// Calls f(first, count) for chunks of the columns from `begin` to before `end` of a row of `columns` elements,
+/// distributed over the lanes: chunks of eight elements if `columns`, and thus `begin` and `end`, are multiples of
+/// eight, single elements otherwise. The counts are literals, so that what f has of each element is in registers.
+template <class Team, class F>
+MOEPLAN_BOTH void each_chunk(const Team& team, std::int64_t begin, std::int64_t end, std::int64_t columns, F f) {
+  if (columns % 8 == 0) {
+    for (std::int64_t c = begin + 8 * static_cast<std::int64_t>(team.lane); c < end; c += 8 * team.size) f(c, 8);
+  } else {
+    for (std::int64_t c = begin + team.lane; c < end; c += team.size) f(c, 1);
+  }
+}
+
+/// The same for all columns of a row.
 template <class Team, class F>
 MOEPLAN_BOTH void each_chunk(const Team& team, std::int64_t columns, F f) {
-  if (columns % 8 == 0) {
-    for (std::int64_t c = 8 * static_cast<std::int64_t>(team.lane); c < columns; c += 8 * team.size) f(c, 8);
-  } else {
-    for (std::int64_t c = team.lane; c < columns; c += team.size) f(c, 1);
-  }
+  each_chunk(team, 0, columns, columns, f);
 }
 
 }  // namespace moeplan::kernels

@@ -124,6 +124,20 @@ struct Both {
   }
 };
 
+/// Adds the gradient of a norm's weights by the kernels, given the scales of the rows of `in`.
+void add_norm_weight_gradient(Both& both, const RowList& d_out, const RowList& in, const RowList& d_weights,
+                              const std::vector<kernels::RowScale>& scales) {
+  const std::int64_t rows = std::ssize(in.rows), columns = both.view(in.buffer).columns;
+  const std::int64_t sums = kernels::NormWeightSums::sums_of(rows);
+  const bool is_layer_norm = d_weights.rows.size() > 1;
+  std::vector<float> partial(static_cast<std::size_t>(sums * std::ssize(d_weights.rows) * columns), NAN);
+  Lanes::run(kernels::NormWeightSums{both.rows(d_out.buffer, d_out.rows), both.rows(in.buffer, in.rows), scales.data(),
+                                     partial.data(), rows, kernels::NormWeightSums::items_of(rows, columns),
+                                     is_layer_norm});
+  Lanes::run(kernels::NormWeightGradient{partial.data(), both.rows(d_weights.buffer, d_weights.rows), sums, columns,
+                                         is_layer_norm});
+}
+
 }  // namespace
 
 namespace {
@@ -216,7 +230,7 @@ TEST_CASE("codecs' kernels give the library's bytes, by several lanes too") {
                                    z = numbers == 2 ? both.rows(zero, out) : kernels::RowView{};
             if (format == WireFormat::Fp16) Lanes::run(kernels::Fp16Codec{p, v, 2, decodes});
             if (format == WireFormat::Int8) Lanes::run(kernels::Int8Codec{p, v, s, z, 2, decodes});
-            if (format == WireFormat::Fp8Block) Lanes::run(kernels::Fp8BlockCodec{p, v, s, 2, decodes});
+            if (format == WireFormat::Fp8Block) Lanes::run(kernels::Fp8BlockCodec{p, v, s, 2 * scales, decodes});
             if (format == WireFormat::Zfp) Lanes::run(kernels::ZfpCodec{p, v, 2, 5, decodes});
             const HostBuffer &a = both.cpu[values.index()], &b = both.gpu[values.index()];
             const auto all = static_cast<std::size_t>(2 * bytes);
@@ -366,12 +380,24 @@ TEST_CASE("kernels compute what the CPU back end computes, by several lanes") {
       std::vector<kernels::RowScale> scales(4);
       Lanes::run(kernels::NormRowsBackward{both.rows(out, some), both.rows(in, some), both.rows(weights, own),
                                            both.rows(d_in, some), scales.data(), 4, kEpsilon, is_layer_norm});
-      Lanes::run(kernels::NormWeightGradient{both.rows(out, some), both.rows(in, some), both.rows(d_weights, own),
-                                             scales.data(), 4, kernels::NormWeightGradient::groups_of(columns),
-                                             is_layer_norm});
       CHECK(both.difference(d_in) < tolerance);
+      add_norm_weight_gradient(both, {out, some}, {in, some}, {d_weights, own}, scales);
       CHECK(both.difference(d_weights) < tolerance);
     }
+  }
+  SECTION("gradients of a norm's weights, of many rows and columns") {
+    const std::int64_t wide = 32 * columns + 8 * (columns % 8);  // more than two items take
+    const BufferId in = both.add(150, wide, dtype), weights = both.add(2, wide, dtype),
+                   d_out = both.add(150, wide, dtype), d_in = both.add(150, wide, dtype), d_weights = both.add(2, wide);
+    std::vector<std::int32_t> all(150);
+    std::iota(all.begin(), all.end(), 0);
+    const std::vector<std::int32_t> own{0, 1};
+    compute(NormBackwardWork{{d_out, all}, {in, all}, {weights, own}, {d_in, all}, {d_weights, own}, 1e-6}, both.cpu);
+    std::vector<kernels::RowScale> scales(all.size());
+    Lanes::run(kernels::NormRowsBackward{both.rows(d_out, all), both.rows(in, all), both.rows(weights, own),
+                                         both.rows(d_in, all), scales.data(), std::ssize(all), 1e-6F, true});
+    add_norm_weight_gradient(both, {d_out, all}, {in, all}, {d_weights, own}, scales);
+    CHECK(both.difference(d_weights) < 40 * tolerance);  // of sums of 150 terms
   }
   SECTION("activations and their gradients") {
     for (const bool gated : {false, true}) {

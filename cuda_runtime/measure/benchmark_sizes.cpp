@@ -54,4 +54,29 @@ const BenchmarkSizes& sizes_of(BenchmarkScale scale) {
   return scale == BenchmarkScale::Cores ? kCores : kGpus;
 }
 
+const OperatorSizes& operator_sizes() {
+  // Of GPT-OSS, Qwen3-30B-A3B and -235B-A22B, Mixtral 8x7B, DeepSeek-V3 and Llama 3 70B.
+  static const OperatorSizes kSizes{
+      .weights = {{2880, 5120},
+                  {2048, 4096},
+                  {4096, 9216},
+                  {4096, 6144},
+                  {7168, 4096},
+                  {2048, 7168},
+                  {8192, 10240},
+                  {8192, 57344},
+                  {28672, 8192}},
+      .tokens = {128, 1024, 4096, 16384},
+      .experts = {{8, {4096, 28672}},
+                  {8, {14336, 4096}},
+                  {16, {2048, 1536}},
+                  {16, {768, 2048}},
+                  {32, {7168, 4096}},
+                  {32, {2048, 7168}},
+                  {4, {2880, 5760}}},
+      .rows_of_expert = {64, 256, 1024},
+  };
+  return kSizes;
+}
+
 }  // namespace moeplan::runtime

@@ -32,4 +32,20 @@ struct BenchmarkSizes {
 
 [[nodiscard]] const BenchmarkSizes& sizes_of(BenchmarkScale scale);
 
+/// The layers of a table of operators.
+struct OperatorSizes {
+  struct Weights {
+    std::int64_t inputs, outputs;
+  };
+  struct Experts {
+    std::int64_t local;
+    Weights weights;
+  };
+  std::vector<Weights> weights;
+  std::vector<std::int64_t> tokens;
+  std::vector<Experts> experts;
+  std::vector<std::int64_t> rows_of_expert;
+};
+[[nodiscard]] const OperatorSizes& operator_sizes();
+
 }  // namespace moeplan::runtime

@@ -35,14 +35,25 @@ double kernel_bytes(const std::string& name, std::int64_t n, const BenchmarkSize
   return 2 * row;
 }
 
-BenchmarkExecution gemm_run(const std::vector<GemmShape>& products, Dtype dtype) {
-  const GemmShape& s = products.front();
-  const std::int64_t groups = std::ssize(products);
+/// The benchmark's products, which have one shape.
+BenchmarkExecution gemm_run(const Benchmark& b) {
+  const GemmShape& s = b.products.front();
+  const bool is_sum = b.phase == GemmPhase::Wgrad;
+  const Gemm::Form form = is_sum ? Gemm::Form::TN : b.phase == GemmPhase::Dgrad ? Gemm::Form::NT : Gemm::Form::NN;
+  struct Matrix {
+    std::int64_t rows, columns;
+  };
+  const Matrix left = is_sum ? Matrix{s.k, s.m} : Matrix{s.m, s.k},
+               right = form == Gemm::Form::NT ? Matrix{s.n, s.k} : Matrix{s.k, s.n};
+  const std::int64_t groups = std::ssize(b.products);
   BenchmarkExecution out;
-  out.buffers = {{s.m * groups, s.k, dtype}, {s.k * groups, s.n, dtype}, {s.m * groups, s.n, dtype}};
-  GemmWork work{Gemm::Form::NN, rows(0, s.m * groups), rows(1, s.k * groups), rows(2, s.m * groups), {}};
+  out.buffers = {{left.rows * groups, left.columns, b.dtype},
+                 {right.rows * groups, right.columns, b.dtype},
+                 {s.m * groups, s.n, is_sum ? Dtype::Fp32 : b.dtype}};
+  GemmWork work{form, rows(0, left.rows * groups), rows(1, right.rows * groups), rows(2, s.m * groups), {}};
   for (std::int64_t g = 0; g < groups; ++g) {
-    work.products.push_back({{g * s.m, s.m}, {g * s.k, s.k}, {g * s.m, s.m}, false});
+    work.products.push_back(
+        {{g * left.rows, left.rows}, {g * right.rows, right.rows}, {g * s.m, s.m}, /*accumulates=*/is_sum});
   }
   out.works = {std::move(work)};
   out.steps = {{Stream::Compute, {}}};
@@ -187,10 +198,24 @@ std::vector<GroupShape> group_shapes(std::int64_t ranks, std::int64_t nodes) {
   return out;
 }
 
+/// Name, FLOPs and bytes of a benchmark of products.
+void set_work(Benchmark& b) {
+  const GemmShape& s = b.products.front();
+  const double count = real(std::ssize(b.products));
+  b.flops = count * real(2 * s.m * s.n * s.k);
+  b.bytes = count * real((s.m * s.k + s.k * s.n + s.m * s.n) * size_of(b.dtype));
+  const std::string several = count > 1 ? fmt::format("{} of ", b.products.size()) : "";
+  b.name = fmt::format("{}{} x {} x {} in {}", several, s.m, s.n, s.k, name_of<Dtype>(kDtypeNames, b.dtype));
+}
+
 class Maker {
  public:
-  Maker(BenchmarkScale scale, std::int64_t ranks, std::int64_t nodes)
-      : sizes_(sizes_of(scale)), scale_(scale), ranks_(ranks), nodes_(nodes) {}
+  Maker(BenchmarkScale scale, const MeasuredRanks& ranks)
+      : sizes_(sizes_of(scale)),
+        scale_(scale),
+        ranks_(ranks.all),
+        nodes_(ranks.nodes),
+        computing_(ranks.share_processors ? GroupShape{1, 1} : GroupShape{ranks.all, ranks.nodes}) {}
 
   std::vector<Benchmark> all() {
     computations();
@@ -201,7 +226,7 @@ class Maker {
  private:
   using Kind = Benchmark::Kind;
 
-  Benchmark& add(Kind kind, std::string name, std::size_t size, double bytes, GroupShape group = {1, 1}) {
+  Benchmark& add(Kind kind, std::string name, std::size_t size, double bytes, const GroupShape& group) {
     return out_.emplace_back(Benchmark{.kind = kind,
                                        .name = std::move(name),
                                        .bytes = bytes,
@@ -214,15 +239,11 @@ class Maker {
   }
 
   void product(Kind kind, std::size_t size, Dtype dtype) {
-    Benchmark& b = add(kind, "", size, 0);
+    Benchmark& b = add(kind, "", size, 0, computing_);
     b.dtype = dtype;
-    const std::vector<GemmShape> products = b.products();
-    const GemmShape& s = products.front();
-    const double count = real(std::ssize(products));
-    b.flops = count * real(2 * s.m * s.n * s.k);
-    b.bytes = count * real((s.m * s.k + s.k * s.n + s.m * s.n) * size_of(dtype));
-    const std::string several = count > 1 ? fmt::format("{} of ", products.size()) : "";
-    b.name = fmt::format("{}{} x {} x {} in {}", several, s.m, s.n, s.k, name_of<Dtype>(kDtypeNames, dtype));
+    const std::int64_t count = kind == Kind::GroupedGemm ? sizes_.groups : 1;
+    b.products.assign(static_cast<std::size_t>(count), sizes_.products[size]);
+    set_work(b);
   }
 
   void computations() {
@@ -232,11 +253,11 @@ class Maker {
     for (const Dtype dtype : sizes_.peaks) product(Kind::Peak, sizes_.products.size() - 1, dtype);
     for (const char* kernel : kKernels) {
       for (std::size_t i = 0; i < sizes_.rows.size(); ++i) {
-        add(Kind::Kernel, kernel, i, kernel_bytes(kernel, sizes_.rows[i], sizes_));
+        add(Kind::Kernel, kernel, i, kernel_bytes(kernel, sizes_.rows[i], sizes_), computing_);
       }
     }
     const double coded = real(sizes_.rows[sizes_.codec_rows] * sizes_.columns * size_of(sizes_.dtype));
-    for (const CodecEntry& codec : codecs()) add(Kind::Codec, std::string(codec.name), 0, coded);
+    for (const CodecEntry& codec : codecs()) add(Kind::Codec, std::string(codec.name), 0, coded, computing_);
   }
 
   void communications() {
@@ -251,16 +272,18 @@ class Maker {
     for (const std::int64_t n : sizes_.paired) {
       add(Kind::Pair, "all_to_all and all_gather", 0, real(n), {ranks_, nodes_});
     }
-    const std::int64_t apart = ranks_ == nodes_ ? 2 : 1;
+    const GroupShape two{2, ranks_ == nodes_ ? 2 : 1};
     Benchmark& b = add(Kind::Concurrent, "product during all_to_all", sizes_.concurrent, real(sizes_.concurrent_bytes),
-                       {2, apart});
+                       computing_.ranks > 1 ? computing_ : two);
     const GemmShape& s = sizes_.products[sizes_.concurrent];
     b.flops = real(2 * s.m * s.n * s.k);
+    b.products = {s};
   }
 
   const BenchmarkSizes& sizes_;
   BenchmarkScale scale_;
   std::int64_t ranks_, nodes_;
+  GroupShape computing_;
   std::vector<Benchmark> out_;
 };
 
@@ -275,20 +298,36 @@ std::vector<RankId> Benchmark::members() const {
   return out;
 }
 
-std::vector<GemmShape> Benchmark::products() const {
-  const BenchmarkSizes& sizes = sizes_of(scale);
-  switch (kind) {
-    case Kind::Gemm:
-    case Kind::Peak:
-    case Kind::Sustained:
-    case Kind::Concurrent: return {sizes.products[size]};
-    case Kind::GroupedGemm: return std::vector<GemmShape>(static_cast<std::size_t>(sizes.groups), sizes.products[size]);
-    default: return {};
-  }
+std::vector<Benchmark> benchmarks(BenchmarkScale scale, const MeasuredRanks& ranks) {
+  return Maker(scale, ranks).all();
 }
 
-std::vector<Benchmark> benchmarks(BenchmarkScale scale, std::int64_t ranks, std::int64_t nodes) {
-  return Maker(scale, ranks, nodes).all();
+std::vector<Benchmark> operator_benchmarks() {
+  const OperatorSizes& sizes = operator_sizes();
+  std::vector<Benchmark> out;
+  const auto add = [&](std::int64_t groups, GemmPhase phase, std::int64_t tokens, const OperatorSizes::Weights& w) {
+    const GemmShape shape = phase == GemmPhase::Forward ? GemmShape{tokens, w.outputs, w.inputs}
+                            : phase == GemmPhase::Dgrad ? GemmShape{tokens, w.inputs, w.outputs}
+                                                        : GemmShape{w.inputs, w.outputs, tokens};
+    Benchmark& b = out.emplace_back(Benchmark{.kind = Benchmark::Kind::Operator,
+                                              .name = "",
+                                              .ranks = 1,
+                                              .products = std::vector(static_cast<std::size_t>(groups), shape),
+                                              .phase = phase,
+                                              .dtype = Dtype::Bf16,
+                                              .scale = BenchmarkScale::Gpus,
+                                              .ranks_of_machine = 1});
+    set_work(b);
+  };
+  for (const auto& [phase, name] : kGemmPhaseNames) {
+    for (const OperatorSizes::Weights& w : sizes.weights) {
+      for (const std::int64_t tokens : sizes.tokens) add(1, phase, tokens, w);
+    }
+    for (const OperatorSizes::Experts& e : sizes.experts) {
+      for (const std::int64_t rows : sizes.rows_of_expert) add(e.local, phase, rows, e.weights);
+    }
+  }
+  return out;
 }
 
 BenchmarkExecution run_of(const Benchmark& b, RankId rank) {
@@ -299,9 +338,10 @@ BenchmarkExecution run_of(const Benchmark& b, RankId rank) {
   switch (b.kind) {
     case Benchmark::Kind::Gemm:
     case Benchmark::Kind::Peak:
-    case Benchmark::Kind::GroupedGemm: return gemm_run(b.products(), b.dtype);
+    case Benchmark::Kind::Operator:
+    case Benchmark::Kind::GroupedGemm: return gemm_run(b);
     case Benchmark::Kind::Sustained: {
-      BenchmarkExecution out = gemm_run(b.products(), b.dtype);
+      BenchmarkExecution out = gemm_run(b);
       out.works.resize(static_cast<std::size_t>(sizes.sustained), out.works.front());
       out.steps.resize(out.works.size(), out.steps.front());
       return out;
@@ -317,7 +357,7 @@ BenchmarkExecution run_of(const Benchmark& b, RankId rank) {
       return between({room(b), room(b), room(b), room(b)},
                      {{work(Collective::AllToAll, 0), Stream::Inter}, {work(Collective::AllGather, 2), Stream::Intra}});
     case Benchmark::Kind::Concurrent: {
-      BenchmarkExecution gemm = gemm_run(b.products(), b.dtype);
+      BenchmarkExecution gemm = gemm_run(b);
       const std::size_t first = gemm.buffers.size();
       gemm.buffers.insert(gemm.buffers.end(), 2, room(b));
       BenchmarkExecution out = between(

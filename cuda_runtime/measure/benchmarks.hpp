@@ -12,6 +12,7 @@
 #include "cuda_runtime/measure/benchmark_sizes.hpp"
 #include "model/machine/cluster.hpp"
 #include "model/machine/dtype.hpp"
+#include "model/operators/gemm_call.hpp"
 #include "model/program/resolve.hpp"
 
 namespace moeplan::runtime {
@@ -26,7 +27,8 @@ struct Benchmark {
     Collective,   // one collective of all or some ranks
     Pair,         // an all-to-all concurrent with an all-gather
     Concurrent,   // a product concurrent with an all-to-all
-    Sustained     // the largest product many times in a row, as long as a training step, at the clocks of which it ends
+    Sustained,    // the largest product many times in a row, as long as a training step, at the clocks of which it ends
+    Operator      // one product or several, for a table of operators
   };
   Kind kind;
   std::string name;  // "activation", "fp16", "all_to_all"
@@ -36,6 +38,8 @@ struct Benchmark {
   Collective collective = Collective::AllToAll;
   std::int64_t ranks = 0;  // participating ranks, the first ones of each node
   std::size_t size = 0;    // index among the sizes of its kind
+  std::vector<GemmShape> products = {};
+  GemmPhase phase = GemmPhase::Forward;  // of its products; weight gradients are added to sums in fp32
   Dtype dtype = Dtype::Fp32;
   BenchmarkScale scale = BenchmarkScale::Cores;
   std::int64_t nodes = 1;              // participating nodes
@@ -43,14 +47,22 @@ struct Benchmark {
 
   /// The participating ranks, ascending.
   [[nodiscard]] std::vector<RankId> members() const;
-  /// The shapes of its products.
-  [[nodiscard]] std::vector<GemmShape> products() const;
 };
 
-/// The benchmarks for this number of ranks, evenly distributed over the nodes, in the order of execution. Computations
-/// execute on rank 0 only, while the others are idle. With a single rank, only computations are measured. The first
-/// communication is one of all ranks.
-[[nodiscard]] std::vector<Benchmark> benchmarks(BenchmarkScale scale, std::int64_t ranks, std::int64_t nodes = 1);
+/// The ranks that are measured, evenly distributed over the nodes.
+struct MeasuredRanks {
+  std::int64_t all = 1, nodes = 1;
+  bool share_processors = false;
+};
+
+/// The benchmarks in the order of execution. All ranks compute at once, as they do in a layer: they may share a
+/// memory's bandwidth and a power limit. If they share processors, rank 0 computes alone, since predictions account for
+/// that. With a single rank, only computations are measured. The first communication is one of all ranks.
+[[nodiscard]] std::vector<Benchmark> benchmarks(BenchmarkScale scale, const MeasuredRanks& ranks);
+
+/// The products of a table of operators (docs/operators.md), of layers of published models, in bf16: alone and by
+/// expert, forward, input gradients and weight gradients. They execute on rank 0.
+[[nodiscard]] std::vector<Benchmark> operator_benchmarks();
 
 /// The operations of a benchmark on one rank.
 struct BenchmarkExecution {

@@ -77,7 +77,7 @@ GpuSpec spec_of(const MachineFit& fit, const MeasuredMachine& machine) {
 
 /// The predicted time of one product or several, without the launch.
 Seconds product_time(const GpuSpec& gpu, const Benchmark& b, double bytes) {
-  const std::vector<GemmShape> products = b.products();
+  const std::vector<GemmShape>& products = b.products;
   const auto whole = static_cast<std::int64_t>(bytes);
   return b.kind == Kind::GroupedGemm ? grouped_gemm_time(gpu, b.dtype, products, whole)
                                      : gemm_time(gpu, b.dtype, products.front(), whole);

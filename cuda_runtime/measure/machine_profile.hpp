@@ -34,6 +34,7 @@ struct MeasuredMachine {
   /// Processors of a node used by ranks: if there are fewer GPUs than ranks, all ranks share one.
   [[nodiscard]] std::int64_t used() const;
   [[nodiscard]] std::int64_t ranks_per_processor() const;
+  [[nodiscard]] MeasuredRanks measured_ranks() const { return {ranks, nodes, ranks_per_processor() > 1}; }
 };
 
 struct MachineFit {

@@ -212,8 +212,12 @@ Answer answer(const ExecuteJob& job, runtime::Peers& peers, const RankMachine& m
   }
   if (job.measure) {
     const std::int64_t machines = machines_of(of_all(out.hosts, peers));
-    out.measured = measure(runtime::benchmarks(job.measure->scale, peers.size(), machines), job.measure->budget, peers,
-                           [&] { return machine.make_backend({}); });
+    // All ranks take rank 0's number, so that they agree on the benchmarks.
+    const std::int64_t processors = std::stoll(peers.broadcast(std::to_string(machine.processor.count)));
+    const runtime::MeasuredRanks ranks{peers.size(), machines, peers.size() / machines > processors};
+    out.measured = measure(
+        job.measure->operators ? runtime::operator_benchmarks() : runtime::benchmarks(job.measure->scale, ranks),
+        job.measure->budget, peers, [&] { return machine.make_backend({}); });
   }
   out.clocks = clocks_of_all(peers, machine);
   return out;

@@ -57,6 +57,7 @@ Node job_document(const ExecuteJob& job) {
     m.set("ranks", Node::integer(job.measure->ranks));
     m.set("budget_s", Node::number(job.measure->budget.value()));
     m.set("gpus", Node::boolean(job.measure->scale == runtime::BenchmarkScale::Gpus));
+    m.set("operators", Node::boolean(job.measure->operators));
   }
   Node& cases = d.set("cases", Node::list());
   for (const planner::LayerCase& c : job.cases) cases.items.push_back(planner::layer_case_document(c));
@@ -77,7 +78,8 @@ ExecuteJob read_job(const Node& document) {
     constexpr std::int64_t kMost = 65'536;
     MapReader m = d.map("measure");
     out.measure = {m.integer("ranks", 0, kMost), Seconds(m.number("budget_s", 0, 1e6)),
-                   m.boolean("gpus") ? runtime::BenchmarkScale::Gpus : runtime::BenchmarkScale::Cores};
+                   m.boolean("gpus") ? runtime::BenchmarkScale::Gpus : runtime::BenchmarkScale::Cores,
+                   m.boolean("operators")};
     m.finish();
   }
   d.finish();

@@ -30,6 +30,7 @@ struct MeasureJob {
   std::int64_t ranks;  // 0: one per GPU of the node; with a single GPU, four that share it
   Seconds budget;      // for all benchmarks
   runtime::BenchmarkScale scale = runtime::BenchmarkScale::Cores;
+  bool operators = false;  // a table of operators instead
 };
 
 struct ExecuteJob {

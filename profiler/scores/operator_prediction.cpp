@@ -17,6 +17,9 @@ Prediction no_figures(const OperatorRow& row) {
                              in_quotes(row.source)));
 }
 
+/// How the source of a row of kind grouped_gemm begins whose products are single ones on several streams.
+constexpr std::string_view kSeparate = "separate products";
+
 /// Whether the row was measured as a training step runs: the model of training answers it.
 bool is_training(const OperatorRow& row, const OperatorModels& models) {
   return models.training && row.source.find(models.training->library) != std::string::npos;
@@ -57,6 +60,14 @@ Prediction grouped_prediction(const OperatorRow& row, MathFormat format, const O
             .reason = "",
             .library = model->library,
             .is_fitted = model->fits_all || restates_wgrad(*model, *phase) || !is_held_out(row)};
+  }
+  if (row.source.starts_with(kSeparate)) {
+    if (const GemmModel* model = find_gemm_model(models, format, row.source)) {
+      return {.time = separate_products_cost(*model, models.num_sms, products, {.phase = *phase}).time(),
+              .reason = "",
+              .library = model->library,
+              .is_fitted = false};
+    }
   }
   const auto separate = is_training(row, models) ? training_grouped_gemm_cost(models, format, products,
                                                                               {.phase = *phase, .quantises = false})

@@ -135,6 +135,11 @@ TEST_CASE("what profile refuses") {
   }
   CHECK(error({"--backend", "host", "--ranks", "1"}) == "--ranks: of --backend host are 2 or more\n");
   CHECK(error({"--backend", "host", "--gpu-file", "g.yaml"}) == "--gpu-file: is of --backend nccl\n");
+  CHECK(error({"--backend", "host", "--operators", "h200_sxm"}) == "--operators: is of --backend nccl\n");
+  CHECK(error({"--backend", "nccl", "--operators", "h200_sxm", "--ranks", "2"}) ==
+        "--operators: is a table of one GPU: without --ranks, --gpu-parts and --gpu-file, which are of a profile\n");
+  CHECK(error({"--backend", "nccl", "--operators", "h200"})
+            .starts_with("h200: is no file of configs/operators; did you mean \"h200_sxm\"?"));
   const auto table = cli.write("t.csv", "collective,ranks,nodes,bytes,time_us\nall_gather,2,1,8,-1\n");
   const auto fast = cli.write("fast.csv", "collective,ranks,nodes,bytes,time_ns\nall_gather,2,1,1000000000,1\n");
   const auto gemms = cli.write("g.csv", "m,n,k,dtype,time_us\n1,1,1,bf16,3\n");

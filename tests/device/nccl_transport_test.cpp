@@ -146,7 +146,7 @@ TEST_CASE("A profile over NCCL, of two machines: every communicator has all its 
                                               [](std::size_t) { return 1e-6; }});
   };
   for (const std::string& wrong : run_ranks(kRanks, free_of_cost, part)) CHECK(wrong == "");
-  CHECK(measured.size() == benchmarks(BenchmarkScale::Cores, kRanks, 2).size());
+  CHECK(measured.size() == benchmarks(BenchmarkScale::Cores, {kRanks, 2}).size());
   CHECK(std::all_of(measured.begin(), measured.end(), [](const Measured& m) { return m.runs > 0; }));
   CHECK(clocks.low.multiprocessors == 1000);
   CHECK(clocks.high.multiprocessors == 1003);

@@ -3,8 +3,11 @@
 #include <catch2/catch.hpp>
 #include <set>
 
+#include "cuda_runtime/measure/operator_rows.hpp"
 #include "model/costs/compute.hpp"
 #include "model/costs/measured_cost.hpp"
+#include "profiler/tables/operator_table.hpp"
+#include "tests/support/checks.hpp"
 
 namespace moeplan::tests::machine_profile_test {
 
@@ -21,6 +24,7 @@ const MeasuredMachine kMachine{.processor = "CPU", .processors = kCores, .memory
 double time_on(const Benchmark& b) {
   switch (b.kind) {
     case Benchmark::Kind::Gemm:
+    case Benchmark::Kind::Operator:
     case Benchmark::Kind::Peak:
     case Benchmark::Kind::Sustained:
     case Benchmark::Kind::GroupedGemm: return kLaunch + b.flops / kPeak;
@@ -42,7 +46,7 @@ std::vector<Measured> measured_on(const std::vector<Benchmark>& all) {
 }  // namespace
 
 TEST_CASE("A machine that is as the model has it is found again") {
-  const std::vector<Benchmark> all = benchmarks(BenchmarkScale::Cores, kRanks);
+  const std::vector<Benchmark> all = benchmarks(BenchmarkScale::Cores, kMachine.measured_ranks());
   const std::vector<Measured> measured = measured_on(all);
   const MachineFit fit = fit_machine(all, measured, kMachine);
   CHECK(fit.launch.value() == Approx(kLaunch).epsilon(1e-6));
@@ -85,12 +89,10 @@ TEST_CASE("Benchmarks are the same on every rank and stay inside their buffers")
     return std::all_of(packed.runs.begin(), packed.runs.end(),
                        [&](const Run& r) { return r.first >= 0 && r.first + r.count <= shape.rows * shape.columns; });
   };
-  struct Ranks {
-    std::int64_t all, machines;
-  };
   const BenchmarkScale scale = GENERATE(BenchmarkScale::Cores, BenchmarkScale::Gpus);
-  for (const Ranks ranks : {Ranks{1, 1}, {2, 1}, {3, 1}, {4, 1}, {8, 1}, {2, 2}, {8, 2}, {6, 3}}) {
-    const std::vector<Benchmark> all = benchmarks(scale, ranks.all, ranks.machines);
+  for (const MeasuredRanks ranks :
+       {MeasuredRanks{1, 1}, {2, 1}, {3, 1}, {4, 1, true}, {8, 1}, {2, 2}, {8, 2}, {6, 3}}) {
+    const std::vector<Benchmark> all = benchmarks(scale, ranks);
     const auto sends = [](const Benchmark& b) {
       return b.kind == Benchmark::Kind::Collective || b.kind == Benchmark::Kind::Pair ||
              b.kind == Benchmark::Kind::Concurrent;
@@ -100,11 +102,11 @@ TEST_CASE("Benchmarks are the same on every rank and stay inside their buffers")
     if (first != all.end()) CHECK(first->ranks == ranks.all);  // so that all have what any of them needs to send
     for (const Benchmark& b : all) {
       if (b.kind == Benchmark::Kind::Kernel && scale == BenchmarkScale::Gpus) continue;  // large, and of one rank
-      CAPTURE(ranks.all, ranks.machines, b.name, b.bytes);
+      CAPTURE(ranks.all, ranks.nodes, b.name, b.bytes);
       const std::vector<RankId> members = b.members();
       CHECK(std::ssize(members) == b.ranks);
       std::set<std::int64_t> machines;
-      for (const RankId m : members) machines.insert(m.value() / (ranks.all / ranks.machines));
+      for (const RankId m : members) machines.insert(m.value() / (ranks.all / ranks.nodes));
       CHECK(std::ssize(machines) == b.nodes);
       std::vector<BenchmarkExecution> runs;
       for (std::int64_t r = 0; r < ranks.all; ++r) runs.push_back(run_of(b, RankId(static_cast<std::size_t>(r))));
@@ -133,6 +135,44 @@ TEST_CASE("Benchmarks are the same on every rank and stay inside their buffers")
       CHECK(agrees);
     }
   }
+}
+
+TEST_CASE("A table of operators is one that score reads, of the products that were measured") {
+  const std::vector<Benchmark> all = operator_benchmarks();
+  std::vector<Measured> measured(all.size());
+  for (std::size_t i = 1; i < all.size(); ++i) measured[i].median = 1e-9 * all[i].flops;  // the first has no time
+  const TemporaryDirectory dir;
+  const auto file = dir.write("t.csv", operator_rows(all, measured, "h200_sxm", "cuBLASLt on a GPU, by trtllm"));
+  const std::vector<OperatorRow> rows = read_operator_table(file);
+  REQUIRE(rows.size() + 1 == all.size());
+  std::set<std::string> kinds;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const Benchmark& b = all[i + 1];
+    const OperatorRow& row = rows[i];
+    CAPTURE(b.name, row.kind, row.phase);
+    CHECK(flops_of(row) == b.flops);
+    CHECK(row.time.value() == Approx(1e-9 * b.flops).epsilon(1e-3));
+    CHECK(row.source.starts_with(b.products.size() > 1 ? "separate products of cuBLASLt" : "cuBLASLt"));
+    if (b.products.size() > 1) CHECK(grouped_shapes(row) == b.products);
+    kinds.insert(row.kind + " " + row.phase);
+    // The operands' dimensions are those of the form.
+    const BenchmarkExecution run = run_of(b, RankId(0));
+    const auto& work = std::get<GemmWork>(run.works.front());
+    const auto groups = std::ssize(b.products);
+    const BufferShape &left = run.buffers[0], &right = run.buffers[1], &out = run.buffers[2];
+    const GemmShape s = b.products.front();
+    CHECK(left.rows * left.columns == groups * s.m * s.k);
+    CHECK(right.rows * right.columns == groups * s.k * s.n);
+    CHECK(out.rows * out.columns == groups * s.m * s.n);
+    CHECK(left.columns == (work.form == Gemm::Form::TN ? s.m : s.k));
+    CHECK(right.columns == (work.form == Gemm::Form::NT ? s.k : s.n));
+    for (const Product& p : work.products) {
+      CHECK(p.a.first + p.a.rows <= left.rows);
+      CHECK(p.b.first + p.b.rows <= right.rows);
+      CHECK(p.accumulates == (out.dtype == Dtype::Fp32));
+    }
+  }
+  CHECK(kinds.size() == 6);
 }
 
 }  // namespace moeplan::tests::machine_profile_test

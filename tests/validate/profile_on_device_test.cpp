@@ -56,6 +56,10 @@ requires requires(const Codec& k) { k.plain; }
 double bytes_of(const Codec& k) {  // as much time as kCodec makes of them
   return static_cast<double>(k.items * k.plain.view.row_bytes()) * kMemory / kCodec;
 }
+double bytes_of(const kernels::Fp8BlockCodec& k) {
+  const std::int64_t rows = k.items / k.scales.view.columns;
+  return static_cast<double>(rows * k.plain.view.row_bytes()) * kMemory / kCodec;
+}
 template <class Other>
 double bytes_of(const Other&) {
   throw std::logic_error("a kernel that no benchmark has");
@@ -120,7 +124,7 @@ TEST_CASE("Profiling a GPU finds the rates that it has") {
   CAPTURE(way.ranks, way.captures);
   const Answer a = profiled(way.ranks, way.captures);
   const MeasuredMachine machine = machine_of(a);
-  const std::vector<Benchmark> all = benchmarks(BenchmarkScale::Gpus, way.ranks);
+  const std::vector<Benchmark> all = benchmarks(BenchmarkScale::Gpus, machine.measured_ranks());
   REQUIRE(a.measured.size() == all.size());
   // The budget is wall time, so that a busy machine may stop a measurement before it is precise.
   for (const Measured& m : a.measured) CHECK((m.stopped_by == "precise" || m.stopped_by == "budget"));
@@ -183,7 +187,7 @@ TEST_CASE("Profiling parts of a GPU finds the bandwidth of the links that join t
   constexpr double kLink = 50e9;
   const Answer a = profiled(4, false, BytesPerSecond(kLink));
   const MeasuredMachine machine = machine_of(a);
-  const MachineFit fit = fit_machine(benchmarks(BenchmarkScale::Gpus, 4), a.measured, machine);
+  const MachineFit fit = fit_machine(benchmarks(BenchmarkScale::Gpus, machine.measured_ranks()), a.measured, machine);
   const ClusterSpec spec = read_cluster(parse_yaml(to_yaml(machine_profile(fit, machine)), "profile.yaml"));
   const Cluster cluster = build_cluster(spec, 4);
   CHECK(spec.ranks_per_gpu == 1);
@@ -213,7 +217,7 @@ TEST_CASE("Machines of a profile have as many ranks each") {
 TEST_CASE("A profile of several machines is a cluster of them") {
   constexpr std::int64_t kRanks = 8, kNodes = 2;
   constexpr double kInside = 300e9, kBetween = 40e9;
-  const std::vector<Benchmark> all = benchmarks(BenchmarkScale::Gpus, kRanks, kNodes);
+  const std::vector<Benchmark> all = benchmarks(BenchmarkScale::Gpus, {kRanks, kNodes});
   std::vector<Measured> measured;
   for (const Benchmark& b : all) {
     double time = kLaunch + b.bytes / kMemory;

@@ -1,5 +1,6 @@
 // moeplan profile --from-nccl-tests LOG... | --from-csv F... [--gpu NAME] |
-//                 --backend host|nccl [--ranks N] [--gpu-parts 50GB/s] [--budget 1m] [--gpu-file FILE]
+//                 --backend host|nccl [--ranks N] [--gpu-parts 50GB/s] [--budget 1m] [--gpu-file FILE] |
+//                 --backend nccl --operators GPU [--budget 1m]
 //                 -o profile.yaml [--quiet]
 #include <fmt/format.h>
 
@@ -16,6 +17,7 @@
 #include "cli/commands/output_files.hpp"
 #include "cli/options/option_values.hpp"
 #include "model/base/diagnostics.hpp"
+#include "model/operators/operator_models.hpp"
 #include "planner/plan/inputs.hpp"
 #include "profiler/fits/fit_operators.hpp"
 #include "profiler/fits/profile.hpp"
@@ -30,7 +32,7 @@ namespace {
 constexpr std::int64_t kMostRanks = 64;  // limit of ranks that profile starts
 
 struct ProfileOptions {
-  std::string backend, gpu, output, gpu_file, budget = "60s", time_out = "60s", gpu_parts;
+  std::string backend, gpu, output, gpu_file, operators, budget = "60s", time_out = "60s", gpu_parts;
   std::optional<std::int64_t> ranks = {};
   std::vector<std::string> logs, tables;
   bool quiet = false;
@@ -147,8 +149,35 @@ void check_profile(const ProfileOptions& o) {
   if (!o.logs.empty() && !o.gpu.empty()) throw InputError(Diagnostic{{"--gpu"}, "", "is for GEMMs"});
   if (!o.gpu_file.empty() && o.backend != "nccl")
     throw InputError(Diagnostic{{"--gpu-file"}, "", "is of --backend nccl"});
+  if (!o.operators.empty()) {
+    if (o.backend != "nccl") throw InputError(Diagnostic{{"--operators"}, "", "is of --backend nccl"});
+    if (o.ranks || !o.gpu_parts.empty() || !o.gpu_file.empty()) {
+      throw InputError(
+          Diagnostic{{"--operators"},
+                     "",
+                     "is a table of one GPU: without --ranks, --gpu-parts and --gpu-file, which are of a profile"});
+    }
+  }
   if (o.backend == "host" && o.ranks == 1)
     throw InputError(Diagnostic{{"--ranks"}, "", "of --backend host are 2 or more"});
+}
+
+/// Measures a table of operators here, to be compared with the figures of a file of configs/operators.
+ExitCode operators_here(const ProfileOptions& o) {
+  const OperatorModels models = read_operator_models(load_document(planner::find_config("operators", o.operators)));
+  const GemmModel* model = find_gemm_model(models, MathFormat::Bf16, "");
+  if (model == nullptr) {
+    throw InputError(Diagnostic{{"--operators"}, "", fmt::format("{} has no figures of gemm in bf16", o.operators)});
+  }
+  ExitCode code = ExitCode::Done;
+  const BackEnd on{o.backend, kMostRanks, o.quiet, {}};
+  const auto table = operator_table_here(on, o.operators, model->library, duration_option("--budget", o.budget),
+                                         duration_option("--timeout", o.time_out), code);
+  if (!table) return code;
+  write_file_atomically(o.output, *table);
+  if (!o.quiet)
+    fmt::print("written to {}; compare it with the figures of {}: moeplan score {}\n", o.output, o.operators, o.output);
+  return ExitCode::Done;
 }
 
 /// Measures here, and writes what was fitted.
@@ -175,7 +204,7 @@ void run_profile(const ProfileOptions& o, ExitCode& code) {
   check_profile(o);
   check_outputs({o.output, o.gpu_file});
   if (!o.backend.empty()) {
-    code = profile_here(o);
+    code = o.operators.empty() ? profile_here(o) : operators_here(o);
     return;
   }
   if (!o.logs.empty()) return profile_logs(o);
@@ -206,6 +235,10 @@ void add_profile_command(CLI::App& app, ExitCode& code) {
       "For GEMMs and operators: the GPU to begin with, a name of configs/gpus or configs/operators, or a path");
   c->add_option("-o,--output", o->output, "Where to write the profile")->required();
   c->add_option("--gpu-file", o->gpu_file, "With --backend nccl: also write the GPU alone, as a file of configs/gpus");
+  c->add_option(
+      "--operators", o->operators,
+      "With --backend nccl: measure products as a table of operators instead; the GPU that its rows name, one "
+      "of configs/operators");
   c->add_flag("--quiet", o->quiet, "Do not print the fits");
   c->callback([o, &code] { run_profile(*o, code); });
 }

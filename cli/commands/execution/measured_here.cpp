@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "cuda_runtime/measure/operator_rows.hpp"
 #include "cuda_runtime/validate/execute.hpp"
 #include "profiler/fits/source_text.hpp"
 
@@ -46,8 +47,25 @@ std::optional<MeasuredHere> measure_here(const BackEnd& on, std::optional<std::i
     return std::nullopt;
   }
   MeasuredHere out{{}, machine_of(run.answer, has_gpus), run.answer.measured};
-  out.fit = fit_machine(benchmarks(scale, out.machine.ranks, out.machine.nodes), out.measured, out.machine);
+  out.fit = fit_machine(benchmarks(scale, out.machine.measured_ranks()), out.measured, out.machine);
   return out;
+}
+
+std::optional<std::string> operator_table_here(const BackEnd& on, const std::string& gpu, const std::string& library,
+                                               Seconds budget, Seconds time_out, ExitCode& code) {
+  const validate::ExecuteJob job{
+      .limits = {.time_out = time_out},
+      .cases = {},
+      .measure = validate::MeasureJob{1, budget, runtime::BenchmarkScale::Gpus, /*operators=*/true}};
+  const validate::JobRun run = execute(on, job, 1);
+  if (const auto early = ended_early(run)) {
+    code = *early;
+    return std::nullopt;
+  }
+  const validate::Answer& answer = run.answer;
+  return operator_rows(runtime::operator_benchmarks(), answer.measured, gpu,
+                       fmt::format("cuBLASLt on {}, clocks: {}, by {}", profiler::plain(answer.processor.name),
+                                   answer.clocks.text(), library));
 }
 
 }  // namespace moeplan::cli

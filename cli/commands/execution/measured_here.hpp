@@ -25,4 +25,10 @@ struct MeasuredHere {
 [[nodiscard]] std::optional<MeasuredHere> measure_here(const BackEnd& on, std::optional<std::int64_t> ranks,
                                                        Seconds budget, Seconds time_out, ExitCode& code);
 
+/// Measures a table of operators on one GPU, in the format of `score` (docs/operators.md), whose rows name `gpu` and
+/// the `library` that prices them. No table, and `code`, as above.
+[[nodiscard]] std::optional<std::string> operator_table_here(const BackEnd& on, const std::string& gpu,
+                                                             const std::string& library, Seconds budget,
+                                                             Seconds time_out, ExitCode& code);
+
 }  // namespace moeplan::cli

@@ -1,0 +1,17 @@
+// Measured products as a table of operators, in the columns that `moeplan score` reads.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cuda_runtime/measure/benchmarks.hpp"
+#include "cuda_runtime/measure/measure.hpp"
+
+namespace moeplan::runtime {
+
+/// The table (docs/operators.md, "Tables") of operator_benchmarks(), by their measurements; those without a time are
+/// left out. `gpu`: the name of the GPU in each row. `source`: says what was measured, and how.
+[[nodiscard]] std::string operator_rows(const std::vector<Benchmark>& benchmarks, const std::vector<Measured>& measured,
+                                        const std::string& gpu, const std::string& source);
+
+}  // namespace moeplan::runtime

@@ -38,7 +38,7 @@ Seconds least_time(const ExecutionSize& size, const HostCapacity& host) {
 }
 
 bool fits(const planner::LayerCase& layer, const HostCapacity& host) {
-  const ExecutionSize size = execution_size(layer);
+  const ExecutionSize size = execution_size(layer, host.most_reference_flops);
   return size.memory() <= host.memory && least_time(size, host) <= host.limit;
 }
 
@@ -69,7 +69,7 @@ std::optional<double> number_in(const char* file, std::string_view word = "") {
 
 }  // namespace
 
-ExecutionSize execution_size(const planner::LayerCase& layer) {
+ExecutionSize execution_size(const planner::LayerCase& layer, double most_reference_flops) {
   const Program program = planner::lower(layer);
   ExecutionSize size{};
   for (std::int64_t r = 0; r < layer.ranks(); ++r) add_rank(program, RankId(static_cast<std::int32_t>(r)), size);
@@ -82,14 +82,14 @@ ExecutionSize execution_size(const planner::LayerCase& layer) {
                                 layer.moe.expert.gated};
   const auto tokens = static_cast<double>(layer.ranks() * layer.tokens_of_source());
   // Where only some tokens are compared, weights are generated when they are read.
-  if (runtime::reference_step(shape, tokens, runtime::kMostReferenceFlops) > 1) return size;
+  if (runtime::reference_step(shape, tokens, most_reference_flops) > 1) return size;
   size.reference = static_cast<double>(layer.ranks()) * copies *
                    std::min(Bytes(parameters * kDoubleBytes), Bytes(runtime::kMostReferenceBytes));
   return size;
 }
 
 std::optional<std::string> why_too_large(const planner::LayerCase& layer, const HostCapacity& host) {
-  const ExecutionSize size = execution_size(layer);
+  const ExecutionSize size = execution_size(layer, host.most_reference_flops);
   std::string why;
   if (size.memory() > host.memory) {
     why = fmt::format(

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "cuda_runtime/layer_reference.hpp"
 #include "model/base/quantity.hpp"
 #include "planner/plan/layer_case.hpp"
 
@@ -19,7 +20,9 @@ struct ExecutionSize {
 
   [[nodiscard]] Bytes memory() const { return buffers + reference; }
 };
-[[nodiscard]] ExecutionSize execution_size(const planner::LayerCase& layer);
+/// `most_reference_flops`: of the reference on a rank; above it only some tokens are compared.
+[[nodiscard]] ExecutionSize execution_size(const planner::LayerCase& layer,
+                                           double most_reference_flops = runtime::kMostReferenceFlops);
 
 /// The resources of one host.
 struct HostCapacity {
@@ -27,6 +30,7 @@ struct HostCapacity {
   std::int64_t cores;  // for products
   Seconds limit;       // time after which ranks are terminated
   double runs;         // executions that must fit into `limit`: values, warm-ups, timed ones
+  double most_reference_flops = runtime::kMostReferenceFlops;
 };
 
 /// Upper bound of one core's fp32 FLOP/s. assumed: two 512-bit FMA units at 3.1 GHz.

@@ -83,7 +83,8 @@ void check_size(const planner::LayerCase& layer, const RankSetup& setup) {
   const HostCapacity host{.memory = memory.value_or(Bytes(std::numeric_limits<double>::infinity())),
                           .cores = cores(),
                           .limit = time_limit({.limits = setup.limits, .cases = {layer}}),
-                          .runs = kValuesAndWarmUps + static_cast<double>(setup.limits.iterations.value_or(1))};
+                          .runs = kValuesAndWarmUps + static_cast<double>(setup.limits.iterations.value_or(1)),
+                          .most_reference_flops = setup.limits.most_reference_flops};
   if (const auto why = why_too_large(layer, host)) throw InputError(Diagnostic{{"validate"}, "", *why});
 }
 

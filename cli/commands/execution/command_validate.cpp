@@ -20,10 +20,13 @@ namespace moeplan::cli {
 
 namespace {
 
+constexpr double kGiga = 1e9;
+
 struct ValidateOptions {
   std::string plan, suite, backend, time_out = "60s", budget = "10s", max_error, trace, gpu_parts;
   std::optional<std::int64_t> layer, iterations;
   std::int64_t scale = 1, ranks_per_gpu = 4;
+  double reference_gflop = runtime::kMostReferenceFlops / kGiga;
   std::vector<std::string> overrides;
   bool step = false, resume = false, json = false, quiet = false;
 };
@@ -45,7 +48,8 @@ double share(const std::string& option, const std::string& text) {
 validate::RankSetup setup_of(const ValidateOptions& o) {
   validate::RankSetup out{.limits = {.time_out = duration_option("--timeout", o.time_out),
                                      .budget = duration_option("--budget", o.budget),
-                                     .iterations = o.iterations},
+                                     .iterations = o.iterations,
+                                     .most_reference_flops = o.reference_gflop * kGiga},
                           .ranks_per_core = o.ranks_per_gpu,
                           .quiet = o.quiet};
   return out;
@@ -145,6 +149,10 @@ void add_validate_command(CLI::App& app, ExitCode& code) {
   c->add_option("--iterations", o->iterations,
                 "Timed runs (default: until the median is known to 5% or the budget ends)")
       ->check(CLI::Range(1, 1000));
+  c->add_option("--reference-gflop", o->reference_gflop,
+                "Work of the reference on a rank, above which only every n-th token is compared")
+      ->check(CLI::Range(0.001, 1e6))
+      ->capture_default_str();
   c->add_option("--timeout", o->time_out, "How long a rank waits for the others")->capture_default_str();
   c->add_option("--budget", o->budget, "Time for the timed runs of one case")->capture_default_str();
   c->add_flag("--resume", o->resume, "Skip the cases of a suite that NAME.validate.jsonl already has");

@@ -45,8 +45,9 @@ class BestTile {
     const double fill = operands / kResidentBytes;
     const double gain = 1 + model.residency / (1 + fill * fill * fill * fill);
     read_ = operands / (model.read.value() * gain);
-    write_ =
-        (call.phase == GemmPhase::Wgrad ? kAccumulatedBytes : kResultBytes) * batch_ * m_ * n_ / model.write.value();
+    write_ = call.phase == GemmPhase::Wgrad
+                 ? kAccumulatedBytes * batch_ * m_ * n_ / model.accumulate.value_or(model.write).value()
+                 : kResultBytes * batch_ * m_ * n_ / model.write.value();
   }
 
   GemmCost best() {
@@ -200,6 +201,7 @@ GemmModel read_gemm_model(MapReader entry) {
               .power = entry.number_or("power", 0, 0, 1),
               .read = entry.quantity<BytesPerSecond>("read"),
               .write = entry.quantity<BytesPerSecond>("write"),
+              .accumulate = {},
               .l2 = entry.quantity<BytesPerSecond>("l2"),
               .residency = entry.number_or("residency", 0, 0, 100),
               .tile_start = entry.quantity<Seconds>("tile_start", Sign::NonNegative),
@@ -208,6 +210,7 @@ GemmModel read_gemm_model(MapReader entry) {
               .quantise = entry.quantity_or<BytesPerSecond>("quantise", BytesPerSecond(0)),
               .scale_padding = entry.quantity_or<Seconds>("scale_padding", Seconds(0)),
               .wgrad = entry.number_or("wgrad", 1, 0.1, 10)};
+  if (entry.has("accumulate")) m.accumulate = entry.quantity<BytesPerSecond>("accumulate");
   if (entry.has("split")) m.split = entry.quantity<Seconds>("split", Sign::NonNegative);
   entry.finish();
   return m;

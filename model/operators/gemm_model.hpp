@@ -29,12 +29,13 @@ namespace moeplan {
 /// The numbers of a GPU's matrix products in one format with one library.
 struct GemmModel {
   MathFormat format = MathFormat::Bf16;
-  std::string library;           // whose kernels were measured: "trtllm", ...
-  Seconds launch;                // of one kernel, back to back in a graph
-  FlopsPerSecond math;           // all SMs in full tiles, before power limits the clock
-  double power = 0;              // exponent: products above 3e11 FLOPs slow down by (FLOPs / 3e11)^power
-  BytesPerSecond read, write;    // HBM rates at which operands are read and results are written
-  BytesPerSecond l2;             // rate at which all SMs together fill shared memory with operands
+  std::string library;         // whose kernels were measured: "trtllm", ...
+  Seconds launch;              // of one kernel, back to back in a graph
+  FlopsPerSecond math;         // all SMs in full tiles, before power limits the clock
+  double power = 0;            // exponent: products above 3e11 FLOPs slow down by (FLOPs / 3e11)^power
+  BytesPerSecond read, write;  // HBM rates at which operands are read and results are written
+  std::optional<BytesPerSecond> accumulate = {};  // at which sums of weight gradients are; none: as `write`
+  BytesPerSecond l2;                              // rate at which all SMs together fill shared memory with operands
   double residency = 0;          // read rate gained by operands that are far smaller than 18 MB and stay in L2
   Seconds tile_start;            // start and end of a tile of 128 x 256: filling the pipeline, storing the result
   Seconds k_step;                // latency of a step of 64 values of k that more SMs cannot shorten

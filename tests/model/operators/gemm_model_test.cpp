@@ -130,6 +130,10 @@ TEST_CASE("Weight gradients read and write their results in fp32 and take their 
   const GemmCost forward = gemm_cost(m, kSms, shape), wgrad = gemm_cost(m, kSms, shape, {.phase = GemmPhase::Wgrad});
   CHECK(forward.memory.value() == Approx(2 * 4096.0 * 4096 / 1e12).epsilon(1e-3));
   CHECK(wgrad.memory / forward.memory == Approx(4).epsilon(1e-3));
+  GemmModel slower = m;
+  slower.accumulate = BytesPerSecond(0.5e12);
+  CHECK(gemm_cost(slower, kSms, shape, {.phase = GemmPhase::Wgrad}).memory / forward.memory == Approx(8).epsilon(1e-3));
+  CHECK(gemm_cost(slower, kSms, shape) == forward);
   const GemmShape large{25600, 25600, 4096};
   CHECK(gemm_cost(m, kSms, large, {.phase = GemmPhase::Wgrad}).math / gemm_cost(m, kSms, large).math == Approx(1.5));
   CHECK(gemm_cost(m, kSms, large, {.phase = GemmPhase::Dgrad}) == gemm_cost(m, kSms, large));

@@ -18,7 +18,7 @@ constexpr Seconds kLongestHold(0.2);
 
 std::size_t index_of(Stream stream) { return static_cast<std::size_t>(stream); }
 
-/// Whether communication runs on it: a few blocks, which wait for no product to end where they go first.
+/// Whether communication runs on it, whose few blocks shall not wait behind the many of a product.
 bool communicates(Stream stream) {
   return stream == Stream::Intra || stream == Stream::Inter || stream == Stream::Replicas || stream == Stream::Pipeline;
 }

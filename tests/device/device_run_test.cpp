@@ -80,6 +80,13 @@ TEST_CASE("A run has no more events than its times and its order need") {
   CHECK(count_of(calls, "wait") == 2 * (3 + 3 + 2) + 2 * (2 * 2 + 1));
 }
 
+TEST_CASE("Communication is on streams whose kernels go first") {
+  FakeDevice device(4);
+  CHECK(error_of_three(device, {.slab = 0, .link = BytesPerSecond(1e9)}) == "");
+  CHECK(device.calls("make an urgent stream") == 2 * 2);  // of each rank, the exchange's and the sum's
+  CHECK(device.calls("make_stream") > device.calls("make an urgent stream"));
+}
+
 TEST_CASE("Where a device's queues are full before a run is asked for, later runs are one graph") {
   FakeDevice device(3);
   device.expire_holds();

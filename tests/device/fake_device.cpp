@@ -101,8 +101,9 @@ void FakeDevice::copy_out(std::span<std::byte> to, const std::byte* from) {
   std::memcpy(to.data(), from, to.size());
 }
 
-DeviceStream FakeDevice::make_stream(std::optional<std::size_t>, bool) {
+DeviceStream FakeDevice::make_stream(std::optional<std::size_t>, bool is_urgent) {
   count("make_stream");
+  if (is_urgent) count("make an urgent stream");
   streams_.push_back({});
   is_in_capture_.push_back(false);
   return DeviceStream(streams_.size() - 1);

@@ -25,16 +25,24 @@ struct Better {
   MOEPLAN_BOTH Best operator()(const Best& a, const Best& b) const { return is_better(b, a) ? b : a; }
 };
 
+/// The reductions of a team, by its fold().
+template <class Team>
+struct Reductions {
+  MOEPLAN_BOTH float sum(float v) { return team().fold({v, 0}, Add()).value; }
+  MOEPLAN_BOTH float least(float v) { return team().fold({v, 0}, Least()).value; }
+  MOEPLAN_BOTH float most(float v) { return team().fold({v, 0}, Most()).value; }
+  MOEPLAN_BOTH Best best(const Best& v) { return team().fold(v, Better()); }
+
+ private:
+  MOEPLAN_BOTH Team& team() { return static_cast<Team&>(*this); }
+};
+
 /// The team of a warp.
-struct WarpTeam {
+struct WarpTeam : Reductions<WarpTeam> {
   int lane;
   int size;
   char* scratch;  // in shared memory
 
-  MOEPLAN_BOTH float sum(float v) { return fold({v, 0}, Add()).value; }
-  MOEPLAN_BOTH float least(float v) { return fold({v, 0}, Least()).value; }
-  MOEPLAN_BOTH float most(float v) { return fold({v, 0}, Most()).value; }
-  MOEPLAN_BOTH Best best(const Best& v) { return fold(v, Better()); }
   MOEPLAN_BOTH void sync() {
 #if defined(__CUDA_ARCH__)
     __syncwarp();
@@ -57,16 +65,12 @@ struct WarpTeam {
 };
 
 /// The team of all threads of a block, in whole warps.
-struct BlockTeam {
+struct BlockTeam : Reductions<BlockTeam> {
   int lane;
   int size;
   char* scratch;  // in shared memory, as is:
   Best* of_warps;
 
-  MOEPLAN_BOTH float sum(float v) { return fold({v, 0}, Add()).value; }
-  MOEPLAN_BOTH float least(float v) { return fold({v, 0}, Least()).value; }
-  MOEPLAN_BOTH float most(float v) { return fold({v, 0}, Most()).value; }
-  MOEPLAN_BOTH Best best(const Best& v) { return fold(v, Better()); }
   MOEPLAN_BOTH void sync() {
 #if defined(__CUDA_ARCH__)
     __syncthreads();
@@ -75,7 +79,7 @@ struct BlockTeam {
 
   template <class F>
   MOEPLAN_BOTH Best fold(Best v, F f) {
-    v = WarpTeam{lane, kWarp, scratch}.fold(v, f);
+    v = WarpTeam{{}, lane, kWarp, scratch}.fold(v, f);
 #if defined(__CUDA_ARCH__)
     if (size > kWarp) {
       if (lane % kWarp == 0) of_warps[lane / kWarp] = v;
@@ -103,7 +107,7 @@ template <class Kernel>
 __global__ __launch_bounds__(kMostThreads, kLeastBlocks<Kernel>) void run_items(const Kernel kernel) {
   __shared__ Best of_warps[kMostThreads / kWarp];
   __shared__ __align__(16) char scratch[kernels::kScratchBytes];
-  BlockTeam team{static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x), scratch, of_warps};
+  BlockTeam team{{}, static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x), scratch, of_warps};
   for (std::int64_t item = blockIdx.x; item < kernel.items; item += gridDim.x) kernel.run(item, team);
 }
 
@@ -113,7 +117,7 @@ __global__ __launch_bounds__(kMostThreads, kLeastBlocks<Kernel>) void run_items_
   constexpr int kWarps = kMostThreads / kWarp;
   __shared__ __align__(16) char scratch[kWarps][kernels::kScratchBytes];
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
-  WarpTeam team{static_cast<int>(threadIdx.x) % kWarp, kWarp, scratch[warp]};
+  WarpTeam team{{}, static_cast<int>(threadIdx.x) % kWarp, kWarp, scratch[warp]};
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kWarps;
   for (std::int64_t item = static_cast<std::int64_t>(blockIdx.x) * kWarps + warp; item < kernel.items; item += step) {
     kernel.run(item, team);

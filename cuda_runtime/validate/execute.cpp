@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "cuda_runtime/measure/machine_profile.hpp"
 #include "model/costs/codec.hpp"
 #include "planner/layer/all_to_all.hpp"
 
@@ -213,11 +214,14 @@ Answer answer(const ExecuteJob& job, runtime::Peers& peers, const RankMachine& m
   if (job.measure) {
     const std::int64_t machines = machines_of(of_all(out.hosts, peers));
     // All ranks take rank 0's number, so that they agree on the benchmarks.
-    const std::int64_t processors = std::stoll(peers.broadcast(std::to_string(machine.processor.count)));
-    const runtime::MeasuredRanks ranks{peers.size(), machines, peers.size() / machines > processors};
-    out.measured = measure(
-        job.measure->operators ? runtime::operator_benchmarks() : runtime::benchmarks(job.measure->scale, ranks),
-        job.measure->budget, peers, [&] { return machine.make_backend({}); });
+    const runtime::MeasuredMachine here{
+        .has_gpus = job.measure->scale == runtime::BenchmarkScale::Gpus,
+        .processors = std::stoll(peers.broadcast(std::to_string(machine.processor.count))),
+        .ranks = peers.size(),
+        .nodes = machines};
+    out.measured = measure(job.measure->operators ? runtime::operator_benchmarks()
+                                                  : runtime::benchmarks(job.measure->scale, here.measured_ranks()),
+                           job.measure->budget, peers, [&] { return machine.make_backend({}); });
   }
   out.clocks = clocks_of_all(peers, machine);
   return out;

@@ -30,6 +30,10 @@ template <class Model>
 bool restates_wgrad(const Model& model, GemmPhase phase) {
   return phase == GemmPhase::Wgrad && model.wgrad != 1;
 }
+/// The same, or of those that gave it `accumulate`.
+bool restates_wgrad(const GemmModel& model, GemmPhase phase) {
+  return phase == GemmPhase::Wgrad && (model.wgrad != 1 || model.accumulate);
+}
 
 Prediction gemm_prediction(const OperatorRow& row, MathFormat format, const OperatorModels& models) {
   const auto phase = named<GemmPhase>(kGemmPhaseNames, row.phase);
@@ -66,7 +70,7 @@ Prediction grouped_prediction(const OperatorRow& row, MathFormat format, const O
       return {.time = separate_products_cost(*model, models.num_sms, products, {.phase = *phase}).time(),
               .reason = "",
               .library = model->library,
-              .is_fitted = false};
+              .is_fitted = restates_wgrad(*model, *phase)};
     }
   }
   const auto separate = is_training(row, models) ? training_grouped_gemm_cost(models, format, products,

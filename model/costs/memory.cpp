@@ -79,13 +79,15 @@ std::set<BufferId> read_first(const Block& block) {
 /// Buffers of weights, gradients and states, which are counted by parameters, except those gathered while a layer is
 /// computed.
 bool is_state(const Program& program, const Operation& op, const Slice& s) {
-  if (program.buffer(s.buffer).name.ends_with(kGatheredWeights)) return false;
-  return s.rows.kind == Rows::Kind::PerExpert || program.buffer(s.buffer).name.starts_with("d.w.") ||
+  const std::string& name = program.buffer(s.buffer).name;
+  if (name.ends_with(kGatheredWeights)) return false;
+  return s.rows.kind == Rows::Kind::PerExpert || name.starts_with("w.") || name.starts_with("d.w.") ||
          op.op_class == OpClass::WeightGather || op.op_class == OpClass::Gradient || op.op_class == OpClass::Optimizer;
 }
 
 /// The accesses of a block to one buffer that is neither weight, gradient nor state.
 struct Accesses {
+  BufferId buffer = {};
   std::vector<std::pair<std::size_t, std::int64_t>> slices{};  // distinct rows, bytes of a row
   std::size_t first = 0, last = 0;                             // indices of operations
   std::optional<std::size_t> written = {};                     // the first operation that writes it
@@ -109,7 +111,7 @@ std::map<BufferId, Accesses> accesses_of(const Program& program, const Block& bl
       if (is_state(program, op, s)) return;
       const auto [it, is_new] = out.try_emplace(s.buffer);
       Accesses& a = it->second;
-      if (is_new) a.first = i, a.begins_with_read = !writes;
+      if (is_new) a.buffer = s.buffer, a.first = i, a.begins_with_read = !writes;
       a.last = i;
       a.ends_with_write = writes;
       if (writes && !a.written) a.written = i;
@@ -205,13 +207,20 @@ struct ProgramAccesses {
 struct BlockMemory {
   double kept = 0;
   double peak = 0;
+  std::size_t at = 0;  // the operation of the peak
+};
+
+/// The moment when a stage has most bytes in use: in a block, while others are kept so many times.
+struct PeakMoment {
+  std::size_t block = 0;
+  std::vector<std::int64_t> kept;  // by block
 };
 
 class StageMemory {
  public:
   /// `counts` of the accesses' rows on the rank.
   StageMemory(const Program& program, const ProgramAccesses& accesses, const std::vector<std::int64_t>& counts)
-      : program_(program) {
+      : program_(program), accesses_(accesses), counts_(counts) {
     for (std::size_t b = 0; b < program.blocks.size(); ++b)
       blocks_.push_back(memory_of(program.blocks[b], accesses.blocks[b], counts));
   }
@@ -220,11 +229,35 @@ class StageMemory {
   BlockMemory of(const Sequence& sequence) {
     kept_ = 0;
     most_ = {};
+    instances_.assign(blocks_.size(), 0);
+    moment_ = {};
     walk(sequence);
     return most_;
   }
 
+  /// The buffers in use at the peak that of() found last.
+  [[nodiscard]] std::vector<BufferUse> at_peak() const {
+    std::vector<BufferUse> out;
+    for (std::size_t b = 0; b < blocks_.size(); ++b) {
+      for (const Accesses& a : accesses_.blocks[b]) {
+        const Bytes bytes(a.bytes(counts_));
+        const std::int64_t kept = a.is_kept ? moment_.kept[b] : 0;
+        const std::int64_t count = kept + (b == moment_.block && is_in_use(a, blocks_[b].at) ? 1 : 0);
+        if (bytes > Bytes(0) && count > 0)
+          out.push_back({program_.blocks[b].name, program_.buffer(a.buffer).name, bytes, count});
+      }
+    }
+    return out;
+  }
+
  private:
+  /// Whether a buffer counts among those of its block in use at an operation.
+  static bool is_in_use(const Accesses& a, std::size_t at) {
+    if (a.is_kept) return *a.written <= at;
+    if (a.was_kept) return false;
+    return (a.begins_with_read || a.first <= at) && (a.ends_with_write || at <= a.last);
+  }
+
   static BlockMemory memory_of(const Block& block, const std::vector<Accesses>& accesses,
                                const std::vector<std::int64_t>& counts) {
     BlockMemory out;
@@ -240,38 +273,67 @@ class StageMemory {
       if (!a.ends_with_write) change[a.last + 1] -= bytes;
     }
     double in_use = 0;
-    for (const double c : change) {
-      in_use += c;
-      out.peak = std::max(out.peak, in_use);
+    for (std::size_t i = 0; i < change.size(); ++i) {
+      in_use += change[i];
+      if (in_use > out.peak) out.peak = in_use, out.at = i;
     }
     return out;
   }
 
+  /// The block that others are variants of.
+  [[nodiscard]] std::size_t plain(BlockId block) const {
+    const Block& b = program_.blocks[block.index()];
+    return b.variant_of ? b.variant_of->index() : block.index();
+  }
+
   void walk(const Sequence& sequence) {
     for (const Step& step : sequence) {
-      if (step.is_block()) {
-        const Block& block = program_.blocks[step.block.index()];
-        const BlockMemory& own = blocks_[step.block.index()];
-        most_.peak = std::max(most_.peak, kept_ + own.peak);
-        kept_ += own.kept;
-        most_.kept = std::max(most_.kept, kept_);
-        if (block.backward_of) kept_ -= blocks_[block.backward_of->index()].kept;
-        continue;
-      }
-      const double before = kept_, peak_before = most_.peak;
-      most_.peak = 0;
-      walk(step.body);
-      const double more = (kept_ - before) * static_cast<double>(step.count - 1);
-      kept_ += more;
-      most_.peak = std::max(peak_before, most_.peak + std::max(0.0, more));
-      if (more > 0) most_.kept = std::max(most_.kept, kept_);
+      step.is_block() ? pass(step.block) : repeat(step);
     }
+  }
+
+  void pass(BlockId id) {
+    const Block& block = program_.blocks[id.index()];
+    const BlockMemory& own = blocks_[id.index()];
+    if (kept_ + own.peak > most_.peak) {
+      most_.peak = kept_ + own.peak;
+      moment_ = {.block = id.index(), .kept = instances_};
+    }
+    kept_ += own.kept;
+    ++instances_[plain(id)];
+    most_.kept = std::max(most_.kept, kept_);
+    if (!block.backward_of) return;
+    kept_ -= blocks_[block.backward_of->index()].kept;
+    --instances_[plain(*block.backward_of)];
+  }
+
+  void repeat(const Step& step) {
+    const double before = kept_, peak_before = most_.peak;
+    const std::vector<std::int64_t> instances_before = instances_;
+    PeakMoment moment_before = std::exchange(moment_, {});
+    most_.peak = 0;
+    walk(step.body);
+    const double more = (kept_ - before) * static_cast<double>(step.count - 1);
+    kept_ += more;
+    const double peak = most_.peak + std::max(0.0, more);
+    for (std::size_t b = 0; b < instances_.size(); ++b) {
+      const std::int64_t of_others = (instances_[b] - instances_before[b]) * (step.count - 1);
+      instances_[b] += of_others;
+      if (more > 0 && !moment_.kept.empty()) moment_.kept[b] += of_others;
+    }
+    if (peak <= peak_before) moment_ = std::move(moment_before);
+    most_.peak = std::max(peak_before, peak);
+    if (more > 0) most_.kept = std::max(most_.kept, kept_);
   }
 
   std::vector<BlockMemory> blocks_;
   const Program& program_;
+  const ProgramAccesses& accesses_;
+  const std::vector<std::int64_t>& counts_;
   double kept_ = 0;
+  std::vector<std::int64_t> instances_;  // whose kept bytes are kept, by block
   BlockMemory most_;
+  PeakMoment moment_;
 };
 
 /// Families of groups of several ranks that communicate.
@@ -321,8 +383,10 @@ UnitParameters embedding_parameters(const ModelSpec& model, const Degrees& degre
   return {.dense = rest / static_cast<double>(degrees.tp)};
 }
 
-UnitParameters head_parameters(const ModelSpec& model, const Degrees& degrees) {
-  return {.dense = static_cast<double>(head_parameters(model)) / static_cast<double>(degrees.tp)};
+UnitParameters head_parameters(const ModelSpec& model, const Degrees& degrees, bool has_embedding) {
+  const bool is_copy = model.tied_embeddings && !has_embedding;
+  const std::int64_t table = is_copy ? model.vocab_size * model.hidden_size : head_parameters(model);
+  return {.dense = static_cast<double>(table) / static_cast<double>(degrees.tp)};
 }
 
 UnitParameters mtp_input_parameters(const ModelSpec& model, const Degrees& degrees) {
@@ -366,12 +430,25 @@ std::vector<MemoryUse> memory_by_stage(const Program& program, const std::vector
       use.activations = Bytes(blocks.kept);
       use.working = Bytes(std::max(0.0, blocks.peak - blocks.kept));
       const Bytes fragments = runtime.fragmentation * (use.activations + use.working);
+      use.working += runtime.workspaces;
       use.runtime = fixed + Bytes(std::ceil(fragments.value()));
       use.stage = s;
       if (use.total() > most[s].total()) most[s] = use;
     }
   }
   return most;
+}
+
+std::vector<BufferUse> buffers_at_peak(const Program& program, std::size_t stage) {
+  const ProgramAccesses accesses(program);
+  std::vector<BufferUse> out;
+  double most = 0;
+  for (const std::vector<std::int64_t>& counts : accesses.rows.counts(program, ranks_that_differ(program))) {
+    StageMemory memory(program, accesses, counts);
+    const double peak = memory.of(program.stages[stage]).peak;
+    if (peak > most) most = peak, out = memory.at_peak();
+  }
+  return out;
 }
 
 MemoryUse memory_use(const Program& program, const std::vector<StageParameters>& stages, const Workload& workload,

@@ -1,6 +1,7 @@
 // Device memory requirements of a rank.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "model/base/quantity.hpp"
@@ -24,7 +25,8 @@ struct UnitParameters {
 [[nodiscard]] UnitParameters layer_parameters(const ModelSpec& model, const LayerSpec& layer, const Degrees& degrees);
 /// Parameters of the embeddings, and those that belong to no layer.
 [[nodiscard]] UnitParameters embedding_parameters(const ModelSpec& model, const Degrees& degrees);
-[[nodiscard]] UnitParameters head_parameters(const ModelSpec& model, const Degrees& degrees);
+/// Of the output head. A head that is tied to the embedding has a copy of it on another pipeline stage.
+[[nodiscard]] UnitParameters head_parameters(const ModelSpec& model, const Degrees& degrees, bool has_embedding);
 /// Parameters of a multi-token-prediction layer in addition to those of a layer: two norms, and the projection of the
 /// normed hidden state and embedding into one hidden state ([DeepSeek-V3] eq. 21).
 [[nodiscard]] UnitParameters mtp_input_parameters(const ModelSpec& model, const Degrees& degrees);
@@ -38,11 +40,13 @@ struct MemoryUse {
   Bytes gradients;        // in the workload's gradient_dtype, in training; ZeRO stages 2 and 3: sharded
   Bytes optimizer;        // ZeRO stages 1 to 3: sharded over the replicas
   Bytes activations;      // kept from forward to backward, of all microbatches in flight
-  Bytes working;          // all further buffers in use when most bytes are, dispatch buffers included
+  Bytes working;          // all further buffers in use when most bytes are, and the workspaces of libraries
   Bytes runtime;          // reserve in addition to all tensors: GpuSpec::runtime_memory
   std::size_t stage = 0;  // pipeline stage
 
-  [[nodiscard]] Bytes total() const { return weights + gradients + optimizer + activations + working + runtime; }
+  [[nodiscard]] Bytes total() const { return allocated() + runtime; }
+  /// What a framework's allocator counts.
+  [[nodiscard]] Bytes allocated() const { return weights + gradients + optimizer + activations + working; }
 };
 
 /// The parameters of a pipeline stage, and of its largest single layer.
@@ -60,6 +64,16 @@ struct StageParameters {
 [[nodiscard]] std::vector<MemoryUse> memory_by_stage(const Program& program, const std::vector<StageParameters>& stages,
                                                      const Workload& workload, const Degrees& degrees,
                                                      const RuntimeMemory& runtime = {});
+/// A buffer that is in use when a stage's rank has most bytes in use beyond weights, gradients and states.
+struct BufferUse {
+  std::string block, buffer;  // names
+  Bytes bytes;                // of one
+  std::int64_t count;         // layers and microbatches that have one, each kept for its backward block; or 1
+};
+/// The buffers in use at the peak of a stage's rank that needs the most, by block. Their bytes are activations and
+/// working buffers together.
+[[nodiscard]] std::vector<BufferUse> buffers_at_peak(const Program& program, std::size_t stage);
+
 /// The same of the stage that needs the most, the first of equal ones.
 [[nodiscard]] MemoryUse memory_use(const Program& program, const std::vector<StageParameters>& stages,
                                    const Workload& workload, const Degrees& degrees, const RuntimeMemory& runtime = {});

@@ -109,9 +109,10 @@ void read_kernel_efficiencies(MapReader& gpu, GpuSpec& spec) {
 }
 
 RuntimeMemory read_runtime_memory(MapReader memory) {
-  const RuntimeMemory out{.context = memory.quantity<Bytes>("context", Sign::NonNegative),
-                          .communicator = memory.quantity<Bytes>("communicator", Sign::NonNegative),
-                          .fragmentation = memory.number("fragmentation", 0, 1)};
+  RuntimeMemory out{.context = memory.quantity<Bytes>("context", Sign::NonNegative),
+                    .communicator = memory.quantity<Bytes>("communicator", Sign::NonNegative),
+                    .fragmentation = memory.number("fragmentation", 0, 1)};
+  if (memory.has("workspaces")) out.workspaces = memory.quantity<Bytes>("workspaces", Sign::NonNegative);
   memory.finish();
   return out;
 }

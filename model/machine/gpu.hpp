@@ -26,7 +26,8 @@ struct EfficiencyPoint {
 
 /// GPU memory that a job uses in addition to its tensors.
 struct RuntimeMemory {
-  Bytes context = Bytes(0);       // the driver's context, library code and workspaces
+  Bytes context = Bytes(0);       // the driver's context, library code
+  Bytes workspaces = Bytes(0);    // of libraries of matrix products, which a framework's allocator counts
   Bytes communicator = Bytes(0);  // buffers of one communicator with more than one rank
   double fragmentation = 0;  // memory lost by the allocator, as a fraction of the memory that is allocated and freed
   bool operator==(const RuntimeMemory&) const = default;

@@ -12,20 +12,26 @@
 
 namespace moeplan {
 
-/// A group of kernels that run as one, or as few. Source of all: Megatron-LM eb0783b,
-/// docs/discussions/deepseek-v3-gb200-optimization, section 2.1.
+/// A group of kernels that run as one, or as few. Source of Router to NormQuantise: Megatron-LM eb0783b,
+/// docs/discussions/deepseek-v3-gb200-optimization, section 2.1; of the others: its arguments.py and cross_entropy.py.
 enum class Fusion {
+  Attention,     // attention: one kernel that keeps no scores (FlashAttention); otherwise the products of queries, keys
+                 // and values with a softmax between them, whose matrix is kept (--attention-backend unfused)
   Router,        // router: scores, routing map and auxiliary loss (--moe-router-fusion); 31 kernels, otherwise 72
   ScaleBuffers,  // scale_buffers: scales of mxfp8 are in one buffer, which no kernel fills with zeros
   ScaleSwizzle,  // scale_swizzle: scales of mxfp8 of all experts are brought into the products' order by one kernel
-  NormQuantise   // norm_quantise: norms also write the mxfp8 copies of their results (cuDNN 9.14)
+  NormQuantise,  // norm_quantise: norms also write the mxfp8 copies of their results (cuDNN 9.14)
+  CrossEntropy   // cross_entropy: Transformer Engine's loss, which writes the gradients in place of the logits
+                 // (--cross-entropy-fusion-impl te); otherwise Megatron-Core's, which keeps the softmax in fp32
 };
 
-inline constexpr std::array<std::pair<Fusion, std::string_view>, 4> kFusionNames{
-    {{Fusion::Router, "router"},
+inline constexpr std::array<std::pair<Fusion, std::string_view>, 6> kFusionNames{
+    {{Fusion::Attention, "attention"},
+     {Fusion::Router, "router"},
      {Fusion::ScaleBuffers, "scale_buffers"},
      {Fusion::ScaleSwizzle, "scale_swizzle"},
-     {Fusion::NormQuantise, "norm_quantise"}}};
+     {Fusion::NormQuantise, "norm_quantise"},
+     {Fusion::CrossEntropy, "cross_entropy"}}};
 
 struct Fusions : ModuleSet<Fusion> {
   static const Fusions None, Default;
@@ -35,7 +41,8 @@ struct Fusions : ModuleSet<Fusion> {
 
 inline constexpr Fusions Fusions::None{};
 /// What Megatron-Core and Transformer Engine do since 2025.
-inline constexpr Fusions Fusions::Default{Fusion::Router, Fusion::ScaleBuffers, Fusion::ScaleSwizzle};
+inline constexpr Fusions Fusions::Default{Fusion::Attention, Fusion::Router, Fusion::ScaleBuffers,
+                                          Fusion::ScaleSwizzle, Fusion::CrossEntropy};
 
 /// "none", or fusions joined by "+": "router+scale_buffers".
 [[nodiscard]] std::string name_of(const Fusions& fusions);

@@ -194,12 +194,12 @@ std::vector<std::vector<StageParameters>> parameters_by_rank(const ModelSpec& mo
       add({mtp_input_parameters(model, degrees)});
       add(layer_of(mtp_layer(model), std::max<std::size_t>(moe_layers_before, 1) - 1));
     }
-    if (parts[p].head) add({head_parameters(model, degrees)});
+    if (parts[p].head) add({head_parameters(model, degrees, /*has_embedding=*/number(p) == 0)});
     // Multi-token prediction embeds tokens and predicts them with the model's own tables, of which its stage has
     // copies.
     if (parts[p].mtp_layers > 0 && stages.size() > 1) {
       if (number(p) != 0) add({embedding_parameters(model, degrees)});
-      if (number(parts.size() - 1) != number(p)) add({head_parameters(model, degrees)});
+      if (number(parts.size() - 1) != number(p)) add({head_parameters(model, degrees, number(p) == 0)});
     }
   }
   return stages;

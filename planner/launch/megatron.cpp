@@ -95,6 +95,7 @@ class MegatronExport {
     write_dispatch();
     write_batch();
     write_precision();
+    write_kernels();
     write_states();
     write_recompute();
     write_graphs();
@@ -248,6 +249,13 @@ class MegatronExport {
     if (recipe.empty()) return out_.leave("products in " + precision_text(workload_));
     out_.set("fp8-format", *workload_.precision == Precision::Fp8Delayed ? "hybrid" : "e4m3");
     out_.set("fp8-recipe", recipe);
+  }
+
+  void write_kernels() {
+    if (!workload_.fusions.has(Fusion::Attention)) out_.set("attention-backend", "unfused");
+    if (!workload_.fusions.has(Fusion::CrossEntropy)) return;
+    out_.set("cross-entropy-loss-fusion");
+    out_.set("cross-entropy-fusion-impl", "te");
   }
 
   void write_states() {

@@ -110,7 +110,8 @@ void DenseParts::exchange_context(bool backward) const {
   }
 }
 
-void DenseParts::attention_core(bool backward) const {
+void DenseParts::attention_core(CorePass pass) const {
+  const bool backward = pass == CorePass::Backward;
   if (const auto* c = std::get_if<CompressedAttention>(&token_mixer())) return compressed_attention(*c, backward);
   if (const auto* l = std::get_if<LatentAttention>(&token_mixer()); l && l->indexer)
     return sparse_attention(*l, backward);
@@ -119,6 +120,8 @@ void DenseParts::attention_core(bool backward) const {
   const auto* plain = std::get_if<HeadAttention>(&token_mixer());
   const bool is_gated = plain && plain->output_gate != OutputGate::None;
   const std::string output = is_gated ? "attn.core.ungated" : "attn.core";
+  const bool is_again = workload.recompute.value_or(Recompute::None).has(RecomputeModule::CoreAttention);
+  const std::string own_output = pass == CorePass::Again || (backward && is_again) ? output + ".again" : output;
   Operation op;
   op.name = backward ? "attention backward" : "attention";
   op.op_class = OpClass::Attention;
@@ -139,12 +142,34 @@ void DenseParts::attention_core(bool backward) const {
     gradients.push_back(d_all);
   }
   op.reads = inputs;
-  op.writes = {rows(output, heads.output_columns())};
+  op.writes = {rows(own_output, heads.output_columns())};
   if (backward) {
-    op.reads.push_back(rows(output, heads.output_columns()));
+    op.reads.push_back(rows(own_output, heads.output_columns()));
     op.reads.push_back(rows("d." + output, heads.output_columns()));
     op.writes = gradients;
   }
+  if (workload.fusions.has(Fusion::Attention)) {
+    block.then(std::move(op));
+    return;
+  }
+  // The matrix of each head: written by a product, read and written by the softmax, read by a product; and the same of
+  // its gradient. The products themselves are priced as the fused kernel.
+  const std::int64_t columns = heads.query_heads * workload.sequence_length;
+  const Slice softmax = rows(pass == CorePass::Forward && !is_again ? "attn.softmax" : "attn.softmax.again", columns);
+  const Slice scores = rows(backward ? "d.attn.scores" : "attn.scores", columns);
+  if (!backward) {
+    block.then(kernel("attention scores", OpClass::Attention, Kernel::Copy, inputs, {scores}));
+    block.then(kernel("attention softmax", OpClass::Attention, Kernel::Copy, {scores}, {softmax}));
+    op.reads.push_back(softmax);
+    block.then(std::move(op));
+    return;
+  }
+  const Slice read = is_again ? softmax : rows("attn.softmax", columns);
+  op.reads.push_back(read);
+  op.reads.push_back(scores);
+  const Slice d_softmax = rows("d.attn.softmax", columns);
+  block.then(kernel("attention scores backward", OpClass::Attention, Kernel::Copy, inputs, {d_softmax}));
+  block.then(kernel("attention softmax backward", OpClass::Attention, Kernel::Copy, {read, d_softmax}, {scores}));
   block.then(std::move(op));
 }
 
@@ -232,14 +257,14 @@ void DenseParts::core(bool backward) const {
   if (!backward) {
     head_positions(false);
     exchange_context(false);
-    attention_core(false);
+    attention_core(CorePass::Forward);
     if (plain) output_gate(*plain, false);
     return;
   }
   if (plain) output_gate(*plain, true);
   // A rank keeps its own keys and values and gathers those of the other ranks again.
   exchange_context(false);
-  attention_core(true);
+  attention_core(CorePass::Backward);
   exchange_context(true);
   head_positions(true);
 }
@@ -282,7 +307,7 @@ void DenseParts::mixer_backward(const std::string& from) const {
     if (p->in == "attn.in") continue;
     if (p->is_detached) {
       quantise_gradient(OpClass::Attention, p->out, p->out_columns);
-      weight_gradient(p->name, OpClass::Attention, p->in, p->in_columns, p->out, p->out_columns);
+      weight_gradient(p->name, OpClass::Attention, p->in, p->in_columns, rows("d." + p->out, p->out_columns));
       continue;
     }
     project_backward(p->name, OpClass::Attention, p->in, p->in_columns, p->out, p->out_columns);
@@ -299,13 +324,13 @@ void DenseParts::mixer_backward(const std::string& from) const {
         of_input([&](const Projection& p) { quantise_gradient(OpClass::Attention, p.out, p.out_columns); });
         of_input([&](const Projection& p) {
           if (!p.is_detached)
-            input_gradient(p.name, OpClass::Attention, whole(p.in), p.in_columns, p.out, p.out_columns);
+            input_gradient(p.name, OpClass::Attention, whole(p.in), p.in_columns, rows("d." + p.out, p.out_columns));
         });
       },
       [&] {
         quantise_gathered(OpClass::Attention, "attn.in");
         of_input([&](const Projection& p) {
-          weight_gradient(p.name, OpClass::Attention, whole(p.in), p.in_columns, p.out, p.out_columns);
+          weight_gradient(p.name, OpClass::Attention, whole(p.in), p.in_columns, rows("d." + p.out, p.out_columns));
         });
       });
   read_residual_backward(from, "attn.in", "d.attn.x");
@@ -314,8 +339,11 @@ void DenseParts::mixer_backward(const std::string& from) const {
 void DenseParts::latent_up_projections() const {
   const auto* latent = std::get_if<LatentAttention>(&token_mixer());
   if (!latent || latent->indexer) return;
+  if (latent->q_lora_rank == 0) gather("attn.in");
   for (const Projection& p : input_projections()) {
     if (p.in != "attn.in") project(p.name, OpClass::Attention, p.in, p.in_columns, p.out, p.out_columns);
+    if (p.out == "attn.q" && p.in == "attn.in")
+      project(p.name, OpClass::Attention, whole(p.in), p.in_columns, p.out, p.out_columns);
   }
   head_positions(false);
 }

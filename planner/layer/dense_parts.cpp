@@ -89,26 +89,27 @@ void DenseParts::project(const std::string& name, OpClass op_class, const std::s
 }
 
 void DenseParts::weight_gradient(const std::string& name, OpClass op_class, const std::string& in,
-                                 std::int64_t in_columns, const std::string& out, std::int64_t out_columns) const {
+                                 std::int64_t in_columns, const Slice& gradient) const {
   const QuantisedOperands q = operands(op_class);
   block.then(gemm(name + " weight gradient", op_class, q.product({.form = Gemm::Form::TN, .accumulates = true}),
-                  q.in_columns(rows(in, in_columns)), q.in_columns(rows("d." + out, out_columns)),
-                  weight("d.w." + name, in_columns, out_columns)));
+                  q.in_columns(rows(in, in_columns)), q.in_columns(gradient),
+                  weight("d.w." + name, in_columns, block.program().buffer(gradient.buffer).columns)));
 }
 
 void DenseParts::input_gradient(const std::string& name, OpClass op_class, const std::string& in,
-                                std::int64_t in_columns, const std::string& out, std::int64_t out_columns) const {
+                                std::int64_t in_columns, const Slice& gradient) const {
   const QuantisedOperands q = operands(op_class);
-  block.then(gemm(name + " input gradient", op_class, q.product({.form = Gemm::Form::NT}),
-                  q.in_rows(rows("d." + out, out_columns)), weight("w." + name, in_columns, out_columns),
+  block.then(gemm(name + " input gradient", op_class, q.product({.form = Gemm::Form::NT}), q.in_rows(gradient),
+                  weight("w." + name, in_columns, block.program().buffer(gradient.buffer).columns),
                   rows("d." + in, in_columns)));
 }
 
 void DenseParts::project_backward(const std::string& name, OpClass op_class, const std::string& in,
                                   std::int64_t in_columns, const std::string& out, std::int64_t out_columns) const {
   quantise_gradient(op_class, out, out_columns);
-  weight_gradient(name, op_class, in, in_columns, out, out_columns);
-  input_gradient(name, op_class, in, in_columns, out, out_columns);
+  const Slice gradient = rows("d." + out, out_columns);
+  weight_gradient(name, op_class, in, in_columns, gradient);
+  input_gradient(name, op_class, in, in_columns, gradient);
 }
 
 Slice DenseParts::norm_weights(const std::string& prefix, const std::string& result) const {
@@ -228,29 +229,61 @@ void DenseParts::head() const {
   read_residual("x", "head.in");
   gather("head.in");
   project("head", OpClass::Embedding, whole("head.in"), model.hidden_size, "head.logits", vocabulary);
-  Operation loss = kernel("loss", OpClass::Embedding, Kernel::Loss, {rows("head.logits", vocabulary)},
-                          {block.slice("loss", 2, Dtype::Fp32, Rows::fixed(tokens))});
-  if (has_megatron_kernels(workload)) {
-    // Transformer Engine's parallel_cross_entropy: one kernel for the sums of the softmax; one that reads the logits
-    // again and writes their gradients in their place, which backward scales.
-    loss.reads.push_back(rows("head.logits", vocabulary));
-    loss.writes.push_back(rows("head.logits", vocabulary));
-    loss.kernels = 2;
-  }
-  block.then(std::move(loss));
+  loss(rows("head.logits", vocabulary));
   if (degrees.tp == 1) return;
   const Slice sums = block.slice("loss", 2, Dtype::Fp32, Rows::fixed(tokens));
   block.then(collective("all-reduce of softmax sums", OpClass::TensorParallel, Stream::Intra,
                         {.collective = Collective::AllReduce, .group = groups.tp}, sums, sums));
 }
 
+void DenseParts::loss(const Slice& logits) const {
+  const Slice sums = block.slice("loss", 2, Dtype::Fp32, Rows::fixed(tokens));
+  Operation loss = kernel("loss", OpClass::Embedding, Kernel::Loss, {logits}, {sums});
+  if (!workload.fusions.has(Fusion::CrossEntropy)) {
+    // Megatron-Core's VocabParallelCrossEntropy: the logits in fp32 and their maximum; exponentials in their place;
+    // the sums of these; the softmax in their place, which is kept for backward.
+    const Slice softmax = wide_logits(logits);
+    loss.work = Kernel::Copy;
+    loss.reads.insert(loss.reads.end(), 3, softmax);
+    loss.writes.insert(loss.writes.end(), 3, softmax);
+    loss.kernels = 4;
+  } else if (has_megatron_kernels(workload)) {
+    // Transformer Engine's parallel_cross_entropy: one kernel for the sums of the softmax; one that reads the logits
+    // again and writes their gradients in their place, which backward scales.
+    loss.reads.push_back(logits);
+    loss.writes.push_back(logits);
+    loss.kernels = 2;
+  }
+  block.then(std::move(loss));
+}
+
+Slice DenseParts::loss_backward(const Slice& logits) const {
+  Slice gradient = rows("d.head.logits", block.program().buffer(logits.buffer).columns);
+  Operation backward = kernel("loss backward", OpClass::Embedding, Kernel::LossBackward, {logits}, {gradient});
+  if (!workload.fusions.has(Fusion::CrossEntropy)) {
+    // Scaled in place, and rounded.
+    const Slice softmax = wide_logits(logits);
+    backward.work = Kernel::Copy;
+    backward.reads = {softmax, softmax};
+    backward.writes.push_back(softmax);
+    backward.kernels = 2;
+  } else if (has_megatron_kernels(workload)) {
+    gradient = logits;
+    backward.writes = {gradient};
+  }
+  block.then(std::move(backward));
+  return gradient;
+}
+
+Slice DenseParts::wide_logits(const Slice& logits) const {
+  return block.slice("head.softmax", block.program().buffer(logits.buffer).columns, Dtype::Fp32, logits.rows);
+}
+
 void DenseParts::head_backward() const {
-  const std::int64_t vocabulary = ceil_div(model.vocab_size, degrees.tp);
-  block.then(kernel("loss backward", OpClass::Embedding, Kernel::LossBackward, {rows("head.logits", vocabulary)},
-                    {rows("d.head.logits", vocabulary)}));
+  const Slice gradient = loss_backward(rows("head.logits", ceil_div(model.vocab_size, degrees.tp)));
   const auto project = [&](bool input) {
     const auto write = input ? &DenseParts::input_gradient : &DenseParts::weight_gradient;
-    (this->*write)("head", OpClass::Embedding, whole("head.in"), model.hidden_size, "head.logits", vocabulary);
+    (this->*write)("head", OpClass::Embedding, whole("head.in"), model.hidden_size, gradient);
   };
   gather_concurrently(
       "head.in", "d.head.in", [&] { project(true); }, [&] { project(false); });

@@ -41,8 +41,10 @@ struct DenseParts {
   /// Recurrences, sparse and compressed attention: mixer_parts.cpp.
   void mixer(const std::string& from, const std::string& to) const;
   void mixer_backward(const std::string& from) const;
-  /// The fused attention kernel alone, which selective recomputation runs again; no operation for recurrences.
-  void attention_core(bool backward) const;
+  /// The fused attention kernel alone; no operation for recurrences. Again: for backward, which then reads this output;
+  /// the first one is kept, too, for the weight gradient of the output projection.
+  enum class CorePass { Forward, Again, Backward };
+  void attention_core(CorePass pass) const;
 
   /// A norm of the residual stream `from` in `to`, the input of a part of the layer; and the sum of the stream and the
   /// part's output in `sum`. With hyper-connections ([DeepSeek-V4] sec. 2.2) the streams are read, written and mixed
@@ -73,8 +75,8 @@ struct DenseParts {
   void norm_backward(const std::string& gradient, const std::string& input, const std::string& to) const;
   void add(const std::string& a, const std::string& b, const std::string& to) const;
 
-  /// The projections of the latents of latent attention to queries, keys and values, with rotary embedding, again for
-  /// backward; no operation for other attention.
+  /// The projections of the latents of latent attention to queries, keys and values (without a latent of queries, theirs
+  /// from the hidden state), with rotary embedding, again for backward; no operation for other attention.
   void latent_up_projections() const;
 
   /// The input of a multi-token-prediction layer: the hidden state and the next token's embedding, normed and projected
@@ -165,10 +167,15 @@ struct DenseParts {
                const std::string& out, std::int64_t out_columns) const;
   void project_backward(const std::string& name, OpClass op_class, const std::string& in, std::int64_t in_columns,
                         const std::string& out, std::int64_t out_columns) const;
+  /// From the gradient of the product's output.
   void input_gradient(const std::string& name, OpClass op_class, const std::string& in, std::int64_t in_columns,
-                      const std::string& out, std::int64_t out_columns) const;
+                      const Slice& gradient) const;
   void weight_gradient(const std::string& name, OpClass op_class, const std::string& in, std::int64_t in_columns,
-                       const std::string& out, std::int64_t out_columns) const;
+                       const Slice& gradient) const;
+  /// Cross entropy; its backward pass returns the gradient of the logits.
+  void loss(const Slice& logits) const;
+  [[nodiscard]] Slice loss_backward(const Slice& logits) const;
+  [[nodiscard]] Slice wide_logits(const Slice& logits) const;
   [[nodiscard]] Slice kv(const std::string& name) const;
   void exchange_context(bool backward) const;
   /// The norm between the down and the up projections of latents.

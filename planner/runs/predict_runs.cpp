@@ -35,6 +35,7 @@ class RunPrediction {
   RunPrediction(const RunRow& row, RunPlan plan, ScoredRun& out)
       : row_(row), plan_(std::move(plan)), out_(out), cluster_(cluster_of(plan_).cluster) {
     out_.measured = row_.measured_step(plan_.tokens());
+    out_.measured_memory = plan_.measured_memory;
     out_.seconds_per_token_and_gpu = static_cast<double>(plan_.world) / plan_.tokens();
   }
 
@@ -60,9 +61,14 @@ class RunPrediction {
     out_.reason = std::move(reason);
   }
 
+  /// What the row's measured memory counts of it.
+  [[nodiscard]] Bytes counted(const MemoryUse& memory) const {
+    return plan_.counts_tensors ? memory.allocated() : memory.total();
+  }
+
   void infeasible(const MemoryUse& memory) {
     out_.status = RunStatus::Infeasible;
-    out_.predicted_memory = memory.total();
+    out_.predicted_memory = counted(memory);
     out_.reason = memory_reason(memory, cluster_);
   }
 
@@ -73,7 +79,7 @@ class RunPrediction {
     const planner::Evaluation memory = planner::evaluate(problem, candidate, planner::Depth::Memory);
     if (memory.infeasibility) return infeasible(memory.evaluated.memory);
     out_.status = RunStatus::Ok;
-    out_.predicted_memory = memory.evaluated.memory.total();
+    out_.predicted_memory = counted(memory.evaluated.memory);
     out_.predicted = planner::simulated_makespan(problem, candidate).seconds();
   }
 

@@ -31,6 +31,7 @@ constexpr std::array<Dispatcher, 6> kDispatchers{
      {"mori", "deepep", ExpertLayout::Sorted, "priced as DeepEP"},
      {"fused", "hybridep", ExpertLayout::Merged, "priced as HybridEP, not fused"}}};
 
+constexpr Fusions kWithoutFusedLoss{Fusion::Attention, Fusion::Router, Fusion::ScaleBuffers, Fusion::ScaleSwizzle};
 constexpr std::string_view kPadded = "padded:";  // of the column routing: with a capacity factor
 
 bool contains(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
@@ -132,6 +133,7 @@ class Mapping {
     const bool is_padded = row_.routing.starts_with(kPadded);
     const char* graphs = has_nvl72_recipe() ? "moe_router+moe_preprocess" : is_padded ? "full_iteration" : "none";
     document.set("cuda_graph", Node::text(value("cuda_graph", row_.cuda_graph, graphs)));
+    set_fusions(document);
     set_precision(document);
     set_routing(document);
     if (row_.micro_batch) document.set("micro_batch", Node::integer(*row_.micro_batch));
@@ -151,6 +153,15 @@ class Mapping {
   /// 25.09 had neither.
   [[nodiscard]] bool has_nvl72_recipe() const {
     return contains(row_.stack, "Bridge") && !contains(row_.stack, "25.09") && contains(row_.cluster, "nvl72");
+  }
+
+  /// The recipes of Megatron-Bridge and Primus take the loss of Transformer Engine, Megatron-LM by default its own.
+  void set_fusions(Node& document) {
+    const bool has_own_loss =
+        contains(row_.stack, "Megatron") && !contains(row_.stack, "Bridge") && !contains(row_.stack, "Primus");
+    if (!row_.fusions.empty()) document.set("fusions", Node::text(row_.fusions));
+    if (row_.fusions.empty() && has_own_loss)
+      document.set("fusions", Node::text(value("fusions", "", name_of(kWithoutFusedLoss))));
   }
 
   void set_precision(Node& document) {
@@ -230,9 +241,26 @@ class Mapping {
     out_.space.delays_weight_gradients = out_.candidate.delays_weight_gradients;
   }
 
+  /// What the measured memory counts: Megatron-LM and what is built on it print their allocator's peak, Primus what the
+  /// device has in use. Megatron-Bridge divides it by 1e9 (train_utils.py, report_memory).
+  void decide_memory() {
+    if (!row_.peak_memory) return;
+    const bool prints_allocator = is_megatron(row_.stack) && !row_.stack.empty() && !contains(row_.stack, "Primus");
+    const std::string counts = value("memory_counts", row_.memory_counts, prints_allocator ? "tensors" : "device");
+    if (counts != "tensors" && counts != "device")
+      return refuse("memory_counts", fmt::format("{} is not known; one of tensors, device", in_quotes(counts)));
+    out_.counts_tensors = counts == "tensors";
+    const std::string unit = value("memory_unit", row_.memory_unit, contains(row_.stack, "Bridge") ? "GB" : "GiB");
+    if (unit != "GB" && unit != "GiB")
+      return refuse("memory_unit", fmt::format("{} is not known; one of GiB, GB", in_quotes(unit)));
+    constexpr double kGbPerGib = 1e9 / 1073741824.0;
+    out_.measured_memory = *row_.peak_memory * (unit == "GB" ? kGbPerGib : 1.0);
+  }
+
   void note_rest() {
     if (!row_.offload.empty() && row_.offload != "none")
       return refuse("offload", fmt::format("{}: states and activations stay on the GPU", in_quotes(row_.offload)));
+    decide_memory();
     set_overlap();
     if (row_.ep_overlap != "0" && row_.ep_overlap != "1" && row_.ep_overlap != "wgrad" && !row_.ep_overlap.empty())
       return refuse("ep_overlap", fmt::format("{} is not known; one of 0, 1, wgrad", in_quotes(row_.ep_overlap)));

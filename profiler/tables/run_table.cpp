@@ -81,10 +81,13 @@ RunRow run_of(const TableLine& line) {
   row.optimizer_dtype = line.text("optimizer_dtype");
   row.overlap_gradients = count(line, "overlap_gradients", 0, 1);
   row.cuda_graph = line.text("cuda_graph");
+  row.fusions = line.text("fusions");
   row.stack = line.text("stack");
   if (const auto seconds = positive_number(line, "step_time_s")) row.step_time = Seconds(*seconds);
   row.tokens_per_s_per_gpu = positive_number(line, "tokens_s_gpu");
   if (const auto gib = positive_number(line, "peak_memory_gib")) row.peak_memory = Bytes(*gib * 1073741824.0);
+  row.memory_counts = line.text("memory_counts");
+  row.memory_unit = line.text("memory_unit");
   row.outcome = outcome_of(line);
   row.groups = groups_of(line);
   row.source = line.text("source");
@@ -129,10 +132,13 @@ const TableFormat& run_format() {
                                                "optimizer_dtype",
                                                "overlap_gradients",
                                                "cuda_graph",
+                                               "fusions",
                                                "stack",
                                                "step_time_s",
                                                "tokens_s_gpu",
                                                "peak_memory_gib",
+                                               "memory_counts",
+                                               "memory_unit",
                                                "outcome",
                                                "group",
                                                "source",
@@ -174,10 +180,13 @@ std::string csv_line(const RunRow& row) {
                                         row.optimizer_dtype,
                                         number(row.overlap_gradients),
                                         row.cuda_graph,
+                                        row.fusions,
                                         row.stack,
                                         real(seconds),
                                         real(row.tokens_per_s_per_gpu),
                                         real(gib),
+                                        row.memory_counts,
+                                        row.memory_unit,
                                         row.outcome == RunOutcome::Ok ? "ok" : "oom",
                                         fmt::format("{}", fmt::join(row.groups, ";")),
                                         row.source,

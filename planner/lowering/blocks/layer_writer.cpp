@@ -141,7 +141,7 @@ void write_layer_backward(LoweringContext& context, const LayerSpec& layer, std:
   if (!has_mixer(layer)) return;
   if (norms_again) d.read_residual("x", "attn.in");
   if (recompute.has(RecomputeModule::MlaUpProjection)) d.latent_up_projections();
-  if (recompute.has(RecomputeModule::CoreAttention)) d.attention_core(false);
+  if (recompute.has(RecomputeModule::CoreAttention)) d.attention_core(DenseParts::CorePass::Again);
   d.mixer_backward("x");
 }
 

@@ -33,7 +33,8 @@ UnitParameters ModelUnits::parameters_of(const ModelUnit& unit) const {
   const Degrees& degrees = context_.degrees();
   if (unit.is_mtp_input) return mtp_input_parameters(context_.model(), degrees);
   if (!unit.layer) {
-    return unit.is_head ? head_parameters(context_.model(), degrees) : embedding_parameters(context_.model(), degrees);
+    return unit.is_head ? head_parameters(context_.model(), degrees, /*has_embedding=*/degrees.pp == 1)
+                        : embedding_parameters(context_.model(), degrees);
   }
   const UnitParameters parameters = layer_parameters(context_.model(), *unit.layer, degrees);
   const std::vector<Placement>& places = context_.candidate().expert_places;

@@ -41,7 +41,7 @@ StageParameters whole(const Degrees& degrees) {
       for (const LayerSpec& layer : run.pattern) stage.all += layer_parameters(model, layer, degrees);
     }
   }
-  stage.all += head_parameters(model, degrees);
+  stage.all += head_parameters(model, degrees, /*has_embedding=*/true);
   stage.largest = layer_parameters(model, model.layers.front().pattern.front(), degrees);
   return stage;
 }
@@ -102,7 +102,7 @@ TEST_CASE("a rank's parameters of Mixtral 8x7B") {
     CHECK(whole({.dp = 3, .ep = 3}).all.expert == kLayers * 3 * kExpert);
   }
   SECTION("the embedding and the output head are units of their own") {
-    CHECK(head_parameters(mixtral(), {.dp = 4, .tp = 2, .ep = 8}).dense == 32000 * kHidden / 2);
+    CHECK(head_parameters(mixtral(), {.dp = 4, .tp = 2, .ep = 8}, true).dense == 32000 * kHidden / 2);
     // With the final norm.
     CHECK(embedding_parameters(mixtral(), {}).dense == 32000 * kHidden + kHidden);
   }
@@ -194,17 +194,71 @@ TEST_CASE("activations are what a forward block writes and its backward block re
   }
 }
 
+TEST_CASE("The buffers in use at the peak are those that the bytes are of") {
+  Program p = forward_and_backward();
+  const auto sum = [&] {
+    double bytes = 0;
+    for (const BufferUse& u : buffers_at_peak(p, 0)) bytes += u.bytes.value() * static_cast<double>(u.count);
+    return bytes;
+  };
+  const auto all = [&] {
+    const MemoryUse m = blocks_alone(p);
+    return (m.activations + m.working).value();
+  };
+  SECTION("of repeated layers") {
+    const Sequence layers{repeat(5, {kForward}), repeat(5, {kBackward})};
+    p.stages.front() = {repeat(2, layers)};
+    CHECK(sum() == all());
+    const std::vector<BufferUse> buffers = buffers_at_peak(p, 0);
+    const auto kept = std::find_if(buffers.begin(), buffers.end(), [](const BufferUse& u) { return u.count > 1; });
+    REQUIRE(kept != buffers.end());
+    CHECK(kept->buffer == "kept");
+    CHECK(kept->count == 5);
+  }
+  SECTION("of several microbatches") {
+    p.stages.front() = {repeat(3, {kForward}), repeat(4, {kForward, kBackward}), repeat(3, {kBackward})};
+    CHECK(sum() == all());
+  }
+}
+
+TEST_CASE("Weights are no buffers in use, unless they are gathered") {
+  Program p = forward_and_backward();
+  p.stages.front() = {kForward, kBackward};
+  const MemoryUse before = blocks_alone(p);
+  for (const char* name : {"w.head", "w.head.gathered"}) {
+    p.buffers.push_back({.name = name, .columns = 1 << 20});
+    const auto id = BufferId(p.buffers.size() - 1);
+    p.blocks.front().operations.front().reads.push_back({id, Rows::fixed(1)});
+    CHECK((blocks_alone(p).working == before.working) == (std::string(name) == "w.head"));
+  }
+}
+
+TEST_CASE("A head that is tied to the embedding has a copy of it on another stage") {
+  ModelSpec model = mixtral();
+  const Degrees degrees{.dp = 4, .tp = 2, .ep = 8};
+  model.tied_embeddings = true;
+  CHECK(head_parameters(model, degrees, /*has_embedding=*/true).dense == 0);
+  CHECK(head_parameters(model, degrees, /*has_embedding=*/false).dense == 32000 * kHidden / 2);
+}
+
 TEST_CASE("The runtime's reserve is a context, communicators, and a share of what comes and goes") {
   Program p = forward_and_backward();
   p.stages.front() = {kForward, kBackward};
   const std::vector<StageParameters> stages(1);
   const RuntimeMemory runtime{.context = Bytes(1e6), .communicator = Bytes(1e3), .fragmentation = 0.25};
+  RuntimeMemory more = runtime;
+  more.workspaces = Bytes(4e3);
   const MemoryUse without = memory_use(p, stages, training(), {}),
                   with = memory_use(p, stages, training(), {}, runtime);
   CHECK(without.runtime.value() == 0);
   SECTION("without communication there is no communicator") {
     CHECK(with.runtime.value() == 1e6 + 0.25 * (1000 + 300));
     CHECK(with.total() == without.total() + with.runtime);
+  }
+  SECTION("workspaces of libraries are the allocator's") {
+    const MemoryUse use = memory_use(p, stages, training(), {}, more);
+    CHECK(use.allocated() == with.allocated() + Bytes(4e3));
+    CHECK(use.runtime.value() == 1e6 + 0.25 * (1000 + 300));
   }
   SECTION("a family of groups is one communicator however often it is used, and none where groups have one rank") {
     p.world_size = 2;

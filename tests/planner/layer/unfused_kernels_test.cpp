@@ -4,6 +4,8 @@
 #include <vector>
 
 #include "model/program/resolve.hpp"
+#include "model/costs/memory.hpp"
+#include "planner/candidate/stage_layout.hpp"
 #include "planner/layer/moe_parts.hpp"
 #include "planner/lowering/lower.hpp"
 #include "tests/support/small_layers.hpp"
@@ -146,6 +148,24 @@ TEST_CASE("Megatron-Core's loss writes the gradients of the logits in their plac
   Workload others = in_experts();
   others.gate_weights = GateWeights::AtSources;
   CHECK(bytes(in_experts()) == bytes(others) + 2 * kTokens * 128 * 2);
+}
+
+TEST_CASE("A loss that is not fused keeps the softmax in fp32 instead of the logits' gradients") {
+  const Candidate c = candidate("baseline", 2, 1, 2, 1);
+  Workload w = in_experts();
+  const auto kept_and_working = [&] {
+    const Program p = lower_iteration(model(false), w, c, 2);
+    return memory_use(p, stage_parameters(model(false), w, c), w, c.degrees);
+  };
+  const MemoryUse fused = kept_and_working();
+  w.fusions = Fusions{Fusion::Attention, Fusion::Router};
+  const MemoryUse own = kept_and_working();
+  constexpr double kLogits = kTokens * 128;
+  CHECK(own.activations.value() - fused.activations.value() == kLogits * (4 - 2));
+  const Program p = lower_iteration(model(false), w, c, 2);
+  // The cast, three passes of which one only reads, and backward two.
+  CHECK(bytes_of(p, false, {"loss"}) == kTokens * (128 * (2 + 6 * 4) + 2 * 4));
+  CHECK(bytes_of(p, true, {"loss"}) == kTokens * 128 * (3 * 4 + 2));
 }
 
 TEST_CASE("Experts that weigh clamp the halves of the up projection by kernels of their own") {

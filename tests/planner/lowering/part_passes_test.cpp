@@ -183,13 +183,24 @@ TEST_CASE("recomputed modules are computed in backward and not kept") {
   };
   constexpr double kBytes = 4, kLayers = 4, tokens = 32;  // one sequence a microbatch
   const double none = kept("none");
-  CHECK(none - kept("core_attn") == kLayers * tokens * 4 * 16 * kBytes);
+  CHECK(none == kept("core_attn"));  // the output projection keeps its input
   CHECK(none - kept("mla_up_proj") == kLayers * tokens * 4 * ((16 + 8) + (16 + 16)) * kBytes);
   CHECK(none - kept("layernorm") == kLayers * 2 * tokens * kM * kBytes);
   CHECK(none - kept("moe_act") == kLayers / 2 * 2 * tokens * kH * kBytes);
   CHECK(none - kept("mlp") == kLayers / 2 * tokens * (2 + 1) * kH * kBytes);
   CHECK(none - kept("shared_experts") == kLayers / 2 * tokens * (2 + 1) * kH * kBytes);
   CHECK(kept("moe") < kept("moe_act"));
+  SECTION("queries without a latent are computed again from the hidden state") {
+    std::get<LatentAttention>(model.attention).q_lora_rank = 0;
+    const double direct = kept("none");
+    CHECK(direct - kept("mla_up_proj") == kLayers * tokens * 4 * ((16 + 8) + (16 + 16)) * kBytes);
+  }
+  SECTION("a matrix of attention that is not fused is kept, or computed again") {
+    w.fusions = Fusions{Fusion::Router};
+    CHECK(kept("none") - none == kLayers * tokens * 4 * tokens * kBytes);
+    CHECK(kept("core_attn") == none);
+    w.fusions = Fusions::Default;
+  }
   CHECK(kept("full") < kept("core_attn+mla_up_proj+layernorm+moe+mlp+shared_experts"));
 }
 

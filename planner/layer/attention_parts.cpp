@@ -1,5 +1,6 @@
 // Token mixers of DenseParts: attention, and what all mixers share.
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "model/base/whole_numbers.hpp"
@@ -11,6 +12,9 @@ namespace {
 
 /// A buffer and its columns.
 using Columns = std::pair<std::string, std::int64_t>;
+
+/// How the names of latents before their norm end.
+constexpr std::string_view kLatentInput = "_latent.in";
 
 /// What the attention kernel reads.
 std::vector<Columns> attended(const TokenMixer& mixer, const AttentionHeads& heads) {
@@ -173,14 +177,37 @@ void DenseParts::attention_core(CorePass pass) const {
   block.then(std::move(op));
 }
 
+bool DenseParts::reads_own_rows(const Projection& p) const {
+  return gathers_latents() && p.in == "attn.in" && p.out.ends_with(kLatentInput);
+}
+
+bool DenseParts::gathers_latents() const {
+  const auto* latent = std::get_if<LatentAttention>(&token_mixer());
+  return sequence_parallel && latent && !latent->indexer;
+}
+
+Slice DenseParts::latent_rows(const std::string& name, std::int64_t columns) const {
+  return gathers_latents() ? own(name, columns) : rows(name, columns);
+}
+
+Slice DenseParts::input(const Projection& p, const std::string& prefix) const {
+  const bool is_of_latent = p.in != "attn.in";
+  if (is_of_latent) return rows(gathers_latents() ? prefix + p.in + ".all" : prefix + p.in, p.in_columns);
+  return reads_own_rows(p) ? own(prefix + p.in, p.in_columns) : rows(whole(prefix + p.in), p.in_columns);
+}
+
+Slice DenseParts::output(const Projection& p, const std::string& prefix) const {
+  return reads_own_rows(p) ? own(prefix + p.out, p.out_columns) : rows(prefix + p.out, p.out_columns);
+}
+
 void DenseParts::latent_norm(const std::string& latent, bool backward) const {
   const auto [in_columns, columns] = latent_of(token_mixer(), latent);
-  const Slice in = rows(latent + ".in", in_columns);
+  const Slice in = latent_rows(latent + ".in", in_columns);
   if (backward) {
-    block.then(kernel("latent norm backward", OpClass::Norm, Kernel::NormBackward, {rows("d." + latent, columns), in},
-                      {rows("d." + latent + ".in", in_columns)}));
+    block.then(kernel("latent norm backward", OpClass::Norm, Kernel::NormBackward,
+                      {latent_rows("d." + latent, columns), in}, {latent_rows("d." + latent + ".in", in_columns)}));
   } else {
-    block.then(kernel("latent norm", OpClass::Norm, Kernel::Norm, {in}, {rows(latent, columns)}));
+    block.then(kernel("latent norm", OpClass::Norm, Kernel::Norm, {in}, {latent_rows(latent, columns)}));
   }
 }
 
@@ -271,19 +298,23 @@ void DenseParts::core(bool backward) const {
 
 void DenseParts::mixer(const std::string& from, const std::string& to) const {
   read_residual(from, "attn.in");
-  gather("attn.in");
+  const std::vector<Projection> projections = input_projections();
+  const bool reads_all = std::any_of(projections.begin(), projections.end(),
+                                     [&](const Projection& p) { return p.in == "attn.in" && !reads_own_rows(p); });
+  if (reads_all) gather("attn.in");
   std::vector<std::string> normed;
-  for (const Projection& p : input_projections()) {
+  for (const Projection& p : projections) {
     const bool is_latent = p.in != "attn.in";
     if (is_latent && std::find(normed.begin(), normed.end(), p.in) == normed.end()) {
       latent_norm(p.in, false);
+      if (gathers_latents()) gather(p.in, p.in_columns);
       normed.push_back(p.in);
     }
-    project(p.name, OpClass::Attention, is_latent ? p.in : whole(p.in), p.in_columns, p.out, p.out_columns);
+    project(p.name, OpClass::Attention, input(p), output(p));
   }
   core(false);
   const Projection out = output_projection();
-  project(out.name, OpClass::Attention, out.in, out.in_columns, whole(out.out), out.out_columns);
+  project(out.name, OpClass::Attention, rows(out.in, out.in_columns), x(whole(out.out)));
   reduce(whole("attn.out"), "attn.out");
   write_residual(from, "attn.out", to);
 }
@@ -303,37 +334,58 @@ void DenseParts::mixer_backward(const std::string& from) const {
                   q.in_rows(x(d_out)), weight("w.attention_out", out.in_columns, model.hidden_size),
                   rows("d." + out.in, out.in_columns)));
   core(true);
+  latent_projections_backward(projections);
+  input_projections_backward(projections);
+  read_residual_backward(from, "attn.in", "d.attn.x");
+}
+
+void DenseParts::latent_projections_backward(const std::vector<Projection>& projections) const {
+  const QuantisedOperands q = operands(OpClass::Attention);
   for (auto p = projections.rbegin(); p != projections.rend(); ++p) {
     if (p->in == "attn.in") continue;
-    if (p->is_detached) {
-      quantise_gradient(OpClass::Attention, p->out, p->out_columns);
-      weight_gradient(p->name, OpClass::Attention, p->in, p->in_columns, rows("d." + p->out, p->out_columns));
-      continue;
+    const Slice gradient = output(*p, "d.");
+    q.quantise(gradient, OpClass::Attention);
+    const auto of_weight = [&] { weight_gradient(p->name, OpClass::Attention, input(*p), gradient); };
+    const auto of_input = [&] { input_gradient(p->name, OpClass::Attention, input(*p, "d."), gradient); };
+    if (gathers_latents()) {
+      const auto gathered = [&] {
+        quantise_gathered(OpClass::Attention, input(*p));
+        of_weight();
+      };
+      gather_concurrently(p->in, "d." + p->in, of_input, gathered, p->in_columns);
+    } else {
+      of_weight();
+      if (p->is_detached) continue;
+      of_input();
     }
-    project_backward(p->name, OpClass::Attention, p->in, p->in_columns, p->out, p->out_columns);
     latent_norm(p->in, true);
   }
-  const auto of_input = [&](const auto& write) {
-    for (auto p = projections.rbegin(); p != projections.rend(); ++p) {
-      if (p->in == "attn.in") write(*p);
+}
+
+void DenseParts::input_projections_backward(const std::vector<Projection>& projections) const {
+  const QuantisedOperands q = operands(OpClass::Attention);
+  std::vector<Projection> own_rows, all_rows;  // from the last one on
+  for (auto p = projections.rbegin(); p != projections.rend(); ++p) {
+    if (p->in == "attn.in") (reads_own_rows(*p) ? own_rows : all_rows).push_back(*p);
+  }
+  const auto gradients = [&](const std::vector<Projection>& of) {
+    for (const Projection& p : of) q.quantise(output(p, "d."), OpClass::Attention);
+    for (const Projection& p : of) {
+      if (!p.is_detached) input_gradient(p.name, OpClass::Attention, input(p, "d."), output(p, "d."));
     }
   };
+  const auto weights = [&](const std::vector<Projection>& of) {
+    for (const Projection& p : of) weight_gradient(p.name, OpClass::Attention, input(p), output(p, "d."));
+  };
+  gradients(own_rows);
+  weights(own_rows);
+  if (all_rows.empty()) return;
   gather_concurrently(
-      "attn.in", "d.attn.in",
+      "attn.in", "d.attn.in", [&] { gradients(all_rows); },
       [&] {
-        of_input([&](const Projection& p) { quantise_gradient(OpClass::Attention, p.out, p.out_columns); });
-        of_input([&](const Projection& p) {
-          if (!p.is_detached)
-            input_gradient(p.name, OpClass::Attention, whole(p.in), p.in_columns, rows("d." + p.out, p.out_columns));
-        });
-      },
-      [&] {
-        quantise_gathered(OpClass::Attention, "attn.in");
-        of_input([&](const Projection& p) {
-          weight_gradient(p.name, OpClass::Attention, whole(p.in), p.in_columns, rows("d." + p.out, p.out_columns));
-        });
+        quantise_gathered(OpClass::Attention, x(whole("attn.in")));
+        weights(all_rows);
       });
-  read_residual_backward(from, "attn.in", "d.attn.x");
 }
 
 void DenseParts::latent_up_projections() const {
@@ -341,9 +393,9 @@ void DenseParts::latent_up_projections() const {
   if (!latent || latent->indexer) return;
   if (latent->q_lora_rank == 0) gather("attn.in");
   for (const Projection& p : input_projections()) {
-    if (p.in != "attn.in") project(p.name, OpClass::Attention, p.in, p.in_columns, p.out, p.out_columns);
-    if (p.out == "attn.q" && p.in == "attn.in")
-      project(p.name, OpClass::Attention, whole(p.in), p.in_columns, p.out, p.out_columns);
+    if (p.out.ends_with(kLatentInput)) continue;
+    if (p.in != "attn.in" && gathers_latents()) gather(p.in, p.in_columns);
+    project(p.name, OpClass::Attention, input(p), output(p));
   }
   head_positions(false);
 }

@@ -27,33 +27,37 @@ Slice DenseParts::weight(const std::string& name, std::int64_t in, std::int64_t 
 
 std::string DenseParts::whole(const std::string& name) const { return sequence_parallel ? name + ".all" : name; }
 
-void DenseParts::gather(const std::string& name) const {
+void DenseParts::gather(const std::string& name, std::optional<std::int64_t> columns) const {
   if (!sequence_parallel) return;
+  const std::int64_t width = columns.value_or(model.hidden_size);
   block.then(collective("all-gather", OpClass::TensorParallel, Stream::Intra,
-                        {.collective = Collective::AllGather, .group = groups.tp}, own(name), x(whole(name))));
+                        {.collective = Collective::AllGather, .group = groups.tp}, own(name, width),
+                        rows(whole(name), width)));
 }
 
-void DenseParts::reduce(const std::string& partial, const std::string& sum) const {
+void DenseParts::reduce(const std::string& partial, const std::string& sum, std::optional<std::int64_t> columns) const {
   if (degrees.tp == 1) return;
+  const std::int64_t width = columns.value_or(model.hidden_size);
   const auto kind = sequence_parallel ? Collective::ReduceScatter : Collective::AllReduce;
   block.then(collective(sequence_parallel ? "reduce-scatter" : "all-reduce", OpClass::TensorParallel, Stream::Intra,
-                        {.collective = kind, .group = groups.tp}, x(partial), own(sum)));
+                        {.collective = kind, .group = groups.tp}, rows(partial, width), own(sum, width)));
 }
 
 void DenseParts::gather_concurrently(const std::string& input, const std::string& gradient,
                                      const std::function<void()>& input_gradients,
-                                     const std::function<void()>& weight_gradients) const {
+                                     const std::function<void()>& weight_gradients,
+                                     std::optional<std::int64_t> columns) const {
   const std::vector<std::int32_t> before = block.last();
   std::vector<std::int32_t> gathered;
   if (sequence_parallel) {
-    gather(input);
+    gather(input, columns);
     gathered = block.last();
     block.continue_after(before);
   }
   input_gradients();
   std::vector<std::int32_t> both = block.last();
   if (degrees.tp > 1) {
-    reduce(whole(gradient), gradient);
+    reduce(whole(gradient), gradient, columns);
     // The sum over ranks runs concurrently with the weight gradients.
     std::vector<std::int32_t> reduced = block.last();
     both.insert(both.end(), gathered.begin(), gathered.end());
@@ -71,45 +75,31 @@ QuantisedOperands DenseParts::operands(OpClass op_class) const {
   return {block, is_head ? std::nullopt : workload.precision, workload.mode == Mode::Train, workload.fusions};
 }
 
-void DenseParts::quantise_gradient(OpClass op_class, const std::string& out, std::int64_t out_columns) const {
-  operands(op_class).quantise(rows("d." + out, out_columns), op_class);
+std::int64_t DenseParts::columns(const Slice& slice) const { return block.program().buffer(slice.buffer).columns; }
+
+void DenseParts::quantise_gathered(OpClass op_class, const Slice& in) const {
+  if (sequence_parallel) operands(op_class).quantise(in, op_class);
 }
 
-void DenseParts::quantise_gathered(OpClass op_class, const std::string& in) const {
-  if (sequence_parallel) operands(op_class).quantise(x(whole(in)), op_class);
-}
-
-void DenseParts::project(const std::string& name, OpClass op_class, const std::string& in, std::int64_t in_columns,
-                         const std::string& out, std::int64_t out_columns) const {
+void DenseParts::project(const std::string& name, OpClass op_class, const Slice& in, const Slice& out) const {
   const QuantisedOperands q = operands(op_class);
-  const Slice input = rows(in, in_columns);
-  q.quantise(input, op_class);
-  block.then(gemm(name + " projection", op_class, q.product({}), q.in_rows(input),
-                  weight("w." + name, in_columns, out_columns), rows(out, out_columns)));
+  q.quantise(in, op_class);
+  block.then(gemm(name + " projection", op_class, q.product({}), q.in_rows(in),
+                  weight("w." + name, columns(in), columns(out)), out));
 }
 
-void DenseParts::weight_gradient(const std::string& name, OpClass op_class, const std::string& in,
-                                 std::int64_t in_columns, const Slice& gradient) const {
+void DenseParts::weight_gradient(const std::string& name, OpClass op_class, const Slice& in,
+                                 const Slice& gradient) const {
   const QuantisedOperands q = operands(op_class);
   block.then(gemm(name + " weight gradient", op_class, q.product({.form = Gemm::Form::TN, .accumulates = true}),
-                  q.in_columns(rows(in, in_columns)), q.in_columns(gradient),
-                  weight("d.w." + name, in_columns, block.program().buffer(gradient.buffer).columns)));
+                  q.in_columns(in), q.in_columns(gradient), weight("d.w." + name, columns(in), columns(gradient))));
 }
 
-void DenseParts::input_gradient(const std::string& name, OpClass op_class, const std::string& in,
-                                std::int64_t in_columns, const Slice& gradient) const {
+void DenseParts::input_gradient(const std::string& name, OpClass op_class, const Slice& d_in,
+                                const Slice& gradient) const {
   const QuantisedOperands q = operands(op_class);
   block.then(gemm(name + " input gradient", op_class, q.product({.form = Gemm::Form::NT}), q.in_rows(gradient),
-                  weight("w." + name, in_columns, block.program().buffer(gradient.buffer).columns),
-                  rows("d." + in, in_columns)));
-}
-
-void DenseParts::project_backward(const std::string& name, OpClass op_class, const std::string& in,
-                                  std::int64_t in_columns, const std::string& out, std::int64_t out_columns) const {
-  quantise_gradient(op_class, out, out_columns);
-  const Slice gradient = rows("d." + out, out_columns);
-  weight_gradient(name, op_class, in, in_columns, gradient);
-  input_gradient(name, op_class, in, in_columns, gradient);
+                  weight("w." + name, columns(d_in), columns(gradient)), d_in));
 }
 
 Slice DenseParts::norm_weights(const std::string& prefix, const std::string& result) const {
@@ -139,11 +129,11 @@ void DenseParts::add(const std::string& a, const std::string& b, const std::stri
 void DenseParts::ffn(const Ffn& f, const std::string& prefix, OpClass op_class, const std::string& output) const {
   const std::int64_t shard = f.hidden_size / degrees.tp, up = (f.gated ? 2 : 1) * shard;
   gather("ffn.in");
-  project(prefix + ".up", op_class, whole("ffn.in"), model.hidden_size, prefix + ".up", up);
+  project(prefix + ".up", op_class, x(whole("ffn.in")), rows(prefix + ".up", up));
   block.then(kernel(prefix + " activation", op_class, Kernel::Activation, {rows(prefix + ".up", up)},
                     {rows(prefix + ".activated", shard)}));
   if (keeps_fp8_inputs()) keep_in_fp8(block, op_class, rows(prefix + ".up", up));
-  project(prefix + ".down", op_class, prefix + ".activated", shard, whole(output), model.hidden_size);
+  project(prefix + ".down", op_class, rows(prefix + ".activated", shard), x(whole(output)));
   reduce(whole(output), output);
 }
 
@@ -175,7 +165,7 @@ void DenseParts::ffn_backward(const Ffn& f, const std::string& prefix, OpClass o
       "ffn.in", output,
       [&] { block.then(gemm(prefix + ".up input gradient", op_class, nt, q.in_rows(d_up), w_up, x(whole(output)))); },
       [&] {
-        quantise_gathered(op_class, "ffn.in");
+        quantise_gathered(op_class, x(whole("ffn.in")));
         block.then(gemm(prefix + ".up weight gradient", op_class, tn, q.in_columns(x(whole("ffn.in"))),
                         q.in_columns(d_up), weight("d.w." + prefix + ".up", model.hidden_size, up)));
       });
@@ -194,7 +184,7 @@ void DenseParts::mtp_input() const {
   block.then(kernel("embedding", OpClass::Embedding, Kernel::Embed, {x("embedding.rows")}, {x("mtp.embedding")}));
   block.then(
       kernel("mtp norms", OpClass::Norm, Kernel::Norm, {residual("x"), x("mtp.embedding")}, {rows("mtp.in", inputs)}));
-  project("mtp", OpClass::Embedding, "mtp.in", inputs, projected, columns);
+  project("mtp", OpClass::Embedding, rows("mtp.in", inputs), rows(projected, columns));
   if (degrees.tp > 1) {
     block.then(collective("all-gather", OpClass::TensorParallel, Stream::Intra,
                           {.collective = Collective::AllGather, .group = groups.tp}, rows(projected, columns),
@@ -206,7 +196,10 @@ void DenseParts::mtp_input() const {
 void DenseParts::mtp_input_backward() const {
   const std::int64_t columns = ceil_div(model.hidden_size, degrees.tp), inputs = 2 * model.hidden_size;
   add_streams();
-  project_backward("mtp", OpClass::Embedding, "mtp.in", inputs, degrees.tp > 1 ? "mtp.projected" : "x", columns);
+  const Slice gradient = rows(degrees.tp > 1 ? "d.mtp.projected" : "d.x", columns);
+  operands(OpClass::Embedding).quantise(gradient, OpClass::Embedding);
+  weight_gradient("mtp", OpClass::Embedding, rows("mtp.in", inputs), gradient);
+  input_gradient("mtp", OpClass::Embedding, rows("d.mtp.in", inputs), gradient);
   block.then(kernel("mtp norms backward", OpClass::Norm, Kernel::NormBackward,
                     {rows("d.mtp.in", inputs), residual("x")}, {residual("d.x")}));
 }
@@ -228,8 +221,9 @@ void DenseParts::head() const {
   const std::int64_t vocabulary = ceil_div(model.vocab_size, degrees.tp);
   read_residual("x", "head.in");
   gather("head.in");
-  project("head", OpClass::Embedding, whole("head.in"), model.hidden_size, "head.logits", vocabulary);
-  loss(rows("head.logits", vocabulary));
+  const Slice logits = rows("head.logits", vocabulary);
+  project("head", OpClass::Embedding, x(whole("head.in")), logits);
+  loss(logits);
   if (degrees.tp == 1) return;
   const Slice sums = block.slice("loss", 2, Dtype::Fp32, Rows::fixed(tokens));
   block.then(collective("all-reduce of softmax sums", OpClass::TensorParallel, Stream::Intra,
@@ -281,12 +275,10 @@ Slice DenseParts::wide_logits(const Slice& logits) const {
 
 void DenseParts::head_backward() const {
   const Slice gradient = loss_backward(rows("head.logits", ceil_div(model.vocab_size, degrees.tp)));
-  const auto project = [&](bool input) {
-    const auto write = input ? &DenseParts::input_gradient : &DenseParts::weight_gradient;
-    (this->*write)("head", OpClass::Embedding, whole("head.in"), model.hidden_size, gradient);
-  };
   gather_concurrently(
-      "head.in", "d.head.in", [&] { project(true); }, [&] { project(false); });
+      "head.in", "d.head.in",
+      [&] { input_gradient("head", OpClass::Embedding, x(whole("d.head.in")), gradient); },
+      [&] { weight_gradient("head", OpClass::Embedding, x(whole("head.in")), gradient); });
   if (model.residual_streams == 1) return norm_backward("d.head.in", "x", "d.x");
   read_residual_backward("x", "head.in", "d.head.x");
 }

@@ -13,6 +13,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -145,41 +146,49 @@ struct DenseParts {
   [[nodiscard]] Slice x(const std::string& name) const { return rows(name, model.hidden_size); }
   /// The name of the buffer with all rows of `name`, which matrix products read.
   [[nodiscard]] std::string whole(const std::string& name) const;
-  /// Gathers own rows of `name` into all rows in whole(name); no operation without sequence parallelism.
-  void gather(const std::string& name) const;
+  [[nodiscard]] std::int64_t columns(const Slice& slice) const;
+  /// Gathers own rows of `name`, of hidden size unless `columns` are given, into all rows in whole(name); no operation
+  /// without sequence parallelism.
+  void gather(const std::string& name, std::optional<std::int64_t> columns = {}) const;
   /// Sums the partial sums of all rows in `partial` into own rows in `sum`.
-  void reduce(const std::string& partial, const std::string& sum) const;
+  void reduce(const std::string& partial, const std::string& sum, std::optional<std::int64_t> columns = {}) const;
   /// Appends the input and weight gradients of the products that read `input`. The sum of the input gradients over
   /// ranks, in `gradient`, overlaps with the weight gradients; with sequence parallelism `input` is gathered again
   /// concurrently with the input gradients.
   void gather_concurrently(const std::string& input, const std::string& gradient,
                            const std::function<void()>& input_gradients,
-                           const std::function<void()>& weight_gradients) const;
+                           const std::function<void()>& weight_gradients,
+                           std::optional<std::int64_t> columns = {}) const;
   [[nodiscard]] Slice weight(const std::string& name, std::int64_t in, std::int64_t out) const;
   /// The weights of the norm with this result: a row of factors and, for LayerNorm, one of summands.
   [[nodiscard]] Slice norm_weights(const std::string& prefix, const std::string& result) const;
   /// The operands of the products of a part of this class. The output head stays in 16 bits.
   [[nodiscard]] QuantisedOperands operands(OpClass op_class) const;
-  void quantise_gradient(OpClass op_class, const std::string& out, std::int64_t out_columns) const;
   /// Quantises the input that backward has gathered again; nothing without sequence parallelism.
-  void quantise_gathered(OpClass op_class, const std::string& in) const;
-  void project(const std::string& name, OpClass op_class, const std::string& in, std::int64_t in_columns,
-               const std::string& out, std::int64_t out_columns) const;
-  void project_backward(const std::string& name, OpClass op_class, const std::string& in, std::int64_t in_columns,
-                        const std::string& out, std::int64_t out_columns) const;
+  void quantise_gathered(OpClass op_class, const Slice& in) const;
+  void project(const std::string& name, OpClass op_class, const Slice& in, const Slice& out) const;
   /// From the gradient of the product's output.
-  void input_gradient(const std::string& name, OpClass op_class, const std::string& in, std::int64_t in_columns,
-                      const Slice& gradient) const;
-  void weight_gradient(const std::string& name, OpClass op_class, const std::string& in, std::int64_t in_columns,
-                       const Slice& gradient) const;
+  void input_gradient(const std::string& name, OpClass op_class, const Slice& d_in, const Slice& gradient) const;
+  void weight_gradient(const std::string& name, OpClass op_class, const Slice& in, const Slice& gradient) const;
   /// Cross entropy; its backward pass returns the gradient of the logits.
   void loss(const Slice& logits) const;
   [[nodiscard]] Slice loss_backward(const Slice& logits) const;
   [[nodiscard]] Slice wide_logits(const Slice& logits) const;
   [[nodiscard]] Slice kv(const std::string& name) const;
   void exchange_context(bool backward) const;
+  /// Whether latents are made of a rank's own rows and gathered before their up projections, as Megatron-Core does with
+  /// sequence parallelism; their rotary columns are neglected.
+  [[nodiscard]] bool gathers_latents() const;
+  [[nodiscard]] bool reads_own_rows(const Projection& p) const;
+  /// The input of a projection, or with "d." its gradient; and its output.
+  [[nodiscard]] Slice input(const Projection& p, const std::string& prefix = "") const;
+  [[nodiscard]] Slice output(const Projection& p, const std::string& prefix = "") const;
+  /// Rows of a latent before and after its norm.
+  [[nodiscard]] Slice latent_rows(const std::string& name, std::int64_t columns) const;
   /// The norm between the down and the up projections of latents.
   void latent_norm(const std::string& latent, bool backward) const;
+  void latent_projections_backward(const std::vector<Projection>& projections) const;
+  void input_projections_backward(const std::vector<Projection>& projections) const;
   /// Rotates "attn.rotated", queries and keys or a part of them, in place. With Megatron-Core's kernels a scaled
   /// rotation is a sequence of elementwise operations, priced as one: TE's fused kernel does not scale (rope_utils.py,
   /// apply_rotary_pos_emb).

@@ -51,7 +51,8 @@ Explanation explain(const PreparedPlan& plan, const std::function<void(std::int6
                 .forms = {},
                 .sensitivities = {},
                 .placement = {},
-                .operations = {}};
+                .operations = {},
+                .buffers = {}};
   const planner::Prediction& p = e.prediction;
   e.path = summarise(p.program, plan.cluster, critical_path(p.program, p.timeline, plan.cluster));
   e.roofline = ddl_roofline(p.program, p.makespan, p.binding);
@@ -61,6 +62,7 @@ Explanation explain(const PreparedPlan& plan, const std::function<void(std::int6
   e.sensitivities = planner::sensitivities(p.program, plan.cluster, p.makespan, progress);
   e.operations = operation_list(p.program, p.timeline, p.binding.rank);
   e.placement = planner::placement_payoff(problem, plan.plan.candidate, p);
+  e.buffers = planner::iteration_buffers(problem, plan.plan.candidate, p.program, p.memory.stage);
   return e;
 }
 

@@ -355,13 +355,6 @@ double experts(const ModelSpec& model, const LayerSpec& layer) {
 
 }  // namespace
 
-UnitParameters& UnitParameters::operator+=(const UnitParameters& other) {
-  dense += other.dense;
-  expert += other.expert;
-  copied += other.copied;
-  return *this;
-}
-
 UnitParameters layer_parameters(const ModelSpec& model, const LayerSpec& layer, const Degrees& degrees) {
   UnitParameters p{.dense = static_cast<double>(dense_parameters(model, layer)) / static_cast<double>(degrees.tp)};
   if (const Moe* moe = std::get_if<Moe>(&layer.ffn)) {
@@ -392,11 +385,6 @@ UnitParameters head_parameters(const ModelSpec& model, const Degrees& degrees, b
 UnitParameters mtp_input_parameters(const ModelSpec& model, const Degrees& degrees) {
   const auto hidden = static_cast<double>(model.hidden_size);
   return {.dense = (2 * hidden * hidden + 2 * hidden) / static_cast<double>(degrees.tp)};
-}
-
-std::int64_t optimizer_bytes(const Workload& workload) {
-  const std::int64_t moments = workload.optimizer == Optimizer::Adam ? 2 : 1;
-  return moments * size_of(workload.optimizer_dtype) + (size_of(workload.dtype) < 4 ? 4 : 0);
 }
 
 MemoryUse state_memory(const StageParameters& stage, const Workload& workload, const Degrees& degrees) {

@@ -19,7 +19,12 @@ struct UnitParameters {
   double expert = 0;
   double copied = 0;  // of copies of experts: weights and gradients, no optimizer states, never sharded by ZeRO
 
-  UnitParameters& operator+=(const UnitParameters& other);
+  UnitParameters& operator+=(const UnitParameters& other) {
+    dense += other.dense;
+    expert += other.expert;
+    copied += other.copied;
+    return *this;
+  }
   bool operator==(const UnitParameters&) const = default;
 };
 [[nodiscard]] UnitParameters layer_parameters(const ModelSpec& model, const LayerSpec& layer, const Degrees& degrees);
@@ -30,10 +35,6 @@ struct UnitParameters {
 /// Parameters of a multi-token-prediction layer in addition to those of a layer: two norms, and the projection of the
 /// normed hidden state and embedding into one hidden state ([DeepSeek-V3] eq. 21).
 [[nodiscard]] UnitParameters mtp_input_parameters(const ModelSpec& model, const Degrees& degrees);
-
-/// Bytes that the optimizer keeps per parameter: Adam's two moments or SGD's momentum in the workload's
-/// optimizer_dtype, and an fp32 master copy if the weights are 16-bit.
-[[nodiscard]] std::int64_t optimizer_bytes(const Workload& workload);
 
 struct MemoryUse {
   Bytes weights;          // ZeRO stage 3: sharded over the replicas, plus the largest layer unsharded
@@ -69,6 +70,8 @@ struct BufferUse {
   std::string block, buffer;  // names
   Bytes bytes;                // of one
   std::int64_t count;         // layers and microbatches that have one, each kept for its backward block; or 1
+
+  [[nodiscard]] Bytes all() const { return bytes * static_cast<double>(count); }
 };
 /// The buffers in use at the peak of a stage's rank that needs the most, by block. Their bytes are activations and
 /// working buffers together.

@@ -41,8 +41,8 @@ struct Fusions : ModuleSet<Fusion> {
 
 inline constexpr Fusions Fusions::None{};
 /// What Megatron-Core and Transformer Engine do since 2025.
-inline constexpr Fusions Fusions::Default{Fusion::Attention, Fusion::Router, Fusion::ScaleBuffers,
-                                          Fusion::ScaleSwizzle, Fusion::CrossEntropy};
+inline constexpr Fusions Fusions::Default{Fusion::Attention, Fusion::Router, Fusion::ScaleBuffers, Fusion::ScaleSwizzle,
+                                          Fusion::CrossEntropy};
 
 /// "none", or fusions joined by "+": "router+scale_buffers".
 [[nodiscard]] std::string name_of(const Fusions& fusions);

@@ -325,6 +325,11 @@ Node workload_document(const Workload& w) {
   return out;
 }
 
+std::int64_t optimizer_bytes(const Workload& workload) {
+  const std::int64_t moments = workload.optimizer == Optimizer::Adam ? 2 : 1;
+  return moments * size_of(workload.optimizer_dtype) + (size_of(workload.dtype) < 4 ? 4 : 0);
+}
+
 bool has_megatron_kernels(const Workload& workload) {
   return workload.mode == Mode::Train && workload.gate_weights == GateWeights::InExperts;
 }

@@ -140,6 +140,9 @@ struct Workload {
 
 /// Whether training runs the kernels of Megatron-Core (2026): the experts multiply by the gate's weights there.
 [[nodiscard]] bool has_megatron_kernels(const Workload& workload);
+/// Bytes that the optimizer keeps per parameter: Adam's two moments or SGD's momentum in the workload's
+/// optimizer_dtype, and an fp32 master copy if the weights are 16-bit.
+[[nodiscard]] std::int64_t optimizer_bytes(const Workload& workload);
 /// The document with every field, including defaults, that reads back as the same workload.
 [[nodiscard]] Node workload_document(const Workload& workload);
 

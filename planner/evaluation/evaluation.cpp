@@ -115,14 +115,28 @@ Timeline simulated(const Program& program, StageClusters& machines, bool keep_sp
                                     : sim::simulate_stages(program, machines, options);
 }
 
+namespace {
+
+/// The Program of which the memory is counted. A pair of overlapped microbatches fills the buffers of one while it
+/// empties those of the other: as one after the other.
+Program in_turn_program(const Problem& problem, const Candidate& overlapped) {
+  return Iteration(problem.model(), problem.workload(), in_turn(overlapped), problem.ranks_per_node()).filled();
+}
+
+}  // namespace
+
+std::vector<BufferUse> iteration_buffers(const Problem& problem, const Candidate& candidate, const Program& program,
+                                         std::size_t stage) {
+  std::vector<BufferUse> out =
+      buffers_at_peak(candidate.ep_overlap ? in_turn_program(problem, candidate) : program, stage);
+  std::stable_sort(out.begin(), out.end(), [](const BufferUse& a, const BufferUse& b) { return a.all() > b.all(); });
+  return out;
+}
+
 std::vector<MemoryUse> iteration_memory_by_stage(const Problem& problem, const Candidate& candidate,
                                                  const Program& program) {
-  if (candidate.ep_overlap) {
-    // A pair fills the buffers of one microbatch while it empties those of another: as one after the other.
-    const Candidate one_by_one = in_turn(candidate);
-    const Iteration iteration(problem.model(), problem.workload(), one_by_one, problem.ranks_per_node());
-    return iteration_memory_by_stage(problem, one_by_one, iteration.filled());
-  }
+  if (candidate.ep_overlap)
+    return iteration_memory_by_stage(problem, in_turn(candidate), in_turn_program(problem, candidate));
   return memory_by_stage(program, stage_parameters(problem.model(), problem.workload(), candidate), problem.workload(),
                          candidate.degrees, problem.cluster().gpu.runtime_memory);
 }

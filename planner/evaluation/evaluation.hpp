@@ -117,5 +117,8 @@ struct Prediction {
 [[nodiscard]] std::vector<MemoryUse> iteration_memory_by_stage(const Problem& problem, const Candidate& candidate,
                                                                const Program& program);
 [[nodiscard]] MemoryUse iteration_memory(const Problem& problem, const Candidate& candidate, const Program& program);
+/// The buffers in use at the peak of a stage's fullest rank, those that take most first.
+[[nodiscard]] std::vector<BufferUse> iteration_buffers(const Problem& problem, const Candidate& candidate,
+                                                       const Program& program, std::size_t stage);
 
 }  // namespace moeplan::planner

@@ -24,6 +24,13 @@ bool all_of(const std::vector<bool>& values, bool value) {
   return true;
 }
 
+void set_kernels(const Fusions& fusions, Launch& out) {
+  if (!fusions.has(Fusion::Attention)) out.set("attention-backend", "unfused");
+  if (!fusions.has(Fusion::CrossEntropy)) return;
+  out.set("cross-entropy-loss-fusion");
+  out.set("cross-entropy-fusion-impl", "te");
+}
+
 /// What a plan does not know, and how the job starts.
 void set_run(const Workload& workload, const Candidate& candidate, Launch& out) {
   out.set("mock-data");
@@ -95,7 +102,7 @@ class MegatronExport {
     write_dispatch();
     write_batch();
     write_precision();
-    write_kernels();
+    set_kernels(workload_.fusions, out_);
     write_states();
     write_recompute();
     write_graphs();
@@ -249,13 +256,6 @@ class MegatronExport {
     if (recipe.empty()) return out_.leave("products in " + precision_text(workload_));
     out_.set("fp8-format", *workload_.precision == Precision::Fp8Delayed ? "hybrid" : "e4m3");
     out_.set("fp8-recipe", recipe);
-  }
-
-  void write_kernels() {
-    if (!workload_.fusions.has(Fusion::Attention)) out_.set("attention-backend", "unfused");
-    if (!workload_.fusions.has(Fusion::CrossEntropy)) return;
-    out_.set("cross-entropy-loss-fusion");
-    out_.set("cross-entropy-fusion-impl", "te");
   }
 
   void write_states() {

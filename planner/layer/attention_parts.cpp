@@ -152,29 +152,28 @@ void DenseParts::attention_core(CorePass pass) const {
     op.reads.push_back(rows("d." + output, heads.output_columns()));
     op.writes = gradients;
   }
-  if (workload.fusions.has(Fusion::Attention)) {
-    block.then(std::move(op));
-    return;
-  }
-  // The matrix of each head: written by a product, read and written by the softmax, read by a product; and the same of
-  // its gradient. The products themselves are priced as the fused kernel.
-  const std::int64_t columns = heads.query_heads * workload.sequence_length;
-  const Slice softmax = rows(pass == CorePass::Forward && !is_again ? "attn.softmax" : "attn.softmax.again", columns);
-  const Slice scores = rows(backward ? "d.attn.scores" : "attn.scores", columns);
-  if (!backward) {
-    block.then(kernel("attention scores", OpClass::Attention, Kernel::Copy, inputs, {scores}));
-    block.then(kernel("attention softmax", OpClass::Attention, Kernel::Copy, {scores}, {softmax}));
+  if (!workload.fusions.has(Fusion::Attention)) {
+    const std::int64_t columns = heads.query_heads * workload.sequence_length;
+    const Slice softmax = rows(is_again ? "attn.softmax.again" : "attn.softmax", columns);
     op.reads.push_back(softmax);
-    block.then(std::move(op));
+    if (backward) op.reads.push_back(rows("d.attn.scores", columns));
+    attention_softmax(inputs, softmax, backward);
+  }
+  block.then(std::move(op));
+}
+
+void DenseParts::attention_softmax(const std::vector<Slice>& inputs, const Slice& softmax, bool backward) const {
+  const auto like = [&](const char* name) { return rows(name, columns(softmax)); };
+  const auto pass = [&](const char* name, std::vector<Slice> reads, const Slice& write) {
+    block.then(kernel(name, OpClass::Attention, Kernel::Copy, std::move(reads), {write}));
+  };
+  if (!backward) {
+    pass("attention scores", inputs, like("attn.scores"));
+    pass("attention softmax", {like("attn.scores")}, softmax);
     return;
   }
-  const Slice read = is_again ? softmax : rows("attn.softmax", columns);
-  op.reads.push_back(read);
-  op.reads.push_back(scores);
-  const Slice d_softmax = rows("d.attn.softmax", columns);
-  block.then(kernel("attention scores backward", OpClass::Attention, Kernel::Copy, inputs, {d_softmax}));
-  block.then(kernel("attention softmax backward", OpClass::Attention, Kernel::Copy, {read, d_softmax}, {scores}));
-  block.then(std::move(op));
+  pass("attention scores backward", inputs, like("d.attn.softmax"));
+  pass("attention softmax backward", {softmax, like("d.attn.softmax")}, like("d.attn.scores"));
 }
 
 bool DenseParts::reads_own_rows(const Projection& p) const {

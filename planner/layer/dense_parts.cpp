@@ -276,8 +276,7 @@ Slice DenseParts::wide_logits(const Slice& logits) const {
 void DenseParts::head_backward() const {
   const Slice gradient = loss_backward(rows("head.logits", ceil_div(model.vocab_size, degrees.tp)));
   gather_concurrently(
-      "head.in", "d.head.in",
-      [&] { input_gradient("head", OpClass::Embedding, x(whole("d.head.in")), gradient); },
+      "head.in", "d.head.in", [&] { input_gradient("head", OpClass::Embedding, x(whole("d.head.in")), gradient); },
       [&] { weight_gradient("head", OpClass::Embedding, x(whole("head.in")), gradient); });
   if (model.residual_streams == 1) return norm_backward("d.head.in", "x", "d.x");
   read_residual_backward("x", "head.in", "d.head.x");

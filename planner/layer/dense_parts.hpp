@@ -76,8 +76,8 @@ struct DenseParts {
   void norm_backward(const std::string& gradient, const std::string& input, const std::string& to) const;
   void add(const std::string& a, const std::string& b, const std::string& to) const;
 
-  /// The projections of the latents of latent attention to queries, keys and values (without a latent of queries, theirs
-  /// from the hidden state), with rotary embedding, again for backward; no operation for other attention.
+  /// The projections of the latents of latent attention to queries, keys and values (without a latent of queries,
+  /// theirs from the hidden state), with rotary embedding, again for backward; no operation for other attention.
   void latent_up_projections() const;
 
   /// The input of a multi-token-prediction layer: the hidden state and the next token's embedding, normed and projected
@@ -156,8 +156,7 @@ struct DenseParts {
   /// ranks, in `gradient`, overlaps with the weight gradients; with sequence parallelism `input` is gathered again
   /// concurrently with the input gradients.
   void gather_concurrently(const std::string& input, const std::string& gradient,
-                           const std::function<void()>& input_gradients,
-                           const std::function<void()>& weight_gradients,
+                           const std::function<void()>& input_gradients, const std::function<void()>& weight_gradients,
                            std::optional<std::int64_t> columns = {}) const;
   [[nodiscard]] Slice weight(const std::string& name, std::int64_t in, std::int64_t out) const;
   /// The weights of the norm with this result: a row of factors and, for LayerNorm, one of summands.
@@ -174,6 +173,9 @@ struct DenseParts {
   void loss(const Slice& logits) const;
   [[nodiscard]] Slice loss_backward(const Slice& logits) const;
   [[nodiscard]] Slice wide_logits(const Slice& logits) const;
+  /// Of attention that is not fused, the matrix of each head: a product writes it, the softmax reads and writes it; and
+  /// the same of its gradient. What the products compute is priced as the fused kernel, which reads their results.
+  void attention_softmax(const std::vector<Slice>& inputs, const Slice& softmax, bool backward) const;
   [[nodiscard]] Slice kv(const std::string& name) const;
   void exchange_context(bool backward) const;
   /// Whether latents are made of a rank's own rows and gathered before their up projections, as Megatron-Core does with

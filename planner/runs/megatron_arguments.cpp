@@ -281,7 +281,8 @@ class Reading {
     const bool is_fused = a_.has("cross-entropy-loss-fusion");
     const bool is_of_te = a_.text("cross-entropy-fusion-impl", "native") == "te";
     const std::string attention = a_.text("attention-backend", "auto");
-    const bool is_unfused = attention == "unfused" || attention == "local" || a_.text("transformer-impl", "") == "local";
+    const bool is_unfused =
+        attention == "unfused" || attention == "local" || a_.text("transformer-impl", "") == "local";
     r.fusions = fmt::format("{}router+scale_buffers+scale_swizzle{}", is_unfused ? "" : "attention+",
                             is_fused && is_of_te ? "+cross_entropy" : "");
     r.stack = "Megatron-LM";

@@ -35,7 +35,7 @@ struct RunPlan {
   planner::SearchSpace space;    // the same decisions as pins, if `is_searched`
   std::optional<Bytes> measured_memory = {};
   bool counts_tensors = false;  // the measured memory is that of the framework's allocator, not all of the device's
-  bool is_searched = false;      // the row leaves ep or the micro batch empty, or its stack's defaults are unknown
+  bool is_searched = false;     // the row leaves ep or the micro batch empty, or its stack's defaults are unknown
   std::vector<std::string> defaults = {};        // what was taken for empty columns: "zero 1"
   std::vector<std::string> approximations = {};  // what is expressed roughly: "cuda_graph attn: has no effect"
 

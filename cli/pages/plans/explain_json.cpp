@@ -165,6 +165,13 @@ planner::Json paper_forms_json(const planner::PaperForms& f) {
   return out;
 }
 
+planner::Json buffers_json(const Explanation& e) {
+  planner::Json out = planner::Json::array();
+  for (const BufferUse& b : e.buffers)
+    out.push_back({{"buffer", b.buffer}, {"block", b.block}, {"bytes", b.bytes.value()}, {"count", b.count}});
+  return out;
+}
+
 planner::Json explain_document(const Explanation& e) {
   const planner::Prediction& p = e.prediction;
   planner::Json j = planner::json_head(e.plan.inputs, e.plan.cluster);
@@ -195,6 +202,8 @@ planner::Json explain_document(const Explanation& e) {
   j["layer_roofline"] = layer_points_json(e);
   j["closed_forms"] = paper_forms_json(e.forms);
   j["placement"] = e.placement ? placement_json(*e.placement) : planner::Json(nullptr);
+  j["memory_parts_bytes"] = planner::memory_json(p.memory);
+  j["buffers"] = buffers_json(e);
   j["operations"] = operation_rows(e.prediction.program, e.operations);
   j["assumed"] = assumed_numbers(e.plan.plan.inputs.cluster);
   return j;

@@ -145,6 +145,30 @@ std::string exposed_table(const Explanation& e) {
   return out;
 }
 
+/// What the memory of the fullest rank is of: the largest buffers, and the rest.
+std::string memory_table(const Explanation& e) {
+  const MemoryUse& m = e.prediction.memory;
+  std::string out = fmt::format("\n  Memory of the fullest GPU{}\n\n",
+                                e.prediction.program.stages.size() > 1 ? fmt::format(" (stage {})", m.stage) : "");
+  out += labelled("in use", memory_text(m, e.plan.cluster));
+  constexpr std::size_t kMost = 8;
+  Bytes rest;
+  out += fmt::format("\n  {:<24} {:<28} {:>10} {:>6} {:>10}\n", "buffer", "of", "each", "kept", "GiB");
+  for (std::size_t i = 0; i < e.buffers.size(); ++i) {
+    const BufferUse& b = e.buffers[i];
+    if (i >= kMost) {
+      rest += b.all();
+      continue;
+    }
+    out +=
+        fmt::format("  {:<24} {:<28} {:>10} {:>6} {:>10}\n", b.buffer, b.block, human(b.bytes), b.count, gib(b.all()));
+  }
+  if (e.buffers.size() > kMost)
+    out += fmt::format("  {:<24} {:<28} {:>10} {:>6} {:>10}\n", fmt::format("{} others", e.buffers.size() - kMost), "",
+                       "", "", gib(rest));
+  return out;
+}
+
 std::string sensitivity_table(const Explanation& e) {
   std::string out = "\n  What a better machine would give to this plan (simulated again, one change at a time)\n\n" +
                     fmt::format("  {:<38} {:>5} {:>12} {:>8}\n", "", "", "step time", "shorter");
@@ -356,7 +380,7 @@ std::string explain_page(const Explanation& e) {
   out += in_lines(conclusion(e)) + '\n';
   out += class_table(e) + holder_table(e) + exposed_table(e) + '\n';
   if (!p.timeline.links.empty()) out += link_table(p, cluster.topology, 5) + '\n';
-  out += stream_table(p);
+  out += stream_table(p) + memory_table(e);
   out += sensitivity_table(e) + placement_text(e) + roofline_text(e) + layer_points_text(e) + paper_forms_text(e);
   return out + notes_text(inputs, plan.inputs, cluster, p.program, 5);
 }

@@ -30,6 +30,7 @@ struct Explanation {
   std::vector<planner::Sensitivity> sensitivities;
   std::optional<planner::PlacementPayoff> placement;  // none if there is nothing to place (placement_payoff())
   std::vector<OperationRow> operations;               // of the binding rank
+  std::vector<BufferUse> buffers;                     // at the peak of the fullest stage's memory, largest first
 };
 
 /// `progress` is called with (done, total).

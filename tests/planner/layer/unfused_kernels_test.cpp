@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "model/program/resolve.hpp"
 #include "model/costs/memory.hpp"
+#include "model/program/resolve.hpp"
 #include "planner/candidate/stage_layout.hpp"
 #include "planner/layer/moe_parts.hpp"
 #include "planner/lowering/lower.hpp"

@@ -33,7 +33,8 @@ class Levels {
   Levels(const Program& program, const Timeline& timeline) : program_(program), timeline_(timeline) {
     items_.assign(timeline.repeats.size() + 1,
                   std::vector<std::vector<Item>>(timeline.recorded_ranks(program.world_size)));
-    repeats_.resize(timeline.repeats.size() + 1);
+    repeats_.assign(timeline.repeats.size() + 1,
+                    std::vector<std::vector<Item>>(timeline.recorded_ranks(program.world_size)));
     for (const TimelineSpan& s : timeline.spans) {
       std::vector<SimTime>& starts = starts_[{s.repeat, s.block, s.operation, s.rank}];
       // The operation that a Wait waits for ends with it and represents it.
@@ -43,15 +44,26 @@ class Levels {
       }
       starts.push_back(s.start);
     }
+    find_begins();
     for (std::size_t i = 0; i < timeline.repeats.size(); ++i) {
       const TimelineRepeat& r = timeline.repeats[i];
-      const SimTime end = r.start + SimTime::scaled(r.period, r.count);
-      if (end > r.start) repeats_[index(r.parent)].push_back({r.start, end, nullptr, static_cast<std::int32_t>(i)});
+      for (std::size_t place = 0; place < begins_[i].size(); ++place) {
+        const std::optional<SimTime>& begin = begins_[i][place];
+        if (!begin || r.period == SimTime()) continue;
+        repeats_[index(r.parent)][place].push_back(
+            {*begin, *begin + SimTime::scaled(r.period, r.count), nullptr, static_cast<std::int32_t>(i)});
+      }
     }
-    for (auto& level : items_) {
-      for (auto& of_rank : level) sort(of_rank);
+    for (auto* levels : {&items_, &repeats_}) {
+      for (auto& level : *levels) {
+        for (auto& of_rank : level) sort(of_rank);
+      }
     }
-    for (auto& level : repeats_) sort(level);
+  }
+
+  /// When the rank begins the level: the Timeline, or the recorded iteration of a repeat.
+  [[nodiscard]] SimTime begin(std::int32_t level, RankId rank) const {
+    return level < 0 ? SimTime() : begins_[static_cast<std::size_t>(level)][timeline_.place(rank)].value_or(SimTime());
   }
 
   /// The predecessor that let `after` (none: the end of the level) begin at `time` on this rank: among the items that
@@ -60,7 +72,7 @@ class Levels {
   [[nodiscard]] const Item* before(std::int32_t level, RankId rank, SimTime time,
                                    const std::optional<Run>& after) const {
     const std::vector<Item>& spans = items_[index(level)][timeline_.place(rank)];
-    const std::vector<Item>& repeats = repeats_[index(level)];
+    const std::vector<Item>& repeats = repeats_[index(level)][timeline_.place(rank)];
     const auto from = past(spans, time);
     const auto repeat = past(repeats, time);
     const bool has_repeat = repeat != repeats.begin();
@@ -102,11 +114,17 @@ class Levels {
   [[nodiscard]] RankId last_rank() const {
     RankId last;
     SimTime end;
-    for (std::size_t r = 0; r < items_.front().size(); ++r) {
-      const std::vector<Item>& spans = items_.front()[r];
-      if (spans.empty() || spans.back().end <= end) continue;
-      end = spans.back().end;
-      last = spans.back().span->rank;
+    const auto consider = [&](std::size_t place, SimTime ends) {
+      if (ends <= end) return;
+      end = ends;
+      last = timeline_.recorded_at(place);
+    };
+    for (std::size_t place = 0; place < items_.front().size(); ++place) {
+      const std::vector<Item>& spans = items_.front()[place];
+      if (!spans.empty()) consider(place, spans.back().end);
+      for (const Item& item : repeats_.front()[place]) {
+        if (!timeline_.repeats[static_cast<std::size_t>(item.repeat)].in_step) consider(place, item.end);
+      }
     }
     return last;
   }
@@ -116,6 +134,20 @@ class Levels {
   }
 
  private:
+  void find_begins() {
+    const std::size_t ranks = items_.front().size();
+    for (const TimelineRepeat& r : timeline_.repeats)
+      begins_.emplace_back(ranks, r.in_step ? std::optional(r.start) : std::nullopt);
+    for (const TimelineSpan& s : timeline_.spans) {
+      for (std::int32_t i = s.repeat; i >= 0;) {
+        const TimelineRepeat& r = timeline_.repeats[static_cast<std::size_t>(i)];
+        std::optional<SimTime>& begin = begins_[static_cast<std::size_t>(i)][timeline_.place(s.rank)];
+        if (!r.in_step && (!begin || s.start < *begin)) begin = s.start;
+        i = r.parent;
+      }
+    }
+  }
+
   static std::size_t index(std::int32_t level) { return static_cast<std::size_t>(level + 1); }
   static void sort(std::vector<Item>& items) {
     std::stable_sort(items.begin(), items.end(), [](const Item& a, const Item& b) { return a.end < b.end; });
@@ -126,8 +158,9 @@ class Levels {
 
   const Program& program_;
   const Timeline& timeline_;
-  std::vector<std::vector<std::vector<Item>>> items_;  // by level + 1, then rank
-  std::vector<std::vector<Item>> repeats_;             // by level + 1
+  std::vector<std::vector<std::vector<Item>>> items_;        // by level + 1, then rank
+  std::vector<std::vector<std::vector<Item>>> repeats_;      // the same
+  std::vector<std::vector<std::optional<SimTime>>> begins_;  // by repeat, then rank; none: it has no part in it
   std::map<std::tuple<std::int32_t, BlockId, std::int32_t, RankId>, std::vector<SimTime>> starts_;  // by execution
 };
 
@@ -140,17 +173,17 @@ class Walk {
     if (timeline_.spans.empty()) return {};
     const TimelineSpan& any = timeline_.spans.back();
     next_ = {any.block, any.operation};
-    through(-1, levels_.last_rank(), SimTime(), timeline_.makespan, 1);
+    through(-1, levels_.last_rank(), timeline_.makespan, 1);
     std::reverse(path_.begin(), path_.end());
     return std::move(path_);
   }
 
  private:
-  /// Traces the path from `to` back to `from` in one level, starting on `rank`; returns the rank on which it ends.
-  RankId through(std::int32_t level, RankId rank, SimTime from, SimTime to, std::int64_t times) {
+  /// Traces the path from `to` back to the begin of one level, starting on `rank`; returns the rank on which it ends.
+  RankId through(std::int32_t level, RankId rank, SimTime to, std::int64_t times) {
     SimTime time = to;
     std::optional<Run> after;
-    while (time > from) {
+    for (SimTime from = levels_.begin(level, rank); time > from; from = levels_.begin(level, rank)) {
       const Item* item = levels_.before(level, rank, time, after);
       const SimTime ended = item ? std::max(item->end, from) : from;
       if (ended < time) {
@@ -162,13 +195,32 @@ class Walk {
         after_ = Run{item->span->block, item->span->operation, item->run};
         rank = span(*item, from, times);
         after = after_;
-        time = std::max(from, reached_);
+        time = std::max(levels_.begin(level, rank), reached_);
         continue;
       }
-      const TimelineRepeat& repeat = timeline_.repeats[static_cast<std::size_t>(item->repeat)];
-      rank = through(item->repeat, rank, repeat.start, repeat.start + repeat.period, times * repeat.count);
+      rank = through_copies(item->repeat, rank, times);
       after.reset();
-      time = std::max(from, repeat.start);
+      time = std::max(levels_.begin(level, rank), levels_.begin(item->repeat, rank));
+    }
+    return rank;
+  }
+
+  /// Traces the path through all iterations of a repeat. Where ranks are not in step, the next one begins on the rank
+  /// on which the path through the one after it ended.
+  RankId through_copies(std::int32_t index, RankId rank, std::int64_t times) {
+    const TimelineRepeat& repeat = timeline_.repeats[static_cast<std::size_t>(index)];
+    const auto through_one = [&](RankId on, std::int64_t counted) {
+      return through(index, on, levels_.begin(index, on) + repeat.period, counted);
+    };
+    if (repeat.in_step) return through_one(rank, times * repeat.count);
+    for (std::int64_t left = repeat.count; left > 0; --left) {
+      const std::size_t first = path_.size();
+      const RankId next = through_one(rank, times);
+      if (next == rank) {
+        for (std::size_t i = first; i < path_.size(); ++i) path_[i].times *= left;
+        break;
+      }
+      rank = next;
     }
     return rank;
   }

@@ -8,9 +8,10 @@
 // an approximation: a Timeline does not record which flow did.) A Receive continues at the Send whose message it waited
 // for, a Wait at the operation it waited for.
 //
-// Iterations that are copies of a recorded one (Timeline::repeats) begin and end at the same instant on all ranks, so
-// the path through the recorded iteration represents all `count` of them: the sum of duration times `times` over all
-// segments is exactly the makespan.
+// Of iterations that are copies of a recorded one (Timeline::repeats), the path through the recorded iteration
+// represents all if they begin and end at the same instant on all ranks, or if it ends on the rank on which it begins.
+// Otherwise it is traced through one copy after another. The sum of duration times `times` over all segments is exactly
+// the makespan.
 #pragma once
 
 #include <cstdint>

@@ -11,8 +11,8 @@
 
 namespace moeplan {
 
-/// The execution of an operation on one rank. Of a repeat with synchronous iterations (see Timeline::repeats), only the
-/// first iteration is recorded.
+/// The execution of an operation on one rank. Of iterations that are copies (see Timeline::repeats), only the first is
+/// recorded.
 struct TimelineSpan {
   RankId rank;
   BlockId block;
@@ -27,8 +27,9 @@ struct TimelineSpan {
 struct TimelineRepeat {
   std::int32_t parent = -1;  // the enclosing repeat; -1: none
   std::int64_t count = 1;    // total iterations
-  SimTime start;             // of the recorded iteration
+  SimTime start;             // of the recorded iteration, on the rank that begins it last
   SimTime period;
+  bool in_step = true;  // all ranks begin it at `start`; false: the ranks with spans in it, each with its first span
   bool operator==(const TimelineRepeat&) const = default;
 };
 
@@ -39,8 +40,8 @@ struct LinkUse {
   bool operator==(const LinkUse&) const = default;
 };
 
-/// Bytes that crossed a link at constant throughput. As for spans, only the first iteration of a repeat with
-/// synchronous iterations is recorded.
+/// Bytes that crossed a link at constant throughput. As for spans, only the first of iterations that are copies is
+/// recorded.
 struct LinkSegment {
   SimTime start;
   SimTime end;               // after start

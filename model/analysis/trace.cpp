@@ -6,6 +6,7 @@
 #include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <tuple>
 
 #include "model/base/diagnostics.hpp"
@@ -51,6 +52,45 @@ void append_copies(TimelineSpan span, const std::vector<std::vector<SimTime>>* o
     out.back().start += offset;
     out.back().end += offset;
   }
+}
+
+/// All copies of an iteration as one slice: of all ranks, or of one that begins it at its own time.
+struct Copies {
+  const TimelineRepeat* repeat;
+  std::int64_t pid;
+  int tid;
+  SimTime start;
+};
+
+/// The copies of all repeats that are in step, and of those with some of the spans. Nested repeats are on separate
+/// threads: the copies of an inner one lie within an outer one's first iteration.
+std::vector<Copies> copies_of(const Timeline& timeline, const std::vector<TimelineSpan>& spans,
+                              std::int64_t repeats_pid) {
+  const auto repeat = [&](std::int32_t i) -> const TimelineRepeat& {
+    return timeline.repeats[static_cast<std::size_t>(i)];
+  };
+  const auto depth = [&](std::int32_t i) {
+    int around = 0;
+    for (; i >= 0; i = repeat(i).parent) ++around;
+    return around;
+  };
+  std::vector<Copies> out;
+  std::map<std::pair<std::int32_t, RankId>, SimTime> begins;
+  for (std::int32_t i = 0; i < std::ssize(timeline.repeats); ++i) {
+    if (repeat(i).in_step) out.push_back({&repeat(i), repeats_pid, depth(i), repeat(i).start + repeat(i).period});
+  }
+  for (const TimelineSpan& s : spans) {
+    for (std::int32_t i = s.repeat; i >= 0; i = repeat(i).parent) {
+      if (repeat(i).in_step) continue;
+      const auto [it, is_new] = begins.try_emplace({i, s.rank}, s.start);
+      if (!is_new) it->second = std::min(it->second, s.start);
+    }
+  }
+  for (const auto& [of, begin] : begins) {
+    const auto& [i, rank] = of;
+    out.push_back({&repeat(i), pid_of(rank), static_cast<int>(kStreams) + depth(i), begin + repeat(i).period});
+  }
+  return out;
 }
 
 class TraceWriter {
@@ -148,7 +188,9 @@ class TraceWriter {
         if (stream <= Stream::Copy || uses(stream)) thread(pid_of(r), tid_of(stream), stream_name);
       }
     }
-    if (shows_repeats()) process(repeats_pid(), "repeats");
+    if (shows_repeats() && std::any_of(timeline_.repeats.begin(), timeline_.repeats.end(),
+                                       [](const TimelineRepeat& r) { return r.in_step; }))
+      process(repeats_pid(), "repeats");
     if (!options_.links.empty()) process(links_pid(), "links");
   }
 
@@ -253,17 +295,17 @@ class TraceWriter {
     add("{}", phase == "f" ? ",\"bp\":\"e\"}" : "}");
   }
 
-  /// Nested repeats on separate threads: the copies of an inner one lie within an outer one's first iteration.
   void repeats() {
     if (!shows_repeats()) return;
-    for (const TimelineRepeat& r : timeline_.repeats) {
-      if (!is_in_window(r.start + r.period, r.start + SimTime::scaled(r.period, r.count))) continue;
-      int depth = 0;
-      for (std::int32_t p = r.parent; p >= 0; p = timeline_.repeats[static_cast<std::size_t>(p)].parent) ++depth;
+    std::set<std::pair<std::int64_t, int>> rows;
+    for (const Copies& c : copies_of(timeline_, spans_, repeats_pid())) {
+      const TimelineRepeat& r = *c.repeat;
+      if (!r.in_step && rows.emplace(c.pid, c.tid).second) thread(c.pid, c.tid, "repeats");
+      if (!is_in_window(c.start, c.start + SimTime::scaled(r.period, r.count - 1))) continue;
       next_event();
       add("{{\"ph\":\"X\",\"name\":\"x {} more {} of {}\",\"cat\":\"repeat\",\"pid\":{},\"tid\":{},", r.count - 1,
-          r.count == 2 ? "iteration" : "iterations", human(r.period.seconds()), repeats_pid(), depth + 1);
-      add_time("ts", r.start + r.period);
+          r.count == 2 ? "iteration" : "iterations", human(r.period.seconds()), c.pid, c.tid);
+      add_time("ts", c.start);
       add(",");
       add_time("dur", SimTime::scaled(r.period, r.count - 1));
       add(",\"args\":{{\"iterations\":{},", r.count);

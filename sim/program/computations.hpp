@@ -9,8 +9,8 @@
 #include "model/costs/communication.hpp"
 #include "model/machine/cluster.hpp"
 #include "model/program/program.hpp"
+#include "sim/flows/network_flows.hpp"
 #include "sim/program/event_queue.hpp"
-#include "sim/program/network_flows.hpp"
 
 namespace moeplan::sim {
 

@@ -14,7 +14,7 @@
 
 namespace moeplan::sim {
 
-enum class EventKind { ComputeEnd, FlowStart, IdleExchangeEnd, OperationEnd };
+enum class EventKind { ComputeEnd, FlowStart, IdleExchangeEnd, OperationEnd, RepeatEnd };
 
 /// Completions of flows are not events: the network knows them (network_flows.hpp).
 struct Event {

@@ -30,7 +30,8 @@ void Exchanges::arrive(RankId r, const OperationInstance& instance) {
     starts[events_.now() + SimTime::from_seconds(startup(e, operation, transfer))].push_back(t);
   }
   for (auto& [time, transfers] : starts) {
-    events_.push({.time = time, .kind = EventKind::FlowStart, .exchange = id, .flows = std::move(transfers)});
+    events_.push(
+        {.time = time, .kind = EventKind::FlowStart, .rank = r, .exchange = id, .flows = std::move(transfers)});
   }
 }
 
@@ -46,6 +47,7 @@ void Exchanges::send(RankId from, const OperationInstance& instance) {
   if (e.cost.add_route_latency && from != to) delay += view_.latency(operation, from, to);
   events_.push({.time = events_.now() + SimTime::from_seconds(delay),
                 .kind = EventKind::FlowStart,
+                .rank = from,
                 .exchange = id,
                 .flows = {0}});
 }

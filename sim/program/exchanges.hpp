@@ -10,9 +10,9 @@
 #include "model/costs/communication.hpp"
 #include "model/machine/cluster.hpp"
 #include "model/program/program.hpp"
+#include "sim/flows/network_flows.hpp"
+#include "sim/flows/network_view.hpp"
 #include "sim/program/event_queue.hpp"
-#include "sim/program/network_flows.hpp"
-#include "sim/program/network_view.hpp"
 #include "sim/program/operation_instance.hpp"
 
 namespace moeplan::sim {

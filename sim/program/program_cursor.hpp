@@ -31,6 +31,15 @@ class ProgramCursor {
   /// At a boundary: the iterations of its repeat, and how many of them are done.
   [[nodiscard]] std::int64_t iterations() const { return frames_.back().repeat->count; }
   [[nodiscard]] std::int64_t iterations_done() const { return frames_.back().done; }
+  /// At a boundary: its repeat.
+  [[nodiscard]] const Step& repeat() const { return *frames_.back().repeat; }
+  /// At a boundary: whether it is the end of the iteration that begins at the boundary `other`.
+  [[nodiscard]] bool follows(const ProgramCursor& other) const {
+    if (iterations_done() == 0) return false;
+    ProgramCursor before(*this);
+    --before.frames_.back().done;
+    return before.same_boundary(other);
+  }
   [[nodiscard]] bool same_boundary(const ProgramCursor& other) const { return frames_ == other.frames_; }
 
  private:

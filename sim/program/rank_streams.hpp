@@ -28,6 +28,8 @@ class RankStreams {
   void begin_block(BlockId block, const std::vector<Operation>& operations);
   [[nodiscard]] BlockId block() const { return block_; }
   [[nodiscard]] std::int64_t block_number() const { return block_number_; }
+  /// Counts blocks as begun that are not.
+  void skip_blocks(std::int64_t number) { block_number_ += number; }
   /// Whether all operations of the block have ended, other than those on background streams.
   [[nodiscard]] bool block_has_ended() const { return open_operations_ == 0; }
 

@@ -2,68 +2,26 @@
 
 #include <algorithm>
 #include <cassert>
-#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "sim/flows/network_flows.hpp"
+#include "sim/flows/network_view.hpp"
 #include "sim/program/computations.hpp"
 #include "sim/program/event_queue.hpp"
 #include "sim/program/exchanges.hpp"
 #include "sim/program/message_channels.hpp"
-#include "sim/program/network_flows.hpp"
-#include "sim/program/network_view.hpp"
 #include "sim/program/program_cursor.hpp"
 #include "sim/program/rank_streams.hpp"
+#include "sim/program/repeats.hpp"
 #include "sim/program/timeline_recorder.hpp"
 
 namespace moeplan::sim {
 
 namespace {
-
-struct SimulatedRank {
-  ProgramCursor cursor;
-  RankStreams streams{};
-  bool is_waiting = false;  // at the boundary of a repeat
-  bool has_finished = false;
-};
-
-/// Skips the iterations of a repeat that are copies of an earlier one: where all ranks end an iteration at the instant
-/// at which all of them begin the next, and nothing is in flight.
-class SynchronousRepeats {
- public:
-  /// `recorder` must outlive the object.
-  explicit SynchronousRepeats(TimelineRecorder& recorder) : recorder_(recorder) {}
-
-  /// All ranks are at the same boundary `now`, with nothing in flight. If they were at the start of the iteration that
-  /// ends, the repeat ends.
-  void pass_together(std::vector<SimulatedRank>& ranks, SimTime now) {
-    const ProgramCursor& first = ranks.front().cursor;
-    starts_.resize(first.depth());
-    std::optional<TimelineRecorder::IterationStart>& start = starts_.back();
-    if (first.iterations_done() > 0 && start) {
-      recorder_.skip_iterations(*start, now, first.iterations() - first.iterations_done());
-      for (SimulatedRank& rank : ranks) rank.cursor.end_repeat();
-      start.reset();
-    } else {
-      start = recorder_.start_iteration(now);
-    }
-  }
-
-  /// Some ranks are at a boundary, or all are and something is in flight.
-  void pass_separately(const std::vector<SimulatedRank>& ranks) {
-    for (const SimulatedRank& rank : ranks) {
-      if (rank.is_waiting && rank.cursor.depth() <= starts_.size()) starts_[rank.cursor.depth() - 1].reset();
-    }
-  }
-
- private:
-  TimelineRecorder& recorder_;
-  /// By nesting level of repeats: set if all ranks began this iteration together.
-  std::vector<std::optional<TimelineRecorder::IterationStart>> starts_;
-};
 
 /// The event loop: what ends an operation, and what follows from the end of one.
 class Engine {
@@ -77,7 +35,7 @@ class Engine {
         exchanges_(program, cluster, view_, flows_, events_),
         channels_(events_),
         recorder_(cluster, view_, flows_, options.keep_spans, options.watch),
-        repeats_(recorder_) {
+        repeats_(program, cluster, view_, recorder_) {
     assert(program.world_size <= cluster.world_size() && "the cluster has a GPU for every rank");
     ranks_.reserve(view_.ranks());
     for (std::size_t r = 0; r < view_.ranks(); ++r) {
@@ -88,11 +46,10 @@ class Engine {
   Timeline run() {
     for (std::size_t r = 0; r < ranks_.size(); ++r) go_on(RankId(r));
     while (true) {
-      if (waiting_ > 0 && !anything_at_present()) {
+      if (waiting_ > 0 && !anything_at_present())
         pass_boundary();
-        continue;
-      }
-      if (!step()) break;
+      else if (!step())
+        break;
     }
     check_finished();
     return recorder_.finish(events_.now(), program_.world_size);
@@ -131,16 +88,19 @@ class Engine {
       case EventKind::FlowStart: start_all_flows(event); break;
       case EventKind::IdleExchangeEnd: end_exchange(event.rank, event.exchange); break;
       case EventKind::OperationEnd: end_operation(event.rank, event.operation); break;
+      case EventKind::RepeatEnd: wait_at_boundary(event.rank); break;
     }
     return true;
   }
 
   /// Starts all flows of one instant together, so that the network computes one allocation. (A flow that has just
   /// started ends later, so no network event can come in between.)
-  void start_all_flows(const Event& first) {
-    exchanges_.start_flows(first);
-    while (!events_.empty() && events_.next().time == events_.now() && events_.next().kind == EventKind::FlowStart) {
-      exchanges_.start_flows(events_.pop());
+  void start_all_flows(Event event) {
+    while (true) {
+      exchanges_.start_flows(event);
+      repeats_.start_transfers(event.rank);
+      if (events_.empty() || events_.next().time > events_.now() || events_.next().kind != EventKind::FlowStart) return;
+      event = events_.pop();
     }
   }
 
@@ -169,12 +129,14 @@ class Engine {
         rank.has_finished = true;
         recorder_.end_sequence(events_.now());
         return;
-      case ProgramCursor::At::Boundary:
-        rank.is_waiting = true;
-        ++waiting_;
-        return;
+      case ProgramCursor::At::Boundary: wait_at_boundary(r); return;
       case ProgramCursor::At::Block: begin_block(r); return;
     }
+  }
+
+  void wait_at_boundary(RankId r) {
+    ranks_[r.index()].is_waiting = true;
+    ++waiting_;
   }
 
   void begin_block(RankId r) {
@@ -266,19 +228,15 @@ class Engine {
     }
   }
 
-  // --- Repeats ---
-
   /// Handles the ranks at a boundary of a repeat, when no other event remains at this instant.
   void pass_boundary() {
-    const ProgramCursor& first = ranks_.front().cursor;
-    const bool in_step = std::all_of(ranks_.begin(), ranks_.end(), [&](const SimulatedRank& rank) {
-      return rank.is_waiting && rank.cursor.same_boundary(first) && rank.streams.background_is_idle();
-    });
-    if (in_step && skip_repeats_) {
-      exchanges_.clear();
-      repeats_.pass_together(ranks_, events_.now());
-    } else {
-      repeats_.pass_separately(ranks_);
+    if (skip_repeats_) {
+      const Repeats::Passed passed = repeats_.pass(ranks_, events_.now());
+      if (passed.in_step) exchanges_.clear();
+      for (const auto& [r, time] : passed.skip) {
+        ranks_[r.index()].is_waiting = false;
+        events_.push({.time = events_.now() + time, .kind = EventKind::RepeatEnd, .rank = r});
+      }
     }
     release();
   }
@@ -286,9 +244,8 @@ class Engine {
   void release() {
     waiting_ = 0;
     std::vector<RankId> released;
-    for (std::size_t r = 0; r < ranks_.size(); ++r) {
+    for (std::size_t r = 0; r < ranks_.size(); ++r)
       if (std::exchange(ranks_[r].is_waiting, false)) released.push_back(RankId(r));
-    }
     for (const RankId r : released) {
       ranks_[r.index()].cursor.pass();
       go_on(r);
@@ -312,7 +269,7 @@ class Engine {
   Exchanges exchanges_;
   MessageChannels channels_;
   TimelineRecorder recorder_;
-  SynchronousRepeats repeats_;
+  Repeats repeats_;
   std::vector<SimulatedRank> ranks_;
   std::int64_t waiting_ = 0;
 };

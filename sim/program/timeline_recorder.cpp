@@ -11,75 +11,82 @@ TimelineRecorder::TimelineRecorder(const Cluster& cluster, const NetworkView& vi
       view_(view),
       flows_(flows),
       keep_spans_(keep_spans),
-      skipped_bytes_(view.capacities().size(), 0.0) {
+      skipped_bytes_(view.capacities().size(), 0.0),
+      spans_(view.ranks()) {
   for (const LinkId l : watch) watched_.emplace_back(l, view.resource_of(l), view.bytes_on_link(l));
 }
 
 void TimelineRecorder::end_operation(RankId r, const RankStreams::Started& ended, SimTime now) {
   if (!keep_spans_) return;
   const auto& [instance, start] = ended;
-  spans_.push_back({r, instance.block, instance.operation, -1, start + skipped_, now + skipped_});
+  spans_[r.index()].push_back({r, instance.block, instance.operation, -1, start + skipped_, now + skipped_});
 }
 
 void TimelineRecorder::record_links(SimTime now) {
   for (LinkRecorder& w : watched_) w.record(flows_.bytes_carried(w.resource()), now, skipped_);
 }
 
-std::vector<double> TimelineRecorder::bytes_carried() const {
-  std::vector<double> bytes(skipped_bytes_);
-  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] += flows_.bytes_carried(ResourceId(i));
-  return bytes;
-}
-
-TimelineRecorder::IterationStart TimelineRecorder::start_iteration(SimTime now) {
-  IterationStart start{now + skipped_, spans_.size(), repeats_.size(), bytes_carried(), {}};
+TimelineRecorder::TrafficMark TimelineRecorder::mark_traffic(std::span<const ResourceId> resources) {
+  TrafficMark mark;
+  for (const ResourceId resource : resources) mark.bytes.push_back(bytes_carried(resource));
   for (LinkRecorder& w : watched_) {
-    start.segments.push_back(w.segments().size());
+    mark.segments.push_back(w.segments().size());
     w.begin_segment();
   }
-  return start;
+  return mark;
 }
 
-void TimelineRecorder::skip_iterations(const IterationStart& start, SimTime now, std::int64_t more) {
-  if (more == 0) return;
-  const SimTime period = now + skipped_ - start.time;
-  const auto id = static_cast<std::int32_t>(repeats_.size());
-  for (std::size_t i = start.spans; i < spans_.size(); ++i) {
-    if (spans_[i].repeat < 0) spans_[i].repeat = id;
+std::int32_t TimelineRecorder::add_repeat(RankId first, std::size_t depth, const TimelineRepeat& repeat) {
+  repeats_.push_back(repeat);
+  first_ranks_.emplace_back(first, depth);
+  return static_cast<std::int32_t>(repeats_.size()) - 1;
+}
+
+void TimelineRecorder::repeat_since(const Mark& begin, RankId r, std::int32_t repeat) {
+  std::vector<TimelineSpan>& spans = spans_[r.index()];
+  for (std::size_t i = begin.spans; i < spans.size(); ++i) {
+    if (spans[i].repeat < 0) spans[i].repeat = repeat;
   }
-  for (std::size_t i = start.repeats; i < repeats_.size(); ++i) {
-    if (repeats_[i].parent < 0) repeats_[i].parent = id;
+  const std::size_t depth = first_ranks_[static_cast<std::size_t>(repeat)].second;
+  for (std::size_t i = begin.repeats; i < repeats_.size(); ++i) {
+    if (repeats_[i].parent < 0 && first_ranks_[i].first == r && first_ranks_[i].second > depth)
+      repeats_[i].parent = repeat;
   }
+}
+
+void TimelineRecorder::repeat_traffic_since(const TrafficMark& begin, std::span<const ResourceId> resources,
+                                            std::int32_t repeat) {
   for (std::size_t w = 0; w < watched_.size(); ++w) {
+    if (std::find(resources.begin(), resources.end(), watched_[w].resource()) == resources.end()) continue;
     std::vector<LinkSegment>& segments = watched_[w].segments();
-    for (std::size_t i = start.segments[w]; i < segments.size(); ++i) {
-      if (segments[i].repeat < 0) segments[i].repeat = id;
+    for (std::size_t i = begin.segments[w]; i < segments.size(); ++i) {
+      if (segments[i].repeat < 0) segments[i].repeat = repeat;
     }
     watched_[w].begin_segment();
   }
-  repeats_.push_back({-1, more + 1, start.time, period});
-  const std::vector<double> bytes = bytes_carried();
-  for (std::size_t i = 0; i < bytes.size(); ++i) {
-    skipped_bytes_[i] += static_cast<double>(more) * (bytes[i] - start.bytes[i]);
+  const auto more = static_cast<double>(repeats_[static_cast<std::size_t>(repeat)].count - 1);
+  for (std::size_t i = 0; i < resources.size(); ++i) {
+    skipped_bytes_[resources[i].index()] += more * (bytes_carried(resources[i]) - begin.bytes[i]);
   }
-  skipped_ += SimTime::scaled(period, more);
 }
 
 Timeline TimelineRecorder::finish(SimTime now, std::int64_t world_size) {
   Timeline timeline;
   timeline.makespan = now + skipped_;
   timeline.joined_end = joined_end_;
-  timeline.spans = std::move(spans_);
+  for (std::vector<TimelineSpan>& of_rank : spans_) {
+    timeline.spans.insert(timeline.spans.end(), of_rank.begin(), of_rank.end());
+    of_rank = {};
+  }
   if (view_.is_symmetric()) {
     timeline.segment = world_size;
     timeline.classes = static_cast<std::int64_t>(view_.ranks());
   }
   sort_spans(timeline.spans);
   timeline.repeats = std::move(repeats_);
-  const std::vector<double> bytes = bytes_carried();
   for (std::size_t l = 0; l < cluster_.topology.links.size(); ++l) {
     const LinkId link(l);
-    const double on_link = bytes[view_.resource_of(link).index()] * view_.bytes_on_link(link);
+    const double on_link = bytes_carried(view_.resource_of(link)) * view_.bytes_on_link(link);
     if (on_link > 0) timeline.links.push_back({link, on_link});
   }
   for (LinkRecorder& w : watched_) timeline.link_history.push_back(w.take_history());

@@ -4,25 +4,28 @@
 #include <algorithm>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "model/analysis/timeline.hpp"
 #include "model/machine/cluster.hpp"
+#include "sim/flows/network_flows.hpp"
+#include "sim/flows/network_view.hpp"
 #include "sim/program/link_recorder.hpp"
-#include "sim/program/network_flows.hpp"
-#include "sim/program/network_view.hpp"
 #include "sim/program/rank_streams.hpp"
 
 namespace moeplan::sim {
 
-/// Takes simulated time without skipped iterations, and adds the time of the iterations that were skipped before.
+/// Takes simulated time without the iterations that all ranks have skipped together, and adds their time.
 class TimelineRecorder {
  public:
-  /// What is recorded before an iteration of a repeat that all ranks begin at the same instant.
-  struct IterationStart {
-    SimTime time;
-    std::size_t spans;
-    std::size_t repeats;
+  /// What is recorded of a rank before an instant.
+  struct Mark {
+    std::size_t spans = 0;
+    std::size_t repeats = 0;
+  };
+  /// The traffic of some resources before an instant at which they carry none.
+  struct TrafficMark {
     std::vector<double> bytes;          // by resource
     std::vector<std::size_t> segments;  // by watched link: number of segments
   };
@@ -38,16 +41,29 @@ class TimelineRecorder {
   /// The network has advanced to `now`.
   void record_links(SimTime now);
 
-  [[nodiscard]] IterationStart start_iteration(SimTime now);
-  /// Skips `more` further iterations of the repeat, which are copies of the one from `start` to `now`.
-  void skip_iterations(const IterationStart& start, SimTime now, std::int64_t more);
+  [[nodiscard]] Mark mark(RankId r) const { return {spans_[r.index()].size(), repeats_.size()}; }
+  [[nodiscard]] TrafficMark mark_traffic(std::span<const ResourceId> resources);
+
+  /// Adds a repeat: a recorded iteration that takes `period` from `start` on, and copies of it. `first` is the lowest
+  /// of its ranks, `depth` the number of repeats of the Program that it is in, including itself.
+  std::int32_t add_repeat(RankId first, std::size_t depth, const TimelineRepeat& repeat);
+  /// What has been recorded of the rank since `begin` is the recorded iteration.
+  void repeat_since(const Mark& begin, RankId r, std::int32_t repeat);
+  /// The same for the resources' traffic, which ends now.
+  void repeat_traffic_since(const TrafficMark& begin, std::span<const ResourceId> resources, std::int32_t repeat);
+
+  /// Time that `simulated` time does not count: all ranks have skipped iterations that take so long in total.
+  void skip(SimTime time) { skipped_ += time; }
+  [[nodiscard]] SimTime skipped() const { return skipped_; }
 
   /// The Timeline of a simulation of `world_size` ranks that ends `now`. Leaves the recorder empty.
   [[nodiscard]] Timeline finish(SimTime now, std::int64_t world_size);
 
  private:
-  /// Bytes carried by each resource of the view, including skipped iterations.
-  [[nodiscard]] std::vector<double> bytes_carried() const;
+  /// Bytes carried by a resource of the view, including skipped iterations.
+  [[nodiscard]] double bytes_carried(ResourceId resource) const {
+    return skipped_bytes_[resource.index()] + flows_.bytes_carried(resource);
+  }
 
   const Cluster& cluster_;
   const NetworkView& view_;
@@ -55,9 +71,10 @@ class TimelineRecorder {
   bool keep_spans_;
   SimTime skipped_;  // total time of skipped iterations
   SimTime joined_end_;
-  std::vector<double> skipped_bytes_;  // by resource
-  std::vector<TimelineSpan> spans_;
+  std::vector<double> skipped_bytes_;             // by resource
+  std::vector<std::vector<TimelineSpan>> spans_;  // by rank
   std::vector<TimelineRepeat> repeats_;
+  std::vector<std::pair<RankId, std::size_t>> first_ranks_;  // by repeat, with its depth
   std::vector<LinkRecorder> watched_;
 };
 

@@ -171,6 +171,44 @@ TEST_CASE("iterations that are copies count as often as they are") {
   CHECK(length(path) == t.makespan);
 }
 
+TEST_CASE("iterations that are copies, but that ranks begin at different times") {
+  // Three iterations of an all-gather of 1 MB each way (100 us) and a kernel of 10 us on rank 0, 20 us on rank 1, which
+  // begins 10 us later: 120 us each, recorded once.
+  const Cluster cluster = tests::toy_cluster(1, 2);
+  Program p = tests::one_block(2, {{"g", 2, 1}});
+  add(p, tests::kernel_of(p, 40 * kMicrosecond));
+  p.blocks.push_back({.name = "repeated", .operations = {}});
+  add(p, tests::collective_of(p, Collective::AllGather, GroupId(0), 2'000'000));
+  add(p, tests::kernel_of(p, 20 * kMicrosecond, Stream::Compute, {0}));
+  p.stages.front().push_back({.block = {}, .count = 3, .body = {{.block = BlockId(1)}}});
+  Timeline t;
+  t.repeats = {{.count = 3, .start = us(10), .period = us(120), .in_step = false}};
+  t.spans = {span(1, 0, 0, 10), span(0, 0, 0, 110, 0, 1), span(1, 0, 10, 110, 0, 1), span(0, 1, 110, 120, 0, 1),
+             span(1, 1, 110, 130, 0, 1)};
+  SECTION("the path is in all copies on the rank that ends last, because it begins there too") {
+    t.makespan = us(370);
+    const std::vector<PathSegment> path = critical_path(p, t, cluster);
+    CHECK(stretches(path) == std::vector<Stretch>{{1, 0, 0, 0, 10}, {1, 1, 0, 10, 100}, {1, 1, 1, 110, 20}});
+    CHECK(path[1].times == 3);
+    CHECK(path[2].times == 3);
+    CHECK(length(path) == t.makespan);
+  }
+  SECTION("it is on the other rank in the last copy if what follows is there, and changes over in it") {
+    t.spans.push_back(span(0, 0, 360, 400));
+    t.makespan = us(400);
+    const std::vector<PathSegment> path = critical_path(p, t, cluster);
+    CHECK(stretches(path) == std::vector<Stretch>{{1, 0, 0, 0, 10},
+                                                  {1, 1, 0, 10, 100},
+                                                  {1, 1, 1, 110, 20},
+                                                  {0, 1, 0, 10, 100},
+                                                  {0, 1, 1, 110, 10},
+                                                  {0, 0, 0, 360, 40}});
+    CHECK(path[1].times == 2);
+    CHECK(path[3].times == 1);
+    CHECK(length(path) == t.makespan);
+  }
+}
+
 TEST_CASE("what held a computation") {
   Cluster cluster = tests::toy_cluster(1, 1);
   cluster.gpu.launch_overhead = Seconds(1e-6);

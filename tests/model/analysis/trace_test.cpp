@@ -130,6 +130,23 @@ TEST_CASE("a trace draws copies of iterations if that is asked for, and only a w
   CHECK(events(expanded, "X").size() == 6);  // no slices that count copies
 }
 
+TEST_CASE("copies that ranks begin at different times are counted with each rank") {
+  const Program p = program(2);
+  Timeline t;
+  t.makespan = SimTime(35'000'000);
+  t.spans = {span(0, 0, 0, 10'000'000, /*repeat=*/0), span(1, 0, 5'000'000, 10'000'000, /*repeat=*/0)};
+  t.repeats = {{.count = 3, .start = SimTime(5'000'000), .period = SimTime(10'000'000), .in_step = false}};
+  const json trace = json::parse(chrome_trace(p, t, {}));
+  std::map<int, double> starts;
+  for (const json& e : events(trace, "X")) {
+    if (e.at("cat") != "repeat") continue;
+    CHECK(e.at("name") == "x 2 more iterations of 10.00 us");
+    CHECK(e.at("dur") == 20);
+    starts[e.at("pid")] = e.at("ts");
+  }
+  CHECK(starts == std::map<int, double>{{1, 10.0}, {2, 15.0}});
+}
+
 TEST_CASE("arrows lead from senders to receivers") {
   SECTION("every arrow has one start and one end, in slices of the same run, and never points back in time") {
     const json trace = json::parse(chrome_trace(program(3), timeline(3, 2)));

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "model/base/sim_time.hpp"
+#include "sim/flows/network_view.hpp"
 #include "sim/network/network.hpp"
-#include "sim/program/network_view.hpp"
 
 namespace moeplan::sim {
 

@@ -1,4 +1,4 @@
-#include "sim/program/network_flows.hpp"
+#include "sim/flows/network_flows.hpp"
 
 #include <algorithm>
 #include <cmath>

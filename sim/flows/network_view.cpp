@@ -1,4 +1,4 @@
-#include "sim/program/network_view.hpp"
+#include "sim/flows/network_view.hpp"
 
 #include <map>
 #include <tuple>

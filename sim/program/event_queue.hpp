@@ -1,10 +1,10 @@
 // The simulator's clock and its queue of future events.
 #pragma once
 
+#include <algorithm>
 #include <cassert>
 #include <cstdint>
 #include <functional>
-#include <queue>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -41,19 +41,21 @@ class EventQueue {
 
   void push(Event event) {
     event.number = ++count_;
-    events_.push(std::move(event));
+    events_.push_back(std::move(event));
+    std::push_heap(events_.begin(), events_.end(), std::greater<>());
   }
   [[nodiscard]] bool empty() const { return events_.empty(); }
-  [[nodiscard]] const Event& next() const { return events_.top(); }
+  [[nodiscard]] const Event& next() const { return events_.front(); }
   Event pop() {
-    Event event = events_.top();
-    events_.pop();
+    std::pop_heap(events_.begin(), events_.end(), std::greater<>());
+    Event event = std::move(events_.back());
+    events_.pop_back();
     return event;
   }
 
  private:
   SimTime now_;
-  std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
+  std::vector<Event> events_;  // a heap, the next first
   std::uint64_t count_ = 0;
 };
 

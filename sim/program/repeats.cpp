@@ -129,24 +129,26 @@ const std::vector<ResourceId>* RecurringRepeats::own(Partition& partition, std::
   return resources ? &*resources : nullptr;
 }
 
-Repeats::Passed Repeats::pass(std::vector<SimulatedRank>& ranks, SimTime now) {
+Repeats::Passed Repeats::pass(std::vector<SimulatedRank>& ranks, const std::vector<RankId>& waiting, SimTime now) {
   const ProgramCursor& first = ranks.front().cursor;
-  const bool in_step = !recurring_.is_skipping() && std::all_of(ranks.begin(), ranks.end(), [&](const auto& rank) {
-    return rank.is_waiting && rank.cursor.same_boundary(first) && rank.streams.background_is_idle();
-  });
-  if (in_step) {
+  if (waiting.size() == ranks.size() && !recurring_.is_skipping() &&
+      std::all_of(ranks.begin(), ranks.end(), [&](const SimulatedRank& rank) {
+        return rank.cursor.same_boundary(first) && rank.streams.background_is_idle();
+      })) {
     if (in_step_.pass(first, now)) {
       for (SimulatedRank& rank : ranks) rank.cursor.end_repeat();
     }
-    return {.in_step = true};
+    return {.in_step = true, .go_on = waiting};
   }
   Passed passed;
-  for (std::size_t r = 0; r < ranks.size(); ++r) {
-    SimulatedRank& rank = ranks[r];
-    if (!rank.is_waiting) continue;
+  for (const RankId r : waiting) {
+    SimulatedRank& rank = ranks[r.index()];
     in_step_.reset(rank.cursor.depth());
-    const auto skip = recurring_.pass(RankId(r), rank.cursor, rank.streams, now);
-    if (!skip) continue;
+    const auto skip = recurring_.pass(r, rank.cursor, rank.streams, now);
+    if (!skip) {
+      passed.go_on.push_back(r);
+      continue;
+    }
     rank.cursor.end_repeat();
     rank.streams.skip_blocks(skip->blocks);
     passed.skip.emplace_back(r, skip->time);

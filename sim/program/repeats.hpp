@@ -22,7 +22,6 @@ namespace moeplan::sim {
 struct SimulatedRank {
   ProgramCursor cursor;
   RankStreams streams{};
-  bool is_waiting = false;  // at the boundary of a repeat
   bool has_finished = false;
 };
 
@@ -154,11 +153,12 @@ class Repeats {
 
   struct Passed {
     bool in_step = false;                            // all ranks pass the same boundary, with nothing in flight
-    std::vector<std::pair<RankId, SimTime>> skip{};  // ranks that do not, but wait so long until the end of the repeat
+    std::vector<RankId> go_on{};                     // ranks that go on from their boundaries
+    std::vector<std::pair<RankId, SimTime>> skip{};  // ranks that wait so long until the end of their repeat
   };
-  /// The ranks that are waiting pass their boundaries now. The cursors of those that skip iterations move to the end of
-  /// their repeats.
-  Passed pass(std::vector<SimulatedRank>& ranks, SimTime now);
+  /// The ranks `waiting`, in ascending order, pass their boundaries now. The cursors of those that skip iterations move
+  /// to the end of their repeats.
+  Passed pass(std::vector<SimulatedRank>& ranks, const std::vector<RankId>& waiting, SimTime now);
   /// Transfers of an operation begin that the rank has reached.
   void start_transfers(RankId r) { recurring_.start_transfers(r); }
 

@@ -46,7 +46,7 @@ class Engine {
   Timeline run() {
     for (std::size_t r = 0; r < ranks_.size(); ++r) go_on(RankId(r));
     while (true) {
-      if (waiting_ > 0 && !anything_at_present())
+      if (!waiting_.empty() && !anything_at_present())
         pass_boundary();
       else if (!step())
         break;
@@ -88,7 +88,7 @@ class Engine {
       case EventKind::FlowStart: start_all_flows(event); break;
       case EventKind::IdleExchangeEnd: end_exchange(event.rank, event.exchange); break;
       case EventKind::OperationEnd: end_operation(event.rank, event.operation); break;
-      case EventKind::RepeatEnd: wait_at_boundary(event.rank); break;
+      case EventKind::RepeatEnd: waiting_.push_back(event.rank); break;
     }
     return true;
   }
@@ -129,14 +129,9 @@ class Engine {
         rank.has_finished = true;
         recorder_.end_sequence(events_.now());
         return;
-      case ProgramCursor::At::Boundary: wait_at_boundary(r); return;
+      case ProgramCursor::At::Boundary: waiting_.push_back(r); return;
       case ProgramCursor::At::Block: begin_block(r); return;
     }
-  }
-
-  void wait_at_boundary(RankId r) {
-    ranks_[r.index()].is_waiting = true;
-    ++waiting_;
   }
 
   void begin_block(RankId r) {
@@ -230,23 +225,18 @@ class Engine {
 
   /// Handles the ranks at a boundary of a repeat, when no other event remains at this instant.
   void pass_boundary() {
-    if (skip_repeats_) {
-      const Repeats::Passed passed = repeats_.pass(ranks_, events_.now());
-      if (passed.in_step) exchanges_.clear();
-      for (const auto& [r, time] : passed.skip) {
-        ranks_[r.index()].is_waiting = false;
-        events_.push({.time = events_.now() + time, .kind = EventKind::RepeatEnd, .rank = r});
-      }
-    }
-    release();
+    std::vector<RankId> waiting = std::exchange(waiting_, {});
+    std::sort(waiting.begin(), waiting.end());
+    if (!skip_repeats_) return pass(waiting);
+    const Repeats::Passed passed = repeats_.pass(ranks_, waiting, events_.now());
+    if (passed.in_step) exchanges_.clear();
+    for (const auto& [r, time] : passed.skip)
+      events_.push({.time = events_.now() + time, .kind = EventKind::RepeatEnd, .rank = r});
+    pass(passed.go_on);
   }
 
-  void release() {
-    waiting_ = 0;
-    std::vector<RankId> released;
-    for (std::size_t r = 0; r < ranks_.size(); ++r)
-      if (std::exchange(ranks_[r].is_waiting, false)) released.push_back(RankId(r));
-    for (const RankId r : released) {
+  void pass(const std::vector<RankId>& ranks) {
+    for (const RankId r : ranks) {
       ranks_[r.index()].cursor.pass();
       go_on(r);
     }
@@ -271,7 +261,7 @@ class Engine {
   TimelineRecorder recorder_;
   Repeats repeats_;
   std::vector<SimulatedRank> ranks_;
-  std::int64_t waiting_ = 0;
+  std::vector<RankId> waiting_;  // at boundaries of repeats
 };
 
 }  // namespace

@@ -30,7 +30,12 @@ void evaluate_filled(const Problem& problem, Depth depth, const EvaluationOption
   StageClusters& clusters = problem.stage_clusters();
   const Iteration iteration(problem.model(), problem.workload(), out.evaluated.candidate, problem.ranks_per_node());
   const Program& program = iteration.filled();
-  if (!fits(problem, program, options.checks, out) || depth == Depth::Memory) return;
+  if (options.memory) {
+    out.evaluated.memory = *options.memory;
+  } else if (!fits(problem, program, options.checks, out)) {
+    return;
+  }
+  if (depth == Depth::Memory) return;
   const auto& threshold = options.asymmetric_rank_threshold;
   if (threshold && program.ranks_per_stage() >= *threshold && has_asymmetric_ranks(program, clusters)) {
     out.bound = iteration.bounded_by_first_rank(clusters);

@@ -42,6 +42,8 @@ struct EvaluationOptions {
   /// With Depth::Extrapolation: a candidate with at least this many ranks per stage and with ranks that differ gets a
   /// bound instead of an estimate, which would take long.
   std::optional<std::int64_t> asymmetric_rank_threshold = {};
+  /// With Depth::Extrapolation: the candidate's memory, if it is known, and known to fit.
+  std::optional<MemoryUse> memory = {};
 };
 
 /// A candidate with its predicted memory and time.

@@ -86,9 +86,11 @@ std::vector<std::int64_t> Ranking::sizes_of(const Candidate& base) const {
 /// none does. Memory grows with the micro batch, nearly in proportion but for weights and states, which is where to
 /// begin.
 Evaluation Ranking::with_largest_size(Candidate c, std::span<const std::int64_t> sizes) const {
-  const EvaluationOptions options{.asymmetric_rank_threshold = space_.asymmetric_rank_threshold};
+  std::optional<MemoryUse> of_smallest;
   const auto of = [&](std::size_t i) {
     c.micro_batch = sizes[i];
+    EvaluationOptions options{.asymmetric_rank_threshold = space_.asymmetric_rank_threshold};
+    if (i + 1 == sizes.size()) options.memory = of_smallest;
     return evaluate(problem_, c, Depth::Extrapolation, options);
   };
   if (sizes.size() == 1) return of(0);
@@ -96,7 +98,7 @@ Evaluation Ranking::with_largest_size(Candidate c, std::span<const std::int64_t>
   c.micro_batch = sizes[i];
   const Evaluation smallest = evaluate(problem_, c, Depth::Memory);
   if (smallest.infeasibility) return smallest;
-  const MemoryUse& use = smallest.evaluated.memory;
+  const MemoryUse& use = of_smallest.emplace(smallest.evaluated.memory);
   const Bytes growing = (use.activations + use.working) / static_cast<double>(sizes[i]);
   const Bytes room = problem_.cluster().memory_per_rank() - (use.total() - use.activations - use.working);
   while (i > 0 && static_cast<double>(sizes[i - 1]) * growing <= room) --i;

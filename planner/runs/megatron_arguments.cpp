@@ -109,6 +109,51 @@ std::vector<bool> layers_by(Arguments& a, const std::string& name, std::int64_t 
   out.resize(static_cast<std::size_t>(layers));
   return out;
 }
+
+Node mamba(Arguments& a) {
+  Node out = Node::map();
+  out.set("kind", Node::text("mamba2"));
+  const std::int64_t columns = std::max<std::int64_t>(1, a.number("mamba-head-dim", 64));
+  out.set("num_heads", Node::integer(a.number("mamba-num-heads", 2 * a.number("hidden-size") / columns)));
+  out.set("head_dim", Node::integer(columns));
+  out.set("state_size", Node::integer(a.number("mamba-state-dim", 128)));
+  out.set("num_groups", Node::integer(a.number("mamba-num-groups", 8)));
+  return out;
+}
+
+/// Layers of one part each: M, Mamba-2; *, attention; E, experts; -, a dense FFN. After a "/", the parts of a layer
+/// of multi-token prediction, of which "*E" alone are modelled.
+void set_hybrid_layers(Arguments& a, Node& m, const Node& dense, const Node& experts) {
+  const char* name = a.has("hybrid-layer-pattern") ? "hybrid-layer-pattern" : "hybrid-override-pattern";
+  const std::string pattern = a.text(name), letters = pattern.substr(0, pattern.find('/'));
+  if (letters.find_first_not_of("M*E-") != std::string::npos || letters.empty() || letters.size() > 1000)
+    return a.complain(name, fmt::format("{} is no pattern of M, *, E and -", in_quotes(pattern)));
+  if (letters.find('E') != std::string::npos && experts.kind == Node::Kind::Null)
+    return a.complain(name, "has experts (E), but there is no --num-experts");
+  Node& list = m.set("layers", Node::list());
+  for (std::size_t i = 0, end = 0; i < letters.size(); i = end) {
+    while (end < letters.size() && letters[end] == letters[i]) ++end;
+    Node& run = list.items.emplace_back(Node::map());
+    run.set("repeat", Node::integer(static_cast<std::int64_t>(end - i)));
+    run.set("ffn", Node::text(letters[i] == 'E' ? "moe" : letters[i] == '-' ? "dense" : "none"));
+    if (letters[i] != '*') run.set("mixer", Node::text(letters[i] == 'M' ? "mamba" : "none"));
+  }
+  Node& mixers = m.set("mixers", Node::map());
+  if (letters.find('M') != std::string::npos) mixers.set("mamba", mamba(a));
+  mixers.set("none", Node::map()).set("kind", Node::text("none"));
+  Node& ffns = m.set("ffns", Node::map());
+  ffns.set("none", Node::map()).set("hidden_size", Node::integer(0));
+  if (letters.find('-') != std::string::npos) ffns.set("dense", dense);
+  if (letters.find('E') != std::string::npos) ffns.set("moe", experts);
+  if (m.find("num_mtp_layers") != nullptr) m.set("mtp_layer", Node::map()).set("ffn", Node::text("moe"));
+  for (std::size_t at = letters.size(); at < pattern.size();) {
+    const std::size_t next = std::min(pattern.find('/', at + 1), pattern.size());
+    if (pattern.substr(at + 1, next - at - 1) != "*E")
+      return a.complain(name, "layers of multi-token prediction other than \"*E\" are not modelled");
+    at = next;
+  }
+}
+
 class Reading {
  public:
   Reading(JobWords job, std::string_view text, const std::string& file) : a_(job.words, text, file) {
@@ -153,13 +198,15 @@ class Reading {
     m.set("norm", Node::text(a_.text("normalization", "LayerNorm") == "RMSNorm" ? "rms" : "layer"));
     m.set("attention", a_.has("multi-latent-attention") ? latent_attention() : attention(hidden, bias));
     if (const std::int64_t mtp = a_.number("mtp-num-layers", 0); mtp > 0) m.set("num_mtp_layers", Node::integer(mtp));
+    const Node expert = ffn(a_.number("moe-ffn-hidden-size", dense), gated, bias, is_clamped);
+    if (a_.has("hybrid-layer-pattern") || a_.has("hybrid-override-pattern"))
+      return set_hybrid_layers(a_, m, ffn(dense, gated, bias, is_clamped), experts > 0 ? moe(experts, expert) : Node());
     const std::vector<bool> is_moe = experts > 0 ? layers_by(a_, "moe-layer-freq", layers, true)
                                                  : std::vector<bool>(static_cast<std::size_t>(layers), false);
     m.set("layers", layer_list(is_moe, windows(layers)));
     Node& ffns = m.set("ffns", Node::map());
     if (std::count(is_moe.begin(), is_moe.end(), false) > 0) ffns.set("dense", ffn(dense, gated, bias, is_clamped));
-    if (experts > 0)
-      ffns.set("moe", moe(experts, ffn(a_.number("moe-ffn-hidden-size", dense), gated, bias, is_clamped)));
+    if (experts > 0) ffns.set("moe", moe(experts, expert));
   }
 
   /// Tokens that a query sees, by layer; 0: all.
@@ -231,6 +278,8 @@ class Reading {
       all.set("hidden_size", Node::integer(shared));
     }
     out.set("expert", std::move(expert));
+    if (const std::int64_t latent = a_.number("moe-latent-size", 0); latent > 0)
+      out.set("latent_size", Node::integer(latent));
     if (a_.has("moe-router-enable-expert-bias")) out.set("router_bias", Node::boolean(true));
     if (const std::int64_t groups = a_.number("moe-router-num-groups", 1); groups > 1) {
       out.set("expert_groups", Node::integer(groups));
@@ -320,6 +369,10 @@ class Reading {
     for (const char* scope : {"cuda-graph-scope", "cuda-graph-modules"}) {
       if (a_.has(scope)) r.cuda_graph = joined(a_.text(scope));
     }
+    // Attention's graphs are those of all token mixers here.
+    const std::string mixers = "attn+mamba";
+    if (const auto at = r.cuda_graph.find(mixers); at != std::string::npos)
+      r.cuda_graph.replace(at, mixers.size(), "attn");
   }
 
   Arguments a_;

@@ -45,7 +45,6 @@ std::optional<std::string> left_out(const RecordedJob& job) {
   if (is_unfused && has_dropout) return "masks of dropout are not modelled";
   if (job.has("cuda-graph-impl")) return "buffers of CUDA graphs are not modelled";
   if (job.has("offload") || job.has("fsdp")) return "states or activations elsewhere";
-  if (job.has("hybrid-layer-pattern")) return "a model that the arguments' reader does not know";
   if (job.world == 0) return "the number of GPUs is not known";
   return std::nullopt;
 }

@@ -104,6 +104,38 @@ TEST_CASE("The model is that of the arguments") {
   }
 }
 
+TEST_CASE("Layers of a hybrid pattern are one part each") {
+  const std::string nemotron =
+      "--mamba-num-heads 16 --mamba-head-dim 64 --mamba-state-dim 128 --mamba-num-groups 8 --moe-ffn-hidden-size 512 "
+      "--moe-latent-size 256 --num-query-groups 2 --group-query-attention --untie-embeddings-and-output-weights "
+      "--position-embedding-type none --cuda-graph-modules [attn mamba moe_router] ";
+  const MegatronJob job = read(nemotron + "--mtp-num-layers 2 --hybrid-layer-pattern MEME*E-/*E/*E");
+  CHECK(job.row.cuda_graph == "attn+moe_router");
+  const ModelSpec model = read_model(job.model);
+  CHECK(model.num_layers() == 7);
+  CHECK(model.num_moe_layers() == 3);
+  CHECK(model.num_mtp_layers == 2);
+  std::string letters;
+  for (const RepeatedLayers& run : model.layers) {
+    for (std::int64_t i = 0; i < run.repeat; ++i) {
+      for (const LayerSpec& layer : run.pattern) {
+        const bool is_mixer = has_mixer(layer);
+        CHECK(is_mixer != has_ffn(layer));
+        letters += is_mixer ? (std::holds_alternative<Mamba2>(mixer_of(model, layer)) ? 'M' : '*')
+                            : (std::holds_alternative<Moe>(layer.ffn) ? 'E' : '-');
+      }
+    }
+  }
+  CHECK(letters == "MEME*E-");
+  CHECK(job.model.find("ffns")->find("moe")->find("latent_size") != nullptr);
+  for (const auto& [pattern, message] : std::vector<std::pair<std::string, std::string>>{
+           {"MXE", "\"MXE\" is no pattern of M, *, E and -"},
+           {"ME/M*E", "layers of multi-token prediction other than \"*E\" are not modelled"}}) {
+    CHECK_THAT(error_of([&] { (void)read(nemotron + "--hybrid-layer-pattern " + pattern); }),
+               Catch::Contains("--hybrid-layer-pattern: " + message));
+  }
+}
+
 TEST_CASE("The time of an iteration is the median of the later half that a log prints") {
   CHECK_FALSE(iteration_time("no times"));
   std::string log;

@@ -229,14 +229,14 @@ class StageMemory {
   BlockMemory of(const Sequence& sequence) {
     kept_ = 0;
     most_ = {};
-    instances_.assign(blocks_.size(), 0);
-    moment_ = {};
     walk(sequence);
     return most_;
   }
 
-  /// The buffers in use at the peak that of() found last.
-  [[nodiscard]] std::vector<BufferUse> at_peak() const {
+  /// The buffers in use at the peak that of() finds, which alone counts what is kept then.
+  [[nodiscard]] std::vector<BufferUse> at_peak(const Sequence& sequence) {
+    instances_.assign(blocks_.size(), 0);
+    of(sequence);
     std::vector<BufferUse> out;
     for (std::size_t b = 0; b < blocks_.size(); ++b) {
       for (const Accesses& a : accesses_.blocks[b]) {
@@ -280,12 +280,6 @@ class StageMemory {
     return out;
   }
 
-  /// The block that others are variants of.
-  [[nodiscard]] std::size_t plain(BlockId block) const {
-    const Block& b = program_.blocks[block.index()];
-    return b.variant_of ? b.variant_of->index() : block.index();
-  }
-
   void walk(const Sequence& sequence) {
     for (const Step& step : sequence) {
       step.is_block() ? pass(step.block) : repeat(step);
@@ -300,11 +294,16 @@ class StageMemory {
       moment_ = {.block = id.index(), .kept = instances_};
     }
     kept_ += own.kept;
-    ++instances_[plain(id)];
+    count(id, 1);
     most_.kept = std::max(most_.kept, kept_);
     if (!block.backward_of) return;
     kept_ -= blocks_[block.backward_of->index()].kept;
-    --instances_[plain(*block.backward_of)];
+    count(*block.backward_of, -1);
+  }
+
+  /// Variants of a block count as the block.
+  void count(BlockId block, std::int64_t more) {
+    if (!instances_.empty()) instances_[program_.blocks[block.index()].variant_of.value_or(block).index()] += more;
   }
 
   void repeat(const Step& step) {
@@ -331,7 +330,7 @@ class StageMemory {
   const ProgramAccesses& accesses_;
   const std::vector<std::int64_t>& counts_;
   double kept_ = 0;
-  std::vector<std::int64_t> instances_;  // whose kept bytes are kept, by block
+  std::vector<std::int64_t> instances_;  // whose kept bytes are kept, by block; empty: not counted
   BlockMemory most_;
   PeakMoment moment_;
 };
@@ -434,7 +433,7 @@ std::vector<BufferUse> buffers_at_peak(const Program& program, std::size_t stage
   for (const std::vector<std::int64_t>& counts : accesses.rows.counts(program, ranks_that_differ(program))) {
     StageMemory memory(program, accesses, counts);
     const double peak = memory.of(program.stages[stage]).peak;
-    if (peak > most) most = peak, out = memory.at_peak();
+    if (peak > most) most = peak, out = memory.at_peak(program.stages[stage]);
   }
   return out;
 }

@@ -191,7 +191,7 @@ Slice DenseParts::latent_rows(const std::string& name, std::int64_t columns) con
 
 Slice DenseParts::input(const Projection& p, const std::string& prefix) const {
   const bool is_of_latent = p.in != "attn.in";
-  if (is_of_latent) return rows(gathers_latents() ? prefix + p.in + ".all" : prefix + p.in, p.in_columns);
+  if (is_of_latent) return rows(gathers_latents() ? whole(prefix + p.in) : prefix + p.in, p.in_columns);
   return reads_own_rows(p) ? own(prefix + p.in, p.in_columns) : rows(whole(prefix + p.in), p.in_columns);
 }
 

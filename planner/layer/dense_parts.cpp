@@ -252,7 +252,7 @@ void DenseParts::loss(const Slice& logits) const {
 }
 
 Slice DenseParts::loss_backward(const Slice& logits) const {
-  Slice gradient = rows("d.head.logits", block.program().buffer(logits.buffer).columns);
+  Slice gradient = rows("d.head.logits", columns(logits));
   Operation backward = kernel("loss backward", OpClass::Embedding, Kernel::LossBackward, {logits}, {gradient});
   if (!workload.fusions.has(Fusion::CrossEntropy)) {
     // Scaled in place, and rounded.
@@ -270,7 +270,7 @@ Slice DenseParts::loss_backward(const Slice& logits) const {
 }
 
 Slice DenseParts::wide_logits(const Slice& logits) const {
-  return block.slice("head.softmax", block.program().buffer(logits.buffer).columns, Dtype::Fp32, logits.rows);
+  return block.slice("head.softmax", columns(logits), Dtype::Fp32, logits.rows);
 }
 
 void DenseParts::head_backward() const {

@@ -327,14 +327,18 @@ class Reading {
     }
     const bool delays = a_.has("delay-wgrad-compute");
     r.ep_overlap = a_.has("overlap-moe-expert-parallel-comm") ? (delays ? "wgrad" : "1") : "0";
-    const bool is_fused = a_.has("cross-entropy-loss-fusion");
-    const bool is_of_te = a_.text("cross-entropy-fusion-impl", "native") == "te";
-    const std::string attention = a_.text("attention-backend", "auto");
-    const bool is_unfused =
-        attention == "unfused" || attention == "local" || a_.text("transformer-impl", "") == "local";
-    r.fusions = fmt::format("{}router+scale_buffers+scale_swizzle{}", is_unfused ? "" : "attention+",
-                            is_fused && is_of_te ? "+cross_entropy" : "");
+    r.fusions = name_of(fusions());
     r.stack = "Megatron-LM";
+  }
+
+  Fusions fusions() {
+    Fusions out{Fusion::Router, Fusion::ScaleBuffers, Fusion::ScaleSwizzle};
+    const std::string attention = a_.text("attention-backend", "auto");
+    const bool is_local = a_.text("transformer-impl", "") == "local";
+    if (attention != "unfused" && attention != "local" && !is_local) out.add(Fusion::Attention);
+    const bool has_fused_loss = a_.has("cross-entropy-loss-fusion");
+    if (a_.text("cross-entropy-fusion-impl", "native") == "te" && has_fused_loss) out.add(Fusion::CrossEntropy);
+    return out;
   }
 
   std::string precision() {

@@ -152,20 +152,19 @@ std::string memory_table(const Explanation& e) {
                                 e.prediction.program.stages.size() > 1 ? fmt::format(" (stage {})", m.stage) : "");
   out += labelled("in use", memory_text(m, e.plan.cluster));
   constexpr std::size_t kMost = 8;
+  constexpr const char* kRow = "  {:<24} {:<28} {:>10} {:>6} {:>10}\n";
   Bytes rest;
-  out += fmt::format("\n  {:<24} {:<28} {:>10} {:>6} {:>10}\n", "buffer", "of", "each", "kept", "GiB");
+  out += '\n' + fmt::format(kRow, "buffer", "of", "each", "kept", "GiB");
   for (std::size_t i = 0; i < e.buffers.size(); ++i) {
     const BufferUse& b = e.buffers[i];
     if (i >= kMost) {
       rest += b.all();
       continue;
     }
-    out +=
-        fmt::format("  {:<24} {:<28} {:>10} {:>6} {:>10}\n", b.buffer, b.block, human(b.bytes), b.count, gib(b.all()));
+    out += fmt::format(kRow, b.buffer, b.block, human(b.bytes), b.count, gib(b.all()));
   }
   if (e.buffers.size() > kMost)
-    out += fmt::format("  {:<24} {:<28} {:>10} {:>6} {:>10}\n", fmt::format("{} others", e.buffers.size() - kMost), "",
-                       "", "", gib(rest));
+    out += fmt::format(kRow, fmt::format("{} others", e.buffers.size() - kMost), "", "", "", gib(rest));
   return out;
 }
 

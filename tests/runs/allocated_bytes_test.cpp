@@ -5,19 +5,16 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
-#include <cstdlib>
-#include <filesystem>
 #include <numeric>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "model/text/reader.hpp"
 #include "planner/evaluation/evaluation.hpp"
 #include "planner/plan/inputs.hpp"
 #include "planner/runs/imported_plan.hpp"
 #include "planner/runs/megatron_arguments.hpp"
-#include "profiler/tables/table_text.hpp"
+#include "tests/runs/recorded_jobs.hpp"
 
 namespace moeplan::tests::allocated_bytes_test {
 
@@ -25,13 +22,12 @@ using namespace planner;
 
 namespace {
 
-struct RecordedJob {
-  std::string id, gpu, arguments;
-  std::int64_t world = 0;
-  double bytes = 0;  // the largest number that was allocated
-
-  [[nodiscard]] bool has(std::string_view text) const { return arguments.find(text) != std::string::npos; }
-};
+/// The GPUs of a job; of the released Mixtral jobs, which do not tell, the fewest that have their degrees (assumed).
+std::int64_t gpus_of(const RecordedJob& job) {
+  if (job.id.starts_with("mixtral_8x22b")) return 128;
+  if (job.id.starts_with("mixtral_8x7b")) return 64;
+  return job.world;
+}
 
 /// Why a job's memory is not predicted; none if it is.
 std::optional<std::string> left_out(const RecordedJob& job) {
@@ -45,33 +41,15 @@ std::optional<std::string> left_out(const RecordedJob& job) {
   if (is_unfused && has_dropout) return "masks of dropout are not modelled";
   if (job.has("cuda-graph-impl")) return "buffers of CUDA graphs are not modelled";
   if (job.has("offload") || job.has("fsdp")) return "states or activations elsewhere";
-  if (job.world == 0) return "the number of GPUs is not known";
+  if (gpus_of(job) == 0) return "the number of GPUs is not known";
   return std::nullopt;
-}
-
-std::vector<RecordedJob> recorded_jobs(const std::filesystem::path& file) {
-  std::vector<RecordedJob> out;
-  const std::string text = read_text_file(file, std::size_t{1} << 26);
-  for (const std::string_view line : profiler::split(text, '\n')) {
-    const auto fields = profiler::csv_fields(line);
-    if (!fields || fields->size() < 10 || fields->front() == "id") continue;
-    out.push_back({.id = fields->front(),
-                   .gpu = (*fields)[1],
-                   .arguments = (*fields)[9],
-                   .world = (*fields)[2].empty() ? 0 : std::atoll((*fields)[2].c_str()),
-                   .bytes = (*fields)[7].empty() ? 0 : std::strtod((*fields)[7].c_str(), nullptr)});
-    // The released Mixtral jobs: the fewest GPUs that have their degrees.
-    if (out.back().id.starts_with("mixtral_8x22b")) out.back().world = 128;
-    if (out.back().id.starts_with("mixtral_8x7b")) out.back().world = 64;
-  }
-  return out;
 }
 
 /// What the allocator of the last stage's fullest rank has in use.
 double allocated(const RecordedJob& job) {
   runs::MegatronJob read = runs::read_megatron_arguments(job.arguments, "job.args");
-  read.row.cluster = job.gpu == "h100_sxm" ? "dgx_h100" : job.gpu == "gb200" ? "gb200_nvl72" : "dgx_a100";
-  read.row.world = job.world;
+  read.row.cluster = job.cluster();
+  read.row.world = gpus_of(job);
   const auto imported = runs::imported_plan(read.row, read_model(read.model));
   if (const auto* refusal = std::get_if<runs::Refusal>(&imported)) FAIL(job.id << ": " << refusal->reason);
   const Plan& plan = std::get<runs::ImportedPlan>(imported).plan;
@@ -85,15 +63,12 @@ double allocated(const RecordedJob& job) {
 }  // namespace
 
 TEST_CASE("Megatron-LM's recorded peaks of memory, as published", "[slow]") {
-  const std::filesystem::path file = MOEPLAN_SOURCE_DIR "/../shared/data/runs/small_runs.csv";
-  if (!std::filesystem::exists(file)) {
-    WARN("skipped: no small_runs.csv at ../shared/data/runs");
-    return;
-  }
+  const auto jobs = recorded_jobs();
+  if (!jobs) return;
   // Nothing is fitted to these bytes. Those of A100 are 6 to 9% too low, others 4% too low to 1% too high.
   constexpr double kCeiling = 0.10, kMeanCeiling = 0.05;
   std::vector<double> errors;
-  for (const RecordedJob& job : recorded_jobs(file)) {
+  for (const RecordedJob& job : *jobs) {
     if (const auto reason = left_out(job)) {
       UNSCOPED_INFO(fmt::format("{}: {}", job.id, *reason));
       continue;

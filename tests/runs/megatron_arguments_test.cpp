@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
-#include <filesystem>
 #include <string>
 
 #include "model/text/document.hpp"
 #include "model/transformer/model_spec.hpp"
 #include "planner/runs/run_plan.hpp"
 #include "profiler/tables/table_text.hpp"
+#include "tests/runs/recorded_jobs.hpp"
 #include "tests/support/checks.hpp"
 
 namespace moeplan::tests::megatron_arguments_test {
@@ -145,19 +145,13 @@ TEST_CASE("The time of an iteration is the median of the later half that a log p
 }
 
 TEST_CASE("The arguments of Megatron-LM's functional tests become rows that can be planned") {
-  const std::filesystem::path file = MOEPLAN_SOURCE_DIR "/../shared/data/runs/small_runs.csv";
-  if (!std::filesystem::exists(file)) {
-    WARN("skipped: no small_runs.csv at ../shared/data/runs");
-    return;
-  }
-  const std::string text = read_text_file(file, std::size_t{1} << 26);
+  const auto recorded = recorded_jobs();
+  if (!recorded) return;
   std::size_t jobs = 0;
-  for (const std::string_view line : profiler::split(text, '\n')) {
-    const auto fields = profiler::csv_fields(line);
-    if (!fields || fields->size() < 10 || fields->front() == "id") continue;
+  for (const RecordedJob& of : *recorded) {
     ++jobs;
-    INFO(fields->front());
-    MegatronJob job = read_megatron_arguments((*fields)[9], "small_runs.csv");
+    INFO(of.id);
+    MegatronJob job = read_megatron_arguments(of.arguments, "small_runs.csv");
     CHECK(read_model(job.model).num_moe_layers() > 0);
     CHECK(profiler::csv_fields(csv_line(job.row))->size() == profiler::run_format().columns.size());
   }

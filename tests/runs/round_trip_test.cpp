@@ -11,7 +11,7 @@
 #include "planner/runs/run_model.hpp"
 #include "planner/search/place_experts.hpp"
 #include "profiler/tables/run_table.hpp"
-#include "profiler/tables/table_text.hpp"
+#include "tests/runs/recorded_jobs.hpp"
 
 namespace moeplan::tests::round_trip_test {
 
@@ -234,20 +234,15 @@ TEST_CASE("Published recipes are imported, exported and imported again as the sa
 }
 
 TEST_CASE("Megatron-LM's public test recipes are imported as plans, and compared", "[slow]") {
-  const std::filesystem::path file = MOEPLAN_SOURCE_DIR "/../shared/data/runs/small_runs.csv";
-  if (!std::filesystem::exists(file)) {
-    WARN("skipped: no small_runs.csv at ../shared/data/runs");
-    return;
-  }
-  const std::string text = read_text_file(file, std::size_t{1} << 26);
+  const auto recorded = recorded_jobs();
+  if (!recorded) return;
   std::vector<Plan> plans;
   std::size_t jobs = 0, compared = 0;
-  for (const std::string_view line : profiler::split(text, '\n')) {
-    const auto fields = profiler::csv_fields(line);
-    if (!fields || fields->size() < 10 || (*fields)[2] != "8") continue;  // those whose GPUs are known
-    runs::MegatronJob job = runs::read_megatron_arguments((*fields)[9], "job.args");
-    job.row.cluster = (*fields)[1] == "h100_sxm" ? "dgx_h100" : (*fields)[1] == "gb200" ? "gb200_nvl72" : "dgx_a100";
-    job.row.world = 8;
+  for (const RecordedJob& of : *recorded) {
+    if (of.world != 8) continue;  // those whose GPUs are known
+    runs::MegatronJob job = runs::read_megatron_arguments(of.arguments, "job.args");
+    job.row.cluster = of.cluster();
+    job.row.world = of.world;
     ++jobs;
     auto plan = runs::imported_plan(job.row, read_model(job.model));
     if (auto* of_job = std::get_if<ImportedPlan>(&plan)) plans.push_back(std::move(of_job->plan));

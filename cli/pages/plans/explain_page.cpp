@@ -148,8 +148,9 @@ std::string exposed_table(const Explanation& e) {
 /// What the memory of the fullest rank is of: the largest buffers, and the rest.
 std::string memory_table(const Explanation& e) {
   const MemoryUse& m = e.prediction.memory;
+  const std::size_t stages = e.prediction.program.stages.size();
   std::string out = fmt::format("\n  Memory of the fullest GPU{}\n\n",
-                                e.prediction.program.stages.size() > 1 ? fmt::format(" (stage {})", m.stage) : "");
+                                stages > 1 ? fmt::format(" (stage {} of {})", m.stage + 1, stages) : "");
   out += labelled("in use", memory_text(m, e.plan.cluster));
   constexpr std::size_t kMost = 8;
   constexpr const char* kRow = "  {:<24} {:<28} {:>10} {:>6} {:>10}\n";

@@ -81,6 +81,7 @@ std::string workload_text(const Workload& w) {
   if (w.mode == Mode::Train) {
     out += fmt::format("{} with ZeRO {}, {} recomputation, ", name_of<Optimizer>(kOptimizerNames, w.optimizer),
                        w.zero_stage, w.recompute == Recompute::None ? "no" : recompute_text(w));
+    if (!w.recompute_layers.all()) out += fmt::format("layers {} recomputed, ", name_of(w.recompute_layers));
     if (w.fp8_activation_inputs) out += "inputs of activation functions kept in fp8, ";
     if (w.fusions != Fusions::Default) out += fmt::format("fusions {}, ", name_of(w.fusions));
   }

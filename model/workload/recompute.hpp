@@ -3,10 +3,12 @@
 
 #include <array>
 #include <compare>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "model/workload/module_set.hpp"
 
@@ -15,7 +17,7 @@ namespace moeplan {
 /// A part of a layer whose results are not kept. The names are Megatron-LM's (--recompute-modules), but for
 /// FfnActivation.
 enum class RecomputeModule {
-  CoreAttention,    // core_attn: the output of the attention kernel
+  CoreAttention,    // core_attn: the attention kernel
   MlaUpProjection,  // mla_up_proj: queries, keys and values of latent attention, from the latents
   Mlp,              // mlp: everything inside a dense FFN
   Layernorm,        // layernorm: the outputs of both norms
@@ -55,5 +57,22 @@ inline constexpr Recompute Recompute::Full{RecomputeModule::WholeLayer};
 [[nodiscard]] std::optional<Recompute> parse_recompute(std::string_view text);
 /// The message about a text that is none of these.
 [[nodiscard]] std::string recompute_error(std::string_view text);
+
+/// The layers of a model that are recomputed, where not all of them are.
+struct RecomputedLayers {
+  /// That many first layers of each part of a pipeline (Megatron-LM: --recompute-method block --recompute-num-layers).
+  std::optional<std::int64_t> first_of_part = {};
+  std::vector<std::int64_t> numbers = {};  // of layers, from 0, ascending
+  auto operator<=>(const RecomputedLayers&) const = default;
+
+  [[nodiscard]] bool all() const { return !first_of_part && numbers.empty(); }
+  /// Whether the layer with this number in the model, and in its part, is among them.
+  [[nodiscard]] bool contains(std::int64_t in_model, std::int64_t in_part) const;
+};
+
+/// "all", "first:2", or numbers and ranges: "0-2,4,6".
+[[nodiscard]] std::string name_of(const RecomputedLayers& layers);
+/// The reverse, of numbers in any order; none for any other text, a number twice, or one beyond a model's limits.
+[[nodiscard]] std::optional<RecomputedLayers> parse_recomputed_layers(std::string_view text);
 
 }  // namespace moeplan

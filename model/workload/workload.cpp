@@ -6,6 +6,7 @@
 
 #include "model/base/sha256.hpp"
 #include "model/text/origins.hpp"
+#include "model/transformer/model_spec.hpp"
 
 namespace moeplan {
 
@@ -187,7 +188,24 @@ void read_sizes(MapReader& reader, std::int64_t learned_positions, Workload& w) 
   }
 }
 
-void read_training(MapReader& reader, Workload& w) {
+RecomputedLayers read_recomputed_layers(MapReader& reader, const Workload& w, std::int64_t layers) {
+  if (!reader.find("recompute_layers")) return {};
+  const std::string text = reader.text("recompute_layers");
+  const auto parsed = parse_recomputed_layers(text);
+  if (!parsed)
+    reader.complain("recompute_layers",
+                    fmt::format("{} is not a set of layers; expected all, first:N (of each part of the pipeline) or "
+                                "different numbers from 0 on, as 0-2,4,6",
+                                in_quotes(text)));
+  if (parsed && !parsed->all() && w.recompute == Recompute::None)
+    reader.complain("recompute_layers", "has no effect with recompute: none");
+  if (parsed && layers > 0 && !parsed->numbers.empty() && parsed->numbers.back() >= layers)
+    reader.complain("recompute_layers", fmt::format("layer {} is not in the model, whose layers are 0 to {}",
+                                                    parsed->numbers.back(), layers - 1));
+  return parsed.value_or(RecomputedLayers{});
+}
+
+void read_training(MapReader& reader, std::int64_t layers, Workload& w) {
   if (w.mode == Mode::Train) {
     w.recompute = read_recompute_or_auto(reader);
     w.zero_stage = reader.integer("zero_stage", 0, 3);
@@ -197,6 +215,7 @@ void read_training(MapReader& reader, Workload& w) {
     w.zero_stage = reader.integer_or("zero_stage", 0, 0, 3);
     w.optimizer = reader.choice_or<Optimizer>("optimizer", Optimizer::Adam, kOptimizerNames);
   }
+  w.recompute_layers = read_recomputed_layers(reader, w, layers);
 }
 
 /// How tokens select experts: capacity, routing and gate.
@@ -226,16 +245,20 @@ void read_selection(MapReader& reader, Workload& w) {
 
 }  // namespace
 
-Workload read_workload(const Node& document, std::int64_t learned_positions) {
+WorkloadLimits WorkloadLimits::of(const ModelSpec& model) {
+  return {.learned_positions = model.position_embeddings, .layers = model.num_layers()};
+}
+
+Workload read_workload(const Node& document, const WorkloadLimits& limits) {
   Diagnostics diagnostics;
   MapReader reader(document, "", diagnostics);
   Workload w{};
   w.name = reader.text("name");
-  read_sizes(reader, learned_positions, w);
+  read_sizes(reader, limits.learned_positions, w);
   w.mode = reader.choice<Mode>("mode", kModeNames);
   w.dtype = read_dtype(reader);
   w.precision = read_precision(reader, w.dtype);
-  read_training(reader, w);
+  read_training(reader, limits.layers, w);
   w.gradient_dtype = reader.choice_or<Dtype>("gradient_dtype", Dtype::Fp32, kStateDtypeNames);
   w.optimizer_dtype = reader.choice_or<Dtype>("optimizer_dtype", Dtype::Fp32, kStateDtypeNames);
   w.overlap_gradients = reader.boolean_or("overlap_gradients", true);
@@ -305,6 +328,7 @@ Node workload_document(const Workload& w) {
   out.set("dtype", Node::text(std::string(name_of<Dtype>(kDtypeNames, w.dtype))));
   out.set("precision", Node::text(precision_text(w)));
   out.set("recompute", Node::text(recompute_text(w)));
+  if (!w.recompute_layers.all()) out.set("recompute_layers", Node::text(name_of(w.recompute_layers)));
   out.set("zero_stage", Node::integer(w.zero_stage));
   out.set("optimizer", Node::text(std::string(name_of<Optimizer>(kOptimizerNames, w.optimizer))));
   out.set("gradient_dtype", Node::text(std::string(name_of<Dtype>(kDtypeNames, w.gradient_dtype))));

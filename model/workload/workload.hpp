@@ -83,6 +83,8 @@ struct Workload {
   std::optional<double>
       capacity_factor;      // f: experts take exactly ceil(k f tokens / E) rows per source; none: dropless
   RoutingScenario routing;  // of the dropless case
+  /// The layers that `recompute` applies to. Those of multi-token prediction are always among them.
+  RecomputedLayers recompute_layers = {};
   std::optional<Precision> precision = {};       // recipe of the linear layers' products; none: all products in dtype
   std::optional<RecordedRouting> recorded = {};  // replaces `routing`
   Encoding encoding = Encoding::Sparse;
@@ -103,6 +105,14 @@ struct Workload {
   bool operator==(const Workload&) const = default;
 };
 
+struct ModelSpec;
+
+/// What a model limits in a workload: its learned positions and its layers; 0: no limit.
+struct WorkloadLimits {
+  std::int64_t learned_positions = 0, layers = 0;
+  [[nodiscard]] static WorkloadLimits of(const ModelSpec& model);
+};
+
 /// Reads a workload strictly. Raises InputError.
 ///
 /// Values and defaults: dtype: fp32, tf32, fp16 or bf16. precision: a recipe (kPrecisionNames), with a dtype of 16
@@ -116,12 +126,13 @@ struct Workload {
 /// if it is true. codecs: the allowed codecs, a map like {fp16: {}, int8:
 /// {row_messages: 2}, zfp: {bits: 8}}; none by default. gate: top_k by default. capacity_factors: at most 64, in
 /// addition to a capacity_factor; none by default. recompute: none, selective, full, modules joined by "+"
-/// (RecomputeModule), or `auto`. gradient_dtype and optimizer_dtype: fp32 by default. overlap_gradients: true by
-/// default, and wherever gradients are sharded (zero_stage 2 and 3), which are reduced as they appear; written only if
-/// it is false. recompute, zero_stage and optimizer may be omitted in a forward workload. sequence_length: a number, or
-/// `auto` for 4096 tokens, or the model's number of learned positions if that is smaller; a number that exceeds them is
-/// an error. At most 2^32 tokens. `learned_positions`: ModelSpec::position_embeddings; 0: no limit.
-[[nodiscard]] Workload read_workload(const Node& document, std::int64_t learned_positions = 0);
+/// (RecomputeModule), or `auto`. recompute_layers: all by default, "first:N" or numbers (RecomputedLayers), if anything
+/// is recomputed; written only if not all. gradient_dtype and optimizer_dtype: fp32 by default. overlap_gradients: true
+/// by default, and wherever gradients are sharded (zero_stage 2 and 3), which are reduced as they appear; written only
+/// if it is false. recompute, zero_stage and optimizer may be omitted in a forward workload. sequence_length: a number,
+/// or `auto` for 4096 tokens, or the model's number of learned positions if that is smaller; a number that exceeds them
+/// is an error. At most 2^32 tokens.
+[[nodiscard]] Workload read_workload(const Node& document, const WorkloadLimits& limits = {});
 
 /// Counts of layer `layer` for `sources` ranks with `tokens` tokens that select `top_k` experts each: every source's
 /// tokens in the recorded proportions, rounded to integers as by routing_by_popularity(). Neighbouring sources are

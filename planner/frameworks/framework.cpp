@@ -34,7 +34,10 @@ std::vector<std::string> known_values(Decision decision) {
     case Decision::Degrees: return {"tp", "sp", "cp", "pp", "vp", "ep", "esp"};
     case Decision::Pipelines: return {name_of(PipelineShape::V)};
     case Decision::Overlaps: return {"ep_overlap", "delay_wgrad"};
-    case Decision::Recompute: names = all_names<RecomputeModule>(kRecomputeModuleNames); break;
+    case Decision::Recompute:
+      names = all_names<RecomputeModule>(kRecomputeModuleNames);
+      names.emplace_back(kFirstLayers);
+      break;
     case Decision::ZeroStages: return {"0", "1", "2", "3"};
     case Decision::Precisions: {
       names = all_names<Dtype>(kDtypeNames);
@@ -221,6 +224,10 @@ void check_workload(const Framework& framework, const Workload& workload, const 
         !(recomputed_by(framework, *workload.recompute) == *workload.recompute))
       refuse("recompute", Decision::Recompute, name_of(*workload.recompute));
     if (workload.recompute == Recompute::Full) check("recompute", Decision::Recompute, "full");
+    const RecomputedLayers& layers = workload.recompute_layers;
+    const bool has_layers = layers.first_of_part && workload.recompute.value_or(Recompute::Full) == Recompute::Full &&
+                            framework.has(Decision::Recompute, kFirstLayers);
+    if (!layers.all() && !has_layers) refuse("recompute_layers", Decision::Recompute, name_of(layers));
   }
   for (const auto& [module, name] : kGraphModuleNames) {
     if (workload.cuda_graphs.has(module)) check("cuda_graph", Decision::GraphModules, std::string(name));

@@ -126,6 +126,8 @@ struct Framework {
 /// Reads a framework's file strictly, for one of its versions ("": the newest). Raises InputError.
 [[nodiscard]] Framework read_framework(const Node& document, const std::string& version);
 
+/// The value of FrameworkDecision::Recompute with which whole layers can be those of RecomputedLayers::first_of_part.
+inline constexpr std::string_view kFirstLayers = "first_layers";
 /// The modules of a recomputation that the framework recomputes. Selective is a set of ours, of which frameworks have
 /// parts.
 [[nodiscard]] Recompute recomputed_by(const Framework& framework, const Recompute& recompute);

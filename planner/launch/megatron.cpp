@@ -83,6 +83,12 @@ void set_heads(const HeadAttention& heads, Launch& out) {
   if (heads.scaled_rotary) out.leave("YaRN's scaling of queries and keys");
 }
 
+void recompute_whole(const RecomputedLayers& layers, Launch& out) {
+  out.set("recompute-granularity", "full");
+  out.set("recompute-method", layers.first_of_part ? "block" : "uniform");
+  out.set("recompute-num-layers", layers.first_of_part.value_or(1));
+}
+
 class MegatronExport {
  public:
   explicit MegatronExport(const LaunchInput& input)
@@ -283,12 +289,7 @@ class MegatronExport {
     const Recompute& recompute = candidate_.recompute;
     if (workload_.fp8_activation_inputs) out_.set("activation-func-fp8-input-store");
     if (recompute == Recompute::None) return;
-    if (recompute.has(RecomputeModule::WholeLayer)) {
-      out_.set("recompute-granularity", "full");
-      out_.set("recompute-method", "uniform");
-      out_.set("recompute-num-layers", 1);
-      return;
-    }
+    if (recompute.has(RecomputeModule::WholeLayer)) return recompute_whole(workload_.recompute_layers, out_);
     const Recompute there = recomputed_by(input_.framework, recompute);
     LaunchSetting modules{"recompute-modules"};
     for (const auto& [module, name] : kRecomputeModuleNames) {

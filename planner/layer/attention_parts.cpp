@@ -124,7 +124,7 @@ void DenseParts::attention_core(CorePass pass) const {
   const auto* plain = std::get_if<HeadAttention>(&token_mixer());
   const bool is_gated = plain && plain->output_gate != OutputGate::None;
   const std::string output = is_gated ? "attn.core.ungated" : "attn.core";
-  const bool is_again = workload.recompute.value_or(Recompute::None).has(RecomputeModule::CoreAttention);
+  const bool is_again = recompute.has(RecomputeModule::CoreAttention);
   const std::string own_output = pass == CorePass::Again || (backward && is_again) ? output + ".again" : output;
   Operation op;
   op.name = backward ? "attention backward" : "attention";

@@ -151,7 +151,7 @@ void DenseParts::ffn_backward(const Ffn& f, const std::string& prefix, OpClass o
   gather(gradient);
   if (keeps_fp8_inputs()) restore_from_fp8(block, op_class, own_input);
   q.quantise(d_out, op_class);
-  if (workload.recompute.value_or(Recompute::None).has(RecomputeModule::FfnActivation) && !is_recomputed(op_class)) {
+  if (recompute.has(RecomputeModule::FfnActivation) && !is_recomputed(op_class)) {
     block.then(kernel(prefix + " activation", op_class, Kernel::Activation, {input}, {activated}));
     q.quantise(activated, op_class);
   }
@@ -174,8 +174,7 @@ void DenseParts::ffn_backward(const Ffn& f, const std::string& prefix, OpClass o
 bool DenseParts::keeps_fp8_inputs() const { return workload.mode == Mode::Train && workload.fp8_activation_inputs; }
 
 bool DenseParts::is_recomputed(OpClass op_class) const {
-  return workload.recompute.value_or(Recompute::None)
-      .has(op_class == OpClass::SharedExpert ? RecomputeModule::SharedExperts : RecomputeModule::Mlp);
+  return recompute.has(op_class == OpClass::SharedExpert ? RecomputeModule::SharedExperts : RecomputeModule::Mlp);
 }
 
 void DenseParts::mtp_input() const {

@@ -35,6 +35,7 @@ struct DenseParts {
   bool sequence_parallel;
   BlockBuilder& block;
   const LayerSpec* layer;  // whose mixer and norms are written; null: none
+  Recompute recompute;     // of the layer
   /// Norms of the hidden state read their weights, as executors need; otherwise these few bytes are neglected.
   bool norms_read_weights = false;
 

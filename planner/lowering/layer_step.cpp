@@ -50,7 +50,7 @@ class StepWriter {
 
  private:
   [[nodiscard]] DenseParts dense(BlockBuilder& block) const {
-    DenseParts parts = context_.dense(block);
+    DenseParts parts = context_.dense(block, nullptr, context_.recompute());
     parts.tokens = tokens_;
     parts.norms_read_weights = true;
     return parts;
@@ -85,7 +85,7 @@ class StepWriter {
       replicas.gather_weights(parameters_);
       replicas.wait(OpClass::WeightGather);
     }
-    const Recompute recompute = context_.workload().recompute.value_or(Recompute::None);
+    const Recompute recompute = context_.recompute();
     if (has_norm_ && recompute.has(RecomputeModule::Layernorm)) dense(block).read_residual("x.mid", "ffn.in");
     write_experts(context_.schedule_of(0), layer_, block, /*forward=*/false, [&] {
       if (recompute.has(RecomputeModule::SharedExperts)) write_shared(block);

@@ -19,26 +19,29 @@ namespace moeplan::planner {
 
 namespace {
 
-/// The number of MoE layers before each part.
-std::vector<std::size_t> moe_layers_before(const std::vector<StagePart>& parts) {
-  std::vector<std::size_t> before;
-  std::ptrdiff_t sum = 0;
+/// The layers before each part.
+std::vector<PartPosition> layers_before(const std::vector<StagePart>& parts) {
+  std::vector<PartPosition> before;
+  PartPosition at;
   for (const StagePart& part : parts) {
-    before.push_back(static_cast<std::size_t>(sum));
-    sum += std::count_if(part.layers.begin(), part.layers.end(),
-                         [](const LayerSpec& layer) { return std::holds_alternative<Moe>(layer.ffn); });
+    before.push_back(at);
+    at.layers_before += static_cast<std::int64_t>(part.layers.size());
+    at.moe_layers_before +=
+        static_cast<std::size_t>(std::count_if(part.layers.begin(), part.layers.end(), [](const LayerSpec& layer) {
+          return std::holds_alternative<Moe>(layer.ffn);
+        }));
   }
   return before;
 }
 
 /// The position of part p, the own-th of a stage.
 PartPosition position_of(std::size_t p, std::int64_t stage, std::int64_t own, const Candidate& candidate,
-                         const std::vector<std::size_t>& moe_before) {
-  PartPosition out{.moe_layers_before = moe_before[p]};
+                         const std::vector<PartPosition>& before) {
+  PartPosition out = before[p];
   const std::int64_t stages = candidate.degrees.pp;
   const bool goes_back = candidate.pipeline == PipelineShape::V && own == 1;
   if (p > 0) out.from_preceding = goes_back ? (stage + 1 < stages ? -1 : 0) : 1;
-  if (p + 1 < moe_before.size()) out.to_next = goes_back ? -1 : 1;
+  if (p + 1 < before.size()) out.to_next = goes_back ? -1 : 1;
   if (candidate.pipeline == PipelineShape::V && own == 0 && stage + 1 == stages) out.to_next = 0;
   return out;
 }
@@ -125,14 +128,14 @@ LoweredIterations lower_iterations(const ModelSpec& model, const Workload& workl
   const Degrees& d = candidate.degrees;
   const std::vector<std::size_t> kinds = routing_kinds(model, workload.recorded.has_value());
   const std::vector<StagePart> parts = stage_parts(model, workload.sequence_length, candidate);
-  const std::vector<std::size_t> moe_before = moe_layers_before(parts);
+  const std::vector<PartPosition> before = layers_before(parts);
   LoweredIterations out;
   out.stages.assign(microbatches.size(), std::vector<Sequence>(static_cast<std::size_t>(d.pp)));
   for (std::int64_t s = 0; s < d.pp; ++s) {
     std::vector<PartPasses> own;
     for (std::int64_t v = 0; v < candidate.virtual_stages; ++v) {
       const std::size_t p = to_index(part_of(candidate.pipeline, d.pp, s, v));
-      const PartPosition position = position_of(p, s, v, candidate, moe_before);
+      const PartPosition position = position_of(p, s, v, candidate, before);
       own.push_back(part_passes(context, parts[p], position, kinds, units, blocks));
     }
     for (std::size_t i = 0; i < microbatches.size(); ++i) {
@@ -168,7 +171,7 @@ LoweredPasses lower_passes(const ModelSpec& model, const Workload& workload, con
   const StagePart whole = stage_parts(model, workload.sequence_length, 1).front();
   LoweredPasses out;
   for (const std::size_t unit :
-       part_units(model, whole, 0, routing_kinds(model, workload.recorded.has_value()), units)) {
+       part_units(context, whole, {}, routing_kinds(model, workload.recorded.has_value()), units)) {
     out.forward.push_back(blocks.pass(unit, /*forward=*/true, {}));
     if (context.trains()) out.backward.push_back(blocks.pass(unit, /*forward=*/false, {}));
   }

@@ -67,18 +67,23 @@ struct Part {
 
 }  // namespace
 
-std::vector<std::size_t> part_units(const ModelSpec& model, const StagePart& part, std::size_t moe_layers_before,
+std::vector<std::size_t> part_units(const LoweringContext& context, const StagePart& part, const PartPosition& position,
                                     const std::vector<std::size_t>& kinds, ModelUnits& units) {
+  const RecomputedLayers& recomputed = context.workload().recompute_layers;
+  std::size_t moe_layer = position.moe_layers_before;
   std::vector<std::size_t> out;
   if (part.embedding) out.push_back(units.embedding());
-  for (const LayerSpec& layer : part.layers) {
+  for (std::size_t i = 0; i < part.layers.size(); ++i) {
+    const LayerSpec& layer = part.layers[i];
     const bool is_moe = std::holds_alternative<Moe>(layer.ffn);
-    out.push_back(units.layer(layer, is_moe ? kinds[moe_layers_before++] : 0));
+    const auto own = static_cast<std::int64_t>(i);
+    out.push_back(
+        units.layer(layer, is_moe ? kinds[moe_layer++] : 0, recomputed.contains(position.layers_before + own, own)));
   }
   for (std::int64_t i = 0; i < part.mtp_layers; ++i) {
-    const LayerSpec& layer = mtp_layer(model);
-    const bool is_moe = std::holds_alternative<Moe>(layer.ffn);
-    out.insert(out.end(), {units.mtp_input(), units.layer(layer, is_moe ? kinds.back() : 0), units.head()});
+    const LayerSpec& layer = mtp_layer(context.model());
+    const std::size_t kind = std::holds_alternative<Moe>(layer.ffn) ? kinds.back() : 0;
+    out.insert(out.end(), {units.mtp_input(), units.layer(layer, kind, /*recomputes=*/true), units.head()});
   }
   if (part.head) out.push_back(units.head());
   assert(out.size() == number_of_units(part) && "both list the same units");
@@ -99,7 +104,7 @@ PartPasses part_passes(const LoweringContext& context, const StagePart& part, co
   const bool always = sharded && zero_stage == 3;
   PartPasses out{
       .position = position, .units = {}, .first_forward = {}, .forward = {}, .backward = {}, .last_backward = {}};
-  out.units = part_units(context.model(), part, position.moe_layers_before, kinds, units);
+  out.units = part_units(context, part, position, kinds, units);
   out.forward = p.pass(out.units, true, {.gathers = always});
   out.first_forward = p.pass(out.units, true, {.gathers = sharded && zero_stage >= 1, .moves_copies = trains});
   if (!trains) return out;

@@ -13,6 +13,7 @@ namespace moeplan::planner {
 
 /// The position of a part in the model.
 struct PartPosition {
+  std::int64_t layers_before = 0;
   std::size_t moe_layers_before = 0;
   /// By how many stages the activations of a forward pass move from the preceding part to this one, and from this one
   /// to the next; 0: there is none, or the stage itself holds it.
@@ -28,8 +29,8 @@ struct PartPasses {
 };
 
 /// The units of a part in order; adds those that are new.
-[[nodiscard]] std::vector<std::size_t> part_units(const ModelSpec& model, const StagePart& part,
-                                                  std::size_t moe_layers_before, const std::vector<std::size_t>& kinds,
+[[nodiscard]] std::vector<std::size_t> part_units(const LoweringContext& context, const StagePart& part,
+                                                  const PartPosition& position, const std::vector<std::size_t>& kinds,
                                                   ModelUnits& units);
 [[nodiscard]] std::size_t number_of_units(const StagePart& part);
 

@@ -333,7 +333,7 @@ Inputs read_inputs(const PlanInputs& documents) {
   };
   collect([&] { inputs.cluster = read_cluster(documents.cluster); });
   collect([&] { inputs.model = read_model(documents.model); });
-  collect([&] { inputs.workload = read_workload(documents.workload, inputs.model.position_embeddings); });
+  collect([&] { inputs.workload = read_workload(documents.workload, WorkloadLimits::of(inputs.model)); });
   if (wrong.empty())
     collect([&] { resolve_gate(inputs.workload, net_over_local(inputs.cluster), documents.workload); });
   if (wrong.empty()) collect([&] { check_precision(inputs.workload, inputs.cluster.gpu, documents.workload); });

@@ -109,7 +109,7 @@ ImportedPlan imported_job(const JobSettings& settings, const planner::Framework&
   const std::int64_t world = settled_world(d);
   planner::PlanInputs documents = context.documents;
   documents.workload = workload_document(d.inputs.workload);
-  d.inputs.workload = read_workload(documents.workload, d.inputs.model.position_embeddings);
+  d.inputs.workload = read_workload(documents.workload, WorkloadLimits::of(d.inputs.model));
   if (d.inputs.workload.mode == Mode::Train)
     d.candidate.recompute = d.inputs.workload.recompute.value_or(Recompute::None);
   const Cluster cluster = planner::build_cluster_of(documents.cluster_source, d.inputs.cluster, world);

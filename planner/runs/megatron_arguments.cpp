@@ -354,6 +354,15 @@ class Reading {
     return it == kRecipes.end() ? "" : it->second;
   }
 
+  /// "block": that many first layers of each part; "uniform": all layers, as many of them from one checkpoint.
+  void read_recomputed_layers() {
+    const std::string method = a_.text("recompute-method", "uniform");
+    const std::int64_t layers = a_.number("recompute-num-layers", 1);
+    if (method == "block") job_.row.recompute_layers = fmt::format("first:{}", layers);
+    if (method == "uniform" && layers > 1)
+      job_.assumed.push_back(fmt::format("a checkpoint of every layer, not of {} together", layers));
+  }
+
   void read_memory() {
     RunRow& r = job_.row;
     r.zero = a_.has("use-distributed-optimizer") ? 1 : 0;
@@ -364,6 +373,7 @@ class Reading {
     std::string granularity = a_.text("recompute-granularity", "none");
     if (a_.has("recompute-activations")) granularity = "selective";
     r.recompute = granularity == "selective" ? joined(a_.text("recompute-modules", "core_attn")) : granularity;
+    if (granularity == "full") read_recomputed_layers();
     if (a_.has("fine-grained-activation-offloading")) r.offload = "activations";
     if (a_.has("optimizer-cpu-offload")) r.offload = "optimizer";
     r.gradient_dtype = a_.has("grad-reduce-in-bf16") ? "bf16" : "fp32";

@@ -125,6 +125,7 @@ class Mapping {
     document.set("optimizer_dtype", Node::text(value("optimizer_dtype", row_.optimizer_dtype, "fp32")));
     if (row_.overlap_gradients == 0) document.set("overlap_gradients", Node::boolean(false));
     document.set("recompute", Node::text(value("recompute", row_.recompute, "none")));
+    if (!row_.recompute_layers.empty()) document.set("recompute_layers", Node::text(row_.recompute_layers));
     // Megatron-Core weighs in experts from 0.12 on (2025), except in shards of them.
     const bool weighs_in_experts = is_megatron(row_.stack) && out_.candidate.degrees.esp == 1;
     document.set("gate_weights", Node::text(weighs_in_experts ? "in_experts" : "at_sources"));
@@ -140,7 +141,7 @@ class Mapping {
     if (!row_.micro_batch) planner_chooses("micro_batch");
     if (!reason_.empty()) return;
     try {
-      out_.workload = read_workload(document, out_.model.position_embeddings);
+      out_.workload = read_workload(document, WorkloadLimits::of(out_.model));
     } catch (const InputError& e) {
       const Diagnostic& first = e.diagnostics().front();
       return refuse(first.key_path == "zero_stage" ? "zero" : first.key_path, first.message);

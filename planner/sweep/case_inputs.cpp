@@ -115,11 +115,12 @@ CaseInputs CaseResolver::resolved(std::int64_t place) {
     const Node document = changed("models", parts.model, parts.of_model);
     return Resolved<ModelSpec>{digest_of(document), read_model(document)};
   });
-  const std::int64_t positions = inputs.model->value.position_embeddings;
-  const std::string name = fmt::format("{}\n{}\n{}", parts.workload, positions, text_of(parts.of_workload));
+  const WorkloadLimits limits = WorkloadLimits::of(inputs.model->value);
+  const std::string name = fmt::format("{}\n{}\n{}\n{}", parts.workload, limits.learned_positions, limits.layers,
+                                       text_of(parts.of_workload));
   inputs.workload = workloads_.get(name, [&] {
     const Node document = changed("workloads", parts.workload, parts.of_workload);
-    return Resolved<Workload>{digest_of(document), read_workload(document, positions)};
+    return Resolved<Workload>{digest_of(document), read_workload(document, limits)};
   });
   if (planner::needs_net_over_local(inputs.workload->value)) {
     const std::optional<double> ratio = inputs.cluster->net_over_local;

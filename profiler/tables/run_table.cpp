@@ -76,6 +76,7 @@ RunRow run_of(const TableLine& line) {
   row.dispatcher_sms = count(line, "dispatcher_sms", 1);
   row.ep_overlap = line.text("ep_overlap");
   row.recompute = line.text("recompute");
+  row.recompute_layers = line.text("recompute_layers");
   row.offload = line.text("offload");
   row.gradient_dtype = line.text("gradient_dtype");
   row.optimizer_dtype = line.text("optimizer_dtype");
@@ -127,6 +128,7 @@ const TableFormat& run_format() {
                                                "dispatcher_sms",
                                                "ep_overlap",
                                                "recompute",
+                                               "recompute_layers",
                                                "offload",
                                                "gradient_dtype",
                                                "optimizer_dtype",
@@ -175,6 +177,7 @@ std::string csv_line(const RunRow& row) {
                                         number(row.dispatcher_sms),
                                         row.ep_overlap,
                                         row.recompute,
+                                        row.recompute_layers,
                                         row.offload,
                                         row.gradient_dtype,
                                         row.optimizer_dtype,

@@ -31,7 +31,7 @@ struct RunRow {
   std::optional<std::int64_t> micro_batch = {}, global_batch = {}, sequence_length = {};
   std::string routing, dispatcher;
   std::optional<std::int64_t> dispatcher_sms = {};
-  std::string ep_overlap, recompute, offload, gradient_dtype, optimizer_dtype;
+  std::string ep_overlap, recompute, recompute_layers, offload, gradient_dtype, optimizer_dtype;
   std::optional<std::int64_t> overlap_gradients = {};  // 0 or 1
   std::string cuda_graph, fusions, stack;
   std::optional<Seconds> step_time = {};

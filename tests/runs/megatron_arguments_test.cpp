@@ -55,6 +55,16 @@ TEST_CASE("Arguments become the degrees and flags of a row") {
   CHECK(r.stack == "Megatron-LM");
 }
 
+TEST_CASE("Whole layers are recomputed all, or the first ones of each part") {
+  const MegatronJob block = read("--recompute-granularity full --recompute-method block --recompute-num-layers 2");
+  CHECK(block.row.recompute == "full");
+  CHECK(block.row.recompute_layers == "first:2");
+  const MegatronJob uniform = read("--recompute-granularity full --recompute-method uniform --recompute-num-layers 4");
+  CHECK(uniform.row.recompute_layers.empty());
+  CHECK(uniform.assumed == std::vector<std::string>{"a checkpoint of every layer, not of 4 together"});
+  CHECK(uniform.unused.empty());
+}
+
 TEST_CASE("Gradients are reduced during the backward pass where an argument says so") {
   const MegatronJob job = read("--use-distributed-optimizer --overlap-grad-reduce");
   CHECK(job.row.overlap_gradients == 1);

@@ -71,6 +71,17 @@ TEST_CASE("Flags change predictions as their mechanisms say") {
       CHECK(*again.predicted_memory < *plain.predicted_memory);
     }
   }
+  SECTION("fewer recomputed layers take less time and more memory") {
+    const ScoredRun all = with([](RunRow& r) { r.recompute = "full"; });
+    const ScoredRun some = with([](RunRow& r) {
+      r.recompute = "full";
+      r.recompute_layers = "first:1";
+    });
+    CHECK(*some.predicted < *all.predicted);
+    CHECK(*some.predicted > *plain.predicted);
+    CHECK(*some.predicted_memory > *all.predicted_memory);
+    CHECK(*some.predicted_memory < *plain.predicted_memory);
+  }
   SECTION("what the planner may choose is chosen") {
     CHECK(with([](RunRow& r) { r.micro_batch.reset(); }).status == RunStatus::Ok);
   }

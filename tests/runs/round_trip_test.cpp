@@ -111,6 +111,20 @@ TEST_CASE("A plan that is exported to Megatron-LM or Megatron-Bridge is imported
   check_equal(plan, again.plan);
 }
 
+TEST_CASE("Layers that are recomputed are exported and imported") {
+  const Framework framework = load_framework("megatron");
+  Candidate c;
+  c.degrees = {.pp = 2, .dp = 16, .tp = 2, .edp = 4, .ep = 8};
+  c.sequence_parallel = true;
+  c.recompute = Recompute::Full;
+  const Plan plan = plan_of("mixtral_8x7b", framework, c, {"workload.recompute_layers=first:3"});
+  const std::string script = launch_script(launch(plan, read_inputs(plan.inputs), "dgx_h100", framework), framework);
+  CHECK(script.find("--recompute-method block") != std::string::npos);
+  const ImportedPlan again = imported(script, "run.sh", "dgx_h100", std::nullopt);
+  CHECK(name_of(read_inputs(again.plan.inputs).workload.recompute_layers) == "first:3");
+  check_equal(plan, again.plan);
+}
+
 namespace {
 
 /// What the target cannot say is given to both: `given` overrides the workload.

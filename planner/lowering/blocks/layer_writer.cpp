@@ -55,9 +55,10 @@ void send_own_copies(MoeLayer& layer, BlockBuilder& block) {
   layer.copies_ready = {CopyParts(layer, block).wait(/*at_start=*/false)};
 }
 
-void write_layer(LoweringContext& context, const LayerSpec& layer, std::size_t routing, const CopyTransfers& copies,
-                 BlockBuilder& block) {
-  const DenseParts d = context.dense(block, &layer);
+void write_layer(LoweringContext& context, const ModelUnit& unit, const CopyTransfers& copies, BlockBuilder& block) {
+  const LayerSpec& layer = *unit.layer;
+  const std::size_t routing = unit.routing;
+  const DenseParts d = context.dense(block, &layer, unit.recompute);
   const Ffn* ffn = std::get_if<Ffn>(&layer.ffn);
   const std::string mid = middle(layer);
   if (ffn && copies.next) send_copies(*copies.next, block);
@@ -65,7 +66,7 @@ void write_layer(LoweringContext& context, const LayerSpec& layer, std::size_t r
   const bool sends_own = copies.waits && context.has_blocking_transfers(routing);
   if (copies.waits && !sends_own) {
     // Segments of pipelines start with their waits; without a pipeline only the experts wait.
-    const MoeLayer own = context.moe_layer(std::get<Moe>(layer.ffn), routing);
+    const MoeLayer own = context.moe_layer(*unit.moe(), routing, unit.recompute);
     copies_ready.push_back(CopyParts(own, block).wait(/*at_start=*/context.degrees().pp > 1));
   }
   if (has_mixer(layer)) d.mixer("x", has_ffn(layer) ? mid : "x");
@@ -76,8 +77,8 @@ void write_layer(LoweringContext& context, const LayerSpec& layer, std::size_t r
     d.write_residual(mid, "ffn.out", "x");
     return;
   }
-  d.to_latent(std::get<Moe>(layer.ffn));
-  MoeLayer moe = context.moe_layer(std::get<Moe>(layer.ffn), routing);
+  d.to_latent(*unit.moe());
+  MoeLayer moe = context.moe_layer(*unit.moe(), routing, unit.recompute);
   moe.copies_ready = std::move(copies_ready);
   moe.gathers_loads = copies.plans;
   if (copies.plans && context.has_blocking_transfers(routing)) moe.search_launches = context.search_launches(routing);
@@ -98,16 +99,18 @@ void write_layer(LoweringContext& context, const LayerSpec& layer, std::size_t r
 namespace {
 
 /// The backward pass of the feed-forward part, from "d.x" to "d.ffn.in".
-void write_ffn_backward(LoweringContext& context, const LayerSpec& layer, std::size_t routing,
-                        const CopyTransfers& copies, BlockBuilder& block, const DenseParts& d) {
-  const Recompute recompute = context.workload().recompute.value_or(Recompute::None);
+void write_ffn_backward(LoweringContext& context, const ModelUnit& unit, const CopyTransfers& copies,
+                        BlockBuilder& block, const DenseParts& d) {
+  const LayerSpec& layer = *unit.layer;
+  const Recompute recompute = unit.recompute;
+  const std::size_t routing = unit.routing;
   const std::string mid = middle(layer);
   if (const Ffn* ffn = std::get_if<Ffn>(&layer.ffn)) {
     d.write_residual_backward(mid, "ffn.out");
     if (recompute.has(RecomputeModule::Mlp)) d.ffn(*ffn, "ffn", OpClass::DenseFfn, "ffn.out");
     d.ffn_backward(*ffn, "ffn", OpClass::DenseFfn, "d.x", "d.ffn.in");
   } else {
-    MoeLayer moe = context.moe_layer(std::get<Moe>(layer.ffn), routing);
+    MoeLayer moe = context.moe_layer(*unit.moe(), routing, recompute);
     d.write_residual_backward(mid, "moe.out");
     const auto shared_again = [&] { d.ffn(moe.moe.shared, "shared", OpClass::SharedExpert, "shared.out"); };
     if (recompute.has(RecomputeModule::Moe))
@@ -126,16 +129,17 @@ void write_ffn_backward(LoweringContext& context, const LayerSpec& layer, std::s
 
 }  // namespace
 
-void write_layer_backward(LoweringContext& context, const LayerSpec& layer, std::size_t routing,
-                          const CopyTransfers& copies, BlockBuilder& block) {
-  const DenseParts d = context.dense(block, &layer);
+void write_layer_backward(LoweringContext& context, const ModelUnit& unit, const CopyTransfers& copies,
+                          BlockBuilder& block) {
+  const LayerSpec& layer = *unit.layer;
+  const Recompute recompute = unit.recompute;
+  const DenseParts d = context.dense(block, &layer, recompute);
   const std::string mid = middle(layer);
   // FlashAttention stores no scores in any case, and its backward FLOPs include their recomputation.
-  const Recompute recompute = context.workload().recompute.value_or(Recompute::None);
   const bool norms_again = recompute.has(RecomputeModule::Layernorm);
   if (has_ffn(layer)) {
     if (norms_again) d.read_residual(mid, "ffn.in");
-    write_ffn_backward(context, layer, routing, copies, block, d);
+    write_ffn_backward(context, unit, copies, block, d);
     d.read_residual_backward(mid, "ffn.in", "d.ffn.x");
   }
   if (!has_mixer(layer)) return;

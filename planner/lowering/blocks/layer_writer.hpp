@@ -8,7 +8,7 @@
 
 #include "planner/layer/block_builder.hpp"
 #include "planner/layer/schedule.hpp"
-#include "planner/lowering/blocks/lowering_context.hpp"
+#include "planner/lowering/blocks/model_units.hpp"
 
 namespace moeplan::planner {
 
@@ -20,12 +20,11 @@ struct CopyTransfers {
   bool collects = false;           // backward: gradients of the layer's copies are sent home
 };
 
-/// Appends the forward pass of a layer, from "x" to "x". `routing` is the kind of routing of an MoE layer.
-void write_layer(LoweringContext& context, const LayerSpec& layer, std::size_t routing, const CopyTransfers& copies,
-                 BlockBuilder& block);
-/// Appends the backward pass of a layer, from "d.x" to "d.x", with selective recomputation but not the full one.
-void write_layer_backward(LoweringContext& context, const LayerSpec& layer, std::size_t routing,
-                          const CopyTransfers& copies, BlockBuilder& block);
+/// Appends the forward pass of a unit that is a layer, from "x" to "x".
+void write_layer(LoweringContext& context, const ModelUnit& unit, const CopyTransfers& copies, BlockBuilder& block);
+/// Appends its backward pass, from "d.x" to "d.x", with selective recomputation but not the full one.
+void write_layer_backward(LoweringContext& context, const ModelUnit& unit, const CopyTransfers& copies,
+                          BlockBuilder& block);
 
 /// Appends the optimizer's step on these parameters, once their gradients are reduced: here, unless they were while the
 /// backward pass ran.

@@ -9,20 +9,10 @@
 
 namespace moeplan::planner {
 
-namespace {
-
-/// The workload completed by the candidate's decisions that lowering needs.
-Workload decided(Workload workload, const Candidate& candidate) {
-  if (!workload.recompute) workload.recompute = candidate.recompute;
-  return workload;
-}
-
-}  // namespace
-
 LoweringContext::LoweringContext(const ModelSpec& model, const Workload& workload, const Candidate& candidate,
                                  std::int64_t ranks_per_node)
     : model_(model),
-      workload_(decided(workload, candidate)),
+      workload_(workload),
       candidate_(candidate),
       tokens_(candidate.micro_batch * workload.sequence_length / candidate.degrees.cp) {
   program_.world_size = degrees().world();
@@ -41,39 +31,38 @@ bool LoweringContext::has_replicas() const {
   return program_.group(groups_.dp_cp).size > 1 || program_.group(groups_.edp).size > 1;
 }
 
-DenseParts LoweringContext::dense(BlockBuilder& block, const LayerSpec* layer) const {
-  return {model_, workload_, degrees(), groups_, tokens_, candidate_.sequence_parallel, block, layer};
+DenseParts LoweringContext::dense(BlockBuilder& block, const LayerSpec* layer, Recompute recompute) const {
+  return {model_, workload_, degrees(), groups_, tokens_, candidate_.sequence_parallel, block, layer, recompute};
 }
 
-MoeLayer LoweringContext::moe_layer(const Moe& moe, std::size_t routing, std::int64_t tokens) {
+MoeLayer LoweringContext::moe_layer(const Moe& moe, std::size_t routing, Recompute recompute, std::int64_t tokens) {
   const LayerStrategy run = LayerStrategy::of(candidate_, routing);
   // With sequence parallelism every rank has tokens of its own, as without tensor parallelism.
-  MoeLayer layer{
-      .moe = moe,
-      .hidden_size = moe.row_columns(model_.hidden_size),
-      .gate_columns = model_.hidden_size,
-      .tokens = tokens,
-      .dtype = workload_.dtype,
-      .precision = workload_.precision,
-      .fusions = workload_.fusions,
-      .trains = trains(),
-      .recompute_activations = workload_.recompute.value_or(Recompute::None).has(RecomputeModule::MoeActivation),
-      .keeps_activation_inputs_in_fp8 = trains() && workload_.fp8_activation_inputs,
-      .degrees = degrees(),
-      .groups = groups_,
-      .routing = {},
-      .all_to_all = &*run.all_to_all,
-      .dispatcher_sms = candidate_.dispatcher_sms,
-      .codec = run.codec,
-      .codec_options = workload_.codecs,
-      .chunks = {},
-      .encoding = workload_.encoding,
-      .weighs_in_experts = workload_.gate_weights == GateWeights::InExperts,
-      .has_megatron_kernels = moeplan::has_megatron_kernels(workload_),
-      .host_reads_loads =
-          trains() && !workload_.capacity_factor && !workload_.cuda_graphs.has(GraphModule::WholeIteration),
-      .expert_layout = workload_.expert_layout,
-      .during_dispatch = {}};
+  MoeLayer layer{.moe = moe,
+                 .hidden_size = moe.row_columns(model_.hidden_size),
+                 .gate_columns = model_.hidden_size,
+                 .tokens = tokens,
+                 .dtype = workload_.dtype,
+                 .precision = workload_.precision,
+                 .fusions = workload_.fusions,
+                 .trains = trains(),
+                 .recompute_activations = recompute.has(RecomputeModule::MoeActivation),
+                 .keeps_activation_inputs_in_fp8 = trains() && workload_.fp8_activation_inputs,
+                 .degrees = degrees(),
+                 .groups = groups_,
+                 .routing = {},
+                 .all_to_all = &*run.all_to_all,
+                 .dispatcher_sms = candidate_.dispatcher_sms,
+                 .codec = run.codec,
+                 .codec_options = workload_.codecs,
+                 .chunks = {},
+                 .encoding = workload_.encoding,
+                 .weighs_in_experts = workload_.gate_weights == GateWeights::InExperts,
+                 .has_megatron_kernels = moeplan::has_megatron_kernels(workload_),
+                 .host_reads_loads =
+                     trains() && !workload_.capacity_factor && !workload_.cuda_graphs.has(GraphModule::WholeIteration),
+                 .expert_layout = workload_.expert_layout,
+                 .during_dispatch = {}};
   if (candidate_.sequence_parallel) {
     layer.tokens = tokens / degrees().tp;
     layer.degrees.tp = 1;
@@ -89,7 +78,7 @@ MoeLayer LoweringContext::moe_layer(const Moe& moe, std::size_t routing, std::in
 }
 
 MoeLayer LoweringContext::executed_layer(const Moe& moe, std::size_t routing, std::int64_t tokens) {
-  MoeLayer layer = moe_layer(moe, routing, tokens);
+  MoeLayer layer = moe_layer(moe, routing, recompute(), tokens);
   layer.has_megatron_kernels = layer.host_reads_loads = layer.keeps_activation_inputs_in_fp8 = false;
   layer.fusions = Fusions::Default;
   return layer;

@@ -24,7 +24,8 @@ class LoweringContext {
                   std::int64_t ranks_per_node);
 
   [[nodiscard]] const ModelSpec& model() const { return model_; }
-  [[nodiscard]] const Workload& workload() const { return workload_; }  // completed by the candidate's decisions
+  [[nodiscard]] const Workload& workload() const { return workload_; }
+  [[nodiscard]] Recompute recompute() const { return workload_.recompute.value_or(candidate_.recompute); }
   [[nodiscard]] const Candidate& candidate() const { return candidate_; }
   [[nodiscard]] const Degrees& degrees() const { return candidate_.degrees; }
   [[nodiscard]] const Groups& groups() const { return groups_; }
@@ -42,16 +43,20 @@ class LoweringContext {
   /// The host's launches that plan a layer of this kind of routing (PlacementStrategy::search_launches()).
   [[nodiscard]] std::int64_t search_launches(std::size_t routing) const;
 
-  /// Writers of dense parts (of a layer, or of embedding and head), and of traffic between replicas, into a block.
-  [[nodiscard]] DenseParts dense(BlockBuilder& block, const LayerSpec* layer = nullptr) const;
+  /// Writers of dense parts (of a layer with its recomputation, or of embedding and head), and of traffic between
+  /// replicas, into a block.
+  [[nodiscard]] DenseParts dense(BlockBuilder& block, const LayerSpec* layer = nullptr, Recompute recompute = {}) const;
   [[nodiscard]] ReplicaParts replica_parts(BlockBuilder& block) const { return {workload_, groups_, block}; }
 
   /// What a schedule needs to know about an MoE layer of this kind of routing. The first layer of a kind adds its
   /// routing to the Program.
-  [[nodiscard]] MoeLayer moe_layer(const Moe& moe, std::size_t routing) { return moe_layer(moe, routing, tokens_); }
+  [[nodiscard]] MoeLayer moe_layer(const Moe& moe, std::size_t routing, Recompute recompute) {
+    return moe_layer(moe, routing, recompute, tokens_);
+  }
   /// The same with another number of tokens on each rank.
-  [[nodiscard]] MoeLayer moe_layer(const Moe& moe, std::size_t routing, std::int64_t tokens);
-  /// The same without what executors do not compute: kernels of their own, a host that reads loads.
+  [[nodiscard]] MoeLayer moe_layer(const Moe& moe, std::size_t routing, Recompute recompute, std::int64_t tokens);
+  /// The same of a layer to which the workload's recomputation applies, without what executors do not compute: kernels
+  /// of their own, a host that reads loads.
   [[nodiscard]] MoeLayer executed_layer(const Moe& moe, std::size_t routing, std::int64_t tokens);
   [[nodiscard]] const Schedule& schedule_of(std::size_t routing) const;
   /// Whether experts of this kind of routing have copies.

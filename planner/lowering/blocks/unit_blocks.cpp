@@ -25,9 +25,8 @@ BlockId UnitBlocks::pass(std::size_t index, bool forward, const UnitDuties& duti
   forward ? write_forward(unit, duties, block) : write_backward(unit, duties, block);
   if (duties.reduces) replicas.reduce_gradients(unit.parameters);
   const CudaGraphs& graphs = context_.workload().cuda_graphs;
-  const Recompute recompute = context_.workload().recompute.value_or(Recompute::None);
   launch(launched_operations(block.block(), graphs) +
-             (unit.layer ? checkpoints(context_.model(), *unit.layer, recompute, graphs) : 0),
+             (unit.layer ? checkpoints(context_.model(), *unit.layer, unit.recompute, graphs) : 0),
          block);
   const BlockId id = forward ? block.finish(std::nullopt, known.forward) : block.finish(known.forward);
   if (!known.forward) known.forward = id;
@@ -54,7 +53,7 @@ void UnitBlocks::launch(std::int64_t operations, BlockBuilder& block) const {
 void UnitBlocks::write_forward(const ModelUnit& unit, const UnitDuties& duties, BlockBuilder& block) {
   CopyTransfers copies{.plans = duties.plans_placement, .waits = duties.waits_for_copies};
   if (duties.sends_copies) copies.next = moe_layer(*duties.sends_copies);
-  if (unit.layer) return write_layer(context_, *unit.layer, unit.routing, copies, block);
+  if (unit.layer) return write_layer(context_, unit, copies, block);
   if (copies.next) planner::send_copies(*copies.next, block);
   if (unit.is_mtp_input) return context_.dense(block).mtp_input();
   unit.is_head ? context_.dense(block).head() : context_.dense(block).embed();
@@ -65,9 +64,8 @@ void UnitBlocks::write_backward(const ModelUnit& unit, const UnitDuties& duties,
   if (!unit.layer) {
     return unit.is_head ? context_.dense(block).head_backward() : context_.dense(block).embed_backward();
   }
-  if (context_.workload().recompute.value_or(Recompute::None).has(RecomputeModule::WholeLayer))
-    write_layer(context_, *unit.layer, unit.routing, {}, block);
-  write_layer_backward(context_, *unit.layer, unit.routing, {.collects = duties.collects_copies}, block);
+  if (unit.recompute.has(RecomputeModule::WholeLayer)) write_layer(context_, unit, {}, block);
+  write_layer_backward(context_, unit, {.collects = duties.collects_copies}, block);
 }
 
 BlockId UnitBlocks::gather_weights(std::size_t unit) {

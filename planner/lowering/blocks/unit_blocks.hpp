@@ -61,7 +61,7 @@ class UnitBlocks {
   void write_forward(const ModelUnit& unit, const UnitDuties& duties, BlockBuilder& block);
   void write_backward(const ModelUnit& unit, const UnitDuties& duties, BlockBuilder& block);
   [[nodiscard]] MoeLayer moe_layer(std::size_t unit) {
-    return context_.moe_layer(*units_[unit].moe(), units_[unit].routing);
+    return context_.moe_layer(*units_[unit].moe(), units_[unit].routing, units_[unit].recompute);
   }
 
   LoweringContext& context_;

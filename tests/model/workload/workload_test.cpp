@@ -100,10 +100,10 @@ TEST_CASE("A workload is read strictly") {
     const Node document =
         parse_yaml("name: w\nglobal_batch: 8\nsequence_length: auto\nmode: forward\ndtype: bf16\n", "f");
     CHECK(read_workload(document).sequence_length == 4096);
-    CHECK(read_workload(document, 512).sequence_length == 512);
-    CHECK(read_workload(document, 8192).sequence_length == 4096);
+    CHECK(read_workload(document, {.learned_positions = 512}).sequence_length == 512);
+    CHECK(read_workload(document, {.learned_positions = 8192}).sequence_length == 4096);
     CHECK(
-        error_of([] { return read_workload(parse_yaml(kPlain, "f"), 100); }) ==
+        error_of([] { return read_workload(parse_yaml(kPlain, "f"), {.learned_positions = 100}); }) ==
         "f:3:18: sequence_length: 128 exceeds the 100 positions that the model has learned; expected at most that, or "
         "auto");
   }
@@ -133,6 +133,20 @@ TEST_CASE("A workload is read strictly") {
     CHECK(read_error("[1, 2]") == "f:1:1: expected a map, found a list");
     CHECK(read_error(kPlain + "routing: zipf\n") == "f:9:10: routing: expected a map, found a single value");
   }
+}
+
+TEST_CASE("Layers are recomputed by number, if the model has them and anything is recomputed") {
+  const Workload w = read(kPlain + "recompute_layers: 0-2,5\n");
+  CHECK(name_of(w.recompute_layers) == "0-2,5");
+  CHECK(read(kPlain).recompute_layers.all());
+  CHECK(read_workload(workload_document(w)) == w);
+  CHECK(error_with("recompute_layers", "first").find("expected all, first:N (of each part of the pipeline) or") !=
+        std::string::npos);
+  CHECK_THROWS_WITH(read_workload(parse_yaml(kPlain + "recompute_layers: 3,60\n", "f"), {.layers = 60}),
+                    "f:9:19: recompute_layers: layer 60 is not in the model, whose layers are 0 to 59");
+  CHECK(read_error("name: w\nglobal_batch: 8\nsequence_length: 128\nmode: train\ndtype: bf16\nrecompute: none\n"
+                   "zero_stage: 1\noptimizer: adam\nrecompute_layers: first:1\n") ==
+        "f:9:19: recompute_layers: has no effect with recompute: none");
 }
 
 TEST_CASE("Gradients are reduced next to the backward pass unless the workload says otherwise") {
@@ -192,7 +206,7 @@ TEST_CASE("The workloads that come with the program can be read") {
   CHECK(files >= 3);
   const Workload w = read_workload(load_document(folder / "default.yaml"));
   CHECK(w.global_batch * w.sequence_length == 1 << 20);
-  CHECK(read_workload(load_document(folder / "default.yaml"), 1024).sequence_length == 1024);
+  CHECK(read_workload(load_document(folder / "default.yaml"), {.learned_positions = 1024}).sequence_length == 1024);
   CHECK(read_workload(load_document(folder / "skewed.yaml")).routing.shape == RoutingShape::Zipf);
 }
 

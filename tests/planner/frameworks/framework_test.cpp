@@ -102,6 +102,8 @@ TEST_CASE("A workload that a framework does not run is refused where it is writt
   CHECK_THAT(error("zero_stage: 0\nrecompute: mlp+moe_act\n"),
              Catch::Contains("recompute: ") && Catch::Contains("is not in Toy 2; it has full, moe_act"));
   CHECK(error("zero_stage: 0\nrecompute: selective\n").empty());
+  CHECK_THAT(error("zero_stage: 0\nrecompute: full\nrecompute_layers: first:2\n"),
+             Catch::Contains("recompute_layers: \"first:2\" is not in Toy 2"));
   CHECK_FALSE(toy().serves());
   CHECK_THAT(
       error_of([] { check_workload(load_framework("sglang"), workload("zero_stage: 1\nrecompute: none\n"), {}); }),

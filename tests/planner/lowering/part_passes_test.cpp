@@ -204,6 +204,50 @@ TEST_CASE("recomputed modules are computed in backward and not kept") {
   CHECK(kept("full") < kept("core_attn+mla_up_proj+layernorm+moe+mlp+shared_experts"));
 }
 
+TEST_CASE("Layers can be recomputed by number, or the first ones of each part") {
+  const ModelSpec model = small_layers::model(8, {{8, {{0, moe(4)}}}});
+  Workload w = workload(std::nullopt);
+  w.routing.shape = RoutingShape::Uniform;
+  w.global_batch = 4;
+  w.recompute = Recompute::Full;
+  Candidate c = candidate("baseline", 1, 1, 1, 1);
+  c.degrees.pp = 2;
+  c.virtual_stages = 2;
+  c.layout = std::get<PipelineLayout>(parse_layout("Ett|ttt|t|ttL"));
+  const auto of = [&](const std::string& layers) {
+    w.recompute_layers = *parse_recomputed_layers(layers);
+    return lower_iteration(model, w, c, 1);
+  };
+  /// Activations that the fullest stage keeps.
+  const auto kept = [&](const Program& p) {
+    return memory_use(p, stage_parameters(model, w, c), w, c.degrees).activations.value();
+  };
+  CHECK(of("first:1") == of("0,2,5,6"));
+  CHECK(of("first:2") == of("0-3,5-7"));
+  CHECK(of("first:3") == of("all"));
+  CHECK(of("0-7") == of("all"));
+  const double all = kept(of("all")), some = kept(of("first:1")), none = [&] {
+    w.recompute = Recompute::None;
+    return kept(of("all"));
+  }();
+  CHECK(all < some);
+  CHECK(some < none);
+  SECTION("the common work of candidates counts no layer as recomputed that is not") {
+    w.recompute = Recompute::Full;
+    const auto passes = [&](const std::string& layers) {
+      w.recompute_layers = *parse_recomputed_layers(layers);
+      const LoweredPasses lowered = lower_passes(model, w, candidate("baseline", 1, 1, 1, 1), 1);
+      std::vector<std::size_t> operations;
+      for (const BlockId b : lowered.backward)
+        operations.push_back(lowered.program.blocks[b.index()].operations.size());
+      return operations;
+    };
+    const auto whole = passes("all"), fourth = passes("3");
+    REQUIRE(whole.size() == 10);  // with embedding and head
+    for (std::size_t unit = 1; unit < 9; ++unit) CHECK((fourth[unit] == whole[unit]) == (unit == 4));
+  }
+}
+
 TEST_CASE("MoE layers of different sizes have buffers of their own") {
   ModelSpec model{};
   model.name = "two kinds of experts";

@@ -129,6 +129,7 @@ struct LayerParts {
 LayerSpec read_layer(MapReader& r, LayerParts& parts) {
   LayerSpec layer{.attention_window = r.integer_or("attention_window", 0, 0), .ffn = parts.ffns.named_by(r, "ffn")};
   if (r.has("mixer")) layer.mixer = parts.mixers.named_by(r, "mixer");
+  if (!layer.mixer && std::holds_alternative<NoMixer>(parts.attention)) layer.mixer = NoMixer{};
   const std::string_view word = mixer_word(layer.mixer ? *layer.mixer : parts.attention);
   if (layer.attention_window > 0 && word != "attention") {
     r.complain("attention_window", fmt::format("is of attention, and the layer's mixer is {}", word));

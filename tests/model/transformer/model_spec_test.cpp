@@ -74,6 +74,15 @@ TEST_CASE("A model file needs few keys, and the others have the documented defau
   CHECK(the_moe(m).shared.hidden_size == 0);
 }
 
+TEST_CASE("Layers of a model without attention have no mixer") {
+  const std::string without = with(with(kSmall, "{num_heads: 8}", "{kind: none}"), ", attention_window: 16", "");
+  const ModelSpec m = read_model(parse_yaml(without, "m.yaml"));
+  for (const RepeatedLayers& run : m.layers) {
+    for (const LayerSpec& layer : run.pattern) CHECK_FALSE(has_mixer(layer));
+  }
+  CHECK(read_model(model_document(m)) == m);
+}
+
 TEST_CASE("Parameters are counted tensor by tensor") {
   const ModelSpec m = read_model(parse_yaml(kSmall, "m.yaml"));
   const std::int64_t attention = 4 * 64 * 64;

@@ -249,7 +249,8 @@ TEST_CASE("A token sent to an expert that the gate did not choose is an error") 
   const std::string error = error_of(device, {.slab = 0}, [](RankId, Backend& backend) {
     const BufferId choice(0), rows(1);
     backend.allocate(std::vector<BufferShape>{{1, 2, Dtype::Fp32}, {2, 8, Dtype::Fp32}});
-    backend.prepare(SumRowsWork{{rows}, {rows, {1}}, {0, 1}, {{0, 0, 0, 5}}, choice}, "decode");
+    const SumRowsWork decode{{rows}, {rows, {1}}, {0, 1}, {{0, 0, 0, 5}}, choice};
+    backend.prepare(decode, "decode");
     backend.begin();
     backend.enqueue(0, Stream::Compute, {});
     (void)backend.finish();

@@ -76,7 +76,7 @@ std::optional<DispatchCost> dispatch_cost(const DispatcherModel& model, const Di
 DispatchCost dispatch_cost(const DispatcherModel& model, const DispatchDirection& d, const DispatchShape& shape,
                            const TokenRows& rows) {
   const double bytes = shape.row_bytes + d.row_overhead;
-  const double sms = shape.sms > 0 ? shape.sms : model.sms.value_or(1);
+  const double sms = std::max(1.0, shape.sms > 0 ? shape.sms : model.sms.value_or(1));
   const double casting = model.casts_by_expert ? std::min(shape.experts, sms) : sms;
   const bool is_wide = model.host_ranks > 0 && shape.group.ranks > model.host_ranks;
   const double size = static_cast<double>(shape.group.nodes > 1 ? shape.group.nodes : shape.group.ranks);
@@ -114,7 +114,7 @@ DispatcherModel read_dispatcher_model(MapReader entry) {
                     .measured_ranks = entry.integer("measured_ranks", 1, 1 << 24),
                     .dispatch = {},
                     .combine = {}};
-  if (entry.has("sms")) m.sms = static_cast<double>(entry.integer("sms", 1, 65536));
+  if (entry.has("sms")) m.sms = static_cast<double>(entry.integer("sms", 0, 65536));
   m.dispatch = read_direction(entry.map("dispatch"));
   m.combine = read_direction(entry.map("combine"));
   entry.finish();

@@ -56,7 +56,7 @@ struct DispatcherModel {
   std::string dispatcher, mode;
   std::string combine_format;       // that the numbers of the combine apply to; "": any
   bool merges = true;               // sends one row a rank and token, not one a selection
-  std::optional<double> sms = {};   // it takes this many if not told otherwise
+  std::optional<double> sms = {};   // it takes this many if not told otherwise; 0: those of kernels that multiply
   double overlap = 6;               // p of the norm, at least 1 (no overlap)
   bool casts_by_expert = false;     // casts run on one SM an expert, up to `sms`
   std::int64_t host_ranks = 0;      // ranks of a host, from whose number on wide_link applies; 0: it does not

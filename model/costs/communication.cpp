@@ -100,7 +100,9 @@ CommunicationCost communication_cost(const Program& program, const Operation& op
   }
   if (c.kernels) {
     const auto cost = row_kernels_cost(program, operation, rank, cluster, shape_of(family, rank, cluster));
-    return cost.value_or(CommunicationCost{cluster.collective_startup, std::nullopt, true});
+    CommunicationCost out = cost.value_or(CommunicationCost{cluster.collective_startup, std::nullopt, true});
+    if (c.continues) out.startup = Seconds(0);
+    return out;
   }
   const bool in_parts = c.collective == Collective::AllToAll && c.of > 1;
   const double part = in_parts ? share_of_messages(c, family.size) : 1.0;

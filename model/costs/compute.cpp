@@ -174,12 +174,37 @@ double efficiency_at(const std::vector<EfficiencyPoint>& curve, double flops) {
   return low->efficiency + t * (high->efficiency - low->efficiency);
 }
 
+/// The work of the kernel that a product is one of several equal parts of: all rows, and the weights once.
+ComputeLoad whole_kernel(const Program& program, const Operation& operation, std::int64_t parts, ComputeLoad load,
+                         RankId rank) {
+  for (GemmShape& product : load.products) product.m *= parts;
+  load.flops *= static_cast<double>(parts);
+  for (const std::vector<Slice>* slices : {&operation.reads, &operation.writes}) {
+    for (const Slice& s : *slices) {
+      if (s.rows.kind == Rows::Kind::Routed) load.bytes += (parts - 1) * byte_count(program, s, rank);
+    }
+  }
+  return load;
+}
+
+ComputeParts product_part(const Program& program, const Operation& operation, const Gemm& gemm, RankId rank,
+                          const GpuSpec& gpu, Dtype dtype, const ComputeLoad& load) {
+  if (operation.parts == 1) return product_parts(gpu, dtype, gemm, load);
+  const ComputeLoad whole = whole_kernel(program, operation, operation.parts, load, rank);
+  const ComputeParts all = product_parts(gpu, dtype, gemm, whole);
+  const Seconds math = all.math / gpu.fused_exchange_efficiency;
+  const Seconds longer = std::max(math - std::max(all.math, all.memory), Seconds(0));
+  const double share = 1.0 / static_cast<double>(operation.parts);
+  return {all.launch, math * share, all.memory * share, (all.overlapped + longer) * share};
+}
+
 ComputeParts parts_of_one_kernel(const Program& program, const Operation& operation, RankId rank, const GpuSpec& gpu) {
   if (const auto* codec = std::get_if<Codec>(&operation.work))
     return codec_parts(program, operation, *codec, rank, gpu);
   const ComputeLoad load = compute_load(program, operation, rank);
   const Dtype dtype = program.buffer(operation.reads.front().buffer).dtype;
-  if (const auto* gemm = std::get_if<Gemm>(&operation.work)) return product_parts(gpu, dtype, *gemm, load);
+  if (const auto* gemm = std::get_if<Gemm>(&operation.work))
+    return product_part(program, operation, *gemm, rank, gpu, dtype, load);
   if (const auto* attention = std::get_if<AttentionCore>(&operation.work)) {
     const std::int64_t tokens = row_count(program, operation.reads.front().rows, rank);
     const auto parts =
@@ -233,8 +258,10 @@ const GemmModel* figures_of_products(const GpuSpec& gpu, Dtype dtype, std::optio
 }
 
 ComputeParts compute_parts(const Program& program, const Operation& operation, RankId rank, const GpuSpec& gpu) {
+  if (operation.kernels == 0) return {};
   ComputeParts parts = parts_of_one_kernel(program, operation, rank, gpu);
   if (parts.time() > Seconds(0)) parts.launch += static_cast<double>(operation.kernels - 1) * gpu.launch_overhead;
+  parts.launch = parts.launch / static_cast<double>(operation.parts);
   return parts;
 }
 

@@ -32,6 +32,7 @@ std::size_t shape_key(const Program& program, const Operation& op) {
     key = (key ^ (key >> 29U)) * 0x9E3779B97F4A7C15U + static_cast<std::size_t>(value);
   };
   add(op.kernels);
+  add(op.parts);
   if (const auto* kernel = std::get_if<Kernel>(&op.work)) add(*kernel);
   if (const auto* launches = std::get_if<Launches>(&op.work)) add(launches->operations);
   if (const Communication* c = op.communication()) {

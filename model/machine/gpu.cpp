@@ -106,6 +106,7 @@ void read_kernel_efficiencies(MapReader& gpu, GpuSpec& spec) {
   read("activation_efficiency", spec.activation_efficiency);
   read("activation_backward_efficiency", spec.activation_backward_efficiency);
   read("loss_efficiency", spec.loss_efficiency);
+  spec.fused_exchange_efficiency = gpu.number_or("fused_exchange_efficiency", 1, kLeastShare, 1);
 }
 
 RuntimeMemory read_runtime_memory(MapReader memory) {

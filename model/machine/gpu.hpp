@@ -48,7 +48,9 @@ struct GpuSpec {
   std::optional<double> activation_efficiency = {};     // of activations, gated or not
   std::optional<double> activation_backward_efficiency = {};
   std::optional<double> loss_efficiency = {};  // of cross entropy, forward and backward
-  Seconds launch_overhead;                     // per kernel
+  /// Rate of grouped products in a kernel that also exchanges their rows (Operation::parts), over their rate without.
+  double fused_exchange_efficiency = 1;
+  Seconds launch_overhead;  // per kernel
   std::int64_t num_sms;
   std::int64_t tile_rows;     // rows of the output tile of a grouped GEMM: an expert's rows are padded to this
   std::int64_t tile_columns;  // columns of that tile

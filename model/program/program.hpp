@@ -375,7 +375,12 @@ struct Operation {
   std::vector<Slice> reads;
   std::vector<Slice> writes;
   std::vector<std::int32_t> after;  // indices of earlier operations of the block
-  std::int64_t kernels = 1;         // of the GPU, one after another, as which a computation is launched
+  /// Kernels of the GPU, one after another, as which a computation is launched; 0: it is done in the kernel of another
+  /// operation and takes no time of its own.
+  std::int64_t kernels = 1;
+  /// A computation is one of so many equal parts of one that is launched once, in kernels that also exchange its rows,
+  /// part by part.
+  std::int64_t parts = 1;
   bool operator==(const Operation&) const = default;
 
   [[nodiscard]] const Communication* communication() const { return std::get_if<Communication>(&work); }

@@ -50,7 +50,7 @@ bool same_slices(const Program& program, const std::vector<Slice>& a, const std:
 }  // namespace
 
 bool same_work(const Program& program, const Operation& a, const Operation& b) {
-  return a.work == b.work && a.kernels == b.kernels && same_slices(program, a.reads, b.reads) &&
+  return a.work == b.work && a.kernels == b.kernels && a.parts == b.parts && same_slices(program, a.reads, b.reads) &&
          same_slices(program, a.writes, b.writes);
 }
 

@@ -4,6 +4,10 @@
 //   deepep, deepep_v2, hybridep  a row goes once to each rank that holds any of the token's experts; between nodes once
 //                                to each node, where it is forwarded while later rows still cross
 //   deepep_low_latency           a row for each expert, directly, written where the expert reads it
+//   fused                        the same by the kernels that multiply: dispatch, both products with the activation,
+//                                combine and the sum of a token's rows, part by part (DeepGEMM's and Primus-Turbo's
+//                                MegaMoE). Rows are read where the tokens are and written where the experts, or the
+//                                tokens' ranks, read them; no kernel copies them on the way
 #include "planner/all_to_alls/exchange_parts.hpp"
 
 namespace moeplan::planner {
@@ -32,6 +36,7 @@ class Dispatcher : public AllToAll {
                               .combines = exchange.is_combine,
                               .sms = exchange.sms,
                               .accompanies = exchange.accompanies};
+    work.continues = exchange.continues;
     if (deduplicates_ && exchange_group(block.program(), exchange.group, 1).nodes() > 1) {
       work.relays = node_levels(exchange.group, block).inside;
     }
@@ -43,8 +48,23 @@ class Dispatcher : public AllToAll {
   bool deduplicates_;
 };
 
+class Fused : public Dispatcher {
+ public:
+  Fused()
+      : Dispatcher("fused", "mega_moe", "dispatch, experts and combine in one kernel, part by part (MegaMoE)",
+                   /*deduplicates=*/false) {}
+
+  std::optional<Infeasibility> infeasibility(const ExchangeGroup& group) const override {
+    if (group.nodes() == 1) return Dispatcher::infeasibility(group);
+    return Infeasibility(Constraint::Limit, 1, group.nodes(), "fused kernels write to ranks of one NVLink domain");
+  }
+  /// assumed: kernels interleave their phases wave by wave, of which a rank's experts have some eight.
+  std::int64_t fused_parts() const override { return 8; }
+};
+
 }  // namespace
 
+std::unique_ptr<AllToAll> make_fused() { return std::make_unique<Fused>(); }
 std::unique_ptr<AllToAll> make_deepep() {
   return std::make_unique<Dispatcher>("deepep", "deepep normal", "DeepEP's normal kernels: one row a rank and token",
                                       /*deduplicates=*/true);

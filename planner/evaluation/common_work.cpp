@@ -90,7 +90,7 @@ CommonWork::Priced CommonWork::priced_of(const Candidate& candidate) {
 /// the other degrees need.
 Candidate CommonWork::representative(const Candidate& candidate, Priced operations) {
   Candidate c = stage_alone(candidate);
-  c.all_to_all = "linear";
+  if (!c.all_to_all->is_fused()) c.all_to_all = "linear";
   c.pipeline_degree = 1;
   c.codec = {};
   Degrees& d = c.degrees;
@@ -129,9 +129,19 @@ const CommonWork::Passes& CommonWork::passes(const Candidate& candidate) {
   const Priced operations = priced_of(candidate);
   const Candidate c = representative(candidate, operations);
   const Degrees& d = c.degrees;
-  const Key key{d.dp,        d.cp,         d.tp,         d.edp,         d.ep,
-                d.esp,       &*c.schedule, c.rank_order, c.micro_batch, c.sequence_parallel,
-                c.recompute, operations};
+  const Key key{d.dp,
+                d.cp,
+                d.tp,
+                d.edp,
+                d.ep,
+                d.esp,
+                &*c.schedule,
+                c.rank_order,
+                c.micro_batch,
+                c.sequence_parallel,
+                c.recompute,
+                operations,
+                c.all_to_all->is_fused()};
   {
     const std::lock_guard lock(mutex_);
     if (const auto known = passes_.find(key); known != passes_.end()) return known->second;

@@ -47,7 +47,7 @@ class CommonWork {
   /// Which operations of a pass are priced.
   enum class Priced { All, WithoutCommunication, ComputeStream };
   using Key = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
-                         const Schedule*, RankOrder, std::int64_t, bool, Recompute, Priced>;
+                         const Schedule*, RankOrder, std::int64_t, bool, Recompute, Priced, bool>;
 
   [[nodiscard]] Priced priced_of(const Candidate& candidate);
   [[nodiscard]] Candidate representative(const Candidate& candidate, Priced operations);

@@ -14,7 +14,7 @@ namespace {
 
 std::vector<std::unique_ptr<AllToAll>>& all_to_all_table() {
   static std::vector<std::unique_ptr<AllToAll>> entries = [] {
-    std::array<std::unique_ptr<AllToAll>, 13> built_in{
+    std::array<std::unique_ptr<AllToAll>, 14> built_in{
         make_linear_all_to_all(),
         make_pairwise_all_to_all(),
         make_leaders_all_to_all(),
@@ -28,6 +28,7 @@ std::vector<std::unique_ptr<AllToAll>>& all_to_all_table() {
         make_deepep_low_latency(),
         make_deepep_v2(),
         make_hybridep(),
+        make_fused(),
     };
     return std::vector(std::move_iterator(built_in.begin()), std::move_iterator(built_in.end()));
   }();

@@ -26,6 +26,7 @@ struct Exchange {
   bool is_combine;           // combine (from the holders of the experts to the sources), not dispatch
   std::int64_t sms = 0;      // that a dispatcher's kernels may hold; 0: its own number
   bool accompanies = false;  // small data of the tokens whose rows the exchange before or after it moves
+  bool continues = false;    // a further part of an exchange that was launched once
 };
 
 /// The groups in which rows are exchanged, and their position on nodes and shards.
@@ -63,6 +64,10 @@ class AllToAll {
   /// They hold SMs.
   [[nodiscard]] virtual std::string_view kernels() const { return ""; }
   [[nodiscard]] bool is_dispatcher() const { return !kernels().empty(); }
+  /// In how many parts of a rank's rows, one after another, its kernels exchange rows and multiply them by the experts'
+  /// weights, so that each part is multiplied while the next one is under way; 1: kernels of their own multiply.
+  [[nodiscard]] virtual std::int64_t fused_parts() const { return 1; }
+  [[nodiscard]] bool is_fused() const { return fused_parts() > 1; }
   /// Whether rows arrive in the order of the rank's experts, so that ExpertLayout::Sorted copies none.
   [[nodiscard]] virtual bool sorts_by_expert() const { return false; }
   /// Appends the exchange after block.last(), and sets block.last() to the operations that complete it.
@@ -92,6 +97,7 @@ bool add_all_to_all(std::unique_ptr<AllToAll> entry);
 [[nodiscard]] std::unique_ptr<AllToAll> make_three_dimensional_all_to_all();  // all_to_alls/hierarchical.cpp
 [[nodiscard]] std::unique_ptr<AllToAll> make_deduplicated_all_to_all();       // all_to_alls/deduplicated.cpp
 [[nodiscard]] std::unique_ptr<AllToAll> make_gathered_all_to_all();           // all_to_alls/gathered.cpp
+[[nodiscard]] std::unique_ptr<AllToAll> make_fused();                         // all_to_alls/dispatchers.cpp
 [[nodiscard]] std::unique_ptr<AllToAll> make_deepep();                        // all_to_alls/dispatchers.cpp
 [[nodiscard]] std::unique_ptr<AllToAll> make_deepep_low_latency();            // all_to_alls/dispatchers.cpp
 [[nodiscard]] std::unique_ptr<AllToAll> make_deepep_v2();                     // all_to_alls/dispatchers.cpp

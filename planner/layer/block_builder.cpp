@@ -89,6 +89,12 @@ std::int32_t BlockBuilder::after(std::vector<std::int32_t> dependencies, Operati
   return last_.front();
 }
 
+void BlockBuilder::make_parts(std::size_t first, std::int64_t parts) {
+  for (std::size_t i = first; i < block_.operations.size(); ++i) {
+    if (block_.operations[i].computes()) block_.operations[i].parts = parts;
+  }
+}
+
 bool BlockBuilder::last_writes(Kernel kernel, const Slice& rows) const {
   if (block_.operations.empty()) return false;
   const Operation& last = block_.operations.back();

@@ -64,6 +64,8 @@ class BlockBuilder {
   [[nodiscard]] bool last_writes(Kernel kernel, const Slice& rows) const;
   /// Adds to what the operation appended last writes.
   void also_writes(const std::vector<Slice>& rows);
+  /// Makes the computations appended from the `first` operation on parts of ones that are launched once.
+  void make_parts(std::size_t first, std::int64_t parts);
   /// Sets the operations after which then() continues.
   void continue_after(std::vector<std::int32_t> operations) { last_ = std::move(operations); }
   [[nodiscard]] const std::vector<std::int32_t>& last() const { return last_; }

@@ -30,6 +30,7 @@ class Writer {
     Path held;
     std::function<Slice(Slice)> at_source = [](Slice s) { return s; };
     std::optional<std::int64_t> groups_on{};
+    bool is_first = true;
   };
 
   Part part(std::size_t chunk) {
@@ -37,7 +38,9 @@ class Writer {
     if (count == 1) return {r_.sources, prepend(union_of(r_.group), r_.sources)};  // all rows
     if (!r_.by_groups) {
       const Path own = prepend(l_.chunks[chunk], r_.sources);
-      return {own, prepend(union_of(r_.group), own)};
+      Part out{own, prepend(union_of(r_.group), own)};
+      out.is_first = chunk == 0;
+      return out;
     }
     const auto j = static_cast<std::int64_t>(chunk);
     const GroupFamily family = b_.program().group(r_.group);
@@ -109,19 +112,23 @@ class Writer {
     const bool has_copies = !(r_.by_groups && l_.computes_copies_last) || chunk == 0;
     if (has_copies) ready.insert(ready.end(), l_.copies_ready.begin(), l_.copies_ready.end());
     b_.continue_after(ready);
+    const std::size_t first = b_.block().operations.size();
     if (!r_.backward) {
       parts_.experts(held);
-    } else if (r_.defers_weight_gradients) {
+    } else if (r_.defers_weight_gradients || l_.all_to_all->is_fused()) {
       parts_.experts_input_gradients(held);
       deferred_.emplace_back(held, b_.last());
     } else {
       parts_.experts_backward(held);
     }
+    b_.make_parts(first, l_.all_to_all->fused_parts());
     if (r_.after_experts) r_.after_experts(static_cast<std::int64_t>(chunk), held);
   }
 
-  /// Appends the deferred weight gradients.
+  /// Appends the deferred weight gradients; those of a fused dispatcher's parts as products of all rows.
   void weight_gradients() {
+    if (l_.all_to_all->is_fused() && !deferred_.empty())
+      deferred_ = {{prepend(union_of(r_.group), r_.sources), deferred_.back().second}};
     for (const auto& [held, input_gradients] : deferred_) {
       b_.continue_after(input_gradients);
       parts_.experts_weight_gradients(held);
@@ -174,7 +181,9 @@ class Writer {
             const Part& p, bool accompanies = false) {
     const auto& [from, to] = ends;
     if (!p.groups_on) {
-      return l_.all_to_all->lower({name, op_class, r_.group, from, to, is_combine, l_.dispatcher_sms, accompanies}, b_);
+      const bool continues = l_.all_to_all->is_fused() && (is_combine || !p.is_first);
+      return l_.all_to_all->lower(
+          {name, op_class, r_.group, from, to, is_combine, l_.dispatcher_sms, accompanies, continues}, b_);
     }
     const auto count = static_cast<std::int64_t>(l_.chunks.size());
     b_.then(collective(name, op_class, Stream::Inter,

@@ -28,7 +28,7 @@ void MoeParts::experts(const Path& path) {
   quantise_dispatched(in, /*backward=*/false);
   b_.then(gemm("expert up projection", OpClass::Expert, grouped, operands().in_rows(in), w_up(), up));
   clamp(path);
-  activation(activation_operand(path), path);
+  then_in_kernel(activation(activation_operand(path), path));
   keep_in_fp8(path);
   weigh(path);
   quantise(down_operand(path));
@@ -76,14 +76,12 @@ Gemm MoeParts::weight_gradient() const {
   return out;
 }
 
-void MoeParts::activation(const Slice& operand, const Path& path) {
-  if (l_.has_megatron_kernels) {
-    b_.then(kernel("expert activation", OpClass::Expert, Kernel::Activation, {operand, arrived_choice(path)},
-                   {down_operand(path)}));
-    return;
-  }
-  b_.then(kernel("expert activation", OpClass::Expert, Kernel::Activation, {operand},
-                 {hidden("expert.activated", shard_hidden(), path)}));
+Operation MoeParts::activation(const Slice& operand, const Path& path) {
+  if (!l_.has_megatron_kernels)
+    return kernel("expert activation", OpClass::Expert, Kernel::Activation, {operand},
+                  {hidden("expert.activated", shard_hidden(), path)});
+  return kernel("expert activation", OpClass::Expert, Kernel::Activation, {operand, arrived_choice(path)},
+                {down_operand(path)});
 }
 
 void MoeParts::keep_in_fp8(const Path& path) {
@@ -102,7 +100,7 @@ Slice MoeParts::kept_operand(const Path& path) {
 /// With the clamps before it, whose results are not kept either.
 void MoeParts::activation_in_backward(const Path& path) {
   if (!l_.keeps_activation_inputs_in_fp8) clamp(path);
-  activation(kept_operand(path), path);
+  b_.then(activation(kept_operand(path), path));
 }
 
 Slice MoeParts::activation_operand(const Path& path, const std::string& prefix) {

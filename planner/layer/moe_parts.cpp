@@ -138,6 +138,10 @@ Slice MoeParts::hidden(const std::string& name, std::int64_t columns, const Path
   return b_.slice(name, columns, l_.dtype, Rows::routed(l_.routing, l_.computed, path));
 }
 
+void MoeParts::then_in_kernel(Operation operation) const {
+  b_.then(l_.all_to_all->is_fused() ? launched_as(0, std::move(operation)) : std::move(operation));
+}
+
 void MoeParts::gate(const std::string& input, const Path& path) {
   const Slice logits = tokens("gate.logits", l_.moe.num_experts, l_.dtype, path);
   b_.then(gemm("gate projection", OpClass::Gate, {}, gate_input(input, path), gate_weight("gate.weight"), logits));
@@ -184,11 +188,14 @@ void MoeParts::encode(const std::string& input, const Path& path) {
     return;
   }
   const std::vector<Slice> rows = all_chunks("moe.encoded", path);
-  b_.then(kernel("encode", OpClass::Permute, Kernel::Encode, {in}, rows));
+  if (l_.all_to_all->is_fused() && l_.precision)
+    b_.then(kernel("quantise", OpClass::Expert, Kernel::Quantise, {in},
+                   {tokens("moe.tokens", l_.hidden_size, Dtype::Fp8, path)}));
+  then_in_kernel(kernel("encode", OpClass::Permute, Kernel::Encode, {in}, rows));
   if (choices_travel()) {
     std::vector<Slice> sent;
     for (const Slice& chunk : rows) sent.push_back(choice_of("gate.choice.sent", chunk));
-    b_.then(kernel("encode choices", OpClass::Permute, Kernel::Encode, {choice(path)}, sent));
+    then_in_kernel(kernel("encode choices", OpClass::Permute, Kernel::Encode, {choice(path)}, sent));
   }
   if (l_.host_reads_loads && !has_read_loads_) b_.then(reading_of_loads(rows));
   has_read_loads_ = true;
@@ -235,7 +242,8 @@ void MoeParts::decode(const Path& path, const std::string& output) {
 void MoeParts::decode_backward(const std::string& gradient, const Path& path) {
   const Slice d_out = tokens(gradient, path);
   if (choices_travel()) {
-    b_.then(kernel("decode backward", OpClass::Permute, Kernel::Encode, {d_out}, all_chunks("d.moe.returned", path)));
+    then_in_kernel(
+        kernel("decode backward", OpClass::Permute, Kernel::Encode, {d_out}, all_chunks("d.moe.returned", path)));
     return;
   }
   const Slice returned = at_sources("moe.returned", path), d_returned = at_sources("d.moe.returned", path);
@@ -278,7 +286,7 @@ Slice MoeParts::dispatched(const Slice& rows, bool backward) const {
 }
 
 void MoeParts::quantise_for_dispatch(const Slice& rows, const std::vector<Slice>& sent) const {
-  b_.then(kernel("quantise", OpClass::Codec, Kernel::Quantise, {rows}, sent));
+  then_in_kernel(kernel("quantise", OpClass::Codec, Kernel::Quantise, {rows}, sent));
 }
 
 void MoeParts::write_out(const Path& held, bool backward) {
@@ -342,8 +350,12 @@ Slice MoeParts::mask(const Path& path, const Slice& expert_rows) {
 }
 
 QuantisedOperands MoeParts::operands() const {
-  return {b_, l_.precision, l_.trains, l_.fusions,
-          l_.has_megatron_kernels ? held_experts(b_.program(), l_.routing) : 1};
+  return {b_,
+          l_.precision,
+          l_.trains,
+          l_.fusions,
+          l_.has_megatron_kernels ? held_experts(b_.program(), l_.routing) : 1,
+          l_.all_to_all->is_fused()};
 }
 
 /// Megatron-LM eb0783b, docs/discussions/deepseek-v3-gb200-optimization, 2.1.4 and 2.2.1, with fused router: 31 kernels

@@ -106,6 +106,8 @@ class MoeParts {
   [[nodiscard]] Slice leaving_d_choice(const Path& held);
   [[nodiscard]] bool choices_travel() const { return deduplicates() || l_.weighs_in_experts; }
   [[nodiscard]] bool deduplicates() const { return l_.all_to_all->deduplicates(); }
+  /// Appends an operation that a fused dispatcher's kernels do on the way.
+  void then_in_kernel(Operation operation) const;
   /// The rows at the sources: all of them, or one slice per chunk if they are distinct.
   [[nodiscard]] std::vector<Slice> all_chunks(const std::string& name, const Path& path);
   /// The 0/1 matrix of dense encoding: one row per token, one column per expert row. Encode creates it, and it is kept
@@ -128,7 +130,7 @@ class MoeParts {
   /// ExpertLayout::Sorted: rows of several experts from several sources, in another order. In place, so that the copy
   /// takes time but no memory.
   void sort_rows(const char* name, const Slice& rows);
-  void activation(const Slice& operand, const Path& path);
+  [[nodiscard]] Operation activation(const Slice& operand, const Path& path);
   void activation_in_backward(const Path& path);
   void activation_again(const Path& path);
   // MoeLayer::keeps_activation_inputs_in_fp8.

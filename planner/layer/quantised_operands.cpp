@@ -1,5 +1,7 @@
 #include "planner/layer/quantised_operands.hpp"
 
+#include <utility>
+
 #include "model/base/whole_numbers.hpp"
 
 namespace moeplan::planner {
@@ -18,27 +20,29 @@ Slice kept_in_fp8(BlockBuilder& block, const Slice& input) { return copy_of(bloc
 
 }  // namespace
 
+void QuantisedOperands::then(std::int64_t kernels, Operation pass) const {
+  block.then(launched_as(in_products ? 0 : kernels, std::move(pass)));
+}
+
 void QuantisedOperands::quantise(const Slice& rows, OpClass op_class) const {
   if (!precision) return;
   std::vector<Slice> read{rows};
   if (*precision == Precision::Fp8Current) {
     const std::string name = block.program().buffer(rows.buffer).name + ".scale";
     const Slice scale = block.slice(name, 1, Dtype::Fp32, Rows::fixed(1));
-    block.then(launched_as(matrices, kernel("largest magnitude", op_class, Kernel::LargestMagnitude, {rows}, {scale})));
+    then(matrices, kernel("largest magnitude", op_class, Kernel::LargestMagnitude, {rows}, {scale}));
     read.push_back(scale);
   }
   std::vector<Slice> copies{in_rows(rows)};
   if (trains) copies.push_back(in_columns(rows));
   if (fusions.has(Fusion::NormQuantise) && block.last_writes(Kernel::Norm, rows)) return block.also_writes(copies);
   if (const auto scales = scales_of(rows, Fusion::ScaleBuffers); !scales.empty())
-    block.then(launched_as(matrices * std::ssize(scales),
-                           kernel("set scales to zero", op_class, Kernel::Copy, {scales.front()}, scales)));
+    then(matrices * std::ssize(scales), kernel("set scales to zero", op_class, Kernel::Copy, {scales.front()}, scales));
   const std::vector<Slice> swizzled = scales_of(rows, Fusion::ScaleSwizzle);
   copies.insert(copies.end(), swizzled.begin(), swizzled.end());
-  block.then(launched_as(matrices, kernel("quantise", op_class, Kernel::Quantise, read, copies)));
+  then(matrices, kernel("quantise", op_class, Kernel::Quantise, read, copies));
   if (!swizzled.empty())
-    block.then(launched_as(matrices * std::ssize(swizzled),
-                           kernel("swizzle scales", op_class, Kernel::Copy, swizzled, swizzled)));
+    then(matrices * std::ssize(swizzled), kernel("swizzle scales", op_class, Kernel::Copy, swizzled, swizzled));
 }
 
 std::vector<Slice> QuantisedOperands::scales_of(const Slice& rows, Fusion unless) const {
@@ -54,8 +58,7 @@ std::vector<Slice> QuantisedOperands::scales_of(const Slice& rows, Fusion unless
 
 void QuantisedOperands::quantise_received(const Slice& rows, OpClass op_class) const {
   if (!trains) return;
-  block.then(launched_as(matrices,
-                         kernel("quantise columns", op_class, Kernel::Quantise, {in_rows(rows)}, {in_columns(rows)})));
+  then(matrices, kernel("quantise columns", op_class, Kernel::Quantise, {in_rows(rows)}, {in_columns(rows)}));
 }
 
 Slice QuantisedOperands::in_rows(Slice rows) const {

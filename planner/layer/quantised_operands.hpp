@@ -16,6 +16,7 @@ struct QuantisedOperands {
   bool trains;                         // backward needs copies in columns
   Fusions fusions;                     // what else mxfp8 launches
   std::int64_t matrices = 1;           // of which an operand consists; each is quantised by kernels of its own
+  bool in_products = false;            // the products' kernels quantise their operands and results themselves
 
   /// Appends the kernels that quantise the rows of an input, or of a gradient, in rows and in columns; nothing without
   /// a recipe. A norm that has just written the rows writes the copies too, if that is fused.
@@ -31,6 +32,8 @@ struct QuantisedOperands {
   [[nodiscard]] Gemm product(Gemm gemm) const;
 
  private:
+  /// Appends a pass over rows that takes so many kernels of its own.
+  void then(std::int64_t kernels, Operation pass) const;
   /// The scales of the copies; none where kernels of their own do not touch them.
   [[nodiscard]] std::vector<Slice> scales_of(const Slice& rows, Fusion unless) const;
 };

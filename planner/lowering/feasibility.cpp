@@ -43,6 +43,15 @@ Reason exchange_infeasibility(const Schedule& schedule, const Candidate& candida
   return candidate.all_to_all->not_planned_with(group);
 }
 
+/// Checks what a fused dispatcher's kernels leave to decide.
+Reason fused_infeasibility(const Workload& workload, const Candidate& candidate) {
+  if (!candidate.all_to_all->is_fused()) return std::nullopt;
+  if (candidate.schedule != "baseline") return "fused kernels order a layer themselves, as schedule baseline";
+  if (candidate.ep_overlap) return "fused kernels leave no exchange to overlap";
+  if (is_dense(workload.encoding)) return "dense encoding is not fused";
+  return std::nullopt;
+}
+
 /// Largest number of counts by source and expert that are stored individually. assumed: their 128 MiB suffice for
 /// 65,536 ranks and 256 experts.
 constexpr std::int64_t kMostGatedCounts = std::int64_t{1} << 24;
@@ -278,6 +287,7 @@ std::optional<Infeasibility> layer_infeasibility(std::int64_t hidden_size, const
   if (candidate.sequence_parallel) of_layer.tp = 1;
   if (Reason r = schedule.infeasibility(of_layer, candidate)) return r;
   if (Reason r = exchange_infeasibility(schedule, candidate, ranks_per_node)) return r;
+  if (Reason r = fused_infeasibility(workload, candidate)) return r;
   if (Reason r = gate_weights_infeasibility(workload, schedule, of_layer)) return r;
   if (Reason r = placement_infeasibility(candidate)) return r;
   return codecs_infeasibility(hidden_size, workload, candidate, of_layer);

@@ -23,13 +23,12 @@ struct Dispatcher {
   ExpertLayout layout;          // of an all-to-all that writes rows in the order of their sources
   std::string_view note;        // what is rough about it; "" if nothing
 };
-constexpr std::array<Dispatcher, 6> kDispatchers{
-    {{"nccl", "linear", ExpertLayout::Sorted, ""},
-     {"allgather", "all_gather", ExpertLayout::Merged, ""},
-     {"deepep", "deepep", ExpertLayout::Sorted, ""},
-     {"hybridep", "hybridep", ExpertLayout::Merged, ""},
-     {"mori", "deepep", ExpertLayout::Sorted, "priced as DeepEP"},
-     {"fused", "hybridep", ExpertLayout::Merged, "priced as HybridEP, not fused"}}};
+constexpr std::array<Dispatcher, 6> kDispatchers{{{"nccl", "linear", ExpertLayout::Sorted, ""},
+                                                  {"allgather", "all_gather", ExpertLayout::Merged, ""},
+                                                  {"deepep", "deepep", ExpertLayout::Sorted, ""},
+                                                  {"hybridep", "hybridep", ExpertLayout::Merged, ""},
+                                                  {"mori", "deepep", ExpertLayout::Sorted, "priced as DeepEP"},
+                                                  {"fused", "fused", ExpertLayout::Merged, ""}}};
 
 constexpr Fusions kWithoutFusedLoss{Fusion::Attention, Fusion::Router, Fusion::ScaleBuffers, Fusion::ScaleSwizzle};
 constexpr std::string_view kPadded = "padded:";  // of the column routing: with a capacity factor

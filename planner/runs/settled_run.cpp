@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
+#include "planner/candidate/stage_layout.hpp"
 #include "planner/evaluation/evaluation.hpp"
 #include "planner/layer/all_to_all.hpp"
 #include "planner/plan/inputs.hpp"
@@ -37,17 +40,34 @@ void settle_exchange(RunPlan& plan, const std::string& dispatcher, const Cluster
   }
 }
 
+/// Recomputation from the least to that of all layers.
+std::vector<std::pair<Recompute, RecomputedLayers>> recomputation_levels(const RunPlan& plan) {
+  std::vector<std::pair<Recompute, RecomputedLayers>> levels{{Recompute::Selective, {}}};
+  std::int64_t most = 0;  // layers of a part
+  for (const planner::StagePart& part : stage_parts(plan.model, plan.workload.sequence_length, plan.candidate))
+    most = std::max(most, std::ssize(part.layers));
+  for (std::int64_t n = 1; n < most; ++n) levels.push_back({Recompute::Full, {.first_of_part = n}});
+  levels.push_back({Recompute::Full, {}});
+  return levels;
+}
+
 void settle_recompute(RunPlan& plan, const Cluster& cluster) {
-  for (const Recompute recompute : {Recompute::None, Recompute::Selective, Recompute::Full}) {
+  const auto needs_less_memory = [&](Recompute recompute, const RecomputedLayers& layers) {
     plan.workload.recompute = plan.candidate.recompute = recompute;
+    plan.workload.recompute_layers = layers;
     const planner::Problem problem(plan.model, plan.workload, cluster);
     const auto no = planner::evaluate(problem, plan.candidate, planner::Depth::Memory).infeasibility;
-    if (no && no->constraint == Constraint::Memory) continue;
-    if (recompute == Recompute::None) return;
+    return no && no->constraint == Constraint::Memory;
+  };
+  if (!needs_less_memory(Recompute::None, {})) return;
+  for (const auto& [recompute, layers] : recomputation_levels(plan)) {
+    if (needs_less_memory(recompute, layers)) continue;
     std::erase(plan.defaults, "recompute none");
-    plan.defaults.push_back(fmt::format("recompute {}: with less it does not fit", name_of(recompute)));
+    const std::string of = layers.all() ? "" : fmt::format(" of layers {}", name_of(layers));
+    plan.defaults.push_back(fmt::format("recompute {}{}: with less it does not fit", name_of(recompute), of));
     return;
   }
+  plan.workload.recompute_layers = {};
   plan.workload.recompute = plan.candidate.recompute = Recompute::None;
 }
 

@@ -154,8 +154,9 @@ class Printer {
     fields(operations);
   }
   void print(const Operation& operation) {
-    const auto& [name, op_class, stream, work, reads, writes, after, kernels] = operation;
+    const auto& [name, op_class, stream, work, reads, writes, after, kernels, parts] = operation;
     fields(name, op_class, stream, work, reads, writes, after, kernels);
+    if (parts > 1) fields(parts);
   }
   void print(const Step& step) {
     const auto& [block, count, body] = step;

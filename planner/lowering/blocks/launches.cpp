@@ -1,6 +1,7 @@
 #include "planner/lowering/blocks/launches.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace moeplan::planner {
 
@@ -37,24 +38,27 @@ bool is_captured(const Operation& operation, const CudaGraphs& graphs) {
   }
 }
 
-/// Waits need no launch; the scale of a tensor is launched with its cast, and data that accompany rows with these. A
-/// cast takes its time: a linear layer of Transformer Engine takes the host more than twice as long in fp8
-/// (TransformerEngine, thread 761).
+/// Waits need no launch, nor what the kernel of another operation does; the scale of a tensor is launched with its
+/// cast, and data that accompany rows, or are further parts of an exchange, with these. A cast takes its time: a linear
+/// layer of Transformer Engine takes the host more than twice as long in fp8 (TransformerEngine, thread 761).
 bool is_launched(const Operation& operation) {
   const auto* kernel = std::get_if<Kernel>(&operation.work);
   const bool scales = kernel && *kernel == Kernel::LargestMagnitude;
   const Communication* c = operation.communication();
-  const bool accompanies = c && c->kernels && c->kernels->accompanies;
-  return !scales && !accompanies && !std::holds_alternative<Wait>(operation.work) &&
+  const bool accompanies = c && (c->continues || (c->kernels && c->kernels->accompanies));
+  return operation.kernels > 0 && !scales && !accompanies && !std::holds_alternative<Wait>(operation.work) &&
          !std::holds_alternative<Launches>(operation.work);
 }
 
 }  // namespace
 
 std::int64_t launched_operations(const Block& block, const CudaGraphs& graphs) {
-  return std::count_if(block.operations.begin(), block.operations.end(), [&](const Operation& operation) {
-    return is_launched(operation) && !is_captured(operation, graphs);
-  });
+  double launches = 0;
+  for (const Operation& operation : block.operations) {
+    if (is_launched(operation) && !is_captured(operation, graphs))
+      launches += 1.0 / static_cast<double>(operation.parts);
+  }
+  return std::llround(launches);
 }
 
 std::int64_t checkpoints(const ModelSpec& model, const LayerSpec& layer, const Recompute& recompute,

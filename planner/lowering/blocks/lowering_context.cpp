@@ -59,8 +59,9 @@ MoeLayer LoweringContext::moe_layer(const Moe& moe, std::size_t routing, Recompu
                  .encoding = workload_.encoding,
                  .weighs_in_experts = workload_.gate_weights == GateWeights::InExperts,
                  .has_megatron_kernels = moeplan::has_megatron_kernels(workload_),
-                 .host_reads_loads =
-                     trains() && !workload_.capacity_factor && !workload_.cuda_graphs.has(GraphModule::WholeIteration),
+                 .host_reads_loads = trains() && !workload_.capacity_factor &&
+                                     !workload_.cuda_graphs.has(GraphModule::WholeIteration) &&
+                                     !run.all_to_all->is_fused(),
                  .expert_layout = workload_.expert_layout,
                  .during_dispatch = {}};
   if (candidate_.sequence_parallel) {
@@ -68,9 +69,8 @@ MoeLayer LoweringContext::moe_layer(const Moe& moe, std::size_t routing, Recompu
     layer.degrees.tp = 1;
     layer.groups.tp = groups_.own;
   }
-  for (std::int64_t i = 0; i < run.pipeline_degree; ++i) {
-    layer.chunks.push_back({RowStep::Kind::Chunk, {}, i, run.pipeline_degree});
-  }
+  const std::int64_t chunks = run.pipeline_degree * run.all_to_all->fused_parts();
+  for (std::int64_t i = 0; i < chunks; ++i) layer.chunks.push_back({RowStep::Kind::Chunk, {}, i, chunks});
   const auto [known, is_new] = routings_.try_emplace(routing, program_.routings.size());
   layer.routing = known->second;
   if (is_new) program_.routings.push_back(routing_table(moe, routing, tokens));

@@ -352,9 +352,9 @@ TEST_CASE("list names what is built in, with a line about each") {
   };
   CHECK(first_words("all-to-all") == std::vector<std::string>{"linear", "pairwise", "1dh", "2dh", "naive_local", "3dh",
                                                               "pipe", "node_dedup", "all_gather", "deepep",
-                                                              "deepep_low_latency", "deepep_v2", "hybridep"});
+                                                              "deepep_low_latency", "deepep_v2", "hybridep", "fused"});
   CHECK(first_words("dispatchers") ==
-        std::vector<std::string>{"linear", "deepep", "deepep_low_latency", "deepep_v2", "hybridep"});
+        std::vector<std::string>{"linear", "deepep", "deepep_low_latency", "deepep_v2", "hybridep", "fused"});
   CHECK(first_words("codecs") == std::vector<std::string>{"none", "fp16", "int8", "fp8_block", "zfp"});
 }
 

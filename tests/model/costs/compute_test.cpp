@@ -174,6 +174,11 @@ TEST_CASE("an operation's time follows from the rows, columns and formats of its
     op.writes = {slice(2, 0)};
     CHECK(compute_time(program, op, RankId(0), gpu()).value() == 0);
   }
+  SECTION("what the kernel of another operation does takes no time of its own") {
+    op.work = Kernel::Norm;
+    op.kernels = 0;
+    CHECK(compute_time(program, op, RankId(0), gpu()).value() == 0);
+  }
   SECTION("causal attention sees half of the keys, and its backward has five products for two") {
     op.work = AttentionCore{.sequence_length = 50, .heads = {1, 1, 300, 200}};
     const std::int64_t bytes = 2 * (50 * 300 + 300 * 200 + 50 * 200);
@@ -185,6 +190,45 @@ TEST_CASE("an operation's time follows from the rows, columns and formats of its
   SECTION("a window of ten keys is all that a query meets, less for the first ten queries") {
     op.work = AttentionCore{.sequence_length = 50, .window = 10, .heads = {1, 1, 300, 200}};
     CHECK(compute_load(program, op, RankId(0)).flops == 2.0 * (40 * 10 + 10 * 5) * (300 + 200));
+  }
+}
+
+TEST_CASE("parts of a kernel that also exchanges rows are shares of the product of all rows") {
+  const std::int64_t ranks = 2, experts = 4, tokens = 512;
+  Program program = tests::one_block(ranks, {{"ep", ranks, 1}});
+  program.routings.push_back({RoutingCounts::uniform(ranks, experts, 2 * tokens / experts), GroupId(0), 2});
+  program.buffers = {{"in", 300, Dtype::Bf16}, {"w", 200, Dtype::Bf16}, {"out", 200, Dtype::Bf16}};
+  const auto product = [&](std::int64_t parts) {
+    std::vector<RowStep> path{{RowStep::Kind::Union, GroupId(0)}};
+    if (parts > 1) path.push_back({RowStep::Kind::Chunk, {}, 0, parts});
+    const Rows rows = Rows::routed({}, Rows::Experts::Local, path);
+    return Operation{.name = "product",
+                     .op_class = OpClass::Expert,
+                     .stream = Stream::Compute,
+                     .work = Gemm{.grouped = true},
+                     .reads = {{BufferId(0), rows}, {BufferId(1), Rows::per_expert({}, 300)}},
+                     .writes = {{BufferId(2), rows}},
+                     .after = {},
+                     .parts = parts};
+  };
+  GpuSpec g = gpu();
+  const auto time = [&](std::int64_t parts) { return compute_time(program, product(parts), RankId(0), g).value(); };
+  const double whole = time(1);
+  CHECK(4 * time(4) == Approx(whole));
+  CHECK(8 * time(8) == Approx(whole));
+  SECTION("slower where the GPU says so, if tensor cores limit it") {
+    g.memory_efficiency = g.gemm_efficiency.front().efficiency = 1;
+    g.hbm_bandwidth = BytesPerSecond(1e30);
+    const double fast = time(1) - kLaunch;
+    g.fused_exchange_efficiency = 0.5;
+    CHECK(4 * time(4) - kLaunch == Approx(2 * fast));
+    CHECK(time(1) - kLaunch == Approx(fast));
+  }
+  SECTION("not slower if memory limits it by more") {
+    g.hbm_bandwidth = BytesPerSecond(1e6);
+    const double slow = time(1);
+    g.fused_exchange_efficiency = 0.5;
+    CHECK(4 * time(4) == Approx(slow));
   }
 }
 

@@ -19,7 +19,7 @@ std::vector<Candidate> variants(const Problem& problem, const Candidate& base) {
   std::vector<Candidate> out;
   for (const std::int64_t micro_batch : micro_batches(problem.workload(), base.degrees)) {
     for (std::int64_t parts = 1; parts <= (base.degrees.pp > 1 ? 2 : 1); ++parts) {
-      for (const char* all_to_all : {"linear", "node_dedup"}) {
+      for (const char* all_to_all : {"linear", "node_dedup", "fused"}) {
         Candidate c = base;
         c.micro_batch = micro_batch;
         c.virtual_stages = parts;

@@ -147,7 +147,7 @@ std::optional<RankSets> interacting_ranks(const Program& program, const Sequence
 OwnResources own_resources(const Program& program, const RankSets& sets, const NetworkView& view) {
   if (std::all_of(sets.begin(), sets.end(), [](std::int32_t set) { return set == 0; })) {
     std::vector<ResourceId> all;
-    for (std::size_t i = 0; i < view.capacities().size(); ++i) all.emplace_back(i);
+    for (std::size_t i = 0; i < view.resources(); ++i) all.emplace_back(i);
     return {all};
   }
   return ResourceUse(program, sets, view).run();

@@ -14,6 +14,10 @@ NetworkView::NetworkView(const Program& program, const Cluster& cluster, bool us
       symmetry_(use_symmetry ? representatives_view(program, cluster) : nullptr),
       ranks_(static_cast<std::size_t>(symmetry_ ? symmetry_->representatives : program.world_size)) {}
 
+std::size_t NetworkView::resources() const {
+  return symmetry_ ? symmetry_->capacity.size() : cluster_.topology.links.size();
+}
+
 std::vector<double> NetworkView::capacities() const {
   if (symmetry_) return symmetry_->capacity;
   std::vector<double> capacities;

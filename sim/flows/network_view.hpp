@@ -32,6 +32,7 @@ class NetworkView {
   [[nodiscard]] RankId simulated(RankId r) const { return RankId(r.index() % ranks_); }
   [[nodiscard]] bool is_symmetric() const { return symmetry_ != nullptr; }
 
+  [[nodiscard]] std::size_t resources() const;
   /// Capacity of each resource in bytes/s, by ResourceId.
   [[nodiscard]] std::vector<double> capacities() const;
   [[nodiscard]] ResourceId resource_of(LinkId link) const;

@@ -6,7 +6,7 @@ namespace moeplan::sim {
 
 RepeatsInStep::RepeatsInStep(const NetworkView& view, TimelineRecorder& recorder)
     : ranks_(view.ranks()), recorder_(recorder) {
-  for (std::size_t i = 0; i < view.capacities().size(); ++i) resources_.emplace_back(i);
+  for (std::size_t i = 0; i < view.resources(); ++i) resources_.emplace_back(i);
 }
 
 bool RepeatsInStep::pass(const ProgramCursor& at, SimTime now) {

@@ -88,16 +88,16 @@ void finish(Estimate& e, const std::string& busiest) {
 class PipelineEstimates::State {
  public:
   State(const Program& program, StageClusters& machines, PricedRanks ranks)
-      : program_(program),
-        local_(stage_program(program)),
-        count_(std::ssize(program.stages)),
-        machines_(machines),
-        period_(machines.period(count_)) {
-    for (std::int64_t s = 0; s < period_; ++s)
-      pricers_.push_back(std::make_unique<BlockPricer>(local_, machines_.of(count_, s).cluster, ranks));
+      : program_(program), local_(stage_program(program)), count_(std::ssize(program.stages)), machines_(machines) {
+    const std::int64_t period = machines.period(count_);
+    for (std::int64_t s = 0; s < period; ++s) {
+      const std::int64_t first = ranks == PricedRanks::All ? machines.equivalent(count_, s).stage : s;
+      if (first == s) pricers_.push_back(std::make_unique<BlockPricer>(local_, machines.of(count_, s).cluster, ranks));
+      of_stage_.push_back(first == s ? pricers_.back().get() : of_stage_[static_cast<std::size_t>(first)]);
+    }
   }
 
-  BlockPricer& prices(std::size_t stage) { return *pricers_[stage % pricers_.size()]; }
+  BlockPricer& prices(std::size_t stage) { return *of_stage_[stage % of_stage_.size()]; }
 
   Estimate of(const std::vector<Sequence>& sequences) {
     Estimate e{};
@@ -191,8 +191,8 @@ class PipelineEstimates::State {
   const Program local_;
   std::int64_t count_;
   StageClusters& machines_;
-  std::int64_t period_;
-  std::vector<std::unique_ptr<BlockPricer>> pricers_;  // by stage modulo the period
+  std::vector<std::unique_ptr<BlockPricer>> pricers_;
+  std::vector<BlockPricer*> of_stage_;  // by stage modulo the period
   std::size_t rank_ = 0;
   double most_path_ = 0;
 };

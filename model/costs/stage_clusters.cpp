@@ -8,6 +8,10 @@ namespace moeplan {
 
 const SubCluster& StageClusters::of(std::int64_t stages, std::int64_t stage) {
   const std::lock_guard lock(mutex_);
+  return known(stages, stage);
+}
+
+const SubCluster& StageClusters::known(std::int64_t stages, std::int64_t stage) {
   std::unique_ptr<SubCluster>& machine = machines_[{stages, stage}];
   if (!machine) {
     const std::int64_t ranks = cluster_.world_size() / stages;
@@ -24,6 +28,23 @@ std::int64_t StageClusters::period(std::int64_t stages) {
   const std::int64_t ranks = cluster_.world_size() / stages;
   while (stages % period != 0 || !sub_clusters_are_equivalent(cluster_, period * ranks)) ++period;
   return period;
+}
+
+const StageClusters::Equivalent& StageClusters::equivalent(std::int64_t stages, std::int64_t stage) {
+  constexpr std::int64_t kMostRoutes = std::int64_t{1} << 20U;  // of all stages; assumed: about a second
+  const std::lock_guard lock(mutex_);
+  std::deque<Equivalent>& found = equivalents_[stages];
+  for (std::int64_t s = std::ssize(found); s <= stage; ++s) {
+    Equivalent own{s, {}};
+    const bool may_compare = cluster_.world_size() / stages * cluster_.world_size() <= kMostRoutes;
+    for (std::int64_t first = 0; may_compare && first < s && own.stage == s; ++first) {
+      if (found[static_cast<std::size_t>(first)].stage != first) continue;
+      auto links = corresponding_links(known(stages, first).cluster, known(stages, s).cluster);
+      if (links) own = {first, std::move(*links)};
+    }
+    found.push_back(std::move(own));
+  }
+  return found[static_cast<std::size_t>(stage)];
 }
 
 StageTransfer StageClusters::transfer(std::int64_t stages, std::int64_t from, std::int64_t to) {

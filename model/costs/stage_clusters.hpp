@@ -1,6 +1,7 @@
 // The sub-clusters of pipeline stages, and the costs of messages between stages.
 #pragma once
 
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -44,13 +45,24 @@ class StageClusters {
   [[nodiscard]] std::int64_t period(std::int64_t stages);
   /// Whether the sub-clusters of all stages are provably equivalent.
   [[nodiscard]] bool are_equivalent(std::int64_t stages) { return period(stages) == 1; }
+  /// Where what happens inside `stage`, one of the first period(stages), may be computed once: on the sub-cluster of
+  /// the first stage to which its own corresponds.
+  struct Equivalent {
+    std::int64_t stage;
+    std::vector<LinkId> links;  // in the stage's own sub-cluster, by LinkId in the other: corresponding_links()
+  };
+  /// Stages of very many ranks are only found equivalent to themselves.
+  [[nodiscard]] const Equivalent& equivalent(std::int64_t stages, std::int64_t stage);
   [[nodiscard]] StageTransfer transfer(std::int64_t stages, std::int64_t from, std::int64_t to);
 
  private:
+  [[nodiscard]] const SubCluster& known(std::int64_t stages, std::int64_t stage);
+
   const Cluster& cluster_;
   std::mutex mutex_;
   std::map<std::pair<std::int64_t, std::int64_t>, std::unique_ptr<SubCluster>> machines_;
   std::map<std::int64_t, std::int64_t> periods_;
+  std::map<std::int64_t, std::deque<Equivalent>> equivalents_;  // by number of stages and stage
   std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t>, StageTransfer> transfers_;
 };
 

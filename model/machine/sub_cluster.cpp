@@ -1,6 +1,9 @@
 #include "model/machine/sub_cluster.hpp"
 
+#include <algorithm>
+#include <map>
 #include <set>
+#include <utility>
 
 namespace moeplan {
 
@@ -53,6 +56,64 @@ SubCluster sub_cluster(const Cluster& cluster, std::int64_t first, std::int64_t 
            .ranks_per_gpu = cluster.ranks_per_gpu,
            .memory_links = std::move(memory_links)},
           std::move(links)};
+}
+
+namespace {
+
+/// Whether the nodes of ranks begin and end at the same positions.
+bool share_nodes_alike(const std::vector<int>& a, const std::vector<int>& b) {
+  std::map<int, int> image, origin;
+  for (std::size_t r = 0; r < a.size(); ++r) {
+    if (image.try_emplace(a[r], b[r]).first->second != b[r]) return false;
+    if (origin.try_emplace(b[r], a[r]).first->second != a[r]) return false;
+  }
+  return true;
+}
+
+/// A one-to-one map between the links of two clusters that grows with the routes that it is shown.
+class LinkMap {
+ public:
+  LinkMap(const Cluster& a, const Cluster& b)
+      : a_(a.topology.links), b_(b.topology.links), image_(a_.size(), LinkId(-1)), origin_(b_.size(), LinkId(-1)) {}
+
+  /// Whether the routes correspond under the map, after it has taken in their links.
+  bool take_in(const Route& a, const Route& b) {
+    return a.latency == b.latency && std::equal(a.links.begin(), a.links.end(), b.links.begin(), b.links.end(),
+                                                [&](const RouteLink& x, const RouteLink& y) {
+                                                  return x.share == y.share && match(x.link, y.link);
+                                                });
+  }
+  [[nodiscard]] std::vector<LinkId> images() && { return std::move(image_); }
+
+ private:
+  bool match(LinkId x, LinkId y) {
+    LinkId &image = image_[x.index()], &origin = origin_[y.index()];
+    if (image.value() < 0 && origin.value() < 0 && a_[x.index()].bandwidth == b_[y.index()].bandwidth) {
+      image = y;
+      origin = x;
+    }
+    return image == y && origin == x;
+  }
+
+  const std::vector<Link>&a_, &b_;
+  std::vector<LinkId> image_, origin_;
+};
+
+}  // namespace
+
+std::optional<std::vector<LinkId>> corresponding_links(const Cluster& a, const Cluster& b) {
+  if (a.world_size() != b.world_size() || a.ranks_per_gpu != b.ranks_per_gpu) return std::nullopt;
+  if (!share_nodes_alike(a.node_of_rank, b.node_of_rank)) return std::nullopt;
+  LinkMap links(a, b);
+  const auto ranks = static_cast<std::int32_t>(a.world_size());
+  for (std::int32_t from = 0; from < ranks; ++from) {
+    for (std::int32_t to = 0; to < ranks; ++to) {
+      if (from == to) continue;
+      if (!links.take_in(a.cached_route(RankId(from), RankId(to)), b.route(RankId(from), RankId(to))))
+        return std::nullopt;
+    }
+  }
+  return std::move(links).images();
 }
 
 bool sub_clusters_are_equivalent(const Cluster& cluster, std::int64_t count) {

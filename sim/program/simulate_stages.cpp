@@ -20,6 +20,7 @@ class StageSimulator {
         count_(std::ssize(program.stages)),
         shares_nodes_(stages_share_nodes()),
         period_(period()),
+        machines_of_(equivalent_machines()),
         alone_(program.stages.size(), std::vector<Timeline>(stages_.segments.size())),
         times_(program.stages.size(), std::vector<SegmentTimes>(stages_.segments.size())) {}
 
@@ -68,8 +69,15 @@ class StageSimulator {
                                                                                                        : count_;
   }
 
+  std::vector<std::size_t> equivalent_machines() const {
+    std::vector<std::size_t> out;
+    for (std::int64_t s = 0; s < period_; ++s)
+      out.push_back(static_cast<std::size_t>(machines_.equivalent(count_, s).stage));
+    return out;
+  }
+
   /// The stage on whose sub-cluster the segments of `stage` are simulated: the first one that is equivalent.
-  std::size_t machine(std::size_t stage) const { return stage % static_cast<std::size_t>(period_); }
+  std::size_t machine(std::size_t stage) const { return machines_of_[stage % machines_of_.size()]; }
 
   /// Whether some node has ranks of two stages, which then share its links.
   bool stages_share_nodes() const {
@@ -172,15 +180,16 @@ class StageSimulator {
   /// Bytes by link of all traffic inside the stages and of the messages between them.
   std::vector<double> link_bytes() {
     std::vector<double> bytes(machines_.cluster().topology.links.size(), 0.0);
-    std::vector<std::vector<LinkId>> of_machine;  // the links of the last stage so far that is simulated on it
+    std::vector<std::vector<LinkId>>
+        images;  // of the links of machine(s), for the last stages so far, modulo the period
     for (std::size_t s = 0; s < stages_.order.size(); ++s) {
-      if (s == machine(s)) {
-        of_machine.push_back(machines_.of(count_, static_cast<std::int64_t>(s)).links);
+      if (s < machines_of_.size()) {
+        images.push_back(links_of(s));
       } else {
         const auto& image = *shifted_links(machines_.cluster(), period_ * program_.ranks_per_stage());
-        for (LinkId& link : of_machine[machine(s)]) link = link.value() < 0 ? link : LinkId(image[link.index()]);
+        for (LinkId& link : images[s % images.size()]) link = link.value() < 0 ? link : LinkId(image[link.index()]);
       }
-      const std::vector<LinkId>& links = of_machine[machine(s)];
+      const std::vector<LinkId>& links = images[s % images.size()];
       for (const std::size_t i : stages_.order[s]) {
         for (const LinkUse& use : alone_[machine(s)][i].links) bytes[links[use.link.index()].index()] += use.bytes;
         const Segment& segment = stages_.segments[i];
@@ -188,6 +197,16 @@ class StageSimulator {
       }
     }
     return bytes;
+  }
+
+  /// The links of one of the first stages in the whole cluster, by LinkId in the sub-cluster of machine(stage).
+  std::vector<LinkId> links_of(std::size_t stage) const {
+    const auto s = static_cast<std::int64_t>(stage);
+    const std::vector<LinkId>& own = machines_.of(count_, s).links;
+    if (machine(stage) == stage) return own;
+    std::vector<LinkId> out = machines_.equivalent(count_, s).links;
+    for (LinkId& link : out) link = link.value() < 0 ? link : own[link.index()];
+    return out;
   }
 
   void add_message(std::size_t stage, std::int64_t shift, double bytes, std::vector<double>& on_links) {
@@ -216,6 +235,7 @@ class StageSimulator {
   std::int64_t count_;
   bool shares_nodes_;
   std::int64_t period_;                       // a segment takes the same time on stages that are equal modulo this
+  std::vector<std::size_t> machines_of_;      // machine() of the stages below the period
   std::vector<std::vector<Timeline>> alone_;  // by stage and segment
   std::vector<std::vector<SegmentTimes>> times_;
   std::map<std::pair<std::int64_t, std::int64_t>, std::vector<Route>> message_routes_;

@@ -1,6 +1,8 @@
 #include "model/costs/stage_clusters.hpp"
 
 #include <catch2/catch.hpp>
+#include <cstdint>
+#include <vector>
 
 #include "tests/support/small_clusters.hpp"
 
@@ -21,6 +23,45 @@ TEST_CASE("Stages are equivalent that are a whole number of nodes apart") {
   SECTION("none, because the last of seven nodes is not full") {
     const Cluster seven = build_cluster(spec_of(node, 7, 3, fabric_of(FabricKind::SingleSwitch, 3)), 20);
     CHECK(StageClusters(seven).period(5) == 5);
+  }
+}
+
+TEST_CASE("Stages are computed on the first one whose ranks are connected alike") {
+  const NodeLinks node = NvSwitch{BytesPerSecond(200e9), Seconds(0)};
+  const Cluster cluster =
+      build_cluster(spec_of(node, 5, 4, fabric_of(FabricKind::RailOptimised, 4, 1, /*nodes_per_leaf=*/1)), 18);
+  const auto first_equivalents = [](StageClusters& stages, std::int64_t count) {
+    std::vector<std::int64_t> out;
+    for (std::int64_t s = 0; s < count; ++s) out.push_back(stages.equivalent(count, s).stage);
+    return out;
+  };
+  StageClusters stages(cluster);
+  SECTION("halves of nodes, although no shift of ranks maps the cluster onto itself") {
+    REQUIRE(stages.period(9) == 9);
+    CHECK(first_equivalents(stages, 9) == std::vector<std::int64_t>(9, 0));
+  }
+  SECTION("stages of three ranks by where they are divided: 3, 1 + 2, 2 + 1, 3, 3, 1 + 2") {
+    CHECK(first_equivalents(stages, 6) == std::vector<std::int64_t>{0, 1, 2, 0, 0, 1});
+  }
+  SECTION("the links of the one lead where those of the other do") {
+    const StageClusters::Equivalent& last = stages.equivalent(6, 5);
+    const Cluster &a = stages.of(6, last.stage).cluster, &b = stages.of(6, 5).cluster;
+    for (std::int32_t from = 0; from < 3; ++from) {
+      for (std::int32_t to = 0; to < 3; ++to) {
+        if (from == to) continue;
+        const Route of_a = a.route(RankId(from), RankId(to)), of_b = b.route(RankId(from), RankId(to));
+        REQUIRE(of_a.links.size() == of_b.links.size());
+        for (std::size_t i = 0; i < of_a.links.size(); ++i)
+          CHECK(last.links[of_a.links[i].link.index()] == of_b.links[i].link);
+      }
+    }
+  }
+  SECTION("not where a link is slower") {
+    Cluster slower = build_cluster(spec_of(node, 5, 4, fabric_of(FabricKind::RailOptimised, 4, 1, 1)), 18);
+    slower.topology.links[slower.route(RankId(16), RankId(17)).links.front().link.index()].bandwidth =
+        BytesPerSecond(100e9);
+    StageClusters with_slower(slower);
+    CHECK(first_equivalents(with_slower, 9) == std::vector<std::int64_t>{0, 0, 0, 0, 0, 0, 0, 0, 8});
   }
 }
 

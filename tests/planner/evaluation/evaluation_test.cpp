@@ -2,7 +2,9 @@
 
 #include <catch2/catch.hpp>
 
+#include "model/program/stage_segments.hpp"
 #include "planner/lowering/lower.hpp"
+#include "sim/program/simulate.hpp"
 #include "tests/support/small_cases.hpp"
 
 namespace moeplan::tests::evaluation_test {
@@ -111,9 +113,18 @@ TEST_CASE("Stages that straddle nodes are simulated once for each of their posit
   CHECK(simulated(program, machines, false).makespan == with_spans.makespan);
 
   Small apart = small(small_case);
-  apart.cluster.natural_boundaries.clear();  // no symmetry is known: every stage is simulated
+  apart.cluster.natural_boundaries.clear();  // no symmetry is known
   StageClusters all_machines(apart.cluster);
   REQUIRE(all_machines.period(6) == 6);
+  REQUIRE(all_machines.equivalent(6, 3).stage == 0);  // stages are compared link by link
+  Program segment = stage_program(program);
+  for (const Segment& of_stages : stage_segments(program).segments) {
+    segment.stages = {of_stages.steps};
+    const auto makespan = [&](std::int64_t stage) {
+      return sim::simulate(segment, all_machines.of(6, stage).cluster).makespan;
+    };
+    CHECK(makespan(3) == makespan(0));
+  }
   const Timeline each = simulated(program, all_machines, true);
   CHECK(each.makespan == with_spans.makespan);
   REQUIRE(each.spans.size() == with_spans.spans.size());

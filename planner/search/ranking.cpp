@@ -25,6 +25,14 @@ std::vector<std::size_t> by_bound(const std::vector<Seconds>& bounds) {
   return order;
 }
 
+/// Flows between ranks in the exchanges of one microbatch: a simulation of ranks that all differ follows each of them,
+/// of a pipeline on each of its stages.
+std::int64_t exchange_flows(const Problem& problem, const Candidate& c) {
+  const std::int64_t of_a_layer = problem.workload().mode == Mode::Train ? 4 : 2;  // a dispatch and a combine per pass
+  const std::int64_t peers = c.degrees.ep * c.degrees.esp - 1;
+  return of_a_layer * problem.model().num_moe_layers() * c.degrees.ranks_per_stage() * peers;
+}
+
 }  // namespace
 
 Ranking::Ranking(const Problem& problem, const SearchSpace& space, const Enumeration& enumeration,
@@ -349,14 +357,16 @@ void Ranking::evaluate_deferred() {
                    [](const Deferred& a, const Deferred& b) { return a.bound < b.bound; });
   std::vector<std::size_t> waiting(deferred_.size());
   std::iota(waiting.begin(), waiting.end(), std::size_t{0});
-  std::vector<bool> is_priced(deferred_.size(), false);
+  std::vector<bool> is_priced(deferred_.size(), false), is_too_large(deferred_.size(), false);
   bool has_priced = false;
   in_rounds(
       std::move(waiting), static_cast<std::size_t>(std::max<std::int64_t>(0, space_.most_deferred)),
       [&](std::size_t i) {
         if (!best_) return false;
         const bool is_late = is_cut() && (has_priced || deferred_[i].evaluated.candidate.degrees.pp == 1);
-        return is_late || deferred_[i].bound >= best_->seconds();
+        if (is_late || deferred_[i].bound >= best_->seconds()) return true;
+        is_too_large[i] = exchange_flows(problem_, deferred_[i].evaluated.candidate) > space_.most_deferred_flows;
+        return static_cast<bool>(is_too_large[i]);
       },
       [&](std::span<const std::size_t> items) {
         price_deferred(items);
@@ -367,6 +377,7 @@ void Ranking::evaluate_deferred() {
       {}, kSmallRound);
   std::vector<Deferred> left;
   for (std::size_t i = 0; i < deferred_.size(); ++i) {
+    if (is_too_large[i] && deferred_[i].bound < best_->seconds()) ++result_.undecided;
     if (!is_priced[i]) left.push_back(std::move(deferred_[i]));
   }
   deferred_ = std::move(left);

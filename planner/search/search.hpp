@@ -14,7 +14,8 @@
 // 4. Simulate in rounds of fixed size, best closed form first; after each round drop the candidates whose lower bound
 //    is not below the best simulated time. Pruning depends on rounds, not on threads, so the result does not depend on
 //    the number of threads.
-// 5. Price and simulate deferred candidates, least bound first, while the bound is below the best time.
+// 5. Price and simulate deferred candidates, least bound first, while the bound is below the best time; those whose
+//    simulation would take minutes stay deferred and are counted.
 // 6. If MoE layers are of several kinds, choose a strategy for each kind (strategies_by_kind.hpp) in the best
 //    candidate.
 // 7. Search the order of operations in the blocks of the fastest candidates (planner/lowering/ordered.hpp) and simulate

@@ -27,9 +27,10 @@ struct SearchResult {
   std::map<std::string, std::int64_t> rejected;  // number of infeasible candidates by reason
   std::int64_t enumerated = 0;
   std::int64_t simulated = 0;
-  std::int64_t deferred = 0;              // feasible, but not priced because their bound was worse; not in `ranked`
-  std::int64_t unpriced = 0;              // ruled out by a bound before memory and time were computed
-  std::int64_t pruned = 0;                // not simulated because their bound or their closed form was worse
+  std::int64_t deferred = 0;   // feasible, but not priced because their bound was worse; not in `ranked`
+  std::int64_t undecided = 0;  // of these, those that may be faster than the best but take too long to simulate
+  std::int64_t unpriced = 0;   // ruled out by a bound before memory and time were computed
+  std::int64_t pruned = 0;     // not simulated because their bound or their closed form was worse
   std::int64_t undecided_strategies = 0;  // strategies that might be faster but take too long to simulate
   Seconds global_bound{};  // over every feasible candidate with any strategies for its MoE layers; 0 if not wanted
   bool is_cut = false;  // by SearchSpace::is_out_of_time: other candidates might be faster, none below the global bound

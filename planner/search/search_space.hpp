@@ -40,10 +40,13 @@ struct SearchSpace {
   /// a candidate is priced in some milliseconds.
   std::int64_t asymmetric_rank_threshold = 64;
   std::int64_t most_deferred = 32;  // deferred candidates that are priced after all
-  std::int64_t most_varied = 6;     // candidates whose MoE layers are simulated alone with other strategies
-  std::int64_t most_ordered = 3;    // simulated candidates whose order of operations is searched
-  bool wants_global_bound = true;   // SearchResult::global_bound is found, which takes up to a third of the time
-  int threads = 0;                  // 0: one per core
+  /// Those with more flows between ranks in the exchanges of one microbatch stay deferred. assumed: simulations of more
+  /// take minutes (156 million flows of 4,096 ranks that straddle racks: six).
+  std::int64_t most_deferred_flows = 8'000'000;
+  std::int64_t most_varied = 6;    // candidates whose MoE layers are simulated alone with other strategies
+  std::int64_t most_ordered = 3;   // simulated candidates whose order of operations is searched
+  bool wants_global_bound = true;  // SearchResult::global_bound is found, which takes up to a third of the time
+  int threads = 0;                 // 0: one per core
   /// Asked between rounds. Once it returns true and a candidate is priced, the search ends with the best so far.
   /// Absent: the search runs to its end.
   std::function<bool()> is_out_of_time = {};

@@ -94,6 +94,7 @@ planner::Json search_json(const planner::SearchResult& r) {
                     {"unpriced", r.unpriced},
                     {"simulated", r.simulated},
                     {"pruned", r.pruned}};
+  if (r.undecided > 0) out["undecided"] = r.undecided;
   if (r.is_cut) out["is_cut"] = true;
   return out;
 }

@@ -59,6 +59,12 @@ std::string answer_lines(const PlanReport& r) {
   out +=
       labelled("certainty", fmt::format("{} above the provable limit; {}", in_percent(step / r.result.global_bound - 1),
                                         certainty_text(r.inputs, r.cluster.gpus())));
+  if (const std::int64_t undecided = r.result.undecided; undecided > 0) {
+    out += labelled("search",
+                    fmt::format("{} other candidate{} may be faster, but would take too long to simulate: no ranks are "
+                                "equivalent there; on whole nodes they may be",
+                                undecided, undecided == 1 ? "" : "s"));
+  }
   if (!r.result.is_cut) return out;
   return out + labelled("search", "cut by its time limit: a longer one may find a faster plan, and the next another");
 }

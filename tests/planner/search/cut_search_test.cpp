@@ -95,15 +95,23 @@ TEST_CASE("A search that is out of time still makes a placement that is fixed") 
   CHECK(r.ranked.front().candidate.placement == PlacementChoice("smartmoe"));
 }
 
-TEST_CASE("A search that is out of time prices a round of pipelines that are deferred", "[slow]") {
-  // Eight layers and eight microbatches on 8 ranks: two stages have a shorter bubble than the four or eight stages
-  // whose few ranks are not deferred. Candidates without a pipeline stay deferred, because they take longer to
-  // simulate.
+namespace {
+
+/// Eight layers and eight microbatches on 8 ranks, all different: two stages have a shorter bubble than the four or
+/// eight stages whose few ranks are not deferred with a threshold of four.
+Small best_deferred() {
   SmallCase c = two_nodes();
   c.dense_layers = 2;
   c.moe_layers = 6;
   c.routing = "{shape: zipf, sampled: true}";
-  const Small s = small(c);
+  return small(c);
+}
+
+}  // namespace
+
+TEST_CASE("A search that is out of time prices a round of pipelines that are deferred", "[slow]") {
+  // Candidates without a pipeline stay deferred, because they take longer to simulate.
+  const Small s = best_deferred();
   const SearchResult r = search_of(s, [] { return true; }, {.asymmetric_rank_threshold = 4});
   CHECK(r.is_cut);
   std::int64_t deferred = 0;
@@ -116,6 +124,21 @@ TEST_CASE("A search that is out of time prices a round of pipelines that are def
   CHECK(deferred <= 2);
   CHECK(r.ranked.front().candidate.degrees.pp == 2);
   CHECK(r.simulated == 2);
+}
+
+TEST_CASE("Deferred candidates that take too long to simulate stay deferred and are counted", "[slow]") {
+  const Small s = best_deferred();
+  const SearchResult all = search({s.model, s.workload, s.cluster}, {.asymmetric_rank_threshold = 4});
+  CHECK(all.undecided == 0);
+  const SearchResult r =
+      search({s.model, s.workload, s.cluster}, {.asymmetric_rank_threshold = 4, .most_deferred_flows = -1});
+  REQUIRE_FALSE(r.ranked.empty());
+  for (const Evaluated& e : r.ranked) CHECK(e.candidate.degrees.ranks_per_stage() < 4);
+  CHECK(*r.ranked.front().makespan > *all.ranked.front().makespan);
+  CHECK(r.undecided > 0);
+  CHECK(r.undecided <= r.deferred);
+  CHECK(r.simulated + r.pruned == std::ssize(r.ranked) + r.deferred + r.unpriced);
+  CHECK(r.global_bound <= all.global_bound * (1 + 1e-9));
 }
 
 }  // namespace moeplan::tests::cut_search_test

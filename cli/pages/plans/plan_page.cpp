@@ -61,8 +61,8 @@ std::string answer_lines(const PlanReport& r) {
                                         certainty_text(r.inputs, r.cluster.gpus())));
   if (const std::int64_t undecided = r.result.undecided; undecided > 0) {
     out += labelled("search",
-                    fmt::format("{} other candidate{} may be faster, but would take too long to simulate: no ranks are "
-                                "equivalent there; on whole nodes they may be",
+                    fmt::format("{} other candidate{} may be faster, but would take too long to simulate, since ranks "
+                                "differ from one another",
                                 undecided, undecided == 1 ? "" : "s"));
   }
   if (!r.result.is_cut) return out;

@@ -175,13 +175,12 @@ double efficiency_at(const std::vector<EfficiencyPoint>& curve, double flops) {
 }
 
 /// The work of the kernel that a product is one of several equal parts of: all rows, and the weights once.
-ComputeLoad whole_kernel(const Program& program, const Operation& operation, std::int64_t parts, ComputeLoad load,
-                         RankId rank) {
-  for (GemmShape& product : load.products) product.m *= parts;
-  load.flops *= static_cast<double>(parts);
+ComputeLoad whole_kernel(const Program& program, const Operation& operation, RankId rank, ComputeLoad load) {
+  for (GemmShape& product : load.products) product.m *= operation.parts;
+  load.flops *= static_cast<double>(operation.parts);
   for (const std::vector<Slice>* slices : {&operation.reads, &operation.writes}) {
     for (const Slice& s : *slices) {
-      if (s.rows.kind == Rows::Kind::Routed) load.bytes += (parts - 1) * byte_count(program, s, rank);
+      if (s.rows.kind == Rows::Kind::Routed) load.bytes += (operation.parts - 1) * byte_count(program, s, rank);
     }
   }
   return load;
@@ -190,7 +189,7 @@ ComputeLoad whole_kernel(const Program& program, const Operation& operation, std
 ComputeParts product_part(const Program& program, const Operation& operation, const Gemm& gemm, RankId rank,
                           const GpuSpec& gpu, Dtype dtype, const ComputeLoad& load) {
   if (operation.parts == 1) return product_parts(gpu, dtype, gemm, load);
-  const ComputeLoad whole = whole_kernel(program, operation, operation.parts, load, rank);
+  const ComputeLoad whole = whole_kernel(program, operation, rank, load);
   const ComputeParts all = product_parts(gpu, dtype, gemm, whole);
   const Seconds math = all.math / gpu.fused_exchange_efficiency;
   const Seconds longer = std::max(math - std::max(all.math, all.memory), Seconds(0));

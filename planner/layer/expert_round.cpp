@@ -38,9 +38,7 @@ class Writer {
     if (count == 1) return {r_.sources, prepend(union_of(r_.group), r_.sources)};  // all rows
     if (!r_.by_groups) {
       const Path own = prepend(l_.chunks[chunk], r_.sources);
-      Part out{own, prepend(union_of(r_.group), own)};
-      out.is_first = chunk == 0;
-      return out;
+      return {.own = own, .held = prepend(union_of(r_.group), own), .is_first = chunk == 0};
     }
     const auto j = static_cast<std::int64_t>(chunk);
     const GroupFamily family = b_.program().group(r_.group);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 
 #include "cuda_runtime/codecs/zfp_codec.hpp"
 #include "cuda_runtime/reference/number_formats.hpp"
@@ -30,6 +31,9 @@ class Fp16Codec final : public RowCodec {
   }
 };
 
+/// 1 / scale, which is finite; 0 for scales that are no normal numbers, whose values become 0.
+float inverse_of(float scale) { return scale < std::numeric_limits<float>::min() ? 0.0F : 1.0F / scale; }
+
 class Int8Codec final : public RowCodec {
  public:
   explicit Int8Codec(std::size_t numbers) : numbers_(numbers) {}
@@ -41,9 +45,9 @@ class Int8Codec final : public RowCodec {
     // Halved before the sum and difference, so that neither overflows.
     const float zero = numbers_ == 2 ? *least / 2 + *most / 2 : 0.0F;
     const float reach = numbers_ == 2 ? *most / 2 - *least / 2 : std::max(std::abs(*least), std::abs(*most));
-    const float scale = reach / kSteps;
+    const float scale = reach / kSteps, steps_each = inverse_of(scale);
     for (std::size_t i = 0; i < row.size(); ++i) {
-      const float steps = scale > 0 ? std::clamp(std::nearbyint((row[i] - zero) / scale), -kSteps, kSteps) : 0.0F;
+      const float steps = std::clamp(std::nearbyint((row[i] - zero) * steps_each), -kSteps, kSteps);
       const auto value = static_cast<std::int8_t>(steps);
       std::memcpy(&values[i], &value, 1);
     }
@@ -74,7 +78,7 @@ class Fp8BlockCodec final : public RowCodec {
     for (std::size_t i = 0; i < row.size(); ++i) {
       float& scale = scales[i / kBlock];
       if (i % kBlock == 0) scale = largest(row.subspan(i, std::min(kBlock, row.size() - i))) / kLargestFp8;
-      values[i] = static_cast<std::byte>(scale > 0 ? to_fp8(row[i] / scale) : std::uint8_t{0});
+      values[i] = static_cast<std::byte>(to_fp8(row[i] * inverse_of(scale)));
     }
   }
 

@@ -101,6 +101,14 @@ template <>
 constexpr int kLeastBlocks<kernels::ActivationBackward> = 5;
 template <>
 constexpr int kLeastBlocks<kernels::DecodeBackward> = 5;
+template <>
+constexpr int kLeastBlocks<kernels::NormRows> = 4;
+template <>
+constexpr int kLeastBlocks<kernels::NormRowsBackward> = 3;
+template <>
+constexpr int kLeastBlocks<kernels::Int8Codec> = 4;
+template <>
+constexpr int kLeastBlocks<kernels::Fp8BlockCodec> = 4;
 
 /// An item per block.
 template <class Kernel>
@@ -124,11 +132,26 @@ __global__ __launch_bounds__(kMostThreads, kLeastBlocks<Kernel>) void run_items_
   }
 }
 
-/// The elements up to which an item, of many, gets a warp, not a block: more items are then under way. Measured on an
-/// H200, with 768, 4096 and 7168 columns. That pays where items read one thing to find the next; where they wait for all
-/// lanes, as long as what they read twice stays in the cache.
+constexpr std::int64_t kElementsOfChunk = 8;
+
+/// Chunks per lane: as many as it holds, where kernels pass over rows again.
 template <class Kernel>
-constexpr std::int64_t kMostOfWarp = 256;
+constexpr std::int64_t kChunksOfLane = 1;
+constexpr std::int64_t kHeld = kernels::kHeldChunks<kernels::KnownFormat<kernels::Format::Bf16>>;
+template <>
+constexpr std::int64_t kChunksOfLane<kernels::NormRows> = kHeld;
+template <>
+constexpr std::int64_t kChunksOfLane<kernels::NormRowsBackward> = kHeld;
+template <>
+constexpr std::int64_t kChunksOfLane<kernels::Int8Codec> = kHeld;
+template <>
+constexpr std::int64_t kChunksOfLane<kernels::Fp8BlockCodec> = kHeld;
+
+/// The elements up to which an item, of many, gets a warp, not a block: more items are then under way. Measured on an
+/// H200, with 768, 4096 and 7168 columns. For wider rows that pays where items read one thing to find the next, or wait
+/// for all lanes.
+template <class Kernel>
+constexpr std::int64_t kMostOfWarp = kElementsOfChunk * kWarp * kChunksOfLane<Kernel>;
 template <>
 constexpr std::int64_t kMostOfWarp<kernels::SumRows> = INT64_MAX;
 template <>
@@ -137,17 +160,11 @@ template <>
 constexpr std::int64_t kMostOfWarp<kernels::TopK> = 8192;
 template <>
 constexpr std::int64_t kMostOfWarp<kernels::TopKBackward> = 8192;
-template <>
-constexpr std::int64_t kMostOfWarp<kernels::NormRows> = 4096;
-template <>
-constexpr std::int64_t kMostOfWarp<kernels::NormRowsBackward> = 4096;
-template <>
-constexpr std::int64_t kMostOfWarp<kernels::Int8Codec> = 4096;
 
 template <class Kernel>
 [[nodiscard]] int launch_items(const Kernel& kernel, cudaStream_t stream) {
   if (kernel.items <= 0) return 0;
-  constexpr std::int64_t kElements = 8;    // per thread and access
+  constexpr std::int64_t kOfWarp = kElementsOfChunk * kWarp * kChunksOfLane<Kernel>;
   constexpr std::int64_t kMany = 1 << 12;  // items that give all multiprocessors enough warps
   const auto blocks = [&](std::int64_t each) {
     const std::int64_t wanted = (kernel.items + each - 1) / each;
@@ -157,7 +174,7 @@ template <class Kernel>
     run_items_by_warp<<<blocks(kMostThreads / kWarp), kMostThreads, 0, stream>>>(kernel);
     return static_cast<int>(cudaGetLastError());
   }
-  const std::int64_t wanted = (kernel.width() + kElements * kWarp - 1) / (kElements * kWarp) * kWarp;
+  const std::int64_t wanted = (kernel.width() + kOfWarp - 1) / kOfWarp * kWarp;
   const std::int64_t threads = wanted < kWarp ? kWarp : wanted > kMostThreads ? kMostThreads : wanted;
   run_items<<<blocks(1), static_cast<unsigned>(threads), 0, stream>>>(kernel);
   return static_cast<int>(cudaGetLastError());

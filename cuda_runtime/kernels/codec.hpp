@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "cuda_runtime/kernels/held_row.hpp"
 #include "cuda_runtime/kernels/rows.hpp"
 #include "cuda_runtime/kernels/zfp_block.hpp"
 
@@ -17,19 +18,28 @@ struct Fp16Codec {
 
   template <class Team>
   MOEPLAN_BOTH void run(std::int64_t item, Team& team) const {
-    const Fp16Codec& k = *this;
-    each_chunk(team, plain.view.columns, [&](std::int64_t c, int n) {
-      float x[8];
-      if (k.decodes) {
-        load(Format::Fp16, k.values.row(item), c, n, x);
-        store(k.plain.view.format, k.plain.row(item), c, n, x);
-      } else {
-        load(k.plain.view.format, k.plain.row(item), c, n, x);
-        store(Format::Fp16, k.values.row(item), c, n, x);
-      }
+    const Format format = plain.view.format;
+    char *const plain_row = plain.row(item), *const encoded_row = values.row(item);
+    const std::int64_t columns = plain.view.columns;
+    const bool is_decoded = decodes;
+    with_format(format, true, [&](auto known) {
+      each_chunk(team, columns, [&](std::int64_t c, int n) {
+        float x[8];
+        if (is_decoded) {
+          load(Format::Fp16, encoded_row, c, n, x);
+          store(known(format), plain_row, c, n, x);
+        } else {
+          load(known(format), plain_row, c, n, x);
+          store(Format::Fp16, encoded_row, c, n, x);
+        }
+      });
     });
   }
 };
+
+/// The steps of one of a scale: 1 / scale, which is finite; 0 for scales that are no normal numbers, whose values
+/// become 0.
+MOEPLAN_BOTH inline float inverse_of(float scale) { return scale < 0x1p-126F ? 0.0F : 1.0F / scale; }
 
 /// The int8 codec: one byte per value, one scale per row and, if `zeros` has data, one zero point per row.
 struct Int8Codec {
@@ -51,38 +61,38 @@ struct Int8Codec {
     const std::int64_t columns = plain.view.columns;
     const char* const row = plain.row(item);
     char* const out_row = values.row(item);
-    float least = INFINITY, most = -INFINITY;
+    const bool has_zero = zeros.view.data != nullptr;
+    const Int8Codec& k = *this;
     with_format(format, true, [&](auto known) {
-      each_chunk(team, columns, [&](std::int64_t c, int n) {
+      const HeldRow held_row(team, known, format, row, 0, columns, columns);
+      float least = INFINITY, most = -INFINITY;
+      held_row.each(team, [&](int held, std::int64_t c, int n) {
         float x[8];
-        load(known(format), row, c, n, x);
+        held_row.get(held, c, n, x);
         for (int j = 0; j < n; ++j) {
           least = fminf(least, x[j]);
           most = fmaxf(most, x[j]);
         }
       });
-    });
-    least = team.least(least);
-    most = team.most(most);
-    const bool has_zero = zeros.view.data != nullptr;
-    const float zero = has_zero ? least / 2 + most / 2 : 0.0F;
-    const float reach = has_zero ? most / 2 - least / 2 : fmaxf(fabsf(least), fabsf(most));
-    const float scale = reach / kSteps;
-    with_format(format, true, [&](auto known) {
-      each_chunk(team, columns, [&](std::int64_t c, int n) {
+      least = team.least(least);
+      most = team.most(most);
+      const float zero = has_zero ? least / 2 + most / 2 : 0.0F;
+      const float reach = has_zero ? most / 2 - least / 2 : fmaxf(fabsf(least), fabsf(most));
+      const float scale = reach / kSteps, steps_each = inverse_of(scale);
+      held_row.each(team, [&](int held, std::int64_t c, int n) {
         float x[8];
-        load(known(format), row, c, n, x);
+        held_row.get(held, c, n, x);
         std::uint8_t out[8];
         for (int j = 0; j < n; ++j) {
-          const float steps = scale > 0 ? fminf(fmaxf(rintf((x[j] - zero) / scale), -kSteps), kSteps) : 0.0F;
+          const float steps = fminf(fmaxf(rintf((x[j] - zero) * steps_each), -kSteps), kSteps);
           out[j] = static_cast<std::uint8_t>(static_cast<std::int8_t>(steps));
         }
         store_bytes(out_row, c, n, out);
       });
+      if (team.lane != 0) return;
+      store1(Format::Fp32, k.scales.row(item), 0, scale);
+      if (has_zero) store1(Format::Fp32, k.zeros.row(item), 0, zero);
     });
-    if (team.lane != 0) return;
-    store1(Format::Fp32, scales.row(item), 0, scale);
-    if (has_zero) store1(Format::Fp32, zeros.row(item), 0, zero);
   }
 
   template <class Team>
@@ -105,67 +115,96 @@ struct Int8Codec {
   }
 };
 
-/// The fp8 codec: a byte of E4M3 per value, a scale per block of consecutive values. An item is a block of a row.
+/// The fp8 codec: a byte of E4M3 per value, a scale per block of consecutive values. An item is some blocks of a row.
 struct Fp8BlockCodec {
-  static constexpr std::int64_t kBlock = 128;
+  static constexpr std::int64_t kBlock = 128, kColumns = 8 * kBlock;
 
   RowView plain, values, scales;
   std::int64_t items = 0;  // items_of() the rows
   bool decodes = false;
-  [[nodiscard]] std::int64_t width() const { return kBlock; }
+  [[nodiscard]] std::int64_t width() const { return plain.view.columns < kColumns ? plain.view.columns : kColumns; }
 
   [[nodiscard]] static std::int64_t items_of(std::int64_t rows, std::int64_t columns) {
-    return rows * ((columns + kBlock - 1) / kBlock);
+    return rows * ((columns + kColumns - 1) / kColumns);
   }
 
   template <class Team>
   MOEPLAN_BOTH void run(std::int64_t item, Team& team) const {
-    const std::int64_t blocks = scales.view.columns;
-    decodes ? decode(team, item / blocks, item % blocks) : encode(team, item / blocks, item % blocks);
+    const std::int64_t columns = plain.view.columns, parts = (columns + kColumns - 1) / kColumns;
+    const std::int64_t row = item / parts, begin = item % parts * kColumns;
+    const std::int64_t end = begin + kColumns < columns ? begin + kColumns : columns;
+    const Format format = plain.view.format;
+    const Fp8BlockCodec& k = *this;
+    with_format(format, true, [&](auto known) {
+      k.decodes ? k.decode(team, known, row, begin, end) : k.encode(team, known, row, begin, end);
+    });
   }
 
  private:
-  /// Calls f as each_chunk(), for the columns of a block.
-  template <class Team, class F>
-  MOEPLAN_BOTH void each_part(const Team& team, std::int64_t block, F f) const {
-    const std::int64_t begin = block * kBlock, last = begin + kBlock, columns = plain.view.columns;
-    each_chunk(team, begin, last < columns ? last : columns, columns, f);
-  }
+  static constexpr std::int64_t kEights = kColumns / 8, kEightsOfBlock = kBlock / 8;
+  static_assert(kEights * sizeof(float) <= kScratchBytes);
 
-  template <class Team>
-  MOEPLAN_BOTH void encode(Team& team, std::int64_t row, std::int64_t block) const {
-    const Fp8BlockCodec& k = *this;
-    const char* const in_row = plain.row(row);
-    char* const out_row = values.row(row);
-    float most = 0;
-    each_part(team, block, [&](std::int64_t c, int n) {
-      float x[8];
-      load(k.plain.view.format, in_row, c, n, x);
-      for (int j = 0; j < n; ++j) most = fmaxf(most, fabsf(x[j]));
+  template <class Team, class FormatOf>
+  MOEPLAN_BOTH void encode(Team& team, FormatOf known, std::int64_t row, std::int64_t begin, std::int64_t end) const {
+    const std::int64_t columns = plain.view.columns, eights = (end - begin + 7) / 8;
+    const HeldRow held_row(team, known, plain.view.format, plain.row(row), begin, end, columns);
+    auto* const most = reinterpret_cast<float*>(team.scratch);  // of each eight elements
+    team.sync();                                                // lanes may still read those of another item
+    for (std::int64_t i = eights + team.lane; i < kEights; i += team.size) most[i] = 0;
+    if (columns % 8 != 0) {
+      for (std::int64_t i = team.lane; i < eights; i += team.size) most[i] = most_of(row, begin + 8 * i, end);
+    }
+    held_row.each(team, [&](int held, std::int64_t c, int n) {
+      if (n == 1) return;
+      float x[8], largest = 0;
+      held_row.get(held, c, n, x);
+      for (int j = 0; j < 8; ++j) largest = fmaxf(largest, fabsf(x[j]));
+      most[(c - begin) / 8] = largest;
     });
-    const float scale = team.most(most) / 448.0F;
-    each_part(team, block, [&](std::int64_t c, int n) {
+    team.sync();
+    const auto scale_of = [&](std::int64_t block) {
+      float largest = 0;
+      MOEPLAN_UNROLL
+      for (int i = 0; i < kEightsOfBlock; ++i) largest = fmaxf(largest, most[block * kEightsOfBlock + i]);
+      return largest / 448.0F;
+    };
+    char* const out_row = values.row(row);
+    held_row.each(team, [&](int held, std::int64_t c, int n) {
       float x[8];
-      load(k.plain.view.format, in_row, c, n, x);
+      held_row.get(held, c, n, x);
+      const float each = inverse_of(scale_of((c - begin) / kBlock));
       std::uint8_t out[8];
-      for (int j = 0; j < n; ++j) out[j] = scale > 0 ? fp8_of(x[j] / scale) : std::uint8_t{0};
+      for (int j = 0; j < n; ++j) out[j] = fp8_of(x[j] * each);
       store_bytes(out_row, c, n, out);
     });
-    if (team.lane == 0) store1(Format::Fp32, scales.row(row), block, scale);
+    char* const scales_row = scales.row(row);
+    for (std::int64_t b = team.lane; begin + b * kBlock < end; b += team.size) {
+      store1(Format::Fp32, scales_row, begin / kBlock + b, scale_of(b));
+    }
   }
 
-  template <class Team>
-  MOEPLAN_BOTH void decode(const Team& team, std::int64_t row, std::int64_t block) const {
-    const Fp8BlockCodec& k = *this;
-    const float scale = load1(Format::Fp32, scales.row(row), block);
-    const char* const in_row = values.row(row);
+  /// The largest magnitude of eight elements, or of those before `end`.
+  MOEPLAN_BOTH float most_of(std::int64_t row, std::int64_t begin, std::int64_t end) const {
+    float largest = 0;
+    for (std::int64_t c = begin; c < end && c < begin + 8; ++c) {
+      largest = fmaxf(largest, fabsf(load1(plain.view.format, plain.row(row), c)));
+    }
+    return largest;
+  }
+
+  template <class Team, class FormatOf>
+  MOEPLAN_BOTH void decode(const Team& team, FormatOf known, std::int64_t row, std::int64_t begin,
+                           std::int64_t end) const {
+    const Format format = plain.view.format;
+    const char *const in_row = values.row(row), *const scales_row = scales.row(row);
     char* const out_row = plain.row(row);
-    each_part(team, block, [&](std::int64_t c, int n) {
+    each_chunk(team, begin, end, plain.view.columns, [&](std::int64_t c, int n) {
+      const float scale = load1(Format::Fp32, scales_row, c / kBlock);
       std::uint8_t in[8];
       load_bytes(in_row, c, n, in);
       float x[8];
       for (int j = 0; j < n; ++j) x[j] = scale * from_fp8(in[j]);
-      store(k.plain.view.format, out_row, c, n, x);
+      store(known(format), out_row, c, n, x);
     });
   }
 };

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "cuda_runtime/kernels/held_row.hpp"
 #include "cuda_runtime/kernels/rows.hpp"
 
 namespace moeplan::kernels {
@@ -14,24 +15,24 @@ struct RowScale {
 };
 
 /// The scale of a row. If it `is_centred`, the variance takes a second pass, about the mean.
-template <class Team>
-MOEPLAN_BOTH RowScale row_scale(Team& team, Format format, const char* row, std::int64_t columns, float epsilon,
+template <class Team, class FormatOf>
+MOEPLAN_BOTH RowScale row_scale(Team& team, const HeldRow<FormatOf>& row, std::int64_t columns, float epsilon,
                                 bool is_centred) {
   const float share = 1 / static_cast<float>(columns);
   float mean = 0;
   if (is_centred) {
     float sum = 0;
-    each_chunk(team, columns, [&](std::int64_t c, int n) {
+    row.each(team, [&](int held, std::int64_t c, int n) {
       float x[8];
-      load(format, row, c, n, x);
+      row.get(held, c, n, x);
       for (int j = 0; j < n; ++j) sum += x[j];
     });
     mean = team.sum(sum) * share;
   }
   float squares = 0;
-  each_chunk(team, columns, [&](std::int64_t c, int n) {
+  row.each(team, [&](int held, std::int64_t c, int n) {
     float x[8];
-    load(format, row, c, n, x);
+    row.get(held, c, n, x);
     for (int j = 0; j < n; ++j) squares += (x[j] - mean) * (x[j] - mean);
   });
   return {mean, 1 / sqrtf(team.sum(squares) * share + epsilon)};
@@ -56,10 +57,11 @@ struct NormRows {
     const float least = epsilon;
     const bool is_centred = is_layer_norm;
     with_format(h, f == h && g == h, [&](auto format) {
-      const RowScale scale = row_scale(team, format(f), x_row, columns, least, is_centred);
-      each_chunk(team, columns, [&](std::int64_t c, int n) {
+      const HeldRow held_x(team, format, f, x_row, 0, columns, columns);
+      const RowScale scale = row_scale(team, held_x, columns, least, is_centred);
+      held_x.each(team, [&](int held, std::int64_t c, int n) {
         float x[8], w[8], b[8] = {};
-        load(format(f), x_row, c, n, x);
+        held_x.get(held, c, n, x);
         load(format(g), factors, c, n, w);
         if (summands != nullptr) load(format(g), summands, c, n, b);
         for (int j = 0; j < n; ++j) x[j] = (x[j] - scale.mean) * scale.inverse * w[j] + b[j];
@@ -88,11 +90,13 @@ struct NormRowsBackward {
     const bool is_centred = is_layer_norm;
     RowScale* const to = scales + item;
     with_format(h, f == h && g == h && gradient == h, [&](auto format) {
-      const RowScale scale = row_scale(team, format(f), x_row, columns, least, is_centred);
-      const auto load_all = [&](std::int64_t c, int n, float(&x)[8], float(&d)[8]) {  // normed, and its gradient
+      const HeldRow held_x(team, format, f, x_row, 0, columns, columns);
+      const HeldRow held_d(team, format, gradient, d_row, 0, columns, columns);
+      const RowScale scale = row_scale(team, held_x, columns, least, is_centred);
+      const auto get_both = [&](int held, std::int64_t c, int n, float(&x)[8], float(&d)[8]) {  // normed; its gradient
         float w[8];
-        load(format(f), x_row, c, n, x);
-        load(format(gradient), d_row, c, n, d);
+        held_x.get(held, c, n, x);
+        held_d.get(held, c, n, d);
         load(format(g), factors, c, n, w);
         for (int j = 0; j < n; ++j) {
           x[j] = (x[j] - scale.mean) * scale.inverse;
@@ -100,9 +104,9 @@ struct NormRowsBackward {
         }
       };
       float sum = 0, product = 0;
-      each_chunk(team, columns, [&](std::int64_t c, int n) {
+      held_x.each(team, [&](int held, std::int64_t c, int n) {
         float x[8], d[8];
-        load_all(c, n, x, d);
+        get_both(held, c, n, x, d);
         for (int j = 0; j < n; ++j) {
           sum += d[j];
           product += d[j] * x[j];
@@ -110,9 +114,9 @@ struct NormRowsBackward {
       });
       const float share = 1 / static_cast<float>(columns);
       const float mean = is_centred ? team.sum(sum) * share : 0, slope = team.sum(product) * share;
-      each_chunk(team, columns, [&](std::int64_t c, int n) {
+      held_x.each(team, [&](int held, std::int64_t c, int n) {
         float x[8], d[8];
-        load_all(c, n, x, d);
+        get_both(held, c, n, x, d);
         for (int j = 0; j < n; ++j) x[j] = scale.inverse * (d[j] - mean - slope * x[j]);
         store(format(h), d_in_row, c, n, x);
       });

@@ -35,26 +35,28 @@ struct UpdateWeights {
 
   template <class Team>
   MOEPLAN_BOTH void run(std::int64_t item, Team& team) const {
-    const RowView &g_rows = gradients, &s_rows = states, &w_rows = weights;
+    const Format g_format = gradients.view.format, w_format = weights.view.format;
+    const char* const g_row = gradients.row(item);
+    char *const s_row = states.row(item), *const w_row = weights.row(item);
     const std::int64_t columns = weights.view.columns, master = moments * columns;
     const bool has_masters = states.view.columns > master, is_adam = moments > 1;
     each_chunk(team, columns, [&](std::int64_t c, int n) {
       float g[8], m[8], v[8] = {}, w[8];
-      load(g_rows.view.format, g_rows.row(item), c, n, g);
-      load(Format::Fp32, s_rows.row(item), c, n, m);
-      if (is_adam) load(Format::Fp32, s_rows.row(item), columns + c, n, v);
+      load(g_format, g_row, c, n, g);
+      load(Format::Fp32, s_row, c, n, m);
+      if (is_adam) load(Format::Fp32, s_row, columns + c, n, v);
       if (has_masters) {
-        load(Format::Fp32, s_rows.row(item), master + c, n, w);
+        load(Format::Fp32, s_row, master + c, n, w);
       } else {
-        load(w_rows.view.format, w_rows.row(item), c, n, w);
+        load(w_format, w_row, c, n, w);
       }
       for (int j = 0; j < n; ++j) {
         is_adam ? adam(g[j], m[j], v[j], w[j]) : sgd(g[j], m[j], w[j]);
       }
-      store(Format::Fp32, s_rows.row(item), c, n, m);
-      if (is_adam) store(Format::Fp32, s_rows.row(item), columns + c, n, v);
-      if (has_masters) store(Format::Fp32, s_rows.row(item), master + c, n, w);
-      store(w_rows.view.format, w_rows.row(item), c, n, w);
+      store(Format::Fp32, s_row, c, n, m);
+      if (is_adam) store(Format::Fp32, s_row, columns + c, n, v);
+      if (has_masters) store(Format::Fp32, s_row, master + c, n, w);
+      store(w_format, w_row, c, n, w);
     });
   }
 };

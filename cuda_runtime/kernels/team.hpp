@@ -18,8 +18,10 @@
 #endif
 #if defined(__CUDA_ARCH__)
 #define MOEPLAN_UNROLL _Pragma("unroll")
+#define MOEPLAN_KEEP_LOOP _Pragma("unroll 1")
 #else
 #define MOEPLAN_UNROLL
+#define MOEPLAN_KEEP_LOOP
 #endif
 
 namespace moeplan::kernels {

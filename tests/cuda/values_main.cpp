@@ -1,10 +1,9 @@
 // Layers have the reference's values on one GPU that all ranks share.
 //
 //     cuda_values_tests                                              a part of what follows, in at most 8 minutes
-//     cuda_values_tests all                                          every strategy on 1, 2, 4, 8 ranks, plain and
-//     captured cuda_values_tests RANKS EVERY [captured|plain|wide [ONLY]]     every n-th; wide: hidden size 4096
-//     cuda_values_tests nccl RANKS EVERY [captured|plain [ONLY]]     over NCCL, a process each; with fewer GPUs by
-//     turns
+//     cuda_values_tests all                                          every strategy, 1 to 8 ranks, plain and captured
+//     cuda_values_tests RANKS EVERY [captured|plain|wide [ONLY]]     every n-th; wide: hidden size 4096
+//     cuda_values_tests nccl RANKS EVERY [captured|plain [ONLY]]     over NCCL, a process each; by turns on one GPU
 //
 // Exit code 1 where values are wrong, 77 where there is no GPU.
 #include <chrono>

@@ -208,7 +208,8 @@ TEST_CASE("zfp's blocks are libzfp's, bit for bit") {
 }
 
 TEST_CASE("codecs' kernels give the library's bytes, by several lanes too") {
-  for (const std::int64_t columns : {std::int64_t{24}, std::int64_t{20}, std::int64_t{260}}) {
+  for (const std::int64_t columns :
+       {std::int64_t{24}, std::int64_t{20}, std::int64_t{260}, std::int64_t{1204}, std::int64_t{2184}}) {
     for (const Dtype dtype : {Dtype::Fp32, Dtype::Bf16}) {
       for (const WireFormat format : {WireFormat::Fp16, WireFormat::Int8, WireFormat::Fp8Block, WireFormat::Zfp}) {
         for (const std::int64_t numbers : {1, 2}) {
@@ -230,7 +231,8 @@ TEST_CASE("codecs' kernels give the library's bytes, by several lanes too") {
                                    z = numbers == 2 ? both.rows(zero, out) : kernels::RowView{};
             if (format == WireFormat::Fp16) Lanes::run(kernels::Fp16Codec{p, v, 2, decodes});
             if (format == WireFormat::Int8) Lanes::run(kernels::Int8Codec{p, v, s, z, 2, decodes});
-            if (format == WireFormat::Fp8Block) Lanes::run(kernels::Fp8BlockCodec{p, v, s, 2 * scales, decodes});
+            if (format == WireFormat::Fp8Block)
+              Lanes::run(kernels::Fp8BlockCodec{p, v, s, kernels::Fp8BlockCodec::items_of(2, columns), decodes});
             if (format == WireFormat::Zfp) Lanes::run(kernels::ZfpCodec{p, v, 2, 5, decodes});
             const HostBuffer &a = both.cpu[values.index()], &b = both.gpu[values.index()];
             const auto all = static_cast<std::size_t>(2 * bytes);
@@ -247,7 +249,8 @@ TEST_CASE("codecs' kernels give the library's bytes, by several lanes too") {
 }
 
 TEST_CASE("kernels compute what the CPU back end computes, by several lanes") {
-  const std::int64_t columns = GENERATE(std::int64_t{16}, std::int64_t{10});  // in eights, and not
+  const std::int64_t columns =
+      GENERATE(std::int64_t{16}, std::int64_t{10}, std::int64_t{136});  // in eights or not; more than lanes hold
   const Dtype dtype = GENERATE(Dtype::Fp32, Dtype::Fp16, Dtype::Bf16);
   const float tolerance = dtype == Dtype::Fp32 ? 1e-5F : dtype == Dtype::Fp16 ? 4e-3F : 4e-2F;
   Both both;

@@ -21,6 +21,8 @@ const BenchmarkSizes& sizes_of(BenchmarkScale scale) {
                    {256, 1024, 256},
                    {512, 1024, 512}},
       .concurrent = 8,
+      // The threads of a core take turns of milliseconds, so that an exchange waits for products: that is no rate.
+      .concurrent_products = 0,
       .groups = 4,
       .grouped = 11,
       .sustained = 0,
@@ -44,6 +46,7 @@ const BenchmarkSizes& sizes_of(BenchmarkScale scale) {
                    {4096, 14336, 4096},
                    {8192, 8192, 8192}},
       .concurrent = 6,
+      .concurrent_products = 8,  // assumed: 64 MiB at 50 GB/s last as long, on whole GPUs
       .groups = 8,
       .grouped = 7,
       .sustained = 200,  // assumed: 0.3 s at 800 TFLOP/s, longer than power limits take to act

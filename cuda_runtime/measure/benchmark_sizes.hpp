@@ -22,12 +22,13 @@ struct BenchmarkSizes {
   std::size_t codec_rows;  // index in `rows`, for codecs
   std::vector<GemmShape> products;
   std::size_t concurrent;            // index in `products`: measured concurrently with an all-to-all
+  std::int64_t concurrent_products;  // of that size in a row, during which an all-to-all is measured; 0: it is not
   std::int64_t groups;               // products per grouped GEMM
   std::size_t grouped;               // how many of `products` are measured as groups
   std::int64_t sustained;            // how often the last of `products` is repeated in a row; 0: not measured
   std::vector<std::int64_t> bytes;   // of a collective
   std::vector<std::int64_t> paired;  // of a concurrent all-to-all and all-gather
-  std::int64_t concurrent_bytes;
+  std::int64_t concurrent_bytes;     // of these all-to-alls, one of `bytes`
 };
 
 [[nodiscard]] const BenchmarkSizes& sizes_of(BenchmarkScale scale);

@@ -182,6 +182,18 @@ BufferShape room(const Benchmark& b) {
   return {static_cast<std::int64_t>(b.bytes) / size_of(b.dtype) + b.ranks * b.ranks, 1, b.dtype};
 }
 
+/// Products in a row on one stream, then an all-to-all on another, which start together.
+BenchmarkExecution concurrent_run(const Benchmark& b, RankId rank, std::size_t products) {
+  BenchmarkExecution gemm = gemm_run(b);
+  const std::size_t first = gemm.buffers.size();
+  gemm.buffers.insert(gemm.buffers.end(), 2, room(b));
+  std::vector<std::pair<Work, Stream>> works(products, {gemm.works.front(), Stream::Copy});
+  works.emplace_back(collective_work(b, Collective::AllToAll, rank, first, first + 1), Stream::Inter);
+  BenchmarkExecution out = between(gemm.buffers, std::move(works));
+  out.random = gemm.random;
+  return out;
+}
+
 /// The group shapes on which collectives are measured, all ranks first. Two numbers of ranks determine the cost of a
 /// further rank, within a node and between nodes.
 std::vector<GroupShape> group_shapes(std::int64_t ranks, std::int64_t nodes) {
@@ -273,11 +285,15 @@ class Maker {
       add(Kind::Pair, "all_to_all and all_gather", 0, real(n), {ranks_, nodes_});
     }
     const GroupShape two{2, ranks_ == nodes_ ? 2 : 1};
-    Benchmark& b = add(Kind::Concurrent, "product during all_to_all", sizes_.concurrent, real(sizes_.concurrent_bytes),
-                       computing_.ranks > 1 ? computing_ : two);
-    const GemmShape& s = sizes_.products[sizes_.concurrent];
-    b.flops = real(2 * s.m * s.n * s.k);
-    b.products = {s};
+    const auto concurrent = [&](Kind kind, const char* name) {
+      Benchmark& b =
+          add(kind, name, sizes_.concurrent, real(sizes_.concurrent_bytes), computing_.ranks > 1 ? computing_ : two);
+      const GemmShape& s = sizes_.products[sizes_.concurrent];
+      b.flops = real(2 * s.m * s.n * s.k);
+      b.products = {s};
+    };
+    concurrent(Kind::Concurrent, "product during all_to_all");
+    if (sizes_.concurrent_products > 0) concurrent(Kind::ConcurrentExchange, "all_to_all during products");
   }
 
   const BenchmarkSizes& sizes_;
@@ -356,13 +372,10 @@ BenchmarkExecution run_of(const Benchmark& b, RankId rank) {
     case Benchmark::Kind::Pair:
       return between({room(b), room(b), room(b), room(b)},
                      {{work(Collective::AllToAll, 0), Stream::Inter}, {work(Collective::AllGather, 2), Stream::Intra}});
-    case Benchmark::Kind::Concurrent: {
-      BenchmarkExecution gemm = gemm_run(b);
-      const std::size_t first = gemm.buffers.size();
-      gemm.buffers.insert(gemm.buffers.end(), 2, room(b));
-      BenchmarkExecution out = between(
-          gemm.buffers, {{gemm.works.front(), Stream::Copy}, {work(Collective::AllToAll, first), Stream::Inter}});
-      out.random = gemm.random;
+    case Benchmark::Kind::Concurrent: return concurrent_run(b, rank, 1);
+    case Benchmark::Kind::ConcurrentExchange: {
+      BenchmarkExecution out = concurrent_run(b, rank, static_cast<std::size_t>(sizes.concurrent_products));
+      out.steps.back().after = {out.works.size() - 2};  // ends the all-to-all's time, whether products go on or not
       return out;
     }
   }
@@ -387,7 +400,8 @@ double time_of(const Benchmark& b, const std::vector<std::vector<OperationTime>>
       sum += (one.end - one.start).value();
     }
   }
-  const bool communicates = b.kind == Benchmark::Kind::Collective || b.kind == Benchmark::Kind::Pair;
+  const bool communicates = b.kind == Benchmark::Kind::Collective || b.kind == Benchmark::Kind::Pair ||
+                            b.kind == Benchmark::Kind::ConcurrentExchange;
   return communicates ? end - begin : sum / static_cast<double>(ranks);
 }
 

@@ -19,16 +19,17 @@ namespace moeplan::runtime {
 
 struct Benchmark {
   enum class Kind {
-    Gemm,         // one product
-    Peak,         // one product, in a format for which only the peak is measured
-    GroupedGemm,  // several products
-    Kernel,       // memory-bound kernel
-    Codec,        // rows encoded, then decoded
-    Collective,   // one collective of all or some ranks
-    Pair,         // an all-to-all concurrent with an all-gather
-    Concurrent,   // a product concurrent with an all-to-all
-    Sustained,    // the largest product many times in a row, as long as a training step, at the clocks of which it ends
-    Operator      // one product or several, for a table of operators
+    Gemm,                // one product
+    Peak,                // one product, in a format for which only the peak is measured
+    GroupedGemm,         // several products
+    Kernel,              // memory-bound kernel
+    Codec,               // rows encoded, then decoded
+    Collective,          // one collective of all or some ranks
+    Pair,                // an all-to-all concurrent with an all-gather
+    Concurrent,          // a product concurrent with an all-to-all
+    ConcurrentExchange,  // that all-to-all concurrent with products in a row
+    Sustained,  // the largest product many times in a row, as long as a training step, at the clocks of which it ends
+    Operator    // one product or several, for a table of operators
   };
   Kind kind;
   std::string name;  // "activation", "fp16", "all_to_all"

@@ -231,6 +231,32 @@ std::optional<double> slowdown(const std::vector<Sample>& concurrent, const std:
   return out;
 }
 
+/// The factor on the time of an all-to-all while its ranks multiply; none if the same all-to-all was not measured
+/// alone.
+///
+/// Products and all-to-all start together. Assumed: where the all-to-all lasts longer than the products, the rest of it
+/// runs as fast as alone, so that of its time t, of which an overlap o is concurrent with products, t - o + o / factor
+/// is the time alone. `products`: by the same ranks, during that all-to-all.
+std::optional<double> exchange_slowdown(const std::vector<Sample>& concurrent, const std::vector<Sample>& products,
+                                        const std::vector<Sample>& collectives) {
+  constexpr double kMost = 10;  // assumed: above, an all-to-all waits for the end of the products
+  std::optional<double> out;
+  for (const Sample& shared : concurrent) {
+    const Benchmark& b = shared.benchmark;
+    for (const Sample& alone : collectives) {
+      const Benchmark& a = alone.benchmark;
+      const bool is_same =
+          a.collective == b.collective && a.bytes == b.bytes && a.ranks == b.ranks && a.nodes == b.nodes;
+      if (!is_same || products.empty()) continue;
+      const auto count = static_cast<double>(sizes_of(b.scale).concurrent_products);
+      const double overlap = std::min(shared.time, count * products.front().time);
+      const double progress = overlap - std::max(0.0, shared.time - alone.time);
+      out = overlap / std::max(progress, overlap / kMost);
+    }
+  }
+  return out;
+}
+
 std::vector<profiler::CollectiveSample> collective_samples(const std::vector<Sample>& samples) {
   std::vector<profiler::CollectiveSample> out;
   for (const Sample& s : samples) {
@@ -272,6 +298,7 @@ Node processor_profile(const MachineFit& f, const MeasuredMachine& m) {
   gpu.set("num_sms", Node::integer(m.multiprocessors));
   for (const char* one : {"tile_rows", "tile_columns"}) gpu.set(one, Node::integer(tile(m)));
   gpu.set("slowdown_beside_communication", Node::number(f.slowdown.value_or(1)));
+  if (f.exchange_slowdown) gpu.set("slowdown_beside_computation", Node::number(*f.exchange_slowdown));
   Node& codecs = gpu.set("codec_throughput", Node::map());
   for (const auto& [name, rate] : f.codecs) codecs.set(name, text(four_digits(rate) + " B/s"));
   Node origins = Node::map();
@@ -297,6 +324,10 @@ Node processor_profile(const MachineFit& f, const MeasuredMachine& m) {
   }
   if (!f.slowdown) {
     origins.set("slowdown_beside_communication", text("assumed: none; with one rank there is no communication"));
+  }
+  if (f.exchange_slowdown) {
+    origins.set("slowdown_beside_computation",
+                text("measured: an all-to-all while products run, against the same all-to-all alone"));
   }
   gpu.set("origins", std::move(origins));
   return gpu;
@@ -331,7 +362,9 @@ MachineFit fit_machine(const std::vector<Benchmark>& benchmarks, const std::vect
     const double rate = s.benchmark.bytes / std::max(s.time - out.launch.value(), s.time / 2);
     out.codecs.emplace_back(s.benchmark.name, rate);
   }
-  out.slowdown = slowdown(of(Kind::Concurrent), gemms, machine);
+  const std::vector<Sample> concurrent = of(Kind::Concurrent);
+  out.slowdown = slowdown(concurrent, gemms, machine);
+  out.exchange_slowdown = exchange_slowdown(of(Kind::ConcurrentExchange), concurrent, of(Kind::Collective));
   const std::vector<profiler::CollectiveSample> collectives = collective_samples(of(Kind::Collective));
   if (!collectives.empty()) out.collectives = profiler::fit_collectives(collectives);
   if (const auto pairs = of(Kind::Pair); !pairs.empty()) {
@@ -388,6 +421,8 @@ std::string machine_table(const MachineFit& fit, const std::vector<Measured>& me
   }
   if (fit.slowdown)
     out += fmt::format("a product concurrent with an all-to-all takes {:.2f} times as long\n", *fit.slowdown);
+  if (fit.exchange_slowdown)
+    out += fmt::format("an all-to-all concurrent with products takes {:.2f} times as long\n", *fit.exchange_slowdown);
   out += "\n";
   if (!fit.collectives.empty()) out += profiler::fit_table(fit.collectives);
   std::map<std::string, std::size_t> reasons;

@@ -255,11 +255,27 @@ void FakeDevice::resume() noexcept {
   resumed_ = holds_;
 }
 
+/// The cost of a command, given what other streams have to do.
+double FakeDevice::slowed(DeviceStream stream, double cost) const {
+  const auto multiplies = [](const Command& c) { return c.multiplies; };
+  bool is_slowed = false;
+  if (capture_) {
+    for (const auto& [of, command] : capture_->commands) is_slowed |= of != stream && multiplies(command);
+  } else {
+    for (std::size_t s = 0; s < streams_.size(); ++s) {
+      const auto& commands = streams_[s].commands;
+      is_slowed |= s != stream.index() && std::any_of(commands.begin(), commands.end(), multiplies);
+    }
+  }
+  return is_slowed ? cost * costs_->slowdown : cost;
+}
+
 void FakeDevice::copy(DeviceStream stream, std::byte* to, const std::byte* from, std::size_t bytes) {
   count("copy");
   check_range(to, bytes);
   check_range(from, bytes);
-  add(stream, {Kind::Run, {}, 0, [=] { std::memmove(to, from, bytes); }, costs_ ? costs_->copy(bytes) : 0.0});
+  add(stream,
+      {Kind::Run, {}, 0, [=] { std::memmove(to, from, bytes); }, costs_ ? slowed(stream, costs_->copy(bytes)) : 0.0});
 }
 
 /// The messages share the receiver's port, but not those of other calls.
@@ -279,7 +295,7 @@ void FakeDevice::send(DeviceStream stream, std::span<const LinkMessage> messages
                [all = std::vector(messages.begin(), messages.end())] {
                  for (const LinkMessage& m : all) std::memmove(m.to, m.from, m.bytes);
                },
-               costs_ ? seconds : 0.0});
+               costs_ ? slowed(stream, seconds) : 0.0});
 }
 
 void FakeDevice::launch(DeviceStream stream, const kernels::KernelCall& call) {
@@ -288,7 +304,7 @@ void FakeDevice::launch(DeviceStream stream, const kernels::KernelCall& call) {
                {},
                0,
                [call] { std::visit([](const auto& kernel) { kernels::OneLane::run(kernel); }, call); },
-               costs_ ? costs_->kernel(call) : 0.0});
+               costs_ ? slowed(stream, costs_->kernel(call)) : 0.0});
 }
 
 void FakeDevice::multiply(DeviceStream stream, const Products& products) {
@@ -301,7 +317,9 @@ void FakeDevice::multiply(DeviceStream stream, const Products& products) {
                [list, form = products.form, format = format_of(products.dtype), result = format_of(products.result)] {
                  for (const MatrixProduct& p : list) multiply_on_cpu(form, format, result, p);
                },
-               costs_ ? costs_->products(products) : 0.0});
+               costs_ ? costs_->products(products) : 0.0,
+               {},
+               /*multiplies=*/true});
 }
 
 /// What a call that takes them all at once relies on.

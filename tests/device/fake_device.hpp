@@ -35,6 +35,7 @@ struct FakeCosts {
   std::function<double(const kernels::KernelCall&)> kernel;
   std::function<double(const Products&)> products;
   std::function<double(std::size_t bytes)> copy;
+  double slowdown = 1;  // of kernels, copies and messages that are enqueued while other streams have products to do
 };
 
 /// The device. It has native streams for code that requires them (nccl_on_cpu.hpp), but does not link CUDA.
@@ -104,6 +105,7 @@ class FakeDevice final : public CudaDevice {
     std::function<void()> run{};
     double cost = 0;
     std::function<bool()> is_over{};  // of a Hold
+    bool multiplies = false;
   };
   struct Event {
     bool is_timed;
@@ -128,6 +130,7 @@ class FakeDevice final : public CudaDevice {
   [[nodiscard]] bool can_run(const Command& command) const;
   bool step();
   [[nodiscard]] bool has_nothing_to_do() const;
+  [[nodiscard]] double slowed(DeviceStream stream, double cost) const;
   void check_range(const std::byte* data, std::size_t bytes) const;
   void check_products(std::span<const MatrixProduct> list, Dtype result, const void* const* addresses) const;
 

@@ -16,7 +16,7 @@ using namespace moeplan::runtime;
 
 namespace {
 
-constexpr double kPeak = 10e9, kKernelRate = 2e9, kLaunch = 20e-6;
+constexpr double kPeak = 10e9, kKernelRate = 2e9, kLaunch = 20e-6, kSlowdown = 1.5, kExchangeSlowdown = 1.3;
 constexpr std::int64_t kRanks = 4, kCores = 2;
 const MeasuredMachine kMachine{.processor = "CPU", .processors = kCores, .memory = 1e9, .ranks = kRanks};
 
@@ -32,7 +32,9 @@ double time_on(const Benchmark& b) {
     case Benchmark::Kind::Codec: return kLaunch + b.bytes / kKernelRate;
     case Benchmark::Kind::Collective: return 1e-5 * static_cast<double>(b.ranks) + b.bytes / 1e9;
     case Benchmark::Kind::Pair: return 7e-5 + b.bytes / 0.5e9;
-    case Benchmark::Kind::Concurrent: return 1.5 * (kLaunch + b.flops / kPeak);
+    case Benchmark::Kind::Concurrent: return kSlowdown * (kLaunch + b.flops / kPeak);
+    case Benchmark::Kind::ConcurrentExchange:  // which ends before the products do
+      return kExchangeSlowdown * (1e-5 * static_cast<double>(b.ranks) + b.bytes / 1e9);
   }
   return 0;
 }
@@ -52,7 +54,8 @@ TEST_CASE("A machine that is as the model has it is found again") {
   CHECK(fit.launch.value() == Approx(kLaunch).epsilon(1e-6));
   CHECK(fit.kernel_rate == Approx(kKernelRate).epsilon(1e-6));
   REQUIRE(fit.slowdown);
-  CHECK(*fit.slowdown == Approx(1.5));
+  CHECK(*fit.slowdown == Approx(kSlowdown));
+  CHECK_FALSE(fit.exchange_slowdown);  // not measured on cores
   CHECK(fit.pairs.pieces.front().cost.alpha.value() == Approx(7e-5).epsilon(1e-6));
   CHECK(fit.pairs.pieces.front().cost.beta.value() == Approx(2e-9).epsilon(1e-6));
   for (const RateFit& f : fit.fits) {
@@ -66,6 +69,8 @@ TEST_CASE("A machine that is as the model has it is found again") {
     CHECK(spec.ranks_per_gpu == 2);
     const Cluster cluster = build_cluster(spec, kRanks);
     CHECK(cluster.gpus() == kCores);
+    CHECK(cluster.gpu.slowdown_beside_communication == Approx(kSlowdown));
+    CHECK(cluster.gpu.slowdown_beside_computation == 1);
     const double flops = 2.0 * 256 * 512 * 256;
     const Seconds gemm = gemm_time(cluster.gpu, Dtype::Fp32, {256, 512, 256}, 0);
     CHECK(gemm.value() == Approx(kLaunch + flops / kPeak).epsilon(0.02));
@@ -77,10 +82,52 @@ TEST_CASE("A machine that is as the model has it is found again") {
   SECTION("and the table says how well") {
     const std::string table = machine_table(fit, measured);
     CHECK(table.find("memory-bound kernels") != std::string::npos);
-    CHECK(table.find("1.50 times as long") != std::string::npos);
+    CHECK(table.find("a product concurrent with an all-to-all takes 1.50 times as long") != std::string::npos);
     CHECK(table.find(std::to_string(all.size()) + " measurements: " + std::to_string(all.size()) + " precise") !=
           std::string::npos);
   }
+}
+
+TEST_CASE("The slowdown of an all-to-all is that of its part during which products run") {
+  const MeasuredMachine gpus{
+      .has_gpus = true, .processor = "GPU", .processors = kRanks, .memory = 80e9, .ranks = kRanks};
+  const std::vector<Benchmark> all = benchmarks(BenchmarkScale::Gpus, gpus.measured_ranks());
+  std::vector<Measured> measured = measured_on(all);
+  const MachineFit fit = fit_machine(all, measured, gpus);
+  CHECK(fit.exchange_slowdown.value() == Approx(kExchangeSlowdown));  // products outlast the all-to-all
+  CHECK(machine_table(fit, measured).find("an all-to-all concurrent with products takes 1.30 times as long") !=
+        std::string::npos);
+
+  // An all-to-all of three times the time of the products.
+  const auto concurrent = [&](Benchmark::Kind kind) {
+    return static_cast<std::size_t>(
+        std::find_if(all.begin(), all.end(), [&](const Benchmark& b) { return b.kind == kind; }) - all.begin());
+  };
+  const std::size_t exchange = concurrent(Benchmark::Kind::ConcurrentExchange);
+  const double products = static_cast<double>(sizes_of(BenchmarkScale::Gpus).concurrent_products) *
+                          measured[concurrent(Benchmark::Kind::Concurrent)].median;
+  const double alone = 3 * products;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (all[i].kind == Benchmark::Kind::Collective && all[i].bytes == all[exchange].bytes) measured[i].median = alone;
+  }
+  const auto found = [&](double time) {
+    measured[exchange].median = time;
+    return fit_machine(all, measured, gpus).exchange_slowdown.value();
+  };
+  // In the products' time the factor's inverse of it is done, and the rest at the rate of the all-to-all alone.
+  CHECK(found(products + alone - products / kExchangeSlowdown) == Approx(kExchangeSlowdown));
+  CHECK(found(0.99 * alone) == 1);               // not faster than alone, whatever was measured
+  CHECK(found(products + alone) == Approx(10));  // nothing is done during products
+}
+
+TEST_CASE("Without the same all-to-all alone its slowdown is not known") {
+  // Three ranks share a GPU, two of which multiply and exchange at once, but collectives are those of all three.
+  const MeasuredMachine shared{.has_gpus = true, .processor = "GPU", .memory = 80e9, .ranks = 3};
+  const std::vector<Benchmark> all = benchmarks(BenchmarkScale::Gpus, shared.measured_ranks());
+  const MachineFit fit = fit_machine(all, measured_on(all), shared);
+  CHECK(fit.slowdown);
+  CHECK_FALSE(fit.exchange_slowdown);
+  CHECK(processor_profile(fit, shared).find("slowdown_beside_computation") == nullptr);
 }
 
 TEST_CASE("Benchmarks are the same on every rank and stay inside their buffers") {
@@ -95,7 +142,7 @@ TEST_CASE("Benchmarks are the same on every rank and stay inside their buffers")
     const std::vector<Benchmark> all = benchmarks(scale, ranks);
     const auto sends = [](const Benchmark& b) {
       return b.kind == Benchmark::Kind::Collective || b.kind == Benchmark::Kind::Pair ||
-             b.kind == Benchmark::Kind::Concurrent;
+             b.kind == Benchmark::Kind::Concurrent || b.kind == Benchmark::Kind::ConcurrentExchange;
     };
     const auto first = std::find_if(all.begin(), all.end(), sends);
     CHECK((first == all.end()) == (ranks.all == 1));

@@ -23,6 +23,7 @@ namespace {
 constexpr double kLaunch = 3e-6, kCopyCall = 2e-6;  // seconds of a kernel, and of a copy, of nothing
 constexpr double kMemory = 2.5e12;                  // bytes a second, read or written
 constexpr double kCodec = 1e12;                     // bytes of plain rows a second
+constexpr double kSlowdown = 1.25;                  // of an exchange while products run
 
 double rate(Dtype dtype) {
   switch (dtype) {
@@ -77,7 +78,8 @@ tests::FakeCosts costs() {
                 for (const MatrixProduct& p : all.products) flops += 2.0 * static_cast<double>(p.m * p.n * p.k);
                 return kLaunch + flops / rate(all.dtype);
               },
-          .copy = [](std::size_t bytes) { return kCopyCall + 2 * static_cast<double>(bytes) / kMemory; }};
+          .copy = [](std::size_t bytes) { return kCopyCall + 2 * static_cast<double>(bytes) / kMemory; },
+          .slowdown = kSlowdown};
 }
 
 /// As the worker of GPUs runs it, with a GPU whose clock rises from look to look.
@@ -142,6 +144,8 @@ TEST_CASE("Profiling a GPU finds the rates that it has") {
   CHECK(fit.codecs.size() == codecs().size());
   for (const auto& [name, codec] : fit.codecs) CHECK(codec == Approx(kCodec).epsilon(0.02));
   CHECK(fit.slowdown.has_value() == (way.ranks > 1));
+  REQUIRE(fit.exchange_slowdown.has_value() == (way.ranks > 1));
+  if (way.ranks > 1) CHECK(*fit.exchange_slowdown == Approx(kSlowdown).epsilon(0.005));
 
   // The cost model gives the times again, of one product and of several at once.
   const Node document = parse_yaml(to_yaml(machine_profile(fit, machine)), "profile.yaml");
@@ -151,6 +155,7 @@ TEST_CASE("Profiling a GPU finds the rates that it has") {
   CHECK(cluster.gpus() == 1);
   CHECK(cluster.gpu.memory.value() == 80e9);
   CHECK(cluster.gpu.num_sms == 132);
+  CHECK(cluster.gpu.slowdown_beside_computation == Approx(way.ranks > 1 ? kSlowdown : 1).epsilon(0.005));
   const std::int64_t bytes = 2 * (1024 * 2048 + 2048 * 4096 + 1024 * 4096);
   const double flops = 2.0 * 1024 * 4096 * 2048;
   CHECK(gemm_time(cluster.gpu, Dtype::Bf16, {1024, 4096, 2048}, bytes).value() ==
@@ -192,6 +197,7 @@ TEST_CASE("Profiling parts of a GPU finds the bandwidth of the links that join t
   const Cluster cluster = build_cluster(spec, 4);
   CHECK(spec.ranks_per_gpu == 1);
   CHECK(cluster.gpus() == 4);  // each part is one
+  CHECK(cluster.gpu.slowdown_beside_computation == Approx(kSlowdown).epsilon(0.005));
   const auto beta = [&](Collective c) {
     return measured_cost(cluster.collectives, c, {4, 1}, Bytes(1e6))->beta.value();
   };

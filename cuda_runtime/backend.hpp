@@ -47,8 +47,8 @@ class Backend {
  public:
   virtual ~Backend() = default;
 
-  /// Allocates the buffers, by BufferId, zero-filled. Raises InputError if a format is not supported for computation
-  /// here.
+  /// Allocates the buffers, by BufferId, zero-filled. If a format is not supported for computation here, this or
+  /// prepare() raises InputError.
   virtual void allocate(std::span<const BufferShape> buffers) = 0;
   /// Write and read one row of a buffer, converting to and from its format. Not allowed during an execution.
   virtual void write_row(BufferId buffer, std::int64_t row, std::span<const double> values) = 0;

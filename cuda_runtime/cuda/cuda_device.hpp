@@ -21,6 +21,9 @@ struct GpuFacts {
   int major = 0, minor = 0;      // compute capability
   std::int64_t cache_bytes = 0;  // L2
   std::string bus = {};          // PCI address
+
+  /// Whether products in fp8 are computed: from compute capability 8.9 on.
+  [[nodiscard]] bool multiplies_fp8() const { return major > 8 || (major == 8 && minor >= 9); }
 };
 
 /// The GPUs visible to this process, or the reason why there are none ("cudaErrorNoDevice: no CUDA-capable device is

@@ -69,6 +69,7 @@ struct Shape {
     check_cublas(cublasLtMatmulDescCreate(&description, compute, CUDA_R_32F), rank, "cublasLtMatmulDescCreate");
     set(CUBLASLT_MATMUL_DESC_TRANSA, static_cast<cublasOperation_t>(types.first), rank);
     set(CUBLASLT_MATMUL_DESC_TRANSB, static_cast<cublasOperation_t>(types.second), rank);
+    if (types.accumulates_fast) set(CUBLASLT_MATMUL_DESC_FAST_ACCUM, std::int8_t{1}, rank);
     if (multiprocessors > 0) set(CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, multiprocessors, rank);
     choose(handle, p, alignments, rank);
   }

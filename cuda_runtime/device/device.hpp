@@ -29,7 +29,8 @@ struct MatrixProduct {
 };
 
 /// Products of one form and number format whose outputs do not overlap. fp32 and 16-bit formats accumulate in fp32;
-/// tf32 multiplies in tf32. `result`: the format of C, which is `dtype` or fp32.
+/// tf32 multiplies in tf32. `result`: the format of C, which is `dtype` or fp32. Products of fp8 (E4M3, without scales)
+/// have form NT and results in bf16; GPUs need compute capability 8.9 and multiples of 16 for m, n and k.
 struct Products {
   Gemm::Form form = Gemm::Form::NN;
   Dtype dtype = Dtype::Fp32, result = Dtype::Fp32;

@@ -104,7 +104,10 @@ class Maker {
   void make(const GemmWork& w) {
     const auto format = [&](const RowList& list) { return x_.buffer(list.buffer).shape().dtype; };
     const Dtype dtype = format(w.a), result = format(w.c);
-    if (format(w.b) != dtype || (result != dtype && result != Dtype::Fp32))
+    const bool is_fp8 = dtype == Dtype::Fp8 || format(w.b) == Dtype::Fp8;
+    if (is_fp8 && (format(w.b) != dtype || result != Dtype::Bf16 || w.form != Gemm::Form::NT))
+      refuse("fp8 is not computed with on GPUs, but in products of form NT with results in bf16");
+    if (!is_fp8 && (format(w.b) != dtype || (result != dtype && result != Dtype::Fp32)))
       refuse("products of several number formats are not computed on GPUs, except sums in fp32");
     const bool accumulates = std::any_of(w.products.begin(), w.products.end(), [](auto& p) { return p.accumulates; });
     const auto range_of = [](auto member) { return [member](const Product& p) { return p.*member; }; };

@@ -1,14 +1,12 @@
 #include "cuda_runtime/device/device_world.hpp"
 
-#include <fmt/format.h>
-
+#include <algorithm>
 #include <deque>
 #include <mutex>
 #include <thread>
 
 #include "cuda_runtime/device/barrier.hpp"
 #include "model/base/diagnostics.hpp"
-#include "model/text/reader.hpp"
 
 namespace moeplan::runtime {
 
@@ -18,11 +16,7 @@ class DeviceWorld::Rank final : public Backend {
       : run_(run), meeting_(meeting), mutex_(mutex), index_(index) {}
 
   void allocate(std::span<const BufferShape> buffers) override {
-    for (const BufferShape& shape : buffers) {
-      if (shape.dtype != Dtype::Fp8) continue;
-      throw InputError(Diagnostic{
-          {"execution"}, "", fmt::format("{} is not computed with on GPUs", name_of<Dtype>(kDtypeNames, shape.dtype))});
-    }
+    has_fp8_ = std::any_of(buffers.begin(), buffers.end(), [](const BufferShape& s) { return s.dtype == Dtype::Fp8; });
     const std::lock_guard lock(mutex_);
     run_.allocate(index_, buffers);
   }
@@ -43,6 +37,9 @@ class DeviceWorld::Rank final : public Backend {
     run_.buffer(index_, buffer).clear();
   }
   void prepare(const Work& work, const std::string& name) override {
+    if (has_fp8_ && !std::holds_alternative<GemmWork>(work) && !std::holds_alternative<CopyRowsWork>(work)) {
+      throw InputError(Diagnostic{{"execution"}, "", "fp8 is not computed with on GPUs, but in products"});
+    }
     const std::lock_guard lock(mutex_);
     run_.prepare(index_, work, name);
   }
@@ -64,6 +61,7 @@ class DeviceWorld::Rank final : public Backend {
   Barrier& meeting_;
   std::mutex& mutex_;
   std::size_t index_;
+  bool has_fp8_ = false;  // a buffer
   std::vector<DeviceStep> steps_;
 };
 

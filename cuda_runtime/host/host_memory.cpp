@@ -16,6 +16,11 @@ void load(Dtype dtype, const std::byte* bytes, std::span<float> values) {
     std::memcpy(values.data(), bytes, values.size_bytes());
     return;
   }
+  if (dtype == Dtype::Fp8) {
+    std::transform(bytes, bytes + values.size(), values.begin(),
+                   [](std::byte b) { return from_fp8(std::to_integer<std::uint8_t>(b)); });
+    return;
+  }
   assert(size_of(dtype) == 2 && "a format that needs a scale");
   for (std::size_t i = 0; i < values.size(); ++i) {
     std::uint16_t bits = 0;
@@ -27,6 +32,10 @@ void load(Dtype dtype, const std::byte* bytes, std::span<float> values) {
 void store(Dtype dtype, std::span<const float> values, std::byte* bytes) {
   if (size_of(dtype) == 4) {
     std::memcpy(bytes, values.data(), values.size_bytes());
+    return;
+  }
+  if (dtype == Dtype::Fp8) {
+    std::transform(values.begin(), values.end(), bytes, [](float v) { return std::byte{to_fp8(v)}; });
     return;
   }
   assert(size_of(dtype) == 2 && "a format that needs a scale");

@@ -9,7 +9,7 @@
 
 namespace moeplan::runtime {
 
-/// Whether buffers of this format are supported, for computation or at least for copying and encoding (fp8 is not).
+/// Whether CPU ranks support buffers of this format, for computation or at least for copying and encoding (fp8: no).
 [[nodiscard]] bool has_host_format(Dtype dtype);
 
 /// Conversion between memory and fp32. `bytes` has size_of(dtype) bytes per value. Not for int8, whose bytes are

@@ -32,7 +32,7 @@ const BenchmarkSizes& sizes_of(BenchmarkScale scale) {
   };
   static const BenchmarkSizes kGpus{
       .dtype = Dtype::Bf16,
-      .peaks = {Dtype::Fp16, Dtype::Tf32, Dtype::Fp32},
+      .peaks = {Dtype::Fp8, Dtype::Fp16, Dtype::Tf32, Dtype::Fp32},
       .columns = 4096,
       .rows = {8, 512, 4096, 32768},
       .codec_rows = 2,

@@ -16,7 +16,7 @@ enum class BenchmarkScale { Cores, Gpus };
 /// The sizes of each kind of operation, from a small layer's to a large one's.
 struct BenchmarkSizes {
   Dtype dtype;
-  std::vector<Dtype> peaks;  // other formats whose peak is measured
+  std::vector<Dtype> peaks;  // other formats whose peak is measured, where there are products in them
   std::int64_t columns;      // of the rows of kernels
   std::vector<std::int64_t> rows;
   std::size_t codec_rows;  // index in `rows`, for codecs

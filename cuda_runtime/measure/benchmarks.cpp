@@ -35,11 +35,22 @@ double kernel_bytes(const std::string& name, std::int64_t n, const BenchmarkSize
   return 2 * row;
 }
 
+/// The form of products; in fp8 the only one that all GPUs have.
+Gemm::Form form_of(const Benchmark& b) {
+  if (b.phase == GemmPhase::Wgrad) return Gemm::Form::TN;
+  return b.phase == GemmPhase::Dgrad || b.dtype == Dtype::Fp8 ? Gemm::Form::NT : Gemm::Form::NN;
+}
+
+Dtype result_of(const Benchmark& b) {
+  if (b.phase == GemmPhase::Wgrad) return Dtype::Fp32;
+  return b.dtype == Dtype::Fp8 ? Dtype::Bf16 : b.dtype;
+}
+
 /// The benchmark's products, which have one shape.
 BenchmarkExecution gemm_run(const Benchmark& b) {
   const GemmShape& s = b.products.front();
   const bool is_sum = b.phase == GemmPhase::Wgrad;
-  const Gemm::Form form = is_sum ? Gemm::Form::TN : b.phase == GemmPhase::Dgrad ? Gemm::Form::NT : Gemm::Form::NN;
+  const Gemm::Form form = form_of(b);
   struct Matrix {
     std::int64_t rows, columns;
   };
@@ -49,7 +60,7 @@ BenchmarkExecution gemm_run(const Benchmark& b) {
   BenchmarkExecution out;
   out.buffers = {{left.rows * groups, left.columns, b.dtype},
                  {right.rows * groups, right.columns, b.dtype},
-                 {s.m * groups, s.n, is_sum ? Dtype::Fp32 : b.dtype}};
+                 {s.m * groups, s.n, result_of(b)}};
   GemmWork work{form, rows(0, left.rows * groups), rows(1, right.rows * groups), rows(2, s.m * groups), {}};
   for (std::int64_t g = 0; g < groups; ++g) {
     work.products.push_back(
@@ -215,7 +226,7 @@ void set_work(Benchmark& b) {
   const GemmShape& s = b.products.front();
   const double count = real(std::ssize(b.products));
   b.flops = count * real(2 * s.m * s.n * s.k);
-  b.bytes = count * real((s.m * s.k + s.k * s.n + s.m * s.n) * size_of(b.dtype));
+  b.bytes = count * real((s.m * s.k + s.k * s.n) * size_of(b.dtype) + s.m * s.n * size_of(result_of(b)));
   const std::string several = count > 1 ? fmt::format("{} of ", b.products.size()) : "";
   b.name = fmt::format("{}{} x {} x {} in {}", several, s.m, s.n, s.k, name_of<Dtype>(kDtypeNames, b.dtype));
 }
@@ -227,6 +238,7 @@ class Maker {
         scale_(scale),
         ranks_(ranks.all),
         nodes_(ranks.nodes),
+        multiply_fp8_(ranks.multiply_fp8),
         computing_(ranks.share_processors ? GroupShape{1, 1} : GroupShape{ranks.all, ranks.nodes}) {}
 
   std::vector<Benchmark> all() {
@@ -262,7 +274,9 @@ class Maker {
     for (std::size_t i = 0; i < sizes_.products.size(); ++i) product(Kind::Gemm, i, sizes_.dtype);
     for (std::size_t i = 0; i < sizes_.grouped; ++i) product(Kind::GroupedGemm, i, sizes_.dtype);
     if (sizes_.sustained > 0) product(Kind::Sustained, sizes_.products.size() - 1, sizes_.dtype);
-    for (const Dtype dtype : sizes_.peaks) product(Kind::Peak, sizes_.products.size() - 1, dtype);
+    for (const Dtype dtype : sizes_.peaks) {
+      if (dtype != Dtype::Fp8 || multiply_fp8_) product(Kind::Peak, sizes_.products.size() - 1, dtype);
+    }
     for (const char* kernel : kKernels) {
       for (std::size_t i = 0; i < sizes_.rows.size(); ++i) {
         add(Kind::Kernel, kernel, i, kernel_bytes(kernel, sizes_.rows[i], sizes_), computing_);
@@ -299,6 +313,7 @@ class Maker {
   const BenchmarkSizes& sizes_;
   BenchmarkScale scale_;
   std::int64_t ranks_, nodes_;
+  bool multiply_fp8_;
   GroupShape computing_;
   std::vector<Benchmark> out_;
 };
@@ -318,10 +333,11 @@ std::vector<Benchmark> benchmarks(BenchmarkScale scale, const MeasuredRanks& ran
   return Maker(scale, ranks).all();
 }
 
-std::vector<Benchmark> operator_benchmarks() {
+std::vector<Benchmark> operator_benchmarks(bool multiplies_fp8) {
   const OperatorSizes& sizes = operator_sizes();
   std::vector<Benchmark> out;
-  const auto add = [&](std::int64_t groups, GemmPhase phase, std::int64_t tokens, const OperatorSizes::Weights& w) {
+  const auto add = [&](std::int64_t groups, GemmPhase phase, std::int64_t tokens, const OperatorSizes::Weights& w,
+                       Dtype dtype = Dtype::Bf16) {
     const GemmShape shape = phase == GemmPhase::Forward ? GemmShape{tokens, w.outputs, w.inputs}
                             : phase == GemmPhase::Dgrad ? GemmShape{tokens, w.inputs, w.outputs}
                                                         : GemmShape{w.inputs, w.outputs, tokens};
@@ -330,7 +346,7 @@ std::vector<Benchmark> operator_benchmarks() {
                                               .ranks = 1,
                                               .products = std::vector(static_cast<std::size_t>(groups), shape),
                                               .phase = phase,
-                                              .dtype = Dtype::Bf16,
+                                              .dtype = dtype,
                                               .scale = BenchmarkScale::Gpus,
                                               .ranks_of_machine = 1});
     set_work(b);
@@ -341,6 +357,11 @@ std::vector<Benchmark> operator_benchmarks() {
     }
     for (const OperatorSizes::Experts& e : sizes.experts) {
       for (const std::int64_t rows : sizes.rows_of_expert) add(e.local, phase, rows, e.weights);
+    }
+  }
+  for (const OperatorSizes::Weights& w : sizes.weights) {
+    for (const std::int64_t tokens : sizes.tokens) {
+      if (multiplies_fp8) add(1, GemmPhase::Forward, tokens, w, Dtype::Fp8);
     }
   }
   return out;

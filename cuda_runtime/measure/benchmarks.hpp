@@ -54,6 +54,7 @@ struct Benchmark {
 struct MeasuredRanks {
   std::int64_t all = 1, nodes = 1;
   bool share_processors = false;
+  bool multiply_fp8 = false;  // all of them can
 };
 
 /// The benchmarks in the order of execution. All ranks compute at once, as they do in a layer: they may share a
@@ -62,8 +63,9 @@ struct MeasuredRanks {
 [[nodiscard]] std::vector<Benchmark> benchmarks(BenchmarkScale scale, const MeasuredRanks& ranks);
 
 /// The products of a table of operators (docs/operators.md), of layers of published models, in bf16: alone and by
-/// expert, forward, input gradients and weight gradients. They execute on rank 0.
-[[nodiscard]] std::vector<Benchmark> operator_benchmarks();
+/// expert, forward, input gradients and weight gradients; and if the GPU `multiplies_fp8` those of single weights,
+/// forward, in fp8. They execute on rank 0.
+[[nodiscard]] std::vector<Benchmark> operator_benchmarks(bool multiplies_fp8);
 
 /// The operations of a benchmark on one rank.
 struct BenchmarkExecution {

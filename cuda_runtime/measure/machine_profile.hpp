@@ -30,11 +30,14 @@ struct MeasuredMachine {
   std::int64_t multiprocessors = 1;   // per processor
   std::int64_t ranks = 1, nodes = 1;  // evenly distributed
   std::string clocks = {};            // of GPUs, during the measurement (SeenClocks::text)
+  bool multiplies_fp8 = false;        // every processor
 
   /// Processors of a node used by ranks: if there are fewer GPUs than ranks, all ranks share one.
   [[nodiscard]] std::int64_t used() const;
   [[nodiscard]] std::int64_t ranks_per_processor() const;
-  [[nodiscard]] MeasuredRanks measured_ranks() const { return {ranks, nodes, ranks_per_processor() > 1}; }
+  [[nodiscard]] MeasuredRanks measured_ranks() const {
+    return {ranks, nodes, ranks_per_processor() > 1, multiplies_fp8};
+  }
 };
 
 struct MachineFit {

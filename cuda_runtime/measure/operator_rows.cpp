@@ -2,11 +2,19 @@
 
 #include <fmt/format.h>
 
+#include <string_view>
+
 namespace moeplan::runtime {
 
 namespace {
 
 std::string number_or_empty(std::int64_t n) { return n > 0 ? std::to_string(n) : ""; }
+
+/// What the products are, for the score to price them so (profiler/scores/operator_prediction.cpp).
+std::string_view products_of(const Benchmark& b) {
+  if (b.products.size() > 1) return "separate products of ";
+  return b.dtype == Dtype::Fp8 ? "quantised operands of " : "";
+}
 
 std::string line_of(const Benchmark& b, const Measured& measured, const std::string& gpu, const std::string& source) {
   constexpr double kMicroseconds = 1e6;
@@ -18,7 +26,7 @@ std::string line_of(const Benchmark& b, const Measured& measured, const std::str
                      name_of<GemmPhase>(kGemmPhaseNames, b.phase), name_of<Dtype>(kDtypeNames, b.dtype),
                      number_or_empty(s.m), number_or_empty(s.n), number_or_empty(s.k),
                      groups > 1 ? number_or_empty(groups) : "", number_or_empty(rows), kMicroseconds * measured.median,
-                     groups > 1 ? "separate products of " : "", source);
+                     products_of(b), source);
 }
 
 }  // namespace

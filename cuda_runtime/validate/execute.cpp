@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -180,6 +181,12 @@ ExecutionResult executed(const planner::LayerCase& layer, const ExecuteLimits& l
   }
 }
 
+/// Whether all ranks say so.
+bool is_true_of_all(bool mine, runtime::Peers& peers) {
+  const std::vector<std::string> all = peers.gather(mine ? "yes" : "no");
+  return peers.broadcast(std::count(all.begin(), all.end(), "no") > 0 ? "no" : "yes") == "yes";
+}
+
 /// Distributes the texts of rank 0 to all ranks.
 std::vector<std::string> of_all(const std::vector<std::string>& texts, runtime::Peers& peers) {
   return json::parse(peers.broadcast(json(texts).dump()));
@@ -213,13 +220,15 @@ Answer answer(const ExecuteJob& job, runtime::Peers& peers, const RankMachine& m
   }
   if (job.measure) {
     const std::int64_t machines = machines_of(of_all(out.hosts, peers));
+    out.processor.multiplies_fp8 = is_true_of_all(machine.processor.multiplies_fp8, peers);
     // All ranks take rank 0's number, so that they agree on the benchmarks.
     const runtime::MeasuredMachine here{
         .has_gpus = job.measure->scale == runtime::BenchmarkScale::Gpus,
         .processors = std::stoll(peers.broadcast(std::to_string(machine.processor.count))),
         .ranks = peers.size(),
-        .nodes = machines};
-    out.measured = measure(job.measure->operators ? runtime::operator_benchmarks()
+        .nodes = machines,
+        .multiplies_fp8 = out.processor.multiplies_fp8};
+    out.measured = measure(job.measure->operators ? runtime::operator_benchmarks(here.multiplies_fp8)
                                                   : runtime::benchmarks(job.measure->scale, here.measured_ranks()),
                            job.measure->budget, peers, [&] { return machine.make_backend({}); });
   }

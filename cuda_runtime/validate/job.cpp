@@ -101,7 +101,7 @@ std::string answer_text(const Answer& answer) {
     measured.push_back({m.median, m.low, m.high, m.runs, m.stopped_by});
   const Processor& p = answer.processor;
   return planner::Json{{"hosts", answer.hosts},
-                       {"processor", {p.name, p.count, p.memory, p.multiprocessors}},
+                       {"processor", {p.name, p.count, p.memory, p.multiprocessors, p.multiplies_fp8}},
                        {"cases", cases},
                        {"measured", measured},
                        {"clocks", clocks_text(answer.clocks)}}
@@ -112,7 +112,7 @@ Answer read_answer(const std::string& text) {
   try {
     const planner::Json j = planner::Json::parse(text);
     const planner::Json& p = j.at("processor");
-    Answer out{j.at("hosts"), {p.at(0), p.at(1), p.at(2), p.at(3)}, {}, {}, read_clocks(j.at("clocks"))};
+    Answer out{j.at("hosts"), {p.at(0), p.at(1), p.at(2), p.at(3), p.at(4)}, {}, {}, read_clocks(j.at("clocks"))};
     for (const planner::Json& c : j.at("cases")) {
       const planner::Json& v = c.at("values");
       ExecutionResult r{c.at("refused"),

@@ -65,6 +65,7 @@ struct Processor {
   std::int64_t count = 1;            // per node
   double memory = 0;                 // bytes, of a GPU
   std::int64_t multiprocessors = 1;  // of a GPU
+  bool multiplies_fp8 = false;       // in an answer with measurements: all ranks' GPUs do
   bool operator==(const Processor&) const = default;
 };
 

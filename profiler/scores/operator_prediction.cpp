@@ -20,6 +20,9 @@ Prediction no_figures(const OperatorRow& row) {
 /// How the source of a row of kind grouped_gemm begins whose products are single ones on several streams.
 constexpr std::string_view kSeparate = "separate products";
 
+/// How the source of a row begins whose products read operands in their format: quantising them is not in its time.
+constexpr std::string_view kQuantised = "quantised operands";
+
 /// Whether the row was measured as a training step runs: the model of training answers it.
 bool is_training(const OperatorRow& row, const OperatorModels& models) {
   return models.training && row.source.find(models.training->library) != std::string::npos;
@@ -44,7 +47,8 @@ Prediction gemm_prediction(const OperatorRow& row, MathFormat format, const Oper
   if (std::min({row.m, row.n, row.k}) == 0) return refused("m, n and k are needed");
   const GemmShape shape = gemm_shape(row);
   const GemmCost cost = trains ? *training_gemm_cost(models, format, shape, {.phase = *phase, .quantises = false})
-                               : gemm_cost(*model, models.num_sms, shape, {.phase = *phase});
+                               : gemm_cost(*model, models.num_sms, shape,
+                                           {.phase = *phase, .quantises = !row.source.starts_with(kQuantised)});
   const bool restates_fp8 = trains && format == MathFormat::Fp8 && models.training->gemm.fp8;
   return {.time = cost.time(),
           .reason = "",

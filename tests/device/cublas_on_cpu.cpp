@@ -26,13 +26,18 @@ struct Columns {
   }
 };
 
-void multiply(Format format, Format result, std::int64_t m, std::int64_t n, std::int64_t k, float alpha,
+float factor(cudaDataType_t type, const void* data, std::int64_t i) {
+  if (type == CUDA_R_8F_E4M3) return moeplan::kernels::from_fp8(static_cast<const std::uint8_t*>(data)[i]);
+  return moeplan::kernels::load1(format_of(type), data, i);
+}
+
+void multiply(cudaDataType_t type, Format result, std::int64_t m, std::int64_t n, std::int64_t k, float alpha,
               const Columns& a, const Columns& b, float beta, void* c, std::int64_t ldc) {
   using namespace moeplan::kernels;
   for (std::int64_t i = 0; i < m; ++i) {
     for (std::int64_t j = 0; j < n; ++j) {
       float sum = 0;
-      for (std::int64_t l = 0; l < k; ++l) sum += load1(format, a.data, a.at(i, l)) * load1(format, b.data, b.at(l, j));
+      for (std::int64_t l = 0; l < k; ++l) sum += factor(type, a.data, a.at(i, l)) * factor(type, b.data, b.at(l, j));
       const float before = beta == 0 ? 0 : beta * load1(result, c, j * ldc + i);
       store1(result, c, j * ldc + i, alpha * sum + before);
     }
@@ -46,7 +51,16 @@ struct Layout {
 };
 struct Description {
   cublasOperation_t first = CUBLAS_OP_N, second = CUBLAS_OP_N;
+  bool accumulates_fast = false;
 };
+
+/// What cuBLASLt asks of products in fp8 (cuBLAS documentation, cublasLtMatmul), and fast accumulation of nothing else.
+bool is_supported(const Description& how, const Layout& first, const Layout& second, const Layout& out) {
+  if (first.type != CUDA_R_8F_E4M3) return !how.accumulates_fast;
+  const auto is_whole = [](const Layout& l) { return l.rows % 16 == 0 && l.columns % 16 == 0; };
+  return how.first == CUBLAS_OP_T && how.second == CUBLAS_OP_N && second.type == first.type &&
+         out.type == CUDA_R_16BF && is_whole(first) && is_whole(second);
+}
 
 cudaStream_t grouped_stream = nullptr;  // of the next grouped products
 
@@ -91,7 +105,7 @@ cublasStatus_t cublasGemmGroupedBatchedEx(cublasHandle_t, const cublasOperation_
           grouped_stream,
           [=, m = m[g], n = n[g], k = k[g], x = Columns{a[i], lda[g], first[g] == CUBLAS_OP_T},
            y = Columns{b[i], ldb[g], second[g] == CUBLAS_OP_T}, alpha = alphas[g], beta = betas[g], z = c[i],
-           ldc = ldc[g]] { multiply(format_of(type), format_of(result), m, n, k, alpha, x, y, beta, z, ldc); });
+           ldc = ldc[g]] { multiply(type, format_of(result), m, n, k, alpha, x, y, beta, z, ldc); });
     }
   }
   return CUBLAS_STATUS_SUCCESS;
@@ -126,9 +140,16 @@ cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t description) {
 cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t description,
                                               cublasLtMatmulDescAttributes_t attribute, const void* value,
                                               std::size_t) {
-  const auto operation = *static_cast<const cublasOperation_t*>(value);
   Description& d = *as<Description>(description);
-  (attribute == CUBLASLT_MATMUL_DESC_TRANSA ? d.first : d.second) = operation;
+  switch (attribute) {
+    case CUBLASLT_MATMUL_DESC_TRANSA: d.first = *static_cast<const cublasOperation_t*>(value); break;
+    case CUBLASLT_MATMUL_DESC_TRANSB: d.second = *static_cast<const cublasOperation_t*>(value); break;
+    case CUBLASLT_MATMUL_DESC_FAST_ACCUM:
+      called("fast accumulation");
+      d.accumulates_fast = *static_cast<const std::int8_t*>(value) != 0;
+      break;
+    default: return CUBLAS_STATUS_INVALID_VALUE;
+  }
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -141,12 +162,14 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t, 
                                                     const void*, std::size_t) {
   return CUBLAS_STATUS_SUCCESS;
 }
-cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t, cublasLtMatrixLayout_t,
-                                              cublasLtMatrixLayout_t, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t description,
+                                              cublasLtMatrixLayout_t first, cublasLtMatrixLayout_t second,
+                                              cublasLtMatrixLayout_t, cublasLtMatrixLayout_t out,
                                               cublasLtMatmulPreference_t, int, cublasLtMatmulHeuristicResult_t*,
                                               int* count) {
   called("cublasLtMatmulAlgoGetHeuristic");
-  *count = 1;
+  *count =
+      is_supported(*as<Description>(description), *as<Layout>(first), *as<Layout>(second), *as<Layout>(out)) ? 1 : 0;
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -166,7 +189,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t description
   moeplan::tests::on_stream(
       stream, [=, type = x.type, left = Columns{a, x.ld, is_first}, right = Columns{b, y.ld, is_second},
                of_product = *static_cast<const float*>(alpha), of_before = *static_cast<const float*>(beta)] {
-        multiply(format_of(type), format_of(z.type), z.rows, z.columns, k, of_product, left, right, of_before, d, z.ld);
+        multiply(type, format_of(z.type), z.rows, z.columns, k, of_product, left, right, of_before, d, z.ld);
       });
   return CUBLAS_STATUS_SUCCESS;
 }

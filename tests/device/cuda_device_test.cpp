@@ -117,4 +117,16 @@ TEST_CASE("The GPUs that a process sees are listed with what a profile needs of 
   CHECK(seen.gpus.front().bus == "0000:17:00.0");
 }
 
+TEST_CASE("GPUs multiply in fp8 from compute capability 8.9 on") {
+  const auto multiplies = [](int major, int minor) {
+    return GpuFacts{.name = "GPU", .major = major, .minor = minor}.multiplies_fp8();
+  };
+  CHECK_FALSE(multiplies(7, 9));
+  CHECK_FALSE(multiplies(8, 0));
+  CHECK_FALSE(multiplies(8, 6));
+  CHECK(multiplies(8, 9));
+  CHECK(multiplies(9, 0));
+  CHECK(multiplies(10, 3));
+}
+
 }  // namespace moeplan::tests::cuda_device_test

@@ -3,8 +3,10 @@
 
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <numeric>
 
 #include "cuda_runtime/device/loopback_session.hpp"
+#include "cuda_runtime/reference/number_formats.hpp"
 #include "tests/device/two_ranks.hpp"
 #include "tests/support/checks.hpp"
 
@@ -233,7 +235,7 @@ TEST_CASE("What GPUs do not compute is refused before anything runs") {
     });
   };
   const BufferId a(0), b(1), c(2);
-  CHECK(refused(AddWork{}, {{1, 1, Dtype::Fp8}}) == "execution: fp8 is not computed with on GPUs");
+  CHECK(refused(AddWork{}, {{1, 1, Dtype::Fp8}}) == "execution: fp8 is not computed with on GPUs, but in products");
   CHECK(refused(TopKWork{{a, {0}}, {b, {0}}, 65}, {{1, 128, Dtype::Fp32}, {1, 130, Dtype::Fp32}}) ==
         "execution: an operation: a token of 65 experts; GPUs choose at most 64");
   const GemmWork mixed{Gemm::Form::NN, {a, {0}}, {b, {0}}, {c, {0}}, {{{0, 1}, {0, 1}, {0, 1}, false}}};
@@ -242,6 +244,56 @@ TEST_CASE("What GPUs do not compute is refused before anything runs") {
   CHECK(refused(mixed, {{1, 1, Dtype::Bf16}, {1, 1, Dtype::Fp32}, {1, 1, Dtype::Bf16}}) == formats);
   CHECK(refused(mixed, {{1, 1, Dtype::Fp32}, {1, 1, Dtype::Fp32}, {1, 1, Dtype::Bf16}}) == formats);
   CHECK(refused(mixed, {{1, 1, Dtype::Bf16}, {1, 1, Dtype::Bf16}, {1, 1, Dtype::Fp32}}).empty());
+  const std::string of_fp8 =
+      "execution: an operation: fp8 is not computed with on GPUs, but in products of form NT with results in bf16";
+  CHECK(refused(mixed, {{1, 1, Dtype::Fp8}, {1, 1, Dtype::Fp8}, {1, 1, Dtype::Bf16}}) == of_fp8);
+  GemmWork rows_by_rows = mixed;
+  rows_by_rows.form = Gemm::Form::NT;
+  CHECK(refused(rows_by_rows, {{1, 1, Dtype::Fp8}, {1, 1, Dtype::Fp8}, {1, 1, Dtype::Fp32}}) == of_fp8);
+  CHECK(refused(rows_by_rows, {{1, 1, Dtype::Fp8}, {1, 1, Dtype::Bf16}, {1, 1, Dtype::Bf16}}) == of_fp8);
+  CHECK(refused(rows_by_rows, {{1, 1, Dtype::Fp8}, {1, 1, Dtype::Fp8}, {1, 1, Dtype::Bf16}}).empty());
+}
+
+TEST_CASE("A device multiplies rows of fp8 that were written as numbers and copied") {
+  constexpr std::int64_t kSize = 16;
+  FakeDevice device(3);
+  {
+    LoopbackTransport transport(device, 0);
+    DeviceWorld world(device, transport, {RankId(0)}, {.slab = 0});
+    Backend& backend = world.backend(0);
+    const std::vector<BufferShape> shapes{
+        {kSize, kSize, Dtype::Fp8}, {kSize, kSize, Dtype::Fp8}, {kSize, kSize, Dtype::Bf16}};
+    backend.allocate(shapes);
+    std::vector<std::int32_t> rows(kSize);
+    std::iota(rows.begin(), rows.end(), 0);
+    const BufferId a(0), b(1), c(2);
+    backend.prepare(CopyRowsWork{{a, rows}, {b, rows}}, "copy");
+    const Product::Range all{0, kSize};
+    backend.prepare(GemmWork{Gemm::Form::NT, {a, rows}, {b, rows}, {c, rows}, {{all, all, all, false}}}, "product");
+    Random random(5);
+    std::vector<std::vector<double>> numbers;
+    for (std::int64_t r = 0; r < kSize; ++r) {
+      std::vector<double> row(kSize);
+      for (double& v : row) v = 2 * random.uniform() - 1;
+      backend.write_row(a, r, row);
+      for (double& v : row) v = from_fp8(to_fp8(static_cast<float>(v)));
+      numbers.push_back(std::move(row));
+    }
+    backend.begin();
+    const std::vector<std::size_t> none;
+    backend.enqueue(0, Stream::Compute, none);
+    backend.enqueue(1, Stream::Compute, none);
+    (void)backend.finish();
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      CHECK(backend.read_row(b, static_cast<std::int64_t>(i)) == numbers[i]);
+      const std::vector<double> product = backend.read_row(c, static_cast<std::int64_t>(i));
+      for (std::size_t j = 0; j < numbers.size(); ++j) {
+        const double exact = std::inner_product(numbers[i].begin(), numbers[i].end(), numbers[j].begin(), 0.0);
+        CHECK(product[j] == Approx(exact).epsilon(unit_roundoff(Dtype::Bf16)).margin(1e-6));
+      }
+    }
+  }
+  CHECK(device.is_clean());
 }
 
 TEST_CASE("A token sent to an expert that the gate did not choose is an error") {

@@ -18,14 +18,18 @@ namespace {
 
 [[noreturn]] void misused(const std::string& how) { throw std::logic_error("a device is misused: " + how); }
 
-void multiply_on_cpu(Gemm::Form form, kernels::Format format, kernels::Format result, const MatrixProduct& p) {
-  using kernels::load1;
+float factor(Dtype dtype, const void* data, std::int64_t i) {
+  if (dtype == Dtype::Fp8) return kernels::from_fp8(static_cast<const std::uint8_t*>(data)[i]);
+  return kernels::load1(format_of(dtype), data, i);
+}
+
+void multiply_on_cpu(Gemm::Form form, Dtype dtype, kernels::Format result, const MatrixProduct& p) {
   for (std::int64_t i = 0; i < p.m; ++i) {
     for (std::int64_t j = 0; j < p.n; ++j) {
-      float sum = p.accumulates ? load1(result, p.c, i * p.n + j) : 0.0F;
+      float sum = p.accumulates ? kernels::load1(result, p.c, i * p.n + j) : 0.0F;
       for (std::int64_t l = 0; l < p.k; ++l) {
-        const float a = load1(format, p.a, form == Gemm::Form::TN ? l * p.m + i : i * p.k + l);
-        const float b = load1(format, p.b, form == Gemm::Form::NT ? j * p.k + l : l * p.n + j);
+        const float a = factor(dtype, p.a, form == Gemm::Form::TN ? l * p.m + i : i * p.k + l);
+        const float b = factor(dtype, p.b, form == Gemm::Form::NT ? j * p.k + l : l * p.n + j);
         sum += a * b;
       }
       kernels::store1(result, p.c, i * p.n + j, sum);
@@ -314,8 +318,8 @@ void FakeDevice::multiply(DeviceStream stream, const Products& products) {
   add(stream, {Kind::Run,
                {},
                0,
-               [list, form = products.form, format = format_of(products.dtype), result = format_of(products.result)] {
-                 for (const MatrixProduct& p : list) multiply_on_cpu(form, format, result, p);
+               [list, form = products.form, dtype = products.dtype, result = format_of(products.result)] {
+                 for (const MatrixProduct& p : list) multiply_on_cpu(form, dtype, result, p);
                },
                costs_ ? costs_->products(products) : 0.0,
                {},

@@ -6,7 +6,7 @@
 
 namespace moeplan::tests {
 
-/// The number of calls by function name.
+/// The number of calls by function name, and of those that ask for fast accumulation.
 [[nodiscard]] inline std::map<std::string, int>& library_calls() {
   static std::map<std::string, int> calls;
   return calls;

@@ -24,9 +24,10 @@ struct Sizes {
 };
 const std::vector<Sizes> kSizes{{2, 3, 4, false}, {2, 3, 4, false}, {5, 3, 4, true}, {1, 7, 2, false}};
 const std::vector<Sizes> kWide{{8, 16, 8, false}, {8, 16, 8, false}, {16, 8, 8, true}};
+const std::vector<Sizes> kWhole{{16, 32, 48, false}, {32, 16, 16, true}};
 
 /// Where operands begin, and how long their rows are.
-enum class Lay { Aligned, Unaligned, WideRows };
+enum class Lay { Aligned, Unaligned, WideRows, Whole16s };
 
 struct OneGpu {
   explicit OneGpu(std::uint64_t seed) { tests::the_gpu() = std::make_unique<tests::FakeDevice>(seed); }
@@ -47,10 +48,11 @@ class Work {
  public:
   Work(Gemm::Form form, Dtype dtype, Lay lay) : Work(form, dtype, dtype, lay) {}
   Work(Gemm::Form form, Dtype dtype, Dtype result, Lay lay)
-      : form_(form), dtype_(dtype), result_(result), memory_(1 << 16) {
+      : form_(form), dtype_(dtype), result_(result), memory_(1 << 17) {
     Random random(7);
     const bool is_aligned = lay != Lay::Unaligned;
-    for (const Sizes& s : lay == Lay::WideRows ? kWide : kSizes) {
+    const auto& sizes = lay == Lay::WideRows ? kWide : lay == Lay::Whole16s ? kWhole : kSizes;
+    for (const Sizes& s : sizes) {
       auto* a = matrix(dtype, s.m * s.k, random, is_aligned);
       auto* b = matrix(dtype, s.n * s.k, random, is_aligned);
       auto* c = matrix(result, s.m * s.n, random, is_aligned);
@@ -75,15 +77,21 @@ class Work {
 
  private:
   [[nodiscard]] static float value(Dtype dtype, const void* data, std::int64_t i) {
+    if (dtype == Dtype::Fp8) return kernels::from_fp8(static_cast<const std::uint8_t*>(data)[i]);
     return kernels::load1(format_of(dtype), data, i);
   }
 
   std::byte* matrix(Dtype dtype, std::int64_t elements, Random& random, bool is_aligned) {
     std::byte* out = memory_.data() + used_ + (is_aligned ? 0 : 4);
     for (std::int64_t i = 0; i < elements; ++i) {
-      kernels::store1(format_of(dtype), out, i, static_cast<float>(2 * random.uniform() - 1));
+      const auto v = static_cast<float>(2 * random.uniform() - 1);
+      if (dtype == Dtype::Fp8) {
+        out[i] = std::byte{kernels::fp8_of(v)};
+      } else {
+        kernels::store1(format_of(dtype), out, i, v);
+      }
     }
-    constexpr std::size_t kApart = 1024;
+    constexpr std::size_t kApart = 2048;
     used_ += kApart;
     return out;
   }
@@ -159,6 +167,22 @@ TEST_CASE("Products of 16-bit formats are also added up in fp32") {
     const Work work(form, dtype, Dtype::Fp32, lay);
     run(work, false);
     CHECK(work.is_right());
+  }
+}
+
+TEST_CASE("Products of fp8 are those of the numbers that its bytes are, in bf16") {
+  const OneGpu gpu(7);
+  auto& calls = tests::library_calls();
+  calls.clear();
+  const Work work(Gemm::Form::NT, Dtype::Fp8, Dtype::Bf16, Lay::Whole16s);
+  run(work, false);
+  CHECK(work.is_right());
+  CHECK(calls["fast accumulation"] == std::ssize(kWhole));
+  SECTION("but not of sizes that cuBLASLt does not take") {
+    const Work wide(Gemm::Form::NT, Dtype::Fp8, Dtype::Bf16, Lay::WideRows);
+    Products one = wide.all();
+    one.products = one.products.first(1);
+    CHECK_THROWS_WITH(run(one, false), Catch::StartsWith("rank 0: cublasLtMatmulAlgoGetHeuristic of 8 x 16 x 8: "));
   }
 }
 

@@ -1,11 +1,16 @@
 #include "cuda_runtime/measure/machine_profile.hpp"
 
+#include <fmt/format.h>
+
 #include <catch2/catch.hpp>
 #include <set>
 
 #include "cuda_runtime/measure/operator_rows.hpp"
 #include "model/costs/compute.hpp"
 #include "model/costs/measured_cost.hpp"
+#include "model/operators/operator_models.hpp"
+#include "planner/plan/inputs.hpp"
+#include "profiler/scores/operator_prediction.hpp"
 #include "profiler/tables/operator_table.hpp"
 #include "tests/support/checks.hpp"
 
@@ -184,8 +189,26 @@ TEST_CASE("Benchmarks are the same on every rank and stay inside their buffers")
   }
 }
 
+TEST_CASE("Products of fp8 are what GPUs have kernels for") {
+  std::vector<Benchmark> all = benchmarks(BenchmarkScale::Gpus, {.multiply_fp8 = true});
+  for (Benchmark& b : operator_benchmarks(true)) all.push_back(std::move(b));
+  std::size_t seen = 0;
+  for (const Benchmark& b : all) {
+    if (b.dtype != Dtype::Fp8) continue;
+    ++seen;
+    const BenchmarkExecution run = run_of(b, RankId(0));
+    const auto& work = std::get<GemmWork>(run.works.front());
+    const GemmShape& s = b.products.front();
+    CHECK(work.form == Gemm::Form::NT);
+    CHECK(run.buffers[2].dtype == Dtype::Bf16);
+    CHECK((s.m % 16 == 0 && s.n % 16 == 0 && s.k % 16 == 0));
+    CHECK(b.bytes == static_cast<double>(s.m * s.k + s.k * s.n + 2 * s.m * s.n));
+  }
+  CHECK(seen == 1 + 36);  // one peak, and 9 weights with 4 numbers of tokens
+}
+
 TEST_CASE("A table of operators is one that score reads, of the products that were measured") {
-  const std::vector<Benchmark> all = operator_benchmarks();
+  const std::vector<Benchmark> all = operator_benchmarks(/*multiplies_fp8=*/true);
   std::vector<Measured> measured(all.size());
   for (std::size_t i = 1; i < all.size(); ++i) measured[i].median = 1e-9 * all[i].flops;  // the first has no time
   const TemporaryDirectory dir;
@@ -199,9 +222,11 @@ TEST_CASE("A table of operators is one that score reads, of the products that we
     CAPTURE(b.name, row.kind, row.phase);
     CHECK(flops_of(row) == b.flops);
     CHECK(row.time.value() == Approx(1e-9 * b.flops).epsilon(1e-3));
-    CHECK(row.source.starts_with(b.products.size() > 1 ? "separate products of cuBLASLt" : "cuBLASLt"));
+    CHECK(row.source.starts_with(b.products.size() > 1   ? "separate products of cuBLASLt"
+                                 : b.dtype == Dtype::Fp8 ? "quantised operands of cuBLASLt"
+                                                         : "cuBLASLt"));
     if (b.products.size() > 1) CHECK(grouped_shapes(row) == b.products);
-    kinds.insert(row.kind + " " + row.phase);
+    kinds.insert(fmt::format("{} {} {}", row.kind, row.phase, row.format));
     // The operands' dimensions are those of the form.
     const BenchmarkExecution run = run_of(b, RankId(0));
     const auto& work = std::get<GemmWork>(run.works.front());
@@ -219,7 +244,29 @@ TEST_CASE("A table of operators is one that score reads, of the products that we
       CHECK(p.accumulates == (out.dtype == Dtype::Fp32));
     }
   }
-  CHECK(kinds.size() == 6);
+  CHECK(kinds.size() == 6 + 1);
+  CHECK(kinds.contains("gemm forward fp8"));
+
+  const auto is_fp8 = [](const Benchmark& b) { return b.dtype == Dtype::Fp8; };
+  const auto of_weights = static_cast<std::ptrdiff_t>(operator_sizes().weights.size() * operator_sizes().tokens.size());
+  CHECK(std::count_if(all.begin(), all.end(), is_fp8) == of_weights);
+  const std::vector<Benchmark> without = operator_benchmarks(false);
+  CHECK(std::none_of(without.begin(), without.end(), is_fp8));
+  CHECK(std::ssize(without) + of_weights == std::ssize(all));
+
+  // Operands of fp8 were in it before: the kernel that quantises, in the figures' times, is not in these.
+  const OperatorModels models =
+      read_operator_models(load_document(planner::find_config("operators", "h200_sxm").string()));
+  const GemmModel* model = find_gemm_model(models, MathFormat::Fp8, "trtllm");
+  REQUIRE(model);
+  for (const OperatorRow& row : rows) {
+    if (row.format != "fp8") continue;
+    const GemmShape shape{row.m, row.n, row.k};
+    const Prediction p = prediction_of(row, models);
+    REQUIRE(p.time);
+    CHECK(p.time->value() == gemm_cost(*model, models.num_sms, shape, {.quantises = false}).time().value());
+    CHECK(*p.time < gemm_cost(*model, models.num_sms, shape, {}).time());
+  }
 }
 
 }  // namespace moeplan::tests::machine_profile_test

@@ -8,6 +8,8 @@
 #include "model/costs/codec.hpp"
 #include "model/costs/compute.hpp"
 #include "model/costs/measured_cost.hpp"
+#include "model/program/resolve.hpp"
+#include "planner/request/plan_request.hpp"
 #include "tests/device/fake_device.hpp"
 #include "tests/support/checks.hpp"
 
@@ -27,6 +29,7 @@ constexpr double kSlowdown = 1.25;                  // of an exchange while prod
 
 double rate(Dtype dtype) {
   switch (dtype) {
+    case Dtype::Fp8: return 1400e12;
     case Dtype::Bf16: return 700e12;
     case Dtype::Fp16: return 650e12;
     case Dtype::Tf32: return 350e12;
@@ -82,8 +85,9 @@ tests::FakeCosts costs() {
           .slowdown = kSlowdown};
 }
 
-/// As the worker of GPUs runs it, with a GPU whose clock rises from look to look.
-Answer profiled(std::int64_t ranks, bool captures, std::optional<BytesPerSecond> link = {}) {
+/// As the worker of GPUs runs it, with a GPU whose clock rises from look to look. `fp8`: how many ranks say that theirs
+/// multiplies in it.
+Answer profiled(std::int64_t ranks, bool captures, std::int64_t fp8, std::optional<BytesPerSecond> link = {}) {
   tests::FakeDevice device(costs());
   Answer out;
   {
@@ -92,9 +96,9 @@ Answer profiled(std::int64_t ranks, bool captures, std::optional<BytesPerSecond>
                             {.captures = captures, .cold_bytes = 1 << 20, .link = link, .clocks = &clocks});
     const ExecuteJob job{.limits = {}, .cases = {}, .measure = MeasureJob{ranks, Seconds(200), BenchmarkScale::Gpus}};
     session.run([&](Peers& peers) {
-      RankMachine machine{"machine", {"GPU of a test", link ? ranks : 1, 80e9, 132}, [&](const CodecOptions& codecs) {
-                            return session.make_backend(peers.rank(), codecs);
-                          }};
+      RankMachine machine{"machine",
+                          {"GPU of a test", link ? ranks : 1, 80e9, 132, peers.rank().value() < fp8},
+                          [&](const CodecOptions& codecs) { return session.make_backend(peers.rank(), codecs); }};
       if (peers.rank().value() == 0) machine.clocks = [&] { return clocks.seen(); };
       const Answer mine = answer(job, peers, machine);
       if (peers.rank().value() == 0) out = mine;
@@ -112,7 +116,8 @@ MeasuredMachine machine_of(const Answer& a) {
           .multiprocessors = a.processor.multiprocessors,
           .ranks = std::ssize(a.hosts),
           .nodes = machines_of(a.hosts),
-          .clocks = a.clocks.text()};
+          .clocks = a.clocks.text(),
+          .multiplies_fp8 = a.processor.multiplies_fp8};
 }
 
 }  // namespace
@@ -121,10 +126,11 @@ TEST_CASE("Profiling a GPU finds the rates that it has") {
   struct Way {
     std::int64_t ranks;
     bool captures;
+    std::int64_t fp8;  // ranks whose GPU multiplies in it
   };
-  const Way way = GENERATE(Way{1, false}, Way{2, true}, Way{4, false});
+  const Way way = GENERATE(Way{1, false, 1}, Way{2, true, 1}, Way{4, false, 4});
   CAPTURE(way.ranks, way.captures);
-  const Answer a = profiled(way.ranks, way.captures);
+  const Answer a = profiled(way.ranks, way.captures, way.fp8);
   const MeasuredMachine machine = machine_of(a);
   const std::vector<Benchmark> all = benchmarks(BenchmarkScale::Gpus, machine.measured_ranks());
   REQUIRE(a.measured.size() == all.size());
@@ -140,6 +146,8 @@ TEST_CASE("Profiling a GPU finds the rates that it has") {
   for (const Dtype dtype : {Dtype::Bf16, Dtype::Fp16, Dtype::Tf32, Dtype::Fp32}) {
     CHECK(fit.peaks.at(dtype) == Approx(rate(dtype)).epsilon(0.005));
   }
+  CHECK(fit.peaks.contains(Dtype::Fp8) == (way.fp8 == way.ranks));  // measured if all can
+  if (way.fp8 == way.ranks) CHECK(fit.peaks.at(Dtype::Fp8) == Approx(rate(Dtype::Fp8)).epsilon(0.005));
   CHECK(fit.sustained == Approx(rate(Dtype::Bf16)).epsilon(0.005));  // the made device does not get warm
   CHECK(fit.codecs.size() == codecs().size());
   for (const auto& [name, codec] : fit.codecs) CHECK(codec == Approx(kCodec).epsilon(0.02));
@@ -190,7 +198,7 @@ TEST_CASE("Profiling a GPU finds the rates that it has") {
 
 TEST_CASE("Profiling parts of a GPU finds the bandwidth of the links that join them") {
   constexpr double kLink = 50e9;
-  const Answer a = profiled(4, false, BytesPerSecond(kLink));
+  const Answer a = profiled(4, false, 0, BytesPerSecond(kLink));
   const MeasuredMachine machine = machine_of(a);
   const MachineFit fit = fit_machine(benchmarks(BenchmarkScale::Gpus, machine.measured_ranks()), a.measured, machine);
   const ClusterSpec spec = read_cluster(parse_yaml(to_yaml(machine_profile(fit, machine)), "profile.yaml"));
@@ -220,10 +228,13 @@ TEST_CASE("Machines of a profile have as many ranks each") {
   }
 }
 
-TEST_CASE("A profile of several machines is a cluster of them") {
-  constexpr std::int64_t kRanks = 8, kNodes = 2;
-  constexpr double kInside = 300e9, kBetween = 40e9;
-  const std::vector<Benchmark> all = benchmarks(BenchmarkScale::Gpus, {kRanks, kNodes});
+namespace {
+
+constexpr double kInside = 300e9, kBetween = 40e9;  // bytes a second of collectives in a machine, and between machines
+
+/// The profile, as a file, of machines whose times are these rates'.
+std::string profile_of(const MeasuredMachine& machine) {
+  const std::vector<Benchmark> all = benchmarks(BenchmarkScale::Gpus, machine.measured_ranks());
   std::vector<Measured> measured;
   for (const Benchmark& b : all) {
     double time = kLaunch + b.bytes / kMemory;
@@ -231,6 +242,43 @@ TEST_CASE("A profile of several machines is a cluster of them") {
     if (b.kind == Benchmark::Kind::Collective) time = 20e-6 + b.bytes / (b.nodes > 1 ? kBetween : kInside);
     measured.push_back({time, time, time, 8, "precise"});
   }
+  return to_yaml(machine_profile(fit_machine(all, measured, machine), machine));
+}
+
+}  // namespace
+
+TEST_CASE("A profile with a peak in fp8 prices plans whose products are in fp8") {
+  MeasuredMachine machine{
+      .has_gpus = true, .processor = "GPU", .processors = 4, .memory = 80e9, .multiprocessors = 132, .ranks = 4};
+  const tests::TemporaryDirectory dir;
+  const auto job = [&](const std::string& precision) {
+    const auto file = dir.write("p.yaml", profile_of(machine));
+    return load_job({.cluster = file.string(), .model = "gpt2_moe", .precision = precision, .tp = 1, .ep = 4, .pp = 1});
+  };
+  CHECK_THAT(tests::error_of([&] { (void)job("fp8_current"); }),
+             Catch::EndsWith("GPU has no measured products in fp8_current"));
+  machine.multiplies_fp8 = true;
+  const PlanJob eight = job("fp8_current");
+  CHECK(eight.cluster.gpu.peak.at(Dtype::Fp8).value() == Approx(rate(Dtype::Fp8)).epsilon(0.01));
+  const PlanAnswer found = planner::answer(eight, 1);
+  REQUIRE(!found.predictions.empty());
+  const Program& program = found.predictions.front().program;
+  double fastest = 0;  // product in fp8, in FLOP/s
+  for (const Block& block : program.blocks) {
+    for (const Operation& o : block.operations) {
+      const auto* gemm = std::get_if<Gemm>(&o.work);
+      if (gemm == nullptr || gemm->format != MathFormat::Fp8) continue;
+      const Seconds math = compute_parts(program, o, RankId(0), eight.cluster.gpu).math;
+      fastest = std::max(fastest, compute_load(program, o, RankId(0)).flops / math.value());
+    }
+  }
+  // Whole waves of tiles leave the largest ones less than the peak, but more than bf16 has.
+  CHECK(fastest > rate(Dtype::Bf16));
+  CHECK(fastest < 1.001 * rate(Dtype::Fp8));
+}
+
+TEST_CASE("A profile of several machines is a cluster of them") {
+  constexpr std::int64_t kRanks = 8, kNodes = 2;
   const MeasuredMachine machine{.has_gpus = true,
                                 .processor = "GPU",
                                 .processors = 4,
@@ -239,8 +287,7 @@ TEST_CASE("A profile of several machines is a cluster of them") {
                                 .ranks = kRanks,
                                 .nodes = kNodes,
                                 .clocks = "not known"};
-  const Node document = parse_yaml(to_yaml(machine_profile(fit_machine(all, measured, machine), machine)), "p.yaml");
-  const Cluster cluster = build_cluster(read_cluster(document), kRanks);
+  const Cluster cluster = build_cluster(read_cluster(parse_yaml(profile_of(machine), "p.yaml")), kRanks);
   CHECK(cluster.gpus() == kRanks);
   CHECK(cluster.ranks_per_node() == kRanks / kNodes);
   const auto beta = [&](GroupShape shape) {

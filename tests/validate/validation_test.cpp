@@ -129,7 +129,7 @@ TEST_CASE("What ranks are asked and what they answer reads back as it was writte
   CHECK(again.limits.iterations == 7);
   CHECK(again.limits.time_out == Seconds(3));
   Answer answer{{"a", "b"}, {"processor", 2}, {result_of(lower(layer), 10)}};
-  answer.processor = {"GPU", 8, 80e9, 132};
+  answer.processor = {"GPU", 8, 80e9, 132, true};
   answer.clocks = {{1500, 1980, 2619, 2619}, {1980, 1980, 2619, 2619}, 3};
   const Answer back = read_answer(answer_text(answer));
   CHECK(back.processor == answer.processor);

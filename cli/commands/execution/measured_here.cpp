@@ -20,7 +20,8 @@ runtime::MeasuredMachine machine_of(const validate::Answer& answer, bool has_gpu
           .multiprocessors = p.multiprocessors,
           .ranks = std::ssize(answer.hosts),
           .nodes = validate::machines_of(answer.hosts),
-          .clocks = "clocks: " + answer.clocks.text()};
+          .clocks = "clocks: " + answer.clocks.text(),
+          .multiplies_fp8 = p.multiplies_fp8};
 }
 
 }  // namespace
@@ -63,7 +64,7 @@ std::optional<std::string> operator_table_here(const BackEnd& on, const std::str
     return std::nullopt;
   }
   const validate::Answer& answer = run.answer;
-  return operator_rows(runtime::operator_benchmarks(), answer.measured, gpu,
+  return operator_rows(runtime::operator_benchmarks(answer.processor.multiplies_fp8), answer.measured, gpu,
                        fmt::format("cuBLASLt on {}, clocks: {}, by {}", profiler::plain(answer.processor.name),
                                    answer.clocks.text(), library));
 }

@@ -106,14 +106,15 @@ class Gpu {
   /// The GPU, or a part of it: to its rank, a GPU of its own.
   [[nodiscard]] Processor processor() const {
     const auto memory = static_cast<double>(facts_.memory_bytes);
-    if (!parts_) return {facts_.name, std::ssize(gpus()), memory, facts_.multiprocessors};
+    const bool has_fp8 = facts_.multiplies_fp8();
+    if (!parts_) return {facts_.name, std::ssize(gpus()), memory, facts_.multiprocessors, has_fp8};
     const auto parts = static_cast<double>(number_of_parts_);
     if (!parts_->problem().empty()) {
       return {fmt::format("{}, shared by {} ranks as if divided", facts_.name, number_of_parts_), number_of_parts_,
-              memory / parts, facts_.multiprocessors / number_of_parts_};
+              memory / parts, facts_.multiprocessors / number_of_parts_, has_fp8};
     }
     return {fmt::format("{}, part of {} multiprocessors", facts_.name, parts_->multiprocessors()), number_of_parts_,
-            memory / parts, parts_->multiprocessors()};
+            memory / parts, parts_->multiprocessors(), has_fp8};
   }
 
   runtime::GpuFacts facts_;

@@ -162,25 +162,24 @@ struct Fp8BlockCodec {
       most[(c - begin) / 8] = largest;
     });
     team.sync();
-    const auto scale_of = [&](std::int64_t block) {
+    char* const scales_row = scales.row(row);
+    for (std::int64_t b = team.lane; begin + b * kBlock < end; b += team.size) {
       float largest = 0;
       MOEPLAN_UNROLL
-      for (int i = 0; i < kEightsOfBlock; ++i) largest = fmaxf(largest, most[block * kEightsOfBlock + i]);
-      return largest / 448.0F;
-    };
+      for (int i = 0; i < kEightsOfBlock; ++i) largest = fmaxf(largest, most[b * kEightsOfBlock + i]);
+      const float scale = largest / 448.0F;
+      store1(Format::Fp32, scales_row, begin / kBlock + b, scale);
+      most[b * kEightsOfBlock] = inverse_of(scale);
+    }
+    team.sync();
     char* const out_row = values.row(row);
     held_row.each(team, [&](int held, std::int64_t c, int n) {
       float x[8];
       held_row.get(held, c, n, x);
-      const float each = inverse_of(scale_of((c - begin) / kBlock));
-      std::uint8_t out[8];
-      for (int j = 0; j < n; ++j) out[j] = fp8_of(x[j] * each);
-      store_bytes(out_row, c, n, out);
+      const float steps_each = most[(c - begin) / kBlock * kEightsOfBlock];
+      for (int j = 0; j < n; ++j) x[j] *= steps_each;
+      store_fp8(out_row, c, n, x);
     });
-    char* const scales_row = scales.row(row);
-    for (std::int64_t b = team.lane; begin + b * kBlock < end; b += team.size) {
-      store1(Format::Fp32, scales_row, begin / kBlock + b, scale_of(b));
-    }
   }
 
   /// The largest magnitude of eight elements, or of those before `end`.
@@ -200,10 +199,9 @@ struct Fp8BlockCodec {
     char* const out_row = plain.row(row);
     each_chunk(team, begin, end, plain.view.columns, [&](std::int64_t c, int n) {
       const float scale = load1(Format::Fp32, scales_row, c / kBlock);
-      std::uint8_t in[8];
-      load_bytes(in_row, c, n, in);
       float x[8];
-      for (int j = 0; j < n; ++j) x[j] = scale * from_fp8(in[j]);
+      load_fp8(in_row, c, n, x);
+      for (int j = 0; j < n; ++j) x[j] *= scale;
       store(known(format), out_row, c, n, x);
     });
   }

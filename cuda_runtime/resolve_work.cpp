@@ -114,6 +114,8 @@ class Resolver {
       case Kernel::SortRows: return CopyRowsWork{rows_in(), rows_out()};
       case Kernel::Encode: return encode();
       case Kernel::EncodeBackward:
+      case Kernel::ScatterAdd:
+      case Kernel::IndexAdd:
       case Kernel::Decode: return sum(kernel == Kernel::Decode, [&](const RowKey& k) { return token_in(out(), k); });
       case Kernel::SumShards:
         return sum(false, [](RowKey k) {

@@ -65,17 +65,34 @@ ComputeParts attention_parts(const GpuSpec& gpu, Dtype dtype, double flops, std:
   return roofline(gpu.launch_overhead, math, hbm_time(gpu, bytes));
 }
 
-/// A memory-bound kernel: launch + bytes / (hbm_bandwidth efficiency); zero for zero bytes.
-ComputeParts kernel_parts(const GpuSpec& gpu, double efficiency, std::int64_t bytes) {
+/// A memory-bound kernel: launch + bytes / (hbm_bandwidth efficiency), or longer for its elements; zero for zero bytes.
+ComputeParts kernel_parts(const GpuSpec& gpu, double efficiency, std::int64_t bytes, Seconds elements = Seconds(0)) {
   if (bytes == 0) return {};
-  return roofline(gpu.launch_overhead, Seconds(0),
-                  Bytes(static_cast<double>(bytes)) / (gpu.hbm_bandwidth * efficiency));
+  const Seconds moved = Bytes(static_cast<double>(bytes)) / (gpu.hbm_bandwidth * efficiency);
+  return roofline(gpu.launch_overhead, Seconds(0), std::max(moved, elements));
+}
+
+/// The time of a kernel's elements, if they bound it: those that it writes, or of the rows that it adds.
+Seconds element_time(const Program& program, const Operation& operation, Kernel kernel, RankId rank,
+                     const GpuSpec& gpu) {
+  const ElementRates& rates = gpu.element_rates;
+  const std::optional<double> rate = kernel == Kernel::GeneralPass  ? rates.general_pass
+                                     : kernel == Kernel::ScatterAdd ? rates.scatter_add
+                                     : kernel == Kernel::IndexAdd   ? rates.index_add
+                                                                    : std::nullopt;
+  if (!rate) return Seconds(0);
+  std::int64_t elements = 0;
+  for (const Slice& s : kernel == Kernel::GeneralPass ? operation.writes : operation.reads)
+    elements += row_count(program, s.rows, rank) * program.buffer(s.buffer).columns;
+  return Seconds(static_cast<double>(elements) / *rate);
 }
 
 double efficiency_of(Kernel kernel, const GpuSpec& gpu) {
   switch (kernel) {
     case Kernel::Encode:
     case Kernel::EncodeBackward:
+    case Kernel::ScatterAdd:
+    case Kernel::IndexAdd:
     case Kernel::Decode:
     case Kernel::DecodeBackward:
     case Kernel::SortRows: return gpu.permutation_efficiency.value_or(gpu.memory_efficiency);
@@ -211,7 +228,8 @@ ComputeParts parts_of_one_kernel(const Program& program, const Operation& operat
     return parts ? *parts : attention_parts(gpu, dtype, load.flops, load.bytes);
   }
   if (std::holds_alternative<FusedProducts>(operation.work)) return attention_parts(gpu, dtype, load.flops, load.bytes);
-  return kernel_parts(gpu, efficiency_of(std::get<Kernel>(operation.work), gpu), load.bytes);
+  const Kernel kernel = std::get<Kernel>(operation.work);
+  return kernel_parts(gpu, efficiency_of(kernel, gpu), load.bytes, element_time(program, operation, kernel, rank, gpu));
 }
 
 }  // namespace

@@ -109,6 +109,19 @@ void read_kernel_efficiencies(MapReader& gpu, GpuSpec& spec) {
   spec.fused_exchange_efficiency = gpu.number_or("fused_exchange_efficiency", 1, kLeastShare, 1);
 }
 
+ElementRates read_element_rates(MapReader rates) {
+  constexpr double kMost = 1e15;
+  ElementRates out;
+  const auto read = [&](const char* key, std::optional<double>& rate) {
+    if (rates.find(key)) rate = rates.number(key, 1, kMost);
+  };
+  read("general_pass", out.general_pass);
+  read("scatter_add", out.scatter_add);
+  read("index_add", out.index_add);
+  rates.finish();
+  return out;
+}
+
 RuntimeMemory read_runtime_memory(MapReader memory) {
   RuntimeMemory out{.context = memory.quantity<Bytes>("context", Sign::NonNegative),
                     .communicator = memory.quantity<Bytes>("communicator", Sign::NonNegative),
@@ -137,6 +150,7 @@ GpuSpec read_gpu(MapReader gpu) {
                .tile_columns = gpu.integer("tile_columns", 1, 65536),
                .slowdown_beside_communication = gpu.number("slowdown_beside_communication", 1, kMostSlowdown)};
   read_kernel_efficiencies(gpu, spec);
+  if (gpu.find("element_rates")) spec.element_rates = read_element_rates(gpu.map("element_rates"));
   if (gpu.find("slowdown_beside_computation"))
     spec.slowdown_beside_computation = gpu.number("slowdown_beside_computation", 1, kMostSlowdown);
   if (gpu.find("runtime_memory")) spec.runtime_memory = read_runtime_memory(gpu.map("runtime_memory"));

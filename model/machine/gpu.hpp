@@ -33,6 +33,12 @@ struct RuntimeMemory {
   bool operator==(const RuntimeMemory&) const = default;
 };
 
+/// Elements per second of kernels of PyTorch that their elements bound, not their bytes (Kernel); none: their bytes do.
+struct ElementRates {
+  std::optional<double> general_pass, scatter_add, index_add;
+  bool operator==(const ElementRates&) const = default;
+};
+
 struct GpuSpec {
   std::string name;
   std::map<Dtype, FlopsPerSecond> peak;  // without sparsity, by the format of the operands
@@ -48,6 +54,7 @@ struct GpuSpec {
   std::optional<double> activation_efficiency = {};     // of activations, gated or not
   std::optional<double> activation_backward_efficiency = {};
   std::optional<double> loss_efficiency = {};  // of cross entropy, forward and backward
+  ElementRates element_rates = {};
   /// Rate of grouped products in a kernel that also exchanges their rows (Operation::parts), over their rate without.
   double fused_exchange_efficiency = 1;
   Seconds launch_overhead;  // per kernel

@@ -73,6 +73,10 @@ std::int64_t members_per_node(std::int64_t ranks_per_node, const GroupFamily& fa
   return family.size % members == 0 ? members : 1;
 }
 
+std::int64_t members_per_node(const Program& program, const GroupFamily& family) {
+  return members_per_node(program.ranks_per_node, family);
+}
+
 std::vector<std::int64_t> block_counts(const Program& program, std::size_t stage) {
   return block_counts(program.stages[stage], program.blocks.size());
 }

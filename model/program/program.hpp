@@ -235,13 +235,12 @@ struct FusedProducts {
   bool operator==(const FusedProducts&) const = default;
 };
 
-/// A memory-bound kernel: its time is determined by its bytes. Encode maps tokens, or distinct rows, to the rows of
-/// their experts or to distinct rows; EncodeBackward sums such rows. Decode is the weighted sum of such rows, with the
-/// gate's weights, which are part of the choices that it reads last. DecodeBackward reads the output gradient, the rows
-/// that Decode summed, and the choices; it writes the gradients with respect to these rows and to the weights. Where it
-/// is executed, Norm reads its weights too: a row of factors (RMSNorm), or a row of factors and one of summands
-/// (LayerNorm). NormBackward reads the gradient of the normed rows, the rows and the weights; it writes the gradient
-/// with respect to the rows, and adds to that with respect to the weights.
+/// A kernel whose time follows its bytes, or its elements (GpuSpec::element_rates). Encode maps tokens, or distinct
+/// rows, to the rows of their experts or to distinct rows; EncodeBackward sums such rows. Decode is their weighted sum,
+/// with the gate's weights from the choices, read last. DecodeBackward reads the output gradient, the rows that Decode
+/// summed, and the choices; it writes the gradients of these rows and of the weights. An executed Norm reads a row of
+/// factors too (RMSNorm), and a row of summands (LayerNorm). NormBackward reads the gradient of the normed rows, the
+/// rows and the weights; it writes that of the rows, and adds to that of the weights.
 enum class Kernel {
   Norm,
   Activation,
@@ -251,6 +250,7 @@ enum class Kernel {
   Decode,
   SumShards,
   Copy,         // also a pass over values of which only the bytes matter
+  GeneralPass,  // a pass by a kernel for operands of any strides and formats, whose elements matter too
   SortRows,     // the same rows in another order, by index
   CountTokens,  // a token's choices to one row per expert: how many tokens selected it
   Mask,         // a token's choices to a row of zeros and ones over the experts' rows
@@ -265,6 +265,8 @@ enum class Kernel {
   ActivationBackward,
   TopKBackward,
   EncodeBackward,
+  ScatterAdd,  // EncodeBackward by an atomic addition an element, to rows of zeros: PyTorch's scatter_add
+  IndexAdd,    // the same: PyTorch's index_add
   DecodeBackward,
   EmbedBackward,
   LossBackward
@@ -439,9 +441,7 @@ struct Program {
 
 /// Members of a group of this family that share a node, if nodes hold whole groups or equal parts; otherwise 1.
 [[nodiscard]] std::int64_t members_per_node(std::int64_t ranks_per_node, const GroupFamily& family);
-[[nodiscard]] inline std::int64_t members_per_node(const Program& program, const GroupFamily& family) {
-  return members_per_node(program.ranks_per_node, family);
-}
+[[nodiscard]] std::int64_t members_per_node(const Program& program, const GroupFamily& family);
 
 /// Number of executions of each block in a stage's whole sequence, or in any sequence of `blocks` blocks, by BlockId.
 [[nodiscard]] std::vector<std::int64_t> block_counts(const Program& program, std::size_t stage = 0);

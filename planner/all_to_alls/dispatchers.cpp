@@ -62,6 +62,15 @@ class Fused : public Dispatcher {
   std::int64_t fused_parts() const override { return 8; }
 };
 
+/// Its dispatch pads the rows of each expert (pad_multiple).
+class HybridEp : public Dispatcher {
+ public:
+  HybridEp()
+      : Dispatcher("hybridep", "hybridep", "NVIDIA's HybridEP: as deepep, with TMA and fewer SMs",
+                   /*deduplicates=*/true) {}
+  bool pads_rows() const override { return true; }
+};
+
 }  // namespace
 
 std::unique_ptr<AllToAll> make_fused() { return std::make_unique<Fused>(); }
@@ -78,9 +87,6 @@ std::unique_ptr<AllToAll> make_deepep_v2() {
   return std::make_unique<Dispatcher>("deepep_v2", "deepep v2", "DeepEP V2: as deepep, with fewer SMs",
                                       /*deduplicates=*/true);
 }
-std::unique_ptr<AllToAll> make_hybridep() {
-  return std::make_unique<Dispatcher>("hybridep", "hybridep", "NVIDIA's HybridEP: as deepep, with TMA and fewer SMs",
-                                      /*deduplicates=*/true);
-}
+std::unique_ptr<AllToAll> make_hybridep() { return std::make_unique<HybridEp>(); }
 
 }  // namespace moeplan::planner

@@ -194,7 +194,8 @@ class MegatronExport {
       out_.set("moe-router-enable-expert-bias");
     }
     out_.set("moe-grouped-gemm");
-    out_.set("moe-permute-fusion");
+    if (workload_.fusions.has(Fusion::Permute)) out_.set("moe-permute-fusion");
+    if (workload_.fusions.has(Fusion::Padding)) out_.set("moe-router-padding-for-fp8");
     if (!workload_.fusions.has(Fusion::Router)) return;
     if (input_.framework.has(FrameworkDecision::Fusions, "router")) {
       out_.set("moe-router-fusion");

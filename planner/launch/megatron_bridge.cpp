@@ -86,6 +86,7 @@ Launch megatron_bridge_launch(const LaunchInput& input) {
   }
   settings.push_back({"mixed_precision", {mixed_precision(input)}});
   settings.push_back({"dataset.sequence_length", {std::to_string(input.inputs.workload.sequence_length)}});
+  if (!input.inputs.workload.fusions.has(Fusion::Permute)) settings.push_back({"model.moe_permute_fusion", {"false"}});
   launch.settings = std::move(settings);
   launch.style = LaunchStyle::YamlFile;
   launch.config_file = "overrides.yaml";

@@ -70,6 +70,8 @@ class AllToAll {
   [[nodiscard]] bool is_fused() const { return fused_parts() > 1; }
   /// Whether rows arrive in the order of the rank's experts, so that ExpertLayout::Sorted copies none.
   [[nodiscard]] virtual bool sorts_by_expert() const { return false; }
+  /// Whether each expert's rows arrive padded to what products in 8 bits take.
+  [[nodiscard]] virtual bool pads_rows() const { return is_fused(); }
   /// Appends the exchange after block.last(), and sets block.last() to the operations that complete it.
   virtual void lower(const Exchange& exchange, BlockBuilder& block) const = 0;
 };

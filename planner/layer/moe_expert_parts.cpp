@@ -20,11 +20,18 @@ void MoeParts::sort_rows(const char* name, const Slice& rows) {
   b_.then(kernel(name, OpClass::Permute, Kernel::SortRows, {rows}, {rows}));
 }
 
+void MoeParts::pad_rows(const char* name, const Slice& rows) {
+  const bool arrive_padded = l_.fusions.has(Fusion::Padding) || l_.all_to_all->pads_rows() || !l_.host_reads_loads;
+  if (!l_.precision || !l_.has_megatron_kernels || arrive_padded) return;
+  expert_pass(name, {rows}, rows);
+}
+
 void MoeParts::experts(const Path& path) {
   const Gemm grouped = product(Gemm::Form::NN);
   const Slice in = hidden("expert.in", l_.hidden_size, path), out = hidden("expert.out", l_.hidden_size, path);
   const Slice up = hidden("expert.up", up_columns(), path);
   sort_rows("sort by expert", dispatched(in, /*backward=*/false));
+  pad_rows("pad rows", dispatched(in, /*backward=*/false));
   quantise_dispatched(in, /*backward=*/false);
   b_.then(gemm("expert up projection", OpClass::Expert, grouped, operands().in_rows(in), w_up(), up));
   clamp(path);
@@ -35,11 +42,13 @@ void MoeParts::experts(const Path& path) {
   b_.then(
       gemm("expert down projection", OpClass::Expert, grouped, operands().in_rows(down_operand(path)), w_down(), out));
   add_weighted_biases(path);
+  pad_rows("unpad rows", out);
   sort_rows("sort by source", out);
 }
 
 void MoeParts::experts_backward(const Path& path) {
   sort_rows("sort by source backward", dispatched(hidden("d.expert.out", l_.hidden_size, path), /*backward=*/true));
+  pad_rows("unpad rows backward", dispatched(hidden("d.expert.out", l_.hidden_size, path), /*backward=*/true));
   weighted_biases_backward(path);
   restore_from_fp8(path);
   activation_again(path);
@@ -49,17 +58,20 @@ void MoeParts::experts_backward(const Path& path) {
   activation_backward(path);
   up_weight_gradient(path);
   up_input_gradient(path);
+  pad_rows("pad rows backward", hidden("d.expert.in", l_.hidden_size, path));
   sort_rows("sort by expert backward", hidden("d.expert.in", l_.hidden_size, path));
 }
 
 void MoeParts::experts_input_gradients(const Path& path) {
   sort_rows("sort by source backward", dispatched(hidden("d.expert.out", l_.hidden_size, path), /*backward=*/true));
+  pad_rows("unpad rows backward", dispatched(hidden("d.expert.out", l_.hidden_size, path), /*backward=*/true));
   weighted_biases_backward(path);
   restore_from_fp8(path);
   down_input_gradient(path);
   weigh_backward(path, /*has_activated=*/false);
   activation_backward(path);
   up_input_gradient(path);
+  pad_rows("pad rows backward", hidden("d.expert.in", l_.hidden_size, path));
   sort_rows("sort by expert backward", hidden("d.expert.in", l_.hidden_size, path));
 }
 
@@ -111,7 +123,7 @@ Slice MoeParts::activation_operand(const Path& path, const std::string& prefix) 
 void MoeParts::clamp(const Path& path) {
   if (!clamps_apart()) return;
   const Slice halves = hidden("expert.halves", up_columns(), path);
-  expert_pass("clamp", {hidden("expert.up", up_columns(), path)}, halves);
+  general_pass("clamp", /*kernels=*/2, {hidden("expert.up", up_columns(), path)}, halves);
   expert_pass("join halves", {halves}, activation_operand(path));
 }
 
@@ -125,9 +137,9 @@ void MoeParts::clamp_backward(const Path& path) {
                     hidden("expert.up", up_columns(), path).rows);
   };
   const Slice d_clamped = activation_operand(path, "d."), d_halves = hidden("d.expert.halves", up_columns(), path);
-  expert_pass("limits", {hidden("expert.up", up_columns(), path)}, masks(3));
+  general_pass("limits", /*kernels=*/3, {hidden("expert.up", up_columns(), path)}, masks(3));
   expert_pass("both limits", {masks(2)}, masks(1));
-  expert_pass("clamp backward", {d_clamped, masks(2)}, d_halves);
+  general_pass("clamp backward", /*kernels=*/2, {d_clamped, masks(2)}, d_halves);
   expert_pass("join halves backward", {d_halves}, hidden("d.expert.up", up_columns(), path));
 }
 
@@ -153,9 +165,14 @@ void MoeParts::expert_pass(const char* name, std::vector<Slice> reads, Slice wri
   b_.then(kernel(name, OpClass::Expert, Kernel::Copy, std::move(reads), {std::move(writes)}));
 }
 
-void MoeParts::pass_by_expert(const char* name, std::vector<Slice> reads, Slice writes) {
+void MoeParts::general_pass(const char* name, std::int64_t kernels, std::vector<Slice> reads, Slice writes) {
+  b_.then(
+      launched_as(kernels, kernel(name, OpClass::Expert, Kernel::GeneralPass, std::move(reads), {std::move(writes)})));
+}
+
+void MoeParts::pass_by_expert(const char* name, Kernel pass, std::vector<Slice> reads, Slice writes) {
   b_.then(launched_as(held_experts(b_.program(), l_.routing),
-                      kernel(name, OpClass::Expert, Kernel::Copy, std::move(reads), {std::move(writes)})));
+                      kernel(name, OpClass::Expert, pass, std::move(reads), {std::move(writes)})));
 }
 
 Slice MoeParts::in_fp32(const std::string& name, const Path& path) {
@@ -167,8 +184,8 @@ void MoeParts::add_weighted_biases(const Path& path) {
   const Slice out = hidden("expert.out", l_.hidden_size, path);
   const Slice biases = in_fp32("expert.biases", path), sums = in_fp32("expert.sums", path),
               joined = in_fp32("expert.joined", path);
-  pass_by_expert("weigh biases", {arrived_choice(path)}, biases);
-  pass_by_expert("add biases", {out, biases}, sums);
+  pass_by_expert("weigh biases", Kernel::GeneralPass, {arrived_choice(path)}, biases);
+  pass_by_expert("add biases", Kernel::GeneralPass, {out, biases}, sums);
   expert_pass("join experts", {sums}, joined);
   expert_pass("round", {joined}, out);
 }
@@ -178,12 +195,12 @@ void MoeParts::weighted_biases_backward(const Path& path) {
   const Slice d_out = hidden("d.expert.out", l_.hidden_size, path);
   const Slice wide = in_fp32("d.expert.sums", path), product = in_fp32("d.expert.biases", path);
   const Slice d_bias = b_.slice("d.expert.bias", l_.hidden_size, Dtype::Fp32, Rows::per_expert(l_.routing, 1));
-  expert_pass("round backward", {d_out}, wide);
-  pass_by_expert("weigh biases backward", {wide, arrived_choice(path)}, product);
-  pass_by_expert("bias gradient", {product}, d_bias);
-  pass_by_expert("weights of biases backward", {wide}, product);
-  pass_by_expert("gradient of weights of biases", {product}, leaving_d_choice(path));
-  pass_by_expert("add biases backward", {wide}, d_out);
+  general_pass("round backward", /*kernels=*/1, {d_out}, wide);
+  pass_by_expert("weigh biases backward", Kernel::GeneralPass, {wide, arrived_choice(path)}, product);
+  pass_by_expert("bias gradient", Kernel::Copy, {product}, d_bias);
+  pass_by_expert("weights of biases backward", Kernel::GeneralPass, {wide}, product);
+  pass_by_expert("gradient of weights of biases", Kernel::Copy, {product}, leaving_d_choice(path));
+  pass_by_expert("add biases backward", Kernel::Copy, {wide}, d_out);
   expert_pass("join experts backward", {d_out}, d_out);
 }
 

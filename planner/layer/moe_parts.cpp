@@ -191,6 +191,7 @@ void MoeParts::encode(const std::string& input, const Path& path) {
   if (l_.all_to_all->is_fused() && l_.precision)
     b_.then(kernel("quantise", OpClass::Expert, Kernel::Quantise, {in},
                    {tokens("moe.tokens", l_.hidden_size, Dtype::Fp8, path)}));
+  list_rows(path);
   then_in_kernel(kernel("encode", OpClass::Permute, Kernel::Encode, {in}, rows));
   if (choices_travel()) {
     std::vector<Slice> sent;
@@ -209,7 +210,7 @@ void MoeParts::encode_backward(const std::string& gradient, const Path& path) {
     return;
   }
   const std::vector<Slice> rows = all_chunks("d.moe.encoded", path);
-  b_.then(kernel("encode backward", OpClass::Permute, Kernel::EncodeBackward, rows, {out}));
+  b_.then(kernel("encode backward", OpClass::Permute, addition(/*backward=*/true), rows, {out}));
   if (!choices_travel()) return;
   std::vector<Slice> returned;
   for (const Slice& chunk : rows) returned.push_back(d_choice_of("d.gate.choice.returned", chunk));
@@ -235,8 +236,11 @@ void MoeParts::decode(const Path& path, const std::string& output) {
     return;
   }
   std::vector<Slice> in = all_chunks("moe.returned", path);
-  if (!choices_travel()) in.push_back(choice(path));
-  b_.then(kernel("decode", OpClass::Permute, choices_travel() ? Kernel::EncodeBackward : Kernel::Decode, in, {out}));
+  if (!choices_travel()) {
+    for (const Slice& rows : in) weigh_apart("", rows, path);
+    in.push_back(choice(path));
+  }
+  b_.then(kernel("decode", OpClass::Permute, choices_travel() ? addition(false) : Kernel::Decode, in, {out}));
 }
 
 void MoeParts::decode_backward(const std::string& gradient, const Path& path) {
@@ -250,6 +254,7 @@ void MoeParts::decode_backward(const std::string& gradient, const Path& path) {
   if (l_.encoding == Encoding::Sparse) {
     b_.then(kernel("decode backward", OpClass::Permute, Kernel::DecodeBackward, {d_out, returned, choice(path)},
                    {d_returned, d_choice(path)}));
+    weigh_apart(" backward", d_returned, path);
     return;
   }
   const Slice dense = mask(path, d_returned);
@@ -310,13 +315,13 @@ void MoeParts::write_out(const Path& held, bool backward) {
 void MoeParts::add_up(const Path& held, bool backward) {
   const Slice leaving = at_holders(backward ? "d.moe.leaving" : "moe.leaving", held);
   if (backward) {
-    b_.then(kernel("write out for experts backward", OpClass::Permute, Kernel::EncodeBackward,
+    b_.then(kernel("write out for experts backward", OpClass::Permute, addition(/*backward=*/true),
                    {hidden("d.expert.in", l_.hidden_size, held)}, {leaving}));
     return;
   }
   std::vector<Slice> in{hidden("expert.out", l_.hidden_size, held)};
   if (!l_.weighs_in_experts) in.push_back(arrived_choice(held));
-  b_.then(kernel("add up experts", OpClass::Permute, l_.weighs_in_experts ? Kernel::EncodeBackward : Kernel::Decode, in,
+  b_.then(kernel("add up experts", OpClass::Permute, l_.weighs_in_experts ? addition(false) : Kernel::Decode, in,
                  {leaving}));
 }
 
@@ -372,6 +377,23 @@ void MoeParts::unfused_router(const std::string& suffix, const Slice& logits) co
   for (const auto& [step, kernels] :
        {std::pair("router scores", 14), std::pair("routing map", 14), std::pair("auxiliary loss", 13)})
     b_.then(launched_as(kernels, kernel(step + suffix, OpClass::Gate, Kernel::Copy, {logits}, {logits})));
+}
+
+Kernel MoeParts::addition(bool backward) const {
+  if (!permutes_apart()) return Kernel::EncodeBackward;
+  return backward ? Kernel::IndexAdd : Kernel::ScatterAdd;
+}
+
+void MoeParts::weigh_apart(const std::string& suffix, const Slice& rows, const Path& path) {
+  if (!permutes_apart()) return;
+  b_.then(kernel("order rows" + suffix, OpClass::Permute, Kernel::SortRows, {rows}, {rows}));
+  b_.then(kernel("weigh rows" + suffix, OpClass::Permute, Kernel::GeneralPass, {rows, choice(path)}, {rows}));
+}
+
+void MoeParts::list_rows(const Path& path) {
+  constexpr std::int64_t kKernels = 17;  // counted: two masked_select of 6 each, two transposed copies, arange
+  if (permutes_apart())
+    b_.then(launched_as(kKernels, kernel("list rows", OpClass::Permute, Kernel::Copy, {choice(path)}, {choice(path)})));
 }
 
 void MoeParts::all_gather(GroupId group, OpClass op_class, const std::string& from, const std::string& to,

@@ -119,6 +119,17 @@ class MoeParts {
   [[nodiscard]] std::int64_t router_kernels() const;
   /// Appends the router's kernels that Fusion::Router does without.
   void unfused_router(const std::string& suffix, const Slice& logits) const;
+  /// Whether rows are moved by index as Megatron-Core does it without Fusion::Permute.
+  [[nodiscard]] bool permutes_apart() const {
+    return l_.trains && !l_.fusions.has(Fusion::Permute) && !l_.all_to_all->is_fused();
+  }
+  /// Appends the kernels before the sum of rows that the gate weighs, or after its gradient (`suffix`), if permutations
+  /// are not fused: Megatron-Core 0.9's unpermute() puts rows in the order of tokens, then multiplies them.
+  void weigh_apart(const std::string& suffix, const Slice& rows, const Path& path);
+  /// How rows without weights are added to those of their tokens; `backward`: gradients.
+  [[nodiscard]] Kernel addition(bool backward) const;
+  /// Appends the kernels that find the rows of each expert, which permute() then reads, if it is not fused.
+  void list_rows(const Path& path);
   void quantise(const Slice& rows) const;
   /// The input of the up projection, or backward the gradient of the output of the down projection.
   void quantise_dispatched(const Slice& rows, bool backward) const;
@@ -130,6 +141,8 @@ class MoeParts {
   /// ExpertLayout::Sorted: rows of several experts from several sources, in another order. In place, so that the copy
   /// takes time but no memory.
   void sort_rows(const char* name, const Slice& rows);
+  /// Copies rows to rows padded for products in 8 bits, or back, unless they arrive padded; those of a capacity do.
+  void pad_rows(const char* name, const Slice& rows);
   [[nodiscard]] Operation activation(const Slice& operand, const Path& path);
   void activation_in_backward(const Path& path);
   void activation_again(const Path& path);
@@ -145,8 +158,10 @@ class MoeParts {
   [[nodiscard]] bool adds_weighted_biases() const { return l_.has_megatron_kernels && l_.moe.expert.bias; }
   /// A kernel over rows of the experts, of which only the bytes that it reads and writes matter.
   void expert_pass(const char* name, std::vector<Slice> reads, Slice writes);
-  /// The same, as a kernel for each expert.
-  void pass_by_expert(const char* name, std::vector<Slice> reads, Slice writes);
+  /// The same by kernels for operands of any strides and formats.
+  void general_pass(const char* name, std::int64_t kernels, std::vector<Slice> reads, Slice writes);
+  /// A kernel for each expert.
+  void pass_by_expert(const char* name, Kernel pass, std::vector<Slice> reads, Slice writes);
   void clamp(const Path& path);
   void clamp_backward(const Path& path);
   /// The rows that the down projection multiplies, weighted if the experts do that; with the prefix "d." their

@@ -336,6 +336,8 @@ class Reading {
     const std::string attention = a_.text("attention-backend", "auto");
     const bool is_local = a_.text("transformer-impl", "") == "local";
     if (attention != "unfused" && attention != "local" && !is_local) out.add(Fusion::Attention);
+    if (a_.has("moe-permute-fusion")) out.add(Fusion::Permute);
+    if (a_.has("moe-router-padding-for-quantization") || a_.has("moe-router-padding-for-fp8")) out.add(Fusion::Padding);
     const bool has_fused_loss = a_.has("cross-entropy-loss-fusion");
     if (a_.text("cross-entropy-fusion-impl", "native") == "te" && has_fused_loss) out.add(Fusion::CrossEntropy);
     return out;

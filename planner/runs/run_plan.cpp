@@ -30,7 +30,11 @@ constexpr std::array<Dispatcher, 6> kDispatchers{{{"nccl", "linear", ExpertLayou
                                                   {"mori", "deepep", ExpertLayout::Sorted, "priced as DeepEP"},
                                                   {"fused", "fused", ExpertLayout::Merged, ""}}};
 
-constexpr Fusions kWithoutFusedLoss{Fusion::Attention, Fusion::Router, Fusion::ScaleBuffers, Fusion::ScaleSwizzle};
+constexpr Fusions kWithoutFusedLoss{Fusion::Attention, Fusion::Router, Fusion::Permute, Fusion::ScaleBuffers,
+                                    Fusion::ScaleSwizzle};
+/// Primus pads rows where it permutes them.
+constexpr Fusions kOfPrimus{Fusion::Attention,    Fusion::Router,  Fusion::Permute,     Fusion::ScaleBuffers,
+                            Fusion::ScaleSwizzle, Fusion::Padding, Fusion::CrossEntropy};
 constexpr std::string_view kPadded = "padded:";  // of the column routing: with a capacity factor
 
 bool contains(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
@@ -157,11 +161,14 @@ class Mapping {
 
   /// The recipes of Megatron-Bridge and Primus take the loss of Transformer Engine, Megatron-LM by default its own.
   void set_fusions(Node& document) {
-    const bool has_own_loss =
-        contains(row_.stack, "Megatron") && !contains(row_.stack, "Bridge") && !contains(row_.stack, "Primus");
-    if (!row_.fusions.empty()) document.set("fusions", Node::text(row_.fusions));
-    if (row_.fusions.empty() && has_own_loss)
-      document.set("fusions", Node::text(value("fusions", "", name_of(kWithoutFusedLoss))));
+    const bool is_primus = contains(row_.stack, "Primus");
+    const bool has_own_loss = contains(row_.stack, "Megatron") && !contains(row_.stack, "Bridge") && !is_primus;
+    if (!row_.fusions.empty()) {
+      document.set("fusions", Node::text(row_.fusions));
+    } else if (has_own_loss || is_primus) {
+      const Fusions fusions = is_primus ? kOfPrimus : kWithoutFusedLoss;
+      document.set("fusions", Node::text(value("fusions", "", name_of(fusions))));
+    }
   }
 
   void set_precision(Node& document) {

@@ -274,6 +274,8 @@ void ReferenceExecutor::kernel(const Operation& operation, Kernel kernel, RankId
       }
       return;
     case Kernel::Decode:
+    case Kernel::ScatterAdd:
+    case Kernel::IndexAdd:
     case Kernel::EncodeBackward: return add_up(operation, kernel == Kernel::Decode, rank);
     case Kernel::DecodeBackward: return decode_backward(operation, rank);
     case Kernel::CountTokens: {

@@ -61,7 +61,7 @@ double bytes_of(const Codec& k) {  // as much time as kCodec makes of them
   return static_cast<double>(k.items * k.plain.view.row_bytes()) * kMemory / kCodec;
 }
 double bytes_of(const kernels::Fp8BlockCodec& k) {
-  const std::int64_t rows = k.items / k.scales.view.columns;
+  const std::int64_t rows = k.items / kernels::Fp8BlockCodec::items_of(1, k.plain.view.columns);
   return static_cast<double>(rows * k.plain.view.row_bytes()) * kMemory / kCodec;
 }
 template <class Other>

@@ -13,7 +13,8 @@ bool is_preprocessing(const Operation& operation) {
   if (!kernel) return false;
   const auto of_tokens = [](const Slice& s) { return s.rows.kind == Rows::Kind::Tokens; };
   return (*kernel == Kernel::Encode && of_tokens(operation.reads.front())) ||
-         (*kernel == Kernel::EncodeBackward && of_tokens(operation.writes.front())) || *kernel == Kernel::CountTokens;
+         ((*kernel == Kernel::EncodeBackward || *kernel == Kernel::IndexAdd) && of_tokens(operation.writes.front())) ||
+         *kernel == Kernel::CountTokens;
 }
 
 bool is_captured(const Operation& operation, const CudaGraphs& graphs) {

@@ -162,8 +162,23 @@ TEST_CASE("an operation's time follows from the rows, columns and formats of its
     CHECK(share(Kernel::ActivationBackward) == Approx(0.2));
     CHECK(share(Kernel::Loss) == Approx(0.35));
     CHECK(share(Kernel::LossBackward) == Approx(0.35));
+    CHECK(share(Kernel::ScatterAdd) == Approx(0.25));
+    CHECK(share(Kernel::GeneralPass) == Approx(0.5));
     CHECK(share(Kernel::Norm) == Approx(0.5));
     CHECK(share(Kernel::Copy) == Approx(0.5));
+  }
+  SECTION("some kernels take as long as their elements do, where the GPU says so and that is longer") {
+    GpuSpec g = gpu();
+    const auto work_time = [&](Kernel work) {
+      op.work = work;
+      return compute_time(program, op, RankId(0), g).value() - kLaunch;
+    };
+    const double by_bytes = work_time(Kernel::GeneralPass);
+    g.element_rates = {.general_pass = 1e3, .scatter_add = 2e3, .index_add = 1e15};
+    CHECK(work_time(Kernel::GeneralPass) == Approx(50 * 200 / 1e3));               // written
+    CHECK(work_time(Kernel::ScatterAdd) == Approx((50 * 300 + 300 * 200) / 2e3));  // read
+    CHECK(work_time(Kernel::IndexAdd) == Approx(by_bytes));
+    CHECK(work_time(Kernel::Copy) == Approx(by_bytes));
   }
   SECTION("each of its kernels is launched, if there is work for any") {
     op.work = Kernel::Norm;

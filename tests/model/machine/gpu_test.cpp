@@ -83,6 +83,16 @@ TEST_CASE("a GPU is read from its file") {
     CHECK(gpu_error(kText + "cast_efficiency: 1.5\n").find("cast_efficiency: 1.5 is out of range") !=
           std::string::npos);
   }
+  SECTION("rates of elements are read where the file names them") {
+    CHECK(gpu_from(parse_yaml(kText, "g.yaml")).element_rates == ElementRates{});
+    const Node document = parse_yaml(kText + "element_rates: {general_pass: 310e9, index_add: 120e9}\n", "g.yaml");
+    CHECK(gpu_from(document).element_rates == ElementRates{310e9, std::nullopt, 120e9});
+    CHECK(gpu_from(parse_yaml(to_yaml(document), "again.yaml")) == gpu_from(document));
+    CHECK(gpu_error(kText + "element_rates: {scater_add: 1e9}\n").find("did you mean \"scatter_add\"?") !=
+          std::string::npos);
+    CHECK(gpu_error(kText + "element_rates: {scatter_add: 0}\n").find("scatter_add: 0 is out of range") !=
+          std::string::npos);
+  }
   SECTION("their efficiency may be a constant too") {
     const GpuSpec gpu = gpu_from(parse_yaml(kText + "grouped_gemm_efficiency: 0.6\n", "g.yaml"));
     CHECK(gpu.grouped_gemm_efficiency == std::vector<EfficiencyPoint>{{1, 0.6}});

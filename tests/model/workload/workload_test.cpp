@@ -168,8 +168,8 @@ TEST_CASE("Fusions are Megatron-Core's unless the workload says otherwise") {
   CHECK(none.fusions == Fusions::None);
   CHECK(read_workload(workload_document(none)) == none);
   CHECK(read_error(kPlain + "fusions: router+norms\n") ==
-        "f:9:10: fusions: \"norms\" is not known; one of none, attention, router, "
-        "scale_buffers, scale_swizzle, norm_quantise, cross_entropy");
+        "f:9:10: fusions: \"norms\" is not known; one of none, attention, router, permute, "
+        "scale_buffers, scale_swizzle, norm_quantise, padding, cross_entropy");
   CHECK(read_error(kPlain + "fusions: norm_quantise\n") ==
         "f:9:10: fusions: norms quantise to mxfp8 alone; precision is bf16");
 }

@@ -158,6 +158,17 @@ TEST_CASE("Gradients that are reduced after the backward pass are exported so") 
   CHECK(value(during.launch("deepspeed"), "zero_optimization.overlap_comm") == "true");
 }
 
+TEST_CASE("Fused permutations, and rows that the router pads, are exported as the workload has them") {
+  const std::string padded = "workload.fusions=attention+router+padding+cross_entropy";
+  const Example fused("mixtral_8x7b"), other("mixtral_8x7b", {padded});
+  CHECK(value(fused.launch("megatron"), "moe-permute-fusion") == "on");
+  CHECK(value(fused.launch("megatron"), "moe-router-padding-for-fp8") == "absent");
+  CHECK(value(other.launch("megatron"), "moe-permute-fusion") == "absent");
+  CHECK(value(other.launch("megatron"), "moe-router-padding-for-fp8") == "on");
+  CHECK(value(other.launch("megatron-bridge"), "model.moe_permute_fusion") == "false");
+  CHECK(value(other.launch("megatron-bridge"), "model.moe_router_padding_for_fp8") == "true");
+}
+
 TEST_CASE("A plan is exported to frameworks that do what it is for") {
   const Example e("mixtral_8x7b");
   CHECK(error_of([&] { (void)e.launch("sglang"); }) == "workload.mode: the plan is for training; SGLang serves");

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -250,6 +251,54 @@ TEST_CASE("A router that is not fused launches 72 kernels instead of 31, with it
   CHECK(router_kernels(Fusions::Default, false) == std::pair<std::int64_t, std::int64_t>(30, 1));
   CHECK(router_kernels({Fusion::ScaleBuffers}, false) == std::pair<std::int64_t, std::int64_t>(71, 4));
   CHECK(router_kernels({Fusion::ScaleBuffers}, true) == std::pair<std::int64_t, std::int64_t>(71, 4));
+}
+
+TEST_CASE("Permutations that are not fused list the rows, and add them by atomic operations") {
+  const auto kernels_of = [](const Workload& w, bool backward) {
+    std::map<Kernel, std::int64_t> out;  // of the first block with any that permute
+    for (const Block& block : lower_iteration(model(false), w, candidate("baseline", 2, 1, 2, 1), 2).blocks) {
+      if (!out.empty()) break;
+      if ((block.name.find("backward") != std::string::npos) != backward) continue;
+      for (const Operation& op : block.operations) {
+        if (op.op_class == OpClass::Permute && std::holds_alternative<Kernel>(op.work))
+          out[std::get<Kernel>(op.work)] += op.kernels;
+      }
+    }
+    return out;
+  };
+  using Kernels = std::map<Kernel, std::int64_t>;
+  Workload w = in_experts();
+  // Rows and choices.
+  CHECK(kernels_of(w, false) == Kernels{{Kernel::Encode, 2}, {Kernel::EncodeBackward, 1}});
+  CHECK(kernels_of(w, true) == Kernels{{Kernel::Encode, 1}, {Kernel::EncodeBackward, 2}});
+  w.fusions = Fusions{Fusion::Attention, Fusion::Router, Fusion::CrossEntropy};
+  CHECK(kernels_of(w, false) == Kernels{{Kernel::Copy, 17}, {Kernel::Encode, 2}, {Kernel::ScatterAdd, 1}});
+  CHECK(kernels_of(w, true) == Kernels{{Kernel::Encode, 1}, {Kernel::EncodeBackward, 1}, {Kernel::IndexAdd, 1}});
+  w.gate_weights = GateWeights::AtSources;
+  CHECK(kernels_of(w, false) == Kernels{{Kernel::Copy, 17},
+                                        {Kernel::GeneralPass, 1},
+                                        {Kernel::Encode, 1},
+                                        {Kernel::Decode, 1},
+                                        {Kernel::SortRows, 1}});
+  CHECK(kernels_of(w, true) ==
+        Kernels{{Kernel::GeneralPass, 1}, {Kernel::IndexAdd, 1}, {Kernel::DecodeBackward, 1}, {Kernel::SortRows, 1}});
+}
+
+TEST_CASE("Rows of products in 8 bits are copied to padded rows and back, unless they arrive padded") {
+  const Candidate c = candidate("baseline", 2, 1, 2, 1);
+  Workload w = in_experts();
+  const auto bytes = [&](bool backward) {
+    return bytes_of(lower_iteration(model(false), w, c, 2), backward, {"pad rows", "unpad rows"});
+  };
+  CHECK(bytes(false) == 0);
+  w.precision = Precision::Fp8Current;
+  const std::int64_t rows = kTokens * 2 * kM * 2;  // in bf16
+  CHECK(bytes(false) == 2 * 2 * rows);
+  CHECK(bytes(true) == 2 * 2 * rows);
+  w.fusions = Fusions::Default;
+  w.fusions.add(Fusion::Padding);
+  CHECK(bytes(false) == 0);
+  CHECK(bytes(true) == 0);
 }
 
 TEST_CASE("Scales of mxfp8 take kernels of their own where they are not fused") {

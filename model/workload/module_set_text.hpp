@@ -56,18 +56,18 @@ template <class Set, class Module>
   return out;
 }
 
-/// The message about a text that names no set: its first unknown part, and the nearest name.
+/// The message about a text that names no set: its unknown parts, each with the nearest name.
 template <class Set, class Module>
 [[nodiscard]] std::string set_error(const ModuleSetNames<Set, Module>& names, std::string_view text) {
   std::vector<std::string> all = all_names<Set>(names.sets);
   for (std::string& module : all_names<Module>(names.modules)) all.push_back(std::move(module));
-  std::string_view wrong = text;
   const std::vector<std::string_view> parts = parts_of(text);
-  for (std::size_t i = 0; i < parts.size() && parts.size() > 1; ++i) {
-    wrong = parts[i];
-    if (!named<Module>(names.modules, wrong)) break;
+  std::string out;
+  for (const std::string_view part : parts) {
+    if (parts.size() > 1 && named<Module>(names.modules, part)) continue;
+    out += fmt::format("{}{} is not known{}", out.empty() ? "" : " ", in_quotes(part), suggestion(part, all));
   }
-  return fmt::format("{} is not known{}", in_quotes(wrong), suggestion(wrong, all));
+  return out;
 }
 
 }  // namespace moeplan

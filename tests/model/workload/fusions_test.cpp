@@ -11,6 +11,8 @@ TEST_CASE("Fusions are read and written by name") {
   CHECK(name_of(*parse_fusions("norm_quantise+router")) == "router+norm_quantise");
   CHECK_FALSE(parse_fusions("routr"));
   CHECK(fusions_error("router+norm_quantize") == "\"norm_quantize\" is not known; did you mean \"norm_quantise\"?");
+  CHECK(fusions_error("permutes+router+paddings") ==
+        "\"permutes\" is not known; did you mean \"permute\"? \"paddings\" is not known; did you mean \"padding\"?");
 }
 
 }  // namespace moeplan::tests::fusions_test

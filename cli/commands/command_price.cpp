@@ -232,23 +232,31 @@ PriceReport priced_moe(const PriceOptions& o) {
   return r;
 }
 
+/// "there are a, b", and which of them `name` is close to, if any.
+std::string there_are(const std::vector<std::string>& names, const std::string& name) {
+  const std::string nearest = nearest_name(name, names).empty() ? "" : suggestion(name, names);
+  return fmt::format("there are {}{}", fmt::join(names, ", "), nearest);
+}
+
 PriceReport priced_kernel(const PriceOptions& o) {
   const auto [document, models] = models_of(o.gpu);
   const bool backward = is_backward(o);
-  std::vector<std::string> kernels, implementations;
+  std::set<std::string> kernels;
+  std::vector<std::string> implementations;
   for (const KernelModel& m : models.kernels) {
-    kernels.push_back(m.kernel);
-    if (m.kernel == o.kernel && m.is_backward == backward) implementations.push_back(m.implementation);
+    if (m.is_backward != backward) continue;
+    kernels.insert(m.kernel);
+    if (m.kernel == o.kernel) implementations.push_back(m.implementation);
   }
   if (implementations.empty()) {
-    refuse("--kernel", fmt::format("configs/operators/{}.yaml has no figures of {}, {}{}", o.gpu, in_quotes(o.kernel),
-                                   o.phase, suggestion(o.kernel, kernels)));
+    const std::vector<std::string> names(kernels.begin(), kernels.end());
+    refuse("--kernel", fmt::format("configs/operators/{}.yaml has no figures of {}, {}; {}", o.gpu, in_quotes(o.kernel),
+                                   o.phase, there_are(names, o.kernel)));
   }
   const KernelModel* model = find_kernel_model(models, o.kernel, o.library, backward);
   if (!model) {
-    refuse("--library",
-           fmt::format("{} is no implementation of {} with figures on {}; there are {}{}", in_quotes(o.library),
-                       o.kernel, o.gpu, fmt::join(implementations, ", "), suggestion(o.library, implementations)));
+    refuse("--library", fmt::format("{} is no implementation of {} with figures on {}; {}", in_quotes(o.library),
+                                    o.kernel, o.gpu, there_are(implementations, o.library)));
   }
   const KernelCost cost = kernel_cost(*model, profiler::kernel_elements(o.row));
   PriceReport r = report_of(o.kernel, o, document, path_of("kernels", models.kernels, *model));

@@ -80,6 +80,8 @@ TEST_CASE("price refuses what has no figures, and says what there is") {
   CHECK_THAT(error(gemm("h200", {})), Catch::Contains("h200_sxm"));
   CHECK_THAT(error({"price", "kernel", "--gpu", "h100_sxm", "--kernel", "swigl", "--m", "8", "--n", "8"}),
              Catch::Contains("did you mean \"swiglu\"?"));
+  CHECK_THAT(error({"price", "kernel", "--gpu", "h100_sxm", "--kernel", "sparse", "--m", "8", "--n", "8"}),
+             Catch::Contains("has no figures of \"sparse\", forward; there are adam, add, "));
   CHECK_THAT(error({"price", "moe", "--gpu", "h200_sxm", "--tokens", "64", "--hidden", "2048", "--expert-hidden", "768",
                     "--experts", "128", "--top-k", "8", "--ep", "3"}),
              Catch::StartsWith("--ep: 3 does not divide 128 experts"));

@@ -26,12 +26,21 @@ void MoeParts::pad_rows(const char* name, const Slice& rows) {
   expert_pass(name, {rows}, rows);
 }
 
+void MoeParts::rows_to_products(const Slice& rows, bool backward) {
+  sort_rows(backward ? "sort by source backward" : "sort by expert", rows);
+  pad_rows(backward ? "unpad rows backward" : "pad rows", rows);
+}
+
+void MoeParts::rows_from_products(const Slice& rows, bool backward) {
+  pad_rows(backward ? "pad rows backward" : "unpad rows", rows);
+  sort_rows(backward ? "sort by expert backward" : "sort by source", rows);
+}
+
 void MoeParts::experts(const Path& path) {
   const Gemm grouped = product(Gemm::Form::NN);
   const Slice in = hidden("expert.in", l_.hidden_size, path), out = hidden("expert.out", l_.hidden_size, path);
   const Slice up = hidden("expert.up", up_columns(), path);
-  sort_rows("sort by expert", dispatched(in, /*backward=*/false));
-  pad_rows("pad rows", dispatched(in, /*backward=*/false));
+  rows_to_products(dispatched(in, /*backward=*/false), /*backward=*/false);
   quantise_dispatched(in, /*backward=*/false);
   b_.then(gemm("expert up projection", OpClass::Expert, grouped, operands().in_rows(in), w_up(), up));
   clamp(path);
@@ -42,13 +51,11 @@ void MoeParts::experts(const Path& path) {
   b_.then(
       gemm("expert down projection", OpClass::Expert, grouped, operands().in_rows(down_operand(path)), w_down(), out));
   add_weighted_biases(path);
-  pad_rows("unpad rows", out);
-  sort_rows("sort by source", out);
+  rows_from_products(out, /*backward=*/false);
 }
 
 void MoeParts::experts_backward(const Path& path) {
-  sort_rows("sort by source backward", dispatched(hidden("d.expert.out", l_.hidden_size, path), /*backward=*/true));
-  pad_rows("unpad rows backward", dispatched(hidden("d.expert.out", l_.hidden_size, path), /*backward=*/true));
+  rows_to_products(dispatched(hidden("d.expert.out", l_.hidden_size, path), /*backward=*/true), /*backward=*/true);
   weighted_biases_backward(path);
   restore_from_fp8(path);
   activation_again(path);
@@ -58,21 +65,18 @@ void MoeParts::experts_backward(const Path& path) {
   activation_backward(path);
   up_weight_gradient(path);
   up_input_gradient(path);
-  pad_rows("pad rows backward", hidden("d.expert.in", l_.hidden_size, path));
-  sort_rows("sort by expert backward", hidden("d.expert.in", l_.hidden_size, path));
+  rows_from_products(hidden("d.expert.in", l_.hidden_size, path), /*backward=*/true);
 }
 
 void MoeParts::experts_input_gradients(const Path& path) {
-  sort_rows("sort by source backward", dispatched(hidden("d.expert.out", l_.hidden_size, path), /*backward=*/true));
-  pad_rows("unpad rows backward", dispatched(hidden("d.expert.out", l_.hidden_size, path), /*backward=*/true));
+  rows_to_products(dispatched(hidden("d.expert.out", l_.hidden_size, path), /*backward=*/true), /*backward=*/true);
   weighted_biases_backward(path);
   restore_from_fp8(path);
   down_input_gradient(path);
   weigh_backward(path, /*has_activated=*/false);
   activation_backward(path);
   up_input_gradient(path);
-  pad_rows("pad rows backward", hidden("d.expert.in", l_.hidden_size, path));
-  sort_rows("sort by expert backward", hidden("d.expert.in", l_.hidden_size, path));
+  rows_from_products(hidden("d.expert.in", l_.hidden_size, path), /*backward=*/true);
 }
 
 void MoeParts::experts_weight_gradients(const Path& path) {
@@ -123,7 +127,7 @@ Slice MoeParts::activation_operand(const Path& path, const std::string& prefix) 
 void MoeParts::clamp(const Path& path) {
   if (!clamps_apart()) return;
   const Slice halves = hidden("expert.halves", up_columns(), path);
-  general_pass("clamp", /*kernels=*/2, {hidden("expert.up", up_columns(), path)}, halves);
+  expert_pass("clamp", {hidden("expert.up", up_columns(), path)}, halves, Kernel::GeneralPass, 2);
   expert_pass("join halves", {halves}, activation_operand(path));
 }
 
@@ -137,9 +141,9 @@ void MoeParts::clamp_backward(const Path& path) {
                     hidden("expert.up", up_columns(), path).rows);
   };
   const Slice d_clamped = activation_operand(path, "d."), d_halves = hidden("d.expert.halves", up_columns(), path);
-  general_pass("limits", /*kernels=*/3, {hidden("expert.up", up_columns(), path)}, masks(3));
+  expert_pass("limits", {hidden("expert.up", up_columns(), path)}, masks(3), Kernel::GeneralPass, 3);
   expert_pass("both limits", {masks(2)}, masks(1));
-  general_pass("clamp backward", /*kernels=*/2, {d_clamped, masks(2)}, d_halves);
+  expert_pass("clamp backward", {d_clamped, masks(2)}, d_halves, Kernel::GeneralPass, 2);
   expert_pass("join halves backward", {d_halves}, hidden("d.expert.up", up_columns(), path));
 }
 
@@ -161,18 +165,9 @@ void MoeParts::weigh_backward(const Path& path, bool has_activated) {
                  {hidden("d.expert.activated", shard_hidden(), path), leaving_d_choice(path)}));
 }
 
-void MoeParts::expert_pass(const char* name, std::vector<Slice> reads, Slice writes) {
-  b_.then(kernel(name, OpClass::Expert, Kernel::Copy, std::move(reads), {std::move(writes)}));
-}
-
-void MoeParts::general_pass(const char* name, std::int64_t kernels, std::vector<Slice> reads, Slice writes) {
-  b_.then(
-      launched_as(kernels, kernel(name, OpClass::Expert, Kernel::GeneralPass, std::move(reads), {std::move(writes)})));
-}
-
-void MoeParts::pass_by_expert(const char* name, Kernel pass, std::vector<Slice> reads, Slice writes) {
-  b_.then(launched_as(held_experts(b_.program(), l_.routing),
-                      kernel(name, OpClass::Expert, pass, std::move(reads), {std::move(writes)})));
+void MoeParts::expert_pass(const char* name, std::vector<Slice> reads, Slice writes, Kernel pass,
+                           std::int64_t kernels) {
+  b_.then(launched_as(kernels, kernel(name, OpClass::Expert, pass, std::move(reads), {std::move(writes)})));
 }
 
 Slice MoeParts::in_fp32(const std::string& name, const Path& path) {
@@ -181,26 +176,28 @@ Slice MoeParts::in_fp32(const std::string& name, const Path& path) {
 
 void MoeParts::add_weighted_biases(const Path& path) {
   if (!adds_weighted_biases()) return;
+  const std::int64_t held = held_experts(b_.program(), l_.routing);  // a kernel for each expert
   const Slice out = hidden("expert.out", l_.hidden_size, path);
   const Slice biases = in_fp32("expert.biases", path), sums = in_fp32("expert.sums", path),
               joined = in_fp32("expert.joined", path);
-  pass_by_expert("weigh biases", Kernel::GeneralPass, {arrived_choice(path)}, biases);
-  pass_by_expert("add biases", Kernel::GeneralPass, {out, biases}, sums);
+  expert_pass("weigh biases", {arrived_choice(path)}, biases, Kernel::GeneralPass, held);
+  expert_pass("add biases", {out, biases}, sums, Kernel::GeneralPass, held);
   expert_pass("join experts", {sums}, joined);
   expert_pass("round", {joined}, out);
 }
 
 void MoeParts::weighted_biases_backward(const Path& path) {
   if (!adds_weighted_biases()) return;
+  const std::int64_t held = held_experts(b_.program(), l_.routing);  // a kernel for each expert
   const Slice d_out = hidden("d.expert.out", l_.hidden_size, path);
   const Slice wide = in_fp32("d.expert.sums", path), product = in_fp32("d.expert.biases", path);
   const Slice d_bias = b_.slice("d.expert.bias", l_.hidden_size, Dtype::Fp32, Rows::per_expert(l_.routing, 1));
-  general_pass("round backward", /*kernels=*/1, {d_out}, wide);
-  pass_by_expert("weigh biases backward", Kernel::GeneralPass, {wide, arrived_choice(path)}, product);
-  pass_by_expert("bias gradient", Kernel::Copy, {product}, d_bias);
-  pass_by_expert("weights of biases backward", Kernel::GeneralPass, {wide}, product);
-  pass_by_expert("gradient of weights of biases", Kernel::Copy, {product}, leaving_d_choice(path));
-  pass_by_expert("add biases backward", Kernel::Copy, {wide}, d_out);
+  expert_pass("round backward", {d_out}, wide, Kernel::GeneralPass);
+  expert_pass("weigh biases backward", {wide, arrived_choice(path)}, product, Kernel::GeneralPass, held);
+  expert_pass("bias gradient", {product}, d_bias, Kernel::Copy, held);
+  expert_pass("weights of biases backward", {wide}, product, Kernel::GeneralPass, held);
+  expert_pass("gradient of weights of biases", {product}, leaving_d_choice(path), Kernel::Copy, held);
+  expert_pass("add biases backward", {wide}, d_out, Kernel::Copy, held);
   expert_pass("join experts backward", {d_out}, d_out);
 }
 

@@ -143,6 +143,9 @@ class MoeParts {
   void sort_rows(const char* name, const Slice& rows);
   /// Copies rows to rows padded for products in 8 bits, or back, unless they arrive padded; those of a capacity do.
   void pad_rows(const char* name, const Slice& rows);
+  /// Both, of rows that the experts' products then read, and of those that they wrote; `backward`: gradients.
+  void rows_to_products(const Slice& rows, bool backward);
+  void rows_from_products(const Slice& rows, bool backward);
   [[nodiscard]] Operation activation(const Slice& operand, const Path& path);
   void activation_in_backward(const Path& path);
   void activation_again(const Path& path);
@@ -156,12 +159,9 @@ class MoeParts {
   /// Parts of MoeLayer::has_megatron_kernels.
   [[nodiscard]] bool clamps_apart() const { return l_.has_megatron_kernels && l_.moe.expert.clamped; }
   [[nodiscard]] bool adds_weighted_biases() const { return l_.has_megatron_kernels && l_.moe.expert.bias; }
-  /// A kernel over rows of the experts, of which only the bytes that it reads and writes matter.
-  void expert_pass(const char* name, std::vector<Slice> reads, Slice writes);
-  /// The same by kernels for operands of any strides and formats.
-  void general_pass(const char* name, std::int64_t kernels, std::vector<Slice> reads, Slice writes);
-  /// A kernel for each expert.
-  void pass_by_expert(const char* name, Kernel pass, std::vector<Slice> reads, Slice writes);
+  /// A pass over rows of the experts, of which only the bytes, or the elements, that it reads and writes matter.
+  void expert_pass(const char* name, std::vector<Slice> reads, Slice writes, Kernel pass = Kernel::Copy,
+                   std::int64_t kernels = 1);
   void clamp(const Path& path);
   void clamp_backward(const Path& path);
   /// The rows that the down projection multiplies, weighted if the experts do that; with the prefix "d." their

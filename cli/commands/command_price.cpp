@@ -66,6 +66,12 @@ bool is_backward(const PriceOptions& o) {
          fmt::format("{} is neither forward nor backward{}", in_quotes(o.phase), suggestion(o.phase, known)));
 }
 
+/// "there are a, b", and which of them `name` is close to, if any.
+std::string there_are(const std::vector<std::string>& names, const std::string& name) {
+  const std::string nearest = nearest_name(name, names).empty() ? "" : suggestion(name, names);
+  return fmt::format("there are {}{}", fmt::join(names, ", "), nearest);
+}
+
 /// The first model that `answers`, of the library that was asked for.
 template <class Model, class Answers>
 const Model& chosen(const std::vector<Model>& models, const PriceOptions& o, std::string_view kind, Answers answers) {
@@ -76,9 +82,8 @@ const Model& chosen(const std::vector<Model>& models, const PriceOptions& o, std
     libraries.push_back(m.library);
   }
   if (!libraries.empty()) {
-    refuse("--library",
-           fmt::format("{} is no library with {} figures in {} on {}; there are {}{}", in_quotes(o.library), kind,
-                       o.precision, o.gpu, fmt::join(libraries, ", "), suggestion(o.library, libraries)));
+    refuse("--library", fmt::format("{} is no library with {} figures in {} on {}; {}", in_quotes(o.library), kind,
+                                    o.precision, o.gpu, there_are(libraries, o.library)));
   }
   std::set<std::string_view> formats;
   for (const Model& m : models) formats.insert(name_of(Names<MathFormat>(kMathFormatNames), m.format));
@@ -230,12 +235,6 @@ PriceReport priced_moe(const PriceOptions& o) {
   r.tile = fmt::format("{} x {} and {} x {}", cost.up.tile_rows, cost.up.tile_columns, cost.down.tile_rows,
                        cost.down.tile_columns);
   return r;
-}
-
-/// "there are a, b", and which of them `name` is close to, if any.
-std::string there_are(const std::vector<std::string>& names, const std::string& name) {
-  const std::string nearest = nearest_name(name, names).empty() ? "" : suggestion(name, names);
-  return fmt::format("there are {}{}", fmt::join(names, ", "), nearest);
 }
 
 PriceReport priced_kernel(const PriceOptions& o) {

@@ -147,11 +147,15 @@ constexpr std::int64_t kChunksOfLane<kernels::Int8Codec> = kHeld;
 template <>
 constexpr std::int64_t kChunksOfLane<kernels::Fp8BlockCodec> = kHeld;
 
+/// The elements that a warp takes with these chunks.
+template <class Kernel>
+constexpr std::int64_t kOfWarp = kElementsOfChunk * kWarp * kChunksOfLane<Kernel>;
+
 /// The elements up to which an item, of many, gets a warp, not a block: more items are then under way. Measured on an
 /// H200, with 768, 4096 and 7168 columns. For wider rows that pays where items read one thing to find the next, or wait
 /// for all lanes.
 template <class Kernel>
-constexpr std::int64_t kMostOfWarp = kElementsOfChunk * kWarp * kChunksOfLane<Kernel>;
+constexpr std::int64_t kMostOfWarp = kOfWarp<Kernel>;
 template <>
 constexpr std::int64_t kMostOfWarp<kernels::SumRows> = INT64_MAX;
 template <>
@@ -164,7 +168,6 @@ constexpr std::int64_t kMostOfWarp<kernels::TopKBackward> = 8192;
 template <class Kernel>
 [[nodiscard]] int launch_items(const Kernel& kernel, cudaStream_t stream) {
   if (kernel.items <= 0) return 0;
-  constexpr std::int64_t kOfWarp = kElementsOfChunk * kWarp * kChunksOfLane<Kernel>;
   constexpr std::int64_t kMany = 1 << 12;  // items that give all multiprocessors enough warps
   const auto blocks = [&](std::int64_t each) {
     const std::int64_t wanted = (kernel.items + each - 1) / each;
@@ -174,7 +177,7 @@ template <class Kernel>
     run_items_by_warp<<<blocks(kMostThreads / kWarp), kMostThreads, 0, stream>>>(kernel);
     return static_cast<int>(cudaGetLastError());
   }
-  const std::int64_t wanted = (kernel.width() + kOfWarp - 1) / kOfWarp * kWarp;
+  const std::int64_t wanted = (kernel.width() + kOfWarp<Kernel> - 1) / kOfWarp<Kernel> * kWarp;
   const std::int64_t threads = wanted < kWarp ? kWarp : wanted > kMostThreads ? kMostThreads : wanted;
   run_items<<<blocks(1), static_cast<unsigned>(threads), 0, stream>>>(kernel);
   return static_cast<int>(cudaGetLastError());

@@ -16,6 +16,7 @@ class ModuleSet {
   }
   [[nodiscard]] constexpr bool has(Module module) const { return (bits_ & bit(module)) != 0; }
   constexpr void add(Module module) { bits_ |= bit(module); }
+  constexpr void remove(Module module) { bits_ &= ~bit(module); }
   /// More modules, or later ones, are greater; a total order without further meaning.
   constexpr auto operator<=>(const ModuleSet&) const = default;
 

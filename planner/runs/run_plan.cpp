@@ -30,11 +30,6 @@ constexpr std::array<Dispatcher, 6> kDispatchers{{{"nccl", "linear", ExpertLayou
                                                   {"mori", "deepep", ExpertLayout::Sorted, "priced as DeepEP"},
                                                   {"fused", "fused", ExpertLayout::Merged, ""}}};
 
-constexpr Fusions kWithoutFusedLoss{Fusion::Attention, Fusion::Router, Fusion::Permute, Fusion::ScaleBuffers,
-                                    Fusion::ScaleSwizzle};
-/// Primus pads rows where it permutes them.
-constexpr Fusions kOfPrimus{Fusion::Attention,    Fusion::Router,  Fusion::Permute,     Fusion::ScaleBuffers,
-                            Fusion::ScaleSwizzle, Fusion::Padding, Fusion::CrossEntropy};
 constexpr std::string_view kPadded = "padded:";  // of the column routing: with a capacity factor
 
 bool contains(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
@@ -160,15 +155,18 @@ class Mapping {
   }
 
   /// The recipes of Megatron-Bridge and Primus take the loss of Transformer Engine, Megatron-LM by default its own.
+  /// Primus pads rows where it permutes them.
   void set_fusions(Node& document) {
-    const bool is_primus = contains(row_.stack, "Primus");
-    const bool has_own_loss = contains(row_.stack, "Megatron") && !contains(row_.stack, "Bridge") && !is_primus;
     if (!row_.fusions.empty()) {
       document.set("fusions", Node::text(row_.fusions));
-    } else if (has_own_loss || is_primus) {
-      const Fusions fusions = is_primus ? kOfPrimus : kWithoutFusedLoss;
-      document.set("fusions", Node::text(value("fusions", "", name_of(fusions))));
+      return;
     }
+    const bool is_primus = contains(row_.stack, "Primus");
+    Fusions fusions = Fusions::Default;
+    if (is_primus) fusions.add(Fusion::Padding);
+    if (contains(row_.stack, "Megatron") && !contains(row_.stack, "Bridge") && !is_primus)
+      fusions.remove(Fusion::CrossEntropy);
+    if (fusions != Fusions::Default) document.set("fusions", Node::text(value("fusions", "", name_of(fusions))));
   }
 
   void set_precision(Node& document) {

@@ -359,10 +359,9 @@ std::vector<Benchmark> operator_benchmarks(bool multiplies_fp8) {
       for (const std::int64_t rows : sizes.rows_of_expert) add(e.local, phase, rows, e.weights);
     }
   }
+  if (!multiplies_fp8) return out;
   for (const OperatorSizes::Weights& w : sizes.weights) {
-    for (const std::int64_t tokens : sizes.tokens) {
-      if (multiplies_fp8) add(1, GemmPhase::Forward, tokens, w, Dtype::Fp8);
-    }
+    for (const std::int64_t tokens : sizes.tokens) add(1, GemmPhase::Forward, tokens, w, Dtype::Fp8);
   }
   return out;
 }

@@ -205,8 +205,8 @@ TEST_CASE("DeepSeek-V3 on 2,048 H800, as published: GPU hours of a trillion toke
   // moments in bf16; sec. 3.3.3: rows dispatched in fp8, combined in bf16. Here two parts a stage with overlap
   // represent DualPipe. They need a multiple of 16 microbatches: 16,384 sequences instead of 15,360. assumed: the host
   // launches fast enough, micro batch 1.
-  constexpr double kCeiling = 0.20,
-                   kExposedCeiling = 0.08;  // the goal for the latter is 0.03, as in their recorded trace
+  constexpr double kCeiling = 0.20,  // the goal is 0.15, reached until kernels were priced as measured
+      kExposedCeiling = 0.08;        // the goal is 0.03, as in their recorded trace
   PublishedRun run{.name = "DeepSeek-V3",
                    .model = tests::kConfigs / "models/deepseek_v3.yaml",
                    .candidate = {.degrees = {.pp = 16, .dp = 128, .edp = 2, .ep = 64},

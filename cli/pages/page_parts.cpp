@@ -4,6 +4,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <optional>
+#include <set>
 
 #include "model/analysis/analysis.hpp"
 #include "model/collectives/collective_costs.hpp"
@@ -193,6 +195,22 @@ std::string dispatcher_text(const Cluster& cluster, const Program& program) {
   return fmt::format("{}", fmt::join(out, "; "));
 }
 
+/// That kernels whose elements may bound them are priced by their bytes; "" if the GPU has their rates.
+std::string elements_text(const GpuSpec& gpu, const Program& program) {
+  std::set<std::string_view> missing;
+  for (const Block& block : program.blocks) {
+    for (const Operation& operation : block.operations) {
+      const Kernel* kernel = std::get_if<Kernel>(&operation.work);
+      const std::optional<ElementRate> rate = kernel ? element_rate(*kernel, gpu) : std::nullopt;
+      if (rate && !rate->per_second) missing.insert(rate->key);
+    }
+  }
+  if (missing.empty()) return "";
+  return fmt::format(
+      "PyTorch's own kernels are priced by their bytes alone, which may be too fast: {} has no element_rates of {}",
+      gpu.name, fmt::join(missing, ", "));
+}
+
 /// That measured all-reduces are priced as what they contain (measured_cost.hpp, rule 6); "" if none is.
 std::string fast_all_reduce_text(const Cluster& cluster, const Program& program) {
   const auto reduces = [](const Operation& operation) {
@@ -223,8 +241,9 @@ std::string assumed_text(const Node& cluster_document, std::size_t most) {
 
 std::vector<std::string> pricing_warnings(const Cluster& cluster, const Program& program) {
   std::vector<std::string> out;
-  for (std::string text : {fused_products_text(program), extrapolation_text(cluster, program),
-                           dispatcher_text(cluster, program), fast_all_reduce_text(cluster, program)}) {
+  for (std::string text :
+       {fused_products_text(program), elements_text(cluster.gpu, program), extrapolation_text(cluster, program),
+        dispatcher_text(cluster, program), fast_all_reduce_text(cluster, program)}) {
     if (!text.empty()) out.push_back(std::move(text));
   }
   return out;

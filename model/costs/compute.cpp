@@ -75,16 +75,12 @@ ComputeParts kernel_parts(const GpuSpec& gpu, double efficiency, std::int64_t by
 /// The time of a kernel's elements, if they bound it: those that it writes, or of the rows that it adds.
 Seconds element_time(const Program& program, const Operation& operation, Kernel kernel, RankId rank,
                      const GpuSpec& gpu) {
-  const ElementRates& rates = gpu.element_rates;
-  const std::optional<double> rate = kernel == Kernel::GeneralPass  ? rates.general_pass
-                                     : kernel == Kernel::ScatterAdd ? rates.scatter_add
-                                     : kernel == Kernel::IndexAdd   ? rates.index_add
-                                                                    : std::nullopt;
-  if (!rate) return Seconds(0);
+  const std::optional<ElementRate> rate = element_rate(kernel, gpu);
+  if (!rate || !rate->per_second) return Seconds(0);
   std::int64_t elements = 0;
   for (const Slice& s : kernel == Kernel::GeneralPass ? operation.writes : operation.reads)
     elements += row_count(program, s.rows, rank) * program.buffer(s.buffer).columns;
-  return Seconds(static_cast<double>(elements) / *rate);
+  return Seconds(static_cast<double>(elements) / *rate->per_second);
 }
 
 double efficiency_of(Kernel kernel, const GpuSpec& gpu) {
@@ -272,6 +268,15 @@ Seconds attention_time(const GpuSpec& gpu, Dtype dtype, double flops, std::int64
 const GemmModel* figures_of_products(const GpuSpec& gpu, Dtype dtype, std::optional<Precision> precision) {
   const std::optional<MathFormat> format = precision ? format_of(*precision) : format_of_products(dtype);
   return gpu.operators && format ? find_gemm_model(*gpu.operators, *format, "") : nullptr;
+}
+
+std::optional<ElementRate> element_rate(Kernel kernel, const GpuSpec& gpu) {
+  switch (kernel) {
+    case Kernel::GeneralPass: return ElementRate{"general_pass", gpu.element_rates.general_pass};
+    case Kernel::ScatterAdd: return ElementRate{"scatter_add", gpu.element_rates.scatter_add};
+    case Kernel::IndexAdd: return ElementRate{"index_add", gpu.element_rates.index_add};
+    default: return std::nullopt;
+  }
 }
 
 ComputeParts compute_parts(const Program& program, const Operation& operation, RankId rank, const GpuSpec& gpu) {

@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <span>
+#include <string_view>
 
 #include "model/base/quantity.hpp"
 #include "model/machine/gpu.hpp"
@@ -39,6 +40,14 @@ struct GemmModel;  // model/operators/gemm_model.hpp
 
 /// Fused attention: launch + max(flops / (peak attention_efficiency), bytes / hbm_bandwidth).
 [[nodiscard]] Seconds attention_time(const GpuSpec& gpu, Dtype dtype, double flops, std::int64_t bytes);
+
+/// The rate of a kernel that its elements may bound, with its key in the GPU's element_rates; none for other kernels.
+/// Without a rate the kernel's bytes alone price it.
+struct ElementRate {
+  std::string_view key;
+  std::optional<double> per_second;
+};
+[[nodiscard]] std::optional<ElementRate> element_rate(Kernel kernel, const GpuSpec& gpu);
 
 /// The parts of a computation's time. The longer of `math` and `memory` hides the shorter, or most of it.
 struct ComputeParts {

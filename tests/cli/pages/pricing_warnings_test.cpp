@@ -41,6 +41,21 @@ TEST_CASE("plan, simulate and explain say that a dispatcher's figures are those 
   }
 }
 
+TEST_CASE("plan says that kernels which their elements may bound are priced by their bytes") {
+  const Cli cli;
+  const auto page = [&](const char* cluster) {
+    const Ran ran = cli.run({"plan", "--cluster", cluster, "--model", "gpt_oss_20b", "--world", "8", "--framework",
+                             "megatron", "--ep", "8", "--tp", "1", "--pp", "1", "--budget", "1"});
+    REQUIRE(ran.code == 0);
+    return unwrapped(ran.out);
+  };
+  const std::string warning =
+      "PyTorch's own kernels are priced by their bytes alone, which may be too fast: a100_sxm_80gb has no "
+      "element_rates of general_pass";
+  CHECK_THAT(page("dgx_a100"), Catch::Contains(warning));
+  CHECK_THAT(page("dgx_h100"), !Catch::Contains("element_rates"));
+}
+
 TEST_CASE("simulate says that a measured all-reduce is priced as what it contains") {
   const Cli cli;
   REQUIRE(cli.run({"plan", "--cluster", "dgx_h100", "--model", "schemoe_gpt2_tiny_moe", "--world", "8", "--tp", "1",

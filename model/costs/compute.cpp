@@ -92,6 +92,9 @@ double efficiency_of(Kernel kernel, const GpuSpec& gpu) {
     case Kernel::Decode:
     case Kernel::DecodeBackward:
     case Kernel::SortRows: return gpu.permutation_efficiency.value_or(gpu.memory_efficiency);
+    case Kernel::QuantiseTensor:
+      if (gpu.fp8_operands_in_any_layout) return gpu.memory_efficiency;
+      [[fallthrough]];
     case Kernel::Quantise: return gpu.cast_efficiency.value_or(gpu.memory_efficiency);
     case Kernel::NormBackward: return gpu.norm_backward_efficiency.value_or(gpu.memory_efficiency);
     case Kernel::Activation: return gpu.activation_efficiency.value_or(gpu.memory_efficiency);
@@ -100,6 +103,13 @@ double efficiency_of(Kernel kernel, const GpuSpec& gpu) {
     case Kernel::LossBackward: return gpu.loss_efficiency.value_or(gpu.memory_efficiency);
     default: return gpu.memory_efficiency;
   }
+}
+
+/// What a cast would write for products that need a copy in columns, on a GPU whose products do not.
+std::int64_t bytes_not_written(const Program& program, const Operation& operation, Kernel kernel, RankId rank,
+                               const GpuSpec& gpu) {
+  const bool has_columns = kernel == Kernel::QuantiseTensor && operation.writes.size() > 1;
+  return has_columns && gpu.fp8_operands_in_any_layout ? byte_count(program, operation.writes[1], rank) : 0;
 }
 
 ComputeParts codec_parts(const Program& program, const Operation& operation, const Codec& codec, RankId rank,
@@ -225,7 +235,8 @@ ComputeParts parts_of_one_kernel(const Program& program, const Operation& operat
   }
   if (std::holds_alternative<FusedProducts>(operation.work)) return attention_parts(gpu, dtype, load.flops, load.bytes);
   const Kernel kernel = std::get<Kernel>(operation.work);
-  return kernel_parts(gpu, efficiency_of(kernel, gpu), load.bytes, element_time(program, operation, kernel, rank, gpu));
+  const std::int64_t bytes = load.bytes - bytes_not_written(program, operation, kernel, rank, gpu);
+  return kernel_parts(gpu, efficiency_of(kernel, gpu), bytes, element_time(program, operation, kernel, rank, gpu));
 }
 
 }  // namespace

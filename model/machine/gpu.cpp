@@ -150,6 +150,7 @@ GpuSpec read_gpu(MapReader gpu) {
                .tile_columns = gpu.integer("tile_columns", 1, 65536),
                .slowdown_beside_communication = gpu.number("slowdown_beside_communication", 1, kMostSlowdown)};
   read_kernel_efficiencies(gpu, spec);
+  spec.fp8_operands_in_any_layout = gpu.boolean_or("fp8_operands_in_any_layout", false);
   if (gpu.find("element_rates")) spec.element_rates = read_element_rates(gpu.map("element_rates"));
   if (gpu.find("slowdown_beside_computation"))
     spec.slowdown_beside_computation = gpu.number("slowdown_beside_computation", 1, kMostSlowdown);

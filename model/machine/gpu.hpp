@@ -55,6 +55,8 @@ struct GpuSpec {
   std::optional<double> activation_backward_efficiency = {};
   std::optional<double> loss_efficiency = {};  // of cross entropy, forward and backward
   ElementRates element_rates = {};
+  /// Products take operands with one fp8 scale in rows and in columns alike, so that casts write one copy.
+  bool fp8_operands_in_any_layout = false;
   /// Rate of grouped products in a kernel that also exchanges their rows (Operation::parts), over their rate without.
   double fused_exchange_efficiency = 1;
   Seconds launch_overhead;  // per kernel

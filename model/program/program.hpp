@@ -260,6 +260,7 @@ enum class Kernel {
   Rotary,            // rotates queries and keys by their positions, in place
   Recurrence,        // parts of recurrences and of compressed attention: convolutions along the sequence, sums, gates
   Quantise,          // rows to values and scales of a narrower format
+  QuantiseTensor,    // the same with one scale for all values; writes[0] in rows, and writes[1], if any, in columns
   LargestMagnitude,  // of all values of the rows: the scale of a tensor
   NormBackward,
   ActivationBackward,
@@ -380,8 +381,7 @@ struct Operation {
   /// Kernels of the GPU, one after another, as which a computation is launched; 0: it is done in the kernel of another
   /// operation and takes no time of its own.
   std::int64_t kernels = 1;
-  /// A computation is one of so many equal parts of one that is launched once, in kernels that also exchange its rows,
-  /// part by part.
+  /// A computation is one of so many equal parts of one that is launched once, in kernels that also exchange its rows.
   std::int64_t parts = 1;
   bool operator==(const Operation&) const = default;
 

@@ -16,6 +16,11 @@ Slice copy_of(BlockBuilder& block, Slice rows, std::string_view suffix, std::opt
   return rows;
 }
 
+Kernel kernel_of(Precision precision) {
+  const bool is_per_tensor = precision == Precision::Fp8Delayed || precision == Precision::Fp8Current;
+  return is_per_tensor ? Kernel::QuantiseTensor : Kernel::Quantise;
+}
+
 Slice kept_in_fp8(BlockBuilder& block, const Slice& input) { return copy_of(block, input, ".kept"); }
 
 }  // namespace
@@ -24,13 +29,21 @@ void QuantisedOperands::then(std::int64_t kernels, Operation pass) const {
   block.then(launched_as(in_products ? 0 : kernels, std::move(pass)));
 }
 
+/// Transformer Engine 006b336, csrc/quantizer.cpp and csrc/extensions/cast.cpp: with scales of earlier steps one kernel
+/// casts all matrices in rows and columns; a matrix's own largest magnitude becomes its scale in a kernel of its own.
+void QuantisedOperands::then_cast(Operation cast) const {
+  if (*precision == Precision::Fp8Delayed && trains) return then(1, std::move(cast));
+  then(*precision == Precision::Fp8Current ? 2 * matrices : matrices, std::move(cast));
+}
+
 void QuantisedOperands::quantise(const Slice& rows, OpClass op_class) const {
   if (!precision) return;
   std::vector<Slice> read{rows};
   if (*precision == Precision::Fp8Current) {
     const std::string name = block.program().buffer(rows.buffer).name + ".scale";
     const Slice scale = block.slice(name, 1, Dtype::Fp32, Rows::fixed(1));
-    then(matrices, kernel("largest magnitude", op_class, Kernel::LargestMagnitude, {rows}, {scale}));
+    constexpr std::int64_t kKernels = 2;  // the first sets the result to zero
+    then(kKernels * matrices, kernel("largest magnitude", op_class, Kernel::LargestMagnitude, {rows}, {scale}));
     read.push_back(scale);
   }
   std::vector<Slice> copies{in_rows(rows)};
@@ -40,7 +53,7 @@ void QuantisedOperands::quantise(const Slice& rows, OpClass op_class) const {
     then(matrices * std::ssize(scales), kernel("set scales to zero", op_class, Kernel::Copy, {scales.front()}, scales));
   const std::vector<Slice> swizzled = scales_of(rows, Fusion::ScaleSwizzle);
   copies.insert(copies.end(), swizzled.begin(), swizzled.end());
-  then(matrices, kernel("quantise", op_class, Kernel::Quantise, read, copies));
+  then_cast(kernel("quantise", op_class, kernel_of(*precision), read, copies));
   if (!swizzled.empty())
     then(matrices * std::ssize(swizzled), kernel("swizzle scales", op_class, Kernel::Copy, swizzled, swizzled));
 }

@@ -34,6 +34,8 @@ struct QuantisedOperands {
  private:
   /// Appends a pass over rows that takes so many kernels of its own.
   void then(std::int64_t kernels, Operation pass) const;
+  /// The pass that writes the copies, in a number of kernels as Transformer Engine launches them.
+  void then_cast(Operation cast) const;
   /// The scales of the copies; none where kernels of their own do not touch them.
   [[nodiscard]] std::vector<Slice> scales_of(const Slice& rows, Fusion unless) const;
 };

@@ -105,6 +105,18 @@ TEST_CASE("The shipped accuracy is that of the published runs") {
   check_golden("iterations.yaml", whole_file(cli.path("iterations.yaml")), MOEPLAN_SOURCE_DIR "/configs/accuracy");
 }
 
+TEST_CASE("Training steps of dense models are predicted as docs/measurements says") {
+  const Cli cli;
+  const std::filesystem::path folder = cli.path("docs/measurements");
+  std::filesystem::create_directories(folder);
+  for (const char* file : {"dense_runs.csv", "llama3_8b.yaml", "llama3_70b.yaml", "llama3_405b.yaml"})
+    std::filesystem::copy_file(std::filesystem::path(MOEPLAN_SOURCE_DIR) / "docs/measurements" / file, folder / file);
+  const Json table = parsed(cli.run({"score", "docs/measurements/dense_runs.csv", "--json"})).at("tables").at(0);
+  CHECK(table.at("summary").at("scored") == 29);
+  CHECK(table.at("summary").at("mape").get<double>() == Approx(0.039).margin(0.001));
+  CHECK(table.at("summary").at("bias").get<double>() == Approx(0.012).margin(0.001));
+}
+
 TEST_CASE("score says what is wrong with a table of runs") {
   const Cli cli;
   (void)cli.write("runs.csv", "cluster,world,model,step_time\ndgx_h100,8,m,1\n");

@@ -154,6 +154,7 @@ TEST_CASE("an operation's time follows from the rows, columns and formats of its
          {Kernel::Encode, Kernel::EncodeBackward, Kernel::Decode, Kernel::DecodeBackward, Kernel::SortRows})
       CHECK(share(rows) == Approx(0.25));
     CHECK(share(Kernel::Quantise) == Approx(0.4));
+    CHECK(share(Kernel::QuantiseTensor) == Approx(0.4));
     CHECK(share(Kernel::NormBackward) == Approx(0.3));
     g.activation_efficiency = 0.45;
     g.activation_backward_efficiency = 0.2;
@@ -166,6 +167,22 @@ TEST_CASE("an operation's time follows from the rows, columns and formats of its
     CHECK(share(Kernel::GeneralPass) == Approx(0.5));
     CHECK(share(Kernel::Norm) == Approx(0.5));
     CHECK(share(Kernel::Copy) == Approx(0.5));
+  }
+  SECTION("a cast with one scale writes no copy in columns where products do not need one") {
+    GpuSpec g = gpu();
+    g.cast_efficiency = 0.4;
+    op.reads = {slice(0, 50)};
+    op.writes = {slice(2, 50), slice(1, 50)};
+    const auto time = [&] { return compute_time(program, op, RankId(0), g).value() - kLaunch; };
+    const double bytes = 2 * (50 * 300 + 50 * 200), columns = 2 * 50 * 200;
+    for (const Kernel cast : {Kernel::Quantise, Kernel::QuantiseTensor}) {
+      op.work = cast;
+      CHECK(time() == Approx((bytes + columns) / (0.4 * tests::kMemoryRate)));
+    }
+    g.fp8_operands_in_any_layout = true;
+    CHECK(time() == Approx(bytes / (0.5 * tests::kMemoryRate)));
+    op.work = Kernel::Quantise;
+    CHECK(time() == Approx((bytes + columns) / (0.4 * tests::kMemoryRate)));
   }
   SECTION("some kernels take as long as their elements do, where the GPU says so and that is longer") {
     GpuSpec g = gpu();

@@ -158,13 +158,34 @@ TEST_CASE("Rows that are dispatched in the recipe's format are quantised once, a
 }
 
 TEST_CASE("Only the scales of whole tensors that are taken from themselves need another pass") {
-  const std::int64_t passes = count(iteration(Precision::Fp8Current), Kernel::Quantise);
+  const std::int64_t passes = count(iteration(Precision::Fp8Current), Kernel::QuantiseTensor);
   CHECK(passes > 0);
   CHECK(count(iteration(Precision::Fp8Current), Kernel::LargestMagnitude) == passes);
   for (const Precision p : {Precision::Fp8Delayed, Precision::Fp8Block, Precision::Mxfp8}) {
     CHECK(count(iteration(p), Kernel::LargestMagnitude) == 0);
-    CHECK(count(iteration(p), Kernel::Quantise) == passes);
+    CHECK(count(iteration(p), p == Precision::Fp8Delayed ? Kernel::QuantiseTensor : Kernel::Quantise) == passes);
   }
+}
+
+TEST_CASE("Casts of a rank's experts are launched as Transformer Engine launches them") {
+  const auto most_kernels = [](Precision precision, Kernel kernel) {
+    Small s = small({.shared_hidden = 256, .recompute = "none"});
+    s.workload.precision = precision;
+    s.workload.gate_weights = GateWeights::InExperts;
+    StageClusters clusters(s.cluster);
+    std::int64_t most = 0;
+    for_each_operation(lowered(s.model, s.workload, clusters, candidate()), [&](const Operation& op) {
+      const auto* k = std::get_if<Kernel>(&op.work);
+      if (k && *k == kernel && op.op_class == OpClass::Expert) most = std::max(most, op.kernels);
+    });
+    return most;
+  };
+  const std::int64_t experts = most_kernels(Precision::Mxfp8, Kernel::Quantise);
+  CHECK(experts > 1);
+  CHECK(most_kernels(Precision::Fp8Block, Kernel::Quantise) == experts);
+  CHECK(most_kernels(Precision::Fp8Delayed, Kernel::QuantiseTensor) == 1);
+  CHECK(most_kernels(Precision::Fp8Current, Kernel::LargestMagnitude) == 2 * experts);
+  CHECK(most_kernels(Precision::Fp8Current, Kernel::QuantiseTensor) == 2 * experts);
 }
 
 TEST_CASE("Copies in columns are kept for backward, and the inputs in 16 bits are not") {

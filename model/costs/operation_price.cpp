@@ -14,11 +14,11 @@ namespace {
 
 /// A representative's part of a communication.
 struct Part {
-  std::vector<double> load{};  // by orbit: of the data that it sends or receives
+  std::vector<std::pair<const SymmetricView::OrbitRoute*, double>> crossed{};  // bytes that it sends or receives
   double sent = 0, received = 0, latency = 0;
   std::optional<double> least_latency{};  // none without a flow
   void add(const SymmetricView::OrbitRoute& route, double bytes, bool waits) {
-    for (const auto& [orbit, share] : route.orbits) load[static_cast<std::size_t>(orbit)] += bytes * share;
+    crossed.emplace_back(&route, bytes);
     if (!waits) return;
     latency = std::max(latency, route.latency.value());
     least_latency = std::min(least_latency.value_or(route.latency.value()), route.latency.value());
@@ -70,8 +70,8 @@ OperationPricer::OperationPricer(const Program& program, const Cluster& cluster,
                                  bool first_alone)
     : program_(program),
       cluster_(cluster),
-      all_(cluster.topology.links.size()),
-      own_(cluster.topology.links.size()),
+      all_(view ? view->capacity.size() : cluster.topology.links.size()),
+      own_(view ? view->capacity.size() : cluster.topology.links.size()),
       view_(view),
       first_alone_(first_alone) {}
 
@@ -127,9 +127,12 @@ void OperationPricer::share_gpus(std::vector<double>& times) const {
 
 OperationTimes OperationPricer::representatives(const Operation& op) {
   const GroupFamily& family = program_.group(op.communication()->group);
-  const std::size_t count = ranks(), orbits = view_->capacity.size();
-  std::vector<Part> parts(count, Part{.load = std::vector<double>(orbits, 0.0)});
-  std::vector<double> all(orbits, 0.0);
+  const std::size_t count = ranks();
+  std::vector<Part> parts(count);
+  const auto add = [](LinkLoad& load, const SymmetricView::OrbitRoute& route, double bytes) {
+    for (const auto& [orbit, share] : route.orbits) load.add(static_cast<std::size_t>(orbit), bytes * share);
+  };
+  all_.clear();
   std::vector<CommunicationCost> costs;  // equal within a group
   for (std::size_t r = 0; r < count; ++r) {
     const std::size_t base = family.base(RankId(r)).index();
@@ -139,15 +142,15 @@ OperationTimes OperationPricer::representatives(const Operation& op) {
       const auto bytes = static_cast<double>(flow.bytes);
       const SymmetricView::OrbitRoute& route = route_of_flow(*view_, program_, op, flow.from, flow.to);
       const std::size_t to = flow.to.index() % count;
-      for (const auto& [orbit, share] : route.orbits) all[static_cast<std::size_t>(orbit)] += bytes * share;
+      add(all_, route, bytes);
       parts[r].sent += bytes;
       parts[to].received += bytes;
       parts[r].add(route, bytes, cost.add_route_latency);
       if (to != r) parts[to].add(route, bytes, cost.add_route_latency);
     }
   }
-  const double links = slowest(all);
-  for (std::size_t o = 0; o < orbits; ++o) link_seconds_[o] += all[o] / view_->capacity[o];
+  const double links = slowest(all_);
+  all_.for_each([&](std::size_t orbit, double bytes) { link_seconds_[orbit] += bytes / view_->capacity[orbit]; });
   std::vector<double> longest(count, 0.0);  // latency, by the group's first rank
   for (std::size_t r = 0; r < count; ++r) {
     double& of_group = longest[family.base(RankId(r)).index()];
@@ -162,18 +165,17 @@ OperationTimes OperationPricer::representatives(const Operation& op) {
     }
     const double capped = costs[r].rate_cap ? std::max(p.sent, p.received) / costs[r].rate_cap->value() : 0.0;
     const double startup = costs[r].startup.value();
-    out.alone.push_back(startup + p.least_latency.value_or(0) + std::max(slowest(p.load), capped));
+    own_.clear();
+    for (const auto& [route, bytes] : p.crossed) add(own_, *route, bytes);
+    out.alone.push_back(startup + p.least_latency.value_or(0) + std::max(slowest(own_), capped));
     out.together.push_back(startup + p.latency + std::max(links, capped));
   }
   return out;
 }
 
-double OperationPricer::slowest(const std::vector<double>& load) const {
-  double time = 0;
-  for (std::size_t o = 0; o < load.size(); ++o) {
-    if (load[o] > 0) time = std::max(time, load[o] / view_->capacity[o]);
-  }
-  return time;
+double OperationPricer::slowest(const LinkLoad& load) const {
+  if (view_) return load.slowest([&](std::size_t orbit) { return view_->capacity[orbit]; });
+  return load.slowest([&](std::size_t link) { return cluster_.topology.links[link].bandwidth.value(); });
 }
 
 OperationTimes OperationPricer::first_rank(const Operation& op) {
@@ -186,7 +188,7 @@ OperationTimes OperationPricer::first_rank(const Operation& op) {
     for (const Flow& flow : out ? flows_from(program_, op, rank) : flows_to(program_, op, rank)) {
       const auto bytes = static_cast<double>(flow.bytes);
       const Route& route = cluster_.cached_route(flow.from, flow.to);
-      for (const RouteLink& l : route.links) own_.add(l.link, bytes * l.share);
+      for (const RouteLink& l : route.links) own_.add(l.link.index(), bytes * l.share);
       (out ? sent : received) += bytes;
       if (!cost.add_route_latency) continue;
       latency = std::max(latency, route.latency.value());
@@ -195,7 +197,7 @@ OperationTimes OperationPricer::first_rank(const Operation& op) {
     }
   }
   if (runs_in_rings(*op.communication())) least_latency = latency;
-  double most = own_.slowest(cluster_.topology);
+  double most = slowest(own_);
   if (cost.rate_cap) most = std::max(most, std::max(sent, received) / cost.rate_cap->value());
   const double time = cost.startup.value() + least_latency + most;
   return {{time}, {time}};
@@ -211,7 +213,7 @@ OperationTimes OperationPricer::communication(const Operation& op) {
     if (family.base(RankId(r)) != RankId(r)) continue;
     price_group(op, RankId(r), out.alone, startup, capped);
   }
-  const double links = all_.slowest(cluster_.topology);
+  const double links = slowest(all_);
   for (std::size_t r = 0; r < world; ++r) out.together[r] = startup[r] + std::max(links, capped[r]);
   return out;
 }
@@ -233,7 +235,7 @@ void OperationPricer::price_group(const Operation& op, RankId base, std::vector<
     out[from] += bytes;
     in[to] += bytes;
     for (const RouteLink& l : route.links) {
-      all_.add(l.link, bytes * l.share);
+      all_.add(l.link.index(), bytes * l.share);
       link_seconds_[l.link.index()] += bytes * l.share / cluster_.topology.links[l.link.index()].bandwidth.value();
       loads[from].emplace_back(l.link, bytes * l.share);
       if (to != from) loads[to].emplace_back(l.link, bytes * l.share);
@@ -254,12 +256,11 @@ void OperationPricer::price_group(const Operation& op, RankId base, std::vector<
   for (std::size_t p = 0; p < size; ++p) {
     const std::size_t r = family.member(base, static_cast<std::int64_t>(p)).index();
     own_.clear();
-    for (const auto& [link, bytes] : loads[p]) own_.add(link, bytes);
+    for (const auto& [link, bytes] : loads[p]) own_.add(link.index(), bytes);
     const double most = std::max(out[p], in[p]);
     capped[r] = cost.rate_cap ? most / cost.rate_cap->value() : 0.0;
     // All of the rank's flows wait for at least the smallest of their latencies.
-    alone[r] =
-        cost.startup.value() + least_latency[p].value_or(0) + std::max(own_.slowest(cluster_.topology), capped[r]);
+    alone[r] = cost.startup.value() + least_latency[p].value_or(0) + std::max(slowest(own_), capped[r]);
     startup[r] = cost.startup.value() + latency[p];
   }
 }

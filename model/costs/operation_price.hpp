@@ -22,31 +22,36 @@ struct OperationPrice {
   std::vector<std::pair<std::size_t, double>> link_seconds{};  // traffic / bandwidth, by link or orbit
 };
 
-/// A rank's traffic in one communication, by link; has few entries, so a list.
+/// A rank's traffic in one communication, by link or orbit; has few entries, so a list.
 class LinkLoad {
  public:
   explicit LinkLoad(std::size_t links) : links_(links) {}
-  void add(LinkId link, double bytes) {
+  void add(std::size_t link, double bytes) {
     if (bytes_.empty()) bytes_.assign(links_, 0.0);
-    if (bytes_[link.index()] == 0) touched_.push_back(link);
-    bytes_[link.index()] += bytes;
+    if (bytes_[link] == 0) touched_.push_back(link);
+    bytes_[link] += bytes;
   }
-  [[nodiscard]] double slowest(const Topology& topology) const {
+  /// The longest time of a link; `rate_of(link)` in bytes/s.
+  template <class Rate>
+  [[nodiscard]] double slowest(const Rate& rate_of) const {
     double time = 0;
-    for (const LinkId l : touched_) {
-      time = std::max(time, bytes_[l.index()] / topology.links[l.index()].bandwidth.value());
-    }
+    for (const std::size_t l : touched_) time = std::max(time, bytes_[l] / rate_of(l));
     return time;
   }
   void clear() {
-    for (const LinkId l : touched_) bytes_[l.index()] = 0;
+    for (const std::size_t l : touched_) bytes_[l] = 0;
     touched_.clear();
+  }
+  /// Calls `visit(link, bytes)` for each link with traffic.
+  template <class Visit>
+  void for_each(const Visit& visit) const {
+    for (const std::size_t l : touched_) visit(l, bytes_[l]);
   }
 
  private:
   std::size_t links_;
   std::vector<double> bytes_;  // by link, made at first use
-  std::vector<LinkId> touched_;
+  std::vector<std::size_t> touched_;
 };
 
 /// Prices operations on demand, equal work once. Ranks: all, the representatives of a view, or only rank 0. `program`
@@ -83,7 +88,8 @@ class OperationPricer {
   void price_group(const Operation& operation, RankId base, std::vector<double>& alone, std::vector<double>& startup,
                    std::vector<double>& capped);
   /// Time of loads by orbit.
-  [[nodiscard]] double slowest(const std::vector<double>& load) const;
+  /// The longest time of a link, or of an orbit of the view.
+  [[nodiscard]] double slowest(const LinkLoad& load) const;
 
   const Program& program_;
   const Cluster& cluster_;

@@ -179,12 +179,14 @@ class FlowBytes {
       total_ = row_count(program, input.rows, base_) * row_bytes_;
       return;
     }
-    const bool is_equal = equal_on_all_ranks(program, input.rows);
-    std::int64_t rows = 0;
+    if (equal_on_all_ranks(program, input.rows)) {
+      rows_ = row_count(program, input.rows, base_);
+      total_ = row_bytes_ * rows_ * (c_.collective == Collective::AllGather ? family_.size : 1);
+      return;
+    }
     block_.reserve(static_cast<std::size_t>(family_.size));
     for (std::int64_t p = 0; p < family_.size; ++p) {
-      if (p == 0 || !is_equal) rows = row_count(program, input.rows, rank(p));
-      block_.push_back(row_bytes_ * (c_.collective == Collective::AllGather ? rows : part(rows, p, family_.size)));
+      block_.push_back(block_of(p, row_count(program, input.rows, rank(p))));
       total_ += block_.back();
     }
   }
@@ -289,7 +291,7 @@ class FlowBytes {
   /// reduction.
   [[nodiscard]] std::int64_t ring_bytes(std::int64_t from, std::int64_t to) const {
     if (c_.collective == Collective::Broadcast) return to == 0 ? 0 : total_;
-    const std::int64_t own = block_[static_cast<std::size_t>(from)], theirs = block_[static_cast<std::size_t>(to)];
+    const std::int64_t own = block(from), theirs = block(to);
     switch (c_.collective) {
       case Collective::AllGather: return total_ - theirs;
       case Collective::ReduceScatter: return total_ - own;
@@ -301,6 +303,14 @@ class FlowBytes {
     return 0;
   }
 
+  /// Of a ring: the bytes that the position owns, of so many rows of a rank.
+  [[nodiscard]] std::int64_t block_of(std::int64_t position, std::int64_t rows) const {
+    return row_bytes_ * (c_.collective == Collective::AllGather ? rows : part(rows, position, family_.size));
+  }
+  [[nodiscard]] std::int64_t block(std::int64_t position) const {
+    return block_.empty() ? block_of(position, rows_) : block_[static_cast<std::size_t>(position)];
+  }
+
   const Program& program_;
   const Operation& operation_;
   const Communication& c_;
@@ -309,7 +319,8 @@ class FlowBytes {
   std::int64_t row_bytes_ = 0;
   std::int64_t per_node_;
   std::int64_t total_ = 0;           // of a ring, a chain or a tree
-  std::vector<std::int64_t> block_;  // of a ring: bytes that each position owns
+  std::int64_t rows_ = 0;            // of a ring: of each rank, if they are equal
+  std::vector<std::int64_t> block_;  // otherwise: by position
   std::vector<ChainEdge> chain_edges_;
   mutable std::optional<PairRows> pair_rows_;  // of an all-to-all or an exchange
 };

@@ -1,11 +1,13 @@
 #include "planner/evaluation/common_work.hpp"
 
 #include <algorithm>
+#include <cassert>
 #include <numeric>
 #include <set>
 #include <utility>
 
 #include "model/costs/block_price.hpp"
+#include "model/costs/compute.hpp"
 #include "planner/candidate/pipeline_tasks.hpp"
 #include "planner/lowering/blocks/launches.hpp"
 #include "planner/lowering/lower.hpp"
@@ -55,6 +57,59 @@ SubCluster without_waves(const Cluster& cluster) {
   return out;
 }
 
+/// The model with nothing in place of its MoE feed-forward parts.
+ModelSpec without_experts(ModelSpec model) {
+  constexpr Ffn kNone{.hidden_size = 0, .gated = false, .bias = false};
+  const auto leave_out_experts = [&](LayerSpec& layer) {
+    if (std::holds_alternative<Moe>(layer.ffn)) layer.ffn = kNone;
+  };
+  if (model.num_mtp_layers > 0) model.mtp_layer = mtp_layer(model);
+  if (model.mtp_layer) leave_out_experts(*model.mtp_layer);
+  for (RepeatedLayers& run : model.layers) std::for_each(run.pattern.begin(), run.pattern.end(), leave_out_experts);
+  return model;
+}
+
+/// Forward FLOPs a token of the routed experts of the units before each unit of the model and, at the end, of all.
+std::vector<double> expert_flops(const ModelSpec& model, std::int64_t sequence_length) {
+  const auto of = [&](const LayerSpec& layer) {
+    const auto* moe = std::get_if<Moe>(&layer.ffn);
+    if (!moe) return 0.0;
+    const std::int64_t matrices = moe->expert.gated ? 3 : 2;
+    return 2.0 * static_cast<double>(matrices * moe->row_columns(model.hidden_size) * moe->expert.hidden_size) *
+           static_cast<double>(moe->top_k);
+  };
+  const StagePart whole = stage_parts(model, sequence_length, 1).front();
+  std::vector<double> before{0.0};
+  const auto add = [&](double flops) { before.push_back(before.back() + flops); };
+  add(0);  // embedding
+  for (const LayerSpec& layer : whole.layers) add(of(layer));
+  for (std::int64_t i = 0; i < whole.mtp_layers; ++i) {
+    add(0);
+    add(of(mtp_layer(model)));
+    add(0);
+  }
+  add(0);  // head
+  return before;
+}
+
+std::int64_t launches_of(const Block& block) {
+  std::int64_t out = 0;
+  for (const Operation& operation : block.operations) {
+    if (const auto* launches = std::get_if<Launches>(&operation.work)) out += launches->operations;
+  }
+  return out;
+}
+
+std::int64_t launches_of_experts(const Block& block, const CudaGraphs& graphs) {
+  Block experts;
+  for (const Operation& operation : block.operations) {
+    const OpClass of = operation.op_class;
+    const bool is_common = of == OpClass::Gate || of == OpClass::Expert || of == OpClass::SharedExpert;
+    if (is_common && operation.computes()) experts.operations.push_back(operation);
+  }
+  return launched_operations(experts, graphs);
+}
+
 /// Whether a rank has the same rows however many replicas and stages there are.
 bool has_equal_ranks(const Workload& workload) {
   return !workload.recorded && workload.routing.shape == RoutingShape::Uniform && !workload.routing.sampled &&
@@ -77,6 +132,8 @@ Program without_exchange(Program program, const CudaGraphs& graphs) {
 
 CommonWork::CommonWork(const Problem& problem)
     : problem_(problem),
+      without_experts_(without_experts(problem.model())),
+      expert_flops_(expert_flops(problem.model(), problem.workload().sequence_length)),
       without_waves_(without_waves(problem.cluster())),
       machines_(without_waves_.cluster),
       has_equal_ranks_(has_equal_ranks(problem.workload())) {}
@@ -104,9 +161,8 @@ Candidate CommonWork::representative(const Candidate& candidate, Priced operatio
 }
 
 /// Passes on the ranks and links of the first stage.
-CommonWork::Passes CommonWork::priced(const Candidate& representative, Priced operations) {
-  LoweredPasses lowered =
-      lower_passes(problem_.model(), problem_.workload(), representative, problem_.ranks_per_node());
+CommonWork::Passes CommonWork::priced(const ModelSpec& model, const Candidate& representative, Priced operations) {
+  LoweredPasses lowered = lower_passes(model, problem_.workload(), representative, problem_.ranks_per_node());
   Program program = without_exchange(std::move(lowered.program), problem_.workload().cuda_graphs);
   if (operations != Priced::All) {
     for (Block& block : program.blocks) {
@@ -125,30 +181,93 @@ CommonWork::Passes CommonWork::priced(const Candidate& representative, Priced op
   return {.forward = sums(lowered.forward), .backward = sums(lowered.backward)};
 }
 
+CommonWork::Key CommonWork::key_of(const Candidate& c, Priced operations) {
+  const Degrees& d = c.degrees;
+  return {d.dp,
+          d.cp,
+          d.tp,
+          d.edp,
+          d.ep,
+          d.esp,
+          &*c.schedule,
+          c.rank_order,
+          c.micro_batch,
+          c.sequence_parallel,
+          c.recompute,
+          operations,
+          c.all_to_all->is_fused()};
+}
+
 const CommonWork::Passes& CommonWork::passes(const Candidate& candidate) {
   const Priced operations = priced_of(candidate);
   const Candidate c = representative(candidate, operations);
-  const Degrees& d = c.degrees;
-  const Key key{d.dp,
-                d.cp,
-                d.tp,
-                d.edp,
-                d.ep,
-                d.esp,
-                &*c.schedule,
-                c.rank_order,
-                c.micro_batch,
-                c.sequence_parallel,
-                c.recompute,
-                operations,
-                c.all_to_all->is_fused()};
-  {
-    const std::lock_guard lock(mutex_);
-    if (const auto known = passes_.find(key); known != passes_.end()) return known->second;
+  return known(passes_, key_of(c, operations), [&] { return priced(problem_.model(), c, operations); });
+}
+
+const CommonWork::Rough& CommonWork::rough(const Candidate& candidate) {
+  const bool has_links = priced_of(candidate) == Priced::All && candidate.rank_order == RankOrder::Megatron;
+  Candidate c = stage_alone(candidate);
+  Degrees& d = c.degrees;
+  d.ep = d.esp = 1;
+  if (!has_links || machines_.are_equivalent(problem_.cluster().world_size() / (d.cp * d.tp))) d.dp = 1;
+  d.edp = d.dp * d.cp * d.tp;
+  c.all_to_all = "linear";
+  c.schedule = "baseline";
+  c.pipeline_degree = 1;
+  c.codec = {};
+  c.rank_order = RankOrder::Megatron;
+  const Priced operations = has_links ? Priced::All : Priced::ComputeStream;
+  return known(rough_, key_of(c, operations), [&] {
+    Rough out{.computation = priced(without_experts_, c, Priced::ComputeStream), .host = launched(c), .together = {}};
+    add_mean_load(c, out.computation);
+    out.together = longer_of_each(out.computation, out.host);
+    if (has_links) out.together = longer_of_each(out.together, priced(without_experts_, c, operations));
+    return out;
+  });
+}
+
+/// Adds what the experts would take if they computed a mean load at the peak rate; nothing where tokens may be dropped.
+void CommonWork::add_mean_load(const Candidate& c, Passes& passes) const {
+  const Workload& workload = problem_.workload();
+  if (workload.capacity_factor) return;
+  const double tokens =
+      static_cast<double>(c.micro_batch * workload.sequence_length) / static_cast<double>(c.degrees.cp * c.degrees.tp);
+  const FlopsPerSecond peak = peak_rate(problem_.cluster().gpu, workload.precision ? Dtype::Fp8 : workload.dtype);
+  assert(passes.forward.size() == expert_flops_.size() && "both list the same units");
+  for (std::size_t unit = 0; unit < expert_flops_.size(); ++unit) {
+    const double forward = (Flops(tokens * expert_flops_[unit]) / peak).value();
+    passes.forward[unit] += forward;
+    if (passes.backward.size() > 1) passes.backward[unit] += 2 * forward;
   }
-  Passes of_key = priced(c, operations);
-  const std::lock_guard lock(mutex_);
-  return passes_.emplace(key, std::move(of_key)).first->second;
+}
+
+/// The host's time: of MoE layers the gate's and the experts' computations, which all schedules launch.
+CommonWork::Passes CommonWork::launched(const Candidate& c) const {
+  const auto lowered = [&](const ModelSpec& model) {
+    return lower_passes(model, problem_.workload(), c, problem_.ranks_per_node());
+  };
+  const CudaGraphs& graphs = problem_.workload().cuda_graphs;
+  const LoweredPasses all = lowered(problem_.model()), dense = lowered(without_experts_);
+  const auto sums = [&](const std::vector<BlockId>& of_all, const std::vector<BlockId>& of_dense) {
+    std::vector<double> before{0.0};
+    for (std::size_t i = 0; i < of_all.size(); ++i) {
+      const Launches launches{launches_of_experts(all.program.blocks[of_all[i].index()], graphs) +
+                              launches_of(dense.program.blocks[of_dense[i].index()])};
+      before.push_back(before.back() + host_time(problem_.cluster().gpu, launches).value());
+    }
+    return before;
+  };
+  return {.forward = sums(all.forward, dense.forward), .backward = sums(all.backward, dense.backward)};
+}
+
+CommonWork::Passes CommonWork::longer_of_each(const Passes& a, const Passes& b) {
+  const auto longer = [](const std::vector<double>& x, const std::vector<double>& y) {
+    std::vector<double> before{0.0};
+    for (std::size_t i = 1; i < x.size(); ++i)
+      before.push_back(before.back() + std::max(x[i] - x[i - 1], y[i] - y[i - 1]));
+    return before;
+  };
+  return {.forward = longer(a.forward, b.forward), .backward = longer(a.backward, b.backward)};
 }
 
 /// The index of the first unit of each part of the candidate's model, and the number of all units.
@@ -167,8 +286,16 @@ std::vector<std::size_t> CommonWork::first_units(const Candidate& candidate) {
   return first;
 }
 
-Seconds CommonWork::bound(const Candidate& candidate) {
-  const Passes& work = passes(candidate);
+Seconds CommonWork::bound(const Candidate& candidate) { return longest_stage(passes(candidate), candidate); }
+
+Seconds CommonWork::rough_bound(const Candidate& candidate) {
+  const Rough& work = rough(candidate);
+  if (candidate.all_to_all->is_fused()) return longest_stage(work.computation, candidate);
+  if (!candidate.ep_overlap) return longest_stage(work.together, candidate);
+  return std::max(longest_stage(work.computation, candidate), longest_stage(work.host, candidate));
+}
+
+Seconds CommonWork::longest_stage(const Passes& work, const Candidate& candidate) {
   const std::vector<std::size_t> first = first_units(candidate);
   const auto stages = static_cast<std::size_t>(candidate.degrees.pp);
   const auto microbatches = static_cast<double>(problem_.workload().global_batch) /

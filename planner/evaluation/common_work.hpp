@@ -6,6 +6,7 @@
 #include <map>
 #include <mutex>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "model/costs/stage_clusters.hpp"
@@ -35,6 +36,10 @@ class CommonWork {
   /// microbatches overlap.
   [[nodiscard]] Seconds bound(const Candidate& candidate);
 
+  /// A lower bound on the same iterations that is known sooner: for all candidates that have their attention and dense
+  /// parts in common. Of MoE layers it has the experts' FLOPs of a mean load at the peak rate, and the launches.
+  [[nodiscard]] Seconds rough_bound(const Candidate& candidate);
+
   /// The cluster that the bounds are for. With chunks, matrix products may fill the last wave of tiles better: its GPUs
   /// have no waves.
   [[nodiscard]] StageClusters& machines() { return machines_; }
@@ -44,23 +49,48 @@ class CommonWork {
   struct Passes {
     std::vector<double> forward, backward;
   };
+  /// Parts of a unit's work, each of which is no more than its time: the compute stream's without the experts but for
+  /// their mean load, the host's, and the longest of both and of the work without experts on all streams.
+  struct Rough {
+    Passes computation, host, together;
+  };
   /// Which operations of a pass are priced.
   enum class Priced { All, WithoutCommunication, ComputeStream };
   using Key = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
                          const Schedule*, RankOrder, std::int64_t, bool, Recompute, Priced, bool>;
 
+  [[nodiscard]] static Key key_of(const Candidate& candidate, Priced operations);
+  /// What `all` has under the key, or else `price()`, which is added to it.
+  template <class Work, class Price>
+  [[nodiscard]] const Work& known(std::map<Key, Work>& all, const Key& key, const Price& price) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (const auto it = all.find(key); it != all.end()) return it->second;
+    }
+    Work of_key = price();
+    const std::lock_guard lock(mutex_);
+    return all.emplace(key, std::move(of_key)).first->second;
+  }
   [[nodiscard]] Priced priced_of(const Candidate& candidate);
   [[nodiscard]] Candidate representative(const Candidate& candidate, Priced operations);
   [[nodiscard]] const Passes& passes(const Candidate& candidate);
-  [[nodiscard]] Passes priced(const Candidate& representative, Priced operations);
+  [[nodiscard]] Passes priced(const ModelSpec& model, const Candidate& representative, Priced operations);
+  [[nodiscard]] const Rough& rough(const Candidate& candidate);
+  void add_mean_load(const Candidate& c, Passes& passes) const;
+  [[nodiscard]] Passes launched(const Candidate& c) const;
+  [[nodiscard]] static Passes longer_of_each(const Passes& a, const Passes& b);
   [[nodiscard]] std::vector<std::size_t> first_units(const Candidate& candidate);
+  [[nodiscard]] Seconds longest_stage(const Passes& work, const Candidate& candidate);
 
   const Problem& problem_;
+  const ModelSpec without_experts_;
+  const std::vector<double> expert_flops_;
   const SubCluster without_waves_;
   StageClusters machines_;
   const bool has_equal_ranks_;  // under any number of replicas and stages
   std::mutex mutex_;
   std::map<Key, Passes> passes_;
+  std::map<Key, Rough> rough_;
   std::map<std::int64_t, std::vector<std::size_t>> first_units_;  // by number of parts
 };
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <numeric>
 #include <utility>
 
 #include "model/base/in_parallel.hpp"
@@ -35,33 +34,25 @@ class LeastBound {
     if (is_cut_) return std::min(least, least_common(ranked, deferred));
 
     StageClusters& machines = common_work_.machines();
-    struct Open {
-      const Evaluated* evaluated;
-      Seconds bound;
-    };
-    std::vector<Open> open;
-    for (const Evaluated& e : ranked) {
-      if (e.candidate.degrees.ep > 1 && common_work_.bound(e.candidate) < least) open.push_back({&e, {}});
-    }
-    in_parallel(open.size(), threads_, [&](std::size_t i) {
-      open[i].bound = common_work_of(open[i].evaluated->candidate).estimated(machines).lower_bound;
-    });
     std::vector<Seconds> aside(deferred.size());
     in_parallel(aside.size(), threads_, [&](std::size_t i) {
       aside[i] = common_work_of(deferred[i].evaluated.candidate).bounded_by_first_rank(machines);
     });
     for (const Seconds bound : aside) least = std::min(least, bound);
-    std::stable_sort(open.begin(), open.end(), [](const Open& a, const Open& b) { return a.bound < b.bound; });
-    std::vector<std::size_t> waiting(open.size());
-    std::iota(waiting.begin(), waiting.end(), std::size_t{0});
+    std::vector<Seconds> known;
+    for (const Evaluated& e : ranked) {
+      const bool is_open = e.candidate.degrees.ep > 1;
+      known.push_back(is_open ? common_work_.bound(e.candidate) : Seconds(std::numeric_limits<double>::infinity()));
+    }
     in_rounds(
-        std::move(waiting), kAllItems, [&](std::size_t i) { return open[i].bound >= least; },
+        by_bound(known), kAllItems, [&](std::size_t i) { return known[i] >= least; },
         [&](std::span<const std::size_t> items) {
           std::vector<Seconds> bounds(items.size());
           in_parallel(items.size(), threads_, [&](std::size_t k) {
-            const Evaluated& e = *open[items[k]].evaluated;
-            bounds[k] = open[items[k]].bound;
-            if (has_one_kind_) bounds[k] = std::max(bounds[k], least_links(e.candidate, e.estimate.links));
+            const Evaluated& e = ranked[items[k]];
+            bounds[k] = common_work_of(e.candidate).estimated(machines).lower_bound;
+            if (has_one_kind_ && bounds[k] < least)
+              bounds[k] = std::max(bounds[k], least_links(e.candidate, e.estimate.links));
           });
           least = std::min(least, *std::min_element(bounds.begin(), bounds.end()));
         });

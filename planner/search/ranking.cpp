@@ -17,14 +17,6 @@ namespace {
 constexpr std::size_t kLeastFits = 8, kMostTries = 256;
 constexpr std::int64_t kRunnersUp = 16;  // candidates slower than the best that are priced for comparison
 
-/// Indices by bound, the least first.
-std::vector<std::size_t> by_bound(const std::vector<Seconds>& bounds) {
-  std::vector<std::size_t> order(bounds.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return bounds[a] < bounds[b]; });
-  return order;
-}
-
 /// Flows between ranks in the exchanges of one microbatch: a simulation of ranks that all differ follows each of them,
 /// of a pipeline on each of its stages.
 std::int64_t exchange_flows(const Problem& problem, const Candidate& c) {
@@ -156,17 +148,23 @@ Ranking::Fits Ranking::fits(const Candidate& base) const {
 
 void Ranking::add(const std::vector<Candidate>& feasible) {
   std::vector<Seconds> bounds(feasible.size());
-  in_parallel(feasible.size(), threads_, [&](std::size_t i) { bounds[i] = least_bound(feasible[i]); });
+  in_parallel(feasible.size(), threads_, [&](std::size_t i) { bounds[i] = rough_bounds(feasible[i]).front().first; });
+  std::vector<bool> is_rough(feasible.size(), true);
+  const auto refine = [&](std::span<const std::size_t> items) {
+    in_parallel(items.size(), threads_, [&](std::size_t k) { bounds[items[k]] = least_bound(feasible[items[k]]); });
+    for (const std::size_t i : items) is_rough[i] = false;
+  };
   std::vector<Fits> all(feasible.size());
   std::size_t tries = 0, fitting = 0;
   const auto is_over = [&] { return (fitting >= kLeastFits || tries >= kMostTries) && is_cut(); };
-  in_rounds(
-      by_bound(bounds), kAllItems,
+  in_rounds_by_bound(
+      bounds,
       [&](std::size_t i) {
         const bool beaten = is_over() || is_beaten(feasible[i], bounds[i]);
         if (beaten) all[i].bound = bounds[i];
         return beaten;
       },
+      refine,
       [&](std::span<const std::size_t> items) {
         tries += items.size();
         in_parallel(items.size(), threads_, [&](std::size_t k) { all[items[k]] = fits(feasible[items[k]]); });
@@ -176,6 +174,16 @@ void Ranking::add(const std::vector<Candidate>& feasible) {
         }
       },
       [&](std::size_t left) { tell(added_ + feasible.size() - left, 2 * enumeration_.feasible.size()); });
+  if (result_.is_cut) {  // the least of those that had no turn is told
+    Seconds least{std::numeric_limits<double>::infinity()};
+    for (const std::size_t i : by_bound(bounds)) {
+      if (bounds[i] >= least) break;
+      if (!all[i].bound) continue;
+      if (is_rough[i]) refine(std::span(&i, 1));
+      all[i].bound = bounds[i];
+      least = std::min(least, bounds[i]);
+    }
+  }
   added_ += feasible.size();
   for (Fits& f : all) {
     const std::int64_t fit = std::ssize(f.priced) + std::ssize(f.deferred);
@@ -220,14 +228,27 @@ bool Ranking::price_deferred_alone() {
   return true;
 }
 
-/// A bound for all micro batches of an enumerated candidate. The largest has not always the least: kernels come in
-/// waves of tiles, and large ones lower the clock.
-Seconds Ranking::least_bound(Candidate base) const {
-  if (base.degrees.pp > 1) return common_work_.bound(base);
-  Seconds least{std::numeric_limits<double>::infinity()};
-  for (const std::int64_t size : micro_batches(problem_.workload(), base.degrees)) {
+/// Rough bounds for the micro batches of an enumerated candidate, the least first. The largest micro batch has not
+/// always the least: kernels come in waves of tiles, and large ones lower the clock.
+std::vector<std::pair<Seconds, std::int64_t>> Ranking::rough_bounds(Candidate base) const {
+  std::vector<std::int64_t> sizes{base.micro_batch};
+  if (base.degrees.pp == 1) sizes = micro_batches(problem_.workload(), base.degrees);
+  std::vector<std::pair<Seconds, std::int64_t>> out;
+  for (const std::int64_t size : sizes) {
     base.micro_batch = size;
-    least = std::min(least, common_work_.bound(base));
+    out.emplace_back(common_work_.rough_bound(base), size);
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+/// A bound for all micro batches of an enumerated candidate.
+Seconds Ranking::least_bound(Candidate base) const {
+  Seconds least{std::numeric_limits<double>::infinity()};
+  for (const auto& [rough, size] : rough_bounds(base)) {
+    if (rough >= least) break;
+    base.micro_batch = size;
+    least = std::min(least, std::max(rough, common_work_.bound(base)));
   }
   return least;
 }

@@ -4,9 +4,13 @@
 #include <algorithm>
 #include <cstddef>
 #include <functional>
+#include <iterator>
 #include <limits>
+#include <numeric>
 #include <span>
 #include <vector>
+
+#include "model/base/quantity.hpp"
 
 namespace moeplan::planner {
 
@@ -29,6 +33,46 @@ void in_rounds(std::vector<std::size_t> waiting, std::size_t most, IsBeaten is_b
     waiting.erase(waiting.begin(), waiting.begin() + static_cast<std::ptrdiff_t>(n));
     std::erase_if(waiting, is_beaten);
     if (left) left(waiting.size());
+  }
+}
+
+/// Indices by bound, the least first.
+inline std::vector<std::size_t> by_bound(const std::vector<Seconds>& bounds) {
+  std::vector<std::size_t> order(bounds.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return bounds[a] < bounds[b]; });
+  return order;
+}
+
+/// Evaluates items in the order of their bounds, which are rough until it may be an item's turn: then `refine(items)`
+/// raises those of some items, in parallel if it likes. Otherwise as in_rounds(), and with its result for bounds that
+/// are refined beforehand.
+template <class IsBeaten, class Refine, class Evaluate>
+void in_rounds_by_bound(const std::vector<Seconds>& bounds, IsBeaten is_beaten, Refine refine, Evaluate evaluate,
+                        const std::function<void(std::size_t)>& left) {
+  constexpr std::size_t kRefined = 4 * kRound;  // at most, at once
+  std::vector<std::size_t> waiting = by_bound(bounds);
+  std::vector<bool> is_rough(bounds.size(), true);
+  std::erase_if(waiting, is_beaten);
+  while (!waiting.empty()) {
+    const auto front = waiting.begin() + static_cast<std::ptrdiff_t>(std::min(kRound, waiting.size()));
+    if (std::any_of(waiting.begin(), front, [&](std::size_t i) { return is_rough[i]; })) {
+      const auto end = waiting.begin() + static_cast<std::ptrdiff_t>(std::min(kRefined, waiting.size()));
+      std::vector<std::size_t> rough;
+      std::copy_if(waiting.begin(), end, std::back_inserter(rough), [&](std::size_t i) { return is_rough[i]; });
+      refine(std::span<const std::size_t>(rough));
+      for (const std::size_t i : rough) is_rough[i] = false;
+      const auto is_before = [&](std::size_t a, std::size_t b) {
+        return bounds[a] != bounds[b] ? bounds[a] < bounds[b] : a < b;
+      };
+      std::sort(waiting.begin(), end, is_before);
+      std::inplace_merge(waiting.begin(), end, waiting.end(), is_before);
+    } else {
+      evaluate(std::span<const std::size_t>(waiting.begin(), front));
+      waiting.erase(waiting.begin(), front);
+    }
+    std::erase_if(waiting, is_beaten);
+    left(waiting.size());
   }
 }
 

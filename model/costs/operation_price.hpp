@@ -87,7 +87,6 @@ class OperationPricer {
   [[nodiscard]] OperationTimes communication(const Operation& operation);
   void price_group(const Operation& operation, RankId base, std::vector<double>& alone, std::vector<double>& startup,
                    std::vector<double>& capped);
-  /// Time of loads by orbit.
   /// The longest time of a link, or of an orbit of the view.
   [[nodiscard]] double slowest(const LinkLoad& load) const;
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 
 namespace moeplan {
 
@@ -131,6 +132,13 @@ void MapReader::complain(std::string_view key, std::string message) {
   if (node_ == &kEmptyMap) return;  // the missing map has already been reported
   const Node* n = value_for(key);
   diagnostics_->add(n ? n->where : node_->where, path_of(key), std::move(message));
+}
+
+bool MapReader::is_sound(std::string_view key) const {
+  const std::string path = path_of(key);
+  const std::span<const Diagnostic> found = diagnostics_->list();
+  return std::none_of(found.begin(), found.end(),
+                      [&](const Diagnostic& d) { return d.key_path == path && d.where.file == node_->where.file; });
 }
 
 std::optional<std::string_view> MapReader::scalar(std::string_view key, const Node& node, std::string_view expected) {

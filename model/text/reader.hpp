@@ -105,6 +105,8 @@ class MapReader {
   /// Reports an error in the value of `key` (located at the map if the key is missing), or in the map itself (""). Does
   /// nothing if the map itself is missing, since that has already been reported.
   void complain(std::string_view key, std::string message);
+  /// Whether no error has been reported in the value of `key`, so that others can be compared with it.
+  [[nodiscard]] bool is_sound(std::string_view key) const;
   /// Reports keys that no accessor asked for.
   void finish();
   /// For a map that may hold other keys: reports only those that are close to a missing key, in its place, and those

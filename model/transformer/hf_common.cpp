@@ -68,7 +68,7 @@ Moe routed_experts(MapReader& config, std::string_view experts_key, std::string_
   Moe moe{};
   moe.num_experts = uniform_integer(config, experts_key, 1, L::kExperts);
   moe.top_k = uniform_integer(config, top_k_key, 1, L::kExperts);
-  if (moe.top_k > moe.num_experts) {
+  if (config.is_sound(experts_key) && moe.top_k > moe.num_experts) {
     config.complain(top_k_key, fmt::format("{} is more than {}, which is {}", moe.top_k, experts_key, moe.num_experts));
   }
   moe.expert = {.hidden_size = expert_size, .gated = true, .bias = false};
@@ -157,7 +157,8 @@ Moe deepseek_moe(MapReader& config, bool router_bias) {
                               moe.expert.hidden_size);
   moe.router_bias = router_bias;
   // V2's "greedy" ignores groups, although the file may define some.
-  if (config.text_or("topk_method", "") != "greedy") read_expert_groups(config, moe, "n_group", "topk_group");
+  if (config.text_or("topk_method", "") != "greedy")
+    read_expert_groups(config, moe, "n_routed_experts", "n_group", "topk_group");
   return moe;
 }
 

@@ -292,7 +292,7 @@ ModelSpec nemotron_h(MapReader& r) {
                           .hidden_size);
     moe.router_bias = true;
     moe.latent_size = r.integer_or("moe_latent_size", 0, 0, L::kHiddenSize);
-    read_expert_groups(r, moe, "n_group", "topk_group");
+    read_expert_groups(r, moe, "n_routed_experts", "n_group", "topk_group");
   }
   const Ffn dense = letters.find('-') != std::string::npos ? plain(size(r, "intermediate_size")) : plain(0);
   std::vector<LayerSpec> layers;

@@ -29,9 +29,11 @@ Ffn read_ffn(MapReader r, std::int64_t least_size) {
 
 }  // namespace
 
-void read_expert_groups(MapReader& r, Moe& moe, std::string_view groups_key, std::string_view groups_per_token_key) {
+void read_expert_groups(MapReader& r, Moe& moe, std::string_view experts_key, std::string_view groups_key,
+                        std::string_view groups_per_token_key) {
   moe.expert_groups = r.integer_or(groups_key, 1, 1, L::kExperts);
   moe.groups_per_token = r.integer_or(groups_per_token_key, moe.expert_groups, 1, L::kExperts);
+  if (!r.is_sound(experts_key) || !r.is_sound(groups_key)) return;
   if (moe.num_experts % moe.expert_groups != 0) {
     r.complain(groups_key, fmt::format("{} groups do not divide the {} experts", moe.expert_groups, moe.num_experts));
     return;
@@ -55,7 +57,7 @@ Moe read_moe(MapReader r) {
   Moe moe{};
   moe.num_experts = r.integer("num_experts", 1, L::kExperts);
   moe.top_k = r.integer("top_k", 1, L::kExperts);
-  if (moe.top_k > moe.num_experts) {
+  if (r.is_sound("num_experts") && moe.top_k > moe.num_experts) {
     r.complain("top_k", fmt::format("{} is more than num_experts, which is {}", moe.top_k, moe.num_experts));
   }
   moe.expert = read_ffn(r.map("expert"), 1);
@@ -65,7 +67,7 @@ Moe read_moe(MapReader r) {
     r.complain("shared_gate", "is the gate of a shared expert, and there is none");
   }
   moe.router_bias = r.boolean_or("router_bias", false);
-  read_expert_groups(r, moe, "expert_groups", "groups_per_token");
+  read_expert_groups(r, moe, "num_experts", "expert_groups", "groups_per_token");
   moe.latent_size = r.integer_or("latent_size", 0, 0, L::kHiddenSize);
   r.finish();
   return moe;

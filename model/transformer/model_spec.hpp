@@ -156,7 +156,8 @@ struct ModelLimits {
 
 /// Reads the grouping of experts under a file's key names. For the readers of models, once num_experts and top_k are
 /// known.
-void read_expert_groups(MapReader& r, Moe& moe, std::string_view groups_key, std::string_view groups_per_token_key);
+void read_expert_groups(MapReader& r, Moe& moe, std::string_view experts_key, std::string_view groups_key,
+                        std::string_view groups_per_token_key);
 
 /// Parameter counts. "Active" counts top_k of the routed experts of every MoE layer.
 struct ParameterCounts {

@@ -395,6 +395,11 @@ TEST_CASE("A configuration that cannot be answered for is refused by name") {
       CHECK_THAT(error_of(with(kMixtral, from, to)), Catch::Contains(message));
     }
   }
+  SECTION("nothing is compared with a number that could not be read") {
+    const std::string error = error_of(with(kMixtral, "\"num_local_experts\": 4", "\"num_local_experts\": \"many\""));
+    CHECK_THAT(error, Catch::Contains("num_local_experts: \"many\" is a text"));
+    CHECK_THAT(error, !Catch::Contains("num_experts_per_tok"));
+  }
   SECTION("a model beyond all bounds is refused as a whole, although each of its numbers is allowed") {
     std::string json = with(kMixtral, "\"hidden_size\": 64", "\"hidden_size\": 1048576");
     json = with(with(json, "_size\": 96", "_size\": 1048576"), "_layers\": 3", "_layers\": 10000");

@@ -10,7 +10,6 @@
 #include "model/costs/compute.hpp"
 #include "planner/candidate/pipeline_tasks.hpp"
 #include "planner/lowering/blocks/launches.hpp"
-#include "planner/lowering/lower.hpp"
 #include "planner/lowering/part_passes.hpp"
 
 namespace moeplan::planner {
@@ -74,9 +73,9 @@ std::vector<double> expert_flops(const ModelSpec& model, std::int64_t sequence_l
   const auto of = [&](const LayerSpec& layer) {
     const auto* moe = std::get_if<Moe>(&layer.ffn);
     if (!moe) return 0.0;
-    const std::int64_t matrices = moe->expert.gated ? 3 : 2;
-    return 2.0 * static_cast<double>(matrices * moe->row_columns(model.hidden_size) * moe->expert.hidden_size) *
-           static_cast<double>(moe->top_k);
+    Ffn products = moe->expert;
+    products.bias = false;
+    return 2.0 * static_cast<double>(moe->top_k * ffn_parameters(products, moe->row_columns(model.hidden_size)));
   };
   const StagePart whole = stage_parts(model, sequence_length, 1).front();
   std::vector<double> before{0.0};
@@ -160,9 +159,12 @@ Candidate CommonWork::representative(const Candidate& candidate, Priced operatio
   return c;
 }
 
+LoweredPasses CommonWork::lowered(const ModelSpec& model, const Candidate& c) const {
+  return lower_passes(model, problem_.workload(), c, problem_.ranks_per_node());
+}
+
 /// Passes on the ranks and links of the first stage.
-CommonWork::Passes CommonWork::priced(const ModelSpec& model, const Candidate& representative, Priced operations) {
-  LoweredPasses lowered = lower_passes(model, problem_.workload(), representative, problem_.ranks_per_node());
+CommonWork::Passes CommonWork::priced(LoweredPasses lowered, Priced operations) {
   Program program = without_exchange(std::move(lowered.program), problem_.workload().cuda_graphs);
   if (operations != Priced::All) {
     for (Block& block : program.blocks) {
@@ -201,7 +203,7 @@ CommonWork::Key CommonWork::key_of(const Candidate& c, Priced operations) {
 const CommonWork::Passes& CommonWork::passes(const Candidate& candidate) {
   const Priced operations = priced_of(candidate);
   const Candidate c = representative(candidate, operations);
-  return known(passes_, key_of(c, operations), [&] { return priced(problem_.model(), c, operations); });
+  return known(passes_, key_of(c, operations), [&] { return priced(lowered(problem_.model(), c), operations); });
 }
 
 const CommonWork::Rough& CommonWork::rough(const Candidate& candidate) {
@@ -218,10 +220,13 @@ const CommonWork::Rough& CommonWork::rough(const Candidate& candidate) {
   c.rank_order = RankOrder::Megatron;
   const Priced operations = has_links ? Priced::All : Priced::ComputeStream;
   return known(rough_, key_of(c, operations), [&] {
-    Rough out{.computation = priced(without_experts_, c, Priced::ComputeStream), .host = launched(c), .together = {}};
+    LoweredPasses dense = lowered(without_experts_, c);
+    Rough out{.computation = priced(dense, Priced::ComputeStream),
+              .host = launched(lowered(problem_.model(), c), dense),
+              .together = {}};
     add_mean_load(c, out.computation);
     out.together = longer_of_each(out.computation, out.host);
-    if (has_links) out.together = longer_of_each(out.together, priced(without_experts_, c, operations));
+    if (has_links) out.together = longer_of_each(out.together, priced(std::move(dense), operations));
     return out;
   });
 }
@@ -242,12 +247,8 @@ void CommonWork::add_mean_load(const Candidate& c, Passes& passes) const {
 }
 
 /// The host's time: of MoE layers the gate's and the experts' computations, which all schedules launch.
-CommonWork::Passes CommonWork::launched(const Candidate& c) const {
-  const auto lowered = [&](const ModelSpec& model) {
-    return lower_passes(model, problem_.workload(), c, problem_.ranks_per_node());
-  };
+CommonWork::Passes CommonWork::launched(const LoweredPasses& all, const LoweredPasses& dense) const {
   const CudaGraphs& graphs = problem_.workload().cuda_graphs;
-  const LoweredPasses all = lowered(problem_.model()), dense = lowered(without_experts_);
   const auto sums = [&](const std::vector<BlockId>& of_all, const std::vector<BlockId>& of_dense) {
     std::vector<double> before{0.0};
     for (std::size_t i = 0; i < of_all.size(); ++i) {

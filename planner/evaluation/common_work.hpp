@@ -14,6 +14,7 @@
 #include "model/workload/cuda_graphs.hpp"
 #include "planner/candidate/candidate.hpp"
 #include "planner/evaluation/problem.hpp"
+#include "planner/lowering/lower.hpp"
 
 namespace moeplan::planner {
 
@@ -74,10 +75,11 @@ class CommonWork {
   [[nodiscard]] Priced priced_of(const Candidate& candidate);
   [[nodiscard]] Candidate representative(const Candidate& candidate, Priced operations);
   [[nodiscard]] const Passes& passes(const Candidate& candidate);
-  [[nodiscard]] Passes priced(const ModelSpec& model, const Candidate& representative, Priced operations);
+  [[nodiscard]] LoweredPasses lowered(const ModelSpec& model, const Candidate& c) const;
+  [[nodiscard]] Passes priced(LoweredPasses lowered, Priced operations);
   [[nodiscard]] const Rough& rough(const Candidate& candidate);
   void add_mean_load(const Candidate& c, Passes& passes) const;
-  [[nodiscard]] Passes launched(const Candidate& c) const;
+  [[nodiscard]] Passes launched(const LoweredPasses& all, const LoweredPasses& dense) const;
   [[nodiscard]] static Passes longer_of_each(const Passes& a, const Passes& b);
   [[nodiscard]] std::vector<std::size_t> first_units(const Candidate& candidate);
   [[nodiscard]] Seconds longest_stage(const Passes& work, const Candidate& candidate);

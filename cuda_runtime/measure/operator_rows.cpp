@@ -18,22 +18,23 @@ std::string_view products_of(const Benchmark& b) {
 
 std::string line_of(const Benchmark& b, const Measured& measured, const std::string& gpu, const std::string& source) {
   constexpr double kMicroseconds = 1e6;
+  constexpr std::string_view kNoAttention = ",,,,,,";  // the seven columns of attention, empty
   GemmShape s = b.products.front();
   const std::int64_t groups = std::ssize(b.products);
   std::int64_t rows = 0;
   if (groups > 1) std::swap(rows, b.phase == GemmPhase::Wgrad ? s.k : s.m);
-  return fmt::format("{},{},{},{},{},{},{},{},{},{:.3f},\"{}{}\"\n", gpu, groups > 1 ? "grouped_gemm" : "gemm",
+  return fmt::format("{},{},{},{},{},{},{},{},{},{},{:.3f},\"{}{}\"\n", gpu, groups > 1 ? "grouped_gemm" : "gemm",
                      name_of<GemmPhase>(kGemmPhaseNames, b.phase), name_of<Dtype>(kDtypeNames, b.dtype),
                      number_or_empty(s.m), number_or_empty(s.n), number_or_empty(s.k),
-                     groups > 1 ? number_or_empty(groups) : "", number_or_empty(rows), kMicroseconds * measured.median,
-                     products_of(b), source);
+                     groups > 1 ? number_or_empty(groups) : "", number_or_empty(rows), kNoAttention,
+                     kMicroseconds * measured.median, products_of(b), source);
 }
 
 }  // namespace
 
 std::string operator_rows(const std::vector<Benchmark>& benchmarks, const std::vector<Measured>& measured,
                           const std::string& gpu, const std::string& source) {
-  std::string out = "gpu,kind,phase,dtype,m,n,k,groups,rows,time_us,source\n";
+  std::string out = fmt::format("{}\n", kOperatorColumns);
   for (std::size_t i = 0; i < benchmarks.size(); ++i) {
     if (measured[i].median > 0) out += line_of(benchmarks[i], measured[i], gpu, source);
   }

@@ -107,6 +107,12 @@ interrupted
 the folder of clusters, GPUs, models and workloads, instead of
 .I ../share/moeplan/configs
 relative to the executable
+.TP
+.B MOEPLAN_PYTHON
+the Python that runs PyTorch for
+.BR "moeplan profile \-\-operators" ,
+instead of
+.I python3
 )";
 
 std::string head(const std::string& name, const std::string& about) {

@@ -171,8 +171,12 @@ ExitCode operators_here(const ProfileOptions& o) {
   }
   ExitCode code = ExitCode::Done;
   const BackEnd on{o.backend, kMostRanks, o.quiet, {}};
-  const auto table = operator_table_here(on, o.operators, model->library, duration_option("--budget", o.budget),
-                                         duration_option("--timeout", o.time_out), code);
+  const auto attention = [&](bool is_backward) {
+    return models.training ? models.training->attention_of(is_backward).library : "";
+  };
+  const auto table =
+      operator_table_here(on, o.operators, {model->library, attention(false), attention(true)},
+                          duration_option("--budget", o.budget), duration_option("--timeout", o.time_out), code);
   if (!table) return code;
   write_file_atomically(o.output, *table);
   if (!o.quiet)
@@ -237,8 +241,8 @@ void add_profile_command(CLI::App& app, ExitCode& code) {
   c->add_option("--gpu-file", o->gpu_file, "With --backend nccl: also write the GPU alone, as a file of configs/gpus");
   c->add_option(
       "--operators", o->operators,
-      "With --backend nccl: measure products as a table of operators instead; the GPU that its rows name, one "
-      "of configs/operators");
+      "With --backend nccl: measure products and, through PyTorch where MOEPLAN_PYTHON or python3 has it, attention "
+      "and kernels as a table of operators instead; the GPU that its rows name, one of configs/operators");
   c->add_flag("--quiet", o->quiet, "Do not print the fits");
   c->callback([o, &code] { run_profile(*o, code); });
 }

@@ -2,8 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
+
 #include "cuda_runtime/measure/operator_rows.hpp"
+#include "cuda_runtime/measure/torch_rows.hpp"
 #include "cuda_runtime/validate/execute.hpp"
+#include "cuda_runtime/validate/launch.hpp"
 #include "profiler/fits/source_text.hpp"
 
 namespace moeplan::cli {
@@ -22,6 +26,25 @@ runtime::MeasuredMachine machine_of(const validate::Answer& answer, bool has_gpu
           .nodes = validate::machines_of(answer.hosts),
           .clocks = "clocks: " + answer.clocks.text(),
           .multiplies_fp8 = p.multiplies_fp8};
+}
+
+/// Rows of attention and kernels, measured through PyTorch; none if the user interrupted it.
+std::optional<std::string> other_operators(const runtime::TorchRequest& request, bool quiet) {
+  if (!(request.budget > Seconds(0))) {
+    fmt::print(stderr,
+               "note: attention and kernels were not measured: products took the budget; give a longer one "
+               "(--budget)\n");
+    return "";
+  }
+  if (!quiet) fmt::print(stderr, "attention and kernels: {}, up to {:.0f} s\n", request.python, request.budget.value());
+  const validate::ScratchDirectory scratch;
+  const runtime::TorchRows measured = torch_rows(request, scratch.path());
+  if (measured.is_interrupted) {
+    fmt::print(stderr, "interrupted: the measurement of attention and kernels was ended\n");
+    return std::nullopt;
+  }
+  for (const std::string& note : measured.notes) fmt::print(stderr, "note: {}\n", note);
+  return measured.rows;
 }
 
 }  // namespace
@@ -52,8 +75,10 @@ std::optional<MeasuredHere> measure_here(const BackEnd& on, std::optional<std::i
   return out;
 }
 
-std::optional<std::string> operator_table_here(const BackEnd& on, const std::string& gpu, const std::string& library,
-                                               Seconds budget, Seconds time_out, ExitCode& code) {
+std::optional<std::string> operator_table_here(const BackEnd& on, const std::string& gpu,
+                                               const PricingLibraries& libraries, Seconds budget, Seconds time_out,
+                                               ExitCode& code) {
+  const auto begin = std::chrono::steady_clock::now();
   const validate::ExecuteJob job{
       .limits = {.time_out = time_out},
       .cases = {},
@@ -64,9 +89,23 @@ std::optional<std::string> operator_table_here(const BackEnd& on, const std::str
     return std::nullopt;
   }
   const validate::Answer& answer = run.answer;
-  return operator_rows(runtime::operator_benchmarks(answer.processor.multiplies_fp8), answer.measured, gpu,
-                       fmt::format("cuBLASLt on {}, clocks: {}, by {}", profiler::plain(answer.processor.name),
-                                   answer.clocks.text(), library));
+  const std::string products =
+      operator_rows(runtime::operator_benchmarks(answer.processor.multiplies_fp8), answer.measured, gpu,
+                    fmt::format("cuBLASLt on {}, clocks: {}, by {}", profiler::plain(answer.processor.name),
+                                answer.clocks.text(), libraries.gemm));
+  const Seconds used(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+  const auto others = other_operators({.python = runtime::python_interpreter(),
+                                       .gpu = gpu,
+                                       .attention = libraries.attention,
+                                       .attention_backward = libraries.attention_backward,
+                                       .budget = budget - used,
+                                       .grace = time_out},
+                                      on.quiet);
+  if (!others) {
+    code = ExitCode::Interrupted;
+    return std::nullopt;
+  }
+  return products + *others;
 }
 
 }  // namespace moeplan::cli

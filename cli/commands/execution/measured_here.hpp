@@ -25,10 +25,16 @@ struct MeasuredHere {
 [[nodiscard]] std::optional<MeasuredHere> measure_here(const BackEnd& on, std::optional<std::int64_t> ranks,
                                                        Seconds budget, Seconds time_out, ExitCode& code);
 
-/// Measures a table of operators on one GPU, in the format of `score` (docs/operators.md), whose rows name `gpu` and
-/// the `library` that prices them. No table, and `code`, as above.
+/// The libraries whose figures price a table of operators, as its rows name them; "": none.
+struct PricingLibraries {
+  std::string gemm, attention, attention_backward;
+};
+
+/// Measures a table of operators on one GPU, in the format of `score` (docs/operators.md), whose rows name `gpu`:
+/// products, then, in what is left of the budget, attention and kernels through PyTorch. What was not measured of the
+/// latter is said on standard error. No table, and `code`, as above.
 [[nodiscard]] std::optional<std::string> operator_table_here(const BackEnd& on, const std::string& gpu,
-                                                             const std::string& library, Seconds budget,
+                                                             const PricingLibraries& libraries, Seconds budget,
                                                              Seconds time_out, ExitCode& code);
 
 }  // namespace moeplan::cli

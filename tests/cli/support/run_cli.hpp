@@ -65,6 +65,8 @@ class Cli {
     return dir_.write(name, content).string();
   }
 
+  /// The executable of the following runs.
+  std::string executable = MOEPLAN_EXECUTABLE;
   /// The configuration directory of the following runs; "" for the program's default.
   std::string config_directory = "";
   /// Further environment variables of the following runs.
@@ -118,7 +120,7 @@ class Cli {
     }
     for (const auto& [name, value] : environment) ::setenv(name.c_str(), value.c_str(), 1);
     if (::chdir(dir_.path().c_str()) != 0) ::_exit(126);
-    std::vector<std::string> all{MOEPLAN_EXECUTABLE};
+    std::vector<std::string> all{executable};
     all.insert(all.end(), arguments.begin(), arguments.end());
     std::vector<char*> argv;
     for (std::string& a : all) argv.push_back(a.data());

@@ -32,7 +32,7 @@ try:
     import torch.nn.functional as F
     from torch.nn.attention import SDPBackend, sdpa_kernel
 except (ImportError, OSError) as error:
-    sys.exit(f"{sys.executable} has no PyTorch that can be used ({error})")
+    sys.exit(f"no PyTorch: {error} ({sys.executable})")
 
 MIB = 1 << 20
 BF16, FP32 = torch.bfloat16, torch.float32
@@ -492,7 +492,7 @@ def main():
     parser.add_argument("--attention-backward", default="", help="library that prices attention backward")
     arguments = parser.parse_args()
     if not torch.cuda.is_available():
-        sys.exit(f"PyTorch {torch.__version__} of {sys.executable} sees no GPU")
+        sys.exit(f"PyTorch {torch.__version__} sees no GPU ({sys.executable})")
     torch.manual_seed(0)
     rows = Rows(arguments.gpu, arguments.seconds)
     measure(rows, {"forward": arguments.attention_forward, "backward": arguments.attention_backward})

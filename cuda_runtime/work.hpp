@@ -40,6 +40,7 @@ struct GemmWork {
   Gemm::Form form = Gemm::Form::NN;
   RowList a, b, c;
   std::vector<Product> products;  // one; for a grouped GEMM, one per expert (and source) with rows in C
+  bool are_separate = false;      // whether a GPU computes each by a launch of its own
 };
 
 /// Copies row i of `in` to row i of `out`.

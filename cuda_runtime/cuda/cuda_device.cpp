@@ -164,7 +164,7 @@ class Cuda final : public CudaDevice {
   }
   void multiply(DeviceStream stream, const Products& products) override {
     use();
-    products_->run(products, native(stream), captures_);
+    products_->run(products, native(stream));
   }
 
   void begin_capture(DeviceStream stream) override {

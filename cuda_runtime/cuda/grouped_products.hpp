@@ -1,8 +1,7 @@
-// Grouped GEMM: several products in one cuBLAS call, available from cuBLAS 12.5 on.
+// Grouped GEMM: several products in one launch, on Hopper.
 #pragma once
 
-#include <cstddef>
-#include <memory>
+#include <cstdint>
 
 #include "cuda_runtime/device/device.hpp"
 #include "model/base/ids.hpp"
@@ -11,33 +10,20 @@ struct CUstream_st;
 
 namespace moeplan::runtime {
 
-/// The workspace of a stream, used by products while they execute.
-struct ProductWorkspace {
-  void* data = nullptr;
-  std::size_t bytes = 0;
-};
-
 class GroupedProducts {
  public:
-  explicit GroupedProducts(RankId rank);
-  ~GroupedProducts();
-  GroupedProducts(const GroupedProducts&) = delete;
-  GroupedProducts& operator=(const GroupedProducts&) = delete;
+  /// On the current device. `multiprocessors`: that kernels run on; 0: those of the GPU.
+  GroupedProducts(RankId rank, std::int64_t multiprocessors);
 
-  /// Whether MOEPLAN_CUDA_GROUPED is 1.
-  [[nodiscard]] bool is_requested() const { return is_requested_; }
-  /// Enqueues products as one call, if that is requested and supported: by this build's cuBLAS, and with addresses and
-  /// rows of operands that are multiples of 16 bytes. Otherwise returns false, and the first time prints why.
-  [[nodiscard]] bool run(const Products& products, CUstream_st* stream, const ProductWorkspace& workspace);
+  /// Enqueues products as one launch if they are of 16-bit formats, the GPU is of compute capability 9.0, and this
+  /// build has the kernel (hopper_products.hpp), unless MOEPLAN_CUDA_GROUPED is 0. Otherwise returns false: also where
+  /// addresses or rows are not multiples of 16 bytes, which the first time it prints.
+  [[nodiscard]] bool run(const Products& products, CUstream_st* stream);
 
  private:
-  struct State;
-  [[nodiscard]] bool refuse(const Products& products, const char* why);
-
   RankId rank_;
-  bool is_requested_;
+  std::int64_t multiprocessors_ = 0;  // 0: the GPU has no such launches
   bool has_refused_ = false;
-  std::unique_ptr<State> state_;
 };
 
 }  // namespace moeplan::runtime

@@ -11,7 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include "cuda_runtime/backend.hpp"
 #include "cuda_runtime/cuda/check.hpp"
 #include "cuda_runtime/cuda/grouped_products.hpp"
 #include "cuda_runtime/cuda/product_types.hpp"
@@ -180,7 +179,10 @@ struct LtProducts::State {
   StreamMaker make_stream;
 
   State(RankId of, std::int64_t of_part, StreamMaker maker)
-      : rank(of), grouped(of), multiprocessors(static_cast<std::int32_t>(of_part)), make_stream(std::move(maker)) {
+      : rank(of),
+        grouped(of, of_part),
+        multiprocessors(static_cast<std::int32_t>(of_part)),
+        make_stream(std::move(maker)) {
     check_cublas(cublasLtCreate(&handle), rank, "cublasLtCreate");
   }
   ~State() {
@@ -230,17 +232,12 @@ LtProducts::LtProducts(RankId rank, std::int64_t multiprocessors, StreamMaker ma
     : state_(std::make_unique<State>(rank, multiprocessors, std::move(make_stream))) {}
 LtProducts::~LtProducts() = default;
 
-void LtProducts::run(const Products& products, CUstream_st* stream, bool is_captured) {
+void LtProducts::run(const Products& products, CUstream_st* stream) {
   if (products.products.size() < 2) {
     for (const MatrixProduct& p : products.products) state_->multiply(products, p, stream);
     return;
   }
-  if (state_->grouped.is_requested() && is_captured) {
-    throw ExecutionError(fmt::format(
-        "rank {}: grouped calls of cuBLAS are not captured: unset MOEPLAN_CUDA_GROUPED to execute layers as graphs",
-        state_->rank.value()));
-  }
-  if (state_->grouped.run(products, stream, {state_->workspace_of(stream), kWorkspace})) return;
+  if (!products.are_separate && state_->grouped.run(products, stream)) return;
   state_->multiply_on_lanes(products, stream);
 }
 

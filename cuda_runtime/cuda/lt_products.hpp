@@ -1,8 +1,6 @@
-// Matrix products on a GPU: one cuBLASLt call each, several products on several streams. The algorithm that cuBLASLt's
-// heuristic selects for a shape is cached.
-//
-// With MOEPLAN_CUDA_GROUPED=1 several products are one grouped cuBLAS call where that supports them
-// (grouped_products.hpp). It is not the default: cuBLAS of CUDA 12.5 to 13.0 has grouped kernels for Ampere only.
+// Matrix products on a GPU: several in one launch where the GPU has a kernel for that (grouped_products.hpp), otherwise
+// one cuBLASLt call each, several products on several streams. The algorithm that cuBLASLt's heuristic selects for a
+// shape is cached.
 #pragma once
 
 #include <cstdint>
@@ -27,9 +25,8 @@ class LtProducts {
   LtProducts& operator=(const LtProducts&) = delete;
 
   /// Enqueues products, as the same calls whether captured or not. The first call on a stream allocates workspaces and
-  /// must not be captured. Raises ExecutionError if grouped calls are requested in a capture, for which they are not
-  /// documented.
-  void run(const Products& products, CUstream_st* stream, bool is_captured);
+  /// must not be captured.
+  void run(const Products& products, CUstream_st* stream);
 
  private:
   struct State;

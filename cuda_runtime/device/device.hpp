@@ -35,7 +35,7 @@ struct Products {
   Gemm::Form form = Gemm::Form::NN;
   Dtype dtype = Dtype::Fp32, result = Dtype::Fp32;
   std::span<const MatrixProduct> products;
-  const void* const* addresses = nullptr;  // in device memory: the addresses of all A, then all B, then all C
+  bool are_separate = false;  // whether each is a launch of its own, as in Transformer Engine
 };
 
 /// A message between ranks that share a device, of at least one byte, and the words of the sender's and the receiver's

@@ -114,7 +114,7 @@ class Maker {
     const Operand a = gathered(w.a, w, range_of(&Product::a), true), b = gathered(w.b, w, range_of(&Product::b), true),
                   c = gathered(w.c, w, range_of(&Product::c), accumulates);
     for (const std::vector<Product>& round : rounds(w.products)) {
-      DeviceProducts out{w.form, dtype, result, {}};
+      DeviceProducts out{w.form, dtype, result, {}, w.are_separate};
       for (const Product& p : round) {
         const std::int64_t k = w.form == Gemm::Form::TN ? p.a.rows : a.columns;
         if (p.a.rows == 0 || p.b.rows == 0) {
@@ -179,21 +179,10 @@ class Maker {
     add(CopyRows{{out.view, x_.pool.copy_of<std::int32_t>(none), 0}, out, range.rows});
   }
 
-  [[nodiscard]] const void* const* addresses(std::span<const MatrixProduct> products) const {
-    std::vector<const void*> out;
-    for (const auto operand : {&MatrixProduct::a, &MatrixProduct::b}) {
-      for (const MatrixProduct& p : products) out.push_back(p.*operand);
-    }
-    for (const MatrixProduct& p : products) out.push_back(p.c);
-    return x_.pool.copy_of<const void*>(out);
-  }
-
   template <class Call>
   void add(Call call) {
     if constexpr (std::is_same_v<Call, DeviceProducts>) {
-      if (call.products.empty()) return;
-      call.addresses = addresses(call.products);
-      commands.emplace_back(std::move(call));
+      if (!call.products.empty()) commands.emplace_back(std::move(call));
     } else {
       if (call.items > 0) commands.emplace_back(KernelCall(call));
     }
@@ -245,7 +234,7 @@ void issue(Device& device, DeviceStream stream, std::span<const DeviceCommand> c
       device.launch(stream, *call);
     } else {
       const auto& p = std::get<DeviceProducts>(command);
-      device.multiply(stream, {p.form, p.dtype, p.result, p.products, p.addresses});
+      device.multiply(stream, {p.form, p.dtype, p.result, p.products, p.are_separate});
     }
   }
 }

@@ -1,4 +1,4 @@
-// An operation of a rank prepared for a device: commands, row indices, staging memory and addresses.
+// An operation of a rank prepared for a device: commands, row indices and staging memory.
 #pragma once
 
 #include <optional>
@@ -17,7 +17,7 @@ struct DeviceProducts {
   Gemm::Form form = Gemm::Form::NN;
   Dtype dtype = Dtype::Fp32, result = Dtype::Fp32;
   std::vector<MatrixProduct> products;
-  const void* const* addresses = nullptr;
+  bool are_separate = false;
 };
 using DeviceCommand = std::variant<kernels::KernelCall, DeviceProducts>;
 

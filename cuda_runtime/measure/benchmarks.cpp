@@ -61,7 +61,12 @@ BenchmarkExecution gemm_run(const Benchmark& b) {
   out.buffers = {{left.rows * groups, left.columns, b.dtype},
                  {right.rows * groups, right.columns, b.dtype},
                  {s.m * groups, s.n, result_of(b)}};
-  GemmWork work{form, rows(0, left.rows * groups), rows(1, right.rows * groups), rows(2, s.m * groups), {}};
+  GemmWork work{form,
+                rows(0, left.rows * groups),
+                rows(1, right.rows * groups),
+                rows(2, s.m * groups),
+                {},
+                /*are_separate=*/b.kind == Benchmark::Kind::Operator};
   for (std::int64_t g = 0; g < groups; ++g) {
     work.products.push_back(
         {{g * left.rows, left.rows}, {g * right.rows, right.rows}, {g * s.m, s.m}, /*accumulates=*/is_sum});

@@ -1,8 +1,9 @@
-// A CPU implementation of the cuBLAS and cuBLASLt calls that matrix products use, for tests (cudart_on_cpu.hpp).
+// A CPU implementation of the calls that matrix products use, of cuBLASLt and of the kernel for Hopper, for tests
+// (cudart_on_cpu.hpp).
 #include <cublasLt.h>
-#include <cublas_v2.h>
 #include <cuda_runtime_api.h>
 
+#include "cuda_runtime/cuda/hopper/hopper_products.hpp"
 #include "cuda_runtime/kernels/formats.hpp"
 #include "tests/device/cudart_on_cpu.hpp"
 #include "tests/device/library_calls.hpp"
@@ -62,8 +63,6 @@ bool is_supported(const Description& how, const Layout& first, const Layout& sec
          out.type == CUDA_R_16BF && is_whole(first) && is_whole(second);
 }
 
-cudaStream_t grouped_stream = nullptr;  // of the next grouped products
-
 void called(const char* name) { ++moeplan::tests::library_calls()[name]; }
 
 template <class To, class From>
@@ -73,43 +72,24 @@ To* as(From* from) {
 
 }  // namespace
 
-extern "C" {
+bool moeplan::runtime::has_hopper_products() { return true; }
 
-cublasStatus_t cublasCreate_v2(cublasHandle_t* handle) {
-  *handle = nullptr;
-  return CUBLAS_STATUS_SUCCESS;
-}
-cublasStatus_t cublasDestroy_v2(cublasHandle_t) { return CUBLAS_STATUS_SUCCESS; }
-cublasStatus_t cublasSetStream_v2(cublasHandle_t, cudaStream_t stream) {
-  grouped_stream = stream;
-  return CUBLAS_STATUS_SUCCESS;
-}
-cublasStatus_t cublasSetWorkspace_v2(cublasHandle_t, void* data, std::size_t bytes) {
-  return data != nullptr && bytes > 0 ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
-}
-cublasStatus_t cublasGemmGroupedBatchedEx(cublasHandle_t, const cublasOperation_t* first,
-                                          const cublasOperation_t* second, const int* m, const int* n, const int* k,
-                                          const void* alpha, const void* const* a, cudaDataType_t type, const int* lda,
-                                          const void* const* b, cudaDataType_t, const int* ldb, const void* beta,
-                                          void* const* c, cudaDataType_t result, const int* ldc, int groups,
-                                          const int* sizes, cublasComputeType_t) {
-  called("cublasGemmGroupedBatchedEx");
-  if (!moeplan::tests::grouped_products_are_supported()) return CUBLAS_STATUS_NOT_SUPPORTED;
-  const auto* alphas = static_cast<const float*>(alpha);
-  const auto* betas = static_cast<const float*>(beta);
-  std::size_t i = 0;
-  for (int g = 0; g < groups; ++g) {
-    for (int j = 0; j < sizes[g]; ++j, ++i) {
-      // The addresses are device memory, which is the host's here.
-      moeplan::tests::on_stream(
-          grouped_stream,
-          [=, m = m[g], n = n[g], k = k[g], x = Columns{a[i], lda[g], first[g] == CUBLAS_OP_T},
-           y = Columns{b[i], ldb[g], second[g] == CUBLAS_OP_T}, alpha = alphas[g], beta = betas[g], z = c[i],
-           ldc = ldc[g]] { multiply(type, format_of(result), m, n, k, alpha, x, y, beta, z, ldc); });
-    }
+int moeplan::runtime::launch_hopper_products(const GroupedLaunch& launch, CUstream_st* stream) {
+  called("launch_hopper_products");
+  const cudaDataType_t type = launch.is_fp16 ? CUDA_R_16F : CUDA_R_16BF;
+  const Format result = launch.gives_fp32 ? Format::Fp32 : format_of(type);
+  for (int i = 0; i < launch.count; ++i) {
+    // The row-major C = A B is the column-major C^T = B^T A^T.
+    const GroupedProduct p = launch.products[i];
+    const Columns left{p.b, launch.transposes_b ? p.k : p.n, launch.transposes_b};
+    const Columns right{p.a, launch.transposes_a ? p.m : p.k, launch.transposes_a};
+    const float before = p.accumulates ? 1 : 0;
+    moeplan::tests::on_stream(stream, [=] { multiply(type, result, p.n, p.m, p.k, 1, left, right, before, p.c, p.n); });
   }
-  return CUBLAS_STATUS_SUCCESS;
+  return cudaSuccess;
 }
+
+extern "C" {
 
 const char* cublasLtGetStatusName(cublasStatus_t) { return "an error of cuBLAS"; }
 cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {

@@ -110,6 +110,16 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
   properties->l2CacheSize = 1 << 20;
   return cudaSuccess;
 }
+cudaError_t cudaGetDevice(int* device) {
+  *device = 0;
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
+  const bool is_major = attribute == cudaDevAttrComputeCapabilityMajor;
+  const bool is_count = attribute == cudaDevAttrMultiProcessorCount;
+  *value = is_major ? moeplan::tests::compute_capability() : is_count ? 2 : 0;
+  return cudaSuccess;
+}
 cudaError_t cudaDeviceGetPCIBusId(char* bus, int, int) {
   std::strcpy(bus, "0000:17:00.0");
   return cudaSuccess;

@@ -132,7 +132,7 @@ class FakeDevice final : public CudaDevice {
   [[nodiscard]] bool has_nothing_to_do() const;
   [[nodiscard]] double slowed(DeviceStream stream, double cost) const;
   void check_range(const std::byte* data, std::size_t bytes) const;
-  void check_products(std::span<const MatrixProduct> list, Dtype result, const void* const* addresses) const;
+  void check_products(std::span<const MatrixProduct> list, Dtype result) const;
 
   Random random_;
   std::map<std::byte*, std::size_t> memory_;

@@ -36,11 +36,11 @@ struct OneGpu {
   OneGpu& operator=(const OneGpu&) = delete;
 };
 
-struct Grouped {
-  Grouped() { ::setenv("MOEPLAN_CUDA_GROUPED", "1", 1); }
-  ~Grouped() { ::unsetenv("MOEPLAN_CUDA_GROUPED"); }
-  Grouped(const Grouped&) = delete;
-  Grouped& operator=(const Grouped&) = delete;
+struct Hopper {
+  Hopper() { tests::compute_capability() = 9; }
+  ~Hopper() { tests::compute_capability() = 8; }
+  Hopper(const Hopper&) = delete;
+  Hopper& operator=(const Hopper&) = delete;
 };
 
 /// Operands of the products, and what their C must become.
@@ -59,12 +59,9 @@ class Work {
       expected_.push_back(product(s, a, b, c));
       products_.push_back({a, b, c, s.m, s.n, s.k, s.accumulates});
     }
-    for (const auto& p : products_) addresses_.push_back(p.a);
-    for (const auto& p : products_) addresses_.push_back(p.b);
-    for (const auto& p : products_) addresses_.push_back(p.c);
   }
 
-  [[nodiscard]] Products all() const { return {form_, dtype_, result_, products_, addresses_.data()}; }
+  [[nodiscard]] Products all() const { return {form_, dtype_, result_, products_}; }
   [[nodiscard]] bool is_right() const {
     for (std::size_t p = 0; p < products_.size(); ++p) {
       for (std::size_t i = 0; i < expected_[p].size(); ++i) {
@@ -116,11 +113,10 @@ class Work {
   std::vector<std::byte> memory_;
   std::size_t used_ = 0;
   std::vector<MatrixProduct> products_;
-  std::vector<const void*> addresses_;
   std::vector<std::vector<double>> expected_;
 };
 
-void run(const Products& all, bool is_captured) {
+void run(const Products& all) {
   cudaStream_t stream = nullptr;
   REQUIRE(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) == cudaSuccess);
   LtProducts products(RankId(0), /*multiprocessors=*/0, [](CUstream_st*) {
@@ -128,26 +124,25 @@ void run(const Products& all, bool is_captured) {
     REQUIRE(cudaStreamCreateWithFlags(&lane, cudaStreamNonBlocking) == cudaSuccess);
     return lane;
   });
-  products.run(all, stream, is_captured);
+  products.run(all, stream);
   REQUIRE(tests::the_gpu()->is_idle());
 }
-void run(const Work& work, bool is_captured) { run(work.all(), is_captured); }
+void run(const Work& work) { run(work.all()); }
 
 }  // namespace
 
-TEST_CASE("Several products are one of cuBLASLt each, on streams of their own, in captures as outside") {
+TEST_CASE("Several products are one of cuBLASLt each, on streams of their own") {
   const auto form = GENERATE(Gemm::Form::NN, Gemm::Form::NT, Gemm::Form::TN);
   const auto dtype = GENERATE(Dtype::Fp32, Dtype::Tf32, Dtype::Bf16, Dtype::Fp16);
-  const bool is_captured = GENERATE(false, true);
   const OneGpu gpu(7);
   auto& calls = tests::library_calls();
   calls.clear();
   const Work work(form, dtype, Lay::Aligned);
-  run(work, is_captured);
+  run(work);
   CHECK(work.is_right());
   CHECK(calls["cublasLtMatmul"] == std::ssize(kSizes));
   CHECK(calls["cublasLtMatmulAlgoGetHeuristic"] == std::ssize(kSizes) - 1);  // two have one shape
-  CHECK(calls["cublasGemmGroupedBatchedEx"] == 0);
+  CHECK(calls["launch_hopper_products"] == 0);
   CHECK(calls["cudaMalloc"] == 4);                    // a workspace for each stream
   CHECK(tests::the_gpu()->calls("record") == 1 + 3);  // the fork, and the end of each other stream
 }
@@ -159,13 +154,13 @@ TEST_CASE("Products of 16-bit formats are also added up in fp32") {
   const auto lay = GENERATE(Lay::Aligned, Lay::WideRows);
   SECTION("one by one") {
     const Work work(form, dtype, Dtype::Fp32, lay);
-    run(work, false);
+    run(work);
     CHECK(work.is_right());
   }
-  SECTION("in a single call, if cuBLAS has it") {
-    const Grouped grouped;
+  SECTION("in one launch on Hopper") {
+    const Hopper hopper;
     const Work work(form, dtype, Dtype::Fp32, lay);
-    run(work, false);
+    run(work);
     CHECK(work.is_right());
   }
 }
@@ -175,53 +170,62 @@ TEST_CASE("Products of fp8 are those of the numbers that its bytes are, in bf16"
   auto& calls = tests::library_calls();
   calls.clear();
   const Work work(Gemm::Form::NT, Dtype::Fp8, Dtype::Bf16, Lay::Whole16s);
-  run(work, false);
+  run(work);
   CHECK(work.is_right());
   CHECK(calls["fast accumulation"] == std::ssize(kWhole));
   SECTION("but not of sizes that cuBLASLt does not take") {
     const Work wide(Gemm::Form::NT, Dtype::Fp8, Dtype::Bf16, Lay::WideRows);
     Products one = wide.all();
     one.products = one.products.first(1);
-    CHECK_THROWS_WITH(run(one, false), Catch::StartsWith("rank 0: cublasLtMatmulAlgoGetHeuristic of 8 x 16 x 8: "));
+    CHECK_THROWS_WITH(run(one), Catch::StartsWith("rank 0: cublasLtMatmulAlgoGetHeuristic of 8 x 16 x 8: "));
   }
 }
 
-TEST_CASE("Several products are one call of cuBLAS where that is asked for and can be") {
+TEST_CASE("Several products of 16-bit formats are one launch on Hopper") {
   const OneGpu gpu(7);
-  const Grouped grouped;
+  const Hopper hopper;
   auto& calls = tests::library_calls();
   calls.clear();
-  SECTION("as it is here") {
+  SECTION("where addresses and rows are multiples of 16 bytes") {
     const auto form = GENERATE(Gemm::Form::NN, Gemm::Form::NT, Gemm::Form::TN);
-    const auto dtype = GENERATE(Dtype::Fp32, Dtype::Bf16);
+    const auto dtype = GENERATE(Dtype::Fp16, Dtype::Bf16);
     const Work work(form, dtype, Lay::WideRows);
-    run(work, false);
+    run(work);
     CHECK(work.is_right());
-    CHECK(calls["cublasGemmGroupedBatchedEx"] == 1);
+    CHECK(calls["launch_hopper_products"] == 1);
     CHECK(calls["cublasLtMatmul"] == 0);
   }
-  SECTION("not where an operand, or a row of it, does not begin at a multiple of 16 bytes: then one call each") {
+  SECTION("not otherwise: then one call each") {
     const auto lay = GENERATE(Lay::Aligned, Lay::Unaligned);  // rows of 3 elements, operands at 4 bytes
     const Work work(Gemm::Form::NN, Dtype::Bf16, lay);
-    run(work, false);
+    run(work);
     CHECK(work.is_right());
-    CHECK(calls["cublasGemmGroupedBatchedEx"] == 0);
+    CHECK(calls["launch_hopper_products"] == 0);
     CHECK(calls["cublasLtMatmul"] == std::ssize(kSizes));
   }
-  SECTION("not where it says that it is not supported: then one call each") {
-    tests::grouped_products_are_supported() = false;
+  SECTION("not in fp32") {
+    run(Work(Gemm::Form::NN, Dtype::Fp32, Lay::WideRows));
+    CHECK(calls["launch_hopper_products"] == 0);
+  }
+  SECTION("not if they are to be separate") {
     const Work work(Gemm::Form::NN, Dtype::Bf16, Lay::WideRows);
-    run(work, false);
-    tests::grouped_products_are_supported() = true;
+    Products separate = work.all();
+    separate.are_separate = true;
+    run(separate);
     CHECK(work.is_right());
-    CHECK(calls["cublasGemmGroupedBatchedEx"] == 1);
+    CHECK(calls["launch_hopper_products"] == 0);
     CHECK(calls["cublasLtMatmul"] == std::ssize(kWide));
   }
-  SECTION("not in a capture, which would have other products than the runs before it") {
-    const Work work(Gemm::Form::NN, Dtype::Bf16, Lay::WideRows);
-    CHECK_THROWS_WITH(run(work, true),
-                      "rank 0: grouped calls of cuBLAS are not captured: unset MOEPLAN_CUDA_GROUPED to execute layers "
-                      "as graphs");
+  SECTION("not if that is switched off") {
+    ::setenv("MOEPLAN_CUDA_GROUPED", "0", 1);
+    run(Work(Gemm::Form::NN, Dtype::Bf16, Lay::WideRows));
+    ::unsetenv("MOEPLAN_CUDA_GROUPED");
+    CHECK(calls["launch_hopper_products"] == 0);
+  }
+  SECTION("not on another GPU") {
+    tests::compute_capability() = 10;
+    run(Work(Gemm::Form::NN, Dtype::Bf16, Lay::WideRows));
+    CHECK(calls["launch_hopper_products"] == 0);
   }
 }
 
@@ -232,9 +236,9 @@ TEST_CASE("A single product is one of cuBLASLt") {
   const Work work(Gemm::Form::NN, Dtype::Fp32, Lay::Aligned);
   Products one = work.all();
   one.products = one.products.first(1);
-  run(one, false);
+  run(one);
   CHECK(calls["cublasLtMatmul"] == 1);
-  CHECK(calls["cublasGemmGroupedBatchedEx"] == 0);
+  CHECK(calls["launch_hopper_products"] == 0);
   CHECK(tests::the_gpu()->calls("record") == 0);
 }
 

@@ -20,7 +20,7 @@ const BenchmarkSizes& sizes_of(BenchmarkScale scale) {
                    {256, 512, 256},
                    {256, 1024, 256},
                    {512, 1024, 512}},
-      .concurrent = 8,
+      .concurrent = 6,
       // The threads of a core take turns of milliseconds, so that an exchange waits for products: that is no rate.
       .concurrent_products = 0,
       .groups = 4,
@@ -45,7 +45,7 @@ const BenchmarkSizes& sizes_of(BenchmarkScale scale) {
                    {4096, 4096, 4096},
                    {4096, 14336, 4096},
                    {8192, 8192, 8192}},
-      .concurrent = 6,
+      .concurrent = 4,
       .concurrent_products = 8,  // assumed: 64 MiB at 50 GB/s last as long, on whole GPUs
       .groups = 8,
       .grouped = 7,

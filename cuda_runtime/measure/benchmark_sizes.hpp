@@ -21,8 +21,8 @@ struct BenchmarkSizes {
   std::vector<std::int64_t> rows;
   std::size_t codec_rows;  // index in `rows`, for codecs
   std::vector<GemmShape> products;
-  std::size_t concurrent;            // index in `products`: measured concurrently with an all-to-all
-  std::int64_t concurrent_products;  // of that size in a row, during which an all-to-all is measured; 0: it is not
+  std::size_t concurrent;            // index in `products`, of the group measured concurrently with an all-to-all
+  std::int64_t concurrent_products;  // such groups in a row, during which an all-to-all is measured; 0: it is not
   std::int64_t groups;               // products per grouped GEMM
   std::size_t grouped;               // how many of `products` are measured as groups
   std::int64_t sustained;            // how often the last of `products` is repeated in a row; 0: not measured

@@ -198,12 +198,12 @@ BufferShape room(const Benchmark& b) {
   return {static_cast<std::int64_t>(b.bytes) / size_of(b.dtype) + b.ranks * b.ranks, 1, b.dtype};
 }
 
-/// Products in a row on one stream, then an all-to-all on another, which start together.
-BenchmarkExecution concurrent_run(const Benchmark& b, RankId rank, std::size_t products) {
+/// Groups of products in a row on one stream, then an all-to-all on another, which start together.
+BenchmarkExecution concurrent_run(const Benchmark& b, RankId rank, std::size_t groups) {
   BenchmarkExecution gemm = gemm_run(b);
   const std::size_t first = gemm.buffers.size();
   gemm.buffers.insert(gemm.buffers.end(), 2, room(b));
-  std::vector<std::pair<Work, Stream>> works(products, {gemm.works.front(), Stream::Copy});
+  std::vector<std::pair<Work, Stream>> works(groups, {gemm.works.front(), Stream::Copy});
   works.emplace_back(collective_work(b, Collective::AllToAll, rank, first, first + 1), Stream::Inter);
   BenchmarkExecution out = between(gemm.buffers, std::move(works));
   out.random = gemm.random;
@@ -308,10 +308,10 @@ class Maker {
       Benchmark& b =
           add(kind, name, sizes_.concurrent, real(sizes_.concurrent_bytes), computing_.ranks > 1 ? computing_ : two);
       const GemmShape& s = sizes_.products[sizes_.concurrent];
-      b.flops = real(2 * s.m * s.n * s.k);
-      b.products = {s};
+      b.flops = real(sizes_.groups * 2 * s.m * s.n * s.k);
+      b.products.assign(static_cast<std::size_t>(sizes_.groups), s);
     };
-    concurrent(Kind::Concurrent, "product during all_to_all");
+    concurrent(Kind::Concurrent, "products during all_to_all");
     if (sizes_.concurrent_products > 0) concurrent(Kind::ConcurrentExchange, "all_to_all during products");
   }
 

@@ -26,8 +26,8 @@ struct Benchmark {
     Codec,               // rows encoded, then decoded
     Collective,          // one collective of all or some ranks
     Pair,                // an all-to-all concurrent with an all-gather
-    Concurrent,          // a product concurrent with an all-to-all
-    ConcurrentExchange,  // that all-to-all concurrent with products in a row
+    Concurrent,          // several products concurrent with an all-to-all
+    ConcurrentExchange,  // that all-to-all concurrent with such products in a row
     Sustained,  // the largest product many times in a row, as long as a training step, at the clocks of which it ends
     Operator    // one product or several, for a table of operators
   };

@@ -214,16 +214,16 @@ profiler::CurveFit fit_kernels(const std::vector<Sample>& kernels, const std::ve
   return kernel;
 }
 
-/// The time of a product concurrent with an all-to-all, relative to the product alone; none without measurements. Each
+/// The time of products concurrent with an all-to-all, relative to the products alone; none without measurements. Each
 /// participating rank multiplies, and the slowdown excludes the sharing of a GPU's throughput between ranks.
-std::optional<double> slowdown(const std::vector<Sample>& concurrent, const std::vector<Sample>& gemms,
+std::optional<double> slowdown(const std::vector<Sample>& concurrent, const std::vector<Sample>& products,
                                const MeasuredMachine& machine) {
   std::optional<double> out;
   const auto sharing = [&](const Benchmark& b) {
     return machine.has_gpus ? static_cast<double>(std::min(b.ranks, machine.ranks_per_processor())) : 1.0;
   };
   for (const Sample& shared : concurrent) {
-    for (const Sample& alone : gemms) {
+    for (const Sample& alone : products) {
       if (alone.benchmark.size != shared.benchmark.size) continue;
       out = std::max(1.0, shared.time / (alone.time * sharing(shared.benchmark)));
     }
@@ -363,7 +363,7 @@ MachineFit fit_machine(const std::vector<Benchmark>& benchmarks, const std::vect
     out.codecs.emplace_back(s.benchmark.name, rate);
   }
   const std::vector<Sample> concurrent = of(Kind::Concurrent);
-  out.slowdown = slowdown(concurrent, gemms, machine);
+  out.slowdown = slowdown(concurrent, grouped, machine);
   out.exchange_slowdown = exchange_slowdown(of(Kind::ConcurrentExchange), concurrent, of(Kind::Collective));
   const std::vector<profiler::CollectiveSample> collectives = collective_samples(of(Kind::Collective));
   if (!collectives.empty()) out.collectives = profiler::fit_collectives(collectives);
@@ -420,7 +420,7 @@ std::string machine_table(const MachineFit& fit, const std::vector<Measured>& me
                        human(FlopsPerSecond(*fit.sustained)));
   }
   if (fit.slowdown)
-    out += fmt::format("a product concurrent with an all-to-all takes {:.2f} times as long\n", *fit.slowdown);
+    out += fmt::format("products concurrent with an all-to-all take {:.2f} times as long\n", *fit.slowdown);
   if (fit.exchange_slowdown)
     out += fmt::format("an all-to-all concurrent with products takes {:.2f} times as long\n", *fit.exchange_slowdown);
   out += "\n";

@@ -50,7 +50,7 @@ struct MachineFit {
   double kernel_rate = 0;                              // bytes per second over all memory-bound kernels
   std::vector<EfficiencyPoint> gemm, grouped_gemm;     // fractions of the peak
   std::vector<std::pair<std::string, double>> codecs;  // name, and bytes of plain rows per second
-  std::optional<double> slowdown;                      // of a product concurrent with an all-to-all; none with one rank
+  std::optional<double> slowdown;                      // of products concurrent with an all-to-all; none with one rank
   std::optional<double> exchange_slowdown;             // of an all-to-all while products run; none if not measured
   std::vector<profiler::CollectiveFit> collectives;
   profiler::CurveFit pairs;   // concurrent all-to-all and all-gather of n bytes each: alpha_o + n beta_o

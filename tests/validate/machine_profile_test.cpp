@@ -87,7 +87,7 @@ TEST_CASE("A machine that is as the model has it is found again") {
   SECTION("and the table says how well") {
     const std::string table = machine_table(fit, measured);
     CHECK(table.find("memory-bound kernels") != std::string::npos);
-    CHECK(table.find("a product concurrent with an all-to-all takes 1.50 times as long") != std::string::npos);
+    CHECK(table.find("products concurrent with an all-to-all take 1.50 times as long") != std::string::npos);
     CHECK(table.find(std::to_string(all.size()) + " measurements: " + std::to_string(all.size()) + " precise") !=
           std::string::npos);
   }

@@ -110,8 +110,9 @@ class Resolver {
         if (!reads_weights(2)) refuse(o_, "a norm without weights is not executed");
         return NormBackwardWork{rows_in(0), rows_in(1), rows_in(2), rows_out(0), rows_out(1), kNormEpsilon};
       case Kernel::Add: return AddWork{rows_in(0), rows_in(1), rows_out()};
-      case Kernel::Copy:
-      case Kernel::SortRows: return CopyRowsWork{rows_in(), rows_out()};
+      case Kernel::Copy: return CopyRowsWork{rows_in(), rows_out()};
+      case Kernel::SortRows:  // the exchange has put them in order
+        return CopyRowsWork{{rows_in().buffer, {}}, {rows_out().buffer, {}}};
       case Kernel::Encode: return encode();
       case Kernel::EncodeBackward:
       case Kernel::ScatterAdd:

@@ -148,18 +148,23 @@ LayerCase scaled(const LayerCase& layer, std::int64_t by) {
   return out;
 }
 
+LayerCase as_executed(LayerCase layer, bool on_gpus) {
+  ExpertLayout& layout = layer.workload.expert_layout;
+  if (layout != ExpertLayout::BySource) layout = on_gpus ? ExpertLayout::Sorted : ExpertLayout::Merged;
+  return layer;
+}
+
 Program lower(const LayerCase& layer) {
   if (const auto reason =
           layer_infeasibility(layer.hidden_size, layer.workload, layer.candidate, layer.ranks_per_node)) {
     fail("", fmt::format("cannot be lowered: {}", reason->text));
   }
-  Workload workload = layer.workload;
-  if (workload.expert_layout == ExpertLayout::Sorted) workload.expert_layout = ExpertLayout::Merged;  // by executors
   if (layer.is_step) {
-    return lower_layer_step(layer.moe, layer.norm, layer.hidden_size, layer.tokens, workload, layer.candidate,
+    return lower_layer_step(layer.moe, layer.norm, layer.hidden_size, layer.tokens, layer.workload, layer.candidate,
                             layer.ranks_per_node);
   }
-  return lower_moe_layer(layer.moe, layer.hidden_size, layer.tokens, workload, layer.candidate, layer.ranks_per_node);
+  return lower_moe_layer(layer.moe, layer.hidden_size, layer.tokens, layer.workload, layer.candidate,
+                         layer.ranks_per_node);
 }
 
 RoutingCounts asked_counts(const LayerCase& layer, const Program& program) {

@@ -54,6 +54,10 @@ struct LayerCase {
 /// divide ep.
 [[nodiscard]] LayerCase scaled(const LayerCase& layer, std::int64_t by);
 
+/// The layer as ranks on GPUs, or on a host, execute it: hosts receive an expert's rows of all sources together
+/// (ExpertLayout::Merged); on GPUs a kernel at the end of the exchange puts them in order (Sorted).
+[[nodiscard]] LayerCase as_executed(LayerCase layer, bool on_gpus);
+
 /// The forward and backward pass of the layer as a Program. Raises InputError if the layer cannot be lowered.
 [[nodiscard]] Program lower(const LayerCase& layer);
 

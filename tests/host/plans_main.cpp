@@ -29,8 +29,9 @@ std::optional<LayerCase> executed_layer(const RandomPlan& plan, std::int64_t ran
   const Small& s = plan.small;
   const std::int64_t per_node = s.cluster.ranks_per_node();
   try {
-    LayerCase layer = as_step ? layer_step_case(s.model, s.workload, plan.candidate, per_node, std::nullopt)
-                              : layer_case(s.model, s.workload, plan.candidate, per_node, std::nullopt);
+    const LayerCase planned = as_step ? layer_step_case(s.model, s.workload, plan.candidate, per_node, std::nullopt)
+                                      : layer_case(s.model, s.workload, plan.candidate, per_node, std::nullopt);
+    LayerCase layer = as_executed(planned, /*on_gpus=*/false);
     constexpr std::int64_t kMostProducts = 20'000'000;
     const bool is_quick =
         layer.tokens * layer.moe.top_k * layer.hidden_size * layer.moe.expert.hidden_size < kMostProducts;

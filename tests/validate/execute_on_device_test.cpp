@@ -51,6 +51,7 @@ TEST_CASE("Ranks that share a device execute a job's cases one after the other")
   step.workload.gradient_dtype = Dtype::Bf16;
   step.workload.zero_stage = 1;
   job.cases.insert(job.cases.begin() + 2, step);
+  job.cases.push_back(as_executed(layer_of(4, Dtype::Fp32), /*on_gpus=*/true));
   std::vector<ExecutionResult> results;
   {
     LoopbackSession session(device, 2, {.captures = captures, .slab = 0});
@@ -62,7 +63,7 @@ TEST_CASE("Ranks that share a device execute a job's cases one after the other")
     });
   }
   CHECK(device.is_clean());
-  REQUIRE(results.size() == 4);
+  REQUIRE(results.size() == 5);
   for (std::size_t i = 0; i < 3; ++i) {
     CHECK(results[i].refused == "");
     CHECK(results[i].is_right);
@@ -78,6 +79,7 @@ TEST_CASE("Ranks that share a device execute a job's cases one after the other")
     }
   }
   CHECK(results[2].values.update > 0);
+  CHECK(results[4].is_right);
   CHECK(results[3].refused.find("fp8 is not computed with on GPUs") != std::string::npos);
 }
 

@@ -75,7 +75,7 @@ ExitCode run_plan(const ValidateOptions& o) {
   const validate::RankSetup setup = setup_of(o);
   const planner::LayerCase whole = (o.step ? planner::layer_step_case : planner::layer_case)(
       plan.inputs.model, plan.inputs.workload, plan.plan.candidate, plan.cluster.ranks_per_node(), o.layer);
-  const planner::LayerCase layer = planner::scaled(whole, o.scale);
+  const planner::LayerCase layer = planner::as_executed(planner::scaled(whole, o.scale), o.backend != "host");
   (void)planner::lower(layer);
   if (o.backend == "host") validate::check_ranks(layer, setup);
   if (o.backend == "host") validate::check_size(layer, setup);

@@ -15,8 +15,10 @@ namespace {
 /// The layer whose variants the suite executes.
 planner::LayerCase layer_of(const validate::Suite& suite, const planner::Inputs& inputs, const SuiteRequest& request) {
   const Cluster whole = planner::build_cluster_of(request.source, inputs.cluster, suite.base.degrees.world());
-  const planner::LayerCase layer = planner::scaled(
-      layer_case(inputs.model, inputs.workload, suite.base, whole.ranks_per_node(), request.layer), request.scale);
+  const planner::LayerCase planned =
+      layer_case(inputs.model, inputs.workload, suite.base, whole.ranks_per_node(), request.layer);
+  const planner::LayerCase layer =
+      planner::as_executed(planner::scaled(planned, request.scale), request.on.name != "host");
   if (request.on.name != "host") return layer;
   const validate::RankSetup setup{request.limits, request.on.ranks_per_gpu, request.on.quiet};
   validate::check_ranks(layer, setup);

@@ -1,5 +1,6 @@
 #include "planner/plan/layer_case.hpp"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 
 namespace moeplan::tests::layer_case_test {
@@ -92,10 +93,27 @@ TEST_CASE("The layer of a plan that is executed") {
   }
 }
 
-TEST_CASE("Executors receive an expert's rows of all sources together") {
-  Workload sorted = workload();
-  sorted.expert_layout = ExpertLayout::Sorted;
-  CHECK(lower(layer_case(model(), sorted, candidate(), 8, {})) == lower(layer()));
+TEST_CASE("Hosts receive an expert's rows of all sources together; on GPUs a kernel puts them in order") {
+  const auto layout = GENERATE(ExpertLayout::Merged, ExpertLayout::Sorted);
+  Workload planned = workload();
+  planned.expert_layout = layout;
+  const LayerCase as_planned = layer_case(model(), planned, candidate(), 8, {});
+  const auto sorts = [](const LayerCase& layer) {
+    const Program program = lower(as_executed(layer, true));
+    std::int64_t count = 0;
+    for (const Block& block : program.blocks) {
+      count += std::count_if(block.operations.begin(), block.operations.end(), [](const Operation& o) {
+        const auto* kernel = std::get_if<Kernel>(&o.work);
+        return kernel != nullptr && *kernel == Kernel::SortRows;
+      });
+    }
+    return count;
+  };
+  CHECK(lower(as_executed(as_planned, /*on_gpus=*/false)) == lower(layer()));
+  CHECK(sorts(as_planned) == 4);  // before and after the experts, forward and backward
+  planned.expert_layout = ExpertLayout::BySource;
+  CHECK(as_executed(layer_case(model(), planned, candidate(), 8, {}), true).workload.expert_layout ==
+        ExpertLayout::BySource);
 }
 
 TEST_CASE("A training step of a plan's layer") {

@@ -19,9 +19,9 @@ namespace moeplan::runtime {
 
 namespace {
 
-bool is_switched_off() {
+bool is_requested() {
   const char* wanted = std::getenv("MOEPLAN_CUDA_GROUPED");
-  return wanted != nullptr && std::string_view(wanted) == "0";
+  return wanted != nullptr && std::string_view(wanted) == "1";
 }
 
 /// Whether addresses and rows are multiples of 16 bytes, as the kernel needs, and sizes are 32-bit numbers.
@@ -38,7 +38,7 @@ bool is_suitable(const MatrixProduct& p, const Products& all) {
 }  // namespace
 
 GroupedProducts::GroupedProducts(RankId rank, std::int64_t multiprocessors) : rank_(rank) {
-  if (!has_hopper_products() || is_switched_off()) return;
+  if (!has_hopper_products() || !is_requested()) return;
   int device = 0;
   check_cuda(cudaGetDevice(&device), rank, "cudaGetDevice");
   const auto attribute = [&](cudaDeviceAttr which) {

@@ -1,6 +1,6 @@
-// Matrix products on a GPU: several in one launch where the GPU has a kernel for that (grouped_products.hpp), otherwise
-// one cuBLASLt call each, several products on several streams. The algorithm that cuBLASLt's heuristic selects for a
-// shape is cached.
+// Matrix products on a GPU: one cuBLASLt call each, several products on several streams, as Transformer Engine runs
+// them; or several in one launch where that is asked for (grouped_products.hpp). The algorithm that cuBLASLt's
+// heuristic selects for a shape is cached.
 #pragma once
 
 #include <cstdint>

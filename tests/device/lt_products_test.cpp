@@ -36,9 +36,16 @@ struct OneGpu {
   OneGpu& operator=(const OneGpu&) = delete;
 };
 
+/// A GPU on which several products can be one launch, and a user who asks for that.
 struct Hopper {
-  Hopper() { tests::compute_capability() = 9; }
-  ~Hopper() { tests::compute_capability() = 8; }
+  Hopper() {
+    tests::compute_capability() = 9;
+    ::setenv("MOEPLAN_CUDA_GROUPED", "1", 1);
+  }
+  ~Hopper() {
+    tests::compute_capability() = 8;
+    ::unsetenv("MOEPLAN_CUDA_GROUPED");
+  }
   Hopper(const Hopper&) = delete;
   Hopper& operator=(const Hopper&) = delete;
 };
@@ -181,7 +188,7 @@ TEST_CASE("Products of fp8 are those of the numbers that its bytes are, in bf16"
   }
 }
 
-TEST_CASE("Several products of 16-bit formats are one launch on Hopper") {
+TEST_CASE("Several products of 16-bit formats are one launch on Hopper, if that is asked for") {
   const OneGpu gpu(7);
   const Hopper hopper;
   auto& calls = tests::library_calls();
@@ -216,10 +223,9 @@ TEST_CASE("Several products of 16-bit formats are one launch on Hopper") {
     CHECK(calls["launch_hopper_products"] == 0);
     CHECK(calls["cublasLtMatmul"] == std::ssize(kWide));
   }
-  SECTION("not if that is switched off") {
-    ::setenv("MOEPLAN_CUDA_GROUPED", "0", 1);
-    run(Work(Gemm::Form::NN, Dtype::Bf16, Lay::WideRows));
+  SECTION("not unless that is asked for") {
     ::unsetenv("MOEPLAN_CUDA_GROUPED");
+    run(Work(Gemm::Form::NN, Dtype::Bf16, Lay::WideRows));
     CHECK(calls["launch_hopper_products"] == 0);
   }
   SECTION("not on another GPU") {

@@ -106,7 +106,7 @@ std::int64_t launches_of_experts(const Block& block, const CudaGraphs& graphs) {
     const bool is_common = of == OpClass::Gate || of == OpClass::Expert || of == OpClass::SharedExpert;
     if (is_common && operation.computes()) experts.operations.push_back(operation);
   }
-  return launched_operations(experts, graphs);
+  return launched_at_least(experts, graphs);
 }
 
 /// Whether a rank has the same rows however many replicas and stages there are.

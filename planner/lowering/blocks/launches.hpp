@@ -10,10 +10,13 @@
 
 namespace moeplan::planner {
 
-/// The number of a block's operations that the host launches one by one. Waits need no launch, and the scales of
-/// tensors are launched with their casts. A captured module includes the tensor- and context-parallel traffic of its
-/// layer, but no traffic of replicas or between stages, which only the graph of a whole iteration contains.
+/// The host's work that launches a block's operations one by one, in operations of a module with weights, of which a
+/// kernel of PyTorch is a part. Waits need no launch, and the scales of tensors are launched with their casts. A
+/// captured module includes the tensor- and context-parallel traffic of its layer, but no traffic of replicas or
+/// between stages, which only the graph of a whole iteration contains.
 [[nodiscard]] std::int64_t launched_operations(const Block& block, const CudaGraphs& graphs);
+/// What these operations add at least to the work of a block that has others too.
+[[nodiscard]] std::int64_t launched_at_least(const Block& block, const CudaGraphs& graphs);
 
 /// What the modules of a layer that are recomputed take in addition, in each direction: the host sets them up as
 /// checkpoints, one operation each (assumed), unless a graph captures them.

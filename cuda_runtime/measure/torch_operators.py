@@ -284,8 +284,8 @@ def prepare_norm_gradient(m, n):
 
 def norms(m, n):
     return m, n, (
-        ("rms_norm:torch_fused", "forward", lambda: functools.partial(fused_norm, random(m, n), random(n))),
-        ("rms_norm:torch_fused", "backward", lambda: prepare_norm_gradient(m, n)),
+        ("rms_norm:pytorch", "forward", lambda: functools.partial(fused_norm, random(m, n), random(n))),
+        ("rms_norm:pytorch", "backward", lambda: prepare_norm_gradient(m, n)),
         ("add:torch", "forward", lambda: functools.partial(torch.add, random(m, n), random(m, n))),
     )
 

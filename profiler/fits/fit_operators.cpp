@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <optional>
 #include <tuple>
@@ -141,9 +142,15 @@ class EntryRows {
     return out;
   }
 
-  /// Mean |ln(predicted / measured)| of the rows that are not held out, or of all.
+  /// Mean |ln(predicted / measured)| of the rows that are not held out, or of all; infinite for numbers that a file
+  /// cannot have.
   [[nodiscard]] double error(const Node& entry, bool fits_all) const {
-    const std::vector<ScoredRow> rows = scored(entry);
+    std::vector<ScoredRow> rows;
+    try {
+      rows = scored(entry);
+    } catch (const InputError&) {
+      return std::numeric_limits<double>::infinity();
+    }
     double sum = 0, weights = 0;
     for (std::size_t i = 0; i < rows.size(); ++i) {
       if (!rows[i].predicted || (!rows[i].is_fitted && !fits_all)) continue;

@@ -1,4 +1,4 @@
-// Grouped products for Hopper. A tile of C is computed by two warpgroups (wgmma); a third one's first thread loads the
+// Grouped products for Hopper. A tile of C is computed by two warpgroups (wgmma); a warp of a third one loads the
 // operands of the next steps along k by the tensor memory accelerator (TMA), through a ring of stages in shared memory.
 #include <cuda.h>
 #include <cuda_bf16.h>

@@ -81,6 +81,19 @@ TEST_CASE("A fit finds the numbers that made the measurements") {
   CHECK(read_operator_models(fitted.document).gemm.size() == 1);
 }
 
+TEST_CASE("A fit keeps to numbers that a file can have") {
+  std::vector<OperatorRow> rows = measured("mine");
+  for (OperatorRow& row : rows) {  // as if operands took no time
+    row.time = Seconds(3e-6 + 2.0 * static_cast<double>(row.m) * static_cast<double>(row.n * row.k) / 700e12);
+  }
+  Node start = file();
+  start.find("gemm")->items[0].set("residency", Node::number(90));
+  const FittedOperators fitted = fit_operators(start, rows, "t.csv");
+  REQUIRE(fitted.fits.size() == 1);
+  CHECK(number(fitted.document, 0, "residency") <= 100);
+  CHECK(read_operator_models(fitted.document).gemm.size() == 1);
+}
+
 TEST_CASE("Rows of a library without figures get an entry of their own") {
   const FittedOperators fitted = fit_operators(file(), measured("cuBLAS 13, a log"), "t.csv");
   REQUIRE(fitted.fits.size() == 1);

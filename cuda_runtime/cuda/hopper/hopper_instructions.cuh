@@ -116,30 +116,23 @@ __device__ inline std::uint64_t descriptor(const void* data) {
       "+f"(d[127])
 #define MOEPLAN_INPUTS "l"(a), "l"(b), "r"(keeps), "n"(is_a_strided ? 1 : 0), "n"(is_b_strided ? 1 : 0)
 
-template <bool is_fp16, bool is_a_strided, bool is_b_strided>
-__device__ inline void multiply(float (&d)[128], std::uint64_t a, std::uint64_t b, int keeps) {
-  if constexpr (is_fp16) {
-    asm volatile(MOEPLAN_MULTIPLY("256", "f16", MOEPLAN_128_NAMES, "%128", "%129", "%130", "%131, %132")
-                 : MOEPLAN_128_RESULTS
-                 : MOEPLAN_INPUTS);
-  } else {
-    asm volatile(MOEPLAN_MULTIPLY("256", "bf16", MOEPLAN_128_NAMES, "%128", "%129", "%130", "%131, %132")
-                 : MOEPLAN_128_RESULTS
-                 : MOEPLAN_INPUTS);
+// The function of `COUNT` results a thread; the other arguments are those of MOEPLAN_MULTIPLY.
+#define MOEPLAN_MULTIPLY_FUNCTION(COUNT, COLUMNS, A, B, KEEPS, STRIDED)                                    \
+  template <bool is_fp16, bool is_a_strided, bool is_b_strided>                                            \
+  __device__ inline void multiply(float (&d)[COUNT], std::uint64_t a, std::uint64_t b, int keeps) {         \
+    if constexpr (is_fp16) {                                                                               \
+      asm volatile(MOEPLAN_MULTIPLY(COLUMNS, "f16", MOEPLAN_##COUNT##_NAMES, A, B, KEEPS, STRIDED)          \
+                   : MOEPLAN_##COUNT##_RESULTS                                                             \
+                   : MOEPLAN_INPUTS);                                                                      \
+    } else {                                                                                               \
+      asm volatile(MOEPLAN_MULTIPLY(COLUMNS, "bf16", MOEPLAN_##COUNT##_NAMES, A, B, KEEPS, STRIDED)         \
+                   : MOEPLAN_##COUNT##_RESULTS                                                             \
+                   : MOEPLAN_INPUTS);                                                                      \
+    }                                                                                                      \
   }
-}
-template <bool is_fp16, bool is_a_strided, bool is_b_strided>
-__device__ inline void multiply(float (&d)[64], std::uint64_t a, std::uint64_t b, int keeps) {
-  if constexpr (is_fp16) {
-    asm volatile(MOEPLAN_MULTIPLY("128", "f16", MOEPLAN_64_NAMES, "%64", "%65", "%66", "%67, %68")
-                 : MOEPLAN_64_RESULTS
-                 : MOEPLAN_INPUTS);
-  } else {
-    asm volatile(MOEPLAN_MULTIPLY("128", "bf16", MOEPLAN_64_NAMES, "%64", "%65", "%66", "%67, %68")
-                 : MOEPLAN_64_RESULTS
-                 : MOEPLAN_INPUTS);
-  }
-}
+MOEPLAN_MULTIPLY_FUNCTION(64, "128", "%64", "%65", "%66", "%67, %68")
+MOEPLAN_MULTIPLY_FUNCTION(128, "256", "%128", "%129", "%130", "%131, %132")
+#undef MOEPLAN_MULTIPLY_FUNCTION
 #undef MOEPLAN_INPUTS
 #undef MOEPLAN_128_RESULTS
 #undef MOEPLAN_64_RESULTS

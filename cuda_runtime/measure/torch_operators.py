@@ -352,24 +352,30 @@ def quick_geglu_gradient(grad, y):
     return torch.cat((grad * sigmoid * (1 + 1.702 * gate * (1 - sigmoid)) * (up + 1), grad * gate * sigmoid), -1)
 
 
+def weighted(function, y, weight):
+    return (function(y) * weight).to(y.dtype)
+
+
+def weighted_gradient(function, gradient, grad, y, weight):
+    to_inputs = gradient(grad * weight, y)
+    to_weights = (function(y) * grad.to(weight.dtype)).sum(-1, keepdim=True)
+    return to_inputs.to(y.dtype), to_weights.to(weight.dtype)
+
+
 def weighted_swiglu(y, weight):
-    return (swiglu(y) * weight).to(y.dtype)
+    return weighted(swiglu, y, weight)
 
 
 def weighted_swiglu_gradient(grad, y, weight):
-    to_inputs = swiglu_gradient(grad * weight, y)
-    to_weights = (swiglu(y) * grad.to(weight.dtype)).sum(-1, keepdim=True)
-    return to_inputs.to(y.dtype), to_weights.to(weight.dtype)
+    return weighted_gradient(swiglu, swiglu_gradient, grad, y, weight)
 
 
 def weighted_quick_geglu(y, weight):
-    return (quick_geglu(y) * weight).to(y.dtype)
+    return weighted(quick_geglu, y, weight)
 
 
 def weighted_quick_geglu_gradient(grad, y, weight):
-    to_inputs = quick_geglu_gradient(grad * weight, y)
-    to_weights = (quick_geglu(y) * grad.to(weight.dtype)).sum(-1, keepdim=True)
-    return to_inputs.to(y.dtype), to_weights.to(weight.dtype)
+    return weighted_gradient(quick_geglu, quick_geglu_gradient, grad, y, weight)
 
 
 def operands(phase, is_weighted, m, n):

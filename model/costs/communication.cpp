@@ -136,6 +136,10 @@ CommunicationCost communication_cost(const Program& program, const Operation& op
   if (c.collective == Collective::AllToAll) {
     startup += cluster.message_overhead * (static_cast<double>(family.size - 1) * part);
   }
+  const bool reduces = c.collective == Collective::ReduceScatter || c.collective == Collective::AllReduce;
+  if (reduces && cluster.reduction_bandwidth) {
+    startup += whole_message(program, operation, rank) / *cluster.reduction_bandwidth;
+  }
   return {startup, std::nullopt, true};
 }
 

@@ -4,7 +4,8 @@
 // There is one network model. A measured alpha-beta becomes the start-up time alpha and a cap on the bandwidth at which
 // a rank sends and receives, such that the collective, alone on fast enough links, takes exactly alpha + n beta; with
 // concurrent traffic, and on slower links, max-min sharing applies. A collective that is not measured has the cluster's
-// start-up time, the latency of its route, and no cap. On a measured curve, alpha and beta are those of the rank's own
+// start-up time, the latency of its route, and no cap; one that reduces also takes its message's sums
+// (Cluster::reduction_bandwidth). On a measured curve, alpha and beta are those of the rank's own
 // message size (measured_cost.hpp).
 #pragma once
 

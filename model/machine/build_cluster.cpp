@@ -146,6 +146,7 @@ Cluster build_cluster(const ClusterSpec& spec, std::optional<std::int64_t> world
           .collective_models = spec.collective_models,
           .collective_startup = spec.collective_startup,
           .message_overhead = spec.message_overhead,
+          .reduction_bandwidth = spec.reduction_bandwidth,
           .routes = std::move(routes),
           .natural_boundaries = std::move(boundaries),
           .ranks_per_gpu = spec.ranks_per_gpu,

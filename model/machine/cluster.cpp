@@ -146,6 +146,8 @@ ClusterSpec read_cluster(const Node& document) {
                    .collective_startup = cluster.quantity<Seconds>("collective_startup", Sign::NonNegative),
                    .message_overhead = cluster.quantity<Seconds>("message_overhead", Sign::NonNegative),
                    .ranks_per_gpu = cluster.integer_or("ranks_per_gpu", 1, 1, kMostRanksPerGpu)};
+  constexpr const char* kReduction = "reduction_bandwidth";
+  if (cluster.find(kReduction)) spec.reduction_bandwidth = cluster.quantity<BytesPerSecond>(kReduction);
   for (const CollectiveKey& key : collectives.without_alpha) spec.collectives.at(key).alpha = spec.collective_startup;
   check_origins(cluster, kReadElsewhere);
   cluster.finish();

@@ -38,8 +38,11 @@ struct ClusterSpec {
   std::variant<ClusterTemplate, Topology> machine;
   CollectiveCosts collectives;
   std::shared_ptr<const CollectiveModels> collective_models = {};  // in proportion to the links; null: none
-  Seconds collective_startup;      // software start-up time of a collective that is not measured
-  Seconds message_overhead;        // serial cost at the sender per message of an all-to-all that is not measured
+  Seconds collective_startup;  // software start-up time of a collective that is not measured
+  Seconds message_overhead;    // serial cost at the sender per message of an all-to-all that is not measured
+  /// The rate at which a rank sums a reduce-scatter or all-reduce that is not measured, in bytes of its message, after
+  /// they have arrived. None: while they arrive, as NCCL's kernels do.
+  std::optional<BytesPerSecond> reduction_bandwidth = {};
   std::int64_t ranks_per_gpu = 1;  // more than 1: several ranks of a job share each GPU, for checks on few GPUs
   bool operator==(const ClusterSpec&) const = default;
 };
@@ -74,6 +77,7 @@ struct Cluster {
   std::shared_ptr<const CollectiveModels> collective_models = {};
   Seconds collective_startup;
   Seconds message_overhead;
+  std::optional<BytesPerSecond> reduction_bandwidth = {};
   Routes routes;
   /// Numbers of consecutive ranks that share a PCIe switch, a host bridge, a NIC, a node or a leaf group. Empty if
   /// unknown (explicit topologies); then no symmetry is searched for.

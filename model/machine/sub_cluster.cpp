@@ -51,6 +51,7 @@ SubCluster sub_cluster(const Cluster& cluster, std::int64_t first, std::int64_t 
            .collective_models = cluster.collective_models,
            .collective_startup = cluster.collective_startup,
            .message_overhead = cluster.message_overhead,
+           .reduction_bandwidth = cluster.reduction_bandwidth,
            .routes = std::move(routes),
            .natural_boundaries = cluster.natural_boundaries,
            .ranks_per_gpu = cluster.ranks_per_gpu,

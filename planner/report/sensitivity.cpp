@@ -60,7 +60,8 @@ std::vector<ResourceInfo> resources_of(const Cluster& cluster) {
     if (r.resource == Resource::IntraNodeBandwidth && !has_tier(cluster, LinkTier::IntraNode)) continue;
     if (r.resource == Resource::NicBandwidth && !has_tier(cluster, LinkTier::Nic)) continue;
     if (r.resource == Resource::CoreBandwidth && !has_tier(cluster, LinkTier::Core)) continue;
-    if (r.resource == Resource::CollectiveRate && cluster.collectives.empty()) continue;
+    const bool has_rates = !cluster.collectives.empty() || cluster.reduction_bandwidth;
+    if (r.resource == Resource::CollectiveRate && !has_rates) continue;
     if (r.resource == Resource::Host && cluster.gpu.host_time_per_operation == Seconds(0)) continue;
     out.push_back(r);
   }
@@ -72,6 +73,7 @@ Cluster scaled(const Cluster& cluster, Resource resource, double factor) {
   GpuSpec gpu = cluster.gpu;
   CollectiveCosts collectives = cluster.collectives;
   Seconds startup = cluster.collective_startup, overhead = cluster.message_overhead;
+  std::optional<BytesPerSecond> reduction = cluster.reduction_bandwidth;
   switch (resource) {
     case Resource::IntraNodeBandwidth: scale_tier(topology, LinkTier::IntraNode, factor); break;
     case Resource::NicBandwidth:
@@ -90,6 +92,7 @@ Cluster scaled(const Cluster& cluster, Resource resource, double factor) {
       break;
     case Resource::CollectiveRate:
       for (auto& [key, cost] : collectives) cost.beta *= factor;
+      if (reduction) *reduction *= 1 / factor;
       break;
     case Resource::GpuFlops:
       for (auto& [dtype, peak] : gpu.peak) peak *= factor;
@@ -117,6 +120,7 @@ Cluster scaled(const Cluster& cluster, Resource resource, double factor) {
           .collective_models = scaled(cluster.collective_models, resource, factor),
           .collective_startup = startup,
           .message_overhead = overhead,
+          .reduction_bandwidth = reduction,
           .routes = std::move(routes),
           .natural_boundaries = cluster.natural_boundaries,
           .ranks_per_gpu = cluster.ranks_per_gpu,

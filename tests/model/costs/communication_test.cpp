@@ -48,6 +48,14 @@ TEST_CASE("what is not measured has the cluster's start-up and the latency of it
     }
     CHECK(overhead.value() == Approx(3 * 2e-6));
   }
+  SECTION("reductions whose sums follow their bytes take the sums' time, too") {
+    cluster.reduction_bandwidth = BytesPerSecond(1e11);
+    const double sums = (1 << 20) / 1e11;
+    for (const Collective reducing : {Collective::ReduceScatter, Collective::AllReduce}) {
+      CHECK(cost(cluster, reducing, {"g", 4, 1}).startup.value() == Approx(30e-6 + sums));
+    }
+    CHECK(cost(cluster, Collective::AllGather, {"g", 4, 1}).startup.value() == 30e-6);
+  }
   SECTION("a group of one costs nothing") {
     const CommunicationCost c = cost(cluster, Collective::AllToAll, {"g", 1, 1});
     CHECK(c.startup.value() == 0);

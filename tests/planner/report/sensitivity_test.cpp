@@ -169,6 +169,19 @@ TEST_CASE("a sensitivity is the makespan that simulating with the value overridd
          {Resource::Host,
           {{"gpu.host_time_per_operation", exact(0.9 * cluster.gpu.host_time_per_operation.value()) + " s"}}}});
   }
+  SECTION("on parts of a GPU, where sums have a rate of their own") {
+    const Program p = lower_iteration(model(), workload(), candidate("tutel_r0", 4, 1, 4, 1), 4);
+    const Cluster cluster = build_cluster(read_cluster(cluster_document("parts")), 4);
+    check_overrides(
+        "parts", p, 4,
+        {{Resource::IntraNodeBandwidth, {{"template.intra_node.bandwidth", "55 GB/s"}}},
+         {Resource::LinkLatency, {}},
+         {Resource::CollectiveStartup, {{"collective_startup", "37.8 us"}}},
+         {Resource::CollectiveRate, {{"reduction_bandwidth", "396 GB/s"}}},
+         {Resource::GpuFlops, peaks(cluster)},
+         {Resource::HbmBandwidth, {{"gpu.hbm_bandwidth", exact(1.1 * cluster.gpu.hbm_bandwidth.value()) + " B/s"}}},
+         {Resource::KernelLaunch, {{"gpu.launch_overhead", exact(0.9 * cluster.gpu.launch_overhead.value()) + " s"}}}});
+  }
   SECTION("on parm_testbed_b, a PCIe tree whose collectives were measured") {
     const Program p = lower_iteration(model(), workload(), candidate("parm_s1", 32, 4, 8, 4), 4);
     const ClusterSpec spec = read_cluster(cluster_document("parm_testbed_b"));

@@ -56,7 +56,7 @@ std::vector<LimitedTime> BottleneckAttribution::of_communication(BlockId block, 
   std::vector<LimitedTime> out;
   SimTime left = duration;
   SimTime startup = take(left, p.startup);
-  if (p.peers.empty() || (p.linked == Seconds(0) && p.capped == Seconds(0))) {
+  if (peers(block, operation, rank).empty() || (p.linked == Seconds(0) && p.capped == Seconds(0))) {
     startup += left;
     left = SimTime();
   }
@@ -103,8 +103,16 @@ std::vector<LimitedTime> BottleneckAttribution::of_message(const Operation& oper
   return out;
 }
 
-const std::vector<RankId>& BottleneckAttribution::peers(BlockId block, std::int32_t operation, RankId rank) {
-  return part(block, operation, rank).peers;
+const std::vector<RankId>& BottleneckAttribution::peers(BlockId block, std::int32_t index, RankId rank) {
+  const auto [it, is_new] = peers_.try_emplace({block, index, rank});
+  std::vector<RankId>& out = it->second;
+  if (!is_new) return out;
+  const Operation& operation = program_.operation(block, index);
+  for (const Flow& f : flows_from(program_, operation, rank)) out.push_back(f.to);
+  for (const Flow& f : flows_to(program_, operation, rank)) out.push_back(f.from);
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
 }
 
 const BottleneckAttribution::Part& BottleneckAttribution::part(BlockId block, std::int32_t index, RankId rank) {
@@ -120,7 +128,6 @@ const BottleneckAttribution::Part& BottleneckAttribution::part(BlockId block, st
   Seconds latency;
   double most = 0;  // bytes that a rank at one end of these flows sends or receives
   for (const Flow& f : flows) {
-    p.peers.push_back(f.from == rank ? f.to : f.from);
     most = std::max({most, all.out[f.from.index()], all.in[f.to.index()]});
     const Route& route = cluster_.cached_route(f.from, f.to);
     latency = std::max(latency, route.latency);
@@ -136,8 +143,6 @@ const BottleneckAttribution::Part& BottleneckAttribution::part(BlockId block, st
       latency = std::max(latency, cluster_.cached_route(f.from, f.to).latency);
     }
   }
-  std::sort(p.peers.begin(), p.peers.end());
-  p.peers.erase(std::unique(p.peers.begin(), p.peers.end()), p.peers.end());
   p.startup = cost.add_route_latency ? cost.startup + latency : cost.startup;
   if (cost.rate_cap) p.capped = Bytes(most) / *cost.rate_cap;
   return p;

@@ -39,7 +39,7 @@ class BottleneckAttribution {
   /// The intervals of a Send by `rank`, from the moment it was reached.
   [[nodiscard]] std::vector<LimitedTime> of_message(const Operation& send, RankId rank, SimTime duration);
 
-  /// The ranks that `rank` sends bytes to or receives bytes from, ascending.
+  /// The ranks that `rank` sends bytes to or receives bytes from, ascending. O(its flows).
   [[nodiscard]] const std::vector<RankId>& peers(BlockId block, std::int32_t operation, RankId rank);
 
  private:
@@ -49,7 +49,6 @@ class BottleneckAttribution {
                        std::optional<LinkId> busiest) const;
   /// One rank's part of a communication.
   struct Part {
-    std::vector<RankId> peers;
     Seconds startup;                // including the latency of the slowest of its routes
     Seconds capped;                 // at the measured bandwidth, of the rank and its peers
     Seconds linked;                 // over the most loaded link that it uses
@@ -67,6 +66,7 @@ class BottleneckAttribution {
   const Program& program_;
   const Cluster& cluster_;
   const SymmetricView* view_ = nullptr;  // if all ranks are equal
+  std::map<std::tuple<BlockId, std::int32_t, RankId>, std::vector<RankId>> peers_;
   std::map<std::tuple<BlockId, std::int32_t, RankId>, Part> parts_;
   std::map<std::pair<BlockId, std::int32_t>, Load> loads_;
 };

@@ -166,8 +166,12 @@ class Levels {
 
 class Walk {
  public:
-  Walk(const Program& program, const Timeline& timeline, const Cluster& cluster)
-      : program_(program), timeline_(timeline), levels_(program, timeline), holders_(program, cluster) {}
+  Walk(const Program& program, const Timeline& timeline, const Cluster& cluster, PathDetail detail)
+      : program_(program),
+        timeline_(timeline),
+        detail_(detail),
+        levels_(program, timeline),
+        holders_(program, cluster) {}
 
   std::vector<PathSegment> run() {
     if (timeline_.spans.empty()) return {};
@@ -253,6 +257,10 @@ class Walk {
       add(like);
       return rank;
     }
+    if (detail_ == PathDetail::Operations && (operation.computes() || std::holds_alternative<Send>(operation.work))) {
+      add_whole(like, s.end);
+      return rank;
+    }
     if (std::holds_alternative<Send>(operation.work)) {
       add_stretches(like, holders_.of_message(operation, rank, s.end - start), 0);
       return rank;
@@ -262,24 +270,40 @@ class Walk {
                     compute_load(program_, operation, rank).flops);
       return rank;
     }
-    RankId last = rank;
-    SimTime came = start;
-    for (const RankId peer : holders_.peers(s.block, s.operation, rank)) {
+    return communication(item, like);
+  }
+
+  /// The same for a communication, of which `like` is the interval so far.
+  RankId communication(const Item& item, PathSegment like) {
+    const TimelineSpan& s = *item.span;
+    RankId last = s.rank;
+    SimTime came = like.start;
+    for (const RankId peer : holders_.peers(s.block, s.operation, s.rank)) {
       const std::optional<SimTime> t = levels_.start_on(item, peer);
       if (!t || *t <= came) continue;
       came = *t;
       last = peer;
     }
     if (came >= s.end) {
-      like.duration = s.end - start;
+      like.duration = s.end - like.start;
       add(like);
-      return rank;
+      return s.rank;
     }
+    like.waited = came - like.start;
     like.start = came;
-    like.waited = came - start;
-    add_stretches(like, holders_.of_communication(s.block, s.operation, rank, s.end - came), 0);
     reached_ = came;
+    if (detail_ == PathDetail::Operations) {
+      add_whole(like, s.end);
+    } else {
+      add_stretches(like, holders_.of_communication(s.block, s.operation, s.rank, s.end - came), 0);
+    }
     return last;
+  }
+
+  void add_whole(PathSegment operation, SimTime end) {
+    operation.limited_by = Bottleneck::Unrecorded;
+    operation.duration = end - operation.start;
+    add(operation);
   }
 
   void add_stretches(const PathSegment& like, const std::vector<LimitedTime>& stretches, double flops) {
@@ -308,6 +332,7 @@ class Walk {
 
   const Program& program_;
   const Timeline& timeline_;
+  PathDetail detail_;
   Levels levels_;
   BottleneckAttribution holders_;
   SimTime reached_;
@@ -318,8 +343,9 @@ class Walk {
 
 }  // namespace
 
-std::vector<PathSegment> critical_path(const Program& program, const Timeline& timeline, const Cluster& cluster) {
-  return Walk(program, timeline, cluster).run();
+std::vector<PathSegment> critical_path(const Program& program, const Timeline& timeline, const Cluster& cluster,
+                                       PathDetail detail) {
+  return Walk(program, timeline, cluster, detail).run();
 }
 
 }  // namespace moeplan

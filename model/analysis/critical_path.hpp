@@ -41,10 +41,15 @@ struct PathSegment {
   bool operator==(const PathSegment&) const = default;
 };
 
+/// How finely a path is divided: by operation (limited by Host and Waiting, otherwise Unrecorded), or each operation by
+/// its bottlenecks, which takes the loads of all links.
+enum class PathDetail { Operations, Bottlenecks };
+
 /// The critical path in order of time. Empty for a Timeline without spans. O(S log S) for S spans, plus O(flows) once
 /// per communication on the path.
 [[nodiscard]] std::vector<PathSegment> critical_path(const Program& program, const Timeline& timeline,
-                                                     const Cluster& cluster);
+                                                     const Cluster& cluster,
+                                                     PathDetail detail = PathDetail::Bottlenecks);
 
 /// Display name of a segment's bottleneck: "compute: tensor cores", "measured rate of all_to_all (beta)", "link
 /// node0.gpu3 -> node0.nic3" ...

@@ -23,7 +23,8 @@ bool has_dense_ffn(const ModelSpec& model) {
 
 double host_share(const Prediction& prediction, const Cluster& cluster) {
   SimTime host;
-  for (const PathSegment& s : critical_path(prediction.program, prediction.timeline, cluster))
+  const auto path = critical_path(prediction.program, prediction.timeline, cluster, PathDetail::Operations);
+  for (const PathSegment& s : path)
     if (s.limited_by == Bottleneck::Host) host += SimTime::scaled(s.duration, s.times);
   return prediction.makespan > SimTime() ? host.seconds() / prediction.makespan.seconds() : 0;
 }

@@ -1,6 +1,8 @@
 // What must be true of every plan, on plans drawn at random.
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <map>
+#include <tuple>
 
 #include "model/analysis/critical_path.hpp"
 #include "planner/plan/plan.hpp"
@@ -30,6 +32,20 @@ bool is_accounted_for(const Program& program, const Timeline& timeline) {
     if (is_negative || std::abs(sum - makespan) > 1e-9 * makespan) return false;
   }
   return true;
+}
+
+/// Time on a path by rank, block and operation.
+std::map<std::tuple<RankId, BlockId, std::int32_t>, SimTime> by_operation(const std::vector<PathSegment>& path) {
+  std::map<std::tuple<RankId, BlockId, std::int32_t>, SimTime> out;
+  for (const PathSegment& s : path) out[{s.rank, s.block, s.operation}] += SimTime::scaled(s.duration, s.times);
+  return out;
+}
+
+SimTime host_time(const std::vector<PathSegment>& path) {
+  SimTime out;
+  for (const PathSegment& s : path)
+    if (s.limited_by == Bottleneck::Host) out += SimTime::scaled(s.duration, s.times);
+  return out;
 }
 
 }  // namespace
@@ -97,12 +113,17 @@ TEST_CASE("Without pipeline stages nothing is composed, and with them their time
     for (const TimelineSpan& s : kept.spans) last = std::max(last, s.end);
     CHECK(last <= kept.makespan);
     SimTime path, unexplained;
-    for (const PathSegment& segment : critical_path(r.program, kept, r.small.cluster)) {
+    const std::vector<PathSegment> segments = critical_path(r.program, kept, r.small.cluster);
+    for (const PathSegment& segment : segments) {
       path += SimTime::scaled(segment.duration, segment.times);
       if (segment.limited_by == Bottleneck::Unrecorded || segment.limited_by == Bottleneck::Waiting)
         unexplained += segment.duration;
     }
     CHECK(path == kept.makespan);
+    const auto undivided = critical_path(r.program, kept, r.small.cluster, PathDetail::Operations);
+    CHECK(undivided.size() <= segments.size());
+    CHECK(by_operation(undivided) == by_operation(segments));
+    CHECK(host_time(undivided) == host_time(segments));
     // What a link that stages share needs beyond the last span is nobody's.
     if (unexplained.seconds() > 0.02 * kept.makespan.seconds() + (kept.makespan - last).seconds()) ++elsewhere;
     if (r.candidate.degrees.pp == 1) CHECK(kept == simulate(r.program, r.small.cluster));

@@ -125,59 +125,6 @@ std::map<BufferId, Accesses> accesses_of(const Program& program, const Block& bl
   return out;
 }
 
-/// The properties that determine a rank's rows, apart from the load of its experts, if all sources have the same
-/// counts.
-struct RankDigits {
-  std::set<GroupId> shares;        // its position in the groups that split rows
-  std::set<RoutingId> neighbours;  // its position among the holders, if it has rows of other holders
-};
-
-RankDigits rank_digits(const Program& program) {
-  RankDigits digits;
-  const auto look = [&](const Slice& s) {
-    if (even_rows(program, s.rows)) return;
-    for (const RowStep& step : s.rows.path) {
-      if (step.kind == RowStep::Kind::Share || step.kind == RowStep::Kind::Leader) digits.shares.insert(step.group);
-    }
-    if (s.rows.experts != Rows::Experts::All && s.rows.experts != Rows::Experts::Local) {
-      digits.neighbours.insert(s.rows.routing);
-    }
-  };
-  for (const Block& block : program.blocks) {
-    for (const Operation& op : block.operations) {
-      for (const Slice& s : op.writes) look(s);
-    }
-  }
-  return digits;
-}
-
-/// One rank of each group of ranks of a stage with equal rows: they hold equally loaded experts and have the same
-/// position wherever rows are split.
-std::vector<RankId> ranks_that_differ(const Program& program) {
-  std::vector<RankId> ranks;
-  const bool same = std::all_of(program.routings.begin(), program.routings.end(), [](const RoutingTable& t) {
-    return t.counts.same_for_all_sources() && t.slots.empty();
-  });
-  const RankDigits digits = rank_digits(program);
-  std::set<std::vector<std::int64_t>> kinds;
-  for (std::int64_t r = 0; r < program.ranks_per_stage(); ++r) {
-    const RankId rank(static_cast<std::int32_t>(r));
-    std::vector<std::int64_t> kind;
-    for (std::size_t t = 0; same && t < program.routings.size(); ++t) {
-      const RoutingTable& table = program.routings[t];
-      if (digits.neighbours.contains(RoutingId(t))) kind.push_back(program.group(table.holders).position(rank));
-      const ExpertRange held = local_experts(program, RoutingId(t), rank);
-      kind.push_back(held.size());
-      for (std::int64_t e = held.first; e < held.last && !table.counts.is_uniform(); ++e) {
-        kind.push_back(table.counts.at(rank, ExpertId(static_cast<std::int32_t>(e))));
-      }
-    }
-    for (const GroupId g : digits.shares) kind.push_back(program.group(g).position(rank));
-    if (!same || kinds.insert(std::move(kind)).second) ranks.push_back(rank);
-  }
-  return ranks;
-}
-
 /// The accesses of all blocks of a Program, whatever the rank.
 struct ProgramAccesses {
   explicit ProgramAccesses(const Program& program) {

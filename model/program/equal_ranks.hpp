@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "model/machine/cluster.hpp"
 #include "model/machine/symmetry.hpp"
@@ -13,6 +14,10 @@ namespace moeplan {
 /// Sufficient, not necessary: requires equal counts from all sources, equal counts for all holders of experts, and
 /// integral parts wherever rows are split.
 [[nodiscard]] bool even_rows(const Program& program, const Rows& rows);
+
+/// One rank of each group of ranks of a stage that hold equally many rows of every slice: they hold equally loaded
+/// experts and have the same position wherever rows are split. Ascending.
+[[nodiscard]] std::vector<RankId> ranks_that_differ(const Program& program);
 
 /// The symmetry (symmetric_view) that a cluster must have for ranks of the Program to be images of each other; none if
 /// their data differ irregularly: counts that differ between sources, placed experts, messages between pipeline stages.

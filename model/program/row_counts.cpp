@@ -16,13 +16,21 @@ namespace {
 /// The rows of some consecutive experts on one rank; as many as a cache line holds are counted together.
 using Cells = std::array<std::int64_t, 8>;
 
+/// Calls `visit` with the first member of every group of a family whose groups divide the ranks.
+template <class Visit>
+void for_each_group(const GroupFamily& family, std::size_t ranks, Visit visit) {
+  const auto stride = static_cast<std::size_t>(family.stride), span = stride * static_cast<std::size_t>(family.size);
+  for (std::size_t begin = 0; begin < ranks; begin += span) {
+    for (std::size_t base = begin; base < begin + stride; ++base) visit(base);
+  }
+}
+
 /// By rank, the sum over the members of a Union, added up once for each block of members.
 void unite(const GroupFamily& family, const RowStep& step, std::vector<Cells>& ranks) {
   const auto stride = static_cast<std::size_t>(family.stride);
   const std::int64_t members = family.size / step.count;
   std::vector<Cells> blocks(static_cast<std::size_t>(step.count));
-  for (std::size_t base = 0; base < ranks.size(); ++base) {
-    if (base / stride % static_cast<std::size_t>(family.size) != 0) continue;
+  for_each_group(family, ranks.size(), [&](std::size_t base) {
     for (std::int64_t block = 0; block < step.count; ++block) {
       Cells& sum = blocks[static_cast<std::size_t>(block)] = {};
       for (std::int64_t p = block * members; p < (block + 1) * members; ++p) {
@@ -34,7 +42,7 @@ void unite(const GroupFamily& family, const RowStep& step, std::vector<Cells>& r
       const std::int64_t block = (p / members - step.index + step.count) % step.count;
       ranks[base + static_cast<std::size_t>(p) * stride] = blocks[static_cast<std::size_t>(block)];
     }
-  }
+  });
 }
 
 /// part() of each number.
@@ -49,24 +57,24 @@ void take_part(std::int64_t index, std::int64_t count, Cells& cells) {
 
 /// Replaces the rows along the rest of a path, by rank, by those along the path that begins with `step`.
 void take_step(const GroupFamily& family, const RowStep& step, std::vector<Cells>& ranks) {
-  if (step.kind == RowStep::Kind::Union) return unite(family, step, ranks);
-  for (std::size_t r = 0; r < ranks.size(); ++r) {
-    Cells& cells = ranks[r];
-    const std::int64_t position = family.position(RankId(r));
-    switch (step.kind) {
-      case RowStep::Kind::Chunk:
-        for (std::int64_t& rows : cells) rows = chunk_rows(rows, step);
-        break;
-      case RowStep::Kind::Copies:
-        for (std::int64_t& rows : cells) rows *= family.size;
-        break;
-      case RowStep::Kind::Leader:
-        if (position != 0) cells = {};
-        break;
-      case RowStep::Kind::Share: take_part(position, family.size, cells); break;
-      case RowStep::Kind::Union: break;
+  if (step.kind == RowStep::Kind::Union && family.size > 1) return unite(family, step, ranks);
+  if (step.kind == RowStep::Kind::Chunk) {
+    for (Cells& cells : ranks) {
+      for (std::int64_t& rows : cells) rows = chunk_rows(rows, step);
     }
+    return;
   }
+  if (family.size == 1) return;
+  for_each_group(family, ranks.size(), [&](std::size_t base) {
+    for (std::int64_t p = 0; p < family.size; ++p) {
+      Cells& cells = ranks[base + static_cast<std::size_t>(p * family.stride)];
+      if (step.kind == RowStep::Kind::Share) take_part(p, family.size, cells);
+      if (step.kind == RowStep::Kind::Leader && p != 0) cells = {};
+      if (step.kind == RowStep::Kind::Copies) {
+        for (std::int64_t& rows : cells) rows *= family.size;
+      }
+    }
+  });
 }
 
 /// Whether rows are those of single sources and experts, which differ, and no group leaves the stage.

@@ -48,11 +48,20 @@ const StageClusters::Equivalent& StageClusters::equivalent(std::int64_t stages, 
 }
 
 StageTransfer StageClusters::transfer(std::int64_t stages, std::int64_t from, std::int64_t to) {
+  const std::int64_t ranks = cluster_.world_size() / stages;
+  // Rotations of the cluster turn the sending stage into the first one.
+  SymmetryQuery query;
+  if (ranks > 1) query.boundaries.push_back(ranks);
+  const SymmetricView* view = stages > 1 ? symmetric_view(cluster_, query) : nullptr;
+  if (view && view->representatives <= ranks) {
+    const auto first_of = [&](std::int64_t stage) { return RankId(static_cast<std::int32_t>(stage * ranks)); };
+    to = view->turned(first_of(from), first_of(to)).value() / ranks;
+    from = 0;
+  }
   const std::lock_guard lock(mutex_);
   const auto [it, is_new] = transfers_.try_emplace({stages, from, to});
   if (!is_new || from == to) return it->second;
   StageTransfer& t = it->second;
-  const std::int64_t ranks = cluster_.world_size() / stages;
   Program one;  // a single Send, to price it
   one.world_size = cluster_.world_size();
   one.groups = {{"stages", stages, ranks}};

@@ -19,6 +19,7 @@ struct StageTransfer {
   SecondsPerByte per_byte;  // of the most loaded link, or at the measured bandwidth
   Seconds alone_startup;    // lower bound: of the rank with the cheapest route, its message alone on the links
   SecondsPerByte alone_per_byte;
+  bool operator==(const StageTransfer&) const = default;
 
   [[nodiscard]] Seconds together(std::int64_t bytes) const {
     return startup + Bytes(static_cast<double>(bytes)) * per_byte;

@@ -307,6 +307,7 @@ std::unique_ptr<Rotations> make_rotations(const RankedTopology& ranks, SymmetryC
   made->cuts = cuts;
   SymmetricView* view = &made->view;
   view->representatives = representatives;
+  view->digits = cuts;
   const auto images = static_cast<double>(ranks.world_size() / representatives);
   const std::size_t orbits =
       orbit->empty() ? 0 : static_cast<std::size_t>(*std::max_element(orbit->begin(), orbit->end())) + 1;
@@ -374,6 +375,15 @@ std::set<std::int64_t> counts_of_representatives(const RankedTopology& ranks, co
 }
 
 }  // namespace
+
+RankId SymmetricView::turned(RankId first, RankId rank) const {
+  std::int64_t out = rank.value() % representatives;
+  for (std::size_t i = 0; i + 1 < digits.size(); ++i) {
+    const std::int64_t unit = digits[i], base = digits[i + 1] / unit;
+    out += (rank.value() / unit - first.value() / unit + base * digits.back()) % base * unit;
+  }
+  return RankId(static_cast<std::int32_t>(out));
+}
 
 std::int64_t RankedTopology::ranks_per_node() const {
   std::int64_t first = 0;

@@ -70,7 +70,9 @@ struct SymmetricView {
   };
 
   std::int64_t representatives = 1;  // R: ranks 0 .. R - 1; any other rank is an image of the one equal to it modulo R
-  std::vector<double> capacity;      // by orbit, bytes/s for the representatives' traffic; infinite: never binds
+  std::vector<std::int64_t>
+      digits;                    // R and, ascending, the sizes of ranges that a rotation turns in the next larger one
+  std::vector<double> capacity;  // by orbit, bytes/s for the representatives' traffic; infinite: never binds
   std::vector<double>
       bytes_per_link;  // by orbit: bytes on each of its links per byte of the representatives' traffic on the orbit
   std::vector<OrbitRoute> routes;  // without duplicates
@@ -85,6 +87,8 @@ struct SymmetricView {
   [[nodiscard]] std::int32_t route_between(RankId representative, RankId to) const {
     return (*route_to)[representative.index()][to.index()];
   }
+  /// What `rank` becomes under the rotations that turn `first`, a multiple of R, into rank 0.
+  [[nodiscard]] RankId turned(RankId first, RankId rank) const;
 };
 
 /// A cache of computed views, stored with the cluster. Thread-safe.

@@ -26,6 +26,31 @@ TEST_CASE("Stages are equivalent that are a whole number of nodes apart") {
   }
 }
 
+TEST_CASE("Transfers that rotations turn into each other are priced once, at the same cost as each alone") {
+  const NodeLinks node = NvSwitch{BytesPerSecond(200e9), Seconds(5e-7)};
+  // Of 8 nodes a leaf joins 1, 2 or 4, oversubscribed by 2; nodes of 3 or 4 ranks.
+  const auto [kind, per_node, per_leaf] = GENERATE(table<FabricKind, int, int>({{FabricKind::SingleSwitch, 4, 1},
+                                                                                {FabricKind::SingleSwitch, 3, 1},
+                                                                                {FabricKind::RailOptimised, 4, 1},
+                                                                                {FabricKind::RailOptimised, 4, 2},
+                                                                                {FabricKind::RailOptimised, 3, 4},
+                                                                                {FabricKind::RailOnly, 4, 2},
+                                                                                {FabricKind::DualPlane, 4, 4}}));
+  const Cluster cluster = build_cluster(spec_of(node, 8, per_node, fabric_of(kind, per_node, 2, per_leaf)), {});
+  Cluster plain = build_cluster(spec_of(node, 8, per_node, fabric_of(kind, per_node, 2, per_leaf)), {});
+  plain.natural_boundaries.clear();  // then no symmetry is searched for
+  for (const std::int64_t stages : {2, 3, 4, 6, 8, 12, 16}) {
+    if (cluster.world_size() % stages != 0) continue;
+    StageClusters turned(cluster), each(plain);
+    for (std::int64_t from = 0; from < stages; ++from) {
+      for (std::int64_t to = 0; to < stages; ++to) {
+        CAPTURE(per_node, per_leaf, stages, from, to);
+        CHECK(turned.transfer(stages, from, to) == each.transfer(stages, from, to));
+      }
+    }
+  }
+}
+
 TEST_CASE("Stages are computed on the first one whose ranks are connected alike") {
   const NodeLinks node = NvSwitch{BytesPerSecond(200e9), Seconds(0)};
   const Cluster cluster =

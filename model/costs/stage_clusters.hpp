@@ -58,6 +58,7 @@ class StageClusters {
 
  private:
   [[nodiscard]] const SubCluster& known(std::int64_t stages, std::int64_t stage);
+  [[nodiscard]] const StageTransfer& known_transfer(std::int64_t stages, std::int64_t from, std::int64_t to);
 
   const Cluster& cluster_;
   std::mutex mutex_;

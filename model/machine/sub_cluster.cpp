@@ -117,12 +117,16 @@ std::optional<std::vector<LinkId>> corresponding_links(const Cluster& a, const C
   return std::move(links).images();
 }
 
-bool sub_clusters_are_equivalent(const Cluster& cluster, std::int64_t count) {
-  if (count == cluster.world_size()) return true;
+const SymmetricView* view_of_ranges(const Cluster& cluster, std::int64_t count) {
+  if (count == cluster.world_size()) return nullptr;
   SymmetryQuery query;
   if (count > 1) query.boundaries.push_back(count);
   const SymmetricView* view = symmetric_view(cluster, query);
-  return view && view->representatives <= count;
+  return view && view->representatives <= count ? view : nullptr;
+}
+
+bool sub_clusters_are_equivalent(const Cluster& cluster, std::int64_t count) {
+  return count == cluster.world_size() || view_of_ranges(cluster, count);
 }
 
 }  // namespace moeplan

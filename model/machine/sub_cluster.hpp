@@ -25,9 +25,11 @@ struct SubCluster {
 /// sub-clusters of one cluster. Takes O(routes), which `a` caches.
 [[nodiscard]] std::optional<std::vector<LinkId>> corresponding_links(const Cluster& a, const Cluster& b);
 
-/// Whether shifting all ranks cyclically by `count` maps the cluster onto itself, so that all ranges of `count` ranks
-/// that begin at a multiple of `count` are equivalent. Proved by an automorphism (symmetry.hpp); false if none is
-/// found.
+/// The view of the cluster whose rotations (symmetry.hpp) turn any range of `count` ranks that begins at a multiple of
+/// `count` into any other; null if none is found, or there is only one.
+[[nodiscard]] const SymmetricView* view_of_ranges(const Cluster& cluster, std::int64_t count);
+
+/// Whether all ranges of `count` ranks that begin at a multiple of `count` are equivalent, proved by view_of_ranges().
 [[nodiscard]] bool sub_clusters_are_equivalent(const Cluster& cluster, std::int64_t count);
 
 }  // namespace moeplan

@@ -36,8 +36,9 @@ TEST_CASE("Transfers that rotations turn into each other are priced once, at the
                                                                                 {FabricKind::RailOptimised, 3, 4},
                                                                                 {FabricKind::RailOnly, 4, 2},
                                                                                 {FabricKind::DualPlane, 4, 4}}));
-  const Cluster cluster = build_cluster(spec_of(node, 8, per_node, fabric_of(kind, per_node, 2, per_leaf)), {});
-  Cluster plain = build_cluster(spec_of(node, 8, per_node, fabric_of(kind, per_node, 2, per_leaf)), {});
+  const ClusterSpec spec = spec_of(node, 8, per_node, fabric_of(kind, per_node, 2, per_leaf));
+  const Cluster cluster = build_cluster(spec, {});
+  Cluster plain = build_cluster(spec, {});
   plain.natural_boundaries.clear();  // then no symmetry is searched for
   for (const std::int64_t stages : {2, 3, 4, 6, 8, 12, 16}) {
     if (cluster.world_size() % stages != 0) continue;

@@ -222,6 +222,21 @@ RankDigits rank_digits(const Program& program) {
   return digits;
 }
 
+/// What determines how many rows a rank has, by the digits.
+std::vector<std::int64_t> kind_of(const Program& program, const RankDigits& digits, RankId rank) {
+  std::vector<std::int64_t> kind;
+  for (std::size_t t = 0; t < program.routings.size(); ++t) {
+    const RoutingTable& table = program.routings[t];
+    if (digits.neighbours.contains(RoutingId(t))) kind.push_back(program.group(table.holders).position(rank));
+    const ExpertRange held = local_experts(program, RoutingId(t), rank);
+    kind.push_back(held.size());
+    for (std::int64_t e = held.first; e < held.last && !table.counts.is_uniform(); ++e)
+      kind.push_back(table.counts.at(rank, ExpertId(static_cast<std::int32_t>(e))));
+  }
+  for (const GroupId g : digits.shares) kind.push_back(program.group(g).position(rank));
+  return kind;
+}
+
 }  // namespace
 
 bool even_rows(const Program& program, const Rows& rows) {
@@ -229,29 +244,18 @@ bool even_rows(const Program& program, const Rows& rows) {
 }
 
 std::vector<RankId> ranks_that_differ(const Program& program) {
-  std::vector<RankId> ranks;
-  const bool same = std::all_of(program.routings.begin(), program.routings.end(), [](const RoutingTable& t) {
+  const bool have_kinds = std::all_of(program.routings.begin(), program.routings.end(), [](const RoutingTable& t) {
     return t.counts.same_for_all_sources() && t.slots.empty();
   });
-  const RankDigits digits = rank_digits(program);
-  const auto is_even = [&](const RoutingTable& table) { return even_holders(program, table); };
-  const bool are_even = std::all_of(program.routings.begin(), program.routings.end(), is_even);
+  const RankDigits digits = have_kinds ? rank_digits(program) : RankDigits{};
+  const bool are_even = std::all_of(program.routings.begin(), program.routings.end(),
+                                    [&](const RoutingTable& t) { return even_holders(program, t); });
   if (are_even && digits.shares.empty() && digits.neighbours.empty()) return {RankId(0)};
+  std::vector<RankId> ranks;
   std::set<std::vector<std::int64_t>> kinds;
   for (std::int64_t r = 0; r < program.ranks_per_stage(); ++r) {
     const RankId rank(static_cast<std::int32_t>(r));
-    std::vector<std::int64_t> kind;
-    for (std::size_t t = 0; same && t < program.routings.size(); ++t) {
-      const RoutingTable& table = program.routings[t];
-      if (digits.neighbours.contains(RoutingId(t))) kind.push_back(program.group(table.holders).position(rank));
-      const ExpertRange held = local_experts(program, RoutingId(t), rank);
-      kind.push_back(held.size());
-      for (std::int64_t e = held.first; e < held.last && !table.counts.is_uniform(); ++e) {
-        kind.push_back(table.counts.at(rank, ExpertId(static_cast<std::int32_t>(e))));
-      }
-    }
-    for (const GroupId g : digits.shares) kind.push_back(program.group(g).position(rank));
-    if (!same || kinds.insert(std::move(kind)).second) ranks.push_back(rank);
+    if (!have_kinds || kinds.insert(kind_of(program, digits, rank)).second) ranks.push_back(rank);
   }
   return ranks;
 }

@@ -57,24 +57,32 @@ void take_part(std::int64_t index, std::int64_t count, Cells& cells) {
 
 /// Replaces the rows along the rest of a path, by rank, by those along the path that begins with `step`.
 void take_step(const GroupFamily& family, const RowStep& step, std::vector<Cells>& ranks) {
-  if (step.kind == RowStep::Kind::Union && family.size > 1) return unite(family, step, ranks);
-  if (step.kind == RowStep::Kind::Chunk) {
-    for (Cells& cells : ranks) {
-      for (std::int64_t& rows : cells) rows = chunk_rows(rows, step);
-    }
-    return;
-  }
-  if (family.size == 1) return;
-  for_each_group(family, ranks.size(), [&](std::size_t base) {
-    for (std::int64_t p = 0; p < family.size; ++p) {
-      Cells& cells = ranks[base + static_cast<std::size_t>(p * family.stride)];
-      if (step.kind == RowStep::Kind::Share) take_part(p, family.size, cells);
-      if (step.kind == RowStep::Kind::Leader && p != 0) cells = {};
-      if (step.kind == RowStep::Kind::Copies) {
+  const auto for_each_member = [&](auto take) {  // with its position in the group
+    for_each_group(family, ranks.size(), [&](std::size_t base) {
+      for (std::int64_t p = 0; p < family.size; ++p) take(p, ranks[base + static_cast<std::size_t>(p * family.stride)]);
+    });
+  };
+  switch (step.kind) {
+    case RowStep::Kind::Chunk:
+      for (Cells& cells : ranks) {
+        for (std::int64_t& rows : cells) rows = chunk_rows(rows, step);
+      }
+      break;
+    case RowStep::Kind::Copies:
+      for (Cells& cells : ranks) {
         for (std::int64_t& rows : cells) rows *= family.size;
       }
-    }
-  });
+      break;
+    case RowStep::Kind::Leader:
+      for_each_member([](std::int64_t position, Cells& cells) {
+        if (position != 0) cells = {};
+      });
+      break;
+    case RowStep::Kind::Share:
+      for_each_member([&](std::int64_t position, Cells& cells) { take_part(position, family.size, cells); });
+      break;
+    case RowStep::Kind::Union: unite(family, step, ranks); break;
+  }
 }
 
 /// Whether rows are those of single sources and experts, which differ, and no group leaves the stage.

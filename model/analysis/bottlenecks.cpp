@@ -56,7 +56,7 @@ std::vector<LimitedTime> BottleneckAttribution::of_communication(BlockId block, 
   std::vector<LimitedTime> out;
   SimTime left = duration;
   SimTime startup = take(left, p.startup);
-  if (peers(block, operation, rank).empty() || (p.linked == Seconds(0) && p.capped == Seconds(0))) {
+  if (p.linked == Seconds(0) && p.capped == Seconds(0)) {
     startup += left;
     left = SimTime();
   }

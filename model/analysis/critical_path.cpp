@@ -237,7 +237,7 @@ class Walk {
     next_ = {s.block, s.operation};
     const SimTime start = std::max(s.start, from);
     reached_ = start;
-    PathSegment like{rank, s.block, s.operation, Bottleneck::Waiting, {}, start, {}, times};
+    const PathSegment like{rank, s.block, s.operation, Bottleneck::Waiting, {}, start, {}, times};
     if (const auto* receive = std::get_if<Receive>(&operation.work)) {
       if (const Item* message = levels_.sent(item, *receive)) {
         const SimTime waited = s.end - start;
@@ -247,18 +247,15 @@ class Walk {
         if (!path_.empty()) path_.back().waited = waited;
         return sender;
       }
-      like.duration = s.end - start;
-      add(like);
+      add_whole(like, s.end, Bottleneck::Waiting);
       return rank;
     }
     if (std::holds_alternative<Launches>(operation.work)) {
-      like.limited_by = Bottleneck::Host;
-      like.duration = s.end - start;
-      add(like);
+      add_whole(like, s.end, Bottleneck::Host);
       return rank;
     }
     if (detail_ == PathDetail::Operations && (operation.computes() || std::holds_alternative<Send>(operation.work))) {
-      add_whole(like, s.end);
+      add_whole(like, s.end, Bottleneck::Unrecorded);
       return rank;
     }
     if (std::holds_alternative<Send>(operation.work)) {
@@ -285,25 +282,25 @@ class Walk {
       last = peer;
     }
     if (came >= s.end) {
-      like.duration = s.end - like.start;
-      add(like);
+      add_whole(like, s.end, Bottleneck::Waiting);
       return s.rank;
     }
     like.waited = came - like.start;
     like.start = came;
     reached_ = came;
     if (detail_ == PathDetail::Operations) {
-      add_whole(like, s.end);
+      add_whole(like, s.end, Bottleneck::Unrecorded);
     } else {
       add_stretches(like, holders_.of_communication(s.block, s.operation, s.rank, s.end - came), 0);
     }
     return last;
   }
 
-  void add_whole(PathSegment operation, SimTime end) {
-    operation.limited_by = Bottleneck::Unrecorded;
-    operation.duration = end - operation.start;
-    add(operation);
+  /// Adds the interval until `end` undivided.
+  void add_whole(PathSegment interval, SimTime end, Bottleneck limited_by) {
+    interval.limited_by = limited_by;
+    interval.duration = end - interval.start;
+    add(interval);
   }
 
   void add_stretches(const PathSegment& like, const std::vector<LimitedTime>& stretches, double flops) {

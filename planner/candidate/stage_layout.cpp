@@ -44,13 +44,17 @@ namespace {
 
 /// Forward FLOPs of a token, by layer, and those of the head.
 struct ForwardFlops {
-  ForwardFlops(const ModelSpec& model, const std::vector<LayerSpec>& all, std::int64_t sequence_length) {
+  ForwardFlops(const ModelSpec& model, std::int64_t sequence_length) {
     ModelSpec one = model;
     one.layers.clear();
     head = forward_flops_per_token(one, sequence_length);
-    for (const LayerSpec& layer : all) {
-      one.layers = {{1, {layer}}};
-      layers.push_back(forward_flops_per_token(one, sequence_length) - head);
+    for (const RepeatedLayers& run : model.layers) {
+      std::vector<double> pattern;
+      for (const LayerSpec& layer : run.pattern) {
+        one.layers = {{1, {layer}}};
+        pattern.push_back(forward_flops_per_token(one, sequence_length) - head);
+      }
+      for (std::int64_t i = 0; i < run.repeat; ++i) layers.insert(layers.end(), pattern.begin(), pattern.end());
     }
   }
   [[nodiscard]] double longest() const { return *std::max_element(layers.begin(), layers.end()); }
@@ -134,7 +138,7 @@ std::vector<StagePart> parts_from(const std::vector<LayerSpec>& layers, const st
 std::vector<StagePart> stage_parts(const ModelSpec& model, std::int64_t sequence_length, std::int64_t parts) {
   const std::vector<LayerSpec> layers = all_layers(model);
   assert(parts >= 1 && static_cast<std::size_t>(parts) <= layers.size());
-  const ForwardFlops flops(model, layers, sequence_length);
+  const ForwardFlops flops(model, sequence_length);
   const auto cut = [&](double most) { return cuts(flops.layers, flops.head, static_cast<std::size_t>(parts), most); };
   return parts_from(layers, cut(least_most(flops, cut)));
 }
@@ -143,7 +147,7 @@ std::vector<StagePart> stage_parts(const ModelSpec& model, std::int64_t sequence
   const PipelineLayout& layout = candidate.layout;
   const std::vector<LayerSpec> layers = all_layers(model);
   if (layout.empty() && candidate.pipeline == PipelineShape::V) {
-    const ForwardFlops flops(model, layers, sequence_length);
+    const ForwardFlops flops(model, sequence_length);
     const auto stages = static_cast<std::size_t>(candidate.degrees.pp);
     const double most = least_most(flops, [&](double m) { return cuts_in_v(flops, stages, m, m); });
     const auto cut = [&](double most_of_part) { return cuts_in_v(flops, stages, most, most_of_part); };
